@@ -1,0 +1,51 @@
+# make reproduce: every study, the table of verdicts, the report.   make test: all checks and tests.   make bench: speed.
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
+SOURCES := src tests benchmarks
+
+.PHONY: reproduce test test-slow lint bench clean
+
+reproduce: $(VENV)/.installed
+	@$(BIN)/unlazy reproduce $(ARGS)
+
+test: $(VENV)/.installed-dev lint
+	@$(BIN)/python -m pytest -n 2 $(ARGS)
+
+test-slow: $(VENV)/.installed-dev
+	@$(BIN)/python -m pytest -n 2 -m slow $(ARGS)
+
+lint: $(VENV)/.installed-dev
+	@$(BIN)/ruff check $(SOURCES)
+	@$(BIN)/ruff format --check $(SOURCES)
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports
+
+bench: $(VENV)/.installed-bench
+	@$(BIN)/python -m benchmarks $(ARGS)
+
+clean:
+	rm -rf $(VENV) report .pytest_cache .mypy_cache .ruff_cache .import_linter_cache
+
+$(BIN)/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "unlazy needs Python 3.11 or newer; choose one with: make PYTHON=/path/to/python3.11"; exit 1; }
+	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || \
+	  { echo "this Python lacks ensurepip: install the package python3-venv (Debian, Ubuntu: apt install python3-venv)"; exit 1; }
+	@$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.installed: pyproject.toml constraints.txt | $(BIN)/python
+	@echo "installing unlazy into $(VENV), once; this takes a minute or two"
+	@$(PIP) -e .
+	@touch $@
+
+$(VENV)/.installed-dev: pyproject.toml constraints.txt | $(BIN)/python
+	@echo "installing unlazy and its development tools into $(VENV), once; this takes a minute or two"
+	@$(PIP) -e '.[dev]'
+	@touch $@ $(VENV)/.installed
+
+$(VENV)/.installed-bench: pyproject.toml constraints.txt | $(VENV)/.installed
+	@echo "installing the peers of the benchmarks into $(VENV), once"
+	@$(PIP) -e '.[bench]'
+	@touch $@

@@ -1,0 +1,269 @@
+"""The command line. It reads options, calls the laboratory, prints; nothing else."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from unlazy.errors import InputError
+from unlazy.lab import registry
+
+app = typer.Typer(
+    help="A laboratory for feature learning: predict, simulate, compare and use the theory of trained networks.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+store_app = typer.Typer(rich_markup_mode=None)
+app.add_typer(store_app, name="store", help="Where the store of results is and what it holds; cleaning.")
+
+
+def _complete_study(incomplete: str) -> list[str]:
+    return [name for name in registry.names() if name.startswith(incomplete)]
+
+
+def _complete_topic(incomplete: str) -> list[str]:
+    return [topic for topic in registry.topics() if topic.startswith(incomplete)]
+
+
+StudyName = Annotated[
+    str, typer.Argument(metavar="STUDY", help="a name, or file.py:Class", autocompletion=_complete_study)
+]
+Set = Annotated[list[str] | None, typer.Option("--set", metavar="k=v", help="fix a parameter")]
+Over = Annotated[list[str] | None, typer.Option("--over", metavar="k=a,b,c|a:b:steps", help="let a parameter vary")]
+Preset = Annotated[str, typer.Option(help="quick, or full for the papers' sizes")]
+Seeds = Annotated[int | None, typer.Option(help="instances per point, instead of the preset's number")]
+StoreFile = Annotated[Path | None, typer.Option("--store", metavar="FILE", help="where results are kept")]
+Cluster = Annotated[str | None, typer.Option(metavar="ADDRESS", help="tcp://HOST:PORT of a Dask scheduler, or local:N")]
+Memory = Annotated[float | None, typer.Option(metavar="GiB", help="memory budget; a quarter of what is free")]
+Topics = Annotated[list[str] | None, typer.Option("--topic", help="only this topic", autocompletion=_complete_topic)]
+AsJson = Annotated[bool, typer.Option("--json", help="print one JSON object and nothing else")]
+
+
+@app.command("list")
+def list_(topic: Topics = None, as_json: AsJson = False) -> None:
+    """Show the studies with topic, source and claims."""
+    studies = registry.all_studies(topic)
+    if as_json:
+        described = [
+            {
+                "name": s.name,
+                "topic": s.topic,
+                "question": s.question,
+                "source": "; ".join(source.short for source in s.sources),
+                "claims": [{"id": c.id, "statement": c.statement, "source": c.source} for c in s.claims],
+            }
+            for s in studies
+        ]
+        _print_json({"studies": described})
+        return
+    from unlazy.lab import show
+
+    show.studies(studies)
+
+
+@app.command("show")
+def show_(study: StudyName) -> None:
+    """Show a study: the question, parameters, claims, presets."""
+    from unlazy.lab import show
+
+    show.study(registry.find(study))
+
+
+@app.command()
+def cite(study: StudyName) -> None:
+    """Print a study's sources as BibTeX."""
+    for source in registry.find(study).sources:
+        print(source.bibtex)
+
+
+@app.command("predict")
+def predict_(study: StudyName, set: Set = None, over: Over = None, as_json: AsJson = False) -> None:
+    """Evaluate the theory around the default parameters, at once."""
+    from unlazy.lab import show
+    from unlazy.lab.dataset import predict_points
+    from unlazy.lab.parse import parse_over, parse_set
+    from unlazy.lab.run import prediction_grid
+
+    start = time.perf_counter()
+    cls = registry.find(study)
+    grid = prediction_grid(cls, parse_set(cls, set or ()), parse_over(cls, over or ()))
+    columns = predict_points(grid)
+    assert columns is not None
+    if as_json:
+        _print_json(show.prediction_json(grid, columns, time.perf_counter() - start))
+    else:
+        show.prediction(grid, columns)
+
+
+@app.command("run")
+def run_(
+    study: StudyName,
+    preset: Preset = "quick",
+    set: Set = None,
+    over: Over = None,
+    seeds: Seeds = None,
+    store: StoreFile = None,
+    cluster: Cluster = None,
+    memory: Memory = None,
+    figure: Annotated[Path | None, typer.Option(metavar="FILE", help="write the figure: .png .svg .pdf")] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="only show what it would cost")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Simulate, predict, and judge the claims of a study."""
+    from unlazy.lab import show
+    from unlazy.lab.grid import preset_grids
+    from unlazy.lab.parse import parse_over, parse_set
+    from unlazy.lab.progress import Terminal
+    from unlazy.lab.run import Laboratory, command_line
+
+    cls = registry.find(study)
+    fixed, axes = parse_set(cls, set or ()), parse_over(cls, over or ())
+    grids = preset_grids(cls, preset, set=fixed, over=axes, seeds=seeds)
+    if figure is not None:
+        _check_writable(figure)
+        from unlazy.plotting.style import format_of
+
+        format_of(figure)
+    with Laboratory(store, cluster, memory, Terminal()) as laboratory:
+        if dry_run:
+            from unlazy.lab.estimate import estimate
+
+            costs = estimate(laboratory, cls, grids)
+            _print_json({"programs": [c._asdict() for c in costs]}) if as_json else show.costs(cls, costs)
+            return
+        result = laboratory.run(cls, grids, command_line(study, cls, preset, fixed, axes, seeds))
+    if figure is not None:
+        from unlazy.plotting.style import save
+
+        save(result.figure(), figure)
+    if as_json:
+        _print_json(result.as_json())
+    else:
+        show.run(result, figure)
+    raise typer.Exit(0 if all(v.as_documented for v in result.verdicts) else 1)
+
+
+@app.command()
+def reproduce(
+    preset: Preset = "quick",
+    topic: Topics = None,
+    out: Annotated[Path, typer.Option(metavar="DIR", help="where the report goes")] = Path("report"),
+    store: StoreFile = None,
+    cluster: Cluster = None,
+    memory: Memory = None,
+) -> None:
+    """Run every study: the table of verdicts and a self-contained HTML report."""
+    from unlazy.lab import show
+    from unlazy.lab.grid import preset_grids
+    from unlazy.lab.progress import Terminal
+    from unlazy.lab.report import write_report
+    from unlazy.lab.run import Laboratory, command_line
+
+    studies = registry.all_studies(topic)
+    page = out / "index.html"
+    _check_writable(page)
+    runs = []
+    with Laboratory(store, cluster, memory, Terminal()) as laboratory:
+        for number, cls in enumerate(studies, 1):
+            grids = preset_grids(cls, preset)
+            runs.append(laboratory.run(cls, grids, command_line(cls.name, cls, preset, None, None, None)))
+            show.progress(number, len(studies), runs[-1])
+    write_report(runs, page, preset)
+    show.verdicts(runs)
+    print(f"report: {page}")
+    raise typer.Exit(0 if all(v.as_documented for r in runs for v in r.verdicts) else 1)
+
+
+@app.command()
+def export(
+    study: StudyName,
+    file: Annotated[Path, typer.Argument(metavar="FILE.nc")],
+    preset: Preset = "quick",
+    set: Set = None,
+    over: Over = None,
+    seeds: Seeds = None,
+    store: StoreFile = None,
+) -> None:
+    """Write stored results as netCDF, one group per part."""
+    from unlazy.lab.export import write_netcdf
+    from unlazy.lab.grid import preset_grids
+    from unlazy.lab.parse import parse_over, parse_set
+    from unlazy.lab.run import Laboratory
+
+    cls = registry.find(study)
+    fixed, axes = parse_set(cls, set or ()), parse_over(cls, over or ())
+    grids = preset_grids(cls, preset, set=fixed, over=axes, seeds=seeds)
+    _check_writable(file)
+    with Laboratory(store) as laboratory:
+        write_netcdf(laboratory, cls, grids, file)
+    print(f"wrote {file}")
+
+
+@store_app.callback(invoke_without_command=True)
+def store_(context: typer.Context, store: StoreFile = None) -> None:
+    """Show where the store is and what it holds."""
+    from unlazy.lab import show
+    from unlazy.lab.store import Store
+
+    context.obj = store
+    if context.invoked_subcommand is None:
+        with Store(store) as opened:
+            show.store(opened)
+
+
+@store_app.command()
+def prune(context: typer.Context) -> None:
+    """Delete results that were computed by code that has changed since."""
+    from unlazy.lab.fingerprint import fingerprint
+    from unlazy.lab.store import Store
+
+    with Store(context.obj) as opened:
+        removed = opened.prune((s.name, fingerprint(s)) for s in registry.all_studies())
+        print(f"removed {removed} instances from {opened.path}")
+
+
+def _check_writable(file: Path) -> None:
+    """Refuse an output that cannot be written before anything is computed for it."""
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        existed = file.exists()
+        with file.open("ab"):
+            pass
+        if not existed:
+            file.unlink()
+    except OSError as error:
+        raise InputError(f"output {file} cannot be written: {error.strerror or error}") from None
+
+
+def _print_json(value: Any) -> None:
+    from unlazy.lab.dataset import as_json
+
+    print(json.dumps(as_json(value), allow_nan=False))
+
+
+def main() -> None:
+    """Run the command line. Exit codes: 0 done, 1 a verdict differs from the documented one, 2 wrong input, 3 interrupted."""
+    import click
+
+    try:
+        code = app(standalone_mode=False)
+    except (InputError, click.UsageError) as error:
+        message = error.format_message() if isinstance(error, click.UsageError) else str(error)
+        print(f"error: {' '.join(message.split())}", file=sys.stderr)
+        code = 2
+    except click.exceptions.Exit as end:
+        code = end.exit_code
+    except (KeyboardInterrupt, click.Abort):
+        print("interrupted: what was finished is stored; the same command goes on from there", file=sys.stderr)
+        code = 3
+    except BrokenPipeError:
+        sys.stderr.close()
+        code = 0
+    sys.exit(code or 0)

@@ -1,0 +1,80 @@
+"""One kind of error for wrong input, and the checks that raise it.
+
+Every message names the argument, the value it had and what is allowed.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+
+class InputError(ValueError):
+    """The caller's input is wrong; the message is one line that says how to mend it."""
+
+
+def check_array(
+    name: str,
+    value: Any,
+    *,
+    low: float | None = None,
+    high: float | None = None,
+    above: float | None = None,
+    ndim: int | None = None,
+    finite: bool = True,
+) -> np.ndarray:
+    """Return `value` as a float64 array, or say what is wrong with it.
+
+    `low` and `high` are inclusive bounds, `above` is an exclusive lower bound.
+    """
+    try:
+        array = np.asarray(value, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise InputError(f"{name} must be numeric, got {value!r}") from None
+    if ndim is not None and array.ndim != ndim:
+        raise InputError(f"{name} must have {ndim} dimension(s), got shape {array.shape}")
+    if array.size == 0:
+        raise InputError(f"{name} must not be empty, got shape {array.shape}")
+    allowed = _bounds_text(low, high, above)
+    if finite and not np.isfinite(array).all():
+        bad = array[~np.isfinite(array)].flat[0]
+        raise InputError(f"{name} must be finite{allowed and ' and ' + allowed}, got {bad:g}")
+    wrong = np.isnan(array)
+    if low is not None:
+        wrong |= array < low
+    if high is not None:
+        wrong |= array > high
+    if above is not None:
+        wrong |= array <= above
+    if wrong.any():
+        raise InputError(f"{name} must be {allowed or 'a number'}, got {array[wrong].flat[0]:g}")
+    return array
+
+
+def check_choice(name: str, value: Any, allowed: Iterable[Any]) -> Any:
+    """Return `value` if it is one of `allowed`, else name the allowed values and the nearest one."""
+    allowed = list(allowed)
+    if value not in allowed:
+        listed = ", ".join(map(str, allowed))
+        raise InputError(f"{name} must be one of {listed}; got {value!r}{suggest(value, allowed)}")
+    return value
+
+
+def suggest(word: Any, known: Iterable[Any]) -> str:
+    """The end of an error message: the known names nearest to `word`, or nothing."""
+    near = difflib.get_close_matches(str(word), [str(k) for k in known], n=2, cutoff=0.5)
+    return f" (did you mean {' or '.join(near)}?)" if near else ""
+
+
+def _bounds_text(low: float | None, high: float | None, above: float | None) -> str:
+    parts = []
+    if low is not None:
+        parts.append(f">= {low:g}")
+    if above is not None:
+        parts.append(f"> {above:g}")
+    if high is not None:
+        parts.append(f"<= {high:g}")
+    return " and ".join(parts)

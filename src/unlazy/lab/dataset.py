@@ -1,0 +1,122 @@
+"""From stored rows to labelled arrays: one xarray Dataset per part."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from unlazy.errors import InputError
+from unlazy.lab.grid import Grid
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+
+class Collector:
+    """Fills the arrays of one part as results arrive."""
+
+    def __init__(self, grid: Grid) -> None:
+        self.grid = grid
+        self._arrays: dict[str, np.ndarray] = {}
+        self._missing = np.ones((grid.size, grid.seeds), bool)
+
+    def put(self, point: int, seed: int, arrays: Mapping[str, np.ndarray]) -> None:
+        for name, array in arrays.items():
+            if name not in self._arrays:
+                self._arrays[name] = np.empty((self.grid.size, self.grid.seeds, *array.shape), array.dtype)
+            if self._arrays[name].shape[2:] != array.shape:
+                raise InputError(
+                    f"output {name} of {self.grid.study.name} changes its shape within part {self.grid.part!r}: "
+                    f"{self._arrays[name].shape[2:]} and {array.shape}; use a fixed grid or two parts"
+                )
+            self._arrays[name][point, seed] = array
+        self._missing[point, seed] = False
+
+    @property
+    def missing(self) -> Iterator[tuple[int, int]]:
+        """The (point, seed) pairs that are not there yet."""
+        return ((int(p), int(s)) for p, s in np.argwhere(self._missing))
+
+    def dataset(self) -> xr.Dataset:
+        if self._missing.any():
+            raise InputError(f"{int(self._missing.sum())} results of {self.grid.study.name} are missing")
+        arrays = {n: a.reshape(*self.grid.shape, self.grid.seeds, *a.shape[2:]) for n, a in self._arrays.items()}
+        return _label(self.grid, arrays, ("seed",))
+
+
+def predicted(grid: Grid) -> xr.Dataset | None:
+    """The study's theory at every point of a grid, or None where it has none."""
+    columns = predict_points(grid)
+    if columns is None:
+        return None
+    arrays = {name: np.stack(c).reshape(*grid.shape, *c[0].shape) for name, c in columns.items()}
+    return _label(grid, arrays, ())
+
+
+def predict_points(grid: Grid) -> dict[str, list[np.ndarray]] | None:
+    """The study's theory point by point, without xarray: by output, in the order of the grid's points."""
+    study = grid.study
+    if not study.defines("predict"):
+        return None
+    columns: dict[str, list[np.ndarray]] = {}
+    for point in grid.points():
+        for name, result in study(**point).predict().items():
+            columns.setdefault(name, []).append(np.asarray(result, dtype=float))
+    unknown = columns.keys() - study.outputs.keys()
+    if unknown:
+        raise InputError(f"{study.name} predicts {', '.join(sorted(unknown))}, which it does not declare in outputs")
+    for name, column in columns.items():
+        if column[0].ndim != len(study.outputs[name].dims):
+            raise InputError(
+                f"the prediction of {name} in {study.name} has shape {column[0].shape}, but its declared dimensions "
+                f"are {study.outputs[name].dims}"
+            )
+    return columns
+
+
+def _label(grid: Grid, arrays: Mapping[str, np.ndarray], extra: tuple[str, ...]) -> xr.Dataset:
+    import xarray as xr
+
+    study = grid.study
+    coords: dict[str, Any] = {name: (axis.dim, axis.column(name)) for axis in grid.axes for name in axis.names}
+    if "seed" in extra:
+        coords["seed"] = np.arange(grid.seeds)
+    used = {dim for name in arrays for dim in study.outputs[name].dims}
+    inner = {**study(**next(grid.points())).coordinates()} if study.defines("coordinates") else {}
+    for dim in used:
+        if dim in study.parameters():
+            coords[dim] = list(grid.fixed[dim])
+        elif dim in inner:
+            coords[dim] = np.asarray(inner[dim])
+    dims = tuple(axis.dim for axis in grid.axes) + extra
+    data = {
+        name: (dims + study.outputs[name].dims, array, _attributes(study.outputs[name]))
+        for name, array in arrays.items()
+    }
+    dataset = xr.Dataset(data, coords, {"study": study.name, "part": grid.part})
+    for name, parameter in study.parameters().items():
+        if name in dataset.coords:
+            dataset[name].attrs.update(_attributes(parameter))
+        else:
+            dataset.attrs[name] = grid.fixed[name]
+    return dataset
+
+
+def _attributes(described: Any) -> dict[str, str]:
+    return {"long_name": described.label, "symbol": described.symbol}
+
+
+def as_json(value: Any) -> Any:
+    """A value in JSON's types: NaN is null, infinities are the strings 'inf' and '-inf'."""
+    if isinstance(value, Mapping):
+        return {str(k): as_json(v) for k, v in value.items()}
+    if isinstance(value, np.ndarray | np.generic):
+        return as_json(value.tolist())
+    if isinstance(value, list | tuple):
+        return [as_json(v) for v in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None if math.isnan(value) else "inf" if value > 0 else "-inf"
+    return value

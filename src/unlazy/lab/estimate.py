@@ -1,0 +1,86 @@
+"""What a run would cost: instances, programs, memory and expected time, without storing anything."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from unlazy.lab.execute import compiled, cores, memory_budget, run_chunk
+from unlazy.lab.grid import Grid
+from unlazy.lab.plan import Group, Instance, canonical
+from unlazy.lab.run import Laboratory
+from unlazy.lab.study import Study
+
+_MEASURE_SECONDS = 10.0
+"""After this long no further program is timed; the rest is extrapolated."""
+
+
+class Cost(NamedTuple):
+    """The cost of one program: `basis` says whether the seconds were stored, measured just now, or extrapolated."""
+
+    part: str
+    sizes: Mapping[str, Any]
+    instances: int
+    missing: int
+    width: int
+    bytes: int
+    seconds: float
+    basis: str
+
+
+def estimate(laboratory: Laboratory, study: type[Study], grids: Mapping[str, Grid]) -> list[Cost]:
+    """The cost of every program of a run; seconds are those of the missing instances, without compilation."""
+    assert laboratory.store is not None
+    for grid in grids.values():
+        grid.validate()
+    budget = laboratory.budget or memory_budget()
+    _, work = laboratory.load(study, grids)
+    known = laboratory.store.seconds_per_instance(study.name, work[0][1].fingerprint) if work else {}
+    # A hosted study has no compiled program, so its memory is not known before it runs.
+    programs = [
+        None if study.is_hosted() else compiled(group.chunk([Instance(next(iter(group.points)), 0)]), budget)
+        for _, group, *_ in work
+    ]
+    order = sorted(range(len(work)), key=lambda i: programs[i].bytes if programs[i] else 0)  # type: ignore[union-attr]
+    rates: dict[int, tuple[float, str]] = {}
+    spent, last = 0.0, None
+    for i in order:
+        group = work[i][1]
+        stored = [known[text] for text in _texts(group) if text in known]
+        if stored:
+            rates[i] = (sum(stored) / len(stored), "stored")
+        elif spent < _MEASURE_SECONDS:
+            start = time.perf_counter()
+            rates[i] = (_measure(group, budget), "measured")
+            spent += time.perf_counter() - start
+            last = i
+        else:
+            assert last is not None
+            here, there = programs[i], programs[last]
+            ratio = here.flops / there.flops if here and there and there.flops else 1.0
+            rates[i] = (rates[last][0] * ratio, "extrapolated")
+    varying = {n for n in study.parameters() if len({canonical(g.shared.get(n)) for _, g, *_ in work}) > 1}
+    return [
+        Cost(
+            group.grid.part,
+            {n: v for n, v in group.shared.items() if n in varying},
+            len(group.points) * group.grid.seeds,
+            len(missing),
+            programs[i].width if programs[i] else group.width,  # type: ignore[union-attr]
+            programs[i].bytes if programs[i] else 0,  # type: ignore[union-attr]
+            rates[i][0] * len(missing),
+            rates[i][1],
+        )
+        for i, (_, group, _, missing) in enumerate(work)
+    ]
+
+
+def _texts(group: Group) -> list[str]:
+    return [canonical({**group.shared, **values}) for values in group.points.values()]
+
+
+def _measure(group: Group, budget: int) -> float:
+    """Seconds per instance of one chunk."""
+    instances = [Instance(p, s) for p in group.points for s in range(group.grid.seeds)][: group.width]
+    return run_chunk(group.chunk(instances), budget, cores()).seconds / len(instances)

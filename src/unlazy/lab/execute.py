@@ -1,0 +1,197 @@
+"""Running chunks: one compiled, vmapped call for a traced study, a thread pool for a hosted one."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import cache
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from unlazy.errors import InputError
+from unlazy.lab.plan import Chunk
+from unlazy.lab.study import Study
+
+
+class Computed(NamedTuple):
+    """The outputs of a chunk, instances first, and the seconds that it took without compilation."""
+
+    arrays: dict[str, np.ndarray]
+    seconds: float
+
+
+class Program(NamedTuple):
+    """A compiled chunk function, the width that fits into memory, and what it needs."""
+
+    call: Callable[..., Any]
+    width: int
+    bytes: int
+    compile_seconds: float
+    flops: float
+
+
+def cores() -> int:
+    """How many cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def memory_budget(share: float = 0.25) -> int:
+    """A quarter of the memory that is free now, in bytes."""
+    import psutil
+
+    return int(psutil.virtual_memory().available * share)
+
+
+class InProcess:
+    """Runs chunks one after the other in this process."""
+
+    def __init__(self, budget: int | None = None) -> None:
+        self.budget = budget or memory_budget()
+
+    def map(self, chunks: Iterable[tuple[Any, Chunk]]) -> Iterator[tuple[Any, Computed]]:
+        """Yield (tag, result) for every (tag, chunk); chunks are drawn only as they are needed."""
+        for tag, chunk in chunks:
+            yield tag, run_chunk(chunk, self.budget, cores())
+
+    def close(self) -> None:
+        pass
+
+
+def run_chunk(chunk: Chunk, budget: int, threads: int) -> Computed:
+    """Compute a chunk here and now."""
+    arrays, seconds = _run_hosted(chunk, threads) if chunk.study.is_hosted() else _run_traced(chunk, budget)
+    _check_outputs(chunk.study, arrays)
+    return Computed(arrays, seconds)
+
+
+def _run_hosted(chunk: Chunk, threads: int) -> tuple[dict[str, np.ndarray], float]:
+    from concurrent.futures import ThreadPoolExecutor
+
+    from threadpoolctl import threadpool_limits
+
+    def one(index: int) -> Mapping[str, Any]:
+        values = {name: column[index] for name, column in chunk.values.items()}
+        rng = np.random.default_rng(int.from_bytes(chunk.entropy[index], "big"))
+        return chunk.study(**chunk.shared, **values).simulate(rng)
+
+    start = time.perf_counter()
+    with threadpool_limits(1, user_api="blas"), ThreadPoolExecutor(threads) as pool:
+        results = list(pool.map(one, range(len(chunk.entropy))))
+    arrays = {name: np.stack([np.asarray(r[name]) for r in results]) for name in results[0]}
+    return arrays, time.perf_counter() - start
+
+
+def _run_traced(chunk: Chunk, budget: int) -> tuple[dict[str, np.ndarray], float]:
+    import jax
+
+    program = compiled(chunk, budget)
+    count = len(chunk.entropy)
+    words, values, paths = _arguments(chunk)
+    pieces = []
+    start = time.perf_counter()
+    with _precision(chunk.study):
+        for first in range(0, count, program.width):
+            # The last call is padded with copies of the last instance: one shape, one program.
+            index = np.minimum(np.arange(first, first + program.width), count - 1)
+            out = program.call(words[index], {n: v[index] for n, v in values.items()}, paths)
+            pieces.append(jax.tree.map(np.asarray, out))
+    arrays = {name: np.concatenate([p[name] for p in pieces])[:count] for name in pieces[0]}
+    return arrays, time.perf_counter() - start
+
+
+_PROGRAMS: dict[tuple[str, int], Program] = {}
+
+
+def compiled(chunk: Chunk, budget: int) -> Program:
+    """The program of a chunk at the largest width, halved from the chunk's, whose memory is within the budget.
+
+    Memory is twice the temporary, output and argument bytes that the compiler reports.
+    """
+    key = (chunk.program, budget)
+    if key not in _PROGRAMS:
+        width = chunk.width
+        start = time.perf_counter()
+        while True:
+            call, needed, flops = _compile(chunk, width)
+            if needed <= budget:
+                break
+            if width == 1:
+                raise InputError(
+                    f"one instance of {chunk.study.name} needs about {needed / 2**30:.2g} GiB, more than the budget of "
+                    f"{budget / 2**30:.2g} GiB; choose smaller sizes or raise --memory"
+                )
+            width = max(1, min(width // 2, 2 ** int(np.log2(max(1, width * budget // needed)))))
+        _PROGRAMS[key] = Program(call, width, needed, time.perf_counter() - start, flops)
+    return _PROGRAMS[key]
+
+
+def _compile(chunk: Chunk, width: int) -> tuple[Callable[..., Any], int, float]:
+    import jax
+
+    _set_up_jax()
+    study = chunk.study
+    paths = {n for n, p in study.parameters().items() if p.kind == "path"}
+    statics = {n: v for n, v in chunk.shared.items() if n not in paths}
+
+    def one(words: Any, values: Mapping[str, Any], vectors: Mapping[str, Any]) -> Mapping[str, Any]:
+        key = jax.random.wrap_key_data(words, impl="threefry2x32")
+        return dict(study(**statics, **values, **vectors).simulate(key))
+
+    with _precision(study):
+        batched = jax.jit(jax.vmap(one, in_axes=(0, 0, None)))
+        words, values, vectors = _arguments(chunk)
+        index = np.zeros(width, int)
+        lowered = batched.lower(words[index], {n: v[index] for n, v in values.items()}, vectors)
+        program = lowered.compile()
+        memory = program.memory_analysis()
+        cost = program.cost_analysis() or {}
+    needed = 2 * sum(getattr(memory, f"{kind}_size_in_bytes", 0) for kind in ("temp", "output", "argument"))
+    return program, needed, float(cost.get("flops", 0.0))
+
+
+def _arguments(chunk: Chunk) -> tuple[np.ndarray, dict[str, np.ndarray], dict[str, np.ndarray]]:
+    """The arguments of a program as arrays of the study's precision."""
+    kinds = chunk.study.parameters()
+    real = np.dtype(chunk.study.precision)
+    whole = np.dtype("int64" if real == np.float64 else "int32")
+
+    def array(name: str, values: Any) -> np.ndarray:
+        return np.asarray(values, dtype=whole if kinds[name].type is int else real)
+
+    words = np.array([np.frombuffer(e[:8], dtype=">u4") for e in chunk.entropy], dtype=np.uint32)
+    values = {n: array(n, v) for n, v in chunk.values.items()}
+    paths = {n: array(n, v) for n, v in chunk.shared.items() if kinds[n].kind == "path"}
+    return words, values, paths
+
+
+def _precision(study: type[Study]) -> Any:
+    import jax
+
+    return jax.enable_x64(study.precision == "float64")
+
+
+@cache
+def _set_up_jax() -> None:
+    """The persistent compilation cache, without a minimum compile time: it saves most of a second run's start."""
+    import jax
+    import platformdirs
+
+    if "JAX_COMPILATION_CACHE_DIR" not in os.environ:
+        jax.config.update("jax_compilation_cache_dir", os.path.join(platformdirs.user_cache_dir("unlazy"), "jax"))
+    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
+    jax.config.update("jax_persistent_cache_min_entry_size_bytes", 0)
+
+
+def _check_outputs(study: type[Study], arrays: Mapping[str, np.ndarray]) -> None:
+    expected = {name for name, output in study.outputs.items() if not output.theory_only}
+    if set(arrays) != expected:
+        declared, returned = ", ".join(sorted(expected)), ", ".join(sorted(arrays))
+        raise InputError(f"study {study.name} declares the outputs {declared} but simulate returned {returned}")
+    for name, array in arrays.items():
+        dims = study.outputs[name].dims
+        if array.ndim != 1 + len(dims):
+            raise InputError(
+                f"output {name} of {study.name} is declared with dimensions {dims} but has shape {array.shape[1:]}"
+            )

@@ -1,0 +1,187 @@
+"""Grids: which points of parameter space a run visits."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from unlazy.errors import InputError, check_choice
+from unlazy.lab.study import Study
+
+DEFAULT_SEEDS = 8
+
+
+class Axis(NamedTuple):
+    """One dimension of a grid: a parameter, or several that vary together. The first name is the dimension's."""
+
+    names: tuple[str, ...]
+    rows: tuple[tuple, ...]
+
+    @property
+    def dim(self) -> str:
+        return self.names[0]
+
+    def column(self, name: str) -> list:
+        return [row[self.names.index(name)] for row in self.rows]
+
+
+@dataclass(frozen=True)
+class Grid:
+    """The points of one part of a run: fixed parameters, axes, and how many seeds each point gets."""
+
+    study: type[Study]
+    part: str
+    fixed: Mapping[str, Any]
+    axes: tuple[Axis, ...]
+    seeds: int
+    added: tuple[str, ...] = ()
+    """Dimensions that the preset does not have; the study's own figure does not expect them."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return tuple(len(axis.rows) for axis in self.axes)
+
+    @property
+    def size(self) -> int:
+        return int(np.prod(self.shape, dtype=np.int64))
+
+    def points(self) -> Iterator[dict[str, Any]]:
+        """All parameters of each point, the last axis fastest."""
+        for rows in itertools.product(*(axis.rows for axis in self.axes)):
+            point = dict(self.fixed)
+            for axis, row in zip(self.axes, rows, strict=True):
+                point.update(zip(axis.names, row, strict=True))
+            yield point
+
+    def validate(self) -> None:
+        """Run the study's own check on every point."""
+        if self.study.defines("validate"):
+            for point in self.points():
+                self.study(**point).validate()
+
+    def denser(self, dim: str, count: int = 60) -> Grid:
+        """This grid with `count` values between the ends of the axis or path `dim`, besides its own."""
+        parameter = self.study.parameter(dim)
+        if parameter.kind == "path":
+            return self._with(fixed={**self.fixed, dim: _fill(parameter, self.fixed[dim], count)})
+        axes = tuple(
+            Axis(axis.names, tuple((v,) for v in _fill(parameter, axis.column(dim), count)))
+            if axis.names == (dim,)
+            else axis
+            for axis in self.axes
+        )
+        return self._with(axes=axes)
+
+    def _with(self, fixed: Mapping | None = None, axes: tuple[Axis, ...] | None = None) -> Grid:
+        return Grid(self.study, self.part, fixed or self.fixed, axes if axes is not None else self.axes, self.seeds)
+
+
+def preset_grids(
+    study: type[Study],
+    preset: str,
+    *,
+    set: Mapping[str, Any] | None = None,
+    over: Mapping[str, Any] | None = None,
+    seeds: int | None = None,
+) -> dict[str, Grid]:
+    """The grids of a preset by part, with parameters fixed by `set` and axes given by `over`."""
+    check_choice("preset", preset, study.presets)
+    parts = study.presets[preset]
+    if not all(isinstance(grid, Mapping) for grid in parts.values()) or not parts:
+        parts = {"main": parts}
+    return {part: _grid(study, part, grid, set or {}, over or {}, seeds) for part, grid in parts.items()}
+
+
+def default_grid(
+    study: type[Study], *, set: Mapping[str, Any] | None = None, over: Mapping[str, Any] | None = None
+) -> Grid:
+    """The grid around the study's default parameters."""
+    return _grid(study, "main", {}, set or {}, over or {}, 1)
+
+
+def spread(start: float, stop: float, count: int, scale: str = "linear") -> list[float]:
+    """`count` values from `start` to `stop`, evenly spaced, or geometrically where scale is 'log'."""
+    if scale == "log" and start > 0 and stop > 0:
+        return np.geomspace(start, stop, count).tolist()
+    return np.linspace(start, stop, count).tolist()
+
+
+def _fill(parameter: Any, values: Sequence, count: int) -> tuple:
+    values = [v for v in values if not isinstance(v, str | bool)]
+    inner = spread(min(values), max(values), count, parameter.scale)
+    positive = [v for v in values if v > 0]
+    if parameter.scale == "log" and positive and len(positive) < len(values):
+        inner = spread(min(positive), max(positive), count, "log")
+    if parameter.type is int:
+        inner = [round(v) for v in inner]
+    return tuple(sorted({parameter.coerce_one(v) for v in [*inner, *values]}))
+
+
+def _grid(
+    study: type[Study],
+    part: str,
+    entries: Mapping,
+    fixed_by_user: Mapping[str, Any],
+    over_by_user: Mapping[str, Any],
+    seeds: int | None,
+) -> Grid:
+    both = fixed_by_user.keys() & over_by_user.keys()
+    if both:
+        raise InputError(f"parameter {sorted(both)[0]!r} is given both as one value and as an axis; give one")
+    parameters = study.parameters()
+    fixed = {name: parameter.coerce(parameter.default) for name, parameter in parameters.items()}
+    axes: dict[str, Axis] = {}
+    dims: list[str] = []
+
+    def put(name: str, values: Any) -> None:
+        parameter = study.parameter(name)
+        if parameter.kind == "path":
+            fixed[name] = parameter.coerce(values)
+        elif isinstance(values, Sequence | np.ndarray) and not isinstance(values, str):
+            rows = tuple((parameter.coerce(v),) for v in values)
+            if not rows:
+                raise InputError(f"the axis {name} is empty; give at least one value")
+            if len(set(rows)) < len(rows):
+                raise InputError(f"the axis {name} repeats a value, got {', '.join(str(r[0]) for r in rows)}")
+            axes[name] = Axis((name,), rows)
+        else:
+            fixed[name] = parameter.coerce(values)
+
+    entries = dict(entries)
+    preset_seeds = entries.pop("seeds", DEFAULT_SEEDS)
+    given = fixed_by_user.keys() | over_by_user.keys()
+    for name in given:
+        study.parameter(name)
+    for key, values in entries.items():
+        names = key if isinstance(key, tuple) else (key,)
+        if isinstance(key, tuple):
+            dims.append(key[0])
+            overridden = given & {*names}
+            if overridden and overridden != {*names}:
+                raise InputError(
+                    f"{' and '.join(names)} vary together in part {part!r} of {study.name}; "
+                    f"set all of them, not only {', '.join(sorted(overridden))}"
+                )
+            if not overridden:
+                rows = tuple(
+                    tuple(study.parameter(n).coerce(v) for n, v in zip(names, row, strict=True)) for row in values
+                )
+                axes[key[0]] = Axis(names, rows)
+        else:
+            if isinstance(values, Sequence) and not isinstance(values, str):
+                dims.append(key)
+            put(key, values)
+    for name, values in over_by_user.items():
+        put(name, values)
+    for name, single in fixed_by_user.items():
+        # An axis of the preset stays a dimension, of length one, so that the study's figure and claims still find it.
+        put(name, [single] if name in axes else single)
+    count = preset_seeds if seeds is None else seeds
+    if isinstance(count, bool) or int(count) != count or count < 1:
+        raise InputError(f"seeds must be an integer >= 1, got {count!r}")
+    added = tuple(dim for dim in axes if dim not in dims)
+    return Grid(study, part, fixed, tuple(axes.values()), int(count), added)

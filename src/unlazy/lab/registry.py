@@ -1,0 +1,98 @@
+"""Finding studies: those of the package by name, a user's own by file. A study `some-name` is in `some_name.py`."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import inspect
+import sys
+from pathlib import Path
+from types import ModuleType
+
+from unlazy.errors import InputError, suggest
+from unlazy.lab.study import Study, check_definition
+
+STUDIES = "unlazy.studies"
+
+
+def _folder() -> Path:
+    spec = importlib.util.find_spec(STUDIES)
+    assert spec is not None
+    assert spec.submodule_search_locations is not None
+    return Path(next(iter(spec.submodule_search_locations)))
+
+
+def names() -> dict[str, str]:
+    """The package's studies and their modules, without importing any; files that begin with _ are shared code."""
+    files = sorted(_folder().glob("*/[!_]*.py"))
+    return {f.stem.replace("_", "-"): f"{STUDIES}.{f.parent.name}.{f.stem}" for f in files}
+
+
+def topics() -> list[str]:
+    """The topics, which are the folders of studies."""
+    return sorted({module.split(".")[-2] for module in names().values()})
+
+
+def find(study: str | type[Study] | Study) -> type[Study]:
+    """The study class for a name, `file.py:Class`, a class or an instance."""
+    if isinstance(study, Study):
+        return type(study)
+    if isinstance(study, type) and issubclass(study, Study):
+        return check_definition(study)
+    if not isinstance(study, str):
+        raise InputError(f"study must be a name, 'file.py:Class' or a Study class, got {study!r}")
+    if ".py" in study:
+        return _from_file(study)
+    modules = names()
+    if study not in modules:
+        raise InputError(f"there is no study {study!r}{suggest(study, modules)}; 'unlazy list' shows them all")
+    return check_definition(_study_in(importlib.import_module(modules[study]), study))
+
+
+def all_studies(selected: list[str] | None = None) -> list[type[Study]]:
+    """All studies of the package, or those of the selected topics."""
+    known = topics()
+    for topic in selected or ():
+        if topic not in known:
+            raise InputError(f"topic must be one of {', '.join(known)}; got {topic!r}{suggest(topic, known)}")
+    modules = names()
+    return [find(name) for name, m in modules.items() if not selected or m.split(".")[-2] in selected]
+
+
+def _study_in(module: ModuleType, name: str) -> type[Study]:
+    for _, cls in inspect.getmembers(module, inspect.isclass):
+        if issubclass(cls, Study) and cls.__module__ == module.__name__ and cls.name == name:
+            return cls
+    raise InputError(f"{module.__name__} has no study named {name!r}")
+
+
+def _from_file(reference: str) -> type[Study]:
+    """The class in `file.py:Class`; the class may be left out if the file has one study."""
+    file, _, class_name = reference.rpartition(":") if ".py:" in reference else (reference, "", "")
+    path = Path(file)
+    if not path.is_file():
+        raise InputError(f"study file {file!r} does not exist")
+    module_name = f"unlazy_user_{path.stem}"
+    spec = importlib.util.spec_from_file_location(module_name, path)
+    if spec is None or spec.loader is None:
+        raise InputError(f"study file {file!r} is not a Python file")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[module_name] = module
+    sys.path.insert(0, str(path.parent.resolve()))
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:
+        raise InputError(f"study file {file!r} cannot be imported: {type(error).__name__}: {error}") from error
+    finally:
+        sys.path.pop(0)
+    found = {
+        n: c
+        for n, c in inspect.getmembers(module, inspect.isclass)
+        if issubclass(c, Study) and c.__module__ == module_name
+    }
+    if not class_name and len(found) == 1:
+        class_name = next(iter(found))
+    if class_name not in found:
+        listed = ", ".join(found) or "no study"
+        raise InputError(f"{file} has no study class {class_name!r}{suggest(class_name, found)}; it has {listed}")
+    return check_definition(found[class_name])

@@ -1,0 +1,112 @@
+"""The report: one self-contained HTML file that needs no network."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from unlazy.errors import InputError
+from unlazy.lab.run import Run
+from unlazy.lab.show import interval, number, verdict_word
+from unlazy.plotting.style import svg
+
+_VERSIONS = ("unlazy", "jax", "numpy", "scipy", "xarray")
+
+
+def write_report(runs: Sequence[Run], file: Path, preset: str) -> None:
+    """Write the page with the table of verdicts and a section for every run."""
+    import jinja2
+
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(Path(__file__).parent),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    sections = [_section(run) for run in runs]
+    counts = dict.fromkeys(("holds", "fails", "inconclusive", "untested"), 0)
+    for run in runs:
+        for verdict in run.verdicts:
+            counts[verdict.verdict] += 1
+    page = environment.get_template("report.html.j2").render(
+        sections=sections,
+        topics=list(dict.fromkeys(run.study.topic for run in runs)),
+        counts={word: count for word, count in counts.items() if count},
+        known=sum(1 for s in sections for c in s["claims"] if c["known"]),
+        surprises=sum(1 for run in runs for v in run.verdicts if not v.as_documented),
+        preset=preset,
+        versions={"python": platform.python_version(), **{name: version(name) for name in _VERSIONS}},
+        made=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
+        seconds=sum(run.seconds for run in runs),
+    )
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(page, encoding="utf-8")
+    except OSError as error:
+        raise InputError(f"output {file} cannot be written: {error.strerror or error}") from None
+
+
+def _section(run: Run) -> dict[str, Any]:
+    study = run.study
+    grids = list(run.grids.values())
+    return {
+        "name": study.name,
+        "topic": study.topic,
+        "question": study.question,
+        "sources": study.sources,
+        "figure": svg(run.figure(), salt=study.name),
+        "derived": any(part.derived is not None for part in run.parts.values()),
+        "claims": [
+            {
+                "id": v.claim.id,
+                "statement": v.claim.statement,
+                "source": v.claim.source,
+                "measured": number(v.measured),
+                "interval": interval(v),
+                "criterion": str(v.claim.criterion),
+                "verdict": v.verdict,
+                "word": verdict_word(v),
+                "case": v.case,
+                "reason": v.reason,
+                "known": v.claim.known_negative or "",
+                "theory": v.claim.theory is not None,
+                "surprise": not v.as_documented,
+            }
+            for v in run.verdicts
+        ],
+        "parameters": [
+            {
+                "name": name,
+                "label": parameter.label,
+                "values": [_values(grid, name) for grid in grids],
+            }
+            for name, parameter in study.parameters().items()
+        ],
+        "parts": list(run.grids),
+        "instances": sum(grid.size * grid.seeds for grid in grids),
+        "seeds": ", ".join(str(s) for s in dict.fromkeys(grid.seeds for grid in grids)),
+        "seconds": f"{run.seconds:.1f}",
+        "computed": run.computed,
+        "command": run.command,
+    }
+
+
+def _values(grid: Any, name: str) -> str:
+    for axis in grid.axes:
+        if name in axis.names:
+            return ", ".join(_number(v) for v in axis.column(name))
+    value = grid.fixed[name]
+    if not isinstance(value, tuple):
+        return _number(value)
+    if len(value) > 8:
+        return f"{len(value)} values from {_number(min(value))} to {_number(max(value))}"
+    return ", ".join(_number(v) for v in value)
+
+
+def _number(value: Any) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value)

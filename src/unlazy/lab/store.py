@@ -1,0 +1,227 @@
+"""The store: one SQLite file with a row per (point, seed). Finished means committed.
+
+Only the submitting process writes, one transaction per chunk; several processes may use one file at once. Arrays are
+kept as bytes with dtype, shape and checksum; nothing is pickled.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import sqlite3
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from unlazy.errors import InputError
+
+SCHEMA = 1
+_APPLICATION = 0x756E6C7A
+"""'unlz': SQLite's application id, by which a foreign database is known."""
+
+_TABLES = """
+CREATE TABLE points (
+    point BLOB PRIMARY KEY, study TEXT NOT NULL, fingerprint TEXT NOT NULL, parameters TEXT NOT NULL) WITHOUT ROWID;
+CREATE INDEX points_by_study ON points (study, fingerprint);
+CREATE TABLE results (
+    point BLOB NOT NULL, seed INTEGER NOT NULL, seconds REAL NOT NULL, created REAL NOT NULL, versions TEXT NOT NULL,
+    layout TEXT NOT NULL, data BLOB NOT NULL, checksum BLOB NOT NULL, PRIMARY KEY (point, seed)) WITHOUT ROWID;
+"""
+
+
+class Row(NamedTuple):
+    """One finished instance."""
+
+    point: bytes
+    seed: int
+    seconds: float
+    arrays: Mapping[str, np.ndarray]
+
+
+class Contents(NamedTuple):
+    """What a store holds of one study."""
+
+    study: str
+    fingerprint: str
+    instances: int
+    bytes: int
+    seconds: float
+
+
+def default_path() -> Path:
+    """Where results are kept unless the user says otherwise: $UNLAZY_STORE, or the user's data directory."""
+    if os.environ.get("UNLAZY_STORE"):
+        return Path(os.environ["UNLAZY_STORE"])
+    import platformdirs
+
+    return Path(platformdirs.user_data_dir("unlazy")) / "results.sqlite"
+
+
+class Store:
+    """An open store. Errors of the file become one clear InputError that names it."""
+
+    def __init__(self, path: str | os.PathLike | None = None) -> None:
+        self.path = Path(path) if path is not None else default_path()
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            self._db = sqlite3.connect(self.path, timeout=60, isolation_level=None)
+            self._open()
+        except (sqlite3.Error, OSError) as error:
+            raise InputError(f"store {self.path} cannot be used: {error}") from None
+
+    def _open(self) -> None:
+        db = self._db
+        application = db.execute("PRAGMA application_id").fetchone()[0]
+        schema = db.execute("PRAGMA user_version").fetchone()[0]
+        empty = db.execute("SELECT count(*) FROM sqlite_master").fetchone()[0] == 0
+        if application == _APPLICATION and schema > SCHEMA:
+            raise InputError(
+                f"store {self.path} has schema {schema}, newer than {SCHEMA} of this unlazy; update unlazy or choose "
+                "another file with --store"
+            )
+        if not empty and application != _APPLICATION:
+            raise InputError(f"store {self.path} is a database of another program; choose another file with --store")
+        db.execute("PRAGMA journal_mode=WAL")
+        db.execute("PRAGMA synchronous=NORMAL")
+        if empty:
+            db.execute("BEGIN IMMEDIATE")
+            # Another process may have made the tables while this one waited for the lock.
+            if db.execute("SELECT count(*) FROM sqlite_master").fetchone()[0] == 0:
+                for statement in _TABLES.strip().split(";\n"):
+                    db.execute(statement)
+                db.execute(f"PRAGMA application_id={_APPLICATION}")
+                db.execute(f"PRAGMA user_version={SCHEMA}")
+            db.execute("COMMIT")
+
+    def __enter__(self) -> Store:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self._db.close()
+
+    def finished(self, point: bytes) -> set[int]:
+        """The seeds of a point that are stored, without looking at their arrays."""
+        return {row[0] for row in self._query("SELECT seed FROM results WHERE point = ?", (point,))}
+
+    def read(self, point: bytes, seeds: int) -> tuple[dict[int, Row], list[int]]:
+        """The stored rows of a point below `seeds`, and the seeds whose rows are damaged."""
+        rows, damaged = {}, []
+        found = self._query(
+            "SELECT seed, seconds, layout, data, checksum FROM results WHERE point = ? AND seed < ?",
+            (point, seeds),
+        )
+        for seed, seconds, layout, data, checksum in found:
+            try:
+                arrays = _unpack(layout, data, checksum)
+            except ValueError:
+                damaged.append(seed)
+            else:
+                rows[seed] = Row(point, seed, seconds, arrays)
+        return rows, damaged
+
+    def discard(self, point: bytes, seeds: Iterable[int]) -> None:
+        """Forget rows, so that they count as missing."""
+        for seed in seeds:
+            self._change("DELETE FROM results WHERE point = ? AND seed = ?", (point, seed))
+
+    def write(self, study: str, fingerprint: str, points: Mapping[bytes, str], rows: Iterable[Row]) -> None:
+        """Commit rows in one transaction. `points` maps the points' keys to their parameters as JSON."""
+        now, versions = time.time(), _versions()
+        packed = [(r.point, r.seed, r.seconds, now, versions, *_pack(r.arrays)) for r in rows]
+        try:
+            self._db.execute("BEGIN IMMEDIATE")
+            try:
+                self._db.executemany(
+                    "INSERT OR IGNORE INTO points VALUES (?, ?, ?, ?)",
+                    [(key, study, fingerprint, text) for key, text in points.items()],
+                )
+                self._db.executemany("INSERT OR REPLACE INTO results VALUES (?, ?, ?, ?, ?, ?, ?, ?)", packed)
+            except BaseException:
+                self._db.execute("ROLLBACK")
+                raise
+            self._db.execute("COMMIT")
+        except sqlite3.Error as error:
+            raise InputError(f"store {self.path} cannot be written: {error}") from None
+
+    def seconds_per_instance(self, study: str, fingerprint: str) -> dict[str, float]:
+        """Measured seconds per instance by the parameters' JSON."""
+        found = self._query(
+            "SELECT parameters, avg(seconds) FROM points JOIN results USING (point) "
+            "WHERE study = ? AND fingerprint = ? GROUP BY point",
+            (study, fingerprint),
+        )
+        return dict(found)
+
+    def contents(self) -> list[Contents]:
+        """What the store holds, by study and fingerprint."""
+        found = self._query(
+            "SELECT study, fingerprint, count(*), sum(length(data)), sum(seconds) FROM points "
+            "JOIN results USING (point) GROUP BY study, fingerprint ORDER BY study",
+        )
+        return [Contents(*row) for row in found]
+
+    def prune(self, current: Iterable[tuple[str, str]]) -> int:
+        """Delete the results of known studies that were computed by other code; returns how many instances went.
+
+        `current` lists (study, fingerprint); studies that it does not name, such as a user's own, are kept.
+        """
+        removed = 0
+        for study, fingerprint in current:
+            stale = "SELECT point FROM points WHERE study = ? AND fingerprint != ?"
+            removed += self._change(f"DELETE FROM results WHERE point IN ({stale})", (study, fingerprint))
+            self._change("DELETE FROM points WHERE study = ? AND fingerprint != ?", (study, fingerprint))
+        self._change("VACUUM")
+        return removed
+
+    def _query(self, sql: str, arguments: tuple = ()) -> Iterator[tuple]:
+        try:
+            yield from self._db.execute(sql, arguments)
+        except sqlite3.Error as error:
+            raise InputError(
+                f"store {self.path} is damaged ({error}); move it away or choose another file with --store"
+            ) from None
+
+    def _change(self, sql: str, arguments: tuple = ()) -> int:
+        try:
+            return self._db.execute(sql, arguments).rowcount
+        except sqlite3.Error as error:
+            raise InputError(f"store {self.path} cannot be written: {error}") from None
+
+
+def _pack(arrays: Mapping[str, np.ndarray]) -> tuple[str, bytes, bytes]:
+    layout = json.dumps([(name, array.dtype.str, array.shape) for name, array in arrays.items()])
+    data = b"".join(np.ascontiguousarray(array).tobytes() for array in arrays.values())
+    return layout, data, _checksum(layout, data)
+
+
+def _unpack(layout: str, data: bytes, checksum: bytes) -> dict[str, np.ndarray]:
+    if not isinstance(layout, str) or not isinstance(data, bytes) or _checksum(layout, data) != checksum:
+        raise ValueError("checksum differs")
+    arrays, offset = {}, 0
+    for name, dtype, shape in json.loads(layout):
+        count = int(np.prod(shape, dtype=np.int64))
+        arrays[name] = np.frombuffer(data, dtype, count, offset).reshape(shape)
+        offset += arrays[name].nbytes
+    return arrays
+
+
+def _checksum(layout: str, data: bytes) -> bytes:
+    return hashlib.blake2b(layout.encode() + b"\0" + data, digest_size=16).digest()
+
+
+@cache
+def _versions() -> str:
+    """The versions with which a row was computed."""
+    import platform
+    from importlib.metadata import version
+
+    packages = {name: version(name) for name in ("unlazy", "jax", "numpy", "scipy")}
+    return json.dumps({"python": platform.python_version(), **packages})

@@ -1,0 +1,312 @@
+"""What a study is: parameters, a question, its sources, and a few methods.
+
+A study is a frozen dataclass that derives from `Study`. Its fields are its parameters, of three kinds: `static` changes
+shapes or the program, `value` is a traced number, `path` is a vector that one instance evaluates at once.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+
+import numpy as np
+
+from unlazy.errors import InputError, check_choice, suggest
+
+if TYPE_CHECKING:
+    import xarray as xr
+    from matplotlib.figure import Figure
+
+    from unlazy.lab.claims import Claim
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """One parameter of a study: its kind, its type and what values it may take."""
+
+    kind: str
+    default: Any
+    label: str
+    symbol: str
+    low: float | None
+    high: float | None
+    above: float | None
+    choices: tuple | None
+    scale: str
+    paired: bool
+    name: str = ""
+
+    @property
+    def type(self) -> type:
+        return type(self.default[0]) if self.kind == "path" else type(self.default)
+
+    @property
+    def allowed(self) -> str:
+        """What the parameter may be, in words."""
+        if self.choices is not None:
+            return "one of " + ", ".join(map(str, self.choices))
+        noun = {int: "an integer", float: "a number", bool: "true or false", str: "a name"}[self.type]
+        bounds = [
+            f"{sign} {bound:g}"
+            for sign, bound in ((">=", self.low), (">", self.above), ("<=", self.high))
+            if bound is not None
+        ]
+        return " ".join([noun, " and ".join(bounds)]).strip()
+
+    def coerce(self, value: Any) -> Any:
+        """`value` in the canonical form of this parameter, or an InputError that says what is allowed."""
+        if self.kind != "path":
+            return self.coerce_one(value)
+        if isinstance(value, str) or not isinstance(value, Iterable):
+            value = (value,)
+        values = tuple(self.coerce_one(v) for v in value)
+        if not values:
+            raise InputError(f"{self.name} must have at least one value, got none")
+        if len(set(values)) < len(values):
+            raise InputError(f"{self.name} must not repeat a value, got {', '.join(map(str, values))}")
+        return values
+
+    def coerce_one(self, value: Any) -> Any:
+        """A single value in canonical form: an entry of a path or an axis."""
+        if isinstance(value, np.generic | np.ndarray) and np.ndim(value) == 0:
+            value = value.item()
+        if self.choices is not None:
+            return check_choice(self.name, value, self.choices)
+        wrong = InputError(f"{self.name} must be {self.allowed}, got {value!r}")
+        if self.type is str:
+            if not isinstance(value, str):
+                raise wrong
+            return value
+        if self.type is bool:
+            lowered = str(value).lower()
+            if lowered not in ("true", "false"):
+                raise wrong
+            return lowered == "true"
+        if isinstance(value, bool):
+            raise wrong
+        try:
+            number = float(value)
+        except (TypeError, ValueError):
+            raise wrong from None
+        outside = (
+            not math.isfinite(number)
+            or (self.low is not None and number < self.low)
+            or (self.high is not None and number > self.high)
+            or (self.above is not None and number <= self.above)
+        )
+        if outside:
+            raise wrong
+        if self.type is int:
+            if not number.is_integer():
+                raise wrong
+            return int(number)
+        # Twelve digits: 0.1 + 0.2 and 0.3 are the same point of a grid and must have one key.
+        return float(f"{number:.12g}") + 0.0
+
+
+def _declare(
+    kind: str,
+    default: Any,
+    label: str,
+    *,
+    symbol: str = "",
+    low: float | None = None,
+    high: float | None = None,
+    above: float | None = None,
+    choices: Iterable | None = None,
+    scale: str = "linear",
+    paired: bool = False,
+) -> Any:
+    parameter = Parameter(
+        kind, default, label, symbol, low, high, above, None if choices is None else tuple(choices), scale, paired
+    )
+    return dataclasses.field(default=default, metadata={"parameter": parameter})
+
+
+def static(default: Any, label: str, **options: Any) -> Any:
+    """A parameter that changes shapes or the program: a size, a number of steps, a name, a switch.
+
+    Options of all kinds: `symbol` (TeX), inclusive bounds `low` and `high`, exclusive bound `above`, `choices`,
+    `scale` ("log" for ranges and axes), and `paired=True`, which keeps the parameter out of the random key so that the
+    arms of a comparison see the same data.
+    """
+    return _declare("static", default, label, **options)
+
+
+def value(default: float, label: str, **options: Any) -> Any:
+    """A traced number: instances that differ only in values run in one compiled program. Options as in `static`."""
+    return _declare("value", default, label, **options)
+
+
+def path(default: tuple, label: str, **options: Any) -> Any:
+    """A vector that one instance evaluates at once and that is a dimension of its outputs. Options as in `static`."""
+    return _declare("path", tuple(default), label, **options)
+
+
+@dataclass(frozen=True)
+class Output:
+    """A result's label, symbol (TeX) and dimensions beyond the grid's.
+
+    `predicts` names the simulated output of which this one is the theory for the drawn instance; `theory_only` marks a
+    result that `predict` gives and `simulate` does not.
+    """
+
+    label: str
+    symbol: str = ""
+    dims: tuple[str, ...] = ()
+    scale: str = "linear"
+    predicts: str | None = None
+    theory_only: bool = False
+
+
+@dataclass(frozen=True)
+class Source:
+    """A paper or talk."""
+
+    key: str
+    authors: str
+    year: int
+    title: str
+    venue: str
+    kind: str = "article"
+
+    @property
+    def short(self) -> str:
+        """'Bartlett et al. 2020'."""
+        names = [name.split(",")[0].strip() for name in self.authors.split(" and ")]
+        head = names[0] if len(names) == 1 else " & ".join(names) if len(names) == 2 else f"{names[0]} et al."
+        return f"{head} {self.year}"
+
+    @property
+    def bibtex(self) -> str:
+        place = {"article": "journal", "inproceedings": "booktitle"}.get(self.kind, "howpublished")
+        return (
+            f"@{self.kind}{{{self.key},\n  author = {{{self.authors}}},\n  title = {{{self.title}}},\n"
+            f"  {place} = {{{self.venue}}},\n  year = {{{self.year}}}\n}}"
+        )
+
+
+class Part(NamedTuple):
+    """One part of a run as claims and figures see it.
+
+    `simulated` has dimension `seed`; `predicted` is the theory at the simulated points, `lines` the theory on a denser
+    grid, both None where a study has no `predict`; `derived` is what `derive` made of the simulation.
+    """
+
+    simulated: xr.Dataset
+    predicted: Any
+    lines: Any
+    derived: Any
+
+
+class Study:
+    """The base of all studies. A subclass is a frozen dataclass in a file of its own.
+
+    `simulate(self, key)` is traced by JAX; `simulate(self, rng)` is hosted: it gets a NumPy Generator and is just called.
+    """
+
+    name: ClassVar[str]
+    topic: ClassVar[str]
+    question: ClassVar[str]
+    sources: ClassVar[tuple[Source, ...]]
+    outputs: ClassVar[Mapping[str, Output]]
+    presets: ClassVar[Mapping[str, Mapping]]
+    claims: ClassVar[tuple[Claim, ...]] = ()
+    lines: ClassVar[Mapping[str, str]] = {}
+    """Part -> the axis along which the theory is drawn on a denser grid."""
+    precision: ClassVar[str] = "float64"
+    width: ClassVar[int] = 16
+    """How many instances one compiled call of a traced study advances together."""
+
+    def validate(self) -> None:
+        """Raise InputError where parameters do not fit together; ranges of single ones stand in their fields."""
+
+    def simulate(self, randomness: Any) -> Mapping[str, Any]:
+        """One instance of the finite system: a pure function of the parameters and the randomness."""
+        raise NotImplementedError
+
+    def predict(self) -> Mapping[str, Any]:
+        """The theory for the same parameters, under the names of the outputs it predicts."""
+        raise NotImplementedError
+
+    def derive(self, simulated: xr.Dataset) -> xr.Dataset | None:
+        """Semi-empirical curves: theory that needs a measured number."""
+        return None
+
+    def coordinates(self) -> Mapping[str, Any]:
+        """The coordinates of output dimensions that are not path parameters."""
+        return {}
+
+    def figure(self, *_: Any, **parts: Any) -> Figure:
+        """The study's figure from one `Part` per part, by name; without one the lab draws its default."""
+        raise NotImplementedError
+
+    @classmethod
+    def parameters(cls) -> dict[str, Parameter]:
+        """The declared parameters by name."""
+        return {
+            f.name: dataclasses.replace(f.metadata["parameter"], name=f.name)
+            for f in dataclasses.fields(cls)  # type: ignore[arg-type]
+        }
+
+    @classmethod
+    def parameter(cls, name: str) -> Parameter:
+        """The parameter called `name`, or an InputError with the nearest names."""
+        known = cls.parameters()
+        if name not in known:
+            listed = ", ".join(known)
+            raise InputError(f"{cls.name} has no parameter {name!r}{suggest(name, known)}; it has {listed}")
+        return known[name]
+
+    @classmethod
+    def defines(cls, method: str) -> bool:
+        """Whether the study defines the optional method itself."""
+        return getattr(cls, method) is not getattr(Study, method)
+
+    @classmethod
+    def is_hosted(cls) -> bool:
+        """Whether `simulate` takes a NumPy Generator instead of a JAX key."""
+        return "rng" in inspect.signature(cls.simulate).parameters
+
+    def as_dict(self) -> dict[str, Any]:
+        """The parameters by name."""
+        return {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}  # type: ignore[arg-type]
+
+
+def check_definition(cls: type[Study]) -> type[Study]:
+    """Return the study class if it is whole, or say what its author has to add."""
+
+    def wrong(message: str) -> InputError:
+        return InputError(f"study {getattr(cls, 'name', cls.__name__)}: {message}")
+
+    if not (dataclasses.is_dataclass(cls) and cls.__dataclass_params__.frozen):  # type: ignore[attr-defined]
+        raise wrong("the class must be decorated with @dataclass(frozen=True)")
+    for attribute in ("name", "topic", "question", "sources", "outputs", "presets"):
+        if not hasattr(cls, attribute):
+            raise wrong(f"the class attribute {attribute!r} is missing")
+    for field in dataclasses.fields(cls):
+        if "parameter" not in field.metadata:
+            raise wrong(f"field {field.name!r} must be declared with static(), value() or path()")
+    parameters = cls.parameters()
+    for name, parameter in parameters.items():
+        if parameter.kind == "value" and parameter.type not in (int, float):
+            raise wrong(f"value parameter {name!r} must be a number; use static() for {parameter.default!r}")
+    if "quick" not in cls.presets:
+        raise wrong("presets must contain 'quick'")
+    if not cls.defines("simulate"):
+        raise wrong("the method simulate(self, key) or simulate(self, rng) is missing")
+    if set(inspect.signature(cls.simulate).parameters) - {"self"} not in ({"key"}, {"rng"}):
+        raise wrong("simulate must take exactly one argument besides self, called key (JAX) or rng (NumPy)")
+    if not cls.outputs:
+        raise wrong("outputs must name at least one result")
+    clash = set(cls.outputs) & (set(parameters) | {"seed"})
+    if clash:
+        raise wrong(f"output {sorted(clash)[0]!r} has the name of a parameter or dimension")
+    ids = [claim.id for claim in cls.claims]
+    if len(set(ids)) < len(ids):
+        raise wrong(f"claim ids must differ, got {', '.join(ids)}")
+    return cls

@@ -1,0 +1,191 @@
+"""The project's ridge path: one decomposition of the design serves every ridge, ridge 0 included.
+
+The estimator minimises (1/n)|y - X b|^2 + ridge |b|^2. With X = U diag(s) V^T and penalty = n ridge, every
+quantity is a sum over singular values of the shrinkage s^2 / (s^2 + penalty). Ridge 0 is the limit from
+above: the pseudo-inverse.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from unlazy.errors import InputError, check_array
+
+_GRAM_CONDITION = 1e-8
+_LARGEST = 1e300
+
+
+class RidgeDecomposition(NamedTuple):
+    """X = U diag(s) V^T on the rank r of X."""
+
+    design: np.ndarray
+    squares: np.ndarray
+    """s^2, shape (r,)."""
+    right: np.ndarray
+    """V, shape (d, r)."""
+    left: np.ndarray | None
+    """U, shape (n, r), where the decomposition gave it for nothing."""
+
+
+class ConditionalRisk(NamedTuple):
+    """Expectations over target and noise given the design; each field has the shape of the ridges."""
+
+    risk: np.ndarray
+    bias: np.ndarray
+    variance: np.ndarray
+    training_error: np.ndarray
+    degrees_of_freedom: np.ndarray
+    gcv: np.ndarray
+
+
+class RidgePath(NamedTuple):
+    """Fits of one data set, with the ridges along the first axis and the shape of Y after it."""
+
+    coefficients: np.ndarray
+    fitted: np.ndarray
+    degrees_of_freedom: np.ndarray
+    gcv: np.ndarray
+    loo_residuals: np.ndarray
+
+
+def decompose(design: ArrayLike) -> RidgeDecomposition:
+    """The singular values and vectors of X (n x d), from the smaller of X X^T and X^T X.
+
+    A Gram matrix squares the condition number, so where that would cost more than half the digits X itself
+    is decomposed.
+    """
+    design = check_array("design", design, ndim=2)
+    n, d = design.shape
+    squares, vectors = np.linalg.eigh(design @ design.T if n < d else design.T @ design)
+    if squares[0] <= _GRAM_CONDITION * squares[-1]:
+        left, singular, right_rows = np.linalg.svd(design, full_matrices=False)
+        kept = singular > max(n, d) * np.finfo(np.float64).eps * singular[0]
+        return RidgeDecomposition(design, singular[kept] ** 2, right_rows[kept].T, left[:, kept])
+    if n < d:
+        return RidgeDecomposition(design, squares, design.T @ (vectors / np.sqrt(squares)), vectors)
+    return RidgeDecomposition(design, squares, vectors, None)
+
+
+def conditional_risk(
+    decomposition: RidgeDecomposition,
+    spectrum: ArrayLike,
+    prior: ArrayLike,
+    noise_variance: float,
+    ridges: ArrayLike,
+) -> ConditionalRisk:
+    """Risk, training error, degrees of freedom and GCV of ridge regression given X, over target and noise.
+
+    For a drawn X, covariance diag(l) (`spectrum`), target b ~ (0, diag(p)) (`prior`), noise variance s2 and
+    Q = I - X^T G X, G = (X X^T + penalty I)^-1,
+
+        bias = sum_ij l_i Q_ij^2 p_j,    variance = s2 sum_ij (G X)_ij^2 l_j,
+        gcv = E mean((G y)^2) / (tr G / n)^2.
+
+    With A = V^T diag(l) V, C = V^T diag(p) V and the residual weights r = penalty / (s^2 + penalty) the
+    bias is the quadratic form bias_0 + 2 r.(diag(V^T diag(l p) V) - W 1) + r.W r, W = A * C entrywise: a
+    ridge costs one product with W. Exact for every X; the targets need only have mean 0 and the given
+    second moments.
+    """
+    (n, d), squares, right = decomposition.design.shape, decomposition.squares, decomposition.right
+    spectrum, prior = _direction_values("spectrum", spectrum, d), _direction_values("prior", prior, d)
+    noise_variance = float(check_array("noise_variance", noise_variance, low=0, ndim=0))
+    ridges = check_array("ridges", ridges, low=0, high=_LARGEST)
+    shrinkage, residual, weights = _weights(decomposition, ridges)
+    null = n - squares.size
+
+    weighted_covariance, weighted_prior = _weighted_gram(right, spectrum), _weighted_gram(right, prior)
+    product = weighted_covariance * weighted_prior
+    bias = np.einsum("...i,...i->...", residual @ product, residual)
+    if squares.size < d:
+        # X misses directions of the target
+        row_sums, diagonal = product.sum(axis=1), (spectrum * prior) @ right**2
+        missed = spectrum @ prior - 2 * diagonal.sum() + row_sums.sum()
+        bias = bias + 2 * residual @ (diagonal - row_sums) + missed
+    variance = noise_variance * (shrinkage**2 @ (np.diagonal(weighted_covariance) / squares))
+
+    label_variance = squares * np.diagonal(weighted_prior) + noise_variance
+    training_error = (residual**2 @ label_variance + null * noise_variance) / n
+    gcv_numerator = (weights**2 @ label_variance + null * noise_variance) / n
+    gcv = gcv_numerator / ((weights.sum(axis=-1) + null) / n) ** 2
+    return ConditionalRisk(bias + variance, bias, variance, training_error, shrinkage.sum(axis=-1), gcv)
+
+
+def ridge_path(decomposition: RidgeDecomposition, targets: ArrayLike, ridges: ArrayLike) -> RidgePath:
+    """Coefficients, fitted values, degrees of freedom, GCV and leave-one-out residuals of a path of ridges.
+
+        b = X^T G y,    gcv = mean((G y)^2) / (tr G / n)^2,    leave-one-out residual_i = (G y)_i / G_ii.
+
+    `targets` has shape (n,) or (n, tasks). A left-out fit keeps the penalty n ridge of the full one. At
+    ridge 0 all values are limits. Sources: Golub, Heath & Wahba (1979); Hastie, Montanari, Rosset &
+    Tibshirani (2022) for ridge 0.
+    """
+    design, squares, right, left = decomposition
+    n, d = design.shape
+    targets = check_array("targets", targets)
+    if targets.ndim not in (1, 2) or len(targets) != n:
+        raise InputError(f"targets must have shape ({n},) or ({n}, tasks), got shape {targets.shape}")
+    ridges = np.atleast_1d(check_array("ridges", ridges, low=0, high=_LARGEST))
+    if ridges.ndim != 1:
+        raise InputError(f"ridges must have at most 1 dimension, got shape {ridges.shape}")
+    if left is None:
+        left = (design @ right) / np.sqrt(squares)
+    shrinkage, _, weights = _weights(decomposition, ridges)
+
+    columns = targets.reshape(n, -1)
+    projected = left.T @ columns
+    null = n - squares.size
+    outside = columns - left @ projected if null else np.zeros(columns.shape)
+    coefficients = right @ (shrinkage[:, :, None] * (projected / np.sqrt(squares)[:, None]))
+    dual = left @ (weights[:, :, None] * projected) + outside
+    gcv = np.mean(dual**2, axis=1) / ((weights.sum(axis=1) + null)[:, None] / n) ** 2
+
+    # for a sample inside the range of X both sides of the quotient vanish at ridge 0 in the weights' scale
+    outside_share = 1 - np.sum(left**2, axis=1)
+    contained = outside_share <= n * np.finfo(np.float64).eps
+    inverse = 1 / (squares + n * ridges[:, None])
+    diagonal = weights @ (left**2).T + outside_share
+    diagonal[:, contained] = inverse @ (left[contained] ** 2).T
+    dual[:, contained] = left[contained] @ (inverse[:, :, None] * projected)
+    loo_residuals = dual / diagonal[:, :, None]
+
+    task_shape = targets.shape[1:]
+    return RidgePath(
+        coefficients.reshape(-1, d, *task_shape),
+        (design @ coefficients).reshape(-1, n, *task_shape),
+        shrinkage.sum(axis=1),
+        gcv.reshape(-1, *task_shape),
+        loo_residuals.reshape(-1, n, *task_shape),
+    )
+
+
+def _weights(
+    decomposition: RidgeDecomposition, ridges: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """On the range of X: the eigenvalues of the hat matrix H, of I - H, and of G up to a factor.
+
+    The factor makes those of G finite at ridge 0: it is the least eigenvalue of X X^T + penalty I, so that
+    G is 1 on the null space of X X^T if there is one.
+    """
+    n, squares = len(decomposition.design), decomposition.squares
+    penalty = n * ridges[..., None]
+    least = 0.0 if squares.size < n else squares.min()
+    total = squares + penalty
+    return squares / total, penalty / total, (penalty + least) / total
+
+
+def _weighted_gram(right: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """V^T diag(values) V."""
+    if np.ptp(values) == 0:
+        return values[0] * np.eye(right.shape[1])
+    half = np.sqrt(values)[:, None] * right
+    return half.T @ half
+
+
+def _direction_values(name: str, value: ArrayLike, d: int) -> np.ndarray:
+    values = check_array(name, value, low=0)
+    if values.ndim and values.shape != (d,):
+        raise InputError(f"{name} must be a number or have shape ({d},), got shape {values.shape}")
+    return np.broadcast_to(values, (d,))

@@ -1,0 +1,150 @@
+"""The one figure style: theory as lines, simulation as points with 99% intervals over seeds.
+
+Figures are made without pyplot, so that nothing is global and nothing opens a window.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from unlazy.errors import InputError
+
+if TYPE_CHECKING:
+    import xarray as xr
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+"""Okabe and Ito's palette, which readers with any colour vision can tell apart."""
+MARKERS = ("o", "s", "^", "D", "v", "P", "X")
+FORMATS = ("png", "svg", "pdf")
+CONFIDENCE = 0.99
+
+_RC: dict[Any, Any] = {
+    "font.size": 9,
+    "axes.labelsize": 9,
+    "axes.titlesize": 9,
+    "legend.fontsize": 8,
+    "xtick.labelsize": 8,
+    "ytick.labelsize": 8,
+    "mathtext.fontset": "stix",
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.linewidth": 0.8,
+    "axes.titlelocation": "left",
+    "lines.linewidth": 1.4,
+    "lines.markersize": 4.5,
+    "errorbar.capsize": 2,
+    "legend.frameon": False,
+    "grid.linewidth": 0.4,
+    "grid.color": "#dddddd",
+    "axes.grid": True,
+    "axes.axisbelow": True,
+    "svg.fonttype": "path",
+    "pdf.fonttype": 42,
+    "savefig.dpi": 200,
+}
+
+
+@contextmanager
+def style() -> Iterator[None]:
+    """The project's settings of matplotlib, for the duration of a block."""
+    import matplotlib
+
+    with matplotlib.rc_context(_RC):
+        yield
+
+
+def panels(columns: int = 1, rows: int = 1, *, width: float = 3.3, height: float = 2.7) -> tuple[Figure, Any]:
+    """A figure and its axes, an array of shape (rows, columns), squeezed; sizes are inches per panel."""
+    from matplotlib.figure import Figure
+
+    with style():
+        figure = Figure(figsize=(width * columns, height * rows), layout="constrained")
+        return figure, figure.subplots(rows, columns)
+
+
+def label(text: str, symbol: str = "") -> str:
+    """An axis label: the name and its symbol."""
+    return f"{text} ${symbol}$" if symbol else text
+
+
+def colour(index: int) -> str:
+    """The colour of the index-th curve."""
+    return COLOURS[index % len(COLOURS)]
+
+
+def shades(count: int) -> list[str]:
+    """Colours for an ordered family of curves, light to dark."""
+    import matplotlib
+
+    if count == 1:
+        return [colour(0)]
+    cmap = matplotlib.colormaps["viridis_r"]
+    return [matplotlib.colors.to_hex(cmap(0.15 + 0.85 * i / (count - 1))) for i in range(count)]
+
+
+def theory(axes: Axes, x: Any, y: Any, *, color: str, label: str | None = None, dashed: bool = False) -> None:
+    """Draw theory: a line."""
+    axes.plot(np.asarray(x), np.asarray(y), "--" if dashed else "-", color=color, label=label, zorder=2)
+
+
+def simulation(
+    axes: Axes, x: Any, values: xr.DataArray, *, color: str, label: str | None = None, marker: str = "o"
+) -> None:
+    """Draw simulation: the mean over seeds as points, with the 99% interval of the mean."""
+    center, reach = interval(values)
+    options: dict[str, Any] = {"color": color, "marker": marker, "linestyle": "none", "label": label, "zorder": 3}
+    axes.errorbar(np.asarray(x), center, yerr=reach, markeredgecolor="white", markeredgewidth=0.5, **options)
+
+
+def interval(values: xr.DataArray) -> tuple[np.ndarray, np.ndarray]:
+    """Mean over seeds and half the width of its 99% interval (zero for a single seed)."""
+    count = values.sizes["seed"]
+    center = values.mean("seed").values
+    if count < 2:
+        return center, np.zeros_like(center)
+    from scipy.special import stdtrit
+
+    quantile = float(stdtrit(count - 1, (1 + CONFIDENCE) / 2))
+    return center, values.std("seed", ddof=1).values * quantile / math.sqrt(count)
+
+
+def format_of(path: str | os.PathLike) -> str:
+    """The figure format that a file's ending names."""
+    ending = Path(path).suffix.lower().removeprefix(".")
+    if ending not in FORMATS:
+        allowed = ", ".join("." + f for f in FORMATS)
+        raise InputError(f"figure must end in one of {allowed}, got {str(path)!r}")
+    return ending
+
+
+def save(figure: Figure, path: str | os.PathLike) -> None:
+    """Write a figure in the format that the file's ending names."""
+    kind = format_of(path)
+    metadata = {"Date": None} if kind == "svg" else {"CreationDate": None} if kind == "pdf" else None
+    try:
+        with style():
+            figure.savefig(path, format=kind, metadata=metadata)
+    except OSError as error:
+        raise InputError(f"figure {path} cannot be written: {error.strerror or error}") from None
+
+
+def svg(figure: Figure, salt: str) -> str:
+    """A figure as an SVG element for a page; `salt` keeps the ids of several figures apart."""
+    import io
+
+    import matplotlib
+
+    buffer = io.StringIO()
+    with style(), matplotlib.rc_context({"svg.hashsalt": salt}):
+        figure.savefig(buffer, format="svg", transparent=True, metadata={"Date": None})
+    text = buffer.getvalue()
+    return text[text.index("<svg") :]
