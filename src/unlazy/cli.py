@@ -249,21 +249,28 @@ def _print_json(value: Any) -> None:
 
 
 def main() -> None:
-    """Run the command line. Exit codes: 0 done, 1 a verdict differs from the documented one, 2 wrong input, 3 interrupted."""
-    import click
+    """Run the command line.
 
+    Exit codes: 0 done, 1 done but a verdict differs from the documented one, 2 wrong input, 3 interrupted.
+    """
+    usage_error: Any = typer.BadParameter.__mro__[1]
     try:
         code = app(standalone_mode=False)
-    except (InputError, click.UsageError) as error:
-        message = error.format_message() if isinstance(error, click.UsageError) else str(error)
-        print(f"error: {' '.join(message.split())}", file=sys.stderr)
-        code = 2
-    except click.exceptions.Exit as end:
+    except InputError as error:
+        code = _refuse(str(error))
+    except usage_error as error:
+        code = _refuse(error.format_message())
+    except typer.Exit as end:
         code = end.exit_code
-    except (KeyboardInterrupt, click.Abort):
+    except (KeyboardInterrupt, typer.Abort):
         print("interrupted: what was finished is stored; the same command goes on from there", file=sys.stderr)
         code = 3
     except BrokenPipeError:
         sys.stderr.close()
         code = 0
     sys.exit(code or 0)
+
+
+def _refuse(message: str) -> int:
+    print(f"error: {' '.join(message.split())}", file=sys.stderr)
+    return 2

@@ -17,7 +17,7 @@ def test_noiseless_labels_are_the_link_of_the_projection_on_a_unit_direction():
 
 def test_noise_has_the_stated_variance():
     n, variance = 20_000, 0.09
-    data = SingleIndex(dimension=2, link="identity", noise_variance=variance)
+    data = SingleIndex(dimension=3, link="identity", noise_variance=variance)
     x, y = data.sample(jax.random.key(1), n)
     measured = np.mean(np.asarray(y - data.target(x)) ** 2)
     standard_error = variance * np.sqrt(2 / n)
@@ -38,12 +38,12 @@ def test_labels_correlate_with_the_inputs_along_the_direction_by_the_links_mean_
 
 
 def test_noise_variance_may_be_traced():
-    keys, variances = jax.random.split(jax.random.key(3), 3), jnp.array([0.0, 0.5, 2.0])
-    together = jax.vmap(lambda key, variance: SingleIndex(2, "relu", variance).sample(key, 5)[1])(
-        keys, variances
-    )
-    for row, key, variance in zip(together, keys, variances, strict=True):
-        np.testing.assert_allclose(row, SingleIndex(2, "relu", float(variance)).sample(key, 5)[1], rtol=1e-6)
+    def labels(variance):
+        return SingleIndex(4, "relu", variance).sample(jax.random.key(3), 7)[1]
+
+    variances = [0.0, 0.5, 2.0]
+    single = [labels(variance) for variance in variances]
+    np.testing.assert_allclose(jax.jit(jax.vmap(labels))(jnp.array(variances)), single, rtol=1e-5, atol=1e-6)
 
 
 @pytest.mark.parametrize(("dimension", "n"), [(0, 5), (3, 0)])

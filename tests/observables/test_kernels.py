@@ -20,10 +20,9 @@ def _float64():
 
 
 def network_and_inputs(activation="tanh"):
-    network = TwoLayer.random(
-        jax.random.key(0), 3, 8, activation=activation, scale=0.4, second_layer="normal"
-    )
-    return network, jax.random.normal(jax.random.key(1), (5, 3))
+    rng = np.random.default_rng(0)
+    w, a, x = (jnp.asarray(rng.normal(size=size)) for size in ((3, 8), 8, (5, 3)))
+    return TwoLayer(w, a, jnp.asarray(0.4), activation), x
 
 
 def jacobian(network, x, where):
@@ -65,9 +64,9 @@ def test_tangent_kernel_is_the_speed_of_gradient_descent_in_function_space():
     y = jnp.arange(5.0)
 
     def error(h):
-        gradient = jax.grad(
-            lambda w: jnp.sum((eqx.tree_at(lambda m: m.first_layer, network, w)(x) - y) ** 2) / 2
-        )(network.first_layer)
+        gradient = jax.grad(lambda w: jnp.sum((eqx.tree_at(lambda m: m.first_layer, network, w)(x) - y) ** 2) / 2)(
+            network.first_layer
+        )
         moved = eqx.tree_at(lambda m: m.first_layer, network, network.first_layer - h * gradient)
         linear = -h * first_layer_tangent_kernel(network, x) @ (network(x) - y)
         return float(jnp.linalg.norm(moved(x) - network(x) - linear))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -54,20 +54,20 @@ def at_least(low: float) -> Criterion:
 class Claim:
     """One sentence of a paper, with the number that decides it.
 
-    Exactly one of three functions gives the number; each gets one `Part` per name in `parts`:
-    `check` returns an array with dimension `seed` (other dimensions are cases), and the mean over seeds is judged;
-    `statistic` reduces `seed` itself (a ratio of means, a median), and the lab resamples seeds; `theory` needs no
-    simulation. `needs` maps a dimension to the fewest values with which the claim makes sense. A claim that is known not
-    to hold carries the reason as `known_negative`.
+    Exactly one of three functions gives the number; each gets one `Part` per name in `parts`. `check` returns an array
+    with dimension `seed` (other dimensions are cases), and the mean over seeds is judged. `statistic` reduces `seed`
+    itself (a ratio of means, a median), and the lab resamples seeds. `theory` needs no simulation. Each may return a
+    list of arrays, such as one per part, whose cases are then judged together. `needs` maps a dimension to the fewest
+    values with which the claim makes sense. A claim that is known not to hold carries the reason as `known_negative`.
     """
 
     id: str
     source: str
     statement: str
     criterion: Criterion
-    check: Callable[..., xr.DataArray] | None = None
-    statistic: Callable[..., xr.DataArray] | None = None
-    theory: Callable[..., xr.DataArray] | None = None
+    check: Callable[..., Any] | None = None
+    statistic: Callable[..., Any] | None = None
+    theory: Callable[..., Any] | None = None
     parts: tuple[str, ...] = ("main",)
     needs: Mapping[str, int] = field(default_factory=dict)
     known_negative: str | None = None
@@ -79,7 +79,7 @@ class Claim:
 
 @dataclass(frozen=True)
 class Verdict:
-    """What a run says about a claim: `holds`, `fails`, `inconclusive`, or `untested` where the run lacks what it needs."""
+    """What a run says about a claim: holds, fails, inconclusive, or untested where the run lacks what it needs."""
 
     claim: Claim
     verdict: str
@@ -124,19 +124,35 @@ def judge(claim: Claim, parts: Mapping[str, Part]) -> Verdict:
         return Verdict(claim, "untested", reason=missing)
     args = [parts[name] for name in claim.parts]
     if claim.theory is not None:
-        estimate = claim.theory(*args)
-        error, freedom = estimate.copy(data=np.zeros(estimate.shape)), math.inf
+        cases = [
+            _Cases(found, found.copy(data=np.zeros(found.shape)), math.inf) for found in _arrays(claim.theory(*args))
+        ]
     elif claim.check is not None:
-        values = claim.check(*args)
-        if "seed" not in values.dims:
-            raise InputError(f"claim {claim.id!r}: check must keep dimension seed, got {values.dims}")
-        count = values.sizes["seed"]
-        estimate = values.mean("seed", skipna=False)
-        error = values.std("seed", ddof=1, skipna=False) / math.sqrt(count) if count > 1 else estimate * np.nan
-        freedom = count - 1
+        cases = [_over_seeds(claim, found) for found in _arrays(claim.check(*args))]
     else:
-        estimate, error, freedom = _resampled(claim, args)
-    return _decide(claim, estimate, error, freedom)
+        cases = _resampled(claim, args)
+    return _decide(claim, cases)
+
+
+class _Cases(NamedTuple):
+    """Estimates, their standard errors and the degrees of freedom of these; infinite for numbers without error."""
+
+    estimate: Any
+    error: Any
+    freedom: float
+
+
+def _arrays(result: Any) -> list[Any]:
+    return list(result) if isinstance(result, list | tuple) else [result]
+
+
+def _over_seeds(claim: Claim, values: Any) -> _Cases:
+    if "seed" not in values.dims:
+        raise InputError(f"claim {claim.id!r}: check must keep dimension seed, got {values.dims}")
+    count = values.sizes["seed"]
+    estimate = values.mean("seed", skipna=False)
+    spread = values.std("seed", ddof=1, skipna=False) if count > 1 else estimate * np.nan
+    return _Cases(estimate, spread / math.sqrt(count), count - 1)
 
 
 def _missing(claim: Claim, parts: Mapping[str, Part]) -> str:
@@ -150,8 +166,8 @@ def _missing(claim: Claim, parts: Mapping[str, Part]) -> str:
     return ""
 
 
-def _resampled(claim: Claim, parts: list[Part]) -> tuple[Any, Any, float]:
-    """A statistic, its standard error by resampling seeds with replacement, and the degrees of freedom.
+def _resampled(claim: Claim, parts: list[Part]) -> list[_Cases]:
+    """A statistic with its standard error by resampling seeds with replacement.
 
     All parts are resampled by the same seeds, so that paired arms stay paired. sqrt(n/(n-1)) undoes the narrowness of
     the bootstrap in small samples.
@@ -163,30 +179,30 @@ def _resampled(claim: Claim, parts: list[Part]) -> tuple[Any, Any, float]:
     if len(counts) > 1:
         raise InputError(f"claim {claim.id!r} resamples parts with different numbers of seeds: {sorted(counts)}")
     count = counts.pop()
-    estimate = claim.statistic(*parts)
+    estimates = _arrays(claim.statistic(*parts))
     if count < 2:
-        return estimate, estimate * np.nan, 0
+        return [_Cases(estimate, estimate * np.nan, 0) for estimate in estimates]
     indices = np.random.default_rng(0).integers(count, size=(RESAMPLES, count))
     batch = max(1, int(_RESAMPLE_BYTES // max(1, sum(part.simulated.nbytes for part in parts))))
-    draws = []
+    draws: list[list[Any]] = [[] for _ in estimates]
     for start in range(0, RESAMPLES, batch):
         index = xr.DataArray(indices[start : start + batch], dims=("resample", "seed"))
-        draws.append(
-            claim.statistic(
-                *(part._replace(simulated=part.simulated.drop_vars("seed").isel(seed=index)) for part in parts)
-            )
-        )
-    spread = xr.concat(draws, "resample").std("resample", ddof=1, skipna=False)
-    return estimate, spread * math.sqrt(count / (count - 1)), count - 1
+        again = [part._replace(simulated=part.simulated.drop_vars("seed").isel(seed=index)) for part in parts]
+        for found, drawn in zip(draws, _arrays(claim.statistic(*again)), strict=True):
+            found.append(drawn)
+    widen = math.sqrt(count / (count - 1))
+    spreads = [xr.concat(found, "resample").std("resample", ddof=1, skipna=False) * widen for found in draws]
+    return [_Cases(e, spread, count - 1) for e, spread in zip(estimates, spreads, strict=True)]
 
 
-def _decide(claim: Claim, estimate: Any, error: Any, freedom: float) -> Verdict:
-    cases = estimate.size
-    center = np.atleast_1d(estimate.transpose(*error.dims).values.astype(float)).ravel()
-    error = np.atleast_1d(error.values.astype(float)).ravel()
+def _decide(claim: Claim, cases: list[_Cases]) -> Verdict:
+    total = sum(c.estimate.size for c in cases)
+    center = np.concatenate([c.estimate.values.astype(float).ravel() for c in cases])
+    error = np.concatenate([c.error.transpose(*c.estimate.dims).values.astype(float).ravel() for c in cases])
+    sizes = [c.estimate.size for c in cases]
+    reach = error * np.repeat([_quantile(CONFIDENCE, c.freedom) for c in cases], sizes)
+    reach_all = error * np.repeat([_quantile(1 - (1 - CONFIDENCE) / total, c.freedom) for c in cases], sizes)
     criterion = claim.criterion
-    reach = error * _quantile(CONFIDENCE, freedom)
-    reach_all = error * _quantile(1 - (1 - CONFIDENCE) / cases, freedom)
     margin = np.minimum(center - reach - criterion.low, criterion.high - center - reach)
     broken = np.isnan(margin)
     margin[broken] = -np.inf
@@ -195,9 +211,10 @@ def _decide(claim: Claim, estimate: Any, error: Any, freedom: float) -> Verdict:
     verdict = "fails" if outside.any() else "holds" if (margin >= 0).all() else "inconclusive"
     reason = ""
     if broken[worst]:
-        reason = "one seed gives no interval" if freedom == 0 else "a value is not a number"
+        reason = "one seed gives no interval" if error.size and np.isnan(error[worst]) else "a value is not a number"
     low, high = center[worst] - reach[worst], center[worst] + reach[worst]
-    return Verdict(claim, verdict, float(center[worst]), float(low), float(high), _case(estimate, worst), reason)
+    names = [_case(c.estimate, index) for c in cases for index in range(c.estimate.size)]
+    return Verdict(claim, verdict, float(center[worst]), float(low), float(high), names[worst], reason)
 
 
 def _quantile(confidence: float, freedom: float) -> float:
@@ -237,3 +254,8 @@ def relative_deviation(simulated: xr.DataArray, predicted: xr.DataArray) -> xr.D
 def exceeds(larger: xr.DataArray, smaller: xr.DataArray) -> xr.DataArray:
     """By which fraction of `smaller` the first number is above it."""
     return (larger - smaller) / abs(smaller)
+
+
+def parameter(data: xr.Dataset, name: str) -> Any:
+    """A parameter of a run's data: its coordinate where it varies, else its one value."""
+    return data[name] if name in data.coords else data.attrs[name]

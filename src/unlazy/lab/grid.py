@@ -153,24 +153,14 @@ def _grid(
 
     entries = dict(entries)
     preset_seeds = entries.pop("seeds", DEFAULT_SEEDS)
-    given = fixed_by_user.keys() | over_by_user.keys()
-    for name in given:
+    for name in (*fixed_by_user, *over_by_user):
         study.parameter(name)
     for key, values in entries.items():
-        names = key if isinstance(key, tuple) else (key,)
         if isinstance(key, tuple):
-            dims.append(key[0])
-            overridden = given & {*names}
-            if overridden and overridden != {*names}:
-                raise InputError(
-                    f"{' and '.join(names)} vary together in part {part!r} of {study.name}; "
-                    f"set all of them, not only {', '.join(sorted(overridden))}"
-                )
-            if not overridden:
-                rows = tuple(
-                    tuple(study.parameter(n).coerce(v) for n, v in zip(names, row, strict=True)) for row in values
-                )
-                axes[key[0]] = Axis(names, rows)
+            dims += key
+            axis = _zipped(study, key, values, fixed_by_user, over_by_user)
+            if axis is not None:
+                axes[axis.dim] = axis
         else:
             if isinstance(values, Sequence) and not isinstance(values, str):
                 dims.append(key)
@@ -179,9 +169,32 @@ def _grid(
         put(name, values)
     for name, single in fixed_by_user.items():
         # An axis of the preset stays a dimension, of length one, so that the study's figure and claims still find it.
-        put(name, [single] if name in axes else single)
+        if not any(name in axis.names for axis in axes.values() if len(axis.names) > 1):
+            put(name, [single] if name in axes else single)
     count = preset_seeds if seeds is None else seeds
     if isinstance(count, bool) or int(count) != count or count < 1:
         raise InputError(f"seeds must be an integer >= 1, got {count!r}")
     added = tuple(dim for dim in axes if dim not in dims)
     return Grid(study, part, fixed, tuple(axes.values()), int(count), added)
+
+
+def _zipped(
+    study: type[Study],
+    names: tuple[str, ...],
+    rows: Sequence[tuple],
+    fixed_by_user: Mapping[str, Any],
+    over_by_user: Mapping[str, Any],
+) -> Axis | None:
+    """An axis of parameters that vary together, without those to which the user gave an axis of their own.
+
+    A parameter that the user fixed has that value in every row; rows that then agree are one.
+    """
+    kept = tuple(name for name in names if name not in over_by_user)
+    if not kept:
+        return None
+    columns = [
+        [fixed_by_user[name]] * len(rows) if name in fixed_by_user else [row[names.index(name)] for row in rows]
+        for name in kept
+    ]
+    coerced = ((study.parameter(n).coerce(v) for v in column) for n, column in zip(kept, columns, strict=True))
+    return Axis(kept, tuple(dict.fromkeys(zip(*coerced, strict=True))))

@@ -206,7 +206,7 @@ class Part(NamedTuple):
 class Study:
     """The base of all studies. A subclass is a frozen dataclass in a file of its own.
 
-    `simulate(self, key)` is traced by JAX; `simulate(self, rng)` is hosted: it gets a NumPy Generator and is just called.
+    `simulate(self, key)` is traced by JAX; `simulate(self, rng)` is hosted: it gets a NumPy Generator.
     """
 
     name: ClassVar[str]
@@ -283,7 +283,7 @@ def check_definition(cls: type[Study]) -> type[Study]:
     def wrong(message: str) -> InputError:
         return InputError(f"study {getattr(cls, 'name', cls.__name__)}: {message}")
 
-    if not (dataclasses.is_dataclass(cls) and cls.__dataclass_params__.frozen):  # type: ignore[attr-defined]
+    if not (dataclasses.is_dataclass(cls) and cls.__dataclass_params__.frozen):
         raise wrong("the class must be decorated with @dataclass(frozen=True)")
     for attribute in ("name", "topic", "question", "sources", "outputs", "presets"):
         if not hasattr(cls, attribute):

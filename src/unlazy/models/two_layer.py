@@ -73,9 +73,7 @@ class TwoLayer(eqx.Module):
         """
         if width % 2:
             raise InputError(f"width must be even for antisymmetric pairs, got {width}")
-        half = cls.random(
-            key, dimension, width // 2, activation=activation, scale=scale, second_layer=second_layer
-        )
+        half = cls.random(key, dimension, width // 2, activation=activation, scale=scale, second_layer=second_layer)
         return cls(
             first_layer=jnp.concatenate([half.first_layer, half.first_layer], axis=1),
             second_layer=jnp.concatenate([half.second_layer, -half.second_layer]),

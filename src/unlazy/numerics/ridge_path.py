@@ -161,9 +161,7 @@ def ridge_path(decomposition: RidgeDecomposition, targets: ArrayLike, ridges: Ar
     )
 
 
-def _weights(
-    decomposition: RidgeDecomposition, ridges: np.ndarray
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _weights(decomposition: RidgeDecomposition, ridges: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """On the range of X: the eigenvalues of the hat matrix H, of I - H, and of G up to a factor.
 
     The factor makes those of G finite at ridge 0: it is the least eigenvalue of X X^T + penalty I, so that

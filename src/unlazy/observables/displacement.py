@@ -26,6 +26,4 @@ def displacement(initial: Array, final: Array) -> Displacement:
     squared = jnp.sum((final - initial) ** 2, axis=0)
     neuron = jnp.sqrt(squared)
     frobenius = jnp.sqrt(jnp.sum(squared))
-    return Displacement(
-        frobenius, frobenius / jnp.sqrt(jnp.sum(initial**2)), jnp.mean(neuron), jnp.max(neuron)
-    )
+    return Displacement(frobenius, frobenius / jnp.sqrt(jnp.sum(initial**2)), jnp.mean(neuron), jnp.max(neuron))

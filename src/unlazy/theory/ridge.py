@@ -160,17 +160,14 @@ def ridge_curve_by_effective_ridge(
         where = np.unravel_index(np.argmin(unused), unused.shape)
         least = _equivalent(diagonal, n[where], 0.0, 0.0).effective_ridge
         raise InputError(
-            f"effective_ridge must be >= {least:g}, its value at ridge 0, for n = {n[where]:g}; "
-            f"got {kappa[where]:g}"
+            f"effective_ridge must be >= {least:g}, its value at ridge 0, for n = {n[where]:g}; got {kappa[where]:g}"
         )
     unused = np.maximum(unused, 0.0)
     equivalent = _at_effective_ridge(diagonal, n, kappa, unused, noise_variance, shape)
     return RidgeCurve(np.broadcast_to(kappa * unused, shape).copy()[()], equivalent)
 
 
-def _equivalent(
-    spectrum: _Spectrum, n: ArrayLike, ridge: ArrayLike, noise_variance: ArrayLike
-) -> RidgeEquivalent:
+def _equivalent(spectrum: _Spectrum, n: ArrayLike, ridge: ArrayLike, noise_variance: ArrayLike) -> RidgeEquivalent:
     n, ridge = check_array("n", n, above=0), check_array("ridge", ridge, low=0, high=_LARGEST)
     noise_variance = check_array("noise_variance", noise_variance, low=0)
     shape = _common_shape(n=n, ridge=ridge, noise_variance=noise_variance)
@@ -178,9 +175,7 @@ def _equivalent(
     kappa = np.zeros(n.shape)
     positive = (ridge > 0) | (n < spectrum.rank)
     if positive.any():
-        solved = _in_chunks(
-            lambda m, r: (_effective_ridge(spectrum, m, r),), spectrum, n[positive], ridge[positive]
-        )
+        solved = _in_chunks(lambda m, r: (_effective_ridge(spectrum, m, r),), spectrum, n[positive], ridge[positive])
         kappa[positive] = solved[0]
     unused = np.where(positive, ridge / np.where(positive, kappa, 1.0), (n - spectrum.rank) / n)
     return _at_effective_ridge(spectrum, n, kappa, unused, noise_variance, shape)
@@ -190,7 +185,7 @@ def _effective_ridge(spectrum: _Spectrum, n: np.ndarray, ridge: np.ndarray) -> n
     """kappa > 0 between the bounds that l_i/kappa and l_min/(l_min + kappa) put on every term of df1."""
     margin = 1e-9
     smallest = spectrum.eigenvalues.min(initial=np.inf) if spectrum.rank else 0.0
-    low = np.maximum(ridge, smallest * np.maximum(spectrum.rank / n - 1, 0.0))
+    low = np.maximum(ridge, smallest * np.maximum(spectrum.rank - n, 0.0) / n)
     high = ridge + spectrum.eigenvalues @ spectrum.multiplicities / n
     return increasing_root(
         lambda kappa, n, ridge: _unused_samples(kappa, n, spectrum) - n * (ridge / kappa),
@@ -206,9 +201,7 @@ def _unused_samples(kappa: np.ndarray, n: np.ndarray, spectrum: _Spectrum) -> np
     eigenvalues, kappa = spectrum.eigenvalues, kappa[:, None]
     large = eigenvalues > kappa
     smaller = np.minimum(eigenvalues, kappa) / (eigenvalues + kappa)
-    return (n - large @ spectrum.multiplicities) + np.where(
-        large, smaller, -smaller
-    ) @ spectrum.multiplicities
+    return (n - large @ spectrum.multiplicities) + np.where(large, smaller, -smaller) @ spectrum.multiplicities
 
 
 def _at_effective_ridge(
@@ -276,9 +269,7 @@ def _root(name: str, value: ArrayLike, d: int | None = None) -> np.ndarray:
     if matrix.shape != (d, d):
         raise InputError(f"{name} must be a matrix of shape ({d}, {d}), got shape {matrix.shape}")
     if not np.allclose(matrix, matrix.T, rtol=1e-9, atol=1e-12 * np.abs(matrix).max()):
-        raise InputError(
-            f"{name} must be symmetric, got differences up to {np.abs(matrix - matrix.T).max():g}"
-        )
+        raise InputError(f"{name} must be symmetric, got differences up to {np.abs(matrix - matrix.T).max():g}")
     eigenvalues, vectors = np.linalg.eigh(matrix)
     rounding = d * np.finfo(np.float64).eps * np.abs(eigenvalues).max()
     if eigenvalues[0] < -1e3 * rounding:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from unlazy.errors import InputError
-from unlazy.lab.claims import Claim, at_most, between, relative_deviation
+from unlazy.lab.claims import Claim, at_most, between, parameter, relative_deviation
 from unlazy.lab.study import Output, Part, Source, Study, path, static, value
 
 if TYPE_CHECKING:
@@ -21,13 +21,26 @@ PATIL = "Patil et al. 2021"
 
 def _test_error(part: Part) -> xr.DataArray:
     """The simulated test error, with the label noise."""
-    return part.simulated.risk + part.simulated.attrs["noise_variance"]
+    return part.simulated.risk + parameter(part.simulated, "noise_variance")
 
 
-def _training_deviation(*parts: Part) -> xr.DataArray:
+def _risk_deviation(*parts: Part) -> list[xr.DataArray]:
+    return [relative_deviation(part.simulated.risk, part.predicted.risk) for part in parts]
+
+
+def _training_deviation(*parts: Part) -> list[xr.DataArray]:
     """In units of the test error: at ridge 0 both sides of an interpolating fit are 0."""
-    (part,) = parts
-    return (part.simulated.training_error - part.predicted.training_error) / _test_error(part)
+    return [(p.simulated.training_error - p.predicted.training_error) / _test_error(p) for p in parts]
+
+
+def _freedom_deviation(*parts: Part) -> list[xr.DataArray]:
+    return [
+        (p.simulated.degrees_of_freedom - p.predicted.degrees_of_freedom) / parameter(p.simulated, "n") for p in parts
+    ]
+
+
+def _gcv_deviation(*parts: Part) -> list[xr.DataArray]:
+    return [relative_deviation(part.simulated.gcv, _test_error(part)) for part in parts]
 
 
 def _cost_of_gcv(part: Part) -> xr.DataArray:
@@ -35,14 +48,6 @@ def _cost_of_gcv(part: Part) -> xr.DataArray:
     chosen = part.simulated.gcv.argmin("ridge")
     error = _test_error(part)
     return error.isel(ridge=chosen) / error.min("ridge") - 1
-
-
-def _both(name: str, source: str, statement: str, criterion: Any, check: Any) -> tuple[Claim, ...]:
-    """The same claim for the part over sample sizes and for the one over ridges and spectra."""
-    return tuple(
-        Claim(f"{name}-{part}", source, statement, criterion, check=check, parts=(part,))
-        for part in ("sizes", "ridges")
-    )
 
 
 @dataclass(frozen=True)
@@ -144,39 +149,40 @@ class RidgeEquivalent(Study):
     }
     lines = {"sizes": "n", "ridges": "ridge"}
     claims = (
-        *_both(
+        Claim(
             "risk",
             f"{HASTIE}, Theorem 5; {DOBRIBAN}, Theorem 2.1",
             "The risk of ridge regression, ridge 0 included, is that of its deterministic equivalent: the relative "
             "deviation is at most 3% in every case.",
             between(-0.03, 0.03),
-            lambda part: relative_deviation(part.simulated.risk, part.predicted.risk),
+            check=_risk_deviation,
+            parts=("sizes", "ridges"),
         ),
-        *_both(
+        Claim(
             "training-error",
             PATIL,
             "The training error is (ridge/effective ridge)^2 times the test error: the deviation is at most 2% of the "
             "test error.",
             between(-0.02, 0.02),
-            _training_deviation,
+            check=_training_deviation,
+            parts=("sizes", "ridges"),
         ),
-        *_both(
+        Claim(
             "degrees-of-freedom",
             DOBRIBAN,
             "The degrees of freedom are n (1 - ridge/effective ridge): the deviation is at most 1% of n.",
             between(-0.01, 0.01),
-            lambda part: (
-                (part.simulated.degrees_of_freedom - part.predicted.degrees_of_freedom)
-                / (part.simulated.n if "n" in part.simulated.coords else part.simulated.attrs["n"])
-            ),
+            check=_freedom_deviation,
+            parts=("sizes", "ridges"),
         ),
-        *_both(
+        Claim(
             "gcv",
             PATIL,
             "Generalised cross-validation, which needs only the data, estimates the test error at every ridge, 0 "
             "included: the relative deviation is at most 3%.",
             between(-0.03, 0.03),
-            lambda part: relative_deviation(part.simulated.gcv, _test_error(part)),
+            check=_gcv_deviation,
+            parts=("sizes", "ridges"),
         ),
         Claim(
             "gcv-choice",
