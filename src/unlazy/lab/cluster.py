@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import sys
 from collections.abc import Iterable, Iterator
 from functools import cache
@@ -56,8 +57,7 @@ class DaskExecutor:
 
         def submit() -> bool:
             for tag, chunk in queue:
-                _pickle_by_value(chunk.study.__module__)
-                future = self._client.submit(_work, chunk, self._budget, pure=False, retries=0)
+                future = self._client.submit(_work, _packed(chunk), self._budget, pure=False, retries=0)
                 tags[future.key] = tag
                 running.add(future)
                 return True
@@ -84,16 +84,18 @@ def _raise_allowed_failures(dask_scheduler: Any) -> None:
     dask_scheduler.allowed_failures = _ALLOWED_FAILURES
 
 
-def _pickle_by_value(module: str) -> None:
-    """Let a study from a user's own file travel to workers that do not have the file."""
+def _packed(chunk: Chunk) -> bytes:
+    """A chunk for the wire; a study from a user's own file travels with it to workers that do not have the file."""
     import cloudpickle
 
+    module = chunk.study.__module__
     if module.split(".")[0] != "unlazy" and module in sys.modules:
         cloudpickle.register_pickle_by_value(sys.modules[module])
+    return cloudpickle.dumps(chunk)
 
 
-def _work(chunk: Chunk, budget: int | None) -> Computed:
-    return run_chunk(chunk, budget or _worker_budget(), threads=1)
+def _work(packed: bytes, budget: int | None) -> Computed:
+    return run_chunk(pickle.loads(packed), budget or _worker_budget(), threads=1)
 
 
 @cache
