@@ -58,7 +58,8 @@ class Claim:
     with dimension `seed` (other dimensions are cases), and the mean over seeds is judged. `statistic` reduces `seed`
     itself (a ratio of means, a median), and the lab resamples seeds. `theory` needs no simulation. Each may return a
     list of arrays, such as one per part, whose cases are then judged together. `needs` maps a dimension to the fewest
-    values with which the claim makes sense. A claim that is known not to hold carries the reason as `known_negative`.
+    values with which the claim makes sense, or to a tuple of values that it must have. A claim that is known not to
+    hold carries the reason as `known_negative`.
     """
 
     id: str
@@ -69,7 +70,7 @@ class Claim:
     statistic: Callable[..., Any] | None = None
     theory: Callable[..., Any] | None = None
     parts: tuple[str, ...] = ("main",)
-    needs: Mapping[str, int] = field(default_factory=dict)
+    needs: Mapping[str, int | tuple] = field(default_factory=dict)
     known_negative: str | None = None
 
     def __post_init__(self) -> None:
@@ -159,10 +160,15 @@ def _missing(claim: Claim, parts: Mapping[str, Part]) -> str:
     for name in claim.parts:
         if name not in parts:
             return f"the run has no part {name!r}"
-    for dim, least in claim.needs.items():
-        sizes = [parts[name].simulated.sizes.get(dim, 1) for name in claim.parts]
-        if max(sizes) < least:
-            return f"needs at least {least} values of {dim}, the run has {max(sizes)}"
+    for dim, needed in claim.needs.items():
+        found = [parts[name].simulated.coords.get(dim) for name in claim.parts]
+        values = max(([] if f is None else f.values.tolist() for f in found), key=len)
+        if isinstance(needed, tuple):
+            lacking = [value for value in needed if value not in values]
+            if lacking:
+                return f"needs {dim} = {lacking[0]}, which the run does not have as an axis"
+        elif len(values) < needed:
+            return f"needs at least {needed} values of {dim}, the run has {len(values)}"
     return ""
 
 

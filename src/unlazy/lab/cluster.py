@@ -6,6 +6,7 @@ import pickle
 import sys
 from collections.abc import Iterable, Iterator
 from functools import cache
+from importlib.metadata import version
 from typing import Any
 
 from unlazy.errors import InputError
@@ -46,6 +47,19 @@ class DaskExecutor:
             reason = str(error).splitlines()[0] if str(error) else type(error).__name__
             raise InputError(f"cluster {address} cannot be reached: {reason}") from None
         self._client.run_on_scheduler(_raise_allowed_failures)
+        self._check_workers(address)
+
+    def _check_workers(self, address: str) -> None:
+        """Refuse workers without this package: they could not read their chunks, and the run would wait for ever."""
+        try:
+            found = self._client.run(version, "unlazy")
+        except Exception as error:
+            raise InputError(f"the workers of cluster {address} cannot use unlazy: {error}") from None
+        other = sorted(set(found.values()) - {version("unlazy")})
+        if other:
+            raise InputError(
+                f"the workers of cluster {address} have unlazy {other[0]}, this process has {version('unlazy')}"
+            )
 
     def map(self, chunks: Iterable[tuple[Any, Chunk]]) -> Iterator[tuple[Any, Computed]]:
         """Yield (tag, result) as chunks finish, in any order."""

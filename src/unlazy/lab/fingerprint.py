@@ -20,7 +20,7 @@ from unlazy.lab.study import Study
 PACKAGE = "unlazy"
 _UNRELATED = {"lab", "plotting", "errors"}
 _NOT_SIMULATION = {
-    *("name", "topic", "question", "sources", "outputs", "presets", "claims", "lines", "width"),
+    *("name", "topic", "question", "sources", "outputs", "presets", "claims", "lines", "chunk_width"),
     *("predict", "derive", "figure", "validate", "coordinates"),
 }
 

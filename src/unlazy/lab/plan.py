@@ -103,7 +103,7 @@ def group_points(grid: Grid, fingerprint: str) -> list[Group]:
         shared.setdefault(identity, fixed)
         members.setdefault(identity, {})[index] = {n: v for n, v in point.items() if n not in fixed}
     return [
-        Group(grid, fingerprint, shared[g], points, best_width(len(points) * grid.seeds, grid.study.width))
+        Group(grid, fingerprint, shared[g], points, best_width(len(points) * grid.seeds, grid.study.chunk_width))
         for g, points in members.items()
     ]
 

@@ -219,7 +219,7 @@ class Study:
     lines: ClassVar[Mapping[str, str]] = {}
     """Part -> the axis along which the theory is drawn on a denser grid."""
     precision: ClassVar[str] = "float64"
-    width: ClassVar[int] = 16
+    chunk_width: ClassVar[int] = 16
     """How many instances one compiled call of a traced study advances together."""
 
     def validate(self) -> None:
@@ -303,6 +303,9 @@ def check_definition(cls: type[Study]) -> type[Study]:
         raise wrong("simulate must take exactly one argument besides self, called key (JAX) or rng (NumPy)")
     if not cls.outputs:
         raise wrong("outputs must name at least one result")
+    taken = sorted(set(parameters) & set(dir(Study)))
+    if taken:
+        raise wrong(f"parameter {taken[0]!r} has the name of an attribute of Study; choose another")
     clash = set(cls.outputs) & (set(parameters) | {"seed"})
     if clash:
         raise wrong(f"output {sorted(clash)[0]!r} has the name of a parameter or dimension")

@@ -91,6 +91,20 @@ def shades(count: int) -> list[str]:
     return [matplotlib.colors.to_hex(cmap(0.15 + 0.85 * i / (count - 1))) for i in range(count)]
 
 
+def log_scale(axes: Axes, which: str = "xy") -> None:
+    """Logarithmic axes with readable ticks: an axis of less than two decades also gets ticks at 2 and 5."""
+    from matplotlib.ticker import LogLocator, NullFormatter, StrMethodFormatter
+
+    for name in which:
+        getattr(axes, f"set_{name}scale")("log")
+        axis = getattr(axes, f"{name}axis")
+        low, high = axis.get_view_interval()
+        if 0 < low < high < 100 * low:
+            axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+            axis.set_major_formatter(StrMethodFormatter("{x:g}"))
+            axis.set_minor_formatter(NullFormatter())
+
+
 def theory(axes: Axes, x: Any, y: Any, *, color: str, label: str | None = None, dashed: bool = False) -> None:
     """Draw theory: a line."""
     axes.plot(np.asarray(x), np.asarray(y), "--" if dashed else "-", color=color, label=label, zorder=2)
