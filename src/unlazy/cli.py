@@ -169,16 +169,21 @@ def reproduce(
     studies = registry.all_studies(topic)
     page = out / "index.html"
     _check_writable(page)
-    runs = []
+    runs, broken = [], {}
     with Laboratory(store, cluster, memory, Terminal()) as laboratory:
         for number, cls in enumerate(studies, 1):
             grids = preset_grids(cls, preset)
-            runs.append(laboratory.run(cls, grids, command_line(cls.name, cls, preset, None, None, None)))
-            show.progress(number, len(studies), runs[-1])
-    write_report(runs, page, preset)
+            try:
+                runs.append(laboratory.run(cls, grids, command_line(cls.name, cls, preset, None, None, None)))
+                show.progress(number, len(studies), runs[-1])
+            except Exception as error:
+                # One broken study must not take the report of the others with it.
+                broken[cls.name] = f"{type(error).__name__}: {error}"
+                print(f"[{number}/{len(studies)}] {cls.name} did not run: {broken[cls.name]}", file=sys.stderr)
+    write_report(runs, page, preset, broken)
     show.verdicts(runs)
     print(f"report: {page}")
-    raise typer.Exit(0 if all(v.as_documented for r in runs for v in r.verdicts) else 1)
+    raise typer.Exit(0 if not broken and all(v.as_documented for r in runs for v in r.verdicts) else 1)
 
 
 @app.command()

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import inspect
 import pickle
 import sys
 from collections.abc import Iterable, Iterator
 from functools import cache
+from pathlib import Path
 from importlib.metadata import version
 from typing import Any
 
 from unlazy.errors import InputError
 from unlazy.lab.execute import Computed, memory_budget, run_chunk
+from unlazy.lab.fingerprint import dependencies, fingerprint
 from unlazy.lab.plan import Chunk
+from unlazy.lab.study import Study
 
 CONNECT_SECONDS = 8
 _ALLOWED_FAILURES = 1000
@@ -36,7 +40,7 @@ class DaskExecutor:
             count = address.removeprefix("local:")
             if not count.isdecimal() or int(count) < 1:
                 raise InputError(f"cluster must be local:N with N >= 1 or tcp://HOST:PORT, got {address!r}")
-            self._budget = budget or memory_budget(0.25 / int(count))
+            self._budget = memory_budget(0.25 / int(count)) if budget is None else budget
             self._cluster = LocalCluster(
                 n_workers=int(count), threads_per_worker=1, processes=True, dashboard_address=None
             )
@@ -71,21 +75,25 @@ class DaskExecutor:
 
         def submit() -> bool:
             for tag, chunk in queue:
-                future = self._client.submit(_work, _packed(chunk), self._budget, pure=False, retries=0)
+                work = _packed(chunk), _folder(chunk.study), self._budget
+                future = self._client.submit(_work, *work, pure=False, retries=0)
                 tags[future.key] = tag
                 running.add(future)
                 return True
             return False
 
-        workers = max(1, len(self._client.scheduler_info(n_workers=-1)["workers"]))
-        for _ in range(3 * workers):
-            if not submit():
-                break
+        def fill() -> None:
+            # Workers come and go: those of a batch system may arrive long after the first chunk.
+            workers = max(1, len(self._client.scheduler_info(n_workers=-1)["workers"]))
+            while len(tags) < 3 * workers and submit():
+                pass
+
+        fill()
         for future in running:
             tag = tags.pop(future.key)
             computed = future.result()
             future.release()
-            submit()
+            fill()
             yield tag, computed
 
     def close(self) -> None:
@@ -99,17 +107,35 @@ def _raise_allowed_failures(dask_scheduler: Any) -> None:
 
 
 def _packed(chunk: Chunk) -> bytes:
-    """A chunk for the wire; a study from a user's own file travels with it to workers that do not have the file."""
+    """A chunk for the wire; a study from a user's own file travels in it, with the modules that it has imported."""
     import cloudpickle
 
-    module = chunk.study.__module__
-    if module.split(".")[0] != "unlazy" and module in sys.modules:
-        cloudpickle.register_pickle_by_value(sys.modules[module])
+    if not _in_package(chunk.study):
+        for name in (chunk.study.__module__, *dependencies(chunk.study)):
+            if name.split(".")[0] != "unlazy" and name in sys.modules:
+                cloudpickle.register_pickle_by_value(sys.modules[name])
     return cloudpickle.dumps(chunk)
 
 
-def _work(packed: bytes, budget: int | None) -> Computed:
-    return run_chunk(pickle.loads(packed), budget or _worker_budget(), threads=1)
+def _in_package(study: type[Study]) -> bool:
+    return study.__module__.split(".")[0] == "unlazy"
+
+
+def _folder(study: type[Study]) -> str | None:
+    """Where a user's study imports from while it runs; workers see it there if they share the file system."""
+    return None if _in_package(study) else str(Path(inspect.getfile(study)).resolve().parent)
+
+
+def _work(packed: bytes, folder: str | None, budget: int | None) -> Computed:
+    if folder is not None and folder not in sys.path:
+        sys.path.insert(0, folder)
+    chunk = pickle.loads(packed)
+    if _in_package(chunk.study) and fingerprint(chunk.study) != chunk.fingerprint:
+        raise InputError(
+            f"cluster has a worker with another version of {chunk.study.name}; install the same unlazy there and "
+            "restart the workers"
+        )
+    return run_chunk(chunk, _worker_budget() if budget is None else budget, threads=1)
 
 
 @cache

@@ -32,6 +32,10 @@ class Collector:
                     f"output {name} of {self.grid.study.name} changes its shape within part {self.grid.part!r}: "
                     f"{self._arrays[name].shape[2:]} and {array.shape}; use a fixed grid or two parts"
                 )
+            if self._arrays[name].dtype != array.dtype:
+                # An integer from one instance and a float from another are floats, as in any array.
+                common = np.result_type(self._arrays[name], array)
+                self._arrays[name] = self._arrays[name].astype(common, copy=False)
             self._arrays[name][point, seed] = array
         self._missing[point, seed] = False
 

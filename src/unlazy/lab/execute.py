@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache
@@ -48,7 +49,7 @@ class InProcess:
     """Runs chunks one after the other in this process."""
 
     def __init__(self, budget: int | None = None) -> None:
-        self.budget = budget or memory_budget()
+        self.budget = memory_budget() if budget is None else budget
 
     def map(self, chunks: Iterable[tuple[Any, Chunk]]) -> Iterator[tuple[Any, Computed]]:
         """Yield (tag, result) for every (tag, chunk); chunks are drawn only as they are needed."""
@@ -61,26 +62,48 @@ class InProcess:
 
 def run_chunk(chunk: Chunk, budget: int, threads: int) -> Computed:
     """Compute a chunk here and now."""
-    arrays, seconds = _run_hosted(chunk, threads) if chunk.study.is_hosted() else _run_traced(chunk, budget)
-    _check_outputs(chunk.study, arrays)
+    with _ONE_AT_A_TIME:
+        arrays, seconds = _run_hosted(chunk, threads) if chunk.study.is_hosted() else _run_traced(chunk, budget)
+    _check_outputs(chunk, arrays)
     return Computed(arrays, seconds)
+
+
+_ONE_AT_A_TIME = threading.Lock()
+"""Two threads inside compiled LAPACK calls can deadlock, and limits on BLAS threads hold for the whole process."""
 
 
 def _run_hosted(chunk: Chunk, threads: int) -> tuple[dict[str, np.ndarray], float]:
     from concurrent.futures import ThreadPoolExecutor
 
+    # Limits hold only for libraries that are loaded, and SciPy has a BLAS of its own.
+    import scipy.linalg  # noqa: F401
     from threadpoolctl import threadpool_limits
 
-    def one(index: int) -> Mapping[str, Any]:
+    def one(index: int) -> dict[str, np.ndarray]:
         values = {name: column[index] for name, column in chunk.values.items()}
         rng = np.random.default_rng(int.from_bytes(chunk.entropy[index], "big"))
-        return chunk.study(**chunk.shared, **values).simulate(rng)
+        result = chunk.study(**chunk.shared, **values).simulate(rng)
+        return {name: np.asarray(array) for name, array in result.items()}
 
     start = time.perf_counter()
     with threadpool_limits(1, user_api="blas"), ThreadPoolExecutor(threads) as pool:
         results = list(pool.map(one, range(len(chunk.entropy))))
-    arrays = {name: np.stack([np.asarray(r[name]) for r in results]) for name in results[0]}
-    return arrays, time.perf_counter() - start
+    seconds = time.perf_counter() - start
+    for result in results:
+        _check_same(chunk.study, results[0], result)
+    return {name: np.stack([r[name] for r in results]) for name in results[0]}, seconds
+
+
+def _check_same(study: type[Study], one: Mapping[str, np.ndarray], other: Mapping[str, np.ndarray]) -> None:
+    if set(one) != set(other):
+        names = ", ".join(sorted(set(one) ^ set(other)))
+        raise InputError(f"simulate of {study.name} returns {names} at some instances and not at others")
+    for name in one:
+        if one[name].shape != other[name].shape:
+            raise InputError(
+                f"output {name} of {study.name} changes its shape from instance to instance: {one[name].shape} and "
+                f"{other[name].shape}; use a fixed grid"
+            )
 
 
 def _run_traced(chunk: Chunk, budget: int) -> tuple[dict[str, np.ndarray], float]:
@@ -184,7 +207,8 @@ def _set_up_jax() -> None:
     jax.config.update("jax_persistent_cache_min_entry_size_bytes", 0)
 
 
-def _check_outputs(study: type[Study], arrays: Mapping[str, np.ndarray]) -> None:
+def _check_outputs(chunk: Chunk, arrays: Mapping[str, np.ndarray]) -> None:
+    study = chunk.study
     expected = {name for name, output in study.outputs.items() if not output.theory_only}
     if set(arrays) != expected:
         declared, returned = ", ".join(sorted(expected)), ", ".join(sorted(arrays))
@@ -195,3 +219,11 @@ def _check_outputs(study: type[Study], arrays: Mapping[str, np.ndarray]) -> None
             raise InputError(
                 f"output {name} of {study.name} is declared with dimensions {dims} but has shape {array.shape[1:]}"
             )
+        for dim, length in zip(dims, array.shape[1:], strict=True):
+            if dim in chunk.shared and length != len(chunk.shared[dim]):
+                raise InputError(
+                    f"output {name} of {study.name} has length {length} along {dim}, which has "
+                    f"{len(chunk.shared[dim])} values"
+                )
+        if array.dtype.kind not in "biufc":
+            raise InputError(f"output {name} of {study.name} must be numeric, got {array.dtype}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -36,39 +37,52 @@ def default_figure(study: type[Study], parts: Mapping[str, Part], grids: Mapping
 
 def _draw(panel: Any, study: type[Study], part: Part, grid: Grid, output: str) -> None:
     values = part.simulated[output]
-    numeric = [d for d in values.dims if d != "seed" and np.issubdtype(values[d].dtype, np.number)]
-    described = study.outputs[output]
-    panel.set_ylabel(style.label(described.label, described.symbol))
-    if described.scale == "log":
-        panel.set_yscale("log")
-    if not numeric:
-        style.simulation(panel, [0] * values.isel(seed=0).size, _curves(values, None)[0][1], color=style.colour(0))
-        return
-    x = str(next((d for d in grid.added if d in numeric), max(numeric, key=lambda d: values.sizes[d])))
-    theory = part.predicted[output] if part.predicted is not None and output in part.predicted else None
-    for index, (text, curve) in enumerate(_curves(values, x)[:_MOST_CURVES]):
-        color = style.colour(index)
-        style.simulation(panel, curve[x], curve, color=color, label=text or "simulation")
+    theory = part.lines[output] if part.lines is not None and output in part.lines else None
+    x = _horizontal(values, grid.added)
+    for index, (text, case) in enumerate(_cases(values, x)[:_MOST_CURVES]):
+        color, curve = style.colour(index), values.sel(case)
+        style.simulation(panel, _positions(curve, x), curve, color=color, label=text or "simulation")
         if theory is not None:
-            style.theory(panel, curve[x], _curves(theory, x)[index][1].values, color=color)
-    parameter = study.parameters().get(x)
+            line = theory.sel(case)
+            style.theory(panel, _positions(line, x), line, color=color)
+    described, parameter = study.outputs[output], study.parameters().get(x)
+    panel.set_ylabel(style.label(described.label, described.symbol))
     panel.set_xlabel(style.label(parameter.label, parameter.symbol) if parameter else x)
-    if parameter and parameter.scale == "log" and (values[x] > 0).all():
-        panel.set_xscale("log")
+    if not x or not _is_numeric(values[x]):
+        panel.set_xticks(_positions(values, x), [str(v) for v in values[x].values] if x else [""])
+    elif parameter and parameter.scale == "log" and (values[x] > 0).all():
+        style.log_scale(panel, "x")
+    if described.scale == "log":
+        style.log_scale(panel, "y")
     panel.legend()
 
 
-def _curves(values: Any, x: str | None) -> list[tuple[str, Any]]:
-    """The curves over `x`, one for each combination of the other dimensions, with what tells them apart."""
+def _is_numeric(coordinate: Any) -> bool:
+    return np.issubdtype(coordinate.dtype, np.number)
+
+
+def _horizontal(values: Any, added: tuple[str, ...]) -> str:
+    """An axis that the user added, else the longest numeric one, else the longest; '' where there is none."""
+    dims = [str(d) for d in values.dims if d != "seed"]
+    numeric = [d for d in dims if _is_numeric(values[d])]
+    chosen = [d for d in added if d in dims] or sorted(numeric or dims, key=lambda d: -values.sizes[d])
+    return chosen[0] if chosen else ""
+
+
+def _positions(curve: Any, x: str) -> Any:
+    """Where the points of a curve stand; names stand side by side."""
+    if not x:
+        return np.zeros(1)
+    return curve[x].values if _is_numeric(curve[x]) else np.arange(curve.sizes[x])
+
+
+def _cases(values: Any, x: str) -> list[tuple[str, dict]]:
+    """The combinations of all dimensions but the horizontal one and the seeds, in words and as coordinates."""
     others = [d for d in values.dims if d not in ("seed", x)]
-    if not others:
-        return [("", values)]
-    stacked = values.stack(case=others)
-    curves = []
-    for index in range(stacked.sizes["case"]):
-        curve = stacked.isel(case=index)
+    cases = []
+    for labels in itertools.product(*(values[d].values.tolist() for d in others)):
         words = [
-            f"{d} = {curve[d].item():.4g}" if curve[d].dtype.kind == "f" else f"{d} = {curve[d].item()}" for d in others
+            f"{d} = {v:.4g}" if isinstance(v, float) else f"{d} = {v}" for d, v in zip(others, labels, strict=True)
         ]
-        curves.append((", ".join(words), curve.drop_vars(["case", *others], errors="ignore")))
-    return curves
+        cases.append((", ".join(words), dict(zip(others, labels, strict=True))))
+    return cases

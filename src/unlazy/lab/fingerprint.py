@@ -8,6 +8,7 @@ and the plotting code do not touch results and are left out.
 from __future__ import annotations
 
 import ast
+import copy
 import hashlib
 import inspect
 import sys
@@ -15,50 +16,88 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
+from unlazy.errors import InputError
 from unlazy.lab.study import Study
 
 PACKAGE = "unlazy"
 _UNRELATED = {"lab", "plotting", "errors"}
 _NOT_SIMULATION = {
-    *("name", "topic", "question", "sources", "outputs", "presets", "claims", "lines", "chunk_width"),
+    *("name", "topic", "question", "sources", "outputs", "presets", "claims", "lines", "width"),
     *("predict", "derive", "figure", "validate", "coordinates"),
 }
+_FIELDS = {"static", "value", "path"}
+
+
+_KNOWN: dict[type[Study], str] = {}
 
 
 def fingerprint(study: type[Study]) -> str:
-    """The hash of everything that the study's simulation depends on in unlazy and beside the study's file."""
-    file = Path(inspect.getfile(study))
+    """The hash of everything that the study's simulation depends on in unlazy and beside the study's file.
+
+    It is taken once per class: a file that is edited later does not change the code that this process has loaded.
+    """
+    if study not in _KNOWN:
+        _KNOWN[study] = _fingerprint(study)
+    return _KNOWN[study]
+
+
+def _fingerprint(study: type[Study]) -> str:
+    file = _file(study)
     tree = _reachable(_parse(file), study.__qualname__)
     digest = hashlib.sha256(_dump(tree).encode())
-    seen: dict[str, str] = {}
-    queue = list(_imports(tree, study.__module__, file))
-    while queue:
-        path, name = queue.pop()
-        if name not in seen:
-            status = path.stat()
-            seen[name], imports = _dependency(path, name, status.st_mtime_ns, status.st_size)
-            queue.extend(imports)
-    for name, text in sorted(seen.items()):
-        digest.update(f"\n{name}\n{text}".encode())
+    for name, path in sorted(dependencies(study).items()):
+        digest.update(f"\n{name}\n{_dump_file(path, _stamp(path))}".encode())
     return digest.hexdigest()[:24]
 
 
-@cache
-def _dependency(path: Path, name: str, mtime: int, size: int) -> tuple[str, list[tuple[Path, str]]]:
-    """What a module adds to a fingerprint, and what it imports; time and size make an edited file a new entry."""
-    tree = _parse(path)
-    return _dump(tree), list(_imports(tree, name, path))
+def dependencies(study: type[Study]) -> dict[str, Path]:
+    """The modules of unlazy, and of the study's author, that the simulation imports, directly or not."""
+    file = _file(study)
+    tree = _reachable(_parse(file), study.__qualname__)
+    found: dict[str, Path] = {}
+    queue = list(_imports(tree, study.__module__, file, study))
+    while queue:
+        name, path = queue.pop()
+        if name not in found and path.resolve() != file.resolve():
+            found[name] = path
+            queue.extend(_imports(_parse(path), name, path, study))
+    return found
+
+
+def _file(study: type[Study]) -> Path:
+    try:
+        return Path(inspect.getfile(study))
+    except (TypeError, OSError):
+        raise InputError(f"study {study.name} must stand in a file, so that changes of its code are seen") from None
 
 
 def _parse(file: Path) -> ast.Module:
+    return _parse_file(file, _stamp(file))
+
+
+def _stamp(file: Path) -> tuple[int, ...]:
+    """What tells versions of a file apart; the package's own files are read once, as they are loaded once."""
+    status = file.stat()
+    return () if file.is_relative_to(_package()) else (status.st_mtime_ns, status.st_size)
+
+
+def _package() -> Path:
+    return Path(str(sys.modules[PACKAGE].__file__)).parent
+
+
+@cache
+def _parse_file(file: Path, stamp: tuple[int, ...]) -> ast.Module:
+    """The syntax tree without docstrings, those of attributes included."""
     tree = ast.parse(file.read_text(encoding="utf-8"))
     for node in ast.walk(tree):
-        body = getattr(node, "body", None)
-        if isinstance(body, list) and body and isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef):
-            first = body[0]
-            if isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant):
-                node.body = body[1:]
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            node.body = [s for s in node.body if not (isinstance(s, ast.Expr) and isinstance(s.value, ast.Constant))]
     return tree
+
+
+@cache
+def _dump_file(file: Path, stamp: tuple[int, ...]) -> str:
+    return _dump(_parse_file(file, stamp))
 
 
 def _dump(tree: ast.AST) -> str:
@@ -66,30 +105,40 @@ def _dump(tree: ast.AST) -> str:
 
 
 def _reachable(tree: ast.Module, class_name: str) -> ast.Module:
-    """The module reduced to the study class, without what does not touch the simulation, and what that refers to."""
+    """The module reduced to the study class, without what does not touch the simulation, and what that refers to.
+
+    Statements that define no name, such as a loop, are kept with what they refer to. A class inside a function stands
+    for the whole function.
+    """
     definitions: dict[str, list[ast.stmt]] = {}
-    for statement in tree.body:
-        if isinstance(statement, ast.ClassDef) and statement.name == class_name:
-            statement.body = [kept for s in statement.body if (kept := _simulation_part(s)) is not None]
+    queue = [class_name.split(".")[0]]
+    statements = [_simulated_class(s) if isinstance(s, ast.ClassDef) and s.name == class_name else s for s in tree.body]
+    for statement in statements:
         for name in _defined(statement):
             definitions.setdefault(name, []).append(statement)
-    wanted, queue = set(), [class_name]
+        if not _defined(statement):
+            queue.extend(_names(statement))
+    wanted = set()
     while queue:
         name = queue.pop()
-        if name in wanted:
-            continue
-        wanted.add(name)
-        for statement in definitions.get(name, ()):
-            queue.extend(node.id for node in ast.walk(statement) if isinstance(node, ast.Name))
-    body = [s for s in tree.body if not _defined(s) or wanted & set(_defined(s))]
+        if name not in wanted:
+            wanted.add(name)
+            queue.extend(used for statement in definitions.get(name, ()) for used in _names(statement))
+    body = [s for s in statements if not _defined(s) or wanted & set(_defined(s))]
     return ast.Module(body=body, type_ignores=[])
+
+
+def _names(statement: ast.stmt) -> list[str]:
+    return [node.id for node in ast.walk(statement) if isinstance(node, ast.Name)]
 
 
 def _defined(statement: ast.stmt) -> list[str]:
     if isinstance(statement, ast.FunctionDef | ast.ClassDef):
         return [statement.name]
     if isinstance(statement, ast.Import | ast.ImportFrom):
-        return [(alias.asname or alias.name).split(".")[0] for alias in statement.names]
+        # A star import may define anything.
+        names = [(alias.asname or alias.name).split(".")[0] for alias in statement.names]
+        return [] if names == ["*"] else names
     if isinstance(statement, ast.Assign):
         return [n.id for t in statement.targets for n in ast.walk(t) if isinstance(n, ast.Name)]
     if isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name):
@@ -97,21 +146,40 @@ def _defined(statement: ast.stmt) -> list[str]:
     return []
 
 
-def _simulation_part(statement: ast.stmt) -> ast.stmt | None:
-    """A statement of the study class as the simulation sees it: a field is its name, kind and pairing."""
+def _simulated_class(study: ast.ClassDef) -> ast.ClassDef:
+    """A study class as the simulation sees it: without claims, figure and the like, unless it refers to them itself."""
+    kept = [_as_simulated(s) for s in study.body if not _beside_simulation(s)]
+    rest = [s for s in study.body if _beside_simulation(s)]
+    while True:
+        used = {node.attr for s in kept for node in ast.walk(s) if isinstance(node, ast.Attribute)}
+        reached = [s for s in rest if used & set(_defined(s))]
+        if not reached:
+            seen = copy.copy(study)
+            seen.body = kept
+            return seen
+        kept += reached
+        rest = [s for s in rest if s not in reached]
+
+
+def _beside_simulation(statement: ast.stmt) -> bool:
     names = _defined(statement)
-    if names and set(names) <= _NOT_SIMULATION:
-        return None
-    if isinstance(statement, ast.AnnAssign) and isinstance(statement.value, ast.Call):
-        call = statement.value
-        pairing = [k for k in call.keywords if k.arg == "paired"]
-        field = ast.Call(func=call.func, args=[], keywords=pairing)
-        return ast.AnnAssign(statement.target, statement.annotation, field, statement.simple)
-    return statement
+    return bool(names) and set(names) <= _NOT_SIMULATION
 
 
-def _imports(tree: ast.AST, module: str, file: Path) -> Iterator[tuple[Path, str]]:
-    """The files of unlazy, or beside `file`, that the tree imports anywhere, with their module names."""
+def _as_simulated(statement: ast.stmt) -> ast.stmt:
+    """A field is its name, kind and pairing; its default and label stand in no program."""
+    if not (isinstance(statement, ast.AnnAssign) and isinstance(statement.value, ast.Call)):
+        return statement
+    call = statement.value
+    if getattr(call.func, "id", getattr(call.func, "attr", "")) not in _FIELDS:
+        return statement
+    pairing = [k for k in call.keywords if k.arg == "paired"]
+    field = ast.Call(func=call.func, args=[], keywords=pairing)
+    return ast.AnnAssign(statement.target, statement.annotation, field, statement.simple)
+
+
+def _imports(tree: ast.AST, module: str, file: Path, study: type[Study]) -> Iterator[tuple[str, Path]]:
+    """The modules of unlazy, or of the study's author, that the tree imports anywhere, with their files."""
     package = module if file.name == "__init__.py" else module.rpartition(".")[0]
     for node in ast.walk(tree):
         names: list[str] = []
@@ -126,20 +194,22 @@ def _imports(tree: ast.AST, module: str, file: Path) -> Iterator[tuple[Path, str
         for name in names:
             if name == PACKAGE or (name.startswith(PACKAGE + ".") and name.split(".")[1] in _UNRELATED):
                 continue
-            found = _find(name, file)
+            found = _find(name, study)
             if found is not None:
-                yield found, name
+                yield name, found
 
 
-def _find(name: str, beside: Path) -> Path | None:
-    parts = name.split(".")
-    if parts[0] == PACKAGE:
-        root = Path(str(sys.modules[PACKAGE].__file__)).parent
-        parts = parts[1:]
+def _find(name: str, study: type[Study]) -> Path | None:
+    """The file of a module of unlazy, of the study's own package, or beside the study's file."""
+    top, own = name.split(".")[0], study.__module__.split(".")
+    if top == PACKAGE:
+        root = _package().parent
+    elif top == own[0]:
+        root = _file(study).parents[len(own) - 1]
     else:
-        root = beside.parent
-    base = root.joinpath(*parts)
-    for candidate in (base.with_suffix(".py"), base / "__init__.py"):
-        if candidate.is_file() and candidate.resolve() != beside.resolve():
+        root = _file(study).parent
+    base = root.joinpath(*name.split("."))
+    for candidate in (base.with_name(base.name + ".py"), base / "__init__.py"):
+        if candidate.is_file():
             return candidate
     return None

@@ -196,5 +196,5 @@ def _zipped(
         [fixed_by_user[name]] * len(rows) if name in fixed_by_user else [row[names.index(name)] for row in rows]
         for name in kept
     ]
-    coerced = ((study.parameter(n).coerce(v) for v in column) for n, column in zip(kept, columns, strict=True))
+    coerced = [[study.parameter(n).coerce(v) for v in column] for n, column in zip(kept, columns, strict=True)]
     return Axis(kept, tuple(dict.fromkeys(zip(*coerced, strict=True))))

@@ -78,13 +78,11 @@ def _from_file(reference: str) -> type[Study]:
         raise InputError(f"study file {file!r} is not a Python file")
     module = importlib.util.module_from_spec(spec)
     sys.modules[module_name] = module
-    sys.path.insert(0, str(path.parent.resolve()))
+    _enter(path.parent.resolve())
     try:
         spec.loader.exec_module(module)
     except Exception as error:
         raise InputError(f"study file {file!r} cannot be imported: {type(error).__name__}: {error}") from error
-    finally:
-        sys.path.pop(0)
     found = {
         n: c
         for n, c in inspect.getmembers(module, inspect.isclass)
@@ -96,3 +94,16 @@ def _from_file(reference: str) -> type[Study]:
         listed = ", ".join(found) or "no study"
         raise InputError(f"{file} has no study class {class_name!r}{suggest(class_name, found)}; it has {listed}")
     return check_definition(found[class_name])
+
+
+def _enter(folder: Path) -> None:
+    """Let modules beside a study's file be imported, also from inside `simulate`, and as they are on disk now."""
+    if str(folder) in sys.path:
+        sys.path.remove(str(folder))
+    sys.path.insert(0, str(folder))
+    for name in list(sys.modules):
+        top = name.split(".")[0]
+        beside = (folder / f"{top}.py").is_file() or (folder / top / "__init__.py").is_file()
+        if beside and top != "unlazy":
+            del sys.modules[name]
+    importlib.invalidate_caches()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
@@ -17,8 +17,8 @@ from unlazy.plotting.style import svg
 _VERSIONS = ("unlazy", "jax", "numpy", "scipy", "xarray")
 
 
-def write_report(runs: Sequence[Run], file: Path, preset: str) -> None:
-    """Write the page with the table of verdicts and a section for every run."""
+def write_report(runs: Sequence[Run], file: Path, preset: str, broken: Mapping[str, str] | None = None) -> None:
+    """Write the page: the table of verdicts and a section for every run; `broken` names studies that did not run."""
     import jinja2
 
     environment = jinja2.Environment(
@@ -40,6 +40,7 @@ def write_report(runs: Sequence[Run], file: Path, preset: str) -> None:
         known=sum(1 for s in sections for c in s["claims"] if c["known"]),
         surprises=sum(1 for run in runs for v in run.verdicts if not v.as_documented),
         preset=preset,
+        broken=broken or {},
         versions={"python": platform.python_version(), **{name: version(name) for name in _VERSIONS}},
         made=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
         seconds=sum(run.seconds for run in runs),

@@ -24,6 +24,9 @@ SCHEMA = 1
 _APPLICATION = 0x756E6C7A
 """'unlz': SQLite's application id, by which a foreign database is known."""
 
+_WAIT_SECONDS = 60
+"""How long one process waits for another that writes."""
+
 _TABLES = """
 CREATE TABLE points (
     point BLOB PRIMARY KEY, study TEXT NOT NULL, fingerprint TEXT NOT NULL, parameters TEXT NOT NULL) WITHOUT ROWID;
@@ -69,16 +72,28 @@ class Store:
         self.path = Path(path) if path is not None else default_path()
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            self._db = sqlite3.connect(self.path, timeout=60, isolation_level=None)
-            self._open()
+            self._db = sqlite3.connect(self.path, timeout=_WAIT_SECONDS, isolation_level=None)
         except (sqlite3.Error, OSError) as error:
             raise InputError(f"store {self.path} cannot be used: {error}") from None
+        # Damaged text becomes text with another checksum, a damaged row like any other.
+        self._db.text_factory = lambda text: text.decode(errors="replace")
+        try:
+            self._open()
+        except sqlite3.Error as error:
+            self._db.close()
+            raise InputError(f"store {self.path} cannot be used: {error}") from None
+        except InputError:
+            self._db.close()
+            raise
 
     def _open(self) -> None:
         db = self._db
+        # One transaction: between two readings another process could make the tables.
+        db.execute("BEGIN")
+        empty = db.execute("SELECT count(*) FROM sqlite_master").fetchone()[0] == 0
         application = db.execute("PRAGMA application_id").fetchone()[0]
         schema = db.execute("PRAGMA user_version").fetchone()[0]
-        empty = db.execute("SELECT count(*) FROM sqlite_master").fetchone()[0] == 0
+        db.execute("COMMIT")
         if application == _APPLICATION and schema > SCHEMA:
             raise InputError(
                 f"store {self.path} has schema {schema}, newer than {SCHEMA} of this unlazy; update unlazy or choose "
@@ -86,8 +101,6 @@ class Store:
             )
         if not empty and application != _APPLICATION:
             raise InputError(f"store {self.path} is a database of another program; choose another file with --store")
-        db.execute("PRAGMA journal_mode=WAL")
-        db.execute("PRAGMA synchronous=NORMAL")
         if empty:
             db.execute("BEGIN IMMEDIATE")
             # Another process may have made the tables while this one waited for the lock.
@@ -97,6 +110,20 @@ class Store:
                 db.execute(f"PRAGMA application_id={_APPLICATION}")
                 db.execute(f"PRAGMA user_version={SCHEMA}")
             db.execute("COMMIT")
+        self._write_ahead()
+        db.execute("PRAGMA synchronous=NORMAL")
+
+    def _write_ahead(self) -> None:
+        """Readers and the writer do not wait for each other. SQLite itself does not wait for this change of mode."""
+        deadline = time.monotonic() + _WAIT_SECONDS
+        while True:
+            try:
+                self._db.execute("PRAGMA journal_mode=WAL")
+                return
+            except sqlite3.OperationalError as error:
+                if "locked" not in str(error) or time.monotonic() > deadline:
+                    raise
+                time.sleep(0.02)
 
     def __enter__(self) -> Store:
         return self
@@ -120,7 +147,7 @@ class Store:
         )
         for seed, seconds, layout, data, checksum in found:
             try:
-                arrays = _unpack(layout, data, checksum)
+                arrays = _unpack(point, seed, layout, data, checksum)
             except ValueError:
                 damaged.append(seed)
             else:
@@ -135,7 +162,7 @@ class Store:
     def write(self, study: str, fingerprint: str, points: Mapping[bytes, str], rows: Iterable[Row]) -> None:
         """Commit rows in one transaction. `points` maps the points' keys to their parameters as JSON."""
         now, versions = time.time(), _versions()
-        packed = [(r.point, r.seed, r.seconds, now, versions, *_pack(r.arrays)) for r in rows]
+        packed = [(r.point, r.seed, r.seconds, now, versions, *_pack(r)) for r in rows]
         try:
             self._db.execute("BEGIN IMMEDIATE")
             try:
@@ -196,14 +223,15 @@ class Store:
             raise InputError(f"store {self.path} cannot be written: {error}") from None
 
 
-def _pack(arrays: Mapping[str, np.ndarray]) -> tuple[str, bytes, bytes]:
-    layout = json.dumps([(name, array.dtype.str, array.shape) for name, array in arrays.items()])
-    data = b"".join(np.ascontiguousarray(array).tobytes() for array in arrays.values())
-    return layout, data, _checksum(layout, data)
+def _pack(row: Row) -> tuple[str, bytes, bytes]:
+    layout = json.dumps([(name, array.dtype.str, array.shape) for name, array in row.arrays.items()])
+    data = b"".join(np.ascontiguousarray(array).tobytes() for array in row.arrays.values())
+    return layout, data, _checksum(row.point, row.seed, layout, data)
 
 
-def _unpack(layout: str, data: bytes, checksum: bytes) -> dict[str, np.ndarray]:
-    if not isinstance(layout, str) or not isinstance(data, bytes) or _checksum(layout, data) != checksum:
+def _unpack(point: bytes, seed: int, layout: str, data: bytes, checksum: bytes) -> dict[str, np.ndarray]:
+    whole = isinstance(layout, str) and isinstance(data, bytes)
+    if not whole or _checksum(point, seed, layout, data) != checksum:
         raise ValueError("checksum differs")
     arrays, offset = {}, 0
     for name, dtype, shape in json.loads(layout):
@@ -213,8 +241,9 @@ def _unpack(layout: str, data: bytes, checksum: bytes) -> dict[str, np.ndarray]:
     return arrays
 
 
-def _checksum(layout: str, data: bytes) -> bytes:
-    return hashlib.blake2b(layout.encode() + b"\0" + data, digest_size=16).digest()
+def _checksum(point: bytes, seed: int, layout: str, data: bytes) -> bytes:
+    """Over the row's place too: a row that a damaged file shows elsewhere is damaged."""
+    return hashlib.blake2b(point + f"{seed} {layout}".encode() + b"\0" + data, digest_size=16).digest()
 
 
 @cache

@@ -303,7 +303,7 @@ def check_definition(cls: type[Study]) -> type[Study]:
         raise wrong("simulate must take exactly one argument besides self, called key (JAX) or rng (NumPy)")
     if not cls.outputs:
         raise wrong("outputs must name at least one result")
-    taken = sorted(set(parameters) & set(dir(Study)))
+    taken = sorted(set(parameters) & {*dir(Study), *Study.__annotations__})
     if taken:
         raise wrong(f"parameter {taken[0]!r} has the name of an attribute of Study; choose another")
     clash = set(cls.outputs) & (set(parameters) | {"seed"})

@@ -1,0 +1,3 @@
+from unlazy.cli import main
+
+main()

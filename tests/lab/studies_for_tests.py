@@ -1,0 +1,134 @@
+"""Tiny studies that the tests of the laboratory share; `conftest.py` loads them as a user's file is loaded."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+
+import numpy as np
+
+from unlazy.lab.study import Output, Study, path, static, value
+
+QUICK = {"quick": {"scale": [0.5, 1.0, 2.0], "seeds": 3}}
+OUTPUTS = {
+    "risk": Output("risk along the path", dims=("ridge",)),
+    "draw": Output("a random number"),
+    "sign": Output("whether it is positive"),
+    "count": Output("a whole number"),
+    "bad": Output("nan, inf and -0", dims=("kind",)),
+}
+
+
+@dataclass(frozen=True)
+class Traced(Study):
+    """Odd sizes, so that no shape is a multiple of a vector register."""
+
+    name = "test-traced"
+    topic = "tests"
+    question = "Does the laboratory keep its promises?"
+    sources = ()
+    outputs = OUTPUTS
+    presets = QUICK
+
+    d: int = static(5, "dimension", low=1)
+    arm: str = static("plain", "arm of a comparison", choices=("plain", "shifted"), paired=True)
+    scale: float = value(1.0, "scale")
+    shift: float = value(0.0, "shift", paired=True)
+    label: int = value(3, "a whole number")
+    ridge: tuple = path((0.1, 1.0, 10.0), "ridge", above=0)
+
+    def simulate(self, key):
+        import jax
+        import jax.numpy as jnp
+
+        draws = jax.random.normal(key, (2 * self.d + 1, self.d))
+        design = jnp.tanh(self.scale * draws) + self.shift + (self.arm == "shifted")
+        target = jnp.exp(design @ jnp.linspace(-1, 1, self.d) / self.d)
+
+        def error(ridge):
+            factor = jax.scipy.linalg.cho_factor(design.T @ design + ridge * jnp.eye(self.d))
+            return jnp.mean((target - design @ jax.scipy.linalg.cho_solve(factor, design.T @ target)) ** 2)
+
+        draw = draws[0, 0]
+        return {
+            "risk": jax.vmap(error)(self.ridge),
+            "draw": draw,
+            "sign": draw > 0,
+            "count": self.label * self.d,
+            "bad": jnp.array([jnp.nan, jnp.inf, -0.0]),
+        }
+
+
+@dataclass(frozen=True)
+class TracedSingle(Traced):
+    name = "test-traced-single"
+    precision = "float32"
+
+
+@dataclass(frozen=True)
+class Hosted(Study):
+    name = "test-hosted"
+    topic = "tests"
+    question = "Does the laboratory keep its promises?"
+    sources = ()
+    outputs = OUTPUTS
+    presets = QUICK
+
+    d: int = static(5, "dimension", low=1)
+    arm: str = static("plain", "arm of a comparison", choices=("plain", "shifted"), paired=True)
+    scale: float = value(1.0, "scale")
+    shift: float = value(0.0, "shift", paired=True)
+    label: int = value(3, "a whole number")
+    ridge: tuple = path((0.1, 1.0, 10.0), "ridge", above=0)
+
+    def simulate(self, rng):
+        draws = rng.standard_normal((2 * self.d + 1, self.d))
+        design = np.tanh(self.scale * draws) + self.shift + (self.arm == "shifted")
+        target = np.exp(design @ np.linspace(-1, 1, self.d) / self.d)
+        fits = [np.linalg.solve(design.T @ design + r * np.eye(self.d), design.T @ target) for r in self.ridge]
+        return {
+            "risk": [np.mean((target - design @ fit) ** 2) for fit in fits],
+            "draw": draws[0, 0],
+            "sign": draws[0, 0] > 0,
+            "count": self.label * self.d,
+            "bad": np.array([np.nan, np.inf, -0.0]),
+        }
+
+
+@dataclass(frozen=True)
+class SlowTraced(Study):
+    """Some ten milliseconds for each chunk."""
+
+    name = "test-slow-traced"
+    topic = "tests"
+    question = "Can a run be interrupted at any moment?"
+    sources = ()
+    outputs = {"result": Output("result", dims=("entry",))}
+    presets = {"quick": {"scale": np.linspace(0.5, 1.5, 9).tolist(), "seeds": 5}}
+    width = 1
+
+    scale: float = value(1.0, "scale")
+
+    def simulate(self, key):
+        import jax
+        import jax.numpy as jnp
+
+        start = self.scale * jax.random.normal(key, (51, 51)) / 8
+        return {"result": jax.lax.fori_loop(0, 3000, lambda _, a: jnp.tanh(a @ start), start)[0]}
+
+
+@dataclass(frozen=True)
+class SlowHosted(Study):
+    name = "test-slow-hosted"
+    topic = "tests"
+    question = "Can a run be interrupted at any moment?"
+    sources = ()
+    outputs = {"result": Output("result", dims=("entry",))}
+    presets = {"quick": {"scale": np.linspace(0.5, 1.5, 9).tolist(), "seeds": 5}}
+    width = 1
+
+    scale: float = value(1.0, "scale")
+
+    def simulate(self, rng):
+        time.sleep(0.02)
+        return {"result": self.scale * rng.standard_normal(7)}

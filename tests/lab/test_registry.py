@@ -1,0 +1,117 @@
+"""Finding studies, and refusing broken ones."""
+
+from dataclasses import dataclass
+
+import pytest
+
+from unlazy.errors import InputError
+from unlazy.lab import registry
+from unlazy.lab.study import Output, Source, Study, static, value
+
+FILE = '''
+from dataclasses import dataclass
+from unlazy.lab.study import Output, Study, static
+
+@dataclass(frozen=True)
+class Mine(Study):
+    name = "mine"
+    topic = "own"
+    question = "?"
+    sources = ()
+    n: int = static(3, "n")
+    outputs = {"y": Output("y")}
+    presets = {"quick": {}}
+
+    def simulate(self, rng):
+        return {"y": float(self.n)}
+'''
+
+
+def test_a_study_in_a_file_is_found_with_and_without_its_class_name(tmp_path):
+    file = tmp_path / "own_study.py"
+    file.write_text(FILE)
+    assert registry.find(f"{file}:Mine").name == "mine"
+    assert registry.find(str(file)).name == "mine"
+
+
+def test_names_are_the_files_of_the_studies_and_need_no_import():
+    names = registry.names()
+    assert names["ridge-equivalent"] == "unlazy.studies.regression.ridge_equivalent"
+    assert set(registry.topics()) >= {"one_step", "regression"}
+
+
+def test_topics_select_studies():
+    assert {s.topic for s in registry.all_studies(["regression"])} == {"regression"}
+    with pytest.raises(InputError, match="topic must be one of .*did you mean regression"):
+        registry.all_studies(["regresion"])
+
+
+@pytest.mark.parametrize(
+    ("reference", "message"),
+    [
+        ("ridge-equivalet", "did you mean ridge-equivalent"),
+        ("no_such_file.py:Mine", "does not exist"),
+        (7, "must be a name"),
+    ],
+)
+def test_unknown_studies_are_refused_with_the_nearest_name(reference, message):
+    with pytest.raises(InputError, match=message):
+        registry.find(reference)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("x = 1", "it has no study"),
+        ("import does_not_exist", "cannot be imported: ModuleNotFoundError"),
+        ("def f(:", "cannot be imported: SyntaxError"),
+        (FILE.replace("(frozen=True)", "()"), "frozen=True"),
+        (FILE.replace('    question = "?"\n', ""), "'question' is missing"),
+        (FILE.replace("static(3, ", "int(3) if ").replace('int(3) if "n")', "3"), "must be declared with static"),
+        (FILE.replace('"quick"', '"slow"'), "presets must contain 'quick'"),
+        (FILE.replace("def simulate(self, rng)", "def simulate(self, seed)"), "called key .* or rng"),
+        (FILE.replace('{"y": Output("y")}', "{}"), "at least one result"),
+        (FILE.replace('{"y": Output', '{"n": Output'), "'n' has the name of a parameter"),
+        (FILE.replace("    n: int", "    topic: int"), "has the name of an attribute of Study"),
+    ],
+)
+def test_broken_study_files_say_what_to_mend(tmp_path, text, message):
+    file = tmp_path / "broken.py"
+    file.write_text(text)
+    with pytest.raises(InputError, match=message):
+        registry.find(str(file))
+
+
+def test_a_class_that_is_not_in_the_file_is_named(tmp_path):
+    file = tmp_path / "own.py"
+    file.write_text(FILE)
+    with pytest.raises(InputError, match="no study class 'Mime'.*did you mean Mine"):
+        registry.find(f"{file}:Mime")
+
+
+def test_sources_read_as_citations_and_bibtex():
+    one = Source("a", "Bach, Francis", 2019, "T", "J")
+    three = Source("b", "Chizat, L. and Oyallon, E. and Bach, F.", 2019, "T", "NeurIPS", kind="inproceedings")
+    assert one.short == "Bach 2019"
+    assert three.short == "Chizat et al. 2019"
+    assert "booktitle = {NeurIPS}" in three.bibtex
+    assert three.bibtex.startswith("@inproceedings{b,")
+
+
+def test_a_text_parameter_cannot_be_traced():
+    @dataclass(frozen=True)
+    class Wrong(Study):
+        name = "wrong"
+        topic = "own"
+        question = "?"
+        sources = ()
+        kind: str = value("a", "kind")
+        n: int = static(1, "n")
+        outputs = {"y": Output("y")}
+        presets = {"quick": {}}
+
+        def simulate(self, rng):
+            return {"y": 0.0}
+
+    with pytest.raises(InputError, match="use static"):
+        registry.find(Wrong)

@@ -1,0 +1,78 @@
+"""What holds for every study of the package."""
+
+import inspect
+
+import numpy as np
+import pytest
+
+from unlazy.lab import registry
+from unlazy.lab.dataset import predicted
+from unlazy.lab.fingerprint import fingerprint
+from unlazy.lab.grid import default_grid, preset_grids
+
+NAMES = list(registry.names())
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_study_is_whole_and_in_the_folder_of_its_topic(name):
+    study = registry.find(name)
+    assert study.topic == registry.names()[name].split(".")[-2]
+    assert study.question.endswith("?")
+    assert study.sources
+    assert study.claims
+    assert all(claim.statement.endswith(".") and claim.source for claim in study.claims)
+    assert {"quick", "full"} <= set(study.presets)
+    assert all(p.label for p in study.parameters().values())
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_presets_are_valid_and_claims_name_their_parts(name):
+    study = registry.find(name)
+    for preset in study.presets:
+        grids = preset_grids(study, preset)
+        for grid in grids.values():
+            grid.validate()
+        for claim in study.claims:
+            assert set(claim.parts) <= set(grids)
+        assert set(study.lines) <= set(grids)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_quick_needs_few_programs(name):
+    study = registry.find(name)
+    if study.is_hosted():
+        pytest.skip("hosted studies compile nothing")
+    kinds = study.parameters()
+    static = {
+        (part, tuple(str(v) for n, v in point.items() if kinds[n].kind != "value"))
+        for part, grid in preset_grids(study, "quick").items()
+        for point in grid.points()
+    }
+    assert len(static) <= 4
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_figures_take_the_parts_of_every_preset(name):
+    study = registry.find(name)
+    if study.defines("figure"):
+        for preset in study.presets:
+            inspect.signature(study.figure).bind(None, **preset_grids(study, preset))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_predictions_are_numbers_with_the_declared_dimensions(name):
+    study = registry.find(name)
+    if not study.defines("predict"):
+        pytest.skip("no prediction without simulation")
+    data = predicted(default_grid(study))
+    assert data.data_vars
+    for output in data.data_vars:
+        assert data[output].dims == study.outputs[output].dims
+        assert not np.isnan(data[output]).any()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_fingerprints_do_not_depend_on_the_process(name):
+    study = registry.find(name)
+    assert fingerprint(study) == fingerprint(study)
+    assert len({fingerprint(registry.find(other)) for other in NAMES}) == len(NAMES)

@@ -1,0 +1,216 @@
+"""The command line, as a user meets it."""
+
+import json
+import math
+import subprocess
+import sys
+
+import pytest
+
+from unlazy import cli
+
+FAST = ["--set", "d=30", "--over", "n=10,20", "--over", "ridge=0.1,1", "--seeds", "4"]
+
+
+@pytest.fixture
+def unlazy(monkeypatch, capsys):
+    """Call the command line in this process; returns exit code, standard output and standard error."""
+
+    def call(*words):
+        monkeypatch.setattr(sys, "argv", ["unlazy", *map(str, words)])
+        with pytest.raises(SystemExit) as end:
+            cli.main()
+        captured = capsys.readouterr()
+        return end.value.code, captured.out, captured.err
+
+    return call
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory):
+    return tmp_path_factory.mktemp("store") / "results.sqlite"
+
+
+def test_list_shows_every_study_and_its_json_has_the_documented_form(unlazy):
+    code, out, _ = unlazy("list")
+    assert code == 0
+    assert "ridge-equivalent" in out
+    code, out, _ = unlazy("list", "--json", "--topic", "regression")
+    studies = json.loads(out)["studies"]
+    assert all({"name", "topic", "question", "source", "claims"} <= set(s) for s in studies)
+    assert {s["topic"] for s in studies} == {"regression"}
+
+
+def test_show_and_cite_tell_all_about_a_study(unlazy):
+    code, out, _ = unlazy("show", "lazy-vs-feature")
+    assert code == 0
+    for word in ("exponent", "paired", "slide-lazy", "negative:", "quick", "full"):
+        assert word in out
+    assert unlazy("cite", "ridge-equivalent")[1].count("@") == 3
+
+
+def test_predict_prints_the_theory_of_the_ridge(unlazy):
+    """Isotropic data at ridge 0 with d = 4n: risk is 1 - n/d + noise/(d/n - 1) (Hastie et al. 2022, Theorem 1)."""
+    words = ["--set", "n=50", "--set", "d=200", "--set", "spectrum_exponent=0", "--set", "prior_exponent=0"]
+    code, out, err = unlazy("predict", "ridge-equivalent", *words, "--set", "noise_variance=0.5", "--set", "ridge=0", "--json")
+    assert (code, err) == (0, "")
+    answer = json.loads(out)
+    assert {"study", "parameters", "claims", "seconds", "results"} <= set(answer)
+    assert answer["results"]["main"]["risk"] == pytest.approx([0.75 + 0.5 / 3])
+    assert answer["parameters"]["n"] == 50
+
+
+def test_infinite_predictions_are_strings_in_json(unlazy):
+    code, out, _ = unlazy("predict", "ridge-equivalent", "--set", "n=30", "--set", "d=30", "--set", "ridge=0", "--json")
+    assert code == 0
+    assert json.loads(out)["results"]["main"]["risk"] == ["inf"]
+
+
+def test_predict_broadcasts_over_axes_in_the_order_given(unlazy):
+    code, out, _ = unlazy("predict", "ridge-equivalent", "--over", "n=10,20,30", "--over", "noise_variance=0,1", "--json")
+    answer = json.loads(out)
+    assert code == 0
+    assert answer["dims"]["main"]["risk"] == ["n", "noise_variance", "ridge"]
+    risk = answer["results"]["main"]["risk"]
+    assert (len(risk), len(risk[0]), len(risk[0][0])) == (3, 2, 5)
+
+
+def test_run_simulates_once_and_then_reads_the_store(unlazy, store):
+    code, out, _ = unlazy("run", "ridge-equivalent", *FAST, "--store", store)
+    assert code in (0, 1)
+    assert "computed now" in out
+    code, out, err = unlazy("run", "ridge-equivalent", *FAST, "--store", store)
+    assert ", 0 computed now" in out
+    assert err == ""
+
+
+def test_run_json_is_one_object_with_claims_and_results(unlazy, store):
+    code, out, err = unlazy("run", "ridge-equivalent", *FAST, "--store", store, "--json")
+    answer = json.loads(out)
+    assert err == ""
+    assert answer["study"] == "ridge-equivalent"
+    keys = {"id", "statement", "source", "measured", "low", "high", "criterion", "verdict", "known_negative"}
+    assert all(keys <= set(claim) for claim in answer["claims"])
+    sizes = answer["results"]["sizes"]
+    assert sizes["n"] == [10, 20]
+    assert sizes["ridge"] == [0.1, 1]
+    assert len(sizes["risk"]) == 2
+    verdicts = {claim["verdict"] for claim in answer["claims"]}
+    assert code == (0 if verdicts <= {"holds", "untested"} else 1)
+
+
+def test_the_exit_code_is_one_where_a_verdict_differs_from_the_documented_one(unlazy, store):
+    """At n = 3 and four seeds no claim about the limit of large n can be concluded."""
+    words = ["--set", "n=3", "--set", "d=4", "--set", "ridge=0", "--seeds", "4", "--store", store, "--json"]
+    code, out, _ = unlazy("run", "ridge-equivalent", *words)
+    assert code == 1
+    assert "holds" not in {c["verdict"] for c in json.loads(out)["claims"] if c["id"] == "risk"}
+
+
+@pytest.mark.parametrize("ending", ["png", "svg", "pdf"])
+def test_figures_come_in_the_format_of_their_ending(unlazy, store, tmp_path, ending):
+    file = tmp_path / f"figure.{ending}"
+    unlazy("run", "ridge-equivalent", *FAST, "--store", store, "--figure", file)
+    magic = {"png": b"\x89PNG", "svg": b"<?xml", "pdf": b"%PDF"}[ending]
+    assert file.read_bytes().startswith(magic)
+
+
+def test_dry_run_counts_instances_and_computes_nothing(unlazy, tmp_path):
+    fresh = tmp_path / "fresh.sqlite"
+    code, out, _ = unlazy("run", "ridge-equivalent", *FAST, "--store", fresh, "--dry-run", "--json")
+    assert code == 0
+    programs = json.loads(out)["programs"]
+    # Two sizes in the part over sizes; two sizes times three priors' spectra in the other, four seeds each.
+    assert sum(p["instances"] for p in programs) == sum(p["missing"] for p in programs) == 4 * (2 + 2 * 4)
+    assert all(p["seconds"] > 0 for p in programs)
+    code, out, _ = unlazy("run", "ridge-equivalent", *FAST, "--store", fresh, "--dry-run")
+    assert "40 missing" in out
+
+
+def test_dry_run_of_a_traced_study_knows_its_memory(unlazy, tmp_path):
+    words = ["--set", "steps=3", "--over", "width=4,8", "--seeds", "2", "--store", tmp_path / "s.sqlite"]
+    code, out, _ = unlazy("run", "lazy-vs-feature", *words, "--dry-run", "--json")
+    assert code == 0
+    small, large = json.loads(out)["programs"]
+    assert 0 < small["bytes"] < large["bytes"]
+    assert small["basis"] == "measured"
+
+
+def test_export_writes_what_is_stored_as_netcdf(unlazy, store, tmp_path):
+    import xarray
+
+    file = tmp_path / "results.nc"
+    unlazy("run", "ridge-equivalent", *FAST, "--store", store)
+    code, out, _ = unlazy("export", "ridge-equivalent", file, *FAST, "--store", store)
+    assert (code, out.strip()) == (0, f"wrote {file}")
+    with xarray.open_dataset(file, group="sizes", engine="h5netcdf") as data:
+        assert dict(data.risk.sizes) == {"n": 2, "seed": 4, "ridge": 2}
+    code, _, err = unlazy("export", "ridge-equivalent", file, "--set", "d=31", "--store", store)
+    assert code == 2
+    assert "lacks" in err
+
+
+def test_store_says_where_it_is_and_prune_keeps_current_results(unlazy, store):
+    unlazy("run", "ridge-equivalent", *FAST, "--store", store)
+    code, out, _ = unlazy("store", "--store", store)
+    assert code == 0
+    assert str(store) in out.replace("\n", "")
+    assert "current" in out
+    assert "removed 0 instances" in unlazy("store", "--store", store, "prune")[1]
+
+
+WRONG = [
+    (["frobnicate"], "No such command"),
+    (["run"], "STUDY"),
+    (["run", "ridge-equivalent", "--wrong", "3"], "--wrong"),
+    (["run", "ridge-equivalent", "--seeds", "x"], "--seeds"),
+    (["run", "ridge-equivalnt"], "did you mean ridge-equivalent"),
+    (["run", "ridge-equivalent", "--set", "nosie_variance=1"], "did you mean noise_variance"),
+    (["run", "ridge-equivalent", "--set", "noise_variance=-1"], "noise_variance must be a number >= 0"),
+    (["run", "ridge-equivalent", "--set", "n=0"], "n must be an integer >= 1"),
+    (["run", "ridge-equivalent", "--set", "n=x"], "n must be an integer >= 1"),
+    (["run", "ridge-equivalent", "--set", "noise_variance=nan"], "noise_variance must be"),
+    (["run", "ridge-equivalent", "--over", "n="], "name=value"),
+    (["run", "ridge-equivalent", "--preset", "slow"], "preset must be one of quick, full"),
+    (["run", "ridge-equivalent", "--memory", "0"], "memory must be"),
+    (["run", "ridge-equivalent", "--figure", "figure.bmp"], ".png, .svg, .pdf"),
+    (["run", "ridge-equivalent", "--figure", "/dev/null/figure.png"], "cannot be written"),
+    (["run", "ridge-equivalent", "--store", "/dev/null/store"], "store /dev/null/store cannot be used"),
+    (["run", "ridge-equivalent", "--set", "n=20000", "--set", "d=100000"], "n d must be at most"),
+    (["run", "lazy-vs-feature", "--set", "width=7"], "width must be even"),
+    (["run", "ridge-equivalent", "--cluster", "local:none"], "local:N"),
+    (["run", "missing.py:Study"], "does not exist"),
+    (["predict", "lazy-vs-feature"], "no theory that can be evaluated"),
+    (["predict", "ridge-equivalent", "--set", "ridge=-1"], "ridge must be a number >= 0"),
+    (["reproduce", "--topic", "nothing"], "topic must be one of"),
+    (["reproduce", "--out", "/dev/null/report"], "cannot be written"),
+]
+
+
+@pytest.mark.parametrize(("words", "message"), WRONG)
+def test_wrong_input_gets_one_clear_line_and_exit_code_2(unlazy, tmp_path, monkeypatch, words, message):
+    monkeypatch.setenv("UNLAZY_STORE", str(tmp_path / "store.sqlite"))
+    code, out, err = unlazy(*words)
+    assert code == 2
+    assert out == ""
+    assert err.startswith("error: ")
+    assert err.count("\n") == 1
+    assert message in err
+
+
+def test_json_numbers_survive_the_way_to_json():
+    from unlazy.lab.dataset import as_json
+
+    assert as_json({"a": [1.0, math.inf, -math.inf, math.nan], "b": (True, "x")}) == {
+        "a": [1.0, "inf", "-inf", None],
+        "b": [True, "x"],
+    }
+
+
+def test_a_closed_pipe_is_not_an_error():
+    first = subprocess.Popen(
+        [sys.executable, "-m", "unlazy", "show", "lazy-vs-feature"], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    assert first.stdout
+    first.stdout.close()
+    assert b"Traceback" not in first.communicate()[1]

@@ -1,0 +1,51 @@
+"""The README and CONTRIBUTING say what happens."""
+
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import unlazy
+from unlazy.lab import registry
+
+ROOT = Path(__file__).parents[1]
+README, CONTRIBUTING = (ROOT / name for name in ("README.md", "CONTRIBUTING.md"))
+
+
+def test_the_first_example_prints_what_the_readme_shows():
+    block = re.search(r"```console\n\$ (unlazy .*?)\n(.*?)```", README.read_text(), re.DOTALL)
+    assert block
+    words = shlex.split(block[1])
+    done = subprocess.run([sys.executable, "-m", "unlazy", *words[1:]], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == block[2].split()
+
+
+def test_the_commands_of_the_readme_exist():
+    table = set(re.findall(r"`unlazy (\w+)", README.read_text()))
+    for command in sorted(table):
+        subprocess.run([sys.executable, "-m", "unlazy", command, "--help"], capture_output=True, check=True)
+    assert table >= {"list", "show", "cite", "predict", "run", "reproduce", "export", "store"}
+
+
+def test_the_study_of_contributing_runs_and_its_claim_holds(tmp_path):
+    block = re.search(r"```python\n(.*?)```", CONTRIBUTING.read_text(), re.DOTALL)
+    assert block
+    file = tmp_path / "sample_variance.py"
+    file.write_text(block[1])
+    result = unlazy.run(str(file), over={"n": [10, 40]}, store=tmp_path / "store.sqlite")
+    assert [v.verdict for v in result.verdicts] == ["holds"]
+
+
+@pytest.mark.parametrize("folder", ["functions", "numerics", "theory", "data", "models", "observables", "training", "lab"])
+def test_every_folder_has_its_line_in_contributing(folder):
+    assert f"`{folder}`" in CONTRIBUTING.read_text()
+    assert (ROOT / "src/unlazy" / folder).is_dir()
+
+
+def test_the_picture_of_the_readme_is_there():
+    for image in re.findall(r"!\[.*?\]\((.*?)\)", README.read_text()):
+        assert (ROOT / image).stat().st_size > 1000
+    assert registry.names()
