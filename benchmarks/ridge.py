@@ -64,5 +64,7 @@ def ridge() -> Benchmark:
             Row("the same by the laboratory, empty store", seconds["laboratory"], "CPU s"),
             Row(f"StatPhys-ML ({PEER_SECONDS} s, measured elsewhere) / unlazy", peer, "x"),
         ],
-        [f"largest deviation of the mean of {SEEDS} seeds from the theory over the {len(SIZES)} sizes: {deviation:.1%}"],
+        [
+            f"largest deviation of the mean of {SEEDS} seeds from the theory over the {len(SIZES)} sizes: {deviation:.1%}"
+        ],
     )

@@ -77,7 +77,9 @@ def _at_width(width: int) -> Benchmark:
         calls["PyTorch, one by one"] = lambda: [_torch(*network, points[0]["steps"]) for network in few]
         calls["PyTorch, in one batch"] = lambda: _torch(*start, points[0]["steps"])
         share["PyTorch, one by one"], share["PyTorch, in one batch"] = ALONE / len(points), 1.0
-        notes.append(f"width {width}: in PyTorch by at most {_difference(_torch(*start, points[0]['steps']), reference):.1e}")
+        notes.append(
+            f"width {width}: in PyTorch by at most {_difference(_torch(*start, points[0]['steps']), reference):.1e}"
+        )
     seconds = interleaved(calls, rounds=5)
     speed = {name: [share[name] * len(points) / s for s in seconds[name]] for name in calls}
     rows = [Row(f"N = {width}: {name}", speed[name], "networks/s") for name in calls]

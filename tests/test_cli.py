@@ -52,7 +52,9 @@ def test_show_and_cite_tell_all_about_a_study(unlazy):
 def test_predict_prints_the_theory_of_the_ridge(unlazy):
     """Isotropic data at ridge 0 with d = 4n: risk is 1 - n/d + noise/(d/n - 1) (Hastie et al. 2022, Theorem 1)."""
     words = ["--set", "n=50", "--set", "d=200", "--set", "spectrum_exponent=0", "--set", "prior_exponent=0"]
-    code, out, err = unlazy("predict", "ridge-equivalent", *words, "--set", "noise_variance=0.5", "--set", "ridge=0", "--json")
+    code, out, err = unlazy(
+        "predict", "ridge-equivalent", *words, "--set", "noise_variance=0.5", "--set", "ridge=0", "--json"
+    )
     assert (code, err) == (0, "")
     answer = json.loads(out)
     assert {"study", "parameters", "claims", "seconds", "results"} <= set(answer)
@@ -67,7 +69,9 @@ def test_infinite_predictions_are_strings_in_json(unlazy):
 
 
 def test_predict_broadcasts_over_axes_in_the_order_given(unlazy):
-    code, out, _ = unlazy("predict", "ridge-equivalent", "--over", "n=10,20,30", "--over", "noise_variance=0,1", "--json")
+    code, out, _ = unlazy(
+        "predict", "ridge-equivalent", "--over", "n=10,20,30", "--over", "noise_variance=0,1", "--json"
+    )
     answer = json.loads(out)
     assert code == 0
     assert answer["dims"]["main"]["risk"] == ["n", "noise_variance", "ridge"]

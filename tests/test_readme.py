@@ -39,7 +39,9 @@ def test_the_study_of_contributing_runs_and_its_claim_holds(tmp_path):
     assert [v.verdict for v in result.verdicts] == ["holds"]
 
 
-@pytest.mark.parametrize("folder", ["functions", "numerics", "theory", "data", "models", "observables", "training", "lab"])
+@pytest.mark.parametrize(
+    "folder", ["functions", "numerics", "theory", "data", "models", "observables", "training", "lab"]
+)
 def test_every_folder_has_its_line_in_contributing(folder):
     assert f"`{folder}`" in CONTRIBUTING.read_text()
     assert (ROOT / "src/unlazy" / folder).is_dir()

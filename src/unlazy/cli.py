@@ -46,6 +46,23 @@ Topics = Annotated[list[str] | None, typer.Option("--topic", help="only this top
 AsJson = Annotated[bool, typer.Option("--json", help="print one JSON object and nothing else")]
 
 
+def _version(wanted: bool) -> None:
+    if wanted:
+        from importlib.metadata import version
+
+        print(f"unlazy {version('unlazy')}")
+        raise typer.Exit
+
+
+@app.callback()
+def _main(
+    _: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="show the version and exit")
+    ] = False,
+) -> None:
+    pass
+
+
 @app.command("list")
 def list_(topic: Topics = None, as_json: AsJson = False) -> None:
     """Show the studies with topic, source and claims."""
@@ -253,6 +270,10 @@ def _print_json(value: Any) -> None:
     print(json.dumps(as_json(value), allow_nan=False))
 
 
+_TYPER_INTERRUPTED = 130
+"""What typer makes of Ctrl-C."""
+
+
 def main() -> None:
     """Run the command line.
 
@@ -261,6 +282,8 @@ def main() -> None:
     usage_error: Any = typer.BadParameter.__mro__[1]
     try:
         code = app(standalone_mode=False)
+        if code == _TYPER_INTERRUPTED:
+            raise KeyboardInterrupt
     except InputError as error:
         code = _refuse(str(error))
     except usage_error as error:

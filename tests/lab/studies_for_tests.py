@@ -114,7 +114,7 @@ class SlowTraced(Study):
         import jax.numpy as jnp
 
         start = self.scale * jax.random.normal(key, (51, 51)) / 8
-        return {"result": jax.lax.fori_loop(0, 3000, lambda _, a: jnp.tanh(a @ start), start)[0]}
+        return {"result": jax.lax.fori_loop(0, 1000, lambda _, a: jnp.tanh(a @ start), start)[0]}
 
 
 @dataclass(frozen=True)

@@ -80,7 +80,8 @@ def test_a_resampled_ratio_covers_its_true_value_at_about_the_stated_rate():
         pair = rng.gamma(4.0, 0.25, size=(12, 2))
         data = part(pair * [truth, 1.0], ("seed", "arm"))
         ratio = claim(
-            between(-99, 99), statistic=lambda p: p.simulated.y.isel(arm=0).mean("seed") / p.simulated.y.isel(arm=1).mean("seed")
+            between(-99, 99),
+            statistic=lambda p: p.simulated.y.isel(arm=0).mean("seed") / p.simulated.y.isel(arm=1).mean("seed"),
         )
         verdict = judge(ratio, data)
         missed += not verdict.low <= truth <= verdict.high

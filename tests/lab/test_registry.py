@@ -8,7 +8,7 @@ from unlazy.errors import InputError
 from unlazy.lab import registry
 from unlazy.lab.study import Output, Source, Study, static, value
 
-FILE = '''
+FILE = """
 from dataclasses import dataclass
 from unlazy.lab.study import Output, Study, static
 
@@ -24,7 +24,7 @@ class Mine(Study):
 
     def simulate(self, rng):
         return {"y": float(self.n)}
-'''
+"""
 
 
 def test_a_study_in_a_file_is_found_with_and_without_its_class_name(tmp_path):
@@ -42,7 +42,7 @@ def test_names_are_the_files_of_the_studies_and_need_no_import():
 
 def test_topics_select_studies():
     assert {s.topic for s in registry.all_studies(["regression"])} == {"regression"}
-    with pytest.raises(InputError, match="topic must be one of .*did you mean regression"):
+    with pytest.raises(InputError, match=r"topic must be one of .*did you mean regression"):
         registry.all_studies(["regresion"])
 
 
@@ -85,7 +85,7 @@ def test_broken_study_files_say_what_to_mend(tmp_path, text, message):
 def test_a_class_that_is_not_in_the_file_is_named(tmp_path):
     file = tmp_path / "own.py"
     file.write_text(FILE)
-    with pytest.raises(InputError, match="no study class 'Mime'.*did you mean Mine"):
+    with pytest.raises(InputError, match=r"no study class 'Mime'.*did you mean Mine"):
         registry.find(f"{file}:Mime")
 
 

@@ -1,0 +1,26 @@
+"""The machinery that runs studies; it knows no particular one.
+
+Everything that the file of a study needs from it is here by name.
+"""
+
+from unlazy.lab.claims import Claim, Verdict, at_least, at_most, between, exceeds, parameter, relative_deviation, slope
+from unlazy.lab.study import Output, Part, Source, Study, path, static, value
+
+__all__ = [
+    "Claim",
+    "Output",
+    "Part",
+    "Source",
+    "Study",
+    "Verdict",
+    "at_least",
+    "at_most",
+    "between",
+    "exceeds",
+    "parameter",
+    "path",
+    "relative_deviation",
+    "slope",
+    "static",
+    "value",
+]

@@ -42,7 +42,7 @@ class DaskExecutor:
                 raise InputError(f"cluster must be local:N with N >= 1 or tcp://HOST:PORT, got {address!r}")
             self._budget = memory_budget(0.25 / int(count)) if budget is None else budget
             self._cluster = LocalCluster(
-                n_workers=int(count), threads_per_worker=1, processes=True, dashboard_address=None
+                n_workers=int(count), threads_per_worker=1, processes=True, dashboard_address="127.0.0.1:0"
             )
         try:
             with dask.config.set({"distributed.comm.timeouts.connect": f"{CONNECT_SECONDS}s"}):

@@ -1,0 +1,5 @@
+"""What is trained: Equinox modules."""
+
+from unlazy.models.two_layer import TwoLayer
+
+__all__ = ["TwoLayer"]

@@ -1,0 +1,1 @@
+"""The studies: a folder per topic, a file per result."""

@@ -1,0 +1,1 @@
+"""Lazy training, and feature learning by one large gradient step."""

@@ -1,0 +1,112 @@
+"""What the laboratory costs beyond the simulation itself, for studies of several seconds.
+
+The bare computation is the same chunks without the laboratory: for the traced study the compiled calls alone, with
+their arguments ready, results brought back as NumPy arrays; for the hosted study every instance in one thread pool.
+Against it stand `Laboratory.simulate` (plan, keys, store) and `Laboratory.run` (also data sets, theory and its denser
+lines, verdicts), each with an empty store. Programs are compiled before the clock starts, and are the same for all.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from benchmarks.measure import Benchmark, Row, interleaved, ratios
+
+MEMORY_GIB = 2.0
+
+
+def overhead() -> Benchmark:
+    rows = []
+    for name, seeds, bare_calls in (("lazy-vs-feature", 48, _compiled_calls), ("ridge-equivalent", None, _thread_pool)):
+        from unlazy.lab.grid import preset_grids
+        from unlazy.lab.registry import find
+
+        study = find(name)
+        grids = preset_grids(study, "quick", seeds=seeds)
+        seconds = interleaved(
+            {
+                "bare": bare_calls(study, grids),
+                "simulate": _with_empty_store(lambda lab, s=study, g=grids: lab.simulate(s, g)),
+                "run": _with_empty_store(lambda lab, s=study, g=grids: lab.run(s, g)),
+            },
+            rounds=5,
+        )
+        extra = {key: [100 * (r - 1) for r in ratios(seconds[key], seconds["bare"])] for key in ("simulate", "run")}
+        rows += [
+            Row(f"{name}: the bare calls", seconds["bare"], "s"),
+            Row(f"{name}: simulate and store, beyond the bare calls", extra["simulate"], "%"),
+            Row(f"{name}: the whole run, beyond the bare calls", extra["run"], "%", at_most=10),
+        ]
+    return Benchmark(rows)
+
+
+def _with_empty_store(work: Callable[[Any], Any]) -> Callable[[], Any]:
+    from unlazy.lab.run import Laboratory
+
+    def call() -> Any:
+        with tempfile.TemporaryDirectory() as folder, Laboratory(Path(folder) / "store", memory=MEMORY_GIB) as lab:
+            return work(lab)
+
+    return call
+
+
+def _chunks(study: Any, grids: Any) -> list[Any]:
+    """All chunks of the grids, as the laboratory plans them for an empty store."""
+    from unlazy.lab.fingerprint import fingerprint
+    from unlazy.lab.plan import Instance, group_points
+
+    code = fingerprint(study)
+    return [
+        chunk
+        for grid in grids.values()
+        for group in group_points(grid, code)
+        for _, chunk in group.chunks([Instance(p, s) for p in group.points for s in range(grid.seeds)])
+    ]
+
+
+def _compiled_calls(study: Any, grids: Any) -> Callable[[], Any]:
+    import jax
+    import numpy as np
+
+    from unlazy.lab import execute
+
+    ready = []
+    for chunk in _chunks(study, grids):
+        program = execute.compiled(chunk, int(MEMORY_GIB * 2**30))
+        words, values, paths = execute._arguments(chunk)
+        for first in range(0, len(words), program.width):
+            index = np.minimum(np.arange(first, first + program.width), len(words) - 1)
+            ready.append((program.call, words[index], {n: v[index] for n, v in values.items()}, paths))
+
+    def call() -> Any:
+        with execute._precision(study):
+            return [jax.tree.map(np.asarray, program(*arguments)) for program, *arguments in ready]
+
+    return call
+
+
+def _thread_pool(study: Any, grids: Any) -> Callable[[], Any]:
+    from concurrent.futures import ThreadPoolExecutor
+
+    import numpy as np
+    from threadpoolctl import threadpool_limits
+
+    from unlazy.lab.execute import cores
+
+    ready = [
+        (
+            study(**chunk.shared, **{name: column[index] for name, column in chunk.values.items()}),
+            int.from_bytes(chunk.entropy[index], "big"),
+        )
+        for chunk in _chunks(study, grids)
+        for index in range(len(chunk.entropy))
+    ]
+
+    def call() -> Any:
+        with threadpool_limits(1, user_api="blas"), ThreadPoolExecutor(cores()) as pool:
+            return list(pool.map(lambda one: one[0].simulate(np.random.default_rng(one[1])), ready))
+
+    return call

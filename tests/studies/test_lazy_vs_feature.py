@@ -1,0 +1,74 @@
+"""The study lazy-vs-feature, at sizes at which it takes seconds."""
+
+import numpy as np
+import pytest
+
+import unlazy
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    """One run over three widths, shared by the tests."""
+    store = tmp_path_factory.mktemp("store") / "results.sqlite"
+    return unlazy.run("lazy-vs-feature", over={"width": [64, 128, 256]}, seeds=8, store=store)
+
+
+def slope_of(run, name, exponent):
+    values = np.log(run.simulated[name].sel(exponent=exponent).transpose("seed", "width").values)
+    x = np.log(run.simulated.width.values)
+    return np.array([np.polyfit(x, row, 1)[0] for row in values])
+
+
+@pytest.mark.parametrize(("exponent", "expected"), [(0.5, -0.5), (0.75, -0.25), (1.0, 0.0)])
+def test_neurons_move_by_n_to_the_s_minus_one(run, exponent, expected):
+    slopes = slope_of(run, "neuron_displacement", exponent)
+    # The widths are finite: 0.02 for corrections to the power law.
+    slack = 4 * slopes.std(ddof=1) / np.sqrt(slopes.size) + 0.02
+    assert abs(slopes.mean() - expected) <= slack
+    assert abs(slopes.mean() - (1.2 * expected or 0.1)) > slack
+
+
+def test_verdicts_tell_lazy_training_from_feature_learning(run):
+    verdicts = {v.claim.id: v.verdict for v in run.verdicts}
+    assert verdicts["lazy-displacement"] == "holds"
+    assert verdicts["feature-displacement"] == "holds"
+    assert verdicts["slide-lazy"] == "fails"
+    assert run.verdicts[-1].claim.known_negative
+
+
+def test_all_arms_see_the_same_data(run):
+    """The labels are shared, so that the linearised displacement of two widths is strongly correlated over seeds."""
+    linear = run.simulated.linearised_displacement.sel(exponent=0.5)
+    assert np.corrcoef(linear.isel(width=0), linear.isel(width=2))[0, 1] > 0.5
+
+
+def test_the_lazy_network_moves_as_its_linearisation_and_the_other_does_not(run):
+    ratio = (run.simulated.displacement / run.simulated.linearised_displacement).mean("seed").isel(width=-1)
+    assert abs(ratio.sel(exponent=0.5) - 1) < 0.05
+    assert abs(ratio.sel(exponent=1.0) - 1) > 0.05
+
+
+def test_results_have_the_declared_precision_and_training_does_not_diverge(run):
+    assert run.simulated.displacement.dtype == np.float32
+    assert (run.simulated.diverged_at == -1).all()
+
+
+def test_an_unstable_rate_says_at_which_step_it_diverged(tmp_path):
+    """With a linear link and relu the loss grows without bound."""
+    wild = {
+        "width": 32,
+        "learning_rate": 100.0,
+        "activation": "relu",
+        "link": "identity",
+        "steps": 200,
+        "exponent": 0.5,
+    }
+    result = unlazy.run("lazy-vs-feature", set=wild, seeds=2, store=tmp_path / "s.sqlite")
+    assert (result.simulated.diverged_at >= 0).all()
+    assert {v.verdict for v in result.verdicts} <= {"untested", "inconclusive", "fails"}
+
+
+def test_the_figure_draws_every_exponent(run):
+    figure = run.figure()
+    assert len(figure.axes) == 4
+    assert all(len(axes.containers) == 3 for axes in figure.axes)
