@@ -50,7 +50,7 @@ def test_show_and_cite_tell_all_about_a_study(unlazy):
 
 
 def test_predict_prints_the_theory_of_the_ridge(unlazy):
-    """Isotropic data at ridge 0 with d = 4n: risk is 1 - n/d + noise/(d/n - 1) (Hastie et al. 2022, Theorem 1)."""
+    """Isotropic data at ridge 0 with d = 4n: risk is 1 - n/d + noise/(d/n - 1) (Hastie et al. 2022)."""
     words = ["--set", "n=50", "--set", "d=200", "--set", "spectrum_exponent=0", "--set", "prior_exponent=0"]
     code, out, err = unlazy(
         "predict", "ridge-equivalent", *words, "--set", "noise_variance=0.5", "--set", "ridge=0", "--json"

@@ -59,7 +59,7 @@ class Terminal:
             console=self.console,
             transient=True,
         )
-        self._task = self._bar.add_task(title, total=total, rate="compiling")
+        self._task = self._bar.add_task(title, total=total, rate="starting")
         self._bar.start()
 
     def advance(self, count: int) -> None:

@@ -35,8 +35,8 @@ def _console() -> Console:
 
 def _table(*columns: str, title: str | None = None) -> Table:
     table = Table(box=None, pad_edge=False, title=title, title_justify="left", header_style="bold")
-    for column in columns:
-        table.add_column(column, overflow="fold")
+    for index, column in enumerate(columns):
+        table.add_column(column, overflow="fold", no_wrap=index == 0)
     return table
 
 

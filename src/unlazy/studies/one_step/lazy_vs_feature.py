@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 LAZY, FEATURE = 0.5, 1.0
 CHIZAT = "Chizat, Oyallon & Bach 2019"
 MEI = "Mei, Montanari & Nguyen 2018"
-HAN = "Han & Huang 2025, lazy training and feature learning"
+HAN = "Han & Huang 2025, slide on lazy training"
 
 
 def _slopes(part: Part, exponent: float, *names: str) -> list[xr.DataArray]:
@@ -66,8 +66,8 @@ class LazyVsFeature(Study):
             "han2025tutorial",
             "Han, Andi and Huang, Wei",
             2025,
-            "Feature learning in neural networks: theory and practice",
-            "Tutorial at the Australasian Joint Conference on Artificial Intelligence",
+            "Demystifying optimization and generalization of deep learning via feature learning theory",
+            "Tutorial at the Australasian Joint Conference on Artificial Intelligence, Canberra",
             kind="misc",
         ),
     )

@@ -151,7 +151,7 @@ class RidgeEquivalent(Study):
     claims = (
         Claim(
             "risk",
-            f"{HASTIE}, Theorem 5; {DOBRIBAN}, Theorem 2.1",
+            f"{HASTIE}; {DOBRIBAN}",
             "The risk of ridge regression, ridge 0 included, is that of its deterministic equivalent: the relative "
             "deviation is at most 3% in every case.",
             between(-0.03, 0.03),
