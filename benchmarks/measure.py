@@ -1,7 +1,7 @@
 """Interleaved timing with spread, and the rows of the one table that all benchmarks print.
 
-Other work on the machine comes in bursts, so contestants take turns: a burst then hits all of them, and the ratio of two
-times of the same round is steadier than either. Every number is a median over rounds, shown with the smallest and largest.
+Other work on the machine comes in bursts, so contestants take turns: a burst then hits all of them, and the ratio of
+two times of the same round is steadier than either. Every number is a median over rounds, shown with its range.
 """
 
 from __future__ import annotations

@@ -19,20 +19,20 @@ MEMORY_GIB = 2.0
 
 
 def overhead() -> Benchmark:
-    rows = []
-    for name, seeds, bare_calls in (("lazy-vs-feature", 48, _compiled_calls), ("ridge-equivalent", None, _thread_pool)):
-        from unlazy.lab.grid import preset_grids
-        from unlazy.lab.registry import find
+    from unlazy.lab.grid import preset_grids
+    from unlazy.lab.registry import find
 
+    rows = []
+    for name, bare_calls in (("lazy-vs-feature", _compiled_calls), ("ridge-equivalent", _thread_pool)):
         study = find(name)
-        grids = preset_grids(study, "quick", seeds=seeds)
+        grids = preset_grids(study, "quick")
         seconds = interleaved(
             {
                 "bare": bare_calls(study, grids),
                 "simulate": _with_empty_store(lambda lab, s=study, g=grids: lab.simulate(s, g)),
                 "run": _with_empty_store(lambda lab, s=study, g=grids: lab.run(s, g)),
             },
-            rounds=5,
+            rounds=7,
         )
         extra = {key: [100 * (r - 1) for r in ratios(seconds[key], seconds["bare"])] for key in ("simulate", "run")}
         rows += [

@@ -1,7 +1,7 @@
 """How long one waits before anything is computed: importing the package, the help, a prediction.
 
 Every number is the wall time of a fresh process, so it contains the start of the interpreter itself, which is shown
-beside it. The file cache is warm: one run of each is not counted. The best of the ten runs is the low end of the spread.
+beside it. The file cache is warm: one run of each is not counted. The best of the ten runs is the low end of the range.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Training many small networks: the laboratory against the same computation in plain JAX and in eager PyTorch.
 
 The study is `lazy-vs-feature` at one width: 3 output scales x 16 seeds = 48 networks, 500 steps of full-batch gradient
-descent in float32. All contestants train the same networks on the same data, which the agreement of their results shows.
+descent in float32. All contestants train the same networks on the same data, as the agreement of their results shows.
 
-- The laboratory runs as for a user, with an empty store each time, but its program is compiled before the clock starts.
+- The laboratory runs as for a user, with an empty store each time; its program is compiled before the clock starts.
 - Plain JAX jits one instance of the study, all its steps in one program, and calls it for one network after the other.
 - PyTorch is given data and initial weights, and does not compute the kernels that the study also measures, so it does
   less work than the other two. `one by one` trains a single network per Python loop, on 3 networks only, scaled up;
@@ -25,12 +25,8 @@ ALONE = 3
 
 
 def training() -> Benchmark:
-    rows, notes = [], []
-    for width in WIDTHS:
-        found = _at_width(width)
-        rows += found.rows
-        notes += found.notes
-    return Benchmark(rows, list(dict.fromkeys(notes)))
+    found = [_at_width(width) for width in WIDTHS]
+    return Benchmark([r for f in found for r in f.rows], list(dict.fromkeys(n for f in found for n in f.notes)))
 
 
 def _at_width(width: int) -> Benchmark:
@@ -43,77 +39,69 @@ def _at_width(width: int) -> Benchmark:
     from unlazy.studies.one_step.lazy_vs_feature import LazyVsFeature
 
     grids = preset_grids(LazyVsFeature, "quick", set={"width": width}, seeds=SEEDS)
-    points = [point for point in grids["main"].points() for _ in range(SEEDS)]
-    words = [
-        np.frombuffer(entropy(LazyVsFeature, point, index % SEEDS)[:8], ">u4").astype(np.uint32)
-        for index, point in enumerate(points)
-    ]
+    networks = [(point, seed) for point in grids["main"].points() for seed in range(SEEDS)]
+    shared = networks[0][0]
+    exponents = np.array([point["exponent"] for point, _ in networks], np.float32)
+    bits = [np.frombuffer(entropy(LazyVsFeature, *network)[:8], ">u4").astype(np.uint32) for network in networks]
 
     def laboratory() -> np.ndarray:
         with tempfile.TemporaryDirectory() as folder, Laboratory(Path(folder) / "store", memory=2) as lab:
             return lab.run(LazyVsFeature, grids).simulated.displacement.values.ravel()
 
     @jax.jit
-    def one(words: Any, values: dict[str, Any]) -> dict[str, Any]:
-        return LazyVsFeature(**{**points[0], **values}).simulate(jax.random.wrap_key_data(words))
+    def one(bits: Any, exponent: Any) -> dict[str, Any]:
+        return LazyVsFeature(**{**shared, "exponent": exponent}).simulate(jax.random.wrap_key_data(bits))
 
     def plain() -> list[float]:
-        return [
-            float(one(w, {"exponent": point["exponent"]})["displacement"])
-            for w, point in zip(words, points, strict=True)
-        ]
+        return [float(one(b, e)["displacement"]) for b, e in zip(bits, exponents, strict=True)]
+
+    def apart(displacement: Any) -> str:
+        return f"{np.max(np.abs(np.asarray(displacement) / reference - 1)):.0e}"
 
     reference = laboratory()
     calls: dict[str, Any] = {"laboratory": laboratory, "plain JAX, one by one": plain}
-    share = {name: 1.0 for name in calls}
-    notes = [f"width {width}: displacement in plain JAX differs by at most {_difference(plain(), reference):.1e}"]
+    notes = [f"N = {width}: displacements of laboratory and plain JAX agree to {apart(plain())}"]
     try:
         import torch  # noqa: F401
     except ImportError:
-        notes.append("PyTorch is not installed, so it is not compared: pip install 'unlazy[bench]'")
+        notes.append("PyTorch is not installed and is left out: pip install 'unlazy[bench]'")
     else:
-        start = _start(points, words)
-        few = [tuple(array[i] for array in start) for i in np.linspace(0, len(points) - 1, ALONE, dtype=int)]
-        calls["PyTorch, one by one"] = lambda: [_torch(*network, points[0]["steps"]) for network in few]
-        calls["PyTorch, in one batch"] = lambda: _torch(*start, points[0]["steps"])
-        share["PyTorch, one by one"], share["PyTorch, in one batch"] = ALONE / len(points), 1.0
-        notes.append(
-            f"width {width}: in PyTorch by at most {_difference(_torch(*start, points[0]['steps']), reference):.1e}"
-        )
-    seconds = interleaved(calls, rounds=5)
-    speed = {name: [share[name] * len(points) / s for s in seconds[name]] for name in calls}
-    rows = [Row(f"N = {width}: {name}", speed[name], "networks/s") for name in calls]
+        start, steps = _start(shared, np.stack(bits), exponents), shared["steps"]
+        few = [[array[i] for array in start] for i in np.linspace(0, len(networks) - 1, ALONE, dtype=int)]
+        calls["PyTorch, one by one"] = lambda: [_torch(*network, steps) for network in few]
+        calls["PyTorch, in one batch"] = lambda: _torch(*start, steps)
+        notes.append(f"N = {width}: of laboratory and PyTorch to {apart(_torch(*start, steps))}")
+    seconds = interleaved(calls, rounds=7)
+    trained = {"PyTorch, one by one": ALONE}
+    speed = {name: [trained.get(name, len(networks)) / s for s in times] for name, times in seconds.items()}
+    rows = [Row(f"N = {width}: {name}", values, "networks/s") for name, values in speed.items()]
     for name in list(calls)[1:]:
         rows.append(Row(f"N = {width}: laboratory / {name}", ratios(speed["laboratory"], speed[name]), "x"))
     return Benchmark(rows, notes)
 
 
-def _start(points: list[dict[str, Any]], words: list[Any]) -> tuple[Any, ...]:
+def _start(shared: dict[str, Any], bits: Any, exponents: Any) -> list[Any]:
     """Data, initial weights, output scale and rate of each network, drawn as the study draws them."""
     import jax
+    import numpy as np
     import torch
 
     from unlazy.data.single_index import SingleIndex
     from unlazy.models.two_layer import TwoLayer
 
-    def draw(words: Any, exponent: Any) -> tuple[Any, ...]:
-        shared = points[0]
-        data_key, network_key, _ = jax.random.split(jax.random.wrap_key_data(words), 3)
-        x, y = SingleIndex(shared["dimension"], shared["link"], shared["noise_variance"]).sample(
-            data_key, shared["samples"]
-        )
+    def draw(bits: Any, exponent: Any) -> tuple[Any, ...]:
+        data_key, network_key, _ = jax.random.split(jax.random.wrap_key_data(bits), 3)
+        data = SingleIndex(shared["dimension"], shared["link"], shared["noise_variance"])
         network = TwoLayer.antisymmetric(network_key, shared["dimension"], shared["width"])
         rate = shared["learning_rate"] * shared["width"] ** (2 * exponent - 1)
-        return x, y, network.first_layer, network.second_layer, shared["width"] ** -exponent, rate
+        scale = shared["width"] ** -exponent
+        return *data.sample(data_key, shared["samples"]), network.first_layer, network.second_layer, scale, rate
 
-    import numpy as np
-
-    drawn = jax.vmap(draw)(np.stack(words), np.array([point["exponent"] for point in points], np.float32))
-    return tuple(torch.from_numpy(np.array(array)) for array in drawn)
+    return [torch.from_numpy(np.array(array)) for array in jax.vmap(draw)(bits, exponents)]
 
 
 def _torch(x: Any, y: Any, initial: Any, second: Any, scale: Any, rate: Any, steps: int) -> Any:
-    """The displacement of one network, or of a batch of them, by gradient descent on |f - y|^2 / (2n)."""
+    """The displacement of one network, or of each of a batch, by gradient descent on |f - y|^2 / (2n)."""
     import torch
 
     first = initial.clone().requires_grad_()
@@ -124,9 +112,3 @@ def _torch(x: Any, y: Any, initial: Any, second: Any, scale: Any, rate: Any, ste
         with torch.no_grad():
             first -= rate[..., None, None] * gradient
     return torch.linalg.norm(first.detach() - initial, dim=(-2, -1)).numpy()
-
-
-def _difference(found: Any, reference: Any) -> float:
-    import numpy as np
-
-    return float(np.max(np.abs(np.asarray(found) / reference - 1)))

@@ -180,7 +180,7 @@ WRONG = [
     (["run", "ridge-equivalent", "--figure", "figure.bmp"], ".png, .svg, .pdf"),
     (["run", "ridge-equivalent", "--figure", "/dev/null/figure.png"], "cannot be written"),
     (["run", "ridge-equivalent", "--store", "/dev/null/store"], "store /dev/null/store cannot be used"),
-    (["run", "ridge-equivalent", "--set", "n=20000", "--set", "d=100000"], "n d must be at most"),
+    (["run", "ridge-equivalent", "--set", "n=20000", "--set", "d=100000", "--memory", "1"], "needs about"),
     (["run", "lazy-vs-feature", "--set", "width=7"], "width must be even"),
     (["run", "ridge-equivalent", "--cluster", "local:none"], "local:N"),
     (["run", "missing.py:Study"], "does not exist"),

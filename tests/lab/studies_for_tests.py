@@ -105,7 +105,7 @@ class SlowTraced(Study):
     sources = ()
     outputs = {"result": Output("result", dims=("entry",))}
     presets = {"quick": {"scale": np.linspace(0.5, 1.5, 9).tolist(), "seeds": 5}}
-    width = 1
+    chunk_width = 1
 
     scale: float = value(1.0, "scale")
 
@@ -125,7 +125,7 @@ class SlowHosted(Study):
     sources = ()
     outputs = {"result": Output("result", dims=("entry",))}
     presets = {"quick": {"scale": np.linspace(0.5, 1.5, 9).tolist(), "seeds": 5}}
-    width = 1
+    chunk_width = 1
 
     scale: float = value(1.0, "scale")
 

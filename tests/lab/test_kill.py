@@ -25,6 +25,11 @@ def wait_for_rows(process, store, stored, count):
         time.sleep(0.005)
 
 
+def heed_interrupts():
+    """A shell that runs tests in the background has their children ignore Ctrl-C."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 def kill_again_and_again(start, store, stored, rng, kills):
     """Start a sweep and kill it at random moments until it completes; returns how often it was killed.
 
@@ -80,7 +85,9 @@ def test_a_sweep_killed_at_other_moments_loses_nothing(study, store, stored, pyt
 @pytest.mark.parametrize("kind", KINDS)
 def test_interrupting_a_run_keeps_what_was_finished_and_exits_with_3(study, store, stored, reference_of, kind):
     command = [str(Path(sys.executable).with_name("unlazy")), "run", reference_of(kind), "--store", str(store)]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, preexec_fn=heed_interrupts
+    )
     wait_for_rows(process, store, stored, 5)
     process.send_signal(signal.SIGINT)
     _, error = process.communicate(timeout=60)

@@ -7,8 +7,8 @@ import pickle
 import sys
 from collections.abc import Iterable, Iterator
 from functools import cache
-from pathlib import Path
 from importlib.metadata import version
+from pathlib import Path
 from typing import Any
 
 from unlazy.errors import InputError

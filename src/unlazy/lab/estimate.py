@@ -6,9 +6,9 @@ import time
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from unlazy.lab.execute import compiled, cores, memory_budget, run_chunk
+from unlazy.lab.execute import compiled, cores, hosted_memory, hosted_threads, memory_budget, run_chunk
 from unlazy.lab.grid import Grid
-from unlazy.lab.plan import Group, Instance, canonical
+from unlazy.lab.plan import Chunk, Group, Instance, canonical
 from unlazy.lab.run import Laboratory
 from unlazy.lab.study import Study
 
@@ -37,15 +37,10 @@ def estimate(laboratory: Laboratory, study: type[Study], grids: Mapping[str, Gri
     budget = laboratory.budget or memory_budget()
     _, work = laboratory.load(study, grids)
     known = laboratory.store.seconds_per_instance(study.name, work[0][1].fingerprint) if work else {}
-    # A hosted study has no compiled program, so its memory is not known before it runs.
-    programs = [
-        None if study.is_hosted() else compiled(group.chunk([Instance(next(iter(group.points)), 0)]), budget)
-        for _, group, *_ in work
-    ]
-    order = sorted(range(len(work)), key=lambda i: programs[i].bytes if programs[i] else 0)  # type: ignore[union-attr]
+    needs = [_need(group.chunk([Instance(next(iter(group.points)), 0)]), budget) for _, group, *_ in work]
     rates: dict[int, tuple[float, str]] = {}
-    spent, last = 0.0, None
-    for i in order:
+    spent, last = 0.0, 0
+    for i in sorted(range(len(work)), key=lambda i: needs[i].bytes):
         group = work[i][1]
         stored = [known[text] for text in _texts(group) if text in known]
         if stored:
@@ -56,10 +51,7 @@ def estimate(laboratory: Laboratory, study: type[Study], grids: Mapping[str, Gri
             spent += time.perf_counter() - start
             last = i
         else:
-            assert last is not None
-            here, there = programs[i], programs[last]
-            ratio = here.flops / there.flops if here and there and there.flops else 1.0
-            rates[i] = (rates[last][0] * ratio, "extrapolated")
+            rates[i] = (rates[last][0] * needs[i].work / needs[last].work, "extrapolated")
     varying = {n for n in study.parameters() if len({canonical(g.shared.get(n)) for _, g, *_ in work}) > 1}
     return [
         Cost(
@@ -67,13 +59,30 @@ def estimate(laboratory: Laboratory, study: type[Study], grids: Mapping[str, Gri
             {n: v for n, v in group.shared.items() if n in varying},
             len(group.points) * group.grid.seeds,
             len(missing),
-            programs[i].width if programs[i] else group.width,  # type: ignore[union-attr]
-            programs[i].bytes if programs[i] else 0,  # type: ignore[union-attr]
+            needs[i].width,
+            needs[i].bytes,
             rates[i][0] * len(missing),
             rates[i][1],
         )
         for i, (_, group, _, missing) in enumerate(work)
     ]
+
+
+class _Need(NamedTuple):
+    """Instances side by side, their memory, and a number that grows with the work of an instance."""
+
+    width: int
+    bytes: int
+    work: float
+
+
+def _need(chunk: Chunk, budget: int) -> _Need:
+    """What the compiled program says of itself, or a hosted study of its instances."""
+    if chunk.study.is_hosted():
+        threads, each = hosted_threads(chunk, budget), hosted_memory(chunk)
+        return _Need(threads, threads * each, each or 1.0)
+    program = compiled(chunk, budget)
+    return _Need(program.width, program.bytes, program.flops or 1.0)
 
 
 def _texts(group: Group) -> list[str]:

@@ -24,12 +24,11 @@ class Computed(NamedTuple):
 
 
 class Program(NamedTuple):
-    """A compiled chunk function, the width that fits into memory, and what it needs."""
+    """A compiled chunk function, its width, and what it needs."""
 
     call: Callable[..., Any]
     width: int
     bytes: int
-    compile_seconds: float
     flops: float
 
 
@@ -63,13 +62,36 @@ class InProcess:
 def run_chunk(chunk: Chunk, budget: int, threads: int) -> Computed:
     """Compute a chunk here and now."""
     with _ONE_AT_A_TIME:
-        arrays, seconds = _run_hosted(chunk, threads) if chunk.study.is_hosted() else _run_traced(chunk, budget)
+        if chunk.study.is_hosted():
+            arrays, seconds = _run_hosted(chunk, min(threads, hosted_threads(chunk, budget)))
+        else:
+            arrays, seconds = _run_traced(chunk, budget)
     _check_outputs(chunk, arrays)
     return Computed(arrays, seconds)
 
 
 _ONE_AT_A_TIME = threading.Lock()
 """Two threads inside compiled LAPACK calls can deadlock, and limits on BLAS threads hold for the whole process."""
+
+
+def hosted_memory(chunk: Chunk) -> int:
+    """The bytes that an instance of a hosted study says it needs."""
+    return chunk.study(**chunk.shared, **{name: column[0] for name, column in chunk.values.items()}).memory()
+
+
+def hosted_threads(chunk: Chunk, budget: int) -> int:
+    """How many instances of a hosted study run side by side within the budget."""
+    needed = hosted_memory(chunk)
+    if needed > budget:
+        raise _too_large(chunk, needed, budget)
+    return min(cores(), budget // needed) if needed else cores()
+
+
+def _too_large(chunk: Chunk, needed: int, budget: int) -> InputError:
+    return InputError(
+        f"one instance of {chunk.study.name} needs about {needed / 2**30:.2g} GiB, more than the budget of "
+        f"{budget / 2**30:.2g} GiB; choose smaller sizes or raise --memory"
+    )
 
 
 def _run_hosted(chunk: Chunk, threads: int) -> tuple[dict[str, np.ndarray], float]:
@@ -132,25 +154,21 @@ def compiled(chunk: Chunk, budget: int) -> Program:
 
     Memory is twice the temporary, output and argument bytes that the compiler reports.
     """
-    key = (chunk.program, budget)
-    if key not in _PROGRAMS:
-        width = chunk.width
-        start = time.perf_counter()
-        while True:
-            call, needed, flops = _compile(chunk, width)
-            if needed <= budget:
-                break
-            if width == 1:
-                raise InputError(
-                    f"one instance of {chunk.study.name} needs about {needed / 2**30:.2g} GiB, more than the budget of "
-                    f"{budget / 2**30:.2g} GiB; choose smaller sizes or raise --memory"
-                )
-            width = max(1, min(width // 2, 2 ** int(np.log2(max(1, width * budget // needed)))))
-        _PROGRAMS[key] = Program(call, width, needed, time.perf_counter() - start, flops)
-    return _PROGRAMS[key]
+    width = chunk.width
+    while True:
+        # The budget follows free memory and is no part of the key: it would compile everything anew.
+        key = (chunk.program, width)
+        if key not in _PROGRAMS:
+            _PROGRAMS[key] = _compile(chunk, width)
+        needed = _PROGRAMS[key].bytes
+        if needed <= budget:
+            return _PROGRAMS[key]
+        if width == 1:
+            raise _too_large(chunk, needed, budget)
+        width = max(1, min(width // 2, 2 ** int(np.log2(max(1, width * budget // needed)))))
 
 
-def _compile(chunk: Chunk, width: int) -> tuple[Callable[..., Any], int, float]:
+def _compile(chunk: Chunk, width: int) -> Program:
     import jax
 
     _set_up_jax()
@@ -171,7 +189,7 @@ def _compile(chunk: Chunk, width: int) -> tuple[Callable[..., Any], int, float]:
         memory = program.memory_analysis()
         cost = program.cost_analysis() or {}
     needed = 2 * sum(getattr(memory, f"{kind}_size_in_bytes", 0) for kind in ("temp", "output", "argument"))
-    return program, needed, float(cost.get("flops", 0.0))
+    return Program(program, width, needed, float(cost.get("flops", 0.0)))
 
 
 def _arguments(chunk: Chunk) -> tuple[np.ndarray, dict[str, np.ndarray], dict[str, np.ndarray]]:

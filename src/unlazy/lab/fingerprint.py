@@ -22,8 +22,8 @@ from unlazy.lab.study import Study
 PACKAGE = "unlazy"
 _UNRELATED = {"lab", "plotting", "errors"}
 _NOT_SIMULATION = {
-    *("name", "topic", "question", "sources", "outputs", "presets", "claims", "lines", "width"),
-    *("predict", "derive", "figure", "validate", "coordinates"),
+    *("name", "topic", "question", "sources", "outputs", "presets", "claims", "lines", "chunk_width"),
+    *("predict", "derive", "figure", "validate", "coordinates", "memory"),
 }
 _FIELDS = {"static", "value", "path"}
 

@@ -232,17 +232,21 @@ def costs(cls: type[Study], programs: Sequence[Cost]) -> None:
     """The table of a dry run."""
     table = _table("part", "sizes", "instances", "missing", "width", "memory", "seconds", "basis")
     for c in programs:
-        sizes = ", ".join(f"{n} = {v}" for n, v in c.sizes.items())
+        sizes = ", ".join(f"{n} = {_short(v) if isinstance(v, tuple) else v}" for n, v in c.sizes.items())
         memory = f"{c.bytes / 2**20:.1f} MiB" if c.bytes else "–"
         table.add_row(
-            c.part, sizes, str(c.instances), str(c.missing), str(c.width), memory, f"{c.seconds:.2g}", c.basis
+            c.part, sizes, str(c.instances), str(c.missing), str(c.width), memory, _seconds(c.seconds), c.basis
         )
     console = _console()
     console.print(table)
     console.print(
         f"{cls.name}: {sum(c.instances for c in programs)} instances, {sum(c.missing for c in programs)} missing, "
-        f"{len(programs)} programs, about {sum(c.seconds for c in programs):.2g} s besides compilation"
+        f"{len(programs)} programs, about {_seconds(sum(c.seconds for c in programs))} s besides compilation"
     )
+
+
+def _seconds(value: float) -> str:
+    return f"{value:.0f}" if value >= 10 else f"{value:.2g}"
 
 
 def store(opened: Store) -> None:

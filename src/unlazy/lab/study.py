@@ -233,6 +233,13 @@ class Study:
         """The theory for the same parameters, under the names of the outputs it predicts."""
         raise NotImplementedError
 
+    def memory(self) -> int:
+        """About how many bytes one instance of a hosted study needs; 0 if that is little or not known.
+
+        A traced study need not say it: its compiled program does.
+        """
+        return 0
+
     def derive(self, simulated: xr.Dataset) -> xr.Dataset | None:
         """Semi-empirical curves: theory that needs a measured number."""
         return None

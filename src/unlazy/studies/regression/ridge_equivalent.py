@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from unlazy.errors import InputError
 from unlazy.lab.claims import Claim, at_most, between, parameter, relative_deviation
 from unlazy.lab.study import Output, Part, Source, Study, path, static, value
 
@@ -195,9 +194,9 @@ class RidgeEquivalent(Study):
         ),
     )
 
-    def validate(self) -> None:
-        if self.n * self.d > 4e8:
-            raise InputError(f"n d must be at most 4e8, got n = {self.n} and d = {self.d}")
+    def memory(self) -> int:
+        rank = min(self.n, self.d)
+        return 8 * (2 * self.n * self.d + 3 * self.d * rank + 6 * rank**2)
 
     def simulate(self, rng: np.random.Generator) -> dict[str, np.ndarray]:
         """The exact expectation over target and noise, given a drawn design."""
