@@ -7,7 +7,8 @@ descent in float32. All contestants train the same networks on the same data, as
 - Plain JAX jits one instance of the study, all its steps in one program, and calls it for one network after the other.
 - PyTorch is given data and initial weights, and does not compute the kernels that the study also measures, so it does
   less work than the other two. `one by one` trains a single network per Python loop, on 3 networks only, scaled up;
-  `in one batch` trains all 48 in the same loop by batched products. Its threads are its own default.
+  `in one batch` trains all 48 in the same loop by batched products. It has one thread: for products this small a
+  second gains next to nothing, and its spinning threads lose a factor of ten as soon as the machine has other work.
 """
 
 from __future__ import annotations
@@ -62,16 +63,17 @@ def _at_width(width: int) -> Benchmark:
     calls: dict[str, Any] = {"laboratory": laboratory, "plain JAX, one by one": plain}
     notes = [f"N = {width}: displacements of laboratory and plain JAX agree to {apart(plain())}"]
     try:
-        import torch  # noqa: F401
+        import torch
     except ImportError:
         notes.append("PyTorch is not installed and is left out: pip install 'unlazy[bench]'")
     else:
+        torch.set_num_threads(1)
         start, steps = _start(shared, np.stack(bits), exponents), shared["steps"]
         few = [[array[i] for array in start] for i in np.linspace(0, len(networks) - 1, ALONE, dtype=int)]
         calls["PyTorch, one by one"] = lambda: [_torch(*network, steps) for network in few]
         calls["PyTorch, in one batch"] = lambda: _torch(*start, steps)
         notes.append(f"N = {width}: of laboratory and PyTorch to {apart(_torch(*start, steps))}")
-    seconds = interleaved(calls, rounds=7)
+    seconds = interleaved(calls, rounds=5)
     trained = {"PyTorch, one by one": ALONE}
     speed = {name: [trained.get(name, len(networks)) / s for s in times] for name, times in seconds.items()}
     rows = [Row(f"N = {width}: {name}", values, "networks/s") for name, values in speed.items()]

@@ -11,7 +11,7 @@ import unlazy
 from unlazy.errors import InputError
 from unlazy.lab import execute
 from unlazy.lab.grid import preset_grids
-from unlazy.lab.plan import entropy, group_points
+from unlazy.lab.plan import Instance, entropy, group_points
 from unlazy.lab.store import Store
 from unlazy.lab.study import Output, Study, path, static, value
 
@@ -182,10 +182,8 @@ def test_an_instance_beyond_the_memory_budget_is_refused_with_its_size(study, ru
 
 def first_chunk(study, **options):
     (group,) = group_points(preset_grids(study, "quick", **options)["main"], "")
-    missing = [(p, s) for p in group.points for s in range(group.grid.seeds)]
-    from unlazy.lab.plan import Instance
-
-    return next(chunk for _, chunk in group.chunks([Instance(*m) for m in missing]))
+    missing = [Instance(point, seed) for point in group.points for seed in range(group.grid.seeds)]
+    return next(chunk for _, chunk in group.chunks(missing))
 
 
 @pytest.mark.parametrize(("kind", "dtype"), [("Traced", np.float64), ("TracedSingle", np.float32)])
@@ -199,7 +197,7 @@ def test_precision_is_as_declared_and_only_inside_the_call(study, run, kind, dty
     assert jax.numpy.ones(1).dtype == np.float32
 
 
-def test_single_and_double_precision_are_near_each_other(study, run, monkeypatch):
+def test_single_and_double_precision_are_near_each_other(study, run):
     """The same random bits are read as other numbers, so the means over many seeds are compared."""
     double, single = (run(study(kind), set={"scale": 1.0}, seeds=256).risk for kind in ("Traced", "TracedSingle"))
     error = np.sqrt((double.var("seed") + single.var("seed")) / 256)
@@ -243,7 +241,6 @@ def test_hosted_studies_run_in_threads_with_one_blas_thread_each(run, monkeypatc
 
 LATE = """
 import sys, unlazy
-from unlazy.lab import registry
 seen = unlazy.run(sys.argv[1], store=sys.argv[2]).simulated
 print(int(seen.blas.max()), int(seen.libraries.max()))
 """
@@ -343,6 +340,16 @@ def test_an_exception_inside_simulate_surfaces_and_what_was_finished_is_stored(s
     with pytest.raises(ZeroDivisionError, match="at d = 3"):
         unlazy.run(cls, over={"d": [1, 2, 3, 4]}, store=store)
     assert unlazy.run(cls, over={"d": [1, 2]}, store=store).computed == 0
+
+
+def test_hosted_instances_run_side_by_side_within_the_memory_budget(run, monkeypatch):
+    """By what the study says that an instance needs."""
+    monkeypatch.setattr(execute, "cores", lambda: 4)
+    monkeypatch.setattr(Threads, "memory", lambda self: GIB)
+    assert len(np.unique(run(Threads, memory=1.5).thread)) == 1
+    assert len(np.unique(run(Threads, memory=2.5).thread)) == 2
+    with pytest.raises(InputError, match=r"one instance of test-threads needs about 1 GiB.*--memory"):
+        run(Threads, memory=0.5)
 
 
 def test_threads_of_one_process_take_turns(study, tmp_path, monkeypatch):

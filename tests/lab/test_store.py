@@ -1,8 +1,11 @@
 """The store keeps what was finished, hands it on bit for bit, and refuses files that are not its own."""
 
+import json
 import os
 import shutil
 import sqlite3
+import subprocess
+import sys
 import tempfile
 from pathlib import Path
 
@@ -207,9 +210,6 @@ for i in range(20):
 
 
 def test_processes_may_make_the_same_store_at_once(tmp_path):
-    import subprocess
-    import sys
-
     command = [sys.executable, "-c", OPEN, str(tmp_path / "store")]
     started = [subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True) for _ in range(4)]
     for process in started:
@@ -274,8 +274,6 @@ def test_nothing_in_the_file_is_pickled(study, store):
     rows = db.execute("SELECT parameters, versions, layout, data FROM points JOIN results USING (point)").fetchall()
     assert len(rows) == 18
     for *texts, data in rows:
-        import json
-
         *_, layout = map(json.loads, texts)
         assert len(data) == sum(np.dtype(dtype).itemsize * int(np.prod(shape)) for _, dtype, shape in layout)
         assert not any(np.dtype(dtype).hasobject for _, dtype, _ in layout)

@@ -18,7 +18,7 @@ from unlazy.lab.plan import Chunk
 from unlazy.lab.study import Study
 
 CONNECT_SECONDS = 8
-_ALLOWED_FAILURES = 1000
+_ALLOWED_FAILURES = 100
 """A chunk may lose this many workers: on preemptible machines a dying worker says nothing about the chunk."""
 
 

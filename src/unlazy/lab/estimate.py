@@ -34,7 +34,7 @@ def estimate(laboratory: Laboratory, study: type[Study], grids: Mapping[str, Gri
     assert laboratory.store is not None
     for grid in grids.values():
         grid.validate()
-    budget = laboratory.budget or memory_budget()
+    budget = memory_budget() if laboratory.budget is None else laboratory.budget
     _, work = laboratory.load(study, grids)
     known = laboratory.store.seconds_per_instance(study.name, work[0][1].fingerprint) if work else {}
     needs = [_need(group.chunk([Instance(next(iter(group.points)), 0)]), budget) for _, group, *_ in work]

@@ -1,7 +1,11 @@
-"""Progress on the terminal: chunks, instances per second, time left. Quiet where there is no terminal."""
+"""Progress on the terminal: chunks, instances per second, time left, and Ctrl-C. Quiet where there is no terminal."""
 
 from __future__ import annotations
 
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, Protocol
 
 
@@ -75,3 +79,31 @@ class Terminal:
 
     def warn(self, message: str) -> None:
         self.console.print(f"warning: {message}", markup=False, highlight=False, soft_wrap=True)
+
+
+@contextmanager
+def heeding_interrupts() -> Iterator[Callable[[], None]]:
+    """Ctrl-C as always, and a check that raises it again if it was lost.
+
+    Python ignores what is raised in destructors and in the callbacks of its garbage collection, as JAX has one; about
+    one in ten interrupts falls there while a program is compiled.
+    """
+    caught: list[int] = []
+
+    def handle(number: int, frame: Any) -> None:
+        caught.append(number)
+        signal.default_int_handler(number, frame)
+
+    def check() -> None:
+        if caught:
+            raise KeyboardInterrupt
+
+    ours = threading.current_thread() is threading.main_thread()
+    if ours and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, handle)
+        try:
+            yield check
+        finally:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+    else:
+        yield check

@@ -14,7 +14,7 @@ from unlazy.lab.execute import Computed, InProcess
 from unlazy.lab.fingerprint import fingerprint
 from unlazy.lab.grid import Grid, default_grid, preset_grids
 from unlazy.lab.plan import Chunk, Group, Instance, canonical, group_points, point_key
-from unlazy.lab.progress import Progress, Quiet
+from unlazy.lab.progress import Progress, Quiet, heeding_interrupts
 from unlazy.lab.store import Row, Store
 from unlazy.lab.study import Part, Study
 
@@ -203,10 +203,12 @@ class Laboratory:
         self.progress.begin(study.name, total)
         done = 0
         try:
-            for (collector, group, keys, batch), result in self.executor.map(self._chunks(work)):
-                self._commit(collector, group, keys, batch, result)
-                done += len(batch)
-                self.progress.advance(len(batch))
+            with heeding_interrupts() as check_interrupts:
+                for (collector, group, keys, batch), result in self.executor.map(self._chunks(work)):
+                    self._commit(collector, group, keys, batch, result)
+                    done += len(batch)
+                    self.progress.advance(len(batch))
+                    check_interrupts()
         finally:
             self.progress.end()
         for collector, _, keys, _ in work:

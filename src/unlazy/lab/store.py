@@ -170,7 +170,7 @@ class Store:
                     "INSERT OR IGNORE INTO points VALUES (?, ?, ?, ?)",
                     [(key, study, fingerprint, text) for key, text in points.items()],
                 )
-                self._db.executemany("INSERT OR REPLACE INTO results VALUES (?, ?, ?, ?, ?, ?, ?, ?)", packed)
+                self._db.executemany("INSERT OR IGNORE INTO results VALUES (?, ?, ?, ?, ?, ?, ?, ?)", packed)
             except BaseException:
                 self._db.execute("ROLLBACK")
                 raise
