@@ -7,8 +7,8 @@ descent in float32. All contestants train the same networks on the same data, as
 - Plain JAX jits one instance of the study, all its steps in one program, and calls it for one network after the other.
 - PyTorch is given data and initial weights, and does not compute the kernels that the study also measures, so it does
   less work than the other two. `one by one` trains a single network per Python loop, on 3 networks only, scaled up;
-  `in one batch` trains all 48 in the same loop by batched products. It has one thread: for products this small a
-  second gains next to nothing, and its spinning threads lose a factor of ten as soon as the machine has other work.
+  `in one batch` trains all 48 in the same loop by batched products. It has one thread: with two, the batch was up to
+  1.6 times faster on a quiet machine, but many times slower as soon as other work competed for the two cores.
 """
 
 from __future__ import annotations

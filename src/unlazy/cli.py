@@ -155,15 +155,17 @@ def run_(
             costs = estimate(laboratory, cls, grids)
             _print_json({"programs": [c._asdict() for c in costs]}) if as_json else show.costs(cls, costs)
             return
-        result = laboratory.run(cls, grids, command_line(study, cls, preset, fixed, axes, seeds))
+        result = laboratory.run(cls, grids, command_line(cls, preset, fixed, axes, seeds))
+    if as_json:
+        _print_json(result.as_json())
+    else:
+        show.run(result)
     if figure is not None:
         from unlazy.plotting.style import save
 
         save(result.figure(), figure)
-    if as_json:
-        _print_json(result.as_json())
-    else:
-        show.run(result, figure)
+        if not as_json:
+            print(f"figure: {figure}")
     raise typer.Exit(0 if all(v.as_documented for v in result.verdicts) else 1)
 
 
@@ -178,6 +180,7 @@ def reproduce(
 ) -> None:
     """Run every study: the table of verdicts and a self-contained HTML report."""
     from unlazy.lab import show
+    from unlazy.lab.fingerprint import fingerprint
     from unlazy.lab.grid import preset_grids
     from unlazy.lab.progress import Terminal
     from unlazy.lab.report import write_report
@@ -187,11 +190,14 @@ def reproduce(
     page = out / "index.html"
     _check_writable(page)
     runs, broken = [], {}
+    # All fingerprints are taken now, while the code that is loaded is the code on disk.
+    for cls in studies:
+        fingerprint(cls)
     with Laboratory(store, cluster, memory, Terminal()) as laboratory:
         for number, cls in enumerate(studies, 1):
-            grids = preset_grids(cls, preset)
             try:
-                runs.append(laboratory.run(cls, grids, command_line(cls.name, cls, preset, None, None, None)))
+                command = command_line(cls, preset, None, None, None)
+                runs.append(laboratory.run(cls, preset_grids(cls, preset), command))
                 show.progress(number, len(studies), runs[-1])
             except Exception as error:
                 # One broken study must not take the report of the others with it.
@@ -236,17 +242,17 @@ def store_(context: typer.Context, store: StoreFile = None) -> None:
 
     context.obj = store
     if context.invoked_subcommand is None:
-        with Store(store) as opened:
+        with Store(store, create=False) as opened:
             show.store(opened)
 
 
 @store_app.command()
-def prune(context: typer.Context) -> None:
+def prune(context: typer.Context, store: StoreFile = None) -> None:
     """Delete results that were computed by code that has changed since."""
     from unlazy.lab.fingerprint import fingerprint
     from unlazy.lab.store import Store
 
-    with Store(context.obj) as opened:
+    with Store(store or context.obj, create=False) as opened:
         removed = opened.prune((s.name, fingerprint(s)) for s in registry.all_studies())
         print(f"removed {removed} instances from {opened.path}")
 

@@ -7,7 +7,8 @@ import pytest
 import xarray as xr
 
 from unlazy.errors import InputError
-from unlazy.lab.claims import Claim, Criterion, at_least, at_most, between, judge, relative_deviation, slope
+from unlazy.lab.claims import Claim, Criterion, at_least, at_most, between, relative_deviation, slope
+from unlazy.lab.judge import judge
 from unlazy.lab.study import Part
 
 
@@ -141,9 +142,58 @@ def test_a_claim_has_exactly_one_function():
         claim(at_most(1), check=lambda p: p, theory=lambda p: p)
 
 
-def test_a_check_that_forgets_the_seeds_is_refused():
-    with pytest.raises(InputError, match="must keep dimension seed"):
-        judge(claim(at_most(1), check=lambda p: p.simulated.y.mean("seed")), part(normal(0.0)))
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"check": lambda p: p.simulated.y.mean("seed")},
+        {"check": lambda p: p.simulated.z},
+        {"check": lambda p: p.simulated.y.isel(seed=slice(0)).expand_dims(case=0)},
+        {"check": lambda p: p.derived.y},
+        {"statistic": lambda p: 3.0},
+    ],
+)
+def test_a_claim_that_cannot_be_judged_says_why_and_is_not_as_documented(options):
+    verdict = judge(claim(at_most(1), **options), part(normal(0.0)))
+    assert verdict.verdict == "inconclusive"
+    assert "the claim raised" in verdict.reason
+    assert not verdict.as_documented
+
+
+def test_shares_of_yes_know_that_all_of_eight_is_not_always():
+    """Clopper and Pearson's 99% interval for 8 of 8 is [0.005^(1/8), 1]."""
+    yes = part(np.ones(8, bool))
+    verdict = judge(claim(at_least(0.9)), yes)
+    assert (verdict.verdict, verdict.measured, verdict.high) == ("inconclusive", 1.0, 1.0)
+    assert verdict.low == pytest.approx(0.005 ** (1 / 8))
+    assert judge(claim(at_least(0.5)), yes).verdict == "holds"
+    assert judge(claim(at_most(0.1)), yes).verdict == "fails"
+    half = judge(claim(between(0, 1)), part(np.array([True, False] * 10)))
+    assert half.low == pytest.approx(1 - half.high)
+
+
+def test_infinite_numbers_are_judged_and_missing_ones_are_not():
+    infinite = part(np.array([1.0, np.inf, 2.0]))
+    assert judge(claim(at_most(5)), infinite).verdict == "fails"
+    assert judge(claim(at_least(5)), infinite).verdict == "holds"
+    theory = claim(at_least(1), theory=lambda p: xr.DataArray(np.inf))
+    assert judge(theory, infinite).verdict == "holds"
+    missing = judge(claim(at_most(5)), part(np.array([1.0, np.nan, 2.0])))
+    assert (missing.verdict, missing.reason) == ("inconclusive", "a value is not a number")
+
+
+def test_a_known_negative_that_is_only_inconclusive_is_not_as_documented():
+    known = claim(between(0.9, 2), check=lambda p: p.simulated.y, known_negative="because")
+    assert judge(known, part(normal(1.0))).verdict == "inconclusive"
+    assert not judge(known, part(normal(1.0))).as_documented
+
+
+def test_every_part_that_has_an_axis_must_have_what_the_claim_needs():
+    long, short = (part(np.stack([normal(0.0)] * k), ("n", "seed"), n=range(k))["main"] for k in (3, 1))
+    needy = Claim(
+        "c", "s", "t", at_most(9), check=lambda a, b: [a.simulated.y, b.simulated.y], parts=("a", "b"), needs={"n": 2}
+    )
+    assert judge(needy, {"a": long, "b": long}).verdict == "holds"
+    assert judge(needy, {"a": long, "b": short}).verdict == "untested"
 
 
 def test_slope_recovers_a_power_law():

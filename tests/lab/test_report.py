@@ -68,7 +68,7 @@ def page(tmp_path_factory):
     folder = tmp_path_factory.mktemp("report")
     runs = [
         unlazy.run(Noisy, store=folder / "s.sqlite"),
-        unlazy.run(Noisy(kind="double"), over={"n": [1, 2]}, store=folder / "s.sqlite"),
+        unlazy.run(Noisy, set={"kind": "double"}, over={"n": [1, 2]}, store=folder / "s.sqlite"),
     ]
     write_report(runs[:1], folder / "sub" / "index.html", "quick", {"broken-study": "ValueError: <oops>"})
     return (folder / "sub" / "index.html").read_text()
@@ -99,7 +99,7 @@ def test_the_report_says_what_was_asked_measured_and_decided(page):
         "fails (known)",
         "untested",
         "needs at least 99 values of n",
-        "unlazy run noisy-line --preset quick",
+        "test_report.py:Noisy --preset quick",
         "broken-study did not run:",
         "ValueError: &lt;oops&gt;",
         "<svg",

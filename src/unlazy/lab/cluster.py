@@ -135,7 +135,7 @@ def _work(packed: bytes, folder: str | None, budget: int | None) -> Computed:
             f"cluster has a worker with another version of {chunk.study.name}; install the same unlazy there and "
             "restart the workers"
         )
-    return run_chunk(chunk, _worker_budget() if budget is None else budget, threads=1)
+    return run_chunk(chunk, _worker_budget() if budget is None else budget)
 
 
 @cache

@@ -56,7 +56,7 @@ def predicted(grid: Grid) -> xr.Dataset | None:
     columns = predict_points(grid)
     if columns is None:
         return None
-    arrays = {name: np.stack(c).reshape(*grid.shape, *c[0].shape) for name, c in columns.items()}
+    arrays = {name: np.stack(c).reshape((*grid.shape, *c[0].shape)) for name, c in columns.items()}
     return _label(grid, arrays, ())
 
 
@@ -81,6 +81,23 @@ def predict_points(grid: Grid) -> dict[str, list[np.ndarray]] | None:
     return columns
 
 
+def inner_coordinates(grid: Grid) -> dict[str, np.ndarray]:
+    """The coordinates of output dimensions that are no path, which must be the same at every point."""
+    study = grid.study
+    if not study.defines("coordinates"):
+        return {}
+    points = (study(**point).coordinates() for point in grid.points())
+    found = {dim: np.asarray(values) for dim, values in next(points).items()}
+    for other in points:
+        for dim, values in other.items():
+            if not np.array_equal(found[dim], values):
+                raise InputError(
+                    f"the coordinate {dim} of {study.name} differs between points of part {grid.part!r}; use a fixed "
+                    "grid or two parts"
+                )
+    return found
+
+
 def _label(grid: Grid, arrays: Mapping[str, np.ndarray], extra: tuple[str, ...]) -> xr.Dataset:
     import xarray as xr
 
@@ -89,7 +106,7 @@ def _label(grid: Grid, arrays: Mapping[str, np.ndarray], extra: tuple[str, ...])
     if "seed" in extra:
         coords["seed"] = np.arange(grid.seeds)
     used = {dim for name in arrays for dim in study.outputs[name].dims}
-    inner = {**study(**next(grid.points())).coordinates()} if study.defines("coordinates") else {}
+    inner = inner_coordinates(grid)
     for dim in used:
         if dim in study.parameters():
             coords[dim] = list(grid.fixed[dim])

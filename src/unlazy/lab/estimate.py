@@ -6,9 +6,9 @@ import time
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from unlazy.lab.execute import compiled, cores, hosted_memory, hosted_threads, memory_budget, run_chunk
+from unlazy.lab.execute import cores, memory_budget, prepare, run_chunk
 from unlazy.lab.grid import Grid
-from unlazy.lab.plan import Chunk, Group, Instance, canonical
+from unlazy.lab.plan import Group, Instance, canonical
 from unlazy.lab.run import Laboratory
 from unlazy.lab.study import Study
 
@@ -37,10 +37,11 @@ def estimate(laboratory: Laboratory, study: type[Study], grids: Mapping[str, Gri
     budget = memory_budget() if laboratory.budget is None else laboratory.budget
     _, work = laboratory.load(study, grids)
     known = laboratory.store.seconds_per_instance(study.name, work[0][1].fingerprint) if work else {}
-    needs = [_need(group.chunk([Instance(next(iter(group.points)), 0)]), budget) for _, group, *_ in work]
+    tasks = [prepare(group.chunk([Instance(next(iter(group.points)), 0)]), budget) for _, group, *_ in work]
+    together = [1 if t.alone else max(1, min(cores(), budget // t.bytes if t.bytes else cores())) for t in tasks]
     rates: dict[int, tuple[float, str]] = {}
     spent, last = 0.0, 0
-    for i in sorted(range(len(work)), key=lambda i: needs[i].bytes):
+    for i in sorted(range(len(work)), key=lambda i: tasks[i].bytes):
         group = work[i][1]
         stored = [known[text] for text in _texts(group) if text in known]
         if stored:
@@ -51,7 +52,7 @@ def estimate(laboratory: Laboratory, study: type[Study], grids: Mapping[str, Gri
             spent += time.perf_counter() - start
             last = i
         else:
-            rates[i] = (rates[last][0] * needs[i].work / needs[last].work, "extrapolated")
+            rates[i] = (rates[last][0] * tasks[i].work / tasks[last].work, "extrapolated")
     varying = {n for n in study.parameters() if len({canonical(g.shared.get(n)) for _, g, *_ in work}) > 1}
     return [
         Cost(
@@ -59,30 +60,13 @@ def estimate(laboratory: Laboratory, study: type[Study], grids: Mapping[str, Gri
             {n: v for n, v in group.shared.items() if n in varying},
             len(group.points) * group.grid.seeds,
             len(missing),
-            needs[i].width,
-            needs[i].bytes,
-            rates[i][0] * len(missing),
+            tasks[i].width,
+            tasks[i].bytes * together[i],
+            rates[i][0] * len(missing) / together[i],
             rates[i][1],
         )
         for i, (_, group, _, missing) in enumerate(work)
     ]
-
-
-class _Need(NamedTuple):
-    """Instances side by side, their memory, and a number that grows with the work of an instance."""
-
-    width: int
-    bytes: int
-    work: float
-
-
-def _need(chunk: Chunk, budget: int) -> _Need:
-    """What the compiled program says of itself, or a hosted study of its instances."""
-    if chunk.study.is_hosted():
-        threads, each = hosted_threads(chunk, budget), hosted_memory(chunk)
-        return _Need(threads, threads * each, each or 1.0)
-    program = compiled(chunk, budget)
-    return _Need(program.width, program.bytes, program.flops or 1.0)
 
 
 def _texts(group: Group) -> list[str]:
@@ -92,4 +76,4 @@ def _texts(group: Group) -> list[str]:
 def _measure(group: Group, budget: int) -> float:
     """Seconds per instance of one chunk."""
     instances = [Instance(p, s) for p in group.points for s in range(group.grid.seeds)][: group.width]
-    return run_chunk(group.chunk(instances), budget, cores()).seconds / len(instances)
+    return run_chunk(group.chunk(instances), budget).seconds / len(instances)

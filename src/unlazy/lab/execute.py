@@ -1,4 +1,4 @@
-"""Running chunks: one compiled, vmapped call for a traced study, a thread pool for a hosted one."""
+"""Running chunks: a compiled, vmapped call for a traced study, plain calls for a hosted one, several at a time."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from contextlib import ExitStack, nullcontext
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -15,12 +17,26 @@ from unlazy.errors import InputError
 from unlazy.lab.plan import Chunk
 from unlazy.lab.study import Study
 
+_MOST_PROGRAMS = 8
+"""Groups run one after the other, so that few programs are in use at a time; each holds some megabytes."""
+
 
 class Computed(NamedTuple):
     """The outputs of a chunk, instances first, and the seconds that it took without compilation."""
 
     arrays: dict[str, np.ndarray]
     seconds: float
+
+
+class Task(NamedTuple):
+    """A chunk ready to run: what it needs, and whether it must run alone."""
+
+    run: Callable[[], Computed]
+    bytes: int
+    alone: bool
+    width: int
+    work: float
+    """A number that grows with the work of an instance, for extrapolation."""
 
 
 class Program(NamedTuple):
@@ -30,6 +46,7 @@ class Program(NamedTuple):
     width: int
     bytes: int
     flops: float
+    lapack: bool
 
 
 def cores() -> int:
@@ -45,46 +62,71 @@ def memory_budget(share: float = 0.25) -> int:
 
 
 class InProcess:
-    """Runs chunks one after the other in this process."""
+    """Runs chunks in this process, one per core at a time and no more than fit into the budget together."""
 
     def __init__(self, budget: int | None = None) -> None:
         self.budget = memory_budget() if budget is None else budget
 
     def map(self, chunks: Iterable[tuple[Any, Chunk]]) -> Iterator[tuple[Any, Computed]]:
-        """Yield (tag, result) for every (tag, chunk); chunks are drawn only as they are needed."""
-        for tag, chunk in chunks:
-            yield tag, run_chunk(chunk, self.budget, cores())
+        """Yield (tag, result) as chunks of one study finish, in any order; chunks are drawn only as they are needed.
+
+        If one fails, those that run beside it are still yielded before its exception is raised.
+        """
+        running: dict[Future, tuple[Any, Task]] = {}
+        failed: list[BaseException] = []
+
+        def finished() -> Iterator[tuple[Any, Computed]]:
+            for future in wait(running, return_when=FIRST_COMPLETED).done:
+                tag, _ = running.pop(future)
+                if future.exception() is None:
+                    yield tag, future.result()
+                else:
+                    failed.append(future.exception())  # type: ignore[arg-type]
+
+        with ExitStack() as settings, ThreadPoolExecutor(cores()) as pool:
+            for number, (tag, chunk) in enumerate(chunks):
+                if number == 0:
+                    settings.enter_context(_threads_set(chunk.study))
+                try:
+                    task = prepare(chunk, self.budget)
+                except Exception as error:
+                    failed.append(error)
+                    break
+                while running and not failed and not self._fits(task, [t for _, t in running.values()]):
+                    yield from finished()
+                if failed:
+                    break
+                running[pool.submit(task.run)] = tag, task
+            while running:
+                yield from finished()
+        if failed:
+            raise failed[0]
+
+    def _fits(self, task: Task, running: list[Task]) -> bool:
+        if task.alone or any(t.alone for t in running) or len(running) >= cores():
+            return False
+        return task.bytes + sum(t.bytes for t in running) <= self.budget
 
     def close(self) -> None:
         pass
 
 
-def run_chunk(chunk: Chunk, budget: int, threads: int) -> Computed:
+def run_chunk(chunk: Chunk, budget: int) -> Computed:
     """Compute a chunk here and now."""
-    with _ONE_AT_A_TIME:
-        if chunk.study.is_hosted():
-            arrays, seconds = _run_hosted(chunk, min(threads, hosted_threads(chunk, budget)))
-        else:
-            arrays, seconds = _run_traced(chunk, budget)
-    _check_outputs(chunk, arrays)
-    return Computed(arrays, seconds)
+    with _threads_set(chunk.study):
+        return prepare(chunk, budget).run()
 
 
-_ONE_AT_A_TIME = threading.Lock()
-"""Two threads inside compiled LAPACK calls can deadlock, and limits on BLAS threads hold for the whole process."""
-
-
-def hosted_memory(chunk: Chunk) -> int:
-    """The bytes that an instance of a hosted study says it needs."""
-    return chunk.study(**chunk.shared, **{name: column[0] for name, column in chunk.values.items()}).memory()
-
-
-def hosted_threads(chunk: Chunk, budget: int) -> int:
-    """How many instances of a hosted study run side by side within the budget."""
-    needed = hosted_memory(chunk)
-    if needed > budget:
-        raise _too_large(chunk, needed, budget)
-    return min(cores(), budget // needed) if needed else cores()
+def prepare(chunk: Chunk, budget: int) -> Task:
+    """Make a chunk ready to run within the budget, or refuse it with its size; this is where programs are compiled."""
+    if chunk.study.is_hosted():
+        values = {name: column[0] for name, column in chunk.values.items()}
+        needed = chunk.study(**chunk.shared, **values).memory()
+        if needed > budget:
+            raise _too_large(chunk, needed, budget)
+        return Task(lambda: _run_hosted(chunk), needed, False, 1, needed or 1.0)
+    program = compiled(chunk, budget)
+    return Task(lambda: _run_traced(chunk, program), program.bytes, program.lapack, program.width, program.flops or 1.0)
 
 
 def _too_large(chunk: Chunk, needed: int, budget: int) -> InputError:
@@ -94,13 +136,7 @@ def _too_large(chunk: Chunk, needed: int, budget: int) -> InputError:
     )
 
 
-def _run_hosted(chunk: Chunk, threads: int) -> tuple[dict[str, np.ndarray], float]:
-    from concurrent.futures import ThreadPoolExecutor
-
-    # Limits hold only for libraries that are loaded, and SciPy has a BLAS of its own.
-    import scipy.linalg  # noqa: F401
-    from threadpoolctl import threadpool_limits
-
+def _run_hosted(chunk: Chunk) -> Computed:
     def one(index: int) -> dict[str, np.ndarray]:
         values = {name: column[index] for name, column in chunk.values.items()}
         rng = np.random.default_rng(int.from_bytes(chunk.entropy[index], "big"))
@@ -108,12 +144,24 @@ def _run_hosted(chunk: Chunk, threads: int) -> tuple[dict[str, np.ndarray], floa
         return {name: np.asarray(array) for name, array in result.items()}
 
     start = time.perf_counter()
-    with threadpool_limits(1, user_api="blas"), ThreadPoolExecutor(threads) as pool:
-        results = list(pool.map(one, range(len(chunk.entropy))))
+    results = [one(index) for index in range(len(chunk.entropy))]
     seconds = time.perf_counter() - start
     for result in results:
         _check_same(chunk.study, results[0], result)
-    return {name: np.stack([r[name] for r in results]) for name in results[0]}, seconds
+    arrays = {name: np.stack([r[name] for r in results]) for name in results[0]}
+    _check_outputs(chunk, arrays)
+    return Computed(arrays, seconds)
+
+
+def _threads_set(study: type[Study]) -> Any:
+    """One BLAS thread for each of the instances of a hosted study; the limit holds for the whole process."""
+    if not study.is_hosted():
+        return nullcontext()
+    # Limits hold only for libraries that are loaded, and SciPy has a BLAS of its own.
+    import scipy.linalg  # noqa: F401
+    from threadpoolctl import threadpool_limits
+
+    return threadpool_limits(1, user_api="blas")
 
 
 def _check_same(study: type[Study], one: Mapping[str, np.ndarray], other: Mapping[str, np.ndarray]) -> None:
@@ -128,22 +176,26 @@ def _check_same(study: type[Study], one: Mapping[str, np.ndarray], other: Mappin
             )
 
 
-def _run_traced(chunk: Chunk, budget: int) -> tuple[dict[str, np.ndarray], float]:
+_LAPACK = threading.Lock()
+"""Two threads inside compiled LAPACK calls (Cholesky, solve, eigh) can deadlock on the CPU."""
+
+
+def _run_traced(chunk: Chunk, program: Program) -> Computed:
     import jax
 
-    program = compiled(chunk, budget)
     count = len(chunk.entropy)
     words, values, paths = _arguments(chunk)
     pieces = []
     start = time.perf_counter()
-    with _precision(chunk.study):
+    with _precision(chunk.study), _LAPACK if program.lapack else nullcontext():
         for first in range(0, count, program.width):
             # The last call is padded with copies of the last instance: one shape, one program.
             index = np.minimum(np.arange(first, first + program.width), count - 1)
             out = program.call(words[index], {n: v[index] for n, v in values.items()}, paths)
             pieces.append(jax.tree.map(np.asarray, out))
     arrays = {name: np.concatenate([p[name] for p in pieces])[:count] for name in pieces[0]}
-    return arrays, time.perf_counter() - start
+    _check_outputs(chunk, arrays)
+    return Computed(arrays, time.perf_counter() - start)
 
 
 _PROGRAMS: dict[tuple[str, int], Program] = {}
@@ -159,13 +211,15 @@ def compiled(chunk: Chunk, budget: int) -> Program:
         # The budget follows free memory and is no part of the key: it would compile everything anew.
         key = (chunk.program, width)
         if key not in _PROGRAMS:
+            while len(_PROGRAMS) >= _MOST_PROGRAMS:
+                del _PROGRAMS[next(iter(_PROGRAMS))]
             _PROGRAMS[key] = _compile(chunk, width)
-        needed = _PROGRAMS[key].bytes
-        if needed <= budget:
-            return _PROGRAMS[key]
+        program = _PROGRAMS[key]
+        if program.bytes <= budget:
+            return program
         if width == 1:
-            raise _too_large(chunk, needed, budget)
-        width = max(1, min(width // 2, 2 ** int(np.log2(max(1, width * budget // needed)))))
+            raise _too_large(chunk, program.bytes, budget)
+        width = max(1, min(width // 2, 2 ** int(np.log2(max(1, width * budget // program.bytes)))))
 
 
 def _compile(chunk: Chunk, width: int) -> Program:
@@ -189,7 +243,7 @@ def _compile(chunk: Chunk, width: int) -> Program:
         memory = program.memory_analysis()
         cost = program.cost_analysis() or {}
     needed = 2 * sum(getattr(memory, f"{kind}_size_in_bytes", 0) for kind in ("temp", "output", "argument"))
-    return Program(program, width, needed, float(cost.get("flops", 0.0)))
+    return Program(program, width, needed, float(cost.get("flops", 0.0)), "lapack" in lowered.as_text())
 
 
 def _arguments(chunk: Chunk) -> tuple[np.ndarray, dict[str, np.ndarray], dict[str, np.ndarray]]:
@@ -227,7 +281,7 @@ def _set_up_jax() -> None:
 
 def _check_outputs(chunk: Chunk, arrays: Mapping[str, np.ndarray]) -> None:
     study = chunk.study
-    expected = {name for name, output in study.outputs.items() if not output.theory_only}
+    expected = set(study.simulated_outputs())
     if set(arrays) != expected:
         declared, returned = ", ".join(sorted(expected)), ", ".join(sorted(arrays))
         raise InputError(f"study {study.name} declares the outputs {declared} but simulate returned {returned}")
@@ -243,5 +297,5 @@ def _check_outputs(chunk: Chunk, arrays: Mapping[str, np.ndarray]) -> None:
                     f"output {name} of {study.name} has length {length} along {dim}, which has "
                     f"{len(chunk.shared[dim])} values"
                 )
-        if array.dtype.kind not in "biufc":
-            raise InputError(f"output {name} of {study.name} must be numeric, got {array.dtype}")
+        if array.dtype.kind not in "biuf":
+            raise InputError(f"output {name} of {study.name} must be real numbers, got {array.dtype}")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -40,10 +39,10 @@ def _draw(panel: Any, study: type[Study], part: Part, grid: Grid, output: str) -
     theory = part.lines[output] if part.lines is not None and output in part.lines else None
     x = _horizontal(values, grid.added)
     for index, (text, case) in enumerate(_cases(values, x)[:_MOST_CURVES]):
-        color, curve = style.colour(index), values.sel(case)
+        color, curve = style.colour(index), values.isel(case)
         style.simulation(panel, _positions(curve, x), curve, color=color, label=text or "simulation")
         if theory is not None:
-            line = theory.sel(case)
+            line = theory.isel({d: _where(theory, values, d, i) for d, i in case.items()})
             style.theory(panel, _positions(line, x), line, color=color)
     described, parameter = study.outputs[output], study.parameters().get(x)
     panel.set_ylabel(style.label(described.label, described.symbol))
@@ -76,13 +75,22 @@ def _positions(curve: Any, x: str) -> Any:
     return curve[x].values if _is_numeric(curve[x]) else np.arange(curve.sizes[x])
 
 
-def _cases(values: Any, x: str) -> list[tuple[str, dict]]:
-    """The combinations of all dimensions but the horizontal one and the seeds, in words and as coordinates."""
-    others = [d for d in values.dims if d not in ("seed", x)]
+def _cases(values: Any, x: str) -> list[tuple[str, dict[str, int]]]:
+    """The combinations of all dimensions but the horizontal one and the seeds, in words and as positions."""
+    others = [str(d) for d in values.dims if d not in ("seed", x)]
     cases = []
-    for labels in itertools.product(*(values[d].values.tolist() for d in others)):
-        words = [
-            f"{d} = {v:.4g}" if isinstance(v, float) else f"{d} = {v}" for d, v in zip(others, labels, strict=True)
+    for position in np.ndindex(*(values.sizes[d] for d in others)):
+        case = dict(zip(others, position, strict=True))
+        along = [
+            (n, c.values[case[c.dims[0]]].item()) for n, c in values.coords.items() if c.dims and c.dims[0] in case
         ]
-        cases.append((", ".join(words), dict(zip(others, labels, strict=True))))
+        words = [f"{n} = {v:.4g}" if isinstance(v, float) else f"{n} = {v}" for n, v in along]
+        cases.append((", ".join(words), case))
     return cases
+
+
+def _where(theory: Any, values: Any, dim: str, index: int) -> int:
+    """The position in the theory, which may be on a denser grid, of a position in the simulation."""
+    if theory.sizes[dim] == values.sizes[dim]:
+        return index
+    return int(np.flatnonzero(theory[dim].values == values[dim].values[index])[0])

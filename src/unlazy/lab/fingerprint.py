@@ -17,7 +17,7 @@ from functools import cache
 from pathlib import Path
 
 from unlazy.errors import InputError
-from unlazy.lab.study import Study
+from unlazy.lab.study import Study, stamp
 
 PACKAGE = "unlazy"
 _UNRELATED = {"lab", "plotting", "errors"}
@@ -43,6 +43,14 @@ def fingerprint(study: type[Study]) -> str:
 
 def _fingerprint(study: type[Study]) -> str:
     file = _file(study)
+    captured = set(study.simulate.__code__.co_freevars) - {"__class__"}
+    if captured:
+        raise InputError(
+            f"simulate of {study.name} uses {sorted(captured)[0]!r} of the function around the class, which no stored "
+            "result would know; make it a parameter of the study"
+        )
+    if study.loaded and study.loaded != stamp(file):
+        raise InputError(f"{file} was changed after this process had loaded it; load study {study.name} again")
     tree = _reachable(_parse(file), study.__qualname__)
     digest = hashlib.sha256(_dump(tree).encode())
     for name, path in sorted(dependencies(study).items()):
@@ -76,9 +84,8 @@ def _parse(file: Path) -> ast.Module:
 
 
 def _stamp(file: Path) -> tuple[int, ...]:
-    """What tells versions of a file apart; the package's own files are read once, as they are loaded once."""
-    status = file.stat()
-    return () if file.is_relative_to(_package()) else (status.st_mtime_ns, status.st_size)
+    """The key under which a file's tree is kept: the package's own files are read once, as they are loaded once."""
+    return () if file.is_relative_to(_package()) else stamp(file)
 
 
 def _package() -> Path:
@@ -86,7 +93,7 @@ def _package() -> Path:
 
 
 @cache
-def _parse_file(file: Path, stamp: tuple[int, ...]) -> ast.Module:
+def _parse_file(file: Path, version: tuple[int, ...]) -> ast.Module:
     """The syntax tree without docstrings, those of attributes included."""
     tree = ast.parse(file.read_text(encoding="utf-8"))
     for node in ast.walk(tree):
@@ -96,8 +103,8 @@ def _parse_file(file: Path, stamp: tuple[int, ...]) -> ast.Module:
 
 
 @cache
-def _dump_file(file: Path, stamp: tuple[int, ...]) -> str:
-    return _dump(_parse_file(file, stamp))
+def _dump_file(file: Path, version: tuple[int, ...]) -> str:
+    return _dump(_parse_file(file, version))
 
 
 def _dump(tree: ast.AST) -> str:
@@ -192,11 +199,22 @@ def _imports(tree: ast.AST, module: str, file: Path, study: type[Study]) -> Iter
                 base = f"{parent}.{base}".strip(".")
             names = [base, *(f"{base}.{alias.name}" for alias in node.names)]
         for name in names:
+            if name == PACKAGE and isinstance(node, ast.Import):
+                # Whatever it then uses of the package cannot be told.
+                yield from _whole_package()
             if name == PACKAGE or (name.startswith(PACKAGE + ".") and name.split(".")[1] in _UNRELATED):
                 continue
             found = _find(name, study)
             if found is not None:
                 yield name, found
+
+
+def _whole_package() -> Iterator[tuple[str, Path]]:
+    root = _package()
+    for path in sorted(root.rglob("*.py")):
+        parts = path.relative_to(root).with_suffix("").parts
+        if len(parts) > 1 and parts[0] not in {*_UNRELATED, "studies", "app"}:
+            yield ".".join((PACKAGE, *parts)).removesuffix(".__init__"), path
 
 
 def _find(name: str, study: type[Study]) -> Path | None:

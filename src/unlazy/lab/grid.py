@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from unlazy.errors import InputError, check_choice
-from unlazy.lab.study import Study
+from unlazy.lab.study import Study, preset_parts
 
 DEFAULT_SEEDS = 8
 
@@ -63,18 +63,37 @@ class Grid:
             for point in self.points():
                 self.study(**point).validate()
 
+    def parameters(self) -> dict[str, Any]:
+        """The parameters that have one value on the whole grid."""
+        varying = {name for axis in self.axes for name in axis.names if len(set(axis.column(name))) > 1}
+        return {name: value for name, value in next(self.points()).items() if name not in varying}
+
     def denser(self, dim: str, count: int = 60) -> Grid:
-        """This grid with `count` values between the ends of the axis or path `dim`, besides its own."""
+        """This grid with up to `count` values between the ends of the axis or path `dim`, besides its own.
+
+        Values that the study refuses are left out.
+        """
         parameter = self.study.parameter(dim)
         if parameter.kind == "path":
             return self._with(fixed={**self.fixed, dim: _fill(parameter, self.fixed[dim], count)})
+        first = next(self.points())
         axes = tuple(
-            Axis(axis.names, tuple((v,) for v in _fill(parameter, axis.column(dim), count)))
+            Axis(
+                axis.names,
+                tuple((v,) for v in _fill(parameter, axis.column(dim), count) if self._accepts({**first, dim: v})),
+            )
             if axis.names == (dim,)
             else axis
             for axis in self.axes
         )
         return self._with(axes=axes)
+
+    def _accepts(self, point: Mapping[str, Any]) -> bool:
+        try:
+            self.study(**point).validate()
+        except InputError:
+            return False
+        return True
 
     def _with(self, fixed: Mapping | None = None, axes: tuple[Axis, ...] | None = None) -> Grid:
         return Grid(self.study, self.part, fixed or self.fixed, axes if axes is not None else self.axes, self.seeds)
@@ -90,9 +109,7 @@ def preset_grids(
 ) -> dict[str, Grid]:
     """The grids of a preset by part, with parameters fixed by `set` and axes given by `over`."""
     check_choice("preset", preset, study.presets)
-    parts = study.presets[preset]
-    if not all(isinstance(grid, Mapping) for grid in parts.values()) or not parts:
-        parts = {"main": parts}
+    parts = preset_parts(study.presets[preset])
     return {part: _grid(study, part, grid, set or {}, over or {}, seeds) for part, grid in parts.items()}
 
 
@@ -172,7 +189,7 @@ def _grid(
         if not any(name in axis.names for axis in axes.values() if len(axis.names) > 1):
             put(name, [single] if name in axes else single)
     count = preset_seeds if seeds is None else seeds
-    if isinstance(count, bool) or int(count) != count or count < 1:
+    if not isinstance(count, int | np.integer) or isinstance(count, bool) or count < 1:
         raise InputError(f"seeds must be an integer >= 1, got {count!r}")
     added = tuple(dim for dim in axes if dim not in dims)
     return Grid(study, part, fixed, tuple(axes.values()), int(count), added)
@@ -189,6 +206,8 @@ def _zipped(
 
     A parameter that the user fixed has that value in every row; rows that then agree are one.
     """
+    if any(study.parameter(name).kind == "path" for name in names):
+        raise InputError(f"{study.name}: a path cannot vary together with other parameters, in {' and '.join(names)}")
     kept = tuple(name for name in names if name not in over_by_user)
     if not kept:
         return None

@@ -102,10 +102,16 @@ def group_points(grid: Grid, fingerprint: str) -> list[Group]:
         identity = canonical(fixed)
         shared.setdefault(identity, fixed)
         members.setdefault(identity, {})[index] = {n: v for n, v in point.items() if n not in fixed}
+    width = hosted_width if grid.study.is_hosted() else best_width
     return [
-        Group(grid, fingerprint, shared[g], points, best_width(len(points) * grid.seeds, grid.study.chunk_width))
+        Group(grid, fingerprint, shared[g], points, width(len(points) * grid.seeds, grid.study.chunk_width))
         for g, points in members.items()
     ]
+
+
+def hosted_width(instances: int, widest: int) -> int:
+    """How many instances a chunk of a hosted study has: few, so that there are chunks for many cores."""
+    return max(1, min(widest, instances // 16))
 
 
 def best_width(instances: int, widest: int) -> int:

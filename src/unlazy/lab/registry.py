@@ -33,10 +33,8 @@ def topics() -> list[str]:
     return sorted({module.split(".")[-2] for module in names().values()})
 
 
-def find(study: str | type[Study] | Study) -> type[Study]:
-    """The study class for a name, `file.py:Class`, a class or an instance."""
-    if isinstance(study, Study):
-        return type(study)
+def find(study: str | type[Study]) -> type[Study]:
+    """The study class for a name, `file.py:Class` or a class."""
     if isinstance(study, type) and issubclass(study, Study):
         return check_definition(study)
     if not isinstance(study, str):
@@ -59,9 +57,16 @@ def all_studies(selected: list[str] | None = None) -> list[type[Study]]:
     return [find(name) for name, m in modules.items() if not selected or m.split(".")[-2] in selected]
 
 
+def reference(cls: type[Study]) -> str:
+    """What the command line calls a study: its name, or the file and class of a user's own."""
+    if cls.__module__.startswith(STUDIES):
+        return cls.name
+    return f"{inspect.getfile(cls)}:{cls.__name__}"
+
+
 def _study_in(module: ModuleType, name: str) -> type[Study]:
     for _, cls in inspect.getmembers(module, inspect.isclass):
-        if issubclass(cls, Study) and cls.__module__ == module.__name__ and cls.name == name:
+        if issubclass(cls, Study) and cls.__module__ == module.__name__ and getattr(cls, "name", "") == name:
             return cls
     raise InputError(f"{module.__name__} has no study named {name!r}")
 
@@ -96,14 +101,19 @@ def _from_file(reference: str) -> type[Study]:
     return check_definition(found[class_name])
 
 
+_KEPT: dict[Path, set[str]] = {}
+"""The folders of users' studies, and the modules that were loaded before: those are the caller's own."""
+
+
 def _enter(folder: Path) -> None:
     """Let modules beside a study's file be imported, also from inside `simulate`, and as they are on disk now."""
     if str(folder) in sys.path:
         sys.path.remove(str(folder))
     sys.path.insert(0, str(folder))
-    for name in list(sys.modules):
-        top = name.split(".")[0]
-        beside = (folder / f"{top}.py").is_file() or (folder / top / "__init__.py").is_file()
-        if beside and top != "unlazy":
-            del sys.modules[name]
+    for name, module in list(sys.modules.items()):
+        file = getattr(module, "__file__", None)
+        for parent in Path(file).parents if file else ():
+            if parent in _KEPT and name not in _KEPT[parent] and not name.startswith("unlazy"):
+                sys.modules.pop(name, None)
+    _KEPT.setdefault(folder, set(sys.modules))
     importlib.invalidate_caches()

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import math
 import os
 import time
+import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 from unlazy.errors import InputError
-from unlazy.lab import claims, dataset, registry
+from unlazy.lab import dataset, registry
+from unlazy.lab.claims import Verdict
 from unlazy.lab.execute import Computed, InProcess
 from unlazy.lab.fingerprint import fingerprint
 from unlazy.lab.grid import Grid, default_grid, preset_grids
+from unlazy.lab.judge import judge
 from unlazy.lab.plan import Chunk, Group, Instance, canonical, group_points, point_key
 from unlazy.lab.progress import Progress, Quiet, heeding_interrupts
 from unlazy.lab.store import Row, Store
@@ -38,7 +42,7 @@ class Run:
     study: type[Study]
     grids: Mapping[str, Grid]
     parts: Mapping[str, Part]
-    verdicts: tuple[claims.Verdict, ...]
+    verdicts: tuple[Verdict, ...]
     computed: int
     seconds: float
     command: str
@@ -55,28 +59,42 @@ class Run:
 
     def figure(self) -> Figure:
         """The study's figure; the lab's own where the study has none or the run has axes that it does not expect."""
+        from unlazy.lab.figure import default_figure
         from unlazy.plotting.style import style
 
+        parts = {name: part._replace(lines=_lines(self.grids[name])) for name, part in self.parts.items()}
         with style():
             if self.study.defines("figure") and not any(grid.added for grid in self.grids.values()):
-                fixed = next(iter(self.grids.values())).fixed
-                return self.study(**fixed).figure(**self.parts)
-            from unlazy.lab.figure import default_figure
-
-            return default_figure(self.study, self.parts, self.grids)
+                try:
+                    return self.study(**next(iter(self.grids.values())).fixed).figure(**parts)
+                except Exception as error:
+                    warnings.warn(
+                        f"the figure of {self.study.name} does not fit this run ({type(error).__name__}: {error}); "
+                        "drawing the plain one",
+                        RuntimeWarning,
+                        stacklevel=1,
+                    )
+            return default_figure(self.study, parts, self.grids)
 
     def as_json(self) -> dict[str, Any]:
+        """The run in the form of the command line's JSON.
+
+        `parameters` has what is the same in all parts; what varies, or differs between parts, is with the results.
+        """
+        single = [grid.parameters() for grid in self.grids.values()]
+        shared = {n: v for n, v in single[0].items() if all(n in other and other[n] == v for other in single)}
         results, dims = {}, {}
-        for name, part in self.parts.items():
+        for (name, part), own in zip(self.parts.items(), single, strict=True):
             arrays: dict[Any, Any] = dict(part.simulated.variables)
             if part.predicted is not None:
                 arrays.update({f"predicted_{n}": a for n, a in part.predicted.data_vars.items()})
-            results[name] = {n: a.values for n, a in arrays.items()}
             dims[name] = {n: list(a.dims) for n, a in arrays.items()}
+            rest = {n: v for n, v in own.items() if n not in shared and n not in arrays}
+            results[name] = {**rest, **{n: a.values for n, a in arrays.items()}}
         return dataset.as_json(
             {
                 "study": self.study.name,
-                "parameters": {name: grid.fixed for name, grid in self.grids.items()},
+                "parameters": shared,
                 "claims": [verdict.as_json() for verdict in self.verdicts],
                 "seconds": self.seconds,
                 "results": results,
@@ -86,7 +104,7 @@ class Run:
 
 
 def run(
-    study: str | type[Study] | Study,
+    study: str | type[Study],
     *,
     preset: str = "quick",
     set: Mapping[str, Any] | None = None,
@@ -99,19 +117,15 @@ def run(
 ) -> Run:
     """Simulate a study, predict it, and judge its claims.
 
-    `study` is a name, 'file.py:Class', a Study class, or an instance whose parameters are then fixed. `set` fixes
-    parameters and `over` gives axes, both on top of the preset. Results are kept in `store` (a file; the user's default
-    if None): the same call again computes only what is missing. `cluster` is 'local:N' or a Dask scheduler's address;
-    `memory` is the budget in GiB, a quarter of free memory if None.
+    `study` is a name, 'file.py:Class' or a Study class. `set` fixes parameters and `over` gives axes, both on top of
+    the preset. Results are kept in `store` (a file; the user's default if None): the same call again computes only what
+    is missing. `cluster` is 'local:N' or a Dask scheduler's address; `memory` is the budget in GiB, a quarter of free
+    memory if None.
     """
     cls = registry.find(study)
-    if isinstance(study, Study):
-        defaults = {n: p.coerce(p.default) for n, p in cls.parameters().items()}
-        changed = {n: v for n, v in study.as_dict().items() if cls.parameter(n).coerce(v) != defaults[n]}
-        set = {**changed, **(set or {})}
     grids = preset_grids(cls, preset, set=set, over=over, seeds=seeds)
     with Laboratory(store, cluster, memory, progress) as laboratory:
-        return laboratory.run(cls, grids, command_line(study, cls, preset, set, over, seeds))
+        return laboratory.run(cls, grids, command_line(cls, preset, set, over, seeds))
 
 
 class Laboratory:
@@ -124,8 +138,8 @@ class Laboratory:
         memory: float | None = None,
         progress: Progress | None = None,
     ) -> None:
-        if memory is not None and not memory > 0:
-            raise InputError(f"memory must be a number of GiB > 0, got {memory}")
+        if memory is not None and not (isinstance(memory, int | float) and 0 < memory < math.inf):
+            raise InputError(f"memory must be a number of GiB > 0, got {memory!r}")
         self.progress = progress or Quiet()
         self._owned = None if isinstance(store, Store) else Store(store)
         self.store = store if isinstance(store, Store) else self._owned
@@ -166,12 +180,12 @@ class Laboratory:
             grid.validate()
         collectors, computed = self.simulate(study, grids)
         parts = {name: _part(grids[name], collector) for name, collector in collectors.items()}
-        verdicts = tuple(claims.judge(claim, parts) for claim in study.claims)
+        verdicts = tuple(judge(claim, parts) for claim in study.claims)
         return Run(study, grids, parts, verdicts, computed, time.perf_counter() - start, command)
 
     def load(self, study: type[Study], grids: Mapping[str, Grid]) -> tuple[dict[str, dataset.Collector], list]:
         """What the store has of the grids, and per group what it lacks: (collector, group, keys, missing)."""
-        code = fingerprint(study)
+        code, wanted = fingerprint(study), set(study.simulated_outputs())
         collectors, work = {}, []
         assert self.store is not None
         for name, grid in grids.items():
@@ -181,9 +195,12 @@ class Laboratory:
             for index, key in enumerate(keys):
                 rows, broken = self.store.read(key, grid.seeds)
                 damaged += len(broken)
-                self.store.discard(key, broken)
+                # Rows from before the study declared an output are computed again.
+                old = [seed for seed, row in rows.items() if not wanted <= set(row.arrays)]
+                self.store.discard(key, [*broken, *old])
                 for seed, row in rows.items():
-                    collector.put(index, seed, row.arrays)
+                    if seed not in old:
+                        collector.put(index, seed, {name: row.arrays[name] for name in wanted})
             if damaged:
                 self.progress.warn(f"{damaged} damaged rows in store {self.store.path}: computing them again")
             lacking: dict[int, list[int]] = {}
@@ -253,16 +270,13 @@ class Laboratory:
 
 
 def predict(
-    study: str | type[Study] | Study,
+    study: str | type[Study],
     *,
     set: Mapping[str, Any] | None = None,
     over: Mapping[str, Any] | None = None,
 ) -> xr.Dataset:
     """The study's theory around its default parameters, without simulation."""
-    cls = registry.find(study)
-    set = {**(study.as_dict() if isinstance(study, Study) else {}), **(set or {})}
-    grid = prediction_grid(cls, set, {**(over or {})})
-    result = dataset.predicted(grid)
+    result = dataset.predicted(prediction_grid(registry.find(study), set or {}, over or {}))
     assert result is not None
     return result
 
@@ -271,13 +285,12 @@ def prediction_grid(cls: type[Study], set: Mapping[str, Any], over: Mapping[str,
     """The checked grid on which a study's theory is asked for."""
     if not cls.defines("predict"):
         raise InputError(f"{cls.name} has no theory that can be evaluated without simulation; use 'unlazy run'")
-    grid = default_grid(cls, set={n: v for n, v in set.items() if n not in over}, over=over)
+    grid = default_grid(cls, set=set, over=over)
     grid.validate()
     return grid
 
 
 def command_line(
-    study: Any,
     cls: type[Study],
     preset: str,
     set: Mapping[str, Any] | None,
@@ -285,15 +298,15 @@ def command_line(
     seeds: int | None,
 ) -> str:
     """The shell command that repeats a run."""
-    words = ["unlazy", "run", study if isinstance(study, str) else cls.name, "--preset", preset]
+    import shlex
+
+    words = ["unlazy", "run", registry.reference(cls), "--preset", preset]
     for name, value in (set or {}).items():
         words += ["--set", f"{name}={_text(value)}"]
     for name, values in (over or {}).items():
         words += ["--over", f"{name}={_text(values)}"]
     if seeds is not None:
         words += ["--seeds", str(seeds)]
-    import shlex
-
     return shlex.join(words)
 
 
@@ -305,13 +318,14 @@ def _text(value: Any) -> str:
 
 def _part(grid: Grid, collector: dataset.Collector) -> Part:
     simulated = collector.dataset()
-    theory = dataset.predicted(grid)
-    lines = theory
-    dense = grid.study.lines.get(grid.part)
-    if theory is not None and dense is not None:
-        lines = dataset.predicted(grid.denser(dense))
     derived = grid.study(**grid.fixed).derive(simulated) if grid.study.defines("derive") else None
-    return Part(simulated, theory, lines, derived)
+    return Part(simulated, dataset.predicted(grid), None, derived)
+
+
+def _lines(grid: Grid) -> Any:
+    """The theory on a denser grid, for figures."""
+    dense = grid.study.lines.get(grid.part)
+    return dataset.predicted(grid if dense is None else grid.denser(dense))
 
 
 def _only(parts: dict[str, Any]) -> Any:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from unlazy.lab.claims import Verdict
-from unlazy.lab.dataset import as_json
+from unlazy.lab.dataset import as_json, inner_coordinates
 from unlazy.lab.grid import Grid, preset_grids
 from unlazy.lab.study import Study
 
@@ -153,22 +152,18 @@ def prediction_json(grid: Grid, columns: Mapping[str, list[np.ndarray]], seconds
     cls = grid.study
     axes = {name: (axis.column(name), [axis.dim]) for axis in grid.axes for name in axis.names}
     used = {dim for name in columns for dim in cls.outputs[name].dims}
-    inner = {
-        **cls(**next(grid.points())).coordinates(),
-        **{d: grid.fixed[d] for d in used if d in grid.fixed},
-    }
+    inner = {**inner_coordinates(grid), **{d: grid.fixed[d] for d in used if d in grid.fixed}}
     axes.update({d: (list(inner[d]), [d]) for d in used if d in inner})
     dims = [axis.dim for axis in grid.axes]
     results: dict[str, Any] = {name: values for name, (values, _) in axes.items()}
     named = {name: d for name, (_, d) in axes.items()}
     for name, column in columns.items():
-        results[name] = np.stack(column).reshape(*grid.shape, *column[0].shape)
+        results[name] = np.stack(column).reshape((*grid.shape, *column[0].shape))
         named[name] = [*dims, *cls.outputs[name].dims]
-    varying = {n for axis in grid.axes for n in axis.names}
     return as_json(
         {
             "study": cls.name,
-            "parameters": {n: v for n, v in grid.fixed.items() if n not in varying},
+            "parameters": grid.parameters(),
             "claims": [],
             "seconds": seconds,
             "results": {grid.part: results},
@@ -186,7 +181,7 @@ def _verdict_row(verdict: Verdict) -> list[Any]:
     ]
 
 
-def run(result: Run, figure: Path | None) -> None:
+def run(result: Run) -> None:
     """What came of one run."""
     console = _console()
     total = sum(grid.size * grid.seeds for grid in result.grids.values())
@@ -204,8 +199,6 @@ def run(result: Run, figure: Path | None) -> None:
         f"{total} instances, {result.computed} computed now, {total - result.computed} from the store; "
         f"{result.seconds:.1f} s"
     )
-    if figure is not None:
-        console.print(f"figure: {figure}")
 
 
 def progress(index: int, total: int, result: Run) -> None:

@@ -68,8 +68,10 @@ def default_path() -> Path:
 class Store:
     """An open store. Errors of the file become one clear InputError that names it."""
 
-    def __init__(self, path: str | os.PathLike | None = None) -> None:
+    def __init__(self, path: str | os.PathLike | None = None, *, create: bool = True) -> None:
         self.path = Path(path) if path is not None else default_path()
+        if not create and not self.path.is_file():
+            raise InputError(f"store {self.path} does not exist; 'unlazy run' makes it")
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             self._db = sqlite3.connect(self.path, timeout=_WAIT_SECONDS, isolation_level=None)

@@ -9,8 +9,12 @@ from __future__ import annotations
 import dataclasses
 import inspect
 import math
+import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -75,7 +79,8 @@ class Parameter:
         if isinstance(value, np.generic | np.ndarray) and np.ndim(value) == 0:
             value = value.item()
         if self.choices is not None:
-            return check_choice(self.name, value, self.choices)
+            named = {str(choice): choice for choice in self.choices}
+            return named[check_choice(self.name, str(value), named)]
         wrong = InputError(f"{self.name} must be {self.allowed}, got {value!r}")
         if self.type is str:
             if not isinstance(value, str):
@@ -193,8 +198,8 @@ class Source:
 class Part(NamedTuple):
     """One part of a run as claims and figures see it.
 
-    `simulated` has dimension `seed`; `predicted` is the theory at the simulated points, `lines` the theory on a denser
-    grid, both None where a study has no `predict`; `derived` is what `derive` made of the simulation.
+    `simulated` has dimension `seed`; `predicted` is the theory at the simulated points, None where a study has no
+    `predict`. Figures also get `lines`, the theory on a denser grid, and `derived`, what `derive` gave.
     """
 
     simulated: xr.Dataset
@@ -219,8 +224,16 @@ class Study:
     lines: ClassVar[Mapping[str, str]] = {}
     """Part -> the axis along which the theory is drawn on a denser grid."""
     precision: ClassVar[str] = "float64"
-    chunk_width: ClassVar[int] = 16
-    """How many instances one compiled call of a traced study advances together."""
+    chunk_width: ClassVar[int] = 8
+    """How many instances one compiled call of a traced study advances together, at most."""
+
+    loaded: ClassVar[tuple[int, ...]] = ()
+    """The stamp of the file when the class was made."""
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        file = getattr(sys.modules.get(cls.__module__), "__file__", None)
+        cls.loaded = stamp(Path(file)) if file else ()
 
     def validate(self) -> None:
         """Raise InputError where parameters do not fit together; ranges of single ones stand in their fields."""
@@ -253,12 +266,21 @@ class Study:
         raise NotImplementedError
 
     @classmethod
-    def parameters(cls) -> dict[str, Parameter]:
+    @cache
+    def parameters(cls) -> Mapping[str, Parameter]:
         """The declared parameters by name."""
-        return {
-            f.name: dataclasses.replace(f.metadata["parameter"], name=f.name)
-            for f in dataclasses.fields(cls)  # type: ignore[arg-type]
-        }
+        found = {}
+        for f in dataclasses.fields(cls):  # type: ignore[arg-type]
+            declared: Parameter = f.metadata["parameter"]
+            if f.type in ("float", float) and type(declared.default) is int:
+                declared = dataclasses.replace(declared, default=float(declared.default))
+            found[f.name] = dataclasses.replace(declared, name=f.name)
+        return MappingProxyType(found)
+
+    @classmethod
+    def simulated_outputs(cls) -> list[str]:
+        """The outputs that `simulate` returns."""
+        return [name for name, output in cls.outputs.items() if not output.theory_only]
 
     @classmethod
     def parameter(cls, name: str) -> Parameter:
@@ -284,6 +306,18 @@ class Study:
         return {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}  # type: ignore[arg-type]
 
 
+def stamp(file: Path) -> tuple[int, ...]:
+    """What tells versions of a file apart; () if there is no such file."""
+    return (file.stat().st_mtime_ns, file.stat().st_size) if file.is_file() else ()
+
+
+def preset_parts(preset: Mapping) -> Mapping[str, Mapping]:
+    """The parts of a preset by name; a preset of one part need not name it."""
+    if preset and all(isinstance(grid, Mapping) for grid in preset.values()):
+        return preset
+    return {"main": preset}
+
+
 def check_definition(cls: type[Study]) -> type[Study]:
     """Return the study class if it is whole, or say what its author has to add."""
 
@@ -300,6 +334,10 @@ def check_definition(cls: type[Study]) -> type[Study]:
             raise wrong(f"field {field.name!r} must be declared with static(), value() or path()")
     parameters = cls.parameters()
     for name, parameter in parameters.items():
+        if parameter.type not in (int, float, bool, str):
+            raise wrong(f"parameter {name!r} must be a number, a switch or a name, got {parameter.default!r}")
+        if name in ("seed", "seeds"):
+            raise wrong(f"parameter {name!r} has a name that the lab uses; choose another")
         if parameter.kind == "value" and parameter.type not in (int, float):
             raise wrong(f"value parameter {name!r} must be a number; use static() for {parameter.default!r}")
     if "quick" not in cls.presets:
@@ -316,6 +354,16 @@ def check_definition(cls: type[Study]) -> type[Study]:
     clash = set(cls.outputs) & (set(parameters) | {"seed"})
     if clash:
         raise wrong(f"output {sorted(clash)[0]!r} has the name of a parameter or dimension")
+    for name, output in cls.outputs.items():
+        for dim in output.dims:
+            if dim in parameters and parameters[dim].kind != "path":
+                raise wrong(f"dimension {dim!r} of output {name!r} is a parameter that is not declared with path()")
+    parts = {part for preset in cls.presets.values() for part in preset_parts(preset)}
+    dims = {*parameters, *(dim for output in cls.outputs.values() for dim in output.dims)}
+    for claim in cls.claims:
+        unknown = sorted(set(claim.parts) - parts) + sorted(set(claim.needs) - dims)
+        if unknown:
+            raise wrong(f"claim {claim.id!r} names {unknown[0]!r}, which is no part, parameter or dimension")
     ids = [claim.id for claim in cls.claims]
     if len(set(ids)) < len(ids):
         raise wrong(f"claim ids must differ, got {', '.join(ids)}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import jax
 import jax.numpy as jnp
 from jax import Array
 from jax.typing import ArrayLike
@@ -10,15 +11,20 @@ from jax.typing import ArrayLike
 def linearised_displacement(kernel: Array, labels: Array, rate: ArrayLike, steps: int) -> Array:
     """How far gradient descent moves the weights of a linearised network whose outputs are 0 at the start.
 
-    For the loss |f - y|^2 / (2n) and the tangent kernel K = J J^T with eigenvalues k_i and eigenvectors u_i,
+    For the loss |f - y|^2 / (2n) and the tangent kernel K = J J^T the residuals follow r <- r - rate K r / n from
+    r = y, and the weights have moved by J^T a with a = (rate / n) times the sum of all residuals:
 
-        |W - W0|_F^2 = sum_i (1 - (1 - rate k_i / n)^steps)^2 (u_i . y)^2 / k_i.
+        |W - W0|_F^2 = a . K a.
 
     Exact for a network that is linear in its weights, and for any network in the lazy limit (Chizat, Oyallon & Bach
-    2019). The rate must be stable: rate k_i / n < 1.
+    2019).
     """
-    eigenvalues, vectors = jnp.linalg.eigh(kernel)
-    smallest = jnp.finfo(kernel.dtype).eps * eigenvalues[-1]
-    eigenvalues = jnp.maximum(eigenvalues, smallest)
-    learned = -jnp.expm1(steps * jnp.log1p(-jnp.asarray(rate) * eigenvalues / len(labels)))
-    return jnp.sqrt(jnp.sum((learned * (vectors.T @ labels)) ** 2 / eigenvalues))
+    step = jnp.asarray(rate) * kernel / len(labels)
+
+    def advance(_: int, state: tuple[Array, Array]) -> tuple[Array, Array]:
+        residual, total = state
+        return residual - step @ residual, total + residual
+
+    _, total = jax.lax.fori_loop(0, steps, advance, (labels, jnp.zeros_like(labels)))
+    coefficients = jnp.asarray(rate) * total / len(labels)
+    return jnp.sqrt(coefficients @ kernel @ coefficients)

@@ -5,7 +5,6 @@ Figures are made without pyplot, so that nothing is global and nothing opens a w
 
 from __future__ import annotations
 
-import math
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -81,6 +80,11 @@ def colour(index: int) -> str:
     return COLOURS[index % len(COLOURS)]
 
 
+def marker(index: int) -> str:
+    """The marker of the index-th curve."""
+    return MARKERS[index % len(MARKERS)]
+
+
 def shades(count: int) -> list[str]:
     """Colours for an ordered family of curves, light to dark."""
     import matplotlib
@@ -113,22 +117,31 @@ def theory(axes: Axes, x: Any, y: Any, *, color: str, label: str | None = None, 
 def simulation(
     axes: Axes, x: Any, values: xr.DataArray, *, color: str, label: str | None = None, marker: str = "o"
 ) -> None:
-    """Draw simulation: the mean over seeds as points, with the 99% interval of the mean."""
-    center, reach = interval(values)
-    options: dict[str, Any] = {"color": color, "marker": marker, "linestyle": "none", "label": label, "zorder": 3}
-    axes.errorbar(np.asarray(x), center, yerr=reach, markeredgecolor="white", markeredgewidth=0.5, **options)
+    """Draw simulation: the mean over seeds as points, with the 99% interval of the mean.
+
+    Points at which some seed gave no finite number are hollow, and show the others.
+    """
+    finite: xr.DataArray = values.copy(data=np.isfinite(values.values))
+    center, reach = interval(values.where(finite))
+    x, center, reach = np.broadcast_arrays(np.asarray(x), center, reach)
+    options: dict[str, Any] = {"color": color, "marker": marker, "linestyle": "none", "zorder": 3}
+    whole = np.broadcast_to(finite.all("seed").values, center.shape)
+    filled: dict[str, Any] = {"markeredgecolor": "white", "markeredgewidth": 0.5, "label": label}
+    axes.errorbar(x[whole], center[whole], yerr=reach[whole], **filled, **options)
+    if not whole.all():
+        axes.errorbar(x[~whole], center[~whole], yerr=reach[~whole], markerfacecolor="white", **options)
 
 
 def interval(values: xr.DataArray) -> tuple[np.ndarray, np.ndarray]:
-    """Mean over seeds and half the width of its 99% interval (zero for a single seed)."""
-    count = values.sizes["seed"]
-    center = values.mean("seed").values
-    if count < 2:
-        return center, np.zeros_like(center)
+    """Mean over seeds, without NaN, and half the width of its 99% interval (zero for a single seed)."""
     from scipy.special import stdtrit
 
-    quantile = float(stdtrit(count - 1, (1 + CONFIDENCE) / 2))
-    return center, values.std("seed", ddof=1).values * quantile / math.sqrt(count)
+    count = values.count("seed").values
+    center = values.sum("seed").values / np.where(count > 0, count, np.nan)
+    freedom = np.maximum(count - 1, 1)
+    spread = np.sqrt(((values - values.mean("seed")) ** 2).sum("seed").values / freedom)
+    reach = spread * stdtrit(freedom, (1 + CONFIDENCE) / 2) / np.sqrt(np.maximum(count, 1))
+    return center, np.where(count > 1, reach, 0.0)
 
 
 def format_of(path: str | os.PathLike) -> str:

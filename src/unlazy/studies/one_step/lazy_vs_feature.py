@@ -278,7 +278,7 @@ class LazyVsFeature(Study):
         }
         for axes, (name, label) in zip(panels.flat, shown.items(), strict=True):
             for index, exponent in enumerate(simulated.exponent.values):
-                color, marker = style.colour(index), style.MARKERS[index]
+                color, marker = style.colour(index), style.marker(index)
                 text = f"$s = {exponent:g}$" + {LAZY: ", neural tangent", FEATURE: ", mean field"}.get(exponent, "")
                 points = simulated.sel(exponent=exponent)
                 style.simulation(axes, points.width, points[name], color=color, marker=marker, label=text)

@@ -257,12 +257,13 @@ class RidgeEquivalent(Study):
             for axes, output in panels:
                 style.theory(axes, line.ridge, line[output], color=style.colour(index), label=text)
                 style.simulation(
-                    axes, points.ridge, points[output], color=style.colour(index), marker=style.MARKERS[index]
+                    axes, points.ridge, points[output], color=style.colour(index), marker=style.marker(index)
                 )
-        positive = ridges.simulated.ridge.values[ridges.simulated.ridge.values > 0]
+        path = ridges.simulated.ridge.values
         for axes in (right, below_left, below_right):
-            axes.set_xscale("symlog", linthresh=positive.min(), linscale=0.4)
-            axes.set_xlim(0, positive.max() * 1.5)
+            if (path > 0).any():
+                axes.set_xscale("symlog", linthresh=path[path > 0].min(), linscale=0.4)
+                axes.set_xlim(0, path.max() * 1.5)
             axes.set_xlabel(style.label("ridge", r"\lambda"))
         right.set(yscale="log", ylabel=style.label("excess risk", r"\bar R"))
         right.set_title(r"eigenvalues $j^{-a}$, prior $j^{-b}$")
