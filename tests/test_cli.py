@@ -9,6 +9,12 @@ import pytest
 
 from unlazy import cli
 
+SMALL = {
+    "quick": {
+        "sizes": {"n": [3], "d": 4},
+        "ridges": {"d": 4, "n": 3, ("spectrum_exponent", "prior_exponent"): [(1.0, 0.5)]},
+    }
+}
 FAST = ["--set", "d=30", "--over", "n=10,20", "--over", "ridge=0.1,1", "--seeds", "4"]
 
 
@@ -218,3 +224,28 @@ def test_a_closed_pipe_is_not_an_error():
     assert first.stdout
     first.stdout.close()
     assert b"Traceback" not in first.communicate()[1]
+
+
+def test_a_broken_study_does_not_take_the_report_of_the_others_with_it(unlazy, tmp_path, monkeypatch):
+    from unlazy.lab import registry
+    from unlazy.lab.study import Study
+
+    good, bad = registry.find("ridge-equivalent"), registry.find("lazy-vs-feature")
+    monkeypatch.setattr(good, "presets", SMALL)
+    monkeypatch.setattr(bad, "validate", lambda self: 1 / 0)
+    monkeypatch.setattr(registry, "all_studies", lambda topics: [bad, good])
+    assert issubclass(bad, Study)
+    code, out, err = unlazy("reproduce", "--out", tmp_path / "report", "--store", tmp_path / "s.sqlite")
+    assert code == 1
+    assert "lazy-vs-feature did not run: ZeroDivisionError" in err
+    assert "ridge-equivalent" in out
+    assert "ZeroDivisionError" in (tmp_path / "report" / "index.html").read_text()
+
+
+def test_looking_at_a_store_that_is_not_there_makes_none(unlazy, tmp_path):
+    missing = tmp_path / "missing.sqlite"
+    for words in (["store", "--store", missing], ["store", "prune", "--store", missing]):
+        code, _, err = unlazy(*words)
+        assert code == 2
+        assert "does not exist" in err
+    assert not missing.exists()
