@@ -1,7 +1,6 @@
 """What the laboratory costs beyond the simulation itself, for studies of several seconds.
 
-The bare computation is the same chunks without the laboratory: for the traced study the compiled calls alone, with
-their arguments ready, results brought back as NumPy arrays; for the hosted study every instance in one thread pool.
+The bare computation is the same chunks without the laboratory, ready to run, in a plain thread pool of as many threads.
 Against it stand `Laboratory.simulate` (plan, keys, store) and `Laboratory.run` (also data sets, theory and its denser
 lines, verdicts), each with an empty store. Programs are compiled before the clock starts, and are the same for all.
 """
@@ -23,12 +22,12 @@ def overhead() -> Benchmark:
     from unlazy.lab.registry import find
 
     rows = []
-    for name, bare_calls in (("lazy-vs-feature", _compiled_calls), ("ridge-equivalent", _thread_pool)):
+    for name in ("lazy-vs-feature", "ridge-equivalent"):
         study = find(name)
         grids = preset_grids(study, "quick")
         seconds = interleaved(
             {
-                "bare": bare_calls(study, grids),
+                "bare": _bare_calls(study, grids),
                 "simulate": _with_empty_store(lambda lab, s=study, g=grids: lab.simulate(s, g)),
                 "run": _with_empty_store(lambda lab, s=study, g=grids: lab.run(s, g)),
             },
@@ -73,46 +72,16 @@ def _chunks(study: Any, grids: Any) -> list[Any]:
     ]
 
 
-def _compiled_calls(study: Any, grids: Any) -> Callable[[], Any]:
-    import jax
-    import numpy as np
-
-    from unlazy.lab import execute
-
-    ready = []
-    for chunk in _chunks(study, grids):
-        program = execute.compiled(chunk, int(MEMORY_GIB * 2**30))
-        words, values, paths = execute._arguments(chunk)
-        for first in range(0, len(words), program.width):
-            index = np.minimum(np.arange(first, first + program.width), len(words) - 1)
-            ready.append((program.call, words[index], {n: v[index] for n, v in values.items()}, paths))
-
-    def call() -> Any:
-        with execute._precision(study):
-            return [jax.tree.map(np.asarray, program(*arguments)) for program, *arguments in ready]
-
-    return call
-
-
-def _thread_pool(study: Any, grids: Any) -> Callable[[], Any]:
+def _bare_calls(study: Any, grids: Any) -> Callable[[], Any]:
+    """The same chunks, ready to run, on the same number of threads."""
     from concurrent.futures import ThreadPoolExecutor
 
-    import numpy as np
-    from threadpoolctl import threadpool_limits
+    from unlazy.lab.execute import _threads_set, cores, prepare
 
-    from unlazy.lab.execute import cores
-
-    ready = [
-        (
-            study(**chunk.shared, **{name: column[index] for name, column in chunk.values.items()}),
-            int.from_bytes(chunk.entropy[index], "big"),
-        )
-        for chunk in _chunks(study, grids)
-        for index in range(len(chunk.entropy))
-    ]
+    tasks = [prepare(chunk, int(MEMORY_GIB * 2**30)) for chunk in _chunks(study, grids)]
 
     def call() -> Any:
-        with threadpool_limits(1, user_api="blas"), ThreadPoolExecutor(cores()) as pool:
-            return list(pool.map(lambda one: one[0].simulate(np.random.default_rng(one[1])), ready))
+        with _threads_set(study), ThreadPoolExecutor(cores()) as pool:
+            return list(pool.map(lambda task: task.run(), tasks))
 
     return call

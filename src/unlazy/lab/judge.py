@@ -159,8 +159,10 @@ def _decide(claim: Claim, cases: list[_Cases]) -> Verdict:
         reason = "a value is not a number"
     elif np.isnan(low[worst]):
         reason = "one seed gives no interval"
-    names = [_case(c.estimate, index) for c in cases for index in range(c.estimate.size)]
-    return Verdict(claim, verdict, float(center[worst]), float(low[worst]), float(high[worst]), names[worst], reason)
+    places = [(c.estimate, index) for c in cases for index in range(c.estimate.size)]
+    return Verdict(
+        claim, verdict, float(center[worst]), float(low[worst]), float(high[worst]), _case(*places[worst]), reason
+    )
 
 
 def _joined(cases: list[_Cases], confidence: float) -> tuple[np.ndarray, np.ndarray]:

@@ -237,7 +237,7 @@ class Laboratory:
         for collector, group, keys, missing in work:
             for batch, chunk in group.chunks(missing):
                 # Another process on the same store may have finished these meanwhile.
-                if all(instance.seed in self.store.finished(keys[instance.point]) for instance in batch):
+                if all(self.store.has(keys[instance.point], instance.seed) for instance in batch):
                     self.progress.advance(len(batch))
                     continue
                 yield (collector, group, keys, batch), chunk

@@ -136,9 +136,9 @@ class Store:
     def close(self) -> None:
         self._db.close()
 
-    def finished(self, point: bytes) -> set[int]:
-        """The seeds of a point that are stored, without looking at their arrays."""
-        return {row[0] for row in self._query("SELECT seed FROM results WHERE point = ?", (point,))}
+    def has(self, point: bytes, seed: int) -> bool:
+        """Whether an instance is stored."""
+        return any(self._query("SELECT 1 FROM results WHERE point = ? AND seed = ?", (point, seed)))
 
     def read(self, point: bytes, seeds: int) -> tuple[dict[int, Row], list[int]]:
         """The stored rows of a point below `seeds`, and the seeds whose rows are damaged."""
