@@ -28,19 +28,23 @@ bench: $(VENV)/.installed-bench
 clean:
 	rm -rf $(VENV) report .pytest_cache .mypy_cache .ruff_cache .import_linter_cache
 
-$(BIN)/python:
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
-	  { echo "unlazy needs Python 3.11 or newer; choose one with: make PYTHON=/path/to/python3.11"; exit 1; }
-	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || \
-	  { echo "this Python lacks ensurepip: install the package python3-venv (Debian, Ubuntu: apt install python3-venv)"; exit 1; }
-	@$(PYTHON) -m venv $(VENV)
+# Made anew before every installation: an interrupted one may have left half an environment.
+define environment
+@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+  { echo "unlazy needs Python 3.11 or newer; choose one with: make PYTHON=/path/to/python3.11"; exit 1; }
+@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || \
+  { echo "this Python lacks ensurepip: install the package python3-venv (Debian, Ubuntu: apt install python3-venv)"; exit 1; }
+@$(PYTHON) -m venv $(VENV)
+endef
 
-$(VENV)/.installed: pyproject.toml constraints.txt | $(BIN)/python
+$(VENV)/.installed: pyproject.toml constraints.txt
+	$(environment)
 	@echo "installing unlazy into $(VENV), once; this takes a minute or two"
 	@$(PIP) -e .
 	@touch $@
 
-$(VENV)/.installed-dev: pyproject.toml constraints.txt | $(BIN)/python
+$(VENV)/.installed-dev: pyproject.toml constraints.txt
+	$(environment)
 	@echo "installing unlazy and its development tools into $(VENV), once; this takes a minute or two"
 	@$(PIP) -e '.[dev]'
 	@touch $@ $(VENV)/.installed
