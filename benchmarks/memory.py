@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.measure import Benchmark, Row, command
-from unlazy.lab.study import Output, Study, static, value
+from unlazy.lab import Output, Study, static, value
 
 BUDGET_MIB = 32
 LARGE_BUDGET_MIB = 4096
@@ -99,7 +99,7 @@ def _measure(budget_mib: int) -> dict[str, float]:
 def _run(size: int, side: int, gib: float) -> tuple[float, float]:
     """The seconds of a run over side x side points, and the share of them inside compiled calls."""
     from unlazy.lab.grid import preset_grids
-    from unlazy.lab.run import Laboratory
+    from unlazy.lab.laboratory import Laboratory
 
     axis = [float(i) for i in range(side)]
     grids = preset_grids(PowerIteration, "quick", set={"size": size}, over={"spike": axis, "noise": axis})

@@ -49,7 +49,7 @@ def _fastest(seconds: dict[str, list[float]]) -> float:
 
 
 def _with_empty_store(work: Callable[[Any], Any]) -> Callable[[], Any]:
-    from unlazy.lab.run import Laboratory
+    from unlazy.lab.laboratory import Laboratory
 
     def call() -> Any:
         with tempfile.TemporaryDirectory() as folder, Laboratory(Path(folder) / "store", memory=MEMORY_GIB) as lab:

@@ -26,7 +26,7 @@ def ridge() -> Benchmark:
     from threadpoolctl import threadpool_limits
 
     from unlazy.lab.grid import preset_grids
-    from unlazy.lab.run import Laboratory
+    from unlazy.lab.laboratory import Laboratory
     from unlazy.studies.regression.ridge_equivalent import RidgeEquivalent
 
     study = RidgeEquivalent(d=200, spectrum_exponent=0.0, prior_exponent=0.0, ridge=(0.1,))

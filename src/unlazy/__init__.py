@@ -8,7 +8,8 @@ import importlib as _importlib
 from typing import Any as _Any
 
 from unlazy.errors import InputError
-from unlazy.lab.run import Run, predict, run
+from unlazy.lab.result import Run
+from unlazy.lab.run import predict, run
 
 __all__ = ["InputError", "Run", "__version__", "predict", "run"]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import time
+import warnings
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -136,9 +137,10 @@ def run_(
     """Simulate, predict, and judge the claims of a study."""
     from unlazy.lab import show
     from unlazy.lab.grid import preset_grids
+    from unlazy.lab.laboratory import Laboratory
     from unlazy.lab.parse import parse_over, parse_set
     from unlazy.lab.progress import Terminal
-    from unlazy.lab.run import Laboratory, command_line
+    from unlazy.lab.run import command_line
 
     cls = registry.find(study)
     fixed, axes = parse_set(cls, set or ()), parse_over(cls, over or ())
@@ -182,9 +184,10 @@ def reproduce(
     from unlazy.lab import show
     from unlazy.lab.fingerprint import fingerprint
     from unlazy.lab.grid import preset_grids
+    from unlazy.lab.laboratory import Laboratory
     from unlazy.lab.progress import Terminal
     from unlazy.lab.report import write_report
-    from unlazy.lab.run import Laboratory, command_line
+    from unlazy.lab.run import command_line
 
     studies = registry.all_studies(topic)
     page = out / "index.html"
@@ -222,8 +225,8 @@ def export(
     """Write stored results as netCDF, one group per part."""
     from unlazy.lab.export import write_netcdf
     from unlazy.lab.grid import preset_grids
+    from unlazy.lab.laboratory import Laboratory
     from unlazy.lab.parse import parse_over, parse_set
-    from unlazy.lab.run import Laboratory
 
     cls = registry.find(study)
     fixed, axes = parse_set(cls, set or ()), parse_over(cls, over or ())
@@ -285,6 +288,7 @@ def main() -> None:
 
     Exit codes: 0 done, 1 done but a verdict differs from the documented one, 2 wrong input, 3 interrupted.
     """
+    warnings.showwarning = lambda message, *_: print(f"warning: {message}", file=sys.stderr)
     usage_error: Any = typer.BadParameter.__mro__[1]
     try:
         code = app(standalone_mode=False)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from unlazy.lab.study import Output, Study, path, static, value
+from unlazy.lab import Output, Study, path, static, value
 
 QUICK = {"quick": {"scale": [0.5, 1.0, 2.0], "seeds": 3}}
 OUTPUTS = {

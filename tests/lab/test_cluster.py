@@ -13,7 +13,8 @@ import xarray as xr
 import unlazy
 from unlazy.errors import InputError
 from unlazy.lab import cluster
-from unlazy.lab.run import Laboratory, preset_grids
+from unlazy.lab.grid import preset_grids
+from unlazy.lab.laboratory import Laboratory
 from unlazy.lab.store import Store
 
 pytest.importorskip("distributed")
@@ -69,7 +70,7 @@ def test_modules_beside_a_users_study_travel_with_it(tmp_path, two_workers):
     (tmp_path / "own.py").write_text(
         "from dataclasses import dataclass\n"
         "import above_test_cluster\n"
-        "from unlazy.lab.study import Output, Study, value\n"
+        "from unlazy.lab import Output, Study, value\n"
         "@dataclass(frozen=True)\n"
         "class Own(Study):\n"
         "    name, topic, question, sources = 'own', 'tests', '?', ()\n"
@@ -87,7 +88,7 @@ def test_modules_beside_a_users_study_travel_with_it(tmp_path, two_workers):
 def test_an_exception_on_a_worker_comes_back_and_what_was_finished_stays(tmp_path, two_workers):
     (tmp_path / "failing.py").write_text(
         "from dataclasses import dataclass\n"
-        "from unlazy.lab.study import Output, Study, static\n"
+        "from unlazy.lab import Output, Study, static\n"
         "@dataclass(frozen=True)\n"
         "class Failing(Study):\n"
         "    name, topic, question, sources = 'failing', 'tests', '?', ()\n"
@@ -110,9 +111,9 @@ def test_an_exception_on_a_worker_comes_back_and_what_was_finished_stays(tmp_pat
 
 def test_a_worker_with_other_code_is_refused(store, two_workers, monkeypatch):
     """The submitting process believes that the code differs, as it does after an update on one side only."""
-    from unlazy.lab import run
+    from unlazy.lab import laboratory
 
-    monkeypatch.setattr(run, "fingerprint", lambda study: "of an edited study")
+    monkeypatch.setattr(laboratory, "fingerprint", lambda study: "of an edited study")
     with pytest.raises(InputError, match="another version of ridge-equivalent"):
         unlazy.run("ridge-equivalent", set={"d": 5, "n": 3}, seeds=1, store=store, cluster=two_workers)
 

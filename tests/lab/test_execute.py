@@ -10,11 +10,10 @@ import pytest
 
 import unlazy
 from unlazy.errors import InputError
-from unlazy.lab import execute
+from unlazy.lab import Output, Study, execute, path, static, value
 from unlazy.lab.grid import preset_grids
 from unlazy.lab.plan import Instance, entropy, group_points
 from unlazy.lab.store import Store
-from unlazy.lab.study import Output, Study, path, static, value
 
 KINDS = ["Traced", "Hosted"]
 REAL = ["risk", "draw"]

@@ -24,7 +24,7 @@ import sibling
 from family.core import base
 from unlazy.errors import InputError
 from unlazy.lab.claims import Claim, at_most
-from unlazy.lab.study import Output, Study, path, static, value
+from unlazy.lab import Output, Study, path, static, value
 
 FACTOR = 2.0
 TABLE = {}
@@ -212,7 +212,7 @@ def test_siblings_of_one_name_in_two_folders_are_told_apart(folder, tmp_path):
 
 PACKAGE_STUDY = """
 from dataclasses import dataclass
-from unlazy.lab.study import Output, Study, static
+from unlazy.lab import Output, Study, static
 
 @dataclass(frozen=True)
 class Own(Study):

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 import pytest
 
 from unlazy.errors import InputError
+from unlazy.lab import Output, Study, path, static, value
 from unlazy.lab.grid import default_grid, preset_grids
-from unlazy.lab.study import Output, Study, path, static, value
 
 
 @dataclass(frozen=True)

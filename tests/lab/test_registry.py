@@ -5,12 +5,11 @@ from dataclasses import dataclass
 import pytest
 
 from unlazy.errors import InputError
-from unlazy.lab import registry
-from unlazy.lab.study import Output, Source, Study, static, value
+from unlazy.lab import Output, Source, Study, registry, static, value
 
 FILE = """
 from dataclasses import dataclass
-from unlazy.lab.study import Output, Study, static
+from unlazy.lab import Output, Study, static
 
 @dataclass(frozen=True)
 class Mine(Study):

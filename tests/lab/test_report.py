@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 import unlazy
+from unlazy.lab import Output, Source, Study, path, static, value
 from unlazy.lab.claims import Claim, at_most, between
 from unlazy.lab.report import write_report
-from unlazy.lab.study import Output, Source, Study, path, static, value
 
 
 @dataclass(frozen=True)

@@ -8,15 +8,14 @@ import pytest
 
 import unlazy
 from unlazy.errors import InputError
-from unlazy.lab import registry
+from unlazy.lab import Output, Study, path, registry, static, value
 from unlazy.lab.claims import Claim, at_most
 from unlazy.lab.figure import default_figure
 from unlazy.lab.grid import default_grid, preset_grids
-from unlazy.lab.study import Output, Study, path, static, value
 
 TEXT = """
 from dataclasses import dataclass
-from unlazy.lab.study import Output, Study, static, value, path
+from unlazy.lab import Output, Study, path, static, value
 
 CONSTANT = 1.0
 

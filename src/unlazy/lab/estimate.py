@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 
 from unlazy.lab.execute import cores, memory_budget, prepare, run_chunk
 from unlazy.lab.grid import Grid
+from unlazy.lab.laboratory import Laboratory
 from unlazy.lab.plan import Group, Instance, canonical
-from unlazy.lab.run import Laboratory
 from unlazy.lab.study import Study
 
 _MEASURE_SECONDS = 10.0
@@ -31,7 +31,6 @@ class Cost(NamedTuple):
 
 def estimate(laboratory: Laboratory, study: type[Study], grids: Mapping[str, Grid]) -> list[Cost]:
     """The cost of every program of a run; seconds are those of the missing instances, without compilation."""
-    assert laboratory.store is not None
     for grid in grids.values():
         grid.validate()
     budget = memory_budget() if laboratory.budget is None else laboratory.budget

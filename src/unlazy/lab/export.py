@@ -7,7 +7,7 @@ from pathlib import Path
 
 from unlazy.errors import InputError
 from unlazy.lab.grid import Grid
-from unlazy.lab.run import Laboratory
+from unlazy.lab.laboratory import Laboratory
 from unlazy.lab.study import Study
 
 

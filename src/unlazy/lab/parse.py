@@ -7,7 +7,8 @@ from typing import Any
 
 from unlazy.errors import InputError
 from unlazy.lab.grid import spread
-from unlazy.lab.study import Parameter, Study
+from unlazy.lab.parameters import Parameter
+from unlazy.lab.study import Study
 
 
 def parse_set(study: type[Study], entries: Iterable[str]) -> dict[str, Any]:

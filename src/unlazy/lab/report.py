@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from unlazy.errors import InputError
-from unlazy.lab.run import Run
+from unlazy.lab.result import Run
 from unlazy.lab.show import interval, number, verdict_word
 from unlazy.plotting.style import svg
 

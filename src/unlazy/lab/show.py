@@ -18,7 +18,7 @@ from unlazy.lab.study import Study
 
 if TYPE_CHECKING:
     from unlazy.lab.estimate import Cost
-    from unlazy.lab.run import Run
+    from unlazy.lab.result import Run
     from unlazy.lab.store import Store
 
 _STYLES = {"holds": "green", "fails": "red", "inconclusive": "yellow", "untested": "dim"}

@@ -6,8 +6,20 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from unlazy.errors import InputError
-from unlazy.lab.claims import Claim, at_least, at_most, between, relative_deviation, slope
-from unlazy.lab.study import Output, Part, Source, Study, static, value
+from unlazy.lab import (
+    Claim,
+    Output,
+    Part,
+    Source,
+    Study,
+    at_least,
+    at_most,
+    between,
+    relative_deviation,
+    slope,
+    static,
+    value,
+)
 
 if TYPE_CHECKING:
     import xarray as xr

@@ -7,8 +7,20 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from unlazy.lab.claims import Claim, at_most, between, parameter, relative_deviation
-from unlazy.lab.study import Output, Part, Source, Study, path, static, value
+from unlazy.lab import (
+    Claim,
+    Output,
+    Part,
+    Source,
+    Study,
+    at_most,
+    between,
+    parameter,
+    path,
+    relative_deviation,
+    static,
+    value,
+)
 
 if TYPE_CHECKING:
     import xarray as xr

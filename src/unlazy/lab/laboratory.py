@@ -1,0 +1,172 @@
+"""The laboratory: simulates what the store lacks, and judges the claims."""
+
+from __future__ import annotations
+
+import math
+import os
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Protocol
+
+from unlazy.errors import InputError
+from unlazy.lab import dataset
+from unlazy.lab.execute import Computed, InProcess
+from unlazy.lab.fingerprint import fingerprint
+from unlazy.lab.grid import Grid
+from unlazy.lab.judge import judge
+from unlazy.lab.plan import Chunk, Group, Instance, canonical, group_points, point_key
+from unlazy.lab.progress import Progress, Quiet, heeding_interrupts
+from unlazy.lab.result import Run
+from unlazy.lab.store import Row, Store
+from unlazy.lab.study import Part, Study
+
+
+class Executor(Protocol):
+    """Where chunks are computed."""
+
+    def map(self, chunks: Iterable[tuple[Any, Chunk]]) -> Iterator[tuple[Any, Computed]]: ...
+
+    def close(self) -> None: ...
+
+
+class Laboratory:
+    """A store, an executor and a progress bar that several runs share."""
+
+    def __init__(
+        self,
+        store: str | os.PathLike | Store | None = None,
+        cluster: str | None = None,
+        memory: float | None = None,
+        progress: Progress | None = None,
+    ) -> None:
+        if memory is not None and not (isinstance(memory, int | float) and 0 < memory < math.inf):
+            raise InputError(f"memory must be a number of GiB > 0, got {memory!r}")
+        self.progress = progress or Quiet()
+        self._owns_store = not isinstance(store, Store)
+        self.store = store if isinstance(store, Store) else Store(store)
+        self.budget = None if memory is None else int(memory * 2**30)
+        self._executor: Executor | None = None
+        self._cluster = cluster
+        if cluster is not None:
+            from unlazy.lab.cluster import DaskExecutor
+
+            try:
+                self._executor = DaskExecutor(cluster, self.budget)
+            except InputError:
+                self.close()
+                raise
+
+    def __enter__(self) -> Laboratory:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        if self._executor is not None:
+            self._executor.close()
+        if self._owns_store:
+            self.store.close()
+
+    @property
+    def executor(self) -> Executor:
+        if self._executor is None:
+            self._executor = InProcess(self.budget)
+        return self._executor
+
+    def run(self, study: type[Study], grids: Mapping[str, Grid], command: str = "") -> Run:
+        """Simulate what is missing of the grids, and judge the study's claims."""
+        start = time.perf_counter()
+        for grid in grids.values():
+            grid.validate()
+        collectors, computed = self.simulate(study, grids)
+        parts = {name: _part(grids[name], collector) for name, collector in collectors.items()}
+        verdicts = tuple(judge(claim, parts) for claim in study.claims)
+        return Run(study, grids, parts, verdicts, computed, time.perf_counter() - start, command)
+
+    def load(self, study: type[Study], grids: Mapping[str, Grid]) -> tuple[dict[str, dataset.Collector], list]:
+        """What the store has of the grids, and per group what it lacks: (collector, group, keys, missing)."""
+        code, wanted = fingerprint(study), set(study.simulated_outputs())
+        collectors, work = {}, []
+        for name, grid in grids.items():
+            collectors[name] = collector = dataset.Collector(grid)
+            keys = [point_key(study, code, point) for point in grid.points()]
+            damaged = 0
+            for index, key in enumerate(keys):
+                rows, broken = self.store.read(key, grid.seeds)
+                damaged += len(broken)
+                # Rows from before the study declared an output are computed again.
+                old = [seed for seed, row in rows.items() if not wanted <= set(row.arrays)]
+                self.store.discard(key, [*broken, *old])
+                for seed, row in rows.items():
+                    if seed not in old:
+                        collector.put(index, seed, {name: row.arrays[name] for name in wanted})
+            if damaged:
+                self.progress.warn(f"{damaged} damaged rows in store {self.store.path}: computing them again")
+            lacking: dict[int, list[int]] = {}
+            for point, seed in collector.missing:
+                lacking.setdefault(point, []).append(seed)
+            for group in group_points(grid, code):
+                missing = [Instance(p, s) for p in group.points for s in lacking.get(p, ())]
+                work.append((collector, group, keys, missing))
+        return collectors, work
+
+    def simulate(self, study: type[Study], grids: Mapping[str, Grid]) -> tuple[dict[str, dataset.Collector], int]:
+        """Compute and store what the store lacks; returns the collected results and the number of new instances."""
+        collectors, work = self.load(study, grids)
+        total = sum(len(missing) for *_, missing in work)
+        if total == 0:
+            return collectors, 0
+        self.progress.begin(study.name, total)
+        done = 0
+        try:
+            with heeding_interrupts() as check_interrupts:
+                for (collector, group, keys, batch), result in self.executor.map(self._chunks(work)):
+                    self._commit(collector, group, keys, batch, result)
+                    done += len(batch)
+                    self.progress.advance(len(batch))
+                    check_interrupts()
+        finally:
+            self.progress.end()
+        for collector, _, keys, _ in work:
+            self._fetch(collector, keys)
+        return collectors, done
+
+    def _chunks(self, work: list) -> Iterator[tuple[Any, Chunk]]:
+        for collector, group, keys, missing in work:
+            for batch, chunk in group.chunks(missing):
+                # Another process on the same store may have finished these meanwhile.
+                if all(self.store.has(keys[instance.point], instance.seed) for instance in batch):
+                    self.progress.advance(len(batch))
+                    continue
+                yield (collector, group, keys, batch), chunk
+
+    def _commit(
+        self,
+        collector: dataset.Collector,
+        group: Group,
+        keys: list[bytes],
+        batch: list[Instance],
+        result: Computed,
+    ) -> None:
+        study, rows, points = group.grid.study, [], {}
+        seconds = result.seconds / len(batch)
+        for position, (point, seed) in enumerate(batch):
+            arrays = {name: array[position] for name, array in result.arrays.items()}
+            rows.append(Row(keys[point], seed, seconds, arrays))
+            points[keys[point]] = canonical({**group.shared, **group.points[point]})
+        self.store.write(study.name, group.fingerprint, points, rows)
+        for instance, row in zip(batch, rows, strict=True):
+            collector.put(instance.point, instance.seed, row.arrays)
+
+    def _fetch(self, collector: dataset.Collector, keys: list[bytes]) -> None:
+        """Read what other processes computed while this one ran."""
+        for point in sorted({point for point, _ in collector.missing}):
+            for seed, row in self.store.read(keys[point], collector.grid.seeds)[0].items():
+                collector.put(point, seed, row.arrays)
+
+
+def _part(grid: Grid, collector: dataset.Collector) -> Part:
+    simulated = collector.dataset()
+    derived = grid.study(**grid.fixed).derive(simulated) if grid.study.defines("derive") else None
+    return Part(simulated, dataset.predicted(grid), None, derived)
