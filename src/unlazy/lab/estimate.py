@@ -35,36 +35,36 @@ def estimate(laboratory: Laboratory, study: type[Study], grids: Mapping[str, Gri
         grid.validate()
     budget = memory_budget() if laboratory.budget is None else laboratory.budget
     _, work = laboratory.load(study, grids)
-    known = laboratory.store.seconds_per_instance(study.name, work[0][1].fingerprint) if work else {}
-    tasks = [prepare(group.chunk([Instance(next(iter(group.points)), 0)]), budget) for _, group, *_ in work]
+    groups = [w.group for w in work]
+    known = laboratory.store.seconds_per_instance(study.name, groups[0].fingerprint)
+    tasks = [prepare(group.chunk([Instance(next(iter(group.points)), 0)]), budget) for group in groups]
     together = [1 if t.alone else max(1, min(cores(), budget // t.bytes if t.bytes else cores())) for t in tasks]
     rates: dict[int, tuple[float, str]] = {}
     spent, last = 0.0, 0
     for i in sorted(range(len(work)), key=lambda i: tasks[i].bytes):
-        group = work[i][1]
-        stored = [known[text] for text in _texts(group) if text in known]
+        stored = [known[text] for text in _texts(groups[i]) if text in known]
         if stored:
             rates[i] = (sum(stored) / len(stored), "stored")
         elif spent < _MEASURE_SECONDS:
             start = time.perf_counter()
-            rates[i] = (_measure(group, budget), "measured")
+            rates[i] = (_measure(groups[i], budget), "measured")
             spent += time.perf_counter() - start
             last = i
         else:
             rates[i] = (rates[last][0] * tasks[i].work / tasks[last].work, "extrapolated")
-    varying = {n for n in study.parameters() if len({canonical(g.shared.get(n)) for _, g, *_ in work}) > 1}
+    varying = {n for n in study.parameters() if len({canonical(group.shared.get(n)) for group in groups}) > 1}
     return [
         Cost(
             group.grid.part,
             {n: v for n, v in group.shared.items() if n in varying},
             len(group.points) * group.grid.seeds,
-            len(missing),
+            len(work[i].missing),
             tasks[i].width,
             tasks[i].bytes * together[i],
-            rates[i][0] * len(missing) / together[i],
+            rates[i][0] * len(work[i].missing) / together[i],
             rates[i][1],
         )
-        for i, (_, group, _, missing) in enumerate(work)
+        for i, group in enumerate(groups)
     ]
 
 

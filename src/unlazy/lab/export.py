@@ -14,7 +14,7 @@ from unlazy.lab.study import Study
 def write_netcdf(laboratory: Laboratory, study: type[Study], grids: Mapping[str, Grid], file: str | Path) -> None:
     """Write the stored results of the grids, one group per part; nothing is computed."""
     collectors, work = laboratory.load(study, grids)
-    missing = sum(len(lacking) for *_, lacking in work)
+    missing = sum(len(w.missing) for w in work)
     if missing:
         total = sum(grid.size * grid.seeds for grid in grids.values())
         raise InputError(

@@ -6,7 +6,7 @@ import math
 import os
 import time
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from unlazy.errors import InputError
 from unlazy.lab import dataset
@@ -29,6 +29,16 @@ class Executor(Protocol):
     def close(self) -> None: ...
 
 
+class Work(NamedTuple):
+    """A group of a grid, what the store lacks of it, and where the results go."""
+
+    collector: dataset.Collector
+    group: Group
+    keys: list[bytes]
+    """The store's keys of all points of the grid."""
+    missing: list[Instance]
+
+
 class Laboratory:
     """A store, an executor and a progress bar that several runs share."""
 
@@ -46,7 +56,6 @@ class Laboratory:
         self.store = store if isinstance(store, Store) else Store(store)
         self.budget = None if memory is None else int(memory * 2**30)
         self._executor: Executor | None = None
-        self._cluster = cluster
         if cluster is not None:
             from unlazy.lab.cluster import DaskExecutor
 
@@ -84,8 +93,8 @@ class Laboratory:
         verdicts = tuple(judge(claim, parts) for claim in study.claims)
         return Run(study, grids, parts, verdicts, computed, time.perf_counter() - start, command)
 
-    def load(self, study: type[Study], grids: Mapping[str, Grid]) -> tuple[dict[str, dataset.Collector], list]:
-        """What the store has of the grids, and per group what it lacks: (collector, group, keys, missing)."""
+    def load(self, study: type[Study], grids: Mapping[str, Grid]) -> tuple[dict[str, dataset.Collector], list[Work]]:
+        """What the store has of the grids, and per group what it lacks."""
         code, wanted = fingerprint(study), set(study.simulated_outputs())
         collectors, work = {}, []
         for name, grid in grids.items():
@@ -108,56 +117,49 @@ class Laboratory:
                 lacking.setdefault(point, []).append(seed)
             for group in group_points(grid, code):
                 missing = [Instance(p, s) for p in group.points for s in lacking.get(p, ())]
-                work.append((collector, group, keys, missing))
+                work.append(Work(collector, group, keys, missing))
         return collectors, work
 
     def simulate(self, study: type[Study], grids: Mapping[str, Grid]) -> tuple[dict[str, dataset.Collector], int]:
         """Compute and store what the store lacks; returns the collected results and the number of new instances."""
         collectors, work = self.load(study, grids)
-        total = sum(len(missing) for *_, missing in work)
+        total = sum(len(w.missing) for w in work)
         if total == 0:
             return collectors, 0
         self.progress.begin(study.name, total)
         done = 0
         try:
             with heeding_interrupts() as check_interrupts:
-                for (collector, group, keys, batch), result in self.executor.map(self._chunks(work)):
-                    self._commit(collector, group, keys, batch, result)
+                for (here, batch), result in self.executor.map(self._chunks(work)):
+                    self._commit(here, batch, result)
                     done += len(batch)
                     self.progress.advance(len(batch))
                     check_interrupts()
         finally:
             self.progress.end()
-        for collector, _, keys, _ in work:
-            self._fetch(collector, keys)
+        for w in work:
+            self._fetch(w.collector, w.keys)
         return collectors, done
 
-    def _chunks(self, work: list) -> Iterator[tuple[Any, Chunk]]:
-        for collector, group, keys, missing in work:
-            for batch, chunk in group.chunks(missing):
+    def _chunks(self, work: list[Work]) -> Iterator[tuple[tuple[Work, list[Instance]], Chunk]]:
+        for w in work:
+            for batch, chunk in w.group.chunks(w.missing):
                 # Another process on the same store may have finished these meanwhile.
-                if all(self.store.has(keys[instance.point], instance.seed) for instance in batch):
+                if all(self.store.has(w.keys[instance.point], instance.seed) for instance in batch):
                     self.progress.advance(len(batch))
                     continue
-                yield (collector, group, keys, batch), chunk
+                yield (w, batch), chunk
 
-    def _commit(
-        self,
-        collector: dataset.Collector,
-        group: Group,
-        keys: list[bytes],
-        batch: list[Instance],
-        result: Computed,
-    ) -> None:
-        study, rows, points = group.grid.study, [], {}
+    def _commit(self, work: Work, batch: list[Instance], result: Computed) -> None:
+        group, rows, points = work.group, [], {}
         seconds = result.seconds / len(batch)
         for position, (point, seed) in enumerate(batch):
             arrays = {name: array[position] for name, array in result.arrays.items()}
-            rows.append(Row(keys[point], seed, seconds, arrays))
-            points[keys[point]] = canonical({**group.shared, **group.points[point]})
-        self.store.write(study.name, group.fingerprint, points, rows)
+            rows.append(Row(work.keys[point], seed, seconds, arrays))
+            points[work.keys[point]] = canonical({**group.shared, **group.points[point]})
+        self.store.write(group.grid.study.name, group.fingerprint, points, rows)
         for instance, row in zip(batch, rows, strict=True):
-            collector.put(instance.point, instance.seed, row.arrays)
+            work.collector.put(instance.point, instance.seed, row.arrays)
 
     def _fetch(self, collector: dataset.Collector, keys: list[bytes]) -> None:
         """Read what other processes computed while this one ran."""

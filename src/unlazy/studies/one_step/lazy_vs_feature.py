@@ -303,7 +303,7 @@ class LazyVsFeature(Study):
             axes.set(xlabel=style.label("width", "N"), ylabel=label)
             axes.set_xticks(simulated.width.values, [str(w) for w in simulated.width.values])
             axes.minorticks_off()
-        panels[1, 1].legend(loc="center right", bbox_to_anchor=(1, 0.42))
+        figure.legend(*panels[1, 1].get_legend_handles_labels(), loc="outside lower center", ncols=3)
         panels[0, 0].set_title("dashed: $N^{s-1}$ through the first point")
         panels[0, 1].set_title("lines: linearised network")
         return figure
