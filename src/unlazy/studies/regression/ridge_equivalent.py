@@ -154,7 +154,7 @@ class RidgeEquivalent(Study):
                 "n": [100, 400],
                 "d": 2000,
                 "ridge": np.concatenate([[0.0], np.logspace(-6, 1, 29)]).tolist(),
-                "seeds": 100,
+                "seeds": 800,
             },
         },
     }
