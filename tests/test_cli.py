@@ -193,6 +193,9 @@ WRONG = [
     (["predict", "lazy-vs-feature"], "no theory that can be evaluated"),
     (["predict", "ridge-equivalent", "--set", "ridge=-1"], "ridge must be a number >= 0"),
     (["reproduce", "--topic", "nothing"], "topic must be one of"),
+    (["reproduce", "--preset", "nope"], "preset must be one of quick, full"),
+    (["run", "ridge-equivalent", "--seeds", "1000000000000"], "seeds must be an integer"),
+    (["run", "ridge-equivalent", "--cluster", "foo"], "cluster must be local:N"),
     (["reproduce", "--out", "/dev/null/report"], "cannot be written"),
 ]
 
@@ -242,10 +245,73 @@ def test_a_broken_study_does_not_take_the_report_of_the_others_with_it(unlazy, t
     assert "ZeroDivisionError" in (tmp_path / "report" / "index.html").read_text()
 
 
+OWN = """
+from dataclasses import dataclass
+from unlazy.lab import Output, Study, static, value
+
+@dataclass(frozen=True)
+class Own(Study):
+    name = "own"
+    topic = "own"
+    question = "?"
+    sources = ()
+    n: int = static(2, "n")
+    s: float = value(1.0, "s")
+    outputs = {"second": Output("y"), "first": Output("y")}
+    presets = {"quick": {"seeds": 2}}
+
+    def simulate(self, rng):
+        return {"first": 1.0, "second": 2.0}
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        (
+            'return {"first": 1.0, "second": 2.0}',
+            "return self.nn",
+            "simulate (",
+        ),
+        ('return {"first": 1.0, "second": 2.0}', "return 1 / 0", "raised ZeroDivisionError"),
+        ('return {"first": 1.0, "second": 2.0}', "return 3", "must return a dict"),
+        ("rng):", "key):\n        if self.s > 0: return {}", "raised TracerBoolConversionError"),
+        (
+            "    def simulate",
+            "    def predict(self):\n        return {'first': 'x'}\n\n    def simulate",
+            "real numbers",
+        ),
+        ("    def simulate", "    def predict(self):\n        return 1 / 0\n\n    def simulate", "predict ("),
+    ],
+)
+def test_errors_in_a_user_s_study_are_one_line_with_the_place(unlazy, tmp_path, old, new, message):
+    file = tmp_path / "own.py"
+    file.write_text(OWN.replace(old, new))
+    code, _, err = unlazy("run", file, "--store", tmp_path / "s.sqlite")
+    assert code == 2
+    assert err.count("\n") == 1
+    assert message in err
+
+
+def test_outputs_keep_the_order_of_their_declaration(unlazy, tmp_path):
+    file = tmp_path / "own.py"
+    file.write_text(OWN)
+    for _ in range(2):
+        _, out, _ = unlazy("run", file, "--store", tmp_path / "s.sqlite", "--json")
+        assert [n for n in json.loads(out)["results"]["main"] if n in ("first", "second")] == ["second", "first"]
+
+
+def test_the_bare_command_shows_the_help(unlazy):
+    code, out, err = unlazy()
+    assert (code, err) == (0, "")
+    assert out.startswith("Usage: unlazy")
+    assert out.count("\n") > 10
+
+
 def test_looking_at_a_store_that_is_not_there_makes_none(unlazy, tmp_path):
     missing = tmp_path / "missing.sqlite"
     for words in (["store", "--store", missing], ["store", "prune", "--store", missing]):
         code, _, err = unlazy(*words)
         assert code == 2
-        assert "does not exist" in err
+        assert "is no file" in err
     assert not missing.exists()

@@ -1,5 +1,6 @@
 """The README and CONTRIBUTING say what happens."""
 
+import os
 import re
 import shlex
 import subprocess
@@ -19,7 +20,9 @@ def test_the_first_example_prints_what_the_readme_shows():
     block = re.search(r"```console\n\$ (unlazy .*?)\n(.*?)```", README.read_text(), re.DOTALL)
     assert block
     words = shlex.split(block[1])
-    done = subprocess.run([sys.executable, "-m", "unlazy", *words[1:]], capture_output=True, text=True, check=True)
+    wide = {**os.environ, "COLUMNS": "120"}
+    command = [sys.executable, "-m", "unlazy", *words[1:]]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, env=wide)
     assert done.stdout.split() == block[2].split()
 
 

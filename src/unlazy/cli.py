@@ -11,12 +11,11 @@ from typing import Annotated, Any
 
 import typer
 
-from unlazy.errors import InputError
+from unlazy.errors import InputError, check_choice
 from unlazy.lab import registry
 
 app = typer.Typer(
     help="A laboratory for feature learning: predict, simulate, compare and use the theory of trained networks.",
-    no_args_is_help=True,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -55,13 +54,15 @@ def _version(wanted: bool) -> None:
         raise typer.Exit
 
 
-@app.callback()
+@app.callback(invoke_without_command=True)
 def _main(
+    context: typer.Context,
     _: Annotated[
         bool, typer.Option("--version", callback=_version, is_eager=True, help="show the version and exit")
     ] = False,
 ) -> None:
-    pass
+    if context.invoked_subcommand is None:
+        print(context.get_help())
 
 
 @app.command("list")
@@ -190,6 +191,7 @@ def reproduce(
     from unlazy.lab.run import command_line
 
     studies = registry.all_studies(topic)
+    check_choice("preset", preset, dict.fromkeys(p for s in studies for p in s.presets))
     page = out / "index.html"
     _check_writable(page)
     runs, broken = [], {}
@@ -306,7 +308,25 @@ def main() -> None:
     except BrokenPipeError:
         sys.stderr.close()
         code = 0
+    except OSError as error:
+        code = _refuse(str(error))
+    except Exception as error:
+        place = _place_in_study(error)
+        if place is None:
+            raise
+        code = _refuse(f"{place} raised {type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}")
     sys.exit(code or 0)
+
+
+def _place_in_study(error: Exception) -> str | None:
+    """Where in a study's own code an exception came from; None if it did not."""
+    import traceback
+
+    for frame in reversed(traceback.extract_tb(error.__traceback__)):
+        path = Path(frame.filename)
+        if "site-packages" not in path.parts and ("studies" in path.parts or "unlazy" not in path.parts):
+            return f"{frame.name} ({frame.filename}:{frame.lineno})"
+    return None
 
 
 def _refuse(message: str) -> int:

@@ -30,6 +30,8 @@ def check_array(
 
     `low` and `high` are inclusive bounds, `above` is an exclusive lower bound.
     """
+    if np.iscomplexobj(value):
+        raise InputError(f"{name} must be real, got complex numbers")
     try:
         array = np.asarray(value, dtype=np.float64)
     except (TypeError, ValueError):

@@ -154,7 +154,7 @@ def test_a_claim_has_exactly_one_function():
 )
 def test_a_claim_that_cannot_be_judged_says_why_and_is_not_as_documented(options):
     verdict = judge(claim(at_most(1), **options), part(normal(0.0)))
-    assert verdict.verdict == "inconclusive"
+    assert verdict.verdict == "untested"
     assert "the claim raised" in verdict.reason
     assert not verdict.as_documented
 
@@ -200,6 +200,21 @@ def test_slope_recovers_a_power_law():
     x = np.array([10, 30, 100, 400])
     law = xr.DataArray(3.0 * x[:, None] ** np.array([-0.5, 1.5]), {"n": x}, ("n", "seed"))
     np.testing.assert_allclose(slope(law, "n"), [-0.5, 1.5], rtol=1e-12)
+
+
+def test_cases_with_an_infinite_prediction_are_left_out():
+    predicted = xr.DataArray([[1.0, np.inf], [2.0, 4.0]], {"n": [1, 2], "ridge": [0, 1]}, ("n", "ridge"))
+    simulated = xr.DataArray(np.full((2, 3, 2), 2.0), {"n": [1, 2], "ridge": [0, 1]}, ("n", "seed", "ridge"))
+    deviation = relative_deviation(simulated, predicted)
+    assert sorted(deviation.isel(seed=0).values.tolist()) == [-0.5, 0.0, 1.0]
+    verdict = judge(claim(at_most(0.5), check=lambda p: deviation), part(normal(0.0)))
+    assert (verdict.verdict, verdict.case) == ("fails", "n = 1, ridge = 0")
+
+
+@pytest.mark.parametrize("wrong", [lambda: between(1, -1), lambda: claim(0.5), lambda: between(float("nan"), 1)])
+def test_criteria_that_make_no_sense_are_refused(wrong):
+    with pytest.raises(InputError, match="criterion must"):
+        wrong()
 
 
 def test_relative_deviation_is_signed_by_the_simulation():

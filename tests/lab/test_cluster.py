@@ -126,13 +126,13 @@ def test_local_workers_are_started_and_ended(study, store):
     assert not psutil.pid_exists(started)
 
 
-@pytest.mark.parametrize("address", ["local:0", "local:", "local:-1", "local:two"])
+@pytest.mark.parametrize("address", ["local:0", "local:", "local:-1", "local:two", "nonsense", ""])
 def test_a_local_cluster_without_workers_is_refused(study, store, address):
     with pytest.raises(InputError, match=f"local:N with N >= 1.*{address}"):
         unlazy.run(study("Hosted"), store=store, cluster=address)
 
 
-@pytest.mark.parametrize("address", ["tcp://127.0.0.1:1", "tcp://no-such-host.invalid:8786", "nonsense", "", "tcp://"])
+@pytest.mark.parametrize("address", ["tcp://127.0.0.1:1", "tcp://no-such-host.invalid:8786", "tcp://"])
 def test_a_cluster_that_cannot_be_reached_is_named(study, store, monkeypatch, address):
     assert cluster.CONNECT_SECONDS < 10
     monkeypatch.setattr(cluster, "CONNECT_SECONDS", 0.5)

@@ -72,6 +72,19 @@ def test_unknown_studies_are_refused_with_the_nearest_name(reference, message):
         (FILE.replace('{"y": Output("y")}', "{}"), "at least one result"),
         (FILE.replace('{"y": Output', '{"n": Output'), "'n' has the name of a parameter"),
         (FILE.replace("    n: int", "    topic: int"), "has the name of an attribute of Study"),
+        (FILE.replace('"mine"', '"Mine/.."'), "name must be small letters"),
+        (FILE.replace('"mine"', '"ridge-equivalent"'), "is the name of a study of the package"),
+        (FILE.replace("sources = ()", "sources = 3"), "sources must be a tuple"),
+        (FILE.replace('static(3, "n")', 'static(1.5, "n")'), "declared int but its default is 1.5"),
+        (FILE.replace('static(3, "n")', 'static(3, "n", scale="lgo")'), "scale must be one of linear, log"),
+        (FILE.replace("    def simulate", '    lines = {"mian": "n"}\n\n    def simulate'), "lines names 'mian'"),
+        (FILE.replace("    def simulate", "    claims = (7,)\n\n    def simulate"), "claims must be a tuple of Claim"),
+        (
+            FILE.replace("static(3", "path((3,)")
+            .replace("static", "path")
+            .replace('Output("y")', 'Output("y", dims=("nn",))'),
+            "no coordinates .did you mean n",
+        ),
     ],
 )
 def test_broken_study_files_say_what_to_mend(tmp_path, text, message):

@@ -22,6 +22,10 @@ class Criterion:
     low: float = -math.inf
     high: float = math.inf
 
+    def __post_init__(self) -> None:
+        if not self.low <= self.high:
+            raise InputError(f"criterion must have low <= high, got [{self.low}, {self.high}]")
+
     def __str__(self) -> str:
         if math.isinf(self.low):
             return f"<= {self.high:g}"
@@ -71,6 +75,10 @@ class Claim:
     def __post_init__(self) -> None:
         if sum(f is not None for f in (self.check, self.statistic, self.theory)) != 1:
             raise InputError(f"claim {self.id!r} must have exactly one of check, statistic and theory")
+        if not isinstance(self.criterion, Criterion):
+            raise InputError(
+                f"claim {self.id!r}: criterion must be between, at_most or at_least, got {self.criterion!r}"
+            )
 
 
 @dataclass(frozen=True)
@@ -84,11 +92,16 @@ class Verdict:
     high: float = math.nan
     case: str = ""
     reason: str = ""
+    broken: bool = False
+    """Whether the claim itself raised an exception; the reason says which."""
 
     @property
     def as_documented(self) -> bool:
         """Whether the verdict is the one the study documents: known negatives fail, all others hold."""
-        return self.verdict in ("untested", "fails" if self.claim.known_negative is not None else "holds")
+        return not self.broken and self.verdict in (
+            "untested",
+            "fails" if self.claim.known_negative is not None else "holds",
+        )
 
     def as_json(self) -> dict[str, Any]:
         return {
@@ -115,8 +128,14 @@ def slope(values: xr.DataArray, dim: str) -> xr.DataArray:
 
 
 def relative_deviation(simulated: xr.DataArray, predicted: xr.DataArray) -> xr.DataArray:
-    """(simulated - predicted) / |predicted|."""
-    return (simulated - predicted) / abs(predicted)
+    """(simulated - predicted) / |predicted|, without the cases whose prediction is infinite: no finite system is."""
+    deviation = (simulated - predicted) / abs(predicted)
+    infinite = predicted.copy(data=np.isinf(predicted.values))
+    if not infinite.any():
+        return deviation
+    dims = [dim for dim in deviation.dims if dim != "seed"]
+    kept = ~infinite.broadcast_like(deviation.isel(seed=0, drop=True)).stack(case=dims)
+    return deviation.stack(case=dims).isel(case=kept.values).reset_index("case")
 
 
 def exceeds(larger: xr.DataArray, smaller: xr.DataArray) -> xr.DataArray:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import pickle
+import re
 import sys
 from collections.abc import Iterable, Iterator
 from functools import cache
@@ -36,10 +37,11 @@ class DaskExecutor:
             raise InputError("cluster needs the extra 'cluster': pip install 'unlazy[cluster]'") from None
         self._budget = budget
         self._cluster = None
-        if address.startswith("local:"):
-            count = address.removeprefix("local:")
-            if not count.isdecimal() or int(count) < 1:
-                raise InputError(f"cluster must be local:N with N >= 1 or tcp://HOST:PORT, got {address!r}")
+        local = re.fullmatch(r"local:([1-9]\d*)", str(address))
+        if not local and "://" not in str(address):
+            raise InputError(f"cluster must be local:N with N >= 1 or tcp://HOST:PORT, got {address!r}")
+        if local:
+            count = local[1]
             self._budget = memory_budget(0.25 / int(count)) if budget is None else budget
             self._cluster = LocalCluster(
                 n_workers=int(count), threads_per_worker=1, processes=True, dashboard_address="127.0.0.1:0"

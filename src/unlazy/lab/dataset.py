@@ -10,6 +10,7 @@ import numpy as np
 
 from unlazy.errors import InputError
 from unlazy.lab.grid import Grid
+from unlazy.lab.study import Study
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -20,6 +21,8 @@ class Collector:
 
     def __init__(self, grid: Grid) -> None:
         self.grid = grid
+        self.seconds = 0.0
+        """What the instances took when they were computed."""
         self._arrays: dict[str, np.ndarray] = {}
         self._missing = np.ones((grid.size, grid.seeds), bool)
 
@@ -47,7 +50,9 @@ class Collector:
     def dataset(self) -> xr.Dataset:
         if self._missing.any():
             raise InputError(f"{int(self._missing.sum())} results of {self.grid.study.name} are missing")
-        arrays = {n: a.reshape(*self.grid.shape, self.grid.seeds, *a.shape[2:]) for n, a in self._arrays.items()}
+        shape = (*self.grid.shape, self.grid.seeds)
+        names = self.grid.study.simulated_outputs()
+        arrays = {n: self._arrays[n].reshape((*shape, *self._arrays[n].shape[2:])) for n in names}
         return _label(self.grid, arrays, ("seed",))
 
 
@@ -68,7 +73,7 @@ def predict_points(grid: Grid) -> dict[str, list[np.ndarray]] | None:
     columns: dict[str, list[np.ndarray]] = {}
     for point in grid.points():
         for name, result in study(**point).predict().items():
-            columns.setdefault(name, []).append(np.asarray(result, dtype=float))
+            columns.setdefault(name, []).append(_real(study, name, result))
     unknown = columns.keys() - study.outputs.keys()
     if unknown:
         raise InputError(f"{study.name} predicts {', '.join(sorted(unknown))}, which it does not declare in outputs")
@@ -78,7 +83,20 @@ def predict_points(grid: Grid) -> dict[str, list[np.ndarray]] | None:
                 f"the prediction of {name} in {study.name} has shape {column[0].shape}, but its declared dimensions "
                 f"are {study.outputs[name].dims}"
             )
-    return columns
+        for dim, length in zip(study.outputs[name].dims, column[0].shape, strict=True):
+            if dim in grid.fixed and length != len(grid.fixed[dim]):
+                raise InputError(
+                    f"the prediction of {name} in {study.name} has length {length} along {dim}, which has "
+                    f"{len(grid.fixed[dim])} values"
+                )
+    return {name: columns[name] for name in study.outputs if name in columns}
+
+
+def _real(study: type[Study], name: str, result: Any) -> np.ndarray:
+    try:
+        return np.asarray(result, dtype=float)
+    except (TypeError, ValueError):
+        raise InputError(f"the prediction of {name} in {study.name} must be real numbers, got {result!r}") from None
 
 
 def inner_coordinates(grid: Grid) -> dict[str, np.ndarray]:

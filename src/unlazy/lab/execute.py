@@ -140,7 +140,7 @@ def _run_hosted(chunk: Chunk) -> Computed:
     def one(index: int) -> dict[str, np.ndarray]:
         values = {name: column[index] for name, column in chunk.values.items()}
         rng = np.random.default_rng(int.from_bytes(chunk.entropy[index], "big"))
-        result = chunk.study(**chunk.shared, **values).simulate(rng)
+        result = _as_outputs(chunk.study, chunk.study(**chunk.shared, **values).simulate(rng))
         return {name: np.asarray(array) for name, array in result.items()}
 
     start = time.perf_counter()
@@ -162,6 +162,12 @@ def _threads_set(study: type[Study]) -> Any:
     from threadpoolctl import threadpool_limits
 
     return threadpool_limits(1, user_api="blas")
+
+
+def _as_outputs(study: type[Study], result: Any) -> dict[str, Any]:
+    if not isinstance(result, Mapping):
+        raise InputError(f"simulate of {study.name} must return a dict of outputs by name, got {type(result).__name__}")
+    return dict(result)
 
 
 def _check_same(study: type[Study], one: Mapping[str, np.ndarray], other: Mapping[str, np.ndarray]) -> None:
@@ -232,7 +238,7 @@ def _compile(chunk: Chunk, width: int) -> Program:
 
     def one(words: Any, values: Mapping[str, Any], vectors: Mapping[str, Any]) -> Mapping[str, Any]:
         key = jax.random.wrap_key_data(words, impl="threefry2x32")
-        return dict(study(**statics, **values, **vectors).simulate(key))
+        return _as_outputs(study, study(**statics, **values, **vectors).simulate(key))
 
     with _precision(study):
         batched = jax.jit(jax.vmap(one, in_axes=(0, 0, None)))

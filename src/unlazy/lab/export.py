@@ -13,6 +13,8 @@ from unlazy.lab.study import Study
 
 def write_netcdf(laboratory: Laboratory, study: type[Study], grids: Mapping[str, Grid], file: str | Path) -> None:
     """Write the stored results of the grids, one group per part; nothing is computed."""
+    if Path(file).suffix != ".nc":
+        raise InputError(f"output must end in .nc, got {str(file)!r}")
     collectors, work = laboratory.load(study, grids)
     missing = sum(len(w.missing) for w in work)
     if missing:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -19,41 +20,55 @@ _MOST_CURVES = 7
 
 
 def default_figure(study: type[Study], parts: Mapping[str, Part], grids: Mapping[str, Grid]) -> Figure:
-    """A row of panels per part. The horizontal axis is an axis that the user added, or the longest numeric one."""
-    shown = {name: list(part.simulated.data_vars)[:_MOST_PANELS] for name, part in parts.items()}
-    columns = max(len(outputs) for outputs in shown.values())
-    figure, axes = style.panels(columns, len(parts))
-    rows = np.atleast_2d(axes).reshape(len(parts), columns)
-    for row, (name, outputs) in zip(rows, shown.items(), strict=True):
-        for panel in row[len(outputs) :]:
-            panel.set_visible(False)
-        for panel, output in zip(row, outputs, strict=False):
-            _draw(panel, study, parts[name], grids[name], str(output))
-            if len(parts) > 1:
-                panel.set_title(name)
+    """A row of panels per part, with a legend below; what does not fit is named at the foot.
+
+    The horizontal axis is an axis that the user added, or the longest numeric one.
+    """
+    outputs = [name for name in study.simulated_outputs() if study.outputs[name].predicts is None]
+    shown = outputs[:_MOST_PANELS]
+    figure, axes = style.panels(len(shown), len(parts), width=3.1)
+    rows = np.atleast_2d(axes).reshape(len(parts), len(shown))
+    left_out = [f"outputs {', '.join(outputs[_MOST_PANELS:])}"] if len(outputs) > _MOST_PANELS else []
+    for row, name in zip(rows, parts, strict=True):
+        for panel, output in zip(row, shown, strict=True):
+            curves = _draw(panel, study, parts[name], grids[name], output)
+        handles, labels = row[0].get_legend_handles_labels()
+        if len(handles) > 1:
+            row[-1].legend(handles, labels, loc="upper left", bbox_to_anchor=(1.02, 1.0))
+        if len(parts) > 1:
+            row[0].set_title(name)
+        if curves > _MOST_CURVES:
+            left_out.append(f"{curves - _MOST_CURVES} of {curves} curves of part {name}")
+    if left_out:
+        figure.supxlabel(f"not shown: {'; '.join(left_out)}", fontsize=7, color="0.4")
     return figure
 
 
-def _draw(panel: Any, study: type[Study], part: Part, grid: Grid, output: str) -> None:
+def _draw(panel: Any, study: type[Study], part: Part, grid: Grid, output: str) -> int:
+    """Draw one output; returns how many curves it has, of which the first few are drawn."""
     values = part.simulated[output]
     theory = part.lines[output] if part.lines is not None and output in part.lines else None
     x = _horizontal(values, grid.added)
-    for index, (text, case) in enumerate(_cases(values, x)[:_MOST_CURVES]):
+    cases = _cases(values, x)
+    for index, (text, case) in enumerate(cases[:_MOST_CURVES]):
         color, curve = style.colour(index), values.isel(case)
         style.simulation(panel, _positions(curve, x), curve, color=color, label=text or "simulation")
         if theory is not None:
             line = theory.isel({d: _where(theory, values, d, i) for d, i in case.items()})
             style.theory(panel, _positions(line, x), line, color=color)
     described, parameter = study.outputs[output], study.parameters().get(x)
-    panel.set_ylabel(style.label(described.label, described.symbol))
-    panel.set_xlabel(style.label(parameter.label, parameter.symbol) if parameter else x)
+    panel.set_ylabel(textwrap.fill(described.label, 30))
+    panel.set_xlabel(style.label(x.replace("_", " "), parameter.symbol) if parameter else x)
     if not x or not _is_numeric(values[x]):
         panel.set_xticks(_positions(values, x), [str(v) for v in values[x].values] if x else [""])
     elif parameter and parameter.scale == "log" and (values[x] > 0).all():
         style.log_scale(panel, "x")
     if described.scale == "log":
         style.log_scale(panel, "y")
-    panel.legend()
+    finite = values.values[np.isfinite(values.values)]
+    if theory is not None and finite.size and np.isinf(theory).any():
+        panel.set_ylim(top=3 * finite.max())
+    return len(cases)
 
 
 def _is_numeric(coordinate: Any) -> bool:
@@ -81,9 +96,8 @@ def _cases(values: Any, x: str) -> list[tuple[str, dict[str, int]]]:
     cases = []
     for position in np.ndindex(*(values.sizes[d] for d in others)):
         case = dict(zip(others, position, strict=True))
-        along = [
-            (n, c.values[case[c.dims[0]]].item()) for n, c in values.coords.items() if c.dims and c.dims[0] in case
-        ]
+        coords = {n: c for n, c in values.coords.items() if c.dims and c.dims[0] in case}
+        along = [(n, c.values[case[c.dims[0]]].item()) for n, c in coords.items() if len(np.unique(c.values)) > 1]
         words = [f"{n} = {v:.4g}" if isinstance(v, float) else f"{n} = {v}" for n, v in along]
         cases.append((", ".join(words), case))
     return cases

@@ -13,6 +13,7 @@ from unlazy.errors import InputError, check_choice
 from unlazy.lab.study import Study, preset_parts
 
 DEFAULT_SEEDS = 8
+MOST_SEEDS = 1_000_000
 
 
 class Axis(NamedTuple):
@@ -146,6 +147,9 @@ def _grid(
     over_by_user: Mapping[str, Any],
     seeds: int | None,
 ) -> Grid:
+    for name, given in (("set", fixed_by_user), ("over", over_by_user)):
+        if not isinstance(given, Mapping):
+            raise InputError(f"{name} must be a dict of parameters by name, got {given!r}")
     both = fixed_by_user.keys() & over_by_user.keys()
     if both:
         raise InputError(f"parameter {sorted(both)[0]!r} is given both as one value and as an axis; give one")
@@ -189,8 +193,8 @@ def _grid(
         if not any(name in axis.names for axis in axes.values() if len(axis.names) > 1):
             put(name, [single] if name in axes else single)
     count = preset_seeds if seeds is None else seeds
-    if not isinstance(count, int | np.integer) or isinstance(count, bool) or count < 1:
-        raise InputError(f"seeds must be an integer >= 1, got {count!r}")
+    if not isinstance(count, int | np.integer) or isinstance(count, bool) or not 1 <= count <= MOST_SEEDS:
+        raise InputError(f"seeds must be an integer >= 1 and <= {MOST_SEEDS}, got {count!r}")
     added = tuple(dim for dim in axes if dim not in dims)
     return Grid(study, part, fixed, tuple(axes.values()), int(count), added)
 

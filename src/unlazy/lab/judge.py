@@ -22,7 +22,7 @@ def judge(claim: Claim, parts: Mapping[str, Part]) -> Verdict:
 
     `holds` if every case's 99% interval lies inside the criterion, `fails` if some case's interval (at the Bonferroni
     level for the number of cases) lies outside, else `inconclusive`. The worst case is reported. A claim that raises an
-    exception is inconclusive, and the exception is the reason.
+    exception is untested and broken, and the exception is the reason.
     """
     missing = _missing(claim, parts)
     if missing:
@@ -38,7 +38,7 @@ def judge(claim: Claim, parts: Mapping[str, Part]) -> Verdict:
             cases = _resampled(claim, args)
         return _decide(claim, cases)
     except Exception as error:
-        return Verdict(claim, "inconclusive", reason=f"the claim raised {type(error).__name__}: {error}")
+        return Verdict(claim, "untested", reason=f"the claim raised {type(error).__name__}: {error}", broken=True)
 
 
 class _Cases(NamedTuple):

@@ -91,7 +91,8 @@ class Laboratory:
         collectors, computed = self.simulate(study, grids)
         parts = {name: _part(grids[name], collector) for name, collector in collectors.items()}
         verdicts = tuple(judge(claim, parts) for claim in study.claims)
-        return Run(study, grids, parts, verdicts, computed, time.perf_counter() - start, command)
+        cost = sum(collector.seconds for collector in collectors.values())
+        return Run(study, grids, parts, verdicts, computed, time.perf_counter() - start, cost, command)
 
     def load(self, study: type[Study], grids: Mapping[str, Grid]) -> tuple[dict[str, dataset.Collector], list[Work]]:
         """What the store has of the grids, and per group what it lacks."""
@@ -110,6 +111,7 @@ class Laboratory:
                 for seed, row in rows.items():
                     if seed not in old:
                         collector.put(index, seed, {name: row.arrays[name] for name in wanted})
+                        collector.seconds += row.seconds
             if damaged:
                 self.progress.warn(f"{damaged} damaged rows in store {self.store.path}: computing them again")
             lacking: dict[int, list[int]] = {}
@@ -160,6 +162,7 @@ class Laboratory:
         self.store.write(group.grid.study.name, group.fingerprint, points, rows)
         for instance, row in zip(batch, rows, strict=True):
             work.collector.put(instance.point, instance.seed, row.arrays)
+        work.collector.seconds += result.seconds
 
     def _fetch(self, collector: dataset.Collector, keys: list[bytes]) -> None:
         """Read what other processes computed while this one ran."""

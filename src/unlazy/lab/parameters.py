@@ -111,6 +111,7 @@ def _declare(
     scale: str = "linear",
     paired: bool = False,
 ) -> Any:
+    check_choice("scale", scale, ("linear", "log"))
     parameter = Parameter(
         kind, default, label, symbol, low, high, above, None if choices is None else tuple(choices), scale, paired
     )

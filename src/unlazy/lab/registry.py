@@ -97,8 +97,12 @@ def _from_file(reference: str) -> type[Study]:
         class_name = next(iter(found))
     if class_name not in found:
         listed = ", ".join(found) or "no study"
-        raise InputError(f"{file} has no study class {class_name!r}{suggest(class_name, found)}; it has {listed}")
-    return check_definition(found[class_name])
+        asked = f"no study class {class_name!r}{suggest(class_name, found)}" if class_name else "not exactly one study"
+        raise InputError(f"{file} has {asked}; it has {listed}; name one as {file}:Class")
+    study = check_definition(found[class_name])
+    if study.name in names():
+        raise InputError(f"{file}: {study.name} is the name of a study of the package; choose another")
+    return study
 
 
 _KEPT: dict[Path, set[str]] = {}

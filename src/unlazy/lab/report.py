@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import platform
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from importlib.metadata import version
@@ -29,14 +30,13 @@ def write_report(runs: Sequence[Run], file: Path, preset: str, broken: Mapping[s
         lstrip_blocks=True,
     )
     sections = [_section(run) for run in runs]
-    counts = dict.fromkeys(("holds", "fails", "inconclusive", "untested"), 0)
-    for run in runs:
-        for verdict in run.verdicts:
-            counts[verdict.verdict] += 1
+    order = ("holds", "fails", "inconclusive", "untested")
+    verdicts = sorted((v for run in runs for v in run.verdicts), key=lambda v: order.index(v.verdict))
+    counts = Counter((v.verdict, verdict_word(v)) for v in verdicts)
     page = environment.get_template("report.html.j2").render(
         sections=sections,
         topics=list(dict.fromkeys(run.study.topic for run in runs)),
-        counts={word: count for word, count in counts.items() if count},
+        counts=[(kind, word, count) for (kind, word), count in counts.items()],
         known=sum(1 for s in sections for c in s["claims"] if c["known"]),
         surprises=sum(1 for run in runs for v in run.verdicts if not v.as_documented),
         preset=preset,
@@ -44,6 +44,7 @@ def write_report(runs: Sequence[Run], file: Path, preset: str, broken: Mapping[s
         versions={"python": platform.python_version(), **{name: version(name) for name in _VERSIONS}},
         made=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
         seconds=sum(run.seconds for run in runs),
+        cost=sum(run.cost for run in runs),
     )
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -90,7 +91,8 @@ def _section(run: Run) -> dict[str, Any]:
         ],
         "parts": list(run.grids),
         "instances": sum(grid.size * grid.seeds for grid in grids),
-        "seeds": ", ".join(str(s) for s in dict.fromkeys(grid.seeds for grid in grids)),
+        "seeds": " and ".join(f"{g.seeds} ({g.part})" if len(grids) > 1 else str(g.seeds) for g in grids),
+        "cost": f"{run.cost:.1f}",
         "seconds": f"{run.seconds:.1f}",
         "computed": run.computed,
         "command": run.command,
@@ -100,7 +102,8 @@ def _section(run: Run) -> dict[str, Any]:
 def _values(grid: Any, name: str) -> str:
     for axis in grid.axes:
         if name in axis.names:
-            return ", ".join(_number(v) for v in axis.column(name))
+            others = [other for other in axis.names if other != name]
+            return ", ".join(_number(v) for v in axis.column(name)) + (f" (with {', '.join(others)})" if others else "")
     value = grid.fixed[name]
     if not isinstance(value, tuple):
         return _number(value)

@@ -27,6 +27,8 @@ class Run:
     verdicts: tuple[Verdict, ...]
     computed: int
     seconds: float
+    cost: float
+    """The seconds of simulation that the results took when they were computed, in this run or before."""
     command: str
 
     @property

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -27,7 +28,7 @@ _MOST_ROWS = 40
 
 def _console() -> Console:
     console = Console(highlight=False, markup=False)
-    if not console.is_terminal:
+    if not console.is_terminal and "COLUMNS" not in os.environ:
         console.width = 120
     return console
 
@@ -188,7 +189,11 @@ def run(result: Run) -> None:
     console.print(Text(result.study.name, "bold"), f"– {result.study.question}")
     table = _table("claim", "verdict", "measured", "99% interval", "criterion", "worst case")
     for verdict in result.verdicts:
-        table.add_row(Text(verdict.claim.id, "bold"), *_verdict_row(verdict), verdict.reason or verdict.case)
+        table.add_row(
+            Text(verdict.claim.id, "bold"),
+            *_verdict_row(verdict),
+            ": ".join(filter(None, (verdict.reason, verdict.case))),
+        )
     if result.verdicts:
         console.print("\n", table, "\n", sep="")
     for claim in result.study.claims:
@@ -197,7 +202,7 @@ def run(result: Run) -> None:
     console.print()
     console.print(
         f"{total} instances, {result.computed} computed now, {total - result.computed} from the store; "
-        f"{result.seconds:.1f} s"
+        f"{result.seconds:.1f} s (simulation {result.cost:.1f} s when it was computed)"
     )
 
 
@@ -223,7 +228,7 @@ def verdicts(runs: Iterable[Run]) -> None:
 
 def costs(cls: type[Study], programs: Sequence[Cost]) -> None:
     """The table of a dry run."""
-    table = _table("part", "sizes", "instances", "missing", "width", "memory", "seconds", "basis")
+    table = _table("part", "sizes", "instances", "missing", "at once", "memory", "seconds", "basis")
     for c in programs:
         sizes = ", ".join(f"{n} = {_short(v) if isinstance(v, tuple) else v}" for n, v in c.sizes.items())
         memory = f"{c.bytes / 2**20:.1f} MiB" if c.bytes else "–"

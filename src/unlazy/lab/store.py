@@ -69,9 +69,11 @@ class Store:
     """An open store. Errors of the file become one clear InputError that names it."""
 
     def __init__(self, path: str | os.PathLike | None = None, *, create: bool = True) -> None:
+        if path is not None and not isinstance(path, str | os.PathLike):
+            raise InputError(f"store must be a file name, got {path!r}")
         self.path = Path(path) if path is not None else default_path()
         if not create and not self.path.is_file():
-            raise InputError(f"store {self.path} does not exist; 'unlazy run' makes it")
+            raise InputError(f"store {self.path} is no file; 'unlazy run' makes one")
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             self._db = sqlite3.connect(self.path, timeout=_WAIT_SECONDS, isolation_level=None)

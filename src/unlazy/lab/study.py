@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
+import re
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -203,6 +204,10 @@ def check_definition(cls: type[Study]) -> type[Study]:
     for attribute in ("name", "topic", "question", "sources", "outputs", "presets"):
         if not hasattr(cls, attribute):
             raise wrong(f"the class attribute {attribute!r} is missing")
+    if not re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", cls.name):
+        raise wrong("the name must be small letters and digits with single dashes between")
+    if not isinstance(cls.sources, tuple) or not all(isinstance(source, Source) for source in cls.sources):
+        raise wrong("sources must be a tuple of Source")
     for field in dataclasses.fields(cls):
         if "parameter" not in field.metadata:
             raise wrong(f"field {field.name!r} must be declared with static(), value() or path()")
@@ -210,6 +215,8 @@ def check_definition(cls: type[Study]) -> type[Study]:
     for name, parameter in parameters.items():
         if parameter.type not in (int, float, bool, str):
             raise wrong(f"parameter {name!r} must be a number, a switch or a name, got {parameter.default!r}")
+        if parameter.type is float and {f.name: f.type for f in dataclasses.fields(cls)}[name] in ("int", int):
+            raise wrong(f"parameter {name!r} is declared int but its default is {parameter.default!r}")
         if name in ("seed", "seeds"):
             raise wrong(f"parameter {name!r} has a name that the lab uses; choose another")
         if parameter.kind == "value" and parameter.type not in (int, float):
@@ -228,13 +235,23 @@ def check_definition(cls: type[Study]) -> type[Study]:
     clash = set(cls.outputs) & (set(parameters) | {"seed"})
     if clash:
         raise wrong(f"output {sorted(clash)[0]!r} has the name of a parameter or dimension")
+    inner = cls(**{name: p.coerce(p.default) for name, p in parameters.items()}).coordinates()
     for name, output in cls.outputs.items():
+        if output.scale not in ("linear", "log"):
+            raise wrong(f"the scale of output {name!r} must be linear or log, got {output.scale!r}")
         for dim in output.dims:
+            near = suggest(dim, [name for name, p in parameters.items() if p.kind == "path"])
+            if near and dim not in parameters and dim not in inner:
+                raise wrong(f"dimension {dim!r} of output {name!r} is no parameter and has no coordinates{near}")
             if dim in parameters and parameters[dim].kind != "path":
                 raise wrong(f"dimension {dim!r} of output {name!r} is a parameter that is not declared with path()")
     parts = {part for preset in cls.presets.values() for part in preset_parts(preset)}
     dims = {*parameters, *(dim for output in cls.outputs.values() for dim in output.dims)}
+    if unknown_parts := sorted(set(cls.lines) - parts):
+        raise wrong(f"lines names {unknown_parts[0]!r}, which is no part of a preset")
     for claim in cls.claims:
+        if not hasattr(claim, "criterion"):
+            raise wrong(f"claims must be a tuple of Claim, got {claim!r}")
         unknown = sorted(set(claim.parts) - parts) + sorted(set(claim.needs) - dims)
         if unknown:
             raise wrong(f"claim {claim.id!r} names {unknown[0]!r}, which is no part, parameter or dimension")
