@@ -58,7 +58,8 @@ def _draw(panel: Any, study: type[Study], part: Part, grid: Grid, output: str) -
             style.theory(panel, _positions(line, x), line, color=color)
     described, parameter = study.outputs[output], study.parameters().get(x)
     panel.set_ylabel(textwrap.fill(described.label, 30))
-    panel.set_xlabel(style.label(x.replace("_", " "), parameter.symbol) if parameter else x)
+    words = "" if parameter and parameter.symbol == x else x.replace("_", " ")
+    panel.set_xlabel(style.label(words, parameter.symbol if parameter else "").strip())
     if not x or not _is_numeric(values[x]):
         panel.set_xticks(_positions(values, x), [str(v) for v in values[x].values] if x else [""])
     elif parameter and parameter.scale == "log" and (values[x] > 0).all():
