@@ -22,9 +22,10 @@ def overhead() -> Benchmark:
     from unlazy.lab.registry import find
 
     rows = []
-    for name in ("lazy-vs-feature", "ridge-equivalent"):
+    # Enough seeds for several seconds: the fixed cost of datasets and verdicts is about a tenth of a second.
+    for name, seeds in (("lazy-vs-feature", 64), ("ridge-equivalent", 48)):
         study = find(name)
-        grids = preset_grids(study, "quick")
+        grids = preset_grids(study, "quick", seeds=seeds)
         seconds = interleaved(
             {
                 "bare": _bare_calls(study, grids),

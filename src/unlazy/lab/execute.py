@@ -103,7 +103,8 @@ class InProcess:
             raise failed[0]
 
     def _fits(self, task: Task, running: list[Task]) -> bool:
-        if task.alone or any(t.alone for t in running) or len(running) >= cores():
+        # One more than there are threads: a thread that ends need not wait until its result is stored.
+        if task.alone or any(t.alone for t in running) or len(running) > cores():
             return False
         return task.bytes + sum(t.bytes for t in running) <= self.budget
 
