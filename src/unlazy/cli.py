@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
 import sys
 import time
 import warnings
@@ -197,7 +199,8 @@ def reproduce(
     runs, broken = [], {}
     # All fingerprints are taken now, while the code that is loaded is the code on disk.
     for cls in studies:
-        fingerprint(cls)
+        with contextlib.suppress(InputError):
+            fingerprint(cls)
     with Laboratory(store, cluster, memory, Terminal()) as laboratory:
         for number, cls in enumerate(studies, 1):
             try:
@@ -229,12 +232,13 @@ def export(
     from unlazy.lab.grid import preset_grids
     from unlazy.lab.laboratory import Laboratory
     from unlazy.lab.parse import parse_over, parse_set
+    from unlazy.lab.store import Store
 
     cls = registry.find(study)
     fixed, axes = parse_set(cls, set or ()), parse_over(cls, over or ())
     grids = preset_grids(cls, preset, set=fixed, over=axes, seeds=seeds)
     _check_writable(file)
-    with Laboratory(store) as laboratory:
+    with Store(store, create=False) as opened, Laboratory(opened) as laboratory:
         write_netcdf(laboratory, cls, grids, file)
     print(f"wrote {file}")
 
@@ -306,7 +310,8 @@ def main() -> None:
         print("interrupted: what was finished is stored; the same command goes on from there", file=sys.stderr)
         code = 3
     except BrokenPipeError:
-        sys.stderr.close()
+        # Whoever reads has enough; what Python still wants to write at its end goes nowhere.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = 0
     except OSError as error:
         code = _refuse(str(error))
@@ -319,12 +324,11 @@ def main() -> None:
 
 
 def _place_in_study(error: Exception) -> str | None:
-    """Where in a study's own code an exception came from; None if it did not."""
+    """Where in the code of a user's study an exception came from; None if it did not."""
     import traceback
 
     for frame in reversed(traceback.extract_tb(error.__traceback__)):
-        path = Path(frame.filename)
-        if "site-packages" not in path.parts and ("studies" in path.parts or "unlazy" not in path.parts):
+        if registry.is_users(Path(frame.filename)):
             return f"{frame.name} ({frame.filename}:{frame.lineno})"
     return None
 

@@ -107,6 +107,15 @@ def test_the_report_says_what_was_asked_measured_and_decided(page):
         assert text in page, text
 
 
+def test_a_figure_that_cannot_be_drawn_does_not_take_the_report_with_it(tmp_path, monkeypatch):
+    from unlazy.lab import report
+
+    result = unlazy.run(Noisy, store=tmp_path / "s.sqlite")
+    monkeypatch.setattr(report, "svg", lambda figure, salt: 1 / 0)
+    write_report([result], tmp_path / "index.html", "quick")
+    assert "could not be drawn: ZeroDivisionError" in (tmp_path / "index.html").read_text()
+
+
 def test_the_command_of_a_run_repeats_it(tmp_path):
     result = unlazy.run(
         "ridge-equivalent", set={"d": 10, "n": 5}, over={"ridge": [0.5, 1.0]}, seeds=2, store=tmp_path / "s.sqlite"

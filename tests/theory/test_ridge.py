@@ -1,5 +1,4 @@
 import tracemalloc
-import warnings
 
 import numpy as np
 import pytest
@@ -14,13 +13,6 @@ from unlazy.theory.ridge import (
     ridge_equivalent,
     ridge_equivalent_matrices,
 )
-
-
-@pytest.fixture(autouse=True)
-def _no_warning_leaks():
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        yield
 
 
 def assert_same(first, second, **tolerances):

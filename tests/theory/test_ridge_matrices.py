@@ -1,18 +1,9 @@
-import warnings
-
 import numpy as np
 import pytest
 
 from unlazy.errors import InputError
 from unlazy.functions.spectra import power_law
 from unlazy.theory.ridge import RidgeEquivalent, ridge_equivalent, ridge_equivalent_matrices
-
-
-@pytest.fixture(autouse=True)
-def _no_warning_leaks():
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        yield
 
 
 def assert_same(first, second, **tolerances):

@@ -33,7 +33,7 @@ def judge(claim: Claim, parts: Mapping[str, Part]) -> Verdict:
         if claim.theory is not None:
             cases = [_Cases(array, _like(array, 0.0), math.inf) for array in _arrays(claim.theory(*args))]
         elif claim.check is not None:
-            cases = [_over_seeds(claim, array) for array in _arrays(claim.check(*args))]
+            cases = [_over_seeds(array) for array in _arrays(claim.check(*args))]
         else:
             cases = _resampled(claim, args)
         return _decide(claim, cases)
@@ -78,7 +78,7 @@ def _like(array: Any, value: float) -> Any:
     return array.copy(data=np.full(array.shape, value))
 
 
-def _over_seeds(claim: Claim, values: Any) -> _Cases:
+def _over_seeds(values: Any) -> _Cases:
     if "seed" not in values.dims:
         raise InputError(f"check must return an array with dimension seed, got {values.dims}")
     count = values.sizes["seed"]

@@ -85,8 +85,8 @@ class Terminal:
 def heeding_interrupts() -> Iterator[Callable[[], None]]:
     """Ctrl-C as always, and a check that raises it again if it was lost.
 
-    Python ignores what is raised in destructors and in the callbacks of its garbage collection, as JAX has one; about
-    one in ten interrupts falls there while a program is compiled.
+    Python ignores what is raised in destructors and in the callbacks of its garbage collection, as JAX has one; some
+    interrupts fall there while a program is compiled.
     """
     caught: list[int] = []
 

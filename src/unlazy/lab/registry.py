@@ -109,6 +109,11 @@ _KEPT: dict[Path, set[str]] = {}
 """The folders of users' studies, and the modules that were loaded before: those are the caller's own."""
 
 
+def is_users(file: Path) -> bool:
+    """Whether a file stands beside a user's study that was loaded here."""
+    return file.resolve().parent in _KEPT
+
+
 def _enter(folder: Path) -> None:
     """Let modules beside a study's file be imported, also from inside `simulate`, and as they are on disk now."""
     if str(folder) in sys.path:

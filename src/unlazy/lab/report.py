@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import platform
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -61,7 +62,7 @@ def _section(run: Run) -> dict[str, Any]:
         "topic": study.topic,
         "question": study.question,
         "sources": study.sources,
-        "figure": svg(run.figure(), salt=study.name),
+        "figure": _drawing(run),
         "derived": any(part.derived is not None for part in run.parts.values()),
         "claims": [
             {
@@ -97,6 +98,14 @@ def _section(run: Run) -> dict[str, Any]:
         "computed": run.computed,
         "command": run.command,
     }
+
+
+def _drawing(run: Run) -> str:
+    """The figure as SVG, or why there is none: one figure must not take the page with it."""
+    try:
+        return svg(run.figure(), salt=run.study.name)
+    except Exception as error:
+        return html.escape(f"The figure could not be drawn: {type(error).__name__}: {error}")
 
 
 def _values(grid: Any, name: str) -> str:

@@ -26,15 +26,20 @@ _STYLES = {"holds": "green", "fails": "red", "inconclusive": "yellow", "untested
 _MOST_ROWS = 40
 
 
+class _Console(Console):
+    def on_broken_pipe(self) -> None:
+        raise BrokenPipeError
+
+
 def _console() -> Console:
-    console = Console(highlight=False, markup=False)
+    console = _Console(highlight=False, markup=False)
     if not console.is_terminal and "COLUMNS" not in os.environ:
         console.width = 120
     return console
 
 
-def _table(*columns: str, title: str | None = None) -> Table:
-    table = Table(box=None, pad_edge=False, title=title, title_justify="left", header_style="bold")
+def _table(*columns: str) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="bold")
     for index, column in enumerate(columns):
         table.add_column(column, overflow="fold", no_wrap=index == 0)
     return table
