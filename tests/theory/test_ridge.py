@@ -6,7 +6,9 @@ from scipy.optimize import brentq
 
 from unlazy.errors import InputError
 from unlazy.functions.spectra import power_law, two_level
+from unlazy.numerics.compress import compress
 from unlazy.numerics.ridge_path import conditional_risk, decompose
+from unlazy.theory import _spectral_sums
 from unlazy.theory.ridge import (
     RidgeEquivalent,
     ridge_curve_by_effective_ridge,
@@ -194,6 +196,88 @@ def test_large_spectra_are_processed_in_bounded_memory():
     np.testing.assert_allclose(found.risk[7, 3], one.risk, rtol=1e-12)
     used = found.degrees_of_freedom + n * ridge / found.effective_ridge
     np.testing.assert_allclose(used, np.broadcast_to(n, used.shape), rtol=1e-12)
+
+
+def large_spectra():
+    rng = np.random.default_rng(11)
+    size = 4000
+    return {
+        "power law": (power_law(size, 1.4), power_law(size, 0.7)),
+        "slow": (power_law(size, 0.3), 1.0),
+        "uniform": (rng.random(size), rng.random(size) ** 300),
+        "log-normal": (np.exp(3 * rng.standard_normal(size)), rng.random(size)),
+        "two clusters": (rng.choice([1e-9, 1.0], size) * (1 + 0.2 * rng.random(size)), 1.0),
+        "huge range": (10 ** rng.uniform(-30, 30, 3 * size), 10 ** rng.uniform(-40, 40, 3 * size)),
+        "isotropic": (np.ones(size), 1.0),
+        "with zeros": (np.maximum(rng.random(size) - 0.3, 0), rng.random(size)),
+        "top of the range": (1e293 * (1 + 100 * rng.random(size)), 1e-293),
+        "bottom of the range": (1e-303 * (1 + 100 * rng.random(size)), 1e300),
+    }
+
+
+@pytest.mark.parametrize("kind", list(large_spectra()))
+def test_compressed_spectra_give_what_the_eigenvalues_give(kind, monkeypatch):
+    spectrum, prior = large_spectra()[kind]
+    rank = np.count_nonzero(spectrum)
+    scale = np.median(spectrum[spectrum > 0])
+    n = rank * np.array([1e-3, 0.1003, 0.5, 1 - 1e-9, 1.0, 1 + 1e-9, 3.0])[:, None]
+    ridge = np.minimum(scale, 1e269) * np.array([0, 1e-30, 1e-12, 1e-6, 1e-2, 1, 1e2, 1e30])
+    calls = []
+    monkeypatch.setattr(_spectral_sums, "compress", lambda *a: calls.append(1) or compress(*a))
+    found = ridge_equivalent(spectrum, prior, n, ridge, 0.1)
+    least = ridge_equivalent(spectrum, prior, n, 0.0, 0.1).effective_ridge
+    # away from the kappa of ridge 0, where ridge(kappa) is a difference of equal numbers
+    kappa = least.max() * np.linspace(1.5, 3, 90)[:, None] + min(scale, 1e290) * np.array([1e-6, 1, 1e6])
+    curve = ridge_curve_by_effective_ridge(spectrum, prior, n[0, 0], kappa, 0.1)
+    assert len(calls) == 2
+    monkeypatch.setattr(_spectral_sums, "_LEAST_GAIN", np.inf)
+    plain = ridge_equivalent(spectrum, prior, n, ridge, 0.1)
+    assert_same(found, plain, rtol=1e-11)
+    plain_curve = ridge_curve_by_effective_ridge(spectrum, prior, n[0, 0], kappa, 0.1)
+    np.testing.assert_allclose(curve.ridge, plain_curve.ridge, rtol=1e-11)
+    assert_same(curve.equivalent, plain_curve.equivalent, rtol=1e-11)
+    assert len(calls) == 2
+
+
+def test_many_pairs_share_a_table_and_agree_with_each_pair_alone():
+    spectrum, prior = power_law(2000, 1.2), power_law(2000, 0.4)
+    n, ridge = np.geomspace(3, 3e4, 60)[:, None], np.append(0, np.geomspace(1e-250, 1e4, 49))
+    found = ridge_equivalent(spectrum, prior, n, ridge, 0.1)
+    for row, column in [(0, 0), (0, 49), (17, 0), (30, 20), (45, 48), (59, 0), (59, 49)]:
+        alone = ridge_equivalent(spectrum, prior, n[row, 0], ridge[column], 0.1)
+        assert_same([field[row, column] for field in found], alone, rtol=1e-12)
+
+
+def test_small_problems_are_summed_over_their_own_eigenvalues(monkeypatch):
+    monkeypatch.setattr(_spectral_sums, "compress", None)
+    ridge_equivalent(power_law(100_000, 1.2), 1.0, 50, 0.1, 0.1)
+    ridge_equivalent(power_law(400, 1.2), 1.0, np.arange(1, 101), 0.1, 0.1)
+
+
+def test_sums_beyond_the_largest_number_are_refused():
+    with pytest.raises(InputError, match=r"the sum of multiplicities \* spectrum \* prior must be <= 1e\+306, got inf"):
+        ridge_equivalent([1e300, 1.0], 1e10, 10, 0.1, 0.1)
+    with pytest.raises(InputError, match=r"the sum of multiplicities \* spectrum must be <= 1e\+306, got 1e\+307"):
+        ridge_equivalent([1e300], 0.0, 10, 0.1, 0.1, multiplicities=1e7)
+
+
+def test_a_curve_sums_once_for_all_sample_sizes():
+    spectrum = power_law(50, 1.0)
+    n, kappa = np.arange(60.0, 1060.0)[:, None], np.geomspace(0.1, 10, 5)
+    lengths = []
+    original = _spectral_sums.in_chunks
+
+    def spy(sums, nodes, kappa):
+        lengths.append(kappa.size)
+        return original(sums, nodes, kappa)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("unlazy.theory.ridge.in_chunks", spy)
+        curve = ridge_curve_by_effective_ridge(spectrum, 1.0, n, kappa, 0.1)
+    assert lengths == [5, 5]
+    one = ridge_curve_by_effective_ridge(spectrum, 1.0, 500.0, 0.1, 0.1)
+    np.testing.assert_allclose(curve.ridge[440, 0], one.ridge, rtol=1e-15)
+    np.testing.assert_allclose(curve.equivalent.risk[440, 0], one.equivalent.risk, rtol=1e-15)
 
 
 def test_curve_by_effective_ridge_is_the_inverse_of_the_solver():

@@ -11,11 +11,19 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from unlazy.errors import InputError, check_array
-from unlazy.numerics.roots import increasing_root
+from unlazy.theory._spectral_sums import (
+    SOLVER_EVALUATIONS,
+    Nodes,
+    Spectrum,
+    effective_ridge,
+    in_chunks,
+    learned_parts,
+    spectral_sums,
+    summation_nodes,
+)
 
-_CHUNK_BYTES = 64e6
-_CHUNK_TEMPORARIES = 6
 _LARGEST = 1e300
+_LARGEST_SUM = 1e306
 
 
 class RidgeEquivalent(NamedTuple):
@@ -44,21 +52,6 @@ class RidgeCurve(NamedTuple):
 
     ridge: np.ndarray
     equivalent: RidgeEquivalent
-
-
-class _Spectrum(NamedTuple):
-    """The positive eigenvalues l_i with multiplicities, and what the target puts on them."""
-
-    eigenvalues: np.ndarray
-    multiplicities: np.ndarray
-    signal: np.ndarray
-    """Variance of the target along all copies of l_i: multiplicity l_i p_i."""
-    unexplained: float
-    """Variance of the target that no direction of the estimator reaches."""
-
-    @property
-    def rank(self) -> float:
-        return float(self.multiplicities.sum())
 
 
 def ridge_equivalent(
@@ -129,7 +122,7 @@ def ridge_equivalent_matrices(
     unexplained = float(signal[~reached].sum())
     if unexplained <= rounding * signal.sum():
         unexplained = 0.0
-    reached_spectrum = _Spectrum(sigma[reached] ** 2, np.ones(reached.sum()), signal[reached], unexplained)
+    reached_spectrum = Spectrum(sigma[reached] ** 2, np.ones(reached.sum()), signal[reached], unexplained)
     return _equivalent(reached_spectrum, n, ridge, noise_variance)
 
 
@@ -154,58 +147,38 @@ def ridge_curve_by_effective_ridge(
     kappa = check_array("effective_ridge", effective_ridge, low=0, high=_LARGEST)
     noise_variance = check_array("noise_variance", noise_variance, low=0)
     shape = _common_shape(n=n, effective_ridge=kappa, noise_variance=noise_variance)
-    n, kappa = np.broadcast_arrays(n, kappa)
-    unused = _in_chunks(lambda k, m: (_unused_samples(k, m, diagonal),), diagonal, kappa, n)[0] / n
+    nodes = summation_nodes(diagonal, 2 * kappa.size)
+    large, learned = in_chunks(learned_parts, nodes, kappa)
+    unused = ((n - large) - learned) / n
     if (unused < -1e-12).any():
         where = np.unravel_index(np.argmin(unused), unused.shape)
+        n, kappa = np.broadcast_arrays(n, kappa)
         least = _equivalent(diagonal, n[where], 0.0, 0.0).effective_ridge
         raise InputError(
             f"effective_ridge must be >= {least:g}, its value at ridge 0, for n = {n[where]:g}; got {kappa[where]:g}"
         )
     unused = np.maximum(unused, 0.0)
-    equivalent = _at_effective_ridge(diagonal, n, kappa, unused, noise_variance, shape)
+    equivalent = _at_effective_ridge(diagonal, nodes, n, kappa, unused, noise_variance, shape)
     return RidgeCurve(np.broadcast_to(kappa * unused, shape).copy()[()], equivalent)
 
 
-def _equivalent(spectrum: _Spectrum, n: ArrayLike, ridge: ArrayLike, noise_variance: ArrayLike) -> RidgeEquivalent:
+def _equivalent(spectrum: Spectrum, n: ArrayLike, ridge: ArrayLike, noise_variance: ArrayLike) -> RidgeEquivalent:
     n, ridge = check_array("n", n, above=0), check_array("ridge", ridge, low=0, high=_LARGEST)
     noise_variance = check_array("noise_variance", noise_variance, low=0)
     shape = _common_shape(n=n, ridge=ridge, noise_variance=noise_variance)
     n, ridge = np.broadcast_arrays(n, ridge)
+    nodes = summation_nodes(spectrum, SOLVER_EVALUATIONS * n.size)
     kappa = np.zeros(n.shape)
     positive = (ridge > 0) | (n < spectrum.rank)
     if positive.any():
-        solved = _in_chunks(lambda m, r: (_effective_ridge(spectrum, m, r),), spectrum, n[positive], ridge[positive])
-        kappa[positive] = solved[0]
+        kappa[positive] = effective_ridge(spectrum, nodes, n[positive], ridge[positive])
     unused = np.where(positive, ridge / np.where(positive, kappa, 1.0), (n - spectrum.rank) / n)
-    return _at_effective_ridge(spectrum, n, kappa, unused, noise_variance, shape)
-
-
-def _effective_ridge(spectrum: _Spectrum, n: np.ndarray, ridge: np.ndarray) -> np.ndarray:
-    """kappa > 0 between the bounds that l_i/kappa and l_min/(l_min + kappa) put on every term of df1."""
-    margin = 1e-9
-    smallest = spectrum.eigenvalues.min(initial=np.inf) if spectrum.rank else 0.0
-    low = np.maximum(ridge, smallest * np.maximum(spectrum.rank - n, 0.0) / n)
-    high = ridge + spectrum.eigenvalues @ spectrum.multiplicities / n
-    return increasing_root(
-        lambda kappa, n, ridge: _unused_samples(kappa, n, spectrum) - n * (ridge / kappa),
-        low * (1 - margin),
-        high * (1 + margin),
-        n,
-        ridge,
-    )
-
-
-def _unused_samples(kappa: np.ndarray, n: np.ndarray, spectrum: _Spectrum) -> np.ndarray:
-    """n - df1 from the smaller of l/(l + kappa) and kappa/(l + kappa), so that no digits cancel."""
-    eigenvalues, kappa = spectrum.eigenvalues, kappa[:, None]
-    large = eigenvalues > kappa
-    smaller = np.minimum(eigenvalues, kappa) / (eigenvalues + kappa)
-    return (n - large @ spectrum.multiplicities) + np.where(large, smaller, -smaller) @ spectrum.multiplicities
+    return _at_effective_ridge(spectrum, nodes, n, kappa, unused, noise_variance, shape)
 
 
 def _at_effective_ridge(
-    spectrum: _Spectrum,
+    spectrum: Spectrum,
+    nodes: Nodes,
     n: np.ndarray,
     kappa: np.ndarray,
     unused: np.ndarray,
@@ -214,18 +187,7 @@ def _at_effective_ridge(
 ) -> RidgeEquivalent:
     """The formulas of `ridge_equivalent`; `unused` is 1 - df1/n = ridge/kappa."""
 
-    def sums(kappa: np.ndarray) -> tuple[np.ndarray, ...]:
-        learned = spectrum.eigenvalues / (spectrum.eigenvalues + kappa[:, None])
-        missed = kappa[:, None] / (spectrum.eigenvalues + kappa[:, None])
-        weights = spectrum.multiplicities
-        return (
-            learned @ weights,
-            learned**2 @ weights,
-            (learned * missed) @ weights,
-            missed**2 @ spectrum.signal,
-        )
-
-    df1, df2, mixed, missed_signal = _in_chunks(sums, spectrum, kappa)
+    df1, df2, mixed, missed_signal = in_chunks(spectral_sums, nodes, kappa)
     # 1 - df2/n as a sum of positive terms
     remaining = unused + mixed / n
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
@@ -238,16 +200,7 @@ def _at_effective_ridge(
     return RidgeEquivalent(*(np.broadcast_to(field, shape).copy()[()] for field in fields))
 
 
-def _in_chunks(function, spectrum: _Spectrum, *arrays: np.ndarray) -> tuple[np.ndarray, ...]:
-    """`function` of the flattened arrays, in pieces with temporaries (pairs x eigenvalues) below 64 MB."""
-    flat = [array.reshape(-1) for array in arrays]
-    row_bytes = 8 * _CHUNK_TEMPORARIES * max(1, spectrum.eigenvalues.size)
-    rows = max(1, int(_CHUNK_BYTES / row_bytes))
-    pieces = [function(*(a[i : i + rows] for a in flat)) for i in range(0, flat[0].size, rows)]
-    return tuple(np.concatenate(part).reshape(arrays[0].shape) for part in zip(*pieces, strict=True))
-
-
-def _diagonal(spectrum: ArrayLike, prior: ArrayLike, multiplicities: ArrayLike | None) -> _Spectrum:
+def _diagonal(spectrum: ArrayLike, prior: ArrayLike, multiplicities: ArrayLike | None) -> Spectrum:
     eigenvalues = check_array("spectrum", spectrum, low=0, high=_LARGEST, ndim=1)
     copies = check_array("multiplicities", 1.0 if multiplicities is None else multiplicities, low=0)
     variances = check_array("prior", prior, low=0)
@@ -258,8 +211,16 @@ def _diagonal(spectrum: ArrayLike, prior: ArrayLike, multiplicities: ArrayLike |
             )
     copies, variances = (np.broadcast_to(array, eigenvalues.shape) for array in (copies, variances))
     kept = (eigenvalues > 0) & (copies > 0)
-    eigenvalues, copies = eigenvalues[kept], copies[kept]
-    return _Spectrum(eigenvalues, copies, copies * eigenvalues * variances[kept], 0.0)
+    eigenvalues, copies, variances = eigenvalues[kept], copies[kept], variances[kept]
+    with np.errstate(over="ignore"):
+        trace, signal = copies @ eigenvalues, copies * eigenvalues * variances
+        for total, formula in (
+            (trace, "multiplicities * spectrum"),
+            (signal.sum(), "multiplicities * spectrum * prior"),
+        ):
+            if not total <= _LARGEST_SUM:
+                raise InputError(f"the sum of {formula} must be <= {_LARGEST_SUM:g}, got {total:g}")
+    return Spectrum(eigenvalues, copies, signal, 0.0)
 
 
 def _root(name: str, value: ArrayLike, d: int | None = None) -> np.ndarray:
