@@ -1,0 +1,257 @@
+"""The degrees-of-freedom criterion R(W): where it bounds the predictive risk, and where it does not."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from unlazy.errors import InputError
+from unlazy.lab import Claim, Output, Part, Study, at_most, between, parameter, path, static, value
+from unlazy.studies.regression._sources import SUZUKI, TALK
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+THEOREM = "Suzuki & Suzuki 2024; FIMI talk, 'Main result' (predictive risk bound)"
+DIMS = ("metric_exponent", "ridge")
+
+
+def _over_criterion(part: Part, risk: str, criterion: str) -> xr.DataArray:
+    """risk / max{R - s^2, delta}, delta being three standard deviations of R."""
+    data = part.simulated
+    noise, n, tasks = (parameter(data, name) for name in ("noise_variance", "n", "tasks"))
+    resolution = 3 * noise * np.sqrt(2 / (n * tasks))
+    return data[risk] / np.maximum(data[criterion], resolution)
+
+
+def _moderate(part: Part) -> xr.DataArray:
+    """The ratio for the metrics with fewer than n/2 degrees of freedom."""
+    ratio = _over_criterion(part, "risk", "criterion")
+    kept = part.simulated.degrees_of_freedom.mean("seed") < parameter(part.simulated, "n") / 2
+    cases = [dim for dim in ratio.dims if dim != "seed"]
+    kept = kept.broadcast_like(ratio.isel(seed=0, drop=True)).transpose(*cases).stack(case=cases)
+    return ratio.stack(case=cases).isel(case=kept.values).reset_index("case")
+
+
+def _cost_of_choice(part: Part) -> xr.DataArray:
+    """The risk of the metric and ridge that minimise R, over the smallest risk in the family."""
+    data = part.simulated.stack(case=DIMS)
+    chosen = data.criterion.argmin("case")
+    return data.risk.isel(case=chosen) / data.risk.min("case")
+
+
+@dataclass(frozen=True)
+class DofCriterion(Study):
+    name = "dof-criterion"
+    topic = "regression"
+    question = (
+        "The criterion R(W), a ridge fit plus s'^2/n times its degrees of freedom, is to estimate the predictive risk "
+        "from the training data alone: for which first layers W is R(W) - s^2 an upper bound?"
+    )
+    sources = (SUZUKI, TALK)
+
+    n: int = static(100, "samples, shared by all tasks", symbol="n", low=2, high=2_000, scale="log")
+    d: int = static(1000, "dimension, at least n", symbol="d", low=2, high=100_000, scale="log")
+    tasks: int = static(200, "tasks", symbol="m", low=1, high=10_000, scale="log")
+    spectrum_exponent: float = value(1.0, "decay of the covariance eigenvalues j^-b", symbol="b", low=0, high=10)
+    prior_exponent: float = value(2.0, "decay a of the prior variances j^-a", symbol="a", low=0, high=20)
+    noise_variance: float = value(0.25, "variance of the label noise", symbol=r"\sigma^2", above=0, high=1e6)
+    metric_exponent: tuple = path((0.0, 1.0, 2.0, 3.0, 4.0), "decay of the metric j^-k", symbol="k", low=0, high=20)
+    ridge: tuple = path(
+        tuple(np.logspace(-5, 1, 13).tolist()), "ridge", symbol=r"\lambda", above=0, high=1e6, scale="log"
+    )
+
+    outputs = {
+        "risk": Output("excess risk", r"\bar R(W)", DIMS, scale="log"),
+        "criterion": Output("criterion less the noise, weight 2 s^2", r"R(W) - \sigma^2", DIMS, scale="log"),
+        "in_sample_risk": Output("excess risk on the training inputs", "", DIMS, scale="log"),
+        "mallows_cp": Output("Mallows' Cp less the noise", r"C_p", DIMS),
+        "degrees_of_freedom": Output("degrees of freedom", r"\mathrm{df}", DIMS),
+        "free_risk": Output("excess risk at the unrestricted minimiser", r"\bar R(W_*)", scale="log"),
+        "free_criterion": Output("criterion there, less the noise", r"R(W_*) - \sigma^2"),
+    }
+    presets = {
+        "quick": {
+            "aligned": {"prior_exponent": [1.0, 2.0, 3.0], "seeds": 24},
+            "isotropic": {"spectrum_exponent": 0.0, "metric_exponent": [0.0], "seeds": 24},
+        },
+        "full": {
+            "aligned": {
+                "prior_exponent": [1.0, 1.5, 2.0, 3.0],
+                "metric_exponent": [0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0],
+                "ridge": np.logspace(-5, 1, 25).tolist(),
+                "n": [100, 200],
+                "seeds": 32,
+            },
+            "isotropic": {"spectrum_exponent": 0.0, "metric_exponent": [0.0], "d": [1000, 4000], "seeds": 32},
+        },
+    }
+    claims = (
+        Claim(
+            "bound",
+            THEOREM,
+            "For diagonal metrics j^-k chosen before the data, with fewer than n/2 degrees of freedom, the risk is at "
+            "most 1.3 max{R(W) - s^2, delta}.",
+            at_most(1.3),
+            check=_moderate,
+            parts=("aligned",),
+        ),
+        Claim(
+            "choice",
+            THEOREM,
+            "Minimising R(W) over that family leads to a small risk: at most 10% above the smallest in it.",
+            at_most(1.1),
+            check=_cost_of_choice,
+            parts=("aligned",),
+            needs={"metric_exponent": 3, "ridge": 5},
+        ),
+        Claim(
+            "in-sample",
+            "(I - H)^2 <= I - H and H^2 <= H",
+            "With weight 2 s^2 the criterion bounds the risk on the training inputs for every metric: the risk exceeds "
+            "it by at most 0.01.",
+            at_most(0.01),
+            check=lambda *parts: [part.simulated.in_sample_risk - part.simulated.criterion for part in parts],
+            parts=("aligned", "isotropic"),
+        ),
+        Claim(
+            "mallows",
+            "Mallows 1973",
+            "Mallows' Cp, with squared residuals, estimates the risk on the training inputs without bias: the mean "
+            "difference is at most 0.01.",
+            between(-0.01, 0.01),
+            check=lambda *parts: [part.simulated.mallows_cp - part.simulated.in_sample_risk for part in parts],
+            parts=("aligned", "isotropic"),
+        ),
+        Claim(
+            "bound-unrestricted",
+            THEOREM,
+            "The bound holds uniformly over W: at the unrestricted minimiser of R, too, the risk is at most "
+            "1.3 max{R(W) - s^2, delta}.",
+            at_most(1.3),
+            check=lambda part: _over_criterion(part, "free_risk", "free_criterion"),
+            parts=("aligned",),
+            known_negative=(
+                "A d x d first layer learned from one shared design can reach any hat matrix, and gradient flow from "
+                "the identity then predicts by the minimum-norm interpolation of thresholded outputs: the criterion "
+                "sees the n x n kernel only, not what happens at new inputs. The theorem needs a class of W with small "
+                "covering numbers, such as diagonal metrics."
+            ),
+        ),
+        Claim(
+            "bound-isotropic",
+            THEOREM,
+            "The bound holds for the fixed metric W = I and isotropic inputs in d much above n as well, with fewer "
+            "than n/2 degrees of freedom.",
+            at_most(1.3),
+            check=_moderate,
+            parts=("isotropic",),
+            known_negative=(
+                "Isotropic inputs in d >> n have a signal of trace d in the kernel: new inputs are orthogonal to the "
+                "old ones, so that the risk stays near that of the zero predictor whatever happens in the sample. The "
+                "technical conditions of the theorem (bounded trace) exclude it."
+            ),
+        ),
+    )
+
+    def validate(self) -> None:
+        if self.d < self.n:
+            raise InputError(f"d must be >= n = {self.n}, so that every kernel matrix can be reached; got {self.d}")
+
+    def memory(self) -> int:
+        return 8 * (4 * self.n * self.d + 4 * self.d * self.tasks)
+
+    def simulate(self, rng: np.random.Generator) -> dict[str, Any]:
+        """One design and its tasks; every metric and ridge of the family, and the limit of free gradient flow."""
+        from unlazy.data.linear_tasks import LinearTasks
+        from unlazy.functions.spectra import power_law
+        from unlazy.theory.metric import dof_criterion_infimum
+
+        spectrum, prior = (power_law(self.d, a) for a in (self.spectrum_exponent, self.prior_exponent))
+        tasks = LinearTasks(spectrum, prior, self.noise_variance)
+        sample = tasks.sample(rng, self.n, self.tasks)
+        metrics = [power_law(self.d, exponent) for exponent in self.metric_exponent]
+        families = [self._family(tasks, sample, metric) for metric in metrics]
+        # The infimum is a projection on the leading eigenvectors of Y Y^T; gradient flow from W = I interpolates what
+        # it leaves of the targets.
+        weight = 2 * self.noise_variance
+        eigenvalues, vectors = np.linalg.eigh(sample.targets @ sample.targets.T / self.tasks)
+        kept = vectors[:, eigenvalues > weight]
+        smoothed = kept @ (kept.T @ sample.targets)
+        free = sample.design.T @ np.linalg.solve(sample.design @ sample.design.T, smoothed)
+        return {
+            **{name: np.stack([family[name] for family in families]) for name in families[0]},
+            "free_risk": tasks.risk(sample.coefficients, free),
+            "free_criterion": dof_criterion_infimum(sample.targets, weight) - self.noise_variance,
+        }
+
+    def _family(self, tasks: Any, sample: Any, metric: np.ndarray) -> dict[str, np.ndarray]:
+        """All ridges in one metric M from one decomposition: b_hat = M X^T a, a in the eigenbasis of the kernel."""
+        from unlazy.theory.metric import dof_criterion, mallows_cp
+
+        n, noise, ridges = self.n, self.noise_variance, np.array(self.ridge)
+        weighted = sample.design * metric
+        kernel = weighted @ sample.design.T
+        eigenvalues, vectors = np.linalg.eigh(kernel)
+        rotated, truth = vectors.T @ sample.targets, sample.design @ sample.coefficients
+        half = (vectors.T @ weighted) * np.sqrt(tasks.spectrum)
+        gram, overlap = half @ half.T, half @ (np.sqrt(tasks.spectrum)[:, None] * sample.coefficients)
+        zero = tasks.risk(sample.coefficients, np.zeros_like(sample.coefficients))
+        risk, in_sample = [], []
+        for ridge in ridges:
+            dual = rotated / (eigenvalues + n * ridge)[:, None]
+            risk.append(zero + np.mean(np.sum(dual * (gram @ dual - 2 * overlap), axis=0)))
+            in_sample.append(np.mean((truth - vectors @ (eigenvalues[:, None] * dual)) ** 2))
+        criterion = dof_criterion(kernel, sample.targets, ridges, 2 * noise)
+        return {
+            "risk": np.array(risk),
+            "criterion": criterion.value - noise,
+            "in_sample_risk": np.array(in_sample),
+            "mallows_cp": mallows_cp(kernel, sample.targets, ridges, noise),
+            "degrees_of_freedom": criterion.degrees_of_freedom,
+        }
+
+    def figure(self, aligned: Part, isotropic: Part) -> Any:
+        from unlazy.plotting import style
+
+        figure, (left, right) = style.panels(2, 1, width=3.8, height=3.3)
+        first = aligned.simulated
+        first = first.isel(n=0) if "n" in first.dims else first
+        decay = 2.0 if 2.0 in np.atleast_1d(first.prior_exponent) else first.prior_exponent.values.flat[0]
+        chosen = first.sel(prior_exponent=decay) if "prior_exponent" in first.dims else first
+        mean = chosen.mean("seed")
+        for color, exponent in zip(
+            style.shades(mean.sizes["metric_exponent"]), mean.metric_exponent.values, strict=True
+        ):
+            row = mean.sel(metric_exponent=exponent)
+            left.plot(
+                row.criterion, row.risk, "o-", color=color, linewidth=0.8, markersize=3, label=f"$k={exponent:g}$"
+            )
+            right.plot(
+                row.degrees_of_freedom / float(first.attrs.get("n", self.n)),
+                row.risk / row.criterion,
+                "o-",
+                color=color,
+                linewidth=0.8,
+                markersize=3,
+            )
+        left.plot(mean.free_criterion, mean.free_risk, "X", color="#D55E00", markersize=8, label="unrestricted $W$")
+        low, high = float(mean.free_criterion), float(mean.criterion.max())
+        left.plot([low, high], [low, high], color="#888888", linewidth=0.8)
+        left.set(xscale="log", yscale="log", xlabel=r"criterion $R(W)-\sigma^2$", ylabel=r"excess risk $\bar R(W)$")
+        left.set_title(f"metrics $j^{{-k}}$, tasks $j^{{-{decay:g}}}$")
+        left.legend()
+        other = isotropic.simulated.mean("seed")
+        other = other.isel(d=0) if "d" in other.dims else other
+        right.plot(
+            other.degrees_of_freedom.squeeze() / float(first.attrs.get("n", self.n)),
+            (other.risk / other.criterion).squeeze(), "s--", color="#D55E00", linewidth=0.8, markersize=3,
+            label="isotropic inputs, $W = I$",
+        )  # fmt: skip
+        right.axhline(1.3, color="#888888", linewidth=0.8)
+        right.axvline(0.5, color="#888888", linewidth=0.8)
+        right.set(xlabel=r"degrees of freedom $/\,n$", ylabel=r"$\bar R(W) / (R(W)-\sigma^2)$", yscale="log")
+        right.legend()
+        return figure

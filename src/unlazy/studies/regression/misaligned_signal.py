@@ -1,0 +1,127 @@
+"""Misaligned signal: the largest coefficient sits on a weak direction, which ridge regression hardly looks at."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from unlazy.lab import Claim, Part, Study, at_least, at_most, between, path, slope, static, value
+from unlazy.studies.regression._learned_metric import (
+    OUTPUTS,
+    learned_ratio,
+    predicted_risks,
+    simulated_risks,
+    size_figure,
+    theory_deviation,
+)
+from unlazy.studies.regression._sources import SUZUKI, TALK
+
+EXAMPLE = "Suzuki & Suzuki 2024; FIMI talk, example (2)"
+STEPS = 12
+
+
+@dataclass(frozen=True)
+class MisalignedSignal(Study):
+    name = "misaligned-signal"
+    topic = "regression"
+    question = (
+        "The n-th of d = n^2 directions, of variance 1/n, carries a coefficient of variance n, all others decay like "
+        "1/i: ridge regression misses it; does a metric learned from many tasks find it?"
+    )
+    sources = (SUZUKI, TALK)
+
+    n: int = static(20, "samples, shared by all tasks", symbol="n", low=2, high=100_000, scale="log")
+    dimension_exponent: float = static(2.0, "exponent c of the dimension d = n^c", symbol="c", low=1, high=4)
+    tasks: int = static(200, "tasks", symbol="m", low=1, high=10_000, scale="log")
+    noise_variance: float = value(1.0, "variance of the label noise", symbol=r"\sigma^2", above=0, high=1e6)
+    steps: tuple = path((6, 12), "majorise-minimise steps of the metric", symbol="t", low=0, high=10_000)
+
+    outputs = OUTPUTS
+    presets = {
+        "quick": {
+            "main": {"n": [16, 24, 32, 48, 64], "seeds": 16},
+            "known": {"n": [16, 24, 32, 48, 64], "tasks": 1, "steps": [0], "seeds": 64},
+        },
+        "full": {
+            "main": {"n": [16, 32, 64, 128], "steps": [6, 12, 40], "seeds": 32},
+            "known": {"n": [16, 32, 64, 128], "tasks": 1, "steps": [0], "seeds": 256},
+        },
+    }
+    """Ridge and Bayes are exact expectations over tasks, so that `known` needs one task."""
+    lines = {"main": "n"}
+    claims = (
+        Claim(
+            "ridge-constant",
+            EXAMPLE,
+            "The risk of the best ridge is Omega(1): at least 0.9 at every n.",
+            at_least(0.9),
+            check=lambda part: part.simulated.ridge_risk,
+        ),
+        Claim(
+            "learned-rate",
+            EXAMPLE,
+            "In the metric learned by evidence (12 steps) the risk goes to zero, at about n^-1/2: the slope of log "
+            "risk in log n is at most -0.45.",
+            at_most(-0.45),
+            check=lambda part: slope(part.simulated.evidence_risk.sel(steps=STEPS), "n"),
+            needs={"n": 3, "steps": (STEPS,)},
+        ),
+        Claim(
+            "dof-rate",
+            EXAMPLE,
+            "In the metric learned with degrees-of-freedom regularisation (12 steps) it does so too: the slope is at "
+            "most -0.45.",
+            at_most(-0.45),
+            check=lambda part: slope(part.simulated.dof_risk.sel(steps=STEPS), "n"),
+            needs={"n": 3, "steps": (STEPS,)},
+        ),
+        Claim(
+            "near-bayes",
+            EXAMPLE,
+            "The metric learned by evidence (12 steps) is within 15% of the Bayes risk at every n.",
+            at_most(1.15),
+            statistic=lambda part: learned_ratio(part, STEPS),
+            needs={"steps": (STEPS,)},
+        ),
+        Claim(
+            "bayes-rate",
+            EXAMPLE,
+            "The best possible risk goes to zero like n^-1/2: the Bayes risk times n^1/2, whose limit is pi/2, stays "
+            "between 1.5 and 2.2.",
+            between(1.5, 2.2),
+            theory=lambda part: part.predicted.bayes_risk * part.predicted.n**0.5,
+            needs={"n": 3},
+        ),
+        Claim(
+            "theory",
+            "deterministic equivalent, see ridge-equivalent",
+            "Ridge and Bayes risks are those of their deterministic equivalents within 15%, at n from 16 on.",
+            between(-0.15, 0.15),
+            statistic=theory_deviation,
+            parts=("known",),
+        ),
+    )
+
+    @property
+    def dimension(self) -> int:
+        return int(self.n**self.dimension_exponent + 1e-9)
+
+    def memory(self) -> int:
+        return 8 * self.dimension * (5 * self.n + 4 * self.tasks)
+
+    def simulate(self, rng: np.random.Generator) -> dict[str, Any]:
+        """Draw the tasks once; ridge at its best ridge, Bayes, and both learned metrics fit the same draw."""
+        from unlazy.functions.spectra import misaligned_example
+
+        spectrum, prior, _ = misaligned_example(self.n, self.dimension, written_out=True)
+        return simulated_risks(rng, spectrum, prior, self.n, self.tasks, self.noise_variance, self.steps)
+
+    def predict(self) -> dict[str, Any]:
+        from unlazy.functions.spectra import misaligned_example
+
+        return predicted_risks(*misaligned_example(self.n, self.dimension), self.n, self.noise_variance)
+
+    def figure(self, main: Part, known: Part) -> Any:
+        return size_figure(self, main, known, STEPS, -1 / 2, "$n^{-1/2}$")

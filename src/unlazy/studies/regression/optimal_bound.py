@@ -1,0 +1,194 @@
+"""The optimal-risk bound: what minimising the degrees-of-freedom criterion over all first layers can reach."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from unlazy.errors import InputError
+from unlazy.lab import Claim, Output, Part, Study, at_least, at_most, between, static, value
+from unlazy.studies.regression._sources import SUZUKI, TALK
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+THEOREM = "Suzuki & Suzuki 2024; FIMI talk, 'Main result 2'"
+
+
+def _ratio(part: Part, name: str = "infimum") -> xr.DataArray:
+    return part.simulated[name] / part.predicted.bound
+
+
+@dataclass(frozen=True)
+class OptimalBound(Study):
+    name = "optimal-bound"
+    topic = "regression"
+    question = (
+        "How small can a two-layer linear network make the degrees-of-freedom criterion R(W), and is that the kernel "
+        "risk of the inputs in the metric of the tasks, sum_j min{(s'^2 - s^2)/n, mu_j}?"
+    )
+    sources = (SUZUKI, TALK)
+
+    n: int = static(100, "samples, shared by all tasks", symbol="n", low=2, high=5_000, scale="log")
+    d: int = static(1000, "dimension, at least n", symbol="d", low=2, high=100_000, scale="log")
+    tasks: int = static(2000, "tasks", symbol="m", low=1, high=100_000, scale="log")
+    spectrum_exponent: float = value(1.0, "decay of the covariance eigenvalues j^-b", symbol="b", low=0, high=10)
+    prior_exponent: float = value(2.0, "decay a of the prior variances j^-a", symbol="a", low=0, high=20)
+    noise_variance: float = value(0.25, "variance of the label noise", symbol=r"\sigma^2", above=0, high=1e6)
+    weight_ratio: float = value(
+        2.0,
+        "weight s'^2 of the degrees of freedom, in noise variances",
+        symbol=r"\sigma'^2/\sigma^2",
+        above=1,
+        high=100,
+    )
+
+    outputs = {
+        "infimum": Output("smallest criterion less the noise", r"\inf_W R(W) - \sigma^2"),
+        "prior_metric": Output("criterion at the tasks' metric less the noise", r"R(\Sigma_\beta) - \sigma^2"),
+        "bound": Output("optimal-risk bound", r"\sum_j \min\{(\sigma'^2-\sigma^2)/n, \mu_j\}", theory_only=True),
+        "bayes_risk": Output("Bayes risk", r"\bar R_*", theory_only=True),
+        "kernel_bound": Output("bound at the effective ridge", r"\sum_j \min\{\kappa, \mu_j\}", theory_only=True),
+    }
+    presets = {
+        "quick": {
+            "many": {"prior_exponent": [1.0, 1.5, 2.0, 3.0], "tasks": 2000, "seeds": 16},
+            "few": {"prior_exponent": [1.0, 1.5, 2.0, 3.0], "tasks": 200, "seeds": 16},
+            "weak": {"prior_exponent": [1.0, 1.5, 2.0, 3.0], "tasks": 200, "weight_ratio": 1.2, "seeds": 16},
+        },
+        "full": {
+            "many": {"prior_exponent": [1.0, 1.5, 2.0, 2.5, 3.0], "n": [50, 100, 200], "tasks": 4000, "seeds": 32},
+            "few": {"prior_exponent": [1.0, 1.5, 2.0, 2.5, 3.0], "n": [50, 100, 200], "tasks": 200, "seeds": 32},
+            "weak": {"prior_exponent": [1.0, 1.5, 2.0, 3.0], "tasks": 200, "weight_ratio": 1.2, "seeds": 32},
+        },
+    }
+    lines = {"many": "prior_exponent", "few": "prior_exponent", "weak": "prior_exponent"}
+    claims = (
+        Claim(
+            "bound",
+            THEOREM,
+            "With 20 tasks per sample the infimum of R(W) - s^2 is at most the bound, with constant 1.05.",
+            at_most(1.05),
+            check=_ratio,
+            parts=("many",),
+        ),
+        Claim(
+            "tight",
+            THEOREM,
+            "The bound is sharp: the infimum is at least 0.7 times it.",
+            at_least(0.7),
+            check=_ratio,
+            parts=("many",),
+        ),
+        Claim(
+            "attained",
+            THEOREM,
+            "The metric W^T W = Sigma_beta attains the bound up to a factor of 2.",
+            at_most(2.0),
+            check=lambda part: _ratio(part, "prior_metric"),
+            parts=("many",),
+        ),
+        Claim(
+            "bayes",
+            "two-line identity, Bayes risk = kappa sum_j mu_j/(mu_j + kappa)",
+            "The Bayes risk is between half of and the whole sum_j min{kappa, mu_j}, the bound at the effective ridge.",
+            between(0.5, 1.0),
+            theory=lambda *parts: [part.predicted.bayes_risk / part.predicted.kernel_bound for part in parts],
+            parts=("many", "few", "weak"),
+        ),
+        Claim(
+            "tight-few-tasks",
+            THEOREM,
+            "The bound is as sharp with 2 tasks per sample.",
+            at_least(0.7),
+            check=_ratio,
+            parts=("few",),
+            known_negative=(
+                "The infimum over all W is a threshold on the eigenvalues of Y Y^T / m; with few tasks per sample they "
+                "spread around the noise level like those of a Wishart matrix, and the minimiser drops noise that "
+                "happens to be small. The criterion is then far too optimistic: a reason not to minimise over "
+                "unrestricted W."
+            ),
+        ),
+        Claim(
+            "positive",
+            THEOREM,
+            "R(W) - s^2 estimates a risk: with weight s'^2 = 1.2 s^2 and 2 tasks per sample its infimum is at least 0.",
+            at_least(0.0),
+            check=lambda part: part.simulated.infimum,
+            parts=("weak",),
+            known_negative=(
+                "For the same reason as tight-few-tasks: the eigenvalues of the noise part of Y Y^T / m below s^2 "
+                "count as they are, those above are cut at 1.2 s^2."
+            ),
+        ),
+    )
+
+    def validate(self) -> None:
+        if self.d < self.n:
+            raise InputError(f"d must be >= n = {self.n}, so that every kernel matrix can be reached; got {self.d}")
+
+    def memory(self) -> int:
+        return 8 * (self.n * self.d + 3 * self.n * self.tasks + 4 * self.n**2)
+
+    def simulate(self, rng: np.random.Generator) -> dict[str, Any]:
+        """Given the design the targets are Gaussian with covariance X Sigma_beta X^T + s^2 I, and are drawn as such."""
+        from unlazy.functions.spectra import power_law
+        from unlazy.theory.metric import dof_criterion, dof_criterion_infimum
+
+        weight = self.weight_ratio * self.noise_variance
+        design = rng.standard_normal((self.n, self.d)) * power_law(self.d, self.spectrum_exponent / 2)
+        weighted = design * power_law(self.d, self.prior_exponent / 2)
+        kernel = weighted @ weighted.T
+        root = np.linalg.cholesky(kernel + self.noise_variance * np.eye(self.n))
+        targets = root @ rng.standard_normal((self.n, self.tasks))
+        at_prior = dof_criterion(kernel, targets, self.noise_variance / self.n, weight).value
+        return {
+            "infimum": dof_criterion_infimum(targets, weight) - self.noise_variance,
+            "prior_metric": at_prior - self.noise_variance,
+        }
+
+    def predict(self) -> dict[str, Any]:
+        from unlazy.functions.spectra import power_law
+        from unlazy.theory.metric import bayes_risk, optimal_risk_bound
+
+        signal = power_law(self.d, self.spectrum_exponent + self.prior_exponent)
+        excess = (self.weight_ratio - 1) * self.noise_variance
+        bayes = bayes_risk(signal, self.n, self.noise_variance)
+        return {
+            "bound": optimal_risk_bound(signal, self.n, excess),
+            "bayes_risk": bayes.risk,
+            "kernel_bound": optimal_risk_bound(signal, self.n, self.n * bayes.effective_ridge),
+        }
+
+    def figure(self, many: Part, few: Part, weak: Part) -> Any:
+        from unlazy.plotting import style
+
+        figure, panels = style.panels(3, 1, width=2.8, height=3.1)
+        shown = {"infimum": "smallest criterion", "prior_metric": r"criterion at $W^\top W = \Sigma_\beta$"}
+        for axes, part in zip(panels, (many, few, weak), strict=True):
+            line, points = (data.isel(n=-1) if "n" in data.dims else data for data in (part.lines, part.simulated))
+            bound = part.predicted.bound.isel(n=-1) if "n" in part.predicted.dims else part.predicted.bound
+            style.theory(
+                axes, line.prior_exponent, np.ones(line.sizes["prior_exponent"]), color=style.colour(0), label="bound"
+            )
+            style.theory(
+                axes, line.prior_exponent, line.bayes_risk / line.bound, color=style.colour(1), label="Bayes risk"
+            )
+            for index, (name, text) in enumerate(shown.items(), start=2):
+                style.simulation(
+                    axes,
+                    points.prior_exponent,
+                    points[name] / bound,
+                    color=style.colour(index),
+                    marker=style.marker(index),
+                    label=text,
+                )
+            weight = part.simulated.attrs["weight_ratio"]
+            axes.set_title(rf"{part.simulated.attrs['tasks']} tasks, weight ${weight:g}\,\sigma^2$")
+            axes.set_xlabel(style.label("decay of the tasks", "a"))
+        panels[0].set_ylabel(r"$R(W) - \sigma^2$ over the bound")
+        figure.legend(*panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=4)
+        return figure
