@@ -93,7 +93,7 @@ class RidgeRegimes(Study):
             "benign": {
                 ("spectrum_exponent", "dimension_exponent"): [(0.5, 1.3), (0.5, 1.5)],
                 "n": [25, 50, 100, 200],
-                "seeds": 48,
+                "seeds": 64,
             },
             "harmful": {
                 ("spectrum_exponent", "dimension_exponent"): [(0.3, 2.5), (0.5, 3.0)],
