@@ -1,0 +1,20 @@
+"""Rows whose inner products are of order d^-1/2: uniform on the unit sphere, or independent entries of variance 1/d."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from unlazy.errors import check_choice
+
+LAWS = ("sphere", "rademacher", "uniform", "gaussian")
+
+
+def unit_vectors(rng: np.random.Generator, n: int, d: int, law: str = "sphere") -> np.ndarray:
+    """n rows in R^d of mean square 1: exactly for the sphere and the hypercube, on average for the other laws."""
+    check_choice("law", law, LAWS)
+    if law == "rademacher":
+        return (2.0 * rng.integers(0, 2, (n, d)) - 1) / np.sqrt(d)
+    if law == "uniform":
+        return rng.uniform(-np.sqrt(3 / d), np.sqrt(3 / d), (n, d))
+    rows = rng.standard_normal((n, d))
+    return rows / (np.linalg.norm(rows, axis=1, keepdims=True) if law == "sphere" else np.sqrt(d))

@@ -1,0 +1,1 @@
+"""Kernel matrices, kernel regression and random features in polynomial scaling."""

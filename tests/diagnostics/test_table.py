@@ -1,0 +1,115 @@
+"""Tables of a user's own: what becomes of columns, gaps and mistakes."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from unlazy.diagnostics.table import prepare, read_table
+from unlazy.errors import InputError
+
+
+@pytest.fixture
+def frame():
+    rng = np.random.default_rng(0)
+    return pd.DataFrame(
+        {
+            "size": rng.normal(50, 10, 30),
+            "age": np.where(np.arange(30) % 7 == 0, np.nan, rng.normal(5, 2, 30)),
+            "colour": np.array(["red", "green", None] * 10, dtype=object),
+            "name": [f"house {i}" for i in range(30)],
+            "empty": [np.nan] * 30,
+            "same": [1.0] * 30,
+            "new": [True, False] * 15,
+            "price": rng.normal(size=30),
+        }
+    )
+
+
+def test_columns_become_numbers_and_notes_say_what_happened(frame):
+    table = prepare(frame, "price")
+    assert table.inputs.shape[0] == 30
+    assert np.isfinite(table.inputs).all()
+    assert "size" in table.columns
+    assert {"colour_red", "colour_green", "colour_(missing)"} <= set(table.columns)
+    assert any("age" in name and "indicator" in name for name in table.columns)
+    text = " | ".join(table.notes)
+    for part in ("no values are left out: empty", "constant are left out: same", "most rows are left out: name", "age"):
+        assert part in text
+    numbers = table.inputs[:, table.columns.index("size")]
+    assert numbers.mean() == pytest.approx(0, abs=1e-12)
+    assert numbers.std() == pytest.approx(1)
+    np.testing.assert_array_equal(table.targets[:, 0], frame["price"])
+
+
+def test_one_hot_columns_add_up_to_one(frame):
+    table = prepare(frame, "price")
+    hot = [index for index, name in enumerate(table.columns) if name.startswith("colour_")]
+    np.testing.assert_array_equal(table.inputs[:, hot].sum(axis=1), 1)
+
+
+def test_rows_without_a_target_are_left_out(frame):
+    frame.loc[:4, "price"] = np.nan
+    table = prepare(frame, "price")
+    assert len(table.inputs) == 25
+    assert "5 rows without a target are left out" in table.notes
+
+
+def test_several_targets_stand_side_by_side(frame):
+    assert prepare(frame, ["price", "size"]).targets.shape == (30, 2)
+
+
+@pytest.mark.parametrize("ending", [".csv", ".csv.gz", ".tsv", ".parquet"])
+def test_every_format_gives_the_same_table(frame, tmp_path, ending):
+    file = tmp_path / f"data{ending}"
+    if ending == ".parquet":
+        pytest.importorskip("pyarrow")
+        frame.to_parquet(file)
+    else:
+        frame.to_csv(file, index=False, sep="\t" if "tsv" in ending else ",")
+    found, expected = prepare(read_table(file), "price"), prepare(frame, "price")
+    np.testing.assert_allclose(found.inputs, expected.inputs, rtol=1e-9, atol=1e-12)
+    assert found.columns == expected.columns
+
+
+@pytest.mark.parametrize(
+    ("change", "target", "message"),
+    [
+        (lambda f: f, "prise", r"there is no column 'prise' \(did you mean price\?\)"),
+        (lambda f: f.assign(price=3.0), "price", "target column 'price' is constant: 3 in every row"),
+        (lambda f: f, "colour", "target column 'colour' must hold numbers for regression, got 'red'"),
+        (lambda f: f.iloc[:1], "price", "at least 10 rows with a target, got 1"),
+        (lambda f: f.iloc[:0], "price", "at least 10 rows with a target, got 0"),
+        (lambda f: f[["price"]], "price", "no column to learn from besides the target"),
+        (lambda f: f[["price", "empty"]], "price", "no column to learn from besides the target"),
+        (lambda f: f.assign(price=np.inf), "price", "target column 'price' must be finite, got inf"),
+        (lambda f: f, [], "target must name at least one column"),
+        (lambda f: f, ["price", "price"], "column names must differ, got 'price' more than once"),
+    ],
+)
+def test_mistakes_are_named(frame, change, target, message):
+    with pytest.raises(InputError, match=message):
+        prepare(change(frame), target)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("data.xlsx", b"", "must end in one of"),
+        ("data.csv", b"", "is empty"),
+        ("data.csv", b"a,b,a\n1,2,3\n", "column names must differ, got 'a' more than once"),
+        ("data.csv", b"a,b\n1,2\n1,2,3,4\n", "cannot be read"),
+        ("data.csv", b"\xff\xfe\x00\xd8a,b", "cannot be read"),
+        ("data.csv.gz", b"not zipped", "cannot be read"),
+    ],
+)
+def test_unreadable_files_are_named(tmp_path, name, content, message):
+    file = tmp_path / name
+    file.write_bytes(content)
+    with pytest.raises(InputError, match=message):
+        read_table(file)
+
+
+def test_a_missing_file_is_named_with_the_nearest_one(tmp_path):
+    (tmp_path / "houses.csv").write_text("a\n1\n")
+    with pytest.raises(InputError, match=r"does not exist \(did you mean houses.csv\?\)"):
+        read_table(tmp_path / "house.csv")
