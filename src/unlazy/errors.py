@@ -56,6 +56,15 @@ def check_array(
     return array
 
 
+def common_shape(**arrays: np.ndarray) -> tuple[int, ...]:
+    """The shape that the named arrays broadcast to, or an error that names them and their shapes."""
+    try:
+        return np.broadcast_shapes(*(array.shape for array in arrays.values()))
+    except ValueError:
+        shapes = ", ".join(f"{name} {array.shape}" for name, array in arrays.items())
+        raise InputError(f"{' and '.join(arrays)} must broadcast together, got the shapes {shapes}") from None
+
+
 def check_choice(name: str, value: Any, allowed: Iterable[Any]) -> Any:
     """Return `value` if it is one of `allowed`, else name the allowed values and the nearest one."""
     allowed = list(allowed)

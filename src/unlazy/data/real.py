@@ -110,7 +110,8 @@ def _elevation(file: str, field: str, every: int) -> Callable[[], Table]:
     def read() -> Table:
         from matplotlib import cbook
 
-        heights = np.asarray(cbook.get_sample_data(file)[field], dtype=np.float64)[::every, ::every]
+        arrays: Any = cbook.get_sample_data(file)
+        heights = np.asarray(arrays[field], dtype=np.float64)[::every, ::every]
         rows, columns = np.indices(heights.shape)
         return Table(
             np.column_stack([rows.ravel(), columns.ravel()]), heights.reshape(-1, 1), ("row", "column"), (field,)

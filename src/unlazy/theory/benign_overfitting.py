@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from unlazy.errors import InputError, check_array
+from unlazy.errors import InputError, check_array, common_shape
 
 _LARGEST = 1e300
 _SMALLEST_RATIO = 1e-150
@@ -89,7 +89,8 @@ def tsigler_bartlett(
         raise InputError(f"k must be None, 'best' or whole numbers, got {k!r}")
     if not best and k is not None:
         arrays["k"] = _given_k(k, copies.sum())
-    n, ridge, noise, *given = _broadcast(**arrays)
+    common_shape(**arrays)
+    n, ridge, noise, *given = np.broadcast_arrays(*arrays.values())
 
     # B and V depend on the units of l and p only through p l
     unit, prior_unit = (float(a.max(initial=0.0)) or 1.0 for a in (eigenvalues, prior_values))
@@ -131,7 +132,8 @@ def overfitting_regime(spectrum_exponent: ArrayLike, dimension_exponent: ArrayLi
     """
     a = check_array("spectrum_exponent", spectrum_exponent, low=0)
     gamma = check_array("dimension_exponent", dimension_exponent, above=1)
-    a, gamma = _broadcast(spectrum_exponent=a, dimension_exponent=gamma)
+    common_shape(spectrum_exponent=a, dimension_exponent=gamma)
+    a, gamma = np.broadcast_arrays(a, gamma)
     # gamma (1 - a) >= 1 up to the rounding of the decimals in which exponents are given
     harmful = gamma * (1 - a) >= 1 - 4 * np.finfo(np.float64).eps * gamma
     return _labels(np.where(a > 1, "kernel", np.where(harmful, "harmful", "benign")))
@@ -164,7 +166,8 @@ def classify_regime(
             raise InputError(f"{name} must have {sizes.size} values along its last axis like n, got shape {risk.shape}")
     if zero.ndim and zero.shape[-1] not in (1, sizes.size):
         raise InputError(f"zero_risk must be a number or have {sizes.size} values like n, got shape {zero.shape}")
-    _, ridgeless, best, zero = _broadcast(n=sizes, ridgeless_risk=ridgeless, best_risk=best, zero_risk=zero)
+    shape = common_shape(n=sizes, ridgeless_risk=ridgeless, best_risk=best, zero_risk=zero)
+    ridgeless, best, zero = (np.broadcast_to(risk, shape) for risk in (ridgeless, best, zero))
     centred = np.log(sizes) - np.log(sizes).mean()
     slope, best_slope = (np.log(risk) @ centred / (centred @ centred) for risk in (ridgeless, best))
     largest = np.argmax(sizes)
@@ -312,14 +315,6 @@ def _given_k(k: ArrayLike, d: float) -> np.ndarray:
         if wrong.any():
             raise InputError(f"k must be {allowed}, got {number[wrong].flat[0]:g}")
     return number
-
-
-def _broadcast(**arrays: np.ndarray) -> tuple[np.ndarray, ...]:
-    try:
-        return tuple(np.broadcast_arrays(*arrays.values()))
-    except ValueError:
-        shapes = ", ".join(f"{name} {array.shape}" for name, array in arrays.items())
-        raise InputError(f"{' and '.join(arrays)} must broadcast together, got the shapes {shapes}") from None
 
 
 def _labels(labels: np.ndarray) -> str | np.ndarray:

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from unlazy.errors import InputError, check_array
+from unlazy.errors import InputError, check_array, common_shape
 from unlazy.theory.ridge import RidgeEquivalent, ridge_equivalent, ridge_equivalent_matrices
 
 _LARGEST = 1e280
@@ -110,7 +110,7 @@ def dof_criterion(kernel: ArrayLike, targets: ArrayLike, ridge: ArrayLike, dof_w
         check_array("ridge", ridge, above=0, high=_LARGEST),
         check_array("dof_weight", dof_weight, low=0),
     )
-    _check_broadcast(ridge=ridge, dof_weight=dof_weight)
+    common_shape(ridge=ridge, dof_weight=dof_weight)
     eigenvalues, signal = _kernel_signal(kernel, targets)
     total = eigenvalues + (n := eigenvalues.size) * ridge[..., None]
     data_fit = np.sum(ridge[..., None] / total * signal, axis=-1)
@@ -178,7 +178,7 @@ def mallows_cp(kernel: ArrayLike, targets: ArrayLike, ridge: ArrayLike, noise_va
         check_array("ridge", ridge, above=0, high=_LARGEST),
         check_array("noise_variance", noise_variance, low=0),
     )
-    _check_broadcast(ridge=ridge, noise_variance=noise)
+    common_shape(ridge=ridge, noise_variance=noise)
     eigenvalues, signal = _kernel_signal(kernel, targets)
     penalty = (n := eigenvalues.size) * ridge[..., None]
     total = eigenvalues + penalty
@@ -236,16 +236,8 @@ def _bayes(equivalent: RidgeEquivalent) -> BayesRisk:
 def _sizes_and_noise(n: ArrayLike, noise_variance: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
     n = check_array("n", n, above=0)
     noise_variance = check_array("noise_variance", noise_variance, low=0, high=_LARGEST)
-    _check_broadcast(n=n, noise_variance=noise_variance)
+    common_shape(n=n, noise_variance=noise_variance)
     return n, noise_variance
-
-
-def _check_broadcast(**arrays: np.ndarray) -> None:
-    try:
-        np.broadcast_shapes(*(array.shape for array in arrays.values()))
-    except ValueError:
-        shapes = ", ".join(f"{name} {array.shape}" for name, array in arrays.items())
-        raise InputError(f"{' and '.join(arrays)} must broadcast together, got the shapes {shapes}") from None
 
 
 def _kernel_signal(kernel: ArrayLike, targets: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
@@ -261,7 +253,7 @@ def _noise_arguments(
     """The eigenvalues of K, and n ridge with an axis for them."""
     ridge = check_array("ridge", ridge, above=0, high=_LARGEST)
     noise = check_array("noise_variance", noise_variance, low=0)
-    _check_broadcast(ridge=ridge, noise_variance=noise)
+    common_shape(ridge=ridge, noise_variance=noise)
     eigenvalues, _ = _kernel_eigh(kernel)
     return eigenvalues, eigenvalues.size * ridge[..., None], noise
 

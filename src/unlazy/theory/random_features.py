@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from unlazy.errors import InputError, check_array
+from unlazy.errors import InputError, check_array, common_shape
 from unlazy.numerics.roots import increasing_root
 from unlazy.theory._kernel_blocks import Blocks, activation_blocks, kernel_blocks
 from unlazy.theory._spectral_sums import (
@@ -97,7 +97,7 @@ def kernel_regression_equivalent(
     ridge = check_array("ridge", ridge, low=0, high=_LARGEST)
     noise = check_array("noise_variance", noise_variance, low=0, high=_LARGEST_SUM)
     features = check_array("features", features, low=1, finite=False)
-    shape = _common_shape(n=n, ridge=ridge, noise_variance=noise, features=features)
+    shape = common_shape(n=n, ridge=ridge, noise_variance=noise, features=features)
     n, ridge, features = np.broadcast_arrays(n, ridge, features)
     found = _at_sizes(spectrum, n, ridge, features, noise)
     return KernelEquivalent(*(np.broadcast_to(field, shape).copy()[()] for field in found))
@@ -201,11 +201,3 @@ def _spectrum(eigenvalues: ArrayLike, energies: ArrayLike, multiplicities: Array
                 raise InputError(f"the sum of {formula} must be <= {_LARGEST_SUM:g}, got {total:g}")
     kept = values > 0
     return Spectrum(values[kept], copies[kept], signal[kept], float(signal[~kept].sum()))
-
-
-def _common_shape(**arrays: np.ndarray) -> tuple[int, ...]:
-    try:
-        return np.broadcast_shapes(*(array.shape for array in arrays.values()))
-    except ValueError:
-        shapes = ", ".join(f"{name} {array.shape}" for name, array in arrays.items())
-        raise InputError(f"{' and '.join(arrays)} must broadcast together, got the shapes {shapes}") from None

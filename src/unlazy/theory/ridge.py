@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from unlazy.errors import InputError, check_array
+from unlazy.errors import InputError, check_array, common_shape
 from unlazy.theory._spectral_sums import (
     SOLVER_EVALUATIONS,
     Nodes,
@@ -146,7 +146,7 @@ def ridge_curve_by_effective_ridge(
     n = check_array("n", n, above=0)
     kappa = check_array("effective_ridge", effective_ridge, low=0, high=_LARGEST)
     noise_variance = check_array("noise_variance", noise_variance, low=0)
-    shape = _common_shape(n=n, effective_ridge=kappa, noise_variance=noise_variance)
+    shape = common_shape(n=n, effective_ridge=kappa, noise_variance=noise_variance)
     nodes = summation_nodes(diagonal, 2 * kappa.size)
     large, learned = in_chunks(learned_parts, nodes, kappa)
     unused = ((n - large) - learned) / n
@@ -165,7 +165,7 @@ def ridge_curve_by_effective_ridge(
 def _equivalent(spectrum: Spectrum, n: ArrayLike, ridge: ArrayLike, noise_variance: ArrayLike) -> RidgeEquivalent:
     n, ridge = check_array("n", n, above=0), check_array("ridge", ridge, low=0, high=_LARGEST)
     noise_variance = check_array("noise_variance", noise_variance, low=0)
-    shape = _common_shape(n=n, ridge=ridge, noise_variance=noise_variance)
+    shape = common_shape(n=n, ridge=ridge, noise_variance=noise_variance)
     n, ridge = np.broadcast_arrays(n, ridge)
     nodes = summation_nodes(spectrum, SOLVER_EVALUATIONS * n.size)
     kappa = np.zeros(n.shape)
@@ -236,11 +236,3 @@ def _root(name: str, value: ArrayLike, d: int | None = None) -> np.ndarray:
     if eigenvalues[0] < -1e3 * rounding:
         raise InputError(f"{name} must be positive semi-definite, got the eigenvalue {eigenvalues[0]:g}")
     return vectors * np.sqrt(np.where(eigenvalues > rounding, eigenvalues, 0.0))
-
-
-def _common_shape(**arrays: np.ndarray) -> tuple[int, ...]:
-    try:
-        return np.broadcast_shapes(*(array.shape for array in arrays.values()))
-    except ValueError:
-        shapes = ", ".join(f"{name} {array.shape}" for name, array in arrays.items())
-        raise InputError(f"{' and '.join(arrays)} must broadcast together, got the shapes {shapes}") from None

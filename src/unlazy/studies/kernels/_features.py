@@ -41,8 +41,8 @@ def feature_risks(
 def predicted_features(
     activation: str,
     energies: Sequence[float],
-    n: float,
-    p: float,
+    n: Any,
+    p: Any,
     d: int,
     noise_variance: float,
     ridges: Sequence[float],
