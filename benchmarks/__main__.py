@@ -9,7 +9,7 @@ from importlib import import_module
 
 from benchmarks.measure import Benchmark
 
-NAMES = ("start", "store", "ridge", "training", "overhead", "memory", "shared_metric")
+NAMES = ("start", "store", "ridge", "kernels", "training", "overhead", "memory", "shared_metric")
 
 
 def main(selected: list[str]) -> None:

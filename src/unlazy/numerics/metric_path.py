@@ -48,7 +48,7 @@ class _Problem(NamedTuple):
     """R with R R^T = T, shape (n, at most n)."""
     groups: np.ndarray | None
     norms: np.ndarray
-    """|x_j|^2; with groups the largest of the group, for each of its features."""
+    """|x_j|^2."""
     criterion: str
     dof_weight: float
     power: float
@@ -78,7 +78,7 @@ def metric_path(
     Step 0 is `start`, ridge regression if it is a number. Power 1/2 minimises a majoriser (tr(G T) <= sum of
     q_j m_old^2/m, the rest linear), so the criterion never rises; power 1 is about twice as fast without that
     guarantee, and each factor is then kept in [1e-4, 1e4]. Columns with the same label in `groups` share a
-    factor, of the sums of q and p. Zero is absorbing.
+    factor, that of the sums of m q and m p, and are capped and dropped together. Zero is absorbing.
 
     `targets` (n,) or (n, tasks) should be centred like `design`; more than n tasks cost no more than n.
     `dof_weight` is 2 penalty unless given. `cap` bounds m_j |x_j|^2 / penalty; the degrees-of-freedom
@@ -120,10 +120,6 @@ def metric_path(
 
     scaled = (design / scale).astype(dtype, copy=False)
     norms = np.einsum("ij,ij->j", scaled, scaled, dtype=np.float64)
-    if labels is not None:
-        largest = np.zeros(labels.max() + 1)
-        np.maximum.at(largest, labels, norms)
-        norms = largest[labels]
     root = _target_root(targets.reshape(n, -1) / np.sqrt(penalty))
     problem = _Problem(scaled, root, labels, norms, criterion, weight / penalty, power, float(cap), prune)
     unit = penalty / scale / scale
@@ -164,6 +160,8 @@ def _path(
 
 def _update(problem: _Problem, metric: np.ndarray, inverse_root: np.ndarray) -> np.ndarray:
     """The next metric, with zeros for what is dropped."""
+    if not metric.size:
+        return metric
     gain, price = _gain_and_price(problem, inverse_root)
     if problem.groups is not None:
         gain = np.bincount(problem.groups, gain * metric)[problem.groups]
@@ -171,13 +169,20 @@ def _update(problem: _Problem, metric: np.ndarray, inverse_root: np.ndarray) -> 
     factor = np.divide(gain, price, out=np.zeros_like(gain), where=price > 0) ** problem.power
     if problem.power > 0.5:
         factor = np.where(price > 0, np.clip(factor, 1 / _LARGEST_FACTOR, _LARGEST_FACTOR), 0.0)
-    weights = np.minimum(metric * factor * problem.norms, problem.cap)
-    weights[weights < _NEGLIGIBLE] = 0.0
+    weights = metric * factor * problem.norms
+    if problem.groups is None:
+        largest = shares = weights
+    else:
+        largest = np.zeros(problem.groups.max() + 1)
+        np.maximum.at(largest, problem.groups, weights)
+        shares = np.bincount(problem.groups, weights)
+    kept = np.minimum(1.0, np.divide(problem.cap, largest, out=np.ones_like(largest), where=largest > problem.cap))
+    kept[largest < _NEGLIGIBLE] = 0.0
     if problem.prune > 0:
-        order = np.argsort(weights)
-        dropped = np.cumsum(weights[order]) / len(inverse_root) <= problem.prune
-        weights[order[dropped]] = 0.0
-    return np.divide(weights, problem.norms, out=np.zeros_like(weights), where=weights > 0)
+        order = np.argsort(shares)
+        dropped = np.cumsum(kept[order] * shares[order]) / len(inverse_root) <= problem.prune
+        kept[order[dropped]] = 0.0
+    return metric * factor * (kept if problem.groups is None else kept[problem.groups])
 
 
 def _gain_and_price(problem: _Problem, inverse_root: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -1,0 +1,87 @@
+"""The comparison that the estimators were built for. The seeds were not used while they were designed."""
+
+import subprocess
+import sys
+import time
+import warnings
+from functools import cache
+
+import numpy as np
+import pytest
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.linear_model import MultiTaskLassoCV, RidgeCV
+
+from unlazy.data.many_tasks import many_tasks
+from unlazy.estimators import SharedMetricRegressor
+
+SEEDS = (71, 72, 73)
+STRUCTURED = ("sparse", "soft_sparse", "power_laws", "misaligned")
+
+
+@cache
+def mean_risks(kind):
+    """Mean excess risks over the seeds: learned metric, RidgeCV, MultiTaskLassoCV."""
+    risks = []
+    for seed in SEEDS:
+        data = many_tasks(kind, np.random.default_rng(seed), n=100, d=1000, tasks=10, noise_variance=0.25)
+        models = (SharedMetricRegressor(), RidgeCV(np.logspace(-3, 5, 33)), MultiTaskLassoCV(cv=5))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            risks.append([data.excess_risk(m.fit(data.design, data.targets).coef_.T, 0.0) for m in models])
+    return np.mean(risks, axis=0)
+
+
+@pytest.mark.slow
+def test_sparse_features_are_learned_far_better_than_by_the_multi_task_lasso():
+    learned, _, lasso = mean_risks("sparse")
+    assert learned <= 0.6 * lasso
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", STRUCTURED[1:])
+def test_other_structure_is_learned_about_as_well_as_by_the_multi_task_lasso(kind):
+    learned, _, lasso = mean_risks(kind)
+    assert learned <= 1.15 * lasso
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", STRUCTURED)
+def test_structure_is_learned_far_better_than_by_ridge(kind):
+    learned, ridge, _ = mean_risks(kind)
+    assert learned <= 0.6 * ridge
+
+
+@pytest.mark.slow
+def test_nothing_is_lost_against_ridge_where_ridge_is_optimal():
+    learned, ridge, _ = mean_risks("dense")
+    assert learned <= 1.03 * ridge
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["sparse", "dense"])
+def test_twenty_thousand_features_take_at_most_twenty_times_as_long_as_ridge_with_as_many_penalties(kind):
+    data = many_tasks(kind, np.random.default_rng(74), n=300, d=20_000, tasks=50)
+
+    def seconds(model):
+        start = time.process_time()
+        model.fit(data.design, data.targets)
+        return time.process_time() - start
+
+    seconds(RidgeCV())
+    ridge = np.median([seconds(RidgeCV(np.logspace(-3, 5, 17))) for _ in range(3)])
+    assert min(seconds(SharedMetricRegressor()) for _ in range(2)) <= 20 * ridge
+
+
+@pytest.mark.slow
+def test_twenty_thousand_features_need_less_than_two_gibibytes():
+    program = """
+import resource
+import numpy as np
+from unlazy.data.many_tasks import many_tasks
+from unlazy.estimators import SharedMetricRegressor
+data = many_tasks("sparse", np.random.default_rng(74), n=300, d=20_000, tasks=50)
+SharedMetricRegressor().fit(data.design, data.targets)
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+"""
+    printed = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True).stdout
+    assert int(printed) < 2 * 2**20
