@@ -311,13 +311,17 @@ def test_an_output_of_another_length_than_its_path_is_named(run, kind):
 @pytest.mark.parametrize("kind", ["simulate_rng", "simulate_key"])
 def test_a_shape_that_changes_within_a_part_is_named(run, kind):
     cls = make(**{kind: lambda self, _: {"result": np.zeros(self.d)}}, dims=("entry",))
-    with pytest.raises(InputError, match=r"output result of test-made-\d+ changes its shape .*\((1,\) and \(2|2,\) and \(1),\)"):
+    with pytest.raises(
+        InputError, match=r"output result of test-made-\d+ changes its shape .*\((1,\) and \(2|2,\) and \(1),\)"
+    ):
         run(cls, over={"d": [1, 2]})
 
 
 def test_a_shape_that_changes_from_instance_to_instance_is_named(run):
     cls = make(lambda self, rng: {"result": np.zeros(int(self.scale))}, dims=("entry",))
-    with pytest.raises(InputError, match=r"output result of test-made-\d+ changes its shape .*\((1,\) and \(2|2,\) and \(1),\)"):
+    with pytest.raises(
+        InputError, match=r"output result of test-made-\d+ changes its shape .*\((1,\) and \(2|2,\) and \(1),\)"
+    ):
         run(cls, over={"scale": [1.0, 2.0]})
 
 

@@ -82,16 +82,14 @@ def many_tasks(
         if int(size) != size or size < low:
             raise InputError(f"{name} must be an integer >= {low} for kind {kind!r}, got {size}")
     noise_variance = float(check_array("noise_variance", noise_variance, low=0, ndim=0))
-    drawn = KINDS[kind](rng, n, d)
-    root = drawn.prior_root
-    if root.ndim == 1:
-        coefficients = root[:, None] * rng.standard_normal((d, tasks))
-        prior = root**2
-    else:
-        coefficients = root @ rng.standard_normal((root.shape[1], tasks))
-        prior = root @ root.T
-    targets = drawn.design @ coefficients + np.sqrt(noise_variance) * rng.standard_normal((n, tasks))
-    return ManyTasks(drawn.design, targets, coefficients, drawn.covariance, prior, noise_variance)
+    return _with_targets(rng, KINDS[kind](rng, n, d), tasks, noise_variance)
+
+
+def diagonal_tasks(
+    rng: np.random.Generator, spectrum: np.ndarray, prior: np.ndarray, n: int, tasks: int, noise_variance: float
+) -> ManyTasks:
+    """Draw tasks with independent features of the variances `spectrum` and coefficients of the variances `prior`."""
+    return _with_targets(rng, _independent(rng, n, spectrum, prior), tasks, noise_variance)
 
 
 def sparse(rng: np.random.Generator, n: int, d: int) -> _Drawn:
@@ -186,6 +184,18 @@ KINDS: dict[str, Callable[[np.random.Generator, int, int], _Drawn]] = {
     )
 }
 _LEAST_D = {"sparse": _RELEVANT, "autoregressive": _RELEVANT, "low_rank": 3, "graded_groups": 20}
+
+
+def _with_targets(rng: np.random.Generator, drawn: _Drawn, tasks: int, noise_variance: float) -> ManyTasks:
+    root, (n, d) = drawn.prior_root, drawn.design.shape
+    if root.ndim == 1:
+        coefficients = root[:, None] * rng.standard_normal((d, tasks))
+        prior = root**2
+    else:
+        coefficients = root @ rng.standard_normal((root.shape[1], tasks))
+        prior = root @ root.T
+    targets = drawn.design @ coefficients + np.sqrt(noise_variance) * rng.standard_normal((n, tasks))
+    return ManyTasks(drawn.design, targets, coefficients, drawn.covariance, prior, noise_variance)
 
 
 def _independent(rng: np.random.Generator, n: int, spectrum: np.ndarray, prior: np.ndarray) -> _Drawn:

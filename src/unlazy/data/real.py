@@ -272,7 +272,7 @@ _ENTRIES = {
         "Matplotlib; USGS National Elevation Dataset", "public domain",
     ),
     "topobathy": _Entry(
-        _elevation("topobathy.npz", "topo", 3), (1240, 2, 1), "the height or depth of a place on the coast near Vancouver",
+        _elevation("topobathy.npz", "topo", 3), (1240, 2, 1), "height or depth on the coast near Vancouver",
         "Matplotlib; a relief of land and sea", "PSF-based (Matplotlib)",
     ),
     "linnerud": _Entry(

@@ -33,10 +33,9 @@ def simulated_risks(
     steps: Sequence[int],
 ) -> dict[str, Any]:
     """The outputs of one draw."""
-    from unlazy.data.linear_tasks import LinearTasks
     from unlazy.training.metric_learning import metric_risks
 
-    risks = metric_risks(rng, LinearTasks(spectrum, prior, noise_variance), n, tasks, RIDGES, steps)
+    risks = metric_risks(rng, spectrum, prior, n, tasks, noise_variance, RIDGES, steps)
     return {
         "ridge_risk": risks.ridge.min(),
         "bayes_risk": risks.bayes,

@@ -150,7 +150,7 @@ class DofCriterion(Study):
             parts=("isotropic",),
             known_negative=(
                 "Isotropic inputs in d >> n have a signal of trace d in the kernel: new inputs are orthogonal to the "
-                "old ones, so that the risk stays near that of the zero predictor whatever happens in the sample. The "
+                "old ones, so that the risk stays near that of the zero predictor whatever happens in the data. The "
                 "technical conditions of the theorem (bounded trace) exclude it."
             ),
         ),
@@ -165,51 +165,50 @@ class DofCriterion(Study):
 
     def simulate(self, rng: np.random.Generator) -> dict[str, Any]:
         """One design and its tasks; every metric and ridge of the family, and the limit of free gradient flow."""
-        from unlazy.data.linear_tasks import LinearTasks
+        from unlazy.data.many_tasks import diagonal_tasks
         from unlazy.functions.spectra import power_law
         from unlazy.theory.metric import dof_criterion_infimum
 
         spectrum, prior = (power_law(self.d, a) for a in (self.spectrum_exponent, self.prior_exponent))
-        tasks = LinearTasks(spectrum, prior, self.noise_variance)
-        sample = tasks.sample(rng, self.n, self.tasks)
+        data = diagonal_tasks(rng, spectrum, prior, self.n, self.tasks, self.noise_variance)
         metrics = [power_law(self.d, exponent) for exponent in self.metric_exponent]
-        families = [self._family(tasks, sample, metric) for metric in metrics]
+        families = [self._family(data, metric) for metric in metrics]
         # The infimum is a projection on the leading eigenvectors of Y Y^T; gradient flow from W = I interpolates what
         # it leaves of the targets.
         weight = 2 * self.noise_variance
-        eigenvalues, vectors = np.linalg.eigh(sample.targets @ sample.targets.T / self.tasks)
+        eigenvalues, vectors = np.linalg.eigh(data.targets @ data.targets.T / self.tasks)
         kept = vectors[:, eigenvalues > weight]
-        smoothed = kept @ (kept.T @ sample.targets)
-        free = sample.design.T @ np.linalg.solve(sample.design @ sample.design.T, smoothed)
+        smoothed = kept @ (kept.T @ data.targets)
+        free = data.design.T @ np.linalg.solve(data.design @ data.design.T, smoothed)
         return {
             **{name: np.stack([family[name] for family in families]) for name in families[0]},
-            "free_risk": tasks.risk(sample.coefficients, free),
-            "free_criterion": dof_criterion_infimum(sample.targets, weight) - self.noise_variance,
+            "free_risk": data.excess_risk(free),
+            "free_criterion": dof_criterion_infimum(data.targets, weight) - self.noise_variance,
         }
 
-    def _family(self, tasks: Any, sample: Any, metric: np.ndarray) -> dict[str, np.ndarray]:
+    def _family(self, data: Any, metric: np.ndarray) -> dict[str, np.ndarray]:
         """All ridges in one metric M from one decomposition: b_hat = M X^T a, a in the eigenbasis of the kernel."""
         from unlazy.theory.metric import dof_criterion, mallows_cp
 
         n, noise, ridges = self.n, self.noise_variance, np.array(self.ridge)
-        weighted = sample.design * metric
-        kernel = weighted @ sample.design.T
+        weighted = data.design * metric
+        kernel = weighted @ data.design.T
         eigenvalues, vectors = np.linalg.eigh(kernel)
-        rotated, truth = vectors.T @ sample.targets, sample.design @ sample.coefficients
-        half = (vectors.T @ weighted) * np.sqrt(tasks.spectrum)
-        gram, overlap = half @ half.T, half @ (np.sqrt(tasks.spectrum)[:, None] * sample.coefficients)
-        zero = tasks.risk(sample.coefficients, np.zeros_like(sample.coefficients))
+        rotated, truth = vectors.T @ data.targets, data.design @ data.coefficients
+        half = (vectors.T @ weighted) * np.sqrt(data.covariance)
+        gram, overlap = half @ half.T, half @ (np.sqrt(data.covariance)[:, None] * data.coefficients)
+        zero = data.excess_risk(np.zeros_like(data.coefficients))
         risk, in_sample = [], []
         for ridge in ridges:
             dual = rotated / (eigenvalues + n * ridge)[:, None]
             risk.append(zero + np.mean(np.sum(dual * (gram @ dual - 2 * overlap), axis=0)))
             in_sample.append(np.mean((truth - vectors @ (eigenvalues[:, None] * dual)) ** 2))
-        criterion = dof_criterion(kernel, sample.targets, ridges, 2 * noise)
+        criterion = dof_criterion(kernel, data.targets, ridges, 2 * noise)
         return {
             "risk": np.array(risk),
             "criterion": criterion.value - noise,
             "in_sample_risk": np.array(in_sample),
-            "mallows_cp": mallows_cp(kernel, sample.targets, ridges, noise),
+            "mallows_cp": mallows_cp(kernel, data.targets, ridges, noise),
             "degrees_of_freedom": criterion.degrees_of_freedom,
         }
 
