@@ -51,7 +51,9 @@ def test_r_transform_inverts_the_stieltjes_transform(law):
     np.testing.assert_allclose(law.stieltjes(law.r_transform(g) + 1 / g), g, rtol=1e-11)
 
 
-@pytest.mark.parametrize("law", [MarchenkoPastur(0.3), MarchenkoPastur(2.0, 1.5), Projection(0.3)], ids=["few", "many", "projection"])
+@pytest.mark.parametrize(
+    "law", [MarchenkoPastur(0.3), MarchenkoPastur(2.0, 1.5), Projection(0.3)], ids=["few", "many", "projection"]
+)
 def test_s_transform_inverts_psi(law):
     u = np.array([-0.1, -0.4, -2.0])
     psi = law.stieltjes(1 / u) / u - 1

@@ -1,5 +1,27 @@
 """What a user's own data say, measured with the project's theory."""
 
+from typing import TYPE_CHECKING, Any
+
+from unlazy.diagnostics.kernel_structure import KernelStructure, kernel_structure_test
 from unlazy.diagnostics.ridge_report import RidgeForecast, RidgeReport, ridge_report
 
-__all__ = ["RidgeForecast", "RidgeReport", "ridge_report"]
+if TYPE_CHECKING:
+    from unlazy.diagnostics.learning_curve import LearningCurve
+
+__all__ = [
+    "KernelStructure",
+    "LearningCurve",
+    "RidgeForecast",
+    "RidgeReport",
+    "kernel_structure_test",
+    "ridge_report",
+]
+
+
+def __getattr__(name: str) -> Any:
+    # its base class is scikit-learn's, which is heavy
+    if name == "LearningCurve":
+        from unlazy.diagnostics.learning_curve import LearningCurve
+
+        return LearningCurve
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
