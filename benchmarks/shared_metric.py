@@ -176,7 +176,7 @@ def _real() -> tuple[list[Comparison], list[str]]:
     from unlazy.errors import InputError
 
     found, missing = [], []
-    for index, name in enumerate(real.names()):
+    for index, name in enumerate(SPLITS):
         try:
             data = real.load(name)
         except InputError as error:

@@ -217,6 +217,40 @@ def reproduce(
     raise typer.Exit(0 if not broken and all(v.as_documented for r in runs for v in r.verdicts) else 1)
 
 
+@app.command("forecast")
+def forecast_(
+    data: Annotated[Path, typer.Argument(metavar="DATA.csv", help="a CSV, TSV or Parquet file")],
+    target: Annotated[list[str], typer.Option(metavar="COLUMN", help="what to predict; may be given several times")],
+    kernel: Annotated[str, typer.Option(help="rbf, laplacian, poly, linear, ...: a kernel of scikit-learn")] = "rbf",
+    ridge: Annotated[float | None, typer.Option(help="alpha of KernelRidge; the best by leave-one-out")] = None,
+    sizes: Annotated[str, typer.Option(metavar="N,N,2x", help="numbers of rows, or multiples of those in the file")] = (
+        "0.25x,0.5x,1x,2x,5x,10x"
+    ),
+    figure: Annotated[Path | None, typer.Option(metavar="FILE", help="write the figure: .png .svg .pdf")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Forecast what more rows of your own data would bring, without training on them."""
+    from unlazy.diagnostics.forecast import forecast
+
+    if figure is not None:
+        _check_writable(figure)
+        from unlazy.plotting.style import format_of
+
+        format_of(figure)
+    from rich.console import Console
+
+    with Console(stderr=True).status(f"forecasting {data.name}"):
+        found = forecast(data, target, kernel=kernel, ridge=ridge, sizes=sizes)
+        page: Any = found.as_json() if as_json else str(found)
+    _print_json(page) if as_json else print(page)
+    if figure is not None:
+        from unlazy.plotting.style import save
+
+        save(found.figure(), figure)
+        if not as_json:
+            print(f"figure: {figure}")
+
+
 @app.command()
 def export(
     study: StudyName,

@@ -231,14 +231,17 @@ class _Path(NamedTuple):
 
 
 def _path(reduced: RidgeDecomposition, columns: np.ndarray, ridges: np.ndarray) -> _Path:
-    """In pieces of bounded memory."""
-    pieces = max(1, -(-ridges.size * columns.size // _PATH_ENTRIES))
+    """In pieces of bounded memory: a ridge needs some arrays of the size of Y and one Gram matrix of residuals."""
+    largest = max(columns.size, min(columns.shape) ** 2)
+    pieces = max(1, -(-ridges.size * largest // _PATH_ENTRIES))
     found = []
     for part in np.array_split(ridges, min(pieces, ridges.size)):
         path = ridge_path(reduced, columns, part)
         squares = np.mean(path.loo_residuals**2, axis=2)
-        covariances = np.swapaxes(path.loo_residuals, 1, 2) @ path.loo_residuals
-        traces, norms = np.trace(covariances, axis1=1, axis2=2), np.sum(covariances**2, axis=(1, 2))
+        # tr C and tr C^2 are those of R R^T as of R^T R: the smaller one will do
+        residuals, turned = path.loo_residuals, np.swapaxes(path.loo_residuals, 1, 2)
+        gram = residuals @ turned if len(columns) < columns.shape[1] else turned @ residuals
+        traces, norms = np.trace(gram, axis1=1, axis2=2), np.sum(gram**2, axis=(1, 2))
         found.append(
             (
                 path.gcv.mean(axis=1),
