@@ -35,7 +35,7 @@ def check_array(
     try:
         array = np.asarray(value, dtype=np.float64)
     except (TypeError, ValueError):
-        raise InputError(f"{name} must be numeric, got {value!r}") from None
+        raise InputError(f"{name} must be numeric, got {_brief(value)}") from None
     if ndim is not None and array.ndim != ndim:
         raise InputError(f"{name} must have {ndim} dimension(s), got shape {array.shape}")
     if array.size == 0:
@@ -54,6 +54,17 @@ def check_array(
     if wrong.any():
         raise InputError(f"{name} must be {allowed or 'a number'}, got {array[wrong].flat[0]:g}")
     return array
+
+
+def _brief(value: Any) -> str:
+    """A value in one short line: itself, or its kind and shape."""
+    text = repr(value)
+    if len(text) <= 80 and "\n" not in text:
+        return text
+    shape = getattr(value, "shape", None)
+    return f"a {type(value).__name__}" + (
+        f" of shape {tuple(shape)}" if shape is not None else f" of {len(text)} characters"
+    )
 
 
 def common_shape(**arrays: np.ndarray) -> tuple[int, ...]:

@@ -318,3 +318,35 @@ def test_wrong_input_is_named(change, message):
     legal = {"X": rng.standard_normal((6, 2)), "Y": rng.standard_normal(6)}
     with pytest.raises(InputError, match=message):
         ridge_report(**legal | change)
+
+
+@pytest.mark.parametrize(("n", "d"), [(30, 50), (100, 150), (200, 300), (100, 200)])
+def test_equal_independent_columns_are_not_called_benign(n, d):
+    """Their sample eigenvalues spread, which looks like a decay."""
+    for seed in range(5):
+        rng = np.random.default_rng(seed)
+        report = ridge_report(rng.standard_normal((n, d)), rng.standard_normal(n))
+        assert report.regime in ("undecided", "harmful")
+
+
+def test_isotropic_squares_are_those_of_drawn_rows():
+    from unlazy.diagnostics._ridge_evidence import isotropic_squares
+
+    for rows, d in ((80, 200), (200, 80)):
+        drawn = [
+            np.sort(np.linalg.svd(np.random.default_rng(s).standard_normal((rows, d)), compute_uv=False) ** 2)[::-1]
+            for s in range(20)
+        ]
+        np.testing.assert_allclose(isotropic_squares(rows, d)[5:-5], np.mean(drawn, axis=0)[5:-5], rtol=0.04)
+
+
+def test_thousands_of_targets_take_little_memory():
+    import tracemalloc
+
+    rng = np.random.default_rng(0)
+    X, Y = rng.standard_normal((12, 20)), rng.standard_normal((12, 2000))
+    tracemalloc.start()
+    ridge_report(X, Y)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 300e6

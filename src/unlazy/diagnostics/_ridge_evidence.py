@@ -168,6 +168,20 @@ def spectrum_slope(squares: np.ndarray, rows: int, threshold: float) -> Slope:
     return Slope(float(-slope), count, float(scatter), eigenvalues, float(np.exp(weights @ y - slope * (weights @ x))))
 
 
+def isotropic_squares(rows: int, d: int) -> np.ndarray:
+    """What squared singular values of so many rows of d independent, equal columns look like, descending.
+
+    They are the zeros of a Laguerre polynomial: the eigenvalues of Dumitriu and Edelman's bidiagonal model of a Wishart
+    matrix with its chi variables at their root mean squares.
+    """
+    from scipy.linalg import eigvalsh_tridiagonal
+
+    size, more = min(rows, d), max(rows, d)
+    above, beside = np.arange(more, more - size, -1.0), np.arange(size - 1, 0, -1.0)
+    diagonal = above + np.append(0.0, beside)
+    return eigvalsh_tridiagonal(diagonal, np.sqrt(above[:-1] * beside))[::-1]
+
+
 def decompose_rows(design: np.ndarray, intercept: bool) -> tuple[RidgeDecomposition, np.ndarray]:
     """Squares (descending) and left singular vectors of X, orthogonal to the constant where there is an intercept."""
     found = decompose(contrasts(design) if intercept else design)

@@ -13,6 +13,7 @@ from unlazy.diagnostics._ridge_evidence import (
     Slope,
     decompose_rows,
     forecasts,
+    isotropic_squares,
     spectrum_slope,
     with_intercept,
 )
@@ -185,7 +186,11 @@ def ridge_report(
     slope = spectrum_slope(all_squares, all_rows, threshold)
     varying = int(np.count_nonzero(design.any(axis=0)))
     amplification = float(at_zero.df2 / (rows - at_zero.df2)) if at_zero.df2 < rows else np.inf
-    regime, reason = _regime(slope, n, varying, evidence.interpolates, threshold, amplification)
+    # equal columns look like a decaying spectrum, too
+    plain = isotropic_squares(all_rows, varying)
+    lift = 1 / np.sum(1 / plain) if plain.size == all_rows else 0.0
+    spread = spectrum_slope(plain, all_rows, lift).exponent or 0.0
+    regime, reason = _regime(slope, spread, n, varying, evidence.interpolates, threshold, amplification)
     independent = float(path.independent_targets[chosen])
 
     def left_out(penalties: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -256,7 +261,7 @@ def _path(reduced: RidgeDecomposition, columns: np.ndarray, ridges: np.ndarray) 
 
 
 def _regime(
-    slope: Slope, n: int, d: int, interpolates: bool, threshold: float, amplification: float
+    slope: Slope, spread: float, n: int, d: int, interpolates: bool, threshold: float, amplification: float
 ) -> tuple[str, str]:
     """The label and the sentence that argues for it."""
     from unlazy.theory.benign_overfitting import overfitting_regime
@@ -269,6 +274,8 @@ def _regime(
         return "undecided", f"only {slope.directions} eigenvalue(s) stand out of the tail, too few for a rate of decay"
     exponent, gamma = max(slope.exponent, 0.0), np.log(d) / np.log(n)
     shape = f"eigenvalues fall like j^-{exponent:.2f} over {slope.directions} directions and d = n^{gamma:.2f}"
+    if exponent < spread + _EXPONENT_MARGIN + n**-0.5:
+        return "undecided", f"{shape}, hardly more than those of equal, independent columns would (j^-{spread:.2f})"
     if slope.scatter > _MOST_SCATTER:
         return "undecided", f"the eigenvalues are no power law (scatter {slope.scatter:.2f} of log l_j about its line)"
     if abs(exponent - 1) < _EXPONENT_MARGIN or (exponent < 1 and abs(gamma * (1 - exponent) - 1) < _BOUNDARY_MARGIN):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from unlazy.lab import Output, Part
+from unlazy.lab import Output, Part, slope
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -66,6 +66,16 @@ def learned_ratio(part: Part, steps: int) -> xr.DataArray:
     """The mean risk in the metric learned by evidence over the mean Bayes risk."""
     mean = part.simulated.sel(steps=steps).mean("seed")
     return mean.evidence_risk / mean.bayes_risk
+
+
+def bayes_slope(study: Any, sizes: Sequence[int]) -> xr.DataArray:
+    """The slope of the log Bayes risk in log n, at sizes that only theory reaches."""
+    from dataclasses import replace
+
+    import xarray as xr
+
+    risks = [float(replace(study, n=n).predict()["bayes_risk"]) for n in sizes]
+    return slope(xr.DataArray(risks, {"n": list(sizes)}, ["n"]), "n")
 
 
 def draw_risks(axes: Any, main: Part, known: Part, axis: str, theory: Any, learned: Sequence[tuple[str, int]]) -> None:

@@ -22,6 +22,7 @@ from unlazy.lab import (
     static,
     value,
 )
+from unlazy.studies.regression._sources import SUZUKI, TALK
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -100,23 +101,8 @@ class LabelNoiseDof(Study):
             "International Conference on Machine Learning (ICML)",
             kind="inproceedings",
         ),
-        Source(
-            "suzuki2024criterion",
-            "Suzuki, Keita and Suzuki, Taiji",
-            2024,
-            "Optimal criterion for feature learning of two-layer linear neural network in high dimensional "
-            "interpolation regime",
-            "International Conference on Learning Representations (ICLR)",
-            kind="inproceedings",
-        ),
-        Source(
-            "suzuki2024talk",
-            "Suzuki, Taiji",
-            2024,
-            "Feature learning theory in multi-task and in-context learning",
-            "Talk at FIMI 2024, 26 March 2024",
-            kind="misc",
-        ),
+        SUZUKI,
+        TALK,
     )
 
     n: int = static(80, "training samples", symbol="n", low=2, high=5_000, scale="log")

@@ -48,6 +48,23 @@ def _tempered_limit(part: Part) -> xr.DataArray:
     return variance / (parameter(part.simulated, "noise_variance") * (exponent - 1)) - 1
 
 
+def _classified(part: Part) -> xr.DataArray:
+    """1 where the curves of the theory have the regime that the exponents say, else 0."""
+    from unlazy.theory.benign_overfitting import classify_regime, overfitting_regime
+
+    exponents = parameter(part.predicted, "spectrum_exponent"), parameter(part.predicted, "dimension_exponent")
+    sizes, found = np.array([50, 200, 800]), []
+    for a, c in zip(*(np.atleast_1d(np.asarray(e, dtype=float)) for e in exponents), strict=True):
+        curves = [RidgeRegimes(n=int(n), spectrum_exponent=a, dimension_exponent=c).predict() for n in sizes]
+        ridgeless, best, zero = (
+            np.array([f(curve) for curve in curves])
+            for f in (lambda x: x["risk"][0], lambda x: x["risk"].min(), lambda x: x["zero_risk"])
+        )
+        found.append(float(classify_regime(sizes, ridgeless, best, zero) == overfitting_regime(a, c)))
+    like = part.predicted.zero_risk.isel(n=0) if "n" in part.predicted.dims else part.predicted.zero_risk
+    return like.copy(data=np.reshape(found, like.shape))
+
+
 def _bound_ratio(*parts: Part) -> list[xr.DataArray]:
     return [np.log2(part.predicted.bound / part.simulated.risk) for part in parts]
 
@@ -205,6 +222,15 @@ class RidgeRegimes(Study):
             statistic=lambda part: _best(part) / part.predicted.zero_risk,
             parts=("harmful",),
             needs={"ridge": 5},
+        ),
+        Claim(
+            "classification",
+            REGIMES,
+            "At n = 50, 200 and 800 the slopes of the theory's curves put every case into the regime of its exponents: "
+            "a > 1, d below and d above n^(1/(1-a)).",
+            at_least(1.0),
+            theory=lambda *parts: [_classified(part) for part in parts],
+            parts=PARTS,
         ),
         Claim(
             "tsigler-bartlett",

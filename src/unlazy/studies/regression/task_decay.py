@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 EXPERIMENT = "Suzuki 2024 (FIMI), slide 'Experiment'"
 EARLY = 20
+"""Steps of power 1/2, which never raise the criterion; they go about as far as 10 steps of power 1."""
 
 
 def _ratio(part: Part, numerator: str, denominator: str, low: float, high: float, steps: int | None) -> xr.DataArray:
@@ -55,8 +56,8 @@ class TaskDecay(Study):
     outputs = OUTPUTS
     presets = {
         "quick": {
-            "main": {"prior_exponent": [0.0, 0.5, 1.0, 2.0, 4.0, 6.0, 10.0], "steps": [20, 40], "seeds": 8},
-            "known": {"prior_exponent": [0.0, 0.5, 1.0, 2.0, 4.0, 6.0, 10.0], "tasks": 1, "steps": [0], "seeds": 24},
+            "main": {"prior_exponent": [0.0, 0.5, 1.0, 1.5, 2.0, 4.0, 10.0], "steps": [20, 40], "seeds": 8},
+            "known": {"prior_exponent": [0.0, 0.5, 1.0, 1.5, 2.0, 4.0, 10.0], "tasks": 1, "steps": [0], "seeds": 24},
         },
         "full": {
             "main": {"prior_exponent": np.arange(0, 10.5, 0.5).tolist(), "steps": [10, 20, 100, 200], "seeds": 24},
@@ -86,7 +87,7 @@ class TaskDecay(Study):
         Claim(
             "near-bayes-fast-decay",
             EXPERIMENT,
-            "For 2 < a <= 10, where ridge is 2 to 10 times above the Bayes risk, it is within 60% of it.",
+            "For 2 < a <= 10, where ridge is 2 to 11 times above the Bayes risk, it is within 60% of it.",
             at_most(1.6),
             statistic=lambda part: _ratio(part, "evidence_risk", "bayes_risk", 2.001, 10.0, EARLY),
             needs={"steps": (EARLY,)},
@@ -106,16 +107,16 @@ class TaskDecay(Study):
             "dof-beats-ridge",
             EXPERIMENT,
             "With degrees-of-freedom regularisation at the end of its path the learned metric beats the best ridge for "
-            "a >= 2.",
+            "a >= 1.5.",
             at_most(1.0),
-            statistic=lambda part: _ratio(part, "dof_risk", "ridge_risk", 2.0, np.inf, None),
+            statistic=lambda part: _ratio(part, "dof_risk", "ridge_risk", 1.5, np.inf, None),
         ),
         Claim(
             "dof-beats-ridge-slow-decay",
             EXPERIMENT,
-            "It does so for 0.5 <= a < 1 as well.",
+            "It does so for 0.5 <= a <= 1 as well.",
             at_most(1.0),
-            statistic=lambda part: _ratio(part, "dof_risk", "ridge_risk", 0.5, 0.99, None),
+            statistic=lambda part: _ratio(part, "dof_risk", "ridge_risk", 0.5, 1.0, None),
             known_negative=(
                 "The criterion R(W) is linear in the resolvent, so that its minimiser keeps a direction entirely or "
                 "drops it: with many weak directions the minimiser is nearly ridgeless in those it keeps. Stopping "
