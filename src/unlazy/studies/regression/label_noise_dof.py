@@ -22,7 +22,8 @@ from unlazy.lab import (
     static,
     value,
 )
-from unlazy.studies.regression._sources import SUZUKI, TALK
+from unlazy.studies.regression._sources import SUZUKI
+from unlazy.studies.regression._sources import TALK as FIMI
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -102,7 +103,7 @@ class LabelNoiseDof(Study):
             kind="inproceedings",
         ),
         SUZUKI,
-        TALK,
+        FIMI,
     )
 
     n: int = static(80, "training samples", symbol="n", low=2, high=5_000, scale="log")
