@@ -29,7 +29,7 @@ INSIDE = ("ridge", "share")
 BEYOND = ("large_ridge", "factor")
 
 
-def _errors(part: Part, method: str, truth: str = "trained") -> xr.DataArray:
+def _errors(part: Part, method: str, truth: str = "trained") -> Any:
     """|log(predicted / trained)| of every case and pool."""
     return abs(np.log(part.simulated[method] / part.simulated[truth]))
 
@@ -219,7 +219,7 @@ class LearningCurveData(Study):
             for index, method in enumerate(methods):
                 errors = _errors(main, f"{method}{ending}", truth)
                 cases = errors.expand_dims("data") if "data" not in errors.dims else errors
-                cases = cases.transpose("data", ...).values.reshape(len(names), -1)
+                cases = np.reshape(cases.transpose("data", ...).values, (len(names), -1))
                 places = np.arange(len(names)) + 0.16 * (index - (len(methods) - 1) / 2)
                 color = {"eigenlearning": "#888888"}.get(method, style.colour(index - 1))
                 middle = np.nanmedian(cases, axis=1)

@@ -1,0 +1,142 @@
+"""Spiked random features: what a readout generalises to when its neurons share a direction."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from unlazy.lab import Claim, Output, Part, Study, at_most, between, parameter, static, value
+from unlazy.studies.one_step._gradient_step import CUI, CUI_TEXT, DANDI, FRESH
+from unlazy.studies.one_step._planted import PLANTED, planted_groups, planted_weights
+
+LINKS = {
+    "tanh3": lambda x: np.tanh(3 * x),
+    "mixed": lambda x: x + 0.5 * (x**3 - 3 * x) / np.sqrt(6) + 0.3 * (x**2 - 1),
+    "sin2": lambda x: np.sin(2 * x),
+}
+"""tanh(3 x); x + 0.5 He3/sqrt(6) + 0.3 He2; sin(2 x)."""
+
+
+@dataclass(frozen=True)
+class SpikedFeatures(Study):
+    name = "spiked-features"
+    topic = "one_step"
+    question = (
+        "Random features whose weights all have a part along one direction near the target: is the error of ridge "
+        "regression on them a number that one can compute, for any activation, link and set of spikes?"
+    )
+    sources = (CUI, DANDI)
+
+    n: int = static(1600, "samples", symbol="n", low=2, scale="log")
+    d: int = static(400, "dimension", symbol="d", low=2, high=10_000, scale="log")
+    features: int = static(600, "neurons", symbol="N", low=4, high=20_000, scale="log")
+    activation: str = static("tanh", "activation", choices=("tanh", "erf", "relu", "softplus"))
+    link: str = static("tanh3", "link of the target", choices=tuple(LINKS))
+    spikes: str = static("four groups", "spikes of the neurons", choices=tuple(PLANTED))
+    cosine: float = value(0.8, "cosine of the direction with the target", symbol=r"\zeta", low=0, high=1)
+    ridge: float = value(0.01, "ridge of the readout", symbol=r"\lambda", above=0, high=1e6, scale="log")
+    noise_variance: float = value(0.09, "variance of the label noise", symbol=r"\sigma^2", low=0, high=100)
+
+    outputs = {
+        "risk": Output("excess risk", "R", scale="log"),
+        "training_error": Output("training error", "", scale="log"),
+    }
+    presets = {
+        "quick": {
+            "main": {("activation", "link"): [("tanh", "tanh3"), ("relu", "sin2")], "n": [300, 1600], "seeds": 32},
+            "spikes": {"spikes": ["none", "four groups"], "seeds": 12},
+        },
+        "full": {
+            "main": {
+                ("activation", "link"): [("tanh", "mixed"), ("relu", "sin2"), ("erf", "tanh3")],
+                "n": [300, 500, 800, 1600, 3200],
+                "seeds": 48,
+            },
+            "spikes": {"spikes": list(PLANTED), "seeds": 48},
+        },
+    }
+    lines = {"main": "n"}
+    claims = (
+        Claim(
+            "risk",
+            f"{CUI_TEXT}; the project's equations",
+            "The risk is that of the deterministic equivalent, within 10%.",
+            between(-0.1, 0.1),
+            check=lambda part: part.simulated.risk / part.predicted.risk - 1,
+            parts=("main",),
+        ),
+        Claim(
+            "training-error",
+            "the project's equations",
+            "So is the training error: it deviates by at most 3% of the test error.",
+            between(-0.03, 0.03),
+            check=lambda part: (
+                (part.simulated.training_error - part.predicted.training_error)
+                / (part.predicted.risk + parameter(part.simulated, "noise_variance"))
+            ),
+            parts=("main",),
+        ),
+        Claim(
+            "spikes-help",
+            CUI_TEXT,
+            "Spikes along a direction near the target lower the risk to at most 80% of that without.",
+            at_most(0.8),
+            statistic=lambda part: (
+                part.simulated.risk.mean("seed").sel(spikes="four groups")
+                / part.simulated.risk.mean("seed").sel(spikes="none")
+            ),
+            parts=("spikes",),
+            needs={"spikes": ("none", "four groups")},
+        ),
+    )
+
+    def memory(self) -> int:
+        return 8 * (3 * self.n + 5000) * (self.features + self.d) + 8 * 4 * min(self.n, self.features) ** 2
+
+    def simulate(self, rng: np.random.Generator) -> dict[str, Any]:
+        from unlazy.functions.activations import activation
+        from unlazy.training.one_step import draw_samples, readout
+
+        sigma, link = activation(self.activation), LINKS[self.link]
+        weights = planted_weights(rng, self.spikes, self.d, self.features, self.cosine)
+        data, test = (
+            draw_samples(rng, size, self.d, link, noise)
+            for size, noise in ((self.n, self.noise_variance), (FRESH, 0.0))
+        )
+        known, new = (sigma(points.inputs @ weights) for points in (data, test))
+        found = readout(known, data.labels, new, test.truth, (self.ridge,))
+        return {"risk": found.risk[0], "training_error": found.training_error[0]}
+
+    def predict(self) -> dict[str, Any]:
+        from unlazy.theory.spiked_features import spiked_features_equivalent
+
+        found = spiked_features_equivalent(
+            self.activation,
+            LINKS[self.link],
+            planted_groups(self.spikes),
+            self.cosine,
+            self.n,
+            self.d,
+            self.features,
+            self.ridge,
+            self.noise_variance,
+        )
+        return {"risk": found.risk, "training_error": found.training_error}
+
+    def figure(self, main: Part, spikes: Part) -> Any:
+        from unlazy.plotting import style
+
+        figure, axes = style.panels(1, 1, width=4.8, height=3.3)
+        for index in range(main.simulated.sizes["activation"]):
+            line, points = (data.isel(activation=index) for data in (main.lines, main.simulated))
+            text = f"{points.activation.item()}, target {points.link.item()}"
+            style.theory(axes, line.n, line.risk, color=style.colour(index), label=text)
+            style.simulation(axes, points.n, points.risk, color=style.colour(index), marker=style.marker(index))
+        style.log_scale(axes)
+        axes.axvline(float(main.simulated.attrs["features"]), color="#888888", linestyle=":", linewidth=0.9)
+        axes.set(xlabel=style.label("samples", "n"), ylabel=style.label("excess risk", "R"))
+        axes.set_title("four groups of neurons; dotted: n = N")
+        axes.legend()
+        return figure

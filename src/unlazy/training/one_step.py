@@ -1,0 +1,101 @@
+"""One gradient step on the first layer of a two-layer network, then ridge regression on its features.
+
+The network is f(x) = N^(-1/2) a.sigma(W^T x) with W (d, N), W_ij ~ N(0, 1/d) and sqrt(N) a_i standard normal or from a
+finite set; labels are y = g(x_1) + noise for x ~ N(0, I_d). The step W + eta sqrt(N) G follows minus the gradient of
+half the mean squared error on samples of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+
+class Samples(NamedTuple):
+    """Inputs (n, d), labels with noise, and what the labels are without it."""
+
+    inputs: np.ndarray
+    labels: np.ndarray
+    truth: np.ndarray
+
+
+class FirstStep(NamedTuple):
+    """The first layer before the step, and what the step adds per unit of eta."""
+
+    initial: np.ndarray
+    second_layer: np.ndarray
+    """a, shape (N,)."""
+    direction: np.ndarray
+    """sqrt(N) G, (d, N)."""
+    rank_one: np.ndarray
+    """sqrt(N) A, the part mu_1 X^T y a^T / n of it, (d, N)."""
+
+    def weights(self, step_size: float) -> np.ndarray:
+        """The first layer after a step of this size."""
+        return self.initial + step_size * self.direction
+
+
+class Readout(NamedTuple):
+    """One entry per ridge."""
+
+    risk: np.ndarray
+    """Mean squared error at the test points, without noise."""
+    training_error: np.ndarray
+
+
+def draw_samples(rng: np.random.Generator, n: int, d: int, link: Any, noise_variance: float) -> Samples:
+    """Single-index samples whose direction is the first coordinate."""
+    inputs = rng.standard_normal((n, d))
+    truth = link(inputs[:, 0])
+    return Samples(inputs, truth + np.sqrt(noise_variance) * rng.standard_normal(n), truth)
+
+
+def first_step(
+    rng: np.random.Generator,
+    samples: Samples,
+    features: int,
+    activation: Any,
+    slope: Any,
+    linear: float,
+    *,
+    support: Sequence[float] | None = None,
+    with_output: bool = True,
+) -> FirstStep:
+    """Draw the network and take its gradient; `slope` is sigma', `linear` its mean mu_1.
+
+    `support` is the set from which sqrt(N) a_i is drawn, normal if None. Without `with_output` the residual is y alone.
+    """
+    n, d = samples.inputs.shape
+    initial = rng.standard_normal((d, features)) / np.sqrt(d)
+    raw = rng.standard_normal(features) if support is None else rng.choice(np.asarray(support, float), features)
+    second_layer = raw / np.sqrt(features)
+    hidden = samples.inputs @ initial
+    residual = samples.labels
+    if with_output:
+        residual = residual - activation(hidden) @ second_layer / np.sqrt(features)
+    direction = samples.inputs.T @ (residual[:, None] * slope(hidden)) * (second_layer / n)
+    rank_one = np.outer(samples.inputs.T @ samples.labels * (linear / n), second_layer)
+    return FirstStep(initial, second_layer, direction, rank_one)
+
+
+def readout(
+    features: np.ndarray, labels: np.ndarray, test: np.ndarray, truth: np.ndarray, ridges: Sequence[float]
+) -> Readout:
+    """Ridge regression (1/n)|y - F b|^2 + ridge |b|^2 for all ridges, from the smaller Gram matrix."""
+    n, count = features.shape
+    risks, training = [], []
+    if n < count:
+        squares, left = np.linalg.eigh(features @ features.T / n)
+        rotated, crossed = left.T @ labels, (test @ features.T / n) @ left
+        fitted = left * np.maximum(squares, 0.0)
+    else:
+        squares, right = np.linalg.eigh(features.T @ features / n)
+        rotated, crossed = right.T @ (features.T @ labels) / n, test @ right
+        fitted = features @ right
+    for ridge in ridges:
+        dual = rotated / (np.maximum(squares, 0.0) + ridge)
+        risks.append(np.mean((crossed @ dual - truth) ** 2))
+        training.append(np.mean((fitted @ dual - labels) ** 2))
+    return Readout(np.array(risks), np.array(training))
