@@ -123,6 +123,13 @@ def test_spectrum_is_that_of_drawn_features(spikes):
     assert not np.allclose(1.2 * top[: count + 1], [*outliers.values, outliers.edge], rtol=0.08)
 
 
+def test_saturated_features_count_in_the_outlier():
+    """M(s) = erf(30 s / sqrt(3)) is almost a sign, whose slope vanishes at most points; E M^2 is an arc sine."""
+    groups = NeuronGroups(np.ones(1), np.array([30.0]), np.ones(1))
+    found = feature_outliers("erf", groups, 1e5, 1e5, 1e5, nodes=400)
+    np.testing.assert_allclose(found.values, [1e5 * 2 / math.pi * math.asin(600 / 601)], rtol=2e-4)
+
+
 def test_linear_features_have_at_most_the_rank_of_the_inputs():
     """N - d eigenvalues of linear features are 0."""
     groups = NeuronGroups(np.array([0.3, 0.7]), np.array([0.5, -1.0]), np.array([1.0, 2.0]))
@@ -144,6 +151,7 @@ def test_many_tiny_groups_keep_the_distribution_exact():
         ({"n": 0}, "n must be >= 1"),
         ({"resolution": 0.5}, "resolution must be > 0 and <= 0.1"),
         ({"activation": "tan"}, "activation must be one of"),
+        ({"activation": lambda x: 1.0}, "activation must not be constant"),
         ({"groups": ([1.0], [0.0], [-1.0])}, "radii must be > 0"),
     ],
 )

@@ -20,6 +20,7 @@ _TOLERATED_RESIDUAL = 1e-7
 _LONGEST_STEP = 1.0
 _FIRST_SWEEPS = 6
 _ROUNDING = 1e-9
+_NO_SPREAD = 1e-30
 # how fast Im x falls on the way to the real axis
 _DESCENT = 0.4
 _SLOWEST_DESCENT = 0.999
@@ -36,11 +37,14 @@ class BulkSystem:
     """The equations for Q and chi of features F^T F / n without the part of them that is known given s."""
 
     def __init__(self, features: FeatureStatistics, sizes: Sizes) -> None:
-        # nodes where all features vanish have chi = 0
-        kept = (features.rest + features.linear**2).max(axis=1) > 0
+        # at nodes where all features are saturated only their means count: chi = 0
+        spread = (features.rest + features.linear**2).max(axis=1)
+        kept = spread > _NO_SPREAD * spread.max()
         self.weights = features.weights[kept]
         self.linear, self.rest = features.linear[kept], features.rest[kept]
         self.mean = features.mean[kept]
+        self.saturated = (features.mean[~kept].T * features.weights[~kept]) @ features.mean[~kept]
+        self.largest_mean = float((features.weights @ features.mean**2).max())
         self.sizes = sizes
         self.neurons = sizes.neurons.sum()
         variances = self.weights @ (self.rest + sizes.radii**2 * self.linear**2)
@@ -86,7 +90,7 @@ class BulkSystem:
         return found
 
     def descended(self, x: complex) -> Resolvent | None:
-        """The solution at x from far above it in the complex plane, in steps that shrink where Newton's method fails."""
+        """The solution at x from far above it in the complex plane, in steps that shrink where Newton fails."""
         height, factor = 10 * max(self.scale, abs(x)), _DESCENT
         found = self.newton(x.real + 1j * height, self.far(x.real + 1j * height))
         while found is not None and height > x.imag and factor < _SLOWEST_DESCENT:
@@ -114,7 +118,7 @@ class BulkSystem:
     def outlier_gains(self, found: Resolvent) -> np.ndarray:
         """The eigenvalues of |K|^(1/2) H |K|^(1/2) at a real solution, in descending order; an outlier has gain 1."""
         root = np.sqrt(self.sizes.neurons * np.abs(found.groups))
-        h = (self.mean.T * (self.weights / (1 + found.nodes))) @ self.mean
+        h = (self.mean.T * (self.weights / (1 + found.nodes))) @ self.mean + self.saturated
         return np.linalg.eigvalsh(root[:, None] * h * root)[::-1]
 
     def sides(self, x: complex, found: Resolvent) -> tuple[np.ndarray, ...]:

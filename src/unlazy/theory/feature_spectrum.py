@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from unlazy.errors import check_array
+from unlazy.errors import InputError, check_array
 from unlazy.numerics.roots import ConvergenceError
 from unlazy.theory._spiked_fixed_point import Sizes
 from unlazy.theory._spiked_resolvent import BulkSystem, Resolvent
@@ -22,6 +22,7 @@ _LAST_STEP = 1e-7
 # beyond one such step in log Q the real solution has been lost
 _JUMP = 1.0
 _UNREACHED = 0.01
+_CONSTANT = 1e-25
 
 
 class FeatureSpectrum(NamedTuple):
@@ -88,7 +89,7 @@ def feature_outliers(
     would end the bulk with less than one eigenvalue of its own. Leading order as `feature_spectrum`.
     """
     system = _system(activation, groups, n, d, features, nodes, only_reached=True)
-    top = 10 * (system.scale + system.neurons * float(np.max(system.weights @ system.mean**2)))
+    top = 10 * (system.scale + system.neurons * system.largest_mean)
     x, found = top, system.newton(top, system.far(top))
     if found is None:
         raise ConvergenceError(f"the resolvent of the features was not found at x = {top:g}")
@@ -143,6 +144,8 @@ def _system(
         for name, value in (("n", n), ("d", d), ("features", features))
     )
     known = feature_statistics(activation, checked, nodes)
+    if (known.rest + known.linear**2).max() <= _CONSTANT * (known.mean**2).max():
+        raise InputError("activation must not be constant on the groups: its features have no bulk")
     if only_reached:
         weights = known.weights
         # the nodes are in ascending order and symmetric
