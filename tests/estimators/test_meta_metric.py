@@ -2,11 +2,13 @@ import pickle
 
 import numpy as np
 import pytest
+from scipy.optimize import minimize
 from sklearn.base import clone
 from sklearn.linear_model import Ridge
 
 from unlazy.errors import InputError
 from unlazy.estimators import MetaMetricRegressor
+from unlazy.estimators.start_metric import scalar_evidence
 from unlazy.estimators.task_batches import (
     MetaState,
     evidence,
@@ -83,6 +85,24 @@ def test_evidence_is_the_gaussian_likelihood_and_never_rises(diagonal):
         state = step(batches, state)
     assert (np.diff(values) <= 1e-9).all()
     assert values[-1] < values[0] - 0.1
+
+
+def test_scalar_evidence_is_the_largest_gaussian_likelihood():
+    rng = np.random.default_rng(4)
+    root, targets = rng.standard_normal((12, 7)), rng.standard_normal((12, 40))
+    targets += root @ rng.standard_normal((7, 40))
+    kernel, moments = root @ root.T, targets @ targets.T / 40
+
+    def cost(logs):
+        covariance = np.exp(logs[0]) * kernel + np.exp(logs[1]) * np.eye(12)
+        return np.linalg.slogdet(covariance)[1] + np.trace(np.linalg.solve(covariance, moments))
+
+    eigenvalues, vectors = np.linalg.eigh(kernel)
+    found = scalar_evidence(np.maximum(eigenvalues, 0), np.einsum("ij,ik,kj->j", vectors, moments, vectors), 12)
+    reached = cost(np.log([found.scale, found.noise_variance]))
+    np.testing.assert_allclose(found.objective + 12, reached, rtol=1e-9)
+    np.testing.assert_allclose(reached, minimize(cost, np.zeros(2)).fun, atol=0.02)
+    np.testing.assert_allclose([found.scale, found.noise_variance], 1.0, atol=0.3)
 
 
 def test_full_step_is_the_mean_second_moment_of_the_coefficients_given_the_rows():
@@ -202,6 +222,19 @@ def test_copies_adapt_alike_and_given_settings_are_kept():
     assert {len(column) for column in model.path_.values()} == {5}
 
 
+@pytest.mark.parametrize("metric", ["full", "diagonal"])
+@pytest.mark.parametrize("noise_variance", [0.0, 1e-16])
+def test_targets_known_to_be_free_of_noise_are_interpolated(metric, noise_variance):
+    rng = np.random.default_rng(5)
+    tasks = [(X, X @ b) for X, b in zip(rng.standard_normal((20, 3, 4)), rng.standard_normal((20, 4)), strict=True)]
+    tasks += [(np.vstack([X, X]), np.concatenate([y, y])) for X, y in tasks]
+    model = MetaMetricRegressor(metric=metric, noise_variance=noise_variance).fit(tasks)
+    assert model.noise_variance_ == noise_variance
+    assert 0 < model.ridge_ < 1e-7
+    for X, y in tasks:
+        np.testing.assert_allclose(model.adapt(X, y).predict(X), y, atol=1e-3)
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
@@ -209,7 +242,9 @@ def test_copies_adapt_alike_and_given_settings_are_kept():
         ({"cv": 13}, "at most the number of tasks, 12"),
         ({"cv": 1}, "cv must be an integer >= 2"),
         ({"n_steps": -1}, "n_steps must be an integer >= 0"),
-        ({"noise_variance": 0.0}, "noise_variance must be > 0"),
+        ({"noise_variance": -0.1}, "noise_variance must be >= 0"),
+        ({"fit_intercept": "no"}, "fit_intercept must be True or False, got 'no'"),
+        ({"fit_intercept": None}, "fit_intercept must be True or False, got None"),
     ],
 )
 def test_wrong_parameters_are_refused(options, message):
@@ -222,6 +257,7 @@ def test_wrong_parameters_are_refused(options, message):
     [
         ([], "at least one pair"),
         ([np.ones(3)], "pairs"),
+        (None, "tasks must be pairs .*, got NoneType"),
         ([(np.ones((3, 2)), np.ones(4))], "y of task 0 must have 3 entries"),
         ([(np.eye(3), np.arange(3)), (np.ones((3, 2)), np.arange(3))], "X of task 1 must have 3 features"),
         ([(np.ones((1, 2)), np.ones(1))], "at least 2 rows"),

@@ -7,9 +7,13 @@ from sklearn.linear_model import Ridge, RidgeCV
 from sklearn.model_selection import KFold
 from sklearn.pipeline import make_pipeline
 
-from unlazy.data.many_tasks import many_tasks
+from unlazy.data.many_tasks import diagonal_tasks, many_tasks
 from unlazy.errors import InputError
 from unlazy.estimators import SharedMetricRegressor
+from unlazy.estimators.bases import FeatureBasis
+from unlazy.estimators.folds import make_splits
+from unlazy.estimators.metric_search import Choice, PathRecord, choose, search_path
+from unlazy.estimators.scaling import scale_data
 
 
 @pytest.fixture(scope="module")
@@ -89,6 +93,73 @@ def test_cv_errors_are_those_of_ridge_fits_without_the_fold(data):
             ridge = Ridge(alpha=penalty / first).fit(data.design[train], data.targets[train])
             errors[i] += np.sum((ridge.predict(data.design[held]) - data.targets[held]) ** 2)
     np.testing.assert_allclose(path["cv_mse"], errors / data.targets.size, rtol=1e-7)
+
+
+def test_result_is_that_of_ridge_cv_where_another_start_earns_nothing():
+    """Features of variance 1/j and a weak signal: evidence prefers other exponents, the held-out rows do not."""
+    variances = 1 / np.arange(1, 301)
+    preferred = []
+    for seed in range(6):
+        prior = np.full(300, 0.02 / variances.sum())
+        data = diagonal_tasks(np.random.default_rng(7_000 + seed), variances, prior, 80, 5, 0.25)
+        model = SharedMetricRegressor().fit(data.design, data.targets)
+        assert (model.criterion_, model.start_exponent_, model.basis_) == ("ridge", 0.0, "features")
+        scale = np.sum((data.design - data.design.mean(axis=0)) ** 2) / len(data.design)
+        ridge = RidgeCV(scale * np.logspace(-8, 4, 49)).fit(data.design, data.targets)
+        np.testing.assert_allclose(model.coef_, ridge.coef_, rtol=1e-6, atol=1e-9)
+        np.testing.assert_allclose(model.intercept_, ridge.intercept_, rtol=1e-6, atol=1e-9)
+        forced = SharedMetricRegressor(n_steps=(1,)).fit(data.design, data.targets)
+        preferred.append(forced.start_exponent_)
+    assert set(preferred) != {0.0}
+
+
+def chance_records(rng, candidates, rows, gain=0.0):
+    """Ridge and as many others with held-out errors that differ by chance, apart from a gain."""
+    ridge = rng.exponential(size=rows)
+    records = []
+    for i in range(candidates + 1):
+        errors = ridge + (rng.standard_normal(rows) - gain) * (i > 0)
+        choice = Choice(1.0, 1, errors)
+        table = np.array([[choice.error]])
+        names = ("features", "evidence" if i else "ridge", i)
+        records.append(PathRecord(*names, np.ones(1), np.ones(1, int), table, choice, choice, 1.0, (), i == 0))
+    return records
+
+
+@pytest.mark.parametrize("candidates", [1, 25])
+@pytest.mark.parametrize("rows", [15, 100])
+def test_ridge_is_left_by_chance_in_one_of_twenty_data_sets_and_for_a_clear_gain(candidates, rows):
+    rng = np.random.default_rng(0)
+    left = np.mean([choose(chance_records(rng, candidates, rows))[0].step > 0 for _ in range(2000)])
+    assert 0.03 < left < 0.07
+    assert all(choose(chance_records(rng, candidates, rows, gain=2.0))[0].step > 0 for _ in range(100))
+
+
+def test_rows_that_several_folds_hold_out_count_once(data):
+    """The same folds given twice say nothing new, so they change nothing."""
+    folds = list(KFold(3, shuffle=True, random_state=5).split(data.design))
+    once = SharedMetricRegressor(cv=folds).fit(data.design, data.targets)
+    twice = SharedMetricRegressor(cv=folds + folds).fit(data.design, data.targets)
+    assert_same_fit(once, twice, rtol=1e-6, atol=1e-9)
+    np.testing.assert_allclose(once.cv_mse_, twice.cv_mse_, rtol=1e-9)
+    row_errors = rows_of(data, folds), rows_of(data, folds + folds)
+    np.testing.assert_allclose(*row_errors, rtol=1e-9)
+
+
+def rows_of(data, folds):
+    basis = FeatureBasis(scale_data(data.design, data.targets, "float64"), (0.0,))
+    parts = [basis.split(train, held).fold for train, held in folds]
+    (record,) = search_path(parts, "features", "evidence", 0.3, [0], (), adapt=False)
+    return record.best.row_errors
+
+
+def test_few_rows_are_held_out_more_than_once():
+    rows, targets = np.zeros((25, 2)), np.zeros((25, 1))
+    splits = make_splits(5, 0, rows, targets)
+    held = np.concatenate([part for _, part in splits])
+    np.testing.assert_array_equal(np.bincount(held), 3)
+    assert len({tuple(part) for _, part in splits}) == 15
+    assert len(make_splits(5, 0, np.zeros((60, 2)), np.zeros((60, 1)))) == 5
 
 
 def test_ridge_that_learned_nothing_has_the_penalty_of_leave_one_out():
@@ -214,8 +285,9 @@ def test_constant_targets_and_columns_are_harmless(data, fitted):
     assert np.isfinite(model.coef_).all()
 
 
-def test_features_that_never_vary_give_the_mean(data):
-    model = SharedMetricRegressor().fit(np.ones((60, 3)), data.targets)
+@pytest.mark.parametrize("basis", ["auto", "features", "pca"])
+def test_features_that_never_vary_give_the_mean(data, basis):
+    model = SharedMetricRegressor(basis=basis).fit(np.ones((60, 3)), data.targets)
     np.testing.assert_allclose(model.predict(np.ones((2, 3))), np.tile(data.targets.mean(axis=0), (2, 1)))
 
 
@@ -236,6 +308,26 @@ def test_exact_linear_targets_without_noise_are_recovered():
     np.testing.assert_allclose(model.coef_.T, coefficients, atol=0.02)
 
 
+def test_final_fit_is_in_double_precision():
+    """scikit-learn's Ridge on the learned features, far below the rounding of single precision."""
+    rng = np.random.default_rng(0)
+    design = rng.standard_normal((60, 8))
+    targets = design @ rng.standard_normal((8, 5))
+    model = SharedMetricRegressor(noise_variance=0).fit(design, targets)
+    learned = model.transform(design)
+    ridge = Ridge(alpha=model.ridge_, solver="svd").fit(learned, targets)
+    np.testing.assert_allclose(model.predict(design), ridge.predict(learned), rtol=0, atol=1e-9)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_components_are_orthonormal_where_column_scales_span_four_decades(dtype):
+    rng = np.random.default_rng(0)
+    design = rng.standard_normal((60, 100)) * 10.0 ** -np.linspace(0, 4, 100)
+    targets = design[:, :3] / design[:, :3].std(axis=0) + rng.standard_normal((60, 3))
+    found = SharedMetricRegressor(basis="pca", dtype=dtype).fit(design, targets).components_
+    np.testing.assert_allclose(found @ found.T, np.eye(len(found)), atol=1e-5)
+
+
 def test_more_targets_than_rows_are_as_good_as_fewer():
     data = many_tasks("sparse", np.random.default_rng(5), n=50, d=120, tasks=200)
     model = SharedMetricRegressor().fit(data.design, data.targets)
@@ -250,6 +342,18 @@ def test_pipeline_passes_the_learned_features_on(data):
     assert len(model[0].get_feature_names_out()) == np.count_nonzero(model[0].metric_)
 
 
+def test_learned_features_have_the_names_of_the_input_and_components_that_of_the_class(data):
+    names = np.array([f"gene {j}" for j in range(150)], dtype=object)
+    model = SharedMetricRegressor(basis="features").fit(data.design, data.targets)
+    kept = np.flatnonzero(model.metric_)
+    assert 0 < len(kept) < 150
+    assert model.get_feature_names_out(names).tolist() == [f"gene {j}" for j in kept]
+    assert model.get_feature_names_out().tolist() == [f"x{j}" for j in kept]
+    components = SharedMetricRegressor(basis="pca").fit(data.design, data.targets)
+    assert components.get_feature_names_out()[0] == "sharedmetricregressor0"
+    assert len(components.get_feature_names_out()) == components.transform(data.design).shape[1]
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
@@ -258,6 +362,11 @@ def test_pipeline_passes_the_learned_features_on(data):
         ({"dtype": "float16"}, "dtype must be one of"),
         ({"cv": 31}, "cv must be >= 2 and leave at least two rows"),
         ({"cv": 1}, "cv must be >= 2"),
+        ({"cv": []}, r"cv must give folds .*, got cv=\[\]"),
+        ({"cv": [5]}, "cv must give pairs"),
+        ({"cv": [([0, 1, 2], [3, 60])]}, r"cv must give rows as integers from 0 to 59, got \[3, 60\]"),
+        ({"cv": [([0, 1, 2], [-1])]}, "cv must give rows"),
+        ({"cv": [([0, 1, 2], [])]}, "cv must give folds with two training rows and a held-out one"),
         ({"noise_variance": -0.1}, "noise_variance must be >= 0"),
         ({"groups": [0, 1]}, r"groups must have shape \(150,\)"),
         ({"groups": np.zeros(150), "basis": "pca"}, "groups must be None"),

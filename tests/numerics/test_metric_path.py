@@ -201,6 +201,8 @@ def test_groups_are_capped_and_dropped_together(options):
         ({"groups": np.ones(3)}, "groups must have shape"),
         ({"power": 2.0}, "power must be"),
         ({"cap": -1.0}, "cap must be > 0"),
+        ({"cap": np.nan}, "cap must be > 0"),
+        ({"cap": "x"}, "cap must be numeric, got 'x'"),
         ({"design": np.full((12, 3), np.nan)}, "design must be finite"),
         ({"design": np.ones(12)}, "design must have 2"),
     ],

@@ -9,19 +9,30 @@ import numpy as np
 
 from unlazy.estimators.metric_search import Fold, Rows, make_fold
 from unlazy.estimators.scaling import Scaled
-from unlazy.estimators.start_metric import StartMetric, centred_kernel, start_metric
+from unlazy.estimators.start_metric import StartMetric, Starts, centred_kernel, start_metrics
 from unlazy.numerics.metric_path import metric_product
 
 _NO_COLUMNS = np.array([], dtype=int)
-_LEAST_COMPONENT = {np.dtype(np.float32): 1e-6, np.dtype(np.float64): 1e-11}
+_LEAST_COMPONENT = 1e-10
+
+
+class Split(NamedTuple):
+    """One fold, whose path starts where evidence is largest, and the same fold at ridge."""
+
+    fold: Fold
+    ridge: Fold
+    starts: Starts
 
 
 class Whole(NamedTuple):
     """All rows in one basis."""
 
     design: np.ndarray
+    """In the precision in which a metric is learned."""
+    exact_design: np.ndarray
+    """In double precision."""
     start: np.ndarray
-    chosen: StartMetric
+    exponent: float
 
 
 class Basis(Protocol):
@@ -29,9 +40,11 @@ class Basis(Protocol):
 
     name: str
 
-    def fold(self, train: np.ndarray, held: np.ndarray) -> tuple[Fold, StartMetric]: ...
+    def split(self, train: np.ndarray, held: np.ndarray) -> Split: ...
 
-    def whole(self) -> Whole: ...
+    def whole(self, ridge: bool) -> Whole:
+        """With the start of ridge, or with that of the largest evidence."""
+        ...
 
     def coefficients(self, metric: np.ndarray, dual: np.ndarray) -> np.ndarray:
         """Coefficients of the scaled features, M X^T dual."""
@@ -53,29 +66,31 @@ class FeatureBasis:
         rows = scaled.rows
         self.kernels = {e: metric_product(rows, rows, w, _NO_COLUMNS) for e, w in self.weights.items()}
 
-    def _start(self, rows: np.ndarray) -> tuple[np.ndarray, StartMetric]:
+    def _starts(self, rows: np.ndarray) -> Starts:
         targets = self.scaled.targets[rows]
         kernels = {e: centred_kernel(kernel, rows) for e, kernel in self.kernels.items()}
-        chosen = start_metric(kernels, targets - targets.mean(axis=0))
-        return chosen.scale * self.weights[chosen.exponent], chosen
+        return start_metrics(kernels, targets - targets.mean(axis=0))
 
-    def fold(self, train: np.ndarray, held: np.ndarray) -> tuple[Fold, StartMetric]:
-        start, chosen = self._start(train)
+    def _metric(self, start: StartMetric) -> np.ndarray:
+        return start.scale * self.weights[start.exponent]
+
+    def split(self, train: np.ndarray, held: np.ndarray) -> Split:
+        starts = self._starts(train)
         rows = self.scaled.rows
         mean = rows[train].mean(axis=0)
+        centred = Rows(rows[train] - mean, rows[held] - mean)
+        fold = make_fold(centred, self._metric(starts.best), _centred_targets(self.scaled, train, held), held)
+        return Split(fold, fold._replace(start=self._metric(starts.ridge)), starts)
 
-        return make_fold(
-            Rows(rows[train] - mean, rows[held] - mean), start, _centred_targets(self.scaled, train, held)
-        ), chosen
-
-    def whole(self) -> Whole:
-        start, chosen = self._start(np.arange(len(self.scaled.rows)))
-        return Whole(self.scaled.rows, start, chosen)
+    def whole(self, ridge: bool) -> Whole:
+        starts = self._starts(np.arange(len(self.scaled.rows)))
+        start = starts.ridge if ridge else starts.best
+        return Whole(self.scaled.rows, self.scaled.exact_rows, self._metric(start), start.exponent)
 
     def coefficients(self, metric: np.ndarray, dual: np.ndarray) -> np.ndarray:
         active = np.flatnonzero(metric)
         result = np.zeros((len(metric), dual.shape[1]))
-        result[active] = metric[active, None] * (self.scaled.rows[:, active].T @ dual)
+        result[active] = metric[active, None] * (self.scaled.exact_rows[:, active].T @ dual)
         return result
 
     def original_metric(self, metric: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
@@ -87,48 +102,49 @@ class ComponentBasis:
 
     name = "pca"
 
-    def __init__(self, scaled: Scaled, exponents: Sequence[float], kernel: np.ndarray | None = None):
+    def __init__(self, scaled: Scaled, exponents: Sequence[float]):
         self.scaled = scaled
         self.exponents = exponents
-        if kernel is None:
-            kernel = metric_product(scaled.rows, scaled.rows, scaled.weights(0.0), _NO_COLUMNS)
-        self.kernel = kernel
+        # in double precision, since weak components are small differences of large numbers
+        rows = scaled.exact_rows
+        self.kernel = metric_product(rows, rows, scaled.weights(0.0), _NO_COLUMNS)
 
     def _components(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Eigenvalues of the kernel of the centred rows, largest first, and eigenvectors."""
         values, vectors = np.linalg.eigh(centred_kernel(self.kernel, rows))
-        kept = values > max(values[-1], 0.0) * _LEAST_COMPONENT[self.scaled.rows.dtype]
+        kept = values > max(values[-1], 0.0) * _LEAST_COMPONENT
         if not kept.any():
             # the features do not vary in these rows: one component that is 0
             return np.ones(1), np.zeros((len(rows), 1))
         return values[kept][::-1], vectors[:, kept][:, ::-1]
 
-    def _start(self, values: np.ndarray, vectors: np.ndarray, targets: np.ndarray) -> tuple[np.ndarray, StartMetric]:
-        shapes = {e: (values / values[0]) ** e for e in self.exponents}
-        shapes = {e: shape / shape.max() for e, shape in shapes.items()}
-        kernels = {e: (vectors * (values * shape)) @ vectors.T for e, shape in shapes.items()}
-        chosen = start_metric(kernels, targets)
-        return chosen.scale * shapes[chosen.exponent], chosen
+    def _starts(self, values: np.ndarray, vectors: np.ndarray, targets: np.ndarray) -> Starts:
+        shapes = {e: _shape(values, e) for e in self.exponents}
+        return start_metrics({e: (vectors * (values * shape)) @ vectors.T for e, shape in shapes.items()}, targets)
 
-    def fold(self, train: np.ndarray, held: np.ndarray) -> tuple[Fold, StartMetric]:
+    def split(self, train: np.ndarray, held: np.ndarray) -> Split:
         values, vectors = self._components(train)
         own = self.kernel[np.ix_(train, train)]
         cross = self.kernel[np.ix_(held, train)]
         cross = cross - cross.mean(axis=1, keepdims=True) - own.mean(axis=0) + own.mean()
         every = Rows(vectors * np.sqrt(values), cross @ vectors / np.sqrt(values))
         targets = _centred_targets(self.scaled, train, held)
-        start, chosen = self._start(values, vectors, targets.train)
-        return make_fold(every, start, targets), chosen
+        starts = self._starts(values, vectors, targets.train)
+        metrics = [start.scale * _shape(values, start.exponent) for start in starts]
+        fold = make_fold(every, metrics[0], targets, held)
+        return Split(fold, fold._replace(start=metrics[1]), starts)
 
-    def whole(self) -> Whole:
+    def whole(self, ridge: bool) -> Whole:
         values, vectors = self._components(np.arange(len(self.kernel)))
-        start, chosen = self._start(values, vectors, self.scaled.targets)
-        return Whole(vectors * np.sqrt(values), start, chosen)
+        starts = self._starts(values, vectors, self.scaled.targets)
+        start = starts.ridge if ridge else starts.best
+        design = vectors * np.sqrt(values)
+        return Whole(design, design, start.scale * _shape(values, start.exponent), start.exponent)
 
     def directions(self) -> np.ndarray:
         """Orthonormal principal directions, (d, components), of the features relative to the largest deviation."""
         values, vectors = self._components(np.arange(len(self.kernel)))
-        return self.scaled.relative_deviations()[:, None] * (self.scaled.rows.T @ (vectors / np.sqrt(values)))
+        return self.scaled.relative_deviations()[:, None] * (self.scaled.exact_rows.T @ (vectors / np.sqrt(values)))
 
     def coefficients(self, metric: np.ndarray, dual: np.ndarray) -> np.ndarray:
         values, vectors = self._components(np.arange(len(self.kernel)))
@@ -136,8 +152,15 @@ class ComponentBasis:
         return self.scaled.relative_deviations()[:, None] * (self.directions() @ weighted)
 
     def original_metric(self, metric: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
-        log_unit = 2 * (self.scaled.log_target_deviation - np.max(self.scaled.log_deviation))
+        largest = float(np.max(self.scaled.log_deviation))
+        log_unit = 2 * (self.scaled.log_target_deviation - (largest if np.isfinite(largest) else 0.0))
         return self.scaled.in_units(metric, log_unit), self.directions().T
+
+
+def _shape(values: np.ndarray, exponent: float) -> np.ndarray:
+    """variance^exponent of the components, at most 1."""
+    shape = (values / values[0]) ** exponent
+    return shape / shape.max()
 
 
 def _centred_targets(scaled: Scaled, train: np.ndarray, held: np.ndarray) -> Rows:

@@ -80,7 +80,7 @@ class MetaMetricRegressor(BaseEstimator):
         Number of steps; chosen by held-out tasks if not given, up to `max_steps`.
     max_steps : int
     noise_variance : float, optional
-        Known noise variance; learned if not given.
+        Known noise variance; learned if not given. The penalty is at least 1e-8 of the variance of the targets.
     fit_intercept : bool
         Each task has an intercept of its own, on which nothing is assumed.
     cv : int
@@ -127,7 +127,9 @@ class MetaMetricRegressor(BaseEstimator):
         scale, unit = _scales(pairs, self.fit_intercept)
         pairs = [(design / scale, target / unit) for design, target in pairs]
         kinds = self._kinds(pairs[0][0].shape[1])
-        noise = None if self.noise_variance is None else float(self.noise_variance) / unit / unit
+        noise = None
+        if self.noise_variance is not None:
+            noise = max(float(self.noise_variance) / unit / unit, LEAST_NOISE)
 
         if not 2 <= self.cv <= len(pairs):
             raise InputError(f"cv must be >= 2 and at most the number of tasks, {len(pairs)}, got {self.cv}")
@@ -141,7 +143,9 @@ class MetaMetricRegressor(BaseEstimator):
             state = step(batches, state._replace(noise_variance=noise_variance))
         state = state._replace(noise_variance=path.noises[self.n_steps_])
         self.metric_ = _in_units(state.metric, unit / scale)
-        self.noise_variance_ = state.noise_variance * unit * unit
+        self.noise_variance_ = (
+            state.noise_variance * unit * unit if self.noise_variance is None else float(self.noise_variance)
+        )
         self.ridge_ = path.penalties[self.n_steps_] * unit * unit
         self.cv_mse_ = path.errors[self.n_steps_] * unit * unit
         rows = sum(float(batch.freedoms.sum()) for batch in batches)
@@ -220,7 +224,9 @@ class MetaMetricRegressor(BaseEstimator):
             if not isinstance(value, Integral) or value < low:
                 raise InputError(f"{name} must be an integer >= {low}, got {value!r}")
         if self.noise_variance is not None:
-            check_array("noise_variance", self.noise_variance, above=0, ndim=0)
+            check_array("noise_variance", self.noise_variance, low=0, ndim=0)
+        if not isinstance(self.fit_intercept, bool | np.bool_):
+            raise InputError(f"fit_intercept must be True or False, got {self.fit_intercept!r}")
 
 
 def _start(batches: list[Batch], kind: str) -> MetaState:
@@ -256,6 +262,8 @@ def _check_tasks(
 ) -> list[tuple[np.ndarray, np.ndarray]]:
     pairs: list[tuple[np.ndarray, np.ndarray]] = []
     least = 2 if centre else 1
+    if not isinstance(tasks, Iterable):
+        raise InputError(f"tasks must be pairs (X, y), got {type(tasks).__name__}")
     for i, task in enumerate(tasks):
         try:
             X, y = task

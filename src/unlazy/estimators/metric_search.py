@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from unlazy.numerics.metric_path import MetricStep, metric_path, metric_product, strong_columns
 
 _PENALTY_FACTORS = np.logspace(-2, 2, 17)
+_RIDGE_FACTORS = np.concatenate([np.logspace(-6, -2.25, 16), _PENALTY_FACTORS, np.logspace(2.25, 3, 4)])
 PRUNE = 0.03
 RIDGE = "ridge"
 """The criterion of step 0."""
@@ -17,6 +18,7 @@ _PATIENCE = 2
 _LEAST_GAIN = 1e-3
 _COMPACT = 0.8
 LEAST_NOISE = 1e-8
+_LEVEL = 0.05
 
 
 class Rows(NamedTuple):
@@ -37,6 +39,8 @@ class Fold(NamedTuple):
     responses: np.ndarray
     """Orthonormal combinations of the tasks, strongest first, as columns."""
     held_targets: np.ndarray
+    held: np.ndarray
+    """Indices of the held-out rows among all."""
 
 
 class Choice(NamedTuple):
@@ -45,6 +49,7 @@ class Choice(NamedTuple):
     penalty: float
     rank: int
     row_errors: np.ndarray
+    """Mean over the folds that hold a row out."""
 
     @property
     def error(self) -> float:
@@ -65,15 +70,17 @@ class PathRecord(NamedTuple):
     best: Choice
     best_of_full_rank: Choice
     noise_variance: float
-    """The held-out noise estimate of `best_of_full_rank`."""
+    """The held-out noise estimate at the best of the 17 penalties near that of the path, of full rank."""
     schedule: tuple[float, ...]
     """The penalties of the steps that led here."""
+    is_ridge: bool
+    """No label chose anything but scale and penalty."""
 
 
-def make_fold(rows: Rows, start: np.ndarray, targets: Rows) -> Fold:
+def make_fold(rows: Rows, start: np.ndarray, targets: Rows, held: np.ndarray) -> Fold:
     """A fold whose targets are compressed to the row space of the training targets."""
     left, values, right = np.linalg.svd(targets.train, full_matrices=False)
-    return Fold(rows, start, left * values, right.T, targets.held)
+    return Fold(rows, start, left * values, right.T, targets.held, held)
 
 
 def search_path(
@@ -87,19 +94,20 @@ def search_path(
     adapt: bool,
     groups: np.ndarray | None = None,
     start_known: bool = False,
+    start_is_ridge: bool = False,
 ) -> list[PathRecord]:
     """Held-out errors along the path of `metric_path` (power 1), all folds in lockstep.
 
-    At each of `steps` the errors of 17 penalties around that of the path and of the ranks (predictions confined
-    to the strongest combinations of tasks) are recorded. With `adapt` the noise variance estimated there is the
-    penalty of the next steps:
+    At each of `steps` the errors of 17 penalties around that of the path (37 for ridge) and of the ranks (predictions
+    confined to the strongest combinations of tasks) are recorded. With `adapt` the noise variance estimated there is
+    the penalty of the next steps:
 
         s2 = mean over held-out rows of residual^2 / (1 + v/c),   v = k(x,x) - k(x,X) (K + c I)^-1 k(X,x),
 
-    or, where the least of the 17 penalties is the best, the smaller of the penalty and the error.
+    or, where the least of the penalties is the best, the smaller of the penalty and the error.
 
     The path ends after two records that lower the least error by less than 0.1%.
-    `start_known` leaves out step 0, which is the same for both criteria.
+    `start_known` leaves out step 0, which is the same for both criteria; `start_is_ridge` says that it is ridge.
     """
     paths = []
     for fold in folds:
@@ -121,6 +129,7 @@ def search_path(
         )
     columns = [_Columns(np.arange(len(fold.start)), fold.rows) for fold in folds]
     rank_grid = _rank_grid(folds, ranks)
+    held = np.concatenate([fold.held for fold in folds])
     records: list[PathRecord] = []
     schedule: list[float] = []
     without_gain, least = 0, np.inf
@@ -132,23 +141,27 @@ def search_path(
             reached = [path.send(penalty) for path in paths]
         if step not in steps or (start_known and step == 0):
             continue
-        penalties = penalty * _PENALTY_FACTORS
+        # ridge has nothing but its penalty, and nearly collinear features want a tiny one
+        is_ridge = start_is_ridge and step == 0
+        penalties = penalty * (_RIDGE_FACTORS if is_ridge else _PENALTY_FACTORS)
         columns = [_active(part, state.metric) for part, state in zip(columns, reached, strict=True)]
         parts = [
             _held_out(fold, part, state, penalties, rank_grid)
             for fold, part, state in zip(folds, columns, reached, strict=True)
         ]
-        errors = np.concatenate([part[0] for part in parts], axis=1)
-        variances = np.concatenate([part[1] for part in parts], axis=1)
+        errors = _mean_of_rows(np.concatenate([part[0] for part in parts], axis=1), held)
+        variances = _mean_of_rows(np.concatenate([part[1] for part in parts], axis=1), held)
         means = errors.mean(axis=1)
         i, j = np.unravel_index(np.argmin(means), means.shape)
         full = int(np.argmin(means[:, -1]))
         best = Choice(float(penalties[i]), int(rank_grid[j]), errors[i, :, j])
         of_full_rank = Choice(float(penalties[full]), int(rank_grid[-1]), errors[full, :, -1])
-        noise = float(np.mean(of_full_rank.row_errors / (1 + variances[full] / of_full_rank.penalty)))
-        if full == 0:
+        near = np.flatnonzero(np.isin(penalties, penalty * _PENALTY_FACTORS))
+        k = near[np.argmin(means[near, -1])]
+        noise = float(np.mean(errors[k, :, -1] / (1 + variances[k] / penalties[k])))
+        if k == near[0]:
             # the errors only say that the penalty is small, and would drive it to 0
-            noise = min(penalty, of_full_rank.error)
+            noise = min(penalty, float(means[k, -1]))
         records.append(
             PathRecord(
                 basis,
@@ -161,6 +174,7 @@ def search_path(
                 of_full_rank,
                 noise,
                 tuple(schedule),
+                is_ridge,
             )
         )
         if adapt:
@@ -213,6 +227,14 @@ def _held_out(
     return errors, variances
 
 
+def _mean_of_rows(values: np.ndarray, held: np.ndarray) -> np.ndarray:
+    """Means over the entries of axis 1 that belong to one row, in the order of the rows."""
+    order = np.argsort(held, kind="stable")
+    _, first, counts = np.unique(held[order], return_index=True, return_counts=True)
+    sums = np.add.reduceat(values[:, order], first, axis=1)
+    return sums / counts.reshape(-1, *[1] * (values.ndim - 2))
+
+
 def _rank_grid(folds: Sequence[Fold], ranks: Sequence[int] | int) -> np.ndarray:
     """A single rank, or the given ones below the full one and the full one last."""
     full = min(fold.targets.shape[1] for fold in folds)
@@ -222,22 +244,52 @@ def _rank_grid(folds: Sequence[Fold], ranks: Sequence[int] | int) -> np.ndarray:
 
 
 def choose(records: Sequence[PathRecord]) -> tuple[PathRecord, Choice]:
-    """The record and choice with the least error, unless something simpler is about as good.
+    """Ridge, unless a record is better by more than chance among so many explains.
 
-    Ridge (step 0 of the first basis) is left for a metric that is better by one standard error, and the full rank for
-    a lower one that is better by two: that of the mean paired difference over the held-out rows.
+    The least error of full rank has to beat ridge, and the least error of any rank then has to beat the winner. Better
+    means that the paired differences of the held-out rows have a mean of more than q standard errors, where q is
+    Student's quantile at the level 5% divided by the number of other records (Bonferroni). Without ridge among the
+    records the full rank with the least error is the one to beat.
     """
-    starts = [record for record in records if record.step == 0 and record.basis == records[0].basis]
-    candidates = [min(of, key=lambda record: record.best_of_full_rank.error) for of in (starts, records) if of]
-    chosen, choice = candidates[0], candidates[0].best_of_full_rank
-    if _is_better(candidates[-1].best_of_full_rank, choice, 1.0):
-        chosen, choice = candidates[-1], candidates[-1].best_of_full_rank
+    ridge = [record for record in records if record.is_ridge]
+    chosen = min(ridge or records, key=lambda record: record.best_of_full_rank.error)
+    choice = chosen.best_of_full_rank
+    others = max(len(records) - len(ridge), 1)
+    best = min(records, key=lambda record: record.best_of_full_rank.error)
+    if _is_better(best.best_of_full_rank, choice, others):
+        chosen, choice = best, best.best_of_full_rank
     lower_rank = min(records, key=lambda record: record.best.error)
-    if _is_better(lower_rank.best, choice, 2.0):
+    if _is_better(lower_rank.best, choice, others):
         chosen, choice = lower_rank, lower_rank.best
     return chosen, choice
 
 
-def _is_better(first: Choice, second: Choice, standard_errors: float) -> bool:
+def _is_better(first: Choice, second: Choice, candidates: int) -> bool:
+    from scipy.special import stdtrit
+
     difference = second.row_errors - first.row_errors
-    return bool(difference.mean() > standard_errors * difference.std() / np.sqrt(len(difference)))
+    freedom = len(difference) - 1
+    if freedom < 1:
+        return False
+    quantile = float(stdtrit(freedom, 1 - _LEVEL / candidates))
+    return bool(difference.mean() > quantile * difference.std(ddof=1) / np.sqrt(len(difference)))
+
+
+def record_table(records: Sequence[PathRecord], unit: float) -> dict[str, np.ndarray]:
+    """All errors as columns of one table; `unit` is that of variances."""
+    columns: dict[str, list[np.ndarray]] = {}
+    for record in records:
+        shape = record.errors.shape
+        row: dict[str, Any] = {
+            "basis": record.basis,
+            "criterion": record.criterion,
+            "step": record.step,
+            "is_ridge": record.is_ridge,
+            "ridge": unit * record.penalties[:, None],
+            "rank": record.ranks,
+            "cv_mse": unit * record.errors,
+            "noise_variance": unit * record.noise_variance,
+        }
+        for name, value in row.items():
+            columns.setdefault(name, []).append(np.broadcast_to(value, shape).ravel())
+    return {name: np.concatenate(parts) for name, parts in columns.items()}

@@ -16,6 +16,9 @@ class Scaled(NamedTuple):
     """Columns in units of their standard deviation, targets in units of theirs over all tasks; both centred."""
 
     rows: np.ndarray
+    """In the precision in which a metric is learned."""
+    exact_rows: np.ndarray
+    """In double precision."""
     targets: np.ndarray
     mean: np.ndarray
     log_deviation: np.ndarray
@@ -80,6 +83,7 @@ def scale_data(design: np.ndarray, targets: np.ndarray, dtype: str) -> Scaled:
         raise InputError(f"y must have a variance that is a finite number > 0, got targets of size {largest:g}")
     return Scaled(
         rows.astype(dtype, copy=False),
+        rows,
         centred / deviation,
         mean,
         log_deviation,

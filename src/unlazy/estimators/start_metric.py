@@ -9,7 +9,8 @@ import numpy as np
 EXPONENTS = (-1.0, 0.0, 1.0, 2.0)
 """Exponents e of the first metric m_j ~ variance_j^e: standardised features, ridge, and two that trust variance."""
 _RATIOS = np.logspace(-6, 6, 121)
-_LEFT_OUT_FACTORS = np.logspace(-2, 2, 33)
+_LEAST_NOISE = 1e-300
+_LEFT_OUT_FACTORS = np.logspace(-8, 4, 49)
 
 
 class StartMetric(NamedTuple):
@@ -22,31 +23,63 @@ class StartMetric(NamedTuple):
     """The noise variance at which evidence is largest, kept in [0.1, 0.9] of the variance of the targets."""
 
 
-class _ScalarEvidence(NamedTuple):
+class Starts(NamedTuple):
+    """The start with the largest evidence, and ridge: exponent 0, or the only one there is."""
+
+    best: StartMetric
+    ridge: StartMetric
+
+
+class ScalarEvidence(NamedTuple):
+    """The largest evidence of a metric tau I, as minus twice a log-likelihood without constants."""
+
     objective: float
     scale: float
+    """tau."""
     noise_variance: float
 
 
-def start_metric(kernels: dict[float, np.ndarray], targets: np.ndarray) -> StartMetric:
+def start_metrics(kernels: dict[float, np.ndarray], targets: np.ndarray) -> Starts:
     """The exponent whose kernel X diag(variance^e) X^T explains the targets best, with its scale and noise level.
 
-    tau and s2 minimise n log s2 + log det(I + rho K) with rho = tau/s2 and s2 = tr[T (I + rho K)^-1]/n, the
-    evidence of y ~ N(0, tau K + s2 I) maximised over s2. The scale is kept in [0.02, 100] of what would let the
-    prior explain all of the targets. `kernels` and targets are centred.
+    Both are those of `scalar_evidence`; the scale is kept in [0.02, 100] of what would let the prior explain all of
+    the targets. `kernels` and targets are centred.
     """
+    plain = 0.0 if 0.0 in kernels else next(iter(kernels))
     variance = float(np.mean(targets**2))
-    best: tuple[float, StartMetric] | None = None
+    found: dict[float, tuple[float, StartMetric]] = {}
     for exponent, kernel in kernels.items():
-        found = _scalar_evidence(kernel, targets)
         mean_square = float(np.trace(kernel)) / len(kernel)
         if mean_square <= 0 or variance <= 0:
             continue
-        scale = float(np.clip(found.scale, 0.02 * variance / mean_square, 100 * variance / mean_square))
-        noise = float(np.clip(found.noise_variance, 0.1 * variance, 0.9 * variance))
-        if best is None or found.objective < best[0]:
-            best = found.objective, StartMetric(exponent, scale, noise)
-    return StartMetric(next(iter(kernels)), 1.0, 1.0) if best is None else best[1]
+        eigenvalues, vectors = np.linalg.eigh(kernel)
+        energies = np.mean((vectors.T @ targets) ** 2, axis=1)
+        objective, scale, noise = scalar_evidence(np.maximum(eigenvalues, 0.0), energies, len(kernel))
+        scale = float(np.clip(scale, 0.02 * variance / mean_square, 100 * variance / mean_square))
+        noise = float(np.clip(noise, 0.1 * variance, 0.9 * variance))
+        found[exponent] = objective, StartMetric(exponent, scale, noise)
+    ridge = found[plain][1] if plain in found else StartMetric(plain, 1.0, 1.0)
+    return Starts(min(found.values())[1] if found else ridge, ridge)
+
+
+def scalar_evidence(eigenvalues: np.ndarray, energies: np.ndarray, count: float) -> ScalarEvidence:
+    """The evidence of y ~ N(0, tau K + s2 I), maximised over tau and s2.
+
+    With the eigenvalues l_i of K, y's energies e_i along its eigenvectors and rho = tau/s2 it minimises
+
+        count log s2 + sum_i log(1 + rho l_i),   s2 = sum_i e_i/(1 + rho l_i) / count
+
+    over 121 values of rho. `count` is the number of rows, less those that means took.
+    """
+    mean = eigenvalues.mean()
+    best = ScalarEvidence(np.inf, 1.0, 1.0)
+    for ratio in _RATIOS / (mean if mean > 0 else 1.0):
+        total = 1 + ratio * eigenvalues
+        noise = max(float(np.sum(energies / total)) / count, _LEAST_NOISE)
+        objective = count * np.log(noise) + float(np.log(total).sum())
+        if objective < best.objective:
+            best = ScalarEvidence(objective, float(ratio * noise), noise)
+    return best
 
 
 def centred_kernel(kernel: np.ndarray, rows: np.ndarray) -> np.ndarray:
@@ -56,33 +89,21 @@ def centred_kernel(kernel: np.ndarray, rows: np.ndarray) -> np.ndarray:
     return part - part.mean(axis=1, keepdims=True)
 
 
-def left_out_penalty(eigenvalues: np.ndarray, vectors: np.ndarray, targets: np.ndarray, penalty: float) -> float:
-    """The penalty c near the given one with the least leave-one-out error for a centred kernel K = V diag(l) V^T.
+def left_out_penalty(eigenvalues: np.ndarray, vectors: np.ndarray, targets: np.ndarray) -> float:
+    """The penalty c with the least leave-one-out error for a centred kernel K = V diag(l) V^T.
 
         residual_i = (G y)_i / (G_ii - 1/(n c)),   G = (K + c I)^-1,
 
-    where 1/(n c) stands for the mean, which is relearned without the row too.
+    where 1/(n c) stands for the mean, which is relearned without the row too. 49 penalties from 1e-8 to 1e4 of the
+    mean of the eigenvalues are compared.
     """
     n = len(vectors)
     projected = vectors.T @ targets
-    best = np.inf, penalty
-    for candidate in penalty * _LEFT_OUT_FACTORS:
+    squares = vectors**2
+    best = np.inf, 1.0
+    for candidate in (float(eigenvalues.mean()) or 1.0) * _LEFT_OUT_FACTORS:
         inverse = candidate / (eigenvalues + candidate)
-        diagonal = np.maximum(vectors**2 @ inverse - 1 / n, np.finfo(np.float64).eps)
+        diagonal = np.maximum(squares @ inverse - 1 / n, np.finfo(np.float64).eps)
         residual = vectors @ (inverse[:, None] * projected) / diagonal[:, None]
         best = min(best, (float(np.mean(residual**2)), float(candidate)))
     return best[1]
-
-
-def _scalar_evidence(kernel: np.ndarray, targets: np.ndarray) -> _ScalarEvidence:
-    n = len(kernel)
-    eigenvalues, vectors = np.linalg.eigh(kernel)
-    eigenvalues = np.maximum(eigenvalues, 0.0)
-    energies = np.mean((vectors.T @ targets) ** 2, axis=1)
-    mean = eigenvalues.mean()
-    ratios = _RATIOS / (mean if mean > 0 else 1.0)
-    total = 1 + ratios[:, None] * eigenvalues
-    noise = np.maximum(np.mean(energies / total, axis=1), 1e-300)
-    objective = n * np.log(noise) + np.log(total).sum(axis=1)
-    i = int(np.argmin(objective))
-    return _ScalarEvidence(float(objective[i]), float(ratios[i] * noise[i]), float(noise[i]))

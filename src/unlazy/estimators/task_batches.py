@@ -7,11 +7,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from unlazy.estimators.metric_search import LEAST_NOISE
+from unlazy.estimators.start_metric import scalar_evidence
 
 _BATCH_NUMBERS = 4_000_000
 _PADDING = 1.25
-_RATIOS = np.logspace(-6, 6, 121)
 _NEGLIGIBLE = 1e-24
 
 
@@ -78,8 +77,8 @@ def make_batches(tasks: Sequence[tuple[np.ndarray, np.ndarray]], centre: bool) -
 def start_state(batches: Sequence[Batch]) -> MetaState:
     """Ridge: the metric tau I and the noise variance with the largest evidence of all tasks together.
 
-    They minimise N log s2 + sum over tasks of log det(I + rho X X^T), rho = tau/s2, with s2 profiled out; N counts
-    the rows less one for each centred mean. The noise variance is kept in [0.1, 0.9] of the variance of the targets.
+    They are those of `scalar_evidence`, whose count is that of the rows less one for each centred mean.
+    The noise variance is kept in [0.1, 0.9] of the variance of the targets.
     """
     values, energies = [], []
     for batch in batches:
@@ -88,16 +87,10 @@ def start_state(batches: Sequence[Batch]) -> MetaState:
         energies.append((np.einsum("tij,ti->tj", vectors, batch.targets) ** 2).ravel())
     eigenvalues, energy = np.concatenate(values), np.concatenate(energies)
     count = sum(float(batch.freedoms.sum()) for batch in batches)
-    mean = eigenvalues.mean()
-    ratios = _RATIOS / (mean if mean > 0 else 1.0)
-    noises = np.array([np.sum(energy / (1 + ratio * eigenvalues)) / count for ratio in ratios])
-    noises = np.maximum(noises, LEAST_NOISE)
-    costs = [count * np.log(s2) + np.log1p(ratio * eigenvalues).sum() for s2, ratio in zip(noises, ratios, strict=True)]
-    i = int(np.argmin(costs))
+    found = scalar_evidence(eigenvalues, energy, count)
     variance = energy.sum() / count
-    noise = float(np.clip(noises[i], 0.1 * variance, 0.9 * variance))
-    d = batches[0].designs.shape[2]
-    return MetaState(float(ratios[i] * noises[i]) * np.ones(d), noise)
+    noise = float(np.clip(found.noise_variance, 0.1 * variance, 0.9 * variance))
+    return MetaState(found.scale * np.ones(batches[0].designs.shape[2]), noise)
 
 
 def evidence(batches: Sequence[Batch], state: MetaState) -> float:

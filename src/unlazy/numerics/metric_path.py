@@ -106,8 +106,8 @@ def metric_path(
     prune = float(check_array("prune", prune, low=0, ndim=0))
     if cap is None:
         cap = np.inf if criterion == "evidence" else _DOF_CAP
-    elif np.isnan(cap) or cap <= 0:
-        raise InputError(f"cap must be > 0, got {cap:g}")
+    else:
+        cap = float(check_array("cap", cap, above=0, ndim=0, finite=False))
     start = check_array("start", start, low=0)
     if start.ndim and start.shape != (d,):
         raise InputError(f"start must be a number or have shape ({d},), got shape {start.shape}")

@@ -58,7 +58,7 @@ class BestStepSize(Study):
         "training_error": Output("training error", "", ("relative_step",), scale="log"),
     }
     presets = {
-        "quick": {"seeds": 24},
+        "quick": {"seeds": 36},
         "full": {
             "d": 500,
             "features": 1000,
