@@ -62,7 +62,7 @@ class SecondLayerSupport(Study):
         "training_error": Output("training error", "", ("relative_step",), scale="log"),
     }
     presets = {
-        "quick": {"support": list(SUPPORTS), "seeds": 8},
+        "quick": {"support": list(SUPPORTS), "seeds": 14},
         "full": {"support": list(SUPPORTS), "relative_step": [0.5, 1.0, 2.0, 4.0, 8.0], "seeds": 24},
     }
     claims = (

@@ -49,7 +49,7 @@ class Spike(Study):
         "spike": Output("spike", r"\theta", DIMS, theory_only=True),
     }
     presets = {
-        "quick": {"samples_per_dimension": [1.0, 4.0], "d": 400, "seeds": 32},
+        "quick": {"samples_per_dimension": [1.0, 4.0], "d": 400, "seeds": 56},
         "full": {"samples_per_dimension": [1.0, 2.0, 4.0], "d": [512, 1024], "seeds": 24},
     }
     lines = {"main": "step_size"}
