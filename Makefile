@@ -10,11 +10,14 @@ SOURCES := src tests benchmarks
 reproduce: $(VENV)/.installed
 	@$(BIN)/unlazy reproduce $(ARGS)
 
+# Two workers with two BLAS threads each get into each other's way: twice the time.
+ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
+
 test: $(VENV)/.installed-dev lint
-	@$(BIN)/python -m pytest -n 2 $(ARGS)
+	@$(ONE_THREAD) $(BIN)/python -m pytest -n 2 $(ARGS)
 
 test-slow: $(VENV)/.installed-dev
-	@$(BIN)/python -m pytest -n 2 -m slow $(ARGS)
+	@$(ONE_THREAD) $(BIN)/python -m pytest -n 2 -m slow $(ARGS)
 
 lint: $(VENV)/.installed-dev
 	@$(BIN)/ruff check $(SOURCES)
