@@ -2,7 +2,6 @@
 
 import subprocess
 import sys
-import time
 import warnings
 from functools import cache
 
@@ -95,21 +94,6 @@ def test_where_nothing_can_be_learned_ridge_is_kept_but_for_few_data_sets(draw):
     assert left <= 3
     learned, ridge = np.mean(risks, axis=0)
     assert learned <= 1.03 * ridge
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("kind", ["sparse", "dense"])
-def test_twenty_thousand_features_take_at_most_twenty_times_as_long_as_ridge_with_as_many_penalties(kind):
-    data = many_tasks(kind, np.random.default_rng(74), n=300, d=20_000, tasks=50)
-
-    def seconds(model):
-        start = time.process_time()
-        model.fit(data.design, data.targets)
-        return time.process_time() - start
-
-    seconds(RidgeCV())
-    ridge = np.median([seconds(RidgeCV(np.logspace(-3, 5, 17))) for _ in range(3)])
-    assert min(seconds(SharedMetricRegressor()) for _ in range(2)) <= 20 * ridge
 
 
 @pytest.mark.slow
