@@ -96,7 +96,7 @@ def shades(count: int) -> list[str]:
 
 
 def log_scale(axes: Axes, which: str = "xy") -> None:
-    """Logarithmic axes with readable ticks: an axis of less than two decades also gets ticks at 2 and 5."""
+    """Logarithmic axes with readable ticks: less than two decades also get ticks at 2 and 5, less than one at more."""
     from matplotlib.ticker import LogLocator, NullFormatter, StrMethodFormatter
 
     for name in which:
@@ -104,7 +104,8 @@ def log_scale(axes: Axes, which: str = "xy") -> None:
         axis = getattr(axes, f"{name}axis")
         low, high = axis.get_view_interval()
         if 0 < low < high < 100 * low:
-            axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+            between = (2.0, 5.0) if high > 10 * low else (2.0, 3.0, 4.0, 5.0, 6.0, 8.0)
+            axis.set_major_locator(LogLocator(subs=(1.0, *between)))
             axis.set_major_formatter(StrMethodFormatter("{x:g}"))
             axis.set_minor_formatter(NullFormatter())
 

@@ -138,8 +138,9 @@ class FeatureSpectrum(Study):
             largest = max(largest, *outliers.values, outliers.edge)
             for place in outliers.values:
                 axes.annotate("", (place, 0), (place, 0.06), arrowprops={"arrowstyle": "->", "color": color})
-        axes.set_xlim(right=2 * largest)
-        axes.set(xscale="log", xlabel="eigenvalue", ylabel="density of its logarithm")
+        axes.set_xscale("log")
+        axes.set_xlim(1e-3, 2 * largest)
+        axes.set(xlabel="eigenvalue", ylabel="density of its logarithm")
         axes.set_title("lines: theory; arrows: predicted outliers")
         axes.legend()
         return figure

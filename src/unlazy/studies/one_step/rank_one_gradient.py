@@ -129,7 +129,8 @@ class RankOneGradient(Study):
             axes.minorticks_off()
             axes.set_xlabel(style.label("dimension", "d"))
             axes.legend()
-        left.set(yscale="log", ylabel="what rank one leaves, relative")
+        style.log_scale(left, "y")
+        left.set_ylabel("what rank one leaves, relative")
         right.set_ylabel(style.label("displacement", r"\|W_1-W_0\|_F"))
         right.set_ylim(0)
         return figure
