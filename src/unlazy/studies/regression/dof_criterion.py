@@ -255,6 +255,7 @@ class DofCriterion(Study):
         )  # fmt: skip
         right.axhline(1.3, color="#888888", linewidth=0.8)
         right.axvline(0.5, color="#888888", linewidth=0.8)
-        right.set(xlabel=r"degrees of freedom $/\,n$", ylabel=r"$\bar R(W) / (R(W)-\sigma^2)$", yscale="log")
+        right.set(xlabel=r"degrees of freedom $/\,n$", ylabel=r"$\bar R(W) / (R(W)-\sigma^2)$")
+        style.log_scale(right, "y")
         right.legend()
         return figure
