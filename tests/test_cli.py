@@ -190,7 +190,7 @@ WRONG = [
     (["run", "lazy-vs-feature", "--set", "width=7"], "width must be even"),
     (["run", "ridge-equivalent", "--cluster", "local:none"], "local:N"),
     (["run", "missing.py:Study"], "does not exist"),
-    (["predict", "lazy-vs-feature"], "no theory that can be evaluated"),
+    (["predict", "lazy-vs-feature"], "has no theory at these parameters"),
     (["predict", "ridge-equivalent", "--set", "ridge=-1"], "ridge must be a number >= 0"),
     (["reproduce", "--topic", "nothing"], "topic must be one of"),
     (["reproduce", "--preset", "nope"], "preset must be one of quick, full"),

@@ -110,13 +110,14 @@ def predict_(study: StudyName, set: Set = None, over: Over = None, as_json: AsJs
     from unlazy.lab import show
     from unlazy.lab.dataset import predict_points
     from unlazy.lab.parse import parse_over, parse_set
-    from unlazy.lab.run import prediction_grid
+    from unlazy.lab.run import no_theory, prediction_grid
 
     start = time.perf_counter()
     cls = registry.find(study)
     grid = prediction_grid(cls, parse_set(cls, set or ()), parse_over(cls, over or ()))
     columns = predict_points(grid)
-    assert columns is not None
+    if columns is None:
+        raise no_theory(cls)
     if as_json:
         _print_json(show.prediction_json(grid, columns, time.perf_counter() - start))
     else:

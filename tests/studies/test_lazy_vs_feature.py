@@ -13,15 +13,20 @@ def run(tmp_path_factory):
     return unlazy.run("lazy-vs-feature", over={"width": [64, 128, 256]}, seeds=8, store=store)
 
 
-def slope_of(run, name, exponent):
-    values = np.log(run.simulated[name].sel(exponent=exponent).transpose("seed", "width").values)
-    x = np.log(run.simulated.width.values)
+@pytest.fixture(scope="module")
+def simulated(run):
+    return run.simulated["main"]
+
+
+def slope_of(simulated, name, exponent):
+    values = np.log(simulated[name].sel(exponent=exponent).transpose("seed", "width").values)
+    x = np.log(simulated.width.values)
     return np.array([np.polyfit(x, row, 1)[0] for row in values])
 
 
 @pytest.mark.parametrize(("exponent", "expected"), [(0.5, -0.5), (0.75, -0.25), (1.0, 0.0)])
-def test_neurons_move_by_n_to_the_s_minus_one(run, exponent, expected):
-    slopes = slope_of(run, "neuron_displacement", exponent)
+def test_neurons_move_by_n_to_the_s_minus_one(simulated, exponent, expected):
+    slopes = slope_of(simulated, "neuron_displacement", exponent)
     # The widths are finite: 0.02 for corrections to the power law.
     slack = 4 * slopes.std(ddof=1) / np.sqrt(slopes.size) + 0.02
     assert abs(slopes.mean() - expected) <= slack
@@ -36,27 +41,29 @@ def test_verdicts_tell_lazy_training_from_feature_learning(run):
     assert run.verdicts[-1].claim.known_negative
 
 
-def test_all_arms_see_the_same_data(run):
+def test_all_arms_see_the_same_data(simulated):
     """The labels are shared, so that the linearised displacement of two widths is strongly correlated over seeds."""
-    linear = run.simulated.linearised_displacement.sel(exponent=0.5)
+    linear = simulated.linearised_displacement.sel(exponent=0.5)
     assert np.corrcoef(linear.isel(width=0), linear.isel(width=2))[0, 1] > 0.5
 
 
-def test_the_lazy_network_moves_as_its_linearisation_and_the_other_does_not(run):
-    ratio = (run.simulated.displacement / run.simulated.linearised_displacement).mean("seed").isel(width=-1)
+def test_the_lazy_network_moves_as_its_linearisation_and_the_other_does_not(simulated):
+    ratio = (simulated.displacement / simulated.linearised_displacement).mean("seed").isel(width=-1)
     assert abs(ratio.sel(exponent=0.5) - 1) < 0.05
     assert abs(ratio.sel(exponent=1.0) - 1) > 0.05
 
 
-def test_results_have_the_declared_precision_and_training_does_not_diverge(run):
-    assert run.simulated.displacement.dtype == np.float32
-    assert (run.simulated.diverged_at == -1).all()
+def test_results_have_the_declared_precision_and_training_does_not_diverge(simulated):
+    assert simulated.displacement.dtype == np.float32
+    assert (simulated.diverged_at == -1).all()
 
 
 def test_an_unstable_rate_says_at_which_step_it_diverged(tmp_path):
     """With a linear link and relu the loss grows without bound."""
     wild = {
         "width": 32,
+        "dimension": 10,
+        "samples": 60,
         "learning_rate": 100.0,
         "activation": "relu",
         "link": "identity",
@@ -64,11 +71,44 @@ def test_an_unstable_rate_says_at_which_step_it_diverged(tmp_path):
         "exponent": 0.5,
     }
     result = unlazy.run("lazy-vs-feature", set=wild, seeds=2, store=tmp_path / "s.sqlite")
-    assert (result.simulated.diverged_at >= 0).all()
+    assert (result.simulated["main"].diverged_at >= 0).all()
     assert {v.verdict for v in result.verdicts} <= {"untested", "inconclusive", "fails"}
 
 
 def test_the_figure_draws_every_exponent(run):
     figure = run.figure()
-    assert len(figure.axes) == 4
+    assert len(figure.axes) == 6
     assert all(len(axes.containers) == 3 for axes in figure.axes)
+
+
+def test_the_alignment_of_one_step_is_measured_as_in_many_samples():
+    """The integral against the mean over pairs of independent inputs, before and after training."""
+    import jax
+    import jax.numpy as jnp
+
+    from unlazy.data.single_index import SingleIndex
+    from unlazy.models.two_layer import TwoLayer
+    from unlazy.observables.alignment import target_alignment
+
+    data = SingleIndex(8, "tanh")
+    network = TwoLayer.random(jax.random.key(0), 8, 50)
+    spiked = jnp.concatenate([network.first_layer[:1] + 1.0, network.first_layer[1:]])
+    for first_layer in (network.first_layer, spiked):
+        trained = TwoLayer(first_layer, network.second_layer, network.scale, network.activation)
+        x = data.inputs(jax.random.key(1), 100_000)
+        weighted = np.array(data.target(x)[:, None] * trained.features(x), float)
+        means, errors = weighted.mean(0), weighted.std(0) / np.sqrt(len(weighted))
+        expected = np.mean(means**2 - errors**2)
+        slack = 5 * np.mean(2 * np.abs(means) * errors)  # all neurons see the same inputs
+        found = float(target_alignment(trained, "tanh", data.direction))
+        assert abs(found - expected) < slack
+        assert abs(1.2 * found - expected) > slack
+
+
+def test_theory_is_that_of_one_step():
+    from unlazy.errors import InputError
+
+    found = unlazy.predict("lazy-vs-feature", set={"steps": 1, "exponent": 1.0})
+    assert float(found.alignment) > 2 * float(found.initial_alignment)
+    with pytest.raises(InputError, match="one step, steps = 1"):
+        unlazy.predict("lazy-vs-feature")

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from unlazy.functions.activations import activation
-from unlazy.training.one_step import draw_samples, first_step, readout
+from unlazy.training.one_step import draw_samples, first_step, kernel_readout, readout
 
 
 @pytest.mark.parametrize("name", ["erf", "tanh"])
@@ -58,3 +58,19 @@ def test_samples_see_the_first_coordinate_only():
     samples = draw_samples(np.random.default_rng(4), 20_000, 3, np.sign, 0.25)
     np.testing.assert_array_equal(samples.truth, np.sign(samples.inputs[:, 0]))
     assert np.var(samples.labels - samples.truth) == pytest.approx(0.25, rel=0.04)
+
+
+def test_the_kernel_readout_solves_its_equations():
+    rng = np.random.default_rng(3)
+    points, new, labels, truth = (
+        rng.standard_normal((30, 4)),
+        rng.standard_normal((9, 4)),
+        *rng.standard_normal((2, 30)),
+    )
+    truth = truth[:9]
+    kernel, crossed = (np.exp(rows @ points.T / 4) for rows in (points, new))
+    found = kernel_readout(kernel, labels, crossed, truth, (0.01, 1.0))
+    for ridge, risk, training in zip((0.01, 1.0), found.risk, found.training_error, strict=True):
+        dual = np.linalg.solve(kernel + 30 * ridge * np.eye(30), labels)
+        assert risk == pytest.approx(np.mean((crossed @ dual - truth) ** 2), rel=1e-9)
+        assert training == pytest.approx(np.mean((kernel @ dual - labels) ** 2), rel=1e-9)

@@ -57,7 +57,7 @@ class Collector:
 
 
 def predicted(grid: Grid) -> xr.Dataset | None:
-    """The study's theory at every point of a grid, or None where it has none."""
+    """The study's theory at every point of a grid, or None where it has none there."""
     columns = predict_points(grid)
     if columns is None:
         return None
@@ -89,7 +89,7 @@ def predict_points(grid: Grid) -> dict[str, list[np.ndarray]] | None:
                     f"the prediction of {name} in {study.name} has length {length} along {dim}, which has "
                     f"{len(grid.fixed[dim])} values"
                 )
-    return {name: columns[name] for name in study.outputs if name in columns}
+    return {name: columns[name] for name in study.outputs if name in columns} or None
 
 
 def _real(study: type[Study], name: str, result: Any) -> np.ndarray:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
@@ -51,9 +52,16 @@ def predict(
     over: Mapping[str, Any] | None = None,
 ) -> xr.Dataset:
     """The study's theory around its default parameters, without simulation."""
-    result = dataset.predicted(prediction_grid(registry.find(study), set or {}, over or {}))
-    assert result is not None
+    cls = registry.find(study)
+    result = dataset.predicted(prediction_grid(cls, set or {}, over or {}))
+    if result is None:
+        raise no_theory(cls)
     return result
+
+
+def no_theory(cls: type[Study]) -> InputError:
+    """What to tell who asks for a prediction at parameters that the theory of a study does not cover."""
+    return InputError(f"{cls.name} has no theory at these parameters; its predict says: {inspect.getdoc(cls.predict)}")
 
 
 def prediction_grid(cls: type[Study], set: Mapping[str, Any], over: Mapping[str, Any]) -> Grid:

@@ -1,5 +1,6 @@
 """What is measured on the way."""
 
+from unlazy.observables.alignment import target_alignment
 from unlazy.observables.displacement import Displacement, displacement
 from unlazy.observables.kernels import conjugate_kernel, first_layer_tangent_kernel, relative_change, tangent_kernel
 from unlazy.observables.linearised import linearised_displacement
@@ -12,4 +13,5 @@ __all__ = [
     "linearised_displacement",
     "relative_change",
     "tangent_kernel",
+    "target_alignment",
 ]

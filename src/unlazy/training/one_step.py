@@ -85,17 +85,32 @@ def readout(
 ) -> Readout:
     """Ridge regression (1/n)|y - F b|^2 + ridge |b|^2 for all ridges, from the smaller Gram matrix."""
     n, count = features.shape
-    risks, training = [], []
     if n < count:
-        squares, left = np.linalg.eigh(features @ features.T / n)
-        rotated, crossed = left.T @ labels, (test @ features.T / n) @ left
-        fitted = left * np.maximum(squares, 0.0)
-    else:
-        squares, right = np.linalg.eigh(features.T @ features / n)
-        rotated, crossed = right.T @ (features.T @ labels) / n, test @ right
-        fitted = features @ right
-    for ridge in ridges:
-        dual = rotated / (np.maximum(squares, 0.0) + ridge)
-        risks.append(np.mean((crossed @ dual - truth) ** 2))
-        training.append(np.mean((fitted @ dual - labels) ** 2))
-    return Readout(np.array(risks), np.array(training))
+        return kernel_readout(features @ features.T, labels, test @ features.T, truth, ridges)
+    squares, right = np.linalg.eigh(features.T @ features / n)
+    rotated = right.T @ (features.T @ labels) / n
+    return _path(squares, rotated, test @ right, features @ right, labels, truth, ridges)
+
+
+def kernel_readout(
+    kernel: np.ndarray, labels: np.ndarray, crossed: np.ndarray, truth: np.ndarray, ridges: Sequence[float]
+) -> Readout:
+    """Kernel ridge regression k(x)^T (K + n ridge I)^-1 y for all ridges; `crossed` holds k(x) at the test points."""
+    n = len(kernel)
+    squares, left = np.linalg.eigh(kernel / n)
+    return _path(squares, left.T @ labels, (crossed / n) @ left, left * np.maximum(squares, 0.0), labels, truth, ridges)
+
+
+def _path(
+    squares: np.ndarray,
+    rotated: np.ndarray,
+    crossed: np.ndarray,
+    fitted: np.ndarray,
+    labels: np.ndarray,
+    truth: np.ndarray,
+    ridges: Sequence[float],
+) -> Readout:
+    """Both errors with the coefficients rotated / (squares + ridge) in the eigenbasis."""
+    dual = rotated[:, None] / (np.maximum(squares, 0.0)[:, None] + np.asarray(ridges))
+    risk = np.mean((crossed @ dual - truth[:, None]) ** 2, axis=0)
+    return Readout(risk, np.mean((fitted @ dual - labels[:, None]) ** 2, axis=0))

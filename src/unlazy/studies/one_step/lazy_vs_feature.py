@@ -20,11 +20,13 @@ from unlazy.lab import (
     static,
     value,
 )
+from unlazy.studies.one_step._gradient_step import BA, BA_TEXT, CUI, CUI_TEXT
 
 if TYPE_CHECKING:
     import xarray as xr
 
 LAZY, FEATURE = 0.5, 1.0
+ONE_STEP = {"steps": 1, "activation": "erf", "link": "erf", "noise_variance": 0.01}
 CHIZAT = "Chizat, Oyallon & Bach 2019"
 MEI = "Mei, Montanari & Nguyen 2018"
 HAN = "Han & Huang 2025, slide on lazy training"
@@ -38,6 +40,12 @@ def _slope_errors(part: Part) -> xr.DataArray:
     """The slope of the displacement per neuron less the expected one, s - 1."""
     found = slope(part.simulated.neuron_displacement, "width")
     return found - (found.exponent - 1)
+
+
+def _growth_deviation(part: Part) -> xr.DataArray:
+    """The growth of the target alignment in one step, as a ratio of means over seeds, against its theory."""
+    growth, theory = (data.alignment / data.initial_alignment for data in (part.simulated.mean("seed"), part.predicted))
+    return growth / theory - 1
 
 
 def _linear_deviation(part: Part) -> xr.DataArray:
@@ -82,6 +90,8 @@ class LazyVsFeature(Study):
             "Tutorial at the Australasian Joint Conference on Artificial Intelligence, Canberra",
             kind="misc",
         ),
+        BA,
+        CUI,
     )
     precision = "float32"
 
@@ -113,17 +123,35 @@ class LazyVsFeature(Study):
         ),
         "conjugate_kernel_change": Output("change of the conjugate kernel", r"\|K-K_0\|_F/\|K_0\|_F", scale="log"),
         "tangent_kernel_change": Output("change of the tangent kernel", r"\|K-K_0\|_F/\|K_0\|_F", scale="log"),
+        "alignment": Output("alignment of the kernel with the target", "T", scale="log"),
+        "initial_alignment": Output("the same before training", "T_0", scale="log"),
         "training_error": Output("training error, relative to that of 0", scale="log"),
         "test_error": Output("test error, relative to that of 0", scale="log"),
         "diverged_at": Output("first step at which training diverged, -1 if it did not"),
     }
     presets = {
-        "quick": {"width": [64, 128, 256, 512], "exponent": [0.5, 0.75, 1.0], "seeds": 16},
+        "quick": {
+            "main": {"width": [64, 128, 256, 512], "exponent": [0.5, 0.75, 1.0], "seeds": 16},
+            "one_step": {
+                ("width", "dimension", "samples"): [(128, 64, 128), (256, 128, 256), (512, 256, 512)],
+                **ONE_STEP,
+                "exponent": [0.5, 0.75, 1.0],
+                "seeds": 256,
+            },
+        },
         "full": {
-            "width": [64, 128, 256, 512, 1024, 2048, 4096],
-            "exponent": [0.5, 0.625, 0.75, 0.875, 1.0],
-            "steps": 1500,
-            "seeds": 32,
+            "main": {
+                "width": [64, 128, 256, 512, 1024, 2048, 4096],
+                "exponent": [0.5, 0.625, 0.75, 0.875, 1.0],
+                "steps": 1500,
+                "seeds": 32,
+            },
+            "one_step": {
+                ("width", "dimension", "samples"): [(2 * d, d, 2 * d) for d in (64, 128, 256, 512, 1024)],
+                **ONE_STEP,
+                "exponent": [0.5, 0.625, 0.75, 0.875, 1.0],
+                "seeds": 32,
+            },
         },
     }
     claims = (
@@ -196,6 +224,33 @@ class LazyVsFeature(Study):
             check=lambda part: part.simulated.training_error,
         ),
         Claim(
+            "one-small-step",
+            BA_TEXT,
+            "One gradient step at s = 1/2, of order 1 on n = N = 2d samples, leaves the conjugate kernel as it was: "
+            "its change falls with the width, at least as fast as N^-0.4.",
+            at_most(-0.4),
+            check=lambda part: _slopes(part, LAZY, "conjugate_kernel_change"),
+            parts=("one_step",),
+            needs={"width": 3, "exponent": (LAZY,)},
+        ),
+        Claim(
+            "one-large-step",
+            BA_TEXT,
+            "One step at s = 1, of order N^1/2, changes it by an amount that does not fall with the width.",
+            at_least(0.0),
+            check=lambda part: _slopes(part, FEATURE, "conjugate_kernel_change"),
+            parts=("one_step",),
+            needs={"width": 3, "exponent": (FEATURE,)},
+        ),
+        Claim(
+            "one-step-alignment",
+            f"{CUI_TEXT}; the project's equations",
+            "The alignment of the kernel with the target grows in one step as the spiked features predict, within 10%.",
+            between(-0.1, 0.1),
+            statistic=_growth_deviation,
+            parts=("one_step",),
+        ),
+        Claim(
             "slide-feature",
             HAN,
             "Feature learning means that the Frobenius norm of the displacement is of order at least 1: its slope in N "
@@ -232,6 +287,7 @@ class LazyVsFeature(Study):
 
         from unlazy.data.single_index import SingleIndex
         from unlazy.models.two_layer import TwoLayer
+        from unlazy.observables.alignment import target_alignment
         from unlazy.observables.displacement import displacement
         from unlazy.observables.kernels import conjugate_kernel, first_layer_tangent_kernel, relative_change
         from unlazy.observables.linearised import linearised_displacement
@@ -266,10 +322,39 @@ class LazyVsFeature(Study):
             ),
             "conjugate_kernel_change": relative_change(start[0], end[0]),
             "tangent_kernel_change": relative_change(start[1], end[1]),
+            "alignment": target_alignment(final, self.link, data.direction),
+            "initial_alignment": target_alignment(initial, self.link, data.direction),
             "training_error": 2 * loss(final) / jnp.mean(y**2),
             "test_error": jnp.mean((final(fresh) - target) ** 2) / jnp.mean(target**2),
             "diverged_at": trained.diverged_at,
         }
+
+    def predict(self) -> dict[str, Any]:
+        """The theory is that of one step, steps = 1."""
+        from unlazy.theory.spiked_features import gradient_step_groups, target_alignment
+
+        if self.steps > 1:
+            return {}
+        size = self.learning_rate * self.width ** (self.exponent - 0.5)
+        after, before = (
+            target_alignment(
+                self.activation,
+                self.link,
+                *gradient_step_groups(
+                    self.activation,
+                    self.link,
+                    eta,
+                    self.samples,
+                    self.dimension,
+                    self.width,
+                    self.noise_variance,
+                    second_layer=[-1.0, 1.0],
+                ),
+                self.dimension,
+            )
+            for eta in (size, 0.0)
+        )
+        return {"alignment": after, "initial_alignment": before}
 
     def derive(self, simulated: xr.Dataset) -> xr.Dataset:
         """N^(s-1) through the measured displacement per neuron at the smallest width."""
@@ -277,33 +362,49 @@ class LazyVsFeature(Study):
         growth = (simulated.width / simulated.width[0]) ** (simulated.exponent - 1)
         return (first * growth).to_dataset(name="neuron_displacement")
 
-    def figure(self, main: Part) -> Any:
+    def figure(self, main: Part, one_step: Part) -> Any:
         from unlazy.plotting import style
 
-        simulated = main.simulated
-        figure, panels = style.panels(2, 2, width=3.7)
+        figure, panels = style.panels(3, 2, width=3.4)
         shown = {
             "neuron_displacement": style.label("displacement of a neuron", r"|w-w_0|"),
             "displacement": style.label("displacement", r"\|W-W_0\|_F"),
             "conjugate_kernel_change": "change of the conjugate kernel",
             "test_error": "relative test error",
         }
-        for axes, (name, label) in zip(panels.flat, shown.items(), strict=True):
-            for index, exponent in enumerate(simulated.exponent.values):
-                color, marker = style.colour(index), style.marker(index)
-                text = f"$s = {exponent:g}$" + {LAZY: ", neural tangent", FEATURE: ", mean field"}.get(exponent, "")
-                points = simulated.sel(exponent=exponent)
-                style.simulation(axes, points.width, points[name], color=color, marker=marker, label=text)
+        trained, step = panels[:, :2].flat, panels[:, 2]
+        for axes, (name, label) in zip(trained, shown.items(), strict=True):
+            self._curves(axes, main, name, label)
+            for index, exponent in enumerate(main.simulated.exponent.values):
+                color = style.colour(index)
                 if name == "neuron_displacement":
                     line = main.derived[name].sel(exponent=exponent)
                     style.theory(axes, line.width, line, color=color, dashed=True)
                 if name == "displacement":
-                    style.theory(axes, points.width, points.linearised_displacement.mean("seed"), color=color)
-            style.log_scale(axes)
-            axes.set(xlabel=style.label("width", "N"), ylabel=label)
-            axes.set_xticks(simulated.width.values, [str(w) for w in simulated.width.values])
-            axes.minorticks_off()
-        figure.legend(*panels[1, 1].get_legend_handles_labels(), loc="outside lower center", ncols=3)
+                    line = main.simulated.sel(exponent=exponent).linearised_displacement
+                    style.theory(axes, line.width, line.mean("seed"), color=color)
+        self._curves(step[0], one_step, "conjugate_kernel_change", "change of the conjugate kernel")
+        self._curves(step[1], one_step, "alignment", style.label("alignment with the target", "T"))
+        if one_step.predicted is not None:
+            for index, exponent in enumerate(one_step.predicted.exponent.values):
+                line = one_step.predicted.alignment.sel(exponent=exponent)
+                style.theory(step[1], line.width, line, color=style.colour(index))
+        figure.legend(*panels[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=3)
         panels[0, 0].set_title("dashed: $N^{s-1}$ through the first point")
         panels[0, 1].set_title("lines: linearised network")
+        panels[0, 2].set_title(r"one step, $\eta = N^{s-1/2}$, $n = N = 2d$")
+        panels[1, 2].set_title("lines: theory")
         return figure
+
+    def _curves(self, axes: Any, part: Part, name: str, label: str) -> None:
+        from unlazy.plotting import style
+
+        widths = part.simulated.width.values
+        for index, exponent in enumerate(part.simulated.exponent.values):
+            text = f"$s = {exponent:g}$" + {LAZY: ", neural tangent", FEATURE: ", mean field"}.get(exponent, "")
+            points = part.simulated[name].sel(exponent=exponent)
+            style.simulation(axes, widths, points, color=style.colour(index), marker=style.marker(index), label=text)
+        style.log_scale(axes)
+        axes.set(xlabel=style.label("width", "N"), ylabel=label)
+        axes.set_xticks(widths, [str(w) for w in widths])
+        axes.minorticks_off()

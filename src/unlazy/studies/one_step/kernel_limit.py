@@ -1,0 +1,238 @@
+"""What kernels cannot learn: with n of order d every kernel is linear regression, and one large step is not."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from unlazy.lab import Claim, Output, Part, Study, at_least, at_most, between, parameter, static, value
+from unlazy.studies.one_step._gradient_step import (
+    ACTIVATIONS,
+    BA,
+    BA_TEXT,
+    FRESH,
+    LINKS,
+    bound,
+    link_function,
+    predicted_step_risks,
+)
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+NETWORKS = {"random features": None, "step 1": 0.0, "step N^1/2": 0.5}
+"""Ridge regression on features, with the exponent of the step size N^alpha."""
+WIDTHS = {"RBF, width 1": 1.0, "RBF, width 4": 4.0}
+KERNELS = ("tangent kernel", *WIDTHS, "linear")
+LEARNERS = (*NETWORKS, *KERNELS)
+LARGE = "step N^1/2"
+OTHERS = tuple(name for name in LEARNERS if name != LARGE)
+FEATURE_RIDGES = np.geomspace(1e-4, 10, 11).tolist()
+KERNEL_RIDGES = np.geomspace(1e-9, 100, 45).tolist()
+
+
+def _at_most_samples(part: Part) -> tuple[xr.DataArray, xr.DataArray]:
+    """Risk and bound at n = 8 d."""
+    n = 8 * parameter(part.simulated, "d")
+    return part.simulated.risk.sel(n=n), part.predicted.bound.sel(n=n)
+
+
+def _over_bound(part: Part, learners: tuple[str, ...]) -> xr.DataArray:
+    risk, least = _at_most_samples(part)
+    return risk.sel(learner=list(learners)) / least
+
+
+def _over_best_kernel(part: Part) -> xr.DataArray:
+    """The risk after the large step over the least of all others on the same data."""
+    risk, _ = _at_most_samples(part)
+    return risk.sel(learner=LARGE, drop=True) / risk.sel(learner=list(OTHERS)).min("learner")
+
+
+def _kernel_deviation(part: Part) -> xr.DataArray:
+    chosen = list(KERNELS)
+    return part.simulated.risk.sel(learner=chosen).mean("seed") / part.predicted.risk.sel(learner=chosen) - 1
+
+
+class _Best(NamedTuple):
+    risk: float
+    edge: float
+    """What the outermost two ridges at either end gain over the others, relative."""
+
+
+def _best(risks: np.ndarray) -> _Best:
+    return _Best(risks.min(), 1 - risks.min() / risks[2:-2].min())
+
+
+@dataclass(frozen=True)
+class KernelLimit(Study):
+    name = "kernel-limit"
+    topic = "one_step"
+    question = (
+        "With n of order d samples, do the conjugate, tangent and Gaussian kernels learn anything that linear "
+        "regression does not, whatever their ridge, and does one large gradient step?"
+    )
+    sources = (BA,)
+
+    n: int = static(1024, "samples of the step, and as many fresh ones of the readout", symbol="n", low=20, scale="log")
+    d: int = static(128, "dimension", symbol="d", low=2, high=10_000, scale="log")
+    features: int = static(256, "neurons", symbol="N", low=1, high=20_000, scale="log")
+    activation: str = static("erf", "activation", choices=ACTIVATIONS)
+    link: str = static("erf", "link of the target", choices=tuple(LINKS))
+    noise_variance: float = value(0.01, "variance of the label noise", symbol=r"\sigma^2", low=0, high=100)
+
+    outputs = {
+        "risk": Output("excess risk at the best ridge", "R", ("learner",), scale="log"),
+        "edge": Output("gain of the outermost ridges over the others", "", ("learner",)),
+        "bound": Output("what no kernel goes below", r"\|P_{>1}f_*\|^2", theory_only=True),
+    }
+    presets = {
+        "quick": {"n": [256, 1024], "seeds": 32},
+        "full": {"n": [512, 1024, 2048, 4096], "d": 256, "features": 512, "link": ["erf", "tanh3"], "seeds": 16},
+    }
+    lines = {"main": "n"}
+    claims = (
+        Claim(
+            "kernels-stay-above",
+            BA_TEXT,
+            "With n = 8 d samples and the best ridge on the test data, linear regression, the tangent kernel, Gaussian "
+            "kernels of two widths, random features and a step of order one all stay above |P_{>1} f|^2.",
+            at_least(1.0),
+            check=lambda part: _over_bound(part, OTHERS),
+            needs={"n": 2},
+        ),
+        Claim(
+            "large-step-goes-below",
+            BA_TEXT,
+            "There the features after one step of size N^(1/2) are below it.",
+            at_most(1.0),
+            check=lambda part: _over_bound(part, (LARGE,)),
+            needs={"n": 2},
+        ),
+        Claim(
+            "beats-every-kernel",
+            BA_TEXT,
+            "There they beat the best of the others on the same data.",
+            at_most(1.0),
+            check=_over_best_kernel,
+            needs={"n": 2},
+        ),
+        Claim(
+            "kernels-are-linear",
+            "the project's equations",
+            "A kernel is linear regression with the ridge that its diagonal adds, and what is not linear in the target "
+            "is noise to it: this gives the risk of every kernel within 10%.",
+            between(-0.1, 0.1),
+            statistic=_kernel_deviation,
+        ),
+        Claim(
+            "ridges-wide-enough",
+            "precondition of the claims above",
+            "No best ridge is cut off: the two outermost ridges at either end gain less than 1%.",
+            at_most(0.01),
+            check=lambda part: part.simulated.edge,
+        ),
+    )
+
+    def memory(self) -> int:
+        return 8 * (6 * self.n**2 + 3 * FRESH * self.n + (3 * self.n + 5000) * (self.features + self.d))
+
+    def coordinates(self) -> dict[str, Any]:
+        return {"learner": list(LEARNERS)}
+
+    def _step_sizes(self) -> list[float]:
+        return [0.0 if alpha is None else float(self.features) ** alpha for alpha in NETWORKS.values()]
+
+    def simulate(self, rng: np.random.Generator) -> dict[str, Any]:
+        """All learners see the same readout and test data; the step has samples of its own."""
+        from unlazy.functions.activations import activation
+        from unlazy.numerics.wide_kernel import wide_tangent_kernel
+        from unlazy.theory.one_step import activation_moments
+        from unlazy.training.one_step import draw_samples, first_step, kernel_readout, readout
+
+        sigma, link = activation(self.activation), link_function(self.link)
+        moments = activation_moments(self.activation)
+        data, step_data = (draw_samples(rng, self.n, self.d, link, self.noise_variance) for _ in range(2))
+        test = draw_samples(rng, FRESH, self.d, link, 0.0)
+        step = first_step(rng, step_data, self.features, sigma, sigma.derivative, moments.linear)
+        found = {}
+        for name, size in zip(NETWORKS, self._step_sizes(), strict=True):
+            known, new = (sigma(points.inputs @ step.weights(size)) for points in (data, test))
+            found[name] = readout(known, data.labels, new, test.truth, FEATURE_RIDGES)
+        scaled, fresh = data.inputs / np.sqrt(self.d), test.inputs / np.sqrt(self.d)
+        found["linear"] = readout(scaled, data.labels, fresh, test.truth, KERNEL_RIDGES)
+        points = np.concatenate([scaled, fresh])
+        kernels = {"tangent kernel": wide_tangent_kernel(sigma, sigma.derivative, points, scaled)}
+        squares = np.sum(points**2, axis=1)
+        distances = squares[:, None] + squares[: self.n] - 2 * points @ scaled.T
+        kernels |= {name: np.exp(-distances / (2 * width)) for name, width in WIDTHS.items()}
+        for name, kernel in kernels.items():
+            known, new = kernel[: self.n], kernel[self.n :]
+            found[name] = kernel_readout(known, data.labels, new, test.truth, KERNEL_RIDGES)
+        best = [_best(found[name].risk) for name in LEARNERS]
+        return {"risk": [one.risk for one in best], "edge": [one.edge for one in best]}
+
+    def predict(self) -> dict[str, Any]:
+        networks = predicted_step_risks(
+            self.activation, self.link, self.n, self.d, self.features, self.noise_variance, self._step_sizes(),
+            FEATURE_RIDGES[2:-2],
+        )["risk"].min(axis=1)  # fmt: skip
+        kernels = [self._kernel_risk(*self._linear_part(name)) for name in KERNELS]
+        return {"risk": [*networks, *kernels], "bound": bound(self.link)}
+
+    def _linear_part(self, kernel: str) -> tuple[float, float]:
+        """The coefficient of x.x'/d in the kernel at |x|^2 = d, and what the diagonal has beyond its linear part.
+
+        A tangent kernel is E sigma sigma + (x.x'/d) E sigma' sigma'; (E sigma')^2 = mu_1^2 is linear in either.
+        """
+        from unlazy.theory.one_step import activation_moments
+
+        if kernel == "linear":
+            return 1.0, 0.0
+        if kernel in WIDTHS:
+            width = WIDTHS[kernel]
+            return np.exp(-1 / width) / width, 1 - np.exp(-1 / width) * (1 + 1 / width)
+        moments = activation_moments(self.activation)
+        return 2 * moments.linear**2, moments.nonlinear + moments.slope - moments.linear**2
+
+    def _kernel_risk(self, linear: float, diagonal: float) -> float:
+        """The least risk over the ridges of linear regression with ridge (diagonal + n ridge) d / (n linear)."""
+        from unlazy.theory.one_step import link_moments
+        from unlazy.theory.ridge import ridge_equivalent
+
+        target = link_moments(LINKS[self.link])
+        ridges = (diagonal / self.n + np.array(KERNEL_RIDGES)) * self.d / linear
+        fit = ridge_equivalent(
+            [1.0], target.linear**2 / self.d, self.n, ridges, self.noise_variance + target.nonlinear,
+            multiplicities=[self.d],
+        )  # fmt: skip
+        return float(fit.risk.min()) + target.nonlinear
+
+    def figure(self, main: Part) -> Any:
+        from unlazy.plotting import style
+
+        names = {"step 1": r"step $\eta = 1$", LARGE: r"step $\eta = N^{1/2}$"}
+        links = [str(name) for name in np.atleast_1d(parameter(main.simulated, "link"))]
+        figure, panels = style.panels(len(links), 1, width=4.4 if len(links) == 1 else 3.7, height=3.9)
+        d = float(parameter(main.simulated, "d"))
+        colors = {name: style.colour(index) for index, name in enumerate(NETWORKS)}
+        colors |= {name: style.colour(index) for index, name in enumerate(KERNELS, len(NETWORKS))}
+        for axes, link in zip(np.atleast_1d(panels), links, strict=True):
+            points, lines, theory = (
+                data.sel(link=link) if "link" in data.dims else data
+                for data in (main.simulated, main.lines, main.predicted)
+            )
+            for index, name in enumerate(LEARNERS):
+                dots, line = points.sel(learner=name), lines.sel(learner=name)
+                style.theory(axes, line.n / d, line.risk, color=colors[name], dashed=name in KERNELS)
+                text = names.get(name, name)
+                style.simulation(
+                    axes, dots.n / d, dots.risk, color=colors[name], marker=style.marker(index), label=text
+                )
+            axes.axhline(float(theory.bound.mean()), color="#000000", linewidth=1.1, linestyle=":")
+            style.log_scale(axes)
+            axes.set(xlabel=style.label("samples per dimension", "n/d"), title=f"link {link.replace('3', '(3x)')}")
+        np.atleast_1d(panels)[0].set_ylabel("excess risk at the best ridge")
+        figure.legend(*np.atleast_1d(panels)[0].get_legend_handles_labels(), loc="outside lower center", ncols=3)
+        return figure
