@@ -14,8 +14,8 @@ from unlazy.lab.run import predict, run
 __all__ = ["InputError", "Run", "__version__", "predict", "run"]
 
 _SUBPACKAGES = (
-    *("data", "diagnostics", "estimators", "functions", "lab", "models", "numerics", "observables", "plotting"),
-    *("studies", "theory", "training"),
+    *("data", "diagnostics", "estimators", "functions", "lab", "models", "numerics", "observables", "optim"),
+    *("plotting", "studies", "theory", "training"),
 )
 
 
