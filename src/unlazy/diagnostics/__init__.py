@@ -2,17 +2,23 @@
 
 from typing import TYPE_CHECKING, Any
 
+from unlazy.diagnostics.feature_probe import FeatureProbe, feature_probe
 from unlazy.diagnostics.kernel_structure import KernelStructure, kernel_structure_test
+from unlazy.diagnostics.overfit_forecast import OverfitForecast, forecast_overfit
 from unlazy.diagnostics.ridge_report import RidgeForecast, RidgeReport, ridge_report
 
 if TYPE_CHECKING:
     from unlazy.diagnostics.learning_curve import LearningCurve
 
 __all__ = [
+    "FeatureProbe",
     "KernelStructure",
     "LearningCurve",
+    "OverfitForecast",
     "RidgeForecast",
     "RidgeReport",
+    "feature_probe",
+    "forecast_overfit",
     "kernel_structure_test",
     "ridge_report",
 ]
