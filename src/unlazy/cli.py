@@ -222,7 +222,7 @@ def reproduce(
 def forecast_(
     data: Annotated[Path, typer.Argument(metavar="DATA.csv", help="a CSV, TSV or Parquet file")],
     target: Annotated[list[str], typer.Option(metavar="COLUMN", help="what to predict; may be given several times")],
-    kernel: Annotated[str, typer.Option(help="rbf, laplacian, poly, linear, ...: a kernel of scikit-learn")] = "rbf",
+    kernel: Annotated[str, typer.Option(help="rbf, linear, ...: a kernel of scikit-learn; or one-step")] = "rbf",
     ridge: Annotated[float | None, typer.Option(help="alpha of KernelRidge; the best by leave-one-out")] = None,
     sizes: Annotated[str, typer.Option(metavar="N,N,2x", help="numbers of rows, or multiples of those in the file")] = (
         "0.25x,0.5x,1x,2x,5x,10x"

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from unlazy.diagnostics.learning_curve import LearningCurve
 
 _WIDTH = 100
-_PARTS = (0.125, 0.25, 0.5, 1.0, 2.0, 4.0)
+PARTS = (0.125, 0.25, 0.5, 1.0, 2.0, 4.0)
 
 
 def text(curve: LearningCurve) -> str:
@@ -24,36 +24,37 @@ def text(curve: LearningCurve) -> str:
     outputs = 1 if np.ndim(curve.target_mean_) == 0 else np.size(curve.target_mean_)
     kernel = curve.kernel if isinstance(curve.kernel, str) else getattr(curve.kernel, "__name__", "own")
     best, noise, alignment = curve.best_ridge(), curve.noise(), curve.alignment(pool)
+    ridge = float(curve.ridge)
     # without a ridge nothing is known beyond the pool
-    now = rows if curve.ridge > 0 else pool
-    sizes = np.unique(np.maximum(np.rint(now * np.array(_PARTS)), 2))
-    found = curve.predict(sizes[(sizes <= pool) | (curve.ridge > 0)])
+    now = rows if ridge > 0 else pool
+    sizes = np.unique(np.maximum(np.rint(now * np.array(PARTS)), 2))
+    found = curve.predict(sizes[(sizes <= pool) | (ridge > 0)])
     at = int(np.flatnonzero(found.n == now)[0])
-    head = f"learning curve: {rows} rows, {_count(outputs, 'output')}, {kernel} kernel, ridge {curve.ridge:g}"
+    head = f"learning curve: {rows} rows, {_count(outputs, 'output')}, {kernel} kernel, ridge {ridge:g}"
     lines = [head]
     if pool < rows:
-        lines.append(_item("pool", f"{pool} rows taken at random of {rows}; the rest of the curve is extrapolated"))
+        lines.append(item("pool", f"{pool} rows taken at random of {rows}; the rest of the curve is extrapolated"))
     lines += [
-        _item("in short", sentence(found, now)),
-        _item(
+        item("in short", sentence(found, now)),
+        item(
             "error",
-            f"{found.error[at]:.4g} ({_ends(found, at)}), R2 {found.r2[at]:.3f}; on the training rows "
+            f"{found.error[at]:.4g} ({ends(found, at)}), R2 {found.r2[at]:.3f}; on the training rows "
             f"{found.training_error[at]:.3g}",
         ),
-        _item(
+        item(
             "variance of y",
             f"{curve.target_variance_:.4g}, of which {noise.variance:.4g} ({noise.share:.0%}) noise or not learnable "
             f"from {pool} rows",
         ),
-        _item("best ridge", _best(best)),
-        _item(
+        item("best ridge", _best(best)),
+        item(
             "alignment",
             f"{alignment.effective_dimension:.1f} effective directions hold {alignment.learnable_share:.0%} of "
             "the target",
         ),
-        _item("curve", "error with other numbers of rows at this ridge"),
+        item("curve", "error with other numbers of rows at this ridge"),
     ]
-    lines += [f"  {line}" for line in _table(found)]
+    lines += [f"  {line}" for line in table(found)]
     return "\n".join(lines)
 
 
@@ -66,12 +67,10 @@ def sentence(found: CurvePrediction, rows: int) -> str:
     before, after = found.error[at], found.error[twice]
     verb = "fall" if after < before else "rise"
     doubt = "" if found.reliable[twice] else ", a guess more than a forecast"
-    return (
-        f"with twice the rows the error should {verb} from {before:.3g} to {after:.3g} ({_ends(found, twice)}){doubt}"
-    )
+    return f"with twice the rows the error should {verb} from {before:.3g} to {after:.3g} ({ends(found, twice)}){doubt}"
 
 
-def _ends(found: CurvePrediction, index: int) -> str:
+def ends(found: CurvePrediction, index: int) -> str:
     return f"{found.interval.low[index]:.3g}-{found.interval.high[index]:.3g}"
 
 
@@ -88,14 +87,14 @@ def _count(number: int, noun: str) -> str:
     return f"{number} {noun}" + ("" if number == 1 else "s, errors summed over them")
 
 
-def _item(name: str, value: str) -> str:
+def item(name: str, value: str) -> str:
     return textwrap.fill(f"{name:<16} {value}", _WIDTH, subsequent_indent=" " * 17)
 
 
-def _table(found: CurvePrediction) -> list[str]:
+def table(found: CurvePrediction) -> list[str]:
     table = [("rows", "error", "interval", "method", "")]
     for i, size in enumerate(found.n):
-        cells = (f"{found.error[i]:.4g}", _ends(found, i)) if found.in_range[i] else ("out of range", "")
+        cells = (f"{found.error[i]:.4g}", ends(found, i)) if found.in_range[i] else ("out of range", "")
         table.append((f"{size:.0f}", *cells, str(found.method[i]), "" if found.reliable[i] else "not reliable"))
     widths = [max(len(row[column]) for row in table) for column in range(len(table[0]))]
     return ["  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in table]
@@ -117,7 +116,7 @@ def _draw_curve(axes: Axes, curve: LearningCurve) -> None:
     from unlazy.plotting import style
 
     pool = curve.pool_.size
-    most = 4 * pool if curve.ridge > 0 else pool
+    most = 4 * pool if float(curve.ridge) > 0 else pool
     found = curve.predict(np.unique(np.append(np.rint(np.geomspace(max(2, pool / 16), most, 13)), pool)))
     shown = found.in_range & (found.error > 0) & np.isfinite(found.error)
     n, error = found.n[shown], found.error[shown]

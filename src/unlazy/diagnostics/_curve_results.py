@@ -31,9 +31,10 @@ class CurvePrediction(NamedTuple):
     reliable: np.ndarray
     """False also where tests found errors beyond the interval: unequal leverages (`fast`, `hybrid`), a negative
     effective ridge of some row (`pointwise`), a mean that few rows carry (relative standard deviation above 0.3), or
-    fewer than 20 rows."""
+    fewer than 20 rows; with kernel="one-step" fewer than 5 rows per dimension, strongly correlated inputs, an
+    index that is far from normal, or residuals that depend on other directions."""
     method: np.ndarray
-    """'fast', 'hybrid' or 'pointwise'."""
+    """'fast', 'hybrid' or 'pointwise'; 'one-step' with that kernel."""
     point_errors: np.ndarray | None
     """The expected error on each row of the pool when it is not trained on, in a last axis; NaN unless `pointwise`."""
 
