@@ -52,7 +52,7 @@ def train(
     A pure function of its arrays, for jit and vmap. The step and `record` are compiled once, however many
     records there are. Training goes on after a divergence, so the records show it too.
     """
-    stops = _record_steps(steps, record_at)
+    stops = record_steps(steps, record_at)
     ends = stops if stops[-1] == steps else (*stops, steps)
     starts = (0, *ends[:-1])
 
@@ -91,7 +91,8 @@ def _first_failure(failed_at: Array, fine: Array, step: Array) -> Array:
     return jnp.where((failed_at < 0) & ~fine, step, failed_at)
 
 
-def _record_steps(steps: int, record_at: Sequence[int] | None) -> tuple[int, ...]:
+def record_steps(steps: int, record_at: Sequence[int] | None) -> tuple[int, ...]:
+    """The checked steps at which to record; the last one alone by default."""
     if steps < 0:
         raise InputError(f"steps must be >= 0, got {steps}")
     stops = (steps,) if record_at is None else tuple(int(step) for step in record_at)

@@ -1,0 +1,128 @@
+"""Problems drawn with the law of Gaussian vectors in d dimensions, without forming the vectors."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+from jax.typing import ArrayLike
+
+from unlazy.data.normal import normal
+from unlazy.errors import InputError, check_array
+from unlazy.training.token_gram.problem import Design, Problem, check_design, signal_noise_design
+
+
+def draw(
+    key: Array,
+    design: Design,
+    features: ArrayLike,
+    second_layer: ArrayLike,
+    *,
+    dimension: ArrayLike,
+    scale: ArrayLike,
+    noise: ArrayLike = 1.0,
+    orthogonal: ArrayLike = True,
+) -> Problem:
+    """Fixed features, own tokens xi ~ N(0, noise^2 I_d) and initial neurons w ~ N(0, scale^2 I_d), exactly in law.
+
+    `features` are the lengths (S,) of orthogonal features, or their Gram matrix (S, S). With `orthogonal` the own
+    tokens are projected orthogonally to the features (of positive length). In a basis adapted to the features the other
+    d - S components of N = nQ + R Gaussian vectors are a Bartlett factor: strictly lower N(0, 1), diagonal
+    sqrt(chi2_{d-S-k}), k = 0..N-1. All numbers may be traced, the dimension too; it must be at least N + S.
+    """
+    second_layer = jnp.asarray(second_layer, float)
+    check_design(design)
+    own, neurons = len(design.labels) * design.noises, len(second_layer)
+    basis, spanned = _feature_basis(jnp.asarray(features, float))
+    count = own + neurons
+    if len(basis) != design.features:
+        raise InputError(f"features must be the {design.features} of the design, got {len(basis)}")
+    if not isinstance(dimension, jax.core.Tracer):
+        check_array("dimension", dimension, ndim=0, low=count + len(basis))
+
+    normal_key, chi_key = jax.random.split(key)
+    standard = normal(normal_key, (count, len(basis) + count))
+    freedom = jnp.asarray(dimension, float) - len(basis) - jnp.arange(count)
+    lengths = _chi(chi_key, freedom)
+    along, across = standard[:, : len(basis)], jnp.tril(standard[:, len(basis) :], -1) + jnp.diag(lengths)
+
+    removed = jnp.asarray(orthogonal, float) * spanned
+    noises = jnp.asarray(noise, float) * jnp.concatenate([along[:own] * (1 - removed), across[:own, :own]], axis=1)
+    tokens = jnp.concatenate([jnp.pad(basis, ((0, 0), (0, own))), noises])
+    weights = jnp.asarray(scale, float) * jnp.concatenate([along[own:], across[own:]], axis=1)
+    return Problem(
+        design=design,
+        gram=tokens @ tokens.T,
+        # The tokens have no components beyond the first S + nQ of the adapted basis.
+        preactivations=weights[:, : tokens.shape[1]] @ tokens.T,
+        initial_gram=weights @ weights.T,
+        second_layer=second_layer,
+        noise=jnp.asarray(noise, float),
+        orthogonal=jnp.asarray(orthogonal, float),
+    )
+
+
+def draw_signal_noise(
+    key: Array,
+    *,
+    samples: int,
+    width: int,
+    dimension: ArrayLike,
+    signal: ArrayLike,
+    scale: ArrayLike,
+    noise: ArrayLike = 1.0,
+    orthogonal: ArrayLike = True,
+    flipped: ArrayLike = 0.0,
+    live: ArrayLike | None = None,
+) -> Problem:
+    """The two-patch problem [y mu, xi], |mu| = `signal`, with m = `width` neurons of output weight 1/m and m of -1/m.
+
+    `live` of the `samples` count (all by default), and a fraction `flipped` of their labels is wrong: see
+    `signal_noise_design`. Source: Cao et al. 2022.
+    """
+    return draw(
+        key,
+        signal_noise_design(samples, live=live, flipped=flipped),
+        jnp.reshape(jnp.asarray(signal, float), (1,)),
+        paired_second_layer(width),
+        dimension=dimension,
+        scale=scale,
+        noise=noise,
+        orthogonal=orthogonal,
+    )
+
+
+def paired_second_layer(width: int) -> Array:
+    """Output weights 1/m of the first m neurons and -1/m of the other m, (2m,)."""
+    return jnp.repeat(jnp.array([1.0, -1.0]), width, total_repeat_length=2 * width) / width
+
+
+def _feature_basis(features: Array) -> tuple[Array, Array]:
+    """Components of the features in an orthonormal basis, (S, S), and 1 for each basis vector in their span, else 0."""
+    if features.ndim == 1:
+        return jnp.diag(features), (features > 0).astype(features.dtype)
+    squares, vectors = jnp.linalg.eigh(features)
+    spanned = squares > 1e-12 * squares[-1]
+    return vectors * jnp.sqrt(jnp.where(spanned, squares, 0.0)), spanned.astype(features.dtype)
+
+
+def _chi(key: Array, freedom: Array, attempts: int = 16) -> Array:
+    """Independent chi variables with these numbers of degrees of freedom, each >= 1 and possibly traced.
+
+    Marsaglia & Tsang 2000: of several attempts at a gamma variable the first accepted one. An attempt fails with
+    probability < 0.05, all of them with less than 1e-20. `jax.random.gamma` loops instead and takes seconds to compile.
+    """
+    normal_key, uniform_key, power_key = jax.random.split(key, 3)
+    shape = freedom / 2
+    raised = jnp.where(shape < 1, shape + 1, shape)
+    size = raised - 1 / 3
+    small = normal(normal_key, (attempts, *shape.shape)) / jnp.sqrt(9 * size)
+    uniforms = jax.random.uniform(uniform_key, small.shape, float, jnp.finfo(float).tiny)
+    # log(v) + 1 - v for v = (1 + small)^3, without cancellation at large degrees of freedom.
+    logarithm = jnp.log1p(jnp.maximum(small, jnp.finfo(float).eps - 1))
+    bound = 9 * size * small**2 / 2 + size * (3 * logarithm - small * (3 + small * (3 + small)))
+    accepted = (small > -1) & (jnp.log(uniforms) < bound)
+    cubes = jnp.take_along_axis((1 + small) ** 3, jnp.argmax(accepted, axis=0)[None], axis=0)[0]
+    # A gamma variable of a shape below 1 is one of the next shape times a power of a uniform one.
+    powers = jax.random.uniform(power_key, shape.shape, float, jnp.finfo(float).tiny) ** (1 / shape)
+    return jnp.sqrt(2 * size * cubes * jnp.where(shape < 1, powers, 1.0))

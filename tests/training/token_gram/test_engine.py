@@ -1,0 +1,409 @@
+"""The engine against automatic differentiation in d dimensions, over whole runs, and against the note's unit values."""
+
+from functools import cache
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+
+from unlazy.errors import InputError
+from unlazy.training.token_gram import (
+    CUBE,
+    LOGISTIC,
+    SQUARED,
+    Batch,
+    Design,
+    Mixing,
+    Network,
+    Patch,
+    Problem,
+    Rule,
+    draw_signal_noise,
+    explicit,
+    from_vectors,
+    full_batch,
+    gradient_descent,
+    gradient_flow,
+    init,
+    label_flips,
+    mini_batch,
+    mixup,
+    muon,
+    normalised,
+    paired_second_layer,
+    relu_power,
+    signal_noise_design,
+    step,
+    switch,
+    train,
+    train_direct,
+)
+
+KEY = jax.random.key(0)
+SAMPLES, WIDTH, DIMENSION = 6, 3, 60
+
+
+@pytest.fixture(autouse=True)
+def _float64():
+    with jax.enable_x64(True):
+        yield
+
+
+def vectors(seed=0, scale=0.1, signal=2.0):
+    """Shared token, own tokens and initial weights in d = 60 dimensions, with mu not orthogonal to the noise."""
+    rng = np.random.default_rng(seed)
+    mu = np.zeros((1, DIMENSION))
+    mu[0, 0] = signal
+    return mu, rng.normal(size=(SAMPLES, 1, DIMENSION)) / 2, scale * rng.normal(size=(2 * WIDTH, DIMENSION))
+
+
+def both(rule, optimiser, *, network=None, steps=400, view=full_batch, radius=None, scale=0.1):
+    """The first layer from the engine's coefficients and the one of the direct run, with the engine's last state."""
+    network = network or Network(relu_power(2))
+    design, second = signal_noise_design(SAMPLES), paired_second_layer(WIDTH)
+
+    @jax.jit
+    def run(mu, xi, start):
+        state = train(KEY, from_vectors(design, mu, xi, start, second), network, rule, steps).state
+        found = state.weights.initial * start + state.weights.coefficients @ jnp.concatenate([mu, xi[:, 0]])
+        network_vectors = explicit(design, mu, xi, start, second)
+        direct = train_direct(KEY, network_vectors, design, network, optimiser, steps, view=view, radius=radius)
+        return found, direct.model.first_layer, state
+
+    found, expected, state = run(*vectors(scale=scale))
+    return np.asarray(found), np.asarray(expected), state
+
+
+@cache
+def plain(rate, steps):
+    """The first layer after plain descent."""
+    return both(gradient_descent(rate), optax.sgd(rate), steps=steps)[0]
+
+
+def assert_same(found, expected, moved_from, tolerance=1e-11):
+    moved = np.abs(expected - moved_from).max()
+    assert moved > 0.01
+    assert np.abs(found - expected).max() < tolerance * moved
+
+
+@pytest.mark.parametrize(
+    ("power", "steps", "coefficients", "outputs"),
+    [
+        (
+            1,
+            5,
+            [[0.0804106494, 0.0804106494, 0], [-0.0717903799, -0.0225083001, 0.0717903799]],
+            (1.3453384416, -1.4332749384),
+        ),
+        (
+            2,
+            10,
+            [[0.0459913865, 0.1733915034, 0], [-0.0669146667, -0.0106137125, 0.1650073358]],
+            (3.1800594937, -3.4051653313),
+        ),
+        (
+            3,
+            20,
+            [[0.0077351219, 0.1813009225, 0], [-0.0213502916, -0.0040629894, 0.1726936962]],
+            (6.1476556167, -6.3985397567),
+        ),
+    ],
+)
+def test_two_samples_and_two_neurons_give_the_values_of_the_note(power, steps, coefficients, outputs):
+    problem = Problem(
+        design=signal_noise_design(2),
+        gram=jnp.diag(jnp.array([4.0, 9.0, 9.0])),
+        preactivations=jnp.array([[0.1, 0.2, -0.3], [-0.2, 0.1, 0.3]]),
+        initial_gram=jnp.eye(2),
+        second_layer=jnp.array([1.0, -1.0]),
+        noise=jnp.array(1.0),
+        orthogonal=jnp.array(1.0),
+    )
+    state = train(KEY, problem, Network(relu_power(power)), gradient_descent(0.1), steps).state
+    np.testing.assert_allclose(state.weights.coefficients, coefficients, atol=6e-11)
+    np.testing.assert_allclose(state.outputs, outputs, atol=6e-11)
+
+
+@pytest.mark.parametrize("power", [1, 1.5, 2, 3])
+def test_descent_equals_automatic_differentiation_over_a_whole_run(power):
+    found, expected, state = both(gradient_descent(0.2), optax.sgd(0.2), network=Network(relu_power(power)))
+    assert_same(found, expected, vectors()[2])
+    assert state.step == 400
+    assert state.diverged_at == -1
+
+
+@pytest.mark.parametrize(("activation", "loss"), [(CUBE, LOGISTIC), (relu_power(2), SQUARED)])
+def test_other_activations_and_losses_equal_automatic_differentiation(activation, loss):
+    found, expected, _ = both(gradient_descent(0.05), optax.sgd(0.05), network=Network(activation, loss))
+    assert_same(found, expected, vectors()[2])
+
+
+def polar():
+    """The polar factor of a gradient in d dimensions by its singular value decomposition."""
+
+    def update(updates, state, params=None):
+        left, values, right = jnp.linalg.svd(updates, full_matrices=False)
+        return (left * (values > 1e-5 * values[0])) @ right, state
+
+    return optax.GradientTransformation(lambda params: optax.EmptyState(), update)
+
+
+RULES = {
+    "heavy ball": (gradient_descent(0.05, momentum=0.9), optax.sgd(0.05, momentum=0.9)),
+    "averaged": (
+        gradient_descent(0.3, average=0.95),
+        optax.chain(optax.ema(0.95, debias=False), optax.sgd(0.3)),
+    ),
+    "weight decay": (
+        gradient_descent(0.2, weight_decay=0.01),
+        optax.chain(optax.add_decayed_weights(0.01), optax.sgd(0.2)),
+    ),
+    "weight decay and momentum": (
+        gradient_descent(0.05, weight_decay=0.01, momentum=0.9),
+        optax.chain(optax.add_decayed_weights(0.01), optax.sgd(0.05, momentum=0.9)),
+    ),
+    "normalised": (normalised(0.01), optax.chain(optax.contrib.normalize(), optax.sgd(0.01))),
+    "Muon": (muon(0.01), optax.chain(polar(), optax.sgd(0.01))),
+    "Muon with momentum": (muon(0.01, momentum=0.9), optax.chain(optax.trace(0.9), polar(), optax.sgd(0.01))),
+    "rate schedule": (
+        Rule(optax.sgd(optax.linear_schedule(0.3, 0.1, 300))),
+        optax.sgd(optax.linear_schedule(0.3, 0.1, 300)),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", RULES)
+def test_rule_equals_its_optimiser_in_d_dimensions(name):
+    rule, optimiser = RULES[name]
+    # Steps of fixed length end in an oscillation that magnifies rounding errors: a run before that.
+    found, expected, _ = both(rule, optimiser, steps=100 if "Muon" in name or name == "normalised" else 400)
+    assert_same(found, expected, vectors()[2], tolerance=1e-9)
+
+
+VIEWS = {
+    "mini-batch": mini_batch(2),
+    "flips": label_flips(0.2),
+    "flips in a mini-batch": label_flips(0.2, of=mini_batch(3)),
+    "mixup": mixup(0.6),
+    "mixup of a mini-batch": mixup(0.7, of=mini_batch(4)),
+}
+
+
+@pytest.mark.parametrize("name", VIEWS)
+def test_random_views_equal_automatic_differentiation(name):
+    view = VIEWS[name]
+    found, expected, _ = both(gradient_descent(0.2, view=view), optax.sgd(0.2), view=view)
+    assert_same(found, expected, vectors()[2], tolerance=1e-9)
+    assert np.abs(found - plain(0.2, 400)).max() > 0.01
+
+
+@pytest.mark.parametrize("view", [full_batch, mini_batch(3), mixup(0.6)], ids=["full batch", "mini-batch", "mixup"])
+def test_sharpness_aware_descent_equals_automatic_differentiation(view):
+    found, expected, _ = both(
+        gradient_descent(0.1, radius=0.3, view=view), optax.sgd(0.1), radius=0.3, view=view, steps=200
+    )
+    assert_same(found, expected, vectors()[2], tolerance=1e-9)
+    if view is full_batch:
+        assert np.abs(found - plain(0.1, 200)).max() > 0.01
+
+
+def test_sharpness_aware_step_is_that_of_optax():
+    sam = optax.contrib.sam(optax.sgd(0.1), optax.chain(optax.contrib.normalize(), optax.sgd(0.3)), sync_period=2)
+    found, _, _ = both(gradient_descent(0.1, radius=0.3), sam, steps=20)
+    _, expected, _ = both(gradient_descent(0.1), sam, steps=40)
+    assert_same(found, expected, vectors()[2])
+
+
+def test_cutmix_and_erased_patches_equal_automatic_differentiation():
+    def view(key, design):
+        partner = jnp.roll(jnp.arange(SAMPLES), 2)
+        stay = jnp.array([[1.0], [0.0]])
+        erased = stay.at[1].set(0.25) * jnp.ones((2, SAMPLES))
+        return Batch(design.labels[None], design.weights[None], Mixing(partner, erased, 1 - stay))
+
+    found, expected, _ = both(gradient_descent(0.2, view=view), optax.sgd(0.2), view=view)
+    assert_same(found, expected, vectors()[2], tolerance=1e-9)
+
+
+def test_several_features_and_own_tokens_equal_automatic_differentiation():
+    rng = np.random.default_rng(1)
+    n, d = 5, 30
+    pieces = [jnp.asarray(piece) for piece in rng.normal(size=(4, n, 2))]
+    design = Design(
+        patches=(Patch(shared=pieces[0], own=pieces[1]), Patch(shared=pieces[2]), Patch(own=pieces[3])),
+        labels=jnp.asarray(rng.choice([-1.0, 1.0], n)),
+        classes=jnp.ones(n),
+        weights=jnp.asarray(rng.dirichlet(np.ones(n))),
+    )
+    features, own, start = rng.normal(size=(2, d)) / 4, rng.normal(size=(n, 2, d)) / 8, 0.1 * rng.normal(size=(4, d))
+    second, network = np.array([1.0, 0.5, -0.5, -1.0]), Network(relu_power(2))
+    problem = from_vectors(design, features, own, start, second)
+    rate, view = 0.05, mixup(0.6)
+    state = train(KEY, problem, network, gradient_descent(rate, radius=0.1, view=view), 100).state
+    found = start + state.weights.coefficients @ np.concatenate([features, own.reshape(-1, d)])
+    reference = explicit(design, features, own, start, second)
+    direct = train_direct(KEY, reference, design, network, optax.sgd(rate), 100, view=view, radius=0.1)
+    assert state.diverged_at == -1
+    assert_same(found, np.asarray(direct.model.first_layer), start)
+
+
+def drawn(samples=20, live=None, **changes):
+    setting = {"width": 4, "dimension": 500.0, "signal": 3.0, "scale": 1e-3} | changes
+    return jax.jit(lambda key: draw_signal_noise(key, samples=samples, live=live, **setting))(KEY)
+
+
+def trained(problem, network, rule, steps, **options):
+    return jax.jit(lambda problem: train(KEY, problem, network, rule, steps, **options))(problem)
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [
+        gradient_descent(0.1),
+        gradient_descent(0.1, view=mini_batch(4)),
+        gradient_descent(0.1, view=mixup(0.6)),
+        muon(0.01),
+    ],
+    ids=["full batch", "mini-batch", "mixup", "Muon"],
+)
+def test_samples_that_do_not_count_change_nothing(rule):
+    """The run on 8 of 20 samples is the one on a problem that has only those 8, draw by draw in distribution."""
+    whole = drawn(20, live=8)
+    kept = np.arange(9)
+    part = whole._replace(
+        design=signal_noise_design(8),
+        gram=whole.gram[kept][:, kept],
+        preactivations=whole.preactivations[:, kept],
+    )
+    network = Network(relu_power(2))
+    masked, unmasked = (trained(problem, network, rule, 50).state for problem in (whole, part))
+    assert np.all(np.asarray(masked.weights.coefficients)[:, 9:] == 0)
+    if rule.view is full_batch:
+        np.testing.assert_allclose(
+            masked.weights.coefficients[:, :9], unmasked.weights.coefficients, rtol=1e-9, atol=1e-15
+        )
+        np.testing.assert_allclose(masked.loss, unmasked.loss, rtol=1e-12)
+
+
+def test_one_program_serves_many_sizes_dimensions_and_rates():
+    def run(live, dimension, rate):
+        problem = draw_signal_noise(KEY, samples=12, width=3, dimension=dimension, signal=2.0, scale=0.01, live=live)
+        return train(KEY, problem, Network(relu_power(2)), gradient_descent(rate), 30).state.loss
+
+    settings = [jnp.array(values) for values in ([4, 8, 12], [100.0, 1e3, 1e6], [0.1, 0.01, 1e-5])]
+    together = jax.jit(jax.vmap(run))(*settings)
+    alone = jax.jit(run)
+    apart = [alone(*(values[i] for values in settings)) for i in range(3)]
+    np.testing.assert_allclose(together, apart, rtol=1e-12)
+
+
+def test_records_are_the_states_of_shorter_runs():
+    problem, network, rule = drawn(), Network(relu_power(2)), gradient_descent(0.1, momentum=0.5, view=label_flips(0.2))
+    run = trained(problem, network, rule, 25, record=lambda state: state.outputs, record_at=[0, 7, 20])
+    for values, steps in zip(run.records, (0, 7, 20), strict=True):
+        np.testing.assert_allclose(values, trained(problem, network, rule, steps).state.outputs, rtol=1e-12)
+    assert run.state.step == 25
+
+
+def test_going_on_with_another_rule_is_the_switch_of_the_radius():
+    problem, network = drawn(), Network(relu_power(1))
+    rate, view = 0.05, mini_batch(5)
+    scheduled = trained(problem, network, gradient_descent(rate, radius=switch(0.1, 30), view=view), 80).state
+    first = trained(problem, network, gradient_descent(rate, radius=0.1, view=view), 30).state
+    second = trained(problem, network, gradient_descent(rate, view=view), 50, state=first).state
+    np.testing.assert_allclose(second.weights.coefficients, scheduled.weights.coefficients, rtol=1e-9, atol=1e-15)
+    assert second.step == 80
+
+
+def test_training_stops_where_the_loss_is_reached():
+    problem, network, rule = drawn(), Network(relu_power(2)), gradient_descent(0.2)
+    losses = trained(problem, network, rule, 200, record=lambda state: state.loss, record_at=range(201)).records
+    first = int(np.argmax(np.asarray(losses) <= 0.3))
+    assert 0 < first < 200
+    run = train(
+        KEY, problem, network, rule, 200, stop_loss=0.3, record=lambda state: state.loss, record_at=(first, 200)
+    )
+    assert run.state.stopped_at == run.state.step == first
+    np.testing.assert_allclose(run.records, losses[first], rtol=1e-12)
+
+
+def test_gradient_flow_moves_the_largest_preactivation_by_its_fraction():
+    problem, network, rule = drawn(), Network(relu_power(3)), gradient_flow(0.1)
+    before = init(problem, network, rule)
+    after = step(KEY, before, problem, network, rule)
+    change = after.weights.preactivations - before.weights.preactivations
+    largest = np.abs(before.weights.preactivations).max()
+    np.testing.assert_allclose(np.abs(change).max(), 0.1 * largest, rtol=1e-12)
+    plain = np.asarray(trained(problem, network, gradient_descent(1.0), 1).state.weights.coefficients)
+    rate = float(after.weights.coefficients.sum() / plain.sum())
+    np.testing.assert_allclose(after.weights.coefficients, rate * plain, rtol=1e-9)
+
+
+def test_divergence_is_reported_with_its_step_and_the_last_finite_state():
+    network = Network(relu_power(2), SQUARED)
+    problem = drawn(scale=0.1)
+    run = jax.jit(
+        jax.vmap(
+            lambda rate: train(
+                KEY, problem, network, gradient_descent(rate), 300, record=lambda state: state.loss, record_at=(0, 300)
+            )
+        )
+    )(jnp.array([1e-3, 5.0]))
+    assert run.state.diverged_at[0] == -1
+    assert run.state.step[0] == 300
+    failed = int(run.state.diverged_at[1])
+    assert 0 < failed < 300
+    assert run.state.step[1] == failed - 1
+    for leaf in jax.tree.leaves(run):
+        if jnp.issubdtype(leaf.dtype, jnp.floating):
+            assert np.isfinite(leaf).all()
+    last = trained(problem, network, gradient_descent(5.0), failed - 1).state
+    np.testing.assert_allclose(last.weights.coefficients, run.state.weights.coefficients[1], rtol=1e-9, atol=1e-12)
+    assert last.diverged_at == -1
+
+
+def test_divergence_is_seen_where_the_direct_run_overflows():
+    network = Network(relu_power(2), SQUARED)
+    mu, xi, start = vectors()
+    design, second = signal_noise_design(SAMPLES), paired_second_layer(WIDTH)
+    state = trained(from_vectors(design, mu, xi, start, second), network, gradient_descent(50.0), 100).state
+    direct = train_direct(KEY, explicit(design, mu, xi, start, second), design, network, optax.sgd(50.0), 100)
+    # Beyond the engine's limit on the loss a run squares it at every step: a few more reach the end of float64.
+    assert 0 <= int(direct.diverged_at) - int(state.diverged_at) <= 6
+
+
+def test_weights_that_are_not_finite_at_the_start_diverge_at_step_0():
+    problem = drawn()
+    broken = problem._replace(preactivations=problem.preactivations.at[0, 0].set(jnp.nan))
+    state = trained(broken, Network(relu_power(2)), gradient_descent(0.1), 10).state
+    assert state.diverged_at == 0
+    assert state.step == 0
+
+
+def test_weight_decay_before_the_polar_factor_is_reported_not_computed_wrongly():
+    from unlazy.training.token_gram.rules import polar_factor
+
+    rule = Rule(optax.chain(optax.add_decayed_weights(0.1), polar_factor(), optax.scale(-0.01)))
+    assert trained(drawn(), Network(relu_power(2)), rule, 10).state.diverged_at == 1
+
+
+def test_zero_gradient_leaves_the_weights_where_they_are():
+    """With no initial weights and q = 2 all gradients vanish; no rule divides by them."""
+    problem = drawn(scale=0.0)
+    for rule in (gradient_descent(0.1, radius=0.1), normalised(0.1), muon(0.1), gradient_flow()):
+        state = trained(problem, Network(relu_power(2)), rule, 5).state
+        assert state.diverged_at == -1
+        assert np.all(np.asarray(state.weights.coefficients) == 0)
+
+
+def test_two_conventions_of_momentum_at_once_are_refused():
+    with pytest.raises(InputError, match="momentum or average"):
+        gradient_descent(0.1, momentum=0.9, average=0.9)
+
+
+@pytest.mark.parametrize("record_at", [(5, 3), (0, 20), (-1,)])
+def test_wrong_record_steps_are_refused(record_at):
+    with pytest.raises(InputError, match="record_at"):
+        trained(drawn(), Network(relu_power(2)), gradient_descent(0.1), 10, record_at=record_at)
