@@ -9,7 +9,18 @@ from importlib import import_module
 
 from benchmarks.measure import Benchmark
 
-NAMES = ("start", "store", "ridge", "kernels", "training", "overhead", "memory", "shared_metric")
+NAMES = (
+    "start",
+    "store",
+    "ridge",
+    "kernels",
+    "training",
+    "overhead",
+    "memory",
+    "shared_metric",
+    "one_step",
+    "signal_noise",
+)
 
 
 def main(selected: list[str]) -> None:

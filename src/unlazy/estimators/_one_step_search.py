@@ -1,0 +1,183 @@
+"""Which features, with which ridge, predict held-out rows best; every fold finds its directions anew."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from unlazy.errors import InputError
+from unlazy.estimators._one_step_directions import LinearFit, SecondMoment, linear_fit, refine, unit_spread
+from unlazy.estimators._one_step_ridge import LinearKernel, RidgeFold
+from unlazy.numerics.gaussian import Piecewise
+
+LINEAR, RANDOM, ONE_STEP = "linear", "random features", "one step"
+MODELS = (LINEAR, RANDOM, ONE_STEP)
+_INDEX_FEATURES = 200
+
+
+class Candidate(NamedTuple):
+    """One kind of features; all but the linear ones are sigma(W^T z + b) and z."""
+
+    model: str
+    background: bool
+    """Whether W keeps the random W0."""
+    spike: float
+    extra: int
+    """Directions besides that of the step."""
+
+
+class Recipe(NamedTuple):
+    """How directions are found and features are made of them: all that is drawn or given."""
+
+    activation: Piecewise
+    initial: np.ndarray
+    """W0, (d, N), entries N(0, 1/d)."""
+    second: np.ndarray
+    """Weights a of the directions, (directions, N), entries N(0, 1)."""
+    biases: np.ndarray
+    precondition: bool
+    refinements: int
+
+    def spiked(self, candidate: Candidate) -> tuple[np.ndarray, np.ndarray]:
+        """spike a, (1 + extra, N), and the biases.
+
+        Without W0 the features depend on few numbers, and 200 of them are enough.
+        """
+        count = 0 if candidate.model == LINEAR else len(self.biases) if candidate.background else _INDEX_FEATURES
+        rows = 1 + candidate.extra if candidate.model == ONE_STEP else 0
+        return candidate.spike * self.second[:rows, :count], self.biases[:count]
+
+    def weights(self, candidate: Candidate, directions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """W1 = W0 + spike V a, or without W0, and the biases."""
+        spiked, biases = self.spiked(candidate)
+        moved = directions @ spiked
+        return self.initial + moved if candidate.background else moved, biases
+
+
+class Directions:
+    """The directions of one set of rows, found when asked for."""
+
+    def __init__(self, rows: np.ndarray, labels: np.ndarray, recipe: Recipe):
+        # rows are centred over all of them, these are some of them
+        self.rows, self.labels = rows - rows.mean(axis=0), labels - labels.mean()
+        self.recipe = recipe
+        self.fit: LinearFit = linear_fit(self.rows, self.labels)
+        found = self.fit.coefficients if recipe.precondition else self.rows.T @ self.labels / len(rows)
+        self.first = unit_spread(self.rows, found[:, None])
+        self._refined: dict[int, np.ndarray] = {}
+
+    @cached_property
+    def moment(self) -> SecondMoment:
+        return SecondMoment(self.rows, self.labels, self.fit)
+
+    def of(self, candidate: Candidate) -> np.ndarray:
+        """(d, 1 + extra), or (d, 0) where there is no spike."""
+        if candidate.model != ONE_STEP:
+            return self.first[:, :0]
+        if candidate.extra not in self._refined:
+            both = self.first
+            if candidate.extra:
+                both = unit_spread(self.rows, np.column_stack([both, self.moment.directions(candidate.extra)]))
+            recipe = self.recipe
+            self._refined[candidate.extra] = refine(
+                self.rows,
+                self.labels,
+                both,
+                recipe.refinements,
+                recipe.activation,
+                recipe.second[: both.shape[1]],
+                recipe.biases,
+            )
+        return self._refined[candidate.extra]
+
+
+class Search(NamedTuple):
+    """What the held-out rows say."""
+
+    errors: dict[Candidate, np.ndarray]
+    """Squared errors, (rows, alphas)."""
+    covariance: float
+    """Mean of y times the index of the first direction, scaled to variance 1 there: fitted rows spread more."""
+
+
+class Choice(NamedTuple):
+    candidate: Candidate
+    alpha: float
+
+
+def hidden_features(hidden: np.ndarray, activation: Piecewise) -> np.ndarray:
+    """sigma(hidden) / sqrt(N)."""
+    values = np.asarray(activation(hidden), dtype=np.float64)
+    if values.shape != hidden.shape or not np.isfinite(values).all():
+        raise InputError("activation must give a finite number for every number, got others for the inputs of fit")
+    return values / np.sqrt(max(values.shape[1], 1))
+
+
+def features(hidden: np.ndarray, rows: np.ndarray, activation: Piecewise) -> np.ndarray:
+    """[sigma(hidden) / sqrt(N), z / sqrt(d)]."""
+    return np.hstack([hidden_features(hidden, activation), rows / np.sqrt(rows.shape[1])])
+
+
+def search(
+    rows: np.ndarray,
+    labels: np.ndarray,
+    splits: Sequence[tuple[np.ndarray, np.ndarray]],
+    recipe: Recipe,
+    candidates: Sequence[Candidate],
+    alphas: np.ndarray,
+) -> Search:
+    """Held-out errors of all candidates and ridges: one decomposition per fold and candidate."""
+    background = rows @ recipe.initial + recipe.biases
+    kernel = LinearKernel(rows / np.sqrt(rows.shape[1]))
+    errors: dict[Candidate, list[np.ndarray]] = {c: [] for c in candidates}
+    indices, centred = [], []
+    for train, held in splits:
+        found = Directions(rows[train], labels[train], recipe)
+        indices.append((rows[held] - rows[train].mean(axis=0)) @ found.first[:, 0])
+        centred.append(labels[held] - labels[train].mean())
+        fold = RidgeFold(kernel, labels, train, held)
+        for candidate in candidates:
+            spiked, biases = recipe.spiked(candidate)
+            # W1^T z = W0^T z + spike a (v.z): the large product is made once
+            hidden = rows @ found.of(candidate) @ spiked + (background if candidate.background else biases)
+            predicted = fold.predictions(hidden_features(hidden, recipe.activation), alphas)
+            errors[candidate].append(((predicted - labels[held][:, None]) ** 2).astype(np.float32))
+    index = np.concatenate(indices)
+    spread = np.sqrt(np.mean(index**2))
+    covariance = np.mean(index * np.concatenate(centred)) / (spread or 1.0)
+    return Search({c: np.concatenate(parts) for c, parts in errors.items()}, float(covariance))
+
+
+def choose(errors: dict[Candidate, np.ndarray], alphas: np.ndarray, n: int) -> Choice:
+    """The least held-out error, but a simpler model unless the next is better by one standard error of the difference.
+
+    The differences are paired by row, and rows held out repeatedly count once.
+    """
+    chosen: tuple[Candidate, int] | None = None
+    for model in MODELS:
+        means = {c: e.mean(axis=0, dtype=np.float64) for c, e in errors.items() if c.model == model}
+        if not means:
+            continue
+        best = min(means, key=lambda c: means[c].min())
+        column = int(np.argmin(means[best]))
+        if chosen is not None:
+            gain = errors[chosen[0]][:, chosen[1]].astype(np.float64) - errors[best][:, column]
+            if gain.mean() <= gain.std() / np.sqrt(min(n, len(gain))):
+                continue
+        chosen = best, column
+    assert chosen is not None
+    return Choice(chosen[0], float(alphas[chosen[1]]))
+
+
+def table(errors: dict[Candidate, np.ndarray], alphas: np.ndarray, unit: float) -> dict[str, np.ndarray]:
+    """One entry per candidate and ridge."""
+    columns: dict[str, Any] = {name: [] for name in ("model", "background", "spike", "extra_directions")}
+    for candidate in errors:
+        for name, value in zip(columns, candidate, strict=True):
+            columns[name] += [value] * len(alphas)
+    means = [unit * e.mean(axis=0, dtype=np.float64) for e in errors.values()]
+    table = {name: np.array(values) for name, values in columns.items()}
+    return table | {"alpha": np.tile(alphas, len(errors)), "cv_mse": np.concatenate(means)}
