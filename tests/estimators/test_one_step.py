@@ -41,11 +41,8 @@ def error(model, data):
     return np.mean((model.fit(x, y).predict(x_new) - target) ** 2) / max(np.var(target), 1e-300)
 
 
-# The labels of these checks are noise, which OneStepFeatures refuses unless it is told not to.
-@pytest.mark.filterwarnings("ignore:signal_z_ is")
-@parametrize_with_checks(
-    [OneStepRegressor(n_features=50), OneStepFeatures(n_features=50, min_signal=-np.inf), OneStepFeatures(spike=0)]
-)
+@pytest.mark.filterwarnings("ignore:signal_z_ is", "ignore:y must correlate")
+@parametrize_with_checks([OneStepRegressor(n_features=50), OneStepFeatures(n_features=50), OneStepFeatures(spike=0)])
 def test_estimator_keeps_the_rules_of_scikit_learn(estimator, check):
     check(estimator)
 
@@ -99,6 +96,12 @@ def test_features_of_one_step_refuse_what_they_cannot_see(link):
         OneStepFeatures(**SMALL).fit(x, y)
     assert OneStepFeatures(spike=0, **SMALL).fit(x, y).directions_.shape == (0, 20)
     assert OneStepFeatures(min_signal=-np.inf, spike=1.0, **SMALL).fit(x, y).spike_ == 1.0
+
+
+def test_with_few_rows_features_of_one_step_warn_instead():
+    x, y, *_ = draw("even", 80, 10, 923, noise=0.5)
+    with pytest.warns(UserWarning, match="one step is blind.*with 80 rows"):
+        OneStepFeatures(**SMALL).fit(x, y)
 
 
 def linear_part(rows, labels):

@@ -35,6 +35,7 @@ _LARGEST = 1e6
 _SPIKES = (0.0, 0.5, 1.0, 2.0, 4.0)
 _ALPHAS = tuple(np.logspace(-8, 2, 21).tolist())
 _PERMUTATIONS = 9
+_FEW_ROWS = 100
 
 
 class OneStepFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OneStep):
@@ -47,8 +48,8 @@ class OneStepFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OneStep
     with W0 ~ N(0, 1/d), a, b ~ N(0, 1) and v.z of variance 1. With `precondition` v is the direction of ridge
     regression, its ridge by generalised cross-validation, else the gradient Z^T y. Spike 0 gives random features.
     A step sees only what correlates with a direction of x: where `signal_z_` is below `min_signal` (an even function
-    of x.v, or noise) `fit` refuses unless the spike is 0. Sources: Ba et al. (2022), Dandi et al. (2024); the
-    preconditioned step is this project's.
+    of x.v, or noise) `fit` refuses unless the spike is 0; up to 100 rows, where weak signals are missed too, it warns.
+    Sources: Ba et al. (2022), Dandi et al. (2024); the preconditioned step is this project's.
 
     Parameters
     ----------
@@ -62,7 +63,7 @@ class OneStepFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OneStep
     precondition : bool
         False takes the gradient Z^T y.
     min_signal : float
-        The least `signal_z_` that is not refused; -inf refuses nothing.
+        The least `signal_z_` that is neither refused nor warned of; -inf allows everything.
     random_state : int, RandomState or None
         Draws W0, a, b and shuffles the folds.
 
@@ -105,11 +106,14 @@ class OneStepFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OneStep
         found = Directions(scaled.rows, labels, recipe)
         signal = linear_signal(scaled.rows, labels, found.fit.factors)
         if signal.z < least and any(spikes):
-            raise InputError(
+            reason = (
                 f"y must correlate with a direction of X (signal_z_ >= min_signal = {least:g}), got {signal.z:.2g}: "
                 "one step is blind to even functions (information exponent >= 2) and to noise; use OneStepRegressor, "
                 "whose extra directions see even functions, or spike=0"
             )
+            if len(labels) > _FEW_ROWS:
+                raise InputError(reason)
+            warnings.warn(f"{reason}; with {len(labels)} rows weak signals are missed too", UserWarning, stacklevel=2)
         splits = make_splits(5, random, scaled.rows, labels)
         candidates = [_with_spike(spike) for spike in spikes]
         alphas = np.array(_ALPHAS)
