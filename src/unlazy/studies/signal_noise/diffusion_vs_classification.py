@@ -1,0 +1,304 @@
+"""Denoising learns signal and noise in proportion to n SNR^2; classification learns one of them."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from unlazy.errors import InputError
+from unlazy.lab import (
+    Claim,
+    Output,
+    Part,
+    Source,
+    Study,
+    at_least,
+    at_most,
+    between,
+    path,
+    relative_deviation,
+    slope,
+    static,
+    value,
+)
+from unlazy.studies.signal_noise._sources import TUTORIAL
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import xarray as xr
+
+HAN = Source(
+    "han2025diffusion",
+    "Han, Andi and Huang, Wei and Cao, Yuan and Zou, Difan",
+    2025,
+    "On the feature learning in diffusion models",
+    "International Conference on Learning Representations",
+    kind="inproceedings",
+)
+DIFFUSION = "Han et al. 2025, Theorem 3.1 (diffusion)"
+CLASSIFICATION = "Han et al. 2025, Theorem 3.2 (classification)"
+DIMS = ("strength",)
+EARLY, LATE = 0.2, 4.0
+STRENGTHS = (0.1, 0.3, 1.0, 2.0, 4.0, 10.0, 20.0)
+
+
+def _slope(part: Part, time: float) -> xr.DataArray:
+    return slope(part.simulated.denoising_ratio.sel(time=time), "strength")
+
+
+_COMPILING = threading.Lock()
+"""Instances run in several threads, of which one compiles."""
+
+
+@cache
+def classifier(samples: int, neurons: int, steps: int, strengths: int) -> Callable[..., tuple[Any, Any, Any]]:
+    """The compiled function of (key words, |mu|, d, m) that trains ReLU^2 classifiers on [y mu, xi].
+
+    It is vectorised over the first two and gives the largest signal and noise coefficients and the training loss, at
+    loss 0.05 or after `steps` of gradient flow. Of the `neurons` of each class m are present: one program for all m.
+    """
+    import jax
+    import jax.numpy as jnp
+
+    from unlazy.training import token_gram as engine
+
+    network, rule = engine.Network(engine.relu_power(2)), engine.gradient_flow()
+    design, signs = engine.signal_noise_design(samples), jnp.sign(engine.paired_second_layer(neurons))
+
+    def one(words: Any, signal: Any, dimension: Any, width: Any) -> tuple[Any, Any, Any]:
+        key = jax.random.wrap_key_data(words, impl="threefry2x32")
+        second_layer = jnp.where(jnp.arange(2 * neurons) % neurons < width, signs / width, 0.0)
+        problem = engine.draw(
+            key, design, signal[None], second_layer, dimension=dimension, scale=0.01 / jnp.sqrt(dimension)
+        )
+        state = engine.train(key, problem, network, rule, steps, stop_loss=0.05).state
+        learned = engine.signal_coefficients(problem, state.weights), engine.noise_coefficients(problem, state.weights)
+        return jnp.max(learned[0]), jnp.max(jnp.abs(learned[1])), state.loss
+
+    words, vector, number = np.zeros((strengths, 2), np.uint32), np.ones(strengths), np.float64(1.0)
+    return jax.jit(jax.vmap(one, in_axes=(0, 0, None, None))).lower(words, vector, number, number).compile()
+
+
+@dataclass(frozen=True)
+class DiffusionVsClassification(Study):
+    """The symmetric stationary point of a quadratic denoiser, f_p = m^(-1/2) sum_r <w_r, x_p>^2 w_r, on [mu_y, xi].
+
+    mu_1 and mu_-1 are orthogonal (with +-mu the mean signal cancels) and the noise is orthogonal to both. The loss is
+    averaged over the diffusion noise in closed form. The quadratic activation is an assumption: the theorem's slide
+    leaves it open. Three formulations were tried before this one. The classifier sees [y mu, xi].
+    """
+
+    name = "diffusion-vs-classification"
+    topic = "signal_noise"
+    question = "Does a denoiser learn signal and noise in another proportion than a classifier of the same samples?"
+    sources = (HAN, TUTORIAL)
+
+    strength: tuple = path(
+        STRENGTHS, "signal strength n SNR^2", symbol=r"n\,\mathrm{SNR}^2", above=0, high=1e6, scale="log"
+    )
+    time: float = value(LATE, "diffusion time", symbol="t", above=0, high=50, paired=True)
+    n: int = static(40, "training samples of the denoiser", symbol="n", low=2, high=10_000)
+    d: int = static(1000, "dimension of a patch of the denoiser", symbol="d", low=3, high=1_000_000, scale="log")
+    width: int = value(10, "neurons of the denoiser, and of each class of the classifier", symbol="m", low=1, high=512)
+    most_neurons: int = static(20, "neurons of each class that memory is kept for", low=1, high=512, paired=True)
+    classified: int = static(20, "training samples of the classifier", low=2, high=1000)
+    classifier_dimension: float = value(20_000.0, "dimension of the classifier's patches", low=100, high=1e12)
+    steps: int = static(1000, "most steps of the classifier", low=1, high=1_000_000)
+
+    outputs = {
+        "denoising_ratio": Output(
+            "signal over noise of the denoiser", r"|\langle w,\mu\rangle|/|\langle w,\xi\rangle|", DIMS, scale="log"
+        ),
+        "classification_ratio": Output(
+            "largest signal over largest noise of the classifier", r"\max\gamma/\max\rho", DIMS, scale="log"
+        ),
+        "proportional": Output("half the signal strength", r"n\,\mathrm{SNR}^2/2", DIMS, theory_only=True),
+        "gradient_norm": Output("relative gradient at the denoiser's stationary point", "", DIMS, scale="log"),
+        "classifier_loss": Output("training loss of the classifier", "", DIMS, scale="log"),
+    }
+    presets = {
+        "quick": {"time": [EARLY, LATE], "width": [10, 20], "seeds": 24},
+        "full": {
+            "time": [0.05, EARLY, 1.0, 2.0, LATE],
+            "width": [10, 20, 40],
+            "most_neurons": 40,
+            "n": 100,
+            "d": 10_000,
+            "strength": [0.1, 0.2, 0.3, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 10.0, 20.0],
+            "seeds": 32,
+        },
+    }
+    lines = {"main": "strength"}
+    claims = (
+        Claim(
+            "proportional",
+            DIFFUSION,
+            "At diffusion time t = 4 the denoiser learns in proportion: the slope of log |<w,mu>|/|<w,xi>| in "
+            "log n SNR^2 is within [0.9, 1.05].",
+            between(0.9, 1.05),
+            check=lambda part: _slope(part, LATE),
+            needs={"time": (LATE,), "strength": 4},
+        ),
+        Claim(
+            "small-time",
+            DIFFUSION,
+            "So it does at t = 0.2.",
+            between(0.9, 1.05),
+            check=lambda part: _slope(part, EARLY),
+            needs={"time": (EARLY,), "strength": 4},
+            known_negative=(
+                "Where the patches dominate the diffusion noise the stationary point balances the two patches: as t "
+                "tends to 0 the ratio stays between 0.72 and 1.40 for all n SNR^2 and is 1 at n SNR^2 = 2. The "
+                "proportion needs e^(-2t) max(sigma^2 d/n, |mu|^2) << 1."
+            ),
+        ),
+        Claim(
+            "equations",
+            "the project's equations",
+            "Two equations for orthogonal patches give the ratio at every signal strength and time, within 15% (the "
+            "samples' noises are not quite orthogonal).",
+            between(-0.15, 0.15),
+            check=lambda part: relative_deviation(part.simulated.denoising_ratio, part.predicted.denoising_ratio),
+        ),
+        Claim(
+            "stationary",
+            "precondition of the claims above",
+            "It is a stationary point of the whole loss, with all neurons: the relative gradient is at most 1e-6.",
+            at_most(1e-6),
+            check=lambda part: part.simulated.gradient_norm,
+        ),
+        Claim(
+            "classifier-fit",
+            "precondition of the claims below",
+            "The classifier fits its samples: the training loss is at most 0.0501.",
+            at_most(0.0501),
+            check=lambda part: part.simulated.classifier_loss.isel(time=0, missing_dims="ignore"),
+        ),
+        Claim(
+            "noise-dominates",
+            CLASSIFICATION,
+            "At n SNR^2 = 0.3 the classifier learns noise alone: the largest signal is at most 0.05 of the largest "
+            "noise.",
+            at_most(0.05),
+            check=lambda part: _classified(part).sel(strength=0.3),
+            needs={"strength": (0.3,)},
+        ),
+        Claim(
+            "signal-dominates",
+            CLASSIFICATION,
+            "At n SNR^2 = 10 it learns signal alone: the largest signal is at least 20 times the largest noise.",
+            at_least(np.log(20.0)),
+            check=lambda part: np.log(_classified(part).sel(strength=10.0)),
+            needs={"strength": (10.0,)},
+        ),
+        Claim(
+            "jump",
+            CLASSIFICATION,
+            "Between n SNR^2 = 1 and 4 its ratio rises at least as the square of n SNR^2, where the denoiser's is "
+            "proportional.",
+            at_least(2.0),
+            check=lambda part: slope(_classified(part).sel(strength=[1.0, 4.0]), "strength"),
+            needs={"strength": (1.0, 4.0)},
+        ),
+    )
+
+    def validate(self) -> None:
+        for name in ("n", "classified"):
+            if getattr(self, name) % 2:
+                raise InputError(f"{name} must be even, for balanced classes; got {getattr(self, name)}")
+        if self.d < self.n + 2:
+            raise InputError(f"d must be at least n + 2 = {self.n + 2}, got {self.d}")
+        if self.width > self.most_neurons:
+            raise InputError(f"width must be at most most_neurons = {self.most_neurons}, got {self.width}")
+        needed = self.classified + 2 * self.most_neurons + 1
+        if self.classifier_dimension < needed:
+            raise InputError(f"classifier_dimension must be at least {needed}, got {self.classifier_dimension:g}")
+
+    def simulate(self, rng: np.random.Generator) -> dict[str, Any]:
+        """One draw of noise serves all signal strengths and times; the classifiers of the strengths are independent."""
+        import jax
+
+        from unlazy.theory.denoising import symmetric_stationary_point
+
+        # Only inner products matter: the noise in an orthonormal basis of its span, orthogonal to both signals.
+        noise = np.asarray(np.linalg.qr(rng.standard_normal((self.d - 2, self.n)), mode="r")).T
+        classes = np.arange(self.n) % 2
+        ratios, gradients = [], []
+        for strength in self.strength:
+            patches = np.zeros((self.n, 2, 2 + self.n))
+            patches[np.arange(self.n), 0, classes] = np.sqrt(strength * self.d / self.n)
+            patches[:, 1, 2:] = noise
+            point = symmetric_stationary_point(patches, self.time, neurons=self.width)
+            signal, own = np.abs(point.overlaps).mean(axis=0)
+            ratios.append(signal / own)
+            gradients.append(point.gradient_norm)
+
+        words = rng.integers(2**32, size=(len(self.strength), 2), dtype=np.uint32)
+        norms = np.sqrt(np.array(self.strength) * self.classifier_dimension / self.classified)
+        with jax.enable_x64(True):
+            with _COMPILING:
+                train = classifier(self.classified, self.most_neurons, self.steps, len(self.strength))
+            found = train(words, norms, np.float64(self.classifier_dimension), np.float64(self.width))
+        gamma, rho, loss = (np.asarray(array) for array in found)
+        return {
+            "denoising_ratio": ratios,
+            "gradient_norm": gradients,
+            "classification_ratio": gamma / rho,
+            "classifier_loss": loss,
+        }
+
+    def predict(self) -> dict[str, Any]:
+        from unlazy.theory.denoising import signal_ratio
+
+        strength = np.array(self.strength)
+        found = signal_ratio(strength, strength * self.d / self.n, self.time)
+        return {"denoising_ratio": found.ratio, "proportional": strength / 2}
+
+    def figure(self, main: Part) -> Any:
+        from unlazy.plotting import style
+
+        figure, (left, right) = style.panels(2, 1, width=3.6, height=3.0)
+        simulated, lines = main.simulated, main.lines
+        if "width" in simulated.dims:
+            lines = lines.isel(width=0)
+        times = np.atleast_1d(simulated.time) if "time" in simulated.dims else [simulated.attrs["time"]]
+        for index, time in enumerate(times):
+            points, line = simulated.denoising_ratio, lines.denoising_ratio
+            if "width" in points.dims:
+                points = points.isel(width=0)
+            if "time" in points.dims:
+                points, line = points.sel(time=time), line.sel(time=time)
+            color = style.colour(index)
+            style.theory(left, line.strength, line, color=color)
+            style.simulation(
+                left, points.strength, points, color=color, marker=style.marker(index), label=f"$t = {time:g}$"
+            )
+        half = lines.proportional.isel(time=0, missing_dims="ignore")
+        style.theory(left, half.strength, half, color="#000000", dashed=True)
+        style.theory(right, half.strength, half, color="#000000", dashed=True)
+        points = _classified(main)
+        for index, width in enumerate(np.atleast_1d(points.width) if "width" in points.dims else [None]):
+            chosen = points if width is None else points.sel(width=width)
+            text = None if width is None else f"$m = {width}$"
+            style.simulation(
+                right, chosen.strength, chosen, color=style.colour(index), marker=style.marker(index), label=text
+            )
+        for axes in (left, right):
+            style.log_scale(axes)
+            axes.set_xlabel(style.label("signal strength", r"n\,\mathrm{SNR}^2"))
+        left.set(ylabel="signal over noise", title=r"denoiser (dashed: $n\,\mathrm{SNR}^2/2$)")
+        right.set(ylabel="largest signal over largest noise", title="classifier")
+        left.legend()
+        if right.get_legend_handles_labels()[1]:
+            right.legend()
+        return figure
+
+
+def _classified(part: Part) -> xr.DataArray:
+    """The classifier's ratio: the same at every diffusion time."""
+    return part.simulated.classification_ratio.isel(time=0, missing_dims="ignore")

@@ -1,0 +1,119 @@
+"""The study adam-vs-gd: every optimiser against a plain NumPy loop, the noise's law, paired arms."""
+
+import jax
+import numpy as np
+import pytest
+
+import unlazy
+from unlazy.data.normal import normal
+from unlazy.errors import InputError
+from unlazy.studies.signal_noise.adam_vs_gd import FRESH, AdamVsGd, draw_supports
+
+
+def test_supports_are_uniform_subsets():
+    d, size, rows = 12, 4, 20_000
+    found = np.asarray(draw_supports(jax.random.key(0), rows, size, d))
+    assert all(len(set(row)) == size for row in found[:2000])
+    assert found.min() == 0
+    assert found.max() == d - 1
+    member = np.array([(found == k).any(axis=1) for k in range(d)], float)
+    single, pair = size / d, size * (size - 1) / (d * (d - 1))
+    assert np.abs(member.mean(axis=1) - single).max() < 4.5 * np.sqrt(single * (1 - single) / rows)
+    pairs = (member @ member.T / rows)[np.triu_indices(d, 1)]
+    assert np.abs(pairs - pair).max() < 4.5 * np.sqrt(pair * (1 - pair) / rows)
+
+
+def test_a_support_of_everything_is_everything():
+    found = draw_supports(jax.random.key(1), 3, 5, 5)
+    assert (np.sort(found, axis=1) == np.arange(5)).all()
+
+
+def reference(study, key):
+    """The same run in NumPy: gradients by hand, Adam as on the slide with bias correction, absent neurons left out."""
+    support_key, noise_key, weight_key = jax.random.split(key, 3)
+    samples, capacity, n = study.n + FRESH, study.most_neurons, study.n
+    support = 1 + np.asarray(draw_supports(support_key, samples, study.sparsity, study.d - 1))[:n]
+    entries = study.deviation * np.asarray(normal(noise_key, (samples, study.sparsity)), float)[:n]
+    weights = study.start * np.asarray(normal(weight_key, (2 * capacity, study.d)), float)
+    present = np.concatenate([np.arange(study.width), capacity + np.arange(study.width)])
+    weights, readout = weights[present], np.repeat([1.0, -1.0], study.width)
+    y = np.tile([1.0, -1.0], n // 2)
+    xi = np.zeros((n, study.d))
+    for i in range(n):
+        xi[i, support[i]] = entries[i]
+    xi[:, 0] = -study.adversary * y
+    mu = np.eye(study.d)[0]
+    first, second = np.zeros_like(weights), np.zeros_like(weights)
+    for t in range(1, study.steps + 1):
+        gradient = np.zeros_like(weights)
+        for i in range(n):
+            patches = y[i] * mu, xi[i]
+            output = sum(readout @ np.maximum(weights @ x, 0) ** 3 for x in patches)
+            pull = -y[i] / (1 + np.exp(y[i] * output)) / n
+            for x in patches:
+                gradient += pull * np.outer(readout * 3 * np.maximum(weights @ x, 0) ** 2, x)
+        gradient += study.coupled * weights
+        if study.optimiser == "adam":
+            first = 0.9 * first + 0.1 * gradient
+            second = 0.99 * second + 0.01 * gradient**2
+            step = first / (1 - 0.9**t) / (np.sqrt(second / (1 - 0.99**t)) + 1e-8)
+        else:
+            step = np.sign(gradient) if study.optimiser == "sign" else gradient
+        weights = weights - study.learning_rate * (step + study.decoupled * weights)
+    own = y[:, None] * readout > 0
+    return np.max(readout * weights[:, 0]), np.max((xi @ weights.T)[own])
+
+
+@pytest.mark.parametrize(
+    ("optimiser", "rate", "decay"),
+    [
+        ("gd", 0.5, {}),
+        ("gd", 0.5, {"coupled": 0.1}),
+        ("adam", 0.01, {}),
+        ("adam", 0.01, {"coupled": 0.01}),
+        ("adam", 0.01, {"decoupled": 1.0}),
+        ("sign", 0.01, {}),
+    ],
+)
+def test_optimisers_move_as_in_a_plain_loop(optimiser, rate, decay):
+    sizes = {"n": 6, "d": 30, "sparsity": 5, "width": 3, "most_neurons": 4, "start": 0.3, "deviation": 0.5}
+    study = AdamVsGd(optimiser=optimiser, learning_rate=rate, steps=25, **sizes, **decay)
+    with jax.enable_x64(True):
+        found = jax.jit(study.simulate)(jax.random.key(7))
+        expected = reference(study, jax.random.key(7))
+    np.testing.assert_allclose([found["signal"], found["noise"]], expected, rtol=1e-6)
+
+
+def test_arms_start_from_the_same_weights_on_the_same_samples(tmp_path):
+    """After one step of next to nothing all that was drawn is still to be seen."""
+    still = {"learning_rate": 1e-20, "steps": 1, "d": 60, "n": 4}
+    result = unlazy.run(
+        "adam-vs-gd", set=still, over={"optimiser": ["gd", "adam", "sign"]}, seeds=3, store=tmp_path / "s.sqlite"
+    )
+    noise = result.parts["main"].simulated.noise.transpose("optimiser", ...)
+    assert (noise == noise.isel(optimiser=0)).all()
+    assert len(np.unique(noise.isel(optimiser=0))) == noise.isel(optimiser=0).size
+
+
+def test_adam_fails_and_a_penalty_repairs_it():
+    """Eight seeds of one width; the penalties are 0 and 10 times the one that balances the data at the start."""
+    keys = jax.random.split(jax.random.key(11), 8)
+    balancing = AdamVsGd().predict()["balancing_penalty"]
+    assert balancing == pytest.approx(9.6e-5, rel=1e-6)
+
+    @jax.jit
+    @jax.vmap
+    def errors(key, penalty):
+        return AdamVsGd(most_neurons=20, coupled=penalty).simulate(key)["test_error"]
+
+    assert np.mean(errors(keys, np.zeros(8))) > 0.4
+    assert np.mean(errors(keys, np.full(8, 10 * balancing))) < 0.05
+
+
+@pytest.mark.parametrize(
+    ("wrong", "words"),
+    [({"n": 5}, "n must be even"), ({"d": 16}, "sparsity must be below"), ({"width": 41}, "width must be at most")],
+)
+def test_impossible_sizes_are_refused(wrong, words):
+    with pytest.raises(InputError, match=words):
+        AdamVsGd(**wrong).validate()

@@ -1,0 +1,108 @@
+"""The study diffusion-vs-classification: the denoiser by brute force, the classifier's two phases, masked neurons."""
+
+import jax
+import numpy as np
+import pytest
+
+import unlazy
+from unlazy.errors import InputError
+from unlazy.studies.signal_noise.diffusion_vs_classification import DiffusionVsClassification, classifier
+
+
+def test_the_denoiser_is_where_sampled_gradients_vanish():
+    """Gradient descent on the loss itself in d dimensions, with the diffusion noise drawn: a short run from the point.
+
+    At the stationary point of the whole loss the mean gradient over many draws is 0 within its error; at 1.2 times the
+    weights it is not.
+    """
+    from unlazy.theory.denoising import symmetric_stationary_point
+
+    n, d, time, rng = 4, 12, 1.0, np.random.default_rng(0)
+    patches = np.zeros((n, 2, d))
+    patches[np.arange(n), 0, np.arange(n) % 2] = 2.0
+    patches[:, 1, 2:] = rng.standard_normal((n, d - 2))
+    weights = symmetric_stationary_point(patches, time).weights
+    alpha, beta = np.exp(-time), np.sqrt(1 - np.exp(-2 * time))
+    noise = rng.standard_normal((40_000, n, 2, d))
+
+    def slopes(w):
+        inputs = alpha * patches + beta * noise
+        overlap = inputs @ w
+        gap = overlap[..., None] ** 2 * w - noise
+        # d/dw of |overlap^2 w - eps|^2
+        found = 2 * (2 * overlap * (gap @ w))[..., None] * inputs + 2 * overlap[..., None] ** 2 * gap
+        return found.sum(axis=2).mean(axis=1)
+
+    at, off = slopes(weights), slopes(1.2 * weights)
+    scores = [np.abs(s.mean(0)) / (s.std(0) / np.sqrt(len(s))) for s in (at, off)]
+    assert scores[0].max() < 4.5
+    assert scores[1].max() > 10
+
+
+def test_the_ratio_does_not_depend_on_the_denoisers_width():
+    one, many = (
+        DiffusionVsClassification(width=width, n=6, d=40, strength=(0.5, 4.0)).simulate(np.random.default_rng(1))
+        for width in (1, 20)
+    )
+    np.testing.assert_allclose(one["denoising_ratio"], many["denoising_ratio"], rtol=1e-6)
+
+
+@pytest.mark.parametrize("time", [0.2, 4.0])
+def test_the_ratio_follows_the_equations_for_orthogonal_patches(time):
+    study = DiffusionVsClassification(n=10, d=20_000, time=time, strength=(0.2, 1.0, 8.0))
+    found = [study.simulate(np.random.default_rng(seed))["denoising_ratio"] for seed in range(8)]
+    mean, error = np.mean(found, axis=0), np.std(found, axis=0, ddof=1) / np.sqrt(8)
+    expected = study.predict()["denoising_ratio"]
+    # n/d is finite: 1%.
+    slack = 4 * error + 0.01 * expected
+    assert (abs(mean - expected) < slack).all()
+    assert (abs(mean - 1.2 * expected) > slack).all()
+
+
+def test_absent_neurons_do_not_change_the_law_of_the_classifier():
+    strengths, keys = 64, np.random.default_rng(2).integers(2**32, size=(2, 64, 2), dtype=np.uint32)
+    norms, logs = np.full(strengths, np.sqrt(2.0 * 2000 / 10)), []
+    for neurons, words in zip((5, 9), keys, strict=True):
+        with jax.enable_x64(True):
+            train = classifier(10, neurons, 1000, strengths)
+            gamma, rho, loss = train(words, norms, np.float64(2000), np.float64(5))
+        assert (np.asarray(loss) <= 0.05).all()
+        logs.append(np.log(np.asarray(gamma) / np.asarray(rho)))
+    difference = np.mean(logs[0]) - np.mean(logs[1])
+    error = np.hypot(*(np.std(log, ddof=1) / 8 for log in logs))
+    assert abs(difference) < 4 * error
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    store = tmp_path_factory.mktemp("store") / "results.sqlite"
+    return unlazy.run("diffusion-vs-classification", over={"width": [10]}, seeds=16, store=store)
+
+
+def test_verdicts_are_as_documented(run):
+    assert all(verdict.as_documented for verdict in run.verdicts), [(v.claim.id, v.verdict) for v in run.verdicts]
+    assert {v.claim.id for v in run.verdicts if v.verdict == "fails"} == {"small-time"}
+
+
+def test_the_classifier_does_not_see_the_diffusion_time(run):
+    ratio = run.simulated.classification_ratio
+    np.testing.assert_array_equal(ratio.isel(time=0), ratio.isel(time=1))
+
+
+def test_the_figure_has_two_panels(run):
+    assert len(run.figure().axes) == 2
+
+
+@pytest.mark.parametrize(
+    ("wrong", "words"),
+    [
+        ({"n": 5}, "n must be even"),
+        ({"classified": 3}, "classified must be even"),
+        ({"d": 40}, "d must be at least"),
+        ({"width": 21}, "width must be at most"),
+        ({"most_neurons": 50, "classifier_dimension": 100.0}, "classifier_dimension must be at least"),
+    ],
+)
+def test_impossible_sizes_are_refused(wrong, words):
+    with pytest.raises(InputError, match=words):
+        DiffusionVsClassification(**wrong).validate()

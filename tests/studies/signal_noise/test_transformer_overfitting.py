@@ -1,0 +1,75 @@
+"""The study transformer-overfitting: data, stopping, and both phases at sizes at which it takes seconds."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import unlazy
+from unlazy.errors import InputError
+from unlazy.studies.signal_noise._attention import draw_tokens, logistic_loss
+from unlazy.studies.signal_noise.transformer_overfitting import TransformerOverfitting
+
+
+def test_tokens_have_balanced_labels_a_signal_of_the_given_length_and_standard_noise():
+    x, y = draw_tokens(jax.random.key(0), 40, 4, 300, 5.0, 9)
+    assert y.sum() == 0
+    np.testing.assert_allclose(jnp.linalg.norm(x[:, 0], axis=1), 5, rtol=1e-5)
+    assert (jnp.count_nonzero(x[:, 0], axis=1) == 9).all()
+    np.testing.assert_allclose(x[:, 0] * y[:, None], jnp.broadcast_to(x[0, 0], (40, 300)), rtol=1e-6)
+    noise = np.asarray(x[:, 1:])
+    assert abs(np.mean(noise**2) - 1) < 4 * np.sqrt(2 / noise.size)
+    assert abs(np.mean(noise)) < 4 / np.sqrt(noise.size)
+
+
+def test_the_loss_is_logistic():
+    outputs, y = jnp.array([0.3, -2.0]), jnp.array([1.0, 1.0])
+    assert logistic_loss(outputs, y) == pytest.approx((np.log1p(np.exp(-0.3)) + np.log1p(np.exp(2.0))) / 2, rel=1e-6)
+
+
+def test_training_stops_where_the_loss_is_at_the_target():
+    """More steps change nothing, and the loss was above the target one step before."""
+    found = [
+        jax.jit(TransformerOverfitting(strength=16.0, n=8, d=100, width=4, steps=steps).simulate)(jax.random.key(3))
+        for steps in (300, 500)
+    ]
+    assert 0.015 < found[0]["training_loss"] <= 0.02
+    assert all(found[0][name] == found[1][name] for name in found[0])
+
+
+def test_a_gradient_step_moves_the_value_direction_in_the_predicted_ratio():
+    """The ratio of means: that of a single draw is noisy where the signal is weak."""
+    study = TransformerOverfitting(strength=2.0, n=20, d=400, steps=1)
+    found = jax.jit(jax.vmap(study.simulate))(jax.random.split(jax.random.key(5), 64))["first_balance"]
+    mean, error = np.mean(found), np.std(found, ddof=1) / 8
+    expected = study.predict()["first_balance"]
+    # Scores are not quite 0 at the start: 3% for attention that is not quite uniform.
+    slack = 4 * error + 0.03 * expected
+    assert abs(mean - expected) < slack
+    assert abs(mean - 1.2 * expected) > slack
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    store = tmp_path_factory.mktemp("store") / "results.sqlite"
+    return unlazy.run("transformer-overfitting", over={"strength": [0.2, 4.0], "width": [8]}, seeds=8, store=store)
+
+
+def test_both_phases_are_seen_in_the_loss_the_attention_and_the_values(run):
+    verdicts = {v.claim.id: v.verdict for v in run.verdicts}
+    assert set(verdicts.values()) == {"holds"}
+    assert (run.simulated.diverged_at == -1).all()
+    low, high = (run.simulated.sel(strength=s) for s in (0.2, 4.0))
+    assert (low.test_error > 0.25).all()
+    assert (high.test_error < 0.05).all()
+    assert (low.attention < 1 / 3).all()
+    assert (high.attention > 1 / 3).all()
+
+
+def test_the_figure_has_a_panel_for_each_of_the_three(run):
+    assert len(run.figure().axes) == 3
+
+
+def test_odd_numbers_of_samples_are_refused():
+    with pytest.raises(InputError, match="n must be even"):
+        TransformerOverfitting(n=7).validate()
