@@ -17,7 +17,10 @@ class LabelNoiseFlow(NamedTuple):
     signal: np.ndarray
     """gamma, the mean of <w_jr, j mu> over the neurons of a class."""
     clean: np.ndarray
-    """rho of samples with the right label, the mean of relu(<w_jr, xi_i>) over the neurons of its label."""
+    """rho of samples with the right label: the coefficient of xi_i/|xi_i|^2 in w_jr, a mean over the label's neurons.
+
+    It leaves out what other samples add to <w_jr, xi_i>, which at n = d/5 is a tenth.
+    """
     noisy: np.ndarray
     """rho of samples with a flipped label."""
     clean_margin: np.ndarray

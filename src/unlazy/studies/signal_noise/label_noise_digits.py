@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from unlazy.errors import InputError
-from unlazy.lab import Claim, Output, Part, Study, at_least, at_most, static, value
+from unlazy.lab import Claim, Output, Part, Study, at_least, at_most, parameter, static, value
 from unlazy.studies.signal_noise._sources import HAN_LABELS, TUTORIAL
 
 if TYPE_CHECKING:
@@ -160,7 +160,7 @@ class LabelNoiseDigits(Study):
     def figure(self, main: Part) -> Any:
         from unlazy.plotting import style
 
-        widths = np.atleast_1d(main.simulated.width.values)
+        widths = np.atleast_1d(parameter(main.simulated, "width"))
         figure, panels = style.panels(len(widths), 1, width=3.7, height=3.3)
         shown = {
             "clean_fit": "right labels fitted",
@@ -168,8 +168,9 @@ class LabelNoiseDigits(Study):
             "flipped_recovered": "seen through",
             "held_out_accuracy": "held-out accuracy",
         }
-        first = dict.fromkeys(("flipped",), 0.2)
-        points = main.simulated.sel(**{k: v for k, v in first.items() if k in main.simulated.dims}, method="nearest")
+        points = main.simulated
+        if "flipped" in points.dims:
+            points = points.isel(flipped=len(points.flipped) // 2)
         for axes, width in zip(np.atleast_1d(panels), widths, strict=True):
             curves = points.sel(width=width) if "width" in points.dims else points
             for index, (name, text) in enumerate(shown.items()):
