@@ -1,0 +1,289 @@
+"""Large learning rates: oscillation along the strong feature leaves room to learn the weak one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from unlazy.errors import InputError
+from unlazy.lab import Claim, Output, Part, Source, Study, at_least, at_most, between, parameter, static, value
+from unlazy.studies.signal_noise._sources import TUTORIAL
+from unlazy.studies.signal_noise._strategies import (
+    RUN_OUTPUTS,
+    end_of_run,
+    feature_design,
+    fresh_feature_errors,
+    widths,
+)
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+LU = "Lu et al. 2024, theorem on large learning rates"
+SMALL = "Lu et al. 2024, theorem on small learning rates"
+ARMS = {"learning_rate": (0.1, 1.5)}
+
+
+def _at(part: Part, name: str, rate: float) -> xr.DataArray:
+    return part.simulated[name].sel(learning_rate=rate)
+
+
+@dataclass(frozen=True)
+class LargeLearningRate(Study):
+    """ReLU^2 and squared loss, patches [y u or 0, y v, xi], |u| = 2|v|; the strong feature u misses in a few samples.
+
+    At a small rate f reaches the labels through u alone; what remains for samples without u is fitted by their noise.
+    Above the edge of stability of that solution (see `predict`) f oscillates about the labels and goes on moving along
+    v, until the solution is stable. The learning rate is in units of m/|u|^2. The sizes are tuned: three values of
+    n SNR_v^2 were tried. That training ends at the edge was seen at 1.5 m/|u|^2 first; the other rates test it.
+    """
+
+    name = "large-learning-rate"
+    topic = "signal_noise"
+    question = "Does a learning rate so large that training oscillates learn a weak feature that a small one leaves?"
+    sources = (
+        Source(
+            "lu2024",
+            "Lu, Miao and Wu, Beining and Yang, Xiaodong and Zou, Difan",
+            2024,
+            "Benign oscillation of stochastic gradient descent with large learning rate",
+            "International Conference on Learning Representations",
+            kind="inproceedings",
+        ),
+        TUTORIAL,
+    )
+    chunk_width = 32
+
+    learning_rate: float = value(
+        1.5, "learning rate, times |u|^2/m", symbol=r"\eta|u|^2/m", above=0, high=1e3, scale="log", paired=True
+    )
+    strength: float = value(
+        3.0, "n SNR^2 of the weak feature", symbol=r"n\,\mathrm{SNR}_v^2", above=0, high=1e6, scale="log"
+    )
+    ratio: float = value(2.0, "length of the strong feature over that of the weak", symbol="|u|/|v|", above=0, high=1e3)
+    weak: int = value(4, "samples without the strong feature", symbol="n'", low=0, high=5000)
+    d: float = value(1000.0, "dimension", symbol="d", low=2, high=1e12, scale="log")
+    initial_scale: float = value(0.01, "initial deviation of a weight, times sqrt(d)", above=0, high=100, scale="log")
+    width: int = static(10, "neurons of each sign", symbol="m", low=1, high=4096, scale="log")
+    n: int = static(40, "training samples", symbol="n", low=2, high=10_000)
+    steps: int = static(1200, "updates", low=1, high=10_000_000, scale="log")
+
+    outputs = {
+        "weak_error": Output("error on samples without the strong feature"),
+        "both_error": Output("error on samples with both features"),
+        "strong_signal": Output("coefficient of the strong feature", r"\max\gamma_u", scale="log"),
+        "weak_signal": Output("coefficient of the weak feature", r"\max\gamma_v", scale="log"),
+        "strong_output": Output("part of the output that is due to the strong feature", "f_u"),
+        "rises": Output("share of the steps at which the training loss rises"),
+        "late_rises": Output("the same in the last tenth of the steps"),
+        "edge": Output("largest stable learning rate", r"\eta_*|u|^2/m", theory_only=True),
+        **RUN_OUTPUTS,
+    }
+    presets = {
+        "quick": {"learning_rate": [0.1, 0.5, 1.0, 1.3, 1.5], "width": [10, 20], "seeds": 24},
+        "full": {
+            "learning_rate": [0.05, 0.1, 0.2, 0.5, 0.8, 1.0, 1.2, 1.3, 1.4, 1.5, 1.6, 1.8, 2.0],
+            "width": [10, 20, 40],
+            "steps": 1500,
+            "seeds": 32,
+        },
+    }
+    lines = {"main": "learning_rate"}
+    claims = (
+        Claim(
+            "small-rate",
+            SMALL,
+            "Small learning rates (0.1, 0.5 m/|u|^2) leave the weak feature: the error without the strong one is at "
+            "least 0.2.",
+            at_least(0.2),
+            check=lambda part: part.simulated.weak_error.sel(learning_rate=[0.1, 0.5]),
+            needs={"learning_rate": (0.1, 0.5)},
+        ),
+        Claim(
+            "small-fit",
+            "precondition",
+            "At the rate 0.5 m/|u|^2 the training samples are fitted: the training loss is at most 0.05.",
+            at_most(0.05),
+            check=lambda part: _at(part, "training_loss", 0.5),
+            needs={"learning_rate": (0.5,)},
+        ),
+        Claim(
+            "large-rate",
+            LU,
+            "Above the edge of stability, at 1.5 m/|u|^2, the error is at most 0.05, from the same samples and start.",
+            at_most(0.05),
+            check=lambda part: _at(part, "weak_error", 1.5),
+            needs=ARMS,
+        ),
+        Claim(
+            "weak-feature",
+            LU,
+            "There the weak feature's largest coefficient is at least twice that at the rate 0.1 (mean logarithm to "
+            "base 2).",
+            at_least(1.0),
+            check=lambda part: np.log2(_at(part, "weak_signal", 1.5) / _at(part, "weak_signal", 0.1)),
+            needs=ARMS,
+        ),
+        Claim(
+            "below-edge",
+            "the project's derivation of the edge",
+            "Just below the edge of stability, at m/|u|^2, training does not oscillate and the error is at least 0.2.",
+            at_least(0.2),
+            check=lambda part: _at(part, "weak_error", 1.0),
+            needs={"learning_rate": (1.0,)},
+        ),
+        Claim(
+            "oscillation",
+            "the project's derivation of the edge",
+            "The training loss rises now and then if and only if the learning rate is above the edge, in at least 3 of "
+            "4 runs.",
+            at_least(0.75),
+            check=lambda part: (part.simulated.rises > 0) == (part.predicted.edge < part.simulated.learning_rate),
+            needs=ARMS,
+        ),
+        Claim(
+            "oscillation-lasts",
+            "Lu et al. 2024 (training oscillates)",
+            "Above the edge the loss still oscillates in the last tenth of training, in at least 3 of 4 runs.",
+            at_least(0.75),
+            check=lambda part: _at(part, "late_rises", 1.5) > 0,
+            needs=ARMS,
+            known_negative=(
+                "The oscillation ends itself: as the weak feature takes over a part of the output, the curvature along "
+                "the strong one falls below 2/eta (claim flat), and gradient descent converges."
+            ),
+        ),
+        Claim(
+            "flat",
+            "the project's derivation of the edge",
+            "Training above the edge ends at it: at 1.3 and 1.5 m/|u|^2 the strong feature's part of the output is the "
+            "largest that is stable, within 5% (median).",
+            between(-0.05, 0.05),
+            statistic=lambda part: (
+                (part.simulated.strong_output / part.predicted.strong_output - 1)
+                .sel(learning_rate=[1.3, 1.5])
+                .median("seed")
+            ),
+            needs={"learning_rate": (1.3, 1.5)},
+        ),
+    )
+
+    def validate(self) -> None:
+        from unlazy.training.token_gram.checks import validate
+
+        validate(samples=self.n, width=self.width, dimension=self.d, shared=2)
+        if self.weak > self.n:
+            raise InputError(f"weak must be at most n = {self.n}, got {self.weak}")
+
+    def simulate(self, key: Any) -> dict[str, Any]:
+        import jax
+        import jax.numpy as jnp
+
+        from unlazy.training.token_gram.drawing import draw, paired_second_layer
+        from unlazy.training.token_gram.engine import train
+        from unlazy.training.token_gram.network import SQUARED, Network, relu_power
+        from unlazy.training.token_gram.observables import signal_coefficients
+        from unlazy.training.token_gram.rules import gradient_descent
+
+        draw_key, train_key, test_key = jax.random.split(key, 3)
+        strong_ones = (jnp.arange(self.n) >= self.weak).astype(float)
+        design = feature_design(
+            strong_ones[:, None] * jnp.array([1.0, 0.0]), jnp.tile(jnp.array([0.0, 1.0]), (self.n, 1))
+        )
+        weak = jnp.sqrt(self.strength * self.d / self.n)
+        strong = self.ratio * weak
+        problem = draw(
+            draw_key,
+            design,
+            jnp.stack([strong, weak]),
+            paired_second_layer(self.width),
+            dimension=self.d,
+            scale=self.initial_scale / jnp.sqrt(self.d),
+        )
+        network = Network(relu_power(2), SQUARED)
+        rule = gradient_descent(self.learning_rate * self.width / strong**2)
+        # An odd stride: losses that go up and down by turns are seen at both.
+        pairs = [(t, t + 1) for t in range(0, self.steps, 2 * (self.steps // 400) + 1)]
+        recorded = sorted({t for pair in pairs for t in pair})
+        trained = train(
+            train_key,
+            problem,
+            network,
+            rule,
+            self.steps,
+            record=lambda state: state.loss,
+            record_at=recorded,
+        )
+        places = {t: place for place, t in enumerate(recorded)}
+        before, after = (trained.records[jnp.array([places[pair[i]] for pair in pairs])] for i in (0, 1))
+        rising = (after > 1.01 * before + 1e-9).astype(float)
+        late = jnp.array([pair[0] >= 0.9 * self.steps for pair in pairs], float)
+        state = trained.state
+        kinds = jnp.zeros((2, 3, 2)).at[:, 1, 1].set(1.0).at[1, 0, 0].set(1.0)
+        errors = fresh_feature_errors(test_key, problem, state, network, kinds)
+        # A network that ran away classifies nothing.
+        errors = jnp.where(state.diverged_at < 0, errors, 0.5)
+        learned = signal_coefficients(problem, state.weights).max(0)
+
+        def along(sign: float) -> Any:
+            return problem.second_layer @ network.activation(sign * state.weights.preactivations[:, 0])
+
+        return {
+            "weak_error": errors[0],
+            "both_error": errors[1],
+            "strong_signal": learned[0],
+            "weak_signal": learned[1],
+            "strong_output": (along(1.0) - along(-1.0)) / 2,
+            "rises": rising.mean(),
+            "late_rises": (rising * late).sum() / late.sum(),
+            **end_of_run(problem, state),
+        }
+
+    def predict(self) -> dict[str, Any]:
+        """The edge of stability eta_* of the solution that uses the strong feature alone, in units of m/|u|^2.
+
+        There f_u = (1/m) sum_r z_r^2 = 1 on the samples of a class that carry u, a part s = (n - n')/(2n) of all. The
+        gradient of f has the square 4 sum_r z_r^2 |u|^2/m^2 = 4 f_u |u|^2/m, so that the loss has the curvature
+        4 s f_u |u|^2/m, and descent is stable for eta < 2/(4s) m/|u|^2 = n/(n - n') m/|u|^2. Where the weak feature
+        gives the rest of the output, f_v = 1 - f_u, the square is 4 (f_u |u|^2 + f_v |v|^2)/m, and the largest stable
+        f_u follows. Noise is neglected.
+        """
+        edge = self.n / max(self.n - self.weak, 1e-300)
+        part = 1 / self.ratio**2
+        stable = (edge / self.learning_rate - part) / (1 - part) if self.ratio > 1 else 1.0
+        return {"edge": edge, "strong_output": min(1.0, max(0.0, stable))}
+
+    def figure(self, main: Part) -> Any:
+        from unlazy.plotting import style
+
+        figure, panels = style.panels(2, 2, width=3.5, height=2.7)
+        error, output, signal, loss = panels.flat
+        for index, (width, points) in enumerate(widths(main.simulated)):
+            rates = np.atleast_1d(parameter(points, "learning_rate")) * 1.03 ** (2 * index - 1)
+            marker, text = style.marker(index), f"$m = {width}$"
+            style.simulation(error, rates, points.weak_error, color=style.colour(0), marker=marker, label=text)
+            style.simulation(output, rates, points.strong_output, color=style.colour(1), marker=marker, label=text)
+            coefficients = {"weak_signal": "weak", "strong_signal": "strong", "noise_coefficient": "noise"}
+            for row, (name, what) in enumerate(coefficients.items()):
+                options: Any = {"color": style.colour(row), "marker": marker, "label": f"{what}, {text}"}
+                style.simulation(signal, rates, points[name], **options)
+            losses = points.training_loss.clip(min=1e-30)
+            style.simulation(loss, rates, np.log10(losses), color=style.colour(3), marker=marker, label=text)
+        line = main.lines.strong_output
+        line = line.isel(width=0) if "width" in line.dims else line
+        style.theory(output, line.learning_rate, line, color="#000000", label="largest stable")
+        for axes in panels.flat:
+            style.log_scale(axes, "x")
+            axes.axvline(float(np.ravel(main.predicted.edge)[0]), color="#000000", linestyle=":", linewidth=0.9)
+            axes.set_xlabel(style.label("learning rate", r"\eta|u|^2/m"))
+        error.set(ylabel="error without the strong feature", ylim=(-0.03, 0.5), title="dotted: edge of stability")
+        output.set(ylabel=style.label("output due to the strong feature", "f_u"), ylim=(0, 1.1))
+        style.log_scale(signal, "y")
+        signal.set_ylabel("largest coefficient")
+        loss.set_ylabel(r"training loss, $\log_{10}$")
+        for axes in (error, output, loss):
+            axes.legend(loc="lower left")
+        signal.legend(ncols=2, fontsize=7)
+        return figure

@@ -1,0 +1,226 @@
+import dataclasses
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from unlazy.errors import InputError
+from unlazy.studies.signal_noise._strategies import feature_design
+from unlazy.studies.signal_noise.cutmix import CUTMIX, CUTOUT, NONE, Cutmix, _cut
+from unlazy.studies.signal_noise.large_learning_rate import LargeLearningRate
+from unlazy.studies.signal_noise.matrix_normalised import COUNTS, MatrixNormalised, _muon_or_gradient, _relu_or_square
+from unlazy.studies.signal_noise.mixup import Mixup
+from unlazy.studies.signal_noise.momentum import Momentum
+from unlazy.studies.signal_noise.sam import Sam
+from unlazy.studies.signal_noise.xor_overfitting import XorOverfitting
+from unlazy.training.token_gram.drawing import draw, paired_second_layer
+from unlazy.training.token_gram.engine import init, step
+from unlazy.training.token_gram.network import Network
+
+
+@pytest.fixture(autouse=True)
+def double_precision():
+    with jax.enable_x64(True):
+        yield
+
+
+def runs(study, seeds, **arms):
+    """Outputs (arm, seed) of a study for the values of one parameter, all in one program."""
+    ((name, values),) = arms.items()
+
+    def one(value, key):
+        return dataclasses.replace(study, **{name: value}).simulate(key)
+
+    keys = jax.random.split(jax.random.key(0), seeds)
+    results = jax.jit(jax.vmap(jax.vmap(one, in_axes=(None, 0)), in_axes=(0, None)))(jnp.array(values), keys)
+    return {name: np.asarray(result) for name, result in results.items()}
+
+
+def test_unit_of_the_sam_radius_is_the_length_of_the_first_step():
+    rng = np.random.default_rng(0)
+    n, m, d, batch = 20, 10, 4000, 5
+    study = Sam(batch=batch, d=float(d))
+    rate = study.learning_rate * n * m / d
+    lengths = []
+    for _ in range(50):
+        noise, weights = rng.standard_normal((batch, d)), rng.standard_normal((2 * m, d))
+        mu = np.eye(d)[0] * study.signal
+        labels, second = rng.choice([-1.0, 1.0], batch), np.repeat([1.0, -1.0], m) / m
+        push = labels[:, None] * second / (2 * batch)
+        active_noise, active_signal = noise @ weights.T > 0, np.outer(labels, weights @ mu) > 0
+        gradient = (push * active_noise).T @ noise + np.outer((push * active_signal).T @ labels, mu)
+        lengths.append(rate * np.linalg.norm(gradient))
+    assert np.mean(lengths) == pytest.approx(study.step_length(), rel=0.02)
+
+
+@pytest.mark.parametrize("strong_output", [1.0, 0.6])
+def test_edge_of_stability_is_that_of_the_hessian(strong_output):
+    """The Hessian of the squared loss by automatic differentiation, without noise, at weights with this output."""
+    m, n, weak, ratio = 3, 20, 4, 2.0
+    lengths = jnp.array([2.0, 1.0])
+    classes = 1.0 - 2.0 * (jnp.arange(n) % 2)
+    has_strong = jnp.arange(n) >= weak
+    second = jnp.repeat(jnp.array([1.0, -1.0]), m) / m
+
+    def loss(weights):
+        images = weights.reshape(2 * m, 2) * lengths
+        strong = jax.nn.relu(jnp.outer(classes * has_strong, images[:, 0])) ** 2
+        other = jax.nn.relu(jnp.outer(classes, images[:, 1])) ** 2
+        return jnp.mean(((strong + other) @ second - classes) ** 2) / 2
+
+    spread = jnp.array([0.5, 1.0, 1.2])
+    spread = jnp.tile(spread / jnp.sqrt(jnp.mean(spread**2)), 2) * jnp.sign(second)
+    outputs = jnp.array([strong_output, 1 - strong_output])
+    weights = spread[:, None] * jnp.sqrt(outputs) / lengths
+    curvature = float(jnp.linalg.eigvalsh(jax.hessian(loss)(weights.ravel()))[-1])
+    stable_rate = 2 / curvature * lengths[0] ** 2 / m
+    predicted = LargeLearningRate(learning_rate=float(stable_rate), n=n, weak=weak, ratio=ratio).predict()
+    if strong_output == 1:
+        assert float(stable_rate) == pytest.approx(predicted["edge"], rel=1e-6)
+    else:
+        # The weak feature is in all samples, the formula takes it in as many as the strong one, and the fit of
+        # samples without the strong feature is not neglected here.
+        assert predicted["strong_output"] == pytest.approx(strong_output, rel=0.15)
+
+
+def test_training_at_a_large_rate_ends_at_the_edge_of_stability_and_small_rates_do_not_move_it():
+    both = runs(LargeLearningRate(steps=600), 8, learning_rate=(1.4, 0.5))
+    large, small = ({name: values[arm] for name, values in both.items()} for arm in (0, 1))
+    predicted = LargeLearningRate(learning_rate=1.4).predict()["strong_output"]
+    assert np.median(large["strong_output"]) == pytest.approx(predicted, rel=0.05)
+    assert np.median(small["strong_output"]) > 0.97
+    assert np.median(large["weak_error"]) < 0.02 < 0.2 < np.median(small["weak_error"])
+    assert (large["rises"] > 0).mean() > 0.5
+    assert np.all(small["rises"] == 0)
+
+
+def test_momentum_zero_is_gradient_descent_on_explicit_vectors():
+    steps, seeds = 400, 12
+    study = Momentum(steps=steps)
+    measured = runs(study, seeds, momentum=(0.0,))["small_error"][0]
+    rng = np.random.default_rng(1)
+    explicit = []
+    for _ in range(seeds):
+        n, d, width = study.n, int(study.d), study.width
+        labels = 1.0 - 2.0 * (np.arange(n) % 2)
+        amplitude = np.where(np.arange(n) < study.small, study.amplitude, 1.0)
+
+        def noise(count, d=d):
+            draws = np.sqrt(study.noise_square / d) * rng.standard_normal((count, d))
+            draws[:, 0] = 0
+            return draws
+
+        own, weights = noise(n), study.initial_scale * rng.standard_normal((width, d))
+        for _ in range(steps):
+            signal = np.outer(labels * amplitude, weights[:, 0])
+            images = own @ weights.T
+            push = labels / (1 + np.exp(labels * (signal**3 + images**3).sum(1))) / n
+            weights[:, 0] += study.learning_rate * (3 * signal**2 * (push * labels * amplitude)[:, None]).sum(0)
+            weights += study.learning_rate * (3 * images**2 * push[:, None]).T @ own
+        fresh = noise(4000) @ weights.T
+        explicit.append(np.mean(((study.amplitude * weights[:, 0]) ** 3).sum() + (fresh**3).sum(1) < 0))
+    error = np.hypot(measured.std(ddof=1), np.std(explicit, ddof=1)) / np.sqrt(seeds)
+    assert error < 0.04
+    assert abs(measured.mean() - np.mean(explicit)) < 4 * error + 0.005
+
+
+def test_mixup_learns_what_plain_descent_does_not():
+    both = runs(Mixup(steps=800), 6, share=(1.0, 0.6))
+    assert np.all(both["rare_error"][0] > 0.4)
+    assert np.all(both["rare_error"][1] < 0.02)
+    assert np.all(both["training_loss"][0] < 0.05)
+
+
+def first_step(power, normalised, scale):
+    """The problem and the weights after one step of the matrix-normalised study's rule."""
+    design = feature_design(jnp.asarray(np.repeat(np.eye(3), COUNTS, axis=0)))
+
+    @jax.jit
+    def made():
+        problem = draw(jax.random.key(2), design, jnp.ones(3), paired_second_layer(4), dimension=500.0, scale=scale)
+        network, rule = Network(_relu_or_square(power)), _muon_or_gradient(normalised, 0.5, 1.0)
+        state = step(jax.random.key(3), init(problem, network, rule), problem, network, rule)
+        return problem.gram, state.weights.coefficients
+
+    return [np.asarray(array) for array in made()]
+
+
+@pytest.mark.parametrize(("power", "rank"), [(1, 1), (2, 3)])
+def test_relu_gradients_have_one_direction_of_features_and_squares_have_as_many_as_there_are(power, rank):
+    _, coefficients = first_step(power, normalised=0, scale=1e-9)
+    values = np.linalg.svd(coefficients[:, :3], compute_uv=False)
+    assert (values > 1e-6 * values[0]).sum() == rank
+    if power == 1:
+        # All neurons move along the features in proportion to their samples.
+        np.testing.assert_allclose(coefficients[0, :3] / coefficients[0, 2], np.array(COUNTS) / COUNTS[-1], rtol=1e-6)
+
+
+def test_muon_moves_by_an_orthonormal_matrix():
+    gram, coefficients = first_step(2, normalised=1, scale=0.1)
+    np.testing.assert_allclose(coefficients @ gram @ coefficients.T, 0.25 * np.eye(8), atol=1e-6)
+
+
+def test_cut_views_keep_as_many_patches_as_they_say():
+    design = feature_design(jnp.ones((40, 1)))
+    views = jax.jit(jax.vmap(lambda kind, key: _cut(kind, 3)(key, design)))
+    keys = jax.random.split(jax.random.key(0), 3)
+    batch = jax.tree.map(np.asarray, views(jnp.array([NONE, CUTOUT, CUTMIX]), keys))
+    stay, take, partner = batch.mixing.stay, batch.mixing.take, batch.mixing.partner
+    assert np.all(stay[0] == 1)
+    assert np.all(stay[1].sum(0) == 2)
+    assert np.all(take[:2] == 0)
+    assert np.all(stay[2] + take[2] == 1)
+    assert 0.3 < stay[2].mean() < 0.7
+    assert np.all(np.sort(partner, axis=1) == np.arange(40))
+    np.testing.assert_allclose(batch.weights.sum((1, 2)), 1)
+    np.testing.assert_allclose(batch.weights[2, 0] * 40, stay[2].mean(0))
+    np.testing.assert_array_equal(batch.labels[2, 1], np.asarray(design.labels)[partner[2]])
+
+
+def test_xor_signal_grows_along_each_feature_at_half_the_pace_of_a_single_one_and_only_on_one_side():
+    """Explicit descent without noise, small steps: the pieces of the prediction, also for correlated features."""
+    cosine, m, steps, rate = 0.5, 400, 200, 0.004
+    rng = np.random.default_rng(0)
+    u, v = np.array([1.0, 0.0]), np.array([cosine, np.sqrt(1 - cosine**2)])
+    inputs, labels = np.array([u, v, -u, -v]), np.array([1.0, -1.0, 1.0, -1.0])
+    second = np.repeat([1.0, -1.0], m) / m
+    weights = 1e-6 * rng.standard_normal((2 * m, 2))
+    for _ in range(steps):
+        images = inputs @ weights.T
+        pull = labels * 0.5 / 4
+        weights += rate * m * ((images > 0) * second * pull[:, None]).T @ inputs
+    outputs = np.maximum(inputs @ weights.T, 0) @ second
+    # [y mu, xi] has gamma = eta |mu|^2 t/(4m) in all own neurons, eta = rate m, and the output is gamma.
+    single = rate * steps / 4
+    assert np.mean(labels * outputs) == pytest.approx(single * (1 - cosine**2) / 4, rel=0.03)
+
+
+def test_xor_error_follows_the_one_feature_theory_and_not_without_the_factor_sixteen():
+    study = XorOverfitting()
+    error = runs(study, 16, level=(16.0,))["error"][0]
+    standard_error = error.std(ddof=1) / 4
+    predicted = study.predict()["error"]
+    naive = dataclasses.replace(study, level=16.0 * 16).predict()["error"]
+    assert abs(error.mean() - predicted) < 4 * standard_error + 0.1 * predicted
+    assert abs(error.mean() - naive) > 10 * standard_error
+
+
+@pytest.mark.parametrize(
+    ("study", "word"),
+    [
+        (Sam(batch=21), "batch"),
+        (Sam(n=21, batch=5), "samples"),
+        (Mixup(rare=3), "rare"),
+        (Momentum(small=41), "small"),
+        (Momentum(d=50.0), "d must"),
+        (LargeLearningRate(weak=41), "weak"),
+        (LargeLearningRate(d=50.0), "dimension"),
+        (MatrixNormalised(d=50.0), "dimension"),
+        (Cutmix(d=90.0), "dimension"),
+        (XorOverfitting(n=42), "n must"),
+    ],
+)
+def test_impossible_settings_are_refused(study, word):
+    with pytest.raises(InputError, match=word):
+        study.validate()
