@@ -11,6 +11,8 @@ from unlazy.data.normal import normal
 from unlazy.errors import InputError, check_array
 from unlazy.training.token_gram.problem import Design, Problem, check_design, signal_noise_design
 
+_ATTEMPTS = 16
+
 
 def draw(
     key: Array,
@@ -40,10 +42,14 @@ def draw(
     if not isinstance(dimension, jax.core.Tracer):
         check_array("dimension", dimension, ndim=0, low=count + len(basis))
 
-    normal_key, chi_key = jax.random.split(key)
-    standard = normal(normal_key, (count, len(basis) + count))
+    # One draw of each kind: every further one costs half a second of compilation.
+    normal_key, uniform_key = jax.random.split(key)
+    columns = len(basis) + count
+    normals = normal(normal_key, (count * (columns + _ATTEMPTS),))
+    uniforms = jax.random.uniform(uniform_key, (count * (_ATTEMPTS + 1),), float, jnp.finfo(float).tiny)
+    standard = normals[: count * columns].reshape(count, columns)
     freedom = jnp.asarray(dimension, float) - len(basis) - jnp.arange(count)
-    lengths = _chi(chi_key, freedom)
+    lengths = _chi(normals[count * columns :].reshape(_ATTEMPTS, count), uniforms.reshape(-1, count), freedom)
     along, across = standard[:, : len(basis)], jnp.tril(standard[:, len(basis) :], -1) + jnp.diag(lengths)
 
     removed = jnp.asarray(orthogonal, float) * spanned
@@ -106,23 +112,22 @@ def _feature_basis(features: Array) -> tuple[Array, Array]:
     return vectors * jnp.sqrt(jnp.where(spanned, squares, 0.0)), spanned.astype(features.dtype)
 
 
-def _chi(key: Array, freedom: Array, attempts: int = 16) -> Array:
-    """Independent chi variables with these numbers of degrees of freedom, each >= 1 and possibly traced.
+def _chi(normals: Array, uniforms: Array, freedom: Array) -> Array:
+    """Independent chi variables with k numbers of degrees of freedom, each >= 1 and possibly traced.
 
-    Marsaglia & Tsang 2000: of several attempts at a gamma variable the first accepted one. An attempt fails with
-    probability < 0.05, all of them with less than 1e-20. `jax.random.gamma` loops instead and takes seconds to compile.
+    Marsaglia & Tsang 2000: of the attempts at a gamma variable, one per row of `normals` (a, k) and of `uniforms`
+    (a + 1, k), the first accepted one. An attempt fails with probability < 0.05, all 16 with less than 1e-20.
+    `jax.random.gamma` loops instead and takes seconds to compile.
     """
-    normal_key, uniform_key, power_key = jax.random.split(key, 3)
     shape = freedom / 2
     raised = jnp.where(shape < 1, shape + 1, shape)
     size = raised - 1 / 3
-    small = normal(normal_key, (attempts, *shape.shape)) / jnp.sqrt(9 * size)
-    uniforms = jax.random.uniform(uniform_key, small.shape, float, jnp.finfo(float).tiny)
+    small = normals / jnp.sqrt(9 * size)
     # log(v) + 1 - v for v = (1 + small)^3, without cancellation at large degrees of freedom.
     logarithm = jnp.log1p(jnp.maximum(small, jnp.finfo(float).eps - 1))
     bound = 9 * size * small**2 / 2 + size * (3 * logarithm - small * (3 + small * (3 + small)))
-    accepted = (small > -1) & (jnp.log(uniforms) < bound)
+    accepted = (small > -1) & (jnp.log(uniforms[:-1]) < bound)
     cubes = jnp.take_along_axis((1 + small) ** 3, jnp.argmax(accepted, axis=0)[None], axis=0)[0]
     # A gamma variable of a shape below 1 is one of the next shape times a power of a uniform one.
-    powers = jax.random.uniform(power_key, shape.shape, float, jnp.finfo(float).tiny) ** (1 / shape)
+    powers = uniforms[-1] ** (1 / shape)
     return jnp.sqrt(2 * size * cubes * jnp.where(shape < 1, powers, 1.0))
