@@ -77,7 +77,7 @@ def test_inner_products_have_the_moments_of_gaussian_vectors(dimension, orthogon
 
 @pytest.mark.parametrize("freedom", [1, 2, 3, 10, 1e6])
 def test_chi_variables_have_their_law(freedom):
-    rng, count = np.random.default_rng(0), 20000
+    rng, count = np.random.default_rng(0), 100_000
     normals, uniforms = rng.standard_normal((16, count)), rng.random((17, count))
     found = _chi(jnp.asarray(normals), jnp.asarray(uniforms), jnp.full(count, float(freedom)))
     assert stats.kstest(np.asarray(found), stats.chi(freedom).cdf).pvalue > 1e-3
