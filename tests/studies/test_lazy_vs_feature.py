@@ -53,9 +53,10 @@ def test_the_lazy_network_moves_as_its_linearisation_and_the_other_does_not(simu
     assert abs(ratio.sel(exponent=1.0) - 1) > 0.05
 
 
-def test_results_have_the_declared_precision_and_training_does_not_diverge(simulated):
+def test_results_have_the_declared_precision_and_training_does_not_diverge(run, simulated):
     assert simulated.displacement.dtype == np.float32
     assert (simulated.diverged_at == -1).all()
+    assert run.divergence is None
 
 
 def test_an_unstable_rate_says_at_which_step_it_diverged(tmp_path):
@@ -71,7 +72,9 @@ def test_an_unstable_rate_says_at_which_step_it_diverged(tmp_path):
         "exponent": 0.5,
     }
     result = unlazy.run("lazy-vs-feature", set=wild, seeds=2, store=tmp_path / "s.sqlite")
-    assert (result.simulated["main"].diverged_at >= 0).all()
+    steps = np.concatenate([part.diverged_at.values.ravel() for part in result.simulated.values()])
+    assert (steps >= 0).all()
+    assert f"the first at step {steps.min()}" in result.divergence
     assert {v.verdict for v in result.verdicts} <= {"untested", "inconclusive", "fails"}
 
 
@@ -103,6 +106,28 @@ def test_the_alignment_of_one_step_is_measured_as_in_many_samples():
         found = float(target_alignment(trained, "tanh", data.direction))
         assert abs(found - expected) < slack
         assert abs(1.2 * found - expected) > slack
+
+
+@pytest.mark.parametrize("spike", [0.0, 3.0, 50.0])
+@pytest.mark.parametrize("name", ["relu", "erf"])
+def test_the_alignment_has_its_closed_forms(name, spike):
+    import jax.numpy as jnp
+
+    from unlazy.models.two_layer import TwoLayer
+    from unlazy.observables.alignment import target_alignment
+
+    rng = np.random.default_rng(3)
+    weights = rng.standard_normal((20, 64)) / np.sqrt(20)
+    weights[0] += spike * rng.standard_normal(64)
+    norms = np.linalg.norm(weights, axis=0)
+    if name == "relu":
+        angle = np.arccos(weights[0] / norms)
+        means = norms / (2 * np.pi) * (np.sin(angle) + (np.pi - angle) * np.cos(angle))
+    else:
+        means = 2 / np.pi * np.arcsin(2 * weights[0] / np.sqrt(3 * (1 + 2 * norms**2)))
+    network = TwoLayer(jnp.asarray(weights, jnp.float32), jnp.ones(64), jnp.ones(()), name)
+    found = target_alignment(network, name, jnp.eye(20, dtype=jnp.float32)[0])
+    np.testing.assert_allclose(float(found), np.mean(means**2), rtol=1e-4)
 
 
 def test_theory_is_that_of_one_step():

@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from unlazy.lab import dataset
 from unlazy.lab.claims import Verdict
 from unlazy.lab.grid import Grid
@@ -40,6 +42,18 @@ class Run:
     def predicted(self) -> xr.Dataset | dict[str, xr.Dataset | None] | None:
         """The theory at the simulated points: a Dataset, or one per part where there are several."""
         return _only({name: part.predicted for name, part in self.parts.items()})
+
+    @property
+    def divergence(self) -> str | None:
+        """How many runs diverged and how early, if a study says so in an output `diverged_at` (-1: it did not)."""
+        found = [
+            part.simulated.diverged_at.values.ravel() for part in self.parts.values() if "diverged_at" in part.simulated
+        ]
+        steps = np.concatenate(found) if found else np.array([])
+        diverged = steps[steps >= 0]
+        if not diverged.size:
+            return None
+        return f"{diverged.size} of {steps.size} runs diverged, the first at step {diverged.min():g}"
 
     def figure(self) -> Figure:
         """The study's figure; the lab's own where the study has none or the run has axes that it does not expect."""

@@ -209,6 +209,8 @@ def run(result: Run) -> None:
         f"{total} instances, {result.computed} computed now, {total - result.computed} from the store; "
         f"{result.seconds:.1f} s (simulation {result.cost:.1f} s when it was computed)"
     )
+    if result.divergence:
+        console.print(f"{result.divergence}; what they had is in the results, the step in diverged_at")
 
 
 def progress(index: int, total: int, result: Run) -> None:
