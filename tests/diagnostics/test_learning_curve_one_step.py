@@ -6,7 +6,8 @@ from sklearn.base import clone
 from sklearn.kernel_ridge import KernelRidge
 
 from unlazy.diagnostics import LearningCurve
-from unlazy.diagnostics._curve_index import _fitted_link, index_evidence, random_folds
+from unlazy.diagnostics._curve_index import index_evidence, random_folds
+from unlazy.diagnostics._curve_link import fitted_link
 from unlazy.diagnostics.forecast import forecast
 from unlazy.errors import InputError
 from unlazy.numerics.gaussian import Piecewise
@@ -90,13 +91,25 @@ def test_plain_gradient_step_is_the_theory_of_gradient_steps():
 
 
 def test_ridge_is_alpha_of_kernel_ridge_on_the_features_kernel():
-    rng = np.random.default_rng(0)
-    F, y = np.tanh(rng.standard_normal((40, 15))), rng.standard_normal(40)
-    ridge, (n, count) = 0.3, F.shape
-    dual = KernelRidge(alpha=ridge, kernel="precomputed").fit(F @ F.T / count, y)
-    theory_ridge = ridge * count / n
-    coefficients = np.linalg.solve(F.T @ F / n + theory_ridge * np.eye(count), F.T @ y / n)
-    np.testing.assert_allclose(dual.predict(F @ F.T / count), F @ coefficients, rtol=1e-10)
+    d, n, features, ridge, seeds = 20, 200, 1000, 2.0, 6
+    curve = LearningCurve("one-step", ridge=ridge).fit_link(steep, d, NOISE)
+    rho = best_direction_ridge(curve._engine.model.moments, n / d, NOISE)
+    errors = []
+    for seed in range(seeds):
+        rng = np.random.default_rng(seed)
+        first, second, test = (draw_samples(rng, size, d, steep, NOISE) for size in (n, n, 2000))
+        v = np.linalg.solve(first.inputs.T @ first.inputs / n + rho * np.eye(d), first.inputs.T @ first.labels)
+        weights = rng.standard_normal((d, features)) / np.sqrt(d)
+        weights += 1.5 * np.outer(v / np.linalg.norm(v), rng.standard_normal(features))
+        biases = rng.standard_normal(features)
+        F, T = (np.tanh(part.inputs @ weights + biases) for part in (second, test))
+        model = KernelRidge(alpha=ridge, kernel="precomputed").fit(F @ F.T / features, second.labels)
+        errors.append(np.mean((model.predict(T @ F.T / features) - test.truth) ** 2) + NOISE)
+    spread = 4 * np.std(errors, ddof=1) / np.sqrt(seeds)
+    # without the factor N/n between the two conventions the ridge would be 5 or 1/5 of it
+    expected, low, high = curve.predict(n, ridge * np.array([1.0, 0.2, 5.0]), features).error
+    assert abs(np.mean(errors) - expected) < 0.04 * expected + spread
+    assert min(abs(low - np.mean(errors)), abs(high - np.mean(errors))) > 0.04 * expected + spread
 
 
 def test_best_ridge_has_the_least_error_of_a_grid():
@@ -175,7 +188,7 @@ def test_spline_undoes_the_average_over_what_the_index_does_not_see():
     cosine = 0.9
     y = steep(cosine * s + np.sqrt(1 - cosine**2) * h)
     places = np.linspace(-1.5, 1.5, 31)
-    with_average, without = (_fitted_link(s, y, c, None).link(places) - steep(places) for c in (cosine, 1.0))
+    with_average, without = (fitted_link(s, y, c, None).link(places) - steep(places) for c in (cosine, 1.0))
     assert np.sqrt(np.mean(with_average**2)) < 0.06
     assert np.sqrt(np.mean(without**2)) > 0.12
 
@@ -189,6 +202,21 @@ def test_even_targets_are_refused_with_the_reason(link):
     assert "\n" not in str(caught.value)
     with pytest.raises(InputError, match="link must have a linear coefficient"):
         LearningCurve("one-step").fit_link(link, 40, NOISE)
+
+
+@pytest.mark.parametrize("power", [2, 4])
+def test_even_targets_are_refused_though_their_squares_follow_the_rows(power):
+    accepted = 0
+    for seed in range(100):
+        rng = np.random.default_rng([1, seed])
+        X = rng.standard_normal((200, 5))
+        try:
+            index_evidence(X, X[:, 0] ** power + 0.1 * rng.standard_normal(200), random_folds(200, rng))
+        except InputError:
+            continue
+        accepted += 1
+    # 13 and 24 if y^2 were independent of x
+    assert accepted <= 6
 
 
 def test_noise_alone_is_almost_always_refused():
@@ -224,6 +252,86 @@ def test_curve_is_marked_reliable_only_where_its_assumptions_hold():
     correlated = clone(curve).fit(X + 3 * X[:, :1], steep(X[:, 0]) + noise)
     assert correlated.evidence_.isotropy < 0.3
     assert not correlated.predict(500).reliable
+
+
+def test_few_rows_features_and_dimensions_are_not_reliable():
+    curve = LearningCurve("one-step", ridge=0.3).fit_link(steep, 8, NOISE)
+    assert curve.predict(100, features=200).reliable
+    # simulations are 20 to 40% from the theory there
+    assert not curve.predict([1, 4, 10]).reliable.any()
+    assert not curve.predict(100, features=[1, 5]).reliable.any()
+    assert not LearningCurve("one-step", ridge=0.3).fit_link(steep, 1, NOISE).predict(100).reliable
+    assert not clone(curve).set_params(kernel_params={"n_step": 5}).fit_link(steep, 8, NOISE).predict(100).reliable
+
+
+def test_interpolation_peak_is_not_reliable():
+    curve = LearningCurve("one-step", ridge=1e-6).fit_link(steep, 30, NOISE)
+    found = curve.predict([50, 200], features=200)
+    assert found.error[1] > 2 * found.error[0]
+    assert found.reliable.tolist() == [True, False]
+    assert curve.predict(200, ridge=0.01, features=200).reliable
+
+
+def test_jumps_and_heavy_tails_widen_the_interval():
+    def fitted_curve(link):
+        samples = draw_samples(np.random.default_rng(4), 400, 20, link, 0.1)
+        return LearningCurve("one-step", ridge=0.3).fit(samples.inputs, samples.labels)
+
+    smooth, jump, tails = (fitted_curve(link) for link in (steep, np.sign, lambda s: s**3 / 4))
+    assert smooth.evidence_.least_noise == smooth.noise().variance
+    # a spline cannot follow the jump, and takes what it leaves for noise
+    assert jump.noise().variance > 1.25 * 0.1
+    assert jump.evidence_.least_noise == pytest.approx(0.1, rel=0.25)
+    assert "caution" in str(jump)
+    assert "caution" not in str(smooth)
+    for curve in (jump, tails):
+        found = curve.predict(1200, features=200)
+        truth = LearningCurve("one-step", ridge=0.3).fit_link(
+            Piecewise(np.sign, (0.0,)) if curve is jump else lambda s: s**3 / 4, 20, 0.1
+        )
+        assert found.interval.low < truth.predict(1200, features=200).error < found.interval.high
+    # E y^4 / (E y^2)^2 of s^3 is 46
+    assert tails.evidence_.tails > 3 * smooth.evidence_.tails
+    assert not tails.predict(1200, features=200).reliable
+
+
+def test_inputs_of_few_values_are_refused_with_the_reason():
+    rng = np.random.default_rng(0)
+    X, noise = rng.standard_normal((120, 4)), rng.standard_normal(120)
+    y = steep(X[:, 0]) + 0.1 * noise
+    for rows, labels in [(X[:, :1] > 0, y), (np.sign(X), X[:, 0] > 0)]:
+        with pytest.raises(InputError, match="X must take more values along the direction of y") as caught:
+            LearningCurve("one-step", ridge=0.3).fit(rows, labels)
+        assert "\n" not in str(caught.value)
+    assert np.isfinite(LearningCurve("one-step", ridge=0.3).fit(np.rint(X), y).predict(300).error)
+    clusters = LearningCurve("one-step", ridge=0.3).fit(np.sign(X), np.sign(X[:, 0]) + 0.1 * noise).predict(300)
+    assert np.isfinite(clusters.error)
+    assert not clusters.reliable
+
+
+@pytest.mark.filterwarnings("error")
+def test_units_and_offsets_do_not_matter():
+    samples = draw_samples(np.random.default_rng(3), 200, 8, steep, NOISE)
+    folds = random_folds(200, np.random.default_rng(0))
+    expected = index_evidence(samples.inputs, samples.labels, folds)
+    tiny = index_evidence(samples.inputs, 1e-90 * samples.labels, folds)
+    assert tiny.signal == pytest.approx(expected.signal)
+    with pytest.raises(InputError, match="y must have a standard deviation >= 1e-100, got"):
+        LearningCurve("one-step").fit(samples.inputs, 1e-200 * samples.labels)
+    # the numbers have four digits left after their offset
+    far = index_evidence(samples.inputs + 1e12, samples.labels, folds)
+    assert far.signal == pytest.approx(expected.signal, rel=1e-2)
+    assert far.model.noise_variance == pytest.approx(expected.model.noise_variance, rel=1e-2)
+
+
+def test_constant_links_are_refused_and_tiny_ones_learn_nothing():
+    for link in (lambda x: 0 * x + 1, lambda x: 0 * x):
+        with pytest.raises(InputError, match="link must have a linear coefficient b1"):
+            LearningCurve("one-step").fit_link(link, 10, NOISE)
+    found = LearningCurve("one-step", ridge=0.3).fit_link(lambda x: 1e-150 * steep(x), 10, NOISE).predict(100)
+    constant = LearningCurve("one-step", ridge=0.3).fit_link(lambda x: 1e-9 * steep(x), 10, NOISE).predict(100)
+    assert found.error == pytest.approx(constant.error, rel=1e-6)
+    assert found.error > NOISE
 
 
 def test_residuals_of_a_single_index_have_no_quadratic_signal():
@@ -265,6 +373,7 @@ def test_forecast_of_a_table_takes_it(tmp_path):
         ({"kernel_params": {"spike": -1.0}}, "spike must be >= 0"),
         ({"kernel_params": {"activation": "tan"}}, "activation must be one of"),
         ({"kernel_params": {"step_size": 1.0, "spike": 1.0}}, "step_size is that of the plain gradient"),
+        ({"kernel_params": {"precondition": "no"}}, "precondition must be True or False, got 'no'"),
         ({"ridge": 0.0}, "ridge must be > 0"),
         ({"ridge": "best"}, "ridge must be numeric"),
         ({"confidence": 1.0}, "confidence must be"),

@@ -51,3 +51,25 @@ def test_a_zero_row_has_the_kernel_of_f_at_zero():
     x = np.vstack([np.zeros(10), _points(1, 10)])
     found = wide_kernel(np.cos, x, x)
     np.testing.assert_allclose(found[0], [1.0, np.exp(-np.sum(x[1] ** 2) / 2)], rtol=1e-10)
+
+
+def test_relu_has_the_arc_cosine_kernel():
+    x = _points(6, 5)
+    x = np.vstack([x, -x, 3 * x[:1]])
+    norms = np.linalg.norm(x, axis=1)
+    cosine = np.clip(x @ x.T / np.outer(norms, norms), -1, 1)
+    angle = np.arccos(cosine)
+    expected = np.outer(norms, norms) / (2 * np.pi) * (np.sin(angle) + (np.pi - angle) * cosine)
+    found = wide_kernel(activation("relu"), x, x)
+    np.testing.assert_allclose(found, expected, atol=1e-3)
+    # rows on one line: opposite ones have no neuron in common
+    line = np.abs(cosine) > 1 - 1e-12
+    np.testing.assert_allclose(found[line], expected[line], atol=1e-12)
+    assert np.linalg.eigvalsh(found).min() > -1e-12
+
+
+def test_large_rows_are_as_accurate_as_small_ones():
+    x = 130 * _points(5, 400)
+    squares = 1 + 2 * np.sum(x**2, 1)
+    expected = 2 / np.pi * np.arcsin(2 * x @ x.T / np.sqrt(np.outer(squares, squares)))
+    np.testing.assert_allclose(wide_kernel(erf, x, x), expected, atol=1e-6)

@@ -43,12 +43,12 @@ def test_quick_needs_few_programs(name):
     if study.is_hosted():
         pytest.skip("hosted studies compile nothing")
     kinds = study.parameters()
-    static = {
-        (part, tuple(str(v) for n, v in point.items() if kinds[n].kind != "value"))
-        for part, grid in preset_grids(study, "quick").items()
-        for point in grid.points()
-    }
-    assert len(static) <= 4
+    programs = [
+        len({tuple(str(v) for n, v in point.items() if kinds[n].kind != "value") for point in grid.points()})
+        for grid in preset_grids(study, "quick").values()
+    ]
+    assert max(programs) <= 4
+    assert sum(programs) <= 6
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -64,10 +64,14 @@ def test_predictions_are_numbers_with_the_declared_dimensions(name):
     study = registry.find(name)
     if not study.defines("predict"):
         pytest.skip("no prediction without simulation")
-    data = predicted(default_grid(study))
+    grids = [default_grid(study), *preset_grids(study, "quick").values()]
+    data = next(found for found in map(predicted, grids) if found is not None)
     assert data.data_vars
     for output in data.data_vars:
-        assert data[output].dims == study.outputs[output].dims
+        assert (
+            data[output].dims[-len(study.outputs[output].dims) or len(data[output].dims) :]
+            == study.outputs[output].dims
+        )
         assert not np.isnan(data[output]).any()
 
 

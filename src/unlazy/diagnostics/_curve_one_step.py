@@ -29,14 +29,24 @@ _RIDGE_TOLERANCE = 0.05
 # numbers of groups of neurons and of points x.v: for an error, and for how it changes with the ridge and the rows
 _FINE, _COARSE = (100, 60), (40, 40)
 _SPIKES = 30
+# a ridge of the direction beyond which it is that of the gradient
+_GRADIENT = 1e100
 # spreads multiples of it evenly: 1/x for the root of x^3 = x + 1 (Roberts 2018)
 _LATTICE = 0.7548776662466927
+# simulations with fewer had errors up to 40% from the theory, with at least so many within 10%
+_FEWEST_ROWS, _FEWEST_FEATURES, _LEAST_DIMENSION = 20, 20, 2
+# a ridge that raises the error more than so far above that of the least one is in the interpolation peak
+_MOST_PEAK = 1.5
 _MOST_DEVIATION = 0.3
 _VARIANCE_RATIOS = (0.8, 1.25)
 # below it regressors that do not whiten the inputs do better than the theory
 _LEAST_ISOTROPY = 0.5
 # beyond it y depends on more directions than one
 _MOST_OTHER_SIGNAL = 4.0
+# beyond it, links like s^3, the rows do not show the tails: the error was found 26% too small
+_MOST_TAILS = 0.2
+# of the index: that of uniform numbers, 3 is normal and two values have 1
+_LEAST_KURTOSIS = 1.8
 # with fewer the noise is found too large, by a factor of two at 3.5 and a steep link
 _ROWS_PER_DIMENSION = 5
 _OPTIONS = ("activation", "spike", "precondition", "step_size", "n_step", "bias")
@@ -62,12 +72,15 @@ def one_step_options(given: dict[str, Any] | None) -> OneStep:
     step_size = given.get("step_size")
     if step_size is not None and (given.get("spike") is not None or given.get("precondition") or given.get("bias")):
         raise InputError("step_size is that of the plain gradient without biases: give no spike, precondition or bias")
+    precondition = given.get("precondition", True)
+    if not isinstance(precondition, bool | np.bool_):
+        raise InputError(f"precondition must be True or False, got {precondition!r}")
     spikes = np.atleast_1d(check_array("spike", given.get("spike", 1.5), low=0, high=10))
     n_step = given.get("n_step")
     return OneStep(
         piecewise("activation", given.get("activation", "tanh")),
         tuple(spikes.ravel().tolist()),
-        bool(given.get("precondition", True)),
+        bool(precondition),
         None if step_size is None else float(check_array("step_size", step_size, low=0, high=1e6, ndim=0)),
         None if n_step is None else float(check_array("n_step", n_step, low=1, high=1e15, ndim=0)),
         0.0 if step_size is not None else float(check_array("bias", given.get("bias", 1.0), low=0, high=10, ndim=0)),
@@ -109,6 +122,10 @@ class OneStepEngine:
         with np.errstate(invalid="ignore"):
             reliable = in_range & self._credible() & (deviation <= _MOST_DEVIATION)
         reliable &= (used >= _LEAST_RIDGE) | (n <= self.model.dimension**2)
+        reliable &= (np.minimum(n, self._step_rows(n)) >= _FEWEST_ROWS) & (features >= _FEWEST_FEATURES)
+        reliable &= self.model.dimension >= _LEAST_DIMENSION
+        for i in np.flatnonzero(reliable & (used < _LEAST_RIDGE)):
+            reliable[i] = error[i] <= _MOST_PEAK * self._point(float(n[i]), _LEAST_RIDGE, float(features[i]))[0]
         kinds = np.full(n.shape, "one-step", dtype="<U9")
         return CurveLists(error, deviation, training, in_range, reliable, kinds, None), used
 
@@ -129,6 +146,8 @@ class OneStepEngine:
             and low <= evidence.variance_ratio <= high
             and evidence.isotropy >= _LEAST_ISOTROPY
             and evidence.other_signal <= _MOST_OTHER_SIGNAL
+            and evidence.tails <= _MOST_TAILS
+            and float(np.mean(evidence.scores**4)) >= _LEAST_KURTOSIS
             and len(self._models) > 2
         )
 
@@ -157,7 +176,10 @@ class OneStepEngine:
         logs = [math.log(found.test_error) for found in solved if found is not None]
         # the jackknife over parts of the rows
         deviation = math.sqrt((len(logs) - 1) * np.var(logs)) if len(logs) > 1 else math.inf
-        return error, training, deviation, level
+        # which does not know of tails that no row has, nor of a misfit that all parts share
+        noise = self.model.noise_variance
+        tails = self.evidence.tails * max(error - noise, 0.0) / error
+        return error, training, math.hypot(deviation, tails, (noise - self.evidence.least_noise) / error), level
 
     def _least(self, n: float, count: float, spike: float) -> float:
         from scipy.optimize import minimize_scalar
@@ -218,13 +240,13 @@ class OneStepEngine:
             self._known_features[key] = (groups, statistics)
         return self._known_features[key]
 
-    def _step_rows(self, n: float) -> float:
+    def _step_rows(self, n: Any) -> Any:
         return n if self.options.n_step is None else self.options.n_step
 
     def _cosine(self, model: IndexModel, n_step: float) -> float:
         ratio = n_step / model.dimension
         # raises where the link is even
-        best = best_direction_ridge(model.moments, ratio, model.noise_variance)
+        best = min(best_direction_ridge(model.moments, ratio, model.noise_variance), _GRADIENT)
         if not self.options.precondition or self.options.step_size is not None:
             return float(gradient_cosine(model.moments, ratio, model.noise_variance))
         return float(preconditioned_cosine(model.moments, ratio, model.noise_variance, max(best, 1e-12)))

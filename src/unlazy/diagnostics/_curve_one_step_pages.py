@@ -34,6 +34,10 @@ def text(curve: LearningCurve) -> str:
     if evidence is not None:
         signal = f"linear correlation of {evidence.signal:.0f} standard deviations of chance"
         lines.append(item("signal", f"{signal}; index known to a cosine of {evidence.cosine:.3f}"))
+        if evidence.least_noise < noise.variance:
+            lines.append(
+                item("caution", f"y jumps or has heavy tails along the index: noise may be {evidence.least_noise:.3g}")
+            )
         if not evidence.whitened:
             lines.append(item("caution", "fewer than two rows per column: correlations of the inputs were kept"))
     lines.append(item("curve", "error with other numbers of rows"))

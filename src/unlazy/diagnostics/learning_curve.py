@@ -58,7 +58,12 @@ class LearningCurve(BaseEstimator):
     targets) are refused. The theory has other rows for v than for the readout; with the same rows, as usual,
     simulations with 5 rows per dimension had errors 5 to 18% higher, with 20 rows 0 to 4%. `OneStepRegressor` is this
     with refinements=0; by refining v it may do much better. `method` and `max_pool` have no meaning here, and
-    ridge="opt" takes the ridge of least predicted error at each n.
+    ridge="opt" takes the ridge of least predicted error at each n. A prediction is `reliable` for n >= 20 rows, 20
+    features and 2 dimensions, with a ridge of at least .01, or a smaller one for n <= d^2 that does not raise the error
+    by more than half (the interpolation peak); from rows, also if there are 5 per dimension, uncorrelated enough, with
+    one direction along which they are not in two clusters, the variance of y is known to 20%, and log error to a
+    standard deviation of .3. Intervals are wider by the sampling error of var(y), for heavy tails, and by what
+    residuals that are uneven along the index (jumps) leave open of the noise.
 
     Assumes exchangeable rows (no groups, no time series), and that random subsets of rows compress the kernel matrix
     freely, which is exact for large N. Intervals are first-order jackknife ones over pools. Sources: Simon et al.
@@ -158,6 +163,8 @@ class LearningCurve(BaseEstimator):
         column = targets.reshape(-1)
         if not np.ptp(column):
             raise InputError(f"y must vary, got the constant {column[0]:g}")
+        if np.std(column) < 1 / LARGEST:
+            raise InputError(f"y must have a standard deviation >= {1 / LARGEST:g}, got {np.std(column):g}")
         engine = OneStepEngine.of_rows(rows, column, one_step_options(self.kernel_params), self.random_state)
         self._engine = engine
         self.rows_, self.pool_, self.target_mean_ = len(rows), np.arange(len(rows)), targets.mean(axis=0)
@@ -267,7 +274,8 @@ class LearningCurve(BaseEstimator):
     def noise(self) -> NoiseEstimate:
         """Label noise and what the kernel cannot learn from so many rows: SSE / (N - df) at the ridge of least GCV.
 
-        For kernel="one-step" the part of y that no function of one direction explains. Source: Wahba (1983).
+        For kernel="one-step" the part of y that no smooth function of one direction explains, which is too large where
+        y jumps: `evidence_.least_noise` is smaller then. Source: Wahba (1983).
         """
         self._check_fitted()
         if isinstance(self._engine, OneStepEngine):

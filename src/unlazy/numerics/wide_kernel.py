@@ -2,15 +2,40 @@
 
 from __future__ import annotations
 
-from typing import Any
+from functools import cache
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from unlazy.functions.orthogonal import Hermite
-from unlazy.numerics.gaussian import normal_nodes
 
 _DEGREE = 12
-_NODES = 400
+
+
+class HermiteHalf(NamedTuple):
+    """A rule on z > 0 for products of two functions that are both even or both odd in a standard normal z."""
+
+    points: np.ndarray
+    weights: np.ndarray
+    """E f = weights @ f(points) for even f."""
+    basis: np.ndarray
+    """weights h_k(points) for k of the functions' parity, (degrees, points)."""
+    first: int
+    """The least k, 0 or 1; the others follow in steps of two."""
+
+
+@cache
+def hermite_halves(degree: int) -> tuple[HermiteHalf, HermiteHalf]:
+    """The rules for even and for odd functions, with Hermite polynomials up to the degree.
+
+    512 points, denser towards 0: for functions with a kink, a jump or a steep slope at 0, and others that are smooth
+    over a distance of about .1.
+    """
+    points, weights = Hermite().grid(0, (0.0,))
+    positive = points > 0
+    points, weights = points[positive], weights[positive] / weights[positive].sum()
+    basis = Hermite().values(points, degree) * weights
+    return HermiteHalf(points, weights, basis[::2], 0), HermiteHalf(points, weights, basis[1::2], 1)
 
 
 def wide_kernel(function: Any, points: np.ndarray, others: np.ndarray) -> np.ndarray:
@@ -18,19 +43,22 @@ def wide_kernel(function: Any, points: np.ndarray, others: np.ndarray) -> np.nda
 
         sum_k c_k(|x|) c_k(|y|) cos^k,      c_k(r) = E[f(r z) h_k(z)] with Hermite polynomials h_k, E h_k^2 = 1.
 
-    Beyond k = 12 the series is closed by its sum at cos = 1, times cos^13: exact for x = y, and to |cos|^13 of what is
-    left of E f^2 elsewhere, where cosines are small in high dimension.
+    Beyond k = 12 the odd and the even terms are closed by their sums at cos = 1, times cos^13 and cos^14: exact for
+    rows on one line, and elsewhere to |cos|^13 of what is left of E f(|x| z) f(|y| z), where cosines are small in high
+    dimension. f may have a kink, a jump or a steep slope at 0, at any |x|; if it has them elsewhere or oscillates,
+    f(|x| z) must be smooth over distances of .1 in z.
     """
-    nodes, weights = normal_nodes(_NODES)
-    basis = np.array(Hermite().values(nodes, _DEGREE)) * weights
-    (left, left_rest), (right, right_rest) = (
-        _expansion(function, rows, nodes, weights, basis) for rows in (points, others)
-    )
     norms = np.linalg.norm(points, axis=1)[:, None] * np.linalg.norm(others, axis=1)
     cosine = np.clip(points @ others.T / np.maximum(norms, np.finfo(np.float64).tiny), -1, 1)
-    found = np.outer(left_rest, right_rest)
-    for a, b in zip(left.T[::-1], right.T[::-1], strict=True):
-        found = found * cosine + np.outer(a, b)
+    found = np.zeros_like(cosine)
+    for half, left, right in zip(
+        hermite_halves(_DEGREE), _parts(function, points), _parts(function, others), strict=True
+    ):
+        a, b = left @ half.basis.T, right @ half.basis.T
+        part = (left * half.weights) @ right.T - a @ b.T
+        for c, d in zip(a.T[::-1], b.T[::-1], strict=True):
+            part = part * cosine**2 + np.outer(c, d)
+        found += part * cosine**half.first
     return found
 
 
@@ -39,10 +67,8 @@ def wide_tangent_kernel(function: Any, slope: Any, points: np.ndarray, others: n
     return wide_kernel(function, points, others) + (points @ others.T) * wide_kernel(slope, points, others)
 
 
-def _expansion(
-    function: Any, rows: np.ndarray, nodes: np.ndarray, weights: np.ndarray, basis: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    """c_k of every row, shape (rows, degree + 1), and the root of what E f^2 has beyond them."""
-    values = function(np.linalg.norm(rows, axis=1)[:, None] * nodes)
-    found = values @ basis.T
-    return found, np.sqrt(np.maximum(values**2 @ weights - np.sum(found**2, axis=1), 0.0))
+def _parts(function: Any, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The even and the odd part of f(|x| z) at the points of the rules, each (rows, points)."""
+    places = np.linalg.norm(rows, axis=1)[:, None] * hermite_halves(_DEGREE)[0].points
+    right, left = function(places), function(-places)
+    return (right + left) / 2, (right - left) / 2

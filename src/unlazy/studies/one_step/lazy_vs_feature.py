@@ -131,7 +131,7 @@ class LazyVsFeature(Study):
     }
     presets = {
         "quick": {
-            "main": {"width": [64, 128, 256, 512], "exponent": [0.5, 0.75, 1.0], "seeds": 16},
+            "main": {"width": [64, 192, 512], "exponent": [0.5, 0.75, 1.0], "seeds": 16},
             "one_step": {
                 ("width", "dimension", "samples"): [(128, 64, 128), (256, 128, 256), (512, 256, 512)],
                 **ONE_STEP,
