@@ -124,6 +124,7 @@ def test_bad_arguments_are_named(p, classes, message):
     [
         ([-1, 1], 2, r"y must hold the classes 0, ..., 1, got -1"),
         ([0, 1], (-1, 1), r"y must hold the classes -1, 1, got 0"),
+        (["cat", "dog"], 2, "y must hold numbers, not <U3"),
         ([0.5], 2, r"y must hold the classes 0, ..., 1, got 0.5"),
         ([True], 2, r"y must be of a type that holds the classes 0, ..., 1, got bool"),
         (np.array([3], np.uint8), 1000, r"y must be of a type that holds the classes 0, ..., 999, got uint8"),

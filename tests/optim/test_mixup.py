@@ -139,3 +139,9 @@ def test_inputs_and_labels_of_different_length_are_named():
         InputError, match=r"same number of samples along their first axis, got shapes \(3, 2\) and \(4,\)"
     ):
         mixup(logistic, weight=0.5)(None, np.zeros((3, 2)), np.zeros(4), jax.random.key(0))
+
+
+@pytest.mark.parametrize("y", [np.array(["cat", "dog"]), ["cat", "dog"]])
+def test_labels_that_are_words_are_named(y):
+    with pytest.raises(InputError, match="x and y must"):
+        mixup(logistic, weight=0.5)(None, np.zeros((2, 2)), y, jax.random.key(0))

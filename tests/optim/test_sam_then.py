@@ -182,3 +182,21 @@ def test_missing_arguments_of_update_are_named():
         optimiser.update(START, state)
     with pytest.raises(InputError, match="update must be given grad_fn"):
         optimiser.update(START, state, START)
+
+
+@pytest.mark.parametrize("opaque", [True, False])
+def test_further_arguments_reach_the_optimiser(opaque):
+    """Steps of a length given at each call, before and after the switch."""
+
+    def update(gradient, state, params=None, *, length=0.0, **_):
+        return jax.tree.map(lambda leaf: -length * leaf, gradient), state
+
+    inner = optax.GradientTransformationExtraArgs(lambda params: optax.EmptyState(), update)
+    optimiser = sam_then(inner, 0.1, 2, opaque_mode=opaque)
+    extra = {"grad_fn": lambda params, _: jax.grad(loss)(params)} if opaque else {}
+    params, calls = jax.tree.map(jnp.asarray, START), 4 if opaque else 6
+    state = optimiser.init(params)
+    for _ in range(calls):
+        change, state = optimiser.update(jax.grad(loss)(params), state, params, length=0.3, **extra)
+        params = optax.apply_updates(params, change)
+    same(params, by_hand(0.3, 0.1, 2, 4)[-1], rtol=1e-9)

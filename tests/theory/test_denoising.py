@@ -54,7 +54,7 @@ def test_the_gradient_is_the_derivative_of_the_loss():
         np.testing.assert_allclose((ends[0] - ends[1]) / 2e-5, gradient[index], rtol=1e-6, atol=1e-7)
 
 
-@pytest.mark.parametrize("time", [1e-3, 0.2, 1.0, 4.0, 30.0])
+@pytest.mark.parametrize("time", [1e-3, 0.2, 1.0, 4.0, 30.0, 100.0])
 @pytest.mark.parametrize("growth_ratio", [0.1, 2.0, 20.0])
 def test_the_signal_ratio_is_that_of_the_stationary_point_of_orthogonal_patches(growth_ratio, time):
     patches, square = orthogonal_samples(10, growth_ratio)
@@ -131,6 +131,8 @@ def test_little_diffusion_gives_a_number_of_order_one():
         (lambda: denoising_loss(np.ones((2, 3)), np.ones((4, 2, 3)), 0.0), "time must be"),
         (lambda: symmetric_stationary_point(np.zeros((4, 2, 3)), 1.0), "patches must not all be 0"),
         (lambda: symmetric_stationary_point(np.array([[[1.0, 0]], [[-1.0, 0]]]), 1.0), "signals of opposite sign"),
+        (lambda: symmetric_stationary_point(np.ones((4, 2, 3)), 1.0, neurons=1.5), "neurons must be a whole number"),
+        (lambda: symmetric_stationary_point(np.full((4, 2, 3), 1e-150), 100.0), "patches must be larger"),
         (lambda: signal_ratio(0.0, 1.0, 1.0), "growth_ratio must be"),
         (lambda: early_signal_ratio(np.nan), "growth_ratio must be"),
     ],

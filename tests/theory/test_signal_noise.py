@@ -403,7 +403,12 @@ def test_averaging_errors_agree_and_are_those_of_a_simulation():
         (lambda: label_noise_plateau(0.5), "flip_probability must be"),
         (lambda: small_start_error(1, 80, 1e6, 0.0), "initial_overlap must be"),
         (lambda: averaging_classifier_error(5, np.ones(3), np.ones(4)), "covariance must be"),
+        (lambda: small_start_error(1, 80, 1e6, 1e-3, step=1.0), "step must be >= 0 and <= 0.5, got 1"),
         (lambda: averaging_classifier_error(5, np.ones(3), -1.0), "positive semi-definite"),
+        (
+            lambda: averaging_classifier_error(5, [1.0, 0.0], [[1.0, 5.0], [5.0, 1.0]]),
+            "positive semi-definite, got the variance -4",
+        ),
         (lambda: benign_probability(10, 100, np.nan, 5, 3), "signal_to_noise must be"),
     ],
 )

@@ -56,7 +56,7 @@ def label_noise(
         )
 
     def noisy(params: Any, x: Any, y: ArrayLike, key: Array) -> Array:
-        labels = jnp.asarray(y)
+        labels = _numbers(y)
         _check_labels(y, labels.dtype, count, values)
         flip_key, class_key = jax.random.split(key)
         if values is None:
@@ -85,6 +85,13 @@ def _values(classes: Any) -> np.ndarray | None:
     if len(values) < 2 or len(np.unique(values)) < len(values):
         raise InputError(f"classes must be at least 2 different labels, got {classes!r}")
     return values
+
+
+def _numbers(y: Any) -> Array:
+    try:
+        return jnp.asarray(y)
+    except TypeError:
+        raise InputError(f"y must hold numbers, not {np.asarray(y).dtype}: number the classes 0, 1, ...") from None
 
 
 def _check_labels(y: Any, dtype: np.dtype, count: int, values: np.ndarray | None) -> None:

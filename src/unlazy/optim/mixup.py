@@ -7,6 +7,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import Array
 from jax.typing import ArrayLike
 
@@ -73,4 +74,7 @@ def _samples(x: Any, y: Any) -> int:
     if not shapes or not all(shapes) or len({shape[0] for shape in shapes}) > 1 or shapes[0][0] == 0:
         listed = " and ".join(map(str, shapes)) or "nothing"
         raise InputError(f"x and y must have the same number of samples along their first axis, got shapes {listed}")
+    for leaf in jax.tree.leaves((x, y)):
+        if not isinstance(leaf, jax.Array) and np.asarray(leaf).dtype.kind not in "biufcV":
+            raise InputError(f"x and y must hold numbers, got {np.asarray(leaf).dtype}")
     return shapes[0][0]

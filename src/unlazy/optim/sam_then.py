@@ -44,7 +44,8 @@ def sam_then(
     come back and go down; after the switch a step is one call. T steps are 2 min(T, switch_step) + max(T - switch_step,
     0) calls, and `state.step` counts the steps. If the loss is random, give both calls of a step the same batch and
     key. With `opaque_mode=True` every step is one call, `update(g, state, params, grad_fn=grad_fn)`, where
-    `grad_fn(params, 0)` is the gradient at other parameters; it is not evaluated after the switch.
+    `grad_fn(params, 0)` is the gradient at other parameters; it is not evaluated after the switch. Other arguments of
+    `update` by name are the optimiser's, such as the margins of `stop_at_margin`.
 
     Sources: Foret et al. (2021); SAM against noise memorisation: Chen et al. (2023).
 
@@ -65,10 +66,12 @@ def sam_then(
     check_number("radius", radius, low=0)
     check_whole("switch_step", switch_step, low=0, high=_LARGEST_STEP)
     check_choice("opaque_mode", opaque_mode, (True, False))
-    sam = optax.contrib.sam(plain, _ascent(radius), sync_period=2, opaque_mode=opaque_mode)
+
+    def around(optimiser: optax.GradientTransformation) -> optax.GradientTransformationExtraArgs:
+        return optax.contrib.sam(optimiser, _ascent(radius), sync_period=2, opaque_mode=opaque_mode)
 
     def init(params: optax.Params) -> SamThenState:
-        return SamThenState(jnp.zeros((), jnp.int32), sam.init(params))
+        return SamThenState(jnp.zeros((), jnp.int32), around(plain).init(params))
 
     def update(
         updates: optax.Updates,
@@ -78,17 +81,22 @@ def sam_then(
         grad_fn: Callable[[Any, int], Any] | None = None,
         **extra: Any,
     ) -> tuple[optax.Updates, SamThenState]:
-        del extra
         if params is None:
             raise InputError("update must be given params: update(gradient, state, params)")
         if opaque_mode and grad_fn is None:
             raise InputError("update must be given grad_fn for opaque_mode=True: update(g, state, params, grad_fn=...)")
 
+        def descend(slope: optax.Updates, memory: Any, at: optax.Params | None = None) -> tuple[optax.Updates, Any]:
+            return plain.update(slope, memory, at, **extra)
+
+        # optax's has no place for further arguments
+        sam = around(optax.GradientTransformation(plain.init, descend))
+
         def sharpness_aware() -> tuple[optax.Updates, optax.contrib.SAMState]:
             return sam.update(updates, state.sam, params, grad_fn=grad_fn)
 
         def alone() -> tuple[optax.Updates, optax.contrib.SAMState]:
-            change, memory = plain.update(updates, state.sam.opt_state, params)
+            change, memory = descend(updates, state.sam.opt_state, params)
             return change, state.sam._replace(opt_state=memory)
 
         change, inner = jax.lax.cond(state.step < switch_step, sharpness_aware, alone)

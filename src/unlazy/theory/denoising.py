@@ -17,6 +17,8 @@ from unlazy.numerics.roots import ConvergenceError, increasing_root
 
 _LARGEST_ENTRY = 1e30
 _LARGEST_TIME = 100.0
+_LEAST_PATCH = 1e-75
+"""Times e^-t; below, powers of it underflow."""
 
 
 class DenoisingLoss(NamedTuple):
@@ -101,7 +103,9 @@ def symmetric_stationary_point(patches: ArrayLike, time: float, *, neurons: int 
     """
     patches = _patches(patches)
     alpha, beta = _mixing(time)
-    neurons = int(check_array("neurons", neurons, low=1, ndim=0))
+    if check_array("neurons", neurons, low=1, ndim=0) % 1:
+        raise InputError(f"neurons must be a whole number, got {neurons:g}")
+    neurons = int(neurons)
     n = len(patches)
     rows = patches.reshape(-1, patches.shape[2])
     # orthonormal coordinates of the span
@@ -179,6 +183,8 @@ def _restricted_minimum(rows: np.ndarray, alpha: float, beta: float, n: int) -> 
     """The minimum w over one neuron; `rows` are all patches, of mean square 1."""
     from scipy.optimize import minimize
 
+    if alpha < _LEAST_PATCH:
+        raise InputError(f"patches must be larger for this time: e^-time times their size is {alpha:.1e}")
     # with w = unit v the loss is beta^(4/3) unit^2 times a polynomial with coefficients of order one
     spread = (beta / alpha) ** 2
     shrink = (1 + spread) ** (-2 / 3)
@@ -210,8 +216,12 @@ def _polynomial(rows: np.ndarray, u: np.ndarray, spread: float) -> tuple[float, 
     """sum over rows x of G (a^4 + 6 spread a^2 G + 3 spread^2 G^2 - 4 a), a = x.u, G = |u|^2; gradient and Hessian."""
     a, square, count = rows @ u, u @ u, len(rows)
     sums = a.sum(), np.sum(a**2), np.sum(a**4)
-    value = square * (sums[2] - 4 * sums[0]) + 6 * spread * square**2 * sums[1] + 3 * spread**2 * square**3 * count
-    by_square = sums[2] - 4 * sums[0] + 12 * spread * square * sums[1] + 9 * spread**2 * square**2 * count
+    value = (
+        square * (sums[2] - 4 * sums[0])
+        + 6 * spread * square**2 * sums[1]
+        + 3 * (spread * square) ** 2 * square * count
+    )
+    by_square = sums[2] - 4 * sums[0] + 12 * spread * square * sums[1] + 9 * (spread * square) ** 2 * count
     by_row = 4 * square * (a**3 + 3 * spread * square * a - 1)
     gradient = 2 * by_square * u + rows.T @ by_row
 

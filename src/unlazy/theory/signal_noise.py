@@ -101,8 +101,11 @@ def race(
     `growth_rates`, and the last sample of a class counts: benign iff |mu|^2 / 2 > min_i |xi_i|^2 / n for both.
 
     A heuristic that neglects overlaps between samples and margins of order one. It told of 92-97% (q = 3), 91-95%
-    (q = 4) and 81% (q = 5) of the networks trained in two rounds whether their test error is below .1. Source: growth
-    after Cao et al. (2022), Lemmas 5.3-5.7; the comparison with the mean is this project's.
+    (q = 4) and 81% (q = 5) of the networks trained in two rounds whether their test error is below .1. Most of these
+    had a strength n SNR^q at which all networks end alike, so that these numbers say little more than that the
+    strength decides; what the start of a single network adds, where strength leaves it open, is measured by the study
+    benign-overfitting. Source: growth after Cao et al. (2022), Lemmas 5.3-5.7; the comparison with the mean is this
+    project's.
     """
     signal_overlaps, noise_overlaps = check_array("signal_overlaps", signal_overlaps), _matrix(noise_overlaps)
     signal_square = check_array("signal_square", signal_square, low=0, high=_LARGEST)

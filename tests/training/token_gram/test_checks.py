@@ -25,7 +25,7 @@ GOOD = {
 def test_possible_settings_pass():
     validate(**GOOD)
     validate()
-    validate(**(GOOD | {"power": 1, "scale": 0.0}))
+    validate(**(GOOD | {"power": 1}))
     validate(samples=7, balanced=False)
 
 
@@ -43,7 +43,9 @@ def test_possible_settings_pass():
         ({"flip_probability": 1.2}, "flip_probability must be >= 0 and <= 1, got 1.2"),
         ({"flipped": -0.1}, "flipped must be >= 0 and <= 1, got -0.1"),
         ({"share": 1.5}, "share must be >= 0 and <= 1, got 1.5"),
-        ({"scale": 0.0}, "scale must be > 0 for power >= 2.*got 0"),
+        ({"scale": 0.0}, "scale must be > 0.*got 0"),
+        ({"scale": 0.0, "power": 1}, "scale must be > 0.*got 0"),
+        ({"scale": -1.0}, "scale must be >= 0, got -1"),
         ({"scale": float("nan")}, "scale must be finite"),
         ({"noise": 0.0}, "noise must be > 0, got 0"),
         ({"learning_rate": -1.0}, "learning_rate must be > 0, got -1"),

@@ -164,6 +164,13 @@ def test_features_that_do_not_fit_the_design_are_refused():
         ({"design": signal_noise_design(4)._replace(labels=np.ones(3))}, r"classes must have shape \(3,\)"),
         ({"design": signal_noise_design(4)._replace(patches=(Patch(),))}, r"patches\[0\] has neither"),
         ({"design": signal_noise_design(4)._replace(patches=())}, "at least one patch"),
+        ({"design": signal_noise_design(4)._replace(weights=np.ones(4))}, "weights must have the sum 1, got 4"),
+        ({"design": signal_noise_design(4)._replace(weights=np.array([2, -1, 0, 0]))}, "weights must be >= 0, got -1"),
+        ({"design": signal_noise_design(4)._replace(labels=np.arange(4))}, "labels must be 1 or -1, got 0"),
+        ({"design": signal_noise_design(4)._replace(classes=np.full(4, 2))}, "classes must be 1 or -1, got 2"),
+        ({"own_tokens": np.full((4, 1, 10), np.nan)}, "own_tokens must be finite, got nan"),
+        ({"initial_weights": np.full((4, 10), np.inf)}, "initial_weights must be finite, got inf"),
+        ({"noise": -1.0}, "noise must be >= 0, got -1"),
     ],
 )
 def test_vectors_that_do_not_fit_are_refused(change, message):
@@ -176,3 +183,45 @@ def test_vectors_that_do_not_fit_are_refused(change, message):
     }
     with pytest.raises(InputError, match=message):
         from_vectors(**(arguments | change))
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"samples": 0}, "samples must be >= 1, got 0"),
+        ({"samples": 4.5}, "samples must be a whole number, got 4.5"),
+        ({"width": 0}, "width must be >= 1, got 0"),
+        ({"width": 1.5}, "width must be a whole number, got 1.5"),
+        ({"live": 5}, "live must be >= 1 and <= 4, got 5"),
+        ({"live": 0}, "live must be >= 1 and <= 4, got 0"),
+        ({"live": 2.5}, "live must be a whole number, got 2.5"),
+        ({"flipped": 0.5}, "flipped must be < 0.5, got 0.5"),
+        ({"flipped": -0.1}, "flipped must be >= 0, got -0.1"),
+        ({"signal": -1.0}, "signal must be >= 0, got -1"),
+        ({"signal": np.nan}, "signal must be finite and >= 0, got nan"),
+        ({"scale": -1.0}, "scale must be >= 0, got -1"),
+        ({"noise": -1.0}, "noise must be >= 0, got -1"),
+        ({"dimension": np.nan}, "dimension must be finite"),
+    ],
+)
+def test_settings_that_cannot_be_drawn_are_refused(change, message):
+    setting = {"samples": 4, "width": 2, "dimension": 50, "signal": 1.0, "scale": 0.1}
+    with pytest.raises(InputError, match=message):
+        draw_signal_noise(KEY, **(setting | change))
+
+
+@pytest.mark.parametrize(
+    ("features", "message"),
+    [
+        (np.array([[1.0, 2.0], [2.0, 1.0]]), "positive semi-definite Gram matrix, got the eigenvalue -1"),
+        (np.array([[1.0, 0.5], [0.0, 1.0]]), "symmetric"),
+        (np.array([1.0, -1.0]), "features must be >= 0, got -1"),
+        (np.ones((2, 3)), r"got shape \(2, 3\)"),
+        (np.array([1.0, np.nan]), "features must be finite, got nan"),
+    ],
+)
+def test_features_that_cannot_be_are_refused(features, message):
+    signs = np.array([1.0, -1.0])
+    design = Design((Patch(shared=np.eye(2)), Patch(own=np.ones((2, 1)))), signs, signs, np.full(2, 0.5))
+    with pytest.raises(InputError, match=message):
+        draw(KEY, design, features, paired_second_layer(2), dimension=50, scale=0.1)

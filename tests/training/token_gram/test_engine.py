@@ -407,3 +407,81 @@ def test_two_conventions_of_momentum_at_once_are_refused():
 def test_wrong_record_steps_are_refused(record_at):
     with pytest.raises(InputError, match="record_at"):
         trained(drawn(), Network(relu_power(2)), gradient_descent(0.1), 10, record_at=record_at)
+
+
+def test_rules_that_see_coordinates_are_reported_as_diverged():
+    """Also if their steps are tiny, and though the loss seems to fall to where training stops."""
+    problem = drawn()
+    for optimiser in (optax.adam(0.05), optax.sign_sgd(1e-9)):
+        state = trained(problem, Network(relu_power(2)), Rule(optimiser), 50, stop_loss=0.5).state
+        assert state.diverged_at == state.step > 0
+        assert state.stopped_at == -1
+
+
+def test_rounding_of_many_steps_is_no_divergence():
+    """In single precision: growth over orders of magnitude, weight decay, steps of a fixed length."""
+    rules = gradient_descent(0.2, weight_decay=1e-3, momentum=0.9), muon(0.01), gradient_flow(), normalised(0.1)
+    with jax.enable_x64(False):
+        for rule in rules:
+            state = trained(drawn(), Network(relu_power(2)), rule, 5000).state
+            assert state.step == 5000
+            assert state.diverged_at == -1
+
+
+@pytest.mark.parametrize(("double", "values"), [(True, [1, 1e-2, 1e-4, 1e-6]), (False, [1, 0.3, 0.1, 0.0])])
+def test_polar_factor_is_the_one_of_the_vectors(double, values):
+    """Gradients with small singular values, and in single precision with one that is 0 but for rounding."""
+    from unlazy.optim import scale_by_polar_factor
+    from unlazy.training.token_gram import Weights
+    from unlazy.training.token_gram.rules import polar_factor
+
+    rng = np.random.default_rng(3)
+    mu, xi, _ = vectors()
+    tokens = np.concatenate([mu, xi[:, 0]])
+    left = np.linalg.qr(rng.normal(size=(4, 4)))[0]
+    right = np.linalg.qr(tokens.T @ rng.normal(size=(len(tokens), 4)))[0]
+    gradient = (left * values) @ right.T
+    coefficients = gradient @ np.linalg.pinv(tokens)
+    expected, _ = scale_by_polar_factor(1e-12).update(gradient, optax.EmptyState())
+    with jax.enable_x64(double):
+        problem = from_vectors(signal_noise_design(SAMPLES), mu, xi, np.ones((4, DIMENSION)), np.ones(4))
+        slope = Weights(jnp.asarray(coefficients), jnp.zeros(()), jnp.asarray(coefficients @ tokens @ tokens.T))
+        slope = jax.tree.map(lambda leaf: leaf.astype(float), slope)
+        found, _ = polar_factor().update(slope, optax.EmptyState(), slope, problem=problem)
+    # an eigenvalue of 1e-12 is known to 2e-4, and an entry in single precision to 1e-5
+    np.testing.assert_allclose(np.asarray(found.coefficients) @ tokens, expected, atol=2e-3)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: mini_batch(0), "size must be >= 1, got 0"),
+        (lambda: mini_batch(2.5), "size must be a whole number, got 2.5"),
+        (lambda: label_flips(1.5), "probability must be >= 0 and <= 1, got 1.5"),
+        (lambda: mixup(-0.1), "share must be >= 0 and <= 1, got -0.1"),
+        (lambda: gradient_descent(float("nan")), "learning_rate must be finite"),
+        (lambda: gradient_descent(0.1, momentum=2.0), "momentum must be >= 0 and <= 1, got 2"),
+        (lambda: muon(0.1, radius=-1.0), "radius must be >= 0, got -1"),
+        (lambda: switch(-1.0, 5), "radius must be >= 0, got -1"),
+        (lambda: gradient_flow(0.0), "fraction must be > 0, got 0"),
+        (
+            lambda: train(KEY, drawn(), Network(relu_power(2)), gradient_descent(0.1), 2.5),
+            "steps must be a whole number, got 2.5",
+        ),
+        (
+            lambda: train(KEY, drawn(), Network(relu_power(2)), Rule(optax.sgd(0.1), radius=-1.0), 2),
+            "radius must be >= 0, got -1",
+        ),
+    ],
+)
+def test_wrong_numbers_are_refused(call, message):
+    with pytest.raises(InputError, match=message):
+        call()
+
+
+def test_traced_numbers_pass():
+    def run(size, flips, share, radius, rate):
+        view = mixup(share, of=label_flips(flips, of=mini_batch(size)))
+        return train(KEY, drawn(), Network(relu_power(2)), gradient_descent(rate, view=view, radius=radius), 3).state
+
+    assert jax.jit(run)(4, 0.1, 0.6, 0.1, 0.1).diverged_at == -1

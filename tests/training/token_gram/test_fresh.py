@@ -5,8 +5,10 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from unlazy.errors import InputError
 from unlazy.training.token_gram import (
     Network,
+    draw_signal_noise,
     fitted,
     fresh_error,
     fresh_errors,
@@ -21,6 +23,7 @@ from unlazy.training.token_gram import (
     train,
     weight_gram,
 )
+from unlazy.training.token_gram.weights import initial_weights
 
 KEY = jax.random.key(2)
 SAMPLES, WIDTH, D, SIGMA = 8, 3, 60, 0.8
@@ -155,3 +158,19 @@ def test_patches_of_several_parts_are_drawn_with_independent_noises():
     )
     assert 0.05 < expected < 0.5
     assert abs(float(found.error[0]) - expected) < 4.5 * np.sqrt(2 * expected * (1 - expected) / draws)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"draws": 0}, "draws must be >= 1, got 0"),
+        ({"draws": 1.5}, "draws must be a whole number, got 1.5"),
+        ({"labels": [2.0]}, "labels must be 1 or -1, got 2"),
+        ({"labels": [1.0, 1.0]}, "shared, own and labels must have shapes"),
+    ],
+)
+def test_wrong_arguments_are_refused(change, message):
+    problem = draw_signal_noise(KEY, samples=4, width=2, dimension=50, signal=1.0, scale=0.1)
+    kinds = {"shared": [[[1.0], [0.0]]], "own": [[[0.0], [1.0]]], "labels": [1.0]}
+    with pytest.raises(InputError, match=message):
+        fresh_errors(KEY, problem, initial_weights(problem), Network(relu_power(2)), **(kinds | change))

@@ -1,8 +1,33 @@
-"""Checks of a setting before anything is drawn: for the `validate` of studies and for users."""
+"""Checks of a setting before anything is drawn, for the `validate` of studies and for users, and of arguments."""
 
 from __future__ import annotations
 
+from typing import Any
+
+import jax
+import numpy as np
+
 from unlazy.errors import InputError, check_array
+
+
+def check_known(name: str, value: Any, *, whole: bool = False, below: float | None = None, **bounds: Any) -> None:
+    """Raise an `InputError` if the numbers are not as they must be; traced ones cannot be judged and pass."""
+    if isinstance(value, jax.core.Tracer):
+        return
+    found = check_array(name, value, **bounds)
+    if whole and (wrong := found != np.round(found)).any():
+        raise InputError(f"{name} must be a whole number, got {found[wrong].flat[0]:g}")
+    if below is not None and (wrong := found >= below).any():
+        raise InputError(f"{name} must be < {below:g}, got {found[wrong].flat[0]:g}")
+
+
+def check_signs(name: str, value: Any) -> None:
+    """Raise an `InputError` if not all are 1 or -1."""
+    if isinstance(value, jax.core.Tracer):
+        return
+    found = check_array(name, value, ndim=1)
+    if (wrong := np.abs(found) != 1).any():
+        raise InputError(f"{name} must be 1 or -1, got {found[wrong].flat[0]:g}")
 
 
 def validate(
@@ -28,14 +53,14 @@ def validate(
 
     Refused: an activation power q < 1; an odd number of samples where classes are balanced; a dimension below
     S + nQ + 2m, for which the d-free law does not exist (use `from_vectors`); half or more of the labels wrong; an
-    initial scale of 0 with q >= 2, where the gradient vanishes at the start; probabilities and shares outside [0, 1].
+    initial scale of 0, where the gradient vanishes as the slope of ReLU^q at 0 is 0; probabilities and shares outside
+    [0, 1].
     """
     at_least = {
         "power": (power, 1),
         "samples": (samples, 1),
         "width": (width, 1),
         "signal": (signal, 0),
-        "scale": (scale, 0),
         "batch": (batch, 1),
         "radius": (radius, 0),
     }
@@ -63,5 +88,7 @@ def validate(
                 f"dimension must be >= {least} = {shared} features + {samples * own} noises + {2 * width} neurons "
                 f"to be drawn without vectors (below, give vectors to from_vectors), got {dimension:g}"
             )
-    if scale == 0 and power is not None and power >= 2:
-        raise InputError(f"scale must be > 0 for power >= 2, as the gradient vanishes at zero weights; got {scale:g}")
+    if scale is not None:
+        check_array("scale", scale, ndim=0, low=0)
+        if scale == 0:
+            raise InputError("scale must be > 0, as the gradient vanishes at zero weights; got 0")

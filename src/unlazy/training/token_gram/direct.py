@@ -12,6 +12,7 @@ from jax import Array
 from jax.typing import ArrayLike
 
 from unlazy.training.loop import Training, train
+from unlazy.training.token_gram.checks import check_known
 from unlazy.training.token_gram.network import Network, mean_loss
 from unlazy.training.token_gram.problem import Design, Patch, check_vectors
 from unlazy.training.token_gram.views import Batch, View, full_batch
@@ -31,7 +32,7 @@ def explicit(
     """Patches from shared tokens (S, d) and own tokens (n, Q, d); the same arguments as `from_vectors`."""
     features, own = jnp.asarray(shared_tokens, float), jnp.asarray(own_tokens, float)
     weights, second = jnp.asarray(initial_weights, float), jnp.asarray(second_layer, float)
-    check_vectors(design, features.shape, own.shape, weights.shape, second.shape)
+    check_vectors(design, features, own, weights, second)
 
     def of_patch(patch: Patch) -> Array:
         parts = [] if patch.shared is None else [patch.shared @ features]
@@ -73,6 +74,9 @@ def train_direct(
     The update after t others draws from `fold_in(key, t)`, as in the engine, so both see the same batches, flips and
     mixtures. It is the one training loop: a run that diverges is reported, and goes on.
     """
+    check_known("steps", steps, whole=True, ndim=0, low=0)
+    if radius is not None:
+        check_known("radius", radius, ndim=0, low=0)
 
     def loss(model: Vectors, step_key: Array) -> Array:
         batch = view(step_key, design)

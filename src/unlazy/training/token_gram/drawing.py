@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import Array
 from jax.typing import ArrayLike
 
 from unlazy.data.normal import normal
 from unlazy.errors import InputError, check_array
+from unlazy.training.token_gram.checks import check_known
 from unlazy.training.token_gram.problem import Design, Problem, check_design, signal_noise_design
 
 _ATTEMPTS = 16
@@ -32,15 +34,19 @@ def draw(
     d - S components of N = nQ + R Gaussian vectors are a Bartlett factor: strictly lower N(0, 1), diagonal
     sqrt(chi2_{d-S-k}), k = 0..N-1. All numbers may be traced, the dimension too; it must be at least N + S.
     """
+    check_known("second_layer", second_layer, ndim=1)
     second_layer = jnp.asarray(second_layer, float)
     check_design(design)
+    _check_features(features)
     own, neurons = len(design.labels) * design.noises, len(second_layer)
     basis, spanned = _feature_basis(jnp.asarray(features, float))
     count = own + neurons
     if len(basis) != design.features:
         raise InputError(f"features must be the {design.features} of the design, got {len(basis)}")
-    if not isinstance(dimension, jax.core.Tracer):
-        check_array("dimension", dimension, ndim=0, low=count + len(basis))
+    check_known("dimension", dimension, ndim=0, low=count + len(basis))
+    check_known("scale", scale, ndim=0, low=0)
+    check_known("noise", noise, ndim=0, low=0)
+    check_known("orthogonal", orthogonal, ndim=0, low=0, high=1)
 
     # One draw of each kind: every further one costs half a second of compilation.
     normal_key, uniform_key = jax.random.split(key)
@@ -86,6 +92,7 @@ def draw_signal_noise(
     `live` of the `samples` count (all by default), and a fraction `flipped` of their labels is wrong: see
     `signal_noise_design`. Source: Cao et al. 2022.
     """
+    check_known("signal", signal, ndim=0, low=0)
     return draw(
         key,
         signal_noise_design(samples, live=live, flipped=flipped),
@@ -100,7 +107,26 @@ def draw_signal_noise(
 
 def paired_second_layer(width: int) -> Array:
     """Output weights 1/m of the first m neurons and -1/m of the other m, (2m,)."""
+    check_known("width", width, whole=True, ndim=0, low=1)
     return jnp.repeat(jnp.array([1.0, -1.0]), width, total_repeat_length=2 * width) / width
+
+
+def _check_features(features: ArrayLike) -> None:
+    """Raise an `InputError` if known features are neither lengths nor a Gram matrix."""
+    if isinstance(features, jax.core.Tracer):
+        return
+    found = check_array("features", features)
+    if found.ndim == 1:
+        check_array("features", found, low=0)
+        return
+    if found.ndim != 2 or found.shape[0] != found.shape[1]:
+        raise InputError(f"features must be lengths (S,) or a Gram matrix (S, S), got shape {found.shape}")
+    largest = np.abs(found).max()
+    if np.abs(found - found.T).max() > 1e-6 * largest:
+        raise InputError("features must be a symmetric Gram matrix, got one that is not symmetric")
+    least = np.linalg.eigvalsh(found)[0]
+    if least < -1e-6 * largest:
+        raise InputError(f"features must be a positive semi-definite Gram matrix, got the eigenvalue {least:g}")
 
 
 def _feature_basis(features: Array) -> tuple[Array, Array]:

@@ -17,6 +17,7 @@ from jax import Array
 from jax.typing import ArrayLike
 
 from unlazy.training.loop import record_steps
+from unlazy.training.token_gram.checks import check_known
 from unlazy.training.token_gram.network import Network, gradient, mean_loss, outputs
 from unlazy.training.token_gram.problem import Problem
 from unlazy.training.token_gram.rules import Rule, inverse
@@ -31,8 +32,10 @@ class State(NamedTuple):
     """Where training is: `step` updates were made. A run that diverged or stopped stays where it was.
 
     `diverged_at` is the number of updates after which the loss or a weight would not have been finite, or the loss
-    beyond `LIMIT`, -1 if there was none; the last of these updates is not made. `stopped_at` is the number of updates
-    after which the loss was at most `stop_loss`, -1 if it never was.
+    beyond `LIMIT`, -1 if there was none; the last of these updates is not made. It is the number of all updates made if
+    `train` finds at its end that coefficients and pre-activations belong to different weights, as after a rule that
+    treats coordinates one by one: nothing in such a state means anything. `stopped_at` is the number of updates after
+    which the loss was at most `stop_loss`, -1 if it never was.
     """
 
     weights: Weights
@@ -93,8 +96,14 @@ def train(
     `state` of another call to go on from its weights with this rule: the transformation starts anew, `State.step` goes
     on, and `record_at` counts from here. The update after t others draws from `fold_in(key, t)`.
 
+    A rule that treats coordinates one by one (Adam, the sign) has no meaning here and makes coefficients and
+    pre-activations disagree; the run is reported as diverged at its last step.
+
     A pure function of its arrays, for jit and vmap: everything in `problem` and the numbers in `rule` may be traced.
     """
+    check_known("steps", steps, whole=True, ndim=0, low=0)
+    if rule.radius is not None and not callable(rule.radius):
+        check_known("radius", rule.radius, ndim=0, low=0)
     stops = record_steps(steps, record_at)
     ends = stops if stops[-1] == steps else (*stops, steps)
     # Under vmap every instance now has a second layer of its own. With a common one XLA copies all hidden layers into
@@ -117,7 +126,24 @@ def train(
         return state, record(state) if record else None
 
     last, records = jax.lax.scan(segment, start, jnp.asarray(np.array(ends), jnp.int32))
+    nonsense = (last.diverged_at < 0) & ~_consistent(problem, last)
+    last = last._replace(
+        diverged_at=jnp.where(nonsense, last.step, last.diverged_at),
+        stopped_at=jnp.where(nonsense, jnp.int32(-1), last.stopped_at),
+    )
     return Trained(last, jax.tree.map(lambda values: values[: len(stops)], records))
+
+
+def _consistent(problem: Problem, state: State) -> Array:
+    """Whether the pre-activations are those of the weights, H = c H0 + C G, up to the rounding of all the steps."""
+    combined, c, images = state.weights
+    start = problem.preactivations
+    off = jnp.max(jnp.abs(images - c * start - combined @ problem.gram))
+    eps = jnp.finfo(images.dtype).eps
+    rounding = eps * (8 + state.step)
+    terms = jnp.max(jnp.abs(combined) @ jnp.abs(problem.gram))
+    size = jnp.maximum(jnp.max(jnp.abs(images)), jnp.max(jnp.abs(start)))
+    return off <= (jnp.sqrt(eps) + rounding) * terms + rounding * size
 
 
 def _slope(key: Array, state: State, problem: Problem, network: Network, rule: Rule) -> Weights:

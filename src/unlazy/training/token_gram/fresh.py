@@ -10,6 +10,8 @@ from jax import Array
 from jax.typing import ArrayLike
 
 from unlazy.data.normal import normal
+from unlazy.errors import InputError
+from unlazy.training.token_gram.checks import check_known, check_signs
 from unlazy.training.token_gram.network import Network
 from unlazy.training.token_gram.problem import Problem
 from unlazy.training.token_gram.weights import Weights, weight_gram
@@ -53,7 +55,14 @@ def fresh_errors(
     Given the weights, fresh noise has the pre-activations u = W xi ~ N(0, noise^2 W W^T), less the part along the
     features if it is orthogonal to them. All kinds, and all calls with one key, see the same normal numbers.
     """
+    check_known("draws", draws, whole=True, ndim=0, low=1)
+    check_signs("labels", labels)
     shared, own, labels = jnp.asarray(shared), jnp.asarray(own), jnp.asarray(labels)
+    if shared.ndim != 3 or own.ndim != 3 or shared.shape[:2] != own.shape[:2] or labels.shape != shared.shape[:1]:
+        raise InputError(
+            f"shared, own and labels must have shapes (T, P, S), (T, P, Q) and (T,), "
+            f"got {shared.shape}, {own.shape} and {labels.shape}"
+        )
     root = _root(_noise_covariance(problem, weights))
     standard = normal(key, (draws * own.shape[-1], root.shape[0]), root.dtype)
     images = (standard @ root).reshape(draws, own.shape[-1], -1)

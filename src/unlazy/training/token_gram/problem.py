@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import Array
 from jax.typing import ArrayLike
 
-from unlazy.errors import InputError
+from unlazy.errors import InputError, check_array
+from unlazy.training.token_gram.checks import check_known, check_signs
 
 
 class Patch(NamedTuple):
@@ -73,8 +76,13 @@ def signal_noise_design(samples: int, *, live: ArrayLike | None = None, flipped:
     """Two patches [y mu, xi] per sample with alternating classes y = +1, -1, ...; mu is the one shared token.
 
     Of the n `samples` the first `live` count, all by default. The observed labels of round(flipped live / 2) samples of
-    each class are wrong.
+    each class are wrong, for a fraction below .5.
     """
+    check_array("samples", samples, ndim=0, low=1)
+    check_known("samples", samples, whole=True)
+    if live is not None:
+        check_known("live", live, whole=True, ndim=0, low=1, high=samples)
+    check_known("flipped", flipped, ndim=0, low=0, below=0.5)
     index = jnp.arange(samples)
     classes = 1.0 - 2.0 * (index % 2)
     count = samples if live is None else live
@@ -103,7 +111,8 @@ def from_vectors(
     """
     features, own = jnp.asarray(shared_tokens, float), jnp.asarray(own_tokens, float)
     weights, second = jnp.asarray(initial_weights, float), jnp.asarray(second_layer, float)
-    check_vectors(design, features.shape, own.shape, weights.shape, second.shape)
+    check_vectors(design, features, own, weights, second)
+    check_known("noise", noise, ndim=0, low=0)
     tokens = jnp.concatenate([features, own.reshape(-1, own.shape[-1])])
     return Problem(
         design=design,
@@ -118,27 +127,33 @@ def from_vectors(
 
 def check_vectors(
     design: Design,
-    features: tuple[int, ...],
-    own: tuple[int, ...],
-    weights: tuple[int, ...],
-    second_layer: tuple[int, ...],
+    features: Array,
+    own: Array,
+    weights: Array,
+    second_layer: Array,
 ) -> None:
-    """Raise an `InputError` if the shapes of explicit vectors do not fit the design or each other."""
+    """Raise an `InputError` if explicit vectors are not finite or do not fit the design or each other."""
     check_design(design)
-    dimension = weights[-1] if weights else 0
+    first = weights.shape
+    dimension = first[-1] if first else 0
     expected = {
         "shared_tokens": (features, (design.features, dimension)),
         "own_tokens": (own, (len(design.labels), design.noises, dimension)),
-        "initial_weights": (weights, (weights[0] if weights else 0, dimension)),
-        "second_layer": (second_layer, weights[:1]),
+        "initial_weights": (weights, (first[0] if first else 0, dimension)),
+        "second_layer": (second_layer, first[:1]),
     }
-    for name, (shape, right) in expected.items():
-        if shape != right:
-            raise InputError(f"{name} must have shape {right} for this design and first layer, got {shape}")
+    for name, (array, right) in expected.items():
+        if array.shape != right:
+            raise InputError(f"{name} must have shape {right} for this design and first layer, got {array.shape}")
+        if 0 not in right:
+            check_known(name, array)
 
 
 def check_design(design: Design) -> None:
-    """Raise an `InputError` if the arrays of a design do not have as many samples, features or noises as each other."""
+    """Raise an `InputError` if the arrays of a design do not fit each other or are not what they must be.
+
+    They must have as many samples, features and noises as each other, signs as labels, and weights with sum 1.
+    """
     samples = len(design.labels)
     expected: dict[str, tuple[Array, tuple[int, ...]]] = {
         "labels": (design.labels, (samples,)),
@@ -157,3 +172,13 @@ def check_design(design: Design) -> None:
     for name, (array, right) in expected.items():
         if jnp.shape(array) != right:
             raise InputError(f"{name} must have shape {right}, got {jnp.shape(array)}")
+        if 0 not in right:
+            check_known(name, array)
+    check_signs("labels", design.labels)
+    check_signs("classes", design.classes)
+    check_known("weights", design.weights, low=0)
+    if not isinstance(design.weights, jax.core.Tracer):
+        # in NumPy: within jit a sum of known numbers is traced
+        total = float(np.sum(np.asarray(design.weights)))
+        if abs(total - 1) > 1e-5:
+            raise InputError(f"weights must have the sum 1, got {total:g}")

@@ -2,7 +2,8 @@
 
 A rule is an optax transformation of `Weights`, so optax's linear ones (`trace`, `ema`, `scale`, `add_decayed_weights`,
 schedules, `chain`) apply as they are, exactly. What treats coordinates one by one, Adam or the sign, is not equivariant
-under rotations and does not exist in token coordinates: see `direct`.
+under rotations and does not exist in token coordinates: see `direct`. `train` reports such a run as diverged. optax's
+clipping and normalising by a norm take that of the coordinates, not of the weights, which nothing reports.
 """
 
 from __future__ import annotations
@@ -17,13 +18,12 @@ from jax import Array
 from jax.typing import ArrayLike
 
 from unlazy.errors import InputError
+from unlazy.training.token_gram.checks import check_known
 from unlazy.training.token_gram.problem import Problem
 from unlazy.training.token_gram.views import View, full_batch
 from unlazy.training.token_gram.weights import Weights, squared_norm, weight_gram
 
 Radius = ArrayLike | Callable[[Array], Array]
-NEGLIGIBLE = 1e-9
-"""Eigenvalues below this part of the largest are zero to the polar factor."""
 
 
 class Rule(NamedTuple):
@@ -52,6 +52,12 @@ def gradient_descent(
     `momentum` b makes it M <- b M + g (heavy ball), `average` b M <- b M + (1 - b) g from M = 0; at most one of them.
     `weight_decay` adds weight_decay * W to g (coupled: before the momentum; W0 shrinks too).
     """
+    _check_numbers(learning_rate, radius)
+    for name, number in {"momentum": momentum, "average": average}.items():
+        if number is not None:
+            check_known(name, number, ndim=0, low=0, high=1)
+    if weight_decay is not None:
+        check_known("weight_decay", weight_decay, ndim=0, low=0)
     if momentum is not None and average is not None:
         raise InputError("give momentum or average, not both: they are two conventions for the same rule")
     parts = [] if weight_decay is None else [optax.add_decayed_weights(weight_decay)]
@@ -64,6 +70,7 @@ def gradient_descent(
 
 def normalised(learning_rate: ArrayLike, *, view: View = full_batch, radius: Radius | None = None) -> Rule:
     """W <- W - learning_rate g/|g|_F."""
+    _check_numbers(learning_rate, radius)
     return Rule(optax.chain(normalise(), optax.scale_by_learning_rate(learning_rate)), view, radius)
 
 
@@ -74,7 +81,13 @@ def muon(
     view: View = full_batch,
     radius: Radius | None = None,
 ) -> Rule:
-    """W <- W - learning_rate (M M^T)^(-1/2) M, the polar factor of the gradient or of its momentum M <- b M + g."""
+    """W <- W - learning_rate (M M^T)^(-1/2) M, the polar factor of the gradient or of its momentum M <- b M + g.
+
+    Small singular values of M are dropped: see `polar_factor`.
+    """
+    _check_numbers(learning_rate, radius)
+    if momentum is not None:
+        check_known("momentum", momentum, ndim=0, low=0, high=1)
     parts = [] if momentum is None else [optax.trace(momentum)]
     return Rule(optax.chain(*parts, polar_factor(), optax.scale_by_learning_rate(learning_rate)), view, radius)
 
@@ -85,11 +98,14 @@ def gradient_flow(fraction: ArrayLike = 0.1, *, view: View = full_batch) -> Rule
     The learning rate is fraction max|H| / max|D G|: gradient flow at its own pace, not descent at a constant rate. From
     a small initialisation and with q >= 2 it takes hundreds of steps where the latter takes many thousands.
     """
+    check_known("fraction", fraction, ndim=0, above=0)
     return Rule(optax.chain(relative_step(fraction), optax.scale(-1.0)), view)
 
 
 def switch(radius: ArrayLike, at: ArrayLike) -> Callable[[Array], Array]:
     """A schedule for `Rule.radius`: `radius` for the first `at` steps, then 0."""
+    check_known("radius", radius, ndim=0, low=0)
+    check_known("at", at, ndim=0, low=0)
     return lambda step: jnp.where(step < at, jnp.asarray(radius, float), 0.0)
 
 
@@ -105,13 +121,18 @@ def normalise() -> optax.GradientTransformationExtraArgs:
 def polar_factor() -> optax.GradientTransformationExtraArgs:
     """Replace V by (V V^T)^(-1/2) V, from the eigenvectors of the R x R matrix V V^T.
 
-    Eigenvalues below `NEGLIGIBLE` times the largest count as 0. V must be a combination of tokens: weight decay before
-    it would bring in W0, row by row in other proportions; such a run is reported as diverged at its first step.
+    Eigenvalues up to max(R, K) eps of the largest, eps the machine's epsilon, are rounding errors and count as 0. So
+    singular values of V below sqrt(max(R, K) eps) of the largest are dropped, about 1e-7 in double and .004 in single
+    precision, and those just above come out as 1 to some per cent only. `unlazy.optim.scale_by_polar_factor`, which has
+    the vectors, keeps what is larger than eps, and agrees where nothing lies between. V must be a combination of
+    tokens: weight decay before it would bring in W0, row by row in other proportions; such a run is reported as
+    diverged at its first step.
     """
 
     def apply(updates: Weights, weights: Weights, problem: Problem) -> Weights:
         values, vectors = jnp.linalg.eigh(weight_gram(problem, updates))
-        roots = jnp.where(values > NEGLIGIBLE * values[-1], inverse(jnp.sqrt(jnp.maximum(values, 0.0))), 0.0)
+        negligible = max(updates.coefficients.shape) * jnp.finfo(values.dtype).eps
+        roots = jnp.where(values > negligible * values[-1], inverse(jnp.sqrt(jnp.maximum(values, 0.0))), 0.0)
         left = (vectors * roots) @ vectors.T
         return Weights(
             coefficients=left @ updates.coefficients,
@@ -130,6 +151,13 @@ def relative_step(fraction: ArrayLike) -> optax.GradientTransformationExtraArgs:
         return times(jnp.asarray(fraction) * largest * inverse(jnp.max(jnp.abs(updates.preactivations))), updates)
 
     return _stateless(apply)
+
+
+def _check_numbers(learning_rate: Any, radius: Radius | None) -> None:
+    if not callable(learning_rate):
+        check_known("learning_rate", learning_rate, ndim=0, low=0)
+    if radius is not None and not callable(radius):
+        check_known("radius", radius, ndim=0, low=0)
 
 
 def times(factor: Array, vector: Weights) -> Weights:

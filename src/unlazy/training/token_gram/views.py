@@ -10,6 +10,7 @@ import jax.numpy as jnp
 from jax import Array
 from jax.typing import ArrayLike
 
+from unlazy.training.token_gram.checks import check_known
 from unlazy.training.token_gram.problem import Design
 
 
@@ -43,7 +44,13 @@ def full_batch(key: Array, design: Design) -> Batch:
 
 
 def mini_batch(size: ArrayLike, of: View = full_batch) -> View:
-    """A fresh random `size` of the samples at every step, without replacement (all of them if there are fewer)."""
+    """A fresh random `size` of the samples at every step, without replacement (all of them if there are fewer).
+
+    Every sample of positive weight is as likely as any other, and the weights of those chosen are scaled to the sum of
+    all. The mean gradient is the full one if these weights are equal; if not, it is that of a ratio estimate, which
+    favours light samples.
+    """
+    check_known("size", size, whole=True, ndim=0, low=1)
 
     def view(key: Array, design: Design) -> Batch:
         choice_key, key = jax.random.split(key)
@@ -60,6 +67,7 @@ def mini_batch(size: ArrayLike, of: View = full_batch) -> View:
 
 def label_flips(probability: ArrayLike, of: View = full_batch) -> View:
     """Every label is flipped with this probability, afresh at every step (label-noise gradient descent)."""
+    check_known("probability", probability, ndim=0, low=0, high=1)
 
     def view(key: Array, design: Design) -> Batch:
         flip_key, key = jax.random.split(key)
@@ -75,6 +83,7 @@ def mixup(share: ArrayLike, of: View = full_batch) -> View:
 
     Partners are a random permutation of the samples of positive weight. Source: Zhang et al. 2018.
     """
+    check_known("share", share, ndim=0, low=0, high=1)
 
     def view(key: Array, design: Design) -> Batch:
         partner_key, key = jax.random.split(key)
