@@ -8,7 +8,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from unlazy.errors import InputError
 from unlazy.estimators import NoiseRegularizedRidge
-from unlazy.estimators.noise_regularized import noisy_features
+from unlazy.estimators.noisy_features import noisy_features
 from unlazy.numerics.gaussian import piecewise
 from unlazy.theory.noise_injection import noise_injection_equivalent
 
@@ -192,6 +192,12 @@ def test_units_constant_columns_and_few_rows_do_no_harm():
         ({"activation": np.log}, "activation must be finite"),
         ({"activation": np.sum}, "activation must return one number per point"),
         ({"bias": -1.0}, "bias must be >= 0"),
+        ({"bias": "1"}, "bias must be numeric, got '1'"),
+        ({"alpha": "0.1"}, "alpha must be numeric, got '0.1'"),
+        ({"delta": True}, "delta must be numeric, got True"),
+        ({"n_features": "5"}, "n_features must be numeric, got '5'"),
+        ({"activation": lambda x: x + 1j}, "activation must be real, got complex numbers"),
+        ({"activation": lambda x: 1e200 * np.tanh(x)}, r"activation must have values up to 1e\+100 .*got .*e\+"),
     ],
 )
 def test_bad_options_are_refused_in_one_line(options, message):
@@ -204,3 +210,62 @@ def test_bad_options_are_refused_in_one_line(options, message):
 def test_constant_target_is_refused():
     with pytest.raises(InputError, match="y must have a target that is not constant"):
         NoiseRegularizedRidge().fit(np.arange(20.0).reshape(10, 2), np.ones(10))
+
+
+@pytest.mark.parametrize("dimension", [1, 2])
+@pytest.mark.parametrize("activation", [np.sign, lambda x: np.tanh(20 * x)])
+def test_covariance_of_steep_activations_of_few_inputs_is_that_of_a_fine_sum_over_the_noise(activation, dimension):
+    rng = np.random.default_rng(12)
+    weights = rng.standard_normal((dimension, 8))
+    weights /= np.linalg.norm(weights, axis=0)
+    hidden = rng.standard_normal((30, dimension)) @ weights + rng.standard_normal(8)
+    found = noisy_features(piecewise("activation", activation), 0.5, hidden, weights.T @ weights).covariance
+    z = np.linspace(-6, 6, 6001 if dimension == 1 else 241)
+    grid = np.stack(np.meshgrid(*[z] * dimension), axis=-1).reshape(-1, dimension)
+    chance = np.exp(-np.sum(grid**2, axis=1) / 2)
+    expected = np.mean(
+        [np.cov(activation(h + 0.5 * grid @ weights).T, aweights=chance, ddof=0) for h in hidden], axis=0
+    )
+    np.testing.assert_allclose(found, expected, atol=0.01 * expected.max())
+
+
+def test_covariance_of_many_rows_is_near_that_of_all_of_them():
+    """2000 of 6000 rows: entries are means over rows of numbers that spread by about 0.3 of the largest."""
+    rng = np.random.default_rng(13)
+    weights = rng.standard_normal((10, 15))
+    weights /= np.linalg.norm(weights, axis=0)
+    hidden, cosines = rng.standard_normal((6000, 10)) @ weights, weights.T @ weights
+    function = piecewise("activation", "tanh")
+    found = noisy_features(function, 0.7, hidden, cosines)
+    parts = [noisy_features(function, 0.7, part, cosines) for part in np.split(hidden, 3)]
+    expected = np.mean([part.covariance for part in parts], axis=0)
+    np.testing.assert_allclose(found.covariance, expected, atol=4 * 0.3 / np.sqrt(2000) * expected.max())
+    assert np.abs(found.covariance - 0.8 * expected).max() > 4 * 0.3 / np.sqrt(2000) * expected.max()
+    np.testing.assert_allclose(found.mean, np.concatenate([part.mean for part in parts]), atol=1e-6)
+
+
+def test_activation_may_work_in_place():
+    rng = np.random.default_rng(14)
+    X = rng.standard_normal((60, 3))
+    y = np.tanh(X[:, 0]) + 0.1 * rng.standard_normal(60)
+    plain, in_place = (
+        NoiseRegularizedRidge(n_features=30, activation=activation).fit(X, y).predict(X)
+        for activation in (np.tanh, lambda x: np.tanh(x, out=x))
+    )
+    np.testing.assert_array_equal(in_place, plain)
+
+
+@pytest.mark.filterwarnings("error")
+def test_rows_far_beyond_the_training_rows_are_refused_or_predicted_by_finite_numbers():
+    rng = np.random.default_rng(15)
+    X = rng.standard_normal((60, 3))
+    model = NoiseRegularizedRidge(n_features=30).fit(1e-100 * X, X[:, 0])
+    assert np.isfinite(model.predict(1e100 * X)).all()
+    with pytest.raises(InputError, match=r"X must be a finite number of training standard deviations .*e\+2"):
+        model.predict(1e250 * X)
+
+
+def test_constant_inputs_without_biases_are_predicted_by_the_mean():
+    y = np.arange(20.0)
+    model = NoiseRegularizedRidge(n_features=5, bias=0.0).fit(np.ones((20, 2)), y)
+    np.testing.assert_allclose(model.predict(np.ones((2, 2))), 9.5)

@@ -5,16 +5,19 @@ import numpy as np
 import pytest
 from sklearn.kernel_approximation import RBFSampler
 from sklearn.linear_model import Ridge, RidgeCV
+from sklearn.model_selection import LeaveOneOut, cross_val_predict
 from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from unlazy.errors import InputError
 from unlazy.estimators import OneStepFeatures, OneStepRegressor
-from unlazy.estimators._one_step_directions import linear_fit, linear_signal
-from unlazy.estimators._one_step_ridge import LinearKernel, RidgeFold
-from unlazy.estimators._one_step_search import ONE_STEP, RANDOM, Candidate, Recipe, search
+from unlazy.estimators._one_step_directions import linear_fit
+from unlazy.estimators._one_step_ridge import LinearKernel, RidgeFold, left_out_errors
+from unlazy.estimators._one_step_search import LINEAR, ONE_STEP, RANDOM, Candidate, Recipe, choose, search
 from unlazy.estimators.folds import make_splits
 from unlazy.numerics.gaussian import piecewise
+from unlazy.numerics.index_directions import linear_signal
 from unlazy.theory.one_step import best_direction_ridge, gradient_cosine, preconditioned_cosine
 
 LINKS = {
@@ -299,9 +302,9 @@ def test_more_columns_than_rows_need_no_square_matrix_of_columns():
 
 
 def test_columns_that_vary_in_few_rows_may_be_constant_in_a_fold():
-    x, y, new, _ = draw("hinge", 60, 2, 960)
-    x[:, 1] = np.arange(60) == 7
-    y = x[:, 0] ** 2 + 0.01 * y
+    x, y, new, _ = draw("hinge", 150, 2, 960)
+    x[:, 1] = np.arange(150) == 7
+    y = np.abs(x[:, 0]) + 0.01 * y
     with pytest.warns(UserWarning, match="signal_z_"):
         model = OneStepRegressor(max_directions=2, cv=3, **SMALL).fit(x, y)
     assert np.isfinite(model.predict(new)).all()
@@ -334,7 +337,14 @@ def test_other_activations_learn_too(activation):
         ({"activation": "tan"}, "activation must be one of identity, tanh, .*did you mean tanh"),
         ({"activation": 3}, "activation must be one of identity, tanh, .* or a callable, got 3"),
         ({"activation": np.cos}, r"linear coefficient mu1 = E\[z sigma\(z\)\] != 0"),
-        ({"activation": np.log}, "activation must be a number, got nan"),
+        ({"activation": np.log}, "activation must be finite, got nan at -"),
+        ({"activation": lambda z: z + 1j}, "activation must be real, got complex numbers"),
+        ({"activation": lambda z: [z, "a"]}, "activation must return an array of numbers"),
+        (
+            {"activation": lambda z: 1e200 * np.tanh(z)},
+            r"activation must be square integrable, got values up to 1e\+200",
+        ),
+        ({"n_features": 10**12}, r"n_features must fit into .* GiB of memory, got 1000000000000, which needs .* GiB"),
         ({"precondition": "yes"}, "precondition must be True or False, got 'yes'"),
     ],
 )
@@ -351,12 +361,19 @@ def test_wrong_settings_are_named(kind, options, message):
     [
         (OneStepRegressor(spikes=(-1.0,)), "spikes must be >= 0 .*got -1"),
         (OneStepRegressor(spikes=()), "spikes must not be empty"),
-        (OneStepRegressor(alphas=(0.0,)), "alphas must be >= 1e-10, got 0"),
-        (OneStepRegressor(alphas=(-1.0,)), "alphas must be >= 1e-10, got -1"),
+        (OneStepRegressor(alphas=(0.0,)), "alphas must be >= 1e-10 .*got 0"),
+        (OneStepRegressor(alphas=(-1.0,)), "alphas must be >= 1e-10 .*got -1"),
         (OneStepRegressor(background="maybe"), "background must be 'cv', True or False, got 'maybe'"),
         (OneStepRegressor(max_directions=-1), "max_directions must be an integer >= 0, got -1"),
         (OneStepRegressor(refinements=1.5), "refinements must be an integer >= 0, got 1.5"),
+        (OneStepRegressor(background=np.array([True, False])), "background must be 'cv', True or False, got array"),
+        (OneStepRegressor(spikes=["1"]), r"spikes must be numeric, got \['1'\]"),
+        (OneStepRegressor(alphas=[True]), r"alphas must be numeric, got \[True\]"),
         (OneStepRegressor(cv=1), "cv must be >= 2"),
+        (OneStepRegressor(cv=[[0]]), r"cv must be .* pairs of training and held-out rows, got \[\[0\]\]"),
+        (OneStepRegressor(cv="5"), "cv must be a number of folds, a splitter or .*, got '5'"),
+        (OneStepFeatures(spike=True), "spike must be numeric, got True"),
+        (OneStepFeatures(min_signal="3"), "min_signal must be numeric, got '3'"),
         (OneStepFeatures(spike=-1), "spike must be >= 0 .*got -1"),
         (OneStepFeatures(spike="auto"), "spike must be 'cv' or a number >= 0, got 'auto'"),
         (OneStepFeatures(min_signal="low"), "min_signal must be numeric"),
@@ -383,3 +400,89 @@ def test_wrong_data_are_named(model):
         model.fit(x[:, 0], y)
     with pytest.raises(ValueError, match="y should be a 1d array"):
         model.fit(x, np.column_stack([y, y]))
+
+
+@pytest.mark.filterwarnings("ignore:signal_z_ is")
+@pytest.mark.parametrize(("n", "d"), [(20, 3), (40, 5)])
+def test_linear_targets_keep_ridge_with_few_rows_too(n, d):
+    learned, plain, left = [], [], 0
+    for seed in range(25):
+        data = draw("linear", n, d, [970, n, seed], noise=0.5)
+        model = OneStepRegressor(**SMALL)
+        learned.append(error(model, data))
+        plain.append(error(make_pipeline(StandardScaler(), RidgeCV(np.logspace(-2, 5, 30))), data))
+        left += model.model_ != "linear"
+    assert np.mean(learned) <= 1.1 * np.mean(plain)
+    assert left <= 3
+
+
+@pytest.mark.filterwarnings("ignore:signal_z_ is")
+def test_outliers_of_y_do_no_more_harm_than_to_ridge():
+    learned, plain = [], []
+    for seed in range(10):
+        x, y, *new = draw("tanh", 150, 20, [971, seed], noise=0.3)
+        rng = np.random.default_rng([972, seed])
+        y += 20 * rng.choice([-1, 1], 150) * (rng.random(150) < 0.02)
+        model = OneStepRegressor(random_state=seed)
+        learned.append(error(model, (x, y, *new)))
+        plain.append(error(make_pipeline(StandardScaler(), RidgeCV(np.logspace(-2, 5, 30))), (x, y, *new)))
+        assert np.abs(model.predict(new[0])).max() < np.abs(y).max()
+    assert np.mean(learned) <= 1.1 * np.mean(plain)
+
+
+@pytest.mark.parametrize(("errors_of_mean", "model"), [(1.5, LINEAR), (3.0, ONE_STEP)])
+def test_linear_model_is_left_for_two_standard_errors(errors_of_mean, model):
+    rng = np.random.default_rng(9)
+    noise = rng.standard_normal(100)
+    noise = (noise - noise.mean()) / noise.std(ddof=1)
+    linear, spiked = Candidate(LINEAR, False, 0.0, 0), Candidate(ONE_STEP, True, 1.0, 0)
+    first = 10 + rng.random((100, 1))
+    second = first - noise[:, None] - errors_of_mean / np.sqrt(100)
+    assert choose({linear: first, spiked: second}, np.ones(1)).candidate.model == model
+
+
+def test_errors_that_overflow_never_win():
+    linear, spiked = Candidate(LINEAR, False, 0.0, 0), Candidate(ONE_STEP, True, 1.0, 0)
+    plain = Candidate(RANDOM, True, 0.0, 0)
+    good, bad = np.ones((20, 2)), np.full((20, 2), np.inf)
+    assert choose({linear: good, plain: bad, spiked: bad}, np.ones(2)).candidate == linear
+    assert choose({plain: bad, spiked: good}, np.ones(2)).candidate == spiked
+
+
+@pytest.mark.filterwarnings("error::RuntimeWarning")
+@pytest.mark.parametrize("power", [25, 31, 61])
+def test_numbers_that_overflow_are_no_choice(power):
+    x, y, *_ = draw("tanh", 120, 4, 973)
+    model = OneStepRegressor(activation=lambda z: z**power, **SMALL).fit(x, y)
+    assert np.isfinite(model.cv_mse_)
+    assert model.cv_mse_ <= model.cv_results_["cv_mse"][model.cv_results_["model"] == "linear"].min() * 1.01
+    assert np.isfinite(model.predict(x)).all()
+
+
+@pytest.mark.parametrize(("n", "d"), [(40, 6), (20, 30)])
+def test_left_out_errors_are_those_of_fits_without_the_row(n, d):
+    rng = np.random.default_rng(10)
+    design, labels, alphas = rng.standard_normal((n, d)) + 2, rng.standard_normal(n) + 3, np.array([1e-2, 1.0])
+    found = left_out_errors(design, labels, alphas)
+    for alpha, value in zip(alphas, found, strict=True):
+        # the ridge n alpha |b|^2 stays that of all rows
+        left_out = cross_val_predict(Ridge(n * alpha), design, labels, cv=LeaveOneOut())
+        np.testing.assert_allclose(value, np.mean((labels - left_out) ** 2), rtol=1e-8)
+
+
+@pytest.mark.filterwarnings("error::RuntimeWarning")
+@pytest.mark.parametrize("kind", [OneStepRegressor, OneStepFeatures])
+def test_rows_far_beyond_the_training_rows_are_refused_or_give_finite_numbers(kind):
+    x, y, *_ = draw("tanh", 120, 4, 974)
+    model = kind(**SMALL).fit(1e-100 * x, y)
+    new = model.predict if kind is OneStepRegressor else model.transform
+    assert np.isfinite(new(1e100 * x)).all()
+    with pytest.raises(InputError, match=r"X must be a finite number of training standard deviations .*e\+2"):
+        new(1e250 * x)
+
+
+def test_activation_may_work_in_place_or_return_lists():
+    x, y, new, _ = draw("tanh", 100, 4, 975)
+    expected = OneStepRegressor(activation=np.tanh, **SMALL).fit(x, y).predict(new)
+    for activation in (lambda z: np.tanh(z, out=z), lambda z: np.tanh(z).tolist()):
+        np.testing.assert_array_equal(OneStepRegressor(activation=activation, **SMALL).fit(x, y).predict(new), expected)

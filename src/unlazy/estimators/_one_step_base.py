@@ -11,10 +11,10 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from unlazy.errors import InputError
-from unlazy.estimators._one_step_directions import Signal
 from unlazy.estimators._one_step_search import Candidate, Directions, Recipe, Search, features
+from unlazy.estimators.inputs import check_memory, finite_or_refused, guarded, standardised
 from unlazy.estimators.scaling import Scaled, scale_data
-from unlazy.numerics.gaussian import piecewise
+from unlazy.numerics.index_directions import Signal
 from unlazy.theory._single_index import activation_moments, require_linear
 
 _LEAST_SAMPLES = 10
@@ -45,11 +45,14 @@ class OneStep(BaseEstimator):
             raise InputError(f"n_features must be an integer >= 1, got {self.n_features!r}")
         if not isinstance(self.precondition, (bool, np.bool_)):
             raise InputError(f"precondition must be True or False, got {self.precondition!r}")
-        activation = piecewise("activation", self.activation)
-        require_linear(activation_moments(self.activation))
+        count = int(self.n_features)
+        # W0, and of every row: what W0 gives, what a candidate adds, its features
+        check_memory("n_features", count, float(count) * (X.shape[1] + directions + 3 * len(X)))
+        activation = guarded(self.activation)
+        require_linear(activation_moments(activation))
         scaled = scale_data(X, y.astype(np.float64).reshape(-1, 1), "float64")
         random = check_random_state(self.random_state)
-        d, count = X.shape[1], int(self.n_features)
+        d = X.shape[1]
         initial = random.standard_normal((d, count)) / np.sqrt(d)
         second = random.standard_normal((directions, count))
         biases = random.standard_normal(count)
@@ -80,10 +83,10 @@ class OneStep(BaseEstimator):
     def _features(self, X: Any) -> np.ndarray:
         check_is_fitted(self)
         X = validate_data(self, X, dtype=np.float64, reset=False)
-        rows = (X - self.mean_) / self.scale_
-        if not np.isfinite(rows).all():
-            raise InputError("X must be a finite number of training standard deviations from the mean, got more")
-        return features(rows @ self.weights_ + self.biases_, rows, piecewise("activation", self.activation))
+        rows = standardised(X, self.mean_, self.scale_)
+        with np.errstate(over="ignore", invalid="ignore"):
+            hidden = finite_or_refused(rows @ self.weights_ + self.biases_, X)
+        return features(hidden, rows, guarded(self.activation))
 
 
 def is_integer(value: Any, low: int) -> bool:

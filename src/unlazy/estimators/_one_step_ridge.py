@@ -53,6 +53,8 @@ class RidgeFold:
         n = len(self.train)
         wide = n < features.shape[1] + self.kernel.rows.shape[1]
         matrix, projected, held = self._dual(features) if wide else self._primal(features)
+        if not np.isfinite(matrix).all():
+            return np.full((len(held), len(alphas)), np.inf)
         values, vectors = np.linalg.eigh(matrix / n)
         shrunk = (vectors.T @ projected / n)[:, None] / (np.maximum(values, 0.0)[:, None] + alphas)
         return self.mean + held @ (vectors @ shrunk)
@@ -77,6 +79,20 @@ class RidgeFold:
         shift = self.kernel.rows[self.train].mean(axis=0)
         held = np.hstack([features[self.held] - centre, self.kernel.rows[self.held] - shift])
         return matrix, projected, held
+
+
+def left_out_errors(design: np.ndarray, labels: np.ndarray, alphas: np.ndarray) -> np.ndarray:
+    """Mean squared error of every row predicted from all others, for every ridge of `read_out`."""
+    n = len(design)
+    left, values, _ = np.linalg.svd(design - design.mean(axis=0), full_matrices=False)
+    shrinking = values[:, None] ** 2 / (values[:, None] ** 2 + n * alphas)
+    centred = labels - labels.mean()
+    residuals = centred[:, None] - left @ (shrinking * (left.T @ centred)[:, None])
+    leverages = 1 / n + left**2 @ shrinking
+    # a row that the fit follows exactly says nothing of the error without it
+    free = np.where(leverages < 1 - 1e-10, 1 - leverages, np.nan)
+    errors = np.mean((residuals / free) ** 2, axis=0)
+    return np.where(np.isnan(errors), np.inf, errors)
 
 
 def read_out(design: np.ndarray, labels: np.ndarray, alpha: float) -> Readout:

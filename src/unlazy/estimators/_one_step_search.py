@@ -9,13 +9,15 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from unlazy.errors import InputError
-from unlazy.estimators._one_step_directions import LinearFit, SecondMoment, linear_fit, refine, unit_spread
+from unlazy.estimators._one_step_directions import LinearFit, SecondMoment, linear_fit, refine
 from unlazy.estimators._one_step_ridge import LinearKernel, RidgeFold
 from unlazy.numerics.gaussian import Piecewise
+from unlazy.numerics.index_directions import unit_spread
 
 LINEAR, RANDOM, ONE_STEP = "linear", "random features", "one step"
 MODELS = (LINEAR, RANDOM, ONE_STEP)
 _INDEX_FEATURES = 200
+_LEVEL = 0.01
 
 
 class Candidate(NamedTuple):
@@ -81,39 +83,42 @@ class Directions:
             both = self.first
             if candidate.extra:
                 both = unit_spread(self.rows, np.column_stack([both, self.moment.directions(candidate.extra)]))
-            recipe = self.recipe
-            self._refined[candidate.extra] = refine(
-                self.rows,
-                self.labels,
-                both,
-                recipe.refinements,
-                recipe.activation,
-                recipe.second[: both.shape[1]],
-                recipe.biases,
-            )
+            self._refined[candidate.extra] = self._refine(both)
         return self._refined[candidate.extra]
+
+    def _refine(self, found: np.ndarray) -> np.ndarray:
+        """Directions as they are where the numbers of a steep activation overflow."""
+        recipe = self.recipe
+        weights = recipe.second[: found.shape[1]]
+        try:
+            with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+                refined = refine(
+                    self.rows, self.labels, found, recipe.refinements, recipe.activation, weights, recipe.biases
+                )
+        except np.linalg.LinAlgError:
+            return found
+        return refined if np.isfinite(refined).all() else found
 
 
 class Search(NamedTuple):
     """What the held-out rows say."""
 
     errors: dict[Candidate, np.ndarray]
-    """Squared errors, (rows, alphas)."""
+    """Squared errors, (rows, alphas): one entry per row that was ever held out, inf where numbers overflowed."""
     covariance: float
     """Mean of y times the index of the first direction, scaled to variance 1 there: fitted rows spread more."""
 
 
 class Choice(NamedTuple):
     candidate: Candidate
+    column: int
+    """Of the ridge among all."""
     alpha: float
 
 
 def hidden_features(hidden: np.ndarray, activation: Piecewise) -> np.ndarray:
     """sigma(hidden) / sqrt(N)."""
-    values = np.asarray(activation(hidden), dtype=np.float64)
-    if values.shape != hidden.shape or not np.isfinite(values).all():
-        raise InputError("activation must give a finite number for every number, got others for the inputs of fit")
-    return values / np.sqrt(max(values.shape[1], 1))
+    return activation(hidden) / np.sqrt(max(hidden.shape[1], 1))
 
 
 def features(hidden: np.ndarray, rows: np.ndarray, activation: Piecewise) -> np.ndarray:
@@ -143,33 +148,56 @@ def search(
             spiked, biases = recipe.spiked(candidate)
             # W1^T z = W0^T z + spike a (v.z): the large product is made once
             hidden = rows @ found.of(candidate) @ spiked + (background if candidate.background else biases)
-            predicted = fold.predictions(hidden_features(hidden, recipe.activation), alphas)
-            errors[candidate].append(((predicted - labels[held][:, None]) ** 2).astype(np.float32))
+            made = hidden_features(hidden, recipe.activation)
+            with np.errstate(over="ignore", invalid="ignore"):
+                wrong = ((fold.predictions(made, alphas) - labels[held][:, None]) ** 2).astype(np.float32)
+            errors[candidate].append(np.where(np.isfinite(wrong), wrong, np.float32(np.inf)))
+    rows_held = np.concatenate([held for _, held in splits])
     index = np.concatenate(indices)
     spread = np.sqrt(np.mean(index**2))
     covariance = np.mean(index * np.concatenate(centred)) / (spread or 1.0)
-    return Search({c: np.concatenate(parts) for c, parts in errors.items()}, float(covariance))
+    return Search({c: _mean_of_rows(np.concatenate(e), rows_held) for c, e in errors.items()}, float(covariance))
 
 
-def choose(errors: dict[Candidate, np.ndarray], alphas: np.ndarray, n: int) -> Choice:
-    """The least held-out error, but a simpler model unless the next is better by one standard error of the difference.
+def choose(errors: dict[Candidate, np.ndarray], alphas: np.ndarray) -> Choice:
+    """The least held-out error, but a simpler model unless the next is clearly better.
 
-    The differences are paired by row, and rows held out repeatedly count once.
+    Better is a matter of the differences paired by row, whose mean has to exceed q standard errors. To leave the linear
+    model q is Student's one-sided quantile at the level 1%, since the best of many is compared, few rows say little and
+    outliers mislead; between models that are not linear it is 1.
     """
+    from scipy.special import stdtrit
+
     chosen: tuple[Candidate, int] | None = None
     for model in MODELS:
         means = {c: e.mean(axis=0, dtype=np.float64) for c, e in errors.items() if c.model == model}
         if not means:
             continue
         best = min(means, key=lambda c: means[c].min())
+        if not np.isfinite(means[best].min()):
+            continue
         column = int(np.argmin(means[best]))
         if chosen is not None:
             gain = errors[chosen[0]][:, chosen[1]].astype(np.float64) - errors[best][:, column]
-            if gain.mean() <= gain.std() / np.sqrt(min(n, len(gain))):
+            if len(gain) < 2:
+                continue
+            quantile = float(stdtrit(len(gain) - 1, 1 - _LEVEL)) if chosen[0].model == LINEAR else 1.0
+            if not gain.mean() > quantile * gain.std(ddof=1) / np.sqrt(len(gain)):
                 continue
         chosen = best, column
-    assert chosen is not None
-    return Choice(chosen[0], float(alphas[chosen[1]]))
+    if chosen is None:
+        raise InputError("activation must have features of moderate size, got some whose squares overflow in all folds")
+    return Choice(*chosen, float(alphas[chosen[1]]))
+
+
+def _mean_of_rows(errors: np.ndarray, held: np.ndarray) -> np.ndarray:
+    """One entry per row: folds that are drawn again hold the same row out several times."""
+    rows, place, counts = np.unique(held, return_inverse=True, return_counts=True)
+    if counts.max() == 1:
+        return errors
+    sums = np.zeros((len(rows), errors.shape[1]))
+    np.add.at(sums, place, errors)
+    return (sums / counts[:, None]).astype(np.float32)
 
 
 def table(errors: dict[Candidate, np.ndarray], alphas: np.ndarray, unit: float) -> dict[str, np.ndarray]:
