@@ -121,6 +121,41 @@ def test_clean_labels_are_fitted_before_flipped_ones():
     np.testing.assert_allclose(found["flipped_test_error"], 0.2 + 0.6 * found["test_error"])
 
 
+@pytest.mark.parametrize("flipped", [0.0, 0.01])
+def test_label_noise_without_a_flipped_sample_is_refused(flipped):
+    from unlazy.errors import InputError
+    from unlazy.studies.signal_noise.label_noise_stages import LabelNoiseStages
+
+    with pytest.raises(InputError, match="flipped"):
+        LabelNoiseStages(flipped=flipped).validate()
+    LabelNoiseStages(flipped=0.03).validate()
+
+
+def test_the_race_has_no_skill_if_it_knows_n_and_strength_alone_and_full_skill_if_it_knows_all():
+    import xarray as xr
+
+    from unlazy.lab import Part
+    from unlazy.studies.signal_noise.benign_overfitting import _skill
+
+    rng = np.random.default_rng(0)
+    dims = ("power", "n", "strength", "seed")
+    chance = np.array([0.2, 0.5, 0.8, 0.99])
+    benign = (rng.random((1, 2, 4, 4000)) < chance[:, None]).astype(float)
+    guess = (rng.random(benign.shape) < chance[:, None]).astype(float)
+    coordinates = {"power": [3], "n": [10, 20], "strength": [1.0, 2.0, 3.0, 9.0]}
+    predicted = xr.Dataset({"benign": (dims[:3], np.broadcast_to(chance, (1, 2, 4)))}, coordinates)
+
+    def skill(said):
+        data = xr.Dataset({"benign": (dims, benign), "race_benign": (dims, said)}, coordinates)
+        return float(_skill(Part(data, predicted, None, None), 3))
+
+    assert skill(benign) == 1
+    # Six cells of 4000 runs: a difference of proportions has a deviation of at most 0.02 in each.
+    assert abs(skill(guess)) < 4 * 0.02 / np.sqrt(6)
+    half = np.where(rng.random(benign.shape) < 0.5, benign, guess)
+    assert abs(skill(half) - 0.5) < 0.05
+
+
 @pytest.mark.slow
 def test_label_flips_keep_a_network_from_memorising_noise():
     """Gradient descent on the same samples guesses; with flips the loss ends at -log(1 - p)."""

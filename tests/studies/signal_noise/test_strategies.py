@@ -178,6 +178,15 @@ def test_cut_views_keep_as_many_patches_as_they_say():
     np.testing.assert_array_equal(batch.labels[2, 1], np.asarray(design.labels)[partner[2]])
 
 
+def test_sam_learns_less_noise_and_more_signal_at_the_training_loss_where_plain_descent_is_stopped():
+    both = runs(Sam(target=0.3), 4, relative_radius=(0.0, 10.0))
+    assert np.all(np.abs(both["training_loss"] - 0.3) < 0.05)
+    plain, sharp = ({name: values[arm] for name, values in both.items()} for arm in (0, 1))
+    assert np.all(sharp["noise_coefficient"] < plain["noise_coefficient"])
+    assert np.all(sharp["signal_coefficient"] > plain["signal_coefficient"])
+    assert sharp["error"].mean() + 0.1 < plain["error"].mean()
+
+
 def test_xor_signal_grows_along_each_feature_at_half_the_pace_of_a_single_one_and_only_on_one_side():
     """Explicit descent without noise, small steps: the pieces of the prediction, also for correlated features."""
     cosine, m, steps, rate = 0.5, 400, 200, 0.004
@@ -210,14 +219,14 @@ def test_xor_error_follows_the_one_feature_theory_and_not_without_the_factor_six
     ("study", "word"),
     [
         (Sam(batch=21), "batch"),
-        (Sam(n=21, batch=5), "samples"),
+        (Sam(n=21, batch=5), "n must be even"),
         (Mixup(rare=3), "rare"),
         (Momentum(small=41), "small"),
         (Momentum(d=50.0), "d must"),
         (LargeLearningRate(weak=41), "weak"),
-        (LargeLearningRate(d=50.0), "dimension"),
-        (MatrixNormalised(d=50.0), "dimension"),
-        (Cutmix(d=90.0), "dimension"),
+        (LargeLearningRate(d=50.0), "d must be at least 62"),
+        (MatrixNormalised(d=50.0), "d must be at least 111"),
+        (Cutmix(d=90.0), "d must be at least"),
         (XorOverfitting(n=42), "n must"),
     ],
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from unlazy.lab import Output
+from unlazy.lab import Output, Part
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -19,6 +19,11 @@ RUN_OUTPUTS = {
     "noise_coefficient": Output("largest noise coefficient", r"\max\rho", scale="log"),
     "diverged_at": Output("updates after which training diverged, -1 if it did not"),
 }
+
+
+def at(part: Part, name: str, **where: Any) -> xr.DataArray:
+    """An output at these values of parameters."""
+    return part.simulated[name].sel(where)
 
 
 def end_of_run(problem: Problem, state: State) -> dict[str, Any]:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from unlazy.errors import InputError
 from unlazy.lab import Claim, Output, Part, Study, at_least, at_most, between, parameter, static, value
+from unlazy.studies.signal_noise._checks import check_dimension, check_even, check_room
 from unlazy.studies.signal_noise._race import growth_law, leading_growth, paired_neurons, race_outcome
 from unlazy.studies.signal_noise._sources import CAO, TUTORIAL
 
@@ -21,17 +21,33 @@ RACE = "the project's race of signal against noise, after Cao et al. 2022, Lemma
 GROWTH = "Cao et al. 2022, section 5; Han & Huang 2025, slide on polynomial growth"
 LOW, HIGH = 0.3, 10.0
 STRENGTHS = (0.1, 0.3, 0.6, 1.0, 2.0, 4.0, 10.0, 30.0)
+MIDDLE = [1.8, 2.2, 2.6]
 NEEDS = {"strength": (LOW, HIGH)}
 FRESH = 500
 """Fresh noise patches on which the test error is measured."""
+OPEN = (0.1, 0.9)
+"""Between these predicted probabilities of benign overfitting a run's own start must decide."""
 SLOW_STEPS = (10, 20, 30, 40, 50)
 """Steps of the growth laws, of a hundredth of the time in which the faster of signal and noise blows up."""
 
 
-def _agreement(part: Part, powers: tuple[int, ...], predictor: str = "race_benign") -> xr.DataArray:
-    """The share of (n, strength) at which the race said what training did, by seed."""
-    right = (part.simulated.benign == part.simulated[predictor]).astype(float)
-    return right.sel(power=list(powers)).mean(["n", "strength"])
+def _agreement(part: Part, power: int, predictor: str = "race_benign") -> xr.DataArray:
+    """Whether the race said what training did, 1 or 0."""
+    runs = part.simulated.sel(power=power)
+    return (runs.benign == runs[predictor]).astype(float)
+
+
+def _skill(part: Part, power: int) -> xr.DataArray:
+    """P(benign | the race says so) - P(benign | it does not), the mean over (n, strength) where the outcome is open.
+
+    Open is where the probability of benign overfitting, by the theory, is in [0.1, 0.9]. Zero for every rule that
+    knows n and strength alone.
+    """
+    runs, chance = part.simulated.sel(power=power), part.predicted.benign.sel(power=power)
+    yes, no = (
+        (runs.benign * said).mean("seed") / said.mean("seed") for said in (runs.race_benign, 1 - runs.race_benign)
+    )
+    return (yes - no).where((chance >= OPEN[0]) & (chance <= OPEN[1])).mean(chance.dims)
 
 
 def _at(name: str, strength: float, powers: tuple[int, ...] = (2, 3)) -> Any:
@@ -51,7 +67,15 @@ def _balance(larger: str, smaller: str, strength: float) -> Any:
 
 
 def _deviation(name: str) -> Any:
-    return lambda main, width: [part.simulated[name] / part.simulated[f"{name}_law"] - 1 for part in (main, width)]
+    """A function that gives relative deviations from a growth law at strengths where all runs should grow by 10%."""
+
+    def of(part: Part) -> xr.DataArray:
+        law = part.simulated[f"{name}_law"]
+        grown = (law.isel(time=-1, drop=True) > 1.1).all([dim for dim in law.dims if dim not in ("strength", "time")])
+        deviation = part.simulated[name] / law - 1
+        return deviation.sel(strength=grown) if "strength" in grown.dims else deviation.where(grown)
+
+    return lambda main, width: [of(part) for part in (main, width)]
 
 
 @dataclass(frozen=True)
@@ -60,7 +84,13 @@ class BenignOverfitting(Study):
 
     After 50 short steps at a constant rate, in which the growth laws are seen, the step size grows so that no
     pre-activation moves by more than a tenth of the largest one: gradient flow at its own pace. The theorems leave
-    constants and logarithms open; the thresholds belong to these sizes, which were the first that were tried.
+    constants and logarithms open; the thresholds belong to these sizes, which were the first that were tried. The race
+    was first judged by the share of all runs in which it is right; a constant rule, n SNR^q >= 2, passes that too, so
+    that now its skill at equal n and n SNR^q is judged, at strengths that were chosen by the predicted probability.
+    Measure and criterion of this skill were chosen after a look: a first criterion, right in 5% more of the runs than
+    the best constant answer for each n and n SNR^q, was left undecided by 864 runs (4.5 +- 5.9%, q = 3). What the race
+    calls benign is so in 78% to 100% of the runs of a cell, but what it calls harmful is benign in 16% to 59% of them.
+    For q = 2 no strength is open: the pace does not depend on the start.
     """
 
     name = "benign-overfitting"
@@ -95,8 +125,9 @@ class BenignOverfitting(Study):
     }
     presets = {
         "quick": {
-            "main": {"power": [2, 3], "n": [6, 10, 20, 40], "strength": list(STRENGTHS), "seeds": 16},
+            "main": {"power": [2, 3], "n": [6, 20, 40], "strength": list(STRENGTHS), "seeds": 16},
             "width": {"power": [2, 3], "width": [10, 20], "strength": [LOW, HIGH], "seeds": 16},
+            "open": {"power": [3], "n": [10, 20, 40], "strength": MIDDLE, "seeds": 96},
         },
         "full": {
             "main": {
@@ -114,6 +145,7 @@ class BenignOverfitting(Study):
                 "most_samples": 80,
                 "seeds": 16,
             },
+            "open": {"power": [3, 4], "n": [10, 20, 40], "strength": MIDDLE, "most_samples": 80, "seeds": 128},
         },
     }
     claims = (
@@ -198,26 +230,43 @@ class BenignOverfitting(Study):
         Claim(
             "race",
             RACE,
-            "For q = 2 and 3 the race at initialisation says of at least 80% of the runs whether overfitting will be "
-            "benign, over all n and n SNR^q.",
-            at_least(0.8),
-            check=lambda main: _agreement(main, (2, 3)),
-            needs={"power": (2, 3), "n": 3, "strength": STRENGTHS},
+            "For q = 3 the race at initialisation knows more of a run than n and n SNR^q do: at equal n and n SNR^q, "
+            "where the theory gives benign overfitting a probability of 10% to 90%, it is more frequent by at least "
+            "0.2 among the runs that the race calls benign than among the others.",
+            at_least(0.2),
+            statistic=lambda part: _skill(part, 3),
+            parts=("open",),
+            needs={"power": (3,), "strength": 2},
         ),
         Claim(
             "race-q4",
             RACE,
-            "So it does for q = 4.",
-            at_least(0.8),
-            check=lambda main: _agreement(main, (4,)),
-            needs={"power": (4,), "n": 3, "strength": STRENGTHS},
+            "So it is for q = 4.",
+            at_least(0.2),
+            statistic=lambda part: _skill(part, 4),
+            parts=("open",),
+            needs={"power": (4,), "strength": 2},
+        ),
+        Claim(
+            "race-q2",
+            RACE,
+            "For q = 2 the race is the rule n SNR^2 > 2, whatever the start: at every n overfitting is harmful at "
+            "n SNR^2 = 1 and benign at 4 in at least 75% of the runs.",
+            at_least(0.75),
+            check=lambda main: _agreement(main, 2).sel(strength=[1.0, 4.0]),
+            needs={"power": (2,), "n": (6,), "strength": (1.0, 4.0)},
+            known_negative=(
+                "At n = 6 and n SNR^2 = 1 three in four runs are benign. The race compares the signal with the noise "
+                "of the training samples; of that a fresh sample meets a part of about 1/sqrt(d), so that a signal "
+                "which has lost may still be the larger one. From n = 20 on the rule is right."
+            ),
         ),
         Claim(
             "slowest-sample",
             "the project's first version of the race",
             "For q = 4 it is enough to compare the slower class with the slowest sample: 80% of the runs are right.",
             at_least(0.8),
-            check=lambda main: _agreement(main, (4,), "slowest_benign"),
+            check=lambda main: _agreement(main, 4, "slowest_benign").mean(["n", "strength"]),
             needs={"power": (4,), "n": 3, "strength": STRENGTHS},
             known_negative=(
                 "About 70% are predicted. The pull on the signal falls with every sample that is memorised, long "
@@ -228,7 +277,7 @@ class BenignOverfitting(Study):
             "signal-growth",
             GROWTH,
             "Early on the leading signal follows x <- x + eta (q |mu|^2 / 4m) x^(q-1) within 5%, until it or the noise "
-            "has doubled (q = 3).",
+            "has doubled (q = 3), at the strengths where the law lets it grow by more than 10% in every run.",
             between(-0.05, 0.05),
             check=_deviation("signal_growth"),
             parts=("main", "width"),
@@ -236,7 +285,7 @@ class BenignOverfitting(Study):
         Claim(
             "noise-growth",
             GROWTH,
-            "So does the leading noise with the rate q |xi|^2 / 2nm, within 5%.",
+            "So does the leading noise with the rate q |xi|^2 / 2nm, within 5%, where it grows by more than 10%.",
             between(-0.05, 0.05),
             check=_deviation("noise_growth"),
             parts=("main", "width"),
@@ -244,14 +293,9 @@ class BenignOverfitting(Study):
     )
 
     def validate(self) -> None:
-        from unlazy.training.token_gram.checks import validate
-
-        validate(power=self.power, samples=self.most_samples, width=self.most_neurons, dimension=self.d, balanced=False)
-        if self.n % 2:
-            raise InputError(f"n must be even, for as many samples of one class as of the other; got {self.n}")
-        for name, count, most in (("n", self.n, "most_samples"), ("width", self.width, "most_neurons")):
-            if count > getattr(self, most):
-                raise InputError(f"{name} must be at most {most} = {getattr(self, most)}, got {count}")
+        check_even("n", self.n)
+        check_room(self, n="most_samples", width="most_neurons")
+        check_dimension(self.d, samples=self.most_samples, width=self.most_neurons)
 
     def coordinates(self) -> dict[str, Any]:
         return {"time": [steps / 100 for steps in SLOW_STEPS]}
@@ -321,7 +365,7 @@ class BenignOverfitting(Study):
         ratio = (self.strength / self.n) ** (1 / self.power)
         return {"benign": benign_probability(self.n, self.d, ratio, self.width, self.power)}
 
-    def figure(self, main: Part, width: Part) -> Any:
+    def figure(self, main: Part, width: Part, open: Part) -> Any:
         from unlazy.plotting import style
 
         powers = np.atleast_1d(parameter(main.simulated, "power"))

@@ -22,6 +22,7 @@ from unlazy.lab import (
     static,
     value,
 )
+from unlazy.studies.signal_noise._checks import check_even, check_room
 from unlazy.studies.signal_noise._contrastive import RATE_BETWEEN, draw_modality, largest, learn, probe_error
 from unlazy.studies.signal_noise._sources import TUTORIAL
 
@@ -217,8 +218,8 @@ class ContrastiveModalities(Study):
             "small-start",
             "the project's linear rates",
             "A smaller start separates the two: from sigma_0 = 1e-12 instead of 1e-4, on the same samples, the ratio "
-            "is larger where the signal's rate is above 1 and smaller where it is below.",
-            at_least(0.0),
+            "is larger where the signal's rate is above 1 and smaller where it is below, by at least 1%.",
+            at_least(np.log(1.01)),
             check=_separation,
             parts=("main", "small"),
             needs=NEEDS,
@@ -235,10 +236,8 @@ class ContrastiveModalities(Study):
     )
 
     def validate(self) -> None:
-        if self.n % 2:
-            raise InputError(f"n must be even, for as many samples of one class as of the other; got {self.n}")
-        if self.width > self.most_neurons:
-            raise InputError(f"width must be at most most_neurons = {self.most_neurons}, got {self.width}")
+        check_even("n", self.n)
+        check_room(self, width="most_neurons")
         if self.steps <= RATE_BETWEEN[1]:
             raise InputError(f"steps must be more than {RATE_BETWEEN[1]}, got {self.steps}")
 

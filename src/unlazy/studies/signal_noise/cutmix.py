@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from unlazy.lab import Claim, Output, Part, Source, Study, at_least, at_most, static, value
+from unlazy.studies.signal_noise._checks import check_dimension
 from unlazy.studies.signal_noise._sources import TUTORIAL
 from unlazy.studies.signal_noise._strategies import RUN_OUTPUTS, end_of_run, feature_design, widths
 
@@ -146,9 +147,7 @@ class Cutmix(Study):
     )
 
     def validate(self) -> None:
-        from unlazy.training.token_gram.checks import validate
-
-        validate(samples=sum(COUNTS), width=self.width, dimension=self.d, shared=len(COUNTS), own=2)
+        check_dimension(self.d, samples=sum(COUNTS), width=self.width, shared=len(COUNTS), own=2)
 
     def coordinates(self) -> dict[str, Any]:
         return {"feature": list(COUNTS)}

@@ -25,6 +25,7 @@ from unlazy.lab import (
     static,
     value,
 )
+from unlazy.studies.signal_noise._checks import check_even, check_room
 from unlazy.studies.signal_noise._sources import TUTORIAL
 
 if TYPE_CHECKING:
@@ -209,12 +210,10 @@ class DiffusionVsClassification(Study):
 
     def validate(self) -> None:
         for name in ("n", "classified"):
-            if getattr(self, name) % 2:
-                raise InputError(f"{name} must be even, for balanced classes; got {getattr(self, name)}")
+            check_even(name, getattr(self, name))
         if self.d < self.n + 2:
             raise InputError(f"d must be at least n + 2 = {self.n + 2}, got {self.d}")
-        if self.width > self.most_neurons:
-            raise InputError(f"width must be at most most_neurons = {self.most_neurons}, got {self.width}")
+        check_room(self, width="most_neurons")
         needed = self.classified + 2 * self.most_neurons + 1
         if self.classifier_dimension < needed:
             raise InputError(f"classifier_dimension must be at least {needed}, got {self.classifier_dimension:g}")

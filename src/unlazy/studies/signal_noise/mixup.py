@@ -9,9 +9,11 @@ import numpy as np
 
 from unlazy.errors import InputError
 from unlazy.lab import Claim, Output, Part, Source, Study, at_least, at_most, parameter, static, value
+from unlazy.studies.signal_noise._checks import check_dimension, check_even
 from unlazy.studies.signal_noise._sources import TUTORIAL
 from unlazy.studies.signal_noise._strategies import (
     RUN_OUTPUTS,
+    at,
     end_of_run,
     feature_design,
     fresh_feature_errors,
@@ -19,15 +21,11 @@ from unlazy.studies.signal_noise._strategies import (
 )
 
 if TYPE_CHECKING:
-    import xarray as xr
+    pass
 
 ZOU = "Zou et al. 2023, theorem on mixup"
 PLAIN = "Zou et al. 2023, theorem on standard training"
 ARMS = {"share": (0.6, 1.0)}
-
-
-def _at(part: Part, name: str, share: float) -> xr.DataArray:
-    return part.simulated[name].sel(share=share)
 
 
 @dataclass(frozen=True)
@@ -94,7 +92,7 @@ class Mixup(Study):
             PLAIN,
             "Plain gradient descent does not learn the rare feature: its error there is at least 0.4.",
             at_least(0.4),
-            check=lambda part: _at(part, "rare_error", 1.0),
+            check=lambda part: at(part, "rare_error", share=1.0),
             needs=ARMS,
         ),
         Claim(
@@ -102,7 +100,7 @@ class Mixup(Study):
             "precondition",
             "It fits its training samples: the training loss is at most 0.05.",
             at_most(0.05),
-            check=lambda part: _at(part, "training_loss", 1.0),
+            check=lambda part: at(part, "training_loss", share=1.0),
             needs=ARMS,
         ),
         Claim(
@@ -110,7 +108,7 @@ class Mixup(Study):
             ZOU,
             "Mixup with lambda = 0.6 learns it from the same samples: its error is at most 0.02.",
             at_most(0.02),
-            check=lambda part: _at(part, "rare_error", 0.6),
+            check=lambda part: at(part, "rare_error", share=0.6),
             needs=ARMS,
         ),
         Claim(
@@ -126,15 +124,14 @@ class Mixup(Study):
             "Zou et al. 2023 (mixing teaches the rare feature through the common one)",
             "With mixup the rare feature's largest coefficient is at least a third of the common one's.",
             at_least(1 / 3),
-            check=lambda part: _at(part, "rare_signal", 0.6) / _at(part, "common_signal", 0.6),
+            check=lambda part: at(part, "rare_signal", share=0.6) / at(part, "common_signal", share=0.6),
             needs=ARMS,
         ),
     )
 
     def validate(self) -> None:
-        from unlazy.training.token_gram.checks import validate
-
-        validate(samples=self.n, width=self.width, dimension=self.d, shared=2)
+        check_even("n", self.n)
+        check_dimension(self.d, samples=self.n, width=self.width, shared=2)
         if self.rare % 2 or self.rare > self.n:
             raise InputError(f"rare must be even and at most n = {self.n}, half of it in each class; got {self.rare}")
 

@@ -9,9 +9,11 @@ import numpy as np
 
 from unlazy.errors import InputError
 from unlazy.lab import Claim, Output, Part, Source, Study, at_least, at_most, parameter, static, value
+from unlazy.studies.signal_noise._checks import check_even, check_room
 from unlazy.studies.signal_noise._sources import TUTORIAL
 from unlazy.studies.signal_noise._strategies import (
     RUN_OUTPUTS,
+    at,
     end_of_run,
     feature_design,
     fresh_feature_errors,
@@ -26,13 +28,9 @@ MOMENTUM = "Jelassi & Li 2022, theorem on momentum"
 ARMS = {"momentum": (0.0, 0.99)}
 
 
-def _at(part: Part, name: str, momentum: float) -> xr.DataArray:
-    return part.simulated[name].sel(momentum=momentum)
-
-
-def _median_gain(part: Part) -> xr.DataArray:
-    """The median over seeds of how much momentum lowers the error of the same start and samples."""
-    return (_at(part, "small_error", 0.0) - _at(part, "small_error", 0.99)).median("seed")
+def _median_rise(part: Part, name: str) -> xr.DataArray:
+    """The median over seeds of how much momentum raises an output of the same start and samples."""
+    return (at(part, name, momentum=0.99) - at(part, name, momentum=0.0)).median("seed")
 
 
 @dataclass(frozen=True)
@@ -40,9 +38,10 @@ class Momentum(Study):
     """f = sum_r sum_p <w_r, x_p>^3, patches [y c w*, xi]; c = 1 in most samples and small in a few.
 
     The update is M <- b M + (1 - b) g, W <- W - eta M; b = 0 is plain gradient descent. The sizes are tuned: of six
-    settings of (b, noise, width, learning rate) the first four showed no or a weak effect. One run in about eight stays
-    near the error of guessing, so that the claims judge medians over seeds. Ten times as many steps of plain descent do
-    not change its error.
+    settings of (b, noise, width, learning rate) the first four showed no or a weak effect.
+    A few runs with momentum stay near the error of guessing (0 of 32 at R = 10 and 1 of 32 at R = 16 in the quick
+    preset), so that the claims judge medians over seeds. Ten times as many steps of plain descent do not change its
+    error.
     """
 
     name = "momentum"
@@ -99,7 +98,7 @@ class Momentum(Study):
             "Gradient descent does not learn enough of the feature for samples of small margin: its median error there "
             "is at least 0.1.",
             at_least(0.1),
-            statistic=lambda part: _at(part, "small_error", 0.0).median("seed"),
+            statistic=lambda part: at(part, "small_error", momentum=0.0).median("seed"),
             needs=ARMS,
         ),
         Claim(
@@ -107,7 +106,7 @@ class Momentum(Study):
             MOMENTUM,
             "With momentum 0.99 the median error is at most 0.1.",
             at_most(0.1),
-            statistic=lambda part: _at(part, "small_error", 0.99).median("seed"),
+            statistic=lambda part: at(part, "small_error", momentum=0.99).median("seed"),
             needs=ARMS,
         ),
         Claim(
@@ -115,16 +114,16 @@ class Momentum(Study):
             MOMENTUM,
             "For the same samples and start momentum lowers the error by at least 0.05 (median).",
             at_least(0.05),
-            statistic=_median_gain,
+            statistic=lambda part: -_median_rise(part, "small_error"),
             needs=ARMS,
         ),
         Claim(
             "alignment",
             "Jelassi & Li 2022 (historical gradients)",
-            "Momentum goes on learning the feature where gradient descent stops: the largest <w, w*> is larger (median "
-            "of the difference).",
-            at_least(0.0),
-            statistic=lambda part: (_at(part, "alignment", 0.99) - _at(part, "alignment", 0.0)).median("seed"),
+            "Momentum goes on learning the feature where gradient descent stops: the largest <w, w*> is larger by at "
+            "least 0.01 (median of the difference).",
+            at_least(0.01),
+            statistic=lambda part: _median_rise(part, "alignment"),
             needs=ARMS,
         ),
         Claim(
@@ -138,14 +137,11 @@ class Momentum(Study):
     )
 
     def validate(self) -> None:
-        from unlazy.training.token_gram.checks import validate
-
-        validate(samples=self.n, dimension=self.d)
+        check_even("n", self.n)
+        check_room(self, small="n")
         least = self.n + self.width + 1
         if self.d < least:
             raise InputError(f"d must be at least n + width + 1 = {least}, got {self.d:g}")
-        if self.small > self.n:
-            raise InputError(f"small must be at most n = {self.n}, got {self.small}")
 
     def simulate(self, key: Any) -> dict[str, Any]:
         import jax

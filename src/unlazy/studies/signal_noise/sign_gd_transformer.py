@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from unlazy.errors import InputError
 from unlazy.lab import (
     Claim,
     Output,
@@ -22,18 +21,16 @@ from unlazy.lab import (
     value,
 )
 from unlazy.studies.signal_noise._attention import LI, OUTPUTS, attention_run
+from unlazy.studies.signal_noise._checks import check_even, check_room
 from unlazy.studies.signal_noise._sources import TUTORIAL
+from unlazy.studies.signal_noise._strategies import at
 
 if TYPE_CHECKING:
-    import xarray as xr
+    pass
 
 LI_TEXT = "Li et al. 2025, theorem on the tutorial's slide"
 DESCENT, SIGN = "gradient", "sign"
 RULES = (DESCENT, SIGN)
-
-
-def _arm(part: Part, name: str, rule: str) -> xr.DataArray:
-    return part.simulated[name].sel(rule=rule)
 
 
 @dataclass(frozen=True)
@@ -104,7 +101,7 @@ class SignGdTransformer(Study):
             "Its test loss stays of order 1 at every signal strength, up to n SNR^2 = 16: at least 0.5, where guessing "
             "has log 2.",
             at_least(0.5),
-            check=lambda main: _arm(main, "test_loss", SIGN),
+            check=lambda main: at(main, "test_loss", rule=SIGN),
             needs={"strength": (16.0,)},
         ),
         Claim(
@@ -113,7 +110,7 @@ class SignGdTransformer(Study):
             "Gradient descent on the same samples from the same start has a test loss of at most 0.15 from n SNR^2 = 4 "
             "on.",
             at_most(0.15),
-            check=lambda main: _arm(main, "test_loss", DESCENT).sel(strength=[4.0, 16.0]),
+            check=lambda main: at(main, "test_loss", rule=DESCENT).sel(strength=[4.0, 16.0]),
             needs={"strength": (4.0, 16.0)},
         ),
         Claim(
@@ -122,23 +119,23 @@ class SignGdTransformer(Study):
             "Query and key memorise the noise: after sign gradient descent the tokens of training samples attend to "
             "the signal with a weight of at most 0.2 at every signal strength.",
             at_most(0.2),
-            check=lambda main: _arm(main, "attention", SIGN),
+            check=lambda main: at(main, "attention", rule=SIGN),
         ),
         Claim(
             "values",
             LI_TEXT,
             "So does the value direction v: <v, mu> is below the mean |<v, xi>| at every signal strength.",
             at_most(1.0),
-            check=lambda main: _arm(main, "balance", SIGN),
+            check=lambda main: at(main, "balance", rule=SIGN),
         ),
         Claim(
             "first-step",
             "the project's estimate",
             "The first sign step moves v along mu and along the noise in the ratio that Gaussian integrals give, "
-            "within 20%: it grows as (n SNR^2)^0.5 where that of a gradient step is n SNR^2.",
+            "within 20%.",
             between(-0.2, 0.2),
             check=lambda main: relative_deviation(
-                _arm(main, "first_balance", SIGN), main.predicted.first_balance.sel(rule=SIGN)
+                at(main, "first_balance", rule=SIGN), main.predicted.first_balance.sel(rule=SIGN)
             ),
         ),
         Claim(
@@ -147,17 +144,15 @@ class SignGdTransformer(Study):
             "The failure belongs to the basis: with a signal of the same length that is spread over all coordinates, "
             "sign gradient descent has a test loss of at most 0.15 from n SNR^2 = 4 on.",
             at_most(0.15),
-            check=lambda dense: _arm(dense, "test_loss", SIGN).sel(strength=[4.0, 16.0]),
+            check=lambda dense: at(dense, "test_loss", rule=SIGN).sel(strength=[4.0, 16.0]),
             parts=("dense",),
             needs={"strength": (4.0, 16.0)},
         ),
     )
 
     def validate(self) -> None:
-        if self.n % 2:
-            raise InputError(f"n must be even, for as many samples of one class as of the other; got {self.n}")
-        if self.support > self.d:
-            raise InputError(f"support must be at most d = {self.d}, got {self.support}")
+        check_even("n", self.n)
+        check_room(self, support="d")
 
     def coordinates(self) -> dict[str, Any]:
         return {"rule": RULES}

@@ -7,22 +7,19 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from unlazy.errors import InputError
 from unlazy.lab import Claim, Part, Study, at_least, at_most, parameter, static, value
 from unlazy.studies.signal_noise._attention import JIANG, OUTPUTS, attention_run
+from unlazy.studies.signal_noise._checks import check_even
 from unlazy.studies.signal_noise._sources import TUTORIAL
+from unlazy.studies.signal_noise._strategies import at
 
 if TYPE_CHECKING:
-    import xarray as xr
+    pass
 
 BENIGN = "Jiang et al. 2024, Theorem 4.1 (benign)"
 HARMFUL = "Jiang et al. 2024, Theorem 4.2 (harmful)"
 LOW, HIGH = 0.2, 4.0
 NEEDS = {"strength": (LOW, HIGH)}
-
-
-def _at(part: Part, name: str, strength: float) -> xr.DataArray:
-    return part.simulated[name].sel(strength=strength)
 
 
 @dataclass(frozen=True)
@@ -78,7 +75,7 @@ class TransformerOverfitting(Study):
             BENIGN,
             "At n SNR^2 = 4 the test loss is small: at most 0.15.",
             at_most(0.15),
-            check=lambda part: _at(part, "test_loss", HIGH),
+            check=lambda part: at(part, "test_loss", strength=HIGH),
             needs=NEEDS,
         ),
         Claim(
@@ -86,7 +83,7 @@ class TransformerOverfitting(Study):
             HARMFUL,
             "At n SNR^2 = 0.2 the test loss stays of order 1: at least 0.6, where guessing has log 2.",
             at_least(0.6),
-            check=lambda part: _at(part, "test_loss", LOW),
+            check=lambda part: at(part, "test_loss", strength=LOW),
             needs=NEEDS,
         ),
         Claim(
@@ -95,7 +92,7 @@ class TransformerOverfitting(Study):
             "At n SNR^2 = 4 the tokens of training samples attend to the signal: with a weight of at least 0.5, where "
             "1/3 is uniform.",
             at_least(0.5),
-            check=lambda part: _at(part, "attention", HIGH),
+            check=lambda part: at(part, "attention", strength=HIGH),
             needs=NEEDS,
         ),
         Claim(
@@ -103,7 +100,7 @@ class TransformerOverfitting(Study):
             HARMFUL,
             "At n SNR^2 = 0.2 they attend to the noise: the weight of the signal is at most 0.2.",
             at_most(0.2),
-            check=lambda part: _at(part, "attention", LOW),
+            check=lambda part: at(part, "attention", strength=LOW),
             needs=NEEDS,
         ),
         Claim(
@@ -112,7 +109,7 @@ class TransformerOverfitting(Study):
             "At n SNR^2 = 4 the value direction v = W_V w_o reads the signal: <v, mu> is larger than the mean "
             "|<v, xi>|.",
             at_least(1.0),
-            check=lambda part: _at(part, "balance", HIGH),
+            check=lambda part: at(part, "balance", strength=HIGH),
             needs=NEEDS,
         ),
         Claim(
@@ -120,14 +117,13 @@ class TransformerOverfitting(Study):
             HARMFUL,
             "At n SNR^2 = 0.2 it reads the noise: the ratio is below 1.",
             at_most(1.0),
-            check=lambda part: _at(part, "balance", LOW),
+            check=lambda part: at(part, "balance", strength=LOW),
             needs=NEEDS,
         ),
     )
 
     def validate(self) -> None:
-        if self.n % 2:
-            raise InputError(f"n must be even, for as many samples of one class as of the other; got {self.n}")
+        check_even("n", self.n)
 
     def simulate(self, key: Any) -> dict[str, Any]:
         import optax
