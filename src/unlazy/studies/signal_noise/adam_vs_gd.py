@@ -79,7 +79,8 @@ class AdamVsGd(Study):
 
     xi has s random coordinates N(0, sigma^2), never the first, whose entry is the adversarial -alpha y. The sizes were
     found in three attempts (before, gradient descent was too short or m too small): the thresholds are a test of the
-    implementation at these sizes, not evidence for the theorem's constants.
+    implementation at these sizes, not evidence for the theorem's constants. Those of sign, what-is-learned and
+    small-penalty were set after first numbers were seen.
     """
 
     name = "adam-vs-gd"

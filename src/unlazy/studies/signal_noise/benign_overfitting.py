@@ -90,7 +90,8 @@ class BenignOverfitting(Study):
     Measure and criterion of this skill were chosen after a look: a first criterion, right in 5% more of the runs than
     the best constant answer for each n and n SNR^q, was left undecided by 864 runs (4.5 +- 5.9%, q = 3). What the race
     calls benign is so in 78% to 100% of the runs of a cell, but what it calls harmful is benign in 16% to 59% of them.
-    For q = 2 no strength is open: the pace does not depend on the start.
+    For q = 2 no strength is open: the pace does not depend on the start. After a look m = 5 was left out, fit became
+    0.06 (runs stop at 0.05) and q = 4 got strengths further apart: these were inconclusive.
     """
 
     name = "benign-overfitting"

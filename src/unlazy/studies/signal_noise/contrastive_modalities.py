@@ -75,6 +75,8 @@ class ContrastiveModalities(Study):
     One modality: the partner of [y mu, xi] is [y mu, xi + eps]. Two: it is [y C mu, xi'] under another encoder. Noise
     is orthogonal to mu. The sizes are those of the third round of trials; that signal dominates iff its rate is above
     that of the noise was declared before it. The probe is fitted to 200 fresh labelled samples.
+    After inconclusive runs fit asks for a tenth of the first loss instead of 0.1, and small-start for a larger ratio
+    instead of twice the ratio.
     """
 
     name = "contrastive-modalities"

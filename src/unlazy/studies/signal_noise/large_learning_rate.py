@@ -35,6 +35,7 @@ class LargeLearningRate(Study):
     Above the edge of stability of that solution (see `predict`) f oscillates about the labels and goes on moving along
     v, until the solution is stable. The learning rate is in units of m/|u|^2. The sizes are tuned: three values of
     n SNR_v^2 were tried. That training ends at the edge was seen at 1.5 m/|u|^2 first; the other rates test it.
+    That the loss rises was first asked of late training, and failed: now that is the claim oscillation-lasts.
     """
 
     name = "large-learning-rate"

@@ -38,7 +38,8 @@ class SignGdTransformer(Study):
     """The network and data of transformer-overfitting, trained by both rules from one start on one sample.
 
     mu is a coordinate vector, as in the paper: sign gradient descent depends on the basis. The noise is dense here and
-    sparse in the paper.
+    sparse in the paper. The sizes are those of transformer-overfitting, tuned there. The thresholds of memorises, basis
+    and first-step were set after first numbers were seen; first-step was narrowed to the sign rule on a coordinate.
     """
 
     name = "sign-gd-transformer"
