@@ -14,7 +14,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from unlazy.errors import InputError
-from unlazy.lab.plan import Chunk
+from unlazy.lab.plan import Chunk, canonical
+from unlazy.lab.saved import saved_state
 from unlazy.lab.study import Study
 
 _MOST_PROGRAMS = 8
@@ -141,8 +142,15 @@ def _run_hosted(chunk: Chunk) -> Computed:
     def one(index: int) -> dict[str, np.ndarray]:
         values = {name: column[index] for name, column in chunk.values.items()}
         rng = np.random.default_rng(int.from_bytes(chunk.entropy[index], "big"))
-        result = _as_outputs(chunk.study, chunk.study(**chunk.shared, **values).simulate(rng))
-        return {name: np.asarray(array) for name, array in result.items()}
+        study = chunk.study(**chunk.shared, **values)
+        if not chunk.study.saves():
+            return _as_arrays(chunk.study, study.simulate(rng))
+        saved = saved_state(
+            canonical([chunk.study.name, chunk.fingerprint, study.as_dict(), chunk.entropy[index].hex()])
+        )
+        found = _as_arrays(chunk.study, study.simulate(rng, saved))  # type: ignore[call-arg]
+        saved.remove()
+        return found
 
     start = time.perf_counter()
     results = [one(index) for index in range(len(chunk.entropy))]
@@ -169,6 +177,10 @@ def _as_outputs(study: type[Study], result: Any) -> dict[str, Any]:
     if not isinstance(result, Mapping):
         raise InputError(f"simulate of {study.name} must return a dict of outputs by name, got {type(result).__name__}")
     return dict(result)
+
+
+def _as_arrays(study: type[Study], result: Any) -> dict[str, np.ndarray]:
+    return {name: np.asarray(array) for name, array in _as_outputs(study, result).items()}
 
 
 def _check_same(study: type[Study], one: Mapping[str, np.ndarray], other: Mapping[str, np.ndarray]) -> None:

@@ -86,7 +86,8 @@ class Part(NamedTuple):
 class Study:
     """The base of all studies. A subclass is a frozen dataclass in a file of its own.
 
-    `simulate(self, key)` is traced by JAX; `simulate(self, rng)` is hosted: it gets a NumPy Generator.
+    `simulate(self, key)` is traced by JAX; `simulate(self, rng)` is hosted: it gets a NumPy Generator. A hosted one
+    whose instances take long says `simulate(self, rng, saved)` and keeps its state in `saved` (`unlazy.lab.saved`).
     """
 
     name: ClassVar[str]
@@ -176,6 +177,11 @@ class Study:
         """Whether `simulate` takes a NumPy Generator instead of a JAX key."""
         return "rng" in inspect.signature(cls.simulate).parameters
 
+    @classmethod
+    def saves(cls) -> bool:
+        """Whether `simulate` keeps its state between segments: it takes a `Saved` besides the Generator."""
+        return "saved" in inspect.signature(cls.simulate).parameters
+
     def as_dict(self) -> dict[str, Any]:
         """The parameters by name."""
         return {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}  # type: ignore[arg-type]
@@ -225,8 +231,11 @@ def check_definition(cls: type[Study]) -> type[Study]:
         raise wrong("presets must contain 'quick'")
     if not cls.defines("simulate"):
         raise wrong("the method simulate(self, key) or simulate(self, rng) is missing")
-    if set(inspect.signature(cls.simulate).parameters) - {"self"} not in ({"key"}, {"rng"}):
-        raise wrong("simulate must take exactly one argument besides self, called key (JAX) or rng (NumPy)")
+    if set(inspect.signature(cls.simulate).parameters) - {"self"} not in ({"key"}, {"rng"}, {"rng", "saved"}):
+        raise wrong(
+            "simulate must take exactly one argument besides self, called key (JAX) or rng (NumPy); only a hosted one "
+            "may also take saved"
+        )
     if not cls.outputs:
         raise wrong("outputs must name at least one result")
     taken = sorted(set(parameters) & {*dir(Study), *Study.__annotations__})
