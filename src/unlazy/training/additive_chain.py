@@ -1,0 +1,178 @@
+"""Online SGD on an additive index model: one neuron as a chain of its overlaps, and a network of neurons.
+
+    y = M^(-1/2) sum_l link(<x, theta_l>) + noise,      x ~ N(0, I_d), theta_1, ..., theta_M orthonormal
+    w <- normalise(w + c (x - <w, x> w)),               c = (step_size/d) y link'(<w, x>), cut to |c| <= clip / sqrt(d)
+
+one fresh pair (x, y) per step, correlation loss, student activation = link. What the neurons of a network have in
+common is the data alone, so that each of them is such a chain; the network is needed where they are used together.
+`unlazy.theory.additive_index` has the flow. Source: Oko, Song, Suzuki & Wu (2024), first phase of their algorithm.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+from unlazy.data.normal import normal
+from unlazy.functions.links import Link
+
+_BLOCK = 64
+
+
+class Rule(NamedTuple):
+    """The model and the update; all numbers may be traced."""
+
+    link: Link
+    tasks: Any
+    """M, at most the width of the overlaps."""
+    d: Any
+    """At least M + 3."""
+    step_size: Any
+    noise: Any = 0.0
+    """Deviation of the label noise."""
+    clip: Any = 1.0
+
+
+class Escape(NamedTuple):
+    """How long chains took; infinite where they had not arrived when the loop ended."""
+
+    samples: Array
+    """Of each chain, (chains,)."""
+    half: Array
+    """Until half of the chains had arrived."""
+    overlaps: Array
+    """At the end of the loop, (chains, width)."""
+
+
+class Trained(NamedTuple):
+    """A trained first layer."""
+
+    weights: Array
+    """Unit rows, (neurons, d)."""
+    overlaps: Array
+    """With each task on the way, (records, neurons, M)."""
+
+
+class _Draws(NamedTuple):
+    along: Array
+    tasks: Array
+    rest: Array
+    noise: Array
+
+
+def escape(key: Array, start: Array, rule: Rule, threshold: Any, limit: Any) -> Escape:
+    """Run chains from the overlaps `start` (chains, width) until half of them have an |overlap| of `threshold`.
+
+    One step is exact for every d: with u ~ N(0, 1), g ~ N(0, I_M) and R ~ chi^2_{d-1-M}, the tasks see z = m u + v,
+    v = (I - m m^T)^(1/2) g, and m <- (m + c v) / sqrt(1 + c^2 (|g|^2 + R)). Columns of `start` beyond the M-th must
+    be 0 and stay it. The loop ends after `limit` < 2^31 samples, rounded up to a block.
+    """
+    chains, width = start.shape
+    needed = (chains + 1) // 2
+
+    def move(state: tuple[Array, Array], given: tuple[Array, _Draws]) -> tuple[tuple[Array, Array], None]:
+        overlaps, arrived = state
+        step, draws = given
+        overlaps = _chain_step(overlaps, draws, rule)
+        there = jnp.abs(overlaps).max(axis=1) >= threshold
+        return (overlaps, jnp.where(there, jnp.minimum(arrived, step), arrived)), None
+
+    def block(state: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
+        overlaps, arrived, done = state
+        draws = _draw(jax.random.fold_in(key, done), chains, width, rule)
+        steps = (done + 1 + jnp.arange(_BLOCK)).astype(arrived.dtype)
+        (overlaps, arrived), _ = jax.lax.scan(move, (overlaps, arrived), (steps, draws))
+        return overlaps, arrived, done + _BLOCK
+
+    def going(state: tuple[Array, Array, Array]) -> Array:
+        _, arrived, done = state
+        return (jnp.isfinite(arrived).sum() < needed) & (done < limit)
+
+    there = jnp.abs(start).max(axis=1) >= threshold
+    first = (start, jnp.where(there, 0.0, jnp.inf), jnp.int32(0))
+    overlaps, arrived, _ = jax.lax.while_loop(going, block, first)
+    return Escape(arrived, jnp.sort(arrived)[needed - 1], overlaps)
+
+
+def _draw(key: Array, chains: int, width: int, rule: Rule) -> _Draws:
+    """What a block of steps needs, merged into few draws because each is a program of its own."""
+    normal_key, rest_key = jax.random.split(key)
+    numbers = normal(normal_key, (_BLOCK, chains, width + 2))
+    kept = jnp.arange(width) < rule.tasks
+    rest = chi_square(rest_key, rule.d - 1 - rule.tasks, (_BLOCK, chains))
+    return _Draws(numbers[..., 0], numbers[..., 2:] * kept, rest, numbers[..., 1])
+
+
+def _chain_step(overlaps: Array, draws: _Draws, rule: Rule) -> Array:
+    kept = jnp.arange(overlaps.shape[1]) < rule.tasks
+    square = (overlaps**2).sum(axis=1)
+    across = (overlaps * draws.tasks).sum(axis=1) / (1 + jnp.sqrt(jnp.maximum(1 - square, 0.0)))
+    moved = draws.tasks - overlaps * across[:, None]
+    z = overlaps * draws.along[:, None] + moved
+    label = jnp.where(kept, rule.link(z), 0.0).sum(axis=1) / jnp.sqrt(rule.tasks) + rule.noise * draws.noise
+    c = _step(label, draws.along, rule)
+    length = 1 + c**2 * ((draws.tasks**2).sum(axis=1) + draws.rest)
+    return (overlaps + c[:, None] * moved) / jnp.sqrt(length)[:, None]
+
+
+def _step(label: Array, along: Array, rule: Rule) -> Array:
+    most = rule.clip / jnp.sqrt(rule.d)
+    return jnp.clip(rule.step_size / rule.d * label * rule.link.derivative(along), -most, most)
+
+
+def chi_square(key: Array, freedom: Any, shape: tuple[int, ...]) -> Array:
+    """Exact chi^2 numbers of a traced number of degrees of freedom >= 2, by rejection of whole arrays.
+
+    With a = freedom/2 - 1/3, c = (9a)^(-1/2), 2 a (1 + c g)^3 is accepted if log U < g^2/2 + a - a V + a log V; at
+    least 95% are (Marsaglia & Tsang 2000). JAX's own gamma numbers are drawn one after the other on a CPU.
+    """
+    a = freedom / 2 - 1 / 3
+    c = 1 / jnp.sqrt(9 * a)
+    size = math.prod(shape)
+    least = jnp.nextafter(jnp.asarray(-1.0), jnp.asarray(0.0))
+
+    def propose(state: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
+        found, open_, turn = state
+        # one draw for the normal and the uniform numbers: each draw is slow to compile
+        one, other = jax.random.uniform(jax.random.fold_in(key, turn), (2 * size,), float, least, 1.0).reshape(2, size)
+        g = math.sqrt(2) * jax.lax.erf_inv(one)
+        cube = (1 + c * g) ** 3
+        safe = jnp.where(cube > 0, cube, 1.0)
+        fits = (cube > 0) & (jnp.log((1 + other) / 2) < g**2 / 2 + a * (1 - safe + jnp.log(safe)))
+        return jnp.where(open_ & fits, 2 * a * cube, found), open_ & ~fits, turn + 1
+
+    start = (jnp.zeros(size), jnp.ones(size, bool), jnp.int32(0))
+    return jax.lax.while_loop(lambda state: state[1].any(), propose, start)[0].reshape(shape)
+
+
+def train_network(key: Array, weights: Array, rule: Rule, steps: int, records: int = 1) -> Trained:
+    """Train the unit rows of `weights` (neurons, d) on the same `steps` samples, with `records` evenly spaced records.
+
+    The tasks are the first M coordinate axes, which loses nothing for inputs and starts without a preferred direction;
+    M = `rule.tasks` and d = `rule.d` must be plain integers here. `steps` is rounded up to full blocks per record.
+    """
+    d, tasks = weights.shape[1], rule.tasks
+    blocks = -(-steps // (records * _BLOCK))
+
+    def move(weights: Array, numbers: Array) -> tuple[Array, None]:
+        x = numbers[:d]
+        label = rule.link(x[:tasks]).sum() / jnp.sqrt(tasks) + rule.noise * numbers[d]
+        along = weights @ x
+        c = _step(label, along, rule)
+        scale = 1 / jnp.sqrt(1 + c**2 * (x @ x - along**2))
+        return ((1 - c * along) * scale)[:, None] * weights + (c * scale)[:, None] * x, None
+
+    def block(weights: Array, number: Array) -> tuple[Array, None]:
+        weights, _ = jax.lax.scan(move, weights, normal(jax.random.fold_in(key, number), (_BLOCK, d + 1)))
+        return weights / jnp.linalg.norm(weights, axis=1, keepdims=True), None
+
+    def segment(weights: Array, numbers: Array) -> tuple[Array, Array]:
+        weights, _ = jax.lax.scan(block, weights, numbers)
+        return weights, weights[:, :tasks]
+
+    weights, overlaps = jax.lax.scan(segment, weights, jnp.arange(records * blocks).reshape(records, blocks))
+    return Trained(weights, overlaps)

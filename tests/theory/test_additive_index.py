@@ -1,0 +1,121 @@
+import math
+
+import numpy as np
+import pytest
+
+from unlazy.errors import InputError
+from unlazy.functions.links import polynomial
+from unlazy.theory.additive_index import (
+    additive_drift,
+    additive_path,
+    additive_spread,
+    additive_step,
+    escape_samples,
+    stall_overlap,
+)
+
+MIXED = polynomial((0.3, 0.5, -0.4, 0.2))
+PUPIL = polynomial((0.1, 0.2, 0.6, -0.3, 0.1))
+
+
+@pytest.mark.parametrize("k", [2, 3, 4, 7])
+def test_one_matched_task_has_the_drift_and_spread_of_the_note(k):
+    m = np.array([-0.9, -0.2, 0.0, 0.3, 0.7, 1.0])
+    found = additive_drift(m[:, None], f"He{k}")[:, 0]
+    np.testing.assert_allclose(found, k * m ** (k - 1) * (1 - m**2), atol=1e-14)
+    np.testing.assert_allclose(additive_spread([[0.0], [0.0]], f"He{k}", [0.0, 0.25]), [k, 1.25 * k], rtol=1e-12)
+
+
+def test_drift_and_spread_are_the_moments_of_drawn_steps():
+    rng = np.random.default_rng(0)
+    m, n = np.array([0.5, -0.4, 0.3]), 400_000
+    u, g = rng.standard_normal(n), rng.standard_normal((n, 3))
+    root = np.linalg.cholesky(np.eye(3) - np.outer(m, m))
+    across = g @ root.T
+    label = MIXED(u[:, None] * m + across).sum(axis=1) / math.sqrt(3) + 0.2 * rng.standard_normal(n)
+    force = label * PUPIL.derivative(u)
+    moves = force[:, None] * across
+    error = moves.std(axis=0) / math.sqrt(n)
+    drift = additive_drift(m, MIXED, PUPIL)
+    assert (np.abs(moves.mean(axis=0) - drift) < 4 * error).all()
+    assert (np.abs(moves.mean(axis=0) - 1.2 * drift) > 4 * error).any()
+    squares = force**2
+    spread = additive_spread(m, MIXED, 0.04, PUPIL)
+    assert abs(squares.mean() - spread) < 4 * squares.std() / math.sqrt(n)
+    assert abs(squares.mean() - 1.2 * spread) > 4 * squares.std() / math.sqrt(n)
+
+
+def test_without_the_price_of_noise_samples_are_a_constant_times_tasks_and_power_of_dimension():
+    tasks, d, scale, first, last = np.array([1, 2, 16]), 64, 0.5, 0.25, 0.8
+    found = escape_samples("He3", tasks, d, first, last, additive_step(scale, d, tasks, 3), drift_only=True)
+    integral = (1 / first - 1 / last + math.atanh(last) - math.atanh(first)) / 3
+    np.testing.assert_allclose(found, tasks * d**1.5 * integral / scale, rtol=1e-12)
+    # the constant of the note
+    np.testing.assert_allclose(found / (tasks * d**2), 0.299, atol=5e-4)
+
+
+@pytest.mark.parametrize("noise", [0.0, 0.5])
+def test_the_path_arrives_when_escape_samples_says(noise):
+    tasks, d, first, last = 5, 100, 0.3, 0.75
+    size = additive_step(0.4, d, tasks, 3)
+    time = escape_samples("He3", tasks, d, first, last, size, noise) / d
+    start = np.eye(tasks)[2] * first
+    path = additive_path(start, [0.0, time], "He3", size, noise)
+    np.testing.assert_allclose(path[0], start)
+    np.testing.assert_allclose(path[1], np.eye(tasks)[2] * last, atol=1e-6)
+
+
+def test_a_constant_step_ends_at_the_stall_and_never_beyond():
+    tasks, size = 8, 0.03
+    stall = stall_overlap("He3", tasks, size)
+    state = np.eye(tasks)[0] * stall
+    balance = additive_drift(state, "He3")[0] - size / 2 * stall * additive_spread(state, "He3")
+    assert abs(balance) < 1e-10
+    end = additive_path(np.eye(tasks)[0] * 0.3, [1e5], "He3", size)[-1, 0]
+    np.testing.assert_allclose(end, stall, atol=1e-6)
+    samples = escape_samples("He3", tasks, 64, 0.3, [stall - 1e-4, stall + 1e-4], size)
+    assert np.isfinite(samples[0])
+    assert np.isinf(samples[1])
+    # one minus the stall is proportional to a small step: 2 k (1 - m) M^(-1/2) = step V / 2
+    tiny = 1e-6
+    expected = tiny * math.sqrt(tasks) / 12 * additive_spread(np.eye(tasks)[0], "He3")
+    np.testing.assert_allclose(1 - stall_overlap("He3", tasks, tiny), expected, rtol=1e-4)
+
+
+def test_a_step_that_is_too_large_gains_nowhere():
+    assert stall_overlap("He3", 2, 100.0) == 0
+    assert np.isinf(escape_samples("He3", 2, 64, 0.2, 0.3, 100.0))
+    assert escape_samples("He3", 2, 64, 0.5, 0.3, 100.0) == 0
+
+
+def test_arguments_broadcast_and_scalars_stay_scalars():
+    assert np.shape(escape_samples("He4", 3, 64, 0.2, 0.5, 0.01)) == ()
+    found = escape_samples("He4", [[1], [3]], 64, 0.2, [0.4, 0.5, 0.6], 0.001, [0.0, 0.1, 0.2])
+    assert found.shape == (2, 3)
+    one = escape_samples("He4", 3, 64, 0.2, 0.5, 0.001, 0.1)
+    np.testing.assert_allclose(found[1, 1], one, rtol=1e-14)
+    assert additive_spread(np.zeros((4, 2, 3)), "He3").shape == (4, 2)
+    assert stall_overlap("He3", [1, 2], [[0.1], [0.2]]).shape == (2, 2)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: additive_drift([0.9, 0.9], "He3"), "overlaps must have squares that add up to at most 1, got 1.62"),
+        (lambda: additive_drift([1.5], "He3"), "overlaps must be >= -1 and <= 1, got 1.5"),
+        (lambda: additive_drift([0.5], "relu"), "link must be a polynomial such as He3, got 'relu'"),
+        (lambda: additive_drift([0.5], "He3", "tanh"), "student must be a polynomial"),
+        (lambda: additive_drift([0.5], "Hee3"), "link must be one of"),
+        (lambda: additive_spread([0.5], "He3", -1.0), "noise_variance must be >= 0, got -1"),
+        (lambda: escape_samples("He1", 2, 64, 0.2, 0.5, 0.1), "link must have information exponent >= 2"),
+        (lambda: escape_samples("He3", 0, 64, 0.2, 0.5, 0.1), "tasks must be >= 1, got 0"),
+        (lambda: escape_samples("He3", 2, 64, 0.0, 0.5, 0.1), "start must be > 0 and <= 1, got 0"),
+        (lambda: escape_samples("He3", 2, 64, 0.2, 0.5, 0.0), "step_size must be > 0, got 0"),
+        (lambda: escape_samples("He3", [1, 2], [1, 2, 3], 0.2, 0.5, 0.1), "must broadcast together"),
+        (lambda: additive_path([0.1], [1.0, 1.0], "He3", 0.1), "samples_per_dimension must increase"),
+        (lambda: additive_step(0.5, 64, 2, 1), "exponent must be an integer >= 2, got 1"),
+    ],
+)
+def test_wrong_input_is_named(call, message):
+    with pytest.raises(InputError, match=message):
+        call()
