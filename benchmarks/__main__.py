@@ -20,6 +20,10 @@ NAMES = (
     "shared_metric",
     "one_step",
     "signal_noise",
+    "in_context",
+    "single_index",
+    "index_models",
+    "linear_attention",
 )
 
 

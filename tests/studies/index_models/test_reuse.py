@@ -1,0 +1,75 @@
+"""What the studies of batch reuse rest on: traced links, crossing times, starts, and shared examples."""
+
+import dataclasses
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from unlazy.errors import InputError
+from unlazy.functions.links import LINKS
+from unlazy.studies.index_models._traced_links import hermite_link, student
+from unlazy.studies.index_models.batch_reuse import BatchReuse
+from unlazy.studies.index_models.reuse_dynamics import PLACES, TIMES, ReuseDynamics
+from unlazy.studies.index_models.reuse_scaling import ReuseScaling
+
+
+@pytest.mark.parametrize("degree", [2, 3, 4])
+def test_the_traced_link_is_the_named_one(degree):
+    z = jnp.linspace(-3, 3, 31)
+    named = LINKS[f"He{degree}"]
+    for kind in ("value", "derivative"):
+        found = jax.jit(lambda k, kind=kind: getattr(hermite_link(k), kind)(z))(degree)
+        np.testing.assert_allclose(found, getattr(named, kind)(z), rtol=1e-5, atol=1e-5)
+        for matched, expected in ((0, LINKS["relu"]), (1, named)):
+            chosen = jax.jit(lambda m, kind=kind: getattr(student(degree, m), kind)(z))(matched)
+            np.testing.assert_allclose(chosen, getattr(expected, kind)(z), rtol=1e-5, atol=1e-5)
+
+
+def test_scaling_without_diffusion_is_that_of_the_ode():
+    # in a large dimension and from a start far above d^(-1/2) fluctuations the chain crosses when the ODE does
+    study = ReuseScaling(degree=2, reuse=0, matched=1, step=0.25, sign=1.0, d=2000.0, chains=32)
+    found = float(jax.jit(study.simulate)(jax.random.key(0))["examples"])
+    assert found == pytest.approx(study.predict()["examples"], rel=0.2)
+
+
+def test_a_budget_that_is_too_small_is_infinite_and_not_a_number_of_examples():
+    study = ReuseScaling(d=50.0, most=2.0, chains=8)
+    assert np.isinf(float(jax.jit(study.simulate)(jax.random.key(0))["examples"]))
+
+
+def test_network_and_chain_start_at_the_same_overlap_and_measure_the_same_drift():
+    found = {}
+    for engine in ("chain", "network"):
+        study = ReuseDynamics(engine=engine, size=20, d=20.0, start=0.4, step=1e-6, group=4)
+        found[engine] = jax.jit(study.simulate)(jax.random.key(0))
+        np.testing.assert_allclose(found[engine]["overlap"], np.full(len(TIMES), 0.4), atol=1e-3)
+    np.testing.assert_allclose(found["chain"]["signal"], found["network"]["signal"], atol=1e-6)
+    assert found["chain"]["signal"].shape == (len(PLACES),)
+
+
+def test_reuse_is_all_that_differs_between_the_arms_of_the_network():
+    # with strength 0 the second use repeats the first: the same as one use of twice the step
+    study = BatchReuse(d=20, neurons=8, ratio=15, strength=0.0, step=0.1, reuse=1)
+    with jax.enable_x64(True):
+        simulate = jax.jit(
+            lambda step, reuse: dataclasses.replace(study, step=step, reuse=reuse).simulate(jax.random.key(0))
+        )
+        twice, double, once = simulate(0.1, 1), simulate(0.2, 0), simulate(0.1, 0)
+    np.testing.assert_allclose(twice["overlaps"], double["overlaps"], atol=1e-4)
+    assert np.abs(twice["overlaps"] - once["overlaps"]).max() > 1e-3
+
+
+@pytest.mark.parametrize(
+    ("study", "words"),
+    [
+        (ReuseScaling(sign=0.5), "sign must be 1 or -1, got 0.5"),
+        (ReuseDynamics(sign=0.0), "sign must be 1 or -1, got 0"),
+        (ReuseDynamics(engine="network", size=50, d=400.0), "d must be size = 50 for a network, got 400"),
+        (BatchReuse(ratio=16), "ratio must be a multiple of 15, got 16"),
+    ],
+)
+def test_parameters_that_do_not_fit_are_refused(study, words):
+    with pytest.raises(InputError, match=words):
+        study.validate()
