@@ -124,6 +124,10 @@ def test_a_claim_whose_axis_is_missing_is_untested_and_does_not_count_against_th
         assert verdict.verdict == "untested"
         assert "needs" in verdict.reason
         assert verdict.as_documented
+    single = part(normal(0.0))
+    single["main"].simulated.attrs["d"] = 10
+    for criterion, expected in ((at_least(40), "untested"), (at_least(10), "holds")):
+        assert judge(Claim(**{**needing.__dict__, "needs": {"d": criterion}}), single).verdict == expected
     missing_part = judge(Claim(**{**needing.__dict__, "parts": ("other",)}), part(normal(0.0)))
     assert missing_part.verdict == "untested"
 

@@ -289,3 +289,19 @@ def test_wrong_moments_and_weights_are_named():
         gaussian_task_moments([[1.0, 0.5], [0.0, 1.0]], 5, 0.0)
     with pytest.raises(InputError, match="target must be one of new tasks, pretraining tasks"):
         optimal_ridge(1, 1, 1, 1, target="old tasks")
+
+
+def test_the_optimal_ridge_lies_inside_its_grid_with_few_prompts_and_short_test_contexts():
+    setting = (1.3e-3, 17.1, 1.64, 38.6)
+    best = optimal_ridge(*setting, test_context_ratio=0.0175)
+    ridges = np.geomspace(1e-3, 1e12, 3001)
+    brute = linear_attention_errors(*setting, ridges, test_context_ratio=0.0175).new_task_error
+    assert float(best.ridge) == pytest.approx(ridges[np.argmin(brute)], rel=0.02)
+    assert float(best.errors.new_task_error) <= brute.min() * (1 + 1e-12)
+
+
+def test_a_covariance_with_negative_eigenvalues_is_refused():
+    with pytest.raises(InputError, match="negative eigenvalues, got one of -1"):
+        gaussian_task_moments(-np.eye(3), 5, 0.1)
+    nearly = np.array([[1.0, 1e-17], [0.0, 1.0]])
+    gaussian_task_moments(nearly, 5, 0.1)

@@ -165,3 +165,13 @@ def test_features_of_a_context_are_its_moments():
 def test_wrong_input_is_named(call, message):
     with pytest.raises(InputError, match=message):
         call()
+
+
+@pytest.mark.parametrize(("method", "n"), [("primal", 20), ("dual", 100)])
+@pytest.mark.parametrize("ridge", [1e-14, 1e-20])
+def test_tiny_ridges_do_not_blow_up_rounding_in_either_solver(method, n, ridge):
+    prompts = draw_prompts(np.random.default_rng(3), np.random.default_rng(4).standard_normal((5, 6)), n, 12, 0.2)
+    found = pretrained_weights(prompts, ridge, method=method)
+    products = (prompts.queries[:, :, None] * prompts.features[:, None, :]).reshape(n, -1)
+    limit = np.linalg.lstsq(products, prompts.labels, rcond=None)[0].reshape(found.shape)
+    np.testing.assert_allclose(found, limit, rtol=1e-5, atol=1e-6 * np.abs(limit).max())

@@ -57,8 +57,9 @@ class Claim:
     with dimension `seed` (other dimensions are cases), of which the mean over seeds is judged, or the share of yes
     where it is of booleans. `statistic` reduces `seed` itself (a ratio of means, a median), and the lab resamples
     seeds. `theory` needs no simulation. Each may return a list of arrays, such as one per part, whose cases are then
-    judged together. `needs` maps a dimension to the fewest values with which the claim makes sense, or to a tuple of
-    values that it must have. A claim that is known not to hold carries the reason as `known_negative`.
+    judged together. `needs` maps a dimension to the fewest values with which the claim makes sense, to a tuple of
+    values that it must have, or a parameter to a criterion that at least one of its values must meet. A claim that is
+    known not to hold carries the reason as `known_negative`.
     """
 
     id: str
@@ -69,7 +70,7 @@ class Claim:
     statistic: Callable[..., Any] | None = None
     theory: Callable[..., Any] | None = None
     parts: tuple[str, ...] = ("main",)
-    needs: Mapping[str, int | tuple] = field(default_factory=dict)
+    needs: Mapping[str, int | tuple | Criterion] = field(default_factory=dict)
     known_negative: str | None = None
 
     def __post_init__(self) -> None:

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from unlazy.errors import InputError
-from unlazy.lab.claims import Claim, Verdict
+from unlazy.lab.claims import Claim, Criterion, Verdict, parameter
 from unlazy.lab.study import Part
 
 CONFIDENCE = 0.99
@@ -97,6 +97,12 @@ def _missing(claim: Claim, parts: Mapping[str, Part]) -> str:
             return f"the run has no part {name!r}"
     for dim, needed in claim.needs.items():
         found = [parts[name].simulated for name in claim.parts]
+        if isinstance(needed, Criterion):
+            for data in found:
+                values = np.atleast_1d(parameter(data, dim))
+                if not ((values >= needed.low) & (values <= needed.high)).any():
+                    return f"needs {dim} {needed}, the run has {', '.join(f'{value:g}' for value in values)}"
+            continue
         axes = [data[dim].values.tolist() for data in found if dim in data.dims]
         for values in axes or [[]]:
             if isinstance(needed, tuple):

@@ -68,8 +68,12 @@ def gaussian_task_moments(covariance: ArrayLike, context: float, noise_variance:
     """
     covariance = check_array("covariance", covariance, ndim=2, low=-_LARGEST, high=_LARGEST)
     d = len(covariance)
-    if covariance.shape != (d, d) or not np.allclose(covariance, covariance.T, rtol=1e-10, atol=0):
-        raise InputError(f"covariance must be a symmetric matrix, got shape {covariance.shape}")
+    largest = np.abs(covariance).max()
+    if covariance.shape != (d, d) or np.abs(covariance - covariance.T).max() > 1e-10 * largest:
+        raise InputError(f"covariance must be a symmetric matrix, got one of shape {covariance.shape} that is not")
+    least = float(np.linalg.eigvalsh(covariance)[0])
+    if least < -1e-10 * largest:
+        raise InputError(f"covariance must not have negative eigenvalues, got one of {least:.3g}")
     context, noise_variance = _prompt(context, noise_variance)
     variance = np.trace(covariance) / d + noise_variance
     return _moments(covariance, np.zeros(d), variance, variance**2 + 2 * np.sum(covariance**2) / d**2, context)

@@ -46,7 +46,7 @@ _LEAST, _LARGEST = 1e-100, 1e100
 TARGETS = ("new tasks", "pretraining tasks")
 # the optimal effective ridge is searched on a grid of its distance from the ridgeless one, then between neighbours
 _GRID_DECADES = (-9.0, 5.0)
-_GRID_SIZE = 141
+_GRID_SIZE = 161
 _GOLDEN_STEPS = 34
 _ROUNDING = 1e-13
 
@@ -130,10 +130,12 @@ def optimal_ridge(
         found = errors(wide, xi, ridge_share(wide, xi))
         return found.new_tasks if target == TARGETS[0] else found.pretraining_tasks
 
-    grid = np.append(-np.inf, np.linspace(*_GRID_DECADES, _GRID_SIZE))[:, None]
-    on_grid = error_at(np.broadcast_to(grid, (len(grid), least.size)))
+    grid = np.linspace(_GRID_DECADES[0], _GRID_DECADES[1] + _more_decades(flat), _GRID_SIZE)
+    grid = np.concatenate([np.full((1, least.size), -np.inf), grid])
+    on_grid = error_at(grid)
     start = np.argmin(on_grid, axis=0)
-    low, high = (grid[np.clip(start + step, 1, len(grid) - 1), 0] for step in (-1, 1))
+    places = np.arange(least.size)
+    low, high = (grid[np.clip(start + step, 1, len(grid) - 1), places] for step in (-1, 1))
     golden = (np.sqrt(5) - 1) / 2
     for _ in range(_GOLDEN_STEPS):
         left, right = high - golden * (high - low), low + golden * (high - low)
@@ -171,6 +173,11 @@ def bayes_error(context_ratio: ArrayLike, noise_variance: ArrayLike) -> np.ndarr
 def _distance(setting: Setting, exponent: np.ndarray) -> np.ndarray:
     """How far xi is above that of ridge 0, in units of the largest part of an eigenvalue of R."""
     return (1 + setting.spread + setting.inverse_tasks) * 10.0**exponent
+
+
+def _more_decades(setting: Setting) -> np.ndarray:
+    """How far the optimum can lie above the eigenvalues of R: few prompts and short test contexts ask for ridge."""
+    return np.log10(1 + (1 + setting.noise) * (1 + setting.test_spread) * setting.inverse_prompts)
 
 
 def _named(setting: Setting, xi: np.ndarray, share: np.ndarray) -> LinearAttentionErrors:

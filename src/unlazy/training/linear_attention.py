@@ -18,7 +18,7 @@ from unlazy.numerics.roots import ConvergenceError
 _LARGEST = 1e100
 _BLOCK = 2048
 # above these sizes a matrix of that many rows takes longer than the iterations that replace it
-_MOST_DUAL, _MOST_PRIMAL = 6000, 2100
+MOST_DUAL, MOST_PRIMAL = 6000, 2100
 # with so many prompts per weight the iterations converge in tens of steps
 _EASY_PROMPTS = 1.4
 _METHODS = ("auto", "dual", "primal", "iterative")
@@ -99,10 +99,10 @@ def pretrained_weights(
     n, columns = len(prompts.labels), prompts.queries.shape[1] * prompts.features.shape[1]
     if method == "auto":
         if n <= columns:
-            method = "dual" if n <= _MOST_DUAL else "iterative"
+            method = "dual" if n <= MOST_DUAL else "iterative"
         else:
             easy = n >= _EASY_PROMPTS * columns and ridges.size <= 4
-            method = "iterative" if easy or columns > _MOST_PRIMAL else "primal"
+            method = "iterative" if easy or columns > MOST_PRIMAL else "primal"
     if method == "iterative":
         return _for_all(prompts, ridges, tolerance)
     flat = (dual_weights if method == "dual" else primal_weights)(prompts, ridges.reshape(-1))
@@ -184,7 +184,7 @@ def iterative_weights(
 
 
 def _solutions(matrix: np.ndarray, target: np.ndarray, penalties: np.ndarray) -> np.ndarray:
-    """(A + penalty I)^-1 target for every penalty (rows); at penalty 0 by the pseudo-inverse."""
+    """(A + penalty I)^-1 target for every penalty (rows), target in the range of A; at 0 by the pseudo-inverse."""
     from scipy.linalg import cho_factor, cho_solve, eigh
 
     if penalties.size == 1 and penalties[0] > len(matrix) * np.finfo(np.float64).eps * np.trace(matrix):
@@ -193,10 +193,10 @@ def _solutions(matrix: np.ndarray, target: np.ndarray, penalties: np.ndarray) ->
         return cho_solve(factor, target, check_finite=False)[None]
     values, vectors = eigh(matrix, overwrite_a=True, check_finite=False)
     rounding = len(values) * np.finfo(np.float64).eps * values[-1]
-    kept = np.where(values > rounding, values, 0.0)
-    total = kept + penalties[:, None]
-    shrunk = np.divide(vectors.T @ target, total, out=np.zeros_like(total), where=total > 0)
-    return shrunk @ vectors.T
+    # the target has no part along eigenvalues that vanish; a small penalty would blow up its rounding there
+    kept = values > rounding
+    shrunk = (target @ vectors)[kept] / (values[kept] + penalties[:, None])
+    return shrunk @ vectors[:, kept].T
 
 
 def _for_all(prompts: Prompts | Iterable[Prompts], ridges: np.ndarray, tolerance: float) -> np.ndarray:

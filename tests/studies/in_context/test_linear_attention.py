@@ -105,12 +105,13 @@ def test_a_peak_is_seen_only_where_there_is_one():
         assert bool((linear_attention._tuned_gain(part(data)) <= 1).all()) is not peak
 
 
-def test_the_corner_is_missed_with_short_contexts_or_few_prompts(monkeypatch):
-    assert (abs(task_diversity._corner(part(None))) < 0.01).all()
-    monkeypatch.setattr(task_diversity, "MANY_PROMPTS", 10.0)
+@pytest.mark.parametrize("noise", [0.25, 2.0])
+def test_the_corner_is_missed_with_short_contexts_or_few_prompts(noise):
+    run = part(xr.Dataset(attrs={"noise_variance": noise}))
+    assert (abs(task_diversity._corner(run)) < 0.01 * (1 + noise)).all()
     limit = np.maximum(1 - np.array(task_diversity.AWAY), 0)
-    assert (abs(task_diversity.excess(task_diversity.AWAY, 10.0)[:, 0] - limit) > 0.01).any()
-    assert (abs(task_diversity.excess(task_diversity.AWAY, 1000.0, 10.0)[:, 0] - limit) > 0.01).any()
+    assert (abs(task_diversity.excess(task_diversity.AWAY, 10.0, 0.25)[:, 0] - limit) > 0.01).any()
+    assert (abs(task_diversity.excess(task_diversity.AWAY, 1000.0, 0.25, 10.0)[:, 0] - limit) > 0.01).any()
 
 
 def test_the_least_error_inside_is_where_the_note_has_it():
@@ -128,5 +129,5 @@ def test_systems_that_do_not_fit_are_refused_and_noise_must_not_vanish_for_discr
         study(d=400, prompt_ratio=100.0).validate()
     study(d=10).validate()
     assert memory(sizes(64, 2.0, 2.0, 2.0)) > 8 * 2 * 64**3
-    with pytest.raises(InputError, match="noise_variance must be a number > 0"):
+    with pytest.raises(InputError, match="noise_variance must be a number >= 1e-10"):
         Memorisation.parameter("noise_variance").coerce(0.0)

@@ -98,8 +98,10 @@ def measured(pretrained: Pretrained, system: Sizes, noise_variance: float, ridge
 
 def memory(system: Sizes) -> int:
     """About how many bytes a pretraining run needs: its prompts, and the matrix of the solver that it takes."""
+    from unlazy.training.linear_attention import MOST_DUAL, MOST_PRIMAL
+
     weights = system.d * (system.d + 1)
-    rows = min(system.prompts, 6000) if system.prompts <= weights else min(weights, 2100)
+    rows = min(system.prompts, MOST_DUAL) if system.prompts <= weights else min(weights, MOST_PRIMAL)
     return 8 * (5 * system.prompts * system.d + 3 * rows**2 + 2 * system.tasks * system.d)
 
 
@@ -111,6 +113,12 @@ def check_memory(system: Sizes, most: float = 1e8) -> None:
             f"n d must be at most {most / 2:g}, got n = {system.prompts} prompts of dimension d = {system.d}: lower d "
             "or prompt_ratio"
         )
+
+
+def from_dimension(part: Part, least: int) -> Part:
+    """The part without dimensions below `least`; a claim about it needs at least one."""
+    data = part.simulated
+    return part._replace(simulated=data.sel(d=data.d >= least) if "d" in data.dims else data)
 
 
 def equivalent_deviation(part: Part) -> xr.DataArray:

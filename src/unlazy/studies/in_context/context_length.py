@@ -15,6 +15,7 @@ from unlazy.studies.in_context._pretraining import (
     LU_TEXT,
     Sizes,
     check_memory,
+    from_dimension,
     measured,
     memory,
     new_task_moments,
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 
 NEAR_LEAST, SHORT, LONG = 20.0, 1.0, 1000.0
 FEW, MANY = 0.5, 2.0
-CASES = {"context_ratio": (SHORT, NEAR_LEAST, LONG), "task_ratio": (FEW, MANY)}
+CASES = {"context_ratio": (SHORT, NEAR_LEAST, LONG), "task_ratio": (FEW, MANY), "ridge": at_most(0.0)}
 TEST = ("test_context_ratio",)
 THEORY_NOISE = 0.01
 LENGTHS = np.geomspace(0.1, 1e4, 2001)
@@ -194,8 +195,9 @@ class ContextLength(Study):
             "A model tested at d/2 to 32 d after pretraining at another length has errors within 7% of the finite-size "
             "theory for the drawn tasks, at d = 40 and more.",
             between(-0.07, 0.07),
-            check=_shifted_deviation,
+            check=lambda part: _shifted_deviation(from_dimension(part, 40)),
             parts=("shift",),
+            needs={"d": at_least(40)},
         ),
     )
 
@@ -261,9 +263,9 @@ class ContextLength(Study):
         for axes, text in ((new, "new tasks"), (old, "pretraining tasks")):
             style.log_scale(axes)
             axes.set(xlabel=style.label("context length", r"\alpha = l/d"), ylabel=f"error on {text}")
-        new.set_title(
-            f"no ridge, $d = {int(parameter(pretraining.simulated, 'd'))}$; lines: limit, dashes: finite size"
-        )
+        d, ridge = (np.atleast_1d(parameter(pretraining.simulated, name))[-1] for name in ("d", "ridge"))
+        ridged = rf"$\lambda = {ridge:g}$" if ridge else "no ridge"
+        new.set_title(f"{ridged}, $d = {d}$; lines: limit, dashes: finite size")
         new.legend()
         data = shift.simulated
         data = data.isel(context_ratio=0) if "context_ratio" in data.dims else data

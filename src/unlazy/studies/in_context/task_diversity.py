@@ -16,6 +16,7 @@ from unlazy.studies.in_context._pretraining import (
     Sizes,
     check_memory,
     equivalent_deviation,
+    from_dimension,
     measured,
     memory,
     pretrain,
@@ -26,35 +27,41 @@ from unlazy.studies.in_context._sources import LU, RAVENTOS
 if TYPE_CHECKING:
     import xarray as xr
 
-NOISE = 0.25
 MANY_PROMPTS = 1e9
 AWAY = (0.25, 0.5, 0.9, 1.1, 1.5, 2.0, 4.0)
 """Ratios of tasks outside [0.95, 1.05], where a context of length 1000 d still rounds the corner."""
 
 
-def excess(task_ratio: Any, context_ratio: Any, prompt_ratio: float = MANY_PROMPTS) -> xr.DataArray:
+def excess(
+    task_ratio: Any, context_ratio: Any, noise_variance: float, prompt_ratio: float = MANY_PROMPTS
+) -> xr.DataArray:
     """The ridgeless error on new tasks in the limit of large d, beyond that of Bayes on the same context."""
     import xarray as xr
 
     from unlazy.theory.linear_attention import bayes_error, linear_attention_errors
 
     tasks, contexts = np.atleast_1d(task_ratio), np.atleast_1d(context_ratio)
-    found = linear_attention_errors(prompt_ratio, contexts, tasks[:, None], NOISE)
-    values = found.new_task_error - bayes_error(contexts, NOISE)
+    found = linear_attention_errors(prompt_ratio, contexts, tasks[:, None], noise_variance)
+    values = found.new_task_error - bayes_error(contexts, noise_variance)
     return xr.DataArray(
         values, dims=("task_ratio", "context_ratio"), coords={"task_ratio": tasks, "context_ratio": contexts}
     )
 
 
-def _corner(_: Part) -> xr.DataArray:
+def _noise(part: Part) -> float:
+    """The label noise of the run; the smallest where it varies."""
+    return float(np.min(parameter(part.simulated, "noise_variance")))
+
+
+def _corner(part: Part) -> xr.DataArray:
     """How far the excess is from max(1 - kappa, 0)."""
-    found = excess(AWAY, 1000.0)
+    found = excess(AWAY, 1000.0, _noise(part))
     return found - np.maximum(1 - found.task_ratio, 0)
 
 
-def _rate(task_ratio: float) -> xr.DataArray:
+def _rate(part: Part, task_ratio: float) -> xr.DataArray:
     """The exponent of the context length in the excess."""
-    return slope(excess(task_ratio, np.geomspace(1e3, 1e5, 9), np.inf), "context_ratio")
+    return slope(excess(task_ratio, np.geomspace(1e3, 1e5, 9), _noise(part), np.inf), "context_ratio")
 
 
 def _generalisation_gap(part: Part) -> xr.DataArray:
@@ -90,7 +97,7 @@ class TaskDiversity(Study):
     task_ratio: float = value(2.0, "pretraining tasks over d", symbol=r"\kappa", above=0, high=1e4, scale="log")
     context_ratio: float = value(2.0, "context length over d", symbol=r"\alpha", above=0, high=1e6, scale="log")
     prompt_ratio: float = value(2.0, "prompts per weight", symbol=r"\tau", above=0, high=1e4, scale="log")
-    noise_variance: float = value(NOISE, "variance of the label noise", symbol=r"\rho", low=0, high=1e6)
+    noise_variance: float = value(0.25, "variance of the label noise", symbol=r"\rho", low=0, high=1e6)
     ridge: float = value(0.1, "ridge", symbol=r"\lambda", low=0, high=1e6, scale="log")
     d: int = static(40, "dimension of a token", symbol="d", low=2, high=400, scale="log")
 
@@ -118,14 +125,14 @@ class TaskDiversity(Study):
             "the project's equations after Lu et al. 2024",
             "For kappa = 2 what is left falls like 1/alpha (exponent within 0.05).",
             between(-1.05, -0.95),
-            theory=lambda _: _rate(2.0),
+            theory=lambda part: _rate(part, 2.0),
         ),
         Claim(
             "rate-at-corner",
             "the project's equations after Lu et al. 2024",
             "At kappa = 1 it falls like alpha^(-1/2) (exponent within 0.05).",
             between(-0.55, -0.45),
-            theory=lambda _: _rate(1.0),
+            theory=lambda part: _rate(part, 1.0),
         ),
         Claim(
             "few-tasks",
@@ -156,7 +163,8 @@ class TaskDiversity(Study):
             FINITE,
             "At d = 40 and more both errors are within 7% of the finite-size theory for the drawn tasks.",
             between(-0.07, 0.07),
-            check=lambda part: equivalent_deviation(_large(part)),
+            check=lambda part: equivalent_deviation(from_dimension(part, 40)),
+            needs={"d": at_least(40)},
         ),
     )
 
@@ -191,14 +199,15 @@ class TaskDiversity(Study):
 
         figure, (limit, errors) = style.panels(2, 1, width=3.7, height=3.0)
         tasks, contexts = np.geomspace(0.1, 10, 241), (10.0, 100.0, 1000.0)
-        curves = excess(tasks, contexts)
+        noise = _noise(main)
+        curves = excess(tasks, contexts, noise)
         for color, alpha in zip(style.shades(len(contexts)), contexts, strict=True):
             style.theory(limit, tasks, curves.sel(context_ratio=alpha), color=color, label=rf"$\alpha = {alpha:g}$")
         limit.plot(tasks, np.maximum(1 - tasks, 0), ":", color="#000000", label=r"$\max(1-\kappa, 0)$")
         style.log_scale(limit, "x")
         limit.set(
             xlabel=style.label("tasks per dimension", r"\kappa"), ylabel=r"$e_{\rm ICL} - e_{\rm ridge}$",
-            title="limit of many prompts, no ridge",
+            title=rf"limit of many prompts, no ridge, $\rho = {noise:g}$",
         )  # fmt: skip
         limit.legend()
         dims = np.atleast_1d(parameter(main.simulated, "d"))
@@ -226,9 +235,3 @@ class TaskDiversity(Study):
         )  # fmt: skip
         errors.legend()
         return figure
-
-
-def _large(part: Part) -> Part:
-    """The part without dimensions below 40."""
-    data = part.simulated
-    return part._replace(simulated=data.sel(d=data.d >= 40) if "d" in data.dims else data)
