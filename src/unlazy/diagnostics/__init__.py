@@ -3,8 +3,10 @@
 from typing import TYPE_CHECKING, Any
 
 from unlazy.diagnostics.feature_probe import FeatureProbe, feature_probe
+from unlazy.diagnostics.index_report import IndexReport, index_report
 from unlazy.diagnostics.kernel_structure import KernelStructure, kernel_structure_test
 from unlazy.diagnostics.overfit_forecast import OverfitForecast, forecast_overfit
+from unlazy.diagnostics.plan_pretraining import PretrainingPlan, plan_pretraining
 from unlazy.diagnostics.ridge_report import RidgeForecast, RidgeReport, ridge_report
 
 if TYPE_CHECKING:
@@ -12,14 +14,18 @@ if TYPE_CHECKING:
 
 __all__ = [
     "FeatureProbe",
+    "IndexReport",
     "KernelStructure",
     "LearningCurve",
     "OverfitForecast",
+    "PretrainingPlan",
     "RidgeForecast",
     "RidgeReport",
     "feature_probe",
     "forecast_overfit",
+    "index_report",
     "kernel_structure_test",
+    "plan_pretraining",
     "ridge_report",
 ]
 
