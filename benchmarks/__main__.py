@@ -22,6 +22,7 @@ NAMES = (
     "signal_noise",
     "in_context",
     "single_index",
+    "multi_index",
     "index_models",
     "linear_attention",
 )
