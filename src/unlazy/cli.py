@@ -15,6 +15,7 @@ import typer
 
 from unlazy.errors import InputError, check_choice
 from unlazy.lab import registry
+from unlazy.numerics.roots import ConvergenceError
 
 app = typer.Typer(
     help="A laboratory for feature learning: predict, simulate, compare and use the theory of trained networks.",
@@ -337,6 +338,8 @@ def main() -> None:
             raise KeyboardInterrupt
     except InputError as error:
         code = _refuse(str(error))
+    except ConvergenceError as error:
+        code = _refuse(f"a number of this study cannot be computed at these parameters: {error}")
     except usage_error as error:
         code = _refuse(error.format_message())
     except typer.Exit as end:

@@ -6,7 +6,9 @@ Every message names the argument, the value it had and what is allowed.
 from __future__ import annotations
 
 import difflib
+import math
 from collections.abc import Iterable
+from operator import index
 from typing import Any
 
 import numpy as np
@@ -25,10 +27,11 @@ def check_array(
     above: float | None = None,
     ndim: int | None = None,
     finite: bool = True,
+    whole: bool = False,
 ) -> np.ndarray:
     """Return `value` as a float64 array, or say what is wrong with it.
 
-    `low` and `high` are inclusive bounds, `above` is an exclusive lower bound.
+    `low` and `high` are inclusive bounds, `above` is an exclusive lower bound; `whole` numbers are integers.
     """
     if np.iscomplexobj(value):
         raise InputError(f"{name} must be real, got complex numbers")
@@ -53,7 +56,29 @@ def check_array(
         wrong |= array <= above
     if wrong.any():
         raise InputError(f"{name} must be {allowed or 'a number'}, got {array[wrong].flat[0]:g}")
+    if whole and (array != np.round(array)).any():
+        bad = array[array != np.round(array)].flat[0]
+        raise InputError(f"{name} must be whole{allowed and ' and ' + allowed}, got {bad:g}")
     return array
+
+
+def check_whole(name: str, value: Any, low: float, high: float = math.inf) -> int:
+    """Return `value` as an int from `low` to `high`, or say what is wrong with it.
+
+    3.0 is an integer; 2.5, True and "3" are not.
+    """
+    value = value.item() if isinstance(value, np.ndarray) and value.ndim == 0 else value
+    number: int | None = None
+    if not isinstance(value, bool | np.bool_):
+        try:
+            number = index(value)
+        except TypeError:
+            if isinstance(value, float | np.floating) and math.isfinite(value) and value == int(value):
+                number = int(value)
+    if number is None or not low <= number <= high:
+        allowed = f"an integer >= {low:g}" + (f" and <= {high:g}" if high < math.inf else "")
+        raise InputError(f"{name} must be {allowed}, got {_brief(value) if number is None else number}")
+    return number
 
 
 def _brief(value: Any) -> str:

@@ -2,6 +2,7 @@ import math
 
 import numpy as np
 import pytest
+from scipy import integrate
 
 from unlazy.errors import InputError
 from unlazy.functions.links import polynomial
@@ -15,6 +16,7 @@ from unlazy.theory.additive_index import (
 )
 
 MIXED = polynomial((0.3, 0.5, -0.4, 0.2))
+MIXED_EVEN = polynomial((0.3, 0.0, 0.9, -0.2))
 PUPIL = polynomial((0.1, 0.2, 0.6, -0.3, 0.1))
 
 
@@ -82,6 +84,46 @@ def test_a_constant_step_ends_at_the_stall_and_never_beyond():
     np.testing.assert_allclose(1 - stall_overlap("He3", tasks, tiny), expected, rtol=1e-4)
 
 
+@pytest.mark.parametrize(("link", "tasks", "size"), [("He3", 8, 0.03), ("He4", 3, 0.004), ("He3", 1, 0.2)])
+def test_no_sample_size_reaches_a_threshold_at_or_beyond_the_stall(link, tasks, size):
+    stall = stall_overlap(link, tasks, size)
+    beyond = escape_samples(link, tasks, 64, stall - 0.1, stall + np.array([1e-9, 1e-4, 1e-3, 3e-3]), size)
+    assert np.isinf(beyond).all()
+    # below it the speed is linear in the distance, which each factor 10 divides in equal times
+    before = escape_samples(link, tasks, 64, stall - 0.1, stall - np.array([1e-3, 1e-4, 1e-5, 1e-6]), size)
+    np.testing.assert_allclose(np.diff(before), np.diff(before)[-1], rtol=0.02)
+
+
+def test_by_drift_alone_the_time_to_overlap_one_diverges():
+    assert escape_samples("He3", 1, 64, 0.3, 1.0, 0.1, drift_only=True) == math.inf
+    near = 1 - 1e-6
+    expected = 64 / 0.1 * (1 / 0.3 - 1 / near + math.atanh(near) - math.atanh(0.3)) / 3
+    assert escape_samples("He3", 1, 64, 0.3, near, 0.1, drift_only=True) == pytest.approx(expected, rel=1e-8)
+
+
+def test_the_time_is_the_integral_by_other_means():
+    def slowness(m):
+        state = np.array([m, 0.0, 0.0])
+        drift = additive_drift(state, MIXED_EVEN, PUPIL)[0]
+        return 1 / (0.02 * drift - 0.02**2 / 2 * m * additive_spread(state, MIXED_EVEN, 0.3, PUPIL))
+
+    exact = 50 * integrate.quad(slowness, 0.2, 0.6, epsrel=1e-10)[0]
+    assert escape_samples(MIXED_EVEN, 3, 50, 0.2, 0.6, 0.02, 0.3, student=PUPIL) == pytest.approx(exact, rel=1e-9)
+
+
+@pytest.mark.parametrize(("size", "noise"), [(1e300, 0.0), (0.1, 1e300), (1e300, 1e300)])
+def test_huge_steps_and_noise_gain_nothing(size, noise):
+    assert escape_samples("He3", 2, 64, 0.3, 0.5, size, noise) == math.inf
+    assert stall_overlap("He3", 2, size, noise) == 0
+
+
+def test_tiny_steps_and_starts_are_followed():
+    assert stall_overlap("He3", 2, 1e-300) == pytest.approx(1, abs=1e-12)
+    start = 1e-100
+    expected = 640 * math.sqrt(2) / 2 * (math.log(0.5 / start) - 0.5 * math.log(0.75))
+    assert escape_samples("He2", 2, 64, start, 0.5, 0.1, drift_only=True) == pytest.approx(expected, rel=1e-10)
+
+
 def test_a_step_that_is_too_large_gains_nowhere():
     assert stall_overlap("He3", 2, 100.0) == 0
     assert np.isinf(escape_samples("He3", 2, 64, 0.2, 0.3, 100.0))
@@ -114,6 +156,12 @@ def test_arguments_broadcast_and_scalars_stay_scalars():
         (lambda: escape_samples("He3", [1, 2], [1, 2, 3], 0.2, 0.5, 0.1), "must broadcast together"),
         (lambda: additive_path([0.1], [1.0, 1.0], "He3", 0.1), "samples_per_dimension must increase"),
         (lambda: additive_step(0.5, 64, 2, 1), "exponent must be an integer >= 2, got 1"),
+        (lambda: additive_step(0.5, 64, 2, 2.5), "exponent must be an integer >= 2, got 2.5"),
+        (lambda: additive_step(0.5, 64, 2, math.nan), "exponent must be an integer >= 2, got nan"),
+        (lambda: additive_step(0.5, 64, 2, "3"), "exponent must be an integer >= 2, got '3'"),
+        (lambda: additive_step(0.5, 64, 2.5, 3), "tasks must be whole and >= 1, got 2.5"),
+        (lambda: escape_samples("He3", 2.5, 64, 0.2, 0.5, 0.1), "tasks must be whole and >= 1, got 2.5"),
+        (lambda: escape_samples("He3", [2, 70], 64, 0.2, 0.5, 0.1), "tasks must be at most d = 64, .*, got 70"),
     ],
 )
 def test_wrong_input_is_named(call, message):

@@ -10,7 +10,7 @@ from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from unlazy.errors import InputError
+from unlazy.errors import InputError, check_whole
 from unlazy.estimators.inputs import check_memory, check_numbers, finite_or_refused, guarded, standardised
 from unlazy.estimators.noisy_features import NoisyFeatures, noisy_features
 from unlazy.estimators.scaling import scale_data
@@ -99,7 +99,7 @@ class NoiseRegularizedRidge(MultiOutputMixin, RegressorMixin, BaseEstimator):
         """Compare all deltas and alphas on rows X (n, d) and y (n,) or (n, targets), and keep the best."""
         X, y = validate_data(self, X, y, dtype=np.float64, multi_output=True, y_numeric=True, ensure_min_samples=3)
         deltas, alphas = self._grids()
-        count = _whole("n_features", self.n_features, 1, _MOST_FEATURES)
+        count = check_whole("n_features", self.n_features, 1, _MOST_FEATURES)
         bias = float(check_numbers("bias", self.bias, low=0, high=1e3, ndim=0))
         function = guarded(self.activation)
         # features of all rows, clean, averaged and rotated, and three square matrices
@@ -198,10 +198,3 @@ def _fit(delta: float, noisy: NoisyFeatures, clean: np.ndarray, targets: np.ndar
             left_out = labels - plain @ solution + weight * (labels - averaged @ solution)
             errors += np.sum(left_out**2, axis=0) / targets.size
     return _Fit(delta, centre, vectors @ rotated, np.where(np.isnan(errors), np.inf, errors))
-
-
-def _whole(name: str, value: Any, low: int, high: int) -> int:
-    number = float(check_numbers(name, value, low=low, high=high, ndim=0))
-    if number != int(number):
-        raise InputError(f"{name} must be a whole number, got {number:g}")
-    return int(number)

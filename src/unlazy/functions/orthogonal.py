@@ -15,12 +15,11 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cache
 from itertools import pairwise
-from operator import index
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from unlazy.errors import InputError, check_array
+from unlazy.errors import InputError, check_array, check_whole
 
 _NODES_PER_PANEL = 32
 _FIRST_PANELS = 16
@@ -73,7 +72,7 @@ class OrthonormalFamily(ABC):
 
     def checked_degree(self, degree: Any) -> int:
         """`degree` as an integer from 0 to the largest degree, or what is wrong with it."""
-        return _whole("degree", degree, low=0, high=self.largest_degree)
+        return check_whole("degree", degree, 0, self.largest_degree)
 
     def _from_first(self, t: Any, first: Any, degree: int) -> list[Any]:
         """first * q_k(t) for k = 0, ..., degree."""
@@ -124,14 +123,14 @@ class Gegenbauer(InnerProductFamily):
     """
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "d", _whole("d", self.d, low=3))
+        object.__setattr__(self, "d", check_whole("d", self.d, 3))
 
     def recurrence(self, k: int) -> float:
         d = self.d
         return math.sqrt(d * k * (k + d - 3) / ((2 * k + d - 2) * (2 * k + d - 4)))
 
     def multiplicity(self, k: int) -> int:
-        k = _whole("k", k, low=0)
+        k = check_whole("k", k, 0)
         return (2 * k + self.d - 2) * math.comb(k + self.d - 3, k - 1) // k if k else 1
 
     def grid(self, refinement: int = 0, breakpoints: Iterable[float] = ()) -> Grid:
@@ -154,7 +153,7 @@ class Krawtchouk(InnerProductFamily):
     """
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "d", _whole("d", self.d, low=1))
+        object.__setattr__(self, "d", check_whole("d", self.d, 1))
 
     @property
     def largest_degree(self) -> float:
@@ -164,7 +163,7 @@ class Krawtchouk(InnerProductFamily):
         return math.sqrt(k * (self.d - k + 1) / self.d)
 
     def multiplicity(self, k: int) -> int:
-        return math.comb(self.d, _whole("k", k, low=0))
+        return math.comb(self.d, check_whole("k", k, 0))
 
     def grid(self, refinement: int = 0, breakpoints: Iterable[float] = ()) -> Grid:
         """The law itself, up to points whose weight is below the smallest number."""
@@ -192,7 +191,7 @@ def coefficients(
     do not agree is refused. On the hypercube the sum over the law is exact and needs no breakpoints.
     """
     degree = family.checked_degree(degree)
-    breaks = check_array("breakpoints", [0.0, *breakpoints])[1:].tolist()
+    breaks = check_breakpoints(breakpoints)
     previous = _coefficients_on(family.grid(0, breaks), function, family, degree)
     for refinement in range(1, _LAST_REFINEMENT + 1):
         found = _coefficients_on(family.grid(refinement, breaks), function, family, degree)
@@ -207,6 +206,15 @@ def coefficients(
         f"quadrature points E f^2 still changes by {moment_change:.2g} of {found.second_moment:.4g} and a coefficient "
         f"by {change:.2g}; name its kinks and jumps as breakpoints"
     )
+
+
+def check_breakpoints(breakpoints: Any) -> list[float]:
+    """Breakpoints as a list of finite numbers, or what is wrong with them."""
+    try:
+        listed = [0.0, *breakpoints]
+    except TypeError:
+        raise InputError(f"breakpoints must be a list of numbers, got {breakpoints!r:.80}") from None
+    return check_array("breakpoints", listed, ndim=1)[1:].tolist()
 
 
 def _coefficients_on(
@@ -258,14 +266,3 @@ def _legendre(n: int) -> tuple[np.ndarray, np.ndarray]:
 def _normalised(points: np.ndarray, weights: np.ndarray) -> Grid:
     kept = weights > 0
     return Grid(points[kept], weights[kept] / weights[kept].sum())
-
-
-def _whole(name: str, value: Any, *, low: int, high: float = math.inf) -> int:
-    allowed = f"an integer >= {low}" + (f" and <= {high:g}" if high < math.inf else "")
-    try:
-        number = index(value)
-    except TypeError:
-        raise InputError(f"{name} must be {allowed}, got {value!r}") from None
-    if not low <= number <= high:
-        raise InputError(f"{name} must be {allowed}, got {number}")
-    return number

@@ -43,7 +43,8 @@ class Channel(NamedTuple):
     def squares(self) -> np.ndarray:
         """The part of lambda_k^2 = int m_k(y)^2 / m_0(y) dy that these labels give."""
         total = np.maximum(self.densities[0], _TINY)
-        return self.step * (self.densities**2 / total).sum(axis=1)
+        # the square of a density may be beyond the largest number
+        return (self.step * self.densities * (self.densities / total)).sum(axis=1)
 
 
 class NoisySquares(NamedTuple):
@@ -69,8 +70,8 @@ def noisy_squares(pieces: Pieces, breakpoints: list[float], noise: float, degree
             break
     if change > _TOLERATED or abs(total[0] - 1) > _TOLERATED:
         raise InputError(
-            f"noise must be 0 or larger for this link, got {noise:g}: with finer grids lambda_k^2 still changes by "
-            f"{change:.2g} (total probability {total[0]:.6g})"
+            f"noise must be 0 or another number for this link, got {noise:g}: with finer grids lambda_k^2 still "
+            f"changes by {change:.2g} (total probability {total[0]:.6g})"
         )
     return NoisySquares(total, change, channel)
 
@@ -88,10 +89,14 @@ def _channel(
 ) -> Channel:
     step, width = noise / per_noise, 2 * round(_SPAN * per_noise)
     z, mass, centers, low, high = _places(function, breakpoints, noise, degree, move, width * (degree + 1))
+    wanted = (high - low) / step
+    if not wanted * width * (degree + 1) <= _MOST_WORK:
+        raise InputError(
+            f"noise must be 0 or larger than {noise:g} for values as far apart as this link's, from {low:.3g} to "
+            f"{high:.3g}"
+        )
+    count = math.ceil(wanted)
     first = np.floor((centers - low) / step).astype(np.int64) - width // 2
-    count = math.ceil((high - low) / step)
-    if not count * width * (degree + 1) <= _MOST_WORK:
-        raise InputError(f"noise must be 0 or larger for values as far apart as this link's, got {noise:g}")
     values = Hermite().values(z, degree) * (mass * np.exp(-(z**2) / 2) / (2 * math.pi * noise))
     densities = np.zeros((degree + 1, count))
     for offset in range(width + 1):
@@ -125,8 +130,8 @@ def _places(
     parts = np.where(near, np.maximum(np.ceil(moved / (move * noise)), 1.0), 0.0)
     if not parts.sum() * _NODES * work <= _MOST_WORK:
         raise InputError(
-            f"noise must be 0 or larger for a link this steep, got {noise:g}, while the link moves by "
-            f"{moved[near].sum():.3g} where the noise shows"
+            f"noise must be 0 or larger than {noise:g} for a link this steep, which moves by {moved[near].sum():.3g} "
+            "where the noise shows"
         )
     parts = parts.astype(int)
     cell = np.repeat(np.arange(parts.size), parts)

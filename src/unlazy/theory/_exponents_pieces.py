@@ -11,6 +11,7 @@ import numpy as np
 
 from unlazy.errors import InputError, check_array, check_choice
 from unlazy.functions.links import LINKS, Link
+from unlazy.functions.orthogonal import check_breakpoints
 
 _POINTS = 20_001
 _MOST_PIECES = 120
@@ -78,7 +79,7 @@ def as_function(link: Any, breakpoints: Iterable[float] = ()) -> Function:
     if not callable(link):
         raise InputError(f"link must be one of {', '.join(LINKS)}, a Link or a callable, got {link!r}")
     known = tuple(getattr(link, "breakpoints", ()))
-    breaks = check_array("breakpoints", [0.0, *known, *breakpoints])[1:]
+    breaks = [*check_breakpoints(known), *check_breakpoints(breakpoints)]
     derivative = getattr(link, "derivative", None)
     hermite = link.hermite if isinstance(link, Link) else None
     return Function(link, derivative, tuple(np.unique(breaks).tolist()), hermite)

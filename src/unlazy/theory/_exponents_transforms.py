@@ -42,10 +42,10 @@ def noisy_transform(pieces: Pieces, channel: Channel, order: int) -> Callable[[A
     lowest, highest = (min(values), max(values)) if values else (math.inf, -math.inf)
 
     def transform(y: ArrayLike) -> np.ndarray:
-        labels = check_array("y", y)
+        labels = np.clip(check_array("y", y), min(lowest, known[0]), max(highest, known[-1]))
         found = np.asarray(spline(np.clip(labels, known[0], known[-1])))
-        # beyond the table the link is too steep for the noise to show, or there are no labels at all
-        beyond = ((labels < known[0]) & (labels > lowest)) | ((labels > known[-1]) & (labels < highest))
+        # beyond the table the link is too steep for the noise to show
+        beyond = (labels < known[0]) | (labels > known[-1])
         if beyond.any():
             found[beyond] = clean_transform(pieces, labels[beyond], order)
         return found

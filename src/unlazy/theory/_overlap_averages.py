@@ -13,13 +13,16 @@ from unlazy.functions.links import LINKS, Link
 from unlazy.functions.orthogonal import Hermite
 from unlazy.numerics.gaussian import normal_nodes
 from unlazy.numerics.roots import ConvergenceError
+from unlazy.theory._orthant_moments import orthant_moments
 
 _SETTLED, _TOLERATED = 1e-9, 1e-7
 _LAST_REFINEMENT = 4
+_FAINTEST = 1e-8
 _PROBES = (0.0, 0.3, 0.8)
-_NOISE_NODES = 40
-_SMOOTH_NODES = 60
-_LEAST_WEIGHT = 1e-22
+_SMOOTH_NODES = (60, 80, 200, 400, 800)
+_SMOOTH_NODES_WITH_NOISE = (60, 80, 160, 240, 320)
+_NOISE_NODES = (24, 28, 32, 36, 40)
+_LEAST_WEIGHT = 1e-100
 _MOST_VALUES = 1 << 21
 _REACH = 8.5
 
@@ -30,7 +33,10 @@ Averages = Callable[[np.ndarray], np.ndarray]
 def averages_of(
     teacher: Link, student: Link, reuse: bool, sign: float, bias: float, strength: float, noise: float
 ) -> Averages:
-    """m -> (S(m), V(m)), on the coarsest quadrature whose values at some overlaps do not change when it is refined."""
+    """m -> (S(m), V(m)), on the coarsest quadrature whose values at some overlaps do not change when it is refined.
+
+    Errors are relative to V^(1/2) and V, or to 1e-4 of the label's size where the neuron is fainter than that.
+    """
     if student is LINKS["relu"]:
         make: Any = _ReluAverages
     elif not student.breakpoints:
@@ -47,7 +53,7 @@ def averages_of(
 class _Settled:
     """The averages on the coarsest quadrature that agrees with the next finer one up to the largest |m| asked for."""
 
-    def __init__(self, at: Callable[[int], Averages], what: str) -> None:
+    def __init__(self, at: Callable[[int], Any], what: str) -> None:
         self.at, self.what = at, what
         self.level, self.rule, self.reach = 0, at(0), -1.0
 
@@ -63,9 +69,9 @@ class _Settled:
             finer = self.at(self.level + 1)
             with np.errstate(over="ignore", invalid="ignore"):
                 one, other = self.rule(probes), finer(probes)
-                scale = np.sqrt(np.abs(other[1]).max() + 1e-300)
+                scale = np.sqrt(max(np.abs(other[1]).max(), _FAINTEST * finer.label_square, 1e-300))
                 change = np.max(np.abs(one - other) / np.array([[scale], [scale**2]]))
-            last = self.level + 1 == _LAST_REFINEMENT
+            last = self.level + 1 == _LAST_REFINEMENT or not finer.affordable
             if change <= (_TOLERATED if last else _SETTLED):
                 return
             if last:
@@ -98,84 +104,100 @@ class _ReluAverages:
     """psi = a y (1[u > t1] + 1[u > t2]), t1 = -b, t2 = max(-b, -b - s a y); the second with reuse only.
 
     E[(z - m u) 1[u > t] | z] = (1 - m^2) z P - m sqrt(1 - m^2) p with P and p the tail and the density of a standard
-    normal number at (t - m z)/sqrt(1 - m^2), and psi^2 = y^2 (1[u > t1] + 3 1[u > t2]).
+    normal number at (t - m z)/sqrt(1 - m^2), and psi^2 = y^2 (1[u > t1] + 3 1[u > t2]). Given z, label noise is
+    averaged in closed form too.
     """
+
+    affordable = True
 
     def __init__(
         self, teacher: Link, _: Link, reuse: bool, sign: float, bias: float, strength: float, noise: float, level: int
     ) -> None:
-        breaks = [*teacher.breakpoints, -bias]
-        if noise == 0:
-            # the label changes its sign, and, for m near 1, the second derivative jumps
-            breaks += _zeros(teacher.value) + _zeros(lambda z: z + bias + strength * sign * teacher(z))
+        breaks = [*teacher.breakpoints, -bias, bias]
+        if reuse:
+            # the label changes its sign, and t2 = u there for m near 1 and -1
+            breaks += _zeros(teacher.value)
+            for side in (1.0, -1.0):
+                crossings = _zeros(lambda z: side * z + bias + strength * sign * teacher(z))  # noqa: B023
+                breaks += [z for z in crossings if sign * float(teacher(np.array(z))) < 0]
         z, weights = Hermite().grid(level, breaks)
         kept = weights > _LEAST_WEIGHT
-        z, weights = z[kept], weights[kept]
-        clean = np.asarray(teacher(z), float) * sign
-        if noise == 0 or not reuse:
-            self.labels, self.weights, self.z = clean, weights, z
-        else:
-            self.labels, self.weights, self.z = _split_labels(clean, weights, z, noise, _NOISE_NODES * 2**level)
-        self.extra = noise**2 if noise > 0 and not reuse else 0.0
-        self.bias, self.reuse = bias, reuse
-        self.second = -bias + strength * np.maximum(-self.labels, 0.0)
+        self.z, self.weights = z[kept], weights[kept]
+        self.labels = np.asarray(teacher(self.z), float) * sign
+        self.label_square = float(self.weights @ self.labels**2) + noise**2
+        self.bias, self.reuse, self.strength, self.noise = bias, reuse, strength, noise
 
     def __call__(self, m: np.ndarray) -> np.ndarray:
         return _chunked(self._at, m, self.z.size)
 
     def _at(self, m: np.ndarray) -> np.ndarray:
         m = m[:, None]
-        first = self._tails(m, -self.bias)
-        second = self._tails(m, self.second) if self.reuse else (0.0, 0.0)
-        signal = (first[0] + second[0]) @ (self.weights * self.labels)
-        square = (first[1] + 3 * second[1]) @ (self.weights * (self.labels**2 + self.extra))
-        return np.stack([signal, square])
+        signal, square = self._active(m, -self.bias, self.labels, self.labels**2 + self.noise**2)
+        if self.reuse:
+            again = self._again(m) if self.noise == 0 else self._again_with_noise(m)
+            signal, square = signal + again[0], square + 3 * again[1]
+        return np.stack([signal @ self.weights, np.maximum(square @ self.weights, 0.0)])
 
-    def _tails(self, m: np.ndarray, threshold: Any) -> tuple[np.ndarray, np.ndarray]:
+    def _active(self, m: np.ndarray, threshold: Any, first: np.ndarray, second: np.ndarray) -> tuple[np.ndarray, ...]:
+        """E[y (z - m u) 1[u > t] | z] and E[y^2 1[u > t] | z] for a label with these moments, independent of u."""
         from scipy.special import ndtr
 
         deviation = np.sqrt((1 - m) * (1 + m))
         place = (m * self.z - threshold) / deviation
         tail = ndtr(place)
         density = np.exp(-(place**2) / 2) / math.sqrt(2 * math.pi)
-        return deviation**2 * self.z * tail - m * deviation * density, tail
+        return first * (deviation**2 * self.z * tail - m * deviation * density), second * tail
 
+    def _again(self, m: np.ndarray) -> tuple[np.ndarray, ...]:
+        threshold = -self.bias + self.strength * np.maximum(-self.labels, 0.0)
+        return self._active(m, threshold, self.labels, self.labels**2)
 
-def _split_labels(
-    clean: np.ndarray, weights: np.ndarray, z: np.ndarray, noise: float, nodes: int
-) -> tuple[np.ndarray, ...]:
-    """Points (label, weight, z) for normal noise, on both sides of the label 0 apart."""
-    points, sizes = np.polynomial.legendre.leggauss(nodes)
-    cut = np.clip(-clean / noise, -_REACH, _REACH)[:, None]
-    found: tuple[list[np.ndarray], ...] = ([], [], [])
-    for low, high in ((-_REACH, cut), (cut, _REACH)):
-        draw = low + (high - low) * (1 + points) / 2
-        share = sizes * (high - low) / 2 * np.exp(-(draw**2) / 2) / math.sqrt(2 * math.pi)
-        found[0].append(clean[:, None] + noise * draw)
-        found[1].append(weights[:, None] * share)
-        found[2].append(np.broadcast_to(z[:, None], draw.shape))
-    return tuple(np.concatenate(parts, axis=1).ravel() for parts in found)
+    def _again_with_noise(self, m: np.ndarray) -> tuple[np.ndarray, ...]:
+        """The label x = a y is positive and u > -b, or it is negative and w = u + b + s x > 0, a Gaussian pair."""
+        from scipy.special import ndtr
+
+        with np.errstate(over="ignore"):
+            ratio = np.clip(self.labels / self.noise, -1e3, 1e3)
+        above, edge = ndtr(ratio), self.noise * np.exp(-(ratio**2) / 2) / math.sqrt(2 * math.pi)
+        positive = self._active(
+            m, -self.bias, self.labels * above + edge, (self.labels**2 + self.noise**2) * above + self.labels * edge
+        )
+        deviation = np.sqrt((1 - m) * (1 + m))
+        moved = self.strength * self.noise
+        spread = np.hypot(deviation, moved)
+        center = m * self.z + self.bias + self.strength * self.labels
+        # of -noise and w in units of their deviations, over the quarter with x < 0 and w > 0
+        part = orthant_moments(
+            np.broadcast_to(ratio, center.shape), -center / spread, -moved / spread, deviation / spread
+        )
+        first = self.labels * part.chance - self.noise * part.x
+        second = self.labels**2 * part.chance - 2 * self.labels * self.noise * part.x + self.noise**2 * part.xx
+        mixed = center * first + spread * (self.labels * part.y - self.noise * part.xy)
+        # u = w - b - s x
+        signal = (self.z + m * self.bias) * first - m * mixed + m * self.strength * second
+        return positive[0] + signal, positive[1] + second
 
 
 class _SmoothAverages:
-    """Tensor quadrature over z, the part of u that is independent of z, and the noise."""
+    """Tensor quadrature over z, the part of u that is independent of z, and, where it is needed, the noise."""
 
     def __init__(
         self, teacher: Link, student: Link, reuse: bool, sign: float, bias: float, strength: float, noise: float,
         level: int,
     ) -> None:  # fmt: skip
-        nodes = _SMOOTH_NODES + 20 * level if level < 2 else 100 * 2 ** (level - 1)
-        if teacher.breakpoints:
-            self.z, weights = Hermite().grid(level, teacher.breakpoints)
-            kept = weights > _LEAST_WEIGHT
-            self.z, weights = self.z[kept], weights[kept]
-        else:
-            self.z, weights = normal_nodes(nodes)
+        # without reuse the update is linear in the noise
+        drawn = noise > 0 and reuse
+        nodes = (_SMOOTH_NODES_WITH_NOISE if drawn else _SMOOTH_NODES)[level]
+        self.z, weights = _pieces(nodes, teacher.breakpoints) if teacher.breakpoints else normal_nodes(nodes)
         self.rest, rest = normal_nodes(nodes)
-        draws, shares = normal_nodes(_NOISE_NODES) if noise > 0 else (np.zeros(1), np.ones(1))
-        self.labels = sign * (np.asarray(teacher(self.z), float)[:, None] + noise * draws)
+        draws, shares = normal_nodes(_NOISE_NODES[level]) if drawn else (np.zeros(1), np.ones(1))
+        self.extra = 0.0 if drawn else noise**2
+        clean = np.asarray(teacher(self.z), float)
+        self.label_square = float(weights @ clean**2) + noise**2
+        self.labels = sign * (clean[:, None] + noise * draws)
         self.weights = weights[:, None, None] * rest[None, :, None] * shares
         self.student, self.reuse, self.bias, self.strength = student, reuse, bias, strength
+        self.affordable = self.weights.size <= _MOST_VALUES
 
     def __call__(self, m: np.ndarray) -> np.ndarray:
         return _chunked(self._at, m, self.weights.size)
@@ -190,4 +212,15 @@ class _SmoothAverages:
         if self.reuse:
             push = push + self.labels[:, None] * self.student.derivative(argument[..., None] + self.strength * push)
         weighted = push * self.weights
-        return np.stack([(weighted * across[..., None]).sum((1, 2, 3)), (weighted * push).sum((1, 2, 3))])
+        square = (weighted * push).sum((1, 2, 3)) + self.extra * (slope**2 * self.weights).sum((1, 2, 3))
+        return np.stack([(weighted * across[..., None]).sum((1, 2, 3)), square])
+
+
+def _pieces(nodes: int, breakpoints: tuple[float, ...]) -> tuple[np.ndarray, np.ndarray]:
+    """A rule for E f(z) with f smooth between breakpoints: Gauss-Legendre points on each piece of |z| <= 8.5."""
+    points, sizes = np.polynomial.legendre.leggauss(nodes // 2 + 20)
+    ends = np.array([-_REACH, *sorted(b for b in breakpoints if abs(b) < _REACH), _REACH])
+    half = np.diff(ends)[:, None] / 2
+    z = ends[:-1, None] + half * (1 + points)
+    weights = half * sizes * np.exp(-(z**2) / 2)
+    return z.ravel(), weights.ravel() / weights.sum()

@@ -16,14 +16,16 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from unlazy.errors import InputError, check_array, common_shape
+from unlazy.errors import InputError, check_array, check_whole, common_shape
 from unlazy.functions.links import Link
 from unlazy.functions.links import link as named_link
 from unlazy.functions.orthogonal import Hermite
 
-_PANELS = 24
-_NODES = 32
-_STALL_GRID = 4000
+_NODES = 16
+_REAL = 1e-10
+_SAME = 1e-12
+_VANISHING = 1e-30
+_LARGEST = 1e300
 
 
 class _Moments(NamedTuple):
@@ -44,10 +46,9 @@ def additive_step(scale: ArrayLike, d: ArrayLike, tasks: ArrayLike, exponent: in
 
     `exponent` is k >= 2; all other arguments broadcast. Source: Oko et al. (2024), constants ours.
     """
+    exponent = check_whole("exponent", exponent, 2)
     scale = check_array("scale", scale, above=0)
-    d, tasks = check_array("d", d, low=1), check_array("tasks", tasks, low=1)
-    if exponent < 2:
-        raise InputError(f"exponent must be an integer >= 2, got {exponent!r}")
+    d, tasks = check_array("d", d, low=1), check_array("tasks", tasks, low=1, whole=True)
     common_shape(scale=scale, d=d, tasks=tasks)
     return (scale * d ** (-(exponent - 2) / 2) / np.sqrt(tasks))[()]
 
@@ -135,15 +136,15 @@ def escape_samples(
         n = d int_start^threshold dm / (step_size M^(-1/2) P(m) (1 - m^2) - (step_size^2 / 2) m V(m))
 
     With `drift_only` the term with V, the price of the noise, is left out: then n is M d^(k-1) times a constant at
-    the step size of `additive_step` and a start of order d^(-1/2). Infinite where the flow stalls before the threshold,
-    0 where the start is beyond it. The link must have information exponent >= 2, or the other overlaps would not stay
-    0. All numeric arguments broadcast. Diffusion is left out.
+    the step size of `additive_step` and a start of order d^(-1/2). Infinite where the flow has a zero up to and
+    including the threshold, 0 where the start is beyond it. The link must have information exponent >= 2, or the other
+    overlaps would not stay 0, and tasks <= d. All numeric arguments broadcast. Diffusion is left out.
     """
     moments = _moments(link, student)
     if moments.signal[0] != 0:
         raise InputError("link must have information exponent >= 2 with this student: the other tasks would grow too")
     given = {
-        "tasks": check_array("tasks", tasks, low=1),
+        "tasks": check_array("tasks", tasks, low=1, whole=True),
         "d": check_array("d", d, low=1),
         "start": check_array("start", start, above=0, high=1),
         "threshold": check_array("threshold", threshold, above=0, high=1),
@@ -151,18 +152,18 @@ def escape_samples(
         "noise_variance": check_array("noise_variance", noise_variance, low=0),
     }
     shape = common_shape(**given)
-    m_tasks, dimension, low, high, size, noise = (np.broadcast_to(one, shape)[..., None] for one in given.values())
-    nodes, weights = np.polynomial.legendre.leggauss(_NODES)
-    share = ((np.arange(_PANELS)[:, None] + (1 + nodes) / 2) / _PANELS).ravel()
-    log_ratio = np.log(np.maximum(high / low, 1.0))
-    m = low * np.exp(log_ratio * share)
-    speed = size * _push(m, m_tasks, moments)
-    if not drift_only:
-        speed = speed - size**2 / 2 * m * _lonely_spread(m, m_tasks, noise, moments)
-    stalls = (speed <= 0).any(axis=-1) & (log_ratio[..., 0] > 0)
-    steps = m / np.where(speed > 0, speed, np.inf) * np.tile(weights / (2 * _PANELS), _PANELS)
-    found = (dimension * log_ratio)[..., 0] * steps.sum(axis=-1)
-    return np.where(stalls, np.inf, found)[()]
+    rows = np.stack([np.broadcast_to(one, shape).ravel() for one in given.values()], axis=1)
+    crowded = rows[rows[:, 0] > rows[:, 1]]
+    if crowded.size:
+        raise InputError(
+            f"tasks must be at most d = {crowded[0, 1]:g}, which has no more orthogonal directions, got "
+            f"{crowded[0, 0]:g}"
+        )
+    found = []
+    for count, dimension, low, high, size, noise in rows.tolist():
+        speed = _speed(count, 0.0 if drift_only else size, noise, moments)
+        found.append(dimension * _time(speed, low, high) / size)
+    return np.array(found).reshape(shape)[()]
 
 
 def stall_overlap(
@@ -177,39 +178,69 @@ def stall_overlap(
 
         M^(-1/2) P(m) (1 - m^2) = (step_size / 2) m V(m),
 
-    0 if the noise wins everywhere. The arguments broadcast.
+    a root of a polynomial; 0 if the noise wins everywhere. The arguments broadcast.
     """
     moments = _moments(link, student)
-    m_tasks = check_array("tasks", tasks, low=1)
-    size = check_array("step_size", step_size, above=0)
-    noise = check_array("noise_variance", noise_variance, low=0)
-    shape = common_shape(tasks=m_tasks, step_size=size, noise_variance=noise)
-    m_tasks, size, noise = (np.broadcast_to(one, shape)[..., None] for one in (m_tasks, size, noise))
-
-    def gain(m: np.ndarray) -> np.ndarray:
-        return _push(m, m_tasks, moments) - size / 2 * m * _lonely_spread(m, m_tasks, noise, moments)
-
-    # in the angle, because stalls at small steps are close to 1
-    angles = np.linspace(0.0, np.pi / 2, _STALL_GRID + 1)[:-1]
-    positive = gain(np.cos(angles) * np.ones((*shape, 1))) > 0
-    first = np.argmax(positive, axis=-1)[..., None]
-    low, high = angles[np.maximum(first - 1, 0)], angles[first]
-    for _ in range(50):
-        middle = (low + high) / 2
-        gains = gain(np.cos(middle)) > 0
-        low, high = np.where(gains, low, middle), np.where(gains, middle, high)
-    return np.where(positive.any(axis=-1), np.cos(high)[..., 0], 0.0)[()]
+    given = {
+        "tasks": check_array("tasks", tasks, low=1, whole=True),
+        "step_size": check_array("step_size", step_size, above=0),
+        "noise_variance": check_array("noise_variance", noise_variance, low=0),
+    }
+    shape = common_shape(**given)
+    found = []
+    for count, size, noise in zip(
+        *(np.broadcast_to(one, shape).ravel().tolist() for one in given.values()), strict=True
+    ):
+        roots = _roots(_speed(count, size, noise, moments))
+        # the speed is negative at 1, but a stall next to it may be rounded beyond it
+        inside = roots.real[(np.abs(roots.imag) <= _REAL) & (roots.real > 0) & (roots.real < 1 + _SAME)]
+        found.append(min(inside.max(initial=0.0), 1.0))
+    return np.array(found).reshape(shape)[()]
 
 
-def _push(m: np.ndarray, tasks: np.ndarray, moments: _Moments) -> np.ndarray:
-    return np.polynomial.polynomial.polyval(m, moments.signal) * (1 - m**2) / np.sqrt(tasks)
+def _speed(tasks: float, size: float, noise: float, moments: _Moments) -> np.ndarray:
+    """M^(-1/2) P(m) (1 - m^2) - (step_size/2) m V(m) at m, all other overlaps being 0: coefficients of powers of m."""
+    spread = moments.single.copy()
+    spread[0] *= tasks
+    # of the pairs only those with a task at overlap 0 are left
+    spread += (tasks - 1) * (moments.paired[0] + moments.paired[:, 0])
+    spread[0] += (tasks - 1) * (tasks - 2) * moments.paired[0, 0]
+    pull = np.append(0.0, spread / tasks)
+    pull[1] += noise * moments.slope
+    push = np.polynomial.polynomial.polymul(moments.signal, [1.0, 0.0, -1.0]) / math.sqrt(tasks)
+    with np.errstate(over="ignore"):
+        # a pull beyond the largest number leaves nothing of the push
+        pull = np.clip(size / 2 * pull, -_LARGEST, _LARGEST)
+    return np.polynomial.polynomial.polysub(push, pull)
 
 
-def _lonely_spread(m: np.ndarray, tasks: np.ndarray, noise: np.ndarray, moments: _Moments) -> np.ndarray:
-    """V where all overlaps but one are 0."""
-    powers = m[..., None] ** np.arange(moments.single.size)
-    powers[..., 0] = tasks
-    return _spread(powers, tasks, moments) + noise * moments.slope
+def _roots(coefficients: np.ndarray) -> np.ndarray:
+    """All roots but those far away that powers with a vanishing coefficient have."""
+    scaled = coefficients / (np.abs(coefficients).max() or 1.0)
+    kept = np.flatnonzero(np.abs(scaled) > _VANISHING)
+    return np.roots(scaled[: kept[-1] + 1][::-1]) if kept.size else np.zeros(0)
+
+
+def _time(speed: np.ndarray, low: float, high: float) -> float:
+    """int_low^high dm / speed(m) for a polynomial, infinite if it is not positive up to and including the end.
+
+    Gauss-Legendre panels half as long as the distance from the nearest complex root, where 16 points are exact.
+    """
+    if low >= high:
+        return 0.0
+    value = np.polynomial.polynomial.polyval
+    roots = _roots(speed)
+    zeros = roots.real[np.abs(roots.imag) <= _REAL]
+    if value(low, speed) <= 0 or ((zeros >= low) & (zeros <= high * (1 + _SAME))).any():
+        return math.inf
+    edges = [low]
+    while edges[-1] < high:
+        nearest = np.abs(roots - edges[-1]).min(initial=2.0)
+        edges.append(min(max(edges[-1] + nearest / 2, math.nextafter(edges[-1], 1)), high))
+    nodes, weights = np.polynomial.legendre.leggauss(_NODES)
+    half = np.diff(edges)[:, None] / 2
+    speeds = value(np.array(edges)[:-1, None] + half * (1 + nodes), speed)
+    return float(np.sum(half * weights / speeds)) if (speeds > 0).all() else math.inf
 
 
 def _spread(powers: np.ndarray, tasks: Any, moments: _Moments) -> np.ndarray:

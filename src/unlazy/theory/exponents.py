@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from unlazy.errors import InputError, check_array, check_choice
+from unlazy.errors import InputError, check_array, check_choice, check_whole
 from unlazy.theory._exponents_conditional import squares
 from unlazy.theory._exponents_expansion import LARGEST_POWER_DEGREE, cuts_of, expansion, power_of_polynomial
 from unlazy.theory._exponents_noisy import noisy_squares
@@ -26,6 +26,7 @@ _VANISHING_SQUARE = 1e-6
 _ROUNDING = 1e-10
 _TINY_SHARE = 0.05
 _LARGEST_DEGREE = 60
+_LARGEST_NOISE = 1e250
 
 
 class InformationExponent(NamedTuple):
@@ -107,7 +108,7 @@ def generative_exponent(
     """
     degree = _checked_degree(degree)
     function = as_function(link, breakpoints)
-    deviation = float(check_array("noise", noise, low=0, ndim=0))
+    deviation = float(check_array("noise", noise, low=0, high=_LARGEST_NOISE, ndim=0))
     pieces = find_pieces(function, reach(degree))
     if not pieces.monotone and len(pieces.flat) == 1:
         raise InputError("link must not be constant: it has no exponent")
@@ -130,9 +131,9 @@ def label_transform(
     1 - 1/E[z^2 | y]. A label outside the values of the link (with noise: farther than 7.5 noise) is taken to the
     nearest.
     """
-    order = int(_whole("k", k, 0, _LARGEST_DEGREE))
+    order = check_whole("k", k, 0, _LARGEST_DEGREE)
     function = as_function(link, breakpoints)
-    deviation = float(check_array("noise", noise, low=0, ndim=0))
+    deviation = float(check_array("noise", noise, low=0, high=_LARGEST_NOISE, ndim=0))
     pieces = find_pieces(function, reach(order))
     if deviation == 0:
         return lambda y: clean_transform(pieces, check_array("y", y), order)
@@ -152,7 +153,7 @@ def monomial_exponents(
     (Lee et al. 2024, proposition on monomial transforms).
     """
     degree = _checked_degree(degree)
-    orders = [int(_whole("powers", i, 1, LARGEST_POWER_DEGREE)) for i in np.atleast_1d(np.asarray(powers)).tolist()]
+    orders = [check_whole("powers", i, 1, LARGEST_POWER_DEGREE) for i in np.atleast_1d(np.asarray(powers)).tolist()]
     if not orders:
         raise InputError("powers must have at least one power, got none")
     function = as_function(link, breakpoints)
@@ -203,13 +204,17 @@ def sample_complexity(
         batch-reuse    d, d log d, d^(k*-1)              spectral        d^max(1, k*/2),  k* = GE
 
     where the three rates are those of exponents 1, 2 and >= 3. With M = `tasks` > 1 added links of orthogonal
-    directions, each with IE >= 3, information, online-sgd and smoothed-sgd need M times as many and kernels as many;
-    the other two rows are not known there. Constants are not predicted. Ben Arous et al. 2021; Damian et al. 2023,
-    2024; Lee et al. 2024; Oko et al. 2024; Ghorbani et al. 2021.
+    directions, M <= d, each with IE >= 3, information, online-sgd and smoothed-sgd need M times as many and kernels as
+    many; the other two rows are not known there. Constants are not predicted. The lower bound (M d)^rho of Oko et al.
+    for statistical queries has no row: it says that for every rho there is some superorthogonal link that needs so
+    many, of a degree that it does not bound, and gives no rho to a given link. Ben Arous et al. 2021; Damian et al.
+    2023, 2024; Lee et al. 2024; Oko et al. 2024; Ghorbani et al. 2021.
     """
     check_choice("method", method, _METHODS)
     size = None if d is None else float(check_array("d", d, low=1, ndim=0))
-    count = int(_whole("tasks", tasks, 1, 10**12))
+    count = check_whole("tasks", tasks, 1, 10**12)
+    if size is not None and count > size:
+        raise InputError(f"tasks must be at most d = {size:g}, which has no more orthogonal directions, got {count}")
     function = as_function(link, breakpoints)
     logarithms = ""
     if count > 1 and method in ("batch-reuse", "spectral"):
@@ -227,8 +232,10 @@ def sample_complexity(
         k = generative_exponent(link, degree=degree, breakpoints=breakpoints).exponent
         exponent, formula, logarithms = _sgd_rate(k) if method == "batch-reuse" else _half_rate(k)
     copies = 1 if method == "kernel" else count
-    with np.errstate(over="ignore"):
-        samples = None if size is None else float(copies * np.float64(size) ** exponent)
+    samples = None if size is None else math.inf
+    if size is not None and math.isfinite(exponent):
+        with np.errstate(over="ignore"):
+            samples = float(copies * np.float64(size) ** exponent)
     formula = formula if copies == 1 else f"M {formula}"
     return SampleComplexity(method, exponent, logarithms, formula, samples)
 
@@ -286,11 +293,4 @@ def _remark(exponent: int, relative: np.ndarray) -> str:
 
 
 def _checked_degree(degree: Any) -> int:
-    return int(_whole("degree", degree, 1, _LARGEST_DEGREE))
-
-
-def _whole(name: str, number: Any, low: int, high: int) -> int:
-    value = float(check_array(name, number, low=low, high=high, ndim=0))
-    if value != int(value):
-        raise InputError(f"{name} must be an integer, got {value:g}")
-    return int(value)
+    return check_whole("degree", degree, 1, _LARGEST_DEGREE)

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from unlazy.errors import InputError, check_array, check_choice
+from unlazy.errors import InputError, check_array, check_choice, check_whole
 from unlazy.functions.links import Link, polynomial
 from unlazy.functions.orthogonal import Hermite
 from unlazy.numerics.roots import ConvergenceError
@@ -57,14 +57,14 @@ def superorthogonal(K: int, I: int, parity: str = "even", degree: int | None = N
     2024, proposition on superorthogonal polynomials). I = 1: h_{K+1} or h_{K+2}. K = I = 2, even, degree 20: the
     Hermite series of delta_1 + delta_{-1} up to degree 18 and a last coefficient that solves a quadratic, exact in
     rational numbers and one root (`exact`). Otherwise Levenberg-Marquardt from fixed random starts, at `degree` or at
-    growing ones up to K + 28; what does not pass the independent check max |E[g^i h_k]| / E|g|^i < 1e-10 is never
-    returned but refused with `NotConverged`.
+    degrees from 2 to 30 above the lowest of this parity beyond K; what does not pass the independent check max
+    |E[g^i h_k]| / E|g|^i < 1e-10 is never returned but refused with `NotConverged`.
     """
-    largest_k, largest_i = _whole("K", K, 1, _LARGEST), _whole("I", I, 1, _LARGEST)
+    largest_k, largest_i = check_whole("K", K, 1, _LARGEST), check_whole("I", I, 1, _LARGEST)
     odd = check_choice("parity", parity, ("even", "odd")) == "odd"
     start = largest_k + 1 if (largest_k + 1) % 2 == odd else largest_k + 2
     if degree is not None:
-        degree = _whole("degree", degree, start, _LARGEST_DEGREE)
+        degree = check_whole("degree", degree, start, _LARGEST_DEGREE)
         if degree % 2 != odd:
             raise InputError(f"degree must be {parity} for parity {parity}, got {degree}")
     if largest_i == 1:
@@ -85,7 +85,7 @@ def superorthogonal(K: int, I: int, parity: str = "even", degree: int | None = N
     raise NotConverged(
         f"no {parity} polynomial of degree {degrees[0]}{'' if degree else f' to {degrees[-1]}'} with K = {largest_k} "
         f"and I = {largest_i} was found: the best of {_STARTS} starts per degree leaves max |E[g^i h_k]| / E|g|^i = "
-        "{best:.2g}"
+        f"{best:.2g}"
     )
 
 
@@ -210,10 +210,3 @@ def _descend(free: np.ndarray, degrees: np.ndarray, K: int, I: int) -> tuple[np.
         if damping > 1e8:
             break
     return free, float(np.abs(values).max())
-
-
-def _whole(name: str, number: Any, low: int, high: int) -> int:
-    value = float(check_array(name, number, low=low, high=high, ndim=0))
-    if value != int(value):
-        raise InputError(f"{name} must be an integer, got {value:g}")
-    return int(value)

@@ -11,7 +11,7 @@ from unlazy.errors import InputError
 from unlazy.functions.links import LINKS
 from unlazy.studies.index_models._importance import exact_moments, moments, wide_draws
 from unlazy.studies.index_models.generative_exponent import GenerativeExponent
-from unlazy.studies.index_models.information_exponent import PAIRS, InformationExponent
+from unlazy.studies.index_models.information_exponent import LEAST, PAIRS, InformationExponent
 from unlazy.studies.index_models.monomial_transform import MonomialTransform
 from unlazy.studies.index_models.superorthogonal import CASES, SuperOrthogonal
 
@@ -55,6 +55,12 @@ def test_the_predicted_signal_is_stein_s_integral():
         slopes = np.cos(grid_u) - np.sin(grid_u) if student == "sine" else grid_u > 0
         exact = (LINKS[name](z) * slopes * grid_v * norm.pdf(grid_u) * norm.pdf(grid_v)).sum() * 0.02**2
         assert signal == pytest.approx(exact, abs=2e-4)
+
+
+def test_claims_on_many_samples_say_that_they_need_them():
+    claims = {claim.id: claim for claim in InformationExponent.claims}
+    for name in ("alignment", "blind-student"):
+        assert claims[name].needs["samples"].low == LEAST
 
 
 def test_samples_must_grow():

@@ -92,8 +92,8 @@ class GenerativeExponent(Study):
         Claim(
             "lower-than-information",
             "Damian et al. 2024",
-            "The label He3 is uncorrelated with z and h_2, yet lambda_1^2 and lambda_2^2 are above 0.3 also with noise "
-            "0.1: the worst of them over the squared correlations of the label is at least 0.3.",
+            "The label He3 is uncorrelated with z and h_2, yet lambda_1^2 and lambda_2^2, without noise and with noise "
+            "0.1, each exceed the squared correlation of the label itself by at least 0.3.",
             at_least(0.3),
             check=lambda part: (part.simulated.squares - part.simulated.plain).sel(
                 link="He3", noise=[0.0, 0.1], order=[1, 2]

@@ -9,7 +9,7 @@ import numpy as np
 
 from unlazy.errors import InputError
 from unlazy.functions.links import LINKS, link
-from unlazy.lab import Claim, Output, Part, Study, between, parameter, path, static
+from unlazy.lab import Claim, Output, Part, Study, at_least, between, parameter, path, static
 from unlazy.studies.index_models._sources import BEN_AROUS, TALK
 
 if TYPE_CHECKING:
@@ -124,14 +124,16 @@ class InformationExponent(Study):
             "0.12.",
             between(-0.12, 0.12),
             check=_deviation,
+            needs={"samples": at_least(LEAST)},
         ),
         Claim(
             "blind-student",
             "a zero coefficient of the student",
-            "A student whose own third coefficient vanishes, relu without bias, sees nothing of He3: its signal is "
-            "within 0.25 of that of a student without zero coefficients.",
+            "A student whose own third coefficient vanishes, relu without bias, is nearly blind to He3: its signal is "
+            "in size at most a quarter of that of a student without zero coefficients; in theory it is 0.",
             between(-0.25, 0.25),
             check=_blind_share,
+            needs={"samples": at_least(LEAST)},
         ),
     )
 

@@ -194,9 +194,7 @@ class MonomialTransform(Study):
         table.set_yticks(range(len(NAMES)), NAMES)
         table.grid(False)
         table.set(xlabel=style.label("power", "i"), title="information exponent of the power")
-        points = main.simulated
-        for name in ("ratio",):
-            points = points.isel({name: -1}) if name in points.dims else points
+        points = main.simulated.isel(ratio=-1) if "ratio" in main.simulated.dims else main.simulated
         links = [str(name) for name in np.atleast_1d(parameter(points, "link"))]
         places = np.arange(len(links))
         prices = np.array([_price(name, float(parameter(points, "overlap"))) for name in links])
