@@ -4,7 +4,13 @@ import pytest
 from unlazy.diagnostics import plan_pretraining
 from unlazy.diagnostics.plan_pretraining import _bayes_error
 from unlazy.errors import InputError
-from unlazy.theory.linear_attention import bayes_error, exact_error, gaussian_task_moments
+from unlazy.theory.linear_attention import (
+    bayes_error,
+    exact_error,
+    finite_size_errors,
+    gaussian_task_moments,
+    task_moments,
+)
 from unlazy.training.linear_attention import draw_prompts, pretrained_weights
 
 
@@ -35,6 +41,28 @@ def test_planned_sizes_reach_the_target_and_half_the_prompts_do_not(covariance, 
         assert abs(error / target - 1) < 0.04 + 4 * deviation / target
     halved, deviation = simulated(plan.best._replace(prompts=plan.best.prompts // 2), covariance, 0.1)
     assert halved > target + 4 * deviation
+
+
+@pytest.mark.parametrize("covariance", [np.eye(14), power_law(14)])
+def test_errors_of_options_are_the_finite_size_ones_at_their_ridge(covariance):
+    plan = plan_pretraining(14, 0.2, 0.7, task_covariance=covariance)
+    rng = np.random.default_rng(0)
+    values, vectors = np.linalg.eigh(covariance)
+    root = vectors * np.sqrt(values)
+    drawn = [rng.standard_normal((1400, 14)) @ root.T for _ in range(2)]
+    ridges = np.concatenate([[0.0], np.logspace(-4, 2, 200)])
+    for option in plan.options + plan.fewer_tasks:
+        test = gaussian_task_moments(covariance, option.context, 0.2)
+        sets = [task_moments(tasks[: option.tasks], option.context, 0.2) for tasks in drawn]
+
+        def error(n, ridge, sets=sets, test=test):
+            return np.mean([finite_size_errors(moments, n, ridge, test=test).error for moments in sets], axis=0)
+
+        np.testing.assert_allclose(option.error, error(option.prompts, option.ridge), rtol=3e-3)
+        # no ridge is much better, and with fewer prompts none suffices
+        assert error(option.prompts, ridges).min() > 0.995 * option.error
+        if option.prompts > option.tasks:
+            assert error(0.98 * option.prompts, ridges).min() > plan.target_error
 
 
 def test_options_keep_the_limits_and_more_of_one_saves_another():
@@ -83,6 +111,29 @@ def test_bayes_error_of_a_low_rank_prior_is_that_of_its_directions():
     np.testing.assert_allclose(_bayes_error(covariance, 0.2, 30), bayes_error(3.0, 0.2), rtol=1e-9)
 
 
+@pytest.mark.parametrize("noise", [0.0, 1e-6, 1e6])
+def test_extreme_limits_and_noise_give_finite_plans(noise):
+    rank_one = np.zeros((10, 10))
+    rank_one[0, 0] = 10.0
+    for covariance in (np.eye(10), rank_one):
+        for tasks in (1, 3, 10**12):
+            plan = plan_pretraining(
+                10,
+                noise,
+                noise + 0.9,
+                max_tasks=tasks,
+                max_context=10**12,
+                max_prompts=10**12,
+                task_covariance=covariance,
+            )
+            assert np.isfinite([plan.floor, plan.bayes_error]).all()
+            assert plan.floor >= plan.bayes_error * (1 - 1e-9)
+            for option in plan.options + plan.fewer_tasks:
+                assert option.error <= plan.target_error
+                assert 0 <= option.ridge < np.inf
+                assert option.tasks <= tasks
+
+
 def test_no_noise_is_planned_for():
     plan = plan_pretraining(10, 0.0, 0.3, max_context=100)
     assert plan.reachable
@@ -101,6 +152,7 @@ def test_no_noise_is_planned_for():
         ({"max_tasks": 0}, "max_tasks"),
         ({"max_context": 2.5}, "max_context"),
         ({"max_prompts": True}, "max_prompts"),
+        ({"random_state": "x"}, "random_state must be an integer >= 0"),
         ({"task_covariance": np.eye(3)}, "task_covariance must be a symmetric"),
         ({"task_covariance": -np.eye(10)}, "positive semidefinite"),
         ({"task_covariance": np.triu(np.ones((10, 10)))}, "symmetric"),

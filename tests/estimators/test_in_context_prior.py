@@ -1,8 +1,9 @@
 import numpy as np
 import pytest
 
-from unlazy.estimators._in_context_prior import Prior, around, evidence, start_prior, step
+from unlazy.estimators._in_context_prior import start_prior, strides
 from unlazy.estimators._in_context_process import CUBIC, GAUSSIAN, LINEAR, Process, condition, kernel
+from unlazy.estimators._in_context_steps import Prior, around, left_out, step
 from unlazy.estimators.task_batches import left_out_errors, make_batches
 
 
@@ -27,17 +28,51 @@ def log_density(pairs, prior):
     return total
 
 
-def test_evidence_is_the_normal_density_and_never_rises():
-    pairs = mixed_tasks()
+@pytest.mark.parametrize("stride", [1.0, 1.35, 4.0, 60.0])
+def test_steps_of_any_stride_never_lower_the_density_of_the_tasks(stride):
+    pairs = mixed_tasks(tasks=60)
     batches = make_batches(pairs, centre=False)
     prior = start_prior(batches, 4)
     values = []
-    for _ in range(40):
-        np.testing.assert_allclose(evidence(batches, prior), log_density(pairs, prior), rtol=1e-9)
+    for _ in range(25):
         values.append(log_density(pairs, prior))
-        prior = step(batches, prior)[0]
+        prior = step(batches, prior, stride=stride)[0]
     assert (np.diff(values) <= 1e-9).all()
     assert values[-1] < values[0] - 1
+
+
+def test_long_strides_follow_expectation_maximisation_in_far_fewer_steps():
+    rng = np.random.default_rng(7)
+    direction = np.full(10, 0.5)
+    pairs = []
+    for _ in range(150):
+        X = rng.standard_normal((5, 10))
+        pairs.append((X, rng.standard_normal() * X @ direction + 0.3 * rng.standard_normal(5)))
+    batches = make_batches(pairs, centre=False)
+    start = start_prior(batches, 10)._replace(noise_variance=0.09)
+    slow, values = start, []
+    for _ in range(301):
+        values.append(log_density(pairs, slow))
+        slow = step(batches, slow)[0]
+    fast, passed = start, 0.0
+    for stride in strides(18, 400):
+        before = log_density(pairs, fast)
+        fast, passed = step(batches, fast, stride=stride)[0], passed + stride
+        assert log_density(pairs, fast) < before
+    assert passed < 300
+    # as far as most of those single steps, and much farther than as many
+    assert log_density(pairs, fast) < values[int(passed / 2)]
+    assert log_density(pairs, fast) < values[18] - 20
+    assert np.linalg.norm(fast.covariance - slow.covariance, 2) < 0.02 * np.linalg.norm(slow.covariance, 2)
+
+
+def test_long_strides_rest_where_expectation_maximisation_ends():
+    batches = make_batches(mixed_tasks(tasks=60), centre=False)
+    prior = start_prior(batches, 4)._replace(noise_variance=0.09)
+    for _ in range(300):
+        prior = step(batches, prior)[0]
+    moved = step(batches, prior, stride=50.0)[0]
+    np.testing.assert_allclose(moved.covariance, prior.covariance, atol=1e-6)
 
 
 def test_step_is_conditional_maximisation_with_moments_computed_task_by_task():
@@ -79,7 +114,7 @@ def test_left_out_residuals_around_the_mean_equal_refitting_without_the_row():
     pairs = mixed_tasks(3)
     prior = Prior(np.array([1.0, -1.0, 0.2, 0.0]), np.diag([1.0, 2.0, 0.5, 0.1]), 0.3)
     batches = around(make_batches(pairs, centre=False), prior.mean)
-    found = left_out_errors(batches, prior.covariance, np.array([0.3]), centred=False)
+    found = left_out(batches, prior.covariance, np.array([0.3]))
     process = Process(LINEAR, prior.mean, np.sqrt(prior.covariance), 1.0, 0.3)
     total = 0.0
     for X, y in pairs:
@@ -90,17 +125,15 @@ def test_left_out_residuals_around_the_mean_equal_refitting_without_the_row():
 
 
 def test_left_out_errors_of_long_tasks_are_those_of_the_full_kernel():
-    from unlazy.estimators._in_context_prior import _left_out
-
     rng = np.random.default_rng(6)
     pairs = [(rng.standard_normal((n, 4)), rng.standard_normal(n)) for n in (2, 4, 5, 9, 30, 33)]
     batches, covariance, penalties = make_batches(pairs, centre=False), np.diag([1.0, 2, 0, 0.1]), np.array([0.01, 1])
     expected = left_out_errors(batches, covariance, penalties, centred=False)
-    parts = _left_out(batches, covariance, penalties)
-    assert len(parts) > 1
-    np.testing.assert_allclose(sum(part.errors for part in parts), expected.errors, rtol=1e-8)
-    np.testing.assert_allclose(sum(part.noise for part in parts), expected.noise, rtol=1e-8)
-    assert sum(part.rows for part in parts) == expected.rows
+    found = left_out(batches, covariance, penalties)
+    assert {batch.targets.shape[1] > 4 for batch in batches} == {True, False}
+    np.testing.assert_allclose(found.errors, expected.errors, rtol=1e-8)
+    np.testing.assert_allclose(found.noise, expected.noise, rtol=1e-8)
+    assert found.rows == expected.rows
 
 
 @pytest.mark.parametrize("kind", [LINEAR, CUBIC, GAUSSIAN])

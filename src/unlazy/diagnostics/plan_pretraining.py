@@ -9,8 +9,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
+from unlazy.diagnostics._pretraining_errors import MOST_TASKS, AttentionErrors
 from unlazy.errors import InputError, check_array
-from unlazy.theory.linear_attention import finite_size_errors, gaussian_task_moments, task_moments
 from unlazy.theory.ridge import ridge_equivalent
 
 REACHABLE, UNREACHABLE = "reachable", "unreachable"
@@ -19,12 +19,8 @@ MORE_TASKS, LONGER_CONTEXTS, MORE_PROMPTS = "needs more tasks", "needs longer co
 _FEWEST_DIMENSIONS, _MOST_DIMENSIONS = 8, 200
 _PATIENCE = 3
 _LARGEST = 1e12
-_UNLIMITED = 1e15
-_LEAST_NOISE = 1e-9
-_RIDGES = np.concatenate([[0.0], np.logspace(-6, 2, 25)])
-_TASK_SETS = 2
 # limits where the user gives none, in units of the dimension or its square
-_MOST_TASKS, _MOST_CONTEXT, _MOST_PROMPTS = 100, 100, 1000
+_MOST_CONTEXT, _MOST_PROMPTS = 100, 1000
 
 
 class PlanOption(NamedTuple):
@@ -101,8 +97,9 @@ def plan_pretraining(
 
     Tokens are N(0, I/d), labels y = x.w + noise with tasks w ~ N(0, C), C = I if not given, so that the labels have the
     signal variance tr C/d; `target_error` is E (y - prediction)^2 with the label noise. The errors are those of
-    `finite_size_errors` at the best ridge, mean over two drawn sets of tasks; over a grid of contexts and tasks the
-    fewest prompts are found for each. Default limits are 100 d tasks, 100 d context rows and 1000 d^2 prompts.
+    `theory.linear_attention.finite_size_errors` at the best ridge, for two drawn sets of tasks; over a grid of contexts
+    and tasks the fewest prompts are found for each. Default limits are 100 d tasks, 100 d context rows and 1000 d^2
+    prompts.
 
     The least error of any predictor at context l is the Bayes error (ridge regression on the context); with fewer
     tasks than dimensions linear attention stays above noise + 1 - k/d. Corrections are of order 1/d: simulations
@@ -112,91 +109,91 @@ def plan_pretraining(
     noise = float(check_array("noise_variance", noise_variance, low=0, high=_LARGEST, ndim=0))
     target = float(check_array("target_error", target_error, above=0, high=_LARGEST, ndim=0))
     covariance = _covariance(task_covariance, d)
-    most_tasks = _whole("max_tasks", max_tasks, 1, _LARGEST, _MOST_TASKS * d)
+    most_tasks = _whole("max_tasks", max_tasks, 1, _LARGEST, MOST_TASKS * d)
     most_context = _whole("max_context", max_context, 1, _LARGEST, _MOST_CONTEXT * d)
     most_prompts = _whole("max_prompts", max_prompts, 1, _LARGEST, _MOST_PROMPTS * d * d)
-    errors = _Errors(d, noise, covariance, np.random.default_rng(random_state))
+    seed = _whole("random_state", random_state, 0, _LARGEST)
+    errors = AttentionErrors(d, noise, covariance, np.random.default_rng(seed))
     contexts = _grid(1, most_context)
     bayes = _bayes_error(covariance, noise, most_context)
-    floors = np.array([errors.least(most_tasks, context) for context in contexts])
+    floors = np.array([errors.at(most_tasks, context).least for context in contexts])
     floor = float(floors.min())
     options: list[PlanOption] = []
     fewer_tasks: list[PlanOption] = []
     verdict, reason = _verdict(target, noise, bayes, floor, errors, contexts, most_tasks, most_context)
     if verdict == REACHABLE:
-        able = contexts[floors <= target].tolist()
-        paths: list[list[PlanOption]] = []
-        for context in able:
-            if path := _task_options(target, errors, context, most_tasks, most_prompts):
-                paths.append(path)
-                options.append(_fewest(path))
+        search = _Search(target, errors, most_prompts)
+        for context in contexts[floors <= target].tolist():
+            if option := _fewest_rows(search, context, most_tasks):
+                options.append(option)
             # beyond its best length a longer context only costs rows
             if options and len(options) - options.index(_fewest(options)) > _PATIENCE:
                 break
         if not options:
             verdict, reason = MORE_PROMPTS, f"{most_prompts} prompts do not suffice, unlimited ones reach {floor:.4g}"
         else:
-            best = options.index(_fewest(options))
-            fewer_tasks = paths[best]
-            reason = f"Bayes at that context {_bayes_error(covariance, noise, options[best].context):.4g}"
+            best = _fewest(options)
+            fewer_tasks = _fewer_tasks(search, best, most_tasks)
+            reason = f"Bayes at that context {_bayes_error(covariance, noise, best.context):.4g}"
     limits = (most_tasks, most_context, most_prompts)
     return PretrainingPlan(verdict, reason, target, d, noise, limits, bayes, floor, tuple(options), tuple(fewer_tasks))
 
 
-class _Errors:
-    """Errors of linear attention with the best ridge, for drawn sets of tasks that are prefixes of one another."""
+class _Search(NamedTuple):
+    target: float
+    errors: AttentionErrors
+    most_prompts: int
 
-    def __init__(self, d: int, noise: float, covariance: np.ndarray, rng: np.random.Generator) -> None:
-        self.d, self.covariance = d, covariance
-        # one task without noise makes the moments singular
-        self.noise = max(noise, _LEAST_NOISE * float(np.trace(covariance)) / d)
-        values, vectors = np.linalg.eigh(covariance)
-        self._root = vectors * np.sqrt(np.maximum(values, 0.0))
-        self._drawn = [rng.standard_normal((_MOST_TASKS * d, d)) @ self._root.T for _ in range(_TASK_SETS)]
+    def needed_prompts(self, tasks: int, context: int) -> float:
+        """The least n with an error at most the target, at the best ridge >= 0; inf if there is none.
 
-    def of(self, tasks: float, context: float, prompts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Errors and best ridges for numbers of prompts; above 100 d tasks as for infinitely many."""
-        test = gaussian_task_moments(self.covariance, context, self.noise)
-        total = np.zeros((len(prompts), len(_RIDGES)))
-        many = tasks > _MOST_TASKS * self.d
-        sets = [test] if many else [task_moments(part[: int(tasks)], context, self.noise) for part in self._drawn]
-        for moments in sets:
-            total += finite_size_errors(moments, prompts[:, None], _RIDGES, test=test).error / len(sets)
-        best = np.argmin(total, axis=1)
-        return total[np.arange(len(prompts)), best], _RIDGES[best]
+        At each xi the error is explicit in n, and falls; the ridge is not negative from n = d used on.
+        """
+        curve = self.errors.at(tasks, context)
+        spare = self.target - curve.missed
+        able = spare > 0
+        needed = np.maximum(curve.price[able] / spare[able] + curve.twice[able], curve.used[able])
+        return float(self.errors.d * needed.min(initial=np.inf))
 
-    def least(self, tasks: float, context: float) -> float:
-        """With unlimited prompts."""
-        return float(self.of(tasks, context, np.array([_UNLIMITED]))[0][0])
+    def fewest_prompts(self, tasks: int, context: int) -> PlanOption | None:
+        """As many prompts as needed, and one for every task at least, with the ridge that is best then."""
+        needed = max(self.needed_prompts(tasks, context), tasks)
+        if needed > self.most_prompts:
+            return None
+        n = int(np.ceil(needed))
+        curve, share = self.errors.at(tasks, context), self.errors.d / n
+        allowed = share * curve.used <= 1
+        with np.errstate(divide="ignore", invalid="ignore"):
+            found = np.where(allowed, curve.missed + share * curve.price / (1 - share * curve.twice), np.inf)
+        i = int(np.argmin(found))
+        ridge = float(curve.effective_ridge[i] * (1 - share * curve.used[i])) if i else 0.0
+        return PlanOption(tasks, context, n, float(found[i]), ridge)
 
 
-def _task_options(target: float, errors: _Errors, context: int, most_tasks: int, most_prompts: int) -> list[PlanOption]:
-    """For numbers of tasks the fewest prompts; as far as more tasks save prompts."""
+def _fewest_rows(search: _Search, context: int, most_tasks: int) -> PlanOption | None:
+    """Over the numbers of tasks: more of them save prompts, but there are at least as many prompts as tasks."""
+    enough = search.needed_prompts(most_tasks, context)
+    grid = _grid(1, most_tasks)
+    grid = grid[: np.searchsorted(grid, enough) + 1]
+    best = None
+    for tasks in grid[grid <= search.most_prompts][::-1].tolist():
+        option = search.fewest_prompts(tasks, context)
+        if option is None or (best and option.prompts > best.prompts):
+            break
+        best = option
+    return best
+
+
+def _fewer_tasks(search: _Search, best: PlanOption, most_tasks: int) -> list[PlanOption]:
+    """From the fewest tasks that can on to `best`, as far as more of them save prompts."""
     found: list[PlanOption] = []
     for tasks in _grid(1, most_tasks).tolist():
-        if found and tasks >= found[-1].prompts:
-            break
-        option = _fewest_prompts(target, errors, tasks, context, most_prompts)
+        option = search.fewest_prompts(tasks, best.context) if tasks < best.tasks else best
         if option and (not found or option.prompts < found[-1].prompts):
             found.append(option)
+        if option == best:
+            break
     return found
-
-
-def _fewest_prompts(target: float, errors: _Errors, tasks: int, context: int, most: int) -> PlanOption | None:
-    """The least n >= tasks with an error at most `target`, within a thousandth: the error falls with n."""
-    if tasks > most or errors.least(tasks, context) > target:
-        return None
-    low, high = tasks, most
-    prompts = np.unique(np.round(np.geomspace(low, high, 13)).astype(np.int64))
-    while True:
-        values, ridges = errors.of(tasks, context, prompts.astype(np.float64))
-        reached = np.flatnonzero(values <= target)
-        if not len(reached):
-            return None
-        i = int(reached[0])
-        if i == 0 or prompts[i] - prompts[i - 1] <= max(1, prompts[i] // 1000):
-            return PlanOption(tasks, context, int(prompts[i]), float(values[i]), float(ridges[i]))
-        prompts = np.unique(np.round(np.geomspace(prompts[i - 1], prompts[i], 13)).astype(np.int64))
 
 
 def _verdict(
@@ -204,7 +201,7 @@ def _verdict(
     noise: float,
     bayes: float,
     floor: float,
-    errors: _Errors,
+    errors: AttentionErrors,
     contexts: np.ndarray,
     most_tasks: int,
     most_context: int,
@@ -215,7 +212,7 @@ def _verdict(
         return UNREACHABLE, f"with {most_context} context rows even the Bayes predictor errs by {bayes:.4g}"
     if floor <= target:
         return REACHABLE, ""
-    unlimited = min(errors.least(np.inf, context) for context in contexts)
+    unlimited = min(errors.at(np.inf, context).least for context in contexts)
     if unlimited <= target:
         return MORE_TASKS, (
             f"{most_tasks} tasks reach {floor:.4g} with unlimited prompts, unlimited tasks {unlimited:.4g}"

@@ -24,6 +24,18 @@ _MODES: dict[str, tuple[Any, tuple[str, ...]]] = {
     "subspace_kernel": (Process, (CUBIC, GAUSSIAN)),
     "linear_attention": (LearnedAttention, ()),
 }
+# what a damaged archive raises; a RuntimeError claims encryption or an unknown compression
+_UNREADABLE = (
+    ValueError,
+    KeyError,
+    TypeError,
+    AttributeError,
+    EOFError,
+    RuntimeError,
+    MemoryError,
+    zipfile.BadZipFile,
+    zlib.error,
+)
 
 
 class State(NamedTuple):
@@ -57,6 +69,7 @@ def write_state(
         "numbers": state.numbers,
         "errors": errors,
         "kind": state.learned.kind if isinstance(state.learned, Process) else None,
+        "has_context": context is not None,
     }
     arrays: dict[str, Any] = {"metric": state.metric}
     arrays |= {f"scales.{name}": value for name, value in state.scales._asdict().items()}
@@ -86,7 +99,7 @@ def read_state(
         if error.errno is None:
             raise InputError(f"path {os.fspath(path)!r} is no file of InContextRegressor.save") from None
         raise InputError(f"path {os.fspath(path)!r} cannot be read: {error.strerror}") from None
-    except (ValueError, KeyError, TypeError, AttributeError, EOFError, zipfile.BadZipFile, zlib.error, MemoryError):
+    except _UNREADABLE:
         raise InputError(f"path {os.fspath(path)!r} is no file of InContextRegressor.save, or is damaged") from None
     if version != _VERSION:
         raise InputError(f"path {os.fspath(path)!r} must be of version {_VERSION}, got {version!r}")
@@ -118,7 +131,7 @@ def _assembled(
     ]
     if isinstance(learned, LearnedAttention):
         shapes.append((learned.weights, (rows.shape[1], rows.shape[1] + 1)))
-    context = (arrays["context.X"], arrays["context.y"]) if "context.X" in arrays else None
+    context = (arrays["context.X"], arrays["context.y"]) if texts["has_context"] else None
     if context is not None:
         shapes += [(context[0], (context[1].size, d)), (context[1], (context[1].size,))]
     if any(array.shape != shape for array, shape in shapes):

@@ -59,7 +59,7 @@ def check_tasks(tasks: Any, n_tasks: int | None, rng: np.random.Generator) -> Pa
         raise InputError(f"n_tasks must be None unless tasks is a sampler, got {n_tasks!r}")
     if isinstance(tasks, str | bytes | dict) or not isinstance(tasks, Iterable):
         raise InputError(f"tasks must be pairs (X, y) or a sampler, got {type(tasks).__name__}")
-    return _check_pairs(tasks, "tasks must be pairs (X, y)")
+    return _check_pairs(tasks, "tasks must be a list of pairs (X, y)")
 
 
 def scales_of(pairs: Pairs) -> Scales:

@@ -18,12 +18,13 @@ from unlazy.estimators._in_context_file import State, read_state, write_state
 from unlazy.estimators._in_context_kernel import learn_kernel
 from unlazy.estimators._in_context_prior import learn_prior
 from unlazy.estimators._in_context_process import LINEAR, Posterior, Process, condition
+from unlazy.estimators._in_context_steps import covariance_root
 from unlazy.estimators._in_context_tasks import Folds, Pairs, check_tasks, make_folds, pooled_mean, scales_of
 from unlazy.estimators.inputs import check_memory, finite_or_refused
 
 EMPIRICAL_BAYES, ATTENTION, SUBSPACE = "eb", "linear_attention", "subspace_kernel"
 _MODES = (EMPIRICAL_BAYES, ATTENTION, SUBSPACE)
-# with more tasks than this a mean that is not there costs less than one percent
+# with more tasks than this a mean that is not there costs less than one percent, and few folds decide
 _MANY_TASKS = 200
 
 
@@ -59,9 +60,9 @@ class InContextRegressor(RegressorMixin, BaseEstimator):
     task_mean : "auto", "learned" or "zero"
         Whether the tasks' coefficients have a mean; "auto" asks held-out tasks.
     max_steps : int
-        Of expectation-maximisation.
-    cv : int
-        Folds of tasks.
+        To the covariance of "eb": of expectation-maximisation, the later ones as long as many of them.
+    cv : int, optional
+        Folds of tasks; by default 5, and 3 with more than 200 tasks, which decide as well.
     random_state : int, RandomState or None
         Shuffles the folds and seeds a sampler.
 
@@ -85,8 +86,8 @@ class InContextRegressor(RegressorMixin, BaseEstimator):
         context: int | None = None,
         rank: int | None = None,
         task_mean: str = "auto",
-        max_steps: int = 200,
-        cv: int = 5,
+        max_steps: int = 50,
+        cv: int | None = None,
         random_state: Any = 0,
     ):
         self.mode = mode
@@ -109,7 +110,7 @@ class InContextRegressor(RegressorMixin, BaseEstimator):
         d = pairs[0][0].shape[1]
         if self.rank is not None and self.rank > d:
             raise InputError(f"rank must be at most the number of features, {d}, got {self.rank}")
-        folds = make_folds(len(pairs), self.cv, rng)
+        folds = make_folds(len(pairs), self.cv or (5 if len(pairs) <= _MANY_TASKS else 3), rng)
         scales = scales_of(pairs)
         pairs = [(scales.design(X), scales.targets(y)) for X, y in pairs]
         found = {mode: self._learn(mode, pairs, folds) for mode in (_MODES if self.mode == "auto" else (self.mode,))}
@@ -148,7 +149,7 @@ class InContextRegressor(RegressorMixin, BaseEstimator):
 
     def predict(self, X: Any, return_std: bool = False) -> Any:
         """Predictions for rows X (n, d), and with `return_std` the standard deviations of new targets there."""
-        check_is_fitted(self)
+        check_is_fitted(self, msg="this %(name)s has no context yet: call pretrain(tasks), then fit(X, y)")
         X = validate_data(self, X, dtype=np.float64, reset=False)
         if return_std and self.mode_ == ATTENTION:
             raise InputError("return_std must be False for linear attention, which has no distribution, got True")
@@ -209,7 +210,7 @@ class InContextRegressor(RegressorMixin, BaseEstimator):
             if choice == "auto" and len(pairs) > _MANY_TASKS:
                 means = (True,)
             found = learn_prior(pairs, folds, int(self.max_steps), means, self.context)
-            root = _symmetric_root(found.prior.covariance)
+            root = covariance_root(found.prior.covariance)
             learned = Process(LINEAR, found.prior.mean, root, 1.0, found.prior.noise_variance)
             metric = found.prior.covariance[1:, 1:]
             told, error = found.effective_tasks, found.error
@@ -283,12 +284,7 @@ class InContextRegressor(RegressorMixin, BaseEstimator):
             ("cv", self.cv, 2),
         )
         for name, value, low in whole:
-            if name in ("context", "rank") and value is None:
+            if name != "max_steps" and value is None:
                 continue
             if not isinstance(value, Integral) or isinstance(value, bool) or value < low:
                 raise InputError(f"{name} must be an integer >= {low}, got {value!r}")
-
-
-def _symmetric_root(covariance: np.ndarray) -> np.ndarray:
-    values, vectors = np.linalg.eigh(covariance)
-    return vectors * np.sqrt(np.maximum(values, 0.0))

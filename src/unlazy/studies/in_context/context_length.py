@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 NEAR_LEAST, SHORT, LONG = 20.0, 1.0, 1000.0
 FEW, MANY = 0.5, 2.0
-CASES = {"context_ratio": (SHORT, NEAR_LEAST, LONG), "task_ratio": (FEW, MANY), "ridge": at_most(0.0)}
+CASES: dict[str, Any] = {"context_ratio": (SHORT, NEAR_LEAST, LONG), "task_ratio": (FEW, MANY), "ridge": at_most(0.0)}
 TEST = ("test_context_ratio",)
 THEORY_NOISE = 0.01
 LENGTHS = np.geomspace(0.1, 1e4, 2001)
