@@ -10,17 +10,19 @@ common is the data alone, so that each of them is such a chain; the network is n
 
 from __future__ import annotations
 
-import math
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 from jax import Array
 
-from unlazy.data.normal import normal
 from unlazy.functions.links import Link
+from unlazy.training.chain_draws import chi_square, normals
+from unlazy.training.online_index import move_together
 
 _BLOCK = 64
+_PIECE = 16
+"""Steps of a network that are made at once; a block is a multiple."""
 
 
 class Rule(NamedTuple):
@@ -59,9 +61,10 @@ class Trained(NamedTuple):
 
 class _Draws(NamedTuple):
     along: Array
-    tasks: Array
     rest: Array
     noise: Array
+    tasks: Array
+    """(..., width, chains); the others are (..., chains)."""
 
 
 def escape(key: Array, start: Array, rule: Rule, threshold: Any, limit: Any) -> Escape:
@@ -78,12 +81,12 @@ def escape(key: Array, start: Array, rule: Rule, threshold: Any, limit: Any) -> 
         overlaps, arrived = state
         step, draws = given
         overlaps = _chain_step(overlaps, draws, rule)
-        there = jnp.abs(overlaps).max(axis=1) >= threshold
+        there = jnp.abs(overlaps).max(axis=0) >= threshold
         return (overlaps, jnp.where(there, jnp.minimum(arrived, step), arrived)), None
 
     def block(state: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
         overlaps, arrived, done = state
-        draws = _draw(jax.random.fold_in(key, done), chains, width, rule)
+        draws = _draw(jax.random.fold_in(key, done), chains, width, rule, start.dtype)
         steps = (done + 1 + jnp.arange(_BLOCK)).astype(arrived.dtype)
         (overlaps, arrived), _ = jax.lax.scan(move, (overlaps, arrived), (steps, draws))
         return overlaps, arrived, done + _BLOCK
@@ -93,60 +96,34 @@ def escape(key: Array, start: Array, rule: Rule, threshold: Any, limit: Any) -> 
         return (jnp.isfinite(arrived).sum() < needed) & (done < limit)
 
     there = jnp.abs(start).max(axis=1) >= threshold
-    first = (start, jnp.where(there, 0.0, jnp.inf), jnp.int32(0))
+    # chains last: they are what a processor handles side by side
+    first = (start.T, jnp.where(there, 0.0, jnp.inf), jnp.int32(0))
     overlaps, arrived, _ = jax.lax.while_loop(going, block, first)
-    return Escape(arrived, jnp.sort(arrived)[needed - 1], overlaps)
+    return Escape(arrived, jnp.sort(arrived)[needed - 1], overlaps.T)
 
 
-def _draw(key: Array, chains: int, width: int, rule: Rule) -> _Draws:
-    """What a block of steps needs, merged into few draws because each is a program of its own."""
-    normal_key, rest_key = jax.random.split(key)
-    numbers = normal(normal_key, (_BLOCK, chains, width + 2))
-    kept = jnp.arange(width) < rule.tasks
-    rest = chi_square(rest_key, rule.d - 1 - rule.tasks, (_BLOCK, chains))
-    return _Draws(numbers[..., 0], numbers[..., 2:] * kept, rest, numbers[..., 1])
+def _draw(key: Array, chains: int, width: int, rule: Rule, dtype: Any) -> _Draws:
+    numbers = normals(key, (_BLOCK, width + 3, chains), dtype)
+    kept = (jnp.arange(width) < rule.tasks)[:, None]
+    rest = chi_square(rule.d - 1 - rule.tasks, numbers[:, 1])
+    return _Draws(numbers[:, 0], rest, numbers[:, 2], numbers[:, 3:] * kept)
 
 
 def _chain_step(overlaps: Array, draws: _Draws, rule: Rule) -> Array:
-    kept = jnp.arange(overlaps.shape[1]) < rule.tasks
-    square = (overlaps**2).sum(axis=1)
-    across = (overlaps * draws.tasks).sum(axis=1) / (1 + jnp.sqrt(jnp.maximum(1 - square, 0.0)))
-    moved = draws.tasks - overlaps * across[:, None]
-    z = overlaps * draws.along[:, None] + moved
-    label = jnp.where(kept, rule.link(z), 0.0).sum(axis=1) / jnp.sqrt(rule.tasks) + rule.noise * draws.noise
+    kept = (jnp.arange(len(overlaps)) < rule.tasks)[:, None]
+    square = (overlaps**2).sum(axis=0)
+    across = (overlaps * draws.tasks).sum(axis=0) / (1 + jnp.sqrt(jnp.maximum(1 - square, 0.0)))
+    moved = draws.tasks - overlaps * across
+    z = overlaps * draws.along + moved
+    label = jnp.where(kept, rule.link(z), 0.0).sum(axis=0) / jnp.sqrt(rule.tasks) + rule.noise * draws.noise
     c = _step(label, draws.along, rule)
-    length = 1 + c**2 * ((draws.tasks**2).sum(axis=1) + draws.rest)
-    return (overlaps + c[:, None] * moved) / jnp.sqrt(length)[:, None]
+    length = 1 + c**2 * ((draws.tasks**2).sum(axis=0) + draws.rest)
+    return (overlaps + c * moved) / jnp.sqrt(length)
 
 
 def _step(label: Array, along: Array, rule: Rule) -> Array:
     most = rule.clip / jnp.sqrt(rule.d)
     return jnp.clip(rule.step_size / rule.d * label * rule.link.derivative(along), -most, most)
-
-
-def chi_square(key: Array, freedom: Any, shape: tuple[int, ...]) -> Array:
-    """Exact chi^2 numbers of a traced number of degrees of freedom >= 2, by rejection of whole arrays.
-
-    With a = freedom/2 - 1/3, c = (9a)^(-1/2), 2 a (1 + c g)^3 is accepted if log U < g^2/2 + a - a V + a log V; at
-    least 95% are (Marsaglia & Tsang 2000). JAX's own gamma numbers are drawn one after the other on a CPU.
-    """
-    a = freedom / 2 - 1 / 3
-    c = 1 / jnp.sqrt(9 * a)
-    size = math.prod(shape)
-    least = jnp.nextafter(jnp.asarray(-1.0), jnp.asarray(0.0))
-
-    def propose(state: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
-        found, open_, turn = state
-        # one draw for the normal and the uniform numbers: each draw is slow to compile
-        one, other = jax.random.uniform(jax.random.fold_in(key, turn), (2 * size,), float, least, 1.0).reshape(2, size)
-        g = math.sqrt(2) * jax.lax.erf_inv(one)
-        cube = (1 + c * g) ** 3
-        safe = jnp.where(cube > 0, cube, 1.0)
-        fits = (cube > 0) & (jnp.log((1 + other) / 2) < g**2 / 2 + a * (1 - safe + jnp.log(safe)))
-        return jnp.where(open_ & fits, 2 * a * cube, found), open_ & ~fits, turn + 1
-
-    start = (jnp.zeros(size), jnp.ones(size, bool), jnp.int32(0))
-    return jax.lax.while_loop(lambda state: state[1].any(), propose, start)[0].reshape(shape)
 
 
 def train_network(key: Array, weights: Array, rule: Rule, steps: int, records: int = 1) -> Trained:
@@ -158,17 +135,15 @@ def train_network(key: Array, weights: Array, rule: Rule, steps: int, records: i
     d, tasks = weights.shape[1], rule.tasks
     blocks = -(-steps // (records * _BLOCK))
 
-    def move(weights: Array, numbers: Array) -> tuple[Array, None]:
-        x = numbers[:d]
-        label = rule.link(x[:tasks]).sum() / jnp.sqrt(tasks) + rule.noise * numbers[d]
-        along = weights @ x
-        c = _step(label, along, rule)
-        scale = 1 / jnp.sqrt(1 + c**2 * (x @ x - along**2))
-        return ((1 - c * along) * scale)[:, None] * weights + (c * scale)[:, None] * x, None
-
     def block(weights: Array, number: Array) -> tuple[Array, None]:
-        weights, _ = jax.lax.scan(move, weights, normal(jax.random.fold_in(key, number), (_BLOCK, d + 1)))
-        return weights / jnp.linalg.norm(weights, axis=1, keepdims=True), None
+        numbers = normals(jax.random.fold_in(key, number), (_BLOCK, d + 1), weights.dtype)
+        labels = rule.link(numbers[:, :tasks]).sum(axis=1) / jnp.sqrt(tasks) + rule.noise * numbers[:, d]
+        pieces = numbers[:, :d].reshape(-1, _PIECE, d), labels.reshape(-1, _PIECE)
+
+        def piece(weights: Array, given: tuple[Array, Array]) -> tuple[Array, None]:
+            return move_together(weights, *given, lambda along, _, label: _step(label, along, rule)), None
+
+        return jax.lax.scan(piece, weights, pieces)[0], None
 
     def segment(weights: Array, numbers: Array) -> tuple[Array, Array]:
         weights, _ = jax.lax.scan(block, weights, numbers)

@@ -23,6 +23,7 @@ from jax.typing import ArrayLike
 from unlazy.data.normal import normal
 from unlazy.errors import InputError
 from unlazy.functions.links import LINKS, Link
+from unlazy.training.chain_draws import normals
 from unlazy.training.loop import record_steps
 from unlazy.training.overlap_chain import Rule, check_rule, clipped, push
 from unlazy.training.token_gram.checks import check_known
@@ -82,7 +83,7 @@ def train(
 
     The same as `step` repeated, up to rounding, but the d-dimensional work is done for `block` examples X at once by
     two matrix products. Within a block all weights are combinations of those at its start and of X, so that a step
-    updates W X^T and the coefficients alone. Source: Lee, Oko, Suzuki & Wu (2024), Algorithm 1, phase I.
+    updates their coefficients alone. Source: Lee, Oko, Suzuki & Wu (2024), Algorithm 1, phase I.
     """
     if getattr(weights, "ndim", 0) != 2:
         raise InputError(f"weights must have shape (neurons, d), got shape {getattr(weights, 'shape', ())}")
@@ -96,7 +97,7 @@ def train(
 
     def advance(weights: Array, x: tuple[Array, Array]) -> tuple[Array, Array]:
         index, length = x
-        numbers = normal(jax.random.fold_in(key, index), (block * (d + 1),), weights.dtype)
+        numbers = normals(jax.random.fold_in(key, index), (block * (d + 1),), weights.dtype)
         inputs, noise = numbers[: block * d].reshape(block, d), numbers[block * d :]
         moved = _block(weights, inputs, noise, length, rule, teacher, student.derivative)
         return moved, moved[:, 0]
@@ -124,37 +125,49 @@ def _blocks(ends: Sequence[int], length: int) -> tuple[np.ndarray, list[int]]:
 def _block(
     weights: Array, inputs: Array, noise: Array, length: ArrayLike, rule: Rule, teacher: Link, derivative: Callable
 ) -> Array:
-    """The weights after the first `length` of the inputs.
-
-    A step is w <- f w + e x_k with f = (1 - c u)/|.| and e = c/|.|, and the same for what is linear in w: its products
-    with all inputs, and its coefficients of the first weights and of the inputs.
-    """
-    count, d = inputs.shape
-    gram = inputs @ inputs.T
-    squares = jnp.diagonal(gram)
+    """The weights after the first `length` of the inputs."""
+    d = inputs.shape[1]
     labels = teacher(inputs[:, 0]) + rule.noise * noise
-    # columns: products with the inputs, coefficients of the inputs, coefficient of the weights at the start
-    linear = jnp.concatenate(
-        [
-            weights @ inputs.T,
-            jnp.zeros((len(weights), count), weights.dtype),
-            jnp.ones((len(weights), 1), weights.dtype),
-        ],
-        axis=1,
-    )
-    added = jnp.concatenate([gram, jnp.eye(count, dtype=gram.dtype), jnp.zeros((count, 1), gram.dtype)], axis=1)
 
-    def one(linear: Array, x: tuple[Array, ...]) -> tuple[Array, None]:
-        place, row, square, label = x
-        u = jax.lax.dynamic_index_in_dim(linear, place, 1, keepdims=False)
-        across = square - u**2
-        c = clipped(rule, push(rule, derivative, u, label, across / d), d)
-        c = jnp.where(place < length, c, 0.0)
+    def size(u: Array, across: Array, label: Array) -> Array:
+        return clipped(rule, push(rule, derivative, u, label, across / d), d)
+
+    return move_together(weights, inputs, labels, size, length)
+
+
+def move_together(
+    weights: Array,
+    inputs: Array,
+    labels: Array,
+    size: Callable[[Array, Array, Array], Array],
+    length: ArrayLike | None = None,
+) -> Array:
+    """The unit rows w after w <- normalise(w + c (x - (w.x) w)) for each of the inputs (count, d), or `length` of them.
+
+    c = size(w.x, |x - (w.x) w|^2, label). A step is w <- f w + e x_k with f = (1 - c u)/|.| and e = c/|.|. All w are
+    a w_0 + sum_j e_j x_j, so that a step needs their products with x_k alone, from W X^T and the Gram matrix.
+    """
+    count = len(inputs)
+    gram = inputs @ inputs.T
+    products = inputs @ weights.T
+
+    def one(state: tuple[Array, Array], given: tuple[Array, ...]) -> tuple[tuple[Array, Array], None]:
+        first, added = state
+        place, product, row, label = given
+        u = first * product + row @ added
+        across = row[place] - u**2
+        c = size(u, across, label)
+        if length is not None:
+            c = jnp.where(place < length, c, 0.0)
         shrink = 1 / jnp.sqrt(1 + c**2 * across)
-        return linear * ((1 - c * u) * shrink)[:, None] + (c * shrink)[:, None] * row, None
+        kept = (1 - c * u) * shrink
+        # neurons last: they are what a processor handles side by side
+        new = jnp.where((jnp.arange(count) == place)[:, None], c * shrink, kept * added)
+        return (kept * first, new), None
 
-    linear, _ = jax.lax.scan(one, linear, (jnp.arange(count), added, squares, labels))
-    moved = linear[:, -1:] * weights + linear[:, count : 2 * count] @ inputs
+    begin = jnp.ones_like(products[0]), jnp.zeros_like(products)
+    (first, added), _ = jax.lax.scan(one, begin, (jnp.arange(count), products, gram, labels))
+    moved = first[:, None] * weights + added.T @ inputs
     # what |w| = 1 was short of by rounding
     return moved / jnp.linalg.norm(moved, axis=1, keepdims=True)
 

@@ -22,9 +22,9 @@ import numpy as np
 from jax import Array
 from jax.typing import ArrayLike
 
-from unlazy.data.normal import normal
 from unlazy.errors import InputError
 from unlazy.functions.links import LINKS, Link
+from unlazy.training.chain_draws import chi_square, symmetric, to_normal
 from unlazy.training.loop import record_steps
 from unlazy.training.token_gram.checks import check_known
 
@@ -95,40 +95,9 @@ def step(draws: Draws, overlap: Array, d: ArrayLike, rule: Rule, teacher: Link, 
 
 def draw(key: Array, shape: tuple[int, int], d: ArrayLike, dtype: Any = None, *, noisy: bool = True) -> Draws:
     """Independent numbers for each part of an example in d dimensions, (steps, chains); without noise 0 for it."""
-    normal_key, again_key = jax.random.split(key)
-    # one draw for all: every draw of its own takes long to compile
-    numbers = normal(normal_key, (6 if noisy else 5, *shape), dtype)
-    rest = _chi_square(again_key, jnp.asarray(d) - 2, numbers[2:5])
-    return Draws(numbers[0], numbers[1], rest, numbers[5] if noisy else jnp.zeros(shape, numbers.dtype))
-
-
-def _chi_square(key: Array, freedom: ArrayLike, numbers: Array) -> Array:
-    """Exact chi-square numbers of one `freedom` >= 1, from normal ones (3, rows, columns).
-
-    Rejection by Marsaglia and Tsang (2000): 2 b (1 + x / sqrt(9 b))^3 with b = freedom/2 - 1/3 and x normal is accepted
-    with probability exp(x^2/2 + b - b t + b log t), t the cube; the exponent has its maximum 0 at x = 0 for all b > 0.
-    Half a sum of two squares is exponential and decides. The few that are rejected are proposed anew, the first open
-    one of each column at a time: several times faster than jax.random.gamma.
-    """
-    dtype = numbers.dtype
-    rows, columns = numbers.shape[1:]
-    b = jnp.asarray(freedom, dtype) / 2 - 1 / 3
-
-    def propose(numbers: Array) -> tuple[Array, Array]:
-        x, one, other = numbers
-        root = 1 + x / jnp.sqrt(9 * b)
-        t = jnp.maximum(root, jnp.finfo(dtype).eps) ** 3
-        exponent = x**2 / 2 + b - b * t + b * jnp.log(t)
-        return 2 * b * t, (root > 0) & ((one**2 + other**2) / 2 > -exponent)
-
-    def again(state: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
-        key, values, done = state
-        key, own = jax.random.split(key)
-        proposed, accepted = propose(normal(own, (3, columns), dtype))
-        filled = (jnp.arange(rows)[:, None] == jnp.argmin(done, axis=0)) & ~done & accepted
-        return key, jnp.where(filled, proposed, values), done | filled
-
-    return jax.lax.while_loop(lambda state: ~state[2].all(), again, (key, *propose(numbers)))[1]
+    along, across, ranked, *noise = map(to_normal, symmetric(key, 4 if noisy else 3, shape, dtype))
+    rest = chi_square(jnp.asarray(d) - 2, ranked)
+    return Draws(along, across, rest, noise[0] if noisy else jnp.zeros_like(along))
 
 
 def train(
@@ -201,7 +170,7 @@ def crossing_step(
 
     def there(overlap: Array) -> Array:
         # a count, so that a share of 1/2 is exact
-        return (jnp.abs(overlap) >= level).sum() >= share * start.size
+        return (jnp.abs(overlap) >= level).sum(axis=-1) >= share * start.size
 
     def block(state: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
         overlap, index, _ = state
@@ -209,9 +178,10 @@ def crossing_step(
 
         def one(overlap: Array, drawn: Draws) -> tuple[Array, Array]:
             moved = step(drawn, overlap, d, rule, teacher, student.derivative)
-            return moved, there(moved)
+            return moved, moved
 
-        overlap, reached = jax.lax.scan(one, overlap, draws)
+        overlap, path = jax.lax.scan(one, overlap, draws)
+        reached = there(path)
         found = index * _BLOCK + 1 + jnp.argmax(reached).astype(jnp.int32)
         return overlap, index + 1, jnp.where(reached.any() & (found <= most_steps), found, none)
 

@@ -44,6 +44,7 @@ class AdditiveScaling(Study):
     question = "How does the number of samples that online SGD needs grow with the number of tasks and the dimension?"
     sources = (OKO, BEN_AROUS, TALK)
     precision = "float32"
+    chunk_width = 16
 
     tasks: int = value(4, "tasks", symbol="M", low=1, high=1024, scale="log")
     d: int = value(64, "dimension", symbol="d", low=4, high=1_000_000, scale="log")
@@ -63,7 +64,7 @@ class AdditiveScaling(Study):
         "quick": {
             "controlled": {"tasks": [1, 2, 4, 8, 16], "seeds": 16},
             "dimension": {"d": [32, 64, 128], "seeds": 16},
-            "random": {"tasks": [1, 4, 16], "start": 0.0, "seeds": 8},
+            "random": {"tasks": [1, 4, 16], "start": 0.0, "seeds": 16},
         },
         "full": {
             "controlled": {"tasks": [1, 2, 4, 8, 16], "neurons": 64, "seeds": 24},
@@ -125,15 +126,17 @@ class AdditiveScaling(Study):
         import jax
         import jax.numpy as jnp
 
-        from unlazy.data.normal import normal
         from unlazy.functions.links import link
-        from unlazy.training.additive_chain import Rule, chi_square, escape
+        from unlazy.training.additive_chain import Rule, escape
+        from unlazy.training.chain_draws import chi_square, normals
 
         exponent = EXPONENTS[self.link]
-        start_key, rest_key, run_key = jax.random.split(key, 3)
+        start_key, run_key = jax.random.split(key)
         shape = (self.neurons, self.most_tasks)
-        drawn = jnp.where(jnp.arange(self.most_tasks) < self.tasks, normal(start_key, shape), 0.0)
-        rest = chi_square(rest_key, self.d - self.tasks, (self.neurons,))
+        numbers = normals(start_key, (self.neurons, self.most_tasks + 1))
+        drawn, ranked = numbers[:, :-1], numbers[:, -1]
+        drawn = jnp.where(jnp.arange(self.most_tasks) < self.tasks, drawn, 0.0)
+        rest = chi_square(self.d - self.tasks, ranked)
         drawn = drawn / jnp.sqrt((drawn**2).sum(axis=1) + rest)[:, None]
         planted = jnp.zeros(shape).at[:, 0].set(self.start / jnp.sqrt(self.d))
         begin = jnp.where(self.start > 0, planted, drawn)

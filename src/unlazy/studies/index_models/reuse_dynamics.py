@@ -19,16 +19,17 @@ TIMES = (5, 10, 20, 30, 40, 50, 60)
 """Examples over the dimension at which overlaps are recorded."""
 PLACES = tuple(np.linspace(-0.9, 0.9, 13).round(2).tolist())
 """Overlaps at which the drift is measured."""
-EXAMPLES = 16_384
+CELLS = 64
+"""Of the ranks of each of the two numbers that a drift is averaged over."""
 LEE_TEXT = "Lee et al. 2024, SGD with reused batches implements a label transformation"
 THE_CHAIN = "the project's reduction to one dimension"
 
 
-def _arm(data: xr.Dataset | xr.DataArray, **wanted: float) -> Any:
+def _arm(data: xr.Dataset | xr.DataArray, *, drop: bool = True, **wanted: float) -> Any:
     """The points of a zipped axis with the given parameters, which must be one."""
     axis = data.reuse.dims[0]
     found = np.all([data[name].values == number for name, number in wanted.items()], axis=0)
-    return data.isel({axis: int(np.flatnonzero(found)[0])}, drop=True)
+    return data.isel({axis: int(np.flatnonzero(found)[0])}, drop=drop)
 
 
 ARMS = [(3, 0, -1.0, 0.0), (4, 1, -1.0, 0.1), (4, 1, 1.0, 0.1), (4, 0, -1.0, 0.1)]
@@ -176,14 +177,22 @@ class ReuseDynamics(Study):
         return {"overlap": overlaps.mean(1), "signal": self._measured_drift(drift_key, rule, link)}
 
     def _measured_drift(self, key: Any, rule: Any, link: Any) -> Any:
-        """The mean of psi (z - m u) over drawn examples with |x|^2 = d, the same u and v for all overlaps m."""
+        """The mean of psi (z - m u) over drawn examples with |x|^2 = d, the same u and v for all overlaps m.
+
+        The ranks of (u, v) are uniform in each cell of a grid: the mean is as unbiased as that of independent ones, and
+        varies about as much as that of four times as many.
+        """
         import jax.numpy as jnp
 
-        from unlazy.data.normal import normal
         from unlazy.functions.links import LINKS
+        from unlazy.training.chain_draws import symmetric, to_normal
         from unlazy.training.overlap_chain import push
 
-        u, v = normal(key, (2, EXAMPLES))
+        cells = jnp.arange(CELLS)
+        inside = [(1 + uniform) / 2 for uniform in symmetric(key, 2, (CELLS, CELLS))]
+        ranks = 2 * (cells + inside[0]) / CELLS - 1, 2 * (cells[:, None] + inside[1]) / CELLS - 1
+        most = 1 - jnp.finfo(inside[0].dtype).epsneg
+        u, v = (to_normal(jnp.clip(rank, -most, most)).reshape(-1) for rank in ranks)
         place = jnp.asarray(PLACES, u.dtype)[:, None]
         across = jnp.sqrt(1 - place**2) * v
         psi = push(rule, LINKS["relu"].derivative, u, link(place * u + across), jnp.ones_like(u))
@@ -207,12 +216,14 @@ class ReuseDynamics(Study):
         figure, panels = style.panels(2, 2, width=3.8, height=2.8)
         texts = {(1, -1.0): "reuse, $a = -1$", (1, 1.0): "reuse, $a = 1$", (0, -1.0): "no reuse, $a = -1$"}
         for (path, portrait), degree in zip(panels, (3, 4), strict=True):
-            kinds = [(reuse, sign, start) for k, reuse, sign, start in ((3, 1, -1.0, 0.0), *ARMS) if k == degree]
-            for index, (reuse, sign, start) in enumerate(kinds):
+            kinds = [(reuse, sign) for k, reuse, sign, _ in ((3, 1, -1.0, 0.0), *ARMS) if k == degree]
+            for index, (reuse, sign) in enumerate(kinds):
                 wanted = {"degree": degree, "reuse": reuse, "sign": sign}
                 options: Any = {"color": style.colour(index), "marker": style.marker(index)}
-                points = _limit(limit.simulated) if (degree, reuse) == (3, 1) else _arm(arms.simulated, **wanted)
-                self._draw_theory(path, portrait, degree, reuse, sign, start, options["color"])
+                points = (
+                    _limit(limit.simulated) if (degree, reuse) == (3, 1) else _arm(arms.simulated, drop=False, **wanted)
+                )
+                self._draw_theory(path, portrait, points, degree, options["color"])
                 d = f", chain $d = {float(parameter(points, 'd')):g}$" if degree == 3 else ""
                 style.simulation(path, points.time, points.overlap, label=texts[reuse, sign] + d, **options)
                 style.simulation(portrait, points.place, points.signal, **options)
@@ -237,13 +248,15 @@ class ReuseDynamics(Study):
             path.legend(loc="upper left")
         return figure
 
-    def _draw_theory(
-        self, path: Any, portrait: Any, degree: int, reuse: int, sign: float, start: float, color: str
-    ) -> None:
+    @staticmethod
+    def _draw_theory(path: Any, portrait: Any, points: xr.Dataset, degree: int, color: str) -> None:
         from unlazy.plotting import style
         from unlazy.theory.online_sgd import overlap_drift, overlap_path
 
+        names = ("sign", "bias", "strength", "reuse", "start", "step")
+        neuron: Any = {name: float(parameter(points, name)) for name in names}
+        neuron["reuse"] = bool(neuron["reuse"])
+        start, step = neuron.pop("start"), neuron.pop("step")
         times, places = np.linspace(0, TIMES[-1], 121), np.linspace(-0.99, 0.99, 199)
-        neuron: Any = {"sign": sign, "reuse": bool(reuse)}
-        style.theory(path, times, overlap_path(f"He{degree}", times, 0.1, start=start, **neuron), color=color)
+        style.theory(path, times, overlap_path(f"He{degree}", times, step, start=start, **neuron), color=color)
         style.theory(portrait, places, overlap_drift(f"He{degree}", places, **neuron).signal, color=color)
