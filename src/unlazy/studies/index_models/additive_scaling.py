@@ -145,12 +145,18 @@ class AdditiveScaling(Study):
         return {"samples": escape(run_key, begin, rule, self.threshold, self._limit).half}
 
     def predict(self) -> dict[str, Any]:
-        """From a random start, the flow of the neuron with the median best overlap; infinite for M = 1: it is at 0."""
+        """From a random start, the flow of the neuron with the median best overlap.
+
+        With an odd link and M = 1 that is at 0, and the time infinite.
+        """
         from scipy.special import ndtri
 
         from unlazy.theory.additive_index import additive_step, escape_samples
 
-        first = self.start if self.start > 0 else float(ndtri(0.5 ** (1 / self.tasks)))
+        share = 0.5 ** (1 / self.tasks)
+        # an even link drifts away from 0 on both sides: the best of |overlap| counts
+        share = (1 + share) / 2 if EXPONENTS[self.link] % 2 == 0 else share
+        first = self.start if self.start > 0 else float(ndtri(share))
         if first <= 0:
             return {"samples": np.inf, "drift_only": np.inf}
         size = additive_step(self.step, self.d, self.tasks, EXPONENTS[self.link])

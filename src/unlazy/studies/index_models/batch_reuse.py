@@ -141,9 +141,9 @@ class BatchReuse(Study):
         shown = 100 if 100 in sizes else sizes[0]
         ratio = float(parameter(data, "ratio"))
         figure, (path, law, error) = style.panels(3, 1, width=2.9, height=2.8)
-        for reuse, text in ((0, "one use"), (1, "two uses")):
-            color = style.colour(reuse)
-            arm = data.sel(reuse=reuse)
+        for reuse in np.atleast_1d(parameter(data, "reuse")).astype(int).tolist():
+            color, text = style.colour(reuse), ("one use", "two uses")[reuse]
+            arm = data.sel(reuse=reuse) if "reuse" in data.dims else data
             one = arm.sel(d=shown) if "d" in arm.dims else arm
             for fraction, width in ((0.5, 1.6), (0.9, 0.9)):
                 values = one.overlaps.sel(fraction=fraction)

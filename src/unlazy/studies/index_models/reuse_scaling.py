@@ -210,15 +210,21 @@ class ReuseScaling(Study):
         return {"examples": jnp.where(found < 0, jnp.inf, found)}
 
     def predict(self) -> dict[str, Any]:
+        """The first time at which |m| is at the level, m or -m; the chains' clip is left out."""
         from unlazy.theory.online_sgd import crossing_time
 
         link = f"He{self.degree}"
-        time = crossing_time(
-            link, self.step * self.d ** (-self.power), start=self.d**-0.5, level=LEVEL,
-            student=link if self.matched else "relu", sign=self.sign, bias=self.bias, strength=self.strength,
-            reuse=bool(self.reuse),
-        )  # fmt: skip
-        return {"examples": time * self.d}
+        # -m is the overlap with -theta, for which the labels of an odd link have the other sign
+        mirrored = self.sign if self.degree % 2 == 0 else -self.sign
+        times = [
+            crossing_time(
+                link, self.step * self.d ** (-self.power), start=start, level=LEVEL,
+                student=link if self.matched else "relu", sign=sign, bias=self.bias, strength=self.strength,
+                reuse=bool(self.reuse),
+            )
+            for sign, start in ((self.sign, self.d**-0.5), (mirrored, -(self.d**-0.5)))
+        ]  # fmt: skip
+        return {"examples": min(times) * self.d}
 
     def figure(self, matched: Part, fourth: Part, reused: Part, ablation: Part) -> Any:
         from unlazy.plotting import style
