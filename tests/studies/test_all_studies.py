@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from unlazy.lab import registry
-from unlazy.lab.dataset import predicted
+from unlazy.lab.dataset import inner_coordinates, predicted
 from unlazy.lab.fingerprint import fingerprint
 from unlazy.lab.grid import default_grid, preset_grids
 
@@ -35,6 +35,14 @@ def test_presets_are_valid_and_claims_name_their_parts(name):
         for claim in study.claims:
             assert set(claim.parts) <= set(grids)
         assert set(study.lines) <= set(grids)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_coordinates_are_the_same_within_a_part_of_a_preset(name):
+    study = registry.find(name)
+    for preset in study.presets:
+        for grid in preset_grids(study, preset).values():
+            inner_coordinates(grid)
 
 
 @pytest.mark.parametrize("name", NAMES)

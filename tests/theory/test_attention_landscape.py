@@ -165,6 +165,8 @@ def test_saddle_curvature_is_the_second_derivative_on_a_product_grid(features, m
         (lambda: attention_saddle("relu", 2, 1), "activation must be odd, got values of unequal size at 4.3 and -4.3"),
         (lambda: attention_saddle("tanh", 2, 3), "missing must be at most features = 2, got 3"),
         (lambda: attention_saddle("tanh", 2.5, 1), "features must be an integer >= 1, got 2.5"),
+        (lambda: attention_saddle("tanh", True, 1), "features must be an integer >= 1, got True"),
+        (lambda: attention_saddle("tanh", 3, "3"), "missing must be an integer >= 1, got '3'"),
         (lambda: attention_saddle(lambda x: 0 * x, 2, 1), "activation must have a finite E sigma"),
         (lambda: attention_landscape(np.eye(2), np.ones((2, 2)), 1.0), "positive definite with a condition number"),
         (lambda: attention_landscape(np.eye(2), np.eye(3), 1.0), r"covariance must have shape \(2, 2\)"),
@@ -178,3 +180,17 @@ def test_saddle_curvature_is_the_second_derivative_on_a_product_grid(features, m
 def test_wrong_input_is_named(call, message):
     with pytest.raises(InputError, match=message):
         call()
+
+
+@pytest.mark.filterwarnings("error")
+def test_bounds_and_slopes_of_extreme_numbers_are_their_limits():
+    # (2/c^2) L (r - L) with L << r, in exact powers of ten
+    np.testing.assert_allclose(slope_bound(1e-300, 1e300, 1e-5), -2e10, rtol=1e-12)
+    assert slope_bound(1e308, 1e-308, 1.0) == 0
+    assert slope_bound(1e300, 1e300, 1e-300) == 0
+    assert slope_bound(0.5e300, 1e300, 1e-5) == -np.inf
+    np.testing.assert_allclose(escape_slope(3.0, 1e-320), 6.0, rtol=1e-12)
+    np.testing.assert_allclose(escape_slope(1e200, 1e200), 2 * 400 * np.log(10) / 1e200, rtol=1e-12)
+    assert escape_slope(0.0, 1e308) == 0
+    # both sides of where the series takes over
+    np.testing.assert_allclose(*(escape_slope(1.0, step) for step in (0.99e-9, 1.01e-9)), rtol=1e-10)

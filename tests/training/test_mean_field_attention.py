@@ -53,6 +53,21 @@ def test_attention_loss_is_the_mean_over_tasks_and_is_least_at_the_inverse_covar
     np.testing.assert_allclose(mfa.attention_loss(best, moments, moments), mfa.best_loss(moments), rtol=1e-10)
 
 
+def test_the_folded_loss_is_the_mean_over_folds_with_the_rest_as_context():
+    state, batch, folds = random_state(0), sample(1, n=24, teachers=3), 4
+    state = state._replace(outputs=3 * state.outputs)
+    losses = []
+    for asked in np.split(np.arange(24), folds):
+        rest = np.setdiff1d(np.arange(24), asked)
+        query, context = (
+            mfa.sampled_moments(state, mfa.Batch(batch.tokens[rows], batch.targets[rows]), jnp.tanh)
+            for rows in (asked, rest)
+        )
+        losses.append(mfa.attention_loss(state, context, query))
+    found = mfa.folded_attention_loss(state, batch, folds, jnp.tanh)
+    np.testing.assert_allclose(found, np.mean(losses), rtol=1e-10)
+
+
 def test_derivatives_of_the_best_loss_agree_with_differences():
     state, batch = random_state(2), sample(3)
     flat, restore = jax.flatten_util.ravel_pytree(state)

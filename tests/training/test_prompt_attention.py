@@ -10,7 +10,6 @@ from unlazy.training.prompt_attention import (
     draw_queries,
     draw_tasks,
     drawn_gradient,
-    learn_subspace,
     pretrain_weights,
     prompt_features,
     task_values,
@@ -154,61 +153,6 @@ def test_queries_see_the_same_inputs_as_the_tasks(rng):
     weights, some = np.concatenate([np.eye(6)[:2], unit_rows(rng, 2, 6)]), family(6)
     queries = draw_queries(rng, weights, np.zeros(4), some, 50)
     np.testing.assert_allclose(queries.features[:, :2], np.maximum(queries.inside, 0), atol=1e-12)
-
-
-def single_index_sets(rng, count, rows, basis, scale, shift):
-    d = len(basis)
-    mixing = np.diag(scale)
-    sets = []
-    for _ in range(count):
-        z = rng.standard_normal((rows, d))
-        angle = rng.uniform(0, 2 * np.pi)
-        along = z @ basis @ [np.cos(angle), np.sin(angle)]
-        sets.append((z @ mixing + shift, 5 + (along**2 - 1) / np.sqrt(2) + 0.1 * rng.standard_normal(rows)))
-    return sets
-
-
-def test_learn_subspace_finds_shared_directions_of_scaled_and_shifted_data(rng):
-    d = 12
-    basis = np.linalg.qr(rng.standard_normal((d, 2)))[0]
-    scale, shift = np.geomspace(0.1, 10, d), rng.standard_normal(d)
-    found = learn_subspace(single_index_sets(rng, 400, 100, basis, scale, shift), 2)
-    wanted = np.linalg.qr(basis / scale[:, None])[0]
-    overlap = np.sum((wanted.T @ np.linalg.qr(found.projection)[0]) ** 2) / 2
-    assert overlap > 0.97
-    assert found.singular_values[1] > 3 * found.singular_values[2]
-    z = rng.standard_normal((4000, d))
-    features = found.features(z * scale + shift)
-    np.testing.assert_allclose(np.cov(features.T), np.eye(2), atol=0.1)
-
-
-def test_learn_subspace_takes_short_sets_of_different_lengths_and_dead_columns(rng):
-    basis = np.eye(6)[:, :2]
-    sets = single_index_sets(rng, 3000, 12, basis, np.ones(6), np.zeros(6))
-    sets = [(np.column_stack([x, np.ones(len(x))])[: 5 + t % 8], y[: 5 + t % 8]) for t, (x, y) in enumerate(sets)]
-    found = learn_subspace(sets, 2)
-    np.testing.assert_allclose(found.projection[6], 0, atol=1e-10)
-    assert np.sum(np.linalg.qr(found.projection)[0][:2] ** 2) / 2 > 0.9
-
-
-@pytest.mark.parametrize(
-    ("tasks", "rank", "message"),
-    [
-        ([], 1, "at least one pair"),
-        ([np.ones((4, 2))], 1, "pairs"),
-        ([(np.ones((2, 2)), np.ones(2))], 1, "at least 3"),
-        ([(np.eye(4), np.ones(3))], 1, "as many labels"),
-        ([(np.eye(4), np.arange(4.0)), (np.eye(5), np.arange(5.0))], 1, "4 columns"),
-        ([(np.full((4, 2), np.nan), np.ones(4))], 1, "X of task 0 must be finite"),
-        ([(np.ones((4, 2)), np.arange(4.0))], 1, "inputs that vary"),
-        ([(np.eye(4)[:, :2], np.ones(4))], 1, "labels that vary"),
-        ([(np.eye(4)[:, :2], np.arange(4.0))], 3, "rank must be from 1 to"),
-    ],
-)
-def test_learn_subspace_refuses_what_it_cannot_use(tasks, rank, message):
-    with pytest.raises(InputError, match=message) as refusal:
-        learn_subspace(tasks, rank)
-    assert "\n" not in str(refusal.value)
 
 
 def test_wrong_sizes_are_refused(rng):

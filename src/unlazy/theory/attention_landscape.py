@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from unlazy.errors import InputError, check_array
+from unlazy.errors import InputError, check_array, check_whole
 from unlazy.numerics.gaussian import normal_averages, normal_nodes, piecewise
 
 _LARGEST_CONDITION = 1e10
@@ -101,9 +101,12 @@ def slope_bound(loss: ArrayLike, strength: ArrayLike, largest: ArrayLike) -> Any
     """
     loss, strength = check_array("loss", loss, low=0), check_array("strength", strength, above=0)
     largest = check_array("largest", largest, above=0)
-    share = loss / strength
-    part = share - np.floor(share)
-    return (-2 * (strength / largest) ** 2 * part * (1 - part))[()]
+    loss, strength, largest = np.broadcast_arrays(loss, strength, largest)
+    above = np.fmod(loss, strength)
+    with np.errstate(over="ignore"):
+        # 0 at multiples, also where the other factor overflows
+        below = np.where(above > 0, strength - above, 0.0)
+        return (-2 * (above / largest) * (below / largest))[()]
 
 
 def saddle_curvature(cross: ArrayLike, covariance: ArrayLike, strength: float) -> float:
@@ -144,7 +147,7 @@ def attention_saddle(activation: Any, features: int, missing: int, *, nodes: int
     `nodes` is given, has the law of the Gauss-Hermite rule of that many points (`normal_nodes`), whose product is then
     the law of x. Exact. Source: the project's; strict saddles are Theorem 1 (2) of Kim & Suzuki 2024.
     """
-    k, m = _count("features", features, 1), _count("missing", missing, 1)
+    k, m = check_whole("features", features, 1), check_whole("missing", missing, 1)
     if m > k:
         raise InputError(f"missing must be at most features = {k}, got {m}")
     sigma = piecewise("activation", activation)
@@ -154,7 +157,7 @@ def attention_saddle(activation: Any, features: int, missing: int, *, nodes: int
         overlap = slope = float(averages.linear)
         strength = float(averages.linear**2 + averages.rest)
     else:
-        points, weights = normal_nodes(_count("nodes", nodes, 2))
+        points, weights = normal_nodes(check_whole("nodes", nodes, 2))
         values = np.asarray(sigma(points), np.float64)
         strength, overlap = float(weights @ values**2), float(weights @ (points * values))
         slope = float(weights @ sigma.slope(points))
@@ -178,8 +181,15 @@ def escape_slope(growth_rate: ArrayLike, step: ArrayLike) -> Any:
     """
     rate, step = check_array("growth_rate", growth_rate, low=0), check_array("step", step, low=0)
     rate, step = np.broadcast_arrays(rate, step)
-    moving = step > 0
-    return np.where(moving, 2 * np.log1p(step * rate) / np.where(moving, step, 1.0), 2 * rate)[()]
+    with np.errstate(over="ignore"):
+        move = step * rate
+        # the flow where the logarithm is its argument, and a sum of logarithms where the product overflows
+        small, large = move < _ROUNDING, np.isinf(move)
+        flow = 2 * rate * (1 - np.where(small, move, 0.0) / 2)
+        ones = np.ones_like(rate)
+        logs = np.log(np.where(large, rate, ones)) + np.log(np.where(large, step, ones))
+        logs = np.where(large, logs, np.log1p(np.where(large, 0.0, move)))
+        return np.where(small, flow, 2 * logs / np.where(small, ones, step))[()]
 
 
 def _checked(cross: Any, covariance: Any, strength: Any) -> tuple[np.ndarray, np.ndarray, float]:
@@ -206,10 +216,3 @@ def _check_odd(function: Any) -> None:
     if not np.isfinite([there, back]).all() or np.abs(there + back).max() > _ROUNDING * np.abs(there).max():
         worst = points[np.argmax(np.abs(there + back))]
         raise InputError(f"activation must be odd, got values of unequal size at {worst:g} and {-worst:g}")
-
-
-def _count(name: str, value: Any, low: int) -> int:
-    number = float(check_array(name, value, low=low, ndim=0))
-    if not number.is_integer():
-        raise InputError(f"{name} must be an integer >= {low}, got {value!r}")
-    return int(number)

@@ -170,6 +170,22 @@ def attention_loss(state: State, context: Moments, query: Moments) -> Array:
     return query.power - 2 * jnp.sum(fit * query.cross) + jnp.sum((fit @ query.covariance) * fit)
 
 
+def folded_attention_loss(state: State, batch: Batch, folds: int, activation: Elementwise) -> Array:
+    """`attention_loss` where each of the folds of a batch asks, and all the others are its context.
+
+    Its mean is that of independent context and queries, of n (1 - 1/folds) tokens and any number; all n tokens ask.
+    """
+    n = len(batch.tokens)
+    features = feature_map(state, batch.tokens, activation).reshape(folds, n // folds, -1)
+    targets = batch.targets.reshape(folds, n // folds, -1)
+    crosses = jnp.einsum("fnt,fnk->ftk", targets, features)
+    contexts = (crosses.sum(axis=0) - crosses) / (n - n // folds)
+    fits = contexts @ state.attention
+    power = jnp.sum(batch.targets**2) / n
+    gain = 2 * jnp.sum(fits * crosses) / n
+    return power - gain + jnp.sum((features @ fits.transpose(0, 2, 1)) ** 2) / n
+
+
 def prompt_errors(features: Array, labels: Array, attention: Array, rows: ArrayLike) -> Array:
     """The mean squared error of attention with matrix A on prompts of n rows, for each task (column of the labels).
 
@@ -202,9 +218,14 @@ def descend(state: State, loss: Loss, rate: ArrayLike, attention_rate: ArrayLike
 
 def rebirth(key: Array, state: State, law: NeuronLaw, probability: ArrayLike) -> State:
     """Each neuron is redrawn from the law with the given probability, so that no region of them dies out."""
-    width, numbers = len(state.weights), sum(law.readout.shape)
     # one draw for the choice and the neurons: XLA compiles every separate draw for half a second
-    choice, draws = jnp.split(normal(key, (width * (1 + numbers),), state.weights.dtype), [width])
+    numbers = len(state.weights) * (1 + sum(law.readout.shape))
+    return redrawn(normal(key, (numbers,), state.weights.dtype), state, law, probability)
+
+
+def redrawn(draws: Array, state: State, law: NeuronLaw, probability: ArrayLike) -> State:
+    """`rebirth` from N (1 + d + k) given standard normal numbers, the first N of which choose the neurons."""
+    choice, draws = jnp.split(draws, [len(state.weights)])
     reborn = (jax.scipy.special.ndtr(choice) < probability)[:, None]
     weights, outputs = neurons(draws, law)
     return state._replace(
@@ -217,8 +238,13 @@ def kick(key: Array, state: State, loss: Loss, size: ArrayLike) -> State:
 
     Nothing moves where H v = 0.
     """
+    return kicked(normal(key, (state.weights.size + state.outputs.size,), state.weights.dtype), state, loss, size)
+
+
+def kicked(draws: Array, state: State, loss: Loss, size: ArrayLike) -> State:
+    """`kick` with the first N (d + k) of the given standard normal numbers as v."""
     n, (d, k) = len(state.weights), (state.weights.shape[1], state.outputs.shape[1])
-    draws = normal(key, (n * (d + k),), state.weights.dtype)
+    draws = draws[: n * (d + k)]
     direction = State(draws[: n * d].reshape(n, d), draws[n * d :].reshape(n, k), jnp.zeros_like(state.attention))
     pushed = jax.jvp(jax.grad(loss), (state,), (direction,))[1]
     square = (jnp.sum(pushed.weights**2) + jnp.sum(pushed.outputs**2)) / (n * (d + k))

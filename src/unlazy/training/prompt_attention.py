@@ -21,10 +21,8 @@ from numpy.typing import ArrayLike
 from unlazy.errors import InputError, check_array, check_choice
 from unlazy.functions.orthogonal import Hermite
 from unlazy.theory.prompt_gradient import check_degrees
-from unlazy.training.learned_subspace import LearnedSubspace, learn_subspace, unit_rows
 
 __all__ = [
-    "LearnedSubspace",
     "Pretrained",
     "Queries",
     "TaskFamily",
@@ -33,7 +31,6 @@ __all__ = [
     "draw_queries",
     "draw_tasks",
     "drawn_gradient",
-    "learn_subspace",
     "pretrain_weights",
     "prompt_features",
     "task_values",
@@ -285,3 +282,9 @@ def _batches(tasks: int, rows: int) -> list[int]:
     """How many prompts to draw together, until there are enough."""
     size = max(1, ROWS_TOGETHER // rows)
     return [min(size, tasks - done) for done in range(0, tasks, size)]
+
+
+def unit_rows(rows: np.ndarray) -> np.ndarray:
+    """The rows over their lengths; rows of 0 stay."""
+    lengths = np.linalg.norm(rows, axis=1, keepdims=True)
+    return rows / np.where(lengths > 0, lengths, 1.0)

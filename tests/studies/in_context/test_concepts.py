@@ -55,7 +55,7 @@ def test_the_layer_is_its_formula():
 
 def test_without_noise_the_gradient_along_the_concept_vanishes_and_that_along_the_semantics_does_not():
     prompts = draw(jax.random.key(5), 200, **SIZES, noise=0.0)
-    model = ConceptAttention.start(jax.random.key(7), 10, 6, 0.1, 0.5)
+    model = ConceptAttention.start(jax.random.normal(jax.random.key(7), (6, 10)), 0.1, 0.5)
     gradient = jax.jit(jax.grad(lambda m: jax.nn.softplus(-prompts.meaning * m(prompts)).mean()))(model)
     for matrix in (gradient.query, gradient.key):
         found = np.abs(np.diagonal(matrix))
@@ -106,3 +106,13 @@ def test_room_for_concepts_and_even_width_are_required():
         ConceptsAndSemantics(**{**defaults, "concepts": 9}).validate()
     with pytest.raises(InputError, match="width must be even"):
         ConceptsAndSemantics(**{**defaults, "width": 7}).validate()
+
+
+def test_the_outputs_have_one_shape_for_all_numbers_of_concepts():
+    shapes = [
+        jax.eval_shape(ConceptsAndSemantics(d=16, concepts=k).simulate, jax.eval_shape(lambda: jax.random.key(0)))
+        for k in (1, 3, 8)
+    ]
+    found = [{name: array.shape for name, array in one.items()} for one in shapes]
+    assert found[0] == found[1] == found[2]
+    assert found[0]["score"] == (8,)

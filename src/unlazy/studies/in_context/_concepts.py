@@ -50,9 +50,10 @@ class ConceptAttention(eqx.Module):
         return self.attended(jnp.einsum("nl,nld->nd", weights, prompts.labels))
 
     @classmethod
-    def start(cls, key: Array, d: int, width: int, scale: ArrayLike, deviation: ArrayLike) -> ConceptAttention:
-        """W_Q = W_K = scale I and W_O normal of standard deviation `deviation`."""
-        output = jnp.asarray(deviation) * normal(key, (width, d))
+    def start(cls, drawn: Array, scale: ArrayLike, deviation: ArrayLike) -> ConceptAttention:
+        """W_Q = W_K = scale I and W_O = `deviation` times the drawn standard normal numbers (m, d)."""
+        output = jnp.asarray(deviation) * drawn
+        width, d = drawn.shape
         identity = jnp.asarray(scale) * jnp.eye(d, dtype=output.dtype)
         signs = jnp.where(jnp.arange(width) % 2 == 0, 1.0, -1.0).astype(output.dtype)
         return cls(query=identity, key=identity, output=output, readout=signs / width)
@@ -65,10 +66,21 @@ def draw_prompts(
 
     Each has one concept, or if `mixed` Dirichlet(1) weights of all concepts, scaled to Euclidean length 1.
     """
+    drawn = normal(key, (prompt_numbers(count, concepts, length, d),))
+    return prompts_from(drawn, count, concepts=concepts, length=length, d=d, noise=noise, mixed=mixed)
+
+
+def prompt_numbers(count: int, concepts: int, length: int, d: int) -> int:
+    """How many standard normal numbers `count` prompts take."""
+    return count * ((2 * length + 1) * d + length + 1 + concepts)
+
+
+def prompts_from(
+    drawn: Array, count: int, *, concepts: int, length: int, d: int, noise: ArrayLike, mixed: bool = False
+) -> Prompts:
+    """The prompts of `draw_prompts` from given numbers: what is drawn at once compiles once."""
     vectors = 2 * length + 1
     signs = count * (length + 1)
-    # One draw for all: every further one costs its compilation.
-    drawn = normal(key, (count * vectors * d + signs + count * concepts,))
     added = noise / jnp.sqrt(float(d)) * drawn[: count * vectors * d].reshape(count, vectors, d)
     meanings = jnp.where(drawn[count * vectors * d :][:signs] > 0, 1.0, -1.0).reshape(count, length + 1)
     free = drawn[count * vectors * d + signs :].reshape(count, concepts)

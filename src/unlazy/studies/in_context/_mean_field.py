@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
+MODELS = ("static", "modified", "attention")
+MAPS = ("start", *MODELS, "teacher")
+TASKS = ("linear", "maximum", "square")
 TEACHER_NEURONS = 50
 MOST_TRUE = 8
 HELD_OUT = 4000
@@ -70,42 +73,62 @@ def draw_features(key: Any, held_out: Any, law: Any, k: int) -> Any:
     return jax.vmap(mixed)(0.95 * jax.scipy.special.ndtr(shares), draws.reshape(DRAWS, numbers))
 
 
-def landscape(features: Any, targets: Any) -> dict[str, Any]:
-    """Loss, derivative towards the best rotated teacher, its formula and its bound, of features on the tokens.
+def factored_moments(features: Any, held_out: Any) -> dict[str, Any]:
+    """What the landscape at features h depends on, as E[f q^T] and T with h = T^T q, E[q q^T] = I, and max |h|.
 
-    The derivative is that of the loss along (1 - s) h + s R f; the bound has c^2 = max |f| max |h| over the tokens, and
-    r = 1. The functions of `unlazy.theory.attention_landscape` compute the same from moments, without derivatives.
+    Few random neurons make nearly dependent features: from T the covariance T^T T is as good as single precision lets
+    it be, while a sum of squares loses half of the digits.
     """
-    import jax
     import jax.numpy as jnp
-    import jax.scipy.linalg
 
-    count = len(features)
-    # slope and bound scale alike with h
-    features = features / jnp.sqrt(jnp.max(jnp.sum(features**2, axis=1)))
-
-    def fitted(features: Any) -> tuple[Any, Any]:
-        root = jax.scipy.linalg.cho_factor(features.T @ features / count)
-        fit = jax.scipy.linalg.cho_solve(root, features.T @ targets / count).T
-        # refined once: few random neurons make nearly dependent features, and precision is single
-        fit = fit + jax.scipy.linalg.cho_solve(root, features.T @ (targets - features @ fit.T) / count).T
-        return fit, targets - features @ fit.T
-
-    def loss(features: Any) -> Any:
-        # a mean of squares, where E|f|^2 - tr A would cancel
-        return jnp.sum(fitted(features)[1] ** 2) / count
-
-    fit, missed = fitted(features)
-    left, singular, right = jnp.linalg.svd(targets.T @ missed @ fit / count, full_matrices=False)
-    value, slope = jax.jvp(loss, (features,), (targets @ (left @ right) - features,))
-    part = value - jnp.floor(value)
-    largest = jnp.sqrt(jnp.max(jnp.sum(targets**2, axis=1)))
+    orthonormal, root = jnp.linalg.qr(features)
     return {
-        "loss": value,
-        "slope": slope,
-        "formula": -2 * jnp.sum(singular),
-        "bound": -2 / largest * part * (1 - part),
+        "basis_cross": held_out.targets.T @ orthonormal / HELD_OUT**0.5,
+        "basis_root": root / HELD_OUT**0.5,
+        "longest": jnp.sqrt(jnp.max(jnp.sum(features**2, axis=1))),
     }
+
+
+class Landscapes(NamedTuple):
+    """At every feature map of every run; the draws are the last dimension."""
+
+    loss: Any
+    derivative: Any
+    formula: Any
+    bound: Any
+
+
+def landscapes(data: Any) -> Landscapes:
+    """Loss, derivative towards the best rotated teacher, its formula and its bound, from the moments of runs.
+
+    The derivative is that of the loss along (1 - s) h + s R f, by a complex step; R, formula and bound are those of
+    `unlazy.theory.attention_landscape`, with r = 1 and c^2 = max |f| max |h| over the held-out tokens.
+    """
+    from unlazy.lab import parameter
+    from unlazy.theory.attention_landscape import attention_landscape, slope_bound
+
+    runs = data.longest_target.dims
+    true = (parameter(data, "true_features") + 0 * data.longest_target).transpose(*runs).values.astype(int)
+    roots = data.basis_root.transpose(*runs, "draw", "basis", "feature").values.astype(float)
+    bases = data.basis_cross.transpose(*runs, "draw", "teacher_feature", "basis").values.astype(float)
+    longest = np.sqrt((data.longest * data.longest_target).transpose(*runs, "draw").values.astype(float))
+    found = np.empty((4, *longest.shape))
+    for at in np.ndindex(longest.shape):
+        cross, covariance = bases[at][: true[at[:-1]]] @ roots[at], roots[at].T @ roots[at]
+        theory = attention_landscape(cross, covariance, 1.0)
+        bound = slope_bound(theory.loss, 1.0, longest[at])
+        found[(slice(None), *at)] = theory.loss, _derivative(cross, covariance, theory.rotation), theory.slope, bound
+    return Landscapes(*found)
+
+
+def _derivative(cross: np.ndarray, covariance: np.ndarray, rotation: np.ndarray) -> float:
+    """dL/ds at s = 0 along (1 - s) h + s R f with E[f f^T] = I: the imaginary part of L at a tiny imaginary s."""
+    s = 1e-30j
+    turned = rotation @ cross
+    moved_cross = (1 - s) * cross + s * rotation.T
+    moved = (1 - s) ** 2 * covariance + s * (1 - s) * (turned + turned.T) + s**2 * rotation @ rotation.T
+    fitted = np.sum(moved_cross * np.linalg.solve(moved, moved_cross.T).T)
+    return float(-fitted.imag / s.imag)
 
 
 def transfer_errors(held_out: Any, states: list, attention: Any) -> Any:
@@ -133,3 +156,17 @@ def transfer_errors(held_out: Any, states: list, attention: Any) -> Any:
     # absent features are 0 and the whitened rest has E[f f^T] = I
     teacher = errors(targets, jnp.eye(MOST_TRUE))
     return jnp.concatenate([jax.vmap(errors)(features, matrices), teacher[None]])
+
+
+def arm(states: Any, index: int) -> Any:
+    """One of several states that are stacked."""
+    import jax
+
+    return jax.tree.map(lambda leaf: leaf[index], states)
+
+
+def with_arm(states: Any, index: int, state: Any) -> Any:
+    """The stack with one state replaced."""
+    import jax
+
+    return jax.tree.map(lambda leaf, new: leaf.at[index].set(new), states, state)
