@@ -4,6 +4,7 @@ import warnings
 
 import numpy as np
 import pytest
+from sklearn.model_selection import ShuffleSplit
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from unlazy.errors import InputError
@@ -40,11 +41,19 @@ def score(model, x, target):
     return 1 - np.mean((model.predict(x) - target) ** 2) / np.var(target)
 
 
-# three folds: the checks make some sixty fits
-@parametrize_with_checks([AdditiveIndexRegressor(cv=3)])
+# one direction and one division of the rows: the checks make some sixty fits
+@parametrize_with_checks([AdditiveIndexRegressor(1, cv=ShuffleSplit(1, test_size=0.3, random_state=0))])
 @pytest.mark.filterwarnings("ignore:held-out rows show no dependence")
 @pytest.mark.filterwarnings("ignore:n = .* is below the rule")
 def test_estimator_keeps_the_rules_of_scikit_learn(estimator, check):
+    check(estimator)
+
+
+@pytest.mark.slow
+@parametrize_with_checks([AdditiveIndexRegressor(cv=3)])
+@pytest.mark.filterwarnings("ignore:held-out rows show no dependence")
+@pytest.mark.filterwarnings("ignore:n = .* is below the rule")
+def test_estimator_of_two_directions_keeps_the_rules_of_scikit_learn(estimator, check):
     check(estimator)
 
 
@@ -123,7 +132,7 @@ def test_noise_is_not_taken_for_a_signal():
         x, y = rng.standard_normal((120, 12)), rng.standard_normal(120)
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
-            model = AdditiveIndexRegressor(2, random_state=0).fit(x, y)
+            model = AdditiveIndexRegressor(2, cv=2, random_state=0).fit(x, y)
         assert not model.certain_
         if model.stage_ == "mean":
             assert any("no dependence of y" in str(warning.message) for warning in caught)
@@ -132,13 +141,26 @@ def test_noise_is_not_taken_for_a_signal():
     assert max(excess) < 0.1
 
 
+def test_rare_labels_without_relation_to_the_rows_are_not_certain():
+    """Few ones among zeros are separated by few directions: that fits them, and predicts nothing."""
+    rng = np.random.default_rng(17)
+    x, y = rng.standard_normal((300, 30)), np.zeros(300)
+    y[:7] = 1
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        model = AdditiveIndexRegressor(2, cv=2, random_state=0).fit(x, y)
+    assert not model.certain_
+    prediction = model.predict(rng.standard_normal((2000, 30)))
+    assert np.mean((prediction - y.mean()) ** 2) < 0.05 * y.var()
+
+
 def test_weak_signal_falls_back_to_what_held_out_rows_support():
     from sklearn.linear_model import RidgeCV
 
     x, y, x_test, target, _ = draw(("tanh", "tanh"), 15, 150, 1.0, 8)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
-        model = AdditiveIndexRegressor(2, random_state=0).fit(x, y)
+        model = AdditiveIndexRegressor(2, cv=3, random_state=0).fit(x, y)
     ridge = score(RidgeCV(np.logspace(-2, 4, 25)).fit(x, y), x_test, target)
     assert score(model, x_test, target) > ridge - 0.1
     assert 0 < model.shrinkage_ < 1
@@ -158,6 +180,7 @@ def test_weak_signal_falls_back_to_what_held_out_rows_support():
         ({}, lambda x, y: (np.ones_like(x), y), "constant columns only"),
         ({}, lambda x, y: (np.where(x > 2, np.nan, x), y), "NaN"),
         ({"cv": 1}, lambda x, y: (x, y), "cv"),
+        ({"cv": 1}, lambda x, y: (np.tile(x, (4, 1)), np.tile(x[:, 0] + x[:, 1] ** 2, 4)), "cv"),
     ],
 )
 def test_bad_input_is_refused(settings, change, message):

@@ -14,15 +14,16 @@ from unlazy.estimators._index_links import (
     KNOTS,
     _spline_basis,
     choose_kind,
+    continues,
     fit_kind,
     kinds,
     limited,
     polynomial_fit,
     spline_fit,
 )
-from unlazy.estimators._index_newton import refine
+from unlazy.estimators._index_newton import left_out_error, refine
 from unlazy.estimators._index_report import generative_exponent
-from unlazy.estimators._index_search import ROUNDS, find, hard_find, null_error
+from unlazy.estimators._index_search import ROUNDS, effective_rows, find, hard_find, null_error
 from unlazy.estimators._index_whitening import whiten
 from unlazy.estimators.scaling import scale_data
 from unlazy.functions.links import link
@@ -160,6 +161,74 @@ def test_bad_data_is_refused(change, message):
     x, y, _, _, _ = draw("relu", 40, 100, 0.1, 8)
     with pytest.raises(ValueError, match=message):
         SingleIndexRegressor().fit(*change(x, y))
+
+
+@pytest.mark.filterwarnings("ignore:held-out rows show no dependence")
+@pytest.mark.parametrize("kind", ["rare", "zero-inflated", "far"])
+def test_few_large_labels_without_signal_are_not_taken_for_one(kind):
+    """Ten of 300 labels can be fitted perfectly with 50 columns, whatever the columns are."""
+    for seed in range(2):
+        rng = np.random.default_rng([26, seed])
+        x, y = rng.standard_normal((300, 50)), np.zeros(300)
+        y[:10] = rng.exponential(1, 10) if kind == "zero-inflated" else 1.0
+        y += 1e-3 * rng.standard_normal(300) if kind == "far" else 0.0
+        model = SingleIndexRegressor(random_state=0).fit(x, y)
+        assert not model.certain_
+        excess = np.mean((model.predict(rng.standard_normal((2000, 50))) - y.mean()) ** 2) / y.var()
+        assert excess < 0.2
+
+
+def test_effective_rows_count_those_that_hold_the_variance():
+    rng = np.random.default_rng(27)
+    assert effective_rows(np.r_[np.zeros(9990), np.ones(10)]) == pytest.approx(30, rel=0.01)
+    assert effective_rows(rng.uniform(size=100)) == 100
+    assert effective_rows(rng.laplace(size=100_000)) == pytest.approx(50_000, rel=0.1)
+
+
+def test_validation_score_is_that_of_new_rows_even_where_the_fit_leaves_no_residuals():
+    reported, true = [], []
+    for seed in range(3):
+        x, y, x_test, target, _ = draw("tanh", 30, 180, 0.0, 200 + seed)
+        model = SingleIndexRegressor(random_state=0).fit(x, np.sign(y))
+        assert model.certain_
+        reported.append(model.validation_score_)
+        true.append(score(model, x_test, np.sign(target)))
+    assert np.mean(reported) == pytest.approx(np.mean(true), abs=0.15)
+
+
+def test_first_order_left_out_error_is_that_of_fits_without_each_row():
+    x, y, _, _, theta = draw("He3", 6, 80, 0.5, 28)
+
+    def fit(t, labels):
+        return polynomial_fit(t, labels, 3)
+
+    found = refine(x, y, theta, fit, 50, settled=1e-9)
+    errors = []
+    for i in range(80):
+        kept = np.arange(80) != i
+        one = refine(x[kept], y[kept], found.direction, fit, 50, settled=1e-9)
+        errors.append((one.fit.link(x[i] @ one.direction) - y[i]) ** 2)
+    first_order = left_out_error(x, y, found.direction, found.fit)
+    assert first_order == pytest.approx(np.mean(errors), rel=0.15)
+    assert first_order > 1.1 * found.fit.error
+
+
+@pytest.mark.parametrize(("name", "right"), [("He5", True), ("relu", False), ("abs", False), ("tanh", False)])
+def test_steep_polynomials_are_continued_only_where_they_predict_the_outer_rows(name, right):
+    t = np.random.default_rng(29).standard_normal(500)
+    y = link(name)(t) + 0.1 * np.random.default_rng(30).standard_normal(500)
+    assert continues(t, y, "p5") is right
+    found = limited(polynomial_fit(t, y, 5), t, y)
+    assert bool(found.high > t.max()) == right
+    assert continues(t, y, "p3")
+    assert continues(t, y, "s8")
+
+
+@pytest.mark.parametrize("cv", [0, 1, True, "a", 2.5, 1000])
+def test_folds_are_checked_even_if_the_fit_is_certain(cv):
+    x, y, _, _, _ = draw("He2", 10, 120, 0.1, 31)
+    with pytest.raises(ValueError, match="cv"):
+        SingleIndexRegressor(cv=cv, random_state=0).fit(x, y)
 
 
 @pytest.mark.parametrize(("setting", "value"), [("hard", "always"), ("hard", 1), ("cv", 1)])

@@ -18,7 +18,7 @@ from unlazy.estimators._additive_links import (
 from unlazy.estimators._index_candidates import candidates, compressed, ridge_fit
 from unlazy.estimators._index_links import spline_fit
 from unlazy.estimators._index_newton import refine
-from unlazy.estimators._index_search import Effort, span_search
+from unlazy.estimators._index_search import Effort, effective_rows, span_search
 from unlazy.estimators._multi_links import information
 from unlazy.estimators._multi_newton import Joint, is_certain, joint_refine, most_rows
 
@@ -72,7 +72,7 @@ def search(rows: np.ndarray, labels: np.ndarray, count: int, random: np.random.R
     plan = FEW_COLUMNS if d <= _FEW else FULL
     best: Joint | None = None
     # where noise could be fitted almost as well nothing is ever certain, and restarts would only fit it better
-    hopeless = d * count > _MOST_PARAMETERS * len(rows)
+    hopeless = d * count > _MOST_PARAMETERS * effective_rows(compressed(labels))
     for effort in plan.restarts[: 1 if hopeless else None]:
         *_, found = greedy(rows, labels, count, random, effort)
         found = joint_refine(rows, labels, found.directions, TermSmoother((SMOOTH,) * count), _JOINT_STEPS)

@@ -17,8 +17,8 @@ from unlazy.estimators._index_links import (
     limited,
     spline_fit,
 )
-from unlazy.estimators._index_newton import Refined, refine, unit
-from unlazy.estimators._index_search import QUICK, Found, find, polish
+from unlazy.estimators._index_newton import Refined, left_out_error, refine, unit
+from unlazy.estimators._index_search import QUICK, ROUNDS, Found, find, polish
 
 MEAN = "mean"
 LINEAR = "ridge"
@@ -39,6 +39,7 @@ _SPOILED = 0.5
 # z^2 below which a prediction is taken for chance
 _GARROTE = 4.0
 _ROUNDING = 1e-12
+_ENOUGH_HELD_OUT = 200
 
 
 class Model(NamedTuple):
@@ -50,6 +51,13 @@ class Model(NamedTuple):
 
     def __call__(self, rows: np.ndarray) -> np.ndarray:
         return self.link(rows @ self.direction)
+
+
+class Folds(NamedTuple):
+    rows: np.ndarray
+    labels: np.ndarray
+    splits: list[tuple[np.ndarray, np.ndarray]]
+    """Training and held-out rows."""
 
 
 class Choice(NamedTuple):
@@ -85,20 +93,21 @@ def linear_model(found: Found) -> Model:
 
 
 def full_model(rows: np.ndarray, labels: np.ndarray, full: Refined) -> tuple[Model, float]:
-    """The polished model and its GCV, in which the direction costs as many degrees of freedom as it has coordinates.
+    """The polished model and its leave-one-out error, to first order in direction and link.
 
     Where polishing on y itself spoils the fit of the compressed labels (outliers), the direction stays.
     """
     d = rows.shape[1]
     result, kind = polish(rows, labels, full.direction)
-    index = rows @ result.direction
-    fit = result.fit
+    direction, fit = result.direction, result.fit
+    index = rows @ direction
     if full.fit.error < _SPOILED * spline_fit(index, compressed(labels)).error:
-        index = rows @ full.direction
+        direction = full.direction
+        index = rows @ direction
         kind = choose_kind(index, labels, kinds(labels.size, np.unique(index).size), d)
         fit = fit_kind(index, labels, kind)
-        return Model(full.direction, limited(fit, index, labels, d), kind), fit.gcv(d)
-    return Model(result.direction, limited(fit, index, labels, d), kind), fit.gcv(d)
+    error = left_out_error(rows, labels, direction, fit)
+    return Model(direction, limited(fit, index, labels, d), kind), error
 
 
 def _held_model(rows: np.ndarray, labels: np.ndarray, start: np.ndarray, penalty: float) -> Model:
@@ -124,6 +133,23 @@ def held_out_predictions(
         predictions.append(np.column_stack([fitted[stage](rows[held]) for stage in STAGES]) - center)
         targets.append(labels[held] - center)
     return np.concatenate(predictions), np.concatenate(targets)
+
+
+def certain_error(folds: Folds, random: np.random.RandomState) -> float | None:
+    """Mean squared error on held-out rows of full fits that are certain like the one to all rows; None if none is.
+
+    Folds in which the search on fewer rows fails say nothing about a search that did not. A link with a jump leaves no
+    residuals, so that nothing but new rows can tell how wrong its direction is. 200 rows are enough.
+    """
+    rows, labels, splits = folds
+    losses: list[np.ndarray] = []
+    for train, held in splits:
+        found = find(rows[train], labels[train], random, ROUNDS[:1])
+        if found.certain:
+            losses.append((full_model(rows[train], labels[train], found.full)[0](rows[held]) - labels[held]) ** 2)
+        if sum(one.size for one in losses) >= _ENOUGH_HELD_OUT:
+            break
+    return float(np.mean(np.concatenate(losses))) if losses else None
 
 
 def choose(predictions: np.ndarray, targets: np.ndarray, copies: float = 1.0) -> Choice:

@@ -15,6 +15,8 @@ _TRIES = 4
 _FIRST_DAMPING = 1.0
 _LEAST_DAMPING = 1e-6
 _SETTLED = 1e-4
+_FREE_LENGTH = 1e-6
+_LEAST_REST = 1e-3
 
 
 class Refined(NamedTuple):
@@ -92,3 +94,27 @@ def refine(
         if moved < settled**2:
             break
     return Refined(direction, fit, objective(fit, direction))
+
+
+def left_out_error(rows: np.ndarray, labels: np.ndarray, direction: np.ndarray, fit: LinkFit) -> float:
+    """Mean squared error of every row predicted from the others, direction and link both fitted, to first order.
+
+    The residual is divided by 1 - h_i, with P the smoother, s the slopes and J = diag(s) Z,
+
+        h = diag(P + (1 - P) J (J^T (1 - P) J)^-1 J^T (1 - P)).
+
+    Rows on a steep part of the link have h near 1, where the first order says too much: predictions are clipped to the
+    range of the labels.
+    """
+    scaled = rows * fit.link.slope(rows @ direction)[:, None]
+    cross = fit.basis.T @ scaled
+    rest = scaled - fit.basis @ (fit.inverse @ cross)
+    gram = scaled.T @ rest
+    leverage = np.einsum("ij,ij->i", fit.basis @ fit.inverse, fit.basis)
+    # the length of the direction is free, so one eigenvalue is about 0
+    leverage += np.einsum(
+        "ij,ij->i", rest @ np.linalg.pinv((gram + gram.T) / 2, rcond=_FREE_LENGTH, hermitian=True), rest
+    )
+    residual = (labels - fit.values) / np.maximum(1 - leverage, _LEAST_REST)
+    predicted = np.clip(labels - residual, labels.min(), labels.max())
+    return float(np.mean((labels - predicted) ** 2))

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from unlazy.estimators._index_candidates import Candidates, RidgeFit, candidates, compressed, ridge_fit
-from unlazy.estimators._index_links import LinkFit, choose_kind, fit_kind, kind_scores, kinds, spline_fit
+from unlazy.estimators._index_links import LinkFit, choose_kind, continues, fit_kind, kind_scores, kinds, spline_fit
 from unlazy.estimators._index_newton import Refined, refine, unit
 from unlazy.functions.orthogonal import Hermite
 
@@ -26,6 +26,8 @@ _ALIKE = 0.95
 _CERTAIN = 0.25
 _NULL_POWER = 4
 _FEWEST_FREE = 30
+_NORMAL_KURTOSIS = 3.0
+_TINY = 1e-300
 # of the variance of y, left by ridge regression: then the span holds the direction, and wider rounds add nothing
 _LINEAR_SHOWS = 0.85
 _MOST_ROWS = 3000
@@ -88,7 +90,7 @@ def find(
         part = random.permutation(len(rows))[:most]
         found = _find(rows[part], labels[part], linear, random, rounds)
         full = refine(rows, compressed(labels), found.full.direction, spline_fit, _WHOLE_STEPS)
-        return found._replace(full=full, certain=is_certain(full.fit, rows.shape[1]))
+        return found._replace(full=full, certain=is_certain(full.fit, rows.shape[1], compressed(labels)))
     return _find(rows, labels, linear, random, rounds)
 
 
@@ -104,7 +106,7 @@ def _find(
         for one in inside[: effort.full_starts]:
             full = refine(rows, tamed, one.direction, spline_fit, _FULL_STEPS)
             best = full if best is None or full.objective < best.objective else best
-            if is_certain(best.fit, rows.shape[1]):
+            if is_certain(best.fit, rows.shape[1], tamed):
                 return Found(linear, span, best, True)
         if linear.left_out_error < _LINEAR_SHOWS * float(np.var(labels)):
             break
@@ -140,7 +142,7 @@ def span_search(
     return [one._replace(direction=unit(found.span @ one.direction)) for one in kept]
 
 
-def null_error(n: int, parameters: float) -> float:
+def null_error(n: float, parameters: float) -> float:
     """About the least share of the variance of pure noise that a search over all directions leaves unexplained.
 
     (1 - parameters/n)^4 with the coordinates of the direction and the freedom of the link as parameters: below what was
@@ -150,11 +152,23 @@ def null_error(n: int, parameters: float) -> float:
     return max(1 - parameters / n, 0.0) ** _NULL_POWER
 
 
-def is_certain(fit: LinkFit, d: int) -> bool:
-    """Whether a fit of labels of variance 1 leaves less than a quarter of what fits of noise leave."""
-    n = fit.values.size
+def effective_rows(labels: np.ndarray) -> float:
+    """n min(1, 3 / kurtosis): how many rows share the variance of the labels, all of them for normal ones.
+
+    k ones among many zeros have a kurtosis of about n/k: they are 3 k rows to fit, however many zeros there are.
+    """
+    squares = (labels - labels.mean()) ** 2
+    return float(min(labels.size, _NORMAL_KURTOSIS * squares.sum() ** 2 / max(float(squares @ squares), _TINY)))
+
+
+def is_certain(fit: LinkFit, d: int, labels: np.ndarray) -> bool:
+    """Whether a fit of labels of variance 1 leaves less than a quarter of what fits of noise leave.
+
+    If few rows hold the variance of the labels, those count, not n: they alone are fitted with much less effort.
+    """
     parameters = d + fit.freedom
-    return n - parameters >= _FEWEST_FREE and fit.error < _CERTAIN * null_error(n, parameters)
+    enough = labels.size - parameters >= _FEWEST_FREE
+    return enough and fit.error < _CERTAIN * null_error(effective_rows(labels), parameters)
 
 
 def polish(rows: np.ndarray, labels: np.ndarray, direction: np.ndarray) -> tuple[Refined, str]:
@@ -162,7 +176,8 @@ def polish(rows: np.ndarray, labels: np.ndarray, direction: np.ndarray) -> tuple
 
     A direction fits itself to the link with which it was refined, so in the end the best few links and the simplest
     polynomials compete after a refinement each. A polynomial of degree 5 and more, which goes astray beyond the rows if
-    it is not the truth, must be better than a spline by 10, which is very strong evidence (Kass and Raftery 1995).
+    it is not the truth, must be better than a spline by 10, which is very strong evidence (Kass and Raftery 1995), and
+    predict the outer rows from the others.
     """
     d = rows.shape[1]
     index = rows @ direction
@@ -180,7 +195,9 @@ def polish(rows: np.ndarray, labels: np.ndarray, direction: np.ndarray) -> tuple
         score = kind_scores(rows @ result.direction, labels, (kind,), d)[kind]
         found[kind] = score, result
     handicap = {kind: _EVIDENCE if kind in _STEEP and splines else 0.0 for kind in found}
-    best = min(found, key=lambda kind: found[kind][0] + handicap[kind])
+    ordered = sorted(found, key=lambda kind: found[kind][0] + handicap[kind])
+    proven = (kind for kind in ordered if continues(rows @ found[kind][1].direction, labels, kind))
+    best = next(proven, ordered[0])
     return found[best][1], best
 
 
@@ -216,7 +233,7 @@ def hard_find(rows: np.ndarray, labels: np.ndarray, random: np.random.RandomStat
     tamed = compressed(labels)
     for start in power_search(rows, labels, random):
         full = refine(rows, tamed, start, spline_fit, _FULL_STEPS)
-        if is_certain(full.fit, rows.shape[1]):
+        if is_certain(full.fit, rows.shape[1], tamed):
             return full
     return None
 

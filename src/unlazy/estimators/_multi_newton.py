@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from unlazy.estimators._index_search import null_error
+from unlazy.estimators._index_search import effective_rows, null_error
 
 _TRIES = 4
 _FIRST_DAMPING = 1.0
@@ -139,18 +139,18 @@ def joint_refine(
 def is_certain(fit: JointFit, labels: np.ndarray, columns: int) -> bool:
     """Whether a fit leaves less than a quarter of what fits of noise leave, of y and of arcsinh-compressed y.
 
-    The second keeps a few outliers that the fit hits from passing for a signal.
+    The second keeps a few outliers that the fit hits from passing for a signal. If few rows hold the variance even of
+    compressed y, as with rare labels, those count, not n.
     """
-    n = fit.values.size
-    parameters = columns * fit.function.count + fit.freedom
-    if n - parameters < _FEWEST_FREE:
-        return False
-    least = _CERTAIN * null_error(n, parameters)
-    if not fit.error < least * float(np.var(labels)):
-        return False
     low, middle, high = np.quantile(labels, [0.25, 0.5, 0.75])
     width = high - low if high > low else 1.35 * float(labels.std())
     tamed = np.arcsinh(_ARCSINH * (labels - middle) / width)
+    parameters = columns * fit.function.count + fit.freedom
+    if labels.size - parameters < _FEWEST_FREE:
+        return False
+    least = _CERTAIN * null_error(effective_rows(tamed), parameters)
+    if not fit.error < least * float(np.var(labels)):
+        return False
     error = np.mean((tamed - np.arcsinh(_ARCSINH * (fit.values - middle) / width)) ** 2)
     return bool(error < least * tamed.var())
 

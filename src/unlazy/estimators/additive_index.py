@@ -21,7 +21,9 @@ from unlazy.estimators._multi_choice import (
     LEAST_SAMPLES,
     Choice,
     check_count,
+    check_folds,
     check_rows,
+    has_few_values,
     held_out_choice,
     input_scales,
     warn_if_weak,
@@ -70,7 +72,8 @@ class AdditiveIndexRegressor(RegressorMixin, BaseEstimator):
     link_kinds_ : tuple of "p3" (polynomial of degree 3), "s8" (spline of 8 intervals), ...
     n_terms_ : int, at most `n_terms`: where held-out rows prefer fewer terms these are taken
     stage_ : "2 terms", ..., a stage of `SingleIndexRegressor`, or "mean"
-    certain_ : whether the fit leaves far less than any fit of noise would; then nothing is shrunk
+    certain_ : whether the fit leaves far less than any fit of noise would, and y has more than 10 values; then
+        nothing is shrunk
     shrinkage_ : factor on the distance of the predictions from the mean of y, 1 for none
     validation_score_ : R^2 on held-out rows of the chosen stage; if nothing was held out, its generalised
         cross-validation
@@ -94,6 +97,7 @@ class AdditiveIndexRegressor(RegressorMixin, BaseEstimator):
         labels = scaled.targets[:, 0]
         count = None if self.n_terms == "auto" else int(self.n_terms)
         check_rows("n_terms", count, len(rows), whitening)
+        check_folds(self.cv, rows, labels)
         random = check_random_state(self.random_state)
         model, choice = self._choose(rows, labels, count, random)
         center, unit = float(scaled.target_mean[0]), float(np.exp(scaled.log_target_deviation))
@@ -123,7 +127,7 @@ class AdditiveIndexRegressor(RegressorMixin, BaseEstimator):
         certain = self.certain_ = False
         if count is not None:
             found, certain = search(rows, labels, count, random)
-            self.certain_ = certain
+            self.certain_ = certain = certain and not has_few_values(labels)
             if certain:
                 model = polish(rows, labels, found.directions, random)
                 return model, Choice(_name(count), 1.0, 1 - found.fit.gcv(found.directions.size), {})
@@ -141,6 +145,7 @@ class AdditiveIndexRegressor(RegressorMixin, BaseEstimator):
         chosen = next(m for m in range(1, most + 1) if _name(m) == choice.stage)
         if chosen != count:
             found, certain = search(rows, labels, chosen, random)
+            certain = certain and not has_few_values(labels)
             if certain:
                 choice = choice._replace(weight=1.0)
         self.certain_ = certain

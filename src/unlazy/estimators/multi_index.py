@@ -18,7 +18,9 @@ from unlazy.estimators._multi_choice import (
     LEAST_SAMPLES,
     Choice,
     check_count,
+    check_folds,
     check_rows,
+    has_few_values,
     held_out_choice,
     input_scales,
     warn_if_weak,
@@ -69,7 +71,8 @@ class MultiIndexRegressor(RegressorMixin, BaseEstimator):
     link_kind_ : "p3" (polynomial of degree 3), "t40" (spline with 40 knots), or of a single index
     n_components_ : int, at most `n_components`: where held-out rows prefer a single index that is taken
     stage_ : "2 components", ..., a stage of `SingleIndexRegressor`, or "mean"
-    certain_ : whether the fit leaves far less than any fit of noise would; then nothing is shrunk
+    certain_ : whether the fit leaves far less than any fit of noise would, and y has more than 10 values; then
+        nothing is shrunk
     shrinkage_ : factor on the distance of the predictions from the mean of y, 1 for none
     validation_score_ : R^2 on held-out rows of the chosen stage; if nothing was held out, its generalised
         cross-validation, for arcsinh-compressed y
@@ -94,6 +97,7 @@ class MultiIndexRegressor(RegressorMixin, BaseEstimator):
         scaled = scale_data(X, y.astype(np.float64).reshape(-1, 1), "float64")
         whitening, rows = whiten(scaled)
         check_rows("n_components", count, len(rows), whitening)
+        check_folds(self.cv, rows, scaled.targets[:, 0])
         random = check_random_state(self.random_state)
         model, choice = self._choose(rows, scaled.targets[:, 0], count, random)
         self._keep(model, choice, whitening, float(scaled.target_mean[0]), float(np.exp(scaled.log_target_deviation)))
@@ -120,7 +124,8 @@ class MultiIndexRegressor(RegressorMixin, BaseEstimator):
     ) -> tuple[MultiModel, Choice]:
         self.certain_ = False
         if count is not None:
-            found, self.certain_ = search(rows, labels, count, random)
+            found, certain = search(rows, labels, count, random)
+            self.certain_ = certain and not has_few_values(labels)
             if self.certain_:
                 model = polish(rows, labels, found.directions, random)
                 return model, Choice(_name(count), 1.0, 1 - found.fit.gcv(found.directions.size), {})
@@ -137,7 +142,8 @@ class MultiIndexRegressor(RegressorMixin, BaseEstimator):
             return _single(rows, labels, choice, random), choice
         chosen = next(r for r in sizes if _name(r) == choice.stage)
         if chosen != count:
-            found, self.certain_ = search(rows, labels, chosen, random)
+            found, certain = search(rows, labels, chosen, random)
+            self.certain_ = certain and not has_few_values(labels)
         return polish(rows, labels, found.directions, random), choice._replace(
             weight=1.0 if self.certain_ else choice.weight
         )

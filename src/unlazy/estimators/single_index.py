@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
+from numbers import Integral
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,7 +18,9 @@ from unlazy.estimators._index_choice import (
     LINEAR,
     MEAN,
     Choice,
+    Folds,
     Model,
+    certain_error,
     choose,
     full_model,
     held_out_predictions,
@@ -97,9 +100,10 @@ class SingleIndexRegressor(RegressorMixin, BaseEstimator):
     directions_ : (1, d), the same
     link_ : callable, `predict(X)` is `link_(X @ coef_)` up to rounding; `link_.slope` is its derivative
     stage_ : "full", "ridge", "mean" or the stage between that was chosen
-    certain_ : whether the fit was so good that no rows had to be held out
+    certain_ : whether the fit was so good that no choice of a stage was needed
     shrinkage_ : factor on the distance of the link from the mean of y, 1 for none
-    validation_score_ : R^2 on held-out rows of the chosen stage; if `certain_`, its generalised cross-validation
+    validation_score_ : R^2 on held-out rows of the chosen stage; if `certain_`, of fits to the other folds that are
+        certain too, or by leave-one-out to first order if there are none
     stage_scores_ : dict of the held-out R^2 of every stage, empty if `certain_`
     link_kind_ : "p3" is a polynomial of degree 3, "s8" a spline of 8 intervals
     generative_exponent_ : int or None, the first k whose mean of h_k(index) given y shows; None if nothing was found
@@ -116,17 +120,19 @@ class SingleIndexRegressor(RegressorMixin, BaseEstimator):
         if not (isinstance(self.hard, (bool, np.bool_)) or (isinstance(self.hard, str) and self.hard == "auto")):
             raise InputError(f"hard must be 'auto', True or False, got {self.hard!r}")
         X, y = validate_data(self, X, y, dtype=np.float64, y_numeric=True, ensure_min_samples=2)
-        if len(X) < _LEAST_SAMPLES:
-            raise InputError(f"X must have at least {_LEAST_SAMPLES} rows, got n_samples = {len(X)}")
+        least = max(_LEAST_SAMPLES, 2 * int(self.cv) if isinstance(self.cv, Integral) else 0)
+        if len(X) < least:
+            raise InputError(f"X must have at least {least} rows for cv={self.cv!r}, got n_samples = {len(X)}")
         scaled = scale_data(X, y.astype(np.float64).reshape(-1, 1), "float64")
         whitening, rows = whiten(scaled)
         labels = scaled.targets[:, 0]
         self._check_rows(len(rows), whitening.rank)
         random = check_random_state(self.random_state)
+        folds = self._folds(rows, labels, random)
         few_columns = whitening.rank <= _FEW_COLUMNS
         many_rows = len(rows) >= _MANY_ROWS_PER_COLUMN * whitening.rank
         found = find(rows, labels, random, ROUNDS[: 1 if few_columns else 2 if many_rows else len(ROUNDS)])
-        model, choice = self._choose(rows, labels, found, random)
+        model, choice = self._choose(rows, labels, found, folds, random)
         self._keep(model, choice, whitening, float(scaled.target_mean[0]), float(np.exp(scaled.log_target_deviation)))
         self._index, self._labels = X @ self.coef_, y.astype(np.float64)
         self.generative_exponent_ = None
@@ -147,23 +153,26 @@ class SingleIndexRegressor(RegressorMixin, BaseEstimator):
         check_is_fitted(self)
         return plot_link(self._index, self._labels, self.link_, axes)
 
-    def _choose(
-        self, rows: np.ndarray, labels: np.ndarray, found: Found, random: np.random.RandomState
-    ) -> tuple[Model, Choice]:
-        if found.certain:
-            return self._certain(rows, labels, found)
+    def _folds(self, rows: np.ndarray, labels: np.ndarray, random: np.random.RandomState) -> Folds:
         part = rows, labels
         most = max(_MOST_FOLD_ROWS, _MOST_FOLD_ROWS_PER_COLUMN * rows.shape[1])
         if len(rows) > most:
             chosen = random.permutation(len(rows))[:most]
             part = rows[chosen], labels[chosen]
-        predictions, targets = held_out_predictions(*part, make_splits(self.cv, random, *part), random)
-        choice = choose(predictions, targets, max(targets.size / len(part[1]), 1.0))
+        return Folds(*part, make_splits(self.cv, random, *part))
+
+    def _choose(
+        self, rows: np.ndarray, labels: np.ndarray, found: Found, folds: Folds, random: np.random.RandomState
+    ) -> tuple[Model, Choice]:
+        if found.certain:
+            return self._certain(rows, labels, found, folds, random)
+        predictions, targets = held_out_predictions(*folds, random)
+        choice = choose(predictions, targets, max(targets.size / len(folds.labels), 1.0))
         enough = len(rows) >= _HARD_ROWS_PER_COLUMN * rows.shape[1]
         if choice.score < _HARD_SCORE and (self.hard is True or (self.hard == "auto" and enough)):
             full = hard_find(rows, labels, random)
             if full is not None:
-                return self._certain(rows, labels, found._replace(full=full, certain=True))
+                return self._certain(rows, labels, found._replace(full=full, certain=True), folds, random)
         if choice.score < _WEAK_SCORE:
             needed = rows_for_exponent(rows.shape[1], _HARD_EXPONENT)
             warnings.warn(
@@ -178,13 +187,19 @@ class SingleIndexRegressor(RegressorMixin, BaseEstimator):
         return shrunk(models(rows, labels, found, (choice.stage,))[choice.stage], choice.weight), choice
 
     @staticmethod
-    def _certain(rows: np.ndarray, labels: np.ndarray, found: Found) -> tuple[Model, Choice]:
+    def _certain(
+        rows: np.ndarray, labels: np.ndarray, found: Found, folds: Folds, random: np.random.RandomState
+    ) -> tuple[Model, Choice]:
         """The full fit, or ridge regression where that predicts as well."""
-        model, gcv = full_model(rows, labels, found.full)
-        stage, error = FULL, gcv
-        if found.linear.left_out_error <= gcv:
+        model, error = full_model(rows, labels, found.full)
+        stage = FULL
+        if found.linear.left_out_error <= error:
             model, stage, error = linear_model(found), LINEAR, found.linear.left_out_error
-        return model, Choice(stage, 1.0, 1 - error, {})
+        else:
+            held_out = certain_error(folds, random)
+            error = error if held_out is None else held_out
+        score = 1 - error / float(np.var(labels))
+        return model, Choice(stage, 1.0, score, {})
 
     def _keep(self, model: Model, choice: Choice, whitening: Whitening, center: float, unit: float) -> None:
         direction = model.direction if np.any(model.direction) else np.eye(whitening.rank)[0]
