@@ -108,3 +108,14 @@ def test_random_starts_of_one_task_have_no_flow():
     assert np.isinf(AdditiveScaling(tasks=1, start=0.0).predict()["samples"])
     many = [AdditiveScaling(tasks=tasks, start=0.0).predict()["drift_only"] / tasks for tasks in (2, 4, 16)]
     assert many[0] > many[1] > many[2]
+
+
+@pytest.mark.parametrize("name", ["He2", "He3"])
+def test_transforms_in_closed_form_are_those_of_the_theory(name):
+    from unlazy.functions.links import link
+    from unlazy.studies.index_models._one_shot import best_weights
+    from unlazy.theory.spectral_estimators import best_linear_transform, best_spectral_transform
+
+    labels = link(name)(np.random.default_rng(5).standard_normal(200))
+    expected = (best_linear_transform if name == "He3" else best_spectral_transform)(name)(labels)
+    np.testing.assert_allclose(best_weights(labels, name), expected, rtol=1e-9, atol=1e-9)
