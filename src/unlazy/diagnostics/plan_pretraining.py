@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from numbers import Integral
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from unlazy.diagnostics._pretraining_errors import MOST_TASKS, AttentionErrors
-from unlazy.errors import InputError, check_array
+from unlazy.errors import InputError, check_array, check_whole
 from unlazy.theory.ridge import ridge_equivalent
 
 REACHABLE, UNREACHABLE = "reachable", "unreachable"
@@ -105,14 +104,16 @@ def plan_pretraining(
     tasks than dimensions linear attention stays above noise + 1 - k/d. Corrections are of order 1/d: simulations
     reach the target within about 5% at d = 20. Source: Lu, Letey, Zavatone-Veth, Maiti & Pehlevan (2024).
     """
-    d = _whole("dimension", dimension, _FEWEST_DIMENSIONS, _MOST_DIMENSIONS)
+    d = check_whole("dimension", dimension, _FEWEST_DIMENSIONS, _MOST_DIMENSIONS)
     noise = float(check_array("noise_variance", noise_variance, low=0, high=_LARGEST, ndim=0))
     target = float(check_array("target_error", target_error, above=0, high=_LARGEST, ndim=0))
     covariance = _covariance(task_covariance, d)
-    most_tasks = _whole("max_tasks", max_tasks, 1, _LARGEST, MOST_TASKS * d)
-    most_context = _whole("max_context", max_context, 1, _LARGEST, _MOST_CONTEXT * d)
-    most_prompts = _whole("max_prompts", max_prompts, 1, _LARGEST, _MOST_PROMPTS * d * d)
-    seed = _whole("random_state", random_state, 0, _LARGEST)
+    most_tasks = MOST_TASKS * d if max_tasks is None else check_whole("max_tasks", max_tasks, 1, _LARGEST)
+    most_context = _MOST_CONTEXT * d if max_context is None else check_whole("max_context", max_context, 1, _LARGEST)
+    most_prompts = (
+        _MOST_PROMPTS * d * d if max_prompts is None else check_whole("max_prompts", max_prompts, 1, _LARGEST)
+    )
+    seed = check_whole("random_state", random_state, 0, _LARGEST)
     errors = AttentionErrors(d, noise, covariance, np.random.default_rng(seed))
     contexts = _grid(1, most_context)
     bayes = _bayes_error(covariance, noise, most_context)
@@ -262,11 +263,3 @@ def _covariance(value: ArrayLike | None, d: int) -> np.ndarray:
             f"task_covariance must be positive semidefinite and not zero, got the eigenvalue {values[0]:g}"
         )
     return (matrix + matrix.T) / 2
-
-
-def _whole(name: str, value: float | None, low: int, high: float, default: int | None = None) -> int:
-    if value is None and default is not None:
-        return default
-    if isinstance(value, bool) or not isinstance(value, Integral) or not low <= value <= high:
-        raise InputError(f"{name} must be an integer >= {low} and <= {high:g}, got {value!r}")
-    return int(value)

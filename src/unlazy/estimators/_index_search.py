@@ -23,6 +23,7 @@ _SIMPLE = ("p2", "p3", "p4", "p5")
 _MOST_WORK = 5e8
 _ALIKE = 0.95
 # a fit of noise leaves (1 - parameters/n)^4 of the variance of the labels or more, 4 times that of a certain one
+_FEW_VALUES = 10
 _CERTAIN = 0.25
 _NULL_POWER = 4
 _FEWEST_FREE = 30
@@ -90,8 +91,10 @@ def find(
         part = random.permutation(len(rows))[:most]
         found = _find(rows[part], labels[part], linear, random, rounds)
         full = refine(rows, compressed(labels), found.full.direction, spline_fit, _WHOLE_STEPS)
-        return found._replace(full=full, certain=is_certain(full.fit, rows.shape[1], compressed(labels)))
-    return _find(rows, labels, linear, random, rounds)
+        found = found._replace(full=full, certain=is_certain(full.fit, rows.shape[1], compressed(labels)))
+    else:
+        found = _find(rows, labels, linear, random, rounds)
+    return found._replace(certain=found.certain and not has_few_values(labels))
 
 
 def _find(
@@ -159,6 +162,14 @@ def effective_rows(labels: np.ndarray) -> float:
     """
     squares = (labels - labels.mean()) ** 2
     return float(min(labels.size, _NORMAL_KURTOSIS * squares.sum() ** 2 / max(float(squares @ squares), _TINY)))
+
+
+def has_few_values(labels: np.ndarray) -> bool:
+    """Whether the labels are classes or small counts, whose fits have to be judged on held-out rows.
+
+    Many planes separate two classes without error; that a fit does says little about new rows.
+    """
+    return np.unique(labels).size <= _FEW_VALUES
 
 
 def is_certain(fit: LinkFit, d: int, labels: np.ndarray) -> bool:

@@ -23,7 +23,6 @@ _RULE = 10
 _GARROTE = 4.0
 _ROUNDING = 1e-12
 # values of y: few are separated by many directions, so that a fit without error says little of the next rows
-_FEW_VALUES = 10
 _MOST_FOLD_ROWS, _MOST_FOLD_ROWS_PER_PARAMETER = 6000, 12
 
 Predictor = Callable[[np.ndarray], np.ndarray]
@@ -44,11 +43,6 @@ def check_folds(cv: Any, rows: np.ndarray, labels: np.ndarray) -> None:
     """Refuse a wrong `cv` even where nothing will be held out; an iterator would be used up by that."""
     if not isinstance(cv, Iterator):
         make_splits(cv, 0, rows, labels)
-
-
-def has_few_values(labels: np.ndarray) -> bool:
-    """Whether the labels are classes or small counts, whose fits have to be judged on held-out rows."""
-    return np.unique(labels).size <= _FEW_VALUES
 
 
 def held_out_choice(

@@ -15,7 +15,7 @@ from unlazy.estimators._additive_search import QUICK, AdditiveModel, greedy, mod
 from unlazy.estimators._index_choice import MEAN, Model, linear_model, models
 from unlazy.estimators._index_choice import STAGES as SINGLE_STAGES
 from unlazy.estimators._index_links import Affine
-from unlazy.estimators._index_search import ROUNDS, find
+from unlazy.estimators._index_search import ROUNDS, find, has_few_values
 from unlazy.estimators._index_whitening import Whitening, whiten
 from unlazy.estimators._multi_choice import (
     LEAST_SAMPLES,
@@ -23,7 +23,6 @@ from unlazy.estimators._multi_choice import (
     check_count,
     check_folds,
     check_rows,
-    has_few_values,
     held_out_choice,
     input_scales,
     warn_if_weak,

@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from unlazy.errors import InputError
 from unlazy.estimators._index_choice import MEAN, linear_model, models
 from unlazy.estimators._index_choice import STAGES as SINGLE_STAGES
-from unlazy.estimators._index_search import ROUNDS, find
+from unlazy.estimators._index_search import ROUNDS, find, has_few_values
 from unlazy.estimators._index_whitening import Whitening, whiten
 from unlazy.estimators._multi_choice import (
     LEAST_SAMPLES,
@@ -20,7 +20,6 @@ from unlazy.estimators._multi_choice import (
     check_count,
     check_folds,
     check_rows,
-    has_few_values,
     held_out_choice,
     input_scales,
     warn_if_weak,

@@ -30,7 +30,7 @@ from unlazy.estimators._index_choice import (
 )
 from unlazy.estimators._index_links import Affine, Link
 from unlazy.estimators._index_report import generative_exponent, plot_link
-from unlazy.estimators._index_search import ROUNDS, Found, find, hard_find, rows_for_exponent
+from unlazy.estimators._index_search import ROUNDS, Found, find, hard_find, has_few_values, rows_for_exponent
 from unlazy.estimators._index_whitening import Whitening, whiten
 from unlazy.estimators.folds import make_splits
 from unlazy.estimators.inputs import finite_or_refused, standardised
@@ -100,7 +100,7 @@ class SingleIndexRegressor(RegressorMixin, BaseEstimator):
     directions_ : (1, d), the same
     link_ : callable, `predict(X)` is `link_(X @ coef_)` up to rounding; `link_.slope` is its derivative
     stage_ : "full", "ridge", "mean" or the stage between that was chosen
-    certain_ : whether the fit was so good that no choice of a stage was needed
+    certain_ : whether the fit was so good that no choice of a stage was needed; never if y has at most 10 values
     shrinkage_ : factor on the distance of the link from the mean of y, 1 for none
     validation_score_ : R^2 on held-out rows of the chosen stage; if `certain_`, of fits to the other folds that are
         certain too, or by leave-one-out to first order if there are none
@@ -169,7 +169,8 @@ class SingleIndexRegressor(RegressorMixin, BaseEstimator):
         predictions, targets = held_out_predictions(*folds, random)
         choice = choose(predictions, targets, max(targets.size / len(folds.labels), 1.0))
         enough = len(rows) >= _HARD_ROWS_PER_COLUMN * rows.shape[1]
-        if choice.score < _HARD_SCORE and (self.hard is True or (self.hard == "auto" and enough)):
+        tried = not has_few_values(labels) and choice.score < _HARD_SCORE
+        if tried and (self.hard is True or (self.hard == "auto" and enough)):
             full = hard_find(rows, labels, random)
             if full is not None:
                 return self._certain(rows, labels, found._replace(full=full, certain=True), folds, random)

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from unlazy.errors import InputError, check_array, check_choice
+from unlazy.errors import InputError, check_array, check_choice, check_whole
 from unlazy.numerics.roots import ConvergenceError
 
 _LARGEST = 1e100
@@ -45,7 +45,7 @@ class PromptStream:
         batch: int = _BLOCK,
     ) -> None:
         self.tasks, self.context, self.noise_variance = _checked_law(tasks, context, noise_variance)
-        self.seed, self.n, self.batch = seed, _count("n", n), _count("batch", batch)
+        self.seed, self.n, self.batch = seed, check_whole("n", n, 1), check_whole("batch", batch, 1)
 
     def __iter__(self) -> Iterator[Prompts]:
         starts = range(0, self.n, self.batch)
@@ -257,20 +257,13 @@ def _draw(rng: np.random.Generator, tasks: np.ndarray, n: int, context: int, noi
 
 def _law(tasks: ArrayLike, n: int, context: int, noise_variance: float) -> tuple[np.ndarray, int, int, float]:
     tasks, context, noise_variance = _checked_law(tasks, context, noise_variance)
-    return tasks, _count("n", n), context, noise_variance
+    return tasks, check_whole("n", n, 1), context, noise_variance
 
 
 def _checked_law(tasks: ArrayLike, context: int, noise_variance: float) -> tuple[np.ndarray, int, float]:
     tasks = check_array("tasks", tasks, ndim=2, low=-_LARGEST, high=_LARGEST)
     noise = float(check_array("noise_variance", noise_variance, low=0, high=_LARGEST, ndim=0))
-    return tasks, _count("context", context), noise
-
-
-def _count(name: str, value: int) -> int:
-    number = float(check_array(name, value, low=1, ndim=0))
-    if not number.is_integer():
-        raise InputError(f"{name} must be an integer >= 1, got {number:g}")
-    return int(number)
+    return tasks, check_whole("context", context, 1), noise
 
 
 def _checked(prompts: Prompts) -> Prompts:
