@@ -103,7 +103,7 @@ class SingleIndexRegressor(RegressorMixin, BaseEstimator):
     certain_ : whether the fit was so good that no choice of a stage was needed; never if y has at most 10 values
     shrinkage_ : factor on the distance of the link from the mean of y, 1 for none
     validation_score_ : R^2 on held-out rows of the chosen stage; if `certain_`, of fits to the other folds that are
-        certain too, or by leave-one-out to first order if there are none
+        certain too, or by leave-one-out to first order if there are none: with few rows it is rather too low
     stage_scores_ : dict of the held-out R^2 of every stage, empty if `certain_`
     link_kind_ : "p3" is a polynomial of degree 3, "s8" a spline of 8 intervals
     generative_exponent_ : int or None, the first k whose mean of h_k(index) given y shows; None if nothing was found
