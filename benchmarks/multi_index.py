@@ -9,13 +9,14 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from benchmarks.measure import Benchmark, Row
 from benchmarks.shared_metric import _table
-from benchmarks.single_index import NOISE, SINGLE_INDEX, TEST_ROWS, Comparison, Drawn, contestants
+from benchmarks.single_index import NOISE, SINGLE_INDEX, TEST_ROWS, Comparison, Drawn, contestants, race, real_data
 
 SEED = 20261202
 ADDITIVE, MULTI = "additive", "multi-index"
@@ -32,14 +33,6 @@ FUNCTIONS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
 # d, n / d, data sets per function
 SURFACES = ((50, 10, 5), (100, 10, 2))
 NOISE_CASES = ((50, 4, 7), (50, 10, 7), (20, 10, 6))
-REAL = (
-    ("diabetes", 0, 300),
-    ("breast_cancer", 0, 380),
-    ("wine", 0, 120),
-    ("digit_classes", 8, 600),
-    ("jacksboro", 0, 800),
-    ("topobathy", 0, 800),
-)
 _MOMENTS = 200_000
 
 
@@ -57,7 +50,7 @@ def multi_index() -> Benchmark:
                 for name in FUNCTIONS
             ),
         ]
-        real, missing = real_data()
+        real, missing = real_data(partial(_take_turns, count="auto"), SEED)
     notes = [
         "E (prediction - target)^2 / Var(target) without the noise of the labels, 2 terms or components"
         + table(compared),
@@ -179,28 +172,6 @@ def comparison(label: str, d: int, n: int, drawn: Callable[[int], Drawn], repeti
     return found
 
 
-def real_data(
-    sets: tuple[tuple[str, int, int], ...] = REAL, repetitions: int = 2
-) -> tuple[list[Comparison], list[str]]:
-    from unlazy.data import real
-    from unlazy.errors import InputError
-
-    found, missing = [], []
-    for index, (name, column, n) in enumerate(sets):
-        try:
-            data = real.load(name)
-        except InputError as error:
-            missing.append(f"left out {name}: {error}")
-            continue
-        one = Comparison(f"{name}: {data.target_names[column]}", n, data.inputs.shape[1], {}, {})
-        for repetition in range(repetitions):
-            order = np.random.default_rng([SEED, 6, index, repetition]).permutation(len(data.inputs))
-            train, test, y = order[:n], order[n : n + TEST_ROWS], data.targets[:, column]
-            _take_turns(one, data.inputs[train], y[train], data.inputs[test], y[test], repetition, "auto")
-        found.append(one)
-    return found, missing
-
-
 def _take_turns(
     found: Comparison, x: np.ndarray, y: np.ndarray, x_test: np.ndarray, target: np.ndarray, seed: int, count: Any
 ) -> None:
@@ -210,11 +181,7 @@ def _take_turns(
         ADDITIVE: AdditiveIndexRegressor(count, random_state=seed),
         MULTI: MultiIndexRegressor(count, random_state=seed),
     }
-    for name, model in {**ours, **contestants(x.shape[1], seed)}.items():
-        begin = time.perf_counter()
-        model.fit(x, y)
-        found.seconds.setdefault(name, []).append(time.perf_counter() - begin)
-        found.errors.setdefault(name, []).append((model.predict(x_test) - target) ** 2 / np.var(target))
+    race(found, {**ours, **contestants(x.shape[1], seed)}, x, y, x_test, target)
 
 
 def table(compared: list[Comparison], seconds: bool = False) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 import warnings
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -77,7 +78,7 @@ def single_index() -> Benchmark:
         warnings.simplefilter("ignore")
         overlap_rows, overlap_note = overlaps()
         compared = [comparison(link, *case) for case in CASES for link in LINKS]
-        real, missing = real_data()
+        real, missing = real_data(_take_turns, SEED)
         rows = [*overlap_rows, *_comparison_rows(compared), *weak_signals(), *high_degrees(), *timing()]
     notes = [
         overlap_note,
@@ -177,8 +178,9 @@ def comparison(link: str, d: int, per_column: int, repetitions: int) -> Comparis
 
 
 def real_data(
-    sets: tuple[tuple[str, int, int], ...] = REAL, repetitions: int = 2
+    take_turns: Callable[..., None], seed: int, sets: tuple[tuple[str, int, int], ...] = REAL, repetitions: int = 2
 ) -> tuple[list[Comparison], list[str]]:
+    """The contestants of `take_turns` on random splits of real sets, and which sets are not installed."""
     from unlazy.data import real
     from unlazy.errors import InputError
 
@@ -191,9 +193,9 @@ def real_data(
             continue
         one = Comparison(f"{name}: {data.target_names[column]}", n, data.inputs.shape[1], {}, {})
         for repetition in range(repetitions):
-            order = np.random.default_rng([SEED, 3, index, repetition]).permutation(len(data.inputs))
+            order = np.random.default_rng([seed, index, repetition]).permutation(len(data.inputs))
             train, test, y = order[:n], order[n : n + TEST_ROWS], data.targets[:, column]
-            _take_turns(one, data.inputs[train], y[train], data.inputs[test], y[test], repetition)
+            take_turns(one, data.inputs[train], y[train], data.inputs[test], y[test], repetition)
         found.append(one)
     return found, missing
 
@@ -262,7 +264,14 @@ def timing() -> list[Row]:
 def _take_turns(
     found: Comparison, x: np.ndarray, y: np.ndarray, x_test: np.ndarray, target: np.ndarray, seed: int
 ) -> None:
-    for name, model in contestants(x.shape[1], seed).items():
+    race(found, contestants(x.shape[1], seed), x, y, x_test, target)
+
+
+def race(
+    found: Comparison, models: dict[str, Any], x: np.ndarray, y: np.ndarray, x_test: np.ndarray, target: np.ndarray
+) -> None:
+    """Fit all on one data set, and add their errors and times to the comparison."""
+    for name, model in models.items():
         begin = time.perf_counter()
         model.fit(x, y)
         found.seconds.setdefault(name, []).append(time.perf_counter() - begin)
