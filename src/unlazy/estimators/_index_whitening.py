@@ -6,10 +6,12 @@ from typing import NamedTuple
 
 import numpy as np
 
+from unlazy.errors import InputError
 from unlazy.estimators.scaling import Scaled
 
 # of an eigenvalue of the correlation matrix against the largest: less is rounding or a collinear column
 _LEAST_EIGENVALUE = 1e-9
+_ROWS_PER_COLUMN = 2
 
 
 class Whitening(NamedTuple):
@@ -71,3 +73,14 @@ def whiten(scaled: Scaled) -> tuple[Whitening, np.ndarray]:
     shrunk = (1 - weight) * values + weight * average
     found = Whitening(vectors / np.sqrt(shrunk), scaled.mean, np.where(varying, scaled.log_deviation, 0.0))
     return found, rows @ found.map
+
+
+def check_enough_rows(n: int, rank: int) -> None:
+    """Refuse rows from which no direction can be found."""
+    if not rank:
+        raise InputError("X must have a column that is not constant, got constant columns only")
+    if n < _ROWS_PER_COLUMN * rank:
+        raise InputError(
+            f"X must have at least twice as many rows as independent columns, got n_samples = {n} with {rank} of "
+            "them: use ridge regression or OneStepRegressor, or PCA to fewer columns first"
+        )

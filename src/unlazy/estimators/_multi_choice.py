@@ -9,24 +9,21 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from unlazy.errors import InputError
-from unlazy.estimators._index_choice import LINEAR, MEAN, models
+from unlazy.estimators._index_choice import LINEAR, MEAN, Model, linear_model, models
 from unlazy.estimators._index_choice import STAGES as SINGLE_STAGES
-from unlazy.estimators._index_search import QUICK, find
-from unlazy.estimators._index_whitening import Whitening
+from unlazy.estimators._index_search import QUICK, ROUNDS, find, has_few_values
+from unlazy.estimators._index_whitening import Whitening, check_enough_rows
 from unlazy.estimators.folds import make_splits
 
 LEAST_SAMPLES = 6
 WEAK_SCORE = 0.02
-_ROWS_PER_COLUMN = 2
 _RULE = 10
 # z^2 below which a prediction is taken for chance
 _GARROTE = 4.0
 _ROUNDING = 1e-12
-# values of y: few are separated by many directions, so that a fit without error says little of the next rows
 _MOST_FOLD_ROWS, _MOST_FOLD_ROWS_PER_PARAMETER = 6000, 12
 
-Predictor = Callable[[np.ndarray], np.ndarray]
-Fitter = Callable[[np.ndarray, np.ndarray], dict[str, Predictor]]
+Fitter = Callable[[np.ndarray, np.ndarray], dict[str, Any]]
 
 
 class Choice(NamedTuple):
@@ -37,6 +34,73 @@ class Choice(NamedTuple):
     """R^2 on held-out rows of the weighted predictions."""
     scores: dict[str, float]
     """Of every stage."""
+
+
+class Family(NamedTuple):
+    """Models of several directions, and how they are searched and fitted."""
+
+    name: Callable[[int], str]
+    """The stage of so many directions."""
+    search: Callable[..., tuple[Any, bool]]
+    """From rows, labels, count and random: a joint fit, and whether it is certain."""
+    polish: Callable[..., Any]
+    """From rows, labels, directions and random: the model."""
+    path: Callable[..., dict[str, Any]]
+    """From rows, labels, sizes and random: quick fits of each size for the folds."""
+    of_one: Callable[[np.ndarray, np.ndarray, Model], Any]
+    """From rows, labels and a model of a single index: the same as one of this family."""
+
+
+class Gated(NamedTuple):
+    model: Any
+    choice: Choice
+    certain: bool
+
+
+def gated_fit(
+    rows: np.ndarray,
+    labels: np.ndarray,
+    count: int | None,
+    most: int,
+    cv: Any,
+    random: np.random.RandomState,
+    family: Family,
+) -> Gated:
+    """The fit of `count` directions if it is certain, else what held-out rows choose; its weight is not applied yet.
+
+    Without `count` all sizes up to `most` compete.
+    """
+    found: Any = None
+    if count is not None:
+        found, certain = family.search(rows, labels, count, random)
+        if certain and not has_few_values(labels):
+            score = 1 - found.fit.gcv(found.directions.size)
+            model = family.polish(rows, labels, found.directions, random)
+            return Gated(model, Choice(family.name(count), 1.0, score, {}), True)
+    sizes = range(1, most + 1)
+
+    def fit(x: np.ndarray, y: np.ndarray) -> dict[str, Any]:
+        return family.path(x, y, sizes if count is None else range(count, count + 1), random)
+
+    choice = held_out_choice(rows, labels, cv, random, fit, most)
+    warn_if_weak(choice)
+    if choice.stage in (*SINGLE_STAGES, MEAN):
+        single = find(rows, labels, random, ROUNDS[:1])
+        one = (
+            linear_model(single)
+            if choice.stage == MEAN
+            else models(rows, labels, single, (choice.stage,))[choice.stage]
+        )
+        if not np.any(one.direction):
+            one = one._replace(direction=np.eye(rows.shape[1])[0])
+        return Gated(family.of_one(rows, labels, one), choice, False)
+    chosen = next(size for size in sizes if family.name(size) == choice.stage)
+    certain = False
+    if chosen != count:
+        found, certain = family.search(rows, labels, chosen, random)
+        certain = certain and not has_few_values(labels)
+    model = family.polish(rows, labels, found.directions, random)
+    return Gated(model, choice._replace(weight=1.0) if certain else choice, certain)
 
 
 def check_folds(cv: Any, rows: np.ndarray, labels: np.ndarray) -> None:
@@ -112,13 +176,7 @@ def check_count(name: str, value: Any) -> None:
 def check_rows(name: str, count: int | None, n: int, whitening: Whitening) -> None:
     """Refuse what cannot be fitted, warn where the rule n >= 10 (directions) d is not kept; None is 'auto'."""
     rank = whitening.rank
-    if not rank:
-        raise InputError("X must have a column that is not constant, got constant columns only")
-    if n < _ROWS_PER_COLUMN * rank:
-        raise InputError(
-            f"X must have at least twice as many rows as independent columns, got n_samples = {n} with {rank} of "
-            "them: use ridge regression or OneStepRegressor, or PCA to fewer columns first"
-        )
+    check_enough_rows(n, rank)
     if count is None:
         return
     if count > rank:

@@ -12,20 +12,18 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from unlazy.errors import InputError
 from unlazy.estimators._additive_links import SumOfLinks
 from unlazy.estimators._additive_search import QUICK, AdditiveModel, greedy, model_along, polish, search
-from unlazy.estimators._index_choice import MEAN, Model, linear_model, models
-from unlazy.estimators._index_choice import STAGES as SINGLE_STAGES
+from unlazy.estimators._index_choice import MEAN, Model
 from unlazy.estimators._index_links import Affine
-from unlazy.estimators._index_search import ROUNDS, find, has_few_values
 from unlazy.estimators._index_whitening import Whitening, whiten
 from unlazy.estimators._multi_choice import (
     LEAST_SAMPLES,
     Choice,
+    Family,
     check_count,
     check_folds,
     check_rows,
-    held_out_choice,
+    gated_fit,
     input_scales,
-    warn_if_weak,
 )
 from unlazy.estimators.inputs import finite_or_refused, standardised
 from unlazy.estimators.scaling import scale_data
@@ -98,7 +96,9 @@ class AdditiveIndexRegressor(RegressorMixin, BaseEstimator):
         check_rows("n_terms", count, len(rows), whitening)
         check_folds(self.cv, rows, labels)
         random = check_random_state(self.random_state)
-        model, choice = self._choose(rows, labels, count, random)
+        most = count or min(_MOST_TERMS, rows.shape[1])
+        model, choice, self.certain_ = gated_fit(rows, labels, count, most, self.cv, random, _FAMILY)
+        model = _shrunk(model, choice.weight)
         center, unit = float(scaled.target_mean[0]), float(np.exp(scaled.log_target_deviation))
         self._keep(model, choice, whitening, rows, center, unit)
         self._indices, self._labels = X @ self.directions_.T, y.astype(np.float64)
@@ -119,36 +119,6 @@ class AdditiveIndexRegressor(RegressorMixin, BaseEstimator):
 
         check_is_fitted(self)
         return plot_terms(self._indices, self._labels - self.intercept_, self.links_)
-
-    def _choose(
-        self, rows: np.ndarray, labels: np.ndarray, count: int | None, random: np.random.RandomState
-    ) -> tuple[AdditiveModel, Choice]:
-        certain = self.certain_ = False
-        if count is not None:
-            found, certain = search(rows, labels, count, random)
-            self.certain_ = certain = certain and not has_few_values(labels)
-            if certain:
-                model = polish(rows, labels, found.directions, random)
-                return model, Choice(_name(count), 1.0, 1 - found.fit.gcv(found.directions.size), {})
-        most = count or min(_MOST_TERMS, rows.shape[1])
-
-        def fit(x: np.ndarray, y: np.ndarray) -> dict[str, Any]:
-            path = greedy(x, y, most, random, QUICK)
-            return {_name(m): model_along(x, y, one.directions) for m, one in enumerate(path, 1)}
-
-        choice = held_out_choice(rows, labels, self.cv, random, fit, most)
-        warn_if_weak(choice)
-        if choice.stage in (*SINGLE_STAGES, MEAN):
-            self.certain_ = False
-            return _single(rows, labels, choice, random), choice
-        chosen = next(m for m in range(1, most + 1) if _name(m) == choice.stage)
-        if chosen != count:
-            found, certain = search(rows, labels, chosen, random)
-            certain = certain and not has_few_values(labels)
-            if certain:
-                choice = choice._replace(weight=1.0)
-        self.certain_ = certain
-        return _shrunk(polish(rows, labels, found.directions, random), choice.weight), choice
 
     def _keep(
         self, model: AdditiveModel, choice: Choice, whitening: Whitening, rows: np.ndarray, center: float, unit: float
@@ -180,13 +150,19 @@ def _shrunk(model: AdditiveModel, weight: float) -> AdditiveModel:
     return model._replace(function=SumOfLinks(links))
 
 
-def _single(rows: np.ndarray, labels: np.ndarray, choice: Choice, random: np.random.RandomState) -> AdditiveModel:
-    """The chosen stage of a single index as one term."""
-    found = find(rows, labels, random, ROUNDS[:1])
-    one: Model = (
-        linear_model(found) if choice.stage == MEAN else models(rows, labels, found, (choice.stage,))[choice.stage]
-    )
-    direction = one.direction if np.any(one.direction) else np.eye(rows.shape[1])[0]
-    mean = float(one.link(rows @ direction).mean())
+def _path(
+    rows: np.ndarray, labels: np.ndarray, sizes: range, random: np.random.RandomState
+) -> dict[str, AdditiveModel]:
+    """Sums of every number of terms up to the largest: the greedy search passes them anyway."""
+    path = greedy(rows, labels, sizes[-1], random, QUICK)
+    return {_name(m): model_along(rows, labels, one.directions) for m, one in enumerate(path, 1)}
+
+
+def _of_one(rows: np.ndarray, labels: np.ndarray, one: Model) -> AdditiveModel:
+    """A single index as one term."""
+    mean = float(one.link(rows @ one.direction).mean())
     function = SumOfLinks((Affine(one.link, -mean, 1.0),))
-    return _shrunk(AdditiveModel(direction[:, None], function, float(labels.mean()), (one.kind,)), choice.weight)
+    return AdditiveModel(one.direction[:, None], function, float(labels.mean()), (one.kind,))
+
+
+_FAMILY = Family(_name, search, polish, _path, _of_one)

@@ -10,19 +10,17 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from unlazy.errors import InputError
-from unlazy.estimators._index_choice import MEAN, linear_model, models
-from unlazy.estimators._index_choice import STAGES as SINGLE_STAGES
-from unlazy.estimators._index_search import ROUNDS, find, has_few_values
+from unlazy.estimators._index_choice import MEAN, Model
 from unlazy.estimators._index_whitening import Whitening, whiten
 from unlazy.estimators._multi_choice import (
     LEAST_SAMPLES,
     Choice,
+    Family,
     check_count,
     check_folds,
     check_rows,
-    held_out_choice,
+    gated_fit,
     input_scales,
-    warn_if_weak,
 )
 from unlazy.estimators._multi_links import AffineSurface, OneLink
 from unlazy.estimators._multi_search import QUICK, MultiModel, polish, search
@@ -96,9 +94,11 @@ class MultiIndexRegressor(RegressorMixin, BaseEstimator):
         scaled = scale_data(X, y.astype(np.float64).reshape(-1, 1), "float64")
         whitening, rows = whiten(scaled)
         check_rows("n_components", count, len(rows), whitening)
-        check_folds(self.cv, rows, scaled.targets[:, 0])
+        labels = scaled.targets[:, 0]
+        check_folds(self.cv, rows, labels)
         random = check_random_state(self.random_state)
-        model, choice = self._choose(rows, scaled.targets[:, 0], count, random)
+        most = count or min(_MOST_COMPONENTS, rows.shape[1])
+        model, choice, self.certain_ = gated_fit(rows, labels, count, most, self.cv, random, _FAMILY)
         self._keep(model, choice, whitening, float(scaled.target_mean[0]), float(np.exp(scaled.log_target_deviation)))
         self._indices, self._labels = X @ self.directions_.T, y.astype(np.float64)
         return self
@@ -118,35 +118,6 @@ class MultiIndexRegressor(RegressorMixin, BaseEstimator):
         check_is_fitted(self)
         return plot_function(self._indices, self._labels, self.link_)
 
-    def _choose(
-        self, rows: np.ndarray, labels: np.ndarray, count: int | None, random: np.random.RandomState
-    ) -> tuple[MultiModel, Choice]:
-        self.certain_ = False
-        if count is not None:
-            found, certain = search(rows, labels, count, random)
-            self.certain_ = certain and not has_few_values(labels)
-            if self.certain_:
-                model = polish(rows, labels, found.directions, random)
-                return model, Choice(_name(count), 1.0, 1 - found.fit.gcv(found.directions.size), {})
-        sizes = range(1, min(_MOST_COMPONENTS, rows.shape[1]) + 1) if count is None else (count,)
-
-        def fit(x: np.ndarray, y: np.ndarray) -> dict[str, Any]:
-            found = {r: search(x, y, r, random, QUICK)[0] for r in sizes}
-            return {_name(r): polish(x, y, one.directions, random) for r, one in found.items()}
-
-        choice = held_out_choice(rows, labels, self.cv, random, fit, max(sizes))
-        warn_if_weak(choice)
-        if choice.stage in (*SINGLE_STAGES, MEAN):
-            self.certain_ = False
-            return _single(rows, labels, choice, random), choice
-        chosen = next(r for r in sizes if _name(r) == choice.stage)
-        if chosen != count:
-            found, certain = search(rows, labels, chosen, random)
-            self.certain_ = certain and not has_few_values(labels)
-        return polish(rows, labels, found.directions, random), choice._replace(
-            weight=1.0 if self.certain_ else choice.weight
-        )
-
     def _keep(self, model: MultiModel, choice: Choice, whitening: Whitening, center: float, unit: float) -> None:
         self.mean_, self.scale_ = whitening.mean, whitening.scale
         self._standardised_coefficients = whitening.map @ model.directions
@@ -164,9 +135,13 @@ def _name(count: int) -> str:
     return "1 component" if count == 1 else f"{count} components"
 
 
-def _single(rows: np.ndarray, labels: np.ndarray, choice: Choice, random: np.random.RandomState) -> MultiModel:
-    """The chosen stage of a single index."""
-    found = find(rows, labels, random, ROUNDS[:1])
-    one = linear_model(found) if choice.stage == MEAN else models(rows, labels, found, (choice.stage,))[choice.stage]
-    direction = one.direction if np.any(one.direction) else np.eye(rows.shape[1])[0]
-    return MultiModel(direction[:, None], OneLink(one.link), one.kind)
+def _path(rows: np.ndarray, labels: np.ndarray, sizes: range, random: np.random.RandomState) -> dict[str, MultiModel]:
+    found = {size: search(rows, labels, size, random, QUICK)[0] for size in sizes}
+    return {_name(size): polish(rows, labels, one.directions, random) for size, one in found.items()}
+
+
+def _of_one(rows: np.ndarray, labels: np.ndarray, one: Model) -> MultiModel:
+    return MultiModel(one.direction[:, None], OneLink(one.link), one.kind)
+
+
+_FAMILY = Family(_name, search, polish, _path, _of_one)

@@ -31,7 +31,7 @@ from unlazy.estimators._index_choice import (
 from unlazy.estimators._index_links import Affine, Link
 from unlazy.estimators._index_report import generative_exponent, plot_link
 from unlazy.estimators._index_search import ROUNDS, Found, find, hard_find, has_few_values, rows_for_exponent
-from unlazy.estimators._index_whitening import Whitening, whiten
+from unlazy.estimators._index_whitening import Whitening, check_enough_rows, whiten
 from unlazy.estimators.folds import make_splits
 from unlazy.estimators.inputs import finite_or_refused, standardised
 from unlazy.estimators.scaling import scale_data
@@ -40,7 +40,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 _LEAST_SAMPLES = 6
-_ROWS_PER_COLUMN = 2
 _HARD_ROWS_PER_COLUMN = 15
 _HARD_SCORE = 0.3
 _WEAK_SCORE = 0.02
@@ -126,7 +125,7 @@ class SingleIndexRegressor(RegressorMixin, BaseEstimator):
         scaled = scale_data(X, y.astype(np.float64).reshape(-1, 1), "float64")
         whitening, rows = whiten(scaled)
         labels = scaled.targets[:, 0]
-        self._check_rows(len(rows), whitening.rank)
+        check_enough_rows(len(rows), whitening.rank)
         random = check_random_state(self.random_state)
         folds = self._folds(rows, labels, random)
         few_columns = whitening.rank <= _FEW_COLUMNS
@@ -215,13 +214,3 @@ class SingleIndexRegressor(RegressorMixin, BaseEstimator):
         self.link_kind_ = model.kind if choice.stage != MEAN else "p0"
         self.stage_, self.shrinkage_, self.validation_score_ = choice.stage, choice.weight, choice.score
         self.stage_scores_, self.certain_ = choice.scores, not choice.scores
-
-    @staticmethod
-    def _check_rows(n: int, rank: int) -> None:
-        if not rank:
-            raise InputError("X must have a column that is not constant, got constant columns only")
-        if n < _ROWS_PER_COLUMN * rank:
-            raise InputError(
-                f"X must have at least twice as many rows as independent columns, got n_samples = {n} with {rank} of "
-                "them: use ridge regression or OneStepRegressor, or PCA to fewer columns first"
-            )
