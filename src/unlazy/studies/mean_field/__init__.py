@@ -1,0 +1,1 @@
+"""Mean-field Langevin dynamics: particles that minimise a convex functional of their law plus its entropy."""
