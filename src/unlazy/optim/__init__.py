@@ -4,15 +4,18 @@ What optax has is not here: `optax.sign_sgd`, `optax.contrib.sam`, `optax.contri
 """
 
 from unlazy.optim.label_noise import label_noise
+from unlazy.optim.langevin_noise import LangevinNoiseState, langevin_noise
 from unlazy.optim.mixup import mixup
 from unlazy.optim.polar_factor import scale_by_polar_factor
 from unlazy.optim.sam_then import SamThenState, sam_then
 from unlazy.optim.stop_at_margin import StopAtMarginState, stop_at_margin
 
 __all__ = [
+    "LangevinNoiseState",
     "SamThenState",
     "StopAtMarginState",
     "label_noise",
+    "langevin_noise",
     "mixup",
     "sam_then",
     "scale_by_polar_factor",

@@ -1,0 +1,130 @@
+"""What the claims of `mfld-exact` measure."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from unlazy.lab import Part, parameter, slope
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+ERRORS = (1e-2, 1e-3, 1e-4, 1e-5)
+
+
+def _modes(data: xr.Dataset, interaction: Any = None) -> Any:
+    from unlazy.theory.langevin import Modes
+
+    numbers = {name: float(parameter(data, name)) for name in ("curvature", "field", "target")}
+    b = parameter(data, "interaction") if interaction is None else interaction
+    return Modes(numbers["curvature"], float(b), numbers["field"], numbers["target"])
+
+
+def _time(data: xr.Dataset) -> xr.DataArray:
+    return data.checkpoint * float(parameter(data, "step_size"))
+
+
+def _log_slope(values: xr.DataArray, time: xr.DataArray, inside: xr.DataArray) -> xr.DataArray:
+    """The slope of log(values) against time over the checkpoints `inside`, which theory alone chooses."""
+    import xarray as xr
+
+    weight = inside.astype(float)
+    x = time - (weight * time).sum("checkpoint") / weight.sum("checkpoint")
+    y = xr.where(inside, np.log(abs(values).clip(1e-30)), 0.0)
+    return (weight * x * y).sum("checkpoint") / (weight * x * x).sum("checkpoint")
+
+
+def _well_above(gap: xr.DataArray, start: Any) -> xr.DataArray:
+    """Where theory says that at least a tenth of the gap at the start is left, more than noise."""
+    return gap > 0.1 * start
+
+
+def mean_rates(part: Part) -> xr.DataArray:
+    """The rate of (m - m*)^2, the mean's part of L - L* but for (a+b)/2, over 2(a+b)."""
+    data, predicted = part.simulated, part.predicted
+    a, b = float(parameter(data, "curvature")), data.interaction
+    best = (float(parameter(data, "field")) + b * float(parameter(data, "target"))) / (a + b)
+    gap, start = (data.mean_place.mean("seed") - best) ** 2, float(parameter(data, "start_mean")) - best
+    return -_log_slope(gap, _time(data), _well_above(predicted.mean_place - best, start)) / (2 * (a + b))
+
+
+def variance_rates(part: Part) -> xr.DataArray:
+    """The rate of (v - v_end)^2, of which the variance's part of L - L* is a multiple near the end, over 4a."""
+    from unlazy.theory.langevin import gaussian_moments
+
+    data, predicted = part.simulated, part.predicted
+    heat, rate = (float(parameter(data, name)) for name in ("temperature", "step_size"))
+    end = gaussian_moments(_modes(data, 1.0), heat, rate, np.inf).variance.item()
+    gap, start = (data.spread.mean("seed") - end) ** 2, float(parameter(data, "start_variance")) - end
+    curvature = float(parameter(data, "curvature"))
+    return -_log_slope(gap, _time(data), _well_above(predicted.spread - end, start)) / (4 * curvature)
+
+
+def added_by_width(data: Any, moments: Any) -> xr.DataArray:
+    """N (L^N/N - L) of given moments: (a+b)/2 Nw - a v/2 + (lambda/2) log(v/(N w)), as m and v do not depend on N."""
+    a, b, heat = float(parameter(data, "curvature")), parameter(data, "interaction"), parameter(data, "temperature")
+    wide, v = parameter(data, "particles") * moments.mean_square, moments.spread
+    return (a + b) / 2 * wide - a * v / 2 + float(heat) / 2 * np.log(v / wide)
+
+
+def width_excess(part: Part) -> xr.DataArray:
+    """What width adds over the larger of its exact values at the start and at the end, where there is interaction."""
+    data = part.simulated
+    a, b = float(parameter(data, "curvature")), data.interaction
+    heat, v0 = (float(parameter(data, name)) for name in ("temperature", "start_variance"))
+    excess = added_by_width(data, data.mean("seed"))
+    largest = np.maximum(b * v0 / 2, heat / 2 * np.log1p(b / a))
+    return (excess / largest).sel(interaction=[x for x in b.values if x > 0])
+
+
+def step_bias(part: Part, name: str, moments: Any = None) -> xr.DataArray:
+    """The stationary F - F*, or L - L* of infinitely many particles, of the measured moments or of given ones."""
+    from unlazy.theory.langevin import gaussian_optimum
+
+    data = part.simulated
+    moments = data.mean("seed") if moments is None else moments
+    a, heat = (float(parameter(data, key)) for key in ("curvature", "temperature"))
+    if name == "energy":
+        return moments.mean_energy - float(gaussian_optimum(_modes(data), heat).energy)
+    ratio = moments.mean_spread * a / heat
+    return heat / 2 * (ratio - 1 - np.log(ratio))
+
+
+def batch_bias(part: Part, dataset: Any) -> xr.DataArray:
+    """(a+b)/2 times what mini-batches add to the variance of the particles' mean: their part of E F."""
+    from unlazy.theory.langevin import gaussian_moments
+
+    data = part.simulated
+    heat, number = float(parameter(data, "temperature")), float(parameter(data, "particles"))
+    modes = _modes(data)
+    full = gaussian_moments(modes, heat, data.step_size.values, np.inf, particles=number).mean_variance[:, 0]
+    stiff = float(modes.curvature) + float(modes.interaction)
+    return stiff / 2 * (dataset.mean_wander - data.step_size.copy(data=full))
+
+
+def reshuffled_share(part: Part) -> xr.DataArray:
+    """The bias with one permutation per epoch over that of batches drawn anew, where epochs are short."""
+    data = part.simulated
+    stiff = float(parameter(data, "curvature")) + float(parameter(data, "interaction"))
+    epoch = float(parameter(data, "rows")) / float(parameter(data, "batch"))
+    bias = batch_bias(part, data.mean("seed"))
+    bias = bias.sel(step_size=data.step_size[data.step_size * stiff * epoch < 1])
+    return bias.sel(batches="reshuffled", drop=True) / bias.sel(batches="independent", drop=True)
+
+
+@cache
+def knees(judged: str, start_variance: float) -> np.ndarray:
+    from unlazy.theory.langevin import Modes, batch_knee
+
+    modes = Modes(0.5, 1.5, 0.3, 1.0)
+    start = {"start_mean": 2.0, "start_variance": start_variance}
+    return np.array([batch_knee(modes, 0.2, 1.0, 100_000, error, judged=judged, **start).knee for error in ERRORS])
+
+
+def knee_exponent(judged: str, start_variance: float) -> xr.DataArray:
+    import xarray as xr
+
+    return -slope(xr.DataArray(knees(judged, start_variance), {"error": list(ERRORS)}, dims="error"), "error")

@@ -1,0 +1,250 @@
+"""The door for users: checks, a step that is stable, time averages with their errors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from functools import partial
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from unlazy.errors import InputError, check_array, check_choice, check_whole
+from unlazy.training._langevin_checks import check_functional, checked_particles, curvature, largest_energy
+from unlazy.training._langevin_engine import BATCHES, Carry, Functional, build_advance, check_batch, data_length, energy
+
+_PIECES = 32
+_MEASURED = 1, 2, 4, 8, 16
+_HALVINGS = 60
+
+
+class MeanFieldSample(NamedTuple):
+    """Particles from the law that minimises F + confinement E|x|^2 + temperature E log mu, up to step and width biases.
+
+    `energies` are F + confinement mean|x|^2 after `recorded_at` steps; they fluctuate and need not fall, as it is the
+    free energy that does. `averages` is the tree of observables, averaged over the steps that were not discarded, and
+    `standard_errors` its Monte-Carlo errors from the means of equal pieces of the run: too small if the pieces are
+    shorter than the relaxation, NaN with fewer than 4 pieces. `curvature` is the largest one measured, and
+    `step_reason` says where `step_size`, the last one used, comes from.
+    """
+
+    particles: np.ndarray
+    energies: np.ndarray
+    recorded_at: np.ndarray
+    averages: Any
+    standard_errors: Any
+    step_size: float
+    step_reason: str
+    curvature: float
+    temperature: float
+    confinement: float
+
+
+def sample_mean_field(
+    functional: Functional,
+    particles: Any,
+    *,
+    temperature: float,
+    confinement: float,
+    steps: int,
+    step_size: float | str = "auto",
+    data: Any = None,
+    batch: int | None = None,
+    batches: str = "reshuffled",
+    variance_reduction: bool = False,
+    observables: Callable[[Array], Any] | None = None,
+    observe_every: int = 1,
+    discard: float = 0.5,
+    self_confined: bool = False,
+    seed: int = 0,
+) -> MeanFieldSample:
+    """Minimise F(mu) + confinement E|x|^2 + temperature E log mu over laws mu, by N particles of Langevin dynamics.
+
+    `functional(particles)`, or `functional(particles, rows)` with `data`, is F of the empirical law of the particles
+    (N, d), as a JAX function without the confinement; the library differentiates it, multiplies by N and adds the rest.
+    `particles` are where to start, `steps` how many steps to take, `batch` how many of the rows to use at each, all if
+    None; see `unlazy.training.langevin.run` for `batches` and `variance_reduction`. `observables(particles)` is any
+    tree of arrays whose time average is wanted, after the share `discard` of the steps.
+
+    `step_size="auto"` is 1/curvature, half of what is stable: the curvature is measured at the start and after 1, 2, 4,
+    8 and 16 of 32 pieces of the run, later increases only shorten the step, and a piece whose energy runs away is
+    repeated with half the step. A given step that is unstable is an `InputError` that names the largest stable one.
+
+    The law converges to the minimiser at the rate that the log-Sobolev constant gives, uniformly in N, if F is convex
+    along mixtures of laws and its first variation is bounded and smooth: neither can be checked. The stationary law is
+    off by O(step_size) and, in F, by a constant over N. Source: Suzuki, Nitanda & Wu (2023); Chen, Ren & Wang (2022).
+
+    >>> import jax.numpy as jnp, numpy as np
+    >>> def functional(x):
+    ...     return 0.75 * (x.mean() - 1) ** 2 - 0.3 * x.mean()
+    >>> start = np.random.default_rng(0).normal(size=(100, 1))
+    >>> sample = sample_mean_field(functional, start, temperature=0.2, confinement=0.25, steps=4000,
+    ...                            step_size=0.1, observables=lambda x: {"mean": x.mean()})
+    >>> bool(abs(sample.averages["mean"] - 0.9) < 0.02)                     # (h + b c)/(a + b) of the closed form
+    True
+    """
+    start = checked_particles(particles)
+    heat = float(check_array("temperature", temperature, ndim=0, above=0))
+    weight = _checked_confinement(confinement, self_confined)
+    steps = check_whole("steps", steps, 1)
+    share = float(check_array("discard", discard, ndim=0, low=0))
+    if share >= 1:
+        raise InputError(f"discard must be >= 0 and < 1, got {share:g}")
+    data = None if data is None else jax.tree.map(jnp.asarray, data)
+    count = None if data is None else data_length(data)
+    check_batch(batch, count, variance_reduction)
+    check_choice("batches", batches, BATCHES)
+    check_whole("observe_every", observe_every, 1)
+    functional = functional if not callable(functional) or isinstance(functional, Hashable) else partial(functional)
+    check_functional(functional, start, data, mean_over_rows=batch is not None and batch != count)
+    automatic = isinstance(step_size, str)
+    if automatic:
+        check_choice("step_size", step_size, ["auto"])
+    else:
+        check_array("step_size", step_size, ndim=0, above=0)
+
+    bend = float(curvature(functional, start, weight, data))
+    if not np.isfinite(bend):
+        raise InputError(
+            "functional must have finite second derivatives at the starting particles, got a curvature NaN"
+        )
+    rate = _first_step(step_size, bend, heat, start)
+    reason = f"1/curvature, {bend:.3g} at the start" if automatic else "given"
+    limit = largest_energy(functional, start, heat, weight, data)
+
+    options = _Options(batch, batches, variance_reduction, observables, observe_every)
+    ends = np.unique(np.linspace(0, steps, min(_PIECES, steps) + 1).round().astype(int))
+    energies, means, key = [float(energy(functional, start, weight, data))], [], jax.random.key(seed)
+    carry = build_advance(functional, data=data, **options._asdict())[0](start)
+    halvings, highest, settled = 0, bend, share * steps
+    for piece, (first, last) in enumerate(zip(ends[:-1].tolist(), ends[1:].tolist(), strict=True), 1):
+        while True:
+            moved, value = _piece(functional, options, key, carry, data, first, last, heat, weight, rate)
+            if value <= limit and jnp.isfinite(moved.state.particles).all():
+                if value < -1e6 * limit:
+                    raise InputError(_unbounded(float(value), last))
+                break
+            halvings += 1
+            if halvings > _HALVINGS:
+                raise InputError(_unbounded(float(value), last))
+            if not automatic:
+                raise InputError(_diagnosis(functional, carry, data, weight, rate, float(value), last))
+            rate, reason = rate / 2, f"halved {halvings} times, as the energy ran away with the step before"
+        carry = moved
+        energies.append(float(value))
+        means.append(carry.averages)
+        if automatic and piece in _MEASURED and last < steps:
+            bend = float(curvature(functional, carry.state.particles, weight, data))
+            highest = max(highest, bend)
+            # longer steps only before the averages begin, and never after a failure
+            longest = 2 * rate if last <= settled and not halvings else rate
+            if bend > 0 and (wanted := min(1 / bend, longest)) != rate:
+                rate, reason = wanted, f"1/curvature, {bend:.3g} after {last} steps"
+    averages, errors = _time_average(means, ends, settled, observe_every)
+    return MeanFieldSample(
+        particles=np.asarray(carry.state.particles),
+        energies=np.asarray(energies),
+        recorded_at=ends,
+        averages=averages,
+        standard_errors=errors,
+        step_size=float(rate),
+        step_reason=reason,
+        curvature=highest,
+        temperature=heat,
+        confinement=weight,
+    )
+
+
+class _Options(NamedTuple):
+    """What the compiled piece depends on, besides the functional."""
+
+    batch: int | None
+    batches: str
+    variance_reduction: bool
+    observables: Callable[[Array], Any] | None
+    observe_every: int
+
+
+@partial(jax.jit, static_argnames=("functional", "options"))
+def _piece(
+    functional: Functional,
+    options: _Options,
+    key: Array,
+    carry: Carry,
+    data: Any,
+    first: int,
+    last: int,
+    temperature: float,
+    confinement: float,
+    step_size: float,
+) -> tuple[Carry, Array]:
+    """The steps from `first` to `last` with their own averages, and the energy at their end."""
+    advance = build_advance(functional, data=data, **options._asdict())[1]
+    carry = carry._replace(averages=jax.tree.map(jnp.zeros_like, carry.averages))
+    numbers = {"temperature": temperature, "confinement": confinement, "step_size": step_size}
+    carry = advance(key, carry, first, last, average_from=first, **numbers)
+    return carry, energy(functional, carry.state.particles, confinement, data)
+
+
+def _checked_confinement(confinement: Any, self_confined: bool) -> float:
+    weight = float(check_array("confinement", confinement, ndim=0, low=0))
+    if weight == 0 and not self_confined:
+        raise InputError(
+            "confinement must be > 0, or the particles spread without end; it may be 0 with self_confined=True if the "
+            "functional itself grows in all directions"
+        )
+    return weight
+
+
+def _first_step(step_size: float | str, bend: float, temperature: float, particles: Array) -> float:
+    if isinstance(step_size, str):
+        # a functional that is flat or concave at the start, and no confinement: one step of the size of the cloud
+        spread = float(jnp.mean(jnp.var(particles, axis=0)))
+        return 1 / bend if bend > 0 else max(spread, 1e-6) / (2 * temperature)
+    if step_size * bend >= 2:
+        raise InputError(
+            f"step_size must be below 2/curvature = {2 / bend:.3g}, the largest stable step at the starting particles "
+            f"(curvature {bend:.4g}), or 'auto' for half of it; got {step_size:g}"
+        )
+    return float(step_size)
+
+
+def _diagnosis(
+    functional: Functional, carry: Carry, data: Any, confinement: float, rate: float, value: float, last: int
+) -> str:
+    """Why the run stopped: what the energy did, and the largest stable step where it was still fine."""
+    bend = float(curvature(functional, carry.state.particles, confinement, data))
+    largest = min(2 / bend, rate / 2) if bend > 0 else rate / 2
+    return (
+        f"step_size={rate:g} is unstable: the energy went to {value:.3g} before step {last}; take at most "
+        f"{largest:.3g} (curvature {bend:.3g} where it was still fine), or 'auto'"
+    )
+
+
+def _unbounded(value: float, last: int) -> str:
+    return (
+        f"functional must be bounded below together with the confinement: before step {last} the energy ran away to "
+        f"{value:.3g}, however short the step"
+    )
+
+
+def _time_average(means: list[Any], ends: np.ndarray, settled: float, every: int) -> tuple[Any, Any]:
+    """The weighted mean of the pieces after `settled` steps, and its standard error from their spread."""
+    counts = ends[1:] // every - ends[:-1] // every
+    used = [k for k in range(len(means)) if (ends[k] >= settled or k == len(means) - 1) and counts[k]]
+    if not used or means[0] is None:
+        return None, None
+    weights = counts[used] / counts[used].sum()
+
+    def over_pieces(*leaves: Array) -> tuple[np.ndarray, np.ndarray]:
+        stacked = np.stack([np.asarray(leaf, np.float64) for leaf in leaves])
+        mean = np.tensordot(weights, stacked, 1)
+        if len(used) < 4:
+            return mean, np.full_like(mean, np.nan)
+        return mean, stacked.std(axis=0, ddof=1) / np.sqrt(len(used))
+
+    pairs = jax.tree.map(over_pieces, *(means[k] for k in used))
+    outer = jax.tree.structure(means[0])
+    return jax.tree.transpose(outer, jax.tree.structure((0, 0)), pairs)

@@ -1,0 +1,233 @@
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from unlazy.errors import InputError
+from unlazy.theory.langevin import Modes, batch_variance, gaussian_moments, reshuffled_mean_variance
+from unlazy.training.langevin import (
+    anchor,
+    build_step,
+    curvature,
+    init,
+    run,
+    sample_mean_field,
+    variation_gradient,
+)
+
+MODE, HEAT = Modes(0.5, 1.5, 0.3, 1.0), 0.2
+ROWS = np.array([-1.2, 0.1, 0.4, 0.3, 0.9, 1.3])
+START = np.random.default_rng(0).normal(size=(20, 1))
+USUAL = {"temperature": 0.2, "confinement": 0.25, "steps": 64}
+
+
+def problem_q(particles, rows=0.3):
+    """Problem Q without its confinement a/2 = 0.25."""
+    centre = particles.mean()
+    return 0.75 * (centre - 1.0) ** 2 - jnp.mean(jnp.asarray(rows)) * centre
+
+
+def network(particles, rows):
+    inputs, labels = rows
+    return 0.5 * jnp.mean((4 * jnp.tanh(particles[:, :1] * inputs + particles[:, 1:]).mean(axis=0) - labels) ** 2)
+
+
+def test_the_gradient_is_that_of_the_first_variation():
+    """F = mean_ij k(x_i, x_j) has the first variation 2 mean_j k(x, x_j); its gradient by finite differences."""
+    with jax.enable_x64(True):
+        points = np.random.default_rng(1).normal(size=(7, 2))
+
+        def kernel(x, y):
+            return jnp.exp(-jnp.sum((x - y) ** 2))
+
+        def functional(particles):
+            return jax.vmap(lambda x: jax.vmap(lambda y: kernel(x, y))(particles))(particles).mean()
+
+        found = variation_gradient(functional, jnp.asarray(points))
+
+        def variation(x):
+            return 2 * np.mean([np.exp(-np.sum((x - y) ** 2)) for y in points])
+
+        for place in (0, 5):
+            for axis in range(2):
+                shift = 1e-5 * np.eye(2)[axis]
+                slope = (variation(points[place] + shift) - variation(points[place] - shift)) / 2e-5
+                assert found[place, axis] == pytest.approx(slope, abs=1e-8)
+
+
+def test_a_step_without_heat_is_gradient_descent_and_variance_reduction_is_exact_at_its_anchor():
+    data = (jnp.linspace(-2, 2, 12), jnp.sin(jnp.linspace(-3, 3, 12)))
+    start = jnp.asarray(np.random.default_rng(2).normal(size=(5, 2)), jnp.float32)
+    numbers = {"temperature": 0.0, "confinement": 0.1, "step_size": 0.05}
+    full = build_step(network, **numbers)(jax.random.key(0), init(start), data).particles
+    expected = start - 0.05 * (5 * jax.grad(network)(start, data) + 0.2 * start)
+    assert np.asarray(full) == pytest.approx(np.asarray(expected), abs=1e-6)
+    reduced = build_step(network, variance_reduction=True, **numbers)
+    some = jax.tree.map(lambda leaf: leaf[jnp.array([3, 7])], data)
+    state = anchor(init(start), network, data)
+    moved = reduced(jax.random.key(0), state, some).particles
+    assert np.asarray(moved) == pytest.approx(np.asarray(full), abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    "kind", ["independent", *(pytest.param(kind, marks=pytest.mark.slow) for kind in ("full", "reshuffled", "reduced"))]
+)
+def test_particles_have_the_moments_of_problem_q(kind):
+    eta, number, batch = 0.2, 5, None if kind == "full" else 2
+    clouds = 500
+
+    def cloud(key):
+        return run(
+            key,
+            0.9 + np.sqrt(0.4) * jax.random.normal(key, (number, 1)),
+            problem_q,
+            steps=240,
+            temperature=HEAT,
+            confinement=0.25,
+            step_size=eta,
+            data=jnp.asarray(ROWS, jnp.float32),
+            batch=batch,
+            batches="independent" if kind == "independent" else "reshuffled",
+            variance_reduction=kind == "reduced",
+            observables=lambda x: {"spread": x.var(ddof=1), "wander": (x.mean() - 0.9) ** 2},
+            average_from=60,
+        ).averages
+
+    found = jax.jit(jax.vmap(cloud))(jax.random.split(jax.random.key(5), clouds))
+    noise = {"independent": batch_variance(ROWS.var(), 6, 2)}.get(kind, 0.0)
+    exact = gaussian_moments(MODE, HEAT, eta, np.inf, particles=number, gradient_variance=noise)
+    wander = exact.mean_variance[0]
+    if kind == "reshuffled":
+        wander = reshuffled_mean_variance(MODE, HEAT, eta, ROWS.var(), 6, 2, number)[0]
+    for values, value in ((found["spread"], exact.variance[0]), (found["wander"], wander)):
+        error = float(values.std()) / np.sqrt(clouds)
+        assert abs(float(values.mean()) - value) < 4 * error
+        assert error < 0.05 * value / 1.5  # so that a value wrong by 20% would be seen
+
+
+def test_batches_of_an_epoch_are_disjoint_and_the_same_for_all_particles():
+    """The functional is linear in indicators of the rows, so that without heat the particles count the rows seen."""
+    data = jnp.eye(6)
+
+    def functional(particles, rows):
+        return -(rows.mean(axis=0) * particles.mean(axis=0)).sum()
+
+    def counts(steps, **options):
+        moved = run(
+            jax.random.key(3),
+            jnp.zeros((4, 6)),
+            functional,
+            steps=steps,
+            temperature=0.0,
+            confinement=0.0,
+            step_size=1.0,
+            data=data,
+            batch=2,
+            **options,
+        ).particles
+        assert np.ptp(np.asarray(moved), axis=0).max() == 0
+        return np.asarray(moved[0]) * 2
+
+    assert counts(3) == pytest.approx(np.ones(6))
+    assert counts(6) == pytest.approx(np.full(6, 2.0))
+    one = counts(1, batches="independent")
+    assert sorted(one) == [0, 0, 0, 0, 1, 1]
+    many = counts(600, batches="independent")
+    assert many.sum() == 1200
+    assert abs(many - 200).max() < 4 * np.sqrt(600 * (1 / 3) * (2 / 3))
+    assert abs(many - 200).max() > 0
+
+
+def test_time_averages_and_records_are_those_of_the_path():
+    numbers = {"temperature": 0.2, "confinement": 0.25, "step_size": 0.1}
+    options = {"observables": lambda x: x.mean(), "record_observables": True}
+    path = run(jax.random.key(0), START, problem_q, steps=12, record_at=range(13), **numbers, **options)
+    every = run(jax.random.key(0), START, problem_q, steps=12, average_from=5, observe_every=3, **numbers, **options)
+    assert every.averages == pytest.approx(np.mean(np.asarray(path.records)[[6, 9, 12]]), rel=1e-5)
+    assert np.asarray(every.particles) == pytest.approx(np.asarray(path.particles), abs=1e-6)
+    assert path.records[0] == pytest.approx(START.mean(), rel=1e-5)
+    assert path.energies[0] == pytest.approx(float(problem_q(START)) + 0.25 * (START**2).mean(), rel=1e-5)
+
+
+def test_the_curvature_is_the_largest_eigenvalue_also_below_a_larger_negative_one():
+    with jax.enable_x64(True):
+        start = jnp.asarray(np.random.default_rng(3).normal(size=(4, 2)))
+
+        def functional(particles):
+            return jnp.mean(3 * particles[:, 0] ** 2 - 7 * particles[:, 1] ** 2) + 2 * particles[:, 0].mean() ** 2
+
+        hessian = 4 * jax.hessian(lambda flat: functional(flat.reshape(4, 2)))(start.ravel())
+        assert np.linalg.eigvalsh(hessian)[-1] == pytest.approx(10.0)
+        assert curvature(functional, start, 0.5) == pytest.approx(11.0, rel=1e-3)
+
+
+def test_a_sample_reproduces_problem_q_and_says_why_its_step():
+    start = np.random.default_rng(0).normal(size=(100, 1))
+    options = {"observables": lambda x: {"mean": x.mean(), "variance": x.var(ddof=1)}, "seed": 1}
+    sample = sample_mean_field(problem_q, start, temperature=0.2, confinement=0.25, steps=6000, **options)
+    assert sample.step_size == pytest.approx(0.5, rel=1e-3)
+    assert "curvature" in sample.step_reason
+    exact = gaussian_moments(MODE, HEAT, sample.step_size, np.inf, particles=100)
+    for name, value in (("mean", 0.9), ("variance", exact.variance[0])):
+        error = float(sample.standard_errors[name])
+        assert abs(sample.averages[name] - value) < 4 * error
+        assert error < 0.02 * value
+    assert sample.energies.shape == sample.recorded_at.shape
+    assert sample.recorded_at[-1] == 6000
+
+
+@pytest.mark.slow
+def test_an_automatic_step_follows_the_curvature():
+    """x^4 is flat where this cloud starts, and the first step too long for where it goes."""
+    sample = sample_mean_field(
+        lambda x: jnp.mean(jnp.sum(x**4, axis=1)),
+        0.01 * START,
+        temperature=0.2,
+        confinement=0.25,
+        steps=640,
+    )
+    assert np.isfinite(sample.energies).all()
+    assert sample.step_size < 0.5
+    assert sample.curvature > 2
+    with pytest.raises(InputError, match="bounded below"):
+        sample_mean_field(lambda x: -jnp.mean(jnp.sum(x**4, axis=1)), START, **USUAL | {"steps": 640})
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"functional": lambda x: x.mean(axis=0)}, "one real number"),
+        ({"functional": lambda x: x[0].sum()}, "order of the particles"),
+        ({"functional": lambda x: x.mean() * jnp.nan}, "finite at the starting particles"),
+        ({"functional": lambda x: jnp.mean(jnp.sqrt(jnp.abs(x - x.mean()) * 0))}, "finite gradient"),
+        ({"functional": lambda x: float(x.mean())}, "JAX function"),
+        ({"functional": 3}, "function of the particles"),
+        ({"particles": START[:1]}, "N >= 2"),
+        ({"particles": START[:, 0]}, "shape"),
+        ({"particles": START * np.inf}, "finite"),
+        ({"temperature": 0.0}, "temperature must be > 0"),
+        ({"confinement": 0.0}, "self_confined"),
+        ({"confinement": -1.0}, "confinement must be >= 0"),
+        ({"steps": 0}, "steps must be an integer >= 1"),
+        ({"step_size": 1.01}, "largest stable step"),
+        ({"step_size": 0.0}, "step_size must be > 0"),
+        ({"step_size": "fast"}, "auto"),
+        ({"batch": 2}, "batch needs data"),
+        ({"variance_reduction": True}, "variance_reduction needs batch"),
+        ({"functional": problem_q, "data": ROWS, "batch": 7}, "batch must be an integer >= 1 and <= 6"),
+        ({"functional": lambda x, r: (r.mean() - x.mean()) ** 2, "data": ROWS, "batch": 2}, "mean over rows"),
+        ({"functional": problem_q, "data": np.zeros((0, 2))}, "at least 1 row"),
+        ({"discard": 1.0}, "discard"),
+        ({"batches": "other"}, "batches must be one of"),
+    ],
+)
+def test_wrong_input_is_named(changes, message):
+    arguments = {"functional": lambda x: problem_q(x), "particles": START} | USUAL | changes
+    with pytest.raises(InputError, match=message):
+        sample_mean_field(**arguments)
+
+
+def test_a_step_that_becomes_unstable_is_diagnosed():
+    quartic = {"functional": lambda x: jnp.mean(jnp.sum(x**4, axis=1)), "particles": 0.01 * START, "step_size": 1.0}
+    with pytest.raises(InputError, match=r"step_size=1 is unstable.*take at most"):
+        sample_mean_field(**quartic, **USUAL | {"steps": 640})
