@@ -1,0 +1,32 @@
+import numpy as np
+import pytest
+
+from unlazy.errors import InputError
+from unlazy.studies.message_passing.multiclass_amp import MulticlassAmp
+from unlazy.studies.message_passing.multiclass_learning_curve import PRIORS, MulticlassLearningCurve
+
+
+def test_message_passing_stops_at_the_minimum_and_depends_on_its_seed_only():
+    study = MulticlassAmp(d=40, n=120)
+    found = [study.simulate(np.random.default_rng(7)) for _ in range(2)]
+    assert found[0]["distance"] < 1e-6
+    np.testing.assert_array_equal(found[0]["change"], found[1]["change"])
+
+
+def test_clusters_need_a_flat_spectrum():
+    with pytest.raises(InputError, match="spectrum must be flat for clusters"):
+        MulticlassAmp(strength=2.0, spectrum="linear").validate()
+
+
+@pytest.mark.parametrize("classes", PRIORS)
+def test_hebbian_limit_of_the_fits_is_that_of_the_theory(classes):
+    # with a huge ridge all losses are log K and only the scale of the scores is left to predict
+    study = MulticlassLearningCurve(classes=classes, ridge=1e4, d=100, ratio=3.0)
+    runs = [study.simulate(np.random.default_rng(seed)) for seed in range(8)]
+    theory = study.predict()
+    np.testing.assert_allclose(theory["test_loss"], np.log(classes), rtol=0.01)
+    for name in ("score_variance", "test_error"):
+        values = np.array([run[name] for run in runs])
+        error = values.std(ddof=1) / len(values) ** 0.5
+        assert abs(values.mean() - theory[name]) < 5 * error + 0.02 * theory[name]
+        assert 5 * error + 0.02 * theory[name] < 0.2 * theory[name]
