@@ -1,0 +1,204 @@
+"""The two families of densities behind `DiffusionDensity`, each in coordinates z in which its process starts.
+
+A law knows log p at points, log p_t and its gradient at times t > 0, and how to draw. Both families are mixed with a
+wide Gaussian of little weight, so that no point has density zero.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.special import expit
+
+from unlazy.numerics.reverse_diffusion import run_reverse, time_grid
+from unlazy.numerics.spline_density import AicChoice, SplineDensity, fit_spline_density
+
+LAST_TIME = 4.0
+_LEAST_HELD_OUT, _SHARE_HELD_OUT = 10, 0.15
+_NETWORK_BACKGROUND = 4.0
+_ROWS_AT_ONCE = 8192
+_REACH = 30.0
+"""Whitened coordinates beyond which the network says nothing."""
+
+
+@dataclass(frozen=True)
+class Background:
+    """N(0, variance I) with a weight, the same family at all times; weight 0 for none."""
+
+    weight: float
+    variance: float
+
+    def log_density(self, z: np.ndarray, t: float) -> np.ndarray:
+        total = self._total(t)
+        return -0.5 * np.sum(z**2, axis=1) / total - 0.5 * z.shape[1] * math.log(2 * math.pi * total)
+
+    def mixed(self, z: np.ndarray, log_density: np.ndarray, t: float) -> np.ndarray:
+        """log of the mixture of exp(log_density) and the background."""
+        if self.weight == 0:
+            return log_density
+        return np.logaddexp(math.log1p(-self.weight) + log_density, math.log(self.weight) + self.log_density(z, t))
+
+    def mixed_score(self, z: np.ndarray, log_density: np.ndarray, score: np.ndarray, t: float) -> np.ndarray:
+        if self.weight == 0:
+            return score
+        odds = math.log1p(-self.weight) - math.log(self.weight) + log_density - self.log_density(z, t)
+        share = expit(odds)[:, None]
+        return share * score - (1 - share) * z / self._total(t)
+
+    def _total(self, t: float) -> float:
+        return self.variance * math.exp(-2 * t) - math.expm1(-2 * t)
+
+
+@dataclass(frozen=True)
+class SplineLaw:
+    """A spline density on the box [-1, 1]^k, z = (u - center) / half."""
+
+    center: np.ndarray
+    half: np.ndarray
+    density: SplineDensity
+    background: Background
+
+    def log_density(self, z: np.ndarray) -> np.ndarray:
+        inside = (np.abs(z) <= 1).all(axis=1)
+        log_density = np.full(len(z), -np.inf)
+        if inside.any():
+            with np.errstate(divide="ignore"):
+                log_density[inside] = np.log(np.maximum(self.density.pdf(z[inside]), 0.0))
+        return self.background.mixed(z, log_density, 0.0)
+
+    def score(self, z: np.ndarray, t: float) -> np.ndarray:
+        found = self.density.diffused(z, t)
+        return self.background.mixed_score(z, found.log_density, found.score, t)
+
+    def sample(self, rng: np.random.Generator, count: int, reverse: bool, first_time: float, steps: int) -> np.ndarray:
+        if reverse:
+            start = rng.standard_normal((count, len(self.half)))
+            return run_reverse(rng, self.score, start, time_grid(LAST_TIME, first_time, steps))
+        drawn = self.density.sample(rng, count)
+        wide = rng.random(count) < self.background.weight
+        drawn[wide] = math.sqrt(self.background.variance) * rng.standard_normal((int(wide.sum()), drawn.shape[1]))
+        return drawn
+
+
+def spline_law(
+    along: np.ndarray, box: np.ndarray | None, far: np.ndarray, degree: int, n_basis: Any
+) -> tuple[SplineLaw, AicChoice]:
+    """The law and the choice of its size, from all coordinates u (n, k); `far` rows are left to the background.
+
+    Without a box it is that of the rows with a pad of 2/n of its range, and the background is a Gaussian as wide as the
+    box, wider and heavier where there are rows far out. In a given box the background is the uniform law.
+    """
+    kept = along[~far]
+    low, high = (kept.min(axis=0), kept.max(axis=0)) if box is None else box.T
+    pad = 2 / len(kept) * (high - low) if box is None else 0.0
+    center, half = (low + high) / 2, (high - low) / 2 + pad
+    # rounding may put the outermost rows outside
+    z = np.clip((kept - center) / half, -1.0, 1.0)
+    choice = fit_spline_density(z, np.tile([-1.0, 1.0], (z.shape[1], 1)), degree=degree, n_basis=n_basis)
+    if box is None:
+        background = _far_background(len(along), (along[far] - center) / half, 1.0)
+        return SplineLaw(center, half, choice.density, background), choice
+    # the uniform law is a spline too: its weights are the integrals of the partition of one
+    uniform = np.ones(())
+    for basis in choice.density.bases:
+        uniform = np.multiply.outer(uniform, 1 / basis.scales / (basis.high - basis.low))
+    weight = 1 / (len(along) + 1)
+    density = SplineDensity(choice.density.bases, (1 - weight) * choice.density.coefficients + weight * uniform)
+    return SplineLaw(center, half, density, Background(0.0, 1.0)), choice
+
+
+def _far_background(n: int, far: np.ndarray, least: float) -> Background:
+    variance = max(least, float((far**2).mean())) if far.size else least
+    return Background((len(far) + 1) / (n + 1), variance)
+
+
+@dataclass(frozen=True)
+class NetworkLaw:
+    """A trained score network in whitened coordinates, z = (u - center) whitening."""
+
+    center: np.ndarray
+    whitening: np.ndarray
+    coloring: np.ndarray
+    network: Any
+    background: Background
+    first_time: float
+
+    def log_density(self, z: np.ndarray) -> np.ndarray:
+        return self.background.mixed(z, self._network_density(z, self.first_time), 0.0)
+
+    def _network_density(self, z: np.ndarray, t: float) -> np.ndarray:
+        """log of m^k p_t(m z) of the network alone; far from all rows, where it was never trained, it counts as 0."""
+        from unlazy.training.diffusion import log_density
+
+        found = np.full(len(z), -np.inf)
+        near = np.abs(z).max(axis=1) <= _REACH
+        if near.any():
+            found[near] = _in_blocks(lambda rows: log_density(self.network, rows, first_time=t), z[near])
+        return found
+
+    def score(self, z: np.ndarray, t: float) -> np.ndarray:
+        from unlazy.training.diffusion import network_score
+
+        score = network_score(self.network, z, t)
+        if t >= LAST_TIME:
+            return score
+        # the network's own law at time t decides how much of the background shows
+        density = self._network_density(z * math.exp(t), t) + t * z.shape[1]
+        return self.background.mixed_score(z, density, score, t)
+
+    def sample(self, rng: np.random.Generator, count: int, reverse: bool, first_time: float, steps: int) -> np.ndarray:
+        from unlazy.training.diffusion import network_samples
+
+        times = time_grid(LAST_TIME, first_time, steps)
+        size = _block(count)
+        seeds = rng.integers(2**31, size=-(-count // size)).tolist()
+        drawn = np.concatenate([network_samples(self.network, seed, size, times) for seed in seeds])[:count]
+        wide = rng.random(count) < self.background.weight
+        drawn[wide] = math.sqrt(self.background.variance) * rng.standard_normal((int(wide.sum()), drawn.shape[1]))
+        return drawn
+
+
+def _block(count: int) -> int:
+    """Sizes are powers of two, so that few programs are compiled."""
+    return min(_ROWS_AT_ONCE, max(64, 1 << (count - 1).bit_length()))
+
+
+def _in_blocks(function: Any, rows: np.ndarray) -> np.ndarray:
+    size = _block(len(rows))
+    parts = []
+    for begin in range(0, len(rows), size):
+        part = rows[begin : begin + size]
+        padded = np.concatenate([part, np.zeros((size - len(part), rows.shape[1]))])
+        parts.append(function(padded)[: len(part)])
+    return np.concatenate(parts)
+
+
+def network_law(
+    along: np.ndarray, far: np.ndarray, rng: np.random.RandomState, schedule: Any
+) -> tuple[NetworkLaw, Any]:
+    """The law and its training, from all coordinates u (n, k); `far` rows are left to the background."""
+    from sklearn.covariance import ledoit_wolf
+
+    from unlazy.training.score_matching import start_score, train_score
+
+    kept = along[~far]
+    n = len(kept)
+    center = kept.mean(axis=0)
+    deviation = kept.std(axis=0)
+    correlation, _ = ledoit_wolf((kept - center) / deviation, assume_centered=True)
+    squares, vectors = np.linalg.eigh(correlation)
+    whitening = vectors / np.sqrt(squares) / deviation[:, None]
+    coloring = (vectors * np.sqrt(squares)).T * deviation
+    z = (kept - center) @ whitening
+    order, seed = rng.permutation(n), int(rng.randint(2**31 - 1))
+    held = max(_LEAST_HELD_OUT, round(_SHARE_HELD_OUT * n))
+    if n < 2 * _LEAST_HELD_OUT:
+        # too few rows to hold any out: the network as it starts, which is the Gaussian of these rows
+        trained = start_score(seed, z.shape[1], schedule)
+    else:
+        trained = train_score(seed, z[order[held:]], z[order[:held]], schedule)
+    background = _far_background(len(along), (along[far] - center) @ whitening, _NETWORK_BACKGROUND)
+    return NetworkLaw(center, whitening, coloring, trained.network, background, schedule.first_time), trained
