@@ -17,6 +17,7 @@ import numpy as np
 
 from benchmarks.measure import Benchmark, Row
 from benchmarks.shared_metric import _table
+from unlazy.observables.transport import wasserstein_distance
 
 SEED = 20261301
 TEST_ROWS = 1500
@@ -204,7 +205,7 @@ def judge(case: Case, index: int) -> Judged:
         unit = rows.std(axis=0)
         others = fresh[POINTS:] if len(fresh) >= 2 * POINTS else fresh[: len(fresh) // 2]
         target = fresh[:POINTS] if len(fresh) >= 2 * POINTS else fresh[len(fresh) // 2 :]
-        found.distance.setdefault(FRESH, []).append(_transport(others[: len(target)] / unit, target / unit))
+        found.distance.setdefault(FRESH, []).append(wasserstein_distance(others[: len(target)] / unit, target / unit))
         models = {
             OURS: DiffusionDensity(random_state=repetition),
             KERNEL: Kernel(),
@@ -218,7 +219,7 @@ def judge(case: Case, index: int) -> Judged:
             drawn = model.sample(1000, random_state=repetition)
             found.fit_seconds.setdefault(name, []).append(fitted - begin)
             found.sample_seconds.setdefault(name, []).append(time.perf_counter() - fitted)
-            found.distance.setdefault(name, []).append(_transport(drawn[: len(target)], target / unit))
+            found.distance.setdefault(name, []).append(wasserstein_distance(drawn[: len(target)], target / unit))
             if case.likelihood and name != EMPIRICAL:
                 density = model.score_samples(fresh / unit) - np.log(unit).sum()
                 found.likelihood.setdefault(name, []).append(float(density.mean()))
@@ -242,12 +243,6 @@ def real_columns() -> np.ndarray:
             ours, kernel = DiffusionDensity().fit(rows[train] / unit), Kernel().fit(rows[train] / unit)
             gains[i, j] = np.mean(ours.score_samples(rows[test] / unit) - kernel.score_samples(rows[test] / unit))
     return gains
-
-
-def _transport(a: np.ndarray, b: np.ndarray) -> float:
-    import ot
-
-    return float(ot.emd2([], [], ot.dist(a, b, metric="euclidean"), numItermax=1_000_000))
 
 
 def _rows(judged: list[Judged]) -> list[Row]:

@@ -1,19 +1,11 @@
 import numpy as np
 import pytest
-from scipy.stats import wasserstein_distance
 
-from unlazy.studies.diffusion.diffusion_manifold import DiffusionManifold, _transport
+from unlazy.studies.diffusion.diffusion_manifold import DiffusionManifold
 
 
 # slow because POT imports every array library that is installed
 @pytest.mark.slow
-def test_transport_on_a_line_is_the_distance_of_sorted_points():
-    a, b = np.random.default_rng(0).standard_normal((2, 40))
-    direction = np.array([0.6, 0.8, 0.0])
-    found = _transport(a[:, None] * direction, b[:, None] * direction)
-    assert found == pytest.approx(wasserstein_distance(a, b), rel=1e-10)
-
-
 def test_the_empirical_distance_is_that_of_a_brownian_bridge():
     """Brownian bridge: E W1 sqrt(n) = sqrt(2/pi) int sqrt(F (1-F)), between 0.3 and 0.8 for such a law on [-1, 1]."""
     study = DiffusionManifold(d=3, n=(400,), replicates=40)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from unlazy.lab import Claim, Output, Part, Study, at_least, at_most, between, parameter, path, slope, static
+from unlazy.observables.transport import wasserstein_distance
 from unlazy.studies.diffusion._sources import NILES_WEED, OKO
 
 if TYPE_CHECKING:
@@ -176,10 +177,12 @@ class DiffusionManifold(Study):
         centers = np.sort(along)[ranks.astype(int)]
         bandwidth = 0.5 * along.std() * len(along) ** (-1 / (self.d + 4))
         drawn = centers[:, None] * direction + bandwidth * rng.standard_normal(target.shape)
-        found = [_transport(drawn, target)]
+        found = [wasserstein_distance(drawn, target)]
         if not self.steps:
             return [*found, np.nan, np.nan]
-        return found + [_transport(samples, target) for samples in self._network(rng, along[:, None] * direction)]
+        return found + [
+            wasserstein_distance(samples, target) for samples in self._network(rng, along[:, None] * direction)
+        ]
 
     def _network(self, rng: np.random.Generator, rows: np.ndarray) -> list[np.ndarray]:
         """Draws of a network that is not told of the line, with and without the last denoising step."""
@@ -238,10 +241,3 @@ class DiffusionManifold(Study):
             axes.set(xlabel=style.label("rows", "n"), ylabel="distance $W_1$", title=title)
             axes.legend(fontsize=6.5, loc="upper right" if axes is left else "center")
         return figure
-
-
-def _transport(drawn: np.ndarray, fresh: np.ndarray) -> float:
-    """W1 of two equally large samples, exact."""
-    import ot
-
-    return float(ot.emd2([], [], ot.dist(drawn, fresh, metric="euclidean")))
