@@ -25,6 +25,10 @@ NAMES = (
     "multi_index",
     "index_models",
     "linear_attention",
+    "message_passing",
+    "leave_one_out",
+    "diffusion",
+    "mean_field",
 )
 
 

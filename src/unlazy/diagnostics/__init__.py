@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 from unlazy.diagnostics.feature_probe import FeatureProbe, feature_probe
 from unlazy.diagnostics.index_report import IndexReport, index_report
 from unlazy.diagnostics.kernel_structure import KernelStructure, kernel_structure_test
+from unlazy.diagnostics.loo_scores import LooPath, LooScores, loo_path, loo_scores
 from unlazy.diagnostics.overfit_forecast import OverfitForecast, forecast_overfit
 from unlazy.diagnostics.plan_pretraining import PretrainingPlan, plan_pretraining
 from unlazy.diagnostics.ridge_report import RidgeForecast, RidgeReport, ridge_report
@@ -17,6 +18,8 @@ __all__ = [
     "IndexReport",
     "KernelStructure",
     "LearningCurve",
+    "LooPath",
+    "LooScores",
     "OverfitForecast",
     "PretrainingPlan",
     "RidgeForecast",
@@ -25,6 +28,8 @@ __all__ = [
     "forecast_overfit",
     "index_report",
     "kernel_structure_test",
+    "loo_path",
+    "loo_scores",
     "plan_pretraining",
     "ridge_report",
 ]

@@ -22,7 +22,7 @@ class CurvePrediction(NamedTuple):
     error: np.ndarray
     """Mean squared error on new rows, label noise included, summed over outputs; NaN where not `in_range`."""
     interval: Interval
-    """What other pools of the same size would say, with the probability `confidence`."""
+    """What other pools of the same size would say, with the probability `confidence`; NaN for moments."""
     r2: np.ndarray
     """1 - error / variance of y."""
     training_error: np.ndarray
@@ -34,7 +34,7 @@ class CurvePrediction(NamedTuple):
     fewer than 20 rows; with kernel="one-step" fewer than 5 rows per dimension, strongly correlated inputs, an
     index that is far from normal, or residuals that depend on other directions."""
     method: np.ndarray
-    """'fast', 'hybrid' or 'pointwise'; 'one-step' with that kernel."""
+    """'fast', 'hybrid' or 'pointwise'; 'one-step' with that kernel, 'moments' after `fit_moments`."""
     point_errors: np.ndarray | None
     """The expected error on each row of the pool when it is not trained on, in a last axis; NaN unless `pointwise`."""
 
