@@ -1,3 +1,6 @@
+from decimal import Decimal, localcontext
+from fractions import Fraction
+
 import numpy as np
 import pytest
 from scipy.integrate import quad, solve_ivp
@@ -89,6 +92,21 @@ def test_the_divergence_of_normals_is_its_integral():
     p, q = norm(0.3, 0.7), norm(-0.2, 1.1)
     value = quad(lambda x: p.pdf(x) * (p.logpdf(x) - q.logpdf(x)), -8, 8)[0]
     np.testing.assert_allclose(gaussian_divergence(0.3, 0.49, -0.2, 1.21), value, rtol=1e-9)
+
+
+@pytest.mark.parametrize(("variance", "other"), [(1e-3, 1e13), (1e-17, 1.0), (1e12, 1e-5), (1.0 + 1e-7, 1.0)])
+def test_the_divergence_of_normals_keeps_its_digits(variance, other):
+    ratio = Fraction(variance) / Fraction(other)
+    with localcontext() as context:
+        context.prec = 60
+        exact = Decimal(ratio.numerator) / Decimal(ratio.denominator)
+        expected = float((exact - 1 - exact.ln()) / 2)
+    assert gaussian_divergence(0.0, variance, 0.0, other) == pytest.approx(expected, rel=1e-7, abs=1e-22)
+
+
+def test_a_scaled_score_of_a_tiny_variance_costs_what_the_scaling_limit_gives():
+    # v << 1 at T = 50: near t = 0, V_t = v + 2t and the kernel (v / V)^(2c) integrates to v / (2c - 1)
+    assert scaled_score_error(1e-12, 1.4, 50.0).variance == pytest.approx(1e-12 / 1.8, rel=1e-9)
 
 
 def test_the_mixture_score_is_that_of_the_diffused_mixture():

@@ -142,5 +142,7 @@ def rough_density(smoothness: float, rng: np.random.Generator, *, d: int = 1, te
     `terms` is 40 in one dimension, which reaches to wavelengths of 2e-6, and 16 in more.
     """
     d = check_whole("d", d, 1, 3)
+    if not isinstance(rng, np.random.Generator):
+        raise InputError(f"rng must be a numpy.random.Generator, got {rng!r}")
     terms = TERMS[d] if terms is None else check_whole("terms", terms, 1, 60)
     return RoughDensity(smoothness, rng.uniform(0, 2 * np.pi, (d, terms)).T)

@@ -49,6 +49,7 @@ def fit_histograms(basis: SplineBasis, counts: ArrayLike, *, gap: float = _GAP) 
     Hessian is a band of 2 degree + 1 diagonals, so that the cost does not depend on the number of observations. Exact
     for binned data; C should be several times n_basis.
     """
+    gap = float(check_array("gap", gap, above=0, ndim=0))
     counts, shares = _shares(counts, None)
     cells = counts.shape[-1]
     rule = _histogram_rule(basis, cells)
@@ -84,6 +85,7 @@ def fit_tensor_histogram(
     shape = tuple(b.n_basis for b in bases)
     if gap is None:
         gap = float(max(_GAP, _GAP_OF_SAMPLING * np.prod(shape) / counts.sum()))
+    gap = float(check_array("gap", gap, above=0, ndim=0))
 
     occupied = np.flatnonzero(weights)
     share = weights.ravel()[occupied]

@@ -24,6 +24,8 @@ _CELL_NODES = 12
 _EDGE_NODES = 40
 _EDGE_FOLDS = 40.0
 """Over the part of a cell that counts the kernel falls by so many e-folds; 40 nodes resolve that to 1e-15."""
+_LARGEST = 1e100
+"""Points whose squares do not overflow."""
 _MOST_TIME = 200.0
 """Beyond it nothing of the data is left in double precision."""
 _MOST_VALUES = 1 << 22
@@ -278,7 +280,7 @@ class SplineBasis:
 
 def _kernel(x: ArrayLike, t: float) -> tuple[np.ndarray, float, float]:
     """The checked points, m = e^-t and sigma."""
-    points = check_array("x", x, ndim=1)
+    points = check_array("x", x, low=-_LARGEST, high=_LARGEST, ndim=1)
     time = min(float(check_array("t", t, above=0, ndim=0)), _MOST_TIME)
     return points, float(np.exp(-time)), float(np.sqrt(-np.expm1(-2 * time)))
 
