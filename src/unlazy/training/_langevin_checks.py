@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -52,27 +53,32 @@ def check_functional(functional: Functional, particles: Array, data: Any, *, mea
         found = ", ".join(f"{leaf.dtype}{list(leaf.shape)}" for leaf in leaves) or "nothing"
         raise InputError(f"functional must return one real number for all particles, got {found}")
 
-    value, gradient = jax.value_and_grad(functional)(particles, *arguments)
+    # compiled once for the three evaluations here, and not primitive by primitive
+    slope = jax.jit(jax.value_and_grad(functional))
+    value, gradient = slope(particles, *arguments)
     _check_finite(float(value), np.asarray(gradient))
     precise = gradient.dtype == jnp.float64
-    _check_order(functional, particles, arguments, _TOLERANCE if precise else 100 * _TOLERANCE)
+    _check_order(slope, particles, arguments, _TOLERANCE if precise else 100 * _TOLERANCE)
     if mean_over_rows and data is not None:
         _check_mean_over_rows(functional, particles, data, float(value), _TOLERANCE if precise else 10 * _TOLERANCE)
 
 
-def _check_order(functional: Functional, particles: Array, arguments: tuple[Any, ...], tolerance: float) -> None:
+def _check_order(slope: Callable, particles: Array, arguments: tuple[Any, ...], tolerance: float) -> None:
     # moved a little, as the gradient may vanish at the start
-    order = np.random.default_rng(0).permutation(len(particles))
-    jitter = np.random.default_rng(1).standard_normal(particles.shape) * (0.1 * float(jnp.std(particles)) + 1e-3)
-    moved = particles + jnp.asarray(jitter, particles.dtype)
-    value, gradient = jax.value_and_grad(functional)(moved, *arguments)
-    other, permuted = jax.value_and_grad(functional)(moved[order], *arguments)
-    size, change = float(jnp.linalg.norm(gradient)), float(jnp.linalg.norm(permuted - gradient[order]))
-    scale = max(abs(float(value)), size * float(jnp.linalg.norm(moved)))
-    if abs(float(other - value)) > _TOLERANCE * scale or change > tolerance * size:
+    start = np.asarray(particles)
+    order = np.random.default_rng(0).permutation(len(start))
+    jitter = np.random.default_rng(1).standard_normal(start.shape) * (0.1 * float(start.std()) + 1e-3)
+    moved = (start + jitter).astype(start.dtype)
+    (value, gradient), (other, permuted) = (
+        (float(found), np.asarray(along, np.float64))
+        for found, along in (slope(jnp.asarray(place), *arguments) for place in (moved, moved[order]))
+    )
+    size, change = float(np.linalg.norm(gradient)), float(np.linalg.norm(permuted - gradient[order]))
+    scale = max(abs(value), size * float(np.linalg.norm(moved)))
+    if abs(other - value) > _TOLERANCE * scale or change > tolerance * size:
         raise InputError(
             "functional must not depend on the order of the particles, as it stands for a functional of their law; a "
-            f"permutation changed it from {float(value):.6g} to {float(other):.6g}, its gradient by "
+            f"permutation changed it from {value:.6g} to {other:.6g}, its gradient by "
             f"{change / size:.2g} of its norm"
         )
 
@@ -82,10 +88,12 @@ def _check_mean_over_rows(functional: Functional, particles: Array, data: Any, v
     half = n // 2
     if half == 0:
         return
-    first, rest = (
-        float(functional(particles, jax.tree.map(lambda leaf, part=part: leaf[part], data)))
-        for part in (slice(half), slice(half, None))
-    )
+
+    def parts(particles: Array, data: Any) -> list[Array]:
+        cuts = slice(half), slice(half, None)
+        return [functional(particles, jax.tree.map(lambda leaf, cut=cut: leaf[cut], data)) for cut in cuts]
+
+    first, rest = map(float, jax.jit(parts)(particles, data))
     joined = (half * first + (n - half) * rest) / n
     if not abs(joined - value) <= tolerance * max(abs(value), abs(first), abs(rest)):
         raise InputError(
@@ -123,16 +131,22 @@ def curvature(functional: Functional, particles: Array, confinement: ArrayLike, 
     return jnp.maximum(shifted, value) + 2 * jnp.asarray(confinement, particles.dtype)
 
 
+@partial(jax.jit, static_argnames="functional")
+def total_energy(functional: Functional, particles: Array, confinement: ArrayLike, data: Any = None) -> Array:
+    """`energy`, compiled."""
+    return energy(functional, particles, confinement, data)
+
+
 def largest_energy(
     functional: Functional, particles: Array, temperature: float, confinement: float, data: Any
 ) -> float:
     """What only an unstable run exceeds: 1000 times the energies of the start and of the confinement's own law."""
     n, d = particles.shape
-    own = abs(float(energy(functional, particles, confinement, data)))
+    own = abs(float(total_energy(functional, particles, confinement, data)))
     if confinement > 0:
         spread = np.sqrt(temperature / (2 * confinement))
         cloud = spread * np.random.default_rng(1).standard_normal((n, d))
-        free = abs(float(energy(functional, jnp.asarray(cloud, particles.dtype), confinement, data)))
+        free = abs(float(total_energy(functional, jnp.asarray(cloud, particles.dtype), confinement, data)))
         own = max(own, free if np.isfinite(free) else 0.0)
     return 1e3 * (own + temperature * d)
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from unlazy.lab import Part, parameter
-from unlazy.studies.mean_field._exact_checks import ERRORS, added_by_width, batch_bias, knees, step_bias
+from unlazy.studies.mean_field._exact_checks import EARLY, ERRORS, added_by_width, batch_bias, knees, step_bias
 
 
 def _first(data: Any, **wanted: Any) -> Any:
@@ -21,10 +21,11 @@ def _first(data: Any, **wanted: Any) -> Any:
 def draw_decay(axes: Any, width_axes: Any, part: Part) -> None:
     from unlazy.plotting import style
 
-    data = part.simulated
+    # early times, of which what width adds has many, would crowd the other panel
+    data, exact = (x.isel(checkpoint=~x.checkpoint.isin(EARLY[1:])) for x in (part.simulated, part.predicted))
     time = data.checkpoint.values * float(np.atleast_1d(parameter(data, "step_size"))[-1])
     shown = _first(data, interaction=np.atleast_1d(parameter(data, "interaction")))
-    predicted = _first(part.predicted, interaction=np.atleast_1d(parameter(data, "interaction")))
+    predicted = _first(exact, interaction=np.atleast_1d(parameter(data, "interaction")))
     a, h, c = (float(np.atleast_1d(parameter(data, name))[-1]) for name in ("curvature", "field", "target"))
     for index, b in enumerate(np.atleast_1d(parameter(data, "interaction"))):
         best, text = (h + b * c) / (a + b), f"mean, $b = {b:g}$"
@@ -35,12 +36,14 @@ def draw_decay(axes: Any, width_axes: Any, part: Part) -> None:
     end = 2 * heat / (a * (2 - rate * a))
     gap = abs(_first(data).spread - end)
     style.simulation(axes, time[:-1], gap.isel(checkpoint=slice(-1)), color=style.colour(2), marker="s")
-    line = abs(_first(part.predicted).spread - end).isel(checkpoint=slice(-1))
+    line = abs(_first(exact).spread - end).isel(checkpoint=slice(-1))
     style.theory(axes, time[:-1], line, color=style.colour(2), label="variance")
     axes.set(ylim=(1e-2, 3), xlabel="time", ylabel="distance from the end", title="decay of the moments")
     style.log_scale(axes, "y")
     axes.legend()
 
+    data = part.simulated
+    time = data.checkpoint.values * rate
     for index, number in enumerate(np.atleast_1d(parameter(data, "particles"))):
         one, color = _first(data, particles=number), style.colour(index)
         width_axes.plot(
