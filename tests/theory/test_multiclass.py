@@ -4,6 +4,7 @@ import pytest
 from unlazy.errors import InputError
 from unlazy.numerics.roots import ConvergenceError
 from unlazy.theory._multiclass_nodes import cone_chance
+from unlazy.theory._multiclass_training import right_chance
 from unlazy.theory.multiclass import helmert_contrasts, matrix_prox, multiclass_clusters, multiclass_teacher
 
 D = 100
@@ -69,6 +70,8 @@ def test_two_classes_are_binary_logistic_regression_with_half_the_ridge():
     means = 0.15 * np.eye(1, D) * np.array([[1.0], [-1.0]])
     for bias, test_error, train_loss in ((True, 0.096676530, 0.110660555), (False, 0.098741345, 0.113512079)):
         found = multiclass_clusters(means, 300, 0.2, variances=FLAT, probabilities=(0.6, 0.4), bias=bias)
+        if bias:
+            np.testing.assert_allclose(found.train_error, 0.011346097, atol=1e-9)
         np.testing.assert_allclose((found.test_error, found.train_loss), (test_error, train_loss), atol=2e-9)
     # binary scores are sqrt 2 times the contrast
     np.testing.assert_allclose(found.overlaps[0] * 2**0.5, 2.661894306, atol=1e-8)
@@ -83,7 +86,7 @@ def test_two_classes_of_unequal_covariances_agree_with_the_scalar_mixture():
     means = 0.15 * np.eye(1, D) * np.array([[1.0], [-1.0]])
     found = multiclass_clusters(means, 150, 0.3, variances=variances, probabilities=(0.6, 0.4), bias=True)
     scalar = mixture_state_evolution(means, variances, (0.6, 0.4), (1, -1), 150, 0.15, bias=True)
-    for name in ("test_error", "test_loss", "train_loss", "stability"):
+    for name in ("test_error", "test_loss", "train_error", "train_loss", "stability"):
         np.testing.assert_allclose(getattr(found, name), getattr(scalar, name), rtol=1e-7, err_msg=name)
     np.testing.assert_allclose(2 * found.covariance[:, 0, 0], scalar.norm, rtol=1e-7)
     np.testing.assert_allclose(2**0.5 * found.bias, scalar.bias, rtol=1e-7)
@@ -102,8 +105,66 @@ def test_teacher_of_two_classes_is_the_scalar_logit_teacher():
     found = multiclass_teacher(FLAT, [[2.0]], 3 * D, 0.2)
     measured = [2 * found.response[0, 0], found.overlap[0, 0], 2 * found.covariance[0, 0]]
     np.testing.assert_allclose(measured, (2.455459780, 1.520601472, 4.018459955), atol=1e-8)
-    measured = [found.train_loss, found.test_error, found.stability]
-    np.testing.assert_allclose(measured, (0.320472616, 0.303906924, 0.226350027), atol=1e-8)
+    measured = [found.train_error, found.train_loss, found.test_error, found.stability]
+    np.testing.assert_allclose(measured, (0.112313133, 0.320472616, 0.303906924, 0.226350027), atol=1e-8)
+
+
+@pytest.mark.parametrize("size", [0.5, 8.0])
+@pytest.mark.parametrize("classes", [2, 3, 4])
+def test_chance_of_a_right_training_row_is_that_of_drawn_proximal_points(classes, size):
+    rng = np.random.default_rng(classes)
+    r, draws = classes - 1, 20_000
+    roots = rng.standard_normal((2, r, r))
+    response, covariance = roots @ roots.swapaxes(1, 2) + 0.1 * np.eye(r)
+    response, basis = size * response, helmert_contrasts(classes)
+    # without its own pull the row is wrong rather than right
+    mean = 0.3 * basis[1] - 0.6 * response @ basis[1]
+    omega = mean[:, None] + np.linalg.cholesky(covariance) @ rng.standard_normal((r, draws))
+    right = np.mean((basis @ matrix_prox(1, omega, response).point).argmax(axis=0) == 1)
+    found = right_chance(basis, 1, response, mean, covariance)
+    assert 0.05 < found < 0.999
+    assert abs(found - right) < 4 * np.sqrt(found * (1 - found) / draws)
+
+
+def test_without_response_training_rows_are_fresh_ones():
+    rng = np.random.default_rng(0)
+    basis = helmert_contrasts(4)
+    root = rng.standard_normal((3, 3))
+    sides = basis[2] - np.delete(basis, 2, axis=0)
+    mean, covariance = 0.5 * basis[2], root @ root.T + 0.1 * np.eye(3)
+    expected = cone_chance(sides @ mean, sides @ covariance @ sides.T)
+    np.testing.assert_allclose(right_chance(basis, 2, np.zeros((3, 3)), mean, covariance), expected, atol=2e-5)
+
+
+def test_a_cluster_without_variance_has_no_error_where_its_score_is_right():
+    variances = np.tile(FLAT, (3, 1))
+    variances[0] = 0
+    found = multiclass_clusters(corners(3, 2.0), D, 0.1, variances=variances)
+    assert found.class_errors[0] == 0
+    assert np.isfinite([found.test_error, found.train_error]).all()
+
+
+@pytest.mark.slow
+def test_teacher_of_four_classes_predicts_fits_within_their_standard_error():
+    from sklearn.linear_model import LogisticRegression
+
+    d, n, ridge, basis = 300, 1200, 0.1, helmert_contrasts(4)
+    theory = multiclass_teacher(np.full(d, 1 / d), 4 * np.eye(3), n, ridge)
+    found = []
+    for seed in range(16):
+        rng = np.random.default_rng(seed)
+        rows, teacher = rng.standard_normal((n, d)) / d**0.5, rng.standard_normal((d, 3))
+        teacher = 2 * np.linalg.solve(np.linalg.cholesky(teacher.T @ teacher / d), teacher.T).T
+        scores = rows @ teacher @ basis.T
+        labels = (scores + rng.gumbel(size=scores.shape)).argmax(axis=1)
+        model = LogisticRegression(C=1 / ridge, fit_intercept=False, tol=1e-6, max_iter=10_000).fit(rows, labels)
+        weights = model.coef_.T @ basis
+        wrong = np.mean((rows @ model.coef_.T).argmax(axis=1) != labels)
+        found.append((wrong, np.sum(weights**2) / d / 3, np.sum(weights * teacher) / d / 3))
+    error = np.std(found, axis=0, ddof=1) / 4
+    expected = np.array([theory.train_error, np.trace(theory.covariance) / 3, np.trace(theory.overlap) / 3])
+    assert (error < 0.05 * expected).all()
+    assert (np.abs(np.mean(found, axis=0) - expected) < 3 * error + 0.005 * expected).all()
 
 
 def test_full_covariances_agree_with_diagonal_ones_in_a_rotated_basis():
@@ -120,7 +181,7 @@ def test_full_covariances_agree_with_diagonal_ones_in_a_rotated_basis():
         np.testing.assert_allclose(one, other, rtol=1e-6, atol=1e-9, err_msg=name)
 
 
-@pytest.mark.parametrize("classes", [3, 4, 5])
+@pytest.mark.parametrize("classes", [3, 5])
 def test_a_large_ridge_gives_the_hebbian_rule(classes):
     # W = sum_i x_i B_{y_i} / lam: means and covariance in closed form
     n, ridge, d = 200, 1e6, 40

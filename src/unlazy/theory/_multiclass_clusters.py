@@ -6,13 +6,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from unlazy.numerics.roots import ConvergenceError
-from unlazy.theory._multiclass_modes import overlap_rate
+from unlazy.theory._multiclass_modes import MODES, overlap_rate, settle
 from unlazy.theory._multiclass_nodes import cone_chance, nodes_for
 from unlazy.theory._multiclass_prox import Prox, contrasts, loss, root, softmax_prox
 from unlazy.theory._multiclass_resolvent import Diagonal, Full
+from unlazy.theory._multiclass_training import right_chance
 
-_TOLERANCE = 1e-10
 _LARGEST_RESPONSE = 1e4
 
 
@@ -39,6 +38,7 @@ class Clusters:
         self.bias, self.basis = bias, contrasts(int(labels.max()) + 1)
         self.r = self.basis.shape[1]
         self.kept: dict[int, np.ndarray] = {}
+        self.accuracy: float | None = None
 
     def first(self) -> Point:
         eye = np.eye(self.r)
@@ -52,25 +52,13 @@ class Clusters:
         )
 
     def solve(self, point: Point | None, max_iterations: int) -> tuple[Point, int]:
-        point = self.first() if point is None else point
-        for iteration in range(1, max_iterations + 1):
-            new = self.step(point)
-            residual = max(np.abs(a - b).max() / (np.abs(b).max() + 1e-9) for a, b in zip(new, point, strict=True))
-            point = new
-            if not np.isfinite(residual):
-                break
-            if residual < _TOLERANCE:
-                return point, iteration
-        raise ConvergenceError(
-            f"the state evolution of {self.r + 1} classes left a relative change of {residual:.2g} after {iteration} "
-            f"iterations at n = {self.n:g}, ridge = {self.ridge:g}"
-        )
+        return settle(self, self.first() if point is None else point, max_iterations)
 
     def fields(self, point: Point, c: int) -> tuple[np.ndarray, np.ndarray]:
         """Scores (r, N) of cluster c and their weights."""
         values, vectors = np.linalg.eigh(point.covariance[c])
         deviations = np.sqrt(np.maximum(values, 0.0))
-        nodes, weights = nodes_for(self.r, float(deviations[-1]))
+        nodes, weights = nodes_for(self.r, float(deviations[-1]), self.accuracy)
         center = (point.overlaps[c] + point.bias)[:, None]
         return center + ((vectors * deviations) @ vectors.T) @ nodes, weights
 
@@ -123,7 +111,7 @@ class Clusters:
     def outputs(self, point: Point, iterations: int, modes: bool) -> tuple[np.ndarray, ...]:
         r, count, classes = self.r, len(self.labels), self.r + 1
         curvature, squares = np.empty((count, r, r)), np.empty((count, r, r, r, r))
-        train, test, error = np.empty(count), np.empty(count), np.empty(count)
+        train, test, error, train_error = (np.empty(count) for _ in range(4))
         for c, label in enumerate(self.labels):
             prox, weights = self.prox(point, c)
             rows = self.n * self.weights[c]
@@ -135,6 +123,8 @@ class Clusters:
             sides = np.delete(self.basis[label] - self.basis, label, axis=0)
             center = sides @ (point.overlaps[c] + point.bias)
             error[c] = 1 - cone_chance(center, sides @ point.covariance[c] @ sides.T)
+            place = point.overlaps[c] + point.bias
+            train_error[c] = 1 - right_chance(self.basis, int(label), point.response[c], place, point.covariance[c])
         a = self.geometry.resolvent(self.ridge, curvature)
         # Y_e -> dg Y_e dg^T, then the trace over the coordinates
         operator = np.einsum("cabegh,egphq->cabepq", self.geometry.pairs(a), squares, optimize=True)
@@ -142,6 +132,8 @@ class Clusters:
         stability = np.abs(np.linalg.eigvals(operator)).max()
         of_class = np.array([self.weights[self.labels == k].sum() for k in range(classes)])
         class_errors = np.array([(self.weights * error)[self.labels == k].sum() for k in range(classes)]) / of_class
-        means = (self.weights @ error, class_errors, self.weights @ train, self.weights @ test)
+        errors = (self.weights @ error, class_errors, self.weights @ train_error)
+        means = (*errors, self.weights @ train, self.weights @ test)
+        self.accuracy = MODES
         slowest = overlap_rate(self.step, point) if modes else np.nan
         return (*point, *(np.asarray(value) for value in (*means, stability, slowest, iterations)))

@@ -13,6 +13,7 @@ _ACCURACY = {1: 30.0, 2: 21.0, 3: 15.0}
 _FINEST = {1: 0.01, 2: 0.06, 3: 0.25}
 _LARGEST_STEP = 0.5
 _SOBOL = 12
+_COARSE_SOBOL = 9
 
 
 @cache
@@ -46,7 +47,7 @@ def nodes_for(dimension: int, deviation: float, accuracy: float | None = None) -
     points.
     """
     if dimension > 3:
-        return sobol(dimension)
+        return sobol(dimension, _SOBOL if accuracy is None else _COARSE_SOBOL)
     step = 2 * np.pi * _STRIP / ((accuracy or _ACCURACY[dimension]) * max(deviation, 1e-3))
     # steps of a coarse ladder, so that the nodes stay the same while the deviation settles
     step = 2.0 ** (np.floor(4 * np.log2(step)) / 4)
@@ -62,7 +63,8 @@ def cone_chance(mean: np.ndarray, covariance: np.ndarray) -> float:
 
     from unlazy.theory._orthant_moments import orthant_moments
 
-    deviation = np.sqrt(np.diag(covariance))
+    # a cluster without variance has sure scores
+    deviation = np.sqrt(np.maximum(np.diag(covariance), 1e-24))
     low = -mean / deviation
     correlation = covariance / np.outer(deviation, deviation)
     size = len(mean)

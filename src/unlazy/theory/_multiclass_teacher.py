@@ -7,16 +7,17 @@ from typing import NamedTuple
 import numpy as np
 
 from unlazy.numerics.roots import ConvergenceError
-from unlazy.theory._multiclass_modes import overlap_rate
+from unlazy.theory._multiclass_modes import MODES, overlap_rate, settle
 from unlazy.theory._multiclass_nodes import nodes_for, sobol
 from unlazy.theory._multiclass_prox import contrasts, loss, root, softmax, softmax_prox, solve_positive
+from unlazy.theory._multiclass_training import flux_chance
 
-_TOLERANCE = 1e-10
 _LARGEST_RESPONSE = 1e4
 _REACH = 7.2
 _MOST_LINE_NODES = 400
 # both grids err by exp(-20) relative, before the small weight of the singularities
 _ACCURACY = 20.0
+_ERROR_ACCURACY = {1: 20.0, 2: 14.0}
 
 
 class Point(NamedTuple):
@@ -44,6 +45,7 @@ class Teacher:
         self.basis = contrasts(self.r + 1)
         self.per_variance = teacher / spectrum.sum()
         self.kept: dict[int, np.ndarray] = {}
+        self.accuracy: float | None = None
 
     def first(self) -> Point:
         eye = np.eye(self.r)
@@ -51,19 +53,7 @@ class Teacher:
         return Point(start * eye, np.zeros_like(eye), 1e-12 * eye)
 
     def solve(self, point: Point | None, max_iterations: int) -> tuple[Point, int]:
-        point = self.first() if point is None else point
-        for iteration in range(1, max_iterations + 1):
-            new = self.step(point)
-            residual = max(np.abs(a - b).max() / (np.abs(b).max() + 1e-9) for a, b in zip(new, point, strict=True))
-            point = new
-            if not np.isfinite(residual):
-                break
-            if residual < _TOLERANCE:
-                return point, iteration
-        raise ConvergenceError(
-            f"the state evolution of {self.r + 1} classes left a relative change of {residual:.2g} after {iteration} "
-            f"iterations at n = {self.n:g}, ridge = {self.ridge:g}"
-        )
+        return settle(self, self.first() if point is None else point, max_iterations)
 
     def step(self, point: Point) -> Point:
         return self.update(self.averages(point))
@@ -110,10 +100,10 @@ class Teacher:
         """
         half = root(point.covariance)
         if self.r <= 2:
-            nodes, weights = nodes_for(self.r, float(np.linalg.norm(half, 2)), _ACCURACY)
+            nodes, weights = nodes_for(self.r, float(np.linalg.norm(half, 2)), self.accuracy or _ACCURACY)
             omega = half @ nodes
             return omega, weights, *self.label_law(point, omega)
-        nodes, weights = sobol(2 * self.r, 14)
+        nodes, weights = sobol(2 * self.r, 14 if self.accuracy is None else 11)
         omega = half @ nodes[: self.r]
         mean, left = self.conditional(point)
         shares = softmax(self.basis @ (mean @ omega + root(left) @ nodes[self.r :]))
@@ -141,7 +131,7 @@ class Teacher:
         values, vectors = np.linalg.eigh(left)
         deviations = np.sqrt(np.maximum(values, 1e-12 * np.trace(self.teacher)))
         center = (vectors / deviations).T @ mean @ omega
-        step = min(0.6, 2 * np.pi * 2.2 / (_ACCURACY * deviations.max()))
+        step = min(0.6, 2 * np.pi * 2.2 / ((self.accuracy or _ACCURACY) * deviations.max()))
         lines, kernels = [], []
         for nu in center:
             count = int(np.ceil((nu.max() - nu.min() + 2 * _REACH) / step)) + 1
@@ -198,11 +188,34 @@ class Teacher:
             right += float((weights * density) @ chances[label])
         return 1 - right
 
+    def train_error(self, point: Point) -> float:
+        """1 - sum_k E_t[softmax_k(B t) P(row of class k is right | t)], omega given t being normal; Sobol for r > 2."""
+        if self.r > 2:
+            omega, weights, chances, _ = self.fields(point)
+            size, right = root(point.response), 0.0
+            for label, chance in enumerate(chances):
+                found = softmax_prox(self.basis, label, omega, size, self.kept.get(label))
+                right += float((weights * chance) @ ((self.basis @ found.point).argmax(axis=0) == label))
+            return 1 - right
+        half = root(self.teacher)
+        nodes, weights = nodes_for(self.r, float(np.linalg.norm(half, 2)), _ERROR_ACCURACY[self.r])
+        slope = np.linalg.solve(self.teacher, point.overlap.T).T
+        left = point.covariance - slope @ point.overlap.T
+        centers, shares = (slope @ half @ nodes).T, softmax(self.basis @ half @ nodes)
+        right = 0.0
+        for label, share in enumerate(shares):
+            chances = flux_chance(self.basis, label, point.response, centers, (left + left.T) / 2)
+            right += float((weights * share) @ chances)
+        return 1 - right
+
     def outputs(self, point: Point, iterations: int, modes: bool) -> tuple[np.ndarray, ...]:
         means = self.averages(point)
         omega, weights, chances, _ = self.fields(point)
         scores = self.basis @ omega
         test = sum(float((weights * chances[k]) @ loss(scores, k)) for k in range(self.r + 1))
+        errors = (self.test_error(point), self.train_error(point))
+        stability = self.stability(means)
+        self.accuracy = MODES
         slowest = overlap_rate(self.step, point) if modes else np.nan
-        scalars = (self.test_error(point), means.train_loss, test, self.stability(means), slowest, iterations)
+        scalars = (*errors, means.train_loss, test, stability, slowest, iterations)
         return (*point, *(np.asarray(value) for value in scalars))

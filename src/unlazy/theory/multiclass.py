@@ -34,6 +34,8 @@ class ClusterState(NamedTuple):
     test_error: np.ndarray
     class_errors: np.ndarray
     """The error among the fresh points of each class (..., K)."""
+    train_error: np.ndarray
+    """The share of training rows whose largest score is not their class's."""
     train_loss: np.ndarray
     """The mean softmax loss of a training row, without the ridge."""
     test_loss: np.ndarray
@@ -94,7 +96,8 @@ def multiclass_clusters(
     `stability` and `overlap_rate`, the squared spectral radius of the iteration above.
 
     Exact for n, d -> infinity at fixed n/d. Averages are product trapezoid rules for r <= 3 and 4096 Sobol points
-    beyond. Sources: Loureiro et al. 2021; Cakmak, Lu & Opper 2024. Raises `ConvergenceError` with the residual.
+    beyond, where `train_error` errs by 1e-3 (by 1e-5 for r = 3 with scores of order 1). Sources: Loureiro et al. 2021;
+    Cakmak, Lu & Opper 2024. Raises `ConvergenceError` with the residual.
     """
     geometry = _geometry(means, variances, covariances)
     count = len(geometry.means)
@@ -123,6 +126,8 @@ class TeacherState(NamedTuple):
     """Q (..., r, r) of the student's scores."""
     test_error: np.ndarray
     """How often the student's class is not the label that the teacher draws."""
+    train_error: np.ndarray
+    """The same for the training rows."""
     train_loss: np.ndarray
     test_loss: np.ndarray
     stability: np.ndarray

@@ -26,6 +26,7 @@ from unlazy.theory.multiclass import helmert_contrasts
 
 _PROX_STEPS = 100
 _LARGEST_RESPONSE = 100.0
+_FEW = 4
 
 
 class Problem(NamedTuple):
@@ -127,7 +128,7 @@ def init(given: Problem) -> State:
 
 def step(state: State, given: Problem, damping: ArrayLike = 0.0) -> tuple[State, Info]:
     """One step; `damping` is the share of the old W and V that stays."""
-    scores = given.rows @ state.weights
+    scores = _scores(given.rows, state.weights)
     fields = scores - jnp.einsum("na,nab->nb", state.pulls, state.responses[given.groups])
     roots = cholesky(state.responses)
     pulls, slopes, start = softmax_prox(given, fields.T, roots, state.start)
@@ -138,7 +139,7 @@ def step(state: State, given: Problem, damping: ArrayLike = 0.0) -> tuple[State,
     inner = jnp.einsum("gab,gj->abj", curvature, given.second) + given.ridge * jnp.eye(r)[:, :, None]
     inverse = solve_positive(inner, jnp.broadcast_to(jnp.eye(r)[:, :, None], inner.shape))
     memory = jnp.einsum("gj,jb,gba->ja", given.second, state.weights, curvature)
-    weights = jnp.einsum("abj,jb->ja", inverse, given.rows.T @ pulls.T + memory)
+    weights = jnp.einsum("abj,jb->ja", inverse, _gathered(given.rows, pulls) + memory)
     responses = jnp.einsum("gj,abj->gab", given.spread, inverse)
     responses = (responses + responses.swapaxes(1, 2)) / 2
     kept = jnp.asarray(damping, weights.dtype)
@@ -262,6 +263,20 @@ def cholesky(matrices: Array) -> Array:
         return left - found[..., :, None] * found[..., None, :], root.at[..., :, j].set(found)
 
     return jax.lax.fori_loop(0, matrices.shape[-1], column, (matrices, jnp.zeros_like(matrices)))[1]
+
+
+def _scores(rows: Array, weights: Array) -> Array:
+    """rows @ weights, column by column if there are few: compiled loops do narrow products slowly."""
+    if weights.shape[1] > _FEW:
+        return rows @ weights
+    return jnp.stack([rows @ column for column in weights.T], axis=1)
+
+
+def _gathered(rows: Array, pulls: Array) -> Array:
+    """rows^T pulls^T for pulls (r, n), one contrast after the other if there are few."""
+    if len(pulls) > _FEW:
+        return (pulls @ rows).T
+    return jnp.stack([pull @ rows for pull in pulls], axis=1)
 
 
 def _times(one: Array, other: Array) -> Array:

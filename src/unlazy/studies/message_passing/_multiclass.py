@@ -34,8 +34,8 @@ def _compiled(function: Any, given: Any, state: Any, key: Any) -> Any:
     return _COMPILED[key]
 
 
-def pass_messages(given: Any, chunk: int, chunks: int, damping: float = 0.0) -> Fit:
-    """Steps in compiled chunks until the fields stand still (mean squared change below 1e-15) or explode."""
+def pass_messages(given: Any, chunk: int, chunks: int, damping: float = 0.0, fewest: int = 1) -> Fit:
+    """At least `fewest` chunks of steps, until the fields stand still (mean squared change below 1e-15) or explode."""
     import jax
 
     from unlazy.training import matrix_amp
@@ -49,7 +49,7 @@ def pass_messages(given: Any, chunk: int, chunks: int, damping: float = 0.0) -> 
     for _ in range(chunks):
         state, change, gradient = program(given, state, damping)
         changes.append(np.asarray(change))
-        if not changes[-1][-1] > _DONE:
+        if len(changes) >= fewest and not changes[-1][-1] > _DONE:
             break
     coefficients = np.asarray(state.weights) @ np.asarray(given.contrasts).T
     return Fit(coefficients, np.concatenate(changes), float(gradient) / float(given.ridge))

@@ -15,8 +15,8 @@ MULTICLASS = Source(
     "cakmak2024",
     "Çakmak, Burak and Lu, Yue M. and Opper, Manfred",
     2024,
-    "A convergence analysis of approximate message passing with non-separable functions and applications to multi-class "
-    "classification",
+    "A convergence analysis of approximate message passing with non-separable functions and applications to "
+    "multi-class classification",
     "arXiv:2402.08676",
 )
 MIXTURES = Source(
@@ -24,7 +24,7 @@ MIXTURES = Source(
     "Loureiro, Bruno and Sicuro, Gabriele and Gerbelot, Cédric and Pacco, Alessandro and Krzakala, Florent and "
     "Zdeborová, Lenka",
     2021,
-    "Learning Gaussian mixtures with generalised linear models: Precise asymptotics in high-dimensions",
+    "Learning Gaussian mixtures with generalized linear models: Precise asymptotics in high-dimensions",
     "Advances in Neural Information Processing Systems 34",
     kind="inproceedings",
 )
