@@ -24,10 +24,12 @@ from unlazy.estimators._mean_field_fit import (
     width_spread,
 )
 from unlazy.estimators.inputs import check_memory, standardised
+from unlazy.numerics.roots import ConvergenceError
 
 _AMPLITUDES = (3.0, 10.0)
 _PRIOR_SCALES = (0.1, 0.2, 0.3, 0.5)
-_TEMPERATURES = (1e-3, 3e-3, 1e-2)
+_TEMPERATURES = (1e-3, 3e-3, 1e-2, 1e-1)
+_SEARCH_TEMPERATURE_OF_POSTERIOR = 1e-2
 # below so many columns the same steepness of a neuron needs larger weights
 _COLUMNS_OF_SCALES = 20
 _SEARCH_PARTICLES, _SEARCH_STEPS, _SEARCH_ROWS = 64, 500, 1000
@@ -92,6 +94,8 @@ class MeanField(BaseEstimator):
             steps=steps,
             whole=True,
         )
+        if not np.isfinite(trained.predictions).all():
+            raise ConvergenceError(f"the network did not stay finite in {steps} steps with {setting}")
         width = everything.inputs.shape[1]
         self._clouds = trained.clouds.reshape(tasks, -1, width)
         self._gibbs: list[np.ndarray] = []
@@ -109,7 +113,7 @@ class MeanField(BaseEstimator):
         grids = [
             self._grid("amplitude", _AMPLITUDES),
             self._grid("prior_scale", [float(f"{x * scaling:.3g}") for x in _PRIOR_SCALES]),
-            self._grid("temperature", [_TEMPERATURES[-1]] if self.posterior else _TEMPERATURES),
+            self._grid("temperature", [_SEARCH_TEMPERATURE_OF_POSTERIOR] if self.posterior else _TEMPERATURES),
         ]
         candidates = np.array(list(itertools.product(*grids)))
         if len(candidates) == 1:
@@ -137,7 +141,9 @@ class MeanField(BaseEstimator):
         np.add.at(scores, of_candidate, np.sum(losses * held_out, axis=1))
         scores /= np.sum(held_out[of_candidate == 0]) / tasks
         self.candidates_ = [(*map(float, c), float(s)) for c, s in zip(candidates, scores, strict=True)]
-        best = int(np.argmin(scores))
+        if not np.isfinite(scores).any():
+            raise ConvergenceError(f"none of {len(scores)} candidates stayed finite in {_SEARCH_STEPS} steps")
+        best = int(np.nanargmin(scores))
         return Setting(*candidates[best]), float(scores[best]) * (2 if self._loss == "square" else 1)
 
     @staticmethod

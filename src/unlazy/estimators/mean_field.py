@@ -31,7 +31,7 @@ _PARAMETERS = """
         tau, the deviation of a weight for standardised inputs where data say nothing. "auto": 0.1, 0.2, 0.3 and 0.5,
         times sqrt(20 / (d + 1)) if there are fewer than 19 columns.
     temperature : "auto", number > 0, or a list to choose from
-        lambda_2, the weight of the entropy, for a loss that is a mean over rows. "auto": 0.001, 0.003 and 0.01.
+        lambda_2, the weight of the entropy, for a loss that is a mean over rows. "auto": 0.001, 0.003, 0.01 and 0.1.
     n_particles : int
         N, neurons{per}.
     steps : int

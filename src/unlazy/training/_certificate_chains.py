@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 from jax import Array
+from jax.typing import ArrayLike
 
-from unlazy.data.normal import normal
+from unlazy.training.step_noise import normals_at
 
 KEPT_CLOUDS = 8
 _TARGET_ACCEPTANCE = 0.7
@@ -39,14 +41,13 @@ class Frozen(NamedTuple):
         return (pull * (1 - values**2)) @ self.inputs + particles / self.prior_variance
 
 
-def _mala_step(draws: Array, chains: Chains, frozen: Frozen, pull: Array) -> tuple[Chains, Array]:
-    """One Metropolis-adjusted Langevin step of every chain from normal draws, and the share that was accepted."""
+def _mala_step(draws: Callable[..., Array], chains: Chains, frozen: Frozen, pull: Array) -> tuple[Chains, Array]:
+    """One Metropolis-adjusted Langevin step of every chain, and the share that was accepted."""
     particles, values, _, log_step = chains
     step = jnp.exp(log_step)
-    count = particles.shape[:-1]
-    kick = draws[: particles.size].reshape(particles.shape)
-    # half the sum of two squares of normal numbers is minus the logarithm of a uniform one
-    threshold = -0.5 * jnp.sum(draws[particles.size :].reshape(*count, 2) ** 2, axis=-1)
+    *count, width = particles.shape
+    drawn = draws(0, (*count, width + 2))
+    kick, threshold = drawn[..., :width], _log_uniform(drawn[..., width], drawn[..., width + 1])
     drift = step * frozen.gradient(particles, values, pull)
     proposal = particles - drift + jnp.sqrt(2 * step) * kick
     proposed = jnp.tanh(proposal @ frozen.inputs.T)
@@ -58,6 +59,11 @@ def _mala_step(draws: Array, chains: Chains, frozen: Frozen, pull: Array) -> tup
         particles=jnp.where(accepted, proposal, particles), values=jnp.where(accepted, proposed, values)
     )
     return moved, accepted.mean(dtype=particles.dtype)
+
+
+def _log_uniform(one: Array, other: Array) -> Array:
+    """The logarithm of uniform numbers, minus half the sum of two squares of normal ones."""
+    return -0.5 * (one**2 + other**2)
 
 
 def _resample(offset: Array, chains: Chains, log_weights: Array) -> Chains:
@@ -84,31 +90,52 @@ class Sums(NamedTuple):
     clouds: Array
 
 
+def empty_sums(chains: Chains) -> Sums:
+    """Before the first step."""
+    *count, width = chains.particles.shape
+    dtype = chains.values.dtype
+    return Sums(
+        jnp.zeros((2, *chains.values.shape), dtype),
+        jnp.zeros(chains.values.shape[-1], dtype),
+        jnp.zeros((), dtype),
+        jnp.zeros((KEPT_CLOUDS, math.prod(count), width), dtype),
+    )
+
+
 def sample(
-    key: Array, chains: Chains, frozen: Frozen, path: tuple[Array, Array], annealing: int, steps: int
+    key: Array,
+    chains: Chains,
+    frozen: Frozen,
+    path: tuple[Array, Array],
+    annealing: int,
+    steps: int,
+    first: ArrayLike = 0,
 ) -> tuple[Chains, Array, Sums]:
     """Bring the chains from the law of one pull to that of another, then measure; also the share of the path gone.
 
     Sequential Monte Carlo: the pull goes on by so much that the logarithms of the weights have a deviation of at most
     0.5, the chains are resampled by them and make a step. Modes between which no chain would jump in the end get their
-    masses while it is still warm. Annealing and measuring are one loop, because it is compiled once.
+    masses while it is still warm. Annealing and measuring are one loop, because it is compiled once. `first`
+    is how many steps were made with this key before.
     """
     start, end = path
     direction = end - start
     moving = _ANNEALING_SHARE * annealing
 
-    def one(carry: tuple[Chains, Array, Sums], inputs: tuple[Array, Array]) -> tuple[Any, None]:
+    def one(number: Array, carry: tuple[Chains, Array, Sums]) -> tuple[Chains, Array, Sums]:
         chains, gone, sums = carry
-        key, index = inputs
+        index = number.astype(start.dtype)
+
+        def draws(use: int, shape: tuple[int, ...]) -> Array:
+            return normals_at(key, 2 * (first + number) + use, shape, start.dtype)
+
         energy = chains.values @ direction
         spread = jnp.sqrt(jnp.var(energy, axis=1).max())
         advance = jnp.minimum(jnp.minimum(_LOG_WEIGHT_DEVIATION / spread, 1 / moving), 1 - gone)
         advance = jnp.where(index < annealing, advance, 0.0)
-        *count, width = chains.particles.shape
-        draws = normal(key, (chains.particles.size + 2 * math.prod(count) + 2,), energy.dtype)
-        uniform = jnp.exp(-0.5 * jnp.sum(draws[-2:] ** 2))
+        uniform = jnp.exp(_log_uniform(*draws(1, (2,))))
         chains = jax.lax.cond(advance > 0, lambda: _resample(uniform, chains, -advance * energy), lambda: chains)
-        chains, accepted = _mala_step(draws[:-2], chains, frozen, start + (gone + advance) * direction)
+        chains, accepted = _mala_step(draws, chains, frozen, start + (gone + advance) * direction)
         gain = jnp.where(index < annealing, 0.6 / jnp.sqrt(1 + jnp.maximum(index - moving, 0)), 0.0)
         chains = chains._replace(log_step=chains.log_step + gain * (accepted - _TARGET_ACCEPTANCE))
         counted = (index >= annealing).astype(energy.dtype)
@@ -117,20 +144,11 @@ def sample(
             sums.values.at[(2 * place).astype(int)].add(counted * chains.values),
             sums.squares + counted * jnp.mean(chains.values**2, axis=(0, 1)),
             sums.accepted + counted * accepted,
-            sums.clouds.at[(KEPT_CLOUDS * place).astype(int)].set(chains.particles.reshape(-1, width)),
+            sums.clouds.at[(KEPT_CLOUDS * place).astype(int)].set(chains.particles.reshape(sums.clouds.shape[1:])),
         )
-        return (chains, gone + advance, sums), None
+        return chains, gone + advance, sums
 
     zero = jnp.zeros((), start.dtype)
-    width = chains.particles.shape[-1]
-    empty = Sums(
-        jnp.zeros((2, *chains.values.shape), start.dtype),
-        jnp.zeros_like(start),
-        zero,
-        jnp.zeros((KEPT_CLOUDS, chains.particles.size // width, width), start.dtype),
-    )
-    total = annealing + steps
-    arguments = (jax.random.split(key, total), jnp.arange(total, dtype=start.dtype))
-    (chains, gone, sums), _ = jax.lax.scan(one, (chains, zero, empty), arguments)
+    chains, gone, sums = jax.lax.fori_loop(0, annealing + steps, one, (chains, zero, empty_sums(chains)))
     means = Sums(2 * sums.values / steps, sums.squares / steps, sums.accepted / steps, sums.clouds)
     return chains, gone, means

@@ -32,9 +32,9 @@ import jax.numpy as jnp
 from jax import Array
 from jax.typing import ArrayLike
 
-from unlazy.data.normal import normal
 from unlazy.models.mean_field import Loss, neurons
-from unlazy.training._certificate_chains import Chains, Frozen, sample
+from unlazy.training._certificate_chains import Chains, Frozen, empty_sums, sample
+from unlazy.training.step_noise import normals_at
 
 _MOST_SOLVED = 1024
 _NEAR = 0.25
@@ -106,21 +106,22 @@ def certify(
     scale, heat, confining = (jnp.asarray(x, dtype) for x in (amplitude, temperature, confinement))
     half, width = chains // 2, inputs.shape[1]
     frozen = Frozen(inputs, heat / (2 * confining))
-    first_key, key = jax.random.split(key)
-    particles = jnp.sqrt(frozen.prior_variance) * normal(first_key, (2, half, width), dtype)
+    total = annealing + steps
+    # two arrays are drawn at each step
+    drawn = normals_at(key, 2 * total * (polish + 1), (2, half, width), dtype)
+    particles = jnp.sqrt(frozen.prior_variance) * drawn
     state = Chains(
         particles,
         jnp.tanh(particles @ inputs.T),
         jnp.broadcast_to(jnp.arange(half), (2, half)),
         jnp.log(0.5 * frozen.prior_variance / width ** (1 / 3)),
     )
-    empty = jax.eval_shape(lambda k, c: sample(k, c, frozen, (anchor, anchor), annealing, steps)[2], key, state)
-    sums = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), empty)
+    sums = empty_sums(state)
 
-    def one_round(carry: tuple[Any, ...], arguments: tuple[Array, Array]) -> tuple[tuple[Any, ...], None]:
+    def one_round(carry: tuple[Any, ...], turn: Array) -> tuple[tuple[Any, ...], None]:
         state, pull, gone, _, anchor, _ = carry
         target = weights * loss.slope(anchor, labels) * scale / heat
-        state, share, sums = sample(arguments[0], state, frozen, (pull, target), annealing, steps)
+        state, share, sums = sample(key, state, frozen, (pull, target), annealing, steps, turn * total)
 
         def polished() -> Array:
             kept = sums.clouds if anchor.size <= _MOST_SOLVED else sums.clouds[-1:]
@@ -128,12 +129,11 @@ def certify(
             predictions = scale * sums.values.mean(axis=(0, 1, 2))
             return anchor + newton_change(drawn, predictions, anchor, labels, weights, heat, loss)
 
-        after = jax.lax.cond(arguments[1], lambda: anchor, polished) if polish else anchor
+        after = jax.lax.cond(turn == polish, lambda: anchor, polished) if polish else anchor
         return (state, target, gone * share, anchor, after, sums), None
 
     carry = (state, jnp.zeros_like(anchor), jnp.ones((), dtype), anchor, anchor, sums)
-    last = jnp.arange(polish + 1) == polish
-    carry, _ = jax.lax.scan(one_round, carry, (jax.random.split(key, polish + 1), last))
+    carry, _ = jax.lax.scan(one_round, carry, jnp.arange(polish + 1))
     state, _, gone, anchor, _, sums = carry
     means, moves = scale * sums.values.mean(axis=0), scale * (sums.values[1] - sums.values[0])
     found = _judge(means, moves, scale**2 * sums.squares, state.ancestors, (labels, weights, loss), anchor)
@@ -200,41 +200,50 @@ def _judge(
     middle, apart = centres.mean(axis=0), centres[0] - centres[1]
     slopes = loss.slope(anchor, labels)
     curvature = loss.curvature(middle, labels)
-    gap = weights @ (divergence(loss, middle, anchor, labels) - curvature * apart**2 / 8)
+    # all three at once, and one sum over families: each is compiled once
+    own, other, both = divergence(loss, jnp.concatenate([centres, middle[None]]), anchor, labels)
+    gap = weights @ (both - curvature * apart**2 / 8)
     root = jnp.sqrt(weights * curvature)
-
-    def families(deviations: Array) -> Array:
-        """Sums over the descendants of each first draw, whose sum of squares is the covariance of the mean."""
-        sums = jax.vmap(lambda x, index: jax.ops.segment_sum(x, index, half))(deviations, ancestors)
-        return sums / jnp.sqrt(half * (half - 1.0))
-
-    deviations = families(means - centres[:, None])
-    pulls = weights * (loss.slope(centres, labels) - slopes)
-    common = weights * (loss.slope(middle, labels) - slopes)
-    scaled = deviations * root
-    cross = _trace_of_product(scaled[0], scaled[1])
-    linear = jnp.sum((deviations[0] @ pulls[1]) ** 2) + jnp.sum((deviations[1] @ pulls[0]) ** 2)
+    # sums over the descendants of each first draw, whose sum of squares is the covariance of the mean
+    ones = jnp.ones((2, half, 1), means.dtype)
+    apiece = jnp.concatenate([means - centres[:, None], moves - moves.mean(axis=1, keepdims=True), ones], axis=2)
+    families = jnp.zeros_like(apiece).at[jnp.arange(2)[:, None], ancestors].add(apiece)
+    descendants = families[..., -1]
+    families = families / jnp.sqrt(half * (half - 1.0))
+    n = len(anchor)
+    deviations, drifted = families[..., :n], families[..., n : 2 * n]
+    pulls = weights * (loss.slope(jnp.concatenate([centres, middle[None]]), labels) - slopes)
+    along = jnp.sum((deviations @ pulls.T) ** 2, axis=1)
+    scaled, drifted = deviations * root, drifted * root / 2
+    cross, first, second, moved = _traces(scaled, drifted)
+    linear = along[0, 1] + along[1, 0]
     gap_se = 0.5 * jnp.sqrt(jnp.maximum(linear - cross, cross))
-
     noise = jnp.sum(scaled**2, axis=(1, 2)) / 2
-    own = divergence(loss, centres, anchor, labels) @ weights - noise
-    own_variance = jnp.sum((deviations @ common) ** 2) + 0.5 * sum(_trace_of_product(x, x) for x in scaled)
-    drifted = families(moves - moves.mean(axis=1, keepdims=True)) * root
+    apart_by = weights @ (own - other) - (noise[0] - noise[1])
+    own_variance = along[0, 2] + along[1, 2] + 0.5 * (first + second)
     drift = moves.mean(axis=(0, 1)) * root
-    drifted = drifted.reshape(2 * half, -1) / 2
     variance = weights @ (square - middle**2)
     return {
         "gap": gap,
         "gap_se": gap_se,
-        "disagreement": (own[0] - own[1]) / jnp.sqrt(own_variance),
-        "drift": (jnp.sum(drift**2) - jnp.sum(drifted**2)) / jnp.sqrt(2 * _trace_of_product(drifted, drifted)),
+        "disagreement": apart_by / jnp.sqrt(own_variance),
+        "drift": (jnp.sum(drift**2) - jnp.sum(drifted**2)) / jnp.sqrt(2 * moved),
         "effective": variance / (weights @ jnp.sum(deviations**2, axis=(0, 1)) / 4),
-        "ancestors": jax.vmap(lambda index: (jnp.bincount(index, length=half) > 0).sum())(ancestors).min(),
+        "ancestors": (descendants > 0).sum(axis=1).min(),
     }
 
 
-def _trace_of_product(left: Array, right: Array) -> Array:
-    """tr(A^T A B^T B) of two matrices with the same columns, through the smaller side."""
-    if left.shape[1] <= left.shape[0]:
-        return jnp.sum((left.T @ left) * (right.T @ right))
-    return jnp.sum((left @ right.T) ** 2)
+def _traces(scaled: Array, drifted: Array) -> tuple[Array, Array, Array, Array]:
+    """tr(A^T A B^T B), tr (A^T A)^2, tr (B^T B)^2 of the pair (A, B) and tr (D^T D)^2, D = both of the second pair.
+
+    Through the smaller side of the matrices.
+    """
+    if scaled.shape[2] <= scaled.shape[1]:
+        both = jnp.concatenate([scaled, drifted])
+        one, other, early, late = jnp.einsum("kmi,kmj->kij", both, both)
+        moved = early + late
+        return jnp.sum(one * other), jnp.sum(one**2), jnp.sum(other**2), jnp.sum(moved**2)
+    drifted = drifted.reshape(-1, drifted.shape[2])
+    pairs = ((scaled[0], scaled[1]), (scaled[0], scaled[0]), (scaled[1], scaled[1]), (drifted, drifted))
+    cross, first, second, moved = (jnp.sum((left @ right.T) ** 2) for left, right in pairs)
+    return cross, first, second, moved

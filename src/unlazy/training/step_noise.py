@@ -21,9 +21,9 @@ _ROTATIONS = (13, 15, 26, 6, 17, 29, 16, 24)
 _PARITY = 0x1BD11BDA
 # the normal quantile over the number, as polynomials of w - 2.5 and sqrt(w) - 3, w = -log(1 - u^2); both sqrt(2) times
 # those of Giles
-_CENTRE = (2.81022636e-8, 3.43273939e-7, -3.5233877e-6, -4.39150654e-6, 2.1858087e-4, -1.25372503e-3)
+_CENTRE: tuple[float, ...] = (2.81022636e-8, 3.43273939e-7, -3.5233877e-6, -4.39150654e-6, 2.1858087e-4, -1.25372503e-3)
 _CENTRE += (-4.17768164e-3, 0.246640727, 1.50140941)
-_TAIL = (-2.00214257e-4, 1.00950558e-4, 1.34934322e-3, -3.67342844e-3, 5.73950773e-3, -7.6224613e-3)
+_TAIL: tuple[float, ...] = (-2.00214257e-4, 1.00950558e-4, 1.34934322e-3, -3.67342844e-3, 5.73950773e-3, -7.6224613e-3)
 _TAIL += (9.43887047e-3, 1.00167406, 2.83297682)
 
 
@@ -49,12 +49,17 @@ def normals_at(key: Array, number: ArrayLike, shape: tuple[int, ...], dtype: Any
     They have 2^24 values, |x| < 5.42, each right within 10^-6. Not the numbers of `jax.random.normal`. The key's own
     words are used, so that it must be a key of its own for this purpose.
     """
+    return _quantile(uniforms_at(key, number, shape, dtype))
+
+
+def uniforms_at(key: Array, number: ArrayLike, shape: tuple[int, ...], dtype: Any = None) -> Array:
+    """Independent numbers uniform on (-1, 1) of step `number`, those from which `normals_at` makes its normal ones."""
     real = jax.dtypes.canonicalize_dtype(float if dtype is None else dtype)
     place = jax.lax.iota(jnp.uint32, math.prod(shape)).reshape(shape)
     words = jax.random.key_data(key).ravel()
     word, _ = threefry_pair((words[0], words[-1]), (place, jnp.asarray(number).astype(jnp.uint32)))
     cell = jax.lax.shift_right_arithmetic(jax.lax.bitcast_convert_type(word, jnp.int32), jnp.int32(8))
-    return _quantile((cell.astype(real) + 0.5) * 2.0**-23)
+    return (cell.astype(real) + 0.5) * 2.0**-23
 
 
 def noisy_step(
