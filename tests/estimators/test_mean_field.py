@@ -1,3 +1,5 @@
+import copy
+
 import numpy as np
 import pytest
 from sklearn.utils.estimator_checks import parametrize_with_checks
@@ -106,6 +108,14 @@ def test_certificates_by_function_agree_with_that_of_the_fit(sine):
         optimality_certificate(model, x[:64], y[:60])
 
 
+def test_the_certified_law_is_refused_where_its_certificate_failed(sine):
+    model, x, _ = sine
+    failed = copy.copy(model)
+    failed.certificates_ = [model.certificates_[0]._replace(reasons=("two halves differ",))]
+    with pytest.raises(InputError, match=r"law='gibbs' needs a certificate that passed.*two halves differ"):
+        failed.predict(x, law="gibbs")
+
+
 @pytest.mark.slow
 def test_posterior_covers_networks_drawn_from_its_prior():
     """Labels made by a network of the prior: 90% intervals of the posterior hold its values in 80 to 97% of places."""
@@ -121,7 +131,7 @@ def test_posterior_covers_networks_drawn_from_its_prior():
             amplitude=amplitude / y[:n].std(),
             prior_scale=scale,
             n_particles=count,
-            steps=4000,
+            steps=400,
             posterior=True,
             temperature=1.0,
             noise_variance=noise**2,

@@ -11,7 +11,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from unlazy.errors import InputError, check_array, check_whole
+from unlazy.errors import InputError, check_array, check_choice, check_whole
 from unlazy.estimators._mean_field_certificate import certified, warn_of_width
 from unlazy.estimators._mean_field_fit import (
     Rows,
@@ -35,6 +35,7 @@ _COLUMNS_OF_SCALES = 20
 _SEARCH_PARTICLES, _SEARCH_STEPS, _SEARCH_ROWS = 64, 500, 1000
 _ROWS_FOR_ONE_FOLD = 200
 _SPREAD_DRAWS = 1024
+_LONGER_FOR_POSTERIOR = 10
 # few rows leave time for more chains, whose number the error of the certificate falls with
 _CHAIN_ENTRIES = 2**18
 _LAWS = ("particles", "gibbs")
@@ -70,6 +71,10 @@ class MeanField(BaseEstimator):
         """Train on standardised rows (n, d) and labels (tasks, n)."""
         count = check_whole("n_particles", self.n_particles, 2)
         steps = check_whole("steps", self.steps, 100)
+        for name in ("posterior", "certificate"):
+            check_choice(name, getattr(self, name), (True, False))
+        if self.posterior:
+            steps *= _LONGER_FOR_POSTERIOR
         check_memory("n_particles", count, 2.0 * count * len(rows) + 16.0 * count * (rows.shape[1] + 1))
         random = check_random_state(self.random_state)
         seeds = random.randint(2**31 - 1, size=3)
@@ -209,7 +214,7 @@ class MeanField(BaseEstimator):
                     stacklevel=4,
                 )
         gaps = np.array([one.gap if one.holds else np.nan for one in found])
-        errors = np.array([one.standard_error for one in found])
+        errors = np.array([one.standard_error if one.holds else np.nan for one in found])
         self.optimality_gap_ = float(gaps[0]) if len(gaps) == 1 else gaps
         self.optimality_gap_se_ = float(errors[0]) if len(errors) == 1 else errors
 
@@ -222,8 +227,12 @@ class MeanField(BaseEstimator):
         """Predictions of every task, (tasks, n)."""
         if law not in _LAWS:
             raise InputError(f"law must be one of {', '.join(_LAWS)}; got {law!r}")
-        if law == "gibbs" and not self._gibbs:
-            raise InputError("law='gibbs' needs a certificate, got certificate=False")
+        if law == "gibbs":
+            if not self._gibbs:
+                raise InputError("law='gibbs' needs a certificate, got certificate=False")
+            failed = [reason for one in self.certificates_ for reason in one.reasons]
+            if failed:
+                raise InputError(f"law='gibbs' needs a certificate that passed its checks, got: {'; '.join(failed)}")
         clouds = self._clouds if law == "particles" else self._gibbs
         inputs = extended(rows, clouds[0].shape[1])[: len(rows)]
         return np.array([mean_predictions(cloud, inputs, self.amplitude_) for cloud in clouds], np.float64)

@@ -35,9 +35,10 @@ _PARAMETERS = """
     n_particles : int
         N, neurons{per}.
     steps : int
-        Langevin steps; the first 60% up to four times as long as is safe, halved where the loss runs away.
+        Langevin steps, at least 100; the first 60% up to four times as long as is safe, halved where the loss runs
+        away. Ten times as many with `posterior`.
     posterior : bool
-        Set the temperature so that N neurons are draws from a Bayes posterior: see below.
+        Set the temperature so that N neurons are draws from a Bayes posterior: see above.
 {extra}    certificate : bool
         Whether to estimate the gap to the optimum.
     random_state : int, RandomState or None
@@ -73,7 +74,11 @@ class MeanFieldRegressor(RegressorMixin, MeanField):
     network f = (R/N) sum tanh(w.x + b) with weights N(0, tau^2) and normal noise. Its deviation is `predict(X,
     return_std=True)`. It is a posterior only for labels that such a network made, for the N, R, tau and noise variance
     that were set (f has a prior deviation of at most R / sqrt(N)); steps of finite size, the Gaussian formula of the
-    spread and standardisation by the sample add errors, and choosing R and tau by validation is no part of it.
+    spread and standardisation by the sample add errors, and choosing R and tau by validation is no part of it. In a
+    trial with N = 64, n = 100, d = 5 intervals of 95% covered 90% with 20000 steps in all, and 79% with 2000.
+
+    The certificate needs chains that mix. At high temperature they do; at low temperature, which sharp features such as
+    XOR ask for, the checks mostly fail: then the gap is nan, a warning says why, and law="gibbs" is refused.
     """ + _PARAMETERS.format(
         unit="the deviation of y",
         per="",

@@ -2,7 +2,7 @@
 
 Both are F(particles) of particles (N, d), without confinement, convex along mixtures of laws, and in Gram form: work is
 O(N^2 d) and memory O(N^2), of the value and of its gradient. `smoothed_log_density` is the density estimate that the
-first one fits. Sources: Suzuki, Nitanda & Wu (2023), examples; Chwialkowski, Strathmann & Gretton (2016) and Liu, Lee
+first one fits. Sources: Suzuki, Wu & Nitanda (2023), examples; Chwialkowski, Strathmann & Gretton (2016) and Liu, Lee
 & Jordan (2016) for the Stein discrepancy; Gretton et al. (2012) for the other.
 """
 
