@@ -94,6 +94,73 @@ def test_solutions_satisfy_the_equations_of_unequal_full_covariances(loss):
     np.testing.assert_allclose(found.stability, radius, rtol=10 * tolerance)
 
 
+@pytest.mark.parametrize("n", [20.0, 70.0])
+def test_without_ridge_the_square_loss_is_least_squares(n):
+    """Against fits of the least norm: clusters of unequal covariances, one direction without variance."""
+    d, seeds = 40, 400
+    rng = np.random.default_rng(0)
+    mean = np.full(d, 1.5 / d)
+    mean[0] = 0.0
+    diagonals = np.stack([np.linspace(0.0, 2.0, d), np.full(d, 1.5)]) / d
+    diagonals[:, 0] = 0.0
+    theory = mixture_state_evolution([mean, -mean], diagonals, [0.5, 0.5], [1, -1], n, 0.0, loss="square", bias=False)
+    near = mixture_state_evolution([mean, -mean], diagonals, [0.5, 0.5], [1, -1], n, 1e-9, loss="square", bias=False)
+    for name in ("mean", "norm", "test_error", "train_error", "test_loss", "train_loss", "stability"):
+        np.testing.assert_allclose(getattr(near, name), getattr(theory, name), rtol=2e-6, atol=1e-12, err_msg=name)
+    assert np.isinf(theory.variance).all() == (n < d)
+    labels = np.where(np.arange(n) < n / 2, 1.0, -1.0)
+    spread = np.sqrt(np.where(labels[:, None] > 0, *diagonals))
+    found = []
+    for _ in range(seeds):
+        design = labels[:, None] * mean + spread * rng.standard_normal((int(n), d))
+        weights = np.linalg.lstsq(design, labels)[0]
+        found.append([mean @ weights, *(diagonals @ weights**2), np.mean((labels - design @ weights) ** 2) / 2])
+    # the theory's relative error is O(1/d)
+    expected = np.array([theory.mean[0], *theory.norm, theory.train_loss])
+    average, error = np.mean(found, axis=0), np.std(found, axis=0) / np.sqrt(seeds)
+    assert (np.abs(average - expected) < 4 * error + expected / d + 1e-12).all()
+
+
+def small_weights_lose(separation, share, ratio, d, seed):
+    """Whether w = 0, b = 1 is optimal for a draw: the dual, forces in [0, 1] of the larger class that balance all."""
+    rng = np.random.default_rng(seed)
+    n = round(ratio * d)
+    count = round(share * n)
+    centre = np.zeros(d)
+    centre[0] = separation
+    larger = rng.standard_normal((count, d)) + centre
+    smaller = rng.standard_normal((n - count, d)) - centre
+    left = np.vstack([larger.T, np.ones(count)])
+    right = np.append(smaller.sum(axis=0), n - count)
+    return optimize.linprog(np.zeros(count), A_eq=left, b_eq=right, bounds=(0, 1), method="highs").status == 0
+
+
+@pytest.mark.parametrize(("separation", "share"), [(0.2, 0.8), (1.0, 0.8), (0.5, 0.95), (1.0, 0.95)])
+def test_a_hinge_fit_with_bias_ignores_the_smaller_class_where_a_linear_program_says_so(separation, share):
+    found = two_clusters(share, 30 * D, [0.1, 10.0], separation, loss="hinge")
+    ignored = np.isnan(found.stability)
+    assert [ignored.all()] * 3 == [small_weights_lose(separation, share, 30, 30, seed) for seed in range(3)]
+    assert ignored.all() == ignored.any()
+    if ignored.all():
+        assert (found.norm == 0).all()
+        assert (found.mean == 0).all()
+        assert (found.bias == 1).all()
+        assert np.isnan(found.variance).all()
+        for error in (found.test_error, found.train_error, found.test_loss / 2, found.train_loss / 2):
+            np.testing.assert_allclose(error, 1 - share)
+
+
+def test_with_many_samples_the_smaller_class_is_ignored_up_to_a_known_separation():
+    """p phi(c) = 2 s (1 - p) with Phi(-c) = (1 - p)/p: where the slope of the mean hinge loss at w = 0 vanishes."""
+    share = 0.9
+    cut = -special.ndtri((1 - share) / share)
+    critical = share * stats.norm.pdf(cut) / (2 * (1 - share))
+    for factor, ignored in ((0.98, True), (1.02, False)):
+        found = two_clusters(1 - share, 1e7 * D, 0.1, factor * critical, loss="hinge")
+        assert np.isnan(found.stability) == ignored
+        assert found.bias == -1 if ignored else found.norm[0] > 0
+
+
 def test_commuting_covariances_are_diagonal_in_their_basis():
     rng = np.random.default_rng(1)
     basis = np.linalg.qr(rng.standard_normal((12, 12)))[0]
@@ -122,7 +189,10 @@ def test_a_cluster_in_two_halves_is_one_cluster():
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"ridge": 0.0}, r"ridge must be > 0 \(separable data"),
+        ({"ridge": 0.0}, r"ridge must be > 0 for the logistic loss \(separable data"),
+        ({"ridge": 0.0, "loss": "square", "n": 2}, r"ridge must be > 0 where n = rank = 2"),
+        ({"ridge": 0.0, "loss": "square", "covariances": [[1, 0], [1, 0]], "means": np.eye(2)}, "without any variance"),
+        ({"bias": "no"}, "bias must be one of True, False"),
         ({"n": 0}, "n must be >= 1"),
         ({"probabilities": [0.5, 0.6]}, "probabilities must sum to 1"),
         ({"probabilities": [1.0]}, "probabilities must have one entry per cluster"),

@@ -242,6 +242,35 @@ def test_extreme_cases_converge_to_stable_solutions():
             assert 0 <= found.train_error <= found.test_error + 1e-9 <= 0.5 + 1e-8
 
 
+@pytest.mark.parametrize("teacher", [SignTeacher(0.1), lambda t: special.ndtr(t)])
+def test_small_weights_average_the_samples_whatever_the_loss_and_the_units_are(teacher):
+    """At a large ridge w is proportional to sum y x: the cosine is gain / sqrt(gain^2 + p/n), gain = E[y t]."""
+    gain = 0.8 * np.sqrt(2 / np.pi) if isinstance(teacher, SignTeacher) else np.sqrt(1 / np.pi)
+    cosine = gain / np.sqrt(gain**2 + 1 / 3)
+    for loss in ("logistic", "hinge", "square"):
+        found = isotropic(3, 1e12, loss, teacher)
+        small = glm_state_evolution(
+            [1e-10 / P], 1e-10 / P**2, 1.0, 3 * P, 100.0, loss=loss, teacher=teacher, multiplicities=P
+        )
+        for one in (found, small):
+            np.testing.assert_allclose(one.cosine, cosine, rtol=1e-9)
+            if isinstance(teacher, SignTeacher):
+                np.testing.assert_allclose(one.test_error, 0.1 + 0.8 * np.arccos(cosine) / np.pi, rtol=1e-9)
+        np.testing.assert_allclose(small.train_error, found.train_error, rtol=1e-8)
+        np.testing.assert_allclose(1e5 * small.norm, 1e5 * found.norm, rtol=1e-8)
+
+
+def test_separable_data_without_ridge_approach_the_largest_margin():
+    """The hinge fit has it exactly; the logistic one nears it with the logarithm of the ridge."""
+    hinge = isotropic(10, 1e-6, "hinge", SignTeacher())
+    one, two = (isotropic(10, ridge, "logistic", SignTeacher()) for ridge in (1e-8, 1e-12))
+    assert one.cosine > two.cosine > hinge.cosine
+    assert 8 * (one.cosine - hinge.cosine) > 12 * (two.cosine - hinge.cosine)
+    # w = log(1/ridge) times the fit with margin 1, up to the logarithm of that
+    growth = (np.sqrt(two.norm) - np.sqrt(one.norm)) / np.log(1e4)
+    assert 0.85 < growth / np.sqrt(hinge.norm) < 1
+
+
 def test_the_logistic_prox_solves_its_equation():
     margin, variance = np.meshgrid(np.linspace(-50, 50, 401), [1e-3, 1.0, 17.0, 100.0, 1e3, 1e4])
     s = logistic_prox(margin, variance)
@@ -272,6 +301,9 @@ def test_an_iteration_without_fixed_point_is_reported_with_its_residual():
         ({"teacher": "sign"}, "teacher must be a LinearTeacher"),
         ({"teacher": lambda t: 2 * np.tanh(t)}, r"probabilities P\(y = 1 \| t\) in \[0, 1\]"),
         ({"teacher": lambda t: (t > 0.3).astype(float)}, "teacher must be a smooth function"),
+        ({"teacher": lambda t: (t > 0.3).astype(float), "loss": "square"}, "teacher must be a smooth function"),
+        ({"teacher": lambda t: np.clip(t + 0.5, 0, 1), "loss": "square", "ridge": 0.0}, "must be a smooth function"),
+        ({"teacher": SignTeacher}, "teacher must be a LinearTeacher"),
         ({"n": [1, 2], "ridge": [1, 2, 3]}, "must broadcast together"),
         ({"signal": [0.1, np.nan]}, "signal must be finite"),
     ],

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 from unlazy.errors import InputError, check_array
 
 _COMMUTE = 1e-12
+_LARGEST = 1e300
 
 
 class Clusters(NamedTuple):
@@ -61,12 +62,37 @@ def check_clusters(means: ArrayLike, covariances: ArrayLike, probabilities: Arra
     return Clusters(centres, np.maximum(spread, 0.0) if spread.ndim == 2 else spread, shares, signs)
 
 
+def symmetric_matrix(name: str, value: ArrayLike) -> np.ndarray:
+    """A finite symmetric matrix, or what is wrong with it."""
+    matrix = check_array(name, value, ndim=2, low=-_LARGEST, high=_LARGEST)
+    if matrix.shape[0] != matrix.shape[1]:
+        raise InputError(f"{name} must be a square matrix, got shape {matrix.shape}")
+    difference = np.abs(matrix - matrix.T).max()
+    if difference > 1e-9 * np.abs(matrix).max():
+        raise InputError(f"{name} must be symmetric, got differences up to {difference:g}")
+    return matrix
+
+
+def on_support(clusters: Clusters) -> tuple[Clusters, int, bool]:
+    """The clusters in the directions in which some has variance, their number, and whether the means lie in them."""
+    means, covariances = clusters.means, clusters.covariances
+    if covariances.ndim == 2:
+        kept = covariances.max(axis=0) > 0
+        inside, spread = means[:, kept], covariances[:, kept]
+    else:
+        scales = np.abs(covariances).max(axis=(1, 2), keepdims=True)
+        values, basis = np.linalg.eigh((covariances / scales).sum(axis=0))
+        basis = basis[:, values > len(basis) * np.finfo(np.float64).eps * values.max()]
+        inside, spread = means @ basis, basis.T @ covariances @ basis
+    outside = np.linalg.norm(means) ** 2 - np.linalg.norm(inside) ** 2
+    spanned = outside <= 1e-14 * np.linalg.norm(means) ** 2
+    return clusters._replace(means=inside, covariances=spread), inside.shape[1], bool(spanned)
+
+
 def _common_basis(centres: np.ndarray, covariances: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Means and diagonals in the basis in which all covariances are diagonal, or both unchanged if there is none."""
     for c, matrix in enumerate(covariances):
-        difference = np.abs(matrix - matrix.T).max()
-        if difference > 1e-9 * np.abs(matrix).max():
-            raise InputError(f"covariances[{c}] must be symmetric, got differences up to {difference:g}")
+        symmetric_matrix(f"covariances[{c}]", matrix)
     scales = np.abs(covariances).max(axis=(1, 2), keepdims=True)
     # different weights, so that eigenvalues which differ in some covariance differ in the sum
     weights = np.sqrt(np.arange(1, len(covariances) + 1))[:, None, None] / np.where(scales > 0, scales, 1.0)
@@ -75,5 +101,7 @@ def _common_basis(centres: np.ndarray, covariances: np.ndarray) -> tuple[np.ndar
     diagonals = np.einsum("cjj->cj", rotated)
     rest = np.abs(rotated - diagonals[:, :, None] * np.eye(len(basis))).max(axis=(1, 2))
     if (rest <= _COMMUTE * len(basis) * scales[:, 0, 0]).all():
-        return centres @ basis, diagonals.copy()
+        # what rounding leaves in the null space of a singular covariance is no variance
+        rounding = len(basis) * np.finfo(np.float64).eps * scales[:, 0]
+        return centres @ basis, np.where(np.abs(diagonals) <= rounding, 0.0, diagonals)
     return centres, covariances

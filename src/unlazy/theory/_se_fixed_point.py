@@ -18,6 +18,8 @@ _LEAST_SHARE = 1 / 64
 _NEWTON_STEPS = 60
 _HALVINGS = 16
 _DIFFERENCE = 1e-7
+_FIRST_FACTOR = 10.0
+_LEAST_FACTOR = 1.1
 
 
 def fixed_points(
@@ -78,6 +80,58 @@ def fixed_points(
     for row in active.tolist():
         x[row] = _newton(step, row, best_x[row], describe(row), admissible)
     return x
+
+
+def along_the_ridge(
+    solve: Callable[..., np.ndarray],
+    n: np.ndarray,
+    ridge: np.ndarray,
+    start: np.ndarray,
+    first: float,
+    *others: np.ndarray,
+) -> np.ndarray:
+    """solve(n, ridge, start, *others), and where that fails the end of a path of solutions from the `first` ridge."""
+    try:
+        return solve(n, ridge, start, *others)
+    except ConvergenceError as error:
+        failure = error
+    if n.size > 1:
+        rows = [[array[[i]] for array in (n, ridge, start, *others)] for i in range(n.size)]
+        return np.concatenate([along_the_ridge(solve, r[0], r[1], r[2], first, *r[3:]) for r in rows])
+    if not 0 < ridge[0] < first:
+        raise failure
+    try:
+        begin = solve(n, np.array([first]), start, *others)
+        return ridge_path(lambda r, x: solve(n, r, x, *others), first, begin, ridge)
+    except ConvergenceError:
+        raise failure from None
+
+
+def ridge_path(
+    solve: Callable[[np.ndarray, np.ndarray], np.ndarray], first: float, begin: np.ndarray, ridge: np.ndarray
+) -> np.ndarray:
+    """solve(ridge, start) at the end of a path of solutions from `begin` at the ridge `first`.
+
+    Each point is extrapolated from the two before it in log ridge, and the step, a factor of 10 at first, is shortened
+    where a point fails, down to a factor of 1.1.
+    """
+    place, end, factor = float(np.log(first)), float(np.log(ridge[0])), _FIRST_FACTOR
+    points = [(place, begin)]
+    while True:
+        target = max(place - np.log(factor), end) if place > end else min(place + np.log(factor), end)
+        guess = points[-1][1]
+        if len(points) > 1:
+            (before, x), (last, y) = points[-2:]
+            guess = y + (target - last) / (last - before) * (y - x)
+        try:
+            points.append((target, solve(np.exp([target]) if target != end else ridge, guess)))
+            place = target
+        except ConvergenceError:
+            factor = factor**0.5
+            if factor < _LEAST_FACTOR:
+                raise
+        if place == end:
+            return points[-1][1]
 
 
 def _newton(

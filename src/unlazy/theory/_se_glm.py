@@ -8,7 +8,7 @@ import numpy as np
 
 from unlazy.errors import InputError
 from unlazy.theory._losses import loss_of
-from unlazy.theory._se_fixed_point import fixed_points
+from unlazy.theory._se_fixed_point import along_the_ridge, fixed_points
 from unlazy.theory._se_nodes import Nodes as FieldNodes
 from unlazy.theory._se_nodes import plain_nodes, training_nodes
 from unlazy.theory._spectral_sums import (
@@ -81,27 +81,30 @@ class GLMStateEvolution(NamedTuple):
 def convex_evolution(
     spectrum: Spectrum, rho: float, n: np.ndarray, ridge: np.ndarray, loss: str, teacher: Teacher
 ) -> GLMStateEvolution:
+    _check_function(teacher, rho)
     nodes = summation_nodes(spectrum, _ITERATIONS * n.size)
 
-    def step(x: np.ndarray, rows: np.ndarray) -> np.ndarray:
-        state = _state(x)
-        fields = _fields(loss, teacher, rho, *state)
-        hats = _hats(fields, teacher, rho, state, n[rows])
-        variance, overlap, norm, _ = _weights(nodes, ridge[rows], *hats)
-        norm = np.maximum(norm, _TINY)
-        return np.stack([np.log(variance), overlap / np.sqrt(norm), np.log(norm)], axis=1)
+    def solve(n: np.ndarray, ridge: np.ndarray, start: np.ndarray) -> np.ndarray:
+        def step(x: np.ndarray, rows: np.ndarray) -> np.ndarray:
+            state = _state(x)
+            fields = _fields(loss, teacher, rho, *state)
+            hats = _hats(fields, teacher, rho, state, n[rows])
+            variance, overlap, norm, _ = _weights(nodes, ridge[rows], *hats)
+            norm = np.maximum(norm, _TINY)
+            return np.stack([np.log(variance), overlap / np.sqrt(norm), np.log(norm)], axis=1)
+
+        return fixed_points(
+            step,
+            start,
+            lambda row: f"n = {n[row]:g}, ridge = {ridge[row]:g}",
+            admissible=lambda x: np.abs(x[:, 1]) < np.sqrt(rho),
+        )
 
     trace = spectrum.eigenvalues @ spectrum.multiplicities
     start = np.zeros((n.size, 3))
     start[:, 0] = np.log(np.minimum(trace / ridge, _FIRST_VARIANCE))
     start[:, 2] = np.log(_LEAST_NORM)
-    x = fixed_points(
-        step,
-        start,
-        lambda row: f"n = {n[row]:g}, ridge = {ridge[row]:g}",
-        admissible=lambda x: np.abs(x[:, 1]) < np.sqrt(rho),
-    )
-    state = _state(x)
+    state = _state(along_the_ridge(solve, n, ridge, start, float(trace)))
     _, overlap, norm = state
     fields = _fields(loss, teacher, rho, *state)
     precision, noise, drive = _hats(fields, teacher, rho, state, n)
@@ -132,7 +135,7 @@ def _state(x: np.ndarray) -> State:
 
 def _remainder(rho: float, overlap: np.ndarray, norm: np.ndarray) -> np.ndarray:
     """The variance of t given omega."""
-    return np.maximum(rho - overlap**2 / norm, _LEAST_REMAINDER * rho)
+    return np.maximum(rho - (overlap / np.sqrt(norm)) ** 2, _LEAST_REMAINDER * rho)
 
 
 def _steep_edges(teacher: Teacher, rho: float, overlap: np.ndarray, norm: np.ndarray) -> np.ndarray:
@@ -172,13 +175,13 @@ def _labels(
     norm: np.ndarray,
     refinement: int = 1,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Z(y, omega) at the nodes, of which `field` is y omega, and y dZ."""
-    ratio, remainder = _rows(teacher, overlap / norm, _remainder(rho, overlap, norm))
+    """Z(y, omega) at the nodes, of which `deviation` is y omega / sqrt(q), and y dZ."""
+    ratio, remainder = _rows(teacher, overlap / np.sqrt(norm), _remainder(rho, overlap, norm))
     ratio, remainder = ratio[fields.row][:, None], remainder[fields.row][:, None]
     if is_symmetric(teacher):
-        return label_average(teacher, ratio * fields.field, remainder)
+        return label_average(teacher, ratio * fields.deviation, remainder)
     sign = np.where(fields.row < norm.size, 1.0, -1.0)[:, None]
-    share, derivative = label_average(teacher, sign * ratio * fields.field, remainder, refinement)
+    share, derivative = label_average(teacher, sign * ratio * fields.deviation, remainder, refinement)
     return np.where(sign > 0, share, 1 - share), derivative
 
 
@@ -194,13 +197,28 @@ def _check_resolution(fields: FieldNodes, teacher: Teacher, rho: float, state: S
     """A function with kinks or jumps is not resolved by the nodes in t: twice as many must give the same."""
     if isinstance(teacher, SignTeacher | ProbitTeacher | LogitTeacher):
         return
-    once, twice = (np.array(_hats(fields, teacher, rho, state, np.ones(1), k)) for k in (1, 2))
+    once, twice = (np.array(_resolved(fields, teacher, rho, state, k)) for k in (1, 2))
     change = np.abs(once - twice).max() / np.abs(twice).max()
     if not change <= _SETTLED:
         raise InputError(
             f"teacher must be a smooth function of t: with twice the quadrature nodes the averages change by "
             f"{change:.2g}; SignTeacher is the one with a jump"
         )
+
+
+def _check_function(teacher: Teacher, rho: float) -> None:
+    """The same at a fit that explains a quarter of the teacher, before anything is solved with it."""
+    state = np.ones(1), np.full(1, np.sqrt(rho) / 2), np.ones(1)
+    fields = plain_nodes(*_rows(teacher, np.zeros(1), np.ones(1), np.zeros((1, 1))))
+    _check_resolution(fields, teacher, rho, state)
+
+
+def _resolved(fields: FieldNodes, teacher: Teacher, rho: float, state: State, refinement: int) -> list[np.ndarray]:
+    """Averages of Z, of its part with the wrong sign, and of dZ, with the slope of the loss where there is one."""
+    share, derivative = _labels(fields, teacher, rho, *state, refinement)
+    slope = fields.slope if fields.slope.any() else np.ones_like(share)
+    values = (share * slope, share * slope * (fields.field < 0), derivative * slope, share * fields.decrease)
+    return _both_labels(teacher, *fields.average(*values))
 
 
 def _weights(
@@ -223,6 +241,7 @@ def _test(
     fields = plain_nodes(*_rows(teacher, 0 * norm, np.sqrt(norm), edges))
     share, _ = _labels(fields, teacher, rho, variance, overlap, norm)
     threshold = _rows(teacher, negative)[0][fields.row][:, None]
+    _check_resolution(fields, teacher, rho, (variance, overlap, norm))
     averages = fields.average(
         share * (fields.field < 0), share * loss_of(loss).value(fields.field), share * (fields.field < threshold)
     )
@@ -235,6 +254,8 @@ def square_evolution(
 ) -> GLMStateEvolution:
     """In closed form given the effective ridge kappa = ridge (1 + V) / n; no iteration, and ridge 0 is allowed."""
     real = isinstance(teacher, LinearTeacher)
+    if not real:
+        _check_function(teacher, rho)
     # the linear part of the label: E[x y] = gain u
     gain = 1.0 if real else 2 * float(label_average(teacher, np.zeros((1, 1)), np.full((1, 1), rho))[1][0, 0])
     explained = gain**2 * float(spectrum.signal.sum())

@@ -17,7 +17,7 @@ from unlazy.theory._losses import expit, logistic_prox
 _NODES = 12
 _REACH = 9
 _EDGE_TOLERANCE = 1e-3
-_LEAST_SCALE = 1e-8
+_NARROW = 1e-4
 
 
 class Nodes(NamedTuple):
@@ -27,6 +27,8 @@ class Nodes(NamedTuple):
     """The row that each panel belongs to."""
     starts: np.ndarray
     """The first panel of each row."""
+    deviation: np.ndarray
+    """(omega - location) / scale, to all digits however small the scale is."""
     field: np.ndarray
     """omega."""
     margin: np.ndarray
@@ -53,25 +55,25 @@ def training_nodes(
     if loss == "logistic":
         return _logistic_nodes(variance, location, scale, edges)
     kinks = [] if loss == "square" else [1 - variance, np.ones_like(variance)]
-    panels, field, weight = _in_field(np.column_stack([*kinks, edges]), location, scale)
+    panels, deviation, field, weight = _in_field(np.column_stack([*kinks, edges]), location, scale)
     v = variance[panels.row][:, None]
     if loss == "square":
         slope, decrease = (1 - field) / (1 + v), np.broadcast_to(1 / (1 + v), field.shape)
-        return Nodes(panels.row, panels.starts, field, field + v * slope, slope, decrease, weight)
+        return Nodes(panels.row, panels.starts, deviation, field, field + v * slope, slope, decrease, weight)
     below = field <= 1 - v
     slope = np.where(below, 1.0, np.maximum(1 - field, 0.0) / v)
     decrease = np.where((field < 1) & ~below, 1 / v, 0.0)
     # at the kink the margin is 1, not 1 up to rounding, so that the loss of separated samples is 0
     margin = np.where(below, field + v, np.maximum(field, 1.0))
-    return Nodes(panels.row, panels.starts, field, margin, slope, decrease, weight)
+    return Nodes(panels.row, panels.starts, deviation, field, margin, slope, decrease, weight)
 
 
 def plain_nodes(location: np.ndarray, scale: np.ndarray, edges: np.ndarray) -> Nodes:
     """Nodes for averages over omega itself; the margin is omega and there is no slope."""
     reach = float((np.abs(location) + _REACH * scale).max())
     steep = np.broadcast_to(_around_zero(reach), (location.size, _around_zero(reach).size))
-    panels, field, weight = _in_field(np.column_stack([steep, edges]), location, scale)
-    return Nodes(panels.row, panels.starts, field, field, 0 * field, 0 * field, weight)
+    panels, deviation, field, weight = _in_field(np.column_stack([steep, edges]), location, scale)
+    return Nodes(panels.row, panels.starts, deviation, field, field, 0 * field, 0 * field, weight)
 
 
 class _Panels(NamedTuple):
@@ -82,32 +84,39 @@ class _Panels(NamedTuple):
 
 
 def _logistic_nodes(variance: np.ndarray, location: np.ndarray, scale: np.ndarray, edges: np.ndarray) -> Nodes:
-    # the integrands vary on the scale 1 at least: a narrower law than this gives the same averages to rounding
-    scale = np.maximum(scale, _LEAST_SCALE * (1 + np.abs(location)))
-    centre, spread = location[:, None], scale[:, None]
-    places = centre + spread * _standard_edges(edges, location, scale)
+    v, centre, spread = variance[:, None], location[:, None], scale[:, None]
+    standard = _standard_edges(edges, location, scale)
+    middle = logistic_prox(location, variance)[:, None]
+    middle_curvature = expit(middle) * expit(-middle)
     # where a panel ends exactly is of no consequence here: all integrands are analytic in s
-    tolerance = _EDGE_TOLERANCE * np.minimum(1.0, spread / (1 + variance[:, None])) / (1 + np.abs(centre))
-    margins = np.sort(logistic_prox(places, variance[:, None], np.maximum(tolerance, 1e-14)), axis=1)
-    steep = np.clip(_around_zero(float(np.abs(margins).max())), margins[:, :1], margins[:, -1:])
-    panels = _panels(np.sort(np.column_stack([margins, steep]), axis=1))
-    margin, weight = _fill(panels)
-    v = variance[panels.row][:, None]
+    tolerance = _EDGE_TOLERANCE * np.minimum(1.0, spread / (1 + v)) / (1 + np.abs(centre))
+    wide = logistic_prox(centre + spread * standard, v, np.maximum(tolerance, 1e-14)) - middle
+    narrow = spread * standard / (1 + v * middle_curvature)
+    shifts = np.sort(np.where(spread > _NARROW * (1 + np.abs(centre)), wide, narrow), axis=1)
+    steep = np.clip(_around_zero(float(np.abs(middle + shifts).max())) - middle, shifts[:, :1], shifts[:, -1:])
+    panels = _panels(np.sort(np.column_stack([shifts, steep]), axis=1))
+    shift, weight = _fill(panels)
+    v, middle, centre, spread = (array[panels.row] for array in (v, middle, centre, spread))
+    margin = middle + shift
     slope = expit(-margin)
     curvature = slope * (1 - slope)
-    field = margin - v * slope
+    # omega - location = shift + V (slope at the middle - slope); at small shifts that difference is a product
+    product = expit(middle) * slope * np.expm1(np.clip(shift, -1, 1))
+    deviation = (shift + v * np.where(np.abs(shift) < 1, product, expit(-middle) - slope)) / spread
     stretch = 1 + v * curvature
-    deviation = (field - location[panels.row][:, None]) / scale[panels.row][:, None]
     weight = _normalised(weight * stretch * np.exp(-(deviation**2) / 2), panels)
-    return Nodes(panels.row, panels.starts, field, margin, slope, curvature / stretch, weight)
+    field = centre + spread * deviation
+    return Nodes(panels.row, panels.starts, deviation, field, margin, slope, curvature / stretch, weight)
 
 
-def _in_field(edges: np.ndarray, location: np.ndarray, scale: np.ndarray) -> tuple[_Panels, np.ndarray, np.ndarray]:
-    """Panels, fields and weights with nodes placed in (omega - location) / scale."""
+def _in_field(
+    edges: np.ndarray, location: np.ndarray, scale: np.ndarray
+) -> tuple[_Panels, np.ndarray, np.ndarray, np.ndarray]:
+    """Panels, deviations, fields and weights with nodes placed in (omega - location) / scale."""
     panels = _panels(_standard_edges(edges, location, scale))
     deviation, weight = _fill(panels)
     field = location[panels.row][:, None] + scale[panels.row][:, None] * deviation
-    return panels, field, _normalised(weight * np.exp(-(deviation**2) / 2), panels)
+    return panels, deviation, field, _normalised(weight * np.exp(-(deviation**2) / 2), panels)
 
 
 def _normalised(weight: np.ndarray, panels: _Panels) -> np.ndarray:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from unlazy.errors import InputError, check_array
 
@@ -43,19 +44,25 @@ class LogitTeacher(NamedTuple):
 Teacher = LinearTeacher | SignTeacher | ProbitTeacher | LogitTeacher | Callable[[np.ndarray], np.ndarray]
 
 
+def check_flip(name: str, value: ArrayLike) -> float:
+    """A probability of flipped labels in [0, 1/2), or what is wrong with it."""
+    flip = float(check_array(name, value, low=0, ndim=0))
+    if flip >= 0.5:
+        raise InputError(f"{name} must be >= 0 and < 0.5, got {flip:g}")
+    return flip
+
+
 def check_teacher(teacher: Teacher) -> Teacher:
     """The teacher, or what is wrong with it."""
     if isinstance(teacher, LinearTeacher):
         check_array("noise_variance", teacher.noise_variance, low=0, ndim=0)
     elif isinstance(teacher, SignTeacher):
-        flip = check_array("flip", teacher.flip, low=0, ndim=0)
-        if flip >= 0.5:
-            raise InputError(f"flip must be >= 0 and < 0.5, got {flip:g}")
+        check_flip("flip", teacher.flip)
     elif isinstance(teacher, ProbitTeacher):
         check_array("noise", teacher.noise, low=0, ndim=0)
     elif isinstance(teacher, LogitTeacher):
         check_array("slope", teacher.slope, above=0, ndim=0)
-    elif not callable(teacher):
+    elif not callable(teacher) or isinstance(teacher, type):
         raise InputError(
             "teacher must be a LinearTeacher, SignTeacher, ProbitTeacher or LogitTeacher, or a function that gives "
             f"P(y = 1 | t), got {teacher!r}"

@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike
 
 from unlazy.errors import InputError, check_array, check_choice, common_shape
 from unlazy.theory._losses import LOSSES
+from unlazy.theory._se_clusters import symmetric_matrix
 from unlazy.theory._se_glm import GLMStateEvolution, convex_evolution, square_evolution
 from unlazy.theory._spectral_sums import Spectrum
 from unlazy.theory._teachers import (
@@ -102,17 +103,6 @@ def glm_state_evolution_matrices(
     components[null & (components <= (1e-7**2) * components.sum())] = 0.0
     eigenvalues[null] = 0.0
     return _evolve(_population(eigenvalues, components, rho, None, "covariance"), rho, n, ridge, loss, teacher)
-
-
-def symmetric_matrix(name: str, value: ArrayLike) -> np.ndarray:
-    """A finite symmetric matrix, or what is wrong with it."""
-    matrix = check_array(name, value, ndim=2, low=-_LARGEST, high=_LARGEST)
-    if matrix.shape[0] != matrix.shape[1]:
-        raise InputError(f"{name} must be a square matrix, got shape {matrix.shape}")
-    difference = np.abs(matrix - matrix.T).max()
-    if difference > 1e-9 * np.abs(matrix).max():
-        raise InputError(f"{name} must be symmetric, got differences up to {difference:g}")
-    return matrix
 
 
 def _population(

@@ -5,7 +5,9 @@ import pytest
 
 from unlazy.errors import InputError
 from unlazy.studies.message_passing._convex_fits import fit, fit_logistic
+from unlazy.studies.message_passing._evolution import fixed_count
 from unlazy.studies.message_passing.glm_state_evolution import GLMStateEvolution
+from unlazy.studies.message_passing.lasso_error import LassoError
 from unlazy.studies.message_passing.mixture_classification import MixtureClassification
 
 
@@ -60,12 +62,10 @@ def test_test_errors_given_the_overlaps_are_averages_over_a_large_sample(label, 
     assert abs(sample.mean() - error) < 4 * sample.std() / np.sqrt(400_000)
 
 
-def test_nested_training_sets_have_the_same_number_of_flips_in_every_draw():
-    study = GLMStateEvolution(label_noise=0.1, n=(50, 200))
+def test_nested_training_sets_have_the_same_number_of_chosen_samples_in_every_draw():
     for seed in range(3):
-        signs = study._flips(np.random.default_rng(seed).random(200))
-        assert (signs[:50] < 0).sum() == 5
-        assert (signs < 0).sum() == 20
+        chosen = fixed_count(np.random.default_rng(seed).random(200), 0.1, (200, 50))
+        assert (chosen[:50].sum(), chosen.sum()) == (5, 20)
 
 
 def test_clusters_of_one_draw_have_the_declared_moments():
@@ -73,8 +73,6 @@ def test_clusters_of_one_draw_have_the_declared_moments():
     means, variances, shares = study._clusters()
     np.testing.assert_allclose(np.linalg.norm(means, axis=1), 1.5 / np.sqrt(50))
     np.testing.assert_allclose(variances.sum(axis=1), [1.0, 2.0])
-    second = study._second(np.random.default_rng(0))
-    assert second.sum() == round(0.7 * 600)
     np.testing.assert_allclose(shares, [0.3, 0.7])
 
 
@@ -82,10 +80,48 @@ def test_clusters_of_one_draw_have_the_declared_moments():
     ("change", "message"),
     [
         ({"label": "linear"}, "label must be linear with the square loss"),
-        ({"label_noise": 0.6}, "label_noise must be < 0.5"),
+        ({"label_noise": 0.6}, "label_noise, a flip probability for sign labels, must be >= 0 and < 0.5"),
         ({"label": "logit", "label_noise": 0.0}, "label_noise must be > 0"),
     ],
 )
 def test_parameters_that_do_not_fit_together_are_refused(change, message):
     with pytest.raises(InputError, match=message):
         dataclasses.replace(GLMStateEvolution(), **change).validate()
+
+
+def test_a_bias_is_refused_where_it_is_not_fitted():
+    with pytest.raises(InputError, match="bias must be false with the hinge loss"):
+        MixtureClassification(loss="hinge").validate()
+    MixtureClassification(loss="hinge", bias=False).validate()
+
+
+@pytest.mark.parametrize("separation", [0.0, 1.5])
+def test_the_closed_form_is_judged_only_where_the_clusters_differ(separation, tmp_path):
+    from unlazy.lab.run import run
+
+    small = {"separation": separation, "d": 20, "n": (40,)}
+    result = run(MixtureClassification, set=small, seeds=2, store=tmp_path / "store.sqlite")
+    verdicts = {verdict.claim.id: verdict.verdict for verdict in result.verdicts}
+    for claim in ("averaging", "averaging-theory"):
+        assert (verdicts[claim] == "untested") == (separation == 0)
+
+
+def test_a_lasso_fit_satisfies_its_optimality_conditions():
+    """What the fit minimises is |y - A s|^2 / 2 + penalty |s|_1: the correlations of its residual are the penalty."""
+    study = LassoError(p=60, noise=0.1, penalty=(0.3, 0.1))
+    found = study.simulate(np.random.default_rng(3))
+    rng = np.random.default_rng(3)
+    signal = np.zeros(60)
+    signal[:6] = study._values()
+    np.testing.assert_allclose(signal @ signal, 6)
+    design = rng.standard_normal((36, 60)) / 6
+    y = design @ signal + 0.1 * rng.standard_normal(36)
+    for i, penalty in enumerate((0.3, 0.1)):
+        fit = np.zeros(60)
+        length = 1 / np.linalg.norm(design, 2) ** 2
+        for _ in range(20_000):
+            moved = fit + length * design.T @ (y - design @ fit)
+            fit = np.sign(moved) * np.maximum(np.abs(moved) - length * penalty, 0)
+        np.testing.assert_allclose(found["train_mse"][i], np.mean((y - design @ fit) ** 2), rtol=1e-4)
+        np.testing.assert_allclose(found["mse"][i], np.mean((fit - signal) ** 2), rtol=1e-3)
+        assert found["nonzeros"][i] == np.mean(fit != 0)
