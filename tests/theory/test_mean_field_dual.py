@@ -5,6 +5,7 @@ from scipy.optimize import minimize
 from unlazy.errors import InputError
 from unlazy.numerics.roots import ConvergenceError
 from unlazy.theory.mean_field_dual import (
+    Loss,
     density_optimum,
     entropy_sandwich,
     gibbs_of_potential,
@@ -232,6 +233,17 @@ def test_the_box_grows_where_features_push_the_optimum_out():
         ({"dimension": 4}, InputError, "dimension must be an integer >= 1 and <= 3, got 4"),
         ({"weights": [1.0]}, InputError, r"weights must have one entry per feature \(2\), got 1"),
         ({"potential": lambda x: np.full(len(x), np.nan)}, InputError, "potential must be finite"),
+        (
+            {"loss": square_loss([1, 2, 3])},
+            InputError,
+            r"targets must have one entry per prediction \(2,\), got \(3,\)",
+        ),
+        ({"loss": square_loss([1])}, InputError, r"targets must have one entry per prediction \(2,\), got \(1,\)"),
+        ({"loss": logistic_loss([1])}, InputError, r"labels must have one entry per prediction \(2,\), got \(1,\)"),
+        ({"loss": Loss(np.sum, np.sum, np.sum)}, InputError, r"loss must give one value per feature, shape \(2,\)"),
+        ({"loss": "square"}, InputError, "loss must be a Loss, such as .*, got 'square'"),
+        ({"constant": "a"}, InputError, "constant must be numeric, got"),
+        ({"constant": np.nan}, InputError, "constant must be finite, got nan"),
         ({"half_width": 1.0}, ConvergenceError, "half_width = 1 cuts the optimum off"),
         ({"points": 11, "temperature": 1e-4}, ConvergenceError, "points = 11 do not resolve the optimum"),
         ({"points": None, "temperature": 1e-300, "confinement": 1e-300}, ConvergenceError, "residual of"),
@@ -246,6 +258,8 @@ def test_wrong_losses_kernels_and_masses_are_refused():
     with pytest.raises(InputError, match="labels must be -1 or 1, got 0"):
         logistic_loss([0, 1])
     common = {"dimension": 1, "confinement": 0.2, "temperature": 0.3, "points": 101}
+    with pytest.raises(InputError, match="constant must be finite, got nan"):
+        quadratic_optimum(lambda x, y: np.exp(-((x - y.T) ** 2)), constant=np.nan, **common)
     with pytest.raises(InputError, match="kernel must be positive semidefinite"):
         quadratic_optimum(lambda x, y: -np.exp(-((x - y.T) ** 2)), **common)
     with pytest.raises(InputError, match="kernel must be positive semidefinite"):

@@ -49,7 +49,12 @@ class Gibbs(NamedTuple):
 def square_loss(targets: Any) -> Loss:
     """l_i(f) = (f - y_i)^2 / 2, whose conjugate is g^2/2 + g y_i."""
     y = check_array("targets", targets, ndim=1)
-    return Loss(lambda f: (f - y) ** 2 / 2, lambda f: f - y, lambda f: np.ones_like(f - y))
+
+    def error(f: np.ndarray) -> np.ndarray:
+        _check_count("targets", y, f)
+        return f - y
+
+    return Loss(lambda f: error(f) ** 2 / 2, error, lambda f: np.ones_like(error(f)))
 
 
 def logistic_loss(labels: Any) -> Loss:
@@ -61,14 +66,23 @@ def logistic_loss(labels: Any) -> Loss:
     if not np.isin(y, (-1.0, 1.0)).all():
         raise InputError(f"labels must be -1 or 1, got {y[~np.isin(y, (-1.0, 1.0))][0]:g}")
 
+    def margin(f: np.ndarray) -> np.ndarray:
+        _check_count("labels", y, f)
+        return y * f
+
     def sigmoid(margin: np.ndarray) -> np.ndarray:
         return np.exp(-np.logaddexp(0.0, -margin))
 
     return Loss(
-        lambda f: np.logaddexp(0.0, -y * f),
-        lambda f: -y * sigmoid(-y * f),
-        lambda f: sigmoid(y * f) * sigmoid(-y * f),
+        lambda f: np.logaddexp(0.0, -margin(f)),
+        lambda f: -y * sigmoid(-margin(f)),
+        lambda f: sigmoid(margin(f)) * sigmoid(-margin(f)),
     )
+
+
+def _check_count(name: str, given: np.ndarray, predictions: np.ndarray) -> None:
+    if predictions.shape != given.shape:
+        raise InputError(f"{name} must have one entry per prediction {predictions.shape}, got {given.shape}")
 
 
 def tensor_grid(half_widths: np.ndarray, points: int) -> tuple[np.ndarray, float]:
@@ -176,3 +190,11 @@ def energy_and_entropy(
     fit = float(grid.weights @ grid.loss.value(masses @ grid.features))
     energy = fit + float(masses @ grid.potential) + grid.constant
     return energy + grid.temperature * entropy, energy, entropy
+
+
+def on_grid(name: str, values: Any, count: int, ndim: int) -> np.ndarray:
+    """A user's values on the grid, one row per point."""
+    array = check_array(name, values, ndim=ndim)
+    if len(array) != count:
+        raise InputError(f"{name} must give one row per point ({count}), got {len(array)}")
+    return array

@@ -20,10 +20,12 @@ from unlazy.theory._mean_field_grid import (
     energy_and_entropy,
     face_share,
     newton,
+    on_grid,
     resolves,
     square_loss,
     tensor_grid,
 )
+from unlazy.theory._mean_field_kernel import kernel_diagonal, kernel_factors, squared_distances
 
 Features = Callable[[np.ndarray], np.ndarray]
 _START = {1: 401, 2: 161, 3: 61}
@@ -96,13 +98,17 @@ def mean_field_optimum(
     confinement = _positive("confinement", confinement)
     temperature = _positive("temperature", temperature)
     tolerance = _positive("tolerance", tolerance)
+    constant = float(check_array("constant", constant, ndim=0))
+    if not isinstance(loss, Loss):
+        raise InputError(f"loss must be a Loss, such as square_loss(targets), got {loss!r}")
 
     def build(mesh: np.ndarray, volume: float) -> Grid:
         rows = on_grid("features", features(mesh), len(mesh), 2)
         extra = 0.0 if potential is None else on_grid("potential", potential(mesh), len(mesh), 1)
         shares = np.full(rows.shape[1], 1 / rows.shape[1]) if weights is None else _weights(weights, rows.shape[1])
+        _check_loss(loss, rows.shape[1])
         outside = confinement * (mesh**2).sum(axis=1) + extra
-        return Grid(mesh, rows, outside, volume, loss, shares, temperature, float(constant))
+        return Grid(mesh, rows, outside, volume, loss, shares, temperature, constant)
 
     prior_scale = np.sqrt(temperature / (2 * confinement))
     return _refined(build, dimension, prior_scale, points, half_width, tolerance)
@@ -131,16 +137,17 @@ def quadratic_optimum(
     confinement = _positive("confinement", confinement)
     temperature = _positive("temperature", temperature)
     tolerance = _positive("tolerance", tolerance)
+    constant = float(check_array("constant", constant, ndim=0))
 
     def build(mesh: np.ndarray, volume: float) -> Grid:
         extra = 0.0 if linear is None else on_grid("linear", linear(mesh), len(mesh), 1)
         outside = confinement * (mesh**2).sum(axis=1) + extra
-        diagonal = _kernel_diagonal(kernel, mesh)
+        diagonal = kernel_diagonal(kernel, mesh)
 
         def factored(weights: np.ndarray, precision: float) -> tuple[Gibbs, Grid, float]:
-            rows, left = _factor(kernel, mesh, diagonal, weights, precision)
+            rows, left = kernel_factors(kernel, mesh, diagonal, weights, precision)
             squares, rank = square_loss(np.zeros(rows.shape[1])), rows.shape[1]
-            grid = Grid(mesh, rows, outside, volume, squares, np.full(rank, 2.0), temperature, float(constant))
+            grid = Grid(mesh, rows, outside, volume, squares, np.full(rank, 2.0), temperature, constant)
             law = newton(grid, np.zeros(rank))[1]
             return law, grid, float(law.masses @ np.sqrt(left)) ** 2
 
@@ -171,7 +178,7 @@ def density_optimum(
 
     With k = exp(-r^2/(2 l^2)) (`bandwidth` l) and g = N(0, s^2 I) (`smoothing` s), F = E k2(x - x') - 2 mean_j E k1(x -
     data_j) + mean k(data, data), where k2 and k1 are k convolved with g twice and once: k_m = (l^2/(l^2 + m s^2))^(d/2)
-    exp(-r^2 / (2 (l^2 + m s^2))). `data` has shape (n,) or (n, d), d <= 3. Source: Suzuki, Nitanda & Wu (2023),
+    exp(-r^2 / (2 (l^2 + m s^2))). `data` has shape (n,) or (n, d), d <= 3. Source: Suzuki, Wu & Nitanda (2023),
     example of density estimation.
     """
     rows = check_array("data", data)
@@ -184,7 +191,7 @@ def density_optimum(
 
     def smoothed(times: int) -> Callable[[np.ndarray, np.ndarray], np.ndarray]:
         wide = bandwidth**2 + times * smoothing**2
-        return lambda x, y: (bandwidth**2 / wide) ** (d / 2) * np.exp(-_squared_distances(x, y) / (2 * wide))
+        return lambda x, y: (bandwidth**2 / wide) ** (d / 2) * np.exp(-squared_distances(x, y) / (2 * wide))
 
     return quadratic_optimum(
         smoothed(2),
@@ -279,58 +286,6 @@ def _solve(
     )
 
 
-def _factor(
-    kernel: Callable[[np.ndarray, np.ndarray], np.ndarray],
-    mesh: np.ndarray,
-    diagonal: np.ndarray,
-    weights: np.ndarray,
-    precision: float,
-) -> tuple[np.ndarray, np.ndarray]:
-    """Columns Phi with Phi Phi^T = kernel on the mesh by pivoted Cholesky decomposition, and what is left of k(x, x).
-
-    It stops when weights times what is left is at most `precision` times the largest k(x, x).
-    """
-    if (diagonal < 0).any():
-        raise InputError(f"kernel must be positive semidefinite, got {diagonal.min():g} on its diagonal")
-    largest = diagonal.max()
-    if largest == 0:
-        raise InputError("kernel must not vanish on the whole grid")
-    remaining, columns = diagonal.copy(), np.empty((64, len(mesh)))
-    rank = 0
-    while rank < len(mesh):
-        pivot = int((weights * remaining).argmax())
-        if weights[pivot] * remaining[pivot] <= precision * largest or remaining[pivot] <= 1e-15 * largest:
-            break
-        column = on_grid("kernel", kernel(mesh, mesh[pivot : pivot + 1])[:, 0], len(mesh), 1)
-        column = (column - columns[:rank].T @ columns[:rank, pivot]) / np.sqrt(remaining[pivot])
-        if rank == len(columns):
-            columns = np.concatenate([columns, np.empty_like(columns)])
-        columns[rank] = column
-        remaining = remaining - column**2
-        remaining[pivot] = 0.0
-        rank += 1
-        if remaining.min() < -1e-9 * largest:
-            raise InputError(
-                f"kernel must be positive semidefinite, got a pivot of {remaining.min() / largest:.2g} of its diagonal"
-            )
-        if rank * len(mesh) > MOST_ENTRIES or rank > 3000:
-            raise ConvergenceError(
-                f"the kernel has a rank above {rank} on {len(mesh)} points; it is too narrow for its box"
-            )
-    return np.ascontiguousarray(columns[:rank].T), np.maximum(remaining, 0)
-
-
-def _kernel_diagonal(kernel: Callable[[np.ndarray, np.ndarray], np.ndarray], mesh: np.ndarray) -> np.ndarray:
-    """k(x, x) for every point, in blocks: a kernel is a function of two sets of points."""
-    size = 64
-    blocks = [np.diag(kernel(mesh[i : i + size], mesh[i : i + size])) for i in range(0, len(mesh), size)]
-    return on_grid("kernel", np.concatenate(blocks), len(mesh), 1)
-
-
-def _squared_distances(x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    return np.sum([(x[:, None, axis] - y[None, :, axis]) ** 2 for axis in range(x.shape[1])], axis=0)
-
-
 def _positive(name: str, value: Any) -> float:
     return float(check_array(name, value, above=0, ndim=0))
 
@@ -342,8 +297,16 @@ def _weights(weights: ArrayLike, count: int) -> np.ndarray:
     return array
 
 
-def on_grid(name: str, values: Any, count: int, ndim: int) -> np.ndarray:
-    array = check_array(name, values, ndim=ndim)
-    if len(array) != count:
-        raise InputError(f"{name} must give one row per point ({count}), got {len(array)}")
-    return array
+def _check_loss(loss: Loss, count: int) -> None:
+    """Raise an `InputError` if the loss is not one of `count` predictions."""
+    for name, function in zip(loss._fields, loss, strict=True):
+        try:
+            shape = np.shape(function(np.zeros(count)))
+        except InputError:
+            raise
+        except ValueError as error:
+            raise InputError(
+                f"loss must take one prediction per feature ({count}), got one whose {name} does not: {error}"
+            ) from None
+        if shape != (count,):
+            raise InputError(f"loss must give one {name} per feature, shape ({count},), got {shape}")

@@ -6,12 +6,13 @@ notation of the papers temperature is lambda_2 and confinement lambda_1.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from unlazy.errors import InputError, check_array, check_whole
+from unlazy.theory._mean_field_fluctuations import width_fluctuations
 from unlazy.theory._mean_field_grid import (
     Gibbs,
     Grid,
@@ -20,6 +21,7 @@ from unlazy.theory._mean_field_grid import (
     gibbs,
     gibbs_of_potential,
     logistic_loss,
+    on_grid,
     square_loss,
 )
 from unlazy.theory._mean_field_optimum import (
@@ -27,9 +29,9 @@ from unlazy.theory._mean_field_optimum import (
     MeanFieldOptimum,
     density_optimum,
     mean_field_optimum,
-    on_grid,
     quadratic_optimum,
 )
+from unlazy.theory._mean_field_steps import StepBias, step_size_bias
 
 __all__ = [
     "EntropySandwich",
@@ -38,6 +40,7 @@ __all__ = [
     "Loss",
     "MeanFieldOptimum",
     "ParticleConstants",
+    "StepBias",
     "density_optimum",
     "entropy_sandwich",
     "gibbs_of_potential",
@@ -48,10 +51,13 @@ __all__ = [
     "objective_on",
     "online_averaging_constant",
     "particle_constants",
+    "place_samples",
     "quadratic_optimum",
     "sample_optimum",
     "square_loss",
+    "step_size_bias",
     "width_covariance",
+    "width_fluctuations",
 ]
 
 
@@ -87,7 +93,7 @@ def particle_constants(optimum: MeanFieldOptimum) -> ParticleConstants:
 
     lambda the temperature, in continuous time (a step size adds its own bias). The total derivative is exact:
     dC/dlambda is a third moment under mu*; the derivative of l'' along the path is a central difference (relative error
-    1e-9). The bound C D/2 >= c is that of Suzuki, Nitanda & Wu (2023) and Chen, Ren & Wang (2022) in form; the constant
+    1e-9). The bound C D/2 >= c is that of Suzuki, Wu & Nitanda (2023) and Chen, Ren & Wang (2022) in form; the constant
     is the Gaussian (second-order) expansion around mu*.
     """
     grid, law, lam = optimum.grid, optimum.law, optimum.grid.temperature
@@ -210,10 +216,21 @@ def sample_optimum(optimum: MeanFieldOptimum, count: int, rng: np.random.Generat
     The cell adds spacing^2/12 to each variance, 1e-4 of the prior's or less on the default grids.
     """
     count = check_whole("count", count, 1)
-    grid = optimum.grid
-    cells = rng.choice(len(grid.points), size=count, p=optimum.law.masses)
-    side = grid.volume ** (1 / grid.points.shape[1])
-    return grid.points[cells] + side * (rng.random((count, grid.points.shape[1])) - 0.5)
+    return place_samples(optimum, rng.random(count), rng.random((count, optimum.grid.points.shape[1])))
+
+
+def place_samples(optimum: MeanFieldOptimum, which: Any, where: Any, numpy: Any = np) -> Any:
+    """The particles (count, d) of uniform numbers `which` (count,) for the cell and `where` (count, d) inside it.
+
+    `numpy` is the module of arrays to compute with, in the precision of the numbers: `jax.numpy` inside a traced
+    function.
+    """
+    grid, dtype = optimum.grid, where.dtype
+    cumulative = np.cumsum(optimum.law.masses)
+    cells = numpy.searchsorted(numpy.asarray(cumulative / cumulative[-1], dtype), which, side="right")
+    cells = numpy.minimum(cells, len(cumulative) - 1)
+    side = float(grid.volume ** (1 / grid.points.shape[1]))
+    return numpy.asarray(grid.points, dtype)[cells] + side * (where - 0.5)
 
 
 def _masses(optimum: MeanFieldOptimum, masses: ArrayLike) -> np.ndarray:

@@ -7,7 +7,15 @@ from functools import cache
 
 import numpy as np
 
-from unlazy.theory.mean_field_dual import MeanFieldOptimum, logistic_loss, mean_field_optimum, square_loss
+from unlazy.theory.mean_field_dual import (
+    MeanFieldOptimum,
+    StepBias,
+    logistic_loss,
+    mean_field_optimum,
+    square_loss,
+    step_size_bias,
+    width_fluctuations,
+)
 
 BOUND = 4.0
 """R, the largest |h|."""
@@ -28,3 +36,26 @@ def optimum(loss: str, confinement: float, temperature: float, points: int = 121
     return mean_field_optimum(
         features, LOSSES[loss](), dimension=2, confinement=confinement, temperature=temperature, points=points
     )
+
+
+@cache
+def step_bias(confinement: float, temperature: float) -> StepBias:
+    """What a step size adds to the network of squared loss, to first order."""
+    found = optimum("square", confinement, temperature)
+    points = found.grid.points
+    hidden = np.tanh(np.outer(points[:, 0], INPUTS) + points[:, 1:])
+    slope = BOUND * (1 - hidden**2)
+    return step_size_bias(
+        found,
+        gradients=np.stack([slope * INPUTS, slope], axis=2),
+        laplacians=-2 * hidden * slope * (1 + INPUTS**2),
+        potential_gradient=2 * confinement * points,
+        potential_laplacian=np.full(len(points), 4 * confinement),
+    )
+
+
+@cache
+def width_curve(confinement: float, temperature: float, times: tuple[float, ...]) -> np.ndarray:
+    """tr N Cov(f_hat) at the times, of the linear theory."""
+    found = optimum("square", confinement, temperature)
+    return np.trace(width_fluctuations(found, times), axis1=1, axis2=2)
