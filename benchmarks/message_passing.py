@@ -3,7 +3,9 @@
 CPU seconds after start (imports done, one warm-up), BLAS on one thread, the eigendecomposition included. The baseline
 is a minimal version of the published GCMProject scripts (`benchmarks/_gcm.py`, nested adaptive quadrature around a
 scalar minimiser), which took 66 to 97 s for such a curve elsewhere; two of the ten points are timed here, times 5.
-Tree-AMP's 0.9 s for a perceptron's state evolution was measured elsewhere: it could not be installed here.
+Tree-AMP's 0.9 s for a perceptron's state evolution was measured elsewhere: it could not be installed here. The last
+rows are random sequential message passing (alpha = 3, flip 0.1, twice the matched inverse temperature, rate 0.25) on
+one instance, its draw included, and the static solution that it needs.
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ from benchmarks.measure import Benchmark, Row, interleaved, ratios
 D = 1000
 SHARE = (2, 7)
 TREE_AMP_SECONDS = 0.9
+LATENT, STEPS = 32_768, 60
 
 
 def message_passing() -> Benchmark:
@@ -39,7 +42,13 @@ def message_passing() -> Benchmark:
 
     with threadpool_limits(1, user_api="blas"):
         fast = interleaved(
-            {"curve": curve, "perceptron": perceptron, "eigh": lambda: np.linalg.eigh(covariance)},
+            {
+                "curve": curve,
+                "perceptron": perceptron,
+                "eigh": lambda: np.linalg.eigh(covariance),
+                "sequential": _sequential,
+                "static": _static,
+            },
             rounds=7,
             clock=time.process_time,
         )
@@ -65,9 +74,31 @@ def message_passing() -> Benchmark:
                 ratios([TREE_AMP_SECONDS] * count, fast["perceptron"]),
                 "x",
             ),
+            Row(f"sequential run of {STEPS} steps, N = {LATENT}", fast["sequential"], "CPU s", at_most=2.0),
+            Row("its static solution", fast["static"], "CPU s", at_most=0.1),
         ],
         ["Tree-AMP was not run, as it could not be installed here: its 0.9 s is of another machine"],
     )
+
+
+def _static() -> Any:
+    import math
+
+    from unlazy.theory.sequential_inference import static_solution, wishart_ensemble
+
+    return static_solution(wishart_ensemble(3.0), 2 * math.log(9), 0.1)
+
+
+def _sequential() -> Any:
+    import numpy as np
+
+    from unlazy.theory.sequential_inference import wishart_ensemble
+    from unlazy.training.sequential_messages import algorithm, draw_instance, fast_rotation, quantiles, run
+
+    rng = np.random.default_rng(0)
+    spectra = quantiles(wishart_ensemble(3.0), LATENT)
+    instance = draw_instance(rng, fast_rotation(rng, LATENT), *spectra, 0.1)
+    return run(rng, instance, algorithm(instance, [_static()], 0.25), STEPS)
 
 
 def _population() -> tuple[Any, Any]:

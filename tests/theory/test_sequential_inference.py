@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import warnings
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -12,6 +14,7 @@ from scipy.stats import norm
 from unlazy.errors import InputError
 from unlazy.numerics.roots import ConvergenceError
 from unlazy.theory.sequential_inference import (
+    CovarianceEnsemble,
     at_line,
     ensemble_of_spectra,
     mean_field_residual,
@@ -124,11 +127,109 @@ def test_scaling_the_student_scales_its_variances_and_keeps_its_stability():
     assert scaled.at_factor == pytest.approx(plain.at_factor, rel=1e-9)
 
 
-def test_wishart_solution_is_that_of_message_passing_on_weights():
-    for alpha, beta in ((0.5, 3.0), (3.0, 9.0), (50.0, 1.0)):
-        weights, outputs = perceptron_solution(alpha, beta, 0.1), static_solution(wishart_ensemble(alpha), beta, 0.1)
-        expected = (outputs.cavity_variance, outputs.field_variance, outputs.field_overlap)
-        assert weights[:3] == pytest.approx(expected, rel=1e-8)
+def _label_averages(v, tau, overlap, rest, beta, flip):
+    """E(1 - eta'), E(eta - kappa)^2 and E sum_y (dP/dmu)(eta - kappa) by adaptive quadrature in u = kappa/sqrt(v)."""
+
+    def hazard(u):
+        odds = -beta - math.log(-math.expm1(-beta))
+        return 1 / (math.sqrt(2 * math.pi) * math.exp(min(u * u / 2 + odds, 700)) + _mills(u))
+
+    scale = math.sqrt(v / tau)
+    cliff, reach = -math.sqrt(2 * beta), 9 / scale
+
+    def average(function):
+        def integrand(u):
+            h, place = hazard(u), overlap / math.sqrt(tau * rest) * scale * u
+            label = flip + (1 - 2 * flip) * _cdf(place)
+            return 2 * _pdf(scale * u) * scale * function(u, h, label, (1 - 2 * flip) * _pdf(place))
+
+        marks = [
+            -reach,
+            *sorted({mark for mark in (cliff - 5, cliff, cliff + 5, -8.0, 0.0, 8.0) if abs(mark) < reach}),
+            reach,
+        ]
+        return sum(
+            quad(integrand, low, high, epsabs=1e-12, epsrel=1e-10, limit=400)[0] for low, high in pairwise(marks)
+        )
+
+    return (
+        average(lambda u, h, label, slope: label * h * (u + h)),
+        v * average(lambda u, h, label, slope: label * h * h),
+        math.sqrt(v / rest) * average(lambda u, h, label, slope: slope * h),
+        average(lambda u, h, label, slope: label * (h * (u + h)) ** 2),
+    )
+
+
+def _pdf(u):
+    return math.exp(-u * u / 2) / math.sqrt(2 * math.pi)
+
+
+def _cdf(u):
+    return math.erfc(-u / math.sqrt(2)) / 2
+
+
+def _mills(u):
+    """Phi(u)/phi(u), by its continued fraction far in the tail."""
+    if u > -8:
+        return _cdf(u) / _pdf(u) if u < 37 else math.inf
+    value = 0.0
+    for k in range(40, 0, -1):
+        value = k / (value - u)
+    return 1 / (value - u)
+
+
+@pytest.mark.parametrize(("alpha", "beta"), [(0.5, 3.0), (3.0, 9.0), (50.0, 1.0), (3.0, 2000.0), (1000.0, 4.0)])
+def test_wishart_solution_meets_the_equations_of_message_passing_on_weights(alpha, beta):
+    """With averages of the test's own: V = 1/(1 + Vh), m = mh V, q = (qh + mh^2) V^2; and `perceptron_solution`."""
+    found = static_solution(wishart_ensemble(alpha), beta, 0.1)
+    v, tau, overlap = found.cavity_variance, found.field_variance, found.field_overlap
+    loss, square, response, loss_square = _label_averages(v, tau, overlap, 1 - overlap**2 / tau, beta, 0.1)
+    assert v == pytest.approx(1 / (1 + alpha * loss / v), rel=1e-6)
+    assert overlap == pytest.approx(alpha * response, rel=1e-6)
+    assert tau == pytest.approx(alpha * square + overlap**2, rel=1e-6)
+    weights = perceptron_solution(alpha, beta, 0.1)
+    assert weights[:3] == pytest.approx((v, tau, overlap), rel=1e-7)
+    assert weights.at_factor == pytest.approx(alpha * loss_square, rel=1e-6)
+
+
+@pytest.mark.parametrize("beta", [300.0, 1000.0, 1e4])
+@pytest.mark.parametrize("alpha", [3.0, 30.0])
+def test_cavity_and_field_of_a_cold_perceptron_share_the_prior_variance(alpha, beta):
+    """v + tau = 1 for Wishart covariances, K = K*, whatever the labels: weights N(0, I/p) have norm 1."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = static_solution(wishart_ensemble(alpha), beta, 0.1)
+    assert found.cavity_variance + found.field_variance == pytest.approx(1, abs=1e-6)
+
+
+@pytest.mark.parametrize("alpha", [250.0])
+def test_students_of_many_labels_have_the_scaling_of_the_line(alpha):
+    """v falls as alpha^-2 and beta of the line has a limit, to which it comes as 1/alpha^2."""
+    found = [static_solution(wishart_ensemble(ratio), 4.0, 0.1) for ratio in (alpha, 2 * alpha)]
+    for solution in found:
+        assert solution.cavity_variance + solution.field_variance == pytest.approx(1, abs=1e-8)
+    assert found[0].cavity_variance / found[1].cavity_variance == pytest.approx(4, rel=5 / alpha)
+    lines = [at_line(row_orthogonal_ensemble(ratio), 0.1) for ratio in (alpha, 2 * alpha, 4 * alpha)]
+    assert lines[2] == pytest.approx(lines[1], rel=0.1 / alpha)
+    assert abs(lines[2] - lines[1]) < abs(lines[1] - lines[0])
+
+
+@pytest.mark.parametrize("beta", [1e-4, 1e-7])
+def test_stability_of_a_warm_student_is_that_of_the_expansion(beta):
+    """To leading order f = y h with h = beta/sqrt(2 pi), f' = h (y kappa - E y kappa)/v, a_j = k_j - 1 and v = 1."""
+    alpha, flip, hazard = 3.0, 0.1, beta / math.sqrt(2 * math.pi)
+    seen = (1 - 2 * flip) * math.sqrt(2 / math.pi)
+    found = static_solution(wishart_ensemble(alpha), beta, flip)
+    assert found.field_variance == pytest.approx(hazard**2 * (alpha + alpha**2 * seen**2), rel=10 * beta)
+    assert found.field_overlap == pytest.approx(alpha * hazard * seen, rel=10 * beta)
+    expected = alpha**2 * hazard**4 * (1 + alpha * seen**2 - alpha * seen**4)
+    assert found.at_factor == pytest.approx(expected, rel=10 * beta)
+
+
+def test_only_ratios_of_weights_matter():
+    plain = static_solution(ensemble_of_spectra([1.0, 2.0]), 2.0, 0.1)
+    doubled = CovarianceEnsemble(np.array([1.0, 2.0]), np.array([1.0, 2.0]), np.array([1.0, 1.0]))
+    assert static_solution(doubled, 2.0, 0.1) == pytest.approx(plain, rel=1e-12)
 
 
 def test_at_lines_are_those_of_the_note_and_of_message_passing_on_weights():
@@ -219,6 +320,16 @@ def test_extreme_students_give_finite_numbers(alpha, beta):
         (lambda: ensemble_of_spectra([1.0, 2.0], [1.0]), r"teacher must have shape \(2,\)"),
         (lambda: mean_field_residual(static_solution(wishart_ensemble(3.0), 1.0, 0.1), 0.0, 5), r"rate must be > 0"),
         (lambda: mean_field_residual(static_solution(wishart_ensemble(3.0), 1.0, 0.1), 1.1, 5), r"rate must be .*<= 1"),
+        (lambda: static_solution("wishart", 1.0, 0.1), r"ensemble must be a CovarianceEnsemble.*'wishart'"),
+        (lambda: static_solution([1, 2, 3], 1.0, 0.1), r"ensemble must be a CovarianceEnsemble.*\[1, 2, 3\]"),
+        (
+            lambda: static_solution(CovarianceEnsemble(np.ones(2), np.ones(2), np.array([2.0, -1.0])), 1.0, 0.1),
+            r"weights must be >= 0 where an eigenvalue is not 0, got -1",
+        ),
+        (
+            lambda: mean_field_residual(static_solution(wishart_ensemble(3.0), 1e4, 0.1), 1.0, 5),
+            r"solution must be of a warmer student: beta = 10000",
+        ),
         (lambda: tilted_mean(0.0, 0.5, 1.0, 1.0), r"label must be 1 or -1, got 0.5"),
     ],
 )
@@ -227,6 +338,7 @@ def test_wrong_input_is_named(call, message):
         call()
 
 
+@pytest.mark.slow
 def test_labels_that_no_student_explains_have_no_solution():
     with pytest.raises(ConvergenceError, match=r"beta = inf, flip = 0.1"):
         static_solution(wishart_ensemble(12.0), math.inf, 0.1)

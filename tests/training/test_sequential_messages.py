@@ -145,6 +145,12 @@ def test_wrong_input_is_named():
             algorithm(instance, [student], rate)
     with pytest.raises(InputError, match="students must not be empty"):
         algorithm(instance, [], 1.0)
+    with pytest.raises(InputError, match=r"rates must be one number or one per student, 2, got shape \(3,\)"):
+        algorithm(instance, [student, student], [0.1, 0.2, 0.3])
+    with pytest.raises(InputError, match="students must be a list of static solutions"):
+        algorithm(instance, student, 0.5)
+    with pytest.raises(InputError, match="rotation must be of the size of student, 6"):
+        draw_instance(rng, instance.rotation, np.ones(6), np.ones(6), 0.1)
     with pytest.raises(InputError, match="start must be one of zero, stationary"):
         init(rng, instance, algorithm(instance, [student], 1.0), "warm")
     with pytest.raises(InputError, match="student must have a positive trace"):

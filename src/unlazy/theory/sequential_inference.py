@@ -8,6 +8,7 @@ student's model may differ from the teacher's; matched means K = K* and beta = l
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -15,11 +16,12 @@ from numpy.typing import ArrayLike
 
 from unlazy.errors import InputError, check_array, check_whole
 from unlazy.numerics.roots import ConvergenceError, increasing_root
-from unlazy.theory._sequential_equations import Equations, solve
-from unlazy.theory._tilted_averages import averages, message_decorrelation, tilt
+from unlazy.theory._sequential_dynamics import decorrelation_table, two_time_residual
+from unlazy.theory._sequential_equations import UNINFORMED, Equations, Point, solve, with_noise
+from unlazy.theory._teachers import check_flip
+from unlazy.theory._tilted_averages import averages, tilt
 
 _NODES = 512
-_TABLE_DEGREE = 40
 _BETAS = tuple((0.25 * 1.5 ** np.arange(18)).tolist())
 
 
@@ -31,7 +33,7 @@ class CovarianceEnsemble(NamedTuple):
     teacher: np.ndarray
     """k*_j along the same eigenvectors."""
     weights: np.ndarray
-    """Shares, which sum to 1. Those of a quadrature may be slightly negative at k_j = k*_j = 0."""
+    """Shares; only their ratios matter. Those of a quadrature may be slightly negative at k_j = k*_j = 0."""
 
 
 class StaticSolution(NamedTuple):
@@ -103,22 +105,10 @@ def ensemble_of_spectra(
     student: ArrayLike, teacher: ArrayLike | None = None, weights: ArrayLike | None = None
 ) -> CovarianceEnsemble:
     """Any spectra on common eigenvectors; by default the teacher's is the student's and the weights are equal."""
-    spectra = {"student": check_array("student", student, low=0, high=1e100, ndim=1)}
-    spectra["teacher"] = (
-        spectra["student"] if teacher is None else check_array("teacher", teacher, low=0, high=1e100, ndim=1)
-    )
-    size = spectra["student"].shape
-    shares = np.ones(size) if weights is None else check_array("weights", weights, low=0, ndim=1)
-    for name, array in (("teacher", spectra["teacher"]), ("weights", shares)):
-        if array.shape != size:
-            raise InputError(f"{name} must have shape {size} like student, got {array.shape}")
-    if not shares.sum() > 0:
-        raise InputError(f"weights must have a positive sum, got {shares.sum():g}")
-    shares = shares / shares.sum()
-    for name, array in spectra.items():
-        if not shares @ array > 0:
-            raise InputError(f"{name} must have a positive trace, got {shares @ array:g}")
-    return CovarianceEnsemble(spectra["student"], spectra["teacher"], shares)
+    shape = np.shape(student)
+    teacher = student if teacher is None else teacher
+    weights = np.ones(shape) if weights is None else check_array("weights", weights, low=0, ndim=1)
+    return _check_ensemble(student, teacher, weights)
 
 
 def tilted_mean(field: ArrayLike, label: ArrayLike, variance: float, beta: float) -> tuple[np.ndarray, np.ndarray]:
@@ -149,38 +139,46 @@ def static_solution(
 
     Exact as N grows for rotation-invariant K, K* with common eigenvectors, where the AT factor is below 1. In the units
     of K: doubling K doubles v, tau and q and leaves the AT factor. `start` is a nearby solution. Newton's method after
-    a few damped iterations from an uninformed start; `ConvergenceError` if the equations are not met to 1e-9 (usually
-    they are to 1e-13), as at beta = inf with labels that no student explains.
+    a few damped iterations from an uninformed start, and along warmer students where that fails; `ConvergenceError` if
+    the equations are not met to 1e-9 or the last step of Newton's method exceeds 1e-7 (usually they are to 1e-13), as
+    at beta = inf with labels that no student explains.
     Source: Cakmak, Lu & Opper (2022), in the form of the vector-AMP equations.
     """
-    inverse_temperature, error = _inverse_temperature(beta), _flip(flip)
-    student, teacher, weights = ensemble
+    inverse_temperature, error = _inverse_temperature(beta), check_flip("flip", flip)
+    if not isinstance(ensemble, CovarianceEnsemble):
+        raise InputError(
+            "ensemble must be a CovarianceEnsemble, as wishart_ensemble, row_orthogonal_ensemble and "
+            f"ensemble_of_spectra return, got {ensemble!r:.60}"
+        )
+    student, teacher, weights = _check_ensemble(*ensemble)
     size, power = float(weights @ student), float(weights @ teacher)
-    if not (size > 0 and power > 0):
-        raise InputError(f"ensemble must have positive traces, got {size:g} (student) and {power:g} (teacher)")
     equations = Equations(student / size, teacher / power, weights, inverse_temperature, error)
-    point = np.array([0.9, 1e-3, 1e-3])
+    point = UNINFORMED
     if start is not None:
         overlap = start.field_overlap / math.sqrt(size * power)
-        point = np.array([start.cavity_variance / size, start.field_variance / size, overlap])
-    point = solve(equations, point)
-    cavity, tau, overlap = point.tolist()
+        noise = max(start.field_variance / size - overlap**2, 0.0)
+        point = with_noise(start.cavity_variance / size, noise, overlap)
+    point = solve(
+        lambda coldness: equations._replace(beta=coldness).image,
+        point,
+        inverse_temperature,
+        f"beta = {inverse_temperature:g}, flip = {error:g}",
+    )
     mean = equations.averages(point)
-    precision, gain = equations.precision(point, mean), 1 / mean.slope
+    precision = equations.precision(point, mean)
     moments = equations.moments(precision)
-    message_square = gain**2 * mean.square - 2 * gain * mean.field + tau
     numbers = (
         power,
         precision / size,
         moments.response * size,
-        cavity * size,
-        tau * size,
-        overlap * math.sqrt(size * power),
+        point.cavity * size,
+        point.tau * size,
+        point.overlap * math.sqrt(size * power),
         mean.square * size,
         mean.teacher * math.sqrt(size * power),
-        message_square * size,
+        mean.message_square * size,
         moments.variance,
-        moments.variance * (gain**2 * mean.slope_square - 1),
+        moments.variance * mean.message_slope_square,
     )
     return StaticSolution(inverse_temperature, error, *map(float, numbers))
 
@@ -229,9 +227,9 @@ def mean_field_residual(solution: StaticSolution, rate: ArrayLike, steps: int) -
     residual = np.zeros((*updates.shape, count))
     farthest = solution.field_variance - solution.field_overlap**2 / solution.teacher_power
     if farthest > 0:
-        decorrelation = _decorrelation(solution, farthest)
+        decorrelation = decorrelation_table(solution, farthest)
         for index, update in np.ndenumerate(updates):
-            residual[index] = _residual(farthest, solution.spectral_variance, decorrelation, update, count)
+            residual[index] = two_time_residual(farthest, solution.spectral_variance, decorrelation, update, count)
     return residual
 
 
@@ -244,68 +242,42 @@ def perceptron_solution(alpha: float, beta: float, flip: float) -> WeightSpaceSo
     Its fields are the cavity fields of `static_solution(wishart_ensemble(alpha), ...)`: V = v, q = tau, m = mk.
     """
     ratio = float(check_array("alpha", alpha, above=0, high=1e6, ndim=0))
-    inverse_temperature, error = _inverse_temperature(beta), _flip(flip)
+    inverse_temperature, error = _inverse_temperature(beta), check_flip("flip", flip)
 
-    def step(point: np.ndarray) -> np.ndarray:
-        v, tau, overlap = point
-        mean = averages(v, max(tau, 1e-12), overlap, 1.0, inverse_temperature, error)
-        new = 1 / (1 + ratio * (1 - mean.slope) / v)
-        teacher = ratio * mean.label_response / v * new
-        return np.array([new, ratio * mean.gap_square / v**2 * new**2 + teacher**2, teacher])
+    def image(coldness: float, point: Point) -> Point:
+        mean = averages(*point, coldness, error)
+        new = 1 / (1 + ratio * mean.gap_slope / point.cavity)
+        part = new / point.cavity
+        return with_noise(new, ratio * mean.gap_square * part**2, ratio * mean.gap_response * part)
 
-    point = np.array([0.9, 1e-3, 1e-3])
-    for _ in range(5000):
-        change = step(point) - point
-        point = point + 0.5 * change
-        if np.abs(change).max() < 1e-13:
-            break
-    else:
-        raise ConvergenceError(f"the weight-space equations at alpha = {alpha:g} miss by {np.abs(change).max():.1e}")
-    v, tau, overlap = point
-    mean = averages(v, tau, overlap, 1.0, inverse_temperature, error)
-    return WeightSpaceSolution(*map(float, (v, tau, overlap, ratio * mean.gap_slope_square)))
-
-
-def _residual(
-    farthest: float, spectral_variance: float, decorrelation: np.polynomial.Chebyshev, rate: float, count: int
-) -> np.ndarray:
-    """The two-time recursion of `mean_field_residual`; row t of `relax` averages over when a site was last updated."""
-    age = np.subtract.outer(np.arange(count), np.arange(count))
-    relax = np.where(age >= 0, (1 - rate) ** np.maximum(age, 0) * np.where(np.arange(count) > 0, rate, 1.0), 0.0)
-    residual = np.empty(count)
-    messages = np.zeros(1)
-    for t in range(count):
-        fields = np.append(farthest, spectral_variance * messages[:t])
-        residual[t] = 2 * relax[t, : t + 1] @ fields
-        gained = relax[: t + 1, : t + 1] @ (fields * decorrelation(fields))
-        messages = np.append((1 - rate) * messages + rate * gained, 0.0)
-    return residual
-
-
-def _decorrelation(solution: StaticSolution, farthest: float) -> np.polynomial.Chebyshev:
-    """G(D)/D on [0, farthest] as a polynomial, so that G keeps its relative accuracy as D -> 0."""
-
-    def exact(distances: np.ndarray) -> np.ndarray:
-        return message_decorrelation(
-            distances,
-            solution.cavity_variance,
-            solution.field_variance,
-            solution.field_overlap,
-            solution.teacher_power,
-            solution.beta,
-            solution.flip,
-            solution.cavity_variance / solution.posterior_variance,
-        )
-
-    return np.polynomial.Chebyshev.interpolate(exact, _TABLE_DEGREE, domain=[0.0, farthest])
+    where = f"alpha = {ratio:g}, beta = {inverse_temperature:g}, flip = {error:g}"
+    point = solve(lambda coldness: partial(image, coldness), UNINFORMED, inverse_temperature, where)
+    mean = averages(*point, inverse_temperature, error)
+    return WeightSpaceSolution(point.cavity, point.tau, point.overlap, float(ratio * mean.gap_slope_square))
 
 
 def _inverse_temperature(beta: float) -> float:
     return float(check_array("beta", beta, above=0, ndim=0, finite=False))
 
 
-def _flip(flip: float) -> float:
-    number = float(check_array("flip", flip, low=0, ndim=0))
-    if not number < 0.5:
-        raise InputError(f"flip must be >= 0 and < 0.5, got {number:g}")
-    return number
+def _check_ensemble(student: ArrayLike, teacher: ArrayLike, weights: ArrayLike) -> CovarianceEnsemble:
+    """The ensemble with weights that sum to 1, or what is wrong with it."""
+    spectra = {
+        name: check_array(name, spectrum, low=0, high=1e100, ndim=1)
+        for name, spectrum in (("student", student), ("teacher", teacher))
+    }
+    shares = check_array("weights", weights, ndim=1)
+    size = spectra["student"].shape
+    for name, array in (("teacher", spectra["teacher"]), ("weights", shares)):
+        if array.shape != size:
+            raise InputError(f"{name} must have shape {size} like student, got {array.shape}")
+    wrong = (shares < 0) & ((spectra["student"] > 0) | (spectra["teacher"] > 0))
+    if wrong.any():
+        raise InputError(f"weights must be >= 0 where an eigenvalue is not 0, got {shares[wrong][0]:g}")
+    if not shares.sum() > 0:
+        raise InputError(f"weights must have a positive sum, got {shares.sum():g}")
+    shares = shares / shares.sum()
+    for name, array in spectra.items():
+        if not shares @ array > 0:
+            raise InputError(f"{name} must have a positive trace, got {shares @ array:g}")
+    return CovarianceEnsemble(spectra["student"], spectra["teacher"], shares)

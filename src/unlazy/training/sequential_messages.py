@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from unlazy.errors import InputError, check_array, check_choice, check_whole
+from unlazy.theory._teachers import check_flip
 from unlazy.theory._tilted_averages import tilt
 from unlazy.theory.sequential_inference import CovarianceEnsemble, StaticSolution
 
@@ -148,10 +149,14 @@ def draw_instance(
     for name, spectrum in (("student", student_spectrum), ("teacher", teacher_spectrum)):
         if not spectrum.sum() > 0:
             raise InputError(f"{name} must have a positive trace, got {spectrum.sum():g}")
-    error = float(check_array("flip", flip, low=0, ndim=0))
-    if not error < 0.5:
-        raise InputError(f"flip must be >= 0 and < 0.5, got {error:g}")
-    latent = rotation.forward(np.sqrt(teacher_spectrum) * rng.standard_normal(teacher_spectrum.size))
+    error = check_flip("flip", flip)
+    coefficients = np.sqrt(teacher_spectrum) * rng.standard_normal(teacher_spectrum.size)
+    try:
+        latent = rotation.forward(coefficients)
+    except (ValueError, IndexError):
+        raise InputError(
+            f"rotation must be of the size of student, {student_spectrum.size}, got one of another size"
+        ) from None
     # the fluctuation of the teacher's power would dominate all others
     latent *= math.sqrt(teacher_spectrum.mean() / np.mean(latent**2))
     labels = np.where(latent >= 0, 1.0, -1.0) * np.where(rng.random(latent.size) < error, -1.0, 1.0)
@@ -160,9 +165,14 @@ def draw_instance(
 
 def algorithm(instance: Instance, students: Sequence[StaticSolution], rates: ArrayLike) -> Algorithm:
     """The multipliers of each student's static solution; `rates` has one entry per student or is one number."""
+    if isinstance(students, StaticSolution) or not all(isinstance(student, StaticSolution) for student in students):
+        raise InputError(f"students must be a list of static solutions, got {students!r:.60}")
     if not students:
         raise InputError("students must not be empty, got none")
-    steps = np.broadcast_to(check_array("rates", rates, above=0, high=1), (len(students),))
+    steps = check_array("rates", rates, above=0, high=1)
+    if steps.shape not in ((), (1,), (len(students),)):
+        raise InputError(f"rates must be one number or one per student, {len(students)}, got shape {steps.shape}")
+    steps = np.broadcast_to(steps, (len(students),))
     precisions = np.array([[student.precision] for student in students])
     posterior = instance.eigenvalues / (1 + precisions * instance.eigenvalues)
     return Algorithm(tuple(students), posterior / posterior.mean(axis=1, keepdims=True) - 1, steps)
@@ -184,14 +194,16 @@ def init(rng: np.random.Generator, instance: Instance, setting: Algorithm, start
 def step(rng: np.random.Generator, instance: Instance, setting: Algorithm, state: State) -> tuple[State, np.ndarray]:
     """One step of every student, and the residual mean (psi - kappa)^2 before it."""
     proposal = instance.rotation.forward(setting.multipliers * instance.rotation.backward(state.messages))
-    residual = np.mean((proposal - state.fields) ** 2, axis=1)
+    change = proposal - state.fields
+    residual = np.einsum("ij,ij->i", change, change) / instance.labels.size
     luck = rng.random(instance.labels.size)
     fields, messages = state.fields.copy(), state.messages.copy()
-    for row, (student, rate) in enumerate(zip(setting.students, setting.rates, strict=True)):
-        moved = np.flatnonzero(luck < rate)
-        new = proposal[row, moved]
-        fields[row, moved] = new
-        messages[row, moved] = _messages(new, instance.labels[moved], student)
+    chosen = {rate: np.flatnonzero(luck < rate) for rate in set(setting.rates.tolist())}
+    labels = {rate: instance.labels[moved] for rate, moved in chosen.items()}
+    for row, (student, rate) in enumerate(zip(setting.students, setting.rates.tolist(), strict=True)):
+        new = proposal[row].take(chosen[rate])
+        fields[row, chosen[rate]] = new
+        messages[row, chosen[rate]] = _messages(new, labels[rate], student)
     return State(fields, messages), residual
 
 

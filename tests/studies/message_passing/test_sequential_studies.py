@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import xarray as xr
 
 from unlazy.errors import InputError
-from unlazy.studies.message_passing.at_line import ATLine, stability_map
+from unlazy.lab import Part
+from unlazy.lab.judge import judge
+from unlazy.studies.message_passing.at_line import ATLine, effective_factor, fine_map, stability_map
 from unlazy.studies.message_passing.sequential_message_passing import SequentialMessagePassing
-from unlazy.theory.sequential_inference import at_line, row_orthogonal_ensemble
+from unlazy.theory.sequential_inference import at_line, row_orthogonal_ensemble, wishart_ensemble
 
 
 def test_students_of_the_line_have_factors_on_both_sides_of_one():
@@ -24,6 +27,45 @@ def test_the_map_crosses_one_where_the_line_is(monkeypatch):
     monkeypatch.setattr("unlazy.studies.message_passing.at_line.MAP_BETAS", line * np.array([0.99, 1.01]))
     below, above = stability_map("row-orthogonal", 0.1)[0]
     assert below < 1 < above
+
+
+def test_the_fine_map_crosses_one_at_the_lines():
+    betas, alphas, factors = fine_map("wishart", 0.1)
+    for row in (30, 50):
+        line = at_line(wishart_ensemble(alphas[row]), 0.1)
+        assert np.interp(1.0, factors[row], np.log(betas)) == pytest.approx(np.log(line), abs=0.02)
+
+
+def test_effective_factor_is_that_of_a_geometric_residual():
+    decay = 1 - 0.5 * (1 - np.array([0.76, 0.94, 1.0]))
+    residual = 0.3 * decay ** np.arange(240)[:, None]
+    residual[:40] *= 5
+    assert effective_factor(residual, 0.5) == pytest.approx([0.76, 0.94, 1.0], abs=1e-12)
+
+
+def test_the_residual_claim_above_the_line_fails_below_it():
+    """Applied to the mean-field equations themselves, the criterion tells a = 1.17 from a = 0.98 and a = 0.88."""
+    claim = next(claim for claim in SequentialMessagePassing.claims if claim.id == "no-convergence")
+    for coldness, holds in ((6.0, True), (4.6, False), (4.0, False)):
+        study = SequentialMessagePassing(coldness=coldness)
+        times = {"rate": list(study.rate), "time": np.arange(study.steps)}
+        residual = xr.DataArray(study.predict()["residual"], dims=["rate", "time"], coords=times)
+        residual = residual.expand_dims(seed=[0], coldness=[6.0])
+        decay = claim.statistic(Part(xr.Dataset({"residual": residual}), None, None, None))
+        assert bool(decay >= claim.criterion.low) is holds
+
+
+def test_a_run_without_the_needed_temperatures_says_which_they_are():
+    axes = {"ensemble": ["wishart", "row-orthogonal"], "cooling": [1.0], "seed": range(4)}
+    data = xr.Dataset({"final_residual": (list(axes), np.ones((2, 1, 4)))}, axes, {"steps": 240, "rate": 0.5})
+    part = Part(data, data, None, None)
+    reasons = {claim.id: judge(claim, {"main": part, "around": part}).reason for claim in ATLine.claims}
+    assert reasons == {
+        "decay": "needs at least 2 values of cooling, the run has 1",
+        "unstable": "needs cooling >= 1.26, the run has 1",
+        "fixed-point": "needs cooling <= 0.7, the run has 1",
+        "every-run": "needs cooling <= 0.84, the run has 1",
+    }
 
 
 def test_all_rates_of_an_instance_start_alike():

@@ -20,6 +20,7 @@ from unlazy.theory.sequential_inference import (
 
 ENSEMBLES = ("wishart", "row-orthogonal")
 SOURCE = "Çakmak, Lu & Opper 2022 (abstract)"
+NOTE = "derived from Çakmak, Lu & Opper 2022"
 
 
 def ensemble(name: str, alpha: float) -> CovarianceEnsemble:
@@ -46,5 +47,7 @@ def students_at_line(name: str, alpha: float, flip: float, cooling: tuple[float,
     spectra = ensemble(name, alpha)
     line = at_line(spectra, flip)
     if not math.isfinite(line):
-        raise InputError(f"alpha = {alpha:g}, flip = {flip:g} have no AT line: the factor stays below 1 at every beta")
+        raise InputError(
+            f"alpha = {alpha:g}, flip = {flip:g} have no AT line up to beta = 246: the factor stays below 1"
+        )
     return tuple(static_solution(spectra, ratio * line, flip) for ratio in cooling)

@@ -33,6 +33,8 @@ LATE = 12
 """The last steps of a run, over which its asymptotic decay is fitted."""
 FAST = (1.0, 0.5)
 """Rates at which runs of 28 steps reach their asymptotic decay."""
+STAYS = 0.96
+"""What the mean-field equations give for steps 16 to 27 just above the line (a = 1.04); at a = 0.99 it is 0.945."""
 FULL: dict[str, Any] = {"rate": (1.0, 0.5, 0.25, 0.1), "n": 32768, "steps": 60}
 STABLE = {"coldness": (2.0,), "ensemble": ENSEMBLES}
 
@@ -52,9 +54,9 @@ def _average_step(part: Part) -> xr.DataArray:
     return relative_deviation(part.simulated.residual, predicted).where(predicted > JUDGED).mean("time")
 
 
-def _decay(residual: xr.DataArray) -> xr.DataArray:
+def _decay(residual: xr.DataArray, rates: tuple[float, ...] = FAST) -> xr.DataArray:
     """The factor per step over the last steps, from a log-linear fit."""
-    late: Any = np.log(residual.sel(rate=list(FAST)).isel(time=slice(-LATE, None)))
+    late: Any = np.log(residual.sel(rate=list(rates)).isel(time=slice(-LATE, None)))
     time = late.time - late.time.mean()
     return np.exp((late * time).sum("time") / (time**2).sum())
 
@@ -74,7 +76,9 @@ class SequentialMessagePassing(Study):
 
     The scatter between instances falls only slowly with N: late residuals are those of a few slow modes. After a first
     look at N = 8192 the sizes grew, three claims became averages over ensembles, and the claim near the line became one
-    about medians and rates below 1: parallel runs near the line end in two-cycles of finite size.
+    about medians and rates below 1: parallel runs near the line end in two-cycles of finite size. The claim above the
+    line was that residuals stay above 0.001, which they also do just below it; now it is one about their decay, with a
+    criterion from the mean-field equations on both sides of the line.
     """
 
     name = "sequential-message-passing"
@@ -98,8 +102,8 @@ class SequentialMessagePassing(Study):
     }
     presets = {
         "quick": {
-            "stable": {"ensemble": list(ENSEMBLES), "coldness": [2.0], "seeds": 16},
-            "cold": {"ensemble": list(ENSEMBLES), "coldness": [4.0, 6.0], "seeds": 12},
+            "stable": {"ensemble": list(ENSEMBLES), "coldness": [2.0], "seeds": 12},
+            "cold": {"ensemble": list(ENSEMBLES), "coldness": [4.0, 6.0], "n": 8192, "seeds": 12},
         },
         "full": {
             "stable": {"ensemble": list(ENSEMBLES), "coldness": [2.0], **FULL, "seeds": 48},
@@ -164,11 +168,12 @@ class SequentialMessagePassing(Study):
         Claim(
             "no-convergence",
             SOURCE,
-            "Above the line the residual of every run stays above 0.001 for every rate (log10 of the smallest).",
-            at_least(-3),
-            statistic=lambda part: np.log10(part.simulated.residual.sel(coldness=6.0).isel(time=-1)).min("seed"),
+            "Above the line (a = 1.17) residuals stay: over the last 12 steps those of parallel updates fall by a "
+            "factor of at least 0.96 per step (median run).",
+            at_least(STAYS),
+            statistic=lambda part: _decay(part.simulated.residual.sel(coldness=6.0), (1.0,)).median("seed"),
             parts=("cold",),
-            needs={"coldness": (6.0,)},
+            needs={"coldness": (6.0,), "rate": (1.0,)},
         ),
     )
 
