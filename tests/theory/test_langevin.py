@@ -142,6 +142,14 @@ def test_reshuffled_batches_agree_with_all_orders_of_the_rows():
     end = kept**2 * (kept**2 * start + own) + own + second
     found = reshuffled_mean_variance(MODE, HEAT, eta, rows.var(), 4, size, 8)
     assert found == pytest.approx([(middle + end) / 2])
+    # from v0 = 3 at N = 8: the first step, an epoch, one step and an epoch more
+    begin = 3 / 8
+    path = [begin]
+    for _ in range(2):
+        begin = path[-1]
+        path += [kept**2 * begin + own + first, kept**4 * begin + own * (1 + kept**2) + second]
+    steps = {"steps": [0, 1, 2, 3, 4], "start_variance": 3.0}
+    assert reshuffled_mean_variance(MODE, HEAT, eta, rows.var(), 4, size, 8, **steps)[:, 0] == pytest.approx(path)
 
 
 def test_the_largest_batch_without_waste_grows_like_one_over_the_root_of_the_error():
@@ -200,6 +208,12 @@ def test_the_terms_of_the_bound_balance_at_the_optimal_batch():
         (lambda: guaranteed_rate(-1.0, 1.0), "log_sobolev must be > 0"),
         (lambda: optimal_batch(10, 1.0, 1.0, 0.0), "error must be > 0"),
         (lambda: batch_knee(MODE, 0.2, 1.0, 100, 1e-3, judged="loss"), "judged must be one of"),
+        (lambda: gaussian_moments(MODE, HEAT, 0.1, 3, particles=1.5), "particles must be whole and >= 1, got 1.5"),
+        (lambda: gaussian_moments(MODE, HEAT, 0.1, [3, 2.5]), "steps must be whole and >= 0, got 2.5"),
+        (
+            lambda: reshuffled_mean_variance(MODE, HEAT, 0.1, 1.0, 4, 2, steps=np.inf),
+            "steps must be finite and >= 0, got inf",
+        ),
     ],
 )
 def test_wrong_input_is_named(call, message):

@@ -1,3 +1,5 @@
+import warnings
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -292,3 +294,16 @@ def test_a_step_that_becomes_unstable_is_diagnosed():
     }
     with pytest.raises(InputError, match=r"step_size=1 is unstable.*take at most"):
         sample_mean_field(**quartic, **USUAL | {"steps": 640})
+
+
+def test_a_run_shorter_than_the_relaxation_of_the_confinement_is_warned_of():
+    start, numbers = np.zeros((4, 1)), {"temperature": 0.1, "confinement": 0.05, "step_size": 0.1}
+
+    def flat(x):
+        return 0 * x.sum()
+
+    with pytest.warns(UserWarning, match=r"lasted 9.9 units of time, less than 1/\(2 confinement\) = 10, .* steps=100"):
+        sample_mean_field(flat, start, steps=99, **numbers)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        sample_mean_field(flat, start, steps=101, **numbers)

@@ -92,7 +92,7 @@ def gaussian_moments(
     a, b, h, c = _checked(modes)
     heat = check_array("temperature", temperature, above=0)[..., None]
     eta = check_array("step_size", step_size, above=0)[..., None]
-    k = check_array("steps", steps, low=0, finite=False)[..., None]
+    k = _checked_steps(steps)[..., None]
     number = _checked_particles(particles)[..., None]
     m0 = check_array("start_mean", start_mean)
     v0 = check_array("start_variance", start_variance, low=0)
@@ -163,8 +163,14 @@ def reshuffled_mean_variance(
     n: int,
     batch: int,
     particles: float = np.inf,
+    *,
+    steps: ArrayLike | None = None,
+    start_variance: ArrayLike = 1.0,
 ) -> np.ndarray:
-    """The stationary w of each mode, averaged over an epoch, if the batches are cut from one permutation per epoch.
+    """The variance w of the particles' mean if the batches are cut from one permutation per epoch.
+
+    After each of the numbers in `steps` from N independent particles of variance `start_variance`, w_0 = v0/N, with an
+    axis for the modes last; without `steps` the stationary one of each mode, averaged over an epoch.
 
     The means of two batches of an epoch have the covariance -V/(n-1), as their sum over the epoch is fixed if B divides
     n, so that their noise largely cancels where an epoch is shorter than 1/(eta (a+b)). With p the covariance of the
@@ -183,19 +189,25 @@ def reshuffled_mean_variance(
     kept, own = 1 - eta * (a + b), 2 * heat * eta / number + eta**2 * s2
     length = n // batch
     # w at step j of an epoch is gain w_0 + added, with w_0 at its start
-    gain, added, linked = np.ones_like(kept), np.zeros_like(kept + s2), np.zeros_like(kept + s2)
-    gains, sums = [], []
+    gain, added, linked = np.ones_like(kept + s2), np.zeros_like(kept + s2), np.zeros_like(kept + s2)
+    gains, sums = [gain], [added]
     for _ in range(length):
         gain, added = kept**2 * gain, kept**2 * added + 2 * kept * eta * linked + own
         linked = kept * linked - eta * spread / max(n - 1, 1)
         gains.append(gain)
         sums.append(added)
-    first = added / (1 - gain)
-    return np.mean(gains, axis=0) * first + np.mean(sums, axis=0)
+    settled = added / (1 - gain)
+    if steps is None:
+        return np.mean(gains[1:], axis=0) * settled + np.mean(sums[1:], axis=0)
+    k = check_array("steps", steps, low=0, whole=True)
+    v0 = check_array("start_variance", start_variance, low=0)
+    epochs, place = np.divmod(k, length)
+    at_start = settled + gain ** epochs[..., None] * (v0 / number - settled)
+    return np.take(gains, place.astype(int), axis=0) * at_start + np.take(sums, place.astype(int), axis=0)
 
 
 def _power(base: np.ndarray, exponent: np.ndarray) -> np.ndarray:
-    """base^exponent for |base| < 1, also where the base is negative and the exponent infinite or not whole."""
+    """base^exponent for |base| < 1, also where the base is negative and the exponent infinite."""
     size = np.abs(base) ** exponent
     flips = (base < 0) & np.isfinite(exponent) & (np.mod(np.where(np.isfinite(exponent), exponent, 0), 2) == 1)
     return np.where(flips, -size, size)
@@ -210,7 +222,11 @@ def _checked(modes: Modes) -> tuple[np.ndarray, ...]:
 
 
 def _checked_particles(particles: ArrayLike) -> np.ndarray:
-    return check_array("particles", particles, low=1, finite=False)
+    return check_array("particles", particles, low=1, finite=False, whole=True)
+
+
+def _checked_steps(steps: ArrayLike) -> np.ndarray:
+    return check_array("steps", steps, low=0, finite=False, whole=True)
 
 
 def _check_stable(stiffness: np.ndarray, eta: np.ndarray) -> None:

@@ -75,7 +75,7 @@ def guaranteed_rate(log_sobolev: ArrayLike, temperature: ArrayLike, *, discrete:
 
     In continuous time L - L* <= exp(-2 lambda_2 t/alpha); the theorem for N particles and steps eta keeps
     exp(-lambda_2 eta k/alpha). `log_sobolev` is alpha in the convention KL <= (alpha/2) I. Sources: Nitanda, Wu &
-    Suzuki (2022), Chizat (2022); Suzuki, Nitanda & Wu (2023).
+    Suzuki (2022), Chizat (2022); Suzuki, Wu & Nitanda (2023).
     """
     alpha = check_array("log_sobolev", log_sobolev, above=0, finite=False)
     heat = check_array("temperature", temperature, above=0)
@@ -109,7 +109,7 @@ def uniform_in_time_bound(
 
     The bound is an upper one and not sharp in each term. In problem Q the bias of a step eta is linear in eta for F but
     quadratic for L, and that of mini-batches is linear in eta, below this sqrt(eta); the width costs c/N with the exact
-    constant c of the second variation. `batch=None` is the full gradient. Source: Suzuki, Nitanda & Wu (2023), as on
+    constant c of the second variation. `batch=None` is the full gradient. Source: Suzuki, Wu & Nitanda (2023), as on
     the slides.
     """
     alpha = check_array("log_sobolev", log_sobolev, above=0)
@@ -131,7 +131,7 @@ def optimal_batch(n: ArrayLike, log_sobolev: ArrayLike, temperature: ArrayLike, 
     """The mini-batch B* = min(n, sqrt(alpha/(lambda_2 eps))) of the bound, as a real number >= 1.
 
     The largest batch that wastes nothing, up to a constant: below it the cost B k of reaching the error eps is flat, as
-    the step must shrink like B; above it the cost grows like B. Source: Suzuki, Nitanda & Wu (2023).
+    the step must shrink like B; above it the cost grows like B. Source: Suzuki, Wu & Nitanda (2023).
     """
     rows = check_array("n", n, low=1)
     alpha = check_array("log_sobolev", log_sobolev, above=0)

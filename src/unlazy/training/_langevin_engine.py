@@ -242,7 +242,7 @@ def build_advance(
                 if batches == "reshuffled":
                     chosen = jax.lax.dynamic_slice_in_dim(carry.order, place * size, size)
                 else:
-                    chosen = _subset(spare, len(carry.order))
+                    chosen = subset(spare, len(carry.order))
                 rows = jax.tree.map(lambda leaf: leaf[chosen], data)
             carry = carry._replace(state=move(to_normal(kicks).reshape(shape), carry.state, rows, **numbers))
             return carry if observables is None else observed(carry, number + 1)
@@ -289,11 +289,13 @@ def _uniforms(
     return uniforms(slice(first), sizes[0]), uniforms(slice(first, None), sizes[1])
 
 
-def _subset(uniforms: Array, count: int) -> Array:
-    """As many of the numbers below `count` as there are uniform numbers, without repetition, by Floyd's algorithm."""
+def subset(uniforms: Array, count: int) -> Array:
+    """As many of the numbers below `count` as there are uniforms on (-1, 1), none twice, by Floyd's algorithm."""
     size = len(uniforms)
     least = count - size
-    drawn = jnp.floor((uniforms + 1) / 2 * (least + 1 + jnp.arange(size))).astype(jnp.int32)
+    most = least + jnp.arange(size)
+    # (1 + u)/2 of the largest u rounds to 1
+    drawn = jnp.minimum(jnp.floor((uniforms + 1) / 2 * (most + 1)).astype(jnp.int32), most)
 
     def one(place: Array, chosen: Array) -> Array:
         taken = (chosen == drawn[place]).any()

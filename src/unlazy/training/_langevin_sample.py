@@ -86,10 +86,12 @@ def sample_mean_field(
     A given step above 2/curvature, the largest linearly stable one at the start, is first tried for as many steps as
     such an instability needs to show (64 to 2000): if the energy runs away it is an `InputError` that names the largest
     stable step, and else, as with bounded features, a warning. The same error stops a run that becomes unstable later.
+    A run shorter in time (step size times steps) than 1/(2 confinement), in which what the confinement alone holds
+    forgets its start, ends with a warning.
 
     The law converges to the minimiser at the rate that the log-Sobolev constant gives, uniformly in N, if F is convex
     along mixtures of laws and its first variation is bounded and smooth: neither can be checked. The stationary law is
-    off by O(step_size) and, in F, by a constant over N. Source: Suzuki, Nitanda & Wu (2023); Chen, Ren & Wang (2022).
+    off by O(step_size) and, in F, by a constant over N. Source: Suzuki, Wu & Nitanda (2023); Chen, Ren & Wang (2022).
 
     >>> import jax.numpy as jnp, numpy as np
     >>> def functional(x):
@@ -139,7 +141,7 @@ def sample_mean_field(
         reason = _tried(rate, bend, limit, lambda last: advance(carry, 0, last, rate)[1])
     ends = np.unique(np.linspace(0, steps, min(_PIECES, steps) + 1).round().astype(int))
     energies, means = [float(total_energy(functional, start, weight, data))], []
-    halvings, highest, settled = 0, bend, share * steps
+    halvings, highest, settled, lasted = 0, bend, share * steps, 0.0
     for piece, (first, last) in enumerate(zip(ends[:-1].tolist(), ends[1:].tolist(), strict=True), 1):
         while True:
             moved, value = advance(carry, first, last, rate)
@@ -153,7 +155,7 @@ def sample_mean_field(
             if not automatic:
                 raise InputError(_diagnosis(functional, carry, data, weight, rate, value, last))
             rate, reason = rate / 2, f"halved {halvings} times, as the energy ran away with the step before"
-        carry = moved
+        carry, lasted = moved, lasted + rate * (last - first)
         energies.append(value)
         means.append(carry.averages)
         if automatic and piece in _MEASURED and last < steps:
@@ -163,6 +165,7 @@ def sample_mean_field(
             longest = 2 * rate if last <= settled and not halvings else rate
             if bend > 0 and (wanted := min(_SHARE / bend, longest)) != rate:
                 rate, reason = wanted, _reason(bend, f"after {last} steps")
+    _warn_if_short(lasted, weight, rate)
     averages, errors = _time_average(means, ends, settled, observe_every)
     return MeanFieldSample(
         particles=np.asarray(carry.state.particles),
@@ -252,6 +255,17 @@ def _tried(rate: float, bend: float, limit: float, energy_after: Callable[[int],
         stacklevel=3,
     )
     return f"given, above {stable}, and bounded in a trial of {last} steps"
+
+
+def _warn_if_short(lasted: float, confinement: float, rate: float) -> None:
+    if 2 * confinement * lasted < 1 and confinement > 0:
+        relaxation = 1 / (2 * confinement)
+        warnings.warn(
+            f"the run lasted {lasted:.3g} units of time, less than 1/(2 confinement) = {relaxation:.3g}, in which the "
+            f"particles forget their start where only the confinement holds them; take several times "
+            f"steps={int(np.ceil(relaxation / rate))}",
+            stacklevel=3,
+        )
 
 
 def _diagnosis(

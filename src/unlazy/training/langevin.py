@@ -13,7 +13,7 @@ array (N, d); with G = N dF/dx_i, the gradient of the first variation of F at pa
 
 On the slides confinement is lambda_1, temperature lambda_2 and step_size eta; time is step_size times steps. `init`,
 `anchor` and `build_step` are the dynamics, `run` the loop for studies (pure, for jit and vmap), and `sample_mean_field`
-the door for users, which checks its input and chooses the step. Source: Suzuki, Nitanda & Wu (2023).
+the door for users, which checks its input and chooses the step. Source: Suzuki, Wu & Nitanda (2023).
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from unlazy.training._langevin_engine import (
     energy,
     init,
     run,
+    subset,
     variation_gradient,
 )
 from unlazy.training._langevin_sample import MeanFieldSample, sample_mean_field
@@ -44,5 +45,6 @@ __all__ = [
     "init",
     "run",
     "sample_mean_field",
+    "subset",
     "variation_gradient",
 ]

@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from unlazy.lab import Part, parameter, slope
+from unlazy.lab import Part, parameter, relative_deviation, slope
 
 if TYPE_CHECKING:
     import xarray as xr
 
 ERRORS = (1e-2, 1e-3, 1e-4, 1e-5)
+RULE = {"curvature": 0.5, "interaction": 1.5, "field": 0.3, "target": 1.0, "temperature": 0.2, "start_mean": 2.0}
+"""The problem of the claims that need no particles."""
 GRID = 20
 EARLY = 0, 1, 2, 3, 4, 6, 8, 10
 """Steps at which width costs most."""
@@ -40,18 +42,35 @@ def _log_slope(values: xr.DataArray, time: xr.DataArray, inside: xr.DataArray) -
     return (weight * x * y).sum("checkpoint") / (weight * x * x).sum("checkpoint")
 
 
-def _well_above(gap: xr.DataArray, start: Any) -> xr.DataArray:
-    """Where theory says that at least a tenth of the gap at the start is left, more than noise."""
-    return gap > 0.1 * start
+def _well_away(gap: xr.DataArray, start: Any) -> xr.DataArray:
+    """Where theory says that at least a tenth of the gap at the start is left, more than noise; nowhere if it is 0."""
+    return abs(gap) > 0.1 * abs(start)
+
+
+def _best_mean(data: xr.Dataset) -> Any:
+    a, b = float(parameter(data, "curvature")), data.interaction
+    return (float(parameter(data, "field")) + b * float(parameter(data, "target"))) / (a + b)
+
+
+def moment_deviations(part: Part) -> list[xr.DataArray]:
+    """Of the variances relative to the closed form; of the mean relative to its way from the start to the optimum.
+
+    A mean may be 0 or cross it. Where it has no way to go, the deviation of the optimal law is the scale.
+    """
+    data, predicted = part.simulated, part.predicted
+    numbers = {name: float(parameter(data, name)) for name in ("curvature", "temperature", "start_mean")}
+    law = np.sqrt(numbers["temperature"] / numbers["curvature"])
+    scale = np.maximum(abs(numbers["start_mean"] - _best_mean(data)), law)
+    mean = (data.mean_place.mean("seed") - predicted.mean_place) / scale
+    return [mean, *(relative_deviation(data[name].mean("seed"), predicted[name]) for name in ("spread", "mean_square"))]
 
 
 def mean_rates(part: Part) -> xr.DataArray:
     """The rate of (m - m*)^2, the mean's part of L - L* but for (a+b)/2, over 2(a+b)."""
     data, predicted = part.simulated, part.predicted
-    a, b = float(parameter(data, "curvature")), data.interaction
-    best = (float(parameter(data, "field")) + b * float(parameter(data, "target"))) / (a + b)
+    a, b, best = float(parameter(data, "curvature")), data.interaction, _best_mean(data)
     gap, start = (data.mean_place.mean("seed") - best) ** 2, float(parameter(data, "start_mean")) - best
-    return -_log_slope(gap, _time(data), _well_above(predicted.mean_place - best, start)) / (2 * (a + b))
+    return -_log_slope(gap, _time(data), _well_away(predicted.mean_place - best, start)) / (2 * (a + b))
 
 
 def variance_rates(part: Part) -> xr.DataArray:
@@ -63,7 +82,7 @@ def variance_rates(part: Part) -> xr.DataArray:
     end = gaussian_moments(_modes(data, 1.0), heat, rate, np.inf).variance.item()
     gap, start = (data.spread.mean("seed") - end) ** 2, float(parameter(data, "start_variance")) - end
     curvature = float(parameter(data, "curvature"))
-    return -_log_slope(gap, _time(data), _well_above(predicted.spread - end, start)) / (4 * curvature)
+    return -_log_slope(gap, _time(data), _well_away(predicted.spread - end, start)) / (4 * curvature)
 
 
 def added_by_width(data: Any, moments: Any) -> xr.DataArray:
@@ -103,20 +122,21 @@ def exact_width_excess() -> xr.DataArray:
 
     from unlazy.theory.langevin import Modes, gaussian_free_energy, gaussian_moments, gaussian_optimum
 
-    modes, heat, rate = Modes(0.5, 1.5, 0.3, 1.0), 0.2, 0.01
+    modes = Modes(RULE["curvature"], RULE["interaction"], RULE["field"], RULE["target"])
+    heat, rate = RULE["temperature"], 0.01
     starts, widths = (0.01, 0.05, 0.1, 0.2, 0.4, 0.5, 1.5, 5.0), (10, 100)
     steps = np.append(np.arange(2000.0), np.inf)
 
     def added(v0: float, number: float) -> np.ndarray:
         def free(count: float) -> np.ndarray:
-            start = {"particles": count, "start_mean": 2.0, "start_variance": v0}
+            start = {"particles": count, "start_mean": RULE["start_mean"], "start_variance": v0}
             moments = gaussian_moments(modes, heat, rate, steps, **start)
             return gaussian_free_energy(modes, moments, heat, count)
 
         return number * (free(number) - free(np.inf))
 
     end = float(gaussian_optimum(modes, heat).particle_constant)
-    largest = [[added(v0, number).max() / max(0.75 * v0, end) for number in widths] for v0 in starts]
+    largest = [[added(v0, number).max() / max(RULE["interaction"] * v0 / 2, end) for number in widths] for v0 in starts]
     return xr.DataArray(
         largest, {"start_variance": list(starts), "particles": list(widths)}, ("start_variance", "particles")
     )
@@ -136,13 +156,19 @@ def step_bias(part: Part, name: str, moments: Any = None) -> xr.DataArray:
 
 
 def batch_bias(part: Part, dataset: Any) -> xr.DataArray:
-    """(a+b)/2 times what mini-batches add to the variance of the particles' mean: their part of E F."""
-    from unlazy.theory.langevin import gaussian_moments
+    """(a+b)/2 times what mini-batches add to the mean's square distance from the optimum: their part of E F.
 
-    data = part.simulated
+    Above that of the full gradient from the same start over the same steps, in closed form.
+    """
+    from unlazy.theory.langevin import gaussian_moments, gaussian_optimum
+
+    data, modes = part.simulated, _modes(part.simulated)
     heat, number = float(parameter(data, "temperature")), float(parameter(data, "particles"))
-    modes = _modes(data)
-    full = gaussian_moments(modes, heat, data.step_size.values, np.inf, particles=number).mean_variance[:, 0]
+    start = {name: float(parameter(data, name)) for name in ("start_mean", "start_variance")}
+    steps, best = int(parameter(data, "steps")), gaussian_optimum(modes, heat).mean
+    late = np.arange(steps // 4 + 1, steps + 1)
+    exact = gaussian_moments(modes, heat, data.step_size.values[:, None], late, particles=number, **start)
+    full = ((exact.mean - best) ** 2 + exact.mean_variance)[..., 0].mean(axis=1)
     stiff = float(modes.curvature) + float(modes.interaction)
     return stiff / 2 * (dataset.mean_wander - data.step_size.copy(data=full))
 
@@ -161,12 +187,19 @@ def reshuffled_share(part: Part) -> xr.DataArray:
 def knees(judged: str, start_variance: float) -> np.ndarray:
     from unlazy.theory.langevin import Modes, batch_knee
 
-    modes = Modes(0.5, 1.5, 0.3, 1.0)
-    start = {"start_mean": 2.0, "start_variance": start_variance}
-    return np.array([batch_knee(modes, 0.2, 1.0, 100_000, error, judged=judged, **start).knee for error in ERRORS])
+    modes = Modes(RULE["curvature"], RULE["interaction"], RULE["field"], RULE["target"])
+    start = {"start_mean": RULE["start_mean"], "start_variance": start_variance}
+    return np.array(
+        [batch_knee(modes, RULE["temperature"], 1.0, 100_000, error, judged=judged, **start).knee for error in ERRORS]
+    )
 
 
 def knee_exponent(judged: str, start_variance: float) -> xr.DataArray:
     import xarray as xr
 
     return -slope(xr.DataArray(knees(judged, start_variance), {"error": list(ERRORS)}, dims="error"), "error")
+
+
+def has_rule(data: xr.Dataset) -> bool:
+    """Whether the run has the problem of the claims that need no particles."""
+    return all(number in np.atleast_1d(parameter(data, name)) for name, number in RULE.items())

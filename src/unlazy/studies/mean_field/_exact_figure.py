@@ -7,7 +7,15 @@ from typing import Any
 import numpy as np
 
 from unlazy.lab import Part, parameter
-from unlazy.studies.mean_field._exact_checks import EARLY, ERRORS, added_by_width, batch_bias, knees, step_bias
+from unlazy.studies.mean_field._exact_checks import (
+    EARLY,
+    ERRORS,
+    added_by_width,
+    batch_bias,
+    has_rule,
+    knees,
+    step_bias,
+)
 
 
 def _first(data: Any, **wanted: Any) -> Any:
@@ -77,9 +85,12 @@ def draw_biases(axes: Any, step: Part | None, batch: Part | None) -> None:
     axes.legend(fontsize=7, loc="upper left")
 
 
-def draw_knees(axes: Any) -> None:
+def draw_knees(axes: Any, part: Part | None) -> None:
     from unlazy.plotting import style
 
+    if part is None or not has_rule(part.simulated):
+        axes.axis("off")
+        return
     cases = {("free energy", 1.0): "free energy", ("energy", 1.0): "energy", ("free energy", 0.5): "start near the end"}
     for index, ((judged, variance), text) in enumerate(cases.items()):
         axes.plot(ERRORS, knees(judged, variance), style.marker(index) + "-", color=style.colour(index), label=text)
