@@ -89,6 +89,14 @@ def cases() -> list[Case]:
     def bimodal(rng: np.random.Generator, n: int) -> np.ndarray:
         return np.where(rng.random((n, 1)) < 0.5, -1.5, 1.5) + 0.6 * rng.standard_normal((n, 1))
 
+    def correlated(rng: np.random.Generator, n: int, correlation: float) -> np.ndarray:
+        return rng.multivariate_normal([1.0, 2.0], [[1.0, correlation], [correlation, 1.0]], n)
+
+    def moons(rng: np.random.Generator, n: int) -> np.ndarray:
+        from sklearn.datasets import make_moons
+
+        return make_moons(n, noise=0.1, random_state=int(rng.integers(2**31)))[0]
+
     def edge(rng: np.random.Generator, n: int) -> np.ndarray:
         return rng.beta(0.7, 2.0, (n, 2))
 
@@ -111,6 +119,9 @@ def cases() -> list[Case]:
         *found,
         Case("line, bounded", 800, 10, lambda rng, n: (2 * rng.random((n, 1)) - 1) @ line.T, 3, likelihood=False),
         Case("plane, bounded", 800, 10, lambda rng, n: (2 * rng.random((n, 2)) - 1) @ plane.T, 3, likelihood=False),
+        Case("normal, correlation 0.95", 500, 2, lambda rng, n: correlated(rng, n, 0.95), 3),
+        Case("normal, correlation 0.99", 500, 2, lambda rng, n: correlated(rng, n, 0.99), 3),
+        Case("two moons", 500, 2, moons, 3),
     ]
 
 

@@ -1,7 +1,8 @@
 """The two families of densities behind `DiffusionDensity`, each in coordinates z in which its process starts.
 
-A law knows log p at points, log p_t and its gradient at times t > 0, and how to draw. Both families are mixed with a
-wide Gaussian of little weight, so that no point has density zero.
+Both have z = (u - center) whitening and u = center + z coloring, u being coordinates on the plane of the rows. A law
+knows log p at points, log p_t and its gradient at times t > 0, and how to draw. Both families are mixed with a wide
+Gaussian of little weight, so that no point has density zero.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import Any
 import numpy as np
 from scipy.special import expit
 
+from unlazy.estimators._density_support import far_out
 from unlazy.numerics.reverse_diffusion import run_reverse, time_grid
 from unlazy.numerics.spline_density import AicChoice, SplineDensity, fit_spline_density
 
@@ -20,6 +22,11 @@ LAST_TIME = 4.0
 _LEAST_HELD_OUT, _SHARE_HELD_OUT = 10, 0.15
 _NETWORK_BACKGROUND = 4.0
 _ROWS_AT_ONCE = 8192
+_LAST_DEVIATION = 0.01
+"""Noise at the end of the reverse diffusion of a spline, in cells: its densest basis function, of height 4 per cell at
+an edge, then moves by at most 0.02 in distribution."""
+_SLACK = 1e-9
+"""By so much of the box rounding may put a row of its edge outside."""
 _REACH = 30.0
 """Whitened coordinates beyond which the network says nothing."""
 
@@ -30,6 +37,9 @@ class Background:
 
     weight: float
     variance: float
+
+    def deviation(self, t: float) -> float:
+        return math.sqrt(self._total(t))
 
     def log_density(self, z: np.ndarray, t: float) -> np.ndarray:
         total = self._total(t)
@@ -54,19 +64,20 @@ class Background:
 
 @dataclass(frozen=True)
 class SplineLaw:
-    """A spline density on the box [-1, 1]^k, z = (u - center) / half."""
+    """A spline density on the box [-1, 1]^k of z."""
 
     center: np.ndarray
-    half: np.ndarray
+    whitening: np.ndarray
+    coloring: np.ndarray
     density: SplineDensity
     background: Background
 
     def log_density(self, z: np.ndarray) -> np.ndarray:
-        inside = (np.abs(z) <= 1).all(axis=1)
+        inside = (np.abs(z) <= 1 + _SLACK).all(axis=1)
         log_density = np.full(len(z), -np.inf)
         if inside.any():
             with np.errstate(divide="ignore"):
-                log_density[inside] = np.log(np.maximum(self.density.pdf(z[inside]), 0.0))
+                log_density[inside] = np.log(np.maximum(self.density.pdf(np.clip(z[inside], -1.0, 1.0)), 0.0))
         return self.background.mixed(z, log_density, 0.0)
 
     def score(self, z: np.ndarray, t: float) -> np.ndarray:
@@ -74,40 +85,76 @@ class SplineLaw:
         return self.background.mixed_score(z, found.log_density, found.score, t)
 
     def sample(self, rng: np.random.Generator, count: int, reverse: bool, first_time: float, steps: int) -> np.ndarray:
-        if reverse:
-            start = rng.standard_normal((count, len(self.half)))
-            return run_reverse(rng, self.score, start, time_grid(LAST_TIME, first_time, steps))
-        drawn = self.density.sample(rng, count)
         wide = rng.random(count) < self.background.weight
-        drawn[wide] = math.sqrt(self.background.variance) * rng.standard_normal((int(wide.sum()), drawn.shape[1]))
+        if reverse:
+            start = rng.standard_normal((count, len(self.center)))
+            # rows far out have not forgotten where they were
+            start[wide] *= self.background.deviation(LAST_TIME)
+            cell = min(float(np.diff(basis.breaks).min()) for basis in self.density.bases)
+            first = min(first_time, (_LAST_DEVIATION * cell) ** 2 / 2)
+            return run_reverse(rng, self.score, start, time_grid(LAST_TIME, first, steps))
+        drawn = self.density.sample(rng, count)
+        drawn[wide] = self.background.deviation(0.0) * rng.standard_normal((int(wide.sum()), drawn.shape[1]))
         return drawn
 
 
 def spline_law(
-    along: np.ndarray, box: np.ndarray | None, far: np.ndarray, degree: int, n_basis: Any
-) -> tuple[SplineLaw, AicChoice]:
-    """The law and the choice of its size, from all coordinates u (n, k); `far` rows are left to the background.
+    along: np.ndarray, box: np.ndarray | None, degree: int, n_basis: Any
+) -> tuple[SplineLaw, AicChoice, np.ndarray]:
+    """The law, the choice of its size, and which rows are left to the background, from all coordinates u (n, k).
 
     Without a box it is that of the rows with a pad of 2/n of its range, and the background is a Gaussian as wide as the
-    box, wider and heavier where there are rows far out. In a given box the background is the uniform law.
+    box, wider and heavier where there are rows far out. In two dimensions the box lies along the coordinates or along
+    the principal axes of the standardised rows, whichever has the lower AIC over all rows. In a given box the
+    background is the uniform law.
     """
-    kept = along[~far]
-    low, high = (kept.min(axis=0), kept.max(axis=0)) if box is None else box.T
-    pad = 2 / len(kept) * (high - low) if box is None else 0.0
-    center, half = (low + high) / 2, (high - low) / 2 + pad
-    # rounding may put the outermost rows outside
-    z = np.clip((kept - center) / half, -1.0, 1.0)
-    choice = fit_spline_density(z, np.tile([-1.0, 1.0], (z.shape[1], 1)), degree=degree, n_basis=n_basis)
-    if box is None:
-        background = _far_background(len(along), (along[far] - center) / half, 1.0)
-        return SplineLaw(center, half, choice.density, background), choice
+    n, k = along.shape
+    if box is not None:
+        return *_spline_in_box(along, box, degree, n_basis), np.zeros(n, bool)
+    far = far_out(along)
+    tried = [(*_spline_around(along, np.eye(k), far, degree, n_basis), far)]
+    if k == 2:
+        kept = along[~far]
+        axes = np.linalg.eigh(np.corrcoef(kept.T))[1] / kept.std(axis=0)[:, None]
+        far = far_out(along @ axes)
+        tried.append((*_spline_around(along, axes, far, degree, n_basis), far))
+    return min(tried, key=lambda found: _aic(along, found[0], found[1]))
+
+
+def _spline_around(
+    along: np.ndarray, axes: np.ndarray, far: np.ndarray, degree: int, n_basis: Any
+) -> tuple[SplineLaw, AicChoice]:
+    """The law in the padded box of the rows along `axes` (k, k)."""
+    kept = along[~far] @ axes
+    low, high = kept.min(axis=0), kept.max(axis=0)
+    center, half = (low + high) / 2, (high - low) / 2 + 2 / len(kept) * (high - low)
+    choice = _fit_in_box((kept - center) / half, degree, n_basis)
+    background = _far_background(len(along), (along[far] @ axes - center) / half, 1.0)
+    coloring = half[:, None] * np.linalg.inv(axes)
+    return SplineLaw(center @ np.linalg.inv(axes), axes / half, coloring, choice.density, background), choice
+
+
+def _spline_in_box(along: np.ndarray, box: np.ndarray, degree: int, n_basis: Any) -> tuple[SplineLaw, AicChoice]:
+    center, half = box.mean(axis=1), (box[:, 1] - box[:, 0]) / 2
+    choice = _fit_in_box((along - center) / half, degree, n_basis)
     # the uniform law is a spline too: its weights are the integrals of the partition of one
     uniform = np.ones(())
     for basis in choice.density.bases:
         uniform = np.multiply.outer(uniform, 1 / basis.scales / (basis.high - basis.low))
     weight = 1 / (len(along) + 1)
     density = SplineDensity(choice.density.bases, (1 - weight) * choice.density.coefficients + weight * uniform)
-    return SplineLaw(center, half, density, Background(0.0, 1.0)), choice
+    return SplineLaw(center, np.diag(1 / half), np.diag(half), density, Background(0.0, 1.0)), choice
+
+
+def _fit_in_box(z: np.ndarray, degree: int, n_basis: Any) -> AicChoice:
+    # rounding may put the outermost rows outside
+    box = np.tile([-1.0, 1.0], (z.shape[1], 1))
+    return fit_spline_density(np.clip(z, -1.0, 1.0), box, degree=degree, n_basis=n_basis)
+
+
+def _aic(along: np.ndarray, law: SplineLaw, choice: AicChoice) -> float:
+    log_density = law.log_density((along - law.center) @ law.whitening) + np.linalg.slogdet(law.whitening)[1]
+    return 2 * (choice.density.coefficients.size - 1) - 2 * float(log_density.sum())
 
 
 def _far_background(n: int, far: np.ndarray, least: float) -> Background:
@@ -117,7 +164,7 @@ def _far_background(n: int, far: np.ndarray, least: float) -> Background:
 
 @dataclass(frozen=True)
 class NetworkLaw:
-    """A trained score network in whitened coordinates, z = (u - center) whitening."""
+    """A trained score network in whitened coordinates z."""
 
     center: np.ndarray
     whitening: np.ndarray
@@ -157,7 +204,7 @@ class NetworkLaw:
         seeds = rng.integers(2**31, size=-(-count // size)).tolist()
         drawn = np.concatenate([network_samples(self.network, seed, size, times) for seed in seeds])[:count]
         wide = rng.random(count) < self.background.weight
-        drawn[wide] = math.sqrt(self.background.variance) * rng.standard_normal((int(wide.sum()), drawn.shape[1]))
+        drawn[wide] = self.background.deviation(0.0) * rng.standard_normal((int(wide.sum()), drawn.shape[1]))
         return drawn
 
 

@@ -13,8 +13,8 @@ from jax import Array
 from jax.typing import ArrayLike
 
 from unlazy.errors import InputError, check_choice, check_whole
-from unlazy.training.chain_draws import normals, threefry, to_normal
 from unlazy.training.loop import record_steps
+from unlazy.training.step_noise import normals_at, uniforms_at
 from unlazy.training.token_gram.checks import check_known
 
 Functional = Callable[..., Array]
@@ -91,7 +91,7 @@ def build_step(
     move = _build_move(functional, variance_reduction)
 
     def step(key: Array, state: LangevinState, rows: Any = None) -> LangevinState:
-        noise = normals(key, state.particles.shape, state.particles.dtype)
+        noise = normals_at(key, 0, state.particles.shape, state.particles.dtype)
         return move(noise, state, rows, temperature, confinement, step_size)
 
     return step
@@ -221,13 +221,13 @@ def build_advance(
     def advance(
         key: Array, carry: Carry, first: ArrayLike, last: ArrayLike, *, average_from: int | Array = 0, **numbers: Any
     ) -> Carry:
-        words = _key_words(key)
-        shape = carry.state.particles.shape
+        shape, real = carry.state.particles.shape, carry.state.particles.dtype
+        normal = math.prod(shape)
 
         def new_epoch(carry: Carry, number: Array) -> Carry:
             state, order = carry.state, carry.order
             if order is not None and batches == "reshuffled":
-                ranks, _ = _uniforms(words, number, 1, (len(order), 0), jnp.float32)
+                ranks = uniforms_at(key, number, (len(order),), jnp.float32, first=normal)
                 order = jnp.argsort(ranks).astype(jnp.int32)
             return carry._replace(state=anchor(state, functional, data) if variance_reduction else state, order=order)
 
@@ -235,16 +235,15 @@ def build_advance(
             place = number % epoch
             if (size is not None and batches == "reshuffled") or variance_reduction:
                 carry = jax.lax.cond(place == 0, new_epoch, lambda carry, _: carry, carry, number)
-            drawn = size if size is not None and batches == "independent" else 0
-            kicks, spare = _uniforms(words, number, 0, (math.prod(shape), drawn), carry.state.particles.dtype)
             rows = data
             if size is not None and carry.order is not None:
                 if batches == "reshuffled":
                     chosen = jax.lax.dynamic_slice_in_dim(carry.order, place * size, size)
                 else:
-                    chosen = subset(spare, len(carry.order))
+                    chosen = subset(uniforms_at(key, number, (size,), real, first=normal), len(carry.order))
                 rows = jax.tree.map(lambda leaf: leaf[chosen], data)
-            carry = carry._replace(state=move(to_normal(kicks).reshape(shape), carry.state, rows, **numbers))
+            kicks = normals_at(key, number, shape, real)
+            carry = carry._replace(state=move(kicks, carry.state, rows, **numbers))
             return carry if observables is None else observed(carry, number + 1)
 
         def observed(carry: Carry, number: Array) -> Carry:
@@ -262,31 +261,6 @@ def build_advance(
         return jax.lax.fori_loop(first, last, one, carry)
 
     return start, advance
-
-
-def _key_words(key: Array) -> tuple[Any, ...]:
-    """The key's own words, filled up to four: drawing them from it would be a fifth of the time of compilation."""
-    own = jax.random.key_data(key).ravel()[:4]
-    return (*own, *(0,) * (4 - len(own)))
-
-
-def _uniforms(
-    words: tuple[Any, ...], number: Array, use: int, sizes: tuple[int, int], dtype: Any
-) -> tuple[Array, Array]:
-    """Two flat arrays of numbers uniform on (-1, 1), of step `number`; the first does not depend on the second's size.
-
-    The number of the step is a word of the generator's counter, where a key for each step would double the cost.
-    """
-    first, second = (-(-size // 4) for size in sizes)
-    drawn = threefry(words, (jax.lax.iota(jnp.uint32, first + second), number.astype(jnp.uint32), use, 0))
-    # taken apart only when they are ready: XLA would draw the words again for each piece
-    drawn = jax.lax.optimization_barrier(drawn)
-
-    def uniforms(part: slice, size: int) -> Array:
-        joined = jax.lax.bitcast_convert_type(jnp.concatenate([word[part] for word in drawn])[:size], jnp.int32)
-        return (jax.lax.shift_right_arithmetic(joined, jnp.int32(8)).astype(dtype) + 0.5) * 2.0**-23
-
-    return uniforms(slice(first), sizes[0]), uniforms(slice(first, None), sizes[1])
 
 
 def subset(uniforms: Array, count: int) -> Array:

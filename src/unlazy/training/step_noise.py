@@ -52,10 +52,13 @@ def normals_at(key: Array, number: ArrayLike, shape: tuple[int, ...], dtype: Any
     return _quantile(uniforms_at(key, number, shape, dtype))
 
 
-def uniforms_at(key: Array, number: ArrayLike, shape: tuple[int, ...], dtype: Any = None) -> Array:
-    """Independent numbers uniform on (-1, 1) of step `number`, those from which `normals_at` makes its normal ones."""
+def uniforms_at(key: Array, number: ArrayLike, shape: tuple[int, ...], dtype: Any = None, *, first: int = 0) -> Array:
+    """Independent numbers uniform on (-1, 1) of step `number`, those from which `normals_at` makes its normal ones.
+
+    They are the numbers `first`, `first` + 1, ... of the step: others than n normal ones of it begin at n.
+    """
     real = jax.dtypes.canonicalize_dtype(float if dtype is None else dtype)
-    place = jax.lax.iota(jnp.uint32, math.prod(shape)).reshape(shape)
+    place = jax.lax.iota(jnp.uint32, math.prod(shape)).reshape(shape) + jnp.uint32(first)
     words = jax.random.key_data(key).ravel()
     word, _ = threefry_pair((words[0], words[-1]), (place, jnp.asarray(number).astype(jnp.uint32)))
     cell = jax.lax.shift_right_arithmetic(jax.lax.bitcast_convert_type(word, jnp.int32), jnp.int32(8))
