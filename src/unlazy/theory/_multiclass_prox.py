@@ -27,10 +27,9 @@ class Prox(NamedTuple):
 @cache
 def contrasts(classes: int) -> np.ndarray:
     """The Helmert matrix B (K, K - 1): orthonormal columns that sum to 0."""
-    matrix = np.zeros((classes, classes - 1))
-    for j in range(1, classes):
-        matrix[:j, j - 1] = 1 / np.sqrt(j * (j + 1))
-        matrix[j, j - 1] = -j / np.sqrt(j * (j + 1))
+    from scipy.linalg import helmert
+
+    matrix = helmert(classes).T
     matrix.flags.writeable = False
     return matrix
 
