@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from unlazy.lab import Claim, Output, Part, Study, at_least, at_most, between, parameter, path, slope, static
-from unlazy.observables.transport import wasserstein_distance
 from unlazy.studies.diffusion._sources import NILES_WEED, OKO
 
 if TYPE_CHECKING:
@@ -171,6 +170,8 @@ class DiffusionManifold(Study):
         """W1 of the kernel density and the network of one replicate to equally many points at the quantiles of u."""
         if not self.points:
             return [np.nan] * 3
+        from unlazy.observables.transport import wasserstein_distance
+
         target = quantiles[:, None] * direction
         # rows at equal ranks instead of random ones: the noise of the drawing would be as large as what it measures
         ranks = (np.arange(self.points) + rng.random()) * len(along) / self.points
