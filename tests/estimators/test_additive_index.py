@@ -94,29 +94,18 @@ def test_automatic_number_of_terms_is_enough_for_the_data():
         assert score(model, x_test, target) > 0.95
 
 
-def test_units_constant_and_collinear_columns_change_nothing():
+def test_units_constant_and_collinear_columns_change_nothing(in_odd_units):
     x, y, x_test, target, _ = draw(("abs", "tanh"), 12, 400, 0.1, 4)
-    units = np.logspace(-30, 30, 12)
-
-    def wide(rows):
-        return np.column_stack([units * (rows + 2), np.full(len(rows), 3.0), rows[:, 0] - 2 * rows[:, 5]])
-
-    model = AdditiveIndexRegressor(2, random_state=0).fit(wide(x), 1e40 * y)
+    model = AdditiveIndexRegressor(2, random_state=0).fit(in_odd_units(x), 1e40 * y)
     assert np.all(model.directions_[:, 12] == 0)
-    assert 1 - np.mean((model.predict(wide(x_test)) / 1e40 - target) ** 2) / np.var(target) > 0.97
+    assert 1 - np.mean((model.predict(in_odd_units(x_test)) / 1e40 - target) ** 2) / np.var(target) > 0.97
 
 
 @pytest.mark.parametrize("kind", ["correlated", "heavy-tailed", "uniform", "signs"])
-def test_inputs_need_not_be_normal_or_independent(kind):
+def test_inputs_need_not_be_normal_or_independent(kind, draw_inputs):
     rng = np.random.default_rng(5)
     shape = (2600, 20)
-    root = np.linalg.cholesky(0.7 ** np.abs(np.subtract.outer(np.arange(20), np.arange(20))))
-    x = {
-        "correlated": lambda: rng.standard_normal(shape) @ root.T,
-        "heavy-tailed": lambda: rng.standard_t(5, shape),
-        "uniform": lambda: rng.uniform(size=shape),
-        "signs": lambda: rng.choice([-1.0, 1.0], shape),
-    }[kind]()
+    x = draw_inputs(kind, shape, rng)
     indices = x @ rng.standard_normal((20, 2))
     indices = (indices - indices.mean(axis=0)) / indices.std(axis=0)
     target = np.abs(indices[:, 0]) + np.tanh(2 * indices[:, 1])

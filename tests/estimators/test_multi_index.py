@@ -82,29 +82,18 @@ def test_number_of_components_is_that_of_the_data():
     assert MultiIndexRegressor("auto", cv=2, random_state=0).fit(x, y).n_components_ == 1
 
 
-def test_units_constant_and_collinear_columns_change_nothing():
+def test_units_constant_and_collinear_columns_change_nothing(in_odd_units):
     x, y, x_test, target, _ = draw(FUNCTIONS["product"], 12, 300, 0.1, 5)
-    units = np.logspace(-30, 30, 12)
-
-    def wide(rows):
-        return np.column_stack([units * (rows + 2), np.full(len(rows), 3.0), rows[:, 0] - 2 * rows[:, 5]])
-
-    model = MultiIndexRegressor(2, random_state=0).fit(wide(x), 1e40 * y)
+    model = MultiIndexRegressor(2, random_state=0).fit(in_odd_units(x), 1e40 * y)
     assert np.all(model.directions_[:, 12] == 0)
-    assert 1 - np.mean((model.predict(wide(x_test)) / 1e40 - target) ** 2) / np.var(target) > 0.97
+    assert 1 - np.mean((model.predict(in_odd_units(x_test)) / 1e40 - target) ** 2) / np.var(target) > 0.97
 
 
 @pytest.mark.parametrize("kind", ["correlated", "heavy-tailed", "uniform", "signs"])
-def test_inputs_need_not_be_normal_or_independent(kind):
+def test_inputs_need_not_be_normal_or_independent(kind, draw_inputs):
     rng = np.random.default_rng(6)
     shape = (2500, 20)
-    root = np.linalg.cholesky(0.7 ** np.abs(np.subtract.outer(np.arange(20), np.arange(20))))
-    x = {
-        "correlated": lambda: rng.standard_normal(shape) @ root.T,
-        "heavy-tailed": lambda: rng.standard_t(5, shape),
-        "uniform": lambda: rng.uniform(size=shape),
-        "signs": lambda: rng.choice([-1.0, 1.0], shape),
-    }[kind]()
+    x = draw_inputs(kind, shape, rng)
     indices = x @ rng.standard_normal((20, 2))
     indices = (indices - indices.mean(axis=0)) / indices.std(axis=0)
     target = np.linalg.norm(indices, axis=1)

@@ -240,7 +240,7 @@ def build_advance(
                 if batches == "reshuffled":
                     chosen = jax.lax.dynamic_slice_in_dim(carry.order, place * size, size)
                 else:
-                    chosen = subset(uniforms_at(key, number, (size,), real, first=normal), len(carry.order))
+                    chosen = _subset(uniforms_at(key, number, (size,), real, first=normal), len(carry.order))
                 rows = jax.tree.map(lambda leaf: leaf[chosen], data)
             kicks = normals_at(key, number, shape, real)
             carry = carry._replace(state=move(kicks, carry.state, rows, **numbers))
@@ -263,7 +263,7 @@ def build_advance(
     return start, advance
 
 
-def subset(uniforms: Array, count: int) -> Array:
+def _subset(uniforms: Array, count: int) -> Array:
     """As many of the numbers below `count` as there are uniforms on (-1, 1), none twice, by Floyd's algorithm."""
     size = len(uniforms)
     least = count - size

@@ -28,7 +28,6 @@ from unlazy.training._langevin_engine import (
     energy,
     init,
     run,
-    subset,
     variation_gradient,
 )
 from unlazy.training._langevin_sample import MeanFieldSample, sample_mean_field
@@ -45,6 +44,5 @@ __all__ = [
     "init",
     "run",
     "sample_mean_field",
-    "subset",
     "variation_gradient",
 ]

@@ -1,8 +1,7 @@
 import numpy as np
 import pytest
 
-from unlazy.studies.mean_field.mfld_density import GRID, true_density
-from unlazy.studies.mean_field.mfld_stein import (
+from unlazy.studies.mean_field._stein_targets import (
     MEAN,
     PRECISION,
     exact_moments,
@@ -10,6 +9,7 @@ from unlazy.studies.mean_field.mfld_stein import (
     target_discrepancy,
     width_slope,
 )
+from unlazy.studies.mean_field.mfld_density import GRID, true_density
 
 
 def test_score_of_two_modes_is_the_derivative_of_their_log_density():

@@ -39,7 +39,8 @@ METHODS = {
     "svrg-4": Method(4, variance_reduction=True),
     "reshuffled-4": Method(4, batches="reshuffled"),
 }
-RACE = "full", "sgd-4", "svrg-4"
+FLOORS = [("sgd-4", 24_000), ("sgd-16", 100_000), ("svrg-4", 100_000), ("reshuffled-4", 24_000)]
+"""Enough evaluations for the steps of the floor; where the race has a program, it serves here too."""
 NAMES = {
     "full": "full gradient",
     "sgd-4": "batches of 4",
@@ -91,7 +92,7 @@ def _near_start(law: MeanFieldOptimum, count: int) -> np.ndarray:
 
 def _floor(part: Part, gradient: str) -> xr.DataArray:
     """The mean over late times and seeds of F - F*."""
-    return _of(part.simulated, gradient).late_energy.mean("seed") - part.predicted.optimum
+    return _of(part.simulated, gradient).late_energy.mean("seed") - _of(part.predicted, gradient).optimum
 
 
 def _batch_floor(part: Part, gradient: str) -> xr.DataArray:
@@ -103,53 +104,9 @@ def _batch_floor(part: Part, gradient: str) -> xr.DataArray:
 def _share_at_end(part: Part, other: str) -> xr.DataArray:
     """F - F* with variance reduction over that of another estimate, at the last budget."""
     end = part.simulated.energy.isel(budget=-1).mean("seed")
-    return (_of(end, "svrg-4") - part.predicted.optimum) / (_of(end, other) - part.predicted.optimum)
-
-
-def _single(values: np.ndarray) -> Any:
-    import jax.numpy as jnp
-
-    return jnp.asarray(values, jnp.float32)
-
-
-def _hidden(clouds: Any, inputs: Any) -> Any:
-    import jax
-    import jax.numpy as jnp
-
-    # ready before it is used, which compiles faster
-    features = jnp.tanh(inputs[..., None] * clouds[..., None, 0, :] + clouds[..., None, 1, :])
-    return RADIUS * jax.lax.optimization_barrier(features)
-
-
-def gradients(clouds: Any, rows: Any) -> Any:
-    """N dF/dx of each cloud (..., 2, N) without its confinement, on rows (..., B) of its own."""
-    import jax.numpy as jnp
-
-    inputs, labels = rows
-    hidden = _hidden(clouds, inputs)
-    residuals = (hidden.mean(axis=-1) - labels) / inputs.shape[-1]
-    slopes = residuals[..., None] * (RADIUS - hidden**2 / RADIUS)
-    return jnp.stack([(slopes * inputs[..., None]).sum(axis=-2), slopes.sum(axis=-2)], axis=-2)
-
-
-def energies(clouds: Any, rows: Any, confinement: float) -> Any:
-    """F of each cloud (..., 2, N), on all rows."""
-    inputs, labels = rows
-    residuals = _hidden(clouds, inputs).mean(axis=-1) - labels
-    return 0.5 * (residuals**2).mean(axis=-1) + confinement * (clouds**2).sum(axis=-2).mean(axis=-1)
-
-
-def _recorded(one: Any, carry: Any, stops: np.ndarray, observe: Any) -> Any:
-    """What is observed after each of the increasing numbers of steps of `one(number, carry)`."""
-    import jax
-    import jax.numpy as jnp
-
-    def segment(carry: Any, bounds: Any) -> Any:
-        carry = jax.lax.fori_loop(bounds[0], bounds[1], one, carry)
-        return carry, observe(carry)
-
-    bounds = np.stack([np.append(0, stops[:-1]), stops], axis=1)
-    return jax.lax.scan(segment, carry, jnp.asarray(bounds, jnp.int32))[1]
+    return (_of(end, "svrg-4") - _of(part.predicted, "svrg-4").optimum) / (
+        _of(end, other) - _of(part.predicted, other).optimum
+    )
 
 
 @dataclass(frozen=True)
@@ -158,15 +115,14 @@ class MfldMinibatch(Study):
 
     All particles see the same batch. A step costs B evaluations per particle, 2B + n/m with variance reduction, whose
     anchor is renewed every m = n/B steps, and n with the full gradient. The race starts from N(0, I); the floors are
-    means of F over the steps from 1000 to 6000 of runs from the optimal law. Runs of one seed are one program: they
-    share their Langevin noise, and those with 4 rows drawn anew their batches. The floors of plain batches are counted
-    from that of variance reduction, as F itself fluctuates slowly (in 1/(2 lambda_1) = 100 units of time) by more than
-    they are. Batches are drawn anew at every step, as in the theory and in the source of the criteria; one permutation
-    per epoch (`reshuffled-4`) leaves a lower floor. The quick preset has 100 particles where the criteria come from
-    200. Counted from F* instead, which adds what steps and width leave to both floors, those of 4 and 16 rows had the
-    ratio 3.9 in 80 runs (2.9 in the first 16, as F fluctuates). After a first look the start and the zero of the floors
-    were changed in this way, the claim on reshuffling was written, and F recorded 500 times instead of 100; the
-    criteria are the first ones.
+    means of F over the steps from 1000 to 6000 of runs from the optimal law. Runs of one seed share their Langevin
+    noise, and the floors of plain batches are counted from that of variance reduction, as F itself fluctuates slowly
+    (in 1/(2 lambda_1) = 100 units of time) by more than they are. Batches are drawn anew at every step, as in the
+    theory and in the source of the criteria; one permutation per epoch (`reshuffled-4`) leaves a lower floor. The quick
+    preset has 100 particles where the criteria come from 200. Counted from F* instead, which adds what steps and width
+    leave to both floors, those of 4 and 16 rows had the ratio 3.9 in 80 runs (2.9 in the first 16, as F fluctuates).
+    After a first look the start and the zero of the floors were changed in this way, the claim on reshuffling was
+    written, F recorded 500 times instead of 100, and runs of different lengths paired; the criteria are the first ones.
     """
 
     name = "mfld-minibatch"
@@ -174,28 +130,32 @@ class MfldMinibatch(Study):
     question = "Do mini-batches leave a floor that falls like 1/B, and does variance reduction remove it at less cost?"
     sources = (SUZUKI,)
     precision = "float32"
-    chunk_width = 16
+    chunk_width = 8
 
-    runs: str = static("race", "runs: race from N(0, I), or floors from the optimal law", choices=("race", "floor"))
+    gradient: str = static("svrg-4", "estimate of the gradient", choices=tuple(METHODS), paired=True)
     particles: int = static(100, "particles", symbol="N", low=2, high=100_000, scale="log")
     n: int = static(256, "rows", low=16, high=100_000, scale="log")
     evaluations: int = static(
-        100_000, "gradient evaluations per particle in the race", low=10_000, high=100_000_000, scale="log"
+        100_000, "gradient evaluations per particle", low=10_000, high=100_000_000, scale="log", paired=True
     )
+    near: float = value(0.0, "start: 0 from N(0, I), 1 from the optimal law", low=0, high=1)
     step_size: float = value(0.02, "step size", symbol=r"\eta", above=0, high=0.1, scale="log")
     confinement: float = static(0.005, "confinement", symbol=r"\lambda_1", above=0, high=10, scale="log")
     temperature: float = static(0.01, "temperature", symbol=r"\lambda_2", above=0, high=10, scale="log")
 
     outputs = {
-        "energy": Output("energy F", "F", ("gradient", "budget"), scale="log"),
-        "late_energy": Output("mean of F from step 1000 to 6000", dims=("gradient",), scale="log"),
+        "energy": Output("energy F", "F", ("budget",), scale="log"),
+        "late_energy": Output("mean of F from step 1000 to 6000", scale="log"),
         "optimum": Output("least energy F*", theory_only=True),
     }
     presets = {
-        "quick": {"race": {"seeds": 8}, "floor": {"runs": "floor", "seeds": 16}},
+        "quick": {
+            "race": {"gradient": ["full", "sgd-4", "svrg-4"], "seeds": 8},
+            "floor": {("gradient", "evaluations"): FLOORS[:3], "near": 1.0, "seeds": 16},
+        },
         "full": {
-            "race": {"particles": 200, "seeds": 16},
-            "floor": {"runs": "floor", "particles": 200, "seeds": 48},
+            "race": {"gradient": list(METHODS), "particles": 200, "seeds": 16},
+            "floor": {("gradient", "evaluations"): FLOORS, "near": 1.0, "particles": 200, "seeds": 48},
         },
     }
     claims = (
@@ -251,104 +211,55 @@ class MfldMinibatch(Study):
         if self.n < 32:
             raise InputError(f"n must be >= 32, for batches of 16, got {self.n}")
 
-    def _cost(self, gradient: str) -> float:
+    def _cost(self) -> float:
         """Gradient evaluations per particle and step."""
-        method = METHODS[gradient]
+        method = METHODS[self.gradient]
         if method.batch is None:
             return float(self.n)
         return 3.0 * method.batch if method.variance_reduction else float(method.batch)
 
     def coordinates(self) -> dict[str, Any]:
-        return {"gradient": list(METHODS), "budget": np.geomspace(0.01, 1.0, BUDGETS).tolist()}
+        return {"budget": np.geomspace(0.01, 1.0, BUDGETS).tolist()}
 
     def simulate(self, key: Any) -> dict[str, Any]:
         import jax.numpy as jnp
 
-        if self.runs == "floor":
-            best = _near_start(optimum(self.n, self.confinement, self.temperature), self.particles)
-            found = self._energies(key, best, np.linspace(*LATE_STEPS, LATE).astype(int))
-            late = [found[name].mean() if name in found else jnp.nan for name in METHODS]
-            return {"energy": np.full((len(METHODS), BUDGETS), np.nan), "late_energy": jnp.stack(late)}
-        # the same start for all runs, as a further draw would cost half a second of compilation
+        from unlazy.training.langevin import run
+
+        method, cost = METHODS[self.gradient], self._cost()
+        at_budgets = [max(int(share * self.evaluations // cost), 1) for share in self.coordinates()["budget"]]
+        steps = at_budgets[-1]
+        late = np.minimum(np.linspace(*LATE_STEPS, LATE).astype(int), steps)
+        stops = sorted({*at_budgets, *late.tolist()})
+        z, y = (jnp.asarray(column, jnp.float32) for column in network_data(self.n))
+
+        def functional(particles: Any, rows: Any) -> Any:
+            inputs, labels = rows
+            hidden = jnp.tanh(particles[:, :1] * inputs + particles[:, 1:])
+            return 0.5 * jnp.mean((RADIUS * hidden.mean(axis=0) - labels) ** 2)
+
+        # one of two starts for all runs, as a further draw would cost half a second of compilation
         far = np.random.default_rng(1).standard_normal((self.particles, 2))
-        budgets = np.array(self.coordinates()["budget"]) * self.evaluations
-        stops = {name: np.maximum(budgets // self._cost(name), 1).astype(int) for name in RACE}
-        every = np.unique(np.concatenate([stops[name] for name in RACE[1:]]))
-        found = {
-            name: seen[np.searchsorted(every, stops[name])] for name, seen in self._energies(key, far, every).items()
+        best = _near_start(optimum(self.n, self.confinement, self.temperature), self.particles)
+        found = run(
+            key,
+            jnp.where(self.near > 0.5, jnp.asarray(best, jnp.float32), jnp.asarray(far, jnp.float32)),
+            functional,
+            steps=steps,
+            temperature=self.temperature,
+            confinement=self.confinement,
+            step_size=self.step_size,
+            data=(z, y),
+            batch=method.batch,
+            batches=method.batches,
+            variance_reduction=method.variance_reduction,
+            record_at=stops,
+        ).energies
+        places = {stop: place for place, stop in enumerate(stops)}
+        return {
+            "energy": found[np.array([places[stop] for stop in at_budgets])],
+            "late_energy": found[np.array([places[stop] for stop in late.tolist()])].mean(),
         }
-        found["full"] = self._full_energies(key, far, stops["full"])
-        energy = [found.get(name, np.full(BUDGETS, np.nan)) for name in METHODS]
-        return {"energy": jnp.stack(energy), "late_energy": np.full(len(METHODS), np.nan)}
-
-    def _step(self, key: Any, number: Any, clouds: Any, gradients: Any) -> Any:
-        """One step of clouds (..., 2, N) with the same noise, which depends on the key and the number alone."""
-        import jax
-        import jax.numpy as jnp
-
-        from unlazy.training.step_noise import normals_at
-
-        # ready before it is used: XLA would draw it again for every cloud
-        noise = jax.lax.optimization_barrier(normals_at(key, 2 * number, clouds.shape[-2:], clouds.dtype))
-        kick = jnp.sqrt(2 * self.temperature * self.step_size).astype(clouds.dtype) * noise
-        return clouds - jnp.asarray(self.step_size, clouds.dtype) * (gradients + 2 * self.confinement * clouds) + kick
-
-    def _full_energies(self, key: Any, start: np.ndarray, stops: np.ndarray) -> Any:
-        """F after each of the numbers of steps with the gradient on all rows."""
-        data = self._rows()
-
-        def one(number: Any, cloud: Any) -> Any:
-            return self._step(key, number, cloud, gradients(cloud, data))
-
-        return _recorded(one, _single(start.T), stops, lambda cloud: energies(cloud, data, self.confinement))
-
-    def _energies(self, key: Any, start: np.ndarray, stops: np.ndarray) -> dict[str, Any]:
-        """F after each of the numbers of steps, of all runs with batches together, which share all they can."""
-        import jax
-        import jax.numpy as jnp
-
-        from unlazy.training.langevin import subset
-        from unlazy.training.step_noise import uniforms_at
-
-        data, n, epoch = self._rows(), self.n, self.n // 4
-        floors = self.runs == "floor"
-        names = ("sgd-4", "svrg-4", "reshuffled-4", "sgd-16") if floors else ("sgd-4", "svrg-4")
-        subsets = jax.vmap(lambda uniforms: subset(uniforms, n))
-
-        def new_epoch(number: Any, carry: Any) -> Any:
-            """The rows of each step of an epoch (step, group, 4), and the anchor of variance reduction."""
-            clouds, *_ = carry
-            drawn = uniforms_at(key, 2 * number + 1, ((20 * epoch + n) if floors else 4 * epoch,), jnp.float32)
-            groups = subsets(drawn[: 4 * epoch].reshape(epoch, 4))[:, None]
-            if floors:
-                cut = jnp.argsort(drawn[20 * epoch :])[: 4 * epoch].reshape(epoch, 1, 4).astype(jnp.int32)
-                large = subsets(drawn[4 * epoch : 20 * epoch].reshape(epoch, 16)).reshape(epoch, 4, 4)
-                groups = jnp.concatenate([groups, cut, large], axis=1)
-            return clouds, groups, clouds[1], gradients(clouds[1], data)
-
-        def one(number: Any, carry: Any) -> Any:
-            place = number % epoch
-            carry = jax.lax.cond(place == 0, new_epoch, lambda _, carry: carry, number, carry)
-            clouds, groups, anchor, anchor_gradient = carry
-            # which cloud sees which group of four rows; a batch of 16 is four groups
-            at, seen = [clouds[0], clouds[1], anchor], [0, 0, 0]
-            if floors:
-                at, seen = [*at, clouds[2], *[clouds[3]] * 4], [*seen, 1, 2, 3, 4, 5]
-            rows = groups[place][np.array(seen)]
-            plain, reduced, at_anchor, *more = gradients(jnp.stack(at), tuple(column[rows] for column in data))
-            found = [plain, reduced - at_anchor + anchor_gradient]
-            if floors:
-                found += [more[0], (more[1] + more[2] + more[3] + more[4]) / 4]
-            return self._step(key, number, clouds, jnp.stack(found)), *carry[1:]
-
-        first = _single(start.T)
-        groups = jnp.zeros((epoch, 6 if floors else 1, 4), jnp.int32)
-        carry = jnp.stack([first] * len(names)), groups, first, jnp.zeros_like(first)
-        seen = _recorded(one, carry, stops, lambda carry: energies(carry[0], data, self.confinement))
-        return dict(zip(names, seen.T, strict=True))
-
-    def _rows(self) -> Any:
-        return tuple(_single(column) for column in network_data(self.n))
 
     def predict(self) -> dict[str, Any]:
         return {"optimum": optimum(self.n, self.confinement, self.temperature).energy}
@@ -356,21 +267,28 @@ class MfldMinibatch(Study):
     def figure(self, race: Part | None = None, floor: Part | None = None) -> Any:
         from unlazy.plotting import style
 
-        figure, axes = style.panels(1, 1, width=6.4, height=3.2)
-        for index, gradient in enumerate(METHODS):
-            color, text = style.colour(index), NAMES[gradient]
-            raced = race is not None and gradient in RACE
-            if race is not None and raced:
-                gap = _of(race.simulated, gradient).energy - race.predicted.optimum
-                spent = gap.budget * float(parameter(race.simulated, "evaluations"))
-                axes.plot(spent, gap.mean("seed"), color=color, linewidth=0.8, alpha=0.6)
-                style.simulation(axes, spent, gap, color=color, marker=style.marker(index), label=text)
-            if floor is not None and gradient != "full":
-                late = float(_floor(floor, gradient))
-                axes.axhline(max(late, 1e-6), color=color, ls="--", lw=1, label=None if raced else text)
+        figure, axes = style.panels(1, 1, width=4.6, height=3.2)
+        names = list(METHODS)
+        shown = [] if race is None else np.atleast_1d(parameter(race.simulated, "gradient")).tolist()
+        for part in [part for part in (race, floor) if part is not None]:
+            for gradient in np.atleast_1d(parameter(part.simulated, "gradient")).tolist():
+                one, theory = (
+                    _of(x, gradient) if "gradient" in x.dims else x for x in (part.simulated, part.predicted)
+                )
+                star, index = float(theory.optimum), names.index(gradient)
+                color = style.colour(index)
+                if part is race:
+                    gap = one.energy - star
+                    spent = gap.budget * float(parameter(part.simulated, "evaluations"))
+                    axes.plot(spent, gap.mean("seed"), color=color, linewidth=0.8, alpha=0.6)
+                    style.simulation(axes, spent, gap, color=color, marker=style.marker(index), label=NAMES[gradient])
+                if part is floor:
+                    late = float(one.late_energy.mean("seed")) - star
+                    text = None if gradient in shown else NAMES[gradient]
+                    axes.axhline(max(late, 1e-6), color=color, ls="--", lw=1, label=text)
         axes.set(
             xlabel="gradient evaluations per particle", ylabel="$F - F^*$", title="dashed: floors", ylim=(1e-5, 0.3)
         )
         style.log_scale(axes)
-        axes.legend(loc="upper left", bbox_to_anchor=(1.01, 1.0), fontsize=7)
+        axes.legend(loc="lower left", fontsize=7)
         return figure
