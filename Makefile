@@ -1,11 +1,11 @@
-# make reproduce: every study, the table of verdicts, the report.   make test: all checks and tests.   make bench: speed.
+# make reproduce: every study, the table of verdicts, the report.   make test: all checks and tests.   make docs: the site.   make bench: speed.
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 SOURCES := src tests benchmarks
 
-.PHONY: reproduce test test-slow lint bench clean
+.PHONY: reproduce test test-slow test-browser lint docs bench clean
 
 reproduce: $(VENV)/.installed
 	@$(BIN)/unlazy reproduce $(ARGS)
@@ -19,6 +19,14 @@ test: $(VENV)/.installed-dev lint
 test-slow: $(VENV)/.installed-dev
 	@$(ONE_THREAD) $(BIN)/python -m pytest -n 2 -m slow $(ARGS)
 
+# Pages in a real browser: Debian's package chromium. Without one the tests are skipped and say so.
+test-browser: $(VENV)/.installed-dev
+	@$(BIN)/python -m pytest -n 0 -m browser tests/browser $(ARGS)
+
+# The gallery shows the figures of what is stored: `make reproduce` first fills it.
+docs: $(VENV)/.installed-dev
+	@$(BIN)/mkdocs build --strict --quiet $(ARGS)
+
 lint: $(VENV)/.installed-dev
 	@$(BIN)/ruff check $(SOURCES)
 	@$(BIN)/ruff format --check $(SOURCES)
@@ -29,7 +37,7 @@ bench: $(VENV)/.installed-bench
 	@$(BIN)/python -m benchmarks $(ARGS)
 
 clean:
-	rm -rf $(VENV) report .pytest_cache .mypy_cache .ruff_cache .import_linter_cache
+	rm -rf $(VENV) report site .pytest_cache .mypy_cache .ruff_cache .import_linter_cache
 
 # Made anew before every installation: an interrupted one may have left half an environment.
 define environment

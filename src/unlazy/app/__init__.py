@@ -1,0 +1,1 @@
+"""The explorer: one study at a time in the browser."""
