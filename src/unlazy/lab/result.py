@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
+from html import escape
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,9 +20,9 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Run:
-    """What came of a run: datasets by part, verdicts, and on demand the figure."""
+    """What came of a run: datasets by part, verdicts, and on demand the figure. Notebooks show its verdicts."""
 
     study: type[Study]
     grids: Mapping[str, Grid]
@@ -73,6 +74,26 @@ class Run:
                         stacklevel=1,
                     )
             return default_figure(self.study, parts, self.grids)
+
+    def __repr__(self) -> str:
+        words = [verdict.verdict for verdict in self.verdicts]
+        counts = ", ".join(f"{words.count(word)} {word}" for word in dict.fromkeys(words))
+        return f"<Run of {self.study.name}: {counts or 'no claims'}>"
+
+    def _repr_html_(self) -> str:
+        """The table of verdicts, for notebooks."""
+        from unlazy.lab.show import interval, number, verdict_word
+
+        rows = [("claim", "verdict", "measured", "99% interval", "criterion", "worst case")]
+        for v in self.verdicts:
+            where = ": ".join(filter(None, (v.reason, v.case)))
+            rows.append(
+                (v.claim.id, verdict_word(v), number(v.measured), interval(v), str(v.claim.criterion), where or "–")
+            )
+        space = ' style="padding: 0.2em 1em 0.2em 0; text-align: left"'
+        head, *body = ("<tr>" + "".join(f"<td{space}>{escape(cell)}</td>" for cell in row) + "</tr>" for row in rows)
+        table = f"<thead>{head.replace('<td', '<th').replace('td>', 'th>')}</thead><tbody>{''.join(body)}</tbody>"
+        return f"<p><b>{self.study.name}</b>: {escape(self.study.question)}</p><table>{table}</table>"
 
     def as_json(self) -> dict[str, Any]:
         """The run in the form of the command line's JSON.

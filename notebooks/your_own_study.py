@@ -1,0 +1,247 @@
+import marimo
+
+__generated_with = "0.25.2"
+app = marimo.App(width="medium", app_title="Your own study in 40 lines")
+
+with app.setup:
+    from dataclasses import dataclass
+
+    import marimo as mo
+    import numpy as np
+
+    from unlazy.lab import Claim, Output, Source, Study, at_least, between, path, static
+
+
+@app.cell(hide_code=True)
+def _():
+    mo.md(r"""
+    # Your own study in 40 lines
+
+    You have a formula. You want to know whether finite systems obey it and how large they must be, and you want an
+    answer that is more than a plot that looks right. In unlazy that is a *study*: a class with parameters, a
+    simulation, the theory, and claims that can fail. The lab does the rest: grids, seeds, storage, intervals,
+    verdicts, figures, clusters.
+
+    The result here is not in the package. Take $n$ rows of $d$ independent numbers of variance 1, except along one
+    hidden direction, where the variance is $1 + \theta$. Does PCA find the direction? If $n$ and $d$ are large and
+    $\gamma = d/n$, the squared cosine between the first principal component and the direction is
+
+    $$\frac{1 - \gamma/\theta^2}{1 + \gamma/\theta}\quad\text{if}\ \theta > \sqrt\gamma,\qquad 0\ \text{otherwise,}$$
+
+    and the variance that PCA reports is $(1 + \theta)(1 + \gamma/\theta)$, or $(1 + \sqrt\gamma)^2$ below the
+    transition (Baik, Ben Arous & Péché 2005; Paul 2007).
+
+    ## The study
+
+    First the numbers by which two claims will be judged (the second from strength 2 on, where PCA finds the direction),
+    then the class. `static` parameters change the shapes,
+    a `path` is a list of values that one draw serves. `simulate` is one instance and gets a NumPy generator; call its
+    argument `key` instead of `rng` and it is traced by JAX and compiled. `predict` returns the theory under the same
+    names.
+    """)
+    return
+
+
+@app.function
+def overlap_error(part):
+    return part.simulated.overlap - part.predicted.overlap
+
+
+@app.function
+def variance_error(part):
+    return (part.simulated.variance / (1 + part.simulated.strength) - 1).sel(strength=slice(2, None))
+
+
+@app.class_definition
+@dataclass(frozen=True)
+class HiddenDirection(Study):
+    name, topic = "hidden-direction", "examples"
+    question = "When does PCA find a direction of larger variance, and what variance does it report there?"
+    sources = (Source("paul2007", "Paul, D.", 2007, "Asymptotics of sample eigenstructure", "Statistica Sinica 17(4)"),)
+
+    d: int = static(100, "columns", symbol="d", low=2, high=5000, scale="log")
+    ratio: float = static(0.5, "columns over rows", symbol=r"\gamma", above=0, high=10)
+    strength: tuple = path((0.15, 0.3, 1.5, 2.5, 4.0, 8.0), "extra variance", symbol=r"\theta", above=0, scale="log")
+
+    outputs = {
+        "overlap": Output("squared cosine with the direction", dims=("strength",)),
+        "variance": Output("variance that PCA reports", dims=("strength",), scale="log"),
+    }
+    presets = {"quick": {"d": [100, 200], "seeds": 128}, "full": {"d": [200, 800, 3200], "seeds": 200}}
+    lines = {"main": "strength"}
+    claims = (
+        Claim("overlap", "Paul 2007", "The cosine is the theory's, within 0.05.", between(-0.05, 0.05), overlap_error),
+        Claim(
+            "variance",
+            "a common belief",
+            "From strength 2 on PCA reports the variance that is there, within 5%.",
+            between(-0.05, 0.05),
+            variance_error,
+            needs={"strength": at_least(2)},
+        ),
+    )
+
+    def simulate(self, rng):
+        deviations = np.sqrt(1 + np.outer(self.strength, np.arange(self.d) == 0))
+        rows = rng.standard_normal((round(self.d / self.ratio), self.d)) * deviations[:, None]
+        values, vectors = np.linalg.eigh(rows.swapaxes(1, 2) @ rows / rows.shape[1])
+        return {"overlap": vectors[:, 0, -1] ** 2, "variance": values[:, -1]}
+
+    def predict(self):
+        seen = np.maximum(self.strength, np.sqrt(self.ratio))
+        overlap = (1 - self.ratio / seen**2) / (1 + self.ratio / seen)
+        return {"overlap": overlap, "variance": (1 + seen) * (1 + self.ratio / seen)}
+
+
+@app.cell(hide_code=True)
+def _():
+    mo.md(r"""
+    ## Predict, simulate, judge
+
+    `predict` needs no data and `over` any axis. Below the transition, at $\theta = \sqrt{0.5} \approx 0.71$, PCA is
+    blind; four times above it has most of the direction.
+    """)
+    return
+
+
+@app.cell
+def _():
+    import unlazy
+
+    unlazy.predict(HiddenDirection, over={"strength": [0.35, 0.7, 1.4, 2.8, 5.6]}).to_dataframe().round(3)
+    return (unlazy,)
+
+
+@app.cell(hide_code=True)
+def _():
+    mo.md("""
+    `run` draws every point of the preset with every seed, evaluates the theory at the same points and judges the
+    claims. A claim *holds* if in every case (here each `d` and each strength) the 99% interval of the mean over seeds
+    lies inside the criterion. It *fails* if the interval of some case lies outside. Else it is *inconclusive*: more
+    seeds are needed, not another criterion. The table shows the worst case.
+    """)
+    return
+
+
+@app.cell
+def _(unlazy):
+    run = unlazy.run(HiddenDirection)
+    run
+    return (run,)
+
+
+@app.cell
+def _(run):
+    run.figure()
+    return
+
+
+@app.cell(hide_code=True)
+def _(run):
+    belief = {verdict.claim.id: verdict for verdict in run.verdicts}["variance"]
+    theory = 0.5 / float(belief.case.split("strength = ")[1])
+    mo.md(rf"""
+    The cosine is the theory's. The second claim was put in to fail: many readers of a PCA take the variance it reports
+    for the variance along the direction. It is too large by {belief.measured:.0%} in the worst case; the noise that the
+    largest eigenvalue also collects, $\gamma/\theta$, explains {theory:.0%}. The claim `{belief.verdict}`, and the
+    command line says so with exit code 1. Once you know why a claim of a paper does not hold, keep it, with its
+    criterion, and give it `known_negative="the reason"`: it is then shown as *fails (known)* with the reason.
+
+    ## Where the theory is not yet true
+
+    The preset keeps away from the transition. That is a choice, so look at what it leaves out. `over` replaces the
+    axes of the preset; what the store has of them is not computed again.
+    """)
+    return (belief,)
+
+
+@app.cell
+def _(unlazy):
+    near = unlazy.run(HiddenDirection, over={"strength": [0.5, 0.7, 0.9], "d": [30, 60, 120, 240]}, seeds=24)
+    near
+    return (near,)
+
+
+@app.cell(hide_code=True)
+def _(near):
+    at_transition = near.simulated.overlap.sel(strength=0.7).mean("seed")
+    numbers = "\n".join(f"    | {d} | {value:.2f} |" for d, value in at_transition.to_series().items())
+    mo.md(rf"""
+    The same claim fails here. At $\theta = 0.7$, just below the transition, theory says
+    {float(near.predicted.overlap.sel(strength=0.7)[0]):.2f}. Finite rows say
+
+    | columns | squared cosine |
+    | --- | --- |
+{numbers}
+
+    It falls slowly: the transition is smeared over a window of strengths that shrinks only like $d^{{-1/3}}$. The limit
+    is right and the sizes are too small; both belong in the text next to the formula.
+    """)
+    return
+
+
+@app.cell(hide_code=True)
+def _():
+    mo.md(r"""
+    ## From the shell
+
+    This notebook is a Python file with the class at its top level, so the command line can run it as it is:
+
+    ```console
+    unlazy run notebooks/your_own_study.py:HiddenDirection --figure pca.pdf
+    unlazy run notebooks/your_own_study.py:HiddenDirection --over strength=0.3:3:12 --set ratio=2 --seeds 200
+    unlazy run notebooks/your_own_study.py:HiddenDirection --preset full --dry-run
+    unlazy run notebooks/your_own_study.py:HiddenDirection --preset full --cluster tcp://scheduler:8786
+    unlazy export notebooks/your_own_study.py:HiddenDirection pca.nc
+    ```
+
+    `--dry-run` says how many instances there are, how much memory one takes and about how long all will take.
+    `--cluster` sends chunks to a Dask scheduler (extra `cluster`; `local:4` starts four processes here). `export`
+    writes netCDF, one group per part, which xarray, Julia and MATLAB read. In Python, `run.simulated` is an
+    `xarray.Dataset` already:
+    """)
+    return
+
+
+@app.cell
+def _(run):
+    run.simulated.overlap.quantile([0.1, 0.5, 0.9], "seed").sel(d=200).to_pandas().round(3)
+    return
+
+
+@app.cell(hide_code=True)
+def _(again, run):
+    mo.md(f"""
+    ## What the store does
+
+    Every finished instance is one row of an SQLite file, under a key of its parameters, its seed and a fingerprint of
+    the code that `simulate` reaches. Run the cell above again, or kill it in the middle and start anew: only what is
+    missing is computed. The same call once more computed {again.computed} of {run.simulated.sizes["seed"]} seeds per
+    point. Change a claim, the theory or the figure, and nothing is computed again; change `simulate`, and all is.
+    `unlazy store` shows what is there; the variable `UNLAZY_STORE` names another file.
+    """)
+    return
+
+
+@app.cell
+def _(unlazy):
+    again = unlazy.run(HiddenDirection)
+    again.computed
+    return (again,)
+
+
+@app.cell(hide_code=True)
+def _():
+    mo.md("""
+    ## How it becomes part of the package
+
+    Move the class to `src/unlazy/studies/<topic>/hidden_direction.py`. That is all: `unlazy list` shows it,
+    `unlazy reproduce` runs it, the report and the gallery have a page of it. The generic tests then ask for a question
+    that ends in a question mark, presets that finish in seconds, and claims that were written before the run.
+    `CONTRIBUTING.md` has the rules; `src/unlazy/studies/one_step/spike.py` is the same transition in a trained network.
+    """)
+    return
+
+
+if __name__ == "__main__":
+    app.run()
