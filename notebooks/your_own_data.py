@@ -160,8 +160,8 @@ def _(came, high, low, said):
 
     Four targets, chosen from six that we tried so that one is a tie, one a win and two are losses: they show what can
     happen, not how often. Every model is trained on half of the rows and scored on the other half, on the same two
-    splits, and nothing is tuned on the held-out rows. `SingleIndexRegressor` looks for one direction and any curve along it;
-    `OneStepRegressor` is a network whose first layer took one large gradient step.
+    splits, and nothing is tuned on the held-out rows. `SingleIndexRegressor` looks for one direction and any curve
+    along it; `OneStepRegressor` is a network whose first layer took one large gradient step.
     """)
     return
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import platform
+import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
@@ -12,34 +13,55 @@ from pathlib import Path
 from typing import Any
 
 from unlazy.errors import InputError
+from unlazy.lab.claims import Verdict
 from unlazy.lab.result import Run
 from unlazy.lab.show import interval, number, verdict_word
 from unlazy.plotting.style import svg
 
+_TITLES = {"in_context": "in-context learning", "signal_noise": "signal and noise"}
+_KINDS = {
+    "holds": "hold",
+    "known": "fail, as documented",
+    "fails": "fail, not documented",
+    "inconclusive": "inconclusive",
+    "untested": "untested",
+}
+_SHORT = {**_KINDS, "holds": "holds", "known": "fails (known)", "fails": "fails"}
 _VERSIONS = ("unlazy", "jax", "numpy", "scipy", "xarray")
 
 
 def write_report(runs: Sequence[Run], file: Path, preset: str, broken: Mapping[str, str] | None = None) -> None:
-    """Write the page: the table of verdicts and a section for every run; `broken` names studies that did not run."""
+    """Write the page: a summary, the verdicts by topic, a section for every run; `broken` names what did not run."""
     import jinja2
 
+    folder = Path(__file__).parent
     environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(Path(__file__).parent),
+        loader=jinja2.FileSystemLoader(folder),
         autoescape=True,
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    sections = [_section(run) for run in runs]
-    order = ("holds", "fails", "inconclusive", "untested")
-    verdicts = sorted((v for run in runs for v in run.verdicts), key=lambda v: order.index(v.verdict))
-    counts = Counter((v.verdict, verdict_word(v)) for v in verdicts)
+    order = list(dict.fromkeys(run.study.topic for run in runs))
+    sections = [section(run) for run in sorted(runs, key=lambda run: order.index(run.study.topic))]
+    topics = []
+    for topic in order:
+        inside = [s for s in sections if s["topic"] == topic]
+        about = next(_about(run) for run in runs if run.study.topic == topic)
+        topics.append(
+            {"topic": topic, "title": topic_title(topic), "about": about, "sections": inside, "counts": _sum(inside)}
+        )
+    counts = _sum(sections)
     page = environment.get_template("report.html.j2").render(
+        css=(folder / "report.css").read_text(encoding="utf-8"),
+        script=(folder / "report.js").read_text(encoding="utf-8"),
         sections=sections,
-        topics=list(dict.fromkeys(run.study.topic for run in runs)),
-        counts=[(kind, word, count) for (kind, word), count in counts.items()],
-        known=sum(1 for s in sections for c in s["claims"] if c["known"]),
-        surprises=sum(1 for run in runs for v in run.verdicts if not v.as_documented),
+        topics=topics,
+        kinds=_KINDS,
+        short=_SHORT,
+        counts=counts,
+        total=counts.total(),
+        surprises=sum(claim["surprise"] for s in sections for claim in s["claims"]),
         preset=preset,
         broken=broken or {},
         versions={"python": platform.python_version(), **{name: version(name) for name in _VERSIONS}},
@@ -54,15 +76,33 @@ def write_report(runs: Sequence[Run], file: Path, preset: str, broken: Mapping[s
         raise InputError(f"output {file} cannot be written: {error.strerror or error}") from None
 
 
-def _section(run: Run) -> dict[str, Any]:
+def _sum(sections: Sequence[Mapping[str, Any]]) -> Counter[str]:
+    return sum((s["counts"] for s in sections), Counter())
+
+
+def _about(run: Run) -> str:
+    """The topic in a sentence: the docstring of its folder; a study of the user's own has none."""
+    package = sys.modules.get(run.study.__module__.rpartition(".")[0])
+    return (package.__doc__ or "").strip().split("\n\n")[0] if package is not None else ""
+
+
+def topic_title(topic: str) -> str:
+    """A topic in words: "signal_noise" is "signal and noise"."""
+    return _TITLES.get(topic, topic.replace("_", " "))
+
+
+def section(run: Run) -> dict[str, Any]:
+    """What a page shows of a run: texts, not escaped, and the figure as HTML; the report and the gallery share it."""
     study = run.study
     grids = list(run.grids.values())
     return {
         "name": study.name,
         "topic": study.topic,
+        "title": topic_title(study.topic),
         "question": study.question,
         "sources": study.sources,
         "figure": _drawing(run),
+        "counts": Counter(_kind(v) for v in run.verdicts),
         "derived": any(part.derived is not None for part in run.parts.values()),
         "claims": [
             {
@@ -73,6 +113,7 @@ def _section(run: Run) -> dict[str, Any]:
                 "interval": interval(v),
                 "criterion": str(v.claim.criterion),
                 "verdict": v.verdict,
+                "kind": _kind(v),
                 "word": verdict_word(v),
                 "case": v.case,
                 "reason": v.reason,
@@ -98,6 +139,11 @@ def _section(run: Run) -> dict[str, Any]:
         "computed": run.computed,
         "command": run.command,
     }
+
+
+def _kind(verdict: Verdict) -> str:
+    """The verdict, with failures that the study documents apart."""
+    return "known" if verdict.verdict == "fails" and verdict.claim.known_negative is not None else verdict.verdict
 
 
 def _drawing(run: Run) -> str:

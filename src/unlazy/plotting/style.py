@@ -166,13 +166,8 @@ def save(figure: Figure, path: str | os.PathLike) -> None:
 
 
 def svg(figure: Figure, salt: str) -> str:
-    """A figure as an SVG element for a page; `salt` keeps the ids of several figures apart."""
-    import io
+    """A figure for a page: SVG in the page's colours that wraps between panels; `salt` keeps ids of figures apart."""
+    from unlazy.plotting.inline import inline
 
-    import matplotlib
-
-    buffer = io.StringIO()
-    with style(), matplotlib.rc_context({"svg.hashsalt": salt}):
-        figure.savefig(buffer, format="svg", transparent=True, metadata={"Date": None})
-    text = buffer.getvalue()
-    return text[text.index("<svg") :]
+    with style():
+        return inline(figure, salt)
