@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import sys
 import time
 import warnings
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from unlazy.errors import InputError, check_choice
 from unlazy.lab import registry
 from unlazy.numerics.roots import ConvergenceError
+
+if TYPE_CHECKING:
+    from unlazy.lab.result import Run
 
 app = typer.Typer(
     help="A laboratory for feature learning: predict, simulate, compare and use the theory of trained networks.",
@@ -182,56 +184,76 @@ def reproduce(
     topic: Topics = None,
     out: Annotated[Path, typer.Option(metavar="DIR", help="where the report goes")] = Path("report"),
     store: StoreFile = None,
+    jobs: Annotated[int | None, typer.Option(metavar="N", help="studies at the same time; one per core")] = None,
     cluster: Cluster = None,
     memory: Memory = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="only show roughly what it would cost")] = False,
+    as_json: AsJson = False,
 ) -> None:
-    """Run every study: the table of verdicts and a self-contained HTML report."""
+    """Run every study: the table of verdicts and a self-contained HTML report.
+
+    What is finished is kept: the same command goes on from there.
+
+    The full preset has the papers' sizes and is for a cluster. Start a Dask scheduler and workers that have the same
+    unlazy ('dask scheduler', and on every machine 'dask worker tcp://HOST:8786 --nthreads 1 --nworkers CORES'), then
+    run 'unlazy reproduce --preset full --cluster tcp://HOST:8786' where the store is. Workers may come and go. The
+    cost is shown beforehand by --dry-run, one topic at a time is run with --topic.
+    """
+    from rich.console import Console
+
     from unlazy.lab import show
-    from unlazy.lab.fingerprint import fingerprint
-    from unlazy.lab.grid import preset_grids
-    from unlazy.lab.laboratory import Laboratory
-    from unlazy.lab.progress import Terminal
-    from unlazy.lab.report import write_report
-    from unlazy.lab.run import command_line
+    from unlazy.lab.board import watching
+    from unlazy.lab.report import section, write_report
+    from unlazy.lab.reproduce import reproduce as reproduce_all
 
     studies = registry.all_studies(topic)
     check_choice("preset", preset, dict.fromkeys(p for s in studies for p in s.presets))
+    if dry_run:
+        from unlazy.lab.outlook import outlook
+
+        with Console(stderr=True).status("planning") as status:
+            planned = outlook(studies, preset, store, memory, lambda name: status.update(f"planning {name}"))
+        _print_json(planned.as_json()) if as_json else show.outlook(planned)
+        return
     page = out / "index.html"
     _check_writable(page)
-    runs, broken = [], {}
-    # All fingerprints are taken now, while the code that is loaded is the code on disk.
-    for cls in studies:
-        with contextlib.suppress(InputError):
-            fingerprint(cls)
-    with Laboratory(store, cluster, memory, Terminal()) as laboratory:
-        for number, cls in enumerate(studies, 1):
-            try:
-                command = command_line(cls, preset, None, None, None)
-                runs.append(laboratory.run(cls, preset_grids(cls, preset), command))
-                show.progress(number, len(studies), runs[-1])
-            except Exception as error:
-                # One broken study must not take the report of the others with it.
-                broken[cls.name] = f"{type(error).__name__}: {error}"
-                print(f"[{number}/{len(studies)}] {cls.name} did not run: {broken[cls.name]}", file=sys.stderr)
-    write_report(runs, page, preset, broken)
-    show.verdicts(runs)
-    print(f"report: {page}")
-    raise typer.Exit(0 if not broken and all(v.as_documented for r in runs for v in r.verdicts) else 1)
+    drawn: dict[str, Any] = {}
+
+    def draw(run: Run) -> None:
+        drawn[run.study.name] = section(run)
+
+    with watching(as_json) as watch:
+        outcome = reproduce_all(
+            studies, watch, preset=preset, store=store, cluster=cluster, memory=memory, jobs=jobs, each=draw
+        )
+    write_report(outcome.runs, page, preset, outcome.broken, drawn)
+    if as_json:
+        _print_json({**outcome.as_json(), "report": str(page)})
+    else:
+        show.verdicts(outcome)
+        print(f"report: {page}")
+    raise typer.Exit(0 if outcome.as_documented else 1)
 
 
 @app.command("forecast")
 def forecast_(
     data: Annotated[Path, typer.Argument(metavar="DATA.csv", help="a CSV, TSV or Parquet file")],
     target: Annotated[list[str], typer.Option(metavar="COLUMN", help="what to predict; may be given several times")],
-    kernel: Annotated[str, typer.Option(help="rbf, linear, ...: a kernel of scikit-learn; or one-step")] = "rbf",
-    ridge: Annotated[float | None, typer.Option(help="alpha of KernelRidge; the best by leave-one-out")] = None,
+    kernel: Annotated[
+        list[str] | None,
+        typer.Option(help="ridge, kernel-ridge, random-features (these three if not given), one-step, laplacian, ..."),
+    ] = None,
+    ridge: Annotated[float | None, typer.Option(help="alpha of KernelRidge; chosen by leave-one-out")] = None,
+    gamma: Annotated[float | None, typer.Option(help="of the rbf kernel; chosen by leave-one-out")] = None,
+    features: Annotated[int | None, typer.Option(help="random features; enough to be within 5% of the kernel")] = None,
     sizes: Annotated[str, typer.Option(metavar="N,N,2x", help="numbers of rows, or multiples of those in the file")] = (
-        "0.25x,0.5x,1x,2x,5x,10x"
+        "1x,2x,5x,10x"
     ),
+    check: Annotated[bool, typer.Option("--check", help="forecast from parts of the file, then train on it")] = False,
     figure: Annotated[Path | None, typer.Option(metavar="FILE", help="write the figure: .png .svg .pdf")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Forecast what more rows of your own data would bring, without training on them."""
+    """Forecast what more rows of your own data would bring to ridge, kernel ridge and random features."""
     from unlazy.diagnostics.forecast import forecast
 
     if figure is not None:
@@ -241,8 +263,18 @@ def forecast_(
         format_of(figure)
     from rich.console import Console
 
-    with Console(stderr=True).status(f"forecasting {data.name}"):
-        found = forecast(data, target, kernel=kernel, ridge=ridge, sizes=sizes)
+    with Console(stderr=True).status(f"forecasting {data.name}") as status:
+        found = forecast(
+            data,
+            target,
+            kernel=kernel,
+            ridge=ridge,
+            gamma=gamma,
+            features=features,
+            sizes=sizes,
+            check=check,
+            progress=status.update,
+        )
         page: Any = found.as_json() if as_json else str(found)
     _print_json(page) if as_json else print(page)
     if figure is not None:
@@ -251,6 +283,22 @@ def forecast_(
         save(found.figure(), figure)
         if not as_json:
             print(f"figure: {figure}")
+
+
+@app.command("explore")
+def explore_(
+    study: Annotated[
+        str | None, typer.Argument(metavar="STUDY", help="what to show first", autocompletion=_complete_study)
+    ] = None,
+    port: Annotated[int | None, typer.Option(metavar="N", help="a free one from 2718 on")] = None,
+    host: Annotated[str, typer.Option(metavar="H", help="another address opens it to other machines")] = "127.0.0.1",
+    no_browser: Annotated[bool, typer.Option("--no-browser", help="do not open the page in the browser")] = False,
+    store: StoreFile = None,
+) -> None:
+    """Explore a study in the browser: move its parameters, watch the theory, add simulated points."""
+    from unlazy.app.server import serve
+
+    serve(study, host, port, not no_browser, store)
 
 
 @app.command()

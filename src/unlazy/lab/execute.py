@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -121,6 +122,7 @@ def run_chunk(chunk: Chunk, budget: int) -> Computed:
 
 def prepare(chunk: Chunk, budget: int) -> Task:
     """Make a chunk ready to run within the budget, or refuse it with its size; this is where programs are compiled."""
+    share_compilations()
     if chunk.study.is_hosted():
         values = {name: column[0] for name, column in chunk.values.items()}
         needed = chunk.study(**chunk.shared, **values).memory()
@@ -244,7 +246,6 @@ def compiled(chunk: Chunk, budget: int) -> Program:
 def _compile(chunk: Chunk, width: int) -> Program:
     import jax
 
-    _set_up_jax()
     study = chunk.study
     paths = {n for n, p in study.parameters().items() if p.kind == "path"}
     statics = {n: v for n, v in chunk.shared.items() if n not in paths}
@@ -287,15 +288,26 @@ def _precision(study: type[Study]) -> Any:
 
 
 @cache
-def _set_up_jax() -> None:
-    """The persistent compilation cache, without a minimum compile time: it saves most of a second run's start."""
-    import jax
+def share_compilations() -> None:
+    """Have JAX keep its programs for other processes, however little they took, also those of hosted studies.
+
+    It saves most of a second run's start. JAX reads the variables when it is imported. An entry that another process is
+    just writing, or was killed while it wrote, is one that JAX cannot read: it warns and compiles.
+    """
     import platformdirs
 
-    if "JAX_COMPILATION_CACHE_DIR" not in os.environ:
-        jax.config.update("jax_compilation_cache_dir", os.path.join(platformdirs.user_cache_dir("unlazy"), "jax"))
-    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
-    jax.config.update("jax_persistent_cache_min_entry_size_bytes", 0)
+    settings = {
+        "jax_compilation_cache_dir": os.path.join(platformdirs.user_cache_dir("unlazy"), "jax"),
+        "jax_persistent_cache_min_compile_time_secs": 0.0,
+        "jax_persistent_cache_min_entry_size_bytes": 0,
+    }
+    for name, setting in settings.items():
+        if name.upper() in os.environ:
+            continue
+        if "jax" in sys.modules:
+            sys.modules["jax"].config.update(name, setting)
+        else:
+            os.environ[name.upper()] = str(setting)
 
 
 def _check_outputs(chunk: Chunk, arrays: Mapping[str, np.ndarray]) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,43 +19,64 @@ _MOST_PANELS = 4
 _MOST_CURVES = 7
 
 
-def default_figure(study: type[Study], parts: Mapping[str, Part], grids: Mapping[str, Grid]) -> Figure:
-    """A row of panels per part, with a legend below; what does not fit is named at the foot.
+def default_figure(
+    study: type[Study],
+    parts: Mapping[str, Part],
+    grids: Mapping[str, Grid],
+    outputs: Sequence[str] | None = None,
+    x: str = "",
+) -> Figure:
+    """A row of panels per part, with a legend beside it; what does not fit is named at the foot.
 
-    The horizontal axis is an axis that the user added, or the longest numeric one.
+    The horizontal axis is `x` where an output has it, else an axis that the user added, or the longest numeric one. A
+    part without simulation (None) shows its lines alone.
     """
-    outputs = [name for name in study.simulated_outputs() if study.outputs[name].predicts is None]
+    if outputs is None:
+        outputs = [name for name in study.simulated_outputs() if study.outputs[name].predicts is None]
     shown = outputs[:_MOST_PANELS]
     figure, axes = style.panels(len(shown), len(parts), width=3.1)
     rows = np.atleast_2d(axes).reshape(len(parts), len(shown))
     left_out = [f"outputs {', '.join(outputs[_MOST_PANELS:])}"] if len(outputs) > _MOST_PANELS else []
     for row, name in zip(rows, parts, strict=True):
-        for panel, output in zip(row, shown, strict=True):
-            curves = _draw(panel, study, parts[name], grids[name], output)
-        handles, labels = row[0].get_legend_handles_labels()
-        if len(handles) > 1:
-            row[-1].legend(handles, labels, loc="upper left", bbox_to_anchor=(1.02, 1.0))
+        curves = [
+            draw(panel, study, parts[name], grids[name], output, x) for panel, output in zip(row, shown, strict=True)
+        ]
+        entries: dict[str, Any] = {}
+        for panel in row:
+            handles, labels = panel.get_legend_handles_labels()
+            entries |= dict(zip(labels, handles, strict=True))
+        if len(entries) > 1:
+            row[-1].legend(entries.values(), entries.keys(), loc="upper left", bbox_to_anchor=(1.02, 1.0))
         if len(parts) > 1:
             row[0].set_title(name)
-        if curves > _MOST_CURVES:
-            left_out.append(f"{curves - _MOST_CURVES} of {curves} curves of part {name}")
+        if max(curves) > _MOST_CURVES:
+            left_out.append(f"{max(curves) - _MOST_CURVES} of {max(curves)} curves of part {name}")
     if left_out:
         figure.supxlabel(f"not shown: {'; '.join(left_out)}", fontsize=7, color="0.4")
     return figure
 
 
-def _draw(panel: Any, study: type[Study], part: Part, grid: Grid, output: str) -> int:
+def draw(panel: Any, study: type[Study], part: Part, grid: Grid, output: str, x: str = "") -> int:
     """Draw one output; returns how many curves it has, of which the first few are drawn."""
-    values = part.simulated[output]
+    simulated = part.simulated[output] if part.simulated is not None and output in part.simulated else None
     theory = part.lines[output] if part.lines is not None and output in part.lines else None
-    x = _horizontal(values, grid.added)
+    values = theory if simulated is None else simulated
+    if values is None:
+        return 0
+    x = x if x in values.dims else _horizontal(values, grid.added)
     cases = _cases(values, x)
     for index, (text, case) in enumerate(cases[:_MOST_CURVES]):
-        color, curve = style.colour(index), values.isel(case)
-        style.simulation(panel, _positions(curve, x), curve, color=color, label=text or "simulation")
+        color = style.colour(index)
+        if simulated is not None:
+            curve = simulated.isel(case)
+            style.simulation(panel, _positions(curve, x), curve, color=color, label=text or "simulation")
         if theory is not None:
             line = theory.isel({d: _where(theory, values, d, i) for d, i in case.items()})
-            style.theory(panel, _positions(line, x), line, color=color)
+            where, label = _positions(line, x), None if simulated is not None else text
+            if len(where) == 1:
+                panel.axhline(line.values.item(), color=color, label=label, zorder=2)
+            else:
+                style.theory(panel, where, line, color=color, label=label)
     described, parameter = study.outputs[output], study.parameters().get(x)
     panel.set_ylabel(textwrap.fill(described.label, 30))
     words = "" if parameter and parameter.symbol == x else x.replace("_", " ")
@@ -64,9 +85,9 @@ def _draw(panel: Any, study: type[Study], part: Part, grid: Grid, output: str) -
         panel.set_xticks(_positions(values, x), [str(v) for v in values[x].values] if x else [""])
     elif parameter and parameter.scale == "log" and (values[x] > 0).all():
         style.log_scale(panel, "x")
-    if described.scale == "log":
-        style.log_scale(panel, "y")
     finite = values.values[np.isfinite(values.values)]
+    if described.scale == "log" and (simulated is not None or (finite > 0).any()):
+        style.log_scale(panel, "y")
     if theory is not None and finite.size and np.isinf(theory).any():
         panel.set_ylim(top=3 * finite.max())
     return len(cases)

@@ -30,8 +30,17 @@ _SHORT = {**_KINDS, "holds": "holds", "known": "fails (known)", "fails": "fails"
 _VERSIONS = ("unlazy", "jax", "numpy", "scipy", "xarray")
 
 
-def write_report(runs: Sequence[Run], file: Path, preset: str, broken: Mapping[str, str] | None = None) -> None:
-    """Write the page: a summary, the verdicts by topic, a section for every run; `broken` names what did not run."""
+def write_report(
+    runs: Sequence[Run],
+    file: Path,
+    preset: str,
+    broken: Mapping[str, str] | None = None,
+    drawn: Mapping[str, dict[str, Any]] | None = None,
+) -> None:
+    """Write the page: a summary, the verdicts by topic, a section for every run.
+
+    `broken` names what did not run and why; `drawn` has sections by the name of the study that are made already.
+    """
     import jinja2
 
     folder = Path(__file__).parent
@@ -43,7 +52,10 @@ def write_report(runs: Sequence[Run], file: Path, preset: str, broken: Mapping[s
         lstrip_blocks=True,
     )
     order = list(dict.fromkeys(run.study.topic for run in runs))
-    sections = [section(run) for run in sorted(runs, key=lambda run: order.index(run.study.topic))]
+    ready = drawn or {}
+    sections = [
+        ready.get(run.study.name) or section(run) for run in sorted(runs, key=lambda run: order.index(run.study.topic))
+    ]
     topics = []
     for topic in order:
         inside = [s for s in sections if s["topic"] == topic]

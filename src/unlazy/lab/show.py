@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -19,11 +20,24 @@ from unlazy.lab.study import Study
 
 if TYPE_CHECKING:
     from unlazy.lab.estimate import Cost
+    from unlazy.lab.outlook import Outlook
+    from unlazy.lab.reproduce import Outcome
     from unlazy.lab.result import Run
     from unlazy.lab.store import Store
 
 _STYLES = {"holds": "green", "fails": "red", "inconclusive": "yellow", "untested": "dim"}
 _MOST_ROWS = 40
+KINDS = ("holds", "fails (known)", "untested", "inconclusive", "differs")
+"""What a verdict counts as; the last two are not what the study documents."""
+KIND_STYLES = {
+    "holds": "green",
+    "fails (known)": "cyan",
+    "untested": "dim",
+    "inconclusive": "yellow",
+    "differs": "bold red",
+}
+_SLOW_SECONDS = 15
+_WIDE_TABLE = 100
 
 
 class _Console(Console):
@@ -60,6 +74,20 @@ def interval(verdict: Verdict) -> str:
 def verdict_word(verdict: Verdict) -> str:
     """The verdict, marked where the study documents that the claim does not hold."""
     return verdict.verdict + (" (known)" if verdict.claim.known_negative and verdict.as_documented else "")
+
+
+def kind(verdict: Verdict) -> str:
+    """What a verdict counts as, one of KINDS."""
+    if verdict.verdict == "inconclusive":
+        return "inconclusive"
+    if not verdict.as_documented:
+        return "differs"
+    return "fails (known)" if verdict.verdict == "fails" else verdict.verdict
+
+
+def count(found: Iterable[Verdict]) -> Counter[str]:
+    """How many verdicts there are of each kind."""
+    return Counter(map(kind, found))
 
 
 def studies(found: Sequence[type[Study]]) -> None:
@@ -213,24 +241,66 @@ def run(result: Run) -> None:
         console.print(f"{result.divergence}; what they had is in the results, the step in diverged_at")
 
 
-def progress(index: int, total: int, result: Run) -> None:
-    """One line when a study of many is done."""
+def summary(result: Run) -> str:
+    """The verdicts of one study in a few words."""
     words = [verdict_word(v) for v in result.verdicts]
     counts = ", ".join(f"{words.count(w)} {w}" for w in dict.fromkeys(words))
-    _console().print(f"[{index}/{total}] {result.study.name}: {counts or 'no claims'} ({result.seconds:.1f} s)")
+    return f"{result.study.name}: {counts or 'no claims'} ({result.seconds:.1f} s)"
 
 
-def verdicts(runs: Iterable[Run]) -> None:
-    """The table of verdicts of many runs."""
-    table = _table("study", "claim", "verdict", "measured", "99% interval", "criterion")
-    words = []
-    for result in runs:
-        for verdict in result.verdicts:
-            table.add_row(Text(result.study.name, "bold"), verdict.claim.id, *_verdict_row(verdict))
-            words.append(verdict_word(verdict))
+def verdicts(outcome: Outcome) -> None:
+    """The verdicts of many studies by topic, then the counts, what differs, and the slow ones."""
     console = _console()
+    by_topic: dict[str, list[Run]] = {}
+    for result in outcome.runs:
+        by_topic.setdefault(result.study.topic, []).append(result)
+    # Where there is little room every interval would take three lines; the report has them.
+    wide = console.width >= _WIDE_TABLE
+    table = _table("claim", "verdict", "measured", *(["99% interval"] if wide else []), "criterion")
+    for topic, results in by_topic.items():
+        table.add_row("")
+        table.add_row(Text(topic, "bold underline"))
+        for result in results:
+            table.add_row(Text(result.study.name, "bold"))
+            for verdict in result.verdicts:
+                word, measured, found, criterion = _verdict_row(verdict)
+                table.add_row(f"  {verdict.claim.id}", word, measured, *([found] if wide else []), criterion)
+    console.print(table)
+    table = _table("topic", "studies", *KINDS)
+    every: Counter[str] = Counter()
+    for topic, results in by_topic.items():
+        counts = count(v for result in results for v in result.verdicts)
+        every += counts
+        table.add_row(topic, str(len(results)), *kind_cells(counts))
+    table.add_row(Text("all", "bold"), str(len(outcome.runs)), *kind_cells(every))
+    for column in table.columns[1:]:
+        column.justify = "right"
     console.print("\n", table, sep="")
-    console.print("\n" + ", ".join(f"{words.count(w)} {w}" for w in dict.fromkeys(words)))
+    surprises = [(r, v) for r in outcome.runs for v in r.verdicts if not v.as_documented]
+    if surprises:
+        console.print(Text("\nnot what the studies document:", "bold"))
+    for result, verdict in surprises:
+        reason = f" ({verdict.reason})" if verdict.reason else ""
+        console.print(f"  {result.study.name} {verdict.claim.id}: {verdict_word(verdict)}{reason}")
+    if outcome.broken:
+        console.print(Text("\ndid not run:", "bold"))
+    for name, reason in outcome.broken.items():
+        console.print(f"  {name}: {reason}")
+    slow = sorted((r for r in outcome.runs if r.seconds > _SLOW_SECONDS), key=lambda r: -r.seconds)
+    if slow:
+        console.print("\nslowest: " + ", ".join(f"{r.study.name} {r.seconds:.0f} s" for r in slow[:8]))
+    console.print(f"\n{len(outcome.studies)} studies in {clock(outcome.seconds)}")
+
+
+def kind_cells(counts: Mapping[str, int]) -> list[Text]:
+    """The counts in the order of KINDS; nothing for zero."""
+    return [Text(str(counts[k]) if counts.get(k) else "", KIND_STYLES[k]) for k in KINDS]
+
+
+def clock(seconds: float) -> str:
+    """Minutes and seconds, hours where there are any."""
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes // 60}:{minutes % 60:02d}:{rest:02d}" if minutes >= 60 else f"{minutes}:{rest:02d}"
 
 
 def costs(cls: type[Study], programs: Sequence[Cost]) -> None:
@@ -248,6 +318,41 @@ def costs(cls: type[Study], programs: Sequence[Cost]) -> None:
         f"{cls.name}: {sum(c.instances for c in programs)} instances, {sum(c.missing for c in programs)} missing, "
         f"{len(programs)} programs, about {_seconds(sum(c.seconds for c in programs))} s besides compilation"
     )
+
+
+def outlook(planned: Outlook) -> None:
+    """The table of what a reproduction would cost."""
+    table = _table("study", "instances", "missing", "programs", "memory", "core hours", "basis")
+    for column in table.columns[1:-1]:
+        column.justify = "right"
+    topic = ""
+    for c in planned.studies:
+        if c.topic != topic:
+            table.add_row(Text(c.topic, "bold underline"))
+            topic = c.topic
+        if c.error is not None:
+            table.add_row(f"  {c.study}", "", "", "", "", "", Text(c.error, "red"))
+            continue
+        memory = Text(f"{c.bytes / 2**20:.3g} MiB" if c.bytes else "–", "red" if c.bytes > planned.budget else "")
+        row = (str(c.instances), str(c.missing), str(c.programs or ""), memory, number(c.seconds / 3600), c.basis)
+        table.add_row(f"  {c.study}", *row)
+    console = _console()
+    console.print(table)
+    known = [c for c in planned.studies if not math.isnan(c.seconds)]
+    console.print(
+        f"\n{len(planned.studies)} studies, preset {planned.preset}: {sum(c.missing for c in planned.studies)} of "
+        f"{sum(c.instances for c in planned.studies)} instances missing, {sum(c.programs for c in planned.studies)} "
+        f"programs to compile, about {number(planned.core_seconds / 3600)} core hours for {len(known)} of them"
+    )
+    console.print(
+        "Core hours are rough, within a factor of several: sizes scale the stored seconds of the quick preset, "
+        "compilation is not in them. Memory is that of the largest instance."
+    )
+    for c in planned.too_large:
+        console.print(
+            f"{c.study} does not fit: an instance needs about {c.bytes / 2**30:.2g} GiB, the budget here is "
+            f"{planned.budget / 2**30:.2g} GiB; workers with more memory, or --memory"
+        )
 
 
 def _seconds(value: float) -> str:

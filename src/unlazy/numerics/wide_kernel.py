@@ -10,6 +10,7 @@ import numpy as np
 from unlazy.functions.orthogonal import Hermite
 
 _DEGREE = 12
+_ROWS = 32
 
 
 class HermiteHalf(NamedTuple):
@@ -51,14 +52,23 @@ def wide_kernel(function: Any, points: np.ndarray, others: np.ndarray) -> np.nda
     norms = np.linalg.norm(points, axis=1)[:, None] * np.linalg.norm(others, axis=1)
     cosine = np.clip(points @ others.T / np.maximum(norms, np.finfo(np.float64).tiny), -1, 1)
     found = np.zeros_like(cosine)
-    for half, left, right in zip(
-        hermite_halves(_DEGREE), _parts(function, points), _parts(function, others), strict=True
-    ):
-        a, b = left @ half.basis.T, right @ half.basis.T
-        part = (left * half.weights) @ right.T - a @ b.T
-        for c, d in zip(a.T[::-1], b.T[::-1], strict=True):
-            part = part * cosine**2 + np.outer(c, d)
-        found += part * cosine**half.first
+    sides = zip(hermite_halves(_DEGREE), _parts(function, points), _parts(function, others), strict=True)
+    # An odd f has no even part and an even one no odd part.
+    halves = [
+        (half, left * half.weights, right, left @ half.basis.T, right @ half.basis.T)
+        for half, left, right in sides
+        if left.any() and right.any()
+    ]
+    # A few rows at a time stay in the processor's cache over all powers.
+    for first in range(0, len(points), _ROWS):
+        rows = slice(first, first + _ROWS)
+        square = cosine[rows] ** 2
+        for half, left, right, a, b in halves:
+            part = left[rows] @ right.T - a[rows] @ b.T
+            for c, d in zip(a[rows].T[::-1], b.T[::-1], strict=True):
+                part *= square
+                part += np.outer(c, d)
+            found[rows] += part * cosine[rows] if half.first else part
     return found
 
 

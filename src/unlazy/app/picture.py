@@ -1,0 +1,110 @@
+"""What the explorer draws and gives away: panels for the page, the figure and the data as files."""
+
+from __future__ import annotations
+
+import tempfile
+import threading
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from unlazy.app.setting import Setting
+from unlazy.app.theory import Lines
+from unlazy.errors import InputError
+from unlazy.lab.figure import default_figure, draw
+from unlazy.lab.study import Part
+from unlazy.plotting import style
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+_DRAWING = threading.Lock()
+"""Matplotlib's settings are those of the process; visitors' pages are threads of it."""
+
+
+def stored(setting: Setting, store: str | None) -> xr.Dataset | None:
+    """The simulation at the setting's points if the store has all of it, else None; nothing is computed."""
+    from unlazy.lab.laboratory import Laboratory
+    from unlazy.lab.store import Store, default_path
+
+    if not (default_path() if store is None else Path(store)).is_file():
+        return None
+    with Store(store) as opened, Laboratory(opened) as laboratory:
+        collectors, work = laboratory.load(setting.study, {setting.part: setting.grid})
+        if any(w.missing for w in work):
+            return None
+        return collectors[setting.part].dataset()
+
+
+def panel(setting: Setting, theory: Lines, simulated: xr.Dataset | None, output: str) -> str:
+    """One output as an SVG element."""
+    part = _part(setting, theory, simulated)
+    with _DRAWING, style.style():
+        figure, axes = style.panels(width=3.7, height=2.9)
+        draw(axes, setting.study, part, setting.grid, output, setting.x)
+        handles, labels = axes.get_legend_handles_labels()
+        if len(handles) > 1:
+            figure.legend(handles, labels, loc="outside lower center", ncols=2)
+        return style.svg(figure, salt=output)
+
+
+def figure_bytes(setting: Setting, theory: Lines, simulated: xr.Dataset | None, kind: str) -> bytes:
+    """All shown outputs in one figure: png, svg or pdf."""
+    part = _part(setting, theory, simulated)
+    with _DRAWING, style.style(), tempfile.TemporaryDirectory() as folder:
+        figure = default_figure(
+            setting.study, {setting.part: part}, {setting.part: setting.grid}, setting.outputs, setting.x
+        )
+        file = Path(folder) / f"figure.{kind}"
+        style.save(figure, file)
+        return file.read_bytes()
+
+
+def table(theory: Lines, simulated: xr.Dataset | None) -> bytes:
+    """Theory and simulation as CSV, a row per number: source, output, value, and where it stands."""
+    import pandas as pd
+
+    rows = []
+    for source, dataset in (("theory", theory.dataset), ("simulation", simulated)):
+        for name, array in dataset.data_vars.items() if dataset is not None else ():
+            if array.dims:
+                frame = array.to_dataframe("value").reset_index()
+            else:
+                frame = pd.DataFrame({"value": [array.item()]})
+            frame.insert(0, "output", str(name))
+            frame.insert(0, "source", source)
+            rows.append(frame)
+    if not rows:
+        raise InputError("there is nothing to export: the study has no theory here and nothing is simulated yet")
+    return pd.concat(rows, ignore_index=True).to_csv(index=False).encode()
+
+
+def netcdf(theory: Lines, simulated: xr.Dataset | None) -> bytes:
+    """Theory and simulation as netCDF, a group each."""
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "data.nc"
+        written = False
+        for group, dataset in (("theory", theory.dataset), ("simulation", simulated)):
+            if dataset is None:
+                continue
+            # netCDF has no booleans.
+            attributes = {k: int(v) if isinstance(v, bool) else v for k, v in dataset.attrs.items()}
+            plain = dataset.assign_attrs(attributes)
+            plain.to_netcdf(file, mode="a" if written else "w", group=group, engine="h5netcdf")
+            written = True
+        if not written:
+            raise InputError("there is nothing to export: the study has no theory here and nothing is simulated yet")
+        return file.read_bytes()
+
+
+def _part(setting: Setting, theory: Lines, simulated: xr.Dataset | None) -> Part:
+    return Part(simulated, None, theory.dataset, None)  # type: ignore[arg-type]
+
+
+def size(count: int) -> str:
+    """Bytes in words."""
+    value: Any = float(count)
+    for unit in ("bytes", "KiB", "MiB"):
+        if value < 1000:
+            return f"{value:.3g} {unit}"
+        value /= 1024
+    return f"{value:.3g} GiB"

@@ -1,0 +1,90 @@
+"""The explorer's words, as HTML: what a study asks, where the lines come from, how a simulation goes."""
+
+from __future__ import annotations
+
+import html
+from typing import Any
+
+from unlazy.app.job import Event
+from unlazy.app.picture import size
+from unlazy.app.setting import Setting
+from unlazy.app.theory import Lines
+from unlazy.app.worker import duration
+from unlazy.errors import InputError
+from unlazy.lab.study import Study
+
+
+def sources(study: type[Study]) -> str:
+    """The question of a study and its sources."""
+    listed = "".join(
+        f"<li>{html.escape(s.short)}: {html.escape(s.title)}. <i>{html.escape(s.venue)}</i></li>" for s in study.sources
+    )
+    return (
+        f'<p class="unlazy-question">{html.escape(study.question)}</p>'
+        f'<ul class="unlazy-sources unlazy-soft">{listed}</ul>'
+    )
+
+
+def theory_note(setting: Setting, theory: Lines, points: Any) -> str:
+    """What the figure shows: where its lines come from, whether there are points, and how to get them."""
+    said = []
+    study, drawn = setting.study, set(setting.outputs)
+    predicted = drawn & set(theory.dataset.data_vars) if theory.dataset is not None else set()
+    if not study.defines("predict"):
+        said.append("This study has no theory without simulation: add simulated points to see it.")
+    elif theory.waits:
+        said.append(
+            f"The theory would take about {duration(theory.seconds)} here: switch on 'slow theory', or choose fewer "
+            "values."
+        )
+    elif theory.dataset is None:
+        said.append("The theory does not cover this setting: add simulated points to see it.")
+    elif not predicted:
+        said.append("The theory does not predict what is shown here: add simulated points, or show other outputs.")
+    elif not theory.dense:
+        said.append(
+            f"The theory takes {theory.seconds:.1f} s here, so that its lines join the values of the axis and have no "
+            "points between."
+        )
+    if points is None:
+        count = setting.grid.size * setting.seeds
+        said.append(f"The store has no simulation of these points ({setting.grid.size} x {setting.seeds} seeds = "
+                    f"{count} instances).")  # fmt: skip
+    else:
+        said.append(f"Points are means over {setting.seeds} seeds" + (
+            ", with 99% intervals." if setting.seeds > 1 else ", without an interval."))  # fmt: skip
+    return " ".join(said)
+
+
+def progress(event: Event | None) -> str:
+    """How a simulation goes."""
+    if event is None:
+        return _bar("Starting: compiles, and times one chunk …", None)
+    if event.kind == "estimate":
+        if not event.missing:
+            return _bar("All of it is in the store.", 1.0)
+        return _bar(f"{event.missing} instances, about {duration(event.seconds)}, {size(event.bytes)} of memory …", 0.0)
+    if event.kind == "progress":
+        return _bar(f"{event.done} of {event.total} instances", event.done / max(event.total, 1))
+    if event.kind == "done":
+        return _bar("Done.", 1.0)
+    if event.kind == "warning":
+        return _bar(event.message, None)
+    words = {"refused": "Not simulated: ", "failed": "The simulation failed: ", "cancelled": ""}[event.kind]
+    return f'<p class="unlazy-wrong" role="alert">{html.escape(words + event.message)}</p>'
+
+
+def _bar(text: str, share: float | None) -> str:
+    value = "" if share is None else f' value="{share:.3f}"'
+    return (
+        f'<div class="unlazy-progress" role="status"><progress max="1"{value}></progress>'
+        f"<span>{html.escape(text)}</span></div>"
+    )
+
+
+def failure(error: Exception) -> str:
+    """An exception of a study in one line; it is a refusal, or a limit of the theory."""
+    text = str(error).splitlines()[0] if str(error) else ""
+    if isinstance(error, InputError):
+        return text
+    return f"A number of this study cannot be computed at these parameters: {type(error).__name__}: {text}"

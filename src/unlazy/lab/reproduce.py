@@ -1,0 +1,232 @@
+"""All studies, one after the other or several at once, and what came of them."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple, Protocol
+
+from unlazy.errors import InputError
+from unlazy.lab.execute import cores, memory_budget
+from unlazy.lab.fingerprint import fingerprint
+from unlazy.lab.grid import Grid, preset_grids
+from unlazy.lab.laboratory import Laboratory
+from unlazy.lab.plan import group_points
+from unlazy.lab.progress import heeding_interrupts
+from unlazy.lab.result import Run
+from unlazy.lab.run import command_line
+from unlazy.lab.show import KINDS, count
+from unlazy.lab.store import Store
+from unlazy.lab.study import Study
+from unlazy.lab.workers import Finished, Workers, default_jobs, task_of
+
+_LONG = {
+    "in-context-transformer": 45,
+    "lazy-vs-feature": 40,
+    "kernel-limit": 35,
+    "learning-curve-data": 32,
+    "multiclass-amp": 31,
+    "mean-field-attention": 28,
+}
+"""Seconds of the longest studies where no earlier run tells: they start first. No result depends on it."""
+_PROGRAM_SECONDS = 2.0
+_STUDY_SECONDS = 3.0
+"""What compiling a program takes, and all else in a study of unknown length."""
+
+
+class Watch(Protocol):
+    """Who sees a reproduction while it goes on. `begin`, `advance` and `warn` may come from another thread."""
+
+    def expect(self, studies: Sequence[type[Study]], seconds: Mapping[str, float], jobs: int) -> None: ...
+
+    def begin(self, study: str, total: int) -> None: ...
+
+    def advance(self, study: str, count: int) -> None: ...
+
+    def warn(self, message: str) -> None: ...
+
+    def done(self, run: Run) -> None: ...
+
+    def broken(self, study: type[Study], reason: str) -> None: ...
+
+
+class Outcome(NamedTuple):
+    """The runs in the order of the studies, why the others did not run, and how long all took."""
+
+    studies: Sequence[type[Study]]
+    runs: list[Run]
+    broken: dict[str, str]
+    seconds: float
+
+    @property
+    def as_documented(self) -> bool:
+        return not self.broken and all(v.as_documented for run in self.runs for v in run.verdicts)
+
+    def as_json(self) -> dict[str, Any]:
+        """One object: every study with its claims, those that did not run with the reason, and the counts."""
+        ran = {run.study.name: run for run in self.runs}
+        studies = []
+        for cls in self.studies:
+            entry: dict[str, Any] = {"study": cls.name, "topic": cls.topic, "error": self.broken.get(cls.name)}
+            if cls.name in ran:
+                run = ran[cls.name]
+                claims = [{**v.as_json(), "as_documented": v.as_documented} for v in run.verdicts]
+                entry.update(seconds=run.seconds, computed=run.computed, claims=claims)
+            studies.append(entry)
+        counts = count(v for run in self.runs for v in run.verdicts)
+        return {
+            "studies": studies,
+            "counts": {**{kind: counts[kind] for kind in KINDS}, "did not run": len(self.broken)},
+            "seconds": self.seconds,
+        }
+
+
+def reproduce(
+    studies: Sequence[type[Study]],
+    watch: Watch,
+    *,
+    preset: str = "quick",
+    store: Any = None,
+    cluster: str | None = None,
+    memory: float | None = None,
+    jobs: int | None = None,
+    each: Callable[[Run], None] | None = None,
+) -> Outcome:
+    """Run studies and judge their claims; what one of them raises ends that one only.
+
+    `each` gets every run as soon as it is judged, while others are still simulated.
+
+    `jobs` processes simulate at the same time, by default as many as there are cores and memory for; the numbers do not
+    depend on it. With a cluster its workers compute, study after study.
+    """
+    start = time.perf_counter()
+    if jobs is not None and (isinstance(jobs, bool) or not isinstance(jobs, int) or jobs < 1):
+        raise InputError(f"jobs must be an integer >= 1, got {jobs!r}")
+    if cluster is not None and jobs not in (None, 1):
+        raise InputError(f"jobs is for this machine and cannot be {jobs} with cluster {cluster}; the cluster computes")
+    # All fingerprints are taken now, while the code that is loaded is the code on disk.
+    for cls in studies:
+        with contextlib.suppress(InputError):
+            fingerprint(cls)
+    runs: dict[str, Run] = {}
+    broken: dict[str, str] = {}
+    with Laboratory(store, cluster, memory, _OneByOne(watch)) as laboratory:
+        budget = memory_budget() if laboratory.budget is None else laboratory.budget
+        if jobs is None:
+            jobs = 1 if cluster is not None else default_jobs(cores(), budget)
+
+        def judge(cls: type[Study], work: Finished | None = None) -> None:
+            # One broken study must not take the others with it.
+            try:
+                if work is not None and work.error is not None:
+                    broken[cls.name] = work.error
+                else:
+                    run = laboratory.run(cls, preset_grids(cls, preset), command_line(cls, preset, None, None, None))
+                    if work is not None:
+                        run = dataclasses.replace(run, computed=work.computed, seconds=run.seconds + work.seconds)
+                    if each is not None:
+                        each(run)
+                    runs[cls.name] = run
+                    watch.done(run)
+                    return
+            except Exception as error:
+                broken[cls.name] = f"{type(error).__name__}: {error}"
+            watch.broken(cls, broken[cls.name])
+
+        if jobs == 1:
+            watch.expect(studies, {s.name: 1.0 for s in studies}, jobs)
+            for cls in studies:
+                judge(cls)
+        else:
+            _several(laboratory, studies, preset, jobs, budget, watch, judge)
+    ordered = [runs[cls.name] for cls in studies if cls.name in runs]
+    return Outcome(studies, ordered, broken, time.perf_counter() - start)
+
+
+def _several(
+    laboratory: Laboratory,
+    studies: Sequence[type[Study]],
+    preset: str,
+    jobs: int,
+    budget: int,
+    watch: Watch,
+    judge: Any,
+) -> None:
+    """Have workers simulate what the store lacks, the longest studies first, and judge each as it is done."""
+    by_name = {cls.name: cls for cls in studies}
+    known = _known_rates(laboratory.store)
+    lacking, ready, seconds = {}, [], {}
+    for cls in studies:
+        try:
+            grids = preset_grids(cls, preset)
+            for grid in grids.values():
+                grid.validate()
+            missing = sum(len(w.missing) for w in laboratory.load(cls, grids)[1])
+        except Exception:
+            # The judge meets the same and says so.
+            missing = 0
+        if missing:
+            lacking[cls.name] = task_of(cls, grids)
+            seconds[cls.name] = expected_seconds(cls, grids, missing, known.get(cls.name))
+        else:
+            ready.append(cls)
+    watch.expect(studies, seconds, jobs)
+    order = sorted(lacking, key=lambda name: -seconds[name])
+    refused = []
+    with (
+        heeding_interrupts() as check_interrupts,
+        Workers(min(jobs, len(order)) or 1, laboratory.store.path, budget, watch) as workers,
+        # What does not fit into a share of the memory may fit into all of it.
+        Workers(1, laboratory.store.path, budget, watch) as alone,
+    ):
+        working = workers.run(lacking[name] for name in order)
+        for cls in ready:
+            judge(cls)
+        for work in working:
+            if work.refused:
+                refused.append(work.name)
+            else:
+                judge(by_name[work.name], work)
+            check_interrupts()
+        for work in alone.run(lacking[name] for name in refused):
+            judge(by_name[work.name], work)
+
+
+def _known_rates(store: Store) -> dict[str, float]:
+    """The seconds per instance of every study in a store, by whichever code was slowest."""
+    rates: dict[str, float] = {}
+    for c in store.contents():
+        rates[c.study] = max(rates.get(c.study, 0.0), c.seconds / c.instances)
+    return rates
+
+
+def expected_seconds(study: type[Study], grids: Mapping[str, Grid], missing: int, rate: float | None = None) -> float:
+    """A guess of how long what is missing takes: from the seconds per instance if known, else roughly by size."""
+    programs = 0 if study.is_hosted() else sum(len(group_points(g, "")) for g in grids.values())
+    if rate is not None:
+        return rate * missing + _PROGRAM_SECONDS * programs
+    whole = sum(g.size * g.seeds for g in grids.values())
+    return _LONG.get(study.name, _STUDY_SECONDS + _PROGRAM_SECONDS * programs) * missing / whole
+
+
+class _OneByOne:
+    """The progress of a laboratory that runs study after study, for a watch."""
+
+    def __init__(self, watch: Watch) -> None:
+        self._watch = watch
+        self._study = ""
+
+    def begin(self, title: str, total: int) -> None:
+        self._study = title
+        self._watch.begin(title, total)
+
+    def advance(self, count: int) -> None:
+        self._watch.advance(self._study, count)
+
+    def end(self) -> None:
+        pass
+
+    def warn(self, message: str) -> None:
+        self._watch.warn(message)

@@ -1,0 +1,202 @@
+"""Many studies at once: the same numbers, and no study takes another one with it."""
+
+import json
+import signal
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import psutil
+import pytest
+
+from unlazy.errors import InputError
+from unlazy.lab import board, registry, reproduce, show
+from unlazy.lab.workers import default_jobs
+
+FILE = Path(__file__).with_name("studies_that_break.py")
+NAMES = ["Fine", "Compiling", "Killed", "Raising", "Large", "TooLarge"]
+
+
+def breaking(name):
+    return registry.find(f"{FILE}:{name}")
+
+
+class Recorder(board.Silent):
+    def __init__(self):
+        self.events = []
+
+    def expect(self, studies, seconds, jobs):
+        self.events.append(("expect", dict(seconds), jobs))
+
+    def begin(self, study, total):
+        self.events.append(("begin", study, total))
+
+    def advance(self, study, count):
+        self.events.append(("advance", study, count))
+
+    def done(self, run):
+        self.events.append(("done", run.study.name))
+
+    def broken(self, study, reason):
+        self.events.append(("broken", study.name))
+
+
+@pytest.fixture(scope="module")
+def several(study, tmp_path_factory):
+    """Studies that work and studies that do not, two at a time in a gibibyte of memory."""
+    watch = Recorder()
+    store = tmp_path_factory.mktemp("several") / "results.sqlite"
+    studies = [study("Traced"), study("Hosted"), *map(breaking, NAMES)]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.delenv("JAX_COMPILATION_CACHE_DIR", raising=False)
+        patch.setenv("XDG_CACHE_HOME", str(store.parent))
+        return watch, studies, store, reproduce.reproduce(studies, watch, store=store, jobs=2, memory=1.0)
+
+
+def test_two_at_once_give_the_numbers_of_one_after_the_other(several, study, tmp_path):
+    _, _, _, outcome = several
+    studies = [study("Traced"), study("Hosted")]
+    alone = reproduce.reproduce(studies, board.Silent(), store=tmp_path / "alone.sqlite", jobs=1)
+    for one, other in zip(outcome.runs[:2], alone.runs, strict=True):
+        assert one.study is other.study
+        assert one.computed == other.computed == 9
+        for name in one.simulated.data_vars:
+            np.testing.assert_allclose(one.simulated[name], other.simulated[name], rtol=1e-12)
+
+
+def test_a_study_that_dies_or_raises_ends_alone(several):
+    *_, outcome = several
+    ran = ["test-traced", "test-hosted", "test-fine", "test-compiling", "test-large"]
+    assert [run.study.name for run in outcome.runs] == ran
+    assert set(outcome.broken) == {"test-killed", "test-raising", "test-too-large"}
+    assert "SIGKILL" in outcome.broken["test-killed"]
+    assert outcome.broken["test-raising"] == "ZeroDivisionError: nothing left to divide"
+    assert "needs about 2 GiB, more than the budget of 1 GiB" in outcome.broken["test-too-large"]
+    assert not outcome.as_documented
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="XDG_CACHE_HOME names the cache on Linux")
+def test_workers_keep_what_they_compile_also_that_of_hosted_studies(several):
+    _, _, store, _ = several
+    kept = {file.name.split("-")[0] for file in (store.parent / "unlazy" / "jax").iterdir()}
+    assert {"jit_one", "jit_kept_for_others"} <= kept
+
+
+def test_what_does_not_fit_into_a_share_of_the_memory_runs_alone_in_all_of_it(several):
+    _, _, _, outcome = several
+    assert outcome.runs[-1].computed == 4
+
+
+def test_a_watch_sees_every_instance_and_every_end(several):
+    watch, studies, _, _ = several
+    advanced = sum(event[2] for event in watch.events if event[:2] == ("advance", "test-traced"))
+    assert ("begin", "test-traced", 9) in watch.events
+    assert advanced == 9
+    assert sorted(e[1] for e in watch.events if e[0] in ("done", "broken")) == sorted(s.name for s in studies)
+
+
+def test_the_second_time_nothing_that_is_finished_runs_again(several):
+    _, _, store, outcome = several
+    watch = Recorder()
+    again = reproduce.reproduce([run.study for run in outcome.runs], watch, store=store, jobs=2)
+    assert watch.events[0] == ("expect", {}, 2)
+    assert [run.computed for run in again.runs] == [0, 0, 0, 0, 0]
+
+
+def test_the_json_has_every_study_and_counts_what_is_not_documented(several):
+    _, studies, _, outcome = several
+    found = json.loads(json.dumps(outcome.as_json()))
+    assert [s["study"] for s in found["studies"]] == [s.name for s in studies]
+    assert [s["topic"] for s in found["studies"]][-1] == "loud"
+    # Fine, Compiling and Large: one claim holds, one fails as documented, one fails though it should hold.
+    assert found["counts"] == {
+        "holds": 3, "fails (known)": 3, "untested": 0, "inconclusive": 0, "differs": 3, "did not run": 3,
+    }  # fmt: skip
+    assert found["studies"][2]["claims"][1]["as_documented"] is False
+
+
+SLOW = """
+import signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)
+from unlazy.lab import registry
+from unlazy import cli
+studies = [registry.find(sys.argv[1])]
+registry.all_studies = lambda topics: studies
+sys.argv[1:] = ["reproduce", *sys.argv[2:]]
+cli.main()
+"""
+
+
+@pytest.fixture
+def endless(python, store, stored, tmp_path):
+    """A reproduction of an endless study in the middle of its work, and its workers."""
+    process = python(SLOW, f"{FILE}:Endless", "--store", store, "--out", tmp_path / "report", "--jobs", "2")
+    while process.poll() is None and len(stored(store)) < 2:
+        time.sleep(0.02)
+    workers = psutil.Process(process.pid).children(recursive=True)
+    assert workers
+    yield process, workers
+    process.kill()
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
+def test_whatever_ends_the_parent_ends_the_workers_and_keeps_what_is_finished(endless, store, stored, number):
+    process, workers = endless
+    process.send_signal(number)
+    _, error = process.communicate(timeout=30)
+    _, left = psutil.wait_procs(workers, timeout=10)
+    assert left == []
+    assert 2 <= len(stored(store)) < 20
+    if number == signal.SIGINT:
+        assert process.returncode == 3
+        assert error.splitlines()[-1].startswith("interrupted: what was finished is stored")
+
+
+@pytest.mark.parametrize("jobs", [0, -1, 1.5, True])
+def test_a_wrong_number_of_jobs_is_refused(store, jobs):
+    with pytest.raises(InputError, match="jobs must be an integer >= 1"):
+        reproduce.reproduce([], board.Silent(), store=store, jobs=jobs)
+
+
+def test_jobs_and_a_cluster_are_refused_together(store):
+    with pytest.raises(InputError, match="jobs is for this machine"):
+        reproduce.reproduce([], board.Silent(), store=store, jobs=2, cluster="local:2")
+
+
+def test_there_are_no_more_workers_than_cores_or_memory():
+    assert default_jobs(1, 2**40) == 1
+    assert default_jobs(8, 2**40) == 8
+    assert default_jobs(8, 3 * 2**30) == 3
+    assert default_jobs(8, 2**20) == 1
+
+
+def test_an_earlier_run_tells_how_long_a_study_takes(study):
+    from unlazy.lab.grid import preset_grids
+
+    hosted = study("Hosted")
+    grids = preset_grids(hosted, "quick")
+    assert reproduce.expected_seconds(hosted, grids, 9, 4.0) == 36
+    assert reproduce.expected_seconds(hosted, grids, 3) == pytest.approx(
+        reproduce.expected_seconds(hosted, grids, 9) / 3
+    )
+
+
+def test_the_studies_known_to_be_long_exist():
+    assert set(reproduce._LONG) <= set(registry.names())
+
+
+@pytest.mark.parametrize("columns", [80, 120])
+def test_the_verdicts_are_printed_by_topic_with_what_differs_and_what_did_not_run(
+    several, capsys, monkeypatch, columns
+):
+    monkeypatch.setenv("COLUMNS", str(columns))
+    show.verdicts(several[-1])
+    lines = capsys.readouterr().out.splitlines()
+    assert max(map(len, lines)) <= columns
+    words = [line.split() for line in lines]
+    assert words.index(["quiet"]) < words.index(["test-fine"]) < words.index(["test-compiling"])
+    assert ["all", "5", "3", "3", "3"] in words
+    assert "  test-fine below: fails" in lines
+    assert "  test-raising: ZeroDivisionError: nothing left to divide" in lines
+    assert any("99% interval" in line for line in lines) == (columns == 120)
