@@ -66,10 +66,8 @@ def table(theory: Lines, simulated: xr.Dataset | None) -> bytes:
     rows = []
     for source, dataset in (("theory", theory.dataset), ("simulation", simulated)):
         for name, array in dataset.data_vars.items() if dataset is not None else ():
-            if array.dims:
-                frame = array.to_dataframe("value").reset_index()
-            else:
-                frame = pd.DataFrame({"value": [array.item()]})
+            alone = pd.DataFrame({"value": [array.item()]}) if not array.dims else None
+            frame = array.to_dataframe("value").reset_index() if alone is None else alone
             frame.insert(0, "output", str(name))
             frame.insert(0, "source", source)
             rows.append(frame)

@@ -1,0 +1,105 @@
+"""The explorer's figures and files."""
+
+import io
+
+import numpy as np
+import pandas as pd
+import pytest
+import xarray as xr
+
+from unlazy.app import picture
+from unlazy.app.setting import make_setting
+from unlazy.app.theory import Lines, lines
+from unlazy.app.words import theory_note
+from unlazy.errors import InputError
+from unlazy.lab import registry
+from unlazy.lab.laboratory import Laboratory
+
+STUDY = "ridge-equivalent"
+
+
+@pytest.fixture(scope="module")
+def explored(tmp_path_factory):
+    """A setting, its theory and its simulation from a store."""
+    study = registry.find(STUDY)
+    store = str(tmp_path_factory.mktemp("picture") / "store.sqlite")
+    setting = make_setting(study, "sizes", "n", [], ["n=20,40,60"], 3)
+    assert picture.stored(setting, store) is None
+    with Laboratory(store) as laboratory:
+        laboratory.simulate(study, {setting.part: setting.grid})
+    return setting, lines(setting), picture.stored(setting, store), store
+
+
+def marks(drawing):
+    return drawing.count("<use")
+
+
+def test_the_store_is_read_without_computing(explored):
+    setting, _, points, store = explored
+    assert dict(points.sizes)["n"] == 3
+    more = make_setting(setting.study, "sizes", "n", [], ["n=20,40,60,80"], 3)
+    assert picture.stored(more, store) is None
+
+
+def test_points_are_drawn_on_the_lines(explored):
+    setting, theory, points, _ = explored
+    for output in setting.outputs:
+        alone = picture.panel(setting, theory, None, output)
+        both = picture.panel(setting, theory, points, output)
+        assert "<svg" in alone
+        assert "<script" not in both
+        assert marks(both) >= marks(alone) + 3
+
+
+def test_another_setting_gives_another_line(explored):
+    setting, theory, _, _ = explored
+    other = make_setting(setting.study, "sizes", "n", ["noise_variance=0.7"], ["n=20,40,60"], 3)
+    assert picture.panel(other, lines(other), None, "risk") != picture.panel(setting, theory, None, "risk")
+
+
+@pytest.mark.parametrize(("kind", "start"), [("png", b"\x89PNG"), ("pdf", b"%PDF"), ("svg", b"<?xml")])
+def test_the_figure_is_a_file_of_its_kind(explored, kind, start):
+    setting, theory, points, _ = explored
+    assert picture.figure_bytes(setting, theory, points, kind).startswith(start)
+
+
+def test_the_table_has_every_number(explored):
+    _, theory, points, _ = explored
+    table = pd.read_csv(io.BytesIO(picture.table(theory, points)))
+    simulated = table[(table.source == "simulation") & (table.output == "risk")]
+    assert len(simulated) == points.risk.size
+    for _, row in simulated.iterrows():
+        where = {dim: row[dim] for dim in points.risk.dims}
+        assert row.value == pytest.approx(points.risk.sel(where).item())
+    assert set(table.source) == {"theory", "simulation"}
+
+
+def test_the_table_has_numbers_that_stand_nowhere():
+    table = pd.read_csv(io.BytesIO(picture.table(Lines(xr.Dataset({"floor": 0.25}), 0.0, True), None)))
+    assert table.to_dict("records") == [{"source": "theory", "output": "floor", "value": 0.25}]
+
+
+def test_netcdf_has_a_group_each(explored, tmp_path):
+    _, theory, points, _ = explored
+    file = tmp_path / "data.nc"
+    file.write_bytes(picture.netcdf(theory, points))
+    with xr.open_dataset(file, group="simulation", engine="h5netcdf") as read:
+        np.testing.assert_array_equal(read.risk, points.risk)
+    with xr.open_dataset(file, group="theory", engine="h5netcdf") as read:
+        np.testing.assert_array_equal(read.risk, theory.dataset.risk)
+
+
+def test_nothing_to_export_is_said():
+    for export in (picture.table, picture.netcdf):
+        with pytest.raises(InputError, match="nothing to export"):
+            export(Lines(None, 0.0, True), None)
+
+
+def test_the_note_tells_where_lines_and_points_come_from(explored):
+    setting, theory, points, _ = explored
+    assert "9 instances" in theory_note(setting, theory, None)
+    assert "99% intervals" in theory_note(setting, theory, points)
+    assert "would take about" in theory_note(setting, Lines(None, 200.0, False, True), None)
+    mixup = registry.find("mixup")
+    other = make_setting(mixup, "main", "share", [], ["share=0.6,0.8"], 1)
+    assert "no theory without simulation" in theory_note(other, Lines(None, 0.0, True), None)

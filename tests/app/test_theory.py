@@ -1,0 +1,85 @@
+"""The theory's lines are dense where that is quick, and say so where it is not."""
+
+import time
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+import pytest
+
+from unlazy.app import theory
+from unlazy.app.setting import default_setting, make_setting
+from unlazy.app.theory import lines
+from unlazy.lab import Output, Source, Study, registry, value
+
+
+@dataclass(frozen=True)
+class Square(Study):
+    name = "square"
+    topic = "own"
+    question = "What is a square?"
+    sources = (Source("k", "A, B", 2020, "T", "V"),)
+    a: float = value(1.0, "a number", low=0, high=4)
+    b: float = value(1.0, "another", low=0, high=4)
+    outputs = {"y": Output("y")}
+    presets = {"quick": {"a": [0.0, 1.0, 2.0, 4.0], "b": [1.0, 2.0]}}
+    seconds: ClassVar[float] = 0.0
+
+    def simulate(self, rng):
+        return {"y": self.a**2 * self.b}
+
+    def predict(self):
+        end = time.thread_time() + self.seconds
+        while time.thread_time() < end:
+            pass
+        return {"y": self.a**2 * self.b}
+
+
+@pytest.fixture
+def setting(monkeypatch):
+    monkeypatch.setattr(theory, "_RATES", {})
+    return default_setting(Square, "main")
+
+
+def test_quick_theory_is_drawn_between_the_points_too(setting):
+    found = lines(setting)
+    assert found.dense
+    # 60 from end to end, and the two points that do not fall on them.
+    assert found.dataset.sizes == {"a": 62, "b": 2}
+    assert {0.0, 1.0, 2.0, 4.0} <= set(found.dataset.a.values)
+    np.testing.assert_allclose(found.dataset.y.sel(b=2.0), 2 * found.dataset.a**2)
+
+
+def test_slower_theory_is_drawn_at_the_points_alone(setting, monkeypatch):
+    monkeypatch.setattr(Square, "seconds", 0.02)
+    found = lines(setting, budget=0.1)
+    assert not found.dense
+    assert not found.waits
+    assert found.dataset.sizes == {"a": 4, "b": 2}
+    assert 0.1 < found.seconds < 2
+
+
+def test_very_slow_theory_waits_until_it_is_asked_for(setting, monkeypatch):
+    monkeypatch.setattr(Square, "seconds", 0.02)
+    found = lines(setting, budget=0.01, patience=0.1)
+    assert found.waits
+    assert found.dataset is None
+    assert 0.1 < found.seconds < 2
+    assert lines(setting, budget=0.01, patience=100).dataset is not None
+
+
+def test_a_study_without_theory_has_no_lines():
+    assert lines(default_setting(registry.find("mixup"), "main")).dataset is None
+
+
+def test_a_path_is_evaluated_at_more_values_than_are_simulated():
+    found = lines(default_setting(registry.find("spike"), "main"))
+    assert found.dataset.sizes["step_size"] > 12
+    assert {1.0, 8.0} <= set(found.dataset.step_size.values)
+
+
+def test_names_on_the_horizontal_axis_have_nothing_between_them():
+    study = registry.find("spike")
+    found = lines(make_setting(study, "main", "activation", ["step_size=4"], ["activation=erf,tanh"]))
+    assert list(found.dataset.activation.values) == ["erf", "tanh"]
+    assert found.dense
