@@ -19,13 +19,13 @@ test: $(VENV)/.installed-dev lint
 test-slow: $(VENV)/.installed-dev
 	@$(ONE_THREAD) $(BIN)/python -m pytest -n 2 -m slow $(ARGS)
 
-# Pages in a real browser: Debian's package chromium. Without one the tests are skipped and say so.
-test-browser: $(VENV)/.installed-dev
-	@$(BIN)/python -m pytest -n 0 -m browser tests/browser $(ARGS)
-
 # The gallery shows the figures of what is stored: `make reproduce` first fills it.
 docs: $(VENV)/.installed-dev
-	@$(BIN)/mkdocs build --strict --quiet $(ARGS)
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+
+# Pages in a real browser: Debian's package chromium. Without one the tests are skipped and say so.
+test-browser: docs
+	@UNLAZY_DOCS_SITE=site $(BIN)/python -m pytest -n 0 -m browser tests/browser $(ARGS)
 
 lint: $(VENV)/.installed-dev
 	@$(BIN)/ruff check $(SOURCES)

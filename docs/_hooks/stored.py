@@ -1,0 +1,134 @@
+"""What a store holds of the studies, looked at without changing it: nothing is simulated for the site."""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import hashlib
+import inspect
+import json
+import os
+from collections.abc import Callable, Iterable, Mapping
+from functools import cache, partial
+from pathlib import Path
+from typing import Any
+
+import platformdirs
+
+import unlazy
+from unlazy.errors import InputError
+from unlazy.lab.fingerprint import fingerprint
+from unlazy.lab.grid import Grid, preset_grids
+from unlazy.lab.laboratory import Laboratory
+from unlazy.lab.report import section
+from unlazy.lab.run import command_line
+from unlazy.lab.store import Store, default_path
+from unlazy.lab.study import Study
+
+PRESET = "quick"
+_PACKAGE = Path(unlazy.__file__).parent
+
+
+class Incomplete(Exception):
+    """The store lacks results of the grids."""
+
+
+class _Untouched(Store):
+    def discard(self, point: bytes, seeds: Iterable[int]) -> None:
+        """Damaged rows count as missing, and stay."""
+
+    def write(self, *_: Any) -> None:
+        raise AssertionError("the site must not write results")
+
+
+class _Shelf(Laboratory):
+    def simulate(self, study: type[Study], grids: Mapping[str, Grid]) -> tuple[dict[str, Any], int]:
+        """What is stored, whole; where something is missing it is not computed."""
+        collectors, work = self.load(study, grids)
+        if any(w.missing for w in work):
+            raise Incomplete(study.name)
+        return collectors, 0
+
+
+def store_file() -> Path:
+    """The store that the site shows: $UNLAZY_DOCS_STORE, or the user's."""
+    return Path(os.environ.get("UNLAZY_DOCS_STORE") or default_path())
+
+
+def sections(studies: Iterable[type[Study]], file: Path) -> dict[str, dict[str, Any]]:
+    """By study the data of its section of the report, figure included; only studies whose quick results are whole."""
+    try:
+        store = _Untouched(file, create=False)
+    except InputError:
+        return {}
+    found = {}
+    with store, _Shelf(store) as shelf:
+        held = {(c.study, c.fingerprint): tuple(c) for c in store.contents()}
+        for study in studies:
+            stamp = held.get((study.name, fingerprint(study)))
+            if stamp is None:
+                continue
+            code = code_of(Path(inspect.getfile(study)))
+            made = cached(f"section {study.name} {stamp}", code, partial(_section, shelf, study))
+            if made is not None:
+                found[study.name] = made
+    return found
+
+
+def _section(shelf: Laboratory, study: type[Study]) -> dict[str, Any] | None:
+    try:
+        run = shelf.run(study, preset_grids(study, PRESET), command_line(study, PRESET, None, None, None))
+    except Incomplete:
+        return None
+    # The sources are asked of the study itself; all else is text and numbers.
+    return {name: value for name, value in section(run).items() if name != "sources"}
+
+
+def cached(key: str, code: str, make: Callable[[], Any]) -> Any:
+    """`make()`, or what it gave before for the same key and the same code."""
+    name = hashlib.sha256(f"{code} {key}".encode()).hexdigest()
+    file = Path(platformdirs.user_cache_dir("unlazy")) / "docs" / f"{name}.json"
+    try:
+        return json.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        pass
+    made = make()
+    # What is read from the cache must be what was made: both go through JSON.
+    text = json.dumps(made)
+    with contextlib.suppress(OSError):
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text, encoding="utf-8")
+    return json.loads(text)
+
+
+def code_of(start: Path) -> str:
+    """The hash of a file and of all modules of unlazy that it imports, directly or not; the lab's are always in."""
+    found: set[Path] = set()
+    queue = [start, Path(__file__), *(_PACKAGE / "lab").glob("*.py"), *(_PACKAGE / "plotting").glob("*.py")]
+    while queue:
+        file = queue.pop()
+        if file not in found:
+            found.add(file)
+            queue += _imported(file)
+    digest = hashlib.sha256()
+    for file in sorted(found):
+        digest.update(_content(file))
+    return digest.hexdigest()
+
+
+@cache
+def _content(file: Path) -> bytes:
+    return file.read_bytes()
+
+
+@cache
+def _imported(file: Path) -> tuple[Path, ...]:
+    names = set()
+    for node in ast.walk(ast.parse(_content(file))):
+        if isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            names |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
+    paths = [_PACKAGE.joinpath(*name.split(".")[1:]) for name in names if name.split(".")[0] == "unlazy"]
+    candidates = [c for path in paths for c in (path.with_suffix(".py"), path / "__init__.py")]
+    return tuple(sorted(c for c in candidates if c.is_file()))
