@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from benchmarks.measure import Benchmark, Row
+from benchmarks.measure import Benchmark, Row, against, against_all
 from benchmarks.shared_metric import _table
 from unlazy.observables.transport import wasserstein_distance
 
@@ -57,12 +57,18 @@ def diffusion() -> Benchmark:
         gains = real_columns()
         real = [judge(case, 100 + index) for index, case in enumerate(real_cases())]
     return Benchmark(
-        [*_rows(judged), *_column_rows(gains)],
+        [
+            *_against_others(f"{len(judged)} drawn sets", judged),
+            *_against_others(f"{len(real)} real sets", real),
+            *_rows(judged),
+            *_column_rows(gains),
+        ],
         [
             "mean log density of fresh rows" + likelihood_table([*judged, *real]),
             f"W1 of {POINTS} draws to {POINTS} fresh rows, in deviations of the columns"
             + distance_table([*judged, *real]),
             "median seconds of a fit with its tuning, and of 1000 draws" + times_table([*judged, *real]),
+            "perplexity is exp(-mean log density per column), where there is a density in R^d",
             "the network's first fit and first draw of a size compile for about 6 s, which is counted",
             "on a line or plane the kernel's cross-validated bandwidth is the least that is tried, which makes it the "
             "empirical measure: there is no target for W1, and its floor is that of two samples",
@@ -256,6 +262,18 @@ def real_columns() -> np.ndarray:
     return gains
 
 
+def _against_others(what: str, judged: list[Judged]) -> list[Row]:
+    names = (OURS, KERNEL, MIXTURE)
+    with_density = [one for one in judged if one.case.likelihood]
+    perplexity = {n: [float(np.exp(-np.mean(one.likelihood[n]) / one.case.d)) for one in with_density] for n in names}
+    distance = {n: [float(np.mean(one.distance[n])) for one in judged] for n in names}
+    seconds = {n: [float(np.median(one.fit_seconds[n])) for one in judged] for n in names}
+    return [
+        *against_all(what, OURS, perplexity, kind="perplexity"),
+        *against_all(what, OURS, distance, seconds, kind="W1 distance"),
+    ]
+
+
 def _rows(judged: list[Judged]) -> list[Row]:
     rows = []
     for one in judged:
@@ -263,8 +281,8 @@ def _rows(judged: list[Judged]) -> list[Row]:
             gains = np.subtract(one.likelihood[OURS], one.likelihood[KERNEL]).tolist()
             rows.append(Row(f"{one.case.label}: log density less the kernel's", gains, "", at_least=0.01))
         if not one.case.likelihood:
-            shares = np.divide(one.distance[OURS], one.distance[KERNEL]).tolist()
-            rows.append(Row(f"{one.case.label} in R^10: W1 over the kernel's", shares, ""))
+            shares = np.divide(one.distance[KERNEL], one.distance[OURS]).tolist()
+            rows.append(against(KERNEL, f"{one.case.label} in R^10", shares, kind="W1 distance", detail=True))
     return rows
 
 

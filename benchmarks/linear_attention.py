@@ -11,7 +11,7 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from benchmarks.measure import Benchmark, Row, interleaved, ratios
+from benchmarks.measure import Benchmark, Row, against, interleaved, ratios
 
 NOISE, RIDGE = 0.25, 1e-6
 SMALL, MEDIUM, LARGE = 40, 64, 100
@@ -76,10 +76,10 @@ def linear_attention() -> Benchmark:
             Row(f"d = {MEDIUM}, tau = 2: prompts and weights", slow["medium"], "CPU s", at_most=3),
             Row(f"d = {LARGE}, tau = 2: prompts and weights", slow["large"], "CPU s", at_most=15),
             Row(f"d = {MEDIUM}, prompts drawn anew in every iteration", slow["stream"], "CPU s"),
-            Row(f"d = {SMALL}: dense / iterative", ratios(slow["dense"], slow["iterative"]), "x"),
-            Row(f"d = {MEDIUM}: drawn contexts / exact law", ratios(slow["contexts"], slow["law"]), "x"),
+            against("the dense normal matrix", f"weights, d = {SMALL}", ratios(slow["dense"], slow["iterative"])),
+            against("drawing the contexts", f"prompts, d = {MEDIUM}", ratios(slow["contexts"], slow["law"])),
             Row(f"d = {SMALL}, tau = 1/2: path of {PATH_SIZE} ridges", slow["path"], "CPU s"),
-            Row("the ridges one by one / path", ratios(slow["one by one"], slow["path"]), "x"),
+            against("one ridge at a time", f"path of {PATH_SIZE} ridges", ratios(slow["one by one"], slow["path"])),
         ],
         [f"dense and iterative weights are {apart:.0e} of the largest weight apart"],
     )

@@ -1,16 +1,22 @@
-"""Interleaved timing with spread, and the rows of the one table that all benchmarks print.
+"""Interleaved timing with spread, and the rows that all benchmarks record.
 
 Other work on the machine comes in bursts, so contestants take turns: a burst then hits all of them, and the ratio of
-two times of the same round is steadier than either. Every number is a median over rounds, shown with its range.
+two times of the same round is steadier than either. Every number is a median over rounds or data sets, shown with its
+range. A ratio is always the peer's number over unlazy's, so that more than 1 is in favour of unlazy.
 """
 
 from __future__ import annotations
 
+import math
 import statistics
 import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
+
+RATIO = "x"
+"""The unit of ratios to a peer, and of nothing else."""
+BEST = "the best other"
 
 
 class Row(NamedTuple):
@@ -21,6 +27,18 @@ class Row(NamedTuple):
     unit: str
     at_most: float | None = None
     at_least: float | None = None
+    peer: str = ""
+    """Whose number is divided by unlazy's, in a ratio."""
+    kind: str = ""
+    """What is divided: time, error, or another number of which less is better."""
+    quoted: bool = False
+    """Whether the peer's number was published or measured elsewhere."""
+    detail: bool = False
+    """Whether the figure of all benchmarks leaves the ratio out; its own benchmark's shows it."""
+
+    @property
+    def label(self) -> str:
+        return f"{self.what}: {self.kind} of {self.peer} / unlazy" if self.peer else self.what
 
     @property
     def median(self) -> float:
@@ -32,13 +50,13 @@ class Row(NamedTuple):
 
     @property
     def measured(self) -> str:
-        return f"{_short(self.median)} {self.unit}"
+        return f"{_short(self.median)} {self.unit}".rstrip()
 
     @property
     def target(self) -> str:
         if self.at_most is not None:
-            return f"<= {self.at_most:g} {self.unit}"
-        return "" if self.at_least is None else f">= {self.at_least:g} {self.unit}"
+            return f"<= {self.at_most:.3g} {self.unit}".rstrip()
+        return "" if self.at_least is None else f">= {self.at_least:.3g} {self.unit}".rstrip()
 
     @property
     def verdict(self) -> str:
@@ -55,6 +73,49 @@ class Benchmark(NamedTuple):
 
     rows: list[Row]
     notes: list[str] = []
+
+
+def against(
+    peer: str,
+    what: str,
+    values: Sequence[float],
+    *,
+    kind: str = "time",
+    at_least: float | None = None,
+    quoted: bool = False,
+    detail: bool = False,
+) -> Row:
+    """The ratio of a peer's numbers to unlazy's, of which less is better: above 1 unlazy is faster, or nearer."""
+    return Row(what, list(values), RATIO, None, at_least, peer, kind, quoted, detail)
+
+
+def against_all(
+    what: str,
+    ours: str,
+    errors: Mapping[str, Sequence[float]],
+    seconds: Mapping[str, Sequence[float]] | None = None,
+    *,
+    kind: str = "error",
+) -> list[Row]:
+    """Errors and times of all contestants over those of `ours`, on each data set.
+
+    The best other is that of least error on the test rows of each data set, a choice that nobody could have made
+    before; its time is that of the same one.
+    """
+    others = [name for name in errors if name != ours]
+    sets = range(len(errors[ours]))
+    best = [min(others, key=lambda name: math.inf if math.isnan(errors[name][i]) else errors[name][i]) for i in sets]
+    rows = []
+    for divided, found in ((kind, errors), ("time", seconds or {})):
+        if not found:
+            continue
+        values = [found[name][i] / found[ours][i] for i, name in enumerate(best)]
+        rows.append(against(BEST, what, values, kind=divided))
+        for name in others:
+            known = [a / b for a, b in zip(found[name], found[ours], strict=True) if not math.isnan(a)]
+            if known:
+                rows.append(against(name, what, known, kind=divided, detail=True))
+    return rows
 
 
 def interleaved(

@@ -23,7 +23,7 @@ from unlazy.lab import Output, Study, static, value
 BUDGET_MIB = 32
 LARGE_BUDGET_MIB = 4096
 SIDE = 100
-ROUNDS = 5
+ROUNDS = 3
 
 
 @dataclass(frozen=True)

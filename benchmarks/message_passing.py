@@ -13,7 +13,7 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from benchmarks.measure import Benchmark, Row, interleaved, ratios
+from benchmarks.measure import Benchmark, Row, against, interleaved, ratios
 
 D = 1000
 SHARE = (2, 7)
@@ -66,14 +66,10 @@ def message_passing() -> Benchmark:
         [
             Row(f"logistic curve of 10 points, d = {D}", fast["curve"], "CPU s", at_most=0.7),
             Row("of that the eigendecomposition", fast["eigh"], "CPU s"),
-            Row("nested adaptive quadrature / unlazy", ratios([once] * count, fast["curve"]), "x", at_least=50),
+            against("GCMProject's quadrature", "logistic curve", ratios([once] * count, fast["curve"]), at_least=50),
             Row("the two apart, relative", [apart], "", at_most=1e-6),
             Row("perceptron of 10 points", fast["perceptron"], "CPU s", at_most=0.1),
-            Row(
-                f"Tree-AMP ({TREE_AMP_SECONDS} s, measured elsewhere) / unlazy",
-                ratios([TREE_AMP_SECONDS] * count, fast["perceptron"]),
-                "x",
-            ),
+            against("Tree-AMP", "perceptron", ratios([TREE_AMP_SECONDS] * count, fast["perceptron"]), quoted=True),
             Row(f"sequential run of {STEPS} steps, N = {LATENT}", fast["sequential"], "CPU s", at_most=2.0),
             Row("its static solution", fast["static"], "CPU s", at_most=0.1),
         ],

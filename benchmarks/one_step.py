@@ -14,12 +14,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from benchmarks.measure import Benchmark, Row
+from benchmarks.measure import Benchmark, Row, against_all
 from benchmarks.shared_metric import Measured, _table
 
 ONE_STEP = "one step"
 SEED = 20261117
-REPETITIONS = 3
+REPETITIONS = 1
 NOISE = 0.2
 TEST_ROWS = 2000
 # name, correlated, d, n
@@ -68,7 +68,21 @@ def one_step() -> Benchmark:
         + ", ".join(f"{what} {np.median([_ratio(c) for c in cases]):.2f}" for what, cases in _groups(drawn, real)),
         *missing,
     ]
-    return Benchmark(_large(), notes)
+    rows = [
+        *_against_others(f"{len(drawn)} drawn sets", drawn),
+        *_against_others(f"{len(real)} real sets", real),
+        *_large(),
+    ]
+    return Benchmark(rows, notes)
+
+
+def _against_others(what: str, compared: list[Comparison]) -> list[Row]:
+    if not compared:
+        return []
+    names = list(compared[0].runs)
+    errors = {name: [_median(one, name) for one in compared] for name in names}
+    seconds = {name: [float(np.median([run.cpu for run in one.runs[name]])) for one in compared] for name in names}
+    return against_all(what, ONE_STEP, errors, seconds)
 
 
 def contestants(d: int, seed: int) -> dict[str, Any]:

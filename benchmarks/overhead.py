@@ -32,7 +32,7 @@ def overhead() -> Benchmark:
                 "simulate": _with_empty_store(lambda lab, s=study, g=grids: lab.simulate(s, g)),
                 "run": _with_empty_store(lambda lab, s=study, g=grids: lab.run(s, g)),
             },
-            rounds=5,
+            rounds=3,
         )
         extra = {key: [100 * (r - 1) for r in ratios(seconds[key], seconds["bare"])] for key in ("simulate", "run")}
         rows += [

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from benchmarks.measure import Benchmark, Row, command, ratios
+from benchmarks.measure import Benchmark, Row, against, against_all, command, ratios
 
 SHARED, RIDGE, LASSO, PLS = "SharedMetric", "RidgeCV", "MultiTaskLassoCV", "PLS"
 SEED = 20261116
@@ -96,7 +96,13 @@ def shared_metric() -> Benchmark:
         f"{unconverged} times that it had not converged",
         *missing,
     ]
-    return Benchmark([*_wanted(drawn), *_large_rows(large)], notes)
+    rows = [
+        *_wanted(drawn),
+        *_against_others(f"{len(drawn)} kinds of drawn tasks", drawn),
+        *_against_others(f"{len(real)} real sets and sizes", real),
+        *_large_rows(large),
+    ]
+    return Benchmark(rows, notes)
 
 
 def contestants(design: np.ndarray, lasso: Mapping[str, Any] = FAST_LASSO) -> dict[str, Any]:
@@ -254,9 +260,19 @@ def _wanted(drawn: Sequence[Comparison]) -> list[Row]:
     for found in drawn:
         for name, most in zip((RIDGE, LASSO), WANTED.get(found.label, ()), strict=False):
             if most is not None:
-                ratio = found.errors(SHARED).mean() / found.errors(name).mean()
-                rows.append(Row(f"{found.label}: mean excess risk / {name}", [ratio], "x", at_most=most))
+                ratio = found.errors(name).mean() / found.errors(SHARED).mean()
+                what = f"{found.label}, mean excess risk"
+                rows.append(against(name, what, [ratio], kind="error", at_least=1 / most, detail=True))
     return rows
+
+
+def _against_others(what: str, compared: Sequence[Comparison]) -> list[Row]:
+    if not compared:
+        return []
+    names = list(compared[0].runs)
+    errors = {name: [float(one.errors(name).mean()) for one in compared] for name in names}
+    seconds = {name: [float(np.median([run.cpu for run in one.runs[name]])) for one in compared] for name in names}
+    return against_all(what, SHARED, errors, seconds)
 
 
 def _large_rows(large: Mapping[str, list[dict[str, float]]]) -> list[Row]:
@@ -266,8 +282,8 @@ def _large_rows(large: Mapping[str, list[dict[str, float]]]) -> list[Row]:
     rows += [Row(f"{size}: excess risk of {name}", [runs[0]["risk"]], "") for name, runs in large.items()]
     return [
         *rows,
-        Row(f"{size}: {SHARED} / {RIDGE}", ratios(wall[SHARED], wall[RIDGE]), "x", at_most=20),
-        Row(f"{size}: {SHARED} / {LASSO}", ratios(wall[SHARED][: len(wall[LASSO])], wall[LASSO]), "x", at_most=1),
+        against(RIDGE, size, ratios(wall[RIDGE], wall[SHARED]), at_least=1 / 20),
+        against(LASSO, size, ratios(wall[LASSO], wall[SHARED][: len(wall[LASSO])]), at_least=1),
         Row(f"{size}: peak memory of {SHARED}", [run["peak"] for run in large[SHARED]], "MiB", at_most=2048),
         Row(f"{size}: of it added by the fit", [run["added"] for run in large[SHARED]], "MiB"),
     ]

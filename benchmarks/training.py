@@ -17,7 +17,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from benchmarks.measure import Benchmark, Row, interleaved, ratios
+from benchmarks.measure import Benchmark, Row, against, interleaved, ratios
 
 WIDTHS = (128, 512)
 SEEDS = 16
@@ -39,7 +39,7 @@ def _at_width(width: int) -> Benchmark:
     from unlazy.lab.plan import entropy
     from unlazy.studies.one_step.lazy_vs_feature import LazyVsFeature
 
-    grids = preset_grids(LazyVsFeature, "quick", set={"width": width}, seeds=SEEDS)
+    grids = {"main": preset_grids(LazyVsFeature, "quick", set={"width": width}, seeds=SEEDS)["main"]}
     networks = [(point, seed) for point in grids["main"].points() for seed in range(SEEDS)]
     shared = networks[0][0]
     exponents = np.array([point["exponent"] for point, _ in networks], np.float32)
@@ -47,7 +47,7 @@ def _at_width(width: int) -> Benchmark:
 
     def laboratory() -> np.ndarray:
         with tempfile.TemporaryDirectory() as folder, Laboratory(Path(folder) / "store", memory=2) as lab:
-            return lab.run(LazyVsFeature, grids).simulated.displacement.values.ravel()
+            return lab.run(LazyVsFeature, grids).parts["main"].simulated.displacement.values.ravel()
 
     @jax.jit
     def one(bits: Any, exponent: Any) -> dict[str, Any]:
@@ -78,7 +78,7 @@ def _at_width(width: int) -> Benchmark:
     speed = {name: [trained.get(name, len(networks)) / s for s in times] for name, times in seconds.items()}
     rows = [Row(f"N = {width}: {name}", values, "networks/s") for name, values in speed.items()]
     for name in list(calls)[1:]:
-        rows.append(Row(f"N = {width}: laboratory / {name}", ratios(speed["laboratory"], speed[name]), "x"))
+        rows.append(against(name, f"{len(networks)} networks of N = {width}", ratios(speed["laboratory"], speed[name])))
     return Benchmark(rows, notes)
 
 

@@ -4,6 +4,7 @@ import json
 import math
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -138,10 +139,10 @@ def test_dry_run_counts_instances_and_computes_nothing(unlazy, tmp_path):
 
 
 def test_dry_run_of_a_traced_study_knows_its_memory(unlazy, tmp_path):
-    words = ["--set", "steps=3", "--set", "dimension=10", "--set", "samples=60", "--over", "width=4,8", "--seeds", "2"]
-    code, out, _ = unlazy("run", "lazy-vs-feature", *words, "--store", tmp_path / "s.sqlite", "--dry-run", "--json")
+    study = f"{Path(__file__).parent / 'lab/studies_for_tests.py'}:Traced"
+    code, out, _ = unlazy("run", study, "--over", "d=5,50", "--store", tmp_path / "s.sqlite", "--dry-run", "--json")
     assert code == 0
-    small, large = (program for program in json.loads(out)["programs"] if program["part"] == "main")
+    small, large = json.loads(out)["programs"]
     assert 0 < small["bytes"] < large["bytes"]
     assert small["basis"] == "measured"
 

@@ -4,26 +4,27 @@ import json
 import subprocess
 import sys
 
-import pytest
-
 HEAVY = ("jax", "sklearn", "matplotlib", "xarray", "equinox", "optax", "distributed")
 
 
-def loaded_by(code: str) -> set[str]:
-    """The heavy packages that a fresh process has loaded after running `code`."""
-    probe = f"import json, sys\ntry:\n    {code}\nexcept SystemExit:\n    pass\n"
-    probe += "print('\\n' + json.dumps([m for m in sys.modules if '.' not in m]))"
+def loaded_after(codes: list[str]) -> list[set[str]]:
+    """The heavy packages that a fresh process has loaded after each of the codes, which it runs one after the other."""
+    probe = "import json, sys\nfound = []\n"
+    for code in codes:
+        probe += f"try:\n    {code}\nexcept SystemExit:\n    pass\n"
+        probe += "found.append([m for m in sys.modules if '.' not in m])\n"
+    probe += "print('\\n' + json.dumps(found))"
     done = subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True, check=True)
-    return set(json.loads(done.stdout.splitlines()[-1])) & set(HEAVY)
+    return [set(modules) & set(HEAVY) for modules in json.loads(done.stdout.splitlines()[-1])]
 
 
 def command(*words: str) -> str:
     return f"sys.argv = ['unlazy', *{list(words)!r}]; from unlazy.cli import main; main()"
 
 
-@pytest.mark.parametrize(
-    "code",
-    [
+def test_nothing_heavy_is_loaded():
+    """One process for all, since what one of them loads stays loaded: the first that has loaded more is to blame."""
+    codes = [
         "import unlazy",
         "import unlazy; unlazy.theory, unlazy.functions, unlazy.numerics",
         "import unlazy.theory.ridge, unlazy.functions.activations, unlazy.numerics.ridge_path",
@@ -35,11 +36,9 @@ def command(*words: str) -> str:
         command("predict", "ridge-equivalent"),
         command("predict", "ridge-equivalent", "--over", "n=10,20", "--json"),
         command("run", "no-such-study"),
-    ],
-)
-def test_nothing_heavy_is_loaded(code):
-    assert loaded_by(code) == set()
-
-
-def test_the_probe_sees_what_is_loaded():
-    assert loaded_by("import matplotlib") == {"matplotlib"}
+        "import matplotlib",
+    ]
+    *light, last = zip(codes, loaded_after(codes), strict=True)
+    assert [(code, loaded) for code, loaded in light if loaded] == []
+    # the probe sees what is loaded
+    assert last[1] == {"matplotlib"}

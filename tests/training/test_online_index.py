@@ -1,5 +1,7 @@
 """Algorithm 1's network: blocks against single steps, precision, and the second layer."""
 
+from functools import partial
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -76,14 +78,19 @@ def test_single_precision_does_not_matter():
 
 def test_records_are_the_overlaps_on_the_way_and_lengths_stay_one():
     weights = init(jax.random.key(0), NEURONS, D)
-    run = train(jax.random.key(1), weights, Rule(0.5), 50, teacher=THIRD, record_at=[0, 7, 50], block=8)
+
+    @partial(jax.jit, static_argnums=(0, 1))
+    def trained(samples, record_at):
+        return train(jax.random.key(1), weights, Rule(0.5), samples, teacher=THIRD, record_at=record_at, block=8)
+
+    run = trained(50, (0, 7, 50))
     np.testing.assert_allclose(run.overlaps[0], weights[:, 0])
     np.testing.assert_allclose(run.overlaps[2], run.weights[:, 0])
     assert run.overlaps.shape == (3, NEURONS)
     assert len({float(row[0]) for row in run.overlaps}) == 3
     np.testing.assert_allclose(np.linalg.norm(run.weights, axis=1), 1.0, rtol=1e-6)
     # the first seven examples do not depend on what follows
-    early = train(jax.random.key(1), weights, Rule(0.5), 7, teacher=THIRD, block=8)
+    early = trained(7, (7,))
     np.testing.assert_allclose(early.overlaps[0], run.overlaps[1], atol=1e-6)
 
 

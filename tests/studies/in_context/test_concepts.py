@@ -111,8 +111,8 @@ def test_room_for_concepts_and_even_width_are_required():
 def test_the_outputs_have_one_shape_for_all_numbers_of_concepts():
     shapes = [
         jax.eval_shape(ConceptsAndSemantics(d=16, concepts=k).simulate, jax.eval_shape(lambda: jax.random.key(0)))
-        for k in (1, 3, 8)
+        for k in (1, 8)
     ]
     found = [{name: array.shape for name, array in one.items()} for one in shapes]
-    assert found[0] == found[1] == found[2]
+    assert found[0] == found[1]
     assert found[0]["score"] == (8,)

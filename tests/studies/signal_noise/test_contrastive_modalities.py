@@ -1,5 +1,7 @@
 """The study contrastive-modalities: token coordinates against explicit weights, the loss by hand, the probe."""
 
+from functools import partial
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -41,15 +43,16 @@ def explicit_loss(weights, other_weights, tokens, other_tokens, augmentation):
     return total / n
 
 
+slope = jax.jit(jax.grad(explicit_loss))
+
+
 @pytest.mark.parametrize("two", [False, True])
 def test_token_coordinates_are_gradient_descent_in_d_dimensions(two):
     with jax.enable_x64(True):
         first, second = draw(0, 2.0), draw(1, 4.0)
-        learned = learn(
-            first, second, jnp.asarray(Y), two=two, augmentation=0.5, learning_rate=0.02, steps=25, target=1e-9
-        )
+        setting = {"augmentation": 0.5, "learning_rate": 0.02, "steps": 25, "target": 1e-9}
+        learned = jax.jit(partial(learn, two=two, **setting))(first, second, jnp.asarray(Y))
         weights, others = first.weights, second.weights
-        slope = jax.jit(jax.grad(explicit_loss))
         for _ in range(25):
             if two:
                 steps = (

@@ -26,10 +26,13 @@ def test_the_race_of_a_masked_draw_is_that_of_the_theory_on_what_is_there(power)
     labels = np.asarray(design.classes)[:n]
     signal = np.eye(d)[:1] * np.sqrt(d) * ((2.0 if power > 2 else 1.7) / n) ** (1 / power)
     here = np.r_[:width, capacity : capacity + width]
+    found = jax.jit(
+        lambda noise, weights: race_outcome(from_vectors(design, signal, noise, weights, second_layer), power)
+    )
     expected = []
     for _ in range(32):
         noise, weights = rng.standard_normal((8, 1, d)), rng.standard_normal((2 * capacity, d))
-        outcome = race_outcome(from_vectors(design, signal, noise, weights, second_layer), power)
+        outcome = found(noise, weights)
         neurons = weights[here].reshape(2, width, d)
         signals = neurons @ signal[0] * np.array([[1.0], [-1.0]])
         noises = np.array([neurons[int(labels[i] < 0)] @ noise[i, 0] for i in range(n)])

@@ -1,5 +1,7 @@
 """Errors on fresh samples and learned coefficients against explicit vectors in d dimensions."""
 
+from functools import cache, partial
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -8,7 +10,6 @@ import pytest
 from unlazy.errors import InputError
 from unlazy.training.token_gram import (
     Network,
-    draw_signal_noise,
     fitted,
     fresh_error,
     fresh_errors,
@@ -23,7 +24,6 @@ from unlazy.training.token_gram import (
     train,
     weight_gram,
 )
-from unlazy.training.token_gram.weights import initial_weights
 
 KEY = jax.random.key(2)
 SAMPLES, WIDTH, D, SIGMA = 8, 3, 60, 0.8
@@ -36,11 +36,12 @@ def _float64():
         yield
 
 
-def run(orthogonal, weight_decay=None, signal=2.4):
+@cache
+def run(orthogonal, weight_decay=None):
     """A trained problem of explicit vectors: problem, last state, its first layer in d dimensions, the tokens."""
     rng = np.random.default_rng(3)
     mu = np.zeros((1, D))
-    mu[0, 0] = signal
+    mu[0, 0] = 2.4
     xi = SIGMA * rng.normal(size=(SAMPLES, 1, D))
     if orthogonal:
         xi[..., 0] = 0
@@ -52,6 +53,17 @@ def run(orthogonal, weight_decay=None, signal=2.4):
     tokens = np.concatenate([mu, xi[:, 0]])
     first_layer = float(state.weights.initial) * start + np.asarray(state.weights.coefficients) @ tokens
     return problem, state, first_layer, tokens
+
+
+@partial(jax.jit, static_argnames="draws")
+def error_of(problem, weights, draws, key=KEY):
+    return fresh_error(key, problem, weights, NETWORK, draws=draws)
+
+
+@partial(jax.jit, static_argnames="draws")
+def errors_of(problem, weights, shared, own, labels, draws):
+    kinds = {"shared": shared, "own": own, "labels": labels}
+    return fresh_errors(KEY, problem, weights, NETWORK, draws=draws, **kinds)
 
 
 def explicit_outputs(first_layer, signal_patch, noise_patches):
@@ -72,28 +84,20 @@ def test_fresh_errors_are_those_of_fresh_vectors(orthogonal, weight_decay):
     signs = np.array([1.0, -1.0])
     outputs = np.stack([sign * explicit_outputs(first_layer, sign * tokens[0], xi) for sign in signs])
     expected, losses = (outputs < 0).mean(1), np.logaddexp(0, -outputs)
-    found = fresh_errors(
-        KEY,
-        problem,
-        state.weights,
-        NETWORK,
-        shared=jnp.array([[[1.0], [0.0]], [[-1.0], [0.0]]]),
-        own=jnp.array([[[0.0], [1.0]], [[0.0], [1.0]]]),
-        labels=signs,
-        draws=draws,
-    )
+    shared, own = jnp.array([[[1.0], [0.0]], [[-1.0], [0.0]]]), jnp.array([[[0.0], [1.0]], [[0.0], [1.0]]])
+    found = errors_of(problem, state.weights, shared, own, signs, draws)
     assert 0.02 < expected.mean() < 0.45
     error = np.sqrt(2 * expected * (1 - expected) / draws)
     assert np.all(np.abs(found.error - expected) < 4.5 * error)
     assert np.all(np.abs(found.loss - losses.mean(1)) < 4.5 * losses.std(1) * np.sqrt(2 / draws))
-    both = fresh_error(KEY, problem, state.weights, NETWORK, draws=draws)
+    both = error_of(problem, state.weights, draws)
     np.testing.assert_allclose(both, (found.error.mean(), found.loss.mean()), rtol=1e-12)
 
 
 def test_network_without_an_opinion_errs_half_of_the_time():
     problem, state, _, _ = run(orthogonal=True)
     nothing = jax.tree.map(jnp.zeros_like, state.weights)
-    error, loss = fresh_error(KEY, problem, nothing, NETWORK, draws=10)
+    error, loss = error_of(problem, nothing, 10)
     assert error == 0.5
     np.testing.assert_allclose(loss, np.log(2))
 
@@ -101,15 +105,15 @@ def test_network_without_an_opinion_errs_half_of_the_time():
 def test_fresh_error_of_weights_that_are_not_finite_is_not_a_number():
     problem, state, _, _ = run(orthogonal=True)
     broken = state.weights._replace(preactivations=state.weights.preactivations.at[0].set(jnp.nan))
-    assert np.isnan(fresh_error(KEY, problem, broken, NETWORK, draws=10).error)
+    assert np.isnan(error_of(problem, broken, 10).error)
 
 
 def test_the_same_key_gives_the_same_fresh_samples():
     problem, state, _, _ = run(orthogonal=True)
     nearby = state.weights._replace(coefficients=state.weights.coefficients * (1 + 1e-9))
-    losses = [fresh_error(KEY, problem, weights, NETWORK, draws=50).loss for weights in (state.weights, nearby)]
+    losses = [error_of(problem, weights, 50).loss for weights in (state.weights, nearby)]
     np.testing.assert_allclose(losses[0], losses[1], rtol=1e-6)
-    assert abs(fresh_error(jax.random.key(5), problem, state.weights, NETWORK, draws=50).loss - losses[0]) > 1e-4
+    assert abs(error_of(problem, state.weights, 50, jax.random.key(5)).loss - losses[0]) > 1e-4
 
 
 def test_coefficients_and_margins_are_those_of_the_decomposition():
@@ -170,7 +174,7 @@ def test_patches_of_several_parts_are_drawn_with_independent_noises():
     ],
 )
 def test_wrong_arguments_are_refused(change, message):
-    problem = draw_signal_noise(KEY, samples=4, width=2, dimension=50, signal=1.0, scale=0.1)
+    problem, state, _, _ = run(orthogonal=True)
     kinds = {"shared": [[[1.0], [0.0]]], "own": [[[0.0], [1.0]]], "labels": [1.0]}
     with pytest.raises(InputError, match=message):
-        fresh_errors(KEY, problem, initial_weights(problem), Network(relu_power(2)), **(kinds | change))
+        fresh_errors(KEY, problem, state.weights, NETWORK, **(kinds | change))
