@@ -4,18 +4,23 @@ import numpy as np
 import pytest
 
 import unlazy
+from unlazy.lab import registry
+from unlazy.lab.grid import preset_grids
+from unlazy.lab.laboratory import Laboratory
 
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory):
-    """One run over three widths, shared by the tests."""
-    store = tmp_path_factory.mktemp("store") / "results.sqlite"
-    return unlazy.run("lazy-vs-feature", over={"width": [64, 128, 256]}, seeds=8, store=store)
+    """One run of the trained networks over three widths, shared by the tests."""
+    study = registry.find("lazy-vs-feature")
+    grids = preset_grids(study, "quick", over={"width": [64, 128, 256]}, seeds=8)
+    with Laboratory(tmp_path_factory.mktemp("store") / "results.sqlite") as laboratory:
+        return laboratory.run(study, {"main": grids["main"]})
 
 
 @pytest.fixture(scope="module")
 def simulated(run):
-    return run.simulated["main"]
+    return run.simulated
 
 
 def slope_of(simulated, name, exponent):
@@ -78,8 +83,9 @@ def test_an_unstable_rate_says_at_which_step_it_diverged(tmp_path):
     assert {v.verdict for v in result.verdicts} <= {"untested", "inconclusive", "fails"}
 
 
-def test_the_figure_draws_every_exponent(run):
-    figure = run.figure()
+@pytest.mark.slow
+def test_the_figure_draws_every_exponent(tmp_path):
+    figure = unlazy.run("lazy-vs-feature", seeds=2, store=tmp_path / "s.sqlite").figure()
     assert len(figure.axes) == 6
     assert all(len(axes.containers) == 3 for axes in figure.axes)
 
