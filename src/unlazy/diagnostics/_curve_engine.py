@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from unlazy.diagnostics._curve_pointwise import PointwiseError, pointwise_error
+from unlazy.diagnostics._curve_pointwise import Anchor, PointwiseError, first_anchor, pointwise_error
 from unlazy.diagnostics._curve_results import Alignment, RidgeErrors
 from unlazy.diagnostics._curve_rows import RowTable, relative_deviation
 from unlazy.diagnostics._curve_spectral import SpectralCurve, pool_spectrum, spectral_curve
@@ -52,6 +52,8 @@ class CurveEngine:
         self._spectrum = pool_spectrum(eigenvalues, self._energies)
         self._table = RowTable(eigenvalues, vectors, projections)
         self._solved: dict[tuple[float, float, float], PointwiseError | None] = {}
+        self._anchors: dict[float, list[Anchor]] = {}
+        self._path: RidgeErrors | None = None
 
     def predict(self, n: np.ndarray, ridge: np.ndarray, features: np.ndarray, method: str) -> CurveLists:
         curve = self._spectral(n, ridge, features)
@@ -67,7 +69,7 @@ class CurveEngine:
         vague = ((self._eigenvalues > 0) & (self._eigenvalues < 1e3 * _LEAST_RIDGE)).any()
         points = np.full((n.size if chosen.any() else 0, len(self._targets)), np.nan)
         self._warn_of_wait(list(zip(n[chosen], ridge[chosen], features[chosen], strict=True)))
-        for i in np.flatnonzero(chosen):
+        for i in sorted(np.flatnonzero(chosen), key=lambda i: abs(np.log(n[i] / len(self._targets)))):
             solved = self._pointwise(
                 (float(n[i]), float(ridge[i]), float(features[i])), curve.kappa[i], curve.freedom[i]
             )
@@ -86,15 +88,20 @@ class CurveEngine:
         return CurveLists(error, deviation, training, in_range, reliable, kinds, points if len(points) else None)
 
     def ridge_path(self) -> RidgeErrors:
-        ridges = np.geomspace(1e-9 * self._eigenvalues[-1], 10 * self._eigenvalues.sum(), _RIDGES)
-        pool = len(self._targets)
-        curve = spectral_curve(self._spectrum, np.full(_RIDGES, float(pool)), ridges, np.full(_RIDGES, np.inf))
-        return RidgeErrors(
-            ridges * self._unit,
-            self._table.statistics(ridges).loo_error,
-            curve.error,
-            curve.training_error * pool / (pool - curve.freedom),
-        )
+        if self._path is None:
+            ridges = np.geomspace(1e-9 * self._eigenvalues[-1], 10 * self._eigenvalues.sum(), _RIDGES)
+            pool = len(self._targets)
+            unused, squares = np.empty(_RIDGES), np.empty(_RIDGES)
+            for part in np.array_split(np.arange(_RIDGES), 12):
+                missed = ridges[part, None] / (self._eigenvalues + ridges[part, None])
+                unused[part], squares[part] = missed.sum(axis=1), np.square(missed) @ self._energies
+            self._path = RidgeErrors(
+                ridges * self._unit,
+                self._table.loo_errors(ridges),
+                pool * squares / unused**2,
+                squares / unused,
+            )
+        return self._path
 
     def alignment(self, n: float, ridge: float) -> Alignment | None:
         """None out of range."""
@@ -118,16 +125,18 @@ class CurveEngine:
     def _pointwise(self, key: tuple[float, float, float], kappa: float, freedom: float) -> PointwiseError | None:
         if key not in self._solved:
             n, ridge, features = key
+            level = max(ridge / self._unit, _LEAST_RIDGE)
             share = max(1 - freedom / features, 1e-6)
+            anchors = self._anchors.setdefault(level, []) if np.isinf(features) else []
             try:
-                self._solved[key] = pointwise_error(
-                    self._kernel,
-                    self._targets,
-                    n,
-                    max(ridge / self._unit, _LEAST_RIDGE),
-                    features,
-                    (kappa * share, share),
+                if np.isinf(features) and not anchors and n != len(self._targets):
+                    anchors.append(first_anchor(self._kernel, level))
+                solved = pointwise_error(
+                    self._kernel, self._targets, n, level, features, (kappa * share, share), anchors
                 )
+                if solved.anchor is not None and n not in (anchor.part * len(self._targets) for anchor in anchors):
+                    anchors.append(solved.anchor)
+                self._solved[key] = solved
             except ConvergenceError:
                 self._solved[key] = None
         return self._solved[key]

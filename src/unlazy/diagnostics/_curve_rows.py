@@ -14,6 +14,12 @@ _BIN_WIDTH = 3.0
 # interpolation errors fall like 4.4^-nodes
 _NODES_PER_BIN = 14
 _FIELDS = 17
+# of a block of residuals, to bound memory
+_MOST_ENTRIES = 4_000_000
+
+
+_ANGLES = (2 * np.arange(_NODES_PER_BIN) + 1) * np.pi / (2 * _NODES_PER_BIN)
+_NODES = (1 + np.cos(_ANGLES)) / 2
 
 
 class RowStatistics(NamedTuple):
@@ -40,6 +46,30 @@ class RowTable:
     def __getstate__(self) -> dict:
         return {**self.__dict__, "_bins": {}}
 
+    def loo_errors(self, kappa: np.ndarray) -> np.ndarray:
+        """`RowStatistics.loo_error` alone, for long lists of kappa."""
+        logs = np.log(kappa / self._scale)
+        bins = np.floor(logs / _BIN_WIDTH).astype(int)
+        numbers = np.unique(bins)
+        nodes = self._loo_errors(np.concatenate([_BIN_WIDTH * (number + _NODES) for number in numbers]))
+        found = np.empty(kappa.shape)
+        for number, values in zip(numbers, nodes.reshape(numbers.size, -1), strict=True):
+            here = bins == number
+            found[here] = _interpolation(logs[here] / _BIN_WIDTH - number) @ values
+        return found
+
+    def _loo_errors(self, logs: np.ndarray) -> np.ndarray:
+        squares, (rows, outputs) = np.square(self._vectors), self._projections.shape
+        found = np.empty(logs.size)
+        count = max(_MOST_ENTRIES // (rows * outputs), 1)
+        for begin in range(0, logs.size, count):
+            kappa = np.exp(logs[begin : begin + count])
+            missed = kappa / (self._eigenvalues[:, None] + kappa)
+            parts = (missed[:, :, None] * self._projections[:, None]).reshape(rows, -1)
+            residuals = np.square(self._vectors @ parts).reshape(rows, kappa.size, outputs).sum(axis=2)
+            found[begin : begin + count] = np.mean(residuals / np.square(squares @ missed), axis=0)
+        return found
+
     def statistics(self, kappa: np.ndarray) -> RowStatistics:
         """At kappa > 0, a list; NaN stays NaN."""
         logs = np.log(kappa / self._scale)
@@ -58,14 +88,9 @@ class RowTable:
         return RowStatistics(values[:, 0], values[:, 1], values[:, 2], values[:, 3:])
 
     def _interpolated(self, number: int, logs: np.ndarray) -> np.ndarray:
-        angles = (2 * np.arange(_NODES_PER_BIN) + 1) * np.pi / (2 * _NODES_PER_BIN)
         if number not in self._bins:
-            self._bins[number] = self._exact(_BIN_WIDTH * (number + (1 + np.cos(angles)) / 2))
-        position = 2 * (logs / _BIN_WIDTH - number) - 1
-        basis = 2 / _NODES_PER_BIN * np.cos(np.outer(np.arange(_NODES_PER_BIN), angles))
-        basis[0] /= 2
-        chebyshev = np.cos(np.outer(np.arccos(np.clip(position, -1, 1)), np.arange(_NODES_PER_BIN)))
-        return chebyshev @ (basis @ self._bins[number])
+            self._bins[number] = self._exact(_BIN_WIDTH * (number + _NODES))
+        return _interpolation(logs / _BIN_WIDTH - number) @ self._bins[number]
 
     def _exact(self, logs: np.ndarray) -> np.ndarray:
         missed = np.exp(logs) / (self._eigenvalues[:, None] + np.exp(logs))
@@ -88,6 +113,13 @@ class RowTable:
             gram = changes @ changes.T
             found[k] = loo, loo / gcv, h.std() / h.mean(), *sums, *gram[np.triu_indices(4)]
         return found
+
+
+def _interpolation(position: np.ndarray) -> np.ndarray:
+    """The matrix that takes values at the Chebyshev nodes of [0, 1] to values at these positions."""
+    basis = 2 / _NODES_PER_BIN * np.cos(np.outer(np.arange(_NODES_PER_BIN), _ANGLES))
+    basis[0] /= 2
+    return np.cos(np.outer(np.arccos(np.clip(2 * position - 1, -1, 1)), np.arange(_NODES_PER_BIN))) @ basis
 
 
 def relative_deviation(part: np.ndarray, influences: np.ndarray) -> np.ndarray:

@@ -114,9 +114,11 @@ def fit_methods(
     say = progress or (lambda text: None)
     centred = targets - targets.mean(axis=0)
     methods: list[Method] = []
-    if "rbf" in names or "random-features" in names:
-        gamma = _length_scale(inputs, centred) if gamma is None else gamma
     curves: dict[str, LearningCurve] = {}
+    if gamma is None and ("rbf" in names or "random-features" in names):
+        gamma, curve = _length_scale(inputs, centred)
+        if curve is not None and len(inputs) == curve.pool_.size <= largest_pool:
+            curves["rbf"] = curve.set_params(ridge=1.0 if ridge is None else ridge, max_pool=largest_pool)
 
     def curve_of(kernel: str) -> LearningCurve:
         if kernel not in curves:
@@ -144,17 +146,15 @@ def _title(name: str) -> str:
     return {"linear": RIDGE, "rbf": KERNEL, "random-features": FEATURES}.get(name, name)
 
 
-def _length_scale(inputs: np.ndarray, targets: np.ndarray) -> float:
-    """The gamma of least leave-one-out error among five, from at most 500 rows."""
+def _length_scale(inputs: np.ndarray, targets: np.ndarray) -> tuple[float, LearningCurve | None]:
+    """The gamma of least leave-one-out error among five, from at most 500 rows, and the curve that says so."""
     usual = 1 / inputs.shape[1]
     if len(inputs) < _ENOUGH_TO_CHOOSE:
-        return usual
+        return usual, None
     rows = subsample(len(inputs), _ROWS_TO_CHOOSE, 0)
-    found = {}
-    for multiple in LENGTH_SCALES:
-        curve = LearningCurve("rbf", gamma=multiple * usual).fit(inputs[rows], targets[rows])
-        found[multiple * usual] = curve.best_ridge().error
-    return min(found, key=lambda gamma: found[gamma])
+    scales = [multiple * usual for multiple in LENGTH_SCALES]
+    curves = ((gamma, LearningCurve("rbf", gamma=gamma).fit(inputs[rows], targets[rows])) for gamma in scales)
+    return min(curves, key=lambda found: found[1].best_ridge().error)
 
 
 def _kernel(name: str, kernel: str, curve: LearningCurve, ridge: float | None, **settings: Any) -> Method:

@@ -1,0 +1,89 @@
+"""`unlazy forecast` as a user meets it: three methods, the check, JSON, a figure, and mistakes in one line."""
+
+import json
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from unlazy import cli
+
+NAMES = ["ridge", "kernel ridge", "random features"]
+
+
+@pytest.fixture
+def unlazy(monkeypatch, capsys):
+    """Call the command line in this process; returns exit code, standard output and standard error."""
+
+    def call(*words):
+        monkeypatch.setattr(sys, "argv", ["unlazy", *map(str, words)])
+        with pytest.raises(SystemExit) as end:
+            cli.main()
+        captured = capsys.readouterr()
+        return end.value.code, captured.out, captured.err
+
+    return call
+
+
+@pytest.fixture(scope="module")
+def file(tmp_path_factory):
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(80, 3))
+    frame = pd.DataFrame(x, columns=list("abc"))
+    frame["price"] = 50 * (np.sin(2 * x[:, 0]) + x[:, 1] + 0.3 * rng.normal(size=80))
+    frame["name"] = [f"row {i}" for i in range(80)]
+    path = tmp_path_factory.mktemp("data") / "houses.csv"
+    frame.to_csv(path, index=False)
+    return path
+
+
+def test_three_methods_are_compared_and_checked_and_drawn(unlazy, file, tmp_path):
+    picture = tmp_path / "curve.svg"
+    words = ("--target", "price", "--features", 50, "--check", "--figure", picture)
+    code, out, err = unlazy("forecast", file, *words)
+    assert code in (0, None), err
+    for title in NAMES:
+        assert f"\n{title}: " in out
+    for size in ("80", "160", "400", "800"):
+        assert f" {size}  " in out
+    assert "on this table forecasts were over 2x within" in out
+    assert "intervals covered" in out
+    assert picture.read_text().lstrip().startswith("<?xml")
+
+
+def test_json_is_all_that_is_printed(unlazy, file):
+    code, out, _ = unlazy("forecast", file, "--target", "price", "--kernel", "ridge,kernel-ridge", "--json", "--check")
+    page = json.loads(out)
+    assert code in (0, None)
+    assert [method["name"] for method in page["methods"]] == NAMES[:2]
+    assert page["rows"] == 80
+    for method in page["methods"]:
+        assert [round(error, 9) for error in method["r2"]] == [round(1 - error, 9) for error in method["error"]]
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--target", "prize"], "prize"),
+        (["--target", "name"], "must hold numbers"),
+        (["--target", "price", "--kernel", "rbff"], "did you mean rbf"),
+        (["--target", "price", "--ridge", "-1"], "ridge must be"),
+        (["--target", "price", "--gamma", "0"], "gamma must be"),
+        (["--target", "price", "--features", "0"], "features must be"),
+        (["--target", "price", "--sizes", "2y"], "got '2y'"),
+        (["--target", "price", "--figure", "curve.doc"], "doc"),
+    ],
+)
+def test_a_mistake_is_one_line_and_exit_code_2(unlazy, file, words, said):
+    code, out, err = unlazy("forecast", file, *words)
+    assert code == 2
+    assert said in err
+    assert out == ""
+    assert len(err.strip().splitlines()) == 1
+
+
+def test_a_file_that_is_not_there_is_named(unlazy, tmp_path):
+    code, _, err = unlazy("forecast", tmp_path / "no.csv", "--target", "y")
+    assert code == 2
+    assert "no.csv" in err
