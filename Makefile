@@ -51,7 +51,7 @@ endef
 $(VENV)/.installed: pyproject.toml constraints.txt
 	$(environment)
 	@echo "installing unlazy into $(VENV), once; this takes a minute or two"
-	@$(PIP) -e .
+	@$(PIP) -e '.[app]'
 	@touch $@
 
 $(VENV)/.installed-dev: pyproject.toml constraints.txt

@@ -7,7 +7,7 @@ import pytest
 import xarray as xr
 
 from unlazy.errors import InputError
-from unlazy.lab.claims import Claim, Criterion, at_least, at_most, between, relative_deviation, slope
+from unlazy.lab.claims import Claim, Criterion, Verdict, at_least, at_most, between, relative_deviation, slope
 from unlazy.lab.judge import judge
 from unlazy.lab.study import Part
 
@@ -229,3 +229,8 @@ def test_relative_deviation_is_signed_by_the_simulation():
 def test_criteria_read_as_inequalities():
     assert [str(c) for c in (between(-1, 1), at_most(2), at_least(3))] == ["in [-1, 1]", "<= 2", ">= 3"]
     assert Criterion().low == -math.inf
+
+
+def test_a_verdict_shows_its_number_interval_and_criterion():
+    claim = Claim("small", "nobody", "It is small.", at_most(1.0), check=lambda part: part)
+    assert repr(Verdict(claim, "holds", 0.5, 0.4, 0.6)) == "<small holds: 0.5 [0.4, 0.6], criterion <= 1>"

@@ -96,6 +96,10 @@ class Verdict:
     broken: bool = False
     """Whether the claim itself raised an exception; the reason says which."""
 
+    def __repr__(self) -> str:
+        interval = "" if math.isnan(self.low) else f" [{self.low:.4g}, {self.high:.4g}]"
+        return f"<{self.claim.id} {self.verdict}: {self.measured:.4g}{interval}, criterion {self.claim.criterion}>"
+
     @property
     def as_documented(self) -> bool:
         """Whether the verdict is the one the study documents: known negatives fail, all others hold."""
