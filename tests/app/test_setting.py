@@ -2,6 +2,7 @@
 
 import shlex
 import time
+from functools import cache
 from urllib.parse import parse_qs, urlencode
 
 import numpy as np
@@ -23,11 +24,16 @@ def follow(setting, own=None):
     return from_query(parse_qs(urlencode(setting.query)), own)
 
 
+@cache
+def run_command():
+    return typer.main.get_command(cli.app).commands["run"]
+
+
 def grids_of(command):
     """The grids that the command line makes of a command, with its own parser."""
     words = shlex.split(command)
     assert words[:2] == ["unlazy", "run"]
-    context = typer.main.get_command(cli.app).commands["run"].make_context("run", words[2:])
+    context = run_command().make_context("run", words[2:])
     given = context.params
     study = registry.find(given["study"])
     fixed, axes = parse_set(study, given["set"] or ()), parse_over(study, given["over"] or ())

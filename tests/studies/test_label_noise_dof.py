@@ -5,15 +5,22 @@ import pytest
 
 import unlazy
 from unlazy.errors import InputError
+from unlazy.lab import registry
+from unlazy.lab.grid import preset_grids
+from unlazy.lab.laboratory import Laboratory
 
 SMALL = {"n": 16, "width": 30, "tasks": 2, "dimension": 4, "activation": "tanh", "draws": 400, "steps": 40}
+SEEDS = {"identity": 6, "training": 12}
 
 
 @pytest.fixture(scope="module")
-def run(tmp_path_factory):
-    """One small run of the mean-field network, one program, shared by the tests."""
-    store = tmp_path_factory.mktemp("store") / "results.sqlite"
-    return unlazy.run("label-noise-dof", set=SMALL, seeds=6, store=store)
+def run(tmp_path_factory, compiled_for_one_run):
+    """One small run of the mean-field network, shared by the tests."""
+    study = registry.find("label-noise-dof")
+    # Four points in one part and two in the other: with as many instances they are one program.
+    grids = {part: preset_grids(study, "quick", set=SMALL, seeds=seeds)[part] for part, seeds in SEEDS.items()}
+    with Laboratory(tmp_path_factory.mktemp("store") / "results.sqlite") as laboratory:
+        return laboratory.run(study, grids)
 
 
 def test_identities_hold_to_rounding_at_any_size(run):

@@ -10,7 +10,7 @@ from unlazy.lab.laboratory import Laboratory
 
 
 @pytest.fixture(scope="module")
-def run(tmp_path_factory):
+def run(tmp_path_factory, compiled_for_one_run):
     """One run of the trained networks over three widths, shared by the tests."""
     study = registry.find("lazy-vs-feature")
     grids = preset_grids(study, "quick", over={"width": [64, 128, 256]}, seeds=8)
@@ -76,8 +76,10 @@ def test_an_unstable_rate_says_at_which_step_it_diverged(tmp_path):
         "steps": 200,
         "exponent": 0.5,
     }
-    result = unlazy.run("lazy-vs-feature", set=wild, seeds=2, store=tmp_path / "s.sqlite")
-    steps = np.concatenate([part.diverged_at.values.ravel() for part in result.simulated.values()])
+    study = registry.find("lazy-vs-feature")
+    with Laboratory(tmp_path / "s.sqlite") as laboratory:
+        result = laboratory.run(study, {"main": preset_grids(study, "quick", set=wild, seeds=2)["main"]})
+    steps = result.simulated.diverged_at.values
     assert (steps >= 0).all()
     assert f"the first at step {steps.min()}" in result.divergence
     assert {v.verdict for v in result.verdicts} <= {"untested", "inconclusive", "fails"}
@@ -102,14 +104,18 @@ def test_the_alignment_of_one_step_is_measured_as_in_many_samples():
     data = SingleIndex(8, "tanh")
     network = TwoLayer.random(jax.random.key(0), 8, 50)
     spiked = jnp.concatenate([network.first_layer[:1] + 1.0, network.first_layer[1:]])
-    for first_layer in (network.first_layer, spiked):
+
+    @jax.jit
+    def run(first_layer):
         trained = TwoLayer(first_layer, network.second_layer, network.scale, network.activation)
         x = data.inputs(jax.random.key(1), 100_000)
-        weighted = np.array(data.target(x)[:, None] * trained.features(x), float)
+        return data.target(x)[:, None] * trained.features(x), target_alignment(trained, "tanh", data.direction)
+
+    for first_layer in (network.first_layer, spiked):
+        weighted, found = (np.array(values, float) for values in run(first_layer))
         means, errors = weighted.mean(0), weighted.std(0) / np.sqrt(len(weighted))
         expected = np.mean(means**2 - errors**2)
         slack = 5 * np.mean(2 * np.abs(means) * errors)  # all neurons see the same inputs
-        found = float(target_alignment(trained, "tanh", data.direction))
         assert abs(found - expected) < slack
         assert abs(1.2 * found - expected) > slack
 
