@@ -68,12 +68,10 @@ def _result(study: type[Study], stored: Mapping[str, Any] | None) -> list[str]:
             f'!!! info "No results here"\n\n    Not in this build\'s store: `unlazy run {study.name}` makes the '
             "figure and judges the claims."
         ]
-    derived = " Semi-empirical curves use a measured number." if stored["derived"] else ""
     return [
         f'<figure class="result">{stored["figure"]}</figure>',
         f'<p class="caption">Preset quick: {stored["instances"]} instances, seeds {plain(stored["seeds"])}; '
-        f"the simulation took {plain(stored['cost'])} s when it was computed. Lines are theory, points simulation with "
-        f"99% intervals over seeds.{derived}</p>",
+        f"the simulation took {plain(stored['cost'])} s when it was computed. {plain(stored['caption'])}</p>",
     ]
 
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import json
 import os
+import signal
 import sys
 import time
 import warnings
@@ -184,7 +187,13 @@ def reproduce(
     topic: Topics = None,
     out: Annotated[Path, typer.Option(metavar="DIR", help="where the report goes")] = Path("report"),
     store: StoreFile = None,
-    jobs: Annotated[int | None, typer.Option(metavar="N", help="studies at the same time; one per core")] = None,
+    jobs: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N",
+            help="studies at the same time; one per core if each has 0.5 GiB of the memory budget; at most 4 per core",
+        ),
+    ] = None,
     cluster: Cluster = None,
     memory: Memory = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="only show roughly what it would cost")] = False,
@@ -201,37 +210,47 @@ def reproduce(
     """
     from rich.console import Console
 
-    from unlazy.lab import show
+    from unlazy.lab import tables
     from unlazy.lab.board import watching
     from unlazy.lab.report import section, write_report
+    from unlazy.lab.reproduce import check_jobs
     from unlazy.lab.reproduce import reproduce as reproduce_all
 
     studies = registry.all_studies(topic)
     check_choice("preset", preset, dict.fromkeys(p for s in studies for p in s.presets))
+    check_jobs(jobs, cluster)
     if dry_run:
         from unlazy.lab.outlook import outlook
 
         with Console(stderr=True).status("planning") as status:
             planned = outlook(studies, preset, store, memory, lambda name: status.update(f"planning {name}"))
-        _print_json(planned.as_json()) if as_json else show.outlook(planned)
+        _print_json(planned.as_json()) if as_json else tables.outlook(planned)
         return
-    page = out / "index.html"
+    page, new = out / "index.html", not out.exists()
     _check_writable(page)
     drawn: dict[str, Any] = {}
 
     def draw(run: Run) -> None:
         drawn[run.study.name] = section(run)
 
-    with watching(as_json) as watch:
-        outcome = reproduce_all(
-            studies, watch, preset=preset, store=store, cluster=cluster, memory=memory, jobs=jobs, each=draw
-        )
-    write_report(outcome.runs, page, preset, outcome.broken, drawn)
-    if as_json:
-        _print_json({**outcome.as_json(), "report": str(page)})
-    else:
-        show.verdicts(outcome)
-        print(f"report: {page}")
+    try:
+        with watching(as_json) as watch:
+            outcome = reproduce_all(
+                studies, watch, preset=preset, store=store, cluster=cluster, memory=memory, jobs=jobs, each=draw
+            )
+    except InputError:
+        # What is refused leaves nothing behind.
+        if new:
+            with contextlib.suppress(OSError):
+                out.rmdir()
+        raise
+    write_report(outcome.runs, page, preset, outcome.broken, drawn, outcome.seconds)
+    with contextlib.suppress(BrokenPipeError):
+        if as_json:
+            _print_json({**outcome.as_json(), "report": str(page)})
+        else:
+            tables.verdicts(outcome)
+            print(f"report: {page}")
     raise typer.Exit(0 if outcome.as_documented else 1)
 
 
@@ -254,14 +273,18 @@ def forecast_(
     as_json: AsJson = False,
 ) -> None:
     """Forecast what more rows of your own data would bring to ridge, kernel ridge and random features."""
-    from unlazy.diagnostics.forecast import forecast
+    from unlazy.diagnostics._forecast_request import check_request
 
+    # mistakes are told before the heavy imports
+    check_request(data, target, ridge=ridge, gamma=gamma, features=features, sizes=sizes)
     if figure is not None:
         _check_writable(figure)
         from unlazy.plotting.style import format_of
 
         format_of(figure)
     from rich.console import Console
+
+    from unlazy.diagnostics.forecast import forecast
 
     with Console(stderr=True).status(f"forecasting {data.name}") as status:
         found = forecast(
@@ -378,7 +401,11 @@ def main() -> None:
 
     Exit codes: 0 done, 1 done but a verdict differs from the documented one, 2 wrong input, 3 interrupted.
     """
-    warnings.showwarning = lambda message, *_: print(f"warning: {message}", file=sys.stderr)
+    warnings.showwarning = lambda message, *_: _warn(message)
+    for stream in (sys.stdout, sys.stderr):
+        # A terminal that does not know a sign shows another one.
+        if isinstance(stream, io.TextIOWrapper) and stream.errors == "strict":
+            stream.reconfigure(errors="replace")
     usage_error: Any = typer.BadParameter.__mro__[1]
     try:
         code = app(standalone_mode=False)
@@ -393,11 +420,14 @@ def main() -> None:
     except typer.Exit as end:
         code = end.exit_code
     except (KeyboardInterrupt, typer.Abort):
-        print("interrupted: what was finished is stored; the same command goes on from there", file=sys.stderr)
+        # A second Ctrl-C would end by the signal what is ending anyway.
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        stored = {"run", "reproduce"} & set(sys.argv[1:2])
+        goes_on = ": what was finished is stored; the same command goes on from there" if stored else ""
+        print(f"interrupted{goes_on}", file=sys.stderr)
         code = 3
     except BrokenPipeError:
-        # Whoever reads has enough; what Python still wants to write at its end goes nowhere.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        # Whoever reads has enough.
         code = 0
     except OSError as error:
         code = _refuse(str(error))
@@ -406,7 +436,19 @@ def main() -> None:
         if place is None:
             raise
         code = _refuse(f"{place} raised {type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}")
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except BrokenPipeError:
+            # What Python still wants to write at its end goes nowhere.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
     sys.exit(code or 0)
+
+
+def _warn(message: Any) -> None:
+    # That nobody reads a warning is no reason to stop.
+    with contextlib.suppress(OSError):
+        print(f"warning: {message}", file=sys.stderr)
 
 
 def _place_in_study(error: Exception) -> str | None:

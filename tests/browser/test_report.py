@@ -1,5 +1,6 @@
 """The report in a real browser: links, filters, width, colours, paper."""
 
+import dataclasses
 from dataclasses import dataclass
 
 import numpy as np
@@ -7,7 +8,7 @@ import pytest
 
 import unlazy
 from unlazy.lab import Claim, Output, Source, Study, at_least, at_most, between, static
-from unlazy.lab.report import write_report
+from unlazy.lab.report import section, write_report
 from unlazy.plotting import style
 
 pytestmark = pytest.mark.browser
@@ -43,6 +44,16 @@ class First(Draws):
         Claim("noisy", "A 2020", "The mean is above a hair.", at_least(0.001), check=lambda p: p.simulated.y),
     )
 
+    def figure(self, main):
+        """Panels of which only the first says what its axis is, and a long title."""
+        figure, axes = style.panels(3)
+        for panel in axes:
+            style.theory(panel, main.lines.n, main.lines.size, color="#440154")
+            panel.plot(main.lines.n, 2 * main.lines.size, color="#0072b2", alpha=0.2)
+        axes[0].set_ylabel("size")
+        axes[0].set_title("a title that is much longer than the panel below it, and says so at length")
+        return figure
+
 
 @dataclass(frozen=True)
 class Second(Draws):
@@ -55,15 +66,18 @@ class Second(Draws):
         Claim("raises", "B 2021", "It raises.", at_most(0), check=lambda p: p.simulated.nothing),
         Claim("size", "B 2021", "The size is the size.", between(-1, 1), check=_deviation),
         Claim("surprise", "B 2021", "It is huge.", at_least(9), check=lambda p: p.simulated.y),
+        Claim("wrong", "B 2021", "It is small.", at_most(9), check=lambda p: p.simulated.y, known_negative="No."),
     )
 
     def figure(self, main):
         """Five panels in a row, and a legend below that spans them."""
         figure, axes = style.panels(5)
         for panel in axes:
-            style.theory(panel, main.lines.n, main.lines.size, color="#440154", label="a long label of the theory")
+            for index in range(6):
+                label = f"a long label of theory {index}"
+                style.theory(panel, main.lines.n, main.lines.size, color="#440154", label=label)
             panel.set_ylabel("size")
-        figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center")
+        figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=6, title="a title")
         return figure
 
 
@@ -74,6 +88,23 @@ def report(tmp_path_factory):
     found = {(run.study.name, v.claim.id): v.verdict for run in runs for v in run.verdicts}
     assert found["first-study", "noisy"] == "inconclusive", "the test needs one of each kind"
     write_report(runs, folder / "index.html", "quick", {"broken-study": f"ValueError: {EVIL}"})
+    return (folder / "index.html").as_uri()
+
+
+@pytest.fixture(scope="session")
+def many(report, tmp_path_factory):
+    """A page of ten studies, whose heights the browser learns only when they are drawn."""
+    folder = tmp_path_factory.mktemp("many")
+    run = unlazy.run(First, store=folder / "results.sqlite")
+    tall = '<div class="figure-panels" style="height:{}px"></div>'
+    runs, drawn, whole = [], {}, section(run)
+    for index in range(10):
+        topic = ("even", "odd")[index % 2]
+        study = type(f"Study{index}", (First,), {"name": f"study-{index}", "topic": topic})
+        runs.append(dataclasses.replace(run, study=study))
+        made = {"name": study.name, "topic": topic, "title": topic, "figure": tall.format(300 + 400 * index)}
+        drawn[study.name] = {**whole, **made}
+    write_report(runs, folder / "index.html", "quick", drawn=drawn)
     return (folder / "index.html").as_uri()
 
 
@@ -92,7 +123,7 @@ def shown(page):
     return page.evaluate(
         """() => {
           const seen = (selector, name) => [...document.querySelectorAll(selector)]
-            .filter((e) => !e.closest("[hidden]")).map(name);
+            .filter((e) => !e.closest("[hidden]")).map(name).filter((text) => text !== "broken-study");
           return [seen("tr[data-claim]", (e) => e.dataset.claim), seen("article.claim", (e) => e.id),
                   seen("section.study", (e) => e.id), seen("nav li[data-study]", (e) => e.dataset.study)];
         }"""
@@ -109,7 +140,7 @@ def claims(page):
 
 EVERYTHING = [
     *("first-size", "first-tiny", "first-noisy"),
-    *("second-absent", "second-raises", "second-size", "second-surprise"),
+    *("second-absent", "second-raises", "second-size", "second-surprise", "second-wrong"),
 ]
 
 
@@ -168,10 +199,10 @@ def test_filters_act_on_table_sections_and_contents_together(visit):
     page = visit().page
     assert claims(page) == EVERYTHING
     page.select_option("#filter-topic", "other_topic")
-    assert claims(page) == ["second-absent", "second-raises", "second-size", "second-surprise"]
+    assert claims(page) == ["second-absent", "second-raises", "second-size", "second-surprise", "second-wrong"]
     page.select_option("#filter-verdict", "holds")
     assert claims(page) == ["second-size"]
-    assert page.locator("#filters output").text_content() == "1 of 2 studies, 1 of 7 claims shown"
+    assert page.locator("#filters output").text_content() == "1 of 3 studies, 1 of 8 claims shown"
     page.select_option("#filter-topic", "")
     assert claims(page) == ["first-size", "second-size"]
     page.fill("#filter-text", "PINEAPPLE")
@@ -181,7 +212,7 @@ def test_filters_act_on_table_sections_and_contents_together(visit):
     page.click("#filters button")
     assert claims(page) == EVERYTHING
     assert "#" not in page.url
-    assert page.locator("#filters output").text_content() == "all 2 studies, all 7 claims shown"
+    assert page.locator("#filters output").text_content() == "all 3 studies, all 8 claims shown"
 
 
 def test_a_filtered_view_can_be_shared(visit):
@@ -189,9 +220,8 @@ def test_a_filtered_view_can_be_shared(visit):
     for verdict, expected in {
         "known": ["first-tiny"],
         "inconclusive": ["first-noisy"],
-        "untested": ["second-absent", "second-raises"],
-        "fails": ["second-surprise"],
-        "differs": ["first-noisy", "second-raises", "second-surprise"],
+        "untested": ["second-absent"],
+        "differs": ["second-raises", "second-surprise", "second-wrong"],
     }.items():
         page.select_option("#filter-verdict", verdict)
         assert claims(page) == expected
@@ -205,7 +235,27 @@ def test_a_summary_number_shows_its_claims(visit):
     assert claims(page) == ["first-tiny"]
     page.go_back()
     page.click("table.topics a[href='#topic=other_topic&verdict=untested']")
-    assert claims(page) == ["second-absent", "second-raises"]
+    assert claims(page) == ["second-absent"]
+
+
+def test_a_study_that_did_not_run_is_counted_and_stands_in_its_topic(visit):
+    page = visit().page
+    assert "1 more study did not run." in page.locator(".what").text_content()
+    assert page.locator("#topic-other tr[data-broken='broken-study']").is_visible()
+    page.click("nav li a[href='#broken-study']")
+    assert page.locator("#broken-study .warning").is_visible()
+    for fragment, expected in (("#topic=other", True), ("#topic=other_topic", False), ("#verdict=differs", False)):
+        page.evaluate("(fragment) => { location.hash = fragment; }", fragment)
+        page.wait_for_function(
+            "(text) => document.getElementById('filters').elements.topic.value === text || text === ''",
+            arg=fragment.partition("topic=")[2],
+        )
+        page.wait_for_function(
+            "(text) => document.getElementById('filters').elements.verdict.value === text",
+            arg=fragment.partition("verdict=")[2],
+        )
+        for selector in ("#broken-study", "tr[data-broken]", "nav li[data-study='broken-study']"):
+            assert page.locator(selector).is_visible() is expected, (fragment, selector)
 
 
 def test_a_link_to_a_hidden_study_clears_what_hides_it(visit):
@@ -216,6 +266,51 @@ def test_a_link_to_a_hidden_study_clears_what_hides_it(visit):
     assert claims(page) == EVERYTHING
     assert page.locator("#first-study-noisy").is_visible()
     assert page.input_value("#filter-text") == ""
+
+
+def place(page, name):
+    """Where an element stands in the window, once nothing moves any more."""
+    return page.evaluate(
+        """async (name) => {
+          let before = NaN, still = 0;
+          for (let i = 0; i < 300 && still < 10; i++) {
+            await new Promise(requestAnimationFrame);
+            const top = document.getElementById(name).getBoundingClientRect().top;
+            still = top === before ? still + 1 : 0;
+            before = top;
+          }
+          return before;
+        }""",
+        name,
+    )
+
+
+def test_a_link_out_of_a_filtered_view_lands_on_a_study_far_below(many, new_page):
+    page = new_page().page
+    page.goto(many + "#text=study-0")
+    page.wait_for_function("document.getElementById('study-9').hidden")
+    for name in ("study-9", "study-5"):
+        page.evaluate("(name) => { location.hash = name; }", name)
+        page.wait_for_function("(name) => !document.getElementById(name).hidden", arg=name)
+        assert -2 <= place(page, name) <= 20
+
+
+def test_a_place_in_a_filtered_view_keeps_the_filter(many, new_page):
+    page = new_page().page
+    page.goto(many + "#topic=odd")
+    page.click("nav li a[href='#study-7']")
+    assert page.url.endswith("#study-7&topic=odd")
+    for _ in range(2):
+        assert -2 <= place(page, "study-7") <= 20
+        assert page.input_value("#filter-topic") == "odd"
+        assert page.locator("#study-4").is_hidden()
+        page.reload()
+    page.click("nav li a[href='#study-3']")
+    page.go_back()
+    page.wait_for_function("location.hash.startsWith('#study-7')")
+    assert page.input_value("#filter-topic") == "odd"
+    page.click("#filters button")
+    assert "#" not in page.url
 
 
 def test_a_nonsense_fragment_shows_everything(visit):
@@ -261,6 +356,36 @@ def test_panels_stack_on_a_narrow_page_and_stay_readable(visit):
         assert 8 * page.evaluate(scale) >= 9
 
 
+def test_a_legend_wraps_between_its_entries_and_loses_none(visit):
+    read = """() => [...document.querySelectorAll("#second-study .figure-legend svg")].map((e) => {
+      const drawn = e.getBBox(), box = e.viewBox.baseVal, place = e.getBoundingClientRect();
+      const inside = drawn.x >= box.x - 1 && drawn.x + drawn.width <= box.x + box.width + 1
+        && drawn.y >= box.y - 1 && drawn.y + drawn.height <= box.y + box.height + 1;
+      return {inside, ink: drawn.width, left: place.left, right: place.right};
+    })"""
+    page = visit(width=380).page
+    entries = page.evaluate(read)
+    assert len(entries) == 7
+    for entry in entries:
+        assert entry["inside"]
+        assert entry["ink"] > 10
+        assert entry["left"] >= 0
+        assert entry["right"] <= 380
+
+
+def test_panels_stand_alone(visit):
+    page = visit(width=380).page
+    boxes = page.evaluate(
+        """() => [...document.querySelectorAll("#first-study .figure-panels > svg")]
+          .map((e) => [e.getBBox().x, e.getBBox().width, e.viewBox.baseVal.x, e.viewBox.baseVal.width])"""
+    )
+    assert len(boxes) == 3
+    for x, width, left, whole in boxes:
+        # Neither the long title nor anything else reaches beyond its piece; the labels are those of the first panel.
+        assert left - 6 <= x
+        assert x + width <= left + whole + 6
+
+
 def test_a_figure_takes_the_colours_of_the_page(visit):
     read = """() => {
       const line = document.querySelector("#second-study .figure-panels path[style*='--d440154']");
@@ -272,6 +397,8 @@ def test_a_figure_takes_the_colours_of_the_page(visit):
     assert text == "rgb(0, 0, 0)"
     line, text, ink = visit(dark=True).page.evaluate(read)
     assert text == ink
+    faint = "getComputedStyle(document.querySelector(\"#first-study path[style*='--o0_2']\")).strokeOpacity"
+    assert [visit(dark=dark).page.evaluate(faint) for dark in (False, True)] == ["0.2", "0.45"]
     ground = np.array([0x14, 0x17, 0x1A])
     assert contrast(np.array([int(v) for v in line[4:-1].split(",")]), ground) >= 3.4
 
@@ -293,5 +420,5 @@ def test_on_paper_everything_is_printed_and_nothing_to_click(visit):
     assert page.locator("nav").is_hidden()
     assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
     tables = page.evaluate("[...document.querySelectorAll('main details table')].map(e => e.checkVisibility())")
-    assert tables == [True] * 4
+    assert tables == [True] * 5
     assert page.evaluate("getComputedStyle(document.querySelector('section.study')).contentVisibility") == "visible"

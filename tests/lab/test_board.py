@@ -1,11 +1,12 @@
 """What a terminal shows while studies run."""
 
+import dataclasses
 import io
 
 import pytest
 from rich.console import Console
 
-from unlazy.lab import board, registry
+from unlazy.lab import board, registry, show
 from unlazy.lab.claims import Claim, Verdict, at_least
 from unlazy.lab.result import Run
 
@@ -82,6 +83,31 @@ def test_the_time_left_follows_what_is_finished(watch, monkeypatch):
     watch._running = dict.fromkeys(watch._running, (25.0, 0, 1))
     monkeypatch.setattr(board.time, "monotonic", lambda: 30.0)
     assert watch._seconds_left(30.0) == pytest.approx(30.0 * 20 / 50)
+
+
+def test_the_instances_of_a_running_study_count_for_the_time_left(watch, monkeypatch):
+    watch._start = 0.0
+    # Of 70 seconds 30 are done; two studies have half of their instances, one has waited longer than it should take.
+    watch._running = {"spike": (20.0, 20, 40), "momentum": (0.0, 4, 8), "at-line": (0.0, 0, 8)}
+    monkeypatch.setattr(board.time, "monotonic", lambda: 30.0)
+    achieved = 30 + 5 + 5 + 9
+    assert watch._seconds_left(30.0) == pytest.approx(30.0)
+    watch._running["momentum"] = (20.0, 4, 8)
+    assert watch._seconds_left(30.0) == pytest.approx(30.0 * (70 - achieved) / achieved)
+
+
+def test_a_study_that_is_postponed_has_no_bar(watch):
+    watch.postponed("spike", "InputError: it needs more")
+    assert not any("spike" in line for line in drawn(watch, 80, 24))
+
+
+def test_a_claim_that_raised_and_a_known_negative_that_holds_differ():
+    raised = dataclasses.replace(verdict("untested"), broken=True)
+    found = [verdict("holds"), verdict("fails", "why"), verdict("untested", "why"), verdict("inconclusive", "why")]
+    assert [show.kind(v) for v in found] == ["holds", "fails (known)", "untested", "inconclusive"]
+    surprises = [verdict("fails"), verdict("holds", "why"), raised]
+    assert [show.kind(v) for v in surprises] == ["differs"] * 3
+    assert [show.verdict_word(v) for v in surprises] == ["fails", "holds (should fail)", "raised"]
 
 
 def test_without_a_terminal_there_are_lines(monkeypatch, capsys, studies):

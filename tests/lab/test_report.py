@@ -9,11 +9,14 @@ import numpy as np
 import pytest
 
 import unlazy
+from unlazy.errors import InputError
 from unlazy.lab import Output, Source, Study, path, static, value
 from unlazy.lab.claims import Claim, at_most, between
-from unlazy.lab.report import topic_title, write_report
+from unlazy.lab.fingerprint import fingerprint
+from unlazy.lab.registry import find
+from unlazy.lab.report import section, topic_title, write_report
 from unlazy.plotting import style
-from unlazy.plotting.inline import on_dark
+from unlazy.plotting.themed import on_dark
 
 
 @dataclass(frozen=True)
@@ -113,9 +116,81 @@ def test_a_filter_link_names_a_topic_and_a_verdict_of_the_filters(page):
 
 
 def test_the_summary_counts_every_claim_once(page):
-    assert "1 study, 3 claims, 1 holds." in page
-    for kind, count in {"holds": 1, "known": 1, "fails": 0, "inconclusive": 0, "untested": 1}.items():
+    assert "1 study, 3 claims, 1 holds. <b>1 more study did not run.</b>" in page
+    for kind, count in {"holds": 1, "known": 1, "differs": 0, "inconclusive": 0, "untested": 1}.items():
         assert re.search(rf'class="count {kind}"[^>]*><b>{count}</b>', page), kind
+
+
+def test_a_verdict_against_what_is_documented_is_neither_held_nor_untested(tmp_path, monkeypatch):
+    from unlazy.lab import report
+
+    monkeypatch.setattr(report, "svg", lambda figure, salt: "")
+
+    @dataclass(frozen=True)
+    class Surprising(Noisy):
+        name = "surprising"
+        caption = "A caption of <its> own."
+        claims = (
+            Claim("raises", "A", "It raises.", at_most(0), check=lambda p: p.simulated.nothing),
+            Claim("held", "A", "It is small.", at_most(9), check=lambda p: p.simulated.y, known_negative="No."),
+        )
+
+    found = section(unlazy.run(Surprising, store=tmp_path / "s.sqlite"))
+    assert found["counts"] == {"differs": 2}
+    assert found["caption"] == "A caption of <its> own."
+
+
+def test_a_study_that_did_not_run_stands_in_its_topic(tmp_path):
+    write_report([], tmp_path / "index.html", "quick", {"spike": "ValueError: oops"}, seconds=12.3)
+    page = (tmp_path / "index.html").read_text()
+    assert "0 studies, 0 claims, 0 hold. <b>1 more study did not run.</b>" in page
+    assert "this run took 12 s" in page
+    topic = page.split('id="topic-one_step"')[1].split("</details>")[0]
+    assert re.search(r'data-broken="spike".*did not run.*ValueError: oops', topic, re.DOTALL)
+
+
+def test_a_report_that_cannot_be_written_leaves_the_old_one(tmp_path, monkeypatch):
+    page = tmp_path / "index.html"
+    write_report([], page, "old")
+    before = page.read_text()
+
+    def fail(self, target):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(type(page), "replace", fail)
+    with pytest.raises(InputError, match="No space left"):
+        write_report([], page, "new")
+    assert page.read_text() == before
+    assert list(tmp_path.iterdir()) == [page]
+
+
+def test_a_caption_recomputes_nothing(tmp_path):
+    marks = []
+    for index, line in enumerate(("", "    caption = 'Points: runs.'\n")):
+        file = tmp_path / f"{index}" / "own.py"
+        file.parent.mkdir()
+        file.write_text(OWN.replace("    CAPTION\n", line))
+        marks.append(fingerprint(find(f"{file}:Own")))
+    assert marks[0] == marks[1]
+
+
+OWN = """
+from dataclasses import dataclass
+
+from unlazy.lab import Output, Study, value
+
+
+@dataclass(frozen=True)
+class Own(Study):
+    name, topic, question, sources = "own-study", "own", "Is it?", ()
+    CAPTION
+    x: float = value(0.0, "place")
+    outputs = {"y": Output("value")}
+    presets = {"quick": {"seeds": 2}}
+
+    def simulate(self, rng):
+        return {"y": rng.standard_normal()}
+"""
 
 
 def test_no_text_of_a_study_becomes_markup(tmp_path):
@@ -165,7 +240,8 @@ def test_the_report_says_what_was_asked_measured_and_decided(page):
         "untested",
         "needs at least 99 values of n",
         "test_report.py:Noisy --preset quick",
-        "broken-study did not run:",
+        '<a href="#broken-study">broken-study</a> did not run:',
+        "Lines: theory. Points: simulation, means over seeds with 99% intervals. Seeds: 5.",
         "ValueError: &lt;oops&gt;",
         "<svg",
     ):

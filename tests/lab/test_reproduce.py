@@ -1,7 +1,10 @@
 """Many studies at once: the same numbers, and no study takes another one with it."""
 
+import io
 import json
+import os
 import signal
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -10,8 +13,9 @@ import numpy as np
 import psutil
 import pytest
 
+from unlazy import cli
 from unlazy.errors import InputError
-from unlazy.lab import board, registry, reproduce, show
+from unlazy.lab import board, registry, reproduce, tables
 from unlazy.lab.workers import default_jobs
 
 FILE = Path(__file__).with_name("studies_that_break.py")
@@ -34,6 +38,9 @@ class Recorder(board.Silent):
 
     def advance(self, study, count):
         self.events.append(("advance", study, count))
+
+    def postponed(self, study, reason):
+        self.events.append(("postponed", study, reason))
 
     def done(self, run):
         self.events.append(("done", run.study.name))
@@ -84,8 +91,11 @@ def test_workers_keep_what_they_compile_also_that_of_hosted_studies(several):
 
 
 def test_what_does_not_fit_into_a_share_of_the_memory_runs_alone_in_all_of_it(several):
-    _, _, _, outcome = several
+    watch, _, _, outcome = several
     assert outcome.runs[-1].computed == 4
+    postponed = {event[1]: event[2] for event in watch.events if event[0] == "postponed"}
+    assert set(postponed) == {"test-large", "test-too-large"}
+    assert "more than the budget of 0.5 GiB" in postponed["test-large"]
 
 
 def test_a_watch_sees_every_instance_and_every_end(several):
@@ -153,10 +163,100 @@ def test_whatever_ends_the_parent_ends_the_workers_and_keeps_what_is_finished(en
         assert error.splitlines()[-1].startswith("interrupted: what was finished is stored")
 
 
-@pytest.mark.parametrize("jobs", [0, -1, 1.5, True])
-def test_a_wrong_number_of_jobs_is_refused(store, jobs):
-    with pytest.raises(InputError, match="jobs must be an integer >= 1"):
+@pytest.mark.parametrize("jobs", [0, -1, 1.5, True, 9])
+def test_a_wrong_number_of_jobs_is_refused(store, jobs, monkeypatch):
+    monkeypatch.setattr(reproduce, "cores", lambda: 2)
+    with pytest.raises(InputError, match=f"jobs must be an integer from 1 to 8, 4 per core here, got {jobs}"):
         reproduce.reproduce([], board.Silent(), store=store, jobs=jobs)
+    assert not store.exists()
+
+
+class Unread(Recorder):
+    """Its output is a pipe that is closed after the first study."""
+
+    def done(self, run):
+        super().done(run)
+        if len(self.events) > 2:
+            raise BrokenPipeError
+
+
+def test_studies_go_on_when_nobody_reads_what_is_shown(several, study):
+    _, _, store, _ = several
+    watch = Unread()
+    studies = [study("Traced"), study("Hosted"), breaking("Fine"), breaking("Large")]
+    outcome = reproduce.reproduce(studies, watch, store=store, jobs=1)
+    assert watch.events[1:] == [("done", "test-traced"), ("done", "test-hosted")]
+    assert [run.study for run in outcome.runs] == studies
+    assert outcome.broken == {}
+
+
+@pytest.fixture
+def command(monkeypatch, capsys, tmp_path, study):
+    """`unlazy reproduce` of one study in this process and an empty folder; returns exit code and standard error."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(registry, "all_studies", lambda topics: [study("Hosted")])
+
+    def call(*words):
+        monkeypatch.setattr(sys, "argv", ["unlazy", "reproduce", *words])
+        with pytest.raises(SystemExit) as end:
+            cli.main()
+        return end.value.code, capsys.readouterr().err
+
+    return call
+
+
+@pytest.mark.parametrize(
+    "words",
+    [["--jobs", "0"], ["--jobs", "0", "--dry-run"], ["--jobs", "99999"], ["--memory", "-1"], ["--cluster", "x:1:2"]],
+)
+def test_what_is_refused_leaves_nothing_behind(command, tmp_path, store, words):
+    code, error = command("--store", str(store), *words)
+    assert code == 2
+    assert words[0].lstrip("-") in error
+    assert not (tmp_path / "report").exists()
+
+
+def test_a_dry_run_makes_no_store(command, store):
+    assert command("--store", str(store), "--dry-run")[0] == 0
+    assert not store.exists()
+
+
+def test_a_closed_pipe_leaves_the_report_and_the_exit_code_of_the_verdicts(several, command, monkeypatch, tmp_path):
+    _, _, store, _ = several
+    monkeypatch.setattr(registry, "all_studies", lambda topics: [breaking("Fine")])
+    read, write = os.pipe()
+    os.close(read)
+    with os.fdopen(write, "w") as unread:
+        monkeypatch.setattr(sys, "stdout", unread)
+        # One of its claims fails though it should hold.
+        assert command("--store", str(store), "--jobs", "1") == (1, "")
+    assert "test-fine" in (tmp_path / "report" / "index.html").read_text(encoding="utf-8")
+
+
+def test_a_terminal_that_knows_only_ascii_shows_the_page(command, monkeypatch, store):
+    plain = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
+    monkeypatch.setattr(sys, "stdout", plain)
+    assert command("--store", str(store), "--dry-run") == (0, "")
+    # What is not known is a dash elsewhere.
+    assert b"test-hosted" in plain.buffer.getvalue()
+    assert b" ? " in plain.buffer.getvalue()
+
+
+UNGUARDED = """
+import sys
+from unlazy.lab import board, registry, reproduce
+studies = [registry.find(f"{sys.argv[1]}:{name}") for name in ("Fine", "Raising")]
+reproduce.reproduce(studies, board.Silent(), store=sys.argv[2], jobs=2)
+"""
+
+
+def test_a_script_without_a_guard_is_told_so_in_one_sentence(store, tmp_path):
+    script = tmp_path / "script.py"
+    script.write_text(UNGUARDED)
+    words = [sys.executable, script, FILE, store]
+    error = subprocess.run(words, capture_output=True, text=True, timeout=60).stderr
+    assert error.count("Traceback") == 1
+    assert 'must do so under `if __name__ == "__main__":`, or with jobs=1' in error.splitlines()[-1]
 
 
 def test_jobs_and_a_cluster_are_refused_together(store):
@@ -167,7 +267,9 @@ def test_jobs_and_a_cluster_are_refused_together(store):
 def test_there_are_no_more_workers_than_cores_or_memory():
     assert default_jobs(1, 2**40) == 1
     assert default_jobs(8, 2**40) == 8
-    assert default_jobs(8, 3 * 2**30) == 3
+    assert default_jobs(8, 3 * 2**29) == 3
+    # A quarter of 6 GiB that are free on a machine with 7.
+    assert default_jobs(2, 3 * 2**29) == 2
     assert default_jobs(8, 2**20) == 1
 
 
@@ -186,12 +288,12 @@ def test_the_studies_known_to_be_long_exist():
     assert set(reproduce._LONG) <= set(registry.names())
 
 
-@pytest.mark.parametrize("columns", [80, 120])
+@pytest.mark.parametrize("columns", [60, 80, 120])
 def test_the_verdicts_are_printed_by_topic_with_what_differs_and_what_did_not_run(
     several, capsys, monkeypatch, columns
 ):
     monkeypatch.setenv("COLUMNS", str(columns))
-    show.verdicts(several[-1])
+    tables.verdicts(several[-1])
     lines = capsys.readouterr().out.splitlines()
     assert max(map(len, lines)) <= columns
     words = [line.split() for line in lines]
@@ -200,3 +302,4 @@ def test_the_verdicts_are_printed_by_topic_with_what_differs_and_what_did_not_ru
     assert "  test-fine below: fails" in lines
     assert "  test-raising: ZeroDivisionError: nothing left to divide" in lines
     assert any("99% interval" in line for line in lines) == (columns == 120)
+    assert sum("fails (known)" in line for line in lines) == (3 if columns == 60 else 4)

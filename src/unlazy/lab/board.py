@@ -15,18 +15,20 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from unlazy.lab.show import KINDS, clock, count, kind_cells, summary
+from unlazy.lab.show import KINDS, SHORT_KINDS, clock, count, kind_cells, summary
 from unlazy.lab.study import Study
 
 if TYPE_CHECKING:
     from unlazy.lab.result import Run
 
-_SHORT = ("holds", "known", "untest.", "inconc.", "differs")
-"""The headings of KINDS where there is little room."""
 _WIDE, _NARROW = 79, 66
 """Below these widths the headings are short, and the table gives way to its last line."""
 _LEAST_SCROLL = 4
 """Lines that are left for what is finished."""
+_JUDGED_SECONDS = 1.0
+"""What a study takes of which all results are stored: its claims are judged and its figure is drawn."""
+_MOST_WAITED = 0.9
+"""A study none of whose instances is finished counts as done up to this part at most."""
 
 
 class Silent:
@@ -50,6 +52,9 @@ class Silent:
     def warn(self, message: str) -> None:
         print(f"warning: {message}", file=sys.stderr)
 
+    def postponed(self, study: str, reason: str) -> None:
+        pass
+
     def done(self, run: Run) -> None:
         pass
 
@@ -65,6 +70,9 @@ class Lines(Silent):
 
     def expect(self, studies: Sequence[type[Study]], seconds: Mapping[str, float], jobs: int) -> None:
         self._total = len(studies)
+
+    def postponed(self, study: str, reason: str) -> None:
+        print(f"{study} waits until it has all of the memory: {reason}", file=sys.stderr, flush=True)
 
     def done(self, run: Run) -> None:
         self._number += 1
@@ -91,7 +99,6 @@ class Board(Silent):
         self._running: dict[str, tuple[float, int, int]] = {}
         self._expected: dict[str, float] = {}
         self._total = self._number = 0
-        self._jobs = 1
         self._start = time.monotonic()
         self._all_expected = 0.0
         self._live = Live(console=console, get_renderable=self._render, refresh_per_second=4, transient=True)
@@ -107,9 +114,9 @@ class Board(Silent):
         with self._lock:
             for study in studies:
                 self._topics.setdefault(study.topic, _Topic()).total += 1
-            self._expected = dict(seconds)
-            self._total, self._jobs = len(studies), jobs
-            self._all_expected = sum(seconds.values())
+            self._expected = {study.name: seconds.get(study.name, _JUDGED_SECONDS) for study in studies}
+            self._total = len(studies)
+            self._all_expected = sum(self._expected.values())
 
     def begin(self, study: str, total: int) -> None:
         with self._lock:
@@ -122,6 +129,11 @@ class Board(Silent):
 
     def warn(self, message: str) -> None:
         self.console.print(f"warning: {message}", style="yellow", soft_wrap=True)
+
+    def postponed(self, study: str, reason: str) -> None:
+        with self._lock:
+            self._running.pop(study, None)
+        self.console.print(Text(f"{study} waits until it has all of the memory: {reason}", "yellow"))
 
     def done(self, run: Run) -> None:
         topic = self._finish(run.study)
@@ -175,7 +187,7 @@ class Board(Silent):
         wide = width >= _WIDE + (10 if every.broken else 0)
         table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2 if wide else 1, 0, 0))
         table.add_column("topic", no_wrap=True)
-        headings = ["done", *(KINDS if wide else _SHORT), *(["not run"] if every.broken else [])]
+        headings = ["done", *(KINDS if wide else SHORT_KINDS), *(["not run"] if every.broken else [])]
         for name in headings:
             table.add_column(name, justify="right", no_wrap=True)
         for name, topic in (*self._topics.items(), ("all", every)):
@@ -202,14 +214,20 @@ class Board(Silent):
         return f"elapsed {clock(elapsed)}" + ("" if left is None else f", about {clock(left)} left")
 
     def _seconds_left(self, elapsed: float) -> float | None:
-        """From what was expected and how the finished part compares with that; None until something is finished."""
+        """From what was expected and how the finished part compares with that; None until something is finished.
+
+        Of a study that runs the part of its instances that is done counts, and as long as none is, its time. It takes
+        no less than these instances tell: the last ones run alone.
+        """
         if not self._expected:
             return None
-        now = time.monotonic()
-        under_way = sum(min(now - begun, self._expected.get(n, 0.0)) for n, (begun, _, _) in self._running.items())
-        rest = sum(self._expected.values()) - under_way
+        now, rest, alone = time.monotonic(), sum(self._expected.values()), 0.0
+        for name, (begun, done, total) in self._running.items():
+            expected = self._expected.get(name, 0.0)
+            rest -= expected * done / total if done else min(now - begun, _MOST_WAITED * expected)
+            alone = max(alone, (now - begun) * (total - done) / done) if done else alone
         achieved = self._all_expected - rest
-        return None if achieved < 0.02 * self._all_expected else rest * elapsed / achieved
+        return None if achieved < 0.02 * self._all_expected else max(alone, rest * elapsed / achieved)
 
 
 def watching(quiet: bool) -> Silent:

@@ -8,7 +8,9 @@ results, or those of the quick preset in the store times the ratio of the work, 
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,6 +19,7 @@ from unlazy.lab.execute import memory_budget
 from unlazy.lab.grid import preset_grids
 from unlazy.lab.laboratory import Laboratory, Work
 from unlazy.lab.plan import Group, canonical
+from unlazy.lab.store import default_path
 from unlazy.lab.study import Study
 
 _OPERATIONS_PER_SECOND = 1e9
@@ -72,9 +75,11 @@ def outlook(
     memory: float | None = None,
     tell: Callable[[str], None] = lambda name: None,
 ) -> Outlook:
-    """The cost of every study; one that cannot be planned says why."""
+    """The cost of every study; one that cannot be planned says why. A store that is not there is not made."""
     found = []
-    with Laboratory(store, memory=memory) as laboratory:
+    path = default_path() if store is None else store
+    absent = isinstance(path, str | os.PathLike) and not Path(path).exists()
+    with Laboratory(":memory:" if absent else path, memory=memory) as laboratory:
         budget = memory_budget() if laboratory.budget is None else laboratory.budget
         for cls in studies:
             tell(cls.name)

@@ -1,6 +1,6 @@
 "use strict";
-// Filters by topic, verdict and words. Their state is the fragment of the address when it holds a "=", so that a
-// filtered view can be shared; any other fragment is a link to a study or claim, which clears what hides it.
+// Filters by topic, verdict and words, and the place that is shown. The fragment of the address holds both, so that a
+// view can be shared: "#place", "#topic=...&verdict=..." or "#place&topic=...". A place that a filter hides clears it.
 (() => {
   const all = (selector, root = document) => [...root.querySelectorAll(selector)];
   const form = document.getElementById("filters");
@@ -8,18 +8,19 @@
   const reset = form.querySelector("button");
   const fields = ["topic", "verdict", "text"];
   const rows = new Map(all("tr[data-claim]").map((row) => [row.dataset.claim, row]));
+  const broken = new Map(all("tr[data-broken]").map((row) => [row.dataset.broken, row]));
   const links = new Map(all("nav li[data-study]").map((item) => [item.dataset.study, item]));
   const studies = all("section.study").map((section) => {
-    const words = all(":scope > .topic, :scope > h2, :scope > .question, :scope > .source", section);
+    const words = all(":scope > .topic, :scope > h2, :scope > .question, :scope > .source, :scope > .warning", section);
     const about = words.map((e) => e.textContent).join(" ").toLowerCase();
     const claims = all("article.claim", section).map((article) => ({
       article,
       row: rows.get(article.id),
       verdict: article.dataset.verdict,
-      differs: article.dataset.differs === "yes",
       text: `${about} ${article.textContent}`.toLowerCase(),
     }));
-    return { section, claims, about, link: links.get(section.id), topic: section.dataset.topic };
+    const link = links.get(section.id), row = broken.get(section.id);
+    return { section, claims, about, link, row, topic: section.dataset.topic };
   });
   const groups = all("details.topic-verdicts");
   const total = studies.reduce((sum, study) => sum + study.claims.length, 0);
@@ -37,7 +38,7 @@
       const here = !topic || study.topic === topic;
       let any = here && !verdict && says(study.about);
       for (const claim of study.claims) {
-        const right = !verdict || (verdict === "differs" ? claim.differs : claim.verdict === verdict);
+        const right = !verdict || claim.verdict === verdict;
         const visible = here && right && says(claim.text);
         claim.article.hidden = claim.row.hidden = !visible;
         any ||= visible;
@@ -45,6 +46,7 @@
       }
       study.section.hidden = !any;
       study.link.hidden = !any;
+      if (study.row) study.row.hidden = !any;
       studiesShown += any;
     }
     for (const group of groups) {
@@ -57,34 +59,60 @@
     document.body.classList.toggle("filtered", active());
   }
 
-  function remember() {
-    const query = new URLSearchParams(Object.entries(state()).filter(([, value]) => value)).toString();
-    history.replaceState(null, "", query ? `#${query}` : location.href.split("#")[0]);
-  }
+  const query = () => new URLSearchParams(Object.entries(state()).filter(([, value]) => value)).toString();
+  const address = (place) => {
+    const fragment = [place, query()].filter(Boolean).join("&");
+    return fragment ? `#${fragment}` : location.href.split("#")[0];
+  };
+  const remember = (place = "") => history.replaceState(null, "", address(place));
 
   function clear() {
     for (const name of fields) form.elements[name].value = "";
     apply();
   }
 
-  // The fragment of the address, taken as filters or as the place to show.
-  function follow() {
-    const fragment = location.hash.slice(1);
-    if (fragment.includes("=")) {
-      const query = new URLSearchParams(fragment);
-      for (const name of fields) form.elements[name].value = query.get(name) ?? "";
-      for (const select of all("select", form)) if (select.selectedIndex < 0) select.value = "";
-      apply();
-      document.querySelector(".frame").scrollIntoView();
-      return;
-    }
-    let target = null;
-    try { target = document.getElementById(decodeURIComponent(fragment)); } catch { return; }
-    if (!target) return;
-    if (target.closest("[hidden]")) clear();
+  const find = (place) => {
+    try { return place ? document.getElementById(decodeURIComponent(place)) : null; } catch { return null; }
+  };
+
+  // Bring an element to the top. What lies above gets its true height only when it is drawn, so look again until
+  // nothing moves any more; whoever scrolls meanwhile has the last word.
+  let turn = 0;
+  function scrollTo(target) {
+    const mine = ++turn;
+    let before = NaN, still = 0, left = 120;
+    const step = () => {
+      if (mine !== turn) return;
+      target.scrollIntoView({ behavior: "instant" });
+      const now = target.getBoundingClientRect().top + 1e6 * Math.round(scrollY);
+      still = Math.abs(now - before) < 1 ? still + 1 : 0;
+      before = now;
+      if (still < 4 && left--) requestAnimationFrame(step);
+    };
+    step();
+  }
+  for (const kind of ["wheel", "touchstart", "pointerdown", "keydown"]) addEventListener(kind, () => { turn++; }, { passive: true });
+
+  function show(target) {
+    for (const e of all(".claim.here")) e.classList.remove("here");
+    target.classList.add("here");
     const group = target.closest("details");
     if (group) group.open = true;
-    target.scrollIntoView();
+    scrollTo(target);
+  }
+
+  // The fragment of the address, taken as the place to show and the filters.
+  function follow() {
+    const fragment = location.hash.slice(1);
+    const place = fragment.split("&")[0].includes("=") ? "" : fragment.split("&")[0];
+    const asked = new URLSearchParams(fragment.slice(place.length));
+    const target = find(place);
+    for (const name of fields) form.elements[name].value = asked.get(name) ?? "";
+    for (const select of all("select", form)) if (select.selectedIndex < 0) select.value = "";
+    apply();
+    if (target?.closest("[hidden]")) { clear(); remember(place); }
+    if (target) show(target);
+    else if (active()) scrollTo(document.querySelector(".frame"));
   }
 
   form.addEventListener("input", () => { apply(); remember(); });
@@ -92,9 +120,16 @@
   form.addEventListener("reset", (event) => { event.preventDefault(); clear(); remember(); form.elements.text.focus(); });
   addEventListener("hashchange", follow);
   document.addEventListener("click", (event) => {
-    // A link to where the address already points changes nothing by itself, but what it points to may be hidden.
     const link = event.target.closest?.('a[href^="#"]');
-    if (link && link.hash === location.hash) follow();
+    if (!link || event.button || event.ctrlKey || event.metaKey || event.shiftKey || event.altKey) return;
+    const place = link.hash.slice(1);
+    const target = place.includes("=") ? null : find(place);
+    if (active() && target && !target.closest("[hidden]")) {
+      // Within a filtered view the filters stay.
+      event.preventDefault();
+      if (location.hash !== address(place)) history.pushState(null, "", address(place));
+      show(target);
+    } else if (link.hash === location.hash) follow();
   });
 
   // On paper everything is open; afterwards as before.

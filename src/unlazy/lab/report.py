@@ -3,30 +3,34 @@
 from __future__ import annotations
 
 import html
+import os
 import platform
 import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 from unlazy.errors import InputError
-from unlazy.lab.claims import Verdict
+from unlazy.lab import registry
 from unlazy.lab.result import Run
-from unlazy.lab.show import interval, number, verdict_word
+from unlazy.lab.show import KINDS, interval, kind, number, verdict_word
 from unlazy.plotting.style import svg
 
 _TITLES = {"in_context": "in-context learning", "signal_noise": "signal and noise"}
-_KINDS = {
+_WORDS = {
     "holds": "hold",
-    "known": "fail, as documented",
-    "fails": "fail, not documented",
-    "inconclusive": "inconclusive",
+    "fails (known)": "fail, as documented",
     "untested": "untested",
+    "inconclusive": "inconclusive",
+    "differs": "differ from what is documented",
 }
-_SHORT = {**_KINDS, "holds": "holds", "known": "fails (known)", "fails": "fails"}
+_MARKS = {kind: "known" if kind == "fails (known)" else kind for kind in KINDS}
+"""The kinds of verdicts as the page's classes and addresses name them."""
+_CAPTION = "Lines: theory. Points: simulation, means over seeds with 99% intervals."
 _VERSIONS = ("unlazy", "jax", "numpy", "scipy", "xarray")
 
 
@@ -36,10 +40,12 @@ def write_report(
     preset: str,
     broken: Mapping[str, str] | None = None,
     drawn: Mapping[str, dict[str, Any]] | None = None,
+    seconds: float | None = None,
 ) -> None:
     """Write the page: a summary, the verdicts by topic, a section for every run.
 
-    `broken` names what did not run and why; `drawn` has sections by the name of the study that are made already.
+    `broken` names what did not run and why; `drawn` has sections by the name of the study that are made already;
+    `seconds` is what the whole took.
     """
     import jinja2
 
@@ -51,17 +57,26 @@ def write_report(
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    order = list(dict.fromkeys(run.study.topic for run in runs))
-    ready = drawn or {}
+    broken, ready = broken or {}, drawn or {}
+    lost = {name: _topic(name) for name in broken}
+    order = list(dict.fromkeys([*(run.study.topic for run in runs), *lost.values()]))
     sections = [
         ready.get(run.study.name) or section(run) for run in sorted(runs, key=lambda run: order.index(run.study.topic))
     ]
     topics = []
     for topic in order:
         inside = [s for s in sections if s["topic"] == topic]
-        about = next(_about(run) for run in runs if run.study.topic == topic)
+        missing = {name: broken[name] for name in broken if lost[name] == topic}
+        about = next((_about(run) for run in runs if run.study.topic == topic), "")
         topics.append(
-            {"topic": topic, "title": topic_title(topic), "about": about, "sections": inside, "counts": _sum(inside)}
+            {
+                "topic": topic,
+                "title": topic_title(topic),
+                "about": about,
+                "sections": inside,
+                "broken": missing,
+                "counts": _sum(inside),
+            }
         )
     counts = _sum(sections)
     page = environment.get_template("report.html.j2").render(
@@ -69,23 +84,39 @@ def write_report(
         script=(folder / "report.js").read_text(encoding="utf-8"),
         sections=sections,
         topics=topics,
-        kinds=_KINDS,
-        short=_SHORT,
+        kinds={_MARKS[kind]: _WORDS[kind] for kind in KINDS},
+        short={_MARKS[kind]: kind for kind in KINDS},
         counts=counts,
         total=counts.total(),
-        surprises=sum(claim["surprise"] for s in sections for claim in s["claims"]),
         preset=preset,
-        broken=broken or {},
+        broken=broken,
         versions={"python": platform.python_version(), **{name: version(name) for name in _VERSIONS}},
         made=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
-        seconds=sum(run.seconds for run in runs),
+        seconds=seconds,
         cost=sum(run.cost for run in runs),
     )
+    _write(page, file)
+
+
+def _write(page: str, file: Path) -> None:
+    """Write the page at once, so that a reader finds the old one or the new one."""
+    target = file.resolve()
+    fresh = target.with_name(f".{target.name}.{os.getpid()}")
     try:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(page, encoding="utf-8")
+        target.parent.mkdir(parents=True, exist_ok=True)
+        fresh.write_text(page, encoding="utf-8")
+        fresh.replace(target)
     except OSError as error:
         raise InputError(f"output {file} cannot be written: {error.strerror or error}") from None
+    finally:
+        with suppress(OSError):
+            fresh.unlink(missing_ok=True)
+
+
+def _topic(study: str) -> str:
+    """The topic of a study that did not run: its folder in the package."""
+    module = registry.names().get(study)
+    return module.split(".")[-2] if module else "other"
 
 
 def _sum(sections: Sequence[Mapping[str, Any]]) -> Counter[str]:
@@ -107,6 +138,8 @@ def section(run: Run) -> dict[str, Any]:
     """What a page shows of a run: texts, not escaped, and the figure as HTML; the report and the gallery share it."""
     study = run.study
     grids = list(run.grids.values())
+    derived = any(part.derived is not None for part in run.parts.values())
+    semi = " Dashed lines: semi-empirical, theory with a measured number." if derived else ""
     return {
         "name": study.name,
         "topic": study.topic,
@@ -114,8 +147,8 @@ def section(run: Run) -> dict[str, Any]:
         "question": study.question,
         "sources": study.sources,
         "figure": _drawing(run),
-        "counts": Counter(_kind(v) for v in run.verdicts),
-        "derived": any(part.derived is not None for part in run.parts.values()),
+        "caption": study.caption or _CAPTION + semi,
+        "counts": Counter(_MARKS[kind(v)] for v in run.verdicts),
         "claims": [
             {
                 "id": v.claim.id,
@@ -125,13 +158,12 @@ def section(run: Run) -> dict[str, Any]:
                 "interval": interval(v),
                 "criterion": str(v.claim.criterion),
                 "verdict": v.verdict,
-                "kind": _kind(v),
+                "kind": _MARKS[kind(v)],
                 "word": verdict_word(v),
                 "case": v.case,
                 "reason": v.reason,
                 "known": v.claim.known_negative or "",
                 "theory": v.claim.theory is not None,
-                "surprise": not v.as_documented,
             }
             for v in run.verdicts
         ],
@@ -151,11 +183,6 @@ def section(run: Run) -> dict[str, Any]:
         "computed": run.computed,
         "command": run.command,
     }
-
-
-def _kind(verdict: Verdict) -> str:
-    """The verdict, with failures that the study documents apart."""
-    return "known" if verdict.verdict == "fails" and verdict.claim.known_negative is not None else verdict.verdict
 
 
 def _drawing(run: Run) -> str:

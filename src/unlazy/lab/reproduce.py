@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import multiprocessing
+import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, cast
 
 from unlazy.errors import InputError
 from unlazy.lab.execute import cores, memory_budget
@@ -17,10 +19,10 @@ from unlazy.lab.plan import group_points
 from unlazy.lab.progress import heeding_interrupts
 from unlazy.lab.result import Run
 from unlazy.lab.run import command_line
-from unlazy.lab.show import KINDS, count
+from unlazy.lab.show import KINDS, count, kind
 from unlazy.lab.store import Store
 from unlazy.lab.study import Study
-from unlazy.lab.workers import Finished, Workers, default_jobs, task_of
+from unlazy.lab.workers import Finished, Task, Workers, default_jobs, task_of
 
 _LONG = {
     "in-context-transformer": 45,
@@ -34,10 +36,15 @@ _LONG = {
 _PROGRAM_SECONDS = 2.0
 _STUDY_SECONDS = 3.0
 """What compiling a program takes, and all else in a study of unknown length."""
+_JOBS_PER_CORE = 4
+"""More processes than this only take each other's memory."""
 
 
 class Watch(Protocol):
-    """Who sees a reproduction while it goes on. `begin`, `advance` and `warn` may come from another thread."""
+    """Who sees a reproduction while it goes on. `begin`, `advance` and `warn` may come from another thread.
+
+    One whose output fails, as a pipe does that is read no further, is not asked again; the studies go on.
+    """
 
     def expect(self, studies: Sequence[type[Study]], seconds: Mapping[str, float], jobs: int) -> None: ...
 
@@ -46,6 +53,8 @@ class Watch(Protocol):
     def advance(self, study: str, count: int) -> None: ...
 
     def warn(self, message: str) -> None: ...
+
+    def postponed(self, study: str, reason: str) -> None: ...
 
     def done(self, run: Run) -> None: ...
 
@@ -72,15 +81,26 @@ class Outcome(NamedTuple):
             entry: dict[str, Any] = {"study": cls.name, "topic": cls.topic, "error": self.broken.get(cls.name)}
             if cls.name in ran:
                 run = ran[cls.name]
-                claims = [{**v.as_json(), "as_documented": v.as_documented} for v in run.verdicts]
+                claims = [{**v.as_json(), "as_documented": v.as_documented, "kind": kind(v)} for v in run.verdicts]
                 entry.update(seconds=run.seconds, computed=run.computed, claims=claims)
             studies.append(entry)
         counts = count(v for run in self.runs for v in run.verdicts)
         return {
             "studies": studies,
-            "counts": {**{kind: counts[kind] for kind in KINDS}, "did not run": len(self.broken)},
+            "counts": {**{name: counts[name] for name in KINDS}, "did not run": len(self.broken)},
             "seconds": self.seconds,
         }
+
+
+def check_jobs(jobs: int | None, cluster: str | None = None) -> None:
+    """Refuse a number of processes that makes no sense here."""
+    if jobs is None:
+        return
+    most = _JOBS_PER_CORE * cores()
+    if isinstance(jobs, bool) or not isinstance(jobs, int) or not 1 <= jobs <= most:
+        raise InputError(f"jobs must be an integer from 1 to {most}, {_JOBS_PER_CORE} per core here, got {jobs!r}")
+    if cluster is not None and jobs != 1:
+        raise InputError(f"jobs is for this machine and cannot be {jobs} with cluster {cluster}; the cluster computes")
 
 
 def reproduce(
@@ -99,13 +119,15 @@ def reproduce(
     `each` gets every run as soon as it is judged, while others are still simulated.
 
     `jobs` processes simulate at the same time, by default as many as there are cores and memory for; the numbers do not
-    depend on it. With a cluster its workers compute, study after study.
+    depend on it. A script that calls this must do so under `if __name__ == "__main__":`, because the processes import
+    it again. With a cluster its workers compute, study after study.
     """
     start = time.perf_counter()
-    if jobs is not None and (isinstance(jobs, bool) or not isinstance(jobs, int) or jobs < 1):
-        raise InputError(f"jobs must be an integer >= 1, got {jobs!r}")
-    if cluster is not None and jobs not in (None, 1):
-        raise InputError(f"jobs is for this machine and cannot be {jobs} with cluster {cluster}; the cluster computes")
+    if sys.modules["__mp_main__"].__name__ == "__mp_main__" and multiprocessing.parent_process() is None:
+        # A worker is importing a script that lacks the guard; its parent says so.
+        sys.exit(1)
+    check_jobs(jobs, cluster)
+    watch = cast(Watch, _Enduring(watch))
     # All fingerprints are taken now, while the code that is loaded is the code on disk.
     for cls in studies:
         with contextlib.suppress(InputError):
@@ -118,46 +140,41 @@ def reproduce(
             jobs = 1 if cluster is not None else default_jobs(cores(), budget)
 
         def judge(cls: type[Study], work: Finished | None = None) -> None:
+            reason = None if work is None else work.error
             # One broken study must not take the others with it.
             try:
-                if work is not None and work.error is not None:
-                    broken[cls.name] = work.error
-                else:
+                if reason is None:
                     run = laboratory.run(cls, preset_grids(cls, preset), command_line(cls, preset, None, None, None))
                     if work is not None:
                         run = dataclasses.replace(run, computed=work.computed, seconds=run.seconds + work.seconds)
                     if each is not None:
                         each(run)
-                    runs[cls.name] = run
-                    watch.done(run)
-                    return
             except Exception as error:
-                broken[cls.name] = f"{type(error).__name__}: {error}"
-            watch.broken(cls, broken[cls.name])
+                reason = f"{type(error).__name__}: {error}"
+            if reason is None:
+                runs[cls.name] = run
+                watch.done(run)
+            else:
+                broken[cls.name] = reason
+                watch.broken(cls, reason)
 
+        lacking, seconds = _lacking(laboratory, studies, preset)
+        watch.expect(studies, seconds, jobs)
         if jobs == 1:
-            watch.expect(studies, {s.name: 1.0 for s in studies}, jobs)
             for cls in studies:
                 judge(cls)
         else:
-            _several(laboratory, studies, preset, jobs, budget, watch, judge)
+            _several(laboratory, studies, lacking, seconds, jobs, budget, watch, judge)
     ordered = [runs[cls.name] for cls in studies if cls.name in runs]
     return Outcome(studies, ordered, broken, time.perf_counter() - start)
 
 
-def _several(
-    laboratory: Laboratory,
-    studies: Sequence[type[Study]],
-    preset: str,
-    jobs: int,
-    budget: int,
-    watch: Watch,
-    judge: Any,
-) -> None:
-    """Have workers simulate what the store lacks, the longest studies first, and judge each as it is done."""
-    by_name = {cls.name: cls for cls in studies}
+def _lacking(
+    laboratory: Laboratory, studies: Sequence[type[Study]], preset: str
+) -> tuple[dict[str, Task], dict[str, float]]:
+    """The studies of which the store lacks something: what to do, and for how many seconds probably."""
     known = _known_rates(laboratory.store)
-    lacking, ready, seconds = {}, [], {}
+    lacking, seconds = {}, {}
     for cls in studies:
         try:
             grids = preset_grids(cls, preset)
@@ -170,9 +187,21 @@ def _several(
         if missing:
             lacking[cls.name] = task_of(cls, grids)
             seconds[cls.name] = expected_seconds(cls, grids, missing, known.get(cls.name))
-        else:
-            ready.append(cls)
-    watch.expect(studies, seconds, jobs)
+    return lacking, seconds
+
+
+def _several(
+    laboratory: Laboratory,
+    studies: Sequence[type[Study]],
+    lacking: Mapping[str, Task],
+    seconds: Mapping[str, float],
+    jobs: int,
+    budget: int,
+    watch: Watch,
+    judge: Any,
+) -> None:
+    """Have workers simulate what the store lacks, the longest studies first, and judge each as it is done."""
+    by_name = {cls.name: cls for cls in studies}
     order = sorted(lacking, key=lambda name: -seconds[name])
     refused = []
     with (
@@ -182,11 +211,13 @@ def _several(
         Workers(1, laboratory.store.path, budget, watch) as alone,
     ):
         working = workers.run(lacking[name] for name in order)
-        for cls in ready:
-            judge(cls)
+        for cls in studies:
+            if cls.name not in lacking:
+                judge(cls)
         for work in working:
             if work.refused:
                 refused.append(work.name)
+                watch.postponed(work.name, str(work.error))
             else:
                 judge(by_name[work.name], work)
             check_interrupts()
@@ -209,6 +240,25 @@ def expected_seconds(study: type[Study], grids: Mapping[str, Grid], missing: int
         return rate * missing + _PROGRAM_SECONDS * programs
     whole = sum(g.size * g.seeds for g in grids.values())
     return _LONG.get(study.name, _STUDY_SECONDS + _PROGRAM_SECONDS * programs) * missing / whole
+
+
+class _Enduring:
+    """A watch that is left alone when its output fails."""
+
+    def __init__(self, watch: Watch) -> None:
+        self._watch: Watch | None = watch
+
+    def __getattr__(self, event: str) -> Callable[..., None]:
+        def tell(*what: Any) -> None:
+            watch = self._watch
+            if watch is None:
+                return
+            try:
+                getattr(watch, event)(*what)
+            except OSError:
+                self._watch = None
+
+        return tell
 
 
 class _OneByOne:

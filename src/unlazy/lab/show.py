@@ -20,15 +20,17 @@ from unlazy.lab.study import Study
 
 if TYPE_CHECKING:
     from unlazy.lab.estimate import Cost
-    from unlazy.lab.outlook import Outlook
-    from unlazy.lab.reproduce import Outcome
     from unlazy.lab.result import Run
     from unlazy.lab.store import Store
 
-_STYLES = {"holds": "green", "fails": "red", "inconclusive": "yellow", "untested": "dim"}
 _MOST_ROWS = 40
 KINDS = ("holds", "fails (known)", "untested", "inconclusive", "differs")
-"""What a verdict counts as; the last two are not what the study documents."""
+"""What a verdict counts as, in the terminal, the JSON and the report; the last two are not what the study documents.
+
+A claim differs if it fails, if it holds though it is known not to, or if it raised an exception.
+"""
+SHORT_KINDS = ("holds", "known", "untest.", "inconc.", "differs")
+"""KINDS as headings where there is little room."""
 KIND_STYLES = {
     "holds": "green",
     "fails (known)": "cyan",
@@ -36,8 +38,6 @@ KIND_STYLES = {
     "inconclusive": "yellow",
     "differs": "bold red",
 }
-_SLOW_SECONDS = 15
-_WIDE_TABLE = 100
 
 
 class _Console(Console):
@@ -45,14 +45,16 @@ class _Console(Console):
         raise BrokenPipeError
 
 
-def _console() -> Console:
+def open_console() -> Console:
+    """Standard output; 120 columns where it is no terminal."""
     console = _Console(highlight=False, markup=False)
     if not console.is_terminal and "COLUMNS" not in os.environ:
         console.width = 120
     return console
 
 
-def _table(*columns: str) -> Table:
+def plain_table(*columns: str) -> Table:
+    """A table without lines."""
     table = Table(box=None, pad_edge=False, header_style="bold")
     for index, column in enumerate(columns):
         table.add_column(column, overflow="fold", no_wrap=index == 0)
@@ -73,7 +75,11 @@ def interval(verdict: Verdict) -> str:
 
 def verdict_word(verdict: Verdict) -> str:
     """The verdict, marked where the study documents that the claim does not hold."""
-    return verdict.verdict + (" (known)" if verdict.claim.known_negative and verdict.as_documented else "")
+    if verdict.broken:
+        return "raised"
+    if verdict.claim.known_negative is None or verdict.verdict not in ("holds", "fails"):
+        return verdict.verdict
+    return "fails (known)" if verdict.verdict == "fails" else "holds (should fail)"
 
 
 def kind(verdict: Verdict) -> str:
@@ -92,38 +98,38 @@ def count(found: Iterable[Verdict]) -> Counter[str]:
 
 def studies(found: Sequence[type[Study]]) -> None:
     """The table of studies."""
-    table = _table("study", "topic", "claims", "question", "source")
+    table = plain_table("study", "topic", "claims", "question", "source")
     for s in found:
         source = "; ".join(source.short for source in s.sources)
         table.add_row(Text(s.name, "bold"), s.topic, str(len(s.claims)), s.question, source)
-    _console().print(table)
+    open_console().print(table)
 
 
 def study(cls: type[Study]) -> None:
     """All about one study."""
-    console = _console()
+    console = open_console()
     console.print(Text(cls.name, "bold"), f"({cls.topic})")
     console.print(cls.question)
     kind = "hosted (NumPy)" if cls.is_hosted() else f"traced (JAX, {cls.precision})"
     theory = "has a prediction" if cls.defines("predict") else "no prediction without simulation"
     console.print(f"simulation: {kind}; theory: {theory}\n")
-    table = _table("parameter", "kind", "default", "allowed", "meaning")
+    table = plain_table("parameter", "kind", "default", "allowed", "meaning")
     for name, p in cls.parameters().items():
         default = _short(list(p.default)) if p.kind == "path" else str(p.default)
         kind = p.kind + (", paired" if p.paired else "")
         table.add_row(Text(name, "bold"), kind, default, p.allowed, p.label)
     console.print(table)
-    table = _table("output", "dimensions", "meaning")
+    table = plain_table("output", "dimensions", "meaning")
     for name, output in cls.outputs.items():
         table.add_row(Text(name, "bold"), ", ".join(output.dims), output.label)
     console.print("\n", table, sep="")
     if cls.claims:
-        table = _table("claim", "criterion", "statement", "source")
+        table = plain_table("claim", "criterion", "statement", "source")
         for c in cls.claims:
             statement = c.statement + (f" Known negative: {c.known_negative}" if c.known_negative else "")
             table.add_row(Text(c.id, "bold"), str(c.criterion), statement, c.source)
         console.print("\n", table, sep="")
-    table = _table("preset", "part", "axes", "points", "seeds")
+    table = plain_table("preset", "part", "axes", "points", "seeds")
     for preset in cls.presets:
         for part, grid in preset_grids(cls, preset).items():
             table.add_row(preset, part, _axes_text(grid), str(grid.size), str(grid.seeds))
@@ -168,12 +174,12 @@ def prediction(grid: Grid, columns: Mapping[str, list[np.ndarray]]) -> None:
     """The table of predictions."""
     header, rows = _rows(grid, columns)
     fixed = {n: v for n, v in grid.fixed.items() if n not in header}
-    console = _console()
+    console = open_console()
     console.print(
         f"{grid.study.name}: "
         + ", ".join(f"{n} = {v:g}" if isinstance(v, float) else f"{n} = {v}" for n, v in fixed.items())
     )
-    table = _table(*header)
+    table = plain_table(*header)
     for row in rows[:_MOST_ROWS]:
         table.add_row(*(f"{v:.6g}" if isinstance(v, float) else str(v) for v in row))
     console.print(table)
@@ -206,9 +212,10 @@ def prediction_json(grid: Grid, columns: Mapping[str, list[np.ndarray]], seconds
     )
 
 
-def _verdict_row(verdict: Verdict) -> list[Any]:
+def verdict_row(verdict: Verdict) -> list[Any]:
+    """The word, the measured number, its interval and the criterion."""
     return [
-        Text(verdict_word(verdict), _STYLES[verdict.verdict]),
+        Text(verdict_word(verdict), KIND_STYLES[kind(verdict)]),
         number(verdict.measured),
         interval(verdict),
         str(verdict.claim.criterion),
@@ -217,14 +224,14 @@ def _verdict_row(verdict: Verdict) -> list[Any]:
 
 def run(result: Run) -> None:
     """What came of one run."""
-    console = _console()
+    console = open_console()
     total = sum(grid.size * grid.seeds for grid in result.grids.values())
     console.print(Text(result.study.name, "bold"), f"– {result.study.question}")
-    table = _table("claim", "verdict", "measured", "99% interval", "criterion", "worst case")
+    table = plain_table("claim", "verdict", "measured", "99% interval", "criterion", "worst case")
     for verdict in result.verdicts:
         table.add_row(
             Text(verdict.claim.id, "bold"),
-            *_verdict_row(verdict),
+            *verdict_row(verdict),
             ": ".join(filter(None, (verdict.reason, verdict.case))),
         )
     if result.verdicts:
@@ -248,50 +255,6 @@ def summary(result: Run) -> str:
     return f"{result.study.name}: {counts or 'no claims'} ({result.seconds:.1f} s)"
 
 
-def verdicts(outcome: Outcome) -> None:
-    """The verdicts of many studies by topic, then the counts, what differs, and the slow ones."""
-    console = _console()
-    by_topic: dict[str, list[Run]] = {}
-    for result in outcome.runs:
-        by_topic.setdefault(result.study.topic, []).append(result)
-    # Where there is little room every interval would take three lines; the report has them.
-    wide = console.width >= _WIDE_TABLE
-    table = _table("claim", "verdict", "measured", *(["99% interval"] if wide else []), "criterion")
-    for topic, results in by_topic.items():
-        table.add_row("")
-        table.add_row(Text(topic, "bold underline"))
-        for result in results:
-            table.add_row(Text(result.study.name, "bold"))
-            for verdict in result.verdicts:
-                word, measured, found, criterion = _verdict_row(verdict)
-                table.add_row(f"  {verdict.claim.id}", word, measured, *([found] if wide else []), criterion)
-    console.print(table)
-    table = _table("topic", "studies", *KINDS)
-    every: Counter[str] = Counter()
-    for topic, results in by_topic.items():
-        counts = count(v for result in results for v in result.verdicts)
-        every += counts
-        table.add_row(topic, str(len(results)), *kind_cells(counts))
-    table.add_row(Text("all", "bold"), str(len(outcome.runs)), *kind_cells(every))
-    for column in table.columns[1:]:
-        column.justify = "right"
-    console.print("\n", table, sep="")
-    surprises = [(r, v) for r in outcome.runs for v in r.verdicts if not v.as_documented]
-    if surprises:
-        console.print(Text("\nnot what the studies document:", "bold"))
-    for result, verdict in surprises:
-        reason = f" ({verdict.reason})" if verdict.reason else ""
-        console.print(f"  {result.study.name} {verdict.claim.id}: {verdict_word(verdict)}{reason}")
-    if outcome.broken:
-        console.print(Text("\ndid not run:", "bold"))
-    for name, reason in outcome.broken.items():
-        console.print(f"  {name}: {reason}")
-    slow = sorted((r for r in outcome.runs if r.seconds > _SLOW_SECONDS), key=lambda r: -r.seconds)
-    if slow:
-        console.print("\nslowest: " + ", ".join(f"{r.study.name} {r.seconds:.0f} s" for r in slow[:8]))
-    console.print(f"\n{len(outcome.studies)} studies in {clock(outcome.seconds)}")
-
-
 def kind_cells(counts: Mapping[str, int]) -> list[Text]:
     """The counts in the order of KINDS; nothing for zero."""
     return [Text(str(counts[k]) if counts.get(k) else "", KIND_STYLES[k]) for k in KINDS]
@@ -305,54 +268,19 @@ def clock(seconds: float) -> str:
 
 def costs(cls: type[Study], programs: Sequence[Cost]) -> None:
     """The table of a dry run."""
-    table = _table("part", "sizes", "instances", "missing", "at once", "memory", "seconds", "basis")
+    table = plain_table("part", "sizes", "instances", "missing", "at once", "memory", "seconds", "basis")
     for c in programs:
         sizes = ", ".join(f"{n} = {_short(v) if isinstance(v, tuple) else v}" for n, v in c.sizes.items())
         memory = f"{c.bytes / 2**20:.1f} MiB" if c.bytes else "–"
         table.add_row(
             c.part, sizes, str(c.instances), str(c.missing), str(c.width), memory, _seconds(c.seconds), c.basis
         )
-    console = _console()
+    console = open_console()
     console.print(table)
     console.print(
         f"{cls.name}: {sum(c.instances for c in programs)} instances, {sum(c.missing for c in programs)} missing, "
         f"{len(programs)} programs, about {_seconds(sum(c.seconds for c in programs))} s besides compilation"
     )
-
-
-def outlook(planned: Outlook) -> None:
-    """The table of what a reproduction would cost."""
-    table = _table("study", "instances", "missing", "programs", "memory", "core hours", "basis")
-    for column in table.columns[1:-1]:
-        column.justify = "right"
-    topic = ""
-    for c in planned.studies:
-        if c.topic != topic:
-            table.add_row(Text(c.topic, "bold underline"))
-            topic = c.topic
-        if c.error is not None:
-            table.add_row(f"  {c.study}", "", "", "", "", "", Text(c.error, "red"))
-            continue
-        memory = Text(f"{c.bytes / 2**20:.3g} MiB" if c.bytes else "–", "red" if c.bytes > planned.budget else "")
-        row = (str(c.instances), str(c.missing), str(c.programs or ""), memory, number(c.seconds / 3600), c.basis)
-        table.add_row(f"  {c.study}", *row)
-    console = _console()
-    console.print(table)
-    known = [c for c in planned.studies if not math.isnan(c.seconds)]
-    console.print(
-        f"\n{len(planned.studies)} studies, preset {planned.preset}: {sum(c.missing for c in planned.studies)} of "
-        f"{sum(c.instances for c in planned.studies)} instances missing, {sum(c.programs for c in planned.studies)} "
-        f"programs to compile, about {number(planned.core_seconds / 3600)} core hours for {len(known)} of them"
-    )
-    console.print(
-        "Core hours are rough, within a factor of several: sizes scale the stored seconds of the quick preset, "
-        "compilation is not in them. Memory is that of the largest instance."
-    )
-    for c in planned.too_large:
-        console.print(
-            f"{c.study} does not fit: an instance needs about {c.bytes / 2**30:.2g} GiB, the budget here is "
-            f"{planned.budget / 2**30:.2g} GiB; workers with more memory, or --memory"
-        )
 
 
 def _seconds(value: float) -> str:
@@ -365,9 +293,9 @@ def store(opened: Store) -> None:
     from unlazy.lab.fingerprint import fingerprint
 
     current = {s.name: fingerprint(s) for s in registry.all_studies()}
-    console = _console()
+    console = open_console()
     console.print(f"{opened.path} ({opened.path.stat().st_size / 2**20:.1f} MiB)")
-    table = _table("study", "instances", "MiB", "seconds", "state")
+    table = plain_table("study", "instances", "MiB", "seconds", "state")
     for c in opened.contents():
         state = "own file" if c.study not in current else "current" if current[c.study] == c.fingerprint else "stale"
         table.add_row(c.study, str(c.instances), f"{c.bytes / 2**20:.2f}", f"{c.seconds:.1f}", state)

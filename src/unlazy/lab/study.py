@@ -99,6 +99,8 @@ class Study:
     claims: ClassVar[tuple[Claim, ...]] = ()
     lines: ClassVar[Mapping[str, str]] = {}
     """Part -> the axis along which the theory is drawn on a denser grid."""
+    caption: ClassVar[str] = ""
+    """What lines, points and colours of the figure are, where the report's own sentence is not true of them."""
     precision: ClassVar[str] = "float64"
     chunk_width: ClassVar[int] = 8
     """How many instances one compiled call of a traced study advances together, at most."""
@@ -214,6 +216,8 @@ def check_definition(cls: type[Study]) -> type[Study]:
         raise wrong("the name must be small letters and digits with single dashes between")
     if not isinstance(cls.sources, tuple) or not all(isinstance(source, Source) for source in cls.sources):
         raise wrong("sources must be a tuple of Source")
+    if not isinstance(cls.caption, str):
+        raise wrong(f"caption must be a text, got {cls.caption!r}")
     for field in dataclasses.fields(cls):
         if "parameter" not in field.metadata:
             raise wrong(f"field {field.name!r} must be declared with static(), value() or path()")

@@ -26,8 +26,8 @@ from unlazy.lab.execute import share_compilations
 from unlazy.lab.grid import Axis, Grid
 from unlazy.lab.study import Study
 
-_LEAST_MEMORY = 2**30
-"""A worker has at least this budget by default: most programs of the quick presets need a tenth of it."""
+_LEAST_MEMORY = 2**29
+"""The least budget of a worker: of the quick presets most programs need a fifth of it, the largest 464 MiB."""
 _END_SECONDS = 10
 """How long a worker that was told to end may take before it is killed."""
 
@@ -67,7 +67,7 @@ def task_of(study: type[Study], grids: Mapping[str, Grid]) -> Task:
 
 
 def default_jobs(cores: int, budget: int) -> int:
-    """One worker per core, as many as have a gibibyte of the memory budget each."""
+    """One worker per core, as many as have half a gibibyte of the memory budget each."""
     return max(1, min(cores, budget // _LEAST_MEMORY))
 
 
@@ -157,8 +157,16 @@ class Workers:
         except (EOFError, OSError):
             name = worker.task.name
             self._retire(worker)
+            code = worker.process.exitcode
+            if not worker.ready and code is not None and code > 0:
+                raise InputError(
+                    f"worker processes ended with exit code {code} before they began: a script that starts them must "
+                    'do so under `if __name__ == "__main__":`, or with jobs=1'
+                ) from None
             return Finished(name, error=_death(worker.process.exitcode))
-        if kind == "begin":
+        if kind == "ready":
+            worker.ready = True
+        elif kind == "begin":
             self._listener.begin(worker.task.name, *content)
         elif kind == "advance":
             self._listener.advance(worker.task.name, *content)
@@ -188,6 +196,7 @@ class _Worker:
     def __init__(self, connection: Connection, process: Any, cores: tuple[int, ...]) -> None:
         self.connection, self.process, self.cores = connection, process, cores
         self.task: Task | None = None
+        self.ready = False
 
     def end(self) -> None:
         if self.process.is_alive():
@@ -227,6 +236,7 @@ def _work(connection: Connection, store: str, budget: int, cores: tuple[int, ...
 
     threadpool_limits(max(1, len(cores)), user_api="blas")
     tell = _Remote(connection)
+    tell.send("ready")
     warnings.showwarning = lambda message, *_: tell.warn(str(message))
     with Laboratory(store, memory=budget / 2**30, progress=tell) as laboratory:
         while (task := connection.recv()) is not None:

@@ -19,18 +19,20 @@ from xml.etree import ElementTree
 
 import numpy as np
 
+from unlazy.plotting.arrange import standing_alone
+from unlazy.plotting.themed import themed
+
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _PIXELS = 4 / 3
 """CSS pixels in a point."""
 _SMALLEST, _LARGEST = 0.85, 1.15
-"""How far a figure may shrink, so that text of 8 points keeps 9 pixels, and grow."""
+"""How far a panel may shrink beside others, so that text of 8 points keeps 9 pixels, and grow."""
+_SMALLEST_ALONE = 0.6
+"""How far it may shrink on a line of its own, on a page narrower than that; on a still narrower one it scrolls."""
 _OVERLAP = 6.0
 """The points by which neighbours may overlap (a last tick's label) and still be cut; nothing is clipped at a cut."""
-_DARK_GROUND = 0.0086
-"""The luminance of the ground that dark colours are made for, #14171a."""
-_LEAST_CONTRAST = 3.5
 
 
 class _Box(NamedTuple):
@@ -45,15 +47,17 @@ class _Box(NamedTuple):
 def inline(figure: Figure, salt: str) -> str:
     """A figure as a wrapping row of SVG elements, one per column of panels; `salt` keeps the ids of figures apart.
 
-    What belongs to the whole figure (a title, a legend) stands above or below the columns; where it does not, the
-    figure is not cut.
+    What belongs to the whole figure (a title, a legend) stands above or below the columns, and a legend wraps between
+    its entries; where it stands elsewhere, the figure is not cut.
     """
-    root, boxes = _save(figure, salt)
+    with standing_alone(figure):
+        root, boxes, entries, texts = _save(figure, salt)
+        cuts = _cuts(figure, boxes)
     _strip(root)
     width, height = (float(v) for v in root.attrib["viewBox"].split()[2:])
     drawn = _drawn(root)
     names, dark = _names(root, salt), dict[str, str]()
-    cuts, top, bottom = _cuts(figure, boxes), 0.0, height
+    top, bottom = 0.0, height
     panels = [boxes[name] for name in drawn if name.startswith("panel-") and name in boxes]
     others = [name for name in drawn if not name.startswith("panel-") or name not in boxes]
     above = [name for name in others if name in boxes and all(boxes[name].bottom <= p.top + 1 for p in panels)]
@@ -64,14 +68,28 @@ def inline(figure: Figure, salt: str) -> str:
         top = max(boxes[name].bottom for name in above)
     if below:
         bottom = min(boxes[name].top for name in below)
-    pieces = [_piece(boxes[name], drawn.pop(name), names, dark, alone=True) for name in above]
+
+    def whole(name: str) -> str:
+        if name in texts:
+            return texts[name]
+        return (
+            _legend(drawn[name], entries[name], boxes, names, dark)
+            if name in entries
+            else (_piece(boxes[name], drawn[name], names, dark, alone=True))
+        )
+
+    pieces = [whole(name) for name in above]
     for left, right in itertools.pairwise([0.0, *cuts, width]):
         # The middle decides: what a panel shows may reach a little over the cut.
-        inside = [n for n in drawn if n not in below and (not cuts or left <= _middle(boxes[n]) < right)]
+        inside = [n for n in drawn if n not in {*above, *below} and (not cuts or left <= _middle(boxes[n]) < right)]
         pieces.append(_piece(_Box(left, right, top, bottom), [e for n in inside for e in drawn[n]], names, dark))
-    pieces += [_piece(boxes[name], drawn[name], names, dark, alone=True) for name in below]
+    pieces += [whole(name) for name in below]
     shared = "".join(_write(child, names, dark) for child in root if child.tag == "defs")
-    pieces[0] = pieces[0].replace("</svg>", f"{shared}</svg>")
+    # A letter is defined where it is first used, which may be in what is written as text of the page.
+    for name in texts.keys() & {*above, *below}:
+        shared += "".join(_write(d, names, dark) for e in drawn[name] for d in e.iter("defs"))
+    first = next(index for index, piece in enumerate(pieces) if "</svg>" in piece)
+    pieces[first] = pieces[first].replace("</svg>", f"{shared}</svg>", 1)
     colours = "".join(f"--{name}:var(--figure-dark) {colour};" for name, colour in sorted(dark.items()))
     return (
         f'<div class="figure-panels" style="display:flex;flex-wrap:wrap;align-items:flex-start;overflow-x:auto;'
@@ -82,35 +100,84 @@ def inline(figure: Figure, salt: str) -> str:
 def _piece(box: _Box, elements: Any, names: dict[str, str], dark: dict[str, str], alone: bool = False) -> str:
     """One SVG element; `alone` on a line of its own."""
     body = "".join(_write(element, names, dark) for element in elements)
-    width, height = box.right - box.left, box.bottom - box.top
-    least, most = (round(scale * _PIXELS * width) for scale in (_SMALLEST, _LARGEST))
+    width = box.right - box.left
+    least, usual, most = (round(scale * _PIXELS * width) for scale in (_SMALLEST_ALONE, _SMALLEST, _LARGEST))
     size = (
-        f"width:{_PIXELS * width:.0f}px;max-width:100%" if alone else f"flex:{width:.0f} 0 {least}px;max-width:{most}px"
+        f"width:{_PIXELS * width:.0f}px;max-width:100%" if alone else f"flex:{width:.0f} 1 {usual}px;max-width:{most}px"
     )
-    view = f"{_short(box.left)} {_short(box.top)} {_short(width)} {_short(height)}"
-    element = (
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="{view}" '
-        f'style="display:block;overflow:visible;{size};min-width:{least}px">{body}</svg>'
-    )
+    element = _svg(box, f"{size};min-width:{least}px", body)
     return f'<div style="flex:1 0 100%;display:flex;justify-content:safe center">{element}</div>' if alone else element
 
 
-def _save(figure: Figure, salt: str) -> tuple[ElementTree.Element, dict[str, _Box]]:
-    """The figure as SVG in which panels and the figure's own texts and legends are named, and the boxes of these."""
+def _svg(box: _Box, size: str, body: str) -> str:
+    view = " ".join(_short(v) for v in (box.left, box.top, box.right - box.left, box.bottom - box.top))
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="{view}" style="display:block;overflow:visible;{size}">'
+        f"{body}</svg>"
+    )
+
+
+def _legend(
+    drawn: list[ElementTree.Element],
+    entries: Mapping[str, list[str]],
+    boxes: Mapping[str, _Box],
+    names: dict[str, str],
+    dark: dict[str, str],
+) -> str:
+    """A legend of the figure: its title on a line of its own, and its entries, which wrap."""
+    found: dict[str, list[ElementTree.Element]] = {}
+    for element in (e for group in drawn for e in group.iter()):
+        found.setdefault(element.get("id", ""), []).append(element)
+    pieces = []
+    for entry, parts in entries.items():
+        box = boxes[entry]
+        body = "".join(_write(element, names, dark) for part in parts for element in found.get(part, ()))
+        piece = _svg(box, f"width:{_PIXELS * (box.right - box.left):.0f}px;max-width:100%", body)
+        if entry.endswith("title"):
+            piece = f'<div style="flex:1 0 100%;display:flex;justify-content:center">{piece}</div>'
+        pieces.append(piece)
+    return (
+        '<div class="figure-legend" style="flex:1 0 100%;display:flex;flex-wrap:wrap;justify-content:center;'
+        f'align-items:center;gap:2px 14px">{"".join(pieces)}</div>'
+    )
+
+
+class _Saved(NamedTuple):
+    """The figure as SVG in which panels and the figure's own texts and legends are named, and what these are.
+
+    `boxes` has them by name; `entries` the names of what draws each entry of a legend; `texts` the texts that a page
+    can write itself, which are those without a formula.
+    """
+
+    root: ElementTree.Element
+    boxes: dict[str, _Box]
+    entries: dict[str, dict[str, list[str]]]
+    texts: dict[str, str]
+
+
+def _save(figure: Figure, salt: str) -> _Saved:
     import matplotlib
+    from matplotlib.backends.backend_svg import RendererSVG
 
     artists: dict[str, Any] = {f"panel-{index}": axes for index, axes in enumerate(figure.axes)}
     artists |= {f"extra-{index}": artist for index, artist in enumerate([*figure.texts, *figure.legends])}
-    before = [artist.get_gid() for artist in artists.values()]
+    named, entries, extents = dict(artists), dict[str, dict[str, list[str]]](), dict[str, Any]()
+    for name, artist in artists.items():
+        for entry, (box, drawn) in (_entries(artist) if artist in figure.legends else {}).items():
+            parts = {f"{name}-{entry}-{index}": part for index, part in enumerate(drawn)}
+            entries.setdefault(name, {})[f"{name}-{entry}"] = list(parts)
+            named |= parts
+            extents[f"{name}-{entry}"] = box
+    before = [artist.get_gid() for artist in named.values()]
     buffer = io.StringIO()
     try:
-        for name, artist in artists.items():
+        for name, artist in named.items():
             artist.set_gid(name)
         with matplotlib.rc_context({"svg.hashsalt": salt}):
             figure.savefig(buffer, format="svg", transparent=True, metadata={"Date": None})
     finally:
-        for artist, name in zip(artists.values(), before, strict=True):
-            artist.set_gid(name)
+        for artist, gid in zip(named.values(), before, strict=True):
+            artist.set_gid(gid)
     points, height = 72 / figure.dpi, 72 * figure.get_figheight()
     boxes = {}
     for name, artist in artists.items():
@@ -118,7 +185,33 @@ def _save(figure: Figure, salt: str) -> tuple[ElementTree.Element, dict[str, _Bo
         if box is not None and np.isfinite(box.extents).all():
             x0, y0, x1, y1 = box.extents * points
             boxes[name] = _Box(x0, x1, height - y1, height - y0)
-    return ElementTree.fromstring(buffer.getvalue()), boxes
+    if extents:
+        # The places in a legend are those of its last drawing, which was for SVG: in points.
+        usual, figure.dpi = figure.dpi, 72
+        renderer = RendererSVG(72 * figure.get_figwidth(), height, io.StringIO())
+        for name, artist in extents.items():
+            x0, y0, x1, y1 = artist.get_window_extent(renderer).extents
+            boxes[name] = _Box(x0, x1, height - y1, height - y0)
+        figure.dpi = usual
+    texts = {
+        name: f'<div class="figure-text" style="flex:1 0 100%;text-align:center;color:var(--figure-ink,#000000);'
+        f'font-size:{_PIXELS * artist.get_fontsize():.1f}px">{escape(artist.get_text())}</div>'
+        for name, artist in artists.items()
+        if artist in figure.texts and "$" not in artist.get_text()
+    }
+    return _Saved(ElementTree.fromstring(buffer.getvalue()), boxes, entries, texts)
+
+
+def _entries(legend: Any) -> dict[str, tuple[Any, list[Any]]]:
+    """The title and the entries of a legend: the box of each, and the artists in it."""
+    found = {}
+    if legend.get_title().get_text():
+        found["title"] = (legend.get_title(), [legend.get_title()])
+    items = [item for column in legend._legend_handle_box.get_children() for item in column.get_children()]
+    for index, item in enumerate(items):
+        handle, text = item.get_children()
+        found[f"entry{index}"] = (item, [*handle.get_children(), *text.get_children()])
+    return found
 
 
 def _cuts(figure: Figure, boxes: Mapping[str, _Box]) -> list[float]:
@@ -203,7 +296,7 @@ def _write(
     on_image = on_image or (fixed and "clip-path" in attributes)
     for key, text in attributes.items():
         if key == "style":
-            text = _style(text, dark, on_image)
+            text = themed(text, dark, on_image)
         elif key == "href" and text.startswith("#"):
             text = "#" + names[text[1:]]
         elif key == "clip-path":
@@ -229,46 +322,3 @@ def _rounded(text: str) -> str:
 
 def _short(number: float) -> str:
     return f"{number:.2f}".rstrip("0").rstrip(".")
-
-
-def _style(text: str, dark: dict[str, str], on_image: bool) -> str:
-    compact = re.sub(r"\s*([:;])\s*", r"\1", text.strip())
-    if on_image:
-        return compact + (";fill:#000000" if "fill" not in compact else "")
-    return re.sub(r"(fill|stroke):(#[0-9a-f]{6})", lambda m: f"{m[1]}:{_variable(m[2], dark)}", compact)
-
-
-def _variable(colour: str, dark: dict[str, str]) -> str:
-    """The colour as a variable of the page, with itself where the page sets none."""
-    if colour == "#000000":
-        return "var(--figure-ink,#000000)"
-    if colour == "#ffffff":
-        return "var(--figure-ground,#ffffff)"
-    lifted = on_dark(colour)
-    if lifted == colour:
-        return colour
-    dark[f"d{colour[1:]}"] = lifted
-    return f"var(--d{colour[1:]},{colour})"
-
-
-def on_dark(colour: str) -> str:
-    """The colour for a dark ground: greys keep their contrast with it, other colours get at least 3.5."""
-    from matplotlib.colors import to_hex, to_rgb
-
-    encoded = np.array(to_rgb(colour))
-    linear = np.where(encoded <= 0.04045, encoded / 12.92, ((encoded + 0.055) / 1.055) ** 2.4)
-    luminance = float(linear @ [0.2126, 0.7152, 0.0722])
-    if np.ptp(encoded) < 0.1:
-        wanted = min(1.05 / (luminance + 0.05) * (_DARK_GROUND + 0.05) - 0.05, 1.0)
-        linear = np.full(3, wanted)
-    else:
-        wanted = _LEAST_CONTRAST * (_DARK_GROUND + 0.05) - 0.05
-        if luminance >= wanted:
-            return colour
-        # Half of the way with the same hue, the rest towards white.
-        linear = linear * min(1 / linear.max(), (1 + wanted / luminance) / 2)
-        luminance = float(linear @ [0.2126, 0.7152, 0.0722])
-        linear = linear + max(0.0, (wanted - luminance) / (1 - luminance)) * (1 - linear)
-    encoded = np.where(linear <= 0.0031308, 12.92 * linear, 1.055 * linear ** (1 / 2.4) - 0.055)
-    result: Any = to_hex(np.clip(encoded, 0, 1))
-    return str(result)

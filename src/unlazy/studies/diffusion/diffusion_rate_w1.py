@@ -42,6 +42,11 @@ class DiffusionRateW1(Study):
     name = "diffusion-rate-w1"
     topic = "diffusion"
     question = "Does a smooth density estimate beat the empirical measure in W1, and at the rate n^(-(s+1)/(2s+d))?"
+    caption = (
+        "Points: simulation, means over seeds with 99% intervals. Lines: the slopes of the theory, laid through the "
+        "middle of the simulation; the black one on the left belongs to the empirical measure, whose points are not "
+        "drawn. Middle: a ratio, black line at 1."
+    )
     sources = (OKO, NILES_WEED)
 
     smoothness: int = static(2, "smoothness of the density", symbol="s", low=1, high=3)

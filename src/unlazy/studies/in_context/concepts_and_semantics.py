@@ -82,6 +82,11 @@ class ConceptsAndSemantics(Study):
         "Do query and key of an attention layer learn the semantics of a prompt's words and not its concept, while the "
         "output matrix learns both?"
     )
+    caption = (
+        "All simulation: thick lines are medians over seeds, thin lines single runs (solid: query, dashed: key). "
+        "Black, dotted: a median with weight decay (first panel), the level 2^-L (third). Last panel: a point for "
+        "each concept of each run."
+    )
     sources = (BU,)
     precision = "float32"
     chunk_width = 4

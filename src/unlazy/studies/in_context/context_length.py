@@ -101,6 +101,11 @@ class ContextLength(Study):
     name = "context-length"
     topic = "in_context"
     question = "Do longer contexts always help linear attention, and can they be longer at test than in pretraining?"
+    caption = (
+        "Points: simulation, means over seeds with 99% intervals. Lines: theory, in the first two panels its limit, "
+        "in the third the finite size. Short dashes: theory of the finite size. Dotted: the context length of "
+        "pretraining."
+    )
     sources = (LU,)
 
     context_ratio: float = value(20.0, "context length over d", symbol=r"\alpha", above=0, high=1e6, scale="log")

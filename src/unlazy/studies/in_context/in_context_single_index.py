@@ -65,6 +65,10 @@ class InContextSingleIndex(Study):
         "If all tasks depend on directions of one r-dimensional subspace, does pretrained attention learn a new one "
         "from a prompt whose length depends on r and not on d?"
     )
+    caption = (
+        "All simulation: points, joined by lines, are medians over seeds; thin bars reach from the smallest seed to "
+        "the largest. Colours: the dimension."
+    )
     sources = (OKO,)
 
     d: int = static(32, "dimension", symbol="d", low=2, high=10_000, scale="log")

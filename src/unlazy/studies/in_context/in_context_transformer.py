@@ -90,6 +90,10 @@ class InContextTransformer(Study):
         "Does a transformer that is trained from scratch on prompts of regression tasks come near the best learner "
         "for these tasks, and find the subspace on which they depend?"
     )
+    caption = (
+        "Points, joined by lines: the transformer, means over seeds with 99% intervals, darker with training. Dashed:"
+        " other learners on the same prompts, medians over seeds. Dotted: predicting 0."
+    )
     sources = (GARG, OKO)
 
     tasks: str = static("linear", "tasks", choices=tuple(LEARNERS))

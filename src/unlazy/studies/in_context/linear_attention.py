@@ -84,6 +84,11 @@ class LinearAttention(Study):
         "How many prompts does linear attention need to learn linear regression in context, does its error peak where "
         "it interpolates, and does theory give it exactly?"
     )
+    caption = (
+        "Left: lines are the limit of theory, points medians of the simulation with quartiles; dotted: as many "
+        "prompts as weights. Middle: points are means with 99% intervals, lines theory, solid at finite size and "
+        "dashed in the limit. Right: a point is one setting's mean, the line equality."
+    )
     sources = (LU,)
 
     prompt_ratio: float = value(2.0, "prompts per weight", symbol=r"\tau", above=0, high=1e4, scale="log")

@@ -73,6 +73,11 @@ class SaddleEscape(Study):
         "How fast is a saddle of the attention landscape left, do kicks and birth-death leave it where the plain "
         "dynamics stays, and does descent pause at integers alone?"
     )
+    caption = (
+        "Coloured lines: one simulated run for each kind of start; grey, dotted: the levels of the saddles. Insets: "
+        "all runs that start from noise, thin; black, dashed: the growth that theory predicts, through their mean at "
+        "time 2."
+    )
     sources = (KIM,)
     chunk_width = 32
 

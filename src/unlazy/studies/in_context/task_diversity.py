@@ -92,6 +92,11 @@ class TaskDiversity(Study):
         "How many different tasks must pretraining have before linear attention learns new ones from their context "
         "instead of recalling old ones?"
     )
+    caption = (
+        "Left: theory alone, dotted its limit for long contexts. Right: points are simulation, means over seeds with "
+        "99% intervals; lines theory in the limit, short dashes theory at finite size, black and dashed the Bayes "
+        "error."
+    )
     sources = (LU, RAVENTOS)
 
     task_ratio: float = value(2.0, "pretraining tasks over d", symbol=r"\kappa", above=0, high=1e4, scale="log")

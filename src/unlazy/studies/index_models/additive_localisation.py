@@ -55,6 +55,11 @@ class AdditiveLocalisation(Study):
     name = "additive-localisation"
     topic = "index_models"
     question = "Do the neurons of a network that learns a sum of tasks each find one task, and is every task found?"
+    caption = (
+        "Left: colours are the overlaps of one run. Middle and right: points are simulation, means over seeds with "
+        "99% intervals. Thin lines join them; dotted: theory; the line on the right is theory with the measured share"
+        " of neurons that arrive."
+    )
     sources = (OKO, TALK)
     precision = "float32"
 

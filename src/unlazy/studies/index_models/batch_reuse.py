@@ -38,6 +38,10 @@ class BatchReuse(Study):
     name = "batch-reuse"
     topic = "index_models"
     question = "Does a network trained by SGD learn a cubic link from n of order d examples if it uses each one twice?"
+    caption = (
+        "All simulation. Left and middle: points are means over seeds with 99% intervals; lines join the means on the"
+        " left and are single runs in the middle. Right: dots are runs, bars medians; dotted: predicting the mean."
+    )
     sources = (LEE, DANDI, TALK)
 
     reuse: int = value(1, "whether each example is used twice", low=0, high=1, paired=True)

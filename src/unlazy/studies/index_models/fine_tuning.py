@@ -57,6 +57,7 @@ class FineTuning(Study):
         "If a new target depends on two of the tasks that a network was trained on, do its localised neurons learn it "
         "from fewer samples than random features in the right subspace?"
     )
+    caption = "Points: simulation, means over seeds with 99% intervals, joined by thin lines. There is no theory here."
     sources = (OKO, TALK)
     precision = "float32"
 

@@ -56,6 +56,10 @@ class GenerativeExponent(Study):
     name = "generative-exponent"
     topic = "index_models"
     question = "What does the best transform of a label say about the direction, where the label itself says nothing?"
+    caption = (
+        "Short bars: theory. Points: simulation, means over seeds with 99% intervals. Grey crosses: theory for the "
+        "label without a transform."
+    )
     sources = (DAMIAN, TALK)
 
     link: str = static("He3", "link", choices=tuple(LINKS))

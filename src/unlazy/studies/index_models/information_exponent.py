@@ -85,6 +85,10 @@ class InformationExponent(Study):
     question = (
         "Does one gradient step see a direction only with d^k samples, where k is the link's information exponent?"
     )
+    caption = (
+        "Lines: theory. Points: simulation, means over seeds with 99% intervals; in the last panel ratios of means, "
+        "without intervals."
+    )
     sources = (BEN_AROUS, TALK)
 
     d: int = static(16, "dimension", symbol="d", low=3, high=10**9, scale="log")

@@ -61,6 +61,9 @@ class KernelVsIndex(Study):
         "How many samples of a polynomial of one index does a rotation-invariant kernel need, and how many a method "
         "that looks for the index?"
     )
+    caption = (
+        "Lines: theory, which the refined index has none of. Points: simulation, means over seeds with 99% intervals."
+    )
     sources = (TALK, GHORBANI, DAMIAN, LU)
 
     link: str = static("He3", "link", choices=LINKS)

@@ -73,6 +73,10 @@ class MonomialTransform(Study):
     name = "monomial-transform"
     topic = "index_models"
     question = "Does a power of the label show the direction that the label itself hides?"
+    caption = (
+        "Left and middle: theory alone; a number is an information exponent, a mark the price of one step. Right: "
+        "simulation, means over seeds with 99% intervals. Crosses: linear step, filled marks: quadratic step."
+    )
     sources = (LEE, CHEN, MONDELLI, TALK)
 
     link: str = static("He3", "link", choices=NAMES)

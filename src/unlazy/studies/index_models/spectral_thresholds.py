@@ -93,6 +93,10 @@ class SpectralThresholds(Study):
     name = "spectral-thresholds"
     topic = "index_models"
     question = "From how many samples on does one look at the data show the direction, and how well?"
+    caption = (
+        "Lines: theory. Points: simulation, means over seeds with 99% intervals. Dotted: the threshold of the theory."
+        " Last panel: simulation alone."
+    )
     sources = (MONDELLI, LU, LUO, BARBIER)
 
     link: str = static("He2", "link", choices=tuple(LINKS))

@@ -30,6 +30,10 @@ class KernelSpectrum(Study):
         "What are the eigenvalues of a kernel matrix f(sqrt(d) <x_i, x_j>) of n ~ d^2 random points: is the bulk the "
         "free sum of a Marchenko-Pastur law and a semicircle, and where are the outliers?"
     )
+    caption = (
+        "Histograms: simulated eigenvalues of all seeds; lines and, on the right, coloured bands: theory. Middle: "
+        "points are distances of the simulated eigenvalues from the two laws, means over seeds with 99% intervals."
+    )
     sources = (LU,)
 
     n: int = static(1500, "points", symbol="n", low=10, high=20_000, scale="log")

@@ -75,6 +75,10 @@ class LearningCurveData(Study):
         "From some hundred rows of a real data set: how well can one predict, without training, the error of kernel "
         "regression trained on fewer rows, and on two and three times as many?"
     )
+    caption = (
+        "Points: medians, over all cases of a data set, of how far a prediction is from the trained error; bars: from"
+        " the 10% to the 90% quantile."
+    )
     sources = (
         Source(
             "simon2023",

@@ -84,6 +84,11 @@ class MfldCertificate(Study):
     name = "mfld-certificate"
     topic = "mean_field"
     question = "Does the certificate bound the distance from the optimum, without bias, and what makes it small?"
+    caption = (
+        "Left: a point is one run, with the standard error of its estimate; colours as on the right, marks the number"
+        " of steps averaged over; line: equality. Right: points are means over seeds with 99% intervals; dashed: "
+        "theory."
+    )
     sources = (NITANDA_DUAL, OKO_DUAL)
     precision = "float32"
     chunk_width = 8

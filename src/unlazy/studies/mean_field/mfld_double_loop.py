@@ -51,6 +51,11 @@ class MfldDoubleLoop(Study):
     name = "mfld-double-loop"
     topic = "mean_field"
     question = "Do the double loops for mean-field networks converge as fast as their theorems say?"
+    caption = (
+        "Left: one simulated run for each temperature; dotted: where theory has the speed change. Middle and right: "
+        "thin lines are single runs, marks their means without intervals; black, dashed: theory; thick lines on the "
+        "right: the bound of the theorem."
+    )
     sources = (NITANDA_DUAL, OKO_DUAL)
 
     method: str = static("averaging", "method", choices=tuple(STEPS))

@@ -46,6 +46,10 @@ class MfldExact(Study):
     question = (
         "Do particles of mean-field Langevin dynamics attain the rates and the biases that problem Q gives exactly?"
     )
+    caption = (
+        "Lines: theory. Points: simulation, means over seeds, with 99% intervals in the first panel only. Last panel:"
+        " theory alone; dotted: a slope to compare with."
+    )
     sources = (SUZUKI, CHEN)
 
     interaction: float = value(1.5, "interaction of the particles", symbol="b", low=0, high=100)

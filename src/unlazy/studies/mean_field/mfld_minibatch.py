@@ -128,6 +128,10 @@ class MfldMinibatch(Study):
     name = "mfld-minibatch"
     topic = "mean_field"
     question = "Do mini-batches leave a floor that falls like 1/B, and does variance reduction remove it at less cost?"
+    caption = (
+        "All simulation: points are means over seeds with 99% intervals, joined by thin lines; dashed: the mean level"
+        " at which long runs end."
+    )
     sources = (SUZUKI,)
     precision = "float32"
     chunk_width = 8

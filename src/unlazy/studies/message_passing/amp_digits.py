@@ -32,6 +32,10 @@ class AmpDigits(Study):
     name = "amp-digits"
     topic = "message_passing"
     question = "Does matrix message passing, made for Gaussian rows, solve softmax regression on real digits?"
+    caption = (
+        "All simulation: thick lines are medians over seeds, thin lines single runs. Dotted: the median number of "
+        "iterations of L-BFGS; grey: the distance that counts as solved."
+    )
     sources = (MULTICLASS,)
 
     n: int = static(300, "training rows", symbol="n", low=100, high=DIGITS)

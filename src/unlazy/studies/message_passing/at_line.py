@@ -69,6 +69,11 @@ class ATLine(Study):
     name = "at-line"
     topic = "message_passing"
     question = "Does message passing stop converging exactly where the replica-symmetric solution becomes unstable?"
+    caption = (
+        "First panel: a mark is one simulated run; black line: where theory has the change. Second: points are means "
+        "over seeds with standard errors, the line theory. Maps: theory alone; colour is the stability factor, the "
+        "black line where it is 1, dotted the matched temperature."
+    )
     sources = (SEQUENTIAL,)
 
     ensemble: str = static("wishart", "ensemble of covariances", choices=ENSEMBLES)

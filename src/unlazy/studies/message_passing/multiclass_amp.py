@@ -53,6 +53,10 @@ class MulticlassAmp(Study):
     name = "multiclass-amp"
     topic = "message_passing"
     question = "Does message passing with matrices solve softmax regression, and at the rate that the theory computes?"
+    caption = (
+        "Left: marks are medians of the simulation over seeds, lines the slope of theory, laid through step 10. "
+        "Right: dots are single runs, large marks medians, black bars theory."
+    )
     sources = (MULTICLASS, MIXTURES)
 
     spectrum: str = static("linear", "spectrum of the rows", choices=tuple(SPECTRA))

@@ -84,6 +84,10 @@ class SequentialMessagePassing(Study):
     name = "sequential-message-passing"
     topic = "message_passing"
     question = "Do dynamical mean-field equations predict random sequential message passing at every step?"
+    caption = (
+        "Lines: theory. Points: simulation, medians over seeds, every other step. Colours are the rates of the legend"
+        " in all panels."
+    )
     sources = (SEQUENTIAL,)
 
     ensemble: str = static("wishart", "ensemble of covariances", choices=ENSEMBLES)

@@ -19,6 +19,10 @@ class FeatureSpectrum(Study):
     name = "feature-spectrum"
     topic = "one_step"
     question = "How does a spike in the weights change the eigenvalues of the feature covariance F^T F / n?"
+    caption = (
+        "Filled steps: histograms of the simulated eigenvalues of all seeds. Lines: theory; arrows: the outliers that"
+        " it predicts."
+    )
     sources = (DANDI,)
 
     n: int = static(1000, "samples", symbol="n", low=2, scale="log")

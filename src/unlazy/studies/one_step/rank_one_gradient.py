@@ -19,6 +19,10 @@ class RankOneGradient(Study):
         "How close is the first gradient of a two-layer network to the rank-one matrix mu_1 X^T y a^T / (n sqrt(N)), "
         "and how far does one step move the weights?"
     )
+    caption = (
+        "Points: simulation, means over seeds with 99% intervals. Left, dashed: a slope through the first point to "
+        "compare with. Right: the line is theory."
+    )
     sources = (BA,)
 
     d: int = static(256, "dimension", symbol="d", low=2, high=10_000, scale="log")

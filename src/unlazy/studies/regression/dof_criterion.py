@@ -54,6 +54,10 @@ class DofCriterion(Study):
         "The criterion R(W), a ridge fit plus s'^2/n times its degrees of freedom, is to estimate the predictive risk "
         "from the training data alone: for which first layers W is R(W) - s^2 an upper bound?"
     )
+    caption = (
+        "All computed from drawn data: points, joined by lines, are means over seeds, without intervals; along a line"
+        " the ridge changes. Grey: equality (left), the limits that a claim names (right)."
+    )
     sources = (SUZUKI, TALK)
 
     n: int = static(100, "samples, shared by all tasks", symbol="n", low=2, high=2_000, scale="log")

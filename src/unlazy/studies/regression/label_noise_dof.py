@@ -93,6 +93,10 @@ class LabelNoiseDof(Study):
         "If the second layer is fitted to labels with fresh noise while the first layer learns, is this regularisation "
         "by the degrees of freedom of the learned kernel, and with which constant?"
     )
+    caption = (
+        "Points: runs with label noise, means over seeds with 99% intervals. Lines: means over seeds too, in the "
+        "first panel of the penalty that theory puts for the gap, in the others of training on the exact objective."
+    )
     sources = (
         Source(
             "takakura2024",

@@ -41,6 +41,10 @@ class TaskDecay(Study):
         "Two hundred regression tasks share their inputs, and their coefficients decay like j^-a: how close to the "
         "Bayes risk does ridge regression come in a metric that is learned from the tasks, against plain ridge?"
     )
+    caption = (
+        "Lines: theory, for the best ridge and for Bayes. Points: simulation, means over seeds with 99% intervals; "
+        "learned metrics have no theory."
+    )
     sources = (SUZUKI, TALK)
 
     n: int = static(100, "samples, shared by all tasks", symbol="n", low=2, high=2_000, scale="log")

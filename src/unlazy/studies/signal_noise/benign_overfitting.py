@@ -97,6 +97,11 @@ class BenignOverfitting(Study):
     name = "benign-overfitting"
     topic = "signal_noise"
     question = "When does a network that fits its training samples learn the feature they share, and when their noise?"
+    caption = (
+        "Maps: colour is the simulated mean test error, the orange line theory. Middle: points are geometric means "
+        "over seeds with 99% intervals. Right: points are means over seeds with 99% intervals, lines the laws of "
+        "theory from the simulated starts."
+    )
     sources = (CAO, TUTORIAL)
 
     power: int = static(3, "power of the activation ReLU^q", symbol="q", low=2, high=8)

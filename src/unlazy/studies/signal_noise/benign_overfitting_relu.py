@@ -84,6 +84,11 @@ class BenignOverfittingRelu(Study):
     name = "benign-overfitting-relu"
     topic = "signal_noise"
     question = "What is the test error of a ReLU network that has memorised its training samples?"
+    caption = (
+        "Points: simulation, means over seeds with 99% intervals. Left: lines are theory, black and dashed with p = "
+        "1/2. Middle: simulation over a formula with a measured number, grey: within 15%. Right: lines are the laws "
+        "of theory."
+    )
     sources = (KOU, TUTORIAL)
 
     level: float = value(1.0, "n |mu|^4 / (sigma^4 d)", symbol=r"\Lambda", above=0, high=1e6, scale="log")

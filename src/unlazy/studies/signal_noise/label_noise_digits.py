@@ -42,6 +42,7 @@ class LabelNoiseDigits(Study):
         "Do the two stages of learning with wrong labels, first the classes and then the single mistakes, show on real "
         "images?"
     )
+    caption = "Points: the network on real images, means over seeds with 99% intervals. There is no theory here."
     sources = (HAN_LABELS, TUTORIAL)
     precision = "float32"
 

@@ -54,6 +54,10 @@ class LabelNoiseGd(Study):
     question = (
         "Does flipping labels at random during training keep a network from memorising noise when the SNR is low?"
     )
+    caption = (
+        "Points: simulation, means over seeds with 99% intervals. Dashed: theory. Third panel: geometric means over "
+        "seeds of the simulation, solid for signal, dotted for noise."
+    )
     sources = (HUANG_LABELS, TUTORIAL)
 
     flip_probability: float = value(0.2, "probability of a flip", symbol="p", low=0, high=0.49, paired=True)

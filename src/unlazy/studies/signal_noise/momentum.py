@@ -49,6 +49,7 @@ class Momentum(Study):
     question = (
         "Does momentum learn the feature of samples whose margin is small, where gradient descent memorises them?"
     )
+    caption = "All simulation: dots are single runs, large marks medians over seeds."
     sources = (
         Source(
             "jelassi2022",
