@@ -95,13 +95,15 @@ class HiddenDirection(Study):
 
 @app.cell(hide_code=True)
 def _():
-    mo.md(r"""
+    columns_over_rows = HiddenDirection().ratio
+    mo.md(rf"""
     ## Predict, simulate, judge
 
-    `predict` needs no data and `over` any axis. Below the transition, at $\theta = \sqrt{0.5} \approx 0.71$, PCA is
-    blind; four times above it has most of the direction.
+    `predict` needs no data and `over` any axis. Below the transition, at
+    $\theta = \sqrt{{{columns_over_rows:g}}} \approx {np.sqrt(columns_over_rows):.2f}$, PCA is blind; four times above
+    it has most of the direction.
     """)
-    return
+    return (columns_over_rows,)
 
 
 @app.cell
@@ -137,9 +139,9 @@ def _(run):
 
 
 @app.cell(hide_code=True)
-def _(run):
+def _(columns_over_rows, run):
     belief = {verdict.claim.id: verdict for verdict in run.verdicts}["variance"]
-    theory = 0.5 / float(belief.case.split("strength = ")[1])
+    theory = columns_over_rows / float(belief.case.split("strength = ")[1])
     mo.md(rf"""
     The cosine is the theory's. The second claim was put in to fail: many readers of a PCA take the variance it reports
     for the variance along the direction. It is too large by {belief.measured:.0%} in the worst case; the noise that the

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import importlib.util
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,7 @@ MODULES = {
 """Packages whose modules are public one by one, on one page."""
 
 
+@cache
 def pages() -> dict[str, str]:
     """The Markdown of all generated pages by the name of their file under `reference/`."""
     made = {f"{name}.md": _package(name, title) for name, title in PACKAGES.items()}

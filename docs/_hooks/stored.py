@@ -8,7 +8,9 @@ import hashlib
 import inspect
 import json
 import os
-from collections.abc import Callable, Iterable, Mapping
+import sys
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
@@ -55,7 +57,7 @@ def store_file() -> Path:
     return Path(os.environ.get("UNLAZY_DOCS_STORE") or default_path())
 
 
-def sections(studies: Iterable[type[Study]], file: Path) -> dict[str, dict[str, Any]]:
+def sections(studies: Sequence[type[Study]], file: Path) -> dict[str, dict[str, Any]]:
     """By study the data of its section of the report, figure included; only studies whose quick results are whole."""
     try:
         store = _Untouched(file, create=False)
@@ -64,7 +66,9 @@ def sections(studies: Iterable[type[Study]], file: Path) -> dict[str, dict[str, 
     found = {}
     with store, _Shelf(store) as shelf:
         held = {(c.study, c.fingerprint): tuple(c) for c in store.contents()}
-        for study in studies:
+        report = _Progress(len(studies))
+        for number, study in enumerate(studies, 1):
+            report(number)
             stamp = held.get((study.name, fingerprint(study)))
             if stamp is None:
                 continue
@@ -73,6 +77,18 @@ def sections(studies: Iterable[type[Study]], file: Path) -> dict[str, dict[str, 
             if made is not None:
                 found[study.name] = made
     return found
+
+
+class _Progress:
+    """A line on stderr every few seconds, if it takes that long: a first build with a full store draws for minutes."""
+
+    def __init__(self, total: int, seconds: float = 5.0) -> None:
+        self.total, self.seconds, self.last = total, seconds, time.monotonic()
+
+    def __call__(self, number: int) -> None:
+        if time.monotonic() - self.last >= self.seconds:
+            self.last = time.monotonic()
+            print(f"gallery: {number} of {self.total}", file=sys.stderr, flush=True)
 
 
 def _section(shelf: Laboratory, study: type[Study]) -> dict[str, Any] | None:

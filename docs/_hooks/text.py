@@ -6,6 +6,7 @@ import html
 import re
 from collections.abc import Iterable, Sequence
 
+_FULL_LINE = 90
 _SPECIAL = re.compile(r"[\\`*_{}\[\]<>()#+!|$~^&\"'=-]")
 
 
@@ -27,10 +28,13 @@ def block(text: str, language: str = "") -> str:
 
 
 def prose(docstring: str) -> str:
-    """A docstring: paragraphs as text with inline code, indented lines as code."""
+    """A docstring: paragraphs as text with inline code, indented lines as code, underlined sections as lists."""
     parts = []
     for paragraph in re.split(r"\n\s*\n", docstring.strip("\n")):
         lines = paragraph.split("\n")
+        if len(lines) > 2 and re.fullmatch(r"-{3,}\s*", lines[1]):
+            parts.append(_section(lines[0].strip(), lines[2:]))
+            continue
         if all(line.startswith("    ") for line in lines):
             parts.append(block("\n".join(line[4:] for line in lines)))
             continue
@@ -40,6 +44,31 @@ def prose(docstring: str) -> str:
             continue
         parts.append(_inline(paragraph))
     return "\n\n".join(parts)
+
+
+def _section(title: str, lines: Sequence[str]) -> str:
+    """A section in NumPy's style: `name : type` with the meaning below, or with the meaning behind the colon."""
+    entries: list[list[str]] = []
+    for line in lines:
+        if line.startswith(" ") and entries:
+            entries[-1].append(line.strip())
+        # Attributes that belong together share a line.
+        elif title == "Attributes":
+            entries += [[entry] for entry in re.split(r";  +", line)]
+        else:
+            entries.append([line])
+    # A line that fills the width is a sentence which goes on below, not a type.
+    behind = title == "Attributes" or not any(more and len(first) < _FULL_LINE for first, *more in entries)
+    items = []
+    for first, *more in entries:
+        name, _, about = first.partition(" : ")
+        if behind:
+            term, meaning = code(name.strip()), " ".join([about, *more])
+        else:
+            kind = f' <span class="kind">{_inline(about)}</span>' if about else ""
+            term, meaning = code(name.strip()) + kind, " ".join(more)
+        items.append(f"<dt>{term}</dt><dd>{_inline(meaning.strip())}</dd>")
+    return f'<p class="section">{plain(title)}</p>\n<dl class="fields">\n' + "\n".join(items) + "\n</dl>"
 
 
 def _inline(text: str) -> str:

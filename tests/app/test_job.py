@@ -1,9 +1,13 @@
 """Simulations that the explorer starts: stored as the command line stores them, refused and cancelled in words."""
 
+import threading
+import time
+
 import pytest
 
-from unlazy.app.job import Job, _grouped
-from unlazy.app.setting import make_setting
+from unlazy.app.job import Job, cancel_visit, follow
+from unlazy.app.setting import grouped, make_setting
+from unlazy.app.visits import Visits
 from unlazy.app.words import progress
 from unlazy.app.worker import duration, work
 from unlazy.lab import registry
@@ -19,7 +23,7 @@ def setting():
 
 def worked(setting, store, limit=60.0, memory=None):
     events = []
-    task = {"own": "", "query": _grouped(setting.query), "store": str(store), "limit": limit, "memory": memory}
+    task = {"own": "", "query": grouped(setting.query), "store": str(store), "limit": limit, "memory": memory}
     work(task, lambda **event: events.append(event))
     return events
 
@@ -44,6 +48,45 @@ def test_a_cancelled_job_ends_at_once(setting, tmp_path):
     events = list(job.events())
     assert events[-1].kind == "cancelled"
     assert job._process.returncode is not None
+
+
+def test_a_job_ends_with_the_visit_it_belongs_to(setting, tmp_path):
+    """A page that is left or loaded again has no button for the job that it started."""
+    job = Job(setting, str(tmp_path / "store.sqlite"), visit="gone")
+    other = Job(setting, visit="here")
+    visits = Visits(cancel_visit, grace=0.05)
+    assert visits.enter("gone")
+    told, finished = [], []
+    thread = threading.Thread(target=follow, args=(job, told.append, lambda: finished.append(True)))
+    thread.start()
+    while job._process is None:
+        time.sleep(0.01)
+    visits.leave("gone")
+    thread.join(timeout=30)
+    assert not thread.is_alive()
+    assert told[-1].kind == "cancelled"
+    assert finished
+    assert job._process.returncode is not None
+    assert not other.cancelled
+
+
+def test_a_visit_survives_a_broken_connection():
+    ended, over = [], threading.Event()
+
+    def end(visit):
+        ended.append(visit)
+        over.set()
+
+    visits = Visits(end, most=1, grace=0.2)
+    assert visits.enter("a")
+    visits.leave("a")
+    assert visits.full()
+    assert visits.enter("a")
+    assert not over.wait(0.4)
+    visits.leave("a")
+    assert over.wait(5)
+    assert ended == ["a"]
+    assert not visits.full()
 
 
 def test_what_takes_too_long_is_refused_with_the_time(setting, tmp_path):

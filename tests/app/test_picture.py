@@ -37,8 +37,26 @@ def marks(drawing):
 def test_the_store_is_read_without_computing(explored):
     setting, _, points, store = explored
     assert dict(points.sizes)["n"] == 3
-    more = make_setting(setting.study, "sizes", "n", [], ["n=20,40,60,80"], 3)
-    assert picture.stored(more, store) is None
+    assert points.attrs["missing"] == 0
+    none = make_setting(setting.study, "sizes", "n", [], ["n=80"], 3)
+    assert picture.stored(none, store) is None
+
+
+def test_what_the_store_has_of_the_points_is_drawn(explored):
+    setting, _, points, store = explored
+    more = make_setting(setting.study, "sizes", "n", [], ["n=20,40,60,80"], 5)
+    some = picture.stored(more, store)
+    assert some.attrs["missing"] == 4 * 5 - 3 * 3
+    assert (some.risk.count(("n", "seed")) == 3 * 3).all()
+    np.testing.assert_array_equal(some.risk.isel(seed=slice(3)).sel(n=points.n), points.risk)
+    theory = lines(more)
+    assert marks(picture.panel(more, theory, some, "risk")) >= marks(picture.panel(more, theory, None, "risk")) + 3
+    assert "9 of these 20 instances" in theory_note(more, theory, some)
+
+
+def test_powers_of_ten_are_plain_text():
+    assert [picture.power(v) for v in (1e-5, 0.1, 1.0, 1000.0, 1e12)] == ["10⁻⁵", "0.1", "1", "1000", "10¹²"]
+    assert [picture.power(v) for v in (0.0, -10.0, 20.0)] == ["", "", ""]
 
 
 def test_points_are_drawn_on_the_lines(explored):

@@ -9,6 +9,7 @@ import signal
 import socket
 import subprocess
 import sys
+from multiprocessing.shared_memory import SharedMemory
 
 import pytest
 
@@ -16,7 +17,8 @@ pytest.importorskip("marimo", reason="the extra app is not installed")
 from websockets.exceptions import WebSocketException
 from websockets.sync.client import connect
 
-from unlazy.app.server import POSTS, Gate, application, is_local, listen
+from unlazy.app.server import POSTS, Gate, application, is_local, listen, reachable
+from unlazy.app.visits import Visits
 from unlazy.errors import InputError
 
 HOST = {"host": "127.0.0.1:2718"}
@@ -61,6 +63,11 @@ def test_a_link_on_another_page_can_be_followed():
         {"sec_fetch_site": "same-site", "method": "POST", "path": "/api/kernel/function_call"},
         {"path": "/sse"},
         {"path": "/api/version"},
+        {"path": "/@file/28-name"},
+        {"path": "//@file/28-name"},
+        {"path": "/assets/../@file/28-name"},
+        {"path": "/public/page.py"},
+        {"path": "/page.py"},
         {"method": "POST", "path": "/api/kernel/run"},
         {"method": "PUT", "path": "/api/kernel/function_call"},
         {"method": "OPTIONS", "path": "/api/kernel/function_call"},
@@ -96,6 +103,21 @@ def ask(app, method, path, body=b"{}"):
     with contextlib.suppress(Exception):
         asyncio.run(app(scope, receive, send))
     return found[0]
+
+
+def test_more_pages_than_the_server_serves_are_refused():
+    visits = Visits(lambda visit: None, most=1)
+    gate = Gate(None, visits=visits)
+    assert visits.enter("first")
+    assert ask(gate, "GET", "/") == 503
+    assert not visits.enter("second")
+
+
+def test_what_marimo_cannot_read_is_wrong():
+    async def fails(scope, receive, send):
+        raise KeyError("objectIds")
+
+    assert ask(Gate(fails), "POST", min(POSTS)) == 400
 
 
 def posts(routes, prefix=""):
@@ -151,6 +173,12 @@ def test_only_loopback_addresses_are_local():
     assert not any(map(is_local, ("0.0.0.0", "::", "192.168.1.2", "example.org")))
 
 
+def test_the_printed_address_can_be_opened():
+    assert reachable("127.0.0.1") == "127.0.0.1"
+    assert reachable("::1") == "[::1]"
+    assert reachable("0.0.0.0") not in ("0.0.0.0", "")
+
+
 @pytest.fixture(scope="module")
 def served(tmp_path_factory):
     store = tmp_path_factory.mktemp("explorer") / "store.sqlite"
@@ -169,6 +197,37 @@ def call(port, method, path, body=None, **headers):
     connection.request(method, path, None if body is None else json.dumps(body), given)
     answer = connection.getresponse()
     return answer.status, answer.read().decode(errors="replace"), dict(answer.getheaders())
+
+
+def test_no_shared_memory_of_this_machine_is_given_away(served):
+    """Under /@file/ marimo opens shared memory by name, most of all before the first page is open."""
+    _, port = served
+    secret = b"what another program keeps there"
+    kept = SharedMemory(create=True, size=len(secret))
+    try:
+        kept.buf[: len(secret)] = secret
+        for path in ("/@file/", "/%40file/", "//@file/", "/assets/%2e%2e/@file/"):
+            status, text, _ = call(port, "GET", f"{path}{len(secret)}-{kept.name}")
+            assert status == 403, path
+            assert secret.decode() not in text
+    finally:
+        kept.close()
+        kept.unlink()
+
+
+def test_a_request_that_cannot_be_read_is_refused(served):
+    """The last test sees that none of these left a traceback in the terminal."""
+    _, port = served
+    for path in POSTS:
+        for body in (b"", b"{", b"{}", b"[1]", b"\xff\xfe", b'{"objectIds": 1, "values": {}}'):
+            connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
+            connection.request("POST", path, body, {"Content-Type": "application/json", "Marimo-Session-Id": "none"})
+            assert connection.getresponse().status in (400, 422), body
+    with pytest.raises(WebSocketException):
+        connect(f"ws://127.0.0.1:{port}/ws").close()
+    with connect(f"ws://127.0.0.1:{port}/ws?session_id=strange") as visit:
+        visit.send(b"\xff\xfe")
+        visit.send("{")
 
 
 def test_a_visitor_cannot_run_code(served, tmp_path):

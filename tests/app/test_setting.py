@@ -12,6 +12,7 @@ import typer
 from unlazy import cli
 from unlazy.app.controls import control
 from unlazy.app.setting import as_text, default_setting, from_query, make_setting, parts
+from unlazy.app.words import wrong
 from unlazy.errors import InputError
 from unlazy.lab import registry
 from unlazy.lab.grid import preset_grids
@@ -128,7 +129,7 @@ def test_a_link_cannot_load_a_file(tmp_path):
     file, mark = tmp_path / "evil.py", tmp_path / "mark"
     file.write_text(f"open({str(mark)!r}, 'w')")
     for name in (str(file), f"{file}:Evil", "evil.py:Evil"):
-        with pytest.raises(InputError, match="study must be one of"):
+        with pytest.raises(InputError, match="study must be one that `unlazy list` names"):
             from_query({"study": name})
     assert not mark.exists()
 
@@ -163,3 +164,17 @@ def test_a_link_that_fixes_the_curves_keeps_the_horizontal_axis():
     setting = from_query({"study": "spike", "set": "samples_per_dimension=2"})
     assert setting.values["samples_per_dimension"] == 2.0
     assert list(setting.over) == ["step_size"]
+
+
+def test_a_wrong_name_is_told_the_nearest_one_and_cut():
+    with pytest.raises(InputError, match="did you mean spike") as told:
+        from_query({"study": "spyke"})
+    assert len(str(told.value)) < 160
+    with pytest.raises(InputError) as told:
+        from_query({"study": "y" * 5000})
+    assert len(str(told.value)) < 200
+    with pytest.raises(InputError) as told:
+        from_query({"study": "spike", "set": "activation=" + "y" * 1500})
+    shown = wrong(str(told.value) + "<b>")
+    assert "y" * 81 not in shown
+    assert "<b>" not in shown

@@ -19,12 +19,15 @@ ROOT = Path(__file__).parents[2]
 TOPIC = "regression"
 PAGES = [
     "index.html",
+    "use_it.html",
     "tutorials/your_own_study.html",
     "gallery/index.html",
     "gallery/ridge-equivalent.html",
     f"theory/{TOPIC}.html",
     "reference/theory/ridge.html",
     "reference/cli.html",
+    "reference/estimators.html",
+    "benchmarks.html",
     "negatives.html",
 ]
 

@@ -96,6 +96,7 @@ def test_a_wrong_link_is_told_what_is_wrong(new_page, address):
     told = visited.page.get_by_text("The link cannot be followed")
     told.wait_for(timeout=WAIT)
     assert "did you mean spike" in told.inner_text()
+    assert told.evaluate("e => e.scrollWidth <= e.clientWidth && e.getBoundingClientRect().right <= 380")
     visited.page.locator(".unlazy-panels svg").first.wait_for(timeout=WAIT)
     assert "Traceback" not in visited.page.locator("#App").inner_text()
     assert visited.errors == []

@@ -1,6 +1,7 @@
 """`unlazy forecast` as a user meets it: three methods, the check, JSON, a figure, and mistakes in one line."""
 
 import json
+import subprocess
 import sys
 
 import numpy as np
@@ -47,8 +48,10 @@ def test_three_methods_are_compared_and_checked_and_drawn(unlazy, file, tmp_path
         assert f"\n{title}: " in out
     for size in ("80", "160", "400", "800"):
         assert f" {size}  " in out
-    assert "on this table forecasts were over 2x within" in out
-    assert "intervals covered" in out
+    flat = " ".join(out.split())
+    assert "On this table forecasts were over 2x within" in flat
+    assert "Intervals covered" in flat
+    assert "x too low" in out or "x too high" in out
     assert picture.read_text().lstrip().startswith("<?xml")
 
 
@@ -81,6 +84,30 @@ def test_a_mistake_is_one_line_and_exit_code_2(unlazy, file, words, said):
     assert said in err
     assert out == ""
     assert len(err.strip().splitlines()) == 1
+
+
+def test_a_wrong_column_or_size_is_refused_before_pandas_and_scikit_learn_are_imported(file):
+    for words in (["--target", "prize"], ["--target", "price", "--sizes", "2y"]):
+        code = (
+            "import sys; from unlazy import cli; sys.argv = ['unlazy', 'forecast', *sys.argv[1:]]\n"
+            "try: cli.main()\n"
+            "except SystemExit as end: print(end.code, 'pandas' in sys.modules, 'sklearn' in sys.modules)"
+        )
+        found = subprocess.run([sys.executable, "-c", code, str(file), *words], capture_output=True, text=True)
+        assert found.stdout.split() == ["2", "False", "False"], found.stderr
+
+
+@pytest.mark.parametrize(("command", "goes_on"), [("forecast", False), ("run", True), ("reproduce", True)])
+def test_an_interrupt_promises_to_go_on_only_where_results_are_stored(monkeypatch, unlazy, command, goes_on):
+    def interrupted(**_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(cli, "app", interrupted)
+    monkeypatch.setattr(cli.signal, "signal", lambda *_: None)
+    code, _, err = unlazy(command)
+    assert code == 3
+    assert err.startswith("interrupted")
+    assert ("goes on from there" in err) == goes_on
 
 
 def test_a_file_that_is_not_there_is_named(unlazy, tmp_path):

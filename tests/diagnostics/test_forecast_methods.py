@@ -1,5 +1,7 @@
 """The parts of `unlazy forecast`: many rows, odd tables, the check."""
 
+import dataclasses
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -7,6 +9,8 @@ import pytest
 from unlazy.diagnostics._forecast_check import Checked, check_methods, verdict
 from unlazy.diagnostics._forecast_factor import FactorCurve
 from unlazy.diagnostics._forecast_methods import fit_methods, largest_near_least
+from unlazy.diagnostics._forecast_points import Points
+from unlazy.diagnostics._forecast_words import growth
 from unlazy.diagnostics.forecast import forecast
 from unlazy.diagnostics.learning_curve import LearningCurve
 from unlazy.errors import InputError
@@ -107,7 +111,7 @@ def test_repeated_and_neighbouring_rows_are_told():
 
 def test_the_check_compares_with_training_on_rows_that_the_forecast_did_not_see():
     x, y = linear(400, 5, noise=0.5)
-    checked = check_methods(["linear"], x, y, ridge=1.0, gamma=None, features=None, splits=2)
+    checked = check_methods(fit_methods(["linear"], x, y, ridge=1.0), x, y, splits=2)
     assert {(c.factor, c.n_from, c.n_to) for c in checked} == {(2, 160, 320), (5, 64, 320), (10, 32, 320)}
     # by hand: the first split, from half of the rows
     order = np.random.default_rng(0).permutation(400)
@@ -125,19 +129,98 @@ def case(forecast, measured, factor=2, **fields):
 
 def test_the_verdict_hides_no_miss():
     assert "covered 1 of 3: do not trust" in verdict([case(1.0, 1.0), case(1.0, 2.0), case(1.0, 3.0)])
-    assert "200% in all" in verdict([case(1.0, 1.0), case(1.0, 1.0), case(1.0, 3.0)])
+    assert "a factor of 3 in all" in verdict([case(1.0, 1.0), case(1.0, 1.0), case(1.0, 3.0)])
     assert "over 5x there were none" in verdict([case(1.0, 1.0), case(np.nan, 1.0, 5)])
     assert "(1 of 2 out of range)" in verdict([case(1.0, 1.0), case(np.nan, 1.0)])
     assert case(1.0, 1.15, measured_deviation=0.1).covered
     assert not case(1.0, 1.15).covered
 
 
+def test_the_verdict_says_on_which_side_most_forecasts_were():
+    low, high = case(1.0, 1.2), case(1.2, 1.0)
+    assert "Most were too low (3 of 4): expect larger errors" in verdict([low, low, low, high])
+    assert "Most were too high (3 of 4): expect smaller errors" in verdict([low, high, high, high])
+    assert "Most" not in verdict([low, high])
+
+
+@pytest.mark.parametrize(
+    ("errors", "said"),
+    [
+        ([0.55, 0.506, 0.488, 0.491], "falls to about 0.491 from 2x the rows on"),
+        ([0.5, 0.498, 0.496, 0.495], "stays at about 0.496 up to 10x the rows"),
+        ([0.4, 0.3, 0.2, 0.1], "falls to 0.300 with 2x, 0.200 with 5x and 0.100 with 10x the rows"),
+        ([0.4, 0.3, 0.2, 0.202], "falls to 0.300 with 2x and about 0.201 from 5x the rows on"),
+        ([0.165, 0.161, 0.206, 0.3], "a rise is a reason to doubt it"),
+    ],
+)
+def test_what_does_not_fall_is_not_said_to_fall(errors, said):
+    sure = np.ones(4, dtype=bool)
+    error = np.array(errors)
+    points = Points(np.array([1.0, 2, 5, 10]), error, 0.9 * error, 1.1 * error, sure, sure, ("",) * 4)
+    words = growth("ridge", points)
+    assert said in words
+    assert ("falls" in words) == ("falls" in said)
+
+
+def test_the_check_keeps_the_learner_that_the_table_got():
+    """Its features and its ridge, by hand; on so few rows another gamma would be taken for a part."""
+    from sklearn.kernel_approximation import RBFSampler
+
+    x, y = linear(200, 3, noise=0.3)
+    (method,) = fit_methods(["random-features"], x, y, gamma=0.2, features=30, ridge=0.7)
+    part = method.of_part(x[:40], y[:40])
+    assert (part.gamma, part.features, part.ridge, part.pool) == (0.2, 30, 0.7, 40)
+    checked = check_methods([method], x, y, splits=1)
+    assert len({c.measured for c in checked}) == 1
+    order = np.random.default_rng(0).permutation(200)
+    new, rows = order[:40], order[40:]
+    drawn = RBFSampler(gamma=0.2, n_components=30, random_state=0).fit_transform(x)
+    mean = y[rows].mean()
+    gram = drawn[rows].T @ drawn[rows] + 0.7 * np.eye(30)
+    weights = np.linalg.solve(gram, drawn[rows].T @ (y[rows] - mean))
+    assert checked[0].measured == pytest.approx(np.mean((y[new] - mean - drawn[new] @ weights) ** 2))
+
+
+def test_many_features_on_more_rows_than_a_kernel_takes_use_all_rows_and_do_not_rise():
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(360, 12))
+    y = np.tanh(x[:, :1] * x[:, 1:2]) + x[:, 2:3]
+    y = (y - y.mean()) / y.std()
+    (method,) = fit_methods(["random-features"], x, y, gamma=1 / 12, features=200, largest_pool=240)
+    assert method.pool == 360
+    errors = method.at(360 * np.array([1.0, 2.0, 5.0])).error
+    assert (np.diff(errors) < 0).all()
+    # at the rows at hand it is leave-one-out, by brute force of refitting without a row
+    from sklearn.kernel_approximation import RBFSampler
+
+    drawn = RBFSampler(gamma=1 / 12, n_components=200, random_state=0).fit_transform(x)
+    left_out = []
+    for i in range(360):
+        kept = np.arange(360) != i
+        gram = drawn[kept].T @ drawn[kept] + method.ridge * np.eye(200)
+        left_out.append(((y[i] - drawn[i] @ np.linalg.solve(gram, drawn[kept].T @ y[kept])) ** 2).item())
+    assert errors[0] == pytest.approx(np.mean(left_out), rel=1e-6)
+
+
+def test_a_column_that_determines_the_target_is_told():
+    x, y = linear(60, 3)
+    frame = pd.DataFrame(x, columns=list("abc")).assign(y=y[:, 0])
+    assert not any("determine" in note for note in forecast(frame, "y", kernel="ridge").table.notes)
+    found = forecast(frame.assign(leak=5 - 3 * frame["y"]), "y", kernel="ridge")
+    (note,) = [note for note in found.table.notes if "determines" in note]
+    assert note.startswith("column 'leak' determines the target 'y'")
+    assert "error below 1e-08" in found.sentence()
+    sums = frame.assign(y=frame["a"] + frame["b"] + frame["c"])
+    assert any("the inputs determine the target" in note for note in forecast(sums, "y", kernel="ridge").table.notes)
+
+
 def test_the_check_needs_enough_rows_and_a_method_that_trains():
     x, y = linear(20, 2)
     with pytest.raises(InputError, match="check needs at least 25 rows"):
-        check_methods(["linear"], x, y, ridge=1.0, gamma=None, features=None)
+        check_methods(fit_methods(["linear"], x, y), x, y)
+    one_step = dataclasses.replace(fit_methods(["linear"], x, y)[0], name="one-step")
     with pytest.raises(InputError, match="check needs a method that can be trained"):
-        check_methods(["one-step"], x, y, ridge=1.0, gamma=None, features=None)
+        check_methods([one_step], x, y)
 
 
 @pytest.mark.slow

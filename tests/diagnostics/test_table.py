@@ -109,6 +109,71 @@ def test_unreadable_files_are_named(tmp_path, name, content, message):
         read_table(file)
 
 
+@pytest.mark.parametrize("separator", [";", "\t", "|"])
+def test_separators_and_decimal_commas_are_recognised(frame, tmp_path, separator):
+    file = tmp_path / "data.csv"
+    frame.to_csv(file, index=False, sep=separator, decimal=",")
+    table, expected = prepare(read_table(file), "price"), prepare(frame, "price")
+    np.testing.assert_allclose(table.inputs, expected.inputs, rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(table.targets, expected.targets)
+    assert "columns are separated by a" in table.notes[0]
+    assert table.notes[1].endswith("in: size, age, same, price")
+
+
+def test_commas_stay_the_separator_where_text_holds_semicolons(tmp_path):
+    file = tmp_path / "data.csv"
+    file.write_text('a,b\n"x;1,5",2\n"y;2,5",3\n')
+    found = read_table(file)
+    assert list(found.columns) == ["a", "b"]
+    assert found.attrs["notes"] == []
+    assert found["a"].tolist() == ["x;1,5", "y;2,5"]
+
+
+def test_one_column_and_quoted_line_breaks_are_read(tmp_path):
+    file = tmp_path / "data.csv"
+    file.write_text("a\n1\n2\n")
+    assert read_table(file)["a"].tolist() == [1, 2]
+    file.write_text('a,b\n"two\nlines",2\nthree,3\n')
+    assert read_table(file)["b"].tolist() == [2, 3]
+    file.write_text("a;b\n" + '"two\n\nlines";2\n' * 30)
+    assert read_table(file)["b"].tolist() == [2] * 30
+    file.write_text("\ufeffa\tb\r\n1\t2\r\n", encoding="utf-8")
+    assert list(read_table(file).columns) == ["a", "b"]
+
+
+@pytest.mark.parametrize("lines_before", [0, 50])
+def test_latin_1_is_read_with_a_note(tmp_path, lines_before):
+    file = tmp_path / "data.csv"
+    file.write_bytes(("a,b\n" + "x,1\n" * lines_before + "Größe,2\n").encode("latin-1"))
+    found = read_table(file)
+    assert found["a"].iloc[-1] == "Größe"
+    assert "Latin-1" in found.attrs["notes"][0]
+
+
+def test_infinite_inputs_are_told_and_filled_like_gaps(frame):
+    gap, infinite = frame.copy(), frame.copy()
+    gap.loc[3, "size"], infinite.loc[3, "size"] = np.nan, -np.inf
+    found = prepare(infinite, "price")
+    np.testing.assert_array_equal(found.inputs, prepare(gap, "price").inputs)
+    assert "infinite values count as gaps: size" in found.notes
+    assert any(note.endswith("marked: size, age") for note in found.notes)
+
+
+def test_classes_as_targets_are_told(frame):
+    whole = frame.assign(price=np.arange(30) % 3)
+    assert any("has 3 distinct whole numbers" in note for note in prepare(whole, "price").notes)
+    for numbers in (np.arange(30) % 3 + 0.5, np.arange(30)):
+        assert not any("distinct" in note for note in prepare(frame.assign(price=numbers), "price").notes)
+    with pytest.raises(InputError, match=r"make it a column of 0 \('no'\) and 1 \('yes'\)"):
+        prepare(frame.assign(price=["yes", "no"] * 15), "price")
+
+
+def test_a_missing_file_is_not_named_with_a_far_one(tmp_path):
+    (tmp_path / "nan.csv").write_text("a\n1\n")
+    with pytest.raises(InputError, match=r"does not exist$"):
+        read_table(tmp_path / "nosuch.csv")
+
+
 def test_a_missing_file_is_named_with_the_nearest_one(tmp_path):
     (tmp_path / "houses.csv").write_text("a\n1\n")
     with pytest.raises(InputError, match=r"does not exist \(did you mean houses.csv\?\)"):

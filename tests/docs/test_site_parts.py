@@ -4,17 +4,22 @@ import html
 import re
 from pathlib import Path
 
+import benchmark_page
 import include
 import mathml
 import pytest
 import reference
 import run_notebook
+import stored
 import text
 import typer
+from markdown.extensions.toc import slugify
 
 import unlazy.cli
+import unlazy.estimators
 
 ROOT = Path(__file__).parents[2]
+HAND_WRITTEN = sorted((ROOT / "docs").rglob("*.md"))
 
 
 def letters(formula: str) -> str:
@@ -59,6 +64,41 @@ def test_included_sections_are_those_of_the_file(tmp_path):
         include.section(tmp_path, "FILE.md # Three")
 
 
+def test_a_link_to_a_section_leads_to_the_page_that_has_it(tmp_path):
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs/more.md").write_text("## Two\n\n<!-- include FILE.md # Two -->\n")
+    (tmp_path / "FILE.md").write_text(
+        "# Title\n[a](#two) [b](#one) [c](#three)\n\n## One\ntext\n\n## Two\nend\n\n## Three\n"
+    )
+    assert "[a](more.md#two) [b](#one) c" in include.section(tmp_path, "FILE.md ... # Two")
+    assert "[a](#two) [b](#one) [c](#three)" in include.section(tmp_path, "FILE.md")
+
+
+def filled(page: Path) -> str:
+    """A hand-written page with what it includes, without code."""
+    made = re.sub(r"<!-- include (.*) -->", lambda found: include.section(ROOT, found[1]), page.read_text())
+    return re.sub(r"(?ms)^```.*?^```$|`[^`\n]*`", "", made)
+
+
+def anchors(page: Path) -> set[str]:
+    headings = re.findall(r"(?m)^#+ (.+?)(?: \{.*\})?$", filled(page))
+    return {slugify(re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading), "-") for heading in headings}
+
+
+@pytest.mark.parametrize("page", HAND_WRITTEN, ids=lambda page: page.relative_to(ROOT / "docs").as_posix())
+def test_no_anchor_of_a_hand_written_page_is_dead(page):
+    for target, anchor in re.findall(r"\]\(([^)#\s]*)#([^)\s]+)\)", filled(page)):
+        if not re.match(r"[a-z]+:", target):
+            file = (page.parent / target).resolve() if target else page
+            assert file in HAND_WRITTEN, f"{target}#{anchor}: only hand-written pages have anchors that last"
+            assert anchor in anchors(file), f"{target}#{anchor}"
+
+
+def test_the_table_of_estimators_is_linked_from_the_first_page():
+    assert "use_it.md#use-it-on-your-own-data" in filled(ROOT / "docs/index.md")
+    assert "use-it-on-your-own-data" in anchors(ROOT / "docs/use_it.md")
+
+
 @pytest.mark.parametrize("page", sorted(p.name for p in (ROOT / "docs").glob("*.md")))
 def test_what_the_pages_include_is_there(page):
     for argument in re.findall(r"<!-- include (.*) -->", (ROOT / "docs" / page).read_text()):
@@ -91,6 +131,79 @@ def test_docstrings_keep_code_and_lose_markup():
     assert "```\nkappa = <a>\n```" in made
     assert "<code>x&#95;i &#42; y</code>" in made
     assert made.endswith("\n\n- one\n- two <code>z</code>")
+
+
+SECTIONS = """Fits.
+
+Parameters
+----------
+ridge : float >= 0
+    Penalty; `0` is *least squares*,
+    see <a>.
+cv : int
+
+Attributes
+----------
+coef_ : (d,), slope;  mean_, scale_ : (d,)
+score_ : least of many, so
+    optimistic
+"""
+
+
+def test_sections_of_a_docstring_are_lists_with_their_text_escaped():
+    import markdown
+
+    made = markdown.markdown(text.prose(SECTIONS), extensions=["md_in_html", "attr_list"])
+    assert re.findall(r'<p class="section">(.*?)</p>', made) == ["Parameters", "Attributes"]
+    items = [
+        html.unescape(re.sub(r"<[^>]*>", "", f"{a}: {b}")) for a, b in re.findall(r"<dt>(.*?)</dt><dd>(.*?)</dd>", made)
+    ]
+    assert items == [
+        "ridge float >= 0: Penalty; 0 is *least squares*, see <a>.",
+        "cv int: ",
+        "coef_: (d,), slope",
+        "mean_, scale_: (d,)",
+        "score_: least of many, so optimistic",
+    ]
+    assert "----" not in made
+
+
+def test_parameters_whose_meaning_stands_behind_the_colon_go_on_in_the_next_line():
+    sentence = "as in `KernelRidge`; for one kernel this may hold the activation and the spike, and a list of"
+    made = text.prose(f"Fits.\n\nParameters\n----------\ngamma : {sentence}\n    all others\nseed : chooses rows")
+    items = re.findall(r"<dt>(.*?)</dt><dd>(.*?)</dd>", html.unescape(made))
+    assert [re.sub(r"<[^>]*>", "", term) for term, _ in items] == ["gamma", "seed"]
+    assert items[0][1].endswith("and a list of all others")
+    assert items[1][1] == "chooses rows"
+
+
+@pytest.mark.parametrize("name", ["SingleIndexRegressor", "OneStepRegressor", "SharedMetricRegressor"])
+def test_every_parameter_of_an_estimator_has_an_entry(name):
+    import inspect
+
+    estimator = getattr(unlazy.estimators, name)
+    made = html.unescape(text.prose(inspect.getdoc(estimator)))
+    terms = set(re.findall(r"<dt><code>(\w+)</code>", made))
+    assert set(inspect.signature(estimator).parameters) <= terms
+
+
+def test_benchmarks_that_are_not_recorded_are_named_with_how_to_record_them():
+    page = "# Benchmarks\n\nSome. Not recorded yet: one step, ridge.\n\n## All ratios\n\ntext\n\n## More\n"
+    made = benchmark_page._with_missing(page, ["one_step", "ridge"])
+    note, _, rest = made.partition("## All ratios")
+    assert '!!! info "2 benchmarks are not recorded' in note
+    assert "`python -m benchmarks one_step`" in note
+    assert "Not recorded yet" not in made
+    assert rest == "\n\ntext\n\n## More\n"
+    assert benchmark_page._with_missing(page, []) == page
+
+
+def test_progress_is_told_only_when_it_takes_long(capsys):
+    quick, slow = stored._Progress(3), stored._Progress(3, seconds=0)
+    quick(1)
+    assert capsys.readouterr().err == ""
+    slow(2)
+    assert capsys.readouterr().err == "gallery: 2 of 3\n"
 
 
 NOTEBOOK = '''

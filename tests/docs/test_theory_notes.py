@@ -108,7 +108,7 @@ def test_a_wrong_name_would_be_found() -> None:
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_every_link_leads_to_a_study_a_note_or_a_page_of_the_site(page: Path) -> None:
     """A study's page is made when the site is built, so its name must be that of a study; other pages are files."""
-    names = {study.name for study in _studies()}
+    names = {"index", *(study.name for study in _studies())}
     for target in _LINK.findall(_prose(page)):
         if target.startswith("../gallery/"):
             assert target.removeprefix("../gallery/").removesuffix(".md") in names, target

@@ -6,10 +6,10 @@ import json
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
-from unlazy.app.setting import Setting
+from unlazy.app.setting import Setting, grouped
 from unlazy.lab import registry
 
 MOST_JOBS = 2
@@ -32,20 +32,28 @@ class Event(NamedTuple):
 class Job:
     """One simulation of a setting's points; results go to the store under the keys that the command line uses."""
 
-    def __init__(self, setting: Setting, store: str | None = None, limit: float = 60.0, memory: float | None = None):
+    def __init__(
+        self,
+        setting: Setting,
+        store: str | None = None,
+        limit: float = 60.0,
+        memory: float | None = None,
+        visit: str = "",
+    ) -> None:
+        self.visit = visit
         self._task = {
             "own": "" if setting.study.name in registry.names() else registry.reference(setting.study),
-            "query": _grouped(setting.query),
+            "query": grouped(setting.query),
             "store": store,
             "limit": limit,
             "memory": memory,
         }
         self._process: subprocess.Popen | None = None
-        self._cancelled = False
+        self.cancelled = False
 
     def cancel(self) -> None:
         """Stop at once; finished chunks are stored."""
-        self._cancelled = True
+        self.cancelled = True
         if self._process is not None:
             self._process.terminate()
 
@@ -77,7 +85,7 @@ class Job:
         )
         assert process.stdin is not None
         assert process.stdout is not None
-        if self._cancelled:
+        if self.cancelled:
             process.terminate()
         try:
             process.stdin.write(json.dumps(self._task) + "\n")
@@ -90,10 +98,29 @@ class Job:
             last = event.kind
             yield event
         code = process.wait()
-        if self._cancelled and last != "done":
+        if self.cancelled and last != "done":
             yield Event("cancelled", "cancelled: what was finished is stored")
         elif last not in ("done", "refused", "failed"):
             yield Event("failed", f"it ended without an answer (exit code {code}); was there enough memory?")
+
+
+def follow(job: Job, tell: Callable[[Event], Any], finish: Callable[[], Any]) -> None:
+    """Run a job and tell what happens, as long as there is a page to be told."""
+    try:
+        for event in job.events():
+            tell(event)
+        finish()
+    except Exception:
+        # The page of a visit that ended has lost its names.
+        if not job.cancelled:
+            raise
+
+
+def cancel_visit(visit: str) -> None:
+    """Stop the jobs of a visit that ended: nobody waits for them, and others may need the place."""
+    for job in list(_RUNNING):
+        if job.visit == visit:
+            job.cancel()
 
 
 def cancel_all() -> None:
@@ -104,10 +131,3 @@ def cancel_all() -> None:
 
 def _known(event: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in event.items() if name in Event._fields}
-
-
-def _grouped(query: list[tuple[str, str]]) -> dict[str, list[str]]:
-    grouped: dict[str, list[str]] = {}
-    for name, text in query:
-        grouped.setdefault(name, []).append(text)
-    return grouped

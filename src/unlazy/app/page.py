@@ -21,21 +21,22 @@ def imports():
     from unlazy.app import choices, picture
     from unlazy.app import setting as settings
     from unlazy.app.controls import control
-    from unlazy.app.job import Job
-    from unlazy.app.server import OWN_STORE, OWN_STUDY
-    from unlazy.app.theory import lines
-    from unlazy.app.words import failure, progress, sources, theory_note
+    from unlazy.app.evaluator import EVALUATOR
+    from unlazy.app.job import Job, follow
+    from unlazy.app.server import OWN_STORE, OWN_STUDY, PUBLIC
+    from unlazy.app.words import failure, progress, sources, theory_note, without_path
+    from unlazy.app.words import wrong as told
     from unlazy.errors import InputError
     from unlazy.lab import registry
 
     return (
-        InputError, Job, OWN_STORE, OWN_STUDY, choices, control, failure, html, lines, mo, os, picture, progress,
-        registry, settings, sources, theory_note, urlencode,
+        EVALUATOR, InputError, Job, OWN_STORE, OWN_STUDY, PUBLIC, choices, control, failure, follow, html, mo, os,
+        picture, progress, registry, settings, sources, theory_note, told, urlencode, without_path,
     )  # fmt: skip
 
 
 @app.cell
-def arguments(InputError, OWN_STORE, OWN_STUDY, mo, os, registry, settings):
+def arguments(InputError, OWN_STORE, OWN_STUDY, PUBLIC, mo, os, registry, settings):
     store = os.environ.get(OWN_STORE) or None
     own = registry.find(os.environ[OWN_STUDY]) if os.environ.get(OWN_STUDY) else None
     kept = {}
@@ -50,18 +51,20 @@ def arguments(InputError, OWN_STORE, OWN_STUDY, mo, os, registry, settings):
     _request = mo.app_meta().request
     # The address as the visitor's browser knows it; the gate has checked it.
     address = f"http://{_request.headers['host']}/" if _request is not None else "/"
-    return address, first, kept, own, store, wrong_link
+    visit = str((_request.query_params.get("session_id") or [""])[0]) if _request is not None else ""
+    public = bool(os.environ.get(PUBLIC))
+    return address, first, kept, own, public, store, visit, wrong_link
 
 
 @app.cell
-def heading(mo, wrong_link):
+def heading(mo, told, wrong_link):
     mo.vstack(
         [
             mo.Html(
                 '<header class="unlazy-head"><h1>unlazy explorer</h1><p>The theory as lines, the finite system as '
                 "points.</p></header>"
             ),
-            mo.callout(mo.plain_text(f"The link cannot be followed: {wrong_link}"), kind="danger")
+            mo.callout(mo.Html(told(f"The link cannot be followed: {wrong_link}")), kind="danger")
             if wrong_link
             else mo.Html(""),
         ]
@@ -240,23 +243,23 @@ def present(InputError, axis, curves, family, horizontal, kept, knobs, outputs, 
 
 
 @app.cell
-def numbers(failure, finished, lines, now, picture, slow, store):
+def numbers(EVALUATOR, failure, finished, now, picture, public, slow, store, without_path):
     finished()
     theory, points, trouble = None, None, None
     if now is not None:
         try:
-            theory = lines(now, patience=1e9) if slow.value else lines(now)
             points = picture.stored(now, store)
+            theory = EVALUATOR.lines(now, slow.value)
         except Exception as _error:
-            trouble = failure(_error)
+            trouble = without_path(failure(_error), store) if public else failure(_error)
     return points, theory, trouble
 
 
 @app.cell
-def figure(failure, mo, now, picture, points, theory, theory_note, trouble, wrong):
+def figure(failure, mo, now, picture, points, theory, theory_note, told, trouble, wrong):
     _shown = []
     if wrong or trouble:
-        _shown.append(mo.callout(mo.plain_text(wrong or trouble), kind="warn"))
+        _shown.append(mo.callout(mo.Html(told(wrong or trouble)), kind="warn"))
     if theory is not None:
         try:
             _drawn = [
@@ -266,7 +269,7 @@ def figure(failure, mo, now, picture, points, theory, theory_note, trouble, wron
             ]
             _shown.append(mo.Html(f'<div class="unlazy-panels">{"".join(_drawn)}</div>'))
         except Exception as _error:
-            _shown.append(mo.callout(mo.plain_text(failure(_error)), kind="warn"))
+            _shown.append(mo.callout(mo.Html(told(failure(_error))), kind="warn"))
         _shown.append(mo.Html(f'<p class="unlazy-soft">{theory_note(now, theory, points)}</p>'))
     mo.vstack(_shown)
     return
@@ -294,18 +297,17 @@ def job_list():
 
 
 @app.cell
-def progress_bar(Job, jobs, limit, mo, now, progress, run, set_finished, store):
-    def _follow(job, count):
-        for event in job.events():
-            mo.output.replace(mo.Html(progress(event)))
-        set_finished(count)
+def progress_bar(Job, follow, jobs, limit, mo, now, progress, public, run, set_finished, store, visit, without_path):
+    def _tell(event):
+        mo.output.replace(mo.Html(without_path(progress(event), store) if public else progress(event)))
 
     if run.value and now is not None:
         for _old in jobs:
             _old.cancel()
-        jobs.append(Job(now, store, limit.value))
+        jobs.append(Job(now, store, limit.value, visit=visit))
         mo.output.replace(mo.Html(progress(None)))
-        mo.Thread(target=_follow, args=(jobs[-1], len(jobs)), daemon=True).start()
+        _count = len(jobs)
+        mo.Thread(target=follow, args=(jobs[-1], _tell, lambda: set_finished(_count)), daemon=True).start()
     return
 
 
@@ -318,13 +320,16 @@ def cancelling(cancel, jobs):
 
 
 @app.cell
-def share(address, html, mo, now, store, urlencode):
+def share(address, choices, html, mo, now, public, store, urlencode):
     _share = mo.Html("")
     if now is not None:
         _link = html.escape(f"{address}?{urlencode(now.query)}")
+        _several = len(choices.parts(now.study)) > 1
+        _parts = f" It runs all parts of the preset, not {html.escape(now.part)} alone." if _several else ""
         _share = mo.Html(
-            '<h2 class="unlazy-h2">This setting</h2><p class="unlazy-soft">As a command, which uses the same store; a '
-            f'click selects it.</p><pre class="unlazy-copy unlazy-command">{html.escape(now.command(store))}</pre>'
+            '<h2 class="unlazy-h2">This setting</h2><p class="unlazy-soft">As a command'
+            f"{'' if public else ', which uses the same store'}; a click selects it.{_parts}</p>"
+            f'<pre class="unlazy-copy unlazy-command">{html.escape(now.command(None if public else store))}</pre>'
             f'<p class="unlazy-soft">As a link: <a class="unlazy-link" href="{_link}">open it again</a></p>'
             f'<pre class="unlazy-copy">{_link}</pre>'
         )

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import tempfile
 import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from unlazy.app.setting import Setting
 from unlazy.app.theory import Lines
@@ -17,12 +20,16 @@ from unlazy.plotting import style
 if TYPE_CHECKING:
     import xarray as xr
 
+_RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 _DRAWING = threading.Lock()
 """Matplotlib's settings are those of the process; visitors' pages are threads of it."""
 
 
 def stored(setting: Setting, store: str | None) -> xr.Dataset | None:
-    """The simulation at the setting's points if the store has all of it, else None; nothing is computed."""
+    """What the store has of the simulation at the setting's points, or None if it has nothing; nothing is computed.
+
+    Instances that it lacks are not a number, and the attribute `missing` counts them.
+    """
     from unlazy.lab.laboratory import Laboratory
     from unlazy.lab.store import Store, default_path
 
@@ -30,21 +37,49 @@ def stored(setting: Setting, store: str | None) -> xr.Dataset | None:
         return None
     with Store(store) as opened, Laboratory(opened) as laboratory:
         collectors, work = laboratory.load(setting.study, {setting.part: setting.grid})
-        if any(w.missing for w in work):
+        collector, lacking = collectors[setting.part], {instance for w in work for instance in w.missing}
+        total = setting.grid.size * setting.grid.seeds
+        if len(lacking) == total:
             return None
-        return collectors[setting.part].dataset()
+        if lacking:
+            there = next(
+                p for p in range(setting.grid.size) if any((p, s) not in lacking for s in range(setting.seeds))
+            )
+            row = next(iter(opened.read(work[0].keys[there], setting.grid.seeds)[0].values()))
+            empty = {name: np.full(row.arrays[name].shape, np.nan) for name in setting.study.simulated_outputs()}
+            for point, seed in lacking:
+                collector.put(point, seed, empty)
+        return collector.dataset().assign_attrs(missing=len(lacking))
 
 
 def panel(setting: Setting, theory: Lines, simulated: xr.Dataset | None, output: str) -> str:
     """One output as an SVG element."""
+    from matplotlib.figure import Figure
+    from matplotlib.ticker import FuncFormatter, LogFormatter
+
     part = _part(setting, theory, simulated)
     with _DRAWING, style.style():
-        figure, axes = style.panels(width=3.7, height=2.9)
+        # In points, as the SVG is: texts that the layout measured are not measured again.
+        figure = Figure(figsize=(3.7, 2.9), dpi=72, layout="constrained")
+        axes = figure.subplots()
         draw(axes, setting.study, part, setting.grid, output, setting.x)
+        # Most of a drawing's time went to small ticks and to reading formulas, which powers of ten are.
+        axes.minorticks_off()
+        for axis in (axes.xaxis, axes.yaxis):
+            if isinstance(axis.get_major_formatter(), LogFormatter):
+                axis.set_major_formatter(FuncFormatter(lambda value, _: power(value)))
         handles, labels = axes.get_legend_handles_labels()
         if len(handles) > 1:
             figure.legend(handles, labels, loc="outside lower center", ncols=2)
         return style.svg(figure, salt=output)
+
+
+def power(value: float) -> str:
+    """A power of ten as plain text; '' for other numbers."""
+    exponent = round(math.log10(value)) if value > 0 else 0
+    if not math.isclose(value, 10.0**exponent, rel_tol=1e-6):
+        return ""
+    return f"{value:g}" if -2 <= exponent <= 3 else "10" + str(exponent).translate(_RAISED)
 
 
 def figure_bytes(setting: Setting, theory: Lines, simulated: xr.Dataset | None, kind: str) -> bytes:

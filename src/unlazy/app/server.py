@@ -2,7 +2,8 @@
 
 The page runs in marimo's run mode, in which visitors move controls and nothing else. The gate before it refuses
 requests of other sites' pages (a foreign Origin, or a name of this machine that an attacker chose), lets through only
-the calls that the page makes, and forbids the page to load anything from elsewhere. There is no token: a visitor can
+the calls that the page makes, and forbids the page to load anything from elsewhere. It also counts the visitors, and
+tells when one has left. There is no token: a visitor can
 only evaluate studies, and a link to share must work as it is.
 """
 
@@ -10,12 +11,15 @@ from __future__ import annotations
 
 import ipaddress
 import os
+import re
 import socket
 import sys
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlencode, urlsplit
+from urllib.parse import parse_qs, urlencode, urlsplit
 
+from unlazy.app.job import cancel_all, cancel_visit
+from unlazy.app.visits import GRACE, MOST_VISITS, Visits
 from unlazy.errors import InputError
 from unlazy.lab import registry
 from unlazy.lab.study import Study
@@ -23,9 +27,14 @@ from unlazy.lab.study import Study
 FIRST_PORT = 2718
 OWN_STUDY = "UNLAZY_EXPLORE_STUDY"
 OWN_STORE = "UNLAZY_EXPLORE_STORE"
+PUBLIC = "UNLAZY_EXPLORE_PUBLIC"
+"""Set where other machines can reach the page, which then names no file of this one."""
 POSTS = frozenset({"/api/kernel/set_ui_element_value", "/api/kernel/function_call"})
 """The calls with which the page moves controls and fetches files; a test looks at what marimo does with all others."""
 SOCKETS = frozenset({"/ws"})
+FILES = re.compile(r"/(?:health|assets/[\w./-]+|[\w-]+\.(?:css|ico|js|json|png|svg|webmanifest|woff2?))?")
+"""The page and what marimo's package has beside it. Not `/@file/`: under it marimo opens any shared memory by name. The
+page needs none of that: figures stand in it, and what it saves comes as data."""
 
 _HEADERS = {
     "content-security-policy": (
@@ -44,8 +53,9 @@ _HEADERS = {
 class Gate:
     """The ASGI application before marimo's: what it refuses never reaches it."""
 
-    def __init__(self, app: Any, names: frozenset[str] = frozenset()) -> None:
+    def __init__(self, app: Any, names: frozenset[str] = frozenset(), visits: Visits | None = None) -> None:
         self._app, self._names = app, names | {"localhost"}
+        self._visits = Visits(cancel_visit) if visits is None else visits
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         if scope["type"] not in ("http", "websocket"):
@@ -56,16 +66,41 @@ class Gate:
         if reason:
             await _refuse(scope, receive, send, reason)
             return
+        visit = parse_qs(scope.get("query_string", b"").decode("latin-1")).get("session_id", [""])[0]
+        if scope["type"] == "http":
+            if scope["path"] == "/" and self._visits.full():
+                await _refuse(scope, receive, send, _FULL, 503)
+                return
+            await self._answer(scope, receive, send)
+        elif not visit or not self._visits.enter(visit):
+            await _refuse(scope, receive, send, _FULL if visit else "a socket needs a session_id")
+        else:
+            try:
+                await self._answer(scope, receive, send)
+            finally:
+                self._visits.leave(visit)
+
+    async def _answer(self, scope: Any, receive: Any, send: Any) -> None:
+        """Marimo's answer, with headers of our own; what it cannot read is wrong, and no reason for a traceback."""
+        begun = False
 
         async def send_guarded(message: Any) -> None:
+            nonlocal begun
+            begun = True
             if message["type"] == "http.response.start":
+                if message["status"] == 500 and scope["method"] == "POST":
+                    message = {**message, "status": 400}
                 ours = [(n.encode(), v.encode()) for n, v in _HEADERS.items()]
                 theirs = message.get("headers", ())
                 kept = [(n, v) for n, v in theirs if not n.lower().startswith(b"access-control-")]
                 message = {**message, "headers": [*kept, *ours]}
             await send(message)
 
-        await self._app(scope, receive, send_guarded)
+        try:
+            await self._app(scope, receive, send_guarded)
+        except Exception:
+            if not begun:
+                await _refuse(scope, receive, send, "the request cannot be read", 400)
 
     def refusal(self, kind: str, method: str, path: str, headers: dict[str, str]) -> str:
         """Why a request is refused; '' if it is not."""
@@ -83,7 +118,7 @@ class Gate:
         if kind == "websocket":
             return "" if path in SOCKETS else f"there is no socket {path!r}"
         if method in ("GET", "HEAD"):
-            return "" if not path.startswith(("/api", "/sse", "/auth", "/lsp", "/mcp")) else f"{path!r} is not served"
+            return "" if FILES.fullmatch(path) and ".." not in path else f"{path!r} is not served"
         return "" if method == "POST" and path in POSTS else f"{method} {path!r} is not served"
 
     def _is_ours(self, host: str) -> bool:
@@ -101,14 +136,17 @@ class Gate:
         return True
 
 
-async def _refuse(scope: Any, receive: Any, send: Any, reason: str) -> None:
+_FULL = f"{MOST_VISITS} pages are open already, the most that this server serves; close one or come back later"
+
+
+async def _refuse(scope: Any, receive: Any, send: Any, reason: str, status: int = 403) -> None:
     if scope["type"] == "websocket":
         await receive()
         await send({"type": "websocket.close", "code": 1008, "reason": reason[:120]})
         return
     body = f"refused: {reason}\n".encode()
     headers = [(b"content-type", b"text/plain; charset=utf-8"), (b"content-length", str(len(body)).encode())]
-    await send({"type": "http.response.start", "status": 403, "headers": headers})
+    await send({"type": "http.response.start", "status": status, "headers": headers})
     await send({"type": "http.response.body", "body": body})
 
 
@@ -119,7 +157,8 @@ def application(names: frozenset[str] = frozenset()) -> Any:
     except ImportError:
         raise InputError("the explorer needs marimo; install it with: pip install 'unlazy[app]'") from None
     page = str(Path(__file__).with_name("page.py"))
-    return Gate(marimo.create_asgi_app(quiet=True, include_code=False).with_app(path="/", root=page).build(), names)
+    bare = marimo.create_asgi_app(quiet=True, include_code=False, session_ttl=round(GRACE))
+    return Gate(bare.with_app(path="/", root=page).build(), names)
 
 
 def listen(host: str, port: int | None) -> socket.socket:
@@ -153,16 +192,31 @@ def is_local(host: str) -> bool:
         return False
 
 
+def reachable(host: str) -> str:
+    """The name in an address that others can open: for all addresses of this machine, the one it goes out by."""
+    if host not in ("0.0.0.0", "::"):
+        return f"[{host}]" if ":" in host else host
+    try:
+        # No packet is sent: connecting a datagram socket only chooses the way. The address is reserved for examples.
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as way:
+            way.connect(("192.0.2.1", 9))
+            return way.getsockname()[0]
+    except OSError:
+        return socket.gethostname().lower()
+
+
 def serve(study: str | None, host: str, port: int | None, browser: bool, store: Path | None) -> None:
     """Serve the explorer until Ctrl-C."""
     found: type[Study] | None = None if study is None else registry.find(study)
     app = application(frozenset() if is_local(host) else frozenset({host.lower(), socket.gethostname().lower()}))
     os.environ[OWN_STUDY] = "" if found is None else registry.reference(found)
     os.environ[OWN_STORE] = "" if store is None else str(store.resolve())
+    os.environ[PUBLIC] = "" if is_local(host) else "yes"
     opened = listen(host, port)
     number = opened.getsockname()[1]
-    shown = f"[{host}]" if ":" in host else host
-    address = f"http://{shown}:{number}/" + (f"?{urlencode({'study': found.name})}" if found is not None else "")
+    address = f"http://{reachable(host)}:{number}/" + (
+        f"?{urlencode({'study': found.name})}" if found is not None else ""
+    )
     if not is_local(host):
         print(
             f"warning: the explorer is open to everyone who can reach {host}:{number}, and has no password",
@@ -180,7 +234,7 @@ def serve(study: str | None, host: str, port: int | None, browser: bool, store: 
 def _run(app: Any, opened: socket.socket) -> None:
     import uvicorn
 
-    from unlazy.app.job import cancel_all
+    from unlazy.app.evaluator import EVALUATOR
 
     config = uvicorn.Config(app, log_level="warning", timeout_graceful_shutdown=1, server_header=False)
     try:
@@ -189,6 +243,7 @@ def _run(app: Any, opened: socket.socket) -> None:
         pass
     finally:
         cancel_all()
+        EVALUATOR.close()
         opened.close()
     print("\nexplorer ended", flush=True)
     sys.stderr.flush()

@@ -23,7 +23,7 @@ from unlazy.app.choices import (
     is_numeric,
     parts,
 )
-from unlazy.errors import InputError, check_choice, check_whole
+from unlazy.errors import InputError, check_choice, check_whole, suggest
 from unlazy.lab import registry
 from unlazy.lab.dataset import inner_coordinates
 from unlazy.lab.grid import Grid, preset_grids
@@ -39,6 +39,7 @@ FIELDS = ("study", "part", "x", "set", "over", "seeds", "show")
 _BETWEEN = ";"
 """Between the entries of a field of a link; marimo keeps only one of several fields of the same name."""
 _MOST_TEXT = 2000
+_MOST_NAME = 80
 _MOST_CURVES = 7
 
 
@@ -174,14 +175,23 @@ def from_query(query: Mapping[str, str | list[str]], own: type[Study] | None = N
     )
 
 
+def grouped(query: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
+    """The fields of a link with all their entries, as `from_query` reads them."""
+    found: dict[str, list[str]] = {}
+    for name, text in query:
+        found.setdefault(name, []).append(text)
+    return found
+
+
 def find_study(name: str, own: type[Study] | None = None) -> type[Study]:
     """A study of the package by name, or `own` if that is its name."""
     if own is not None and name == own.name:
         return own
     known = registry.names()
     if name not in known:
-        # `registry.find` would import a file that a link names.
-        return registry.find(check_choice("study", name, [*known, *([own.name] if own else [])]))
+        # `registry.find` would import a file that a link names; all the names would fill the page.
+        near = suggest(name[:_MOST_NAME], [*known, *([own.name] if own else [])])
+        raise InputError(f"study must be one that `unlazy list` names, got {name[:_MOST_NAME]!r}{near}")
     return registry.find(name)
 
 

@@ -24,13 +24,14 @@ _RATES: dict[str, float] = {}
 class Lines(NamedTuple):
     """The theory on a grid (None where there is none), the seconds it took, and whether it is dense.
 
-    `waits` says that it was not computed because it would take `seconds`.
+    `waits` says that it was not computed because it would take `seconds`; `stopped` that it was tried for that long.
     """
 
     dataset: xr.Dataset | None
     seconds: float
     dense: bool
     waits: bool = False
+    stopped: bool = False
 
 
 def lines(setting: Setting, budget: float = BUDGET, patience: float = PATIENCE) -> Lines:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import re
 from typing import Any
 
 from unlazy.app.job import Event
@@ -32,6 +33,11 @@ def theory_note(setting: Setting, theory: Lines, points: Any) -> str:
     predicted = drawn & set(theory.dataset.data_vars) if theory.dataset is not None else set()
     if not study.defines("predict"):
         said.append("This study has no theory without simulation: add simulated points to see it.")
+    elif theory.stopped:
+        said.append(
+            f"The theory was stopped after {duration(theory.seconds)}, the most that it may take here: switch on 'slow "
+            "theory' for a minute of it, or choose smaller sizes or fewer values."
+        )
     elif theory.waits:
         said.append(
             f"The theory would take about {duration(theory.seconds)} here: switch on 'slow theory', or choose fewer "
@@ -51,8 +57,15 @@ def theory_note(setting: Setting, theory: Lines, points: Any) -> str:
         said.append(f"The store has no simulation of these points ({setting.grid.size} x {setting.seeds} seeds = "
                     f"{count} instances).")  # fmt: skip
     else:
+        missing = points.attrs.get("missing", 0)
         said.append(f"Points are means over {setting.seeds} seeds" + (
             ", with 99% intervals." if setting.seeds > 1 else ", without an interval."))  # fmt: skip
+        if missing:
+            count = setting.grid.size * setting.seeds
+            said.append(
+                f"The store has {count - missing} of these {count} instances: hollow points have fewer seeds, "
+                "and some points may be missing."
+            )
     return " ".join(said)
 
 
@@ -80,6 +93,21 @@ def _bar(text: str, share: float | None) -> str:
         f'<div class="unlazy-progress" role="status"><progress max="1"{value}></progress>'
         f"<span>{html.escape(text)}</span></div>"
     )
+
+
+def wrong(message: str) -> str:
+    """A message to a visitor, in which long values are cut."""
+    short = re.sub(r"'([^']{80})[^']+'", r"'\1...'", message)
+    return f'<p class="unlazy-told">{html.escape(short if len(short) <= 800 else short[:800] + "...")}</p>'
+
+
+def without_path(text: str, store: str | None) -> str:
+    """A text for visitors from elsewhere, who need not know where the store is."""
+    from unlazy.lab.store import default_path
+
+    for path in {store, str(default_path())} - {None, ""}:
+        text = text.replace(str(path), "of this server")
+    return text
 
 
 def failure(error: Exception) -> str:

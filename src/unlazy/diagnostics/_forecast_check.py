@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from unlazy.diagnostics._forecast_methods import ONE_STEP, fit_methods
+from unlazy.diagnostics._forecast_methods import ONE_STEP, Method
 from unlazy.diagnostics._forecast_points import QUANTILE
 from unlazy.errors import InputError
 
@@ -18,6 +18,9 @@ _MOST_HELD_OUT = 2000
 # for the sake of time: the parts are decomposed anew for every method and split
 _MOST_TRAINED = 1200
 _FEWEST = 10
+# of the cases on one side, to be told
+_MOSTLY = 2 / 3
+_IN_PERCENT = 1.5
 
 
 class Checked(NamedTuple):
@@ -47,22 +50,20 @@ class Checked(NamedTuple):
 
 
 def check_methods(
-    names: Sequence[str],
+    methods: Sequence[Method],
     inputs: np.ndarray,
     targets: np.ndarray,
     *,
-    ridge: float | None,
-    gamma: float | None,
-    features: int | None,
     splits: int = SPLITS,
     progress: Callable[[str], None] | None = None,
 ) -> tuple[Checked, ...]:
     """Forecast from 1/2, 1/5 and 1/10 of the rows to all but the held-out ones, with random splits of fixed seeds.
 
-    A part has at least 10 rows; at most 1200 rows are trained on. Every method is set anew on every part, as if there
-    were no other rows, and trained on the larger part with the settings that the forecast was made for.
+    A part has at least 10 rows; at most 1200 rows are trained on. Learners, settings and drawn features are those of
+    `methods`, in the forecasts from parts and in training: what is checked is the forecast that the table got. Ridge
+    and gamma were set with all rows, held-out ones too; what setting them from a part alone would cost is not seen.
     """
-    chosen = [name for name in names if name != ONE_STEP]
+    chosen = [method for method in methods if method.name != ONE_STEP]
     if not chosen:
         raise InputError("check needs a method that can be trained here: ridge, kernel-ridge or random-features")
     held_out = min(max(int(_HELD_OUT * len(inputs)), 1), _MOST_HELD_OUT)
@@ -75,14 +76,15 @@ def check_methods(
     for split in range(splits):
         order = np.random.default_rng(split).permutation(len(inputs))
         new, rows = order[:held_out], order[held_out : held_out + trained]
+        say(f"checking: split {split + 1} of {splits}, training on {trained} rows")
+        measurements = [m.trained_error(inputs[rows], targets[rows], inputs[new], targets[new]) for m in chosen]
         for factor in factors:
             say(f"checking: split {split + 1} of {splits}, from 1/{factor} of {trained} rows")
             part = rows[: -(-trained // factor)]
             if not np.ptp(targets[part], axis=0).any():
                 continue
-            for method in fit_methods(chosen, inputs[part], targets[part], ridge=ridge, gamma=gamma, features=features):
-                point = method.at(np.array([float(trained)]))
-                errors = method.trained_error(inputs[rows], targets[rows], inputs[new], targets[new], seed=split)
+            for method, errors in zip(chosen, measurements, strict=True):
+                point = method.of_part(inputs[part], targets[part]).at(np.array([float(trained)]))
                 measured = float(errors.mean())
                 spread = float(errors.std() / np.sqrt(len(errors)) / measured) if measured > 0 else np.inf
                 found.append(
@@ -106,7 +108,7 @@ def check_methods(
 
 
 def verdict(checked: Sequence[Checked]) -> str:
-    """How near the forecasts came, over each factor, and how often their intervals held."""
+    """How near the forecasts came, over each factor, on which side, and how often their intervals held."""
     near = []
     for factor in sorted({c.factor for c in checked}):
         here = [c for c in checked if c.factor == factor]
@@ -114,22 +116,33 @@ def verdict(checked: Sequence[Checked]) -> str:
         if not known:
             near.append(f"over {factor}x there were none")
             continue
-        typical, worst = (np.expm1(value) for value in (np.median(known), np.max(known)))
+        typical, worst = (within(np.exp(value)) for value in (np.median(known), np.max(known)))
         without = len(here) - len(known)
         missing = f" ({without} of {len(here)} out of range)" if without else ""
-        near.append(f"over {factor}x within {typical:.0%} in half of the cases and {worst:.0%} in all{missing}")
+        near.append(f"over {factor}x within {typical} in half of the cases and {worst} in all{missing}")
     known_cases = [c for c in checked if np.isfinite(c.forecast)]
-    sentence = "on this table forecasts were " + ", ".join(near)
+    sentences = ["On this table forecasts were " + ", ".join(near)]
     if not known_cases:
-        return sentence
+        return sentences[0] + "."
+    low = sum(c.forecast < c.measured for c in known_cases)
+    if low > _MOSTLY * len(known_cases):
+        sentences.append(f"Most were too low ({low} of {len(known_cases)}): expect larger errors than forecast")
+    elif len(known_cases) - low > _MOSTLY * len(known_cases):
+        high = len(known_cases) - low
+        sentences.append(f"Most were too high ({high} of {len(known_cases)}): expect smaller errors than forecast")
     kept, of = _count(known_cases)
-    sentence += f"; intervals covered {kept} of {of}"
+    intervals = f"Intervals covered {kept} of {of}"
     sure = [c for c in known_cases if c.reliable]
     if 0 < len(sure) < len(known_cases):
-        sentence += ", of those without a doubt {} of {}".format(*_count(sure))
+        intervals += ", of those without a doubt {} of {}".format(*_count(sure))
     if kept < 0.8 * of:
-        sentence += ": do not trust these intervals"
-    return sentence
+        intervals += ": do not trust these intervals"
+    return ". ".join([*sentences, intervals]) + "."
+
+
+def within(ratio: float) -> str:
+    """A ratio above 1 in words."""
+    return f"{ratio - 1:.0%}" if ratio < _IN_PERCENT else f"a factor of {ratio:.2g}"
 
 
 def _count(checked: Sequence[Checked]) -> tuple[int, int]:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from unlazy.diagnostics._forecast_check import Checked
+from unlazy.diagnostics._forecast_words import EXACT, MULTIPLES, number
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -16,80 +17,7 @@ if TYPE_CHECKING:
     from unlazy.diagnostics.forecast import Forecast, MethodForecast
 
 _WIDTH = 100
-_MULTIPLES = (1.0, 2.0, 5.0, 10.0)
-# errors nearer than this are called the same
-_SAME = 0.03
 _CURVE_POINTS = 13
-
-
-def sentence(found: Forecast) -> str:
-    """Which method will do how well, whether that changes, what pays more, and what is noise."""
-    errors = {m.name: m.method.at(found.rows * np.array(_MULTIPLES)) for m in found.methods}
-    now = {name: points.error[0] for name, points in errors.items() if points.in_range[0]}
-    if not now:
-        return "no method has a forecast for as many rows as there are: too many rows for this ridge or these kernels"
-    best = min(now, key=lambda name: now[name])
-    parts = [_best(best, now), _growth(best, errors[best])]
-    if len(errors) > 1:
-        parts.append(_ranking(best, errors))
-    if len(now) > 1:
-        parts.append(_pays(best, now, errors[best]))
-    noise = f"about {found.noise:.2g} of the variance is noise or what no method here learned from these rows"
-    missing = [name for name in errors if name not in now]
-    if missing:
-        parts.append(f"nothing can be said of {_listed(missing)} with so many rows")
-    return "; ".join([*parts, noise])
-
-
-def _best(best: str, now: dict[str, float]) -> str:
-    level = f"an error of {_number(now[best])} of the target's variance (R2 {1 - now[best]:.2f})"
-    same = [name for name in now if name != best and now[name] <= (1 + _SAME) * now[best]]
-    if len(now) == 1:
-        return f"now {best} has {level}"
-    if same:
-        return f"now {_listed([best, *same])} do equally well with {level}"
-    return f"best now: {best} with {level}"
-
-
-def _growth(best: str, points: Any) -> str:
-    words = []
-    for i, multiple in enumerate(_MULTIPLES[1:], start=1):
-        if points.in_range[i]:
-            doubt = "" if points.reliable[i] else ", doubtful"
-            interval = f"{_number(points.low[i])}-{_number(points.high[i])}"
-            words.append(f"{_number(points.error[i])} ({interval}{doubt}) with {multiple:g}x the rows")
-    if not words:
-        return f"more rows are out of range for {best}"
-    falls = [points.error[i] for i in range(1, len(_MULTIPLES)) if points.in_range[i]]
-    verb = "should fall to" if falls[-1] < points.error[0] else "should stay, or rise to,"
-    return f"the error of {best} {verb} {', '.join(words)}" + ("" if len(words) == 3 else "; more is out of range")
-
-
-def _ranking(best: str, errors: dict[str, Any]) -> str:
-    for i, multiple in enumerate(_MULTIPLES[1:], start=1):
-        known = {name: points.error[i] for name, points in errors.items() if points.in_range[i]}
-        if len(known) < 2 or best not in known:
-            return f"which is best cannot be said beyond {_MULTIPLES[i - 1]:g}x"
-        first = min(known, key=lambda name: known[name])
-        if first != best and known[best] > (1 + _SAME) * known[first]:
-            sure = errors[first].reliable[i] and errors[best].reliable[i]
-            return f"with {multiple:g}x the rows {first} should overtake it" + ("" if sure else ", if anything")
-    sure = all(points.reliable.all() for points in errors.values())
-    return "more rows do not change which is best" + ("" if sure else ", as far as can be said")
-
-
-def _pays(best: str, now: dict[str, float], points: Any) -> str:
-    worst = max(now, key=lambda name: now[name])
-    method = 1 - now[best] / now[worst]
-    if not points.in_range[1]:
-        return f"{best} in place of {worst} lowers the error by {method:.0%}"
-    rows = 1 - points.error[1] / now[best]
-    told = f"twice the rows lower it by {max(rows, 0.0):.0%}, {best} in place of {worst} by {method:.0%}"
-    if max(rows, method) < _SAME:
-        return f"{told}: neither pays much"
-    if abs(rows - method) < _SAME:
-        return f"{told}: about the same"
-    return f"{told}: {'more rows pay' if rows > method else 'the method pays'} more"
 
 
 def text(found: Forecast) -> str:
@@ -123,7 +51,7 @@ def _title(found: Forecast, method: MethodForecast) -> list[str]:
 
 
 def reach(method: MethodForecast) -> str:
-    if method.reach >= _MULTIPLES[-1]:
+    if method.reach >= MULTIPLES[-1]:
         return "reliable up to 10x"
     return f"reliable up to {method.reach:.2g}x" if method.reach > 0 else "nowhere reliable"
 
@@ -144,17 +72,17 @@ def _row(found: Forecast, points: Any, i: int) -> tuple[str, ...]:
         return (*size, "-", "", "", "", f"out of range: {points.reasons[i]}")
     error = points.error[i]
     unit = "" if found.unit is None else f"{np.sqrt(error) * found.unit:.4g}"
-    interval = f"{_number(points.low[i])}-{_number(points.high[i])}"
+    interval = f"{number(points.low[i])}-{number(points.high[i])}" if points.high[i] >= EXACT else ""
     doubt = "" if points.reliable[i] else f"doubtful: {points.reasons[i]}"
-    return (*size, _number(error), interval, f"{1 - error:.3f}", unit, doubt)
+    return (*size, number(error), interval, f"{1 - error:.3f}", unit, doubt)
 
 
 def _check_lines(checked: Sequence[Checked]) -> list[str]:
     first = checked[0]
     lines = [
-        f"check: forecasts from random parts against training on {first.n_to} rows, new rows held out; medians of "
-        f"{len({c.split for c in checked})} splits",
-        f"  {'method':<26} {'from':>6} {'':>4} {'forecast':>9} {'measured':>9} {'off by':>7} {'worst':>10}  covered",
+        f"check: these learners with the settings above, forecast from random parts and trained on {first.n_to} rows;",
+        f"errors on rows held out; medians of {len({c.split for c in checked})} splits; ratio: forecast/measured",
+        f"  {'method':<26} {'from':>6} {'':>4} {'forecast':>9} {'measured':>9} median ratio {'worst':>14}  covered",
     ]
     for name in dict.fromkeys(c.method for c in checked):
         for factor in sorted({c.factor for c in checked}):
@@ -166,12 +94,12 @@ def _check_lines(checked: Sequence[Checked]) -> list[str]:
                 continue
             middle = [np.median([getattr(c, field) for c in known]) for field in ("forecast", "measured")]
             logs = [np.log(c.forecast / c.measured) for c in known]
-            typical = np.expm1(np.median(np.abs(logs)))
+            typical = np.exp(np.median(logs))
             worst = logs[int(np.argmax(np.abs(logs)))]
             lost = f", {len(here) - len(known)} out of range" if len(known) < len(here) else ""
-            off = f"{np.expm1(abs(worst)):.0%} {'low' if worst < 0 else 'high'}"
+            off = f"{np.exp(abs(worst)):.3g}x too {'low' if worst < 0 else 'high'}"
             lines.append(
-                f"{start} {_number(middle[0]):>9} {_number(middle[1]):>9} {typical:>7.0%} {off:>10}  "
+                f"{start} {number(middle[0]):>9} {number(middle[1]):>9} {typical:>12.2f} {off:>14}  "
                 f"{sum(c.covered for c in known)} of {len(known)}{lost}"
             )
     return lines
@@ -277,11 +205,3 @@ def _draw(axes: Any, method: MethodForecast, sizes: np.ndarray, index: int) -> b
     sure = np.where(points.reliable[shown], points.error[shown], np.nan)
     axes.plot(n, sure, color=colour, label=method.name)
     return bool(np.isnan(sure).any())
-
-
-def _number(value: float) -> str:
-    return f"{value:.3f}" if 0.01 <= value < 100 else f"{value:.2g}"
-
-
-def _listed(names: Sequence[str]) -> str:
-    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"

@@ -38,6 +38,7 @@ def make_points(
     near: np.ndarray,
     pool: int,
     ridge: float,
+    far: str = "far beyond these rows for this ridge",
 ) -> Points:
     def reason(i: int) -> str:
         if in_range[i] and reliable[i]:
@@ -53,7 +54,7 @@ def make_points(
         if np.log(high[i] / low[i]) > 2 * QUANTILE * MOST_DEVIATION:
             return "few rows carry the error"
         if n[i] > pool:
-            return "far beyond these rows for this ridge"
+            return far
         return "uneven rows"
 
     return Points(n, error, low, high, in_range, reliable, tuple(reason(i) for i in range(n.size)))

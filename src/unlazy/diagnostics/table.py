@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import csv
+import difflib
+import gzip
+import io
 import os
 from collections import Counter
 from collections.abc import Sequence
@@ -18,6 +22,14 @@ if TYPE_CHECKING:
 ENDINGS = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".parquet")
 _FEWEST_ROWS = 10
 _MOST_CATEGORIES = 50
+_SEPARATORS = {",": "comma", ";": "semicolon", "\t": "tab", "|": "bar"}
+_LINES_TO_GUESS = 20
+_LONGEST_LINE = 100_000_000
+# difflib's likeness of file names without their endings
+_ALIKE = 0.7
+_DECIMAL_COMMA = r"\s*[-+]?\d+(,\d+)?([eE][-+]?\d+)?\s*"
+# distinct whole numbers up to which a target may be one of classes
+_MOST_CLASSES = 20
 
 
 class Table(NamedTuple):
@@ -33,35 +45,128 @@ class Table(NamedTuple):
 
 
 def read_table(path: str | os.PathLike) -> pd.DataFrame:
-    """Read a table with one row of column names; the file's ending names the format."""
+    """Read a table with one row of column names; the file's ending names the format.
+
+    Text may be separated by commas, semicolons, tabs or bars, be UTF-8 or else Latin-1, and, where commas do not
+    separate, have decimal commas. `attrs["notes"]` tells what was not usual.
+    """
+    file, ending = find_table(path)
+    names = read_names(file, ending)
     import pandas as pd
 
+    notes: list[str] = []
+    try:
+        frame = pd.read_parquet(file) if names is None else _read_text(file, ending, notes)
+    except ImportError:
+        raise InputError(f"data file {file} is Parquet, which needs pyarrow: pip install 'unlazy[parquet]'") from None
+    except pd.errors.EmptyDataError:
+        raise InputError(f"data file {file} is empty") from None
+    except (pd.errors.ParserError, UnicodeDecodeError, OSError, EOFError, ValueError) as error:
+        raise InputError(f"data file {file} cannot be read: {str(error).splitlines()[0]}") from None
+    frame.columns = [str(name) for name in frame.columns]
+    _refuse_repeated(list(frame.columns))
+    frame.attrs["notes"] = notes
+    return frame
+
+
+def find_table(path: str | os.PathLike) -> tuple[Path, str]:
+    """A file that exists, and its ending."""
     file = Path(path)
     ending = next((e for e in sorted(ENDINGS, key=len, reverse=True) if file.name.lower().endswith(e)), None)
     if ending is None:
         raise InputError(f"data file must end in one of {', '.join(ENDINGS)}; got {file.name!r}")
     if not file.is_file():
-        near = suggest(file.name, (f.name for f in file.parent.glob("*"))) if file.parent.is_dir() else ""
-        raise InputError(f"data file {file} does not exist{near}")
+        raise InputError(f"data file {file} does not exist{_nearest_file(file)}")
+    return file, ending
+
+
+def read_names(file: Path, ending: str) -> list[str] | None:
+    """The column names of a text file, from its first lines; None for Parquet, which needs pandas."""
+    if ending == ".parquet":
+        return None
+    lines, _ = _first_lines(file, ending)
     try:
-        if ending == ".parquet":
-            frame = pd.read_parquet(file)
-        else:
-            separator = "\t" if "tsv" in ending else ","
-            header = pd.read_csv(file, sep=separator, header=None, nrows=1, dtype=str)
-            _refuse_repeated(header.iloc[0].tolist())
-            frame = pd.read_csv(file, sep=separator)
-    except ImportError:
-        raise InputError(f"data file {file} is Parquet, which needs pyarrow: pip install 'unlazy[parquet]'") from None
-    except pd.errors.EmptyDataError:
-        raise InputError(f"data file {file} is empty") from None
-    except (pd.errors.ParserError, UnicodeDecodeError, OSError, ValueError) as error:
-        if isinstance(error, InputError):
-            raise
+        names = next((row for row in csv.reader(lines, delimiter=_separator(lines, ending)) if row), None)
+    except csv.Error as error:
+        raise InputError(f"data file {file} cannot be read: {error}") from None
+    if names is None:
+        raise InputError(f"data file {file} is empty")
+    # as pandas calls them
+    names = [name or f"Unnamed: {i}" for i, name in enumerate(names)]
+    _refuse_repeated(names)
+    return names
+
+
+def _nearest_file(file: Path) -> str:
+    """Endings are left out, which make all names alike."""
+    if not file.parent.is_dir():
+        return ""
+    stems = {f.name.split(".")[0]: f.name for f in file.parent.iterdir() if f.name.lower().endswith(ENDINGS)}
+    near = difflib.get_close_matches(file.name.split(".")[0], stems, n=2, cutoff=_ALIKE)
+    return f" (did you mean {' or '.join(stems[stem] for stem in near)}?)" if near else ""
+
+
+def _first_lines(file: Path, ending: str) -> tuple[list[str], str]:
+    """Some lines, and the encoding in which they can be read."""
+    try:
+        with gzip.open(file) if ending.endswith(".gz") else file.open("rb") as opened:
+            raw = [opened.readline(_LONGEST_LINE) for _ in range(_LINES_TO_GUESS)]
+    except (OSError, EOFError) as error:
         raise InputError(f"data file {file} cannot be read: {str(error).splitlines()[0]}") from None
-    frame.columns = [str(name) for name in frame.columns]
-    _refuse_repeated(list(frame.columns))
+    head = b"".join(raw)
+    if b"\0" in head:
+        raise InputError(f"data file {file} cannot be read: it is not text in UTF-8 or Latin-1")
+    try:
+        text, encoding = head.decode("utf-8-sig"), "utf-8"
+    except UnicodeDecodeError:
+        text, encoding = head.decode("latin-1"), "latin-1"
+    return list(io.StringIO(text, newline=None)), encoding
+
+
+def _separator(lines: Sequence[str], ending: str) -> str:
+    """The ending's own if it fits; else the one that cuts all first lines into equally many, and most, parts."""
+    usual = "\t" if "tsv" in ending else ","
+    parts = {}
+    for separator in (usual, *_SEPARATORS):
+        try:
+            rows = [row for row in csv.reader(lines, delimiter=separator) if row]
+        except csv.Error:
+            rows = []
+        # the last line may end inside a quotation
+        counts = {len(row) for row in (rows[:-1] if len(lines) >= _LINES_TO_GUESS else rows)}
+        parts[separator] = counts.pop() if len(counts) == 1 else 0
+    best = max(parts, key=lambda separator: parts[separator])
+    return usual if parts[usual] > 1 or parts[best] < 2 else best
+
+
+def _read_text(file: Path, ending: str, notes: list[str]) -> pd.DataFrame:
+    import pandas as pd
+
+    lines, encoding = _first_lines(file, ending)
+    separator = _separator(lines, ending)
+    if separator != ("\t" if "tsv" in ending else ","):
+        notes.append(f"columns are separated by a {_SEPARATORS[separator]}")
+    try:
+        frame = pd.read_csv(file, sep=separator, encoding=encoding)
+    except UnicodeDecodeError:
+        encoding = "latin-1"
+        frame = pd.read_csv(file, sep=separator, encoding=encoding)
+    if encoding != "utf-8":
+        notes.append("the file is not UTF-8 and was read as Latin-1: letters with accents may be wrong")
+    if separator != ",":
+        commas = [name for name in frame.columns if _has_decimal_commas(frame[name])]
+        for name in commas:
+            frame[name] = pd.to_numeric(frame[name].str.strip().str.replace(",", "."))
+        if commas:
+            notes.append(f"a comma is taken as the decimal sign (1,5 is 1.5) in: {', '.join(map(str, commas))}")
     return frame
+
+
+def _has_decimal_commas(column: pd.Series) -> bool:
+    if _is_number(column):
+        return False
+    words = column.dropna().astype(str)
+    return bool(words.str.fullmatch(_DECIMAL_COMMA).all() and words.str.contains(",").any())
 
 
 def prepare(frame: pd.DataFrame, target: str | Sequence[str]) -> Table:
@@ -72,14 +177,8 @@ def prepare(frame: pd.DataFrame, target: str | Sequence[str]) -> Table:
     different text in most rows say nothing and are left out. Rows without a target are left out.
     """
     names = [target] if isinstance(target, str) else list(target)
-    if not names:
-        raise InputError("target must name at least one column")
-    _refuse_repeated(names)
-    for name in names:
-        if name not in frame.columns:
-            listed = ", ".join(map(str, list(frame.columns)[:12])) + (", ..." if frame.shape[1] > 12 else "")
-            raise InputError(f"there is no column {name!r}{suggest(name, frame.columns)}; there are {listed}")
-    notes = []
+    check_target_names(names, list(frame.columns))
+    notes = list(frame.attrs.get("notes", ()))
     known = frame[names].notna().all(axis=1)
     if not known.all():
         notes.append(f"{int((~known).sum())} rows without a target are left out")
@@ -90,8 +189,24 @@ def prepare(frame: pd.DataFrame, target: str | Sequence[str]) -> Table:
     for name, values in zip(names, targets.T, strict=True):
         if np.ptp(values) == 0:
             raise InputError(f"target column {name!r} is constant: {values[0]:g} in every row")
+        distinct = np.unique(values)
+        if len(distinct) <= _MOST_CLASSES and (distinct == np.round(distinct)).all():
+            notes.append(
+                f"target {name!r} has {len(distinct)} distinct whole numbers: they are taken as numbers, and the error "
+                "is not the share of wrong classes"
+            )
     inputs, columns = _inputs(frame.drop(columns=names), notes)
     return Table(inputs, targets, tuple(columns), tuple(notes))
+
+
+def check_target_names(names: Sequence[str], columns: Sequence[str]) -> None:
+    if not names:
+        raise InputError("target must name at least one column")
+    _refuse_repeated(names)
+    for name in names:
+        if name not in columns:
+            listed = ", ".join(map(str, columns[:12])) + (", ..." if len(columns) > 12 else "")
+            raise InputError(f"there is no column {name!r}{suggest(name, columns)}; there are {listed}")
 
 
 def _inputs(frame: pd.DataFrame, notes: list[str]) -> tuple[np.ndarray, list[str]]:
@@ -103,6 +218,15 @@ def _inputs(frame: pd.DataFrame, notes: list[str]) -> tuple[np.ndarray, list[str
     numeric: list[str] = []
     categorical: list[str] = []
     left_out: dict[str, list[str]] = {}
+    frame, infinite = frame.copy(), []
+    for name in frame.columns:
+        if _is_number(frame[name]):
+            frame[name] = frame[name].astype(float)
+            if np.isinf(frame[name]).any():
+                infinite.append(name)
+                frame[name] = frame[name].replace([np.inf, -np.inf], np.nan)
+    if infinite:
+        notes.append(f"infinite values count as gaps: {', '.join(infinite)}")
     for name in frame.columns:
         column = frame[name]
         distinct = column.nunique(dropna=True)
@@ -125,9 +249,6 @@ def _inputs(frame: pd.DataFrame, notes: list[str]) -> tuple[np.ndarray, list[str
         notes.append(f"gaps are filled with the median and marked: {', '.join(gaps)}")
     if categorical:
         notes.append(f"one column per value: {', '.join(categorical)}")
-    frame = frame.copy()
-    for name in numeric:
-        frame[name] = frame[name].astype(float).replace([np.inf, -np.inf], np.nan)
     for name in categorical:
         frame[name] = frame[name].astype(object).where(frame[name].notna(), "(missing)").astype(str)
     encoder = ColumnTransformer(
@@ -143,7 +264,9 @@ def _inputs(frame: pd.DataFrame, notes: list[str]) -> tuple[np.ndarray, list[str
 def _target(column: pd.Series, name: str) -> np.ndarray:
     if not _is_number(column):
         example = column.iloc[0]
-        raise InputError(f"target column {name!r} must hold numbers for regression, got {example!r}")
+        values = sorted(set(map(str, column)))
+        hint = f"; make it a column of 0 ({values[0]!r}) and 1 ({values[1]!r})" if len(values) == 2 else ""
+        raise InputError(f"target column {name!r} must hold numbers for regression, got {example!r}{hint}")
     values = column.astype(float).to_numpy()
     if not np.isfinite(values).all():
         raise InputError(f"target column {name!r} must be finite, got {values[~np.isfinite(values)][0]:g}")
