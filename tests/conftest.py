@@ -1,5 +1,7 @@
 """What tests of all folders share."""
 
+import sys
+
 import pytest
 
 
@@ -12,3 +14,19 @@ def compiled_for_one_run():
     jax.config.update("jax_disable_most_optimizations", True)
     yield
     jax.config.update("jax_disable_most_optimizations", before)
+
+
+@pytest.fixture
+def unlazy(monkeypatch, capsys):
+    """Call the command line in this process; returns exit code, standard output and standard error."""
+
+    from unlazy import cli
+
+    def call(*words):
+        monkeypatch.setattr(sys, "argv", ["unlazy", *map(str, words)])
+        with pytest.raises(SystemExit) as end:
+            cli.main()
+        captured = capsys.readouterr()
+        return end.value.code, captured.out, captured.err
+
+    return call

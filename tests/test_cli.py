@@ -19,20 +19,6 @@ SMALL = {
 FAST = ["--set", "d=30", "--over", "n=10,20", "--over", "ridge=0.1,1", "--seeds", "4"]
 
 
-@pytest.fixture
-def unlazy(monkeypatch, capsys):
-    """Call the command line in this process; returns exit code, standard output and standard error."""
-
-    def call(*words):
-        monkeypatch.setattr(sys, "argv", ["unlazy", *map(str, words)])
-        with pytest.raises(SystemExit) as end:
-            cli.main()
-        captured = capsys.readouterr()
-        return end.value.code, captured.out, captured.err
-
-    return call
-
-
 @pytest.fixture(scope="module")
 def store(tmp_path_factory):
     return tmp_path_factory.mktemp("store") / "results.sqlite"

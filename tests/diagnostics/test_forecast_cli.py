@@ -13,20 +13,6 @@ from unlazy import cli
 NAMES = ["ridge", "kernel ridge", "random features"]
 
 
-@pytest.fixture
-def unlazy(monkeypatch, capsys):
-    """Call the command line in this process; returns exit code, standard output and standard error."""
-
-    def call(*words):
-        monkeypatch.setattr(sys, "argv", ["unlazy", *map(str, words)])
-        with pytest.raises(SystemExit) as end:
-            cli.main()
-        captured = capsys.readouterr()
-        return end.value.code, captured.out, captured.err
-
-    return call
-
-
 @pytest.fixture(scope="module")
 def file(tmp_path_factory):
     rng = np.random.default_rng(0)
