@@ -10,6 +10,7 @@ only evaluate studies, and a link to share must work as it is.
 from __future__ import annotations
 
 import ipaddress
+import logging
 import os
 import re
 import socket
@@ -236,9 +237,15 @@ def _run(app: Any, opened: socket.socket) -> None:
 
     from unlazy.app.evaluator import EVALUATOR
 
+    class Server(uvicorn.Server):
+        def handle_exit(self, sig: int, frame: Any) -> None:
+            # What a second Ctrl-C cuts off is not an error to tell.
+            logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL + 1)
+            super().handle_exit(sig, frame)
+
     config = uvicorn.Config(app, log_level="warning", timeout_graceful_shutdown=1, server_header=False)
     try:
-        uvicorn.Server(config).run(sockets=[opened])
+        Server(config).run(sockets=[opened])
     except KeyboardInterrupt:
         pass
     finally:
