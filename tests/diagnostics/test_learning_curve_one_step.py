@@ -362,8 +362,9 @@ def test_forecast_of_a_table_takes_it(tmp_path):
     table = np.column_stack([samples.inputs, samples.labels])
     np.savetxt(tmp_path / "table.csv", table, delimiter=",", header=header, comments="")
     found = forecast(tmp_path / "table.csv", "y", kernel="one-step", sizes="1x,2x")
-    assert "with twice the rows the error should fall" in str(found)
-    assert found.prediction.error[1] < found.prediction.error[0]
+    assert "one-step has an error of" in str(found)
+    error = found["one-step"].points.error
+    assert error[1] < error[0]
 
 
 @pytest.mark.parametrize(
