@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from unlazy import cli
+from unlazy.cli import program
 
 NAMES = ["ridge", "kernel ridge", "random features"]
 
@@ -88,8 +88,8 @@ def test_an_interrupt_promises_to_go_on_only_where_results_are_stored(monkeypatc
     def interrupted(**_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(cli, "app", interrupted)
-    monkeypatch.setattr(cli.signal, "signal", lambda *_: None)
+    monkeypatch.setattr(program, "app", interrupted)
+    monkeypatch.setattr(program.signal, "signal", lambda *_: None)
     code, _, err = unlazy(command)
     assert code == 3
     assert err.startswith("interrupted")

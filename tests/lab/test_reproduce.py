@@ -17,6 +17,7 @@ from unlazy import cli
 from unlazy.errors import InputError
 from unlazy.lab import board, registry, reproduce, tables
 from unlazy.lab.workers import default_jobs
+from unlazy.studies import LONGEST
 
 FILE = Path(__file__).with_name("studies_that_break.py")
 NAMES = ["Fine", "Compiling", "Killed", "Raising", "Large", "TooLarge"]
@@ -282,10 +283,11 @@ def test_an_earlier_run_tells_how_long_a_study_takes(study):
     assert reproduce.expected_seconds(hosted, grids, 3) == pytest.approx(
         reproduce.expected_seconds(hosted, grids, 9) / 3
     )
+    assert reproduce.expected_seconds(hosted, grids, sum(g.size * g.seeds for g in grids.values()), whole=50.0) == 50
 
 
 def test_the_studies_known_to_be_long_exist():
-    assert set(reproduce._LONG) <= set(registry.names())
+    assert set(LONGEST) <= set(registry.names())
 
 
 @pytest.mark.parametrize("columns", [60, 80, 120])

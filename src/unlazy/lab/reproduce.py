@@ -24,15 +24,6 @@ from unlazy.lab.store import Store
 from unlazy.lab.study import Study
 from unlazy.lab.workers import Finished, Task, Workers, default_jobs, task_of
 
-_LONG = {
-    "in-context-transformer": 45,
-    "lazy-vs-feature": 40,
-    "kernel-limit": 35,
-    "learning-curve-data": 32,
-    "multiclass-amp": 31,
-    "mean-field-attention": 28,
-}
-"""Seconds of the longest studies where no earlier run tells: they start first. No result depends on it."""
 _PROGRAM_SECONDS = 2.0
 _STUDY_SECONDS = 3.0
 """What compiling a program takes, and all else in a study of unknown length."""
@@ -112,10 +103,12 @@ def reproduce(
     cluster: str | None = None,
     memory: float | None = None,
     jobs: int | None = None,
+    longest: Mapping[str, float] | None = None,
     each: Callable[[Run], None] | None = None,
 ) -> Outcome:
     """Run studies and judge their claims; what one of them raises ends that one only.
 
+    `longest` has the seconds of studies of which the store does not tell how long they take: the longest start first.
     `each` gets every run as soon as it is judged, while others are still simulated.
 
     `jobs` processes simulate at the same time, by default as many as there are cores and memory for; the numbers do not
@@ -158,7 +151,7 @@ def reproduce(
                 broken[cls.name] = reason
                 watch.broken(cls, reason)
 
-        lacking, seconds = _lacking(laboratory, studies, preset)
+        lacking, seconds = _lacking(laboratory, studies, preset, longest or {})
         watch.expect(studies, seconds, jobs)
         if jobs == 1:
             for cls in studies:
@@ -170,7 +163,7 @@ def reproduce(
 
 
 def _lacking(
-    laboratory: Laboratory, studies: Sequence[type[Study]], preset: str
+    laboratory: Laboratory, studies: Sequence[type[Study]], preset: str, longest: Mapping[str, float]
 ) -> tuple[dict[str, Task], dict[str, float]]:
     """The studies of which the store lacks something: what to do, and for how many seconds probably."""
     known = _known_rates(laboratory.store)
@@ -186,7 +179,7 @@ def _lacking(
             missing = 0
         if missing:
             lacking[cls.name] = task_of(cls, grids)
-            seconds[cls.name] = expected_seconds(cls, grids, missing, known.get(cls.name))
+            seconds[cls.name] = expected_seconds(cls, grids, missing, known.get(cls.name), longest.get(cls.name))
     return lacking, seconds
 
 
@@ -233,13 +226,16 @@ def _known_rates(store: Store) -> dict[str, float]:
     return rates
 
 
-def expected_seconds(study: type[Study], grids: Mapping[str, Grid], missing: int, rate: float | None = None) -> float:
-    """A guess of how long what is missing takes: from the seconds per instance if known, else roughly by size."""
+def expected_seconds(
+    study: type[Study], grids: Mapping[str, Grid], missing: int, rate: float | None = None, whole: float | None = None
+) -> float:
+    """A guess of how long what is missing takes: from the seconds per instance or of the whole, else by size."""
     programs = 0 if study.is_hosted() else sum(len(group_points(g, "")) for g in grids.values())
     if rate is not None:
         return rate * missing + _PROGRAM_SECONDS * programs
-    whole = sum(g.size * g.seeds for g in grids.values())
-    return _LONG.get(study.name, _STUDY_SECONDS + _PROGRAM_SECONDS * programs) * missing / whole
+    if whole is None:
+        whole = _STUDY_SECONDS + _PROGRAM_SECONDS * programs
+    return whole * missing / sum(g.size * g.seeds for g in grids.values())
 
 
 class _Enduring:

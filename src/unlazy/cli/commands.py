@@ -1,23 +1,17 @@
-"""The command line. It reads options, calls the laboratory, prints; nothing else."""
+"""The commands. Each reads its options, calls the laboratory, prints; nothing else."""
 
 from __future__ import annotations
 
 import contextlib
-import io
-import json
-import os
-import signal
-import sys
 import time
-import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from unlazy.cli.output import check_figure, check_writable, print_json, save_figure
 from unlazy.errors import InputError, check_choice
 from unlazy.lab import registry
-from unlazy.numerics.roots import ConvergenceError
 
 if TYPE_CHECKING:
     from unlazy.lab.result import Run
@@ -88,7 +82,7 @@ def list_(topic: Topics = None, as_json: AsJson = False) -> None:
             }
             for s in studies
         ]
-        _print_json({"studies": described})
+        print_json({"studies": described})
         return
     from unlazy.lab import show
 
@@ -125,7 +119,7 @@ def predict_(study: StudyName, set: Set = None, over: Over = None, as_json: AsJs
     if columns is None:
         raise no_theory(cls)
     if as_json:
-        _print_json(show.prediction_json(grid, columns, time.perf_counter() - start))
+        print_json(show.prediction_json(grid, columns, time.perf_counter() - start))
     else:
         show.prediction(grid, columns)
 
@@ -155,29 +149,20 @@ def run_(
     cls = registry.find(study)
     fixed, axes = parse_set(cls, set or ()), parse_over(cls, over or ())
     grids = preset_grids(cls, preset, set=fixed, over=axes, seeds=seeds)
-    if figure is not None:
-        _check_writable(figure)
-        from unlazy.plotting.style import format_of
-
-        format_of(figure)
+    check_figure(figure)
     with Laboratory(store, cluster, memory, Terminal()) as laboratory:
         if dry_run:
             from unlazy.lab.estimate import estimate
 
             costs = estimate(laboratory, cls, grids)
-            _print_json({"programs": [c._asdict() for c in costs]}) if as_json else show.costs(cls, costs)
+            print_json({"programs": [c._asdict() for c in costs]}) if as_json else show.costs(cls, costs)
             return
         result = laboratory.run(cls, grids, command_line(cls, preset, fixed, axes, seeds))
     if as_json:
-        _print_json(result.as_json())
+        print_json(result.as_json())
     else:
         show.run(result)
-    if figure is not None:
-        from unlazy.plotting.style import save
-
-        save(result.figure(), figure)
-        if not as_json:
-            print(f"figure: {figure}")
+    save_figure(result, figure, as_json)
     raise typer.Exit(0 if all(v.as_documented for v in result.verdicts) else 1)
 
 
@@ -215,6 +200,7 @@ def reproduce(
     from unlazy.lab.report import section, write_report
     from unlazy.lab.reproduce import check_jobs
     from unlazy.lab.reproduce import reproduce as reproduce_all
+    from unlazy.studies import LONGEST
 
     studies = registry.all_studies(topic)
     check_choice("preset", preset, dict.fromkeys(p for s in studies for p in s.presets))
@@ -224,10 +210,10 @@ def reproduce(
 
         with Console(stderr=True).status("planning") as status:
             planned = outlook(studies, preset, store, memory, lambda name: status.update(f"planning {name}"))
-        _print_json(planned.as_json()) if as_json else tables.outlook(planned)
+        print_json(planned.as_json()) if as_json else tables.outlook(planned)
         return
     page, new = out / "index.html", not out.exists()
-    _check_writable(page)
+    check_writable(page)
     drawn: dict[str, Any] = {}
 
     def draw(run: Run) -> None:
@@ -236,7 +222,15 @@ def reproduce(
     try:
         with watching(as_json) as watch:
             outcome = reproduce_all(
-                studies, watch, preset=preset, store=store, cluster=cluster, memory=memory, jobs=jobs, each=draw
+                studies,
+                watch,
+                preset=preset,
+                store=store,
+                cluster=cluster,
+                memory=memory,
+                jobs=jobs,
+                longest=LONGEST,
+                each=draw,
             )
     except InputError:
         # What is refused leaves nothing behind.
@@ -247,7 +241,7 @@ def reproduce(
     write_report(outcome.runs, page, preset, outcome.broken, drawn, outcome.seconds)
     with contextlib.suppress(BrokenPipeError):
         if as_json:
-            _print_json({**outcome.as_json(), "report": str(page)})
+            print_json({**outcome.as_json(), "report": str(page)})
         else:
             tables.verdicts(outcome)
             print(f"report: {page}")
@@ -277,11 +271,7 @@ def forecast_(
 
     # mistakes are told before the heavy imports
     check_request(data, target, ridge=ridge, gamma=gamma, features=features, sizes=sizes)
-    if figure is not None:
-        _check_writable(figure)
-        from unlazy.plotting.style import format_of
-
-        format_of(figure)
+    check_figure(figure)
     from rich.console import Console
 
     from unlazy.diagnostics.forecast import forecast
@@ -299,13 +289,8 @@ def forecast_(
             progress=status.update,
         )
         page: Any = found.as_json() if as_json else str(found)
-    _print_json(page) if as_json else print(page)
-    if figure is not None:
-        from unlazy.plotting.style import save
-
-        save(found.figure(), figure)
-        if not as_json:
-            print(f"figure: {figure}")
+    print_json(page) if as_json else print(page)
+    save_figure(found, figure, as_json)
 
 
 @app.command("explore")
@@ -344,7 +329,7 @@ def export(
     cls = registry.find(study)
     fixed, axes = parse_set(cls, set or ()), parse_over(cls, over or ())
     grids = preset_grids(cls, preset, set=fixed, over=axes, seeds=seeds)
-    _check_writable(file)
+    check_writable(file)
     with Store(store, create=False) as opened, Laboratory(opened) as laboratory:
         write_netcdf(laboratory, cls, grids, file)
     print(f"wrote {file}")
@@ -371,96 +356,3 @@ def prune(context: typer.Context, store: StoreFile = None) -> None:
     with Store(store or context.obj, create=False) as opened:
         removed = opened.prune((s.name, fingerprint(s)) for s in registry.all_studies())
         print(f"removed {removed} instances from {opened.path}")
-
-
-def _check_writable(file: Path) -> None:
-    """Refuse an output that cannot be written before anything is computed for it."""
-    try:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        existed = file.exists()
-        with file.open("ab"):
-            pass
-        if not existed:
-            file.unlink()
-    except OSError as error:
-        raise InputError(f"output {file} cannot be written: {error.strerror or error}") from None
-
-
-def _print_json(value: Any) -> None:
-    from unlazy.lab.dataset import as_json
-
-    print(json.dumps(as_json(value), allow_nan=False))
-
-
-_TYPER_INTERRUPTED = 130
-"""What typer makes of Ctrl-C."""
-
-
-def main() -> None:
-    """Run the command line.
-
-    Exit codes: 0 done, 1 done but a verdict differs from the documented one, 2 wrong input, 3 interrupted.
-    """
-    warnings.showwarning = lambda message, *_: _warn(message)
-    for stream in (sys.stdout, sys.stderr):
-        # A terminal that does not know a sign shows another one.
-        if isinstance(stream, io.TextIOWrapper) and stream.errors == "strict":
-            stream.reconfigure(errors="replace")
-    usage_error: Any = typer.BadParameter.__mro__[1]
-    try:
-        code = app(standalone_mode=False)
-        if code == _TYPER_INTERRUPTED:
-            raise KeyboardInterrupt
-    except InputError as error:
-        code = _refuse(str(error))
-    except ConvergenceError as error:
-        code = _refuse(f"a number of this study cannot be computed at these parameters: {error}")
-    except usage_error as error:
-        code = _refuse(error.format_message())
-    except typer.Exit as end:
-        code = end.exit_code
-    except (KeyboardInterrupt, typer.Abort):
-        # A second Ctrl-C would end by the signal what is ending anyway.
-        signal.signal(signal.SIGINT, signal.SIG_IGN)
-        stored = {"run", "reproduce"} & set(sys.argv[1:2])
-        goes_on = ": what was finished is stored; the same command goes on from there" if stored else ""
-        print(f"interrupted{goes_on}", file=sys.stderr)
-        code = 3
-    except BrokenPipeError:
-        # Whoever reads has enough.
-        code = 0
-    except OSError as error:
-        code = _refuse(str(error))
-    except Exception as error:
-        place = _place_in_study(error)
-        if place is None:
-            raise
-        code = _refuse(f"{place} raised {type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}")
-    for stream in (sys.stdout, sys.stderr):
-        try:
-            stream.flush()
-        except BrokenPipeError:
-            # What Python still wants to write at its end goes nowhere.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
-    sys.exit(code or 0)
-
-
-def _warn(message: Any) -> None:
-    # That nobody reads a warning is no reason to stop.
-    with contextlib.suppress(OSError):
-        print(f"warning: {message}", file=sys.stderr)
-
-
-def _place_in_study(error: Exception) -> str | None:
-    """Where in the code of a user's study an exception came from; None if it did not."""
-    import traceback
-
-    for frame in reversed(traceback.extract_tb(error.__traceback__)):
-        if registry.is_users(Path(frame.filename)):
-            return f"{frame.name} ({frame.filename}:{frame.lineno})"
-    return None
-
-
-def _refuse(message: str) -> int:
-    print(f"error: {' '.join(message.split())}", file=sys.stderr)
-    return 2

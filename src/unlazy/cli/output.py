@@ -1,0 +1,45 @@
+"""What commands write: files that are checked before anything is computed for them, and JSON."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from unlazy.errors import InputError
+
+
+def check_writable(file: Path) -> None:
+    """Refuse an output that cannot be written before anything is computed for it."""
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        existed = file.exists()
+        with file.open("ab"):
+            pass
+        if not existed:
+            file.unlink()
+    except OSError as error:
+        raise InputError(f"output {file} cannot be written: {error.strerror or error}") from None
+
+
+def check_figure(file: Path | None) -> None:
+    if file is not None:
+        check_writable(file)
+        from unlazy.plotting.style import format_of
+
+        format_of(file)
+
+
+def save_figure(found: Any, file: Path | None, quiet: bool) -> None:
+    if file is not None:
+        from unlazy.plotting.style import save
+
+        save(found.figure(), file)
+        if not quiet:
+            print(f"figure: {file}")
+
+
+def print_json(value: Any) -> None:
+    from unlazy.lab.dataset import as_json
+
+    print(json.dumps(as_json(value), allow_nan=False))
