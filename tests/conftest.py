@@ -16,6 +16,16 @@ def compiled_for_one_run():
     jax.config.update("jax_disable_most_optimizations", before)
 
 
+@pytest.fixture(scope="session", autouse=True)
+def programs_need_no_proof():
+    """Every program would be compiled twice; `tests/lab/test_proof.py` has its own, `unlazy reproduce` proves all."""
+    from unlazy.lab.proof import Proof
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Proof, "give", lambda *_: None)
+        yield
+
+
 @pytest.fixture
 def unlazy(monkeypatch, capsys):
     """Call the command line in this process; returns exit code, standard output and standard error."""

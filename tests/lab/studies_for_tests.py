@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from unlazy.lab import Output, Study, path, static, value
+from unlazy.lab import DIVERGED_AT, Claim, Output, Study, at_least, at_most, path, static, value
 
 QUICK = {"quick": {"scale": [0.5, 1.0, 2.0], "seeds": 3}}
 OUTPUTS = {
@@ -15,7 +15,7 @@ OUTPUTS = {
     "draw": Output("a random number"),
     "sign": Output("whether it is positive"),
     "count": Output("a whole number"),
-    "bad": Output("nan, inf and -0", dims=("kind",)),
+    "bad": Output("nan, inf and -0", dims=("kind",), optional=True),
 }
 
 
@@ -132,3 +132,79 @@ class SlowHosted(Study):
     def simulate(self, rng):
         time.sleep(0.02)
         return {"result": self.scale * rng.standard_normal(7)}
+
+
+@dataclass(frozen=True)
+class Company(Study):
+    """Another number in a chunk than alone, as a wrong compiler gives."""
+
+    name = "test-company"
+    topic = "tests"
+    question = "Does an instance depend on its neighbours?"
+    sources = ()
+    outputs = {"x": Output("a number")}
+    presets = {"quick": {"seeds": 3}}
+
+    error: float = value(1.0, "what is added in company")
+
+    def simulate(self, key):
+        import jax
+        import jax.numpy as jnp
+
+        @jax.custom_batching.custom_vmap
+        def number(error):
+            return 1 + 0 * error
+
+        @number.def_vmap
+        def _(size, batched, error):
+            return jnp.where(error < 100, 1 + error, jnp.nan), True
+
+        return {"x": number(self.error)}
+
+
+@dataclass(frozen=True)
+class Diverging(Study):
+    """Training that overflows at large steps: with `told` it says so."""
+
+    name = "test-diverging"
+    topic = "tests"
+    question = "Is a run that diverged a result?"
+    sources = ()
+    outputs = {"loss": Output("loss"), "hits": Output("a count"), "diverged_at": DIVERGED_AT}
+    presets = {"quick": {"step": [0.5, 1.0], "arm": ["one", "other"], "seeds": 4}}
+    claims = (
+        Claim("mean", "", "The loss is small.", at_most(1), check=lambda part: part.simulated.loss),
+        Claim("share", "", "It is small always.", at_least(0.2), check=lambda part: part.simulated.loss < 1),
+        Claim("median", "", "Half are small.", at_most(1), statistic=lambda part: part.simulated.loss.median("seed")),
+        Claim("one-arm", "", "It is in one arm.", at_most(1), check=lambda part: part.simulated.loss.sel(arm="one")),
+    )
+
+    arm: str = static("one", "where it diverges", choices=("one", "other"))
+    step: float = value(1.0, "step size", low=0)
+    worst: float = value(0.0, "how often it diverges in the other arm", paired=True)
+
+    def simulate(self, key):
+        import jax
+        import jax.numpy as jnp
+
+        lost = (self.arm == "other") & (jax.random.uniform(key) < self.worst) & (self.step >= 1)
+        return {
+            "loss": jnp.where(lost, 0.5, 0.25),
+            "hits": jnp.int32(3),
+            "diverged_at": jnp.where(lost, 7, -1),
+        }
+
+
+@dataclass(frozen=True)
+class Untold(Diverging):
+    """The same without a word."""
+
+    name = "test-untold"
+    outputs = {"loss": Output("loss"), "hits": Output("a count")}
+    claims = ()
+
+    def simulate(self, key):
+        import jax.numpy as jnp
+
+        found = Diverging.simulate(self, key)
+        return {"loss": jnp.where(found["diverged_at"] >= 0, jnp.nan, found["loss"]), "hits": found["hits"]}

@@ -235,7 +235,7 @@ def test_processes_may_make_the_same_store_at_once(tmp_path):
 )
 def test_arrays_come_back_bit_for_bit(store, array):
     with Store(store) as opened:
-        opened.write("s", "f", {b"p": "{}"}, [Row(b"p", 0, 1.0, {"first": np.array(1.5), "array": array})])
+        opened.write("s", "f", {b"p": "{}"}, [Row(b"p", 0, 1.0, {"first": np.array(1.5), "array": array}, "{}")])
     with Store(store) as opened:
         rows, damaged = opened.read(b"p", 1)
     back = rows[0].arrays["array"]
@@ -255,7 +255,7 @@ def test_types_are_those_that_simulate_returned(study, store, kind):
 
 def test_prune_removes_only_stale_rows_of_known_studies(store):
     def row(name):
-        return [Row(name, seed, 1.0, {"x": np.zeros(3)}) for seed in range(2)]
+        return [Row(name, seed, 1.0, {"x": np.zeros(3)}, "{}") for seed in range(2)]
 
     with Store(store) as opened:
         for study, fingerprint in (("known", "old"), ("known", "new"), ("own", "old"), ("other", "now")):

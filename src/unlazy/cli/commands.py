@@ -349,7 +349,7 @@ def store_(context: typer.Context, store: StoreFile = None) -> None:
 
 @store_app.command()
 def prune(context: typer.Context, store: StoreFile = None) -> None:
-    """Delete results that were computed by code that has changed since."""
+    """Delete results that were computed by code that has changed since, or by a JAX that computes wrong numbers."""
     from unlazy.lab.fingerprint import fingerprint
     from unlazy.lab.store import Store
 

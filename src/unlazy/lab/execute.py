@@ -15,7 +15,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from unlazy.errors import InputError
+from unlazy.lab.arithmetic import cache_folder, check_arithmetic
+from unlazy.lab.outputs import as_arrays, as_outputs, check_outputs, check_same, results
 from unlazy.lab.plan import Chunk, canonical
+from unlazy.lab.proof import Proof
 from unlazy.lab.saved import saved_state
 from unlazy.lab.study import Study
 
@@ -24,10 +27,11 @@ _MOST_PROGRAMS = 8
 
 
 class Computed(NamedTuple):
-    """The outputs of a chunk, instances first, and the seconds that it took without compilation."""
+    """The outputs of a chunk, instances first, the seconds that it took without compilation, and what made it."""
 
     arrays: dict[str, np.ndarray]
     seconds: float
+    versions: str
 
 
 class Task(NamedTuple):
@@ -42,13 +46,14 @@ class Task(NamedTuple):
 
 
 class Program(NamedTuple):
-    """A compiled chunk function, its width, and what it needs."""
+    """A compiled chunk function, its width, what it needs, and whether it is right."""
 
     call: Callable[..., Any]
     width: int
     bytes: int
     flops: float
     lapack: bool
+    proof: Proof
 
 
 def cores() -> int:
@@ -129,6 +134,7 @@ def prepare(chunk: Chunk, budget: int) -> Task:
         if needed > budget:
             raise _too_large(chunk, needed, budget)
         return Task(lambda: _run_hosted(chunk), needed, False, 1, needed or 1.0)
+    check_arithmetic()
     program = compiled(chunk, budget)
     return Task(lambda: _run_traced(chunk, program), program.bytes, program.lapack, program.width, program.flops or 1.0)
 
@@ -146,22 +152,25 @@ def _run_hosted(chunk: Chunk) -> Computed:
         rng = np.random.default_rng(int.from_bytes(chunk.entropy[index], "big"))
         study = chunk.study(**chunk.shared, **values)
         if not chunk.study.saves():
-            return _as_arrays(chunk.study, study.simulate(rng))
+            return as_arrays(chunk.study, study.simulate(rng))
         saved = saved_state(
             canonical([chunk.study.name, chunk.fingerprint, study.as_dict(), chunk.entropy[index].hex()])
         )
-        found = _as_arrays(chunk.study, study.simulate(rng, saved))  # type: ignore[call-arg]
+        outputs = as_arrays(chunk.study, study.simulate(rng, saved))  # type: ignore[call-arg]
         saved.remove()
-        return found
+        return outputs
 
     start = time.perf_counter()
-    results = [one(index) for index in range(len(chunk.entropy))]
+    found = [one(index) for index in range(len(chunk.entropy))]
     seconds = time.perf_counter() - start
-    for result in results:
-        _check_same(chunk.study, results[0], result)
-    arrays = {name: np.stack([r[name] for r in results]) for name in results[0]}
-    _check_outputs(chunk, arrays)
-    return Computed(arrays, seconds)
+    for result in found:
+        check_same(chunk.study, found[0], result)
+    arrays = {name: np.stack([r[name] for r in found]) for name in found[0]}
+    check_outputs(chunk, arrays)
+    if "jax" in sys.modules:
+        # Only now can it be told whether the study uses it.
+        check_arithmetic()
+    return Computed(results(chunk, arrays), seconds, versions())
 
 
 def _threads_set(study: type[Study]) -> Any:
@@ -173,28 +182,6 @@ def _threads_set(study: type[Study]) -> Any:
     from threadpoolctl import threadpool_limits
 
     return threadpool_limits(1, user_api="blas")
-
-
-def _as_outputs(study: type[Study], result: Any) -> dict[str, Any]:
-    if not isinstance(result, Mapping):
-        raise InputError(f"simulate of {study.name} must return a dict of outputs by name, got {type(result).__name__}")
-    return dict(result)
-
-
-def _as_arrays(study: type[Study], result: Any) -> dict[str, np.ndarray]:
-    return {name: np.asarray(array) for name, array in _as_outputs(study, result).items()}
-
-
-def _check_same(study: type[Study], one: Mapping[str, np.ndarray], other: Mapping[str, np.ndarray]) -> None:
-    if set(one) != set(other):
-        names = ", ".join(sorted(set(one) ^ set(other)))
-        raise InputError(f"simulate of {study.name} returns {names} at some instances and not at others")
-    for name in one:
-        if one[name].shape != other[name].shape:
-            raise InputError(
-                f"output {name} of {study.name} changes its shape from instance to instance: {one[name].shape} and "
-                f"{other[name].shape}; use a fixed grid"
-            )
 
 
 _LAPACK = threading.Lock()
@@ -214,9 +201,12 @@ def _run_traced(chunk: Chunk, program: Program) -> Computed:
             index = np.minimum(np.arange(first, first + program.width), count - 1)
             out = program.call(words[index], {n: v[index] for n, v in values.items()}, paths)
             pieces.append(jax.tree.map(np.asarray, out))
-    arrays = {name: np.concatenate([p[name] for p in pieces])[:count] for name in pieces[0]}
-    _check_outputs(chunk, arrays)
-    return Computed(arrays, time.perf_counter() - start)
+        seconds = time.perf_counter() - start
+        arrays = {name: np.concatenate([p[name] for p in pieces])[:count] for name in pieces[0]}
+        check_outputs(chunk, arrays)
+        last = {name: array[-1] for name, array in arrays.items()}
+        program.proof.give(chunk.study, last, lambda: _alone(chunk))
+    return Computed(results(chunk, arrays), seconds, versions())
 
 
 _PROGRAMS: dict[tuple[str, int], Program] = {}
@@ -244,6 +234,25 @@ def compiled(chunk: Chunk, budget: int) -> Program:
 
 
 def _compile(chunk: Chunk, width: int) -> Program:
+    with _precision(chunk.study):
+        lowered = _lowered(chunk, width)
+        program = lowered.compile()
+        memory = program.memory_analysis()
+        cost = program.cost_analysis() or {}
+    needed = 2 * sum(getattr(memory, f"{kind}_size_in_bytes", 0) for kind in ("temp", "output", "argument"))
+    proof = Proof(canonical([chunk.program, width]))
+    return Program(program, width, needed, float(cost.get("flops", 0.0)), "lapack" in lowered.as_text(), proof)
+
+
+def _alone(chunk: Chunk) -> dict[str, np.ndarray]:
+    """The outputs of the last instance of a chunk, by a program of its own."""
+    words, values, paths = _arguments(chunk)
+    found = _lowered(chunk).compile()(words[-1], {n: v[-1] for n, v in values.items()}, paths)
+    return {name: np.asarray(array) for name, array in found.items()}
+
+
+def _lowered(chunk: Chunk, width: int | None = None) -> Any:
+    """The program of `width` instances, or of one alone, before it is compiled."""
     import jax
 
     study = chunk.study
@@ -252,18 +261,14 @@ def _compile(chunk: Chunk, width: int) -> Program:
 
     def one(words: Any, values: Mapping[str, Any], vectors: Mapping[str, Any]) -> Mapping[str, Any]:
         key = jax.random.wrap_key_data(words, impl="threefry2x32")
-        return _as_outputs(study, study(**statics, **values, **vectors).simulate(key))
+        return as_outputs(study, study(**statics, **values, **vectors).simulate(key))
 
-    with _precision(study):
-        batched = jax.jit(jax.vmap(one, in_axes=(0, 0, None)))
-        words, values, vectors = _arguments(chunk)
-        index = np.zeros(width, int)
-        lowered = batched.lower(words[index], {n: v[index] for n, v in values.items()}, vectors)
-        program = lowered.compile()
-        memory = program.memory_analysis()
-        cost = program.cost_analysis() or {}
-    needed = 2 * sum(getattr(memory, f"{kind}_size_in_bytes", 0) for kind in ("temp", "output", "argument"))
-    return Program(program, width, needed, float(cost.get("flops", 0.0)), "lapack" in lowered.as_text())
+    words, values, vectors = _arguments(chunk)
+    if width is None:
+        return jax.jit(one).lower(words[0], {n: v[0] for n, v in values.items()}, vectors)
+    index = np.zeros(width, int)
+    batched = jax.jit(jax.vmap(one, in_axes=(0, 0, None)))
+    return batched.lower(words[index], {n: v[index] for n, v in values.items()}, vectors)
 
 
 def _arguments(chunk: Chunk) -> tuple[np.ndarray, dict[str, np.ndarray], dict[str, np.ndarray]]:
@@ -294,10 +299,8 @@ def share_compilations() -> None:
     It saves most of a second run's start. JAX reads the variables when it is imported. An entry that another process is
     just writing, or was killed while it wrote, is one that JAX cannot read: it warns and compiles.
     """
-    import platformdirs
-
     settings = {
-        "jax_compilation_cache_dir": os.path.join(platformdirs.user_cache_dir("unlazy"), "jax"),
+        "jax_compilation_cache_dir": str(cache_folder() / "jax"),
         "jax_persistent_cache_min_compile_time_secs": 0.0,
         "jax_persistent_cache_min_entry_size_bytes": 0,
     }
@@ -310,23 +313,15 @@ def share_compilations() -> None:
             os.environ[name.upper()] = str(setting)
 
 
-def _check_outputs(chunk: Chunk, arrays: Mapping[str, np.ndarray]) -> None:
-    study = chunk.study
-    expected = set(study.simulated_outputs())
-    if set(arrays) != expected:
-        declared, returned = ", ".join(sorted(expected)), ", ".join(sorted(arrays))
-        raise InputError(f"study {study.name} declares the outputs {declared} but simulate returned {returned}")
-    for name, array in arrays.items():
-        dims = study.outputs[name].dims
-        if array.ndim != 1 + len(dims):
-            raise InputError(
-                f"output {name} of {study.name} is declared with dimensions {dims} but has shape {array.shape[1:]}"
-            )
-        for dim, length in zip(dims, array.shape[1:], strict=True):
-            if dim in chunk.shared and length != len(chunk.shared[dim]):
-                raise InputError(
-                    f"output {name} of {study.name} has length {length} along {dim}, which has "
-                    f"{len(chunk.shared[dim])} values"
-                )
-        if array.dtype.kind not in "biuf":
-            raise InputError(f"output {name} of {study.name} must be real numbers, got {array.dtype}")
+def versions() -> str:
+    """What computes in this process, for the rows of the store; without JAX where it is not loaded."""
+    return _versions("jax" in sys.modules)
+
+
+@cache
+def _versions(with_jax: bool) -> str:
+    import platform
+    from importlib.metadata import version
+
+    used = ("unlazy", "numpy", "scipy", *(("jax", "jaxlib") if with_jax else ()))
+    return canonical({"python": platform.python_version(), **{name: version(name) for name in used}})

@@ -22,7 +22,19 @@ from unlazy.lab.study import Study, stamp
 PACKAGE = "unlazy"
 _UNRELATED = {"lab", "plotting", "errors"}
 _NOT_SIMULATION = {
-    *("name", "topic", "question", "sources", "outputs", "presets", "claims", "lines", "caption", "chunk_width"),
+    *(
+        "name",
+        "topic",
+        "question",
+        "sources",
+        "outputs",
+        "presets",
+        "claims",
+        "lines",
+        "caption",
+        "chunk_width",
+        "chaotic",
+    ),
     *("predict", "derive", "figure", "validate", "coordinates", "memory"),
 }
 _FIELDS = {"static", "value", "path"}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,8 +21,9 @@ def judge(claim: Claim, parts: Mapping[str, Part]) -> Verdict:
     """The verdict on a claim.
 
     `holds` if every case's 99% interval lies inside the criterion, `fails` if some case's interval (at the Bonferroni
-    level for the number of cases) lies outside, else `inconclusive`. The worst case is reported. A claim that raises an
-    exception is untested and broken, and the exception is the reason.
+    level for the number of cases) lies outside, else `inconclusive`. The worst case is reported. A case to which an
+    instance that diverged would contribute has no number. A claim that raises an exception is untested and broken, and
+    the exception is the reason.
     """
     missing = _missing(claim, parts)
     if missing:
@@ -36,7 +37,9 @@ def judge(claim: Claim, parts: Mapping[str, Part]) -> Verdict:
             cases = [_over_seeds(array) for array in _arrays(claim.check(*args))]
         else:
             cases = _resampled(claim, args)
-        return _decide(claim, cases)
+        if claim.theory is None:
+            cases = [_without_diverged(case, args) for case in cases]
+        return _decide(claim, cases, diverged_among(args))
     except Exception as error:
         return Verdict(claim, "untested", reason=f"the claim raised {type(error).__name__}: {error}", broken=True)
 
@@ -66,6 +69,31 @@ class _Cases(NamedTuple):
         # An infinite mean is a number to judge; the spread of infinities is not one.
         reach = np.where(np.isinf(center), 0.0, error * _quantile(confidence, self.freedom))
         return center - reach, center + reach
+
+
+def diverged_among(parts: Iterable[Part]) -> str:
+    """How many instances of some parts diverged and how early, in words; empty if none did."""
+    found = [p.simulated.diverged_at.values.ravel() for p in parts if "diverged_at" in p.simulated]
+    steps = np.concatenate(found) if found else np.array([])
+    diverged = steps[steps >= 0]
+    if not diverged.size:
+        return ""
+    return f"{diverged.size} of {steps.size} runs diverged, the first at step {diverged.min():g}"
+
+
+def _without_diverged(cases: _Cases, parts: Iterable[Part]) -> _Cases:
+    """The cases, NaN where a run diverged in what they may be made of: those left would be a selection."""
+    estimate = cases.estimate
+    for part in parts:
+        if "diverged_at" not in part.simulated:
+            continue
+        lost = part.simulated.diverged_at >= 0
+        chosen = {d: estimate[d] for d in lost.dims if d in estimate.coords and not estimate[d].dims}
+        lost = lost.sel(chosen)
+        lost = lost.any([d for d in lost.dims if d not in estimate.indexes])
+        if lost.any():
+            estimate = estimate.where(~lost)
+    return cases._replace(estimate=estimate)
 
 
 def _arrays(result: Any) -> list[Any]:
@@ -145,7 +173,7 @@ def _resampled(claim: Claim, parts: list[Part]) -> list[_Cases]:
     return [_Cases(e, spread, count - 1) for e, spread in zip(estimates, spreads, strict=True)]
 
 
-def _decide(claim: Claim, cases: list[_Cases]) -> Verdict:
+def _decide(claim: Claim, cases: list[_Cases], diverged: str) -> Verdict:
     total = sum(c.estimate.size for c in cases)
     if total == 0:
         raise InputError("it returned no number")
@@ -162,7 +190,7 @@ def _decide(claim: Claim, cases: list[_Cases]) -> Verdict:
     verdict = "fails" if outside.any() else "holds" if inside.all() else "inconclusive"
     reason = ""
     if np.isnan(center[worst]):
-        reason = "a value is not a number"
+        reason = diverged or "a value is not a number"
     elif np.isnan(low[worst]):
         reason = "one seed gives no interval"
     places = [(c.estimate, index) for c in cases for index in range(c.estimate.size)]

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, Protocol
 
 from unlazy.errors import InputError
 from unlazy.lab import dataset
+from unlazy.lab.arithmetic import made_wrong
 from unlazy.lab.execute import Computed, InProcess
 from unlazy.lab.fingerprint import fingerprint
 from unlazy.lab.grid import Grid
@@ -101,12 +102,14 @@ class Laboratory:
         for name, grid in grids.items():
             collectors[name] = collector = dataset.Collector(grid)
             keys = [point_key(study, code, point) for point in grid.points()]
-            damaged = 0
+            damaged, wrong = 0, 0
             for index, key in enumerate(keys):
                 rows, broken = self.store.read(key, grid.seeds)
                 damaged += len(broken)
-                # Rows from before the study declared an output are computed again.
-                old = [seed for seed, row in rows.items() if not wanted <= set(row.arrays)]
+                # Rows from before the study declared an output are computed again, as are those of a refused JAX.
+                refused = {seed for seed, row in rows.items() if made_wrong(row.versions)}
+                wrong += len(refused)
+                old = [seed for seed, row in rows.items() if seed in refused or not wanted <= set(row.arrays)]
                 self.store.discard(key, [*broken, *old])
                 for seed, row in rows.items():
                     if seed not in old:
@@ -114,6 +117,11 @@ class Laboratory:
                         collector.seconds += row.seconds
             if damaged:
                 self.progress.warn(f"{damaged} damaged rows in store {self.store.path}: computing them again")
+            if wrong:
+                self.progress.warn(
+                    f"{wrong} rows in store {self.store.path} were made by a jaxlib that computes wrong numbers: "
+                    "computing them again"
+                )
             lacking: dict[int, list[int]] = {}
             for point, seed in collector.missing:
                 lacking.setdefault(point, []).append(seed)
@@ -157,7 +165,7 @@ class Laboratory:
         seconds = result.seconds / len(batch)
         for position, (point, seed) in enumerate(batch):
             arrays = {name: array[position] for name, array in result.arrays.items()}
-            rows.append(Row(work.keys[point], seed, seconds, arrays))
+            rows.append(Row(work.keys[point], seed, seconds, arrays, result.versions))
             points[work.keys[point]] = canonical({**group.shared, **group.points[point]})
         self.store.write(group.grid.study.name, group.fingerprint, points, rows)
         for instance, row in zip(batch, rows, strict=True):

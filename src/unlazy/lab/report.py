@@ -31,7 +31,7 @@ _WORDS = {
 _MARKS = {kind: "known" if kind == "fails (known)" else kind for kind in KINDS}
 """The kinds of verdicts as the page's classes and addresses name them."""
 _CAPTION = "Lines: theory. Points: simulation, means over seeds with 99% intervals."
-_VERSIONS = ("unlazy", "jax", "numpy", "scipy", "xarray")
+_VERSIONS = ("unlazy", "jax", "jaxlib", "numpy", "scipy", "xarray")
 
 
 def write_report(
@@ -94,6 +94,7 @@ def write_report(
         made=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
         seconds=seconds,
         cost=sum(run.cost for run in runs),
+        diverged={s["name"]: s["diverged"] for s in sections if s["diverged"]},
     )
     _write(page, file)
 
@@ -180,6 +181,7 @@ def section(run: Run) -> dict[str, Any]:
         "seeds": " and ".join(f"{g.seeds} ({g.part})" if len(grids) > 1 else str(g.seeds) for g in grids),
         "cost": f"{run.cost:.1f}",
         "seconds": f"{run.seconds:.1f}",
+        "diverged": run.divergence,
         "computed": run.computed,
         "command": run.command,
     }

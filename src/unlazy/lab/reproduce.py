@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol, cast
 
 from unlazy.errors import InputError
+from unlazy.lab.arithmetic import WrongNumbers
 from unlazy.lab.execute import cores, memory_budget
 from unlazy.lab.fingerprint import fingerprint
 from unlazy.lab.grid import Grid, preset_grids
@@ -142,6 +143,9 @@ def reproduce(
                         run = dataclasses.replace(run, computed=work.computed, seconds=run.seconds + work.seconds)
                     if each is not None:
                         each(run)
+            except WrongNumbers:
+                # What computes wrong numbers does so in all studies.
+                raise
             except Exception as error:
                 reason = f"{type(error).__name__}: {error}"
             if reason is None:

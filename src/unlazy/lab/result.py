@@ -8,11 +8,10 @@ from dataclasses import dataclass
 from html import escape
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from unlazy.lab import dataset
 from unlazy.lab.claims import Verdict
 from unlazy.lab.grid import Grid
+from unlazy.lab.judge import diverged_among
 from unlazy.lab.study import Part, Study
 
 if TYPE_CHECKING:
@@ -45,16 +44,9 @@ class Run:
         return _only({name: part.predicted for name, part in self.parts.items()})
 
     @property
-    def divergence(self) -> str | None:
-        """How many runs diverged and how early, if a study says so in an output `diverged_at` (-1: it did not)."""
-        found = [
-            part.simulated.diverged_at.values.ravel() for part in self.parts.values() if "diverged_at" in part.simulated
-        ]
-        steps = np.concatenate(found) if found else np.array([])
-        diverged = steps[steps >= 0]
-        if not diverged.size:
-            return None
-        return f"{diverged.size} of {steps.size} runs diverged, the first at step {diverged.min():g}"
+    def divergence(self) -> str:
+        """How many runs diverged and how early; empty if none did."""
+        return diverged_among(self.parts.values())
 
     def figure(self) -> Figure:
         """The study's figure; the lab's own where the study has none or the run has axes that it does not expect."""
@@ -115,6 +107,7 @@ class Run:
                 "study": self.study.name,
                 "parameters": shared,
                 "claims": [verdict.as_json() for verdict in self.verdicts],
+                "diverged": self.divergence,
                 "seconds": self.seconds,
                 "results": results,
                 "dims": dims,

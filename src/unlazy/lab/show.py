@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from unlazy.lab.arithmetic import made_wrong
 from unlazy.lab.claims import Verdict
 from unlazy.lab.dataset import as_json, inner_coordinates
 from unlazy.lab.grid import Grid, preset_grids
@@ -245,7 +246,7 @@ def run(result: Run) -> None:
         f"{result.seconds:.1f} s (simulation {result.cost:.1f} s when it was computed)"
     )
     if result.divergence:
-        console.print(f"{result.divergence}; what they had is in the results, the step in diverged_at")
+        console.print(f"{result.divergence}: they are no results; the step is in diverged_at")
 
 
 def summary(result: Run) -> str:
@@ -300,3 +301,12 @@ def store(opened: Store) -> None:
         state = "own file" if c.study not in current else "current" if current[c.study] == c.fingerprint else "stale"
         table.add_row(c.study, str(c.instances), f"{c.bytes / 2**20:.2f}", f"{c.seconds:.1f}", state)
     console.print(table)
+    wrong: Counter[str] = Counter()
+    for versions, instances in opened.made_by().items():
+        if jaxlib := made_wrong(versions):
+            wrong[jaxlib] += instances
+    for jaxlib, instances in wrong.items():
+        console.print(
+            f"{instances} instances were made by jaxlib {jaxlib}, which computes wrong numbers: they are computed "
+            "again when they are asked for; 'unlazy store prune' deletes them"
+        )

@@ -12,13 +12,13 @@ import os
 import sqlite3
 import time
 from collections.abc import Iterable, Iterator, Mapping
-from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
 from unlazy.errors import InputError
+from unlazy.lab.arithmetic import made_wrong
 
 SCHEMA = 1
 _APPLICATION = 0x756E6C7A
@@ -44,6 +44,8 @@ class Row(NamedTuple):
     seed: int
     seconds: float
     arrays: Mapping[str, np.ndarray]
+    versions: str
+    """By what it was made, as JSON."""
 
 
 class Contents(NamedTuple):
@@ -146,16 +148,16 @@ class Store:
         """The stored rows of a point below `seeds`, and the seeds whose rows are damaged."""
         rows, damaged = {}, []
         found = self._query(
-            "SELECT seed, seconds, layout, data, checksum FROM results WHERE point = ? AND seed < ?",
+            "SELECT seed, seconds, versions, layout, data, checksum FROM results WHERE point = ? AND seed < ?",
             (point, seeds),
         )
-        for seed, seconds, layout, data, checksum in found:
+        for seed, seconds, versions, layout, data, checksum in found:
             try:
                 arrays = _unpack(point, seed, layout, data, checksum)
             except ValueError:
                 damaged.append(seed)
             else:
-                rows[seed] = Row(point, seed, seconds, arrays)
+                rows[seed] = Row(point, seed, seconds, arrays, versions)
         return rows, damaged
 
     def discard(self, point: bytes, seeds: Iterable[int]) -> None:
@@ -165,8 +167,8 @@ class Store:
 
     def write(self, study: str, fingerprint: str, points: Mapping[bytes, str], rows: Iterable[Row]) -> None:
         """Commit rows in one transaction. `points` maps the points' keys to their parameters as JSON."""
-        now, versions = time.time(), _versions()
-        packed = [(r.point, r.seed, r.seconds, now, versions, *_pack(r)) for r in rows]
+        now = time.time()
+        packed = [(r.point, r.seed, r.seconds, now, r.versions, *_pack(r)) for r in rows]
         try:
             self._db.execute("BEGIN IMMEDIATE")
             try:
@@ -199,12 +201,21 @@ class Store:
         )
         return [Contents(*row) for row in found]
 
+    def made_by(self) -> dict[str, int]:
+        """How many instances there are by the versions that made them."""
+        return dict(self._query("SELECT versions, count(*) FROM results GROUP BY versions"))
+
     def prune(self, current: Iterable[tuple[str, str]]) -> int:
-        """Delete the results of known studies that were computed by other code; returns how many instances went.
+        """Delete the results of known studies that were computed by other code, and all that a refused jaxlib made;
+        returns how many instances went.
 
         `current` lists (study, fingerprint); studies that it does not name, such as a user's own, are kept.
         """
-        removed = 0
+        removed = sum(
+            self._change("DELETE FROM results WHERE versions = ?", (versions,))
+            for versions in self.made_by()
+            if made_wrong(versions)
+        )
         for study, fingerprint in current:
             stale = "SELECT point FROM points WHERE study = ? AND fingerprint != ?"
             removed += self._change(f"DELETE FROM results WHERE point IN ({stale})", (study, fingerprint))
@@ -248,13 +259,3 @@ def _unpack(point: bytes, seed: int, layout: str, data: bytes, checksum: bytes) 
 def _checksum(point: bytes, seed: int, layout: str, data: bytes) -> bytes:
     """Over the row's place too: a row that a damaged file shows elsewhere is damaged."""
     return hashlib.blake2b(point + f"{seed} {layout}".encode() + b"\0" + data, digest_size=16).digest()
-
-
-@cache
-def _versions() -> str:
-    """The versions with which a row was computed."""
-    import platform
-    from importlib.metadata import version
-
-    packages = {name: version(name) for name in ("unlazy", "jax", "numpy", "scipy")}
-    return json.dumps({"python": platform.python_version(), **packages})

@@ -32,7 +32,8 @@ class Output:
     """A result's label, symbol (TeX) and dimensions beyond the grid's.
 
     `predicts` names the simulated output of which this one is the theory for the drawn instance; `theory_only` marks a
-    result that `predict` gives and `simulate` does not.
+    result that `predict` gives and `simulate` does not; `optional` one that some instances lack: it is NaN there.
+    An output called `diverged_at` is -1 unless the instance diverged: then its other outputs are no results.
     """
 
     label: str
@@ -41,6 +42,11 @@ class Output:
     scale: str = "linear"
     predicts: str | None = None
     theory_only: bool = False
+    optional: bool = False
+
+
+DIVERGED_AT = Output("first step at which training diverged, -1 if it did not")
+"""Of a study whose training may diverge."""
 
 
 @dataclass(frozen=True)
@@ -104,6 +110,8 @@ class Study:
     precision: ClassVar[str] = "float64"
     chunk_width: ClassVar[int] = 8
     """How many instances one compiled call of a traced study advances together, at most."""
+    chaotic: ClassVar[str] = ""
+    """Why rounding grows until one instance's numbers depend on the program, so that they cannot be verified."""
 
     loaded: ClassVar[tuple[int, ...]] = ()
     """The stamp of the file when the class was made."""

@@ -22,6 +22,7 @@ from typing import Any, NamedTuple, Protocol
 
 from unlazy.errors import InputError
 from unlazy.lab import registry
+from unlazy.lab.arithmetic import WrongNumbers, check_arithmetic
 from unlazy.lab.execute import share_compilations
 from unlazy.lab.grid import Axis, Grid
 from unlazy.lab.study import Study
@@ -166,6 +167,8 @@ class Workers:
             return Finished(name, error=_death(worker.process.exitcode))
         if kind == "ready":
             worker.ready = True
+        elif kind == "unfit":
+            raise WrongNumbers(*content)
         elif kind == "begin":
             self._listener.begin(worker.task.name, *content)
         elif kind == "advance":
@@ -236,6 +239,11 @@ def _work(connection: Connection, store: str, budget: int, cores: tuple[int, ...
 
     threadpool_limits(max(1, len(cores)), user_api="blas")
     tell = _Remote(connection)
+    try:
+        check_arithmetic()
+    except WrongNumbers as error:
+        tell.send("unfit", str(error))
+        return
     tell.send("ready")
     warnings.showwarning = lambda message, *_: tell.warn(str(message))
     with Laboratory(store, memory=budget / 2**30, progress=tell) as laboratory:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from unlazy.errors import InputError
-from unlazy.lab import Claim, Output, Part, Study, at_least, at_most, parameter, static, value
+from unlazy.lab import DIVERGED_AT, Claim, Output, Part, Study, at_least, at_most, parameter, static, value
 from unlazy.studies.in_context._sources import BU
 
 if TYPE_CHECKING:
@@ -112,11 +112,11 @@ class ConceptsAndSemantics(Study):
         "output_semantics": Output("semantics in the output matrix", "|W_O d|", TRACE, scale="log"),
         "error": Output("error on fresh prompts", "", TRACE),
         "mixture_error": Output("error on mixtures of concepts", "", TRACE),
-        "score": Output("score of the same meaning", "b_k^T W_K^T W_Q b_k", CONCEPT),
-        "readout": Output("answer to the meaning +1", "r^T relu(W_O(c_k+d_k))", CONCEPT),
+        "score": Output("score of the same meaning", "b_k^T W_K^T W_Q b_k", CONCEPT, optional=True),
+        "readout": Output("answer to the meaning +1", "r^T relu(W_O(c_k+d_k))", CONCEPT, optional=True),
         "learned": Output("concepts with a score beyond +-1"),
         "flipped": Output("learned concepts with both signs flipped"),
-        "diverged_at": Output("first step at which training diverged, -1 if it did not"),
+        "diverged_at": DIVERGED_AT,
     }
     presets = {
         "quick": {

@@ -90,7 +90,9 @@ class InContextSingleIndex(Study):
         "risk": Output("risk of a new task over its variance", "R", ("learner", "context"), scale="log"),
         "overlap": Output("overlap of the found subspace with that of the tasks", "", ("gradient_step",)),
         "gradient": Output("first gradient times its expectation, over all neurons", scale="log"),
-        "gradient_beside": Output("product of two first gradients' differences from it; of runs of one step"),
+        "gradient_beside": Output(
+            "product of two first gradients' differences from it; of runs of one step", optional=True
+        ),
         "gradient_theory": Output("the square of its expectation", scale="log", predicts="gradient"),
     }
     presets = {

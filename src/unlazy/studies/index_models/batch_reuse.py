@@ -43,6 +43,7 @@ class BatchReuse(Study):
         " left and are single runs in the middle. Right: dots are runs, bars medians; dotted: predicting the mean."
     )
     sources = (LEE, DANDI, TALK)
+    chaotic = "phase I runs in single precision, whose rounding the double precision of phase II keeps"
 
     reuse: int = value(1, "whether each example is used twice", low=0, high=1, paired=True)
     step: float = value(0.1, "step", symbol=r"\gamma", above=0, high=100, paired=True)

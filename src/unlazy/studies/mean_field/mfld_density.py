@@ -137,16 +137,18 @@ class MfldDensity(Study):
     temperature: float = static(0.05, "temperature", symbol=r"\lambda_2", low=1e-3, high=10, scale="log")
 
     outputs = {
-        "energy_gap": Output("N times the excess of F", r"N(F-F^*)"),
-        "drift": Output("N times the expected growth of the means of test functions", "", ("test",)),
-        "square": Output("N times the squared deviation of the density, summed over places", scale="log"),
-        "offset": Output("deviation of the density from the optimum's", "", ("place",)),
-        "snapshot_error": Output("squared error of the density at one time", scale="log"),
-        "average_error": Output("squared error of the density, averaged over time", scale="log"),
-        "kernel_error": Output("squared error of KDE, best bandwidth", scale="log"),
-        "silverman_error": Output("squared error of KDE, Silverman's bandwidth", scale="log"),
-        "average_density": Output("density, averaged over time", "", ("point",)),
-        "kernel_density": Output("density by KDE, best bandwidth", "", ("point",)),
+        "energy_gap": Output("N times the excess of F", r"N(F-F^*)", optional=True),
+        "drift": Output("N times the expected growth of the means of test functions", "", ("test",), optional=True),
+        "square": Output(
+            "N times the squared deviation of the density, summed over places", scale="log", optional=True
+        ),
+        "offset": Output("deviation of the density from the optimum's", "", ("place",), optional=True),
+        "snapshot_error": Output("squared error of the density at one time", scale="log", optional=True),
+        "average_error": Output("squared error of the density, averaged over time", scale="log", optional=True),
+        "kernel_error": Output("squared error of KDE, best bandwidth", scale="log", optional=True),
+        "silverman_error": Output("squared error of KDE, Silverman's bandwidth", scale="log", optional=True),
+        "average_density": Output("density, averaged over time", "", ("point",), optional=True),
+        "kernel_density": Output("density by KDE, best bandwidth", "", ("point",), optional=True),
         "energy_excess": Output("constant of F", "c_F", theory_only=True),
         "width": Output("predicted N var of the density, summed over places", theory_only=True),
         "independent_width": Output("the same of independent particles", theory_only=True),

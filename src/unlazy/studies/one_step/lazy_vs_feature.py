@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from unlazy.errors import InputError
 from unlazy.lab import (
+    DIVERGED_AT,
     Claim,
     Output,
     Part,
@@ -132,7 +133,7 @@ class LazyVsFeature(Study):
         "initial_alignment": Output("the same before training", "T_0", scale="log"),
         "training_error": Output("training error, relative to that of 0", scale="log"),
         "test_error": Output("test error, relative to that of 0", scale="log"),
-        "diverged_at": Output("first step at which training diverged, -1 if it did not"),
+        "diverged_at": DIVERGED_AT,
     }
     presets = {
         "quick": {

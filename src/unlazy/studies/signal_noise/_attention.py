@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from unlazy.lab import Output, Source
+from unlazy.lab import DIVERGED_AT, Output, Source
 
 if TYPE_CHECKING:
     import optax
@@ -135,5 +135,5 @@ OUTPUTS = {
         "signal over noise in the value direction", r"\langle v,\mu\rangle/|\langle v,\xi\rangle|", scale="log"
     ),
     "first_balance": Output("signal over noise in the first step of the value direction", scale="log"),
-    "diverged_at": Output("first step at which training diverged, -1 if it did not"),
+    "diverged_at": DIVERGED_AT,
 }

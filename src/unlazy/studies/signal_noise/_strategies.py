@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from unlazy.lab import Output, Part
+from unlazy.lab import DIVERGED_AT, Output, Part
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -17,7 +17,7 @@ RUN_OUTPUTS = {
     "training_loss": Output("training loss", scale="log"),
     "signal_coefficient": Output("largest signal coefficient", r"\max\gamma", scale="log"),
     "noise_coefficient": Output("largest noise coefficient", r"\max\rho", scale="log"),
-    "diverged_at": Output("updates after which training diverged, -1 if it did not"),
+    "diverged_at": DIVERGED_AT,
 }
 
 
@@ -27,13 +27,13 @@ def at(part: Part, name: str, **where: Any) -> xr.DataArray:
 
 
 def end_of_run(problem: Problem, state: State) -> dict[str, Any]:
-    """The outputs of `RUN_OUTPUTS`; a run that diverged has an infinite loss."""
+    """The outputs of `RUN_OUTPUTS`."""
     import jax.numpy as jnp
 
     from unlazy.training.token_gram.observables import noise_coefficients, signal_coefficients
 
     return {
-        "training_loss": jnp.where(state.diverged_at < 0, state.loss, jnp.inf),
+        "training_loss": state.loss,
         "signal_coefficient": jnp.max(signal_coefficients(problem, state.weights)),
         "noise_coefficient": jnp.max(jnp.abs(noise_coefficients(problem, state.weights))),
         "diverged_at": state.diverged_at,

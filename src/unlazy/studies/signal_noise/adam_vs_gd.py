@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from unlazy.errors import InputError
-from unlazy.lab import Claim, Output, Part, Source, Study, at_least, at_most, parameter, static, value
+from unlazy.lab import DIVERGED_AT, Claim, Output, Part, Source, Study, at_least, at_most, parameter, static, value
 from unlazy.studies.signal_noise._checks import check_even, check_room
 from unlazy.studies.signal_noise._race import paired_neurons
 from unlazy.studies.signal_noise._sources import TUTORIAL
@@ -113,7 +113,7 @@ class AdamVsGd(Study):
         "signal": Output("largest signal", r"\max\langle w_{jr},j\mu\rangle"),
         "noise": Output("largest noise of a neuron of the sample's class", r"\max\langle w_{y_ir},\xi_i\rangle"),
         "balancing_penalty": Output("penalty that balances the data", r"\lambda_*", scale="log", theory_only=True),
-        "diverged_at": Output("first step at which training diverged, -1 if it did not"),
+        "diverged_at": DIVERGED_AT,
     }
     presets = {
         "quick": {

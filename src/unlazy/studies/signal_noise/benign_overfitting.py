@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from unlazy.lab import Claim, Output, Part, Study, at_least, at_most, between, parameter, static, value
+from unlazy.lab import DIVERGED_AT, Claim, Output, Part, Study, at_least, at_most, between, parameter, static, value
 from unlazy.studies.signal_noise._checks import check_dimension, check_even, check_room
 from unlazy.studies.signal_noise._race import growth_law, leading_growth, paired_neurons, race_outcome
 from unlazy.studies.signal_noise._sources import CAO, TUTORIAL
@@ -128,6 +128,7 @@ class BenignOverfitting(Study):
         "signal_growth_law": Output("leading signal by the growth law", "x/x_0", ("time",), predicts="signal_growth"),
         "noise_growth": Output("leading noise over its start", "x/x_0", ("time",)),
         "noise_growth_law": Output("leading noise by the growth law", "x/x_0", ("time",), predicts="noise_growth"),
+        "diverged_at": DIVERGED_AT,
     }
     presets = {
         "quick": {
@@ -362,6 +363,7 @@ class BenignOverfitting(Study):
             "signal_growth_law": growth_law(leaders[0], self.power, step_size, SLOW_STEPS),
             "noise_growth": slow.records[1],
             "noise_growth_law": growth_law(leaders[1], self.power, step_size, SLOW_STEPS),
+            "diverged_at": run.state.diverged_at,
         }
 
     def predict(self) -> dict[str, Any]:

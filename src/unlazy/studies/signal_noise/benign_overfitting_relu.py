@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from unlazy.lab import Claim, Output, Part, Study, at_least, at_most, between, parameter, static, value
+from unlazy.lab import DIVERGED_AT, Claim, Output, Part, Study, at_least, at_most, between, parameter, static, value
 from unlazy.studies.signal_noise._checks import check_dimension, check_even, check_room
 from unlazy.studies.signal_noise._race import paired_neurons
 from unlazy.studies.signal_noise._sources import KOU, TUTORIAL
@@ -109,6 +109,7 @@ class BenignOverfittingRelu(Study):
         "active": Output("fraction of active pairs", "p"),
         "signal": Output("mean signal coefficient", r"\gamma", ("step",), scale="log"),
         "noise": Output("mean noise coefficient of active pairs", r"\rho", ("step",), scale="log"),
+        "diverged_at": DIVERGED_AT,
     }
     presets = {
         "quick": {
@@ -280,6 +281,7 @@ class BenignOverfittingRelu(Study):
             "active": jnp.sum(active) / jnp.sum(own),
             "signal": run.records[0],
             "noise": run.records[1],
+            "diverged_at": run.state.diverged_at,
         }
 
     def predict(self) -> dict[str, Any]:

@@ -9,6 +9,7 @@ import numpy as np
 
 from unlazy.errors import InputError
 from unlazy.lab import (
+    DIVERGED_AT,
     Claim,
     Output,
     Part,
@@ -112,7 +113,7 @@ class ContrastiveModalities(Study):
         "signal_growth": Output("growth of the signal per step, early", scale="log"),
         "noise_growth": Output("growth of the noise per step, early", scale="log"),
         "rate": Output("rate of the signal over that of the noise", r"r", theory_only=True),
-        "diverged_at": Output("first step at which training diverged, -1 if it did not"),
+        "diverged_at": DIVERGED_AT,
     }
     presets = {
         "quick": {

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from unlazy.errors import InputError
-from unlazy.lab import Claim, Output, Part, Study, at_least, at_most, parameter, static, value
+from unlazy.lab import DIVERGED_AT, Claim, Output, Part, Study, at_least, at_most, parameter, static, value
 from unlazy.studies.signal_noise._sources import HAN_LABELS, TUTORIAL
 
 if TYPE_CHECKING:
@@ -58,6 +58,7 @@ class LabelNoiseDigits(Study):
         "flipped_recovered": Output("wrongly labelled images that are given their true label", "", ("step",)),
         "held_out_accuracy": Output("accuracy on held-out digits", "", ("step",)),
         "training_loss": Output("training loss", "", ("step",), scale="log"),
+        "diverged_at": DIVERGED_AT,
     }
     presets = {
         "quick": {"width": [64, 256], "seeds": 12},
@@ -156,7 +157,7 @@ class LabelNoiseDigits(Study):
             record=record,
             record_at=self._record_at(),
         )
-        return run.records
+        return {**run.records, "diverged_at": run.diverged_at}
 
     def figure(self, main: Part) -> Any:
         from unlazy.plotting import style

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from unlazy.lab import Claim, Output, Part, Study, at_least, at_most, between, parameter, static, value
+from unlazy.lab import DIVERGED_AT, Claim, Output, Part, Study, at_least, at_most, between, parameter, static, value
 from unlazy.studies.signal_noise._checks import check_dimension, check_even, check_room
 from unlazy.studies.signal_noise._race import paired_neurons
 from unlazy.studies.signal_noise._sources import HUANG_LABELS, TUTORIAL
@@ -78,7 +78,7 @@ class LabelNoiseGd(Study):
         "signal": Output("largest signal coefficient", r"\max\gamma", DIMS, scale="log"),
         "noise": Output("largest noise coefficient", r"\max\rho", DIMS, scale="log"),
         "dead_noise": Output("largest noise coefficient against the sample's class", r"\max(-\rho)", DIMS, scale="log"),
-        "diverged_at": Output("step at which training diverged, -1 if it did not"),
+        "diverged_at": DIVERGED_AT,
         "plateau": Output("training loss at rest", r"-\log(1-p)", theory_only=True),
     }
     presets = {

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from unlazy.errors import InputError
-from unlazy.lab import Claim, Output, Part, Study, at_least, at_most, between, parameter, static, value
+from unlazy.lab import DIVERGED_AT, Claim, Output, Part, Study, at_least, at_most, between, parameter, static, value
 from unlazy.studies.signal_noise._checks import check_dimension, check_even, check_room
 from unlazy.studies.signal_noise._race import paired_neurons
 from unlazy.studies.signal_noise._sources import HAN_LABELS, TUTORIAL
@@ -101,6 +101,7 @@ class LabelNoiseStages(Study):
             "noise coefficient of flipped samples, mean over the neurons of their label", r"\rho_n", DIMS
         ),
         "active": Output("fraction of active pairs at the end", "p"),
+        "diverged_at": DIVERGED_AT,
     }
     presets = {
         "quick": {CELL: CELLS, "width": [10, 20], "seeds": 24},
@@ -281,7 +282,7 @@ class LabelNoiseStages(Study):
         rule = gradient_descent(self._step_size(jnp.maximum) * self.n * self.width / self.d)
         run = train(train_key, problem, network, rule, LATE, record=measure, record_at=STEPS)
         active = own & (run.state.weights.preactivations[:, 1:] > 0)
-        return {**run.records, "active": jnp.sum(active) / jnp.sum(own)}
+        return {**run.records, "active": jnp.sum(active) / jnp.sum(own), "diverged_at": run.state.diverged_at}
 
     def predict(self) -> dict[str, Any]:
         """Euler's method for the three equations, with the step of the simulation."""

@@ -225,8 +225,6 @@ class LargeLearningRate(Study):
         state = trained.state
         kinds = jnp.zeros((2, 3, 2)).at[:, 1, 1].set(1.0).at[1, 0, 0].set(1.0)
         errors = fresh_feature_errors(test_key, problem, state, network, kinds)
-        # A network that ran away classifies nothing.
-        errors = jnp.where(state.diverged_at < 0, errors, 0.5)
         learned = signal_coefficients(problem, state.weights).max(0)
 
         def along(sign: float) -> Any:

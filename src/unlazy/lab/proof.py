@@ -1,0 +1,72 @@
+"""That a program is right: one instance, computed alone by another program, agrees with itself in the chunk."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import threading
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+
+import numpy as np
+
+from unlazy.errors import InputError
+from unlazy.lab.arithmetic import cache_folder, device
+from unlazy.lab.plan import canonical
+from unlazy.lab.study import Study
+
+_AGREEMENT = {"float64": 1e-8, "float32": 1e-3}
+"""How far a number may be from itself in another program, which rounds in another order."""
+_SMALL = 1e-4
+
+
+class Proof:
+    """Given once, before a result of the program is used, and remembered for this jaxlib and device."""
+
+    def __init__(self, program: str) -> None:
+        self._line = hashlib.sha256(canonical([program, *device()]).encode()).hexdigest()[:24]
+        self._file = cache_folder() / "proven_programs"
+        self._lock = threading.Lock()
+        self._given = False
+        with suppress(OSError):
+            self._given = self._line in self._file.read_text().split()
+
+    def give(
+        self,
+        study: type[Study],
+        inside: Mapping[str, np.ndarray],
+        alone: Callable[[], Mapping[str, np.ndarray]],
+    ) -> None:
+        """Compare an instance's outputs inside a chunk with those of the same instance alone, unless that was done."""
+        with self._lock:
+            if self._given:
+                return
+            other = alone()
+            for name, array in inside.items():
+                far = deviation(array, other[name])
+                if not far <= _AGREEMENT[study.precision] and not (study.chaotic and math.isfinite(far)):
+                    raise InputError(
+                        f"{study.name} gives another {name} inside a chunk than alone, {far:.1g} of its size apart: "
+                        f"either jaxlib {device().jaxlib} computes wrong numbers or rounding grows in the study, which "
+                        "must then say so (Study.chaotic)"
+                    )
+            self._given = True
+            with suppress(OSError):
+                self._file.parent.mkdir(parents=True, exist_ok=True)
+                with self._file.open("a") as file:
+                    file.write(self._line + "\n")
+
+
+def deviation(one: np.ndarray, other: np.ndarray) -> float:
+    """The largest distance of two arrays over their largest entry; infinite where only one of them is a number.
+
+    Smaller entries than 1e-4 count as that much: some outputs are themselves of the size of rounding.
+    """
+    one, other = np.asarray(one, float), np.asarray(other, float)
+    same = (one == other) | (np.isnan(one) & np.isnan(other))
+    if same.all():
+        return 0.0
+    with np.errstate(invalid="ignore"):
+        size = max(np.nanmax(np.abs([one, other])), _SMALL)
+        far = np.max(np.abs(one - other)[~same] / size)
+    return math.inf if np.isnan(far) else float(far)

@@ -1,0 +1,84 @@
+"""A run that diverged is never a result."""
+
+import numpy as np
+import pytest
+
+import unlazy
+from unlazy.errors import InputError
+from unlazy.lab import registry
+from unlazy.lab.fingerprint import dependencies
+from unlazy.lab.report import write_report
+
+ALL = {"worst": 1.0}
+
+
+@pytest.fixture
+def diverged(study, store):
+    return unlazy.run(study("Diverging"), set=ALL, store=store)
+
+
+def test_nothing_is_masked_where_nothing_diverged(study, store):
+    run = unlazy.run(study("Diverging"), store=store)
+    assert run.divergence == run.as_json()["diverged"] == ""
+    assert run.simulated.hits.dtype.kind == "i"
+    assert np.isfinite(run.simulated.loss).all()
+    assert {v.claim.id: v.verdict for v in run.verdicts} == dict.fromkeys(("mean", "median", "one-arm"), "holds") | {
+        "share": "holds"
+    }
+
+
+def test_outputs_of_diverged_instances_are_no_numbers_stored_or_not(study, store, diverged):
+    again = unlazy.run(study("Diverging"), set=ALL, store=store)
+    assert again.computed == 0
+    for run in (diverged, again):
+        lost = run.simulated.diverged_at.values >= 0
+        assert lost.sum() == 4
+        for name in ("loss", "hits"):
+            np.testing.assert_array_equal(np.isnan(run.simulated[name]), lost)
+
+
+def test_a_claim_that_diverged_instances_reach_is_inconclusive_and_says_so(diverged):
+    verdicts = {v.claim.id: v for v in diverged.verdicts}
+    for name in ("mean", "share", "median"):
+        assert verdicts[name].verdict == "inconclusive"
+        assert verdicts[name].reason == "4 of 16 runs diverged, the first at step 7"
+        assert "other" in verdicts[name].case
+    assert verdicts["one-arm"].verdict == "holds"
+
+
+def test_some_diverged_seeds_are_not_left_out(study, store):
+    run = unlazy.run(study("Diverging"), set={"worst": 0.5}, seeds=16, store=store)
+    assert 0 < (run.simulated.diverged_at >= 0).sum() < 16
+    assert [v.verdict for v in run.verdicts] == ["inconclusive"] * 3 + ["holds"]
+
+
+def test_the_report_the_terminal_and_the_json_count_them(diverged, study, reference_of, store, tmp_path, unlazy):
+    words = "4 of 16 runs diverged, the first at step 7"
+    write_report([diverged], tmp_path / "page.html", "quick")
+    page = (tmp_path / "page.html").read_text()
+    assert page.count(words) >= 2
+    assert "No run diverged." not in page
+    code, out, _ = unlazy("run", reference_of("Diverging"), "--set", "worst=1", "--store", store)
+    assert code == 1
+    assert words in out
+    assert diverged.as_json()["diverged"] == words
+
+
+def test_a_non_number_without_a_word_is_refused_and_not_stored(study, store, stored):
+    assert unlazy.run(study("Untold"), store=store).computed
+    kept = set(stored(store))
+    with pytest.raises(
+        InputError, match=r"^output loss of test-untold is nan at arm = other, step = 1.0, worst = 1.0;"
+    ):
+        unlazy.run(study("Untold"), set=ALL, store=store)
+    assert len(set(stored(store)) - kept) < 16
+
+
+def test_every_study_that_trains_by_an_engine_that_stops_says_where_it_stopped():
+    trained = [
+        cls
+        for cls in registry.all_studies()
+        if not cls.is_hosted() and "unlazy.training.token_gram.engine" in dependencies(cls)
+    ]
+    assert len(trained) >= 10
+    assert [cls.name for cls in trained if "diverged_at" not in cls.outputs] == []
