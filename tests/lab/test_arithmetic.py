@@ -14,10 +14,13 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-import unlazy
 from unlazy.lab import arithmetic, execute, trials
+from unlazy.lab.board import Silent
 from unlazy.lab.grid import preset_grids
+from unlazy.lab.laboratory import Laboratory
 from unlazy.lab.plan import Instance, group_points
+from unlazy.lab.reproduce import reproduce
+from unlazy.lab.run import run as lab_run
 from unlazy.lab.store import Store
 
 ROOT = Path(__file__).parents[2]
@@ -27,7 +30,7 @@ ROOT = Path(__file__).parents[2]
 def fresh(monkeypatch, tmp_path):
     """A cache folder of its own, and nothing known yet."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    known = (arithmetic.check_arithmetic, arithmetic._memory, arithmetic._found_wrong, arithmetic.made_wrong)
+    known = (arithmetic._fault, arithmetic._found_wrong, arithmetic.made_wrong)
     for function in known:
         function.cache_clear()
     yield tmp_path
@@ -38,14 +41,18 @@ def fresh(monkeypatch, tmp_path):
 @pytest.fixture
 def faulty(fresh):
     """The present JAX was found to compute wrong numbers."""
-    file = arithmetic._memory(arithmetic.device())
-    arithmetic._remember(file, {**arithmetic.device()._asdict(), "fault": "a sum is 5 instead of 4"})
-    return file
+    remember(arithmetic.device())
+
+
+def remember(device):
+    fault = {"trials": arithmetic._code(), "fault": "a sum is 5 instead of 4"}
+    arithmetic._remember(arithmetic._memory(device), {**device._asdict(), **fault})
 
 
 def refusal(jaxlib):
     tested = arithmetic.TESTED
-    return f"jaxlib {jaxlib} computes wrong numbers: .*pip install jax=={tested} jaxlib=={tested}$"
+    remedy = "" if jaxlib == tested else f": pip install jax=={tested} jaxlib=={tested}"
+    return f"jaxlib {re.escape(jaxlib)} computes wrong numbers: .*install another version{remedy}$"
 
 
 @pytest.mark.parametrize("constant", ["zeros", "ones"])
@@ -115,19 +122,21 @@ def test_a_version_is_tried_once_and_a_failure_is_remembered(fresh, monkeypatch)
     tried = []
     monkeypatch.setattr(trials, "first_fault", lambda coarse: tried.append(coarse) or "a sum is 5 instead of 4")
     for _ in range(2):
-        arithmetic.check_arithmetic.cache_clear()
+        arithmetic._fault.cache_clear()
         with pytest.raises(arithmetic.WrongNumbers, match="a sum is 5 instead of 4 on cpu"):
             arithmetic.check_arithmetic()
     assert tried == [False]
-    assert arithmetic.is_refused(arithmetic.device().jaxlib)
+    here = arithmetic.device()
+    assert arithmetic.made_wrong(json.dumps({"jaxlib": here.jaxlib, "device": here.kind})) == here.jaxlib
+    assert not arithmetic.made_wrong(json.dumps({"jaxlib": here.jaxlib, "device": "another"}))
 
 
 def test_a_version_that_passed_is_not_tried_again(fresh, monkeypatch):
     arithmetic.check_arithmetic()
-    arithmetic.check_arithmetic.cache_clear()
+    arithmetic._fault.cache_clear()
     monkeypatch.setattr(trials, "first_fault", lambda coarse: pytest.fail("tried again"))
     arithmetic.check_arithmetic()
-    assert not arithmetic.is_refused(arithmetic.device().jaxlib)
+    assert not arithmetic._found_wrong()
 
 
 def test_a_damaged_memory_and_a_folder_that_cannot_be_written_cost_a_trial(fresh, monkeypatch):
@@ -145,7 +154,7 @@ def test_a_damaged_memory_and_a_folder_that_cannot_be_written_cost_a_trial(fresh
 def test_a_version_known_to_be_wrong_is_refused_untried(fresh, monkeypatch, jaxlib):
     monkeypatch.setattr(arithmetic, "version", lambda name: jaxlib)
     monkeypatch.setattr(arithmetic, "device", lambda: pytest.fail("tried"))
-    with pytest.raises(arithmetic.WrongNumbers, match=refusal(re.escape(jaxlib))):
+    with pytest.raises(arithmetic.WrongNumbers, match=refusal(jaxlib)):
         arithmetic.check_arithmetic()
 
 
@@ -158,15 +167,21 @@ def test_the_pins_are_the_version_that_a_refusal_recommends_and_exclude_the_wron
         assert all(f"!={wrong}" in line for wrong in arithmetic.WRONG)
 
 
-def test_run_and_reproduce_end_in_one_line(faulty, unlazy, tmp_path, reference_of):
-    for words in (["run", reference_of("Traced")], ["reproduce", "--topic", "regression", "--out", tmp_path / "page"]):
-        code, out, err = unlazy(*words, "--store", tmp_path / "results.sqlite")
-        assert code == 2
-        assert out == ""
-        assert re.search(refusal(arithmetic.device().jaxlib), err.strip().splitlines()[-1])
-        assert "Traceback" not in err
-    with Store(tmp_path / "results.sqlite") as opened:
-        assert opened.contents() == []
+def test_run_ends_in_one_line_and_stores_nothing(faulty, unlazy, store, stored, reference_of):
+    code, out, err = unlazy("run", reference_of("Traced"), "--store", store)
+    assert (code, out) == (2, "")
+    assert re.search(refusal(arithmetic.device().jaxlib), err.strip().splitlines()[-1])
+    assert "Traceback" not in err
+    assert not stored(store)
+
+
+def test_processes_that_compute_wrong_numbers_end_a_reproduction(fresh, study, store, stored):
+    """One thread or more: what a worker has depends on the machine."""
+    for threads in range(1, arithmetic.cores() + 1):
+        remember(arithmetic.device()._replace(threads=threads))
+    with pytest.raises(arithmetic.WrongNumbers, match=refusal(arithmetic.device().jaxlib)):
+        reproduce([study("Traced"), study("TracedSingle")], Silent(), store=store, jobs=2)
+    assert not stored(store)
 
 
 def test_a_hosted_study_that_loads_jax_is_refused_and_one_without_it_is_not(faulty, tmp_path):
@@ -205,7 +220,7 @@ def test_a_worker_of_a_cluster_refuses_by_itself(faulty, study):
 
 
 def test_rows_of_a_refused_version_are_counted_computed_again_and_pruned(study, store, monkeypatch, unlazy):
-    first = unlazy_run(study("Traced"), store)
+    first = lab_run(study("Traced"), store=store)
     with Store(store) as opened:
         (made,) = opened.made_by()
         assert json.loads(made)["jaxlib"] == arithmetic.device().jaxlib
@@ -217,14 +232,15 @@ def test_rows_of_a_refused_version_are_counted_computed_again_and_pruned(study, 
     code, out, _ = unlazy("store", "--store", store)
     assert code == 0
     assert f"{wrong} instances were made by jaxlib 0.10.2" in " ".join(out.split())
-    again = unlazy_run(study("Traced"), store)
+    with Store(store) as opened, Laboratory(opened) as laboratory:
+        # To look is not to delete.
+        _, work = laboratory.load(study("Traced"), preset_grids(study("Traced"), "quick"))
+        assert sum(len(w.missing) for w in work) == wrong
+        assert opened.made_by()[json.dumps({"jax": "0.10.2"})] == wrong
+    again = lab_run(study("Traced"), store=store)
     assert again.computed == wrong
     np.testing.assert_array_equal(again.simulated.risk, first.simulated.risk)
     assert "0.10.2" not in unlazy("store", "--store", store)[1]
     with Store(store) as opened:
         opened._change("UPDATE results SET versions = ? WHERE seed = 0", (json.dumps({"jaxlib": "0.10.2"}),))
         assert opened.prune([]) == wrong
-
-
-def unlazy_run(study, store):
-    return unlazy.run(study, store=store)

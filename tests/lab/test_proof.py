@@ -25,7 +25,7 @@ def nothing_is_proven(monkeypatch, tmp_path):
 def proofs(monkeypatch):
     """How often an instance was computed alone."""
     given, alone = [], execute._alone
-    monkeypatch.setattr(execute, "_alone", lambda chunk: given.append(chunk.study.name) or alone(chunk))
+    monkeypatch.setattr(execute, "_alone", lambda chunk, index: given.append(index) or alone(chunk, index))
     return given
 
 
@@ -39,22 +39,45 @@ def test_a_program_is_proven_once_also_for_other_processes(study, store, monkeyp
     assert len(proofs) == programs
 
 
-def test_a_study_that_differs_in_company_stops_with_its_name_and_stores_nothing(study, store, stored):
+def test_a_study_that_differs_in_company_stops_with_its_name_and_stores_nothing(study, store, stored, monkeypatch):
     with pytest.raises(InputError, match=r"^test-company gives another x inside a chunk than alone, 0.5 of its size"):
         unlazy.run(study("Company"), store=store)
     assert not stored(store)
+    monkeypatch.setattr(execute, "_PROGRAMS", {})
     assert unlazy.run(study("Company"), set={"error": 1e-9}, store=store.with_name("small.sqlite")).computed
 
 
-def test_a_chaotic_study_may_differ_in_company(study, store, monkeypatch):
-    monkeypatch.setattr(study("Company"), "chaotic", "for the sake of the test")
-    assert unlazy.run(study("Company"), store=store).computed
+def test_a_chaotic_study_may_differ_in_company_until_it_is_called_chaotic_no_more(study, store, monkeypatch):
+    with monkeypatch.context() as patch:
+        patch.setattr(study("Company"), "agreement", np.inf)
+        assert unlazy.run(study("Company"), store=store).computed
+    monkeypatch.setattr(execute, "_PROGRAMS", {})
+    with pytest.raises(InputError, match=r"0\.5 of its size apart"):
+        unlazy.run(study("Company"), store=store.with_name("strict.sqlite"))
 
 
-def test_a_chaotic_study_may_not_differ_in_whether_it_has_a_number(study, store, monkeypatch):
-    monkeypatch.setattr(study("Company"), "chaotic", "for the sake of the test")
+def test_what_was_refused_is_refused_for_every_chunk_and_not_remembered_as_proven(study):
+    proof = Proof(study("Traced"), "a program")
+    number = {"x": np.array(1.0)}
+    with pytest.raises(InputError, match="1 of its size"):
+        proof.give(number, lambda: {"x": np.array(0.0)})
+    with pytest.raises(InputError, match="1 of its size"):
+        proof.give(number, lambda: number)
+    Proof(study("Traced"), "a program").give(number, lambda: number)
+    Proof(study("Traced"), "a program").give(number, lambda: pytest.fail("proven already"))
+
+
+def test_an_instance_without_a_number_proves_nothing(study):
+    proof, asked = Proof(study("Traced"), "a program"), []
+    proof.give({"x": np.array(np.nan)}, lambda: pytest.fail("there is nothing to compare"))
+    proof.give({"x": np.array(1.0)}, lambda: asked.append(1) or {"x": np.array(1.0)})
+    assert asked == [1]
+
+
+def test_a_chaotic_study_may_not_differ_in_whether_it_has_a_number(study, monkeypatch):
+    monkeypatch.setattr(study("Traced"), "agreement", np.inf)
     with pytest.raises(InputError, match="inf of its size apart"):
-        unlazy.run(study("Company"), set={"error": 1000}, store=store)
+        Proof(study("Traced"), "a program").give({"x": np.array(1.0)}, lambda: {"x": np.array(np.nan)})
 
 
 @pytest.mark.parametrize(
@@ -67,6 +90,7 @@ def test_a_chaotic_study_may_not_differ_in_whether_it_has_a_number(study, store,
         ([3e-12], [1e-12], 2e-8),
         ([1.0, np.nan], [1.0, 2.0], np.inf),
         ([1.0, np.inf], [1.0, 2.0], np.inf),
+        ([np.inf, 1.0], [np.inf, 2.0], 0.5),
         ([np.nan], [0.0], np.inf),
         ([True], [False], 1.0),
         ([], [], 0.0),
@@ -80,4 +104,4 @@ def test_deviations_are_relative_to_the_largest_entry(one, other, expected):
 def test_a_refusal_names_what_to_do(study, store):
     with pytest.raises(InputError) as refused:
         unlazy.run(study("Company"), store=store)
-    assert re.search(r"jaxlib \S+ computes wrong numbers or rounding grows .* \(Study.chaotic\)$", str(refused.value))
+    assert re.search(r"jaxlib \S+ computes wrong numbers or rounding grows .* \(Study.agreement\)$", str(refused.value))

@@ -30,6 +30,7 @@ def stored(setting: Setting, store: str | None) -> xr.Dataset | None:
 
     Instances that it lacks are not a number, and the attribute `missing` counts them.
     """
+    from unlazy.lab.dataset import without_diverged
     from unlazy.lab.laboratory import Laboratory
     from unlazy.lab.store import Store, default_path
 
@@ -49,7 +50,7 @@ def stored(setting: Setting, store: str | None) -> xr.Dataset | None:
             empty = {name: np.full(row.arrays[name].shape, np.nan) for name in setting.study.simulated_outputs()}
             for point, seed in lacking:
                 collector.put(point, seed, empty)
-        return collector.dataset().assign_attrs(missing=len(lacking))
+        return without_diverged(collector.dataset()).assign_attrs(missing=len(lacking))
 
 
 def panel(setting: Setting, theory: Lines, simulated: xr.Dataset | None, output: str) -> str:

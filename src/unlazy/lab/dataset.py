@@ -56,6 +56,20 @@ class Collector:
         return _label(self.grid, arrays, ("seed",))
 
 
+def without_diverged(simulated: xr.Dataset) -> xr.Dataset:
+    """The data with NaN for all that instances gave which diverged: they are no results."""
+    if "diverged_at" not in simulated or not (simulated.diverged_at >= 0).any():
+        return simulated
+    lost = simulated.diverged_at >= 0
+
+    def kept(array: xr.DataArray) -> xr.DataArray:
+        if array.name == "diverged_at":
+            return array
+        return array.where(~lost.any([dim for dim in lost.dims if dim not in array.dims]))
+
+    return simulated.map(kept, keep_attrs=True)
+
+
 def predicted(grid: Grid) -> xr.Dataset | None:
     """The study's theory at every point of a grid, or None where it has none there."""
     columns = predict_points(grid)

@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from unlazy.errors import InputError
-from unlazy.lab.arithmetic import cache_folder, check_arithmetic
-from unlazy.lab.outputs import as_arrays, as_outputs, check_outputs, check_same, results
+from unlazy.lab.arithmetic import LAPACK, cache_folder, check_arithmetic, cores, device
+from unlazy.lab.outputs import as_arrays, as_outputs, check_finite, check_outputs, check_same, diverged
 from unlazy.lab.plan import Chunk, canonical
 from unlazy.lab.proof import Proof
 from unlazy.lab.saved import saved_state
@@ -54,11 +54,6 @@ class Program(NamedTuple):
     flops: float
     lapack: bool
     proof: Proof
-
-
-def cores() -> int:
-    """How many cores this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def memory_budget(share: float = 0.25) -> int:
@@ -139,8 +134,12 @@ def prepare(chunk: Chunk, budget: int) -> Task:
     return Task(lambda: _run_traced(chunk, program), program.bytes, program.lapack, program.width, program.flops or 1.0)
 
 
-def _too_large(chunk: Chunk, needed: int, budget: int) -> InputError:
-    return InputError(
+class TooLarge(InputError):
+    """One instance does not fit into the memory budget."""
+
+
+def _too_large(chunk: Chunk, needed: int, budget: int) -> TooLarge:
+    return TooLarge(
         f"one instance of {chunk.study.name} needs about {needed / 2**30:.2g} GiB, more than the budget of "
         f"{budget / 2**30:.2g} GiB; choose smaller sizes or raise --memory"
     )
@@ -170,7 +169,8 @@ def _run_hosted(chunk: Chunk) -> Computed:
     if "jax" in sys.modules:
         # Only now can it be told whether the study uses it.
         check_arithmetic()
-    return Computed(results(chunk, arrays), seconds, versions())
+    check_finite(chunk, arrays)
+    return Computed(arrays, seconds, versions())
 
 
 def _threads_set(study: type[Study]) -> Any:
@@ -184,10 +184,6 @@ def _threads_set(study: type[Study]) -> Any:
     return threadpool_limits(1, user_api="blas")
 
 
-_LAPACK = threading.Lock()
-"""Two threads inside compiled LAPACK calls (Cholesky, solve, eigh) can deadlock on the CPU."""
-
-
 def _run_traced(chunk: Chunk, program: Program) -> Computed:
     import jax
 
@@ -195,7 +191,7 @@ def _run_traced(chunk: Chunk, program: Program) -> Computed:
     words, values, paths = _arguments(chunk)
     pieces = []
     start = time.perf_counter()
-    with _precision(chunk.study), _LAPACK if program.lapack else nullcontext():
+    with _precision(chunk.study), LAPACK if program.lapack else nullcontext():
         for first in range(0, count, program.width):
             # The last call is padded with copies of the last instance: one shape, one program.
             index = np.minimum(np.arange(first, first + program.width), count - 1)
@@ -204,12 +200,18 @@ def _run_traced(chunk: Chunk, program: Program) -> Computed:
         seconds = time.perf_counter() - start
         arrays = {name: np.concatenate([p[name] for p in pieces])[:count] for name in pieces[0]}
         check_outputs(chunk, arrays)
-        last = {name: array[-1] for name, array in arrays.items()}
-        program.proof.give(chunk.study, last, lambda: _alone(chunk))
-    return Computed(results(chunk, arrays), seconds, versions())
+        # What a diverged instance leaves behind is no number to compare.
+        sound = np.flatnonzero(~diverged(arrays, count))
+        if sound.size:
+            last = int(sound[-1])
+            program.proof.give({name: a[last] for name, a in arrays.items()}, lambda: _alone(chunk, last))
+    check_finite(chunk, arrays)
+    return Computed(arrays, seconds, versions())
 
 
 _PROGRAMS: dict[tuple[str, int], Program] = {}
+_COMPILING = threading.Lock()
+"""The threads of a Dask worker compile one after the other: the second finds the first one's program."""
 
 
 def compiled(chunk: Chunk, budget: int) -> Program:
@@ -217,6 +219,11 @@ def compiled(chunk: Chunk, budget: int) -> Program:
 
     Memory is twice the temporary, output and argument bytes that the compiler reports.
     """
+    with _COMPILING:
+        return _compiled(chunk, budget)
+
+
+def _compiled(chunk: Chunk, budget: int) -> Program:
     width = chunk.width
     while True:
         # The budget follows free memory and is no part of the key: it would compile everything anew.
@@ -240,14 +247,14 @@ def _compile(chunk: Chunk, width: int) -> Program:
         memory = program.memory_analysis()
         cost = program.cost_analysis() or {}
     needed = 2 * sum(getattr(memory, f"{kind}_size_in_bytes", 0) for kind in ("temp", "output", "argument"))
-    proof = Proof(canonical([chunk.program, width]))
+    proof = Proof(chunk.study, canonical([chunk.program, width]))
     return Program(program, width, needed, float(cost.get("flops", 0.0)), "lapack" in lowered.as_text(), proof)
 
 
-def _alone(chunk: Chunk) -> dict[str, np.ndarray]:
-    """The outputs of the last instance of a chunk, by a program of its own."""
+def _alone(chunk: Chunk, index: int) -> dict[str, np.ndarray]:
+    """The outputs of one instance of a chunk, by a program of its own."""
     words, values, paths = _arguments(chunk)
-    found = _lowered(chunk).compile()(words[-1], {n: v[-1] for n, v in values.items()}, paths)
+    found = _lowered(chunk).compile()(words[index], {n: v[index] for n, v in values.items()}, paths)
     return {name: np.asarray(array) for name, array in found.items()}
 
 
@@ -323,5 +330,7 @@ def _versions(with_jax: bool) -> str:
     import platform
     from importlib.metadata import version
 
-    used = ("unlazy", "numpy", "scipy", *(("jax", "jaxlib") if with_jax else ()))
-    return canonical({"python": platform.python_version(), **{name: version(name) for name in used}})
+    found = {"python": platform.python_version(), **{name: version(name) for name in ("unlazy", "numpy", "scipy")}}
+    if with_jax:
+        found |= {"jax": version("jax"), "jaxlib": version("jaxlib"), "device": device().kind}
+    return canonical(found)

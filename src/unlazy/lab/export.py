@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from unlazy.errors import InputError
+from unlazy.lab.dataset import without_diverged
 from unlazy.lab.grid import Grid
 from unlazy.lab.laboratory import Laboratory
 from unlazy.lab.study import Study
@@ -24,7 +25,7 @@ def write_netcdf(laboratory: Laboratory, study: type[Study], grids: Mapping[str,
         )
     try:
         for index, (name, collector) in enumerate(collectors.items()):
-            dataset = collector.dataset()
+            dataset = without_diverged(collector.dataset())
             # netCDF has no booleans.
             dataset.attrs = {k: int(v) if isinstance(v, bool) else v for k, v in dataset.attrs.items()}
             dataset.to_netcdf(file, mode="a" if index else "w", group=name, engine="h5netcdf")

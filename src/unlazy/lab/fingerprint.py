@@ -33,7 +33,7 @@ _NOT_SIMULATION = {
         "lines",
         "caption",
         "chunk_width",
-        "chaotic",
+        "agreement",
     ),
     *("predict", "derive", "figure", "validate", "coordinates", "memory"),
 }

@@ -63,8 +63,8 @@ class _Cases(NamedTuple):
 
             yes, tail = np.round(center * self.trials), (1 - confidence) / 2
             no = self.trials - yes
-            low = np.where(yes > 0, betaincinv(np.maximum(yes, 1), no + 1, tail), 0.0)
-            return low, np.where(no > 0, betaincinv(yes + 1, np.maximum(no, 1), 1 - tail), 1.0)
+            low = np.where(yes == 0, 0.0, betaincinv(np.maximum(yes, 1), no + 1, tail))
+            return low, np.where(no == 0, 1.0, betaincinv(yes + 1, np.maximum(no, 1), 1 - tail))
         error = self.error.transpose(*self.estimate.dims).values.astype(float).ravel()
         # An infinite mean is a number to judge; the spread of infinities is not one.
         reach = np.where(np.isinf(center), 0.0, error * _quantile(confidence, self.freedom))
@@ -85,14 +85,15 @@ def _without_diverged(cases: _Cases, parts: Iterable[Part]) -> _Cases:
     """The cases, NaN where a run diverged in what they may be made of: those left would be a selection."""
     estimate = cases.estimate
     for part in parts:
-        if "diverged_at" not in part.simulated:
+        if not diverged_among([part]):
             continue
         lost = part.simulated.diverged_at >= 0
         chosen = {d: estimate[d] for d in lost.dims if d in estimate.coords and not estimate[d].dims}
         lost = lost.sel(chosen)
         lost = lost.any([d for d in lost.dims if d not in estimate.indexes])
-        if lost.any():
-            estimate = estimate.where(~lost)
+        # Another part may have other values on the same axis.
+        lost = lost.reindex({d: estimate[d] for d in lost.dims}, fill_value=False)
+        estimate = estimate.where(~lost)
     return cases._replace(estimate=estimate)
 
 

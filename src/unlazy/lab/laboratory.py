@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 import time
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple, Protocol
 
@@ -30,6 +31,18 @@ class Executor(Protocol):
     def close(self) -> None: ...
 
 
+OLD = "old"
+"""Of a row from before the study declared an output."""
+
+
+class Stale(NamedTuple):
+    """A stored row that cannot be used, and what it is."""
+
+    key: bytes
+    seed: int
+    reason: str
+
+
 class Work(NamedTuple):
     """A group of a grid, what the store lacks of it, and where the results go."""
 
@@ -38,6 +51,8 @@ class Work(NamedTuple):
     keys: list[bytes]
     """The store's keys of all points of the grid."""
     missing: list[Instance]
+    stale: list[Stale]
+    """Stored rows that cannot be used: those of the whole grid stand with its first group."""
 
 
 class Laboratory:
@@ -91,7 +106,9 @@ class Laboratory:
             grid.validate()
         collectors, computed = self.simulate(study, grids)
         parts = {name: _part(grids[name], collector) for name, collector in collectors.items()}
-        verdicts = tuple(judge(claim, parts) for claim in study.claims)
+        # Claims see what diverged instances left, so that shares stay shares of yes and no; the judge knows of them.
+        seen = {name: part._replace(simulated=collectors[name].dataset()) for name, part in parts.items()}
+        verdicts = tuple(judge(claim, seen) for claim in study.claims)
         cost = sum(collector.seconds for collector in collectors.values())
         return Run(study, grids, parts, verdicts, computed, time.perf_counter() - start, cost, command)
 
@@ -102,32 +119,23 @@ class Laboratory:
         for name, grid in grids.items():
             collectors[name] = collector = dataset.Collector(grid)
             keys = [point_key(study, code, point) for point in grid.points()]
-            damaged, wrong = 0, 0
+            stale = []
             for index, key in enumerate(keys):
                 rows, broken = self.store.read(key, grid.seeds)
-                damaged += len(broken)
-                # Rows from before the study declared an output are computed again, as are those of a refused JAX.
-                refused = {seed for seed, row in rows.items() if made_wrong(row.versions)}
-                wrong += len(refused)
-                old = [seed for seed, row in rows.items() if seed in refused or not wanted <= set(row.arrays)]
-                self.store.discard(key, [*broken, *old])
+                stale += [Stale(key, seed, "damaged") for seed in broken]
                 for seed, row in rows.items():
-                    if seed not in old:
-                        collector.put(index, seed, {name: row.arrays[name] for name in wanted})
-                        collector.seconds += row.seconds
-            if damaged:
-                self.progress.warn(f"{damaged} damaged rows in store {self.store.path}: computing them again")
-            if wrong:
-                self.progress.warn(
-                    f"{wrong} rows in store {self.store.path} were made by a jaxlib that computes wrong numbers: "
-                    "computing them again"
-                )
+                    if reason := _unusable(row, wanted):
+                        stale.append(Stale(key, seed, reason))
+                        continue
+                    collector.put(index, seed, {name: row.arrays[name] for name in wanted})
+                    collector.seconds += row.seconds
             lacking: dict[int, list[int]] = {}
             for point, seed in collector.missing:
                 lacking.setdefault(point, []).append(seed)
             for group in group_points(grid, code):
                 missing = [Instance(p, s) for p in group.points for s in lacking.get(p, ())]
-                work.append(Work(collector, group, keys, missing))
+                work.append(Work(collector, group, keys, missing, stale))
+                stale = []
         return collectors, work
 
     def simulate(self, study: type[Study], grids: Mapping[str, Grid]) -> tuple[dict[str, dataset.Collector], int]:
@@ -136,6 +144,7 @@ class Laboratory:
         total = sum(len(w.missing) for w in work)
         if total == 0:
             return collectors, 0
+        self._discard([row for w in work for row in w.stale])
         self.progress.begin(study.name, total)
         done = 0
         try:
@@ -150,6 +159,14 @@ class Laboratory:
         for w in work:
             self._fetch(w.collector, w.keys)
         return collectors, done
+
+    def _discard(self, stale: list[Stale]) -> None:
+        """Forget rows that cannot be used, so that they are computed again."""
+        for reason, count in Counter(row.reason for row in stale).items():
+            if reason != OLD:
+                self.progress.warn(f"{count} {reason} rows in store {self.store.path}: computing them again")
+        for row in stale:
+            self.store.discard(row.key, [row.seed])
 
     def _chunks(self, work: list[Work]) -> Iterator[tuple[tuple[Work, list[Instance]], Chunk]]:
         for w in work:
@@ -174,12 +191,21 @@ class Laboratory:
 
     def _fetch(self, collector: dataset.Collector, keys: list[bytes]) -> None:
         """Read what other processes computed while this one ran."""
+        wanted = set(collector.grid.study.simulated_outputs())
         for point in sorted({point for point, _ in collector.missing}):
             for seed, row in self.store.read(keys[point], collector.grid.seeds)[0].items():
-                collector.put(point, seed, row.arrays)
+                if not _unusable(row, wanted):
+                    collector.put(point, seed, row.arrays)
+
+
+def _unusable(row: Row, wanted: set[str]) -> str:
+    """Why a stored row is computed again, in a word; empty if it can be used."""
+    if jaxlib := made_wrong(row.versions):
+        return f"wrong (jaxlib {jaxlib})"
+    return "" if wanted <= set(row.arrays) else OLD
 
 
 def _part(grid: Grid, collector: dataset.Collector) -> Part:
-    simulated = collector.dataset()
+    simulated = dataset.without_diverged(collector.dataset())
     derived = grid.study(**grid.fixed).derive(simulated) if grid.study.defines("derive") else None
     return Part(simulated, dataset.predicted(grid), None, derived)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -56,30 +57,29 @@ def check_outputs(chunk: Chunk, arrays: Mapping[str, np.ndarray]) -> None:
             raise InputError(f"output {name} of {study.name} must be real numbers, got {array.dtype}")
 
 
-def results(chunk: Chunk, arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """The outputs without those of instances that diverged, which are no results; any other non-number is refused."""
+def check_finite(chunk: Chunk, arrays: Mapping[str, np.ndarray]) -> None:
+    """Refuse what is no number in instances that did not diverge, unless the study declares it."""
     study = chunk.study
-    stopped = arrays.get("diverged_at", np.full(len(chunk.entropy), -1))
-    lost = stopped.reshape(len(stopped), -1).max(axis=1) >= 0
-    kept = {}
-    for name, array in arrays.items():
-        numbers = array.reshape(len(array), -1)
-        wrong = ~np.isfinite(numbers).all(axis=1) & ~lost
-        if wrong.any() and not study.outputs[name].optional:
-            raise _no_number(chunk, name, int(np.argmax(wrong)), numbers)
-        kept[name] = array
-        if lost.any() and name != "diverged_at":
-            kept[name] = np.where(lost.reshape(-1, *[1] * (array.ndim - 1)), np.nan, array)
-    return kept
+    sound = ~diverged(arrays, len(chunk.entropy))
+    for index in np.flatnonzero(sound):
+        point = {**chunk.shared, **{n: column[index] for n, column in chunk.values.items()}}
+        for name, array in arrays.items():
+            output, numbers = study.outputs[name], array[index].ravel()
+            if any(point[parameter] not in values for parameter, values in output.only.items()):
+                continue
+            wrong = ~np.isfinite(numbers)
+            if output.undefined is not None:
+                wrong &= ~(np.isnan(numbers) if math.isnan(output.undefined) else numbers == output.undefined)
+            if wrong.any():
+                where = ", ".join(f"{n} = {v}" for n, v in point.items() if not isinstance(v, tuple))
+                raise InputError(
+                    f"output {name} of {study.name} is {numbers[wrong][0]} at {where}; a study whose training diverges "
+                    "says so in an output diverged_at, one whose output is not always defined in Output(undefined=...)"
+                )
 
 
-def _no_number(chunk: Chunk, name: str, index: int, numbers: np.ndarray) -> InputError:
-    found = next(value for value in numbers[index] if not np.isfinite(value))
-    point = {n: column[index] for n, column in chunk.values.items()}
-    where = ", ".join(
-        f"{n} = {value}" for n, value in {**chunk.shared, **point}.items() if not isinstance(value, tuple)
-    )
-    return InputError(
-        f"output {name} of {chunk.study.name} is {found} at {where}; if training diverges there, the study must say so "
-        "in an output diverged_at, and if it is not defined there, the output must be declared with optional=True"
-    )
+def diverged(arrays: Mapping[str, np.ndarray], count: int) -> np.ndarray:
+    """Which of `count` instances diverged."""
+    if "diverged_at" not in arrays:
+        return np.zeros(count, bool)
+    return arrays["diverged_at"].reshape(count, -1).max(axis=1) >= 0

@@ -74,7 +74,7 @@ class Outcome(NamedTuple):
             if cls.name in ran:
                 run = ran[cls.name]
                 claims = [{**v.as_json(), "as_documented": v.as_documented, "kind": kind(v)} for v in run.verdicts]
-                entry.update(seconds=run.seconds, computed=run.computed, claims=claims)
+                entry.update(seconds=run.seconds, computed=run.computed, diverged=run.divergence, claims=claims)
             studies.append(entry)
         counts = count(v for run in self.runs for v in run.verdicts)
         return {

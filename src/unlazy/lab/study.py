@@ -32,8 +32,10 @@ class Output:
     """A result's label, symbol (TeX) and dimensions beyond the grid's.
 
     `predicts` names the simulated output of which this one is the theory for the drawn instance; `theory_only` marks a
-    result that `predict` gives and `simulate` does not; `optional` one that some instances lack: it is NaN there.
-    An output called `diverged_at` is -1 unless the instance diverged: then its other outputs are no results.
+    result that `predict` gives and `simulate` does not. Outputs are finite numbers, but `undefined` (NaN or inf) stands
+    for one that has no value, such as a time that never comes, and `only` names the values of parameters at which
+    instances have this output at all. One called `diverged_at` is -1 unless the instance diverged: then the others are
+    no results.
     """
 
     label: str
@@ -42,7 +44,8 @@ class Output:
     scale: str = "linear"
     predicts: str | None = None
     theory_only: bool = False
-    optional: bool = False
+    undefined: float | None = None
+    only: Mapping[str, tuple] = dataclasses.field(default_factory=dict)
 
 
 DIVERGED_AT = Output("first step at which training diverged, -1 if it did not")
@@ -110,8 +113,9 @@ class Study:
     precision: ClassVar[str] = "float64"
     chunk_width: ClassVar[int] = 8
     """How many instances one compiled call of a traced study advances together, at most."""
-    chaotic: ClassVar[str] = ""
-    """Why rounding grows until one instance's numbers depend on the program, so that they cannot be verified."""
+    agreement: ClassVar[float | None] = None
+    """How far an output may be, of its largest entry, from the same in another program, which rounds in another order:
+    1e-8 in double precision and 1e-3 in single if None; infinitely far in a chaotic system."""
 
     loaded: ClassVar[tuple[int, ...]] = ()
     """The stamp of the file when the class was made."""
@@ -258,6 +262,9 @@ def check_definition(cls: type[Study]) -> type[Study]:
         raise wrong(f"output {sorted(clash)[0]!r} has the name of a parameter or dimension")
     inner = cls(**{name: p.coerce(p.default) for name, p in parameters.items()}).coordinates()
     for name, output in cls.outputs.items():
+        unknown_only = sorted(set(output.only) - set(parameters))
+        if unknown_only:
+            raise wrong(f"output {name!r} is there only for values of {unknown_only[0]!r}, which is no parameter")
         if output.scale not in ("linear", "log"):
             raise wrong(f"the scale of output {name!r} must be linear or log, got {output.scale!r}")
         for dim in output.dims:

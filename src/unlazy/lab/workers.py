@@ -22,8 +22,8 @@ from typing import Any, NamedTuple, Protocol
 
 from unlazy.errors import InputError
 from unlazy.lab import registry
-from unlazy.lab.arithmetic import WrongNumbers, check_arithmetic
-from unlazy.lab.execute import share_compilations
+from unlazy.lab.arithmetic import WrongNumbers
+from unlazy.lab.execute import TooLarge, share_compilations
 from unlazy.lab.grid import Axis, Grid
 from unlazy.lab.study import Study
 
@@ -42,7 +42,7 @@ class Task(NamedTuple):
 
 
 class Finished(NamedTuple):
-    """What came of a task; `error` says why it did not run, `refused` whether the laboratory refused it."""
+    """What came of a task; `error` says why it did not run, `refused` whether that was for its size."""
 
     name: str
     computed: int = 0
@@ -239,11 +239,6 @@ def _work(connection: Connection, store: str, budget: int, cores: tuple[int, ...
 
     threadpool_limits(max(1, len(cores)), user_api="blas")
     tell = _Remote(connection)
-    try:
-        check_arithmetic()
-    except WrongNumbers as error:
-        tell.send("unfit", str(error))
-        return
     tell.send("ready")
     warnings.showwarning = lambda message, *_: tell.warn(str(message))
     with Laboratory(store, memory=budget / 2**30, progress=tell) as laboratory:
@@ -254,10 +249,12 @@ def _work(connection: Connection, store: str, budget: int, cores: tuple[int, ...
                 grids = {p[0]: Grid(study, *p) for p in task.parts}
                 _, computed = laboratory.simulate(study, grids)
                 tell.send("done", computed, time.perf_counter() - start)
+            except WrongNumbers as error:
+                tell.send("unfit", str(error))
             except Exception as error:
                 reason = f"{type(error).__name__}: {error}"
                 spent = time.perf_counter() - start
-                tell.send("done", 0, spent, reason, isinstance(error, InputError))
+                tell.send("done", 0, spent, reason, isinstance(error, TooLarge))
 
 
 def _end_with_parent() -> None:

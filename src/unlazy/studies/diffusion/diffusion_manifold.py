@@ -64,9 +64,9 @@ class DiffusionManifold(Study):
         "spline": Output("line and spline", "W_1", DIMS, scale="log"),
         "empirical": Output("empirical measure", "W_1", DIMS, scale="log"),
         "angle": Output("sine of the angle to the line", dims=DIMS),
-        "kernel": Output("kernel density", "W_1", DIMS, scale="log", optional=True),
-        "network": Output("network", "W_1", DIMS, scale="log", optional=True),
-        "network_noisy": Output("network without the last denoising step", "W_1", DIMS, scale="log", optional=True),
+        "kernel": Output("kernel density", "W_1", DIMS, scale="log", undefined=np.nan),
+        "network": Output("network", "W_1", DIMS, scale="log", undefined=np.nan),
+        "network_noisy": Output("network without the last denoising step", "W_1", DIMS, scale="log", undefined=np.nan),
     }
     presets = {
         "quick": {

@@ -91,7 +91,7 @@ class InContextSingleIndex(Study):
         "overlap": Output("overlap of the found subspace with that of the tasks", "", ("gradient_step",)),
         "gradient": Output("first gradient times its expectation, over all neurons", scale="log"),
         "gradient_beside": Output(
-            "product of two first gradients' differences from it; of runs of one step", optional=True
+            "product of two first gradients' differences from it; of runs of one step", undefined=np.nan
         ),
         "gradient_theory": Output("the square of its expectation", scale="log", predicts="gradient"),
     }

@@ -57,7 +57,7 @@ class AdditiveScaling(Study):
     most_tasks: int = static(16, "largest number of tasks", low=1, high=1024)
 
     outputs = {
-        "samples": Output("samples until half of the neurons have arrived", "n", scale="log"),
+        "samples": Output("samples until half of the neurons have arrived", "n", scale="log", undefined=np.inf),
         "drift_only": Output("the same without the price of noise", "", scale="log", theory_only=True),
     }
     presets = {

@@ -67,7 +67,7 @@ class ReuseScaling(Study):
     most: float = value(1e4, "most examples, over the dimension", low=1, high=1e8, scale="log")
     chains: int = static(32, "chains", low=2, high=65_536)
 
-    outputs = {"examples": Output("examples until half of the overlaps are 1/2", "n", scale="log")}
+    outputs = {"examples": Output("examples until half of the overlaps are 1/2", "n", scale="log", undefined=np.inf)}
     presets = {
         "quick": {
             "matched": {

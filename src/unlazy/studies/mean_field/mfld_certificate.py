@@ -92,7 +92,8 @@ class MfldCertificate(Study):
     sources = (NITANDA_DUAL, OKO_DUAL)
     precision = "float32"
     chunk_width = 8
-    chaotic = "rounding decides which steps of the Markov chains are accepted"
+    # Rounding decides which steps of the Markov chains are accepted.
+    agreement = np.inf
 
     averaged: tuple = path((1, 100, 1500), "steps averaged over", symbol="T", low=1, high=1_000_000, scale="log")
     particles: int = static(1000, "particles", symbol="N", low=2, high=100_000, scale="log")

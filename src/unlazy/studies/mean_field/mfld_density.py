@@ -26,6 +26,7 @@ TOTAL = 32
 """Particles of one instance, in clouds of N each."""
 STEPS, SETTLED = 3500, 500
 EVERY = 25
+IN_FIXED, IN_SAMPLED = {"problem": ("fixed",)}, {"problem": ("sampled",)}
 TESTS = np.array([-3.0, -1.5, 0.0, 1.5, 3.0])
 """Centres of the test functions exp(-(x - centre)^2/(2 TEST_WIDTH^2)) of the control variates."""
 TEST_WIDTH = 0.6
@@ -137,18 +138,18 @@ class MfldDensity(Study):
     temperature: float = static(0.05, "temperature", symbol=r"\lambda_2", low=1e-3, high=10, scale="log")
 
     outputs = {
-        "energy_gap": Output("N times the excess of F", r"N(F-F^*)", optional=True),
-        "drift": Output("N times the expected growth of the means of test functions", "", ("test",), optional=True),
+        "energy_gap": Output("N times the excess of F", r"N(F-F^*)", only=IN_FIXED),
+        "drift": Output("N times the expected growth of the means of test functions", "", ("test",), only=IN_FIXED),
         "square": Output(
-            "N times the squared deviation of the density, summed over places", scale="log", optional=True
+            "N times the squared deviation of the density, summed over places", scale="log", only=IN_FIXED
         ),
-        "offset": Output("deviation of the density from the optimum's", "", ("place",), optional=True),
-        "snapshot_error": Output("squared error of the density at one time", scale="log", optional=True),
-        "average_error": Output("squared error of the density, averaged over time", scale="log", optional=True),
-        "kernel_error": Output("squared error of KDE, best bandwidth", scale="log", optional=True),
-        "silverman_error": Output("squared error of KDE, Silverman's bandwidth", scale="log", optional=True),
-        "average_density": Output("density, averaged over time", "", ("point",), optional=True),
-        "kernel_density": Output("density by KDE, best bandwidth", "", ("point",), optional=True),
+        "offset": Output("deviation of the density from the optimum's", "", ("place",), only=IN_FIXED),
+        "snapshot_error": Output("squared error of the density at one time", scale="log", only=IN_SAMPLED),
+        "average_error": Output("squared error of the density, averaged over time", scale="log", only=IN_SAMPLED),
+        "kernel_error": Output("squared error of KDE, best bandwidth", scale="log", only=IN_SAMPLED),
+        "silverman_error": Output("squared error of KDE, Silverman's bandwidth", scale="log", only=IN_SAMPLED),
+        "average_density": Output("density, averaged over time", "", ("point",), only=IN_SAMPLED),
+        "kernel_density": Output("density by KDE, best bandwidth", "", ("point",), only=IN_SAMPLED),
         "energy_excess": Output("constant of F", "c_F", theory_only=True),
         "width": Output("predicted N var of the density, summed over places", theory_only=True),
         "independent_width": Output("the same of independent particles", theory_only=True),

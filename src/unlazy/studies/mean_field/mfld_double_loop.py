@@ -67,7 +67,7 @@ class MfldDoubleLoop(Study):
     outputs = {
         "gap": Output("gap to the optimum", "", ("step",), scale="log"),
         "bound": Output("guaranteed gap of the ascent", "", ("step",), scale="log", theory_only=True),
-        "fall": Output("step at which the gap is first below half its start", "t"),
+        "fall": Output("step at which the gap is first below half its start", "t", undefined=np.nan),
         "constant": Output("limit of t times the online gap", theory_only=True),
         "radius": Output("spectral radius of the naive iteration", r"\rho", theory_only=True),
     }

@@ -87,9 +87,9 @@ class MfldNetwork(Study):
     temperature: float = value(0.003, "temperature", symbol=r"\lambda_2", above=0, high=10, scale="log", paired=True)
 
     outputs = {
-        "accuracy": Output("test accuracy of the network", optional=True),
-        "kernel_accuracy": Output("test accuracy of its neurons as a kernel", optional=True),
-        "share": Output("share of the relevant columns in the weights", optional=True),
+        "accuracy": Output("test accuracy of the network", only={"problem": ("parity",)}),
+        "kernel_accuracy": Output("test accuracy of its neurons as a kernel", only={"problem": ("parity",)}),
+        "share": Output("share of the relevant columns in the weights", only={"problem": ("parity",)}),
         "energy": Output("energy F", "F", dims=("time",)),
     }
     presets = {

@@ -63,7 +63,7 @@ class MfldRate(Study):
     points: int = static(301, "points of the grid", low=51, high=20_001)
 
     outputs = {
-        "rate": Output("rate of convergence", "r", scale="log"),
+        "rate": Output("rate of convergence", "r", scale="log", undefined=np.nan),
         "flow_gap": Output("gap over its start", r"L-L^*", ("unit",), scale="log"),
         "gap": Output("rate with frozen drift", scale="log", theory_only=True),
         "bound": Output("guaranteed rate", scale="log", theory_only=True),

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 EXAMPLE = "Suzuki, Wu & Nitanda 2023, example of the kernel Stein discrepancy"
 BUDGETS = (100, 200, 400, 800)
+MOMENTS, RACE = {"target": ("gaussian", "modes")}, {"target": ("race",)}
 RACE_STEPS = {"svgd": 0.5, "ula": 0.1, "stein": 0.3}
 STEIN = Source(
     "liu2016kernelized",
@@ -94,14 +95,12 @@ class MfldStein(Study):
     steps: int = static(2000, "steps", low=10, high=10_000_000, scale="log")
 
     outputs = {
-        "mean_place": Output("mean of the particles", optional=True),
-        "spread": Output("mean square of the particles about the target's mean", scale="log", optional=True),
-        "left_mass": Output("share of particles left of 0", optional=True),
-        "stein_error": Output("MMD^2 of the Stein particles", "", ("budget",), scale="log", optional=True),
-        "svgd_error": Output(
-            "MMD^2 of Stein variational gradient descent", "", ("budget",), scale="log", optional=True
-        ),
-        "ula_error": Output("MMD^2 of independent Langevin chains", "", ("budget",), scale="log", optional=True),
+        "mean_place": Output("mean of the particles", only=MOMENTS),
+        "spread": Output("mean square of the particles about the target's mean", scale="log", only=MOMENTS),
+        "left_mass": Output("share of particles left of 0", only=MOMENTS),
+        "stein_error": Output("MMD^2 of the Stein particles", "", ("budget",), scale="log", only=RACE),
+        "svgd_error": Output("MMD^2 of Stein variational gradient descent", "", ("budget",), scale="log", only=RACE),
+        "ula_error": Output("MMD^2 of independent Langevin chains", "", ("budget",), scale="log", only=RACE),
     }
     presets = {
         "quick": {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +11,7 @@ import numpy as np
 
 from unlazy.errors import InputError
 from unlazy.lab import (
+    DIVERGED_AT,
     Claim,
     Output,
     Part,
@@ -57,7 +58,7 @@ _COMPILING = threading.Lock()
 
 
 @cache
-def classifier(samples: int, neurons: int, steps: int, strengths: int) -> Callable[..., tuple[Any, Any, Any]]:
+def classifier(samples: int, neurons: int, steps: int, strengths: int) -> Callable[..., tuple[Any, Any, Any, Any]]:
     """The compiled function of (key words, |mu|, d, m) that trains ReLU^2 classifiers on [y mu, xi].
 
     It is vectorised over the first two and gives the largest signal and noise coefficients and the training loss, at
@@ -71,7 +72,7 @@ def classifier(samples: int, neurons: int, steps: int, strengths: int) -> Callab
     network, rule = engine.Network(engine.relu_power(2)), engine.gradient_flow()
     design, signs = engine.signal_noise_design(samples), jnp.sign(engine.paired_second_layer(neurons))
 
-    def one(words: Any, signal: Any, dimension: Any, width: Any) -> tuple[Any, Any, Any]:
+    def one(words: Any, signal: Any, dimension: Any, width: Any) -> tuple[Any, Any, Any, Any]:
         key = jax.random.wrap_key_data(words, impl="threefry2x32")
         second_layer = jnp.where(jnp.arange(2 * neurons) % neurons < width, signs / width, 0.0)
         problem = engine.draw(
@@ -79,7 +80,7 @@ def classifier(samples: int, neurons: int, steps: int, strengths: int) -> Callab
         )
         state = engine.train(key, problem, network, rule, steps, stop_loss=0.05).state
         learned = engine.signal_coefficients(problem, state.weights), engine.noise_coefficients(problem, state.weights)
-        return jnp.max(learned[0]), jnp.max(jnp.abs(learned[1])), state.loss
+        return jnp.max(learned[0]), jnp.max(jnp.abs(learned[1])), state.loss, state.diverged_at
 
     words, vector, number = np.zeros((strengths, 2), np.uint32), np.ones(strengths), np.float64(1.0)
     return jax.jit(jax.vmap(one, in_axes=(0, 0, None, None))).lower(words, vector, number, number).compile()
@@ -125,6 +126,7 @@ class DiffusionVsClassification(Study):
         "proportional": Output("half the signal strength", r"n\,\mathrm{SNR}^2/2", DIMS, theory_only=True),
         "gradient_norm": Output("relative gradient at the denoiser's stationary point", "", DIMS, scale="log"),
         "classifier_loss": Output("training loss of the classifier", "", DIMS, scale="log"),
+        "diverged_at": replace(DIVERGED_AT, dims=DIMS),
     }
     presets = {
         "quick": {"time": [EARLY, LATE], "width": [10, 20], "seeds": 24},
@@ -247,12 +249,13 @@ class DiffusionVsClassification(Study):
             with _COMPILING:
                 train = classifier(self.classified, self.most_neurons, self.steps, len(self.strength))
             found = train(words, norms, np.float64(self.classifier_dimension), np.float64(self.width))
-        gamma, rho, loss = (np.asarray(array) for array in found)
+        gamma, rho, loss, diverged_at = (np.asarray(array) for array in found)
         return {
             "denoising_ratio": ratios,
             "gradient_norm": gradients,
             "classification_ratio": gamma / rho,
             "classifier_loss": loss,
+            "diverged_at": diverged_at,
         }
 
     def predict(self) -> dict[str, Any]:
