@@ -102,6 +102,8 @@ def test_another_parts_divergence_takes_no_case_away():
         claim = Claim("c", "", "", at_least(0.8), check=check, parts=("first", "second"))
         verdict = judge(claim, {"first": first, "second": second})
         assert (verdict.verdict, verdict.case) == ("fails", "step = 0.1")
+    claim = Claim("c", "", "", at_least(0.8), check=lambda a, b: a.simulated.loss.sel(step=0.1), parts=claim.parts)
+    assert judge(claim, {"first": first, "second": second}).verdict == "fails"
 
 
 def test_every_study_that_trains_by_an_engine_that_stops_says_where_it_stopped():

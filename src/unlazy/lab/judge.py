@@ -88,12 +88,11 @@ def _without_diverged(cases: _Cases, parts: Iterable[Part]) -> _Cases:
         if not diverged_among([part]):
             continue
         lost = part.simulated.diverged_at >= 0
-        chosen = {d: estimate[d] for d in lost.dims if d in estimate.coords and not estimate[d].dims}
-        lost = lost.sel(chosen)
-        lost = lost.any([d for d in lost.dims if d not in estimate.indexes])
-        # Another part may have other values on the same axis.
-        lost = lost.reindex({d: estimate[d] for d in lost.dims}, fill_value=False)
-        estimate = estimate.where(~lost)
+        kept = [d for d in lost.dims if d in estimate.coords]
+        lost = lost.any([d for d in lost.dims if d not in kept])
+        # Another part may have other values on the same axis: none of those diverged.
+        lost = lost.reindex({d: np.atleast_1d(estimate[d].values) for d in kept}, fill_value=False)
+        estimate = estimate.where(~lost.squeeze([d for d in kept if not estimate[d].dims], drop=True))
     return cases._replace(estimate=estimate)
 
 
