@@ -65,7 +65,7 @@ def test_absent_neurons_do_not_change_the_law_of_the_classifier():
     for neurons, words in zip((5, 9), keys, strict=True):
         with jax.enable_x64(True):
             train = classifier(10, neurons, 1000, strengths)
-            gamma, rho, loss = train(words, norms, np.float64(2000), np.float64(5))
+            gamma, rho, loss, _ = train(words, norms, np.float64(2000), np.float64(5))
         assert (np.asarray(loss) <= 0.05).all()
         logs.append(np.log(np.asarray(gamma) / np.asarray(rho)))
     difference = np.mean(logs[0]) - np.mean(logs[1])
