@@ -272,6 +272,7 @@ def test_interpolation_peak_is_not_reliable():
     assert curve.predict(200, ridge=0.01, features=200).reliable
 
 
+@pytest.mark.slow
 def test_jumps_and_heavy_tails_widen_the_interval():
     def fitted_curve(link):
         samples = draw_samples(np.random.default_rng(4), 400, 20, link, 0.1)

@@ -10,6 +10,8 @@ import pytest
 from unlazy.errors import InputError
 from unlazy.optim import label_noise
 
+pytestmark = pytest.mark.usefixtures("compiled_for_one_run")
+
 
 @pytest.fixture(autouse=True)
 def _float64():

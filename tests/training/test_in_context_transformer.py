@@ -79,6 +79,7 @@ def errors(model, prompts):
     return np.mean((transformer_answers(model, prompts) - prompts.values) ** 2, axis=0)
 
 
+@pytest.mark.slow
 def test_training_learns_lines_in_context(whole):
     prompts = fresh_prompts(9, LINE, np.eye(1), 2000)
     assert [segment.number for segment in whole] == [1, 2, 3]

@@ -59,6 +59,7 @@ def test_the_ratio_follows_the_equations_for_orthogonal_patches(time):
     assert (abs(mean - 1.2 * expected) > slack).all()
 
 
+@pytest.mark.slow
 def test_absent_neurons_do_not_change_the_law_of_the_classifier():
     strengths, keys = 64, np.random.default_rng(2).integers(2**32, size=(2, 64, 2), dtype=np.uint32)
     norms, logs = np.full(strengths, np.sqrt(2.0 * 2000 / 10)), []

@@ -105,6 +105,7 @@ def test_the_relu_error_is_the_measured_one_and_not_that_of_half_active_pairs():
     np.testing.assert_allclose(ratio, np.sqrt(20 / 1e5) / 2, rtol=0.02)
 
 
+@pytest.mark.slow
 def test_clean_labels_are_fitted_before_flipped_ones():
     """The theory note has (.873, .443, .769) for signal, clean and flipped noise after 30 steps, with 6 seeds."""
     from unlazy.studies.signal_noise.label_noise_stages import STEPS, LabelNoiseStages

@@ -46,6 +46,7 @@ def run(tmp_path_factory):
     return unlazy.run("sign-gd-transformer", over={"strength": [4.0, 16.0], "width": [8]}, seeds=8, store=store)
 
 
+@pytest.mark.slow
 def test_sign_descent_memorises_where_gradient_descent_learns(run):
     main = run.parts["main"].simulated
     gradient, sign = (main.sel(rule=rule) for rule in RULES)

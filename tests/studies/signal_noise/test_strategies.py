@@ -18,6 +18,8 @@ from unlazy.training.token_gram.drawing import draw, paired_second_layer
 from unlazy.training.token_gram.engine import init, step
 from unlazy.training.token_gram.network import Network
 
+pytestmark = pytest.mark.usefixtures("compiled_for_one_run")
+
 
 @pytest.fixture(autouse=True)
 def double_precision():
@@ -84,6 +86,7 @@ def test_edge_of_stability_is_that_of_the_hessian(strong_output):
         assert predicted["strong_output"] == pytest.approx(strong_output, rel=0.15)
 
 
+@pytest.mark.slow
 def test_training_at_a_large_rate_ends_at_the_edge_of_stability_and_small_rates_do_not_move_it():
     both = runs(LargeLearningRate(steps=600), 8, learning_rate=(1.4, 0.5))
     large, small = ({name: values[arm] for name, values in both.items()} for arm in (0, 1))
@@ -125,6 +128,7 @@ def test_momentum_zero_is_gradient_descent_on_explicit_vectors():
     assert abs(measured.mean() - np.mean(explicit)) < 4 * error + 0.005
 
 
+@pytest.mark.slow
 def test_mixup_learns_what_plain_descent_does_not():
     both = runs(Mixup(steps=800), 6, share=(1.0, 0.6))
     assert np.all(both["rare_error"][0] > 0.4)
@@ -178,6 +182,7 @@ def test_cut_views_keep_as_many_patches_as_they_say():
     np.testing.assert_array_equal(batch.labels[2, 1], np.asarray(design.labels)[partner[2]])
 
 
+@pytest.mark.slow
 def test_sam_learns_less_noise_and_more_signal_at_the_training_loss_where_plain_descent_is_stopped():
     both = runs(Sam(target=0.3), 4, relative_radius=(0.0, 10.0))
     assert np.all(np.abs(both["training_loss"] - 0.3) < 0.05)

@@ -23,6 +23,8 @@ from unlazy.training.token_gram import (
 )
 from unlazy.training.token_gram.drawing import _chi
 
+pytestmark = pytest.mark.usefixtures("compiled_for_one_run")
+
 KEY = jax.random.key(1)
 SEEDS = 20000
 
@@ -84,6 +86,7 @@ def test_chi_variables_have_their_law(freedom):
     assert stats.kstest(np.asarray(found), stats.chi(1.03 * freedom).cdf).pvalue < 1e-3
 
 
+@pytest.mark.slow
 def test_training_a_drawn_problem_has_the_law_of_training_on_vectors():
     samples, width, d, seeds = 6, 2, 30, 4000
     rule, network, design = gradient_descent(0.1), Network(relu_power(1)), signal_noise_design(samples)
