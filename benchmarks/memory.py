@@ -101,7 +101,7 @@ def _run(size: int, side: int, gib: float) -> tuple[float, float]:
     from unlazy.lab.grid import preset_grids
     from unlazy.lab.laboratory import Laboratory
 
-    axis = [float(i) for i in range(side)]
+    axis = [float(i) for i in range(1, side + 1)]
     grids = preset_grids(PowerIteration, "quick", set={"size": size}, over={"spike": axis, "noise": axis})
     with tempfile.TemporaryDirectory() as folder, Laboratory(Path(folder) / "store", memory=gib) as lab:
         start = time.perf_counter()

@@ -59,12 +59,13 @@ def check_outputs(chunk: Chunk, arrays: Mapping[str, np.ndarray]) -> None:
 
 def check_finite(chunk: Chunk, arrays: Mapping[str, np.ndarray]) -> None:
     """Refuse what is no number in instances that did not diverge, unless the study declares it."""
-    study = chunk.study
-    sound = ~diverged(arrays, len(chunk.entropy))
-    for index in np.flatnonzero(sound):
-        point = {**chunk.shared, **{n: column[index] for n, column in chunk.values.items()}}
-        for name, array in arrays.items():
-            output, numbers = study.outputs[name], array[index].ravel()
+    study, count = chunk.study, len(chunk.entropy)
+    sound = ~diverged(arrays, count)
+    for name, array in arrays.items():
+        output = study.outputs[name]
+        for index in np.flatnonzero(sound & ~np.isfinite(array).all(axis=tuple(range(1, array.ndim)))):
+            point = {**chunk.shared, **{n: column[index] for n, column in chunk.values.items()}}
+            numbers = array[index].ravel()
             if any(point[parameter] not in values for parameter, values in output.only.items()):
                 continue
             wrong = ~np.isfinite(numbers)
@@ -82,4 +83,5 @@ def diverged(arrays: Mapping[str, np.ndarray], count: int) -> np.ndarray:
     """Which of `count` instances diverged."""
     if "diverged_at" not in arrays:
         return np.zeros(count, bool)
-    return arrays["diverged_at"].reshape(count, -1).max(axis=1) >= 0
+    at = arrays["diverged_at"]
+    return np.any(at >= 0, axis=tuple(range(1, at.ndim)))
