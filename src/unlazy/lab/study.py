@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
+import math
 import re
 import sys
 from collections.abc import Mapping
@@ -243,6 +244,8 @@ def check_definition(cls: type[Study]) -> type[Study]:
             raise wrong(f"parameter {name!r} has a name that the lab uses; choose another")
         if parameter.kind == "value" and parameter.type not in (int, float):
             raise wrong(f"value parameter {name!r} must be a number; use static() for {parameter.default!r}")
+    if cls.agreement is not None and not cls.agreement > 0:
+        raise wrong(f"agreement must be a number > 0, got {cls.agreement!r}")
     if "quick" not in cls.presets:
         raise wrong("presets must contain 'quick'")
     if not cls.defines("simulate"):
@@ -265,6 +268,10 @@ def check_definition(cls: type[Study]) -> type[Study]:
         unknown_only = sorted(set(output.only) - set(parameters))
         if unknown_only:
             raise wrong(f"output {name!r} is there only for values of {unknown_only[0]!r}, which is no parameter")
+        if not all(isinstance(values, tuple) for values in output.only.values()):
+            raise wrong(f"only of output {name!r} must map parameters to tuples of values, got {output.only!r}")
+        if output.undefined is not None and math.isfinite(output.undefined):
+            raise wrong(f"undefined of output {name!r} must be NaN or an infinity, got {output.undefined!r}")
         if output.scale not in ("linear", "log"):
             raise wrong(f"the scale of output {name!r} must be linear or log, got {output.scale!r}")
         for dim in output.dims:
