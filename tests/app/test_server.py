@@ -298,3 +298,35 @@ def test_control_c_ends_it_while_a_page_is_open(served):
         _, errors = process.communicate(timeout=30)
     assert process.returncode in (0, 3)
     assert "Traceback" not in errors
+
+
+def test_visitors_that_parse_at_once_do_not_spoil_each_others_trees():
+    """On Python before 3.11.8 a collection in the middle of one tree lets another thread begin the next."""
+    program = """
+import ast, gc, threading, time
+from unlazy.app.server import parse_one_at_a_time
+
+class Knot:
+    def __init__(self):
+        self.me = self
+    def __del__(self):
+        time.sleep(1e-4)
+
+def parse():
+    try:
+        for _ in range(20):
+            knots = [Knot() for _ in range(3)]
+            del knots
+            ast.parse(source)
+    except SystemError as error:
+        spoilt.append(error)
+
+parse_one_at_a_time()
+source, spoilt = "\\n".join(f"x{i} = f(a + {i} * (b - c[{i}]))" for i in range(300)), []
+gc.set_threshold(50)
+threads = [threading.Thread(target=parse) for _ in range(8)]
+for thread in threads: thread.start()
+for thread in threads: thread.join()
+print(len(spoilt))
+"""
+    assert subprocess.run([sys.executable, "-c", program], capture_output=True, text=True).stdout == "0\n"

@@ -9,12 +9,15 @@ only evaluate studies, and a link to share must work as it is.
 
 from __future__ import annotations
 
+import builtins
+import functools
 import ipaddress
 import logging
 import os
 import re
 import socket
 import sys
+import threading
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlencode, urlsplit
@@ -157,9 +160,28 @@ def application(names: frozenset[str] = frozenset()) -> Any:
         import marimo
     except ImportError:
         raise InputError("the explorer needs marimo; install it with: pip install 'unlazy[app]'") from None
+    parse_one_at_a_time()
     page = str(Path(__file__).with_name("page.py"))
     bare = marimo.create_asgi_app(quiet=True, include_code=False, session_ttl=round(GRACE))
     return Gate(bare.with_app(path="/", root=page).build(), names)
+
+
+def parse_one_at_a_time() -> None:
+    """Let one thread at a time make a syntax tree where two spoil each other's: Python before 3.11.8 (CPython 106905).
+
+    Marimo parses the page anew for each visitor, in the visitor's thread; without this a visit fails now and then with
+    "AST constructor recursion depth mismatch".
+    """
+    if sys.version_info >= (3, 11, 8) or hasattr(builtins.compile, "__wrapped__"):
+        return
+    lock, compile_ = threading.RLock(), builtins.compile
+
+    @functools.wraps(compile_)
+    def alone(*arguments: Any, **options: Any) -> Any:
+        with lock:
+            return compile_(*arguments, **options)
+
+    builtins.compile = alone
 
 
 def listen(host: str, port: int | None) -> socket.socket:
