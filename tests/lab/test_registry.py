@@ -79,6 +79,16 @@ def test_unknown_studies_are_refused_with_the_nearest_name(reference, message):
         (FILE.replace('static(3, "n")', 'static(3, "n", scale="lgo")'), "scale must be one of linear, log"),
         (FILE.replace("    def simulate", '    lines = {"mian": "n"}\n\n    def simulate'), "lines names 'mian'"),
         (FILE.replace("    def simulate", "    claims = (7,)\n\n    def simulate"), "claims must be a tuple of Claim"),
+        (FILE.replace('Output("y")', 'Output("y", only={"m": (3,)})'), "only for values of 'm', which is no parameter"),
+        (FILE.replace('Output("y")', 'Output("y", only={"n": 3})'), "only of output 'y' must map parameters to tuples"),
+        (
+            FILE.replace('Output("y")', 'Output("y", undefined=3.0)'),
+            "undefined of output 'y' must be NaN or an infinity",
+        ),
+        (
+            FILE.replace("    def simulate", "    agreement = -1.0\n\n    def simulate"),
+            "agreement must be a number > 0",
+        ),
         (
             FILE.replace("static(3", "path((3,)")
             .replace("static", "path")
