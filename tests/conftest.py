@@ -1,19 +1,24 @@
 """What tests of all folders share."""
 
+import os
 import sys
 
 import pytest
 
+# Most programs of the tests run for milliseconds: to optimise them takes longer than it saves.
+UNOPTIMISED = "JAX_DISABLE_MOST_OPTIMIZATIONS"
+os.environ.setdefault(UNOPTIMISED, "1")
+
 
 @pytest.fixture(scope="module")
-def compiled_for_one_run():
-    """For programs that run for milliseconds: to optimise them takes longer than it saves."""
+def optimised():
+    """For programs that run for seconds."""
     import jax
 
-    before = jax.config.read("jax_disable_most_optimizations")
-    jax.config.update("jax_disable_most_optimizations", True)
+    before = jax.config.read(UNOPTIMISED.lower())
+    jax.config.update(UNOPTIMISED.lower(), False)
     yield
-    jax.config.update("jax_disable_most_optimizations", before)
+    jax.config.update(UNOPTIMISED.lower(), before)
 
 
 @pytest.fixture(scope="session", autouse=True)

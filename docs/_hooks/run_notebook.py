@@ -1,9 +1,13 @@
-"""Run a marimo notebook and write its cells with their outputs: python run_notebook.py NOTEBOOK.py OUT.json"""
+"""Run a marimo notebook; write its cells with their outputs, and the numbers that its names stand for in the end.
+
+python run_notebook.py NOTEBOOK.py OUT.json
+"""
 
 from __future__ import annotations
 
 import ast
 import contextlib
+import dataclasses
 import html
 import importlib.util
 import inspect
@@ -142,6 +146,28 @@ def cells(text: str) -> list[Cell]:
     return found
 
 
+def numbers(value: Any) -> Any:
+    """What JSON can have of a value: numbers, texts, arrays, verdicts and results of runs; None of anything else."""
+    from unlazy.lab.result import Run
+
+    if isinstance(value, Run):
+        verdicts = {verdict.claim.id: verdict.verdict for verdict in value.verdicts}
+        return {"verdicts": verdicts, "computed": value.computed, "results": numbers(value.simulated)}
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {field.name: numbers(getattr(value, field.name)) for field in dataclasses.fields(value)}
+    if hasattr(value, "_asdict"):
+        value = value._asdict()
+    if isinstance(value, dict):
+        return {str(name): numbers(part) for name, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [numbers(part) for part in value]
+    if type(value).__module__.startswith("xarray"):
+        return numbers(value.to_dict())
+    if isinstance(value, np.ndarray | np.generic):
+        return value.tolist() if value.dtype.kind in "fiub" else None
+    return value if isinstance(value, str | int | float | bool) else None
+
+
 def main(notebook: str, out: str) -> None:
     recorder = Recorder()
     spec = importlib.util.spec_from_file_location("notebook", notebook)
@@ -149,7 +175,7 @@ def main(notebook: str, out: str) -> None:
     sys.modules["notebook"] = module
     with contextlib.redirect_stdout(sys.stderr):
         spec.loader.exec_module(module)
-        outputs, _ = module.app.run()
+        outputs, names = module.app.run()
     found = cells(Path(notebook).read_text(encoding="utf-8"))
     running = [cell for cell in found if not cell.setup]
     if len(outputs) == len(found):
@@ -161,7 +187,7 @@ def main(notebook: str, out: str) -> None:
     for index, cell in enumerate(found):
         shown = recorder.outputs(values.get(id(cell)), f"{Path(notebook).stem}-{index}")
         made.append({"code": "" if cell.hidden else cell.code, "outputs": shown})
-    Path(out).write_text(json.dumps(made), encoding="utf-8")
+    Path(out).write_text(json.dumps({"cells": made, "names": numbers(dict(names))}), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -20,7 +20,7 @@ from text import block, code, plain
 from unlazy.lab import registry
 
 NOTEBOOKS = ("first_steps", "your_own_study", "your_own_data")
-_SECONDS = 180
+_SECONDS = 300
 _RUNNER = Path(__file__).with_name("run_notebook.py")
 
 
@@ -33,8 +33,7 @@ def pages(folder: Path, names: Sequence[str] = NOTEBOOKS) -> dict[str, str]:
 
 def page(file: Path) -> str:
     """A notebook as a page."""
-    made = cached(f"notebook {file.name}", _code(file), partial(run, file))
-    parts = [_cell(cell) for cell in made]
+    parts = [_cell(cell) for cell in ran(file)["cells"]]
     # The title comes first, before the imports that open a notebook.
     parts.sort(key=lambda part: not part.startswith("# "))
     title, _, rest = parts[0].partition("\n")
@@ -46,6 +45,11 @@ def page(file: Path) -> str:
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
+def ran(file: Path) -> dict[str, Any]:
+    """What a notebook gives: run now, or before with the same code."""
+    return cached(f"notebook {file.name}", _code(file), partial(run, file))
+
+
 def _code(file: Path) -> str:
     """The hash of what a notebook depends on: its imports, and the studies that it names."""
     modules = [module for name, module in registry.names().items() if f'"{name}"' in file.read_text(encoding="utf-8")]
@@ -53,11 +57,14 @@ def _code(file: Path) -> str:
     return " ".join(code_of(f) for f in [file, _RUNNER, *files])
 
 
-def run(file: Path) -> list[dict[str, Any]]:
-    """The cells of a notebook with their outputs, from a process of its own with a store of its own."""
+def run(file: Path) -> dict[str, Any]:
+    """A notebook's cells with outputs and its numbers, from a process of its own with a store of its own.
+
+    A warning ends it: readers must not see one.
+    """
     with tempfile.TemporaryDirectory() as folder:
         environment = {**os.environ, "UNLAZY_STORE": str(Path(folder) / "store.sqlite"), "OMP_NUM_THREADS": "1"}
-        command = [sys.executable, str(_RUNNER), str(file), f"{folder}/cells.json"]
+        command = [sys.executable, "-W", "error", str(_RUNNER), str(file), f"{folder}/cells.json"]
         done = subprocess.run(
             command, env=environment, cwd=folder, capture_output=True, text=True, timeout=_SECONDS, check=False
         )

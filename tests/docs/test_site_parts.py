@@ -257,7 +257,9 @@ def test_a_notebook_becomes_text_code_and_outputs(tmp_path):
     (tmp_path / "lesson.py").write_text(NOTEBOOK)
     command = [sys.executable, run_notebook.__file__, str(tmp_path / "lesson.py"), str(tmp_path / "out.json")]
     subprocess.run(command, check=True, cwd=tmp_path)
-    setup, title, function, number, both = json.loads((tmp_path / "out.json").read_text())
+    written = json.loads((tmp_path / "out.json").read_text())
+    assert written["names"]["number"] == 42
+    setup, title, function, number, both = written["cells"]
     assert setup == {"code": "import marimo as mo", "outputs": []}
     assert title == {"code": "", "outputs": [{"kind": "markdown", "content": "# Title"}]}
     assert function == {"code": "def double(x):\n    return 2 * x", "outputs": []}

@@ -8,6 +8,7 @@ from unlazy.errors import InputError
 from unlazy.estimators import MeanFieldClassifier, MeanFieldRegressor, network_certificate, optimality_certificate
 from unlazy.estimators._mean_field_fit import Setting, padded, train_all, width_spread
 
+pytestmark = pytest.mark.usefixtures("optimised")
 FIXED = {"amplitude": 3.0, "prior_scale": 0.7, "temperature": 0.01, "n_particles": 32, "steps": 300}
 
 

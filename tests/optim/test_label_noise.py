@@ -10,8 +10,6 @@ import pytest
 from unlazy.errors import InputError
 from unlazy.optim import label_noise
 
-pytestmark = pytest.mark.usefixtures("compiled_for_one_run")
-
 
 @pytest.fixture(autouse=True)
 def _float64():

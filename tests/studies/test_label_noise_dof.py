@@ -14,7 +14,7 @@ SEEDS = {"identity": 6, "training": 12}
 
 
 @pytest.fixture(scope="module")
-def run(tmp_path_factory, compiled_for_one_run):
+def run(tmp_path_factory):
     """One small run of the mean-field network, shared by the tests."""
     study = registry.find("label-noise-dof")
     # Four points in one part and two in the other: with as many instances they are one program.

@@ -10,7 +10,7 @@ from unlazy.lab.laboratory import Laboratory
 
 
 @pytest.fixture(scope="module")
-def run(tmp_path_factory, compiled_for_one_run):
+def run(tmp_path_factory):
     """One run of the trained networks over three widths, shared by the tests."""
     study = registry.find("lazy-vs-feature")
     grids = preset_grids(study, "quick", over={"width": [64, 128, 256]}, seeds=8)

@@ -11,6 +11,7 @@ from unlazy.theory.additive_index import additive_path
 from unlazy.training.additive_chain import Rule, escape, train_network
 from unlazy.training.chain_draws import normals
 
+pytestmark = pytest.mark.usefixtures("optimised")
 MIXED = polynomial((0.2, 0.0, 0.7, 0.5))
 
 

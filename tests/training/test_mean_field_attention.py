@@ -10,8 +10,6 @@ from unlazy.numerics.gaussian import normal_nodes
 from unlazy.theory.attention_landscape import attention_saddle, escape_slope
 from unlazy.training import mean_field_attention as mfa
 
-pytestmark = pytest.mark.usefixtures("compiled_for_one_run")
-
 
 @pytest.fixture(autouse=True)
 def double_precision():

@@ -7,8 +7,6 @@ from unlazy.errors import InputError
 from unlazy.studies.in_context._concepts import ConceptAttention, Prompts, draw_prompts, error, measure
 from unlazy.studies.in_context.concepts_and_semantics import ConceptsAndSemantics
 
-pytestmark = pytest.mark.usefixtures("compiled_for_one_run")
-
 draw = jax.jit(draw_prompts, static_argnames=("count", "concepts", "length", "d", "mixed"))
 SIZES = {"concepts": 3, "length": 5, "d": 10}
 

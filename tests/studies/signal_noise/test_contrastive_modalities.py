@@ -20,6 +20,7 @@ from unlazy.studies.signal_noise._contrastive import (
 )
 from unlazy.studies.signal_noise.contrastive_modalities import ContrastiveModalities
 
+pytestmark = pytest.mark.usefixtures("optimised")
 Y = np.tile([1.0, -1.0], 4)
 
 

@@ -18,8 +18,6 @@ from unlazy.training.token_gram.drawing import draw, paired_second_layer
 from unlazy.training.token_gram.engine import init, step
 from unlazy.training.token_gram.network import Network
 
-pytestmark = pytest.mark.usefixtures("compiled_for_one_run")
-
 
 @pytest.fixture(autouse=True)
 def double_precision():

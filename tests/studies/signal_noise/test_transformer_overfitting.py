@@ -10,8 +10,6 @@ from unlazy.errors import InputError
 from unlazy.studies.signal_noise._attention import draw_tokens, logistic_loss
 from unlazy.studies.signal_noise.transformer_overfitting import TransformerOverfitting
 
-pytestmark = pytest.mark.usefixtures("compiled_for_one_run")
-
 
 def test_tokens_have_balanced_labels_a_signal_of_the_given_length_and_standard_noise():
     x, y = draw_tokens(jax.random.key(0), 40, 4, 300, 5.0, 9)

@@ -23,8 +23,6 @@ from unlazy.training.token_gram import (
 )
 from unlazy.training.token_gram.drawing import _chi
 
-pytestmark = pytest.mark.usefixtures("compiled_for_one_run")
-
 KEY = jax.random.key(1)
 SEEDS = 20000
 

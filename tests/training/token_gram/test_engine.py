@@ -44,8 +44,6 @@ KEY = jax.random.key(0)
 SAMPLES, WIDTH, DIMENSION = 6, 3, 60
 QUADRATIC = Network(relu_power(2))
 
-pytestmark = pytest.mark.usefixtures("compiled_for_one_run")
-
 
 @pytest.fixture(autouse=True)
 def _float64():
