@@ -15,7 +15,7 @@ ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
 
 # The checks of the code take one core for a minute: beside the tests they cost less than before them.
 test: $(VENV)/.installed-dev
-	@$(MAKE) --no-print-directory --output-sync -j 2 lint tests
+	@$(MAKE) --no-print-directory -j 2 lint tests
 
 tests: $(VENV)/.installed-dev
 	@$(ONE_THREAD) $(BIN)/python -m pytest -n 2 $(ARGS)
