@@ -17,7 +17,10 @@ def optimised():
 
     before = jax.config.read(UNOPTIMISED.lower())
     jax.config.update(UNOPTIMISED.lower(), False)
-    yield
+    with pytest.MonkeyPatch.context() as patch:
+        # processes that a test starts, too
+        patch.delenv(UNOPTIMISED, raising=False)
+        yield
     jax.config.update(UNOPTIMISED.lower(), before)
 
 

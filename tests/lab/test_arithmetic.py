@@ -55,6 +55,7 @@ def refusal(jaxlib):
     return f"jaxlib {re.escape(jaxlib)} computes wrong numbers: .*install another version{remedy}$"
 
 
+@pytest.mark.usefixtures("optimised")
 @pytest.mark.parametrize("constant", ["zeros", "ones"])
 @pytest.mark.parametrize("real", ["float64", "float32"])
 def test_sums_of_products_with_constants_are_right(real, constant):
@@ -67,6 +68,7 @@ def test_sums_of_products_with_constants_are_right(real, constant):
         np.testing.assert_allclose(found, (rows @ matrix).sum(1), rtol=1e-3, atol=1e-3)
 
 
+@pytest.mark.usefixtures("optimised")
 @pytest.mark.parametrize(("real", "count"), [("float64", 16_385), ("float32", 32_769)])
 def test_many_rows_times_a_small_matrix_are_right(real, count):
     """jaxlib 0.10.2 gives the last rows the numbers of others."""
@@ -76,6 +78,7 @@ def test_many_rows_times_a_small_matrix_are_right(real, count):
         np.testing.assert_allclose(found, np.arange(count, dtype=float) ** 2, rtol=1e-6)
 
 
+@pytest.mark.usefixtures("optimised")
 def test_training_from_constant_coefficients_does_not_diverge_at_once():
     """jaxlib 0.10.2, in one process of six, has every instance diverge at step 0."""
     from unlazy.functions.activations import Activation
@@ -98,6 +101,7 @@ def test_training_from_constant_coefficients_does_not_diverge_at_once():
     assert np.all(np.asarray(diverged_at) == -1)
 
 
+@pytest.mark.usefixtures("optimised")
 def test_the_trials_find_nothing_wrong_with_this_jax():
     assert trials.first_fault() == ""
 
