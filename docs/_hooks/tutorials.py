@@ -26,9 +26,12 @@ _RUNNER = Path(__file__).with_name("run_notebook.py")
 
 def pages(folder: Path, names: Sequence[str] = NOTEBOOKS) -> dict[str, str]:
     """The Markdown of the tutorials by file name."""
-    files = [folder / f"{name}.py" for name in names]
+    files = [file for name in names if (file := folder / f"{name}.py").is_file()]
+    # Python before 3.11.8 cannot make syntax trees in two threads at once; what is made here is remembered.
+    for file in files:
+        _code(file)
     with ThreadPoolExecutor(2) as pool:
-        return dict(pool.map(lambda file: (f"{file.stem}.md", page(file)), [f for f in files if f.is_file()]))
+        return dict(pool.map(lambda file: (f"{file.stem}.md", page(file)), files))
 
 
 def page(file: Path) -> str:
