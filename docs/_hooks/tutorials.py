@@ -11,6 +11,7 @@ import tempfile
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from text import block, code, plain
 from unlazy.lab import registry
 
 NOTEBOOKS = ("first_steps", "your_own_study", "your_own_data")
+_LIBRARIES = ("jaxlib", "marimo", "matplotlib", "numpy", "scikit-learn", "scipy", "xarray")
 _SECONDS = 300
 _RUNNER = Path(__file__).with_name("run_notebook.py")
 
@@ -49,8 +51,9 @@ def page(file: Path) -> str:
 
 
 def ran(file: Path) -> dict[str, Any]:
-    """What a notebook gives: run now, or before with the same code."""
-    return cached(f"notebook {file.name}", _code(file), partial(run, file))
+    """What a notebook gives: run now, or before with the same code and the same libraries."""
+    libraries = " ".join(f"{name} {version(name)}" for name in _LIBRARIES)
+    return cached(f"notebook {file.name} {sys.version} {libraries}", _code(file), partial(run, file))
 
 
 def _code(file: Path) -> str:
