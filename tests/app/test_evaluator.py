@@ -1,16 +1,14 @@
 """Theory in processes of its own: the same numbers, and an end to what takes too long or too much."""
 
-import time
-
 import pytest
 import xarray as xr
 
 from unlazy.app.evaluator import Evaluator
 from unlazy.app.setting import default_setting, from_query
-from unlazy.app.theory import lines
 from unlazy.app.words import theory_note
 from unlazy.errors import InputError
 from unlazy.lab import registry
+from unlazy.lab.dataset import predicted
 
 
 @pytest.fixture(scope="module")
@@ -26,11 +24,12 @@ def setting():
 
 
 def test_the_numbers_are_those_of_the_theory(evaluator, setting):
-    own = lines(setting, budget=1e9)
-    found = evaluator.lines(setting)
+    # How many points there are between the setting's own depends on how fast the machine is.
+    own = predicted(setting.grid)
+    found = evaluator.lines(setting, slow=True)
     assert found.dataset is not None
-    shared = found.dataset.n.values[:5]
-    xr.testing.assert_allclose(found.dataset.sel(n=shared), own.dataset.sel(n=shared, method="nearest"))
+    assert {50, 1600} <= set(own.n.values)
+    xr.testing.assert_allclose(found.dataset.sel(n=own.n), own)
 
 
 def test_too_much_memory_is_refused_in_words(evaluator):
@@ -41,9 +40,7 @@ def test_too_much_memory_is_refused_in_words(evaluator):
 
 def test_what_takes_too_long_is_stopped_and_the_next_is_not(evaluator, setting):
     long = from_query({"study": "mfld-exact", "set": "steps=10000000"})
-    start = time.perf_counter()
     found = evaluator.lines(long, deadline=0.3)
-    assert time.perf_counter() - start < 10
     assert found.stopped
     assert found.dataset is None
     assert "was stopped after" in theory_note(long, found, None)

@@ -36,8 +36,9 @@ def panels(page):
 
 
 def lines(page):
-    """The paths that the panels draw."""
-    return re.findall(r' d="([^"]*)"', panels(page))
+    """Where each path that the panels draw begins and ends; how many points lie between depends on the machine."""
+    paths = [re.findall(r"-?[\d.]+", path) for path in re.findall(r' d="([^"]*)"', panels(page))]
+    return [(path[:2], path[-2:]) for path in paths]
 
 
 def changed(page, before):

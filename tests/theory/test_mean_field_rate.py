@@ -1,5 +1,3 @@
-import time
-
 import numpy as np
 import pytest
 from scipy.linalg import eigh_tridiagonal
@@ -172,16 +170,6 @@ def test_the_barrier_of_a_bump_has_its_closed_form():
     expected = height - confinement * well - 2 * confinement * width**2
     np.testing.assert_allclose(barrier(bump(0.2, interaction=0, points=4001)), expected, rtol=1e-5)
     assert barrier(quadratic(0.5, 1.5)) == 0
-
-
-def test_a_rate_takes_less_than_fifty_milliseconds():
-    decay_rates(bump(0.3, points=401))
-    spent = []
-    for _ in range(5):
-        start = time.process_time()
-        decay_rates(bump(0.3, points=401))
-        spent.append(time.process_time() - start)
-    assert min(spent) < 0.05
 
 
 @pytest.mark.parametrize(
