@@ -12,16 +12,24 @@ os.environ.setdefault(UNOPTIMISED, "1")
 
 @pytest.fixture(scope="module")
 def optimised():
-    """For programs that run for seconds."""
+    """For programs that run for seconds; to the end of the module, in this process and in those that a test starts."""
+    before = os.environ.get(UNOPTIMISED, "") == "1"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.delenv(UNOPTIMISED, raising=False)
+        _compile_anew(False)
+        yield
+    _compile_anew(before)
+
+
+def _compile_anew(unoptimised):
+    """Programs that were compiled the other way round differ in the last digit: none of them is kept."""
     import jax
 
-    before = jax.config.read(UNOPTIMISED.lower())
-    jax.config.update(UNOPTIMISED.lower(), False)
-    with pytest.MonkeyPatch.context() as patch:
-        # processes that a test starts, too
-        patch.delenv(UNOPTIMISED, raising=False)
-        yield
-    jax.config.update(UNOPTIMISED.lower(), before)
+    from unlazy.lab import execute
+
+    jax.config.update(UNOPTIMISED.lower(), unoptimised)
+    jax.clear_caches()
+    execute._PROGRAMS.clear()
 
 
 @pytest.fixture(scope="session", autouse=True)
