@@ -29,7 +29,7 @@ docs: $(VENV)/.installed-dev
 
 # Pages in a real browser: Debian's package chromium. Without one the tests are skipped and say so.
 test-browser: docs
-	@UNLAZY_DOCS_SITE=site $(BIN)/python -m pytest -n 0 -m browser tests/browser $(ARGS)
+	@UNLAZY_DOCS_SITE=site $(BIN)/python -m pytest -n 2 -m browser tests/browser $(ARGS)
 
 lint: $(VENV)/.installed-dev
 	@$(BIN)/ruff check $(SOURCES)

@@ -89,6 +89,7 @@ def test_what_the_data_cannot_show_is_not_claimed():
     assert few.recommended_rows == math.inf
 
 
+@pytest.mark.slow
 def test_noise_is_taken_for_signal_no_more_often_than_the_level_says():
     rng = np.random.default_rng(3)
     runs, seen = 80, 0

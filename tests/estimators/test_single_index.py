@@ -150,6 +150,7 @@ def test_labels_of_two_values_are_enough():
     assert abs(model.coef_[:2].sum()) / np.sqrt(2) > 0.95
 
 
+@pytest.mark.slow
 def test_noise_is_not_taken_for_a_signal_and_the_warning_names_the_rows_that_hard_links_need():
     excess = []
     for seed in range(4):

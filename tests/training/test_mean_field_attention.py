@@ -207,6 +207,7 @@ def test_rebirth_redraws_the_expected_share_from_the_law():
     assert np.abs(np.cov(both.T)[0, 3] - 0.5) < 0.04
 
 
+@pytest.mark.slow
 def test_the_start_is_scaled_and_its_features_do_not_vanish_with_width():
     batch = sample(0, n=2000, d=5)
     traces, losses = [], []

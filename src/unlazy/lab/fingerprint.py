@@ -75,12 +75,12 @@ def dependencies(study: type[Study]) -> dict[str, Path]:
     file = _file(study)
     tree = _reachable(_parse(file), study.__qualname__)
     found: dict[str, Path] = {}
-    queue = list(_imports(tree, study.__module__, file, study))
+    queue = list(_imports(_import_statements(tree), study.__module__, file, study))
     while queue:
         name, path = queue.pop()
         if name not in found and path.resolve() != file.resolve():
             found[name] = path
-            queue.extend(_imports(_parse(path), name, path, study))
+            queue.extend(_imports(_imports_of_file(path, _stamp(path)), name, path, study))
     return found
 
 
@@ -197,14 +197,25 @@ def _as_simulated(statement: ast.stmt) -> ast.stmt:
     return ast.AnnAssign(statement.target, statement.annotation, field, statement.simple)
 
 
-def _imports(tree: ast.AST, module: str, file: Path, study: type[Study]) -> Iterator[tuple[str, Path]]:
-    """The modules of unlazy, or of the study's author, that the tree imports anywhere, with their files."""
+@cache
+def _imports_of_file(file: Path, version: tuple[int, ...]) -> list[ast.Import | ast.ImportFrom]:
+    return _import_statements(_parse_file(file, version))
+
+
+def _import_statements(tree: ast.AST) -> list[ast.Import | ast.ImportFrom]:
+    """All imports of a tree, those inside functions too."""
+    return [node for node in ast.walk(tree) if isinstance(node, ast.Import | ast.ImportFrom)]
+
+
+def _imports(
+    statements: list[ast.Import | ast.ImportFrom], module: str, file: Path, study: type[Study]
+) -> Iterator[tuple[str, Path]]:
+    """The modules of unlazy, or of the study's author, that the statements import, with their files."""
     package = module if file.name == "__init__.py" else module.rpartition(".")[0]
-    for node in ast.walk(tree):
-        names: list[str] = []
+    for node in statements:
         if isinstance(node, ast.Import):
             names = [alias.name for alias in node.names]
-        elif isinstance(node, ast.ImportFrom):
+        else:
             base = node.module or ""
             if node.level:
                 parent = package.rsplit(".", node.level - 1)[0] if node.level > 1 else package

@@ -114,6 +114,7 @@ def test_arms_start_from_the_same_weights_on_the_same_samples():
     assert len(set(noise[0])) == 3
 
 
+@pytest.mark.slow
 def test_adam_fails_and_a_penalty_repairs_it():
     """Eight seeds of one width; the penalties are 0 and 10 times the one that balances the data at the start."""
     keys = jax.random.split(jax.random.key(11), 8)

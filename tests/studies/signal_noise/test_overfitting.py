@@ -88,6 +88,7 @@ def test_overfitting_turns_from_harmful_to_benign_with_the_signal():
     assert np.median(found["signal_growth"][1, :, -1]) > 1.8
 
 
+@pytest.mark.slow
 def test_the_relu_error_is_the_measured_one_and_not_that_of_half_active_pairs():
     """The theory note measured .114 +- .004 at Lambda = 1, n = 20, d = 1e5 with twice the width."""
     from unlazy.studies.signal_noise.benign_overfitting_relu import BenignOverfittingRelu

@@ -208,6 +208,7 @@ def test_xor_signal_grows_along_each_feature_at_half_the_pace_of_a_single_one_an
     assert np.mean(labels * outputs) == pytest.approx(single * (1 - cosine**2) / 4, rel=0.03)
 
 
+@pytest.mark.slow
 def test_xor_error_follows_the_one_feature_theory_and_not_without_the_factor_sixteen():
     study = XorOverfitting()
     error = runs(study, 16, level=(16.0,))["error"][0]

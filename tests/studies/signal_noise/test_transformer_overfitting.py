@@ -37,6 +37,7 @@ def test_training_stops_where_the_loss_is_at_the_target():
     assert all(found[0][name] == found[1][name] for name in found[0])
 
 
+@pytest.mark.slow
 def test_a_gradient_step_moves_the_value_direction_in_the_predicted_ratio():
     """The ratio of means: that of a single draw is noisy where the signal is weak."""
     study = TransformerOverfitting(strength=2.0, n=20, d=400, steps=1)
