@@ -10,6 +10,7 @@
 - Share of the peak: the two products of a step over their time if nothing else were done at the measured rate of a
   product of 1500 x 1500 matrices.
 - Memory: of the compiled steps without arguments, per N n numbers: O(N n), not O(N^2 n).
+- Theory: the rates of a problem of one dimension on 401 points.
 - Accuracy: test accuracy on rotated XOR (d = 20, n = 600), 2-sparse parity (d = 30, n = 400) and six real sets; every
   contestant is tuned on the training rows only.
 """
@@ -39,7 +40,7 @@ def mean_field() -> Benchmark:
         more, note = speed(d)
         rows += more
         notes += note
-    rows += memory()
+    rows += [*memory(), theory()]
     more, table = accuracy()
     return Benchmark([*rows, *more], [*notes, table])
 
@@ -231,6 +232,15 @@ def contestants(seed: int) -> dict[str, Any]:
         "forest": RandomForestClassifier(300, random_state=seed),
         "boosting": HistGradientBoostingClassifier(random_state=seed),
     }
+
+
+def theory() -> Row:
+    from unlazy.theory.mean_field_rate import decay_rates, scalar_problem
+
+    settings = {"interaction": 2, "target": 0.3, "confinement": 0.2, "temperature": 0.3, "points": 401}
+    problem = scalar_problem(lambda x: np.exp(-2 * x**2), np.tanh, **settings)
+    seconds = interleaved({"rates": lambda: decay_rates(problem)}, rounds=9, clock=time.process_time)["rates"]
+    return Row("theory, rates on 401 points", [1e3 * s for s in seconds], "CPU ms", at_most=50)
 
 
 def accuracy(seeds: int = 1, sets: tuple[str, ...] = REAL) -> tuple[list[Row], str]:

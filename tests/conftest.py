@@ -13,7 +13,9 @@ os.environ.setdefault(UNOPTIMISED, "1")
 @pytest.fixture(scope="module")
 def optimised():
     """For programs that run for seconds; to the end of the module, in this process and in those that a test starts."""
-    before = os.environ.get(UNOPTIMISED, "") == "1"
+    import jax
+
+    before = jax.config.read(UNOPTIMISED.lower())
     with pytest.MonkeyPatch.context() as patch:
         patch.delenv(UNOPTIMISED, raising=False)
         _compile_anew(False)

@@ -117,7 +117,7 @@ def test_a_wrong_link_is_told_what_is_wrong(query, message):
     assert "\n" not in str(caught.value)
 
 
-def test_a_range_of_a_billion_steps_is_refused_before_it_is_made():
+def test_a_range_that_no_memory_holds_is_refused_before_it_is_made():
     # Made, these would be 3e16 bytes.
     with pytest.raises(InputError, match="1000000000000001 values"):
         from_query(parse_qs("study=spike&over=step_size=0,1:2:1000000000000000"))
