@@ -85,7 +85,7 @@ def _data(name: str) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _cases(name: str, seed: int, model: Any) -> list[Case]:
-    from unlazy.diagnostics._forecast_methods import DEFAULT, fit_methods
+    from unlazy.diagnostics.forecasting.methods import DEFAULT, fit_methods
 
     inputs, targets = _data(name)
     order = np.random.default_rng(seed).permutation(len(inputs))
@@ -193,7 +193,7 @@ def _table(cases: list[Case]) -> list[str]:
 
 def _seconds(model: Any) -> list[Row]:
     """Time to an answer from 1,000 rows, of which the peers train on 100 to 800."""
-    from unlazy.diagnostics._forecast_methods import DEFAULT, fit_methods
+    from unlazy.diagnostics.forecasting.methods import DEFAULT, fit_methods
 
     inputs, targets = _data("digit_classes")
     inputs, targets = inputs[:_TIMED_ROWS], targets[:_TIMED_ROWS]

@@ -224,7 +224,7 @@ def _compare(label: str, make: Callable[[np.random.Generator], Case], index: int
 
 
 def _real() -> tuple[list[Comparison], list[str]]:
-    from unlazy.errors import InputError
+    from unlazy.checks import InputError
 
     found, missing = [], []
     sets = {

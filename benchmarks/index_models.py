@@ -55,7 +55,7 @@ def _chain(key: Any) -> Any:
     import jax.numpy as jnp
 
     from unlazy.functions.links import link
-    from unlazy.training.overlap_chain import Rule, train
+    from unlazy.training.index_models.overlap_chain import Rule, train
 
     return train(key, jnp.zeros(CHAINS // 2), DIMENSION, Rule(0.1, sign=-1.0), [STEPS], teacher=link("He3"))
 
@@ -64,8 +64,8 @@ def _neuron(key: Any) -> Any:
     import jax.numpy as jnp
 
     from unlazy.functions.links import link
-    from unlazy.training.online_index import init, train
-    from unlazy.training.overlap_chain import Rule
+    from unlazy.training.index_models.online_index import init, train
+    from unlazy.training.index_models.overlap_chain import Rule
 
     weights = init(key, 1, DIMENSION, jnp.float32)
     return train(key, weights, Rule(0.1, sign=-1.0), FEW, teacher=link("He3")).overlaps
@@ -75,10 +75,10 @@ def _network(key: Any) -> Any:
     import jax
     import jax.numpy as jnp
 
-    from unlazy.data.normal import normal
     from unlazy.functions.links import link
-    from unlazy.training.online_index import init, train
-    from unlazy.training.overlap_chain import Rule
+    from unlazy.random import normal
+    from unlazy.training.index_models.online_index import init, train
+    from unlazy.training.index_models.overlap_chain import Rule
 
     start_key, neuron_key, train_key = jax.random.split(key, 3)
     signs, biases = normal(neuron_key, (2, NEURONS))

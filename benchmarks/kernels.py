@@ -29,7 +29,7 @@ def _theory() -> tuple[list[Row], list[str]]:
     import numpy as np
     from sklearn.kernel_ridge import KernelRidge
 
-    from unlazy.theory.random_features import kernel_regression_equivalent
+    from unlazy.theory.kernels.random_features import kernel_regression_equivalent
 
     rng = np.random.default_rng(0)
     modes = np.arange(1, 10_001.0)
@@ -64,7 +64,7 @@ def _density() -> list[Row]:
     import numpy as np
 
     from unlazy.functions.orthogonal import Gegenbauer, coefficients
-    from unlazy.theory.kernels import kernel_spectrum
+    from unlazy.theory.kernels.spectrum import kernel_spectrum
 
     family = Gegenbauer(45)
     found = coefficients(lambda t: np.maximum(t, 0.0), family, 8, (0.0,))
@@ -98,7 +98,7 @@ def _curve() -> list[Row]:
     from sklearn.kernel_ridge import KernelRidge
 
     from unlazy.data.real import load
-    from unlazy.diagnostics.learning_curve import LearningCurve
+    from unlazy.diagnostics.learning_curve.curve import LearningCurve
 
     data = load("digit_classes")
     x = data.inputs / 16

@@ -22,8 +22,8 @@ def linear_attention() -> Benchmark:
     import numpy as np
     from threadpoolctl import threadpool_limits
 
-    from unlazy.theory.linear_attention import linear_attention_errors, optimal_ridge
-    from unlazy.training.linear_attention import PromptStream, draw_prompts, pretrained_weights
+    from unlazy.theory.in_context.linear_attention import linear_attention_errors, optimal_ridge
+    from unlazy.training.in_context.linear_attention import PromptStream, draw_prompts, pretrained_weights
 
     prompt_ratios = np.geomspace(0.01, 100, 200)
     path = np.geomspace(1e-6, 10, PATH_SIZE)

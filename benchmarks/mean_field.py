@@ -53,8 +53,8 @@ def _steps(key: Any, particles: Any, inputs: Any, labels: Any) -> Any:
     import jax
 
     from unlazy.models.mean_field import named_loss, network_functional
-    from unlazy.training.langevin import variation_gradient
-    from unlazy.training.step_noise import noisy_step
+    from unlazy.training.mean_field.langevin import variation_gradient
+    from unlazy.training.mean_field.step_noise import noisy_step
 
     functional = network_functional(named_loss("square"), 3.0)
 
@@ -69,7 +69,7 @@ def _engine_steps(key: Any, particles: Any, inputs: Any, labels: Any) -> Any:
     import jax
 
     from unlazy.models.mean_field import named_loss, network_functional
-    from unlazy.training.langevin import build_step, init
+    from unlazy.training.mean_field.langevin import build_step, init
 
     step = build_step(network_functional(named_loss("square"), 3.0), **NUMBERS)
     keys = jax.random.split(key, STEPS)
@@ -235,7 +235,7 @@ def contestants(seed: int) -> dict[str, Any]:
 
 
 def theory() -> Row:
-    from unlazy.theory.mean_field_rate import decay_rates, scalar_problem
+    from unlazy.theory import decay_rates, scalar_problem
 
     settings = {"interaction": 2, "target": 0.3, "confinement": 0.2, "temperature": 0.3, "points": 401}
     problem = scalar_problem(lambda x: np.exp(-2 * x**2), np.tanh, **settings)

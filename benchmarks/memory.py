@@ -46,7 +46,7 @@ class PowerIteration(Study):
         import jax
         import jax.numpy as jnp
 
-        from unlazy.data.normal import normal
+        from unlazy.random import normal
 
         drawn = normal(key, (self.size, self.size))
         matrix = self.noise * (drawn + drawn.T) / (2 * self.size) ** 0.5
@@ -99,7 +99,7 @@ def _measure(budget_mib: int) -> dict[str, float]:
 def _run(size: int, side: int, gib: float) -> tuple[float, float]:
     """The seconds of a run over side x side points, and the share of them inside compiled calls."""
     from unlazy.lab.grid import preset_grids
-    from unlazy.lab.laboratory import Laboratory
+    from unlazy.lab.running.laboratory import Laboratory
 
     axis = [float(i) for i in range(1, side + 1)]
     grids = preset_grids(PowerIteration, "quick", set={"size": size}, over={"spike": axis, "noise": axis})

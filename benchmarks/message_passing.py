@@ -26,7 +26,8 @@ def message_passing() -> Benchmark:
     from threadpoolctl import threadpool_limits
 
     from benchmarks._gcm import gcm_curve
-    from unlazy.theory.state_evolution import SignTeacher, glm_state_evolution, glm_state_evolution_matrices
+    from unlazy.theory.message_passing.state_evolution.glm import glm_state_evolution, glm_state_evolution_matrices
+    from unlazy.theory.message_passing.teachers import SignTeacher
 
     covariance, cross = _population()
     sizes, ridge, flip = np.geomspace(100, 5000, 10), 0.02, 0.05
@@ -80,7 +81,7 @@ def message_passing() -> Benchmark:
 def _static() -> Any:
     import math
 
-    from unlazy.theory.sequential_inference import static_solution, wishart_ensemble
+    from unlazy.theory.message_passing.sequential.inference import static_solution, wishart_ensemble
 
     return static_solution(wishart_ensemble(3.0), 2 * math.log(9), 0.1)
 
@@ -88,8 +89,8 @@ def _static() -> Any:
 def _sequential() -> Any:
     import numpy as np
 
-    from unlazy.theory.sequential_inference import wishart_ensemble
-    from unlazy.training.sequential_messages import algorithm, draw_instance, fast_rotation, quantiles, run
+    from unlazy.theory.message_passing.sequential.inference import wishart_ensemble
+    from unlazy.training.message_passing.sequential import algorithm, draw_instance, fast_rotation, quantiles, run
 
     rng = np.random.default_rng(0)
     spectra = quantiles(wishart_ensemble(3.0), LATENT)

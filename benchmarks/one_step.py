@@ -157,8 +157,8 @@ def _drawn(index: int, link: str, correlated: bool, d: int, n: int) -> Compariso
 
 
 def _real() -> tuple[list[Comparison], list[str]]:
+    from unlazy.checks import InputError
     from unlazy.data import real
-    from unlazy.errors import InputError
 
     found, missing = [], []
     for index, (name, column, n) in enumerate(REAL):

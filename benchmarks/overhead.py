@@ -50,7 +50,7 @@ def _fastest(seconds: dict[str, list[float]]) -> float:
 
 
 def _with_empty_store(work: Callable[[Any], Any]) -> Callable[[], Any]:
-    from unlazy.lab.laboratory import Laboratory
+    from unlazy.lab.running.laboratory import Laboratory
 
     def call() -> Any:
         with tempfile.TemporaryDirectory() as folder, Laboratory(Path(folder) / "store", memory=MEMORY_GIB) as lab:
@@ -61,8 +61,8 @@ def _with_empty_store(work: Callable[[Any], Any]) -> Callable[[], Any]:
 
 def _chunks(study: Any, grids: Any) -> list[Any]:
     """All chunks of the grids, as the laboratory plans them for an empty store."""
-    from unlazy.lab.fingerprint import fingerprint
-    from unlazy.lab.plan import Instance, group_points
+    from unlazy.lab.running.fingerprint import fingerprint
+    from unlazy.lab.running.plan import Instance, group_points
 
     code = fingerprint(study)
     return [
@@ -77,7 +77,8 @@ def _bare_calls(study: Any, grids: Any) -> Callable[[], Any]:
     """The same chunks, ready to run, on the same number of threads."""
     from concurrent.futures import ThreadPoolExecutor
 
-    from unlazy.lab.execute import _threads_set, cores, prepare
+    from unlazy.lab.running.arithmetic import cores
+    from unlazy.lab.running.execute import _threads_set, prepare
 
     tasks = [prepare(chunk, int(MEMORY_GIB * 2**30)) for chunk in _chunks(study, grids)]
 

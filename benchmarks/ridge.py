@@ -33,7 +33,7 @@ def ridge() -> Benchmark:
     from threadpoolctl import threadpool_limits
 
     from unlazy.lab.grid import preset_grids
-    from unlazy.lab.laboratory import Laboratory
+    from unlazy.lab.running.laboratory import Laboratory
     from unlazy.studies.regression.ridge_equivalent import RidgeEquivalent
 
     study = RidgeEquivalent(d=200, spectrum_exponent=0.0, prior_exponent=0.0, ridge=(0.1,))
@@ -93,7 +93,7 @@ def ridge() -> Benchmark:
 
 def harmful() -> None:
     from unlazy.functions.spectra import harmful_example
-    from unlazy.theory.ridge import ridge_equivalent
+    from unlazy.theory.regression.ridge import ridge_equivalent
 
     spectrum, prior, multiplicities = harmful_example(1280)
     ridge_equivalent(spectrum, prior, 1280, 0.0, 1.0, multiplicities=multiplicities)
@@ -104,7 +104,7 @@ def surfaces() -> tuple[Callable[[], Any], Callable[[], Any]]:
     import numpy as np
 
     from unlazy.functions.spectra import power_law
-    from unlazy.theory.ridge import ridge_equivalent
+    from unlazy.theory.regression.ridge import ridge_equivalent
 
     d = 100_000
     spectrum, prior = power_law(d, 1.5), power_law(d, 0.5)

@@ -178,8 +178,8 @@ def _drawn() -> Sequence[Comparison]:
 
 def _real() -> tuple[list[Comparison], list[str]]:
     """The comparisons, and a sentence for every set whose package is missing."""
+    from unlazy.checks import InputError
     from unlazy.data import real
-    from unlazy.errors import InputError
 
     found, missing = [], []
     for index, name in enumerate(SPLITS):

@@ -113,7 +113,7 @@ def _in_dimensions(calls: dict[float, Callable[[], Any]]) -> list[Row]:
 
 
 def _engine(key: Any, point: Any, dimension: Any, shape: int) -> Any:
-    from unlazy.training.token_gram import Network, draw_signal_noise, gradient_descent, relu_power, train
+    from unlazy.training.signal_noise.token_gram import Network, draw_signal_noise, gradient_descent, relu_power, train
 
     problem = draw_signal_noise(
         key, samples=shape, width=WIDTH, dimension=dimension, signal=point[1], scale=SCALE, live=point[0]
@@ -128,8 +128,8 @@ def _vectors(key: Any, point: Any, shape: int) -> tuple[Any, ...]:
     import jax
     import jax.numpy as jnp
 
-    from unlazy.data.normal import normal
-    from unlazy.training.token_gram import paired_second_layer, signal_noise_design
+    from unlazy.random import normal
+    from unlazy.training.signal_noise.token_gram import paired_second_layer, signal_noise_design
 
     noise_key, weight_key = jax.random.split(key)
     noises = normal(noise_key, (shape, 1, DIMENSION)).at[:, :, 0].set(0.0)
@@ -141,8 +141,8 @@ def _vectors(key: Any, point: Any, shape: int) -> tuple[Any, ...]:
 def _direct(key: Any, point: Any, shape: int) -> Any:
     import optax
 
-    from unlazy.training.token_gram import Batch, Network, explicit, relu_power, train_direct
-    from unlazy.training.token_gram.direct import direct_loss
+    from unlazy.training.signal_noise.token_gram import Batch, Network, explicit, relu_power, train_direct
+    from unlazy.training.signal_noise.token_gram.direct import direct_loss
 
     design, *arrays = _vectors(key, point, shape)
     network = Network(relu_power(2))
@@ -185,7 +185,7 @@ def _agreement(points: Any) -> str:
     import jax
     import numpy as np
 
-    from unlazy.training.token_gram import Network, from_vectors, gradient_descent, relu_power, train
+    from unlazy.training.signal_noise.token_gram import Network, from_vectors, gradient_descent, relu_power, train
 
     key, point = jax.random.key(1), points[len(points) // 2]
     samples = int(point[0])

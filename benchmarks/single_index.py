@@ -189,8 +189,8 @@ def real_data(
     take_turns: Callable[..., None], seed: int, sets: tuple[tuple[str, int, int], ...] = REAL, repetitions: int = 1
 ) -> tuple[list[Comparison], list[str]]:
     """The contestants of `take_turns` on random splits of real sets, and which sets are not installed."""
+    from unlazy.checks import InputError
     from unlazy.data import real
-    from unlazy.errors import InputError
 
     found, missing = [], []
     for index, (name, column, n) in enumerate(sets):

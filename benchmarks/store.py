@@ -18,8 +18,8 @@ STUDIES = ("ridge-equivalent", "lazy-vs-feature")
 
 def store() -> Benchmark:
     from unlazy.lab.grid import preset_grids
-    from unlazy.lab.laboratory import Laboratory
     from unlazy.lab.registry import find
+    from unlazy.lab.running.laboratory import Laboratory
 
     unlazy = str(Path(sys.executable).with_name("unlazy"))
     with tempfile.TemporaryDirectory() as folder:

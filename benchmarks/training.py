@@ -35,8 +35,8 @@ def _at_width(width: int) -> Benchmark:
     import numpy as np
 
     from unlazy.lab.grid import preset_grids
-    from unlazy.lab.laboratory import Laboratory
-    from unlazy.lab.plan import entropy
+    from unlazy.lab.running.laboratory import Laboratory
+    from unlazy.lab.running.plan import entropy
     from unlazy.studies.one_step.lazy_vs_feature import LazyVsFeature
 
     grids = {"main": preset_grids(LazyVsFeature, "quick", set={"width": width}, seeds=SEEDS)["main"]}

@@ -86,7 +86,7 @@ def _():
 
 @app.cell
 def _(noise, ridge):
-    from unlazy.theory.ridge import ridge_equivalent
+    from unlazy.theory import ridge_equivalent
 
     rows = np.unique(np.geomspace(40, 4000, 120).round())
     figure, axes = style.panels(width=5.5, height=3.2)

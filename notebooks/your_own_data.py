@@ -101,7 +101,7 @@ def _():
 
 @app.cell
 def _(frame):
-    from unlazy.diagnostics.forecast import forecast
+    from unlazy.diagnostics import forecast
 
     more_rows = forecast(frame, "target")
     mo.md(f"```text\n{more_rows}\n```")

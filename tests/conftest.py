@@ -1,9 +1,14 @@
-"""What tests of all folders share."""
+"""What tests of all folders share: the command line, tiny studies, what a store holds, Python in another process."""
 
 import os
+import sqlite3
+import subprocess
 import sys
+from pathlib import Path
 
 import pytest
+
+from unlazy.lab import registry
 
 # Most programs of the tests run for milliseconds: to optimise them takes longer than it saves.
 UNOPTIMISED = "JAX_DISABLE_MOST_OPTIMIZATIONS"
@@ -27,7 +32,7 @@ def _compile_anew(unoptimised):
     """Programs that were compiled the other way round differ in the last digit: none of them is kept."""
     import jax
 
-    from unlazy.lab import execute
+    from unlazy.lab.running import execute
 
     jax.config.update(UNOPTIMISED.lower(), unoptimised)
     jax.clear_caches()
@@ -37,7 +42,7 @@ def _compile_anew(unoptimised):
 @pytest.fixture(scope="session", autouse=True)
 def programs_need_no_proof():
     """Every program would be compiled twice; `tests/lab/test_proof.py` has its own, `unlazy reproduce` proves all."""
-    from unlazy.lab.proof import Proof
+    from unlazy.lab.running.proof import Proof
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Proof, "give", lambda *_: None)
@@ -58,3 +63,72 @@ def unlazy(monkeypatch, capsys):
         return end.value.code, captured.out, captured.err
 
     return call
+
+
+FILE = Path(__file__).parent / "samples/studies_for_tests.py"
+
+
+@pytest.fixture(scope="session")
+def study():
+    """A study of the shared file by its class name."""
+    found = {}
+
+    def find(name):
+        if name not in found:
+            found[name] = registry.find(reference(name))
+        return found[name]
+
+    return find
+
+
+@pytest.fixture(scope="session")
+def reference_of():
+    return reference
+
+
+def reference(name):
+    return f"{FILE}:{name}"
+
+
+@pytest.fixture
+def store(tmp_path):
+    return tmp_path / "results.sqlite"
+
+
+@pytest.fixture(scope="session")
+def stored():
+    """Everything a store holds: {(point, seed): (created, layout, data)}."""
+
+    def read(file):
+        if not file.exists():
+            return {}
+        db = sqlite3.connect(file, timeout=60)
+        try:
+            rows = db.execute("SELECT point, seed, created, layout, data FROM results").fetchall()
+        except sqlite3.OperationalError:
+            return {}
+        finally:
+            db.close()
+        return {(point, seed): tuple(rest) for point, seed, *rest in rows}
+
+    return read
+
+
+@pytest.fixture(scope="session")
+def python():
+    """Start Python on a piece of code with arguments; standard output and error are pipes."""
+
+    def start(code, *arguments, path=None, cwd=None):
+        environment = dict(os.environ)
+        if path is not None:
+            environment["PYTHONPATH"] = str(path)
+        return subprocess.Popen(
+            [sys.executable, "-c", code, *map(str, arguments)],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env=environment,
+            cwd=cwd,
+        )
+
+    return start

@@ -125,7 +125,7 @@ def test_dry_run_counts_instances_and_computes_nothing(unlazy, tmp_path):
 
 
 def test_dry_run_of_a_traced_study_knows_its_memory(unlazy, tmp_path):
-    study = f"{Path(__file__).parent / 'lab/studies_for_tests.py'}:Traced"
+    study = f"{Path(__file__).parent / 'samples/studies_for_tests.py'}:Traced"
     code, out, _ = unlazy("run", study, "--over", "d=5,50", "--store", tmp_path / "s.sqlite", "--dry-run", "--json")
     assert code == 0
     small, large = json.loads(out)["programs"]
@@ -199,7 +199,7 @@ def test_wrong_input_gets_one_clear_line_and_exit_code_2(unlazy, tmp_path, monke
 
 
 def test_json_numbers_survive_the_way_to_json():
-    from unlazy.lab.dataset import as_json
+    from unlazy.lab.running.dataset import as_json
 
     assert as_json({"a": [1.0, math.inf, -math.inf, math.nan], "b": (True, "x")}) == {
         "a": [1.0, "inf", "-inf", None],
@@ -307,7 +307,7 @@ def test_looking_at_a_store_that_is_not_there_makes_none(unlazy, tmp_path):
 
 
 def test_an_error_of_unlazy_itself_is_not_blamed_on_the_input(monkeypatch, tmp_path):
-    from unlazy.lab import laboratory
+    from unlazy.lab.running import laboratory
 
     monkeypatch.setattr(laboratory, "judge", lambda claim, parts: 1 / 0)
     words = ["unlazy", "run", "ridge-equivalent", *FAST, "--store", str(tmp_path / "s.sqlite")]

@@ -84,8 +84,8 @@ def test_the_own_study_has_at_most_forty_lines_and_runs_from_the_command_line(tm
 
 
 def test_a_new_version_of_the_package_does_not_recompute_the_own_study():
-    from unlazy.lab.fingerprint import dependencies
     from unlazy.lab.registry import find
+    from unlazy.lab.running.fingerprint import dependencies
 
     assert dependencies(find(f"{FOLDER / 'your_own_study.py'}:HiddenDirection")) == {}
 

@@ -13,8 +13,8 @@ from text import block, code, plain, prose, table
 
 from unlazy.lab.claims import Claim
 from unlazy.lab.grid import Grid, preset_grids
-from unlazy.lab.report import topic_title
 from unlazy.lab.study import Study
+from unlazy.reporting.html.report import topic_title
 
 KINDS = {
     "static": "changes shapes or the program",

@@ -24,7 +24,7 @@ import stored
 import tutorials
 
 from unlazy.lab import registry
-from unlazy.lab.report import topic_title
+from unlazy.reporting.html.report import topic_title
 
 log = logging.getLogger("mkdocs.hooks.unlazy")
 ROOT = Path(__file__).parents[2]

@@ -8,8 +8,8 @@ from typing import Any
 from gallery import badge, measured
 from text import code, plain
 
-from unlazy.lab.report import topic_title
 from unlazy.lab.study import Study
+from unlazy.reporting.html.report import topic_title
 
 
 def negatives(studies: Sequence[type[Study]], stored: Mapping[str, Mapping[str, Any]]) -> str:

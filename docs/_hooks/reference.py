@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import ast
 import importlib.util
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import typer
 from text import code, plain, prose, table
+
+from unlazy.doors import contents
 
 PACKAGES = {
     "estimators": "Estimators",
@@ -34,10 +37,10 @@ MODULES = {
 def pages() -> dict[str, str]:
     """The Markdown of all generated pages by the name of their file under `reference/`."""
     made = {f"{name}.md": _package(name, title) for name, title in PACKAGES.items()}
-    made |= {f"{name}.md": _all_modules(name, title) for name, title in MODULES.items()}
-    modules = _modules("theory")
-    made["theory.md"] = _theory_index(modules)
-    made |= {f"theory/{file.stem}.md": _module(file) for file in modules}
+    made |= {f"{name}.md": _modules(name, title) for name, title in MODULES.items()}
+    topics = sorted(file.parent.name for file in _folder("theory").glob("*/__init__.py"))
+    made["theory.md"] = _theory_index(topics)
+    made |= {f"theory/{topic}.md": _topic(topic) for topic in topics}
     made["cli.md"] = command_line()
     return made
 
@@ -46,67 +49,82 @@ def _folder(package: str) -> Path:
     spec = importlib.util.find_spec("unlazy")
     assert spec is not None
     assert spec.origin is not None
-    return Path(spec.origin).parent / package
+    return Path(spec.origin).parent.joinpath(*package.split("."))
 
 
-def _modules(package: str) -> list[Path]:
-    """The public modules of a package that say what they are, its public packages included."""
-    found = [*_folder(package).glob("[!_]*.py"), *(p.parent for p in _folder(package).glob("[!_]*/__init__.py"))]
-    return sorted(file for file in found if public_names(file))
+def _file(module: str) -> Path:
+    found = importlib.util.find_spec(module)
+    assert found is not None
+    assert found.origin is not None
+    return Path(found.origin)
 
 
-def public_names(module: Path) -> list[str]:
-    """The names in a module's `__all__`, or its functions and classes without a leading underscore."""
-    file = module / "__init__.py" if module.is_dir() else module
-    body = ast.parse(file.read_text(encoding="utf-8")).body
-    for node in body:
-        if isinstance(node, ast.Assign) and any(isinstance(t, ast.Name) and t.id == "__all__" for t in node.targets):
-            return ast.literal_eval(node.value)
-    return [
-        node.name for node in body if isinstance(node, ast.FunctionDef | ast.ClassDef) and not node.name.startswith("_")
-    ]
+def home(package: str, name: str) -> str:
+    """The module that has a name which a folder's door lists; doors within are passed through."""
+    listed = contents(package).get(name, package)
+    return package if listed == package else home(listed, name)
 
 
-def _about(module: Path) -> str:
-    file = module / "__init__.py" if module.is_dir() else module
-    return ast.get_docstring(ast.parse(file.read_text(encoding="utf-8"))) or ""
+def public_names(module: str) -> list[str]:
+    """The names that a folder's `__init__` lists, or a module's functions and classes without a leading underscore."""
+    listed = sorted(name for name, place in contents(module).items() if place != module)
+    body = ast.parse(_file(module).read_text(encoding="utf-8")).body
+    own = [node.name for node in body if isinstance(node, ast.FunctionDef | ast.ClassDef)]
+    return listed or [name for name in own if not name.startswith("_")]
+
+
+def _about(module: str) -> str:
+    return ast.get_docstring(ast.parse(_file(module).read_text(encoding="utf-8"))) or ""
 
 
 def _directives(path: str, names: list[str], level: int) -> list[str]:
     # What one calls comes before what it returns; estimators and parts of studies are the classes themselves.
     if path not in ("unlazy.estimators", "unlazy.lab"):
         names = sorted(names, key=lambda name: name[0].isupper())
-    return [f"::: {path}.{name}\n    options:\n      heading_level: {level}" for name in names]
+    return [f"::: {home(path, name)}.{name}\n    options:\n      heading_level: {level}" for name in names]
 
 
 def _package(name: str, title: str) -> str:
-    file = _folder(name) / "__init__.py"
-    directives = _directives(f"unlazy.{name}", public_names(file), 2)
-    parts = [f"# {title}", code(f"unlazy.{name}"), prose(_about(file)), *directives]
+    path = f"unlazy.{name}"
+    parts = [f"# {title}", code(path), prose(_about(path)), *_directives(path, public_names(path), 2)]
     return "\n\n".join(parts) + "\n"
 
 
-def _all_modules(name: str, title: str) -> str:
-    parts = [f"# {title}", prose(_about(_folder(name) / "__init__.py"))]
-    for module in _modules(name):
-        path = f"unlazy.{name}.{module.stem}"
-        parts += [f"## {plain(path)}", prose(_about(module)), *_directives(path, public_names(module), 3)]
-    return "\n\n".join(part for part in parts if part) + "\n"
+def _modules(name: str, title: str) -> str:
+    """Every module of a package and of the folders in it."""
+    folder = _folder(name)
+    files = sorted(folder.rglob("[!_]*.py"))
+    modules = [".".join((f"unlazy.{name}", *file.relative_to(folder).with_suffix("").parts)) for file in files]
+    return "\n\n".join([f"# {title}", prose(_about(f"unlazy.{name}")), *_sections(dict.fromkeys(modules))]) + "\n"
 
 
-def _module(file: Path) -> str:
-    path = f"unlazy.theory.{file.stem}"
-    title = file.stem.replace("_", " ").capitalize()
-    parts = [f"# {title}", code(path), prose(_about(file)), *_directives(path, public_names(file), 2)]
+def _sections(modules: Mapping[str, list[str] | None]) -> list[str]:
+    """A section per module with the given names, or all that are public."""
+    parts = []
+    for path, names in modules.items():
+        if shown := public_names(path) if names is None else names:
+            parts += [f"## {plain(path)}", prose(_about(path)), *_directives(path, shown, 3)]
+    return [part for part in parts if part]
+
+
+def _topic(topic: str) -> str:
+    path = f"unlazy.theory.{topic}"
+    modules: dict[str, list[str] | None] = {}
+    for name in public_names(path):
+        place = home(path, name)
+        modules[place] = [*(modules.get(place) or []), name]
+    title = topic.replace("_", " ").capitalize()
+    parts = [f"# {title}", code(path), prose(_about(path)), *_sections(dict(sorted(modules.items())))]
     return "\n\n".join(parts) + "\n"
 
 
-def _theory_index(modules: list[Path]) -> str:
+def _theory_index(topics: list[str]) -> str:
     rows = [
-        f"- [{plain('unlazy.theory.' + file.stem)}](theory/{file.stem}.md): {plain(_about(file).splitlines()[0])}"
-        for file in modules
+        f"- [{plain(f'unlazy.theory.{topic}')}](theory/{topic}.md): {plain(_about(f'unlazy.theory.{topic}'))}"
+        for topic in topics
     ]
-    return "# Theory functions\n\nNumbers without training, a module per subject.\n\n" + "\n".join(rows) + "\n"
+    about = "Numbers without training, topic by topic; every name is also in `unlazy.theory` itself."
+    return f"# Theory functions\n\n{about}\n\n" + "\n".join(rows) + "\n"
 
 
 def command_line() -> str:

@@ -148,7 +148,7 @@ def cells(text: str) -> list[Cell]:
 
 def numbers(value: Any) -> Any:
     """What JSON can have of a value: numbers, texts, arrays, verdicts and results of runs; None of anything else."""
-    from unlazy.lab.result import Run
+    from unlazy.lab.running.result import Run
 
     if isinstance(value, Run):
         verdicts = {verdict.claim.id: verdict.verdict for verdict in value.verdicts}

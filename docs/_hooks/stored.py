@@ -18,14 +18,14 @@ from typing import Any
 import platformdirs
 
 import unlazy
-from unlazy.errors import InputError
-from unlazy.lab.fingerprint import fingerprint
+from unlazy.checks import InputError
 from unlazy.lab.grid import Grid, preset_grids
-from unlazy.lab.laboratory import Laboratory
-from unlazy.lab.report import section
-from unlazy.lab.run import command_line
-from unlazy.lab.store import Store, default_path
+from unlazy.lab.running.fingerprint import fingerprint
+from unlazy.lab.running.laboratory import Laboratory
+from unlazy.lab.running.run import command_line
+from unlazy.lab.running.store import Store, default_path
 from unlazy.lab.study import Study
+from unlazy.reporting.html.report import section
 
 PRESET = "quick"
 _PACKAGE = Path(unlazy.__file__).parent
@@ -120,7 +120,7 @@ def cached(key: str, code: str, make: Callable[[], Any]) -> Any:
 def code_of(start: Path) -> str:
     """The hash of a file and of all modules of unlazy that it imports, directly or not; the lab's are always in."""
     found: set[Path] = set()
-    queue = [start, Path(__file__), *(_PACKAGE / "lab").glob("*.py"), *(_PACKAGE / "plotting").glob("*.py")]
+    queue = [start, Path(__file__), *(_PACKAGE / "lab").rglob("*.py"), *(_PACKAGE / "plotting").rglob("*.py")]
     while queue:
         file = queue.pop()
         if file not in found:

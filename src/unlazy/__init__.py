@@ -4,26 +4,29 @@
 `theory`, `functions` and `numerics` are plain NumPy and stand alone.
 """
 
-import importlib as _importlib
-from typing import Any as _Any
+from typing import TYPE_CHECKING
 
-from unlazy.errors import InputError
-from unlazy.lab.result import Run
-from unlazy.lab.run import predict, run
+from unlazy.doors import lazily
 
-__all__ = ["InputError", "Run", "__version__", "predict", "run"]
+if TYPE_CHECKING:
+    from unlazy import (
+        data,
+        diagnostics,
+        estimators,
+        functions,
+        lab,
+        models,
+        numerics,
+        observables,
+        optim,
+        plotting,
+        studies,
+        theory,
+        training,
+    )
+    from unlazy.checks import InputError
+    from unlazy.lab.running.result import Run
+    from unlazy.lab.running.run import predict, run
+    from unlazy.version import __version__
 
-_SUBPACKAGES = (
-    *("data", "diagnostics", "estimators", "functions", "lab", "models", "numerics", "observables", "optim"),
-    *("plotting", "studies", "theory", "training"),
-)
-
-
-def __getattr__(name: str) -> _Any:
-    if name in _SUBPACKAGES:
-        return _importlib.import_module(f"unlazy.{name}")
-    if name == "__version__":
-        from importlib.metadata import version
-
-        return version("unlazy")
-    raise AttributeError(f"module 'unlazy' has no attribute {name!r}")
+lazily(__name__)

@@ -6,9 +6,9 @@ import xarray as xr
 from unlazy.app.evaluator import Evaluator
 from unlazy.app.setting import default_setting, from_query
 from unlazy.app.words import theory_note
-from unlazy.errors import InputError
+from unlazy.checks import InputError
 from unlazy.lab import registry
-from unlazy.lab.dataset import predicted
+from unlazy.lab.running.dataset import predicted
 
 
 @pytest.fixture(scope="module")

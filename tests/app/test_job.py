@@ -12,8 +12,8 @@ from unlazy.app.words import progress
 from unlazy.app.worker import duration, work
 from unlazy.lab import registry
 from unlazy.lab.grid import preset_grids
-from unlazy.lab.laboratory import Laboratory
 from unlazy.lab.parse import parse_over, parse_set
+from unlazy.lab.running.laboratory import Laboratory
 
 
 @pytest.fixture
@@ -90,14 +90,14 @@ def test_a_visit_survives_a_broken_connection():
 
 
 def test_what_takes_too_long_is_refused_with_the_time(setting, tmp_path):
-    from unlazy.errors import InputError
+    from unlazy.checks import InputError
 
     with pytest.raises(InputError, match="more than the limit"):
         worked(setting, tmp_path / "store.sqlite", limit=0.0)
 
 
 def test_what_needs_too_much_memory_is_refused_with_the_size(tmp_path):
-    from unlazy.errors import InputError
+    from unlazy.checks import InputError
 
     big = make_setting(registry.find("kernel-spectrum"), "bulk", "n", [], ["n=20000"], 1)
     with pytest.raises(InputError, match="GiB, more than the budget"):

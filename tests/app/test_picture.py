@@ -11,9 +11,9 @@ from unlazy.app import picture
 from unlazy.app.setting import make_setting
 from unlazy.app.theory import Lines, lines
 from unlazy.app.words import theory_note
-from unlazy.errors import InputError
+from unlazy.checks import InputError
 from unlazy.lab import registry
-from unlazy.lab.laboratory import Laboratory
+from unlazy.lab.running.laboratory import Laboratory
 
 STUDY = "ridge-equivalent"
 

@@ -19,7 +19,7 @@ from websockets.sync.client import connect
 
 from unlazy.app.server import POSTS, Gate, application, is_local, listen, reachable
 from unlazy.app.visits import Visits
-from unlazy.errors import InputError
+from unlazy.checks import InputError
 
 HOST = {"host": "127.0.0.1:2718"}
 MOVES = {"/api/kernel/set_ui_element_value", "/api/kernel/function_call", "/api/kernel/set_model_value"}

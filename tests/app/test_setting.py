@@ -9,14 +9,15 @@ import pytest
 import typer
 
 from unlazy import cli
-from unlazy.app.controls import control
-from unlazy.app.setting import as_text, default_setting, from_query, make_setting, parts
+from unlazy.app.choices import parts
+from unlazy.app.controls import as_text, control
+from unlazy.app.setting import default_setting, from_query, make_setting
 from unlazy.app.words import wrong
-from unlazy.errors import InputError
+from unlazy.checks import InputError
 from unlazy.lab import registry
 from unlazy.lab.grid import preset_grids
 from unlazy.lab.parse import parse_over, parse_set
-from unlazy.lab.plan import canonical
+from unlazy.lab.running.plan import canonical
 
 
 def follow(setting, own=None):

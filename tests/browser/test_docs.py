@@ -24,7 +24,7 @@ PAGES = [
     "gallery/index.html",
     "gallery/ridge-equivalent.html",
     f"theory/{TOPIC}.html",
-    "reference/theory/ridge.html",
+    "reference/theory/regression.html",
     "reference/cli.html",
     "reference/estimators.html",
     "benchmarks.html",

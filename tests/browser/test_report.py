@@ -8,8 +8,8 @@ import pytest
 
 import unlazy
 from unlazy.lab import Claim, Output, Source, Study, at_least, at_most, between, static
-from unlazy.lab.report import section, write_report
 from unlazy.plotting import style
+from unlazy.reporting.html.report import section, write_report
 
 pytestmark = pytest.mark.browser
 EVIL = "<script>window.hacked = 1</script><img src=x onerror='window.hacked = 2'>"

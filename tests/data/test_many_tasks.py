@@ -1,9 +1,9 @@
 import numpy as np
 import pytest
 
+from unlazy.checks import InputError
 from unlazy.data.many_tasks import KINDS, many_tasks
-from unlazy.errors import InputError
-from unlazy.theory.ridge import ridge_equivalent
+from unlazy.theory.regression.ridge import ridge_equivalent
 
 
 def full(matrix):

@@ -4,8 +4,8 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from unlazy.checks import InputError
 from unlazy.data import real
-from unlazy.errors import InputError
 
 PACKAGES = {
     **dict.fromkeys(["diabetes", "breast_cancer", "wine", "iris", "digit_classes"], "sklearn"),

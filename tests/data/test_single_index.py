@@ -3,8 +3,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from unlazy.checks import InputError
 from unlazy.data.single_index import SingleIndex
-from unlazy.errors import InputError
 
 
 def test_noiseless_labels_are_the_link_of_the_projection_on_a_unit_direction():

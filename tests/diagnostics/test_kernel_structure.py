@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
 
+from unlazy.checks import InputError
 from unlazy.diagnostics import kernel_structure_test
-from unlazy.errors import InputError
 
 
 def null(rng, n, d):

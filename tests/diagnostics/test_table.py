@@ -4,8 +4,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from unlazy.checks import InputError
 from unlazy.diagnostics.table import prepare, read_table
-from unlazy.errors import InputError
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ import stored
 
 import unlazy
 from unlazy.lab import Claim, Output, Source, Study, at_most, between, registry, static
-from unlazy.lab.store import Store
+from unlazy.lab.running.store import Store
 
 STUDIES = registry.all_studies()
 

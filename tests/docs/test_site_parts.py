@@ -118,8 +118,8 @@ def test_the_reference_has_every_command_and_option():
 
 def test_the_reference_names_what_is_public_and_nothing_private():
     pages = reference.pages()
-    assert "::: unlazy.estimators.SingleIndexRegressor" in pages["estimators.md"]
-    assert "::: unlazy.theory.ridge.ridge_equivalent" in pages["theory/ridge.md"]
+    assert "::: unlazy.estimators.index.single.SingleIndexRegressor" in pages["estimators.md"]
+    assert "::: unlazy.theory.regression.ridge.ridge_equivalent" in pages["theory/regression.md"]
     named = re.findall(r"::: (\S+)", "\n".join(pages.values()))
     assert len(named) == len(set(named))
     assert not [name for name in named if any(part.startswith("_") for part in name.split("."))]

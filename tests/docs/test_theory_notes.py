@@ -100,8 +100,8 @@ def test_every_name_of_the_package_exists(page: Path) -> None:
 
 
 def test_a_wrong_name_would_be_found() -> None:
-    assert _exists("unlazy.theory.ridge.ridge_equivalent")
-    assert not _exists("unlazy.theory.ridge.ridge_equivalents")
+    assert _exists("unlazy.theory.regression.ridge.ridge_equivalent")
+    assert not _exists("unlazy.theory.regression.ridge.ridge_equivalents")
     assert not _exists("unlazy.theory.bridge")
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numpy.polynomial import hermite_e
 
-from unlazy.errors import InputError
+from unlazy.checks import InputError
 from unlazy.functions.links import LINKS, Link, link, polynomial
 
 POINTS = np.array([-3.3, -1.0, -0.4, 0.2, 0.9, 2.7])

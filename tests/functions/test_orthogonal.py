@@ -3,7 +3,7 @@ import math
 import numpy as np
 import pytest
 
-from unlazy.errors import InputError
+from unlazy.checks import InputError
 from unlazy.functions.activations import activation
 from unlazy.functions.orthogonal import Gegenbauer, Hermite, Krawtchouk, coefficients
 

@@ -3,7 +3,7 @@ import pytest
 from scipy.integrate import dblquad, quad
 from scipy.stats import kstest
 
-from unlazy.errors import InputError
+from unlazy.checks import InputError
 from unlazy.functions.rough_densities import RoughDensity, rough_density
 
 

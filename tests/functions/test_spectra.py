@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from unlazy.errors import InputError
+from unlazy.checks import InputError
 from unlazy.functions.spectra import harmful_example, index_blocks, misaligned_example, power_law, two_level
 
 

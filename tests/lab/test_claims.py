@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from unlazy.errors import InputError
+from unlazy.checks import InputError
 from unlazy.lab.claims import Claim, Criterion, Verdict, at_least, at_most, between, relative_deviation, slope
 from unlazy.lab.judge import judge
 from unlazy.lab.study import Part

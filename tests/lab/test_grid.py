@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from unlazy.errors import InputError
+from unlazy.checks import InputError
 from unlazy.lab import Output, Study, path, static, value
 from unlazy.lab.grid import default_grid, preset_grids
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from unlazy.errors import InputError
+from unlazy.checks import InputError
 from unlazy.lab.parse import parse_over, parse_set
 from unlazy.lab.registry import find
 

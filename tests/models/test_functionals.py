@@ -8,10 +8,11 @@ import pytest
 from scipy.integrate import quad
 from scipy.stats import norm
 
-from unlazy.errors import InputError
+from unlazy.checks import InputError
 from unlazy.models.functionals import mmd_functional, smoothed_log_density, stein_functional, stein_gram
-from unlazy.theory.mean_field_dual import Loss, density_optimum, mean_field_optimum
-from unlazy.training.langevin import sample_mean_field, variation_gradient
+from unlazy.theory.mean_field.grid import Loss
+from unlazy.theory.mean_field.optimum import density_optimum, mean_field_optimum
+from unlazy.training.mean_field.langevin import sample_mean_field, variation_gradient
 
 PAGE = Path(__file__).parents[2] / "docs/mean_field_functionals.md"
 PRECISION = np.array([[1.5, -0.2], [-0.2, 0.8]])

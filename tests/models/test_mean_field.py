@@ -2,7 +2,7 @@ import jax
 import numpy as np
 import pytest
 
-from unlazy.errors import InputError
+from unlazy.checks import InputError
 from unlazy.models.mean_field import LOSSES, named_loss, network_functional, predictions, safe_step, with_one
 
 

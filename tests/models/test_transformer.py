@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.special import softmax
 
-from unlazy.errors import InputError
+from unlazy.checks import InputError
 from unlazy.models.transformer import Transformer
 
 answers_of = eqx.filter_jit(lambda model, tokens: model(tokens))

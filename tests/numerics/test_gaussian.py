@@ -5,7 +5,7 @@ import pytest
 from scipy.integrate import quad
 from scipy.special import erf
 
-from unlazy.errors import InputError
+from unlazy.checks import InputError
 from unlazy.functions.activations import ACTIVATIONS
 from unlazy.numerics.gaussian import Piecewise, normal_averages, normal_nodes, piecewise
 

@@ -3,7 +3,7 @@ from itertools import islice
 import numpy as np
 import pytest
 
-from unlazy.errors import InputError
+from unlazy.checks import InputError
 from unlazy.numerics.metric_path import metric_path
 
 

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from unlazy.errors import InputError
+from unlazy.checks import InputError
 from unlazy.functions.spectra import power_law
 from unlazy.numerics.ridge_path import conditional_risk, decompose, ridge_path
 

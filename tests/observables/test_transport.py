@@ -3,7 +3,7 @@ import pytest
 from scipy.optimize import linear_sum_assignment
 from scipy.spatial.distance import cdist
 
-from unlazy.errors import InputError
+from unlazy.checks import InputError
 from unlazy.observables.transport import wasserstein_distance
 
 

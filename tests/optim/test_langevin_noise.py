@@ -7,7 +7,7 @@ import numpy as np
 import optax
 import pytest
 
-from unlazy.errors import InputError
+from unlazy.checks import InputError
 from unlazy.optim import langevin_noise
 
 RATE, HEAT, CURVATURE = 0.1, 0.2, 0.5

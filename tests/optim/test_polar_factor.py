@@ -8,7 +8,7 @@ import optax
 import pytest
 import scipy.linalg
 
-from unlazy.errors import InputError
+from unlazy.checks import InputError
 from unlazy.optim import scale_by_polar_factor
 
 

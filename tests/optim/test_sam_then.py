@@ -7,7 +7,7 @@ import numpy as np
 import optax
 import pytest
 
-from unlazy.errors import InputError
+from unlazy.checks import InputError
 from unlazy.optim import sam_then
 
 

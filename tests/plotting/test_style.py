@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from unlazy.errors import InputError
+from unlazy.checks import InputError
 from unlazy.plotting import style
 
 

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from unlazy.lab import registry
-from unlazy.lab.dataset import inner_coordinates, predicted
-from unlazy.lab.fingerprint import fingerprint
 from unlazy.lab.grid import default_grid, preset_grids
+from unlazy.lab.running.dataset import inner_coordinates, predicted
+from unlazy.lab.running.fingerprint import fingerprint
 
 NAMES = list(registry.names())
 
@@ -93,7 +93,7 @@ def test_every_study_has_its_own_fingerprint():
 def test_fingerprints_do_not_depend_on_the_process():
     """In another process sets and dictionaries of strings have another order."""
     some = NAMES[:: len(NAMES) // 3]
-    code = "import sys; from unlazy.lab import fingerprint, registry; "
+    code = "import sys; from unlazy.lab import registry; from unlazy.lab.running import fingerprint; "
     code += "print(*(fingerprint.fingerprint(registry.find(name)) for name in sys.argv[1:]))"
     other = {**os.environ, "PYTHONHASHSEED": "12345"}
     done = subprocess.run([sys.executable, "-c", code, *some], capture_output=True, text=True, check=True, env=other)

@@ -4,7 +4,7 @@ import numpy as np
 import optax
 import pytest
 
-from unlazy.errors import InputError
+from unlazy.checks import InputError
 from unlazy.models.two_layer import TwoLayer
 from unlazy.training.loop import train
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from unlazy.app.controls import as_text, steps
-from unlazy.errors import InputError
+from unlazy.checks import InputError
 from unlazy.lab.grid import Grid, preset_grids
 from unlazy.lab.parameters import Parameter
 from unlazy.lab.study import Study

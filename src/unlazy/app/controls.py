@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from unlazy.errors import InputError
+from unlazy.checks import InputError
 from unlazy.lab.parameters import Parameter
 
 _POSITIONS = 48

@@ -16,7 +16,7 @@ from typing import Any, BinaryIO
 
 from unlazy.app.setting import Setting, from_query, grouped
 from unlazy.app.theory import PATIENCE, Lines, lines
-from unlazy.errors import InputError
+from unlazy.checks import InputError
 from unlazy.lab import registry
 
 DEADLINE = 6.0

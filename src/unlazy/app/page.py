@@ -26,7 +26,7 @@ def imports():
     from unlazy.app.server import OWN_STORE, OWN_STUDY, PUBLIC
     from unlazy.app.words import failure, progress, sources, theory_note, without_path
     from unlazy.app.words import wrong as told
-    from unlazy.errors import InputError
+    from unlazy.checks import InputError
     from unlazy.lab import registry
 
     return (

@@ -12,7 +12,7 @@ import numpy as np
 
 from unlazy.app.setting import Setting
 from unlazy.app.theory import Lines
-from unlazy.errors import InputError
+from unlazy.checks import InputError
 from unlazy.lab.figure import default_figure, draw
 from unlazy.lab.study import Part
 from unlazy.plotting import style
@@ -30,9 +30,9 @@ def stored(setting: Setting, store: str | None) -> xr.Dataset | None:
 
     Instances that it lacks are not a number, and the attribute `missing` counts them.
     """
-    from unlazy.lab.dataset import without_diverged
-    from unlazy.lab.laboratory import Laboratory
-    from unlazy.lab.store import Store, default_path
+    from unlazy.lab.running.dataset import without_diverged
+    from unlazy.lab.running.laboratory import Laboratory
+    from unlazy.lab.running.store import Store, default_path
 
     if not (default_path() if store is None else Path(store)).is_file():
         return None

@@ -24,7 +24,7 @@ from urllib.parse import parse_qs, urlencode, urlsplit
 
 from unlazy.app.job import cancel_all, cancel_visit
 from unlazy.app.visits import GRACE, MOST_VISITS, Visits
-from unlazy.errors import InputError
+from unlazy.checks import InputError
 from unlazy.lab import registry
 from unlazy.lab.study import Study
 

@@ -13,7 +13,6 @@ from typing import Any
 
 from unlazy.app.choices import (
     PRESET,
-    as_text,
     default_axis,
     drawable,
     first_horizontal,
@@ -23,12 +22,13 @@ from unlazy.app.choices import (
     is_numeric,
     parts,
 )
-from unlazy.errors import InputError, check_choice, check_whole, suggest
+from unlazy.app.controls import as_text
+from unlazy.checks import InputError, check_choice, check_whole, suggest
 from unlazy.lab import registry
-from unlazy.lab.dataset import inner_coordinates
 from unlazy.lab.grid import Grid, preset_grids
 from unlazy.lab.parse import parse_over, parse_set
-from unlazy.lab.run import command_line
+from unlazy.lab.running.dataset import inner_coordinates
+from unlazy.lab.running.run import command_line
 from unlazy.lab.study import Study
 
 MOST_SEEDS = 64

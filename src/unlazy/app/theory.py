@@ -6,8 +6,8 @@ import time
 from typing import TYPE_CHECKING, NamedTuple
 
 from unlazy.app.setting import Setting
-from unlazy.lab.dataset import predicted
 from unlazy.lab.grid import Axis, Grid
+from unlazy.lab.running.dataset import predicted
 
 if TYPE_CHECKING:
     import xarray as xr

@@ -11,7 +11,7 @@ from unlazy.app.picture import size
 from unlazy.app.setting import Setting
 from unlazy.app.theory import Lines
 from unlazy.app.worker import duration
-from unlazy.errors import InputError
+from unlazy.checks import InputError
 from unlazy.lab.study import Study
 
 
@@ -103,7 +103,7 @@ def wrong(message: str) -> str:
 
 def without_path(text: str, store: str | None) -> str:
     """A text for visitors from elsewhere, who need not know where the store is."""
-    from unlazy.lab.store import default_path
+    from unlazy.lab.running.store import default_path
 
     for path in {store, str(default_path())} - {None, ""}:
         text = text.replace(str(path), "of this server")

@@ -13,7 +13,7 @@ import threading
 from typing import Any
 
 from unlazy.app.setting import from_query
-from unlazy.errors import InputError
+from unlazy.checks import InputError
 from unlazy.lab import registry
 
 
@@ -40,8 +40,8 @@ class _Reports:
 
 def work(task: dict[str, Any], write: Any) -> None:
     """Estimate the task's cost and, if it is within the limit, simulate what the store lacks."""
-    from unlazy.lab.estimate import estimate
-    from unlazy.lab.laboratory import Laboratory
+    from unlazy.lab.running.estimate import estimate
+    from unlazy.lab.running.laboratory import Laboratory
 
     own = registry.find(task["own"]) if task["own"] else None
     setting = from_query(task["query"], own)

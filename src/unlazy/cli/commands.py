@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from unlazy.checks import InputError, check_choice
 from unlazy.cli.output import check_figure, check_writable, print_json, save_figure
-from unlazy.errors import InputError, check_choice
 from unlazy.lab import registry
 
 if TYPE_CHECKING:
-    from unlazy.lab.result import Run
+    from unlazy.lab.running.result import Run
 
 app = typer.Typer(
     help="A laboratory for feature learning: predict, simulate, compare and use the theory of trained networks.",
@@ -84,7 +84,7 @@ def list_(topic: Topics = None, as_json: AsJson = False) -> None:
         ]
         print_json({"studies": described})
         return
-    from unlazy.lab import show
+    from unlazy.reporting.terminal import show
 
     show.studies(studies)
 
@@ -92,7 +92,7 @@ def list_(topic: Topics = None, as_json: AsJson = False) -> None:
 @app.command("show")
 def show_(study: StudyName) -> None:
     """Show a study: the question, parameters, claims, presets."""
-    from unlazy.lab import show
+    from unlazy.reporting.terminal import show
 
     show.study(registry.find(study))
 
@@ -107,10 +107,10 @@ def cite(study: StudyName) -> None:
 @app.command("predict")
 def predict_(study: StudyName, set: Set = None, over: Over = None, as_json: AsJson = False) -> None:
     """Evaluate the theory around the default parameters, at once."""
-    from unlazy.lab import show
-    from unlazy.lab.dataset import predict_points
     from unlazy.lab.parse import parse_over, parse_set
-    from unlazy.lab.run import no_theory, prediction_grid
+    from unlazy.lab.running.dataset import predict_points
+    from unlazy.lab.running.run import no_theory, prediction_grid
+    from unlazy.reporting.terminal import show
 
     start = time.perf_counter()
     cls = registry.find(study)
@@ -139,12 +139,12 @@ def run_(
     as_json: AsJson = False,
 ) -> None:
     """Simulate, predict, and judge the claims of a study."""
-    from unlazy.lab import show
     from unlazy.lab.grid import preset_grids
-    from unlazy.lab.laboratory import Laboratory
     from unlazy.lab.parse import parse_over, parse_set
-    from unlazy.lab.progress import Terminal
-    from unlazy.lab.run import command_line
+    from unlazy.lab.running.laboratory import Laboratory
+    from unlazy.lab.running.progress import Terminal
+    from unlazy.lab.running.run import command_line
+    from unlazy.reporting.terminal import show
 
     cls = registry.find(study)
     fixed, axes = parse_set(cls, set or ()), parse_over(cls, over or ())
@@ -152,7 +152,7 @@ def run_(
     check_figure(figure)
     with Laboratory(store, cluster, memory, Terminal()) as laboratory:
         if dry_run:
-            from unlazy.lab.estimate import estimate
+            from unlazy.lab.running.estimate import estimate
 
             costs = estimate(laboratory, cls, grids)
             print_json({"programs": [c._asdict() for c in costs]}) if as_json else show.costs(cls, costs)
@@ -195,18 +195,18 @@ def reproduce(
     """
     from rich.console import Console
 
-    from unlazy.lab import tables
-    from unlazy.lab.board import watching
-    from unlazy.lab.report import section, write_report
-    from unlazy.lab.reproduce import check_jobs
-    from unlazy.lab.reproduce import reproduce as reproduce_all
+    from unlazy.lab.running.reproduce import check_jobs
+    from unlazy.lab.running.reproduce import reproduce as reproduce_all
+    from unlazy.reporting.html.report import section, write_report
+    from unlazy.reporting.terminal import tables
+    from unlazy.reporting.terminal.board import watching
     from unlazy.studies import LONGEST
 
     studies = registry.all_studies(topic)
     check_choice("preset", preset, dict.fromkeys(p for s in studies for p in s.presets))
     check_jobs(jobs, cluster)
     if dry_run:
-        from unlazy.lab.outlook import outlook
+        from unlazy.lab.running.outlook import outlook
 
         with Console(stderr=True).status("planning") as status:
             planned = outlook(studies, preset, store, memory, lambda name: status.update(f"planning {name}"))
@@ -267,14 +267,14 @@ def forecast_(
     as_json: AsJson = False,
 ) -> None:
     """Forecast what more rows of your own data would bring to ridge, kernel ridge and random features."""
-    from unlazy.diagnostics._forecast_request import check_request
+    from unlazy.diagnostics.forecasting.request import check_request
 
     # mistakes are told before the heavy imports
     check_request(data, target, ridge=ridge, gamma=gamma, features=features, sizes=sizes)
     check_figure(figure)
     from rich.console import Console
 
-    from unlazy.diagnostics.forecast import forecast
+    from unlazy.diagnostics.forecasting.answer import forecast
 
     with Console(stderr=True).status(f"forecasting {data.name}") as status:
         found = forecast(
@@ -320,11 +320,11 @@ def export(
     store: StoreFile = None,
 ) -> None:
     """Write stored results as netCDF, one group per part."""
-    from unlazy.lab.export import write_netcdf
     from unlazy.lab.grid import preset_grids
-    from unlazy.lab.laboratory import Laboratory
     from unlazy.lab.parse import parse_over, parse_set
-    from unlazy.lab.store import Store
+    from unlazy.lab.running.laboratory import Laboratory
+    from unlazy.lab.running.store import Store
+    from unlazy.reporting.export import write_netcdf
 
     cls = registry.find(study)
     fixed, axes = parse_set(cls, set or ()), parse_over(cls, over or ())
@@ -338,8 +338,8 @@ def export(
 @store_app.callback(invoke_without_command=True)
 def store_(context: typer.Context, store: StoreFile = None) -> None:
     """Show where the store is and what it holds."""
-    from unlazy.lab import show
-    from unlazy.lab.store import Store
+    from unlazy.lab.running.store import Store
+    from unlazy.reporting.terminal import show
 
     context.obj = store
     if context.invoked_subcommand is None:
@@ -350,8 +350,8 @@ def store_(context: typer.Context, store: StoreFile = None) -> None:
 @store_app.command()
 def prune(context: typer.Context, store: StoreFile = None) -> None:
     """Delete results that were computed by code that has changed since, or by a JAX that computes wrong numbers."""
-    from unlazy.lab.fingerprint import fingerprint
-    from unlazy.lab.store import Store
+    from unlazy.lab.running.fingerprint import fingerprint
+    from unlazy.lab.running.store import Store
 
     with Store(store or context.obj, create=False) as opened:
         removed = opened.prune((s.name, fingerprint(s)) for s in registry.all_studies())

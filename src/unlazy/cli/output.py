@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from unlazy.errors import InputError
+from unlazy.checks import InputError
 
 
 def check_writable(file: Path) -> None:
@@ -40,6 +40,6 @@ def save_figure(found: Any, file: Path | None, quiet: bool) -> None:
 
 
 def print_json(value: Any) -> None:
-    from unlazy.lab.dataset import as_json
+    from unlazy.lab.running.dataset import as_json
 
     print(json.dumps(as_json(value), allow_nan=False))

@@ -13,8 +13,8 @@ from typing import Any
 
 import typer
 
+from unlazy.checks import InputError
 from unlazy.cli.commands import app
-from unlazy.errors import InputError
 from unlazy.lab import registry
 from unlazy.numerics.roots import ConvergenceError
 

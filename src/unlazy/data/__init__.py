@@ -1,6 +1,10 @@
-"""What nature draws."""
+"""What nature draws, and real tables."""
 
-from unlazy.data.normal import normal
-from unlazy.data.single_index import SingleIndex
+from typing import TYPE_CHECKING
 
-__all__ = ["SingleIndex", "normal"]
+from unlazy.doors import lazily
+
+if TYPE_CHECKING:
+    from unlazy.data import many_tasks, real, single_index, unit_vectors
+
+lazily(__name__)

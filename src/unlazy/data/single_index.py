@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from unlazy.data.normal import normal
-from unlazy.errors import InputError
+from unlazy.checks import InputError
 from unlazy.functions.activations import activation
+from unlazy.random import normal
 
 if TYPE_CHECKING:
     from jax import Array

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from unlazy.errors import check_choice
+from unlazy.checks import check_choice
 
 LAWS = ("sphere", "rademacher", "uniform", "gaussian")
 

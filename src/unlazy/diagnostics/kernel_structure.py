@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from unlazy.errors import InputError, check_array, check_choice
+from unlazy.checks import InputError, check_array, check_choice
 from unlazy.functions.orthogonal import Gegenbauer, coefficients
-from unlazy.theory.kernels import kernel_spectrum
+from unlazy.theory.kernels.spectrum import kernel_spectrum
 
 _DEGREE = 8
 _LARGEST_ENTRY = 1e100
@@ -61,7 +61,7 @@ def kernel_structure_test(
     sparse coordinate, a mixture of scales. It needs about n > d^2/2. The p-value compares with `draws` Gaussian data
     sets of the same shape that are treated alike, so it is exact at any size for the null hypothesis of Gaussian rows
     with independent columns, or with any columns if `whiten`. It is at least 1 / (draws + 1). `edge` is that of
-    `unlazy.theory.kernels.kernel_spectrum`, which needs the `breakpoints` of f. More than `max_rows` rows are
+    `unlazy.theory.kernel_spectrum`, which needs the `breakpoints` of f. More than `max_rows` rows are
     subsampled. Sources: Lu & Yau (2022) for the law; the test is this project's.
     """
     rows = check_array("X", X, low=-_LARGEST_ENTRY, high=_LARGEST_ENTRY, ndim=2)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from unlazy.errors import InputError, suggest
+from unlazy.checks import InputError, suggest
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -1,6 +1,14 @@
 """The vocabulary that theory and simulation share, for NumPy and JAX arrays alike."""
 
-from unlazy.functions.activations import ACTIVATIONS, Activation, activation
-from unlazy.functions.spectra import power_law, two_level
+from typing import TYPE_CHECKING
 
-__all__ = ["ACTIVATIONS", "Activation", "activation", "power_law", "two_level"]
+from unlazy.doors import lazily
+
+if TYPE_CHECKING:
+    from unlazy.functions import orthogonal
+    from unlazy.functions.activations import ACTIVATIONS, Activation, activation
+    from unlazy.functions.links import LINKS, Link, link, polynomial
+    from unlazy.functions.rough_densities import rough_density
+    from unlazy.functions.spectra import harmful_example, index_blocks, misaligned_example, power_law, two_level
+
+lazily(__name__)

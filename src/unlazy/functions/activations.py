@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from unlazy.errors import check_choice
+from unlazy.checks import check_choice
 
 Elementwise = Callable[[Any], Any]
 

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from unlazy.errors import InputError, check_array, check_choice
+from unlazy.checks import InputError, check_array, check_choice
 from unlazy.functions.activations import ACTIVATIONS, Elementwise, array_namespace
 from unlazy.functions.orthogonal import Hermite
 

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from unlazy.errors import InputError, check_array, check_whole
+from unlazy.checks import InputError, check_array, check_whole
 
 _NODES_PER_PANEL = 32
 _FIRST_PANELS = 16

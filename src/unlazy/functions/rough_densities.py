@@ -13,7 +13,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import ArrayLike
 
-from unlazy.errors import InputError, check_array, check_whole
+from unlazy.checks import InputError, check_array, check_whole
 
 ROUGHNESS = 0.85
 """sum A_k; below 1, so that the density is at least 0.15 / Z."""

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from unlazy.errors import InputError
+from unlazy.checks import InputError
 
 _GAUSS_COUNTS = np.array([5, 8, 5])
 """Weights of the three-point Gauss rule in eighteenths: the nodes of a block stand for whole directions."""

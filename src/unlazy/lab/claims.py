@@ -3,16 +3,29 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from unlazy.errors import InputError
+from unlazy.checks import InputError
 
 if TYPE_CHECKING:
     import xarray as xr
+
+
+KINDS = ("holds", "fails (known)", "untested", "inconclusive", "differs")
+"""What a verdict counts as, in the terminal, the JSON and the report; the last two are not what the study documents.
+
+A claim differs if it fails, if it holds though it is known not to, or if it raised an exception.
+"""
+
+
+def number(value: float) -> str:
+    """A number for people: four significant digits."""
+    return "–" if math.isnan(value) else f"{value:.4g}"
 
 
 @dataclass(frozen=True)
@@ -108,6 +121,31 @@ class Verdict:
             "fails" if self.claim.known_negative is not None else "holds",
         )
 
+    @property
+    def kind(self) -> str:
+        """What the verdict counts as, one of KINDS."""
+        if self.verdict == "inconclusive":
+            return "inconclusive"
+        if not self.as_documented:
+            return "differs"
+        return "fails (known)" if self.verdict == "fails" else self.verdict
+
+    @property
+    def word(self) -> str:
+        """The verdict, marked where the study documents that the claim does not hold."""
+        if self.broken:
+            return "raised"
+        if self.claim.known_negative is None or self.verdict not in ("holds", "fails"):
+            return self.verdict
+        return "fails (known)" if self.verdict == "fails" else "holds (should fail)"
+
+    @property
+    def interval(self) -> str:
+        """The 99% interval for people; a number of theory has none."""
+        if self.claim.theory is not None:
+            return "exact" if self.verdict != "untested" else ""
+        return "" if math.isnan(self.low) else f"[{number(self.low)}, {number(self.high)}]"
+
     def as_json(self) -> dict[str, Any]:
         return {
             "id": self.claim.id,
@@ -123,6 +161,11 @@ class Verdict:
             "case": self.case,
             "reason": self.reason,
         }
+
+
+def count(found: Iterable[Verdict]) -> Counter[str]:
+    """How many verdicts there are of each kind."""
+    return Counter(verdict.kind for verdict in found)
 
 
 def slope(values: xr.DataArray, dim: str) -> xr.DataArray:

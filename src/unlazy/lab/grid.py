@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from unlazy.errors import InputError, check_choice
+from unlazy.checks import InputError, check_choice
 from unlazy.lab.study import Study, preset_parts
 
 DEFAULT_SEEDS = 8

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from unlazy.errors import InputError
+from unlazy.checks import InputError
 from unlazy.lab.claims import Claim, Criterion, Verdict, parameter
 from unlazy.lab.study import Part
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from unlazy.errors import InputError, check_choice
+from unlazy.checks import InputError, check_choice
 
 
 @dataclass(frozen=True)

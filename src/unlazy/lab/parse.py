@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from unlazy.errors import InputError
+from unlazy.checks import InputError
 from unlazy.lab.grid import spread
 from unlazy.lab.parameters import Parameter
 from unlazy.lab.study import Study

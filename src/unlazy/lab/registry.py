@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 from types import ModuleType
 
-from unlazy.errors import InputError, suggest
+from unlazy.checks import InputError, suggest
 from unlazy.lab.study import Study, check_definition
 
 STUDIES = "unlazy.studies"

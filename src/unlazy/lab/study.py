@@ -18,7 +18,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
-from unlazy.errors import InputError, suggest
+from unlazy.checks import InputError, suggest
 from unlazy.lab.parameters import Parameter
 
 if TYPE_CHECKING:
@@ -97,7 +97,7 @@ class Study:
     """The base of all studies. A subclass is a frozen dataclass in a file of its own.
 
     `simulate(self, key)` is traced by JAX; `simulate(self, rng)` is hosted: it gets a NumPy Generator. A hosted one
-    whose instances take long says `simulate(self, rng, saved)` and keeps its state in `saved` (`unlazy.lab.saved`).
+    whose instances take long says `simulate(self, rng, saved)` and keeps its state in `saved` (`lab.running.saved`).
     """
 
     name: ClassVar[str]

@@ -1,5 +1,10 @@
 """What is trained: Equinox modules."""
 
-from unlazy.models.two_layer import TwoLayer
+from typing import TYPE_CHECKING
 
-__all__ = ["TwoLayer"]
+from unlazy.doors import lazily
+
+if TYPE_CHECKING:
+    from unlazy.models import functionals, mean_field, patch_attention, score_network, transformer, two_layer
+
+lazily(__name__)

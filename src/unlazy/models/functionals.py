@@ -16,7 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from unlazy.errors import InputError, check_array
+from unlazy.checks import InputError, check_array
 
 _BLOCK = 4_000_000
 """Entries of a Gram matrix that are formed at once where only its mean is wanted."""

@@ -19,7 +19,7 @@ import numpy as np
 from jax import Array
 from jax.typing import ArrayLike
 
-from unlazy.errors import check_choice
+from unlazy.checks import check_choice
 
 
 class Loss(NamedTuple):

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 from jax import Array
 from jax.typing import ArrayLike
 
-from unlazy.data.normal import normal
+from unlazy.random import normal
 
 
 class PatchAttention(eqx.Module):

@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from unlazy.data.normal import normal
+from unlazy.random import normal
 
 _TIME_FEATURES = 6
 

@@ -9,8 +9,8 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from unlazy.data.normal import normal
-from unlazy.errors import InputError
+from unlazy.checks import InputError
+from unlazy.random import normal
 
 _EPSILON = 1e-5
 

@@ -8,9 +8,9 @@ import jax.numpy as jnp
 from jax import Array
 from jax.typing import ArrayLike
 
-from unlazy.data.normal import normal
-from unlazy.errors import InputError, check_choice
+from unlazy.checks import InputError, check_choice
 from unlazy.functions.activations import activation
+from unlazy.random import normal
 
 
 class TwoLayer(eqx.Module):

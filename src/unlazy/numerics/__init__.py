@@ -1,22 +1,25 @@
 """The project's numerical methods, one of each kind."""
 
-from unlazy.numerics.ridge_path import (
-    ConditionalRisk,
-    RidgeDecomposition,
-    RidgePath,
-    conditional_risk,
-    decompose,
-    ridge_path,
-)
-from unlazy.numerics.roots import ConvergenceError, increasing_root
+from typing import TYPE_CHECKING
 
-__all__ = [
-    "ConditionalRisk",
-    "ConvergenceError",
-    "RidgeDecomposition",
-    "RidgePath",
-    "conditional_risk",
-    "decompose",
-    "increasing_root",
-    "ridge_path",
-]
+from unlazy.doors import lazily
+
+if TYPE_CHECKING:
+    from unlazy.numerics import (
+        compress,
+        fixed_points,
+        gaussian,
+        index_directions,
+        leave_one_out,
+        metric_path,
+        orthant_moments,
+        reverse_diffusion,
+        ridge_path,
+        roots,
+        softmax_regression,
+        spectral_sums,
+        splines,
+        wide_kernel,
+    )
+
+lazily(__name__)

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from unlazy.errors import InputError, check_array, check_choice
+from unlazy.checks import InputError, check_array, check_choice
 from unlazy.functions.activations import ACTIVATIONS, Activation
 from unlazy.functions.orthogonal import Hermite
 

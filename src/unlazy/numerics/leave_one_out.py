@@ -15,8 +15,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-__all__ = ["LeaveOneOut", "SingularHessian", "inverse_hessian", "leave_one_out", "newton_step", "span"]
-
 _FLOATS_TOGETHER = 2**22
 _LEAST_PIVOT = 1e-7
 

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from unlazy.errors import InputError, check_array, check_choice
+from unlazy.checks import InputError, check_array, check_choice
 
 CRITERIA = ("evidence", "dof")
 _BLOCK_COLUMNS = 8192

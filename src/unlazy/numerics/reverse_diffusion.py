@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from unlazy.errors import InputError, check_array, check_choice, check_whole
+from unlazy.checks import InputError, check_array, check_choice, check_whole
 
 SCHEMES = ("exponential", "euler", "stationary", "posterior", "flow", "flow-euler", "flow-noise")
 

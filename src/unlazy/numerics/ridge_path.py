@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from unlazy.errors import InputError, check_array
+from unlazy.checks import InputError, check_array
 
 _GRAM_CONDITION = 1e-8
 _LARGEST = 1e300

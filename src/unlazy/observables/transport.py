@@ -6,9 +6,7 @@ import os
 
 import numpy as np
 
-from unlazy.errors import InputError, check_array
-
-__all__ = ["wasserstein_distance"]
+from unlazy.checks import InputError, check_array
 
 _PIVOTS = 1_000_000
 # POT imports every array library it finds, which takes seconds; it is given NumPy arrays only

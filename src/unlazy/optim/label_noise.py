@@ -11,8 +11,8 @@ import numpy as np
 from jax import Array
 from jax.typing import ArrayLike
 
-from unlazy.errors import InputError, check_array
-from unlazy.optim._checks import check_loss, check_number, check_whole
+from unlazy.checks import InputError, check_array
+from unlazy.optim.checks import check_loss, check_number, check_whole
 
 _LARGEST_COUNT = 2**31 - 1
 

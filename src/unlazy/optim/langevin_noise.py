@@ -10,7 +10,7 @@ import optax
 from jax import Array
 from jax.typing import ArrayLike
 
-from unlazy.optim._checks import check_number, check_whole
+from unlazy.optim.checks import check_number, check_whole
 
 
 class LangevinNoiseState(NamedTuple):

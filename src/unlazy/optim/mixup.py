@@ -11,8 +11,8 @@ import numpy as np
 from jax import Array
 from jax.typing import ArrayLike
 
-from unlazy.errors import InputError
-from unlazy.optim._checks import check_loss, check_number
+from unlazy.checks import InputError
+from unlazy.optim.checks import check_loss, check_number
 
 
 def mixup(

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import optax
 from jax import Array
 
-from unlazy.optim._checks import check_number
+from unlazy.optim.checks import check_number
 
 
 def scale_by_polar_factor(relative_tolerance: float | None = None) -> optax.GradientTransformation:

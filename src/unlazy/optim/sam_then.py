@@ -12,8 +12,8 @@ import optax.contrib
 from jax import Array
 from jax.typing import ArrayLike
 
-from unlazy.errors import InputError, check_choice
-from unlazy.optim._checks import check_number, check_optimiser, check_whole
+from unlazy.checks import InputError, check_choice
+from unlazy.optim.checks import check_number, check_optimiser, check_whole
 
 _LARGEST_STEP = 2**31 - 1
 

@@ -10,8 +10,8 @@ import optax
 from jax import Array
 from jax.typing import ArrayLike
 
-from unlazy.errors import InputError
-from unlazy.optim._checks import check_number, check_optimiser
+from unlazy.checks import InputError
+from unlazy.optim.checks import check_number, check_optimiser
 
 
 class StopAtMarginState(NamedTuple):

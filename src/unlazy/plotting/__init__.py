@@ -1,1 +1,10 @@
-"""One figure style."""
+"""One figure style, and figures inside pages."""
+
+from typing import TYPE_CHECKING
+
+from unlazy.doors import lazily
+
+if TYPE_CHECKING:
+    from unlazy.plotting import page, style
+
+lazily(__name__)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from unlazy.errors import InputError
+from unlazy.checks import InputError
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -167,7 +167,7 @@ def save(figure: Figure, path: str | os.PathLike) -> None:
 
 def svg(figure: Figure, salt: str) -> str:
     """A figure for a page: SVG in the page's colours that wraps between panels; `salt` keeps ids of figures apart."""
-    from unlazy.plotting.inline import inline
+    from unlazy.plotting.page.inline import inline
 
     with style():
         return inline(figure, salt)

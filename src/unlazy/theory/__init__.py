@@ -1,17 +1,18 @@
-"""Numbers without training: NumPy in, NumPy out, no data drawn."""
+"""Numbers without training: NumPy in, NumPy out, no data drawn. Every public name, topic by topic."""
 
-from unlazy.theory.ridge import (
-    RidgeCurve,
-    RidgeEquivalent,
-    ridge_curve_by_effective_ridge,
-    ridge_equivalent,
-    ridge_equivalent_matrices,
-)
+from typing import TYPE_CHECKING
 
-__all__ = [
-    "RidgeCurve",
-    "RidgeEquivalent",
-    "ridge_curve_by_effective_ridge",
-    "ridge_equivalent",
-    "ridge_equivalent_matrices",
-]
+from unlazy.doors import lazily
+
+if TYPE_CHECKING:
+    from unlazy.theory.diffusion import *
+    from unlazy.theory.in_context import *
+    from unlazy.theory.index_models import *
+    from unlazy.theory.kernels import *
+    from unlazy.theory.mean_field import *
+    from unlazy.theory.message_passing import *
+    from unlazy.theory.one_step import *
+    from unlazy.theory.regression import *
+    from unlazy.theory.signal_noise import *
+
+lazily(__name__)

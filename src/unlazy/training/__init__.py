@@ -1,5 +1,10 @@
-"""How it is trained: one loop."""
+"""How it is trained: one loop, and the engines topic by topic."""
 
-from unlazy.training.loop import Training, train
+from typing import TYPE_CHECKING
 
-__all__ = ["Training", "train"]
+from unlazy.doors import lazily
+
+if TYPE_CHECKING:
+    from unlazy.training.loop import Training, train
+
+lazily(__name__)

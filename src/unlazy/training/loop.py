@@ -12,7 +12,7 @@ import numpy as np
 import optax
 from jax import Array
 
-from unlazy.errors import InputError
+from unlazy.checks import InputError
 
 
 class Training(NamedTuple):

@@ -2,10 +2,10 @@ import numpy as np
 from sklearn.neighbors import KernelDensity
 
 from unlazy.functions.rough_densities import rough_density
-from unlazy.numerics.spline_density import fit_histograms
-from unlazy.numerics.splines import SplineBasis
-from unlazy.studies.diffusion._rate_fits import HISTOGRAM, fit_cells, kernel_densities, middles
+from unlazy.numerics.splines.interval import SplineBasis
+from unlazy.numerics.splines.likelihood import fit_histograms
 from unlazy.studies.diffusion.diffusion_rate_w1 import DiffusionRateW1
+from unlazy.studies.diffusion.shared.rate_fits import HISTOGRAM, fit_cells, kernel_densities, middles
 
 
 def test_fits_on_merged_bins_are_those_of_all_bins_far_below_the_noise():

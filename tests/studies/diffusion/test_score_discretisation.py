@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
 
-from unlazy.studies.diffusion._discretisation import BUDGETS, stopping_errors
 from unlazy.studies.diffusion.score_discretisation import ScoreDiscretisation
+from unlazy.studies.diffusion.shared.discretisation import BUDGETS, stopping_errors
 
 
 def test_one_mode_has_the_distance_of_its_moments():

@@ -2,13 +2,13 @@ import numpy as np
 import pytest
 from scipy.integrate import quad
 
-from unlazy.studies.diffusion._score_errors import (
+from unlazy.studies.diffusion.shared.score_errors import (
     PROBLEMS,
     divergence_from,
     integral_from,
     reverse_particles,
 )
-from unlazy.theory.diffusion import gaussian_score_error, mixture_score
+from unlazy.theory.diffusion.process import gaussian_score_error, mixture_score
 
 
 def test_the_cost_of_a_mixture_agrees_with_direct_quadrature_and_with_the_closed_form_of_one_component():

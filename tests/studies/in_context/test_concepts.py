@@ -3,9 +3,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from unlazy.errors import InputError
-from unlazy.studies.in_context._concepts import ConceptAttention, Prompts, draw_prompts, error, measure
+from unlazy.checks import InputError
 from unlazy.studies.in_context.concepts_and_semantics import ConceptsAndSemantics
+from unlazy.studies.in_context.shared.concepts import ConceptAttention, Prompts, draw_prompts, error, measure
 
 draw = jax.jit(draw_prompts, static_argnames=("count", "concepts", "length", "d", "mixed"))
 SIZES = {"concepts": 3, "length": 5, "d": 10}

@@ -3,9 +3,10 @@
 import numpy as np
 import pytest
 
-from unlazy.errors import InputError
-from unlazy.lab.saved import Saved
-from unlazy.studies.in_context._prompt_learners import (
+from unlazy.checks import InputError
+from unlazy.lab.running.saved import Saved
+from unlazy.studies.in_context.in_context_transformer import LEARNERS, InContextTransformer
+from unlazy.studies.in_context.shared.prompt_learners import (
     attention_errors,
     averaged_answers,
     index_references,
@@ -15,9 +16,8 @@ from unlazy.studies.in_context._prompt_learners import (
     neighbour_answers,
     relative_errors,
 )
-from unlazy.studies.in_context.in_context_transformer import LEARNERS, InContextTransformer
-from unlazy.training.in_context_transformer import FreshPrompts
-from unlazy.training.prompt_attention import TaskFamily, draw_tasks, task_values
+from unlazy.training.in_context.prompt_attention import TaskFamily, draw_tasks, task_values
+from unlazy.training.in_context.transformer import FreshPrompts
 
 N, K, D = 5, 7, 3
 

@@ -4,16 +4,16 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from unlazy.errors import InputError
+from unlazy.checks import InputError
 from unlazy.lab import Part
 from unlazy.studies.in_context import context_length, linear_attention, task_diversity
-from unlazy.studies.in_context._bayes import bayes_errors
-from unlazy.studies.in_context._pretraining import memory, sizes
 from unlazy.studies.in_context.context_length import ContextLength
 from unlazy.studies.in_context.linear_attention import LinearAttention
 from unlazy.studies.in_context.memorisation import Memorisation
+from unlazy.studies.in_context.shared.bayes import bayes_errors
+from unlazy.studies.in_context.shared.pretraining import memory, sizes
 from unlazy.studies.in_context.task_diversity import TaskDiversity
-from unlazy.theory.linear_attention import bayes_error
+from unlazy.theory.in_context.linear_attention import bayes_error
 
 
 def claim(study, name):
@@ -32,7 +32,7 @@ def test_sizes_interpolate_at_ratio_one_in_every_dimension():
 @pytest.mark.parametrize("kind", ["new", "old"])
 def test_errors_of_an_instance_are_those_of_drawn_contexts(kind):
     """The weights and tasks are drawn again from the same generator and tested on prompts with all their tokens."""
-    from unlazy.studies.in_context._pretraining import pretrain
+    from unlazy.studies.in_context.shared.pretraining import pretrain
 
     study = LinearAttention(d=5, prompt_ratio=3.0, task_ratio=0.6, ridge=0.05)
     exact = study.simulate(np.random.default_rng(4))[f"{kind}_error"]

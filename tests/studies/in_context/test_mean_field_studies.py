@@ -2,10 +2,10 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from unlazy.errors import InputError
-from unlazy.studies.in_context import _mean_field
+from unlazy.checks import InputError
 from unlazy.studies.in_context.mean_field_attention import MeanFieldAttention
 from unlazy.studies.in_context.saddle_escape import SaddleEscape
+from unlazy.studies.in_context.shared import mean_field
 
 
 @pytest.mark.parametrize(("features", "missing"), [(1, 1), (2, 1), (4, 3)])
@@ -39,19 +39,19 @@ def test_landscapes_from_factored_moments_are_those_of_the_tokens(monkeypatch):
     """The derivative by a difference of least squares on the tokens, nearly dependent features included."""
     rng = np.random.default_rng(0)
     n, k, true = 200, 3, 2
-    monkeypatch.setattr(_mean_field, "HELD_OUT", n)
+    monkeypatch.setattr(mean_field, "HELD_OUT", n)
     f = np.linalg.qr(rng.standard_normal((n, true)))[0] * np.sqrt(n)
     targets = np.concatenate([f, np.zeros((n, 1))], axis=1)
     h = 0.3 * f @ rng.standard_normal((true, k)) + rng.standard_normal((n, k))
     h[:, 2] = h[:, 1] + 0.01 * h[:, 2]
-    found = _mean_field.factored_moments(h, type("Tokens", (), {"targets": targets}))
+    found = mean_field.factored_moments(h, type("Tokens", (), {"targets": targets}))
     dims = {"basis_cross": ("draw", "teacher_feature", "basis"), "basis_root": ("draw", "basis", "feature")}
     data = {
         name: (("seed", *dims.get(name, ("draw",))), np.asarray(value)[None, None]) for name, value in found.items()
     }
     longest = np.linalg.norm(f, axis=1).max()
     data = xr.Dataset({**data, "longest_target": ("seed", [longest])}, attrs={"true_features": true})
-    result = _mean_field.landscapes(data)
+    result = mean_field.landscapes(data)
 
     def loss(features):
         return np.sum((f - features @ np.linalg.lstsq(features, f, rcond=None)[0]) ** 2) / n

@@ -1,11 +1,11 @@
 import numpy as np
 import pytest
 
-from unlazy.errors import InputError
-from unlazy.studies.in_context import _prompts
-from unlazy.studies.in_context._prompts import attention_risks, cubic_ridge_errors, prompt_only_risks
+from unlazy.checks import InputError
 from unlazy.studies.in_context.in_context_single_index import InContextSingleIndex
-from unlazy.training.prompt_attention import TaskFamily
+from unlazy.studies.in_context.shared import prompts
+from unlazy.studies.in_context.shared.prompts import attention_risks, cubic_ridge_errors, prompt_only_risks
+from unlazy.training.in_context.prompt_attention import TaskFamily
 
 
 @pytest.fixture
@@ -33,7 +33,7 @@ def test_prompt_alone_learns_in_the_subspace_and_not_in_all_dimensions(rng):
 
 
 def test_attention_learns_with_weights_in_the_subspace_and_not_with_weights_outside(rng, monkeypatch):
-    monkeypatch.setattr(_prompts, "TEST", 100)
+    monkeypatch.setattr(prompts, "TEST", 100)
     family = TaskFamily(np.eye(20)[:, :2], 2, 3, 0.1)
     angles, biases = rng.uniform(0, 2 * np.pi, 40), rng.uniform(-3, 3, 40)
     inside, outside = np.zeros((40, 20)), np.zeros((40, 20))

@@ -3,13 +3,13 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from unlazy.errors import InputError
-from unlazy.studies.index_models._lasso import PENALTIES, SMALLEST, lasso_cv
-from unlazy.studies.index_models._one_shot import one_shot_direction, one_shot_overlap
+from unlazy.checks import InputError
 from unlazy.studies.index_models.additive_localisation import AdditiveLocalisation, _missed
 from unlazy.studies.index_models.additive_scaling import AdditiveScaling
 from unlazy.studies.index_models.fine_tuning import FineTuning
 from unlazy.studies.index_models.kernel_vs_index import LEARNERS, KernelVsIndex
+from unlazy.studies.index_models.shared.lasso import PENALTIES, SMALLEST, lasso_cv
+from unlazy.studies.index_models.shared.one_shot import one_shot_direction, one_shot_overlap
 
 
 @pytest.mark.parametrize(("n", "features"), [(50, 60), (150, 60), (60, 8)])
@@ -113,8 +113,8 @@ def test_random_starts_of_one_task_have_no_flow():
 @pytest.mark.parametrize("name", ["He2", "He3"])
 def test_transforms_in_closed_form_are_those_of_the_theory(name):
     from unlazy.functions.links import link
-    from unlazy.studies.index_models._one_shot import best_weights
-    from unlazy.theory.spectral_estimators import best_linear_transform, best_spectral_transform
+    from unlazy.studies.index_models.shared.one_shot import best_weights
+    from unlazy.theory.index_models.spectral.estimators import best_linear_transform, best_spectral_transform
 
     labels = link(name)(np.random.default_rng(5).standard_normal(200))
     expected = (best_linear_transform if name == "He3" else best_spectral_transform)(name)(labels)

@@ -7,12 +7,12 @@ import pytest
 from scipy import integrate
 from scipy.stats import norm
 
-from unlazy.errors import InputError
+from unlazy.checks import InputError
 from unlazy.functions.links import LINKS
-from unlazy.studies.index_models._importance import exact_moments, moments, wide_draws
 from unlazy.studies.index_models.generative_exponent import GenerativeExponent
 from unlazy.studies.index_models.information_exponent import LEAST, PAIRS, InformationExponent
 from unlazy.studies.index_models.monomial_transform import MonomialTransform
+from unlazy.studies.index_models.shared.importance import exact_moments, moments, wide_draws
 from unlazy.studies.index_models.superorthogonal import CASES, SuperOrthogonal
 
 

@@ -7,12 +7,12 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from unlazy.errors import InputError
+from unlazy.checks import InputError
 from unlazy.functions.links import LINKS
-from unlazy.studies.index_models._traced_links import hermite_link, student
 from unlazy.studies.index_models.batch_reuse import BatchReuse
 from unlazy.studies.index_models.reuse_dynamics import PLACES, TIMES, ReuseDynamics
 from unlazy.studies.index_models.reuse_scaling import ReuseScaling
+from unlazy.studies.index_models.shared.traced_links import hermite_link, student
 
 
 @pytest.mark.parametrize("degree", [2, 3, 4])

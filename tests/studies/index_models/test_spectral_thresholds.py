@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from unlazy.errors import InputError
+from unlazy.checks import InputError
 from unlazy.studies.index_models.spectral_thresholds import ESTIMATORS, SpectralThresholds, transforms
 
 

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from unlazy.studies.mean_field._tanh_network import optimum
 from unlazy.studies.mean_field.mfld_double_loop import STEPS, MfldDoubleLoop, _averaging_slope
+from unlazy.studies.mean_field.shared.tanh_network import optimum
 
 
 def part(temperature, powers):

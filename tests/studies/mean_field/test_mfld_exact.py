@@ -2,10 +2,10 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from unlazy.errors import InputError
+from unlazy.checks import InputError
 from unlazy.lab import Part
-from unlazy.studies.mean_field._exact_checks import RULE, mean_rates, moment_deviations
 from unlazy.studies.mean_field.mfld_exact import BATCH, MfldExact
+from unlazy.studies.mean_field.shared.exact_checks import RULE, mean_rates, moment_deviations
 
 
 @pytest.mark.parametrize("batches", ["independent", "reshuffled"])

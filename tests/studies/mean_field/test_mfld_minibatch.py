@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
 
-from unlazy.errors import InputError
-from unlazy.lab.plan import entropy
+from unlazy.checks import InputError
+from unlazy.lab.running.plan import entropy
 from unlazy.studies.mean_field.mfld_minibatch import FLOORS, METHODS, MfldMinibatch, network_data, optimum
 
 

@@ -5,8 +5,7 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from unlazy.errors import InputError
-from unlazy.studies.mean_field._tanh_network import INPUTS, optimum, step_bias
+from unlazy.checks import InputError
 from unlazy.studies.mean_field.mfld_particles import (
     BETWEEN,
     EDGES,
@@ -16,8 +15,9 @@ from unlazy.studies.mean_field.mfld_particles import (
     network_shares,
     window_shares,
 )
-from unlazy.theory.mean_field_dual import particle_constants, place_samples, width_covariance
-from unlazy.training.langevin import variation_gradient
+from unlazy.studies.mean_field.shared.tanh_network import INPUTS, optimum, step_bias
+from unlazy.theory.mean_field.dual import particle_constants, place_samples, width_covariance
+from unlazy.training.mean_field.langevin import variation_gradient
 
 
 @pytest.mark.parametrize("count", [8, 32])

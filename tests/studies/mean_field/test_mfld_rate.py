@@ -3,7 +3,7 @@ import pytest
 
 from unlazy.numerics.roots import ConvergenceError
 from unlazy.studies.mean_field.mfld_rate import UNITS, MfldRate
-from unlazy.theory.mean_field_rate import grid_rates
+from unlazy.theory.mean_field.rate import grid_rates
 
 NARROW = {"temperature": 2.0, "bump": 0.1, "height": 10.0}
 

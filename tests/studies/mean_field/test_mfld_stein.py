@@ -1,7 +1,8 @@
 import numpy as np
 import pytest
 
-from unlazy.studies.mean_field._stein_targets import (
+from unlazy.studies.mean_field.mfld_density import GRID, true_density
+from unlazy.studies.mean_field.shared.stein_targets import (
     MEAN,
     PRECISION,
     exact_moments,
@@ -9,7 +10,6 @@ from unlazy.studies.mean_field._stein_targets import (
     target_discrepancy,
     width_slope,
 )
-from unlazy.studies.mean_field.mfld_density import GRID, true_density
 
 
 def test_score_of_two_modes_is_the_derivative_of_their_log_density():

@@ -3,11 +3,11 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from unlazy.errors import InputError
+from unlazy.checks import InputError
 from unlazy.studies.mean_field.mfld_certificate import MfldCertificate, optimum
 from unlazy.studies.mean_field.mfld_network import SMALL, MfldNetwork, small_optimum
-from unlazy.theory._mean_field_grid import dual_value, gibbs
-from unlazy.theory.mean_field_dual import objective_of
+from unlazy.theory.mean_field.dual import objective_of
+from unlazy.theory.mean_field.grid import dual_value, gibbs
 
 
 def test_quadrature_of_the_study_is_the_dual_of_the_theory():

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from unlazy.errors import InputError
+from unlazy.checks import InputError
 from unlazy.studies.message_passing.multiclass_amp import MulticlassAmp
 from unlazy.studies.message_passing.multiclass_learning_curve import MulticlassLearningCurve
 

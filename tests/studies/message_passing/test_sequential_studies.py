@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from unlazy.errors import InputError
+from unlazy.checks import InputError
 from unlazy.lab import Part
 from unlazy.lab.judge import judge
 from unlazy.studies.message_passing.at_line import ATLine, effective_factor, fine_map, stability_map
 from unlazy.studies.message_passing.sequential_message_passing import SequentialMessagePassing
-from unlazy.theory.sequential_inference import at_line, row_orthogonal_ensemble, wishart_ensemble
+from unlazy.theory.message_passing.sequential.inference import at_line, row_orthogonal_ensemble, wishart_ensemble
 
 
 def test_students_of_the_line_have_factors_on_both_sides_of_one():

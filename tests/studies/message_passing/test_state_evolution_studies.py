@@ -3,12 +3,12 @@ import dataclasses
 import numpy as np
 import pytest
 
-from unlazy.errors import InputError
-from unlazy.studies.message_passing._convex_fits import fit, fit_logistic
-from unlazy.studies.message_passing._evolution import fixed_count
+from unlazy.checks import InputError
 from unlazy.studies.message_passing.glm_state_evolution import GLMStateEvolution
 from unlazy.studies.message_passing.lasso_error import LassoError
 from unlazy.studies.message_passing.mixture_classification import MixtureClassification
+from unlazy.studies.message_passing.shared.convex_fits import fit, fit_logistic
+from unlazy.studies.message_passing.shared.evolution import fixed_count
 
 
 @pytest.fixture(params=[20, 120])
@@ -97,7 +97,7 @@ def test_a_bias_is_refused_where_it_is_not_fitted():
 
 @pytest.mark.parametrize("separation", [0.0, 1.5])
 def test_the_closed_form_is_judged_only_where_the_clusters_differ(separation, tmp_path):
-    from unlazy.lab.run import run
+    from unlazy.lab.running.run import run
 
     small = {"separation": separation, "d": 20, "n": (40,)}
     result = run(MixtureClassification, set=small, seeds=2, store=tmp_path / "store.sqlite")

@@ -6,9 +6,9 @@ import jax
 import numpy as np
 import pytest
 
-from unlazy.data.normal import normal
-from unlazy.errors import InputError
-from unlazy.lab.plan import entropy
+from unlazy.checks import InputError
+from unlazy.lab.running.plan import entropy
+from unlazy.random import normal
 from unlazy.studies.signal_noise.adam_vs_gd import FRESH, AdamVsGd, draw_supports
 
 

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 import unlazy
-from unlazy.errors import InputError
-from unlazy.studies.signal_noise._contrastive import (
+from unlazy.checks import InputError
+from unlazy.studies.signal_noise.contrastive_modalities import ContrastiveModalities
+from unlazy.studies.signal_noise.shared.contrastive import (
     Encoder,
     Modality,
     contrast,
@@ -18,7 +19,6 @@ from unlazy.studies.signal_noise._contrastive import (
     learn,
     probe_error,
 )
-from unlazy.studies.signal_noise.contrastive_modalities import ContrastiveModalities
 
 pytestmark = pytest.mark.usefixtures("optimised")
 Y = np.tile([1.0, -1.0], 4)

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import unlazy
-from unlazy.errors import InputError
+from unlazy.checks import InputError
 from unlazy.studies.signal_noise.diffusion_vs_classification import DiffusionVsClassification, classifier
 
 
@@ -15,7 +15,7 @@ def test_the_denoiser_is_where_sampled_gradients_vanish():
     At the stationary point of the whole loss the mean gradient over many draws is 0 within its error; at 1.2 times the
     weights it is not.
     """
-    from unlazy.theory.denoising import symmetric_stationary_point
+    from unlazy.theory.signal_noise.denoising import symmetric_stationary_point
 
     n, d, time, rng = 4, 12, 1.0, np.random.default_rng(0)
     patches = np.zeros((n, 2, d))

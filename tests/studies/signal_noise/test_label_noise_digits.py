@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import unlazy
-from unlazy.errors import InputError
+from unlazy.checks import InputError
 from unlazy.studies.signal_noise.label_noise_digits import LabelNoiseDigits
 
 

@@ -16,9 +16,10 @@ def double_precision():
 
 @pytest.mark.parametrize("power", [2, 4])
 def test_the_race_of_a_masked_draw_is_that_of_the_theory_on_what_is_there(power):
-    from unlazy.studies.signal_noise._race import paired_neurons, race_outcome
-    from unlazy.theory.signal_noise import blow_up_time, growth_rates, race
-    from unlazy.training.token_gram.problem import from_vectors, signal_noise_design
+    from unlazy.studies.signal_noise.shared.race import paired_neurons, race_outcome
+    from unlazy.theory.signal_noise.growth import blow_up_time, growth_rates
+    from unlazy.theory.signal_noise.two_patches import race
+    from unlazy.training.signal_noise.token_gram.problem import from_vectors, signal_noise_design
 
     n, width, capacity, d = 6, 4, 5, 50
     rng = np.random.default_rng(0)
@@ -50,8 +51,8 @@ def test_the_race_of_a_masked_draw_is_that_of_the_theory_on_what_is_there(power)
 
 @pytest.mark.parametrize("power", [2, 3, 4])
 def test_the_growth_law_of_short_steps_is_that_of_gradient_flow(power):
-    from unlazy.studies.signal_noise._race import Growth, growth_law
-    from unlazy.theory.signal_noise import power_growth
+    from unlazy.studies.signal_noise.shared.race import Growth, growth_law
+    from unlazy.theory.signal_noise.growth import power_growth
 
     leader = Growth(np.float64(0.3), np.float64(2.0), (0, 0))
     steps, size = (1000, 2000), 1e-4
@@ -92,7 +93,7 @@ def test_overfitting_turns_from_harmful_to_benign_with_the_signal():
 def test_the_relu_error_is_the_measured_one_and_not_that_of_half_active_pairs():
     """The theory note measured .114 +- .004 at Lambda = 1, n = 20, d = 1e5 with twice the width."""
     from unlazy.studies.signal_noise.benign_overfitting_relu import BenignOverfittingRelu
-    from unlazy.theory.signal_noise import relu_error
+    from unlazy.theory.signal_noise.relu_overfitting import relu_error
 
     study = BenignOverfittingRelu(n=20, width=20, most_samples=20, most_neurons=20)
     found = simulated(study, "level", [1.0], 32)
@@ -128,7 +129,7 @@ def test_clean_labels_are_fitted_before_flipped_ones():
 
 @pytest.mark.parametrize("flipped", [0.0, 0.01])
 def test_label_noise_without_a_flipped_sample_is_refused(flipped):
-    from unlazy.errors import InputError
+    from unlazy.checks import InputError
     from unlazy.studies.signal_noise.label_noise_stages import LabelNoiseStages
 
     with pytest.raises(InputError, match="flipped"):

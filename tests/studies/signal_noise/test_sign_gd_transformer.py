@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import unlazy
-from unlazy.errors import InputError
+from unlazy.checks import InputError
 from unlazy.studies.signal_noise.sign_gd_transformer import RULES, SIGN, SignGdTransformer
 
 

@@ -5,18 +5,18 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from unlazy.errors import InputError
-from unlazy.studies.signal_noise._strategies import feature_design
+from unlazy.checks import InputError
 from unlazy.studies.signal_noise.cutmix import CUTMIX, CUTOUT, NONE, Cutmix, _cut
 from unlazy.studies.signal_noise.large_learning_rate import LargeLearningRate
 from unlazy.studies.signal_noise.matrix_normalised import COUNTS, MatrixNormalised, _muon_or_gradient, _relu_or_square
 from unlazy.studies.signal_noise.mixup import Mixup
 from unlazy.studies.signal_noise.momentum import Momentum
 from unlazy.studies.signal_noise.sam import Sam
+from unlazy.studies.signal_noise.shared.strategies import feature_design
 from unlazy.studies.signal_noise.xor_overfitting import XorOverfitting
-from unlazy.training.token_gram.drawing import draw, paired_second_layer
-from unlazy.training.token_gram.engine import init, step
-from unlazy.training.token_gram.network import Network
+from unlazy.training.signal_noise.token_gram.drawing import draw, paired_second_layer
+from unlazy.training.signal_noise.token_gram.engine import init, step
+from unlazy.training.signal_noise.token_gram.network import Network
 
 
 @pytest.fixture(autouse=True)

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import unlazy
-from unlazy.errors import InputError
-from unlazy.studies.signal_noise._attention import draw_tokens, logistic_loss
+from unlazy.checks import InputError
+from unlazy.studies.signal_noise.shared.attention import draw_tokens, logistic_loss
 from unlazy.studies.signal_noise.transformer_overfitting import TransformerOverfitting
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from unlazy.lab import Claim, Output, Part, Study, at_least, at_most, between, parameter, path, slope, static
-from unlazy.studies.diffusion._sources import NILES_WEED, OKO
+from unlazy.studies.diffusion.shared.sources import NILES_WEED, OKO
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -149,8 +149,8 @@ class DiffusionManifold(Study):
 
     def _on_the_line(self, along: np.ndarray, directions: np.ndarray, truth: np.ndarray) -> list[float]:
         """W1 of the spline and of the empirical measure and the largest angle, means over the replicates."""
-        from unlazy.numerics.spline_density import fit_histograms
-        from unlazy.numerics.splines import SplineBasis
+        from unlazy.numerics.splines.interval import SplineBasis
+        from unlazy.numerics.splines.likelihood import fit_histograms
 
         n = along.shape[1]
         rows = along[:, :, None] * directions[:, None, :]
@@ -189,8 +189,8 @@ class DiffusionManifold(Study):
     def _network(self, rng: np.random.Generator, rows: np.ndarray) -> list[np.ndarray]:
         """Draws of a network that is not told of the line, with and without the last denoising step."""
         from unlazy.numerics.reverse_diffusion import time_grid
-        from unlazy.training.diffusion import network_samples
-        from unlazy.training.score_matching import Schedule, train_score
+        from unlazy.training.diffusion.reverse import network_samples
+        from unlazy.training.diffusion.score_matching import Schedule, train_score
 
         training, sampling = rng.integers(2**31, size=2).tolist()
         unit = rows.std()

@@ -9,11 +9,11 @@ import numpy as np
 
 from unlazy.functions.rough_densities import rough_density
 from unlazy.lab import Claim, Output, Part, Study, at_least, at_most, between, path, slope, static
-from unlazy.numerics.spline_likelihood import fit_tensor_histogram
-from unlazy.numerics.splines import SplineBasis
-from unlazy.studies.diffusion._rate_fits import HISTOGRAM, fit_cells, kernel_densities, middles
-from unlazy.studies.diffusion._sources import OKO
-from unlazy.theory.diffusion import rates
+from unlazy.numerics.splines.interval import SplineBasis
+from unlazy.numerics.splines.likelihood import fit_tensor_histogram
+from unlazy.studies.diffusion.shared.rate_fits import HISTOGRAM, fit_cells, kernel_densities, middles
+from unlazy.studies.diffusion.shared.sources import OKO
+from unlazy.theory.diffusion.process import rates
 
 CELLS = (2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128)
 RULES = ("degree s", "degree 3")

@@ -7,14 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from unlazy.errors import InputError
+from unlazy.checks import InputError
 from unlazy.functions.rough_densities import rough_density
 from unlazy.lab import Claim, Output, Part, Study, at_least, at_most, between, path, slope, static
-from unlazy.numerics.spline_density import fit_tensor_histogram
-from unlazy.numerics.splines import SplineBasis
-from unlazy.studies.diffusion._rate_fits import HISTOGRAM, fit_cells
-from unlazy.studies.diffusion._sources import NILES_WEED, OKO
-from unlazy.theory.diffusion import rates, wasserstein_bound
+from unlazy.numerics.splines.interval import SplineBasis
+from unlazy.numerics.splines.likelihood import fit_tensor_histogram
+from unlazy.studies.diffusion.shared.rate_fits import HISTOGRAM, fit_cells
+from unlazy.studies.diffusion.shared.sources import NILES_WEED, OKO
+from unlazy.theory.diffusion.process import rates, wasserstein_bound
 
 RESOLUTION = 64
 """Cells per axis of the histogram in the cube; half as many for the fits."""

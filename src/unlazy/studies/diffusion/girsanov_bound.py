@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from unlazy.lab import Claim, Output, Part, Study, at_least, at_most, between, path, relative_deviation, static
-from unlazy.studies.diffusion._score_errors import PROBLEMS, divergence_from, integral_from, reverse_particles
-from unlazy.studies.diffusion._sources import CHEN, OKO
+from unlazy.studies.diffusion.shared.score_errors import PROBLEMS, divergence_from, integral_from, reverse_particles
+from unlazy.studies.diffusion.shared.sources import CHEN, OKO
 
 _DIFFUSED = ("variance", "mean", "mixture")
 """The problems whose wrong score is that of another diffused law."""

@@ -9,8 +9,8 @@ import numpy as np
 
 from unlazy.lab import Claim, Output, Part, Study, at_most, between, parameter, relative_deviation, slope, static
 from unlazy.numerics.reverse_diffusion import SCHEMES, gaussian_limit, gaussian_reverse, time_grid
-from unlazy.studies.diffusion._discretisation import BUDGETS, VARIANCE, step_errors, stopping_errors
-from unlazy.studies.diffusion._sources import CHEN, OKO, SONG
+from unlazy.studies.diffusion.shared.discretisation import BUDGETS, VARIANCE, step_errors, stopping_errors
+from unlazy.studies.diffusion.shared.sources import CHEN, OKO, SONG
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -212,7 +212,7 @@ class ScoreDiscretisation(Study):
         from scipy.special import ndtri
 
         from unlazy.numerics.reverse_diffusion import denoised, run_reverse
-        from unlazy.theory.diffusion import mixture_score
+        from unlazy.theory.diffusion.process import mixture_score
 
         ranks = (np.arange(self.particles) + 0.5) / self.particles
         start = rng.standard_normal((self.particles, self.d))

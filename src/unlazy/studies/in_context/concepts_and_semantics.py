@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from unlazy.errors import InputError
+from unlazy.checks import InputError
 from unlazy.lab import DIVERGED_AT, Claim, Output, Part, Study, at_least, at_most, parameter, static, value
-from unlazy.studies.in_context._sources import BU
+from unlazy.studies.in_context.shared.sources import BU
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -208,8 +208,8 @@ class ConceptsAndSemantics(Study):
         import jax.numpy as jnp
         import optax
 
-        from unlazy.data.normal import normal
-        from unlazy.studies.in_context._concepts import (
+        from unlazy.random import normal
+        from unlazy.studies.in_context.shared.concepts import (
             ConceptAttention,
             draw_prompts,
             error,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from unlazy.lab import Claim, Output, Part, Study, at_least, at_most, between, parameter, path, static, value
-from unlazy.studies.in_context._pretraining import (
+from unlazy.studies.in_context.shared.pretraining import (
     EQUIVALENTS,
     ERRORS,
     FINITE,
@@ -22,7 +22,7 @@ from unlazy.studies.in_context._pretraining import (
     pretrain,
     sizes,
 )
-from unlazy.studies.in_context._sources import LU
+from unlazy.studies.in_context.shared.sources import LU
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -36,7 +36,7 @@ LENGTHS = np.geomspace(0.1, 1e4, 2001)
 
 
 def _in_theory(prompt_ratio: float, task_ratio: float) -> Any:
-    from unlazy.theory.linear_attention import linear_attention_errors
+    from unlazy.theory.in_context.linear_attention import linear_attention_errors
 
     return linear_attention_errors(prompt_ratio, LENGTHS, task_ratio, THEORY_NOISE)
 
@@ -216,7 +216,7 @@ class ContextLength(Study):
         return memory(self._system())
 
     def simulate(self, rng: np.random.Generator) -> dict[str, Any]:
-        from unlazy.theory.linear_attention import exact_error, finite_size_errors, task_moments
+        from unlazy.theory.in_context.finite_size import exact_error, finite_size_errors, task_moments
 
         system = self._system()
         pretrained = pretrain(rng, system, self.noise_variance, self.ridge)
@@ -236,7 +236,7 @@ class ContextLength(Study):
         return found
 
     def predict(self) -> dict[str, Any]:
-        from unlazy.theory.linear_attention import linear_attention_errors
+        from unlazy.theory.in_context.linear_attention import linear_attention_errors
 
         setting = self.prompt_ratio, self.context_ratio, self.task_ratio, self.noise_variance, self.ridge
         found = linear_attention_errors(*setting)

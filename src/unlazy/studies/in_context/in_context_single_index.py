@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from unlazy.errors import InputError
+from unlazy.checks import InputError
 from unlazy.lab import Claim, Output, Part, Study, at_least, at_most, between, path, static
-from unlazy.studies.in_context._prompts import attention_risks, prompt_only_risks
-from unlazy.studies.in_context._sources import OKO
+from unlazy.studies.in_context.shared.prompts import attention_risks, prompt_only_risks
+from unlazy.studies.in_context.shared.sources import OKO
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -241,7 +241,7 @@ class InContextSingleIndex(Study):
                 )
 
     def memory(self) -> int:
-        from unlazy.training.prompt_attention import ROWS_TOGETHER
+        from unlazy.training.in_context.prompt_attention import ROWS_TOGETHER
 
         width = self.neurons * self.biases
         rows = max(ROWS_TOGETHER, self.length, *self.context)
@@ -253,8 +253,8 @@ class InContextSingleIndex(Study):
 
     def simulate(self, rng: np.random.Generator) -> dict[str, Any]:
         """The inputs are isotropic, so the subspace is that of the first coordinates."""
-        from unlazy.theory.prompt_gradient import prompt_gradient
-        from unlazy.training.prompt_attention import TaskFamily, drawn_gradient, pretrain_weights
+        from unlazy.theory.in_context.first_step import prompt_gradient
+        from unlazy.training.in_context.prompt_attention import TaskFamily, drawn_gradient, pretrain_weights
 
         family = TaskFamily(np.eye(self.d)[:, : self.rank], self.lowest, self.highest, self.noise)
         tasks = self.prompts_per_dimension * self.d

@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from unlazy.errors import InputError
+from unlazy.checks import InputError
 from unlazy.lab import Claim, Output, Part, Study, at_least, at_most, parameter, path, static
-from unlazy.studies.in_context._prompt_learners import index_references, linear_references, relative_errors
-from unlazy.studies.in_context._sources import GARG, OKO
+from unlazy.studies.in_context.shared.prompt_learners import index_references, linear_references, relative_errors
+from unlazy.studies.in_context.shared.sources import GARG, OKO
 
 if TYPE_CHECKING:
     import xarray as xr
 
-    from unlazy.lab.saved import Saved
+    from unlazy.lab.running.saved import Saved
 
 GARG_TEXT = "Garg et al. 2022, section 3.1 and figure 2"
 COMPARED = "the project's comparison after Garg et al. 2022 and Oko et al. 2024"
@@ -244,7 +244,8 @@ class InContextTransformer(Study):
         return {"seen": list(range(self.pairs)), "learner": list(LEARNERS[self.tasks])}
 
     def simulate(self, rng: np.random.Generator, saved: Saved) -> dict[str, Any]:  # type: ignore[override]
-        from unlazy.training.in_context_transformer import (
+        from unlazy.training.in_context.prompt_attention import TaskFamily
+        from unlazy.training.in_context.transformer import (
             PromptLaw,
             Schedule,
             Sizes,
@@ -252,7 +253,6 @@ class InContextTransformer(Study):
             train_in_segments,
             transformer_answers,
         )
-        from unlazy.training.prompt_attention import TaskFamily
 
         linear = self.tasks == "linear"
         degrees = {} if linear else {"rank": self.rank, "lowest": self.lowest, "highest": self.highest}

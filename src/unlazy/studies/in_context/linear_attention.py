@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from unlazy.lab import Claim, Output, Part, Study, at_least, at_most, between, parameter, static, value
-from unlazy.studies.in_context._pretraining import (
+from unlazy.studies.in_context.shared.pretraining import (
     EQUIVALENTS,
     ERRORS,
     FINITE,
@@ -23,7 +23,7 @@ from unlazy.studies.in_context._pretraining import (
     pretrain,
     sizes,
 )
-from unlazy.studies.in_context._sources import LU
+from unlazy.studies.in_context.shared.sources import LU
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -57,7 +57,7 @@ def _divergence(part: Part) -> xr.DataArray:
     """The slope of the ridgeless error against the distance from interpolation, on either side, in logarithms."""
     import xarray as xr
 
-    from unlazy.theory.linear_attention import linear_attention_errors
+    from unlazy.theory.in_context.linear_attention import linear_attention_errors
 
     distance = np.geomspace(1e-9, 1e-4, 11)
     fixed = [float(parameter(part.predicted, name)) for name in ("context_ratio", "task_ratio", "noise_variance")]
@@ -202,7 +202,7 @@ class LinearAttention(Study):
         return measured(pretrain(rng, system, self.noise_variance, ridge), system, self.noise_variance, ridge)
 
     def predict(self) -> dict[str, Any]:
-        from unlazy.theory.linear_attention import linear_attention_errors
+        from unlazy.theory.in_context.linear_attention import linear_attention_errors
 
         ridge = self._ridge()
         found = linear_attention_errors(*self._ratios(), ridge)

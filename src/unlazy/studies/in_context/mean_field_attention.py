@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from unlazy.errors import InputError
+from unlazy.checks import InputError
 from unlazy.lab import Claim, Output, Part, Study, at_least, at_most, between, parameter, static, value
-from unlazy.studies.in_context._mean_field import DRAWS, MAPS, MODELS, MOST_TRUE, TASKS, landscapes
-from unlazy.studies.in_context._sources import KIM
+from unlazy.studies.in_context.shared.mean_field import DRAWS, MAPS, MODELS, MOST_TRUE, TASKS, landscapes
+from unlazy.studies.in_context.shared.sources import KIM
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -237,8 +237,8 @@ class MeanFieldAttention(Study):
         import jax
         import jax.numpy as jnp
 
-        from unlazy.data.normal import normal
-        from unlazy.studies.in_context._mean_field import (
+        from unlazy.random import normal
+        from unlazy.studies.in_context.shared.mean_field import (
             arm,
             draw_features,
             draw_problem,
@@ -247,7 +247,7 @@ class MeanFieldAttention(Study):
             transfer_errors,
             with_arm,
         )
-        from unlazy.training import mean_field_attention as mfa
+        from unlazy.training.in_context import mean_field_attention as mfa
 
         sigma, batch_size = jax.nn.sigmoid, self.batch
         problem_key, start_key, train_key, draw_key = jax.random.split(key, 4)
@@ -316,6 +316,6 @@ class MeanFieldAttention(Study):
         return {"floor": float(max(self.true_features - self.features, 0))}
 
     def figure(self, main: Part, misaligned: Part) -> Any:
-        from unlazy.studies.in_context._mean_field_figure import draw_runs
+        from unlazy.studies.in_context.shared.mean_field_figure import draw_runs
 
         return draw_runs(main, misaligned)

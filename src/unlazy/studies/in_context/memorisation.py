@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from unlazy.lab import Claim, Output, Part, Study, at_least, at_most, between, parameter, static, value
-from unlazy.studies.in_context._bayes import bayes_errors
-from unlazy.studies.in_context._pretraining import (
+from unlazy.studies.in_context.shared.bayes import bayes_errors
+from unlazy.studies.in_context.shared.pretraining import (
     Sizes,
     best_ridge,
     check_memory,
@@ -18,7 +18,7 @@ from unlazy.studies.in_context._pretraining import (
     pretrain,
     sizes,
 )
-from unlazy.studies.in_context._sources import LU, RAVENTOS
+from unlazy.studies.in_context.shared.sources import LU, RAVENTOS
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -170,7 +170,7 @@ class Memorisation(Study):
         return memory(system) + 8 * 2 * system.context * self.d
 
     def simulate(self, rng: np.random.Generator) -> dict[str, Any]:
-        from unlazy.theory.linear_attention import exact_error, task_moments
+        from unlazy.theory.in_context.finite_size import exact_error, task_moments
 
         system, noise = self._system(), self.noise_variance
         pretrained = pretrain(rng, system, noise, best_ridge(*self._ratios()))
@@ -187,7 +187,7 @@ class Memorisation(Study):
         return found
 
     def predict(self) -> dict[str, Any]:
-        from unlazy.theory.linear_attention import bayes_error, linear_attention_errors
+        from unlazy.theory.in_context.linear_attention import bayes_error, linear_attention_errors
 
         linear = linear_attention_errors(*self._ratios(), best_ridge(*self._ratios()))
         bayes = bayes_error(self.context_ratio, self.noise_variance)

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from unlazy.errors import InputError
+from unlazy.checks import InputError
 from unlazy.lab import Claim, Output, Part, Study, at_most, between, parameter, relative_deviation, static, value
-from unlazy.studies.in_context._sources import KIM
+from unlazy.studies.in_context.shared.sources import KIM
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -191,9 +191,9 @@ class SaddleEscape(Study):
         import jax
         import jax.numpy as jnp
 
-        from unlazy.data.normal import normal
-        from unlazy.studies.in_context._saddle import moved
-        from unlazy.training import mean_field_attention as mfa
+        from unlazy.random import normal
+        from unlazy.studies.in_context.shared.saddle import moved
+        from unlazy.training.in_context import mean_field_attention as mfa
 
         k, width, d = self.features, self.copies * self.features, 2 * self.features
         saddle, teacher = mfa.saddle(k, self.missing, width, d)
@@ -267,8 +267,8 @@ class SaddleEscape(Study):
         }
 
     def predict(self) -> dict[str, Any]:
-        from unlazy.studies.in_context._saddle import by_differences
-        from unlazy.theory.attention_landscape import attention_saddle, escape_slope
+        from unlazy.studies.in_context.shared.saddle import by_differences
+        from unlazy.theory.in_context.landscape import attention_saddle, escape_slope
 
         saddle = attention_saddle("erf", self.features, self.missing)
         eigenvalues, curvature = by_differences(self.features, self.missing)

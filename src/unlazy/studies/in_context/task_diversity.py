@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from unlazy.lab import Claim, Output, Part, Study, at_least, at_most, between, parameter, slope, static, value
-from unlazy.studies.in_context._pretraining import (
+from unlazy.studies.in_context.shared.pretraining import (
     EQUIVALENTS,
     ERRORS,
     FINITE,
@@ -22,7 +22,7 @@ from unlazy.studies.in_context._pretraining import (
     pretrain,
     sizes,
 )
-from unlazy.studies.in_context._sources import LU, RAVENTOS
+from unlazy.studies.in_context.shared.sources import LU, RAVENTOS
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -38,7 +38,7 @@ def excess(
     """The ridgeless error on new tasks in the limit of large d, beyond that of Bayes on the same context."""
     import xarray as xr
 
-    from unlazy.theory.linear_attention import bayes_error, linear_attention_errors
+    from unlazy.theory.in_context.linear_attention import bayes_error, linear_attention_errors
 
     tasks, contexts = np.atleast_1d(task_ratio), np.atleast_1d(context_ratio)
     found = linear_attention_errors(prompt_ratio, contexts, tasks[:, None], noise_variance)
@@ -188,7 +188,7 @@ class TaskDiversity(Study):
         return measured(pretrained, system, self.noise_variance, self.ridge)
 
     def predict(self) -> dict[str, Any]:
-        from unlazy.theory.linear_attention import bayes_error, linear_attention_errors
+        from unlazy.theory.in_context.linear_attention import bayes_error, linear_attention_errors
 
         found = linear_attention_errors(
             self.prompt_ratio, self.context_ratio, self.task_ratio, self.noise_variance, self.ridge

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from unlazy.errors import InputError
+from unlazy.checks import InputError
 from unlazy.lab import Claim, Output, Part, Study, at_least, between, parameter, path, static, value
-from unlazy.studies.index_models._sources import OKO, TALK
+from unlazy.studies.index_models.shared.sources import OKO, TALK
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -135,9 +135,9 @@ class AdditiveLocalisation(Study):
         import jax
         import jax.numpy as jnp
 
-        from unlazy.data.normal import normal
         from unlazy.functions.links import link
-        from unlazy.training.additive_chain import Rule, train_network
+        from unlazy.random import normal
+        from unlazy.training.index_models.additive_chain import Rule, train_network
 
         start_key, train_key = jax.random.split(key)
         weights = normal(start_key, (self.most_neurons, self.d))
@@ -158,10 +158,10 @@ class AdditiveLocalisation(Study):
         }
 
     def predict(self) -> dict[str, Any]:
-        from unlazy.theory.additive_index import additive_step, stall_overlap
+        from unlazy.theory.index_models.additive import additive_stall_overlap, additive_step
 
         size = additive_step(self.step, self.d, self.tasks, 3)
-        return {"stall": stall_overlap("He3", self.tasks, size, self.noise**2)}
+        return {"stall": additive_stall_overlap("He3", self.tasks, size, self.noise**2)}
 
     def figure(self, main: Part) -> Any:
         from unlazy.plotting import style

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from unlazy.errors import InputError
+from unlazy.checks import InputError
 from unlazy.lab import Claim, Output, Part, Study, between, parameter, relative_deviation, slope, static, value
-from unlazy.studies.index_models._sources import BEN_AROUS, OKO, TALK
+from unlazy.studies.index_models.shared.sources import BEN_AROUS, OKO, TALK
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -127,8 +127,8 @@ class AdditiveScaling(Study):
         import jax.numpy as jnp
 
         from unlazy.functions.links import link
-        from unlazy.training.additive_chain import Rule, escape
-        from unlazy.training.chain_draws import chi_square, normals
+        from unlazy.training.index_models.additive_chain import Rule, escape
+        from unlazy.training.index_models.chain_draws import chi_square, normals
 
         exponent = EXPONENTS[self.link]
         start_key, run_key = jax.random.split(key)
@@ -151,7 +151,7 @@ class AdditiveScaling(Study):
         """
         from scipy.special import ndtri
 
-        from unlazy.theory.additive_index import additive_step, escape_samples
+        from unlazy.theory.index_models.additive import additive_step, escape_samples
 
         share = 0.5 ** (1 / self.tasks)
         # an even link drifts away from 0 on both sides: the best of |overlap| counts

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from unlazy.errors import InputError
+from unlazy.checks import InputError
 from unlazy.lab import Claim, Output, Part, Study, at_least, at_most, static, value
-from unlazy.studies.index_models._sources import DANDI, LEE, TALK
+from unlazy.studies.index_models.shared.sources import DANDI, LEE, TALK
 
 LEE_TEXT = "Lee et al. 2024, Algorithm 1; the talk's ReLU figure"
 RECORDS = 15
@@ -119,10 +119,10 @@ class BatchReuse(Study):
         import jax
         import jax.numpy as jnp
 
-        from unlazy.data.normal import normal
         from unlazy.functions.links import link
-        from unlazy.training.online_index import fit_second_layer, init, train
-        from unlazy.training.overlap_chain import Rule
+        from unlazy.random import normal
+        from unlazy.training.index_models.online_index import fit_second_layer, init, train
+        from unlazy.training.index_models.overlap_chain import Rule
 
         start_key, neuron_key, train_key, fit_key = jax.random.split(key, 4)
         teacher = link(self.link)

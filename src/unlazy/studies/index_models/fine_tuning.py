@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from unlazy.errors import InputError
+from unlazy.checks import InputError
 from unlazy.lab import Claim, Output, Part, Study, at_least, path, static, value
-from unlazy.studies.index_models._sources import OKO, TALK
+from unlazy.studies.index_models.shared.sources import OKO, TALK
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -126,10 +126,10 @@ class FineTuning(Study):
         import jax
         import jax.numpy as jnp
 
-        from unlazy.data.normal import normal
         from unlazy.functions.links import link
-        from unlazy.studies.index_models._lasso import lasso_cv
-        from unlazy.training.additive_chain import Rule, train_network
+        from unlazy.random import normal
+        from unlazy.studies.index_models.shared.lasso import lasso_cv
+        from unlazy.training.index_models.additive_chain import Rule, train_network
 
         train_key, draw_key, bias_key = jax.random.split(key, 3)
         n, neurons = self.most_samples, self.neurons

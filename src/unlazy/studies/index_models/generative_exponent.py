@@ -10,7 +10,7 @@ import numpy as np
 
 from unlazy.functions.links import LINKS, link
 from unlazy.lab import Claim, Output, Part, Study, at_least, at_most, between, parameter, static
-from unlazy.studies.index_models._sources import DAMIAN, TALK
+from unlazy.studies.index_models.shared.sources import DAMIAN, TALK
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -25,7 +25,7 @@ SPREAD = 1.6
 @cache
 def _theory(name: str, noise: float) -> tuple[tuple[float, ...], tuple[float, ...]]:
     """lambda_k^2, and the squared correlation of the label itself."""
-    from unlazy.theory.exponents import generative_exponent, information_exponent
+    from unlazy.theory.index_models.exponents.exponents import generative_exponent, information_exponent
 
     found = information_exponent(name)
     own = found.relative[list(ORDERS)]

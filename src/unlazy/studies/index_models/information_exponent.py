@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from unlazy.errors import InputError
+from unlazy.checks import InputError
 from unlazy.functions.links import LINKS, link
 from unlazy.lab import Claim, Output, Part, Study, at_least, between, parameter, path, static
-from unlazy.studies.index_models._sources import BEN_AROUS, TALK
+from unlazy.studies.index_models.shared.sources import BEN_AROUS, TALK
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -49,7 +49,7 @@ def _student_coefficients(name: str) -> np.ndarray:
 def _needed_exponent(part: Part) -> xr.DataArray:
     """The slope in d of (d-2) V / S^2, from the means over seeds, minus the information exponent."""
     from unlazy.lab import slope
-    from unlazy.theory.exponents import information_exponent
+    from unlazy.theory.index_models.exponents.exponents import information_exponent
 
     data = part.simulated.sel(case=list(SEEN))
     needed = (data.d - 2) * data.size.mean("seed") / data.signal.mean("seed") ** 2
@@ -207,7 +207,7 @@ class InformationExponent(Study):
 
     def figure(self, main: Part) -> Any:
         from unlazy.plotting import style
-        from unlazy.theory.exponents import information_exponent
+        from unlazy.theory.index_models.exponents.exponents import information_exponent
 
         shown = tuple(PAIRS)
         figure, panels = style.panels(len(shown) + 1, 1, width=2.6, height=2.9)

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from unlazy.lab import Claim, Output, Part, Study, at_least, at_most, between, parameter, static
-from unlazy.studies.index_models._one_shot import LINKS
-from unlazy.studies.index_models._sources import DAMIAN, GHORBANI, LU, TALK
+from unlazy.studies.index_models.shared.one_shot import LINKS
+from unlazy.studies.index_models.shared.sources import DAMIAN, GHORBANI, LU, TALK
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -156,7 +156,7 @@ class KernelVsIndex(Study):
         """All learners see the same samples and are tested on the same points."""
         from unlazy.data.unit_vectors import unit_vectors
         from unlazy.functions.links import link
-        from unlazy.studies.index_models._one_shot import one_shot_direction
+        from unlazy.studies.index_models.shared.one_shot import one_shot_direction
 
         n, d = self._n, self.d
         theta = unit_vectors(rng, 1, d)[0]
@@ -181,7 +181,7 @@ class KernelVsIndex(Study):
         """Of directions from further samples, which cost little next to a kernel."""
         from unlazy.data.unit_vectors import unit_vectors
         from unlazy.functions.links import link
-        from unlazy.studies.index_models._one_shot import one_shot_direction
+        from unlazy.studies.index_models.shared.one_shot import one_shot_direction
 
         found = []
         for _ in range(3):
@@ -231,8 +231,9 @@ class KernelVsIndex(Study):
 
         from unlazy.functions.links import link
         from unlazy.functions.orthogonal import Gegenbauer, coefficients
-        from unlazy.studies.index_models._one_shot import one_shot_overlap
-        from unlazy.theory.random_features import kernel_blocks, kernel_regression_equivalent
+        from unlazy.studies.index_models.shared.one_shot import one_shot_overlap
+        from unlazy.theory.kernels.blocks import kernel_blocks
+        from unlazy.theory.kernels.random_features import kernel_regression_equivalent
 
         family, degree, n = Gegenbauer(self.d), self._degree, self._n
         energies = coefficients(link(self.link).value, family, degree).values ** 2

@@ -9,8 +9,8 @@ import numpy as np
 
 from unlazy.functions.links import link
 from unlazy.lab import Claim, Output, Part, Study, at_least, at_most, between, parameter, static
-from unlazy.studies.index_models._importance import exact_moments, moments, wide_draws
-from unlazy.studies.index_models._sources import CHEN, LEE, MONDELLI, TALK
+from unlazy.studies.index_models.shared.importance import exact_moments, moments, wide_draws
+from unlazy.studies.index_models.shared.sources import CHEN, LEE, MONDELLI, TALK
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -28,7 +28,7 @@ def _smallest_power(part: Part) -> xr.DataArray:
     """Over He3, ..., He8: the smallest power with information exponent at most 2."""
     import xarray as xr
 
-    from unlazy.theory.exponents import monomial_exponents
+    from unlazy.theory.index_models.exponents.exponents import monomial_exponents
 
     del part
     tables = [monomial_exponents(name, range(1, 7)) for name in NAMES]
@@ -185,7 +185,7 @@ class MonomialTransform(Study):
 
     def figure(self, main: Part) -> Any:
         from unlazy.plotting import style
-        from unlazy.theory.exponents import monomial_exponents
+        from unlazy.theory.index_models.exponents.exponents import monomial_exponents
 
         figure, (table, price, shown) = style.panels(3, 1, width=3.2, height=3.0)
         powers = list(range(1, 7))

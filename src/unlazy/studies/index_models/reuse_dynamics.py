@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from unlazy.errors import InputError
+from unlazy.checks import InputError
 from unlazy.lab import Claim, Output, Part, Study, at_least, between, parameter, static, value
-from unlazy.studies.index_models._sources import BEN_AROUS, DANDI, LEE, TALK
-from unlazy.studies.index_models._traced_links import MOST_DEGREE, hermite_link
+from unlazy.studies.index_models.shared.sources import BEN_AROUS, DANDI, LEE, TALK
+from unlazy.studies.index_models.shared.traced_links import MOST_DEGREE, hermite_link
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -159,7 +159,7 @@ class ReuseDynamics(Study):
         import jax
         import jax.numpy as jnp
 
-        from unlazy.training import online_index, overlap_chain
+        from unlazy.training.index_models import online_index, overlap_chain
 
         link = hermite_link(self.degree)
         rule = overlap_chain.Rule(self.step, self.strength, self.reuse, self.sign, self.bias)
@@ -185,8 +185,8 @@ class ReuseDynamics(Study):
         import jax.numpy as jnp
 
         from unlazy.functions.links import LINKS
-        from unlazy.training.chain_draws import symmetric, to_normal
-        from unlazy.training.overlap_chain import push
+        from unlazy.training.index_models.chain_draws import symmetric, to_normal
+        from unlazy.training.index_models.overlap_chain import push
 
         cells = jnp.arange(CELLS)
         inside = [(1 + uniform) / 2 for uniform in symmetric(key, 2, (CELLS, CELLS))]
@@ -199,7 +199,7 @@ class ReuseDynamics(Study):
         return (psi * across).mean(1)
 
     def predict(self) -> dict[str, Any]:
-        from unlazy.theory.online_sgd import overlap_drift, overlap_path
+        from unlazy.theory.index_models.online_sgd import overlap_drift, overlap_path
 
         neuron: Any = {
             "sign": self.sign, "bias": self.bias, "strength": self.strength, "reuse": bool(self.reuse)
@@ -251,7 +251,7 @@ class ReuseDynamics(Study):
     @staticmethod
     def _draw_theory(path: Any, portrait: Any, points: xr.Dataset, degree: int, color: str) -> None:
         from unlazy.plotting import style
-        from unlazy.theory.online_sgd import overlap_drift, overlap_path
+        from unlazy.theory.index_models.online_sgd import overlap_drift, overlap_path
 
         names = ("sign", "bias", "strength", "reuse", "start", "step")
         neuron: Any = {name: float(parameter(points, name)) for name in names}

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from unlazy.lab import Claim, Output, Part, Study, at_least, at_most, between, slope, static, value
-from unlazy.studies.index_models._sources import BEN_AROUS, LEE, TALK
-from unlazy.studies.index_models._traced_links import MOST_DEGREE, hermite_link, student
+from unlazy.studies.index_models.shared.sources import BEN_AROUS, LEE, TALK
+from unlazy.studies.index_models.shared.traced_links import MOST_DEGREE, hermite_link, student
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -183,7 +183,7 @@ class ReuseScaling(Study):
     )
 
     def validate(self) -> None:
-        from unlazy.errors import InputError
+        from unlazy.checks import InputError
 
         if self.sign not in (-1.0, 1.0):
             raise InputError(f"sign must be 1 or -1, got {self.sign:g}")
@@ -191,7 +191,7 @@ class ReuseScaling(Study):
     def simulate(self, key: Any) -> dict[str, Any]:
         import jax.numpy as jnp
 
-        from unlazy.training.overlap_chain import Rule, crossing_step
+        from unlazy.training.index_models.overlap_chain import Rule, crossing_step
 
         rule = Rule(
             step=self.step * self.d ** (-self.power),
@@ -211,7 +211,7 @@ class ReuseScaling(Study):
 
     def predict(self) -> dict[str, Any]:
         """The first time at which |m| is at the level, m or -m; the chains' clip is left out."""
-        from unlazy.theory.online_sgd import crossing_time
+        from unlazy.theory.index_models.online_sgd import crossing_time
 
         link = f"He{self.degree}"
         # -m is the overlap with -theta, for which the labels of an odd link have the other sign

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from unlazy.errors import InputError
+from unlazy.checks import InputError
 from unlazy.functions.links import LINKS, link
 from unlazy.lab import Claim, Output, Part, Source, Study, at_least, at_most, between, parameter, path, slope, static
-from unlazy.studies.index_models._sources import BARBIER, LU, MONDELLI
+from unlazy.studies.index_models.shared.sources import BARBIER, LU, MONDELLI
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -46,7 +46,7 @@ def clipped_square(y: np.ndarray) -> np.ndarray:
 @cache
 def transforms(name: str, noise: float) -> tuple[Callable[[Any], Any], ...]:
     """In the order of ESTIMATORS."""
-    from unlazy.theory.spectral_estimators import best_linear_transform, best_spectral_transform
+    from unlazy.theory.index_models.spectral.estimators import best_linear_transform, best_spectral_transform
 
     return clipped, best_linear_transform(name, noise), clipped_square, best_spectral_transform(name, noise)
 
@@ -54,7 +54,7 @@ def transforms(name: str, noise: float) -> tuple[Callable[[Any], Any], ...]:
 @cache
 def thresholds(name: str, noise: float) -> tuple[float, float]:
     """Of the spectral estimators."""
-    from unlazy.theory.spectral_estimators import spectral_threshold
+    from unlazy.theory.index_models.spectral.estimators import spectral_threshold
 
     return spectral_threshold(name, noise, clipped_square), spectral_threshold(name, noise)
 
@@ -226,7 +226,7 @@ class SpectralThresholds(Study):
         return {"overlap": overlap, "eigenvalue": eigenvalue}
 
     def predict(self) -> dict[str, Any]:
-        from unlazy.theory.spectral_estimators import linear_overlap, spectral_overlap
+        from unlazy.theory.index_models.spectral.estimators import linear_overlap, spectral_overlap
 
         chosen = transforms(self.link, float(self.noise))
         ratios = np.array(self.ratio, dtype=float)

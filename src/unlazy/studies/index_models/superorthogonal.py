@@ -10,8 +10,8 @@ import numpy as np
 
 from unlazy.functions.links import polynomial
 from unlazy.lab import Claim, Output, Part, Study, at_least, at_most, between, parameter, static
-from unlazy.studies.index_models._importance import exact_moments, moments, wide_draws
-from unlazy.studies.index_models._sources import OKO, TALK
+from unlazy.studies.index_models.shared.importance import exact_moments, moments, wide_draws
+from unlazy.studies.index_models.shared.sources import OKO, TALK
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -33,7 +33,7 @@ _GENERIC_SEED = 7
 @cache
 def _hermite(case: str, kind: str) -> tuple[float, ...]:
     """Coefficients of the superorthogonal link of a case, or of one with the same sizes and random signs."""
-    from unlazy.theory.superorthogonal import superorthogonal
+    from unlazy.theory.index_models.superorthogonal_links import superorthogonal
 
     found = superorthogonal(*CASES[case]).hermite
     if kind == "generic":
@@ -151,7 +151,7 @@ class SuperOrthogonal(Study):
         return {"moment": np.array(found)}
 
     def predict(self) -> dict[str, Any]:
-        from unlazy.theory.superorthogonal import moment_residual
+        from unlazy.theory.index_models.superorthogonal_links import moment_residual
 
         largest_order, largest_power, *_ = CASES[self.case]
         hermite = _hermite(self.case, "superorthogonal")

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from unlazy.lab import Claim, Output, Part, Study, at_most, between, relative_deviation, slope, static
-from unlazy.studies.kernels._spectrum import (
+from unlazy.studies.kernels.shared.spectrum import (
     FUNCTIONS,
     LEVELS,
     LU,

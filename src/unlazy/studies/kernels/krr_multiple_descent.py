@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from unlazy.lab import Claim, Output, Part, Study, at_least, between, path, relative_deviation, static, value
-from unlazy.studies.kernels._sphere import XIAO, by_degree, target_covariances
+from unlazy.studies.kernels.shared.sphere import XIAO, by_degree, target_covariances
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -104,7 +104,7 @@ class KrrMultipleDescent(Study):
     def simulate(self, rng: np.random.Generator) -> dict[str, Any]:
         """The exact expectation over target and noise, given training and test points."""
         from unlazy.data.unit_vectors import unit_vectors
-        from unlazy.training.kernel_regression import kernel_errors
+        from unlazy.training.kernels.ridge import kernel_errors
 
         x, fresh = unit_vectors(rng, self.n, self.d), unit_vectors(rng, self._fresh, self.d)
         kernel, crossed = (by_degree(points @ x.T, self.d, self._masses) for points in (x, fresh))
@@ -113,7 +113,7 @@ class KrrMultipleDescent(Study):
 
     def predict(self) -> dict[str, Any]:
         from unlazy.functions.orthogonal import Gegenbauer
-        from unlazy.theory.random_features import kernel_regression_equivalent
+        from unlazy.theory.kernels.random_features import kernel_regression_equivalent
 
         copies = np.array(Gegenbauer(self.d).multiplicities(3), dtype=float)
         theory = kernel_regression_equivalent(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from unlazy.lab import Claim, Output, Part, Source, Study, at_least, at_most, parameter, path, static
-from unlazy.studies.kernels._curves_from_data import (
+from unlazy.studies.kernels.shared.curves_from_data import (
     KERNELS,
     eigenlearning_forecast,
     kernel_of,
@@ -249,7 +249,7 @@ class LearningCurveData(Study):
 def _predictions(
     kernel: np.ndarray, labels: np.ndarray, sizes: list[int], ridges: Sequence[float], methods: tuple[str, ...]
 ) -> dict[str, np.ndarray]:
-    from unlazy.diagnostics.learning_curve import LearningCurve
+    from unlazy.diagnostics.learning_curve.curve import LearningCurve
 
     found = {}
     for method in methods:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from unlazy.lab import Claim, Output, Part, Study, at_most, between, path, relative_deviation, static, value
-from unlazy.studies.kernels._features import RELU_ENERGIES, feature_risks, predicted_features
-from unlazy.studies.kernels._sphere import DEFILIPPIS, HU
+from unlazy.studies.kernels.shared.features import RELU_ENERGIES, feature_risks, predicted_features
+from unlazy.studies.kernels.shared.sphere import DEFILIPPIS, HU
 
 if TYPE_CHECKING:
     import xarray as xr

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from unlazy.errors import InputError
+from unlazy.checks import InputError
 from unlazy.lab import Claim, Output, Part, Study, at_least, at_most, between, parameter, path, static
-from unlazy.studies.mean_field._sources import NITANDA_DUAL, OKO_DUAL
+from unlazy.studies.mean_field.shared.sources import NITANDA_DUAL, OKO_DUAL
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -29,7 +29,8 @@ def _data() -> tuple[np.ndarray, np.ndarray]:
 @cache
 def optimum(confinement: float, temperature: float) -> Any:
     """The exact law, L* and covariance of the neurons, on 161 x 161 points."""
-    from unlazy.theory.mean_field_dual import mean_field_optimum, square_loss
+    from unlazy.theory.mean_field.grid import square_loss
+    from unlazy.theory.mean_field.optimum import mean_field_optimum
 
     z, y = _data()
 
@@ -204,9 +205,9 @@ class MfldCertificate(Study):
         import jax.numpy as jnp
 
         from unlazy.models.mean_field import named_loss, network_functional, predictions, with_one
-        from unlazy.training.certificate import certify, newton_change
-        from unlazy.training.langevin import variation_gradient
-        from unlazy.training.step_noise import noisy_step, normals_at
+        from unlazy.training.mean_field.certificate import certify, newton_change
+        from unlazy.training.mean_field.langevin import variation_gradient
+        from unlazy.training.mean_field.step_noise import noisy_step, normals_at
 
         z, y = _data()
         inputs, labels, weights = (

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from unlazy.errors import InputError
+from unlazy.checks import InputError
 from unlazy.lab import Claim, Output, Part, Source, Study, at_most, between, parameter, static, value
-from unlazy.studies.mean_field._sources import CHEN, SUZUKI
+from unlazy.studies.mean_field.shared.sources import CHEN, SUZUKI
 
 if TYPE_CHECKING:
     import xarray as xr
 
-    from unlazy.theory.mean_field_dual import MeanFieldOptimum
+    from unlazy.theory.mean_field.optimum import MeanFieldOptimum
 
 CONSTANT = "second-order expansion around mu*"
 BANDWIDTH, SMOOTHING = 0.6, 0.3
@@ -49,7 +49,7 @@ KDE = Source(
 @cache
 def fixed_optimum(confinement: float, temperature: float) -> MeanFieldOptimum:
     """The exact optimum for the eight fixed data."""
-    from unlazy.theory.mean_field_dual import density_optimum
+    from unlazy.theory.mean_field.optimum import density_optimum
 
     return density_optimum(
         DATA, bandwidth=BANDWIDTH, smoothing=SMOOTHING, confinement=confinement, temperature=temperature
@@ -239,7 +239,7 @@ class MfldDensity(Study):
         import jax.numpy as jnp
 
         from unlazy.models.functionals import mmd_functional
-        from unlazy.training.langevin import run, variation_gradient
+        from unlazy.training.mean_field.langevin import run, variation_gradient
 
         found, single = fixed_optimum(self.confinement, self.temperature), mmd_functional(DATA, BANDWIDTH, SMOOTHING)
         best = jnp.asarray(bumps(PLACES, found.grid.points[:, 0], SMOOTHING) @ found.law.masses, jnp.float32)
@@ -290,9 +290,9 @@ class MfldDensity(Study):
         import jax
         import jax.numpy as jnp
 
-        from unlazy.data.normal import normal
         from unlazy.models.functionals import mmd_functional
-        from unlazy.training.langevin import run
+        from unlazy.random import normal
+        from unlazy.training.mean_field.langevin import run
 
         data_key, walk_key = jax.random.split(key)
         draws = normal(data_key, (2 * self.n,), jnp.float32)
@@ -333,7 +333,7 @@ class MfldDensity(Study):
         }
 
     def predict(self) -> dict[str, Any]:
-        from unlazy.theory.mean_field_dual import particle_constants, width_covariance
+        from unlazy.theory.mean_field.dual import particle_constants, width_covariance
 
         if self.problem != "fixed":
             return {}

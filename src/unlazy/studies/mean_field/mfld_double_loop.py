@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from unlazy.lab import Claim, Output, Part, Study, at_least, at_most, between, parameter, slope, static
-from unlazy.studies.mean_field._sources import NITANDA_DUAL, OKO_DUAL
-from unlazy.studies.mean_field._tanh_network import BOUND, INPUTS, LOSSES, TARGETS, optimum
+from unlazy.studies.mean_field.shared.sources import NITANDA_DUAL, OKO_DUAL
+from unlazy.studies.mean_field.shared.tanh_network import BOUND, INPUTS, LOSSES, TARGETS, optimum
 
 AVERAGING = "Nitanda, Wu & Suzuki 2021"
 ASCENT = "Oko, Suzuki, Wu & Nitanda 2022"
@@ -142,7 +142,7 @@ class MfldDoubleLoop(Study):
         return TARGETS if self.loss == "square" else None
 
     def simulate(self, rng: np.random.Generator) -> dict[str, Any]:
-        from unlazy.training import double_loop
+        from unlazy.training.mean_field import double_loop
 
         found = optimum(self.loss, self.confinement, self.temperature, self.points)
         loop = double_loop.exact_inner(found.grid)
@@ -167,8 +167,8 @@ class MfldDoubleLoop(Study):
         return {"gap": curve[list(steps)], "fall": start + below[0] if below.size else np.nan}
 
     def predict(self) -> dict[str, Any]:
-        from unlazy.theory.mean_field_dual import naive_iteration_radius, online_averaging_constant
-        from unlazy.training import double_loop
+        from unlazy.theory.mean_field.dual import naive_iteration_radius, online_averaging_constant
+        from unlazy.training.mean_field import double_loop
 
         found = optimum(self.loss, self.confinement, self.temperature, self.points)
         radius = naive_iteration_radius(found)

@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from unlazy.errors import InputError
+from unlazy.checks import InputError
 from unlazy.lab import Output, Part, Study, static, value
-from unlazy.studies.mean_field._exact_checks import EARLY, GRID
-from unlazy.studies.mean_field._exact_claims import CLAIMS
-from unlazy.studies.mean_field._exact_figure import draw_biases, draw_decay, draw_knees
-from unlazy.studies.mean_field._sources import CHEN, SUZUKI
+from unlazy.studies.mean_field.shared.exact_checks import EARLY, GRID
+from unlazy.studies.mean_field.shared.exact_claims import CLAIMS
+from unlazy.studies.mean_field.shared.exact_figure import draw_biases, draw_decay, draw_knees
+from unlazy.studies.mean_field.shared.sources import CHEN, SUZUKI
 
 STEP = {"particles": 16, "interaction": 0.5, "start_mean": 0.8, "start_variance": 0.4, "replicates": 384}
 BATCH = {
@@ -169,7 +169,7 @@ class MfldExact(Study):
             yield from rows[chosen].mean(axis=1).reshape(ahead, self.replicates)
 
     def predict(self) -> dict[str, Any]:
-        from unlazy.theory.langevin import (
+        from unlazy.theory.mean_field.gaussian_problem import (
             Modes,
             batch_variance,
             gaussian_energy,

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from unlazy.errors import InputError
+from unlazy.checks import InputError
 from unlazy.lab import Claim, Output, Part, Study, at_most, between, parameter, static, value
-from unlazy.studies.mean_field._sources import SUZUKI
+from unlazy.studies.mean_field.shared.sources import SUZUKI
 
 if TYPE_CHECKING:
     import xarray as xr
 
-    from unlazy.theory.mean_field_dual import MeanFieldOptimum
+    from unlazy.theory.mean_field.optimum import MeanFieldOptimum
 
 PAPER = "Suzuki, Wu & Nitanda 2023, stochastic gradient and variance reduction"
 RADIUS = 4.0
@@ -59,7 +59,8 @@ def network_data(n: int) -> tuple[np.ndarray, np.ndarray]:
 @cache
 def optimum(n: int, confinement: float, temperature: float) -> MeanFieldOptimum:
     """The optimal law of the network on its data, by the dual on a grid of 71 x 71 points."""
-    from unlazy.theory.mean_field_dual import mean_field_optimum, square_loss
+    from unlazy.theory.mean_field.grid import square_loss
+    from unlazy.theory.mean_field.optimum import mean_field_optimum
 
     z, y = network_data(n)
 
@@ -83,7 +84,7 @@ def _of(data: Any, gradient: str) -> Any:
 
 def _near_start(law: MeanFieldOptimum, count: int) -> np.ndarray:
     """Of 400 clouds from the optimal law the one whose E|x|^2 is nearest that law's, as this relaxes most slowly."""
-    from unlazy.theory.mean_field_dual import sample_optimum
+    from unlazy.theory.mean_field.dual import sample_optimum
 
     square = float(law.law.masses @ (law.grid.points**2).sum(axis=1))
     clouds = sample_optimum(law, 400 * count, np.random.default_rng(1)).reshape(400, count, 2)
@@ -228,7 +229,7 @@ class MfldMinibatch(Study):
     def simulate(self, key: Any) -> dict[str, Any]:
         import jax.numpy as jnp
 
-        from unlazy.training.langevin import run
+        from unlazy.training.mean_field.langevin import run
 
         method, cost = METHODS[self.gradient], self._cost()
         at_budgets = [max(int(share * self.evaluations // cost), 1) for share in self.coordinates()["budget"]]

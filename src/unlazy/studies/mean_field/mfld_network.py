@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from unlazy.errors import InputError
+from unlazy.checks import InputError
 from unlazy.lab import Claim, Output, Part, Study, at_least, between, parameter, static, value
-from unlazy.studies.mean_field._sources import CHIZAT, NITANDA_LANGEVIN, SUZUKI
+from unlazy.studies.mean_field.shared.sources import CHIZAT, NITANDA_LANGEVIN, SUZUKI
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -26,7 +26,9 @@ DECADES = 10
 @cache
 def small_optimum(confinement: float, temperature: float, amplitude: float) -> Any:
     """The exact optimum for neurons with two parameters, y = sin(2z) at 20 points, and its particle constants."""
-    from unlazy.theory.mean_field_dual import mean_field_optimum, particle_constants, square_loss
+    from unlazy.theory.mean_field.dual import particle_constants
+    from unlazy.theory.mean_field.grid import square_loss
+    from unlazy.theory.mean_field.optimum import mean_field_optimum
 
     z = np.linspace(-2.0, 2.0, 20)
 
@@ -185,7 +187,6 @@ class MfldNetwork(Study):
         import jax
         import jax.numpy as jnp
 
-        from unlazy.data.normal import normal
         from unlazy.models.mean_field import (
             confinement_of,
             named_loss,
@@ -195,7 +196,8 @@ class MfldNetwork(Study):
             safe_step,
             with_one,
         )
-        from unlazy.training.langevin import run
+        from unlazy.random import normal
+        from unlazy.training.mean_field.langevin import run
 
         amplitude = 10.0
         data_key, draw_key, walk_key = jax.random.split(key, 3)
@@ -241,9 +243,9 @@ class MfldNetwork(Study):
         import jax
         import jax.numpy as jnp
 
-        from unlazy.data.normal import normal
         from unlazy.models.mean_field import named_loss, network_functional, with_one
-        from unlazy.training.langevin import run
+        from unlazy.random import normal
+        from unlazy.training.mean_field.langevin import run
 
         z = np.linspace(-2.0, 2.0, 20)
         rows = (jnp.asarray(with_one(z[:, None]), float), jnp.asarray(np.sin(2 * z), float))

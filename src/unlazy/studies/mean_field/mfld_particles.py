@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from unlazy.errors import InputError
+from unlazy.checks import InputError
 from unlazy.lab import Claim, Output, Part, Study, at_least, between, static, value
-from unlazy.studies.mean_field._sources import CHEN, SUZUKI
-from unlazy.studies.mean_field._tanh_network import BOUND, INPUTS, TARGETS, optimum, step_bias, width_curve
+from unlazy.studies.mean_field.shared.sources import CHEN, SUZUKI
+from unlazy.studies.mean_field.shared.tanh_network import BOUND, INPUTS, TARGETS, optimum, step_bias, width_curve
 
 if TYPE_CHECKING:
     import xarray as xr
 
-    from unlazy.theory.mean_field_dual import MeanFieldOptimum
+    from unlazy.theory.mean_field.optimum import MeanFieldOptimum
 
 CHAOS = "Chen, Ren & Wang 2022, Suzuki, Wu & Nitanda 2023"
 CONSTANT = "second-order expansion around mu*"
@@ -189,8 +189,8 @@ class MfldParticles(Study):
         import jax
         import jax.numpy as jnp
 
-        from unlazy.theory.mean_field_dual import place_samples
-        from unlazy.training import langevin
+        from unlazy.theory.mean_field.dual import place_samples
+        from unlazy.training.mean_field import langevin
 
         found = self._optimum()
         inputs, targets, mean = (jnp.asarray(a, jnp.float32) for a in (INPUTS, TARGETS, found.predictions))
@@ -249,7 +249,7 @@ class MfldParticles(Study):
         return {name: windows(values) for name, values in records.items()}
 
     def predict(self) -> dict[str, Any]:
-        from unlazy.theory.mean_field_dual import particle_constants, width_covariance
+        from unlazy.theory.mean_field.dual import particle_constants, width_covariance
 
         found = self._optimum()
         constants, bias = particle_constants(found), step_bias(self.confinement, self.temperature)

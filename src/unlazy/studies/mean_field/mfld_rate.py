@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from unlazy.lab import Claim, Output, Part, Study, at_least, between, relative_deviation, static, value
-from unlazy.studies.mean_field._sources import CHIZAT, NITANDA_LANGEVIN
+from unlazy.studies.mean_field.shared.sources import CHIZAT, NITANDA_LANGEVIN
 
 if TYPE_CHECKING:
     import xarray as xr
 
-    from unlazy.theory.mean_field_rate import ScalarProblem
+    from unlazy.theory.mean_field.one_dimension import ScalarProblem
 
 GUARANTEE = "Nitanda, Wu & Suzuki 2022, Chizat 2022"
 LINEAR = "linearised flow"
@@ -136,7 +136,7 @@ class MfldRate(Study):
     )
 
     def _problem(self, points: int | None = None) -> ScalarProblem:
-        from unlazy.theory.mean_field_rate import scalar_problem
+        from unlazy.theory.mean_field.one_dimension import scalar_problem
 
         return scalar_problem(
             lambda x: self.height * np.exp(-(x**2) / (2 * self.bump**2)),
@@ -152,7 +152,8 @@ class MfldRate(Study):
         return {"unit": UNITS.tolist()}
 
     def simulate(self, rng: np.random.Generator) -> dict[str, Any]:
-        from unlazy.theory.mean_field_rate import grid_rates, mean_field_flow, normal_masses
+        from unlazy.theory.mean_field.flow import mean_field_flow, normal_masses
+        from unlazy.theory.mean_field.rate import grid_rates
 
         problem = self._problem(self.points)
         unit = 1 / grid_rates(problem)[0]
@@ -164,7 +165,7 @@ class MfldRate(Study):
         return {"rate": rate, "flow_gap": share}
 
     def predict(self) -> dict[str, Any]:
-        from unlazy.theory.mean_field_rate import barrier, decay_rates
+        from unlazy.theory.mean_field.rate import barrier, decay_rates
 
         problem = self._problem()
         return {**decay_rates(problem)._asdict(), "barrier": barrier(problem)}

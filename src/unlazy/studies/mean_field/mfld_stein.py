@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from unlazy.lab import Claim, Output, Part, Source, Study, at_least, at_most, between, parameter, static, value
-from unlazy.studies.mean_field._sources import SUZUKI
-from unlazy.studies.mean_field._stein_targets import (
+from unlazy.studies.mean_field.shared.sources import SUZUKI
+from unlazy.studies.mean_field.shared.stein_targets import (
     BANDWIDTH,
     CENTRE,
     MEAN,
@@ -218,9 +218,9 @@ class MfldStein(Study):
         import jax
         import jax.numpy as jnp
 
-        from unlazy.data.normal import normal
         from unlazy.models.functionals import stein_functional
-        from unlazy.training.langevin import run
+        from unlazy.random import normal
+        from unlazy.training.mean_field.langevin import run
 
         start_key, walk_key = jax.random.split(key)
         draws = normal(start_key, (self.particles, 1), jnp.float32)
@@ -260,9 +260,9 @@ class MfldStein(Study):
         import jax
         import jax.numpy as jnp
 
-        from unlazy.data.normal import normal
         from unlazy.models.functionals import stein_functional
-        from unlazy.training.langevin import run
+        from unlazy.random import normal
+        from unlazy.training.mean_field.langevin import run
 
         precision, mean = jnp.asarray(PRECISION, jnp.float32), jnp.asarray(MEAN, jnp.float32)
         start_key, walk_key = jax.random.split(key)

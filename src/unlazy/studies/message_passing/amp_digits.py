@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from unlazy.lab import Claim, Output, Part, Study, at_least, at_most, parameter, static, value
-from unlazy.studies.message_passing._multiclass import digit_run
-from unlazy.studies.message_passing._sources import MULTICLASS
+from unlazy.studies.message_passing.shared.multiclass import digit_run
+from unlazy.studies.message_passing.shared.sources import MULTICLASS
 
 SOURCE = "Çakmak, Lu & Opper 2024, on real data"
 DIGITS = 1797

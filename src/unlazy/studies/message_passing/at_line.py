@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from unlazy.errors import InputError
+from unlazy.checks import InputError
 from unlazy.lab import (
     Claim,
     Output,
@@ -22,8 +22,8 @@ from unlazy.lab import (
     static,
     value,
 )
-from unlazy.studies.message_passing._sequential import ENSEMBLES, NOTE, SOURCE, draw, ensemble, students_at_line
-from unlazy.studies.message_passing._sources import SEQUENTIAL
+from unlazy.studies.message_passing.shared.sequential import ENSEMBLES, NOTE, SOURCE, draw, ensemble, students_at_line
+from unlazy.studies.message_passing.shared.sources import SEQUENTIAL
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -174,7 +174,7 @@ class ATLine(Study):
         return students_at_line(self.ensemble, float(self.alpha), float(self.flip), tuple(self.cooling))
 
     def simulate(self, rng: np.random.Generator) -> dict[str, Any]:
-        from unlazy.training.sequential_messages import algorithm, run
+        from unlazy.training.message_passing.sequential import algorithm, run
 
         instance = draw(rng, ensemble(self.ensemble, self.alpha), self.n, self.flip)
         found = run(rng, instance, algorithm(instance, self._students(), self.rate), self.steps, "zero")
@@ -256,7 +256,7 @@ class ATLine(Study):
     def _map(figure: Any, panel: Any, name: str, flip: float) -> None:
         """a(beta, alpha) with the line a = 1 and the temperature of the matched student."""
         from unlazy.plotting import style
-        from unlazy.studies.message_passing._sequential import matched_beta
+        from unlazy.studies.message_passing.shared.sequential import matched_beta
 
         betas, alphas, factors = fine_map(name, flip)
         image = panel.pcolormesh(
@@ -285,7 +285,7 @@ def fine_map(name: str, flip: float, count: int = 64) -> tuple[np.ndarray, np.nd
 
 def stability_map(name: str, flip: float) -> np.ndarray:
     """The AT factor on `MAP_ALPHAS` x `MAP_BETAS`, each row followed from the warm side."""
-    from unlazy.theory.sequential_inference import StaticSolution, static_solution
+    from unlazy.theory.message_passing.sequential.inference import StaticSolution, static_solution
 
     rows = []
     for alpha in MAP_ALPHAS:

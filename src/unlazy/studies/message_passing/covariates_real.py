@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from unlazy.lab import Claim, Output, Part, Study, at_most, between, path, relative_deviation, static
-from unlazy.studies.message_passing._sources import FEATURES, MIXTURES
+from unlazy.studies.message_passing.shared.sources import FEATURES, MIXTURES
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -214,7 +214,7 @@ class CovariatesReal(Study):
     def _classification(self, rng: np.random.Generator) -> dict[str, Any]:
         from scipy.special import ndtr
 
-        from unlazy.studies.message_passing._convex_fits import fit_logistic
+        from unlazy.studies.message_passing.shared.convex_fits import fit_logistic
 
         pool = digits()
         most = max(self.n)
@@ -246,7 +246,7 @@ class CovariatesReal(Study):
 
             found = LearningCurve("linear").fit_moments(*_moments()).predict(sizes, ridges)
             return {"error": found.error, "surrogate_error": found.error, "training_loss": found.training_error}
-        from unlazy.theory.mixture_state_evolution import mixture_state_evolution
+        from unlazy.theory.message_passing.state_evolution.mixture import mixture_state_evolution
 
         pool = digits()
         theory = mixture_state_evolution(pool.means, pool.covariances, pool.shares, [-1, 1], sizes, ridges)

@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from unlazy.errors import InputError
+from unlazy.checks import InputError
 from unlazy.lab import Claim, Output, Part, Study, between, parameter, path, static, value
-from unlazy.studies.message_passing._evolution import cases, deviation, fixed_count
-from unlazy.studies.message_passing._sources import FEATURES
+from unlazy.studies.message_passing.shared.evolution import cases, deviation, fixed_count
+from unlazy.studies.message_passing.shared.sources import FEATURES
 
 if TYPE_CHECKING:
     import xarray as xr
 
-    from unlazy.theory.state_evolution import LinearTeacher, LogitTeacher, ProbitTeacher, SignTeacher
+    from unlazy.theory.message_passing.teachers import LinearTeacher, LogitTeacher, ProbitTeacher, SignTeacher
 
 LOUREIRO = "Loureiro et al. 2021, learning curves of generic feature maps"
 LABELS = ("linear", "sign", "probit", "logit")
@@ -120,7 +120,7 @@ class GLMStateEvolution(Study):
     )
 
     def validate(self) -> None:
-        from unlazy.theory._teachers import check_flip
+        from unlazy.theory.message_passing.teachers import check_flip
 
         if (self.loss == "square") != (self.label == "linear"):
             raise InputError(
@@ -141,7 +141,7 @@ class GLMStateEvolution(Study):
         return spectrum / spectrum.sum()
 
     def _teacher(self) -> LinearTeacher | SignTeacher | ProbitTeacher | LogitTeacher:
-        from unlazy.theory.state_evolution import LinearTeacher, LogitTeacher, ProbitTeacher, SignTeacher
+        from unlazy.theory.message_passing.teachers import LinearTeacher, LogitTeacher, ProbitTeacher, SignTeacher
 
         noise = float(self.label_noise)
         if self.label == "linear":
@@ -152,8 +152,8 @@ class GLMStateEvolution(Study):
 
     def simulate(self, rng: np.random.Generator) -> dict[str, list[float]]:
         """Nested training sets; the test error given the weights is exact, by the joint law of the two fields."""
-        from unlazy.studies.message_passing._convex_fits import fit
-        from unlazy.theory._losses import loss_of
+        from unlazy.studies.message_passing.shared.convex_fits import fit
+        from unlazy.theory.message_passing.losses import loss_of
 
         spectrum = self._spectrum()
         teacher = rng.choice([-1.0, 1.0], self.d)
@@ -206,7 +206,7 @@ class GLMStateEvolution(Study):
         return float((positive * (1 - same) + (1 - positive) * same) @ weights)
 
     def predict(self) -> dict[str, np.ndarray]:
-        from unlazy.theory.state_evolution import glm_state_evolution
+        from unlazy.theory.message_passing.state_evolution.glm import glm_state_evolution
 
         spectrum = self._spectrum()
         theory = glm_state_evolution(

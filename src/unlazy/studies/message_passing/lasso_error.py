@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from unlazy.lab import Claim, Output, Part, Source, Study, between, parameter, path, static, value
-from unlazy.studies.message_passing._evolution import cases, deviation
+from unlazy.studies.message_passing.shared.evolution import cases, deviation
 
 CASE = ("ratio", "density", "noise")
 BAYATI = "Bayati & Montanari 2012, Theorem 1.5 and Corollary 1.6"
@@ -129,7 +129,7 @@ class LassoError(Study):
         }
 
     def predict(self) -> dict[str, np.ndarray]:
-        from unlazy.theory.lasso import lasso_state_evolution
+        from unlazy.theory.message_passing.lasso import lasso_state_evolution
 
         ratio = max(round(self.ratio * self.p), 1) / self.p
         theory = lasso_state_evolution(ratio, np.array(self.penalty), float(self.density), float(self.noise) ** 2)

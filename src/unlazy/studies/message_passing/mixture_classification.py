@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from unlazy.errors import InputError
+from unlazy.checks import InputError
 from unlazy.lab import (
     Claim,
     Output,
@@ -21,8 +21,8 @@ from unlazy.lab import (
     static,
     value,
 )
-from unlazy.studies.message_passing._evolution import cases, deviation, fixed_count
-from unlazy.studies.message_passing._sources import MIXTURES
+from unlazy.studies.message_passing.shared.evolution import cases, deviation, fixed_count
+from unlazy.studies.message_passing.shared.sources import MIXTURES
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -174,8 +174,8 @@ class MixtureClassification(Study):
         """Nested training sets; the test error given the weights is exact."""
         from scipy.special import ndtr
 
-        from unlazy.studies.message_passing._convex_fits import fit, fit_logistic
-        from unlazy.theory._losses import loss_of
+        from unlazy.studies.message_passing.shared.convex_fits import fit, fit_logistic
+        from unlazy.theory.message_passing.losses import loss_of
 
         means, variances, shares = self._clusters()
         second = fixed_count(rng.random(max(self.n)), 1 - self.share, self.n)
@@ -196,7 +196,7 @@ class MixtureClassification(Study):
     def predict(self) -> dict[str, np.ndarray]:
         from scipy.special import ndtr
 
-        from unlazy.theory.mixture_state_evolution import mixture_state_evolution
+        from unlazy.theory.message_passing.state_evolution.mixture import mixture_state_evolution
 
         means, variances, shares = self._clusters()
         samples = np.array(self.n)

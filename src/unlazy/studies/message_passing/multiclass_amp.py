@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from unlazy.errors import InputError
+from unlazy.checks import InputError
 from unlazy.lab import Claim, Output, Part, Study, at_most, between, parameter, static, value
-from unlazy.studies.message_passing._multiclass import MULTICLASS_TEXT, pass_messages
-from unlazy.studies.message_passing._sources import MIXTURES, MULTICLASS
+from unlazy.studies.message_passing.shared.multiclass import MULTICLASS_TEXT, pass_messages
+from unlazy.studies.message_passing.shared.sources import MIXTURES, MULTICLASS
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -156,7 +156,7 @@ class MulticlassAmp(Study):
         return self.strength / self.d**0.5 * np.eye(CLASSES, self.d)
 
     def _draw(self, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-        from unlazy.theory.multiclass import helmert_contrasts
+        from unlazy.theory.message_passing.multiclass.softmax import helmert_contrasts
 
         spectrum = self._spectrum()
         rows = rng.standard_normal((self.n, self.d)) * np.sqrt(spectrum)
@@ -172,7 +172,7 @@ class MulticlassAmp(Study):
     def simulate(self, rng: np.random.Generator) -> dict[str, Any]:
         import jax
 
-        from unlazy.training import matrix_amp
+        from unlazy.training.message_passing import matrix_amp
 
         rows, labels = self._draw(rng)
         spread = np.tile(self._spectrum(), (CLASSES, 1))
@@ -196,7 +196,7 @@ class MulticlassAmp(Study):
         }
 
     def predict(self) -> dict[str, Any]:
-        from unlazy.theory.multiclass import multiclass_clusters, multiclass_teacher
+        from unlazy.theory.message_passing.multiclass.softmax import multiclass_clusters, multiclass_teacher
 
         if self.strength:
             found: Any = multiclass_clusters(self._means(), self.n, self.ridge, variances=self._spectrum(), modes=True)

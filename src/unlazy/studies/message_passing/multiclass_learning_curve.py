@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from unlazy.lab import Claim, Output, Part, Study, between, parameter, relative_deviation, static, value
-from unlazy.studies.message_passing._sources import MIXTURES, MULTICLASS
+from unlazy.studies.message_passing.shared.sources import MIXTURES, MULTICLASS
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -176,7 +176,7 @@ class MulticlassLearningCurve(Study):
         }
 
     def _theory(self, rows: Any) -> Any:
-        from unlazy.theory.multiclass import multiclass_clusters
+        from unlazy.theory.message_passing.multiclass.softmax import multiclass_clusters
 
         return multiclass_clusters(
             self._means(),

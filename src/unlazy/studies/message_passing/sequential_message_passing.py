@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from unlazy.errors import InputError
+from unlazy.checks import InputError
 from unlazy.lab import (
     Claim,
     Output,
@@ -21,8 +21,8 @@ from unlazy.lab import (
     static,
     value,
 )
-from unlazy.studies.message_passing._sequential import ENSEMBLES, SOURCE, draw, ensemble, matched_beta
-from unlazy.studies.message_passing._sources import SEQUENTIAL
+from unlazy.studies.message_passing.shared.sequential import ENSEMBLES, SOURCE, draw, ensemble, matched_beta
+from unlazy.studies.message_passing.shared.sources import SEQUENTIAL
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -189,12 +189,12 @@ class SequentialMessagePassing(Study):
         return {"time": np.arange(self.steps)}
 
     def _student(self) -> Any:
-        from unlazy.theory.sequential_inference import static_solution
+        from unlazy.theory.message_passing.sequential.inference import static_solution
 
         return static_solution(ensemble(self.ensemble, self.alpha), self.coldness * matched_beta(self.flip), self.flip)
 
     def simulate(self, rng: np.random.Generator) -> dict[str, Any]:
-        from unlazy.training.sequential_messages import algorithm, run
+        from unlazy.training.message_passing.sequential import algorithm, run
 
         instance = draw(rng, ensemble(self.ensemble, self.alpha), self.n, self.flip)
         setting = algorithm(instance, [self._student()] * len(self.rate), self.rate)
@@ -206,7 +206,7 @@ class SequentialMessagePassing(Study):
         }
 
     def predict(self) -> dict[str, Any]:
-        from unlazy.theory.sequential_inference import mean_field_residual
+        from unlazy.theory.message_passing.sequential.inference import mean_field_residual
 
         student = self._student()
         return {

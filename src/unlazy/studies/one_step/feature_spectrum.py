@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from unlazy.lab import Claim, Output, Part, Study, at_most, between, relative_deviation, static
-from unlazy.studies.one_step._gradient_step import DANDI, DANDI_TEXT
-from unlazy.studies.one_step._planted import PLANTED, planted_groups, planted_weights
+from unlazy.studies.one_step.shared.gradient_step import DANDI, DANDI_TEXT
+from unlazy.studies.one_step.shared.planted import PLANTED, planted_groups, planted_weights
 
 LEVELS = tuple(((np.arange(200) + 0.5) / 200).tolist())
 
@@ -88,14 +88,14 @@ class FeatureSpectrum(Study):
         return {"activation": self.activation, "groups": groups, "n": self.n, "d": self.d, "features": self.features}
 
     def _outliers(self) -> Any:
-        from unlazy.theory.feature_spectrum import feature_outliers
+        from unlazy.theory.one_step.spiked.spectrum import feature_outliers
 
         return feature_outliers(**self._setting())
 
     def simulate(self, rng: np.random.Generator) -> dict[str, Any]:
         """Draw weights and inputs; the bulk ends half-way, in logarithms, between predicted end and outliers."""
         from unlazy.functions.activations import activation
-        from unlazy.theory.feature_spectrum import feature_spectrum
+        from unlazy.theory.one_step.spiked.spectrum import feature_spectrum
 
         weights = planted_weights(rng, self.spikes, self.d, self.features, 1.0)
         hidden = activation(self.activation)(rng.standard_normal((self.n, self.d)) @ weights)
@@ -121,7 +121,7 @@ class FeatureSpectrum(Study):
         from dataclasses import replace
 
         from unlazy.plotting import style
-        from unlazy.theory.feature_spectrum import feature_spectrum
+        from unlazy.theory.one_step.spiked.spectrum import feature_spectrum
 
         figure, axes = style.panels(1, 1, width=5.0, height=3.3)
         points, largest = main.simulated, 0.0

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from unlazy.lab import Claim, Output, Part, Study, at_least, at_most, between, parameter, static, value
-from unlazy.studies.one_step._gradient_step import (
+from unlazy.studies.one_step.shared.gradient_step import (
     ACTIVATIONS,
     BA,
     BA_TEXT,
@@ -166,8 +166,8 @@ class KernelLimit(Study):
         """All learners see the same readout and test data; the step has samples of its own."""
         from unlazy.functions.activations import activation
         from unlazy.numerics.wide_kernel import wide_tangent_kernel
-        from unlazy.theory.one_step import activation_moments
-        from unlazy.training.one_step import draw_samples, first_step, kernel_readout, readout
+        from unlazy.theory.one_step.moments import activation_moments
+        from unlazy.training.one_step.gradient_step import draw_samples, first_step, kernel_readout, readout
 
         sigma, link = activation(self.activation), link_function(self.link)
         moments = activation_moments(self.activation)
@@ -206,7 +206,7 @@ class KernelLimit(Study):
 
         A tangent kernel is E sigma sigma + (x.x'/d) E sigma' sigma'; (E sigma')^2 = mu_1^2 is linear in either.
         """
-        from unlazy.theory.one_step import activation_moments
+        from unlazy.theory.one_step.moments import activation_moments
 
         if kernel == "linear":
             return 1.0, 0.0
@@ -218,8 +218,8 @@ class KernelLimit(Study):
 
     def _kernel_risk(self, n: int, linear: float, diagonal: float) -> float:
         """The least risk over the ridges of linear regression with ridge (diagonal + n ridge) d / (n linear)."""
-        from unlazy.theory.one_step import link_moments
-        from unlazy.theory.ridge import ridge_equivalent
+        from unlazy.theory.one_step.moments import link_moments
+        from unlazy.theory.regression.ridge import ridge_equivalent
 
         target = link_moments(LINKS[self.link])
         ridges = (diagonal / n + np.array(KERNEL_RIDGES)) * self.d / linear

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from unlazy.errors import InputError
+from unlazy.checks import InputError
 from unlazy.lab import (
     DIVERGED_AT,
     Claim,
@@ -21,7 +21,7 @@ from unlazy.lab import (
     static,
     value,
 )
-from unlazy.studies.one_step._gradient_step import BA, BA_TEXT, CUI, CUI_TEXT
+from unlazy.studies.one_step.shared.gradient_step import BA, BA_TEXT, CUI, CUI_TEXT
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -337,7 +337,7 @@ class LazyVsFeature(Study):
 
     def predict(self) -> dict[str, Any]:
         """The theory is that of one step, steps = 1."""
-        from unlazy.theory.spiked_features import gradient_step_groups, target_alignment
+        from unlazy.theory.one_step.spiked.features import gradient_step_groups, target_alignment
 
         if self.steps > 1:
             return {}

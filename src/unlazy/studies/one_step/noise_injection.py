@@ -110,7 +110,7 @@ class NoiseInjection(Study):
         return int(8 * (max(self.copies, 1) * self.samples_per_dimension * self.d + FRESH) * (features + self.d))
 
     def simulate(self, rng: np.random.Generator) -> dict[str, Any]:
-        from unlazy.theory.noise_injection import noise_averaged, noise_penalty
+        from unlazy.theory.one_step.noise_injection import noise_averaged, noise_penalty
 
         n, features = (round(r * self.d) for r in (self.samples_per_dimension, self.features_per_dimension))
         weights = rng.standard_normal((self.d, features)) / np.sqrt(self.d)
@@ -134,7 +134,7 @@ class NoiseInjection(Study):
 
     def predict(self) -> dict[str, Any]:
         from unlazy.numerics.gaussian import Piecewise
-        from unlazy.theory.noise_injection import noise_injection_equivalent
+        from unlazy.theory.one_step.noise_injection import noise_injection_equivalent
 
         found = noise_injection_equivalent(
             "tanh",

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from unlazy.lab import Claim, Output, Part, Study, at_least, at_most, between, parameter, path, static, value
-from unlazy.studies.one_step._gradient_step import (
+from unlazy.studies.one_step.shared.gradient_step import (
     ACTIVATIONS,
     BA,
     BA_TEXT,

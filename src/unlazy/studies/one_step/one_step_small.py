@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from unlazy.lab import Claim, Output, Part, Study, at_least, at_most, between, parameter, path, static, value
-from unlazy.studies.one_step._gradient_step import ACTIVATIONS, BA, BA_TEXT, LINKS, bound, step_risks
+from unlazy.studies.one_step.shared.gradient_step import ACTIVATIONS, BA, BA_TEXT, LINKS, bound, step_risks
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -93,7 +93,7 @@ class OneStepSmall(Study):
         return {name: array[:, 0] for name, array in found.items()}
 
     def predict(self) -> dict[str, Any]:
-        from unlazy.theory.one_step import one_step_risk
+        from unlazy.theory.one_step.gradient_step import one_step_risk
 
         theory = one_step_risk(
             self.activation,
@@ -128,7 +128,7 @@ def _least_over_bound(part: Part) -> xr.DataArray:
     """The smallest risk of the theory over the bound, over a wide grid of step sizes, ridges and sizes."""
     import xarray as xr
 
-    from unlazy.theory.one_step import one_step_risk
+    from unlazy.theory.one_step.gradient_step import one_step_risk
 
     setting = {
         name: parameter(part.predicted, name) for name in ("activation", "link", "features", "d", "noise_variance")

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from unlazy.lab import Claim, Output, Part, Study, at_least, at_most, between, relative_deviation, slope, static, value
-from unlazy.studies.one_step._gradient_step import ACTIVATIONS, BA, BA_TEXT, LINKS, link_function
+from unlazy.studies.one_step.shared.gradient_step import ACTIVATIONS, BA, BA_TEXT, LINKS, link_function
 
 
 @dataclass(frozen=True)
@@ -83,8 +83,8 @@ class RankOneGradient(Study):
     def simulate(self, rng: np.random.Generator) -> dict[str, Any]:
         """One network, one gradient; norms of it and of what the rank-one part leaves."""
         from unlazy.functions.activations import activation
-        from unlazy.theory.one_step import activation_moments
-        from unlazy.training.one_step import draw_samples, first_step
+        from unlazy.theory.one_step.moments import activation_moments
+        from unlazy.training.one_step.gradient_step import draw_samples, first_step
 
         sigma = activation(self.activation)
         n, features = (round(r * self.d) for r in (self.samples_per_dimension, self.features_per_dimension))
@@ -100,7 +100,7 @@ class RankOneGradient(Study):
         }
 
     def predict(self) -> dict[str, Any]:
-        from unlazy.theory.one_step import rank_one_step
+        from unlazy.theory.one_step.gradient_step import rank_one_step
 
         found = rank_one_step(
             self.activation,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from unlazy.lab import Claim, Output, Part, Study, at_most, between, parameter, path, static, value
-from unlazy.studies.one_step._gradient_step import ACTIVATIONS, BA, BA_TEXT, LINKS, link_function
+from unlazy.studies.one_step.shared.gradient_step import ACTIVATIONS, BA, BA_TEXT, LINKS, link_function
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -81,8 +81,8 @@ class Spike(Study):
     def simulate(self, rng: np.random.Generator) -> dict[str, Any]:
         """All step sizes share the network and its gradient, of which the residual is y alone as in the theory."""
         from unlazy.functions.activations import activation
-        from unlazy.theory.one_step import activation_moments
-        from unlazy.training.one_step import draw_samples, first_step
+        from unlazy.theory.one_step.moments import activation_moments
+        from unlazy.training.one_step.gradient_step import draw_samples, first_step
 
         sigma = activation(self.activation)
         n, features = (round(r * self.d) for r in (self.samples_per_dimension, self.features_per_dimension))
@@ -97,7 +97,7 @@ class Spike(Study):
         return dict(zip(("singular_value", "alignment"), np.transpose(found), strict=True))
 
     def predict(self) -> dict[str, Any]:
-        from unlazy.theory.one_step import rank_one_step
+        from unlazy.theory.one_step.gradient_step import rank_one_step
 
         found = rank_one_step(
             self.activation,

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from unlazy.lab import Claim, Output, Part, Study, at_most, between, parameter, static, value
-from unlazy.studies.one_step._gradient_step import CUI, CUI_TEXT, DANDI, FRESH
-from unlazy.studies.one_step._planted import PLANTED, planted_groups, planted_weights
+from unlazy.studies.one_step.shared.gradient_step import CUI, CUI_TEXT, DANDI, FRESH
+from unlazy.studies.one_step.shared.planted import PLANTED, planted_groups, planted_weights
 
 LINKS = {
     "tanh3": lambda x: np.tanh(3 * x),
@@ -97,7 +97,7 @@ class SpikedFeatures(Study):
 
     def simulate(self, rng: np.random.Generator) -> dict[str, Any]:
         from unlazy.functions.activations import activation
-        from unlazy.training.one_step import draw_samples, readout
+        from unlazy.training.one_step.gradient_step import draw_samples, readout
 
         sigma, link = activation(self.activation), LINKS[self.link]
         weights = planted_weights(rng, self.spikes, self.d, self.features, self.cosine)
@@ -110,7 +110,7 @@ class SpikedFeatures(Study):
         return {"risk": found.risk[0], "training_error": found.training_error[0]}
 
     def predict(self) -> dict[str, Any]:
-        from unlazy.theory.spiked_features import spiked_features_equivalent
+        from unlazy.theory.one_step.spiked.features import spiked_features_equivalent
 
         found = spiked_features_equivalent(
             self.activation,

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from unlazy.errors import InputError
+from unlazy.checks import InputError
 from unlazy.lab import Claim, Output, Part, Study, at_most, between, parameter, path, static, value
-from unlazy.studies.regression._sources import SUZUKI, TALK
+from unlazy.studies.regression.shared.sources import SUZUKI, TALK
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -175,7 +175,7 @@ class DofCriterion(Study):
         """One design and its tasks; every metric and ridge of the family, and the limit of free gradient flow."""
         from unlazy.data.many_tasks import diagonal_tasks
         from unlazy.functions.spectra import power_law
-        from unlazy.theory.metric import dof_criterion_infimum
+        from unlazy.theory.regression.metric import dof_criterion_infimum
 
         spectrum, prior = (power_law(self.d, a) for a in (self.spectrum_exponent, self.prior_exponent))
         data = diagonal_tasks(rng, spectrum, prior, self.n, self.tasks, self.noise_variance)
@@ -196,7 +196,7 @@ class DofCriterion(Study):
 
     def _family(self, data: Any, metric: np.ndarray) -> dict[str, np.ndarray]:
         """All ridges in one metric M from one decomposition: b_hat = M X^T a, a in the eigenbasis of the kernel."""
-        from unlazy.theory.metric import dof_criterion, mallows_cp
+        from unlazy.theory.regression.metric import dof_criterion, mallows_cp
 
         n, noise, ridges = self.n, self.noise_variance, np.array(self.ridge)
         weighted = data.design * metric

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from unlazy.lab import Claim, Part, Study, at_least, at_most, between, path, slope, static, value
-from unlazy.studies.regression._learned_metric import (
+from unlazy.studies.regression.shared.learned_metric import (
     OUTPUTS,
     bayes_slope,
     learned_ratio,
@@ -17,7 +17,7 @@ from unlazy.studies.regression._learned_metric import (
     size_figure,
     theory_deviation,
 )
-from unlazy.studies.regression._sources import SUZUKI, TALK
+from unlazy.studies.regression.shared.sources import SUZUKI, TALK
 
 EXAMPLE = "Suzuki & Suzuki 2024; FIMI talk, example (1)"
 STEPS = 40

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from unlazy.errors import InputError
+from unlazy.checks import InputError
 from unlazy.lab import (
     Claim,
     Output,
@@ -22,8 +22,8 @@ from unlazy.lab import (
     static,
     value,
 )
-from unlazy.studies.regression._sources import SUZUKI
-from unlazy.studies.regression._sources import TALK as FIMI
+from unlazy.studies.regression.shared.sources import SUZUKI
+from unlazy.studies.regression.shared.sources import TALK as FIMI
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -327,7 +327,7 @@ class LabelNoiseDof(Study):
         import jax.numpy as jnp
 
         from unlazy.observables.degrees_of_freedom import degrees_of_freedom
-        from unlazy.training import two_timescale as dynamics
+        from unlazy.training.regression import two_timescale as dynamics
 
         data_key, start_key, step_key, noise_key = jax.random.split(key, 4)
         inputs, labels, fresh, targets = _data(data_key, self.n, self.dimension, self.tasks, self.data_variance)
@@ -443,7 +443,7 @@ def _data(key: Any, n: int, dimension: int, tasks: int, variance: Any) -> tuple[
     import jax
     import jax.numpy as jnp
 
-    from unlazy.data.normal import normal
+    from unlazy.random import normal
 
     input_key, unit_key, noise_key, fresh_key = jax.random.split(key, 4)
     inputs, fresh = normal(input_key, (n, dimension)), normal(fresh_key, (500, dimension))

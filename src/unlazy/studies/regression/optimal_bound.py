@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from unlazy.errors import InputError
+from unlazy.checks import InputError
 from unlazy.lab import Claim, Output, Part, Study, at_least, at_most, between, static, value
-from unlazy.studies.regression._sources import SUZUKI, TALK
+from unlazy.studies.regression.shared.sources import SUZUKI, TALK
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -136,7 +136,7 @@ class OptimalBound(Study):
     def simulate(self, rng: np.random.Generator) -> dict[str, Any]:
         """Given the design the targets are Gaussian with covariance X Sigma_beta X^T + s^2 I, and are drawn as such."""
         from unlazy.functions.spectra import power_law
-        from unlazy.theory.metric import dof_criterion, dof_criterion_infimum
+        from unlazy.theory.regression.metric import dof_criterion, dof_criterion_infimum
 
         weight = self.weight_ratio * self.noise_variance
         design = rng.standard_normal((self.n, self.d)) * power_law(self.d, self.spectrum_exponent / 2)
@@ -152,7 +152,7 @@ class OptimalBound(Study):
 
     def predict(self) -> dict[str, Any]:
         from unlazy.functions.spectra import power_law
-        from unlazy.theory.metric import bayes_risk, optimal_risk_bound
+        from unlazy.theory.regression.metric import bayes_risk, optimal_risk_bound
 
         signal = power_law(self.d, self.spectrum_exponent + self.prior_exponent)
         excess = (self.weight_ratio - 1) * self.noise_variance

@@ -228,7 +228,7 @@ class RidgeEquivalent(Study):
         return spectrum, shape * (self.signal_variance / (spectrum @ shape))
 
     def predict(self) -> dict[str, np.ndarray]:
-        from unlazy.theory.ridge import ridge_equivalent
+        from unlazy.theory.regression.ridge import ridge_equivalent
 
         spectrum, prior = self._population()
         theory = ridge_equivalent(spectrum, prior, self.n, np.array(self.ridge), self.noise_variance)

@@ -22,7 +22,7 @@ from unlazy.lab import (
     static,
     value,
 )
-from unlazy.studies.regression._sources import BARTLETT, MALLINAR, TALK, TSIGLER
+from unlazy.studies.regression.shared.sources import BARTLETT, MALLINAR, TALK, TSIGLER
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -50,7 +50,7 @@ def _tempered_limit(part: Part) -> xr.DataArray:
 
 def _classified(part: Part) -> xr.DataArray:
     """1 where the curves of the theory have the regime that the exponents say, else 0."""
-    from unlazy.theory.benign_overfitting import classify_regime, overfitting_regime
+    from unlazy.theory.regression.benign_overfitting import classify_regime, overfitting_regime
 
     exponents = parameter(part.predicted, "spectrum_exponent"), parameter(part.predicted, "dimension_exponent")
     sizes, found = np.array([50, 200, 800]), []
@@ -270,8 +270,8 @@ class RidgeRegimes(Study):
 
     def predict(self) -> dict[str, Any]:
         from unlazy.functions.spectra import index_blocks
-        from unlazy.theory.benign_overfitting import tsigler_bartlett
-        from unlazy.theory.ridge import ridge_equivalent
+        from unlazy.theory.regression.benign_overfitting import tsigler_bartlett
+        from unlazy.theory.regression.ridge import ridge_equivalent
 
         index, copies = index_blocks(self.dimension)
         spectrum, prior = index**-self.spectrum_exponent, index**-self.prior_exponent

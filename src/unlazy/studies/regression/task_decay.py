@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from unlazy.lab import Claim, Part, Study, at_least, at_most, between, parameter, path, static, value
-from unlazy.studies.regression._learned_metric import (
+from unlazy.studies.regression.shared.learned_metric import (
     OUTPUTS,
     draw_risks,
     predicted_risks,
     simulated_risks,
     theory_deviation,
 )
-from unlazy.studies.regression._sources import SUZUKI, TALK
+from unlazy.studies.regression.shared.sources import SUZUKI, TALK
 
 if TYPE_CHECKING:
     import xarray as xr

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from unlazy.errors import InputError
+from unlazy.checks import InputError
 from unlazy.lab import DIVERGED_AT, Claim, Output, Part, Source, Study, at_least, at_most, parameter, static, value
-from unlazy.studies.signal_noise._checks import check_even, check_room
-from unlazy.studies.signal_noise._race import paired_neurons
-from unlazy.studies.signal_noise._sources import TUTORIAL
+from unlazy.studies.signal_noise.shared.checks import check_even, check_room
+from unlazy.studies.signal_noise.shared.race import paired_neurons
+from unlazy.studies.signal_noise.shared.sources import TUTORIAL
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -41,7 +41,7 @@ def draw_supports(key: Array, rows: int, size: int, d: int) -> Array:
     import jax.numpy as jnp
 
     last = jnp.arange(d - size, d)
-    # Flat, as in `unlazy.data.normal`: a small trailing dimension compiles many times slower.
+    # Flat, as in `unlazy.random`: a small trailing dimension compiles many times slower.
     uniform = jax.random.uniform(key, (rows * size,)).reshape(rows, size)
     proposed = jnp.floor(uniform * (last + 1)).astype(int)
     # In float32 a uniform number just below 1 times last + 1 may round up.
@@ -234,8 +234,8 @@ class AdamVsGd(Study):
         import jax.numpy as jnp
         import optax
 
-        from unlazy.data.normal import normal
         from unlazy.functions.activations import activation
+        from unlazy.random import normal
         from unlazy.training.loop import train
 
         support_key, noise_key, weight_key = jax.random.split(key, 3)

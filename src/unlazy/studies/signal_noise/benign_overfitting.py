@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from unlazy.lab import DIVERGED_AT, Claim, Output, Part, Study, at_least, at_most, between, parameter, static, value
-from unlazy.studies.signal_noise._checks import check_dimension, check_even, check_room
-from unlazy.studies.signal_noise._race import growth_law, leading_growth, paired_neurons, race_outcome
-from unlazy.studies.signal_noise._sources import CAO, TUTORIAL
+from unlazy.studies.signal_noise.shared.checks import check_dimension, check_even, check_room
+from unlazy.studies.signal_noise.shared.race import growth_law, leading_growth, paired_neurons, race_outcome
+from unlazy.studies.signal_noise.shared.sources import CAO, TUTORIAL
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -311,13 +311,13 @@ class BenignOverfitting(Study):
         import jax
         import jax.numpy as jnp
 
-        from unlazy.training.token_gram.drawing import draw
-        from unlazy.training.token_gram.engine import State, train
-        from unlazy.training.token_gram.fresh import fresh_error
-        from unlazy.training.token_gram.network import Network, relu_power
-        from unlazy.training.token_gram.observables import noise_coefficients, signal_coefficients
-        from unlazy.training.token_gram.problem import signal_noise_design
-        from unlazy.training.token_gram.rules import gradient_descent, gradient_flow
+        from unlazy.training.signal_noise.token_gram.drawing import draw
+        from unlazy.training.signal_noise.token_gram.engine import State, train
+        from unlazy.training.signal_noise.token_gram.fresh import fresh_error
+        from unlazy.training.signal_noise.token_gram.network import Network, relu_power
+        from unlazy.training.signal_noise.token_gram.observables import noise_coefficients, signal_coefficients
+        from unlazy.training.signal_noise.token_gram.problem import signal_noise_design
+        from unlazy.training.signal_noise.token_gram.rules import gradient_descent, gradient_flow
 
         draw_key, train_key, test_key = jax.random.split(key, 3)
         network, root = Network(relu_power(self.power)), jnp.sqrt(jnp.asarray(self.d, float))
@@ -368,7 +368,7 @@ class BenignOverfitting(Study):
 
     def predict(self) -> dict[str, Any]:
         """The probability that the race, whose outcome depends on the draw, predicts benign overfitting."""
-        from unlazy.theory.signal_noise import benign_probability
+        from unlazy.theory.signal_noise.two_patches import benign_probability
 
         ratio = (self.strength / self.n) ** (1 / self.power)
         return {"benign": benign_probability(self.n, self.d, ratio, self.width, self.power)}

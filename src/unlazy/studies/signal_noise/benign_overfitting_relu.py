@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from unlazy.lab import DIVERGED_AT, Claim, Output, Part, Study, at_least, at_most, between, parameter, static, value
-from unlazy.studies.signal_noise._checks import check_dimension, check_even, check_room
-from unlazy.studies.signal_noise._race import paired_neurons
-from unlazy.studies.signal_noise._sources import KOU, TUTORIAL
+from unlazy.studies.signal_noise.shared.checks import check_dimension, check_even, check_room
+from unlazy.studies.signal_noise.shared.race import paired_neurons
+from unlazy.studies.signal_noise.shared.sources import KOU, TUTORIAL
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -31,7 +31,7 @@ def _with_measured(simulated: xr.Dataset) -> xr.DataArray:
     """The formula with each run's own fraction of active pairs."""
     import xarray as xr
 
-    from unlazy.theory.signal_noise import relu_error
+    from unlazy.theory.signal_noise.relu_overfitting import relu_error
 
     level, active = xr.broadcast(simulated.level, simulated.active)
     return active.copy(data=relu_error(level.values, active.values))
@@ -51,7 +51,7 @@ def _predicted_deviation(*parts: Part) -> list[xr.DataArray]:
 
 
 def _naive_deviation(part: Part) -> xr.DataArray:
-    from unlazy.theory.signal_noise import relu_error
+    from unlazy.theory.signal_noise.relu_overfitting import relu_error
 
     error = _low(part.simulated.test_error)
     return error / error.level.copy(data=relu_error(error.level.values, 0.5)) - 1
@@ -235,13 +235,13 @@ class BenignOverfittingRelu(Study):
         import jax
         import jax.numpy as jnp
 
-        from unlazy.training.token_gram.drawing import draw
-        from unlazy.training.token_gram.engine import State, train
-        from unlazy.training.token_gram.fresh import fresh_error
-        from unlazy.training.token_gram.network import Network, relu_power
-        from unlazy.training.token_gram.observables import noise_coefficients, signal_coefficients
-        from unlazy.training.token_gram.problem import signal_noise_design
-        from unlazy.training.token_gram.rules import gradient_descent
+        from unlazy.training.signal_noise.token_gram.drawing import draw
+        from unlazy.training.signal_noise.token_gram.engine import State, train
+        from unlazy.training.signal_noise.token_gram.fresh import fresh_error
+        from unlazy.training.signal_noise.token_gram.network import Network, relu_power
+        from unlazy.training.signal_noise.token_gram.observables import noise_coefficients, signal_coefficients
+        from unlazy.training.signal_noise.token_gram.problem import signal_noise_design
+        from unlazy.training.signal_noise.token_gram.rules import gradient_descent
 
         draw_key, train_key, test_key = jax.random.split(key, 3)
         network, second_layer = Network(relu_power(1)), paired_neurons(self.width, self.most_neurons)
@@ -286,7 +286,7 @@ class BenignOverfittingRelu(Study):
 
     def predict(self) -> dict[str, Any]:
         """The error of `small_start_error`, and linear growth: per unit of time gamma by n SNR^2/4 and rho by 1/2."""
-        from unlazy.theory.signal_noise import small_start_error
+        from unlazy.theory.signal_noise.relu_overfitting import small_start_error
 
         found = small_start_error(
             self.level, self.n, self.d, self.start, loss=self.target, step=float(self.learning_rate)
@@ -303,7 +303,8 @@ class BenignOverfittingRelu(Study):
 
     def figure(self, main: Part, width: Part, growth: Part) -> Any:
         from unlazy.plotting import style
-        from unlazy.theory.signal_noise import logistic_growth, relu_error
+        from unlazy.theory.signal_noise.growth import logistic_growth
+        from unlazy.theory.signal_noise.relu_overfitting import relu_error
 
         figure, (left, middle, right) = style.panels(3, 1, width=3.1, height=2.8)
         sizes = _rows(main.simulated)

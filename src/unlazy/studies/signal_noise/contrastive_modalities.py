@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from unlazy.errors import InputError
+from unlazy.checks import InputError
 from unlazy.lab import (
     DIVERGED_AT,
     Claim,
@@ -23,9 +23,9 @@ from unlazy.lab import (
     static,
     value,
 )
-from unlazy.studies.signal_noise._checks import check_even, check_room
-from unlazy.studies.signal_noise._contrastive import RATE_BETWEEN, draw_modality, largest, learn, probe_error
-from unlazy.studies.signal_noise._sources import TUTORIAL
+from unlazy.studies.signal_noise.shared.checks import check_even, check_room
+from unlazy.studies.signal_noise.shared.contrastive import RATE_BETWEEN, draw_modality, largest, learn, probe_error
+from unlazy.studies.signal_noise.shared.sources import TUTORIAL
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -279,7 +279,7 @@ class ContrastiveModalities(Study):
 
     def predict(self) -> dict[str, Any]:
         """Linear growth at small weights; the positive's softmax weight 1/(n/2 + 1) is what 1 lacks to n/(n + 2)."""
-        from unlazy.theory.signal_noise import contrastive_rates
+        from unlazy.theory.signal_noise.two_patches import contrastive_rates
 
         rate = contrastive_rates(self.strength, self.gain if self.modalities == 2 else None).signal
         return {"rate": rate, "signal_growth": 1 + self.learning_rate * rate * self.n / (self.n + 2)}

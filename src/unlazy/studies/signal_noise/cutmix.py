@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from unlazy.lab import Claim, Output, Part, Source, Study, at_least, at_most, static, value
-from unlazy.studies.signal_noise._checks import check_dimension
-from unlazy.studies.signal_noise._sources import TUTORIAL
-from unlazy.studies.signal_noise._strategies import RUN_OUTPUTS, end_of_run, feature_design, widths
+from unlazy.studies.signal_noise.shared.checks import check_dimension
+from unlazy.studies.signal_noise.shared.sources import TUTORIAL
+from unlazy.studies.signal_noise.shared.strategies import RUN_OUTPUTS, end_of_run, feature_design, widths
 
 if TYPE_CHECKING:
     import xarray as xr
 
-    from unlazy.training.token_gram.problem import Design
-    from unlazy.training.token_gram.views import View
+    from unlazy.training.signal_noise.token_gram.problem import Design
+    from unlazy.training.signal_noise.token_gram.views import View
 
 COUNTS = (32, 6, 2)
 COMMON, RARE, RAREST = COUNTS
@@ -160,13 +160,13 @@ class Cutmix(Study):
         import jax
         import jax.numpy as jnp
 
-        from unlazy.training.token_gram.drawing import draw, paired_second_layer
-        from unlazy.training.token_gram.engine import train
-        from unlazy.training.token_gram.fresh import fresh_errors
-        from unlazy.training.token_gram.network import Network, relu_power
-        from unlazy.training.token_gram.observables import signal_coefficients
-        from unlazy.training.token_gram.problem import Patch
-        from unlazy.training.token_gram.rules import gradient_descent
+        from unlazy.training.signal_noise.token_gram.drawing import draw, paired_second_layer
+        from unlazy.training.signal_noise.token_gram.engine import train
+        from unlazy.training.signal_noise.token_gram.fresh import fresh_errors
+        from unlazy.training.signal_noise.token_gram.network import Network, relu_power
+        from unlazy.training.signal_noise.token_gram.observables import signal_coefficients
+        from unlazy.training.signal_noise.token_gram.problem import Patch
+        from unlazy.training.signal_noise.token_gram.rules import gradient_descent
 
         draw_key, train_key, test_key = jax.random.split(key, 3)
         samples, features = sum(COUNTS), len(COUNTS)
@@ -232,7 +232,7 @@ def _cut(augmentation: Any, patches: int) -> View:
     import jax
     import jax.numpy as jnp
 
-    from unlazy.training.token_gram.views import Batch, Mixing, random_partners
+    from unlazy.training.signal_noise.token_gram.views import Batch, Mixing, random_partners
 
     def view(key: Any, design: Design) -> Batch:
         partner_key, patch_key = jax.random.split(key)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from unlazy.errors import InputError
+from unlazy.checks import InputError
 from unlazy.lab import (
     DIVERGED_AT,
     Claim,
@@ -26,8 +26,8 @@ from unlazy.lab import (
     static,
     value,
 )
-from unlazy.studies.signal_noise._checks import check_even, check_room
-from unlazy.studies.signal_noise._sources import TUTORIAL
+from unlazy.studies.signal_noise.shared.checks import check_even, check_room
+from unlazy.studies.signal_noise.shared.sources import TUTORIAL
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -67,7 +67,7 @@ def classifier(samples: int, neurons: int, steps: int, strengths: int) -> Callab
     import jax
     import jax.numpy as jnp
 
-    from unlazy.training import token_gram as engine
+    from unlazy.training.signal_noise import token_gram as engine
 
     network, rule = engine.Network(engine.relu_power(2)), engine.gradient_flow()
     design, signs = engine.signal_noise_design(samples), jnp.sign(engine.paired_second_layer(neurons))
@@ -228,7 +228,7 @@ class DiffusionVsClassification(Study):
         """One draw of noise serves all signal strengths and times; the classifiers of the strengths are independent."""
         import jax
 
-        from unlazy.theory.denoising import symmetric_stationary_point
+        from unlazy.theory.signal_noise.denoising import symmetric_stationary_point
 
         # Only inner products matter: the noise in an orthonormal basis of its span, orthogonal to both signals.
         noise = np.asarray(np.linalg.qr(rng.standard_normal((self.d - 2, self.n)), mode="r")).T
@@ -259,7 +259,7 @@ class DiffusionVsClassification(Study):
         }
 
     def predict(self) -> dict[str, Any]:
-        from unlazy.theory.denoising import signal_ratio
+        from unlazy.theory.signal_noise.denoising import signal_ratio
 
         strength = np.array(self.strength)
         found = signal_ratio(strength, strength * self.d / self.n, self.time)

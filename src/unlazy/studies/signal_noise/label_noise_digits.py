@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from unlazy.errors import InputError
+from unlazy.checks import InputError
 from unlazy.lab import DIVERGED_AT, Claim, Output, Part, Study, at_least, at_most, parameter, static, value
-from unlazy.studies.signal_noise._sources import HAN_LABELS, TUTORIAL
+from unlazy.studies.signal_noise.shared.sources import HAN_LABELS, TUTORIAL
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -110,8 +110,8 @@ class LabelNoiseDigits(Study):
         import jax.numpy as jnp
         import optax
 
-        from unlazy.data.normal import normal
         from unlazy.data.real import load
+        from unlazy.random import normal
         from unlazy.training.loop import train
 
         digits = load("digit_classes")

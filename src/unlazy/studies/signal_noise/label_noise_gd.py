@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from unlazy.lab import DIVERGED_AT, Claim, Output, Part, Study, at_least, at_most, between, parameter, static, value
-from unlazy.studies.signal_noise._checks import check_dimension, check_even, check_room
-from unlazy.studies.signal_noise._race import paired_neurons
-from unlazy.studies.signal_noise._sources import HUANG_LABELS, TUTORIAL
+from unlazy.studies.signal_noise.shared.checks import check_dimension, check_even, check_room
+from unlazy.studies.signal_noise.shared.race import paired_neurons
+from unlazy.studies.signal_noise.shared.sources import HUANG_LABELS, TUTORIAL
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -196,14 +196,14 @@ class LabelNoiseGd(Study):
         import jax
         import jax.numpy as jnp
 
-        from unlazy.training.token_gram.drawing import draw
-        from unlazy.training.token_gram.engine import State, train
-        from unlazy.training.token_gram.fresh import fresh_error
-        from unlazy.training.token_gram.network import Network, relu_power
-        from unlazy.training.token_gram.observables import noise_coefficients, signal_coefficients
-        from unlazy.training.token_gram.problem import signal_noise_design
-        from unlazy.training.token_gram.rules import gradient_descent
-        from unlazy.training.token_gram.views import label_flips
+        from unlazy.training.signal_noise.token_gram.drawing import draw
+        from unlazy.training.signal_noise.token_gram.engine import State, train
+        from unlazy.training.signal_noise.token_gram.fresh import fresh_error
+        from unlazy.training.signal_noise.token_gram.network import Network, relu_power
+        from unlazy.training.signal_noise.token_gram.observables import noise_coefficients, signal_coefficients
+        from unlazy.training.signal_noise.token_gram.problem import signal_noise_design
+        from unlazy.training.signal_noise.token_gram.rules import gradient_descent
+        from unlazy.training.signal_noise.token_gram.views import label_flips
 
         draw_key, train_key, test_key = jax.random.split(key, 3)
         network, second_layer = Network(relu_power(2)), paired_neurons(self.width, self.most_neurons)
@@ -236,7 +236,7 @@ class LabelNoiseGd(Study):
         return {**run.records, "diverged_at": run.state.diverged_at}
 
     def predict(self) -> dict[str, Any]:
-        from unlazy.theory.signal_noise import label_noise_plateau
+        from unlazy.theory.signal_noise.label_noise import label_noise_plateau
 
         return {"plateau": label_noise_plateau(self.flip_probability).clean_loss}
 

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from unlazy.errors import InputError
+from unlazy.checks import InputError
 from unlazy.lab import DIVERGED_AT, Claim, Output, Part, Study, at_least, at_most, between, parameter, static, value
-from unlazy.studies.signal_noise._checks import check_dimension, check_even, check_room
-from unlazy.studies.signal_noise._race import paired_neurons
-from unlazy.studies.signal_noise._sources import HAN_LABELS, TUTORIAL
+from unlazy.studies.signal_noise.shared.checks import check_dimension, check_even, check_room
+from unlazy.studies.signal_noise.shared.race import paired_neurons
+from unlazy.studies.signal_noise.shared.sources import HAN_LABELS, TUTORIAL
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -238,13 +238,13 @@ class LabelNoiseStages(Study):
         import jax
         import jax.numpy as jnp
 
-        from unlazy.training.token_gram.drawing import draw
-        from unlazy.training.token_gram.engine import State, train
-        from unlazy.training.token_gram.fresh import fresh_error
-        from unlazy.training.token_gram.network import Network, relu_power
-        from unlazy.training.token_gram.observables import fitted, noise_coefficients, signal_coefficients
-        from unlazy.training.token_gram.problem import signal_noise_design
-        from unlazy.training.token_gram.rules import gradient_descent
+        from unlazy.training.signal_noise.token_gram.drawing import draw
+        from unlazy.training.signal_noise.token_gram.engine import State, train
+        from unlazy.training.signal_noise.token_gram.fresh import fresh_error
+        from unlazy.training.signal_noise.token_gram.network import Network, relu_power
+        from unlazy.training.signal_noise.token_gram.observables import fitted, noise_coefficients, signal_coefficients
+        from unlazy.training.signal_noise.token_gram.problem import signal_noise_design
+        from unlazy.training.signal_noise.token_gram.rules import gradient_descent
 
         draw_key, train_key, test_key = jax.random.split(key, 3)
         network, second_layer = Network(relu_power(1)), paired_neurons(self.width, self.most_neurons)
@@ -286,7 +286,7 @@ class LabelNoiseStages(Study):
 
     def predict(self) -> dict[str, Any]:
         """Euler's method for the three equations, with the step of the simulation."""
-        from unlazy.theory.signal_noise import label_noise_flow
+        from unlazy.theory.signal_noise.label_noise import label_noise_flow
 
         size = float(self._step_size(max))
         flow = label_noise_flow(size * np.array(STEPS), self.strength, self.flipped, ACTIVE, step=size)

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from unlazy.lab import Claim, Output, Part, Source, Study, at_least, at_most, static, value
-from unlazy.studies.signal_noise._checks import check_dimension
-from unlazy.studies.signal_noise._sources import TUTORIAL
-from unlazy.studies.signal_noise._strategies import (
+from unlazy.studies.signal_noise.shared.checks import check_dimension
+from unlazy.studies.signal_noise.shared.sources import TUTORIAL
+from unlazy.studies.signal_noise.shared.strategies import (
     RUN_OUTPUTS,
     end_of_run,
     feature_design,
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     import xarray as xr
 
     from unlazy.functions.activations import Activation
-    from unlazy.training.token_gram.rules import Rule
+    from unlazy.training.signal_noise.token_gram.rules import Rule
 
 COUNTS = (64, 16, 4)
 COMMON, RARE = COUNTS[0], COUNTS[-1]
@@ -182,10 +182,10 @@ class MatrixNormalised(Study):
         import jax.numpy as jnp
         import numpy as np
 
-        from unlazy.training.token_gram.drawing import draw, paired_second_layer
-        from unlazy.training.token_gram.engine import train
-        from unlazy.training.token_gram.network import Network
-        from unlazy.training.token_gram.observables import signal_coefficients
+        from unlazy.training.signal_noise.token_gram.drawing import draw, paired_second_layer
+        from unlazy.training.signal_noise.token_gram.engine import train
+        from unlazy.training.signal_noise.token_gram.network import Network
+        from unlazy.training.signal_noise.token_gram.observables import signal_coefficients
 
         draw_key, train_key, test_key = jax.random.split(key, 3)
         samples, features = sum(COUNTS), len(COUNTS)
@@ -271,7 +271,7 @@ def _muon_or_gradient(normalised: Any, muon_rate: Any, gradient_rate: Any) -> Ru
     import jax.numpy as jnp
     import optax
 
-    from unlazy.training.token_gram.rules import Rule, polar_factor
+    from unlazy.training.signal_noise.token_gram.rules import Rule, polar_factor
 
     polar = polar_factor()
 

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from unlazy.errors import InputError
+from unlazy.checks import InputError
 from unlazy.lab import Claim, Output, Part, Source, Study, at_least, at_most, parameter, static, value
-from unlazy.studies.signal_noise._checks import check_dimension, check_even
-from unlazy.studies.signal_noise._sources import TUTORIAL
-from unlazy.studies.signal_noise._strategies import (
+from unlazy.studies.signal_noise.shared.checks import check_dimension, check_even
+from unlazy.studies.signal_noise.shared.sources import TUTORIAL
+from unlazy.studies.signal_noise.shared.strategies import (
     RUN_OUTPUTS,
     at,
     end_of_run,
@@ -143,12 +143,12 @@ class Mixup(Study):
         import jax
         import jax.numpy as jnp
 
-        from unlazy.training.token_gram.drawing import draw, paired_second_layer
-        from unlazy.training.token_gram.engine import train
-        from unlazy.training.token_gram.network import Network, relu_power
-        from unlazy.training.token_gram.observables import signal_coefficients
-        from unlazy.training.token_gram.rules import gradient_descent
-        from unlazy.training.token_gram.views import mixup
+        from unlazy.training.signal_noise.token_gram.drawing import draw, paired_second_layer
+        from unlazy.training.signal_noise.token_gram.engine import train
+        from unlazy.training.signal_noise.token_gram.network import Network, relu_power
+        from unlazy.training.signal_noise.token_gram.observables import signal_coefficients
+        from unlazy.training.signal_noise.token_gram.rules import gradient_descent
+        from unlazy.training.signal_noise.token_gram.views import mixup
 
         draw_key, train_key, test_key = jax.random.split(key, 3)
         index = jnp.arange(self.n)

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from unlazy.errors import InputError
+from unlazy.checks import InputError
 from unlazy.lab import Claim, Output, Part, Source, Study, at_least, at_most, parameter, static, value
-from unlazy.studies.signal_noise._checks import check_even, check_room
-from unlazy.studies.signal_noise._sources import TUTORIAL
-from unlazy.studies.signal_noise._strategies import (
+from unlazy.studies.signal_noise.shared.checks import check_even, check_room
+from unlazy.studies.signal_noise.shared.sources import TUTORIAL
+from unlazy.studies.signal_noise.shared.strategies import (
     RUN_OUTPUTS,
     at,
     end_of_run,
@@ -148,10 +148,10 @@ class Momentum(Study):
         import jax
         import jax.numpy as jnp
 
-        from unlazy.training.token_gram.drawing import draw
-        from unlazy.training.token_gram.engine import train
-        from unlazy.training.token_gram.network import CUBE, Network
-        from unlazy.training.token_gram.rules import gradient_descent
+        from unlazy.training.signal_noise.token_gram.drawing import draw
+        from unlazy.training.signal_noise.token_gram.engine import train
+        from unlazy.training.signal_noise.token_gram.network import CUBE, Network
+        from unlazy.training.signal_noise.token_gram.rules import gradient_descent
 
         draw_key, train_key, test_key = jax.random.split(key, 3)
         design = feature_design(jnp.where(jnp.arange(self.n) < self.small, self.amplitude, 1.0)[:, None])

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from unlazy.lab import Claim, Output, Part, Source, Study, at_least, at_most, between, static, value
-from unlazy.studies.signal_noise._checks import check_dimension, check_even, check_room
-from unlazy.studies.signal_noise._sources import KOU, TUTORIAL
-from unlazy.studies.signal_noise._strategies import RUN_OUTPUTS, at, end_of_run, widths
+from unlazy.studies.signal_noise.shared.checks import check_dimension, check_even, check_room
+from unlazy.studies.signal_noise.shared.sources import KOU, TUTORIAL
+from unlazy.studies.signal_noise.shared.strategies import RUN_OUTPUTS, at, end_of_run, widths
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -309,12 +309,12 @@ class Sam(Study):
         import jax
         import jax.numpy as jnp
 
-        from unlazy.training.token_gram.drawing import draw_signal_noise
-        from unlazy.training.token_gram.engine import train
-        from unlazy.training.token_gram.fresh import fresh_error
-        from unlazy.training.token_gram.network import Network, relu_power
-        from unlazy.training.token_gram.rules import gradient_descent, switch
-        from unlazy.training.token_gram.views import mini_batch
+        from unlazy.training.signal_noise.token_gram.drawing import draw_signal_noise
+        from unlazy.training.signal_noise.token_gram.engine import train
+        from unlazy.training.signal_noise.token_gram.fresh import fresh_error
+        from unlazy.training.signal_noise.token_gram.network import Network, relu_power
+        from unlazy.training.signal_noise.token_gram.rules import gradient_descent, switch
+        from unlazy.training.signal_noise.token_gram.views import mini_batch
 
         draw_key, train_key, test_key = jax.random.split(key, 3)
         problem = draw_signal_noise(

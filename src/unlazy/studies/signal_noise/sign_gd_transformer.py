@@ -20,10 +20,10 @@ from unlazy.lab import (
     static,
     value,
 )
-from unlazy.studies.signal_noise._attention import LI, OUTPUTS, attention_run
-from unlazy.studies.signal_noise._checks import check_even, check_room
-from unlazy.studies.signal_noise._sources import TUTORIAL
-from unlazy.studies.signal_noise._strategies import at
+from unlazy.studies.signal_noise.shared.attention import LI, OUTPUTS, attention_run
+from unlazy.studies.signal_noise.shared.checks import check_even, check_room
+from unlazy.studies.signal_noise.shared.sources import TUTORIAL
+from unlazy.studies.signal_noise.shared.strategies import at
 
 if TYPE_CHECKING:
     pass

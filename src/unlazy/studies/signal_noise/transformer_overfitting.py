@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from unlazy.lab import Claim, Part, Study, at_least, at_most, parameter, static, value
-from unlazy.studies.signal_noise._attention import JIANG, OUTPUTS, attention_run
-from unlazy.studies.signal_noise._checks import check_even
-from unlazy.studies.signal_noise._sources import TUTORIAL
-from unlazy.studies.signal_noise._strategies import at
+from unlazy.studies.signal_noise.shared.attention import JIANG, OUTPUTS, attention_run
+from unlazy.studies.signal_noise.shared.checks import check_even
+from unlazy.studies.signal_noise.shared.sources import TUTORIAL
+from unlazy.studies.signal_noise.shared.strategies import at
 
 if TYPE_CHECKING:
     pass

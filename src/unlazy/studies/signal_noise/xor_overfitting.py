@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from unlazy.errors import InputError
+from unlazy.checks import InputError
 from unlazy.lab import (
     Claim,
     Output,
@@ -22,9 +22,9 @@ from unlazy.lab import (
     static,
     value,
 )
-from unlazy.studies.signal_noise._checks import check_dimension
-from unlazy.studies.signal_noise._sources import KOU, TUTORIAL
-from unlazy.studies.signal_noise._strategies import RUN_OUTPUTS, end_of_run, widths
+from unlazy.studies.signal_noise.shared.checks import check_dimension
+from unlazy.studies.signal_noise.shared.sources import KOU, TUTORIAL
+from unlazy.studies.signal_noise.shared.strategies import RUN_OUTPUTS, end_of_run, widths
 
 LOW, HIGH = 1.6, 160.0
 BENIGN = "Meng et al. 2024, main theorem (upper bound)"
@@ -141,12 +141,12 @@ class XorOverfitting(Study):
         import jax
         import jax.numpy as jnp
 
-        from unlazy.training.token_gram.drawing import draw, paired_second_layer
-        from unlazy.training.token_gram.engine import train
-        from unlazy.training.token_gram.fresh import fresh_errors
-        from unlazy.training.token_gram.network import Network, relu_power
-        from unlazy.training.token_gram.problem import Design, Patch
-        from unlazy.training.token_gram.rules import gradient_descent
+        from unlazy.training.signal_noise.token_gram.drawing import draw, paired_second_layer
+        from unlazy.training.signal_noise.token_gram.engine import train
+        from unlazy.training.signal_noise.token_gram.fresh import fresh_errors
+        from unlazy.training.signal_noise.token_gram.network import Network, relu_power
+        from unlazy.training.signal_noise.token_gram.problem import Design, Patch
+        from unlazy.training.signal_noise.token_gram.rules import gradient_descent
 
         draw_key, train_key, test_key = jax.random.split(key, 3)
         clusters = jnp.array([[1.0, 0.0], [0.0, 1.0], [-1.0, 0.0], [0.0, -1.0]])
@@ -196,7 +196,7 @@ class XorOverfitting(Study):
         is for [y mu, xi], and Lambda enters by its root. The other class keeps <w, v> at 0, so that w grows along the
         part of u orthogonal to v. What noise does is the same.
         """
-        from unlazy.theory.signal_noise import small_start_error
+        from unlazy.theory.signal_noise.relu_overfitting import small_start_error
 
         level = self.level * (1 - self.cosine**2) ** 2 / 16
         return {

@@ -1,0 +1,76 @@
+"""Learning curves of ridge regression on many rows with few columns: their covariance in place of a kernel matrix.
+
+With N rows Phi (N, p), p < N, the kernel matrix Phi Phi^T has the eigenvalues of Phi^T Phi and N - p zeros, so that the
+curve of `learning_curve.spectral` and the leave-one-out errors of all rows follow from one p x p decomposition.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from unlazy.diagnostics.learning_curve.spectral import PoolSpectrum, spectral_curve
+from unlazy.numerics.spectral_sums import Spectrum
+
+_RIDGES = 60
+# as in `learning_curve.engine`: the coefficient of variation of leverages where one effective ridge is not enough
+_UNEVEN = 0.2
+
+
+class FactorErrors(NamedTuple):
+    error: np.ndarray
+    deviation: np.ndarray
+    """Standard deviation of log error over pools: that of the mean of the squared leave-one-out errors."""
+    uneven: np.ndarray
+
+
+class FactorCurve:
+    """Rows `factor` (N, p) with centred targets (N, outputs); the rank is that of the columns."""
+
+    def __init__(self, factor: np.ndarray, targets: np.ndarray):
+        values, vectors = np.linalg.eigh(factor.T @ factor)
+        kept = values > len(values) * np.finfo(np.float64).eps * values[-1]
+        self._values = values[kept]
+        self._rows = (factor @ vectors[:, kept]) / np.sqrt(self._values)
+        self._targets = targets
+        self._projections = self._rows.T @ targets
+        energies = np.sum(self._projections**2, axis=1)
+        scale = float(self._values[-1])
+        self._spectrum = PoolSpectrum(
+            len(factor),
+            scale,
+            Spectrum(self._values / scale, np.ones(self._values.size), energies, 0.0),
+            max(float(np.sum(targets**2) - energies.sum()), 0.0),
+        )
+
+    def predict(self, n: np.ndarray, ridge: float) -> FactorErrors:
+        """Errors with n rows: the spectral curve times leave-one-out error over generalised cross-validation."""
+        found = spectral_curve(self._spectrum, n, np.full(n.shape, ridge), np.full(n.shape, np.inf))
+        rows = [self._left_out(kappa) for kappa in found.kappa]
+        ratio, deviation, unevenness = (np.array(column) for column in list(zip(*rows, strict=True))[1:])
+        return FactorErrors(found.error * ratio, deviation, unevenness > _UNEVEN)
+
+    def ridge_path(self) -> tuple[np.ndarray, np.ndarray]:
+        """Ridges and leave-one-out errors."""
+        ridges = np.geomspace(1e-9 * self._values[-1], 10 * self._values.sum(), _RIDGES)
+        return ridges, np.array([self._left_out(ridge)[0] for ridge in ridges])
+
+    def noise(self, ridge: float) -> float:
+        """SSE / (N - degrees of freedom)."""
+        learned = self._values / (self._values + ridge)
+        residuals = self._targets - self._rows @ (learned[:, None] * self._projections)
+        return float(np.sum(residuals**2) / max(len(self._targets) - learned.sum(), 1.0))
+
+    def _left_out(self, kappa: float) -> tuple[float, float, float, float]:
+        """Leave-one-out error, its ratio to generalised cross-validation, its relative deviation, the unevenness."""
+        learned = self._values / (self._values + kappa)
+        unused = 1 - np.einsum("ij,j,ij->i", self._rows, learned, self._rows)
+        residuals = self._targets - self._rows @ (learned[:, None] * self._projections)
+        squares = np.sum(residuals**2, axis=1)
+        errors = squares / np.maximum(unused, 1e-12) ** 2
+        mean = float(errors.mean())
+        gcv = float(squares.mean() / unused.mean() ** 2)
+        if not (mean > 0 and gcv > 0):
+            return mean, 1.0, 0.0, float(unused.std() / unused.mean())
+        return mean, mean / gcv, float(errors.std() / mean / np.sqrt(len(errors))), float(unused.std() / unused.mean())

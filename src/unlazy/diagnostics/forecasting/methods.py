@@ -1,0 +1,295 @@
+"""Ridge, kernel ridge and random features on one table: how each is set, forecast, and trained for a check."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from unlazy.checks import InputError, check_choice
+from unlazy.diagnostics.forecasting.factor import FactorCurve
+from unlazy.diagnostics.forecasting.points import FARTHEST, MOST_DEVIATION, QUANTILE, Points, make_points
+from unlazy.diagnostics.learning_curve.curve import LearningCurve
+from unlazy.diagnostics.learning_curve.pool import subsample
+
+RIDGE, KERNEL, FEATURES, ONE_STEP = "ridge", "kernel ridge", "random features", "one-step"
+ALIASES = {"ridge": "linear", "kernel-ridge": "rbf"}
+DEFAULT = ("linear", "rbf", "random-features")
+LARGEST_POOL = 1200
+# of ridges that leave-one-out cannot tell apart the largest is taken: forecasts from it reach farther
+TOLERANCE = 0.01
+# multiples of 1/columns; with few rows leave-one-out prefers interpolation by luck, and the first one is kept
+LENGTH_SCALES = (1.0, 0.25, 4.0, 0.0625, 16.0)
+_ENOUGH_TO_CHOOSE = 50
+_ROWS_TO_CHOOSE = 500
+_FEATURE_LOSS = 0.05
+_MOST_FEATURES = 3200
+_MOST_DRAWN = 1000
+_FEWEST_FEATURES = 25
+# from here on all rows are used: a kernel matrix of 1200 rows and 1000 features lets forecasts rise at 5x
+_ROWS_PER_FEATURE = 1.5
+_MOST_ENTRIES = 20_000_000
+
+
+@dataclass(frozen=True)
+class Method:
+    """One learner with its settings, and the curve that forecasts it."""
+
+    name: str
+    kernel: str
+    ridge: float
+    """`alpha` of `KernelRidge` and `Ridge`; NaN for one-step, which takes the best at each n."""
+    gamma: float | None
+    features: float
+    """Infinity for the kernel itself."""
+    pool: int
+    """How many rows the forecast is made from."""
+    noise: float
+    """Noise, or what this method cannot learn from so many rows, of the target's variance."""
+    curve: Any
+    at: Callable[[np.ndarray], Points]
+
+    @property
+    def settings(self) -> str:
+        words = [f"{self.kernel} kernel"] if self.name != ONE_STEP else []
+        if self.gamma is not None:
+            words.append(f"gamma {self.gamma:.3g}")
+        if np.isfinite(self.features):
+            words.append(f"one draw of {self.features:.0f} features")
+        words.append("ridge chosen at each size" if np.isnan(self.ridge) else f"ridge {self.ridge:.3g}")
+        return ", ".join(words)
+
+    def of_part(self, inputs: np.ndarray, targets: np.ndarray) -> Method:
+        """The same learner, with the same settings and the same draw of features, forecast from other rows."""
+        name = "random-features" if self.name == FEATURES else self.kernel
+        features = int(self.features) if np.isfinite(self.features) else None
+        (method,) = fit_methods([name], inputs, targets, ridge=self.ridge, gamma=self.gamma, features=features)
+        return method
+
+    def trained_error(
+        self, inputs: np.ndarray, targets: np.ndarray, new: np.ndarray, truth: np.ndarray, seed: int = 0
+    ) -> np.ndarray:
+        """Squared errors on new rows, summed over outputs, after training with scikit-learn; seed 0 draws as here."""
+        from sklearn.kernel_approximation import RBFSampler
+        from sklearn.kernel_ridge import KernelRidge
+        from sklearn.linear_model import Ridge
+        from sklearn.pipeline import make_pipeline
+
+        if self.name == ONE_STEP:
+            raise InputError("one-step forecasts cannot be checked by training, choose other methods")
+        if self.name == FEATURES:
+            sampler = RBFSampler(gamma=self.gamma, n_components=int(self.features), random_state=seed)
+            model = make_pipeline(sampler, Ridge(alpha=self.ridge, fit_intercept=False))
+        elif self.kernel == "linear":
+            model = Ridge(alpha=self.ridge, fit_intercept=False)
+        else:
+            model = KernelRidge(alpha=self.ridge, kernel=self.kernel, gamma=self.gamma)
+        mean = targets.mean(axis=0)
+        with warnings.catch_warnings():
+            # a ridge near 0 is ill-conditioned by nature
+            warnings.simplefilter("ignore")
+            predicted = model.fit(inputs, targets - mean).predict(new).reshape(truth.shape)
+        return np.sum((truth - mean - predicted) ** 2, axis=1)
+
+
+def method_names(kernel: str | Sequence[str] | None) -> tuple[str, ...]:
+    """Kernels of scikit-learn, 'random-features' or 'one-step', from words separated by commas or a list."""
+    if kernel is None:
+        return DEFAULT
+    from sklearn.metrics.pairwise import PAIRWISE_KERNEL_FUNCTIONS
+
+    words = [kernel] if isinstance(kernel, str) else list(kernel)
+    words = [part.strip() for word in words for part in str(word).split(",")]
+    allowed = (*ALIASES, "random-features", ONE_STEP, *sorted(PAIRWISE_KERNEL_FUNCTIONS))
+    names = [ALIASES.get(check_choice("kernel", word, allowed), word) for word in words]
+    return tuple(dict.fromkeys(names))
+
+
+def fit_methods(
+    names: Sequence[str],
+    inputs: np.ndarray,
+    targets: np.ndarray,
+    *,
+    ridge: float | None = None,
+    gamma: float | None = None,
+    features: int | None = None,
+    largest_pool: int = LARGEST_POOL,
+    progress: Callable[[str], None] | None = None,
+) -> list[Method]:
+    """Set each method for these rows; targets (rows, outputs) are scaled to a total variance of 1."""
+    say = progress or (lambda text: None)
+    centred = targets - targets.mean(axis=0)
+    methods: list[Method] = []
+    curves: dict[str, LearningCurve] = {}
+    if gamma is None and ("rbf" in names or "random-features" in names):
+        gamma, curve = _length_scale(inputs, centred)
+        if curve is not None and len(inputs) == curve.pool_.size <= largest_pool:
+            curves["rbf"] = curve.set_params(ridge=1.0 if ridge is None else ridge, max_pool=largest_pool)
+
+    def curve_of(kernel: str) -> LearningCurve:
+        if kernel not in curves:
+            scale = gamma if kernel == "rbf" else None
+            level = 1.0 if ridge is None else ridge
+            curves[kernel] = LearningCurve(kernel, gamma=scale, ridge=level, max_pool=largest_pool)
+            curves[kernel].fit(inputs, centred)
+        return curves[kernel]
+
+    for name in names:
+        say(f"forecasting {_title(name)}")
+        if name == ONE_STEP:
+            methods.append(_one_step(inputs, centred, ridge))
+        elif name == "linear" and len(inputs) > max(largest_pool, 4 * inputs.shape[1]):
+            methods.append(_factor(RIDGE, "linear", inputs, centred, ridge, None, np.inf))
+        elif name == "random-features":
+            scale = float(gamma or 1 / inputs.shape[1])
+            count = features or _feature_count(inputs, centred, curve_of("rbf"), scale)
+            methods.append(_features(inputs, centred, scale, count, ridge, largest_pool))
+        else:
+            title = {"linear": RIDGE, "rbf": KERNEL}.get(name, f"{KERNEL} ({name})")
+            methods.append(_kernel(title, name, curve_of(name), ridge))
+    return methods
+
+
+def _title(name: str) -> str:
+    return {"linear": RIDGE, "rbf": KERNEL, "random-features": FEATURES}.get(name, name)
+
+
+def _length_scale(inputs: np.ndarray, targets: np.ndarray) -> tuple[float, LearningCurve | None]:
+    """The gamma of least leave-one-out error among five, from at most 500 rows, and the curve that says so."""
+    usual = 1 / inputs.shape[1]
+    if len(inputs) < _ENOUGH_TO_CHOOSE:
+        return usual, None
+    rows = subsample(len(inputs), _ROWS_TO_CHOOSE, 0)
+    scales = [multiple * usual for multiple in LENGTH_SCALES]
+    curves = ((gamma, LearningCurve("rbf", gamma=gamma).fit(inputs[rows], targets[rows])) for gamma in scales)
+    return min(curves, key=lambda found: found[1].best_ridge().error)
+
+
+def _kernel(name: str, kernel: str, curve: LearningCurve, ridge: float | None, **settings: Any) -> Method:
+    path = curve.ridge_path()
+    chosen = largest_near_least(path.ridge, path.loo_error) if ridge is None else ridge
+    pool = curve.pool_.size
+
+    def at(n: np.ndarray) -> Points:
+        near = n <= FARTHEST * pool * (1 + 1e-9)
+        # without a ridge nothing is known beyond the pool
+        near &= (n <= pool) | (chosen > 0)
+        error, low, high = (np.full(n.shape, np.nan) for _ in range(3))
+        in_range, reliable = np.zeros(n.shape, dtype=bool), np.zeros(n.shape, dtype=bool)
+        if near.any():
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                found = curve.predict(n=n[near], ridge=chosen)
+            for field, values in zip((error, low, high), (found.error, *found.interval), strict=True):
+                field[near] = np.where(found.in_range, values, np.nan)
+            in_range[near], reliable[near] = found.in_range & np.isfinite(found.error), found.reliable
+        doubtful = in_range & ~reliable & (n > pool)
+        if doubtful.any():
+            # with little noise the theory falls too slowly there: the power law of the last doubling may be right too
+            last = curve.predict(n=np.array([pool / 2, pool]), ridge=chosen)
+            slope = min(np.log2(last.error[1] / last.error[0]), 0.0) if last.error.min() > 0 else 0.0
+            low[doubtful] = np.fmin(low, last.interval.low[1] * (n / pool) ** slope)[doubtful]
+        return make_points(n, error, low, high, in_range, reliable, near, pool, chosen)
+
+    noise = curve.noise().share
+    gamma = settings.get("gamma", curve.gamma)
+    return Method(name, kernel, chosen, gamma, settings.get("features", np.inf), pool, noise, curve, at)
+
+
+def _feature_count(inputs: np.ndarray, targets: np.ndarray, curve: LearningCurve, gamma: float) -> int:
+    """Twice as many until leave-one-out is near the kernel's."""
+    pool = curve.pool_
+    most = _MOST_FEATURES if len(inputs) <= pool.size else _MOST_DRAWN
+    rows = pool[subsample(pool.size, _ROWS_TO_CHOOSE, 1)]
+    small = curve if rows.size == pool.size else LearningCurve("rbf", gamma=gamma).fit(inputs[rows], targets[rows])
+    level = (1 + _FEATURE_LOSS) * small.best_ridge().error
+    count = _FEWEST_FEATURES
+    while count < most and _drawn(inputs[rows], targets[rows], gamma, count).best_ridge().error > level:
+        count = min(2 * count, most)
+    return count
+
+
+def _features(
+    inputs: np.ndarray, targets: np.ndarray, gamma: float, count: int, ridge: float | None, largest_pool: int
+) -> Method:
+    """Features are drawn: the theory of undrawn ones misses by a third in few dimensions with a small ridge."""
+    if len(inputs) > max(largest_pool, _ROWS_PER_FEATURE * count):
+        return _factor(FEATURES, "rbf", inputs, targets, ridge, gamma, float(count))
+    pool = subsample(len(inputs), largest_pool, 0)
+    return _kernel(
+        FEATURES, "rbf", _drawn(inputs[pool], targets[pool], gamma, count), ridge, gamma=gamma, features=float(count)
+    )
+
+
+def _drawn(inputs: np.ndarray, targets: np.ndarray, gamma: float, count: int) -> LearningCurve:
+    """The curve of one draw of Fourier features."""
+    from sklearn.kernel_approximation import RBFSampler
+
+    factor = RBFSampler(gamma=gamma, n_components=count, random_state=0).fit_transform(inputs)
+    return LearningCurve("precomputed", max_pool=len(inputs)).fit(factor @ factor.T, targets)
+
+
+def _factor(
+    name: str,
+    kernel: str,
+    inputs: np.ndarray,
+    targets: np.ndarray,
+    ridge: float | None,
+    gamma: float | None,
+    features: float,
+) -> Method:
+    """For many rows and few columns: all rows, or as many as fit into memory."""
+    width = inputs.shape[1] if np.isinf(features) else int(features)
+    rows = subsample(len(inputs), max(_MOST_ENTRIES // width, 4 * width), 0)
+    chosen_inputs, chosen_targets = inputs[rows], targets[rows] - targets[rows].mean(axis=0)
+    if np.isfinite(features):
+        from sklearn.kernel_approximation import RBFSampler
+
+        sampler = RBFSampler(gamma=gamma, n_components=width, random_state=0)
+        chosen_inputs = sampler.fit_transform(chosen_inputs)
+    curve = FactorCurve(chosen_inputs, chosen_targets)
+    # with fewer columns than rows the range has no end, and nothing is gained by a larger ridge
+    level = largest_near_least(*curve.ridge_path(), tolerance=0.0) if ridge is None else ridge
+
+    def at(n: np.ndarray) -> Points:
+        near = (n <= FARTHEST * len(rows) * (1 + 1e-9)) & ((n <= len(rows)) | (level > 0))
+        error, low, high = (np.full(n.shape, np.nan) for _ in range(3))
+        reliable = np.zeros(n.shape, dtype=bool)
+        if near.any():
+            found = curve.predict(n[near], level)
+            width = QUANTILE * found.deviation
+            error[near] = found.error
+            low[near], high[near] = found.error * np.exp(-width), found.error * np.exp(width)
+            reliable[near] = ~found.uneven & (found.deviation <= MOST_DEVIATION)
+        return make_points(n, error, low, high, np.isfinite(error), reliable, near, len(rows), level, "uneven rows")
+
+    return Method(name, kernel, level, gamma, features, len(rows), curve.noise(level), curve, at)
+
+
+def _one_step(inputs: np.ndarray, targets: np.ndarray, ridge: float | None) -> Method:
+    if targets.shape[1] > 1:
+        raise InputError(f"kernel 'one-step' takes one target, got {targets.shape[1]}")
+    curve = LearningCurve(ONE_STEP, ridge="opt" if ridge is None else ridge).fit(inputs, targets[:, 0])
+
+    def at(n: np.ndarray) -> Points:
+        found = curve.predict(n=n)
+        everything = np.ones(n.shape, dtype=bool)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return make_points(
+                n, found.error, *found.interval, found.in_range, found.reliable, everything, len(inputs), 1.0
+            )
+
+    level = np.nan if ridge is None else ridge
+    return Method(ONE_STEP, ONE_STEP, level, None, np.inf, len(inputs), curve.noise().share, curve, at)
+
+
+def largest_near_least(ridges: np.ndarray, errors: np.ndarray, tolerance: float = TOLERANCE) -> float:
+    """The largest ridge, going up from that of least error, whose error is within 1% of it."""
+    best = int(np.nanargmin(errors))
+    level = (1 + tolerance) * errors[best]
+    while best + 1 < len(ridges) and errors[best + 1] <= level:
+        best += 1
+    return float(ridges[best])

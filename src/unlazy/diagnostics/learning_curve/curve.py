@@ -1,0 +1,387 @@
+"""How the error of regression with kernels and learned features depends on the number of rows and on the ridge."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.base import BaseEstimator
+
+from unlazy.checks import InputError, check_array, check_choice, common_shape
+from unlazy.diagnostics.learning_curve.crossing import crossing
+from unlazy.diagnostics.learning_curve.engine import CurveEngine
+from unlazy.diagnostics.learning_curve.index_model import IndexEvidence, centred_model
+from unlazy.diagnostics.learning_curve.moments import MomentsEngine, population_moments
+from unlazy.diagnostics.learning_curve.one_step import OneStepEngine, one_step_options
+from unlazy.diagnostics.learning_curve.pool import LARGEST, checked_rows, kernel_matrix, subsample
+from unlazy.diagnostics.learning_curve.results import (
+    Alignment,
+    BestRidge,
+    CurvePrediction,
+    FeaturesNeeded,
+    Interval,
+    NoiseEstimate,
+    RidgeErrors,
+    SamplesNeeded,
+)
+from unlazy.numerics.gaussian import piecewise
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+_METHODS = ("auto", "fast", "hybrid", "pointwise")
+# samples_needed looks no farther than so many times the pool
+_FARTHEST = 16
+_ONE_STEP = "one-step"
+# rows per dimension from which searches start where a link stands for rows
+_ROWS_PER_DIMENSION = 4
+
+
+class LearningCurve(BaseEstimator):
+    """Predict the error of `KernelRidge(alpha=ridge)` with other numbers of rows, without training.
+
+    The error is that of new rows after training on n random ones, label noise included; n may be larger than the
+    number of rows at hand. y is centred by its mean over all of them.
+
+    `fast` needs one eigendecomposition of the kernel matrix for all n, ridges and numbers of random features, and is
+    generalised cross-validation at n = N rows. `hybrid` multiplies it by the ratio of leave-one-out error and
+    generalised cross-validation at the same effective ridge. `pointwise` finds an effective ridge for each row, is
+    exactly leave-one-out at n = N, and costs several inverses of the kernel matrix for each n and ridge. "auto" takes
+    `pointwise` where the leverages are unequal (a coefficient of variation of G_ii above 0.2 min(1, n/N)) or `hybrid`
+    has no answer, else `hybrid`. For `pointwise` a ridge below 1e-9 of the mean of K_ii counts as that.
+
+    kernel="one-step" is the kernel F F^T / N of random features F = sigma(X W + c) after one large gradient step on the
+    first layer: W = W0 + v a^T with W0_ij ~ N(0, 1/d), where v is the direction of a ridge regression of y on X. X and
+    y are seen as whitened normal inputs and y = g(x.beta) + noise; link g and noise come from the rows, or from
+    `fit_link`, and the error from the theory of `theory.one_step.spiked`. Rows without linear correlation (even
+    targets) are refused. The theory has other rows for v than for the readout; with the same rows, as usual,
+    simulations with 5 rows per dimension had errors 5 to 18% higher, with 20 rows 0 to 4%. `OneStepRegressor` is this
+    with refinements=0; by refining v it may do much better. `method` and `max_pool` have no meaning here, and
+    ridge="opt" takes the ridge of least predicted error at each n. A prediction is `reliable` for n >= 20 rows, 20
+    features and 2 dimensions, with a ridge of at least .01, or a smaller one for n <= d^2 that does not raise the error
+    by more than half (the interpolation peak); from rows, also if there are 5 per dimension, uncorrelated enough, with
+    one direction along which they are not in two clusters, the variance of y is known to 20%, and log error to a
+    standard deviation of .3. Intervals are wider by the sampling error of var(y), for heavy tails, and by what
+    residuals that are uneven along the index (jumps) leave open of the noise.
+
+    `fit_moments` takes the covariances of a population in place of rows, for kernel="linear": the error of ridge
+    regression on x from E x x^T, E x y and E y^2 alone.
+
+    Assumes exchangeable rows (no groups, no time series), and that random subsets of rows compress the kernel matrix
+    freely, which is exact for large N. Intervals are first-order jackknife ones over pools. Sources: Simon et al.
+    (2023) and Canatar et al. (2021) for the population; the formulas for finite pools are this project's.
+
+    Parameters
+    ----------
+    kernel : name of a scikit-learn pairwise kernel, "precomputed", a callable of two rows or "one-step"
+    ridge : float, `alpha` of `KernelRidge`; or "opt" for kernel="one-step" and `fit_moments`
+    method : "auto", "fast", "hybrid" or "pointwise"
+    gamma, degree, coef0, kernel_params : as in `KernelRidge`; for kernel="one-step" kernel_params may hold `activation`
+        ("tanh"), `spike` (the standard deviation of a, 1.5, or a list of which the best counts), `bias` (that of c, 1),
+        `precondition` (False: v is the gradient X^T y), `n_step` (rows for v, all if not given), or the `step_size` of
+        the plain gradient step of `unlazy.theory.one_step.gradient_step` instead of spike and bias
+    max_pool : larger pools are subsampled to so many rows
+    confidence : probability of the intervals
+    random_state : chooses the subsample
+
+    Attributes
+    ----------
+    rows_ : number of rows given to `fit`, 4 per dimension for a link or moments;  pool_ : indices of those used
+    target_mean_, target_variance_ : of y, the variance summed over outputs
+    kernel_matrix_ : of the pool
+    evidence_ : for kernel="one-step", what the rows say of link, noise and signal
+    """
+
+    _engine: CurveEngine | OneStepEngine | MomentsEngine
+    evidence_: IndexEvidence | None
+
+    def __init__(
+        self,
+        kernel: str | Callable[..., float] = "rbf",
+        *,
+        ridge: float | str = 1.0,
+        method: str = "auto",
+        gamma: float | None = None,
+        degree: float = 3,
+        coef0: float = 1,
+        kernel_params: dict[str, Any] | None = None,
+        max_pool: int = 2000,
+        confidence: float = 0.95,
+        random_state: Any = 0,
+    ):
+        self.kernel = kernel
+        self.ridge = ridge
+        self.method = method
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+        self.kernel_params = kernel_params
+        self.max_pool = max_pool
+        self.confidence = confidence
+        self.random_state = random_state
+
+    def fit(self, X: ArrayLike, y: ArrayLike) -> LearningCurve:
+        """Decompose the kernel matrix of X (n, d), or X itself if precomputed, with targets y (n,) or (n, outputs)."""
+        self._check_parameters()
+        most = int(check_array("max_pool", self.max_pool, low=2, high=1e9, ndim=0))
+        rows, targets = checked_rows(X, y)
+        if self._is_one_step():
+            return self._fit_one_step(rows, targets)
+        pool = subsample(len(rows), most, self.random_state)
+        columns = targets.reshape(len(rows), -1)
+        if not np.ptp(columns[pool], axis=0).any():
+            raise InputError(f"y must vary, got the constant {targets.flat[0]:g}")
+        options = {"gamma": self.gamma, "degree": self.degree, "coef0": self.coef0}
+        self.kernel_matrix_ = kernel_matrix(rows, pool, self.kernel, options, self.kernel_params)
+        self.rows_, self.pool_, self.target_mean_ = len(rows), pool, targets.mean(axis=0)
+        columns = columns - columns.mean(axis=0)
+        self.target_variance_ = float(np.sum(np.var(columns, axis=0)))
+        self._engine = CurveEngine(self.kernel_matrix_, columns[pool])
+        return self
+
+    def fit_link(self, link: Any, dimension: float, noise_variance: float = 0.0) -> LearningCurve:
+        """Take labels link(x.beta) + noise of inputs x ~ N(0, I_d) in place of rows; for kernel="one-step"."""
+        if not self._is_one_step():
+            raise InputError(f"kernel must be 'one-step' for a link, got {self.kernel!r}")
+        self._check_parameters()
+        d = float(check_array("dimension", dimension, low=1, high=1e9, ndim=0))
+        noise = float(check_array("noise_variance", noise_variance, low=0, high=LARGEST, ndim=0))
+        model = centred_model(piecewise("link", link), d, noise)
+        self._engine = OneStepEngine(model, one_step_options(self.kernel_params))
+        self.rows_, self.pool_, self.target_mean_ = int(_ROWS_PER_DIMENSION * d), np.arange(0), np.zeros(())
+        self.target_variance_, self.evidence_ = model.moments.variance + noise, None
+        return self
+
+    def fit_moments(self, covariance: ArrayLike, cross_covariance: ArrayLike, target_variance: float) -> LearningCurve:
+        """Take Omega = E x x^T, u = E x y (d,) or (d, outputs) and E y^2 of a population in place of rows.
+
+        For kernel="linear". E y^2 is summed over outputs. For a model with intercept take moments of centred x and y;
+        what its estimation costs, about error/n, is not counted. The error is that of `theory.ridge.ridge_equivalent`
+        with the ridge divided by n and the part of y that is not linear in x, E y^2 - u.Omega^-1.u, as noise: exact for
+        Gaussian rows as n and d grow, an approximation for real ones (odd or even digits: within 3% for a ridge of 1 or
+        more). There are no intervals (NaN). Moments of a pool describe drawing rows of it with replacement; for new
+        rows they promise too much with fewer than 20 rows per column in the pool (up to 25% with 4.5): then use `fit`.
+        """
+        if not (isinstance(self.kernel, str) and self.kernel == "linear"):
+            raise InputError(f"kernel must be 'linear' for moments, got {self.kernel!r}")
+        moments = population_moments(covariance, cross_covariance, target_variance)
+        engine = MomentsEngine(moments)
+        self._check_parameters(moments=True)
+        self._engine = engine
+        self.rows_ = _ROWS_PER_DIMENSION * len(np.atleast_1d(cross_covariance))
+        self.pool_, self.target_mean_ = np.arange(0), np.zeros(() if moments.outputs == 1 else moments.outputs)
+        self.target_variance_, self.evidence_ = moments.target_variance, None
+        return self
+
+    def link(self, index: ArrayLike) -> np.ndarray:
+        """The link, without its mean, at places of the standardised index; for kernel="one-step"."""
+        self._check_fitted()
+        if not isinstance(self._engine, OneStepEngine):
+            raise InputError(f"link() is for kernel='one-step', got {self.kernel!r}")
+        return self._engine.model.link(check_array("index", index))
+
+    def _fit_one_step(self, rows: np.ndarray, targets: np.ndarray) -> LearningCurve:
+        if targets.ndim == 2 and targets.shape[1] > 1:
+            raise InputError(f"y must be one target for kernel='one-step', got shape {targets.shape}")
+        column = targets.reshape(-1)
+        if not np.ptp(column):
+            raise InputError(f"y must vary, got the constant {column[0]:g}")
+        if np.std(column) < 1 / LARGEST:
+            raise InputError(f"y must have a standard deviation >= {1 / LARGEST:g}, got {np.std(column):g}")
+        engine = OneStepEngine.of_rows(rows, column, one_step_options(self.kernel_params), self.random_state)
+        self._engine = engine
+        self.rows_, self.pool_, self.target_mean_ = len(rows), np.arange(len(rows)), targets.mean(axis=0)
+        self.target_variance_, self.evidence_ = float(np.var(column)), engine.evidence
+        return self
+
+    def predict(
+        self, n: ArrayLike | None = None, ridge: ArrayLike | None = None, features: ArrayLike | None = None
+    ) -> CurvePrediction:
+        """Errors after training on n rows (all rows at hand if not given) with so much ridge and so many features.
+
+        The three broadcast: n[:, None] and a list of ridges give a table. `features` counts random features
+        phi_j(x) = sqrt(2/p) cos(w_j.x + b_j) or others whose mean of products is the kernel; None is the kernel itself.
+        """
+        from scipy.special import ndtri
+
+        self._check_fitted()
+        moments = isinstance(self._engine, MomentsEngine)
+        self._check_parameters(moments)
+        sizes = check_array("n", self.rows_ if n is None else n, low=1, high=1e15)
+        ridges = self._checked_ridge(self.ridge if ridge is None else ridge, moments)
+        counts = check_array("features", np.inf if features is None else features, low=1, finite=False)
+        shape = common_shape(n=sizes, ridge=ridges, features=counts)
+        broadcast = np.broadcast_arrays(sizes, ridges, counts)
+        n_, ridge_, features_ = (a.ravel().astype(np.float64) for a in broadcast)
+        pool = self.pool_.size
+        if isinstance(self._engine, OneStepEngine | MomentsEngine):
+            found, ridge_ = self._engine.predict(n_, ridge_, features_)
+        elif ((n_ > pool) & (ridge_ == 0)).any():
+            raise InputError(f"ridge must be > 0 for n > {pool}, the number of rows in the pool, got 0")
+        else:
+            found = self._engine.predict(n_, ridge_, features_, self.method)
+        quantile = float(ndtri((1 + self.confidence) / 2))
+        with np.errstate(over="ignore", invalid="ignore"):
+            ends = [found.error * np.exp(sign * quantile * found.deviation) for sign in (-1, 1)]
+
+        def shaped(values: np.ndarray) -> np.ndarray:
+            return values.reshape(shape)[()]
+
+        return CurvePrediction(
+            n=shaped(n_),
+            ridge=shaped(ridge_),
+            features=shaped(features_),
+            error=shaped(found.error),
+            interval=Interval(*(shaped(end) for end in ends)),
+            r2=shaped(1 - found.error / self.target_variance_),
+            training_error=shaped(found.training_error),
+            in_range=shaped(found.in_range),
+            reliable=shaped(found.reliable),
+            method=shaped(found.method),
+            point_errors=None if found.point_errors is None else found.point_errors.reshape(*shape, pool),
+        )
+
+    def samples_needed(self, target_error: float, *, ridge: float | None = None) -> SamplesNeeded:
+        """The number of rows at which the error falls to `target_error`, the crossing nearest to the pool.
+
+        The interval holds the numbers at which the ends of the error's interval fall to it.
+        """
+        target = float(check_array("target_error", target_error, above=0, ndim=0))
+        self._check_fitted()
+        pool, seen = self.pool_.size or self.rows_, [np.inf]
+
+        def needed(field: Callable[[CurvePrediction], Any]) -> float:
+            def value(n: float) -> float:
+                found = self.predict(n, ridge)
+                seen.append(float(found.error))
+                return float(field(found))
+
+            return crossing(value, target, pool, _FARTHEST * pool)
+
+        n = needed(lambda found: found.error)
+        interval = Interval(np.nan, np.nan)
+        if not isinstance(self._engine, MomentsEngine):
+            interval = Interval(needed(lambda found: found.interval.low), needed(lambda found: found.interval.high))
+        reliable = n < np.inf and bool(self.predict(n, ridge).reliable)
+        return SamplesNeeded(n, interval, reliable, float(np.nanmin(seen)))
+
+    def features_needed(
+        self, tol: float = 0.05, *, n: float | None = None, ridge: float | None = None
+    ) -> FeaturesNeeded:
+        """The number of random features whose error is within a factor 1 + tol of that of the kernel."""
+        factor = 1 + float(check_array("tol", tol, above=0, ndim=0))
+        kernel_error = float(self.predict(n, ridge).error)
+        size = int(self.rows_ if n is None else n)
+
+        def error(features: float) -> float:
+            return float(self.predict(n, ridge, features).error)
+
+        needed = crossing(error, factor * kernel_error, 8 * size, 2.0**20 * size)
+        return FeaturesNeeded(needed, error(needed) if needed < np.inf else np.nan, kernel_error)
+
+    def best_ridge(self) -> BestRidge:
+        """The ridge of least leave-one-out error on the pool, which is also the one to use with more rows.
+
+        Minimising the extrapolated error instead leads to the end of its range. The ridge is not divided by n. For
+        kernel="one-step" and for moments it is the ridge of least predicted error with `rows_` rows.
+        """
+        self._check_fitted()
+        if isinstance(self._engine, OneStepEngine | MomentsEngine):
+            return self._engine.best_ridge(self.rows_)
+        path = self.ridge_path()
+        best = int(np.argmin(path.loo_error))
+        where = "smallest" if best == 0 else "largest" if best == path.ridge.size - 1 else "inside"
+        return BestRidge(float(path.ridge[best]), float(path.loo_error[best]), where)
+
+    def ridge_path(self) -> RidgeErrors:
+        """Leave-one-out error, generalised cross-validation and the noise estimate SSE / (N - df) of the pool."""
+        return self._kernel_engine("ridge_path").ridge_path()
+
+    def noise(self) -> NoiseEstimate:
+        """Label noise and what the kernel cannot learn from so many rows: SSE / (N - df) at the ridge of least GCV.
+
+        For kernel="one-step" the part of y that no smooth function of one direction explains, which is too large where
+        y jumps: `evidence_.least_noise` is smaller then. Source: Wahba (1983).
+        """
+        self._check_fitted()
+        if isinstance(self._engine, OneStepEngine):
+            variance = self._engine.model.noise_variance
+            return NoiseEstimate(variance, variance / self.target_variance_, np.nan)
+        if isinstance(self._engine, MomentsEngine):
+            variance = self._engine.moments.noise_variance
+            return NoiseEstimate(variance, variance / self.target_variance_, np.nan)
+        path = self.ridge_path()
+        best = int(np.argmin(path.gcv))
+        variance = float(path.noise[best])
+        return NoiseEstimate(variance, variance / self.target_variance_, float(path.ridge[best]))
+
+    def alignment(self, n: float | None = None, *, ridge: float | None = None) -> Alignment:
+        """How much of the target lies along the kernel's large eigenvalues, and what n rows learn of it."""
+        self._check_fitted()
+        engine = self._engine if isinstance(self._engine, MomentsEngine) else self._kernel_engine("alignment")
+        size = float(check_array("n", self.rows_ if n is None else n, low=1, high=1e15, ndim=0))
+        level = float(check_array("ridge", self.ridge if ridge is None else ridge, low=0, high=LARGEST, ndim=0))
+        found = engine.alignment(size, level)
+        if found is None:
+            raise InputError(f"n must be smaller or ridge larger: no prediction for n = {size:g} at ridge = {level:g}")
+        return found
+
+    def summary(self) -> str:
+        """What the rows say, in about fifteen lines."""
+        self._check_fitted()
+        return self._pages().text(self)
+
+    def __str__(self) -> str:
+        return self.summary() if hasattr(self, "pool_") else repr(self)
+
+    def plot(self) -> Figure:
+        """The curve with its intervals, errors against ridge, and how the target lies in the kernel's eigenbasis.
+
+        For kernel="one-step" the curve and the link, for moments the curve and errors against ridge.
+        """
+        self._check_fitted()
+        return self._pages().figure(self)
+
+    def _pages(self) -> Any:
+        from unlazy.diagnostics.learning_curve import moments_pages, one_step_pages, pages
+
+        if isinstance(self._engine, MomentsEngine):
+            return moments_pages
+        return one_step_pages if self._is_one_step() else pages
+
+    def _check_parameters(self, moments: bool = False) -> None:
+        check_choice("method", self.method, _METHODS)
+        if self._checked_ridge(self.ridge, moments).ndim:
+            raise InputError(f"ridge must be one number here, got {self.ridge!r}")
+        if not 0 < float(check_array("confidence", self.confidence, ndim=0)) < 1:
+            raise InputError(f"confidence must be > 0 and < 1, got {self.confidence:g}")
+
+    def _check_fitted(self) -> None:
+        from sklearn.utils.validation import check_is_fitted
+
+        check_is_fitted(self, "pool_")
+
+    def _is_one_step(self) -> bool:
+        return isinstance(self.kernel, str) and self.kernel == _ONE_STEP
+
+    def _checked_ridge(self, ridge: Any, moments: bool) -> np.ndarray:
+        """NaN for "opt"."""
+        if isinstance(ridge, str) and ridge == "opt":
+            if self._is_one_step() or moments:
+                return np.array(np.nan)
+            raise InputError(
+                'ridge="opt" is for kernel="one-step" or moments; set_params(ridge=best_ridge().ridge) for others'
+            )
+        if self._is_one_step():
+            return check_array("ridge", ridge, above=0, high=LARGEST)
+        return check_array("ridge", ridge, low=0, high=LARGEST)
+
+    def _kernel_engine(self, question: str) -> CurveEngine:
+        self._check_fitted()
+        if isinstance(self._engine, OneStepEngine):
+            raise InputError(f"{question}() is about a kernel matrix, and kernel='one-step' has none: ask predict()")
+        if isinstance(self._engine, MomentsEngine):
+            raise InputError(f"{question}() is about the kernel matrix of rows, and moments have none: ask predict()")
+        return self._engine

@@ -1,0 +1,168 @@
+"""The numbers behind `LearningCurve`: which method answers where, with what deviation, and whether to trust it."""
+
+from __future__ import annotations
+
+import warnings
+from typing import NamedTuple
+
+import numpy as np
+
+from unlazy.checks import InputError
+from unlazy.diagnostics.learning_curve.pointwise import Anchor, PointwiseError, first_anchor, pointwise_error
+from unlazy.diagnostics.learning_curve.results import Alignment, RidgeErrors
+from unlazy.diagnostics.learning_curve.rows import RowTable, relative_deviation
+from unlazy.diagnostics.learning_curve.spectral import SpectralCurve, pool_spectrum, spectral_curve
+from unlazy.numerics.roots import ConvergenceError
+
+# times min(1, n/N): the coefficient of variation of G_ii beyond which one effective ridge for all rows is not enough,
+# because kappa_i amplifies differences of G_ii by about N/n
+_UNEVEN = 0.2
+# pointwise at ridge 0, in units of the mean of K_ii
+_LEAST_RIDGE = 1e-9
+# a relative standard deviation beyond it says that few rows carry the mean, and its interval is not normal
+_MOST_DEVIATION = 0.3
+_FEWEST_ROWS = 20
+_PATIENCE = 60.0
+_SECONDS_PER_CUBE = 3e-10
+_RIDGES = 1200
+
+
+class CurveLists(NamedTuple):
+    """Fields of `CurvePrediction` for lists of n, ridge and features."""
+
+    error: np.ndarray
+    deviation: np.ndarray
+    """The standard deviation of log error over pools."""
+    training_error: np.ndarray
+    in_range: np.ndarray
+    reliable: np.ndarray
+    method: np.ndarray
+    point_errors: np.ndarray | None
+
+
+class CurveEngine:
+    """A pool as its kernel matrix and centred targets (rows, outputs), decomposed once."""
+
+    def __init__(self, kernel_matrix: np.ndarray, targets: np.ndarray):
+        eigenvalues, vectors, unit = decompose_kernel(kernel_matrix)
+        projections = vectors.T @ targets
+        self._unit = unit
+        self._kernel, self._targets = kernel_matrix / unit, targets
+        self._eigenvalues, self._energies = eigenvalues, np.sum(projections**2, axis=1)
+        self._spectrum = pool_spectrum(eigenvalues, self._energies)
+        self._table = RowTable(eigenvalues, vectors, projections)
+        self._solved: dict[tuple[float, float, float], PointwiseError | None] = {}
+        self._anchors: dict[float, list[Anchor]] = {}
+        self._path: RidgeErrors | None = None
+
+    def predict(self, n: np.ndarray, ridge: np.ndarray, features: np.ndarray, method: str) -> CurveLists:
+        curve = self._spectral(n, ridge, features)
+        rows = self._table.statistics(curve.kappa)
+        in_range = np.isfinite(curve.kappa)
+        error = curve.error.copy() if method == "fast" else curve.error * rows.loo_to_gcv
+        training, deviation = curve.training_error.copy(), relative_deviation(curve.unused, rows.influences)
+        uneven = ~(rows.unevenness <= _UNEVEN * np.minimum(n / len(self._targets), 1.0))
+        reliable = in_range & ~uneven
+        kinds = np.full(n.shape, "fast" if method == "fast" else "hybrid", dtype="<U9")
+        chosen = (np.full(n.shape, method == "pointwise") | ((method == "auto") & uneven)) & ~np.isinf(curve.error)
+        # with eigenvalues of that size the least ridge of `pointwise` is not the same as none
+        vague = ((self._eigenvalues > 0) & (self._eigenvalues < 1e3 * _LEAST_RIDGE)).any()
+        points = np.full((n.size if chosen.any() else 0, len(self._targets)), np.nan)
+        self._warn_of_wait(list(zip(n[chosen], ridge[chosen], features[chosen], strict=True)))
+        for i in sorted(np.flatnonzero(chosen), key=lambda i: abs(np.log(n[i] / len(self._targets)))):
+            solved = self._pointwise(
+                (float(n[i]), float(ridge[i]), float(features[i])), curve.kappa[i], curve.freedom[i]
+            )
+            if solved is not None:
+                error[i], training[i], points[i] = solved.errors.mean(), solved.training_error, solved.errors
+                deviation[i] = solved.deviation / error[i] if error[i] else 0.0
+                in_range[i], kinds[i] = True, "pointwise"
+                reliable[i] = (solved.kappa > 0).all() and not (vague and ridge[i] < _LEAST_RIDGE * self._unit)
+            elif method == "pointwise":
+                error[i], training[i], deviation[i] = np.nan, np.nan, np.nan
+                in_range[i], reliable[i], kinds[i] = False, False, "pointwise"
+        with np.errstate(invalid="ignore"):
+            reliable &= (deviation <= _MOST_DEVIATION) & (len(self._targets) >= _FEWEST_ROWS)
+        deviation[in_range & ~np.isfinite(deviation)] = np.inf
+        deviation[np.isinf(error)] = 0.0
+        return CurveLists(error, deviation, training, in_range, reliable, kinds, points if len(points) else None)
+
+    def ridge_path(self) -> RidgeErrors:
+        if self._path is None:
+            ridges = np.geomspace(1e-9 * self._eigenvalues[-1], 10 * self._eigenvalues.sum(), _RIDGES)
+            pool = len(self._targets)
+            unused, squares = np.empty(_RIDGES), np.empty(_RIDGES)
+            for part in np.array_split(np.arange(_RIDGES), 12):
+                missed = ridges[part, None] / (self._eigenvalues + ridges[part, None])
+                unused[part], squares[part] = missed.sum(axis=1), np.square(missed) @ self._energies
+            self._path = RidgeErrors(
+                ridges * self._unit,
+                self._table.loo_errors(ridges),
+                pool * squares / unused**2,
+                squares / unused,
+            )
+        return self._path
+
+    def alignment(self, n: float, ridge: float) -> Alignment | None:
+        """None out of range."""
+        kappa = self._spectral(np.array([n]), np.array([ridge]), np.array([np.inf])).kappa
+        if np.isnan(kappa[0]):
+            return None
+        values, energies = self._eigenvalues[::-1], self._energies[::-1]
+        learnability = values / (values + kappa)
+        return Alignment(
+            values * self._unit,
+            np.cumsum(values) / values.sum(),
+            np.cumsum(energies) / energies.sum(),
+            learnability,
+            float(learnability.sum()),
+            float(learnability @ energies / energies.sum()),
+        )
+
+    def _spectral(self, n: np.ndarray, ridge: np.ndarray, features: np.ndarray) -> SpectralCurve:
+        return spectral_curve(self._spectrum, n, ridge / self._unit, features)
+
+    def _pointwise(self, key: tuple[float, float, float], kappa: float, freedom: float) -> PointwiseError | None:
+        if key not in self._solved:
+            n, ridge, features = key
+            level = max(ridge / self._unit, _LEAST_RIDGE)
+            share = max(1 - freedom / features, 1e-6)
+            anchors = self._anchors.setdefault(level, []) if np.isinf(features) else []
+            try:
+                if np.isinf(features) and not anchors and n != len(self._targets):
+                    anchors.append(first_anchor(self._kernel, level))
+                solved = pointwise_error(
+                    self._kernel, self._targets, n, level, features, (kappa * share, share), anchors
+                )
+                if solved.anchor is not None and n not in (anchor.part * len(self._targets) for anchor in anchors):
+                    anchors.append(solved.anchor)
+                self._solved[key] = solved
+            except ConvergenceError:
+                self._solved[key] = None
+        return self._solved[key]
+
+    def _warn_of_wait(self, keys: list[tuple[float, float, float]]) -> None:
+        rows, new = len(self._targets), sum(key not in self._solved for key in keys)
+        seconds = new * _SECONDS_PER_CUBE * rows**3
+        if seconds > _PATIENCE:
+            warnings.warn(
+                f"{new} predictions by `pointwise` from {rows} rows take some {seconds / 60:.0f} minutes; "
+                'method="hybrid" or a smaller max_pool are faster',
+                stacklevel=4,
+            )
+
+
+def decompose_kernel(matrix: np.ndarray) -> tuple[np.ndarray, np.ndarray, float]:
+    """Eigenvalues (ascending) and eigenvectors in units of the mean of the diagonal, and this unit."""
+    unit = float(np.diagonal(matrix).mean())
+    if not unit > 0:
+        raise InputError(f"the kernel must be positive definite, got a mean of K_ii of {unit:g}")
+    eigenvalues, vectors = np.linalg.eigh(matrix / unit)
+    if eigenvalues[0] < -1e-8 * eigenvalues[-1]:
+        raise InputError(
+            "the kernel must be positive semi-definite, got the eigenvalues "
+            f"{eigenvalues[0] * unit:.3g} to {eigenvalues[-1] * unit:.3g}"
+        )
+    # what is left below are rounding errors, by which ridge 0 would divide
+    eigenvalues[eigenvalues <= len(eigenvalues) * np.finfo(np.float64).eps * eigenvalues[-1]] = 0.0
+    return eigenvalues, vectors, unit

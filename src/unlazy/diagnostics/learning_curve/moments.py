@@ -1,0 +1,139 @@
+"""Learning curves of ridge regression from the moments of a population: no rows, no kernel matrix."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from unlazy.checks import InputError, check_array
+from unlazy.diagnostics.learning_curve.engine import CurveLists
+from unlazy.diagnostics.learning_curve.results import Alignment, BestRidge
+from unlazy.theory.regression.ridge import RidgeEquivalent, ridge_curve_by_effective_ridge, ridge_equivalent
+
+_FEWEST_ROWS = 20
+_RIDGES = 400
+# kappa of the search for the best ridge, in units of the largest eigenvalue and of the trace
+_SMALLEST, _LARGEST = 1e-9, 1e3
+_ROUNDING = 1e-9
+
+
+class Moments(NamedTuple):
+    """A population in the eigenbasis of its covariance."""
+
+    spectrum: np.ndarray
+    """Eigenvalues above 0, ascending."""
+    coefficients: np.ndarray
+    """Squared weights of the best linear predictor along them, summed over outputs."""
+    noise_variance: float
+    """What no linear predictor explains."""
+    target_variance: float
+    outputs: int
+
+
+def population_moments(covariance: ArrayLike, cross_covariance: ArrayLike, target_variance: float) -> Moments:
+    """Omega = E x x^T, u = E x y and E y^2 in the eigenbasis of Omega, or a refusal where no population has them."""
+    matrix = check_array("covariance", covariance, ndim=2, high=1e100, low=-1e100)
+    d = len(matrix)
+    if matrix.shape != (d, d):
+        raise InputError(f"covariance must be a square matrix, got shape {matrix.shape}")
+    size = np.abs(matrix).max()
+    if not size > 0:
+        raise InputError("covariance must have an eigenvalue > 0, got only zeros")
+    if np.abs(matrix - matrix.T).max() > _ROUNDING * size:
+        raise InputError(f"covariance must be symmetric, got differences up to {np.abs(matrix - matrix.T).max():g}")
+    cross = check_array("cross_covariance", cross_covariance, high=1e100, low=-1e100)
+    if cross.ndim > 2 or cross.ndim == 0 or len(cross) != d:
+        raise InputError(f"cross_covariance must have shape ({d},) or ({d}, outputs), got shape {cross.shape}")
+    variance = float(check_array("target_variance", target_variance, above=0, high=1e100, ndim=0))
+    eigenvalues, vectors = np.linalg.eigh((matrix + matrix.T) / 2)
+    if eigenvalues[0] < -_ROUNDING * eigenvalues[-1]:
+        raise InputError(f"covariance must be positive semi-definite, got the eigenvalue {eigenvalues[0]:g}")
+    reached = eigenvalues > d * np.finfo(np.float64).eps * eigenvalues[-1]
+    products = np.sum((vectors.T @ cross.reshape(d, -1)) ** 2, axis=1)
+    if products[~reached].sum() > _ROUNDING**2 * eigenvalues[-1] * variance:
+        raise InputError("cross_covariance must lie in the range of covariance, got a part along its null vectors")
+    spectrum = eigenvalues[reached]
+    explained = float(np.sum(products[reached] / spectrum))
+    if explained > variance * (1 + _ROUNDING):
+        raise InputError(
+            f"target_variance must be >= {explained:g}, which u.Omega^-1.u says is explained, got {variance:g}"
+        )
+    return Moments(
+        spectrum,
+        products[reached] / spectrum**2,
+        max(variance - explained, 0.0),
+        variance,
+        cross.reshape(d, -1).shape[1],
+    )
+
+
+class MomentsEngine:
+    """What `LearningCurve` asks of a population, in place of a kernel matrix; `ridge` is not divided by n."""
+
+    def __init__(self, moments: Moments):
+        self.moments = moments
+
+    def predict(self, n: np.ndarray, ridge: np.ndarray, features: np.ndarray) -> tuple[CurveLists, np.ndarray]:
+        """Errors and the ridges that were used: those of least error where `ridge` is NaN."""
+        if np.isfinite(features).any():
+            raise InputError(f"features must be None for moments of a population, got {features[0]:g}")
+        used = ridge.copy()
+        for size in np.unique(n[np.isnan(ridge)]):
+            used[np.isnan(ridge) & (n == size)] = self.best_ridge(float(size)).ridge
+        found = self._equivalent(n, used)
+        error = found.risk + self.moments.noise_variance
+        training = np.asarray(found.training_error)
+        in_range = np.isfinite(error)
+        reliable = in_range & (n >= _FEWEST_ROWS)
+        deviation = np.where(in_range, np.nan, 0.0)
+        kinds = np.full(n.shape, "moments", dtype="<U9")
+        return CurveLists(error, deviation, training, in_range, reliable, kinds, None), used
+
+    def best_ridge(self, n: float) -> BestRidge:
+        """Of least error, by effective ridge: on a grid, then between its neighbours."""
+        from scipy.optimize import minimize_scalar
+
+        spectrum = self.moments.spectrum
+        least = float(ridge_equivalent(spectrum, 0.0, n, 0.0, 0.0).effective_ridge)
+        low = max(least * (1 + 1e-6), _SMALLEST * spectrum[-1])
+        grid = np.geomspace(low, max(_LARGEST * spectrum.sum(), 2 * low), _RIDGES)
+
+        def error(effective: float | np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+            curve = ridge_curve_by_effective_ridge(
+                spectrum, self.moments.coefficients, n, effective, self.moments.noise_variance
+            )
+            return np.asarray(curve.ridge), np.asarray(curve.equivalent.risk + self.moments.noise_variance)
+
+        ridges, errors = error(grid)
+        best = int(np.argmin(errors))
+        if best in (0, _RIDGES - 1):
+            return BestRidge(float(n * ridges[best]), float(errors[best]), "largest" if best else "smallest")
+        found = minimize_scalar(
+            lambda log: float(error(math.exp(log))[1]),
+            bounds=(math.log(grid[best - 1]), math.log(grid[best + 1])),
+            method="bounded",
+            options={"xatol": 1e-7},
+        )
+        return BestRidge(float(n * error(math.exp(found.x))[0]), float(found.fun), "inside")
+
+    def alignment(self, n: float, ridge: float) -> Alignment:
+        kappa = float(self._equivalent(np.array([n]), np.array([ridge])).effective_ridge[0])
+        values = self.moments.spectrum[::-1]
+        energies = values * self.moments.coefficients[::-1]
+        learnability = values / (values + kappa)
+        total = energies.sum()
+        return Alignment(
+            values,
+            np.cumsum(values) / values.sum(),
+            np.cumsum(energies) / total if total else np.zeros_like(values),
+            learnability,
+            float(learnability.sum()),
+            float(learnability @ energies / total) if total else 0.0,
+        )
+
+    def _equivalent(self, n: np.ndarray, ridge: np.ndarray) -> RidgeEquivalent:
+        moments = self.moments
+        return ridge_equivalent(moments.spectrum, moments.coefficients, n, ridge / n, moments.noise_variance)

@@ -1,0 +1,275 @@
+"""Learning curves of ridge regression on random features after one gradient step, for a single-index model."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from unlazy.checks import InputError, check_array, check_choice
+from unlazy.diagnostics.learning_curve.engine import CurveLists
+from unlazy.diagnostics.learning_curve.index_model import (
+    IndexEvidence,
+    IndexModel,
+    index_evidence,
+    left_out_models,
+    random_folds,
+)
+from unlazy.diagnostics.learning_curve.results import BestRidge
+from unlazy.numerics.gaussian import Piecewise, normal_averages, normal_nodes, piecewise
+from unlazy.numerics.roots import ConvergenceError
+from unlazy.theory.one_step.gradient_step import best_direction_ridge, gradient_cosine, preconditioned_cosine
+from unlazy.theory.one_step.moments import SMALLEST_RIDGE
+from unlazy.theory.one_step.spiked.features import gradient_step_groups, normal_groups
+from unlazy.theory.one_step.spiked.fixed_point import Sizes, Solution, solve
+from unlazy.theory.one_step.spiked.statistics import FeatureStatistics, NeuronGroups, TargetStatistics
+
+# stands for infinitely many features: the error differs from the limit by about 1e-6
+_ALL_FEATURES = 1e9
+# below it simulations with more than d^2 rows had errors up to 65% above the theory
+_LEAST_RIDGE, _LARGEST_RIDGE = 1e-2, 1e3
+_RIDGE_GRID = 6
+_RIDGE_TOLERANCE = 0.05
+# numbers of groups of neurons and of points x.v: for an error, and for how it changes with the ridge and the rows
+_FINE, _COARSE = (100, 60), (40, 40)
+_SPIKES = 30
+# a ridge of the direction beyond which it is that of the gradient
+_GRADIENT = 1e100
+# spreads multiples of it evenly: 1/x for the root of x^3 = x + 1 (Roberts 2018)
+_LATTICE = 0.7548776662466927
+# simulations with fewer had errors up to 40% from the theory, with at least so many within 10%
+_FEWEST_ROWS, _FEWEST_FEATURES, _LEAST_DIMENSION = 20, 20, 2
+# a ridge that raises the error more than so far above that of the least one is in the interpolation peak
+_MOST_PEAK = 1.5
+_MOST_DEVIATION = 0.3
+_VARIANCE_RATIOS = (0.8, 1.25)
+# below it regressors that do not whiten the inputs do better than the theory
+_LEAST_ISOTROPY = 0.5
+# beyond it y depends on more directions than one
+_MOST_OTHER_SIGNAL = 4.0
+# beyond it, links like s^3, the rows do not show the tails: the error was found 26% too small
+_MOST_TAILS = 0.2
+# of the index: that of uniform numbers, 3 is normal and two values have 1
+_LEAST_KURTOSIS = 1.8
+# with fewer the noise is found too large, by a factor of two at 3.5 and a steep link
+_ROWS_PER_DIMENSION = 5
+_OPTIONS = ("activation", "spike", "precondition", "step_size", "n_step", "bias")
+
+
+class OneStep(NamedTuple):
+    """Features sigma(W^T x + c) with W = W0 + v a^T, a ~ N(0, spike^2), or after a gradient step of `step_size`."""
+
+    activation: Piecewise
+    spikes: tuple[float, ...]
+    precondition: bool
+    """v is the direction of a ridge regression, or that of the gradient X^T y."""
+    step_size: float | None
+    n_step: float | None
+    bias: float
+
+
+def one_step_options(given: dict[str, Any] | None) -> OneStep:
+    """`kernel_params` of kernel="one-step", with their defaults."""
+    given = given or {}
+    for name in given:
+        check_choice("kernel_params of kernel='one-step'", name, _OPTIONS)
+    step_size = given.get("step_size")
+    if step_size is not None and (given.get("spike") is not None or given.get("precondition") or given.get("bias")):
+        raise InputError("step_size is that of the plain gradient without biases: give no spike, precondition or bias")
+    precondition = given.get("precondition", True)
+    if not isinstance(precondition, bool | np.bool_):
+        raise InputError(f"precondition must be True or False, got {precondition!r}")
+    spikes = np.atleast_1d(check_array("spike", given.get("spike", 1.5), low=0, high=10))
+    n_step = given.get("n_step")
+    return OneStep(
+        piecewise("activation", given.get("activation", "tanh")),
+        tuple(spikes.ravel().tolist()),
+        bool(precondition),
+        None if step_size is None else float(check_array("step_size", step_size, low=0, high=1e6, ndim=0)),
+        None if n_step is None else float(check_array("n_step", n_step, low=1, high=1e15, ndim=0)),
+        0.0 if step_size is not None else float(check_array("bias", given.get("bias", 1.0), low=0, high=10, ndim=0)),
+    )
+
+
+class OneStepEngine:
+    """What `LearningCurve` asks of a single-index model, in place of a kernel matrix."""
+
+    def __init__(
+        self,
+        model: IndexModel,
+        options: OneStep,
+        evidence: IndexEvidence | None = None,
+        others: Sequence[IndexModel] = (),
+    ):
+        self.model, self.options, self.evidence = model, options, evidence
+        # the one of all rows first
+        self._models = (model, *others)
+        self._points: dict[tuple[float, str, float], tuple[float, float, float, float]] = {}
+        self._targets: dict[tuple[Any, ...], TargetStatistics] = {}
+        self._known_features: dict[tuple[Any, ...], tuple[NeuronGroups, FeatureStatistics]] = {}
+        self._cosine(model, 10 * model.dimension)
+
+    @classmethod
+    def of_rows(cls, X: np.ndarray, y: np.ndarray, options: OneStep, random_state: Any) -> OneStepEngine:
+        from sklearn.utils import check_random_state
+
+        seed = check_random_state(random_state).randint(2**31)
+        folds = random_folds(len(X), np.random.default_rng(seed))
+        evidence = index_evidence(X, y, folds)
+        return cls(evidence.model, options, evidence, left_out_models(X, y, folds, evidence.smoothing))
+
+    def predict(self, n: np.ndarray, ridge: np.ndarray, features: np.ndarray) -> tuple[CurveLists, np.ndarray]:
+        """Errors and the ridges that were used: those of least error where `ridge` is NaN."""
+        found = [self._point(float(a), float(b), float(c)) for a, b, c in zip(n, ridge, features, strict=True)]
+        error, training, deviation, used = (np.array(column) for column in zip(*found, strict=True))
+        in_range = np.isfinite(error)
+        with np.errstate(invalid="ignore"):
+            reliable = in_range & self._credible() & (deviation <= _MOST_DEVIATION)
+        reliable &= (used >= _LEAST_RIDGE) | (n <= self.model.dimension**2)
+        reliable &= (np.minimum(n, self._step_rows(n)) >= _FEWEST_ROWS) & (features >= _FEWEST_FEATURES)
+        reliable &= self.model.dimension >= _LEAST_DIMENSION
+        for i in np.flatnonzero(reliable & (used < _LEAST_RIDGE)):
+            reliable[i] = error[i] <= _MOST_PEAK * self._point(float(n[i]), _LEAST_RIDGE, float(features[i]))[0]
+        kinds = np.full(n.shape, "one-step", dtype="<U9")
+        return CurveLists(error, deviation, training, in_range, reliable, kinds, None), used
+
+    def best_ridge(self, n: float, features: float = math.inf) -> BestRidge:
+        error, _, _, ridge = self._point(n, math.nan, features)
+        near = 1 + _RIDGE_TOLERANCE
+        where = "smallest" if ridge < _LEAST_RIDGE * near else "largest" if ridge > _LARGEST_RIDGE / near else "inside"
+        return BestRidge(ridge, error, where)
+
+    def _credible(self) -> bool:
+        evidence = self.evidence
+        if evidence is None:
+            return True
+        low, high = _VARIANCE_RATIOS
+        return (
+            evidence.whitened
+            and evidence.scores.size >= _ROWS_PER_DIMENSION * self.model.dimension
+            and low <= evidence.variance_ratio <= high
+            and evidence.isotropy >= _LEAST_ISOTROPY
+            and evidence.other_signal <= _MOST_OTHER_SIGNAL
+            and evidence.tails <= _MOST_TAILS
+            and float(np.mean(evidence.scores**4)) >= _LEAST_KURTOSIS
+            and len(self._models) > 2
+        )
+
+    def _point(self, n: float, ridge: float, features: float) -> tuple[float, float, float, float]:
+        """Error, training error, standard deviation of log error, ridge."""
+        key = (n, str(ridge), features)
+        if key not in self._points:
+            self._points[key] = self._new_point(n, ridge, features)
+        return self._points[key]
+
+    def _new_point(self, n: float, ridge: float, features: float) -> tuple[float, float, float, float]:
+        count = min(features, _ALL_FEATURES)
+        best = (math.inf, math.nan, ridge, 0.0)
+        for spike in self.options.spikes:
+            level = self._least(n, count, spike) if math.isnan(ridge) else ridge
+            found = self._solved(0, n, count, spike, level, _FINE)
+            if found is not None and found.test_error < best[0]:
+                best = (found.test_error, found.training_error, level, spike)
+        error, training, level, spike = best
+        if not math.isfinite(error):
+            return math.nan, math.nan, math.nan, ridge
+        if self.evidence is None:
+            return error, training, 0.0, level
+        others = range(1, len(self._models))
+        solved = [self._solved(other, n, count, spike, level, _COARSE) for other in others]
+        logs = [math.log(found.test_error) for found in solved if found is not None]
+        # the jackknife over parts of the rows
+        deviation = math.sqrt((len(logs) - 1) * np.var(logs)) if len(logs) > 1 else math.inf
+        # which does not know of tails that no row has, nor of a misfit that all parts share
+        noise = self.model.noise_variance
+        tails = self.evidence.tails * max(error - noise, 0.0) / error
+        return error, training, math.hypot(deviation, tails, (noise - self.evidence.least_noise) / error), level
+
+    def _least(self, n: float, count: float, spike: float) -> float:
+        from scipy.optimize import minimize_scalar
+
+        def error(log_ridge: float) -> float:
+            found = self._solved(0, n, count, spike, math.exp(log_ridge), _COARSE)
+            return math.inf if found is None else found.test_error
+
+        # not unimodal for a fitted link: the best of a grid first
+        grid = np.linspace(math.log(_LEAST_RIDGE), math.log(_LARGEST_RIDGE), _RIDGE_GRID)
+        at = int(np.argmin([error(place) for place in grid]))
+        ends = (grid[max(at - 1, 0)], grid[min(at + 1, grid.size - 1)])
+        search = minimize_scalar(error, bounds=ends, method="bounded", options={"xatol": _RIDGE_TOLERANCE})
+        return math.exp(search.x)
+
+    def _solved(
+        self, which: int, n: float, count: float, spike: float, ridge: float, resolution: tuple[int, int]
+    ) -> Solution | None:
+        model = self._models[which]
+        groups, features = self._features(which, n, count, spike, resolution)
+        sizes = Sizes(n, model.dimension, count * groups.fractions, groups.radii)
+        target = self._target(which, n, resolution)
+        try:
+            # KernelRidge(alpha=ridge) on F F^T / N is the ridge ridge N / n of the theory
+            return solve(features, target, model.noise_variance, sizes, max(ridge * count / n, SMALLEST_RIDGE))
+        except ConvergenceError:
+            return None
+
+    def _target(self, which: int, n: float, resolution: tuple[int, int]) -> TargetStatistics:
+        key = (which, n, resolution)
+        if key not in self._targets:
+            model = self._models[which]
+            cosine = self._cosine(model, self._step_rows(n))
+            width = math.sqrt(max((1 - cosine) * (1 + cosine), 0.0))
+            averages = normal_averages("link", model.link, cosine * normal_nodes(resolution[1])[0], width)
+            self._targets[key] = TargetStatistics(*averages)
+        return self._targets[key]
+
+    def _features(
+        self, which: int, n: float, count: float, spike: float, resolution: tuple[int, int]
+    ) -> tuple[NeuronGroups, FeatureStatistics]:
+        options, n_step, model = self.options, self._step_rows(n), self._models[which]
+        key: tuple[Any, ...] = (model.dimension, spike, resolution)
+        if options.step_size is not None:
+            key = (which, n_step, count, resolution)
+        if key not in self._known_features:
+            biases = np.zeros(1)
+            if options.step_size is not None:
+                noise, d = model.noise_variance, model.dimension
+                arguments = (options.activation, model.moments, options.step_size, n_step, d, count, noise)
+                groups = gradient_step_groups(*arguments, count=_SPIKES).groups
+            else:
+                groups, biases = _neurons(math.hypot(spike, model.dimension**-0.5), options.bias, resolution[0])
+            points, weights = normal_nodes(resolution[1])
+            places = points[:, None] * groups.spikes + biases
+            averages = normal_averages("activation", options.activation, places, groups.radii)
+            statistics = FeatureStatistics(weights, averages.mean, averages.linear / groups.radii, averages.rest)
+            self._known_features[key] = (groups, statistics)
+        return self._known_features[key]
+
+    def _step_rows(self, n: Any) -> Any:
+        return n if self.options.n_step is None else self.options.n_step
+
+    def _cosine(self, model: IndexModel, n_step: float) -> float:
+        ratio = n_step / model.dimension
+        # raises where the link is even
+        best = min(best_direction_ridge(model.moments, ratio, model.noise_variance), _GRADIENT)
+        if not self.options.precondition or self.options.step_size is not None:
+            return float(gradient_cosine(model.moments, ratio, model.noise_variance))
+        return float(preconditioned_cosine(model.moments, ratio, model.noise_variance, max(best, 1e-12)))
+
+
+def _neurons(deviation: float, bias: float, count: int) -> tuple[NeuronGroups, np.ndarray]:
+    """Groups of neurons with normal spikes and normal biases, independent of each other, and the biases.
+
+    A bias is a shift of the activation. The pairs lie on a lattice: a product of few spikes and few biases would span
+    too few functions of x.v.
+    """
+    from scipy.special import ndtri
+
+    if not bias:
+        groups = normal_groups(deviation, count=_SPIKES)
+        return groups, np.zeros(groups.spikes.size)
+    order = np.arange(count) + 0.5
+    spikes, biases = ndtri(order / count), ndtri((order * _LATTICE) % 1)
+    spikes, biases = (field * (scale / np.std(field)) for field, scale in ((spikes, deviation), (biases, bias)))
+    return NeuronGroups(np.full(count, 1 / count), spikes, np.ones(count)), biases

@@ -1,0 +1,101 @@
+"""What `loo_scores` and `loo_path` answer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from unlazy.checks import InputError
+
+# a change of the score by leaving the row out above which one Newton step is a rough guess of the refit
+ROUGH = 2.0
+
+
+class MeanLoss(NamedTuple):
+    value: float
+    deviation: float
+    """Its standard error over rows, as if their losses were independent."""
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class LooScores:
+    """What a fitted model would have said of each of its rows, had it not seen that row."""
+
+    scores: np.ndarray
+    """In the shape and units of `decision_function` (`predict` for regression); over classes they sum to 0."""
+    probabilities: np.ndarray | None
+    """(n, K) of logistic regression, else None."""
+    losses: np.ndarray
+    """Of each row: minus the log probability of its label; 0 or 1; or the squared residual, summed over outputs."""
+    leverage: np.ndarray
+    """Between 0 and 1: how far each row holds its own score."""
+    rough: int
+    """Rows whose log odds of two classes one Newton step moves by more than 2 and that were not refitted."""
+    shift: float
+    """The largest distance of a score of the fit from its optimum, to which it was moved first."""
+    error: MeanLoss
+    """Share of wrong labels, or mean squared error for regression."""
+    log_loss: MeanLoss | None
+    training_error: float
+    training_log_loss: float | None
+    exact: bool
+    """True for the square loss; one Newton step for the logistic one."""
+
+    @property
+    def loo_error(self) -> float:
+        return self.error.value
+
+    @property
+    def loo_log_loss(self) -> float:
+        if self.log_loss is None:
+            raise InputError("loo_log_loss needs probabilities, which a ridge has not: use loo_error")
+        return self.log_loss.value
+
+    def __repr__(self) -> str:
+        return str(self)
+
+    def __str__(self) -> str:
+        n = len(self.losses)
+        lines = [f"leave-one-out of {n} rows, {'exact' if self.exact else 'one Newton step from the fit'}"]
+        measures = [("error", self.error, self.training_error)]
+        if self.log_loss is not None and self.training_log_loss is not None:
+            measures.append(("log loss", self.log_loss, self.training_log_loss))
+        for name, found, training in measures:
+            lines.append(f"  {name:<10}{found.value:.4g} +- {found.deviation:.2g}  (training {training:.4g})")
+        lines.append(f"  {'leverage':<10}mean {self.leverage.mean():.3g}, largest {self.leverage.max():.3g}")
+        if self.rough:
+            caution = f"rough guesses of {self.rough} row(s); refits={self.rough} leaves the worst out by true refits"
+            lines.append(f"  {'caution':<10}{caution}")
+        return "\n".join(lines)
+
+
+@dataclass(frozen=True, eq=False)
+class LooPath:
+    """Leave-one-out errors of logistic regression for each C."""
+
+    Cs: np.ndarray
+    loo_log_loss: np.ndarray
+    log_loss_deviation: np.ndarray
+    """Standard errors over rows."""
+    loo_error: np.ndarray
+    error_deviation: np.ndarray
+    leverage: np.ndarray
+    """The largest of a row, for each C."""
+    scores: np.ndarray
+    """(m, n) for two classes, else (m, n, K)."""
+
+    @property
+    def best_C(self) -> float:
+        """That of least leave-one-out log loss."""
+        return float(self.Cs[int(np.argmin(self.loo_log_loss))])
+
+    def __str__(self) -> str:
+        lines = ["        C   log loss      +-      error      +-  leverage"]
+        best = int(np.argmin(self.loo_log_loss))
+        columns = (self.loo_log_loss, self.log_loss_deviation, self.loo_error, self.error_deviation, self.leverage)
+        for i, C in enumerate(self.Cs):
+            a, b, c, d, e = (float(column[i]) for column in columns)
+            lines.append(f"{C:9.3g}  {a:9.4g}  {b:6.2g}  {c:9.4g}  {d:6.2g}  {e:8.3f}{'  best' if i == best else ''}")
+        return "\n".join(lines)

@@ -1,0 +1,10 @@
+"""What all estimators ask of their rows: checks, scales, folds."""
+
+from typing import TYPE_CHECKING
+
+from unlazy.doors import lazily
+
+if TYPE_CHECKING:
+    from unlazy.estimators.common import folds, inputs, scaling
+
+lazily(__name__)

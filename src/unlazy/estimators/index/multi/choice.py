@@ -1,0 +1,211 @@
+"""How many directions to trust: fits of growing size next to those of a single index, judged on held-out rows."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from unlazy.checks import InputError
+from unlazy.estimators.common.folds import make_splits
+from unlazy.estimators.index.choice import LINEAR, MEAN, Model, linear_model, models
+from unlazy.estimators.index.choice import STAGES as SINGLE_STAGES
+from unlazy.estimators.index.search import QUICK, ROUNDS, find, has_few_values
+from unlazy.estimators.index.whitening import Whitening, check_enough_rows
+
+LEAST_SAMPLES = 6
+WEAK_SCORE = 0.02
+_RULE = 10
+# z^2 below which a prediction is taken for chance
+_GARROTE = 4.0
+_ROUNDING = 1e-12
+_MOST_FOLD_ROWS, _MOST_FOLD_ROWS_PER_PARAMETER = 6000, 12
+
+Fitter = Callable[[np.ndarray, np.ndarray], dict[str, Any]]
+
+
+class Choice(NamedTuple):
+    stage: str
+    weight: float
+    """What the prediction's distance from the mean is multiplied by."""
+    score: float
+    """R^2 on held-out rows of the weighted predictions."""
+    scores: dict[str, float]
+    """Of every stage."""
+
+
+class Family(NamedTuple):
+    """Models of several directions, and how they are searched and fitted."""
+
+    name: Callable[[int], str]
+    """The stage of so many directions."""
+    search: Callable[..., tuple[Any, bool]]
+    """From rows, labels, count and random: a joint fit, and whether it is certain."""
+    polish: Callable[..., Any]
+    """From rows, labels, directions and random: the model."""
+    path: Callable[..., dict[str, Any]]
+    """From rows, labels, sizes and random: quick fits of each size for the folds."""
+    of_one: Callable[[np.ndarray, np.ndarray, Model], Any]
+    """From rows, labels and a model of a single index: the same as one of this family."""
+
+
+class Gated(NamedTuple):
+    model: Any
+    choice: Choice
+    certain: bool
+
+
+def gated_fit(
+    rows: np.ndarray,
+    labels: np.ndarray,
+    count: int | None,
+    most: int,
+    cv: Any,
+    random: np.random.RandomState,
+    family: Family,
+) -> Gated:
+    """The fit of `count` directions if it is certain, else what held-out rows choose; its weight is not applied yet.
+
+    Without `count` all sizes up to `most` compete.
+    """
+    found: Any = None
+    if count is not None:
+        found, certain = family.search(rows, labels, count, random)
+        if certain and not has_few_values(labels):
+            score = 1 - found.fit.gcv(found.directions.size)
+            model = family.polish(rows, labels, found.directions, random)
+            return Gated(model, Choice(family.name(count), 1.0, score, {}), True)
+    sizes = range(1, most + 1)
+
+    def fit(x: np.ndarray, y: np.ndarray) -> dict[str, Any]:
+        return family.path(x, y, sizes if count is None else range(count, count + 1), random)
+
+    choice = held_out_choice(rows, labels, cv, random, fit, most)
+    warn_if_weak(choice)
+    if choice.stage in (*SINGLE_STAGES, MEAN):
+        single = find(rows, labels, random, ROUNDS[:1])
+        one = (
+            linear_model(single)
+            if choice.stage == MEAN
+            else models(rows, labels, single, (choice.stage,))[choice.stage]
+        )
+        if not np.any(one.direction):
+            one = one._replace(direction=np.eye(rows.shape[1])[0])
+        return Gated(family.of_one(rows, labels, one), choice, False)
+    chosen = next(size for size in sizes if family.name(size) == choice.stage)
+    certain = False
+    if chosen != count:
+        found, certain = family.search(rows, labels, chosen, random)
+        certain = certain and not has_few_values(labels)
+    model = family.polish(rows, labels, found.directions, random)
+    return Gated(model, choice._replace(weight=1.0) if certain else choice, certain)
+
+
+def check_folds(cv: Any, rows: np.ndarray, labels: np.ndarray) -> None:
+    """Refuse a wrong `cv` even where nothing will be held out; an iterator would be used up by that."""
+    if not isinstance(cv, Iterator):
+        make_splits(cv, 0, rows, labels)
+
+
+def held_out_choice(
+    rows: np.ndarray, labels: np.ndarray, cv: Any, random: np.random.RandomState, fit: Fitter, largest: int
+) -> Choice:
+    """The stage of least held-out error: those of a single index, then those of `fit`, which come in order of size."""
+    most = max(_MOST_FOLD_ROWS, _MOST_FOLD_ROWS_PER_PARAMETER * rows.shape[1] * largest)
+    if len(rows) > most:
+        part = random.permutation(len(rows))[:most]
+        rows, labels = rows[part], labels[part]
+    predictions, targets, names = [], [], []
+    for train, held in make_splits(cv, random, rows, labels):
+        if len(train) < LEAST_SAMPLES:
+            raise InputError(f"cv must leave at least {LEAST_SAMPLES} training rows in each fold, got {len(train)}")
+        x, y = rows[train], labels[train]
+        center = y.mean()
+        fitted: dict[str, Any] = {**models(x, y, find(x, y, random, QUICK)), **fit(x, y)}
+        names = list(fitted)
+        predictions.append(np.column_stack([one(rows[held]) for one in fitted.values()]) - center)
+        targets.append(labels[held] - center)
+    found, held_labels = np.concatenate(predictions), np.concatenate(targets)
+    return choose(found, held_labels, names, max(held_labels.size / len(rows), 1.0))
+
+
+def choose(predictions: np.ndarray, targets: np.ndarray, names: list[str], copies: float = 1.0) -> Choice:
+    """The stage and its weight, as for a single index, and of several sizes the smallest that is as good as the best.
+
+    Every row has been held out `copies` times. Predictions p are multiplied by w = clip(<y, p> / <p, p>, 0, 1). A stage
+    is left for a larger one only for a gain of a standard error of the paired differences; the weight of the chosen one
+    is multiplied by 1 - 4/z^2 (0 if that is negative), z = <y, p> / (sd y |p| sqrt(copies)), Breiman's (1995) garrote.
+    """
+    n = targets.size / copies
+    squares = np.einsum("ij,ij->j", predictions, predictions)
+    products = targets @ predictions
+    weights = np.clip(products / np.maximum(squares, _ROUNDING), 0.0, 1.0)
+    total = float(np.mean(targets**2))
+    losses = (targets[:, None] - weights * predictions) ** 2
+    errors = losses.mean(axis=0)
+
+    def as_good(smaller: int, larger: int) -> bool:
+        gain = losses[:, smaller] - losses[:, larger]
+        return bool(gain.mean() <= gain.std() / np.sqrt(n))
+
+    best = int(np.argmin(errors))
+    linear = names.index(LINEAR)
+    singles = [i for i, name in enumerate(names) if name in SINGLE_STAGES]
+    single = min(singles, key=lambda i: errors[i])
+    sizes = [linear, single, *(i for i in range(len(names)) if i not in singles)]
+    best = next((i for i in sizes if i == best or as_good(i, best)), best)
+    scores = {name: 1 - float(error) / total for name, error in zip(names, errors, strict=True)}
+    evidence = products[best] / np.sqrt(max(copies * squares[best] * total, _ROUNDING))
+    kept = max(1 - _GARROTE / max(evidence, _ROUNDING) ** 2, 0.0) if evidence > 0 else 0.0
+    weight = float(weights[best] * kept)
+    if weight == 0:
+        return Choice(MEAN, 0.0, 0.0, scores)
+    error = float(np.mean((targets - weight * predictions[:, best]) ** 2))
+    return Choice(names[best], weight, 1 - error / total, scores)
+
+
+def check_count(name: str, value: Any) -> None:
+    if isinstance(value, str) and value == "auto":
+        return
+    if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, np.integer)) or value < 1:
+        raise InputError(f"{name} must be 'auto' or an integer >= 1, got {value!r}")
+
+
+def check_rows(name: str, count: int | None, n: int, whitening: Whitening) -> None:
+    """Refuse what cannot be fitted, warn where the rule n >= 10 (directions) d is not kept; None is 'auto'."""
+    rank = whitening.rank
+    check_enough_rows(n, rank)
+    if count is None:
+        return
+    if count > rank:
+        raise InputError(
+            f"{name} must be at most the number of independent columns of X, got {count} with n_features = {rank}"
+        )
+    if n < _RULE * count * rank:
+        warnings.warn(
+            f"n = {n} is below the rule n >= 10 {name} d = {_RULE * count * rank} (d = {rank} independent columns): "
+            "directions may be missed",
+            UserWarning,
+            stacklevel=4,
+        )
+
+
+def warn_if_weak(choice: Choice) -> None:
+    if choice.score < WEAK_SCORE:
+        warnings.warn(
+            f"held-out rows show no dependence of y on few directions of X (R^2 {choice.score:.2g}), stage_ is "
+            f"{choice.stage!r}: y is noise, or depends on many directions, or there are too few rows",
+            UserWarning,
+            stacklevel=4,
+        )
+
+
+def input_scales(whitening: Whitening, directions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Unit vectors (k, d) in the space of X, and the factors by which (X - mean) @ them becomes the indices."""
+    units = whitening.unit_directions(directions)
+    standardised = (whitening.map @ directions).T / whitening.scale
+    largest = np.argmax(np.abs(units), axis=1)
+    each = np.arange(len(units))
+    return units, standardised[each, largest] / units[each, largest]

@@ -1,0 +1,237 @@
+"""Functions of a few indices at once: polynomials and polyharmonic splines."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from itertools import product
+from typing import Any
+
+import numpy as np
+
+from unlazy.estimators.index.links import Link
+from unlazy.estimators.index.multi.newton import JointFit
+from unlazy.functions.orthogonal import Hermite
+
+DEGREES = (1, 2, 3, 4)
+SEARCH_KNOTS = 40
+KNOTS = (40, 120)
+_ROWS_PER_KNOT = 4
+_ROWS_PER_COEFFICIENT = 4
+_PENALTIES = np.logspace(-10, 4, 43)
+_FREEDOM_COST = 1.4
+_ROUNDING = 1e-12
+# of the largest radius of the rows: polynomials go on straight beyond
+_RADIUS = 1.1
+_LARGEST_LEVERAGE = 0.999
+
+
+@dataclass(frozen=True)
+class Surface:
+    """constant + slope.t + sum_j c_j |t - knot_j|^3: a spline without a scale of its own, of linear growth far out."""
+
+    knots: np.ndarray
+    weights: np.ndarray
+    constant: float
+    slope: np.ndarray
+
+    @property
+    def count(self) -> int:
+        return self.knots.shape[1]
+
+    def __call__(self, indices: Any) -> np.ndarray:
+        t = np.asarray(indices, dtype=np.float64)
+        return self.constant + t @ self.slope + distances(t, self.knots) ** 3 @ self.weights
+
+    def slopes(self, indices: Any) -> np.ndarray:
+        t = np.asarray(indices, dtype=np.float64)
+        pulls = 3 * distances(t, self.knots) * self.weights
+        return self.slope + pulls.sum(axis=1)[:, None] * t - pulls @ self.knots
+
+
+@dataclass(frozen=True)
+class PolynomialSurface:
+    """sum_e c_e prod_j h_{e_j}((t_j - center_j) / deviation_j) within a radius, straight beyond."""
+
+    exponents: tuple[tuple[int, ...], ...]
+    coefficients: np.ndarray
+    center: np.ndarray
+    deviation: np.ndarray
+    radius: float = np.inf
+
+    @property
+    def count(self) -> int:
+        return self.center.size
+
+    def __call__(self, indices: Any) -> np.ndarray:
+        u = (np.asarray(indices, dtype=np.float64) - self.center) / self.deviation
+        inside = self._inside(u)
+        values = _products(inside, self.exponents) @ self.coefficients
+        return values + np.sum((u - inside) * self._gradient(inside), axis=1)
+
+    def slopes(self, indices: Any) -> np.ndarray:
+        """Of the continuation too: its gradient at the edge, exact in the radial direction."""
+        u = (np.asarray(indices, dtype=np.float64) - self.center) / self.deviation
+        return self._gradient(self._inside(u)) / self.deviation
+
+    def _inside(self, u: np.ndarray) -> np.ndarray:
+        norms = np.linalg.norm(u, axis=1, keepdims=True)
+        return u * np.minimum(1.0, self.radius / np.maximum(norms, 1e-300))
+
+    def _gradient(self, u: np.ndarray) -> np.ndarray:
+        columns = []
+        for j in range(u.shape[1]):
+            lowered = tuple((*e[:j], max(e[j] - 1, 0), *e[j + 1 :]) for e in self.exponents)
+            factors = np.sqrt([e[j] for e in self.exponents])
+            columns.append(_products(u, lowered) @ (factors * self.coefficients))
+        return np.column_stack(columns)
+
+
+@dataclass(frozen=True)
+class OneLink:
+    """A link of one index as a function of a matrix of one column."""
+
+    link: Link
+
+    @property
+    def count(self) -> int:
+        return 1
+
+    def __call__(self, indices: Any) -> np.ndarray:
+        return self.link(np.asarray(indices)[:, 0])
+
+    def slopes(self, indices: Any) -> np.ndarray:
+        return self.link.slope(np.asarray(indices)[:, 0])[:, None]
+
+
+@dataclass(frozen=True)
+class AffineSurface:
+    """intercept + scale f(factors (t - origin)): a function in other units of its indices and values."""
+
+    function: Any
+    intercept: float
+    scale: float
+    origin: np.ndarray
+    factors: np.ndarray
+
+    @property
+    def count(self) -> int:
+        return self.origin.size
+
+    def __call__(self, indices: Any) -> np.ndarray:
+        inside = (np.asarray(indices, dtype=np.float64) - self.origin) * self.factors
+        return self.intercept + self.scale * self.function(inside)
+
+    def slopes(self, indices: Any) -> np.ndarray:
+        inside = (np.asarray(indices, dtype=np.float64) - self.origin) * self.factors
+        return self.scale * self.function.slopes(inside) * self.factors
+
+
+@dataclass(frozen=True)
+class SurfaceSmoother:
+    """'p3' is a polynomial of total degree 3, 't40' a spline with 40 knots at the rows `places`."""
+
+    kind: str
+    places: np.ndarray
+
+    def __call__(self, indices: np.ndarray, labels: np.ndarray) -> JointFit:
+        size = int(self.kind[1:])
+        if self.kind[0] == "p":
+            return polynomial_fit(indices, labels, size)
+        return spline_fit(indices, labels, indices[self.places[:size]])
+
+
+def surface_kinds(n: int, count: int) -> tuple[str, ...]:
+    """The functions of so many indices that n rows can tell apart."""
+    degrees = tuple(f"p{q}" for q in DEGREES if _ROWS_PER_COEFFICIENT * len(_exponents(count, q)) <= n or q == 1)
+    return degrees + tuple(f"t{k}" for k in KNOTS if _ROWS_PER_KNOT * k <= n and k > count + 2)
+
+
+def polynomial_fit(indices: np.ndarray, labels: np.ndarray, degree: int) -> JointFit:
+    """Least squares with all products of h_k of total degree at most `degree`; radius where the rows end."""
+    center, deviation = indices.mean(axis=0), indices.std(axis=0)
+    deviation = np.where(deviation > 0, deviation, 1.0)
+    u = (indices - center) / deviation
+    exponents = _exponents(indices.shape[1], degree)
+    basis = _products(u, exponents)
+    gram = basis.T @ basis
+    scale = np.sqrt(np.maximum(np.diag(gram), 1e-300))
+    inverse = np.linalg.pinv(gram / np.outer(scale, scale), rcond=1e-13, hermitian=True) / np.outer(scale, scale)
+    coefficients = inverse @ (basis.T @ labels)
+    coefficients += inverse @ (basis.T @ (labels - basis @ coefficients))
+    values = basis @ coefficients
+    radius = _RADIUS * float(np.sqrt(np.max(np.sum(u**2, axis=1)))) if degree > 1 else np.inf
+    function = PolynomialSurface(exponents, coefficients, center, deviation, radius)
+    return JointFit(function, values, basis, inverse, _mean_square(labels - values), float(len(exponents)))
+
+
+def spline_fit(indices: np.ndarray, labels: np.ndarray, knots: np.ndarray) -> JointFit:
+    """The polyharmonic spline of order 3 with these knots whose penalty has least GCV.
+
+    f = linear + sum_j c_j |t - knot_j|^3 with sum_j c_j (1, knot_j) = 0 and the penalty c^T E c, E = |knot - knot|^3,
+    which is positive there in any dimension; in one dimension it is the cubic smoothing spline. One eigendecomposition
+    serves all penalties. Source: Duchon (1977), Wahba (1990), Wood (2003).
+    """
+    n, count = indices.shape
+    flat = np.column_stack([np.ones(n), indices])
+    turned = np.linalg.qr(np.column_stack([np.ones(len(knots)), knots]), mode="complete")[0][:, count + 1 :]
+    values, vectors = np.linalg.eigh(turned.T @ distances(knots, knots) ** 3 @ turned)
+    kept = values > 1e-9 * max(float(values[-1]), 1e-300)
+    back = turned @ (vectors[:, kept] / np.sqrt(values[kept]))
+    bent = distances(indices, knots) ** 3 @ back
+    # the linear part is free of penalty: project it off
+    base = np.linalg.qr(flat)[0]
+    projected = bent - base @ (base.T @ bent)
+    target = labels - base @ (base.T @ labels)
+    spectrum, axes = np.linalg.eigh(projected.T @ projected)
+    spectrum = np.maximum(spectrum, 0.0)
+    moments = axes.T @ (projected.T @ target)
+    penalties = _PENALTIES * max(float(spectrum[-1]), 1e-300)
+    total = float(target @ target)
+    shares = 1 / (spectrum + penalties[:, None])
+    errors = np.maximum(total - (2 * shares - spectrum * shares**2) @ moments**2, 0.0) / n
+    freedoms = (spectrum * shares).sum(axis=1) + count + 1
+    best = int(np.argmin(errors / np.maximum(1 - _FREEDOM_COST * freedoms / n, 1 / n) ** 2))
+    basis = np.column_stack([base, projected @ axes])
+    inverse = np.diag(np.concatenate([np.ones(base.shape[1]), shares[best]]))
+    inner = axes @ (shares[best] * moments)
+    weights = back @ inner
+    linear = np.linalg.lstsq(flat, labels - bent @ inner, rcond=_ROUNDING)[0]
+    function = Surface(np.array(knots), weights, float(linear[0]), linear[1:])
+    fitted = flat @ linear + bent @ inner
+    return JointFit(function, fitted, basis, inverse, _mean_square(labels - fitted), float(freedoms[best]))
+
+
+def information(fit: JointFit, labels: np.ndarray, spent: float) -> float:
+    """(n - spent) log(leave-one-out error) + freedom log n, as for the choice of the link of one index."""
+    n = labels.size
+    leverage = np.minimum(np.einsum("ij,ij->i", fit.basis @ fit.inverse, fit.basis), _LARGEST_LEVERAGE)
+    error = _mean_square((labels - fit.values) / (1 - leverage))
+    floor = np.finfo(float).eps * float(np.var(labels))
+    return max(n - spent, 1) * float(np.log(error + floor)) + fit.freedom * float(np.log(n))
+
+
+def distances(left: np.ndarray, right: np.ndarray) -> np.ndarray:
+    squares = np.zeros((len(left), len(right)))
+    for one, other in zip(left.T, right.T, strict=True):
+        squares += np.subtract.outer(one, other) ** 2
+    return np.sqrt(squares)
+
+
+@cache
+def _exponents(count: int, degree: int) -> tuple[tuple[int, ...], ...]:
+    return tuple(e for e in product(range(degree + 1), repeat=count) if sum(e) <= degree)
+
+
+def _products(u: np.ndarray, exponents: tuple[tuple[int, ...], ...]) -> np.ndarray:
+    """(n, terms): products of h_k, one per column of u."""
+    powers = np.array(exponents)
+    values = Hermite().values(u, int(powers.max()))
+    result = np.ones((len(u), len(powers)))
+    for j in range(u.shape[1]):
+        result *= values[powers[:, j], :, j].T
+    return result
+
+
+def _mean_square(values: np.ndarray) -> float:
+    return float(values @ values) / values.size

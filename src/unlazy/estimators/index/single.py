@@ -1,0 +1,216 @@
+"""A regressor for y = g(x.theta) + noise with unknown direction and link."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from numbers import Integral
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from unlazy.checks import InputError
+from unlazy.estimators.common.folds import make_splits
+from unlazy.estimators.common.inputs import finite_or_refused, standardised
+from unlazy.estimators.common.scaling import scale_data
+from unlazy.estimators.index.choice import (
+    FULL,
+    LINEAR,
+    MEAN,
+    Choice,
+    Folds,
+    Model,
+    certain_error,
+    choose,
+    full_model,
+    held_out_predictions,
+    linear_model,
+    models,
+    shrunk,
+)
+from unlazy.estimators.index.links import Affine, Link
+from unlazy.estimators.index.report import generative_exponent, plot_link
+from unlazy.estimators.index.search import ROUNDS, Found, find, hard_find, has_few_values, rows_for_exponent
+from unlazy.estimators.index.whitening import Whitening, check_enough_rows, whiten
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+_LEAST_SAMPLES = 6
+_HARD_ROWS_PER_COLUMN = 15
+_HARD_SCORE = 0.3
+_WEAK_SCORE = 0.02
+# the candidates span them all
+_FEW_COLUMNS = 15
+# beyond so many rows per column the first two rounds find what can be found
+_MANY_ROWS_PER_COLUMN = 8
+_HARD_EXPONENT = 4
+_MOST_FOLD_ROWS, _MOST_FOLD_ROWS_PER_COLUMN = 6000, 24
+
+
+@dataclass(frozen=True)
+class InputLink:
+    """The link as a function of X @ coef_: link(scale (t - origin))."""
+
+    link: Link
+    origin: float
+    scale: float
+
+    def __call__(self, index: Any) -> np.ndarray:
+        return self.link(self.scale * (np.asarray(index, dtype=np.float64) - self.origin))
+
+    def slope(self, index: Any) -> np.ndarray:
+        return self.scale * self.link.slope(self.scale * (np.asarray(index, dtype=np.float64) - self.origin))
+
+
+class SingleIndexRegressor(RegressorMixin, BaseEstimator):
+    """y = g(x.theta) + noise: one direction and an unknown function of it, from rows few times as many as columns.
+
+    X is whitened with a shrunk covariance. Candidates for theta come from first and second moments of x with transforms
+    of y (SIR, spectral methods, ridge), the search goes through their span, then by Gauss-Newton through the whole
+    space with a spline refitted at every trial, all for arcsinh-compressed labels; polynomials and splines compete by a
+    BIC of left-out errors in a last refinement on y itself. Rounds of wider search follow until the fit leaves less
+    than a quarter of what fits of pure noise leave ("certain"). If none does, stages from ridge regression to the full
+    search are judged on held-out rows, each shrunk to the mean by a weight that those rows choose; the mean alone is
+    left if none of them can be told from chance.
+
+    Finds every link that is not hidden from first and second moments given y (generative exponent 1 or 2) from n of
+    order d: at n = 6 d and noise of a tenth of the deviation of y the cosine with theta is above 0.99. Links of
+    exponent 3 and more need n of order d^(exponent/2) and a search that is tried for n >= 15 d. It loses where y
+    depends on several directions. Method and stages are this project's; sources of the parts: Li (1991), Mondelli and
+    Montanari (2018), Damian et al. (2024), Eilers and Marx (1996), Kaufman (1975), Breiman (1995).
+
+    Parameters
+    ----------
+    hard : "auto", True or False
+        Whether random starts are tried where moments show nothing (links of generative exponent 3 or 4). "auto" does so
+        if the held-out R^2 is below 0.3 and n >= 15 d.
+    cv : int, or a splitter of scikit-learn
+        Held-out rows for the choice of the stage.
+    random_state : int, RandomState or None
+        Draws random starts and shuffles the folds.
+
+    Attributes
+    ----------
+    coef_ : (d,), unit vector in the space of X; 0 for constant columns. If `stage_` is "mean" it means nothing
+    directions_ : (1, d), the same
+    link_ : callable, `predict(X)` is `link_(X @ coef_)` up to rounding; `link_.slope` is its derivative
+    stage_ : "full", "ridge", "mean" or the stage between that was chosen
+    certain_ : whether the fit was so good that no choice of a stage was needed; never if y has at most 10 values
+    shrinkage_ : factor on the distance of the link from the mean of y, 1 for none
+    validation_score_ : R^2 on held-out rows of the chosen stage; if `certain_`, of fits to the other folds that are
+        certain too, or by leave-one-out to first order if there are none: with few rows it is rather too low
+    stage_scores_ : dict of the held-out R^2 of every stage, empty if `certain_`
+    link_kind_ : "p3" is a polynomial of degree 3, "s8" a spline of 8 intervals
+    generative_exponent_ : int or None, the first k whose mean of h_k(index) given y shows; None if nothing was found
+    mean_, scale_ : (d,), of the columns of X
+    """
+
+    def __init__(self, *, hard: Any = "auto", cv: Any = 5, random_state: Any = None):
+        self.hard = hard
+        self.cv = cv
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any) -> SingleIndexRegressor:
+        """Find direction and link from X (n, d) and y (n,), n >= 2 d."""
+        if not (isinstance(self.hard, (bool, np.bool_)) or (isinstance(self.hard, str) and self.hard == "auto")):
+            raise InputError(f"hard must be 'auto', True or False, got {self.hard!r}")
+        X, y = validate_data(self, X, y, dtype=np.float64, y_numeric=True, ensure_min_samples=2)
+        least = max(_LEAST_SAMPLES, 2 * int(self.cv) if isinstance(self.cv, Integral) else 0)
+        if len(X) < least:
+            raise InputError(f"X must have at least {least} rows for cv={self.cv!r}, got n_samples = {len(X)}")
+        scaled = scale_data(X, y.astype(np.float64).reshape(-1, 1), "float64")
+        whitening, rows = whiten(scaled)
+        labels = scaled.targets[:, 0]
+        check_enough_rows(len(rows), whitening.rank)
+        random = check_random_state(self.random_state)
+        folds = self._folds(rows, labels, random)
+        few_columns = whitening.rank <= _FEW_COLUMNS
+        many_rows = len(rows) >= _MANY_ROWS_PER_COLUMN * whitening.rank
+        found = find(rows, labels, random, ROUNDS[: 1 if few_columns else 2 if many_rows else len(ROUNDS)])
+        model, choice = self._choose(rows, labels, found, folds, random)
+        self._keep(model, choice, whitening, float(scaled.target_mean[0]), float(np.exp(scaled.log_target_deviation)))
+        self._index, self._labels = X @ self.coef_, y.astype(np.float64)
+        self.generative_exponent_ = None
+        if self.stage_ != MEAN and self.validation_score_ > _WEAK_SCORE:
+            self.generative_exponent_ = generative_exponent(rows @ model.direction, labels)
+        return self
+
+    def predict(self, X: Any) -> np.ndarray:
+        """Predictions, (n,)."""
+        check_is_fitted(self)
+        X = validate_data(self, X, dtype=np.float64, reset=False)
+        rows = standardised(X, self.mean_, self.scale_)
+        with np.errstate(over="ignore", invalid="ignore"):
+            return finite_or_refused(self.link_.link(rows @ self._standardised_coefficients), X)
+
+    def plot_link(self, axes: Axes | None = None) -> Axes:
+        """Draw y against the index X @ coef_ of the training rows, and the link."""
+        check_is_fitted(self)
+        return plot_link(self._index, self._labels, self.link_, axes)
+
+    def _folds(self, rows: np.ndarray, labels: np.ndarray, random: np.random.RandomState) -> Folds:
+        part = rows, labels
+        most = max(_MOST_FOLD_ROWS, _MOST_FOLD_ROWS_PER_COLUMN * rows.shape[1])
+        if len(rows) > most:
+            chosen = random.permutation(len(rows))[:most]
+            part = rows[chosen], labels[chosen]
+        return Folds(*part, make_splits(self.cv, random, *part))
+
+    def _choose(
+        self, rows: np.ndarray, labels: np.ndarray, found: Found, folds: Folds, random: np.random.RandomState
+    ) -> tuple[Model, Choice]:
+        if found.certain:
+            return self._certain(rows, labels, found, folds, random)
+        predictions, targets = held_out_predictions(*folds, random)
+        choice = choose(predictions, targets, max(targets.size / len(folds.labels), 1.0))
+        enough = len(rows) >= _HARD_ROWS_PER_COLUMN * rows.shape[1]
+        tried = not has_few_values(labels) and choice.score < _HARD_SCORE
+        if tried and (self.hard is True or (self.hard == "auto" and enough)):
+            full = hard_find(rows, labels, random)
+            if full is not None:
+                return self._certain(rows, labels, found._replace(full=full, certain=True), folds, random)
+        if choice.score < _WEAK_SCORE:
+            needed = rows_for_exponent(rows.shape[1], _HARD_EXPONENT)
+            warnings.warn(
+                f"held-out rows show no dependence of y on one direction of X (R^2 {choice.score:.2g}), stage_ is "
+                f"{choice.stage!r}: y is noise, or depends on many directions, or its link has a generative exponent "
+                f">= 3, for which n of order {needed} would do (d^2, at least 15 d), got n = {len(rows)}",
+                UserWarning,
+                stacklevel=3,
+            )
+        if choice.stage == MEAN:
+            return shrunk(linear_model(found), 0.0), choice
+        return shrunk(models(rows, labels, found, (choice.stage,))[choice.stage], choice.weight), choice
+
+    @staticmethod
+    def _certain(
+        rows: np.ndarray, labels: np.ndarray, found: Found, folds: Folds, random: np.random.RandomState
+    ) -> tuple[Model, Choice]:
+        """The full fit, or ridge regression where that predicts as well."""
+        model, error = full_model(rows, labels, found.full)
+        stage = FULL
+        if found.linear.left_out_error <= error:
+            model, stage, error = linear_model(found), LINEAR, found.linear.left_out_error
+        else:
+            held_out = certain_error(folds, random)
+            error = error if held_out is None else held_out
+        score = 1 - error / float(np.var(labels))
+        return model, Choice(stage, 1.0, score, {})
+
+    def _keep(self, model: Model, choice: Choice, whitening: Whitening, center: float, unit: float) -> None:
+        direction = model.direction if np.any(model.direction) else np.eye(whitening.rank)[0]
+        self.mean_, self.scale_ = whitening.mean, whitening.scale
+        self.coef_ = whitening.unit_directions(direction[:, None])[0]
+        self.directions_ = self.coef_[None]
+        self._standardised_coefficients = whitening.map @ direction
+        # (x - mean) / scale @ s = factor (x - mean) @ coef, read off where that is largest
+        largest = int(np.argmax(np.abs(self.coef_)))
+        factor = float(self._standardised_coefficients[largest] / self.scale_[largest] / self.coef_[largest])
+        self.link_ = InputLink(Affine(model.link, center, unit), float(self.mean_ @ self.coef_), factor)
+        self.link_kind_ = model.kind if choice.stage != MEAN else "p0"
+        self.stage_, self.shrinkage_, self.validation_score_ = choice.stage, choice.weight, choice.score
+        self.stage_scores_, self.certain_ = choice.scores, not choice.scores

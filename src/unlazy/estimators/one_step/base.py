@@ -1,0 +1,93 @@
+"""What the features of one step and their regressor share: scales, weights, and the features of new rows."""
+
+from __future__ import annotations
+
+from numbers import Integral
+from typing import Any, NamedTuple
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from unlazy.checks import InputError
+from unlazy.estimators.common.inputs import check_memory, finite_or_refused, guarded, standardised
+from unlazy.estimators.common.scaling import Scaled, scale_data
+from unlazy.estimators.one_step.search import Candidate, Directions, Recipe, Search, features
+from unlazy.numerics.index_directions import Signal
+from unlazy.theory.one_step.moments import activation_moments, require_linear
+
+_LEAST_SAMPLES = 10
+
+
+class Prepared(NamedTuple):
+    scaled: Scaled
+    labels: np.ndarray
+    """(n,), centred, of variance 1."""
+    recipe: Recipe
+    random: np.random.RandomState
+
+
+class OneStep(BaseEstimator):
+    """Abstract: `fit` prepares, searches and keeps."""
+
+    n_features: int
+    activation: Any
+    precondition: bool
+    random_state: Any
+
+    def _prepare(self, X: Any, y: Any, directions: int, refinements: int) -> Prepared:
+        """The data in its own units, and what is drawn at random."""
+        X, y = validate_data(self, X, y, dtype=np.float64, y_numeric=True, ensure_min_samples=2)
+        if len(X) < _LEAST_SAMPLES:
+            raise InputError(f"X must have at least {_LEAST_SAMPLES} rows, got n_samples = {len(X)}")
+        if not is_integer(self.n_features, 1):
+            raise InputError(f"n_features must be an integer >= 1, got {self.n_features!r}")
+        if not isinstance(self.precondition, (bool, np.bool_)):
+            raise InputError(f"precondition must be True or False, got {self.precondition!r}")
+        count = int(self.n_features)
+        # W0, and of every row: what W0 gives, what a candidate adds, its features
+        check_memory("n_features", count, float(count) * (X.shape[1] + directions + 3 * len(X)))
+        activation = guarded(self.activation)
+        require_linear(activation_moments(activation))
+        scaled = scale_data(X, y.astype(np.float64).reshape(-1, 1), "float64")
+        random = check_random_state(self.random_state)
+        d = X.shape[1]
+        initial = random.standard_normal((d, count)) / np.sqrt(d)
+        second = random.standard_normal((directions, count))
+        biases = random.standard_normal(count)
+        recipe = Recipe(activation, initial, second, biases, bool(self.precondition), refinements)
+        return Prepared(scaled, scaled.targets[:, 0], recipe, random)
+
+    def _keep(
+        self, scaled: Scaled, signal: Signal, found: Directions, searched: Search, chosen: Candidate, recipe: Recipe
+    ) -> np.ndarray:
+        """Set what users may look at; returns the features of the training rows."""
+        self.mean_ = scaled.mean
+        self.scale_ = np.where(np.isfinite(scaled.log_deviation), np.exp(scaled.log_deviation), np.inf)
+        used = found.of(chosen)
+        self.direction_ = scaled.in_units(found.first[:, 0], -self._log_scale(scaled))
+        self.directions_ = scaled.in_units(used.T, -self._log_scale(scaled))
+        self.weights_, self.biases_ = recipe.weights(chosen, used)
+        self.spike_ = chosen.spike
+        self.signal_z_ = signal.z
+        self.alignment_ = 0.0
+        if signal.square > 0:
+            self.alignment_ = float(np.clip(searched.covariance / np.sqrt(signal.square), 0.0, 1.0))
+        return features(scaled.rows @ self.weights_ + self.biases_, scaled.rows, recipe.activation)
+
+    @staticmethod
+    def _log_scale(scaled: Scaled) -> np.ndarray:
+        return np.where(np.isfinite(scaled.log_deviation), scaled.log_deviation, 0.0)
+
+    def _features(self, X: Any) -> np.ndarray:
+        check_is_fitted(self)
+        X = validate_data(self, X, dtype=np.float64, reset=False)
+        rows = standardised(X, self.mean_, self.scale_)
+        with np.errstate(over="ignore", invalid="ignore"):
+            hidden = finite_or_refused(rows @ self.weights_ + self.biases_, X)
+        return features(hidden, rows, guarded(self.activation))
+
+
+def is_integer(value: Any, low: int) -> bool:
+    return isinstance(value, Integral) and not isinstance(value, bool) and int(value) >= low

@@ -1,0 +1,146 @@
+"""Running chunks on Dask workers: the same chunks, the same keys, the same numbers."""
+
+from __future__ import annotations
+
+import inspect
+import pickle
+import re
+import sys
+from collections.abc import Iterable, Iterator
+from functools import cache
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from unlazy.checks import InputError
+from unlazy.lab.running.execute import Computed, memory_budget, run_chunk
+from unlazy.lab.running.fingerprint import dependencies, fingerprint
+from unlazy.lab.running.plan import Chunk
+from unlazy.lab.study import Study
+
+CONNECT_SECONDS = 8
+_ALLOWED_FAILURES = 100
+"""A chunk may lose this many workers: on preemptible machines a dying worker says nothing about the chunk."""
+
+
+class DaskExecutor:
+    """Runs chunks on a Dask cluster: `local:N` starts N worker processes here, anything else is a scheduler's address.
+
+    Dead workers cost only the chunks they were computing. A bounded number of chunks is under way at any time.
+    """
+
+    def __init__(self, address: str, budget: int | None = None) -> None:
+        try:
+            import dask
+            from distributed import Client, LocalCluster
+        except ImportError:
+            raise InputError("cluster needs the extra 'cluster': pip install 'unlazy[cluster]'") from None
+        self._budget = budget
+        self._cluster = None
+        local = re.fullmatch(r"local:([1-9]\d*)", str(address))
+        if not local and "://" not in str(address):
+            raise InputError(f"cluster must be local:N with N >= 1 or tcp://HOST:PORT, got {address!r}")
+        if local:
+            count = local[1]
+            self._budget = memory_budget(0.25 / int(count)) if budget is None else budget
+            self._cluster = LocalCluster(
+                n_workers=int(count), threads_per_worker=1, processes=True, dashboard_address="127.0.0.1:0"
+            )
+        try:
+            with dask.config.set({"distributed.comm.timeouts.connect": f"{CONNECT_SECONDS}s"}):
+                self._client = Client(self._cluster or address, timeout=CONNECT_SECONDS)
+        except (OSError, ValueError, TimeoutError) as error:
+            reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+            raise InputError(f"cluster {address} cannot be reached: {reason}") from None
+        self._client.run_on_scheduler(_raise_allowed_failures)
+        self._check_workers(address)
+
+    def _check_workers(self, address: str) -> None:
+        """Refuse workers without this package: they could not read their chunks, and the run would wait for ever."""
+        try:
+            found = self._client.run(version, "unlazy")
+        except Exception as error:
+            raise InputError(f"the workers of cluster {address} cannot use unlazy: {error}") from None
+        other = sorted(set(found.values()) - {version("unlazy")})
+        if other:
+            raise InputError(
+                f"the workers of cluster {address} have unlazy {other[0]}, this process has {version('unlazy')}"
+            )
+
+    def map(self, chunks: Iterable[tuple[Any, Chunk]]) -> Iterator[tuple[Any, Computed]]:
+        """Yield (tag, result) as chunks finish, in any order."""
+        from distributed import as_completed
+
+        queue = iter(chunks)
+        tags: dict[Any, Any] = {}
+        running = as_completed()
+
+        def submit() -> bool:
+            for tag, chunk in queue:
+                work = _packed(chunk), _folder(chunk.study), self._budget
+                future = self._client.submit(_work, *work, pure=False, retries=0)
+                tags[future.key] = tag
+                running.add(future)
+                return True
+            return False
+
+        def fill() -> None:
+            # Workers come and go: those of a batch system may arrive long after the first chunk.
+            workers = max(1, len(self._client.scheduler_info(n_workers=-1)["workers"]))
+            while len(tags) < 3 * workers and submit():
+                pass
+
+        fill()
+        for future in running:
+            tag = tags.pop(future.key)
+            computed = future.result()
+            future.release()
+            fill()
+            yield tag, computed
+
+    def close(self) -> None:
+        self._client.close()
+        if self._cluster is not None:
+            self._cluster.close()
+
+
+def _raise_allowed_failures(dask_scheduler: Any) -> None:
+    dask_scheduler.allowed_failures = _ALLOWED_FAILURES
+
+
+def _packed(chunk: Chunk) -> bytes:
+    """A chunk for the wire; a study from a user's own file travels in it, with the modules that it has imported."""
+    import cloudpickle
+
+    if not _in_package(chunk.study):
+        for name in (chunk.study.__module__, *dependencies(chunk.study)):
+            if name.split(".")[0] != "unlazy" and name in sys.modules:
+                cloudpickle.register_pickle_by_value(sys.modules[name])
+    return cloudpickle.dumps(chunk)
+
+
+def _in_package(study: type[Study]) -> bool:
+    return study.__module__.split(".")[0] == "unlazy"
+
+
+def _folder(study: type[Study]) -> str | None:
+    """Where a user's study imports from while it runs; workers see it there if they share the file system."""
+    return None if _in_package(study) else str(Path(inspect.getfile(study)).resolve().parent)
+
+
+def _work(packed: bytes, folder: str | None, budget: int | None) -> Computed:
+    if folder is not None and folder not in sys.path:
+        sys.path.insert(0, folder)
+    chunk = pickle.loads(packed)
+    if _in_package(chunk.study) and fingerprint(chunk.study) != chunk.fingerprint:
+        raise InputError(
+            f"cluster has a worker with another version of {chunk.study.name}; install the same unlazy there and "
+            "restart the workers"
+        )
+    return run_chunk(chunk, _worker_budget() if budget is None else budget)
+
+
+@cache
+def _worker_budget() -> int:
+    """Measured once per worker: a budget that moved would compile programs anew."""
+    return memory_budget()

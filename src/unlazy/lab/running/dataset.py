@@ -1,0 +1,175 @@
+"""From stored rows to labelled arrays: one xarray Dataset per part."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from unlazy.checks import InputError
+from unlazy.lab.grid import Grid
+from unlazy.lab.study import Study
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+
+class Collector:
+    """Fills the arrays of one part as results arrive."""
+
+    def __init__(self, grid: Grid) -> None:
+        self.grid = grid
+        self.seconds = 0.0
+        """What the instances took when they were computed."""
+        self._arrays: dict[str, np.ndarray] = {}
+        self._missing = np.ones((grid.size, grid.seeds), bool)
+
+    def put(self, point: int, seed: int, arrays: Mapping[str, np.ndarray]) -> None:
+        for name, array in arrays.items():
+            if name not in self._arrays:
+                self._arrays[name] = np.empty((self.grid.size, self.grid.seeds, *array.shape), array.dtype)
+            if self._arrays[name].shape[2:] != array.shape:
+                raise InputError(
+                    f"output {name} of {self.grid.study.name} changes its shape within part {self.grid.part!r}: "
+                    f"{self._arrays[name].shape[2:]} and {array.shape}; use a fixed grid or two parts"
+                )
+            if self._arrays[name].dtype != array.dtype:
+                # An integer from one instance and a float from another are floats, as in any array.
+                common = np.result_type(self._arrays[name], array)
+                self._arrays[name] = self._arrays[name].astype(common, copy=False)
+            self._arrays[name][point, seed] = array
+        self._missing[point, seed] = False
+
+    @property
+    def missing(self) -> Iterator[tuple[int, int]]:
+        """The (point, seed) pairs that are not there yet."""
+        return ((int(p), int(s)) for p, s in np.argwhere(self._missing))
+
+    def dataset(self) -> xr.Dataset:
+        if self._missing.any():
+            raise InputError(f"{int(self._missing.sum())} results of {self.grid.study.name} are missing")
+        shape = (*self.grid.shape, self.grid.seeds)
+        names = self.grid.study.simulated_outputs()
+        arrays = {n: self._arrays[n].reshape((*shape, *self._arrays[n].shape[2:])) for n in names}
+        return _label(self.grid, arrays, ("seed",))
+
+
+def without_diverged(simulated: xr.Dataset) -> xr.Dataset:
+    """The data with NaN for all that instances gave which diverged: they are no results."""
+    if "diverged_at" not in simulated or not (simulated.diverged_at >= 0).any():
+        return simulated
+    lost = simulated.diverged_at >= 0
+
+    def kept(array: xr.DataArray) -> xr.DataArray:
+        if array.name == "diverged_at":
+            return array
+        return array.where(~lost.any([dim for dim in lost.dims if dim not in array.dims]))
+
+    return simulated.map(kept, keep_attrs=True)
+
+
+def predicted(grid: Grid) -> xr.Dataset | None:
+    """The study's theory at every point of a grid, or None where it has none there."""
+    columns = predict_points(grid)
+    if columns is None:
+        return None
+    arrays = {name: np.stack(c).reshape((*grid.shape, *c[0].shape)) for name, c in columns.items()}
+    return _label(grid, arrays, ())
+
+
+def predict_points(grid: Grid) -> dict[str, list[np.ndarray]] | None:
+    """The study's theory point by point, without xarray: by output, in the order of the grid's points."""
+    study = grid.study
+    if not study.defines("predict"):
+        return None
+    columns: dict[str, list[np.ndarray]] = {}
+    for point in grid.points():
+        for name, result in study(**point).predict().items():
+            columns.setdefault(name, []).append(_real(study, name, result))
+    unknown = columns.keys() - study.outputs.keys()
+    if unknown:
+        raise InputError(f"{study.name} predicts {', '.join(sorted(unknown))}, which it does not declare in outputs")
+    for name, column in columns.items():
+        if column[0].ndim != len(study.outputs[name].dims):
+            raise InputError(
+                f"the prediction of {name} in {study.name} has shape {column[0].shape}, but its declared dimensions "
+                f"are {study.outputs[name].dims}"
+            )
+        for dim, length in zip(study.outputs[name].dims, column[0].shape, strict=True):
+            if dim in grid.fixed and length != len(grid.fixed[dim]):
+                raise InputError(
+                    f"the prediction of {name} in {study.name} has length {length} along {dim}, which has "
+                    f"{len(grid.fixed[dim])} values"
+                )
+    return {name: columns[name] for name in study.outputs if name in columns} or None
+
+
+def _real(study: type[Study], name: str, result: Any) -> np.ndarray:
+    try:
+        return np.asarray(result, dtype=float)
+    except (TypeError, ValueError):
+        raise InputError(f"the prediction of {name} in {study.name} must be real numbers, got {result!r}") from None
+
+
+def inner_coordinates(grid: Grid) -> dict[str, np.ndarray]:
+    """The coordinates of output dimensions that are no path, which must be the same at every point."""
+    study = grid.study
+    if not study.defines("coordinates"):
+        return {}
+    points = (study(**point).coordinates() for point in grid.points())
+    found = {dim: np.asarray(values) for dim, values in next(points).items()}
+    for other in points:
+        for dim, values in other.items():
+            if not np.array_equal(found[dim], values):
+                raise InputError(
+                    f"the coordinate {dim} of {study.name} differs between points of part {grid.part!r}; use a fixed "
+                    "grid or two parts"
+                )
+    return found
+
+
+def _label(grid: Grid, arrays: Mapping[str, np.ndarray], extra: tuple[str, ...]) -> xr.Dataset:
+    import xarray as xr
+
+    study = grid.study
+    coords: dict[str, Any] = {name: (axis.dim, axis.column(name)) for axis in grid.axes for name in axis.names}
+    if "seed" in extra:
+        coords["seed"] = np.arange(grid.seeds)
+    used = {dim for name in arrays for dim in study.outputs[name].dims}
+    inner = inner_coordinates(grid)
+    for dim in used:
+        if dim in study.parameters():
+            coords[dim] = list(grid.fixed[dim])
+        elif dim in inner:
+            coords[dim] = np.asarray(inner[dim])
+    dims = tuple(axis.dim for axis in grid.axes) + extra
+    data = {
+        name: (dims + study.outputs[name].dims, array, _attributes(study.outputs[name]))
+        for name, array in arrays.items()
+    }
+    dataset = xr.Dataset(data, coords, {"study": study.name, "part": grid.part})
+    for name, parameter in study.parameters().items():
+        if name in dataset.coords:
+            dataset[name].attrs.update(_attributes(parameter))
+        else:
+            dataset.attrs[name] = grid.fixed[name]
+    return dataset
+
+
+def _attributes(described: Any) -> dict[str, str]:
+    return {"long_name": described.label, "symbol": described.symbol}
+
+
+def as_json(value: Any) -> Any:
+    """A value in JSON's types: NaN is null, infinities are the strings 'inf' and '-inf'."""
+    if isinstance(value, Mapping):
+        return {str(k): as_json(v) for k, v in value.items()}
+    if isinstance(value, np.ndarray | np.generic):
+        return as_json(value.tolist())
+    if isinstance(value, list | tuple):
+        return [as_json(v) for v in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None if math.isnan(value) else "inf" if value > 0 else "-inf"
+    return value

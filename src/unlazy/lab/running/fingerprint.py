@@ -1,0 +1,284 @@
+"""The fingerprint of a study: a hash of the code that its simulation runs, so that old results never pass for new ones.
+
+The syntax trees of the study and of the modules it imports are hashed without comments and docstrings. Of the study's
+own file only what `simulate` can reach counts: a new criterion, figure or prediction recomputes nothing. The laboratory
+and the plotting code do not touch results and are left out.
+"""
+
+from __future__ import annotations
+
+import ast
+import copy
+import hashlib
+import inspect
+import sys
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+from unlazy.checks import InputError
+from unlazy.doors import contents
+from unlazy.lab.study import Study, stamp
+
+PACKAGE = "unlazy"
+_UNRELATED = {"lab", "plotting", "checks", "reporting"}
+_NOT_SIMULATION = {
+    *(
+        "name",
+        "topic",
+        "question",
+        "sources",
+        "outputs",
+        "presets",
+        "claims",
+        "lines",
+        "caption",
+        "chunk_width",
+        "agreement",
+    ),
+    *("predict", "derive", "figure", "validate", "coordinates", "memory"),
+}
+_FIELDS = {"static", "value", "path"}
+
+
+_KNOWN: dict[type[Study], str] = {}
+
+
+def fingerprint(study: type[Study]) -> str:
+    """The hash of everything that the study's simulation depends on in unlazy and beside the study's file.
+
+    It is taken once per class: a file that is edited later does not change the code that this process has loaded.
+    """
+    if study not in _KNOWN:
+        _KNOWN[study] = _fingerprint(study)
+    return _KNOWN[study]
+
+
+def _fingerprint(study: type[Study]) -> str:
+    file = _file(study)
+    captured = set(study.simulate.__code__.co_freevars) - {"__class__"}
+    if captured:
+        raise InputError(
+            f"simulate of {study.name} uses {sorted(captured)[0]!r} of the function around the class, which no stored "
+            "result would know; make it a parameter of the study"
+        )
+    if study.loaded and study.loaded != stamp(file):
+        raise InputError(f"{file} was changed after this process had loaded it; load study {study.name} again")
+    tree = _reachable(_parse(file), study.__qualname__)
+    digest = hashlib.sha256(_dump(tree).encode())
+    for name, path in sorted(dependencies(study).items()):
+        digest.update(f"\n{name}\n{_dump_file(path, _stamp(path))}".encode())
+    return digest.hexdigest()[:24]
+
+
+def dependencies(study: type[Study]) -> dict[str, Path]:
+    """The modules of unlazy, and of the study's author, that the simulation imports, directly or not."""
+    file = _file(study)
+    tree = _reachable(_parse(file), study.__qualname__)
+    found: dict[str, Path] = {}
+    queue = list(_imports(_import_statements(tree), study.__module__, file, study))
+    while queue:
+        name, path = queue.pop()
+        if name not in found and path.resolve() != file.resolve():
+            found[name] = path
+            queue.extend(_imports(_imports_of_file(path, _stamp(path)), name, path, study))
+    return found
+
+
+def _file(study: type[Study]) -> Path:
+    try:
+        return Path(inspect.getfile(study))
+    except (TypeError, OSError):
+        raise InputError(f"study {study.name} must stand in a file, so that changes of its code are seen") from None
+
+
+def _parse(file: Path) -> ast.Module:
+    return _parse_file(file, _stamp(file))
+
+
+def _stamp(file: Path) -> tuple[int, ...]:
+    """The key under which a file's tree is kept: the package's own files are read once, as they are loaded once."""
+    return () if file.is_relative_to(_package()) else stamp(file)
+
+
+def _package() -> Path:
+    return Path(str(sys.modules[PACKAGE].__file__)).parent
+
+
+@cache
+def _parse_file(file: Path, version: tuple[int, ...]) -> ast.Module:
+    """The syntax tree without docstrings, those of attributes included, and without what is for type checkers alone."""
+    tree = ast.parse(file.read_text(encoding="utf-8"))
+    tree.body = [
+        s for s in tree.body if not (isinstance(s, ast.If) and ast.unparse(s.test) == "TYPE_CHECKING" and not s.orelse)
+    ]
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            node.body = [s for s in node.body if not (isinstance(s, ast.Expr) and isinstance(s.value, ast.Constant))]
+    return tree
+
+
+@cache
+def _dump_file(file: Path, version: tuple[int, ...]) -> str:
+    return _dump(_parse_file(file, version))
+
+
+def _dump(tree: ast.AST) -> str:
+    return ast.dump(tree, annotate_fields=False)
+
+
+def _reachable(tree: ast.Module, class_name: str) -> ast.Module:
+    """The module reduced to the study class, without what does not touch the simulation, and what that refers to.
+
+    Statements that define no name, such as a loop, are kept with what they refer to. A class inside a function stands
+    for the whole function.
+    """
+    definitions: dict[str, list[ast.stmt]] = {}
+    queue = [class_name.split(".")[0]]
+    statements = [_simulated_class(s) if isinstance(s, ast.ClassDef) and s.name == class_name else s for s in tree.body]
+    for statement in statements:
+        for name in _defined(statement):
+            definitions.setdefault(name, []).append(statement)
+        if not _defined(statement):
+            queue.extend(_names(statement))
+    wanted = set()
+    while queue:
+        name = queue.pop()
+        if name not in wanted:
+            wanted.add(name)
+            queue.extend(used for statement in definitions.get(name, ()) for used in _names(statement))
+    body = [_import_of(s, wanted) for s in statements if not _defined(s) or wanted & set(_defined(s))]
+    return ast.Module(body=[s for s in body if s is not None], type_ignores=[])
+
+
+def _import_of(statement: ast.stmt, wanted: set[str]) -> ast.stmt | None:
+    """An import of what is wanted alone, nothing of one from the laboratory; other statements as they are."""
+    if not isinstance(statement, ast.Import | ast.ImportFrom) or not _defined(statement):
+        return statement
+    place = (getattr(statement, "module", None) or "").split(".")
+    if place[0] == PACKAGE and set(place[1:2]) & _UNRELATED:
+        return None
+    kept = copy.copy(statement)
+    kept.names = [a for a in statement.names if (a.asname or a.name).split(".")[0] in wanted]
+    return kept
+
+
+def _names(statement: ast.stmt) -> list[str]:
+    return [node.id for node in ast.walk(statement) if isinstance(node, ast.Name)]
+
+
+def _defined(statement: ast.stmt) -> list[str]:
+    if isinstance(statement, ast.FunctionDef | ast.ClassDef):
+        return [statement.name]
+    if isinstance(statement, ast.Import | ast.ImportFrom):
+        # A star import may define anything.
+        names = [(alias.asname or alias.name).split(".")[0] for alias in statement.names]
+        return [] if names == ["*"] else names
+    if isinstance(statement, ast.Assign):
+        return [n.id for t in statement.targets for n in ast.walk(t) if isinstance(n, ast.Name)]
+    if isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name):
+        return [statement.target.id]
+    return []
+
+
+def _simulated_class(study: ast.ClassDef) -> ast.ClassDef:
+    """A study class as the simulation sees it: without claims, figure and the like, unless it refers to them itself."""
+    kept = [_as_simulated(s) for s in study.body if not _beside_simulation(s)]
+    rest = [s for s in study.body if _beside_simulation(s)]
+    while True:
+        used = {node.attr for s in kept for node in ast.walk(s) if isinstance(node, ast.Attribute)}
+        reached = [s for s in rest if used & set(_defined(s))]
+        if not reached:
+            seen = copy.copy(study)
+            seen.body = kept
+            return seen
+        kept += reached
+        rest = [s for s in rest if s not in reached]
+
+
+def _beside_simulation(statement: ast.stmt) -> bool:
+    names = _defined(statement)
+    return bool(names) and set(names) <= _NOT_SIMULATION
+
+
+def _as_simulated(statement: ast.stmt) -> ast.stmt:
+    """A field is its name, kind and pairing; its default and label stand in no program."""
+    if not (isinstance(statement, ast.AnnAssign) and isinstance(statement.value, ast.Call)):
+        return statement
+    call = statement.value
+    if getattr(call.func, "id", getattr(call.func, "attr", "")) not in _FIELDS:
+        return statement
+    pairing = [k for k in call.keywords if k.arg == "paired"]
+    field = ast.Call(func=call.func, args=[], keywords=pairing)
+    return ast.AnnAssign(statement.target, statement.annotation, field, statement.simple)
+
+
+@cache
+def _imports_of_file(file: Path, version: tuple[int, ...]) -> list[ast.Import | ast.ImportFrom]:
+    return _import_statements(_parse_file(file, version))
+
+
+def _import_statements(tree: ast.AST) -> list[ast.Import | ast.ImportFrom]:
+    """All imports of a tree, those inside functions too."""
+    return [node for node in ast.walk(tree) if isinstance(node, ast.Import | ast.ImportFrom)]
+
+
+def _imports(
+    statements: list[ast.Import | ast.ImportFrom], module: str, file: Path, study: type[Study]
+) -> Iterator[tuple[str, Path]]:
+    """The modules of unlazy, or of the study's author, that the statements import, with their files."""
+    package = module if file.name == "__init__.py" else module.rpartition(".")[0]
+    for node in statements:
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        else:
+            base = node.module or ""
+            if node.level:
+                parent = package.rsplit(".", node.level - 1)[0] if node.level > 1 else package
+                base = f"{parent}.{base}".strip(".")
+            names = [module for alias in node.names for module in _behind_doors(base, alias.name)]
+        for name in names:
+            if name == PACKAGE and isinstance(node, ast.Import):
+                # Whatever it then uses of the package cannot be told.
+                yield from _whole_package()
+            if name == PACKAGE or (name.startswith(PACKAGE + ".") and name.split(".")[1] in _UNRELATED):
+                continue
+            found = _find(name, study)
+            if found is not None:
+                yield name, found
+
+
+def _behind_doors(base: str, name: str) -> list[str]:
+    """The modules that `from base import name` needs: the doors of unlazy's folders are passed through."""
+    while base.startswith(PACKAGE + ".") and (listed := _door(base)) and name in listed and listed[name] != base:
+        base = listed[name]
+    return [f"{base}.{name}"] if base.startswith(PACKAGE + ".") and _door(base) else [base, f"{base}.{name}"]
+
+
+@cache
+def _door(package: str) -> dict[str, str]:
+    return contents(package)
+
+
+def _whole_package() -> Iterator[tuple[str, Path]]:
+    root = _package()
+    for path in sorted(root.rglob("*.py")):
+        parts = path.relative_to(root).with_suffix("").parts
+        if len(parts) > 1 and parts[0] not in {*_UNRELATED, "studies", "app"}:
+            yield ".".join((PACKAGE, *parts)).removesuffix(".__init__"), path
+
+
+def _find(name: str, study: type[Study]) -> Path | None:
+    """The file of a module of unlazy, of the study's own package, or beside the study's file."""
+    top, own = name.split(".")[0], study.__module__.split(".")
+    if top == PACKAGE:
+        root = _package().parent
+    elif top == own[0]:
+        root = _file(study).parents[len(own) - 1]
+    else:
+        root = _file(study).parent
+    base = root.joinpath(*name.split("."))
+    for candidate in (base.with_name(base.name + ".py"), base / "__init__.py"):
+        if candidate.is_file():
+            return candidate
+    return None

@@ -1,0 +1,211 @@
+"""The laboratory: simulates what the store lacks, and judges the claims."""
+
+from __future__ import annotations
+
+import math
+import os
+import time
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, NamedTuple, Protocol
+
+from unlazy.checks import InputError
+from unlazy.lab.grid import Grid
+from unlazy.lab.judge import judge
+from unlazy.lab.running import dataset
+from unlazy.lab.running.arithmetic import made_wrong
+from unlazy.lab.running.execute import Computed, InProcess
+from unlazy.lab.running.fingerprint import fingerprint
+from unlazy.lab.running.plan import Chunk, Group, Instance, canonical, group_points, point_key
+from unlazy.lab.running.progress import Progress, Quiet, heeding_interrupts
+from unlazy.lab.running.result import Run
+from unlazy.lab.running.store import Row, Store
+from unlazy.lab.study import Part, Study
+
+
+class Executor(Protocol):
+    """Where chunks are computed."""
+
+    def map(self, chunks: Iterable[tuple[Any, Chunk]]) -> Iterator[tuple[Any, Computed]]: ...
+
+    def close(self) -> None: ...
+
+
+OLD = "old"
+"""Of a row from before the study declared an output."""
+
+
+class Stale(NamedTuple):
+    """A stored row that cannot be used, and what it is."""
+
+    key: bytes
+    seed: int
+    reason: str
+
+
+class Work(NamedTuple):
+    """A group of a grid, what the store lacks of it, and where the results go."""
+
+    collector: dataset.Collector
+    group: Group
+    keys: list[bytes]
+    """The store's keys of all points of the grid."""
+    missing: list[Instance]
+    stale: list[Stale]
+    """Stored rows that cannot be used: those of the whole grid stand with its first group."""
+
+
+class Laboratory:
+    """A store, an executor and a progress bar that several runs share."""
+
+    def __init__(
+        self,
+        store: str | os.PathLike | Store | None = None,
+        cluster: str | None = None,
+        memory: float | None = None,
+        progress: Progress | None = None,
+    ) -> None:
+        if memory is not None and not (isinstance(memory, int | float) and 0 < memory < math.inf):
+            raise InputError(f"memory must be a number of GiB > 0, got {memory!r}")
+        self.progress = progress or Quiet()
+        self._owns_store = not isinstance(store, Store)
+        self.store = store if isinstance(store, Store) else Store(store)
+        self.budget = None if memory is None else int(memory * 2**30)
+        self._executor: Executor | None = None
+        if cluster is not None:
+            from unlazy.lab.running.cluster import DaskExecutor
+
+            try:
+                self._executor = DaskExecutor(cluster, self.budget)
+            except InputError:
+                self.close()
+                raise
+
+    def __enter__(self) -> Laboratory:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        if self._executor is not None:
+            self._executor.close()
+        if self._owns_store:
+            self.store.close()
+
+    @property
+    def executor(self) -> Executor:
+        if self._executor is None:
+            self._executor = InProcess(self.budget)
+        return self._executor
+
+    def run(self, study: type[Study], grids: Mapping[str, Grid], command: str = "") -> Run:
+        """Simulate what is missing of the grids, and judge the study's claims."""
+        start = time.perf_counter()
+        for grid in grids.values():
+            grid.validate()
+        collectors, computed = self.simulate(study, grids)
+        parts = {name: _part(grids[name], collector) for name, collector in collectors.items()}
+        # Claims see what diverged instances left, so that shares stay shares of yes and no; the judge knows of them.
+        seen = {name: part._replace(simulated=collectors[name].dataset()) for name, part in parts.items()}
+        verdicts = tuple(judge(claim, seen) for claim in study.claims)
+        cost = sum(collector.seconds for collector in collectors.values())
+        return Run(study, grids, parts, verdicts, computed, time.perf_counter() - start, cost, command)
+
+    def load(self, study: type[Study], grids: Mapping[str, Grid]) -> tuple[dict[str, dataset.Collector], list[Work]]:
+        """What the store has of the grids, and per group what it lacks."""
+        code, wanted = fingerprint(study), set(study.simulated_outputs())
+        collectors, work = {}, []
+        for name, grid in grids.items():
+            collectors[name] = collector = dataset.Collector(grid)
+            keys = [point_key(study, code, point) for point in grid.points()]
+            stale = []
+            for index, key in enumerate(keys):
+                rows, broken = self.store.read(key, grid.seeds)
+                stale += [Stale(key, seed, "damaged") for seed in broken]
+                for seed, row in rows.items():
+                    if reason := _unusable(row, wanted):
+                        stale.append(Stale(key, seed, reason))
+                        continue
+                    collector.put(index, seed, {name: row.arrays[name] for name in wanted})
+                    collector.seconds += row.seconds
+            lacking: dict[int, list[int]] = {}
+            for point, seed in collector.missing:
+                lacking.setdefault(point, []).append(seed)
+            for group in group_points(grid, code):
+                missing = [Instance(p, s) for p in group.points for s in lacking.get(p, ())]
+                work.append(Work(collector, group, keys, missing, stale))
+                stale = []
+        return collectors, work
+
+    def simulate(self, study: type[Study], grids: Mapping[str, Grid]) -> tuple[dict[str, dataset.Collector], int]:
+        """Compute and store what the store lacks; returns the collected results and the number of new instances."""
+        collectors, work = self.load(study, grids)
+        total = sum(len(w.missing) for w in work)
+        if total == 0:
+            return collectors, 0
+        self._discard([row for w in work for row in w.stale])
+        self.progress.begin(study.name, total)
+        done = 0
+        try:
+            with heeding_interrupts() as check_interrupts:
+                for (here, batch), result in self.executor.map(self._chunks(work)):
+                    self._commit(here, batch, result)
+                    done += len(batch)
+                    self.progress.advance(len(batch))
+                    check_interrupts()
+        finally:
+            self.progress.end()
+        for w in work:
+            self._fetch(w.collector, w.keys)
+        return collectors, done
+
+    def _discard(self, stale: list[Stale]) -> None:
+        """Forget rows that cannot be used, so that they are computed again."""
+        for reason, count in Counter(row.reason for row in stale).items():
+            if reason != OLD:
+                self.progress.warn(f"{count} {reason} rows in store {self.store.path}: computing them again")
+        for row in stale:
+            self.store.discard(row.key, [row.seed])
+
+    def _chunks(self, work: list[Work]) -> Iterator[tuple[tuple[Work, list[Instance]], Chunk]]:
+        for w in work:
+            for batch, chunk in w.group.chunks(w.missing):
+                # Another process on the same store may have finished these meanwhile.
+                if all(self.store.has(w.keys[instance.point], instance.seed) for instance in batch):
+                    self.progress.advance(len(batch))
+                    continue
+                yield (w, batch), chunk
+
+    def _commit(self, work: Work, batch: list[Instance], result: Computed) -> None:
+        group, rows, points = work.group, [], {}
+        seconds = result.seconds / len(batch)
+        for position, (point, seed) in enumerate(batch):
+            arrays = {name: array[position] for name, array in result.arrays.items()}
+            rows.append(Row(work.keys[point], seed, seconds, arrays, result.versions))
+            points[work.keys[point]] = canonical({**group.shared, **group.points[point]})
+        self.store.write(group.grid.study.name, group.fingerprint, points, rows)
+        for instance, row in zip(batch, rows, strict=True):
+            work.collector.put(instance.point, instance.seed, row.arrays)
+        work.collector.seconds += result.seconds
+
+    def _fetch(self, collector: dataset.Collector, keys: list[bytes]) -> None:
+        """Read what other processes computed while this one ran."""
+        wanted = set(collector.grid.study.simulated_outputs())
+        for point in sorted({point for point, _ in collector.missing}):
+            for seed, row in self.store.read(keys[point], collector.grid.seeds)[0].items():
+                if not _unusable(row, wanted):
+                    collector.put(point, seed, row.arrays)
+
+
+def _unusable(row: Row, wanted: set[str]) -> str:
+    """Why a stored row is computed again, in a word; empty if it can be used."""
+    if jaxlib := made_wrong(row.versions):
+        return f"wrong (jaxlib {jaxlib})"
+    return "" if wanted <= set(row.arrays) else OLD
+
+
+def _part(grid: Grid, collector: dataset.Collector) -> Part:
+    simulated = dataset.without_diverged(collector.dataset())
+    derived = grid.study(**grid.fixed).derive(simulated) if grid.study.defines("derive") else None
+    return Part(simulated, dataset.predicted(grid), None, derived)

@@ -1,0 +1,121 @@
+"""What came of a run."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass
+from html import escape
+from typing import TYPE_CHECKING, Any
+
+from unlazy.lab.claims import Verdict, number
+from unlazy.lab.grid import Grid
+from unlazy.lab.judge import diverged_among
+from unlazy.lab.running import dataset
+from unlazy.lab.study import Part, Study
+
+if TYPE_CHECKING:
+    import xarray as xr
+    from matplotlib.figure import Figure
+
+
+@dataclass(frozen=True, repr=False)
+class Run:
+    """What came of a run: datasets by part, verdicts, and on demand the figure. Notebooks show its verdicts."""
+
+    study: type[Study]
+    grids: Mapping[str, Grid]
+    parts: Mapping[str, Part]
+    verdicts: tuple[Verdict, ...]
+    computed: int
+    seconds: float
+    cost: float
+    """The seconds of simulation that the results took when they were computed, in this run or before."""
+    command: str
+
+    @property
+    def simulated(self) -> xr.Dataset | dict[str, xr.Dataset]:
+        """The simulation: a Dataset, or one per part where there are several."""
+        return _only({name: part.simulated for name, part in self.parts.items()})
+
+    @property
+    def predicted(self) -> xr.Dataset | dict[str, xr.Dataset | None] | None:
+        """The theory at the simulated points: a Dataset, or one per part where there are several."""
+        return _only({name: part.predicted for name, part in self.parts.items()})
+
+    @property
+    def divergence(self) -> str:
+        """How many runs diverged and how early; empty if none did."""
+        return diverged_among(self.parts.values())
+
+    def figure(self) -> Figure:
+        """The study's figure; the lab's own where the study has none or the run has axes that it does not expect."""
+        from unlazy.lab.figure import default_figure
+        from unlazy.plotting.style import style
+
+        parts = {name: part._replace(lines=_lines(self.grids[name])) for name, part in self.parts.items()}
+        with style():
+            if self.study.defines("figure") and not any(grid.added for grid in self.grids.values()):
+                try:
+                    return self.study(**next(iter(self.grids.values())).fixed).figure(**parts)
+                except Exception as error:
+                    warnings.warn(
+                        f"the figure of {self.study.name} does not fit this run ({type(error).__name__}: {error}); "
+                        "drawing the plain one",
+                        RuntimeWarning,
+                        stacklevel=1,
+                    )
+            return default_figure(self.study, parts, self.grids)
+
+    def __repr__(self) -> str:
+        words = [verdict.verdict for verdict in self.verdicts]
+        counts = ", ".join(f"{words.count(word)} {word}" for word in dict.fromkeys(words))
+        return f"<Run of {self.study.name}: {counts or 'no claims'}>"
+
+    def _repr_html_(self) -> str:
+        """The table of verdicts, for notebooks."""
+        rows = [("claim", "verdict", "measured", "99% interval", "criterion", "worst case")]
+        for v in self.verdicts:
+            where = ": ".join(filter(None, (v.reason, v.case)))
+            rows.append((v.claim.id, v.word, number(v.measured), v.interval, str(v.claim.criterion), where or "–"))
+        space = ' style="padding: 0.2em 1em 0.2em 0; text-align: left"'
+        head, *body = ("<tr>" + "".join(f"<td{space}>{escape(cell)}</td>" for cell in row) + "</tr>" for row in rows)
+        table = f"<thead>{head.replace('<td', '<th').replace('td>', 'th>')}</thead><tbody>{''.join(body)}</tbody>"
+        return f"<p><b>{self.study.name}</b>: {escape(self.study.question)}</p><table>{table}</table>"
+
+    def as_json(self) -> dict[str, Any]:
+        """The run in the form of the command line's JSON.
+
+        `parameters` has what is the same in all parts; what varies, or differs between parts, is with the results.
+        """
+        single = [grid.parameters() for grid in self.grids.values()]
+        shared = {n: v for n, v in single[0].items() if all(n in other and other[n] == v for other in single)}
+        results, dims = {}, {}
+        for (name, part), own in zip(self.parts.items(), single, strict=True):
+            arrays: dict[Any, Any] = dict(part.simulated.variables)
+            if part.predicted is not None:
+                arrays.update({f"predicted_{n}": a for n, a in part.predicted.data_vars.items()})
+            dims[name] = {n: list(a.dims) for n, a in arrays.items()}
+            rest = {n: v for n, v in own.items() if n not in shared and n not in arrays}
+            results[name] = {**rest, **{n: a.values for n, a in arrays.items()}}
+        return dataset.as_json(
+            {
+                "study": self.study.name,
+                "parameters": shared,
+                "claims": [verdict.as_json() for verdict in self.verdicts],
+                "diverged": self.divergence,
+                "seconds": self.seconds,
+                "results": results,
+                "dims": dims,
+            }
+        )
+
+
+def _lines(grid: Grid) -> Any:
+    """The theory on a denser grid, for figures."""
+    dense = grid.study.lines.get(grid.part)
+    return dataset.predicted(grid if dense is None else grid.denser(dense))
+
+
+def _only(parts: dict[str, Any]) -> Any:
+    return next(iter(parts.values())) if len(parts) == 1 else parts

@@ -1,0 +1,212 @@
+"""The report: one self-contained HTML file that needs no network."""
+
+from __future__ import annotations
+
+import html
+import os
+import platform
+import sys
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from unlazy.checks import InputError
+from unlazy.lab import registry
+from unlazy.lab.claims import KINDS, number
+from unlazy.lab.running.result import Run
+from unlazy.plotting.style import svg
+
+_TITLES = {"in_context": "in-context learning", "signal_noise": "signal and noise"}
+_WORDS = {
+    "holds": "hold",
+    "fails (known)": "fail, as documented",
+    "untested": "untested",
+    "inconclusive": "inconclusive",
+    "differs": "differ from what is documented",
+}
+_MARKS = {kind: "known" if kind == "fails (known)" else kind for kind in KINDS}
+"""The kinds of verdicts as the page's classes and addresses name them."""
+_CAPTION = "Lines: theory. Points: simulation, means over seeds with 99% intervals."
+_VERSIONS = ("unlazy", "jax", "jaxlib", "numpy", "scipy", "xarray")
+
+
+def write_report(
+    runs: Sequence[Run],
+    file: Path,
+    preset: str,
+    broken: Mapping[str, str] | None = None,
+    drawn: Mapping[str, dict[str, Any]] | None = None,
+    seconds: float | None = None,
+) -> None:
+    """Write the page: a summary, the verdicts by topic, a section for every run.
+
+    `broken` names what did not run and why; `drawn` has sections by the name of the study that are made already;
+    `seconds` is what the whole took.
+    """
+    import jinja2
+
+    folder = Path(__file__).parent
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(folder),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    broken, ready = broken or {}, drawn or {}
+    lost = {name: _topic(name) for name in broken}
+    order = list(dict.fromkeys([*(run.study.topic for run in runs), *lost.values()]))
+    sections = [
+        ready.get(run.study.name) or section(run) for run in sorted(runs, key=lambda run: order.index(run.study.topic))
+    ]
+    topics = []
+    for topic in order:
+        inside = [s for s in sections if s["topic"] == topic]
+        missing = {name: broken[name] for name in broken if lost[name] == topic}
+        about = next((_about(run) for run in runs if run.study.topic == topic), "")
+        topics.append(
+            {
+                "topic": topic,
+                "title": topic_title(topic),
+                "about": about,
+                "sections": inside,
+                "broken": missing,
+                "counts": _sum(inside),
+            }
+        )
+    counts = _sum(sections)
+    page = environment.get_template("report.html.j2").render(
+        css=(folder / "report.css").read_text(encoding="utf-8"),
+        script=(folder / "report.js").read_text(encoding="utf-8"),
+        sections=sections,
+        topics=topics,
+        kinds={_MARKS[kind]: _WORDS[kind] for kind in KINDS},
+        short={_MARKS[kind]: kind for kind in KINDS},
+        counts=counts,
+        total=counts.total(),
+        preset=preset,
+        broken=broken,
+        versions={"python": platform.python_version(), **{name: version(name) for name in _VERSIONS}},
+        made=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
+        seconds=seconds,
+        cost=sum(run.cost for run in runs),
+        diverged={s["name"]: s["diverged"] for s in sections if s["diverged"]},
+    )
+    _write(page, file)
+
+
+def _write(page: str, file: Path) -> None:
+    """Write the page at once, so that a reader finds the old one or the new one."""
+    target = file.resolve()
+    fresh = target.with_name(f".{target.name}.{os.getpid()}")
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        fresh.write_text(page, encoding="utf-8")
+        fresh.replace(target)
+    except OSError as error:
+        raise InputError(f"output {file} cannot be written: {error.strerror or error}") from None
+    finally:
+        with suppress(OSError):
+            fresh.unlink(missing_ok=True)
+
+
+def _topic(study: str) -> str:
+    """The topic of a study that did not run: its folder in the package."""
+    module = registry.names().get(study)
+    return module.split(".")[-2] if module else "other"
+
+
+def _sum(sections: Sequence[Mapping[str, Any]]) -> Counter[str]:
+    return sum((s["counts"] for s in sections), Counter())
+
+
+def _about(run: Run) -> str:
+    """The topic in a sentence: the docstring of its folder; a study of the user's own has none."""
+    package = sys.modules.get(run.study.__module__.rpartition(".")[0])
+    return (package.__doc__ or "").strip().split("\n\n")[0] if package is not None else ""
+
+
+def topic_title(topic: str) -> str:
+    """A topic in words: "signal_noise" is "signal and noise"."""
+    return _TITLES.get(topic, topic.replace("_", " "))
+
+
+def section(run: Run) -> dict[str, Any]:
+    """What a page shows of a run: texts, not escaped, and the figure as HTML; the report and the gallery share it."""
+    study = run.study
+    grids = list(run.grids.values())
+    derived = any(part.derived is not None for part in run.parts.values())
+    semi = " Dashed lines: semi-empirical, theory with a measured number." if derived else ""
+    return {
+        "name": study.name,
+        "topic": study.topic,
+        "title": topic_title(study.topic),
+        "question": study.question,
+        "sources": study.sources,
+        "figure": _drawing(run),
+        "caption": study.caption or _CAPTION + semi,
+        "counts": Counter(_MARKS[v.kind] for v in run.verdicts),
+        "claims": [
+            {
+                "id": v.claim.id,
+                "statement": v.claim.statement,
+                "source": v.claim.source,
+                "measured": number(v.measured),
+                "interval": v.interval,
+                "criterion": str(v.claim.criterion),
+                "verdict": v.verdict,
+                "kind": _MARKS[v.kind],
+                "word": v.word,
+                "case": v.case,
+                "reason": v.reason,
+                "known": v.claim.known_negative or "",
+                "theory": v.claim.theory is not None,
+            }
+            for v in run.verdicts
+        ],
+        "parameters": [
+            {
+                "name": name,
+                "label": parameter.label,
+                "values": [_values(grid, name) for grid in grids],
+            }
+            for name, parameter in study.parameters().items()
+        ],
+        "parts": list(run.grids),
+        "instances": sum(grid.size * grid.seeds for grid in grids),
+        "seeds": " and ".join(f"{g.seeds} ({g.part})" if len(grids) > 1 else str(g.seeds) for g in grids),
+        "cost": f"{run.cost:.1f}",
+        "seconds": f"{run.seconds:.1f}",
+        "diverged": run.divergence,
+        "computed": run.computed,
+        "command": run.command,
+    }
+
+
+def _drawing(run: Run) -> str:
+    """The figure as SVG, or why there is none: one figure must not take the page with it."""
+    try:
+        return svg(run.figure(), salt=run.study.name)
+    except Exception as error:
+        return html.escape(f"The figure could not be drawn: {type(error).__name__}: {error}")
+
+
+def _values(grid: Any, name: str) -> str:
+    for axis in grid.axes:
+        if name in axis.names:
+            others = [other for other in axis.names if other != name]
+            return ", ".join(_number(v) for v in axis.column(name)) + (f" (with {', '.join(others)})" if others else "")
+    value = grid.fixed[name]
+    if not isinstance(value, tuple):
+        return _number(value)
+    if len(value) > 8:
+        return f"{len(value)} values from {_number(min(value))} to {_number(max(value))}"
+    return ", ".join(_number(v) for v in value)
+
+
+def _number(value: Any) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value)

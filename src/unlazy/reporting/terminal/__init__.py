@@ -1,0 +1,10 @@
+"""What the command line prints."""
+
+from typing import TYPE_CHECKING
+
+from unlazy.doors import lazily
+
+if TYPE_CHECKING:
+    from unlazy.reporting.terminal import board, show, tables
+
+lazily(__name__)

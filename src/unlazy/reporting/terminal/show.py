@@ -1,0 +1,271 @@
+"""What the command line prints."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from unlazy.lab.claims import KINDS, Verdict, number
+from unlazy.lab.grid import Grid, preset_grids
+from unlazy.lab.running.arithmetic import made_wrong
+from unlazy.lab.running.dataset import as_json, inner_coordinates
+from unlazy.lab.study import Study
+
+if TYPE_CHECKING:
+    from unlazy.lab.running.estimate import Cost
+    from unlazy.lab.running.result import Run
+    from unlazy.lab.running.store import Store
+
+_MOST_ROWS = 40
+SHORT_KINDS = ("holds", "known", "untest.", "inconc.", "differs")
+"""KINDS as headings where there is little room."""
+KIND_STYLES = {
+    "holds": "green",
+    "fails (known)": "cyan",
+    "untested": "dim",
+    "inconclusive": "yellow",
+    "differs": "bold red",
+}
+
+
+class _Console(Console):
+    def on_broken_pipe(self) -> None:
+        raise BrokenPipeError
+
+
+def open_console() -> Console:
+    """Standard output; 120 columns where it is no terminal."""
+    console = _Console(highlight=False, markup=False)
+    if not console.is_terminal and "COLUMNS" not in os.environ:
+        console.width = 120
+    return console
+
+
+def plain_table(*columns: str) -> Table:
+    """A table without lines."""
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for index, column in enumerate(columns):
+        table.add_column(column, overflow="fold", no_wrap=index == 0)
+    return table
+
+
+def studies(found: Sequence[type[Study]]) -> None:
+    """The table of studies."""
+    table = plain_table("study", "topic", "claims", "question", "source")
+    for s in found:
+        source = "; ".join(source.short for source in s.sources)
+        table.add_row(Text(s.name, "bold"), s.topic, str(len(s.claims)), s.question, source)
+    open_console().print(table)
+
+
+def study(cls: type[Study]) -> None:
+    """All about one study."""
+    console = open_console()
+    console.print(Text(cls.name, "bold"), f"({cls.topic})")
+    console.print(cls.question)
+    kind = "hosted (NumPy)" if cls.is_hosted() else f"traced (JAX, {cls.precision})"
+    theory = "has a prediction" if cls.defines("predict") else "no prediction without simulation"
+    console.print(f"simulation: {kind}; theory: {theory}\n")
+    table = plain_table("parameter", "kind", "default", "allowed", "meaning")
+    for name, p in cls.parameters().items():
+        default = _short(list(p.default)) if p.kind == "path" else str(p.default)
+        kind = p.kind + (", paired" if p.paired else "")
+        table.add_row(Text(name, "bold"), kind, default, p.allowed, p.label)
+    console.print(table)
+    table = plain_table("output", "dimensions", "meaning")
+    for name, output in cls.outputs.items():
+        table.add_row(Text(name, "bold"), ", ".join(output.dims), output.label)
+    console.print("\n", table, sep="")
+    if cls.claims:
+        table = plain_table("claim", "criterion", "statement", "source")
+        for c in cls.claims:
+            statement = c.statement + (f" Known negative: {c.known_negative}" if c.known_negative else "")
+            table.add_row(Text(c.id, "bold"), str(c.criterion), statement, c.source)
+        console.print("\n", table, sep="")
+    table = plain_table("preset", "part", "axes", "points", "seeds")
+    for preset in cls.presets:
+        for part, grid in preset_grids(cls, preset).items():
+            table.add_row(preset, part, _axes_text(grid), str(grid.size), str(grid.seeds))
+    console.print("\n", table, sep="")
+    for source in cls.sources:
+        console.print(f"\n{source.authors} ({source.year}). {source.title}. {source.venue}.")
+
+
+def _axes_text(grid: Grid) -> str:
+    words = [f"{'/'.join(a.names)}: {_short([r[0] if len(r) == 1 else r for r in a.rows])}" for a in grid.axes]
+    words += [f"{n}: {_short(grid.fixed[n])}" for n, p in grid.study.parameters().items() if p.kind == "path"]
+    return "; ".join(words)
+
+
+def _short(values: Sequence) -> str:
+    texts = [f"{v:g}" if isinstance(v, float) else str(v) for v in values]
+    return ", ".join(texts if len(texts) <= 6 else [*texts[:2], "…", *texts[-1:]])
+
+
+def _rows(grid: Grid, columns: Mapping[str, list[np.ndarray]]) -> tuple[list[str], list[list[Any]]]:
+    """Predictions as a table: one row per point and per entry of its output dimensions."""
+    cls = grid.study
+    dims = list(dict.fromkeys(dim for name in columns for dim in cls.outputs[name].dims))
+    varying = [name for axis in grid.axes for name in axis.names]
+    rows = []
+    for index, point in enumerate(grid.points()):
+        shapes = {
+            d: columns[n][index].shape[cls.outputs[n].dims.index(d)] for n in columns for d in cls.outputs[n].dims
+        }
+        inner = dict(cls(**point).coordinates())
+        inner.update({d: point[d] for d in dims if d in point})
+        for position in np.ndindex(*(shapes[d] for d in dims)):
+            at = dict(zip(dims, position, strict=True))
+            row = [point[n] for n in varying] + [inner.get(d, range(shapes[d]))[at[d]] for d in dims]
+            for name, column in columns.items():
+                row.append(column[index][tuple(at[d] for d in cls.outputs[name].dims)].item())
+            rows.append(row)
+    return [*varying, *dims, *columns], rows
+
+
+def prediction(grid: Grid, columns: Mapping[str, list[np.ndarray]]) -> None:
+    """The table of predictions."""
+    header, rows = _rows(grid, columns)
+    fixed = {n: v for n, v in grid.fixed.items() if n not in header}
+    console = open_console()
+    console.print(
+        f"{grid.study.name}: "
+        + ", ".join(f"{n} = {v:g}" if isinstance(v, float) else f"{n} = {v}" for n, v in fixed.items())
+    )
+    table = plain_table(*header)
+    for row in rows[:_MOST_ROWS]:
+        table.add_row(*(f"{v:.6g}" if isinstance(v, float) else str(v) for v in row))
+    console.print(table)
+    if len(rows) > _MOST_ROWS:
+        console.print(f"… {len(rows) - _MOST_ROWS} more rows; --json prints them all")
+
+
+def prediction_json(grid: Grid, columns: Mapping[str, list[np.ndarray]], seconds: float) -> dict[str, Any]:
+    """Predictions in the form of the command line's JSON."""
+    cls = grid.study
+    axes = {name: (axis.column(name), [axis.dim]) for axis in grid.axes for name in axis.names}
+    used = {dim for name in columns for dim in cls.outputs[name].dims}
+    inner = {**inner_coordinates(grid), **{d: grid.fixed[d] for d in used if d in grid.fixed}}
+    axes.update({d: (list(inner[d]), [d]) for d in used if d in inner})
+    dims = [axis.dim for axis in grid.axes]
+    results: dict[str, Any] = {name: values for name, (values, _) in axes.items()}
+    named = {name: d for name, (_, d) in axes.items()}
+    for name, column in columns.items():
+        results[name] = np.stack(column).reshape((*grid.shape, *column[0].shape))
+        named[name] = [*dims, *cls.outputs[name].dims]
+    return as_json(
+        {
+            "study": cls.name,
+            "parameters": grid.parameters(),
+            "claims": [],
+            "seconds": seconds,
+            "results": {grid.part: results},
+            "dims": {grid.part: named},
+        }
+    )
+
+
+def verdict_row(verdict: Verdict) -> list[Any]:
+    """The word, the measured number, its interval and the criterion."""
+    return [
+        Text(verdict.word, KIND_STYLES[verdict.kind]),
+        number(verdict.measured),
+        verdict.interval,
+        str(verdict.claim.criterion),
+    ]
+
+
+def run(result: Run) -> None:
+    """What came of one run."""
+    console = open_console()
+    total = sum(grid.size * grid.seeds for grid in result.grids.values())
+    console.print(Text(result.study.name, "bold"), f"– {result.study.question}")
+    table = plain_table("claim", "verdict", "measured", "99% interval", "criterion", "worst case")
+    for verdict in result.verdicts:
+        table.add_row(
+            Text(verdict.claim.id, "bold"),
+            *verdict_row(verdict),
+            ": ".join(filter(None, (verdict.reason, verdict.case))),
+        )
+    if result.verdicts:
+        console.print("\n", table, "\n", sep="")
+    for claim in result.study.claims:
+        known = f" Known negative: {claim.known_negative}" if claim.known_negative else ""
+        console.print(Text(claim.id, "bold"), f"({claim.source}) {claim.statement}{known}")
+    console.print()
+    console.print(
+        f"{total} instances, {result.computed} computed now, {total - result.computed} from the store; "
+        f"{result.seconds:.1f} s (simulation {result.cost:.1f} s when it was computed)"
+    )
+    if result.divergence:
+        console.print(f"{result.divergence}: they are no results; the step is in diverged_at")
+
+
+def summary(result: Run) -> str:
+    """The verdicts of one study in a few words."""
+    words = [v.word for v in result.verdicts]
+    counts = ", ".join(f"{words.count(w)} {w}" for w in dict.fromkeys(words))
+    return f"{result.study.name}: {counts or 'no claims'} ({result.seconds:.1f} s)"
+
+
+def kind_cells(counts: Mapping[str, int]) -> list[Text]:
+    """The counts in the order of KINDS; nothing for zero."""
+    return [Text(str(counts[k]) if counts.get(k) else "", KIND_STYLES[k]) for k in KINDS]
+
+
+def clock(seconds: float) -> str:
+    """Minutes and seconds, hours where there are any."""
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes // 60}:{minutes % 60:02d}:{rest:02d}" if minutes >= 60 else f"{minutes}:{rest:02d}"
+
+
+def costs(cls: type[Study], programs: Sequence[Cost]) -> None:
+    """The table of a dry run."""
+    table = plain_table("part", "sizes", "instances", "missing", "at once", "memory", "seconds", "basis")
+    for c in programs:
+        sizes = ", ".join(f"{n} = {_short(v) if isinstance(v, tuple) else v}" for n, v in c.sizes.items())
+        memory = f"{c.bytes / 2**20:.1f} MiB" if c.bytes else "–"
+        table.add_row(
+            c.part, sizes, str(c.instances), str(c.missing), str(c.width), memory, _seconds(c.seconds), c.basis
+        )
+    console = open_console()
+    console.print(table)
+    console.print(
+        f"{cls.name}: {sum(c.instances for c in programs)} instances, {sum(c.missing for c in programs)} missing, "
+        f"{len(programs)} programs, about {_seconds(sum(c.seconds for c in programs))} s besides compilation"
+    )
+
+
+def _seconds(value: float) -> str:
+    return f"{value:.0f}" if value >= 10 else f"{value:.2g}"
+
+
+def store(opened: Store) -> None:
+    """Where a store is and what it holds."""
+    from unlazy.lab import registry
+    from unlazy.lab.running.fingerprint import fingerprint
+
+    current = {s.name: fingerprint(s) for s in registry.all_studies()}
+    console = open_console()
+    console.print(f"{opened.path} ({opened.path.stat().st_size / 2**20:.1f} MiB)")
+    table = plain_table("study", "instances", "MiB", "seconds", "state")
+    for c in opened.contents():
+        state = "own file" if c.study not in current else "current" if current[c.study] == c.fingerprint else "stale"
+        table.add_row(c.study, str(c.instances), f"{c.bytes / 2**20:.2f}", f"{c.seconds:.1f}", state)
+    console.print(table)
+    wrong: Counter[str] = Counter()
+    for versions, instances in opened.made_by().items():
+        if jaxlib := made_wrong(versions):
+            wrong[jaxlib] += instances
+    for jaxlib, instances in wrong.items():
+        console.print(
+            f"{instances} instances were made by jaxlib {jaxlib}, which computes wrong numbers: they are computed "
+            "again when they are asked for; 'unlazy store prune' deletes them"
+        )

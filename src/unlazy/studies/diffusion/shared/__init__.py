@@ -1,0 +1,10 @@
+"""What several studies of diffusion share."""
+
+from typing import TYPE_CHECKING
+
+from unlazy.doors import lazily
+
+if TYPE_CHECKING:
+    from unlazy.studies.diffusion.shared import discretisation, rate_fits, score_errors, sources
+
+lazily(__name__)

@@ -1,0 +1,17 @@
+"""What several studies of mean field share."""
+
+from typing import TYPE_CHECKING
+
+from unlazy.doors import lazily
+
+if TYPE_CHECKING:
+    from unlazy.studies.mean_field.shared import (
+        exact_checks,
+        exact_claims,
+        exact_figure,
+        sources,
+        stein_targets,
+        tanh_network,
+    )
+
+lazily(__name__)

@@ -1,0 +1,23 @@
+"""The diffusion in closed form, what a wrong score costs, and the rates of estimation."""
+
+from typing import TYPE_CHECKING
+
+from unlazy.doors import lazily
+
+if TYPE_CHECKING:
+    from unlazy.theory.diffusion.process import (
+        ForwardProcess,
+        MixtureScore,
+        Rates,
+        ScoreErrorCost,
+        diffused_variance,
+        forward_process,
+        gaussian_divergence,
+        gaussian_score_error,
+        mixture_score,
+        rates,
+        scaled_score_error,
+        wasserstein_bound,
+    )
+
+lazily(__name__)

@@ -1,0 +1,42 @@
+"""What pretrained attention learns in context."""
+
+from typing import TYPE_CHECKING
+
+from unlazy.doors import lazily
+
+if TYPE_CHECKING:
+    from unlazy.theory.in_context.finite_size import (
+        FiniteSizeErrors,
+        PromptMoments,
+        exact_error,
+        finite_size_errors,
+        gaussian_task_moments,
+        task_moments,
+    )
+    from unlazy.theory.in_context.first_step import (
+        PromptGradient,
+        ReluCoefficients,
+        check_degrees,
+        orthonormal_columns,
+        prompt_gradient,
+        relu_coefficients,
+        sphere_moments,
+    )
+    from unlazy.theory.in_context.landscape import (
+        Landscape,
+        Saddle,
+        attention_landscape,
+        attention_saddle,
+        escape_slope,
+        saddle_curvature,
+        slope_bound,
+    )
+    from unlazy.theory.in_context.linear_attention import (
+        LinearAttentionErrors,
+        OptimalRidge,
+        bayes_error,
+        linear_attention_errors,
+        optimal_ridge,
+    )
+
+lazily(__name__)

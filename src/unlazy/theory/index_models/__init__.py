@@ -1,0 +1,54 @@
+"""Labels that see a few directions: how many samples finding them takes, by which algorithm."""
+
+from typing import TYPE_CHECKING
+
+from unlazy.doors import lazily
+
+if TYPE_CHECKING:
+    from unlazy.theory.index_models.additive import (
+        additive_drift,
+        additive_path,
+        additive_spread,
+        additive_stall_overlap,
+        additive_step,
+        escape_samples,
+    )
+    from unlazy.theory.index_models.exponents import (
+        GenerativeExponent,
+        InformationExponent,
+        MonomialExponents,
+        SampleComplexity,
+        generative_exponent,
+        information_exponent,
+        label_transform,
+        monomial_exponents,
+        sample_complexity,
+    )
+    from unlazy.theory.index_models.online_sgd import (
+        Drift,
+        check_overlap,
+        crossing_time,
+        overlap_drift,
+        overlap_path,
+        stall_overlap,
+        stall_step,
+    )
+    from unlazy.theory.index_models.spectral import (
+        SpectralOverlap,
+        best_linear_transform,
+        best_spectral_transform,
+        linear_overlap,
+        ratio_for_overlap,
+        spectral_overlap,
+        spectral_threshold,
+    )
+    from unlazy.theory.index_models.superorthogonal_links import (
+        ExactSeries,
+        NotConverged,
+        SuperOrthogonal,
+        exact_even_series,
+        moment_residual,
+        superorthogonal,
+    )
+
+lazily(__name__)

@@ -1,0 +1,291 @@
+"""Online SGD on a single-index model: the drift of a neuron's overlap, with and without reuse of each example.
+
+One example (x, y = link(z) + noise, z = x.theta) per step; a neuron a student(w.x + b) with |w| = 1, u = w.x, overlap
+m = w.theta. On the correlation loss its gradient is g1 = a y student'(u + b) times x; a second step on the same example
+with step s/d sees the pre-activation moved by s g1, hence g2 = a y student'(u + b + s g1). The update is psi = g1 + g2
+(g1 alone without reuse) times gamma/d along x minus its part along w, and then |w| = 1 again.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from unlazy.checks import InputError, check_array, common_shape
+from unlazy.functions.links import Link, link
+from unlazy.numerics.roots import ConvergenceError
+from unlazy.theory.index_models.overlap_averages import Averages, averages_of
+
+_SETTLED = 1e-9
+_LARGEST = 1e3
+_LAST_ANGLE = 1.4
+"""arcsin of the largest overlap that the series reach for students with a kink; for smooth ones they reach 1."""
+_AT_REST = 1e-14
+_ROUNDING = 1e-13
+_ANGLES = 400
+_GRADES = 50
+_NODES = 12
+
+
+class Drift(NamedTuple):
+    """What moves the overlap m; both fields have the broadcast shape of the arguments."""
+
+    signal: np.ndarray
+    """S(m) = E[psi (z - m u)]: the pull towards the hidden direction."""
+    square: np.ndarray
+    """V(m) = E psi^2: what the other directions add to |w|^2, which pulls back."""
+
+
+def overlap_drift(
+    teacher: str | Link,
+    overlap: ArrayLike,
+    *,
+    student: str | Link = "relu",
+    sign: ArrayLike = 1.0,
+    bias: ArrayLike = 0.0,
+    strength: ArrayLike = 1.0,
+    reuse: bool = True,
+    noise: ArrayLike = 0.0,
+) -> Drift:
+    """Signal S(m) and square V(m) of a neuron's update, of which dm/dt = gamma S(m) - gamma^2 m V(m) / 2, t = n/d.
+
+        psi = a y [student'(u + b) + student'(u + b + s a y student'(u + b))]          (the second term with reuse)
+
+    with `sign` a, `bias` b and `strength` s; `noise` is the deviation of the label noise. Given z, u is normal with
+    mean m z and variance 1 - m^2: for the ReLU all averages over u and the noise are closed forms, and what remains is
+    a quadrature over z that is split where the label changes its sign. Students with other kinks are refused. Without
+    reuse noise adds noise^2 E[student'(u + b)^2] to V and nothing to S, and with student = teacher = h_k, S(m) =
+    k m^(k-1) (1 - m^2). Errors are at most 1e-7 of V^(1/2) and V, and of a neuron that is nearly silent 1e-11 of the
+    label's deviation and 1e-15 of its variance.
+
+    Exact as d grows at fixed n/d, where |x|^2/d = 1. Source: Lee, Oko, Suzuki & Wu (2024), Algorithm 1; the reduction
+    to one dimension as in Ben Arous, Gheissari & Jagannath (2021).
+    """
+    overlap, twice = check_overlap("overlap", overlap), _check_reuse(reuse)
+    arrays = _checked(sign=sign, bias=bias, strength=strength, noise=noise)
+    shape = common_shape(overlap=overlap, **arrays)
+    flat = {name: np.broadcast_to(array, shape).ravel() for name, array in arrays.items()}
+    overlaps = np.broadcast_to(overlap, shape).ravel()
+    found = np.empty((2, overlaps.size))
+    settings, group = np.unique(np.stack(list(flat.values())), axis=1, return_inverse=True)
+    for index, setting in enumerate(settings.T):
+        chosen = group.ravel() == index
+        found[:, chosen] = averages_of(link(teacher), link(student), twice, *setting.tolist())(overlaps[chosen])
+    return Drift(*(row.reshape(shape)[()] for row in found))
+
+
+def overlap_path(
+    teacher: str | Link, times: ArrayLike, step: float, *, start: float = 0.0, **neuron: Any
+) -> np.ndarray:
+    """The overlap m(t) at the given times t = n/d: dm/dt = gamma S(m) - gamma^2 m V(m) / 2 from m(0) = `start`.
+
+    `step` is gamma; `neuron` as in `overlap_drift`, single numbers. The limit of one neuron as d grows at fixed n/d, in
+    which its fluctuations of order d^(-1/2) vanish: it is no guide where m(0) is of their order and S(0) = 0. A start
+    whose velocity is below 1e-14 gamma V^(1/2), which is rounding, is a fixed point.
+    """
+    from scipy.integrate import solve_ivp
+
+    moments = check_array("times", times, low=0)
+    flow = _flow(teacher, step, neuron)
+    first = float(check_overlap("start", _single("start", start)))
+    if flow.rests_at(first):
+        return np.full(moments.shape, first)[()]
+    order, places = np.unique(moments.ravel(), return_inverse=True)
+    run = solve_ivp(
+        lambda _, m: flow(np.clip(m, -1 + 1e-12, 1 - 1e-12)),
+        (0.0, max(order[-1], 1e-300)), [first], method="DOP853", t_eval=order, rtol=1e-9,
+        atol=min(1e-12, 1e-9 * abs(first)) if first else 1e-12,
+    )  # fmt: skip
+    if not run.success:
+        raise ConvergenceError(f"the overlap could not be followed to t = {order[-1]:g}: {run.message}")
+    return run.y[0][places.ravel()].reshape(moments.shape)[()]
+
+
+def crossing_time(teacher: str | Link, step: float, *, start: float = 0.0, level: float = 0.5, **neuron: Any) -> float:
+    """The time t = n/d at which `overlap_path` gets from `start` up to `level`, infinite if it never does.
+
+        t = int_start^level dm / (gamma S(m) - gamma^2 m V(m) / 2)
+
+    Infinite from a fixed point, and where the velocity has a zero up to and including the level.
+    """
+    flow = _flow(teacher, step, neuron)
+    first, last = (float(check_overlap(name, _single(name, m))) for name, m in (("start", start), ("level", level)))
+    if first >= last:
+        return 0.0
+    if flow.rests_at(first) or float(flow(np.array([first]))[0]) < 0:
+        return math.inf
+    stop, slow = _first_stop(flow, 1.0, math.asin(first), math.asin(last))
+    if stop is not None:
+        return math.inf
+    # panels that shrink towards the ends and the slowest places, next to which the velocity may have a zero
+    ends = np.unique([first, *(m for m in np.sin(slow) if first < m < last), last])
+    shares = np.concatenate([[0.0], 2.0 ** -np.arange(_GRADES, 0, -1), 1 - 2.0 ** -np.arange(2, _GRADES - 10), [1.0]])
+    edges = np.append((ends[:-1, None] + np.diff(ends)[:, None] * shares[:-1]).ravel(), last)
+    nodes, weights = np.polynomial.legendre.leggauss(_NODES)
+    half = np.diff(edges)[:, None] / 2
+    speeds = flow((edges[:-1, None] + half * (1 + nodes)).ravel()).reshape(-1, nodes.size)
+    return float(np.sum(half * weights / speeds)) if (speeds > 0).all() else math.inf
+
+
+def stall_step(teacher: str | Link, overlap: ArrayLike, **neuron: Any) -> np.ndarray:
+    """The step gamma from which on m > 0 does not grow, 2 S(m) / (m V(m)); 0 where S(m) <= 0 and no step helps."""
+    overlap = check_array("overlap", check_overlap("overlap", overlap), above=0)
+    signal, square = overlap_drift(teacher, overlap, **neuron)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.where(signal > 0, 2 * signal / (overlap * square), 0.0)[()]
+
+
+def stall_overlap(teacher: str | Link, step: float, *, start: float = 0.0, **neuron: Any) -> float:
+    """Where `overlap_path` ends: the first overlap >= `start` (or below it, if m falls at first) that no longer moves.
+
+    The nearest sign change of the velocity on some hundred angles and at its dips between them, by bisection; a path
+    that reaches none ends at +-1. A start at which nothing moves is itself the answer.
+    """
+    flow = _flow(teacher, step, neuron)
+    first = float(check_overlap("start", _single("start", start)))
+    if flow.rests_at(first):
+        return first
+    side = math.copysign(1.0, float(flow(np.array([first]))[0]))
+    angle = math.asin(first)
+    for end in (side * _LAST_ANGLE, side * (math.pi / 2 - 1e-3)):
+        if (end - angle) * side <= 0:
+            continue
+        stop, _ = _first_stop(flow, side, angle, end)
+        if stop is not None:
+            return math.sin(stop)
+        angle = end
+    return side
+
+
+def _first_stop(flow: _Flow, side: float, low: float, high: float) -> tuple[float | None, list[float]]:
+    """The first angle from `low` on at which the velocity loses the sign `side`, and those of its dips before."""
+    from scipy.optimize import minimize_scalar
+
+    shares = np.union1d(np.linspace(0, 1, _ANGLES), 2.0 ** -np.arange(8, _GRADES))
+    angles = low + (high - low) * shares
+    angles[-1] = high
+    speeds = side * flow(np.sin(angles))
+    passed = np.flatnonzero(speeds[1:] <= 0) + 1
+    last = int(passed[0]) if passed.size else angles.size
+    # a zero and its partner may stand between two neighbours, where the speed has a dip
+    dips = np.flatnonzero((speeds[1:-1] <= speeds[:-2]) & (speeds[1:-1] <= speeds[2:])) + 1
+    found: list[float] = []
+    for i in dips[dips < last]:
+        least = minimize_scalar(
+            lambda angle: side * float(flow(np.array([math.sin(angle)]))[0]),
+            bounds=sorted((angles[i - 1], angles[i + 1])), method="bounded", options={"xatol": 1e-10},
+        )  # fmt: skip
+        if least.fun <= 0:
+            return _sign_change(flow, side, angles[i - 1], least.x), found
+        found.append(float(least.x))
+    if passed.size:
+        return _sign_change(flow, side, angles[last - 1], angles[last]), found
+    return None, found
+
+
+def _sign_change(flow: _Flow, side: float, low: float, high: float) -> float:
+    """The angle between two at which the velocity loses the sign `side`."""
+    for _ in range(50):
+        middle = (low + high) / 2
+        forward = float(flow(np.array([math.sin(middle)]))[0]) * side > 0
+        low, high = (middle, high) if forward else (low, middle)
+    return (low + high) / 2
+
+
+def check_overlap(name: str, overlap: ArrayLike) -> np.ndarray:
+    """An overlap as an array, or an error unless it lies strictly between -1 and 1."""
+    found = check_array(name, overlap)
+    wrong = np.abs(found) >= 1
+    if wrong.any():
+        raise InputError(f"{name} must be > -1 and < 1, got {found[wrong].flat[0]:g}")
+    return found
+
+
+def _checked(*, sign: Any, bias: Any, strength: Any, noise: Any) -> dict[str, np.ndarray]:
+    signs = check_array("sign", sign)
+    wrong = np.abs(signs) != 1
+    if wrong.any():
+        raise InputError(f"sign must be 1 or -1, got {signs[wrong].flat[0]:g}")
+    return {
+        "sign": signs,
+        "bias": check_array("bias", bias, low=-_LARGEST, high=_LARGEST),
+        "strength": check_array("strength", strength, low=0, high=_LARGEST),
+        "noise": check_array("noise", noise, low=0, high=_LARGEST),
+    }
+
+
+def _single(name: str, value: Any) -> float:
+    return float(check_array(name, value, ndim=0))
+
+
+def _check_reuse(reuse: Any) -> bool:
+    if not isinstance(reuse, bool | np.bool_ | int) or reuse not in (0, 1):
+        raise InputError(f"reuse must be True or False, got {reuse!r:.80}")
+    return bool(reuse)
+
+
+class _Flow(NamedTuple):
+    """dm/dt as a function of arrays of overlaps."""
+
+    direct: Averages
+    series: np.ndarray | None
+    reach: float
+    step: float
+
+    def __call__(self, m: np.ndarray) -> np.ndarray:
+        angles = np.arcsin(m)
+        near = np.abs(angles) <= (self.reach if self.series is not None else -1.0)
+        found = np.empty((2, m.size))
+        if self.series is not None and near.any():
+            found[:, near] = np.polynomial.chebyshev.chebval(angles[near] / self.reach, self.series)
+        if not near.all():
+            found[:, ~near] = self.direct(m[~near])
+        return self.step * found[0] - self.step**2 / 2 * m * found[1]
+
+    def rests_at(self, m: float) -> bool:
+        """Whether the velocity is 0 up to rounding."""
+        (signal,), (square,) = self.direct(np.array([m]))
+        pull = self.step / 2 * m * square
+        return bool(abs(signal - pull) <= _AT_REST * (math.sqrt(square) + abs(pull)))
+
+
+def _flow(teacher: str | Link, step: Any, neuron: dict[str, Any]) -> _Flow:
+    gamma = float(check_array("step", _single("step", step), above=0, high=_LARGEST))
+    settings: dict[str, Any] = {"student": "relu", "reuse": True}
+    numbers = {"sign": 1.0, "bias": 0.0, "strength": 1.0, "noise": 0.0}
+    for name, value in neuron.items():
+        if name in settings:
+            settings[name] = value
+        elif name in numbers:
+            numbers[name] = _single(name, value)
+        else:
+            raise InputError(f"a neuron has {', '.join((*settings, *numbers))}; got {name!r}")
+    _checked(**numbers)
+    student = link(settings["student"])
+    reach = _LAST_ANGLE if student.breakpoints else math.pi / 2
+    direct, series = _table(link(teacher), student, _check_reuse(settings["reuse"]), reach, **numbers)
+    return _Flow(direct, series, reach, gamma)
+
+
+@lru_cache(maxsize=64)
+def _table(
+    truth: Link, neuron: Link, reuse: bool, reach: float, **numbers: float
+) -> tuple[Averages, np.ndarray | None]:
+    """The averages, and as Chebyshev series in arcsin m where these converge: they are needed many times."""
+    averages = averages_of(truth, neuron, reuse, **numbers)
+    best, tail = None, _SETTLED
+    for count in (64, 128, 256):
+        angles = math.pi * (np.arange(count) + 0.5) / count
+        values = averages(np.sin(reach * np.cos(angles)))
+        series = 2 / count * np.cos(np.outer(np.arange(count), angles)) @ values.T
+        series[0] /= 2
+        left = (np.abs(series[-8:]).max(0) / (1 + np.abs(series).max(0))).max()
+        if left <= tail:
+            best, tail = series, left
+        if left <= _ROUNDING:
+            break
+    return averages, best

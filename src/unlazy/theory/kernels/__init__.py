@@ -1,0 +1,23 @@
+"""Spectra of kernel matrices, and ridge regression with kernels and random features."""
+
+from typing import TYPE_CHECKING
+
+from unlazy.doors import lazily
+
+if TYPE_CHECKING:
+    from unlazy.theory.kernels.blocks import Blocks, activation_blocks, kernel_blocks
+    from unlazy.theory.kernels.free_probability import (
+        Discrete,
+        FreeProduct,
+        FreeSum,
+        Law,
+        MarchenkoPastur,
+        Projection,
+        Semicircle,
+        free_cumulants_from_moments,
+        moments_from_free_cumulants,
+    )
+    from unlazy.theory.kernels.random_features import KernelEquivalent, kernel_regression_equivalent
+    from unlazy.theory.kernels.spectrum import Atoms, KernelSpectrum, kernel_spectrum, kernel_spectrum_limit
+
+lazily(__name__)

@@ -1,0 +1,55 @@
+"""Mean-field Langevin dynamics: optima, rates, and what finite particles and steps add."""
+
+from typing import TYPE_CHECKING
+
+from unlazy.doors import lazily
+
+if TYPE_CHECKING:
+    from unlazy.theory.mean_field.dual import (
+        EntropySandwich,
+        ParticleConstants,
+        entropy_sandwich,
+        naive_iteration_radius,
+        objective_of,
+        objective_on,
+        online_averaging_constant,
+        particle_constants,
+        place_samples,
+        sample_optimum,
+        width_covariance,
+    )
+    from unlazy.theory.mean_field.finite_step import StepBias, step_size_bias
+    from unlazy.theory.mean_field.flow import Flow, mean_field_flow, normal_masses
+    from unlazy.theory.mean_field.fluctuations import width_fluctuations
+    from unlazy.theory.mean_field.gaussian_problem import (
+        GaussianOptimum,
+        Modes,
+        Moments,
+        batch_variance,
+        gaussian_energy,
+        gaussian_free_energy,
+        gaussian_moments,
+        gaussian_optimum,
+        gaussian_rates,
+        reshuffled_mean_variance,
+    )
+    from unlazy.theory.mean_field.grid import Gibbs, Grid, Loss, gibbs_of_potential, logistic_loss, square_loss
+    from unlazy.theory.mean_field.langevin import (
+        BatchCost,
+        BoundTerms,
+        batch_knee,
+        guaranteed_rate,
+        log_sobolev_bound,
+        optimal_batch,
+        uniform_in_time_bound,
+    )
+    from unlazy.theory.mean_field.one_dimension import ScalarProblem, scalar_problem
+    from unlazy.theory.mean_field.optimum import (
+        MeanFieldOptimum,
+        density_optimum,
+        mean_field_optimum,
+        quadratic_optimum,
+    )
+    from unlazy.theory.mean_field.rate import DecayRates, barrier, decay_rates, grid_rates
+
+lazily(__name__)

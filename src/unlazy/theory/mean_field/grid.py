@@ -1,0 +1,200 @@
+"""The dual Newton method for a convex functional of a distribution on a grid, in low dimension."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from unlazy.checks import InputError, check_array
+from unlazy.numerics.roots import ConvergenceError
+
+MOST_ENTRIES = 40_000_000
+
+
+class Loss(NamedTuple):
+    """A convex loss of n predictions: each function maps predictions (n,) to n numbers."""
+
+    value: Callable[[np.ndarray], np.ndarray]
+    """l_i(f_i)."""
+    slope: Callable[[np.ndarray], np.ndarray]
+    """l_i'(f_i), increasing."""
+    curvature: Callable[[np.ndarray], np.ndarray]
+    """l_i''(f_i) >= 0."""
+
+
+class Grid(NamedTuple):
+    """A functional sum_j w_j l_j(E h_j) + E V + constant, on points of a grid."""
+
+    points: np.ndarray
+    features: np.ndarray
+    potential: np.ndarray
+    volume: float
+    loss: Loss
+    weights: np.ndarray
+    temperature: float
+    constant: float
+
+
+class Gibbs(NamedTuple):
+    """The law q ~ exp(-(sum_j w_j g_j h_j + V) / temperature), g_j = l_j'(u_j), on a grid."""
+
+    predictions: np.ndarray
+    masses: np.ndarray
+    log_masses: np.ndarray
+    log_partition: float
+
+
+def square_loss(targets: Any) -> Loss:
+    """l_i(f) = (f - y_i)^2 / 2, whose conjugate is g^2/2 + g y_i."""
+    y = check_array("targets", targets, ndim=1)
+
+    def error(f: np.ndarray) -> np.ndarray:
+        _check_count("targets", y, f)
+        return f - y
+
+    return Loss(lambda f: error(f) ** 2 / 2, error, lambda f: np.ones_like(error(f)))
+
+
+def logistic_loss(labels: Any) -> Loss:
+    """l_i(f) = log(1 + exp(-y_i f)), y_i in {-1, 1}.
+
+    Its conjugate at g, with p = -y_i g in [0, 1], is p log p + (1 - p) log(1 - p).
+    """
+    y = check_array("labels", labels, ndim=1)
+    if not np.isin(y, (-1.0, 1.0)).all():
+        raise InputError(f"labels must be -1 or 1, got {y[~np.isin(y, (-1.0, 1.0))][0]:g}")
+
+    def margin(f: np.ndarray) -> np.ndarray:
+        _check_count("labels", y, f)
+        return y * f
+
+    def sigmoid(margin: np.ndarray) -> np.ndarray:
+        return np.exp(-np.logaddexp(0.0, -margin))
+
+    return Loss(
+        lambda f: np.logaddexp(0.0, -margin(f)),
+        lambda f: -y * sigmoid(-margin(f)),
+        lambda f: sigmoid(margin(f)) * sigmoid(-margin(f)),
+    )
+
+
+def _check_count(name: str, given: np.ndarray, predictions: np.ndarray) -> None:
+    if predictions.shape != given.shape:
+        raise InputError(f"{name} must have one entry per prediction {predictions.shape}, got {given.shape}")
+
+
+def tensor_grid(half_widths: np.ndarray, points: int) -> tuple[np.ndarray, float]:
+    """The points of a tensor grid (points^d, d) around 0 and the volume of its cell.
+
+    The trapezoid rule is the plain sum where the integrand vanishes at the faces of the box.
+    """
+    axes = [np.linspace(-half, half, points) for half in half_widths]
+    mesh = np.stack([axis.ravel() for axis in np.meshgrid(*axes, indexing="ij")], axis=1)
+    return mesh, float(np.prod(2 * half_widths / (points - 1)))
+
+
+def gibbs(grid: Grid, pseudo_predictions: np.ndarray) -> Gibbs:
+    """The Gibbs law of the slopes of the loss at `pseudo_predictions` (u)."""
+    slopes = grid.weights * grid.loss.slope(pseudo_predictions)
+    return gibbs_of_potential(grid, grid.features @ slopes + grid.potential)
+
+
+def gibbs_of_potential(grid: Grid, potential: np.ndarray) -> Gibbs:
+    """The law ~ exp(-potential / temperature)."""
+    exponent = -potential / grid.temperature
+    top = exponent.max()
+    if not np.isfinite(top):
+        raise ConvergenceError(f"the Gibbs law has no finite potential on the grid: its largest exponent is {top:g}")
+    masses = np.exp(exponent - top)
+    total = masses.sum()
+    masses /= total
+    log_total = top + float(np.log(total))
+    log_partition = log_total + float(np.log(grid.volume))
+    return Gibbs(masses @ grid.features, masses, exponent - log_total, log_partition)
+
+
+def dual_value(grid: Grid, u: np.ndarray, law: Gibbs) -> float:
+    """D(g) = -sum_j w_j l_j*(g_j) - temperature log Z + constant, with l*(g) = g u - l(u) at g = l'(u)."""
+    conjugates = grid.loss.slope(u) * u - grid.loss.value(u)
+    return float(-(grid.weights @ conjugates) - grid.temperature * law.log_partition + grid.constant)
+
+
+def covariance(grid: Grid, law: Gibbs) -> np.ndarray:
+    """Cov_q(h_i, h_j)."""
+    centred = grid.features - law.predictions
+    return centred.T @ (law.masses[:, None] * centred)
+
+
+def newton(grid: Grid, start: np.ndarray, max_iterations: int = 200) -> tuple[np.ndarray, Gibbs]:
+    """The pseudo-predictions u with E_q h = u, q the Gibbs law of l'(u), by Newton's method with backtracking.
+
+    The step (I + C W l''/temperature)^-1 (E_q h - u) is one of ascent of the concave dual for every convex loss, and
+    for the squared loss it is Newton's step in g. No conjugate of the loss is needed.
+    """
+    u = np.array(start, dtype=float)
+    law = gibbs(grid, u)
+    value = dual_value(grid, u, law)
+    for _ in range(max_iterations):
+        residual = law.predictions - u
+        curved = grid.weights * grid.loss.curvature(u)
+        jacobian = np.eye(u.size) + covariance(grid, law) * curved / grid.temperature
+        step = np.linalg.solve(jacobian, residual)
+        ascent = float((curved * residual) @ step)
+        scale = np.abs(u).max(initial=0.0) + np.abs(law.predictions).max() + 1e-300
+        if np.abs(residual).max() <= 1e-14 * scale or np.abs(step).max() <= 4e-16 * scale:
+            return u, law
+        share = 1.0
+        while True:
+            trial = u + share * step
+            trial_law = gibbs(grid, trial)
+            trial_value = dual_value(grid, trial, trial_law)
+            rounding = 1e-14 * (1 + abs(value))
+            if trial_value >= value + 1e-4 * share * ascent - rounding:
+                break
+            share /= 2
+            if share < 1e-12:
+                raise ConvergenceError(
+                    f"no ascent of the dual along Newton's step: residual {np.abs(residual).max():.3g} of predictions "
+                    f"of size {scale:.3g}"
+                )
+        smaller = np.abs(trial_law.predictions - trial).max() < np.abs(residual).max()
+        if ascent <= rounding and np.abs(residual).max() <= 1e-10 * scale and not smaller:
+            return u, law
+        u, law, value = trial, trial_law, trial_value
+    raise ConvergenceError(
+        f"Newton's method on the dual left a residual of {np.abs(law.predictions - u).max():.3g} after "
+        f"{max_iterations} steps"
+    )
+
+
+def face_share(grid: Grid, law: Gibbs, half_width: float) -> float:
+    """The largest density on the faces of the box over the largest of all."""
+    on_face = (np.abs(grid.points) >= half_width * (1 - 1e-12)).any(axis=1)
+    return float(law.masses[on_face].max() / law.masses.max())
+
+
+def resolves(grid: Grid, law: Gibbs) -> bool:
+    """Whether the law covers at least three cells along each axis, 1/sum of squared masses >= 3^d."""
+    return bool(1 / (law.masses @ law.masses) >= 3.0 ** grid.points.shape[1])
+
+
+def energy_and_entropy(
+    grid: Grid, masses: np.ndarray, log_masses: np.ndarray | None = None
+) -> tuple[float, float, float]:
+    """L, F and Ent of masses on the grid."""
+    if log_masses is None:
+        log_masses = np.log(np.where(masses > 0, masses, 1.0))
+    entropy = float(masses @ log_masses) - float(np.log(grid.volume))
+    fit = float(grid.weights @ grid.loss.value(masses @ grid.features))
+    energy = fit + float(masses @ grid.potential) + grid.constant
+    return energy + grid.temperature * entropy, energy, entropy
+
+
+def on_grid(name: str, values: Any, count: int, ndim: int) -> np.ndarray:
+    """A user's values on the grid, one row per point."""
+    array = check_array(name, values, ndim=ndim)
+    if len(array) != count:
+        raise InputError(f"{name} must give one row per point ({count}), got {len(array)}")
+    return array

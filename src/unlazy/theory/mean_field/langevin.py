@@ -1,0 +1,220 @@
+"""Mean-field Langevin dynamics in numbers: guaranteed rates, the bound with its biases, and problem Q in closed form.
+
+    L(mu) = F(mu) + temperature E log mu,       F = U + confinement E|x|^2
+
+On the slides confinement is lambda_1, temperature lambda_2, step_size eta. The log-Sobolev constant alpha of a law p
+has ONE convention here, KL(mu|p) <= (alpha/2) I(mu|p): a large alpha is bad, and N(0, s^2) has alpha = s^2. The other
+one found in papers, KL <= I/(2 rho), is rho = 1/alpha.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from unlazy.checks import InputError, check_array, check_choice
+from unlazy.theory.mean_field.gaussian_problem import (
+    Modes,
+    batch_variance,
+    gaussian_energy,
+    gaussian_free_energy,
+    gaussian_moments,
+    gaussian_optimum,
+)
+
+_JUDGED = ("free energy", "energy")
+_SHORTEST = 1e-9
+_STEP_SIZES = 48
+_BATCHES = 30
+
+
+def log_sobolev_bound(confinement: ArrayLike, temperature: ArrayLike, oscillation: ArrayLike = 0.0) -> np.ndarray:
+    """An upper bound of alpha of the proximal Gibbs laws p ~ exp(-(confinement |x|^2 + V)/temperature).
+
+        alpha <= temperature/(2 confinement) exp(osc V/temperature),     osc V = sup V - inf V
+
+    In the convention KL <= (alpha/2) I; infinite where the exponential overflows. Source: Holley & Stroock (1987), with
+    the constant of a Gaussian law, attained at oscillation 0.
+    """
+    weight = check_array("confinement", confinement, above=0)
+    heat = check_array("temperature", temperature, above=0)
+    swing = check_array("oscillation", oscillation, low=0)
+    with np.errstate(over="ignore"):
+        return heat / (2 * weight) * np.exp(swing / heat)
+
+
+def guaranteed_rate(log_sobolev: ArrayLike, temperature: ArrayLike, *, discrete: bool = False) -> np.ndarray:
+    """The rate per unit of time at which L - L* decays at least: 2 temperature/alpha, half of it in discrete time.
+
+    In continuous time L - L* <= exp(-2 lambda_2 t/alpha); the theorem for N particles and steps eta keeps
+    exp(-lambda_2 eta k/alpha). `log_sobolev` is alpha in the convention KL <= (alpha/2) I. Sources: Nitanda, Wu &
+    Suzuki (2022), Chizat (2022); Suzuki, Wu & Nitanda (2023).
+    """
+    alpha = check_array("log_sobolev", log_sobolev, above=0, finite=False)
+    heat = check_array("temperature", temperature, above=0)
+    return (1 if discrete else 2) * heat / alpha
+
+
+class BoundTerms(NamedTuple):
+    """The terms of the uniform-in-time bound, without its constants."""
+
+    initial: np.ndarray
+    """exp(-lambda_2 eta k/alpha)."""
+    step: np.ndarray
+    """(alpha/lambda_2)(eta^2 + lambda_2 eta)."""
+    particles: np.ndarray
+    """(alpha/lambda_2)/N."""
+    batch: np.ndarray
+    """(alpha/lambda_2)(n-B) sqrt(eta lambda_2)/(B(n-1))."""
+
+
+def uniform_in_time_bound(
+    log_sobolev: ArrayLike,
+    temperature: ArrayLike,
+    step_size: ArrayLike,
+    steps: ArrayLike,
+    *,
+    particles: ArrayLike = np.inf,
+    n: ArrayLike = 1,
+    batch: ArrayLike | None = None,
+) -> BoundTerms:
+    """The terms whose sum bounds L^N/N - L* after k steps up to constants, uniformly in k and N.
+
+    The bound is an upper one and not sharp in each term. In problem Q the bias of a step eta is linear in eta for F but
+    quadratic for L, and that of mini-batches is linear in eta, below this sqrt(eta); the width costs c/N with the exact
+    constant c of the second variation. `batch=None` is the full gradient. Source: Suzuki, Wu & Nitanda (2023), as on
+    the slides.
+    """
+    alpha = check_array("log_sobolev", log_sobolev, above=0)
+    heat = check_array("temperature", temperature, above=0)
+    eta = check_array("step_size", step_size, above=0)
+    k = check_array("steps", steps, low=0, finite=False)
+    number = check_array("particles", particles, low=1, finite=False)
+    noise = batch_variance(1.0, n, n if batch is None else batch)
+    factor = alpha / heat
+    return BoundTerms(
+        initial=np.exp(-eta * k / factor),
+        step=factor * (eta**2 + heat * eta),
+        particles=factor / number,
+        batch=factor * noise * np.sqrt(eta * heat),
+    )
+
+
+def optimal_batch(n: ArrayLike, log_sobolev: ArrayLike, temperature: ArrayLike, error: ArrayLike) -> np.ndarray:
+    """The mini-batch B* = min(n, sqrt(alpha/(lambda_2 eps))) of the bound, as a real number >= 1.
+
+    The largest batch that wastes nothing, up to a constant: below it the cost B k of reaching the error eps is flat, as
+    the step must shrink like B; above it the cost grows like B. Source: Suzuki, Wu & Nitanda (2023).
+    """
+    rows = check_array("n", n, low=1)
+    alpha = check_array("log_sobolev", log_sobolev, above=0)
+    heat = check_array("temperature", temperature, above=0)
+    eps = check_array("error", error, above=0)
+    return np.clip(np.sqrt(alpha / (heat * eps)), 1.0, rows)
+
+
+class BatchCost(NamedTuple):
+    """What reaching an error costs with each batch in problem Q."""
+
+    batch: np.ndarray
+    """B, the sizes looked at."""
+    cost: np.ndarray
+    """B times the steps, least over the step sizes; infinite where the error cannot be reached."""
+    step_size: np.ndarray
+    """The step at which it is least."""
+    knee: float
+    """The largest batch whose cost is within the factor of the least one."""
+
+
+def batch_knee(
+    modes: Modes,
+    temperature: float,
+    row_variance: ArrayLike,
+    n: int,
+    error: float,
+    *,
+    start_mean: ArrayLike = 0.0,
+    start_variance: ArrayLike = 1.0,
+    judged: str = "free energy",
+    factor: float = 1.5,
+) -> BatchCost:
+    """The cost of an error in problem Q with infinitely many particles, and the largest batch that wastes little.
+
+    k is the first step after which E F - (lambda/2) log(2 pi e v) - L* <= error, or |E F - F*| with `judged="energy"`;
+    the cost B k is minimised over the step. Batches are drawn anew at every step, and the start must lie above the
+    optimum, so that the gap falls. The knee grows like error^(-1/2), the exponent of `optimal_batch`, if the free
+    energy is judged and the variance has a way to go; the energy has a bias linear in the step, like that of batches,
+    so that its knee stays where it is.
+    """
+    check_choice("judged", judged, _JUDGED)
+    rows = int(check_array("n", n, ndim=0, low=1, whole=True))
+    eps = float(check_array("error", error, ndim=0, above=0))
+    waste = float(check_array("factor", factor, ndim=0, above=1))
+    stiff = float(np.max(np.asarray(modes.curvature, float) + np.asarray(modes.interaction, float)))
+    best = gaussian_optimum(modes, temperature)
+
+    def gap(sizes: np.ndarray, rates: np.ndarray, steps: np.ndarray) -> np.ndarray:
+        noise = batch_variance(row_variance, rows, sizes)[..., None]
+        moments = gaussian_moments(
+            modes,
+            temperature,
+            rates,
+            steps,
+            start_mean=start_mean,
+            start_variance=start_variance,
+            gradient_variance=noise,
+        )
+        if judged == "energy":
+            return np.abs(gaussian_energy(modes, moments) - best.energy)
+        return gaussian_free_energy(modes, moments, temperature) - best.free_energy
+
+    def largest_steps(sizes: np.ndarray) -> np.ndarray:
+        """For each batch the largest step whose stationary gap is within the error, 0 if there is none."""
+        low, high = np.full(len(sizes), _SHORTEST), np.full(len(sizes), 1 - 1e-9)
+        for _ in range(30):
+            middle = np.sqrt(low * high)
+            fine = gap(sizes, 2 / stiff * middle, np.full(len(sizes), np.inf)) <= eps
+            low, high = np.where(fine, middle, low), np.where(fine, high, middle)
+        return np.where(low > _SHORTEST, 2 / stiff * low, 0.0)
+
+    def cost(sizes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        largest = largest_steps(sizes)
+        rates = np.maximum(largest, 2 / stiff * _SHORTEST)[:, None] * np.geomspace(0.03, 1, _STEP_SIZES)
+        steps = np.full(rates.shape, np.inf)
+        reached = np.broadcast_to(largest[:, None] > 0, rates.shape)
+        flat = np.broadcast_to(sizes[:, None], rates.shape)[reached], rates[reached]
+        steps[reached] = _first_step_below(lambda k: gap(*flat, k) - eps, 1 / (stiff * flat[1]))
+        total = sizes[:, None] * steps
+        place = total.argmin(axis=1)[:, None]
+        return np.take_along_axis(total, place, 1)[:, 0], np.take_along_axis(rates, place, 1)[:, 0]
+
+    batch = np.unique(np.round(np.geomspace(1, rows, _BATCHES)))
+    costs, rates = cost(batch)
+    if not np.isfinite(costs).any():
+        raise InputError(
+            f"error={eps:g} cannot be reached with any batch and step of {2 / stiff * _SHORTEST:.3g} or more"
+        )
+    fine = np.flatnonzero(costs <= waste * costs.min())
+    low = batch[fine[-1]]
+    high = batch[fine[-1] + 1] if fine[-1] + 1 < len(batch) else low
+    while high - low > 1:
+        between = np.unique(np.round(np.linspace(low, high, 12)))[1:-1]
+        wasteful = np.append(cost(between)[0] > waste * costs.min(), True)
+        first = int(wasteful.argmax())
+        low, high = (between[first - 1] if first else low), (between[first] if first < len(between) else high)
+    return BatchCost(batch, costs, rates, float(low))
+
+
+def _first_step_below(excess: Callable[[np.ndarray], np.ndarray], guess: np.ndarray) -> np.ndarray:
+    """The least whole k at which the falling `excess(k)` <= 0, to 1e-4 of it, by doubling and bisection."""
+    low, high = np.zeros(guess.shape), np.ceil(guess)
+    while (above := excess(high) > 0).any():
+        low, high = np.where(above, high, low), np.where(above, 2 * high, high)
+    while (wide := high - low > np.maximum(1, 1e-4 * high)).any():
+        middle = np.floor((low + high) / 2)
+        below = excess(middle) <= 0
+        high, low = np.where(wide & below, middle, high), np.where(wide & ~below, middle, low)
+    return high

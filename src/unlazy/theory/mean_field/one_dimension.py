@@ -1,0 +1,244 @@
+"""A one-dimensional mean-field problem on a grid with its optimum; the door is `mean_field_rate`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+
+from unlazy.checks import InputError, check_array, check_whole
+from unlazy.numerics.roots import ConvergenceError
+
+Function = Callable[[np.ndarray], np.ndarray]
+_DEVIATIONS = 8.5
+_WIDE = 10
+_COARSE = 0.02
+# Cells whose potential is this many temperatures above the lowest do not matter for any rate that rounding leaves.
+_HIGH = 40.0
+_START, _MOST, _FINEST = 401, 100_000, 500_000
+
+
+class ScalarProblem(NamedTuple):
+    """A one-dimensional problem on a grid, with its optimum."""
+
+    points: np.ndarray
+    """The grid, equally spaced."""
+    external: np.ndarray
+    """confinement x^2 + V(x) on it."""
+    feature: np.ndarray
+    """phi on it."""
+    interaction: float
+    target: float
+    temperature: float
+    mean: float
+    """m = int phi dmu*."""
+    masses: np.ndarray
+    """mu* on the grid; the density is masses / spacing."""
+    objective: float
+    """L*."""
+    energy: float
+    """F*."""
+    confinement: float
+    oscillation: float
+    """sup - inf of V + interaction (m - target) phi, what is not the confinement in the first variation."""
+    oscillation_sum: float
+    """The sum of the oscillations of its two parts, which is larger."""
+    resolution: float
+    """The largest error of linear interpolation of the first variation on the grid, over the temperature."""
+    potential_function: Function
+    """V."""
+    feature_function: Function
+    """phi."""
+
+
+def scalar_problem(
+    potential: Function,
+    feature: Function,
+    *,
+    interaction: float,
+    target: float,
+    confinement: float,
+    temperature: float,
+    points: int | None = None,
+    half_width: float | None = None,
+) -> ScalarProblem:
+    """The optimum of F = int (confinement x^2 + V) dmu + (interaction/2)(int phi dmu - target)^2 plus entropy.
+
+    mu* ~ exp(-(confinement x^2 + V + interaction (m - target) phi)/temperature) with m = int phi dmu*, the root of a
+    decreasing function. `potential` is V, bounded; `feature` is phi. Without `half_width` the box starts at 8.5
+    standard deviations of the confinement and grows until the density at its ends is below 1e-15 of its maximum; a
+    given one is refused above 1e-9. Without `points` the grid has 401 and more until it resolves the potential: linear
+    interpolation between its points is wrong by at most 0.02 temperatures, which leaves about 1.5% in the rates of the
+    grid. A given number that does not is refused. The oscillations are taken over a ten times wider box, on a grid
+    that is dense around 0, with a search around the extremes.
+    """
+    interaction = float(check_array("interaction", interaction, low=0, ndim=0))
+    target = float(check_array("target", target, ndim=0))
+    confinement = float(check_array("confinement", confinement, above=0, ndim=0))
+    temperature = float(check_array("temperature", temperature, above=0, ndim=0))
+    count = _START if points is None else check_whole("points", points, 11, _MOST)
+    fixed = None if half_width is None else float(check_array("half_width", half_width, above=0, ndim=0))
+    half = _DEVIATIONS * np.sqrt(temperature / (2 * confinement)) if fixed is None else fixed
+    bare = ScalarProblem(
+        points=np.zeros(0),
+        external=np.zeros(0),
+        feature=np.zeros(0),
+        interaction=interaction,
+        target=target,
+        temperature=temperature,
+        mean=np.nan,
+        masses=np.zeros(0),
+        objective=np.nan,
+        energy=np.nan,
+        confinement=confinement,
+        oscillation=np.nan,
+        oscillation_sum=np.nan,
+        resolution=np.nan,
+        potential_function=potential,
+        feature_function=feature,
+    )
+    for _ in range(20):
+        problem = on_points(bare, np.linspace(-half, half, count))
+        share = max(problem.masses[0], problem.masses[-1]) / problem.masses.max()
+        if share < (1e-15 if fixed is None else 1e-9):
+            break
+        if fixed is not None:
+            raise ConvergenceError(
+                f"half_width = {fixed:g} cuts the optimum off: its density at the ends is {share:.2g} of its maximum"
+            )
+        half *= 1.3
+    else:
+        raise ConvergenceError(f"the box grew to half width {half:g} and still cuts the optimum off")
+    while problem.resolution > _COARSE or problem.masses @ problem.masses > 1 / 3:
+        if points is not None:
+            if problem.masses @ problem.masses > 1 / 3:
+                raise ConvergenceError(
+                    f"points = {points} do not resolve the optimum, which covers less than three cells"
+                )
+            raise ConvergenceError(
+                f"points = {points} do not resolve the potential: between points {2 * half / (points - 1):.2g} apart "
+                f"it differs from a straight line by {problem.resolution:.2g} temperatures, at most {_COARSE:g} are "
+                f"allowed; take more points"
+            )
+        problem = refined(problem)
+    pull = interaction * (problem.mean - target)
+    x = _probes(half, count, _WIDE)
+
+    def swing(function: Function) -> float:
+        return _supremum(function, x) + _supremum(lambda at: -function(at), x)
+
+    def pushed(at: np.ndarray) -> np.ndarray:
+        return pull * values_on("feature", feature, at)
+
+    def bounded(at: np.ndarray) -> np.ndarray:
+        return values_on("potential", potential, at)
+
+    return problem._replace(
+        oscillation=swing(lambda at: bounded(at) + pushed(at)), oscillation_sum=swing(bounded) + swing(pushed)
+    )
+
+
+def refined(problem: ScalarProblem) -> ScalarProblem:
+    """The same problem with half the spacing; its oscillations are kept."""
+    count = 2 * problem.points.size - 1
+    if count > _FINEST:
+        raise ConvergenceError(
+            f"{problem.points.size} points leave an error of {problem.resolution:.2g} temperatures in the potential, "
+            f"and more than {_FINEST} are not tried"
+        )
+    return on_points(problem, np.linspace(problem.points[0], problem.points[-1], count))
+
+
+def on_points(problem: ScalarProblem, x: np.ndarray) -> ScalarProblem:
+    """The problem with the optimum on other points."""
+    interaction, target, temperature = problem.interaction, problem.target, problem.temperature
+
+    def outside(at: np.ndarray) -> np.ndarray:
+        return problem.confinement * at**2 + values_on("potential", problem.potential_function, at)
+
+    external, phi = outside(x), values_on("feature", problem.feature_function, x)
+    mean, masses, log_total = _optimal_mean(external, phi, interaction, target, temperature)
+    pull = interaction * (mean - target)
+    energy = float(masses @ external) + interaction / 2 * (mean - target) ** 2
+    # Ent = -E[first variation]/temperature - log Z
+    entropy = -(float(masses @ external) + pull * mean) / temperature - log_total - np.log(x[1] - x[0])
+    probes = _probes(x[-1], x.size, 1)
+    variation = outside(probes) + pull * values_on("feature", problem.feature_function, probes)
+    straight = np.interp(probes, x, external + pull * phi)
+    # either may be the one that sees a bump
+    matters = np.minimum(variation, straight) - min(variation.min(), straight.min()) < _HIGH * temperature
+    return problem._replace(
+        points=x,
+        external=external,
+        feature=phi,
+        mean=mean,
+        masses=masses,
+        objective=energy + temperature * entropy,
+        energy=energy,
+        resolution=float(np.abs(variation - straight)[matters].max()) / temperature,
+    )
+
+
+def values_on(name: str, function: Function, x: np.ndarray) -> np.ndarray:
+    """The values of a user's function, one per point."""
+    values = check_array(name, function(x))
+    if values.shape != x.shape:
+        raise InputError(f"{name} must give one number per point, got shape {values.shape} for {x.shape}")
+    return values
+
+
+def _probes(half: float, count: int, wide: int) -> np.ndarray:
+    """Points at a quarter of the spacing in the box, at the spacing in one `wide` times as large, and dense around 0.
+
+    A box at a high temperature may be much wider than what the potential has in the middle.
+    """
+    octaves = half * 2.0 ** np.arange(-24, np.log2(wide) + 1 / 64, 1 / 32)
+    inner, outer = (
+        np.linspace(-half, half, 4 * (count - 1) + 1),
+        np.linspace(-wide * half, wide * half, wide * count | 1),
+    )
+    return np.unique(np.concatenate([-octaves, [0.0], octaves, inner, outer]).clip(-wide * half, wide * half))
+
+
+def _supremum(function: Function, x: np.ndarray) -> float:
+    """The largest value on increasing points x and, by search, between the neighbours of the largest ones."""
+    from scipy.optimize import minimize_scalar
+
+    values = function(x)
+    largest = float(values.max())
+    peaks = np.flatnonzero((values[1:-1] >= values[:-2]) & (values[1:-1] >= values[2:])) + 1
+    for peak in peaks[np.argsort(values[peaks])[-3:]]:
+        if values[peak - 1] == values[peak] == values[peak + 1]:
+            continue
+        low, high = x[peak - 1], x[peak + 1]
+        found = minimize_scalar(
+            lambda at: -float(function(np.array([at]))[0]),
+            bounds=(low, high),
+            method="bounded",
+            options={"xatol": 1e-6 * (high - low)},
+        )
+        largest = max(largest, -float(found.fun))
+    return largest
+
+
+def _optimal_mean(
+    external: np.ndarray, phi: np.ndarray, interaction: float, target: float, temperature: float
+) -> tuple[float, np.ndarray, float]:
+    """m, the masses of mu* and log of the sum of exponentials."""
+    from scipy.optimize import brentq
+
+    def law(m: float) -> tuple[np.ndarray, float]:
+        exponent = -(external + interaction * (m - target) * phi) / temperature
+        top = exponent.max()
+        masses = np.exp(exponent - top)
+        total = float(masses.sum())
+        return masses / total, float(top) + float(np.log(total))
+
+    low, high = float(phi.min()), float(phi.max())
+    mean = low
+    if high > low:
+        mean = float(brentq(lambda m: float(law(m)[0] @ phi) - m, low, high, xtol=1e-15 * max(abs(low), abs(high), 1)))
+    masses, log_total = law(mean)
+    # The mean of the law itself, so that what is orthogonal to constants is so to rounding.
+    return float(masses @ phi), masses, log_total

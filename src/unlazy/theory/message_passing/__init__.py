@@ -1,0 +1,46 @@
+"""State evolution: errors of convex fits and of message passing, without drawing data."""
+
+from typing import TYPE_CHECKING
+
+from unlazy.doors import lazily
+
+if TYPE_CHECKING:
+    from unlazy.theory.message_passing.lasso import LassoStateEvolution, lasso_state_evolution
+    from unlazy.theory.message_passing.losses import loss_of
+    from unlazy.theory.message_passing.multiclass import (
+        ClusterState,
+        TeacherState,
+        helmert_contrasts,
+        matrix_prox,
+        multiclass_clusters,
+        multiclass_teacher,
+    )
+    from unlazy.theory.message_passing.sequential import (
+        CovarianceEnsemble,
+        StaticSolution,
+        WeightSpaceSolution,
+        at_line,
+        ensemble_of_spectra,
+        mean_field_residual,
+        perceptron_solution,
+        row_orthogonal_ensemble,
+        static_solution,
+        tilted_mean,
+        wishart_ensemble,
+    )
+    from unlazy.theory.message_passing.state_evolution import (
+        GLMStateEvolution,
+        MixtureStateEvolution,
+        glm_state_evolution,
+        glm_state_evolution_matrices,
+        mixture_state_evolution,
+    )
+    from unlazy.theory.message_passing.teachers import (
+        LinearTeacher,
+        LogitTeacher,
+        ProbitTeacher,
+        SignTeacher,
+        check_flip,
+    )
+
+lazily(__name__)

@@ -1,0 +1,17 @@
+"""Softmax regression: state evolution with matrices as order parameters."""
+
+from typing import TYPE_CHECKING
+
+from unlazy.doors import lazily
+
+if TYPE_CHECKING:
+    from unlazy.theory.message_passing.multiclass.softmax import (
+        ClusterState,
+        TeacherState,
+        helmert_contrasts,
+        matrix_prox,
+        multiclass_clusters,
+        multiclass_teacher,
+    )
+
+lazily(__name__)

@@ -1,0 +1,200 @@
+"""The replica-symmetric equations of `sequential_inference` in units where both covariances have mean eigenvalue 1."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+
+from unlazy.numerics.roots import ConvergenceError
+from unlazy.theory.message_passing.sequential.tilted_averages import Averages, averages
+
+_TOLERANCE = 1e-9
+_LARGEST_ERROR = 1e-7
+_WARMEST = 0.25
+_COOLING = 1.5
+_COOLINGS = 32
+_ROUNDS = 40
+_DAMPED_STEPS = 6
+_NEWTON_STEPS = 10
+_DAMPING = 0.7
+_SLOWER = 0.9
+_DIFFERENCE = 1e-7
+_LONGEST = 2.0
+_PARTS = (1.0, 0.5, 0.2)
+_LEAST_CAVITY = 1e-12
+_LEAST_FIELD = 1e-30
+_LEAST_PRECISION = -0.999
+_LEAST_REST = 1e-16
+_LARGEST_LOGARITHM = 20.0
+
+
+class Moments(NamedTuple):
+    """Spectral means at one precision Lambda."""
+
+    response: float
+    """chi = mean k/(1 + Lambda k)."""
+    cavity: float
+    """v = 1/(1/chi - Lambda)."""
+    variance: float
+    """mean a^2."""
+    teacher: float
+    """mean a k*."""
+    teacher_variance: float
+    """mean a^2 k* - (mean a k*)^2."""
+
+
+class Point(NamedTuple):
+    """The unknowns v and tau, mk, of which v* = 1 - mk^2/tau is kept apart: it is tiny where a student learns well."""
+
+    cavity: float
+    tau: float
+    overlap: float
+    rest: float
+
+
+class Equations(NamedTuple):
+    """x = T(x) for the unknowns x, in the order of the arguments of `averages`."""
+
+    student: np.ndarray
+    teacher: np.ndarray
+    weights: np.ndarray
+    beta: float
+    flip: float
+
+    def moments(self, precision: float) -> Moments:
+        shrink = 1 / (1 + precision * self.student)
+        posterior = self.student * shrink
+        response = float(self.weights @ posterior)
+        multiplier = posterior / response - 1
+        tilted = self.weights * self.teacher
+        teacher = float(tilted @ multiplier)
+        return Moments(
+            response,
+            response / float(self.weights @ shrink),
+            float(self.weights @ multiplier**2),
+            teacher,
+            float(tilted @ (multiplier - teacher) ** 2),
+        )
+
+    def averages(self, point: Point) -> Averages:
+        return averages(*point, self.beta, self.flip)
+
+    def precision(self, point: Point, mean: Averages) -> float:
+        """Lambda from chi = v E eta' and 1/v = 1/chi - Lambda; at least what keeps 1 + Lambda k positive."""
+        return max(mean.gap_slope / mean.slope / point.cavity, _LEAST_PRECISION / self.student.max())
+
+    def image(self, point: Point) -> Point:
+        """T(x): all spectral means are at the precision that x implies."""
+        mean = self.averages(point)
+        moments = self.moments(self.precision(point, mean))
+        overlap = mean.message_teacher * moments.teacher
+        noise = mean.message_teacher**2 * moments.teacher_variance + moments.variance * mean.message_noise
+        return with_noise(moments.cavity, noise, overlap)
+
+
+UNINFORMED = Point(0.9, 1e-3, 1e-3, 1.0 - 1e-3)
+
+
+def with_noise(cavity: float, noise: float, overlap: float) -> Point:
+    """The point with tau = noise + mk^2, whose v* is not a difference."""
+    tau = noise + overlap**2
+    return Point(cavity, tau, overlap, noise / tau if tau > 0 else 1.0)
+
+
+def solve(image_at: Callable[[float], Callable[[Point], Point]], start: Point, beta: float, where: str) -> Point:
+    """The fixed point of image_at(beta) near `start`, or else the one that continues the warm student's."""
+    try:
+        return _solve(image_at(beta), start, where)
+    except ConvergenceError as error:
+        try:
+            for warmer in _WARMEST * _COOLING ** np.arange(_COOLINGS):
+                if warmer < beta:
+                    start = _solve(image_at(float(warmer)), start if warmer > _WARMEST else UNINFORMED, where)
+            return _solve(image_at(beta), start, where)
+        except ConvergenceError:
+            raise error from None
+
+
+def _solve(image: Callable[[Point], Point], start: Point, where: str) -> Point:
+    """Rounds of damped iteration and of Newton's method in `_free` coordinates.
+
+    Far from the solution the iteration is slow, and variances change by orders of magnitude; in their logarithms
+    Newton's method jumps. A student that learns well fixes the scale of its fields only weakly: the miss of the
+    equations may be far smaller than the error of the solution, which Newton's last step estimates.
+    """
+    free, damping, size, error = _free(start), _DAMPING, math.inf, math.inf
+    for _ in range(_ROUNDS):
+        for _ in range(_DAMPED_STEPS):
+            gap = _gap(image, free)
+            free = free + damping * gap if np.isfinite(gap).all() else _free(start)
+        free, size, error = _newton(image, free)
+        if size <= _TOLERANCE:
+            point = _point(free)
+            if not (point.cavity > 2 * _LEAST_CAVITY and free[:2].max() < _LARGEST_LOGARITHM):
+                raise ConvergenceError(
+                    f"there is no replica-symmetric solution at {where}: the variances run to 0 or infinity, as where "
+                    "no student explains all labels"
+                )
+            if error <= _LARGEST_ERROR:
+                return point
+        damping *= _SLOWER
+    raise ConvergenceError(
+        f"the replica-symmetric equations at {where} miss by {size:.1e} after {_ROUNDS} rounds, which leaves an error "
+        f"of {error:.1e}; tolerated are {_TOLERANCE:g} and {_LARGEST_ERROR:g}"
+    )
+
+
+def _newton(image: Callable[[Point], Point], free: np.ndarray) -> tuple[np.ndarray, float, float]:
+    """Newton steps of bounded length, shortened until the miss falls; where they end, the miss and the error there."""
+    gap = _gap(image, free)
+    size, error = _size(gap), math.inf
+    for _ in range(_NEWTON_STEPS):
+        if not size < math.inf:
+            break
+        jacobian = np.stack(
+            [(_gap(image, free + move) - gap) / _DIFFERENCE for move in _DIFFERENCE * np.eye(3)], axis=1
+        )
+        if not np.isfinite(jacobian).all():
+            break
+        direction = np.linalg.lstsq(jacobian, -gap, rcond=None)[0]
+        error = float(np.abs(direction).max())
+        # a step beyond the tolerance costs little and gives all digits that rounding leaves
+        if error <= _LARGEST_ERROR * 1e-5:
+            break
+        direction *= min(1.0, _LONGEST / error)
+        for part in _PARTS:
+            ahead = free + part * direction
+            gap_ahead = _gap(image, ahead)
+            if _size(gap_ahead) < size:
+                break
+        else:
+            break
+        free, gap, size = ahead, gap_ahead, _size(gap_ahead)
+    return free, size, error
+
+
+def _gap(image: Callable[[Point], Point], free: np.ndarray) -> np.ndarray:
+    with np.errstate(all="ignore"):
+        return np.minimum(_free(image(_point(free))), _LARGEST_LOGARITHM) - free
+
+
+def _size(gap: np.ndarray) -> float:
+    size = float(np.abs(gap).max())
+    return size if math.isfinite(size) else math.inf
+
+
+def _free(point: Point) -> np.ndarray:
+    """(log v, log tau, artanh(mk/sqrt(tau))): unbounded coordinates, in which every point is allowed."""
+    tau, rest = max(point.tau, _LEAST_FIELD), max(point.rest, _LEAST_REST)
+    correlation = math.asinh(point.overlap / math.sqrt(tau * rest))
+    return np.array([math.log(max(point.cavity, _LEAST_CAVITY)), math.log(tau), correlation])
+
+
+def _point(free: np.ndarray) -> Point:
+    cavity, tau = np.exp(np.minimum(free[:2], _LARGEST_LOGARITHM)).tolist()
+    tau = max(tau, _LEAST_FIELD)
+    correlation = float(np.clip(free[2], -_LARGEST_LOGARITHM, _LARGEST_LOGARITHM))
+    return Point(cavity, tau, math.sqrt(tau) * math.tanh(correlation), math.cosh(correlation) ** -2)

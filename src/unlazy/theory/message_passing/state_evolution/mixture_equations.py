@@ -1,0 +1,155 @@
+"""The equations of state evolution on Gaussian clusters: one step from (V, M, Q) to the next."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+
+from unlazy.numerics.roots import ConvergenceError
+from unlazy.theory.message_passing.state_evolution.clusters import Clusters
+from unlazy.theory.message_passing.state_evolution.nodes import Nodes, training_nodes
+
+_TINY = 1e-290
+_REACH = 9
+_BIAS_STEPS = 200
+_BIAS_TOLERANCE = 1e-13
+
+
+class Response(NamedTuple):
+    """What the weights' distribution gives, for one or many cases."""
+
+    variance: np.ndarray
+    mean: np.ndarray
+    norm: np.ndarray
+    pairs: np.ndarray
+    """tr(Sigma_c A Sigma_e A)."""
+
+
+def state_of(x: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    log_variance, scaled, log_norm = np.split(x, 3, axis=1)
+    norm = np.exp(log_norm)
+    return np.exp(log_variance), scaled * np.sqrt(norm), norm
+
+
+def bias_of(
+    loss: str,
+    clusters: Clusters,
+    n: np.ndarray,
+    variance: np.ndarray,
+    mean: np.ndarray,
+    norm: np.ndarray,
+    start: np.ndarray,
+) -> np.ndarray:
+    """The root b of the decreasing function sum_c mh_c: Newton's method inside a bracket, else bisection."""
+    odds = np.log(clusters.probabilities.max() / clusters.probabilities.min())
+    reach = (np.abs(mean) + _REACH * np.sqrt(norm) + variance).max(axis=1) + odds + 2
+    low, high = -reach, reach.copy()
+    offset = np.clip(start, low, high)
+    last = high - low
+    active = np.arange(n.size)
+    for _ in range(_BIAS_STEPS):
+        b = offset[active]
+        fields = fields_of(loss, clusters, variance[active], mean[active], norm[active], b)
+        precision, _, drive = hats_of(fields, clusters, n[active])
+        excess, slope = drive.sum(axis=1), precision.sum(axis=1)
+        low[active] = np.where(excess >= 0, b, low[active])
+        high[active] = np.where(excess <= 0, b, high[active])
+        newton = excess / np.maximum(slope, _TINY)
+        target = b + newton
+        settled = np.abs(newton) <= _BIAS_TOLERANCE * (1 + np.abs(b))
+        safe = (target >= low[active]) & (target <= high[active]) & (2 * np.abs(newton) <= last[active])
+        target = np.where(settled | safe, target, (low[active] + high[active]) / 2)
+        last[active] = np.abs(target - b)
+        offset[active] = target
+        narrow = high[active] - low[active] <= _BIAS_TOLERANCE * (1 + np.abs(b))
+        active = active[~(settled | narrow)]
+        if not active.size:
+            return offset
+    raise ConvergenceError(f"the bias did not settle in {_BIAS_STEPS} steps: its last step was {last[active[0]]:.3g}")
+
+
+def fields_of(
+    loss: str,
+    clusters: Clusters,
+    variance: np.ndarray,
+    mean: np.ndarray,
+    norm: np.ndarray,
+    offset: np.ndarray,
+) -> Nodes:
+    """Nodes in the margin y z, a row for each case and cluster."""
+    location = (clusters.labels * (mean + offset[:, None])).ravel()
+    return training_nodes(loss, variance.ravel(), location, np.sqrt(norm).ravel(), location[:, None])
+
+
+def hats_of(fields: Nodes, clusters: Clusters, n: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    averages = fields.average(fields.decrease, fields.slope**2, fields.slope)
+    samples = n[:, None] * clusters.probabilities
+    precision, noise, drive = (samples * average.reshape(samples.shape) for average in averages)
+    return precision, noise, clusters.labels * drive
+
+
+def response_of(clusters: Clusters) -> Callable[..., Response]:
+    """The response for covariances that are diagonal in one basis, or for any."""
+    return _diagonal_response if clusters.covariances.ndim == 2 else _full_response
+
+
+def _diagonal_response(
+    clusters: Clusters,
+    ridge: np.ndarray,
+    precision: np.ndarray,
+    noise: np.ndarray,
+    drive: np.ndarray,
+    mean: np.ndarray,
+    bias: bool,
+) -> Response:
+    means, variances = clusters.means, clusters.covariances
+    resolvent = 1 / (ridge[:, None] + precision @ variances)
+    gram = np.einsum("cj,pj,ej->pce", means, resolvent, means, optimize=True)
+    damping = _damping(precision, bias)
+    new = _implicit_mean(gram, damping, drive, mean)
+    weights = resolvent * ((drive + np.einsum("pce,pe->pc", damping, mean - new)) @ means)
+    norm = (weights**2 + resolvent**2 * (noise @ variances)) @ variances.T
+    pairs = np.einsum("cj,pj,ej->pce", variances, resolvent**2, variances, optimize=True)
+    return Response(resolvent @ variances.T, new, norm, pairs)
+
+
+def _full_response(
+    clusters: Clusters,
+    ridge: np.ndarray,
+    precision: np.ndarray,
+    noise: np.ndarray,
+    drive: np.ndarray,
+    mean: np.ndarray,
+    bias: bool,
+) -> Response:
+    means, covariances = clusters.means, clusters.covariances
+    damping = _damping(precision, bias)
+    found = []
+    for case in range(len(ridge)):
+        hessian = np.tensordot(precision[case], covariances, 1)
+        hessian[np.diag_indices_from(hessian)] += ridge[case]
+        resolvent = np.linalg.inv(hessian)
+        new = _implicit_mean((means @ resolvent @ means.T)[None], damping[[case]], drive[[case]], mean[[case]])[0]
+        weights = resolvent @ (means.T @ (drive[case] + damping[case] @ (mean[case] - new)))
+        products = covariances @ resolvent
+        pairs = np.einsum("cij,eji->ce", products, products, optimize=True)
+        norm = np.einsum("i,cij,j->c", weights, covariances, weights, optimize=True) + pairs @ noise[case]
+        found.append((np.einsum("cii->c", products), new, norm, pairs))
+    return Response(*(np.array(part) for part in zip(*found, strict=True)))
+
+
+def _damping(precision: np.ndarray, bias: bool) -> np.ndarray:
+    """D with sum of mh_c - (D (M_new - M_old))_c, to first order in M, the new force; a bias follows the means."""
+    damping = precision[:, :, None] * np.eye(precision.shape[1])
+    if bias:
+        total = np.maximum(precision.sum(axis=1), _TINY)[:, None, None]
+        damping = damping - precision[:, :, None] * precision[:, None, :] / total
+    return damping
+
+
+def _implicit_mean(gram: np.ndarray, damping: np.ndarray, drive: np.ndarray, mean: np.ndarray) -> np.ndarray:
+    """M of M = G (mh + D (M_old - M)), with G_ce = mu_c.A.mu_e."""
+    system = np.eye(gram.shape[-1]) + gram @ damping
+    return np.linalg.solve(system, gram @ (drive[:, :, None] + damping @ mean[:, :, None]))[:, :, 0]

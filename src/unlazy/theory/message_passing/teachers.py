@@ -1,0 +1,150 @@
+"""Teachers of state evolution: the law of the label y given the teacher's field t."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from unlazy.checks import InputError, check_array
+
+# steps at which the trapezoidal rule is exact to rounding for the normal and for the logistic density
+_NORMAL_STEP, _NORMAL_REACH = 0.6, 8.5
+_LOGISTIC_STEP, _LOGISTIC_REACH = 0.6, 36.0
+_WIDE = 3.0
+_CALLABLE_NODES = 201
+
+
+class LinearTeacher(NamedTuple):
+    """y = t + noise, real labels, for the square loss only."""
+
+    noise_variance: float = 0.0
+
+
+class SignTeacher(NamedTuple):
+    """y = sign(t), the other sign with probability `flip` in [0, 1/2)."""
+
+    flip: float = 0.0
+
+
+class ProbitTeacher(NamedTuple):
+    """y = sign(t + `noise` z): P(1|t) = Phi(t / noise)."""
+
+    noise: float = 1.0
+
+
+class LogitTeacher(NamedTuple):
+    """P(1|t) = 1 / (1 + exp(-`slope` t))."""
+
+    slope: float = 1.0
+
+
+Teacher = LinearTeacher | SignTeacher | ProbitTeacher | LogitTeacher | Callable[[np.ndarray], np.ndarray]
+
+
+def check_flip(name: str, value: ArrayLike) -> float:
+    """A probability of flipped labels in [0, 1/2), or what is wrong with it."""
+    flip = float(check_array(name, value, low=0, ndim=0))
+    if flip >= 0.5:
+        raise InputError(f"{name} must be >= 0 and < 0.5, got {flip:g}")
+    return flip
+
+
+def check_teacher(teacher: Teacher) -> Teacher:
+    """The teacher, or what is wrong with it."""
+    if isinstance(teacher, LinearTeacher):
+        check_array("noise_variance", teacher.noise_variance, low=0, ndim=0)
+    elif isinstance(teacher, SignTeacher):
+        check_flip("flip", teacher.flip)
+    elif isinstance(teacher, ProbitTeacher):
+        check_array("noise", teacher.noise, low=0, ndim=0)
+    elif isinstance(teacher, LogitTeacher):
+        check_array("slope", teacher.slope, above=0, ndim=0)
+    elif not callable(teacher) or isinstance(teacher, type):
+        raise InputError(
+            "teacher must be a LinearTeacher, SignTeacher, ProbitTeacher or LogitTeacher, or a function that gives "
+            f"P(y = 1 | t), got {teacher!r}"
+        )
+    return teacher
+
+
+def is_symmetric(teacher: Teacher) -> bool:
+    """Whether P(-y|-t) = P(y|t)."""
+    return isinstance(teacher, SignTeacher | ProbitTeacher | LogitTeacher)
+
+
+def width(teacher: Teacher, variance: np.ndarray) -> np.ndarray:
+    """The scale in the mean of t on which `label_average` rises."""
+    if isinstance(teacher, ProbitTeacher):
+        return np.sqrt(variance + teacher.noise**2)
+    if isinstance(teacher, LogitTeacher):
+        return np.sqrt(variance + (1.7 / teacher.slope) ** 2)
+    return np.sqrt(variance)
+
+
+def label_average(
+    teacher: Teacher, mean: np.ndarray, variance: np.ndarray, refinement: int = 1
+) -> tuple[np.ndarray, np.ndarray]:
+    """Z = E P(1|t) over t ~ N(mean, variance), and dZ/dmean."""
+    if isinstance(teacher, SignTeacher | ProbitTeacher):
+        flip = teacher.flip if isinstance(teacher, SignTeacher) else 0.0
+        share, density = _normal(mean, width(teacher, variance))
+        return flip + (1 - 2 * flip) * share, (1 - 2 * flip) * density
+    if isinstance(teacher, LogitTeacher):
+        return _logit_average(teacher.slope, mean, np.broadcast_to(np.sqrt(variance), mean.shape))
+    assert callable(teacher)
+    return _callable_average(teacher, mean, np.broadcast_to(np.sqrt(variance), mean.shape), refinement)
+
+
+def _normal(mean: np.ndarray, deviation: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    from scipy.special import ndtr
+
+    scaled = mean / deviation
+    return ndtr(scaled), np.exp(-(scaled**2) / 2) / (np.sqrt(2 * np.pi) * deviation)
+
+
+def _logit_average(slope: float, mean: np.ndarray, deviation: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """E expit(slope t): over the normal law of t, or over logistic noise L by P(t + L/slope > 0) where t is spread."""
+    from scipy.special import expit
+
+    share, derivative = np.empty(mean.shape), np.empty(mean.shape)
+    wide = slope * deviation > _WIDE
+    if wide.any():
+        noise = np.arange(-_LOGISTIC_REACH, _LOGISTIC_REACH + _LOGISTIC_STEP / 2, _LOGISTIC_STEP)
+        weights = expit(noise) * expit(-noise) * _LOGISTIC_STEP
+        rise = _normal(mean[wide][:, None] + noise / slope, deviation[wide][:, None])
+        share[wide], derivative[wide] = (part @ weights for part in rise)
+    narrow = ~wide
+    if narrow.any():
+        step = min(_NORMAL_STEP, 0.6 / max(float((slope * deviation[narrow]).max()), 1e-300))
+        points, weights = _normal_grid(step)
+        value = expit(slope * (mean[narrow][:, None] + deviation[narrow][:, None] * points))
+        share[narrow] = value @ weights
+        derivative[narrow] = slope * ((value * (1 - value)) @ weights)
+    return share, derivative
+
+
+def _callable_average(
+    teacher: Callable[[np.ndarray], np.ndarray], mean: np.ndarray, deviation: np.ndarray, refinement: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """The derivative by parts: dZ/dmean = E[z P] / deviation."""
+    points, weights = _normal_grid(2 * _NORMAL_REACH / (_CALLABLE_NODES * refinement))
+    value = np.asarray(teacher(mean[..., None] + deviation[..., None] * points), dtype=float)
+    if value.shape != (*mean.shape, points.size):
+        raise InputError(
+            f"teacher must return one number per field, got shape {value.shape} for {(*mean.shape, points.size)}"
+        )
+    wrong = ~((value >= 0) & (value <= 1))
+    if wrong.any():
+        raise InputError(f"teacher must return probabilities P(y = 1 | t) in [0, 1], got {value[wrong][0]:g}")
+    centred = value - value[..., points.size // 2, None]
+    return value @ weights, (centred @ (points * weights)) / deviation
+
+
+def _normal_grid(step: float) -> tuple[np.ndarray, np.ndarray]:
+    half = np.arange(1, np.ceil(_NORMAL_REACH / step) + 1) * step
+    points = np.concatenate([-half[::-1], [0.0], half])
+    weights = np.exp(-(points**2) / 2)
+    return points, weights / weights.sum()

@@ -1,0 +1,238 @@
+"""Ridge regression in high dimension: the deterministic equivalent of risk and training error.
+
+Data: y = x.b + noise, x with covariance S, n samples; the estimator minimises (1/n)|y - X b|^2 + ridge |b|^2.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from unlazy.checks import InputError, check_array, common_shape
+from unlazy.numerics.spectral_sums import (
+    SOLVER_EVALUATIONS,
+    Nodes,
+    Spectrum,
+    effective_ridge,
+    in_chunks,
+    learned_parts,
+    spectral_sums,
+    summation_nodes,
+)
+
+_LARGEST = 1e300
+_LARGEST_SUM = 1e306
+
+
+class RidgeEquivalent(NamedTuple):
+    """Deterministic equivalents; every field has the broadcast shape of n, ridge and noise_variance."""
+
+    effective_ridge: np.ndarray
+    """kappa, the ridge of the population problem that the sample problem behaves like."""
+    risk: np.ndarray
+    """Excess test error E (x.b - x.b_hat)^2 = bias + variance."""
+    bias: np.ndarray
+    """The risk without label noise."""
+    variance: np.ndarray
+    """The part of the risk that label noise causes."""
+    training_error: np.ndarray
+    """Mean squared residual on the training samples."""
+    degrees_of_freedom: np.ndarray
+    """df1, the trace of the hat matrix."""
+    variance_degrees_of_freedom: np.ndarray
+    """df2; variance = noise_variance df2 / (n - df2)."""
+    gcv: np.ndarray
+    """Generalised cross-validation, whose limit is risk + noise_variance for every ridge >= 0."""
+
+
+class RidgeCurve(NamedTuple):
+    """A curve in ridge; every field has the broadcast shape of n, effective_ridge and noise_variance."""
+
+    ridge: np.ndarray
+    equivalent: RidgeEquivalent
+
+
+def ridge_equivalent(
+    spectrum: ArrayLike,
+    prior: ArrayLike,
+    n: ArrayLike,
+    ridge: ArrayLike,
+    noise_variance: ArrayLike,
+    *,
+    multiplicities: ArrayLike | None = None,
+) -> RidgeEquivalent:
+    """Risk, training error and degrees of freedom of ridge regression without drawing data.
+
+    With eigenvalues l_i (`spectrum`), prior variances p_i = E (u_i.b)^2 along their eigenvectors and noise
+    variance s2,
+
+        n = df1 + n ridge / kappa,                   df_k = sum_i (l_i / (l_i + kappa))^k,
+        bias = kappa^2 sum_i p_i l_i / (l_i + kappa)^2 / (1 - df2/n),     variance = s2 df2 / (n - df2),
+        training error = (ridge / kappa)^2 (bias + variance + s2).
+
+    Entry i of `spectrum` stands for `multiplicities[i]` directions, each with prior variance p_i. A scalar
+    prior is constant. n, ridge and noise_variance broadcast (n may be fractional); scalars give scalars.
+
+    At ridge 0 the values are the limits from above (least squares if rank <= n, the minimum-norm
+    interpolator otherwise): at n = rank the variance is infinite unless noise_variance is 0, and the bias
+    is 0.
+
+    Exact as n and d grow at a fixed ratio for x = S^(1/2) z with independent entries of z; at finite size
+    the relative error is O(1/n). Sources: Dobriban & Wager (2018), Hastie, Montanari, Rosset & Tibshirani
+    (2022), Cheng & Montanari (2022); for training error and GCV, Patil, Wei, Rinaldo & Tibshirani (2021).
+    """
+    return _equivalent(_diagonal(spectrum, prior, multiplicities), n, ridge, noise_variance)
+
+
+def ridge_equivalent_matrices(
+    covariance: ArrayLike,
+    prior: ArrayLike,
+    n: ArrayLike,
+    ridge: ArrayLike,
+    noise_variance: ArrayLike,
+    *,
+    metric: ArrayLike | None = None,
+) -> RidgeEquivalent:
+    """`ridge_equivalent` for a full covariance S, prior B = E b b^T and penalty ridge b.M^-1.b (`metric` M).
+
+    With S = L L^T, M = F F^T and the singular value decomposition L^T F = P diag(sigma) V^T the problem is
+    diagonal:
+
+        l_i = sigma_i^2,      p_i l_i = (P^T L^T B L P)_ii.
+
+    A singular M confines the estimator to the range of M. The variance of the target that this range cannot
+    express, u = sum of (P^T L^T B L P)_ii over sigma_i = 0, then acts as label noise: bias becomes (bias +
+    u) with the same amplification 1 / (1 - df2/n). Eigenvalues below d times the rounding error of the
+    largest count as 0.
+
+    Exact in the limit of `ridge_equivalent`; with a singular metric x must be Gaussian, so that what is out
+    of reach is independent of what is not. Source: as `ridge_equivalent`, in the coordinates F^T x of the
+    estimator.
+    """
+    covariance_root = _root("covariance", covariance)
+    d = len(covariance_root)
+    prior_root = _root("prior", prior, d)
+    metric_root = np.eye(d) if metric is None else _root("metric", metric, d)
+    directions, sigma, _ = np.linalg.svd(covariance_root.T @ metric_root)
+    signal = np.sum((directions.T @ covariance_root.T @ prior_root) ** 2, axis=1)
+    rounding = d * np.finfo(np.float64).eps
+    reached = sigma > rounding * sigma[0]
+    unexplained = float(signal[~reached].sum())
+    if unexplained <= rounding * signal.sum():
+        unexplained = 0.0
+    reached_spectrum = Spectrum(sigma[reached] ** 2, np.ones(reached.sum()), signal[reached], unexplained)
+    return _equivalent(reached_spectrum, n, ridge, noise_variance)
+
+
+def ridge_curve_by_effective_ridge(
+    spectrum: ArrayLike,
+    prior: ArrayLike,
+    n: ArrayLike,
+    effective_ridge: ArrayLike,
+    noise_variance: ArrayLike,
+    *,
+    multiplicities: ArrayLike | None = None,
+) -> RidgeCurve:
+    """A curve of `ridge_equivalent` in ridge, parametrised by the effective ridge kappa: no root finder.
+
+        ridge(kappa) = kappa (1 - df1(kappa) / n)
+
+    kappa must not be below its value at ridge 0, where df1 = n (0 if rank <= n). n, effective_ridge and
+    noise_variance broadcast. Exact in the same limit and from the same sources as `ridge_equivalent`.
+    """
+    diagonal = _diagonal(spectrum, prior, multiplicities)
+    n = check_array("n", n, above=0)
+    kappa = check_array("effective_ridge", effective_ridge, low=0, high=_LARGEST)
+    noise_variance = check_array("noise_variance", noise_variance, low=0)
+    shape = common_shape(n=n, effective_ridge=kappa, noise_variance=noise_variance)
+    nodes = summation_nodes(diagonal, 2 * kappa.size)
+    large, learned = in_chunks(learned_parts, nodes, kappa)
+    unused = ((n - large) - learned) / n
+    if (unused < -1e-12).any():
+        where = np.unravel_index(np.argmin(unused), unused.shape)
+        n, kappa = np.broadcast_arrays(n, kappa)
+        least = _equivalent(diagonal, n[where], 0.0, 0.0).effective_ridge
+        raise InputError(
+            f"effective_ridge must be >= {least:g}, its value at ridge 0, for n = {n[where]:g}; got {kappa[where]:g}"
+        )
+    unused = np.maximum(unused, 0.0)
+    equivalent = _at_effective_ridge(diagonal, nodes, n, kappa, unused, noise_variance, shape)
+    return RidgeCurve(np.broadcast_to(kappa * unused, shape).copy()[()], equivalent)
+
+
+def _equivalent(spectrum: Spectrum, n: ArrayLike, ridge: ArrayLike, noise_variance: ArrayLike) -> RidgeEquivalent:
+    n, ridge = check_array("n", n, above=0), check_array("ridge", ridge, low=0, high=_LARGEST)
+    noise_variance = check_array("noise_variance", noise_variance, low=0)
+    shape = common_shape(n=n, ridge=ridge, noise_variance=noise_variance)
+    n, ridge = np.broadcast_arrays(n, ridge)
+    nodes = summation_nodes(spectrum, SOLVER_EVALUATIONS * n.size)
+    kappa = np.zeros(n.shape)
+    positive = (ridge > 0) | (n < spectrum.rank)
+    if positive.any():
+        kappa[positive] = effective_ridge(spectrum, nodes, n[positive], ridge[positive])
+    unused = np.where(positive, ridge / np.where(positive, kappa, 1.0), (n - spectrum.rank) / n)
+    return _at_effective_ridge(spectrum, nodes, n, kappa, unused, noise_variance, shape)
+
+
+def _at_effective_ridge(
+    spectrum: Spectrum,
+    nodes: Nodes,
+    n: np.ndarray,
+    kappa: np.ndarray,
+    unused: np.ndarray,
+    noise_variance: np.ndarray,
+    shape: tuple[int, ...],
+) -> RidgeEquivalent:
+    """The formulas of `ridge_equivalent`; `unused` is 1 - df1/n = ridge/kappa."""
+
+    df1, df2, mixed, missed_signal = in_chunks(spectral_sums, nodes, kappa)
+    # 1 - df2/n as a sum of positive terms
+    remaining = unused + mixed / n
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        missed = missed_signal + spectrum.unexplained
+        bias = np.where(missed > 0, missed / remaining, 0.0)
+        variance = np.where(noise_variance > 0, noise_variance * (df2 / n) / remaining, 0.0)
+        gcv = bias + variance + noise_variance
+        training_error = np.where(unused > 0, unused * (unused * gcv), 0.0)
+    fields = (kappa, bias + variance, bias, variance, training_error, df1, df2, gcv)
+    return RidgeEquivalent(*(np.broadcast_to(field, shape).copy()[()] for field in fields))
+
+
+def _diagonal(spectrum: ArrayLike, prior: ArrayLike, multiplicities: ArrayLike | None) -> Spectrum:
+    eigenvalues = check_array("spectrum", spectrum, low=0, high=_LARGEST, ndim=1)
+    copies = check_array("multiplicities", 1.0 if multiplicities is None else multiplicities, low=0)
+    variances = check_array("prior", prior, low=0)
+    for name, array in (("multiplicities", copies), ("prior", variances)):
+        if array.ndim and array.shape != eigenvalues.shape:
+            raise InputError(
+                f"{name} must be a number or have shape {eigenvalues.shape} like spectrum, got {array.shape}"
+            )
+    copies, variances = (np.broadcast_to(array, eigenvalues.shape) for array in (copies, variances))
+    kept = (eigenvalues > 0) & (copies > 0)
+    eigenvalues, copies, variances = eigenvalues[kept], copies[kept], variances[kept]
+    with np.errstate(over="ignore"):
+        trace, signal = copies @ eigenvalues, copies * eigenvalues * variances
+        for total, formula in (
+            (trace, "multiplicities * spectrum"),
+            (signal.sum(), "multiplicities * spectrum * prior"),
+        ):
+            if not total <= _LARGEST_SUM:
+                raise InputError(f"the sum of {formula} must be <= {_LARGEST_SUM:g}, got {total:g}")
+    return Spectrum(eigenvalues, copies, signal, 0.0)
+
+
+def _root(name: str, value: ArrayLike, d: int | None = None) -> np.ndarray:
+    """R with R R^T the given positive semi-definite matrix."""
+    matrix = check_array(name, value, ndim=2)
+    d = len(matrix) if d is None else d
+    if matrix.shape != (d, d):
+        raise InputError(f"{name} must be a matrix of shape ({d}, {d}), got shape {matrix.shape}")
+    if not np.allclose(matrix, matrix.T, rtol=1e-9, atol=1e-12 * np.abs(matrix).max()):
+        raise InputError(f"{name} must be symmetric, got differences up to {np.abs(matrix - matrix.T).max():g}")
+    eigenvalues, vectors = np.linalg.eigh(matrix)
+    rounding = d * np.finfo(np.float64).eps * np.abs(eigenvalues).max()
+    if eigenvalues[0] < -1e3 * rounding:
+        raise InputError(f"{name} must be positive semi-definite, got the eigenvalue {eigenvalues[0]:g}")
+    return vectors * np.sqrt(np.where(eigenvalues > rounding, eigenvalues, 0.0))

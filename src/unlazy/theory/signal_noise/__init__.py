@@ -1,0 +1,42 @@
+"""Signal against noise in two-patch data: which of them a network learns, and when."""
+
+from typing import TYPE_CHECKING
+
+from unlazy.doors import lazily
+
+if TYPE_CHECKING:
+    from unlazy.theory.signal_noise.denoising import (
+        DenoisingLoss,
+        SignalRatio,
+        StationaryPoint,
+        denoising_loss,
+        early_signal_ratio,
+        signal_ratio,
+        symmetric_stationary_point,
+    )
+    from unlazy.theory.signal_noise.growth import GrowthRates, blow_up_time, growth_rates, logistic_growth, power_growth
+    from unlazy.theory.signal_noise.label_noise import (
+        LabelNoiseFlow,
+        Plateau,
+        fits_clean_labels_first,
+        label_noise_flow,
+        label_noise_plateau,
+    )
+    from unlazy.theory.signal_noise.relu_overfitting import (
+        ActivePairs,
+        SmallStart,
+        active_pairs,
+        averaging_classifier_error,
+        averaging_error,
+        relu_error,
+        small_start_error,
+    )
+    from unlazy.theory.signal_noise.two_patches import (
+        ContrastiveRates,
+        Race,
+        benign_probability,
+        contrastive_rates,
+        race,
+    )
+
+lazily(__name__)

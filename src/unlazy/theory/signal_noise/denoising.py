@@ -1,0 +1,262 @@
+"""Denoising score matching of a two-layer quadratic network in closed form, and its symmetric stationary point.
+
+A sample is two patches [mu_y, xi] with orthogonal mu_1, mu_-1. The network maps each patch to
+f(x) = m^(-1/2) sum_r <w_r, x>^2 w_r and predicts the noise eps in x_t = e^-t x + beta eps, beta^2 = 1 - e^(-2t).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from unlazy.checks import InputError, check_array, common_shape
+from unlazy.numerics.roots import ConvergenceError, increasing_root
+
+_LARGEST_ENTRY = 1e30
+_LARGEST_TIME = 100.0
+_LEAST_PATCH = 1e-75
+"""Times e^-t; below, powers of it underflow."""
+
+
+class DenoisingLoss(NamedTuple):
+    """What `denoising_loss` computes."""
+
+    loss: float
+    """Mean over samples of E |f - eps|^2 - d, summed over patches."""
+    gradient: np.ndarray
+    """With respect to the weights, (m, d)."""
+
+
+class StationaryPoint(NamedTuple):
+    """All neurons alike, at a stationary point of the loss."""
+
+    weights: np.ndarray
+    """w (d,), of each of the m neurons."""
+    overlaps: np.ndarray
+    """<w, x> of every patch, (n, patches)."""
+    loss: float
+    gradient_norm: float
+    """|gradient| over the norm of its part that is linear in the patches, at most 1e-6."""
+
+
+class SignalRatio(NamedTuple):
+    """Every field has the broadcast shape of the arguments of `signal_ratio`."""
+
+    ratio: np.ndarray
+    """<w, mu> / <w, xi>."""
+    signal: np.ndarray
+    """<w, mu> for one neuron; multiply by m^(-1/6) for m."""
+    noise: np.ndarray
+    """<w, xi> for one neuron."""
+
+
+def denoising_loss(weights: ArrayLike, patches: ArrayLike, time: float) -> DenoisingLoss:
+    """The denoising loss of weights W (m, d) on `patches` (n, P, d), averaged over the diffusion noise exactly.
+
+    For a patch x, with alpha = e^-t, a_r = alpha <w_r, x>, G = W W^T and A_r = a_r^2 + beta^2 G_rr,
+
+        E |f - eps|^2 - d = (1/m) sum_rs G_rs (A_r A_s + 4 beta^2 a_r a_s G_rs + 2 beta^4 G_rs^2)
+                            - (4 beta / sqrt(m)) sum_r a_r G_rr.
+
+    Exact (Gaussian moments). Source: the model of Han et al. (2025); the closed form is this project's.
+    """
+    weights = check_array("weights", weights, low=-_LARGEST_ENTRY, high=_LARGEST_ENTRY, ndim=2)
+    patches = _patches(patches)
+    alpha, beta = _mixing(time)
+    if weights.shape[1] != patches.shape[2]:
+        raise InputError(f"weights must have {patches.shape[2]} columns like patches, got shape {weights.shape}")
+    n, m = len(patches), len(weights)
+    rows = patches.reshape(-1, patches.shape[2])
+    gram = weights @ weights.T
+    lengths = np.diag(gram)
+    a = alpha * rows @ weights.T
+    squares = a**2 + beta**2 * lengths
+    # derivatives by a (rows, m) and by G_rs (m, m), G_rr appearing also in A_r and in the last term
+    by_squares = 2 * squares @ gram / m
+    gram_a = a @ (gram**2)
+    loss = (
+        np.sum(squares * (squares @ gram)) / m
+        + 4 * beta**2 / m * np.sum(a * gram_a)
+        + 2 * beta**4 / m * len(rows) * np.sum(gram**3)
+        - 4 * beta / np.sqrt(m) * np.sum(a @ lengths)
+    )
+    by_a = 2 * a * by_squares + 8 * beta**2 / m * gram_a - 4 * beta / np.sqrt(m) * lengths
+    by_gram = squares.T @ squares / m + 8 * beta**2 / m * (a.T @ a) * gram + 6 * beta**4 / m * len(rows) * gram**2
+    by_gram[np.diag_indices(m)] += beta**2 * by_squares.sum(axis=0) - 4 * beta / np.sqrt(m) * a.sum(axis=0)
+    gradient = alpha * by_a.T @ rows + 2 * by_gram @ weights
+    return DenoisingLoss(float(loss / n), gradient / n)
+
+
+def symmetric_stationary_point(patches: ArrayLike, time: float, *, neurons: int = 1) -> StationaryPoint:
+    """The stationary point of `denoising_loss` on `patches` (n, P, d) at which all neurons are equal.
+
+    By permutation symmetry a stationary point of the loss restricted to w_1 = ... = w_m = w is one of the whole loss.
+    With g = |w|^2 and a = e^-t <w, x> the restricted loss of a patch is
+
+        m g (a^4 + 6 beta^2 a^2 g + 3 beta^4 g^2) - 4 beta sqrt(m) a g,
+
+    so w = m^(-1/6) times that of one neuron, which is in the span of the patches. Found by L-BFGS from the best
+    multiple of the mean patch, refined by Newton's method in that span. Raises `ConvergenceError` if it fails.
+    """
+    patches = _patches(patches)
+    alpha, beta = _mixing(time)
+    if check_array("neurons", neurons, low=1, ndim=0) % 1:
+        raise InputError(f"neurons must be a whole number, got {neurons:g}")
+    neurons = int(neurons)
+    n = len(patches)
+    rows = patches.reshape(-1, patches.shape[2])
+    # orthonormal coordinates of the span
+    left, values, basis = np.linalg.svd(rows, full_matrices=False)
+    kept = values > max(rows.shape) * np.finfo(float).eps * values[0]
+    if not kept.any():
+        raise InputError("patches must not all be 0")
+    inside, basis = left[:, kept] * values[kept], basis[kept]
+    if np.linalg.norm(inside.mean(axis=0)) <= 1e-12 * values[0]:
+        raise InputError("patches must have a mean that is not 0: signals of opposite sign cancel")
+    # |w|^3 = unit^3 brings the scales of weights and patches to 1
+    length = float(np.sqrt(np.mean(np.sum(inside**2, axis=1))))
+    point = _restricted_minimum(inside / length, alpha * length, beta, n)
+    weights = point @ basis * neurons ** (-1 / 6)
+    everything = denoising_loss(np.tile(weights, (neurons, 1)), patches, time)
+    pull = 4 * beta * alpha * (point @ point) * np.linalg.norm(inside.sum(axis=0)) / n * neurons ** (-5 / 6)
+    relative = float(np.linalg.norm(everything.gradient, axis=1).max() / pull)
+    if not relative < 1e-6:
+        raise ConvergenceError(f"no stationary point found: relative gradient {relative:.1e}")
+    return StationaryPoint(weights, patches @ weights, everything.loss, relative)
+
+
+def signal_ratio(growth_ratio: ArrayLike, signal_square: ArrayLike, time: ArrayLike) -> SignalRatio:
+    """<w, mu> / <w, xi> at the symmetric stationary point, for patches that are orthogonal to one another.
+
+    With x = n SNR^2 (`growth_ratio`), |mu|^2 = `signal_square`, a = e^-t <w, mu>, b = e^-t <w, xi> and
+    g = |w|^2 = (2/|mu|^2) e^(2t) (a^2 + (x/2) b^2), the two numbers are stationary for
+
+        L(a) + L(b),      L(a) = g (a^4 + 6 beta^2 a^2 g + 3 beta^4 g^2) - 4 beta a g.
+
+    The ratio tends to x/2 = n SNR^2 / 2 for large t and to `early_signal_ratio(x)`, between .72 and 1.40, for t -> 0.
+    Exact as d/n grows, for balanced labels and noise orthogonal to mu_1 and mu_-1. Source: Han et al. (2025) for the
+    order at large t; the equations are this project's.
+    """
+    growth_ratio = check_array("growth_ratio", growth_ratio, low=1e-12, high=1e12)
+    signal_square = check_array("signal_square", signal_square, low=1e-12, high=1e12)
+    time = check_array("time", time, above=0, high=_LARGEST_TIME)
+    shape = common_shape(growth_ratio=growth_ratio, signal_square=signal_square, time=time)
+    half, square, t = (np.broadcast_to(a, shape) for a in (growth_ratio / 2, signal_square, time))
+    spread = np.sinh(t) * np.exp(t) * 4 / square
+    ratio, noise = _balanced(half, spread)
+    # in units in which beta = 1 and e^-t = 1
+    unit = np.cbrt(np.sqrt(-np.expm1(-2 * t))) * np.exp(t)
+    return SignalRatio(ratio[()], (ratio * noise * unit)[()], (noise * unit)[()])
+
+
+def early_signal_ratio(growth_ratio: ArrayLike) -> np.ndarray:
+    """The limit of `signal_ratio` as the diffusion time vanishes: a number of order one.
+
+    With k = n SNR^2 / 2, ratio r and b = <w, xi> in units of beta^(1/3),
+
+        b^3 = (k - r) / (r (k r^2 - 1)),      2 (r^2 + k)(b^3 - 1) + k ((r^4 + 1) b^3 - 4 (r + 1)) = 0,
+
+    so that r(1/k) = 1/r(k), r = 1 at n SNR^2 = 2, and r -> 1.395 (the root of s^4 = 2s + 1) as k -> 0. Exact for
+    beta^2 (1 + k) << |mu|^2.
+    """
+    growth_ratio = check_array("growth_ratio", growth_ratio, low=1e-12, high=1e12)
+    return _balanced(growth_ratio / 2, np.zeros(growth_ratio.shape))[0][()]
+
+
+def _patches(value: ArrayLike) -> np.ndarray:
+    patches = check_array("patches", value, low=-_LARGEST_ENTRY, high=_LARGEST_ENTRY)
+    if patches.ndim != 3:
+        raise InputError(f"patches must have shape (n, patches, d), got {patches.shape}")
+    return patches
+
+
+def _mixing(time: float) -> tuple[float, float]:
+    """alpha = e^-t and beta = sqrt(1 - alpha^2)."""
+    t = float(check_array("time", time, above=0, high=_LARGEST_TIME, ndim=0))
+    return float(np.exp(-t)), float(np.sqrt(-np.expm1(-2 * t)))
+
+
+def _restricted_minimum(rows: np.ndarray, alpha: float, beta: float, n: int) -> np.ndarray:
+    """The minimum w over one neuron; `rows` are all patches, of mean square 1."""
+    from scipy.optimize import minimize
+
+    if alpha < _LEAST_PATCH:
+        raise InputError(f"patches must be larger for this time: e^-time times their size is {alpha:.1e}")
+    # with w = unit v the loss is beta^(4/3) unit^2 times a polynomial with coefficients of order one
+    spread = (beta / alpha) ** 2
+    shrink = (1 + spread) ** (-2 / 3)
+    unit = np.cbrt(beta) / alpha
+
+    def value(v: np.ndarray) -> tuple[float, np.ndarray]:
+        u = shrink * v
+        found, slope, _ = _polynomial(rows, u, spread)
+        return found / shrink**3 / n, slope / shrink**2 / n
+
+    # A c^6 - B c^3 along the mean patch: both terms are homogeneous
+    mean = rows.mean(axis=0)
+    towards, against = (_polynomial(rows, sign * shrink * mean, spread)[0] for sign in (1, -1))
+    start = np.cbrt((against - towards) / (2 * (against + towards))) * mean
+    found = minimize(value, start, jac=True, method="L-BFGS-B", options={"maxiter": 20_000, "ftol": 0, "gtol": 1e-9})
+    u = shrink * found.x
+    for _ in range(20):
+        _, slope, curvature = _polynomial(rows, u, spread)
+        step = np.linalg.lstsq(curvature(), slope, rcond=None)[0]
+        if not np.linalg.norm(step) < 0.1 * np.linalg.norm(u):
+            break
+        u = u - step
+        if np.linalg.norm(step) < 1e-14 * np.linalg.norm(u):
+            break
+    return unit * u
+
+
+def _polynomial(rows: np.ndarray, u: np.ndarray, spread: float) -> tuple[float, np.ndarray, Callable[[], np.ndarray]]:
+    """sum over rows x of G (a^4 + 6 spread a^2 G + 3 spread^2 G^2 - 4 a), a = x.u, G = |u|^2; gradient and Hessian."""
+    a, square, count = rows @ u, u @ u, len(rows)
+    sums = a.sum(), np.sum(a**2), np.sum(a**4)
+    value = (
+        square * (sums[2] - 4 * sums[0])
+        + 6 * spread * square**2 * sums[1]
+        + 3 * (spread * square) ** 2 * square * count
+    )
+    by_square = sums[2] - 4 * sums[0] + 12 * spread * square * sums[1] + 9 * (spread * square) ** 2 * count
+    by_row = 4 * square * (a**3 + 3 * spread * square * a - 1)
+    gradient = 2 * by_square * u + rows.T @ by_row
+
+    def hessian() -> np.ndarray:
+        mixed = rows.T @ (4 * a**3 + 24 * spread * square * a - 4)
+        twice = 2 * np.outer(u, mixed)
+        by_square_twice = 12 * spread * sums[1] + 18 * spread**2 * square * count
+        weight = 12 * square * (a**2 + spread * square)
+        return (
+            2 * by_square * np.eye(u.size)
+            + twice
+            + twice.T
+            + 4 * by_square_twice * np.outer(u, u)
+            + (rows.T * weight) @ rows
+        )
+
+    return float(value), gradient, hessian
+
+
+def _balanced(half: np.ndarray, spread: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """(ratio r, noise b) at which q (a^4 + b^4 + 6 s q (a^2 + b^2) + 6 s^2 q^2 - 4 (a + b)) is stationary.
+
+    Here a = r b, q = a^2 + k b^2, k = `half` and s = `spread`. One equation gives b^3 for any r, the other r.
+    """
+
+    def terms(r: np.ndarray, k: np.ndarray, s: np.ndarray) -> tuple[np.ndarray, ...]:
+        q = r**2 + k
+        quartic = r**4 + 1 + 12 * s * q * (r**2 + 1) + 18 * (s * q) ** 2
+        return q, quartic, 4 * k * (r + 1) + 2 * q, k * quartic + 2 * q * (1 + 3 * s * q)
+
+    def imbalance(r: np.ndarray, k: np.ndarray, s: np.ndarray) -> np.ndarray:
+        # b^3 (k r^3 - r + 3 s q r (k - 1)) + r - k, times a positive number, without its cancellation at small k
+        q, quartic, pull, stiffness = terms(r, k, s)
+        return r * (quartic - 4 * (r + 1)) + pull * r**3 - stiffness + 3 * s * q * r * (pull - 4 * (r + 1))
+
+    ratio = increasing_root(imbalance, np.minimum(half, 0.7) / 2, 2 * np.maximum(half, 1.4), half, spread)
+    _, _, pull, stiffness = terms(ratio, half, spread)
+    return ratio, np.cbrt(pull / stiffness)

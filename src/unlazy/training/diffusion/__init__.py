@@ -1,0 +1,10 @@
+"""Training scores, and sampling with them."""
+
+from typing import TYPE_CHECKING
+
+from unlazy.doors import lazily
+
+if TYPE_CHECKING:
+    from unlazy.training.diffusion import reverse, score_matching
+
+lazily(__name__)

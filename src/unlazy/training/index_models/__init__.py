@@ -1,0 +1,10 @@
+"""Online SGD on index models: as chains of overlaps, and as networks."""
+
+from typing import TYPE_CHECKING
+
+from unlazy.doors import lazily
+
+if TYPE_CHECKING:
+    from unlazy.training.index_models import additive_chain, chain_draws, online_index, overlap_chain
+
+lazily(__name__)

@@ -1,0 +1,154 @@
+"""Online SGD on an additive index model: one neuron as a chain of its overlaps, and a network of neurons.
+
+    y = M^(-1/2) sum_l link(<x, theta_l>) + noise,      x ~ N(0, I_d), theta_1, ..., theta_M orthonormal
+    w <- normalise(w + c (x - <w, x> w)),               c = (step_size/d) y link'(<w, x>), cut to |c| <= clip / sqrt(d)
+
+one fresh pair (x, y) per step, correlation loss, student activation = link. What the neurons of a network have in
+common is the data alone, so that each of them is such a chain; the network is needed where they are used together.
+`unlazy.theory.index_models.additive` has the flow. Source: Oko, Song, Suzuki & Wu (2024), first phase of their
+algorithm.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+from unlazy.functions.links import Link
+from unlazy.training.index_models.chain_draws import chi_square, normals
+from unlazy.training.index_models.online_index import move_together
+
+_BLOCK = 64
+_PIECE = 16
+"""Steps of a network that are made at once; a block is a multiple."""
+
+
+class Rule(NamedTuple):
+    """The model and the update; all numbers may be traced."""
+
+    link: Link
+    tasks: Any
+    """M, at most the width of the overlaps."""
+    d: Any
+    """At least M + 3."""
+    step_size: Any
+    noise: Any = 0.0
+    """Deviation of the label noise."""
+    clip: Any = 1.0
+
+
+class Escape(NamedTuple):
+    """How long chains took; infinite where they had not arrived when the loop ended."""
+
+    samples: Array
+    """Of each chain, (chains,)."""
+    half: Array
+    """Until half of the chains had arrived."""
+    overlaps: Array
+    """At the end of the loop, (chains, width)."""
+
+
+class Trained(NamedTuple):
+    """A trained first layer."""
+
+    weights: Array
+    """Unit rows, (neurons, d)."""
+    overlaps: Array
+    """With each task on the way, (records, neurons, M)."""
+
+
+class _Draws(NamedTuple):
+    along: Array
+    rest: Array
+    noise: Array
+    tasks: Array
+    """(..., width, chains); the others are (..., chains)."""
+
+
+def escape(key: Array, start: Array, rule: Rule, threshold: Any, limit: Any) -> Escape:
+    """Run chains from the overlaps `start` (chains, width) until half of them have an |overlap| of `threshold`.
+
+    One step is exact for every d: with u ~ N(0, 1), g ~ N(0, I_M) and R ~ chi^2_{d-1-M}, the tasks see z = m u + v,
+    v = (I - m m^T)^(1/2) g, and m <- (m + c v) / sqrt(1 + c^2 (|g|^2 + R)). Columns of `start` beyond the M-th must
+    be 0 and stay it. The loop ends after `limit` < 2^31 samples, rounded up to a block.
+    """
+    chains, width = start.shape
+    needed = (chains + 1) // 2
+
+    def move(state: tuple[Array, Array], given: tuple[Array, _Draws]) -> tuple[tuple[Array, Array], None]:
+        overlaps, arrived = state
+        step, draws = given
+        overlaps = _chain_step(overlaps, draws, rule)
+        there = jnp.abs(overlaps).max(axis=0) >= threshold
+        return (overlaps, jnp.where(there, jnp.minimum(arrived, step), arrived)), None
+
+    def block(state: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
+        overlaps, arrived, done = state
+        draws = _draw(jax.random.fold_in(key, done), chains, width, rule, start.dtype)
+        steps = (done + 1 + jnp.arange(_BLOCK)).astype(arrived.dtype)
+        (overlaps, arrived), _ = jax.lax.scan(move, (overlaps, arrived), (steps, draws))
+        return overlaps, arrived, done + _BLOCK
+
+    def going(state: tuple[Array, Array, Array]) -> Array:
+        _, arrived, done = state
+        return (jnp.isfinite(arrived).sum() < needed) & (done < limit)
+
+    there = jnp.abs(start).max(axis=1) >= threshold
+    # chains last: they are what a processor handles side by side
+    first = (start.T, jnp.where(there, 0.0, jnp.inf), jnp.int32(0))
+    overlaps, arrived, _ = jax.lax.while_loop(going, block, first)
+    return Escape(arrived, jnp.sort(arrived)[needed - 1], overlaps.T)
+
+
+def _draw(key: Array, chains: int, width: int, rule: Rule, dtype: Any) -> _Draws:
+    numbers = normals(key, (_BLOCK, width + 3, chains), dtype)
+    kept = (jnp.arange(width) < rule.tasks)[:, None]
+    rest = chi_square(rule.d - 1 - rule.tasks, numbers[:, 1])
+    return _Draws(numbers[:, 0], rest, numbers[:, 2], numbers[:, 3:] * kept)
+
+
+def _chain_step(overlaps: Array, draws: _Draws, rule: Rule) -> Array:
+    kept = (jnp.arange(len(overlaps)) < rule.tasks)[:, None]
+    square = (overlaps**2).sum(axis=0)
+    across = (overlaps * draws.tasks).sum(axis=0) / (1 + jnp.sqrt(jnp.maximum(1 - square, 0.0)))
+    moved = draws.tasks - overlaps * across
+    z = overlaps * draws.along + moved
+    label = jnp.where(kept, rule.link(z), 0.0).sum(axis=0) / jnp.sqrt(rule.tasks) + rule.noise * draws.noise
+    c = _step(label, draws.along, rule)
+    length = 1 + c**2 * ((draws.tasks**2).sum(axis=0) + draws.rest)
+    return (overlaps + c * moved) / jnp.sqrt(length)
+
+
+def _step(label: Array, along: Array, rule: Rule) -> Array:
+    most = rule.clip / jnp.sqrt(rule.d)
+    return jnp.clip(rule.step_size / rule.d * label * rule.link.derivative(along), -most, most)
+
+
+def train_network(key: Array, weights: Array, rule: Rule, steps: int, records: int = 1) -> Trained:
+    """Train the unit rows of `weights` (neurons, d) on the same `steps` samples, with `records` evenly spaced records.
+
+    The tasks are the first M coordinate axes, which loses nothing for inputs and starts without a preferred direction;
+    M = `rule.tasks` and d = `rule.d` must be plain integers here. `steps` is rounded up to full blocks per record.
+    """
+    d, tasks = weights.shape[1], rule.tasks
+    blocks = -(-steps // (records * _BLOCK))
+
+    def block(weights: Array, number: Array) -> tuple[Array, None]:
+        numbers = normals(jax.random.fold_in(key, number), (_BLOCK, d + 1), weights.dtype)
+        labels = rule.link(numbers[:, :tasks]).sum(axis=1) / jnp.sqrt(tasks) + rule.noise * numbers[:, d]
+        pieces = numbers[:, :d].reshape(-1, _PIECE, d), labels.reshape(-1, _PIECE)
+
+        def piece(weights: Array, given: tuple[Array, Array]) -> tuple[Array, None]:
+            return move_together(weights, *given, lambda along, _, label: _step(label, along, rule)), None
+
+        return jax.lax.scan(piece, weights, pieces)[0], None
+
+    def segment(weights: Array, numbers: Array) -> tuple[Array, Array]:
+        weights, _ = jax.lax.scan(block, weights, numbers)
+        return weights, weights[:, :tasks]
+
+    weights, overlaps = jax.lax.scan(segment, weights, jnp.arange(records * blocks).reshape(records, blocks))
+    return Trained(weights, overlaps)

@@ -1,0 +1,10 @@
+"""Kernel and random-feature ridge regression on drawn points."""
+
+from typing import TYPE_CHECKING
+
+from unlazy.doors import lazily
+
+if TYPE_CHECKING:
+    from unlazy.training.kernels import ridge
+
+lazily(__name__)

@@ -1,0 +1,10 @@
+"""Metrics and first layers that move while the second layer is at its ridge optimum."""
+
+from typing import TYPE_CHECKING
+
+from unlazy.doors import lazily
+
+if TYPE_CHECKING:
+    from unlazy.training.regression import metric_learning, two_timescale
+
+lazily(__name__)

@@ -1,0 +1,10 @@
+"""Patch networks on two-patch data."""
+
+from typing import TYPE_CHECKING
+
+from unlazy.doors import lazily
+
+if TYPE_CHECKING:
+    from unlazy.training.signal_noise import token_gram
+
+lazily(__name__)

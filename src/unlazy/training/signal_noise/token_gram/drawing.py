@@ -1,0 +1,159 @@
+"""Problems drawn with the law of Gaussian vectors in d dimensions, without forming the vectors."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+from jax.typing import ArrayLike
+
+from unlazy.checks import InputError, check_array
+from unlazy.random import normal
+from unlazy.training.signal_noise.token_gram.checks import check_known
+from unlazy.training.signal_noise.token_gram.problem import Design, Problem, check_design, signal_noise_design
+
+_ATTEMPTS = 16
+
+
+def draw(
+    key: Array,
+    design: Design,
+    features: ArrayLike,
+    second_layer: ArrayLike,
+    *,
+    dimension: ArrayLike,
+    scale: ArrayLike,
+    noise: ArrayLike = 1.0,
+    orthogonal: ArrayLike = True,
+) -> Problem:
+    """Fixed features, own tokens xi ~ N(0, noise^2 I_d) and initial neurons w ~ N(0, scale^2 I_d), exactly in law.
+
+    `features` are the lengths (S,) of orthogonal features, or their Gram matrix (S, S). With `orthogonal` the own
+    tokens are projected orthogonally to the features (of positive length). In a basis adapted to the features the other
+    d - S components of N = nQ + R Gaussian vectors are a Bartlett factor: strictly lower N(0, 1), diagonal
+    sqrt(chi2_{d-S-k}), k = 0..N-1. All numbers may be traced, the dimension too; it must be at least N + S.
+    """
+    check_known("second_layer", second_layer, ndim=1)
+    second_layer = jnp.asarray(second_layer, float)
+    check_design(design)
+    _check_features(features)
+    own, neurons = len(design.labels) * design.noises, len(second_layer)
+    basis, spanned = _feature_basis(jnp.asarray(features, float))
+    count = own + neurons
+    if len(basis) != design.features:
+        raise InputError(f"features must be the {design.features} of the design, got {len(basis)}")
+    check_known("dimension", dimension, ndim=0, low=count + len(basis))
+    check_known("scale", scale, ndim=0, low=0)
+    check_known("noise", noise, ndim=0, low=0)
+    check_known("orthogonal", orthogonal, ndim=0, low=0, high=1)
+
+    # One draw of each kind: every further one costs half a second of compilation.
+    normal_key, uniform_key = jax.random.split(key)
+    columns = len(basis) + count
+    normals = normal(normal_key, (count * (columns + _ATTEMPTS),))
+    uniforms = jax.random.uniform(uniform_key, (count * (_ATTEMPTS + 1),), float, jnp.finfo(float).tiny)
+    standard = normals[: count * columns].reshape(count, columns)
+    freedom = jnp.asarray(dimension, float) - len(basis) - jnp.arange(count)
+    lengths = _chi(normals[count * columns :].reshape(_ATTEMPTS, count), uniforms.reshape(-1, count), freedom)
+    along, across = standard[:, : len(basis)], jnp.tril(standard[:, len(basis) :], -1) + jnp.diag(lengths)
+
+    removed = jnp.asarray(orthogonal, float) * spanned
+    noises = jnp.asarray(noise, float) * jnp.concatenate([along[:own] * (1 - removed), across[:own, :own]], axis=1)
+    tokens = jnp.concatenate([jnp.pad(basis, ((0, 0), (0, own))), noises])
+    weights = jnp.asarray(scale, float) * jnp.concatenate([along[own:], across[own:]], axis=1)
+    return Problem(
+        design=design,
+        gram=tokens @ tokens.T,
+        # The tokens have no components beyond the first S + nQ of the adapted basis.
+        preactivations=weights[:, : tokens.shape[1]] @ tokens.T,
+        initial_gram=weights @ weights.T,
+        second_layer=second_layer,
+        noise=jnp.asarray(noise, float),
+        orthogonal=jnp.asarray(orthogonal, float),
+    )
+
+
+def draw_signal_noise(
+    key: Array,
+    *,
+    samples: int,
+    width: int,
+    dimension: ArrayLike,
+    signal: ArrayLike,
+    scale: ArrayLike,
+    noise: ArrayLike = 1.0,
+    orthogonal: ArrayLike = True,
+    flipped: ArrayLike = 0.0,
+    live: ArrayLike | None = None,
+) -> Problem:
+    """The two-patch problem [y mu, xi], |mu| = `signal`, with m = `width` neurons of output weight 1/m and m of -1/m.
+
+    `live` of the `samples` count (all by default), and a fraction `flipped` of their labels is wrong: see
+    `signal_noise_design`. Source: Cao et al. 2022.
+    """
+    check_known("signal", signal, ndim=0, low=0)
+    return draw(
+        key,
+        signal_noise_design(samples, live=live, flipped=flipped),
+        jnp.reshape(jnp.asarray(signal, float), (1,)),
+        paired_second_layer(width),
+        dimension=dimension,
+        scale=scale,
+        noise=noise,
+        orthogonal=orthogonal,
+    )
+
+
+def paired_second_layer(width: int) -> Array:
+    """Output weights 1/m of the first m neurons and -1/m of the other m, (2m,)."""
+    check_known("width", width, whole=True, ndim=0, low=1)
+    return jnp.repeat(jnp.array([1.0, -1.0]), width, total_repeat_length=2 * width) / width
+
+
+def _check_features(features: ArrayLike) -> None:
+    """Raise an `InputError` if known features are neither lengths nor a Gram matrix."""
+    if isinstance(features, jax.core.Tracer):
+        return
+    found = check_array("features", features)
+    if found.ndim == 1:
+        check_array("features", found, low=0)
+        return
+    if found.ndim != 2 or found.shape[0] != found.shape[1]:
+        raise InputError(f"features must be lengths (S,) or a Gram matrix (S, S), got shape {found.shape}")
+    largest = np.abs(found).max()
+    if np.abs(found - found.T).max() > 1e-6 * largest:
+        raise InputError("features must be a symmetric Gram matrix, got one that is not symmetric")
+    least = np.linalg.eigvalsh(found)[0]
+    if least < -1e-6 * largest:
+        raise InputError(f"features must be a positive semi-definite Gram matrix, got the eigenvalue {least:g}")
+
+
+def _feature_basis(features: Array) -> tuple[Array, Array]:
+    """Components of the features in an orthonormal basis, (S, S), and 1 for each basis vector in their span, else 0."""
+    if features.ndim == 1:
+        return jnp.diag(features), (features > 0).astype(features.dtype)
+    squares, vectors = jnp.linalg.eigh(features)
+    spanned = squares > 1e-12 * squares[-1]
+    return vectors * jnp.sqrt(jnp.where(spanned, squares, 0.0)), spanned.astype(features.dtype)
+
+
+def _chi(normals: Array, uniforms: Array, freedom: Array) -> Array:
+    """Independent chi variables with k numbers of degrees of freedom, each >= 1 and possibly traced.
+
+    Marsaglia & Tsang 2000: of the attempts at a gamma variable, one per row of `normals` (a, k) and of `uniforms`
+    (a + 1, k), the first accepted one. An attempt fails with probability < 0.05, all 16 with less than 1e-20.
+    `jax.random.gamma` loops instead and takes seconds to compile.
+    """
+    shape = freedom / 2
+    raised = jnp.where(shape < 1, shape + 1, shape)
+    size = raised - 1 / 3
+    small = normals / jnp.sqrt(9 * size)
+    # log(v) + 1 - v for v = (1 + small)^3, without cancellation at large degrees of freedom.
+    logarithm = jnp.log1p(jnp.maximum(small, jnp.finfo(float).eps - 1))
+    bound = 9 * size * small**2 / 2 + size * (3 * logarithm - small * (3 + small * (3 + small)))
+    accepted = (small > -1) & (jnp.log(uniforms[:-1]) < bound)
+    cubes = jnp.take_along_axis((1 + small) ** 3, jnp.argmax(accepted, axis=0)[None], axis=0)[0]
+    # A gamma variable of a shape below 1 is one of the next shape times a power of a uniform one.
+    powers = uniforms[-1] ** (1 / shape)
+    return jnp.sqrt(2 * size * cubes * jnp.where(shape < 1, powers, 1.0))

@@ -1,0 +1,103 @@
+"""What one step sees of the samples: all of them, a mini-batch, flipped labels, mixtures."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+from jax.typing import ArrayLike
+
+from unlazy.training.signal_noise.token_gram.checks import check_known
+from unlazy.training.signal_noise.token_gram.problem import Design
+
+
+class Mixing(NamedTuple):
+    """Patch p of sample i becomes stay[p, i] x_ip + take[p, i] x_jp with j = partner[i], a permutation of the samples.
+
+    `stay` and `take` have shape (1, 1), (P, 1), (1, n) or (P, n). Shares that add to 1 are mixup; ones and zeros by
+    patch are cutmix; `take` = 0 with zeros in `stay` is cutout.
+    """
+
+    partner: Array
+    stay: Array
+    take: Array
+
+
+class Batch(NamedTuple):
+    """The loss of one step: sum_c sum_i weights[c, i] l(f_i, labels[c, i]), both (c, n), on mixed patches if given."""
+
+    labels: Array
+    weights: Array
+    mixing: Mixing | None = None
+
+
+View = Callable[[Array, Design], Batch]
+"""`view(key, design)`, with a key of its own at every step."""
+
+
+def full_batch(key: Array, design: Design) -> Batch:
+    """All samples with their weights."""
+    return Batch(design.labels[None], design.weights[None])
+
+
+def mini_batch(size: ArrayLike, of: View = full_batch) -> View:
+    """A fresh random `size` of the samples at every step, without replacement (all of them if there are fewer).
+
+    Every sample of positive weight is as likely as any other, and the weights of those chosen are scaled to the sum of
+    all. The mean gradient is the full one if these weights are equal; if not, it is that of a ratio estimate, which
+    favours light samples.
+    """
+    check_known("size", size, whole=True, ndim=0, low=1)
+
+    def view(key: Array, design: Design) -> Batch:
+        choice_key, key = jax.random.split(key)
+        batch = of(key, design)
+        counting = batch.weights.sum(0) > 0
+        scores = jnp.where(counting, jax.random.uniform(choice_key, counting.shape), 2.0)
+        # Counting smaller scores ranks them; XLA's sort is slower at these sizes.
+        chosen = counting & (jnp.sum(scores[None, :] < scores[:, None], axis=1) < size)
+        weights = jnp.where(chosen, batch.weights, 0.0)
+        return batch._replace(weights=weights * (batch.weights.sum() / weights.sum()))
+
+    return view
+
+
+def label_flips(probability: ArrayLike, of: View = full_batch) -> View:
+    """Every label is flipped with this probability, afresh at every step (label-noise gradient descent)."""
+    check_known("probability", probability, ndim=0, low=0, high=1)
+
+    def view(key: Array, design: Design) -> Batch:
+        flip_key, key = jax.random.split(key)
+        batch = of(key, design)
+        flipped = jax.random.uniform(flip_key, batch.labels.shape) < probability
+        return batch._replace(labels=jnp.where(flipped, -batch.labels, batch.labels))
+
+    return view
+
+
+def mixup(share: ArrayLike, of: View = full_batch) -> View:
+    """Patches share x_i + (1 - share) x_j and the loss share l(y_i) + (1 - share) l(y_j), j a fresh random partner.
+
+    Partners are a random permutation of the samples of positive weight. Source: Zhang et al. 2018.
+    """
+    check_known("share", share, ndim=0, low=0, high=1)
+
+    def view(key: Array, design: Design) -> Batch:
+        partner_key, key = jax.random.split(key)
+        batch = of(key, design)
+        partner = random_partners(partner_key, batch.weights.sum(0) > 0)
+        stay = jnp.asarray(share, batch.weights.dtype)
+        mixing = Mixing(partner, jnp.reshape(stay, (1, 1)), jnp.reshape(1 - stay, (1, 1)))
+        labels = jnp.concatenate([batch.labels, batch.labels[:, partner]])
+        return Batch(labels, jnp.concatenate([stay * batch.weights, (1 - stay) * batch.weights]), mixing)
+
+    return view
+
+
+def random_partners(key: Array, counting: Array) -> Array:
+    """A random permutation of the samples that count; the others are their own partners."""
+    scores = jnp.where(counting, jax.random.uniform(key, counting.shape), 2.0)
+    return jnp.zeros(counting.shape, int).at[jnp.argsort(~counting)].set(jnp.argsort(scores))

@@ -1,0 +1,580 @@
+import pickle
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.datasets import load_breast_cancer, make_friedman1
+from sklearn.kernel_ridge import KernelRidge
+from sklearn.metrics.pairwise import pairwise_kernels
+
+from unlazy.checks import InputError
+from unlazy.diagnostics import LearningCurve, ridge_report
+from unlazy.diagnostics.learning_curve.pointwise import pointwise_error
+from unlazy.diagnostics.learning_curve.spectral import pool_spectrum, spectral_curve
+from unlazy.theory.kernels.random_features import kernel_regression_equivalent
+
+METHODS = ("fast", "hybrid", "pointwise")
+EIGENVALUES, ENERGIES = np.array([5, 3, 2, 1, 0.5, 0.25]), np.array([4, 1, 1, 0.5, 0.25, 0.25])
+LINE = np.exp(-((np.arange(8)[:, None] - np.arange(8)) ** 2) / 8)
+LINE_TARGET = np.array([1, -1, 2, 0, 0.5, -2, 1.5, 1])[:, None]
+
+
+def friedman(rows, seed, noise=0.3):
+    """Inputs of unit variance and a target of unit signal variance, about."""
+    X, y = make_friedman1(rows, random_state=seed)
+    rng = np.random.default_rng(seed)
+    return (X - 0.5) * np.sqrt(12), (y - 14.4) / 4.9 + np.sqrt(noise) * rng.standard_normal(rows)
+
+
+def spectral(n, ridge, features=np.inf, eigenvalues=EIGENVALUES, energies=ENERGIES):
+    lists = np.broadcast_arrays(*(np.atleast_1d(np.asarray(a, dtype=float)) for a in (n, ridge, features)))
+    return spectral_curve(pool_spectrum(eigenvalues, energies), *lists)
+
+
+def errors_of_splits(K, Y, n, ridge, splits, seed=0, design=None):
+    """Test and training errors of kernel regression on random n rows of the pool; `design(rng)` makes another K."""
+    rng = np.random.default_rng(seed)
+    test, train = [], []
+    for _ in range(splits):
+        matrix = K if design is None else design(rng)
+        order = rng.permutation(len(K))
+        a, b = order[:n], order[n:]
+        weights = np.linalg.solve(matrix[np.ix_(a, a)] + ridge * np.eye(n), Y[a])
+        test.append(np.mean(np.sum((Y[b] - matrix[np.ix_(b, a)] @ weights) ** 2, axis=1)))
+        train.append(np.mean(np.sum((ridge * weights) ** 2, axis=1)))
+    return np.array(test), np.array(train)
+
+
+def assert_mean(values, prediction, remainder):
+    """Within four standard errors and the accuracy of the theory, by which a prediction wrong by 20% is rejected."""
+    allowed = 4 * np.std(values, ddof=1) / np.sqrt(len(values)) + remainder * np.mean(values)
+    assert abs(np.mean(values) - prediction) < allowed, (np.mean(values), prediction, allowed)
+    assert abs(np.mean(values) - 1.2 * prediction) > allowed, (np.mean(values), prediction, allowed)
+    assert abs(np.mean(values) - prediction / 1.2) > allowed, (np.mean(values), prediction, allowed)
+
+
+@pytest.mark.parametrize(
+    ("n", "ridge", "features", "kappa", "error"),
+    [
+        (2, 0.1, np.inf, 3.342648687436, 0.834674123830),
+        (4, 0.1, np.inf, 0.714037268002, 0.632556203619),
+        (6, 0.1, np.inf, 0.1, 0.527605170999),
+        (8, 0.5, np.inf, 0.156498727759, 0.443959833972),
+        (4, 0, np.inf, 0.532014613017, 0.644380049390),
+        (4, 0.1, 5, 1.035316603234, 1.357510739451),
+        (3, 0.2, 3, 2.778972436434, 1.521123101286),
+    ],
+)
+def test_spectral_formula_has_the_values_of_the_note(n, ridge, features, kappa, error):
+    found = spectral(n, ridge, features)
+    np.testing.assert_allclose(found.kappa, kappa, rtol=2e-12)
+    np.testing.assert_allclose(found.error, error, rtol=2e-12)
+    if n == 2:
+        np.testing.assert_allclose(found.training_error, 0.003175244283, rtol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("n", "fast", "pointwise"),
+    [
+        (3, 3.530378721194, 3.585939499289),
+        (6, 4.027568937398, 3.734575081695),
+        (8, 3.962333038516, 3.499892629303),
+        (10, 3.870777293388, 3.305111234978),
+        (12, 3.790900615422, 3.160852973971),
+    ],
+)
+def test_both_formulas_have_the_values_of_the_note_on_eight_points(n, fast, pointwise):
+    eigenvalues, vectors = np.linalg.eigh(LINE)
+    energies = (vectors.T @ LINE_TARGET)[:, 0] ** 2
+    found = spectral(n, 0.2, eigenvalues=eigenvalues, energies=energies)
+    np.testing.assert_allclose(found.error, fast, rtol=1e-11)
+    solved = pointwise_error(LINE, LINE_TARGET, n, 0.2)
+    np.testing.assert_allclose(solved.errors.mean(), pointwise, rtol=1e-11)
+    if n == 6:
+        np.testing.assert_allclose(solved.kappa[:3], [0.400622, 0.33327508, 0.32740818], rtol=1e-7)
+
+
+@pytest.mark.parametrize(("n", "features", "error"), [(4, 6, 3.510837126864), (6, 3, 2.956584967824)])
+def test_pointwise_features_have_the_values_of_the_note(n, features, error):
+    for start in ((0.5, 0.5), (2.0, 0.9)):
+        found = pointwise_error(LINE, LINE_TARGET, n, 0.2, features, start)
+        np.testing.assert_allclose(found.errors.mean(), error, rtol=1e-9)
+    many = pointwise_error(LINE, LINE_TARGET, n, 0.2, 1e12, (0.5, 1.0)).errors
+    np.testing.assert_allclose(many, pointwise_error(LINE, LINE_TARGET, n, 0.2).errors, rtol=1e-9)
+
+
+@pytest.mark.parametrize("kernel", ["rbf", "laplacian", "poly", "linear"])
+def test_all_rows_give_gcv_and_leave_one_out_errors(kernel):
+    X, y = friedman(40, 0)
+    Y = np.column_stack([y, X[:, 0] ** 2 + 1])
+    ridge = 0.4
+    curve = LearningCurve(kernel, ridge=ridge, gamma=0.1).fit(X, Y)
+    K = pairwise_kernels(X, metric=kernel, filter_params=True, gamma=0.1)
+    centred = Y - Y.mean(axis=0)
+    G = np.linalg.inv(K + ridge * np.eye(40))
+    gcv = 40 * np.sum((G @ centred) ** 2) / np.trace(G) ** 2
+    left_out = []
+    for row in range(40):
+        kept = np.arange(40) != row
+        model = KernelRidge(alpha=ridge, kernel="precomputed").fit(K[np.ix_(kept, kept)], centred[kept])
+        left_out.append(np.sum((centred[row] - model.predict(K[row, kept][None])) ** 2))
+    for method, expected in (("fast", gcv), ("hybrid", np.mean(left_out)), ("pointwise", np.mean(left_out))):
+        found = curve.set_params(method=method).predict()
+        np.testing.assert_allclose(found.error, expected, rtol=1e-8)
+        np.testing.assert_allclose(found.training_error, np.mean(np.sum((ridge * G @ centred) ** 2, axis=1)), rtol=1e-8)
+        np.testing.assert_allclose(found.r2, 1 - expected / Y.var(axis=0).sum(), rtol=1e-8)
+    np.testing.assert_allclose(found.point_errors, left_out, rtol=1e-7)
+    np.testing.assert_allclose(curve.target_mean_, Y.mean(axis=0))
+
+
+def test_few_rows_of_a_large_pool_are_rows_of_a_population():
+    rng = np.random.default_rng(0)
+    N = 4000
+    eigenvalues, energies = N * np.arange(1, N + 1.0) ** -1.5, rng.random(N) * np.arange(1, N + 1.0) ** -1.2
+    n, ridge = np.array([4.0, 12, 40]), 0.3
+    for features in (np.inf, 15):
+        found = spectral(n, np.full(3, ridge), np.full(3, features), eigenvalues, energies)
+        theory = kernel_regression_equivalent(eigenvalues / N, energies / N, n, ridge, 0, features=features)
+        # rows that are drawn without replacement differ by the order of n/N
+        np.testing.assert_allclose(found.error / theory.risk, 1, atol=2 * 40 / N)
+        np.testing.assert_allclose(found.kappa / (N * theory.effective_ridge), 1, atol=2 * 40 / N)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "ridge", "method", "accuracy"),
+    [
+        ("rbf", 0.3, "auto", 0.03),
+        ("laplacian", 0.05, "auto", 0.03),
+        ("poly", 0.5, "pointwise", 0.04),
+        ("rbf", 1.0, "fast", 0.04),
+    ],
+)
+def test_errors_agree_with_fits_to_random_rows_of_the_pool(kernel, ridge, method, accuracy):
+    X, y = friedman(160, 3)
+    Y = np.column_stack([y, np.sin(X[:, 0] + X[:, 1])])
+    curve = LearningCurve(kernel, ridge=ridge, method=method, gamma=0.05).fit(X, Y)
+    for n in (30, 100):
+        found = curve.predict(n)
+        test, train = errors_of_splits(curve.kernel_matrix_, Y - Y.mean(axis=0), n, ridge, 400)
+        assert_mean(test, found.error, accuracy)
+        assert_mean(train, found.training_error, 2 * accuracy)
+        assert found.in_range
+
+
+def test_unequal_leverages_need_an_effective_ridge_for_each_row():
+    X, y = load_breast_cancer(return_X_y=True)
+    rows = np.random.default_rng(0).permutation(len(X))[:300]
+    X = ((X - X.mean(axis=0)) / X.std(axis=0))[rows]
+    K = (X @ X.T / 30 + 1) ** 3 / 8
+    Y = (y[rows] - y[rows].mean())[:, None]
+    curve = LearningCurve("precomputed", ridge=0.3).fit(K, Y)
+    found = curve.predict(100)
+    test, _ = errors_of_splits(K, Y, 100, 0.3, 600)
+    assert found.method == "pointwise"
+    assert_mean(test, found.error, 0.05)
+    fast = curve.set_params(method="fast").predict(100)
+    assert not fast.reliable
+    assert fast.error < 0.85 * test.mean()
+
+
+@pytest.mark.parametrize(("ridge", "factor"), [(3.0, 2), (1.0, 3)])
+def test_extrapolated_errors_agree_with_fits_to_more_rows(ridge, factor):
+    pool, pools = 120, 40
+    found = []
+    for seed in range(pools):
+        found.append(
+            LearningCurve(ridge=ridge, gamma=0.05).fit(*friedman(pool, 100 + seed)).predict(factor * pool).error
+        )
+    truth = []
+    for seed in range(30):
+        X, y = friedman(factor * pool + 500, 500 + seed)
+        train, test = slice(0, factor * pool), slice(factor * pool, None)
+        model = KernelRidge(alpha=ridge, kernel="rbf", gamma=0.05).fit(X[train], y[train])
+        truth.append(np.mean((model.predict(X[test]) - y[test]) ** 2))
+    ratio = np.log(np.mean(found) / np.mean(truth))
+    allowed = 0.03 + 4 * np.hypot(np.std(np.log(found)) / np.sqrt(pools), np.std(np.log(truth)) / np.sqrt(30))
+    assert abs(ratio) < allowed < np.log(1.2)
+
+
+def test_deviations_are_those_of_leaving_out_rows():
+    X, y = friedman(70, 5)
+    sizes = np.array([20, 60, 70, 100])
+    for method, tolerance in (("fast", 0.08), ("pointwise", 0.15)):
+        curve = LearningCurve(ridge=0.5, gamma=0.05, method=method)
+        found = curve.fit(X, y).predict(sizes)
+        reach = np.log(found.interval.high / found.interval.low) / (2 * 1.959964)
+        left_out = []
+        for row in range(70):
+            kept = np.arange(70) != row
+            left_out.append(np.log(clone(curve).fit(X[kept], y[kept]).predict(sizes).error))
+        jackknife = np.sqrt(69 / 70 * np.sum((left_out - np.mean(left_out, axis=0)) ** 2, axis=0))
+        np.testing.assert_allclose(reach, jackknife, rtol=tolerance)
+
+
+def test_intervals_cover_the_error_of_fresh_data_nearly_as_often_as_they_say():
+    pool, pools = 150, 60
+    sizes, ridge = np.array([50, 150, 300]), 2.0
+    truth = []
+    for n in sizes:
+        errors = []
+        for seed in range(40):
+            X, y = friedman(n + 1000, 3000 + seed)
+            model = KernelRidge(alpha=ridge, kernel="rbf", gamma=0.05).fit(X[:n], y[:n])
+            errors.append(np.mean((model.predict(X[n:]) - y[n:]) ** 2))
+        truth.append(np.mean(errors))
+    covered, narrow = [], []
+    for seed in range(pools):
+        curve = LearningCurve(ridge=ridge, gamma=0.05).fit(*friedman(pool, 7000 + seed))
+        for confidence, found in ((0.95, covered), (0.5, narrow)):
+            low, high = curve.set_params(confidence=confidence).predict(sizes).interval
+            found.append((low < truth) & (truth < high))
+    for confidence, found in ((0.95, covered), (0.5, narrow)):
+        allowed = 4 * np.sqrt(confidence * (1 - confidence) / pools)
+        assert (np.abs(np.mean(found, axis=0) - confidence) < allowed).all()
+
+
+def test_the_choice_of_the_method_loses_little():
+    X, y = load_breast_cancer(return_X_y=True)
+    rows = np.random.default_rng(1).permutation(len(X))[:150]
+    X = ((X - X.mean(axis=0)) / X.std(axis=0))[rows]
+    n, ridges = np.array([8, 15, 30, 60, 120, 200])[:, None], [0.01, 0.3, 3.0]
+    left = 0
+    for kernel, gamma in (("poly", 1 / 30), ("rbf", 1 / 30), ("linear", None), ("laplacian", 1 / 60)):
+        curve = LearningCurve(kernel, gamma=gamma).fit(X, y[rows])
+        chosen, exact = curve.predict(n, ridges), curve.set_params(method="pointwise").predict(n, ridges)
+        hybrid = (chosen.method == "hybrid") & exact.reliable
+        left += np.count_nonzero(hybrid)
+        assert np.abs(np.log(chosen.error / exact.error))[hybrid].max(initial=0) < 0.06
+    assert left >= 10
+
+
+def test_a_linear_kernel_gives_the_forecast_of_ridge_report():
+    rng = np.random.default_rng(4)
+    X = rng.standard_normal((50, 80)) * np.arange(1, 81) ** -0.5
+    Y = X @ rng.standard_normal((80, 3)) + rng.standard_normal((50, 3))
+    Y -= Y.mean(axis=0)
+    forecast = ridge_report(X, Y, centre=False, sizes=[15, 30, 50, 100]).forecast
+    curve = LearningCurve("linear", method="hybrid").fit(X, Y)
+    # its ridge is divided by n and its errors are means over targets
+    found = curve.predict(forecast.sizes, forecast.sizes * forecast.ridge)
+    np.testing.assert_allclose(found.error / 3, forecast.error, rtol=1e-6)
+
+
+def test_spectral_extrapolation_ends_where_the_effective_ridge_is_zero():
+    ridge = 0.5
+    limit = 6 + ridge * np.sum(1 / EIGENVALUES)
+    found = spectral([limit - 1e-6, limit + 1e-6], [ridge, ridge])
+    assert 0 < found.kappa[0] < 1e-5
+    assert np.isnan(found.kappa[1])
+    assert np.isnan(found.error[1])
+    X, y = friedman(40, 1)
+    curve = LearningCurve(ridge=1e-3, gamma=0.05, method="fast").fit(X, y)
+    far = curve.predict([20, 4000])
+    np.testing.assert_array_equal(far.in_range, [True, False])
+    assert np.isnan([far.error[1], far.r2[1], far.interval.low[1], far.training_error[1]]).all()
+    assert not far.reliable[1]
+    with pytest.raises(
+        InputError, match=r"n must be smaller or ridge larger: no prediction for n = 4000 at ridge = 0\.001"
+    ):
+        curve.alignment(4000)
+
+
+def test_pointwise_extrapolation_solves_its_equations_however_far():
+    X, y = friedman(60, 1)
+    K = pairwise_kernels(X, metric="rbf", gamma=0.05)
+    for n, ridge in ((90, 1e-3), (600, 0.1), (61, 1.0)):
+        found = pointwise_error(K, y[:, None] - y.mean(), n, ridge)
+        G = np.linalg.inv(K + np.diag(found.kappa))
+        np.testing.assert_allclose(found.kappa, ridge + (1 - n / 60) / np.diagonal(G), rtol=1e-6, atol=1e-12)
+        assert np.linalg.eigvalsh(K + np.diag(found.kappa))[0] > 0
+    curve = LearningCurve(ridge=1e-3, gamma=0.05, method="pointwise").fit(X, y)
+    np.testing.assert_array_equal(curve.predict([30, 600]).reliable, [True, False])
+
+
+def test_least_squares_is_the_limit_without_a_ridge():
+    rng = np.random.default_rng(2)
+    X = rng.standard_normal((60, 5))
+    y = X @ np.arange(5) + rng.standard_normal(60)
+    centred = y - y.mean()
+    outside = np.sum((centred - X @ np.linalg.lstsq(X, centred, rcond=None)[0]) ** 2)
+    curve = LearningCurve("linear", ridge=0, method="fast").fit(X, y)
+    n = np.array([8, 30, 60])
+    found = curve.predict(n)
+    np.testing.assert_allclose(found.error, n * outside / (55 * (n - 5)), rtol=1e-10)
+    np.testing.assert_allclose(found.training_error, ((n - 5) / n) ** 2 * found.error, rtol=1e-10)
+    peak = curve.predict(5)
+    assert peak.error == peak.interval.low == np.inf
+    assert peak.training_error == 0
+    assert peak.in_range
+    assert not peak.reliable
+    # with a term for each row, pointwise sees the leverages too
+    assert abs(curve.set_params(method="pointwise").predict(30).error / found.error[1] - 1) < 0.05
+    tiny = curve.predict(n, 1e-7).error
+    np.testing.assert_allclose(curve.predict(n).error, tiny, rtol=1e-4)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_random_features_agree_with_fits(method):
+    X, y = friedman(120, 8)
+    Y = (y - y.mean())[:, None]
+    gamma, ridge, n = 0.05, 1.0, 50
+    curve = LearningCurve(ridge=ridge, gamma=gamma, method=method).fit(X, y)
+    for p in (12, 50, 200):
+
+        def design(rng, p=p):
+            waves, phases = rng.standard_normal((10, p)) * np.sqrt(2 * gamma), rng.random(p) * 2 * np.pi
+            features = np.sqrt(2 / p) * np.cos(X @ waves + phases)
+            return features @ features.T
+
+        test, train = errors_of_splits(curve.kernel_matrix_, Y, n, ridge, 150, design=design)
+        found = curve.predict(n, features=p)
+        assert_mean(test, found.error, 0.06)
+        assert_mean(train, found.training_error, 0.08)
+    many = curve.predict(n, features=[1e9, np.inf])
+    np.testing.assert_allclose(many.error[0], many.error[1], rtol=1e-6)
+
+
+def test_features_without_a_ridge_are_the_limit_of_small_ones():
+    sizes, features = np.array([3.0, 4, 2, 4]), np.array([2.0, 2, 4, 7])
+    found = spectral(sizes, np.zeros(4), features)
+    small = spectral(sizes, np.full(4, 1e-9), features)
+    np.testing.assert_allclose(found.error, small.error, rtol=1e-6)
+    np.testing.assert_allclose(found.training_error, np.maximum(1 - features / sizes, 0) ** 2 * found.error, atol=1e-12)
+    assert spectral(3, 0, 3).error == np.inf
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_errors_of_several_outputs_add_up_and_units_of_the_kernel_cancel(method):
+    X, y = friedman(50, 2)
+    Y = np.column_stack([y, X[:, 3] ** 3, np.ones(50)])
+    n, ridge = [10, 50, 70], 0.7
+    K = pairwise_kernels(X, metric="rbf", gamma=0.05)
+    curve = LearningCurve("precomputed", method=method)
+    both = curve.fit(K, Y).predict(n, ridge)
+    single = [clone(curve).fit(K, Y[:, k]).predict(n, ridge).error for k in (0, 1)]
+    np.testing.assert_allclose(both.error, np.sum(single, axis=0), rtol=1e-9)
+    for scale in (1e-80, 1e80):
+        scaled = clone(curve).fit(scale * K, 1e40 * Y).predict(n, scale * ridge)
+        np.testing.assert_allclose(scaled.error, 1e80 * both.error, rtol=1e-8)
+        np.testing.assert_allclose(scaled.interval.high, 1e80 * both.interval.high, rtol=1e-5)
+
+
+def test_a_table_of_many_sizes_and_ridges_agrees_with_each_entry():
+    X, y = friedman(80, 4)
+    curve = LearningCurve(gamma=0.05, method="hybrid").fit(X, y)
+    n, ridges = np.geomspace(2, 80, 40)[:, None], np.geomspace(1e-4, 100, 30)
+    table = curve.predict(n, ridges)
+    assert table.error.shape == table.reliable.shape == table.interval.low.shape == (40, 30)
+    assert table.point_errors is None
+    for row, column in ((0, 0), (17, 9), (39, 29), (39, 0)):
+        alone = clone(curve).fit(X, y).predict(n[row, 0], ridges[column])
+        for field in ("error", "training_error", "r2"):
+            np.testing.assert_allclose(getattr(table, field)[row, column], getattr(alone, field), rtol=1e-7)
+        np.testing.assert_allclose(table.interval.high[row, column], alone.interval.high, rtol=1e-6)
+
+
+def test_samples_needed_inverts_the_curve():
+    X, y = friedman(150, 6)
+    curve = LearningCurve(ridge=2.0, gamma=0.05).fit(X, y)
+    for n in (40, 150, 400):
+        target = float(curve.predict(n).error)
+        found = curve.samples_needed(target * (1 + 1e-9))
+        assert n <= found.n <= 1.01 * n + 1
+        assert curve.predict(found.n).error <= target * (1 + 1e-8)
+        assert found.interval.low < n < found.interval.high
+    never = curve.samples_needed(0.01)
+    assert never.n == np.inf
+    assert not never.reliable
+    assert 0.01 < never.least_error < curve.predict(150).error
+    assert curve.samples_needed(100.0).n == 1
+
+
+def test_features_needed_reach_the_tolerance():
+    X, y = friedman(100, 6)
+    curve = LearningCurve(ridge=1.0, gamma=0.05).fit(X, y)
+    for tol in (0.02, 0.2):
+        needed = curve.features_needed(tol)
+        assert needed.error <= (1 + tol) * needed.kernel_error
+        assert curve.predict(features=0.98 * needed.features).error > (1 + tol) * needed.kernel_error
+    assert curve.features_needed(0.02).features > needed.features
+
+
+def test_best_ridge_has_the_least_leave_one_out_error():
+    X, y = friedman(60, 7)
+    curve = LearningCurve(gamma=0.05).fit(X, y)
+    best = curve.best_ridge()
+    assert best.where == "inside"
+    ridges = best.ridge * np.array([0.3, 0.9, 1.0, 1.1, 3])
+    errors = []
+    for ridge in ridges:
+        G = np.linalg.inv(curve.kernel_matrix_ + ridge * np.eye(60))
+        errors.append(np.mean((G @ (y - y.mean()) / np.diagonal(G)) ** 2))
+    assert np.argmin(errors) == 2
+    np.testing.assert_allclose(errors[2], best.error, rtol=1e-8)
+    noise_only = LearningCurve(gamma=0.05).fit(X, np.random.default_rng(0).permutation(y))
+    assert noise_only.best_ridge().ridge > 10 * best.ridge
+
+
+@pytest.mark.parametrize("variance", [0.05, 0.3, 1.0])
+def test_noise_is_found(variance):
+    found = [LearningCurve(gamma=0.02).fit(*friedman(300, seed, variance)).noise() for seed in range(6)]
+    estimates = [estimate.variance for estimate in found]
+    # what 300 rows do not teach of the signal counts as noise
+    allowed = 4 * np.std(estimates, ddof=1) / np.sqrt(6) + 0.015
+    assert abs(np.mean(estimates) - variance) < allowed
+    assert found[0].share == found[0].variance / np.var(friedman(300, 0, variance)[1])
+
+
+def test_alignment_is_that_of_the_decomposition():
+    X, y = friedman(50, 9)
+    curve = LearningCurve(ridge=0.5, gamma=0.05).fit(X, y)
+    found = curve.alignment()
+    hat = curve.kernel_matrix_ @ np.linalg.inv(curve.kernel_matrix_ + 0.5 * np.eye(50))
+    centred = y - y.mean()
+    np.testing.assert_allclose(found.effective_dimension, np.trace(hat), rtol=1e-10)
+    np.testing.assert_allclose(found.learnable_share, centred @ hat @ centred / (centred @ centred), rtol=1e-10)
+    np.testing.assert_allclose(found.eigenvalues, np.linalg.eigvalsh(curve.kernel_matrix_)[::-1], atol=1e-12)
+    np.testing.assert_allclose([found.cumulative_target[-1], found.cumulative_spectrum[-1]], 1)
+    few = curve.alignment(10)
+    assert few.effective_dimension < min(10, found.effective_dimension)
+
+
+def test_large_pools_are_subsampled_and_say_so():
+    X, y = friedman(90, 3)
+    curve = LearningCurve(gamma=0.05, max_pool=40, random_state=1).fit(X, y)
+    assert curve.rows_ == 90
+    assert curve.pool_.size == 40
+    assert "40 rows taken at random of 90" in str(curve)
+    again, other = (clone(curve).set_params(random_state=seed).fit(X, y) for seed in (1, 2))
+    np.testing.assert_array_equal(curve.pool_, again.pool_)
+    assert (curve.pool_ != other.pool_).any()
+    K = pairwise_kernels(X, metric="rbf", gamma=0.05)
+    same = LearningCurve("precomputed", max_pool=40, random_state=1).fit(K, y)
+    np.testing.assert_allclose(same.predict(60).error, curve.predict(60).error, rtol=1e-9)
+    assert curve.predict().n == 90
+
+
+def gaussian(x, z, width=1.0):
+    return np.exp(-np.sum((x - z) ** 2) / width)
+
+
+def test_it_is_a_scikit_learn_estimator():
+    X, y = friedman(30, 3)
+    own = LearningCurve(gaussian, kernel_params={"width": 20.0}).fit(X, y)
+    named = LearningCurve("rbf", gamma=0.05).fit(X, y)
+    np.testing.assert_allclose(own.predict([10, 30]).error, named.predict([10, 30]).error, rtol=1e-10)
+    copy = clone(own)
+    assert copy.get_params() == own.get_params()
+    assert not hasattr(copy, "pool_")
+    assert "LearningCurve" in str(copy)
+    back = pickle.loads(pickle.dumps(own))
+    np.testing.assert_array_equal(back.predict([10, 30]).error, own.predict([10, 30]).error)
+    assert named.fit(X, y) is named
+
+
+def test_the_summary_says_what_twice_the_rows_bring():
+    X, y = friedman(120, 3)
+    curve = LearningCurve(ridge=3.0, gamma=0.05).fit(X, y)
+    found = curve.predict([120, 240])
+    text = " ".join(curve.summary().split())
+    low, high = found.interval.low[1], found.interval.high[1]
+    assert f"should fall from {found.error[0]:.3g} to {found.error[1]:.3g} ({low:.3g}-{high:.3g})" in text
+    assert f"best ridge {curve.best_ridge().ridge:.3g}" in text
+    assert all(len(line) <= 100 for line in str(curve).splitlines())
+    at_zero = LearningCurve(ridge=0, gamma=0.05, max_pool=60).fit(X, y)
+    assert "cannot be said at ridge 0" in str(at_zero)
+
+
+@pytest.mark.parametrize("ridge", [0.0, 1e-4, 1.0])
+def test_the_figure_has_three_panels(ridge, tmp_path):
+    X, y = friedman(40, 3)
+    figure = LearningCurve(ridge=ridge, gamma=0.05, method="hybrid").fit(X, y).plot()
+    assert [axes.get_xlabel().split()[0] for axes in figure.axes] == ["rows", "ridge", "direction"]
+    figure.savefig(tmp_path / "curve.png")
+
+
+def test_importing_the_package_does_not_load_scikit_learn():
+    code = "import sys, unlazy.diagnostics; assert 'sklearn' not in sys.modules; unlazy.diagnostics.LearningCurve"
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+X_GOOD, Y_GOOD = np.arange(12.0).reshape(6, 2) ** 0.5, np.arange(6.0) ** 2
+LOPSIDED = np.eye(6) + np.triu(np.full((6, 6), 0.1), 1)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "X", "y", "message"),
+    [
+        ({"kernel": "rfb"}, X_GOOD, Y_GOOD, r"kernel must be one of .*; got 'rfb' \(did you mean rbf"),
+        ({"method": "hybird"}, X_GOOD, Y_GOOD, r"method must be one of .* \(did you mean hybrid"),
+        ({"ridge": -1.0}, X_GOOD, Y_GOOD, "ridge must be >= 0 and <= 1e\\+100, got -1"),
+        ({"confidence": 1.0}, X_GOOD, Y_GOOD, "confidence must be > 0 and < 1, got 1"),
+        ({"max_pool": 1}, X_GOOD, Y_GOOD, "max_pool must be >= 2"),
+        ({}, X_GOOD, np.full(6, 3.0), "y must vary, got the constant 3"),
+        ({}, X_GOOD[:1], Y_GOOD[:1], r"X must have at least 2 rows, got shape \(1, 2\)"),
+        ({}, np.where(X_GOOD > 3, np.nan, X_GOOD), Y_GOOD, "X must be finite .*got nan"),
+        ({}, X_GOOD, np.append(Y_GOOD[:5], np.nan), "y must be finite .*got nan"),
+        ({}, X_GOOD, Y_GOOD[:5], r"y must have shape \(6,\) or \(6, outputs\) like the rows of X, got \(5,\)"),
+        ({}, X_GOOD[:, 0], Y_GOOD, r"X must have 2 dimension\(s\)"),
+        ({"kernel": "precomputed"}, X_GOOD, Y_GOOD, r"X must be a square matrix .* got shape \(6, 2\)"),
+        ({"kernel": "precomputed"}, LOPSIDED, Y_GOOD, "the kernel matrix must be symmetric, got differences up to 0.1"),
+        ({"kernel": "precomputed"}, 1.5 - np.eye(6), Y_GOOD, "the kernel must be positive semi-definite, got the eig"),
+        ({"kernel": "precomputed"}, np.zeros((6, 6)), Y_GOOD, "the kernel must be positive definite, got a mean"),
+        ({"kernel": "chi2"}, -X_GOOD, Y_GOOD, "X does not suit kernel='chi2': "),
+    ],
+)
+def test_wrong_data_are_named(parameters, X, y, message):
+    with pytest.raises(InputError, match=message):
+        LearningCurve(**parameters).fit(X, y)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"n": 0}, "n must be >= 1 .*got 0"),
+        ({"n": np.nan}, "n must be finite"),
+        ({"n": 7, "ridge": 0}, "ridge must be > 0 for n > 6, the number of rows in the pool, got 0"),
+        ({"ridge": -0.1}, "ridge must be >= 0 .*got -0.1"),
+        ({"features": 0}, "features must be >= 1, got 0"),
+        ({"features": np.nan}, "features must be >= 1, got nan"),
+        ({"n": [2, 3], "ridge": [1, 2, 3]}, r"n and ridge and features must broadcast together"),
+    ],
+)
+def test_wrong_questions_are_named(arguments, message):
+    curve = LearningCurve().fit(X_GOOD, Y_GOOD)
+    with pytest.raises(InputError, match=message):
+        curve.predict(**arguments)
+    with pytest.raises(InputError, match="target_error must be > 0, got 0"):
+        curve.samples_needed(0)
+    with pytest.raises(InputError, match="tol must be > 0, got 0"):
+        curve.features_needed(0)
+
+
+def test_it_must_be_fitted_first():
+    from sklearn.exceptions import NotFittedError
+
+    for question in ("predict", "best_ridge", "noise", "alignment", "summary", "plot"):
+        with pytest.raises(NotFittedError):
+            getattr(LearningCurve(), question)()
+
+
+@pytest.mark.parametrize("method", [*METHODS, "auto"])
+def test_extreme_input_gives_numbers_or_says_that_it_does_not(method):
+    X, y = friedman(30, 3)
+    repeated = np.vstack([X, X[:10]]), np.append(y, y[:10])
+    rows = ((X, y), repeated, (X[:2], y[:2]), (np.zeros((5, 2)), y[:5]))
+    for data in rows:
+        curve = LearningCurve(gamma=0.05, method=method).fit(*data)
+        n = np.array([1.0, 2, len(data[1]), 1e3, 1e15])[:, None]
+        found = curve.predict(n, [1e-100, 1e-3, 1.0, 1e100])
+        for field in (found.error, *found.interval, found.training_error, found.r2):
+            np.testing.assert_array_equal(np.isnan(field), ~found.in_range)
+        assert found.in_range[:3].all()
+        assert (found.error[found.in_range] >= 0).all()
+        assert not found.reliable[~found.in_range].any()
+        # an infinite ridge predicts the mean
+        known = found.in_range[:, 3]
+        variance = np.mean((data[1] - data[1].mean()) ** 2)
+        np.testing.assert_allclose(found.error[known, 3], variance, rtol=1e-6)

@@ -1,0 +1,154 @@
+"""The studies of kernels and random features: theory against published numbers, simulation against theory."""
+
+import numpy as np
+import pytest
+
+from unlazy.studies.kernels.kernel_noninteger import KernelNoninteger
+from unlazy.studies.kernels.kernel_spectrum import KernelSpectrum
+from unlazy.studies.kernels.kernel_universality import KernelUniversality
+from unlazy.studies.kernels.krr_multiple_descent import KrrMultipleDescent
+from unlazy.studies.kernels.rf_bottleneck import RfBottleneck
+from unlazy.studies.kernels.rf_double_descent import RfDoubleDescent
+from unlazy.studies.kernels.shared.spectrum import FUNCTIONS, finite_law, kolmogorov_distance, limit_law, semicircle
+from unlazy.studies.kernels.shared.sphere import by_degree
+
+
+@pytest.mark.parametrize(
+    ("n", "risk"), [(10, 1.39), (30, 2.59), (100, 0.725), (200, 0.641), (464, 1.412), (1400, 0.387)]
+)
+def test_the_staircase_has_the_published_theory(n, risk):
+    assert KrrMultipleDescent(n=n, ridge=(1e-6,)).predict()["risk"] == pytest.approx([risk], rel=4e-3)
+
+
+def test_few_features_have_the_published_theory():
+    found = RfBottleneck(n=2000, features=300, ridge=(1e-4,)).predict()
+    assert found["risk"] == pytest.approx([0.357], rel=3e-3)
+    assert found["approximation_error"] == pytest.approx(0.288, rel=3e-3)
+
+
+@pytest.mark.parametrize(("features", "risk"), [(100, 1.39), (250, 2.80), (350, 17.0), (500, 2.52), (1200, 1.07)])
+def test_double_descent_has_the_published_theory(features, risk):
+    found = RfDoubleDescent(features=features, ridge=(1e-4,)).predict()["risk"]
+    assert found == pytest.approx([risk], rel=6e-3)
+
+
+def test_more_features_than_samples_tend_to_the_kernel_and_more_samples_to_the_approximation_error():
+    many = RfBottleneck(n=50, features=20_000).predict()
+    np.testing.assert_allclose(many["risk"], many["kernel_risk"], rtol=0.02)
+    long = RfBottleneck(n=20_000, features=30).predict()
+    np.testing.assert_allclose(long["risk"], long["approximation_error"], rtol=0.02)
+
+
+@pytest.mark.parametrize("study", [KrrMultipleDescent, RfBottleneck, RfDoubleDescent])
+def test_small_instances_agree_with_the_theory(study):
+    small = {KrrMultipleDescent: {"n": 120}, RfBottleneck: {"n": 60, "features": 200}}.get(
+        study, {"n": 60, "features": 200}
+    )
+    instance = study(**small)
+    draws = np.array([instance.simulate(np.random.default_rng(seed))["risk"] for seed in range(12)])
+    theory = instance.predict()["risk"]
+    error = draws.std(axis=0, ddof=1) / np.sqrt(len(draws))
+    # the equivalent is exact to leading order: allow 4% for its finite-size error
+    slack = 4 * error + 0.04 * theory
+    assert (abs(draws.mean(axis=0) - theory) < slack).all()
+    assert (abs(draws.mean(axis=0) - 1.2 * theory) > slack).all()
+
+
+def test_a_kernel_of_given_masses_has_their_sum_on_the_diagonal_and_orthogonal_degrees():
+    rng = np.random.default_rng(1)
+    x = rng.standard_normal((4000, 7))
+    x /= np.linalg.norm(x, axis=1, keepdims=True)
+    masses = (0.2, 1.0, 0.5)
+    np.testing.assert_allclose(by_degree(np.ones(1), 7, masses), [1.7], rtol=1e-12)
+    squares = by_degree(x[:1] @ x.T, 7, masses) ** 2
+    # E_y k(x, y)^2 = sum_k M_k^2 / N_k with N = 1, 7, 27
+    assert squares.mean() == pytest.approx(0.04 + 1 / 7 + 0.25 / 27, rel=4 * squares.std() / squares.mean() / 4000**0.5)
+
+
+def test_kolmogorov_distance_is_that_of_scipy():
+    stats = pytest.importorskip("scipy.stats")
+    law = semicircle(0.5)
+    values = np.sort(np.random.default_rng(2).uniform(-1, 1, 50))
+    assert kolmogorov_distance(values, law) == pytest.approx(stats.kstest(values, law.cdf).statistic, abs=1e-12)
+
+
+@pytest.mark.parametrize("function", FUNCTIONS)
+@pytest.mark.parametrize("law", ["sphere", "rademacher"])
+def test_the_laws_have_the_variance_of_the_function_of_drawn_inner_products(function, law):
+    from unlazy.data.unit_vectors import unit_vectors
+
+    rng = np.random.default_rng(3)
+    rows, others = (unit_vectors(rng, 100_000, 21, law) for _ in range(2))
+    squares = FUNCTIONS[function][0](np.sqrt(21) * np.sum(rows * others, axis=1)) ** 2
+    error = squares.std() / np.sqrt(squares.size)
+    variance = finite_law(function, 300, 21, law).moments(2)[1]
+    assert abs(squares.mean() - variance) < 4 * error + 1e-12
+    assert abs(squares.mean() - 1.2 * variance) > 4 * error
+
+
+def test_the_limit_between_integers_is_a_semicircle_of_the_higher_degrees():
+    law = limit_law("0.6he2+0.8he3", 1000, 100, 1.5)
+    np.testing.assert_allclose(law.edges, [[-2.0, 2.0]], atol=1e-9)
+    assert limit_law("he2+0.5he3", 1500, 45, 2).moments(2)[1] == pytest.approx(1.25)
+
+
+@pytest.mark.parametrize(
+    "instance",
+    [
+        KernelSpectrum(n=300, d=20),
+        KernelUniversality(n=300, d=24, law="rademacher"),
+        KernelNoninteger(d=40),
+    ],
+)
+def test_simulated_spectra_are_near_the_finite_size_law_and_not_near_a_stretched_one(instance):
+    found = instance.simulate(np.random.default_rng(4))
+    assert found["finite_distance"] < 0.04
+    predicted = instance.predict()["eigenvalue"]
+    spread = np.abs(predicted).mean()
+    assert np.abs(found["eigenvalue"] - predicted).mean() < 0.06 * spread
+    assert np.abs(found["eigenvalue"] - 1.2 * predicted).mean() > 0.06 * spread
+
+
+def test_relu_has_its_linear_outliers():
+    found = KernelSpectrum(n=500, d=30, function="relu").simulate(np.random.default_rng(5))
+    assert found["outliers"] == 31
+    assert KernelSpectrum(n=500, d=30, function="relu").predict()["outliers"] == pytest.approx(31, rel=1e-6)
+
+
+def test_curves_from_data_agree_with_plain_training():
+    from sklearn.kernel_ridge import KernelRidge
+
+    from unlazy.studies.kernels.shared.curves_from_data import kernel_of, prepared, trained
+
+    inputs, targets = prepared("wine")
+    assert np.sum(np.var(targets, axis=0)) == pytest.approx(1)
+    kernel = kernel_of("rbf", inputs)
+    found = trained(np.random.default_rng(3), kernel, targets, 60, (0.1, 2.0), 1)
+    order = np.random.default_rng(3).permutation(len(kernel))
+    train, test = order[:60], order[60:]
+    for error, ridge in zip(found, (0.1, 2.0), strict=True):
+        model = KernelRidge(alpha=ridge, kernel="precomputed").fit(kernel[np.ix_(train, train)], targets[train])
+        missed = model.predict(kernel[np.ix_(test, train)]) - targets[test]
+        assert error == pytest.approx(np.mean(np.sum(missed**2, axis=1)), rel=1e-8)
+
+
+def test_a_power_law_is_recovered_from_its_own_curve(monkeypatch):
+    from unlazy.studies.kernels.shared import curves_from_data as curves
+
+    monkeypatch.setattr(curves, "trained", lambda rng, k, y, n, ridges, splits: np.array([0.1 + 2 * n**-0.7, 3 / n]))
+    found = curves.power_law_forecast(None, np.eye(100), None, [200, 1000], (1.0, 2.0), 1)
+    expected = [[0.1 + 2 * n**-0.7 for n in (200, 1000)], [3 / n for n in (200, 1000)]]
+    np.testing.assert_allclose(found, expected, rtol=2e-3)
+
+
+def test_eigenlearning_is_right_for_a_pool_that_is_the_population():
+    """With few training rows out of a large pool the pool is as good as the population."""
+    from unlazy.studies.kernels.shared.curves_from_data import eigenlearning_forecast, trained
+
+    rng = np.random.default_rng(5)
+    x = rng.standard_normal((600, 3))
+    kernel = np.exp(-np.sum((x[:, None] - x) ** 2, axis=2) / 6)
+    y = np.sin(x[:, :1]) + 0.3 * rng.standard_normal((600, 1))
+    y -= y.mean()
+    truth = trained(rng, kernel, y, 20, (0.5,), 400)
+    assert eigenlearning_forecast(kernel, y, [20], (0.5,))[0, 0] == pytest.approx(truth[0], rel=0.06)

@@ -1,0 +1,60 @@
+"""Messages for wrong input."""
+
+import numpy as np
+import pytest
+
+from unlazy.checks import InputError, check_array, check_choice, check_whole, suggest
+
+
+@pytest.mark.parametrize(
+    ("value", "options", "message"),
+    [
+        ("abc", {}, "x must be numeric, got 'abc'"),
+        ([[1.0]], {"ndim": 1}, r"x must have 1 dimension\(s\), got shape \(1, 1\)"),
+        ([], {}, "x must not be empty"),
+        ([1, np.nan], {}, "x must be finite, got nan"),
+        ([1, np.inf], {"low": 0}, "x must be finite and >= 0, got inf"),
+        ([1, -2], {"low": 0}, "x must be >= 0, got -2"),
+        ([0.0], {"above": 0}, "x must be > 0, got 0"),
+        ([3.0], {"low": 0, "high": 2}, "x must be >= 0 and <= 2, got 3"),
+        ([3.0, 2.5], {"low": 0, "whole": True}, "x must be whole and >= 0, got 2.5"),
+    ],
+)
+def test_arrays_are_refused_with_name_value_and_bounds(value, options, message):
+    with pytest.raises(InputError, match=message):
+        check_array("x", value, **options)
+
+
+def test_good_arrays_come_back_as_floats():
+    assert check_array("x", [1, 2], low=1, high=2).dtype == np.float64
+
+
+def test_choices_name_what_is_allowed_and_what_was_meant():
+    assert check_choice("loss", "mse", ("mse", "hinge")) == "mse"
+    with pytest.raises(InputError, match=r"loss must be one of mse, hinge; got 'hinje' \(did you mean hinge\?\)"):
+        check_choice("loss", "hinje", ("mse", "hinge"))
+
+
+def test_nothing_is_suggested_where_nothing_is_near():
+    assert suggest("zzz", ["ridge", "width"]) == ""
+
+
+@pytest.mark.parametrize("value", [3, 3.0, np.int64(3), np.float32(3), np.array(3), np.array(3.0)])
+def test_whole_numbers_come_back_as_int(value):
+    found = check_whole("n", value, 1, 5)
+    assert found == 3
+    assert type(found) is int
+
+
+@pytest.mark.parametrize("value", [2.5, np.nan, np.inf, "3", True, np.bool_(True), None, [3], 3j])
+def test_what_is_not_whole_is_refused(value):
+    with pytest.raises(InputError, match="n must be an integer >= 1 and <= 5, got "):
+        check_whole("n", value, 1, 5)
+
+
+def test_whole_numbers_have_bounds_and_keep_all_digits():
+    assert check_whole("n", 10**30 + 1, 0) == 10**30 + 1
+    with pytest.raises(InputError, match="n must be an integer >= 2, got 1"):
+        check_whole("n", 1, 2)
+    with pytest.raises(InputError, match="n must be an integer >= 2 and <= 3, got 4"):
+        check_whole("n", 4.0, 2, 3)

@@ -1,0 +1,199 @@
+"""The drift of the overlap against closed forms, another quadrature, simulation, and the published unit values."""
+
+import math
+
+import numpy as np
+import pytest
+
+from unlazy.checks import InputError
+from unlazy.functions.links import LINKS, link
+from unlazy.functions.orthogonal import Hermite, coefficients
+from unlazy.theory.index_models.online_sgd import crossing_time, overlap_drift, overlap_path, stall_overlap, stall_step
+
+OVERLAPS = np.array([-0.8, -0.3, 0.0, 0.2, 0.5, 0.9])
+
+
+def psi(teacher, u, z, *, sign=1.0, bias=0.0, strength=1.0, reuse=True, noise=0.0, student="relu"):
+    """The update itself, for averages by other means."""
+    label, slope = sign * (link(teacher)(z) + noise), link(student).derivative
+    first = label * slope(u + bias)
+    return first + label * slope(u + bias + strength * first) if reuse else first
+
+
+@pytest.mark.parametrize("k", [1, 2, 3, 4, 6])
+def test_the_drift_of_a_matched_polynomial_is_its_closed_form(k):
+    found = overlap_drift(f"He{k}", OVERLAPS, student=f"He{k}", reuse=False)
+    np.testing.assert_allclose(found.signal, k * OVERLAPS ** (k - 1) * (1 - OVERLAPS**2), atol=1e-9)
+    assert overlap_drift(f"He{k}", 0.0, student=f"He{k}", reuse=False).square == pytest.approx(k, abs=1e-9)
+
+
+@pytest.mark.parametrize("teacher", ["He3", "tanh", "abs", "sign"])
+@pytest.mark.parametrize("bias", [0.0, 1.0, -0.4])
+def test_without_reuse_the_drift_is_the_hermite_series_of_link_and_student(teacher, bias):
+    # S(m) = (1 - m^2) d/dm E[link(z) student(u + b)] = (1 - m^2) sum_k k alpha_k beta_k m^(k-1)
+    known = link(teacher)
+    alpha = coefficients(known.value, Hermite(), 60, known.breakpoints).values
+    beta = coefficients(lambda u: np.maximum(u + bias, 0), Hermite(), 60, (-bias,)).values
+    m, k = np.array([-0.4, 0.0, 0.3, 0.5])[:, None], np.arange(1, 61)
+    expected = (1 - m**2) * m ** (k - 1) @ (k * alpha[1:] * beta[1:])[:, None]
+    found = overlap_drift(teacher, m[:, 0], bias=bias, reuse=False)
+    np.testing.assert_allclose(found.signal, expected[:, 0], atol=1e-8)
+
+
+def test_the_relu_at_bias_zero_does_not_see_the_third_hermite_polynomial():
+    np.testing.assert_allclose(overlap_drift("He3", OVERLAPS, reuse=False).signal, 0.0, atol=1e-10)
+
+
+def test_published_values_with_reuse():
+    third = overlap_drift("He3", 0.0, sign=-1)
+    assert third.signal == pytest.approx(0.0403, abs=5e-5)
+    assert third.square == pytest.approx(1.3695, abs=2e-4)
+    assert overlap_drift("He4", 0.095, sign=-1).signal == pytest.approx(0.0188, abs=1e-4)
+    turning = overlap_drift("He4", [0.0, 0.31, 0.33], sign=1).signal
+    assert turning[0] == pytest.approx(0, abs=1e-9)
+    assert turning[1] > 0 > turning[2]
+    steps = stall_step("He3", [0.3, 0.4, 0.5, 0.6, 0.7], sign=-1)
+    np.testing.assert_allclose(steps, [0.47, 0.38, 0.30, 0.23, 0.15], atol=0.01)
+    path = overlap_path("He3", [10, 20, 40, 60, 80, 100, 150], 0.1, sign=-1)
+    np.testing.assert_allclose(path, [0.042, 0.088, 0.190, 0.302, 0.416, 0.518, 0.681], atol=2e-3)
+
+
+@pytest.mark.parametrize(
+    "neuron",
+    [{"sign": -1.0}, {"sign": 1.0, "bias": 0.7}, {"strength": 3.0, "bias": -0.5}, {"strength": 0.0}],
+)
+@pytest.mark.parametrize("teacher", ["He3", "He4", "tanh"])
+def test_the_relu_drift_is_that_of_a_fine_grid(teacher, neuron):
+    # another order of integration, whose error at the jumps is of the order of the spacing
+    points = (np.arange(1000) + 0.5) / 1000 * 15 - 7.5
+    weights = np.exp(-(points**2) / 2) * 15 / 1000 / math.sqrt(2 * math.pi)
+    u, v = points[:, None], points[None, :]
+    for m in (0.0, 0.4, -0.7):
+        across = math.sqrt(1 - m**2) * v
+        values = psi(teacher, u, m * u + across, **neuron)
+        found = overlap_drift(teacher, m, **neuron)
+        assert found.signal == pytest.approx(weights @ (values * across) @ weights, abs=4e-3)
+        assert found.square == pytest.approx(weights @ values**2 @ weights, rel=1e-2)
+
+
+def test_the_drift_with_noise_is_that_of_a_simulation():
+    rng = np.random.default_rng(1)
+    u, v, noise = rng.standard_normal((3, 2_000_000))
+    m, neuron = 0.4, {"sign": -1.0, "bias": 0.3, "strength": 2.0}
+    across = math.sqrt(1 - m**2) * v
+    values = psi("tanh", u, m * u + across, noise=0.6 * noise, **neuron)
+    found = overlap_drift("tanh", m, noise=0.6, **neuron)
+    for drawn, number in ((values * across, found.signal), (values**2, found.square)):
+        error = drawn.std() / math.sqrt(drawn.size)
+        assert abs(drawn.mean() - number) < 4 * error
+        assert abs(drawn.mean() - 1.2 * number) > 4 * error
+
+
+def test_the_drift_with_little_noise_is_that_without():
+    quiet, faint = (overlap_drift("He3", [0.0, 0.3], sign=-1, noise=noise) for noise in (0.0, 0.02))
+    np.testing.assert_allclose(quiet.signal, faint.signal, atol=2e-4)
+    np.testing.assert_allclose(quiet.square, faint.square, atol=2e-3)
+    plain = overlap_drift("He3", 0.3, reuse=False, bias=1.0, noise=0.5)
+    known = overlap_drift("He3", 0.3, reuse=False, bias=1.0)
+    assert plain.signal == pytest.approx(known.signal, abs=1e-9)
+    # the noise adds its variance times the probability that the neuron is active
+    assert plain.square - known.square == pytest.approx(0.25 * 0.8413447460685429, abs=1e-9)
+
+
+@pytest.mark.parametrize(("student", "noise"), [("tanh", 0.0), ("He3", 0.0), ("sin", 0.3)])
+def test_the_drift_of_smooth_students_is_that_of_equidistant_points_in_other_variables(student, noise):
+    points = np.linspace(-8.5, 8.5, 300)
+    weights = np.exp(-(points**2) / 2) / np.exp(-(points**2) / 2).sum()
+    u, v = points[:, None, None], points[None, :, None]
+    draws, shares = np.polynomial.hermite_e.hermegauss(40) if noise else (np.zeros(1), np.ones(1))
+    shares = shares / shares.sum()
+    m, strength = 0.3, 0.4
+    across = math.sqrt(1 - m**2) * v
+    values = psi("He2", u, m * u + across, student=student, strength=strength, bias=0.2, noise=noise * draws)
+    found = overlap_drift("He2", m, student=student, strength=strength, bias=0.2, noise=noise)
+    assert found.signal == pytest.approx(np.einsum("ijk,i,j,k", values * across, weights, weights, shares), rel=1e-6)
+    assert found.square == pytest.approx(np.einsum("ijk,i,j,k", values**2, weights, weights, shares), rel=1e-6)
+
+
+def test_the_sign_turns_the_overlap_of_an_odd_link():
+    one, other = overlap_drift("He3", OVERLAPS, sign=1), overlap_drift("He3", -OVERLAPS, sign=-1)
+    np.testing.assert_allclose(one.signal, -other.signal, atol=1e-9)
+    np.testing.assert_allclose(one.square, other.square, atol=1e-9)
+
+
+def test_arguments_broadcast():
+    both = overlap_drift("He4", [[0.1], [0.5]], sign=[1.0, -1.0], bias=[0.0, 0.5])
+    assert both.signal.shape == (2, 2)
+    assert both.signal[1, 1] == pytest.approx(overlap_drift("He4", 0.5, sign=-1, bias=0.5).signal, abs=1e-9)
+
+
+def test_the_path_has_the_velocity_of_the_drift():
+    times, h = np.array([5.0, 30.0, 90.0]), 1e-3
+    neuron = {"sign": -1.0, "bias": 0.2}
+    before, here, after = (overlap_path("He3", times + shift, 0.2, **neuron) for shift in (-h, 0, h))
+    drift = overlap_drift("He3", here, **neuron)
+    expected = 0.2 * drift.signal - 0.02 * here * drift.square
+    np.testing.assert_allclose((after - before) / (2 * h), expected, rtol=1e-5)
+
+
+def test_the_path_is_at_the_level_at_the_crossing_time():
+    for link_name, start, neuron in (("He3", 0.0, {"sign": -1.0}), ("He2", 0.01, {}), ("He4", 0.05, {"sign": -1.0})):
+        time = crossing_time(link_name, 0.1, start=start, level=0.4, **neuron)
+        assert overlap_path(link_name, time, 0.1, start=start, **neuron) == pytest.approx(0.4, abs=1e-6)
+    matched = crossing_time("He3", 1e-3, start=0.1, level=0.5, student="He3", reuse=False)
+    # without the pull back: int dm / (3 m^2 (1 - m^2)) = [-1/m + artanh m] / 3
+    expected = (1 / 0.1 - 1 / 0.5 + math.atanh(0.5) - math.atanh(0.1)) / 3e-3
+    assert matched == pytest.approx(expected, rel=0.02)
+    assert crossing_time("He3", 0.1, start=0.6, sign=-1) == 0
+
+
+def test_a_large_step_stalls_where_the_path_ends():
+    for step in (0.2, 0.4):
+        place = stall_overlap("He3", step, sign=-1)
+        assert stall_step("He3", place, sign=-1) == pytest.approx(step, rel=1e-6)
+        assert overlap_path("He3", 3000.0, step, sign=-1) == pytest.approx(place, abs=1e-4)
+        assert crossing_time("He3", step, level=place + 0.01, sign=-1) == math.inf
+    assert stall_overlap("He3", 0.1, reuse=False) == pytest.approx(0, abs=1e-6)
+    assert stall_overlap("He3", 0.2, sign=1) == pytest.approx(-stall_overlap("He3", 0.2, sign=-1), abs=1e-9)
+
+
+def test_overlaps_near_one_and_extreme_neurons_give_numbers():
+    for m in (0.999, -0.999, 1 - 1e-6):
+        assert np.isfinite(overlap_drift("He3", m, sign=-1)).all()
+    active = overlap_drift("He3", 0.3, bias=50.0, reuse=False)
+    # always active: g1 = y, and h_3 has no linear part
+    assert active.signal == pytest.approx(0, abs=1e-9)
+    assert active.square == pytest.approx(1, abs=1e-9)
+    silent = overlap_drift("He3", 0.3, bias=-50.0)
+    assert silent.signal == pytest.approx(0, abs=1e-12)
+    assert silent.square == pytest.approx(0, abs=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda: overlap_drift("He3", 1.0), "overlap must be > -1 and < 1, got 1"),
+        (lambda: overlap_drift("He33", 0.0), "link must be one of"),
+        (lambda: overlap_drift("He3", 0.0, strength=-1), "strength must be >= 0"),
+        (lambda: overlap_drift("He3", 0.0, sign=0.5), "sign must be 1 or -1, got 0.5"),
+        (lambda: overlap_drift("He3", 0.0, noise=-1), "noise must be >= 0"),
+        (lambda: overlap_drift("He3", 0.0, student="abs"), "student must be relu or a link without kinks"),
+        (lambda: overlap_drift("He3", np.nan), "overlap must be finite"),
+        (lambda: overlap_path("He3", [1.0], 0.0), "step must be > 0"),
+        (lambda: overlap_path("He3", [-1.0], 0.1), "times must be >= 0"),
+        (lambda: overlap_path("He3", [1.0], 0.1, start=-1.0), "start must be > -1 and < 1, got -1"),
+        (lambda: overlap_path("He3", [1.0], 0.1, biass=1.0), "a neuron has student, reuse"),
+        (lambda: crossing_time("He3", 0.1, level=1.0), "level must be > -1 and < 1"),
+        (lambda: stall_step("He3", 0.0), "overlap must be > 0"),
+        (lambda: stall_overlap("He3", -0.1), "step must be > 0"),
+    ],
+)
+def test_bad_input_is_named(call, words):
+    with pytest.raises(InputError, match=words.replace("(", r"\(")):
+        call()
+
+
+def test_every_link_can_be_a_teacher():
+    for name in LINKS:
+        if name not in ("He10", "He11", "He12"):
+            assert np.isfinite(overlap_drift(name, [0.0, 0.5], sign=-1)).all()

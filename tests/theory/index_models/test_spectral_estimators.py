@@ -1,0 +1,219 @@
+"""Linear and spectral estimators against published values, closed forms, plain quadrature and eigenvectors of data."""
+
+import math
+
+import numpy as np
+import pytest
+from scipy import integrate, optimize
+from scipy.stats import norm
+
+from unlazy.checks import InputError
+from unlazy.functions.links import LINKS
+from unlazy.numerics.gaussian import Piecewise
+from unlazy.theory.index_models.exponents.exponents import generative_exponent, label_transform
+from unlazy.theory.index_models.spectral.estimators import (
+    best_linear_transform,
+    best_spectral_transform,
+    linear_overlap,
+    ratio_for_overlap,
+    spectral_overlap,
+    spectral_threshold,
+)
+
+
+def floored(y):
+    return 1 - 1 / np.maximum(y**2, 1e-3)
+
+
+def clipped_square(y):
+    return np.minimum(y**2, 4.0)
+
+
+def clipped(y):
+    return np.clip(y, -1.0, 1.0)
+
+
+class TestPublishedValues:
+    def test_spectral_overlaps_of_the_note(self):
+        found = spectral_overlap("abs", 0.0, floored, [1.0, 2.0, 4.0]).square
+        assert found == pytest.approx([0.2307, 0.6388811, 0.92449], abs=5e-5)
+        assert found[1] == pytest.approx(0.6388811, abs=2e-7)
+        found = spectral_overlap("He3", 0.1, clipped_square, [2.0, 4.0, 8.0, 16.0]).square
+        assert found == pytest.approx([0.1116, 0.2898, 0.4931324, 0.6771], abs=5e-5)
+        assert found[2] == pytest.approx(0.4931324, abs=1e-6)
+
+    def test_linear_overlaps_of_the_note(self):
+        assert linear_overlap("He3", 0.1, clipped, [4.0, 16.0]) == pytest.approx([0.4013, 0.7284], abs=1e-4)
+
+    @pytest.mark.parametrize(
+        ("link", "expected"),
+        [("He2", 0.5), ("abs", 0.5), ("He4", 0.6448505), ("cos", 0.50910), ("relu", 1.0), ("sign", math.inf)],
+    )
+    def test_thresholds(self, link, expected):
+        assert spectral_threshold(link) == pytest.approx(expected, abs=1e-5)
+
+    def test_a_link_of_exponent_four_is_out_of_reach_of_both(self):
+        assert spectral_threshold("z2exp") == math.inf
+        assert spectral_overlap("z2exp", ratio=1e6).square == 0
+        assert linear_overlap("z2exp", ratio=1e6) == 0
+        assert ratio_for_overlap(0.5, "z2exp", method="linear") == math.inf
+
+
+class TestAgainstOtherMethods:
+    @pytest.mark.parametrize(("link", "noise"), [("He3", 0.0), ("relu", 0.3), ("tanh", 1.0), ("He3", 0.02)])
+    def test_the_best_linear_overlap_has_the_generative_coefficient(self, link, noise):
+        signal = 3.0 * generative_exponent(link, noise).squares[1]
+        assert linear_overlap(link, noise, ratio=3.0) == pytest.approx(signal / (1 + signal), abs=2e-6)
+        given = linear_overlap(link, noise, label_transform(link, noise, 1), 3.0)
+        assert given == pytest.approx(signal / (1 + signal), abs=1e-5)
+
+    def test_the_equations_by_plain_quadrature(self):
+        """min(z^2, 3) of labels |z|: psi and phi from integrals on two pieces."""
+        ratio, top = 2.5, 3.0
+
+        def mean(f):
+            inner = integrate.quad(lambda z: 2 * norm.pdf(z) * f(z, z * z), 0, math.sqrt(top))[0]
+            return inner + integrate.quad(lambda z: 2 * norm.pdf(z) * f(z, top), math.sqrt(top), 12)[0]
+
+        def psi(s):
+            return s * (1 / ratio + mean(lambda z, t: t / (s - t)))
+
+        def phi(s):
+            return s * mean(lambda z, t: z * z * t / (s - t))
+
+        edge = optimize.minimize_scalar(psi, bounds=(top + 1e-6, 60), method="bounded", options={"xatol": 1e-9})
+        s = optimize.brentq(lambda s: psi(s) - phi(s), edge.x, 100)
+        step = 1e-4
+        slopes = [(f(s + step) - f(s - step)) / (2 * step) for f in (psi, phi)]
+        plain = Piecewise(lambda y: np.minimum(y**2, top), (math.sqrt(top),))
+        # a kink that is not named costs digits only
+        for transform, tolerance in ((plain, 1e-7), (plain.value, 1e-4)):
+            found = spectral_overlap("abs", 0.0, transform, ratio)
+            assert found.square == pytest.approx(slopes[0] / (slopes[0] - slopes[1]), abs=tolerance)
+            assert found.eigenvalue == pytest.approx(psi(s), rel=tolerance)
+            assert found.edge == pytest.approx(edge.fun, rel=tolerance)
+
+    def test_a_constant_transform_gives_the_law_of_marchenko_and_pastur(self):
+        ratio = np.array([0.3, 1.0, 4.0])
+        found = spectral_overlap("He2", 0.0, lambda y: 1.5 + 0 * y, ratio)
+        assert (found.square == 0).all()
+        assert found.edge == pytest.approx(1.5 * (1 + ratio**-0.5) ** 2)
+        below = spectral_overlap("He2", 0.0, lambda y: -1.0 + 0 * y, 4.0)
+        assert below.eigenvalue == pytest.approx(-0.25)
+
+    @pytest.mark.parametrize(("link", "noise"), [("He2", 0.0), ("He3", 0.1), ("He4", 0.1), ("relu", 0.0)])
+    def test_the_best_transform_s_short_equation_agrees_with_the_general_one(self, link, noise):
+        ratio = np.array([0.2, 1.0, 3.0, 30.0])
+        short = spectral_overlap(link, noise, None, ratio)
+        general = spectral_overlap(link, noise, best_spectral_transform(link, noise, least=1e-6), ratio)
+        assert short.square == pytest.approx(general.square, abs=3e-5)
+        seen = short.square > 0
+        assert short.eigenvalue[seen] == pytest.approx(1 / ratio[seen])
+        assert general.eigenvalue[seen] == pytest.approx(1 / ratio[seen], rel=2e-3)
+
+    def test_no_other_transform_is_better_than_the_best(self):
+        ratio = np.array([0.9, 2.0, 8.0])
+        best = spectral_overlap("He3", 0.1, None, ratio).square
+        linear = linear_overlap("He3", 0.1, None, ratio)
+        optimal = best_spectral_transform("He3", 0.1)
+        for other in (clipped_square, np.arctan, lambda y: y**2 / (1 + y**2), lambda y: optimal(y) + 0.1 * np.cos(y)):
+            assert (spectral_overlap("He3", 0.1, other, ratio).square <= best).all()
+        for other in (clipped, np.arctan, lambda y: y):
+            assert (linear_overlap("He3", 0.1, other, ratio) < linear).all()
+
+    @pytest.mark.parametrize(
+        ("method", "transform"),
+        [("linear", None), ("linear", clipped), ("spectral", None), ("spectral", clipped_square)],
+    )
+    def test_the_ratio_is_the_inverse_of_the_overlap(self, method, transform):
+        target = np.array([0.02, 0.3, 0.81, 0.95])
+        ratio = ratio_for_overlap(target, "He3", 0.1, method, transform)
+        if method == "linear":
+            found = linear_overlap("He3", 0.1, transform, ratio)
+        else:
+            found = spectral_overlap("He3", 0.1, transform, ratio).square
+        assert found == pytest.approx(target, abs=1e-8)
+
+    def test_the_threshold_is_where_the_overlap_starts(self):
+        start = spectral_threshold("He3", 0.1, clipped_square)
+        below, above = spectral_overlap("He3", 0.1, clipped_square, start * np.array([0.999, 1.001])).square
+        assert below == 0 < above
+
+    @pytest.mark.parametrize("kind", ["linear", "spectral"])
+    @pytest.mark.parametrize("link", ["He3", "relu"])
+    def test_overlaps_of_drawn_data(self, link, kind):
+        rng = np.random.default_rng(3)
+        d, n, noise = 150, 900, 0.2
+        transform = (best_linear_transform if kind == "linear" else best_spectral_transform)(link, noise)
+        squares, values = [], []
+        for _ in range(20):
+            rows = rng.standard_normal((n, d))
+            weights = transform(LINKS[link](rows[:, 0]) + noise * rng.standard_normal(n))
+            if kind == "linear":
+                found = weights @ rows
+                squares.append(found[0] ** 2 / (found @ found))
+            else:
+                value, vectors = np.linalg.eigh((rows * weights[:, None]).T @ rows / n)
+                squares.append(vectors[0, -1] ** 2)
+                values.append(value[-1])
+        error = np.std(squares, ddof=1) / math.sqrt(20)
+        exact = spectral_overlap(link, noise, ratio=n / d)
+        expected = linear_overlap(link, noise, ratio=n / d) if kind == "linear" else exact.square
+        assert abs(np.mean(squares) - expected) < 4 * error + 1 / d
+        assert abs(np.mean(squares) - 0.8 * expected) > 4 * error + 1 / d
+        if kind == "spectral":
+            spread = np.std(values, ddof=1) / math.sqrt(20)
+            assert abs(np.mean(values) - exact.eigenvalue) < 4 * spread + 2 / d
+
+    def test_a_transform_with_jumps_needs_its_breakpoints(self):
+        def far(y):
+            return (np.abs(y) > 1.3).astype(float)
+
+        share, second = 2 * norm.sf(1.3), 2 * (1.3 * norm.pdf(1.3) + norm.sf(1.3))
+        found = spectral_overlap("abs", 0.0, Piecewise(far, (-1.3, 1.3)), 6.0)
+        # T is 0 or 1, so that psi and phi are rational: s (1/6 + p/(s-1)) and s m/(s-1)
+        s = 1 + 6 * (second - share)
+        rise = 1 / 6 - share / (s - 1) ** 2
+        assert found.square == pytest.approx(rise / (rise + second / (s - 1) ** 2), abs=1e-9)
+
+
+class TestRefusals:
+    @pytest.mark.parametrize("transform", [lambda y: y, lambda y: np.log1p(y**2), np.exp])
+    def test_a_transform_that_grows_is_refused_for_labels_that_grow(self, transform):
+        with pytest.raises(InputError, match="bounded above"):
+            spectral_overlap("He3", 0.0, transform, 2.0)
+        with pytest.raises(InputError, match="bounded above"):
+            spectral_overlap("tanh", 0.5, transform, 2.0)
+        assert np.isfinite(spectral_overlap("tanh", 0.0, transform, 2.0).square)
+
+    def test_bounded_transforms_that_saturate_late_are_accepted(self):
+        assert spectral_overlap("abs", 0.01, np.arctan, 4.0).square > 0.1
+
+    def test_wrong_input(self):
+        with pytest.raises(InputError, match="ratio"):
+            linear_overlap("He3", ratio=0.0)
+        with pytest.raises(InputError, match="noise"):
+            linear_overlap("He3", -1.0)
+        with pytest.raises(InputError, match="target must be >= 0 and < 1"):
+            ratio_for_overlap(1.0, "He3")
+        with pytest.raises(InputError, match="method"):
+            ratio_for_overlap(0.5, "He3", method="other")
+        with pytest.raises(InputError, match="constant"):
+            spectral_overlap(lambda z: 0 * z + 1)
+        with pytest.raises(InputError, match="transform must be a number"):
+            linear_overlap("He3", 0.0, lambda y: np.full(y.shape, np.nan))
+        with pytest.raises(InputError, match="one number per label"):
+            linear_overlap("He3", 0.0, lambda y: np.ones(3))
+        with pytest.raises(InputError, match="callable"):
+            spectral_overlap("He3", 0.0, "square")
+        with pytest.raises(InputError, match="null space"):
+            spectral_overlap("He2", 0.0, lambda y: -(y**2), 0.5)
+        with pytest.raises(InputError, match="0 everywhere"):
+            spectral_overlap("He2", 0.0, lambda y: 0 * y, 2.0)
+
+    def test_far_ratios_stay_numbers(self):
+        for transform in (None, clipped_square):
+            found = spectral_overlap("He3", 0.1, transform, [1e-9, 1e-3, 1e9])
+            assert np.isfinite(np.array(found)).all()
+            assert found.square[:2] == pytest.approx([0, 0])
+            assert found.square[2] > 0.999

@@ -1,0 +1,177 @@
+import math
+
+import numpy as np
+import pytest
+
+from unlazy.checks import InputError
+from unlazy.numerics.gaussian import Piecewise
+from unlazy.theory.one_step.gradient_step import one_step_risk
+from unlazy.theory.one_step.noise_injection import (
+    noise_averaged,
+    noise_injection_equivalent,
+    noise_moments,
+    noise_penalty,
+)
+
+SIGN = Piecewise(np.sign, (0.0,))
+
+
+def equivalent(**changes):
+    arguments = {"activation": "tanh", "link": SIGN, "samples_ratio": 2.5, "features_ratio": 1.5, "ridge": 1e-3}
+    return noise_injection_equivalent(**(arguments | {"noise_variance": 0.04, "input_noise": 0.5} | changes))
+
+
+def test_equivalent_has_its_independently_computed_values():
+    found = equivalent(copies=[3, math.inf, 100])
+    np.testing.assert_allclose(found.test_error, [0.759448134, 0.675776644, 0.67777], atol=4e-6)
+    np.testing.assert_allclose(found.test_error[:2], [0.759448134, 0.675776644], atol=1e-9)
+    np.testing.assert_allclose(found.training_error[:2], [0.369047158, 0.423915429], atol=1e-9)
+    np.testing.assert_allclose(found.objective[:2], [0.372826383, 0.426365333], atol=1e-9)
+    few = equivalent(samples_ratio=1.25, copies=[20, 1, math.inf])
+    np.testing.assert_allclose(few.test_error, [0.8582, 2.75, 0.8327], rtol=1e-3)
+
+
+@pytest.mark.parametrize("delta", [0.1, 0.5, 3.0])
+def test_moments_of_erf_have_their_closed_forms(delta):
+    found = noise_moments("erf", delta)
+    width = 1 + delta**2
+    linear = 2 / math.sqrt(math.pi * (1 + 2 * width))
+    second = 2 / math.pi * math.asin(2 * width / (1 + 2 * width))
+    correlation = 2 / math.pi * math.asin(2 / (1 + 2 * width))
+    expected = [0, linear, correlation - linear**2, second - correlation - (linear * delta) ** 2]
+    np.testing.assert_allclose(found, expected, atol=1e-11)
+
+
+@pytest.mark.parametrize("delta", [0.05, 1.0])
+def test_moments_of_relu_have_their_closed_forms(delta):
+    """E relu(a) relu(b) of normal a, b with correlation cos(t) is the arc-cosine kernel of degree 1."""
+    found = noise_moments("relu", delta)
+    width = 1 + delta**2
+    angle = math.acos(1 / width)
+    correlation = width * (math.sin(angle) + (math.pi - angle) * math.cos(angle)) / (2 * math.pi)
+    mean = math.sqrt(width / (2 * math.pi))
+    expected = [mean, 0.5, correlation - mean**2 - 0.25, width / 2 - correlation - delta**2 / 4]
+    np.testing.assert_allclose(found, expected, atol=1e-9)
+
+
+@pytest.mark.parametrize("delta", [0.0, 0.1, 0.5, 4.0])
+def test_averaged_activations_have_their_closed_forms(delta):
+    from scipy.special import erf, ndtr
+
+    h = np.random.default_rng(0).normal(size=(150, 100)) * 2
+    for places in (h, h[:2, :3]):
+        found = noise_averaged("erf", delta)(places)
+        np.testing.assert_allclose(found, erf(places / math.sqrt(1 + 2 * delta**2)), atol=1e-8)
+        by_rule = noise_averaged(lambda x: np.maximum(x, 0), delta)(places)
+        if delta:
+            density = np.exp(-((places / delta) ** 2) / 2) / math.sqrt(2 * math.pi)
+            np.testing.assert_allclose(
+                by_rule, places * ndtr(places / delta) + delta * density, atol=1e-4 * (1 + delta)
+            )
+        else:
+            np.testing.assert_allclose(by_rule, np.maximum(places, 0), atol=1e-14)
+
+
+@pytest.mark.parametrize("copies", [1, 3, math.inf])
+@pytest.mark.parametrize("delta", [0.0, 1e-9, 1e-5])
+def test_without_input_noise_it_is_ridge_on_random_features(delta, copies):
+    found = equivalent(input_noise=delta, copies=copies)
+    limit = one_step_risk("tanh", SIGN, 2.5, 1.5, 1e-3, 0.04)
+    np.testing.assert_allclose(limit.test_error, 1.079733454, atol=1e-9)
+    np.testing.assert_allclose(found.test_error, limit.test_error, rtol=1e-6)
+    np.testing.assert_allclose(found.training_error, limit.training_error, rtol=1e-6)
+
+
+def test_many_copies_are_infinitely_many():
+    many, limit = equivalent(copies=[1e3, 1e6]), equivalent(copies=math.inf)
+    distance = np.abs(many.test_error - limit.test_error)
+    assert distance[1] < 1e-6
+    np.testing.assert_allclose(distance[0] / distance[1], 1e3, rtol=0.05)
+
+
+def test_training_error_is_the_objective_without_its_penalty():
+    ridge, h = 0.02, 1e-6
+    above, here, below = (equivalent(ridge=r, copies=[1, 2, 10, math.inf]) for r in (ridge + h, ridge, ridge - h))
+    norm = (above.objective - below.objective) / (2 * h)
+    np.testing.assert_allclose(here.training_error, here.objective - ridge * norm, rtol=1e-8)
+    assert (norm > 0).all()
+
+
+def test_extreme_parameters_give_possible_numbers():
+    rng = np.random.default_rng(0)
+    for _ in range(25):
+        samples, features = 10 ** rng.uniform(-2, 3, size=2)
+        found = noise_injection_equivalent(
+            str(rng.choice(["tanh", "erf", "relu"])),
+            "tanh",
+            samples,
+            rng.choice([samples, features]),
+            10 ** rng.uniform(-12, 3),
+            rng.choice([0, 1.0]),
+            input_noise=10 ** rng.uniform(-3, 1),
+            copies=[1, 2, 50, math.inf],
+        )
+        assert np.isfinite(found).all()
+        assert (found.risk > -1e-9).all()
+        assert (found.training_error >= -1e-12).all()
+        assert (found.training_error <= found.objective).all()
+
+
+def drawn(seed, d, n, neurons, ridge, delta, copies, noise):
+    """Clean test and noisy training error with copies, and the clean test error with the penalty instead."""
+    rng = np.random.default_rng(seed)
+    weights = rng.normal(size=(d, neurons)) / math.sqrt(d)
+    x, fresh = rng.normal(size=(n, d)), rng.normal(size=(4000, d))
+    y = np.sign(x[:, 0]) + noise * rng.normal(size=n)
+    target = np.sign(fresh[:, 0])
+    gram, moment = np.zeros((neurons, neurons)), np.zeros(neurons)
+    for _ in range(copies):
+        features = np.tanh((x + delta * rng.normal(size=(n, d))) @ weights)
+        gram += features.T @ features / (n * copies)
+        moment += features.T @ y / (n * copies)
+    b = np.linalg.solve(gram + ridge * np.eye(neurons), moment)
+    training = y @ y / n - 2 * moment @ b + b @ gram @ b
+    averaged = noise_averaged("tanh", delta)(x @ weights)
+    penalty = ridge * np.eye(neurons) + noise_penalty("tanh", delta, weights)
+    explicit = np.linalg.solve(averaged.T @ averaged / n + penalty, averaged.T @ y / n)
+    clean = np.tanh(fresh @ weights)
+    return [np.mean((clean @ v - target) ** 2) + noise**2 for v in (b, explicit)] + [training]
+
+
+def test_copies_and_penalty_give_the_errors_of_drawn_problems():
+    d, n, neurons, ridge, delta, noise = 120, 300, 180, 1e-3, 0.5, 0.2
+    runs = np.array([drawn(seed, d, n, neurons, ridge, delta, 3, noise) for seed in range(10)])
+    three, infinite = equivalent(copies=3), equivalent(copies=math.inf)
+    for values, predicted in zip(runs.T, (three.test_error, infinite.test_error, three.training_error), strict=True):
+        mean, error = values.mean(), values.std(ddof=1) / math.sqrt(len(values))
+        assert abs(mean - predicted) <= max(0.05 * predicted, 4 * error), (mean, error, predicted)
+        for wrong in (0.8 * predicted, 1.2 * predicted):
+            assert abs(mean - wrong) > max(0.05 * wrong, 4 * error), (mean, error, predicted)
+
+
+def test_the_penalty_is_what_many_copies_do():
+    copies, penalty, _ = np.mean([drawn(seed, 80, 200, 120, 1e-3, 0.5, 100, 0.2) for seed in range(4)], axis=0)
+    np.testing.assert_allclose(copies, penalty, rtol=0.03)
+
+
+def test_numbers_broadcast_and_scalars_give_scalars():
+    assert np.shape(equivalent().risk) == ()
+    assert equivalent(ridge=[0.1, 0.2], copies=[[1], [2], [3]]).risk.shape == (3, 2)
+    np.testing.assert_allclose(equivalent().test_error - equivalent().risk, 0.04, rtol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"input_noise": -1}, "input_noise must be >= 0"),
+        ({"input_noise": [0.1, 0.2]}, "input_noise must be one number"),
+        ({"copies": 0}, "copies must be >= 1"),
+        ({"ridge": 0}, "ridge must be >= 1e-12"),
+        ({"activation": "tan"}, "activation must be one of"),
+        ({"activation": lambda x: x**2}, "linear coefficient mu1"),
+        ({"samples_ratio": 0}, "samples_ratio must be > 0"),
+    ],
+)
+def test_wrong_input_is_named(changes, message):
+    with pytest.raises(InputError, match=message):
+        equivalent(**changes)

@@ -1,0 +1,142 @@
+import numpy as np
+import pytest
+
+from unlazy.checks import InputError
+from unlazy.theory.signal_noise.denoising import (
+    denoising_loss,
+    early_signal_ratio,
+    signal_ratio,
+    symmetric_stationary_point,
+)
+
+
+def samples(n, d, growth_ratio, seed=0):
+    """Patches [mu_y, xi] with noise orthogonal to both signals, and |mu|^2."""
+    rng = np.random.default_rng(seed)
+    square = growth_ratio * d / n
+    patches = np.zeros((n, 2, d))
+    patches[:, 1, 2:] = rng.standard_normal((n, d - 2))
+    patches[::2, 0, 0] = patches[1::2, 0, 1] = np.sqrt(square)
+    return patches, square
+
+
+def orthogonal_samples(n, growth_ratio):
+    """The same with noise patches that are orthogonal to one another, of length 1."""
+    square = growth_ratio / n
+    patches = np.zeros((n, 2, n + 2))
+    patches[:, 1, 2:] = np.eye(n)
+    patches[::2, 0, 0] = patches[1::2, 0, 1] = np.sqrt(square)
+    return patches, square
+
+
+def test_the_loss_is_the_mean_over_drawn_noise():
+    rng = np.random.default_rng(1)
+    weights, patches, time, draws = 0.5 * rng.standard_normal((3, 4)), rng.standard_normal((2, 2, 4)), 0.4, 400_000
+    alpha = np.exp(-time)
+    total = np.zeros(draws)
+    for x in patches.reshape(-1, 4):
+        noise = rng.standard_normal((draws, 4))
+        output = ((alpha * x + np.sqrt(1 - alpha**2) * noise) @ weights.T) ** 2 @ weights / np.sqrt(3)
+        total += np.sum((output - noise) ** 2 - noise**2, axis=1) / len(patches)
+    deviation = total.std() / np.sqrt(draws)
+    assert 4 * deviation < 0.2 * abs(total.mean())
+    np.testing.assert_allclose(denoising_loss(weights, patches, time).loss, total.mean(), atol=4 * deviation)
+
+
+def test_the_gradient_is_the_derivative_of_the_loss():
+    rng = np.random.default_rng(2)
+    weights, patches = 0.5 * rng.standard_normal((3, 5)), rng.standard_normal((4, 2, 5))
+    gradient = denoising_loss(weights, patches, 0.7).gradient
+    for index in np.ndindex(weights.shape):
+        step = np.zeros(weights.shape)
+        step[index] = 1e-5
+        ends = [denoising_loss(weights + sign * step, patches, 0.7).loss for sign in (1, -1)]
+        np.testing.assert_allclose((ends[0] - ends[1]) / 2e-5, gradient[index], rtol=1e-6, atol=1e-7)
+
+
+@pytest.mark.parametrize("time", [1e-3, 0.2, 1.0, 4.0, 30.0, 100.0])
+@pytest.mark.parametrize("growth_ratio", [0.1, 2.0, 20.0])
+def test_the_signal_ratio_is_that_of_the_stationary_point_of_orthogonal_patches(growth_ratio, time):
+    patches, square = orthogonal_samples(10, growth_ratio)
+    found = symmetric_stationary_point(patches, time)
+    theory = signal_ratio(growth_ratio, square, time)
+    np.testing.assert_allclose(found.overlaps[:, 0], theory.signal, rtol=1e-7)
+    np.testing.assert_allclose(found.overlaps[:, 1], theory.noise, rtol=1e-7)
+    np.testing.assert_allclose(theory.ratio, theory.signal / theory.noise, rtol=1e-12)
+
+
+@pytest.mark.parametrize("neurons", [1, 5])
+def test_the_stationary_point_is_one_of_the_whole_loss(neurons):
+    patches, _ = samples(12, 80, 1.0)
+    found = symmetric_stationary_point(patches, 0.5, neurons=neurons)
+    together = np.tile(found.weights, (neurons, 1))
+    gradient = denoising_loss(together, patches, 0.5).gradient
+    nearby = denoising_loss(1.01 * together, patches, 0.5).gradient
+    assert np.abs(gradient).max() < 1e-9 * np.abs(nearby).max()
+    single = symmetric_stationary_point(patches, 0.5)
+    np.testing.assert_allclose(found.weights, neurons ** (-1 / 6) * single.weights, rtol=1e-9)
+    rng = np.random.default_rng(3)
+    for _ in range(20):
+        moved = single.weights + 0.05 * np.linalg.norm(single.weights) * rng.standard_normal(80) / np.sqrt(80)
+        assert denoising_loss(moved[None], patches, 0.5).loss > single.loss
+
+
+def test_the_ratio_has_the_values_of_the_note():
+    growth_ratios = np.array([0.1, 0.5, 1, 2, 5, 20])
+    # n = 40, d = 10,000, t = .2; found with drawn noise patches
+    square = growth_ratios * 1e4 / 40
+    np.testing.assert_allclose(
+        signal_ratio(growth_ratios, square, 0.2).ratio, [1.336, 1.245, 1.138, 1.0005, 0.849, 0.752], atol=1.5e-3
+    )
+    # n = 40, d = 1000, t = 4, where a draw shifts all of them by up to .03; overlaps of patches lift them by n/d
+    square = growth_ratios * 1e3 / 40
+    relative = signal_ratio(growth_ratios, square, 4.0).ratio / (growth_ratios / 2)
+    np.testing.assert_allclose(relative, [1.066, 1.064, 1.062, 1.057, 1.044, 0.982], atol=0.08)
+    np.testing.assert_allclose(
+        relative / relative[0], np.array([1.066, 1.064, 1.062, 1.057, 1.044, 0.982]) / 1.066, atol=2e-3
+    )
+
+
+def test_drawn_noise_patches_have_the_ratio_of_orthogonal_ones():
+    for growth_ratio in (0.3, 5.0):
+        patches, square = samples(20, 20_000, growth_ratio)
+        overlaps = np.abs(symmetric_stationary_point(patches, 0.3).overlaps).mean(axis=0)
+        np.testing.assert_allclose(overlaps[0] / overlaps[1], signal_ratio(growth_ratio, square, 0.3).ratio, rtol=0.01)
+
+
+def test_much_diffusion_gives_half_the_growth_ratio():
+    growth_ratios = np.array([1e-3, 0.1, 2.0, 50.0])
+    np.testing.assert_allclose(signal_ratio(growth_ratios, 25.0, 20.0).ratio, growth_ratios / 2, rtol=1e-6)
+    assert np.isfinite(signal_ratio(1e12, 1e-12, 100.0).ratio)
+    np.testing.assert_allclose(signal_ratio(1e-12, 1e12, 100.0).ratio, 5e-13, rtol=1e-6)
+
+
+def test_little_diffusion_gives_a_number_of_order_one():
+    growth_ratios = np.geomspace(1e-3, 4e3, 23)
+    found = early_signal_ratio(growth_ratios)
+    np.testing.assert_allclose(signal_ratio(growth_ratios, 1e6, 1e-7).ratio, found, rtol=1e-6)
+    # exchanging signal and noise exchanges k = x/2 and 1/k
+    np.testing.assert_allclose(early_signal_ratio(4 / growth_ratios), 1 / found, rtol=1e-10)
+    np.testing.assert_allclose(early_signal_ratio(2.0), 1.0, rtol=1e-12)
+    roots = np.roots([1, 0, 0, -2, -1])
+    np.testing.assert_allclose(early_signal_ratio(1e-12), roots[np.isreal(roots) & (roots.real > 0)].real, rtol=1e-9)
+    assert (np.diff(found) < 0).all()
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: denoising_loss(np.ones((2, 3)), np.ones((4, 2, 5)), 1.0), "weights must have 5 columns"),
+        (lambda: denoising_loss(np.ones((2, 3)), np.ones((4, 3)), 1.0), "patches must have shape"),
+        (lambda: denoising_loss(np.ones((2, 3)), np.ones((4, 2, 3)), 0.0), "time must be"),
+        (lambda: symmetric_stationary_point(np.zeros((4, 2, 3)), 1.0), "patches must not all be 0"),
+        (lambda: symmetric_stationary_point(np.array([[[1.0, 0]], [[-1.0, 0]]]), 1.0), "signals of opposite sign"),
+        (lambda: symmetric_stationary_point(np.ones((4, 2, 3)), 1.0, neurons=1.5), "neurons must be a whole number"),
+        (lambda: symmetric_stationary_point(np.full((4, 2, 3), 1e-150), 100.0), "patches must be larger"),
+        (lambda: signal_ratio(0.0, 1.0, 1.0), "growth_ratio must be"),
+        (lambda: early_signal_ratio(np.nan), "growth_ratio must be"),
+    ],
+)
+def test_wrong_input_is_refused(call, message):
+    with pytest.raises(InputError, match=message):
+        call()

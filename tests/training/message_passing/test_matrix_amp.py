@@ -1,0 +1,110 @@
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from unlazy.checks import InputError
+from unlazy.theory.message_passing.multiclass.softmax import matrix_prox, multiclass_clusters
+from unlazy.training.message_passing import matrix_amp as amp
+
+N, D, RIDGE = 120, 40, 0.2
+
+
+@pytest.fixture(autouse=True)
+def double():
+    with jax.enable_x64(True):
+        yield
+
+
+def teacher_data(seed, n=N, d=D):
+    rng = np.random.default_rng(seed)
+    rows = rng.standard_normal((n, d)) / d**0.5
+    scores = 2 * rows @ rng.standard_normal((d, 3))
+    return rows, (scores + rng.gumbel(size=scores.shape)).argmax(axis=1)
+
+
+def optimum(rows, labels, ridge=RIDGE):
+    from sklearn.linear_model import LogisticRegression
+
+    return LogisticRegression(C=1 / ridge, fit_intercept=False, tol=1e-10, max_iter=10_000).fit(rows, labels).coef_.T
+
+
+def flat_problem(rows, labels, **options):
+    return amp.problem(jnp.asarray(rows), jnp.asarray(labels), 3, RIDGE, second=jnp.full(D, 1 / D), **options)
+
+
+def test_fixed_point_is_the_optimum_of_scikit_learn_for_a_batch_of_problems():
+    plain, other = teacher_data(0), teacher_data(1)
+    used = np.arange(N) % 4 > 0
+    rng = np.random.default_rng(3)
+    rows, labels = teacher_data(3)
+    rows = rows @ rng.standard_normal((D, D)) / D**0.5 + 0.05 * labels[:, None]
+    second = rows.T @ rows / N
+    rotated, basis = amp.rotated_problem(rows, labels, 3, RIDGE, second=second, spread=second)
+    problems = (flat_problem(*plain), flat_problem(*other, used=jnp.asarray(used)), rotated)
+    batch = jax.tree.map(lambda *parts: jnp.stack(parts), *problems)
+
+    @jax.jit
+    @jax.vmap
+    def fit(given, damping):
+        state, _ = amp.run(given, 150, damping)
+        return amp.coefficients(given, state), amp.residual(given, state)
+
+    weights, gradients = fit(batch, jnp.array([0.0, 0.0, 0.5]))
+    assert float(gradients.max()) < 1e-7
+    np.testing.assert_allclose(weights[0], optimum(*plain), atol=1e-5)
+    np.testing.assert_allclose(weights[1], optimum(other[0][used], other[1][used]), atol=1e-5)
+    np.testing.assert_allclose(basis @ np.asarray(weights[2]), optimum(rows, labels), atol=1e-5)
+    np.testing.assert_allclose(weights.sum(axis=2), 0, atol=1e-12)
+
+
+def test_proximal_operator_is_that_of_the_theory():
+    rng = np.random.default_rng(4)
+    response = np.array([[1.5, -0.7], [-0.7, 90.0]])
+    fields, labels = 20 * rng.standard_normal((2, N)), rng.integers(0, 3, N)
+    given = flat_problem(np.zeros((N, D)), labels)
+    pull, slope, _ = jax.jit(amp.softmax_prox)(
+        given, jnp.asarray(fields), amp.cholesky(jnp.asarray(response[None])), jnp.zeros((2, N))
+    )
+    for label in range(3):
+        expected = matrix_prox(label, fields[:, labels == label], response)
+        np.testing.assert_allclose(pull[:, labels == label], expected.pull, atol=1e-9)
+        np.testing.assert_allclose(slope[:, :, labels == label], expected.slope, atol=1e-8)
+
+
+def test_decay_rate_of_a_geometric_sequence_is_its_factor_and_of_an_explosion_nan():
+    steps = np.arange(40)
+    np.testing.assert_allclose(amp.decay_rate(3 * 0.4**steps), 0.4, rtol=1e-12)
+    np.testing.assert_allclose(amp.decay_rate(0.01**steps + 1e-30), 0.01, rtol=1e-9)
+    assert np.isnan(amp.decay_rate(np.where(steps > 20, np.nan, 1.0)))
+
+
+@pytest.mark.slow
+def test_clusters_of_different_covariances_converge_at_the_rate_of_the_block_operator():
+    d, n, ridge = 300, 600, 1.0
+    variances = np.ones((3, d)) / d
+    variances[0, :30] *= 30.0
+    variances[1, 30:] *= 0.1
+    theory = multiclass_clusters(np.zeros((3, d)), n, ridge, variances=variances, modes=True)
+    assert theory.stability > theory.overlap_rate
+    pooled = multiclass_clusters(np.zeros((3, d)), n, ridge, variances=variances.mean(axis=0))
+    assert abs(pooled.stability - theory.stability) > 0.04
+    changes, rates = jax.jit(lambda given: amp.run(given, 26)[1].change), []
+    for seed in range(12):
+        rng = np.random.default_rng(seed)
+        labels = rng.permutation(np.arange(n) % 3)
+        rows = rng.standard_normal((n, d)) * np.sqrt(variances)[labels]
+        given = amp.problem(
+            *map(jnp.asarray, (rows, labels)), 3, ridge, second=jnp.asarray(variances), groups=jnp.asarray(labels)
+        )
+        rates.append(amp.decay_rate(changes(given)))
+    assert abs(np.median(rates) - theory.stability) < 0.03
+
+
+@pytest.mark.parametrize(
+    ("labels", "second", "message"),
+    [(np.zeros(3, int), np.ones(D), "must fit together"), (np.zeros(N, int), np.ones(5), "must have 40 columns")],
+)
+def test_wrong_problems_are_refused(labels, second, message):
+    with pytest.raises(InputError, match=message):
+        amp.problem(jnp.zeros((N, D)), jnp.asarray(labels), 3, 1.0, second=jnp.asarray(second))

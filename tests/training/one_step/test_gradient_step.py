@@ -1,0 +1,76 @@
+"""One gradient step and the readout, against finite differences and plain linear algebra."""
+
+import numpy as np
+import pytest
+
+from unlazy.functions.activations import activation
+from unlazy.training.one_step.gradient_step import draw_samples, first_step, kernel_readout, readout
+
+
+@pytest.mark.parametrize("name", ["erf", "tanh"])
+def test_the_step_is_minus_the_gradient_of_half_the_mean_squared_error(name):
+    sigma = activation(name)
+    rng = np.random.default_rng(0)
+    samples = draw_samples(rng, 30, 5, np.tanh, 0.1)
+    step = first_step(rng, samples, 7, sigma, sigma.derivative, 0.6)
+
+    def loss(weights):
+        output = sigma(samples.inputs @ weights) @ step.second_layer / np.sqrt(7)
+        return 0.5 * np.mean((samples.labels - output) ** 2)
+
+    for i, j in ((0, 0), (3, 2), (4, 6)):
+        moved = np.zeros((5, 7))
+        moved[i, j] = 1e-6
+        slope = (loss(step.initial + moved) - loss(step.initial - moved)) / 2e-6
+        assert step.direction[i, j] == pytest.approx(-np.sqrt(7) * slope, rel=1e-6)
+    np.testing.assert_allclose(step.weights(2.5), step.initial + 2.5 * step.direction)
+
+
+def test_the_rank_one_part_is_what_a_linear_network_has_before_its_output():
+    rng = np.random.default_rng(1)
+    samples = draw_samples(rng, 40, 6, np.tanh, 0.0)
+    linear = activation("identity")
+    step = first_step(rng, samples, 5, linear, linear.derivative, 1.0, with_output=False)
+    np.testing.assert_allclose(step.direction, step.rank_one, rtol=1e-12)
+
+
+def test_second_layers_have_their_support():
+    rng = np.random.default_rng(2)
+    samples = draw_samples(rng, 10, 3, np.tanh, 0.0)
+    sigma = activation("tanh")
+    step = first_step(rng, samples, 400, sigma, sigma.derivative, 0.6, support=(0.5, 2.0))
+    assert set(np.round(np.sqrt(400) * step.second_layer, 9)) == {0.5, 2.0}
+
+
+@pytest.mark.parametrize("n", [8, 40])
+def test_the_readout_is_ridge_regression(n):
+    rng = np.random.default_rng(3)
+    features, test = rng.standard_normal((n, 15)), rng.standard_normal((50, 15))
+    labels, truth = rng.standard_normal(n), rng.standard_normal(50)
+    found = readout(features, labels, test, truth, (0.01, 1.0))
+    for index, ridge in enumerate((0.01, 1.0)):
+        b = np.linalg.solve(features.T @ features / n + ridge * np.eye(15), features.T @ labels / n)
+        assert found.risk[index] == pytest.approx(np.mean((test @ b - truth) ** 2), rel=1e-9)
+        assert found.training_error[index] == pytest.approx(np.mean((features @ b - labels) ** 2), rel=1e-9)
+
+
+def test_samples_see_the_first_coordinate_only():
+    samples = draw_samples(np.random.default_rng(4), 20_000, 3, np.sign, 0.25)
+    np.testing.assert_array_equal(samples.truth, np.sign(samples.inputs[:, 0]))
+    assert np.var(samples.labels - samples.truth) == pytest.approx(0.25, rel=0.04)
+
+
+def test_the_kernel_readout_solves_its_equations():
+    rng = np.random.default_rng(3)
+    points, new, labels, truth = (
+        rng.standard_normal((30, 4)),
+        rng.standard_normal((9, 4)),
+        *rng.standard_normal((2, 30)),
+    )
+    truth = truth[:9]
+    kernel, crossed = (np.exp(rows @ points.T / 4) for rows in (points, new))
+    found = kernel_readout(kernel, labels, crossed, truth, (0.01, 1.0))
+    for ridge, risk, training in zip((0.01, 1.0), found.risk, found.training_error, strict=True):
+        dual = np.linalg.solve(kernel + 30 * ridge * np.eye(30), labels)
+        assert risk == pytest.approx(np.mean((crossed @ dual - truth) ** 2), rel=1e-9)
+        assert training == pytest.approx(np.mean((kernel @ dual - labels) ** 2), rel=1e-9)
