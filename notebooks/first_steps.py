@@ -215,7 +215,7 @@ def _():
 @app.cell(hide_code=True)
 def _(digits):
     verdicts = {verdict.claim.id: verdict for verdict in digits.verdicts}
-    logistic, surrogate, regression = (verdicts[name] for name in ("logistic", "surrogate", "ridge"))
+    logistic, surrogate, regression = (verdicts[name] for name in ("logistic", "surrogate", "ridge-regression"))
     mo.md(f"""
     For ridge regression it does: `{regression.verdict}`. For logistic regression the criterion is the same,
     {logistic.claim.criterion}, and the claim `{logistic.verdict}`: the error is up to {logistic.measured:.0%} above

@@ -9,7 +9,7 @@ with app.setup:
     import marimo as mo
     import numpy as np
 
-    from unlazy.lab import Claim, Output, Source, Study, at_least, between, path, static
+    from unlazy.lab import OWN, Output, Source, Study, claim, difference, kept, path, static, within
 
 
 @app.cell(hide_code=True)
@@ -33,29 +33,17 @@ def _():
 
     ## The study
 
-    First the numbers by which two claims will be judged (the second from strength 2 on, where PCA finds the direction),
-    then the class. `static` parameters change the shapes,
-    a `path` is a list of values that one draw serves. `simulate` is one instance and gets a NumPy generator; call its
-    argument `key` instead of `rng` and it is traced by JAX and compiled. `predict` returns the theory under the same
-    names.
+    `static` parameters change the shapes, a `path` is a list of values that one draw serves. A claim is a function of
+    the run: its docstring is the sentence, what it returns the number that decides it (the second from strength 2 on,
+    where PCA finds the direction). `simulate` is one instance and gets a NumPy generator; call its argument `key`
+    instead of `rng` and it is traced by JAX and compiled. `predict` returns the theory under the same names.
     """)
     return
-
-
-@app.function
-def overlap_error(part):
-    return part.simulated.overlap - part.predicted.overlap
-
-
-@app.function
-def variance_error(part):
-    return (part.simulated.variance / (1 + part.simulated.strength) - 1).sel(strength=slice(2, None))
 
 
 @app.class_definition
 @dataclass(frozen=True)
 class HiddenDirection(Study):
-    name, topic = "hidden-direction", "examples"
     question = "When does PCA find a direction of larger variance, and what variance does it report there?"
     sources = (Source("paul2007", "Paul, D.", 2007, "Asymptotics of sample eigenstructure", "Statistica Sinica 17(4)"),)
 
@@ -69,17 +57,16 @@ class HiddenDirection(Study):
     }
     presets = {"quick": {"d": [100, 200], "seeds": 128}, "full": {"d": [200, 800, 3200], "seeds": 200}}
     lines = {"main": "strength"}
-    claims = (
-        Claim("overlap", "Paul 2007", "The cosine is the theory's, within 0.05.", between(-0.05, 0.05), overlap_error),
-        Claim(
-            "variance",
-            "a common belief",
-            "From strength 2 on PCA reports the variance that is there, within 5%.",
-            between(-0.05, 0.05),
-            variance_error,
-            needs={"strength": at_least(2)},
-        ),
-    )
+
+    @claim("paul2007", "", within(0.05, absolute=True))
+    def overlap(main):
+        """The squared cosine is the theory's, {criterion}."""
+        return difference(main, "overlap")
+
+    @claim(OWN, "a common belief", within(0.05))
+    def variance(main):
+        """From strength 2 on PCA reports the variance that is there, {criterion}."""
+        return kept(main.simulated.variance / (1 + main.simulated.strength) - 1, main.simulated.strength >= 2)
 
     def simulate(self, rng):
         deviations = np.sqrt(1 + np.outer(self.strength, np.arange(self.d) == 0))

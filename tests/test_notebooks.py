@@ -41,7 +41,7 @@ def test_first_steps_predicts_what_plain_numpy_measures_and_shows_a_failure(conc
     assert few["risk"] == "inconclusive"
     assert set(study.values()) == {"holds"}
     assert digits["logistic"] == "fails"
-    assert digits["ridge"] == digits["surrogate"] == "holds"
+    assert digits["ridge-regression"] == digits["surrogate"] == "holds"
     risk, step = found["line"]["data_vars"]["risk"]["data"], simulated(found["step"], "risk")
     assert min(risk) < 0.5 * risk[0]
     assert step.min() < 0.5 * step[0]

@@ -35,6 +35,7 @@ def study_page(study: type[Study], stored: Mapping[str, Any] | None = None, theo
         *_result(study, stored),
         "## Claims",
         _counts(study, stored),
+        *(f'<p class="negative">All claims. {plain(note)}</p>' for note in study.notes()),
         *(_claim(claim, stored) for claim in study.claims),
         "## Run it",
         block(commands(study), "console"),
@@ -118,11 +119,10 @@ def _claim(claim: Claim, stored: Mapping[str, Any] | None) -> str:
     if judged:
         facts += measured(judged)
     facts.append(f"Source: {plain(claim.source)}")
-    if claim.theory is not None:
+    if claim.kind == "theory":
         facts.append("theory only, no simulation")
     lines.append(f'<p class="facts">{" · ".join(facts)}</p>')
-    if claim.known_negative:
-        lines.append(f'<p class="negative"><strong>Known not to hold.</strong> {plain(claim.known_negative)}</p>')
+    lines += [f'<p class="negative">{plain(note)}</p>' for note in claim.notes]
     return "\n\n".join(lines)
 
 

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 import unlazy
-from unlazy.lab import Claim, Output, Source, Study, at_least, at_most, between, static
+from unlazy.lab import Output, Source, Study, at_least, at_most, between, static
+from unlazy.lab.claims import Claim, enough
 from unlazy.plotting import style
 from unlazy.reporting.html.report import section, write_report
 
@@ -17,6 +18,10 @@ EVIL = "<script>window.hacked = 1</script><img src=x onerror='window.hacked = 2'
 
 def _deviation(part):
     return part.simulated.size - part.predicted.size
+
+
+def _needy(main):
+    enough(main.simulated, "n", 99)
 
 
 class Draws(Study):
@@ -39,9 +44,11 @@ class First(Draws):
     question = f"Does it draw? {EVIL}"
     n: int = static(4, "size", symbol="n", low=1, scale="log")
     claims = (
-        Claim("size", "A 2020", "The size is the size.", between(-1, 1), check=_deviation),
-        Claim("tiny", "A 2020", f"It is tiny. {EVIL}", at_most(-9), check=lambda p: p.simulated.y, known_negative=EVIL),
-        Claim("noisy", "A 2020", "The mean is above a hair.", at_least(0.001), check=lambda p: p.simulated.y),
+        Claim("size", "The size is the size.", between(-1, 1), _deviation, source="A 2020"),
+        Claim(
+            "tiny", f"It is tiny. {EVIL}", at_most(-9), lambda p: p.simulated.y, source="A 2020", known_negative=EVIL
+        ),
+        Claim("noisy", "The mean is above a hair.", at_least(0.001), lambda p: p.simulated.y, source="A 2020"),
     )
 
     def figure(self, main):
@@ -62,11 +69,11 @@ class Second(Draws):
     question = "Does it wrap?"
     n: int = static(4, "size", symbol="n", low=1, scale="log")
     claims = (
-        Claim("absent", "B 2021", "Pineapple.", at_most(0), check=lambda p: p.simulated.y, needs={"n": 99}),
-        Claim("raises", "B 2021", "It raises.", at_most(0), check=lambda p: p.simulated.nothing),
-        Claim("size", "B 2021", "The size is the size.", between(-1, 1), check=_deviation),
-        Claim("surprise", "B 2021", "It is huge.", at_least(9), check=lambda p: p.simulated.y),
-        Claim("wrong", "B 2021", "It is small.", at_most(9), check=lambda p: p.simulated.y, known_negative="No."),
+        Claim("absent", "Pineapple.", at_most(0), _needy, source="B 2021"),
+        Claim("raises", "It raises.", at_most(0), lambda p: p.simulated.nothing, source="B 2021"),
+        Claim("size", "The size is the size.", between(-1, 1), _deviation, source="B 2021"),
+        Claim("surprise", "It is huge.", at_least(9), lambda p: p.simulated.y, source="B 2021"),
+        Claim("wrong", "It is small.", at_most(9), lambda p: p.simulated.y, source="B 2021", known_negative="No."),
     )
 
     def figure(self, main):

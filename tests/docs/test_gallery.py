@@ -10,7 +10,8 @@ import pytest
 import stored
 
 import unlazy
-from unlazy.lab import Claim, Output, Source, Study, at_most, between, registry, static
+from unlazy.lab import Output, Source, Study, at_most, between, registry, static
+from unlazy.lab.claims import Claim
 from unlazy.lab.running.store import Store
 
 STUDIES = registry.all_studies()
@@ -31,13 +32,13 @@ class Coin(Study):
     outputs = {"heads": Output("share of heads")}
     presets = {"quick": {"sides": [2, 4], "seeds": 8}, "full": {"sides": [2, 4, 8], "seeds": 100}}
     claims = (
-        Claim("small", "Pascal 1654", "A share is at most 1.", at_most(1), check=lambda part: part.simulated.heads),
+        Claim("small", "A share is at most 1.", at_most(1), lambda part: part.simulated.heads, source="Pascal 1654"),
         Claim(
             "zero",
-            "Pascal 1654",
             "There are *never* heads | at all.",
             between(-0.1, 0.1),
-            check=lambda part: part.simulated.heads,
+            lambda part: part.simulated.heads,
+            source="Pascal 1654",
             known_negative="There is one head among the [sides](x).",
         ),
     )

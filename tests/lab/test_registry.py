@@ -78,7 +78,10 @@ def test_unknown_studies_are_refused_with_the_nearest_name(reference, message):
         (FILE.replace('static(3, "n")', 'static(1.5, "n")'), "declared int but its default is 1.5"),
         (FILE.replace('static(3, "n")', 'static(3, "n", scale="lgo")'), "scale must be one of linear, log"),
         (FILE.replace("    def simulate", '    lines = {"mian": "n"}\n\n    def simulate'), "lines names 'mian'"),
-        (FILE.replace("    def simulate", "    claims = (7,)\n\n    def simulate"), "claims must be a tuple of Claim"),
+        (
+            FILE.replace("    def simulate", "    claims = (7,)\n\n    def simulate"),
+            "claims are functions under @claim; got 7",
+        ),
         (FILE.replace('Output("y")', 'Output("y", only={"m": (3,)})'), "only for values of 'm', which is no parameter"),
         (FILE.replace('Output("y")', 'Output("y", only={"n": 3})'), "only of output 'y' must map parameters to tuples"),
         (

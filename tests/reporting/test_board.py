@@ -13,7 +13,7 @@ from unlazy.reporting.terminal import board
 
 
 def verdict(word, known=None):
-    return Verdict(Claim("c", "s", "It is.", at_least(0), check=abs, known_negative=known), word)
+    return Verdict(Claim("c", "It is.", at_least(0), abs, source="s", known_negative=known), word)
 
 
 def run_of(study, *verdicts):

@@ -11,12 +11,17 @@ import pytest
 import unlazy
 from unlazy.checks import InputError
 from unlazy.lab import Output, Source, Study, path, static, value
-from unlazy.lab.claims import Claim, at_most, between
+from unlazy.lab.claims import Claim, at_most, between, enough
 from unlazy.lab.registry import find
 from unlazy.lab.running.fingerprint import fingerprint
 from unlazy.plotting import style
 from unlazy.plotting.page.themed import on_dark
+from unlazy.plotting.panels import Panel, panels
 from unlazy.reporting.html.report import section, topic_title, write_report
+
+
+def _needy(main):
+    enough(main.simulated, "n", 99)
 
 
 @dataclass(frozen=True)
@@ -35,15 +40,15 @@ class Noisy(Study):
     claims = (
         Claim(
             "holds",
-            "A 2020",
             "The offset is right.",
             between(-1, 1),
-            check=lambda p: p.simulated.y.isel(at=0) - p.simulated.offset,
+            lambda p: p.simulated.y.isel(at=0) - p.simulated.offset,
+            source="A 2020",
         ),
         Claim(
-            "known", "A 2020", "y is tiny.", at_most(-9), check=lambda p: p.simulated.y, known_negative="It is <not>."
+            "known", "y is tiny.", at_most(-9), lambda p: p.simulated.y, source="A 2020", known_negative="It is <not>."
         ),
-        Claim("absent", "A 2020", "Needs more.", at_most(0), check=lambda p: p.simulated.y, needs={"n": 99}),
+        Claim("absent", "Needs more.", at_most(0), _needy, source="A 2020"),
     )
 
     def simulate(self, rng):
@@ -129,15 +134,15 @@ def test_a_verdict_against_what_is_documented_is_neither_held_nor_untested(tmp_p
     @dataclass(frozen=True)
     class Surprising(Noisy):
         name = "surprising"
-        caption = "A caption of <its> own."
+        figure = panels(Panel("y", x="n"), caption="A caption of <its> own.")
         claims = (
-            Claim("raises", "A", "It raises.", at_most(0), check=lambda p: p.simulated.nothing),
-            Claim("held", "A", "It is small.", at_most(9), check=lambda p: p.simulated.y, known_negative="No."),
+            Claim("raises", "It raises.", at_most(0), lambda p: p.simulated.nothing, source="A"),
+            Claim("held", "It is small.", at_most(9), lambda p: p.simulated.y, source="A", known_negative="No."),
         )
 
     found = section(unlazy.run(Surprising, store=tmp_path / "s.sqlite"))
     assert found["counts"] == {"differs": 2}
-    assert found["caption"] == "A caption of <its> own."
+    assert found["caption"].endswith("with 99% intervals. A caption of <its> own.")
 
 
 def test_a_study_that_did_not_run_stands_in_its_topic(tmp_path):
@@ -164,9 +169,9 @@ def test_a_report_that_cannot_be_written_leaves_the_old_one(tmp_path, monkeypatc
     assert list(tmp_path.iterdir()) == [page]
 
 
-def test_a_caption_recomputes_nothing(tmp_path):
+def test_words_beside_a_verdict_recompute_nothing(tmp_path):
     marks = []
-    for index, line in enumerate(("", "    caption = 'Points: runs.'\n")):
+    for index, line in enumerate(("", "    departs = 'Planted.'\n")):
         file = tmp_path / f"{index}" / "own.py"
         file.parent.mkdir()
         file.write_text(OWN.replace("    CAPTION\n", line))
@@ -204,8 +209,8 @@ def test_no_text_of_a_study_becomes_markup(tmp_path):
         outputs = {"y": Output(evil, "y", ("at",)), "size": Output(evil)}
         kind: str = static("plain", evil, choices=("plain", "double"))
         claims = (
-            Claim("known", evil, f"{evil}.", at_most(-9), check=lambda p: p.simulated.y, known_negative=evil),
-            Claim("raises", evil, f"{evil}.", at_most(0), check=lambda p: p.simulated[evil]),
+            Claim("known", f"{evil}.", at_most(-9), lambda p: p.simulated.y, source=evil, known_negative=evil),
+            Claim("raises", f"{evil}.", at_most(0), lambda p: p.simulated[evil], source=evil),
         )
 
     result = unlazy.run(Evil, store=tmp_path / "s.sqlite")
@@ -241,7 +246,7 @@ def test_the_report_says_what_was_asked_measured_and_decided(page):
         "needs at least 99 values of n",
         "test_report.py:Noisy --preset quick",
         '<a href="#broken-study">broken-study</a> did not run:',
-        "Lines: theory. Points: simulation, means over seeds with 99% intervals. Seeds: 5.",
+        "Lines: theory; points: means over seeds with 99% intervals. Seeds: 5.",
         "ValueError: &lt;oops&gt;",
         "<svg",
     ):

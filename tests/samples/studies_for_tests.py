@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from unlazy.lab import DIVERGED_AT, Claim, Output, Study, at_least, at_most, path, static, value
+from unlazy.lab import DIVERGED_AT, Output, Study, at_least, at_most, path, static, value
+from unlazy.lab.claims import Claim
 
 QUICK = {"quick": {"scale": [0.5, 1.0, 2.0], "seeds": 3}}
 OUTPUTS = {
@@ -176,11 +177,18 @@ class Diverging(Study):
     outputs = {"loss": Output("loss"), "hits": Output("a count"), "diverged_at": DIVERGED_AT}
     presets = {"quick": {"step": [0.5, 1.0], "arm": ["one", "other"], "seeds": 4}}
     claims = (
-        Claim("mean", "", "The loss is small.", at_most(1), check=lambda part: part.simulated.loss),
-        Claim("share", "", "It is small always.", at_least(0.2), check=lambda part: part.simulated.loss < 1),
-        Claim("median", "", "Half are small.", at_most(1), statistic=lambda part: part.simulated.loss.median("seed")),
-        Claim("one-arm", "", "It is in one arm.", at_most(1), check=lambda part: _arm(part).loss),
-        Claim("one-share", "", "It is so always.", at_least(0.2), check=lambda part: _arm(part).loss < 1),
+        Claim("mean", "The loss is small.", at_most(1), lambda part: part.simulated.loss, source=""),
+        Claim("share", "It is small always.", at_least(0.2), lambda part: part.simulated.loss < 1, source=""),
+        Claim(
+            "median",
+            "Half are small.",
+            at_most(1),
+            lambda part: part.simulated.loss.median("seed"),
+            source="",
+            kind="resampled",
+        ),
+        Claim("one-arm", "It is in one arm.", at_most(1), lambda part: _arm(part).loss, source=""),
+        Claim("one-share", "It is so always.", at_least(0.2), lambda part: _arm(part).loss < 1, source=""),
     )
 
     arm: str = static("one", "where it diverges", choices=("one", "other"))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import tempfile
 import threading
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,8 +14,8 @@ import numpy as np
 from unlazy.app.setting import Setting
 from unlazy.app.theory import Lines
 from unlazy.checks import InputError
-from unlazy.lab.figure import default_figure, draw
-from unlazy.lab.study import Part
+from unlazy.lab.drawing import Drawing, draw_panels, plain_panel, plain_panels
+from unlazy.lab.study import Picture
 from unlazy.plotting import style
 
 if TYPE_CHECKING:
@@ -58,12 +59,13 @@ def panel(setting: Setting, theory: Lines, simulated: xr.Dataset | None, output:
     from matplotlib.figure import Figure
     from matplotlib.ticker import FuncFormatter, LogFormatter
 
-    part = _part(setting, theory, simulated)
+    part = Picture(simulated, None, theory.dataset)
+    shown = replace(plain_panel(part, setting.grid, setting.part, output, setting.x), legend=False)
     with _DRAWING, style.style():
         # In points, as the SVG is: texts that the layout measured are not measured again.
         figure = Figure(figsize=(3.7, 2.9), dpi=72, layout="constrained")
         axes = figure.subplots()
-        draw(axes, setting.study, part, setting.grid, output, setting.x)
+        Drawing(axes, setting.study, shown, {setting.part: part}).draw()
         # Most of a drawing's time went to small ticks and to reading formulas, which powers of ten are.
         axes.minorticks_off()
         for axis in (axes.xaxis, axes.yaxis):
@@ -85,11 +87,10 @@ def power(value: float) -> str:
 
 def figure_bytes(setting: Setting, theory: Lines, simulated: xr.Dataset | None, kind: str) -> bytes:
     """All shown outputs in one figure: png, svg or pdf."""
-    part = _part(setting, theory, simulated)
+    parts, grids = {setting.part: Picture(simulated, None, theory.dataset)}, {setting.part: setting.grid}
     with _DRAWING, style.style(), tempfile.TemporaryDirectory() as folder:
-        figure = default_figure(
-            setting.study, {setting.part: part}, {setting.part: setting.grid}, setting.outputs, setting.x
-        )
+        spec = plain_panels(setting.study, parts, grids, setting.outputs, setting.x)
+        figure = draw_panels(setting.study, spec, parts).figure
         file = Path(folder) / f"figure.{kind}"
         style.save(figure, file)
         return file.read_bytes()
@@ -128,10 +129,6 @@ def netcdf(theory: Lines, simulated: xr.Dataset | None) -> bytes:
         if not written:
             raise InputError("there is nothing to export: the study has no theory here and nothing is simulated yet")
         return file.read_bytes()
-
-
-def _part(setting: Setting, theory: Lines, simulated: xr.Dataset | None) -> Part:
-    return Part(simulated, None, theory.dataset, None)  # type: ignore[arg-type]
 
 
 def size(count: int) -> str:

@@ -8,19 +8,28 @@ from typing import TYPE_CHECKING
 from unlazy.doors import lazily
 
 if TYPE_CHECKING:
-    from unlazy.lab import claims, figure, grid, judge, parameters, parse, registry, running, study
+    from unlazy.lab import claims, drawing, grid, judge, parameters, parse, registry, running, sources, study
     from unlazy.lab.claims import (
-        Claim,
+        OWN,
+        Change,
+        Missing,
         Verdict,
         at_least,
         at_most,
         between,
-        exceeds,
+        claim,
+        difference,
+        enough,
+        kept,
+        needs,
+        over_theory,
         parameter,
         relative_deviation,
         slope,
+        within,
     )
     from unlazy.lab.parameters import path, static, value
-    from unlazy.lab.study import DIVERGED_AT, Output, Part, Source, Study
+    from unlazy.lab.sources import Source, cite
+    from unlazy.lab.study import DIVERGED_AT, Output, Part, Study
 
 lazily(__name__)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -30,10 +31,11 @@ def number(value: float) -> str:
 
 @dataclass(frozen=True)
 class Criterion:
-    """The closed range in which a claim's number must lie."""
+    """The closed range in which a claim's number must lie, and how a sentence says it."""
 
     low: float = -math.inf
     high: float = math.inf
+    words: str = ""
 
     def __post_init__(self) -> None:
         if not self.low <= self.high:
@@ -49,50 +51,131 @@ class Criterion:
 
 def between(low: float, high: float) -> Criterion:
     """The number lies in [low, high]."""
-    return Criterion(low, high)
+    return Criterion(low, high, f"between {low:g} and {high:g}")
 
 
 def at_most(high: float) -> Criterion:
     """The number is at most `high`."""
-    return Criterion(high=high)
+    return Criterion(high=high, words=f"at most {high:g}")
 
 
 def at_least(low: float) -> Criterion:
     """The number is at least `low`."""
-    return Criterion(low=low)
+    return Criterion(low=low, words=f"at least {low:g}")
+
+
+def within(share: float, *, absolute: bool = False) -> Criterion:
+    """The number, a relative deviation, is at most `share` in size; `absolute`: a difference."""
+    return Criterion(-share, share, f"within {share:g}" if absolute else f"within {100 * share:g}%")
+
+
+OWN = ""
+"""The source of a claim that no paper makes: this project's own."""
+
+
+@dataclass(frozen=True)
+class Change:
+    """What was chosen or changed of a study, why, and whether after a look at its results."""
+
+    claim: str
+    """The claim's id; empty where it is about the whole study."""
+    what: str
+    why: str
+    after_look: bool = True
+
+    def __str__(self) -> str:
+        return f"{'Chosen after a look' if self.after_look else 'Changed'}: {self.what}: {self.why}"
 
 
 @dataclass(frozen=True)
 class Claim:
-    """One sentence of a paper, with the number that decides it.
-
-    Exactly one of three functions gives the number; each gets one `Part` per name in `parts`. `check` returns an array
-    with dimension `seed` (other dimensions are cases), of which the mean over seeds is judged, or the share of yes
-    where it is of booleans. `statistic` reduces `seed` itself (a ratio of means, a median), and the lab resamples
-    seeds. `theory` needs no simulation. Each may return a list of arrays, such as one per part, whose cases are then
-    judged together. `needs` maps a dimension to the fewest values with which the claim makes sense, to a tuple of
-    values that it must have, or a parameter to a criterion that at least one of its values must meet. A claim that is
-    known not to hold carries the reason as `known_negative`.
-    """
+    """One sentence of a paper, with the number that decides it; `claim` makes one of a function."""
 
     id: str
-    source: str
     statement: str
     criterion: Criterion
-    check: Callable[..., Any] | None = None
-    statistic: Callable[..., Any] | None = None
-    theory: Callable[..., Any] | None = None
+    number: Callable[..., Any]
     parts: tuple[str, ...] = ("main",)
-    needs: Mapping[str, int | tuple | Criterion] = field(default_factory=dict)
+    keys: tuple[str, ...] = ()
+    place: str = ""
+    kind: str = "seeds"
+    """How the number comes with an interval: "seeds", "resampled" or "theory"."""
     known_negative: str | None = None
+    departs: str = ""
+    source: str = ""
+    """The sources and the place in them, in words."""
+    history: tuple[Change, ...] = ()
+    """Those changes of the study that are about this claim, or about all."""
+    study_departs: str = ""
+    """How the whole study departs, where the claim does not say it of itself."""
 
-    def __post_init__(self) -> None:
-        if sum(f is not None for f in (self.check, self.statistic, self.theory)) != 1:
-            raise InputError(f"claim {self.id!r} must have exactly one of check, statistic and theory")
-        if not isinstance(self.criterion, Criterion):
-            raise InputError(
-                f"claim {self.id!r}: criterion must be between, at_most or at_least, got {self.criterion!r}"
-            )
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What stands beside its verdict alone; `Study.notes` has what is the same for all claims."""
+        return noted(self.known_negative, self.departs, (change for change in self.history if change.claim))
+
+
+def noted(known_negative: str | None, departs: str, history: Iterable[Change]) -> tuple[str, ...]:
+    """In words: why a claim does not hold, how it departs from its source, what was changed after a look."""
+    known = [f"Known negative: {known_negative}"] if known_negative else []
+    return (*known, *([f"Departs from the source: {departs}"] if departs else []), *map(str, history))
+
+
+def claim(
+    source: str,
+    place: str,
+    criterion: Criterion,
+    *,
+    theory: bool = False,
+    resampled: bool = False,
+    known_negative: str | None = None,
+    departs: str = "",
+) -> Callable[[Callable[..., Any]], Claim]:
+    """Declare a function of a study's class, without `self`, as a claim.
+
+        @claim("ba2022", "Theorem 3", within(0.03))
+        def singular_value(main):
+            "The largest singular value is that of a spiked random matrix, {criterion} of it."
+            return over_theory(main, "singular_value")
+
+    The claim's id is the function's name, its sentence the docstring, in which {criterion} is said in words, and what
+    it is told are the parts of the run that its arguments name. `source` has keys of the study's sources, separated by
+    spaces, or is OWN; `place` says where in them. The function returns an array with dimension `seed` (other dimensions
+    are cases), of which the mean over seeds is judged, or the share of yes where it is of booleans; `resampled`: it
+    reduces `seed` itself (a ratio of means, a median), and seeds are resampled; `theory`: it needs no simulation. It
+    may return a list of arrays, whose cases are judged together. A value that it selects and the run does not have
+    makes the claim untested. `known_negative` is the reason of a claim that is known not to hold, `departs` how what is
+    simulated differs from what the source states.
+    """
+
+    def declare(number: Callable[..., Any]) -> Claim:
+        name = number.__name__.strip("_").replace("_", "-")
+        sentence = " ".join((number.__doc__ or "").split())
+        if not sentence:
+            raise InputError(f"claim {name!r} needs a docstring: the sentence that it judges")
+        if not isinstance(criterion, Criterion):
+            raise InputError(f"claim {name!r} must have a criterion such as within or at_most, got {criterion!r}")
+        if theory and resampled:
+            raise InputError(f"claim {name!r} cannot be both theory and resampled")
+        kind = "theory" if theory else "resampled" if resampled else "seeds"
+        return Claim(
+            name,
+            sentence.replace("{criterion}", criterion.words),
+            criterion,
+            number,
+            tuple(inspect.signature(number).parameters),
+            tuple(source.split()),
+            place,
+            kind,
+            known_negative,
+            departs,
+        )
+
+    return declare
+
+
+class Missing(InputError):
+    """What a claim asks of a run that the run does not have."""
 
 
 @dataclass(frozen=True)
@@ -142,7 +225,7 @@ class Verdict:
     @property
     def interval(self) -> str:
         """The 99% interval for people; a number of theory has none."""
-        if self.claim.theory is not None:
+        if self.claim.kind == "theory":
             return "exact" if self.verdict != "untested" else ""
         return "" if math.isnan(self.low) else f"[{number(self.low)}, {number(self.high)}]"
 
@@ -157,7 +240,9 @@ class Verdict:
             "criterion": str(self.claim.criterion),
             "verdict": self.verdict,
             "known_negative": self.claim.known_negative,
-            "theory_only": self.claim.theory is not None,
+            "theory_only": self.claim.kind == "theory",
+            "departs": self.claim.departs or self.claim.study_departs,
+            "history": [asdict(change) for change in self.claim.history],
             "case": self.case,
             "reason": self.reason,
         }
@@ -168,27 +253,63 @@ def count(found: Iterable[Verdict]) -> Counter[str]:
     return Counter(verdict.kind for verdict in found)
 
 
-def slope(values: xr.DataArray, dim: str) -> xr.DataArray:
-    """The least-squares slope of log(values) against log(coordinate) along `dim`."""
+def slope(values: xr.DataArray, dim: str, *, least: int = 3) -> xr.DataArray:
+    """The least-squares slope of log(values) against log(coordinate) along `dim`, from `least` values or more."""
+    enough(values, dim, least)
     x = np.log(values[dim].astype(float))
     x = x - x.mean()
     return (np.log(values) * x).sum(dim, skipna=False) / (x * x).sum()
+
+
+def enough(data: xr.Dataset | xr.DataArray, dim: str, least: int) -> None:
+    """Leave the claim untested if the run has fewer than `least` values of `dim`."""
+    found = data.sizes.get(dim, 0)
+    if found < least:
+        raise Missing(f"needs at least {least} value{'s' * (least > 1)} of {dim}, the run has {found}")
+
+
+def needs(data: xr.Dataset, **wanted: Any) -> xr.Dataset:
+    """The data, if they have these values of parameters; else the claim is untested.
+
+    A parameter must have all values of a tuple; of a criterion, one that meets it.
+    """
+    for name, each in wanted.items():
+        values = np.atleast_1d(parameter(data, name))
+        for one in each if isinstance(each, tuple) else (each,):
+            judged = isinstance(one, Criterion)
+            if not np.any((values >= one.low) & (values <= one.high) if judged else values == one):
+                listed = ", ".join(number(v) if isinstance(v, float) else str(v) for v in values.tolist())
+                raise Missing(f"needs {name} {one if judged else f'= {one}'}, the run has {listed}")
+    return data
 
 
 def relative_deviation(simulated: xr.DataArray, predicted: xr.DataArray) -> xr.DataArray:
     """(simulated - predicted) / |predicted|, without the cases whose prediction is infinite: no finite system is."""
     deviation = (simulated - predicted) / abs(predicted)
     infinite = predicted.copy(data=np.isinf(predicted.values))
-    if not infinite.any():
-        return deviation
-    dims = [dim for dim in deviation.dims if dim != "seed"]
-    kept = ~infinite.broadcast_like(deviation.isel(seed=0, drop=True)).stack(case=dims)
-    return deviation.stack(case=dims).isel(case=kept.values).reset_index("case")
+    return kept(deviation, ~infinite) if infinite.any() else deviation
 
 
-def exceeds(larger: xr.DataArray, smaller: xr.DataArray) -> xr.DataArray:
-    """By which fraction of `smaller` the first number is above it."""
-    return (larger - smaller) / abs(smaller)
+def over_theory(part: Any, name: str) -> xr.DataArray:
+    """By which share of the theory's number an output is above it."""
+    return relative_deviation(part.simulated[name], part.predicted[name])
+
+
+def difference(part: Any, name: str) -> xr.DataArray:
+    """By how much an output is above the theory's number."""
+    return part.simulated[name] - part.predicted[name]
+
+
+def kept(values: xr.DataArray, condition: xr.DataArray) -> xr.DataArray:
+    """The cases of an array at which a condition holds, with all their seeds."""
+    dims = [dim for dim in values.dims if dim != "seed"]
+    if not condition.any():
+        raise Missing("the run has no case that the claim is about")
+    if not dims:
+        return values
+    one = values.isel(seed=0, drop=True) if "seed" in values.dims else values
+    here = condition.broadcast_like(one).transpose(*dims).stack(case=dims)
+    return values.stack(case=dims).isel(case=here.values).reset_index("case")
 
 
 def parameter(data: xr.Dataset, name: str) -> Any:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from unlazy.checks import InputError
-from unlazy.lab.claims import Claim, Criterion, Verdict, parameter
+from unlazy.lab.claims import Claim, Missing, Verdict
 from unlazy.lab.study import Part
 
 CONFIDENCE = 0.99
@@ -25,22 +26,20 @@ def judge(claim: Claim, parts: Mapping[str, Part]) -> Verdict:
     instance that diverged would contribute has no number. A claim that raises an exception is untested and broken, and
     the exception is the reason.
     """
-    missing = _missing(claim, parts)
-    if missing:
-        return Verdict(claim, "untested", reason=missing)
-    # Curves fitted to the simulation share its error, which no interval here would know: they are for figures.
-    args = [parts[name]._replace(lines=None, derived=None) for name in claim.parts]
+    for name in claim.parts:
+        if name not in parts:
+            return Verdict(claim, "untested", reason=f"the run has no part {name!r}")
+    args = [parts[name] for name in claim.parts]
     try:
-        if claim.theory is not None:
-            cases = [_Cases(array, _like(array, 0.0), math.inf) for array in _arrays(claim.theory(*args))]
-        elif claim.check is not None:
-            cases = [_over_seeds(array) for array in _arrays(claim.check(*args))]
+        if claim.kind == "theory":
+            cases = [_Cases(array, _like(array, 0.0), math.inf) for array in _arrays(claim.number(*args))]
         else:
-            cases = _resampled(claim, args)
-        if claim.theory is None:
+            cases = _resampled(claim, args) if claim.kind == "resampled" else _seen(claim, args)
             cases = [_without_diverged(case, args) for case in cases]
         return _decide(claim, cases, diverged_among(args))
     except Exception as error:
+        if missing := _missing(error, args):
+            return Verdict(claim, "untested", reason=missing)
         return Verdict(claim, "untested", reason=f"the claim raised {type(error).__name__}: {error}", broken=True)
 
 
@@ -108,7 +107,7 @@ def _like(array: Any, value: float) -> Any:
 
 def _over_seeds(values: Any) -> _Cases:
     if "seed" not in values.dims:
-        raise InputError(f"check must return an array with dimension seed, got {values.dims}")
+        raise InputError(f"a claim must return an array with dimension seed, got {values.dims}")
     count = values.sizes["seed"]
     estimate = values.mean("seed", skipna=False)
     if values.dtype == bool:
@@ -118,27 +117,21 @@ def _over_seeds(values: Any) -> _Cases:
     return _Cases(estimate, spread / math.sqrt(count), count - 1)
 
 
-def _missing(claim: Claim, parts: Mapping[str, Part]) -> str:
-    """What the run lacks for the claim, in words."""
-    for name in claim.parts:
-        if name not in parts:
-            return f"the run has no part {name!r}"
-    for dim, needed in claim.needs.items():
-        found = [parts[name].simulated for name in claim.parts]
-        if isinstance(needed, Criterion):
-            for data in found:
-                values = np.atleast_1d(parameter(data, dim))
-                if not ((values >= needed.low) & (values <= needed.high)).any():
-                    return f"needs {dim} {needed}, the run has {', '.join(f'{value:g}' for value in values)}"
-            continue
-        axes = [data[dim].values.tolist() for data in found if dim in data.dims]
-        for values in axes or [[]]:
-            if isinstance(needed, tuple):
-                lacking = [value for value in needed if value not in values]
-                if lacking:
-                    return f"needs {dim} = {lacking[0]}, which the run does not have as an axis"
-            elif len(values) < needed:
-                return f"needs at least {needed} values of {dim}, the run has {len(values)}"
+def _seen(claim: Claim, parts: list[Part]) -> list[_Cases]:
+    return [_over_seeds(array) for array in _arrays(claim.number(*parts))]
+
+
+def _missing(error: Exception, parts: Iterable[Part]) -> str:
+    """What the run lacks for a claim that raised this, in words; empty if that is not why."""
+    if isinstance(error, Missing):
+        return str(error)
+    said = str(error.args[0]) if isinstance(error, KeyError | ValueError) and error.args else ""
+    if found := re.match(r"not all values found in index '(\w+)'", said):
+        value = error.__cause__.args[0] if isinstance(error.__cause__, KeyError) else "a value"
+        return f"needs {found[1]} = {value}, which the run does not have"
+    found = re.match(r"'(\w+)' is not a valid dimension or coordinate", said)
+    if found and any(found[1] in part.simulated.attrs for part in parts):
+        return f"needs several values of {found[1]}, the run has one"
     return ""
 
 
@@ -150,12 +143,11 @@ def _resampled(claim: Claim, parts: list[Part]) -> list[_Cases]:
     """
     import xarray as xr
 
-    assert claim.statistic is not None
     counts = {part.simulated.sizes["seed"] for part in parts}
     if len(counts) > 1:
         raise InputError(f"parts with different numbers of seeds cannot be resampled together: {sorted(counts)}")
     count = counts.pop()
-    estimates = _arrays(claim.statistic(*parts))
+    estimates = _arrays(claim.number(*parts))
     if count < 2:
         return [_Cases(estimate, _like(estimate, np.nan), 0) for estimate in estimates]
     indices = np.random.default_rng(0).integers(count, size=(RESAMPLES, count))
@@ -164,9 +156,9 @@ def _resampled(claim: Claim, parts: list[Part]) -> list[_Cases]:
     for start in range(0, RESAMPLES, batch):
         index = xr.DataArray(indices[start : start + batch], dims=("resample", "seed"))
         again = [part._replace(simulated=part.simulated.drop_vars("seed").isel(seed=index)) for part in parts]
-        for found, drawn in zip(draws, _arrays(claim.statistic(*again)), strict=True):
+        for found, drawn in zip(draws, _arrays(claim.number(*again)), strict=True):
             if "resample" not in drawn.dims:
-                raise InputError("statistic must be computed from the simulated data, over dimension seed")
+                raise InputError("a resampled claim must be computed from the simulated data, over dimension seed")
             found.append(drawn)
     widen = math.sqrt(count / (count - 1))
     spreads = [xr.concat(found, "resample").std("resample", ddof=1, skipna=False) * widen for found in draws]

@@ -27,6 +27,7 @@ class Parameter:
     choices: tuple | None
     scale: str
     paired: bool
+    short: str = ""
     name: str = ""
 
     @property
@@ -110,11 +111,11 @@ def _declare(
     choices: Iterable | None = None,
     scale: str = "linear",
     paired: bool = False,
+    short: str = "",
 ) -> Any:
     check_choice("scale", scale, ("linear", "log"))
-    parameter = Parameter(
-        kind, default, label, symbol, low, high, above, None if choices is None else tuple(choices), scale, paired
-    )
+    allowed = None if choices is None else tuple(choices)
+    parameter = Parameter(kind, default, label, symbol, low, high, above, allowed, scale, paired, short)
     return dataclasses.field(default=default, metadata={"parameter": parameter})
 
 
@@ -122,8 +123,8 @@ def static(default: Any, label: str, **options: Any) -> Any:
     """A parameter that changes shapes or the program: a size, a number of steps, a name, a switch.
 
     Options of all kinds: `symbol` (TeX), inclusive bounds `low` and `high`, exclusive bound `above`, `choices`,
-    `scale` ("log" for ranges and axes), and `paired=True`, which keeps the parameter out of the random key so that the
-    arms of a comparison see the same data.
+    `scale` ("log" for ranges and axes), `short`, the label where there is little room, and `paired=True`, which keeps
+    the parameter out of the random key so that the arms of a comparison see the same data.
     """
     return _declare("static", default, label, **options)
 

@@ -19,13 +19,14 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from unlazy.checks import InputError, suggest
+from unlazy.lab.claims import Change, Claim, noted
 from unlazy.lab.parameters import Parameter
+from unlazy.lab.sources import Source
 
 if TYPE_CHECKING:
     import xarray as xr
-    from matplotlib.figure import Figure
 
-    from unlazy.lab.claims import Claim
+    from unlazy.plotting.panels import Panels
 
 
 @dataclass(frozen=True)
@@ -47,50 +48,34 @@ class Output:
     theory_only: bool = False
     undefined: float | None = None
     only: Mapping[str, tuple] = dataclasses.field(default_factory=dict)
+    short: str = ""
+    """The label where there is little room: in legends and on the axes of figures."""
 
 
 DIVERGED_AT = Output("first step at which training diverged, -1 if it did not")
 """Of a study whose training may diverge."""
 
 
-@dataclass(frozen=True)
-class Source:
-    """A paper or talk."""
-
-    key: str
-    authors: str
-    year: int
-    title: str
-    venue: str
-    kind: str = "article"
-
-    @property
-    def short(self) -> str:
-        """'Bartlett et al. 2020'."""
-        names = [name.split(",")[0].strip() for name in self.authors.split(" and ")]
-        head = names[0] if len(names) == 1 else " & ".join(names) if len(names) == 2 else f"{names[0]} et al."
-        return f"{head} {self.year}"
-
-    @property
-    def bibtex(self) -> str:
-        place = {"article": "journal", "inproceedings": "booktitle"}.get(self.kind, "howpublished")
-        return (
-            f"@{self.kind}{{{self.key},\n  author = {{{self.authors}}},\n  title = {{{self.title}}},\n"
-            f"  {place} = {{{self.venue}}},\n  year = {{{self.year}}}\n}}"
-        )
-
-
 class Part(NamedTuple):
-    """One part of a run as claims and figures see it.
+    """One part of a run as claims see it: `simulated` has dimension `seed`, `predicted` is the theory at its points.
 
-    `simulated` has dimension `seed`; `predicted` is the theory at the simulated points, None where a study has no
-    `predict`. Figures also get `lines`, the theory on a denser grid, and `derived`, what `derive` gave.
+    Of a study without `predict`, `predicted` is None.
     """
 
     simulated: xr.Dataset
     predicted: Any
+
+
+class Picture(NamedTuple):
+    """One part of a run as figures see it: also `lines`, the theory on a denser grid, and what `derive` gave.
+
+    Curves fitted to the simulation share its error, which no interval would know: claims do not see them.
+    """
+
+    simulated: Any
+    predicted: Any
     lines: Any
-    derived: Any
+    derived: Any = None
 
 
 class Study:
@@ -101,16 +86,23 @@ class Study:
     """
 
     name: ClassVar[str]
-    topic: ClassVar[str]
+    """That of the file in the package, that of the class elsewhere."""
+    topic: ClassVar[str] = "own"
+    """That of the folder in the package."""
     question: ClassVar[str]
     sources: ClassVar[tuple[Source, ...]]
     outputs: ClassVar[Mapping[str, Output]]
     presets: ClassVar[Mapping[str, Mapping]]
     claims: ClassVar[tuple[Claim, ...]] = ()
+    """Those of the functions under `@claim`, in their order."""
+    departs: ClassVar[str] = ""
+    """In one sentence, how what is simulated differs from what the sources state; empty where nothing does."""
+    history: ClassVar[tuple[Change, ...]] = ()
+    """Criteria, sizes and settings that were chosen or changed after a look."""
+    figure: ClassVar[Panels | None] = None
+    """What `panels` made; without one the lab draws its own."""
     lines: ClassVar[Mapping[str, str]] = {}
     """Part -> the axis along which the theory is drawn on a denser grid."""
-    caption: ClassVar[str] = ""
-    """What lines, points and colours of the figure are, where the report's own sentence is not true of them."""
     precision: ClassVar[str] = "float64"
     chunk_width: ClassVar[int] = 8
     """How many instances one compiled call of a traced study advances together, at most."""
@@ -125,6 +117,13 @@ class Study:
         super().__init_subclass__()
         file = getattr(sys.modules.get(cls.__module__), "__file__", None)
         cls.loaded = stamp(Path(file)) if file else ()
+        folders = cls.__module__.split(".")
+        if folders[:2] == ["unlazy", "studies"]:
+            cls.topic, cls.name = folders[2], folders[-1].replace("_", "-")
+        elif "name" not in vars(cls):
+            cls.name = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "-", cls.__name__).lower()
+        found = [value for value in vars(cls).values() if isinstance(value, Claim)]
+        cls.claims = (*cls.claims, *(_completed(claim, cls) for claim in found))
 
     def validate(self) -> None:
         """Raise InputError where parameters do not fit together; ranges of single ones stand in their fields."""
@@ -151,10 +150,6 @@ class Study:
     def coordinates(self) -> Mapping[str, Any]:
         """The coordinates of output dimensions that are not path parameters."""
         return {}
-
-    def figure(self, *_: Any, **parts: Any) -> Figure:
-        """The study's figure from one `Part` per part, by name; without one the lab draws its default."""
-        raise NotImplementedError
 
     @classmethod
     @cache
@@ -197,9 +192,26 @@ class Study:
         """Whether `simulate` keeps its state between segments: it takes a `Saved` besides the Generator."""
         return "saved" in inspect.signature(cls.simulate).parameters
 
+    @classmethod
+    def notes(cls) -> tuple[str, ...]:
+        """What stands beside the verdicts of all its claims."""
+        return noted(None, cls.departs, (change for change in cls.history if not change.claim))
+
     def as_dict(self) -> dict[str, Any]:
         """The parameters by name."""
         return {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}  # type: ignore[arg-type]
+
+
+def _completed(claim: Claim, study: type[Study]) -> Claim:
+    """The claim with what its study knows of it: its source in words, how the study departs, what was changed."""
+    short = {source.key: source.short for source in getattr(study, "sources", ())}
+    names = "; ".join(short.get(key, key) for key in claim.keys)
+    return dataclasses.replace(
+        claim,
+        source=", ".join(filter(None, (names, claim.place))) or "this project",
+        study_departs=study.departs,
+        history=tuple(change for change in study.history if change.claim in ("", claim.id)),
+    )
 
 
 def stamp(file: Path) -> tuple[int, ...]:
@@ -229,8 +241,6 @@ def check_definition(cls: type[Study]) -> type[Study]:
         raise wrong("the name must be small letters and digits with single dashes between")
     if not isinstance(cls.sources, tuple) or not all(isinstance(source, Source) for source in cls.sources):
         raise wrong("sources must be a tuple of Source")
-    if not isinstance(cls.caption, str):
-        raise wrong(f"caption must be a text, got {cls.caption!r}")
     for field in dataclasses.fields(cls):
         if "parameter" not in field.metadata:
             raise wrong(f"field {field.name!r} must be declared with static(), value() or path()")
@@ -281,16 +291,22 @@ def check_definition(cls: type[Study]) -> type[Study]:
             if dim in parameters and parameters[dim].kind != "path":
                 raise wrong(f"dimension {dim!r} of output {name!r} is a parameter that is not declared with path()")
     parts = {part for preset in cls.presets.values() for part in preset_parts(preset)}
-    dims = {*parameters, *(dim for output in cls.outputs.values() for dim in output.dims)}
     if unknown_parts := sorted(set(cls.lines) - parts):
         raise wrong(f"lines names {unknown_parts[0]!r}, which is no part of a preset")
+    known = {source.key for source in cls.sources}
     for claim in cls.claims:
-        if not hasattr(claim, "criterion"):
-            raise wrong(f"claims must be a tuple of Claim, got {claim!r}")
-        unknown = sorted(set(claim.parts) - parts) + sorted(set(claim.needs) - dims)
-        if unknown:
-            raise wrong(f"claim {claim.id!r} names {unknown[0]!r}, which is no part, parameter or dimension")
+        if not isinstance(claim, Claim):
+            raise wrong(f"claims are functions under @claim; got {claim!r}")
+        for part in claim.parts:
+            if part not in parts:
+                raise wrong(f"claim {claim.id!r} has the argument {part!r}, which is no part{suggest(part, parts)}")
+        for key in claim.keys:
+            if key not in known:
+                raise wrong(f"claim {claim.id!r} is from {key!r}, which is not among the sources{suggest(key, known)}")
     ids = [claim.id for claim in cls.claims]
     if len(set(ids)) < len(ids):
         raise wrong(f"claim ids must differ, got {', '.join(ids)}")
+    for change in cls.history:
+        if change.claim and change.claim not in ids:
+            raise wrong(f"history names claim {change.claim!r}, which there is not{suggest(change.claim, ids)}")
     return cls

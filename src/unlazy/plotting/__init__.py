@@ -5,6 +5,6 @@ from typing import TYPE_CHECKING
 from unlazy.doors import lazily
 
 if TYPE_CHECKING:
-    from unlazy.plotting import page, style
+    from unlazy.plotting import page, panels, style
 
 lazily(__name__)

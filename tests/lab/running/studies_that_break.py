@@ -7,7 +7,8 @@ import signal
 import time
 from dataclasses import dataclass
 
-from unlazy.lab import Claim, Output, Study, at_least, value
+from unlazy.lab import Output, Study, at_least, value
+from unlazy.lab.claims import Claim
 
 ONE = {"quick": {"seeds": 4}, "full": {"seeds": 8}}
 
@@ -21,9 +22,11 @@ class Fine(Study):
     outputs = {"result": Output("result")}
     presets = ONE
     claims = (
-        Claim("above", "nowhere", "It is.", at_least(0), check=lambda part: part.simulated.result),
-        Claim("below", "nowhere", "It is.", at_least(3), check=lambda part: part.simulated.result),
-        Claim("known", "nowhere", "It is.", at_least(3), check=lambda part: part.simulated.result, known_negative="no"),
+        Claim("above", "It is.", at_least(0), lambda part: part.simulated.result, source="nowhere"),
+        Claim("below", "It is.", at_least(3), lambda part: part.simulated.result, source="nowhere"),
+        Claim(
+            "known", "It is.", at_least(3), lambda part: part.simulated.result, source="nowhere", known_negative="no"
+        ),
     )
 
     scale: float = value(1.0, "scale")

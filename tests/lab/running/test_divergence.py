@@ -6,7 +6,8 @@ import xarray as xr
 
 import unlazy
 from unlazy.checks import InputError
-from unlazy.lab import Claim, Part, at_least, registry
+from unlazy.lab import Part, at_least, registry
+from unlazy.lab.claims import Claim
 from unlazy.lab.judge import judge
 from unlazy.lab.running.fingerprint import dependencies
 from unlazy.reporting.html.report import write_report
@@ -93,16 +94,16 @@ def test_another_parts_divergence_takes_no_case_away():
             {"loss": (("step", "seed"), losses), "diverged_at": (("step", "seed"), diverged)},
             {"step": steps, "seed": range(40)},
         )
-        return Part(data, None, None, None)
+        return Part(data, None)
 
     ones, never = np.ones((2, 40)), np.full((2, 40), -1)
     first = part([0.1, 0.5], np.stack([0 * ones[0], ones[0]]), never)
     second = part([0.5, 1.0], ones, np.stack([never[0], 3 * ones[0].astype(int)]))
     for check in (lambda a, b: a.simulated.loss > 0.5, lambda a, b: a.simulated.loss):
-        claim = Claim("c", "", "", at_least(0.8), check=check, parts=("first", "second"))
+        claim = Claim("c", "", at_least(0.8), check, source="", parts=("first", "second"))
         verdict = judge(claim, {"first": first, "second": second})
         assert (verdict.verdict, verdict.case) == ("fails", "step = 0.1")
-    claim = Claim("c", "", "", at_least(0.8), check=lambda a, b: a.simulated.loss.sel(step=0.1), parts=claim.parts)
+    claim = Claim("c", "", at_least(0.8), lambda a, b: a.simulated.loss.sel(step=0.1), source="", parts=claim.parts)
     assert judge(claim, {"first": first, "second": second}).verdict == "fails"
 
 

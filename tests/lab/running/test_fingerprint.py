@@ -23,8 +23,7 @@ import numpy as np
 import sibling
 from family.core import base
 from unlazy.checks import InputError
-from unlazy.lab.claims import Claim, at_most
-from unlazy.lab import Output, Study, path, static, value
+from unlazy.lab import OWN, Output, Study, at_most, claim, path, static, value
 
 FACTOR = 2.0
 TABLE = {}
@@ -59,7 +58,12 @@ class Own(Study):
     sources = ()
     outputs = {"result": Output("result")}
     presets = {"quick": {"scale": [1.0, 2.0], "seeds": 2}}
-    claims = (Claim("small", "nowhere", "It is small.", at_most(1000.0), check=check),)
+
+    @claim(OWN, "nowhere", at_most(1000.0))
+    def small(main):
+        """It is small."""
+        return check(main)
+
     weights: ClassVar[np.ndarray] = np.linspace(0, 1, 5)
 
     scale: float = value(1.0, "the scale")

@@ -4,7 +4,8 @@ import xml.etree.ElementTree as ET
 from dataclasses import dataclass
 
 import unlazy
-from unlazy.lab import Claim, Output, Study, at_least, at_most, static
+from unlazy.lab import Output, Study, at_least, at_most, static
+from unlazy.lab.claims import Claim
 
 
 @dataclass(frozen=True)
@@ -17,9 +18,9 @@ class Shown(Study):
     outputs = {"y": Output("y")}
     presets = {"quick": {"seeds": 2}}
     claims = (
-        Claim("small", "nobody", "y is at most 3.", at_most(3.0), check=lambda part: part.simulated.y),
-        Claim("large", "nobody", "y is at least 3.", at_least(3.0), check=lambda part: part.simulated.y),
-        Claim("why", "nobody", "No.", at_least(3.0), check=lambda part: part.simulated.y, known_negative="2 < 3"),
+        Claim("small", "y is at most 3.", at_most(3.0), lambda part: part.simulated.y, source="nobody"),
+        Claim("large", "y is at least 3.", at_least(3.0), lambda part: part.simulated.y, source="nobody"),
+        Claim("why", "No.", at_least(3.0), lambda part: part.simulated.y, source="nobody", known_negative="2 < 3"),
     )
 
     def simulate(self, rng):

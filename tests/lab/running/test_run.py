@@ -10,8 +10,8 @@ import unlazy
 from unlazy.checks import InputError
 from unlazy.lab import Output, Study, path, registry, static, value
 from unlazy.lab.claims import Claim, at_most
-from unlazy.lab.figure import default_figure
 from unlazy.lab.grid import default_grid, preset_grids
+from unlazy.plotting.panels import Panel, panels
 
 TEXT = """
 from dataclasses import dataclass
@@ -155,18 +155,25 @@ def test_a_path_cannot_vary_together_with_other_parameters():
         preset_grids(Zipped, "quick")
 
 
-@pytest.mark.parametrize("options", [{"claims": {"parts": ("mian",)}}, {"claims": {"needs": {"mm": 2}}}])
-def test_a_claim_that_names_nothing_is_refused(options):
-    wrong = Claim(
-        "c", "s", "t.", at_most(1), check=lambda p: p.simulated.here, **{"parts": ("one",)} | options["claims"]
-    )
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"parts": ("oen",)}, "claim 'c' has the argument 'oen', which is no part .did you mean one"),
+        (
+            {"parts": ("one",), "keys": ("nobody1900",)},
+            "claim 'c' is from 'nobody1900', which is not among the sources",
+        ),
+    ],
+)
+def test_a_claim_that_names_nothing_is_refused(options, message):
+    wrong = Claim("c", "t.", at_most(1), lambda p: p.simulated.here, **options)
 
     @dataclass(frozen=True)
     class Mistyped(Curves):
         name = "test-mistyped"
         claims = (wrong,)
 
-    with pytest.raises(InputError, match="claim 'c' names"):
+    with pytest.raises(InputError, match=message):
         registry.find(Mistyped)
 
 
@@ -185,7 +192,7 @@ def test_wrong_options_from_python_are_refused(store, options):
 
 def test_the_default_figure_tells_zipped_cases_apart(store):
     result = unlazy.run(Curves, store=store)
-    figure = default_figure(Curves, {n: p._replace(lines=p.predicted) for n, p in result.parts.items()}, result.grids)
+    figure = result.figure()
     labels = [text.get_text() for axes in figure.axes if axes.get_legend() for text in axes.get_legend().get_texts()]
     assert "n = 2, speed = 3" in labels
 
@@ -195,8 +202,7 @@ def test_a_figure_that_does_not_fit_the_run_gives_way_to_the_plain_one(store):
     class Picky(Curves):
         name = "test-picky"
 
-        def figure(self, one, two):
-            raise KeyError("no such axis")
+        figure = panels(Panel(part="one", draw=lambda axes, **parts: parts["no such part"]))
 
     result = unlazy.run(Picky, store=store)
     with pytest.warns(RuntimeWarning, match="does not fit this run"):

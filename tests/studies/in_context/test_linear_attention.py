@@ -6,7 +6,7 @@ import xarray as xr
 
 from unlazy.checks import InputError
 from unlazy.lab import Part
-from unlazy.studies.in_context import context_length, linear_attention, task_diversity
+from unlazy.studies.in_context import context_length, task_diversity
 from unlazy.studies.in_context.context_length import ContextLength
 from unlazy.studies.in_context.linear_attention import LinearAttention
 from unlazy.studies.in_context.memorisation import Memorisation
@@ -21,7 +21,7 @@ def claim(study, name):
 
 
 def part(simulated, predicted=None):
-    return Part(simulated, predicted, None, None)
+    return Part(simulated, predicted)
 
 
 def test_sizes_interpolate_at_ratio_one_in_every_dimension():
@@ -88,10 +88,10 @@ def test_few_tasks_turn_only_where_long_contexts_hurt():
     lengths, seeds = [1.0, 20.0, 1000.0], 5
     rising, falling = ([1.0, 0.6, 2.0], [1.0, 0.6, 0.3])
     for means, turns in ((rising, True), (falling, False)):
-        values = np.broadcast_to(np.array(means)[:, None, None], (3, 1, seeds))
-        coords = {"context_ratio": lengths, "task_ratio": [0.5]}
-        data = xr.Dataset({"new_error": (("context_ratio", "task_ratio", "seed"), values)}, coords=coords)
-        found = claim(ContextLength, "few-tasks-turn").statistic(part(data))
+        values = np.broadcast_to(np.array(means)[:, None, None], (3, 2, seeds))
+        coords = {"context_ratio": lengths, "task_ratio": [0.5, 2.0]}
+        data = xr.Dataset({"new_error": (("context_ratio", "task_ratio", "seed"), values)}, coords, {"ridge": 0.0})
+        found = claim(ContextLength, "few-tasks-turn").number(part(data))
         assert bool((found >= 1.2).all()) is turns
 
 
@@ -101,14 +101,14 @@ def test_a_peak_is_seen_only_where_there_is_one():
         values = np.broadcast_to(np.array(means)[:, None, None], (3, 2, 4))
         coords = {"prompt_ratio": ratios, "tuned": [False, True]}
         data = xr.Dataset({"new_error": (("prompt_ratio", "tuned", "seed"), values)}, coords=coords)
-        assert bool((linear_attention._peak(part(data)) >= 5).all()) is peak
-        assert bool((linear_attention._tuned_gain(part(data)) <= 1).all()) is not peak
+        assert bool((claim(LinearAttention, "double-descent").number(part(data)) >= 5).all()) is peak
+        assert bool((claim(LinearAttention, "optimal-ridge").number(part(data)) <= 1).all()) is not peak
 
 
 @pytest.mark.parametrize("noise", [0.25, 2.0])
 def test_the_corner_is_missed_with_short_contexts_or_few_prompts(noise):
     run = part(xr.Dataset(attrs={"noise_variance": noise}))
-    assert (abs(task_diversity._corner(run)) < 0.01 * (1 + noise)).all()
+    assert (abs(claim(TaskDiversity, "corner").number(run)) < 0.01 * (1 + noise)).all()
     limit = np.maximum(1 - np.array(task_diversity.AWAY), 0)
     assert (abs(task_diversity.excess(task_diversity.AWAY, 10.0, 0.25)[:, 0] - limit) > 0.01).any()
     assert (abs(task_diversity.excess(task_diversity.AWAY, 1000.0, 0.25, 10.0)[:, 0] - limit) > 0.01).any()

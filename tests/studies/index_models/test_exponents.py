@@ -4,11 +4,13 @@ import math
 
 import numpy as np
 import pytest
+import xarray as xr
 from scipy import integrate
 from scipy.stats import norm
 
 from unlazy.checks import InputError
 from unlazy.functions.links import LINKS
+from unlazy.lab import Missing, Part
 from unlazy.studies.index_models.generative_exponent import GenerativeExponent
 from unlazy.studies.index_models.information_exponent import LEAST, PAIRS, InformationExponent
 from unlazy.studies.index_models.monomial_transform import MonomialTransform
@@ -59,8 +61,12 @@ def test_the_predicted_signal_is_stein_s_integral():
 
 def test_claims_on_many_samples_say_that_they_need_them():
     claims = {claim.id: claim for claim in InformationExponent.claims}
+    few = xr.DataArray(np.zeros((len(PAIRS), 1)), {"case": list(PAIRS), "samples": [LEAST / 2]}).to_dataset(
+        name="alignment"
+    )
     for name in ("alignment", "blind-student"):
-        assert claims[name].needs["samples"].low == LEAST
+        with pytest.raises(Missing, match="of samples, the run has 0"):
+            claims[name].number(Part(few, few))
 
 
 def test_samples_must_grow():

@@ -4,8 +4,12 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from unlazy.studies.mean_field.mfld_double_loop import STEPS, MfldDoubleLoop, _averaging_slope
+from unlazy.studies.mean_field.mfld_double_loop import STEPS, MfldDoubleLoop
 from unlazy.studies.mean_field.shared.tanh_network import optimum
+
+
+def averaging_slope(part):
+    return next(claim for claim in MfldDoubleLoop.claims if claim.id == "averaging").number(part)
 
 
 def part(temperature, powers):
@@ -23,11 +27,11 @@ def part(temperature, powers):
 
 @pytest.mark.parametrize("temperature", [0.1, 0.2])
 def test_the_slope_is_judged_at_whatever_temperature_is_set(temperature):
-    np.testing.assert_allclose(_averaging_slope(part(temperature, [1.5])), -1.5)
+    np.testing.assert_allclose(averaging_slope(part(temperature, [1.5])), -1.5)
 
 
 def test_the_slope_leaves_out_the_cold_cases_alone():
-    found = _averaging_slope(part([0.1, 0.2, 0.05], [2.0, 1.5, 0.1]))
+    found = averaging_slope(part([0.1, 0.2, 0.05], [2.0, 1.5, 0.1]))
     np.testing.assert_allclose(found.squeeze(), [-2.0, -1.5])
 
 

@@ -3,7 +3,7 @@ import pytest
 import xarray as xr
 
 from unlazy.checks import InputError
-from unlazy.lab import Part
+from unlazy.lab import Missing, Part
 from unlazy.studies.mean_field.mfld_exact import BATCH, MfldExact
 from unlazy.studies.mean_field.shared.exact_checks import RULE, mean_rates, moment_deviations
 
@@ -34,7 +34,7 @@ def _decay(start_mean):
     grid = {"interaction": [0.0, 1.5], "checkpoint": points[0]._checkpoints()}
     exact = xr.Dataset({name: (("interaction", "checkpoint"), value) for name, value in values.items()}, grid)
     fixed = {name: number for name, number in points[0].as_dict().items() if name != "interaction"}
-    return Part(exact.expand_dims(seed=2).assign_attrs(fixed), exact, None, None)
+    return Part(exact.expand_dims(seed=2).assign_attrs(fixed), exact)
 
 
 @pytest.mark.parametrize("start_mean", [0.0, 0.5, 2.0, -3.0])
@@ -47,11 +47,12 @@ def test_rates_and_moments_can_be_read_off_below_the_optimum_too(start_mean):
 
 
 def test_closed_form_claims_are_tested_with_their_own_numbers_only():
-    rules = [claim for claim in MfldExact.claims if claim.theory is not None]
+    rules = [claim for claim in MfldExact.claims if claim.kind == "theory"]
     assert len(rules) == 4
+    other = xr.Dataset(attrs={**RULE, "field": 0.7})
     for claim in rules:
-        assert {name: needed.low for name, needed in claim.needs.items()} == RULE
-        assert all(needed.low == needed.high for needed in claim.needs.values())
+        with pytest.raises(Missing, match=r"needs field = 0\.3, the run has 0\.7"):
+            claim.number(*[Part(other, None)] * len(claim.parts))
 
 
 def test_batches_have_no_row_twice_and_every_row_equally_often():

@@ -51,14 +51,14 @@ def test_the_residual_claim_above_the_line_fails_below_it():
         times = {"rate": list(study.rate), "time": np.arange(study.steps)}
         residual = xr.DataArray(study.predict()["residual"], dims=["rate", "time"], coords=times)
         residual = residual.expand_dims(seed=[0], coldness=[6.0])
-        decay = claim.statistic(Part(xr.Dataset({"residual": residual}), None, None, None))
+        decay = claim.number(Part(xr.Dataset({"residual": residual}), None))
         assert bool(decay >= claim.criterion.low) is holds
 
 
 def test_a_run_without_the_needed_temperatures_says_which_they_are():
     axes = {"ensemble": ["wishart", "row-orthogonal"], "cooling": [1.0], "seed": range(4)}
     data = xr.Dataset({"final_residual": (list(axes), np.ones((2, 1, 4)))}, axes, {"steps": 240, "rate": 0.5})
-    part = Part(data, data, None, None)
+    part = Part(data, data)
     reasons = {claim.id: judge(claim, {"main": part, "around": part}).reason for claim in ATLine.claims}
     assert reasons == {
         "decay": "needs at least 2 values of cooling, the run has 1",

@@ -138,8 +138,8 @@ def test_the_declared_criterion_fails_at_rate_1_2(run):
     assert verdict.claim.known_negative
 
 
-def test_the_figure_has_two_panels(run):
-    assert len(run.figure().axes) == 2
+def test_the_figure_has_a_row_for_each_size_of_the_start(run):
+    assert len(run.figure().axes) == 4
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ import pytest
 
 import unlazy
 from unlazy.checks import InputError
+from unlazy.lab.drawing import draw_panels
 from unlazy.studies.signal_noise.label_noise_digits import LabelNoiseDigits
 
 
@@ -36,8 +37,8 @@ def test_before_training_all_labels_are_guessed(run):
 
 
 def test_the_figure_draws_every_measure(run):
-    figure = LabelNoiseDigits().figure(**run.parts)
-    assert [len(axes.containers) for axes in figure.axes] == [4]
+    figure = draw_panels(LabelNoiseDigits, LabelNoiseDigits.figure, {"main": run._picture("main")}).figure
+    assert [len(axes.containers) for axes in figure.axes] == [4, 4]
 
 
 def test_a_share_below_one_sample_is_refused():

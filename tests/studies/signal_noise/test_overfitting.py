@@ -153,7 +153,7 @@ def test_the_race_has_no_skill_if_it_knows_n_and_strength_alone_and_full_skill_i
 
     def skill(said):
         data = xr.Dataset({"benign": (dims, benign), "race_benign": (dims, said)}, coordinates)
-        return float(_skill(Part(data, predicted, None, None), 3))
+        return float(_skill(Part(data, predicted), 3))
 
     assert skill(benign) == 1
     # Six cells of 4000 runs: a difference of proportions has a deviation of at most 0.02 in each.

@@ -31,6 +31,8 @@ _NOT_SIMULATION = {
         "outputs",
         "presets",
         "claims",
+        "departs",
+        "history",
         "lines",
         "caption",
         "chunk_width",
@@ -198,7 +200,12 @@ def _simulated_class(study: ast.ClassDef) -> ast.ClassDef:
 
 def _beside_simulation(statement: ast.stmt) -> bool:
     names = _defined(statement)
-    return bool(names) and set(names) <= _NOT_SIMULATION
+    claims = [d for d in getattr(statement, "decorator_list", ()) if isinstance(d, ast.Call) and _called(d) == "claim"]
+    return bool(claims) or (bool(names) and set(names) <= _NOT_SIMULATION)
+
+
+def _called(call: ast.Call) -> str:
+    return getattr(call.func, "id", getattr(call.func, "attr", ""))
 
 
 def _as_simulated(statement: ast.stmt) -> ast.stmt:
@@ -206,7 +213,7 @@ def _as_simulated(statement: ast.stmt) -> ast.stmt:
     if not (isinstance(statement, ast.AnnAssign) and isinstance(statement.value, ast.Call)):
         return statement
     call = statement.value
-    if getattr(call.func, "id", getattr(call.func, "attr", "")) not in _FIELDS:
+    if _called(call) not in _FIELDS:
         return statement
     pairing = [k for k in call.keywords if k.arg == "paired"]
     field = ast.Call(func=call.func, args=[], keywords=pairing)

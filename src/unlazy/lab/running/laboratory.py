@@ -207,5 +207,4 @@ def _unusable(row: Row, wanted: set[str]) -> str:
 
 def _part(grid: Grid, collector: dataset.Collector) -> Part:
     simulated = dataset.without_diverged(collector.dataset())
-    derived = grid.study(**grid.fixed).derive(simulated) if grid.study.defines("derive") else None
-    return Part(simulated, dataset.predicted(grid), None, derived)
+    return Part(simulated, dataset.predicted(grid))

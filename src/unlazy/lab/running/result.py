@@ -12,11 +12,13 @@ from unlazy.lab.claims import Verdict, number
 from unlazy.lab.grid import Grid
 from unlazy.lab.judge import diverged_among
 from unlazy.lab.running import dataset
-from unlazy.lab.study import Part, Study
+from unlazy.lab.study import Part, Picture, Study
 
 if TYPE_CHECKING:
     import xarray as xr
     from matplotlib.figure import Figure
+
+    from unlazy.lab.drawing import Drawn
 
 
 @dataclass(frozen=True, repr=False)
@@ -48,16 +50,16 @@ class Run:
         """How many runs diverged and how early; empty if none did."""
         return diverged_among(self.parts.values())
 
-    def figure(self) -> Figure:
-        """The study's figure; the lab's own where the study has none or the run has axes that it does not expect."""
-        from unlazy.lab.figure import default_figure
+    def drawn(self) -> Drawn:
+        """The study's figure with its caption; the lab's own where the run has axes that it does not expect."""
+        from unlazy.lab.drawing import draw_panels, plain_panels
         from unlazy.plotting.style import style
 
-        parts = {name: part._replace(lines=_lines(self.grids[name])) for name, part in self.parts.items()}
+        pictures = {name: self._picture(name) for name in self.parts}
         with style():
-            if self.study.defines("figure") and not any(grid.added for grid in self.grids.values()):
+            if self.study.figure is not None and not any(grid.added for grid in self.grids.values()):
                 try:
-                    return self.study(**next(iter(self.grids.values())).fixed).figure(**parts)
+                    return draw_panels(self.study, self.study.figure, pictures)
                 except Exception as error:
                     warnings.warn(
                         f"the figure of {self.study.name} does not fit this run ({type(error).__name__}: {error}); "
@@ -65,7 +67,17 @@ class Run:
                         RuntimeWarning,
                         stacklevel=1,
                     )
-            return default_figure(self.study, parts, self.grids)
+            return draw_panels(self.study, plain_panels(self.study, pictures, self.grids), pictures)
+
+    def figure(self) -> Figure:
+        """The study's figure."""
+        return self.drawn().figure
+
+    def _picture(self, name: str) -> Picture:
+        grid, part = self.grids[name], self.parts[name]
+        dense = self.study.lines.get(name)
+        derived = self.study(**grid.fixed).derive(part.simulated) if self.study.defines("derive") else None
+        return Picture(*part, dataset.predicted(grid if dense is None else grid.denser(dense)), derived)
 
     def __repr__(self) -> str:
         words = [verdict.verdict for verdict in self.verdicts]
@@ -109,12 +121,6 @@ class Run:
                 "dims": dims,
             }
         )
-
-
-def _lines(grid: Grid) -> Any:
-    """The theory on a denser grid, for figures."""
-    dense = grid.study.lines.get(grid.part)
-    return dataset.predicted(grid if dense is None else grid.denser(dense))
 
 
 def _only(parts: dict[str, Any]) -> Any:

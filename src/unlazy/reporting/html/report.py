@@ -30,7 +30,6 @@ _WORDS = {
 }
 _MARKS = {kind: "known" if kind == "fails (known)" else kind for kind in KINDS}
 """The kinds of verdicts as the page's classes and addresses name them."""
-_CAPTION = "Lines: theory. Points: simulation, means over seeds with 99% intervals."
 _VERSIONS = ("unlazy", "jax", "jaxlib", "numpy", "scipy", "xarray")
 
 
@@ -139,16 +138,16 @@ def section(run: Run) -> dict[str, Any]:
     """What a page shows of a run: texts, not escaped, and the figure as HTML; the report and the gallery share it."""
     study = run.study
     grids = list(run.grids.values())
-    derived = any(part.derived is not None for part in run.parts.values())
-    semi = " Dashed lines: semi-empirical, theory with a measured number." if derived else ""
+    figure, caption = _drawing(run)
     return {
         "name": study.name,
         "topic": study.topic,
         "title": topic_title(study.topic),
         "question": study.question,
         "sources": study.sources,
-        "figure": _drawing(run),
-        "caption": study.caption or _CAPTION + semi,
+        "figure": figure,
+        "caption": caption,
+        "notes": study.notes(),
         "counts": Counter(_MARKS[v.kind] for v in run.verdicts),
         "claims": [
             {
@@ -163,8 +162,8 @@ def section(run: Run) -> dict[str, Any]:
                 "word": v.word,
                 "case": v.case,
                 "reason": v.reason,
-                "known": v.claim.known_negative or "",
-                "theory": v.claim.theory is not None,
+                "notes": v.claim.notes,
+                "theory": v.claim.kind == "theory",
             }
             for v in run.verdicts
         ],
@@ -187,12 +186,14 @@ def section(run: Run) -> dict[str, Any]:
     }
 
 
-def _drawing(run: Run) -> str:
-    """The figure as SVG, or why there is none: one figure must not take the page with it."""
+def _drawing(run: Run) -> tuple[str, str]:
+    """The figure as SVG, or why there is none, and its caption: one figure must not take the page with it."""
     try:
-        return svg(run.figure(), salt=run.study.name)
+        drawn = run.drawn()
+        left_out = f" Not shown: {'; '.join(drawn.left_out)}." if drawn.left_out else ""
+        return svg(drawn.figure, salt=run.study.name), drawn.caption + left_out
     except Exception as error:
-        return html.escape(f"The figure could not be drawn: {type(error).__name__}: {error}")
+        return html.escape(f"The figure could not be drawn: {type(error).__name__}: {error}"), ""
 
 
 def _values(grid: Any, name: str) -> str:

@@ -86,9 +86,10 @@ def study(cls: type[Study]) -> None:
     if cls.claims:
         table = plain_table("claim", "criterion", "statement", "source")
         for c in cls.claims:
-            statement = c.statement + (f" Known negative: {c.known_negative}" if c.known_negative else "")
+            statement = " ".join([c.statement, *c.notes])
             table.add_row(Text(c.id, "bold"), str(c.criterion), statement, c.source)
         console.print("\n", table, sep="")
+        _print_notes(cls)
     table = plain_table("preset", "part", "axes", "points", "seeds")
     for preset in cls.presets:
         for part, grid in preset_grids(cls, preset).items():
@@ -96,6 +97,11 @@ def study(cls: type[Study]) -> None:
     console.print("\n", table, sep="")
     for source in cls.sources:
         console.print(f"\n{source.authors} ({source.year}). {source.title}. {source.venue}.")
+
+
+def _print_notes(cls: type[Study]) -> None:
+    for note in cls.notes():
+        open_console().print(f"All claims. {note}")
 
 
 def _axes_text(grid: Grid) -> str:
@@ -197,8 +203,8 @@ def run(result: Run) -> None:
     if result.verdicts:
         console.print("\n", table, "\n", sep="")
     for claim in result.study.claims:
-        known = f" Known negative: {claim.known_negative}" if claim.known_negative else ""
-        console.print(Text(claim.id, "bold"), f"({claim.source}) {claim.statement}{known}")
+        console.print(Text(claim.id, "bold"), " ".join([f"({claim.source})", claim.statement, *claim.notes]))
+    _print_notes(result.study)
     console.print()
     console.print(
         f"{total} instances, {result.computed} computed now, {total - result.computed} from the store; "

@@ -7,14 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from unlazy.lab import Claim, Output, Part, Study, at_least, at_most, between, parameter, path, slope, static
-from unlazy.studies.diffusion.shared.sources import NILES_WEED, OKO
+from unlazy.lab import Output, Study, cite, path, static
+from unlazy.lab.claims import OWN, Change, at_least, at_most, between, claim, parameter, slope
+from unlazy.plotting.panels import Guide, Panel, panels
 
 if TYPE_CHECKING:
     import xarray as xr
 
 DIMS = ("n",)
-THEOREM = "Oko, Akiyama & Suzuki 2023, theorem on linear subspaces"
+THEOREM = "theorem on linear subspaces"
 GRID = np.linspace(-1, 1, 1001)
 TABLE = np.linspace(-1, 1, 8001)
 """Where the distribution function is tabulated for drawing, in steps of a quarter of the shortest wave."""
@@ -22,17 +23,32 @@ CELLS = 512
 TERMS = 20
 """Down to wavelengths of 0.001 of the interval, far below what these numbers of rows resolve."""
 SMOOTHNESS = 2.0
-ENDS = {"d": (2, 10), "n": (1600,)}
-
-
-def _slope(values: xr.DataArray) -> xr.DataArray:
-    return slope(values.mean("seed"), "n")
 
 
 def _growth(values: xr.DataArray) -> xr.DataArray:
     """The error in ten dimensions over that in two, at the most rows."""
     means = values.sel(n=1600).mean("seed")
     return means.sel(d=10) / means.sel(d=2)
+
+
+def _beside(data: xr.Dataset) -> xr.DataArray:
+    """The numbers of rows, moved a little to the right in higher dimensions, where points would be on top of others."""
+    return data.n * parameter(data, "d") ** 0.05
+
+
+def _panel(shown: tuple[str, ...], part: str, title: str, legend: str, *marks: Guide) -> Panel:
+    return Panel(
+        shown,
+        x=_beside,
+        by="d",
+        part=part,
+        title=title,
+        xlabel="rows $n$",
+        ylabel="distance $W_1$",
+        log="xy",
+        marks=marks,
+        legend=legend,
+    )
 
 
 @dataclass(frozen=True)
@@ -44,15 +60,11 @@ class DiffusionManifold(Study):
     integral of |F_hat - F|, without sampling. The kernel density in R^d has the bandwidth 0.5 std n^(-1/(d+4)), optimal
     for densities and not tuned for W1: with a bandwidth that goes to 0 it becomes the empirical measure and escapes the
     dimension too. Its W1 distance is that of `points` draws, stratified along the line, to as many points at the
-    quantiles of u, by exact transport. Changed after a look, against noise alone: the replicates per seed and that
-    stratification (from 100 and 10 plain seeds, at which two claims were inconclusive).
+    quantiles of u, by exact transport.
     """
 
-    name = "diffusion-manifold"
-    topic = "diffusion"
     question = "Does a diffusion model of data on a line in d dimensions learn as fast as on the line itself?"
-    caption = "Points: simulation, means over seeds with 99% intervals. Grey, dashed: only a slope to compare with."
-    sources = (OKO, NILES_WEED)
+    sources = cite("oko2023", "nilesweed2022")
 
     d: int = static(2, "dimension", symbol="d", low=2, high=1000, scale="log")
     n: tuple = path((50, 100, 200, 400, 800, 1600), "rows", symbol="n", low=10, high=100_000, scale="log")
@@ -86,50 +98,55 @@ class DiffusionManifold(Study):
             },
         },
     }
-    claims = (
-        Claim(
-            "slope",
-            THEOREM,
-            "In every dimension W1 of line and spline falls as n^(-1/2): the slope in n is in [-0.6, -0.45].",
-            between(-0.6, -0.45),
-            statistic=lambda part: _slope(part.simulated.spline),
-            needs={"n": 4},
-        ),
-        Claim(
-            "dimension",
-            THEOREM,
-            "With 1600 rows W1 in 10 dimensions is that in 2 dimensions, up to a factor in [0.8, 1.25].",
-            between(0.8, 1.25),
-            statistic=lambda part: _growth(part.simulated.spline),
-            needs=ENDS,
-        ),
-        Claim(
-            "line",
-            "precondition",
-            "The singular vectors of the rows find the line up to rounding: the sine of the angle is at most 1e-12.",
-            at_most(1e-12),
-            check=lambda part: part.simulated.angle,
-        ),
-        Claim(
-            "empirical",
-            "Niles-Weed & Berthet 2022, with the exponent min(1/2, (s+1)/(2s+d')) at d' = 1",
-            "On a line the empirical measure falls as n^(-1/2) too: the theorem's exponent (s+1)/(2s+1) > 1/2 is not "
-            "reached.",
-            between(-0.6, -0.45),
-            statistic=lambda part: _slope(part.simulated.empirical),
-            needs={"n": 4},
-        ),
-        Claim(
-            "kernel",
-            "project note",
-            "W1 of the kernel density in R^d, with the bandwidth that is best for densities, grows by more than 4 from "
-            "2 to 10 dimensions at 1600 rows.",
-            at_least(4.0),
-            statistic=lambda part: _growth(part.simulated.kernel),
-            parts=("kernel",),
-            needs=ENDS,
+    history = (
+        Change(
+            "",
+            "the replicates per seed, and draws of the kernel density that are stratified along the line",
+            "against noise alone: with 100 and 10 plain seeds two claims were inconclusive",
         ),
     )
+    figure = panels(
+        _panel(("spline", "empirical"), "main", "on the line", "lower left", Guide(-0.5, "$n^{-1/2}$", 1.1)),
+        _panel(("spline", "kernel"), "kernel", "kernel density, bandwidth best for densities", "center"),
+        _panel(("spline", "network"), "network", "network that is not told of the line", "lower left"),
+        width=3.8,
+        height=3.1,
+        caption="Points of higher dimensions are moved a little to the right.",
+    )
+
+    @claim("oko2023", THEOREM, between(-0.6, -0.45), resampled=True)
+    def slope(main):
+        """In every dimension W1 of line and spline falls as n^(-1/2): the slope in n is {criterion}."""
+        return slope(main.simulated.spline.mean("seed"), "n", least=4)
+
+    @claim("oko2023", THEOREM, between(0.8, 1.25), resampled=True)
+    def dimension(main):
+        """With 1600 rows W1 in 10 dimensions is that in 2 dimensions, up to a factor {criterion}."""
+        return _growth(main.simulated.spline)
+
+    @claim(OWN, "precondition of the claims above", at_most(1e-12))
+    def line(main):
+        """The singular vectors of the rows find the line up to rounding: the sine of the angle is {criterion}."""
+        return main.simulated.angle
+
+    @claim(
+        "nilesweed2022",
+        "with the exponent min(1/2, (s+1)/(2s+d')) at d' = 1",
+        between(-0.6, -0.45),
+        resampled=True,
+    )
+    def empirical(main):
+        """On a line the empirical measure falls as n^(-1/2) too, with a slope {criterion}: the theorem's exponent
+        (s+1)/(2s+1) > 1/2 is not reached."""
+        return slope(main.simulated.empirical.mean("seed"), "n", least=4)
+
+    @claim(
+        OWN, "from the bandwidth n^(-1/(d+4)), which blurs the line in all d dimensions", at_least(4.0), resampled=True
+    )
+    def kernel(kernel):
+        """W1 of the kernel density in R^d, with the bandwidth that is best for densities, grows from 2 to 10 dimensions
+        at 1600 rows by a factor of {criterion}."""
+        return _growth(kernel.simulated.kernel)
 
     def simulate(self, rng: np.random.Generator) -> dict[str, Any]:
         from unlazy.functions.rough_densities import rough_density
@@ -201,45 +218,3 @@ class DiffusionManifold(Study):
             unit * network_samples(trained.network, sampling, self.points, times, denoise=denoise)
             for denoise in (True, False)
         ]
-
-    def figure(self, main: Part, kernel: Part, network: Part | None = None) -> Any:
-        from unlazy.plotting import style
-
-        figure, (left, right) = style.panels(2, 1, width=3.6, height=3.0)
-        rows = main.simulated.n
-        for axes, part, shown in (
-            (left, main, {"spline": "line and spline", "empirical": "empirical measure"}),
-            (right, kernel, {"spline": "line and spline", "kernel": "kernel density"}),
-        ):
-            for name, text in shown.items():
-                for index, d in enumerate(np.atleast_1d(parameter(part.simulated, "d"))):
-                    values = part.simulated[name]
-                    values = values.sel(d=d) if "d" in values.dims else values
-                    color = style.colour(index if name == "spline" else index + 3)
-                    shift = 1 + 0.06 * (index - 1)
-                    style.simulation(
-                        axes,
-                        part.simulated.n * shift,
-                        values,
-                        color=color,
-                        marker=style.marker(index),
-                        label=f"{text}, $d = {d}$",
-                    )
-        if network is not None:
-            for index, d in enumerate(np.atleast_1d(parameter(network.simulated, "d"))):
-                values = network.simulated.network.sel(d=d)
-                style.simulation(
-                    right,
-                    values.n,
-                    values,
-                    color="#000000",
-                    marker=style.marker(index + 5),
-                    label=f"network, $d = {d}$",
-                )
-        guide = 0.62 * np.asarray(rows, float) ** -0.5
-        style.theory(left, rows, guide, color="#888888", label=r"$n^{-1/2}$", dashed=True)
-        for axes, title in ((left, "on the line, any d"), (right, "kernel density, bandwidth best for densities")):
-            style.log_scale(axes)
-            axes.set(xlabel=style.label("rows", "n"), ylabel="distance $W_1$", title=title)
-            axes.legend(fontsize=6.5, loc="upper right" if axes is left else "center")
-        return figure

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from unlazy.functions.rough_densities import rough_density
-from unlazy.lab import Claim, Output, Part, Study, at_least, at_most, between, path, slope, static
+from unlazy.lab import OWN, Change, Output, Study, at_least, at_most, cite, claim, enough, path, slope, static, within
 from unlazy.numerics.splines.interval import SplineBasis
 from unlazy.numerics.splines.likelihood import fit_tensor_histogram
+from unlazy.plotting.panels import Panel, panels
 from unlazy.studies.diffusion.shared.rate_fits import HISTOGRAM, fit_cells, kernel_densities, middles
-from unlazy.studies.diffusion.shared.sources import OKO
+from unlazy.studies.diffusion.shared.rate_lines import rate_line
 from unlazy.theory.diffusion.process import rates
+
+if TYPE_CHECKING:
+    import xarray as xr
 
 CELLS = (2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128)
 RULES = ("degree s", "degree 3")
@@ -22,13 +27,17 @@ _BANDWIDTHS = np.array([0.15, 0.3, 0.6, 1.2])
 """Times the deviation of the data and n^(-1/5)."""
 _PLANE_HISTOGRAM = 96
 _PLANE_FACTOR = {1: 1.0, 2: 1.2, 3: 1.4}
-_ASYMPTOTIC = 16
-"""Cells from which on the bias is fitted."""
+_ASYMPTOTIC = [cells for cells in CELLS if cells >= 16]
+"""The numbers of cells at which the bias is fitted."""
 
 
-def _oracle(part: Part) -> Any:
+def _oracle(main) -> xr.DataArray:
     """The error with the number of cells that is best on average for each n."""
-    return part.simulated.error.sel(rule=RULES[0]).mean("seed").min("cells")
+    return main.simulated.error.sel(rule=RULES[0]).mean("seed").min("cells")
+
+
+def _rate(values: xr.DataArray) -> xr.DataArray:
+    return slope(values, "n", least=5)
 
 
 def _geometric(values: np.ndarray, axis: int) -> np.ndarray:
@@ -36,37 +45,58 @@ def _geometric(values: np.ndarray, axis: int) -> np.ndarray:
     return np.exp(np.log(values).mean(axis=axis))
 
 
-def _steeper(slopes: Any) -> Any:
-    """By how much each slope is below that of the next rougher density."""
-    return slopes.isel(smoothness=slice(None, -1)).drop_vars("smoothness") - slopes.isel(
-        smoothness=slice(1, None)
-    ).drop_vars("smoothness")
+def _draw_rates(axes: Any, main, **_) -> None:
+    """The rates of the theory, and dotted the kernel density."""
+    from unlazy.plotting import style
+
+    data = main.simulated
+    for index, s in enumerate(data.smoothness.values if "smoothness" in data.dims else ()):
+        some, color = data.isel(smoothness=index), style.colour(index)
+        rate_line(axes, some.aic_error.sel(rule=RULES[0]), "n", float(rates(s, 1).total_variation), color)
+        kernel = some.kernel_error.sel(ends="plain").mean("seed")
+        axes.plot(some.n, kernel, ":", color=color, linewidth=1, label=None if index else "kernel density")
+
+
+def _draw_bias(axes: Any, main, **_) -> None:
+    from unlazy.plotting import style
+
+    data = main.simulated
+    for index, s in enumerate(data.smoothness.values if "smoothness" in data.dims else ()):
+        some = data.bias.isel(smoothness=index).sel(cells=_ASYMPTOTIC)
+        rate_line(axes, some, "cells", float(s), style.colour(index))
+
+
+def _draw_exponents(axes: Any, **_) -> None:
+    from unlazy.plotting import style
+
+    s = np.linspace(0.8, 3.2, 60)
+    style.theory(axes, s, rates(s, 1).total_variation, color="black", label="$s/(2s+1)$")
+    style.theory(axes, s, rates(s, 2).total_variation, color="#777777", dashed=True, label="$s/(2s+2)$")
+    axes.set_xticks([1, 2, 3])
+
+
+def _exponent(name: str, shift: float, **at: str) -> Callable[[xr.Dataset], xr.DataArray]:
+    """What a panel shows: the fitted exponents of an error, beside those of others."""
+
+    def shown(data: xr.Dataset) -> xr.DataArray:
+        found = -slope(data[name].sel(at), "n", least=1)
+        return found.assign_coords(smoothness=found.smoothness + shift)
+
+    return shown
 
 
 @dataclass(frozen=True)
 class DiffusionRateTv(Study):
     """Each seed draws four densities (their phases) and their data as histogram counts, and gives means over them.
 
-    Sizes chosen after a pilot on other seeds: the note has n = 2^8 to 2^18 and one density; as the cost does not depend
-    on n, n goes from 2^10 to 2^22 here. On the note's range the error with the best number of cells per draw has slopes
-    -0.303, -0.363 and -0.406 for s = 1, 2, 3, flatter than the theory by up to 0.037. The note found the exponent of
-    the best number of basis functions too small (0.23, 0.15, 0.09): its minimum is flat, and one density is not enough.
-    `basis-exponent` therefore takes AIC's number, averaged over densities; its tolerance was set after the pilot.
-    In the plane the number of cells follows the theory with factors from the pilot, and there is one density per seed.
+    In the plane the number of cells follows the theory, and there is one density per seed.
     """
 
-    name = "diffusion-rate-tv"
-    topic = "diffusion"
     question = (
         "Does the density that score matching over spline scores fits, which is a maximum likelihood estimator, attain "
         "the minimax rate n^(-s/(2s+1)) in total variation?"
     )
-    caption = (
-        "Points: simulation, means over seeds with 99% intervals. Lines in the first two panels: the slopes of the "
-        "theory, laid through the points; dotted: means of a kernel density estimate. Last panel: fitted exponents, "
-        "and as lines those of the theory."
-    )
-    sources = (OKO,)
+    sources = cite("oko2023")
 
     smoothness: int = static(2, "smoothness of the density", symbol="s", low=1, high=3)
     n: tuple = path(tuple(4**k for k in range(5, 12)), "observations", symbol="n", low=16, high=1 << 24, scale="log")
@@ -87,104 +117,109 @@ class DiffusionRateTv(Study):
         "quick": {"smoothness": [1, 2, 3], "seeds": 12},
         "full": {"smoothness": [1, 2, 3], "seeds": 48},
     }
-    claims = (
-        Claim(
-            "oracle",
-            "Oko et al. 2023",
-            "With the best number of cells for each n the error has the slope -s/(2s+1) in n, within 0.03.",
-            between(-0.03, 0.03),
-            statistic=lambda part: slope(_oracle(part), "n") + part.predicted.exponent,
-            needs={"n": 5},
+    history = (
+        Change(
+            "",
+            "n from 2^10 to 2^22",
+            "chosen after a pilot on other seeds, as the cost does not depend on n: from 2^8 to 2^18 the error with "
+            "the best number of cells per draw has slopes -0.303, -0.363 and -0.406 for s = 1, 2, 3, flatter than the "
+            "theory by up to 0.037",
         ),
-        Claim(
-            "aic",
-            "Oko et al. 2023",
-            "So it has with the number of cells chosen from the data by AIC.",
-            between(-0.03, 0.03),
-            check=lambda part: slope(part.simulated.aic_error.sel(rule=RULES[0]), "n") + part.predicted.exponent,
-            needs={"n": 5},
-        ),
-        Claim(
-            "adaptation",
-            "Oko et al. 2023",
-            "And also with cubic splines throughout, without knowing the smoothness.",
-            between(-0.03, 0.03),
-            check=lambda part: slope(part.simulated.aic_error.sel(rule=RULES[1]), "n") + part.predicted.exponent,
-            needs={"n": 5},
-        ),
-        Claim(
-            "order",
-            "Oko et al. 2023",
-            "The smoother the density, the faster the error falls.",
-            at_least(0.0),
-            statistic=lambda part: _steeper(slope(_oracle(part), "n")),
-            needs={"smoothness": (1, 2, 3), "n": 5},
-        ),
-        Claim(
-            "bias",
-            "de Boor 1978",
-            "Without noise the error falls as cells^-s, exponent within 0.2: the density is not smoother than s.",
-            between(-0.2, 0.2),
-            check=lambda part: (
-                slope(part.simulated.bias.sel(cells=[c for c in CELLS if c >= _ASYMPTOTIC]), "cells")
-                + part.simulated.smoothness
-            ),
-        ),
-        Claim(
-            "plane",
-            "Oko et al. 2023",
-            "In the plane, with tensor products, the slope is -s/(2s+2), within 0.05.",
-            between(-0.05, 0.05),
-            check=lambda part: slope(part.simulated.plane_error, "n") + part.predicted.plane_exponent,
-            needs={"n": 5},
-        ),
-        Claim(
+        Change(
             "basis-exponent",
-            "Oko et al. 2023",
-            "The number of basis functions that AIC takes grows as n^(1/(2s+1)), exponent within 0.05.",
-            between(-0.05, 0.05),
-            check=lambda part: (
-                slope(part.simulated.aic_basis.sel(rule=RULES[0]), "n") - 1 / (2 * part.simulated.smoothness + 1)
-            ),
-            needs={"n": 5},
+            "AIC's number of basis functions, averaged over densities, and the tolerance",
+            "set after the pilot: the best number for one density has the exponents 0.23, 0.15 and 0.09, as its "
+            "minimum is flat",
         ),
-        Claim(
-            "kernel",
-            "boundary bias",
-            "The slope of a Gaussian kernel density hardly improves from s = 1 to s = 3: by at most 0.03.",
-            at_most(0.03),
-            statistic=lambda part: (
-                slope(part.simulated.kernel_error.sel(ends="plain").mean("seed"), "n")
-                .sel(smoothness=[1, 3])
-                .diff("smoothness")
-                * -1
-            ),
-            needs={"smoothness": (1, 3), "n": 5},
-        ),
-        Claim(
-            "ends",
-            "boundary bias",
-            "It is the ends of the interval that hold the kernel density back: reflected there, its slope at s = 3 is "
-            "steeper by at least 0.04.",
-            at_least(0.04),
-            statistic=lambda part: (
-                slope(part.simulated.kernel_error.mean("seed"), "n").sel(smoothness=3, ends="plain", drop=True)
-                - slope(part.simulated.kernel_error.mean("seed"), "n").sel(smoothness=3, ends="reflected", drop=True)
-            ),
-            needs={"smoothness": (3,), "n": 5},
-        ),
-        Claim(
-            "spline-wins",
-            "Oko et al. 2023",
-            "For s >= 2 and n = 2^18 the spline with AIC has at most 0.7 times the error of the kernel density.",
-            at_most(0.7),
-            statistic=lambda part: (
-                part.simulated.aic_error.sel(rule=RULES[0], n=4**9, smoothness=[2, 3]).mean("seed")
-                / part.simulated.kernel_error.sel(ends="plain", n=4**9, smoothness=[2, 3]).mean("seed")
-            ),
-            needs={"smoothness": (2, 3), "n": (4**9,)},
-        ),
+        Change("plane", "the factors of the number of cells", "from the pilot"),
     )
+    figure = panels(
+        Panel(
+            "aic_error",
+            x="n",
+            by="smoothness",
+            at={"rule": RULES[0]},
+            ylabel="total variation, cells by AIC",
+            draw=_draw_rates,
+        ),
+        Panel(
+            "bias", x="cells", by="smoothness", xlabel="cells of the spline", log="xy", draw=_draw_bias, legend=False
+        ),
+        Panel(
+            (
+                _exponent("aic_error", -0.12, rule=RULES[0]),
+                _exponent("aic_error", -0.06, rule=RULES[1]),
+                _exponent("kernel_error", 0.06, ends="plain"),
+                _exponent("kernel_error", 0.12, ends="reflected"),
+                _exponent("plane_error", 0.0),
+            ),
+            x="smoothness",
+            labels=("degree $s$, AIC", "degree 3, AIC", "kernel density", "kernel, reflected", "plane"),
+            ylabel="exponent of the error in $1/n$",
+            ylim=(0.2, 0.75),
+            draw=_draw_exponents,
+        ),
+        width=3.5,
+        height=3.1,
+        caption="The first two panels have the slopes of the theory, laid through the points. The last one has fitted "
+        "exponents, and as lines those of the theory on the line and in the plane.",
+    )
+
+    @claim("oko2023", "", within(0.03, absolute=True), resampled=True)
+    def oracle(main):
+        """With the best number of cells for each n the error has the slope -s/(2s+1) in n, {criterion}."""
+        return _rate(_oracle(main)) + main.predicted.exponent
+
+    @claim("oko2023", "", within(0.03, absolute=True))
+    def aic(main):
+        """So it has with the number of cells chosen from the data by AIC, {criterion}."""
+        return _rate(main.simulated.aic_error.sel(rule=RULES[0])) + main.predicted.exponent
+
+    @claim("oko2023", "", within(0.03, absolute=True))
+    def adaptation(main):
+        """And also with cubic splines throughout, without knowing the smoothness, {criterion}."""
+        return _rate(main.simulated.aic_error.sel(rule=RULES[1])) + main.predicted.exponent
+
+    @claim("oko2023", "", at_least(0.0), resampled=True)
+    def order(main):
+        """The smoother the density, the faster the error falls: by {criterion} in the exponent from one s to the
+        next."""
+        enough(main.simulated, "smoothness", 3)
+        return -_rate(_oracle(main)).diff("smoothness")
+
+    @claim(OWN, "de Boor 1978, approximation by splines", within(0.2, absolute=True))
+    def bias(main):
+        """Without noise the error falls as cells^-s, the exponent {criterion}: the density is not smoother than s."""
+        return slope(main.simulated.bias.sel(cells=_ASYMPTOTIC), "cells") + main.simulated.smoothness
+
+    @claim("oko2023", "", within(0.05, absolute=True))
+    def plane(main):
+        """In the plane, with tensor products, the slope is -s/(2s+2), {criterion}."""
+        return _rate(main.simulated.plane_error) + main.predicted.plane_exponent
+
+    @claim("oko2023", "", within(0.05, absolute=True))
+    def basis_exponent(main):
+        """The number of basis functions that AIC takes grows as n^(1/(2s+1)), the exponent {criterion}."""
+        return _rate(main.simulated.aic_basis.sel(rule=RULES[0])) - 1 / (2 * main.simulated.smoothness + 1)
+
+    @claim(OWN, "boundary bias", at_most(0.03), resampled=True)
+    def kernel(main):
+        """The slope of a Gaussian kernel density hardly improves from s = 1 to s = 3: by {criterion}."""
+        slopes = _rate(main.simulated.kernel_error.sel(ends="plain").mean("seed"))
+        return slopes.sel(smoothness=[1, 3]).diff("smoothness") * -1
+
+    @claim(OWN, "boundary bias", at_least(0.04), resampled=True)
+    def ends(main):
+        """It is the ends of the interval that hold the kernel density back: reflected there, its slope at s = 3 is
+        steeper by {criterion}."""
+        slopes = _rate(main.simulated.kernel_error.mean("seed")).sel(smoothness=3, drop=True)
+        return slopes.sel(ends="plain", drop=True) - slopes.sel(ends="reflected", drop=True)
+
+    @claim("oko2023", "", at_most(0.7), resampled=True)
+    def spline_wins(main):
+        """For s >= 2 and n = 2^18 the spline with AIC has {criterion} times the error of the kernel density."""
+        means = main.simulated.sel(n=4**9, smoothness=[2, 3]).mean("seed")
+        return means.aic_error.sel(rule=RULES[0]) / means.kernel_error.sel(ends="plain")
 
     def coordinates(self) -> dict[str, Any]:
         return {"cells": CELLS, "rule": RULES, "ends": ENDS}
@@ -250,55 +285,3 @@ class DiffusionRateTv(Study):
             "exponent": rates(self.smoothness, 1).total_variation,
             "plane_exponent": rates(self.smoothness, 2).total_variation,
         }
-
-    def figure(self, main: Part) -> Any:
-        from unlazy.plotting import style
-
-        figure, (errors, biases, exponents) = style.panels(3, 1, width=3.2, height=2.9)
-        data = main.simulated
-        n = data.n.values.astype(float)
-        for index, s in enumerate(np.atleast_1d(data.smoothness.values)):
-            color, marker = style.colour(index), style.marker(index)
-            some = data.sel(smoothness=s) if "smoothness" in data.dims else data
-            aic = some.aic_error.sel(rule=RULES[0])
-            exponent = float(rates(s, 1).total_variation)
-            style.simulation(errors, n, aic, color=color, marker=marker, label=f"$s={s}$")
-            middle = np.exp(float(np.log(aic).mean()) - exponent * (np.log(n) - np.log(n).mean()))
-            style.theory(errors, n, middle, color=color)
-            errors.plot(n, some.kernel_error.sel(ends="plain").mean("seed"), ":", color=color, lw=1)
-            style.simulation(biases, data.cells, some.bias, color=color, marker=marker)
-            cells = data.cells.values.astype(float)
-            top = float(some.bias.sel(cells=_ASYMPTOTIC).mean())
-            style.theory(biases, cells, top * (cells / _ASYMPTOTIC) ** -float(s), color=color)
-        style.log_scale(errors)
-        style.log_scale(biases)
-        errors.plot([], [], ":", color="black", lw=1, label="kernel density")
-        errors.set(xlabel=style.label("observations", "n"), ylabel="total variation, cells by AIC")
-        errors.legend()
-        biases.set(xlabel="cells of the spline", ylabel="total variation without noise")
-        _draw_exponents(exponents, data)
-        return figure
-
-
-def _draw_exponents(axes: Any, data: Any) -> None:
-    from unlazy.plotting import style
-
-    s = np.atleast_1d(data.smoothness.values).astype(float)
-    fine = np.linspace(0.8, 3.2, 60)
-    style.theory(axes, fine, rates(fine, 1).total_variation, color="black", label="$s/(2s+1)$")
-    curves = (
-        ("degree $s$, AIC", data.aic_error.sel(rule=RULES[0])),
-        ("degree 3, AIC", data.aic_error.sel(rule=RULES[1])),
-        ("kernel density", data.kernel_error.sel(ends="plain")),
-        ("kernel, ends reflected", data.kernel_error.sel(ends="reflected")),
-    )
-    for index, (text, values) in enumerate(curves):
-        at = s + 0.06 * (index - 1.5)
-        found = (-slope(values, "n")).transpose(..., "seed")
-        style.simulation(axes, at, found, color=style.colour(index), marker=style.marker(index), label=text)
-    style.theory(axes, fine, rates(fine, 2).total_variation, color="#777777", dashed=True, label="$s/(2s+2)$")
-    plane = (-slope(data.plane_error, "n")).transpose(..., "seed")
-    style.simulation(axes, s, plane, color="#777777", marker=style.marker(5), label="plane")
-    axes.set(xlabel=style.label("smoothness", "s"), ylabel="exponent of the error in $1/n$", ylim=(0.2, 0.66))
-    axes.set_xticks(s)
-    axes.legend(loc="upper left", ncols=2, columnspacing=0.8, handlelength=1.4)

@@ -3,30 +3,47 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from unlazy.checks import InputError
 from unlazy.functions.rough_densities import rough_density
-from unlazy.lab import Claim, Output, Part, Study, at_least, at_most, between, path, slope, static
+from unlazy.lab import Change, Output, Study, at_least, at_most, between, cite, claim, path, slope, static, within
 from unlazy.numerics.splines.interval import SplineBasis
 from unlazy.numerics.splines.likelihood import fit_tensor_histogram
+from unlazy.plotting.panels import Guide, Level, Panel, panels
 from unlazy.studies.diffusion.shared.rate_fits import HISTOGRAM, fit_cells
-from unlazy.studies.diffusion.shared.sources import NILES_WEED, OKO
+from unlazy.studies.diffusion.shared.rate_lines import rate_line
 from unlazy.theory.diffusion.process import rates, wasserstein_bound
+
+if TYPE_CHECKING:
+    import xarray as xr
 
 RESOLUTION = 64
 """Cells per axis of the histogram in the cube; half as many for the fits."""
-_RESOLVED = 4**8
-"""The largest n for which most of the cube's cells are empty: beyond, the grid hides the empirical measure's error."""
+_RESOLVED = [4**5, 4**6, 4**7, 4**8]
+"""The n for which most of the cube's cells are empty: beyond, the grid hides the empirical measure's error."""
 _CELLS_FACTOR = {1: 0.5, 2: 0.85}
 LINE = tuple(4**k for k in range(5, 12))
 CUBE = tuple(4**k for k in range(5, 11))
+BOUND = "in place of W1 its dyadic bound on 64^3 cells, some three times as large"
 
 
-def _fine(part: Part) -> Any:
-    return part.simulated.where(part.simulated.n <= _RESOLVED, drop=True)
+def _resolved(data: xr.Dataset) -> xr.DataArray:
+    return data.empirical.where(data.n <= _RESOLVED[-1], drop=True)
+
+
+def _draw_cube(axes: Any, cube, **_) -> None:
+    from unlazy.plotting import style
+
+    data = cube.simulated
+    data = data.isel(smoothness=-1) if "smoothness" in data.dims else data
+    s = int(data.smoothness)
+    found = rates(s, 3)
+    rate_line(axes, _resolved(data), "n", float(found.wasserstein_empirical), style.colour(0), "$n^{-1/3}$")
+    text = f"$n^{{-{s + 1}/{2 * s + 3}}}$, $s = {s}$"
+    rate_line(axes, data.spline, "n", float(found.wasserstein), style.colour(1), text)
 
 
 @dataclass(frozen=True)
@@ -34,20 +51,11 @@ class DiffusionRateW1(Study):
     """Each seed draws densities and their data as histogram counts.
 
     On the line W1 is exact, int |F - F_hat|. In the cube it is the dyadic bound on 64^3 cells, some three times W1 (2.6
-    to 3.8 in trials against exact transport): it shows rates, not W1 itself. After a pilot: the cells of the cube's
-    splines are 0.5 n^(1/5) and 0.85 n^(1/7) for s = 1, 2, near the best; and the empirical measure is judged up to
-    n = 4^8 only, because the histogram resolves no finer.
+    to 3.8 in trials against exact transport): it shows rates, not W1 itself.
     """
 
-    name = "diffusion-rate-w1"
-    topic = "diffusion"
     question = "Does a smooth density estimate beat the empirical measure in W1, and at the rate n^(-(s+1)/(2s+d))?"
-    caption = (
-        "Points: simulation, means over seeds with 99% intervals. Lines: the slopes of the theory, laid through the "
-        "middle of the simulation; the black one on the left belongs to the empirical measure, whose points are not "
-        "drawn. Middle: a ratio, black line at 1."
-    )
-    sources = (OKO, NILES_WEED)
+    sources = cite("oko2023", "nilesweed2022")
 
     smoothness: int = static(2, "smoothness of the density", symbol="s", low=1, high=3)
     support: int = static(1, "dimension of the support", symbol="d'", choices=(1, 3))
@@ -71,83 +79,99 @@ class DiffusionRateW1(Study):
             "cube": {"smoothness": [1, 2], "support": 3, "n": CUBE, "draws": 1, "seeds": 32},
         },
     }
-    claims = (
-        Claim(
-            "line",
-            "Niles-Weed & Berthet 2022",
-            "On a line the spline's W1 falls as n^(-1/2) for every smoothness, exponent within 0.03.",
-            between(-0.03, 0.03),
-            check=lambda line: slope(line.simulated.spline, "n") + line.predicted.exponent,
-            parts=("line",),
-            needs={"n": 5},
-        ),
-        Claim(
-            "line-empirical",
-            "Niles-Weed & Berthet 2022",
-            "So does that of the empirical measure.",
-            between(-0.03, 0.03),
-            check=lambda line: slope(line.simulated.empirical, "n") + line.predicted.empirical_exponent,
-            parts=("line",),
-            needs={"n": 5},
-        ),
-        Claim(
-            "line-stated",
-            "Oko et al. 2023",
-            "On a line it falls as n^(-(s+1)/(2s+1)), exponent within 0.03.",
-            between(-0.03, 0.03),
-            check=lambda line: slope(line.simulated.spline, "n") + line.predicted.stated_exponent,
-            parts=("line",),
-            needs={"n": 5},
-            known_negative="The exponent is above 1/2, and no estimator of a mean beats n^(-1/2), which W1 bounds; the "
-            "rate is max(n^(-1/2), n^(-(s+1)/(2s+d'))).",
-        ),
-        Claim(
-            "line-gain",
-            "Niles-Weed & Berthet 2022",
-            "On a line smoothing gains little: the spline's W1 is 0.9 to 1 times that of the empirical measure.",
-            between(0.9, 1.0),
-            statistic=lambda line: (line.simulated.spline / line.simulated.empirical).mean(("seed", "n")),
-            parts=("line",),
-        ),
-        Claim(
-            "cube",
-            "Niles-Weed & Berthet 2022",
-            "In a cube the dyadic bound of the spline's W1 falls as n^(-(s+1)/(2s+3)), exponent within 0.05.",
-            between(-0.05, 0.05),
-            check=lambda cube: slope(cube.simulated.spline, "n") + cube.predicted.exponent,
-            parts=("cube",),
-            needs={"n": 5},
-        ),
-        Claim(
-            "cube-empirical",
-            "Niles-Weed & Berthet 2022",
-            "The bound of the empirical measure falls as n^(-1/3), exponent within 0.05.",
-            between(-0.05, 0.05),
-            check=lambda cube: slope(_fine(cube).empirical, "n") + cube.predicted.empirical_exponent,
-            parts=("cube",),
-            needs={"n": (4**5, 4**6, 4**7, 4**8)},
-        ),
-        Claim(
-            "cube-gain",
-            "Niles-Weed & Berthet 2022",
-            "In a cube the spline is far closer: at n = 4^8 its bound is at most half that of the empirical measure.",
-            at_most(0.5),
-            statistic=lambda cube: (
-                cube.simulated.spline.sel(n=4**8).mean("seed") / cube.simulated.empirical.sel(n=4**8).mean("seed")
-            ),
-            parts=("cube",),
-            needs={"n": (4**8,)},
-        ),
-        Claim(
-            "cube-steeper",
-            "Niles-Weed & Berthet 2022",
-            "And the gap widens: up to n = 4^8 the spline's slope is steeper by at least 0.03.",
-            at_least(0.03),
-            check=lambda cube: slope(_fine(cube).empirical, "n") - slope(_fine(cube).spline, "n"),
-            parts=("cube",),
-            needs={"n": (4**5, 4**6, 4**7, 4**8)},
+    history = (
+        Change("cube", "cells of the splines, 0.5 n^(1/5) and 0.85 n^(1/7) for s = 1, 2", "near the best of a pilot"),
+        *(
+            Change(claim, "n up to 4^8 only", "after a pilot: the histogram resolves no finer")
+            for claim in ("cube-empirical", "cube-steeper")
         ),
     )
+    figure = panels(
+        Panel(
+            "spline",
+            x="n",
+            by="smoothness",
+            part="line",
+            title="line",
+            ylabel="$W_1$ of the spline",
+            marks=(Guide(-0.5, "$n^{-1/2}$"),),
+        ),
+        Panel(
+            lambda data: data.spline / data.empirical,
+            x="n",
+            by="smoothness",
+            part="line",
+            title="line",
+            ylabel="$W_1$ of spline / of data",
+            log="x",
+            marks=(Level(1, dashed=True),),
+            legend=False,
+        ),
+        Panel(
+            (_resolved, "spline"),
+            x="n",
+            part="cube",
+            labels=("empirical measure", "spline"),
+            title="cube",
+            ylabel="bound of $W_1$",
+            log="xy",
+            legend="lower left",
+            draw=_draw_cube,
+        ),
+        height=3.0,
+        caption="The lines have the slopes of the theory, laid through the middle of the points.",
+    )
+
+    @claim("nilesweed2022", "", within(0.03, absolute=True))
+    def line(line):
+        """On a line the spline's W1 falls as n^(-1/2) for every smoothness, the exponent {criterion}."""
+        return slope(line.simulated.spline, "n", least=5) + line.predicted.exponent
+
+    @claim("nilesweed2022", "", within(0.03, absolute=True))
+    def line_empirical(line):
+        """So does that of the empirical measure, {criterion}."""
+        return slope(line.simulated.empirical, "n", least=5) + line.predicted.empirical_exponent
+
+    @claim(
+        "oko2023",
+        "",
+        within(0.03, absolute=True),
+        known_negative=(
+            "The exponent is above 1/2, and no estimator of a mean beats n^(-1/2), which W1 bounds; the rate is "
+            "max(n^(-1/2), n^(-(s+1)/(2s+d')))."
+        ),
+    )
+    def line_stated(line):
+        """On a line it falls as n^(-(s+1)/(2s+1)), the exponent {criterion}."""
+        return slope(line.simulated.spline, "n", least=5) + line.predicted.stated_exponent
+
+    @claim("nilesweed2022", "", between(0.9, 1.0), resampled=True)
+    def line_gain(line):
+        """On a line smoothing gains little: the spline's W1 over that of the empirical measure is {criterion}."""
+        return (line.simulated.spline / line.simulated.empirical).mean(("seed", "n"))
+
+    @claim("nilesweed2022", "", within(0.05, absolute=True), departs=BOUND)
+    def cube(cube):
+        """In a cube the dyadic bound of the spline's W1 falls as n^(-(s+1)/(2s+3)), the exponent {criterion}."""
+        return slope(cube.simulated.spline, "n", least=5) + cube.predicted.exponent
+
+    @claim("nilesweed2022", "", within(0.05, absolute=True), departs=BOUND)
+    def cube_empirical(cube):
+        """The bound of the empirical measure falls as n^(-1/3), the exponent {criterion}."""
+        return slope(cube.simulated.empirical.sel(n=_RESOLVED), "n") + cube.predicted.empirical_exponent
+
+    @claim("nilesweed2022", "", at_most(0.5), resampled=True, departs=BOUND)
+    def cube_gain(cube):
+        """In a cube the spline is far closer: at n = 4^8 its bound is {criterion} times that of the empirical
+        measure."""
+        means = cube.simulated.sel(n=4**8).mean("seed")
+        return means.spline / means.empirical
+
+    @claim("nilesweed2022", "", at_least(0.03), departs=BOUND)
+    def cube_steeper(cube):
+        """And the gap widens: up to n = 4^8 the spline's slope is steeper by {criterion}."""
+        data = cube.simulated.sel(n=_RESOLVED)
+        return slope(data.empirical, "n") - slope(data.spline, "n")
 
     def validate(self) -> None:
         if self.support == 3 and self.smoothness == 3:
@@ -203,53 +227,3 @@ class DiffusionRateW1(Study):
             "stated_exponent": found.wasserstein_as_stated,
             "empirical_exponent": found.wasserstein_empirical,
         }
-
-    def figure(self, line: Part, cube: Part) -> Any:
-        from unlazy.plotting import style
-
-        figure, (left, middle, right) = style.panels(3, 1, width=3.2, height=2.9)
-        data = line.simulated
-        n = data.n.values.astype(float)
-        for index, s in enumerate(np.atleast_1d(data.smoothness.values)):
-            color, marker = style.colour(index), style.marker(index)
-            some = data.sel(smoothness=s)
-            style.simulation(left, n, some.spline, color=color, marker=marker, label=f"spline, $s={s}$")
-            ratio = some.spline / some.empirical
-            style.simulation(middle, n, ratio, color=color, marker=marker, label=f"$s={s}$")
-        _guide(left, n, data.empirical.mean([d for d in data.empirical.dims if d != "n"]), 0.5, "black", "$n^{-1/2}$")
-        middle.axhline(1, color="black", lw=1)
-        style.log_scale(left)
-        style.log_scale(middle, "x")
-        left.set(title="line", xlabel=style.label("observations", "n"), ylabel="$W_1$")
-        middle.set(title="line", xlabel=style.label("observations", "n"), ylabel="$W_1$ of spline / of data")
-        self._draw_cube(right, cube)
-        for axes in (left, middle, right):
-            axes.legend()
-        return figure
-
-    def _draw_cube(self, axes: Any, cube: Part) -> None:
-        from unlazy.plotting import style
-
-        some = cube.simulated.isel(smoothness=-1)
-        s, n = int(some.smoothness), some.n.values.astype(float)
-        found = rates(s, 3)
-        arms = (
-            ("empirical measure", _fine(cube).isel(smoothness=-1).empirical, float(found.wasserstein_empirical), "1/3"),
-            (f"spline, $s={s}$", some.spline, float(found.wasserstein), f"{s + 1}/{2 * s + 3}"),
-        )
-        for index, (text, values, exponent, name) in enumerate(arms):
-            color, at = style.colour(index), values.n.values.astype(float)
-            style.simulation(axes, at, values, color=color, marker=style.marker(index), label=text)
-            _guide(axes, at, values.mean("seed"), exponent, color, f"$n^{{-{name}}}$")
-        style.log_scale(axes)
-        axes.set(
-            title="cube", xlabel=style.label("observations", "n"), ylabel="bound of $W_1$", xlim=(n[0] / 2, n[-1] * 2)
-        )
-
-
-def _guide(axes: Any, n: np.ndarray, values: Any, exponent: float, color: str, text: str) -> None:
-    """A line of the theory's slope through the middle of the points."""
-    from unlazy.plotting import style
-
-    middle = float(np.log(values).mean()) - exponent * (np.log(n) - np.log(n).mean())
-    style.theory(axes, n, np.exp(middle), color=color, label=text)

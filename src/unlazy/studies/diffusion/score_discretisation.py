@@ -2,40 +2,65 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from unlazy.lab import Claim, Output, Part, Study, at_most, between, parameter, relative_deviation, slope, static
+from unlazy.lab import Output, Study, cite, static
+from unlazy.lab.claims import (
+    OWN,
+    Change,
+    at_most,
+    between,
+    claim,
+    enough,
+    over_theory,
+    parameter,
+    relative_deviation,
+    slope,
+    within,
+)
 from unlazy.numerics.reverse_diffusion import SCHEMES, gaussian_limit, gaussian_reverse, time_grid
+from unlazy.plotting.panels import Level, Panel, panels
 from unlazy.studies.diffusion.shared.discretisation import BUDGETS, VARIANCE, step_errors, stopping_errors
-from unlazy.studies.diffusion.shared.sources import CHEN, OKO, SONG
 
 if TYPE_CHECKING:
     import xarray as xr
 
-TEXTS = {"exponential": "exponential", "euler": "Euler", "flow": "flow"}
 
-
-def _start_error(part: Part) -> xr.DataArray:
-    """The mean reached less its limit for short steps, which holds the error of the start and nothing else."""
-    simulated = part.simulated
-    limit = simulated.mean_reached.isel(seed=0, drop=True).copy(deep=True)
-    for scheme in np.atleast_1d(parameter(simulated, "scheme")):
-        for last in np.atleast_1d(parameter(simulated, "last_time")):
-            found = gaussian_limit(
-                str(scheme), float(last), simulated.attrs["first_time"], simulated.attrs["center"], VARIANCE
-            )
+def _start_limit(data: xr.Dataset) -> xr.DataArray:
+    """The mean that is reached in the limit of short steps, which has the error of the start and nothing else."""
+    limit = data.mean_reached.isel(seed=0, drop=True).copy(deep=True)
+    for scheme in np.atleast_1d(parameter(data, "scheme")):
+        for last in np.atleast_1d(parameter(data, "last_time")):
+            found = gaussian_limit(str(scheme), float(last), data.attrs["first_time"], data.attrs["center"], VARIANCE)
             limit.loc[{"scheme": scheme, "last_time": last}] = float(found.mean)
-    return simulated.mean_reached - limit
+    return limit
 
 
-def _noise_left(part: Part) -> xr.DataArray:
-    """Off-plane noise over sigma sqrt(d - 1), at the most steps of the exponential scheme."""
-    simulated = part.simulated
-    sigma = np.sqrt(-np.expm1(-2 * simulated.attrs["first_time"]))
-    return simulated.off_plane.sel(scheme="exponential", steps=200) / (sigma * np.sqrt(simulated.attrs["d"] - 1))
+ORDER = ("exponential", "flow", *(scheme for scheme in SCHEMES if scheme not in ("exponential", "flow")))
+"""Of the schemes in panels: first those that all parts have, so that they have the same colours everywhere."""
+
+
+def _by_scheme(name: str) -> Callable[[xr.Dataset], xr.DataArray]:
+    """What a panel shows: an output with its schemes in this order."""
+
+    def shown(data: xr.Dataset) -> xr.DataArray:
+        if "scheme" not in data.dims:
+            return data[name]
+        return data[name].sortby(data.scheme.copy(data=[ORDER.index(s) for s in data.scheme.values]))
+
+    return shown
+
+
+def _draw_stops(axes: Any, **_) -> None:
+    from unlazy.plotting import style
+
+    errors = stopping_errors()
+    for color, steps in zip(style.shades(len(BUDGETS)), BUDGETS, strict=True):
+        style.theory(axes, errors.stop, errors.sel(steps=steps), color=color, label=f"$K = {steps}$")
 
 
 @dataclass(frozen=True)
@@ -44,21 +69,13 @@ class ScoreDiscretisation(Study):
 
     Points start at N(0, I) at the last time, the start of x at equally spaced quantiles, and go to the first time on a
     geometric grid by the exact score; then Tweedie's formula. For a Gaussian every scheme maps moments to moments, and
-    the theory is exact for any number of steps. Changed after a look: two modes have their centre at 0 and their points
-    are mirrored, because the noise of the shares of the modes was as large as the error of 80 steps; they start at 20
-    steps instead of 10, where the first step of 2.6 is beyond what the exponential scheme can take.
+    the theory is exact for any number of steps. Two modes have their centre at 0, and their points are mirrored.
     """
 
-    name = "score-discretisation"
-    topic = "diffusion"
     question = (
         "What does it cost to run a diffusion backwards in few steps, from the wrong start, and to stop before the end?"
     )
-    caption = (
-        "Points: simulation, means over seeds with 99% intervals. Lines: theory; in the second panel thin lines only "
-        "join the points, the last panel is theory alone. Grey, dotted: the value of the data."
-    )
-    sources = (CHEN, OKO, SONG)
+    sources = cite("chen2023", "oko2023", "song2021")
 
     scheme: str = static("exponential", "scheme", choices=SCHEMES)
     steps: int = static(100, "steps", symbol="K", low=1, high=100_000, scale="log")
@@ -127,86 +144,128 @@ class ScoreDiscretisation(Study):
             },
         },
     }
-    lines = {"main": "steps"}
-    claims = (
-        Claim(
-            "moments",
-            "exact recursion",
-            "The variances of simulated points on and off the line are those of the recursion, within 5%.",
-            between(-0.05, 0.05),
-            check=lambda part: [
-                relative_deviation(part.simulated.variance_reached, part.predicted.variance_reached),
-                relative_deviation(part.simulated.off_plane**2, part.predicted.off_plane**2),
-            ],
-        ),
-        Claim(
-            "order",
-            "Chen et al. 2023 (exponential integrator), Euler and probability flow alike",
-            "The error of the variance is of order one in the number of steps: its slope from 100 to 1600 steps is in "
-            "[-1.1, -0.9] for every scheme.",
-            between(-1.1, -0.9),
-            theory=lambda part: slope(step_errors(), "steps"),
-        ),
-        Claim(
-            "mixture-order",
-            "Chen et al. 2023",
-            "With two modes W1 falls with the number of steps at a slope in [-1.3, -0.7].",
-            between(-1.3, -0.7),
-            statistic=lambda mixture: slope(
-                mixture.simulated.distance.sel(scheme=["exponential", "flow"]).mean("seed"), "steps"
+    lines = {"main": "steps", "start": "last_time"}
+    history = tuple(
+        Change(claim, what, why)
+        for claim in ("mixture-order", "flow")
+        for what, why in (
+            (
+                "two modes have their centre at 0, and their points are mirrored",
+                "the noise of the shares of the modes was as large as the error of 80 steps",
             ),
-            parts=("mixture",),
-            needs={"steps": 3, "scheme": ("exponential", "flow")},
-        ),
-        Claim(
-            "flow",
-            "project, from the exact errors of one mode",
-            "At the same number of steps the probability flow is nearer to two modes than the reverse equation, as it "
-            "is to one: its W1 is at most 0.8 of that of the exponential scheme.",
-            at_most(0.8),
-            statistic=lambda mixture: (
-                mixture.simulated.distance.sel(scheme="flow").mean("seed")
-                / mixture.simulated.distance.sel(scheme="exponential").mean("seed")
+            (
+                "from 20 steps on, not from 10",
+                "there the first step of 2.6 is beyond what the exponential scheme can take",
             ),
-            parts=("mixture",),
-            needs={"scheme": ("exponential", "flow")},
-            known_negative="Between two modes the flow has to split the mass by its drift alone, where noise corrects "
-            "what a long step did wrong: its W1 is about 1.2 times as large.",
+        )
+    )
+    figure = panels(
+        Panel(
+            _by_scheme("variance_reached"),
+            x="steps",
+            by="scheme",
+            title="one mode",
+            ylabel="variance reached",
+            log="x",
+            marks=(Level(VARIANCE),),
         ),
-        Claim(
-            "start",
-            "Chen et al. 2023 (error of the start)",
-            "From N(0, 1) instead of p_T1 the mean is off by m^2 V_0/V_1 mu in the reverse equation and by the larger "
-            "m sqrt(V_0/V_1) mu in the flow: simulations differ from that by at most 0.02.",
-            between(-0.02, 0.02),
-            check=_start_error,
-            parts=("start",),
-            needs={"last_time": 2, "scheme": 2},
+        Panel(
+            _by_scheme("distance"),
+            x="steps",
+            by="scheme",
+            part="mixture",
+            title="two modes",
+            ylabel="distance $W_1$",
+            log="xy",
+            line=True,
+            legend=False,
         ),
-        Claim(
-            "stop",
-            "Oko, Akiyama & Suzuki 2023 (early stopping)",
-            "For data on a line in ten dimensions the best time to stop falls as the square of the number of steps, "
-            "without a denoising step: slope in [-2.5, -1.5].",
-            between(-2.5, -1.5),
-            theory=lambda part: _best_stop_slope(),
+        Panel(
+            _by_scheme("mean_reached"),
+            x="last_time",
+            by="scheme",
+            part="start",
+            title="error of the start",
+            xlabel="start $T_1$",
+            ylabel="mean reached",
+            marks=(Level(lambda data: data.attrs["center"]),),
+            legend=False,
         ),
-        Claim(
-            "noise",
-            "project note",
-            "Without a denoising step every point is off the line by sigma_T0 sqrt(d - 1), within 5% at 200 steps.",
-            between(0.95, 1.05),
-            check=_noise_left,
-            needs={"scheme": ("exponential",), "steps": (200,)},
+        Panel(
+            lambda data: None,
+            x="first_time",
+            title="line in ten dimensions",
+            xlabel="stop $T_0$",
+            ylabel="distance $W_2$",
+            log="xy",
+            draw=_draw_stops,
         ),
-        Claim(
-            "tweedie",
-            "project note",
-            "Tweedie's formula puts every point on the line, up to rounding: off by at most 1e-12.",
-            at_most(1e-12),
-            check=lambda part: part.simulated.off_plane_denoised,
+        columns=4,
+        width=2.9,
+        caption="Dotted: the value of the data. The last panel is theory alone.",
+    )
+
+    @claim(OWN, "exact recursion of the moments", within(0.05))
+    def moments(main):
+        """The variances of simulated points on and off the line are those of the recursion, {criterion}."""
+        return [
+            over_theory(main, "variance_reached"),
+            relative_deviation(main.simulated.off_plane**2, main.predicted.off_plane**2),
+        ]
+
+    @claim("chen2023", "exponential integrator; Euler and probability flow alike", between(-1.1, -0.9), theory=True)
+    def order(main):
+        """The error of the variance is of order one in the number of steps: its slope from 100 to 1600 steps is
+        {criterion} for every scheme."""
+        return slope(step_errors(), "steps")
+
+    @claim("chen2023", "", between(-1.3, -0.7), resampled=True)
+    def mixture_order(mixture):
+        """With two modes W1 falls with the number of steps at a slope {criterion}."""
+        return slope(mixture.simulated.distance.sel(scheme=["exponential", "flow"]).mean("seed"), "steps")
+
+    @claim(
+        OWN,
+        "from the exact errors of one mode",
+        at_most(0.8),
+        resampled=True,
+        known_negative=(
+            "Between two modes the flow has to split the mass by its drift alone, where noise corrects what a long "
+            "step did wrong: its W1 is about 1.2 times as large."
         ),
     )
+    def flow(mixture):
+        """At the same number of steps the probability flow is nearer to two modes than the reverse equation, as it is
+        to one: its W1 is {criterion} times that of the exponential scheme."""
+        means = mixture.simulated.distance.mean("seed")
+        return means.sel(scheme="flow") / means.sel(scheme="exponential")
+
+    @claim("chen2023", "error of the start", within(0.02, absolute=True))
+    def start(start):
+        """From N(0, 1) instead of p_T1 the mean is off by m^2 V_0/V_1 mu in the reverse equation and by the larger
+        m sqrt(V_0/V_1) mu in the flow: simulations have that mean {criterion}."""
+        enough(start.simulated, "last_time", 2)
+        enough(start.simulated, "scheme", 2)
+        return start.simulated.mean_reached - _start_limit(start.simulated)
+
+    @claim("oko2023", "early stopping", between(-2.5, -1.5), theory=True)
+    def stop(main):
+        """For data on a line in ten dimensions the best time to stop falls as the square of the number of steps,
+        without a denoising step: the slope is {criterion}."""
+        return slope(stopping_errors().idxmin("stop"), "steps")
+
+    @claim(OWN, "variance of the noise at the time of the stop", between(0.95, 1.05))
+    def noise(main):
+        """Without a denoising step every point is off the line by sigma_T0 sqrt(d - 1): at 200 steps the ratio
+        is {criterion}."""
+        off = main.simulated.off_plane.sel(scheme="exponential", steps=200)
+        sigma = np.sqrt(-np.expm1(-2 * main.simulated.attrs["first_time"]))
+        return off / (sigma * np.sqrt(main.simulated.attrs["d"] - 1))
+
+    @claim(OWN, "Tweedie's formula for data on a line", at_most(1e-12))
+    def tweedie(main):
+        """Tweedie's formula puts every point on the line, up to rounding: off by {criterion}."""
+        return main.simulated.off_plane_denoised
 
     def simulate(self, rng: np.random.Generator) -> dict[str, Any]:
         from scipy.special import ndtri
@@ -262,49 +321,6 @@ class ScoreDiscretisation(Study):
             return found
         final = gaussian_reverse(self.scheme, times, centers, variances)
         return {"mean_reached": float(final.mean[0]), "variance_reached": float(final.variance[0]), **found}
-
-    def figure(self, main: Part, start: Part, mixture: Part) -> Any:
-        from unlazy.plotting import style
-
-        figure, axes = style.panels(4, 1, width=2.7, height=2.9)
-        left, middle, right, last = axes
-        for index, scheme in enumerate(np.atleast_1d(parameter(main.simulated, "scheme"))):
-            color, marker = style.colour(index), style.marker(index)
-            points, line = main.simulated.sel(scheme=scheme), main.lines.sel(scheme=scheme)
-            style.theory(left, line.steps, line.variance_reached, color=color)
-            style.simulation(
-                left, points.steps, points.variance_reached, color=color, marker=marker, label=TEXTS.get(scheme, scheme)
-            )
-            if scheme in mixture.simulated.scheme:
-                values = mixture.simulated.distance.sel(scheme=scheme)
-                style.simulation(middle, values.steps, values, color=color, marker=marker)
-                middle.plot(values.steps, values.mean("seed"), color=color, linewidth=0.7)
-            if scheme in start.simulated.scheme:
-                values = start.simulated.mean_reached.sel(scheme=scheme)
-                style.simulation(right, values.last_time, values, color=color, marker=marker)
-                ends = np.linspace(float(values.last_time.min()), float(values.last_time.max()), 60)
-                stop, center = main.simulated.attrs["first_time"], start.simulated.attrs["center"]
-                limits = [float(gaussian_limit(str(scheme), end, stop, center, VARIANCE).mean) for end in ends]
-                style.theory(right, ends, limits, color=color)
-        errors = stopping_errors()
-        for color, steps in zip(style.shades(len(BUDGETS)), BUDGETS, strict=True):
-            style.theory(last, errors.stop, errors.sel(steps=steps), color=color, label=f"$K = {steps}$")
-        left.axhline(VARIANCE, color="#888888", linestyle=":", linewidth=1)
-        right.axhline(start.simulated.attrs["center"], color="#888888", linestyle=":", linewidth=1)
-        style.log_scale(left, "x")
-        style.log_scale(middle)
-        style.log_scale(last)
-        left.set(xlabel=style.label("steps", "K"), ylabel="variance reached", title="one mode")
-        middle.set(xlabel=style.label("steps", "K"), ylabel="distance $W_1$", title="two modes")
-        right.set(xlabel=style.label("start", "T_1"), ylabel="mean reached", title="error of the start")
-        last.set(xlabel=style.label("stop", "T_0"), ylabel="distance $W_2$", title="line in ten dimensions")
-        left.legend()
-        last.legend(fontsize=6.5)
-        return figure
-
-
-def _best_stop_slope() -> xr.DataArray:
-    return slope(stopping_errors().idxmin("stop"), "steps")
 
 
 def _spread(off: np.ndarray) -> float:

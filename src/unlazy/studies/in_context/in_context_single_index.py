@@ -3,73 +3,57 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from unlazy.checks import InputError
-from unlazy.lab import Claim, Output, Part, Study, at_least, at_most, between, path, static
+from unlazy.lab import OWN, Change, Output, Study, at_least, at_most, cite, claim, enough, needs, path, static, within
+from unlazy.plotting.panels import Panel, panels
 from unlazy.studies.in_context.shared.prompts import attention_risks, prompt_only_risks
-from unlazy.studies.in_context.shared.sources import OKO
 
-if TYPE_CHECKING:
-    import xarray as xr
-
-OKO_TEXT = "Oko et al. 2024, theorem on in-context sample complexity"
+THEOREM = "theorem on in-context sample complexity"
+CLOSED_FORM = "this project's closed form of the first gradient"
 PRETRAINED, RANDOM = "pretrained attention", "random attention"
 SUBSPACE, ALL = "ridge in the subspace", "ridge in all dimensions"
 LEARNERS = (PRETRAINED, RANDOM, SUBSPACE, ALL)
+RISKS = (0.003, 2)
+"""Those that the figure shows."""
 SUBSPACE_PROMPTS = 400
-"""Test prompts of ridge regression in the found subspace; those of attention are `_prompts.TEST`."""
+"""Test prompts of ridge regression in the found subspace; those of attention are `prompts.TEST`."""
 KERNEL_WORK = 2048
 """Test prompts of n rows for ridge regression in all dimensions, which is slow: this over n, from 4 to 40."""
 
 
-def _risk(part: Part, learner: str) -> xr.DataArray:
+def _risk(data, learner):
     """The geometric mean over seeds."""
-    return np.exp(np.log(part.simulated.risk.sel(learner=learner)).mean("seed"))
+    return np.exp(np.log(data.risk.sel(learner=learner)).mean("seed"))
 
 
-def _spread(part: Part, learner: str) -> xr.DataArray:
+def _spread(main, learner):
     """The largest over the smallest of the dimensions' risks, for each prompt length."""
-    risk = _risk(part, learner)
+    risk = _risk(needs(main.simulated, d=(16, 64)), learner)
     return risk.max("d") / risk.min("d")
-
-
-def _gradient(gradient: Part) -> xr.DataArray:
-    return gradient.simulated.gradient.mean("seed") / gradient.simulated.gradient_theory.mean("seed") - 1
-
-
-def _beside(gradient: Part) -> xr.DataArray:
-    return gradient.simulated.gradient_beside.mean("seed") / gradient.simulated.gradient_theory.mean("seed")
 
 
 @dataclass(frozen=True)
 class InContextSingleIndex(Study):
     """The pretraining prompts grow with d, as the theorem lets them; what must not is the prompt of a new task.
 
-    Every learned direction gets several biases in the attention layer, which saves prompts of the first phase. Gamma is
-    fitted on the same many queries for all prompts, on weights projected on the found subspace, without which the risk
-    is larger. Risks are means over 400 test prompts; those of ridge regression in all dimensions over 2048/n,
-    from 4 to 40. The ridge of attention is chosen on prompts of its own, that of ridge regression on the test.
-
-    Sizes were chosen, and the claims on the second step and on pretrained weights were written, after runs of the
-    parts. First runs judged medians over seeds and the gradients of the main part, which were too noisy for the same
-    criteria (a part with a smaller d has less noise), and a claim that 512 rows halve the risk of 32, which was at the
-    limit (0.44 +- 0.08) and was dropped. Prompts of a gradient step were 16 d and are 8 d, for speed.
+    Risks are means over 400 test prompts; those of ridge regression in all dimensions over 2048/n, from 4 to 40. The
+    ridge of attention is chosen on prompts of its own, that of ridge regression on the test.
     """
 
-    name = "in-context-single-index"
-    topic = "in_context"
     question = (
         "If all tasks depend on directions of one r-dimensional subspace, does pretrained attention learn a new one "
         "from a prompt whose length depends on r and not on d?"
     )
-    caption = (
-        "All simulation: points, joined by lines, are medians over seeds; thin bars reach from the smallest seed to "
-        "the largest. Colours: the dimension."
+    sources = cite("oko2024context")
+    departs = (
+        "Every learned direction gets several biases in the attention layer, which saves prompts of the first phase; "
+        "Gamma is fitted on the same many queries for all prompts, on weights projected on the found subspace, without "
+        "which the risk is larger."
     )
-    sources = (OKO,)
 
     d: int = static(32, "dimension", symbol="d", low=2, high=10_000, scale="log")
     rank: int = static(2, "dimension of the tasks' subspace", symbol="r", low=1, high=20)
@@ -87,8 +71,12 @@ class InContextSingleIndex(Study):
     context: tuple = path((32, 128, 512), "rows of the prompt", symbol="n^*", low=1, high=100_000)
 
     outputs = {
-        "risk": Output("risk of a new task over its variance", "R", ("learner", "context"), scale="log"),
-        "overlap": Output("overlap of the found subspace with that of the tasks", "", ("gradient_step",)),
+        "risk": Output(
+            "risk of a new task over its variance", "R", ("learner", "context"), scale="log", short="risk over variance"
+        ),
+        "overlap": Output(
+            "overlap of the found subspace with that of the tasks", "", ("gradient_step",), short="overlap of subspaces"
+        ),
         "gradient": Output("first gradient times its expectation, over all neurons", scale="log"),
         "gradient_beside": Output(
             "product of two first gradients' differences from it; of runs of one step", undefined=np.nan
@@ -146,92 +134,89 @@ class InContextSingleIndex(Study):
             },
         },
     }
-    claims = (
-        Claim(
-            "gradient",
-            "the project's closed form",
-            "The first gradient has the expectation of the closed form: its product with that is its square within "
-            "10%.",
-            between(-0.1, 0.1),
-            statistic=_gradient,
-            parts=("gradient",),
-        ),
-        Claim(
-            "gradient-beside",
-            "the project's closed form",
-            "It has no other part: the product of two independent gradients' differences from the closed form is "
-            "within 10% of its square.",
-            between(-0.1, 0.1),
-            statistic=_beside,
-            parts=("gradient",),
-        ),
-        Claim(
-            "literal-step",
-            f"{OKO_TEXT}, phase I",
-            "One step of the literal algorithm, one query per prompt and tasks with a linear part, finds the subspace: "
-            "overlap at least 0.9.",
-            at_least(0.9),
-            check=lambda literal: literal.simulated.overlap.isel(gradient_step=-1, drop=True),
-            parts=("literal",),
-        ),
-        Claim(
-            "subspace",
-            f"{OKO_TEXT}, phase I",
-            "Without a linear part, the repeated step with many queries finds it at every d: overlap at least 0.95.",
-            at_least(0.95),
-            check=lambda main: main.simulated.overlap.isel(gradient_step=-1, drop=True),
-        ),
-        Claim(
-            "second-step",
-            "the project's own observation",
-            "At d = 64 one step is not enough: the second raises the overlap by at least 0.2.",
-            at_least(0.2),
-            check=lambda main: main.simulated.overlap.sel(d=64).diff("gradient_step").isel(gradient_step=0, drop=True),
-            needs={"d": (64,), "gradient_step": 2},
-        ),
-        Claim(
-            "attention-and-dimension",
-            OKO_TEXT,
-            "At every prompt length the risk of attention on the found subspace varies over d by at most a "
-            "factor of 2.",
-            at_most(2.0),
-            statistic=lambda main: _spread(main, PRETRAINED),
-            needs={"d": (16, 64)},
-        ),
-        Claim(
-            "ridge-and-dimension",
-            OKO_TEXT,
-            "So does that of cubic ridge regression on the prompt's coordinates in the found subspace, by at most 2.5.",
-            at_most(2.5),
-            statistic=lambda main: _spread(main, SUBSPACE),
-            needs={"d": (16, 64)},
-        ),
-        Claim(
-            "prompt-alone",
-            OKO_TEXT,
-            "Without pretraining, cubic ridge regression on the prompt alone has at least 10 times the risk of that in "
-            "the subspace at 128 rows.",
-            at_least(10.0),
-            statistic=lambda main: _risk(main, ALL).sel(context=128) / _risk(main, SUBSPACE).sel(context=128),
-            needs={"context": (128,)},
-        ),
-        Claim(
-            "random-weights",
-            OKO_TEXT,
-            "With random weights in the first layer attention does not learn: risk at least 0.9 at 512 rows.",
-            at_least(0.9),
-            check=lambda main: main.simulated.risk.sel(learner=RANDOM, context=512),
-            needs={"context": (512,)},
-        ),
-        Claim(
-            "pretrained-weights",
-            OKO_TEXT,
-            "On the found subspace it does: at most 0.3 there.",
-            at_most(0.3),
-            check=lambda main: main.simulated.risk.sel(learner=PRETRAINED, context=512),
-            needs={"context": (512,)},
-        ),
+    history = (
+        Change("", "sizes", "chosen after runs of the parts"),
+        Change("", "means over seeds, first medians", "medians were too noisy for the same criteria"),
+        Change("gradient", "a part with a smaller d, first the main part", "it has less noise; same criterion"),
+        Change("gradient-beside", "a part with a smaller d, first the main part", "it has less noise; same criterion"),
+        Change("second-step", "the claim", "written after runs of the parts"),
+        Change("pretrained-weights", "the claim", "written after runs of the parts"),
+        Change("", "no claim that 512 rows halve the risk of 32", "it was at the limit, 0.44 +- 0.08, and was dropped"),
+        Change("", "8 d prompts of a gradient step, first 16 d", "for speed", after_look=False),
     )
+    figure = panels(
+        Panel("risk", x="context", by="learner", at={"d": 16}, ylim=RISKS, log="xy", line=True, legend=False),
+        Panel("risk", x="context", by="learner", ylim=RISKS, log="xy", line=True, legend="lower left"),
+        Panel("risk", x="d", by="learner", ylim=RISKS, log="xy", line=True, legend=False),
+        Panel(
+            "overlap",
+            x="gradient_step",
+            by="d",
+            line=True,
+            ylim=(0, 1.03),
+            legend="lower right",
+            draw=lambda axes, **_: axes.locator_params(axis="x", integer=True),
+        ),
+        columns=2,
+    )
+
+    @claim(OWN, CLOSED_FORM, within(0.1), resampled=True)
+    def gradient(gradient):
+        """The first gradient has the expectation of the closed form: its product with that is the square of that,
+        {criterion}."""
+        data = gradient.simulated
+        return data.gradient.mean("seed") / data.gradient_theory.mean("seed") - 1
+
+    @claim(OWN, CLOSED_FORM, within(0.1, absolute=True), resampled=True)
+    def gradient_beside(gradient):
+        """It has no other part: the product of two independent gradients' differences from the closed form, over its
+        square, is 0 {criterion}."""
+        return gradient.simulated.gradient_beside.mean("seed") / gradient.simulated.gradient_theory.mean("seed")
+
+    @claim("oko2024context", f"{THEOREM}, phase I", at_least(0.9))
+    def literal_step(literal):
+        """One step of the literal algorithm, one query per prompt and tasks with a linear part, finds the subspace: the
+        overlap is {criterion}."""
+        return literal.simulated.overlap.isel(gradient_step=-1, drop=True)
+
+    @claim("oko2024context", f"{THEOREM}, phase I", at_least(0.95))
+    def subspace(main):
+        """Without a linear part, the repeated step with many queries finds it at every d: the overlap is
+        {criterion}."""
+        return main.simulated.overlap.isel(gradient_step=-1, drop=True)
+
+    @claim(OWN, "this project's observation", at_least(0.2))
+    def second_step(main):
+        """At d = 64 one step is not enough: the second raises the overlap by {criterion}."""
+        enough(main.simulated, "gradient_step", 2)
+        return main.simulated.overlap.sel(d=64).diff("gradient_step").isel(gradient_step=0, drop=True)
+
+    @claim("oko2024context", THEOREM, at_most(2.0), resampled=True)
+    def attention_and_dimension(main):
+        """At every prompt length the risk of attention on the found subspace varies over d by a factor of
+        {criterion}."""
+        return _spread(main, PRETRAINED)
+
+    @claim("oko2024context", THEOREM, at_most(2.5), resampled=True)
+    def ridge_and_dimension(main):
+        """That of cubic ridge regression on the prompt's coordinates in the found subspace varies by {criterion}."""
+        return _spread(main, SUBSPACE)
+
+    @claim("oko2024context", THEOREM, at_least(10.0), resampled=True)
+    def prompt_alone(main):
+        """Without pretraining, cubic ridge regression on the prompt alone has {criterion} times the risk of that in the
+        subspace at 128 rows."""
+        return _risk(main.simulated, ALL).sel(context=128) / _risk(main.simulated, SUBSPACE).sel(context=128)
+
+    @claim("oko2024context", THEOREM, at_least(0.9))
+    def random_weights(main):
+        """With random weights in the first layer attention does not learn: the risk is {criterion} at 512 rows."""
+        return main.simulated.risk.sel(learner=RANDOM, context=512)
+
+    @claim("oko2024context", THEOREM, at_most(0.3))
+    def pretrained_weights(main):
+        """On the found subspace it does: the risk is {criterion} there."""
+        return main.simulated.risk.sel(learner=PRETRAINED, context=512)
 
     def validate(self) -> None:
         for small, large in (("rank", "d"), ("lowest", "highest"), ("rank", "neurons")):
@@ -296,38 +281,3 @@ class InContextSingleIndex(Study):
             "gradient_beside": beside,
             "gradient_theory": np.sum(theory**2),
         }
-
-    def figure(self, main: Part, literal: Part, gradient: Part) -> Any:
-        from unlazy.plotting import style
-
-        figure, (left, right, step) = style.panels(3, 1, width=3.0, height=3.0)
-        data = main.simulated if "d" in main.simulated.dims else main.simulated.expand_dims("d")
-        colors = style.shades(data.sizes["d"])
-        shown = (
-            (left, PRETRAINED, "-", "o"),
-            (left, RANDOM, ":", "s"),
-            (right, SUBSPACE, "-", "o"),
-            (right, ALL, "--", "s"),
-        )
-        for axes, learner, line, marker in shown:
-            for color, d in zip(colors, data.d.values, strict=True):
-                risk = data.risk.sel(learner=learner, d=d)
-                axes.plot(risk.context, risk.median("seed"), line, color=color, marker=marker, label=f"$d = {d:g}$")
-                for low, high, n in zip(
-                    risk.min("seed").values, risk.max("seed").values, risk.context.values, strict=True
-                ):
-                    axes.plot([n, n], [low, high], color=color, linewidth=0.7, alpha=0.6)
-        for axes in (left, right):
-            axes.set_ylim(0.008, 1.5)
-            style.log_scale(axes)
-            axes.set_xlabel(style.label("rows of the prompt", "n^*"))
-        left.set(ylabel="risk over variance", title="attention: learned (solid), random (dotted)")
-        right.set(title="ridge: subspace (solid), $R^d$ (dashed)")
-        right.set_xlabel(style.label("rows of the prompt", "n^*"))
-        for color, d in zip(colors, data.d.values, strict=True):
-            overlap = data.overlap.sel(d=d)
-            step.plot(overlap.gradient_step, overlap.median("seed"), "o-", color=color, label=f"$d = {d:g}$")
-        step.set(xlabel="gradient step", ylabel="overlap with the tasks' subspace", ylim=(0, 1.03))
-        step.set_xticks(data.gradient_step.values)
-        step.legend(loc="lower right")
-        return figure

@@ -8,17 +8,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from unlazy.checks import InputError
-from unlazy.lab import Claim, Output, Part, Study, at_least, at_most, parameter, path, static
+from unlazy.lab import OWN, Change, Output, Study, at_least, at_most, cite, claim, enough, parameter, path, static
+from unlazy.plotting import style
+from unlazy.plotting.panels import Level, Panel, panels
 from unlazy.studies.in_context.shared.prompt_learners import index_references, linear_references, relative_errors
-from unlazy.studies.in_context.shared.sources import GARG, OKO
 
 if TYPE_CHECKING:
-    import xarray as xr
-
     from unlazy.lab.running.saved import Saved
 
-GARG_TEXT = "Garg et al. 2022, section 3.1 and figure 2"
-COMPARED = "the project's comparison after Garg et al. 2022 and Oko et al. 2024"
+SIMPLE = "section 3.1 and figure 2"
+COMPARED = "this project's comparison, after Garg et al. 2022 and Oko et al. 2024"
 BAYES, LEAST_SQUARES, AVERAGING, NEIGHBOURS = "Bayes", "least squares", "averaging", "3 nearest neighbours"
 SUBSPACE, ALL, ATTENTION = "ridge in the subspace", "ridge in all dimensions", "pretrained attention"
 LEARNERS = {"linear": (BAYES, LEAST_SQUARES, AVERAGING, NEIGHBOURS), "single-index": (SUBSPACE, ALL, ATTENTION)}
@@ -29,41 +28,31 @@ LARGE = {
 }  # fmt: skip
 
 
-def _end(part: Part) -> xr.DataArray:
+def _end(part):
     return part.simulated.error.isel(stage=-1, drop=True)
 
 
-def _longest(part: Part, learner: Any) -> xr.DataArray:
+def _longest(part, error, learner):
     """The transformer's error over that of other learners, at the longest prompt."""
-    return (_end(part) / part.simulated.reference.sel(learner=learner)).isel(seen=-1, drop=True)
+    return (error / part.simulated.reference.sel(learner=learner)).isel(seen=-1, drop=True)
 
 
-def _against_bayes(part: Part) -> tuple[xr.DataArray, xr.DataArray]:
-    return _end(part), part.simulated.reference.sel(learner=BAYES, drop=True)
+def _converged(part):
+    return part.simulated.error.sel(stage=CONVERGED, drop=True)
 
 
-def _floor(linear: Part) -> xr.DataArray:
-    error, bayes = _against_bayes(linear)
-    return error / bayes
+def _others(name):
+    """Draws the errors of other learners on the same prompts, medians over seeds."""
 
+    def draw(axes, **parts):
+        reference = parts[name].simulated.reference.median("seed")
+        reference = reference.isel(noise=-1) if "noise" in reference.dims else reference
+        for index, learner in enumerate(reference.learner.values):
+            errors = reference.sel(learner=learner)
+            axes.plot(errors.seen, errors, "--", color=style.colour(3 + index), label=learner, linewidth=1.1)
+        axes.set_ylim(0.5 * float(reference.min()), 3.0)
 
-def _gap(linear: Part) -> xr.DataArray:
-    error, bayes = _against_bayes(linear)
-    return error - bayes
-
-
-def _regularised(linear: Part) -> xr.DataArray:
-    """Where labels are noisy, at as many pairs as dimensions."""
-    found = _end(linear) / linear.simulated.reference.sel(learner=LEAST_SQUARES, drop=True)
-    if "noise" in found.dims:
-        found = found.isel(noise=-1, drop=True)
-    return found.sel(seen=int(parameter(linear.simulated, "d")), drop=True)
-
-
-def _progress(*parts: Part) -> list[xr.DataArray]:
-    """The mean error over the prompt at the last stage over that at the first."""
-    means = [part.simulated.error.mean("seen") for part in parts]
-    return [mean.isel(stage=-1, drop=True) / mean.isel(stage=0, drop=True) for mean in means]
+    return draw
 
 
 @dataclass(frozen=True)
@@ -71,30 +60,21 @@ class InContextTransformer(Study):
     """A decoder-only transformer sees x_1, y_1, x_2, ... and answers at every x; prompts are never seen twice.
 
     Errors are E (answer - f)^2 / E f^2 on fresh tasks, after as many pairs as the prompt has shown so far; the training
-    loss compares with f too, not with its noisy label, which has the same minimiser. Single precision, Muon instead of
-    the source's Adam, no curriculum. `quick` trains a tiny model for seconds (the source: 500 000 steps of 9.5 million
-    weights) and stops far from the optimum, so how near training comes to it is asked in `full` alone, which takes
-    about ten hours of one core and goes on where it was if it is killed. Kernel ridge gets the ridge that is best on
-    the test prompts.
-
-    Sizes, rate and optimiser were chosen on trial runs. A first `quick` had single-index tasks of rank 2: after 800
-    steps some seeds were still on the plateau at 1, so that what compares single-index learners was inconclusive.
-    Since then its rank is 1 and its tokens start larger, and the comparison with pretrained attention, which is ahead
-    there, is for `full`. With 600 steps and 5 seeds the claim on the subspace was still inconclusive: now it has 800
-    and 8. The criteria are those of the first run.
+    loss compares with f too, not with its noisy label, which has the same minimiser. `quick` trains a
+    tiny model for seconds and stops far from the optimum, so how near training comes to it is asked in `full` alone,
+    which takes about ten hours of one core and goes on where it was if it is killed. Kernel ridge gets the ridge that
+    is best on the test prompts.
     """
 
-    name = "in-context-transformer"
-    topic = "in_context"
     question = (
         "Does a transformer that is trained from scratch on prompts of regression tasks come near the best learner "
         "for these tasks, and find the subspace on which they depend?"
     )
-    caption = (
-        "Points, joined by lines: the transformer, means over seeds with 99% intervals, darker with training. Dashed:"
-        " other learners on the same prompts, medians over seeds. Dotted: predicting 0."
+    sources = cite("garg2022", "oko2024context")
+    departs = (
+        "Muon instead of the source's Adam, no curriculum, single precision, and far smaller than the source's 500 000 "
+        "steps of 9.5 million weights."
     )
-    sources = (GARG, OKO)
 
     tasks: str = static("linear", "tasks", choices=tuple(LEARNERS))
     d: int = static(2, "dimension", symbol="d", low=1, high=1000, scale="log")
@@ -136,89 +116,98 @@ class InContextTransformer(Study):
             "index": {"tasks": "single-index", "d": 8, "pairs": 16, "noise": 0.1, "token_scale": 3.0, **LARGE},
         },
     }
-    claims = (
-        Claim(
-            "comparable-to-least-squares",
-            GARG_TEXT,
-            "After 20 000 steps the error is above that of Bayes, which is least squares without noise, by at most "
-            "0.02 of the variance at any number of pairs.",
-            at_most(0.02),
-            check=_gap,
-            parts=("linear",),
-            needs={"stage": (CONVERGED,)},
+    history = (
+        Change("", "sizes, rate and optimiser", "chosen on trial runs"),
+        Change(
+            "",
+            "single-index tasks of rank 1 and larger tokens at the start in `quick`, first rank 2",
+            "after 800 steps some seeds were still on the plateau at 1, so comparisons of single-index learners were "
+            "inconclusive",
         ),
-        Claim(
-            "simple-learners-are-worse",
-            GARG_TEXT,
-            "At the longest prompt of linear tasks the error is at most half of that of averaging y x, and of that of "
-            "three nearest neighbours.",
-            at_most(0.5),
-            check=lambda linear: _longest(linear, [AVERAGING, NEIGHBOURS]),
-            parts=("linear",),
-        ),
-        Claim(
-            "learns-in-context",
-            COMPARED,
-            "At the longest prompt of linear tasks at most a quarter of the variance is left.",
-            at_most(0.25),
-            check=lambda linear: _end(linear).isel(seen=-1, drop=True),
-            parts=("linear",),
-        ),
-        Claim(
-            "bayes-is-the-floor",
-            "the project's check",
-            "At no number of pairs is the error below that of Bayes on the same prompts, within 3%.",
-            at_least(0.97),
-            check=_floor,
-            parts=("linear",),
-        ),
-        Claim(
-            "regularises",
-            COMPARED,
-            "With noisy labels and as many pairs as dimensions, where least squares is at its worst, the error is at "
-            "most half of that of least squares.",
-            at_most(0.5),
-            check=_regularised,
-            parts=("linear",),
-        ),
-        Claim(
-            "more-training-helps",
-            COMPARED,
-            "For both kinds of tasks the mean error over the prompt falls by at least a tenth from the first stage to "
-            "the last.",
-            at_most(0.9),
-            check=_progress,
-            parts=("linear", "index"),
-            needs={"stage": 2},
-        ),
-        Claim(
+        Change("beats-linear-attention", "asked in `full` alone", "pretrained attention is ahead in `quick`"),
+        Change(
             "uses-the-subspace",
-            "Oko et al. 2024, figure on GPT-2",
-            "At the longest prompt of single-index tasks the error is at most half of that of kernel ridge regression "
-            "on the prompt alone.",
-            at_most(0.5),
-            check=lambda index: _longest(index, ALL),
-            parts=("index",),
-        ),
-        Claim(
-            "beats-linear-attention",
-            COMPARED,
-            "After 20 000 steps it is there at most 0.9 of that of pretrained attention with one layer of neurons.",
-            at_most(0.9),
-            check=lambda index: _longest(index, ATTENTION),
-            parts=("index",),
-            needs={"stage": (CONVERGED,)},
-        ),
-        Claim(
-            "as-if-the-subspace-were-known",
-            COMPARED,
-            "After 20 000 steps it is at most that of kernel ridge regression that knows the subspace.",
-            at_most(1.0),
-            check=lambda index: _longest(index, SUBSPACE),
-            parts=("index",),
-            needs={"stage": (CONVERGED,)},
+            "800 steps and 8 seeds in `quick`, first 600 and 5",
+            "it was inconclusive; the criterion is that of the first run",
         ),
     )
+    figure = panels(
+        *(
+            Panel(
+                "error",
+                x="seen",
+                by="stage",
+                part=part,
+                title=f"{tasks} tasks, $t$ training steps",
+                xlabel="pairs in the prompt",
+                ylabel="error over variance",
+                line=True,
+                marks=(Level(1.0, "predicting 0"),),
+                legend="lower left",
+                draw=_others(part),
+            )
+            for part, tasks in (("linear", "linear"), ("index", "single-index"))
+        ),
+        width=4.2,
+        height=4.2,
+        caption="Dashed: other learners on the same prompts, medians over seeds.",
+    )
+
+    @claim("garg2022", SIMPLE, at_most(0.02))
+    def comparable_to_least_squares(linear):
+        """After 20 000 steps the error is above that of Bayes, which is least squares without noise, by {criterion} of
+        the variance, at any number of pairs."""
+        return _converged(linear) - linear.simulated.reference.sel(learner=BAYES, drop=True)
+
+    @claim("garg2022", SIMPLE, at_most(0.5))
+    def simple_learners_are_worse(linear):
+        """At the longest prompt of linear tasks the error is {criterion} times that of averaging y x, and that of three
+        nearest neighbours."""
+        return _longest(linear, _end(linear), [AVERAGING, NEIGHBOURS])
+
+    @claim(OWN, COMPARED, at_most(0.25))
+    def learns_in_context(linear):
+        """At the longest prompt of linear tasks the share of the variance that is left is {criterion}."""
+        return _end(linear).isel(seen=-1, drop=True)
+
+    @claim(OWN, "this project's check", at_least(0.97))
+    def bayes_is_the_floor(linear):
+        """At no number of pairs is the error below that of Bayes on the same prompts: it is {criterion} times that."""
+        return _end(linear) / linear.simulated.reference.sel(learner=BAYES, drop=True)
+
+    @claim(OWN, COMPARED, at_most(0.5))
+    def regularises(linear):
+        """With noisy labels and as many pairs as dimensions, where least squares is at its worst, the error is
+        {criterion} times that of least squares."""
+        found = _end(linear) / linear.simulated.reference.sel(learner=LEAST_SQUARES, drop=True)
+        found = found.isel(noise=-1, drop=True) if "noise" in found.dims else found
+        return found.sel(seen=int(parameter(linear.simulated, "d")), drop=True)
+
+    @claim(OWN, COMPARED, at_most(0.9))
+    def more_training_helps(linear, index):
+        """For both kinds of tasks the mean error over the prompt at the last stage is {criterion} times that at the
+        first."""
+        means = []
+        for part in (linear, index):
+            enough(part.simulated, "stage", 2)
+            means.append(part.simulated.error.mean("seen"))
+        return [mean.isel(stage=-1, drop=True) / mean.isel(stage=0, drop=True) for mean in means]
+
+    @claim("oko2024context", "figure on GPT-2", at_most(0.5))
+    def uses_the_subspace(index):
+        """At the longest prompt of single-index tasks the error is {criterion} times that of kernel ridge regression on
+        the prompt alone."""
+        return _longest(index, _end(index), ALL)
+
+    @claim(OWN, COMPARED, at_most(0.9))
+    def beats_linear_attention(index):
+        """After 20 000 steps it is there {criterion} times that of pretrained attention with one layer of neurons."""
+        return _longest(index, _converged(index), ATTENTION)
+
+    @claim(OWN, COMPARED, at_most(1.0))
+    def as_if_the_subspace_were_known(index):
+        """After 20 000 steps it is {criterion} times that of kernel ridge regression that knows the subspace."""
+        return _longest(index, _converged(index), SUBSPACE)
 
     def validate(self) -> None:
         if self.width % self.heads:
@@ -279,30 +268,3 @@ class InContextTransformer(Study):
             return {"error": errors, "reference": linear_references(prompts, self.noise)}
         family = TaskFamily(basis, self.lowest, self.highest, self.noise)
         return {"error": errors, "reference": index_references(rng, prompts, family)}
-
-    def figure(self, linear: Part, index: Part) -> Any:
-        from unlazy.plotting import style
-
-        figure, panels = style.panels(2, 1, width=4.2, height=3.6)
-        for axes, part, tasks in zip(panels, (linear, index), LEARNERS, strict=True):
-            data = part.simulated
-            if "noise" in data.dims:
-                data = data.isel(noise=-1)
-            for number, learner in enumerate(LEARNERS[tasks]):
-                line = data.reference.sel(learner=learner).median("seed")
-                axes.plot(line.seen, line, "--", color=style.colour(number), label=learner, linewidth=1.1)
-            for color, step in zip(style.shades(data.sizes["stage"]), data.stage.values, strict=True):
-                error = data.error.sel(stage=step)
-                style.simulation(axes, error.seen, error, color=color, label=f"transformer, {step:g} steps")
-                axes.plot(error.seen, error.mean("seed"), color=color, linewidth=1.0)
-            axes.axhline(1.0, color="#000000", linewidth=0.8, linestyle=":")
-            axes.set_yscale("log")
-            axes.set_ylim(0.5 * float(data.reference.median("seed").min()), 3.0)
-            style.log_scale(axes, "y")
-            d, noise = parameter(data, "d"), float(parameter(data, "noise"))
-            axes.set(
-                xlabel="pairs in the prompt", ylabel="error over variance",
-                title=f"{tasks} tasks, $d = {d}$, noise {noise:g}; dotted: predicting 0",
-            )  # fmt: skip
-            axes.legend(loc="lower left", fontsize=6.5)
-        return figure

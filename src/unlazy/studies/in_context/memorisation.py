@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from unlazy.lab import Claim, Output, Part, Study, at_least, at_most, between, parameter, static, value
+from unlazy.lab import OWN, Output, Study, at_least, at_most, cite, claim, parameter, static, value, within
+from unlazy.plotting.panels import Level, Panel, panels
 from unlazy.studies.in_context.shared.bayes import bayes_errors
 from unlazy.studies.in_context.shared.pretraining import (
     Sizes,
@@ -18,34 +19,19 @@ from unlazy.studies.in_context.shared.pretraining import (
     pretrain,
     sizes,
 )
-from unlazy.studies.in_context.shared.sources import LU, RAVENTOS
 
-if TYPE_CHECKING:
-    import xarray as xr
-
-RAVENTOS_TEXT = "Raventós et al. 2023"
-COMPARED = "the project's comparison after Lu et al. 2024 and Raventós et al. 2023"
+COMPARED = "this project's comparison, after Lu et al. 2024 and Raventós et al. 2023"
 PREDICTORS = {"linear": "linear attention", "discrete": "discrete Bayes", "bayes": "Bayes"}
 PROMPTS = 64
-FEW = (0.5, 2.0, 4.0)
 
 
-def _ratio(part: Part, over: str, under: str, task_ratio: Any = None) -> xr.DataArray:
-    data = part.simulated if task_ratio is None else part.simulated.sel(task_ratio=task_ratio)
-    return data[over] / data[under]
+def _noise(data):
+    return np.atleast_1d(parameter(data, "noise_variance"))[-1]
 
 
-def _over_noise(part: Part, name: str) -> xr.DataArray:
-    return part.simulated[name] / parameter(part.simulated, "noise_variance")
-
-
-def _over_nothing(part: Part) -> xr.DataArray:
-    """The error of discrete Bayes on new tasks over that of predicting 0."""
-    return part.simulated.discrete_new / (1 + parameter(part.simulated, "noise_variance"))
-
-
-def _at_largest(data: Any, d: int) -> Any:
-    return data.sel(d=d) if "d" in data.dims else data
+def _nothing(data):
+    """The error of predicting 0."""
+    return 1 + _noise(data)
 
 
 @dataclass(frozen=True)
@@ -57,19 +43,15 @@ class Memorisation(Study):
     space.
     """
 
-    name = "memorisation"
-    topic = "in_context"
     question = (
         "Does linear attention recall its pretraining tasks like a Bayes predictor that knows only them, or learn new "
         "ones like one that knows only their law?"
     )
-    caption = (
-        "Points: simulation, means over seeds with 99% intervals. Lines: theory, for the predictors that have one. "
-        "Black: the noise (dotted) and predicting 0 (dashed)."
-    )
-    sources = (LU, RAVENTOS)
+    sources = cite("lu2024attention", "raventos2023")
 
-    task_ratio: float = value(2.0, "pretraining tasks over d", symbol=r"\kappa", above=0, high=1e5, scale="log")
+    task_ratio: float = value(
+        2.0, "pretraining tasks over d", symbol=r"\kappa", above=0, high=1e5, scale="log", short="tasks per dimension"
+    )
     context_ratio: float = value(2.0, "context length over d", symbol=r"\alpha", above=0, high=1e4, scale="log")
     prompt_ratio: float = value(2.0, "prompts per weight", symbol=r"\tau", above=0, high=1e4, scale="log")
     noise_variance: float = value(0.25, "variance of the label noise", symbol=r"\rho", low=1e-10, high=1e6)
@@ -93,68 +75,79 @@ class Memorisation(Study):
         },
     }
     lines = {"diversity": "task_ratio"}
-    claims = (
-        Claim(
-            "discrete-recalls",
-            RAVENTOS_TEXT,
-            "Discrete Bayes recognises a pretraining task from 2 d rows: its error is the label noise within 1%.",
-            at_most(1.01),
-            check=lambda part: _over_noise(part, "discrete_old"),
-            parts=("diversity",),
+    figure = panels(
+        Panel(
+            tuple(f"{key}_new" for key in PREDICTORS),
+            x="task_ratio",
+            part="diversity",
+            labels=tuple(PREDICTORS.values()),
+            ylabel="error on new tasks",
+            marks=(Level(_noise), Level(_nothing, dashed=True)),
+            legend="center right",
         ),
-        Claim(
-            "discrete-worse-than-nothing",
-            RAVENTOS_TEXT,
-            "On new tasks it is worse than predicting 0, with up to 4 d tasks: its error is above 1 + rho.",
-            at_least(1.0),
-            check=lambda part: _over_nothing(part).sel(task_ratio=list(FEW)),
-            parts=("diversity",),
-            needs={"task_ratio": FEW},
+        Panel(
+            tuple(f"{key}_old" for key in PREDICTORS),
+            x="task_ratio",
+            part="diversity",
+            labels=tuple(PREDICTORS.values()),
+            ylabel="error on pretraining tasks",
+            marks=(Level(_noise),),
+            legend=False,
         ),
-        Claim(
-            "attention-generalises",
-            COMPARED,
-            "On new tasks linear attention beats it, with up to 10 d tasks: the error of discrete Bayes is at least "
-            "1.05 times its own.",
-            at_least(1.05),
-            check=lambda part: _ratio(part, "discrete_new", "linear_new"),
-            parts=("diversity",),
+        Panel(
+            tuple(f"{key}_new" for key in PREDICTORS),
+            x="task_ratio",
+            part="covered",
+            labels=("",) * len(PREDICTORS),
+            title="few dimensions",
+            ylabel="error on new tasks",
+            marks=(Level(_noise, "noise"), Level(_nothing, "predicting 0", dashed=True)),
+            legend="center",
+            theory=False,
         ),
-        Claim(
-            "attention-does-not-recall",
-            COMPARED,
-            "On the pretraining tasks linear attention stays far behind: its error is at least twice the label noise.",
-            at_least(2.0),
-            check=lambda part: _over_noise(part, "linear_old"),
-            parts=("diversity",),
-        ),
-        Claim(
-            "attention-is-not-bayes",
-            COMPARED,
-            "On new tasks the error of linear attention is at least 1.2 times that of Bayes, with up to 10 d tasks.",
-            at_least(1.2),
-            check=lambda part: _ratio(part, "linear_new", "bayes_new"),
-            parts=("diversity",),
-        ),
-        Claim(
-            "bayes-limit",
-            "the project's equations",
-            "The error of Bayes on new tasks is within 5% of its limit.",
-            between(-0.05, 0.05),
-            check=lambda part: part.simulated.bayes_new / part.predicted.bayes_new - 1,
-            parts=("diversity",),
-        ),
-        Claim(
-            "covered-space",
-            RAVENTOS_TEXT,
-            "In dimension 8 with 1024 d tasks discrete Bayes beats linear attention on new tasks: its error is at most "
-            "0.9 times.",
-            at_most(0.9),
-            check=lambda part: _ratio(part, "discrete_new", "linear_new", 1024.0),
-            parts=("covered",),
-            needs={"task_ratio": (1024.0,)},
-        ),
+        width=3.1,
+        height=3.0,
     )
+
+    @claim("raventos2023", "", at_most(1.01))
+    def discrete_recalls(diversity):
+        """Discrete Bayes recognises a pretraining task from 2 d rows: its error over the label noise is {criterion}."""
+        return diversity.simulated.discrete_old / parameter(diversity.simulated, "noise_variance")
+
+    @claim("raventos2023", "", at_least(1.0))
+    def discrete_worse_than_nothing(diversity):
+        """On new tasks it is worse than predicting 0, with up to 4 d tasks: its error over 1 + rho is {criterion}."""
+        ratio = diversity.simulated.discrete_new / (1 + parameter(diversity.simulated, "noise_variance"))
+        return ratio.sel(task_ratio=[0.5, 2.0, 4.0])
+
+    @claim(OWN, COMPARED, at_least(1.05))
+    def attention_generalises(diversity):
+        """On new tasks linear attention beats it, with up to 10 d tasks: the error of discrete Bayes is {criterion}
+        times its own."""
+        return diversity.simulated.discrete_new / diversity.simulated.linear_new
+
+    @claim(OWN, COMPARED, at_least(2.0))
+    def attention_does_not_recall(diversity):
+        """On the pretraining tasks linear attention stays far behind: its error is {criterion} times the label
+        noise."""
+        return diversity.simulated.linear_old / parameter(diversity.simulated, "noise_variance")
+
+    @claim(OWN, COMPARED, at_least(1.2))
+    def attention_is_not_bayes(diversity):
+        """On new tasks the error of linear attention is {criterion} times that of Bayes, with up to 10 d tasks."""
+        return diversity.simulated.linear_new / diversity.simulated.bayes_new
+
+    @claim(OWN, "this project's equations, in the limit of large d", within(0.05))
+    def bayes_limit(diversity):
+        """The error of Bayes on new tasks is {criterion} of its limit."""
+        return diversity.simulated.bayes_new / diversity.predicted.bayes_new - 1
+
+    @claim("raventos2023", "", at_most(0.9))
+    def covered_space(covered):
+        """In dimension 8 with 1024 d tasks discrete Bayes beats linear attention on new tasks: its error is {criterion}
+        times the other."""
+        data = covered.simulated.sel(task_ratio=1024.0)
+        return data.discrete_new / data.linear_new
 
     def validate(self) -> None:
         check_memory(self._system())
@@ -197,33 +190,3 @@ class Memorisation(Study):
             "bayes_new": bayes,
             "bayes_old": bayes,
         }
-
-    def figure(self, diversity: Part, covered: Part) -> Any:
-        from unlazy.plotting import style
-
-        figure, panels = style.panels(3, 1, width=3.1, height=3.0)
-        shown = (
-            (diversity, "new", "new tasks"), (diversity, "old", "pretraining tasks"), (covered, "new", "new tasks")
-        )  # fmt: skip
-        for axes, (part, kind, text) in zip(panels, shown, strict=True):
-            dims = np.atleast_1d(parameter(part.simulated, "d"))
-            data = _at_largest(part.simulated, dims[-1])
-            lines: Any = _at_largest(part.lines, dims[-1]) if part is diversity else {}
-            for index, (key, name) in enumerate(PREDICTORS.items()):
-                color, values = style.colour(index), f"{key}_{kind}"
-                if values in lines:
-                    style.theory(axes, lines.task_ratio, lines[values], color=color)
-                style.simulation(
-                    axes, data.task_ratio, data[values], color=color, label=name, marker=style.marker(index)
-                )
-            noise = float(parameter(data, "noise_variance"))
-            axes.axhline(noise, color="#000000", linewidth=0.8, linestyle=":")
-            if kind == "new":
-                axes.axhline(1 + noise, color="#000000", linewidth=0.8, linestyle="--")
-            style.log_scale(axes)
-            axes.set(
-                xlabel=style.label("tasks per dimension", r"\kappa"), ylabel=f"error on {text}",
-                title=f"$d = {dims[-1]}$; dotted: noise" + ", dashed: predicting 0" * (kind == "new"),
-            )  # fmt: skip
-        figure.legend(*panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=3)
-        return figure

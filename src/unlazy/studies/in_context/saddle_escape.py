@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from unlazy.checks import InputError
-from unlazy.lab import Claim, Output, Part, Study, at_most, between, parameter, relative_deviation, static, value
-from unlazy.studies.in_context.shared.sources import KIM
-
-if TYPE_CHECKING:
-    import xarray as xr
+from unlazy.lab import Output, Study, cite, static, value
+from unlazy.lab.claims import OWN, Change, at_most, between, claim, over_theory, parameter, within
+from unlazy.plotting import style
+from unlazy.plotting.panels import Panel, panels
 
 STARTS = ("no noise", "noise", "staggered noise", "kicks", "birth-death", "modified")
 """How the saddle is perturbed: at the start (the first three) or on the way."""
@@ -35,18 +34,51 @@ STAGGER = 1e-5
 """Each idle slot starts with this times the noise of the one before."""
 SLOW = 0.01
 """A plateau: r falls by less than this per unit of time, relative."""
-LANDSCAPE = "Kim & Suzuki 2024, Theorem 1"
-ESCAPE = "Kim & Suzuki 2024, escape from saddle points; the project's rate"
+LANDSCAPE = "Theorem 1"
+ESCAPE = "escape from saddle points; the rate is this project's"
+CLOSED_FORM = "this project's closed form"
+CASES = 3
+"""Pairs (k, m) that the figure shows."""
 
 
-def _final(part: Part, starts: list[str]) -> xr.DataArray:
+def _final(part, starts):
     return part.simulated.loss.sel(perturbation=starts).isel(time=-1, drop=True)
 
 
-def _stays(part: Part) -> xr.DataArray:
-    """How far from the saddle, in units of r, the unperturbed dynamics ever gets."""
-    missing = part.simulated.loss.missing
-    return abs(part.simulated.loss.sel(perturbation="no noise", drop=True) - missing).max("time")
+def _of_case(index, draw):
+    """Draws one of the pairs (k, m) that are shown, if the run has so many."""
+
+    def drawn(axes, main):
+        data, theory = main.simulated, main.predicted
+        dims = [dim for dim in data.gap_slope.dims if dim != "seed"]
+        data, theory = (found.stack(case=dims) if dims else found.expand_dims("case") for found in (data, theory))
+        count = data.sizes["case"]
+        shown = np.linspace(0, count - 1, min(count, CASES)).round().astype(int)
+        if index >= len(shown):
+            axes.set_axis_off()
+            return
+        data, theory = (found.isel(case=shown[index]) for found in (data, theory))
+        draw(axes, data, theory, int(parameter(data, "missing")))
+
+    return drawn
+
+
+def _runs(axes, data, theory, missing):
+    for level in range(missing + 1):
+        axes.axhline(level, color="#999999", linewidth=0.8, linestyle=":")
+    for number, start in enumerate(STARTS):
+        run = data.loss.sel(perturbation=start).isel(seed=0)
+        axes.plot(run.time, run, color=style.colour(number), linewidth=1.1, label=start)
+    axes.set_title(f"$k = {int(parameter(data, 'features'))}$, $m = {missing}$")
+
+
+def _growth(axes, data, theory, missing):
+    gap = (missing - data.loss.sel(perturbation="noise")).transpose("time", "seed")
+    gap = gap.where(gap > 0)
+    axes.plot(gap.time, gap, color=style.colour(1), linewidth=0.5, alpha=0.5)
+    times = np.linspace(0, 6, 20)
+    level = float(np.exp(np.log(gap.sel(time=2.0, method="nearest")).mean()))
+    style.theory(axes, times, level * np.exp(float(theory.gap_slope) * (times - 2)), color="black", dashed=True)
 
 
 @dataclass(frozen=True)
@@ -57,28 +89,13 @@ class SaddleEscape(Study):
     are Euler steps of theta' = -N dL/dtheta from the same saddle. "noise" perturbs the start by N(0, eps^2); "staggered
     noise" turns each idle slot towards a missing feature of its own, every next one 1e5 times less; "kicks" go on the
     way, "birth-death" redraws neurons until half time, and "modified" is both.
-
-    Changed after looks: the staggered start, twice (with noise in all coordinates the slots seed each other and idle
-    slots leave together, without a pause in between), neurons are redrawn every ten steps instead of every step, and
-    the quick preset has k = 3 alone. In the first run, 16 seeds with the first staggered start, "pauses-at-integers"
-    was inconclusive at k = m = 3: mean 0.015, interval [-0.012, 0.041]. Of finitely many neurons a slow
-    stretch elsewhere is possible: the theorem is about the direction towards the teacher, not about their gradient.
-    Eigenvalue and curvature were within 1e-6 by automatic differentiation and are now by differences, within 1e-5.
-    For speed kicks are by differences of gradients too, and the quick preset has 8 seeds instead of 12.
     """
 
-    name = "saddle-escape"
-    topic = "in_context"
     question = (
         "How fast is a saddle of the attention landscape left, do kicks and birth-death leave it where the plain "
         "dynamics stays, and does descent pause at integers alone?"
     )
-    caption = (
-        "Coloured lines: one simulated run for each kind of start; grey, dotted: the levels of the saddles. Insets: "
-        "all runs that start from noise, thin; black, dashed: the growth that theory predicts, through their mean at "
-        "time 2."
-    )
-    sources = (KIM,)
+    sources = cite("kim2024")
     chunk_width = 32
 
     features: int = static(3, "features", symbol="k", low=1, high=32)
@@ -110,75 +127,115 @@ class SaddleEscape(Study):
             "seeds": 32,
         },
     }
-    claims = (
-        Claim(
-            "escape-rate",
-            ESCAPE,
-            "From a small random perturbation log(m r - L) grows with slope 2 log(1 + dt nu)/dt, nu = 2 k c^2 s^2 / r, "
-            "within 2%.",
-            between(-0.02, 0.02),
-            check=lambda part: relative_deviation(part.simulated.gap_slope, part.predicted.gap_slope),
-        ),
-        Claim(
-            "eigenvalue",
-            "the project's closed form",
-            "The most negative eigenvalue of N times the Hessian, by differences, is -nu within 1e-5.",
-            at_most(1e-5),
-            theory=lambda part: abs(part.predicted.numerical_eigenvalue / part.predicted.eigenvalue - 1),
-        ),
-        Claim(
-            "multiplicity",
-            "the project's closed form",
-            "It has multiplicity m^2.",
-            between(0.0, 0.0),
-            theory=lambda part: part.predicted.numerical_multiplicity - part.predicted.multiplicity,
-        ),
-        Claim(
-            "curvature",
-            LANDSCAPE,
-            "Towards the teacher's missing features the second derivative of the loss is -2 m k^2 r, within 1e-5.",
-            at_most(1e-5),
-            theory=lambda part: abs(part.predicted.numerical_curvature / part.predicted.curvature - 1),
-        ),
-        Claim(
-            "stays",
-            "Kim & Suzuki 2024 (why the dynamics is modified)",
-            "Without a perturbation the dynamics stays at the saddle: the loss changes by at most 1e-9 r.",
-            at_most(1e-9),
-            check=_stays,
-        ),
-        Claim(
-            "noise-escapes",
-            ESCAPE,
-            "A random perturbation of the start is enough: the loss ends below 1e-3 r.",
-            at_most(1e-3),
-            check=lambda part: _final(part, ["noise"]),
-        ),
-        Claim(
-            "modified-escapes",
-            "Kim & Suzuki 2024, modified dynamics",
-            "From the saddle itself kicks, birth-death and both together end below 0.1 r, where the plain dynamics "
-            "stays at m r.",
-            at_most(0.1),
-            check=lambda part: _final(part, ACTIVE),
-        ),
-        Claim(
-            "pauses-at-integers",
-            LANDSCAPE,
-            "Whenever the loss of a perturbed start falls by less than 1% of r per unit of time, it is within 0.02 r "
-            "of a multiple of r.",
-            at_most(0.02),
-            check=lambda part: part.simulated.pause_distance,
-        ),
-        Claim(
+    history = (
+        Change(
             "staircase",
-            LANDSCAPE,
-            "A start whose idle slots are turned to missing features by very different amounts pauses at every "
-            "multiple m r, (m - 1) r, ..., 0.",
-            between(0.0, 0.0),
-            check=lambda part: (part.simulated.pauses - part.predicted.pauses).astype(float),
+            "the staggered start, twice",
+            "with noise in all coordinates the slots seed each other and idle slots leave together, without a pause in "
+            "between",
         ),
+        Change(
+            "pauses-at-integers",
+            "the staggered start, twice",
+            "in the first run, 16 seeds with the first one, it was inconclusive at k = m = 3: mean 0.015, interval "
+            "[-0.012, 0.041]",
+        ),
+        Change("", "neurons are redrawn every ten steps, first every step; k = 3 alone in `quick`", "after looks"),
+        Change("eigenvalue", "by differences, first by automatic differentiation within 1e-6", "for speed"),
+        Change("curvature", "by differences, first by automatic differentiation within 1e-6", "for speed"),
+        Change("", "kicks by differences of gradients; 8 seeds in `quick`, first 12", "for speed", after_look=False),
     )
+    figure = panels(
+        *(
+            Panel(
+                "loss",
+                x="time",
+                points=False,
+                xlabel="time",
+                ylabel="loss $L/r$",
+                xlim=(0, 0.8 * TIME),
+                legend="center right" if index == 0 else False,
+                draw=_of_case(index, _runs),
+            )
+            for index in range(CASES)
+        ),
+        *(
+            Panel(
+                "loss",
+                x="time",
+                points=False,
+                xlabel="time",
+                ylabel="$m - L/r$",
+                xlim=(0, 9),
+                ylim=(1e-9, 1e1),
+                log="y",
+                draw=_of_case(index, _growth),
+            )
+            for index in range(CASES)
+        ),
+        width=3.0,
+        height=2.7,
+        caption="Above: one run of each start; dotted: the levels of the saddles. Below: all runs that start from "
+        "noise; dashed: the growth in theory, through their mean at time 2.",
+    )
+
+    @claim("kim2024", ESCAPE, within(0.02))
+    def escape_rate(main):
+        """From a small random perturbation log(m r - L) grows with slope 2 log(1 + dt nu)/dt, nu = 2 k c^2 s^2 / r,
+        {criterion}."""
+        return over_theory(main, "gap_slope")
+
+    @claim(OWN, CLOSED_FORM, at_most(1e-5), theory=True)
+    def eigenvalue(main):
+        """The most negative eigenvalue of N times the Hessian, by differences, is -nu with a relative error of
+        {criterion}."""
+        return abs(main.predicted.numerical_eigenvalue / main.predicted.eigenvalue - 1)
+
+    @claim(OWN, CLOSED_FORM, between(0.0, 0.0), theory=True)
+    def multiplicity(main):
+        """It has multiplicity m^2."""
+        return main.predicted.numerical_multiplicity - main.predicted.multiplicity
+
+    @claim("kim2024", LANDSCAPE, at_most(1e-5), theory=True)
+    def curvature(main):
+        """Towards the teacher's missing features the second derivative of the loss is -2 m k^2 r, with a relative error
+        of {criterion}."""
+        return abs(main.predicted.numerical_curvature / main.predicted.curvature - 1)
+
+    @claim("kim2024", "why the dynamics is modified", at_most(1e-9))
+    def stays(main):
+        """Without a perturbation the dynamics stays at the saddle: the loss changes by {criterion} times r."""
+        loss = main.simulated.loss.sel(perturbation="no noise", drop=True)
+        return abs(loss - parameter(main.simulated, "missing")).max("time")
+
+    @claim("kim2024", ESCAPE, at_most(1e-3))
+    def noise_escapes(main):
+        """A random perturbation of the start is enough: the loss ends at {criterion} times r."""
+        return _final(main, ["noise"])
+
+    @claim("kim2024", "modified dynamics", at_most(0.1))
+    def modified_escapes(main):
+        """From the saddle itself kicks, birth-death and both together end at {criterion} times r, where the plain
+        dynamics stays at m r."""
+        return _final(main, ACTIVE)
+
+    @claim(
+        "kim2024",
+        LANDSCAPE,
+        at_most(0.02),
+        departs="The theorem is about the direction towards the teacher; of the gradient of finitely many neurons a "
+        "slow stretch elsewhere is possible.",
+    )
+    def pauses_at_integers(main):
+        """Whenever the loss of a perturbed start falls by less than 1% of r per unit of time, it is away from a
+        multiple of r by {criterion} times r."""
+        return main.simulated.pause_distance
+
+    @claim("kim2024", LANDSCAPE, between(0.0, 0.0))
+    def staircase(main):
+        """A start whose idle slots are turned to missing features by very different amounts pauses at every multiple
+        m r, (m - 1) r, ..., 0."""
+        return (main.simulated.pauses - main.predicted.pauses).astype(float)
 
     def validate(self) -> None:
         if self.missing > self.features:
@@ -282,51 +339,6 @@ class SaddleEscape(Study):
             "numerical_curvature": curvature,
             "pauses": float(self.missing + 1),
         }
-
-    def figure(self, main: Part) -> Any:
-        from unlazy.plotting import style
-
-        cases = list(_cases(main))
-        figure, axes = style.panels(len(cases), 1, width=2.6, height=3.3)
-        for panel, (name, data, theory) in zip(np.atleast_1d(axes), cases, strict=True):
-            missing = int(parameter(data, "missing"))
-            for level in range(missing + 1):
-                panel.axhline(level, color="#999999", linewidth=0.8, linestyle=":")
-            for index, start in enumerate(STARTS):
-                runs = data.loss.sel(perturbation=start)
-                panel.plot(runs.time, runs.isel(seed=0), color=style.colour(index), linewidth=1.1, label=start)
-            panel.set(xlabel="time", title=name, xlim=(0, 0.8 * TIME), ylim=(-0.05, missing + 0.15))
-            inset = panel.inset_axes((0.5, 0.5, 0.47, 0.34))
-            early = data.loss.sel(perturbation="noise")
-            gap = (missing - early).where(early.time < 12).transpose("time", "seed")
-            inset.plot(gap.time, gap.where(gap > 0), color=style.colour(1), linewidth=0.5, alpha=0.5)
-            level_at_2 = float(np.exp(np.log(gap.where(gap > 0).sel(time=2.0, method="nearest")).mean()))
-            times = np.linspace(0, 6, 20)
-            predicted = level_at_2 * np.exp(float(theory.gap_slope) * (times - 2))
-            style.theory(inset, times, predicted, color="#000000", dashed=True)
-            inset.set_yscale("log")
-            inset.set(ylim=(1e-9, 1e1), xlim=(0, 9), title="$m - L/r$")
-            inset.tick_params(labelsize=6)
-            inset.title.set_fontsize(7)
-        np.atleast_1d(axes)[0].set_ylabel("loss $L/r$")
-        figure.legend(*np.atleast_1d(axes)[0].get_legend_handles_labels(), loc="outside lower center", ncols=6)
-        return figure
-
-
-def _cases(part: Part) -> Any:
-    """Each (k, m) of a run with its simulation and theory."""
-    extra = [dim for dim in part.simulated.gap_slope.dims if dim != "seed"]
-    if not extra:
-        yield _title(part.simulated), part.simulated, part.predicted
-        return
-    data, theory = part.simulated.stack(case=extra), part.predicted.stack(case=extra)
-    for index in range(data.sizes["case"]):
-        one = data.isel(case=index)
-        yield _title(one), one, theory.isel(case=index)
-
-
-def _title(data: Any) -> str:
-    return f"$k = {int(parameter(data, 'features'))}$, $m = {int(parameter(data, 'missing'))}$"
 
 
 def _window_slope(gap: Any) -> Any:

@@ -3,32 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from unlazy.checks import InputError
-from unlazy.lab import Claim, Output, Part, Study, at_least, between, parameter, path, static, value
-from unlazy.studies.index_models.shared.sources import OKO, TALK
+from unlazy.lab import OWN, Change, Output, Study, at_least, cite, claim, parameter, path, static, value, within
+from unlazy.plotting.panels import Panel, panels
 
-if TYPE_CHECKING:
-    import xarray as xr
-
-OKO_TEXT = "Oko et al. 2024, localisation"
 ARRIVED = 0.8
 TIME = ("progress",)
-
-
-def _at_end(values: xr.DataArray) -> xr.DataArray:
-    return values.isel(progress=-1)
-
-
-def _against_coupons(part: Part) -> xr.DataArray:
-    """The covered share of the tasks over that of N neurons which arrive or not and pick a task without preference."""
-    data = part.simulated
-    arrived = _at_end(data.arrived).mean("seed")
-    expected = 1 - (1 - arrived / int(parameter(data, "tasks"))) ** data.width
-    return data.covered.mean("seed") / expected - 1
 
 
 def _missed(found: Any, neurons: int, width: Any) -> Any:
@@ -43,24 +27,49 @@ def _missed(found: Any, neurons: int, width: Any) -> Any:
     return jnp.where(enough, jnp.exp(logs), 0.0)
 
 
+def _coupons(data: Any, width: Any) -> Any:
+    """The covered share of the tasks if neurons arrive or not and pick a task without preference."""
+    arrived = data.arrived.isel(progress=-1).mean("seed")
+    return 1 - (1 - arrived / int(parameter(data, "tasks"))) ** width
+
+
+def _last(data: Any) -> Any:
+    return data.isel(d=-1) if "d" in data.dims else data
+
+
+def _draw_overlaps(axes: Any, main: Any) -> None:
+    overlap = _last(main.simulated).overlap.isel(seed=0).values
+    order = np.lexsort((-overlap.max(axis=1), overlap.argmax(axis=1)))
+    image = axes.imshow(overlap[order], aspect="auto", vmin=0, vmax=1, interpolation="nearest")
+    axes.grid(visible=False)
+    axes.set_xticks(range(overlap.shape[1]))
+    axes.figure.colorbar(image, ax=axes, label=r"overlap $|\langle w_j,\theta_m\rangle|$")
+
+
+def _draw_stall(axes: Any, main: Any) -> None:
+    stall = float(_last(main.predicted).stall)
+    axes.axhline(stall, color="#000000", linestyle=":", linewidth=1.1)
+    axes.text(0, stall + 0.01, "the flow stalls", fontsize=8)
+
+
+def _draw_coupons(axes: Any, main: Any) -> None:
+    from unlazy.plotting import style
+
+    data = _last(main.simulated)
+    width = np.geomspace(float(data.width.min()), float(data.width.max()), 60)
+    style.theory(axes, width, [float(_coupons(data, n)) for n in width], color=style.colour(0), label="coupons")
+
+
 @dataclass(frozen=True)
 class AdditiveLocalisation(Study):
     """f = M^(-1/2) sum_m h_3(<x, theta_m>), N neurons on the same n = 0.7 M d^2 fresh samples, step 0.5 (dM)^(-1/2).
 
     Neurons do not see each other's output, so that N of them are a network of N: `covered` is the average over all
-    choices of N. The criteria of the first two claims stand in the project's note and were set after three runs of a
-    prototype; the last claim was inconclusive with the first N neurons in place of all choices.
+    choices of N.
     """
 
-    name = "additive-localisation"
-    topic = "index_models"
     question = "Do the neurons of a network that learns a sum of tasks each find one task, and is every task found?"
-    caption = (
-        "Left: colours are the overlaps of one run. Middle and right: points are simulation, means over seeds with "
-        "99% intervals. Thin lines join them; dotted: theory; the line on the right is theory with the measured share"
-        " of neurons that arrive."
-    )
-    sources = (OKO, TALK)
+    sources = cite("oko2024", "wu2024talk")
     precision = "float32"
 
     d: int = static(64, "dimension", symbol="d", low=4, high=10_000)
@@ -85,38 +94,71 @@ class AdditiveLocalisation(Study):
         "quick": {"seeds": 8},
         "full": {"d": [64, 128], "seeds": 32},
     }
-    claims = (
-        Claim(
-            "every-task",
-            OKO_TEXT,
-            "Every task has a neuron: the best overlap of the task that is found worst is at least 0.8.",
-            at_least(ARRIVED),
-            check=lambda part: _at_end(part.simulated.worst_task),
-        ),
-        Claim(
-            "strong",
-            OKO_TEXT,
-            "The median over neurons of the best overlap is at least 0.85.",
-            at_least(0.85),
-            check=lambda part: _at_end(part.simulated.best),
-        ),
-        Claim(
-            "one-task-each",
-            OKO_TEXT,
-            "Neurons are not spread over the tasks' subspace: the best task has at least 0.9 of the sum of squared "
-            "overlaps (median over neurons).",
-            at_least(0.9),
-            check=lambda part: _at_end(part.simulated.share),
-        ),
-        Claim(
+    history = (
+        Change("every-task", "criterion", "set after three runs of a prototype"),
+        Change("strong", "criterion", "set after three runs of a prototype"),
+        Change(
             "no-preference",
-            "the project's equations",
-            "Tasks are found like coupons: the share with a neuron is 1 - (1 - p/M)^N within 15%, p the share of "
-            "neurons that arrived.",
-            between(-0.15, 0.15),
-            statistic=_against_coupons,
+            "all choices of N neurons in place of the first N",
+            "the claim was inconclusive with the first N",
         ),
     )
+    figure = panels(
+        Panel(
+            "overlap",
+            x="task",
+            points=False,
+            theory=False,
+            ylabel="neuron, sorted by its best task",
+            title="overlaps of one run",
+            draw=_draw_overlaps,
+        ),
+        Panel(
+            ("best", "worst_task", "share"),
+            x="progress",
+            labels=("median neuron", "worst task", "share of the best task"),
+            theory=False,
+            line=True,
+            xlabel=r"samples $n/(Md^2)$",
+            ylabel="best overlap",
+            ylim=(0, 1.03),
+            legend="lower right",
+            draw=_draw_stall,
+        ),
+        Panel(
+            "covered",
+            x="width",
+            theory=False,
+            ylabel="share of tasks with a neuron",
+            ylim=(0, 1.03),
+            draw=_draw_coupons,
+        ),
+        width=3.2,
+        height=3.0,
+        caption="Dotted: theory; the line of the coupons: theory with the measured share of neurons that arrive.",
+    )
+
+    @claim("oko2024", "localisation", at_least(ARRIVED))
+    def every_task(main):
+        """Every task has a neuron: the best overlap of the task that is found worst is {criterion}."""
+        return main.simulated.worst_task.isel(progress=-1)
+
+    @claim("oko2024", "localisation", at_least(0.85))
+    def strong(main):
+        """The median over neurons of the best overlap is {criterion}."""
+        return main.simulated.best.isel(progress=-1)
+
+    @claim("oko2024", "localisation", at_least(0.9))
+    def one_task_each(main):
+        """Neurons are not spread over the tasks' subspace: the share of the best task in the sum of squared overlaps is
+        {criterion} (median over neurons)."""
+        return main.simulated.share.isel(progress=-1)
+
+    @claim(OWN, "neurons that choose tasks independently and uniformly", within(0.15), resampled=True)
+    def no_preference(main):
+        """Tasks are found like coupons: the share with a neuron is 1 - (1 - p/M)^N {criterion}, p the share of neurons
+        that arrived."""
+        return main.simulated.covered.mean("seed") / _coupons(main.simulated, main.simulated.width) - 1
 
     def validate(self) -> None:
         if self.d < self.tasks + 3:
@@ -162,35 +204,3 @@ class AdditiveLocalisation(Study):
 
         size = additive_step(self.step, self.d, self.tasks, 3)
         return {"stall": additive_stall_overlap("He3", self.tasks, size, self.noise**2)}
-
-    def figure(self, main: Part) -> Any:
-        from unlazy.plotting import style
-
-        data, theory = main.simulated, main.predicted
-        if "d" in data.dims:
-            data, theory = data.isel(d=-1), theory.isel(d=-1)
-        tasks = data.sizes["task"]
-        figure, (left, middle, right) = style.panels(3, 1, width=3.0, height=3.0)
-        overlap = data.overlap.isel(seed=0).values
-        order = np.lexsort((-overlap.max(axis=1), overlap.argmax(axis=1)))
-        image = left.imshow(overlap[order], aspect="auto", cmap="viridis", vmin=0, vmax=1, interpolation="nearest")
-        left.grid(visible=False)
-        left.set(xlabel="task", ylabel="neuron, sorted by its best task", xticks=range(tasks))
-        figure.colorbar(image, ax=left, label=r"overlap $|\langle w_j,\theta_m\rangle|$")
-        shown = {"best": "median neuron", "worst_task": "worst task", "share": "share of the best task"}
-        for index, (name, text) in enumerate(shown.items()):
-            style.simulation(
-                middle, data.progress, data[name], color=style.colour(index), marker=style.marker(index), label=text
-            )
-            middle.plot(data.progress, data[name].mean("seed"), color=style.colour(index), linewidth=0.7)
-        middle.axhline(float(theory.stall), color="#000000", linestyle=":", linewidth=1.1, label="the flow stalls")
-        middle.set(xlabel=style.label("samples", "n/(Md^2)"), ylabel="best overlap", ylim=(0, 1.03))
-        middle.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=2, fontsize=7, columnspacing=0.8)
-        dense = np.geomspace(float(data.width.min()), float(data.width.max()), 60)
-        arrived = float(_at_end(data.arrived).mean("seed"))
-        style.theory(right, dense, 1 - (1 - arrived / tasks) ** dense, color=style.colour(0), label="coupons")
-        style.simulation(right, data.width, data.covered, color=style.colour(0))
-        style.log_scale(right, "x")
-        right.set(xlabel=style.label("neurons", "N"), ylabel="share of the tasks with a neuron", ylim=(0, 1.03))
-        right.legend()
-        return figure

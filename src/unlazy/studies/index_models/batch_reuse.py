@@ -8,20 +8,33 @@ from typing import Any
 import numpy as np
 
 from unlazy.checks import InputError
-from unlazy.lab import Claim, Output, Part, Study, at_least, at_most, static, value
-from unlazy.studies.index_models.shared.sources import DANDI, LEE, TALK
+from unlazy.lab import Change, Output, Study, at_least, at_most, cite, claim, parameter, static, value
+from unlazy.plotting.panels import Level, Panel, panels
 
-LEE_TEXT = "Lee et al. 2024, Algorithm 1; the talk's ReLU figure"
+ALGORITHM = "Algorithm 1; ReLU figure of the talk"
 RECORDS = 15
 QUANTILES = (0.1, 0.25, 0.5, 0.75, 0.9, 1.0)
 
 
-def _of(part: Part, name: str, reuse: int) -> Any:
-    return part.simulated[name].sel(reuse=reuse)
+def _median_at_end(main: Any, reuse: int) -> Any:
+    return main.simulated.overlaps.sel(reuse=reuse, fraction=0.5).isel(stage=-1)
 
 
-def _median_at_end(part: Part, reuse: int) -> Any:
-    return _of(part, "overlaps", reuse).sel(fraction=0.5).isel(stage=-1)
+def _draw_errors(axes: Any, main: Any) -> None:
+    from unlazy.plotting import style
+
+    errors = main.simulated.relative_error
+    errors = errors.expand_dims([name for name in ("d", "reuse") if name not in errors.dims])
+    sizes = np.atleast_1d(parameter(main.simulated, "d"))
+    for arm, reuse in enumerate(np.atleast_1d(parameter(main.simulated, "reuse"))):
+        for place in range(len(sizes)):
+            dots, center = errors.isel(d=place, reuse=arm), place + 0.3 * (arm - 0.5)
+            spots = center + np.linspace(-0.1, 0.1, dots.size)
+            label = None if place else f"reuse = {reuse}"
+            axes.plot(spots, dots, style.marker(arm), color=style.colour(arm), alpha=0.6, markersize=3.5, label=label)
+            axes.plot(center, dots.median(), "_", color="#000000", markersize=16)
+    axes.set_xticks(range(len(sizes)), [str(size) for size in sizes])
+    axes.set_xlim(-0.6, len(sizes) - 0.4)
 
 
 @dataclass(frozen=True)
@@ -30,19 +43,12 @@ class BatchReuse(Study):
 
     Phase I: random signs, biases 0.5 N(0, 1), s = 1, gamma = 0.1, uniform start. Phase II: fresh biases U(-3, 3), 5 N
     fresh examples, the ridge chosen on half as many more. The arms share start, signs, biases and all examples: reuse
-    is the only difference. The windows were set after a prototype of the same experiment had been seen, except that of
-    the ablation, which is the difference of two of them and a margin. With n = 300 d at d = 50 the network without
-    reuse begins to learn too, as its biases give it a third Hermite coefficient.
+    is the only difference. With n = 300 d at d = 50 the network without reuse begins to learn too, as its biases give
+    it a third Hermite coefficient.
     """
 
-    name = "batch-reuse"
-    topic = "index_models"
     question = "Does a network trained by SGD learn a cubic link from n of order d examples if it uses each one twice?"
-    caption = (
-        "All simulation. Left and middle: points are means over seeds with 99% intervals; lines join the means on the"
-        " left and are single runs in the middle. Right: dots are runs, bars medians; dotted: predicting the mean."
-    )
-    sources = (LEE, DANDI, TALK)
+    sources = cite("lee2024", "dandi2024reuse", "wu2024talk")
     # Phase I runs in single precision.
     agreement = 1e-3
 
@@ -64,48 +70,77 @@ class BatchReuse(Study):
         "quick": {"reuse": [0, 1], "seeds": 8},
         "full": {"reuse": [0, 1], "d": [50, 100, 200], "seeds": 32},
     }
-    claims = (
-        Claim(
-            "direction",
-            LEE_TEXT,
-            "With reuse half of the neurons have an overlap of at least 0.5 after 150 d examples.",
-            at_least(0.5),
-            check=lambda part: _median_at_end(part, 1),
-            needs={"reuse": (1,)},
-        ),
-        Claim(
-            "no-direction",
-            LEE_TEXT,
-            "Without reuse the median overlap is at most 0.25.",
-            at_most(0.25),
-            check=lambda part: _median_at_end(part, 0),
-            needs={"reuse": (0,)},
-        ),
-        Claim(
-            "error",
-            LEE_TEXT,
-            "With reuse the test error is at most half of the variance.",
-            at_most(0.5),
-            check=lambda part: _of(part, "relative_error", 1),
-            needs={"reuse": (1,)},
-        ),
-        Claim(
-            "no-error",
-            LEE_TEXT,
-            "Without reuse it is at least 0.9 of the variance.",
-            at_least(0.9),
-            check=lambda part: _of(part, "relative_error", 0),
-            needs={"reuse": (0,)},
-        ),
-        Claim(
-            "ablation",
-            LEE_TEXT,
-            "With the same start, examples and second-layer data reuse raises the median overlap by at least 0.3.",
-            at_least(0.3),
-            check=lambda part: _median_at_end(part, 1) - _median_at_end(part, 0),
-            needs={"reuse": (0, 1)},
-        ),
+    history = (
+        Change("direction", "criterion", "set after a prototype of the same experiment had been seen"),
+        Change("no-direction", "criterion", "set after a prototype of the same experiment had been seen"),
+        Change("error", "criterion", "set after a prototype of the same experiment had been seen"),
+        Change("no-error", "criterion", "set after a prototype of the same experiment had been seen"),
+        Change("ablation", "criterion", "the difference of two that were set after a look, and a margin"),
     )
+    figure = panels(
+        Panel(
+            (lambda data: data.overlaps.sel(fraction=0.5), lambda data: data.overlaps.sel(fraction=0.9)),
+            x=lambda data: data.attrs["ratio"] * data.stage,
+            by="reuse",
+            at={"d": 100},
+            labels=("median", "90%"),
+            line=True,
+            xlabel="examples per dimension $n/d$",
+            ylabel="overlap $|m|$",
+            ylim=(0, 1.5),
+            legend="upper left",
+        ),
+        Panel(
+            lambda data: data.overlaps.isel(stage=-1),
+            x="fraction",
+            by="reuse",
+            at={"d": 100},
+            line=True,
+            title="at the end",
+            xlabel="share of neurons",
+            ylabel="overlap $|m|$",
+            legend="upper left",
+        ),
+        Panel(
+            "relative_error",
+            x="d",
+            log="",
+            points=False,
+            title="after phase II",
+            ylabel="test error / variance",
+            marks=(Level(1.0),),
+            legend="center left",
+            draw=_draw_errors,
+        ),
+        width=3.0,
+        height=2.8,
+        caption="Right: dots are runs, bars medians; dotted: predicting the mean.",
+    )
+
+    @claim("lee2024 wu2024talk", ALGORITHM, at_least(0.5))
+    def direction(main):
+        """With reuse half of the neurons have an overlap of {criterion} after 150 d examples."""
+        return _median_at_end(main, 1)
+
+    @claim("lee2024 wu2024talk", ALGORITHM, at_most(0.25))
+    def no_direction(main):
+        """Without reuse the median overlap is {criterion}."""
+        return _median_at_end(main, 0)
+
+    @claim("lee2024 wu2024talk", ALGORITHM, at_most(0.5))
+    def error(main):
+        """With reuse the test error over the variance is {criterion}."""
+        return main.simulated.relative_error.sel(reuse=1)
+
+    @claim("lee2024 wu2024talk", ALGORITHM, at_least(0.9))
+    def no_error(main):
+        """Without reuse it is {criterion}."""
+        return main.simulated.relative_error.sel(reuse=0)
+
+    @claim("lee2024 wu2024talk", ALGORITHM, at_least(0.3))
+    def ablation(main):
+        """With the same start, examples and second-layer data reuse raises the median overlap by {criterion}."""
+        return _median_at_end(main, 1) - _median_at_end(main, 0)
 
     def validate(self) -> None:
         if self.ratio % RECORDS:
@@ -137,47 +172,3 @@ class BatchReuse(Study):
             "overlaps": jnp.quantile(jnp.abs(run.overlaps), jnp.asarray(QUANTILES), axis=1).T,
             "relative_error": fit.relative_error,
         }
-
-    def figure(self, main: Part) -> Any:
-        from unlazy.lab import parameter
-        from unlazy.plotting import style
-
-        data = main.simulated
-        sizes = np.atleast_1d(parameter(data, "d")).tolist()
-        shown = 100 if 100 in sizes else sizes[0]
-        ratio = float(parameter(data, "ratio"))
-        figure, (path, law, error) = style.panels(3, 1, width=2.9, height=2.8)
-        for reuse in np.atleast_1d(parameter(data, "reuse")).astype(int).tolist():
-            color, text = style.colour(reuse), ("one use", "two uses")[reuse]
-            arm = data.sel(reuse=reuse) if "reuse" in data.dims else data
-            one = arm.sel(d=shown) if "d" in arm.dims else arm
-            for fraction, width in ((0.5, 1.6), (0.9, 0.9)):
-                values = one.overlaps.sel(fraction=fraction)
-                path.plot(ratio * values.stage, values.mean("seed"), color=color, linewidth=width, zorder=2)
-                label = f"{text}, {'median' if fraction == 0.5 else '90%'}"
-                style.simulation(
-                    path, ratio * values.stage, values, color=color, marker="o" if fraction == 0.5 else "^", label=label
-                )
-            end = one.overlaps.isel(stage=-1)
-            law.plot(end.fraction, end.transpose("fraction", "seed"), "-", color=color, alpha=0.35, linewidth=0.8)
-            style.simulation(law, end.fraction, end, color=color, label=text)
-            for place, d in enumerate(sizes):
-                dots = (arm.sel(d=d) if "d" in arm.dims else arm).relative_error
-                jitter = np.linspace(-0.08, 0.08, dots.size)
-                error.plot(place + 0.25 * (reuse - 0.5) + jitter, dots, ".", color=color, alpha=0.6, zorder=2)
-                error.plot(place + 0.25 * (reuse - 0.5), dots.median(), "_", color="#000000", markersize=14)
-        path.set(xlabel=style.label("examples per dimension", "n/d"), ylabel=style.label("overlap", "|m|"))
-        path.set(title=f"{self.link_text(data)}, $d = {shown}$; lines join the means", ylim=(0, 1.5))
-        law.set(xlabel="share of neurons", ylabel=style.label("overlap", "|m|"), title="at the end; lines: runs")
-        error.axhline(1, color="#000000", linewidth=0.8, linestyle=":")
-        error.set_xticks(range(len(sizes)), [f"$d = {d}$" for d in sizes])
-        error.set(ylabel="test error / variance", title="after phase II; bars: medians", xlim=(-0.6, len(sizes) - 0.4))
-        path.legend(loc="upper left")
-        law.legend(loc="upper left")
-        return figure
-
-    @staticmethod
-    def link_text(data: Any) -> str:
-        from unlazy.lab import parameter
-
-        return str(np.atleast_1d(parameter(data, "link"))[0])

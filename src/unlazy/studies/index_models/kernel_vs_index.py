@@ -3,41 +3,55 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import Any
 
 import numpy as np
 
-from unlazy.lab import Claim, Output, Part, Study, at_least, at_most, between, parameter, static
+from unlazy.lab import Change, Output, Study, at_least, at_most, cite, claim, parameter, static, within
+from unlazy.plotting.panels import Panel, panels
 from unlazy.studies.index_models.shared.one_shot import LINKS
-from unlazy.studies.index_models.shared.sources import DAMIAN, GHORBANI, LU, TALK
-
-if TYPE_CHECKING:
-    import xarray as xr
 
 KERNELS = ("matched kernel", "exponential kernel")
 LEARNERS = (*KERNELS, "one-shot index", "refined index")
-BASELINE = "Ghorbani et al. 2021; Wu 2024, baseline II"
 RIDGES = (1e-6, 1.0, 10.0, 1e3)
 JITTER = 1e-9
 SERIES = 30
 FRESH = 700
 STEPS = 12
 RATIOS = [2.0, 4.0, 8.0, 16.0]
-PARTS = ("small", "large")
 
 
-def _theory_error(part: Part) -> xr.DataArray:
-    return (part.simulated.score - part.predicted.score).sel(learner=list(KERNELS))
-
-
-def _overlap_error(part: Part) -> xr.DataArray:
+def _overlap_error(part: Any) -> Any:
     error = part.simulated.overlap - part.predicted.overlap
-    return error.sel(d=error.d >= 30, samples_per_dimension=error.samples_per_dimension >= 8)
+    return error.sel(d=error.d >= 30, samples_per_dimension=[8.0, 16.0])
 
 
-def _lead(part: Part, d: int) -> xr.DataArray:
+def _lead(part: Any, d: int) -> Any:
     score = part.simulated.score.sel(d=d, samples_per_dimension=16.0, drop=True)
     return score.sel(learner="one-shot index", drop=True) - score.sel(learner=list(KERNELS)).max("learner")
+
+
+def _score(learner: str, data: Any) -> Any:
+    return data.score.sel(learner=learner)
+
+
+def _draw_large(learner: str, name: str, axes: Any, small: Any, large: Any = None) -> None:
+    """The dimensions of the part `large` beside those of `small`."""
+    from unlazy.plotting import style
+
+    if large is None:
+        return
+    first = np.size(parameter(small.simulated, "d"))
+    for index, d in enumerate(np.atleast_1d(parameter(large.simulated, "d")), first):
+        points, line = (
+            _score(learner, data).sel({key: at for key, at in (("link", name), ("d", d)) if key in data.dims})
+            for data in (large.simulated, large.lines)
+        )
+        color, x = style.colour(index), "samples_per_dimension"
+        if learner != "refined index":
+            style.theory(axes, line[x], line, color=color)
+        style.simulation(axes, points[x], points, color=color, marker=style.marker(index), label=f"$d = {d}$")
 
 
 @dataclass(frozen=True)
@@ -49,22 +63,13 @@ class KernelVsIndex(Study):
     The one-shot index takes a direction from one half of the samples and fits a polynomial of degree p on the other;
     R^2 = overlap^(2p) then. The refined one takes the direction from all and makes Gauss-Newton steps with polynomials
     of degree p. Index learners know the link's transform and degree, kernels (the matched one) its degree.
-
-    After a first run the ridges were extended, the seeds raised, the largest d set to 50 in place of 60 for
-    its cost, and the claim about the one-shot index, which was about its R^2 within 0.1, made one about its overlap:
-    the fit of the link costs it up to 0.1 at d = 30, n = 8 d.
     """
 
-    name = "kernel-vs-index"
-    topic = "index_models"
     question = (
         "How many samples of a polynomial of one index does a rotation-invariant kernel need, and how many a method "
         "that looks for the index?"
     )
-    caption = (
-        "Lines: theory, which the refined index has none of. Points: simulation, means over seeds with 99% intervals."
-    )
-    sources = (TALK, GHORBANI, DAMIAN, LU)
+    sources = cite("wu2024talk", "ghorbani2021", "damian2024", "lu2020")
 
     link: str = static("He3", "link", choices=LINKS)
     d: int = static(40, "dimension", symbol="d", low=8, high=2000, scale="log")
@@ -86,57 +91,68 @@ class KernelVsIndex(Study):
         },
     }
     lines = {"small": "samples_per_dimension", "large": "samples_per_dimension"}
-    claims = (
-        Claim(
-            "kernel-theory",
-            BASELINE,
-            "The R^2 of both kernels is that of the theory, n/N_p for the matched one until it is 1, within 0.08.",
-            between(-0.08, 0.08),
-            check=lambda *parts: [_theory_error(part) for part in parts],
-            parts=PARTS,
-        ),
-        Claim(
-            "kernel-fails",
-            BASELINE,
-            "With n = 16 d samples of h_3 no kernel learns: at d = 50 the better one's R^2 is at most 0.1.",
-            at_most(0.1),
-            check=lambda large: large.simulated.score.sel(
-                learner=list(KERNELS), link="He3", d=50, samples_per_dimension=16.0, drop=True
-            ).max("learner"),
-            parts=("large",),
-            needs={"link": ("He3",), "d": (50,), "samples_per_dimension": (16.0,)},
-        ),
-        Claim(
-            "index-learns",
-            "Wu 2024, baseline I; Damian et al. 2024",
-            "With as many the refined index has a median R^2 of at least 0.9 there, for both links.",
-            at_least(0.9),
-            statistic=lambda large: large.simulated.score.sel(
-                learner="refined index", d=50, samples_per_dimension=16.0, drop=True
-            ).median("seed"),
-            parts=("large",),
-            needs={"link": LINKS, "d": (50,), "samples_per_dimension": (16.0,)},
-        ),
-        Claim(
+    history = (
+        Change("", "more ridges and more seeds", "after a first run"),
+        Change("", "largest d 50 in place of 60", "its cost"),
+        Change(
             "one-shot-theory",
-            "Lu & Li 2020",
-            "For d >= 30 and n >= 8 d the squared overlap of the one-shot direction is that of the theory within 0.05.",
-            between(-0.05, 0.05),
-            check=lambda *parts: [_overlap_error(part) for part in parts],
-            parts=PARTS,
-            needs={"samples_per_dimension": (8.0, 16.0)},
-        ),
-        Claim(
-            "gap-grows",
-            f"{BASELINE}; baseline I",
-            "With n = 16 d the lead of the one-shot index over the better kernel is larger by at least 0.1 at d = 50 "
-            "than at d = 15, for both links.",
-            at_least(0.1),
-            check=lambda small, large: _lead(large, 50) - _lead(small, 15),
-            parts=PARTS,
-            needs={"samples_per_dimension": (16.0,)},
+            "about the overlap in place of R^2 within 0.1",
+            "the fit of the link costs up to 0.1 of R^2 at d = 30, n = 8 d",
         ),
     )
+    figure = panels(
+        *(
+            Panel(
+                partial(_score, learner),
+                x="samples_per_dimension",
+                by="d",
+                part="small",
+                at={"link": name},
+                title=learner,
+                ylabel="test $R^2$",
+                ylim=(-0.3, 1.05),
+                theory=learner != "refined index",
+                legend="upper left" if (learner, name) == ("matched kernel", "He3") else False,
+                draw=partial(_draw_large, learner, name),
+            )
+            for name in LINKS
+            for learner in LEARNERS
+        ),
+        columns=len(LEARNERS),
+        width=2.6,
+        height=2.4,
+        caption="The refined index has no theory.",
+    )
+
+    @claim("ghorbani2021 wu2024talk", "baseline II", within(0.08, absolute=True))
+    def kernel_theory(small, large):
+        """The R^2 of both kernels is that of the theory, n/N_p for the matched one until it is 1, {criterion}."""
+        return [(p.simulated.score - p.predicted.score).sel(learner=list(KERNELS)) for p in (small, large)]
+
+    @claim("ghorbani2021 wu2024talk", "baseline II", at_most(0.1))
+    def kernel_fails(large):
+        """With n = 16 d samples of h_3 no kernel learns: at d = 50 the better one's R^2 is {criterion}."""
+        score = large.simulated.score
+        at = {"link": "He3", "d": 50, "samples_per_dimension": 16.0}
+        return score.sel(learner=list(KERNELS), **at, drop=True).max("learner")
+
+    @claim("wu2024talk damian2024", "baseline I", at_least(0.9), resampled=True)
+    def index_learns(large):
+        """With as many the refined index has a median R^2 of {criterion} there, for both links."""
+        score = large.simulated.score.sel(link=list(LINKS))
+        return score.sel(learner="refined index", d=50, samples_per_dimension=16.0, drop=True).median("seed")
+
+    @claim("lu2020", "overlap of spectral estimators", within(0.05, absolute=True))
+    def one_shot_theory(small, large):
+        """For d >= 30 and n = 8 d, 16 d the squared overlap of the one-shot direction is that of the theory
+        {criterion}."""
+        return [_overlap_error(part) for part in (small, large)]
+
+    @claim("ghorbani2021 wu2024talk", "baselines I and II", at_least(0.1))
+    def gap_grows(small, large):
+        """With n = 16 d the lead of the one-shot index over the better kernel is larger at d = 50 than at d = 15 by
+        {criterion}, for both links."""
+        return _lead(large, 50) - _lead(small, 15)
 
     @property
     def _n(self) -> int:
@@ -252,37 +268,6 @@ class KernelVsIndex(Study):
         overlap = one_shot_overlap(self.link, (n // 2) / self.d)
         score = [1 - matched.risk / total, 1 - risks.min() / total, overlap**degree, 1.0]
         return {"score": score, "overlap": overlap, "bound": min(n / copies[-1], 1.0)}
-
-    def figure(self, small: Part, large: Part) -> Any:
-        from unlazy.plotting import style
-
-        names = [str(name) for name in np.atleast_1d(parameter(small.simulated, "link"))]
-        sizes = [(part, int(size)) for part in (small, large) for size in np.atleast_1d(parameter(part.simulated, "d"))]
-        figure, panels = style.panels(len(LEARNERS), len(names), width=2.6, height=2.4)
-        colors = style.shades(len(sizes))
-        for row, name in zip(np.atleast_2d(panels), names, strict=True):
-            for axes, learner in zip(row, LEARNERS, strict=True):
-                for index, (part, size) in enumerate(sizes):
-                    points, line = (
-                        data.sel({key: at for key, at in (("link", name), ("d", size)) if key in data.dims})
-                        for data in (part.simulated, part.lines)
-                    )
-                    if learner != "refined index":
-                        score = line.score.sel(learner=learner)
-                        style.theory(axes, line.samples_per_dimension, score, color=colors[index])
-                    style.simulation(
-                        axes,
-                        points.samples_per_dimension,
-                        points.score.sel(learner=learner),
-                        color=colors[index],
-                        marker=style.marker(index),
-                        label=f"$d = {size}$",
-                    )
-                style.log_scale(axes, "x")
-                axes.set(title=f"{name}, {learner}", ylim=(-0.3, 1.05), xlabel=style.label("samples", "n/d"))
-            row[0].set_ylabel("test $R^2$")
-        np.atleast_2d(panels)[0, 0].legend()
-        return figure
 
 
 def _solve(kernel: np.ndarray, ridge: float, y: np.ndarray) -> np.ndarray:

@@ -3,37 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from unlazy.functions.links import link
-from unlazy.lab import Claim, Output, Part, Study, at_least, at_most, between, parameter, static
+from unlazy.lab import Output, Study, cite, static
+from unlazy.lab.claims import OWN, Change, at_least, at_most, between, claim, difference, parameter, within
+from unlazy.plotting.panels import Panel, panels
 from unlazy.studies.index_models.shared.importance import exact_moments, moments, wide_draws
-from unlazy.studies.index_models.shared.sources import CHEN, LEE, MONDELLI, TALK
-
-if TYPE_CHECKING:
-    import xarray as xr
 
 POWERS = (1, 2, 3)
 STEPS = ("linear", "quadratic")
-TEXT = "Lee et al. 2024, proposition on monomial transforms"
+PROPOSITION = "proposition on monomial transforms"
 NAMES = tuple(f"He{k}" for k in range(3, 9))
 _SPREAD = 2.5
 _DRAWS = 20_000
 _REACH = 24.0
-
-
-def _smallest_power(part: Part) -> xr.DataArray:
-    """Over He3, ..., He8: the smallest power with information exponent at most 2."""
-    import xarray as xr
-
-    from unlazy.theory.index_models.exponents.exponents import monomial_exponents
-
-    del part
-    tables = [monomial_exponents(name, range(1, 7)) for name in NAMES]
-    smallest = [table.powers[np.argmax(table.exponents <= 2)] for table in tables]
-    return xr.DataArray(smallest, dims="link", coords={"link": list(NAMES)})
 
 
 def _price(name: str, overlap: float) -> np.ndarray:
@@ -54,6 +40,31 @@ def _price(name: str, overlap: float) -> np.ndarray:
     return np.array(found)
 
 
+def _draw_table(axes: Any, **_: Any) -> None:
+    from unlazy.theory.index_models.exponents.exponents import monomial_exponents
+
+    powers = range(1, 7)
+    exponents = np.array([monomial_exponents(name, powers).exponents for name in NAMES])
+    axes.imshow(np.minimum(exponents, 3), cmap="Blues", aspect="auto", vmin=0.5, vmax=5)
+    for (row, column), exponent in np.ndenumerate(exponents):
+        axes.text(column, row, str(exponent), ha="center", va="center", fontsize=8)
+    axes.set_xticks(range(len(powers)), [str(power) for power in powers])
+    axes.set_yticks(range(len(NAMES)), NAMES)
+    axes.grid(visible=False)
+
+
+def _draw_price(axes: Any, main: Any) -> None:
+    from unlazy.plotting import style
+
+    links = np.atleast_1d(parameter(main.simulated, "link"))
+    prices = np.array([_price(name, float(parameter(main.simulated, "overlap"))) for name in links])
+    for step, power in np.ndindex(*prices.shape[1:]):
+        marker = "x" if STEPS[step] == "linear" else style.marker(power)
+        if np.isfinite(prices[:, step, power]).any():
+            label = f"{STEPS[step]}, $y^{POWERS[power]}$"
+            axes.plot(np.arange(len(links)), prices[:, step, power], marker, color=style.colour(power), label=label)
+
+
 @dataclass(frozen=True)
 class MonomialTransform(Study):
     """Two steps with T = y^i: sum_a T_a x_a, and sum_a T_a (w.x_a) x_a from a weight w of overlap m.
@@ -62,22 +73,10 @@ class MonomialTransform(Study):
     w, with the direction. Only what lies in the plane of w and the direction is drawn, and the norm of the rest, which
     is exact for every d. The coefficients E[y^i h_j] / E|y^i h_j| come from stratified draws of z with deviation 2.5,
     weighted back to 1: plain draws do not reach where y^3 of He8 lives.
-    Changed after a first look: the coefficients were divided by E|y|^i, which made them as large as 23. Instead of the
-    second step there was the leading eigenvector of sum_a T_a x_a x_a^T at d = 32, n = 2048, which for all six links
-    had an overlap of 0.55 to 0.62 from y itself: the few largest labels lie at large |z|, and one sample of 32 numbers
-    points to the direction. d was 400, where this still gave the linear step 0.06 for the square of He4. The formula
-    was to hold for He4 too, whose square has too heavy tails for E[T^2] to be what a sample shows (0.58 instead of 0.43
-    at n = 256 d).
     """
 
-    name = "monomial-transform"
-    topic = "index_models"
     question = "Does a power of the label show the direction that the label itself hides?"
-    caption = (
-        "Left and middle: theory alone; a number is an information exponent, a mark the price of one step. Right: "
-        "simulation, means over seeds with 99% intervals. Crosses: linear step, filled marks: quadratic step."
-    )
-    sources = (LEE, CHEN, MONDELLI, TALK)
+    sources = cite("lee2024", "chen2020", "mondelli2018", "benarous2021", "wu2024talk")
 
     link: str = static("He3", "link", choices=NAMES)
     d: int = static(1000, "dimension", symbol="d", low=3, high=10**9, scale="log")
@@ -92,66 +91,105 @@ class MonomialTransform(Study):
         "quick": {"link": list(NAMES), "seeds": 16},
         "full": {"link": list(NAMES), "ratio": [64, 256, 1024, 4096], "seeds": 32},
     }
-    claims = (
-        Claim(
-            "smallest-power",
-            TEXT,
-            "The smallest power of He3, ..., He8 with information exponent at most 2 is 2 for each of them.",
-            between(2, 2),
-            theory=_smallest_power,
+    history = (
+        Change("coefficients", "divided by E|y^i h_j| in place of E|y|^i", "they were as large as 23"),
+        Change(
+            "",
+            "the quadratic step in place of the leading eigenvector of sum_a T_a x_a x_a^T at d = 32, n = 2048",
+            "for all six links that had an overlap of 0.55 to 0.62 from y itself: the few largest labels lie at large "
+            "|z|, and one sample of 32 numbers points to the direction",
         ),
-        Claim(
-            "coefficients",
-            TEXT,
-            "Simulated E[y^i h_j] / E|y^i h_j|, j = 1, 2, agree with exact quadrature within 0.05 for every "
-            "link and power.",
-            between(-0.05, 0.05),
-            check=lambda part: part.simulated.coefficient - part.predicted.coefficient,
-        ),
-        Claim(
-            "label-is-blind",
-            "Ben Arous et al. 2021 (information exponent above 2)",
-            "From the label itself neither step finds the direction: the squared cosine is at most 0.05 for every "
-            "link.",
-            at_most(0.05),
-            check=lambda part: part.simulated.alignment.sel(power=1),
-        ),
-        Claim(
-            "square-shows",
-            TEXT,
-            "From the square of the label the quadratic step finds it for He3 and He4: the squared cosine is at least "
-            "0.2.",
-            at_least(0.2),
-            check=lambda part: part.simulated.alignment.sel(step="quadratic", power=2, link=["He3", "He4"]),
-            needs={"link": ("He3", "He4")},
-        ),
-        Claim(
-            "cube-shows",
-            TEXT,
-            "He3 is not even, and the linear step with the cube of its label finds the direction: the squared cosine "
-            "is at least 0.3.",
-            at_least(0.3),
-            check=lambda part: part.simulated.alignment.sel(step="linear", power=3, link="He3"),
-            needs={"link": ("He3",)},
-        ),
-        Claim(
-            "even-stays-blind",
-            TEXT,
-            "For the even He4 no power has a linear coefficient: the linear step's squared cosine is at most 0.05.",
-            at_most(0.05),
-            check=lambda part: part.simulated.alignment.sel(step="linear", link="He4"),
-            needs={"link": ("He4",)},
-        ),
-        Claim(
+        Change("", "d = 1000 in place of 400", "there the same gave the linear step 0.06 for the square of He4"),
+        Change(
             "alignment",
-            "the project's equations",
-            "For He3 with powers 1 and 2 the squared cosine is a^2 / (a^2 + (d/n) V), a = E[T h_1] or m (1-m^2)^(1/2) "
-            "E[T (z^2-1)], V = E[T^2] or E[T^2 (1 + m^2 (z^2-1))], within 0.1.",
-            between(-0.1, 0.1),
-            check=lambda part: (part.simulated.alignment - part.predicted.alignment).sel(link="He3", power=[1, 2]),
-            needs={"link": ("He3",)},
+            "without He4",
+            "its square has too heavy tails for E[T^2] to be what a sample shows (0.58 instead of 0.43 at n = 256 d)",
         ),
     )
+    figure = panels(
+        Panel(
+            "coefficient",
+            x="power",
+            points=False,
+            theory=False,
+            title="information exponent",
+            xlabel="power $i$",
+            ylabel="link",
+            draw=_draw_table,
+        ),
+        Panel(
+            "coefficient",
+            x="link",
+            points=False,
+            theory=False,
+            title="price of a step (theory)",
+            ylabel=r"$n/d$ for $\cos^2 = 1/2$",
+            log="y",
+            draw=_draw_price,
+        ),
+        *(
+            Panel(
+                "alignment",
+                x="link",
+                by="power",
+                at={"step": step},
+                title="simulation",
+                theory=False,
+                ylabel=r"$\cos^2$ of step and direction",
+                ylim=(0, 1),
+                legend=step == "linear",
+            )
+            for step in STEPS
+        ),
+        columns=4,
+        width=2.8,
+        height=2.8,
+    )
+
+    @claim("lee2024", PROPOSITION, between(2, 2), theory=True)
+    def smallest_power():
+        """The smallest power of He3, ..., He8 with information exponent at most 2 is 2 for each of them."""
+        import xarray as xr
+
+        from unlazy.theory.index_models.exponents.exponents import monomial_exponents
+
+        tables = [monomial_exponents(name, range(1, 7)) for name in NAMES]
+        smallest = [table.powers[np.argmax(table.exponents <= 2)] for table in tables]
+        return xr.DataArray(smallest, dims="link", coords={"link": list(NAMES)})
+
+    @claim("lee2024", PROPOSITION, within(0.05, absolute=True))
+    def coefficients(main):
+        """Simulated E[y^i h_j] / E|y^i h_j|, j = 1, 2, agree with exact quadrature {criterion} for every link and
+        power."""
+        return difference(main, "coefficient")
+
+    @claim("benarous2021", "information exponent above 2", at_most(0.05))
+    def label_is_blind(main):
+        """From the label itself neither step finds the direction: the squared cosine is {criterion} for every link."""
+        return main.simulated.alignment.sel(power=1)
+
+    @claim("lee2024", PROPOSITION, at_least(0.2))
+    def square_shows(main):
+        """From the square of the label the quadratic step finds it for He3 and He4: the squared cosine is
+        {criterion}."""
+        return main.simulated.alignment.sel(step="quadratic", power=2, link=["He3", "He4"])
+
+    @claim("lee2024", PROPOSITION, at_least(0.3))
+    def cube_shows(main):
+        """He3 is not even, and the linear step with the cube of its label finds the direction: the squared cosine is
+        {criterion}."""
+        return main.simulated.alignment.sel(step="linear", power=3, link="He3")
+
+    @claim("lee2024", PROPOSITION, at_most(0.05))
+    def even_stays_blind(main):
+        """For the even He4 no power has a linear coefficient: the linear step's squared cosine is {criterion}."""
+        return main.simulated.alignment.sel(step="linear", link="He4")
+
+    @claim(OWN, "ratio of the means of signal and noise", within(0.1, absolute=True))
+    def alignment(main):
+        """For He3 with powers 1 and 2 the squared cosine is a^2 / (a^2 + (d/n) V), a = E[T h_1] or m (1-m^2)^(1/2)
+        E[T (z^2-1)], V = E[T^2] or E[T^2 (1 + m^2 (z^2-1))], {criterion}."""
+        return difference(main, "alignment").sel(link="He3", power=[1, 2])
 
     def coordinates(self) -> dict[str, Any]:
         return {"step": list(STEPS), "power": list(POWERS), "order": [1, 2]}
@@ -182,47 +220,3 @@ class MonomialTransform(Study):
             "alignment": self.ratio / (self.ratio + price),
             "coefficient": exact_moments(link(self.link), _REACH, POWERS, 2),
         }
-
-    def figure(self, main: Part) -> Any:
-        from unlazy.plotting import style
-        from unlazy.theory.index_models.exponents.exponents import monomial_exponents
-
-        figure, (table, price, shown) = style.panels(3, 1, width=3.2, height=3.0)
-        powers = list(range(1, 7))
-        exponents = np.array([monomial_exponents(name, powers).exponents for name in NAMES])
-        table.imshow(np.minimum(exponents, 3), cmap="Blues", aspect="auto", vmin=0.5, vmax=5)
-        for row, line in enumerate(exponents):
-            for column, k in enumerate(line):
-                table.text(column, row, str(k), ha="center", va="center", fontsize=8)
-        table.set_xticks(range(len(powers)), [str(i) for i in powers])
-        table.set_yticks(range(len(NAMES)), NAMES)
-        table.grid(False)
-        table.set(xlabel=style.label("power", "i"), title="information exponent of the power")
-        points = main.simulated.isel(ratio=-1) if "ratio" in main.simulated.dims else main.simulated
-        links = [str(name) for name in np.atleast_1d(parameter(points, "link"))]
-        places = np.arange(len(links))
-        prices = np.array([_price(name, float(parameter(points, "overlap"))) for name in links])
-        for index, power in enumerate(POWERS):
-            color, shift = style.colour(index), 0.2 * (index - 1)
-            for row, (marker, face) in enumerate((("x", color), (style.marker(index), color))):
-                seen = np.isfinite(prices[:, row, index])
-                price.plot(places[seen], prices[seen, row, index], marker, color=color, markerfacecolor=face)
-            for step, marker, size in (("linear", "x", 5), ("quadratic", style.marker(index), 5)):
-                center, reach = style.interval(points.alignment.sel(power=power, step=step))
-                shown.errorbar(
-                    places + shift + (0.05 if step == "linear" else -0.05),
-                    np.atleast_1d(center),
-                    yerr=np.atleast_1d(reach),
-                    marker=marker,
-                    markersize=size,
-                    linestyle="none",
-                    color=color,
-                    label=f"$y^{power}$, {step}",
-                )
-        style.log_scale(price, "y")
-        for axes in (price, shown):
-            axes.set_xticks(places, links)
-        price.set_ylabel(r"$n/d$ for $\cos^2=1/2$ (theory)")
-        shown.set(ylabel=r"$\cos^2$ of one step and direction", ylim=(0, 1.02))
-        figure.legend(*shown.get_legend_handles_labels(), loc="outside lower center", ncols=6)
-        return figure

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import Any
 
 import numpy as np
 
 from unlazy.checks import InputError
-from unlazy.lab import Claim, Output, Part, Study, at_least, between, parameter, static, value
-from unlazy.studies.index_models.shared.sources import BEN_AROUS, DANDI, LEE, TALK
+from unlazy.lab import OWN, Change, Output, Study, at_least, cite, claim, difference, parameter, static, value, within
+from unlazy.plotting.panels import Level, Panel, panels
 from unlazy.studies.index_models.shared.traced_links import MOST_DEGREE, hermite_link
-
-if TYPE_CHECKING:
-    import xarray as xr
 
 TIMES = (5, 10, 20, 30, 40, 50, 60)
 """Examples over the dimension at which overlaps are recorded."""
@@ -21,24 +19,53 @@ PLACES = tuple(np.linspace(-0.9, 0.9, 13).round(2).tolist())
 """Overlaps at which the drift is measured."""
 CELLS = 64
 """Of the ranks of each of the two numbers that a drift is averaged over."""
-LEE_TEXT = "Lee et al. 2024, SGD with reused batches implements a label transformation"
-THE_CHAIN = "the project's reduction to one dimension"
+TRANSFORMATION = "SGD with reused batches implements a label transformation"
+ARMS = [(3, 0, -1.0, 0.0), (4, 1, -1.0, 0.1), (4, 1, 1.0, 0.1), (4, 0, -1.0, 0.1)]
+"""Degree, reuse, sign and start beside (3, 1, -1, 0), which is the part `limit`."""
+TEXTS = tuple(f"$h_{degree}$, {'' if reuse else 'no '}reuse, $a = {sign:g}$" for degree, reuse, sign, _ in ARMS)
 
 
-def _arm(data: xr.Dataset | xr.DataArray, *, drop: bool = True, **wanted: float) -> Any:
+def _arm(data: Any, **wanted: float) -> Any:
     """The points of a zipped axis with the given parameters, which must be one."""
     axis = data.reuse.dims[0]
     found = np.all([data[name].values == number for name, number in wanted.items()], axis=0)
-    return data.isel({axis: int(np.flatnonzero(found)[0])}, drop=drop)
+    return data.isel({axis: int(np.flatnonzero(found)[0])}, drop=True)
 
 
-ARMS = [(3, 0, -1.0, 0.0), (4, 1, -1.0, 0.1), (4, 1, 1.0, 0.1), (4, 0, -1.0, 0.1)]
-"""Degree, reuse, sign and start beside (3, 1, -1, 0), which is the part `limit`."""
-
-
-def _limit(data: xr.Dataset) -> Any:
+def _limit(data: Any) -> Any:
     """The chains in d = 400, where a preset has several dimensions."""
     return data.sel(d=400.0) if "d" in data.dims else data
+
+
+def _of_arms(name: str) -> tuple:
+    """An output of every arm, for a panel."""
+
+    def of(arm: tuple, data: Any) -> Any:
+        return _arm(data, **dict(zip(("degree", "reuse", "sign"), arm, strict=False)))[name]
+
+    return tuple(partial(of, arm[:3]) for arm in ARMS)
+
+
+def _draw_limit(axes: Any, limit: Any, **_: Any) -> None:
+    from unlazy.plotting import style
+
+    points = _limit(limit.simulated)
+    label = f"chain, $d = {float(parameter(points, 'd')):g}$"
+    style.simulation(axes, points.time, points.overlap, color=style.colour(2), marker=style.marker(2), label=label)
+
+
+def _draw_drifts(part: str, axes: Any, **parts: Any) -> None:
+    """The theory on more places than were measured."""
+    from unlazy.plotting import style
+    from unlazy.theory.index_models.online_sgd import overlap_drift
+
+    data, places = parts[part].simulated, np.linspace(-0.99, 0.99, 199)
+    neurons = [data.isel({data.reuse.dims[0]: i}) for i in range(data.reuse.size)] if "reuse" in data.coords else [data]
+    for index, neuron in enumerate(neurons):
+        given: Any = {name: float(parameter(neuron, name)) for name in ("sign", "bias", "strength", "reuse")}
+        given["reuse"] = bool(given["reuse"])
+        drift = overlap_drift(f"He{int(parameter(neuron, 'degree'))}", places, **given)
+        style.theory(axes, places, drift.signal, color=style.colour(index))
 
 
 @dataclass(frozen=True)
@@ -46,15 +73,11 @@ class ReuseDynamics(Study):
     """One ReLU neuron without bias on h_3 or h_4, s = 1, gamma = 0.1, from the overlap m = 0 (h_4: 0.1).
 
     An instance is a group of independent chains, or a network whose neurons all see the same examples: its mean overlap
-    is recorded. h_3 is odd, so that the sign +1 only turns m into -m; for h_4 the signs differ. Criteria were written
-    before the first run, that of the ODE after a prototype had been seen; the numbers of seeds were raised afterwards,
-    where intervals were too wide.
+    is recorded. h_3 is odd, so that the sign +1 only turns m into -m; for h_4 the signs differ.
     """
 
-    name = "reuse-dynamics"
-    topic = "index_models"
     question = "Does using each example twice move a neuron towards a direction that one use does not see?"
-    sources = (LEE, DANDI, BEN_AROUS, TALK)
+    sources = cite("lee2024", "dandi2024reuse", "benarous2021", "wu2024talk")
     precision = "float32"
     chunk_width = 16
 
@@ -86,65 +109,97 @@ class ReuseDynamics(Study):
             "network": {"engine": ["chain", "network"], "size": 100, "d": 100.0, "seeds": 512},
         },
     }
-    claims = (
-        Claim(
-            "equation",
-            THE_CHAIN,
-            "At d = 400 the mean overlap of the chains is within 0.02 of the ODE for n <= 60 d (h_3, reuse).",
-            between(-0.02, 0.02),
-            check=lambda part: _limit(part.simulated).overlap - _limit(part.predicted).overlap,
-            parts=("limit",),
-        ),
-        Claim(
-            "network-is-chain",
-            THE_CHAIN,
-            "In d = 100 the mean overlap of a network whose neurons share their examples is that of the chain within "
-            "0.05 at all times (h_3, reuse).",
-            between(-0.05, 0.05),
-            check=lambda part: (
-                part.simulated.overlap.sel(engine="network") - part.simulated.overlap.sel(engine="chain")
-            ),
-            parts=("network",),
-            needs={"engine": ("chain", "network")},
-        ),
-        Claim(
-            "signal",
-            "the project's equation",
-            "The measured drift is S(m) within 0.03 for both links, both signs, with and without reuse.",
-            between(-0.03, 0.03),
-            check=lambda *parts: [part.simulated.signal - part.predicted.signal for part in parts],
-            parts=("limit", "arms"),
-        ),
-        Claim(
-            "odd-link",
-            LEE_TEXT,
-            "With reuse h_3 is seen at the overlap 0 already (generative exponent 1): after 60 d examples the mean "
-            "overlap is at least 0.25.",
-            at_least(0.25),
-            check=lambda part: _limit(part.simulated).overlap.sel(time=60),
-            parts=("limit",),
-        ),
-        Claim(
-            "no-reuse",
-            "Ben Arous et al. 2021: no drift where the Hermite coefficients of link and student have no common degree",
-            "Without reuse the mean overlap stays 0 within 0.02.",
-            between(-0.02, 0.02),
-            check=lambda part: _arm(part.simulated, degree=3, reuse=0).overlap,
-            parts=("arms",),
-        ),
-        Claim(
-            "even-link",
-            LEE_TEXT,
-            "For h_4 (generative exponent 2) from m = 0.1 the neuron with sign -1 gets ahead of the one with sign +1, "
-            "which stalls, by at least 0.1 after 60 d examples.",
-            at_least(0.1),
-            check=lambda part: (
-                _arm(part.simulated, degree=4, reuse=1, sign=-1.0).overlap
-                - _arm(part.simulated, degree=4, reuse=1, sign=1.0).overlap
-            ).sel(time=60),
-            parts=("arms",),
-        ),
+    history = (
+        Change("equation", "criterion", "set after a prototype had been seen"),
+        Change("", "more seeds", "intervals were too wide"),
     )
+    figure = panels(
+        Panel(
+            "overlap",
+            x="time",
+            by="engine",
+            part="network",
+            title="$h_3$, reuse, $a = -1$",
+            xlabel="examples per dimension $n/d$",
+            legend="upper left",
+            draw=_draw_limit,
+        ),
+        Panel(
+            "signal",
+            x="place",
+            part="limit",
+            at={"d": 400.0},
+            title="$h_3$, reuse, $a = -1$",
+            theory=False,
+            xlabel="overlap $m$",
+            marks=(Level(0.0),),
+            draw=partial(_draw_drifts, "limit"),
+        ),
+        Panel(
+            _of_arms("overlap"),
+            x="time",
+            part="arms",
+            labels=TEXTS,
+            xlabel="examples per dimension $n/d$",
+            ylabel="mean overlap $m$",
+            legend="upper left",
+        ),
+        Panel(
+            _of_arms("signal"),
+            x="place",
+            part="arms",
+            labels=TEXTS,
+            xlabel="overlap $m$",
+            ylabel="drift towards the direction $S(m)$",
+            theory=False,
+            legend=False,
+            marks=(Level(0.0),),
+            draw=partial(_draw_drifts, "arms"),
+        ),
+        columns=2,
+        width=3.8,
+        height=2.8,
+        caption="Upper left: chain and network of the same dimension, and a chain of a larger one.",
+    )
+
+    @claim(OWN, "reduction of a neuron to its overlap", within(0.02, absolute=True))
+    def equation(limit):
+        """At d = 400 the mean overlap of the chains is that of the ODE {criterion}, for n <= 60 d (h_3, reuse)."""
+        return _limit(limit.simulated).overlap - _limit(limit.predicted).overlap
+
+    @claim(OWN, "reduction of a neuron to its overlap", within(0.05, absolute=True))
+    def network_is_chain(network):
+        """In d = 100 the mean overlap of a network whose neurons share their examples is that of the chain {criterion}
+        at all times (h_3, reuse)."""
+        overlap = network.simulated.overlap
+        return overlap.sel(engine="network") - overlap.sel(engine="chain")
+
+    @claim(OWN, "drift of the overlap, an integral over two normal variables", within(0.03, absolute=True))
+    def signal(limit, arms):
+        """The measured drift is S(m) {criterion} for both links, both signs, with and without reuse."""
+        return [difference(part, "signal") for part in (limit, arms)]
+
+    @claim("lee2024", TRANSFORMATION, at_least(0.25))
+    def odd_link(limit):
+        """With reuse h_3 is seen at the overlap 0 already (generative exponent 1): after 60 d examples the mean overlap
+        is {criterion}."""
+        return _limit(limit.simulated).overlap.sel(time=60)
+
+    @claim(
+        "benarous2021",
+        "no drift where the Hermite coefficients of link and student have no common degree",
+        within(0.02, absolute=True),
+    )
+    def no_reuse(arms):
+        """Without reuse the mean overlap stays 0 {criterion}."""
+        return _arm(arms.simulated, degree=3, reuse=0).overlap
+
+    @claim("lee2024", TRANSFORMATION, at_least(0.1))
+    def even_link(arms):
+        """For h_4 (generative exponent 2) from m = 0.1 the neuron with sign -1 gets ahead of the one with sign +1,
+        which stalls: after 60 d examples by {criterion}."""
+        towards, away = (_arm(arms.simulated, degree=4, reuse=1, sign=sign).overlap for sign in (-1.0, 1.0))
+        return (towards - away).sel(time=60)
 
     def validate(self) -> None:
         if self.sign not in (-1.0, 1.0):
@@ -209,54 +264,3 @@ class ReuseDynamics(Study):
             "overlap": overlap_path(link, TIMES, self.step, start=self.start, **neuron),
             "signal": overlap_drift(link, PLACES, **neuron).signal,
         }
-
-    def figure(self, limit: Part, arms: Part, network: Part) -> Any:
-        from unlazy.plotting import style
-
-        figure, panels = style.panels(2, 2, width=3.8, height=2.8)
-        texts = {(1, -1.0): "reuse, $a = -1$", (1, 1.0): "reuse, $a = 1$", (0, -1.0): "no reuse, $a = -1$"}
-        for (path, portrait), degree in zip(panels, (3, 4), strict=True):
-            kinds = [(reuse, sign) for k, reuse, sign, _ in ((3, 1, -1.0, 0.0), *ARMS) if k == degree]
-            for index, (reuse, sign) in enumerate(kinds):
-                wanted = {"degree": degree, "reuse": reuse, "sign": sign}
-                options: Any = {"color": style.colour(index), "marker": style.marker(index)}
-                points = (
-                    _limit(limit.simulated) if (degree, reuse) == (3, 1) else _arm(arms.simulated, drop=False, **wanted)
-                )
-                self._draw_theory(path, portrait, points, degree, options["color"])
-                d = f", chain $d = {float(parameter(points, 'd')):g}$" if degree == 3 else ""
-                style.simulation(path, points.time, points.overlap, label=texts[reuse, sign] + d, **options)
-                style.simulation(portrait, points.place, points.signal, **options)
-            path.set(xlabel=style.label("examples per dimension", "n/d"), ylabel=style.label("overlap", "m"))
-            path.set_title(f"$h_{degree}$, ReLU; lines: ODE")
-            portrait.axhline(0, color="#000000", linewidth=0.8)
-            portrait.set(xlabel=style.label("overlap", "m"), ylabel=style.label("drift", "S(m)"))
-            portrait.set_title(f"$h_{degree}$; lines: theory")
-        for index, engine in enumerate(("chain", "network"), 3):
-            points = network.simulated.overlap.sel(engine=engine)
-            text = f"reuse, {engine} $d = {float(parameter(network.simulated, 'd')):g}$"
-            shift = -0.6 if engine == "chain" else 0.6
-            style.simulation(
-                panels[0, 0],
-                points.time + shift,
-                points,
-                color=style.colour(index),
-                marker=style.marker(index),
-                label=text,
-            )
-        for path in panels[:, 0]:
-            path.legend(loc="upper left")
-        return figure
-
-    @staticmethod
-    def _draw_theory(path: Any, portrait: Any, points: xr.Dataset, degree: int, color: str) -> None:
-        from unlazy.plotting import style
-        from unlazy.theory.index_models.online_sgd import overlap_drift, overlap_path
-
-        names = ("sign", "bias", "strength", "reuse", "start", "step")
-        neuron: Any = {name: float(parameter(points, name)) for name in names}
-        neuron["reuse"] = bool(neuron["reuse"])
-        start, step = neuron.pop("start"), neuron.pop("step")
-        times, places = np.linspace(0, TIMES[-1], 121), np.linspace(-0.99, 0.99, 199)
-        style.theory(path, times, overlap_path(f"He{degree}", times, step, start=start, **neuron), color=color)
-        style.theory(portrait, places, overlap_drift(f"He{degree}", places, **neuron).signal, color=color)

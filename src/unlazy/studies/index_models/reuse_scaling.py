@@ -3,35 +3,40 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import Any
 
 import numpy as np
 
-from unlazy.lab import Claim, Output, Part, Study, at_least, at_most, between, slope, static, value
-from unlazy.studies.index_models.shared.sources import BEN_AROUS, LEE, TALK
+from unlazy.lab import OWN, Change, Output, Study, at_least, at_most, between, cite, claim, slope, static, value, within
+from unlazy.plotting.panels import Guide, Panel, panels
 from unlazy.studies.index_models.shared.traced_links import MOST_DEGREE, hermite_link, student
 
-if TYPE_CHECKING:
-    import xarray as xr
-
-LEE_THEOREM = "Lee et al. 2024, complexity of SGD with reused batches"
-BEN_AROUS_THEOREM = "Ben Arous et al. 2021, information exponent k: n of order d^(k-1)"
+COMPLEXITY = "complexity of SGD with reused batches"
+ORDER = "information exponent k: n of order d^(k-1)"
 LEVEL = 0.5
 REUSED, SLOWER, PLAIN = 0, 1, 2
 """The arms of the ablation by their place: reuse, reuse with the step of the arm without, no reuse."""
 
 
-def _slope(part: Part, **chosen: Any) -> xr.DataArray:
-    return slope(_chosen(part.simulated.examples, **chosen), "d")
+def _of_degree(degree: int, data: Any) -> Any:
+    """The examples at one degree of a zipped axis."""
+    place = int(np.flatnonzero(np.atleast_1d(data.degree.values) == degree)[0])
+    return data.examples.isel({data.degree.dims[0]: place}, drop=True)
 
 
-def _chosen(values: xr.DataArray, **chosen: Any) -> xr.DataArray:
-    """The values at one degree, or at one place of the zipped axis."""
-    if "degree" in chosen:
-        places = np.flatnonzero(np.atleast_1d(values.degree.values) == chosen["degree"])
-        return values.isel({values.degree.dims[0]: int(places[0])}, drop=True)
-    axis = values.reuse.dims[0]
-    return values.isel({axis: chosen["arm"]}, drop=True)
+def _of_arm(arm: int, data: Any) -> Any:
+    """The examples at one place of the ablation's zipped axis."""
+    return data.examples.isel({data.reuse.dims[0]: arm}, drop=True)
+
+
+def _draw_fourth(axes: Any, fourth: Any = None, **_: Any) -> None:
+    from unlazy.plotting import style
+
+    if fourth is not None:
+        line, points, color = fourth.lines.examples, fourth.simulated.examples, style.colour(2)
+        style.theory(axes, line.d, line, color=color)
+        style.simulation(axes, points.d, points, color=color, marker=style.marker(2), label="$h_4$")
 
 
 @dataclass(frozen=True)
@@ -41,17 +46,11 @@ class ReuseScaling(Study):
     The step is gamma = g d^(-p). Without reuse the students are the links themselves, h_k, with |c| <= d^(-1/2); with
     reuse they are ReLU neurons without bias and of the favourable sign. These two differ in more than reuse; the
     ablation is one ReLU student (b = 1, a = -1, He_3) in three arms: reuse and constant step, reuse with step d^(-1/2),
-    no reuse with the same step. The windows of the slopes were set after a prototype of the same experiment was seen;
-    those of the ablation before any run, from the ODE; dimensions and seeds of the quick preset were changed after a
-    first run, for its cost and where intervals were too wide; with another generator of random numbers the 8 seeds of
-    the ablation were inconclusive about its slope, and are 16 now. The slope 3 of h_4 is not reached at these sizes:
-    between d = 24 and 64 the ODE itself has 2.5.
+    no reuse with the same step. Its criteria were set before any run, from the ODE.
     """
 
-    name = "reuse-scaling"
-    topic = "index_models"
     question = "With which power of the dimension does the number of examples grow that online SGD needs?"
-    sources = (LEE, BEN_AROUS, TALK)
+    sources = cite("lee2024", "benarous2021", "wu2024talk")
     precision = "float32"
     chunk_width = 16
 
@@ -109,78 +108,98 @@ class ReuseScaling(Study):
         },
     }  # fmt: skip
     lines = dict.fromkeys(("matched", "fourth", "reused", "ablation"), "d")
-    claims = (
-        Claim(
-            "third-plain",
-            BEN_AROUS_THEOREM,
-            "Without reuse He_3 needs n of order d^2: the slope of log n in log d is between 1.8 and 2.2.",
-            between(1.8, 2.2),
-            check=lambda part: _slope(part, degree=3),
-            parts=("matched",),
-            needs={"d": 3},
+    history = (
+        *(
+            Change(f"{degree}-{kind}", "window of the slope", "set after a prototype of the same experiment was seen")
+            for degree in ("third", "fourth")
+            for kind in ("plain", "reused")
         ),
-        Claim(
-            "fourth-plain",
-            BEN_AROUS_THEOREM,
-            "Without reuse He_4 needs more than any power up to 2.2 (the theory's 3 is not reached at d <= 64).",
-            at_least(2.2),
-            check=lambda part: slope(part.simulated.examples, "d"),
-            parts=("fourth",),
-            needs={"d": 3},
-        ),
-        Claim(
-            "third-reused",
-            LEE_THEOREM,
-            "With reuse He_3 needs n of order d: the slope is below 1.35.",
-            at_most(1.35),
-            check=lambda part: _slope(part, degree=3),
-            parts=("reused",),
-            needs={"d": 3},
-        ),
-        Claim(
-            "fourth-reused",
-            LEE_THEOREM,
-            "With reuse He_4 needs n of order d log d: the slope is below 1.45.",
-            at_most(1.45),
-            check=lambda part: _slope(part, degree=4),
-            parts=("reused",),
-            needs={"d": 3},
-        ),
-        Claim(
-            "equation",
-            "the project's equation",
-            "For He_3 and He_4 with reuse the time at which the ODE crosses 1/2 from d^(-1/2) is right within a factor "
-            "of 1.5: |log(n / n_ODE)| is at most 0.405.",
-            between(-0.405, 0.405),
-            check=lambda part: [
-                np.log(_chosen(part.simulated.examples, degree=k) / _chosen(part.predicted.examples, degree=k))
-                for k in (3, 4)
-            ],
-            parts=("reused",),
-        ),
-        Claim(
+        Change("", "dimensions and seeds of the quick preset", "cost of a first run, and intervals that were too wide"),
+        Change(
             "ablation-slope",
-            LEE_THEOREM,
-            "The same student with the same steps: reuse lowers the slope by at least 0.2 (0.43 in the ODE).",
-            at_least(0.2),
-            check=lambda part: _slope(part, arm=PLAIN) - _slope(part, arm=SLOWER),
-            parts=("ablation",),
-            needs={"d": 3},
-        ),
-        Claim(
-            "ablation-gain",
-            LEE_THEOREM,
-            "At d = 96 it needs at least 5 times fewer examples with reuse (13.5 times in the ODE): the logarithm of "
-            "the ratio is at least 1.6.",
-            at_least(1.6),
-            check=lambda part: np.log(
-                _chosen(part.simulated.examples.sel(d=96.0), arm=PLAIN)
-                / _chosen(part.simulated.examples.sel(d=96.0), arm=SLOWER)
-            ),
-            parts=("ablation",),
-            needs={"d": (96.0,)},
+            "16 seeds in place of 8",
+            "8 were inconclusive with another generator of random numbers",
         ),
     )
+    figure = panels(
+        Panel(
+            tuple(partial(_of_degree, k) for k in (2, 3)),
+            x="d",
+            part="matched",
+            labels=("$h_2$", "$h_3$"),
+            title="no reuse, student = link",
+            ylabel="examples until half of\nthe overlaps are 1/2, $n$",
+            log="xy",
+            legend="upper left",
+            draw=_draw_fourth,
+        ),
+        Panel(
+            tuple(partial(_of_degree, k) for k in (2, 3, 4)),
+            x="d",
+            part="reused",
+            labels=("$h_2$", "$h_3$", "$h_4$"),
+            title="reuse, ReLU",
+            ylabel="examples $n$",
+            log="xy",
+            marks=(Guide(1.0, "slope 1", factor=0.5),),
+            legend="upper left",
+        ),
+        Panel(
+            tuple(partial(_of_arm, arm) for arm in (REUSED, SLOWER, PLAIN)),
+            x="d",
+            part="ablation",
+            labels=(r"reuse, $\gamma$ constant", r"reuse, $\gamma\sim d^{-1/2}$", r"no reuse, $\gamma\sim d^{-1/2}$"),
+            title="ablation: ReLU, $h_3$, $b = 1$",
+            ylabel="examples $n$",
+            log="xy",
+            legend="upper left",
+        ),
+        width=3.1,
+        height=3.1,
+    )
+
+    @claim("benarous2021", ORDER, between(1.8, 2.2))
+    def third_plain(matched):
+        """Without reuse He_3 needs n of order d^2: the slope of log n in log d is {criterion}."""
+        return slope(_of_degree(3, matched.simulated), "d")
+
+    @claim(
+        "benarous2021",
+        ORDER,
+        at_least(2.2),
+        departs="the slope 3 is not reached at these sizes: between d = 24 and 64 the ODE itself has 2.5",
+    )
+    def fourth_plain(fourth):
+        """Without reuse He_4 needs a higher power of d: the slope is {criterion}."""
+        return slope(fourth.simulated.examples, "d")
+
+    @claim("lee2024", COMPLEXITY, at_most(1.35))
+    def third_reused(reused):
+        """With reuse He_3 needs n of order d: the slope is {criterion}."""
+        return slope(_of_degree(3, reused.simulated), "d")
+
+    @claim("lee2024", COMPLEXITY, at_most(1.45))
+    def fourth_reused(reused):
+        """With reuse He_4 needs n of order d log d: the slope is {criterion}."""
+        return slope(_of_degree(4, reused.simulated), "d")
+
+    @claim(OWN, "ODE of the overlap", within(0.405, absolute=True))
+    def equation(reused):
+        """For He_3 and He_4 with reuse the time at which the ODE crosses 1/2 from d^(-1/2) is right within a factor of
+        1.5: log(n / n_ODE) is 0 {criterion}."""
+        return [np.log(_of_degree(k, reused.simulated) / _of_degree(k, reused.predicted)) for k in (3, 4)]
+
+    @claim("lee2024", COMPLEXITY, at_least(0.2))
+    def ablation_slope(ablation):
+        """The same student with the same steps: reuse lowers the slope by {criterion} (0.43 in the ODE)."""
+        return slope(_of_arm(PLAIN, ablation.simulated), "d") - slope(_of_arm(SLOWER, ablation.simulated), "d")
+
+    @claim("lee2024", COMPLEXITY, at_least(1.6))
+    def ablation_gain(ablation):
+        """At d = 96 it needs at least 5 times fewer examples with reuse (13.5 times in the ODE): the logarithm of the
+        ratio is {criterion}."""
+        data = ablation.simulated.sel(d=96.0)
+        return np.log(_of_arm(PLAIN, data) / _of_arm(SLOWER, data))
 
     def validate(self) -> None:
         from unlazy.checks import InputError
@@ -225,35 +244,3 @@ class ReuseScaling(Study):
             for sign, start in ((self.sign, self.d**-0.5), (mirrored, -(self.d**-0.5)))
         ]  # fmt: skip
         return {"examples": min(times) * self.d}
-
-    def figure(self, matched: Part, fourth: Part, reused: Part, ablation: Part) -> Any:
-        from unlazy.plotting import style
-
-        figure, (left, middle, right) = style.panels(3, 1, width=2.9, height=3.1)
-
-        def draw(axes: Any, points: xr.DataArray, line: xr.DataArray, index: int, text: str) -> None:
-            style.theory(axes, line.d, line, color=style.colour(index))
-            measured = slope(points, "d").mean("seed").item()
-            label = f"{text}, slope {measured:.2f}"
-            style.simulation(axes, points.d, points, color=style.colour(index), marker=style.marker(index), label=label)
-
-        for index, k in enumerate((2, 3)):
-            points, line = (_chosen(data.examples, degree=k) for data in (matched.simulated, matched.lines))
-            draw(left, points, line, index, f"$h_{k}$")
-        draw(left, fourth.simulated.examples, fourth.lines.examples, 2, "$h_4$")
-        for index, k in enumerate((2, 3, 4)):
-            points, line = (_chosen(data.examples, degree=k) for data in (reused.simulated, reused.lines))
-            draw(middle, points, line, index, f"$h_{k}$")
-        names = {REUSED: r"reuse, $\gamma$ constant", SLOWER: r"reuse, $\gamma\sim d^{-1/2}$", PLAIN: "none, same"}
-        for index, text in names.items():
-            points, line = (_chosen(data.examples, arm=index) for data in (ablation.simulated, ablation.lines))
-            draw(right, points, line, index + 3, text)
-        titles = ("no reuse, student = link", "reuse, ReLU", "ablation: ReLU, $h_3$, $b = 1$")
-        for axes, title in zip((left, middle, right), titles, strict=True):
-            style.log_scale(axes)
-            axes.set(xlabel=style.label("dimension", "d"), title=title)
-            low, high = axes.get_ylim()
-            axes.set_ylim(low, high * 12)
-            axes.legend(loc="upper left")
-        left.set_ylabel(style.label("examples until half of the overlaps are 1/2", "n"))
-        return figure

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cache
-from typing import TYPE_CHECKING, Any
+from functools import cache, partial
+from typing import Any
 
 import numpy as np
 
 from unlazy.functions.links import polynomial
-from unlazy.lab import Claim, Output, Part, Study, at_least, at_most, between, parameter, static
+from unlazy.lab import OWN, Change, Output, Study, at_least, at_most, cite, claim, difference, parameter, static, within
+from unlazy.plotting.panels import Panel, panels
 from unlazy.studies.index_models.shared.importance import exact_moments, moments, wide_draws
-from unlazy.studies.index_models.shared.sources import OKO, TALK
-
-if TYPE_CHECKING:
-    import xarray as xr
 
 CASES = {
     "K=2, I=2, even": (2, 2, "even", 20),
@@ -26,7 +23,7 @@ CASES = {
 LINKS = ("superorthogonal", "generic")
 POWERS = (1, 2, 3, 4)
 ORDERS = (1, 2, 3, 4)
-TEXT = "Oko et al. 2024, proposition on superorthogonal polynomials"
+PROPOSITION = "proposition on superorthogonal polynomials"
 _GENERIC_SEED = 7
 
 
@@ -44,30 +41,52 @@ def _hermite(case: str, kind: str) -> tuple[float, ...]:
     return tuple(found.tolist())
 
 
-def _hidden(part: Part, kind: str, data: xr.Dataset) -> list[xr.DataArray]:
-    """The moments that a superorthogonal link does not have, one array per case."""
-    cases = [str(case) for case in np.atleast_1d(parameter(part.simulated, "case"))]
+def _by_case(data: Any) -> list[tuple[Any, int, int]]:
+    """The moments of every case of a run, with its K and I."""
+    cases = [str(case) for case in np.atleast_1d(parameter(data, "case"))]
     chosen = [data.moment.sel(case=case) if "case" in data.moment.dims else data.moment for case in cases]
+    return [(array, *CASES[case][:2]) for case, array in zip(cases, chosen, strict=True)]
+
+
+def _hidden(data: Any, kind: str) -> list[Any]:
+    """The moments that a superorthogonal link does not have, one array per case."""
     return [
-        array.sel(kind=kind, power=list(range(1, CASES[case][1] + 1)), order=list(range(1, CASES[case][0] + 1)))
-        for case, array in zip(cases, chosen, strict=True)
+        array.sel(kind=kind, power=list(range(1, powers + 1)), order=list(range(1, orders + 1)))
+        for array, orders, powers in _by_case(data)
     ]
 
 
-def _largest(part: Part, kind: str) -> list[xr.DataArray]:
-    """The largest hidden moment, in size, of the means over seeds."""
-    return [abs(array.mean("seed")).max(["power", "order"]) for array in _hidden(part, kind, part.simulated)]
+def _shown(data: Any) -> list[str]:
+    """The first and the last case of a run."""
+    cases = [str(case) for case in np.atleast_1d(parameter(data, "case"))]
+    return list(dict.fromkeys((cases[0], cases[-1])))
 
 
-def _next_power(part: Part) -> list[xr.DataArray]:
-    """The largest moment of the first power that is not covered."""
-    cases = [str(case) for case in np.atleast_1d(parameter(part.simulated, "case"))]
-    data = part.simulated.moment.sel(kind="superorthogonal")
-    chosen = [data.sel(case=case) if "case" in data.dims else data for case in cases]
-    return [
-        abs(array.sel(power=CASES[case][1] + 1, order=list(range(1, CASES[case][0] + 1))).mean("seed")).max("order")
-        for case, array in zip(cases, chosen, strict=True)
-    ]
+def _draw_links(axes: Any, main: Any) -> None:
+    from unlazy.plotting import style
+
+    z = np.linspace(-8, 8, 1601)
+    for index, case in enumerate(_shown(main.simulated)):
+        g = polynomial(_hermite(case, "superorthogonal"))(z)
+        weighted = np.sign(g) * np.abs(g) * np.exp(-(z**2) / (2 * CASES[case][1]))
+        axes.plot(z, weighted / np.abs(weighted).max(), color=style.colour(index), label=case)
+
+
+def _draw_moments(which: int, axes: Any, main: Any) -> None:
+    from unlazy.plotting import style
+
+    case = _shown(main.simulated)[-which]
+    data = [part.sel(case=case) if "case" in part.dims else part for part in (main.simulated, main.predicted)]
+    for index, kind in enumerate(LINKS):
+        simulated, theory = (one.moment.sel(kind=kind).stack(place=("power", "order")) for one in data)
+        places, color = np.arange(simulated.sizes["place"]) + 0.25 * (index - 0.5), style.colour(index)
+        axes.hlines(theory, places - 0.18, places + 0.18, color=color)
+        style.simulation(axes, places, simulated, color=color, marker=style.marker(index), label=kind)
+    orders, powers, *_ = CASES[case]
+    for i in range(powers):
+        axes.axvspan(4 * i - 0.5, 4 * i + orders - 0.5, color="#dddddd", alpha=0.6, zorder=0)
+    axes.set_xticks([4 * i + 1.5 for i in range(4)], [f"$i = {i}$" for i in POWERS])
+    axes.set_title(case)
 
 
 @dataclass(frozen=True)
@@ -75,19 +94,11 @@ class SuperOrthogonal(Study):
     """E[g^i h_k] / E|g^i h_k| from stratified draws of z with deviation `spread`, weighted back to 1.
 
     The generic link has the same sizes of Hermite coefficients with random signs, hence the same degree, parity and
-    information exponent. The moments are dominated by |z| of 4 to 10, which plain draws do not reach. A first version
-    drew with deviation 3.5 and divided by E|g|^i alone, which left errors of 2 because h_k is large out there too;
-    without strata the errors of 16 times 40,000 draws were 0.02, too much to decide.
+    information exponent. The moments are dominated by |z| of 4 to 10, which plain draws do not reach.
     """
 
-    name = "superorthogonal"
-    topic = "index_models"
     question = "Are there polynomial links whose powers up to I hide the direction from all Hermite degrees up to K?"
-    caption = (
-        "Left: the links themselves, weighted. Right: short bars are theory, points simulation, means over seeds with"
-        " 99% intervals; on grey the theory says zero for the superorthogonal link."
-    )
-    sources = (OKO, TALK)
+    sources = cite("oko2024", "wu2024talk")
 
     case: str = static("K=2, I=2, even", "degrees K and powers I that see nothing", choices=tuple(CASES))
     spread: float = static(5.0, "deviation of the draws", above=1, high=20)
@@ -101,43 +112,74 @@ class SuperOrthogonal(Study):
         "quick": {"case": list(CASES), "n": 20_000, "seeds": 16},
         "full": {"case": list(CASES), "n": 200_000, "seeds": 32},
     }
-    claims = (
-        Claim(
-            "hidden",
-            TEXT,
-            "In draws E[g^i h_k] is 0 for all 1 <= i <= I and 1 <= k <= K: within 0.02 of E|g^i h_k|.",
-            between(-0.02, 0.02),
-            check=lambda part: _hidden(part, "superorthogonal", part.simulated),
+    history = (
+        Change(
+            "",
+            "deviation 5 and division by E|g^i h_k|, in place of 3.5 and E|g|^i",
+            "errors of 2, because h_k is large in the tails too",
         ),
-        Claim(
-            "residual",
-            TEXT,
-            "By quadrature it is below 1e-10 of E|g|^i.",
-            at_most(1e-10),
-            theory=lambda part: part.predicted.residual,
-        ),
-        Claim(
-            "generic",
-            "control",
-            "Random signs of the same coefficients show the direction: some E[g^i h_k] is at least 0.2 of E|g^i h_k|.",
-            at_least(0.2),
-            statistic=lambda part: _largest(part, "generic"),
-        ),
-        Claim(
-            "next-power",
-            "control",
-            "The next power I + 1 shows it too: some E[g^(I+1) h_k], k <= K, is at least 0.2 of E|g^(I+1) h_k|.",
-            at_least(0.2),
-            statistic=_next_power,
-        ),
-        Claim(
-            "theory",
-            "quadrature",
-            "All moments of both links up to the fourth power and degree agree with quadrature within 0.05.",
-            between(-0.05, 0.05),
-            check=lambda part: part.simulated.moment - part.predicted.moment,
-        ),
+        Change("", "stratified draws", "errors of 16 times 40,000 plain draws were 0.02, too much to decide"),
     )
+    figure = panels(
+        Panel(
+            "moment",
+            x="order",
+            points=False,
+            theory=False,
+            title="the links, weighted",
+            xlabel="$z$",
+            ylabel=r"$g(z)\,\varphi(z)^{1/I}$ over its largest size",
+            ylim=(-0.9, 1.4),
+            legend="upper center",
+            draw=_draw_links,
+        ),
+        *(
+            Panel(
+                "moment",
+                x="order",
+                points=False,
+                theory=False,
+                xlabel=r"power $i$; in each $k = 1, \dots, 4$",
+                ylabel=r"$E[g^i h_k]\,/\,E|g^i h_k|$",
+                ylim=(-1.1, 1.1),
+                legend="lower left",
+                draw=partial(_draw_moments, which),
+            )
+            for which in (0, 1)
+        ),
+        height=3.0,
+        caption="Right: bars are theory, points means over seeds with 99% intervals; on grey the theory says zero for "
+        "the superorthogonal link.",
+    )
+
+    @claim("oko2024", PROPOSITION, within(0.02, absolute=True))
+    def hidden(main):
+        """In draws E[g^i h_k] over E|g^i h_k| is 0 {criterion}, for all 1 <= i <= I and 1 <= k <= K."""
+        return _hidden(main.simulated, "superorthogonal")
+
+    @claim("oko2024", PROPOSITION, at_most(1e-10), theory=True)
+    def residual(main):
+        """By quadrature E[g^i h_k] over E|g|^i is {criterion}."""
+        return main.predicted.residual
+
+    @claim(OWN, "control", at_least(0.2), resampled=True)
+    def generic(main):
+        """Random signs of the same coefficients show the direction: some E[g^i h_k] over E|g^i h_k| is {criterion}."""
+        return [abs(array.mean("seed")).max(["power", "order"]) for array in _hidden(main.simulated, "generic")]
+
+    @claim(OWN, "control", at_least(0.2), resampled=True)
+    def next_power(main):
+        """The next power I + 1 shows it too: some E[g^(I+1) h_k] over E|g^(I+1) h_k|, k <= K, is {criterion}."""
+        found = [
+            array.sel(kind="superorthogonal").sel(power=powers + 1, order=list(range(1, orders + 1)))
+            for array, orders, powers in _by_case(main.simulated)
+        ]
+        return [abs(array.mean("seed")).max("order") for array in found]
+
+    @claim(OWN, "quadrature", within(0.05, absolute=True))
+    def theory(main):
+        """All moments of both links up to the fourth power and degree agree with quadrature {criterion}."""
+        return difference(main, "moment")
 
     def coordinates(self) -> dict[str, Any]:
         return {"kind": list(LINKS), "power": list(POWERS), "order": list(ORDERS)}
@@ -160,39 +202,3 @@ class SuperOrthogonal(Study):
             "moment": np.array(found),
             "residual": moment_residual(hermite, largest_order, largest_power),
         }
-
-    def figure(self, main: Part) -> Any:
-        from unlazy.plotting import style
-
-        cases = [str(case) for case in np.atleast_1d(parameter(main.simulated, "case"))]
-        shown = cases[:1] + cases[-1:] if len(cases) > 1 else cases
-        figure, panels = style.panels(len(shown) + 1, 1, width=3.3, height=3.0)
-        panels = np.atleast_1d(panels)
-        z = np.linspace(-8, 8, 1601)
-        for index, case in enumerate(shown):
-            g = polynomial(_hermite(case, "superorthogonal"))(z)
-            power = CASES[case][1]
-            weighted = np.sign(g) * np.abs(g) * np.exp(-(z**2) / (2 * power))
-            panels[0].plot(z, weighted / np.abs(weighted).max(), color=style.colour(index), label=case)
-        panels[0].set(xlabel="$z$", ylabel=r"$g(z)\,\varphi(z)^{1/I}$ over its largest size")
-        panels[0].legend(loc="upper center", bbox_to_anchor=(0.5, -0.18), ncols=2)
-        for axes, case in zip(panels[1:], shown, strict=True):
-            chosen = [data.sel(case=case) if "case" in data.dims else data for data in (main.simulated, main.predicted)]
-            for index, kind in enumerate(LINKS):
-                simulated, theory = (data.moment.sel(kind=kind) for data in chosen)
-                places = np.arange(simulated.sizes["power"] * simulated.sizes["order"]) + 0.25 * (index - 0.5)
-                center, reach = style.interval(simulated)
-                color = style.colour(index)
-                axes.hlines(theory.values.ravel(), places - 0.18, places + 0.18, color=color)
-                axes.errorbar(
-                    places, center.ravel(), yerr=reach.ravel(), marker=style.marker(index), color=color,
-                    linestyle="none", markersize=3.5, label=kind,
-                )  # fmt: skip
-            largest_order, largest_power, *_ = CASES[case]
-            for i in range(largest_power):
-                axes.axvspan(4 * i - 0.5, 4 * i + largest_order - 0.5, color="#dddddd", alpha=0.6, zorder=0)
-            axes.set_xticks([4 * i + 1.5 for i in range(4)], [f"$i={i}$" for i in POWERS])
-            axes.set(title=case, ylabel=r"$E[g^i h_k]\,/\,E|g^i h_k|$, $k=1,\dots,4$")
-        for axes in panels[1:]:
-            axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.1), ncols=2)
-        return figure

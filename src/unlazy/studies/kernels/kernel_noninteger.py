@@ -7,35 +7,43 @@ from typing import Any
 
 import numpy as np
 
-from unlazy.lab import Claim, Output, Part, Study, at_most, between, relative_deviation, slope, static
+from unlazy.lab import OWN, Output, Study, at_most, cite, claim, enough, over_theory, slope, static, within
+from unlazy.plotting.panels import Panel, panels
 from unlazy.studies.kernels.shared.spectrum import (
     FUNCTIONS,
     LEVELS,
-    LU,
-    LU_TEXT,
     draw_spectrum,
     eigenvalues,
     finite_law,
     kolmogorov_distance,
     limit_law,
+    spectrum_panel,
 )
 
 EXPONENT = 1.5
 
 
+def _spectrum(position):
+    """Draws the spectrum at one of the dimensions."""
+
+    def draw(axes, main):
+        points = main.simulated.isel(d=position)
+        function, d = str(main.simulated.attrs["function"]), int(points.d)
+        n = round(d**EXPONENT)
+        laws = {"finite-size law": finite_law(function, n, d), "semicircle": limit_law(function, n, d, EXPONENT)}
+        draw_spectrum(axes, points.eigenvalue, laws)
+        axes.set_title(f"$d={d}$, $n={n}$")
+
+    return draw
+
+
 @dataclass(frozen=True)
 class KernelNoninteger(Study):
-    name = "kernel-noninteger"
-    topic = "kernels"
     question = (
         "For n ~ d^1.5 points, between the scalings at which degrees 1 and 2 have their say, is the spectrum of a "
         "kernel matrix a plain semicircle?"
     )
-    caption = (
-        "Histograms: simulated eigenvalues of all seeds; lines: theory. Right: points are distances of the simulated "
-        "eigenvalues from the two laws, means over seeds with 99% intervals."
-    )
-    sources = (LU,)
+    sources = cite("lu2022")
 
     d: int = static(81, "dimension, with n = d^1.5 points", symbol="d", low=3, high=700, scale="log")
     function: str = static("0.6he2+0.8he3", "function f of the inner product", choices=tuple(FUNCTIONS))
@@ -50,34 +58,36 @@ class KernelNoninteger(Study):
         "quick": {"d": [36, 64, 100, 144], "seeds": 6},
         "full": {"d": [36, 64, 100, 144, 225], "seeds": 16},
     }
-    claims = (
-        Claim(
-            "semicircle",
-            LU_TEXT,
-            "The semicircle is approached as d grows: the slope of the log Kolmogorov distance in log d is at most "
-            "-0.3.",
-            at_most(-0.3),
-            statistic=lambda part: slope(part.simulated.limit_distance.mean("seed"), "d"),
-            needs={"d": 3},
+    figure = panels(
+        spectrum_panel(_spectrum(0)),
+        spectrum_panel(_spectrum(-1)),
+        Panel(
+            ("finite_distance", "limit_distance"),
+            x="d",
+            labels=("to the finite-size law", "to the semicircle"),
+            xlabel="dimension $d$",
+            ylabel="Kolmogorov distance",
         ),
-        Claim(
-            "distance",
-            LU_TEXT,
-            "At d = 144 it is at most 0.03 away.",
-            at_most(0.03),
-            check=lambda part: part.simulated.limit_distance.sel(d=144),
-            needs={"d": (144,)},
-        ),
-        Claim(
-            "third-moment",
-            "finite-size law",
-            "What is left of the third moment, which a semicircle does not have, is sum_k a_k^3 sqrt(n/N_k), within "
-            "10% at the largest size.",
-            between(-0.1, 0.1),
-            check=lambda part: relative_deviation(part.simulated.third_moment, part.predicted.third_moment).isel(d=-1),
-            needs={"d": 3},
-        ),
+        width=3.1,
+        caption="Histograms: simulated eigenvalues of all seeds, with laws of the theory as lines.",
     )
+
+    @claim("lu2022", "", at_most(-0.3), resampled=True)
+    def semicircle(main):
+        """The semicircle is approached as d grows: the slope of the log Kolmogorov distance in log d is {criterion}."""
+        return slope(main.simulated.limit_distance.mean("seed"), "d")
+
+    @claim("lu2022", "", at_most(0.03))
+    def distance(main):
+        """At d = 144 its distance is {criterion}."""
+        return main.simulated.limit_distance.sel(d=144)
+
+    @claim(OWN, "finite-size law", within(0.1))
+    def third_moment(main):
+        """What is left of the third moment, which a semicircle does not have, is sum_k a_k^3 sqrt(n/N_k), {criterion}
+        at the largest size."""
+        enough(main.simulated, "d", 3)
+        return over_theory(main, "third_moment").isel(d=-1)
 
     @property
     def n(self) -> int:
@@ -101,24 +111,3 @@ class KernelNoninteger(Study):
     def predict(self) -> dict[str, Any]:
         law = finite_law(self.function, self.n, self.d)
         return {"eigenvalue": law.quantile(np.array(LEVELS)), "third_moment": law.moments(3)[2]}
-
-    def figure(self, main: Part) -> Any:
-        from unlazy.plotting import style
-
-        figure, panels = style.panels(3, 1, width=3.1, height=2.9)
-        function = str(main.simulated.attrs["function"])
-        for axes, at in zip(panels[:2], (0, -1), strict=True):
-            points = main.simulated.isel(d=at)
-            d = int(points.d)
-            n = round(d**EXPONENT)
-            laws = {"finite-size law": finite_law(function, n, d), "semicircle": limit_law(function, n, d, EXPONENT)}
-            draw_spectrum(axes, points.eigenvalue, laws)
-            axes.set_title(f"$d={d}$, $n={n}$")
-        names = (("finite_distance", "to the finite-size law"), ("limit_distance", "to the semicircle"))
-        for index, (name, text) in enumerate(names):
-            color, marker = style.colour(index), style.marker(index)
-            style.simulation(panels[2], main.simulated.d, main.simulated[name], color=color, marker=marker, label=text)
-        style.log_scale(panels[2])
-        panels[2].set(xlabel=style.label("dimension", "d"), ylabel="Kolmogorov distance")
-        panels[2].legend()
-        return figure

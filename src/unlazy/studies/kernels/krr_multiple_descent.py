@@ -3,45 +3,42 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from unlazy.lab import Claim, Output, Part, Study, at_least, between, path, relative_deviation, static, value
-from unlazy.studies.kernels.shared.sphere import XIAO, by_degree, target_covariances
-
-if TYPE_CHECKING:
-    import xarray as xr
+from unlazy.lab import Output, Study, at_least, cite, claim, over_theory, path, static, value, within
+from unlazy.plotting.panels import Panel, panels
+from unlazy.studies.kernels.shared.sphere import by_degree, target_covariances
 
 ENERGIES = (0.0, 1.0, 0.3, 0.1)
-XIAO_TEXT = "Xiao et al. 2022"
 SMALLEST = 1e-6
 
 
-def _peak(part: Part, at: int, before: int, after: int) -> xr.DataArray:
+def _peak(main, at, before, after):
     """The mean risk at a size over the larger of the mean risks before and after it."""
-    risk = part.simulated.risk.sel(ridge=SMALLEST).mean("seed")
+    risk = main.simulated.risk.sel(ridge=SMALLEST).mean("seed")
     return risk.sel(n=at) / np.maximum(risk.sel(n=before), risk.sel(n=after))
 
 
-def _deviation(part: Part) -> xr.DataArray:
-    away = part.simulated.n >= 60
-    return relative_deviation(part.simulated.risk, part.predicted.risk).where(away, drop=True)
+def _degrees(axes, main):
+    """Numbers of functions of a degree across, risks of fits that have learned all up to a degree along."""
+    from unlazy.functions.orthogonal import Gegenbauer
+
+    for degree, size in enumerate(Gegenbauer(int(main.simulated.attrs["d"])).multiplicities(2)[1:], start=1):
+        axes.axvline(size, color="#888888", linestyle=":", linewidth=0.9)
+        axes.text(size * 1.06, 1, f"$N_{degree} = {size}$", fontsize=8, va="top", transform=axes.get_xaxis_transform())
+    for degree in (0, 1):
+        axes.axhline(sum(ENERGIES[degree + 1 :]), color="#888888", linewidth=0.6)
 
 
 @dataclass(frozen=True)
 class KrrMultipleDescent(Study):
-    name = "krr-multiple-descent"
-    topic = "kernels"
     question = (
         "On the sphere in dimension d a dot-product kernel learns linear, quadratic, ... functions around n = d, "
         "d^2/2, ...: does the test error of kernel regression rise again before each step down?"
     )
-    caption = (
-        "Lines: theory. Points: simulation, means over seeds with 99% intervals. Dotted: the number of functions of a"
-        " degree; thin grey lines: the risk of a fit that has learned all up to a degree."
-    )
-    sources = (XIAO,)
+    sources = cite("xiao2022")
 
     n: int = static(200, "samples", symbol="n", low=1, high=20_000, scale="log")
     d: int = static(30, "dimension", symbol="d", low=3, high=10_000)
@@ -63,32 +60,33 @@ class KrrMultipleDescent(Study):
         },
     }
     lines = {"main": "n"}
-    claims = (
-        Claim(
-            "first-peak",
-            XIAO_TEXT,
-            "Without a ridge to speak of the error peaks at n = N_1 = d: it is larger there than at n = 10 and 100.",
-            at_least(1.0),
-            statistic=lambda part: _peak(part, 30, 10, 100),
-            needs={"n": (10, 30, 100), "ridge": (SMALLEST,)},
-        ),
-        Claim(
-            "second-peak",
-            XIAO_TEXT,
-            "It peaks again at n = N_2 = 464, about d^2/2: it is larger there than at n = 200 and 1000.",
-            at_least(1.0),
-            statistic=lambda part: _peak(part, 464, 200, 1000),
-            needs={"n": (200, 464, 1000), "ridge": (SMALLEST,)},
-        ),
-        Claim(
-            "theory",
-            XIAO_TEXT,
-            "One finite-size formula gives the whole curve: the relative deviation is at most 15% for n >= 60.",
-            between(-0.15, 0.15),
-            check=_deviation,
-            needs={"n": (60,)},
+    figure = panels(
+        Panel("risk", x="n", by="ridge", legend="upper center", draw=_degrees),
+        width=5.4,
+        height=3.4,
+        caption=(
+            "Dotted: the number of functions of a degree; thin grey lines: the risk of a fit that has learned all up "
+            "to a degree."
         ),
     )
+
+    @claim("xiao2022", "", at_least(1.0), resampled=True)
+    def first_peak(main):
+        """Without a ridge to speak of the error peaks at n = N_1 = d: over that at n = 10 and n = 100 it is
+        {criterion}."""
+        return _peak(main, 30, 10, 100)
+
+    @claim("xiao2022", "", at_least(1.0), resampled=True)
+    def second_peak(main):
+        """It peaks again at n = N_2 = 464, about d^2/2: over that at n = 200 and n = 1000 it is {criterion}."""
+        return _peak(main, 464, 200, 1000)
+
+    @claim("xiao2022", "", within(0.15))
+    def theory(main):
+        """One finite-size formula gives the whole curve, {criterion} for n >= 60."""
+        deviation = over_theory(main, "risk")
+        deviation.sel(n=60)  # untested without
+        return deviation.where(deviation.n >= 60, drop=True)
 
     def memory(self) -> int:
         return 8 * 8 * self.n * (self.n + self._fresh)
@@ -125,24 +123,3 @@ class KrrMultipleDescent(Study):
             multiplicities=copies,
         )
         return {"risk": theory.risk, "training_error": theory.training_error}
-
-    def figure(self, main: Part) -> Any:
-        from unlazy.functions.orthogonal import Gegenbauer
-        from unlazy.plotting import style
-
-        figure, axes = style.panels(1, 1, width=5.4, height=3.4)
-        ridges = main.simulated.ridge.values
-        for index, (color, ridge) in enumerate(zip(style.shades(len(ridges))[::-1], ridges, strict=True)):
-            line, points = main.lines.sel(ridge=ridge), main.simulated.sel(ridge=ridge)
-            style.theory(axes, line.n, line.risk, color=color, label=rf"ridge {ridge:g}")
-            style.simulation(axes, points.n, points.risk, color=color, marker=style.marker(index))
-        style.log_scale(axes)
-        axes.set(xlabel=style.label("samples", "n"), ylabel="excess risk")
-        d = main.simulated.attrs.get("d", self.d)
-        for degree, size in enumerate(Gegenbauer(int(d)).multiplicities(2)[1:], start=1):
-            axes.axvline(size, color="#888888", linestyle=":", linewidth=0.9)
-            axes.text(size * 1.06, axes.get_ylim()[1], f"$N_{degree} = {size}$", fontsize=8, va="top")
-        for degree in (0, 1):
-            axes.axhline(sum(ENERGIES[degree + 1 :]), color="#888888", linewidth=0.6)
-        axes.legend(loc="lower left")
-        return figure

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from unlazy.lab import Claim, Output, Part, Source, Study, at_least, at_most, parameter, path, static
+from unlazy.lab import OWN, Output, Study, at_least, at_most, cite, claim, enough, parameter, path, static
+from unlazy.plotting import style
+from unlazy.plotting.panels import Panel, panels
 from unlazy.studies.kernels.shared.curves_from_data import (
     KERNELS,
     eigenlearning_forecast,
@@ -18,84 +20,74 @@ from unlazy.studies.kernels.shared.curves_from_data import (
     trained,
 )
 
-if TYPE_CHECKING:
-    import xarray as xr
-
 DATA = ("diabetes", "breast_cancer", "wine", "iris", "digit_classes", "digits", "china", "jacksboro", "topobathy")
 HARD = ("diabetes", "breast_cancer", "digit_classes")
 """Where plain eigenlearning is far off; on few-dimensional, smooth data there is little to gain."""
-OWN = "the project's formulas for finite pools"
+POOLS = "formulas for finite pools"
 INSIDE = ("ridge", "share")
 BEYOND = ("large_ridge", "factor")
 
 
-def _errors(part: Part, method: str, truth: str = "trained") -> Any:
+def _errors(main, method, truth="trained"):
     """|log(predicted / trained)| of every case and pool."""
-    return abs(np.log(part.simulated[method] / part.simulated[truth]))
+    return abs(np.log(main.simulated[method] / main.simulated[truth]))
 
 
-def _cases(values: xr.DataArray, *kept: str) -> list[Any]:
+def _cases(values, *kept):
     """The dimensions of cases: all but those kept and the pools."""
     return [dim for dim in values.dims if dim not in ("seed", *kept)]
 
 
-def _median(part: Part, method: str) -> xr.DataArray:
-    """By pool, over all cases."""
-    errors = _errors(part, method)
-    return errors.median(_cases(errors))
-
-
-def _quantile(part: Part, method: str, level: float) -> xr.DataArray:
-    errors = _errors(part, method)
-    return errors.quantile(level, _cases(errors))
-
-
-def _fast_over_plain(part: Part) -> xr.DataArray:
-    """The median error of `fast` over that of plain eigenlearning, by data set and pool."""
-    fast, plain = (_errors(part, method) for method in ("fast", "eigenlearning"))
-    return fast.median(_cases(fast, "data")) / plain.median(_cases(plain, "data"))
-
-
-def _beyond_ratio(part: Part, other: str) -> xr.DataArray:
+def _beyond_ratio(main, other):
     """The mean error of the forecast over that of another method, all data sets together, by pool."""
-    ours, theirs = (_errors(part, f"{name}_beyond", "trained_beyond") for name in ("forecast", other))
+    enough(main.simulated, "data", 3)
+    ours, theirs = (_errors(main, f"{name}_beyond", "trained_beyond") for name in ("forecast", other))
     return ours.mean(_cases(ours)) / theirs.where(ours.notnull()).mean(_cases(theirs))
 
 
-def _in_range(part: Part) -> xr.DataArray:
-    found = part.simulated.forecast_beyond.notnull()
-    return found.mean(_cases(found))
+def _panel(methods, ending, **options):
+    """How far the predictions of some methods are from the trained errors, by data set."""
+
+    def draw(axes, main):
+        names = [str(name) for name in np.atleast_1d(parameter(main.simulated, "data"))]
+        for index, method in enumerate(methods):
+            errors = _errors(main, f"{method}{ending}", f"trained{ending}")
+            cases = errors.expand_dims("data") if "data" not in errors.dims else errors
+            cases = np.reshape(cases.transpose("data", ...).values, (len(names), -1))
+            low, middle, high = np.nanquantile(cases, [0.1, 0.5, 0.9], axis=1)
+            axes.errorbar(
+                np.arange(len(names)) + 0.16 * (index - (len(methods) - 1) / 2),
+                middle,
+                yerr=[middle - low, high - middle],
+                fmt=style.marker(index),
+                color="#888888" if method == "eigenlearning" else style.colour(index - 1),
+                linewidth=1,
+                label=method.replace("_", " "),
+            )
+        axes.set_yscale("log")
+        axes.set_ylim(bottom=axes.get_ylim()[0] / 5)
+        if "data" not in main.simulated.dims:
+            axes.set_xticks([0], names)
+
+    return Panel(
+        f"{methods[-1]}{ending}",
+        x="data",
+        points=False,
+        theory=False,
+        log="",
+        legend="lower left",
+        draw=draw,
+        **options,
+    )
 
 
 @dataclass(frozen=True)
 class LearningCurveData(Study):
-    name = "learning-curve-data"
-    topic = "kernels"
     question = (
         "From some hundred rows of a real data set: how well can one predict, without training, the error of kernel "
         "regression trained on fewer rows, and on two and three times as many?"
     )
-    caption = (
-        "Points: medians, over all cases of a data set, of how far a prediction is from the trained error; bars: from"
-        " the 10% to the 90% quantile."
-    )
-    sources = (
-        Source(
-            "simon2023",
-            "Simon, James B. and Dickens, Madeline and Karkada, Dhruva and DeWeese, Michael R.",
-            2023,
-            "The eigenlearning framework: A conservation law perspective on kernel regression and wide neural networks",
-            "Transactions on Machine Learning Research",
-        ),
-        Source(
-            "canatar2021",
-            "Canatar, Abdulkadir and Bordelon, Blake and Pehlevan, Cengiz",
-            2021,
-            "Spectral bias and task-model alignment explain generalization in kernel regression and infinitely wide "
-            "neural networks",
-            "Nature Communications 12, 2914",
-        ),
-    )
+    sources = cite("simon2023", "canatar2021")
 
     data: str = static("diabetes", "data set", choices=DATA)
     kernel: str = static("rbf", "kernel, of the width of the data", choices=KERNELS)
@@ -123,59 +115,67 @@ class LearningCurveData(Study):
         "quick": {"data": list(DATA), "seeds": 10},
         "full": {"data": list(DATA), "kernel": list(KERNELS), "pool": 700, "splits": 48, "seeds": 6},
     }
-    claims = (
-        Claim(
-            "pointwise",
-            OWN,
-            "With an effective ridge for every row the prediction is within 3% of what training gives, in the median "
-            "of all data sets, kernels, ridges and sizes.",
-            at_most(0.03),
-            check=lambda part: _median(part, "pointwise"),
-            needs={"data": 3},
+    figure = panels(
+        _panel(
+            ("eigenlearning", "fast", "hybrid", "pointwise"),
+            "",
+            title="fewer rows than the pool",
+            ylabel="|log(predicted / trained)|",
         ),
-        Claim(
-            "pointwise-worst",
-            OWN,
-            "In 95% of the cases it is off by at most 15%.",
-            at_most(0.15),
-            check=lambda part: _quantile(part, "pointwise", 0.95),
-            needs={"data": 3},
+        _panel(
+            ("eigenlearning", "power_law", "forecast"),
+            "_beyond",
+            title="two and three times the rows of a pool",
+            ylabel="|log(predicted / trained)|",
         ),
-        Claim(
-            "fast",
-            OWN,
-            "One effective ridge for all rows at least halves the median error of plain eigenlearning on diabetes, "
-            "breast cancer and the classes of digits.",
-            at_most(0.5),
-            check=lambda part: _fast_over_plain(part).sel(data=list(HARD)),
-            needs={"data": HARD},
-        ),
-        Claim(
-            "in-range",
-            OWN,
-            "Two and three times the rows are in reach of the forecast in at least 95% of the cases.",
-            at_least(0.95),
-            check=_in_range,
-            needs={"data": 3},
-        ),
-        Claim(
-            "beyond-power-law",
-            OWN,
-            "For two and three times the rows of a pool the forecast has a smaller mean error than a power law fitted "
-            "to subsampled training.",
-            at_most(1.0),
-            check=lambda part: _beyond_ratio(part, "power_law"),
-            needs={"data": 3},
-        ),
-        Claim(
-            "beyond-eigenlearning",
-            OWN,
-            "There it has at most half the mean error of plain eigenlearning.",
-            at_most(0.5),
-            check=lambda part: _beyond_ratio(part, "eigenlearning"),
-            needs={"data": 3},
+        width=4.3,
+        height=3.4,
+        caption=(
+            "Points: medians, over all cases of a data set, of how far a prediction is from the trained error; bars: "
+            "from the 10% to the 90% quantile."
         ),
     )
+
+    @claim(OWN, POOLS, at_most(0.03))
+    def pointwise(main):
+        """With an effective ridge for every row |log(predicted / trained)| is {criterion}, in the median of all data
+        sets, kernels, ridges and sizes."""
+        enough(main.simulated, "data", 3)
+        errors = _errors(main, "pointwise")
+        return errors.median(_cases(errors))
+
+    @claim(OWN, POOLS, at_most(0.15))
+    def pointwise_worst(main):
+        """In 95% of the cases it is {criterion}."""
+        enough(main.simulated, "data", 3)
+        errors = _errors(main, "pointwise")
+        return errors.quantile(0.95, _cases(errors))
+
+    @claim(OWN, POOLS, at_most(0.5))
+    def fast(main):
+        """One effective ridge for all rows does much better than plain eigenlearning on diabetes, breast cancer and the
+        classes of digits: the ratio of the median errors is {criterion}."""
+        fast, plain = (_errors(main, method) for method in ("fast", "eigenlearning"))
+        ratio = fast.median(_cases(fast, "data")) / plain.median(_cases(plain, "data"))
+        return ratio.sel(data=list(HARD))
+
+    @claim(OWN, POOLS, at_least(0.95))
+    def in_range(main):
+        """Two and three times the rows are in reach of the forecast: the share of such cases is {criterion}."""
+        enough(main.simulated, "data", 3)
+        found = main.simulated.forecast_beyond.notnull()
+        return found.mean(_cases(found))
+
+    @claim(OWN, POOLS, at_most(1.0))
+    def beyond_power_law(main):
+        """For two and three times the rows of a pool the mean error of the forecast, over that of a power law fitted to
+        subsampled training, is {criterion}."""
+        return _beyond_ratio(main, "power_law")
+
+    @claim(OWN, POOLS, at_most(0.5))
+    def beyond_eigenlearning(main):
+        """There its mean error over that of plain eigenlearning is {criterion}."""
+        return _beyond_ratio(main, "eigenlearning")
 
     def memory(self) -> int:
         return 8 * 12 * self.pool**2 + 8 * 3 * 2200**2
@@ -209,41 +209,6 @@ class LearningCurveData(Study):
             "power_law_beyond": power_law_forecast(rng, kernel, labels, sizes, ridges, self.splits),
             "eigenlearning_beyond": eigenlearning_forecast(kernel, labels, sizes, ridges),
         }
-
-    def figure(self, main: Part) -> Any:
-        from unlazy.plotting import style
-
-        figure, (left, right) = style.panels(2, 1, width=4.3, height=3.4)
-        groups = (
-            (left, "trained", ("eigenlearning", "fast", "hybrid", "pointwise"), ""),
-            (right, "trained_beyond", ("eigenlearning", "power_law", "forecast"), "_beyond"),
-        )
-        names = [str(name) for name in np.atleast_1d(parameter(main.simulated, "data"))]
-        for axes, truth, methods, ending in groups:
-            for index, method in enumerate(methods):
-                errors = _errors(main, f"{method}{ending}", truth)
-                cases = errors.expand_dims("data") if "data" not in errors.dims else errors
-                cases = np.reshape(cases.transpose("data", ...).values, (len(names), -1))
-                places = np.arange(len(names)) + 0.16 * (index - (len(methods) - 1) / 2)
-                color = {"eigenlearning": "#888888"}.get(method, style.colour(index - 1))
-                middle = np.nanmedian(cases, axis=1)
-                low, high = np.nanquantile(cases, [0.1, 0.9], axis=1)
-                axes.errorbar(
-                    places,
-                    middle,
-                    yerr=[middle - low, high - middle],
-                    fmt=style.marker(index),
-                    color=color,
-                    linewidth=1,
-                    label=method.replace("_", " "),
-                )
-            axes.set_yscale("log")
-            axes.set_xticks(np.arange(len(names)), [name.replace("_", " ") for name in names], rotation=40, ha="right")
-            axes.set_ylim(bottom=axes.get_ylim()[0] / 5)
-            axes.legend(ncols=2, loc="lower left")
-        left.set(ylabel="|log(predicted / trained)|, median and 80%", title="fewer rows than the pool")
-        right.set_title("two and three times the rows of a pool")
-        return figure
 
 
 def _predictions(

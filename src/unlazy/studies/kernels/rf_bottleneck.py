@@ -3,49 +3,46 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from unlazy.lab import Claim, Output, Part, Study, at_most, between, path, relative_deviation, static, value
+from unlazy.lab import Output, Study, cite, path, static, value
+from unlazy.lab.claims import at_most, claim, enough, over_theory, relative_deviation, within
+from unlazy.plotting import style
+from unlazy.plotting.panels import Level, Panel, panels
 from unlazy.studies.kernels.shared.features import RELU_ENERGIES, feature_risks, predicted_features
-from unlazy.studies.kernels.shared.sphere import DEFILIPPIS, HU
 
-if TYPE_CHECKING:
-    import xarray as xr
-
-HU_TEXT = "Hu, Lu & Misiakiewicz 2024"
 RIDGE = 1e-2
 SMALL_RIDGE = 1e-4
 
 
-def _over_kernel(part: Part) -> xr.DataArray:
-    """The risk with the most features over the kernel's."""
-    data = part.simulated.sel(ridge=RIDGE).isel(features=-1)
-    return data.risk / part.predicted.kernel_risk.sel(ridge=RIDGE).isel(features=-1)
+def _away_from_peak(part):
+    deviation = over_theory(part, "risk")
+    axis, other = ("features", "n") if "features" in part.simulated.dims else ("n", "features")
+    ratio = part.simulated[axis] / part.simulated.attrs[other]
+    return deviation.where((ratio > 1.4) | (ratio < 1 / 1.4), drop=True)
 
 
-def _steps(part: Part) -> xr.DataArray:
-    """The change of the mean risk from each number of features above n to the next, relative."""
-    above = part.simulated.risk.sel(ridge=RIDGE).mean("seed")
-    above = above.where(above.features >= 2 * part.simulated.attrs["n"], drop=True)
-    return above.diff("features") / above.isel(features=0)
+def _kernel(axes, features, **_):
+    """The risk with infinitely many features."""
+    for index, line in enumerate(features.lines.kernel_risk.transpose("ridge", ...)):
+        style.theory(axes, line.features, line, color=style.colour(index), dashed=True)
+
+
+def _approximation(axes, samples, **_):
+    """The risk with infinitely many samples."""
+    line = samples.lines.approximation_error
+    style.theory(axes, line.n, line, color="#000000", dashed=True)
 
 
 @dataclass(frozen=True)
 class RfBottleneck(Study):
-    name = "rf-bottleneck"
-    topic = "kernels"
     question = (
         "Ridge regression on p random features of n samples in the sphere: when is the error that of the kernel "
         "(p infinite), and when the approximation error of the features (n infinite)?"
     )
-    caption = (
-        "Solid lines: theory. Points: simulation, means over seeds with 99% intervals. Dashed: theory without the "
-        "bottleneck, on the left infinitely many features, on the right infinitely many samples. Dotted: as many "
-        "features as samples."
-    )
-    sources = (HU, DEFILIPPIS)
+    sources = cite("hu2024", "defilippis2024")
 
     n: int = static(400, "samples", symbol="n", low=1, high=20_000, scale="log")
     features: int = static(800, "random features", symbol="p", low=1, high=20_000, scale="log")
@@ -70,45 +67,59 @@ class RfBottleneck(Study):
         },
     }
     lines = {"features": "features", "samples": "n"}
-    claims = (
-        Claim(
-            "kernel-limit",
-            HU_TEXT,
-            "With 8 features per sample the error is within 20% of the kernel's.",
-            at_most(1.2),
-            check=_over_kernel,
-            parts=("features",),
-            needs={"features": (3200,), "ridge": (RIDGE,)},
+    figure = panels(
+        Panel(
+            "risk",
+            x="features",
+            by="ridge",
+            part="features",
+            title="dashed: kernel, $p$ infinite",
+            marks=(Level(lambda data: data.attrs["n"], "$p = n$", vertical=True),),
+            draw=_kernel,
         ),
-        Claim(
-            "more-features",
-            HU_TEXT,
-            "Beyond p = 2n every doubling of the features lowers the error.",
-            at_most(0.0),
-            statistic=_steps,
-            parts=("features",),
-            needs={"features": 3, "ridge": (RIDGE,)},
+        Panel(
+            "risk",
+            x="n",
+            by="ridge",
+            part="samples",
+            title="dashed: approximation error, $n$ infinite",
+            marks=(Level(lambda data: data.attrs["features"], "$n = p$", vertical=True),),
+            draw=_approximation,
         ),
-        Claim(
-            "approximation-limit",
-            HU_TEXT,
-            "With 2000 samples for 300 features the error is within 30% of the approximation error.",
-            at_most(0.3),
-            check=lambda part: relative_deviation(
-                part.simulated.risk.sel(ridge=SMALL_RIDGE, n=2000), part.predicted.approximation_error.sel(n=2000)
-            ),
-            parts=("samples",),
-            needs={"n": (2000,), "ridge": (SMALL_RIDGE,)},
-        ),
-        Claim(
-            "theory",
-            "Defilippis, Loureiro & Misiakiewicz 2024",
-            "One deterministic equivalent gives the error away from n = p (beyond a factor of 1.4): within 8%.",
-            between(-0.08, 0.08),
-            check=lambda *parts: [_away_from_peak(part) for part in parts],
-            parts=("features", "samples"),
-        ),
+        width=3.7,
+        height=3.2,
+        caption="Dashed: theory without the bottleneck.",
     )
+
+    @claim("hu2024", "", at_most(1.2))
+    def kernel_limit(features):
+        """With 8 features per sample the error over the kernel's is {criterion}."""
+        features.simulated.sel(features=3200)  # untested without
+        simulated, predicted = (
+            data.sel(ridge=RIDGE).isel(features=-1) for data in (features.simulated, features.predicted)
+        )
+        return simulated.risk / predicted.kernel_risk
+
+    @claim("hu2024", "", at_most(0.0), resampled=True)
+    def more_features(features):
+        """Beyond p = 2n every doubling of the features lowers the error: its change, relative to the first, is
+        {criterion}."""
+        enough(features.simulated, "features", 3)
+        above = features.simulated.risk.sel(ridge=RIDGE).mean("seed")
+        above = above.where(above.features >= 2 * features.simulated.attrs["n"], drop=True)
+        return above.diff("features") / above.isel(features=0)
+
+    @claim("hu2024", "", at_most(0.3))
+    def approximation_limit(samples):
+        """With 2000 samples for 300 features the share by which the error is above the approximation error is
+        {criterion}."""
+        risk = samples.simulated.risk.sel(ridge=SMALL_RIDGE, n=2000)
+        return relative_deviation(risk, samples.predicted.approximation_error.sel(n=2000))
+
+    @claim("defilippis2024", "", within(0.08))
+    def theory(features, samples):
+        """One deterministic equivalent gives the error away from n = p (beyond a factor of 1.4): {criterion}."""
+        return [_away_from_peak(part) for part in (features, samples)]
 
     def memory(self) -> int:
         return 8 * (3 * self.n * self.features + 6 * self.n * self.n + 4 * 500 * (self.n + self.features))
@@ -128,38 +139,3 @@ class RfBottleneck(Study):
             "kernel_risk": at(self.n, np.inf).risk,
             "approximation_error": at(np.inf, self.features).risk[0],
         }
-
-    def figure(self, features: Part, samples: Part) -> Any:
-        from unlazy.plotting import style
-
-        figure, (left, right) = style.panels(2, 1, width=3.7, height=3.2)
-        panels = (
-            (left, features, "features", "random features", "p", "n"),
-            (right, samples, "n", "samples", "n", "features"),
-        )
-        for axes, part, axis, label, symbol, fixed in panels:
-            ridges = part.simulated.ridge.values
-            for index, ridge in enumerate(ridges):
-                line, points = part.lines.sel(ridge=ridge), part.simulated.sel(ridge=ridge)
-                color = style.colour(index)
-                style.theory(axes, line[axis], line.risk, color=color, label=f"ridge {ridge:g}")
-                style.simulation(axes, points[axis], points.risk, color=color, marker=style.marker(index))
-                if axis == "features":
-                    style.theory(axes, line[axis], line.kernel_risk, color=color, dashed=True)
-            if axis == "n":
-                style.theory(axes, line[axis], line.approximation_error, color="#000000", dashed=True)
-            axes.axvline(part.simulated.attrs[fixed], color="#888888", linestyle=":", linewidth=0.9)
-            style.log_scale(axes)
-            axes.set(xlabel=style.label(label, symbol), ylabel="excess risk")
-            axes.legend()
-        left.set_title(f"{features.simulated.attrs['n']} samples; dashed: kernel")
-        right.set_title(f"{samples.simulated.attrs['features']} features; dashed: approximation error")
-        return figure
-
-
-def _away_from_peak(part: Part) -> xr.DataArray:
-    deviation = relative_deviation(part.simulated.risk, part.predicted.risk)
-    axis = "features" if "features" in part.simulated.dims else "n"
-    other = part.simulated.attrs["n" if axis == "features" else "features"]
-    ratio = part.simulated[axis] / other
-    return deviation.where((ratio > 1.4) | (ratio < 1 / 1.4), drop=True)

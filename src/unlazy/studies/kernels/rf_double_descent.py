@@ -3,53 +3,46 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from unlazy.lab import Claim, Output, Part, Study, at_least, between, path, relative_deviation, static, value
+from unlazy.lab import Output, Study, at_least, cite, claim, over_theory, path, static, value, within
+from unlazy.plotting.panels import Level, Panel, panels
 from unlazy.studies.kernels.shared.features import feature_risks, predicted_features
-from unlazy.studies.kernels.shared.sphere import DEFILIPPIS, HU
-
-if TYPE_CHECKING:
-    import xarray as xr
 
 ACTIVATION = "tanh+0.3he2"
 ENERGIES = (0.0, 1.0, 0.5, 0.2)
-HU_TEXT = "Hu, Lu & Misiakiewicz 2024"
 SMALLEST = 1e-4
 
 
-def _peak_ratio(part: Part) -> xr.DataArray:
-    """The risk at p = n over that at the other numbers of features."""
-    risk = part.simulated.risk.sel(ridge=SMALLEST).mean("seed")
-    n = part.simulated.attrs["n"]
-    return (risk.sel(features=n) / risk).where(risk.features != n, drop=True)
+def _map(axes, map, **_):
+    """The risk by samples and features: theory as the ground, means of the simulation as discs in the same colours."""
+    from matplotlib.colors import LogNorm
 
-
-def _last_ratio(part: Part) -> xr.DataArray:
-    risk = part.simulated.risk.sel(ridge=SMALLEST).mean("seed")
-    return risk.sel(features=part.simulated.attrs["n"]) / risk.isel(features=-1)
-
-
-def _off_peak(part: Part) -> xr.DataArray:
-    deviation = relative_deviation(part.simulated.risk, part.predicted.risk)
-    return deviation.where(part.simulated.features != part.simulated.attrs["n"], drop=True)
+    points = map.simulated.risk.isel(ridge=0).mean("seed").transpose("n", "features")
+    ends = [float(end) for size in (points.n, points.features) for end in (size.min(), size.max())]
+    sizes = np.geomspace(min(ends) / 1.5, max(ends) * 1.5, 61)
+    fixed = int(map.simulated.attrs["d"]), float(map.simulated.attrs["noise_variance"])
+    ridges = (float(map.simulated.ridge[0]),)
+    theory = predicted_features(ACTIVATION, ENERGIES, sizes[:, None, None], sizes[:, None], *fixed, ridges).risk[..., 0]
+    colours: Any = {"norm": LogNorm(float(theory.min()), min(float(theory.max()), 30.0)), "cmap": "viridis"}
+    mesh = axes.pcolormesh(sizes, sizes, theory, rasterized=True, **colours)
+    p, n = np.meshgrid(points.features, points.n)
+    axes.scatter(p, n, c=points.values, edgecolors="white", linewidths=0.8, s=34, **colours)
+    axes.set(xscale="log", yscale="log")
+    axes.grid(False)
+    axes.set_title(rf"theory, simulation as discs, $\lambda = {ridges[0]:g}$")
+    axes.figure.colorbar(mesh, ax=axes, label="excess risk")
 
 
 @dataclass(frozen=True)
 class RfDoubleDescent(Study):
-    name = "rf-double-descent"
-    topic = "kernels"
     question = (
         "Does the test error of random-feature regression peak where features and samples are equally many, beyond the "
         "scaling in which both are proportional to the dimension?"
     )
-    caption = (
-        "Left: lines are theory, points simulation, means over seeds with 99% intervals; dotted: as many features as "
-        "samples. Right: the ground is theory, the discs are means of the simulation, in the same colours."
-    )
-    sources = (HU, DEFILIPPIS)
+    sources = cite("hu2024", "defilippis2024")
 
     n: int = static(350, "samples", symbol="n", low=1, high=20_000, scale="log")
     features: int = static(500, "random features", symbol="p", low=1, high=20_000, scale="log")
@@ -77,34 +70,49 @@ class RfDoubleDescent(Study):
         },
     }
     lines = {"curve": "features"}
-    claims = (
-        Claim(
-            "peak",
-            HU_TEXT,
-            "With n = 350 samples in dimension 50, far above d and below d^2, the error has its maximum at p = n.",
-            at_least(1.0),
-            statistic=_peak_ratio,
-            parts=("curve",),
-            needs={"features": (350,), "ridge": (SMALLEST,)},
+    figure = panels(
+        Panel(
+            "risk",
+            x="features",
+            by="ridge",
+            part="curve",
+            marks=(Level(lambda data: data.attrs["n"], "$p = n$", vertical=True),),
         ),
-        Claim(
-            "height",
-            HU_TEXT,
-            "The peak is more than 5 times as high as the error at the largest number of features.",
-            at_least(5.0),
-            statistic=_last_ratio,
-            parts=("curve",),
-            needs={"features": (350, 1200), "ridge": (SMALLEST,)},
+        Panel(
+            "risk",
+            x="features",
+            part="map",
+            points=False,
+            theory=False,
+            log="",
+            ylabel="samples $n$",
+            draw=_map,
         ),
-        Claim(
-            "theory",
-            "Defilippis, Loureiro & Misiakiewicz 2024",
-            "Off the peak the deterministic equivalent gives the error within 10%.",
-            between(-0.1, 0.1),
-            check=_off_peak,
-            parts=("curve",),
-        ),
+        width=3.8,
+        height=3.2,
+        caption="Right: the ground is theory, the discs are means of the simulation, in the same colours.",
     )
+
+    @claim("hu2024", "", at_least(1.0), resampled=True)
+    def peak(curve):
+        """With n = 350 samples in dimension 50, far above d and below d^2, the error has its maximum at p = n: over
+        that at any other number of features it is {criterion}."""
+        risk = curve.simulated.risk.sel(ridge=SMALLEST).mean("seed")
+        n = curve.simulated.attrs["n"]
+        return (risk.sel(features=n) / risk).where(risk.features != n, drop=True)
+
+    @claim("hu2024", "", at_least(5.0), resampled=True)
+    def height(curve):
+        """The peak over the error at the largest number of features is {criterion}."""
+        risk = curve.simulated.risk.sel(ridge=SMALLEST).mean("seed")
+        risk.sel(features=1200)  # untested without
+        return risk.sel(features=curve.simulated.attrs["n"]) / risk.isel(features=-1)
+
+    @claim("defilippis2024", "", within(0.1))
+    def theory(curve):
+        """Off the peak the deterministic equivalent gives the error {criterion}."""
+        deviation = over_theory(curve, "risk")
+        return deviation.where(curve.simulated.features != curve.simulated.attrs["n"], drop=True)
 
     def memory(self) -> int:
         return 8 * (3 * self.n * self.features + 6 * self.n * self.n + 4 * 500 * (self.n + self.features))
@@ -118,48 +126,3 @@ class RfDoubleDescent(Study):
             ACTIVATION, ENERGIES, self.n, self.features, self.d, self.noise_variance, self.ridge
         )
         return {"risk": theory.risk, "training_error": theory.training_error}
-
-    def figure(self, curve: Part, map: Part) -> Any:
-        from matplotlib.colors import LogNorm
-
-        from unlazy.plotting import style
-
-        figure, (left, right) = style.panels(2, 1, width=3.8, height=3.2)
-        for index, ridge in enumerate(curve.simulated.ridge.values):
-            line, points = curve.lines.sel(ridge=ridge), curve.simulated.sel(ridge=ridge)
-            style.theory(left, line.features, line.risk, color=style.colour(index), label=f"ridge {ridge:g}")
-            style.simulation(left, points.features, points.risk, color=style.colour(index), marker=style.marker(index))
-        left.axvline(curve.simulated.attrs["n"], color="#888888", linestyle=":", linewidth=0.9)
-        style.log_scale(left)
-        left.set(xlabel=style.label("random features", "p"), ylabel="excess risk")
-        left.set_title(f"{curve.simulated.attrs['n']} samples, dimension {curve.simulated.attrs['d']}")
-        left.legend()
-
-        points = map.simulated.risk.isel(ridge=0).mean("seed")
-        low, high = (
-            float(f(min(points.n.min(), points.features.min()), max(points.n.max(), points.features.max())))
-            for f in (min, max)
-        )
-        sizes = np.geomspace(low / 1.5, high * 1.5, 61)
-        ridge = (float(map.simulated.ridge[0]),)
-        theory = predicted_features(
-            ACTIVATION,
-            ENERGIES,
-            sizes[:, None, None],
-            sizes[None, :, None],
-            int(map.simulated.attrs["d"]),
-            float(map.simulated.attrs["noise_variance"]),
-            ridge,
-        ).risk[..., 0]
-        norm = LogNorm(float(theory.min()), min(float(theory.max()), 30.0))
-        mesh = right.pcolormesh(sizes, sizes, theory, norm=norm, cmap="viridis", rasterized=True)
-        p, n = np.meshgrid(points.features, points.n)
-        values = points.transpose("n", "features").values
-        right.scatter(p, n, c=values, norm=norm, cmap="viridis", edgecolors="white", linewidths=0.8, s=34)
-        right.set(
-            xscale="log", yscale="log", xlabel=style.label("random features", "p"), ylabel=style.label("samples", "n")
-        )
-        right.grid(False)
-        right.set_title(rf"theory, simulation as discs, $\lambda = {ridge[0]:g}$")
-        figure.colorbar(mesh, ax=right, label="excess risk")
-        return figure

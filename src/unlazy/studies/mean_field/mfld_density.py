@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from unlazy.checks import InputError
-from unlazy.lab import Claim, Output, Part, Source, Study, at_most, between, parameter, static, value
-from unlazy.studies.mean_field.shared.sources import CHEN, SUZUKI
+from unlazy.lab import OWN, Change, Output, Study, at_most, between, cite, claim, enough, parameter, static, value
+from unlazy.plotting import style
+from unlazy.plotting.panels import Panel, panels
 
 if TYPE_CHECKING:
-    import xarray as xr
-
     from unlazy.theory.mean_field.optimum import MeanFieldOptimum
 
-CONSTANT = "second-order expansion around mu*"
+EXPANSION = "second-order expansion around mu*"
+ON_OTHERS = "the exact optimum for six other samples of the same mixture, n = 100 and 400"
 BANDWIDTH, SMOOTHING = 0.6, 0.3
 DATA = np.array([-1.5, -1.2, -0.9, 0.8, 1.0, 1.1, 1.6, 1.9])
 PLACES = np.linspace(-2.4, 2.4, 13)
@@ -36,14 +36,6 @@ GRID = np.linspace(-4.5, 4.5, 181)
 KDE_BANDWIDTHS = np.linspace(0.08, 0.6, 27)
 FIT = {"step_size": 0.2, "confinement": 0.00125, "temperature": 0.01}
 FIXED = {"problem": "fixed", "confinement": 0.02, "temperature": 0.05}
-KDE = Source(
-    "silverman1986density",
-    "Silverman, Bernard W.",
-    1986,
-    "Density Estimation for Statistics and Data Analysis",
-    "Chapman and Hall",
-    kind="book",
-)
 
 
 @cache
@@ -67,9 +59,8 @@ def true_density(places: np.ndarray) -> np.ndarray:
     return bumps(places, np.array([-MODE, MODE]), SPREAD).mean(axis=1)
 
 
-def _corrected(data: xr.Dataset) -> xr.DataArray:
+def _corrected(data):
     """N (F - F*) of each seed, less its regression over seeds on `drift`, which is 0 in the mean at stationarity."""
-    import xarray as xr
 
     def regress(gap: np.ndarray, drift: np.ndarray) -> np.ndarray:
         centred = drift - drift.mean(axis=-2, keepdims=True)
@@ -77,29 +68,60 @@ def _corrected(data: xr.Dataset) -> xr.DataArray:
         coefficients = np.linalg.pinv(centred) @ deviation[..., None]
         return gap - (drift @ coefficients)[..., 0]
 
+    import xarray as xr
+
     return xr.apply_ufunc(
         regress, data.energy_gap, data.drift, input_core_dims=[["seed"], ["seed", "test"]], output_core_dims=[["seed"]]
     )
 
 
-def _extrapolated(part: Part) -> xr.DataArray:
-    """N (E F - F*) over c_F at step 0: 2 of the shorter step minus 1 of the longer, which is twice as long."""
-    gap = _corrected(part.simulated).mean("seed")
-    return (2 * gap.isel(step_size=0) - gap.isel(step_size=1)) / part.predicted.energy_excess.isel(
-        step_size=0, drop=True
-    )
-
-
-def _width(part: Part) -> xr.DataArray:
+def _variance(data):
     """N times the variance of the density, summed over places, about the mean of all clouds; at the shorter step."""
+    data = data.isel(step_size=0, drop=True, missing_dims="ignore")
+    return data.square - parameter(data, "particles") * (data.offset.mean("seed") ** 2).sum("place")
+
+
+def _over(part, name):
+    """The variance of the density over a predicted one."""
     data = part.simulated.isel(step_size=0, drop=True)
     common = parameter(data, "particles") * (data.offset.mean("seed") ** 2).sum("place")
-    return data.square.mean("seed") - common
+    return (data.square.mean("seed") - common) / part.predicted[name].isel(step_size=0, drop=True)
 
 
-def _over(part: Part, name: str) -> xr.DataArray:
-    """The variance of the density over a predicted one."""
-    return _width(part) / part.predicted[name].isel(step_size=0, drop=True)
+def _energies(axes, fixed, small=None, **_):
+    """The smaller N, straight lines through the steps of each N down to step 0, and the constant of theory."""
+    gaps = _corrected(fixed.simulated).mean("seed")
+    counts = np.atleast_1d(parameter(fixed.simulated, "particles"))
+    if small is not None:
+        look: dict[str, Any] = {"color": style.colour(len(counts)), "marker": style.marker(len(counts))}
+        steps = np.atleast_1d(parameter(small.simulated, "step_size"))
+        label = f"$N = {parameter(small.simulated, 'particles')}$"
+        style.simulation(axes, steps, _corrected(small.simulated), label=label, **look)
+    if gaps.sizes.get("step_size") == 2:
+        ends = np.array([0, gaps.step_size[-1]])
+        for index, one in enumerate(np.atleast_2d(gaps.transpose(..., "step_size"))):
+            axes.plot(ends, np.polyval(np.polyfit(gaps.step_size, one, 1), ends), ":", color=style.colour(index), lw=1)
+    constant = float(np.ravel(fixed.predicted.energy_excess)[0])
+    axes.axhline(constant, color="black", linewidth=1, label="$c_F$ (step 0)")
+
+
+def _widths(axes, fixed, small=None, **_):
+    """The smaller N, and the theory for interacting and for independent particles."""
+    if small is not None:
+        look: dict[str, Any] = {"color": style.colour(1), "marker": style.marker(1)}
+        style.simulation(axes, parameter(small.simulated, "particles"), _variance(small.simulated), **look)
+    for name, line, label in (("width", "-", "theory"), ("independent_width", "--", "independent particles")):
+        level = float(np.ravel(fixed.predicted[name])[0])
+        axes.axhline(level, color="black", linestyle=line, linewidth=1, label=label)
+
+
+def _densities(axes, sampled, **_):
+    """The densities of one run and the truth."""
+    data = sampled.simulated.isel(n=-1, missing_dims="ignore")
+    axes.plot(GRID, true_density(GRID), color="black", linewidth=1, label="truth")
+    axes.plot(GRID, data.average_density.isel(seed=0), color=style.colour(0), label="particles")
+    axes.plot(GRID, data.kernel_density.isel(seed=0), "--", color=style.colour(1), label="KDE, best bandwidth")
+    axes.set_title(f"{int(parameter(data, 'n'))} data")
 
 
 @dataclass(frozen=True)
@@ -112,21 +134,13 @@ class MfldDensity(Study):
     of test functions in one step, 0 in the mean at stationarity, exactly for every step size. Part `sampled`: n
     data from a mixture of two normals, particles started at data; squared error of the density against the truth,
     next to kernel density estimates with the bandwidth that is best for each sample (which needs the truth) and
-    with Silverman's. The lengths and the temperature of this part were chosen on the exact optimum for six other
-    samples of the same mixture, n = 100 and 400. Runs with N = 32, then 8, and 64 seeds were inconclusive on the
-    energy (the next order, 1/N^2, is 10% at N = 8); after them came N = 16, the control variates and more seeds.
+    with Silverman's.
     """
 
-    name = "mfld-density"
-    topic = "mean_field"
     question = (
         "Do particles that minimise a maximum mean discrepancy estimate a density, and what does their number cost?"
     )
-    caption = (
-        "Points: simulation, means over seeds with 99% intervals; dotted: straight lines through them down to step 0."
-        " Black: theory, dashed for independent particles. Right: densities of one run, black the truth."
-    )
-    sources = (SUZUKI, CHEN, KDE)
+    sources = cite("suzuki2023convergence", "chen2022uniform", "silverman1986density")
     precision = "float32"
     chunk_width = 32
 
@@ -154,6 +168,15 @@ class MfldDensity(Study):
         "width": Output("predicted N var of the density, summed over places", theory_only=True),
         "independent_width": Output("the same of independent particles", theory_only=True),
     }
+    history = (
+        Change(
+            "energy",
+            "N = 16, the control variates and more seeds",
+            "runs with N = 32, then 8, and 64 seeds were inconclusive (the next order, 1/N^2, is 10% at N = 8)",
+        ),
+        Change("kernel-density", "lengths and temperature", ON_OTHERS),
+        Change("few-particles", "lengths and temperature", ON_OTHERS),
+    )
     presets = {
         "quick": {
             "fixed": FIXED | {"particles": 16, "step_size": [0.1, 0.2], "seeds": 192},
@@ -166,53 +189,78 @@ class MfldDensity(Study):
             "sampled": FIT | {"problem": "sampled", "n": [100, 200, 400], "particles": 64, "seeds": 64},
         },
     }
-    claims = (
-        Claim(
-            "energy",
-            CONSTANT,
-            "N (E F - F*), extrapolated to step 0, is c_F = c - lambda_2 dc/dlambda_2 within 20% for N = 16.",
-            between(0.8, 1.2),
-            statistic=_extrapolated,
-            parts=("fixed",),
-            needs={"step_size": 2},
+    figure = panels(
+        Panel(
+            _corrected,
+            x="step_size",
+            by="particles",
+            part="fixed",
+            theory=False,
+            draw=_energies,
+            log="",
+            ylabel=r"$N\,(\mathrm{E}F-F^*)$",
+            ylim=(0, None),
+            legend="lower right",
         ),
-        Claim(
-            "width",
-            CONSTANT,
-            "The variance of the estimated density is 1/N times the predicted constant, within 10% for N = 8 and 16.",
-            between(0.9, 1.1),
-            statistic=lambda *parts: [_over(part, "width") for part in parts],
-            parts=("fixed", "small"),
+        Panel(
+            _variance,
+            x="particles",
+            part="fixed",
+            theory=False,
+            draw=_widths,
+            log="",
+            ylabel="$N$ variance of the density",
+            ylim=(0, None),
+            legend="center right",
         ),
-        Claim(
-            "repulsion",
-            CONSTANT,
-            "Interaction makes the density less noisy: its variance is at most 2/3 of that of independent particles.",
-            at_most(2 / 3),
-            statistic=lambda *parts: [_over(part, "independent_width") for part in parts],
-            parts=("fixed", "small"),
+        Panel(
+            "average_density",
+            x="point",
+            part="sampled",
+            points=False,
+            theory=False,
+            draw=_densities,
+            xlabel="$x$",
+            ylabel="density",
+            xlim=(-3.5, 3.5),
+            ylim=(0, 0.62),
+            legend="upper center",
         ),
-        Claim(
-            "kernel-density",
-            "Suzuki, Wu & Nitanda 2023, example of density estimation",
-            "The density, averaged over time, has at most the squared error of a kernel density estimate with the best "
-            "bandwidth for each sample.",
-            at_most(1.0),
-            statistic=lambda part: part.simulated.average_error.mean("seed") / part.simulated.kernel_error.mean("seed"),
-            parts=("sampled",),
-        ),
-        Claim(
-            "few-particles",
-            "Suzuki, Wu & Nitanda 2023, example of density estimation",
-            "At one time N particles, fewer than data, have less squared error than a kernel density estimate with "
-            "Silverman's bandwidth.",
-            at_most(1.0),
-            statistic=lambda part: (
-                part.simulated.snapshot_error.mean("seed") / part.simulated.silverman_error.mean("seed")
-            ),
-            parts=("sampled",),
-        ),
+        width=3.1,
+        caption="Dotted: straight lines through the points down to step 0. Black: theory, dashed for independent "
+        "particles. Right: densities of one run, black the truth.",
     )
+
+    @claim(OWN, EXPANSION, between(0.8, 1.2), resampled=True)
+    def energy(fixed):
+        """N (E F - F*), extrapolated to step 0, is {criterion} times c_F = c - lambda_2 dc/dlambda_2 for N = 16."""
+        enough(fixed.simulated, "step_size", 2)
+        gap = _corrected(fixed.simulated).mean("seed")
+        # The longer step is twice the shorter.
+        at_zero = 2 * gap.isel(step_size=0) - gap.isel(step_size=1)
+        return at_zero / fixed.predicted.energy_excess.isel(step_size=0, drop=True)
+
+    @claim(OWN, EXPANSION, between(0.9, 1.1), resampled=True)
+    def width(fixed, small):
+        """N times the variance of the estimated density is {criterion} times the predicted constant, N = 8 and 16."""
+        return [_over(part, "width") for part in (fixed, small)]
+
+    @claim(OWN, EXPANSION, at_most(2 / 3), resampled=True)
+    def repulsion(fixed, small):
+        """Interaction makes the density less noisy: its variance is at most 2/3 of that of independent particles."""
+        return [_over(part, "independent_width") for part in (fixed, small)]
+
+    @claim("suzuki2023convergence", "example of density estimation", at_most(1.0), resampled=True)
+    def kernel_density(sampled):
+        """The squared error of the density, averaged over time, over that of a kernel density estimate with the best
+        bandwidth for each sample is {criterion}."""
+        return sampled.simulated.average_error.mean("seed") / sampled.simulated.kernel_error.mean("seed")
+
+    @claim("suzuki2023convergence", "example of density estimation", at_most(1.0), resampled=True)
+    def few_particles(sampled):
+        """At one time the squared error of N particles, fewer than data, over that of a kernel density estimate with
+        Silverman's bandwidth is {criterion}."""
+        return sampled.simulated.snapshot_error.mean("seed") / sampled.simulated.silverman_error.mean("seed")
 
     def validate(self) -> None:
         if self.problem == "fixed" and TOTAL % self.particles:
@@ -345,50 +393,3 @@ class MfldDensity(Study):
             "width": float(np.trace(width_covariance(found, features))),
             "independent_width": float(found.law.masses @ (centred**2).sum(axis=1)),
         }
-
-    def figure(self, fixed: Part, small: Part, sampled: Part) -> Any:
-        from unlazy.plotting import style
-
-        figure, (left, middle, right) = style.panels(3, 1, width=3.0, height=2.8)
-        theory, widest = fixed.predicted, []
-        for index, part in enumerate((small, fixed)):
-            data = part.simulated
-            if "particles" in data.dims:
-                data = data.isel(particles=0)
-            count, gap = int(parameter(data, "particles")), _corrected(data)
-            steps = np.atleast_1d(parameter(data, "step_size"))
-            look: dict[str, Any] = {"color": style.colour(index), "marker": style.marker(index)}
-            style.simulation(left, steps, gap, label=f"$N = {count}$", **look)
-            first = data.isel(step_size=0) if "step_size" in data.dims else data
-            common = count * (first.offset.mean("seed") ** 2).sum("place")
-            style.simulation(middle, count, first.square - common, **look)
-            widest.append(count)
-            if len(steps) == 2:
-                ends = np.array([0, steps[-1]])
-                line = np.polyval(np.polyfit(steps, gap.mean("seed"), 1), ends)
-                left.plot(ends, line, ":", color=style.colour(index), linewidth=1)
-        counts = np.array(widest)
-        left.axhline(float(np.ravel(theory.energy_excess)[0]), color="black", linewidth=1, label="$c_F$ (step 0)")
-        left.set(xlabel=style.label("step size", r"\eta"), ylabel=r"$N\,(\mathrm{E}F-F^*)$")
-        left.set_ylim(0, None)
-        left.legend(loc="lower right")
-        ends = np.array([counts.min() / 1.3, counts.max() * 1.3])
-        middle.plot(ends, [float(np.ravel(theory.width)[0])] * 2, color="black", linewidth=1, label="theory")
-        free = float(np.ravel(theory.independent_width)[0])
-        middle.plot(ends, [free] * 2, "--", color="black", linewidth=1, label="independent particles")
-        middle.set_xscale("log")
-        middle.minorticks_off()
-        middle.set_xticks(counts, [str(count) for count in counts])
-        middle.set(xlabel=style.label("particles", "N"), ylabel="$N$ variance of the density")
-        middle.set_ylim(0, None)
-        middle.legend(loc="center right")
-        shown = sampled.simulated
-        shown = shown.isel(n=-1) if "n" in shown.dims else shown
-        one = shown.isel(seed=0)
-        right.plot(GRID, true_density(GRID), color="black", linewidth=1, label="truth")
-        right.plot(GRID, one.average_density, color=style.colour(0), label="particles")
-        right.plot(GRID, one.kernel_density, "--", color=style.colour(1), label="KDE, best bandwidth")
-        right.set(xlabel="$x$", ylabel="density", xlim=(-3.5, 3.5), title=f"{int(parameter(shown, 'n'))} data")
-        right.set_ylim(0, 0.62)
-        right.legend(loc="upper center", fontsize=7)
-        return figure

@@ -7,12 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from unlazy.lab import Claim, Output, Part, Study, at_least, at_most, between, parameter, slope, static
-from unlazy.studies.mean_field.shared.sources import NITANDA_DUAL, OKO_DUAL
+from unlazy.lab import OWN, Change, Output, Study, at_most, between, cite, claim, kept, parameter, slope, static
+from unlazy.plotting import style
+from unlazy.plotting.panels import Panel, panels
 from unlazy.studies.mean_field.shared.tanh_network import BOUND, INPUTS, LOSSES, TARGETS, optimum
 
-AVERAGING = "Nitanda, Wu & Suzuki 2021"
-ASCENT = "Oko, Suzuki, Wu & Nitanda 2022"
 STEPS = {
     "averaging": (2, 5, 10, 20, 30, 40, 50, 60, 70, 80, 100, 140, 200, 280, 400),
     "online": (10, 30, 50, 100, 200, 300, 500, 700, 1000),
@@ -25,15 +24,39 @@ PAIR = ("confinement", "temperature")
 PAIRS = [(0.05, 0.1), (0.1, 0.2), (0.01, 0.05)]
 
 
-def _averaging_slope(averaging: Part) -> Any:
-    """The slope of the gap at the temperatures at which dual averaging has become stable."""
-    temperature = parameter(averaging.simulated, "temperature")
-    gaps = _tail(averaging, 100, 400)
-    return slope(gaps if np.ndim(temperature) == 0 else gaps.where(temperature >= WARM, drop=True), "step")
-
-
-def _tail(part: Part, low: float, high: float) -> Any:
+def _tail(part, low, high):
     return part.simulated.gap.where((part.simulated.step >= low) & (part.simulated.step <= high), drop=True)
+
+
+def _gap(data):
+    """The measured gap of the ascent, and the guaranteed one."""
+    return data.get("gap", data.get("bound"))
+
+
+def _runs(axes, data, color):
+    axes.plot(data.step, data.gap.transpose("step", "seed"), "-", color=color, alpha=0.25, linewidth=0.8, zorder=1)
+
+
+def _averaged(axes, averaging, **_):
+    """One run for each temperature, which has no randomness, and where theory has the speed change."""
+    gaps, radii = averaging.simulated.gap.isel(seed=0), np.atleast_1d(averaging.predicted.radius)
+    heats = np.atleast_1d(parameter(averaging.simulated, "temperature"))
+    for index, (gap, radius, heat) in enumerate(zip(np.atleast_2d(gaps), radii, heats, strict=True)):
+        look: dict[str, Any] = {"color": style.colour(index), "linewidth": 0.8}
+        axes.plot(gaps.step, gap, f"{style.marker(index)}-", label=rf"$\lambda_2 = {heat:g}$", **look)
+        axes.axvline(radius, linestyle=":", **look)
+
+
+def _online(axes, online, **_):
+    _runs(axes, online.simulated, style.colour(0))
+    steps = np.array([200.0, 1000.0])
+    axes.plot(steps, float(online.predicted.constant) / steps, "--", color="black", label="theory, $c/t$")
+
+
+def _ascended(axes, ascent, **_):
+    data = ascent.simulated
+    for index, one in enumerate([data.sel(loss=loss) for loss in data["loss"]] if "loss" in data.dims else [data]):
+        _runs(axes, one, style.colour(index))
 
 
 @dataclass(frozen=True)
@@ -41,22 +64,11 @@ class MfldDoubleLoop(Study):
     """The tanh network of 20 samples whose optimum is exact; the inner loop is quadrature on a grid.
 
     `averaging` sees all losses at each step, `online` one drawn at random, `ascent` moves one dual coordinate. The gap
-    is L(q_t) - L* for dual averaging and D* - D for ascent. The slope of
-    `online` is dominated by the end of the unstable phase (from t = 300 to 3000 eight seeds give -0.6 +- 0.4), hence
-    the second claim, which was added after that. The criterion of `unstable-until` was set after a look at
-    four pairs of confinement and temperature; what it is compared with, t + 2 > lmax(C)/(n lambda_2), is from the
-    linearisation, before it.
+    is L(q_t) - L* for dual averaging and D* - D for ascent.
     """
 
-    name = "mfld-double-loop"
-    topic = "mean_field"
     question = "Do the double loops for mean-field networks converge as fast as their theorems say?"
-    caption = (
-        "Left: one simulated run for each temperature; dotted: where theory has the speed change. Middle and right: "
-        "thin lines are single runs, marks their means without intervals; black, dashed: theory; thick lines on the "
-        "right: the bound of the theorem."
-    )
-    sources = (NITANDA_DUAL, OKO_DUAL)
+    sources = cite("nitanda2021particle", "oko2022particle")
 
     method: str = static("averaging", "method", choices=tuple(STEPS))
     loss: str = static("square", "loss", choices=tuple(LOSSES))
@@ -71,6 +83,19 @@ class MfldDoubleLoop(Study):
         "constant": Output("limit of t times the online gap", theory_only=True),
         "radius": Output("spectral radius of the naive iteration", r"\rho", theory_only=True),
     }
+    history = (
+        Change(
+            "online-constant",
+            "this claim",
+            "the slope of `online` is dominated by the end of the unstable phase (from t = 300 to 3000 eight seeds "
+            "give -0.6 +- 0.4)",
+        ),
+        Change(
+            "unstable-until",
+            "the criterion, after four pairs of confinement and temperature",
+            "what the time is compared with, t + 2 > lmax(C)/(n lambda_2), is from the linearisation, before the look",
+        ),
+    )
     presets = {
         "quick": {
             "averaging": {"method": "averaging", PAIR: PAIRS, "seeds": 2},
@@ -83,56 +108,76 @@ class MfldDoubleLoop(Study):
             "ascent": {"method": "ascent", "loss": ["square", "logistic"], "points": 121, "seeds": 64},
         },
     }
-    claims = (
-        Claim(
-            "averaging",
-            AVERAGING,
-            "The gap of dual averaging falls at least as 1/t for t from 100 to 400 (where lambda_2 is at least 0.1; at "
-            "0.05 it is unstable until then).",
-            at_most(-1.0),
-            check=_averaging_slope,
-            parts=("averaging",),
-            needs={"temperature": at_least(WARM)},
+    figure = panels(
+        Panel(
+            "gap",
+            x="step",
+            part="averaging",
+            points=False,
+            draw=_averaged,
+            log="xy",
+            xlabel="outer steps $t$",
+            ylabel="$L(q_t)-L^*$",
+            title=r"dual averaging; dotted: $t=\rho$",
         ),
-        Claim(
-            "online",
-            AVERAGING,
-            "With one random loss a step the mean gap falls at least about as 1/t for t from 100 to 1000: its slope is "
-            "at most -0.8.",
-            at_most(-0.8),
-            statistic=lambda online: slope(_tail(online, 100, 1000).mean("seed"), "step"),
-            parts=("online",),
+        Panel(
+            "gap",
+            x="step",
+            part="online",
+            draw=_online,
+            log="xy",
+            xlabel="outer steps $t$",
+            ylabel="$L(q_t)-L^*$",
+            title="online: one random loss a step",
         ),
-        Claim(
-            "online-constant",
-            "linearised averaging",
-            "Once the unstable phase is over the gap is constant/t: t times the mean gap, averaged over t = 300, 500, "
-            "700, 1000, is the constant of the linearisation within a factor 2.",
-            between(0.5, 2.0),
-            statistic=lambda online: (
-                (_tail(online, 300, 1000) * online.simulated.step).mean("step").mean("seed") / online.predicted.constant
-            ),
-            parts=("online",),
+        Panel(
+            _gap,
+            x="step",
+            by="loss",
+            part="ascent",
+            draw=_ascended,
+            log="xy",
+            xlabel="outer steps $t$",
+            ylabel="$D^*-D$",
+            title="coordinate ascent; thick lines: bound",
         ),
-        Claim(
-            "unstable-until",
-            "linear stability",
-            "Dual averaging first moves away: its gap is below half of its start only from t = rho, the spectral "
-            "radius of the naive iteration mu <- p_mu, within a factor 1.5.",
-            between(1 / 1.5, 1.5),
-            check=lambda averaging: averaging.simulated.fall / averaging.predicted.radius,
-            parts=("averaging",),
-        ),
-        Claim(
-            "ascent",
-            ASCENT,
-            "The mean dual gap of coordinate ascent is below (1 - 1/(n + R^2 s/lambda_2))^k of its start at every "
-            "checkpoint, l'' <= s.",
-            at_most(1.0),
-            check=lambda ascent: ascent.simulated.gap / ascent.predicted.bound,
-            parts=("ascent",),
-        ),
+        width=3.1,
+        caption="Thin lines are single runs; on the left one for each temperature.",
     )
+
+    @claim("nitanda2021particle", "", at_most(-1.0))
+    def averaging(averaging):
+        """The gap of dual averaging falls at least as 1/t: for t from 100 to 400 its slope is {criterion} (where
+        lambda_2 is at least 0.1; at 0.05 it is unstable until then)."""
+        gaps = _tail(averaging, 100, 400)
+        if "temperature" not in gaps.coords:
+            gaps = gaps.expand_dims(temperature=[parameter(averaging.simulated, "temperature")])
+        return kept(slope(gaps, "step"), gaps.temperature >= WARM)
+
+    @claim("nitanda2021particle", "", at_most(-0.8), resampled=True)
+    def online(online):
+        """With one random loss a step the mean gap falls at least about as 1/t: for t from 100 to 1000 its slope is
+        {criterion}."""
+        return slope(_tail(online, 100, 1000).mean("seed"), "step")
+
+    @claim(OWN, "linearised averaging", between(0.5, 2.0), resampled=True)
+    def online_constant(online):
+        """Once the unstable phase is over the gap is constant/t: t times the mean gap, averaged over t = 300, 500, 700,
+        1000, is {criterion} times the constant of the linearisation."""
+        late = _tail(online, 300, 1000) * online.simulated.step
+        return late.mean("step").mean("seed") / online.predicted.constant
+
+    @claim(OWN, "linear stability", between(1 / 1.5, 1.5))
+    def unstable_until(averaging):
+        """Dual averaging first moves away: its gap is below half of its start only from t = rho, the spectral radius of
+        the naive iteration mu <- p_mu, within a factor 1.5."""
+        return averaging.simulated.fall / averaging.predicted.radius
+
+    @claim("oko2022particle", "", at_most(1.0))
+    def ascent(ascent):
+        """The mean dual gap of coordinate ascent over (1 - 1/(n + R^2 s/lambda_2))^k of its start is {criterion} at
+        every checkpoint k, l'' <= s."""
+        return ascent.simulated.gap / ascent.predicted.bound
 
     def coordinates(self) -> dict[str, Any]:
         return {"step": list(STEPS[self.method])}
@@ -177,41 +222,3 @@ class MfldDoubleLoop(Study):
         start = double_loop.coordinate_ascent_init(double_loop.exact_inner(found.grid), self._start())
         factor = double_loop.ascent_contraction(len(INPUTS), BOUND, self.temperature, SMOOTHNESS[self.loss])
         return {"radius": radius, "bound": (found.objective - start.dual) * factor ** np.array(STEPS["ascent"])}
-
-    def figure(self, averaging: Part, online: Part, ascent: Part) -> Any:
-        from unlazy.plotting import style
-
-        figure, (left, middle, right) = style.panels(3, 1, width=3.1, height=2.9)
-        points = averaging.simulated
-        axis = points.temperature.dims[0] if points.temperature.dims else None
-        cells = [points.isel({axis: i}) for i in range(points.sizes[axis])] if axis else [points]
-        radii = np.atleast_1d(averaging.predicted.radius.values)
-        for index, (cell, radius) in enumerate(zip(cells, radii, strict=True)):
-            color = style.colour(index)
-            text = rf"$\lambda_2 = {float(cell.temperature):g}$" if axis else None
-            left.plot(cell.step, cell.gap.isel(seed=0), style.marker(index) + "-", color=color, label=text, lw=0.8)
-            left.axvline(radius, color=color, linestyle=":", linewidth=1)
-        left.set(ylabel=r"$L(q_t)-L^*$", title=r"dual averaging; dotted: $t=\rho$")
-
-        middle.plot(online.simulated.step, online.simulated.gap.T, "-", color=style.colour(0), alpha=0.25, lw=0.8)
-        middle.plot(online.simulated.step, online.simulated.gap.mean("seed"), "o", color=style.colour(0), label="mean")
-        steps = np.array([200.0, 1000.0])
-        middle.plot(steps, float(online.predicted.constant) / steps, "--", color="#000000", label="theory, $c/t$")
-        middle.set(ylabel=r"$L(q_t)-L^*$", title="online: one random loss a step")
-
-        kinds = np.atleast_1d(ascent.simulated["loss"].values) if "loss" in ascent.simulated.dims else [self.loss]
-        for index, kind in enumerate(kinds):
-            cell, theory = ascent.simulated, ascent.predicted
-            if "loss" in cell.dims:
-                cell, theory = cell.sel(loss=kind), theory.sel(loss=kind)
-            style.theory(right, theory.step, theory.bound, color=style.colour(index))
-            right.plot(cell.step, cell.gap.T, "-", color=style.colour(index), alpha=0.25, lw=0.8)
-            look: dict[str, Any] = {"color": style.colour(index), "linestyle": "none", "marker": style.marker(index)}
-            right.plot(cell.step, cell.gap.mean("seed"), label=str(kind), **look)
-        right.set(ylabel=r"$D^*-D$", title="coordinate ascent; thick lines: bound")
-        for axes in (left, middle, right):
-            axes.set_yscale("log")
-            axes.set_xscale("log")
-            axes.set_xlabel(style.label("outer steps", "t"))
-            axes.legend()
-        return figure

@@ -9,16 +9,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from unlazy.checks import InputError
-from unlazy.lab import Claim, Output, Part, Study, at_least, between, static, value
-from unlazy.studies.mean_field.shared.sources import CHEN, SUZUKI
+from unlazy.lab import OWN, Change, Output, Study, at_least, between, cite, claim, parameter, static, value
+from unlazy.plotting.panels import Panel, panels
 from unlazy.studies.mean_field.shared.tanh_network import BOUND, INPUTS, TARGETS, optimum, step_bias, width_curve
 
 if TYPE_CHECKING:
-    import xarray as xr
-
     from unlazy.theory.mean_field.optimum import MeanFieldOptimum
 
-CHAOS = "Chen, Ren & Wang 2022, Suzuki, Wu & Nitanda 2023"
+CHAOS = "chen2022uniform suzuki2023convergence"
 CONSTANT = "second-order expansion around mu*"
 TOTAL, BLOCK = 128, 8
 """Particles of one instance, in networks of N each, and those of a block."""
@@ -30,10 +28,9 @@ SEGMENT = 8
 """Observations of a piece of the run."""
 STARTS = 5
 """Pieces from a start of their own, of which the last one goes on."""
-NEEDS = {"particles": (8, 32, 128)}
 
 
-def _width(main: Part) -> xr.DataArray:
+def _width(main):
     """N tr Cov(f_hat) at each time, about the mean over all networks.
 
     The squared deviation at the start, whose mean is tr C, is a control variate: the first times remember it. The
@@ -51,27 +48,40 @@ def _width(main: Part) -> xr.DataArray:
     return spread - simulated.particles * (offset**2).sum("input")
 
 
-def _over_curve(main: Part, count: int) -> xr.DataArray:
+def _over_curve(main, count):
     """The width at all times after the start over the linear theory, for N = count."""
     ratio = _width(main).sel(particles=count) / main.predicted.width_curve.sel(particles=count)
     return ratio.isel(time=slice(1, None))
 
 
-def _late(values: xr.DataArray) -> xr.DataArray:
-    return values.isel(time=slice(-2, None))
+def _times(data):
+    """The times, with the start at half the first; points of different N are a little aside of each other."""
+    times = data.time.values.astype(float)
+    times[0] = times[1] / 2
+    return times * 1.06 ** (np.log(float(parameter(data, "particles")) / 32) / np.log(4)) if "square" in data else times
 
 
-def _corrected_energy(main: Part) -> xr.DataArray:
-    """N (E F - F*) over its prediction for N = 8 in the last window, with `drift` as control variate.
+def _shown_width(data):
+    """N tr Cov(f_hat), simulated or of the linear theory."""
+    if "width_curve" in data:
+        return data.width_curve
+    return data.square - parameter(data, "particles") * (data.offset.mean("seed") ** 2).sum("input")
 
-    The drift is the expected growth of E|x|^2/2 in a unit of time, 0 in the mean at stationarity. Its regression
-    coefficient over seeds halves the noise, and takes off what has not relaxed yet.
-    """
-    cell = main.simulated.sel(particles=8).isel(time=-1)
-    drift, gap = cell.drift - cell.drift.mean("seed"), cell.energy_gap - cell.energy_gap.mean("seed")
-    coefficient = (drift * gap).mean("seed") / (drift**2).mean("seed")
-    corrected = (cell.energy_gap - coefficient * cell.drift).mean("seed")
-    return corrected / main.predicted.energy_excess.sel(particles=8)
+
+def _shown_energy(data):
+    """N (F - F*), simulated for N up to 32, or the stationary one of theory at late times."""
+    if "energy_excess" in data:
+        return data.energy_excess.where(data.time > 2)
+    few = data.sel(particles=data.particles <= 32) if "particles" in data.dims else data
+    return few.energy_gap
+
+
+def _level(name, label):
+    def draw(axes, main):
+        level = float(np.ravel(main.predicted[name])[0])
+        axes.axhline(level, color="black", linestyle=":", linewidth=1, label=label)
+
+    return draw
 
 
 @dataclass(frozen=True)
@@ -83,20 +93,10 @@ class MfldParticles(Study):
     run from five starts, the last of which goes on. What the step size adds to width and energy is part of the
     prediction, to first order: 3% and 10% (N = 8) at 0.02. The independent start relaxes at times from 0.1 (what the
     data see) to 10 (what they do not); the curve of `uniform` is that of continuous time and large N.
-
-    Earlier criteria were replaced after a review by sharper ones: N tr Cov below that of independent particles (it is
-    0.27 of it), and the energy within 30% of c_F, which hid the bias of the step size. The first one of all, that N tr
-    Cov is the same for N = 8 and 128 at all times, fails around t = 0.5: the start is too far from mu* for N = 8.
     """
 
-    name = "mfld-particles"
-    topic = "mean_field"
     question = "How far are N interacting particles from the mean-field limit, and is it so at all times?"
-    caption = (
-        "Points: simulation, means over seeds with 99% intervals, shifted a little aside. Lines: theory, on the right"
-        " for the end of the runs; dotted: its constants."
-    )
-    sources = (CHEN, SUZUKI)
+    sources = cite("chen2022uniform", "suzuki2023convergence")
     precision = "float32"
     chunk_width = 32
 
@@ -116,58 +116,90 @@ class MfldParticles(Study):
         "excess": Output("constant of L", "c", theory_only=True),
         "energy_excess": Output("predicted N times the excess of F", theory_only=True),
     }
+    history = (
+        Change(
+            "width",
+            "a sharper criterion, after a review",
+            "the one before, below N tr Cov of independent particles, was too easy: it is 0.27 of that",
+        ),
+        Change(
+            "uniform",
+            "the comparison with the linear theory",
+            "the first criterion, the same N tr Cov for N = 8 and 128 at all times, fails around t = 0.5: the start is "
+            "too far from mu* for N = 8",
+        ),
+        Change(
+            "energy",
+            "a sharper criterion, after a review",
+            "the one before, within 30% of c_F, hid the bias of the step size",
+        ),
+    )
     presets = {
         "quick": {"particles": [8, 32, 128], "seeds": 96},
         "full": {"particles": [8, 16, 32, 64, 128], "seeds": 512},
     }
-    claims = (
-        Claim(
-            "width",
-            CONSTANT,
-            "N tr Cov(f_hat) of the predictions is tr(C - C (n lambda_2 + C)^-1 C) plus the bias of the step size "
-            "within 10% for N = 8, 32, 128, at both late times (t = 6 to 13, 13 to 21).",
-            between(0.9, 1.1),
-            statistic=lambda main: _late(_width(main)) / main.predicted.width_trace,
-            needs=NEEDS,
+    figure = panels(
+        Panel(
+            _shown_width,
+            x=_times,
+            by="particles",
+            draw=_level("width_trace", "end, with the step's bias"),
+            log="xy",
+            xlabel="time $t$ (first point: start)",
+            ylabel=r"$N\,\mathrm{tr}\,\mathrm{Cov}(\hat f)$",
+            title="line: linear theory",
         ),
-        Claim(
-            "repulsion",
-            CONSTANT,
-            "The particles come to correct each other's errors: for N = 8 the variance falls by a factor of at least "
-            "20 from that of independent ones (the theory has 28).",
-            at_least(20.0),
-            statistic=lambda main: (
-                (width := _width(main).sel(particles=8)).isel(time=0, drop=True) / width.isel(time=-1, drop=True)
-            ),
-            needs=NEEDS,
+        Panel(
+            _shown_energy,
+            x=_times,
+            by="particles",
+            draw=_level("excess", "$c$, the constant of $L$"),
+            log="xy",
+            xlabel="time $t$ (first point: start)",
+            ylabel=r"$N\,(\mathrm{E}F-F^*)$",
+            title="lines: stationary, theory",
+            ylim=(0.03, 8),
         ),
-        Claim(
-            "uniform",
-            CHAOS,
-            "The error is 1/N at all times, with the constant of the linear theory of fluctuations: N tr Cov(f_hat) is "
-            "within 20% of that curve at every time for N = 32.",
-            between(0.8, 1.2),
-            statistic=lambda main: _over_curve(main, 32),
-            needs=NEEDS,
-        ),
-        Claim(
-            "uniform-small",
-            CHAOS,
-            "For N = 8, where the start is far from the linear regime, it is within 60% of the curve.",
-            between(0.4, 1.6),
-            statistic=lambda main: _over_curve(main, 8),
-            needs=NEEDS,
-        ),
-        Claim(
-            "energy",
-            CONSTANT,
-            "N (E F - F*) for N = 8 is c_F = c - lambda_2 dc/dlambda_2 plus the bias of the step size within 15% at t "
-            "= 13 to 21.",
-            between(0.85, 1.15),
-            statistic=_corrected_energy,
-            needs=NEEDS,
-        ),
+        width=3.7,
+        height=3.0,
+        caption="Points are shifted a little aside. Dotted: constants of the theory.",
     )
+
+    @claim(OWN, CONSTANT, between(0.9, 1.1), resampled=True)
+    def width(main):
+        """N tr Cov(f_hat) of the predictions over tr(C - C (n lambda_2 + C)^-1 C) plus the bias of the step size is
+        {criterion} for N = 8, 32, 128, at both late times (t = 6 to 13, 13 to 21)."""
+        return _width(main).isel(time=slice(-2, None)) / main.predicted.width_trace
+
+    @claim(OWN, CONSTANT, at_least(20.0), resampled=True)
+    def repulsion(main):
+        """The particles come to correct each other's errors: for N = 8 the variance of independent ones over that of
+        the end is {criterion} (the theory has 28)."""
+        width = _width(main).sel(particles=8)
+        return width.isel(time=0, drop=True) / width.isel(time=-1, drop=True)
+
+    @claim(CHAOS, "", between(0.8, 1.2), resampled=True)
+    def uniform(main):
+        """The error is 1/N at all times, with the constant of the linear theory of fluctuations: N tr Cov(f_hat) is
+        {criterion} times that curve at every time for N = 32."""
+        return _over_curve(main, 32)
+
+    @claim(CHAOS, "", between(0.4, 1.6), resampled=True)
+    def uniform_small(main):
+        """For N = 8, where the start is far from the linear regime, it is {criterion} times the curve."""
+        return _over_curve(main, 8)
+
+    @claim(OWN, CONSTANT, between(0.85, 1.15), resampled=True)
+    def energy(main):
+        """N (E F - F*) for N = 8 over c_F = c - lambda_2 dc/dlambda_2 plus the bias of the step size is {criterion} at
+        t = 13 to 21."""
+        # `drift`, the expected growth of E|x|^2/2 in a unit of time, is 0 in the mean at stationarity. As a control
+        # variate it halves the noise, and takes off what has not relaxed yet.
+        cell = main.simulated.sel(particles=8).isel(time=-1)
+        drift, gap = cell.drift - cell.drift.mean("seed"), cell.energy_gap - cell.energy_gap.mean("seed")
+        coefficient = (drift * gap).mean("seed") / (drift**2).mean("seed")
+        corrected = (cell.energy_gap - coefficient * cell.drift).mean("seed")
+        return corrected / main.predicted.energy_excess.sel(particles=8)
 
     def validate(self) -> None:
         if self.particles not in (8, 16, 32, 64, 128):
@@ -262,42 +294,6 @@ class MfldParticles(Study):
             "excess": constants.excess,
             "energy_excess": constants.energy_excess + self.step_size * added,
         }
-
-    def figure(self, main: Part) -> Any:
-        from unlazy.plotting import style
-
-        simulated, theory = main.simulated, main.predicted
-        if "particles" not in simulated.dims:
-            count = simulated.attrs["particles"]
-            simulated, theory = simulated.expand_dims(particles=[count]), theory.expand_dims(particles=[count])
-        figure, (left, right) = style.panels(2, 1, width=3.7, height=3.0)
-        times = simulated.time.values.astype(float)
-        times[0] = times[1] / 2
-        for index, count in enumerate(simulated.particles.values):
-            cell = simulated.sel(particles=count)
-            look: dict[str, Any] = {"color": style.colour(index), "marker": style.marker(index)}
-            nudge = 1.06 ** (index - 1)
-            common = count * (cell.offset.mean("seed") ** 2).sum("input")
-            style.simulation(left, times * nudge, cell.square - common, label=f"$N = {count}$", **look)
-            if count <= 32:
-                style.simulation(right, times * nudge, cell.energy_gap, label=f"$N = {count}$", **look)
-                late = float(theory.energy_excess.sel(particles=count))
-                right.plot(times[-4:], [late] * 4, color=style.colour(index), linewidth=1)
-        constants = {name: float(theory[name].isel(particles=0)) for name in ("width_trace", "excess")}
-        curve = theory.width_curve.isel(particles=0)
-        left.plot(times, curve, color="#000000", linewidth=1, label="linear theory")
-        left.axhline(constants["width_trace"], color="#000000", linestyle=":", linewidth=1)
-        right.axhline(constants["excess"], color="#000000", linestyle=":", linewidth=1)
-        right.text(times[-1], constants["excess"] * 1.1, "$c$, the constant of $L$", fontsize=8, ha="right")
-        for axes in (left, right):
-            axes.set_xscale("log")
-            axes.set_yscale("log")
-            axes.set_xlabel(style.label("time", "t") + " (first point: start)")
-            axes.legend()
-        left.set_ylabel(r"$N\,\mathrm{tr}\,\mathrm{Cov}(\hat f)$")
-        right.set(ylabel=r"$N\,(\mathrm{E}F-F^*)$", title="lines: stationary, theory")
-        right.set_ylim(0.03, 8)
-        return figure
 
 
 def window_shares() -> np.ndarray:

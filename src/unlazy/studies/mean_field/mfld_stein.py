@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from unlazy.lab import Claim, Output, Part, Source, Study, at_least, at_most, between, parameter, static, value
-from unlazy.studies.mean_field.shared.sources import SUZUKI
+from unlazy.lab import OWN, Change, Output, Study, at_least, at_most, between, cite, claim, parameter, static, value
+from unlazy.plotting import style
+from unlazy.plotting.panels import Panel, panels
 from unlazy.studies.mean_field.shared.stein_targets import (
     BANDWIDTH,
     CENTRE,
@@ -26,35 +27,43 @@ from unlazy.studies.mean_field.shared.stein_targets import (
     width_slope,
 )
 
-if TYPE_CHECKING:
-    import xarray as xr
-
-EXAMPLE = "Suzuki, Wu & Nitanda 2023, example of the kernel Stein discrepancy"
+EXAMPLE = "example of the kernel Stein discrepancy"
+DEPARTS = "The damping of the kernel is s1 = 10 where the source's example has 3."
+NARROW = (
+    "N particles are far narrower than mu*, by 45% at N = 32 and lambda_2 = 0.1: their own terms u(x, x)/N may confine "
+    "them, and the expansion in 1/N seems to need N lambda_2 above about 20"
+)
 BUDGETS = (100, 200, 400, 800)
 MOMENTS, RACE = {"target": ("gaussian", "modes")}, {"target": ("race",)}
 RACE_STEPS = {"svgd": 0.5, "ula": 0.1, "stein": 0.3}
-STEIN = Source(
-    "liu2016kernelized",
-    "Liu, Qiang and Lee, Jason and Jordan, Michael",
-    2016,
-    "A kernelized Stein discrepancy for goodness-of-fit tests",
-    "International Conference on Machine Learning",
-    kind="inproceedings",
-)
-SVGD = Source(
-    "liu2016stein",
-    "Liu, Qiang and Wang, Dilin",
-    2016,
-    "Stein variational gradient descent: A general purpose Bayesian inference algorithm",
-    "Advances in Neural Information Processing Systems 29",
-    kind="inproceedings",
-)
 
 
-def _race(part: Part, rival: str, budget: int) -> xr.DataArray:
+def _race(race, rival, budget):
     """The discrepancy of the Stein particles over a rival's, means over seeds, after so many evaluations."""
-    end = part.simulated.sel(budget=budget).mean("seed")
+    end = race.simulated.sel(budget=budget).mean("seed")
     return end.stein_error / end[rival]
+
+
+def _dispersion(axes, gaussian, **_):
+    """The exact excess of infinitely many particles for two dampings, and that with the 1/N term."""
+    heats = np.geomspace(1e-3, 1.0, 13)
+    for index, damping in enumerate((10.0, 3.0)):
+        excess = [exact_moments("gaussian", heat, damping)[1] - 1 for heat in heats.tolist()]
+        style.theory(axes, heats, excess, color=style.colour(index), label=rf"$N = \infty$, $s_1 = {damping:g}$")
+    shown, exact = parameter(gaussian.simulated, "temperature"), gaussian.predicted.spread - 1
+    axes.plot(np.atleast_1d(shown), np.atleast_1d(exact), "_", color="black", markersize=9, label="with $1/N$ term")
+
+
+def _densities(axes, modes, **_):
+    """The target of two modes and the exact optimum, and in the title what the particles find."""
+    data = modes.simulated.isel(temperature=0, missing_dims="ignore")
+    found = optimum("modes", float(parameter(data, "temperature")), float(parameter(data, "damping")))
+    x = found.grid.points[:, 0]
+    bump = [np.exp(-((x - at) ** 2) / (2 * SPREAD**2)) for at in (-MODE, MODE)]
+    truth = (WEIGHT * bump[0] + (1 - WEIGHT) * bump[1]) / (SPREAD * np.sqrt(2 * np.pi))
+    axes.plot(x, truth, color="black", linewidth=1, label="target")
+    axes.plot(x, found.law.masses / found.grid.volume, color=style.colour(0), label="exact optimum")
+    axes.set_title(f"particles left of 0: {float(data.left_mass.mean()):.2f} (target {WEIGHT:g})", fontsize=8)
 
 
 @dataclass(frozen=True)
@@ -66,24 +75,11 @@ class MfldStein(Study):
     plane, clouds of N from N(0, 9 I), discrepancy (MMD^2 with a Gaussian kernel of length 1) of the cloud at one
     time, against Stein variational gradient descent (kernel by the median rule, log 2 times the mean for the
     median) and unadjusted Langevin chains, after equal numbers of score evaluations per particle, a vector-Jacobian
-    product of the score counted as one. Steps are 0.3 here and 0.1 for the chains, the better of 0.1 and 0.3 on
-    other seeds, and 0.5 for the rival, between the tried 0.3 and 1, which end alike; s1 = 10, lambda_2 = 0.001. The
-    damping s1 = 10 where the theory's example has 3 was chosen after a look at the exact optimum, as was the claim
-    on it. A first run showed that N particles are far narrower than mu*, by 45% at N = 32 and lambda_2 = 0.1: their
-    own terms u(x, x)/N may confine them, and the expansion in 1/N seems to need N lambda_2 above about 20. The claims
-    on the spread were then restricted to 0.3 and 1 and given the correction, and the one on a rival, undecided after
-    400 evaluations, was split in 100 and 800.
+    product of the score counted as one; s1 = 10, lambda_2 = 0.001.
     """
 
-    name = "mfld-stein"
-    topic = "mean_field"
     question = "Does minimising a kernel Stein discrepancy with entropy sample the target, and at what bias and cost?"
-    caption = (
-        "Points: simulation, means over seeds with 99% intervals. Left: lines are theory for infinitely many "
-        "particles, short dashes theory with the correction for their number. Middle: exact densities, nothing "
-        "simulated but the share in the title. Right: simulation alone."
-    )
-    sources = (SUZUKI, STEIN, SVGD)
+    sources = cite("suzuki2023convergence", "liu2016kernelized", "liu2016stein")
     precision = "float32"
     chunk_width = 32
 
@@ -102,6 +98,16 @@ class MfldStein(Study):
         "svgd_error": Output("MMD^2 of Stein variational gradient descent", "", ("budget",), scale="log", only=RACE),
         "ula_error": Output("MMD^2 of independent Langevin chains", "", ("budget",), scale="log", only=RACE),
     }
+    history = (
+        Change("spread", "lambda_2 = 0.3 and 1 alone, and the correction in 1/N", NARROW),
+        Change("over-dispersion", "lambda_2 = 0.3 and 1 alone", NARROW),
+        Change("damping-cost", "this claim, and s1 = 10 where the theory's example has 3", "the exact optimum"),
+        Change("race-langevin", "steps of 0.3 here and 0.1 for the chains", "the better of 0.1 and 0.3 on other seeds"),
+        Change("race-svgd-early", "100 and 800 evaluations, each with a claim", "undecided after 400"),
+        Change("race-svgd-early", "steps of 0.5 for the rival", "between the tried 0.3 and 1, which end alike"),
+        Change("race-svgd-late", "100 and 800 evaluations, each with a claim", "undecided after 400"),
+        Change("race-svgd-late", "steps of 0.5 for the rival", "between the tried 0.3 and 1, which end alike"),
+    )
     presets = {
         "quick": {
             "gaussian": {"temperature": [0.3, 1.0], "particles": 64, "steps": 1500, "seeds": 48},
@@ -120,88 +126,107 @@ class MfldStein(Study):
             },
         },
     }
-    claims = (
-        Claim(
-            "spread",
-            "dual optimum",
-            "The mean square of the particles about the target's mean is that of the exact optimum with its "
-            "first-order correction in 1/N, within 10%, at lambda_2 = 0.3 and 1.",
-            between(0.9, 1.1),
-            statistic=lambda part: (part.simulated.spread.mean("seed") / part.predicted.spread).sel(
-                temperature=[0.3, 1.0]
-            ),
-            parts=("gaussian",),
-            needs={"temperature": (0.3, 1.0)},
+    figure = panels(
+        Panel(
+            lambda data: data.spread - 1,
+            x="temperature",
+            by="particles",
+            part="gaussian",
+            theory=False,
+            draw=_dispersion,
+            log="xy",
+            ylabel="excess of the mean square",
+            legend="lower right",
         ),
-        Claim(
-            "over-dispersion",
-            "dual optimum",
-            "The particles are over-dispersed: at lambda_2 = 0.3 and 1 their mean square about the target's mean is at "
-            "least 1.5 times the target's.",
-            at_least(1.5),
-            statistic=lambda part: part.simulated.spread.mean("seed").sel(temperature=[0.3, 1.0]),
-            parts=("gaussian",),
-            needs={"temperature": (0.3, 1.0)},
+        Panel(
+            "left_mass",
+            x="temperature",
+            part="modes",
+            points=False,
+            theory=False,
+            draw=_densities,
+            log="",
+            xlabel="$x$",
+            ylabel="density",
+            xlim=(-5, 5),
+            legend="upper left",
         ),
-        Claim(
-            "limit",
-            EXAMPLE,
-            "As temperature and confinement vanish together the moments are the target's: at lambda_2 = 0.0003 the "
-            "exact mean and variance are within 5%.",
-            at_most(0.05),
-            theory=lambda _: max(
-                abs(exact_moments("gaussian", 3e-4, 10.0)[0] / CENTRE - 1),
-                abs(exact_moments("gaussian", 3e-4, 10.0)[1] - 1),
-            ),
-            parts=("gaussian",),
+        Panel(
+            ("stein_error", "svgd_error", "ula_error"),
+            x="budget",
+            part="race",
+            at={"temperature": 1e-3},
+            labels=("Stein, mean-field", "SVGD", "Langevin chains"),
+            theory=False,
+            log="y",
+            xlabel="score evaluations per particle",
+            ylabel="MMD$^2$ to the target",
         ),
-        Claim(
-            "damping",
-            "dual optimum",
-            "Damping is dear: at lambda_2 = 0.01 the excess of the variance with s1 = 3 is at least 5 times that with "
-            "s1 = 10.",
-            at_least(5.0),
-            theory=lambda _: (
-                (exact_moments("gaussian", 0.01, 3.0)[1] - 1) / (exact_moments("gaussian", 0.01, 10.0)[1] - 1)
-            ),
-            parts=("gaussian",),
-        ),
-        Claim(
-            "mode-weights",
-            EXAMPLE,
-            "The particles find the weight 0.2 of the smaller of two modes within 0.1.",
-            at_most(0.1),
-            check=lambda part: part.simulated.left_mass - WEIGHT,
-            parts=("modes",),
-            known_negative="the discrepancy hardly sees weights of modes apart, even at the exact optimum: the entropy "
-            "makes them about equal",
-        ),
-        Claim(
-            "race-langevin",
-            "unadjusted Langevin chains",
-            "After 400 score evaluations the particles have a smaller discrepancy than as many independent chains.",
-            at_most(1.0),
-            statistic=lambda part: _race(part, "ula_error", 400),
-            parts=("race",),
-        ),
-        Claim(
-            "race-svgd-early",
-            "Liu & Wang 2016",
-            "After 100 score evaluations they have a smaller discrepancy than Stein variational gradient descent.",
-            at_most(1.0),
-            statistic=lambda part: _race(part, "svgd_error", 100),
-            parts=("race",),
-            known_negative="the rival is far ahead from this wide start; why was not isolated",
-        ),
-        Claim(
-            "race-svgd-late",
-            "Liu & Wang 2016",
-            "After 800 score evaluations they have a smaller discrepancy than Stein variational gradient descent.",
-            at_most(1.0),
-            statistic=lambda part: _race(part, "svgd_error", 800),
-            parts=("race",),
-        ),
+        width=3.1,
+        caption="Left: lines are theory for infinitely many particles, short dashes theory with the correction for "
+        "their number. Middle: exact densities; of the simulation there is the share in the title.",
     )
+
+    @claim(OWN, "dual optimum", between(0.9, 1.1), resampled=True)
+    def spread(gaussian):
+        """The mean square of the particles about the target's mean is {criterion} times that of the exact optimum with
+        its first-order correction in 1/N, at lambda_2 = 0.3 and 1."""
+        return (gaussian.simulated.spread.mean("seed") / gaussian.predicted.spread).sel(temperature=[0.3, 1.0])
+
+    @claim(OWN, "dual optimum", at_least(1.5), resampled=True)
+    def over_dispersion(gaussian):
+        """The particles are over-dispersed: at lambda_2 = 0.3 and 1 their mean square about the target's mean is
+        {criterion} times the target's."""
+        return gaussian.simulated.spread.mean("seed").sel(temperature=[0.3, 1.0])
+
+    @claim("suzuki2023convergence", EXAMPLE, at_most(0.05), theory=True, departs=DEPARTS)
+    def limit(gaussian):
+        """As temperature and confinement vanish together the moments are the target's: at lambda_2 = 0.0003 the
+        relative deviations of the exact mean and variance are {criterion}."""
+        mean, variance, _ = exact_moments("gaussian", 3e-4, 10.0)
+        return max(abs(mean / CENTRE - 1), abs(variance - 1))
+
+    @claim(OWN, "dual optimum", at_least(5.0), theory=True)
+    def damping_cost(gaussian):
+        """Damping is dear: at lambda_2 = 0.01 the excess of the variance with s1 = 3 is {criterion} times that with
+        s1 = 10."""
+        return (exact_moments("gaussian", 0.01, 3.0)[1] - 1) / (exact_moments("gaussian", 0.01, 10.0)[1] - 1)
+
+    @claim(
+        "suzuki2023convergence",
+        EXAMPLE,
+        at_most(0.1),
+        known_negative="the discrepancy hardly sees weights of modes apart, even at the exact optimum: the entropy "
+        "makes them about equal",
+        departs=DEPARTS,
+    )
+    def mode_weights(modes):
+        """The particles find the weight 0.2 of the smaller of two modes: their share is above it by {criterion}."""
+        return modes.simulated.left_mass - WEIGHT
+
+    @claim(OWN, "unadjusted Langevin chains", at_most(1.0), resampled=True)
+    def race_langevin(race):
+        """After 400 score evaluations the discrepancy of the particles over that of as many independent chains is
+        {criterion}."""
+        return _race(race, "ula_error", 400)
+
+    @claim(
+        "liu2016stein",
+        "",
+        at_most(1.0),
+        resampled=True,
+        known_negative="the rival is far ahead from this wide start; why was not isolated",
+    )
+    def race_svgd_early(race):
+        """After 100 score evaluations their discrepancy over that of Stein variational gradient descent is
+        {criterion}."""
+        return _race(race, "svgd_error", 100)
+
+    @claim("liu2016stein", "", at_most(1.0), resampled=True)
+    def race_svgd_late(race):
+        """After 800 score evaluations their discrepancy over that of Stein variational gradient descent is
+        {criterion}."""
+        return _race(race, "svgd_error", 800)
 
     def coordinates(self) -> dict[str, Any]:
         return {"budget": list(BUDGETS)}
@@ -312,46 +337,3 @@ class MfldStein(Study):
         if self.target == "gaussian":
             spread += width_slope(self.target, self.temperature, self.damping) / self.particles
         return {"mean_place": mean, "spread": spread, "left_mass": left}
-
-    def figure(self, gaussian: Part, modes: Part, race: Part) -> Any:
-        from unlazy.plotting import style
-
-        figure, (left, middle, right) = style.panels(3, 1, width=3.0, height=2.8)
-        heats = np.geomspace(1e-3, 1.0, 13)
-        for index, damping in enumerate((10.0, 3.0)):
-            excess = [exact_moments("gaussian", heat, damping)[1] - 1 for heat in heats.tolist()]
-            style.theory(left, heats, excess, color=style.colour(index), label=rf"$N = \infty$, $s_1 = {damping:g}$")
-        data = gaussian.simulated
-        count, shown = int(parameter(data, "particles")), np.atleast_1d(parameter(data, "temperature"))
-        style.simulation(left, shown, data.spread - 1, color=style.colour(0), label=f"particles, $N = {count}$")
-        left.plot(
-            shown, np.atleast_1d(gaussian.predicted.spread) - 1, "_", color="black", ms=9, label="with $1/N$ term"
-        )
-        style.log_scale(left, "xy")
-        left.set(xlabel=style.label("temperature", r"\lambda_2"), ylabel="excess of the mean square")
-        left.legend(loc="lower right", fontsize=7)
-        data = modes.simulated
-        data = data.isel(temperature=0) if "temperature" in data.dims else data
-        found = optimum("modes", float(parameter(data, "temperature")), float(parameter(data, "damping")))
-        x = found.grid.points[:, 0]
-        bump = [np.exp(-((x - at) ** 2) / (2 * SPREAD**2)) for at in (-MODE, MODE)]
-        truth = (WEIGHT * bump[0] + (1 - WEIGHT) * bump[1]) / (SPREAD * np.sqrt(2 * np.pi))
-        middle.plot(x, truth, color="black", linewidth=1, label="target")
-        middle.plot(x, found.law.masses / found.grid.volume, color=style.colour(0), label="exact optimum")
-        middle.set(xlabel="$x$", ylabel="density", xlim=(-5, 5))
-        share = float(data.left_mass.mean())
-        middle.set_title(f"particles left of 0: {share:.2f} (target {WEIGHT:g})", fontsize=8)
-        middle.legend(loc="upper left")
-        data = race.simulated
-        data = data.isel(temperature=0) if "temperature" in data.dims else data
-        names = {"stein_error": "Stein, mean-field", "svgd_error": "SVGD", "ula_error": "Langevin chains"}
-        for index, (name, text) in enumerate(names.items()):
-            look: dict[str, Any] = {"color": style.colour(index), "marker": style.marker(index)}
-            style.simulation(right, data.budget.values * 1.04 ** (index - 1), data[name], label=text, **look)
-        style.log_scale(right, "y")
-        right.set_xscale("log")
-        right.minorticks_off()
-        right.set_xticks(list(BUDGETS), [str(budget) for budget in BUDGETS])
-        right.set(xlabel="score evaluations per particle", ylabel="MMD$^2$ to the target")
-        right.legend(fontsize=7)
-        return figure

@@ -8,22 +8,21 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from unlazy.checks import InputError
-from unlazy.lab import (
-    Claim,
-    Output,
-    Part,
-    Study,
+from unlazy.lab import Output, Part, Study, cite, path, static, value
+from unlazy.lab.claims import (
+    Change,
     at_least,
     at_most,
-    between,
+    claim,
+    difference,
+    enough,
+    needs,
+    over_theory,
     parameter,
-    path,
-    relative_deviation,
-    static,
-    value,
+    within,
 )
-from unlazy.studies.message_passing.shared.sequential import ENSEMBLES, NOTE, SOURCE, draw, ensemble, students_at_line
-from unlazy.studies.message_passing.shared.sources import SEQUENTIAL
+from unlazy.plotting.panels import Panel, panels
+from unlazy.studies.message_passing.shared.sequential import ENSEMBLES, draw, ensemble, matched_beta, students_at_line
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -33,7 +32,6 @@ STABLE, NEAR, UNSTABLE = 0.7, 0.84, 1.26
 START, END = 40, 240
 """The steps between which the decay is fitted."""
 FLOOR = 1e-30
-ENSEMBLE_AXIS = {"ensemble": ENSEMBLES}
 MAP_BETAS = np.geomspace(1.5, 40.0, 11)
 MAP_ALPHAS = np.geomspace(1.2, 12.0, 9)
 
@@ -41,6 +39,11 @@ MAP_ALPHAS = np.geomspace(1.2, 12.0, 9)
 def _side(values: xr.DataArray, *, low: float = 0.0, high: float = np.inf) -> xr.DataArray:
     """The values at these multiples of the inverse temperature of the line."""
     return values.isel(cooling=np.flatnonzero((values.cooling >= low) & (values.cooling <= high)))
+
+
+def _judged(part: Part) -> None:
+    """What all claims ask of a run: both ensembles, and runs as long as the fit of the decay."""
+    needs(part.simulated, ensemble=ENSEMBLES, steps=at_least(END))
 
 
 def effective_factor(residual: np.ndarray, rate: float) -> np.ndarray:
@@ -53,6 +56,59 @@ def effective_factor(residual: np.ndarray, rate: float) -> np.ndarray:
     return 1 - (1 - np.exp(time @ late / (time @ time))) / rate
 
 
+def _curves(parts: Any) -> Any:
+    """Part, number, name and look of each ensemble, with its simulation and theory."""
+    from unlazy.plotting import style
+
+    for name, part in parts.items():
+        for number, one in enumerate(np.atleast_1d(parameter(part.simulated, "ensemble"))):
+            both = (data.sel(ensemble=one) if "ensemble" in data.dims else data for data in part[:2])
+            yield name, number, str(one).capitalize(), {"color": style.colour(number), "markersize": 3.5}, *both
+
+
+def _residuals(axes, **parts):
+    """A mark for each run, beside its temperature."""
+    for part, number, name, look, data, _ in _curves(parts):
+        rate = float(np.squeeze(parameter(data, "rate")))
+        shape, shift = ("x", 0.015) if part == "parallel" else ("o", -0.015)
+        values = np.maximum(data.final_residual.transpose("cooling", "seed").values, FLOOR)
+        words = [None if part == "around" else f"{name}, rate {rate:g}", *[None] * (values.shape[1] - 1)]
+        places = data.cooling.values * (1 + shift + 0.012 * (2 * number - 1))
+        axes.plot(places, values, shape, markerfacecolor="none", label=words, **look)
+    axes.vlines(1, 1e-24, 10, color="black", linewidth=0.8)
+    axes.set_ylim(1e-38, 10)
+
+
+def _factors(axes, **parts):
+    """The fitted factor against that of the theory."""
+    from unlazy.plotting import style
+
+    for part, number, name, look, data, predicted in _curves(parts):
+        if part != "parallel":
+            words = name if part == "main" else None
+            shown = {"color": look["color"], "marker": style.marker(number), "label": words}
+            style.simulation(axes, predicted.at_factor, data.effective_factor, **shown)
+    style.theory(axes, [0.6, 1.0, 1.3], [0.6, 1.0, 1.0], color="black")
+
+
+def _map(name: str) -> Panel:
+    """a(beta, alpha) with the line a = 1 and the temperature of the matched student."""
+
+    def drawn(axes, main, **_):
+        flip = float(np.squeeze(parameter(main.simulated, "flip")))
+        betas, alphas, factors = fine_map(name, flip)
+        look: dict[str, Any] = {"cmap": "PuOr", "vmin": 0, "vmax": 2, "shading": "gouraud", "rasterized": True}
+        image = axes.pcolormesh(betas, alphas, factors, **look)
+        axes.contour(betas, alphas, factors, levels=[1.0], colors="black")
+        axes.axvline(matched_beta(flip), color="black", linestyle=":", linewidth=1)
+        axes.figure.colorbar(image, ax=axes, label="stability factor $a$")
+
+    words = f"{name.capitalize()}: line $a = 1$, dots matched"
+    beta, alpha = r"inverse temperature $\beta$", r"aspect ratio $\alpha$"
+    show: dict[str, Any] = {"points": False, "theory": False, "draw": drawn}
+    return Panel("at_factor", x="", title=words, xlabel=beta, ylabel=alpha, log="xy", **show)
+
+
 @dataclass(frozen=True)
 class ATLine(Study):
     """A student too sure of its labels (beta above the matched value) loses replica-symmetric stability at a = 1.
@@ -61,20 +117,11 @@ class ATLine(Study):
     are not judged: below the line some end in two-cycles, which are effects of finite size. Below the line residuals
     decay by 1 - rate (1 - a) per step, above it they stay: the fitted factor is min(a, 1).
 
-    The first version claimed shares of runs with residuals below 1e-8 at a = 0.76, which a run with any a below 0.9
-    can meet; the factor replaced it with a criterion fixed before its run. The size and the seeds of the quick preset
-    were chosen by the scatter of other seeds. At N = 4096 the fitted factor is low by 0.01 to 0.03 on the average.
+    At N = 4096 the fitted factor is low by 0.01 to 0.03 on the average.
     """
 
-    name = "at-line"
-    topic = "message_passing"
     question = "Does message passing stop converging exactly where the replica-symmetric solution becomes unstable?"
-    caption = (
-        "First panel: a mark is one simulated run; black line: where theory has the change. Second: points are means "
-        "over seeds with standard errors, the line theory. Maps: theory alone; colour is the stability factor, the "
-        "black line where it is 1, dotted the matched temperature."
-    )
-    sources = (SEQUENTIAL,)
+    sources = cite("cakmak2022")
 
     ensemble: str = static("wishart", "ensemble of covariances", choices=ENSEMBLES)
     cooling: tuple = path(
@@ -114,57 +161,82 @@ class ATLine(Study):
             "parallel": {"ensemble": list(ENSEMBLES), "rate": 1.0, "n": 16384, "seeds": 8},
         },
     }
-    claims = (
-        Claim(
+    history = (
+        Change(
             "decay",
-            SOURCE,
-            "On both sides of the line the residual of sequential runs from zero decays from step 40 to step 240 by "
-            "1 - rate (1 - min(a, 1)) per step: the fitted factor is min(a, 1) within 0.07.",
-            between(-0.07, 0.07),
-            check=lambda part: part.simulated.effective_factor - part.predicted.effective_factor,
-            needs={**ENSEMBLE_AXIS, "cooling": 2, "steps": at_least(END)},
+            "the fitted factor, with a criterion fixed before its run",
+            "the first version claimed shares of runs with residuals below 1e-8 at a = 0.76, which a run with any a "
+            "below 0.9 can meet",
         ),
-        Claim(
-            "unstable",
-            SOURCE,
-            "At 1.26 times the inverse temperature of the line and above (a >= 1.16) runs do not converge: the share "
-            "with a final residual above 1e-3 is at least one half.",
-            at_least(0.5),
-            check=lambda part: _side(part.simulated.final_residual, low=UNSTABLE) > 1e-3,
-            needs={**ENSEMBLE_AXIS, "cooling": at_least(UNSTABLE), "steps": at_least(END)},
-        ),
-        Claim(
-            "fixed-point",
-            SOURCE,
-            "Up to 0.7 times the inverse temperature of the line (a <= 0.76) the posterior means that runs converge to "
-            "from zero have the mean square and the overlap with the teacher of the replica-symmetric solution, within "
-            "3%.",
-            between(-0.03, 0.03),
-            check=lambda part: [
-                _side(relative_deviation(part.simulated[name], part.predicted[name]), high=STABLE)
-                for name in ("mean_square", "mean_overlap")
-            ],
-            needs={**ENSEMBLE_AXIS, "cooling": at_most(STABLE), "steps": at_least(END)},
-        ),
-        Claim(
-            "every-run",
-            NOTE,
-            "Up to 0.84 times the inverse temperature of the line (a <= 0.88) every run ends with a residual below "
-            "1e-8 after 120 sweeps: the share of seeds with which it does so in both ensembles is 1.",
-            at_least(1.0),
-            check=lambda part: (_side(part.simulated.final_residual, high=NEAR) < 1e-8).all(["ensemble", "cooling"]),
-            parts=("around",),
-            needs={
-                **ENSEMBLE_AXIS,
-                "cooling": at_most(NEAR),
-                "steps": between(END, END),
-                "rate": between(0.5, 0.5),
-            },
-            known_negative="finite instances have a few modes slower than a: with N from 2048 to 8192 a third to a "
-            "half of the runs at a = 0.88 are above 1e-8 after 120 sweeps; after 300 sweeps at rate 0.2 and N = 16384, "
-            "where the rule was found, none of 14 runs was",
-        ),
+        Change("", "the size and the seeds of the quick preset", "chosen by the scatter of other seeds"),
     )
+    figure = panels(
+        Panel(
+            "final_residual",
+            x="cooling",
+            points=False,
+            theory=False,
+            draw=_residuals,
+            xlabel=r"inverse temperature $\beta/\beta_{\rm AT}$",
+            legend="lower right",
+        ),
+        Panel(
+            "effective_factor",
+            x="",
+            points=False,
+            theory=False,
+            draw=_factors,
+            xlabel="stability factor $a$",
+            ylabel="fitted factor",
+            ylim=(0.55, 1.1),
+            legend="lower right",
+        ),
+        *map(_map, ENSEMBLES),
+        columns=2,
+        height=2.7,
+        caption="First panel: a mark is one run, the line where theory has the change. Second: points are means "
+        "over seeds with 99% intervals, the line theory. Maps: theory alone; colour is the stability factor, the black "
+        "line where it is 1, dotted the matched temperature.",
+    )
+
+    @claim("cakmak2022", "abstract", within(0.07, absolute=True))
+    def decay(main):
+        """On both sides of the line the residual of sequential runs from zero decays from step 40 to step 240 by
+        1 - rate (1 - min(a, 1)) per step: the fitted factor is min(a, 1) {criterion}."""
+        _judged(main)
+        enough(main.simulated, "cooling", 2)
+        return difference(main, "effective_factor")
+
+    @claim("cakmak2022", "abstract", at_least(0.5))
+    def unstable(main):
+        """At 1.26 times the inverse temperature of the line and above (a >= 1.16) runs do not converge: the share with
+        a final residual above 1e-3 is {criterion}."""
+        _judged(main)
+        needs(main.simulated, cooling=at_least(UNSTABLE))
+        return _side(main.simulated.final_residual, low=UNSTABLE) > 1e-3
+
+    @claim("cakmak2022", "abstract", within(0.03))
+    def fixed_point(main):
+        """Up to 0.7 times the inverse temperature of the line (a <= 0.76) the posterior means that runs converge to
+        from zero have the mean square and the overlap with the teacher of the replica-symmetric solution,
+        {criterion}."""
+        _judged(main)
+        needs(main.simulated, cooling=at_most(STABLE))
+        return [_side(over_theory(main, name), high=STABLE) for name in ("mean_square", "mean_overlap")]
+
+    @claim(
+        "cakmak2022",
+        "derived from it",
+        at_least(1.0),
+        known_negative="finite instances have a few modes slower than a: with N from 2048 to 8192 a third to a half of "
+        "the runs at a = 0.88 are above 1e-8 after 120 sweeps; after 300 sweeps at rate 0.2 and N = 16384, where the "
+        "rule was found, none of 14 runs was",
+    )
+    def every_run(around):
+        """Up to 0.84 times the inverse temperature of the line (a <= 0.88) every run ends with a residual below 1e-8
+        after 120 sweeps: the share of seeds with which it does so in both ensembles is {criterion}."""
+        needs(around.simulated, ensemble=ENSEMBLES, cooling=at_most(NEAR), steps=END, rate=0.5)
+        return (_side(around.simulated.final_residual, high=NEAR) < 1e-8).all(["ensemble", "cooling"])
 
     def validate(self) -> None:
         if self.ensemble == "row-orthogonal" and not self.alpha > 1:
@@ -193,85 +265,6 @@ class ATLine(Study):
             "mean_overlap": [student.mean_overlap for student in students],
             "at_factor": [student.at_factor for student in students],
         }
-
-    def figure(self, main: Part, around: Part, parallel: Part) -> Any:
-        from unlazy.plotting import style
-
-        names = [str(name) for name in np.atleast_1d(parameter(main.simulated, "ensemble"))]
-        figure, axes = style.panels(2, 1 + len(names) // 2, width=3.4, height=2.7)
-        residual, factor, *maps = np.ravel(axes)
-        for part, shape, shift in ((main, "o", -0.015), (around, "o", -0.015), (parallel, "x", 0.015)):
-            rate = float(np.squeeze(parameter(part.simulated, "rate")))
-            for number, name in enumerate(names):
-                data = _chosen(part.simulated, name)
-                places = data.cooling.values * (1 + shift + 0.012 * (2 * number - 1))
-                look = {"color": style.colour(number), "markersize": 3.5}
-                residual.plot(
-                    places,
-                    np.maximum(data.final_residual.transpose("cooling", "seed").values, FLOOR),
-                    shape,
-                    markerfacecolor="none" if shape == "o" else None,
-                    label=[
-                        f"{name.capitalize()}, rate {rate:g}" if part is not around and run == 0 else "_"
-                        for run in data.seed.values
-                    ],
-                    **look,
-                )
-                if part is not parallel:
-                    fitted = data.effective_factor
-                    errors = fitted.std("seed", ddof=1) / np.sqrt(fitted.sizes["seed"])
-                    predicted = _chosen(part.predicted, name).at_factor
-                    factor.errorbar(
-                        predicted,
-                        fitted.mean("seed"),
-                        errors,
-                        fmt="o",
-                        label=name.capitalize() if part is main else None,
-                        **look,
-                    )
-        residual.axvline(1, color="black", linewidth=0.8)
-        residual.set_xlabel(style.label("inverse temperature", r"\beta/\beta_{\rm AT}"))
-        residual.set_ylabel(style.label("final residual", "r"))
-        residual.set_yscale("log")
-        residual.set_ylim(bottom=1e-38)
-        style.log_scale(residual, "y")
-        residual.legend(
-            loc="lower right",
-            labelspacing=0.2,
-            handletextpad=0.1,
-            fontsize=7,
-            frameon=True,
-            framealpha=1,
-            fancybox=False,
-        )
-        style.theory(factor, [0.6, 1.0, 1.3], [0.6, 1.0, 1.0], color="black")
-        factor.set(xlabel=style.label("stability factor", "a"), ylabel="fitted factor", ylim=(0.55, 1.1))
-        factor.legend(loc="lower right")
-        flip = float(np.squeeze(parameter(main.simulated, "flip")))
-        for panel, name in zip(maps, names, strict=False):
-            self._map(figure, panel, name, flip)
-        return figure
-
-    @staticmethod
-    def _map(figure: Any, panel: Any, name: str, flip: float) -> None:
-        """a(beta, alpha) with the line a = 1 and the temperature of the matched student."""
-        from unlazy.plotting import style
-        from unlazy.studies.message_passing.shared.sequential import matched_beta
-
-        betas, alphas, factors = fine_map(name, flip)
-        image = panel.pcolormesh(
-            betas, alphas, factors, cmap="PuOr", vmin=0, vmax=2, shading="gouraud", rasterized=True
-        )
-        panel.contour(betas, alphas, factors, levels=[1.0], colors="black")
-        panel.axvline(matched_beta(flip), color="black", linestyle=":", linewidth=1)
-        style.log_scale(panel)
-        panel.set(xlabel=style.label("inverse temperature", r"\beta"), ylabel=style.label("aspect ratio", r"\alpha"))
-        panel.set_title(f"{name.capitalize()}: line $a = 1$, dots matched")
-        figure.colorbar(image, ax=panel, label=style.label("stability factor", "a"))
-
-
-def _chosen(data: xr.Dataset, name: str) -> xr.Dataset:
-    return data.sel(ensemble=name) if "ensemble" in data.dims else data
 
 
 def fine_map(name: str, flip: float, count: int = 64) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

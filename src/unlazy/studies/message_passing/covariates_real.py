@@ -4,18 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from unlazy.lab import Claim, Output, Part, Study, at_most, between, path, relative_deviation, static
-from unlazy.studies.message_passing.shared.sources import FEATURES, MIXTURES
+from unlazy.lab import Output, Study, cite, path, static
+from unlazy.lab.claims import OWN, Change, at_most, claim, enough, over_theory, relative_deviation, within
+from unlazy.plotting.panels import Panel, panels
 
-if TYPE_CHECKING:
-    import xarray as xr
-
-SOURCE = "Loureiro et al. 2021, generic feature maps"
-NOTE = "theory note of this package"
+PLACE = "generic feature maps"
+MIXTURE = "digits as two Gaussian clusters"
+SHOWN = (0.1, 1.0, 10.0)
 POOL = 1797
 
 
@@ -44,25 +43,27 @@ def digits() -> Digits:
     return Digits(rows, labels, np.stack([part.mean(axis=0) for part in parts]), covariances, shares)
 
 
-def _large_ridge(regression: Part) -> xr.DataArray:
-    found = relative_deviation(regression.simulated.error, regression.predicted.error)
-    return found.sel(ridge=found.ridge >= 1)
-
-
-def _regret(part: Part) -> xr.DataArray:
+def _regret(part):
     """How much more than the best ridge of the grid the one that theory names costs, as a share."""
     mean = part.simulated.error.mean("seed")
     chosen = part.predicted.error.argmin("ridge")
     return mean.isel(ridge=chosen) / mean.min("ridge") - 1
 
 
-def _surrogate(*parts: Part) -> list[xr.DataArray]:
-    found = [relative_deviation(part.simulated.surrogate_error, part.predicted.error) for part in parts]
-    return [each.sel(n=each.n >= 200, ridge=each.ridge >= 1) for each in found]
+def _levels(data):
+    return [level for level in data.ridge.values if level in SHOWN] or data.ridge.values[:3]
 
 
-def _descent(classification: Part) -> xr.DataArray:
-    return np.log(classification.simulated.error.mean("seed")).diff("n")
+def _panels(part: str, words: str, ylabel: str) -> list[Panel]:
+    """The errors of a part on digits and on Gaussian rows, at three ridges."""
+
+    def shown(name: str) -> Any:
+        return lambda data: data[name].sel(ridge=_levels(data))
+
+    return [
+        Panel(shown(name), x="n", by="ridge", part=part, log="x", ylabel=ylabel, title=f"{words}, {rows}")
+        for name, rows in (("error", "digits"), ("surrogate_error", "Gaussian rows"))
+    ]
 
 
 @dataclass(frozen=True)
@@ -73,19 +74,10 @@ class CovariatesReal(Study):
     the sense in which the moments are those of the population (`LearningCurve.fit_moments`). Logistic regression with
     bias: rows are drawn without replacement and errors are those of the images not drawn; theory takes each class as
     one Gaussian cluster. The surrogate is the same fit to Gaussian rows with the same moments, with its exact error.
-
-    First runs of the logistic part had 24 and 72 seeds and were inconclusive in three claims; now there are more seeds,
-    and the criteria are the same. The note's training loss within 10% turned out not to hold for 800 rows.
     """
 
-    name = "covariates-real"
-    topic = "message_passing"
     question = "Do the means and covariances of real images say how well linear models learn them?"
-    caption = (
-        "Lines: theory. Points: the digits, means over seeds with 99% intervals. Hollow squares: means of the same "
-        "fit on Gaussian data with the digits' means and covariances."
-    )
-    sources = (FEATURES, MIXTURES)
+    sources = cite("loureiro2021features", "loureiro2021mixtures")
 
     model: str = static("ridge", "loss", choices=("ridge", "logistic"))
     n: tuple = path((50, 100, 200, 400), "training rows", symbol="n", low=20, high=1200, scale="log")
@@ -120,73 +112,69 @@ class CovariatesReal(Study):
             },
         },
     }
-    claims = (
-        Claim(
-            "ridge",
-            SOURCE,
-            "Test errors of ridge regression on real pixels follow from covariances within 10% for a ridge of 1 or "
-            "more.",
-            between(-0.1, 0.1),
-            check=_large_ridge,
-            parts=("regression",),
-        ),
-        Claim(
-            "best-ridge",
-            SOURCE,
-            "The ridge that covariances name best costs at most 1% more than the best of the grid, for each n.",
-            at_most(0.01),
-            statistic=_regret,
-            parts=("regression",),
-        ),
-        Claim(
-            "logistic",
-            SOURCE,
-            "Test errors of logistic regression on real pixels follow from means and covariances within 10%.",
-            between(-0.1, 0.1),
-            check=lambda part: relative_deviation(part.simulated.error, part.predicted.error),
-            parts=("classification",),
-            known_negative="digits are not Gaussian clusters: at ridge 1 the error is 11 to 18% above theory",
-        ),
-        Claim(
-            "logistic-training",
-            NOTE,
-            "At ridge 1 the training loss of logistic regression on real pixels is that of theory within 10%.",
-            between(-0.1, 0.1),
-            check=lambda part: relative_deviation(part.simulated.training_loss, part.predicted.training_loss).sel(
-                ridge=[1.0]
-            ),
-            parts=("classification",),
-            needs={"ridge": (1.0,)},
-            known_negative="it is 9, 11 and 13% above theory with 200, 400 and 800 rows",
-        ),
-        Claim(
-            "logistic-shape",
-            NOTE,
-            "The test error of logistic regression falls with each doubling of the rows, at every ridge.",
-            at_most(0.0),
-            statistic=_descent,
-            parts=("classification",),
-            needs={"n": 2},
-        ),
-        Claim(
-            "logistic-ranking",
-            NOTE,
-            "The ridge that theory names best for logistic regression costs at most 5% more errors than the best "
-            "of the grid, for each n.",
-            at_most(0.05),
-            statistic=_regret,
-            parts=("classification",),
-        ),
-        Claim(
-            "surrogate",
-            SOURCE,
-            "For Gaussian rows with the moments of the digits theory is right within 10%, for 200 rows or more and a "
-            "ridge of 1 or more: what fails on pixels is not the theory of Gaussian rows.",
-            between(-0.1, 0.1),
-            check=_surrogate,
-            parts=("regression", "classification"),
+    history = (
+        Change(
+            "",
+            "the seeds of the logistic part",
+            "runs with 24 and 72 were inconclusive in three claims; the criteria are the same",
         ),
     )
+    figure = panels(
+        *_panels("regression", "ridge regression", "mean squared test error"),
+        *_panels("classification", "logistic regression", "share of wrong labels"),
+        columns=2,
+        width=3.6,
+        caption="Gaussian rows have the means and covariances of the digits.",
+    )
+
+    @claim("loureiro2021features", PLACE, within(0.1))
+    def ridge_regression(regression):
+        """Test errors of ridge regression on real pixels follow from covariances {criterion} for a ridge of 1 or
+        more."""
+        found = over_theory(regression, "error")
+        return found.sel(ridge=found.ridge >= 1)
+
+    @claim("loureiro2021features", PLACE, at_most(0.01), resampled=True)
+    def best_ridge(regression):
+        """What the ridge that covariances name best costs above the best of the grid, as a share, is {criterion} for
+        each n."""
+        return _regret(regression)
+
+    @claim(
+        "loureiro2021features",
+        PLACE,
+        within(0.1),
+        known_negative="digits are not Gaussian clusters: at ridge 1 the error is 11 to 18% above theory",
+    )
+    def logistic(classification):
+        """Test errors of logistic regression on real pixels follow from means and covariances {criterion}."""
+        return over_theory(classification, "error")
+
+    @claim(OWN, MIXTURE, within(0.1), known_negative="it is 9, 11 and 13% above theory with 200, 400 and 800 rows")
+    def logistic_training(classification):
+        """At ridge 1 the training loss of logistic regression on real pixels is that of theory {criterion}."""
+        return over_theory(classification, "training_loss").sel(ridge=[1.0])
+
+    @claim(OWN, MIXTURE, at_most(0.0), resampled=True)
+    def logistic_shape(classification):
+        """The test error of logistic regression falls with each doubling of the rows, at every ridge: its logarithm
+        changes by {criterion}."""
+        enough(classification.simulated, "n", 2)
+        return np.log(classification.simulated.error.mean("seed")).diff("n")
+
+    @claim(OWN, MIXTURE, at_most(0.05), resampled=True)
+    def logistic_ranking(classification):
+        """The share of errors that the ridge which theory names best for logistic regression has above the best of the
+        grid is {criterion} for each n."""
+        return _regret(classification)
+
+    @claim("loureiro2021features", PLACE, within(0.1))
+    def surrogate(regression, classification):
+        """For Gaussian rows with the moments of the digits theory is right {criterion}, for 200 rows or more and a
+        ridge of 1 or more: what fails on pixels is not the theory of Gaussian rows."""
+        parts = (regression, classification)
+        found = [relative_deviation(part.simulated.surrogate_error, part.predicted.error) for part in parts]
+        return [each.sel(n=each.n >= 200, ridge=each.ridge >= 1) for each in found]
 
     def simulate(self, rng: np.random.Generator) -> dict[str, Any]:
         return self._regression(rng) if self.model == "ridge" else self._classification(rng)
@@ -255,31 +243,6 @@ class CovariatesReal(Study):
             "surrogate_error": theory.test_error,
             "training_loss": theory.train_loss,
         }
-
-    def figure(self, regression: Part, classification: Part) -> Any:
-        from unlazy.plotting import style
-
-        figure, (left, right) = style.panels(2, 1, width=3.6, height=3.1)
-        for axes, part in ((left, regression), (right, classification)):
-            shown = [level for level in part.simulated.ridge.values if level in (0.1, 1.0, 10.0)]
-            for index, level in enumerate(shown or part.simulated.ridge.values[:3]):
-                points, line = part.simulated.sel(ridge=level), part.predicted.sel(ridge=level)
-                text = rf"$\lambda = {level:g}$"
-                style.theory(axes, line.n, line.error, color=style.colour(index), label=text)
-                style.simulation(axes, points.n, points.error, color=style.colour(index))
-                surrogate = points.surrogate_error.mean("seed")
-                axes.plot(points.n, surrogate, "s", color=style.colour(index), markerfacecolor="white", zorder=4)
-            style.log_scale(axes, "x")
-            axes.set_xlabel(style.label("training rows", "n"))
-        left.set(ylabel="mean squared test error", title="ridge regression")
-        right.set(ylabel="share of wrong labels", title="logistic regression")
-        left.legend(title="odd or even digits")
-        right.plot([], [], "o", color="gray", label="digits")
-        right.plot([], [], "s", color="gray", markerfacecolor="white", label="Gaussian surrogate")
-        right.plot([], [], color="gray", label="theory")
-        handles, words = right.get_legend_handles_labels()
-        right.legend(handles[-3:], words[-3:])
-        return figure
 
 
 @cache

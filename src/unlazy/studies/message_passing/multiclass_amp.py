@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from unlazy.checks import InputError
-from unlazy.lab import Claim, Output, Part, Study, at_most, between, parameter, static, value
-from unlazy.studies.message_passing.shared.multiclass import MULTICLASS_TEXT, pass_messages
-from unlazy.studies.message_passing.shared.sources import MIXTURES, MULTICLASS
-
-if TYPE_CHECKING:
-    import xarray as xr
+from unlazy.lab import OWN, Change, Output, Study, at_most, cite, claim, needs, parameter, static, value, within
+from unlazy.plotting.panels import Panel, panels
+from unlazy.studies.message_passing.shared.multiclass import pass_messages
 
 CLASSES = 3
 SHOWN = 26
@@ -24,13 +21,51 @@ SPECTRA = {
     "root": lambda d: np.arange(1, d + 1) ** -0.5,
     "harmonic": lambda d: 1 / np.arange(1, d + 1),
 }
-STRENGTHS = {"strength": (2.0, 6.0)}
 
 
-def _median_excess(part: Part, name: str, **place: str) -> xr.DataArray:
+def _median_excess(part, name, **place):
     """The median rate over seeds minus a rate of the theory."""
-    simulated, predicted = (data.sel(place) if place else data for data in (part.simulated, part.predicted))
-    return simulated.rate.median("seed") - predicted[name]
+    return part.simulated.sel(place).rate.median("seed") - part.predicted.sel(place)[name]
+
+
+def _cases(parts):
+    """Words, simulation and theory of each spectrum and each strength of clusters."""
+    for name, axis, words in (("teacher", "spectrum", "{}"), ("clusters", "strength", "clusters, {:g}")):
+        if name in parts:
+            both = parts[name].simulated, parts[name].predicted
+            for amount in np.atleast_1d(parameter(both[0], axis)):
+                yield words.format(amount), *(data.sel({axis: amount}) if axis in data.dims else data for data in both)
+
+
+def _decays(axes, **parts):
+    """Medians at every other step, and the predicted slope through the one at step 10."""
+    from unlazy.plotting import style
+
+    for index, (words, simulated, predicted) in enumerate(_cases(parts)):
+        color, middle = style.colour(index), simulated.change.median("seed")
+        look: dict[str, Any] = {"color": color, "markeredgecolor": "white", "label": words}
+        axes.plot(middle.time[::2], middle[::2], style.marker(index), **look)
+        time = middle.time.values[5:]
+        axes.plot(time, float(middle[10]) * float(predicted.rate) ** (time - 10.0), color=color, zorder=1)
+
+
+def _rates(axes, **parts):
+    """Single runs, their medians and both factors of the theory."""
+    from unlazy.plotting import style
+
+    names = []
+    for index, (words, simulated, predicted) in enumerate(_cases(parts)):
+        color, jitter = style.colour(index), np.linspace(-0.2, 0.2, simulated.sizes["seed"])
+        axes.plot(index + jitter, simulated.rate, ".", color=color, alpha=0.4, markersize=4)
+        axes.plot(index, simulated.rate.median("seed"), style.marker(index), color=color, markersize=6)
+        for name, line, label in (
+            ("stability", "-", "theory: single fields"),
+            ("overlap_rate", ":", "theory: overlaps"),
+        ):
+            ends = [index - 0.4, index + 0.4]
+            axes.plot(ends, [predicted[name]] * 2, line, color="black", label=None if index else label)
+        names.append(words)
+    axes.set_xticks(range(len(names)), names, rotation=20, ha="right")
 
 
 @dataclass(frozen=True)
@@ -42,22 +77,13 @@ class MulticlassAmp(Study):
     message passing knows the second moment of each. `rate` is the decay of mean |omega' - omega|^2 over steps 5 to 25.
     The distance to the optimum is at most |gradient| / ridge (strong convexity).
 
-    That overlaps are the slow mode of heavy spectra and of clusters was found on other seeds of the same size before
-    the claims about it were written; their criterion is that of flat spectra. One run in five with a flat spectrum is
-    slower than both factors: a mode that alternates in sign and lies in no direction of weights or teacher, weaker as d
-    grows; presumably an eigenvalue beyond the edge of the bulk, which was not tested. Numbers of seeds: 20 and 10 left
-    `rate` and `clusters` undecided, 24 and 14 did not; 32 for all were then chosen, before they were run. `optimum` was
-    first meant against scikit-learn (done in the tests), and `converges` as a maximum over runs.
+    One run in five with a flat spectrum is slower than both factors: a mode that alternates in sign and lies in no
+    direction of weights or teacher, weaker as d grows; presumably an eigenvalue beyond the edge of the bulk, which was
+    not tested.
     """
 
-    name = "multiclass-amp"
-    topic = "message_passing"
     question = "Does message passing with matrices solve softmax regression, and at the rate that the theory computes?"
-    caption = (
-        "Left: marks are medians of the simulation over seeds, lines the slope of theory, laid through step 10. "
-        "Right: dots are single runs, large marks medians, black bars theory."
-    )
-    sources = (MULTICLASS, MIXTURES)
+    sources = cite("cakmak2024", "loureiro2021mixtures")
 
     spectrum: str = static("linear", "spectrum of the rows", choices=tuple(SPECTRA))
     strength: float = value(0.0, "length of the means, 0 for a teacher", symbol=r"\sqrt{d}|\mu|", low=0, high=20)
@@ -82,62 +108,85 @@ class MulticlassAmp(Study):
             "clusters": {"strength": [1.0, 2.0, 4.0, 6.0, 8.0], "spectrum": "flat", "ridge": 0.1, "seeds": 64},
         },
     }
-    claims = (
-        Claim(
-            "optimum",
-            MULTICLASS_TEXT,
-            "The fixed point minimises the training loss: the gradient left bounds the distance by 1e-5 (mean).",
-            at_most(1e-5),
-            check=lambda teacher, clusters: [part.simulated.distance for part in (teacher, clusters)],
-            parts=("teacher", "clusters"),
+    history = (
+        Change(
+            "overlaps", "the claim", "the slow mode was found on other seeds of the same size before it was written"
         ),
-        Claim(
-            "rate",
-            MULTICLASS_TEXT,
-            "With a nearly flat spectrum the median rate is the stability factor within 0.03.",
-            between(-0.03, 0.03),
-            statistic=lambda teacher: _median_excess(teacher, "stability", spectrum="linear"),
-            parts=("teacher",),
-            needs={"spectrum": ("linear",)},
+        Change(
+            "clusters", "the claim", "the slow mode was found on other seeds of the same size before it was written"
         ),
-        Claim(
-            "stability-alone",
-            "the same for heavy spectra",
-            "With the spectrum 1/j the median rate is the stability factor within 0.03.",
-            between(-0.03, 0.03),
-            statistic=lambda teacher: _median_excess(teacher, "stability", spectrum="harmonic"),
-            parts=("teacher",),
-            needs={"spectrum": ("harmonic",)},
-            known_negative="the order parameters (V, M, Q) settle more slowly than single fields: see `overlaps`",
-        ),
-        Claim(
-            "overlaps",
-            "state evolution, linearised (this package)",
-            "With the spectrum 1/j the median rate is that of the slowest order parameter within 0.03.",
-            between(-0.03, 0.03),
-            statistic=lambda teacher: _median_excess(teacher, "overlap_rate", spectrum="harmonic"),
-            parts=("teacher",),
-            needs={"spectrum": ("harmonic",)},
-        ),
-        Claim(
-            "clusters",
-            "state evolution, linearised (this package)",
-            "For clusters, weak and strong, the median rate is the larger one of stability factor and slowest order "
-            "parameter, within 0.03.",
-            between(-0.03, 0.03),
-            statistic=lambda clusters: _median_excess(clusters, "rate"),
-            parts=("clusters",),
-            needs=STRENGTHS,
-        ),
-        Claim(
-            "converges",
-            MULTICLASS_TEXT,
-            "All runs converge: the mean rate is below 1.",
-            at_most(0.99),
-            check=lambda teacher, clusters: [part.simulated.rate for part in (teacher, clusters)],
-            parts=("teacher", "clusters"),
-        ),
+        Change("", "32 seeds for all", "20 and 10 left `rate` and `clusters` undecided, 24 and 14 did not"),
+        Change("optimum", "the bound on the distance", "first meant against scikit-learn, which is done in the tests"),
+        Change("converges", "the mean rate", "first meant as a maximum over runs"),
     )
+    figure = panels(
+        Panel(
+            "change",
+            x="time",
+            part="teacher",
+            points=False,
+            theory=False,
+            draw=_decays,
+            title="lines: predicted slope",
+            xlabel="step",
+            ylabel=r"mean $|\omega^{t+1}-\omega^t|^2$",
+            ylim=(1e-17, 1e2),
+            legend="upper right",
+        ),
+        Panel(
+            "rate",
+            x="",
+            part="teacher",
+            points=False,
+            theory=False,
+            draw=_rates,
+            title="dots: runs; large: medians",
+            ylabel="factor per step",
+            ylim=(0, None),
+            legend="upper right",
+        ),
+        caption="Left: marks are medians over seeds, lines the slope of theory, laid through step 10. Right: dots are "
+        "single runs, large marks medians, black bars theory.",
+    )
+
+    @claim("cakmak2024", "", at_most(1e-5))
+    def optimum(teacher, clusters):
+        """The fixed point minimises the training loss: the gradient left bounds the distance from the optimum by
+        {criterion} on average."""
+        return [part.simulated.distance for part in (teacher, clusters)]
+
+    @claim("cakmak2024", "", within(0.03, absolute=True), resampled=True)
+    def rate(teacher):
+        """With a nearly flat spectrum the median rate is the stability factor {criterion}."""
+        return _median_excess(teacher, "stability", spectrum="linear")
+
+    @claim(
+        "cakmak2024",
+        "the same rate for heavy spectra",
+        within(0.03, absolute=True),
+        resampled=True,
+        known_negative="the order parameters (V, M, Q) settle more slowly than single fields: see `overlaps`",
+    )
+    def stability_alone(teacher):
+        """With the spectrum 1/j the median rate is the stability factor {criterion}."""
+        return _median_excess(teacher, "stability", spectrum="harmonic")
+
+    @claim(OWN, "linearised state evolution", within(0.03, absolute=True), resampled=True)
+    def overlaps(teacher):
+        """With the spectrum 1/j the median rate is that of the slowest order parameter {criterion}."""
+        return _median_excess(teacher, "overlap_rate", spectrum="harmonic")
+
+    @claim(OWN, "linearised state evolution", within(0.03, absolute=True), resampled=True)
+    def clusters(clusters):
+        """For clusters, weak and strong, the median rate is the larger one of stability factor and slowest order
+        parameter, {criterion}."""
+        needs(clusters.simulated, strength=(2.0, 6.0))
+        return _median_excess(clusters, "rate")
+
+    @claim("cakmak2024", "", at_most(0.99))
+    def converges(teacher, clusters):
+        """All runs converge: the mean rate is {criterion}."""
+        return [part.simulated.rate for part in (teacher, clusters)]
 
     def validate(self) -> None:
         if self.strength and self.spectrum != "flat":
@@ -207,56 +256,3 @@ class MulticlassAmp(Study):
             "stability": found.stability,
             "overlap_rate": found.overlap_rate,
         }
-
-    def figure(self, teacher: Part, clusters: Part) -> Any:
-        from unlazy.plotting import style
-
-        figure, (left, right) = style.panels(2, 1, width=3.4, height=2.9)
-        places: list[tuple[float, float]] = []
-        names: list[str] = []
-        for part, axis, text in ((teacher, "spectrum", "{}"), (clusters, "strength", "clusters, {:g}")):
-            for amount in np.atleast_1d(parameter(part.simulated, axis)):
-                simulated, predicted = (
-                    data.sel({axis: amount}) if axis in data.dims else data for data in (part.simulated, part.predicted)
-                )
-                index, label = len(names), text.format(amount)
-                color = style.colour(index)
-                self._decay(left, simulated, float(predicted.rate), label, index)
-                jitter = np.linspace(-0.2, 0.2, simulated.sizes["seed"])
-                right.plot(index + jitter, simulated.rate, ".", color=color, alpha=0.4, markersize=4)
-                right.plot(index, simulated.rate.median("seed"), style.marker(index), color=color, markersize=6)
-                places.append((float(predicted.stability), float(predicted.overlap_rate)))
-                names.append(label)
-        for index, (single, overlap) in enumerate(places):
-            first = index == 0
-            right.hlines(
-                single, index - 0.4, index + 0.4, color="black", label="theory: single fields" if first else None
-            )
-            right.hlines(
-                overlap,
-                index - 0.4,
-                index + 0.4,
-                color="black",
-                linestyle=":",
-                label="theory: overlaps" if first else None,
-            )
-        style.log_scale(left, "y")
-        left.set_ylim(1e-17, 1e2)
-        left.set(xlabel="step", ylabel=r"mean $|\omega^{t+1}-\omega^t|^2$", title="lines: predicted slope")
-        left.legend(loc="upper right", labelspacing=0.2)
-        right.set_xticks(range(len(names)), names, rotation=20, ha="right")
-        right.set(ylabel="factor per step", title="dots: runs; large: medians")
-        right.set_ylim(0, None)
-        right.legend(loc="upper right")
-        return figure
-
-    @staticmethod
-    def _decay(axes: Any, simulated: Any, rate: float, label: str, index: int) -> None:
-        from unlazy.plotting import style
-
-        middle = simulated.change.median("seed")
-        color = style.colour(index)
-        axes.plot(middle.time[::2], middle[::2], style.marker(index), color=color, markeredgecolor="white", label=label)
-        time = middle.time.values[5:26]
-        anchor = float(middle[10])
-        axes.plot(time, anchor * rate ** (time - 10.0), "-", color=color, zorder=1)

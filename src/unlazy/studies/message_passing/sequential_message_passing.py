@@ -8,25 +8,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from unlazy.checks import InputError
-from unlazy.lab import (
-    Claim,
-    Output,
-    Part,
-    Study,
-    at_least,
-    between,
-    parameter,
-    path,
-    relative_deviation,
-    static,
-    value,
-)
-from unlazy.studies.message_passing.shared.sequential import ENSEMBLES, SOURCE, draw, ensemble, matched_beta
-from unlazy.studies.message_passing.shared.sources import SEQUENTIAL
+from unlazy.lab import Output, Part, Study, cite, path, static, value
+from unlazy.lab.claims import Change, at_least, claim, kept, needs, over_theory, parameter, within
+from unlazy.plotting.panels import Panel, panels
+from unlazy.studies.message_passing.shared.sequential import ENSEMBLES, draw, ensemble, matched_beta
 
 if TYPE_CHECKING:
     import xarray as xr
 
+SOURCE, PLACE = "cakmak2022", "abstract"
 JUDGED = 1e-3
 """Residuals below this are dominated by the few slow modes of a finite instance."""
 LATE = 12
@@ -36,22 +26,16 @@ FAST = (1.0, 0.5)
 STAYS = 0.96
 """What the mean-field equations give for steps 16 to 27 just above the line (a = 1.04); at a = 0.99 it is 0.945."""
 FULL: dict[str, Any] = {"rate": (1.0, 0.5, 0.25, 0.1), "n": 32768, "steps": 60}
-STABLE = {"coldness": (2.0,), "ensemble": ENSEMBLES}
 
 
-def _every_step(part: Part) -> xr.DataArray:
-    """Relative deviation of the residual at every step with a predicted residual above `JUDGED`."""
-    simulated, predicted = part.simulated.residual, part.predicted.residual
-    deviation = relative_deviation(simulated, predicted)
-    dims = [dim for dim in deviation.dims if dim != "seed"]
-    kept = (predicted > JUDGED).broadcast_like(deviation.isel(seed=0, drop=True)).stack(case=dims)
-    return deviation.stack(case=dims).isel(case=kept.values).reset_index("case")
+def _stable(part: Part) -> None:
+    """What claims on the stable phase ask of a run."""
+    needs(part.simulated, coldness=2.0, ensemble=ENSEMBLES)
 
 
 def _average_step(part: Part) -> xr.DataArray:
-    """The same, averaged over these steps."""
-    predicted = part.predicted.residual
-    return relative_deviation(part.simulated.residual, predicted).where(predicted > JUDGED).mean("time")
+    """Relative deviation of the residual, averaged over the steps with a predicted residual above `JUDGED`."""
+    return over_theory(part, "residual").where(part.predicted.residual > JUDGED).mean("time")
 
 
 def _decay(residual: xr.DataArray, rates: tuple[float, ...] = FAST) -> xr.DataArray:
@@ -66,6 +50,45 @@ def _predicted_decay(data: Any) -> xr.DataArray:
     return 1 - data.rate * (1 - data.at_factor)
 
 
+def _at(data: Any, **places: Any) -> Any:
+    """The data at these values of the parameters that vary, else at the last ones."""
+    for name, place in places.items():
+        if name in data.dims:
+            data = data.sel({name: place}) if place in data[name].values else data.isel({name: -1})
+    return data
+
+
+def _panel(part: str, name: str, coldness: float, **options: Any) -> Panel:
+    """Theory as lines, the median run at every other step as points."""
+    place = {"ensemble": name, "coldness": coldness}
+
+    def runs(axes, **parts):
+        from unlazy.plotting import style
+
+        simulated, predicted = (_at(data, **place) for data in parts[part][:2])
+        middle = simulated.residual.median("seed").isel(time=slice(None, None, 2))
+        for index, line in enumerate(list(axes.lines)):
+            look: dict[str, Any] = {"color": line.get_color(), "markeredgecolor": "white", "markersize": 4}
+            axes.plot(middle.time, middle.isel(rate=index), style.marker(index), **look)
+        words = rf"$\beta = {float(parameter(simulated, 'coldness')):g}\beta_m$, $a = {float(predicted.at_factor):.2f}$"
+        axes.set_ylim(1e-5, 5)
+        axes.text(0.97, 0.97, words, ha="right", va="top", transform=axes.transAxes)
+
+    return Panel(
+        lambda data: _at(data, **place).residual,
+        x="time",
+        by="rate",
+        part=part,
+        title=name.capitalize(),
+        xlabel="step",
+        ylabel="residual $r$",
+        log="y",
+        points=False,
+        draw=runs,
+        **options,
+    )
+
+
 @dataclass(frozen=True)
 class SequentialMessagePassing(Study):
     """Posterior means of latent variables theta ~ N(0, K) from signs of theta*, flipped with probability e.
@@ -74,21 +97,12 @@ class SequentialMessagePassing(Study):
     the mean-field equations are exact for all times. All rates of an instance share its covariance, its teacher and the
     numbers that choose the sites. Eigenvectors are products of signs, permutations and cosine transforms.
 
-    The scatter between instances falls only slowly with N: late residuals are those of a few slow modes. After a first
-    look at N = 8192 the sizes grew, three claims became averages over ensembles, and the claim near the line became one
-    about medians and rates below 1: parallel runs near the line end in two-cycles of finite size. The claim above the
-    line was that residuals stay above 0.001, which they also do just below it; now it is one about their decay, with a
-    criterion from the mean-field equations on both sides of the line.
+    The scatter between instances falls only slowly with N: late residuals are those of a few slow modes, and parallel
+    runs near the line end in two-cycles of finite size.
     """
 
-    name = "sequential-message-passing"
-    topic = "message_passing"
     question = "Do dynamical mean-field equations predict random sequential message passing at every step?"
-    caption = (
-        "Lines: theory. Points: simulation, medians over seeds, every other step. Colours are the rates of the legend"
-        " in all panels."
-    )
-    sources = (SEQUENTIAL,)
+    sources = cite("cakmak2022")
 
     ensemble: str = static("wishart", "ensemble of covariances", choices=ENSEMBLES)
     coldness: float = value(2.0, "inverse temperature over the matched one", symbol=r"\beta/\beta_m", above=0, high=100)
@@ -114,72 +128,74 @@ class SequentialMessagePassing(Study):
             "cold": {"ensemble": list(ENSEMBLES), "coldness": [4.0, 6.0], **FULL, "seeds": 24},
         },
     }
-    claims = (
-        Claim(
-            "every-step",
-            SOURCE,
-            "In the stable phase the mean residual is that of the mean-field equations within 20% at every step with a "
-            "predicted residual above 0.001, for every rate and in both ensembles.",
-            between(-0.2, 0.2),
-            check=_every_step,
-            parts=("stable",),
-            needs=STABLE,
+    history = (
+        Change(
+            "", "the sizes grew", "after a first look at N = 8192, as the scatter between instances falls slowly with N"
         ),
-        Claim(
-            "average-step",
-            SOURCE,
-            "Averaged over these steps, the rates and the ensembles the deviation is at most 5%.",
-            between(-0.05, 0.05),
-            check=lambda part: _average_step(part).mean(["rate", "ensemble"]),
-            parts=("stable",),
-            needs=STABLE,
-        ),
-        Claim(
-            "decay",
-            SOURCE,
-            "The residual finally decays by 1 - rate (1 - a) per step within 0.03, for rates of 1 and 0.5 (mean over "
-            "the ensembles).",
-            between(-0.03, 0.03),
-            check=lambda part: (_decay(part.simulated.residual) - _predicted_decay(part.predicted)).mean("ensemble"),
-            parts=("stable",),
-            needs={**STABLE, "rate": FAST},
-        ),
-        Claim(
-            "stationary",
-            SOURCE,
-            "The posterior means keep the predicted mean square and overlap with the teacher for every rate, within "
-            "2%.",
-            between(-0.02, 0.02),
-            check=lambda part: [
-                relative_deviation(part.simulated[name], part.predicted[name])
-                for name in ("mean_square", "mean_overlap")
-            ],
-            parts=("stable",),
-            needs=STABLE,
-        ),
-        Claim(
+        Change("average-step", "an average over the ensembles", "after the same look"),
+        Change("decay", "an average over the ensembles", "after the same look"),
+        Change(
             "cold",
-            SOURCE,
-            "Near the AT line (a = 0.9) and above it (a = 1.17) the average deviation over these steps is at most 20% "
-            "for rates below 1 (mean over the ensembles, median run).",
-            between(-0.2, 0.2),
-            statistic=lambda part: (
-                _average_step(part).sel(rate=part.simulated.rate < 1).mean("ensemble").median("seed")
-            ),
-            parts=("cold",),
-            needs={"coldness": (4.0, 6.0)},
+            "an average over the ensembles, of the median run, for rates below 1",
+            "parallel runs near the line end in two-cycles of finite size",
         ),
-        Claim(
+        Change(
             "no-convergence",
-            SOURCE,
-            "Above the line (a = 1.17) residuals stay: over the last 12 steps those of parallel updates fall by a "
-            "factor of at least 0.96 per step (median run).",
-            at_least(STAYS),
-            statistic=lambda part: _decay(part.simulated.residual.sel(coldness=6.0), (1.0,)).median("seed"),
-            parts=("cold",),
-            needs={"coldness": (6.0,), "rate": (1.0,)},
+            "the decay, with a criterion from the mean-field equations on both sides of the line",
+            "it was that residuals stay above 0.001, which they also do just below the line",
         ),
     )
+    figure = panels(
+        *(
+            _panel(part, name, coldness, legend="lower left" if (name, coldness) == ("wishart", 6.0) else False)
+            for name in ENSEMBLES
+            for part, coldness in (("stable", 2.0), ("cold", 4.0), ("cold", 6.0))
+        ),
+        columns=3,
+        width=2.6,
+        height=2.3,
+        caption="Points: medians over seeds, at every other step. Colours are the rates of the legend in all panels.",
+    )
+
+    @claim(SOURCE, PLACE, within(0.2))
+    def every_step(stable):
+        """In the stable phase the mean residual is that of the mean-field equations {criterion} at every step with a
+        predicted residual above 0.001, for every rate and in both ensembles."""
+        _stable(stable)
+        return kept(over_theory(stable, "residual"), stable.predicted.residual > JUDGED)
+
+    @claim(SOURCE, PLACE, within(0.05))
+    def average_step(stable):
+        """Averaged over these steps, the rates and the ensembles it is so {criterion}."""
+        _stable(stable)
+        return _average_step(stable).mean(["rate", "ensemble"])
+
+    @claim(SOURCE, PLACE, within(0.03, absolute=True))
+    def decay(stable):
+        """The residual finally decays by 1 - rate (1 - a) per step {criterion}, for rates of 1 and 0.5 (mean over the
+        ensembles)."""
+        _stable(stable)
+        return (_decay(stable.simulated.residual) - _predicted_decay(stable.predicted)).mean("ensemble")
+
+    @claim(SOURCE, PLACE, within(0.02))
+    def stationary(stable):
+        """The posterior means keep the predicted mean square and overlap with the teacher for every rate,
+        {criterion}."""
+        _stable(stable)
+        return [over_theory(stable, name) for name in ("mean_square", "mean_overlap")]
+
+    @claim(SOURCE, PLACE, within(0.2), resampled=True)
+    def cold(cold):
+        """Near the AT line (a = 0.9) and above it (a = 1.17) the residual is the predicted one {criterion}, averaged
+        over these steps, for rates below 1 (mean over the ensembles, median run)."""
+        needs(cold.simulated, coldness=(4.0, 6.0))
+        return _average_step(cold).sel(rate=cold.simulated.rate < 1).mean("ensemble").median("seed")
+
+    @claim(SOURCE, PLACE, at_least(STAYS), resampled=True)
+    def no_convergence(cold):
+        """Above the line (a = 1.17) residuals stay: over the last 12 steps those of parallel updates fall by a factor
+        of {criterion} per step (median run)."""
+        return _decay(cold.simulated.residual.sel(coldness=6.0), (1.0,)).median("seed")
 
     def validate(self) -> None:
         if self.ensemble == "row-orthogonal" and not self.alpha > 1:
@@ -215,62 +231,3 @@ class SequentialMessagePassing(Study):
             "mean_overlap": np.full(len(self.rate), student.mean_overlap),
             "at_factor": student.at_factor,
         }
-
-    def figure(self, stable: Part, cold: Part) -> Any:
-        from unlazy.plotting import style
-
-        names = [str(name) for name in np.atleast_1d(parameter(stable.simulated, "ensemble"))]
-        columns = [
-            (part, float(coldness))
-            for part in (stable, cold)
-            for coldness in np.atleast_1d(parameter(part.simulated, "coldness"))
-        ]
-        figure, axes = style.panels(len(columns), len(names), width=2.6, height=2.3)
-        axes = np.reshape(axes, (len(names), len(columns)))
-        for row, name in enumerate(names):
-            for column, (part, coldness) in enumerate(columns):
-                panel = axes[row, column]
-                simulated, predicted = (
-                    _chosen(data, ensemble=name, coldness=coldness) for data in (part.simulated, part.predicted)
-                )
-                self._panel(panel, simulated, predicted, legend=row == 0 and column == len(columns) - 1)
-                panel.set_title(
-                    rf"{name.capitalize()}, $\beta = {coldness:g}\beta_m$, $a = {float(predicted.at_factor):.2f}$"
-                )
-                if row == len(names) - 1:
-                    panel.set_xlabel("step")
-                if column == 0:
-                    panel.set_ylabel(style.label("residual", "r"))
-                else:
-                    panel.tick_params(labelleft=False)
-        return figure
-
-    @staticmethod
-    def _panel(panel: Any, simulated: Any, predicted: Any, *, legend: bool) -> None:
-        """Theory as lines, the median run at every other step as points."""
-        from unlazy.plotting import style
-
-        shown = slice(None, None, 2)
-        for index, rate in enumerate(np.atleast_1d(simulated.rate)):
-            theory = predicted.residual.sel(rate=rate)
-            runs = simulated.residual.sel(rate=rate).median("seed").isel(time=shown)
-            style.theory(panel, theory.time, theory, color=style.colour(index))
-            panel.plot(
-                runs.time,
-                runs,
-                style.marker(index),
-                color=style.colour(index),
-                markeredgecolor="white",
-                markersize=4,
-                label=f"rate {float(rate):g}",
-            )
-        panel.set_yscale("log")
-        panel.set_ylim(1e-5, 2)
-        style.log_scale(panel, "y")
-        if legend:
-            panel.legend(loc="lower left", labelspacing=0.2)
-
-
-def _chosen(data: Any, **places: Any) -> Any:
-    """The data at these values of the parameters that vary."""
-    return data.sel({name: place for name, place in places.items() if name in data.dims})

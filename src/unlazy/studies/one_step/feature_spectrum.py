@@ -2,28 +2,49 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
 
-from unlazy.lab import Claim, Output, Part, Study, at_most, between, relative_deviation, static
-from unlazy.studies.one_step.shared.gradient_step import DANDI, DANDI_TEXT
+from unlazy.lab import OWN, Output, Study, at_most, cite, claim, over_theory, parameter, static, within
+from unlazy.plotting import style
+from unlazy.plotting.panels import Panel, panels
 from unlazy.studies.one_step.shared.planted import PLANTED, planted_groups, planted_weights
 
 LEVELS = tuple(((np.arange(200) + 0.5) / 200).tolist())
 
 
+def _spectra(axes: Any, main: Any) -> None:
+    """The eigenvalues of all seeds as histograms, the law of the bulk as lines and predicted outliers as arrows."""
+    from unlazy.theory.one_step.spiked.spectrum import feature_spectrum
+
+    points, largest = main.simulated, 0.0
+    common = {field.name: points.attrs[field.name] for field in fields(FeatureSpectrum) if field.name in points.attrs}
+    for index, name in enumerate([str(s) for s in np.atleast_1d(parameter(points, "spikes"))][:4]):
+        chosen = points.sel(spikes=name) if "spikes" in points.dims else points
+        values = np.sort(chosen.eigenvalue.values.ravel())
+        study = FeatureSpectrum(**{**common, "spikes": name})
+        outliers = study._outliers()
+        grid = np.geomspace(max(values[0], 1e-3), 1.05 * outliers.edge, 120)
+        density = feature_spectrum(**study._setting(), points=grid).density
+        edges = np.geomspace(max(values[0], 1e-3), outliers.edge * 1.1, 50)
+        counts, _ = np.histogram(values, edges)
+        heights = counts / values.size / np.diff(np.log(edges))
+        color = style.colour(index)
+        axes.stairs(heights, edges, color=color, fill=True, alpha=0.25)
+        style.theory(axes, grid, density * grid, color=color, label=f"spikes: {name}")
+        largest = max(largest, *outliers.values, outliers.edge)
+        for place in outliers.values:
+            axes.annotate("", (place, 0), (place, 0.06), arrowprops={"arrowstyle": "->", "color": color})
+    axes.set_xscale("log")
+    axes.set_xlim(1e-3, 2 * largest)
+
+
 @dataclass(frozen=True)
 class FeatureSpectrum(Study):
-    name = "feature-spectrum"
-    topic = "one_step"
     question = "How does a spike in the weights change the eigenvalues of the feature covariance F^T F / n?"
-    caption = (
-        "Filled steps: histograms of the simulated eigenvalues of all seeds. Lines: theory; arrows: the outliers that"
-        " it predicts."
-    )
-    sources = (DANDI,)
+    sources = cite("dandi2024spectrum")
 
     n: int = static(1000, "samples", symbol="n", low=2, scale="log")
     d: int = static(400, "dimension", symbol="d", low=2, high=10_000, scale="log")
@@ -41,41 +62,45 @@ class FeatureSpectrum(Study):
         "quick": {"spikes": ["none", "one group"], "seeds": 12},
         "full": {"spikes": list(PLANTED), "d": 800, "features": 1200, "n": 2000, "seeds": 24},
     }
-    claims = (
-        Claim(
-            "bulk",
-            DANDI_TEXT,
-            "The eigenvalues follow the law of the bulk: the Kolmogorov distance is at most 0.015.",
-            at_most(0.015),
-            check=lambda part: part.simulated.distance,
+    figure = panels(
+        Panel(
+            "eigenvalue",
+            x="level",
+            points=False,
+            theory=False,
+            log="",
+            xlabel="eigenvalue",
+            ylabel="density of its logarithm",
+            draw=_spectra,
         ),
-        Claim(
-            "outlier",
-            DANDI_TEXT,
-            "With a spike the largest eigenvalue is of order N, and where the determinant says, within 5%.",
-            between(-0.05, 0.05),
-            check=lambda part: relative_deviation(part.simulated.top, part.predicted.top).sel(spikes="one group"),
-            needs={"spikes": ("one group",)},
-        ),
-        Claim(
-            "bulk-shrinks",
-            DANDI_TEXT,
-            "The bulk shrinks: its end with a spike is at most 0.7 of that without.",
-            at_most(0.7),
-            statistic=lambda part: (
-                part.simulated.bulk_edge.mean("seed").sel(spikes="one group")
-                / part.simulated.bulk_edge.mean("seed").sel(spikes="none")
-            ),
-            needs={"spikes": ("none", "one group")},
-        ),
-        Claim(
-            "edge",
-            "the project's equations",
-            "The end of the bulk is that of the theory, within 8%.",
-            between(-0.08, 0.08),
-            check=lambda part: relative_deviation(part.simulated.bulk_edge, part.predicted.bulk_edge),
+        width=5.0,
+        height=3.3,
+        caption=(
+            "Filled steps: histograms of the simulated eigenvalues of all seeds. Lines: theory; arrows: the outliers "
+            "that it predicts."
         ),
     )
+
+    @claim("dandi2024spectrum", "", at_most(0.015))
+    def bulk(main):
+        """The eigenvalues follow the law of the bulk: the Kolmogorov distance is {criterion}."""
+        return main.simulated.distance
+
+    @claim("dandi2024spectrum", "", within(0.05))
+    def outlier(main):
+        """With a spike the largest eigenvalue is of order N, and where the determinant says, {criterion}."""
+        return over_theory(main, "top").sel(spikes="one group")
+
+    @claim("dandi2024spectrum", "", at_most(0.7), resampled=True)
+    def bulk_shrinks(main):
+        """The bulk shrinks: its end with a spike, over that without, is {criterion}."""
+        edge = main.simulated.bulk_edge.mean("seed")
+        return edge.sel(spikes="one group") / edge.sel(spikes="none")
+
+    @claim(OWN, "deterministic equivalent of the feature covariance", within(0.08))
+    def edge(main):
+        """The end of the bulk is that of the theory, {criterion}."""
+        return over_theory(main, "bulk_edge")
 
     def memory(self) -> int:
         return 8 * (self.n * (self.features + self.d) + 4 * self.features**2)
@@ -116,35 +141,3 @@ class FeatureSpectrum(Study):
         outliers = self._outliers()
         top = outliers.values[0] if outliers.values.size else outliers.edge
         return {"top": top, "bulk_edge": outliers.edge}
-
-    def figure(self, main: Part) -> Any:
-        from dataclasses import replace
-
-        from unlazy.plotting import style
-        from unlazy.theory.one_step.spiked.spectrum import feature_spectrum
-
-        figure, axes = style.panels(1, 1, width=5.0, height=3.3)
-        points, largest = main.simulated, 0.0
-        base = replace(self, **{name: points.attrs[name] for name in self.as_dict() if name in points.attrs})
-        for index, name in enumerate([str(s) for s in np.atleast_1d(points.spikes)][:4]):
-            chosen = points.sel(spikes=name) if "spikes" in points.dims else points
-            values = np.sort(chosen.eigenvalue.values.ravel())
-            study = replace(base, spikes=name)
-            outliers = study._outliers()
-            grid = np.geomspace(max(values[0], 1e-3), 1.05 * outliers.edge, 120)
-            density = feature_spectrum(**study._setting(), points=grid).density
-            edges = np.geomspace(max(values[0], 1e-3), outliers.edge * 1.1, 50)
-            counts, _ = np.histogram(values, edges)
-            heights = counts / values.size / np.diff(np.log(edges))
-            color = style.colour(index)
-            axes.stairs(heights, edges, color=color, fill=True, alpha=0.25)
-            style.theory(axes, grid, density * grid, color=color, label=name)
-            largest = max(largest, *outliers.values, outliers.edge)
-            for place in outliers.values:
-                axes.annotate("", (place, 0), (place, 0.06), arrowprops={"arrowstyle": "->", "color": color})
-        axes.set_xscale("log")
-        axes.set_xlim(1e-3, 2 * largest)
-        axes.set(xlabel="eigenvalue", ylabel="density of its logarithm")
-        axes.set_title("lines: theory; arrows: predicted outliers")
-        axes.legend()
-        return figure

@@ -3,24 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from unlazy.lab import Claim, Output, Part, Study, at_least, at_most, between, parameter, static, value
+from unlazy.lab import Output, Study, cite, static, value
+from unlazy.lab.claims import OWN, at_least, at_most, claim, enough, parameter, within
+from unlazy.plotting.panels import Level, Panel, panels
 from unlazy.studies.one_step.shared.gradient_step import (
     ACTIVATIONS,
-    BA,
-    BA_TEXT,
     FRESH,
     LINKS,
     bound,
+    kernel_bound,
     link_function,
     predicted_step_risks,
 )
-
-if TYPE_CHECKING:
-    import xarray as xr
 
 NETWORKS = {"random features": None, "step 1": 0.0, "step N^1/2": 0.5}
 """Ridge regression on features, with the exponent of the step size N^alpha."""
@@ -33,31 +31,30 @@ FEATURE_RIDGES = np.geomspace(1e-4, 10, 11).tolist()
 KERNEL_RIDGES = np.geomspace(1e-9, 100, 45).tolist()
 
 
-def _at_most_samples(part: Part) -> tuple[xr.DataArray, xr.DataArray]:
-    """Risk and bound at n = 8 d."""
-    n = 8 * parameter(part.simulated, "d")
-    return part.simulated.risk.sel(n=n), part.predicted.bound.sel(n=n)
+def _with_many_samples(main):
+    """Simulation and theory at n = 8 d."""
+    enough(main.simulated, "n", 2)
+    return (data.sel(n=8 * parameter(data, "d")) for data in (main.simulated, main.predicted))
 
 
-def _over_bound(part: Part, learners: tuple[str, ...]) -> xr.DataArray:
-    risk, least = _at_most_samples(part)
-    return risk.sel(learner=list(learners)) / least
+def _over_bound(main, learners):
+    simulated, predicted = _with_many_samples(main)
+    return simulated.risk.sel(learner=list(learners)) / predicted.bound
 
 
-def _over_best_kernel(part: Part) -> xr.DataArray:
-    """The risk after the large step over the least of all others on the same data."""
-    risk, _ = _at_most_samples(part)
-    return risk.sel(learner=LARGE, drop=True) / risk.sel(learner=list(OTHERS)).min("learner")
-
-
-def _kernel_deviation(part: Part) -> xr.DataArray:
-    chosen = list(KERNELS)
-    return part.simulated.risk.sel(learner=chosen).mean("seed") / part.predicted.risk.sel(learner=chosen) - 1
-
-
-def _over_kernels_with_all_samples(part: Part) -> xr.DataArray:
-    at = part.predicted.sel(n=8 * parameter(part.predicted, "d"))
-    return at.risk.sel(learner=LARGE, drop=True) / at.with_all_samples
+def _panel(learners, **options):
+    return Panel(
+        lambda data: data.risk.sel(learner=list(learners)),
+        x=lambda data: parameter(data, "n") / parameter(data, "d"),
+        by="learner",
+        at={"link": "tanh3"},
+        xlabel=r"samples per dimension $n/d$",
+        ylabel="excess risk at the best ridge",
+        log="xy",
+        ylim=(0.02, 0.5),
+        marks=(Level(kernel_bound, r"$\|P_{>1}f_*\|^2$", dashed=True),),
+        **options,
+    )
 
 
 class _Best(NamedTuple):
@@ -72,17 +69,11 @@ def _best(risks: np.ndarray) -> _Best:
 
 @dataclass(frozen=True)
 class KernelLimit(Study):
-    name = "kernel-limit"
-    topic = "one_step"
     question = (
         "With n of order d samples, do the conjugate, tangent and Gaussian kernels learn anything that linear "
         "regression does not, whatever their ridge, and does one large gradient step?"
     )
-    caption = (
-        "Lines: theory, solid for the network, dashed for kernels. Points: simulation, means over seeds with 99% "
-        "intervals. Black, dotted: what no kernel can fall below."
-    )
-    sources = (BA,)
+    sources = cite("ba2022")
 
     n: int = static(1024, "samples of the step, and as many fresh ones of the readout", symbol="n", low=20, scale="log")
     d: int = static(128, "dimension", symbol="d", low=2, high=10_000, scale="log")
@@ -102,56 +93,50 @@ class KernelLimit(Study):
         "full": {"n": [512, 1024, 2048, 4096], "d": 256, "features": 512, "link": ["erf", "tanh3"], "seeds": 16},
     }
     lines = {"main": "n"}
-    claims = (
-        Claim(
-            "kernels-stay-above",
-            BA_TEXT,
-            "With n = 8 d samples and the best ridge on the test data, linear regression, the tangent kernel, Gaussian "
-            "kernels of two widths, random features and a step of order one all stay above |P_{>1} f|^2.",
-            at_least(1.0),
-            check=lambda part: _over_bound(part, OTHERS),
-            needs={"n": 2},
-        ),
-        Claim(
-            "large-step-goes-below",
-            BA_TEXT,
-            "There the features after one step of size N^(1/2) are below it.",
-            at_most(1.0),
-            check=lambda part: _over_bound(part, (LARGE,)),
-            needs={"n": 2},
-        ),
-        Claim(
-            "beats-every-kernel",
-            BA_TEXT,
-            "There they beat the best of the others on the same readout data; the step had n samples of its own.",
-            at_most(1.0),
-            check=_over_best_kernel,
-            needs={"n": 2},
-        ),
-        Claim(
-            "beats-kernels-with-all-samples",
-            f"{BA_TEXT}; the project's equations",
-            "In theory they also beat the best kernel that is given the samples of the step too, 2n in all.",
-            at_most(1.0),
-            theory=_over_kernels_with_all_samples,
-            needs={"n": 2},
-        ),
-        Claim(
-            "kernels-are-linear",
-            "the project's equations",
-            "A kernel is linear regression with the ridge that its diagonal adds, and what is not linear in the target "
-            "is noise to it: this gives the risk of every kernel within 10%.",
-            between(-0.1, 0.1),
-            statistic=_kernel_deviation,
-        ),
-        Claim(
-            "ridges-wide-enough",
-            "precondition of the claims above",
-            "No best ridge is cut off: the two outermost ridges at either end gain less than 1%.",
-            at_most(0.01),
-            check=lambda part: part.simulated.edge,
-        ),
+    figure = panels(
+        _panel(NETWORKS, title="two-layer network, second layer fitted"),
+        _panel(KERNELS, title="kernels"),
+        width=3.6,
+        height=3.2,
     )
+
+    @claim("ba2022", "", at_least(1.0))
+    def kernels_stay_above(main):
+        """With n = 8 d samples and the best ridge on the test data, linear regression, the tangent kernel, Gaussian
+        kernels of two widths, random features and a step of order one all stay above |P_{>1} f|^2: the risk over it is
+        {criterion}."""
+        return _over_bound(main, OTHERS)
+
+    @claim("ba2022", "", at_most(1.0))
+    def large_step_goes_below(main):
+        """There the features after one step of size N^(1/2) are below it: the ratio is {criterion}."""
+        return _over_bound(main, (LARGE,))
+
+    @claim("ba2022", "", at_most(1.0))
+    def beats_every_kernel(main):
+        """There they beat the best of the others on the same readout data, while the step had n samples of its own: the
+        ratio of the risks is {criterion}."""
+        simulated, _ = _with_many_samples(main)
+        return simulated.risk.sel(learner=LARGE, drop=True) / simulated.risk.sel(learner=list(OTHERS)).min("learner")
+
+    @claim("ba2022", "here by deterministic equivalents of both", at_most(1.0), theory=True)
+    def beats_kernels_with_all_samples(main):
+        """In theory they also beat the best kernel that is given the samples of the step too, 2n in all: the ratio is
+        {criterion}."""
+        _, theory = _with_many_samples(main)
+        return theory.risk.sel(learner=LARGE, drop=True) / theory.with_all_samples
+
+    @claim(OWN, "equivalent of kernels that are linear at n of order d", within(0.1), resampled=True)
+    def kernels_are_linear(main):
+        """A kernel is linear regression with the ridge that its diagonal adds, and what is not linear in the target is
+        noise to it: this gives the risk of every kernel {criterion}."""
+        chosen = list(KERNELS)
+        return main.simulated.risk.sel(learner=chosen).mean("seed") / main.predicted.risk.sel(learner=chosen) - 1
+
+    @claim(OWN, "precondition of the claims above", at_most(0.01))
+    def ridges_wide_enough(main):
+        """No best ridge is cut off: what the two outermost ridges at either end gain, relative, is {criterion}."""
+        return main.simulated.edge
 
     def memory(self) -> int:
         return 8 * (6 * self.n**2 + 3 * FRESH * self.n + (3 * self.n + 5000) * (self.features + self.d))
@@ -228,31 +213,3 @@ class KernelLimit(Study):
             multiplicities=[self.d],
         )  # fmt: skip
         return float(fit.risk.min()) + target.nonlinear
-
-    def figure(self, main: Part) -> Any:
-        from unlazy.plotting import style
-
-        names = {"step 1": r"step $\eta = 1$", LARGE: r"step $\eta = N^{1/2}$"}
-        links = [str(name) for name in np.atleast_1d(parameter(main.simulated, "link"))]
-        figure, panels = style.panels(len(links), 1, width=4.4 if len(links) == 1 else 3.7, height=3.9)
-        d = float(parameter(main.simulated, "d"))
-        colors = {name: style.colour(index) for index, name in enumerate(NETWORKS)}
-        colors |= {name: style.colour(index) for index, name in enumerate(KERNELS, len(NETWORKS))}
-        for axes, link in zip(np.atleast_1d(panels), links, strict=True):
-            points, lines, theory = (
-                data.sel(link=link) if "link" in data.dims else data
-                for data in (main.simulated, main.lines, main.predicted)
-            )
-            for index, name in enumerate(LEARNERS):
-                dots, line = points.sel(learner=name), lines.sel(learner=name)
-                style.theory(axes, line.n / d, line.risk, color=colors[name], dashed=name in KERNELS)
-                text = names.get(name, name)
-                style.simulation(
-                    axes, dots.n / d, dots.risk, color=colors[name], marker=style.marker(index), label=text
-                )
-            axes.axhline(float(theory.bound.mean()), color="#000000", linewidth=1.1, linestyle=":")
-            style.log_scale(axes)
-            axes.set(xlabel=style.label("samples per dimension", "n/d"), title=f"link {link.replace('3', '(3x)')}")
-        np.atleast_1d(panels)[0].set_ylabel("excess risk at the best ridge")
-        figure.legend(*np.atleast_1d(panels)[0].get_legend_handles_labels(), loc="outside lower center", ncols=3)
-        return figure

@@ -6,99 +6,33 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from unlazy.checks import InputError
-from unlazy.lab import (
-    DIVERGED_AT,
-    Claim,
-    Output,
-    Part,
-    Source,
-    Study,
-    at_least,
-    at_most,
-    between,
-    relative_deviation,
-    slope,
-    static,
-    value,
-)
-from unlazy.studies.one_step.shared.gradient_step import BA, BA_TEXT, CUI, CUI_TEXT
+from unlazy.lab import DIVERGED_AT, Output, Study, cite, static, value
+from unlazy.lab.claims import OWN, at_least, at_most, between, claim, relative_deviation, slope, within
+from unlazy.plotting.panels import Panel, panels
 
 if TYPE_CHECKING:
     import xarray as xr
 
 LAZY, FEATURE = 0.5, 1.0
+KERNEL = "change of the conjugate kernel"
 ONE_STEP = {"steps": 1, "activation": "erf", "link": "erf", "noise_variance": 0.01}
-CHIZAT = "Chizat, Oyallon & Bach 2019"
-MEI = "Mei, Montanari & Nguyen 2018"
-HAN = "Han & Huang 2025, slide on lazy training"
 
 
-def _slopes(part: Part, exponent: float, *names: str) -> list[xr.DataArray]:
+def _slopes(part, exponent, *names):
     return [slope(part.simulated[name].sel(exponent=exponent), "width") for name in names]
 
 
-def _slope_errors(part: Part) -> xr.DataArray:
-    """The slope of the displacement per neuron less the expected one, s - 1."""
-    found = slope(part.simulated.neuron_displacement, "width")
-    return found - (found.exponent - 1)
-
-
-def _growth_deviation(part: Part) -> xr.DataArray:
-    """The growth of the target alignment in one step, as a ratio of means over seeds, against its theory."""
-    growth, theory = (data.alignment / data.initial_alignment for data in (part.simulated.mean("seed"), part.predicted))
-    return growth / theory - 1
-
-
-def _linear_deviation(part: Part) -> xr.DataArray:
-    widest = part.simulated.sel(exponent=LAZY).isel(width=-1)
-    return relative_deviation(widest.displacement, widest.linearised_displacement)
-
-
-def _error_ratio(part: Part) -> xr.DataArray:
-    error = part.simulated.test_error.mean("seed")
-    return error.sel(exponent=LAZY) / error.sel(exponent=FEATURE)
+def _panel(show, part="main", **options):
+    return Panel(show, x="width", by="exponent", part=part, **{"legend": False, **options})
 
 
 @dataclass(frozen=True)
 class LazyVsFeature(Study):
-    name = "lazy-vs-feature"
-    topic = "one_step"
     question = (
         "How far do the weights and the kernels of a two-layer network move in training as its width grows, and how "
         "does the scale of its output decide whether it learns features?"
     )
-    caption = (
-        "Points: simulation, means over seeds with 99% intervals. Dashed: a power of the width through the first "
-        "point, semi-empirical. Solid lines: in the second panel the simulated linearised network, in the last one "
-        "theory."
-    )
-    sources = (
-        Source(
-            "chizat2019",
-            "Chizat, Lénaïc and Oyallon, Edouard and Bach, Francis",
-            2019,
-            "On lazy training in differentiable programming",
-            "Advances in Neural Information Processing Systems 32",
-            kind="inproceedings",
-        ),
-        Source(
-            "mei2018",
-            "Mei, Song and Montanari, Andrea and Nguyen, Phan-Minh",
-            2018,
-            "A mean field view of the landscape of two-layer neural networks",
-            "Proceedings of the National Academy of Sciences 115(33), E7665-E7671",
-        ),
-        Source(
-            "han2025tutorial",
-            "Han, Andi and Huang, Wei",
-            2025,
-            "Demystifying optimization and generalization of deep learning via feature learning theory",
-            "Tutorial at the Australasian Joint Conference on Artificial Intelligence, Canberra",
-            kind="misc",
-        ),
-        BA,
-        CUI,
-    )
+    sources = cite("chizat2019", "mei2018", "han2025tutorial", "ba2022", "cui2024")
     precision = "float32"
 
     width: int = static(256, "width", symbol="N", low=2, high=65_536, scale="log", paired=True)
@@ -160,126 +94,114 @@ class LazyVsFeature(Study):
             },
         },
     }
-    claims = (
-        Claim(
-            "lazy-displacement",
-            CHIZAT,
-            "In the neural-tangent normalisation (s = 1/2) the weights move by N^-1/2: the slope of log displacement "
-            "in log N, relative to the initial norm and per neuron, is -1/2.",
-            between(-0.6, -0.4),
-            check=lambda part: _slopes(part, LAZY, "relative_displacement", "neuron_displacement"),
-            needs={"width": 3, "exponent": (LAZY,)},
+    figure = panels(
+        _panel(
+            "neuron_displacement",
+            legend=True,
+            ylabel="displacement of a neuron $|w-w_0|$",
+            title="dashed: $N^{s-1}$ through the first point",
         ),
-        Claim(
-            "feature-displacement",
-            MEI,
-            "In the mean-field normalisation (s = 1) the weights move by an amount that does not depend on the width: "
-            "the slope, relative and per neuron, is 0.",
-            between(-0.1, 0.1),
-            check=lambda part: _slopes(part, FEATURE, "relative_displacement", "neuron_displacement"),
-            needs={"width": 3, "exponent": (FEATURE,)},
+        _panel("displacement", title="dashes: linearised network"),
+        _panel(
+            "conjugate_kernel_change", "one_step", ylabel=KERNEL, title=r"one step, $\eta = N^{s-1/2}$, $n = N = 2d$"
         ),
-        Claim(
-            "interpolation",
-            CHIZAT,
-            "Between the two the displacement per neuron is of order N^(s-1): the measured slope deviates from s - 1 "
-            "by at most 0.1.",
-            between(-0.1, 0.1),
-            check=_slope_errors,
-            needs={"width": 3},
-        ),
-        Claim(
-            "lazy-kernels",
-            CHIZAT,
-            "At s = 1/2 the conjugate and the tangent kernel stop changing as the width grows, at least as fast as "
-            "N^-1/2.",
-            at_most(-0.4),
-            check=lambda part: _slopes(part, LAZY, "conjugate_kernel_change", "tangent_kernel_change"),
-            needs={"width": 3, "exponent": (LAZY,)},
-        ),
-        Claim(
-            "feature-kernels",
-            MEI,
-            "At s = 1 both kernels change by an amount that does not depend on the width: the slope is 0.",
-            between(-0.1, 0.1),
-            check=lambda part: _slopes(part, FEATURE, "conjugate_kernel_change", "tangent_kernel_change"),
-            needs={"width": 3, "exponent": (FEATURE,)},
-        ),
-        Claim(
-            "lazy-linearisation",
-            CHIZAT,
-            "At s = 1/2 and the largest width the linearised network predicts the displacement within 5%.",
-            between(-0.05, 0.05),
-            check=_linear_deviation,
-            needs={"exponent": (LAZY,)},
-        ),
-        Claim(
-            "generalisation",
-            "the project's own observation",
-            "On a single-index target the network that learns features has the lower test error: the ratio of the mean "
-            "test errors, s = 1/2 to s = 1, is at least 1 at every width.",
-            at_least(1.0),
-            statistic=_error_ratio,
-            needs={"exponent": (LAZY, FEATURE)},
-        ),
-        Claim(
-            "fit",
-            "precondition of the claims above",
-            "Every network is trained: its training error is at most 1% of that of the zero function.",
-            at_most(0.01),
-            check=lambda part: part.simulated.training_error,
-        ),
-        Claim(
-            "one-small-step",
-            BA_TEXT,
-            "One gradient step at s = 1/2, of order 1 on n = N = 2d samples, leaves the conjugate kernel as it was: "
-            "its change falls with the width, at least as fast as N^-0.4.",
-            at_most(-0.4),
-            check=lambda part: _slopes(part, LAZY, "conjugate_kernel_change"),
-            parts=("one_step",),
-            needs={"width": 3, "exponent": (LAZY,)},
-        ),
-        Claim(
-            "one-large-step",
-            BA_TEXT,
-            "One step at s = 1, of order N^1/2, changes it by an amount that does not fall with the width.",
-            at_least(0.0),
-            check=lambda part: _slopes(part, FEATURE, "conjugate_kernel_change"),
-            parts=("one_step",),
-            needs={"width": 3, "exponent": (FEATURE,)},
-        ),
-        Claim(
-            "one-step-alignment",
-            f"{CUI_TEXT}; the project's equations",
-            "The alignment of the kernel with the target grows in one step as the spiked features predict, within 10%.",
-            between(-0.1, 0.1),
-            statistic=_growth_deviation,
-            parts=("one_step",),
-        ),
-        Claim(
-            "slide-feature",
-            HAN,
-            "Feature learning means that the Frobenius norm of the displacement is of order at least 1: its slope in N "
-            "is not negative.",
-            at_least(0.0),
-            check=lambda part: _slopes(part, FEATURE, "displacement"),
-            needs={"width": 3, "exponent": (FEATURE,)},
-        ),
-        Claim(
-            "slide-lazy",
-            HAN,
-            "Lazy training means that the Frobenius norm of the displacement is O(N^-1/2): its slope in N is at most "
-            "-0.4.",
-            at_most(-0.4),
-            check=lambda part: _slopes(part, LAZY, "displacement"),
-            needs={"width": 3, "exponent": (LAZY,)},
-            known_negative=(
-                "With f = N^-1/2 sum_i a_i sigma(w_i.x) each of the N neurons moves by N^-1/2, so that the Frobenius "
-                "norm is of order 1 at every width; what vanishes like N^-1/2 is the displacement per neuron, or "
-                "relative to |W_0|_F (claim lazy-displacement)."
-            ),
+        _panel("conjugate_kernel_change", ylabel=KERNEL),
+        _panel("test_error", ylabel="relative test error"),
+        _panel("alignment", "one_step", ylabel="alignment with the target $T$", title="one step; lines: theory"),
+        caption=(
+            "s = 1/2 is the neural-tangent, s = 1 the mean-field normalisation. Dashes in the second panel: the "
+            "simulated linearised network."
         ),
     )
+
+    @claim("chizat2019", "", between(-0.6, -0.4))
+    def lazy_displacement(main):
+        """In the neural-tangent normalisation (s = 1/2) the weights move by N^-1/2: the slope of log displacement in
+        log N, relative to the initial norm and per neuron, is {criterion}."""
+        return _slopes(main, LAZY, "relative_displacement", "neuron_displacement")
+
+    @claim("mei2018", "", within(0.1, absolute=True))
+    def feature_displacement(main):
+        """In the mean-field normalisation (s = 1) the weights move by an amount that does not depend on the width: the
+        slope, relative and per neuron, is 0, {criterion}."""
+        return _slopes(main, FEATURE, "relative_displacement", "neuron_displacement")
+
+    @claim("chizat2019", "", within(0.1, absolute=True))
+    def interpolation(main):
+        """Between the two the displacement per neuron is of order N^(s-1): the measured slope is s - 1,
+        {criterion}."""
+        found = slope(main.simulated.neuron_displacement, "width")
+        return found - (found.exponent - 1)
+
+    @claim("chizat2019", "", at_most(-0.4))
+    def lazy_kernels(main):
+        """At s = 1/2 the conjugate and the tangent kernel stop changing as the width grows, about as fast as N^-1/2 or
+        faster: the slopes are {criterion}."""
+        return _slopes(main, LAZY, "conjugate_kernel_change", "tangent_kernel_change")
+
+    @claim("mei2018", "", within(0.1, absolute=True))
+    def feature_kernels(main):
+        """At s = 1 both kernels change by an amount that does not depend on the width: the slope is 0, {criterion}."""
+        return _slopes(main, FEATURE, "conjugate_kernel_change", "tangent_kernel_change")
+
+    @claim("chizat2019", "", within(0.05))
+    def lazy_linearisation(main):
+        """At s = 1/2 and the largest width the linearised network predicts the displacement {criterion}."""
+        widest = main.simulated.sel(exponent=LAZY).isel(width=-1)
+        return relative_deviation(widest.displacement, widest.linearised_displacement)
+
+    @claim(OWN, "observation", at_least(1.0), resampled=True)
+    def generalisation(main):
+        """On a single-index target the network that learns features has the lower test error: the ratio of the mean
+        test errors, s = 1/2 to s = 1, is {criterion} at every width."""
+        error = main.simulated.test_error.mean("seed")
+        return error.sel(exponent=LAZY) / error.sel(exponent=FEATURE)
+
+    @claim(OWN, "precondition of the claims above", at_most(0.01))
+    def fit(main):
+        """Every network is trained: its training error, relative to that of the zero function, is {criterion}."""
+        return main.simulated.training_error
+
+    @claim("ba2022", "", at_most(-0.4))
+    def one_small_step(one_step):
+        """One gradient step at s = 1/2, of order 1 on n = N = 2d samples, leaves the conjugate kernel as it was: its
+        change falls with the width, with a slope of {criterion}."""
+        return _slopes(one_step, LAZY, "conjugate_kernel_change")
+
+    @claim("ba2022", "", at_least(0.0))
+    def one_large_step(one_step):
+        """One step at s = 1, of order N^1/2, changes it by an amount that does not fall with the width: the slope is
+        {criterion}."""
+        return _slopes(one_step, FEATURE, "conjugate_kernel_change")
+
+    @claim("cui2024", "here by an equivalent of spiked random features", within(0.1), resampled=True)
+    def one_step_alignment(one_step):
+        """The alignment of the kernel with the target grows in one step as the spiked features predict, {criterion}."""
+        growth, theory = (
+            data.alignment / data.initial_alignment for data in (one_step.simulated.mean("seed"), one_step.predicted)
+        )
+        return growth / theory - 1
+
+    @claim("han2025tutorial", "slide on lazy training", at_least(0.0))
+    def slide_feature(main):
+        """Feature learning means that the Frobenius norm of the displacement is of order 1 or more: its slope in N is
+        {criterion}."""
+        return _slopes(main, FEATURE, "displacement")
+
+    @claim(
+        "han2025tutorial",
+        "slide on lazy training",
+        at_most(-0.4),
+        known_negative=(
+            "With f = N^-1/2 sum_i a_i sigma(w_i.x) each of the N neurons moves by N^-1/2, so that the Frobenius norm "
+            "is of order 1 at every width; what vanishes like N^-1/2 is the displacement per neuron, or relative to "
+            "|W_0|_F (claim lazy-displacement)."
+        ),
+    )
+    def slide_lazy(main):
+        """Lazy training means that the Frobenius norm of the displacement is O(N^-1/2): its slope in N is
+        {criterion}."""
+        return _slopes(main, LAZY, "displacement")
 
     def validate(self) -> None:
         if self.width % 2:
@@ -367,50 +289,3 @@ class LazyVsFeature(Study):
         first = simulated.neuron_displacement.isel(width=0).mean("seed")
         growth = (simulated.width / simulated.width[0]) ** (simulated.exponent - 1)
         return (first * growth).to_dataset(name="neuron_displacement")
-
-    def figure(self, main: Part, one_step: Part) -> Any:
-        from unlazy.plotting import style
-
-        figure, panels = style.panels(3, 2, width=3.4)
-        shown = {
-            "neuron_displacement": style.label("displacement of a neuron", r"|w-w_0|"),
-            "displacement": style.label("displacement", r"\|W-W_0\|_F"),
-            "conjugate_kernel_change": "change of the conjugate kernel",
-            "test_error": "relative test error",
-        }
-        trained, step = panels[:, :2].flat, panels[:, 2]
-        for axes, (name, label) in zip(trained, shown.items(), strict=True):
-            self._curves(axes, main, name, label)
-            for index, exponent in enumerate(main.simulated.exponent.values):
-                color = style.colour(index)
-                if name == "neuron_displacement":
-                    line = main.derived[name].sel(exponent=exponent)
-                    style.theory(axes, line.width, line, color=color, dashed=True)
-                if name == "displacement":
-                    line = main.simulated.sel(exponent=exponent).linearised_displacement
-                    style.theory(axes, line.width, line.mean("seed"), color=color)
-        self._curves(step[0], one_step, "conjugate_kernel_change", "change of the conjugate kernel")
-        self._curves(step[1], one_step, "alignment", style.label("alignment with the target", "T"))
-        if one_step.predicted is not None:
-            for index, exponent in enumerate(one_step.predicted.exponent.values):
-                line = one_step.predicted.alignment.sel(exponent=exponent)
-                style.theory(step[1], line.width, line, color=style.colour(index))
-        figure.legend(*panels[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=3)
-        panels[0, 0].set_title("dashed: $N^{s-1}$ through the first point")
-        panels[0, 1].set_title("lines: linearised network")
-        panels[0, 2].set_title(r"one step, $\eta = N^{s-1/2}$, $n = N = 2d$")
-        panels[1, 2].set_title("lines: theory")
-        return figure
-
-    def _curves(self, axes: Any, part: Part, name: str, label: str) -> None:
-        from unlazy.plotting import style
-
-        widths = part.simulated.width.values
-        for index, exponent in enumerate(part.simulated.exponent.values):
-            text = f"$s = {exponent:g}$" + {LAZY: ", neural tangent", FEATURE: ", mean field"}.get(exponent, "")
-            points = part.simulated[name].sel(exponent=exponent)
-            style.simulation(axes, widths, points, color=style.colour(index), marker=style.marker(index), label=text)
-        style.log_scale(axes)
-        axes.set(xlabel=style.label("width", "N"), ylabel=label)
-        axes.set_xticks(widths, [str(w) for w in widths])
-        axes.minorticks_off()

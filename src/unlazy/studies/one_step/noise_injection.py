@@ -3,49 +3,39 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from unlazy.lab import (
-    Claim,
-    Output,
-    Part,
-    Source,
-    Study,
-    at_most,
-    between,
-    parameter,
-    relative_deviation,
-    static,
-    value,
-)
+from unlazy.lab import Output, Study, at_most, between, cite, claim, over_theory, parameter, static, value, within
+from unlazy.plotting import style
+from unlazy.plotting.panels import Panel, panels
 
-if TYPE_CHECKING:
-    import xarray as xr
-
-DHIFALLAH = Source(
-    "dhifallah2021",
-    "Dhifallah, Oussama and Lu, Yue M.",
-    2021,
-    "On the inherent regularization effects of noise injection during training",
-    "International Conference on Machine Learning",
-    kind="inproceedings",
-)
-TEXT = "Dhifallah & Lu 2021"
 FRESH = 3000
+ERRORS = ("test_error", "training_error")
+
+
+def _places(data):
+    """Numbers of copies side by side."""
+    return np.arange(np.size(parameter(data, "copies")))
+
+
+def _bars(axes, copies, **_):
+    """The theory of each number of copies as a short bar."""
+    places = _places(copies.simulated)
+    for index, name in enumerate(ERRORS):
+        axes.hlines(copies.predicted[name].values, places - 0.25, places + 0.25, color=style.colour(index))
+    names = [str(c) if c else "penalty" for c in np.atleast_1d(parameter(copies.simulated, "copies"))]
+    axes.set_xticks(places, names)
 
 
 @dataclass(frozen=True)
 class NoiseInjection(Study):
-    name = "noise-injection"
-    topic = "one_step"
     question = (
         "Train a random-feature model on several noisy copies of every input: is that ridge regression with an "
         "explicit penalty, and what does it do to the error on clean inputs?"
     )
-    caption = "Short bars (left) and line (right): theory. Points: simulation, means over seeds with 99% intervals."
-    sources = (DHIFALLAH,)
+    sources = cite("dhifallah2021")
 
     copies: int = static(
         3, "noisy copies of each input; 0 is the explicit penalty of infinitely many", symbol=r"\ell", low=0, high=1000
@@ -53,7 +43,14 @@ class NoiseInjection(Study):
     d: int = static(300, "dimension", symbol="d", low=2, high=10_000, scale="log")
     samples_per_dimension: float = static(2.5, "samples per dimension", symbol=r"\psi_1", above=0, high=100)
     features_per_dimension: float = static(1.5, "neurons per dimension", symbol=r"\psi_2", above=0, high=100)
-    input_noise: float = static(0.5, "standard deviation of the noise on the inputs", symbol=r"\delta", low=0, high=10)
+    input_noise: float = static(
+        0.5,
+        "standard deviation of the noise on the inputs",
+        symbol=r"\delta",
+        low=0,
+        high=10,
+        short="noise on the inputs",
+    )
     ridge: float = value(1e-3, "ridge", symbol=r"\lambda", above=0, high=1e6, scale="log")
     noise_variance: float = value(0.04, "variance of the label noise", symbol=r"\sigma^2", low=0, high=100)
 
@@ -72,38 +69,42 @@ class NoiseInjection(Study):
         },
     }
     lines = {"levels": "input_noise"}
-    claims = (
-        Claim(
-            "theory",
-            f"{TEXT}; the project's equations for finitely many copies",
-            "The test error on clean inputs is that of the theory for every number of copies, within 8%.",
-            between(-0.08, 0.08),
-            check=lambda part: relative_deviation(part.simulated.test_error, part.predicted.test_error),
-            parts=("copies",),
+    figure = panels(
+        Panel(
+            ERRORS,
+            x=_places,
+            part="copies",
+            labels=("test, clean inputs", "training"),
+            xlabel="noisy copies of each input",
+            ylabel="mean squared error",
+            log="y",
+            theory=False,
+            draw=_bars,
         ),
-        Claim(
-            "penalty",
-            TEXT,
-            "Infinitely many copies are the explicit penalty: with 30 copies the error is within 5% of it.",
-            between(0.95, 1.05),
-            statistic=lambda part: (
-                part.simulated.test_error.mean("seed").sel(copies=30)
-                / part.simulated.test_error.mean("seed").sel(copies=0)
-            ),
-            parts=("copies",),
-            needs={"copies": (30, 0)},
-        ),
-        Claim(
-            "helps",
-            TEXT,
-            "Near interpolation noise on the inputs lowers the test error: at delta = 0.5 to at most 80% of that "
-            "without.",
-            at_most(0.8),
-            statistic=lambda part: _over_clean(part),
-            parts=("levels",),
-            needs={"input_noise": (0.0, 0.5)},
-        ),
+        Panel("test_error", x="input_noise", part="levels", ylabel="test error, explicit penalty"),
+        width=3.5,
+        height=3.0,
+        caption="Short bars on the left: theory.",
     )
+
+    @claim("dhifallah2021", "finitely many copies: this project's equations", within(0.08))
+    def theory(copies):
+        """The test error on clean inputs is that of the theory for every number of copies, {criterion}."""
+        return over_theory(copies, "test_error")
+
+    @claim("dhifallah2021", "", between(0.95, 1.05), resampled=True)
+    def penalty(copies):
+        """Infinitely many copies are the explicit penalty: the error with 30 copies over that with the penalty is
+        {criterion}."""
+        error = copies.simulated.test_error.mean("seed")
+        return error.sel(copies=30) / error.sel(copies=0)
+
+    @claim("dhifallah2021", "", at_most(0.8), resampled=True)
+    def helps(levels):
+        """Near interpolation noise on the inputs lowers the test error: at delta = 0.5, over that without noise, it is
+        {criterion}."""
+        error = levels.simulated.test_error.mean("seed")
+        return error.sel(input_noise=0.5) / error.sel(input_noise=0.0)
 
     def memory(self) -> int:
         features = self.features_per_dimension * self.d
@@ -147,30 +148,3 @@ class NoiseInjection(Study):
             copies=self.copies or np.inf,
         )
         return {"test_error": found.test_error, "training_error": found.training_error}
-
-    def figure(self, copies: Part, levels: Part) -> Any:
-        from unlazy.plotting import style
-
-        figure, (left, right) = style.panels(2, 1, width=3.5, height=3.0)
-        numbers = [int(c) for c in copies.simulated.copies.values]
-        places = np.arange(len(numbers))
-        for index, (name, text) in enumerate((("test_error", "test, clean inputs"), ("training_error", "training"))):
-            color, marker = style.colour(index), style.marker(index)
-            for place, height in zip(places, copies.predicted[name].values, strict=True):
-                left.plot([place - 0.25, place + 0.25], [height, height], color=color, linewidth=1.4)
-            style.simulation(left, places, copies.simulated[name], color=color, marker=marker, label=text)
-        left.set_xticks(places, [str(c) if c else "penalty" for c in numbers])
-        left.set(xlabel="noisy copies of each input", ylabel="mean squared error")
-        style.log_scale(left, "y")
-        left.legend()
-        noise = parameter(levels.simulated, "input_noise")
-        style.theory(right, levels.lines.input_noise, levels.lines.test_error, color=style.colour(0), label="theory")
-        style.simulation(right, noise, levels.simulated.test_error, color=style.colour(0), label="simulation")
-        right.set(xlabel=style.label("noise on the inputs", r"\delta"), ylabel="test error, explicit penalty")
-        right.legend()
-        return figure
-
-
-def _over_clean(part: Part) -> xr.DataArray:
-    error = part.simulated.test_error.mean("seed")
-    return error.sel(input_noise=0.5) / error.sel(input_noise=0.0)

@@ -3,23 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from unlazy.lab import Claim, Output, Part, Study, at_most, between, path, static, value
-from unlazy.studies.one_step.shared.gradient_step import (
-    ACTIVATIONS,
-    CUI,
-    DANDI,
-    DANDI_TEXT,
-    LINKS,
-    predicted_step_risks,
-    step_risks,
-)
-
-if TYPE_CHECKING:
-    import xarray as xr
+from unlazy.lab import OWN, Output, Study, at_most, between, cite, claim, enough, path, static, value, within
+from unlazy.plotting.panels import Panel, panels
+from unlazy.studies.one_step.shared.gradient_step import ACTIVATIONS, LINKS, predicted_step_risks, step_risks
 
 SUPPORTS: dict[str, tuple[float, ...] | None] = {
     "constant": (1.0,),
@@ -30,21 +20,26 @@ SUPPORTS: dict[str, tuple[float, ...] | None] = {
 """Values of sqrt(N) a_i, all with mean square 1."""
 
 
-def _ratio(part: Part, better: str, worse: str, relative_step: float) -> xr.DataArray:
-    risk = part.simulated.risk.mean("seed").sel(relative_step=relative_step)
+def _ratio(main, better, worse, relative_step):
+    risk = main.simulated.risk.mean("seed").sel(support=list(SUPPORTS), relative_step=relative_step)
     return risk.sel(support=better) / risk.sel(support=worse)
+
+
+def _bars(axes, main):
+    """The theory of each set of weights as a short bar, in the colour of its step size."""
+    places = np.arange(main.predicted.support.size)
+    for drawn, step in zip(axes.containers, main.predicted.relative_step, strict=True):
+        risk = main.predicted.risk.sel(relative_step=step).values
+        axes.hlines(risk, places - 0.2, places + 0.2, color=drawn[0].get_color())
 
 
 @dataclass(frozen=True)
 class SecondLayerSupport(Study):
-    name = "second-layer-support"
-    topic = "one_step"
     question = (
         "After one gradient step the neurons differ along the learned direction only by their second-layer weights: "
         "does a richer set of these weights learn more of a nonlinear target?"
     )
-    caption = "Short bars: theory. Points: simulation, means over seeds with 99% intervals."
-    sources = (DANDI, CUI)
+    sources = cite("dandi2024spectrum", "cui2024")
 
     support: str = static("normal", "values of the second layer", choices=tuple(SUPPORTS), paired=True)
     n: int = static(2048, "samples of the step, and as many fresh ones of the readout", symbol="n", low=2, scale="log")
@@ -66,48 +61,43 @@ class SecondLayerSupport(Study):
         "quick": {"support": list(SUPPORTS), "seeds": 14},
         "full": {"support": list(SUPPORTS), "relative_step": [0.5, 1.0, 2.0, 4.0, 8.0], "seeds": 24},
     }
-    claims = (
-        Claim(
-            "richer-is-better",
-            DANDI_TEXT,
-            "At the step size sqrt(N) normal second-layer weights give a smaller risk than two values, and these than "
-            "a constant.",
-            at_most(1.0),
-            statistic=lambda part: [
-                _ratio(part, "normal", "two values", 1.0),
-                _ratio(part, "two values", "constant", 1.0),
-            ],
-            needs={"support": tuple(SUPPORTS), "relative_step": (1.0,)},
-        ),
-        Claim(
-            "signs-are-no-richer",
-            DANDI_TEXT,
-            "With an odd activation two signs are one function: the risk is that of a constant, within 10%.",
-            between(0.9, 1.1),
-            statistic=lambda part: _ratio(part, "signs", "constant", 1.0),
-            needs={"support": tuple(SUPPORTS), "relative_step": (1.0,)},
-        ),
-        Claim(
-            "richer-is-better-at-large-steps",
-            DANDI_TEXT,
-            "At the step size 4 sqrt(N) normal weights are better than a constant as well.",
-            at_most(1.0),
-            statistic=lambda part: _ratio(part, "normal", "constant", 4.0),
-            needs={"support": tuple(SUPPORTS), "relative_step": (4.0,)},
-            known_negative=(
-                "At large steps the order is the other way round: neurons of one spike then share the one function "
-                "that fits the link, while normal weights spread them over spikes that are too small and too large."
-            ),
-        ),
-        Claim(
-            "theory",
-            "the project's equations",
-            "The equivalent gives the risk, on average over sets and step sizes within 10%.",
-            between(-0.1, 0.1),
-            check=lambda part: (part.simulated.risk / part.predicted.risk - 1).mean(["support", "relative_step"]),
-            needs={"support": 2},
+    figure = panels(
+        Panel("risk", x="support", by="relative_step", log="", ylim=(0, None), theory=False, draw=_bars),
+        width=4.8,
+        height=3.2,
+        caption="Short bars: theory.",
+    )
+
+    @claim("dandi2024spectrum", "", at_most(1.0), resampled=True)
+    def richer_is_better(main):
+        """At the step size sqrt(N) normal second-layer weights give a smaller risk than two values, and these than a
+        constant: the ratios are {criterion}."""
+        return [_ratio(main, "normal", "two values", 1.0), _ratio(main, "two values", "constant", 1.0)]
+
+    @claim("dandi2024spectrum", "", between(0.9, 1.1), resampled=True)
+    def signs_are_no_richer(main):
+        """With an odd activation two signs are one function: the risk over that of a constant is {criterion}."""
+        return _ratio(main, "signs", "constant", 1.0)
+
+    @claim(
+        "dandi2024spectrum",
+        "",
+        at_most(1.0),
+        resampled=True,
+        known_negative=(
+            "At large steps the order is the other way round: neurons of one spike then share the one function that "
+            "fits the link, while normal weights spread them over spikes that are too small and too large."
         ),
     )
+    def richer_is_better_at_large_steps(main):
+        """At the step size 4 sqrt(N) normal weights are better than a constant as well: the ratio is {criterion}."""
+        return _ratio(main, "normal", "constant", 4.0)
+
+    @claim(OWN, "deterministic equivalent of spiked random features", within(0.1))
+    def theory(main):
+        """The equivalent gives the risk, on average over sets and step sizes {criterion}."""
+        enough(main.simulated, "support", 2)
+        return (main.simulated.risk / main.predicted.risk - 1).mean(["support", "relative_step"])
 
     def memory(self) -> int:
         return 8 * (3 * self.n + 5000) * (self.features + self.d) + 8 * 4 * min(self.n, self.features) ** 2
@@ -123,24 +113,3 @@ class SecondLayerSupport(Study):
     def predict(self) -> dict[str, Any]:
         found = predicted_step_risks(*self._setting(), support=SUPPORTS[self.support])
         return {name: array[:, 0] for name, array in found.items()}
-
-    def figure(self, main: Part) -> Any:
-        from unlazy.plotting import style
-
-        figure, axes = style.panels(1, 1, width=4.8, height=3.2)
-        points, theory = main.simulated, main.predicted
-        names = [str(name) for name in points.support.values]
-        places = np.arange(len(names))
-        for index, step in enumerate(points.relative_step.values):
-            color = style.colour(index)
-            shift = 0.12 * (index - (points.sizes["relative_step"] - 1) / 2)
-            label = rf"$\eta = {step:g}\,\sqrt{{N}}$"
-            for place, risk in zip(places, theory.risk.sel(relative_step=step).values, strict=True):
-                axes.plot([place + shift - 0.14, place + shift + 0.14], [risk, risk], color=color, linewidth=1.4)
-            style.simulation(axes, places + shift, points.risk.sel(relative_step=step), color=color, label=label)
-        axes.set_xticks(places, names)
-        axes.set(ylabel=style.label("excess risk", "R"), xlabel="second-layer weights")
-        axes.set_title("bars: theory, points: simulation")
-        axes.set_ylim(0)
-        axes.legend()
-        return figure

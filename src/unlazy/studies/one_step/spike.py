@@ -3,37 +3,27 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from unlazy.lab import Claim, Output, Part, Study, at_most, between, parameter, path, static, value
-from unlazy.studies.one_step.shared.gradient_step import ACTIVATIONS, BA, BA_TEXT, LINKS, link_function
-
-if TYPE_CHECKING:
-    import xarray as xr
-
-DIMS = ("step_size",)
+from unlazy.lab import Output, Study, at_most, cite, claim, kept, parameter, path, static, value, within
+from unlazy.plotting.panels import Panel, panels
+from unlazy.studies.one_step.shared.gradient_step import ACTIVATIONS, LINKS, link_function
 
 
-def _away(part: Part, values: xr.DataArray) -> xr.DataArray:
-    """Without the step sizes whose spike is within 10% of the transition."""
-    spike, transition = part.predicted.spike, parameter(part.simulated, "features_per_dimension") ** 0.25
-    kept = abs(spike / transition - 1) > 0.1
-    cases = [dim for dim in values.dims if dim != "seed"]
-    kept = kept.broadcast_like(values.isel(seed=0, drop=True)).transpose(*cases).stack(case=cases)
-    return values.stack(case=cases).isel(case=kept.values).reset_index("case")
+def _away(main):
+    """The step sizes whose spike is not within 10% of the transition."""
+    return abs(main.predicted.spike / parameter(main.simulated, "features_per_dimension") ** 0.25 - 1) > 0.1
 
 
 @dataclass(frozen=True)
 class Spike(Study):
-    name = "spike"
-    topic = "one_step"
     question = (
         "Which gradient step leaves an outlier in the singular values of the first layer, how large is it, and how far "
         "does its singular vector point at the target?"
     )
-    sources = (BA,)
+    sources = cite("ba2022")
 
     d: int = static(512, "dimension", symbol="d", low=2, high=10_000, scale="log")
     samples_per_dimension: float = static(4.0, "samples per dimension", symbol=r"\psi_0", above=0, high=100)
@@ -44,39 +34,38 @@ class Spike(Study):
     step_size: tuple = path((1.0, 2.0, 3.0, 4.0, 6.0, 8.0), "step size", symbol=r"\eta", low=0, high=1e6)
 
     outputs = {
-        "singular_value": Output("largest singular value", r"s_1(W_1)", DIMS),
-        "alignment": Output("squared cosine of its vector with the target", r"(u_1\cdot\beta)^2", DIMS),
-        "spike": Output("spike", r"\theta", DIMS, theory_only=True),
+        "singular_value": Output("largest singular value", "s_1(W_1)", ("step_size",)),
+        "alignment": Output(
+            "squared cosine of its vector with the target", r"(u_1\cdot\beta)^2", ("step_size",), short="alignment"
+        ),
+        "spike": Output("spike", r"\theta", ("step_size",), theory_only=True),
     }
     presets = {
         "quick": {"samples_per_dimension": [1.0, 4.0], "d": 400, "seeds": 56},
         "full": {"samples_per_dimension": [1.0, 2.0, 4.0], "d": [512, 1024], "seeds": 24},
     }
     lines = {"main": "step_size"}
-    claims = (
-        Claim(
-            "singular-value",
-            BA_TEXT,
-            "The largest singular value is that of a spiked random matrix, within 3%, away from the transition.",
-            between(-0.03, 0.03),
-            check=lambda part: _away(part, part.simulated.singular_value / part.predicted.singular_value - 1),
-        ),
-        Claim(
-            "alignment",
-            BA_TEXT,
-            "So is the squared cosine of its left vector with the target, within 0.05.",
-            between(-0.05, 0.05),
-            check=lambda part: _away(part, part.simulated.alignment - part.predicted.alignment),
-        ),
-        Claim(
-            "transition",
-            BA_TEXT,
-            "Below the transition there is no outlier: the largest singular value is at most 2% above the edge 1 + "
-            "sqrt(psi_2).",
-            at_most(1.02),
-            check=lambda part: _below(part),
-        ),
+    figure = panels(
+        Panel("singular_value", x="step_size", by="samples_per_dimension"),
+        Panel("alignment", x="step_size", by="samples_per_dimension", legend=False),
     )
+
+    @claim("ba2022", "", within(0.03))
+    def singular_value(main):
+        """The largest singular value is that of a spiked random matrix, {criterion}, away from the transition."""
+        return kept(main.simulated.singular_value / main.predicted.singular_value - 1, _away(main))
+
+    @claim("ba2022", "", within(0.05, absolute=True))
+    def alignment(main):
+        """So is the squared cosine of its left vector with the target, {criterion}."""
+        return kept(main.simulated.alignment - main.predicted.alignment, _away(main))
+
+    @claim("ba2022", "", at_most(1.02))
+    def transition(main):
+        """Below the transition there is no outlier: the largest singular value over the edge 1 + sqrt(psi_2) is
+        {criterion}."""
+        neurons = parameter(main.simulated, "features_per_dimension")
+        return kept(main.simulated.singular_value / (1 + neurons**0.5), main.predicted.spike < 0.9 * neurons**0.25)
 
     def simulate(self, rng: np.random.Generator) -> dict[str, Any]:
         """All step sizes share the network and its gradient, of which the residual is y alone as in the theory."""
@@ -108,33 +97,3 @@ class Spike(Study):
             self.noise_variance,
         )
         return {name: getattr(found, name) for name in self.outputs}
-
-    def figure(self, main: Part) -> Any:
-        from unlazy.plotting import style
-
-        figure, (left, right) = style.panels(2, 1, width=3.6, height=2.9)
-        ratios = np.atleast_1d(parameter(main.simulated, "samples_per_dimension"))
-        for index, ratio in enumerate(ratios):
-            line, points = main.lines, main.simulated
-            if "samples_per_dimension" in points.dims:
-                line, points = (data.sel(samples_per_dimension=ratio) for data in (line, points))
-            if "d" in points.dims:
-                line, points = (data.isel(d=-1) for data in (line, points))
-            color, marker = style.colour(index), style.marker(index)
-            for axes, name in ((left, "singular_value"), (right, "alignment")):
-                style.theory(axes, line.step_size, line[name], color=color, label=rf"$\psi_0 = {ratio:g}$")
-                style.simulation(axes, points.step_size, points[name], color=color, marker=marker)
-        left.set(xlabel=style.label("step size", r"\eta"), ylabel=style.label("largest singular value", "s_1"))
-        right.set(xlabel=style.label("step size", r"\eta"), ylabel=r"alignment $(u_1\cdot\beta)^2$")
-        left.legend()
-        return figure
-
-
-def _below(part: Part) -> xr.DataArray:
-    """The singular value over the edge, at the step sizes below the transition by more than 10%."""
-    ratio = parameter(part.simulated, "features_per_dimension")
-    values = part.simulated.singular_value / (1 + ratio**0.5)
-    kept = part.predicted.spike < 0.9 * ratio**0.25
-    cases = [dim for dim in values.dims if dim != "seed"]
-    kept = kept.broadcast_like(values.isel(seed=0, drop=True)).transpose(*cases).stack(case=cases)
-    return values.stack(case=cases).isel(case=kept.values).reset_index("case")

@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from unlazy.lab import Claim, Output, Part, Study, at_most, between, parameter, static, value
-from unlazy.studies.one_step.shared.gradient_step import CUI, CUI_TEXT, DANDI, FRESH
+from unlazy.lab import OWN, Output, Study, at_most, cite, claim, parameter, static, value, within
+from unlazy.plotting.panels import Level, Panel, panels
+from unlazy.studies.one_step.shared.gradient_step import FRESH
 from unlazy.studies.one_step.shared.planted import PLANTED, planted_groups, planted_weights
 
 LINKS = {
@@ -19,15 +20,22 @@ LINKS = {
 """tanh(3 x); x + 0.5 He3/sqrt(6) + 0.3 He2; sin(2 x)."""
 
 
+def _risk(data):
+    """The risk, with the link of the target in the names of the activations."""
+    if "activation" not in data.dims:
+        return data.risk
+    links = np.broadcast_to(parameter(data, "link"), data.sizes["activation"])
+    names = [f"{name}, target {link}" for name, link in zip(data.activation.values, links, strict=True)]
+    return data.risk.assign_coords(activation=names)
+
+
 @dataclass(frozen=True)
 class SpikedFeatures(Study):
-    name = "spiked-features"
-    topic = "one_step"
     question = (
         "Random features whose weights all have a part along one direction near the target: is the error of ridge "
         "regression on them a number that one can compute, for any activation, link and set of spikes?"
     )
-    sources = (CUI, DANDI)
+    sources = cite("cui2024", "dandi2024spectrum")
 
     n: int = static(1600, "samples", symbol="n", low=2, scale="log")
     d: int = static(400, "dimension", symbol="d", low=2, high=10_000, scale="log")
@@ -58,39 +66,36 @@ class SpikedFeatures(Study):
         },
     }
     lines = {"main": "n"}
-    claims = (
-        Claim(
-            "risk",
-            f"{CUI_TEXT}; the project's equations",
-            "The risk is that of the deterministic equivalent, within 10%.",
-            between(-0.1, 0.1),
-            check=lambda part: part.simulated.risk / part.predicted.risk - 1,
-            parts=("main",),
+    figure = panels(
+        Panel(
+            _risk,
+            x="n",
+            by="activation",
+            ylabel="excess risk $R$",
+            log="xy",
+            title="four groups of neurons",
+            marks=(Level(lambda data: data.attrs["features"], "$n = N$", vertical=True),),
         ),
-        Claim(
-            "training-error",
-            "the project's equations",
-            "So is the training error: it deviates by at most 3% of the test error.",
-            between(-0.03, 0.03),
-            check=lambda part: (
-                (part.simulated.training_error - part.predicted.training_error)
-                / (part.predicted.risk + parameter(part.simulated, "noise_variance"))
-            ),
-            parts=("main",),
-        ),
-        Claim(
-            "spikes-help",
-            CUI_TEXT,
-            "Spikes along a direction near the target lower the risk to at most 80% of that without.",
-            at_most(0.8),
-            statistic=lambda part: (
-                part.simulated.risk.mean("seed").sel(spikes="four groups")
-                / part.simulated.risk.mean("seed").sel(spikes="none")
-            ),
-            parts=("spikes",),
-            needs={"spikes": ("none", "four groups")},
-        ),
+        width=4.8,
+        height=3.3,
     )
+
+    @claim("cui2024", "here by a deterministic equivalent", within(0.1))
+    def risk(main):
+        """The risk is that of the deterministic equivalent, {criterion}."""
+        return main.simulated.risk / main.predicted.risk - 1
+
+    @claim(OWN, "deterministic equivalent of spiked random features", within(0.03))
+    def training_error(main):
+        """So is the training error, {criterion} of the test error."""
+        missed = main.simulated.training_error - main.predicted.training_error
+        return missed / (main.predicted.risk + parameter(main.simulated, "noise_variance"))
+
+    @claim("cui2024", "", at_most(0.8), resampled=True)
+    def spikes_help(spikes):
+        """Spikes along a direction near the target lower the risk: over that without, it is {criterion}."""
+        risk = spikes.simulated.risk.mean("seed")
+        return risk.sel(spikes="four groups") / risk.sel(spikes="none")
 
     def memory(self) -> int:
         return 8 * (3 * self.n + 5000) * (self.features + self.d) + 8 * 4 * min(self.n, self.features) ** 2
@@ -124,19 +129,3 @@ class SpikedFeatures(Study):
             self.noise_variance,
         )
         return {"risk": found.risk, "training_error": found.training_error}
-
-    def figure(self, main: Part, spikes: Part) -> Any:
-        from unlazy.plotting import style
-
-        figure, axes = style.panels(1, 1, width=4.8, height=3.3)
-        for index in range(main.simulated.sizes["activation"]):
-            line, points = (data.isel(activation=index) for data in (main.lines, main.simulated))
-            text = f"{points.activation.item()}, target {points.link.item()}"
-            style.theory(axes, line.n, line.risk, color=style.colour(index), label=text)
-            style.simulation(axes, points.n, points.risk, color=style.colour(index), marker=style.marker(index))
-        style.log_scale(axes)
-        axes.axvline(float(main.simulated.attrs["features"]), color="#888888", linestyle=":", linewidth=0.9)
-        axes.set(xlabel=style.label("samples", "n"), ylabel=style.label("excess risk", "R"))
-        axes.set_title("four groups of neurons; dotted: n = N")
-        axes.legend()
-        return figure

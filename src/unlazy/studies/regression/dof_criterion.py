@@ -8,17 +8,19 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from unlazy.checks import InputError
-from unlazy.lab import Claim, Output, Part, Study, at_most, between, parameter, path, static, value
-from unlazy.studies.regression.shared.sources import SUZUKI, TALK
+from unlazy.lab import OWN, Output, Study, at_most, cite, claim, enough, kept, parameter, path, static, value, within
+from unlazy.plotting.panels import Level, Panel, panels
 
 if TYPE_CHECKING:
     import xarray as xr
 
-THEOREM = "Suzuki & Suzuki 2024; FIMI talk, 'Main result' (predictive risk bound)"
+PAPER = "suzuki2024 suzuki2024talk"
+THEOREM = "'Main result' (predictive risk bound)"
 DIMS = ("metric_exponent", "ridge")
+FACTOR = 1.3
 
 
-def _over_criterion(part: Part, risk: str, criterion: str) -> xr.DataArray:
+def _over_criterion(part, risk: str, criterion: str) -> xr.DataArray:
     """risk / max{R - s^2, delta}, delta being three standard deviations of R."""
     data = part.simulated
     noise, n, tasks = (parameter(data, name) for name in ("noise_variance", "n", "tasks"))
@@ -26,39 +28,41 @@ def _over_criterion(part: Part, risk: str, criterion: str) -> xr.DataArray:
     return data[risk] / np.maximum(data[criterion], resolution)
 
 
-def _moderate(part: Part) -> xr.DataArray:
+def _moderate(part) -> xr.DataArray:
     """The ratio for the metrics with fewer than n/2 degrees of freedom."""
-    ratio = _over_criterion(part, "risk", "criterion")
-    kept = part.simulated.degrees_of_freedom.mean("seed") < parameter(part.simulated, "n") / 2
-    cases = [dim for dim in ratio.dims if dim != "seed"]
-    kept = kept.broadcast_like(ratio.isel(seed=0, drop=True)).transpose(*cases).stack(case=cases)
-    return ratio.stack(case=cases).isel(case=kept.values).reset_index("case")
+    freedom = part.simulated.degrees_of_freedom.mean("seed")
+    return kept(_over_criterion(part, "risk", "criterion"), freedom < parameter(part.simulated, "n") / 2)
 
 
-def _in_noise(part: Part, difference: xr.DataArray) -> xr.DataArray:
-    return difference / parameter(part.simulated, "noise_variance")
+def _freedom_share(data: xr.Dataset) -> xr.DataArray:
+    return data.degrees_of_freedom.mean("seed") / parameter(data, "n")
 
 
-def _cost_of_choice(part: Part) -> xr.DataArray:
-    """The risk of the metric and ridge that minimise R, over the smallest risk in the family."""
-    data = part.simulated.stack(case=DIMS)
-    chosen = data.criterion.argmin("case")
-    return data.risk.isel(case=chosen) / data.risk.min("case")
+def _mark_unrestricted(axes: Any, aligned, **_) -> None:
+    mean = aligned.simulated.mean("seed")
+    for dim in set(mean.free_risk.dims):
+        mean = mean.sel({dim: 2.0}) if dim == "prior_exponent" and 2.0 in mean[dim] else mean.isel({dim: -1})
+    axes.plot(mean.free_criterion, mean.free_risk, "X", color="#D55E00", markersize=8, label="unrestricted $W$")
+    axes.axline((0.01, 0.01), (1, 1), color="#888888", linewidth=0.9, label="equality")
+
+
+def _add_isotropic(axes: Any, isotropic=None, **_) -> None:
+    if isotropic is None:
+        return
+    data = isotropic.simulated
+    data = data.isel({dim: -1 for dim in data.risk.dims if dim not in ("ridge", "seed")})
+    ratio = (data.risk / data.criterion).mean("seed")
+    text = "isotropic inputs, $W = I$"
+    axes.plot(_freedom_share(data), ratio, "s--", color="#D55E00", linewidth=1.0, markersize=4, label=text)
 
 
 @dataclass(frozen=True)
 class DofCriterion(Study):
-    name = "dof-criterion"
-    topic = "regression"
     question = (
         "The criterion R(W), a ridge fit plus s'^2/n times its degrees of freedom, is to estimate the predictive risk "
         "from the training data alone: for which first layers W is R(W) - s^2 an upper bound?"
     )
-    caption = (
-        "All computed from drawn data: points, joined by lines, are means over seeds, without intervals; along a line"
-        " the ridge changes. Grey: equality (left), the limits that a claim names (right)."
-    )
-    sources = (SUZUKI, TALK)
+    sources = cite("suzuki2024", "suzuki2024talk")
 
     n: int = static(100, "samples, shared by all tasks", symbol="n", low=2, high=2_000, scale="log")
     d: int = static(1000, "dimension, at least n", symbol="d", low=2, high=100_000, scale="log")
@@ -96,73 +100,95 @@ class DofCriterion(Study):
             "isotropic": {"spectrum_exponent": 0.0, "metric_exponent": [0.0], "d": [1000, 4000], "seeds": 32},
         },
     }
-    claims = (
-        Claim(
-            "bound",
-            THEOREM,
-            "For diagonal metrics j^-k chosen before the data, with fewer than n/2 degrees of freedom, the risk is at "
-            "most 1.3 max{R(W) - s^2, delta}.",
-            at_most(1.3),
-            check=_moderate,
-            parts=("aligned",),
+    figure = panels(
+        Panel(
+            "risk",
+            x=lambda data: data.criterion.mean("seed"),
+            by="metric_exponent",
+            part="aligned",
+            at={"prior_exponent": 2.0},
+            title="metrics $j^{-k}$, tasks $j^{-a}$",
+            xlabel=r"criterion $R(W) - \sigma^2$",
+            log="xy",
+            line=True,
+            draw=_mark_unrestricted,
         ),
-        Claim(
-            "choice",
-            THEOREM,
-            "Minimising R(W) over that family leads to a small risk: at most 10% above the smallest in it.",
-            at_most(1.1),
-            check=_cost_of_choice,
-            parts=("aligned",),
-            needs={"metric_exponent": 3, "ridge": 5},
+        Panel(
+            lambda data: data.risk / data.criterion,
+            x=_freedom_share,
+            by="metric_exponent",
+            part="aligned",
+            at={"prior_exponent": 2.0},
+            xlabel=r"degrees of freedom $/\,n$",
+            ylabel=r"$\bar R(W) / (R(W) - \sigma^2)$",
+            log="y",
+            marks=(Level(FACTOR), Level(0.5, vertical=True)),
+            line=True,
+            draw=_add_isotropic,
         ),
-        Claim(
-            "in-sample",
-            "(I - H)^2 <= I - H and H^2 <= H",
-            "With weight 2 s^2 the criterion bounds the risk on the training inputs for every metric: the risk exceeds "
-            "it by at most 4% of the noise variance.",
-            at_most(0.04),
-            check=lambda *parts: [_in_noise(p, p.simulated.in_sample_risk - p.simulated.criterion) for p in parts],
-            parts=("aligned", "isotropic"),
-        ),
-        Claim(
-            "mallows",
-            "Mallows 1973",
-            "Mallows' Cp, with squared residuals, estimates the risk on the training inputs without bias: the mean "
-            "difference is at most 4% of the noise variance.",
-            between(-0.04, 0.04),
-            check=lambda *parts: [_in_noise(p, p.simulated.mallows_cp - p.simulated.in_sample_risk) for p in parts],
-            parts=("aligned", "isotropic"),
-        ),
-        Claim(
-            "bound-unrestricted",
-            THEOREM,
-            "The bound holds uniformly over W: at the unrestricted minimiser of R, too, the risk is at most "
-            "1.3 max{R(W) - s^2, delta}.",
-            at_most(1.3),
-            check=lambda part: _over_criterion(part, "free_risk", "free_criterion"),
-            parts=("aligned",),
-            known_negative=(
-                "A d x d first layer learned from one shared design can reach any hat matrix, and gradient flow from "
-                "the identity then predicts by the minimum-norm interpolation of thresholded outputs: the criterion "
-                "sees the n x n kernel only, not what happens at new inputs. The theorem needs a class of W with small "
-                "covering numbers, such as diagonal metrics."
-            ),
-        ),
-        Claim(
-            "bound-isotropic",
-            THEOREM,
-            "The bound holds for the fixed metric W = I and isotropic inputs in d much above n as well, with fewer "
-            "than n/2 degrees of freedom.",
-            at_most(1.3),
-            check=_moderate,
-            parts=("isotropic",),
-            known_negative=(
-                "Isotropic inputs in d >> n have a signal of trace d in the kernel: new inputs are orthogonal to the "
-                "old ones, so that the risk stays near that of the zero predictor whatever happens in the data. The "
-                "technical conditions of the theorem (bounded trace) exclude it."
-            ),
+        width=3.8,
+        height=3.3,
+        caption="Along a line the ridge changes. Dotted: the limits that the claims name.",
+    )
+
+    @claim(PAPER, THEOREM, at_most(FACTOR))
+    def bound(aligned):
+        """For diagonal metrics j^-k chosen before the data, with fewer than n/2 degrees of freedom, the risk over
+        max{R(W) - s^2, delta} is {criterion}."""
+        return _moderate(aligned)
+
+    @claim(PAPER, THEOREM, at_most(1.1))
+    def choice(aligned):
+        """Minimising R(W) over that family leads to a small risk: {criterion} times the smallest in it."""
+        enough(aligned.simulated, "metric_exponent", 3)
+        enough(aligned.simulated, "ridge", 5)
+        data = aligned.simulated.stack(case=DIMS)
+        return data.risk.isel(case=data.criterion.argmin("case")) / data.risk.min("case")
+
+    @claim(OWN, "(I - H)^2 <= I - H and H^2 <= H", at_most(0.04))
+    def in_sample(aligned, isotropic):
+        """With weight 2 s^2 the criterion bounds the risk on the training inputs for every metric: the risk exceeds it
+        by {criterion} of the noise variance."""
+        both = (aligned.simulated, isotropic.simulated)
+        return [(data.in_sample_risk - data.criterion) / parameter(data, "noise_variance") for data in both]
+
+    @claim(OWN, "Mallows 1973", within(0.04, absolute=True))
+    def mallows(aligned, isotropic):
+        """Mallows' Cp, with squared residuals, estimates the risk on the training inputs without bias: the mean
+        difference is 0 {criterion}, in noise variances."""
+        both = (aligned.simulated, isotropic.simulated)
+        return [(data.mallows_cp - data.in_sample_risk) / parameter(data, "noise_variance") for data in both]
+
+    @claim(
+        PAPER,
+        THEOREM,
+        at_most(FACTOR),
+        known_negative=(
+            "A d x d first layer learned from one shared design can reach any hat matrix, and gradient flow from the "
+            "identity then predicts by the minimum-norm interpolation of thresholded outputs: the criterion sees the "
+            "n x n kernel only, not what happens at new inputs. The theorem needs a class of W with small covering "
+            "numbers, such as diagonal metrics."
         ),
     )
+    def bound_unrestricted(aligned):
+        """The bound holds uniformly over W: at the unrestricted minimiser of R, too, the risk over
+        max{R(W) - s^2, delta} is {criterion}."""
+        return _over_criterion(aligned, "free_risk", "free_criterion")
+
+    @claim(
+        PAPER,
+        THEOREM,
+        at_most(FACTOR),
+        known_negative=(
+            "Isotropic inputs in d >> n have a signal of trace d in the kernel: new inputs are orthogonal to the old "
+            "ones, so that the risk stays near that of the zero predictor whatever happens in the data. The technical "
+            "conditions of the theorem (bounded trace) exclude it."
+        ),
+    )
+    def bound_isotropic(isotropic):
+        """The bound holds for the fixed metric W = I and isotropic inputs in d much above n as well, with fewer than
+        n/2 degrees of freedom: the ratio is {criterion}."""
+        return _moderate(isotropic)
 
     def validate(self) -> None:
         if self.d < self.n:
@@ -219,47 +245,3 @@ class DofCriterion(Study):
             "mallows_cp": mallows_cp(kernel, data.targets, ridges, noise),
             "degrees_of_freedom": criterion.degrees_of_freedom,
         }
-
-    def figure(self, aligned: Part, isotropic: Part) -> Any:
-        from unlazy.plotting import style
-
-        figure, (left, right) = style.panels(2, 1, width=3.8, height=3.3)
-        first = aligned.simulated
-        first = first.isel(n=0) if "n" in first.dims else first
-        decay = 2.0 if 2.0 in np.atleast_1d(first.prior_exponent) else first.prior_exponent.values.flat[0]
-        chosen = first.sel(prior_exponent=decay) if "prior_exponent" in first.dims else first
-        mean = chosen.mean("seed")
-        for color, exponent in zip(
-            style.shades(mean.sizes["metric_exponent"]), mean.metric_exponent.values, strict=True
-        ):
-            row = mean.sel(metric_exponent=exponent)
-            left.plot(
-                row.criterion, row.risk, "o-", color=color, linewidth=0.8, markersize=3, label=f"$k={exponent:g}$"
-            )
-            right.plot(
-                row.degrees_of_freedom / float(first.attrs.get("n", self.n)),
-                row.risk / row.criterion,
-                "o-",
-                color=color,
-                linewidth=0.8,
-                markersize=3,
-            )
-        left.plot(mean.free_criterion, mean.free_risk, "X", color="#D55E00", markersize=8, label="unrestricted $W$")
-        low, high = float(mean.free_criterion), float(mean.criterion.max())
-        left.plot([low, high], [low, high], color="#888888", linewidth=0.8)
-        left.set(xscale="log", yscale="log", xlabel=r"criterion $R(W)-\sigma^2$", ylabel=r"excess risk $\bar R(W)$")
-        left.set_title(f"metrics $j^{{-k}}$, tasks $j^{{-{decay:g}}}$")
-        left.legend()
-        other = isotropic.simulated.mean("seed")
-        other = other.isel(d=0) if "d" in other.dims else other
-        right.plot(
-            other.degrees_of_freedom.squeeze() / float(first.attrs.get("n", self.n)),
-            (other.risk / other.criterion).squeeze(), "s--", color="#D55E00", linewidth=0.8, markersize=3,
-            label="isotropic inputs, $W = I$",
-        )  # fmt: skip
-        right.axhline(1.3, color="#888888", linewidth=0.8)
-        right.axvline(0.5, color="#888888", linewidth=0.8)
-        right.set(xlabel=r"degrees of freedom $/\,n$", ylabel=r"$\bar R(W) / (R(W)-\sigma^2)$")
-        style.log_scale(right, "y")
-        right.legend()
-        return figure

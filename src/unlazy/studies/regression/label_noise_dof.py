@@ -2,36 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from unlazy.checks import InputError
-from unlazy.lab import (
-    Claim,
-    Output,
-    Part,
-    Source,
-    Study,
-    at_least,
-    at_most,
-    between,
-    parameter,
-    relative_deviation,
-    static,
-    value,
-)
-from unlazy.studies.regression.shared.sources import SUZUKI
-from unlazy.studies.regression.shared.sources import TALK as FIMI
+from unlazy.lab import Output, Study, cite, static, value
+from unlazy.lab.claims import OWN, at_least, at_most, between, claim, relative_deviation, within
+from unlazy.plotting import style
+from unlazy.plotting.panels import Panel, panels
 
 if TYPE_CHECKING:
     import xarray as xr
 
-TAKAKURA = "Takakura & Suzuki 2024"
-TALK = "Suzuki 2024, slide on label noise as regularisation"
-SUGGESTED = "suggested by the talk, Suzuki 2024"
-OWN = "the project's own derivation"
+DERIVED = "the project's own derivation"
 LINEAR = ("identity", 0.1, 0.75)
 """Activation, ridge and learning rate. At the ridge 1e-3 of the other network all directions of a linear one are
 saturated: its degrees of freedom are its dimension, with noise or without."""
@@ -43,72 +29,79 @@ ARMS: dict[str, dict[str, str]] = {
     "frozen label noise": {"gradient": "frozen"},
 }
 """What is added to the objective: nothing, an exact penalty, or noise with one of the two gradients."""
-LEGEND = {
-    "none": "no noise",
-    "DoF penalty": r"penalty $(v/n)\,\mathrm{DoF}$",
-    "label noise": "label noise, gradient through",
-    "frozen penalty": r"penalty $(v/n)[\log\det(I+K/n\lambda)-\mathrm{DoF}]$",
-    "frozen label noise": "label noise, gradient frozen",
-}
 
 
-def _formula_deviation(output: str, *parts: Part) -> list[xr.DataArray]:
-    return [relative_deviation(p.simulated[output], p.simulated.penalty) for p in parts]
+def _final(data: xr.Dataset, output: str, arm: str) -> xr.DataArray:
+    return data[output].isel(step=-1).sel(arm=arm, drop=True)
 
 
-def _outputs(output: str, *parts: Part) -> list[xr.DataArray]:
-    return [p.simulated[output] for p in parts]
+def _test_error_change(data: xr.Dataset) -> xr.DataArray:
+    return relative_deviation(_final(data, "test_error", "label noise"), _final(data, "test_error", "none"))
 
 
-def _slide_ratio(part: Part) -> xr.DataArray:
-    return part.simulated.uniform_gap / part.simulated.slide_penalty
+def _along_variance(values: xr.DataArray) -> xr.DataArray:
+    """Against the variance of the noise, at the ridge with the most variances."""
+    if "ridge" not in values.dims or "label_variance" not in values.coords:
+        return values
+    ridges, counts = np.unique(values.ridge.values, return_counts=True)
+    rows = np.flatnonzero(values.ridge.values == ridges[counts.argmax()])
+    return values.isel(ridge=rows).swap_dims(ridge="label_variance").sortby("label_variance")
 
 
-def _final(part: Part, output: str, arm: str) -> xr.DataArray:
-    return part.simulated[output].isel(step=-1).sel(arm=arm, drop=True)
+def _draw_penalties(axes: Any, identity, **_) -> None:
+    if not {"activation", "ridge"} <= set(identity.simulated.dims) or "label_variance" not in identity.simulated.coords:
+        return
+    for name, dashed, text in (
+        ("penalty", False, r"$(v/n)\,\mathrm{DoF}$"),
+        ("slide_penalty", True, r"the slide's $(\lambda s^2/n)\,\mathrm{DoF}$"),
+    ):
+        means = _along_variance(identity.simulated[name].mean("seed"))
+        for index in range(means.sizes["activation"]):
+            shown = {"color": style.colour(index), "dashed": dashed, "label": None if index else text}
+            style.theory(axes, means.label_variance, means.isel(activation=index), **shown)
+    axes.set_title(rf"$\lambda = {means.ridge.values[0]:g}$")
 
 
-def _noise_against_penalty(part: Part, prefix: str, exact: str) -> xr.DataArray:
-    name = "degrees_of_freedom"
-    return relative_deviation(_final(part, name, f"{prefix}label noise"), _final(part, name, exact))
+def _training_panel(
+    activation: str, title: str, ylabel: str, shown: Callable[..., Any], legend: bool | str = False
+) -> Panel:
+    """Label noise as points, training on exact objectives as lines."""
 
+    def arms(*names: str) -> Callable[..., Any]:
+        return lambda data: shown(data).sel(arm=list(names))
 
-def _lost_freedom(part: Part) -> list[xr.DataArray]:
-    """By which share the final degrees of freedom are below those of training without noise, for noise and penalty."""
-    name = "degrees_of_freedom"
-    free = _final(part, name, "none")
-    return [(free - _final(part, name, arm)) / free for arm in ("label noise", "DoF penalty")]
-
-
-def _test_error_change(part: Part, activation: str) -> xr.DataArray:
-    chosen = part._replace(simulated=part.simulated.sel(activation=activation))
-    return relative_deviation(_final(chosen, "test_error", "label noise"), _final(chosen, "test_error", "none"))
+    at = {"activation": activation}
+    exact = Panel(
+        arms("none", "DoF penalty", "frozen penalty"),
+        x="step",
+        by="arm",
+        part="training",
+        at=at,
+        points=False,
+        line=True,
+        colours=("black", style.colour(0), style.colour(1)),
+    )
+    return Panel(
+        arms("label noise", "frozen label noise"),
+        x="step",
+        by="arm",
+        part="training",
+        at=at,
+        also=(exact,),
+        title=title,
+        xlabel="steps",
+        ylabel=ylabel,
+        legend=legend,
+    )
 
 
 @dataclass(frozen=True)
 class LabelNoiseDof(Study):
-    name = "label-noise-dof"
-    topic = "regression"
     question = (
         "If the second layer is fitted to labels with fresh noise while the first layer learns, is this regularisation "
         "by the degrees of freedom of the learned kernel, and with which constant?"
     )
-    caption = (
-        "Points: runs with label noise, means over seeds with 99% intervals. Lines: means over seeds too, in the "
-        "first panel of the penalty that theory puts for the gap, in the others of training on the exact objective."
-    )
-    sources = (
-        Source(
-            "takakura2024",
-            "Takakura, Shokichi and Suzuki, Taiji",
-            2024,
-            "Mean-field analysis on two-layer neural networks from a kernel perspective",
-            "International Conference on Machine Learning (ICML)",
-            kind="inproceedings",
-        ),
-        SUZUKI,
-        FIMI,
-    )
+    sources = cite("takakura2024", "suzuki2024", "suzuki2024talk")
 
     n: int = static(80, "training samples", symbol="n", low=2, high=5_000, scale="log")
     dimension: int = static(10, "input dimension", symbol="p", low=2, high=10_000)
@@ -191,122 +184,136 @@ class LabelNoiseDof(Study):
             "training": {("activation", "ridge", "learning_rate"): [("tanh", 1e-3, 0.1), LINEAR], "seeds": 24},
         },
     }
-    claims = (
-        Claim(
-            "expectation",
-            TAKAKURA,
-            "Noise of variance v on the labels of the second layer adds (v/n) DoF to the expected objective of the "
-            "first, exactly: the average over the noise vectors +-(nv)^1/2 e_i has a relative deviation of at most "
-            "1e-9, at the start and after training.",
-            between(-1e-9, 1e-9),
-            check=lambda *parts: _formula_deviation("gap", *parts),
-            parts=("identity", "training"),
+    figure = panels(
+        Panel(
+            lambda data: _along_variance(data.uniform_gap),
+            x="label_variance",
+            by="activation",
+            part="identity",
+            xlabel="variance of the label noise $v$",
+            ylabel=r"gap $\mathbb{E}\,G-F$",
+            log="xy",
+            draw=_draw_penalties,
         ),
-        Claim(
-            "uniform-noise",
-            TAKAKURA,
-            "Noise that is drawn uniformly on [-s, s] adds (v/n) DoF with v = s^2/3, within 3%.",
-            between(-0.03, 0.03),
-            check=lambda *parts: _formula_deviation("uniform_gap", *parts),
-            parts=("identity", "training"),
+        _training_panel(
+            "tanh",
+            "mean-field network",
+            r"degrees of freedom $\mathrm{DoF}$",
+            lambda data: data.degrees_of_freedom,
+            "lower left",
         ),
-        Claim(
-            "slide-constant",
-            TALK,
-            "Uniform noise on [-s, s] adds (ridge s^2/n) DoF: the ratio of the gap to this is 1, within 10%.",
-            between(0.9, 1.1),
-            check=_slide_ratio,
-            parts=("identity",),
-            known_negative=(
-                "The clean objective is quadratic in the second layer and noise e moves its optimum by H^T G e, so "
-                "that the gap is (1/n) e^T K G e, with mean (v/n) DoF and no factor ridge; uniform noise has "
-                "v = s^2/3. The ratio is 1/(3 ridge), which is 1 at ridge 1/3 only (claim expectation)."
-            ),
+        _training_panel(
+            "identity", "linear network", r"degrees of freedom $\mathrm{DoF}$", lambda data: data.degrees_of_freedom
         ),
-        Claim(
-            "gradient-through",
-            OWN,
-            "Differentiated through the closed form of the second layer, the noise part of the expected gradient is "
-            "that of (v/n) DoF: the relative distance is at most 1e-9.",
-            at_most(1e-9),
-            check=lambda *parts: _outputs("through_error", *parts),
-            parts=("identity", "training"),
+        _training_panel(
+            "tanh",
+            "mean-field network",
+            "test error relative to no noise",
+            lambda data: data.test_error / data.test_error.sel(arm="none", drop=True),
         ),
-        Claim(
-            "gradient-frozen",
-            OWN,
-            "With the second layer held fixed it is that of (v/n)[log det(I + K/(n ridge)) - DoF]: the relative "
-            "distance is at most 1e-9.",
-            at_most(1e-9),
-            check=lambda *parts: _outputs("frozen_error", *parts),
-            parts=("identity", "training"),
-        ),
-        Claim(
-            "frozen-is-not-dof",
-            OWN,
-            "With the second layer held fixed it is not that of (v/n) DoF: the distance, relative to that gradient, is "
-            "at least 0.2.",
-            at_least(0.2),
-            check=lambda *parts: _outputs("frozen_distance", *parts),
-            parts=("identity", "training"),
-        ),
-        Claim(
-            "training",
-            TAKAKURA,
-            "Mean-field Langevin dynamics with label noise and with the exact penalty (v/n) DoF end at the same "
-            "degrees of freedom, within 2%, for the mean-field and the linear network.",
-            between(-0.02, 0.02),
-            check=lambda part: _noise_against_penalty(part, "", "DoF penalty"),
-            parts=("training",),
-        ),
-        Claim(
-            "fewer-degrees-of-freedom",
-            TAKAKURA,
-            "Both end at fewer degrees of freedom than training without noise, by at least 5%: the agreement of the "
-            "claim above is not that of two numbers that never moved.",
-            at_least(0.05),
-            check=_lost_freedom,
-            parts=("training",),
-        ),
-        Claim(
-            "training-frozen",
-            OWN,
-            "Label noise with the second layer held fixed in the gradient ends at the degrees of freedom of training "
-            "with its own penalty, within 2%.",
-            between(-0.02, 0.02),
-            check=lambda part: _noise_against_penalty(part, "frozen ", "frozen penalty"),
-            parts=("training",),
-        ),
-        Claim(
-            "test-error",
-            SUGGESTED,
-            "Label noise improves the mean-field network: its test error is at least 5% below that of training without "
-            "noise.",
-            at_most(-0.05),
-            check=lambda part: _test_error_change(part, "tanh"),
-            parts=("training",),
-            needs={"activation": ("tanh",)},
-            known_negative=(
-                "Not reproduced here. Fewer degrees of freedom are not yet a lower test error: at n = 80 the noise "
-                "takes 18% of them and changes the test error by -2.0%, 99% interval [-4.1%, 0.0%] over 24 seeds; at "
-                "n = 40 by 1.4%, [-2.7%, 5.5%] over 8 seeds."
-            ),
-        ),
-        Claim(
-            "test-error-linear",
-            SUGGESTED,
-            "Label noise improves the linear network: its test error is at least 5% below that of training without "
-            "noise.",
-            at_most(-0.05),
-            check=lambda part: _test_error_change(part, "identity"),
-            parts=("training",),
-            needs={"activation": ("identity",)},
-            known_negative=(
-                "The effect is real but small: at n = 80 the noise changes the test error by -2.2%, 99% interval "
-                "[-2.5%, -1.8%] over 24 seeds."
-            ),
+        columns=2,
+        width=3.8,
+        caption="Lines are means over seeds too: of the penalty in the first panel, of training on an exact objective "
+        "in the others. Frozen: the gradient holds the second layer fixed; its penalty is "
+        "(v/n)[log det(I + K/(n ridge)) - DoF].",
+    )
+
+    @claim("takakura2024", "", within(1e-9, absolute=True))
+    def expectation(identity, training):
+        """Noise of variance v on the labels of the second layer adds (v/n) DoF to the expected objective of the first,
+        exactly: the average over the noise vectors +-(nv)^1/2 e_i has a relative deviation of 0 {criterion}, at the
+        start and after training."""
+        return [relative_deviation(part.simulated.gap, part.simulated.penalty) for part in (identity, training)]
+
+    @claim("takakura2024", "", within(0.03))
+    def uniform_noise(identity, training):
+        """Noise that is drawn uniformly on [-s, s] adds (v/n) DoF with v = s^2/3, {criterion}."""
+        return [relative_deviation(part.simulated.uniform_gap, part.simulated.penalty) for part in (identity, training)]
+
+    @claim(
+        "suzuki2024talk",
+        "slide on label noise as regularisation",
+        between(0.9, 1.1),
+        known_negative=(
+            "The clean objective is quadratic in the second layer and noise e moves its optimum by H^T G e, so that "
+            "the gap is (1/n) e^T K G e, with mean (v/n) DoF and no factor ridge; uniform noise has v = s^2/3. The "
+            "ratio is 1/(3 ridge), which is 1 at ridge 1/3 only (claim expectation)."
         ),
     )
+    def slide_constant(identity):
+        """Uniform noise on [-s, s] adds (ridge s^2/n) DoF: the ratio of the gap to this is {criterion}."""
+        return identity.simulated.uniform_gap / identity.simulated.slide_penalty
+
+    @claim(OWN, DERIVED, at_most(1e-9))
+    def gradient_through(identity, training):
+        """Differentiated through the closed form of the second layer, the noise part of the expected gradient is that
+        of (v/n) DoF: the relative distance is {criterion}."""
+        return [part.simulated.through_error for part in (identity, training)]
+
+    @claim(OWN, DERIVED, at_most(1e-9))
+    def gradient_frozen(identity, training):
+        """With the second layer held fixed it is that of (v/n)[log det(I + K/(n ridge)) - DoF]: the relative distance
+        is {criterion}."""
+        return [part.simulated.frozen_error for part in (identity, training)]
+
+    @claim(OWN, DERIVED, at_least(0.2))
+    def frozen_is_not_dof(identity, training):
+        """With the second layer held fixed it is not that of (v/n) DoF: the distance, relative to that gradient, is
+        {criterion}."""
+        return [part.simulated.frozen_distance for part in (identity, training)]
+
+    @claim("takakura2024", "", within(0.02))
+    def training(training):
+        """Mean-field Langevin dynamics with label noise and with the exact penalty (v/n) DoF end at the same degrees of
+        freedom, {criterion}, for the mean-field and the linear network."""
+        noise, exact = (_final(training.simulated, "degrees_of_freedom", arm) for arm in ("label noise", "DoF penalty"))
+        return relative_deviation(noise, exact)
+
+    @claim("takakura2024", "", at_least(0.05))
+    def fewer_degrees_of_freedom(training):
+        """Both end at fewer degrees of freedom than training without noise, by a share of {criterion}: the agreement of
+        the claim above is not that of two numbers that never moved."""
+        free, *fewer = (
+            _final(training.simulated, "degrees_of_freedom", arm) for arm in ("none", "label noise", "DoF penalty")
+        )
+        return [(free - left) / free for left in fewer]
+
+    @claim(OWN, DERIVED, within(0.02))
+    def training_frozen(training):
+        """Label noise with the second layer held fixed in the gradient ends at the degrees of freedom of training with
+        its own penalty, {criterion}."""
+        arms = ("frozen label noise", "frozen penalty")
+        noise, exact = (_final(training.simulated, "degrees_of_freedom", arm) for arm in arms)
+        return relative_deviation(noise, exact)
+
+    @claim(
+        "suzuki2024talk",
+        "suggested by the talk",
+        at_most(-0.05),
+        known_negative=(
+            "Not reproduced here. Fewer degrees of freedom are not yet a lower test error: at n = 80 the noise takes "
+            "18% of them and changes the test error by -2.0%, 99% interval [-4.1%, 0.0%] over 24 seeds; at n = 40 by "
+            "1.4%, [-2.7%, 5.5%] over 8 seeds."
+        ),
+    )
+    def test_error(training):
+        """Label noise improves the mean-field network: against training without noise its test error changes by a
+        share of {criterion}."""
+        return _test_error_change(training.simulated.sel(activation="tanh"))
+
+    @claim(
+        "suzuki2024talk",
+        "suggested by the talk",
+        at_most(-0.05),
+        known_negative=(
+            "The effect is real but small: at n = 80 the noise changes the test error by -2.2%, 99% interval "
+            "[-2.5%, -1.8%] over 24 seeds."
+        ),
+    )
+    def test_error_linear(training):
+        """Label noise improves the linear network: against training without noise its test error changes by a share
+        of {criterion}."""
+        return _test_error_change(training.simulated.sel(activation="identity"))
 
     def validate(self) -> None:
         if self.learning_rate * self.weight_decay > 1:
@@ -374,65 +381,6 @@ class LabelNoiseDof(Study):
             "slide_penalty": 3 * self.ridge * effect.penalty,
             **records,
         }
-
-    def figure(self, identity: Part, training: Part) -> Any:
-        from unlazy.plotting import style
-
-        figure, panels = style.panels(2, 2, width=3.7)
-        gap, *trained, error = panels.flat
-        _draw_gap(gap, identity.simulated)
-        networks = [training.simulated.isel(activation=i) for i in range(training.simulated.sizes["activation"])]
-        for axes, network in zip(trained, networks, strict=False):
-            _draw_training(axes, network, network.degrees_of_freedom)
-            axes.set(ylabel=style.label("degrees of freedom", r"\mathrm{DoF}"))
-        errors = networks[0].test_error
-        _draw_training(error, networks[0], errors / errors.sel(arm="none", drop=True))
-        error.set(ylabel="test error relative to no noise")
-        for axes in trained[len(networks) :]:
-            axes.set_visible(False)
-        figure.legend(*error.get_legend_handles_labels(), loc="outside lower center", ncols=3)
-        return figure
-
-
-def _network(activation: str) -> str:
-    return "linear network" if activation == "identity" else f"mean-field network, {activation}"
-
-
-def _draw_gap(axes: Any, simulated: xr.Dataset) -> None:
-    """The gap against the variance of the noise, at the ridge with the most variances."""
-    from unlazy.plotting import style
-
-    ridges, counts = np.unique(simulated.ridge.values, return_counts=True)
-    ridge = ridges[counts.argmax()]
-    shown = simulated.isel(ridge=np.flatnonzero(simulated.ridge.values == ridge)).sortby("label_variance")
-    for index, activation in enumerate(shown.activation.values):
-        network, color = shown.isel(activation=index), style.colour(2 + index)
-        variance = network.label_variance
-        style.theory(axes, variance, network.penalty.mean("seed"), color=color, label=_network(activation))
-        style.theory(axes, variance, network.slide_penalty.mean("seed"), color=color, dashed=True)
-        style.simulation(axes, variance, network.uniform_gap, color=color, marker=style.marker(2 + index))
-    style.log_scale(axes)
-    axes.set(
-        xlabel=style.label("variance of the label noise", "v"),
-        ylabel=style.label("gap", r"\mathbb{E}\,G-F"),
-    )
-    axes.set_title(rf"lines: $(v/n)\,\mathrm{{DoF}}$, dashed: the slide, $\lambda={ridge:g}$")
-    axes.legend()
-
-
-def _draw_training(axes: Any, network: xr.Dataset, curves: xr.DataArray) -> None:
-    """Curves along training: exact objectives as lines, label noise as points."""
-    from unlazy.plotting import style
-
-    for color, arms in (("#000000", ["none"]), (style.colour(0), list(ARMS)[1:3]), (style.colour(1), list(ARMS)[3:])):
-        line = curves.sel(arm=arms[0]).mean("seed")
-        style.theory(axes, line.step, line, color=color, label=LEGEND[arms[0]], dashed=arms[0] == "frozen penalty")
-        for arm in arms[1:]:
-            points = curves.sel(arm=arm)
-            marker = style.marker(list(ARMS).index(arm) // 2 - 1)
-            style.simulation(axes, points.step, points, color=color, marker=marker, label=LEGEND[arm])
-    axes.set(xlabel="steps")
-    axes.set_title(rf"{_network(network.activation.item())}, $\lambda={parameter(network, 'ridge'):g}$")
 
 
 def _data(key: Any, n: int, dimension: int, tasks: int, variance: Any) -> tuple[Any, ...]:

@@ -7,35 +7,28 @@ from typing import Any
 
 import numpy as np
 
-from unlazy.lab import Claim, Part, Study, at_least, at_most, between, path, slope, static, value
+from unlazy.lab import OWN, Study, at_least, at_most, between, cite, claim, path, slope, static, value, within
 from unlazy.studies.regression.shared.learned_metric import (
     OUTPUTS,
     bayes_slope,
     learned_ratio,
     predicted_risks,
     simulated_risks,
-    size_figure,
     theory_deviation,
 )
-from unlazy.studies.regression.shared.sources import SUZUKI, TALK
+from unlazy.studies.regression.shared.risk_panels import risks_against_size
 
-EXAMPLE = "Suzuki & Suzuki 2024; FIMI talk, example (2)"
+PAPER = "suzuki2024 suzuki2024talk"
 STEPS = 12
 
 
 @dataclass(frozen=True)
 class MisalignedSignal(Study):
-    name = "misaligned-signal"
-    topic = "regression"
     question = (
         "The n-th of d = n^2 directions, of variance 1/n, carries a coefficient of variance n, all others decay like "
         "1/i: ridge regression misses it; does a metric learned from many tasks find it?"
     )
-    caption = (
-        "Solid lines: theory, continued to sizes that are not simulated. Points: simulation, means over seeds with "
-        "99% intervals; learned metrics have no theory. Grey, dashed: only a slope to compare with."
-    )
-    sources = (SUZUKI, TALK)
+    sources = cite("suzuki2024", "suzuki2024talk")
 
     n: int = static(20, "samples, shared by all tasks", symbol="n", low=2, high=100_000, scale="log")
     dimension_exponent: float = static(2.0, "exponent c of the dimension d = n^c", symbol="c", low=1, high=4)
@@ -56,55 +49,39 @@ class MisalignedSignal(Study):
     }
     """Ridge and Bayes are exact expectations over tasks, so that `known` needs one task."""
     lines = {"main": "n"}
-    claims = (
-        Claim(
-            "ridge-constant",
-            EXAMPLE,
-            "The risk of the best ridge is Omega(1): at least 0.9 at every n.",
-            at_least(0.9),
-            check=lambda part: part.simulated.ridge_risk,
-        ),
-        Claim(
-            "learned-rate",
-            EXAMPLE,
-            "In the metric learned by evidence (12 steps) the risk goes to zero, at least as fast as n^-0.45.",
-            at_most(-0.45),
-            check=lambda part: slope(part.simulated.evidence_risk.sel(steps=STEPS), "n"),
-            needs={"n": 3, "steps": (STEPS,)},
-        ),
-        Claim(
-            "dof-rate",
-            EXAMPLE,
-            "In the metric learned with degrees-of-freedom regularisation (12 steps) it does so too.",
-            at_most(-0.45),
-            check=lambda part: slope(part.simulated.dof_risk.sel(steps=STEPS), "n"),
-            needs={"n": 3, "steps": (STEPS,)},
-        ),
-        Claim(
-            "near-bayes",
-            EXAMPLE,
-            "The metric learned by evidence (12 steps) is within 15% of the Bayes risk at every n.",
-            at_most(1.15),
-            statistic=lambda part: learned_ratio(part, STEPS),
-            needs={"steps": (STEPS,)},
-        ),
-        Claim(
-            "bayes-rate",
-            EXAMPLE,
-            "The best possible risk goes to zero like n^-1/2: between n = 10^3 and 10^5 (d = n^2) the slope of the "
-            "Bayes risk is within 0.02 of -1/2.",
-            between(-0.52, -0.48),
-            theory=lambda part: bayes_slope(MisalignedSignal(), (1_000, 10_000, 100_000)),
-        ),
-        Claim(
-            "theory",
-            "deterministic equivalent, see ridge-equivalent",
-            "Ridge and Bayes risks are those of their deterministic equivalents within 15%, at n from 16 on.",
-            between(-0.15, 0.15),
-            statistic=theory_deviation,
-            parts=("known",),
-        ),
-    )
+    figure = risks_against_size(lambda: MisalignedSignal, STEPS, -1 / 2, "$n^{-1/2}$")
+
+    @claim(PAPER, "example (2)", at_least(0.9))
+    def ridge_constant(main):
+        """The risk of the best ridge is Omega(1): {criterion} at every n."""
+        return main.simulated.ridge_risk
+
+    @claim(PAPER, "example (2)", at_most(-0.45))
+    def learned_rate(main):
+        """In the metric learned by evidence (12 steps) the risk goes to zero: its slope in n is {criterion}."""
+        return slope(main.simulated.evidence_risk.sel(steps=STEPS), "n")
+
+    @claim(PAPER, "example (2)", at_most(-0.45))
+    def dof_rate(main):
+        """In the metric learned with degrees-of-freedom regularisation (12 steps) it does so too: the slope is
+        {criterion}."""
+        return slope(main.simulated.dof_risk.sel(steps=STEPS), "n")
+
+    @claim(PAPER, "example (2)", at_most(1.15), resampled=True)
+    def near_bayes(main):
+        """The metric learned by evidence (12 steps) comes near the Bayes risk at every n: {criterion} times it."""
+        return learned_ratio(main, STEPS)
+
+    @claim(PAPER, "example (2)", between(-0.52, -0.48), theory=True)
+    def bayes_rate(main):
+        """The best possible risk goes to zero like n^-1/2: between n = 10^3 and 10^5 (d = n^2) the slope of the Bayes
+        risk is {criterion}."""
+        return bayes_slope(MisalignedSignal(), (1_000, 10_000, 100_000))
+
+    @claim(OWN, "deterministic equivalent, see ridge-equivalent", within(0.15), resampled=True)
+    def theory(known):
+        """Ridge and Bayes risks are those of their deterministic equivalents {criterion}, at n from 16 on."""
+        return theory_deviation(known)
 
     @property
     def dimension(self) -> int:
@@ -124,6 +101,3 @@ class MisalignedSignal(Study):
         from unlazy.functions.spectra import misaligned_example
 
         return predicted_risks(*misaligned_example(self.n, self.dimension), self.n, self.noise_variance)
-
-    def figure(self, main: Part, known: Part) -> Any:
-        return size_figure(self, main, known, STEPS, -1 / 2, "$n^{-1/2}$")

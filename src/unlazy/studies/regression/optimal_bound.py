@@ -3,33 +3,51 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from unlazy.checks import InputError
-from unlazy.lab import Claim, Output, Part, Study, at_least, at_most, between, static, value
-from unlazy.studies.regression.shared.sources import SUZUKI, TALK
+from unlazy.lab import OWN, Output, Study, at_least, at_most, between, cite, claim, parameter, static, value
+from unlazy.plotting.panels import Panel, panels
 
-if TYPE_CHECKING:
-    import xarray as xr
+PAPER = "suzuki2024 suzuki2024talk"
+THEOREM = "'Main result 2'"
+POINTS = {"infimum": "smallest criterion", "prior_metric": r"criterion at $W^\top W = \Sigma_\beta$"}
 
-THEOREM = "Suzuki & Suzuki 2024; FIMI talk, 'Main result 2'"
 
+def _panel(part: str, title: str, legend: bool | str = False) -> Panel:
+    """All in units of the bound."""
 
-def _ratio(part: Part, name: str = "infimum") -> xr.DataArray:
-    return part.simulated[name] / part.predicted.bound
+    def draw(axes: Any, **parts: Any) -> None:
+        from unlazy.plotting import style
+
+        for index, (name, text) in enumerate(POINTS.items(), start=2):
+            ratio = parts[part].simulated[name] / parts[part].predicted.bound
+            ratio = ratio.isel({dim: -1 for dim in ratio.dims if dim not in ("prior_exponent", "seed")})
+            x = parameter(parts[part].simulated, "prior_exponent")
+            style.simulation(axes, x, ratio, color=style.colour(index), marker=style.marker(index), label=text)
+
+    return Panel(
+        (lambda data: data.bound / data.bound, lambda data: data.bayes_risk / data.bound),
+        x="prior_exponent",
+        part=part,
+        labels=("bound", "Bayes risk"),
+        title=title,
+        xlabel="decay of the tasks $a$",
+        ylabel=r"$R(W) - \sigma^2$ over the bound",
+        legend=legend,
+        draw=draw,
+    )
 
 
 @dataclass(frozen=True)
 class OptimalBound(Study):
-    name = "optimal-bound"
-    topic = "regression"
     question = (
         "How small can a two-layer linear network make the degrees-of-freedom criterion R(W), and is that the kernel "
         "risk of the inputs in the metric of the tasks, sum_j min{(s'^2 - s^2)/n, mu_j}?"
     )
-    sources = (SUZUKI, TALK)
+    sources = cite("suzuki2024", "suzuki2024talk")
 
     n: int = static(100, "samples, shared by all tasks", symbol="n", low=2, high=5_000, scale="log")
     d: int = static(1000, "dimension, at least n", symbol="d", low=2, high=100_000, scale="log")
@@ -65,66 +83,60 @@ class OptimalBound(Study):
         },
     }
     lines = {"many": "prior_exponent", "few": "prior_exponent", "weak": "prior_exponent"}
-    claims = (
-        Claim(
-            "bound",
-            THEOREM,
-            "With 20 tasks per sample the infimum of R(W) - s^2 is at most the bound, with constant 1.05.",
-            at_most(1.05),
-            check=_ratio,
-            parts=("many",),
-        ),
-        Claim(
-            "tight",
-            THEOREM,
-            "The bound is sharp: the infimum is at least 0.7 times it.",
-            at_least(0.7),
-            check=_ratio,
-            parts=("many",),
-        ),
-        Claim(
-            "attained",
-            THEOREM,
-            "The metric W^T W = Sigma_beta attains the bound up to a factor of 2.",
-            at_most(2.0),
-            check=lambda part: _ratio(part, "prior_metric"),
-            parts=("many",),
-        ),
-        Claim(
-            "bayes",
-            "two-line identity, Bayes risk = kappa sum_j mu_j/(mu_j + kappa)",
-            "The Bayes risk is between half of and the whole sum_j min{kappa, mu_j}, the bound at the effective ridge.",
-            between(0.5, 1.0),
-            theory=lambda *parts: [part.predicted.bayes_risk / part.predicted.kernel_bound for part in parts],
-            parts=("many", "few", "weak"),
-        ),
-        Claim(
-            "tight-few-tasks",
-            THEOREM,
-            "The bound is as sharp with 2 tasks per sample.",
-            at_least(0.7),
-            check=_ratio,
-            parts=("few",),
-            known_negative=(
-                "The infimum over all W is a threshold on the eigenvalues of Y Y^T / m; with few tasks per sample they "
-                "spread around the noise level like those of a Wishart matrix, and the minimiser drops noise that "
-                "happens to be small. The criterion is then far too optimistic: a reason not to minimise over "
-                "unrestricted W."
-            ),
-        ),
-        Claim(
-            "positive",
-            THEOREM,
-            "R(W) - s^2 estimates a risk: with weight s'^2 = 1.2 s^2 and 2 tasks per sample its infimum is at least 0.",
-            at_least(0.0),
-            check=lambda part: part.simulated.infimum,
-            parts=("weak",),
-            known_negative=(
-                "For the same reason as tight-few-tasks: the eigenvalues of the noise part of Y Y^T / m below s^2 "
-                "count as they are, those above are cut at 1.2 s^2."
-            ),
+    figure = panels(
+        _panel("many", "20 tasks per sample"),
+        _panel("few", "2 tasks per sample"),
+        _panel("weak", r"2 tasks per sample, weight $1.2\,\sigma^2$", "lower left"),
+        width=3.0,
+        height=3.1,
+    )
+
+    @claim(PAPER, THEOREM, at_most(1.05))
+    def bound(many):
+        """With 20 tasks per sample the infimum of R(W) - s^2 is {criterion} times the bound."""
+        return many.simulated.infimum / many.predicted.bound
+
+    @claim(PAPER, THEOREM, at_least(0.7))
+    def tight(many):
+        """The bound is sharp: the infimum is {criterion} times it."""
+        return many.simulated.infimum / many.predicted.bound
+
+    @claim(PAPER, THEOREM, at_most(2.0))
+    def attained(many):
+        """The metric W^T W = Sigma_beta attains the bound up to a constant: its criterion is {criterion} times it."""
+        return many.simulated.prior_metric / many.predicted.bound
+
+    @claim(OWN, "two-line identity, Bayes risk = kappa sum_j mu_j/(mu_j + kappa)", between(0.5, 1.0), theory=True)
+    def bayes(many, few, weak):
+        """The Bayes risk over sum_j min{kappa, mu_j}, the bound at the effective ridge, is {criterion}."""
+        return [part.predicted.bayes_risk / part.predicted.kernel_bound for part in (many, few, weak)]
+
+    @claim(
+        PAPER,
+        THEOREM,
+        at_least(0.7),
+        known_negative=(
+            "The infimum over all W is a threshold on the eigenvalues of Y Y^T / m; with few tasks per sample they "
+            "spread around the noise level like those of a Wishart matrix, and the minimiser drops noise that happens "
+            "to be small. The criterion is then far too optimistic: a reason not to minimise over unrestricted W."
         ),
     )
+    def tight_few_tasks(few):
+        """The bound is as sharp with 2 tasks per sample: the infimum is {criterion} times it."""
+        return few.simulated.infimum / few.predicted.bound
+
+    @claim(
+        PAPER,
+        THEOREM,
+        at_least(0.0),
+        known_negative=(
+            "For the same reason as tight-few-tasks: the eigenvalues of the noise part of Y Y^T / m below s^2 count as "
+            "they are, those above are cut at 1.2 s^2."
+        ),
+    )
+    def positive(weak):
+        """R(W) - s^2 estimates a risk: with weight s'^2 = 1.2 s^2 and 2 tasks per sample its infimum is {criterion}."""
+        return weak.simulated.infimum
 
     def validate(self) -> None:
         if self.d < self.n:
@@ -162,33 +174,3 @@ class OptimalBound(Study):
             "bayes_risk": bayes.risk,
             "kernel_bound": optimal_risk_bound(signal, self.n, self.n * bayes.effective_ridge),
         }
-
-    def figure(self, many: Part, few: Part, weak: Part) -> Any:
-        from unlazy.plotting import style
-
-        figure, panels = style.panels(3, 1, width=2.8, height=3.1)
-        shown = {"infimum": "smallest criterion", "prior_metric": r"criterion at $W^\top W = \Sigma_\beta$"}
-        for axes, part in zip(panels, (many, few, weak), strict=True):
-            line, points = (data.isel(n=-1) if "n" in data.dims else data for data in (part.lines, part.simulated))
-            bound = part.predicted.bound.isel(n=-1) if "n" in part.predicted.dims else part.predicted.bound
-            style.theory(
-                axes, line.prior_exponent, np.ones(line.sizes["prior_exponent"]), color=style.colour(0), label="bound"
-            )
-            style.theory(
-                axes, line.prior_exponent, line.bayes_risk / line.bound, color=style.colour(1), label="Bayes risk"
-            )
-            for index, (name, text) in enumerate(shown.items(), start=2):
-                style.simulation(
-                    axes,
-                    points.prior_exponent,
-                    points[name] / bound,
-                    color=style.colour(index),
-                    marker=style.marker(index),
-                    label=text,
-                )
-            weight = part.simulated.attrs["weight_ratio"]
-            axes.set_title(rf"{part.simulated.attrs['tasks']} tasks, weight ${weight:g}\,\sigma^2$")
-            axes.set_xlabel(style.label("decay of the tasks", "a"))
-        panels[0].set_ylabel(r"$R(W) - \sigma^2$ over the bound")
-        figure.legend(*panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=4)
-        return figure

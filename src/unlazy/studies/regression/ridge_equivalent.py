@@ -7,92 +7,53 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from unlazy.lab import (
-    Claim,
-    Output,
-    Part,
-    Source,
-    Study,
-    at_most,
-    between,
-    parameter,
-    path,
-    relative_deviation,
-    static,
-    value,
-)
+from unlazy.lab import Output, Study, cite, path, static, value
+from unlazy.lab.claims import at_most, claim, enough, over_theory, parameter, relative_deviation, within
+from unlazy.plotting.panels import Panel, panels
+from unlazy.studies.regression.shared.cases import named_cases
 
 if TYPE_CHECKING:
     import xarray as xr
 
-HASTIE = "Hastie et al. 2022"
-DOBRIBAN = "Dobriban & Wager 2018"
-PATIL = "Patil et al. 2021"
 
-
-def _test_error(part: Part) -> xr.DataArray:
+def _test_error(part) -> xr.DataArray:
     """The simulated test error, with the label noise."""
     return part.simulated.risk + parameter(part.simulated, "noise_variance")
 
 
-def _risk_deviation(*parts: Part) -> list[xr.DataArray]:
-    return [relative_deviation(part.simulated.risk, part.predicted.risk) for part in parts]
+def _show_zero(axes: Any, ridges, **_) -> None:
+    """An axis of ridges that has a place for 0."""
+    ridge = np.atleast_1d(parameter(ridges.simulated, "ridge"))
+    if (ridge > 0).any():
+        axes.set_xscale("symlog", linthresh=ridge[ridge > 0].min(), linscale=0.4)
+        axes.set_xlim(0, ridge.max() * 1.5)
 
 
-def _training_deviation(*parts: Part) -> list[xr.DataArray]:
-    """In units of the test error: at ridge 0 both sides of an interpolating fit are 0."""
-    return [(p.simulated.training_error - p.predicted.training_error) / _test_error(p) for p in parts]
+def _against_ridge(name: str, ylabel: str, *, log: str = "", title: str = "", legend: bool = False) -> Panel:
+    def shown(data: xr.Dataset) -> xr.DataArray:
+        return named_cases(data[name], ("spectrum_exponent", "prior_exponent"), "$a = {:g}$, $b = {:g}$".format)
 
-
-def _freedom_deviation(*parts: Part) -> list[xr.DataArray]:
-    return [
-        (p.simulated.degrees_of_freedom - p.predicted.degrees_of_freedom) / parameter(p.simulated, "n") for p in parts
-    ]
-
-
-def _gcv_deviation(*parts: Part) -> list[xr.DataArray]:
-    return [relative_deviation(part.simulated.gcv, _test_error(part)) for part in parts]
-
-
-def _cost_of_gcv(part: Part) -> xr.DataArray:
-    """By how much the ridge that GCV chooses is worse than the best ridge of the path, as a share of the test error."""
-    chosen = part.simulated.gcv.argmin("ridge")
-    error = _test_error(part)
-    return error.isel(ridge=chosen) / error.min("ridge") - 1
+    return Panel(
+        shown,
+        x="ridge",
+        by="case",
+        part="ridges",
+        title=title,
+        xlabel=r"ridge $\lambda$",
+        ylabel=ylabel,
+        log=log,
+        legend=legend,
+        draw=_show_zero,
+    )
 
 
 @dataclass(frozen=True)
 class RidgeEquivalent(Study):
-    name = "ridge-equivalent"
-    topic = "regression"
     question = (
         "Is the risk of ridge regression in high dimension a number that one can compute from the covariance spectrum, "
         "the prior and the sample size, without drawing data?"
     )
-    sources = (
-        Source(
-            "hastie2022",
-            "Hastie, Trevor and Montanari, Andrea and Rosset, Saharon and Tibshirani, Ryan J.",
-            2022,
-            "Surprises in high-dimensional ridgeless least squares interpolation",
-            "The Annals of Statistics 50(2), 949-986",
-        ),
-        Source(
-            "dobriban2018",
-            "Dobriban, Edgar and Wager, Stefan",
-            2018,
-            "High-dimensional asymptotics of prediction: Ridge regression and classification",
-            "The Annals of Statistics 46(1), 247-279",
-        ),
-        Source(
-            "patil2021",
-            "Patil, Pratik and Wei, Yuting and Rinaldo, Alessandro and Tibshirani, Ryan J.",
-            2021,
-            "Uniform consistency of cross-validation estimators for high-dimensional ridge regression",
-            "Artificial Intelligence and Statistics (AISTATS)",
-            kind="inproceedings",
-        ),
-    )
+    sources = cite("hastie2022", "dobriban2018", "patil2021")
 
     n: int = static(100, "samples", symbol="n", low=1, high=20_000, scale="log")
     d: int = static(400, "dimension", symbol="d", low=1, high=100_000, scale="log")
@@ -159,52 +120,64 @@ class RidgeEquivalent(Study):
         },
     }
     lines = {"sizes": "n", "ridges": "ridge"}
-    claims = (
-        Claim(
+    figure = panels(
+        Panel(
             "risk",
-            f"{HASTIE}; {DOBRIBAN}",
-            "The risk of ridge regression, ridge 0 included, is that of its deterministic equivalent: the relative "
-            "deviation is at most 3% in every case.",
-            between(-0.03, 0.03),
-            check=_risk_deviation,
-            parts=("sizes", "ridges"),
+            x="n",
+            by="ridge",
+            part="sizes",
+            at={"spectrum_exponent": 0.0},
+            title="isotropic covariance",
+            ylim=(0.01, 30),
         ),
-        Claim(
-            "training-error",
-            PATIL,
-            "The training error is (ridge/effective ridge)^2 times the test error: the deviation is at most 2% of the "
-            "test error.",
-            between(-0.02, 0.02),
-            check=_training_deviation,
-            parts=("sizes", "ridges"),
+        _against_ridge(
+            "risk",
+            r"excess risk $\bar R$",
+            log="y",
+            title=r"eigenvalues $j^{-a}$, prior $j^{-b}$",
+            legend=True,
         ),
-        Claim(
-            "degrees-of-freedom",
-            DOBRIBAN,
-            "The degrees of freedom are n (1 - ridge/effective ridge): the deviation is at most 1% of n.",
-            between(-0.01, 0.01),
-            check=_freedom_deviation,
-            parts=("sizes", "ridges"),
-        ),
-        Claim(
-            "gcv",
-            PATIL,
-            "Generalised cross-validation, which needs only the data, estimates the test error at every ridge, 0 "
-            "included: the relative deviation is at most 3%.",
-            between(-0.03, 0.03),
-            check=_gcv_deviation,
-            parts=("sizes", "ridges"),
-        ),
-        Claim(
-            "gcv-choice",
-            PATIL,
-            "The ridge that minimises GCV costs at most 1% more test error than the best ridge of the path.",
-            at_most(0.01),
-            check=_cost_of_gcv,
-            parts=("ridges",),
-            needs={"ridge": 3},
-        ),
+        _against_ridge("training_error", "training error"),
+        _against_ridge("degrees_of_freedom", r"degrees of freedom $\mathrm{df}_1$"),
+        columns=2,
+        width=3.7,
     )
+
+    @claim("hastie2022 dobriban2018", "", within(0.03))
+    def risk(sizes, ridges):
+        """The risk of ridge regression, ridge 0 included, is that of its deterministic equivalent, {criterion} in every
+        case."""
+        return [over_theory(part, "risk") for part in (sizes, ridges)]
+
+    @claim("patil2021", "", within(0.02))
+    def training_error(sizes, ridges):
+        """The training error is (ridge/effective ridge)^2 times the test error, {criterion} of the test error."""
+        return [
+            (part.simulated.training_error - part.predicted.training_error) / _test_error(part)
+            for part in (sizes, ridges)
+        ]
+
+    @claim("dobriban2018", "", within(0.01))
+    def degrees_of_freedom(sizes, ridges):
+        """The degrees of freedom are n (1 - ridge/effective ridge), {criterion} of n."""
+        return [
+            (part.simulated.degrees_of_freedom - part.predicted.degrees_of_freedom) / parameter(part.simulated, "n")
+            for part in (sizes, ridges)
+        ]
+
+    @claim("patil2021", "", within(0.03))
+    def gcv(sizes, ridges):
+        """Generalised cross-validation, which needs only the data, estimates the test error at every ridge, 0 included,
+        {criterion}."""
+        return [relative_deviation(part.simulated.gcv, _test_error(part)) for part in (sizes, ridges)]
+
+    @claim("patil2021", "", at_most(0.01))
+    def gcv_choice(ridges):
+        """The ridge that minimises GCV costs little: its test error exceeds that of the best ridge of the path by a
+        share of {criterion}."""
+        enough(ridges.simulated, "ridge", 3)
+        error = _test_error(ridges)
+        return error.isel(ridge=ridges.simulated.gcv.argmin("ridge")) / error.min("ridge") - 1
 
     def memory(self) -> int:
         rank = min(self.n, self.d)
@@ -233,60 +206,6 @@ class RidgeEquivalent(Study):
         spectrum, prior = self._population()
         theory = ridge_equivalent(spectrum, prior, self.n, np.array(self.ridge), self.noise_variance)
         return {name: getattr(theory, name) for name in self.outputs}
-
-    def figure(self, sizes: Part, ridges: Part) -> Any:
-        from unlazy.plotting import style
-
-        figure, ((left, right), (below_left, below_right)) = style.panels(2, 2, width=3.7)
-        for color, ridge in zip(
-            style.shades(sizes.simulated.sizes["ridge"]), sizes.simulated.ridge.values, strict=True
-        ):
-            line, points = sizes.lines.sel(ridge=ridge), sizes.simulated.sel(ridge=ridge)
-            line, points = _first_spectrum(line), _first_spectrum(points)
-            style.theory(left, line.n, line.risk, color=color, label=rf"$\lambda = {ridge:g}$")
-            style.simulation(left, points.n, points.risk, color=color)
-        left.set(
-            xscale="log",
-            yscale="log",
-            xlabel=style.label("samples", "n"),
-            ylabel=style.label("excess risk", r"\bar R"),
-        )
-        left.set_ylim(
-            bottom=0.5 * float(sizes.simulated.risk.min()),
-            top=3 * float(sizes.simulated.risk.mean("seed").max()),
-        )
-        left.set_title("risk against sample size, isotropic covariance")
-        left.legend()
-        for index in range(ridges.simulated.sizes["spectrum_exponent"]):
-            line, points = (
-                ridges.lines.isel(spectrum_exponent=index),
-                ridges.simulated.isel(spectrum_exponent=index),
-            )
-            if "n" in points.dims:
-                line, points = line.isel(n=0), points.isel(n=0)
-            text = f"$a = {points.spectrum_exponent.item():g}$, $b = {points.prior_exponent.item():g}$"
-            panels = ((right, "risk"), (below_left, "training_error"), (below_right, "degrees_of_freedom"))
-            for axes, output in panels:
-                style.theory(axes, line.ridge, line[output], color=style.colour(index), label=text)
-                style.simulation(
-                    axes, points.ridge, points[output], color=style.colour(index), marker=style.marker(index)
-                )
-        path = ridges.simulated.ridge.values
-        for axes in (right, below_left, below_right):
-            if (path > 0).any():
-                axes.set_xscale("symlog", linthresh=path[path > 0].min(), linscale=0.4)
-                axes.set_xlim(0, path.max() * 1.5)
-            axes.set_xlabel(style.label("ridge", r"\lambda"))
-        right.set(yscale="log", ylabel=style.label("excess risk", r"\bar R"))
-        right.set_title(r"eigenvalues $j^{-a}$, prior $j^{-b}$")
-        below_left.set_ylabel("training error")
-        below_left.legend(loc="upper left")
-        below_right.set_ylabel(style.label("degrees of freedom", r"\mathrm{df}_1"))
-        return figure
-
-
-def _first_spectrum(data: xr.Dataset) -> xr.Dataset:
-    return data.isel(spectrum_exponent=0) if "spectrum_exponent" in data.dims else data
 
 
 def _trace_ridge(squares: np.ndarray, n: int, ridges: tuple) -> np.ndarray:

@@ -7,48 +7,27 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from unlazy.lab import (
-    Claim,
-    Output,
-    Part,
-    Study,
-    at_least,
-    at_most,
-    between,
-    parameter,
-    path,
-    relative_deviation,
-    slope,
-    static,
-    value,
-)
-from unlazy.studies.regression.shared.sources import BARTLETT, MALLINAR, TALK, TSIGLER
+from unlazy.lab import Output, Study, cite, path, static, value
+from unlazy.lab.claims import OWN, at_least, at_most, between, claim, enough, over_theory, parameter, slope, within
+from unlazy.plotting.panels import Panel, panels
+from unlazy.studies.regression.shared.cases import named_cases
 
 if TYPE_CHECKING:
     import xarray as xr
 
-REGIMES = "Tsigler & Bartlett 2023; Suzuki 2024 (FIMI), slide 'Eigenvalue decay and generalization'"
-TEMPERED = "Mallinar et al. 2022"
-PARTS = ("kernel", "benign", "harmful")
+REGIMES = ("tsigler2023 suzuki2024talk", "slide 'Eigenvalue decay and generalization'")
 
 
-def _ridgeless(part: Part) -> xr.DataArray:
+def _ridgeless(part) -> xr.DataArray:
     return part.simulated.risk.sel(ridge=0)
 
 
-def _best(part: Part) -> xr.DataArray:
+def _best(part) -> xr.DataArray:
     """The mean risk at the ridge that minimises it."""
     return part.simulated.risk.mean("seed").min("ridge")
 
 
-def _tempered_limit(part: Part) -> xr.DataArray:
-    """The ridgeless variance at the largest n over its limit s2 (a - 1)."""
-    variance = part.simulated.variance.sel(ridge=0).isel(n=-1)
-    exponent = parameter(part.simulated, "spectrum_exponent")
-    return variance / (parameter(part.simulated, "noise_variance") * (exponent - 1)) - 1
-
-
-def _classified(part: Part) -> xr.DataArray:
+def _classified(part) -> xr.DataArray:
     """1 where the curves of the theory have the regime that the exponents say, else 0."""
     from unlazy.theory.regression.benign_overfitting import classify_regime, overfitting_regime
 
@@ -65,19 +44,49 @@ def _classified(part: Part) -> xr.DataArray:
     return like.copy(data=np.reshape(found, like.shape))
 
 
-def _bound_ratio(*parts: Part) -> list[xr.DataArray]:
-    return [np.log2(part.predicted.bound / part.simulated.risk) for part in parts]
+def _by_case(values: xr.DataArray) -> xr.DataArray:
+    return named_cases(values, ("spectrum_exponent", "dimension_exponent"), "$a = {:g}$, $d = n^{{{:g}}}$".format)
+
+
+def _at_best_ridge(data: xr.Dataset) -> xr.DataArray:
+    mean = data.risk.mean("seed") if "seed" in data.dims else data.risk
+    return data.risk.isel(ridge=mean.argmin("ridge"))
+
+
+def _panel(part: str, title: str) -> Panel:
+    def draw(axes: Any, **parts: Any) -> None:
+        """The best ridge dashed, with points, the bound dotted, the zero predictor as a thin line."""
+        from unlazy.plotting import style
+
+        points, lines = parts[part].simulated, parts[part].lines
+        for index in range(points.sizes.get("spectrum_exponent", 0)):
+            color, one = style.colour(index), {"spectrum_exponent": index}
+            line, best = lines.isel(one), _at_best_ridge(points.isel(one))
+            style.theory(axes, line.n, _at_best_ridge(line), color=color, dashed=True)
+            style.simulation(axes, parameter(points, "n"), best, color=color, marker=style.marker(index))
+            axes.plot(line.n, line.bound.sel(ridge=0), ":", color=color, linewidth=1)
+            if part == "harmful":
+                axes.axhline(line.zero_risk.mean().item(), color=color, linewidth=0.6)
+
+    return Panel(
+        lambda data: _by_case(data.risk.sel(ridge=0)),
+        x="n",
+        by="case",
+        part=part,
+        title=title,
+        ylabel=r"excess risk $\bar R$",
+        log="xy",
+        draw=draw,
+    )
 
 
 @dataclass(frozen=True)
 class RidgeRegimes(Study):
-    name = "ridge-regimes"
-    topic = "regression"
     question = (
         "With covariance eigenvalues j^-a in d = n^c dimensions, when does interpolation (ridge 0) generalise, when "
         "does it need a ridge, and when does no ridge help?"
     )
-    sources = (TSIGLER, BARTLETT, MALLINAR, TALK)
+    sources = cite("tsigler2023", "bartlett2020", "mallinar2022", "suzuki2024talk")
 
     n: int = static(100, "samples", symbol="n", low=2, high=20_000, scale="log")
     spectrum_exponent: float = value(0.5, "decay a of the covariance eigenvalues j^-a", symbol="a", low=0, high=10)
@@ -137,118 +146,84 @@ class RidgeRegimes(Study):
         },
     }
     lines = {"kernel": "n", "benign": "n", "harmful": "n"}
-    claims = (
-        Claim(
-            "kernel-ridgeless",
-            f"{REGIMES}; {TEMPERED}",
-            "Kernel regime (a > 1): at ridge 0 the risk does not go to zero; the slope of log risk in log n is between "
-            "-0.1 and 0.1.",
-            between(-0.1, 0.1),
-            check=lambda part: slope(_ridgeless(part), "n"),
-            parts=("kernel",),
-            needs={"n": 3, "ridge": (0.0,)},
-        ),
-        Claim(
-            "kernel-tempered",
-            TEMPERED,
-            "It is tempered, not catastrophic: the variance at ridge 0 tends to the constant (a - 1) noise variance, "
-            "within 15% at the largest n.",
-            between(-0.15, 0.15),
-            check=_tempered_limit,
-            parts=("kernel",),
-            needs={"ridge": (0.0,)},
-        ),
-        Claim(
-            "kernel-ridge",
-            REGIMES,
-            "With the best ridge the risk does go to zero: the slope is at most -0.5.",
-            at_most(-0.5),
-            statistic=lambda part: slope(_best(part), "n"),
-            parts=("kernel",),
-            needs={"n": 3, "ridge": 5},
-        ),
-        Claim(
-            "benign",
-            REGIMES,
-            "Benign overfitting (a < 1, d below n^(1/(1-a))): at ridge 0 the risk goes to zero; the slope is at most "
-            "-0.15.",
-            at_most(-0.15),
-            check=lambda part: slope(_ridgeless(part), "n"),
-            parts=("benign",),
-            needs={"n": 3, "ridge": (0.0,)},
-        ),
-        Claim(
-            "benign-both",
-            REGIMES,
-            "Bias and variance at ridge 0 both fall with n.",
-            at_most(0.0),
-            check=lambda part: [slope(part.simulated[name].sel(ridge=0), "n") for name in ("bias", "variance")],
-            parts=("benign",),
-            needs={"n": 3, "ridge": (0.0,)},
-        ),
-        Claim(
-            "benign-no-ridge",
-            REGIMES,
-            "The slow decay acts as the ridge: interpolation costs at most 20% more than the best ridge.",
-            at_most(1.2),
-            statistic=lambda part: _ridgeless(part).mean("seed") / _best(part),
-            parts=("benign",),
-            needs={"ridge": (0.0,)},
-        ),
-        Claim(
-            "harmful",
-            REGIMES,
-            "Harmful overfitting (a < 1, d above n^(1/(1-a))): at ridge 0 the risk stays above 80% of that of the zero "
-            "predictor.",
-            at_least(0.8),
-            check=lambda part: _ridgeless(part) / part.predicted.zero_risk,
-            parts=("harmful",),
-            needs={"ridge": (0.0,)},
-        ),
-        Claim(
-            "harmful-slope",
-            REGIMES,
-            "More samples do not help: the slope is at least -0.02.",
-            at_least(-0.02),
-            check=lambda part: slope(_ridgeless(part), "n"),
-            parts=("harmful",),
-            needs={"n": 3, "ridge": (0.0,)},
-        ),
-        Claim(
-            "harmful-no-ridge-helps",
-            REGIMES,
-            "No ridge helps: the best one, too, stays above 80% of the zero predictor's risk.",
-            at_least(0.8),
-            statistic=lambda part: _best(part) / part.predicted.zero_risk,
-            parts=("harmful",),
-            needs={"ridge": 5},
-        ),
-        Claim(
-            "classification",
-            REGIMES,
-            "At n = 50, 200 and 800 the slopes of the theory's curves put every case into the regime of its exponents: "
-            "a > 1, d below and d above n^(1/(1-a)).",
-            at_least(1.0),
-            theory=lambda *parts: [_classified(part) for part in parts],
-            parts=PARTS,
-        ),
-        Claim(
-            "tsigler-bartlett",
-            "Tsigler & Bartlett 2023, theorem 1",
-            "In all regimes and at every ridge, B + V is the risk up to a factor of 4 (2 powers of 2).",
-            between(-2.0, 2.0),
-            check=_bound_ratio,
-            parts=PARTS,
-        ),
-        Claim(
-            "equivalent",
-            "deterministic equivalent, see ridge-equivalent",
-            "The deterministic equivalent gives the risk itself, within 10% from n = 25 on.",
-            between(-0.1, 0.1),
-            check=lambda *parts: [relative_deviation(part.simulated.risk, part.predicted.risk) for part in parts],
-            parts=PARTS,
-        ),
+    figure = panels(
+        _panel("kernel", "kernel: needs a ridge"),
+        _panel("benign", "benign: needs none"),
+        _panel("harmful", "harmful: none helps"),
+        height=3.0,
+        caption="Solid: ridge 0; dashed: the best ridge; dotted: Tsigler and Bartlett's bound at ridge 0; thin: the "
+        "zero predictor.",
     )
+
+    @claim("mallinar2022 tsigler2023 suzuki2024talk", REGIMES[1], between(-0.1, 0.1))
+    def kernel_ridgeless(kernel):
+        """Kernel regime (a > 1): at ridge 0 the risk does not go to zero; the slope of log risk in log n is
+        {criterion}."""
+        return slope(_ridgeless(kernel), "n")
+
+    @claim("mallinar2022", "", within(0.15))
+    def kernel_tempered(kernel):
+        """It is tempered, not catastrophic: the variance at ridge 0 tends to the constant (a - 1) noise variance,
+        {criterion} at the largest n."""
+        variance = kernel.simulated.variance.sel(ridge=0).isel(n=-1)
+        exponent = parameter(kernel.simulated, "spectrum_exponent")
+        return variance / (parameter(kernel.simulated, "noise_variance") * (exponent - 1)) - 1
+
+    @claim(*REGIMES, at_most(-0.5), resampled=True)
+    def kernel_ridge(kernel):
+        """With the best ridge the risk does go to zero: the slope is {criterion}."""
+        enough(kernel.simulated, "ridge", 5)
+        return slope(_best(kernel), "n")
+
+    @claim(*REGIMES, at_most(-0.15))
+    def benign(benign):
+        """Benign overfitting (a < 1, d below n^(1/(1-a))): at ridge 0 the risk goes to zero; the slope is
+        {criterion}."""
+        return slope(_ridgeless(benign), "n")
+
+    @claim(*REGIMES, at_most(0.0))
+    def benign_both(benign):
+        """Bias and variance at ridge 0 both fall with n: their slopes are {criterion}."""
+        return [slope(benign.simulated[name].sel(ridge=0), "n") for name in ("bias", "variance")]
+
+    @claim(*REGIMES, at_most(1.2), resampled=True)
+    def benign_no_ridge(benign):
+        """The slow decay acts as the ridge: the risk of interpolation is {criterion} times that of the best ridge."""
+        return _ridgeless(benign).mean("seed") / _best(benign)
+
+    @claim(*REGIMES, at_least(0.8))
+    def harmful(harmful):
+        """Harmful overfitting (a < 1, d above n^(1/(1-a))): at ridge 0 the risk stays at that of the zero predictor:
+        {criterion} times it."""
+        return _ridgeless(harmful) / harmful.predicted.zero_risk
+
+    @claim(*REGIMES, at_least(-0.02))
+    def harmful_slope(harmful):
+        """More samples do not help: the slope is {criterion}."""
+        return slope(_ridgeless(harmful), "n")
+
+    @claim(*REGIMES, at_least(0.8), resampled=True)
+    def harmful_no_ridge_helps(harmful):
+        """No ridge helps: with the best one, too, the risk is {criterion} times that of the zero predictor."""
+        enough(harmful.simulated, "ridge", 5)
+        return _best(harmful) / harmful.predicted.zero_risk
+
+    @claim(*REGIMES, at_least(1.0), theory=True)
+    def classification(kernel, benign, harmful):
+        """At n = 50, 200 and 800 the slopes of the theory's curves put every case into the regime of its exponents,
+        a > 1, d below or d above n^(1/(1-a)): the mark of a case, 1 for yes and 0 for no, is {criterion}."""
+        return [_classified(part) for part in (kernel, benign, harmful)]
+
+    @claim("tsigler2023", "theorem 1", between(-2.0, 2.0))
+    def tsigler_bartlett(kernel, benign, harmful):
+        """In all regimes and at every ridge, B + V is the risk up to a factor of 4: log2 of their ratio is
+        {criterion}."""
+        return [np.log2(part.predicted.bound / part.simulated.risk) for part in (kernel, benign, harmful)]
+
+    @claim(OWN, "deterministic equivalent, see ridge-equivalent", within(0.1))
+    def equivalent(kernel, benign, harmful):
+        """The deterministic equivalent gives the risk itself, {criterion} from n = 25 on."""
+        return [over_theory(part, "risk") for part in (kernel, benign, harmful)]
 
     @property
     def dimension(self) -> int:
@@ -285,33 +260,3 @@ class RidgeRegimes(Study):
             "bound": bound.risk,
             "zero_risk": copies @ (spectrum * prior),
         }
-
-    def figure(self, kernel: Part, benign: Part, harmful: Part) -> Any:
-        from unlazy.plotting import style
-
-        figure, panels = style.panels(3, 1, width=2.9, height=3.0)
-        titles = ("kernel: needs a ridge", "benign: needs none", "harmful: none helps")
-        for axes, part, title in zip(panels, (kernel, benign, harmful), titles, strict=True):
-            for index in range(part.simulated.sizes["spectrum_exponent"]):
-                line, points = (data.isel(spectrum_exponent=index) for data in (part.lines, part.simulated))
-                a, c = points.spectrum_exponent.item(), points.dimension_exponent.item()
-                color, marker = style.colour(index), style.marker(index)
-                text = f"$a={a:g}$, $d=n^{{{c:g}}}$"
-                style.theory(axes, line.n, line.risk.sel(ridge=0), color=color, label=text)
-                style.theory(axes, line.n, line.risk.min("ridge"), color=color, dashed=True)
-                axes.plot(line.n, line.bound.sel(ridge=0), ":", color=color, linewidth=1)
-                style.simulation(axes, points.n, points.risk.sel(ridge=0), color=color, marker=marker)
-                best = points.risk.isel(ridge=points.risk.mean("seed").argmin("ridge"))
-                style.simulation(axes, points.n, best, color=color, marker=marker)
-                if part is harmful:
-                    axes.axhline(line.zero_risk.mean().item(), color=color, linewidth=0.6)
-            style.log_scale(axes)
-            axes.set_xlabel(style.label("samples", "n"))
-            axes.set_title(title)
-            axes.legend()
-        panels[0].set_ylabel(style.label("excess risk", r"\bar R"))
-        figure.supxlabel(
-            "solid: ridge 0, dashed: best ridge, dotted: Tsigler and Bartlett at ridge 0, thin: zero predictor",
-            fontsize=8,
-        )
-        return figure

@@ -7,25 +7,25 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from unlazy.lab import Claim, Part, Study, at_least, at_most, between, parameter, path, static, value
+from unlazy.lab import OWN, Study, at_least, at_most, cite, claim, parameter, path, static, value, within
+from unlazy.plotting.panels import Panel, panels
 from unlazy.studies.regression.shared.learned_metric import (
     OUTPUTS,
-    draw_risks,
     predicted_risks,
     simulated_risks,
     theory_deviation,
 )
-from unlazy.studies.regression.shared.sources import SUZUKI, TALK
+from unlazy.studies.regression.shared.risk_panels import LABELS, RISKS
 
 if TYPE_CHECKING:
     import xarray as xr
 
-EXPERIMENT = "Suzuki 2024 (FIMI), slide 'Experiment'"
+EXPERIMENT = "slide 'Experiment'"
 EARLY = 20
 """Steps of power 1/2, which never raise the criterion; they go about as far as 10 steps of power 1."""
 
 
-def _ratio(part: Part, numerator: str, denominator: str, low: float, high: float, steps: int | None) -> xr.DataArray:
+def _ratio(part, numerator: str, denominator: str, low: float, high: float, steps: int | None = EARLY) -> xr.DataArray:
     """The ratio of mean risks for the decays a in [low, high]; steps None is the end of the path."""
     data = part.simulated.mean("seed")
     data = data.isel(steps=-1) if steps is None else data.sel(steps=steps)
@@ -33,19 +33,17 @@ def _ratio(part: Part, numerator: str, denominator: str, low: float, high: float
     return (data[numerator] / data[denominator]).where((decay >= low) & (decay <= high), drop=True)
 
 
+def _last_dof_risk(data: xr.Dataset) -> xr.DataArray:
+    return data.dof_risk.isel(steps=-1, drop=True)
+
+
 @dataclass(frozen=True)
 class TaskDecay(Study):
-    name = "task-decay"
-    topic = "regression"
     question = (
         "Two hundred regression tasks share their inputs, and their coefficients decay like j^-a: how close to the "
         "Bayes risk does ridge regression come in a metric that is learned from the tasks, against plain ridge?"
     )
-    caption = (
-        "Lines: theory, for the best ridge and for Bayes. Points: simulation, means over seeds with 99% intervals; "
-        "learned metrics have no theory."
-    )
-    sources = (SUZUKI, TALK)
+    sources = cite("suzuki2024", "suzuki2024talk")
 
     n: int = static(100, "samples, shared by all tasks", symbol="n", low=2, high=2_000, scale="log")
     d: int = static(1000, "dimension", symbol="d", low=1, high=100_000, scale="log")
@@ -70,72 +68,78 @@ class TaskDecay(Study):
     }
     """Ridge and Bayes are exact expectations over tasks, so that `known` needs one task."""
     lines = {"main": "prior_exponent"}
-    claims = (
-        Claim(
-            "beats-ridge",
-            EXPERIMENT,
-            "For every decay a >= 0.5 the metric learned by evidence (20 steps) has a smaller risk than the best "
-            "ridge.",
-            at_most(1.0),
-            statistic=lambda part: _ratio(part, "evidence_risk", "ridge_risk", 0.5, np.inf, EARLY),
-            needs={"steps": (EARLY,)},
+    figure = panels(
+        Panel(
+            (*RISKS, _last_dof_risk),
+            x="prior_exponent",
+            at={"steps": EARLY},
+            labels=(*LABELS, "metric with DoF, last step"),
+            xlabel="decay of the tasks' coefficients $a$",
         ),
-        Claim(
-            "near-bayes",
-            EXPERIMENT,
-            "For 0.5 <= a <= 2 it is within 10% of the Bayes risk, which needs the prior.",
-            at_most(1.1),
-            statistic=lambda part: _ratio(part, "evidence_risk", "bayes_risk", 0.5, 2.0, EARLY),
-            needs={"steps": (EARLY,)},
-        ),
-        Claim(
-            "near-bayes-fast-decay",
-            EXPERIMENT,
-            "For 2 < a <= 10, where ridge is 2 to 11 times above the Bayes risk, it is within 60% of it.",
-            at_most(1.6),
-            statistic=lambda part: _ratio(part, "evidence_risk", "bayes_risk", 2.001, 10.0, EARLY),
-            needs={"steps": (EARLY,)},
-        ),
-        Claim(
-            "nothing-to-learn",
-            "lemma on the Bayes estimator, same talk",
-            "At a = 0 plain ridge is the Bayes estimator, and no learned metric beats it: the ratio of risks is at "
-            "least 1.",
-            at_least(1.0),
-            statistic=lambda part: [
-                _ratio(part, name, "ridge_risk", 0.0, 0.0, EARLY) for name in ("evidence_risk", "dof_risk")
-            ],
-            needs={"prior_exponent": (0.0,), "steps": (EARLY,)},
-        ),
-        Claim(
-            "dof-beats-ridge",
-            EXPERIMENT,
-            "With degrees-of-freedom regularisation at the end of its path the learned metric beats the best ridge for "
-            "a >= 1.5.",
-            at_most(1.0),
-            statistic=lambda part: _ratio(part, "dof_risk", "ridge_risk", 1.5, np.inf, None),
-        ),
-        Claim(
-            "dof-beats-ridge-slow-decay",
-            EXPERIMENT,
-            "It does so for 0.5 <= a <= 1 as well.",
-            at_most(1.0),
-            statistic=lambda part: _ratio(part, "dof_risk", "ridge_risk", 0.5, 1.0, None),
-            known_negative=(
-                "The criterion R(W) is linear in the resolvent, so that its minimiser keeps a direction entirely or "
-                "drops it: with many weak directions the minimiser is nearly ridgeless in those it keeps. Stopping "
-                "after a few steps, or the evidence criterion, does not have the problem (claim beats-ridge)."
+        Panel(
+            (
+                *(lambda data, name=name: data[name] / data.bayes_risk for name in RISKS),
+                lambda data: _last_dof_risk(data) / data.bayes_risk,
             ),
+            x="prior_exponent",
+            at={"steps": EARLY},
+            xlabel="decay of the tasks' coefficients $a$",
+            ylabel="excess risk over that of Bayes",
+            log="y",
         ),
-        Claim(
-            "theory",
-            "deterministic equivalent, see ridge-equivalent",
-            "Ridge and Bayes risks are those of their deterministic equivalents within 10%.",
-            between(-0.1, 0.1),
-            statistic=theory_deviation,
-            parts=("known",),
+        width=3.7,
+        height=3.3,
+        caption="Learned metrics have no theory.",
+    )
+
+    @claim("suzuki2024talk", EXPERIMENT, at_most(1.0), resampled=True)
+    def beats_ridge(main):
+        """For every decay a >= 0.5 the metric learned by evidence (20 steps) has a smaller risk than the best ridge:
+        the ratio is {criterion}."""
+        return _ratio(main, "evidence_risk", "ridge_risk", 0.5, np.inf)
+
+    @claim("suzuki2024talk", EXPERIMENT, at_most(1.1), resampled=True)
+    def near_bayes(main):
+        """For 0.5 <= a <= 2 it is {criterion} times the Bayes risk, which needs the prior."""
+        return _ratio(main, "evidence_risk", "bayes_risk", 0.5, 2.0)
+
+    @claim("suzuki2024talk", EXPERIMENT, at_most(1.6), resampled=True)
+    def near_bayes_fast_decay(main):
+        """For 2 < a <= 10, where ridge is 2 to 11 times above the Bayes risk, it is {criterion} times it."""
+        return _ratio(main, "evidence_risk", "bayes_risk", 2.001, 10.0)
+
+    @claim("suzuki2024talk", "lemma on the Bayes estimator", at_least(1.0), resampled=True)
+    def nothing_to_learn(main):
+        """At a = 0 plain ridge is the Bayes estimator, and no learned metric beats it: the ratio of risks is
+        {criterion}."""
+        main.simulated.sel(prior_exponent=0.0)
+        return [_ratio(main, name, "ridge_risk", 0.0, 0.0) for name in ("evidence_risk", "dof_risk")]
+
+    @claim("suzuki2024talk", EXPERIMENT, at_most(1.0), resampled=True)
+    def dof_beats_ridge(main):
+        """With degrees-of-freedom regularisation at the end of its path the learned metric beats the best ridge for
+        a >= 1.5: the ratio of risks is {criterion}."""
+        return _ratio(main, "dof_risk", "ridge_risk", 1.5, np.inf, None)
+
+    @claim(
+        "suzuki2024talk",
+        EXPERIMENT,
+        at_most(1.0),
+        resampled=True,
+        known_negative=(
+            "The criterion R(W) is linear in the resolvent, so that its minimiser keeps a direction entirely or drops "
+            "it: with many weak directions the minimiser is nearly ridgeless in those it keeps. Stopping after a few "
+            "steps, or the evidence criterion, does not have the problem (claim beats-ridge)."
         ),
     )
+    def dof_beats_ridge_slow_decay(main):
+        """It does so for 0.5 <= a <= 1 as well: the ratio is {criterion}."""
+        return _ratio(main, "dof_risk", "ridge_risk", 0.5, 1.0, None)
+
+    @claim(OWN, "deterministic equivalent, see ridge-equivalent", within(0.1), resampled=True)
+    def theory(known):
+        """Ridge and Bayes risks are those of their deterministic equivalents {criterion}."""
+        return theory_deviation(known)
 
     def memory(self) -> int:
         return 8 * (4 * self.n * self.d + 4 * self.d * self.tasks)
@@ -153,18 +157,3 @@ class TaskDecay(Study):
         index, copies = index_blocks(self.d)
         spectrum, prior = index**-self.spectrum_exponent, index**-self.prior_exponent
         return predicted_risks(spectrum, prior, copies, self.n, self.noise_variance)
-
-    def figure(self, main: Part, known: Part) -> Any:
-        from unlazy.plotting import style
-
-        figure, (left, right) = style.panels(2, 1, width=3.7, height=3.3)
-        learned = [("evidence", EARLY), ("dof", EARLY), ("dof", int(main.simulated.steps[-1]))]
-        draw_risks(left, main, known, "prior_exponent", main.lines, learned)
-        relative, exact = (p._replace(simulated=p.simulated / p.predicted.bayes_risk) for p in (main, known))
-        draw_risks(right, relative, exact, "prior_exponent", main.lines / main.lines.bayes_risk, learned)
-        for axes in (left, right):
-            axes.set_xlabel(style.label("decay of the tasks' coefficients", "a"))
-        style.log_scale(right, "y")
-        right.set_ylabel("excess risk over that of Bayes")
-        left.legend()
-        return figure

@@ -8,24 +8,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from unlazy.checks import InputError
-from unlazy.lab import DIVERGED_AT, Claim, Output, Part, Source, Study, at_least, at_most, parameter, static, value
+from unlazy.lab import DIVERGED_AT, Output, Study, cite, static, value
+from unlazy.lab.claims import OWN, Change, at_least, at_most, claim, enough, parameter
+from unlazy.plotting.panels import Level, Panel, panels
 from unlazy.studies.signal_noise.shared.checks import check_even, check_room
 from unlazy.studies.signal_noise.shared.race import paired_neurons
-from unlazy.studies.signal_noise.shared.sources import TUTORIAL
 
 if TYPE_CHECKING:
-    import xarray as xr
     from jax import Array
 
-ZOU = Source(
-    "zou2023adam",
-    "Zou, Difan and Cao, Yuan and Li, Yuanzhi and Gu, Quanquan",
-    2023,
-    "Understanding the generalization of Adam in learning neural networks with proper regularization",
-    "International Conference on Learning Representations",
-    kind="inproceedings",
-)
-ZOU_TEXT = "Zou et al. 2023, Theorem 4.1"
 ARMS = ("optimiser", "learning_rate", "steps")
 DESCENT, ADAM, SIGN = ("gd", 0.5, 1000), ("adam", 2e-3, 1000), ("sign", 2e-3, 600)
 DECAYS = ("adversary", "coupled", "decoupled")
@@ -54,43 +45,33 @@ def draw_supports(key: Array, rows: int, size: int, d: int) -> Array:
     return jax.lax.fori_loop(0, size, choose, jnp.full((rows, size), -1))
 
 
-def _of(part: Part, name: str, optimiser: str) -> xr.DataArray:
-    """An output of one optimiser."""
-    data = part.simulated[name]
-    if "optimiser" not in data.dims:
-        return data
-    return data.isel(optimiser=int(np.flatnonzero(data.optimiser.values == optimiser)[0]))
+def _arm(decay, *chosen):
+    """The test error at the chosen (adversary, coupled, decoupled)."""
+    enough(decay.simulated, "adversary", 5)
+    rows = list(zip(*(decay.simulated[key].values.tolist() for key in DECAYS), strict=True))
+    return decay.simulated.test_error.isel(adversary=[rows.index(row) for row in chosen])
 
 
-def _arms(part: Part) -> list[tuple[float, float, float]]:
-    """The (adversary, coupled, decoupled) of the preset's axis."""
-    return list(zip(*(part.simulated[key].values.tolist() for key in DECAYS), strict=True))
+def _penalised(data):
+    """The test error with the adversary and without decoupled decay, along the penalty."""
+    shown = np.broadcast_to((data.adversary > 0) & (parameter(data, "decoupled") == 0), data.adversary.shape)
+    return data.test_error.isel(adversary=shown).swap_dims(adversary="coupled")
 
 
-def _arm(part: Part, name: str, *chosen: tuple[float, float, float]) -> xr.DataArray:
-    """An output at the chosen (adversary, coupled, decoupled)."""
-    rows = _arms(part)
-    return part.simulated[name].isel(adversary=[rows.index(row) for row in chosen])
+def _balance(axes, decay, **_):
+    axes.axvline(float(np.ravel(decay.predicted.balancing_penalty)[0]), color="black", linestyle="--", linewidth=0.9)
 
 
 @dataclass(frozen=True)
 class AdamVsGd(Study):
     """f = sum_r j_r [relu(<w_r, y e_1>)^3 + relu(<w_r, xi>)^3], 2m neurons, on patches [y e_1, xi].
 
-    xi has s random coordinates N(0, sigma^2), never the first, whose entry is the adversarial -alpha y. The sizes were
-    found in three attempts (before, gradient descent was too short or m too small): the thresholds are a test of the
-    implementation at these sizes, not evidence for the theorem's constants. Those of sign, what-is-learned and
-    small-penalty were set after first numbers were seen.
+    xi has s random coordinates N(0, sigma^2), never the first, whose entry is the adversarial -alpha y. The thresholds
+    are a test of the implementation at these sizes, not evidence for the theorem's constants.
     """
 
-    name = "adam-vs-gd"
-    topic = "signal_noise"
     question = "Does Adam generalise worse than gradient descent from the same start, and does weight decay repair it?"
-    caption = (
-        "Points: simulation, means over seeds with 99% intervals; grey ones in the middle: noise. Dashed: guessing "
-        "(left), and on the right where theory has signal and noise pull equally."
-    )
-    sources = (ZOU, TUTORIAL)
+    sources = cite("zou2023adam", "han2025tutorial")
     precision = "float32"
 
     optimiser: str = static("adam", "optimiser", choices=("gd", "adam", "sign"), paired=True)
@@ -110,11 +91,19 @@ class AdamVsGd(Study):
     outputs = {
         "test_error": Output("test error"),
         "training_loss": Output("training loss without penalty", scale="log"),
-        "signal": Output("largest signal", r"\max\langle w_{jr},j\mu\rangle"),
-        "noise": Output("largest noise of a neuron of the sample's class", r"\max\langle w_{y_ir},\xi_i\rangle"),
+        "signal": Output("largest signal", r"\max\langle w_{jr},j\mu\rangle", short="signal"),
+        "noise": Output(
+            "largest noise of a neuron of the sample's class", r"\max\langle w_{y_ir},\xi_i\rangle", short="noise"
+        ),
         "balancing_penalty": Output("penalty that balances the data", r"\lambda_*", scale="log", theory_only=True),
         "diverged_at": DIVERGED_AT,
     }
+    history = (
+        Change("", "sizes", "found in three attempts: before, gradient descent was too short or m too small"),
+        Change("sign", "threshold", "set after first numbers were seen"),
+        Change("what-is-learned", "threshold", "set after first numbers were seen"),
+        Change("small-penalty", "threshold", "set after first numbers were seen"),
+    )
     presets = {
         "quick": {
             "main": {ARMS: [DESCENT, ADAM, SIGN], "width": [20, 40], "seeds": 12},
@@ -130,98 +119,102 @@ class AdamVsGd(Study):
             },
         },
     }
-    claims = (
-        Claim(
-            "fit",
-            ZOU_TEXT,
-            "Every optimiser fits the training samples, with and without decay: the training loss is at most 0.01.",
-            at_most(0.01),
-            check=lambda main, decay: [main.simulated.training_loss, decay.simulated.training_loss],
-            parts=("main", "decay"),
+    figure = panels(
+        Panel(
+            "test_error",
+            x="optimiser",
+            by="width",
+            theory=False,
+            title="no penalty",
+            xlim=(-0.4, 2.4),
+            ylim=(-0.03, 1.03),
+            marks=(Level(0.5, "guessing", dashed=True),),
         ),
-        Claim(
-            "gradient-descent",
-            ZOU_TEXT,
-            "Gradient descent generalises: its test error is at most 0.05.",
-            at_most(0.05),
-            check=lambda main: _of(main, "test_error", "gd"),
-            needs={"optimiser": ("gd",)},
+        Panel(
+            ("signal", "noise"),
+            x="optimiser",
+            by="width",
+            theory=False,
+            ylabel="largest pre-activation",
+            xlim=(-0.4, 2.4),
+            legend="center left",
         ),
-        Claim(
-            "adam",
-            ZOU_TEXT,
-            "Adam without regularisation does not: its test error is at least 0.4 from the same start on the same "
-            "samples (our criterion; the theorem's limit is 1/2).",
-            at_least(0.4),
-            check=lambda main: _of(main, "test_error", "adam"),
-            needs={"optimiser": ("adam",)},
+        Panel(
+            _penalised,
+            x="coupled",
+            by="width",
+            theory=False,
+            part="decay",
+            title=r"dashed: $\lambda_*$, where the pulls are equal",
+            ylabel="test error of Adam",
+            log="x",
+            ylim=(-0.03, 1.03),
+            legend="center right",
+            draw=_balance,
         ),
-        Claim(
-            "sign",
-            "Han & Huang 2025, slide on sign-GD and Adam",
-            "Nor does sign gradient descent, Adam without memory: its test error is at least 0.4.",
-            at_least(0.4),
-            check=lambda main: _of(main, "test_error", "sign"),
-            needs={"optimiser": ("sign",)},
-        ),
-        Claim(
-            "what-is-learned",
-            "Han & Huang 2025, slide on sign-GD and Adam",
-            "Gradient descent learns the signal and Adam the noise: the largest <w, j mu> is at least twice the "
-            "largest <w, xi_i> under the one, and at most half of it under the other.",
-            at_least(np.log(2.0)),
-            check=lambda main: [
-                np.log(_of(main, "signal", "gd") / _of(main, "noise", "gd")),
-                np.log(_of(main, "noise", "adam") / _of(main, "signal", "adam")),
-            ],
-            needs={"optimiser": ("gd", "adam")},
-        ),
-        Claim(
-            "adversary",
-            "the project's own observation",
-            "The effect needs the adversarial feature noise: at alpha = 0 Adam's test error is at most 0.05.",
-            at_most(0.05),
-            check=lambda decay: _arm(decay, "test_error", HARMLESS),
-            parts=("decay",),
-            needs={"adversary": 5},
-        ),
-        Claim(
-            "weight-decay",
-            ZOU_TEXT,
-            "Adam fails with proper weight decay too: with the L2 penalty 1e-4 or 1e-3 in the objective its test error "
-            "is at least 0.4.",
-            at_least(0.4),
-            check=lambda decay: _arm(decay, "test_error", *COUPLED[2:]),
-            parts=("decay",),
-            needs={"adversary": 5},
-            known_negative=(
-                "A coupled penalty of 1e-4 or more repairs Adam at these sizes. At the start the data pull a noisy "
-                "coordinate by about 1.5 (s sigma^2 sigma_0^2) sigma/n and the penalty by lambda sigma_0: they are "
-                "equal at lambda_* = 1.5 s sigma^3 sigma_0/n, which is 1e-4 here, and Adam's normalised step follows "
-                "the larger one. The pull of the signal is larger, so the penalty removes the noise and leaves the "
-                "signal. The theorem is asymptotic in n and d."
-            ),
-        ),
-        Claim(
-            "small-penalty",
-            ZOU_TEXT,
-            "Far below the penalty that balances the data at the start, lambda_* = 1e-4, Adam fails as without one: at "
-            "lambda = 1e-6 its test error is at least 0.4.",
-            at_least(0.4),
-            check=lambda decay: _arm(decay, "test_error", COUPLED[0]),
-            parts=("decay",),
-            needs={"adversary": 5},
-        ),
-        Claim(
-            "decoupled",
-            "the project's own observation",
-            "Decoupled decay (AdamW, rate 1) does not repair it: the test error is at least 0.4.",
-            at_least(0.4),
-            check=lambda decay: _arm(decay, "test_error", DECOUPLED),
-            parts=("decay",),
-            needs={"adversary": 5},
+        width=3.1,
+    )
+
+    @claim("zou2023adam", "Theorem 4.1", at_most(0.01))
+    def fit(main, decay):
+        """Every optimiser fits the training samples, with and without decay: the training loss is {criterion}."""
+        return [main.simulated.training_loss, decay.simulated.training_loss]
+
+    @claim("zou2023adam", "Theorem 4.1", at_most(0.05))
+    def gradient_descent(main):
+        """Gradient descent generalises: its test error is {criterion}."""
+        return main.simulated.test_error.sel(optimiser="gd")
+
+    @claim("zou2023adam", "Theorem 4.1", at_least(0.4))
+    def adam(main):
+        """Adam without regularisation does not: its test error is {criterion} from the same start on the same samples
+        (our criterion; the theorem's limit is 1/2)."""
+        return main.simulated.test_error.sel(optimiser="adam")
+
+    @claim("han2025tutorial", "slide on sign-GD and Adam", at_least(0.4))
+    def sign(main):
+        """Nor does sign gradient descent, Adam without memory: its test error is {criterion}."""
+        return main.simulated.test_error.sel(optimiser="sign")
+
+    @claim("han2025tutorial", "slide on sign-GD and Adam", at_least(np.log(2.0)))
+    def what_is_learned(main):
+        """Gradient descent learns the signal and Adam the noise: the logarithm of the largest <w, j mu> over the
+        largest <w, xi_i> under the one, and of the inverse under the other, is {criterion}, a factor of 2."""
+        descent, adam = (main.simulated.sel(optimiser=name) for name in ("gd", "adam"))
+        return [np.log(descent.signal / descent.noise), np.log(adam.noise / adam.signal)]
+
+    @claim(OWN, "own observation", at_most(0.05))
+    def adversary_needed(decay):
+        """The effect needs the adversarial feature noise: at alpha = 0 Adam's test error is {criterion}."""
+        return _arm(decay, HARMLESS)
+
+    @claim(
+        "zou2023adam",
+        "Theorem 4.1",
+        at_least(0.4),
+        known_negative=(
+            "A coupled penalty of 1e-4 or more repairs Adam at these sizes. At the start the data pull a noisy "
+            "coordinate by about 1.5 (s sigma^2 sigma_0^2) sigma/n and the penalty by lambda sigma_0: they are "
+            "equal at lambda_* = 1.5 s sigma^3 sigma_0/n, which is 1e-4 here, and Adam's normalised step follows "
+            "the larger one. The pull of the signal is larger, so the penalty removes the noise and leaves the "
+            "signal. The theorem is asymptotic in n and d."
         ),
     )
+    def weight_decay(decay):
+        """Adam fails with proper weight decay too: with the L2 penalty 1e-4 or 1e-3 in the objective its test error is
+        {criterion}."""
+        return _arm(decay, *COUPLED[2:])
+
+    @claim("zou2023adam", "Theorem 4.1", at_least(0.4))
+    def small_penalty(decay):
+        """Far below the penalty that balances the data at the start, lambda_* = 1e-4, Adam fails as without one: at
+        lambda = 1e-6 its test error is {criterion}."""
+        return _arm(decay, COUPLED[0])
+
+    @claim(OWN, "own observation", at_least(0.4))
+    def decoupled_decay(decay):
+        """Decoupled decay (AdamW, rate 1) does not repair it: the test error is {criterion}."""
+        return _arm(decay, DECOUPLED)
 
     def validate(self) -> None:
         check_even("n", self.n)
@@ -289,43 +282,3 @@ class AdamVsGd(Study):
         magnitude.
         """
         return {"balancing_penalty": 1.5 * self.sparsity * self.deviation**3 * self.start / self.n}
-
-    def figure(self, main: Part, decay: Part) -> Any:
-        from unlazy.plotting import style
-
-        figure, (left, middle, right) = style.panels(3, 1, width=2.9, height=2.8)
-        names = {"gd": "GD", "adam": "Adam", "sign": "sign-GD"}
-        widths = np.atleast_1d(parameter(main.simulated, "width"))
-        shown = [name for name in names if name in np.atleast_1d(parameter(main.simulated, "optimiser"))]
-        for index, width in enumerate(widths):
-            color, marker, shift = style.colour(index), style.marker(index), 0.12 * (index - (len(widths) - 1) / 2)
-            for place, name in enumerate(shown):
-                arms = (_of(main, output, name) for output in ("test_error", "signal", "noise"))
-                error, signal, noise = (a.sel(width=width) if "width" in a.dims else a for a in arms)
-                text = f"$m = {width}$" if place == 0 else None
-                style.simulation(left, place + shift, error, color=color, marker=marker, label=text)
-                style.simulation(middle, place + shift, signal, color=color, marker=marker)
-                style.simulation(middle, place + 0.35 + shift, noise, color="#888888", marker=marker)
-        for axes in (left, middle):
-            axes.set_xticks(range(len(shown)), [names[name] for name in shown])
-        left.axhline(0.5, color="#000000", linestyle="--", linewidth=0.9)
-        left.set(ylabel="test error", title="no penalty; dashed: guessing", ylim=(-0.03, 1.03))
-        middle.set(ylabel="largest pre-activation", title=r"signal (grey: noise $\xi_i$)")
-
-        # The panel is that of the preset's arms; a run over other ones has none.
-        whole = all(key in decay.simulated.coords and decay.simulated[key].dims == ("adversary",) for key in DECAYS)
-        penalties = sorted(row for row in _arms(decay) if row[0] > 0 and row[2] == 0) if whole else []
-        known = list(widths)
-        for index, width in enumerate(np.atleast_1d(parameter(decay.simulated, "width")) if penalties else []):
-            error = _arm(decay, "test_error", *penalties)
-            error = error.sel(width=width) if "width" in error.dims else error
-            color = style.colour(known.index(width) if width in known else index)
-            style.simulation(right, [row[1] for row in penalties], error, color=color, marker=style.marker(index))
-        right.axvline(
-            float(np.ravel(decay.predicted.balancing_penalty)[0]), color="#000000", linestyle="--", linewidth=0.9
-        )
-        style.log_scale(right, "x")
-        right.set(xlabel=style.label("coupled penalty", r"\lambda"), ylabel="test error of Adam", ylim=(-0.03, 1.03))
-        right.set_title(r"dashed: $\lambda_*$, the pulls are equal")
-        left.legend()
-        return figure

@@ -7,18 +7,20 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from unlazy.lab import DIVERGED_AT, Claim, Output, Part, Study, at_least, at_most, between, parameter, static, value
+from unlazy.lab import DIVERGED_AT, Output, Study, cite, static, value
+from unlazy.lab.claims import OWN, Change, at_least, at_most, claim, difference, enough, parameter, within
+from unlazy.plotting.panels import Level, Panel, panels
 from unlazy.studies.signal_noise.shared.checks import check_dimension, check_even, check_room
 from unlazy.studies.signal_noise.shared.race import paired_neurons
-from unlazy.studies.signal_noise.shared.sources import KOU, TUTORIAL
 
 if TYPE_CHECKING:
     import xarray as xr
     from jax import Array
 
-KOU_TEXT = "Kou et al. 2023, Theorem 4.2"
-FORMULA = "the project's formula"
+FORMULA = "formula for the regime of Kou et al. 2023, from what a fresh noise patch meets in the neurons"
 LEVELS = [0.3, 1.0, 3.0, 10.0]
+LOW = LEVELS[:2]
+"""Where the error is not in the tail."""
 SIZES = [(40, 1e5), (80, 1e5), (80, 1e6)]
 STEPS = (1, 2, 4, 8, 16, 32, 64)
 """Steps after which signal and noise are recorded."""
@@ -37,38 +39,36 @@ def _with_measured(simulated: xr.Dataset) -> xr.DataArray:
     return active.copy(data=relu_error(level.values, active.values))
 
 
-def _low(data: xr.DataArray) -> xr.DataArray:
-    """The cases whose error is not in the tail."""
-    return data.sel(level=data.level <= 1)
+def _sized(values):
+    """The array with the pair (n, d) of the preset's axis in words."""
+    if not {"n", "d"} <= set(values.coords) or values.n.dims != values.d.dims:
+        return values
+    words = [
+        rf"$n = {n:g}$, $d = 10^{{{np.log10(d):g}}}$" for n, d in zip(values.n.values, values.d.values, strict=True)
+    ]
+    return values.assign_coords(size=("n", words)).swap_dims(n="size")
 
 
-def _measured_deviation(*parts: Part) -> list[xr.DataArray]:
-    return [_low(part.simulated.test_error / _with_measured(part.simulated) - 1) for part in parts]
-
-
-def _predicted_deviation(*parts: Part) -> list[xr.DataArray]:
-    return [_low(part.simulated.test_error / part.predicted.test_error - 1) for part in parts]
-
-
-def _naive_deviation(part: Part) -> xr.DataArray:
+def _half_active(axes, main, **_):
     from unlazy.theory.signal_noise.relu_overfitting import relu_error
 
-    error = _low(part.simulated.test_error)
-    return error / error.level.copy(data=relu_error(error.level.values, 0.5)) - 1
+    levels = np.atleast_1d(parameter(main.lines, "level"))
+    axes.plot(levels, relu_error(levels, 0.5), "k:", linewidth=1.0, label="$p = 1/2$")
 
 
-def _spread(part: Part) -> xr.DataArray:
-    """By which fraction the error at a size differs from that at the first one."""
-    error = _low(part.simulated.test_error).mean("seed")
-    axis = error.n.dims[0]
-    return abs(error / error.isel({axis: 0}, drop=True) - 1).isel({axis: slice(1, None)})
+def _logistic(axes, main, **_):
+    """The linear laws of the signal and the noise with the logistic factor that ends them."""
+    from unlazy.plotting import style
+    from unlazy.theory.signal_noise.growth import logistic_growth
 
-
-def _linear_deviation(name: str) -> Any:
-    def deviation(growth: Part) -> xr.DataArray:
-        return (growth.simulated[name] / growth.predicted[name] - 1).isel(step=slice(LINEAR))
-
-    return deviation
+    at = main.predicted
+    at = at.sel(level=1.0) if "level" in at.dims else at
+    at = at.isel(n=list(at.n.values).index(80)) if "n" in at.dims else at
+    signal, noise = (float(law[0]) for law in (at.signal, at.noise))
+    steps = np.geomspace(1, STEPS[-1], 60)
+    grown = logistic_growth(1e-9, 0.5, 1, 2 * noise * steps, weight=float(at.active))
+    for index, start in enumerate((signal, noise)):
+        axes.plot(steps, start / noise * grown, "--", color=style.colour(index), linewidth=1.0)
 
 
 @dataclass(frozen=True)
@@ -76,20 +76,12 @@ class BenignOverfittingRelu(Study):
     """f = F_1 - F_-1, F_j = (1/m) sum_r relu(<w_jr, y mu>) + relu(<w_jr, xi>), trained to loss 0.02, n SNR^2 << 1.
 
     Half of the pairs of a neuron and a sample of its class are active at the start; the overlaps of samples switch on
-    others until about 0.8 of them are, slightly less the smaller sqrt(n/d) is against the start. This was seen in
-    simulations, where the formula with one half had failed by a factor of 3; the theory of that fraction, which needs
-    no simulation, came later. Sizes at which claims were inconclusive, n = 20 and d = 10^7, were left out after a look.
+    others until about 0.8 of them are, slightly less the smaller sqrt(n/d) is against the start. The theory of that
+    fraction needs no simulation.
     """
 
-    name = "benign-overfitting-relu"
-    topic = "signal_noise"
     question = "What is the test error of a ReLU network that has memorised its training samples?"
-    caption = (
-        "Points: simulation, means over seeds with 99% intervals. Left: lines are theory, black and dashed with p = "
-        "1/2. Middle: simulation over a formula with a measured number, grey: within 15%. Right: lines are the laws "
-        "of theory."
-    )
-    sources = (KOU, TUTORIAL)
+    sources = cite("kou2023", "han2025tutorial")
 
     level: float = value(1.0, "n |mu|^4 / (sigma^4 d)", symbol=r"\Lambda", above=0, high=1e6, scale="log")
     n: int = value(80, "training samples", symbol="n", low=2, high=10_000, scale="log")
@@ -111,6 +103,13 @@ class BenignOverfittingRelu(Study):
         "noise": Output("mean noise coefficient of active pairs", r"\rho", ("step",), scale="log"),
         "diverged_at": DIVERGED_AT,
     }
+    history = (
+        Change("", "n = 20 and d = 10^7 left out", "claims were inconclusive at these sizes"),
+        Change(
+            "formula-measured", "the fraction of active pairs in the formula", "one half had failed by a factor of 3"
+        ),
+        Change("formula", "the fraction of active pairs in the formula", "one half had failed by a factor of 3"),
+    )
     presets = {
         "quick": {
             "main": {("n", "d"): SIZES, "level": LEVELS, "seeds": 24},
@@ -129,99 +128,123 @@ class BenignOverfittingRelu(Study):
         },
     }
     lines = {"main": "level"}
-    claims = (
-        Claim(
-            "fit",
-            "precondition of the claims below",
-            "Every network fits its training samples: the training loss, with the target 0.02, is at most 0.021.",
-            at_most(0.021),
-            check=lambda main, width: [main.simulated.training_loss, width.simulated.training_loss],
-            parts=("main", "width"),
+    figure = panels(
+        Panel(
+            lambda data: _sized(data.test_error),
+            x="level",
+            by="size",
+            title="solid: nothing measured; dashed: $p$ is",
+            xlabel=r"signal level $\Lambda = n|\mu|^4/\sigma^4 d$",
+            ylabel="test error",
+            log="xy",
+            ylim=(2e-4, 0.5),
+            draw=_half_active,
         ),
-        Claim(
-            "harmful",
-            KOU_TEXT,
-            "At Lambda = n |mu|^4 / (sigma^4 d) = 0.3 overfitting is harmful: the test error is at least 0.1.",
-            at_least(0.1),
-            check=lambda main, width: [part.simulated.test_error.sel(level=0.3) for part in (main, width)],
-            parts=("main", "width"),
-            needs={"level": (0.3,)},
+        Panel(
+            lambda data: _sized(data.test_error / _with_measured(data)),
+            x="level",
+            by="size",
+            title="formula with measured $p$",
+            xlabel=r"signal level $\Lambda = n|\mu|^4/\sigma^4 d$",
+            ylabel="test error over formula",
+            log="x",
+            ylim=(0, 2),
+            theory=False,
+            marks=(Level(0.85, r"$\pm 15\%$", dashed=True), Level(1.15, dashed=True)),
         ),
-        Claim(
-            "benign",
-            KOU_TEXT,
-            "At Lambda = 3 and 10 it is benign: the test error is at most exp(-Lambda/2) (the factor 1/2 is the "
-            "project's choice; the theorem leaves it open).",
-            at_most(0.0),
-            check=lambda main: (error := main.simulated.test_error.sel(level=[3.0, 10.0])) - np.exp(-error.level / 2),
-            needs={"level": (3.0, 10.0)},
+        Panel(
+            ("signal", "noise"),
+            x="step",
+            part="growth",
+            title="short steps; lines: linear laws",
+            labels=(r"signal $\gamma$", r"noise $\rho$"),
+            ylabel="mean coefficient",
+            log="xy",
         ),
-        Claim(
-            "collapse",
-            KOU_TEXT,
-            "The error depends on Lambda alone: at different n, and d from 1e5 to 1e6, it is the same within 15% for "
-            "Lambda <= 1.",
-            at_most(0.15),
-            statistic=_spread,
-            needs={"level": (0.3, 1.0)},
+        Panel(
+            ("signal", "noise"),
+            x="step",
+            at={"n": 80, "level": 1.0},
+            title="dashed: logistic laws",
+            labels=(r"signal $\gamma$", r"noise $\rho$"),
+            ylabel="mean coefficient",
+            log="xy",
+            draw=_logistic,
         ),
-        Claim(
-            "formula-measured",
-            FORMULA,
-            "With the fraction p of active pairs of the run, error = P(h(z) - h(z') < -sqrt(Lambda/2)) gives the error "
-            "within 15% for Lambda <= 1.",
-            between(-0.15, 0.15),
-            check=_measured_deviation,
-            parts=("main", "width"),
-            needs={"level": (0.3, 1.0)},
-        ),
-        Claim(
-            "formula",
-            FORMULA,
-            "So it does with nothing measured, p being predicted from n, d, the start, the step and the final loss.",
-            between(-0.15, 0.15),
-            check=_predicted_deviation,
-            parts=("main", "width"),
-            needs={"level": (0.3, 1.0)},
-        ),
-        Claim(
-            "active",
-            FORMULA,
-            "The fraction of active pairs, which does not depend on Lambda, is the predicted one within 0.03.",
-            between(-0.03, 0.03),
-            check=lambda *parts: [(part.simulated.active - part.predicted.active).mean("level") for part in parts],
-            parts=("main", "width"),
-        ),
-        Claim(
-            "half-active",
-            "the naive p = 1/2",
-            "The formula with p = 1/2, the fraction of active pairs at the start, is right within 15% for Lambda <= 1.",
-            between(-0.15, 0.15),
-            check=_naive_deviation,
-            needs={"level": (0.3, 1.0)},
-            known_negative=(
-                "It is low by a factor of 3 at Lambda = 1: overlaps between samples switch on inactive pairs, and the "
-                "more pairs are active the more the neurons of a class agree on a fresh noise patch."
-            ),
-        ),
-        Claim(
-            "linear-signal",
-            "Han & Huang 2025, slide on linear growth",
-            "In the first steps, while logistic factors are 1/2, the signal grows linearly: gamma = t |mu|^2 / (4m) "
-            "within 5%.",
-            between(-0.05, 0.05),
-            check=_linear_deviation("signal"),
-            parts=("growth",),
-        ),
-        Claim(
-            "linear-noise",
-            "Han & Huang 2025, slide on linear growth",
-            "So does the noise of active pairs: rho = t sigma^2 d / (2nm) within 5%.",
-            between(-0.05, 0.05),
-            check=_linear_deviation("noise"),
-            parts=("growth",),
+        columns=2,
+        caption="Dotted: the formula with p = 1/2, the fraction of active pairs at the start.",
+    )
+
+    @claim(OWN, "precondition of the claims below", at_most(0.021))
+    def fit(main, width):
+        """Every network fits its training samples: the training loss, with the target 0.02, is {criterion}."""
+        return [main.simulated.training_loss, width.simulated.training_loss]
+
+    @claim("kou2023", "Theorem 4.2", at_least(0.1))
+    def harmful(main, width):
+        """At Lambda = n |mu|^4 / (sigma^4 d) = 0.3 overfitting is harmful: the test error is {criterion}."""
+        return [part.simulated.test_error.sel(level=0.3) for part in (main, width)]
+
+    @claim("kou2023", "Theorem 4.2", at_most(0.0))
+    def benign(main):
+        """At Lambda = 3 and 10 it is benign: the test error is above exp(-Lambda/2) by {criterion} (the factor 1/2 is
+        the project's choice; the theorem leaves it open)."""
+        error = main.simulated.test_error.sel(level=[3.0, 10.0])
+        return error - np.exp(-error.level / 2)
+
+    @claim("kou2023", "Theorem 4.2", at_most(0.15), resampled=True)
+    def collapse(main):
+        """The error depends on Lambda alone: from one pair of n and d (1e5 to 1e6) to another it differs by a share of
+        {criterion} at Lambda = 0.3 and 1."""
+        enough(main.simulated, "n", 2)
+        error = main.simulated.test_error.sel(level=LOW).mean("seed")
+        return abs(error / error.isel(n=0, drop=True) - 1).isel(n=slice(1, None))
+
+    @claim(OWN, FORMULA, within(0.15))
+    def formula_measured(main, width):
+        """With the fraction p of active pairs of the run, error = P(h(z) - h(z') < -sqrt(Lambda/2)) gives the error
+        {criterion} at Lambda = 0.3 and 1."""
+        found = [part.simulated.sel(level=LOW) for part in (main, width)]
+        return [data.test_error / _with_measured(data) - 1 for data in found]
+
+    @claim(OWN, FORMULA, within(0.15))
+    def formula(main, width):
+        """So it does, {criterion}, with nothing measured, p being predicted from n, d, the start, the step and the
+        final loss."""
+        return [(part.simulated.test_error / part.predicted.test_error - 1).sel(level=LOW) for part in (main, width)]
+
+    @claim(OWN, FORMULA, within(0.03, absolute=True))
+    def active(main, width):
+        """The fraction of active pairs, which does not depend on Lambda, is the predicted one {criterion}."""
+        return [difference(part, "active").mean("level") for part in (main, width)]
+
+    @claim(
+        OWN,
+        FORMULA,
+        within(0.15),
+        known_negative=(
+            "It is low by a factor of 3 at Lambda = 1: overlaps between samples switch on inactive pairs, and the "
+            "more pairs are active the more the neurons of a class agree on a fresh noise patch."
         ),
     )
+    def half_active(main):
+        """The formula with p = 1/2, the fraction of active pairs at the start, is right {criterion} at Lambda = 0.3 and
+        1."""
+        from unlazy.theory.signal_noise.relu_overfitting import relu_error
+
+        error = main.simulated.test_error.sel(level=LOW)
+        return error / error.level.copy(data=relu_error(error.level.values, 0.5)) - 1
+
+    @claim("han2025tutorial", "slide on linear growth", within(0.05))
+    def linear_signal(growth):
+        """In the first steps, while logistic factors are 1/2, the signal grows linearly: gamma = t |mu|^2 / (4m)
+        {criterion}."""
+        return (growth.simulated.signal / growth.predicted.signal - 1).isel(step=slice(LINEAR))
+
+    @claim("han2025tutorial", "slide on linear growth", within(0.05))
+    def linear_noise(growth):
+        """So does the noise of active pairs: rho = t sigma^2 d / (2nm) {criterion}."""
+        return (growth.simulated.noise / growth.predicted.noise - 1).isel(step=slice(LINEAR))
 
     def validate(self) -> None:
         check_even("n", self.n)
@@ -300,62 +323,3 @@ class BenignOverfittingRelu(Study):
         import xarray as xr
 
         return xr.Dataset({"test_error": _with_measured(simulated).mean("seed")}) if "level" in simulated.dims else None
-
-    def figure(self, main: Part, width: Part, growth: Part) -> Any:
-        from unlazy.plotting import style
-        from unlazy.theory.signal_noise.growth import logistic_growth
-        from unlazy.theory.signal_noise.relu_overfitting import relu_error
-
-        figure, (left, middle, right) = style.panels(3, 1, width=3.1, height=2.8)
-        sizes = _rows(main.simulated)
-        shades = style.shades(max(len(sizes), 2))
-        for index, (points, line) in enumerate(zip(sizes, _rows(main.lines), strict=True)):
-            n, d = (float(parameter(points, name)) for name in ("n", "d"))
-            text = rf"$n = {n:g}$, $d = 10^{{{np.log10(d):g}}}$"
-            color, marker = shades[index], style.marker(index)
-            style.theory(left, line.level, line.test_error, color=color)
-            style.simulation(left, points.level, points.test_error, color=color, marker=marker, label=text)
-            shift = 1.06 ** (index - 1)
-            ratio = points.test_error / _with_measured(points)
-            style.simulation(middle, shift * points.level, ratio, color=color, marker=marker)
-        levels = np.geomspace(float(main.simulated.level.min()), float(main.simulated.level.max()), 60)
-        naive = relu_error(levels, 0.5)
-        left.plot(levels, naive, "k--", linewidth=0.9, label="$p = 1/2$")
-        middle.axhspan(0.85, 1.15, color="#dddddd", zorder=0)
-        style.log_scale(left)
-        style.log_scale(middle, "x")
-        for axes in (left, middle):
-            axes.set_xlabel(style.label("signal level", r"\Lambda = n|\mu|^4/\sigma^4 d"))
-        left.set(ylabel="test error", title="lines: nothing measured", ylim=(2e-4, 0.5))
-        middle.set(ylabel="test error over formula", title="formula with measured $p$; grey: 15%", ylim=(0, 2))
-        left.legend()
-
-        for place, part in enumerate((growth, main)):
-            shown = _rows(part.simulated)[min(place, len(sizes) - 1)]
-            points = shown.sel(level=1.0, method="nearest") if "level" in shown.dims else shown
-            points = points.isel(n=-1) if "n" in points.dims else points
-            level, n, d, rate = (float(parameter(points, name)) for name in ("level", "n", "d", "learning_rate"))
-            scales, kept = (np.sqrt(level * n / d), 1.0), slice(None if place else LINEAR)
-            for index, (name, scale) in enumerate(zip(("signal", "noise"), scales, strict=True)):
-                symbol = (r"$\gamma/n\,\mathrm{SNR}^2$", r"$\rho$")[index] if place else None
-                grown = points[name].isel(step=kept) / scale
-                look = {"color": style.colour(index), "marker": style.marker(index)}
-                style.simulation(right, rate * grown.step, grown, label=symbol, **look)
-        time = rate * np.geomspace(0.1, STEPS[-1], 60)
-        active = float(_rows(main.predicted)[0].active.isel(level=0))
-        logistic = logistic_growth(1e-9, 0.5, 1, time, weight=active)
-        for index, slope in enumerate((0.25, 0.5)):
-            right.plot(time[time < 8], slope * time[time < 8], "--", color=style.colour(index), linewidth=0.9)
-            style.theory(right, time, 2 * slope * logistic, color=style.colour(index))
-        style.log_scale(right)
-        right.set(
-            xlabel=r"time $t\,\eta\sigma^2d/nm$", ylabel="coefficient", title="dashed: linear; line: logistic law"
-        )
-        right.legend()
-        return figure
-
-
-def _rows(data: xr.Dataset) -> list[xr.Dataset]:
-    """The data by size (n, d), of which the preset's tuple axis has the position as dimension."""
-    axis = data.d.dims if "d" in data.coords else ()
-    return [data.isel({axis[0]: i}) for i in range(data.sizes[axis[0]])] if axis else [data]

@@ -3,70 +3,77 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from unlazy.checks import InputError
-from unlazy.lab import (
-    DIVERGED_AT,
-    Claim,
-    Output,
-    Part,
-    Source,
-    Study,
-    at_least,
-    at_most,
-    between,
-    parameter,
-    relative_deviation,
-    static,
-    value,
-)
+from unlazy.lab import DIVERGED_AT, Output, Study, cite, static, value
+from unlazy.lab.claims import OWN, Change, at_least, at_most, claim, enough, kept, over_theory, parameter, within
+from unlazy.plotting.panels import Level, Panel, panels
 from unlazy.studies.signal_noise.shared.checks import check_even, check_room
 from unlazy.studies.signal_noise.shared.contrastive import RATE_BETWEEN, draw_modality, largest, learn, probe_error
-from unlazy.studies.signal_noise.shared.sources import TUTORIAL
 
-if TYPE_CHECKING:
-    import xarray as xr
-
-HUANG = Source(
-    "huang2024contrastive",
-    "Huang, Wei and Han, Andi and Chen, Yongqiang and Cao, Yuan and Xu, Zhiqiang and Suzuki, Taiji",
-    2024,
-    "On the comparison between multi-modal and single-modal contrastive learning",
-    "Advances in Neural Information Processing Systems 37",
-    kind="inproceedings",
-)
-HUANG_TEXT = "Huang et al. 2024, theorems on the tutorial's slide"
 ARMS = ("modalities", "gain")
 SINGLE = (1, 1.0)
-NEEDS: dict[str, Any] = {"modalities": 4, "strength": (0.6,)}
+STRENGTH = 0.6
+RATES = "linear growth rates at small weights"
 
 
-def _cell(part: Part, name: str, strength: float, arm: tuple[int, float]) -> xr.DataArray:
-    data = part.simulated[name].sel(strength=strength)
-    rows = list(zip(*(data[key].values.tolist() for key in ARMS), strict=True))
-    return data.isel({data.gain.dims[0]: rows.index(arm)})
+def _whole(part):
+    """The data, if they have the preset's arms and its strength."""
+    enough(part.simulated, "modalities", 4)
+    part.simulated.sel(strength=STRENGTH)
+    return part.simulated
 
 
-def _cells(part: Part, name: str, *, above: bool) -> list[xr.DataArray]:
+def _rows(data):
+    return list(zip(*(data[name].values.tolist() for name in ARMS), strict=True))
+
+
+def _cell(part, name, arm, strength=STRENGTH):
+    """An output of one arm."""
+    data = _whole(part)
+    return data[name].sel(strength=strength).isel(modalities=_rows(data).index(arm))
+
+
+def _cells(part, name, *, above):
     """An output in the cells whose signal rate is above that of the noise, or not."""
-    rows = list(zip(*(part.simulated[key].values.tolist() for key in ARMS), strict=True))
-    strengths = np.atleast_1d(parameter(part.simulated, "strength")).tolist()
-    cells = [(s, row) for s in strengths for row in rows if (row[1] * s / 2 > 1) == above]
-    return [_cell(part, name, *cell) for cell in cells]
+    data = _whole(part)
+    return kept(data[name], (data.gain * data.strength / 2 > 1) == above)
 
 
-def _separation(main: Part, small: Part) -> list[Any]:
-    """By how much the log ratio grows away from 0, in the direction that the rate says, from the smaller start."""
-    rows = list(zip(*(small.simulated[key].values.tolist() for key in ARMS), strict=True))
-    cells = [(s, row) for s in small.simulated.strength.values.tolist() for row in rows]
-    return [
-        (1 if gain * strength / 2 > 1 else -1)
-        * np.log(_cell(small, "balance", strength, (count, gain)) / _cell(main, "balance", strength, (count, gain)))
-        for strength, (count, gain) in cells
-    ]
+def _along_rate(shown, count):
+    """A function of what is shown of this many modalities, along the signal's rate over that of the noise."""
+
+    def of(data):
+        cells = shown(data).stack(cell=("modalities", "strength")).reset_index("cell")
+        cells = cells.isel(cell=(cells.modalities == count).values)
+        beside = 0.96 if count == 1 else 1.0
+        return cells.assign_coords(rate=beside * cells.gain * cells.strength / 2).swap_dims(cell="rate")
+
+    return of
+
+
+def _panel(shown, ylabel, part, title, *marks):
+    return Panel(
+        (_along_rate(shown, 1), _along_rate(shown, 2)),
+        x="rate",
+        part=part,
+        at={"width": 24},
+        labels=("one modality", "two"),
+        title=title,
+        xlabel=r"signal's rate over the noise's $C\,n\,\mathrm{SNR}^2/2$",
+        ylabel=ylabel,
+        log="x",
+        theory=False,
+        xlim=(0.12, 3.0),
+        marks=(Level(1.0, vertical=True, dashed=True), *marks),
+    )
+
+
+def _log_balance(data):
+    return np.log10(data.balance)
 
 
 @dataclass(frozen=True)
@@ -74,17 +81,12 @@ class ContrastiveModalities(Study):
     """Embeddings relu(W x), similarity summed over neurons and patches, negatives of the other class, temperature 1.
 
     One modality: the partner of [y mu, xi] is [y mu, xi + eps]. Two: it is [y C mu, xi'] under another encoder. Noise
-    is orthogonal to mu. The sizes are those of the third round of trials; that signal dominates iff its rate is above
-    that of the noise was declared before it. The probe is fitted to 200 fresh labelled samples.
-    After inconclusive runs fit asks for a tenth of the first loss instead of 0.1, and small-start for a larger ratio
-    instead of twice the ratio.
+    is orthogonal to mu. The probe is fitted to 200 fresh labelled samples. That signal dominates iff its rate is above
+    that of the noise was declared before the runs.
     """
 
-    name = "contrastive-modalities"
-    topic = "signal_noise"
     question = "Why does contrastive learning find the shared signal with two modalities and not with one?"
-    caption = "Points: simulation, means over seeds with 99% intervals. Dashed: where theory has signal and noise even."
-    sources = (HUANG, TUTORIAL)
+    sources = cite("huang2024contrastive", "han2025tutorial")
     precision = "float32"
 
     modalities: int = value(2, "modalities: 1 (augmentation) or 2", low=1, high=2, paired=True)
@@ -115,6 +117,11 @@ class ContrastiveModalities(Study):
         "rate": Output("rate of the signal over that of the noise", r"r", theory_only=True),
         "diverged_at": DIVERGED_AT,
     }
+    history = (
+        Change("", "sizes", "those of the third round of trials"),
+        Change("fit", "a tenth of the first loss in place of 0.1", "runs were inconclusive"),
+        Change("small-start", "a larger ratio in place of twice the ratio", "runs were inconclusive"),
+    )
     presets = {
         "quick": {
             "main": {
@@ -151,93 +158,84 @@ class ContrastiveModalities(Study):
             },
         },
     }
-    claims = (
-        Claim(
-            "fit",
-            "precondition of the claims below",
-            "Training succeeds: it ends with at most a tenth of the contrastive loss at the start, log(1 + n/2).",
-            at_most(0.1),
-            check=lambda *parts: [
-                part.simulated.contrastive_loss / np.log1p(parameter(part.simulated, "n") / 2) for part in parts
-            ],
-            parts=("main", "small"),
+    figure = panels(
+        _panel(_log_balance, r"$\log_{10}$(signal / noise)", "main", r"$\sigma_0 = 10^{-4}$", Level(0.0, dashed=True)),
+        _panel(lambda data: data.probe, "test error of a linear probe", "main", r"$\sigma_0 = 10^{-4}$"),
+        _panel(
+            _log_balance, r"$\log_{10}$(signal / noise)", "small", r"$\sigma_0 = 10^{-12}$", Level(0.0, dashed=True)
         ),
-        Claim(
-            "single-memorises",
-            HUANG_TEXT,
-            "With one modality at n SNR^2 = 0.6 the encoder memorises noise: the largest signal is at most 0.1 of the "
-            "largest noise.",
-            at_most(0.1),
-            check=lambda main: _cell(main, "balance", 0.6, SINGLE),
-            needs=NEEDS,
-        ),
-        Claim(
-            "single-probe",
-            HUANG_TEXT,
-            "A linear probe of it fails: its test error is at least 0.15.",
-            at_least(0.15),
-            check=lambda main: _cell(main, "probe", 0.6, SINGLE),
-            needs=NEEDS,
-        ),
-        Claim(
-            "multi-learns",
-            HUANG_TEXT,
-            "With a second modality whose signal is C = 8 times as strong it learns the signal: the ratio is at least "
-            "1.",
-            at_least(1.0),
-            check=lambda main: _cell(main, "balance", 0.6, (2, 8.0)),
-            needs=NEEDS,
-        ),
-        Claim(
-            "multi-probe",
-            HUANG_TEXT,
-            "The probe succeeds wherever the signal's rate is above that of the noise: its test error is at most 0.02.",
-            at_most(0.02),
-            check=lambda main: _cells(main, "probe", above=True),
-            needs=NEEDS,
-        ),
-        Claim(
-            "noise-rate",
-            "the project's linear rates, declared in advance",
-            "Where the signal's rate is not above that of the noise, the ratio is below 1.",
-            at_most(1.0),
-            check=lambda main: _cells(main, "balance", above=False),
-            needs=NEEDS,
-        ),
-        Claim(
-            "signal-rate",
-            "the project's linear rates, declared in advance",
-            "Where the signal's rate C n SNR^2/2 is above 1, that of the noise, the ratio is above 1.",
-            at_least(1.0),
-            check=lambda main: _cells(main, "balance", above=True),
-            needs=NEEDS,
-            known_negative=(
-                "At the rate 1.2 the ratio is about 0.3. The largest noise starts ahead, by sqrt(n/(n SNR^2)) and as "
-                "the maximum of more numbers; the noises of samples overlap, so that it grows by 1.51 and not by 1.48 "
-                "per step, where the signal grows by 1.57; and growth ends after log(1/sigma_0) units of time, too "
-                "early to catch up. A smaller start gives it more time (claim small-start)."
-            ),
-        ),
-        Claim(
-            "small-start",
-            "the project's linear rates",
-            "A smaller start separates the two: from sigma_0 = 1e-12 instead of 1e-4, on the same samples, the ratio "
-            "is larger where the signal's rate is above 1 and smaller where it is below, by at least 1%.",
-            at_least(np.log(1.01)),
-            check=_separation,
-            parts=("main", "small"),
-            needs=NEEDS,
-        ),
-        Claim(
-            "growth",
-            "the project's linear rates",
-            "Early the signal of two modalities grows by the factor 1 + eta r n/(n + 2) per step, r = C n SNR^2/2 in "
-            "units of sigma^2 d/n, within 2%.",
-            between(-0.02, 0.02),
-            check=lambda small: relative_deviation(small.simulated.signal_growth, small.predicted.signal_growth),
-            parts=("small",),
+        _panel(lambda data: data.probe, "test error of a linear probe", "small", r"$\sigma_0 = 10^{-12}$"),
+        columns=2,
+        caption="Dashed: where theory has signal and noise even. One modality is shifted a little aside.",
+    )
+
+    @claim(OWN, "precondition of the claims below", at_most(0.1))
+    def fit(main, small):
+        """Training succeeds: the contrastive loss at its end over that at its start, log(1 + n/2), is {criterion}."""
+        return [
+            part.simulated.contrastive_loss / np.log1p(parameter(part.simulated, "n") / 2) for part in (main, small)
+        ]
+
+    @claim("huang2024contrastive", "theorems on the tutorial's slide", at_most(0.1))
+    def single_memorises(main):
+        """With one modality at n SNR^2 = 0.6 the encoder memorises noise: the largest signal over the largest noise is
+        {criterion}."""
+        return _cell(main, "balance", SINGLE)
+
+    @claim("huang2024contrastive", "theorems on the tutorial's slide", at_least(0.15))
+    def single_probe(main):
+        """A linear probe of it fails: its test error is {criterion}."""
+        return _cell(main, "probe", SINGLE)
+
+    @claim("huang2024contrastive", "theorems on the tutorial's slide", at_least(1.0))
+    def multi_learns(main):
+        """With a second modality whose signal is C = 8 times as strong it learns the signal: the ratio is
+        {criterion}."""
+        return _cell(main, "balance", (2, 8.0))
+
+    @claim("huang2024contrastive", "theorems on the tutorial's slide", at_most(0.02))
+    def multi_probe(main):
+        """The probe succeeds wherever the signal's rate is above that of the noise: its test error is {criterion}."""
+        return _cells(main, "probe", above=True)
+
+    @claim(OWN, f"{RATES}, declared in advance", at_most(1.0))
+    def noise_rate(main):
+        """Where the signal's rate is not above that of the noise, the ratio is {criterion}."""
+        return _cells(main, "balance", above=False)
+
+    @claim(
+        OWN,
+        f"{RATES}, declared in advance",
+        at_least(1.0),
+        known_negative=(
+            "At the rate 1.2 the ratio is about 0.3. The largest noise starts ahead, by sqrt(n/(n SNR^2)) and as "
+            "the maximum of more numbers; the noises of samples overlap, so that it grows by 1.51 and not by 1.48 "
+            "per step, where the signal grows by 1.57; and growth ends after log(1/sigma_0) units of time, too "
+            "early to catch up. A smaller start gives it more time (claim small-start)."
         ),
     )
+    def signal_rate(main):
+        """Where the signal's rate C n SNR^2/2 is above 1, that of the noise, the ratio is {criterion}."""
+        return _cells(main, "balance", above=True)
+
+    @claim(OWN, RATES, at_least(np.log(1.01)))
+    def small_start(main, small):
+        """A smaller start separates the two: from sigma_0 = 1e-12 instead of 1e-4, on the same samples, the ratio is
+        larger where the signal's rate is above 1 and smaller where it is below, its logarithm by {criterion}, which is
+        1%."""
+        _whole(main)
+        cells = [(row, s) for s in _whole(small).strength.values.tolist() for row in _rows(small.simulated)]
+        return [
+            (1 if row[1] * strength / 2 > 1 else -1)
+            * np.log(_cell(small, "balance", row, strength) / _cell(main, "balance", row, strength))
+            for row, strength in cells
+        ]
+
+    @claim(OWN, RATES, within(0.02))
+    def growth(small):
+        """Early the signal of two modalities grows by the factor 1 + eta r n/(n + 2) per step, r = C n SNR^2/2 in units
+        of sigma^2 d/n, {criterion}."""
+        return over_theory(small, "signal_growth")
 
     def validate(self) -> None:
         check_even("n", self.n)
@@ -283,38 +281,3 @@ class ContrastiveModalities(Study):
 
         rate = contrastive_rates(self.strength, self.gain if self.modalities == 2 else None).signal
         return {"rate": rate, "signal_growth": 1 + self.learning_rate * rate * self.n / (self.n + 2)}
-
-    def figure(self, main: Part, small: Part) -> Any:
-        from unlazy.plotting import style
-
-        figure, (left, right) = style.panels(2, 1, width=3.6, height=3.0)
-        for index, part in enumerate((main, small)):
-            text = rf"$\sigma_0 = 10^{{{np.log10(parameter(part.simulated, 'start')):.3g}}}$"
-            data = part.simulated.isel(width=0, missing_dims="ignore")
-            rate = part.predicted.rate.isel(width=0, missing_dims="ignore")
-            rate = rate.broadcast_like(data.balance.isel(seed=0, drop=True))
-            count = (rate * 0 + parameter(data, "modalities")).transpose(*rate.dims).values.ravel()
-            for single in (True, False):
-                chosen = np.flatnonzero(count == (1 if single else 2))
-                # Side by side where the rates are equal.
-                place = rate.values.ravel()[chosen] * (0.96 if single else 1.0)
-                kind = "one modality" if single else "two"
-                for axes, values in ((left, np.log10(data.balance)), (right, data.probe)):
-                    cells = values.expand_dims("cell").stack(flat=["cell", *rate.dims]).transpose("flat", "seed")
-                    style.simulation(
-                        axes,
-                        place,
-                        cells.isel(flat=chosen),
-                        color=style.colour(index),
-                        marker=style.marker(0 if single else 1),
-                        label=f"{kind}, {text}",
-                    )
-        for axes in (left, right):
-            axes.axvline(1.0, color="#000000", linestyle="--", linewidth=0.9)
-            style.log_scale(axes, "x")
-            axes.set_xlabel(style.label("signal's rate over the noise's", r"C\,n\,\mathrm{SNR}^2/2"))
-        left.axhline(0.0, color="#000000", linestyle="--", linewidth=0.9)
-        left.set_ylabel(r"$\log_{10}$(signal / noise)")
-        right.set_ylabel("test error of a linear probe")
-        figure.legend(*left.get_legend_handles_labels(), loc="outside lower center", ncols=2)
-        return figure

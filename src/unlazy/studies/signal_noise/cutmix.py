@@ -7,35 +7,55 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from unlazy.lab import Claim, Output, Part, Source, Study, at_least, at_most, static, value
+from unlazy.lab import OWN, Output, Study, at_least, at_most, cite, claim, static, value
+from unlazy.plotting.panels import Level, Panel, panels
 from unlazy.studies.signal_noise.shared.checks import check_dimension
-from unlazy.studies.signal_noise.shared.sources import TUTORIAL
-from unlazy.studies.signal_noise.shared.strategies import RUN_OUTPUTS, end_of_run, feature_design, widths
+from unlazy.studies.signal_noise.shared.strategies import RUN_OUTPUTS, end_of_run, feature_design
 
 if TYPE_CHECKING:
-    import xarray as xr
-
     from unlazy.training.signal_noise.token_gram.problem import Design
     from unlazy.training.signal_noise.token_gram.views import View
 
 COUNTS = (32, 6, 2)
 COMMON, RARE, RAREST = COUNTS
-METHODS = ("none", "cutout", "cutmix")
 NONE, CUTOUT, CUTMIX = range(3)
-ARMS = {"augmentation": (NONE, CUTOUT, CUTMIX)}
-PLAIN_TEXT, CUTOUT_TEXT, CUTMIX_TEXT = (
-    f"Oh & Yun 2024, theorem on {name} training" for name in ("plain", "Cutout", "CutMix")
-)
 
 
-def _errors(part: Part, augmentation: int, features: list[int]) -> xr.DataArray:
-    return part.simulated.errors.sel(augmentation=augmentation, feature=features)
+def _arms(main):
+    """The data of the three methods."""
+    return main.simulated.sel(augmentation=[NONE, CUTOUT, CUTMIX])
 
 
-def _evenness(part: Part) -> xr.DataArray:
-    """The rarest feature's coefficient over the common one's, with CutMix."""
-    signals = part.simulated.signals.sel(augmentation=CUTMIX)
-    return signals.sel(feature=RAREST) / signals.sel(feature=COMMON)
+def _by_method(name):
+    """A function that gives an output with the names of the methods."""
+
+    def of(data):
+        names = [("none", "Cutout", "CutMix")[row] for row in data.augmentation.values]
+        return data[name].assign_coords(method=("augmentation", names)).swap_dims(augmentation="method")
+
+    return of
+
+
+def _beside(data):
+    """The features' numbers of samples, shifted a little aside by the method."""
+    return data.feature * 1.1 ** (data.augmentation - 1)
+
+
+def _panel(name, **options):
+    return Panel(
+        _by_method(name), x=_beside, by="method", xlabel=f"samples with the feature, of {sum(COUNTS)}", **options
+    )
+
+
+def _errors(**at):
+    guessing = Level(0.5, "guessing", dashed=True)
+    return _panel(
+        "errors", at=at, ylabel="test error", log="x", ylim=(-0.03, 0.6), marks=(guessing,), legend="center right"
+    )
+
+
+def _signals(**at):
+    return _panel("signals", at=at, ylabel=r"largest coefficient $\max\gamma$", log="xy", legend="lower right")
 
 
 @dataclass(frozen=True)
@@ -43,29 +63,16 @@ class Cutmix(Study):
     """ReLU^2; patches [y feature, xi, b xi'] with features of equal length in 32, 6 and 2 samples, xi' independent.
 
     Cutout removes one random patch of every sample at every step. CutMix takes every patch from the sample or from a
-    random partner, and weighs their labels by the number of patches. The features' length is chosen by the race of
-    section 2 of the project's note: a feature of k samples grows at the rate k|v|^2/2, the strong noise at |xi|^2, the
-    weak one at b^2 |xi|^2, and 32 |v|^2/2 > |xi|^2 > 6 |v|^2/2 > b^2 |xi|^2 > 2 |v|^2/2 with factors of about 2. The
-    paper has leaky ReLU, two neurons and features of each class; the claims are its theorems' qualitative content.
+    random partner, and weighs their labels by the number of patches. The features' length is chosen by a race of growth
+    rates: a feature of k samples grows at the rate k|v|^2/2, the strong noise at |xi|^2, the weak one at b^2 |xi|^2,
+    and 32 |v|^2/2 > |xi|^2 > 6 |v|^2/2 > b^2 |xi|^2 > 2 |v|^2/2 with factors of about 2.
     """
 
-    name = "cutmix"
-    topic = "signal_noise"
     question = "Do Cutout and CutMix learn features so rare that plain gradient descent memorises their samples?"
-    caption = (
-        "Points: simulation, means over seeds with 99% intervals, shifted a little aside. Dashed: guessing. There is "
-        "no theory here."
-    )
-    sources = (
-        Source(
-            "oh2024cutmix",
-            "Oh, Junsoo and Yun, Chulhee",
-            2024,
-            "Provable benefit of Cutout and CutMix for feature learning",
-            "Advances in Neural Information Processing Systems 37",
-            kind="inproceedings",
-        ),
-        TUTORIAL,
+    sources = cite("oh2024cutmix", "han2025tutorial")
+    departs = (
+        "The paper has leaky ReLU, two neurons and features of each class; the claims are its theorems' qualitative "
+        "content."
     )
     chunk_width = 32
 
@@ -83,72 +90,60 @@ class Cutmix(Study):
     steps: int = static(1000, "updates", low=1, high=10_000_000, scale="log", paired=True)
 
     outputs = {
-        "errors": Output("test error on samples with a feature", "", ("feature",)),
-        "signals": Output("largest coefficient of a feature", r"\max\gamma", ("feature",), scale="log"),
+        "errors": Output("test error on samples with a feature", "", ("feature",), short="test error"),
+        "signals": Output(
+            "largest coefficient of a feature", r"\max\gamma", ("feature",), scale="log", short="largest coefficient"
+        ),
         **RUN_OUTPUTS,
     }
     presets = {
         "quick": {"augmentation": [NONE, CUTOUT, CUTMIX], "width": [10, 16], "seeds": 10},
         "full": {"augmentation": [NONE, CUTOUT, CUTMIX], "width": [10, 20, 40], "steps": 4000, "seeds": 32},
     }
-    claims = (
-        Claim(
-            "plain-fit",
-            "precondition",
-            "Without augmentation the training samples are fitted: the training loss is at most 0.05.",
-            at_most(0.05),
-            check=lambda part: part.simulated.training_loss.sel(augmentation=NONE),
-            needs=ARMS,
-        ),
-        Claim(
-            "common",
-            PLAIN_TEXT,
-            "All three methods learn the common feature: the error is at most 0.05.",
-            at_most(0.05),
-            check=lambda part: part.simulated.errors.sel(feature=COMMON),
-            needs=ARMS,
-        ),
-        Claim(
-            "plain-rare",
-            PLAIN_TEXT,
-            "Plain gradient descent learns neither of the rarer features: the errors are at least 0.4.",
-            at_least(0.4),
-            check=lambda part: _errors(part, NONE, [RARE, RAREST]),
-            needs=ARMS,
-        ),
-        Claim(
-            "cutout-rare",
-            CUTOUT_TEXT,
-            "Cutout learns the rare feature: the error is at most 0.05.",
-            at_most(0.05),
-            check=lambda part: _errors(part, CUTOUT, [RARE]),
-            needs=ARMS,
-        ),
-        Claim(
-            "cutout-rarest",
-            CUTOUT_TEXT,
-            "Cutout does not learn the rarest feature: the error is at least 0.4.",
-            at_least(0.4),
-            check=lambda part: _errors(part, CUTOUT, [RAREST]),
-            needs=ARMS,
-        ),
-        Claim(
-            "cutmix-rarest",
-            CUTMIX_TEXT,
-            "CutMix learns both: the errors are at most 0.05.",
-            at_most(0.05),
-            check=lambda part: _errors(part, CUTMIX, [RARE, RAREST]),
-            needs=ARMS,
-        ),
-        Claim(
-            "cutmix-even",
-            CUTMIX_TEXT,
-            "CutMix learns features evenly: the rarest one's coefficient is at least half of the common one's.",
-            at_least(0.5),
-            check=_evenness,
-            needs=ARMS,
-        ),
+    figure = panels(
+        _errors(width=10),
+        _signals(width=10),
+        _errors(),
+        _signals(),
+        columns=2,
+        caption="Points are shifted a little aside.",
     )
+
+    @claim(OWN, "precondition of the claims below", at_most(0.05))
+    def plain_fit(main):
+        """Without augmentation the training samples are fitted: the training loss is {criterion}."""
+        return _arms(main).training_loss.sel(augmentation=NONE)
+
+    @claim("oh2024cutmix", "theorem on plain training", at_most(0.05))
+    def common(main):
+        """All three methods learn the common feature: the error is {criterion}."""
+        return _arms(main).errors.sel(feature=COMMON)
+
+    @claim("oh2024cutmix", "theorem on plain training", at_least(0.4))
+    def plain_rare(main):
+        """Plain gradient descent learns neither of the rarer features: the errors are {criterion}."""
+        return _arms(main).errors.sel(augmentation=NONE, feature=[RARE, RAREST])
+
+    @claim("oh2024cutmix", "theorem on Cutout training", at_most(0.05))
+    def cutout_rare(main):
+        """Cutout learns the rare feature: the error is {criterion}."""
+        return _arms(main).errors.sel(augmentation=CUTOUT, feature=[RARE])
+
+    @claim("oh2024cutmix", "theorem on Cutout training", at_least(0.4))
+    def cutout_rarest(main):
+        """Cutout does not learn the rarest feature: the error is {criterion}."""
+        return _arms(main).errors.sel(augmentation=CUTOUT, feature=[RAREST])
+
+    @claim("oh2024cutmix", "theorem on CutMix training", at_most(0.05))
+    def cutmix_rarest(main):
+        """CutMix learns both: the errors are {criterion}."""
+        return _arms(main).errors.sel(augmentation=CUTMIX, feature=[RARE, RAREST])
+
+    @claim("oh2024cutmix", "theorem on CutMix training", at_least(0.5))
+    def cutmix_even(main):
+        """CutMix learns features evenly: the rarest one's coefficient over the common one's is {criterion}."""
+        signals = _arms(main).signals.sel(augmentation=CUTMIX)
+        return signals.sel(feature=RAREST) / signals.sel(feature=COMMON)
 
     def validate(self) -> None:
         check_dimension(self.d, samples=sum(COUNTS), width=self.width, shared=len(COUNTS), own=2)
@@ -203,28 +198,6 @@ class Cutmix(Study):
             "signals": signal_coefficients(problem, state.weights).max(0),
             **end_of_run(problem, state),
         }
-
-    def figure(self, main: Part) -> Any:
-        from unlazy.plotting import style
-
-        figure, (error, signal) = style.panels(2, 1, width=3.6, height=2.9)
-        for index, (width, points) in enumerate(widths(main.simulated, "augmentation")):
-            for row in points.augmentation.values:
-                line = points.sel(augmentation=row)
-                places = line.feature * 1.06 ** (3 * index + row - 2.5)
-                options: Any = {"color": style.colour(row), "marker": style.marker(index)}
-                style.simulation(error, places, line.errors, **options, label=f"{METHODS[row]}, $m = {width}$")
-                style.simulation(signal, places, line.signals, **options)
-        for axes in (error, signal):
-            style.log_scale(axes, "x" if axes is error else "xy")
-            axes.set_xticks(COUNTS, [f"{count}" for count in COUNTS])
-            axes.minorticks_off()
-            axes.set_xlabel(f"samples with the feature, of {sum(COUNTS)}")
-        error.axhline(0.5, color="#000000", linestyle="--", linewidth=0.9)
-        error.set(ylabel="test error", ylim=(-0.03, 0.6), title="dashed: guessing")
-        signal.set_ylabel(style.label("largest coefficient", r"\gamma"))
-        figure.legend(*error.get_legend_handles_labels(), loc="outside lower center", ncols=2)
-        return figure
 
 
 def _cut(augmentation: Any, patches: int) -> View:

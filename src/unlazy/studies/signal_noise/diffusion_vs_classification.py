@@ -10,48 +10,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from unlazy.checks import InputError
-from unlazy.lab import (
-    DIVERGED_AT,
-    Claim,
-    Output,
-    Part,
-    Source,
-    Study,
-    at_least,
-    at_most,
-    between,
-    path,
-    relative_deviation,
-    slope,
-    static,
-    value,
-)
+from unlazy.lab import DIVERGED_AT, Output, Study, cite, path, static, value
+from unlazy.lab.claims import OWN, Change, at_least, at_most, between, claim, over_theory, slope, within
+from unlazy.plotting.panels import Panel, panels
 from unlazy.studies.signal_noise.shared.checks import check_even, check_room
-from unlazy.studies.signal_noise.shared.sources import TUTORIAL
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    import xarray as xr
-
-HAN = Source(
-    "han2025diffusion",
-    "Han, Andi and Huang, Wei and Cao, Yuan and Zou, Difan",
-    2025,
-    "On the feature learning in diffusion models",
-    "International Conference on Learning Representations",
-    kind="inproceedings",
-)
-DIFFUSION = "Han et al. 2025, Theorem 3.1 (diffusion)"
-CLASSIFICATION = "Han et al. 2025, Theorem 3.2 (classification)"
 DIMS = ("strength",)
 EARLY, LATE = 0.2, 4.0
 STRENGTHS = (0.1, 0.3, 1.0, 2.0, 4.0, 10.0, 20.0)
-
-
-def _slope(part: Part, time: float) -> xr.DataArray:
-    return slope(part.simulated.denoising_ratio.sel(time=time), "strength")
-
 
 _COMPILING = threading.Lock()
 """Instances run in several threads, of which one compiles."""
@@ -86,26 +55,36 @@ def classifier(samples: int, neurons: int, steps: int, strengths: int) -> Callab
     return jax.jit(jax.vmap(one, in_axes=(0, 0, None, None))).lower(words, vector, number, number).compile()
 
 
+def _classified(data):
+    """The classifier's ratio: the same at every diffusion time."""
+    return data.classification_ratio.isel(time=0, missing_dims="ignore")
+
+
+def _proportion(axes, main):
+    strength = main.lines.strength
+    axes.plot(strength, strength / 2, "k--", label=r"$n\,\mathrm{SNR}^2/2$", zorder=2.5)
+
+
 @dataclass(frozen=True)
 class DiffusionVsClassification(Study):
     """The symmetric stationary point of a quadratic denoiser, f_p = m^(-1/2) sum_r <w_r, x_p>^2 w_r, on [mu_y, xi].
 
     mu_1 and mu_-1 are orthogonal (with +-mu the mean signal cancels) and the noise is orthogonal to both. The loss is
     averaged over the diffusion noise in closed form. The quadratic activation is an assumption: the theorem's slide
-    leaves it open. Three formulations were tried before this one. The classifier sees [y mu, xi].
+    leaves it open. The classifier sees [y mu, xi].
     """
 
-    name = "diffusion-vs-classification"
-    topic = "signal_noise"
     question = "Does a denoiser learn signal and noise in another proportion than a classifier of the same samples?"
-    caption = (
-        "Solid lines: theory of the denoiser. Points: simulation, means over seeds with 99% intervals. Dashed: the "
-        "same proportion, n SNR^2/2, on both sides."
-    )
-    sources = (HAN, TUTORIAL)
+    sources = cite("han2025diffusion", "han2025tutorial")
 
     strength: tuple = path(
-        STRENGTHS, "signal strength n SNR^2", symbol=r"n\,\mathrm{SNR}^2", above=0, high=1e6, scale="log"
+        STRENGTHS,
+        "signal strength n SNR^2",
+        symbol=r"n\,\mathrm{SNR}^2",
+        above=0,
+        high=1e6,
+        scale="log",
+        short="signal strength",
     )
     time: float = value(LATE, "diffusion time", symbol="t", above=0, high=50, paired=True)
     n: int = static(40, "training samples of the denoiser", symbol="n", low=2, high=10_000)
@@ -128,6 +107,7 @@ class DiffusionVsClassification(Study):
         "classifier_loss": Output("training loss of the classifier", "", DIMS, scale="log"),
         "diverged_at": replace(DIVERGED_AT, dims=DIMS),
     }
+    history = (Change("", "formulation", "three others were tried before"),)
     presets = {
         "quick": {"time": [EARLY, LATE], "width": [10, 20], "seeds": 24},
         "full": {
@@ -141,78 +121,80 @@ class DiffusionVsClassification(Study):
         },
     }
     lines = {"main": "strength"}
-    claims = (
-        Claim(
-            "proportional",
-            DIFFUSION,
-            "At diffusion time t = 4 the denoiser learns in proportion: the slope of log |<w,mu>|/|<w,xi>| in "
-            "log n SNR^2 is within [0.9, 1.05].",
-            between(0.9, 1.05),
-            check=lambda part: _slope(part, LATE),
-            needs={"time": (LATE,), "strength": 4},
+    figure = panels(
+        Panel(
+            "denoising_ratio",
+            x="strength",
+            by="time",
+            at={"width": 10},
+            title="denoiser",
+            ylabel="signal over noise",
+            draw=_proportion,
         ),
-        Claim(
-            "small-time",
-            DIFFUSION,
-            "So it does at t = 0.2.",
-            between(0.9, 1.05),
-            check=lambda part: _slope(part, EARLY),
-            needs={"time": (EARLY,), "strength": 4},
-            known_negative=(
-                "Where the patches dominate the diffusion noise the stationary point balances the two patches: as t "
-                "tends to 0 the ratio stays between 0.72 and 1.40 for all n SNR^2 and is 1 at n SNR^2 = 2. The "
-                "proportion needs e^(-2t) max(sigma^2 d/n, |mu|^2) << 1."
-            ),
-        ),
-        Claim(
-            "equations",
-            "the project's equations",
-            "Two equations for orthogonal patches give the ratio at every signal strength and time, within 15% (the "
-            "samples' noises are not quite orthogonal).",
-            between(-0.15, 0.15),
-            check=lambda part: relative_deviation(part.simulated.denoising_ratio, part.predicted.denoising_ratio),
-        ),
-        Claim(
-            "stationary",
-            "precondition of the claims above",
-            "It is a stationary point of the whole loss, with all neurons: the relative gradient is at most 1e-6.",
-            at_most(1e-6),
-            check=lambda part: part.simulated.gradient_norm,
-        ),
-        Claim(
-            "classifier-fit",
-            "precondition of the claims below",
-            "The classifier fits its samples: the training loss is at most 0.0501.",
-            at_most(0.0501),
-            check=lambda part: part.simulated.classifier_loss.isel(time=0, missing_dims="ignore"),
-        ),
-        Claim(
-            "noise-dominates",
-            CLASSIFICATION,
-            "At n SNR^2 = 0.3 the classifier learns noise alone: the largest signal is at most 0.05 of the largest "
-            "noise.",
-            at_most(0.05),
-            check=lambda part: _classified(part).sel(strength=0.3),
-            needs={"strength": (0.3,)},
-        ),
-        Claim(
-            "signal-dominates",
-            CLASSIFICATION,
-            "At n SNR^2 = 10 it learns signal alone: the largest signal is at least 20 times the largest noise.",
-            at_least(np.log(20.0)),
-            check=lambda part: np.log(_classified(part).sel(strength=10.0)),
-            needs={"strength": (10.0,)},
-        ),
-        Claim(
-            "jump",
-            CLASSIFICATION,
-            "Between n SNR^2 = 1 and 4 its ratio rises at least as the square of n SNR^2, where the denoiser's is "
-            "proportional.",
-            at_least(2.0),
-            check=lambda part: slope(_classified(part).sel(strength=[1.0, 4.0]), "strength"),
-            needs={"strength": (1.0, 4.0)},
+        Panel(
+            _classified,
+            x="strength",
+            by="width",
+            title="classifier",
+            ylabel="largest signal over largest noise",
+            log="xy",
+            draw=_proportion,
         ),
     )
+
+    @claim("han2025diffusion", "Theorem 3.1 (diffusion)", between(0.9, 1.05))
+    def proportional(main):
+        """At diffusion time t = 4 the denoiser learns in proportion: the slope of log |<w,mu>|/|<w,xi>| in log n SNR^2
+        is {criterion}."""
+        return slope(main.simulated.denoising_ratio.sel(time=LATE), "strength", least=4)
+
+    @claim(
+        "han2025diffusion",
+        "Theorem 3.1 (diffusion)",
+        between(0.9, 1.05),
+        known_negative=(
+            "Where the patches dominate the diffusion noise the stationary point balances the two patches: as t "
+            "tends to 0 the ratio stays between 0.72 and 1.40 for all n SNR^2 and is 1 at n SNR^2 = 2. The "
+            "proportion needs e^(-2t) max(sigma^2 d/n, |mu|^2) << 1."
+        ),
+    )
+    def small_time(main):
+        """So it does at t = 0.2: the slope is {criterion}."""
+        return slope(main.simulated.denoising_ratio.sel(time=EARLY), "strength", least=4)
+
+    @claim(OWN, "two equations for orthogonal patches", within(0.15))
+    def equations(main):
+        """Two equations for orthogonal patches give the ratio at every signal strength and time, {criterion} (the
+        samples' noises are not quite orthogonal)."""
+        return over_theory(main, "denoising_ratio")
+
+    @claim(OWN, "precondition of the claims above", at_most(1e-6))
+    def stationary(main):
+        """It is a stationary point of the whole loss, with all neurons: the relative gradient is {criterion}."""
+        return main.simulated.gradient_norm
+
+    @claim(OWN, "precondition of the claims below", at_most(0.0501))
+    def classifier_fit(main):
+        """The classifier fits its samples: the training loss is {criterion}."""
+        return main.simulated.classifier_loss.isel(time=0, missing_dims="ignore")
+
+    @claim("han2025diffusion", "Theorem 3.2 (classification)", at_most(0.05))
+    def noise_dominates(main):
+        """At n SNR^2 = 0.3 the classifier learns noise alone: the largest signal over the largest noise is
+        {criterion}."""
+        return _classified(main.simulated).sel(strength=0.3)
+
+    @claim("han2025diffusion", "Theorem 3.2 (classification)", at_least(np.log(20.0)))
+    def signal_dominates(main):
+        """At n SNR^2 = 10 it learns signal alone: the logarithm of the largest signal over the largest noise is
+        {criterion}, a factor of 20."""
+        return np.log(_classified(main.simulated).sel(strength=10.0))
+
+    @claim("han2025diffusion", "Theorem 3.2 (classification)", at_least(2.0))
+    def jump(main):
+        """Between n SNR^2 = 1 and 4 its ratio rises as a power of n SNR^2 of {criterion}, where the denoiser's is
+        proportional."""
+        return slope(_classified(main.simulated).sel(strength=[1.0, 4.0]), "strength", least=2)
 
     def validate(self) -> None:
         for name in ("n", "classified"):
@@ -264,47 +246,3 @@ class DiffusionVsClassification(Study):
         strength = np.array(self.strength)
         found = signal_ratio(strength, strength * self.d / self.n, self.time)
         return {"denoising_ratio": found.ratio, "proportional": strength / 2}
-
-    def figure(self, main: Part) -> Any:
-        from unlazy.plotting import style
-
-        figure, (left, right) = style.panels(2, 1, width=3.6, height=3.0)
-        simulated, lines = main.simulated, main.lines
-        if "width" in simulated.dims:
-            lines = lines.isel(width=0)
-        times = np.atleast_1d(simulated.time) if "time" in simulated.dims else [simulated.attrs["time"]]
-        for index, time in enumerate(times):
-            points, line = simulated.denoising_ratio, lines.denoising_ratio
-            if "width" in points.dims:
-                points = points.isel(width=0)
-            if "time" in points.dims:
-                points, line = points.sel(time=time), line.sel(time=time)
-            color = style.colour(index)
-            style.theory(left, line.strength, line, color=color)
-            style.simulation(
-                left, points.strength, points, color=color, marker=style.marker(index), label=f"$t = {time:g}$"
-            )
-        half = lines.proportional.isel(time=0, missing_dims="ignore")
-        style.theory(left, half.strength, half, color="#000000", dashed=True)
-        style.theory(right, half.strength, half, color="#000000", dashed=True)
-        points = _classified(main)
-        for index, width in enumerate(np.atleast_1d(points.width) if "width" in points.dims else [None]):
-            chosen = points if width is None else points.sel(width=width)
-            text = None if width is None else f"$m = {width}$"
-            style.simulation(
-                right, chosen.strength, chosen, color=style.colour(index), marker=style.marker(index), label=text
-            )
-        for axes in (left, right):
-            style.log_scale(axes)
-            axes.set_xlabel(style.label("signal strength", r"n\,\mathrm{SNR}^2"))
-        left.set(ylabel="signal over noise", title=r"denoiser (dashed: $n\,\mathrm{SNR}^2/2$)")
-        right.set(ylabel="largest signal over largest noise", title="classifier")
-        left.legend()
-        if right.get_legend_handles_labels()[1]:
-            right.legend()
-        return figure
-
-
-def _classified(part: Part) -> xr.DataArray:
-    """The classifier's ratio: the same at every diffusion time."""
-    return part.simulated.classification_ratio.isel(time=0, missing_dims="ignore")

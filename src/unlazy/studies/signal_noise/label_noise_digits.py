@@ -3,30 +3,35 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from unlazy.checks import InputError
-from unlazy.lab import DIVERGED_AT, Claim, Output, Part, Study, at_least, at_most, parameter, static, value
-from unlazy.studies.signal_noise.shared.sources import HAN_LABELS, TUTORIAL
+from unlazy.lab import DIVERGED_AT, Output, Study, at_least, at_most, cite, claim, static, value
+from unlazy.plotting.panels import Panel, panels
 
-if TYPE_CHECKING:
-    import xarray as xr
-
-HAN_TEXT = "Han et al. 2025, on real data"
 HELD_OUT = 1000
 DIGITS = 1797
 
 
-def _at_best(part: Part, name: str) -> xr.DataArray:
-    """A measure at the step of the highest held-out accuracy of each run."""
-    best = part.simulated.held_out_accuracy.argmax("step")
-    return part.simulated[name].isel(step=best)
+def _best(main):
+    """The data at the step of the highest held-out accuracy of each run."""
+    return main.simulated.isel(step=main.simulated.held_out_accuracy.argmax("step"))
 
 
-def _fall(part: Part) -> xr.DataArray:
-    return _at_best(part, "held_out_accuracy") - part.simulated.held_out_accuracy.isel(step=-1)
+def _panel(**options):
+    return Panel(
+        ("clean_fit", "flipped_fit", "flipped_recovered", "held_out_accuracy"),
+        x=lambda data: data.step + 1,
+        labels=("right labels fitted", "wrong labels fitted", "seen through", "held-out accuracy"),
+        xlabel="step + 1",
+        ylabel="share of images",
+        log="x",
+        ylim=(-0.03, 1.03),
+        legend=False,
+        **options,
+    )
 
 
 @dataclass(frozen=True)
@@ -36,14 +41,11 @@ class LabelNoiseDigits(Study):
     The sizes are those of the first run that was tried; the claims were written before it.
     """
 
-    name = "label-noise-digits"
-    topic = "signal_noise"
     question = (
         "Do the two stages of learning with wrong labels, first the classes and then the single mistakes, show on real "
         "images?"
     )
-    caption = "Points: the network on real images, means over seeds with 99% intervals. There is no theory here."
-    sources = (HAN_LABELS, TUTORIAL)
+    sources = cite("han2025labels", "han2025tutorial")
     precision = "float32"
 
     width: int = static(128, "neurons", symbol="m", low=1, high=65_536, scale="log")
@@ -64,36 +66,32 @@ class LabelNoiseDigits(Study):
         "quick": {"width": [64, 256], "seeds": 12},
         "full": {"width": [64, 256, 1024], "samples": 700, "flipped": [0.1, 0.2, 0.3, 0.4], "steps": 3000, "seeds": 32},
     }
-    claims = (
-        Claim(
-            "first-stage",
-            HAN_TEXT,
-            "At the step of the highest held-out accuracy at most a quarter of the wrong labels is fitted.",
-            at_most(0.25),
-            check=lambda part: _at_best(part, "flipped_fit"),
-        ),
-        Claim(
-            "sees-through",
-            HAN_TEXT,
-            "There more than half of the wrongly labelled training images are given their true label.",
-            at_least(0.5),
-            check=lambda part: _at_best(part, "flipped_recovered"),
-        ),
-        Claim(
-            "second-stage",
-            HAN_TEXT,
-            "At the end at least 95% of the wrong labels are fitted.",
-            at_least(0.95),
-            check=lambda part: part.simulated.flipped_fit.isel(step=-1),
-        ),
-        Claim(
-            "early-stopping",
-            HAN_TEXT,
-            "From the best step to the end the held-out accuracy falls by at least 0.1.",
-            at_least(0.1),
-            check=_fall,
-        ),
+    figure = panels(
+        _panel(at={"width": 64, "flipped": 0.3}),
+        _panel(at={"flipped": 0.3}, draw=lambda axes, **_: axes.legend(loc=(0.53, 0.26))),
+        width=3.7,
+        height=3.3,
     )
+
+    @claim("han2025labels", "on real data", at_most(0.25))
+    def first_stage(main):
+        """At the step of the highest held-out accuracy the share of the wrong labels that is fitted is {criterion}."""
+        return _best(main).flipped_fit
+
+    @claim("han2025labels", "on real data", at_least(0.5))
+    def sees_through(main):
+        """There the share of the wrongly labelled training images that are given their true label is {criterion}."""
+        return _best(main).flipped_recovered
+
+    @claim("han2025labels", "on real data", at_least(0.95))
+    def second_stage(main):
+        """At the end the share of the wrong labels that is fitted is {criterion}."""
+        return main.simulated.flipped_fit.isel(step=-1)
+
+    @claim("han2025labels", "on real data", at_least(0.1))
+    def early_stopping(main):
+        """From the best step to the end the held-out accuracy falls by {criterion}."""
+        return _best(main).held_out_accuracy - main.simulated.held_out_accuracy.isel(step=-1)
 
     def validate(self) -> None:
         if round(self.flipped * self.samples) < 1:
@@ -158,30 +156,3 @@ class LabelNoiseDigits(Study):
             record_at=self._record_at(),
         )
         return {**run.records, "diverged_at": run.diverged_at}
-
-    def figure(self, main: Part) -> Any:
-        from unlazy.plotting import style
-
-        widths = np.atleast_1d(parameter(main.simulated, "width"))
-        figure, panels = style.panels(len(widths), 1, width=3.7, height=3.3)
-        shown = {
-            "clean_fit": "right labels fitted",
-            "flipped_fit": "wrong labels fitted",
-            "flipped_recovered": "seen through",
-            "held_out_accuracy": "held-out accuracy",
-        }
-        points = main.simulated
-        if "flipped" in points.dims:
-            points = points.isel(flipped=len(points.flipped) // 2)
-        for axes, width in zip(np.atleast_1d(panels), widths, strict=True):
-            curves = points.sel(width=width) if "width" in points.dims else points
-            for index, (name, text) in enumerate(shown.items()):
-                style.simulation(
-                    axes, curves.step + 1, curves[name], color=style.colour(index), marker=style.marker(index),
-                    label=text,
-                )  # fmt: skip
-            axes.set_xscale("log")
-            axes.set(xlabel="step + 1", ylim=(-0.03, 1.03), title=f"{width} neurons")
-        np.atleast_1d(panels)[0].set_ylabel("share of images")
-        figure.legend(*np.atleast_1d(panels)[0].get_legend_handles_labels(), loc="outside lower center", ncols=4)
-        return figure

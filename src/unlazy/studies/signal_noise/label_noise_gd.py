@@ -7,58 +7,58 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from unlazy.lab import DIVERGED_AT, Claim, Output, Part, Study, at_least, at_most, between, parameter, static, value
+from unlazy.lab import DIVERGED_AT, Output, Study, cite, static, value
+from unlazy.lab.claims import OWN, Change, at_least, at_most, claim, parameter, within
+from unlazy.plotting.panels import Level, Panel, panels
 from unlazy.studies.signal_noise.shared.checks import check_dimension, check_even, check_room
 from unlazy.studies.signal_noise.shared.race import paired_neurons
-from unlazy.studies.signal_noise.shared.sources import HUANG_LABELS, TUTORIAL
 
 if TYPE_CHECKING:
-    import xarray as xr
     from jax import Array
 
-HUANG_TEXT = "Huang et al. 2025"
-SLIDE = "Huang et al. 2025; Han & Huang 2025, table on label-noise SGD"
 RECORDS = 20
 FRESH = 300
 DIMS = ("step",)
 RATES = [0.02, 0.1, 0.5, 1.0, 2.0]
 SMALL, LARGE = RATES[0], RATES[-1]
-TWO = {"flip_probability": (0.0,)}
 
 
-def _arm(data: xr.DataArray, noisy: bool) -> xr.DataArray:
-    """The runs with label noise, or those of plain gradient descent."""
-    return data.sel(flip_probability=data.flip_probability > 0 if noisy else 0.0)
+def _arms(data):
+    """The runs of plain gradient descent, and those with label noise."""
+    return data.sel(flip_probability=0.0), data.sel(flip_probability=data.flip_probability > 0)
 
 
-def _last(part: Part, name: str, noisy: bool) -> xr.DataArray:
-    return _arm(part.simulated[name], noisy).isel(step=-1)
+def _ends(main):
+    return tuple(data.isel(step=-1) for data in _arms(main.simulated))
 
 
-def _plateau(part: Part) -> xr.DataArray:
-    """The training loss over the last fifth of the run."""
-    loss = _arm(part.simulated.training_loss, True)
-    return loss.isel(step=slice(-RECORDS // 5, None)).mean("step")
+def _over_steps(shown, **options):
+    at = {"strength": 0.2, "width": 10}
+    return Panel(shown, x="step", by="flip_probability", at=at, xlabel="steps $t$", theory=False, **options)
+
+
+def _over_rates(shown, **options):
+    return Panel(shown, x="learning_rate", part="rate", xlabel=r"learning rate $\eta d/nm$", theory=False, **options)
+
+
+def _plateaus(axes, main, **_):
+    from unlazy.plotting import style
+
+    for index, p in enumerate(np.atleast_1d(parameter(main.simulated, "flip_probability"))):
+        axes.axhline(-np.log1p(-p), color=style.colour(index), linestyle="--", linewidth=0.9)
 
 
 @dataclass(frozen=True)
 class LabelNoiseGd(Study):
     """f = F_1 - F_-1, F_j = (1/m) sum_r relu(<w_jr, y mu>)^2 + relu(<w_jr, xi>)^2, labels flipped each step.
 
-    Both arms share data, start and test noise. The effect appeared in the first settings that were tried, a scan of 18,
-    except at the largest step size; here n = 40 and d = 1000 are smaller than there, and steps fewer.
+    Both arms share data, start and test noise.
     """
 
-    name = "label-noise-gd"
-    topic = "signal_noise"
     question = (
         "Does flipping labels at random during training keep a network from memorising noise when the SNR is low?"
     )
-    caption = (
-        "Points: simulation, means over seeds with 99% intervals. Dashed: theory. Third panel: geometric means over "
-        "seeds of the simulation, solid for signal, dotted for noise."
-    )
-    sources = (HUANG_LABELS, TUTORIAL)
+    sources = cite("huang2025labels", "han2025tutorial")
 
     flip_probability: float = value(0.2, "probability of a flip", symbol="p", low=0, high=0.49, paired=True)
     strength: float = value(0.5, "signal strength n SNR^2", symbol=r"n\,\mathrm{SNR}^2", above=0, high=1e4, scale="log")
@@ -81,6 +81,14 @@ class LabelNoiseGd(Study):
         "diverged_at": DIVERGED_AT,
         "plateau": Output("training loss at rest", r"-\log(1-p)", theory_only=True),
     }
+    history = (
+        Change(
+            "",
+            "settings",
+            "the effect appeared in the first that were tried, a scan of 18, except at the largest step size; here "
+            "n = 40 and d = 1000 are smaller than there, and steps fewer",
+        ),
+    )
     presets = {
         "quick": {
             "main": {"flip_probability": [0.0, 0.2, 0.4], "strength": [0.2, 0.5], "width": [10, 20], "seeds": 12},
@@ -106,83 +114,82 @@ class LabelNoiseGd(Study):
             },
         },
     }
-    claims = (
-        Claim(
-            "gradient-descent",
-            HUANG_TEXT,
-            "At n SNR^2 = 0.2 and 0.5 gradient descent fits its samples and guesses on others: the test error is at "
-            "least 0.4.",
-            at_least(0.4),
-            check=lambda main: _last(main, "test_error", noisy=False),
-            needs=TWO,
+    figure = panels(
+        _over_steps("test_error", marks=(Level(0.5, "guessing", dashed=True),)),
+        _over_steps(
+            "training_loss", title=r"dashed: $-\log(1-p)$", ylabel="training loss, true labels", draw=_plateaus
         ),
-        Claim(
-            "gradient-descent-fits",
-            HUANG_TEXT,
-            "Its training loss is at most 0.01.",
-            at_most(0.01),
-            check=lambda main: _last(main, "training_loss", noisy=False),
-            needs=TWO,
+        _over_steps(lambda data: np.log10(data.signal), ylabel=r"$\log_{10}$ largest signal coefficient"),
+        _over_steps(lambda data: np.log10(data.noise), ylabel=r"$\log_{10}$ largest noise coefficient"),
+        _over_rates("test_error", by="flip_probability"),
+        _over_rates(
+            ("signal", "noise", "dead_noise"),
+            at={"flip_probability": 0.2},
+            labels=(r"signal $\max\gamma$", r"noise $\max\rho$", r"noise $\max(-\rho)$"),
+            ylabel="largest coefficient",
         ),
-        Claim(
-            "label-noise",
-            HUANG_TEXT,
-            "From the same start on the same samples label-noise gradient descent generalises: the test error is at "
-            "most 0.05.",
-            at_most(0.05),
-            check=lambda main: _last(main, "test_error", noisy=True),
-            needs=TWO,
-        ),
-        Claim(
-            "plateau",
-            HUANG_TEXT,
-            "Its training loss ends at -log(1-p), within 0.03, where the pulls of true and flipped labels cancel.",
-            between(-0.03, 0.03),
-            check=lambda main: _plateau(main) - _arm(main.predicted.plateau, True),
-            needs=TWO,
-        ),
-        Claim(
-            "signal-grows",
-            SLIDE,
-            "Under label noise the signal is learned and the noise suppressed: max gamma is larger than max rho, by at "
-            "least 1%.",
-            at_least(np.log(1.01)),
-            check=lambda main: np.log(_last(main, "signal", noisy=True) / _last(main, "noise", noisy=True)),
-            needs=TWO,
-        ),
-        Claim(
-            "noise-dominates",
-            SLIDE,
-            "Without it noise dominates: max rho is at least ten times max gamma.",
-            at_least(np.log(10)),
-            check=lambda main: np.log(_last(main, "noise", noisy=False) / _last(main, "signal", noisy=False)),
-            needs=TWO,
-        ),
-        Claim(
-            "large-step",
-            "the project's own question",
-            "It generalises at a large step size too: at eta = 2nm/d the test error is at most 0.05.",
-            at_most(0.05),
-            check=lambda rate: rate.simulated.test_error.isel(step=-1).sel(learning_rate=LARGE),
-            parts=("rate",),
-            needs={"learning_rate": (LARGE,)},
-            known_negative=(
-                "A step multiplies a noise pre-activation by 1 + 2 s eta d/nm, where s is 1/2 for a right label and "
-                "-1/2 for a flipped one at first. Beyond eta = nm/d the first flip makes it negative: the neuron is "
-                "then dead on that sample and keeps a large negative noise coefficient (30, against a signal of 3), "
-                "which fresh noise meets."
-            ),
-        ),
-        Claim(
-            "small-step",
-            "the project's own observation",
-            "The step must be large: at eta = 0.02 nm/d the test error after as many steps is at least 0.4.",
-            at_least(0.4),
-            check=lambda rate: rate.simulated.test_error.isel(step=-1).sel(learning_rate=SMALL),
-            parts=("rate",),
-            needs={"learning_rate": (SMALL,)},
+        columns=3,
+        caption="Dashed: theory. The panels over learning rates have n SNR^2 = 0.5 unless it is set.",
+    )
+
+    @claim("huang2025labels", "", at_least(0.4))
+    def gradient_descent(main):
+        """At n SNR^2 = 0.2 and 0.5 gradient descent fits its samples and guesses on others: the test error is
+        {criterion}."""
+        plain, _ = _ends(main)
+        return plain.test_error
+
+    @claim("huang2025labels", "", at_most(0.01))
+    def gradient_descent_fits(main):
+        """Its training loss is {criterion}."""
+        plain, _ = _ends(main)
+        return plain.training_loss
+
+    @claim("huang2025labels", "", at_most(0.05))
+    def label_noise(main):
+        """From the same start on the same samples label-noise gradient descent generalises: the test error is
+        {criterion}."""
+        _, noisy = _ends(main)
+        return noisy.test_error
+
+    @claim("huang2025labels", "", within(0.03, absolute=True))
+    def plateau(main):
+        """Its training loss ends at -log(1-p), {criterion}, where the pulls of true and flipped labels cancel."""
+        (_, loss), (_, rest) = _arms(main.simulated.training_loss), _arms(main.predicted.plateau)
+        return loss.isel(step=slice(-RECORDS // 5, None)).mean("step") - rest
+
+    @claim("huang2025labels han2025tutorial", "table on label-noise SGD", at_least(np.log(1.01)))
+    def signal_grows(main):
+        """Under label noise the signal is learned and the noise suppressed: the logarithm of max gamma over max rho is
+        {criterion}, which is 1%."""
+        _, noisy = _ends(main)
+        return np.log(noisy.signal / noisy.noise)
+
+    @claim("huang2025labels han2025tutorial", "table on label-noise SGD", at_least(np.log(10)))
+    def noise_dominates(main):
+        """Without it noise dominates: the logarithm of max rho over max gamma is {criterion}, a factor of 10."""
+        plain, _ = _ends(main)
+        return np.log(plain.noise / plain.signal)
+
+    @claim(
+        OWN,
+        "own question",
+        at_most(0.05),
+        known_negative=(
+            "A step multiplies a noise pre-activation by 1 + 2 s eta d/nm, where s is 1/2 for a right label and "
+            "-1/2 for a flipped one at first. Beyond eta = nm/d the first flip makes it negative: the neuron is "
+            "then dead on that sample and keeps a large negative noise coefficient (30, against a signal of 3), "
+            "which fresh noise meets."
         ),
     )
+    def large_step(rate):
+        """It generalises at a large step size too: at eta = 2nm/d the test error is {criterion}."""
+        return rate.simulated.test_error.isel(step=-1).sel(learning_rate=LARGE)
+
+    @claim(OWN, "own observation", at_least(0.4))
+    def small_step(rate):
+        """The step must be large: at eta = 0.02 nm/d the test error after as many steps is {criterion}."""
+        return rate.simulated.test_error.isel(step=-1).sel(learning_rate=SMALL)
 
     def validate(self) -> None:
         check_even("n", self.n)
@@ -239,48 +246,3 @@ class LabelNoiseGd(Study):
         from unlazy.theory.signal_noise.label_noise import label_noise_plateau
 
         return {"plateau": label_noise_plateau(self.flip_probability).clean_loss}
-
-    def figure(self, main: Part, rate: Part) -> Any:
-        from unlazy.plotting import style
-
-        figure, axes = style.panels(4, 1, width=2.8, height=2.8)
-        shown = main.simulated.isel(strength=0) if "strength" in main.simulated.dims else main.simulated
-        shown = shown.isel(width=0) if "width" in shown.dims else shown
-        for index, p in enumerate(np.atleast_1d(parameter(shown, "flip_probability"))):
-            points = shown.sel(flip_probability=p) if "flip_probability" in shown.dims else shown
-            color, marker = style.colour(index), style.marker(index)
-            text = rf"$p = {p:g}$" if p else "GD"
-            style.simulation(axes[0], points.step, points.test_error, color=color, marker=marker, label=text)
-            style.simulation(axes[1], points.step, points.training_loss, color=color, marker=marker)
-            axes[1].axhline(-np.log1p(-p), color=color, linestyle="--", linewidth=0.9)
-            for name, line in (("signal", "-"), ("noise", ":")):
-                axes[2].plot(
-                    points.step,
-                    np.exp(np.log(points[name].values).mean(points[name].dims.index("seed"))),
-                    line,
-                    color=color,
-                )
-        strength = float(parameter(shown, "strength"))
-        axes[0].set(ylabel="test error", title=rf"$n\,\mathrm{{SNR}}^2 = {strength:g}$")
-        axes[1].set(ylabel="training loss, true labels", title=r"dashed: $-\log(1-p)$")
-        axes[2].set(ylabel="largest coefficient", title=r"lines: signal; dotted: noise")
-        style.log_scale(axes[2], "y")
-        for panel in axes[:3]:
-            panel.set_xlabel(style.label("steps", "t"))
-        axes[0].legend()
-
-        last = rate.simulated.isel(step=-1)
-        for index, p in enumerate(np.atleast_1d(parameter(last, "flip_probability"))):
-            points = last.sel(flip_probability=p) if "flip_probability" in last.dims else last
-            style.simulation(
-                axes[3],
-                points.learning_rate,
-                points.test_error,
-                color=style.colour(index + 1),
-                marker=style.marker(index),
-            )
-        style.log_scale(axes[3], "x")
-        strength = float(parameter(last, "strength"))
-        axes[3].set(xlabel=style.label("learning rate", r"\eta d/nm"), ylabel="test error at the end")
-        axes[3].set_title(rf"$n\,\mathrm{{SNR}}^2 = {strength:g}$, colours as left")
-        return figure

@@ -2,29 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from unlazy.checks import InputError
-from unlazy.lab import DIVERGED_AT, Claim, Output, Part, Study, at_least, at_most, between, parameter, static, value
+from unlazy.lab import DIVERGED_AT, Output, Part, Study, cite, static, value
+from unlazy.lab.claims import OWN, Change, Missing, at_least, at_most, claim, within
+from unlazy.plotting.panels import Level, Panel, panels
 from unlazy.studies.signal_noise.shared.checks import check_dimension, check_even, check_room
 from unlazy.studies.signal_noise.shared.race import paired_neurons
-from unlazy.studies.signal_noise.shared.sources import HAN_LABELS, TUTORIAL
 
 if TYPE_CHECKING:
     import xarray as xr
     from jax import Array
 
-FIRST, SECOND = "Han et al. 2025, Theorem 4.2", "Han et al. 2025, Theorem 4.4"
-EQUATIONS = "the project's three equations, after Han et al. 2025"
 CELL = ("n", "d", "strength", "flipped")
 STAGES, EQUATION, WEAK = (60, 200.0, 8.0, 0.3), (60, 300.0, 6.0, 0.2), (60, 200.0, 1.0, 0.3)
 WIDE, NARROW = (60, 800.0, 8.0, 0.3), (60, 105.0, 20.0, 0.4)
 CELLS = [STAGES, EQUATION, WEAK, WIDE, NARROW]
 EARLY, LATE = 10, 1500
-NEEDS = {"step": (EARLY, LATE)}
 ACTIVE = 0.7
 """The fraction of active pairs in the equations, fitted to simulations; at the end of a run it is 0.77 on average."""
 STEPS = (1, 2, 5, EARLY, 20, 30, 50, 100, 200, 500, LATE)
@@ -32,49 +32,73 @@ FRESH = 300
 DIMS = ("step",)
 
 
-def _of(part: Part, name: str, *cells: tuple[float, ...], data: str = "simulated") -> xr.DataArray:
-    """An output in these cells; the tuple axis of the preset has its position as dimension."""
-    found = getattr(part, data)[name]
-    rows = list(zip(*(part.simulated[key].values.tolist() for key in CELL), strict=True))
+def _of(data: xr.Dataset, name: str, *cells: tuple[float, ...]) -> xr.DataArray:
+    """An output in these cells, rows of one axis of the run."""
+    together = len({data[key].dims for key in CELL}) == 1
+    rows = list(zip(*(data[key].values.tolist() for key in CELL), strict=True)) if together else []
     if missing := [cell for cell in cells if cell not in rows]:
-        raise InputError(f"the run has no setting ({', '.join(CELL)}) = {missing[0]}, which the claim is about")
-    return found.isel({part.simulated.d.dims[0]: [rows.index(cell) for cell in cells]})
+        raise Missing(f"the run has no setting ({', '.join(CELL)}) = {missing[0]}, which the claim is about")
+    return data[name].isel({data.d.dims[0]: [rows.index(cell) for cell in cells]})
 
 
 def _equation_deviation(part: Part, *cells: tuple[float, ...]) -> list[xr.DataArray]:
     """Relative deviations from the equations in each setting, averaged over the widths, which the equations lack."""
     names = ("signal", "clean_noise", "flipped_noise")
-    pairs = [[_of(part, name, *cells, data=data) for data in ("simulated", "predicted")] for name in names]
+    pairs = [[_of(data, name, *cells) for data in (part.simulated, part.predicted)] for name in names]
     found = [(simulated / predicted - 1).sel(step=[30, 500]) for simulated, predicted in pairs]
     return [data.mean("width") if "width" in data.dims else data for data in found]
 
 
 def _excess(part: Part, *cells: tuple[float, ...]) -> xr.DataArray:
     """The last test error over half of the flipped fraction."""
-    error = _of(part, "test_error", *cells).sel(step=LATE)
+    error = _of(part.simulated, "test_error", *cells).sel(step=LATE)
     return error / (error.flipped / 2)
+
+
+def _words(cell: tuple[float, ...]) -> str:
+    _, d, strength, flipped = cell
+    return rf"$d = {d:g}$, $n\,\mathrm{{SNR}}^2 = {strength:g}$, $\tau = {flipped:g}$"
+
+
+def _in_settings(number: Callable[[xr.Dataset], xr.DataArray]) -> Callable[[xr.Dataset], xr.DataArray]:
+    """A number of a run's data with the settings in words as an axis, for panels."""
+
+    def shown(data: xr.Dataset) -> xr.DataArray:
+        words = [_words(cell) for cell in zip(*(data[key].values for key in CELL), strict=True)]
+        (axis,) = data.d.dims
+        return number(data).assign_coords(setting=(axis, words)).swap_dims({axis: "setting"})
+
+    return shown
 
 
 @dataclass(frozen=True)
 class LabelNoiseStages(Study):
     """f = F_1 - F_-1, F_j = (1/m) sum_r relu(<w_jr, y mu>) + relu(<w_jr, xi>), labels partly wrong.
 
-    The sizes are tuned: the first cell is one of 14 that were tried, the last, in which the theorem's lower bound
-    holds, one of 72. The thresholds test the effect at these sizes and not the theorem's constants. The theorem's error
-    on labels flipped like the training ones is tau + (1 - 2 tau) times that on true labels: at least tau/2 for any
-    classifier, so that no claim judges it. The claim on the equations first averaged over four settings, in which
-    deviations of both signs cancel. Now it is about the setting that p was fitted in; the 15% of the others were chosen
-    after a look (the signal deviates by up to 9%, at d = 200 and m = 20 after 500 steps, +- 5%).
+    The thresholds test the effect at these sizes and not the theorem's constants. The theorem's error on labels flipped
+    like the training ones is tau + (1 - 2 tau) times that on true labels: at least tau/2 for any classifier, so that no
+    claim judges it.
     """
 
-    name = "label-noise-stages"
-    topic = "signal_noise"
     question = "Does a network fit the right labels before it memorises the wrong ones, so that stopping early helps?"
-    caption = (
-        "Points: simulation, means over seeds with 99% intervals. Middle: lines are the equations of theory. Dashed: "
-        "the lower bound of the theorem."
+    sources = cite("han2025labels", "han2025tutorial")
+    history = (
+        Change(
+            "",
+            "the settings: the first is one of 14 that were tried, the last one of 72",
+            "they show both stages, and the last one the theorem's lower bound too",
+        ),
+        Change(
+            "equations",
+            "it is about the setting that p was fitted in, and was about the mean of four settings",
+            "deviations of both signs cancel in the mean",
+        ),
+        Change(
+            "equations-elsewhere",
+            "the 15%",
+            "the signal deviates by up to 9%, at d = 200 and m = 20 after 500 steps, +- 5%",
+        ),
     )
-    sources = (HAN_LABELS, TUTORIAL)
 
     n: int = static(60, "training samples", symbol="n", low=2, high=10_000)
     d: float = value(200.0, "dimension of a patch", symbol="d", low=2, high=1e9, scale="log")
@@ -111,111 +135,112 @@ class LabelNoiseStages(Study):
             "seeds": 32,
         },
     }
-    claims = (
-        Claim(
-            "clean-first",
-            FIRST,
-            "After 10 steps (n = 60, d = 200, n SNR^2 = 8, tau = 0.3) at least 98% of the clean samples are fitted.",
-            at_least(0.98),
-            check=lambda main: _of(main, "clean_fit", STAGES).sel(step=EARLY),
-            needs=NEEDS,
+    figure = panels(
+        Panel(
+            tuple(_in_settings(itemgetter(name)) for name in ("clean_fit", "flipped_fit", "test_error")),
+            x="step",
+            at={"setting": _words(STAGES), "width": 10},
+            labels=("clean, fitted", "flipped, fitted", "test error"),
+            ylabel="fraction",
+            log="x",
+            ylim=(-0.03, 1.03),
+            marks=(Level(lambda data: data.flipped[0] / 2, r"$\tau/2$", dashed=True),),
+            legend="center right",
         ),
-        Claim(
-            "flipped-not-yet",
-            FIRST,
-            "Of the flipped samples at most 35% are.",
-            at_most(0.35),
-            check=lambda main: _of(main, "flipped_fit", STAGES).sel(step=EARLY),
-            needs=NEEDS,
+        Panel(
+            tuple(_in_settings(itemgetter(name)) for name in ("signal", "clean_noise", "flipped_noise")),
+            x="step",
+            at={"setting": _words(EQUATION), "width": 10},
+            labels=(r"signal $\gamma$", r"clean noise $\rho_c$", r"flipped noise $\rho_n$"),
+            ylabel="mean over neurons",
+            log="x",
         ),
-        Claim(
-            "more-signal",
-            FIRST,
-            "More signal than noise was learned: gamma is larger than the mean noise of a flipped sample.",
-            at_least(1.0),
-            check=lambda main: (_of(main, "signal", STAGES) / _of(main, "flipped_noise", STAGES)).sel(step=EARLY),
-            needs=NEEDS,
-        ),
-        Claim(
-            "early-stopping",
-            FIRST,
-            "Stopped there, the network has a test error of at most 0.01.",
-            at_most(0.01),
-            check=lambda main: _of(main, "test_error", STAGES).sel(step=EARLY),
-            needs=NEEDS,
-        ),
-        Claim(
-            "memorised",
-            SECOND,
-            "After 1500 steps at least 95% of the flipped samples are fitted.",
-            at_least(0.95),
-            check=lambda main: _of(main, "flipped_fit", STAGES, NARROW, WIDE).sel(step=LATE),
-            needs=NEEDS,
-        ),
-        Claim(
-            "fails-late",
-            SECOND,
-            "The test error is then larger: by 0.02 than five times the early one.",
-            at_least(0.02),
-            check=lambda main: (error := _of(main, "test_error", STAGES)).sel(step=LATE) - 5 * error.sel(step=EARLY),
-            needs=NEEDS,
-        ),
-        Claim(
-            "half-of-flips",
-            SECOND,
-            "It is at least tau/2 on true labels (n = 60, n SNR^2 = 8, tau = 0.3, d = 200 and 800).",
-            at_least(1.0),
-            check=lambda main: _excess(main, STAGES, WIDE),
-            needs=NEEDS,
-            known_negative=(
-                "The largest error here is 0.09, against 0.15: the signal that was learned first stays, and the noise "
-                "of the memorised samples disturbs a fresh one the less the larger d/n is, until nothing is left of it."
-            ),
-        ),
-        Claim(
-            "half-of-flips-narrow",
-            SECOND,
-            "It is at least tau/2 in a setting that has both stages with more flips in less dimensions: tau = 0.4, "
-            "d = 105, n SNR^2 = 20.",
-            at_least(1.0),
-            check=lambda main: _excess(main, NARROW),
-            needs=NEEDS,
-        ),
-        Claim(
-            "narrow-stages",
-            FIRST,
-            "There too the network has a test error of at most 0.01 after 10 steps.",
-            at_most(0.01),
-            check=lambda main: _of(main, "test_error", NARROW).sel(step=EARLY),
-            needs=NEEDS,
-        ),
-        Claim(
-            "equations",
-            EQUATIONS,
-            "Signal, noise of clean and noise of flipped samples follow three equations with p = 0.7, fitted, within "
-            "5% after 30 and 500 steps, on average over widths (n = 60, d = 300, n SNR^2 = 6, tau = 0.2).",
-            between(-0.05, 0.05),
-            check=lambda main: _equation_deviation(main, EQUATION),
-            needs={"step": (30, 500)},
-        ),
-        Claim(
-            "equations-elsewhere",
-            EQUATIONS,
-            "With the same p they do so within 15% in each of the other three settings with d >= 200.",
-            between(-0.15, 0.15),
-            check=lambda main: _equation_deviation(main, STAGES, WEAK, WIDE),
-            needs={"step": (30, 500)},
-        ),
-        Claim(
-            "no-first-stage",
-            EQUATIONS,
-            "Below n SNR^2 = 2p/(1 - 2 tau) there is no first stage: at n SNR^2 = 1 at least 80% of the flipped "
-            "samples are fitted after 10 steps.",
-            at_least(0.8),
-            check=lambda main: _of(main, "flipped_fit", WEAK).sel(step=EARLY),
-            needs=NEEDS,
+        Panel(
+            _in_settings(lambda data: data.test_error / (data.flipped / 2)),
+            x="step",
+            by="setting",
+            at={"width": 10},
+            ylabel=r"test error over $\tau/2$",
+            log="x",
+            ylim=(-0.1, 3.6),
+            marks=(Level(1.0, "lower bound of the theorem", dashed=True),),
+            legend="upper left",
         ),
     )
+
+    @claim("han2025labels", "Theorem 4.2", at_least(0.98))
+    def clean_first(main):
+        """After 10 steps (n = 60, d = 200, n SNR^2 = 8, tau = 0.3) the fraction of the clean samples that is fitted is
+        {criterion}."""
+        return _of(main.simulated, "clean_fit", STAGES).sel(step=EARLY)
+
+    @claim("han2025labels", "Theorem 4.2", at_most(0.35))
+    def flipped_not_yet(main):
+        """That of the flipped samples is {criterion}."""
+        return _of(main.simulated, "flipped_fit", STAGES).sel(step=EARLY)
+
+    @claim("han2025labels", "Theorem 4.2", at_least(1.0))
+    def more_signal(main):
+        """More signal than noise was learned: gamma over the mean noise of a flipped sample is {criterion}."""
+        return (_of(main.simulated, "signal", STAGES) / _of(main.simulated, "flipped_noise", STAGES)).sel(step=EARLY)
+
+    @claim("han2025labels", "Theorem 4.2", at_most(0.01))
+    def early_stopping(main):
+        """Stopped there, the network has a test error of {criterion}."""
+        return _of(main.simulated, "test_error", STAGES).sel(step=EARLY)
+
+    @claim("han2025labels", "Theorem 4.4", at_least(0.95))
+    def memorised(main):
+        """After 1500 steps the fraction of the flipped samples that is fitted is {criterion}."""
+        return _of(main.simulated, "flipped_fit", STAGES, NARROW, WIDE).sel(step=LATE)
+
+    @claim("han2025labels", "Theorem 4.4", at_least(0.02))
+    def fails_late(main):
+        """The test error is then larger: it exceeds five times the early one by {criterion}."""
+        error = _of(main.simulated, "test_error", STAGES)
+        return error.sel(step=LATE) - 5 * error.sel(step=EARLY)
+
+    @claim(
+        "han2025labels",
+        "Theorem 4.4",
+        at_least(1.0),
+        known_negative=(
+            "The largest error here is 0.09, against 0.15: the signal that was learned first stays, and the noise "
+            "of the memorised samples disturbs a fresh one the less the larger d/n is, until nothing is left of it."
+        ),
+    )
+    def half_of_flips(main):
+        """On true labels it is then as large as half of the flipped fraction (n = 60, n SNR^2 = 8, tau = 0.3, d = 200
+        and 800): over tau/2 it is {criterion}."""
+        return _excess(main, STAGES, WIDE)
+
+    @claim("han2025labels", "Theorem 4.4", at_least(1.0))
+    def half_of_flips_narrow(main):
+        """It is so in a setting that has both stages with more flips in less dimensions (tau = 0.4, d = 105,
+        n SNR^2 = 20): over tau/2 it is {criterion}."""
+        return _excess(main, NARROW)
+
+    @claim("han2025labels", "Theorem 4.2", at_most(0.01))
+    def narrow_stages(main):
+        """There too the network has a test error of {criterion} after 10 steps."""
+        return _of(main.simulated, "test_error", NARROW).sel(step=EARLY)
+
+    @claim(OWN, "three equations for the means over neurons, after Han et al. 2025", within(0.05))
+    def equations(main):
+        """Signal, noise of clean and noise of flipped samples follow three equations with p = 0.7, fitted, {criterion}
+        after 30 and 500 steps, on average over widths (n = 60, d = 300, n SNR^2 = 6, tau = 0.2)."""
+        return _equation_deviation(main, EQUATION)
+
+    @claim(OWN, "three equations for the means over neurons, after Han et al. 2025", within(0.15))
+    def equations_elsewhere(main):
+        """With the same p they do so {criterion} in each of the other three settings with d >= 200."""
+        return _equation_deviation(main, STAGES, WEAK, WIDE)
+
+    @claim(OWN, "three equations for the means over neurons, after Han et al. 2025", at_least(0.8))
+    def no_first_stage(main):
+        """Below n SNR^2 = 2p/(1 - 2 tau) there is no first stage: at n SNR^2 = 1 the fraction of the flipped samples
+        that is fitted after 10 steps is {criterion}."""
+        return _of(main.simulated, "flipped_fit", WEAK).sel(step=EARLY)
 
     def validate(self) -> None:
         check_even("n", self.n)
@@ -291,47 +316,3 @@ class LabelNoiseStages(Study):
         size = float(self._step_size(max))
         flow = label_noise_flow(size * np.array(STEPS), self.strength, self.flipped, ACTIVE, step=size)
         return {"signal": flow.signal, "clean_noise": flow.clean, "flipped_noise": flow.noisy}
-
-    def figure(self, main: Part) -> Any:
-        from unlazy.plotting import style
-
-        simulated = main.simulated.isel(width=0) if "width" in main.simulated.dims else main.simulated
-        theory = main.predicted.isel(width=0) if "width" in main.predicted.dims else main.predicted
-        axis = simulated.d.dims[0] if simulated.d.dims else None
-        cells = [simulated.isel({axis: i}) for i in range(simulated.sizes[axis])] if axis else [simulated]
-        figure, (left, middle, right) = style.panels(3, 1, width=3.2, height=2.9)
-        for index, (name, text) in enumerate((("clean_fit", "clean"), ("flipped_fit", "flipped"))):
-            points = cells[0]
-            style.simulation(left, points.step, points[name], color=style.colour(index), label=f"{text}, fitted")
-        style.simulation(
-            left, cells[0].step, cells[0].test_error, color=style.colour(2), marker="s", label="test error"
-        )
-        left.axhline(float(cells[0].flipped) / 2, color="#000000", linestyle="--", linewidth=0.9)
-        left.set(ylabel="fraction", title=_title(cells[0]) + r"; dashed: $\tau/2$", ylim=(-0.03, 1.03))
-
-        place = 1 if len(cells) > 1 else 0
-        laws = theory.isel({axis: place}) if axis else theory
-        labels = {"signal": r"$\gamma$", "clean_noise": r"$\rho_c$", "flipped_noise": r"$\rho_n$"}
-        for index, (name, text) in enumerate(labels.items()):
-            look = {"color": style.colour(index), "marker": style.marker(index)}
-            style.theory(middle, laws.step, laws[name], color=style.colour(index))
-            style.simulation(middle, cells[place].step, cells[place][name], label=text, **look)
-        middle.set(ylabel="mean over neurons", title=_title(cells[place]) + "; lines: equations")
-
-        for index, points in enumerate(cells):
-            ratio = points.test_error / (points.flipped / 2)
-            look = {"color": style.colour(index), "marker": style.marker(index)}
-            style.simulation(right, points.step, ratio, label=_title(points, with_flips=True), **look)
-        right.axhline(1.0, color="#000000", linestyle="--", linewidth=0.9)
-        right.set(ylabel=r"test error over $\tau/2$", title="dashed: the theorem's lower bound", ylim=(-0.1, 3.2))
-        for axes in (left, middle, right):
-            style.log_scale(axes, "x")
-            axes.set_xlabel(style.label("steps", "t"))
-            axes.legend(loc="upper left" if axes is not left else "center right", fontsize=7)
-        return figure
-
-
-def _title(points: xr.Dataset, *, with_flips: bool = False) -> str:
-    d, strength, flips = (float(parameter(points, name)) for name in ("d", "strength", "flipped"))
-    text = rf"$d = {d:g}$, $n\,\mathrm{{SNR}}^2 = {strength:g}$"
-    return rf"{text}, $\tau = {flips:g}$" if with_flips else text

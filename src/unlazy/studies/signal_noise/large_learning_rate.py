@@ -3,28 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from unlazy.lab import Claim, Output, Part, Source, Study, at_least, at_most, between, parameter, static, value
+from unlazy.lab import OWN, Change, Output, Study, at_least, at_most, cite, claim, static, value, within
+from unlazy.plotting.panels import Level, Panel, panels
 from unlazy.studies.signal_noise.shared.checks import check_dimension, check_even, check_room
-from unlazy.studies.signal_noise.shared.sources import TUTORIAL
 from unlazy.studies.signal_noise.shared.strategies import (
     RUN_OUTPUTS,
-    at,
     end_of_run,
     feature_design,
     fresh_feature_errors,
-    widths,
 )
 
-if TYPE_CHECKING:
-    pass
-
-LU = "Lu et al. 2024, theorem on large learning rates"
-SMALL = "Lu et al. 2024, theorem on small learning rates"
-ARMS = {"learning_rate": (0.1, 1.5)}
+EDGE = Level(lambda data: data.attrs["n"] / (data.attrs["n"] - data.attrs["weak"]), "edge of stability", vertical=True)
 
 
 @dataclass(frozen=True)
@@ -33,33 +26,31 @@ class LargeLearningRate(Study):
 
     At a small rate f reaches the labels through u alone; what remains for samples without u is fitted by their noise.
     Above the edge of stability of that solution (see `predict`) f oscillates about the labels and goes on moving along
-    v, until the solution is stable. The learning rate is in units of m/|u|^2. The sizes are tuned: three values of
-    n SNR_v^2 were tried. That training ends at the edge was seen at 1.5 m/|u|^2 first; the other rates test it.
-    That the loss rises was first asked of late training, and failed: now that is the claim oscillation-lasts.
+    v, until the solution is stable. The learning rate is in units of m/|u|^2.
     """
 
-    name = "large-learning-rate"
-    topic = "signal_noise"
     question = "Does a learning rate so large that training oscillates learn a weak feature that a small one leaves?"
-    caption = (
-        "Points: simulation, means over seeds with 99% intervals. Black: theory, a line for the largest stable "
-        "output, dotted for the edge of stability."
-    )
-    sources = (
-        Source(
-            "lu2024",
-            "Lu, Miao and Wu, Beining and Yang, Xiaodong and Zou, Difan",
-            2024,
-            "Benign oscillation of stochastic gradient descent with large learning rate",
-            "International Conference on Learning Representations",
-            kind="inproceedings",
+    sources = cite("lu2024oscillation", "han2025tutorial")
+    history = (
+        Change("", "n SNR_v^2", "three values were tried"),
+        Change("flat", "the claim", "that training ends at the edge was seen at 1.5 m/|u|^2; the other rates test it"),
+        Change(
+            "oscillation",
+            "the loss may rise at any time, where first late training was asked for",
+            "late in training it does not rise: that is the claim oscillation-lasts",
         ),
-        TUTORIAL,
     )
     chunk_width = 32
 
     learning_rate: float = value(
-        1.5, "learning rate, times |u|^2/m", symbol=r"\eta|u|^2/m", above=0, high=1e3, scale="log", paired=True
+        1.5,
+        "learning rate, times |u|^2/m",
+        symbol=r"\eta|u|^2/m",
+        above=0,
+        high=1e3,
+        scale="log",
+        paired=True,
+        short="learning rate",
     )
     strength: float = value(
         3.0, "n SNR^2 of the weak feature", symbol=r"n\,\mathrm{SNR}_v^2", above=0, high=1e6, scale="log"
@@ -73,11 +64,13 @@ class LargeLearningRate(Study):
     steps: int = static(1200, "updates", low=1, high=10_000_000, scale="log")
 
     outputs = {
-        "weak_error": Output("error on samples without the strong feature"),
+        "weak_error": Output("error on samples without the strong feature", short="error without the strong feature"),
         "both_error": Output("error on samples with both features"),
         "strong_signal": Output("coefficient of the strong feature", r"\max\gamma_u", scale="log"),
         "weak_signal": Output("coefficient of the weak feature", r"\max\gamma_v", scale="log"),
-        "strong_output": Output("part of the output that is due to the strong feature", "f_u"),
+        "strong_output": Output(
+            "part of the output that is due to the strong feature", "f_u", short="output due to the strong feature"
+        ),
         "rises": Output("share of the steps at which the training loss rises"),
         "late_rises": Output("the same in the last tenth of the steps"),
         "edge": Output("largest stable learning rate", r"\eta_*|u|^2/m", theory_only=True),
@@ -93,86 +86,94 @@ class LargeLearningRate(Study):
         },
     }
     lines = {"main": "learning_rate"}
-    claims = (
-        Claim(
-            "small-rate",
-            SMALL,
-            "Small learning rates (0.1, 0.5 m/|u|^2) leave the weak feature: the error without the strong one is at "
-            "least 0.2.",
-            at_least(0.2),
-            check=lambda part: part.simulated.weak_error.sel(learning_rate=[0.1, 0.5]),
-            needs={"learning_rate": (0.1, 0.5)},
+    figure = panels(
+        Panel("weak_error", x="learning_rate", by="width", ylim=(-0.03, 0.5), marks=(EDGE,), legend="lower left"),
+        Panel(
+            "strong_output",
+            x="learning_rate",
+            by="width",
+            title="line: the largest that is stable",
+            ylim=(0, 1.1),
+            marks=(EDGE,),
+            legend="lower left",
         ),
-        Claim(
-            "small-fit",
-            "precondition",
-            "At the rate 0.5 m/|u|^2 the training samples are fitted: the training loss is at most 0.05.",
-            at_most(0.05),
-            check=lambda part: at(part, "training_loss", learning_rate=0.5),
-            needs={"learning_rate": (0.5,)},
+        Panel(
+            lambda data: np.log10(data.training_loss.clip(min=1e-30)),
+            x="learning_rate",
+            by="width",
+            ylabel=r"training loss, $\log_{10}$",
+            marks=(EDGE,),
+            legend="lower left",
         ),
-        Claim(
-            "large-rate",
-            LU,
-            "Above the edge of stability, at 1.5 m/|u|^2, the error is at most 0.05, from the same samples and start.",
-            at_most(0.05),
-            check=lambda part: at(part, "weak_error", learning_rate=1.5),
-            needs=ARMS,
-        ),
-        Claim(
-            "weak-feature",
-            LU,
-            "There the weak feature's largest coefficient is at least twice that at the rate 0.1 (mean logarithm to "
-            "base 2).",
-            at_least(1.0),
-            check=lambda part: np.log2(
-                at(part, "weak_signal", learning_rate=1.5) / at(part, "weak_signal", learning_rate=0.1)
-            ),
-            needs=ARMS,
-        ),
-        Claim(
-            "below-edge",
-            "the project's derivation of the edge",
-            "Below the edge of stability, at m/|u|^2, the error is at least 0.2.",
-            at_least(0.2),
-            check=lambda part: at(part, "weak_error", learning_rate=1.0),
-            needs={"learning_rate": (1.0,)},
-        ),
-        Claim(
-            "oscillation",
-            "the project's derivation of the edge",
-            "The training loss rises now and then if and only if the learning rate is above the edge, in at least 3 of "
-            "4 runs.",
-            at_least(0.75),
-            check=lambda part: (part.simulated.rises > 0) == (part.predicted.edge < part.simulated.learning_rate),
-            needs=ARMS,
-        ),
-        Claim(
-            "oscillation-lasts",
-            "Lu et al. 2024 (training oscillates)",
-            "Above the edge the loss still oscillates in the last tenth of training, in at least 3 of 4 runs.",
-            at_least(0.75),
-            check=lambda part: at(part, "late_rises", learning_rate=1.5) > 0,
-            needs=ARMS,
-            known_negative=(
-                "The oscillation ends itself: as the weak feature takes over a part of the output, the curvature along "
-                "the strong one falls below 2/eta (claim flat), and gradient descent converges."
-            ),
-        ),
-        Claim(
-            "flat",
-            "the project's derivation of the edge",
-            "Training above the edge ends at it: at 1.3 and 1.5 m/|u|^2 the strong feature's part of the output is the "
-            "largest that is stable, within 5% (median).",
-            between(-0.05, 0.05),
-            statistic=lambda part: (
-                (part.simulated.strong_output / part.predicted.strong_output - 1)
-                .sel(learning_rate=[1.3, 1.5])
-                .median("seed")
-            ),
-            needs={"learning_rate": (1.3, 1.5)},
+        *(
+            Panel(
+                ("weak_signal", "strong_signal", "noise_coefficient"),
+                x="learning_rate",
+                at=width,
+                labels=("weak feature", "strong feature", "noise"),
+                ylabel="largest coefficient",
+                marks=(EDGE,),
+                legend="center left",
+            )
+            for width in ({"width": 10}, {})
         ),
     )
+
+    @claim("lu2024oscillation", "theorem on small learning rates", at_least(0.2))
+    def small_rate(main):
+        """Small learning rates (0.1, 0.5 m/|u|^2) leave the weak feature: the error without the strong one is
+        {criterion}."""
+        return main.simulated.weak_error.sel(learning_rate=[0.1, 0.5])
+
+    @claim(OWN, "precondition of small-rate", at_most(0.05))
+    def small_fit(main):
+        """At the rate 0.5 m/|u|^2 the training samples are fitted: the training loss is {criterion}."""
+        return main.simulated.training_loss.sel(learning_rate=0.5)
+
+    @claim("lu2024oscillation", "theorem on large learning rates", at_most(0.05))
+    def large_rate(main):
+        """Above the edge of stability, at 1.5 m/|u|^2, the error is {criterion}, from the same samples and start."""
+        return main.simulated.weak_error.sel(learning_rate=1.5)
+
+    @claim("lu2024oscillation", "theorem on large learning rates", at_least(1.0))
+    def weak_feature(main):
+        """There the weak feature's largest coefficient is at least twice that at the rate 0.1: the mean logarithm to
+        base 2 of their ratio is {criterion}."""
+        signal = main.simulated.weak_signal
+        return np.log2(signal.sel(learning_rate=1.5) / signal.sel(learning_rate=0.1))
+
+    @claim(OWN, "derivation of the edge of stability", at_least(0.2))
+    def below_edge(main):
+        """Below the edge of stability, at m/|u|^2, the error is {criterion}."""
+        return main.simulated.weak_error.sel(learning_rate=1.0)
+
+    @claim(OWN, "derivation of the edge of stability", at_least(0.75))
+    def oscillation(main):
+        """The training loss rises now and then if and only if the learning rate is above the edge: in a share of
+        {criterion} of the runs."""
+        main.simulated.sel(learning_rate=[0.1, 1.5])  # On both sides of the edge.
+        return (main.simulated.rises > 0) == (main.predicted.edge < main.simulated.learning_rate)
+
+    @claim(
+        "lu2024oscillation",
+        "training oscillates",
+        at_least(0.75),
+        known_negative=(
+            "The oscillation ends itself: as the weak feature takes over a part of the output, the curvature along "
+            "the strong one falls below 2/eta (claim flat), and gradient descent converges."
+        ),
+    )
+    def oscillation_lasts(main):
+        """Above the edge the loss still oscillates in the last tenth of training: in a share of {criterion} of the
+        runs."""
+        return main.simulated.late_rises.sel(learning_rate=1.5) > 0
+
+    @claim(OWN, "derivation of the edge of stability", within(0.05), resampled=True)
+    def flat(main):
+        """Training above the edge ends at it: at 1.3 and 1.5 m/|u|^2 the strong feature's part of the output is the
+        largest that is stable, {criterion} (median)."""
+        deviation = main.simulated.strong_output / main.predicted.strong_output - 1
+        return deviation.sel(learning_rate=[1.3, 1.5]).median("seed")
 
     def validate(self) -> None:
         check_even("n", self.n)
@@ -254,36 +255,3 @@ class LargeLearningRate(Study):
         part = 1 / self.ratio**2
         stable = (edge / self.learning_rate - part) / (1 - part) if self.ratio > 1 else 1.0
         return {"edge": edge, "strong_output": min(1.0, max(0.0, stable))}
-
-    def figure(self, main: Part) -> Any:
-        from unlazy.plotting import style
-
-        figure, panels = style.panels(2, 2, width=3.5, height=2.7)
-        error, output, signal, loss = panels.flat
-        for index, (width, points) in enumerate(widths(main.simulated)):
-            rates = np.atleast_1d(parameter(points, "learning_rate")) * 1.03 ** (2 * index - 1)
-            marker, text = style.marker(index), f"$m = {width}$"
-            style.simulation(error, rates, points.weak_error, color=style.colour(0), marker=marker, label=text)
-            style.simulation(output, rates, points.strong_output, color=style.colour(1), marker=marker, label=text)
-            coefficients = {"weak_signal": "weak", "strong_signal": "strong", "noise_coefficient": "noise"}
-            for row, (name, what) in enumerate(coefficients.items()):
-                options: Any = {"color": style.colour(row), "marker": marker, "label": f"{what}, {text}"}
-                style.simulation(signal, rates, points[name], **options)
-            losses = points.training_loss.clip(min=1e-30)
-            style.simulation(loss, rates, np.log10(losses), color=style.colour(3), marker=marker, label=text)
-        line = main.lines.strong_output
-        line = line.isel(width=0) if "width" in line.dims else line
-        style.theory(output, line.learning_rate, line, color="#000000", label="largest stable")
-        for axes in panels.flat:
-            style.log_scale(axes, "x")
-            axes.axvline(float(np.ravel(main.predicted.edge)[0]), color="#000000", linestyle=":", linewidth=0.9)
-            axes.set_xlabel(style.label("learning rate", r"\eta|u|^2/m"))
-        error.set(ylabel="error without the strong feature", ylim=(-0.03, 0.5), title="dotted: edge of stability")
-        output.set(ylabel=style.label("output due to the strong feature", "f_u"), ylim=(0, 1.1))
-        style.log_scale(signal, "y")
-        signal.set_ylabel("largest coefficient")
-        loss.set_ylabel(r"training loss, $\log_{10}$")
-        for axes in (error, output, loss):
-            axes.legend(loc="lower left")
-        signal.legend(ncols=2, fontsize=7)
-        return figure

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from unlazy.lab import Claim, Output, Part, Source, Study, at_least, at_most, static, value
+import numpy as np
+
+from unlazy.lab import OWN, Change, Output, Part, Study, at_least, at_most, cite, claim, static, value
+from unlazy.plotting.panels import Panel, panels
 from unlazy.studies.signal_noise.shared.checks import check_dimension
-from unlazy.studies.signal_noise.shared.sources import TUTORIAL
 from unlazy.studies.signal_noise.shared.strategies import (
     RUN_OUTPUTS,
     end_of_run,
     feature_design,
     fresh_feature_errors,
-    widths,
 )
 
 if TYPE_CHECKING:
@@ -25,12 +27,13 @@ if TYPE_CHECKING:
 
 COUNTS = (64, 16, 4)
 COMMON, RARE = COUNTS[0], COUNTS[-1]
-BALANCE = "the project's own question, on the Muon of Jordan et al. 2024"
 GRID: dict[str, Any] = {"normalised": [0, 1], "strength": [2000.0, 20.0], "power": [2, 1]}
-ARMS = {name: tuple(values) for name, values in GRID.items()}
 CLEAR, NOISY, RELU = (
     {"strength": strength, "power": power} for strength, power in ((2000.0, 2), (20.0, 2), (2000.0, 1))
 )
+OPTIMISERS = {1: "Muon", 0: "gradient descent"}
+SIGNALS: dict[str, Any] = {"ylabel": r"mean coefficient $\gamma$", "log": "xy"}
+ERRORS: dict[str, Any] = {"ylabel": "test error", "log": "x", "ylim": (-0.03, 0.55)}
 
 
 def _balance(part: Part, normalised: int, where: dict[str, Any]) -> xr.DataArray:
@@ -39,49 +42,59 @@ def _balance(part: Part, normalised: int, where: dict[str, Any]) -> xr.DataArray
     return signals.sel(feature=RARE) / signals.sel(feature=COMMON)
 
 
-def _rare_gain(part: Part) -> xr.DataArray:
-    """How much lower the error on the rare feature is with Muon than with gradient descent."""
-    errors = part.simulated.errors.sel(feature=RARE, **NOISY)
-    return errors.sel(normalised=0) - errors.sel(normalised=1)
+def _row(name: str, *, noise: bool = False, width: int | None = None, **more: Any) -> tuple[Panel, ...]:
+    """The settings side by side at one width, the last one if it is None; `noise`: with its largest coefficient."""
+    return tuple(
+        Panel(
+            tuple(_shown(name, arm) for arm in OPTIMISERS),
+            x="feature",
+            at=where if width is None else {**where, "width": width},
+            labels=tuple(OPTIMISERS.values()),
+            xlabel="samples with the feature",
+            legend=where is NOISY,
+            draw=_noise(where, width) if noise else None,
+            **more,
+        )
+        for where in (CLEAR, NOISY, RELU)
+    )
 
 
-def _noise_ratio(part: Part) -> xr.DataArray:
-    """The logarithm of the largest noise coefficient of Muon over that of gradient descent."""
-    import numpy as np
+def _shown(name: str, normalised: int) -> Callable[[xr.Dataset], xr.DataArray]:
+    return lambda data: data[name].sel(normalised=normalised)
 
-    noise: xr.DataArray = np.log(part.simulated.noise_coefficient.sel(NOISY))
-    return noise.sel(normalised=1) - noise.sel(normalised=0)
+
+def _noise(where: dict[str, Any], width: int | None) -> Callable[..., None]:
+    """Draws the largest noise coefficients as lines in the colours of the points."""
+
+    def draw(axes: Any, main: Part) -> None:
+        from unlazy.plotting import style
+
+        noise = main.simulated.noise_coefficient.sel(where).mean("seed")
+        noise = noise.sel(width=width) if width in noise.width.values else noise.isel(width=-1)
+        for index, arm in enumerate(OPTIMISERS):
+            axes.axhline(float(noise.sel(normalised=arm)), color=style.colour(index), linestyle=":", linewidth=0.9)
+
+    return draw
 
 
 @dataclass(frozen=True)
 class MatrixNormalised(Study):
     """ReLU^q; three orthogonal features of equal length in 64, 16 and 4 samples; patches [y feature, xi].
 
-    Muon is exact here: W <- W - eta (g g^T)^(-1/2) g, without momentum and without Newton-Schulz iterations. It and
-    gradient descent stop at the same training loss. A singular direction of the gradient grows at the same pace however
-    few samples it stands for, be it a feature or noise. The setting is tuned: of four values of n SNR^2 and two
-    activations one balanced the features, at m = 10; the claims show two that did not. The widths
-    12 and 18 were chosen after a look at others.
+    Muon is W <- W - eta (g g^T)^(-1/2) g. It and gradient descent stop at the same training loss. A singular direction
+    of the gradient grows at the same pace however few samples it stands for, be it a feature or noise.
     """
 
-    name = "matrix-normalised"
-    topic = "signal_noise"
     question = "Does a matrix-normalised update (Muon) learn rare features as fast as common ones?"
-    caption = (
-        "Points: simulation, means over seeds with 99% intervals, shifted a little aside. Horizontal lines: the "
-        "largest noise coefficient, also simulated, dotted for the first width, dash-dotted for the second."
-    )
-    sources = (
-        Source(
-            "jordan2024muon",
-            "Jordan, Keller and Jin, Yuchen and Boza, Vlado and You, Jiacheng and Cesista, Franz and Newhouse, Laker "
-            "and Bernstein, Jeremy",
-            2024,
-            "Muon: An optimizer for hidden layers in neural networks",
-            "Blog post",
-            kind="misc",
+    sources = cite("jordan2024muon", "han2025tutorial")
+    departs = "Muon is exact here, without momentum and without Newton-Schulz iterations."
+    history = (
+        Change(
+            "",
+            "n SNR^2 and the activation",
+            "of four values and two activations one balanced the features, at m = 10; the claims show two that did not",
         ),
-        TUTORIAL,
+        Change("", "the widths 12 and 18", "others were looked at before"),
     )
     chunk_width = 32
 
@@ -101,8 +114,10 @@ class MatrixNormalised(Study):
     steps: int = static(1000, "most updates", low=1, high=10_000_000, scale="log", paired=True)
 
     outputs = {
-        "signals": Output("mean coefficient of a feature", r"\gamma", ("feature",), scale="log"),
-        "errors": Output("test error on samples with a feature", "", ("feature",)),
+        "signals": Output(
+            "mean coefficient of a feature", r"\gamma", ("feature",), scale="log", short="mean coefficient"
+        ),
+        "errors": Output("test error on samples with a feature", "", ("feature",), short="test error"),
         "updates": Output("updates made", scale="log"),
         **RUN_OUTPUTS,
     }
@@ -110,66 +125,65 @@ class MatrixNormalised(Study):
         "quick": {**GRID, "width": [12, 18], "seeds": 16},
         "full": {**GRID, "width": [12, 24, 48], "seeds": 64},
     }
-    claims = (
-        Claim(
-            "fit",
-            "precondition",
-            "All runs reach the training loss 0.05.",
-            at_most(0.0501),
-            check=lambda part: part.simulated.training_loss,
-        ),
-        Claim(
-            "gradient",
-            BALANCE,
-            "With ReLU^2 and little noise (n SNR^2 = 2000) gradient descent learns the rare feature late: its "
-            "coefficient is at most a fifth of the common one's.",
-            at_most(0.2),
-            check=lambda part: _balance(part, 0, CLEAR),
-            needs=ARMS,
-        ),
-        Claim(
-            "muon",
-            BALANCE,
-            "There Muon learns both alike: the ratio of the coefficients is at least 1/2.",
-            at_least(0.5),
-            check=lambda part: _balance(part, 1, CLEAR),
-            needs=ARMS,
-        ),
-        Claim(
-            "noise-memory",
-            "the project's own observation",
-            "At n SNR^2 = 20 Muon memorises more noise than gradient descent: the largest noise coefficient is larger "
-            "by at least 1% (mean logarithm).",
-            at_least(math.log(1.01)),
-            check=_noise_ratio,
-            needs=ARMS,
-        ),
-        Claim(
-            "noise-gain",
-            BALANCE,
-            "At n SNR^2 = 20 Muon has the lower error on the rare feature, by at least 0.01.",
-            at_least(0.01),
-            check=_rare_gain,
-            needs=ARMS,
-            known_negative=(
-                "The polar factor gives every singular direction of the gradient the same pace, also those of the "
-                "samples' own noise: Muon memorises more of it than gradient descent before it reaches the same loss."
-            ),
-        ),
-        Claim(
-            "relu-balance",
-            BALANCE,
-            "With ReLU, too, Muon learns both features alike: the ratio of the coefficients is at least 1/2.",
-            at_least(0.5),
-            check=lambda part: _balance(part, 1, RELU),
-            needs=ARMS,
-            known_negative=(
-                "With ReLU every neuron is moved along the same sum over features, weighted by their samples, "
-                "whichever side of a feature it is on: the signal in the gradient is one singular direction, which the "
-                "polar factor scales as a whole."
-            ),
+    figure = panels(
+        *_row("signals", noise=True, width=12, **SIGNALS),
+        *_row("signals", noise=True, **SIGNALS),
+        *_row("errors", width=12, **ERRORS),
+        *_row("errors", **ERRORS),
+        height=2.5,
+        caption="Dotted: means of the largest noise coefficient.",
+    )
+
+    @claim(OWN, "precondition of the claims below", at_most(0.0501))
+    def fit(main):
+        """All runs reach the training loss 0.05: it is {criterion}."""
+        return main.simulated.training_loss
+
+    @claim(OWN, "this project's question, on the Muon of Jordan et al. 2024", at_most(0.2))
+    def gradient(main):
+        """With ReLU^2 and little noise (n SNR^2 = 2000) gradient descent learns the rare feature late: its coefficient
+        over the common one's is {criterion}."""
+        return _balance(main, 0, CLEAR)
+
+    @claim(OWN, "this project's question, on the Muon of Jordan et al. 2024", at_least(0.5))
+    def muon(main):
+        """There Muon learns both alike: the ratio of the coefficients is {criterion}."""
+        return _balance(main, 1, CLEAR)
+
+    @claim(OWN, "this project's observation", at_least(math.log(1.01)))
+    def noise_memory(main):
+        """At n SNR^2 = 20 Muon memorises more noise than gradient descent: the largest noise coefficient is larger by
+        1% or more, the logarithm of the ratio {criterion} on average."""
+        noise = np.log(main.simulated.noise_coefficient.sel(NOISY))
+        return noise.sel(normalised=1) - noise.sel(normalised=0)
+
+    @claim(
+        OWN,
+        "this project's question, on the Muon of Jordan et al. 2024",
+        at_least(0.01),
+        known_negative=(
+            "The polar factor gives every singular direction of the gradient the same pace, also those of the "
+            "samples' own noise: Muon memorises more of it than gradient descent before it reaches the same loss."
         ),
     )
+    def noise_gain(main):
+        """At n SNR^2 = 20 Muon has the lower error on the rare feature, by {criterion}."""
+        errors = main.simulated.errors.sel(feature=RARE, **NOISY)
+        return errors.sel(normalised=0) - errors.sel(normalised=1)
+
+    @claim(
+        OWN,
+        "this project's question, on the Muon of Jordan et al. 2024",
+        at_least(0.5),
+        known_negative=(
+            "With ReLU every neuron is moved along the same sum over features, weighted by their samples, "
+            "whichever side of a feature it is on: the signal in the gradient is one singular direction, which the "
+            "polar factor scales as a whole."
+        ),
+    )
+    def relu_balance(main):
+        """With ReLU, too, Muon learns both features alike: the ratio of the coefficients is {criterion}."""
+        return _balance(main, 1, RELU)
 
     def validate(self) -> None:
         check_dimension(self.d, samples=sum(COUNTS), width=self.width, shared=len(COUNTS))
@@ -211,44 +225,6 @@ class MatrixNormalised(Study):
             "updates": state.step,
             **end_of_run(problem, state),
         }
-
-    def figure(self, main: Part) -> Any:
-        from unlazy.plotting import style
-
-        data = widths(main.simulated, "normalised", "strength", "power")
-        there = data[0][1]
-        cells = [
-            {"strength": strength, "power": power}
-            for power in there.power.values
-            for strength in there.strength.values
-            if (strength, power) != (20.0, 1) or there.strength.size == 1
-        ]
-        figure, panels = style.panels(len(cells), 2, width=2.9, height=2.6)
-        panels = panels.reshape(2, len(cells))
-        for (top, bottom), where in zip(panels.T, cells, strict=True):
-            for index, (width, points) in enumerate(data):
-                for row, (arm, text) in enumerate(((1, "Muon"), (0, "gradient descent"))):
-                    if arm not in points.normalised:
-                        continue
-                    line = points.sel(normalised=arm, **where)
-                    places = line.feature * 1.07 ** (2 * index + row - 1.5)
-                    options: Any = {"color": style.colour(row), "marker": style.marker(index)}
-                    style.simulation(top, places, line.signals, **options, label=f"{text}, $m = {width}$")
-                    style.simulation(bottom, places, line.errors, **options)
-                    level = float(line.noise_coefficient.mean())
-                    top.axhline(level, color=style.colour(row), linestyle=":" if index == 0 else "-.", linewidth=0.9)
-            for axes in (top, bottom):
-                style.log_scale(axes, "xy" if axes is top else "x")
-                axes.set_xticks(COUNTS, [str(count) for count in COUNTS])
-                axes.minorticks_off()
-                axes.set_xlabel("samples with the feature")
-            bottom.set(ylim=(-0.03, 0.55), ylabel="test error")
-            top.set_ylabel(style.label("mean coefficient", r"\gamma"))
-            activation = {1: "ReLU", 2: "ReLU$^2$"}[int(where["power"])]
-            top.set_title(rf"{activation}, $n\,\mathrm{{SNR}}^2 = {where['strength']:g}$")
-        panels[1, 0].set_title("above, dotted: largest noise coefficient")
-        figure.legend(*panels[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=4)
-        return figure
 
 
 def _relu_or_square(power: Any) -> Activation:

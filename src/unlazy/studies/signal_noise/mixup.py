@@ -3,29 +3,31 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
-
-import numpy as np
+from typing import Any
 
 from unlazy.checks import InputError
-from unlazy.lab import Claim, Output, Part, Source, Study, at_least, at_most, parameter, static, value
+from unlazy.lab import OWN, Change, Output, Study, at_least, at_most, cite, claim, static, value
+from unlazy.plotting.panels import Level, Panel, panels
 from unlazy.studies.signal_noise.shared.checks import check_dimension, check_even
-from unlazy.studies.signal_noise.shared.sources import TUTORIAL
 from unlazy.studies.signal_noise.shared.strategies import (
     RUN_OUTPUTS,
-    at,
     end_of_run,
     feature_design,
     fresh_feature_errors,
-    widths,
 )
 
-if TYPE_CHECKING:
-    pass
 
-ZOU = "Zou et al. 2023, theorem on mixup"
-PLAIN = "Zou et al. 2023, theorem on standard training"
-ARMS = {"share": (0.6, 1.0)}
+def _row(**width: int) -> tuple[Panel, ...]:
+    """The panels of one width, the last one unless it is given."""
+    features: Any = {"x": "share", "at": width, "labels": ("common feature", "rare feature", "noise")}
+    guessing = Level(0.5, "guessing", dashed=True)
+    errors = ("common_error", "rare_error")
+    coefficients = ("common_signal", "rare_signal", "noise_coefficient")
+    return (
+        Panel(errors, ylabel="test error", ylim=(-0.03, 0.55), marks=(guessing,), legend="center left", **features),
+        Panel(coefficients, ylabel="largest coefficient", legend="lower left", **features),
+        Panel("training_loss", x="share", at=width, ylabel="training loss, unmixed"),
+    )
 
 
 @dataclass(frozen=True)
@@ -33,33 +35,28 @@ class Mixup(Study):
     """ReLU^2, patches [y v or y v', xi] with |v| = |v'|, v' in few samples only.
 
     A step of mixup sees the patches lambda x_i + (1 - lambda) x_j and the loss lambda l(y_i) + (1 - lambda) l(y_j) for
-    a fresh random partner j of every sample; lambda = 1 is plain gradient descent. The sizes were the first tried,
-    but for the width: at m = 6 one run in thirty starts with no neuron of some class on the feature's side, and never
-    learns it.
+    a fresh random partner j of every sample; lambda = 1 is plain gradient descent.
     """
 
-    name = "mixup"
-    topic = "signal_noise"
     question = "Does mixup learn a rare feature that plain gradient descent replaces by memorised noise?"
-    caption = (
-        "Points: simulation, means over seeds with 99% intervals, shifted a little aside. Dashed: guessing. There is "
-        "no theory here."
-    )
-    sources = (
-        Source(
-            "zou2023mixup",
-            "Zou, Difan and Cao, Yuan and Li, Yuanzhi and Gu, Quanquan",
-            2023,
-            "The benefits of mixup for feature learning",
-            "International Conference on Machine Learning",
-            kind="inproceedings",
+    sources = cite("zou2023mixup", "han2025tutorial")
+    history = (
+        Change(
+            "",
+            "the width, while all other sizes were the first tried",
+            "at m = 6 one run in thirty starts with no neuron of some class on the feature's side, and never learns it",
         ),
-        TUTORIAL,
     )
     chunk_width = 32
 
     share: float = value(
-        0.6, "share of a sample in its mixture, 1 without mixup", symbol=r"\lambda", low=0.5, high=1, paired=True
+        0.6,
+        "share of a sample in its mixture, 1 without mixup",
+        symbol=r"\lambda",
+        low=0.5,
+        high=1,
+        paired=True,
+        short="share in a mixture",
     )
     strength: float = value(
         4.0, "n SNR^2 of either feature", symbol=r"n\,\mathrm{SNR}^2", above=0, high=1e6, scale="log"
@@ -90,48 +87,32 @@ class Mixup(Study):
             "seeds": 24,
         },
     }
-    claims = (
-        Claim(
-            "plain-rare",
-            PLAIN,
-            "Plain gradient descent does not learn the rare feature: its error there is at least 0.4.",
-            at_least(0.4),
-            check=lambda part: at(part, "rare_error", share=1.0),
-            needs=ARMS,
-        ),
-        Claim(
-            "plain-fit",
-            "precondition",
-            "It fits its training samples: the training loss is at most 0.05.",
-            at_most(0.05),
-            check=lambda part: at(part, "training_loss", share=1.0),
-            needs=ARMS,
-        ),
-        Claim(
-            "mixup-rare",
-            ZOU,
-            "Mixup with lambda = 0.6 learns it from the same samples: its error is at most 0.02.",
-            at_most(0.02),
-            check=lambda part: at(part, "rare_error", share=0.6),
-            needs=ARMS,
-        ),
-        Claim(
-            "common",
-            ZOU,
-            "Both learn the common feature: the error is at most 0.01.",
-            at_most(0.01),
-            check=lambda part: part.simulated.common_error.sel(share=[0.6, 1.0]),
-            needs=ARMS,
-        ),
-        Claim(
-            "mixup-balance",
-            "Zou et al. 2023 (mixing teaches the rare feature through the common one)",
-            "With mixup the rare feature's largest coefficient is at least a third of the common one's.",
-            at_least(1 / 3),
-            check=lambda part: at(part, "rare_signal", share=0.6) / at(part, "common_signal", share=0.6),
-            needs=ARMS,
-        ),
-    )
+    figure = panels(*_row(width=10), *_row(), caption="A share of 1 is training without mixup.")
+
+    @claim("zou2023mixup", "theorem on standard training", at_least(0.4))
+    def plain_rare(main):
+        """Plain gradient descent does not learn the rare feature: its error there is {criterion}."""
+        return main.simulated.rare_error.sel(share=1.0)
+
+    @claim(OWN, "precondition of plain-rare", at_most(0.05))
+    def plain_fit(main):
+        """It fits its training samples: the training loss is {criterion}."""
+        return main.simulated.training_loss.sel(share=1.0)
+
+    @claim("zou2023mixup", "theorem on mixup", at_most(0.02))
+    def mixup_rare(main):
+        """Mixup with lambda = 0.6 learns it from the same samples: its error is {criterion}."""
+        return main.simulated.rare_error.sel(share=0.6)
+
+    @claim("zou2023mixup", "theorem on mixup", at_most(0.01))
+    def common(main):
+        """Both learn the common feature: the error is {criterion}."""
+        return main.simulated.common_error.sel(share=[0.6, 1.0])
+
+    @claim("zou2023mixup", "mixing teaches the rare feature through the common one", at_least(1 / 3))
+    def mixup_balance(main):
+        """With mixup the rare feature's largest coefficient over the common one's is {criterion}."""
+        return main.simulated.rare_signal.sel(share=0.6) / main.simulated.common_signal.sel(share=0.6)
 
     def validate(self) -> None:
         check_even("n", self.n)
@@ -175,31 +156,3 @@ class Mixup(Study):
             "rare_signal": learned[1],
             **end_of_run(problem, state),
         }
-
-    def figure(self, main: Part) -> Any:
-        from unlazy.plotting import style
-
-        figure, (error, signal, loss) = style.panels(3, 1, width=2.9, height=2.8)
-        features = (("rare", "rare feature"), ("common", "common feature"))
-        for index, (width, points) in enumerate(widths(main.simulated)):
-            shares = np.atleast_1d(parameter(points, "share")) + 0.024 * (index - 0.5)
-            marker, text = style.marker(index), f"$m = {width}$"
-            for row, (name, feature) in enumerate(features):
-                places = shares + 0.012 * (row - 0.5)
-                options: Any = {"color": style.colour(row), "marker": marker}
-                style.simulation(error, places, points[f"{name}_error"], **options)
-                style.simulation(signal, places, points[f"{name}_signal"], **options, label=f"{feature}, {text}")
-            options = {"color": style.colour(2), "marker": marker, "label": f"noise, {text}"}
-            style.simulation(signal, shares, points.noise_coefficient, **options)
-            style.simulation(loss, shares, points.training_loss, color=style.colour(3), marker=marker, label=text)
-        for axes in (error, signal, loss):
-            axes.set_xlabel(style.label("share in a mixture", r"\lambda"))
-        style.log_scale(signal, "y")
-        style.log_scale(loss, "y")
-        error.axhline(0.5, color="#000000", linestyle="--", linewidth=0.9)
-        error.set(ylabel="test error", ylim=(-0.03, 0.55), title=r"$\lambda = 1$: without mixup; dashed: guessing")
-        signal.set_ylabel("largest coefficient")
-        loss.set_ylabel("training loss, unmixed")
-        figure.legend(*signal.get_legend_handles_labels(), loc="outside lower center", ncols=3)
-        loss.legend()
-        return figure

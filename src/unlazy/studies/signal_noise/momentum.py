@@ -8,62 +8,69 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from unlazy.checks import InputError
-from unlazy.lab import Claim, Output, Part, Source, Study, at_least, at_most, parameter, static, value
+from unlazy.lab import OWN, Change, Output, Part, Study, at_least, at_most, cite, claim, static, value
+from unlazy.plotting.panels import Panel, panels
 from unlazy.studies.signal_noise.shared.checks import check_even, check_room
-from unlazy.studies.signal_noise.shared.sources import TUTORIAL
 from unlazy.studies.signal_noise.shared.strategies import (
     RUN_OUTPUTS,
-    at,
     end_of_run,
     feature_design,
     fresh_feature_errors,
-    widths,
 )
 
 if TYPE_CHECKING:
     import xarray as xr
 
-PLAIN = "Jelassi & Li 2022, theorem on gradient descent"
-MOMENTUM = "Jelassi & Li 2022, theorem on momentum"
-ARMS = {"momentum": (0.0, 0.99)}
 
-
-def _median_rise(part: Part, name: str) -> xr.DataArray:
+def _median_rise(values: xr.DataArray) -> xr.DataArray:
     """The median over seeds of how much momentum raises an output of the same start and samples."""
-    return (at(part, name, momentum=0.99) - at(part, name, momentum=0.0)).median("seed")
+    return (values.sel(momentum=0.99) - values.sel(momentum=0.0)).median("seed")
+
+
+def _runs(name: str, **more: Any) -> Panel:
+    """Single runs and their medians, the widths side by side."""
+
+    def draw(axes: Any, main: Part) -> None:
+        from unlazy.plotting import style
+
+        values = main.simulated[name]
+        arms, jitter = values.momentum.values, np.linspace(-0.06, 0.06, values.sizes["seed"])
+        for index, width in enumerate(values.width.values):
+            chosen, color = values.sel(width=width).transpose("momentum", "seed"), style.colour(index)
+            places = np.arange(len(arms)) + 0.16 * (index - 0.5)
+            axes.plot(places[:, None] + jitter, chosen, ".", color=color, alpha=0.35, markersize=3, zorder=2)
+            look: Any = {"color": color, "markeredgecolor": "white", "label": f"$R = {width}$"}
+            axes.plot(places, chosen.median("seed"), style.marker(index), **look)
+        axes.set_xticks(np.arange(len(arms)), [f"{arm:g}" for arm in arms])
+
+    return Panel(name, x="momentum", points=False, draw=draw, **more)
 
 
 @dataclass(frozen=True)
 class Momentum(Study):
     """f = sum_r sum_p <w_r, x_p>^3, patches [y c w*, xi]; c = 1 in most samples and small in a few.
 
-    The update is M <- b M + (1 - b) g, W <- W - eta M; b = 0 is plain gradient descent. The sizes are tuned: of six
-    settings of (b, noise, width, learning rate) the first four showed no or a weak effect.
-    A few runs with momentum stay near the error of guessing (0 of 32 at R = 10 and 1 of 32 at R = 16 in the quick
-    preset), so that the claims judge medians over seeds. Ten times as many steps of plain descent do not change its
-    error.
+    The update is M <- b M + (1 - b) g, W <- W - eta M; b = 0 is plain gradient descent. A few runs with momentum stay
+    near the error of guessing (0 of 32 at R = 10 and 1 of 32 at R = 16 in the quick preset), so that the claims judge
+    medians over seeds. Ten times as many steps of plain descent do not change its error.
     """
 
-    name = "momentum"
-    topic = "signal_noise"
     question = (
         "Does momentum learn the feature of samples whose margin is small, where gradient descent memorises them?"
     )
-    caption = "All simulation: dots are single runs, large marks medians over seeds."
-    sources = (
-        Source(
-            "jelassi2022",
-            "Jelassi, Samy and Li, Yuanzhi",
-            2022,
-            "Towards understanding how momentum improves generalization in deep learning",
-            "International Conference on Machine Learning",
-            kind="inproceedings",
+    sources = cite("jelassi2022", "han2025tutorial")
+    history = (
+        Change(
+            "",
+            "momentum, noise, width and learning rate",
+            "of six settings that were tried the first four showed no or a weak effect",
         ),
-        TUTORIAL,
     )
     chunk_width = 32
 
-    momentum: float = value(0.99, "momentum, 0 for none", symbol=r"\beta", low=0, high=0.99999, paired=True)
+    momentum: float = value(
+        0.99, "momentum, 0 for none", symbol=r"\beta", low=0, high=0.99999, paired=True, short="momentum"
+    )
     amplitude: float = value(0.1, "feature in the samples of small margin", symbol="c", low=0, high=1, scale="log")
     small: int = value(4, "samples of small margin", symbol="n'", low=0, high=5000)
     noise_square: float = value(4.0, "mean square length of the noise", symbol=r"\sigma^2d", above=0, high=1e6)
@@ -84,58 +91,46 @@ class Momentum(Study):
         "quick": {"momentum": [0.0, 0.9, 0.99], "width": [10, 16], "seeds": 32},
         "full": {"momentum": [0.0, 0.5, 0.9, 0.95, 0.98, 0.99, 0.995], "width": [10, 16, 32], "seeds": 64},
     }
-    claims = (
-        Claim(
-            "fit",
-            "precondition",
-            "Both fit their training samples: the median training loss is at most 0.05.",
-            at_most(0.05),
-            statistic=lambda part: part.simulated.training_loss.sel(momentum=[0.0, 0.99]).median("seed"),
-            needs=ARMS,
-        ),
-        Claim(
-            "plain",
-            PLAIN,
-            "Gradient descent does not learn enough of the feature for samples of small margin: its median error there "
-            "is at least 0.1.",
-            at_least(0.1),
-            statistic=lambda part: at(part, "small_error", momentum=0.0).median("seed"),
-            needs=ARMS,
-        ),
-        Claim(
-            "momentum",
-            MOMENTUM,
-            "With momentum 0.99 the median error is at most 0.1.",
-            at_most(0.1),
-            statistic=lambda part: at(part, "small_error", momentum=0.99).median("seed"),
-            needs=ARMS,
-        ),
-        Claim(
-            "gain",
-            MOMENTUM,
-            "For the same samples and start momentum lowers the error by at least 0.05 (median).",
-            at_least(0.05),
-            statistic=lambda part: -_median_rise(part, "small_error"),
-            needs=ARMS,
-        ),
-        Claim(
-            "alignment",
-            "Jelassi & Li 2022 (historical gradients)",
-            "Momentum goes on learning the feature where gradient descent stops: the largest <w, w*> is larger by at "
-            "least 0.01 (median of the difference).",
-            at_least(0.01),
-            statistic=lambda part: _median_rise(part, "alignment"),
-            needs=ARMS,
-        ),
-        Claim(
-            "large",
-            PLAIN,
-            "Both classify samples of large margin: the median error is at most 0.01.",
-            at_most(0.01),
-            statistic=lambda part: part.simulated.large_error.sel(momentum=[0.0, 0.99]).median("seed"),
-            needs=ARMS,
-        ),
+    figure = panels(
+        _runs("small_error"),
+        _runs("alignment", ylabel=r"largest $\langle w,w^*\rangle$", legend=False),
+        _runs("training_loss", legend=False),
+        width=3.1,
+        height=2.7,
+        caption="All simulation: dots are single runs, large marks medians over seeds.",
     )
+
+    @claim(OWN, "precondition of the claims below", at_most(0.05), resampled=True)
+    def fit(main):
+        """Both fit their training samples: the median training loss is {criterion}."""
+        return main.simulated.training_loss.sel(momentum=[0.0, 0.99]).median("seed")
+
+    @claim("jelassi2022", "theorem on gradient descent", at_least(0.1), resampled=True)
+    def plain(main):
+        """Gradient descent does not learn enough of the feature for samples of small margin: its median error there is
+        {criterion}."""
+        return main.simulated.small_error.sel(momentum=0.0).median("seed")
+
+    @claim("jelassi2022", "theorem on momentum", at_most(0.1), resampled=True)
+    def momentum_learns(main):
+        """With momentum 0.99 the median error is {criterion}."""
+        return main.simulated.small_error.sel(momentum=0.99).median("seed")
+
+    @claim("jelassi2022", "theorem on momentum", at_least(0.05), resampled=True)
+    def gain(main):
+        """For the same samples and start momentum lowers the error by {criterion} (median)."""
+        return -_median_rise(main.simulated.small_error)
+
+    @claim("jelassi2022", "historical gradients", at_least(0.01), resampled=True)
+    def alignment(main):
+        """Momentum goes on learning the feature where gradient descent stops: the largest <w, w*> is larger by
+        {criterion} (median of the difference)."""
+        return _median_rise(main.simulated.alignment)
+
+    @claim("jelassi2022", "theorem on gradient descent", at_most(0.01), resampled=True)
+    def large(main):
+        """Both classify samples of large margin: the median error is {criterion}."""
+        return main.simulated.large_error.sel(momentum=[0.0, 0.99]).median("seed")
 
     def validate(self) -> None:
         check_even("n", self.n)
@@ -175,29 +170,3 @@ class Momentum(Study):
             "alignment": state.weights.preactivations[:, 0].max(),
             **end_of_run(problem, state),
         }
-
-    def figure(self, main: Part) -> Any:
-        from unlazy.plotting import style
-
-        figure, (error, signal, loss) = style.panels(3, 1, width=2.9, height=2.7)
-        for index, (width, points) in enumerate(widths(main.simulated)):
-            arms = np.atleast_1d(parameter(points, "momentum"))
-            color, text = style.colour(index), f"$R = {width}$"
-            shown = {"small_error": error, "alignment": signal, "training_loss": loss}
-            for name, axes in shown.items():
-                values = points[name] if "momentum" in points.dims else points[name].expand_dims(momentum=arms)
-                places = np.arange(len(arms)) + 0.16 * (index - 0.5)
-                jitter = np.linspace(-0.06, 0.06, values.sizes["seed"])
-                for place, arm in zip(places, arms, strict=True):
-                    at = values.sel(momentum=arm)
-                    axes.plot(place + jitter, at, ".", color=color, alpha=0.35, markersize=3, zorder=2)
-                medians = values.median("seed")
-                axes.plot(places, medians, style.marker(index), color=color, markeredgecolor="white", label=text)
-                axes.set_xticks(np.arange(len(arms)), [f"{arm:g}" for arm in arms])
-                axes.set_xlabel(style.label("momentum", r"\beta"))
-        error.set(ylabel="error on samples of small margin", title="dots: runs; large: medians")
-        signal.set_ylabel(r"largest $\langle w,w^*\rangle$")
-        style.log_scale(loss, "y")
-        loss.set_ylabel("training loss")
-        error.legend()
-        return figure

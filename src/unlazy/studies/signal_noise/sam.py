@@ -7,17 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from unlazy.lab import Claim, Output, Part, Source, Study, at_least, at_most, between, static, value
+from unlazy.lab import OWN, Change, Output, Part, Study, at_least, at_most, cite, claim, static, value, within
+from unlazy.plotting.panels import Level, Panel, panels
 from unlazy.studies.signal_noise.shared.checks import check_dimension, check_even, check_room
-from unlazy.studies.signal_noise.shared.sources import KOU, TUTORIAL
-from unlazy.studies.signal_noise.shared.strategies import RUN_OUTPUTS, at, end_of_run, widths
+from unlazy.studies.signal_noise.shared.strategies import RUN_OUTPUTS, end_of_run
 
 if TYPE_CHECKING:
     import xarray as xr
 
-CHEN = "Chen et al. 2023; Han & Huang 2025, slide on SAM"
-KOU_TEXT = "Kou et al. 2023, Theorem 4.2"
-SCAN = {"relative_radius": (0.0, 10.0)}
 SWITCH = {"signal": 2.5, "batch": 10, "learning_rate": 0.4}
 LARGE = {"d": 1e4, "steps": 3000}
 LONG, SHORT = 1.6, 0.5
@@ -26,32 +23,44 @@ EQUAL: dict[str, Any] = {"relative_radius": [0.0, 10.0], "batch": [20, 5], "targ
 
 def _gain(part: Part) -> xr.DataArray:
     """How much lower the error is with the largest radius than without, for the same data and batches."""
-    return at(part, "error", relative_radius=0.0) - at(part, "error", relative_radius=10.0)
+    error = part.simulated.error
+    return error.sel(relative_radius=0.0) - error.sel(relative_radius=10.0)
 
 
-def _switch_gain(part: Part) -> xr.DataArray:
-    """How much lower the error of SAM, then SGD, is than that of SGD alone."""
-    error = at(part, "error", relative_radius=LONG)
-    return error.sel(sam_share=0.0) - error.sel(sam_share=0.5)
+def _scan(name: str, by: str, where: dict[str, Any], **more: Any) -> Panel:
+    """An output against the radius, and its means without SAM as lines across."""
+
+    def draw(axes: Any, main: Part, **_: Part) -> None:
+        from unlazy.plotting import style
+
+        if 0.0 not in main.simulated.relative_radius:
+            return
+        means = main.simulated[name].mean("seed").sel(relative_radius=0.0)
+        for dim in ("batch", "learning_rate", "width"):
+            if dim != by:
+                values = means[dim].values
+                means = means.sel({dim: where[dim] if where.get(dim) in values.tolist() else values[-1]})
+        for index, level in enumerate(means.values):
+            axes.axhline(level, color=style.colour(index), linewidth=0.8)
+
+    def positive(data: xr.Dataset) -> xr.DataArray:
+        return data[name].isel(relative_radius=data.relative_radius.values > 0)
+
+    radius = Level(1.0, r"$\tau = \tau_*$", vertical=True)
+    return Panel(positive, x="relative_radius", by=by, at=where, marks=(radius,), draw=draw, **more)
 
 
-def _noise_ratio(part: Part) -> xr.DataArray:
-    """The logarithm, to base 10, of the noise coefficient with the largest radius over that without."""
-    logarithm: xr.DataArray = np.log10(part.simulated.noise_coefficient.sel(batch=20))
-    return logarithm.sel(relative_radius=10.0) - logarithm.sel(relative_radius=0.0)
-
-
-def _batch_gain(part: Part) -> xr.DataArray:
-    error = at(part, "error", relative_radius=0.0, learning_rate=0.5)
-    return error.sel(batch=20) - error.sel(batch=5)
-
-
-def _kept(simulated: xr.Dataset, name: str, wanted: float) -> xr.Dataset:
-    """The data at one value of a parameter: the wanted one if it is there, else the last."""
-    if name not in simulated.dims:
-        return simulated
-    there = simulated[name].values
-    return simulated.sel({name: wanted if wanted in there else there[-1]})
+def _row(**width: int) -> tuple[Panel, ...]:
+    """The panels of one width, the last one unless it is given."""
+    error: dict[str, Any] = {"ylabel": "test error", "ylim": (-0.02, 0.5)}
+    rate, batch = {"learning_rate": 0.5, **width}, {"batch": 20, **width}
+    noise = r"largest noise coefficient $\max\rho$"
+    return (
+        _scan("error", "batch", rate, **error),
+        _scan("error", "learning_rate", batch, **error),
+        _scan("noise_coefficient", "batch", rate, log="xy", ylabel=noise, legend=False),
+        Panel("error", x="sam_share", by="relative_radius", part="switch", at=width, **error),
+    )
 
 
 @dataclass(frozen=True)
@@ -61,33 +70,27 @@ class Sam(Study):
     The radius is given in units of tau_* = eta sigma sqrt(d/(mB))/2, the length of the first step of descent: the
     gradient has 2m B/2 active pairs of size sigma sqrt(d)/(2mB). Going uphill by tau lowers the pre-activation of an
     active pair by tau sigma sqrt(d/(mB)), a step of descent raises it by eta sigma^2 d/(2mB); so from tau_* on the
-    next gradient sees the pair switched off, and its noise is not memorised. Own heuristic, after the runs at m = 10
-    and eta = n m/(2d); the other widths and rates test it. The sizes are tuned: a scan of 42 cells found them.
-    After as many steps as plain descent SAM has fitted less: a review found training losses of 0.28 and 0.005. The part
-    equal therefore stops both at the training loss 0.3; its criteria, those of the unequal comparison, were written
-    before its first run, but for that of equal-loss, whose upper end first was the hard bound 0.3 itself. The claim
-    no-memory is judged with all samples in the batch: with batches of 5 the ratio was near a tenth, after as many
-    steps, and 16 runs did not decide it.
+    next gradient sees the pair switched off, and its noise is not memorised. After as many steps as plain descent SAM
+    has fitted less; the part equal therefore stops both at the training loss 0.3.
     """
 
-    name = "sam"
-    topic = "signal_noise"
     question = "Does sharpness-aware minimisation learn the signal where gradient descent memorises the noise?"
-    caption = (
-        "Points: simulation, means over seeds with 99% intervals, shifted a little aside. Horizontal lines: simulated"
-        " means without SAM, solid for the first width, dashed for the second. Dotted: the radius that theory names."
-    )
-    sources = (
-        Source(
-            "chen2023sam",
-            "Chen, Zixiang and Zhang, Junkai and Kou, Yiwen and Chen, Xiangning and Hsieh, Cho-Jui and Gu, Quanquan",
-            2023,
-            "Why does sharpness-aware minimization generalize better than SGD?",
-            "Advances in Neural Information Processing Systems 36",
-            kind="inproceedings",
+    sources = cite("chen2023sam", "kou2023", "han2025tutorial")
+    history = (
+        Change("", "the sizes", "a scan of 42 cells found them"),
+        Change("radius-enough", "tau_*", "it came after the runs at m = 10 and eta = n m/(2d); the others test it"),
+        Change("radius-short", "tau_*", "it came after the runs at m = 10 and eta = n m/(2d); the others test it"),
+        Change(
+            "equal-gain",
+            "the comparison at equal loss, with the criterion of the unequal one, written before its first run",
+            "a review found training losses of 0.28 with SAM and 0.005 without after as many steps",
         ),
-        KOU,
-        TUTORIAL,
+        Change("equal-loss", "the upper end of the criterion", "first it was the hard bound 0.3 itself"),
+        Change(
+            "no-memory",
+            "it is judged with all samples in the batch",
+            "with batches of 5 the ratio was near a tenth, after as many steps, and 16 runs did not decide it",
+        ),
     )
     chunk_width = 32
 
@@ -151,154 +154,115 @@ class Sam(Study):
             },
         },
     }
-    claims = (
-        Claim(
-            "fit",
-            "precondition of the claims on plain descent",
-            "Plain descent fits its training samples: the training loss is at most 0.05.",
-            at_most(0.05),
-            check=lambda main, switch: [
-                at(main, "training_loss", relative_radius=0.0),
-                at(switch, "training_loss", sam_share=0.0),
-            ],
-            parts=("main", "switch"),
-        ),
-        Claim(
-            "harmful-sgd",
-            KOU_TEXT,
-            "Where n |mu|^4/(sigma^4 d) < 0.1 plain descent overfits harmfully with either batch size: its test error "
-            "is at least 0.1.",
-            at_least(0.1),
-            check=lambda part: at(part, "error", relative_radius=0.0),
-            needs=SCAN,
-        ),
-        Claim(
-            "benign-sam",
-            CHEN,
-            "With a radius of 10 steps SAM generalises there: its test error is at most 0.01.",
-            at_most(0.01),
-            check=lambda part: at(part, "error", relative_radius=10.0),
-            needs=SCAN,
-        ),
-        Claim(
-            "gain",
-            CHEN,
-            "For the same data, batches, start and number of steps SAM lowers the test error by at least 0.1.",
-            at_least(0.1),
-            check=_gain,
-            needs=SCAN,
-        ),
-        Claim(
-            "equal-loss",
-            "precondition of the claims at equal loss",
-            "Stopped at the training loss 0.3, plain descent and SAM end within 0.05 of it.",
-            between(-0.05, 0.05),
-            check=lambda part: part.simulated.training_loss - 0.3,
-            parts=("equal",),
-        ),
-        Claim(
-            "equal-gain",
-            CHEN,
-            "At this equal training loss, too, SAM lowers the test error by at least 0.1.",
-            at_least(0.1),
-            check=_gain,
-            parts=("equal",),
-            needs=SCAN,
-        ),
-        Claim(
-            "no-memory",
-            "Chen et al. 2023 (SAM switches off memorised noise)",
-            "With all samples in the batch the largest noise coefficient of SAM is at most a tenth of that of plain "
-            "descent at equal training loss (mean logarithm to base 10).",
-            at_most(-1.0),
-            check=_noise_ratio,
-            parts=("equal",),
-            needs={**SCAN, "batch": (20,)},
-            known_negative=(
-                "It is about 0.3 of it. The tenth that is seen after as many steps compares a network that has fitted "
-                "its samples, and so has memorised them, with one that has not."
-            ),
-        ),
-        Claim(
-            "small-batch",
-            "the project's own observation",
-            "Plain descent with batches of 5 alone is better than with all 20 samples, so that SAM must be compared at "
-            "equal batch: the error is lower by at least 0.01.",
-            at_least(0.01),
-            check=_batch_gain,
-            needs={"relative_radius": (0.0,), "batch": (20, 5), "learning_rate": (0.5,)},
-        ),
-        Claim(
-            "radius-enough",
-            "the project's heuristic",
-            "For either rate, batch size and width a radius of 2 tau_* suffices: the test error is at most 0.01.",
-            at_most(0.01),
-            check=lambda part: at(part, "error", relative_radius=2.0),
-            needs={"relative_radius": (2.0,)},
-        ),
-        Claim(
-            "radius-short",
-            "the project's heuristic",
-            "With all samples in the batch a radius of tau_*/4 does not: the test error is at least 0.05.",
-            at_least(0.05),
-            check=lambda part: at(part, "error", relative_radius=0.25, batch=20),
-            needs={"relative_radius": (0.25,), "batch": (20,)},
-        ),
-        Claim(
-            "radius-short-fit",
-            "precondition",
-            "That network fits its training samples: the training loss is at most 0.05.",
-            at_most(0.05),
-            check=lambda part: at(part, "training_loss", relative_radius=0.25, batch=20),
-            needs={"relative_radius": (0.25,), "batch": (20,)},
-        ),
-        Claim(
-            "then-sgd-loss",
-            CHEN,
-            "SAM for half of the steps, then SGD, fits the training samples: the training loss is at most 0.01.",
-            at_most(0.01),
-            check=lambda part: at(part, "training_loss", sam_share=0.5, relative_radius=LONG),
-            parts=("switch",),
-            needs={"sam_share": (0.5,), "relative_radius": (LONG,)},
-        ),
-        Claim(
-            "then-sgd-error",
-            CHEN,
-            "That network generalises: its test error is at most 0.01.",
-            at_most(0.01),
-            check=lambda part: at(part, "error", sam_share=0.5, relative_radius=LONG),
-            parts=("switch",),
-            needs={"sam_share": (0.5,), "relative_radius": (LONG,)},
-        ),
-        Claim(
-            "sgd-alone",
-            KOU_TEXT,
-            "SGD alone for as many steps has a test error of at least 0.1.",
-            at_least(0.1),
-            check=lambda part: at(part, "error", sam_share=0.0),
-            parts=("switch",),
-            needs={"sam_share": (0.0,)},
-        ),
-        Claim(
-            "then-sgd-gain",
-            CHEN,
-            "Where both fit their samples, SAM for half of the steps lowers the test error by at least 0.1.",
-            at_least(0.1),
-            check=_switch_gain,
-            parts=("switch",),
-            needs={"sam_share": (0.0, 0.5), "relative_radius": (LONG,)},
-        ),
-        Claim(
-            "switch-early",
-            "the project's own observation",
-            "A tenth of the steps with a radius of tau_*/2 is too little SAM: after the switch the noise is memorised, "
-            "and the test error is at least 0.05.",
-            at_least(0.05),
-            check=lambda part: at(part, "error", sam_share=0.1, relative_radius=SHORT),
-            parts=("switch",),
-            needs={"sam_share": (0.1,), "relative_radius": (SHORT,)},
+    figure = panels(
+        *_row(width=10),
+        *_row(),
+        columns=4,
+        width=3.0,
+        height=2.7,
+        caption=(
+            "Horizontal lines: simulated means without SAM. Against the radius: after as many steps, not at equal "
+            "loss. Against the part of the steps: SAM, then SGD to a small training loss."
         ),
     )
+
+    @claim(OWN, "precondition of the claims on plain descent", at_most(0.05))
+    def fit(main, switch):
+        """Plain descent fits its training samples: the training loss is {criterion}."""
+        return [
+            main.simulated.training_loss.sel(relative_radius=0.0),
+            switch.simulated.training_loss.sel(sam_share=0.0),
+        ]
+
+    @claim("kou2023", "Theorem 4.2", at_least(0.1))
+    def harmful_sgd(main):
+        """Where n |mu|^4/(sigma^4 d) < 0.1 plain descent overfits harmfully with either batch size: its test error is
+        {criterion}."""
+        return main.simulated.error.sel(relative_radius=0.0)
+
+    @claim("chen2023sam han2025tutorial", "slide on SAM", at_most(0.01))
+    def benign_sam(main):
+        """With a radius of 10 steps SAM generalises there: its test error is {criterion}."""
+        return main.simulated.error.sel(relative_radius=10.0)
+
+    @claim("chen2023sam han2025tutorial", "slide on SAM", at_least(0.1))
+    def gain(main):
+        """For the same data, batches, start and number of steps SAM lowers the test error by {criterion}."""
+        return _gain(main)
+
+    @claim(OWN, "precondition of the claims at equal loss", within(0.05, absolute=True))
+    def equal_loss(equal):
+        """Stopped at the training loss 0.3, plain descent and SAM end {criterion} of it."""
+        return equal.simulated.training_loss - 0.3
+
+    @claim("chen2023sam han2025tutorial", "slide on SAM", at_least(0.1))
+    def equal_gain(equal):
+        """At this equal training loss, too, SAM lowers the test error by {criterion}."""
+        return _gain(equal)
+
+    @claim(
+        "chen2023sam",
+        "SAM switches off memorised noise",
+        at_most(-1.0),
+        known_negative=(
+            "It is about 0.3 of it. The tenth that is seen after as many steps compares a network that has fitted "
+            "its samples, and so has memorised them, with one that has not."
+        ),
+    )
+    def no_memory(equal):
+        """With all samples in the batch the largest noise coefficient of SAM is a tenth or less of that of plain
+        descent at equal training loss: the mean logarithm to base 10 of their ratio is {criterion}."""
+        logarithm = np.log10(equal.simulated.noise_coefficient.sel(batch=20))
+        return logarithm.sel(relative_radius=10.0) - logarithm.sel(relative_radius=0.0)
+
+    @claim(OWN, "this project's observation", at_least(0.01))
+    def small_batch(main):
+        """Plain descent with batches of 5 alone is better than with all 20 samples, so that SAM must be compared at
+        equal batch: the error is lower by {criterion}."""
+        error = main.simulated.error.sel(relative_radius=0.0, learning_rate=0.5)
+        return error.sel(batch=20) - error.sel(batch=5)
+
+    @claim(OWN, "heuristic for the radius tau_*", at_most(0.01))
+    def radius_enough(main):
+        """For either rate, batch size and width a radius of 2 tau_* suffices: the test error is {criterion}."""
+        return main.simulated.error.sel(relative_radius=2.0)
+
+    @claim(OWN, "heuristic for the radius tau_*", at_least(0.05))
+    def radius_short(main):
+        """With all samples in the batch a radius of tau_*/4 does not: the test error is {criterion}."""
+        return main.simulated.error.sel(relative_radius=0.25, batch=20)
+
+    @claim(OWN, "precondition of radius-short", at_most(0.05))
+    def radius_short_fit(main):
+        """That network fits its training samples: the training loss is {criterion}."""
+        return main.simulated.training_loss.sel(relative_radius=0.25, batch=20)
+
+    @claim("chen2023sam han2025tutorial", "slide on SAM", at_most(0.01))
+    def then_sgd_loss(switch):
+        """SAM for half of the steps, then SGD, fits the training samples: the training loss is {criterion}."""
+        return switch.simulated.training_loss.sel(sam_share=0.5, relative_radius=LONG)
+
+    @claim("chen2023sam han2025tutorial", "slide on SAM", at_most(0.01))
+    def then_sgd_error(switch):
+        """That network generalises: its test error is {criterion}."""
+        return switch.simulated.error.sel(sam_share=0.5, relative_radius=LONG)
+
+    @claim("kou2023", "Theorem 4.2", at_least(0.1))
+    def sgd_alone(switch):
+        """SGD alone for as many steps has a test error of {criterion}."""
+        return switch.simulated.error.sel(sam_share=0.0)
+
+    @claim("chen2023sam han2025tutorial", "slide on SAM", at_least(0.1))
+    def then_sgd_gain(switch):
+        """Where both fit their samples, SAM for half of the steps lowers the test error by {criterion}."""
+        error = switch.simulated.error.sel(relative_radius=LONG)
+        return error.sel(sam_share=0.0) - error.sel(sam_share=0.5)
+
+    @claim(OWN, "this project's observation", at_least(0.05))
+    def switch_early(switch):
+        """A tenth of the steps with a radius of tau_*/2 is too little SAM: after the switch the noise is memorised,
+        and the test error is {criterion}."""
+        return switch.simulated.error.sel(sam_share=0.1, relative_radius=SHORT)
 
     def validate(self) -> None:
         check_even("n", self.n)
@@ -338,49 +302,3 @@ class Sam(Study):
     def step_length(self) -> Any:
         """tau_* = eta sigma sqrt(d/(mB))/2 with eta = learning_rate n m/(sigma^2 d)."""
         return self.learning_rate * self.n / 2 * (self.width / (self.d * self.batch)) ** 0.5
-
-    def figure(self, main: Part, equal: Part, switch: Part) -> Any:
-        from unlazy.plotting import style
-
-        figure, panels = style.panels(2, 2, width=3.6, height=2.8)
-        error, rate, noise, share = panels.flat
-        one_rate, one_batch = _kept(main.simulated, "learning_rate", 0.5), _kept(main.simulated, "batch", 20)
-        self._scan(error, one_rate, "batch", "error", "B = {:g}")
-        self._scan(noise, one_rate, "batch", "noise_coefficient", "B = {:g}")
-        self._scan(rate, one_batch, "learning_rate", "error", r"\eta = {:g}\,nm/d")
-        error.set(ylabel="test error", ylim=(-0.02, 0.5), title="horizontal: without SAM")
-        rate.set(ylabel="test error", ylim=(-0.02, 0.5), title="all samples in every batch")
-        style.log_scale(noise, "y")
-        noise.set(
-            ylabel=style.label("largest noise coefficient", r"\max\rho"), title="after as many steps, not at equal loss"
-        )
-        for index, (width, points) in enumerate(widths(switch.simulated, "sam_share", "relative_radius")):
-            for row, radius in enumerate(points.relative_radius.values):
-                line = points.sel(relative_radius=radius)
-                text = rf"$\tau = {radius:g}\,\tau_*$, $m = {width}$"
-                colour, marker = style.colour(row + 2), style.marker(index)
-                shift = 0.008 * (2 * index + row - 1.5)
-                style.simulation(share, line.sam_share + shift, line.error, color=colour, marker=marker, label=text)
-        share.set(xlabel="part of the steps with SAM, then SGD", ylabel="test error", ylim=(-0.02, 0.5))
-        share.set_title("SAM, then SGD to a small training loss")
-        for axes in (error, rate, share):
-            axes.legend(loc="upper right", ncols=2, columnspacing=1.0, handletextpad=0.2)
-        return figure
-
-    def _scan(self, axes: Any, simulated: xr.Dataset, arms: str, name: str, text: str) -> None:
-        from unlazy.plotting import style
-
-        for index, (width, points) in enumerate(widths(simulated, arms, "relative_radius")):
-            for row, arm in enumerate(points[arms].values):
-                line = points[name].sel({arms: arm})
-                colour, marker = style.colour(row), style.marker(index)
-                positive = line.where(line.relative_radius > 0, drop=True)
-                label = "$" + text.format(arm) + f"$, $m = {width}$"
-                shifted = positive.relative_radius * 1.05 ** (2 * index + row - 1.5)
-                style.simulation(axes, shifted, positive, color=colour, marker=marker, label=label)
-                if (line.relative_radius == 0).any():
-                    level = float(line.sel(relative_radius=0.0).mean("seed"))
-                    axes.axhline(level, color=colour, linestyle="-" if index == 0 else "--", linewidth=0.8)
-        axes.axvline(1.0, color="#000000", linestyle=":", linewidth=0.9)
-        style.log_scale(axes, "x")
-        axes.set_xlabel(style.label("radius over a step's length", r"\tau/\tau_*"))

@@ -2,57 +2,63 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+import math
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
-from unlazy.lab import (
-    Claim,
-    Output,
-    Part,
-    Study,
-    at_least,
-    at_most,
-    between,
-    parameter,
-    relative_deviation,
-    static,
-    value,
-)
-from unlazy.studies.signal_noise.shared.attention import LI, OUTPUTS, attention_run
+from unlazy.lab import Part, Study, cite, static, value
+from unlazy.lab.claims import OWN, Change, at_least, at_most, claim, over_theory, within
+from unlazy.plotting.panels import Level, Panel, panels
+from unlazy.studies.signal_noise.shared.attention import OUTPUTS, attention_run
 from unlazy.studies.signal_noise.shared.checks import check_even, check_room
-from unlazy.studies.signal_noise.shared.sources import TUTORIAL
-from unlazy.studies.signal_noise.shared.strategies import at
 
-if TYPE_CHECKING:
-    pass
-
-LI_TEXT = "Li et al. 2025, theorem on the tutorial's slide"
 DESCENT, SIGN = "gradient", "sign"
 RULES = (DESCENT, SIGN)
+
+
+def _panel(name: str, **more: Any) -> Panel:
+    """Both rules in the part main, and sign descent in the part dense."""
+
+    def draw(axes: Any, main: Part, dense: Part | None = None) -> None:
+        from unlazy.plotting import style
+
+        if dense is not None:
+            points = dense.simulated[name].sel(rule=SIGN).isel(width=-1)
+            look: Any = {"color": style.colour(2), "marker": style.marker(2), "label": "sign, signal spread out"}
+            style.simulation(axes, points.strength, points, **look)
+
+    return Panel(name, x="strength", by="rule", draw=draw, **more)
 
 
 @dataclass(frozen=True)
 class SignGdTransformer(Study):
     """The network and data of transformer-overfitting, trained by both rules from one start on one sample.
 
-    mu is a coordinate vector, as in the paper: sign gradient descent depends on the basis. The noise is dense here and
-    sparse in the paper. The sizes are those of transformer-overfitting, tuned there. The thresholds of memorises, basis
-    and first-step were set after first numbers were seen; first-step was narrowed to the sign rule on a coordinate.
+    mu is a coordinate vector, as in the paper: sign gradient descent depends on the basis.
     """
 
-    name = "sign-gd-transformer"
-    topic = "signal_noise"
     question = "Does an attention layer generalise when each weight follows only the sign of its gradient?"
-    caption = (
-        "Points: simulation, means over seeds with 99% intervals. Right: lines are theory for the first step. Dashed:"
-        " what no training gives."
+    sources = cite("li2025signgd", "jiang2024", "han2025tutorial")
+    departs = "The noise is dense here and sparse in the paper."
+    history = (
+        Change("", "the sizes", "they are those of transformer-overfitting, and were tuned there"),
+        Change("memorises", "the threshold", "first numbers had been seen"),
+        Change("basis", "the threshold", "first numbers had been seen"),
+        Change("first-step", "the threshold, and the sign rule on a coordinate alone", "first numbers had been seen"),
     )
-    sources = (LI, TUTORIAL)
     precision = "float32"
 
-    strength: float = value(4.0, "signal strength n SNR^2", symbol=r"n\,\mathrm{SNR}^2", low=0, high=1e4, scale="log")
+    strength: float = value(
+        4.0,
+        "signal strength n SNR^2",
+        symbol=r"n\,\mathrm{SNR}^2",
+        low=0,
+        high=1e4,
+        scale="log",
+        short="signal strength",
+    )
     support: int = value(1, "coordinates over which the signal is spread", symbol="k", low=1, high=100_000)
     width: int = static(8, "columns of the query, key and value matrices", symbol="d_h", low=1, high=4096)
     n: int = static(20, "training samples", symbol="n", low=2, high=10_000)
@@ -65,7 +71,7 @@ class SignGdTransformer(Study):
     steps: int = static(300, "most steps of both", low=1, high=1_000_000, scale="log")
     target: float = value(0.02, "training loss at which training stops", above=0, high=1)
 
-    outputs = {name: Output(o.label, o.symbol, ("rule",), o.scale) for name, o in OUTPUTS.items()}
+    outputs = {name: replace(output, dims=("rule",)) for name, output in OUTPUTS.items()}
     presets = {
         "quick": {
             "main": {"strength": [0.2, 1.0, 4.0, 16.0], "width": [8, 16], "seeds": 12},
@@ -90,70 +96,58 @@ class SignGdTransformer(Study):
         },
     }
     lines = {"main": "strength"}
-    claims = (
-        Claim(
-            "fit",
-            LI_TEXT,
-            "Sign gradient descent fits the training samples, as gradient descent does: the training loss is at most "
-            "0.021.",
-            at_most(0.021),
-            check=lambda main, dense: [main.simulated.training_loss, dense.simulated.training_loss],
-            parts=("main", "dense"),
-        ),
-        Claim(
-            "memorises",
-            LI_TEXT,
-            "Its test loss stays of order 1 at every signal strength, up to n SNR^2 = 16: at least 0.5, where guessing "
-            "has log 2.",
-            at_least(0.5),
-            check=lambda main: at(main, "test_loss", rule=SIGN),
-            needs={"strength": (16.0,)},
-        ),
-        Claim(
-            "gradient-descent",
-            "Jiang et al. 2024, Theorem 4.1 (benign)",
-            "Gradient descent on the same samples from the same start has a test loss of at most 0.15 from n SNR^2 = 4 "
-            "on.",
-            at_most(0.15),
-            check=lambda main: at(main, "test_loss", rule=DESCENT).sel(strength=[4.0, 16.0]),
-            needs={"strength": (4.0, 16.0)},
-        ),
-        Claim(
+    figure = panels(
+        _panel("test_loss", marks=(Level(math.log(2), "guessing", dashed=True),), legend="lower left"),
+        _panel(
             "attention",
-            LI_TEXT,
-            "Query and key memorise the noise: after sign gradient descent the tokens of training samples attend to "
-            "the signal with a weight of at most 0.2 at every signal strength.",
-            at_most(0.2),
-            check=lambda main: at(main, "attention", rule=SIGN),
+            ylim=(-0.03, 1.03),
+            marks=(Level(lambda data: 1 / data.attrs["length"], "uniform", dashed=True),),
+            legend=False,
         ),
-        Claim(
-            "values",
-            LI_TEXT,
-            "So does the value direction v: <v, mu> is below the mean |<v, xi>| at every signal strength.",
-            at_most(1.0),
-            check=lambda main: at(main, "balance", rule=SIGN),
-        ),
-        Claim(
-            "first-step",
-            "the project's estimate",
-            "The first sign step moves v along mu and along the noise in the ratio that Gaussian integrals give, "
-            "within 20%.",
-            between(-0.2, 0.2),
-            check=lambda main: relative_deviation(
-                at(main, "first_balance", rule=SIGN), main.predicted.first_balance.sel(rule=SIGN)
-            ),
-        ),
-        Claim(
-            "basis",
-            "the project's own observation",
-            "The failure belongs to the basis: with a signal of the same length that is spread over all coordinates, "
-            "sign gradient descent has a test loss of at most 0.15 from n SNR^2 = 4 on.",
-            at_most(0.15),
-            check=lambda dense: at(dense, "test_loss", rule=SIGN).sel(strength=[4.0, 16.0]),
-            parts=("dense",),
-            needs={"strength": (4.0, 16.0)},
-        ),
+        _panel("balance", title="lines: the first step", legend=False),
     )
+
+    @claim("li2025signgd", "theorem on the tutorial's slide", at_most(0.021))
+    def fit(main, dense):
+        """Sign gradient descent fits the training samples, as gradient descent does: the training loss is
+        {criterion}."""
+        return [main.simulated.training_loss, dense.simulated.training_loss]
+
+    @claim("li2025signgd", "theorem on the tutorial's slide", at_least(0.5))
+    def memorises(main):
+        """Its test loss stays of order 1 at every signal strength, up to n SNR^2 = 16: {criterion}, where guessing has
+        log 2."""
+        main.simulated.sel(strength=16.0)  # Without the strongest signal this says little.
+        return main.simulated.test_loss.sel(rule=SIGN)
+
+    @claim("jiang2024", "Theorem 4.1 (benign)", at_most(0.15))
+    def gradient_descent(main):
+        """Gradient descent on the same samples from the same start has a test loss of {criterion} from n SNR^2 = 4
+        on."""
+        return main.simulated.test_loss.sel(rule=DESCENT).sel(strength=[4.0, 16.0])
+
+    @claim("li2025signgd", "theorem on the tutorial's slide", at_most(0.2))
+    def attention(main):
+        """Query and key memorise the noise: after sign gradient descent the tokens of training samples attend to the
+        signal with a weight of {criterion} at every signal strength."""
+        return main.simulated.attention.sel(rule=SIGN)
+
+    @claim("li2025signgd", "theorem on the tutorial's slide", at_most(1.0))
+    def values(main):
+        """So does the value direction v: <v, mu> over the mean |<v, xi>| is {criterion} at every signal strength."""
+        return main.simulated.balance.sel(rule=SIGN)
+
+    @claim(OWN, "Gaussian integrals for the first step", within(0.2))
+    def first_step(main):
+        """The first sign step moves v along mu and along the noise in the ratio that Gaussian integrals give,
+        {criterion}."""
+        return over_theory(main, "first_balance").sel(rule=SIGN)
+
+    @claim(OWN, "this project's observation", at_most(0.15))
+    def basis(dense):
+        """The failure belongs to the basis: with a signal of the same length that is spread over all coordinates, sign
+        gradient descent has a test loss of {criterion} from n SNR^2 = 4 on."""
+        return dense.simulated.test_loss.sel(rule=SIGN).sel(strength=[4.0, 16.0])
 
     def validate(self) -> None:
         check_even("n", self.n)
@@ -212,33 +206,3 @@ class SignGdTransformer(Study):
         noise = 2 * (self.support * density(mean) + (self.d - self.support) * density(0.0)) / np.sqrt(noises)
         balance = [self.strength, signal / noise]
         return {"balance": balance, "first_balance": balance}
-
-    def figure(self, main: Part, dense: Part) -> Any:
-        from unlazy.plotting import style
-
-        figure, (left, middle, right) = style.panels(3, 1, width=2.9, height=2.7)
-        arms = (
-            (main, DESCENT, "gradient descent"),
-            (main, SIGN, "sign, one coordinate"),
-            (dense, SIGN, "sign, all coordinates"),
-        )
-        for index, (part, rule, text) in enumerate(arms):
-            points = part.simulated.sel(rule=rule)
-            points = points.isel(width=-1) if "width" in points.dims else points
-            color, marker = style.colour(index), style.marker(index)
-            for axes, name in ((left, "test_loss"), (middle, "attention"), (right, "balance")):
-                style.simulation(axes, points.strength, points[name], color=color, marker=marker, label=text)
-            if part is main:
-                line = main.lines.balance.sel(rule=rule)
-                line = line.isel(width=-1) if "width" in line.dims else line
-                style.theory(right, line.strength, line, color=color)
-        left.axhline(np.log(2), color="#000000", linestyle="--", linewidth=0.9)
-        middle.axhline(1 / parameter(main.simulated, "length"), color="#000000", linestyle="--", linewidth=0.9)
-        for axes in (left, middle, right):
-            style.log_scale(axes, "x" if axes is middle else "xy")
-            axes.set_xlabel(style.label("signal strength", r"n\,\mathrm{SNR}^2"))
-        left.set(ylabel="test loss", title=r"dashed: $\log 2$")
-        middle.set(ylabel="attention to the signal", title="dashed: uniform", ylim=(-0.03, 1.03))
-        right.set(ylabel=r"$\langle v,\mu\rangle\,/\,|\langle v,\xi\rangle|$", title="lines: the first step")
-        figure.legend(*left.get_legend_handles_labels(), loc="outside lower center", ncols=3)
-        return figure

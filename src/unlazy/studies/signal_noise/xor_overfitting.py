@@ -5,30 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from unlazy.checks import InputError
-from unlazy.lab import (
-    Claim,
-    Output,
-    Part,
-    Source,
-    Study,
-    at_least,
-    at_most,
-    between,
-    parameter,
-    relative_deviation,
-    static,
-    value,
-)
+from unlazy.lab import OWN, Output, Study, at_least, at_most, cite, claim, over_theory, static, value, within
+from unlazy.plotting.panels import Panel, panels
 from unlazy.studies.signal_noise.shared.checks import check_dimension
-from unlazy.studies.signal_noise.shared.sources import KOU, TUTORIAL
-from unlazy.studies.signal_noise.shared.strategies import RUN_OUTPUTS, end_of_run, widths
+from unlazy.studies.signal_noise.shared.strategies import RUN_OUTPUTS, end_of_run
 
 LOW, HIGH = 1.6, 160.0
-BENIGN = "Meng et al. 2024, main theorem (upper bound)"
-HARMFUL = "Meng et al. 2024, main theorem (lower bound)"
 
 
 @dataclass(frozen=True)
@@ -36,28 +19,23 @@ class XorOverfitting(Study):
     """ReLU; patches [+-u, xi] with y = 1 and [+-v, xi] with y = -1, all four alike often, |u| = |v| = |mu|.
 
     The mean of both classes is 0, so that linear classifiers guess. Lambda = n |mu|^4/(sigma^4 d) as for [y mu, xi].
-    The paper also flips labels; here none are. Criteria and theory were written before the first run.
+    Criteria and theory were written before the first run.
     """
 
-    name = "xor-overfitting"
-    topic = "signal_noise"
     question = "When does a ReLU network that fits XOR data, which no linear classifier can, generalise?"
-    sources = (
-        Source(
-            "meng2024xor",
-            "Meng, Xuran and Zou, Difan and Cao, Yuan",
-            2024,
-            "Benign overfitting in two-layer ReLU convolutional neural networks for XOR data",
-            "International Conference on Machine Learning",
-            kind="inproceedings",
-        ),
-        KOU,
-        TUTORIAL,
-    )
+    sources = cite("meng2024xor", "kou2023", "han2025tutorial")
+    departs = "The paper also flips labels; here none are flipped."
     chunk_width = 32
 
     level: float = value(
-        16.0, "signal level n |mu|^4/(sigma^4 d)", symbol=r"\Lambda", low=0, high=1e9, scale="log", paired=True
+        16.0,
+        "signal level n |mu|^4/(sigma^4 d)",
+        symbol=r"\Lambda",
+        low=0,
+        high=1e9,
+        scale="log",
+        paired=True,
+        short="signal level",
     )
     cosine: float = value(0.0, "cosine between the features", symbol=r"\cos\theta", low=0, high=0.999, paired=True)
     d: float = value(1e6, "dimension", symbol="d", low=2, high=1e12, scale="log")
@@ -87,50 +65,49 @@ class XorOverfitting(Study):
         },
     }
     lines = {"main": "level"}
-    claims = (
-        Claim(
-            "fit",
-            "precondition",
-            "All runs reach the training loss 0.02.",
-            at_most(0.0201),
-            check=lambda part: part.simulated.training_loss,
+    figure = panels(
+        Panel("error", x="level", by="cosine", at={"width": 20}, ylim=(1e-3, 0.7), legend="lower left"),
+        Panel("error", x="level", by="cosine", ylim=(1e-3, 0.7), legend="lower left"),
+        Panel(
+            "error",
+            x=lambda data: data.level * (1 - data.cosine**2) ** 2,
+            by="cosine",
+            xlabel=r"$\Lambda\sin^4\theta$",
+            log="xy",
+            ylim=(1e-3, 0.7),
+            legend="lower left",
         ),
-        Claim(
-            "benign",
-            BENIGN,
-            "Where Lambda is large (160, orthogonal features) the network that fits its samples generalises: the test "
-            "error is at most 0.02.",
-            at_most(0.02),
-            check=lambda part: part.simulated.error.sel(level=HIGH, cosine=0.0),
-            needs={"level": (HIGH,), "cosine": (0.0,)},
-        ),
-        Claim(
-            "harmful",
-            HARMFUL,
-            "Where it is small (1.6) the test error is at least 0.1, for either angle between the features.",
-            at_least(0.1),
-            check=lambda part: part.simulated.error.sel(level=LOW),
-            needs={"level": (LOW,)},
-        ),
-        Claim(
-            "angle",
-            "Meng et al. 2024, main theorem (the condition has a factor (1 - cos)^2)",
-            "Correlated features are harder: at Lambda = 16 the error is larger with cosine 1/2 than with 0, by at "
-            "least 0.01.",
-            at_least(0.01),
-            check=lambda part: (error := part.simulated.error.sel(level=16.0)).sel(cosine=0.5) - error.sel(cosine=0.0),
-            needs={"level": (16.0,), "cosine": (0.0, 0.5)},
-        ),
-        Claim(
-            "theory",
-            "the project's heuristic",
-            "The error is that of the one-feature problem at Lambda (1 - cos^2)^2/16, within 20% at Lambda = 1.6 and "
-            "16, with nothing measured.",
-            between(-0.2, 0.2),
-            check=lambda part: relative_deviation(part.simulated.error, part.predicted.error).sel(level=[LOW, 16.0]),
-            needs={"level": (LOW, 16.0)},
-        ),
+        caption="The theory is that of one feature at the signal level Lambda (1 - cos^2)^2/16.",
     )
+
+    @claim(OWN, "precondition of the claims below", at_most(0.0201))
+    def fit(main):
+        """All runs reach the training loss 0.02: it is {criterion}."""
+        return main.simulated.training_loss
+
+    @claim("meng2024xor", "main theorem (upper bound)", at_most(0.02))
+    def benign(main):
+        """Where Lambda is large (160, orthogonal features) the network that fits its samples generalises: the test
+        error is {criterion}."""
+        return main.simulated.error.sel(level=HIGH, cosine=0.0)
+
+    @claim("meng2024xor", "main theorem (lower bound)", at_least(0.1))
+    def harmful(main):
+        """Where it is small (1.6) the test error is {criterion}, for either angle between the features."""
+        return main.simulated.error.sel(level=LOW)
+
+    @claim("meng2024xor", "main theorem (the condition has a factor (1 - cos)^2)", at_least(0.01))
+    def angle(main):
+        """Correlated features are harder: at Lambda = 16 the error is larger with cosine 1/2 than with 0, by
+        {criterion}."""
+        error = main.simulated.error.sel(level=16.0)
+        return error.sel(cosine=0.5) - error.sel(cosine=0.0)
+
+    @claim(OWN, "heuristic that reduces XOR data to one feature", within(0.2))
+    def theory(main):
+        """The error is that of the one-feature problem at Lambda (1 - cos^2)^2/16, {criterion} at Lambda = 1.6 and 16,
+        with nothing measured."""
+        return over_theory(main, "error").sel(level=[LOW, 16.0])
 
     def validate(self) -> None:
         check_dimension(self.d, samples=self.n, width=self.width, shared=2)
@@ -204,31 +181,3 @@ class XorOverfitting(Study):
                 level, self.n, self.d, self.initial_scale, loss=self.target, step=self.learning_rate
             ).error
         }
-
-    def figure(self, main: Part) -> Any:
-        from unlazy.plotting import style
-
-        figure, (left, right) = style.panels(2, 1, width=3.6, height=2.9)
-        for index, (width, points) in enumerate(widths(main.simulated)):
-            for row, cosine in enumerate(np.atleast_1d(parameter(points, "cosine"))):
-                line = points.sel(cosine=cosine) if "cosine" in points.dims else points
-                theory = main.lines.error.sel(cosine=cosine) if "cosine" in main.lines.dims else main.lines.error
-                theory = theory.isel(width=0) if "width" in theory.dims else theory
-                color = style.colour(row)
-                if index == 0:
-                    style.theory(left, theory.level, theory, color=color)
-                    style.theory(right, theory.level * (1 - cosine**2) ** 2, theory, color=color)
-                options: Any = {"color": color, "marker": style.marker(index)}
-                label = rf"$\cos\theta = {cosine:g}$, $m = {width}$"
-                style.simulation(left, line.level, line.error, **options, label=label)
-                effective = line.level * (1 - cosine**2) ** 2
-                style.simulation(right, effective, line.error, **options)
-        for axes in (left, right):
-            style.log_scale(axes)
-            axes.set(ylabel="test error", ylim=(1e-3, 0.7))
-        left.set(
-            xlabel=style.label("signal level", r"\Lambda"), title=r"lines: one feature at $\Lambda\sin^4\theta/16$"
-        )
-        right.set_xlabel(r"$\Lambda\sin^4\theta$")
-        left.legend(loc="lower left")
-        return figure

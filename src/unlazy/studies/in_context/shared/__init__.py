@@ -7,14 +7,13 @@ from unlazy.doors import lazily
 if TYPE_CHECKING:
     from unlazy.studies.in_context.shared import (
         bayes,
+        comparison,
         concepts,
         mean_field,
-        mean_field_figure,
         pretraining,
         prompt_learners,
         prompts,
         saddle,
-        sources,
     )
 
 lazily(__name__)

@@ -8,15 +8,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from unlazy.checks import InputError
-from unlazy.lab import Output, Part
+from unlazy.lab import Output
 
 if TYPE_CHECKING:
-    import xarray as xr
-
     from unlazy.theory.in_context.finite_size import PromptMoments
 
-LU_TEXT = "Lu et al. 2024"
-FINITE = "the project's finite-size equations after Lu et al. 2024"
 ERRORS = {
     "new_error": Output("error on new tasks", r"e_{\rm ICL}", scale="log"),
     "old_error": Output("error on the pretraining tasks", r"e_{\rm IDG}", scale="log"),
@@ -113,19 +109,3 @@ def check_memory(system: Sizes, most: float = 1e8) -> None:
             f"n d must be at most {most / 2:g}, got n = {system.prompts} prompts of dimension d = {system.d}: lower d "
             "or prompt_ratio"
         )
-
-
-def from_dimension(part: Part, least: int) -> Part:
-    """The part without dimensions below `least`; a claim about it needs at least one."""
-    data = part.simulated
-    return part._replace(simulated=data.sel(d=data.d >= least) if "d" in data.dims else data)
-
-
-def equivalent_deviation(part: Part) -> xr.DataArray:
-    """By which fraction the two errors differ from the finite-size theory for the same tasks."""
-    import xarray as xr
-
-    data = part.simulated
-    pairs = {"new tasks": ("new_error", "new_equivalent"), "pretraining tasks": ("old_error", "old_equivalent")}
-    found = [data[simulated] / data[theory] - 1 for simulated, theory in pairs.values()]
-    return xr.concat(found, xr.DataArray(list(pairs), dims="error", name="error"))

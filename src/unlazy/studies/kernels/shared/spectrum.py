@@ -7,28 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from unlazy.lab import Source
+from unlazy.plotting.panels import Panel
 
 if TYPE_CHECKING:
     from unlazy.theory.kernels.spectrum import KernelSpectrum
-
-LU = Source(
-    "lu2022",
-    "Lu, Yue M. and Yau, Horng-Tzer",
-    2022,
-    "An equivalence principle for the spectrum of random inner-product kernel matrices with polynomial scalings",
-    "arXiv:2205.06308",
-    kind="misc",
-)
-DUBOVA = Source(
-    "dubova2023",
-    "Dubova, Sofiia and Lu, Yue M. and McKenna, Benjamin and Yau, Horng-Tzer",
-    2023,
-    "Universality for the global spectrum of random inner-product kernel matrices in the polynomial regime",
-    "arXiv:2310.18280",
-    kind="misc",
-)
-LU_TEXT, DUBOVA_TEXT = "Lu & Yau 2022", "Dubova et al. 2023"
 
 DEGREE = 8
 LEVELS = tuple(((np.arange(400) + 0.5) / 400).tolist())
@@ -108,6 +90,14 @@ def kolmogorov_distance(ascending: np.ndarray, law: KernelSpectrum) -> float:
     return float(np.maximum(np.arange(1, n + 1) / n - cdf, cdf - np.arange(n) / n).max())
 
 
+def spectrum_panel(draw: Callable[..., None], **options: Any) -> Panel:
+    """A panel that `draw` fills with histograms of eigenvalues and laws."""
+    options = {"log": "", **options}
+    return Panel(
+        "eigenvalue", x="level", points=False, theory=False, xlabel="eigenvalue", ylabel="density", draw=draw, **options
+    )
+
+
 def draw_spectrum(axes: Any, quantiles: Any, laws: dict[str, KernelSpectrum], bins: int = 60) -> None:
     """The pooled eigenvalues, of which the quantiles tell, as a histogram and the laws as lines."""
     from unlazy.plotting import style
@@ -119,5 +109,3 @@ def draw_spectrum(axes: Any, quantiles: Any, laws: dict[str, KernelSpectrum], bi
     grid = np.linspace(low - reach, high + reach, 1500)
     for index, (text, law) in enumerate(laws.items()):
         style.theory(axes, grid, law.density(grid), color=style.colour(index), label=text, dashed=index > 0)
-    axes.set(xlabel="eigenvalue", ylabel="density")
-    axes.legend()

@@ -1,4 +1,4 @@
-"""What the studies of regression on the sphere share: targets of known energy per degree, and their sources."""
+"""What the studies of regression on the sphere share: targets of known energy per degree."""
 
 from __future__ import annotations
 
@@ -7,35 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from unlazy.lab import Source
-
 if TYPE_CHECKING:
     from unlazy.training.kernels.ridge import Covariances
-
-XIAO = Source(
-    "xiao2022",
-    "Xiao, Lechao and Hu, Hong and Misiakiewicz, Theodor and Lu, Yue M. and Pennington, Jeffrey",
-    2022,
-    "Precise learning curves and higher-order scaling limits for dot product kernel regression",
-    "Advances in Neural Information Processing Systems 35",
-    kind="inproceedings",
-)
-HU = Source(
-    "hu2024",
-    "Hu, Hong and Lu, Yue M. and Misiakiewicz, Theodor",
-    2024,
-    "Asymptotics of random feature regression beyond the linear scaling regime",
-    "arXiv:2403.08160",
-    kind="misc",
-)
-DEFILIPPIS = Source(
-    "defilippis2024",
-    "Defilippis, Leonardo and Loureiro, Bruno and Misiakiewicz, Theodor",
-    2024,
-    "Dimension-free deterministic equivalents and scaling laws for random feature regression",
-    "Advances in Neural Information Processing Systems 37",
-    kind="inproceedings",
-)
 
 
 def by_degree(products: np.ndarray, d: int, weights: Sequence[float]) -> np.ndarray:

@@ -5,13 +5,6 @@ from typing import TYPE_CHECKING
 from unlazy.doors import lazily
 
 if TYPE_CHECKING:
-    from unlazy.studies.mean_field.shared import (
-        exact_checks,
-        exact_claims,
-        exact_figure,
-        sources,
-        stein_targets,
-        tanh_network,
-    )
+    from unlazy.studies.mean_field.shared import exact_checks, stein_targets, tanh_network
 
 lazily(__name__)

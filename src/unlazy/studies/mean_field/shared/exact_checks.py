@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from unlazy.lab import Part, parameter, relative_deviation, slope
+from unlazy.lab import Part, enough, needs, parameter, relative_deviation, slope
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -68,6 +68,7 @@ def moment_deviations(part: Part) -> list[xr.DataArray]:
 def mean_rates(part: Part) -> xr.DataArray:
     """The rate of (m - m*)^2, the mean's part of L - L* but for (a+b)/2, over 2(a+b)."""
     data, predicted = part.simulated, part.predicted
+    enough(data, "interaction", 2)
     a, b, best = float(parameter(data, "curvature")), data.interaction, _best_mean(data)
     gap, start = (data.mean_place.mean("seed") - best) ** 2, float(parameter(data, "start_mean")) - best
     return -_log_slope(gap, _time(data), _well_away(predicted.mean_place - best, start)) / (2 * (a + b))
@@ -78,6 +79,7 @@ def variance_rates(part: Part) -> xr.DataArray:
     from unlazy.theory.mean_field.gaussian_problem import gaussian_moments
 
     data, predicted = part.simulated, part.predicted
+    enough(data, "interaction", 2)
     heat, rate = (float(parameter(data, name)) for name in ("temperature", "step_size"))
     end = gaussian_moments(_modes(data, 1.0), heat, rate, np.inf).variance.item()
     gap, start = (data.spread.mean("seed") - end) ** 2, float(parameter(data, "start_variance")) - end
@@ -85,8 +87,12 @@ def variance_rates(part: Part) -> xr.DataArray:
     return -_log_slope(gap, _time(data), _well_away(predicted.spread - end, start)) / (4 * curvature)
 
 
-def added_by_width(data: Any, moments: Any) -> xr.DataArray:
-    """N (L^N/N - L) of given moments: (a+b)/2 Nw - a v/2 + (lambda/2) log(v/(N w)), as m and v do not depend on N."""
+def added_by_width(data: xr.Dataset) -> xr.DataArray:
+    """N (L^N/N - L) of measured or of exact moments, as m and v do not depend on N.
+
+    It is (a+b)/2 Nw - a v/2 + (lambda/2) log(v/(N w)).
+    """
+    moments = means(data)
     a, b, heat = float(parameter(data, "curvature")), parameter(data, "interaction"), parameter(data, "temperature")
     wide, v = parameter(data, "particles") * moments.mean_square, moments.spread
     return (a + b) / 2 * wide - a * v / 2 + float(heat) / 2 * np.log(v / wide)
@@ -99,17 +105,20 @@ def _interacting(values: xr.DataArray) -> xr.DataArray:
 
 def width_deviation(part: Part) -> xr.DataArray:
     """What width adds, relative to the closed form."""
-    data = part.simulated
-    found, exact = (_interacting(added_by_width(data, x)) for x in (data.mean("seed"), part.predicted))
+    enough(part.simulated, "interaction", 2)
+    enough(part.simulated, "particles", 2)
+    found, exact = (_interacting(added_by_width(x)) for x in (part.simulated, part.predicted))
     return (found - exact) / exact
 
 
 def width_excess(part: Part) -> xr.DataArray:
     """What width adds over the larger of its exact values at the start and at the end, where there is interaction."""
     data = part.simulated
+    enough(data, "interaction", 2)
+    enough(data, "particles", 2)
     a, b = float(parameter(data, "curvature")), data.interaction
     heat, v0 = (float(parameter(data, name)) for name in ("temperature", "start_variance"))
-    return _interacting(added_by_width(data, data.mean("seed")) / np.maximum(b * v0 / 2, heat / 2 * np.log1p(b / a)))
+    return _interacting(added_by_width(data) / np.maximum(b * v0 / 2, heat / 2 * np.log1p(b / a)))
 
 
 def exact_width_excess() -> xr.DataArray:
@@ -147,12 +156,16 @@ def exact_width_excess() -> xr.DataArray:
     )
 
 
-def step_bias(part: Part, name: str, moments: Any = None) -> xr.DataArray:
-    """The stationary F - F*, or L - L* of infinitely many particles, of the measured moments or of given ones."""
+def means(data: xr.Dataset) -> xr.Dataset:
+    """The means over seeds; theory has no seeds."""
+    return data.mean("seed") if "seed" in data.dims else data
+
+
+def step_bias(data: xr.Dataset, name: str) -> xr.DataArray:
+    """The stationary F - F*, or L - L* of infinitely many particles, of measured or of exact moments."""
     from unlazy.theory.mean_field.gaussian_problem import gaussian_optimum
 
-    data = part.simulated
-    moments = data.mean("seed") if moments is None else moments
+    moments = means(data)
     a, heat = (float(parameter(data, key)) for key in ("curvature", "temperature"))
     if name == "energy":
         return moments.mean_energy - float(gaussian_optimum(_modes(data), heat).energy)
@@ -160,14 +173,14 @@ def step_bias(part: Part, name: str, moments: Any = None) -> xr.DataArray:
     return heat / 2 * (ratio - 1 - np.log(ratio))
 
 
-def batch_bias(part: Part, dataset: Any) -> xr.DataArray:
+def added_by_batches(data: xr.Dataset) -> xr.DataArray:
     """(a+b)/2 times what mini-batches add to the mean's square distance from the optimum: their part of E F.
 
     Above that of the full gradient from the same start over the same steps, in closed form.
     """
     from unlazy.theory.mean_field.gaussian_problem import gaussian_moments, gaussian_optimum
 
-    data, modes = part.simulated, _modes(part.simulated)
+    modes = _modes(data)
     heat, number = float(parameter(data, "temperature")), float(parameter(data, "particles"))
     start = {name: float(parameter(data, name)) for name in ("start_mean", "start_variance")}
     steps, best = int(parameter(data, "steps")), gaussian_optimum(modes, heat).mean
@@ -175,16 +188,18 @@ def batch_bias(part: Part, dataset: Any) -> xr.DataArray:
     exact = gaussian_moments(modes, heat, data.step_size.values[:, None], late, particles=number, **start)
     full = ((exact.mean - best) ** 2 + exact.mean_variance)[..., 0].mean(axis=1)
     stiff = float(modes.curvature) + float(modes.interaction)
-    return stiff / 2 * (dataset.mean_wander - data.step_size.copy(data=full))
+    return stiff / 2 * (means(data).mean_wander - data.step_size.copy(data=full))
 
 
 def reshuffled_share(part: Part) -> xr.DataArray:
     """The bias with one permutation per epoch over that of batches drawn anew, where epochs are short."""
     data = part.simulated
+    enough(data, "step_size", 1)
     stiff = float(parameter(data, "curvature")) + float(parameter(data, "interaction"))
     epoch = float(parameter(data, "rows")) / float(parameter(data, "batch"))
-    bias = batch_bias(part, data.mean("seed"))
-    bias = bias.sel(step_size=data.step_size[data.step_size * stiff * epoch < 1])
+    short = data.step_size[data.step_size * stiff * epoch < 1]
+    enough(short, "step_size", 1)
+    bias = added_by_batches(data).sel(step_size=short)
     return bias.sel(batches="reshuffled", drop=True) / bias.sel(batches="independent", drop=True)
 
 
@@ -209,3 +224,8 @@ def knee_exponent(judged: str, start_variance: float) -> xr.DataArray:
 def has_rule(data: xr.Dataset) -> bool:
     """Whether the run has the problem of the claims that need no particles."""
     return all(number in np.atleast_1d(parameter(data, name)) for name, number in RULE.items())
+
+
+def need_rule(part: Part) -> None:
+    """Leave a claim about closed forms alone untested in a run of another problem."""
+    needs(part.simulated, **RULE)

@@ -1,28 +1,57 @@
-"""What the studies of state evolution share: their checks, the cases of their figures and draws of fixed numbers."""
+"""What the studies of state evolution share: panels of all their cases and draws of fixed numbers."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from unlazy.lab import Part, relative_deviation
+from unlazy.lab import Part
+from unlazy.plotting.panels import Panel
 
 if TYPE_CHECKING:
     import xarray as xr
 
-
-def deviation(name: str) -> Callable[..., list[xr.DataArray]]:
-    """The check of a claim: by which share an output deviates from its prediction."""
-
-    def check(*parts: Part) -> list[xr.DataArray]:
-        return [relative_deviation(part.simulated[name], part.predicted[name]) for part in parts]
-
-    return check
+CAPTION = "Lines: theory. Points: means over seeds with 99% intervals."
 
 
-def cases(part: Part, path: str = "n") -> list[tuple[xr.Dataset, xr.Dataset]]:
+def case_panel(
+    output: str,
+    parts: Mapping[str, Callable[[xr.Dataset], str]],
+    x: str = "n",
+    *,
+    columns: int = 0,
+    heading: str = "",
+    **options: Any,
+) -> Panel:
+    """A curve for each combination of the parameters of some parts, which are given with the words for a case.
+
+    With `columns` the figure has a legend of so many below its panels.
+    """
+
+    def draw(axes: Any, **given: Part) -> None:
+        from unlazy.plotting import style
+
+        found = [
+            (words(case[1]), *case) for name, words in parts.items() if name in given for case in _cases(given[name], x)
+        ]
+        for index, (text, line, points) in enumerate(found):
+            color, marker = style.colour(index), style.marker(index)
+            if line.sizes[x] > 1:
+                style.theory(axes, line[x], line[output], color=color)
+            else:
+                axes.plot(line[x], line[output], "_", color=color, markersize=15, zorder=2)
+            style.simulation(axes, points[x], points[output], color=color, marker=marker, label=text)
+        if columns:
+            handles = axes.get_legend_handles_labels()
+            axes.figure.legend(*handles, loc="outside lower center", ncols=columns, title=heading or None)
+
+    part = next(iter(parts))
+    return Panel(output, x, part=part, points=False, theory=False, legend=False, draw=draw, **options)
+
+
+def _cases(part: Part, path: str) -> list[tuple[xr.Dataset, xr.Dataset]]:
     """Theory and simulation along a path for each combination of the other parameters of a part."""
     dims = [dim for dim in part.simulated.test_error.dims if dim not in (path, "seed")]
     if not dims:

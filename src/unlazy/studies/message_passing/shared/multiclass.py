@@ -7,7 +7,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-MULTICLASS_TEXT = "Çakmak, Lu & Opper 2024"
 _DONE = 1e-15
 
 

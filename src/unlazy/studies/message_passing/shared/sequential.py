@@ -19,8 +19,6 @@ from unlazy.theory.message_passing.sequential.inference import (
 )
 
 ENSEMBLES = ("wishart", "row-orthogonal")
-SOURCE = "Çakmak, Lu & Opper 2022 (abstract)"
-NOTE = "derived from Çakmak, Lu & Opper 2022"
 
 
 def ensemble(name: str, alpha: float) -> CovarianceEnsemble:

@@ -1,4 +1,4 @@
-"""What the studies of one gradient step share: sources, links, one drawn instance at several step sizes."""
+"""What the studies of one gradient step share: links, one drawn instance at several step sizes."""
 
 from __future__ import annotations
 
@@ -7,34 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from unlazy.lab import Source
-
-BA = Source(
-    "ba2022",
-    "Ba, Jimmy and Erdogdu, Murat A. and Suzuki, Taiji and Wang, Zhichao and Wu, Denny and Yang, Greg",
-    2022,
-    "High-dimensional asymptotics of feature learning: How one gradient step improves the representation",
-    "Advances in Neural Information Processing Systems 35",
-    kind="inproceedings",
-)
-CUI = Source(
-    "cui2024",
-    "Cui, Hugo and Pesce, Luca and Dandi, Yatin and Krzakala, Florent and Lu, Yue M. and Zdeborová, Lenka and "
-    "Loureiro, Bruno",
-    2024,
-    "Asymptotics of feature learning in two-layer networks after one gradient-step",
-    "International Conference on Machine Learning",
-    kind="inproceedings",
-)
-DANDI = Source(
-    "dandi2024",
-    "Dandi, Yatin and Pesce, Luca and Cui, Hugo and Krzakala, Florent and Lu, Yue M. and Loureiro, Bruno",
-    2024,
-    "A random matrix theory perspective on the spectrum of learned features and asymptotic generalization capabilities",
-    "arXiv:2410.18938",
-    kind="misc",
-)
-BA_TEXT, CUI_TEXT, DANDI_TEXT = "Ba et al. 2022", "Cui et al. 2024", "Dandi et al. 2024"
+from unlazy.lab import parameter
 
 LINKS: dict[str, Callable[[Any], Any] | str] = {"erf": "erf", "tanh": "tanh", "tanh3": lambda x: np.tanh(3 * x)}
 """Names of activations, or functions; tanh3 is tanh(3 x)."""
@@ -114,6 +87,11 @@ def predicted_step_risks(
         second_layer="normal" if support is None else support,
     )
     return {"risk": theory.risk, "training_error": theory.training_error}
+
+
+def kernel_bound(data: Any) -> float:
+    """`bound` for the link of a run's data, the last one if there are several."""
+    return bound(str(np.atleast_1d(parameter(data, "link"))[-1]))
 
 
 def bound(link: str) -> float:

@@ -5,6 +5,6 @@ from typing import TYPE_CHECKING
 from unlazy.doors import lazily
 
 if TYPE_CHECKING:
-    from unlazy.studies.regression.shared import learned_metric, sources
+    from unlazy.studies.regression.shared import cases, learned_metric, risk_panels
 
 lazily(__name__)

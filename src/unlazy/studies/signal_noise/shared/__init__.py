@@ -5,6 +5,6 @@ from typing import TYPE_CHECKING
 from unlazy.doors import lazily
 
 if TYPE_CHECKING:
-    from unlazy.studies.signal_noise.shared import attention, checks, contrastive, race, sources, strategies
+    from unlazy.studies.signal_noise.shared import attention, checks, contrastive, race, strategies
 
 lazily(__name__)

@@ -127,12 +127,15 @@ OUTPUTS = {
     "training_loss": Output("training loss", "L_S", scale="log"),
     "test_loss": Output("test loss", "L_D", scale="log"),
     "test_error": Output("test error"),
-    "attention": Output("attention to the signal, training samples"),
+    "attention": Output("attention to the signal, training samples", short="attention to the signal"),
     "fresh_attention": Output("attention to the signal, fresh samples"),
     "signal": Output("signal in the value direction", r"\langle v,\mu\rangle"),
     "noise": Output("mean noise in the value direction", r"|\langle v,\xi\rangle|"),
     "balance": Output(
-        "signal over noise in the value direction", r"\langle v,\mu\rangle/|\langle v,\xi\rangle|", scale="log"
+        "signal over noise in the value direction",
+        r"\langle v,\mu\rangle/|\langle v,\xi\rangle|",
+        scale="log",
+        short="signal over noise",
     ),
     "first_balance": Output("signal over noise in the first step of the value direction", scale="log"),
     "diverged_at": DIVERGED_AT,

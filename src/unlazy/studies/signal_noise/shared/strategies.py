@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from unlazy.lab import DIVERGED_AT, Output, Part
+from unlazy.lab import DIVERGED_AT, Output
 
 if TYPE_CHECKING:
-    import xarray as xr
-
     from unlazy.training.signal_noise.token_gram.engine import State
     from unlazy.training.signal_noise.token_gram.network import Network
     from unlazy.training.signal_noise.token_gram.problem import Design, Problem
@@ -19,11 +17,6 @@ RUN_OUTPUTS = {
     "noise_coefficient": Output("largest noise coefficient", r"\max\rho", scale="log"),
     "diverged_at": DIVERGED_AT,
 }
-
-
-def at(part: Part, name: str, **where: Any) -> xr.DataArray:
-    """An output at these values of parameters."""
-    return part.simulated[name].sel(where)
 
 
 def end_of_run(problem: Problem, state: State) -> dict[str, Any]:
@@ -81,11 +74,3 @@ def fresh_feature_errors(key: Any, problem: Problem, state: State, network: Netw
         labels=labels,
     ).error
     return errors.reshape(2, kinds).mean(0)
-
-
-def widths(simulated: xr.Dataset, *axes: str) -> list[tuple[int, xr.Dataset]]:
-    """The data of each width, with these parameters as dimensions, also where they have only one value."""
-    for name in ("width", *axes):
-        if name not in simulated.dims:
-            simulated = simulated.expand_dims({name: [simulated.attrs[name]]})
-    return [(int(width), simulated.sel(width=width)) for width in simulated.width]

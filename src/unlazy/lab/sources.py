@@ -1,0 +1,72 @@
+"""The papers and talks behind studies: read from `references.bib` beside them."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from unlazy.checks import InputError, suggest
+
+FILE = "references.bib"
+_PLACES = {"article": "journal", "inproceedings": "booktitle"}
+
+
+@dataclass(frozen=True)
+class Source:
+    """A paper or talk."""
+
+    key: str
+    authors: str
+    year: int
+    title: str
+    venue: str
+    kind: str = "article"
+
+    @property
+    def short(self) -> str:
+        """'Bartlett et al. 2020'."""
+        names = [name.split(",")[0].strip() for name in self.authors.split(" and ")]
+        head = names[0] if len(names) == 1 else " & ".join(names) if len(names) == 2 else f"{names[0]} et al."
+        return f"{head} {self.year}"
+
+    @property
+    def bibtex(self) -> str:
+        place = _PLACES.get(self.kind, "howpublished")
+        return (
+            f"@{self.kind}{{{self.key},\n  author = {{{self.authors}}},\n  title = {{{self.title}}},\n"
+            f"  {place} = {{{self.venue}}},\n  year = {{{self.year}}}\n}}"
+        )
+
+
+def cite(*keys: str) -> tuple[Source, ...]:
+    """Sources by their keys in `references.bib`, which stands in the folder of the calling file or in one above it."""
+    frame = inspect.currentframe()
+    assert frame is not None
+    assert frame.f_back is not None
+    start = Path(frame.f_back.f_globals["__file__"]).resolve()
+    files = [folder / FILE for folder in start.parents if (folder / FILE).is_file()]
+    if not files:
+        raise InputError(f"there is no {FILE} beside {start.name} or in a folder above it")
+    known = references(files[0])
+    for key in keys:
+        if key not in known:
+            raise InputError(f"{files[0].name} has no source {key!r}{suggest(key, known)}")
+    return tuple(known[key] for key in keys)
+
+
+@cache
+def references(file: Path) -> dict[str, Source]:
+    """The entries of a BibTeX file whose fields stand in braces, one to a line."""
+    found = {}
+    for entry in re.finditer(r"^@(\w+)\{([^,\s]+),\n(.*?)^\}", file.read_text(encoding="utf-8"), re.M | re.S):
+        kind, key, body = entry.groups()
+        fields = dict(re.findall(r"^\s*(\w+)\s*=\s*\{(.*)\},?$", body, re.M))
+        lacking = [name for name in ("author", "title", "year") if name not in fields]
+        if lacking:
+            raise InputError(f"{file.name}: entry {key} lacks {lacking[0]}")
+        venue = fields.get(_PLACES.get(kind, "howpublished"), "")
+        found[key] = Source(key, fields["author"], int(fields["year"]), fields["title"], venue, kind)
+    return found
