@@ -57,7 +57,7 @@ def _draw_penalties(axes: Any, identity, **_) -> None:
     ):
         means = _along_variance(identity.simulated[name].mean("seed"))
         for index in range(means.sizes["activation"]):
-            shown = {"color": style.colour(index), "dashed": dashed, "label": None if index else text}
+            shown: dict[str, Any] = {"color": style.colour(index), "dashed": dashed, "label": None if index else text}
             style.theory(axes, means.label_variance, means.isel(activation=index), **shown)
     axes.set_title(rf"$\lambda = {means.ridge.values[0]:g}$")
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from unlazy.lab import Part
+from unlazy.lab.study import Picture
 from unlazy.plotting.panels import Panel
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ def case_panel(
     With `columns` the figure has a legend of so many below its panels.
     """
 
-    def draw(axes: Any, **given: Part) -> None:
+    def draw(axes: Any, **given: Picture) -> None:
         from unlazy.plotting import style
 
         found = [
@@ -51,7 +51,7 @@ def case_panel(
     return Panel(output, x, part=part, points=False, theory=False, legend=False, draw=draw, **options)
 
 
-def _cases(part: Part, path: str) -> list[tuple[xr.Dataset, xr.Dataset]]:
+def _cases(part: Picture, path: str) -> list[tuple[xr.Dataset, xr.Dataset]]:
     """Theory and simulation along a path for each combination of the other parameters of a part."""
     dims = [dim for dim in part.simulated.test_error.dims if dim not in (path, "seed")]
     if not dims:
