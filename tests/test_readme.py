@@ -54,6 +54,13 @@ def test_every_folder_has_its_line_in_contributing(folder):
     assert (ROOT / "src/unlazy" / folder).is_dir()
 
 
+def test_the_walk_of_contributing_leads_through_rooms_that_exist():
+    named = re.findall(r"`([\w.]+/[\w/.]+)`", CONTRIBUTING.read_text())
+    assert {"theory/one_step/gradient_step.py", "studies/one_step/spike.py", "docs/theory/one_step.md"} <= set(named)
+    for path in named:
+        assert (ROOT / path).exists() or (ROOT / "src/unlazy" / path).exists(), path
+
+
 def test_the_picture_of_the_readme_is_there():
     for image in re.findall(r"!\[.*?\]\((.*?)\)", README.read_text()):
         assert (ROOT / image).stat().st_size > 1000

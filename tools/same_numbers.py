@@ -2,7 +2,7 @@
 
     python tools/same_numbers.py record BEFORE          # on the code as it was
     python tools/same_numbers.py record AFTER           # on the code as it is
-    python tools/same_numbers.py compare BEFORE AFTER [--renamed old-name=new-name]…
+    python tools/same_numbers.py compare BEFORE AFTER [--renamed study=new-study]… [--renamed study/claim=new-claim]…
 
 A record is a folder: `studies.json` has measured number, interval and verdict of every claim and a checksum of every
 result, `<study>.npz` the results themselves. Hosted studies must agree in every bit, traced ones to 1e-10 of the
@@ -91,14 +91,15 @@ def compare(before: Path, after: Path, renamed: dict[str, str]) -> bool:
     faults += [f"{name}: only in one record" for name in sorted(set(expected) ^ set(new))]
     for name in sorted(set(expected) & set(new)):
         was, now = old[expected[name]], new[name]
+        claims = {renamed.get(f"{expected[name]}/{c}", c): numbers for c, numbers in was.get("claims", {}).items()}
         if "error" in was or "error" in now:
             faults += [f"{name}: {was.get('error', 'ran')} -> {now.get('error', 'ran')}"] if was != now else []
             continue
         allowed = 0.0 if was["hosted"] else TRACED_TOLERANCE
         faults += [f"{name}: hosted {was['hosted']} -> {now['hosted']}"] if was["hosted"] != now["hosted"] else []
-        faults += [f"{name}: claim {c} only in one record" for c in sorted(set(was["claims"]) ^ set(now["claims"]))]
-        for claim in sorted(set(was["claims"]) & set(now["claims"])):
-            a, b = was["claims"][claim], now["claims"][claim]
+        faults += [f"{name}: claim {c} only in one record" for c in sorted(set(claims) ^ set(now["claims"]))]
+        for claim in sorted(set(claims) & set(now["claims"])):
+            a, b = claims[claim], now["claims"][claim]
             numbers = [np.array([np.nan if x is None else float(x) for x in row[:3]]) for row in (a, b)]
             worst = deviation(*numbers)
             if a[3] != b[3] or worst > allowed:
@@ -117,9 +118,9 @@ def compare(before: Path, after: Path, renamed: dict[str, str]) -> bool:
                     near.append(worst)
                     if worst > allowed:
                         faults.append(f"{name}: result {key} differs by {worst:.1e} of its largest number")
-    claims = sum(len(study.get("claims", ())) for study in new.values())
+    judged = sum(len(study.get("claims", ())) for study in new.values())
     results = sum(len(study.get("results", ())) for study in new.values())
-    print(f"{len(new)} studies, {claims} claims, {results} results: {len(faults)} differ", end="")
+    print(f"{len(new)} studies, {judged} claims, {results} results: {len(faults)} differ", end="")
     print(
         f"; {len(near)} within rounding, the largest deviation {max(near):.1e}" if near else "; all others bit for bit"
     )

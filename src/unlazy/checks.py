@@ -9,6 +9,7 @@ import difflib
 import math
 from collections.abc import Iterable
 from operator import index
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -125,3 +126,16 @@ def _bounds_text(low: float | None, high: float | None, above: float | None) -> 
     if high is not None:
         parts.append(f"<= {high:g}")
     return " and ".join(parts)
+
+
+def check_writable(file: Path) -> None:
+    """Refuse an output that cannot be written before anything is computed for it."""
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        existed = file.exists()
+        with file.open("ab"):
+            pass
+        if not existed:
+            file.unlink()
+    except OSError as error:
+        raise InputError(f"output {file} cannot be written: {error.strerror or error}") from None

@@ -9,7 +9,7 @@ import pytest
 import unlazy
 from unlazy.lab import Output, Source, Study, at_least, at_most, between, static
 from unlazy.lab.claims import Claim, enough
-from unlazy.plotting import style
+from unlazy.plotting.panels import Panel, panels
 from unlazy.reporting.html.report import section, write_report
 
 pytestmark = pytest.mark.browser
@@ -22,6 +22,10 @@ def _deviation(part):
 
 def _needy(main):
     enough(main.simulated, "n", 99)
+
+
+def _faint(axes, main):
+    axes.plot(main.lines.n, 2 * main.lines.size, color="#0072b2", alpha=0.2)
 
 
 class Draws(Study):
@@ -51,15 +55,11 @@ class First(Draws):
         Claim("noisy", "The mean is above a hair.", at_least(0.001), lambda p: p.simulated.y, source="A 2020"),
     )
 
-    def figure(self, main):
-        """Panels of which only the first says what its axis is, and a long title."""
-        figure, axes = style.panels(3)
-        for panel in axes:
-            style.theory(panel, main.lines.n, main.lines.size, color="#440154")
-            panel.plot(main.lines.n, 2 * main.lines.size, color="#0072b2", alpha=0.2)
-        axes[0].set_ylabel("size")
-        axes[0].set_title("a title that is much longer than the panel below it, and says so at length")
-        return figure
+    figure = panels(
+        Panel("size", x="n", title="a title that is much longer than the panel below it, and says so", draw=_faint),
+        Panel("size", x="n"),
+        Panel("y", x="n"),
+    )
 
 
 @dataclass(frozen=True)
@@ -76,16 +76,7 @@ class Second(Draws):
         Claim("wrong", "It is small.", at_most(9), lambda p: p.simulated.y, source="B 2021", known_negative="No."),
     )
 
-    def figure(self, main):
-        """Five panels in a row, and a legend below that spans them."""
-        figure, axes = style.panels(5)
-        for panel in axes:
-            for index in range(6):
-                label = f"a long label of theory {index}"
-                style.theory(panel, main.lines.n, main.lines.size, color="#440154", label=label)
-            panel.set_ylabel("size")
-        figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=6, title="a title")
-        return figure
+    figure = panels(*[Panel("size", x="n", colours=("#440154",))] * 5, columns=5)
 
 
 @pytest.fixture(scope="session")
@@ -350,9 +341,9 @@ def test_without_scripts_everything_is_there(visit):
 
 
 def test_panels_stack_on_a_narrow_page_and_stay_readable(visit):
-    across = """() => new Set([...document.querySelectorAll("#second-study .figure-panels > svg")]
+    across = """() => new Set([...document.querySelectorAll("#second-study .figure-panels svg")]
       .map((e) => Math.round(e.getBoundingClientRect().left))).size"""
-    scale = """() => Math.min(...[...document.querySelectorAll("#second-study .figure-panels > svg")]
+    scale = """() => Math.min(...[...document.querySelectorAll("#second-study .figure-panels svg")]
       .map((e) => e.getBoundingClientRect().width / e.viewBox.baseVal.width))"""
     page = visit().page
     for width, expected in ((1900, 4), (760, 2), (380, 1)):
@@ -363,32 +354,15 @@ def test_panels_stack_on_a_narrow_page_and_stay_readable(visit):
         assert 8 * page.evaluate(scale) >= 9
 
 
-def test_a_legend_wraps_between_its_entries_and_loses_none(visit):
-    read = """() => [...document.querySelectorAll("#second-study .figure-legend svg")].map((e) => {
-      const drawn = e.getBBox(), box = e.viewBox.baseVal, place = e.getBoundingClientRect();
-      const inside = drawn.x >= box.x - 1 && drawn.x + drawn.width <= box.x + box.width + 1
-        && drawn.y >= box.y - 1 && drawn.y + drawn.height <= box.y + box.height + 1;
-      return {inside, ink: drawn.width, left: place.left, right: place.right};
-    })"""
-    page = visit(width=380).page
-    entries = page.evaluate(read)
-    assert len(entries) == 7
-    for entry in entries:
-        assert entry["inside"]
-        assert entry["ink"] > 10
-        assert entry["left"] >= 0
-        assert entry["right"] <= 380
-
-
 def test_panels_stand_alone(visit):
     page = visit(width=380).page
     boxes = page.evaluate(
-        """() => [...document.querySelectorAll("#first-study .figure-panels > svg")]
+        """() => [...document.querySelectorAll("#first-study .figure-panels svg")]
           .map((e) => [e.getBBox().x, e.getBBox().width, e.viewBox.baseVal.x, e.viewBox.baseVal.width])"""
     )
     assert len(boxes) == 3
     for x, width, left, whole in boxes:
-        # Neither the long title nor anything else reaches beyond its piece; the labels are those of the first panel.
+        # Neither the long title nor anything else reaches beyond its piece.
         assert left - 6 <= x
         assert x + width <= left + whole + 6
 
@@ -396,7 +370,7 @@ def test_panels_stand_alone(visit):
 def test_a_figure_takes_the_colours_of_the_page(visit):
     read = """() => {
       const line = document.querySelector("#second-study .figure-panels path[style*='--d440154']");
-      const text = document.querySelector("#second-study .figure-panels > svg use");
+      const text = document.querySelector("#second-study .figure-panels svg use");
       return [getComputedStyle(line).stroke, getComputedStyle(text).fill, getComputedStyle(document.body).color];
     }"""
     line, text, _ = visit().page.evaluate(read)

@@ -34,7 +34,7 @@ def test_the_settings_of_matplotlib_are_left_as_they_were():
     before = dict(matplotlib.rcParams)
     figure, axes = style.panels()
     style.theory(axes, [1, 2], [1, 2], color=style.colour(0))
-    style.svg(figure, "salt")
+    style.svg(figure, salt="salt")
     assert dict(matplotlib.rcParams) == before
 
 
@@ -43,7 +43,7 @@ def test_figures_are_the_same_bytes_when_drawn_again(tmp_path):
         figure, axes = style.panels()
         style.theory(axes, [1, 2], [1, 2], color=style.colour(1), label="theory")
         axes.legend()
-        return style.svg(figure, "salt")
+        return style.svg(figure, salt="salt")
 
     assert draw() == draw()
 

@@ -8,6 +8,7 @@ from rich.console import Console
 
 from unlazy.lab import registry
 from unlazy.lab.claims import Claim, Verdict, at_least
+from unlazy.lab.running.events import Event
 from unlazy.lab.running.result import Run
 from unlazy.reporting.terminal import board
 
@@ -16,8 +17,8 @@ def verdict(word, known=None):
     return Verdict(Claim("c", "It is.", at_least(0), abs, source="s", known_negative=known), word)
 
 
-def run_of(study, *verdicts):
-    return Run(study, {}, {}, verdicts, 1, 2.0, 2.0, "")
+def ended(study, *verdicts):
+    return Event("ended", study.name, run=Run(study, {}, {}, verdicts, 1, 2.0, 2.0, ""))
 
 
 @pytest.fixture(scope="module")
@@ -35,15 +36,16 @@ def drawn(watch, width, height):
 
 @pytest.fixture
 def watch(studies):
-    watch = board.Board(Console(file=io.StringIO(), force_terminal=True))
-    watch.expect(studies, {s.name: 10.0 for s in studies}, 2)
-    watch.begin("spike", 40)
-    watch.advance("spike", 10)
+    watch = board.Board(studies, Console(file=io.StringIO(), force_terminal=True))
+    for study in studies:
+        watch(Event("estimated", study.name, 8, 10.0))
+    watch(Event("begun", "spike", 40))
+    watch(Event("advanced", "spike", 10))
     for name in ("momentum", "at-line", "mfld-exact"):
-        watch.begin(name, 8)
-    watch.done(run_of(studies[0], verdict("holds"), verdict("fails", "why"), verdict("untested")))
-    watch.done(run_of(studies[4], verdict("inconclusive"), verdict("fails"), verdict("holds", "why")))
-    watch.broken(studies[5], "MemoryError: all gone")
+        watch(Event("begun", name, 8))
+    watch(ended(studies[0], verdict("holds"), verdict("fails", "why"), verdict("untested")))
+    watch(ended(studies[4], verdict("inconclusive"), verdict("fails"), verdict("holds", "why")))
+    watch(Event("failed", studies[5].name, message="MemoryError: all gone"))
     return watch
 
 
@@ -68,10 +70,9 @@ def test_the_board_counts_verdicts_by_topic(watch):
 
 def test_finished_and_broken_studies_scroll_above_the_board(studies):
     out = io.StringIO()
-    watch = board.Board(Console(file=out, width=80, color_system=None))
-    watch.expect(studies, {}, 2)
-    watch.done(run_of(studies[0], verdict("holds")))
-    watch.broken(studies[1], "MemoryError: all gone")
+    watch = board.Board(studies, Console(file=out, width=80, color_system=None))
+    watch(ended(studies[0], verdict("holds")))
+    watch(Event("failed", studies[1].name, message="MemoryError: all gone"))
     assert out.getvalue().splitlines() == [
         "[1/7] ridge-equivalent: 1 holds (2.0 s)",
         "[2/7] spike did not run: MemoryError: all gone",
@@ -98,7 +99,7 @@ def test_the_instances_of_a_running_study_count_for_the_time_left(watch, monkeyp
 
 
 def test_a_study_that_is_postponed_has_no_bar(watch):
-    watch.postponed("spike", "InputError: it needs more")
+    watch(Event("oversized", "spike", message="it needs more"))
     assert not any("spike" in line for line in drawn(watch, 80, 24))
 
 
@@ -112,9 +113,8 @@ def test_a_claim_that_raised_and_a_known_negative_that_holds_differ():
 
 
 def test_without_a_terminal_there_are_lines(monkeypatch, capsys, studies):
-    watch = board.watching(False)
+    watch = board.watching(studies, False)
     assert type(watch) is board.Lines
-    watch.expect(studies, {}, 1)
-    watch.done(run_of(studies[0], verdict("holds")))
+    watch(ended(studies[0], verdict("holds")))
     assert capsys.readouterr().out == "[1/7] ridge-equivalent: 1 holds (2.0 s)\n"
-    assert type(board.watching(True)) is board.Silent
+    assert type(board.watching(studies, True)) is board.Silent

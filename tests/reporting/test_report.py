@@ -225,7 +225,7 @@ def test_the_ids_of_figures_are_their_own(tmp_path):
         figure, axes = style.panels(2)
         for panel in axes:
             style.theory(panel, [1, 2], [1, 2], color=style.colour(1), label="theory")
-        return style.svg(figure, salt)
+        return style.svg(figure, salt=salt)
 
     one, other = set(Page(draw("one")).ids), set(Page(draw("other")).ids)
     assert one
@@ -257,7 +257,7 @@ def test_a_figure_that_cannot_be_drawn_does_not_take_the_report_with_it(tmp_path
     from unlazy.reporting.html import report
 
     result = unlazy.run(Noisy, store=tmp_path / "s.sqlite")
-    monkeypatch.setattr(report, "svg", lambda figure, salt: 1 / 0)
+    monkeypatch.setattr(report, "svg", lambda *rows, salt: 1 / 0)
     write_report([result], tmp_path / "index.html", "quick")
     assert "could not be drawn: ZeroDivisionError" in (tmp_path / "index.html").read_text()
 
@@ -294,7 +294,7 @@ def test_the_default_figure_draws_simulation_and_theory_for_any_grid(tmp_path, o
 def test_a_figure_for_a_page_stays_itself_where_the_page_sets_no_colours():
     figure, axes = style.panels()
     style.theory(axes, [1, 2], [1, 2], color="#440154")
-    text = style.svg(figure, "salt")
+    text = style.svg(figure, salt="salt")
     assert "stroke:var(--d440154,#440154)" in text
     assert "stroke:var(--figure-ink,#000000)" in text
     assert re.findall(r"--d440154:var\(--figure-dark\) (#\w+)", text) == [on_dark("#440154")]
@@ -322,24 +322,29 @@ def test_greys_keep_their_contrast_on_a_dark_page(grey):
     assert _contrast(on_dark(grey), "#14171a") == pytest.approx(_contrast(grey, "#ffffff"), rel=0.05)
 
 
-def test_figures_are_cut_between_panels_but_not_through_what_they_share():
-    def pieces(columns, **options):
-        figure, axes = style.panels(columns)
-        for panel in np.atleast_1d(axes):
-            style.theory(panel, [1, 2], [1, 2], color=style.colour(1), label="theory")
-            if options.get("shared"):
-                panel.tick_params(labelleft=False)
-        if options.get("legend"):
-            figure.legend(*np.atleast_1d(axes)[0].get_legend_handles_labels(), loc="outside lower center")
-        if options.get("across"):
-            figure.text(0.5, 0.5, "across")
-        return style.svg(figure, "salt").count("<svg")
+def test_panels_are_pieces_of_a_page_that_stand_level(tmp_path):
+    run = unlazy.run(Noisy, store=tmp_path / "s.sqlite")
+    rows = run.drawn(apart=True).rows
+    assert [len(row) for row in rows] == [2]
+    rows[0][1].axes[0].set_xlabel("a label\nof two lines")
+    text = style.svg(*rows, salt="salt")
+    assert text.count("<svg") == len(run.figure().axes) == 2
+    heights = {(round(axes.get_position().y0, 9), round(axes.get_position().y1, 9)) for f in rows[0] for axes in f.axes}
+    assert len(heights) == 1
+    # A letter that both have is defined once.
+    defined = re.findall(r' id="([^"]+)"', text)
+    assert len(defined) == len(set(defined))
+    assert set(re.findall(r'(?:href="|url\()#([^")]+)', text)) == set(defined)
 
-    assert pieces(1) == 1
-    assert pieces(3) == 3
-    assert pieces(3, legend=True) == 4
-    assert pieces(3, across=True) == 1
-    assert pieces(3, shared=True) == 1
+
+def test_marks_that_one_panel_defines_and_does_not_show_are_not_lost_to_the_next():
+    figures = []
+    for height in (np.nan, 1.0):
+        figure, axes = style.panels()
+        axes.plot([1, 2], [height, height], "o", color="#ff0000")
+        figures.append(figure)
+    text = style.svg(figures, salt="salt")
+    assert set(re.findall(r'(?:href="|url\()#([^")]+)', text)) <= set(re.findall(r' id="([^"]+)"', text))
 
 
 def test_topics_have_names_in_words():

@@ -2,31 +2,20 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
 import threading
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from dataclasses import replace
+from typing import Any
 
-from unlazy.app.setting import Setting, grouped
-from unlazy.lab import registry
+from unlazy.app.choices import PRESET
+from unlazy.app.setting import Setting
+from unlazy.lab.running.child import Child
+from unlazy.lab.running.events import Event
+from unlazy.lab.running.worker import SERVE, request
 
 MOST_JOBS = 2
 _RUNNING: set[Job] = set()
 _LOCK = threading.Lock()
-
-
-class Event(NamedTuple):
-    """What a job tells: `kind` is estimate, progress, warning, done, refused, failed or cancelled."""
-
-    kind: str
-    message: str = ""
-    done: int = 0
-    total: int = 0
-    missing: int = 0
-    seconds: float = 0.0
-    bytes: int = 0
 
 
 class Job:
@@ -40,75 +29,97 @@ class Job:
         memory: float | None = None,
         visit: str = "",
     ) -> None:
-        self.visit = visit
-        self._task = {
-            "own": "" if setting.study.name in registry.names() else registry.reference(setting.study),
-            "query": grouped(setting.query),
-            "store": store,
-            "limit": limit,
-            "memory": memory,
-        }
-        self._process: subprocess.Popen | None = None
+        self.visit, self.limit = visit, limit
+        self.done = self.total = 0
+        """Instances that are simulated, and all that were missing."""
+        self._request = request(
+            setting.study,
+            PRESET,
+            set=dict(setting.values),
+            over=setting.axes,
+            seeds=setting.seeds,
+            part=setting.part,
+        )
+        self._arguments: dict[str, Any] = {"store": store, "memory": memory}
+        self._child: Child | None = None
         self.cancelled = False
 
     def cancel(self) -> None:
         """Stop at once; finished chunks are stored."""
         self.cancelled = True
-        if self._process is not None:
-            self._process.terminate()
+        if self._child is not None:
+            self._child.stop()
 
     def events(self) -> Iterator[Event]:
         """Run, and yield what happens; the last event says how it ended."""
         with _LOCK:
             if len(_RUNNING) >= MOST_JOBS:
-                yield Event("refused", f"{MOST_JOBS} simulations are running already; wait for one or cancel it")
+                text = f"{MOST_JOBS} simulations are running already; wait for one or cancel it"
+                yield Event("refused", message=text)
                 return
             _RUNNING.add(self)
         try:
-            yield from self._run()
+            self._child = Child(SERVE, quiet=True, **self._arguments)
+            if self.cancelled:
+                self._child.stop()
+            yield from self._run(self._child)
         finally:
-            if self._process is not None:
-                self._process.kill()
-                self._process.wait()
+            if self._child is not None:
+                self._child.kill()
+                self._child.finish()
             with _LOCK:
                 _RUNNING.discard(self)
 
-    def _run(self) -> Iterator[Event]:
-        # A session of its own: Ctrl-C in the terminal is for the server, which then ends this process.
-        self._process = process = subprocess.Popen(
-            [sys.executable, "-m", "unlazy.app.worker"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            text=True,
-            start_new_session=True,
-        )
-        assert process.stdin is not None
-        assert process.stdout is not None
+    def _run(self, child: Child) -> Iterator[Event]:
+        child.send({**self._request, "estimate": True})
+        while (heard := child.hear()) is not None:
+            event = Event(**heard)
+            if event.kind == "begun":
+                self.done, self.total = 0, event.count
+            elif event.kind == "advanced":
+                self.done += event.count
+            elif event.kind in ("unfit", "oversized"):
+                event = replace(event, kind="refused")
+            elif event.kind == "failed":
+                event = replace(event, message=event.message.partition("\n")[0])
+            if event.kind not in ("ready", "simulated"):
+                yield event
+            if event.kind in ("ended", "refused", "failed"):
+                return
+            if event.kind == "estimated":
+                if event.seconds > self.limit:
+                    yield Event("refused", message=_too_long(event.seconds, self.limit))
+                    return
+                child.send(self._request)
         if self.cancelled:
-            process.terminate()
-        try:
-            process.stdin.write(json.dumps(self._task) + "\n")
-            process.stdin.flush()
-        except BrokenPipeError:
-            pass
-        last = ""
-        for line in process.stdout:
-            event = Event(**_known(json.loads(line)))
-            last = event.kind
-            yield event
-        code = process.wait()
-        if self.cancelled and last != "done":
-            yield Event("cancelled", "cancelled: what was finished is stored")
-        elif last not in ("done", "refused", "failed"):
-            yield Event("failed", f"it ended without an answer (exit code {code}); was there enough memory?")
+            yield Event("cancelled", message="cancelled: what was finished is stored")
+        else:
+            text = f"it ended without an answer (exit code {child.code}); was there enough memory?"
+            yield Event("failed", message=text)
 
 
-def follow(job: Job, tell: Callable[[Event], Any], finish: Callable[[], Any]) -> None:
+def _too_long(seconds: float, limit: float) -> str:
+    return (
+        f"this would take about {duration(seconds)}, more than the limit of {duration(limit)}: choose smaller sizes, "
+        "fewer points or seeds, a higher limit, or run the command below in a terminal"
+    )
+
+
+def duration(seconds: float) -> str:
+    """Seconds in words."""
+    if seconds < 1:
+        return "a second"
+    for unit, size in (("hours", 5400.0), ("minutes", 90.0)):
+        if seconds > size:
+            return f"{seconds / (3600 if unit == 'hours' else 60):.0f} {unit}"
+    return f"{seconds:.0f} seconds" if seconds >= 1.5 else "a second"
+
+
+def follow(job: Job, tell: Callable[[Event, Job], Any], finish: Callable[[], Any]) -> None:
     """Run a job and tell what happens, as long as there is a page to be told."""
     try:
         for event in job.events():
-            tell(event)
+            tell(event, job)
         finish()
     except Exception:
         # The page of a visit that ended has lost its names.
@@ -127,7 +138,3 @@ def cancel_all() -> None:
     """Stop every job of this process."""
     for job in list(_RUNNING):
         job.cancel()
-
-
-def _known(event: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in event.items() if name in Event._fields}

@@ -298,8 +298,9 @@ def job_list():
 
 @app.cell
 def progress_bar(Job, follow, jobs, limit, mo, now, progress, public, run, set_finished, store, visit, without_path):
-    def _tell(event):
-        mo.output.replace(mo.Html(without_path(progress(event), store) if public else progress(event)))
+    def _tell(event, job):
+        _said = progress(event, job)
+        mo.output.replace(mo.Html(without_path(_said, store) if public else _said))
 
     if run.value and now is not None:
         for _old in jobs:

@@ -90,7 +90,7 @@ def figure_bytes(setting: Setting, theory: Lines, simulated: xr.Dataset | None, 
     parts, grids = {setting.part: Picture(simulated, None, theory.dataset)}, {setting.part: setting.grid}
     with _DRAWING, style.style(), tempfile.TemporaryDirectory() as folder:
         spec = plain_panels(setting.study, parts, grids, setting.outputs, setting.x)
-        figure = draw_panels(setting.study, spec, parts).figure
+        figure = draw_panels(setting.study, spec, parts).rows[0][0]
         file = Path(folder) / f"figure.{kind}"
         style.save(figure, file)
         return file.read_bytes()

@@ -62,7 +62,7 @@ class Setting:
     @cached_property
     def grid(self) -> Grid:
         """The points to simulate, as the command line has them."""
-        return preset_grids(self.study, PRESET, set=self.values, over=self._axes, seeds=self.seeds)[self.part]
+        return preset_grids(self.study, PRESET, set=self.values, over=self.axes, seeds=self.seeds)[self.part]
 
     def lines(self, count: int = 60) -> Grid:
         """The grid of the theory: denser along the horizontal axis where that is a number."""
@@ -88,13 +88,14 @@ class Setting:
         """The shell command that simulates these points; it fixes only what the preset does not have already."""
         import shlex
 
-        known = [grid.parameters() for grid in preset_grids(self.study, PRESET, over=self._axes).values()]
+        known = [grid.parameters() for grid in preset_grids(self.study, PRESET, over=self.axes).values()]
         fixed = {n: v for n, v in self.values.items() if any(n not in k or k[n] != v for k in known)}
         words = command_line(self.study, PRESET, fixed, self.over, self.seeds)
         return words if store is None else f"{words} --store {shlex.quote(store)}"
 
     @cached_property
-    def _axes(self) -> dict[str, list]:
+    def axes(self) -> dict[str, list]:
+        """What varies, by parameter."""
         return parse_over(self.study, [f"{name}={text}" for name, text in self.over.items()])
 
 

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from unlazy.app.setting import Setting
+import numpy as np
+
+from unlazy.app.setting import Setting, from_query, grouped
+from unlazy.checks import InputError
+from unlazy.lab import registry
 from unlazy.lab.grid import Axis, Grid
-from unlazy.lab.running.dataset import predicted
+from unlazy.lab.running.dataset import labelled, predict_points
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -34,40 +39,97 @@ class Lines(NamedTuple):
     stopped: bool = False
 
 
+class Found(NamedTuple):
+    """The theory before it is labelled, as it comes from another process.
+
+    `points` are by output, one for each point of the setting's grid, or of the one with `dense_values` on its
+    horizontal axis; None where there is no theory.
+    """
+
+    points: Mapping[str, Any] | None = None
+    dense_values: int = 0
+    seconds: float = 0.0
+    dense: bool = True
+    waits: bool = False
+
+    def lines(self, setting: Setting) -> Lines:
+        grid = setting.lines(self.dense_values) if self.dense_values else setting.grid
+        points = self.points and {name: [np.asarray(a, float) for a in rows] for name, rows in self.points.items()}
+        return Lines(labelled(grid, points) if points else None, self.seconds, self.dense, self.waits)
+
+
 def lines(setting: Setting, budget: float = BUDGET, patience: float = PATIENCE) -> Lines:
-    """The theory at the setting's points, and between them as far as the budget goes.
+    """The theory at the setting's points, and between them as far as the budget goes."""
+    return found(setting, budget, patience).lines(setting)
+
+
+def found(setting: Setting, budget: float = BUDGET, patience: float = PATIENCE) -> Found:
+    """What `lines` labels.
 
     What a point costs is measured at one that is new, because theory keeps tables that only the first call makes.
     Seconds are those of the processor: what else the machine does has no part in them.
     """
     grid, study = setting.grid, setting.study
     if not study.defines("predict"):
-        return Lines(None, 0.0, True)
+        return Found()
     if grid.size > 2 and _RATES.get(study.name, patience) * grid.size > budget:
         # The first call makes tables; the second tells what a point costs.
         _timed(_point(grid, 0))
         each, _ = _timed(_point(grid, -1))
         if each * grid.size > patience:
-            return Lines(None, each * grid.size, False, waits=True)
+            return Found(seconds=each * grid.size, dense=False, waits=True)
     spent, own = _timed(grid)
     _RATES[study.name] = spent / grid.size
     if own is None:
-        return Lines(None, spent, True)
+        return Found(seconds=spent)
     fresh = _one_of(setting.lines(_DENSE), grid, setting.x)
     if fresh is None:
-        return Lines(own, spent, True)
+        return Found(own, 0, spent)
     each = _timed(fresh)[0] if spent > budget else spent / _length(grid, setting.x)
     count = min(_DENSE, int(budget / max(each, 1e-9)))
     if count < 2 * _length(grid, setting.x):
-        return Lines(own, spent, False)
+        return Found(own, 0, spent, dense=False)
     more, dense = _timed(setting.lines(count))
-    return Lines(dense, spent + more, True)
+    return Found(dense, count, spent + more)
 
 
-def _timed(grid: Grid) -> tuple[float, xr.Dataset | None]:
+def _timed(grid: Grid) -> tuple[float, Mapping[str, Any] | None]:
     start = time.thread_time()
-    found = predicted(grid)
-    return time.thread_time() - start, found
+    points = predict_points(grid)
+    return time.thread_time() - start, points
+
+
+def request(setting: Setting, patience: float) -> dict[str, Any]:
+    """What to ask a process for that serves theory."""
+    own = "" if setting.study.name in registry.names() else registry.reference(setting.study)
+    return {"own": own, "query": grouped(setting.query), "patience": patience}
+
+
+def serve(requests: Iterable[Mapping[str, Any]], tell: Callable[[dict], None]) -> None:
+    """Answer requests in a process of its own, with what was found or with why not."""
+    tell({"kind": "ready"})
+    for asked in requests:
+        try:
+            tell(_answer(**asked))
+        except MemoryError:
+            much = "the theory needs more memory here than the explorer gives it; choose smaller sizes or fewer points"
+            tell({"kind": "refused", "message": much})
+
+
+def _answer(own: str, query: Mapping[str, Any], patience: float) -> dict[str, Any]:
+    try:
+        setting = from_query(query, registry.find(own) if own else None)
+        assert setting is not None
+        answer = found(setting, patience=patience)
+        points = answer.points and {name: [a.tolist() for a in rows] for name, rows in answer.points.items()}
+        return {"kind": "found", **answer._replace(points=points)._asdict()}
+    except MemoryError:
+        raise
+    except InputError as error:
+        return {"kind": "refused", "message": str(error)}
+    except Exception as error:
+        first = str(error).splitlines()[0] if str(error) else ""
+        return {"kind": "failed", "message": f"{type(error).__name__}: {first}"}
 
 
 def _point(grid: Grid, index: int) -> Grid:

@@ -6,12 +6,12 @@ import html
 import re
 from typing import Any
 
-from unlazy.app.job import Event
+from unlazy.app.job import Job, duration
 from unlazy.app.picture import size
 from unlazy.app.setting import Setting
 from unlazy.app.theory import Lines
-from unlazy.app.worker import duration
 from unlazy.checks import InputError
+from unlazy.lab.running.events import Event
 from unlazy.lab.study import Study
 
 
@@ -69,19 +69,19 @@ def theory_note(setting: Setting, theory: Lines, points: Any) -> str:
     return " ".join(said)
 
 
-def progress(event: Event | None) -> str:
+def progress(event: Event | None, job: Job | None = None) -> str:
     """How a simulation goes."""
     if event is None:
         return _bar("Starting: compiles, and times one chunk …", None)
-    if event.kind == "estimate":
-        if not event.missing:
+    if event.kind == "estimated":
+        if not event.count:
             return _bar("All of it is in the store.", 1.0)
-        return _bar(f"{event.missing} instances, about {duration(event.seconds)}, {size(event.bytes)} of memory …", 0.0)
-    if event.kind == "progress":
-        return _bar(f"{event.done} of {event.total} instances", event.done / max(event.total, 1))
-    if event.kind == "done":
+        return _bar(f"{event.count} instances, about {duration(event.seconds)}, {size(event.bytes)} of memory …", 0.0)
+    if event.kind in ("begun", "advanced") and job is not None:
+        return _bar(f"{job.done} of {job.total} instances", job.done / max(job.total, 1))
+    if event.kind == "ended":
         return _bar("Done.", 1.0)
-    if event.kind == "warning":
+    if event.kind == "warned":
         return _bar(event.message, None)
     words = {"refused": "Not simulated: ", "failed": "The simulation failed: ", "cancelled": ""}[event.kind]
     return f'<p class="unlazy-wrong" role="alert">{html.escape(words + event.message)}</p>'

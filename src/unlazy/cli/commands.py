@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from unlazy.checks import InputError, check_choice
-from unlazy.cli.output import check_figure, check_writable, print_json, save_figure
+from unlazy.checks import InputError, check_choice, check_writable
+from unlazy.cli.output import check_figure, print_json, save_figure
 from unlazy.lab import registry
 
 if TYPE_CHECKING:
@@ -107,21 +107,15 @@ def cite(study: StudyName) -> None:
 @app.command("predict")
 def predict_(study: StudyName, set: Set = None, over: Over = None, as_json: AsJson = False) -> None:
     """Evaluate the theory around the default parameters, at once."""
-    from unlazy.lab.parse import parse_over, parse_set
-    from unlazy.lab.running.dataset import predict_points
-    from unlazy.lab.running.run import no_theory, prediction_grid
+    from unlazy.lab.running.run import predicted_points
     from unlazy.reporting.terminal import show
 
     start = time.perf_counter()
-    cls = registry.find(study)
-    grid = prediction_grid(cls, parse_set(cls, set or ()), parse_over(cls, over or ()))
-    columns = predict_points(grid)
-    if columns is None:
-        raise no_theory(cls)
+    found = predicted_points(study, set, over)
     if as_json:
-        print_json(show.prediction_json(grid, columns, time.perf_counter() - start))
+        print_json(show.prediction_json(*found, time.perf_counter() - start))
     else:
-        show.prediction(grid, columns)
+        show.prediction(*found)
 
 
 @app.command("run")
@@ -139,25 +133,18 @@ def run_(
     as_json: AsJson = False,
 ) -> None:
     """Simulate, predict, and judge the claims of a study."""
-    from unlazy.lab.grid import preset_grids
-    from unlazy.lab.parse import parse_over, parse_set
-    from unlazy.lab.running.laboratory import Laboratory
-    from unlazy.lab.running.progress import Terminal
-    from unlazy.lab.running.run import command_line
+    from unlazy.lab.running.run import ask, estimate, run
     from unlazy.reporting.terminal import show
+    from unlazy.reporting.terminal.bar import Bar
 
-    cls = registry.find(study)
-    fixed, axes = parse_set(cls, set or ()), parse_over(cls, over or ())
-    grids = preset_grids(cls, preset, set=fixed, over=axes, seeds=seeds)
+    asked: dict[str, Any] = {"preset": preset, "set": set, "over": over, "seeds": seeds}
+    cls = ask(study, **asked).study
     check_figure(figure)
-    with Laboratory(store, cluster, memory, Terminal()) as laboratory:
-        if dry_run:
-            from unlazy.lab.running.estimate import estimate
-
-            costs = estimate(laboratory, cls, grids)
-            print_json({"programs": [c._asdict() for c in costs]}) if as_json else show.costs(cls, costs)
-            return
-        result = laboratory.run(cls, grids, command_line(cls, preset, fixed, axes, seeds))
+    if dry_run:
+        costs = estimate(cls, **asked, store=store, memory=memory)
+        print_json({"programs": [c._asdict() for c in costs]}) if as_json else show.costs(cls, costs)
+        return
+    result = run(cls, **asked, store=store, cluster=cluster, memory=memory, progress=Bar())
     if as_json:
         print_json(result.as_json())
     else:
@@ -206,7 +193,7 @@ def reproduce(
     check_choice("preset", preset, dict.fromkeys(p for s in studies for p in s.presets))
     check_jobs(jobs, cluster)
     if dry_run:
-        from unlazy.lab.running.outlook import outlook
+        from unlazy.lab.running.cost import outlook
 
         with Console(stderr=True).status("planning") as status:
             planned = outlook(studies, preset, store, memory, lambda name: status.update(f"planning {name}"))
@@ -220,7 +207,7 @@ def reproduce(
         drawn[run.study.name] = section(run)
 
     try:
-        with watching(as_json) as watch:
+        with watching(studies, as_json) as watch:
             outcome = reproduce_all(
                 studies,
                 watch,
@@ -309,8 +296,8 @@ def explore_(
     serve(study, host, port, not no_browser, store)
 
 
-@app.command()
-def export(
+@app.command("export")
+def export_(
     study: StudyName,
     file: Annotated[Path, typer.Argument(metavar="FILE.nc")],
     preset: Preset = "quick",
@@ -320,18 +307,9 @@ def export(
     store: StoreFile = None,
 ) -> None:
     """Write stored results as netCDF, one group per part."""
-    from unlazy.lab.grid import preset_grids
-    from unlazy.lab.parse import parse_over, parse_set
-    from unlazy.lab.running.laboratory import Laboratory
-    from unlazy.lab.running.store import Store
-    from unlazy.reporting.export import write_netcdf
+    from unlazy.reporting.export import export
 
-    cls = registry.find(study)
-    fixed, axes = parse_set(cls, set or ()), parse_over(cls, over or ())
-    grids = preset_grids(cls, preset, set=fixed, over=axes, seeds=seeds)
-    check_writable(file)
-    with Store(store, create=False) as opened, Laboratory(opened) as laboratory:
-        write_netcdf(laboratory, cls, grids, file)
+    export(study, file, preset=preset, set=set, over=over, seeds=seeds, store=store)
     print(f"wrote {file}")
 
 

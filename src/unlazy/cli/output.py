@@ -6,20 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from unlazy.checks import InputError
-
-
-def check_writable(file: Path) -> None:
-    """Refuse an output that cannot be written before anything is computed for it."""
-    try:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        existed = file.exists()
-        with file.open("ab"):
-            pass
-        if not existed:
-            file.unlink()
-    except OSError as error:
-        raise InputError(f"output {file} cannot be written: {error.strerror or error}") from None
+from unlazy.checks import check_writable
 
 
 def check_figure(file: Path | None) -> None:

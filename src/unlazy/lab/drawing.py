@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -24,6 +25,10 @@ _ORDERED = 4
 _GREY = "#888888"
 _LABEL = 32
 """Letters of an axis' label in a line."""
+_LETTERS = 13
+"""Letters of a title in an inch of a panel with its axis."""
+_MARKUP = re.compile(r"\\(?:mathrm|mathcal|sqrt|[,;!])|\\(?=[a-zA-Z])|[${}^_]")
+"""What is not seen of a formula."""
 _MOST_PANELS = 4
 _MOST_CURVES = 7
 """Of a study that has no figure of its own."""
@@ -44,35 +49,40 @@ _SAID = {
 
 
 class Drawn(NamedTuple):
-    """A figure, what lines, points and colours in it are in words, and what found no place."""
+    """A figure, or rows of figures with a panel each; what is drawn in words, and what found no place."""
 
-    figure: Figure
+    rows: list[list[Figure]]
     caption: str
     left_out: tuple[str, ...]
 
 
-def draw_panels(study: type[Study], spec: Panels, parts: Mapping[str, Picture]) -> Drawn:
-    """The figure; panels of parts that the run does not have are left out."""
+def draw_panels(study: type[Study], spec: Panels, parts: Mapping[str, Picture], apart: bool = False) -> Drawn:
+    """The figure, or with `apart` a figure for each panel; panels of parts that the run does not have are left out."""
     shown = [panel for panel in spec.panels if panel.part in parts]
     columns = min(spec.columns, len(shown)) or 1
     rows = -(-len(shown) // columns) or 1
-    figure, axes = style.panels(columns, rows, width=spec.width, height=spec.height)
-    flat = np.atleast_1d(axes).ravel()
+    size: dict[str, Any] = {"width": spec.width, "height": spec.height}
+    if apart:
+        places = [style.panels(**size)[1] for _ in shown]
+    else:
+        places = list(np.atleast_1d(style.panels(columns, rows, **size)[1]).ravel())
     seen: set[str] = set()
     left_out: dict[str, None] = {}
-    for panel, place in zip(shown, flat, strict=False):
+    for panel, place in zip(shown, places, strict=False):
         if isinstance(panel, Map):
-            seen.add(_draw_map(figure, place, study, panel, parts[panel.part]))
+            seen.add(_draw_map(place, study, panel, parts[panel.part]))
         else:
             drawing = Drawing(place, study, panel, parts)
             drawing.draw()
             seen |= drawing.seen
             left_out |= drawing.left_out
-    for place in flat[len(shown) :]:
+    for place in places[len(shown) :]:
         place.set_axis_off()
     text = "; ".join(words for kind, words in _SAID.items() if kind in seen)
     caption = " ".join(filter(None, (f"{text[:1].upper()}{text[1:]}." if text else "", spec.caption)))
-    return Drawn(figure, caption, tuple(left_out))
+    figures = [place.figure for place in places]
+    split = [figures[i : i + columns] for i in range(0, len(figures), columns)] if apart else [figures[:1]]
+    return Drawn(split, caption, tuple(left_out))
 
 
 def plain_panels(
@@ -382,9 +392,7 @@ class Drawing:
         axes.set_xlabel(panel.xlabel or (_name(study, panel.x) if isinstance(panel.x, str) and panel.x else ""))
         axes.set_ylabel(panel.ylabel or (_name(study, first) if first else ""))
         fixed = ", ".join(said(study, dim, value) for dim, value in self._taken.items())
-        title = "; ".join(filter(None, (panel.title, fixed)))
-        if title:
-            axes.set_title(title)
+        _entitle(axes, panel.title, fixed)
         if panel.legend and axes.get_legend_handles_labels()[1]:
             place: dict[str, Any] = {} if panel.legend is True else {"loc": panel.legend}
             axes.legend(**({"loc": "upper left", "bbox_to_anchor": (1.02, 1.0)} if panel.legend == "beside" else place))
@@ -411,7 +419,7 @@ class Drawing:
         draw(float(at), color=_GREY, linestyle=line, linewidth=0.9, label=mark.label or None, zorder=1)
 
 
-def _draw_map(figure: Figure, axes: Any, study: type[Study], panel: Map, part: Picture) -> str:
+def _draw_map(axes: Any, study: type[Study], panel: Map, part: Picture) -> str:
     """Draws an output over two axes; returns its word in the caption."""
     values = _values(part.lines if panel.theory else part.simulated, panel.show)
     if values is None:
@@ -425,7 +433,7 @@ def _draw_map(figure: Figure, axes: Any, study: type[Study], panel: Map, part: P
         np.asarray(values[panel.x]), np.asarray(values[panel.y]), values.values, vmin=low, vmax=high, shading="nearest"
     )
     name = panel.show if isinstance(panel.show, str) else ""
-    figure.colorbar(mesh, ax=axes, label=panel.label or (_name(study, name) if name else ""))
+    axes.figure.colorbar(mesh, ax=axes, label=panel.label or (_name(study, name) if name else ""))
     known = study.parameters()
     scales = panel.log
     if scales is None:
@@ -434,10 +442,23 @@ def _draw_map(figure: Figure, axes: Any, study: type[Study], panel: Map, part: P
     if scales:
         style.log_scale(axes, scales)
     axes.set(xlabel=_name(study, panel.x), ylabel=_name(study, panel.y))
-    title = "; ".join(filter(None, (panel.title, ", ".join(said(study, d, v) for d, v in taken.items()))))
-    if title:
-        axes.set_title(title)
+    _entitle(axes, panel.title, ", ".join(said(study, d, v) for d, v in taken.items()))
     return "theory map" if panel.theory else "map"
+
+
+def _entitle(axes: Any, *parts: str) -> None:
+    """A title in lines that are no longer than the panel is wide; a formula between dollars is not broken."""
+    place = axes.get_subplotspec().get_gridspec()
+    room = _LETTERS * axes.figure.get_figwidth() / place.ncols
+    lines: list[str] = []
+    for word in re.findall(r"(?:\$[^$]*\$|[^\s$])+|\$", "; ".join(filter(None, parts))):
+        longer = f"{lines[-1]} {word}" if lines else word
+        if lines and len(_MARKUP.sub("", longer)) > room:
+            lines.append(word)
+        else:
+            lines[-1:] = [longer]
+    if lines:
+        axes.set_title("\n".join(lines))
 
 
 def _several(shown: Any) -> tuple[Any, ...]:

@@ -23,8 +23,8 @@ def _folder() -> Path:
 
 
 def names() -> dict[str, str]:
-    """The package's studies and their modules, without importing any; files that begin with _ are shared code."""
-    files = sorted(_folder().glob("*/[!_]*.py"))
+    """The package's studies and their modules, without importing any; `shared` is what studies of a topic share."""
+    files = sorted(file for file in _folder().glob("*/[!_]*.py") if file.stem != "shared")
     return {f.stem.replace("_", "-"): f"{STUDIES}.{f.parent.name}.{f.stem}" for f in files}
 
 

@@ -6,7 +6,7 @@ Figures are made without pyplot, so that nothing is global and nothing opens a w
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -165,9 +165,12 @@ def save(figure: Figure, path: str | os.PathLike) -> None:
         raise InputError(f"figure {path} cannot be written: {error.strerror or error}") from None
 
 
-def svg(figure: Figure, salt: str) -> str:
-    """A figure for a page: SVG in the page's colours that wraps between panels; `salt` keeps ids of figures apart."""
+def svg(*rows: Figure | Sequence[Figure], salt: str) -> str:
+    """Figures, or rows of them, for a page: SVG in the page's colours that wraps between them.
+
+    `salt` keeps the ids of what stands on one page apart.
+    """
     from unlazy.plotting.page.inline import inline
 
     with style():
-        return inline(figure, salt)
+        return inline([row if isinstance(row, Sequence) else [row] for row in rows], salt)

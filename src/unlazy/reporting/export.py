@@ -2,32 +2,46 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import os
 from pathlib import Path
 
-from unlazy.checks import InputError
-from unlazy.lab.grid import Grid
+from unlazy.checks import InputError, check_writable
 from unlazy.lab.running.dataset import without_diverged
 from unlazy.lab.running.laboratory import Laboratory
+from unlazy.lab.running.run import Given, ask
+from unlazy.lab.running.store import Store
 from unlazy.lab.study import Study
 
 
-def write_netcdf(laboratory: Laboratory, study: type[Study], grids: Mapping[str, Grid], file: str | Path) -> None:
-    """Write the stored results of the grids, one group per part; nothing is computed."""
+def export(
+    study: str | type[Study],
+    file: str | os.PathLike,
+    *,
+    preset: str = "quick",
+    set: Given = None,
+    over: Given = None,
+    seeds: int | None = None,
+    store: str | os.PathLike | None = None,
+) -> None:
+    """Write the stored results of a run, one group per part; nothing is computed."""
+    asked = ask(study, preset, set, over, seeds)
     if Path(file).suffix != ".nc":
         raise InputError(f"output must end in .nc, got {str(file)!r}")
-    collectors, work = laboratory.load(study, grids)
-    missing = sum(len(w.missing) for w in work)
-    if missing:
-        total = sum(grid.size * grid.seeds for grid in grids.values())
-        raise InputError(
-            f"the store lacks {missing} of {total} results of {study.name}; first 'unlazy run' it with the same options"
-        )
-    try:
-        for index, (name, collector) in enumerate(collectors.items()):
-            dataset = without_diverged(collector.dataset())
-            # netCDF has no booleans.
-            dataset.attrs = {k: int(v) if isinstance(v, bool) else v for k, v in dataset.attrs.items()}
-            dataset.to_netcdf(file, mode="a" if index else "w", group=name, engine="h5netcdf")
-    except OSError as error:
-        raise InputError(f"output {file} cannot be written: {error}") from None
+    check_writable(Path(file))
+    with Store(store, create=False) as opened, Laboratory(opened) as laboratory:
+        collectors, work = laboratory.load(asked.study, asked.grids)
+        missing = sum(len(w.missing) for w in work)
+        if missing:
+            total = sum(grid.size * grid.seeds for grid in asked.grids.values())
+            raise InputError(
+                f"the store lacks {missing} of {total} results of {asked.study.name}; first 'unlazy run' it with the "
+                "same options"
+            )
+        try:
+            for index, (name, collector) in enumerate(collectors.items()):
+                dataset = without_diverged(collector.dataset())
+                # netCDF has no booleans.
+                dataset.attrs = {k: int(v) if isinstance(v, bool) else v for k, v in dataset.attrs.items()}
+                dataset.to_netcdf(file, mode="a" if index else "w", group=name, engine="h5netcdf")
+        except OSError as error:
+            raise InputError(f"output {file} cannot be written: {error}") from None

@@ -21,7 +21,6 @@ from unlazy.lab.running.plan import Instance, group_points
 from unlazy.lab.running.reproduce import reproduce
 from unlazy.lab.running.run import run as lab_run
 from unlazy.lab.running.store import Store
-from unlazy.reporting.terminal.board import Silent
 
 ROOT = Path(__file__).parents[3]
 
@@ -186,7 +185,7 @@ def test_processes_that_compute_wrong_numbers_end_a_reproduction(fresh, study, s
     for threads in range(1, arithmetic.cores() + 1):
         remember(arithmetic.device()._replace(threads=threads))
     with pytest.raises(arithmetic.WrongNumbers, match=refusal(arithmetic.device().jaxlib)):
-        reproduce([study("Traced"), study("TracedSingle")], Silent(), store=store, jobs=2)
+        reproduce([study("Traced"), study("TracedSingle")], store=store, jobs=2)
     assert not stored(store)
 
 

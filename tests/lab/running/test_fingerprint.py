@@ -242,7 +242,7 @@ def test_a_door_is_passed_through_to_the_module_behind_it(tmp_path, line):
 
 def test_a_module_with_imports_for_type_checkers_is_no_door():
     found = set(dependencies(registry.find("transformer-overfitting")))
-    assert {"unlazy.studies.signal_noise.shared.attention", "unlazy.models.patch_attention"} <= found
+    assert {"unlazy.data.signal_tokens", "unlazy.models.patch_attention"} <= found
     assert "unlazy.training.loop" in found
 
 

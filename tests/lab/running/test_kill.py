@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 import unlazy
-from unlazy.lab.running.progress import Quiet
 
 RUN = """
 import sys, unlazy
@@ -103,10 +102,9 @@ def test_interrupting_a_run_keeps_what_was_finished_and_exits_with_3(study, stor
     np.testing.assert_array_equal(unlazy.run(study(kind), store=store).simulated.result, whole.simulated.result)
 
 
-class Swallowing(Quiet):
+def swallowing(event):
     """Progress during which Ctrl-C is pressed and lost, as in a destructor of a library."""
-
-    def advance(self, count):
+    if event.kind == "advanced":
         with suppress(KeyboardInterrupt):
             signal.raise_signal(signal.SIGINT)
 
@@ -115,7 +113,7 @@ def test_an_interrupt_that_a_library_swallows_still_ends_the_run(study, store, s
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         with pytest.raises(KeyboardInterrupt):
-            unlazy.run(study("SlowHosted"), store=store, progress=Swallowing())
+            unlazy.run(study("SlowHosted"), store=store, progress=swallowing)
         assert len(stored(store)) == 1
         assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
     finally:

@@ -16,9 +16,9 @@ import pytest
 from unlazy import cli
 from unlazy.checks import InputError
 from unlazy.lab import registry
-from unlazy.lab.running import reproduce
+from unlazy.lab.running import cost, reproduce
 from unlazy.lab.running.processes import default_jobs
-from unlazy.reporting.terminal import board, tables
+from unlazy.reporting.terminal import tables
 from unlazy.studies import LONGEST
 
 FILE = Path(__file__).with_name("studies_that_break.py")
@@ -29,27 +29,14 @@ def breaking(name):
     return registry.find(f"{FILE}:{name}")
 
 
-class Recorder(board.Silent):
-    def __init__(self):
-        self.events = []
+class Recorder(list):
+    """The events that it heard."""
 
-    def expect(self, studies, seconds, jobs):
-        self.events.append(("expect", dict(seconds), jobs))
+    def __call__(self, event):
+        self.append(event)
 
-    def begin(self, study, total):
-        self.events.append(("begin", study, total))
-
-    def advance(self, study, count):
-        self.events.append(("advance", study, count))
-
-    def postponed(self, study, reason):
-        self.events.append(("postponed", study, reason))
-
-    def done(self, run):
-        self.events.append(("done", run.study.name))
-
-    def broken(self, study, reason):
-        self.events.append(("broken", study.name))
+    def of(self, *kinds):
+        return [event for event in self if event.kind in kinds]
 
 
 @pytest.fixture(scope="module")
@@ -67,7 +54,7 @@ def several(study, tmp_path_factory):
 def test_two_at_once_give_the_numbers_of_one_after_the_other(several, study, tmp_path):
     _, _, _, outcome = several
     studies = [study("Traced"), study("Hosted")]
-    alone = reproduce.reproduce(studies, board.Silent(), store=tmp_path / "alone.sqlite", jobs=1)
+    alone = reproduce.reproduce(studies, store=tmp_path / "alone.sqlite", jobs=1)
     for one, other in zip(outcome.runs[:2], alone.runs, strict=True):
         assert one.study is other.study
         assert one.computed == other.computed == 9
@@ -96,24 +83,23 @@ def test_workers_keep_what_they_compile_also_that_of_hosted_studies(several):
 def test_what_does_not_fit_into_a_share_of_the_memory_runs_alone_in_all_of_it(several):
     watch, _, _, outcome = several
     assert outcome.runs[-1].computed == 4
-    postponed = {event[1]: event[2] for event in watch.events if event[0] == "postponed"}
+    postponed = {event.study: event.message for event in watch.of("oversized")}
     assert set(postponed) == {"test-large", "test-too-large"}
     assert "more than the budget of 0.5 GiB" in postponed["test-large"]
 
 
 def test_a_watch_sees_every_instance_and_every_end(several):
     watch, studies, _, _ = several
-    advanced = sum(event[2] for event in watch.events if event[:2] == ("advance", "test-traced"))
-    assert ("begin", "test-traced", 9) in watch.events
-    assert advanced == 9
-    assert sorted(e[1] for e in watch.events if e[0] in ("done", "broken")) == sorted(s.name for s in studies)
+    assert [event.count for event in watch.of("begun") if event.study == "test-traced"] == [9]
+    assert sum(event.count for event in watch.of("advanced") if event.study == "test-traced") == 9
+    assert sorted(event.study for event in watch.of("ended", "failed")) == sorted(s.name for s in studies)
 
 
 def test_the_second_time_nothing_that_is_finished_runs_again(several):
     _, _, store, outcome = several
     watch = Recorder()
     again = reproduce.reproduce([run.study for run in outcome.runs], watch, store=store, jobs=2)
-    assert watch.events[0] == ("expect", {}, 2)
+    assert not watch.of("estimated", "begun", "advanced")
     assert [run.computed for run in again.runs] == [0, 0, 0, 0, 0]
 
 
@@ -170,16 +156,16 @@ def test_whatever_ends_the_parent_ends_the_workers_and_keeps_what_is_finished(en
 def test_a_wrong_number_of_jobs_is_refused(store, jobs, monkeypatch):
     monkeypatch.setattr(reproduce, "cores", lambda: 2)
     with pytest.raises(InputError, match=f"jobs must be an integer from 1 to 8, 4 per core here, got {jobs}"):
-        reproduce.reproduce([], board.Silent(), store=store, jobs=jobs)
+        reproduce.reproduce([], store=store, jobs=jobs)
     assert not store.exists()
 
 
 class Unread(Recorder):
     """Its output is a pipe that is closed after the first study."""
 
-    def done(self, run):
-        super().done(run)
-        if len(self.events) > 2:
+    def __call__(self, event):
+        super().__call__(event)
+        if len(self) > 1:
             raise BrokenPipeError
 
 
@@ -188,7 +174,7 @@ def test_studies_go_on_when_nobody_reads_what_is_shown(several, study):
     watch = Unread()
     studies = [study("Traced"), study("Hosted"), breaking("Fine"), breaking("Large")]
     outcome = reproduce.reproduce(studies, watch, store=store, jobs=1)
-    assert watch.events[1:] == [("done", "test-traced"), ("done", "test-hosted")]
+    assert [(event.kind, event.study) for event in watch] == [("ended", "test-traced"), ("ended", "test-hosted")]
     assert [run.study for run in outcome.runs] == studies
     assert outcome.broken == {}
 
@@ -248,25 +234,32 @@ def test_a_terminal_that_knows_only_ascii_shows_the_page(command, monkeypatch, s
 UNGUARDED = """
 import sys
 from unlazy.lab import registry
-from unlazy.lab.running import reproduce
-from unlazy.reporting.terminal import board
+from unlazy.lab.running import cost, reproduce
 studies = [registry.find(f"{sys.argv[1]}:{name}") for name in ("Fine", "Raising")]
-reproduce.reproduce(studies, board.Silent(), store=sys.argv[2], jobs=2)
+print(sorted(reproduce.reproduce(studies, store=sys.argv[2], jobs=2).broken))
 """
 
 
-def test_a_script_without_a_guard_is_told_so_in_one_sentence(store, tmp_path):
+def test_a_script_needs_no_guard_for_its_processes(store, tmp_path):
     script = tmp_path / "script.py"
     script.write_text(UNGUARDED)
     words = [sys.executable, script, FILE, store]
-    error = subprocess.run(words, capture_output=True, text=True, timeout=60).stderr
-    assert error.count("Traceback") == 1
-    assert 'must do so under `if __name__ == "__main__":`, or with jobs=1' in error.splitlines()[-1]
+    assert subprocess.run(words, capture_output=True, text=True, timeout=60).stdout == "['test-raising']\n"
+
+
+def test_what_lies_in_the_folder_of_a_script_is_not_taken_for_a_library(store, tmp_path):
+    (tmp_path / "json.py").write_text("raise ImportError('the wrong one')")
+    script = tmp_path / "elsewhere" / "script.py"
+    script.parent.mkdir()
+    script.write_text(UNGUARDED)
+    words = [sys.executable, script, FILE, store]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=60, cwd=tmp_path)
+    assert done.stdout == "['test-raising']\n"
 
 
 def test_jobs_and_a_cluster_are_refused_together(store):
     with pytest.raises(InputError, match="jobs is for this machine"):
-        reproduce.reproduce([], board.Silent(), store=store, jobs=2, cluster="local:2")
+        reproduce.reproduce([], store=store, jobs=2, cluster="local:2")
 
 
 def test_there_are_no_more_workers_than_cores_or_memory():
@@ -283,11 +276,9 @@ def test_an_earlier_run_tells_how_long_a_study_takes(study):
 
     hosted = study("Hosted")
     grids = preset_grids(hosted, "quick")
-    assert reproduce.expected_seconds(hosted, grids, 9, 4.0) == 36
-    assert reproduce.expected_seconds(hosted, grids, 3) == pytest.approx(
-        reproduce.expected_seconds(hosted, grids, 9) / 3
-    )
-    assert reproduce.expected_seconds(hosted, grids, sum(g.size * g.seeds for g in grids.values()), whole=50.0) == 50
+    assert cost.expected_seconds(hosted, grids, 9, 4.0) == 36
+    assert cost.expected_seconds(hosted, grids, 3) == pytest.approx(cost.expected_seconds(hosted, grids, 9) / 3)
+    assert cost.expected_seconds(hosted, grids, sum(g.size * g.seeds for g in grids.values()), whole=50.0) == 50
 
 
 def test_the_studies_known_to_be_long_exist():

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import warnings
 from numbers import Integral
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.base import BaseEstimator, RegressorMixin, clone
@@ -15,7 +14,6 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from unlazy.checks import InputError, check_choice
 from unlazy.estimators.common.inputs import check_memory, finite_or_refused
 from unlazy.estimators.in_context.attention import LearnedAttention, in_context_coefficients, learn_attention
-from unlazy.estimators.in_context.file import State, read_state, write_state
 from unlazy.estimators.in_context.kernel import learn_kernel
 from unlazy.estimators.in_context.prior import learn_prior
 from unlazy.estimators.in_context.process import LINEAR, Posterior, Process, condition
@@ -26,6 +24,22 @@ EMPIRICAL_BAYES, ATTENTION, SUBSPACE = "eb", "linear_attention", "subspace_kerne
 _MODES = (EMPIRICAL_BAYES, ATTENTION, SUBSPACE)
 # with more tasks than this a mean that is not there costs less than one percent, and few folds decide
 _MANY_TASKS = 200
+
+
+class State(NamedTuple):
+    """Everything that pretraining leaves behind."""
+
+    mode: str
+    settings: dict[str, Any]
+    """The parameters of the regressor."""
+    scales: Any
+    """`Scales`, None while they are being learned."""
+    learned: Any
+    """`Process` or `LearnedAttention`."""
+    metric: np.ndarray
+    """(d, d) in standardised features."""
+    numbers: dict[str, float]
+    """Those that are shown as attributes, with an underscore behind their names."""
 
 
 class InContextRegressor(RegressorMixin, BaseEstimator):
@@ -163,24 +177,6 @@ class InContextRegressor(RegressorMixin, BaseEstimator):
         with np.errstate(over="ignore", invalid="ignore"):
             variance = self._posterior.variance(rows) + self._state.learned.noise_variance
         return values, scales.target_deviation * np.sqrt(finite_or_refused(variance, X))
-
-    def save(self, path: str | os.PathLike) -> None:
-        """Write what was pretrained, and the context if there is one, to a NumPy archive without pickled objects."""
-        if not hasattr(self, "_state"):
-            raise InputError("InContextRegressor must be pretrained before it is saved: call pretrain(tasks)")
-        write_state(path, self._state, self.cv_errors_, getattr(self, "_context", None))
-
-    @classmethod
-    def load(cls, path: str | os.PathLike) -> InContextRegressor:
-        """The regressor that `save` wrote, which predicts the same."""
-        state, errors, context = read_state(path)
-        if set(state.settings) != set(cls().get_params()):
-            raise InputError(f"path {os.fspath(path)!r} is a damaged file of InContextRegressor.save")
-        model = cls(**state.settings)
-        model._adopt(state, errors)
-        if context is not None:
-            model.fit(*context)
-        return model
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "_posterior")

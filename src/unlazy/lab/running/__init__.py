@@ -7,17 +7,17 @@ from unlazy.doors import lazily
 if TYPE_CHECKING:
     from unlazy.lab.running import (
         arithmetic,
+        child,
         cluster,
+        cost,
         dataset,
-        estimate,
+        events,
         execute,
         fingerprint,
         laboratory,
-        outlook,
         outputs,
         plan,
         processes,
-        progress,
         proof,
         reproduce,
         result,
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
         saved,
         store,
         trials,
+        worker,
     )
 
 lazily(__name__)

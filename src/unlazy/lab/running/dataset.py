@@ -72,10 +72,13 @@ def without_diverged(simulated: xr.Dataset) -> xr.Dataset:
 
 def predicted(grid: Grid) -> xr.Dataset | None:
     """The study's theory at every point of a grid, or None where it has none there."""
-    columns = predict_points(grid)
-    if columns is None:
-        return None
-    arrays = {name: np.stack(c).reshape((*grid.shape, *c[0].shape)) for name, c in columns.items()}
+    points = predict_points(grid)
+    return None if points is None else labelled(grid, points)
+
+
+def labelled(grid: Grid, points: Mapping[str, list[np.ndarray]]) -> xr.Dataset:
+    """Arrays for every point of a grid, in its order, as a Dataset."""
+    arrays = {name: np.stack(c).reshape((*grid.shape, *c[0].shape)) for name, c in points.items()}
     return _label(grid, arrays, ())
 
 

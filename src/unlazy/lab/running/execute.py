@@ -40,9 +40,6 @@ class Task(NamedTuple):
     run: Callable[[], Computed]
     bytes: int
     alone: bool
-    width: int
-    work: float
-    """A number that grows with the work of an instance, for extrapolation."""
 
 
 class Program(NamedTuple):
@@ -51,7 +48,6 @@ class Program(NamedTuple):
     call: Callable[..., Any]
     width: int
     bytes: int
-    flops: float
     lapack: bool
     proof: Proof
 
@@ -127,20 +123,21 @@ def prepare(chunk: Chunk, budget: int) -> Task:
         values = {name: column[0] for name, column in chunk.values.items()}
         needed = chunk.study(**chunk.shared, **values).memory()
         if needed > budget:
-            raise _too_large(chunk, needed, budget)
-        return Task(lambda: _run_hosted(chunk), needed, False, 1, needed or 1.0)
+            raise too_large(chunk.study, needed, budget)
+        return Task(lambda: _run_hosted(chunk), needed, False)
     check_arithmetic()
     program = compiled(chunk, budget)
-    return Task(lambda: _run_traced(chunk, program), program.bytes, program.lapack, program.width, program.flops or 1.0)
+    return Task(lambda: _run_traced(chunk, program), program.bytes, program.lapack)
 
 
 class TooLarge(InputError):
     """One instance does not fit into the memory budget."""
 
 
-def _too_large(chunk: Chunk, needed: int, budget: int) -> TooLarge:
+def too_large(study: type[Study], needed: int, budget: int) -> TooLarge:
+    """The refusal of an instance that needs so many bytes."""
     return TooLarge(
-        f"one instance of {chunk.study.name} needs about {needed / 2**30:.2g} GiB, more than the budget of "
+        f"one instance of {study.name} needs about {needed / 2**30:.2g} GiB, more than the budget of "
         f"{budget / 2**30:.2g} GiB; choose smaller sizes or raise --memory"
     )
 
@@ -236,7 +233,7 @@ def _compiled(chunk: Chunk, budget: int) -> Program:
         if program.bytes <= budget:
             return program
         if width == 1:
-            raise _too_large(chunk, program.bytes, budget)
+            raise too_large(chunk.study, program.bytes, budget)
         width = max(1, min(width // 2, 2 ** int(np.log2(max(1, width * budget // program.bytes)))))
 
 
@@ -245,10 +242,9 @@ def _compile(chunk: Chunk, width: int) -> Program:
         lowered = _lowered(chunk, width)
         program = lowered.compile()
         memory = program.memory_analysis()
-        cost = program.cost_analysis() or {}
     needed = 2 * sum(getattr(memory, f"{kind}_size_in_bytes", 0) for kind in ("temp", "output", "argument"))
     proof = Proof(chunk.study, canonical([chunk.program, width]))
-    return Program(program, width, needed, float(cost.get("flops", 0.0)), "lapack" in lowered.as_text(), proof)
+    return Program(program, width, needed, "lapack" in lowered.as_text(), proof)
 
 
 def _alone(chunk: Chunk, index: int) -> dict[str, np.ndarray]:
@@ -262,6 +258,27 @@ def _lowered(chunk: Chunk, width: int | None = None) -> Any:
     """The program of `width` instances, or of one alone, before it is compiled."""
     import jax
 
+    one, (words, values, vectors) = _function(chunk), _arguments(chunk)
+    if width is None:
+        return jax.jit(one).lower(words[0], {n: v[0] for n, v in values.items()}, vectors)
+    index = np.zeros(width, int)
+    batched = jax.jit(jax.vmap(one, in_axes=(0, 0, None)))
+    return batched.lower(words[index], {n: v[index] for n, v in values.items()}, vectors)
+
+
+def traced(chunk: Chunk) -> Any:
+    """The jaxpr of a chunk's first instance."""
+    import jax
+
+    words, values, vectors = _arguments(chunk)
+    with _precision(chunk.study):
+        return jax.make_jaxpr(_function(chunk))(words[0], {n: v[0] for n, v in values.items()}, vectors).jaxpr
+
+
+def _function(chunk: Chunk) -> Callable[..., Mapping[str, Any]]:
+    """One instance as a function of its key, its values and its paths."""
+    import jax
+
     study = chunk.study
     paths = {n for n, p in study.parameters().items() if p.kind == "path"}
     statics = {n: v for n, v in chunk.shared.items() if n not in paths}
@@ -270,12 +287,7 @@ def _lowered(chunk: Chunk, width: int | None = None) -> Any:
         key = jax.random.wrap_key_data(words, impl="threefry2x32")
         return as_outputs(study, study(**statics, **values, **vectors).simulate(key))
 
-    words, values, vectors = _arguments(chunk)
-    if width is None:
-        return jax.jit(one).lower(words[0], {n: v[0] for n, v in values.items()}, vectors)
-    index = np.zeros(width, int)
-    batched = jax.jit(jax.vmap(one, in_axes=(0, 0, None)))
-    return batched.lower(words[index], {n: v[index] for n, v in values.items()}, vectors)
+    return one
 
 
 def _arguments(chunk: Chunk) -> tuple[np.ndarray, dict[str, np.ndarray], dict[str, np.ndarray]]:

@@ -14,10 +14,10 @@ from unlazy.lab.grid import Grid
 from unlazy.lab.judge import judge
 from unlazy.lab.running import dataset
 from unlazy.lab.running.arithmetic import made_wrong
+from unlazy.lab.running.events import Event, Listener, heeding_interrupts, only_warn
 from unlazy.lab.running.execute import Computed, InProcess
 from unlazy.lab.running.fingerprint import fingerprint
 from unlazy.lab.running.plan import Chunk, Group, Instance, canonical, group_points, point_key
-from unlazy.lab.running.progress import Progress, Quiet, heeding_interrupts
 from unlazy.lab.running.result import Run
 from unlazy.lab.running.store import Row, Store
 from unlazy.lab.study import Part, Study
@@ -63,11 +63,11 @@ class Laboratory:
         store: str | os.PathLike | Store | None = None,
         cluster: str | None = None,
         memory: float | None = None,
-        progress: Progress | None = None,
+        progress: Listener = only_warn,
     ) -> None:
         if memory is not None and not (isinstance(memory, int | float) and 0 < memory < math.inf):
             raise InputError(f"memory must be a number of GiB > 0, got {memory!r}")
-        self.progress = progress or Quiet()
+        self.tell = progress
         self._owns_store = not isinstance(store, Store)
         self.store = store if isinstance(store, Store) else Store(store)
         self.budget = None if memory is None else int(memory * 2**30)
@@ -145,17 +145,17 @@ class Laboratory:
         if total == 0:
             return collectors, 0
         self._discard([row for w in work for row in w.stale])
-        self.progress.begin(study.name, total)
+        self.tell(Event("begun", study.name, total))
         done = 0
         try:
             with heeding_interrupts() as check_interrupts:
                 for (here, batch), result in self.executor.map(self._chunks(work)):
                     self._commit(here, batch, result)
                     done += len(batch)
-                    self.progress.advance(len(batch))
+                    self.tell(Event("advanced", study.name, len(batch)))
                     check_interrupts()
         finally:
-            self.progress.end()
+            self.tell(Event("simulated", study.name, done))
         for w in work:
             self._fetch(w.collector, w.keys)
         return collectors, done
@@ -164,7 +164,9 @@ class Laboratory:
         """Forget rows that cannot be used, so that they are computed again."""
         for reason, count in Counter(row.reason for row in stale).items():
             if reason != OLD:
-                self.progress.warn(f"{count} {reason} rows in store {self.store.path}: computing them again")
+                self.tell(
+                    Event("warned", message=f"{count} {reason} rows in store {self.store.path}: computing them again")
+                )
         for row in stale:
             self.store.discard(row.key, [row.seed])
 
@@ -173,7 +175,7 @@ class Laboratory:
             for batch, chunk in w.group.chunks(w.missing):
                 # Another process on the same store may have finished these meanwhile.
                 if all(self.store.has(w.keys[instance.point], instance.seed) for instance in batch):
-                    self.progress.advance(len(batch))
+                    self.tell(Event("advanced", w.group.grid.study.name, len(batch)))
                     continue
                 yield (w, batch), chunk
 

@@ -4,53 +4,27 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import multiprocessing
-import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple, Protocol, cast
+from typing import Any, NamedTuple
 
 from unlazy.checks import InputError
 from unlazy.lab.claims import KINDS, count
-from unlazy.lab.grid import Grid, preset_grids
+from unlazy.lab.grid import preset_grids
 from unlazy.lab.running.arithmetic import WrongNumbers, cores
+from unlazy.lab.running.cost import expected_seconds, known_rates
+from unlazy.lab.running.events import Event, Listener, heeding_interrupts, only_warn
 from unlazy.lab.running.execute import memory_budget
 from unlazy.lab.running.fingerprint import fingerprint
 from unlazy.lab.running.laboratory import Laboratory
-from unlazy.lab.running.plan import group_points
-from unlazy.lab.running.processes import Finished, Task, Workers, default_jobs, task_of
-from unlazy.lab.running.progress import heeding_interrupts
+from unlazy.lab.running.processes import Workers, default_jobs
 from unlazy.lab.running.result import Run
 from unlazy.lab.running.run import command_line
-from unlazy.lab.running.store import Store
+from unlazy.lab.running.worker import request
 from unlazy.lab.study import Study
 
-_PROGRAM_SECONDS = 2.0
-_STUDY_SECONDS = 3.0
-"""What compiling a program takes, and all else in a study of unknown length."""
 _JOBS_PER_CORE = 4
 """More processes than this only take each other's memory."""
-
-
-class Watch(Protocol):
-    """Who sees a reproduction while it goes on. `begin`, `advance` and `warn` may come from another thread.
-
-    One whose output fails, as a pipe does that is read no further, is not asked again; the studies go on.
-    """
-
-    def expect(self, studies: Sequence[type[Study]], seconds: Mapping[str, float], jobs: int) -> None: ...
-
-    def begin(self, study: str, total: int) -> None: ...
-
-    def advance(self, study: str, count: int) -> None: ...
-
-    def warn(self, message: str) -> None: ...
-
-    def postponed(self, study: str, reason: str) -> None: ...
-
-    def done(self, run: Run) -> None: ...
-
-    def broken(self, study: type[Study], reason: str) -> None: ...
 
 
 class Outcome(NamedTuple):
@@ -97,7 +71,7 @@ def check_jobs(jobs: int | None, cluster: str | None = None) -> None:
 
 def reproduce(
     studies: Sequence[type[Study]],
-    watch: Watch,
+    progress: Listener = only_warn,
     *,
     preset: str = "quick",
     store: Any = None,
@@ -110,68 +84,67 @@ def reproduce(
     """Run studies and judge their claims; what one of them raises ends that one only.
 
     `longest` has the seconds of studies of which the store does not tell how long they take: the longest start first.
-    `each` gets every run as soon as it is judged, while others are still simulated.
+    `progress` is called with every `Event`, from several threads; one whose output fails, as a pipe does that is read
+    no further, is not called again. `each` gets every run as soon as it is judged, while others are still simulated.
 
     `jobs` processes simulate at the same time, by default as many as there are cores and memory for; the numbers do not
-    depend on it. A script that calls this must do so under `if __name__ == "__main__":`, because the processes import
-    it again. With a cluster its workers compute, study after study.
+    depend on it. With a cluster its workers compute, study after study.
     """
     start = time.perf_counter()
-    if sys.modules["__mp_main__"].__name__ == "__mp_main__" and multiprocessing.parent_process() is None:
-        # A worker is importing a script that lacks the guard; its parent says so.
-        sys.exit(1)
     check_jobs(jobs, cluster)
-    watch = cast(Watch, _Enduring(watch))
+    tell = _enduring(progress)
     # All fingerprints are taken now, while the code that is loaded is the code on disk.
     for cls in studies:
         with contextlib.suppress(InputError):
             fingerprint(cls)
     runs: dict[str, Run] = {}
     broken: dict[str, str] = {}
-    with Laboratory(store, cluster, memory, _OneByOne(watch)) as laboratory:
+
+    with Laboratory(store, cluster, memory, tell) as laboratory:
         budget = memory_budget() if laboratory.budget is None else laboratory.budget
         if jobs is None:
             jobs = 1 if cluster is not None else default_jobs(cores(), budget)
 
-        def judge(cls: type[Study], work: Finished | None = None) -> None:
-            reason = None if work is None else work.error
+        def judge(cls: type[Study], work: Event | None = None) -> None:
+            reason = "" if work is None or work.kind == "ended" else work.message or work.kind
             # One broken study must not take the others with it.
             try:
-                if reason is None:
-                    run = laboratory.run(cls, preset_grids(cls, preset), command_line(cls, preset, None, None, None))
+                if not reason:
+                    run = laboratory.run(cls, preset_grids(cls, preset), command_line(cls, preset))
                     if work is not None:
-                        run = dataclasses.replace(run, computed=work.computed, seconds=run.seconds + work.seconds)
+                        run = dataclasses.replace(run, computed=work.count, seconds=run.seconds + work.seconds)
                     if each is not None:
                         each(run)
             except WrongNumbers:
                 # What computes wrong numbers does so in all studies.
                 raise
             except Exception as error:
-                reason = f"{type(error).__name__}: {error}"
-            if reason is None:
-                runs[cls.name] = run
-                watch.done(run)
-            else:
+                reason = str(error) if isinstance(error, InputError) else f"{type(error).__name__}: {error}"
+            if reason:
                 broken[cls.name] = reason
-                watch.broken(cls, reason)
+                tell(Event("failed", cls.name, message=reason))
+            else:
+                runs[cls.name] = run
+                tell(Event("ended", cls.name, run.computed, run.seconds, run=run))
 
-        lacking, seconds = _lacking(laboratory, studies, preset, longest or {})
-        watch.expect(studies, seconds, jobs)
+        lacking = _lacking(laboratory, studies, preset, longest or {})
+        for event in lacking:
+            tell(event)
         if jobs == 1:
             for cls in studies:
                 judge(cls)
         else:
-            _several(laboratory, studies, lacking, seconds, jobs, budget, watch, judge)
+            _several(laboratory, studies, preset, lacking, jobs, budget, tell, judge)
     ordered = [runs[cls.name] for cls in studies if cls.name in runs]
     return Outcome(studies, ordered, broken, time.perf_counter() - start)
 
 
 def _lacking(
     laboratory: Laboratory, studies: Sequence[type[Study]], preset: str, longest: Mapping[str, float]
-) -> tuple[dict[str, Task], dict[str, float]]:
-    """The studies of which the store lacks something: what to do, and for how many seconds probably."""
-    known = _known_rates(laboratory.store)
-    lacking, seconds = {}, {}
+) -> list[Event]:
+    """The studies of which the store lacks something, with how many instances and for how many seconds probably."""
+    known = known_rates(laboratory.store)
+    found = []
     for cls in studies:
         try:
             grids = preset_grids(cls, preset)
@@ -180,103 +153,59 @@ def _lacking(
             missing = sum(len(w.missing) for w in laboratory.load(cls, grids)[1])
         except Exception:
             # The judge meets the same and says so.
-            missing = 0
+            continue
         if missing:
-            lacking[cls.name] = task_of(cls, grids)
-            seconds[cls.name] = expected_seconds(cls, grids, missing, known.get(cls.name), longest.get(cls.name))
-    return lacking, seconds
+            seconds = expected_seconds(cls, grids, missing, known.get(cls.name), longest.get(cls.name))
+            found.append(Event("estimated", cls.name, missing, seconds))
+    return found
 
 
 def _several(
     laboratory: Laboratory,
     studies: Sequence[type[Study]],
-    lacking: Mapping[str, Task],
-    seconds: Mapping[str, float],
+    preset: str,
+    lacking: Sequence[Event],
     jobs: int,
     budget: int,
-    watch: Watch,
-    judge: Any,
+    tell: Listener,
+    judge: Callable[..., None],
 ) -> None:
     """Have workers simulate what the store lacks, the longest studies first, and judge each as it is done."""
     by_name = {cls.name: cls for cls in studies}
-    order = sorted(lacking, key=lambda name: -seconds[name])
-    refused = []
+    order = [event.study for event in sorted(lacking, key=lambda event: -event.seconds)]
+    requests = {name: request(by_name[name], preset) for name in order}
+    oversized = {}
     with (
         heeding_interrupts() as check_interrupts,
-        Workers(min(jobs, len(order)) or 1, laboratory.store.path, budget, watch) as workers,
+        Workers(min(jobs, len(order)) or 1, laboratory.store.path, budget, tell) as workers,
         # What does not fit into a share of the memory may fit into all of it.
-        Workers(1, laboratory.store.path, budget, watch) as alone,
+        Workers(1, laboratory.store.path, budget, tell) as alone,
     ):
-        working = workers.run(lacking[name] for name in order)
+        working = workers.run(requests)
         for cls in studies:
-            if cls.name not in lacking:
+            if cls.name not in requests:
                 judge(cls)
         for work in working:
-            if work.refused:
-                refused.append(work.name)
-                watch.postponed(work.name, str(work.error))
+            if work.kind == "oversized":
+                oversized[work.study] = requests[work.study]
+                tell(work)
             else:
-                judge(by_name[work.name], work)
+                judge(by_name[work.study], work)
             check_interrupts()
-        for work in alone.run(lacking[name] for name in refused):
-            judge(by_name[work.name], work)
+        for work in alone.run(oversized):
+            judge(by_name[work.study], work)
 
 
-def _known_rates(store: Store) -> dict[str, float]:
-    """The seconds per instance of every study in a store, by whichever code was slowest."""
-    rates: dict[str, float] = {}
-    for c in store.contents():
-        rates[c.study] = max(rates.get(c.study, 0.0), c.seconds / c.instances)
-    return rates
+def _enduring(progress: Listener) -> Listener:
+    """A listener that is left alone when its output fails."""
+    listening = True
 
-
-def expected_seconds(
-    study: type[Study], grids: Mapping[str, Grid], missing: int, rate: float | None = None, whole: float | None = None
-) -> float:
-    """A guess of how long what is missing takes: from the seconds per instance or of the whole, else by size."""
-    programs = 0 if study.is_hosted() else sum(len(group_points(g, "")) for g in grids.values())
-    if rate is not None:
-        return rate * missing + _PROGRAM_SECONDS * programs
-    if whole is None:
-        whole = _STUDY_SECONDS + _PROGRAM_SECONDS * programs
-    return whole * missing / sum(g.size * g.seeds for g in grids.values())
-
-
-class _Enduring:
-    """A watch that is left alone when its output fails."""
-
-    def __init__(self, watch: Watch) -> None:
-        self._watch: Watch | None = watch
-
-    def __getattr__(self, event: str) -> Callable[..., None]:
-        def tell(*what: Any) -> None:
-            watch = self._watch
-            if watch is None:
-                return
+    def tell(event: Event) -> None:
+        nonlocal listening
+        if listening:
             try:
-                getattr(watch, event)(*what)
+                progress(event)
             except OSError:
-                self._watch = None
+                listening = False
 
-        return tell
-
-
-class _OneByOne:
-    """The progress of a laboratory that runs study after study, for a watch."""
-
-    def __init__(self, watch: Watch) -> None:
-        self._watch = watch
-        self._study = ""
-
-    def begin(self, title: str, total: int) -> None:
-        self._study = title
-        self._watch.begin(title, total)
-
-    def advance(self, count: int) -> None:
-        self._watch.advance(self._study, count)
-
-    def end(self) -> None:
-        pass
-
-    def warn(self, message: str) -> None:
-        self._watch.warn(message)
+    return tell

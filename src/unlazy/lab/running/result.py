@@ -50,8 +50,11 @@ class Run:
         """How many runs diverged and how early; empty if none did."""
         return diverged_among(self.parts.values())
 
-    def drawn(self) -> Drawn:
-        """The study's figure with its caption; the lab's own where the run has axes that it does not expect."""
+    def drawn(self, apart: bool = False) -> Drawn:
+        """The study's figure with its caption; the lab's own where the run has axes that it does not expect.
+
+        With `apart` every panel is a figure of its own, for a page that arranges them.
+        """
         from unlazy.lab.drawing import draw_panels, plain_panels
         from unlazy.plotting.style import style
 
@@ -59,7 +62,7 @@ class Run:
         with style():
             if self.study.figure is not None and not any(grid.added for grid in self.grids.values()):
                 try:
-                    return draw_panels(self.study, self.study.figure, pictures)
+                    return draw_panels(self.study, self.study.figure, pictures, apart)
                 except Exception as error:
                     warnings.warn(
                         f"the figure of {self.study.name} does not fit this run ({type(error).__name__}: {error}); "
@@ -67,11 +70,11 @@ class Run:
                         RuntimeWarning,
                         stacklevel=1,
                     )
-            return draw_panels(self.study, plain_panels(self.study, pictures, self.grids), pictures)
+            return draw_panels(self.study, plain_panels(self.study, pictures, self.grids), pictures, apart)
 
     def figure(self) -> Figure:
         """The study's figure."""
-        return self.drawn().figure
+        return self.drawn().rows[0][0]
 
     def _picture(self, name: str) -> Picture:
         grid, part = self.grids[name], self.parts[name]

@@ -1,18 +1,21 @@
-"""The Python door: run a study, or evaluate its theory."""
+"""The Python door: run a study, evaluate its theory, ask what it costs, export what is stored."""
 
 from __future__ import annotations
 
 import inspect
 import os
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
 
 from unlazy.checks import InputError
 from unlazy.lab import registry
 from unlazy.lab.grid import Grid, default_grid, preset_grids
+from unlazy.lab.parse import parse_over, parse_set
 from unlazy.lab.running import dataset
+from unlazy.lab.running.events import Listener, only_warn
 from unlazy.lab.running.laboratory import Laboratory
-from unlazy.lab.running.progress import Progress
 from unlazy.lab.running.result import Run
 from unlazy.lab.running.store import Store
 from unlazy.lab.study import Study
@@ -20,66 +23,113 @@ from unlazy.lab.study import Study
 if TYPE_CHECKING:
     import xarray as xr
 
+    from unlazy.lab.running.cost import Cost
+
+Given = Mapping[str, Any] | Iterable[str] | None
+"""Parameters by name, or as the command line has them: `name=value`, `name=a,b,c`, `name=start:stop:steps`."""
+
+
+class Asked(NamedTuple):
+    """What a call asks for: a study's grids by part, and the shell command that repeats it."""
+
+    study: type[Study]
+    grids: dict[str, Grid]
+    command: str
+
+
+def ask(study: str | type[Study], preset: str, set: Given, over: Given, seeds: int | None) -> Asked:
+    """The grids of a preset of a study with changes; a mistake is told before anything is computed."""
+    cls = registry.find(study)
+    fixed, axes = _read(cls, set, over)
+    grids = preset_grids(cls, preset, set=fixed, over=axes, seeds=seeds)
+    return Asked(cls, grids, command_line(cls, preset, fixed, axes, seeds))
+
 
 def run(
     study: str | type[Study],
     *,
     preset: str = "quick",
-    set: Mapping[str, Any] | None = None,
-    over: Mapping[str, Any] | None = None,
+    set: Given = None,
+    over: Given = None,
     seeds: int | None = None,
     store: str | os.PathLike | Store | None = None,
     cluster: str | None = None,
     memory: float | None = None,
-    progress: Progress | None = None,
+    progress: Listener = only_warn,
 ) -> Run:
     """Simulate a study, predict it, and judge its claims.
 
     `study` is a name, 'file.py:Class' or a Study class. `set` fixes parameters and `over` gives axes, both on top of
     the preset. Results are kept in `store` (a file; the user's default if None): the same call again computes only what
     is missing. `cluster` is 'local:N' or a Dask scheduler's address; `memory` is the budget in GiB, a quarter of free
-    memory if None.
+    memory if None. `progress` is called with every `Event`.
     """
-    cls = registry.find(study)
-    grids = preset_grids(cls, preset, set=set, over=over, seeds=seeds)
+    asked = ask(study, preset, set, over, seeds)
     with Laboratory(store, cluster, memory, progress) as laboratory:
-        return laboratory.run(cls, grids, command_line(cls, preset, set, over, seeds))
+        return laboratory.run(*asked)
 
 
-def predict(
+def estimate(
     study: str | type[Study],
     *,
-    set: Mapping[str, Any] | None = None,
-    over: Mapping[str, Any] | None = None,
-) -> xr.Dataset:
+    preset: str = "quick",
+    set: Given = None,
+    over: Given = None,
+    seeds: int | None = None,
+    store: str | os.PathLike | Store | None = None,
+    memory: float | None = None,
+) -> list[Cost]:
+    """What `run` would cost, program by program; chunks that were never run are run once for it, and not stored."""
+    from unlazy.lab.running.cost import costs
+
+    asked = ask(study, preset, set, over, seeds)
+    with Laboratory(store, memory=memory) as laboratory:
+        return costs(laboratory, asked.study, asked.grids, measure=True)
+
+
+class Prediction(NamedTuple):
+    """A study's theory: by output, an array for every point of the grid, in its order."""
+
+    grid: Grid
+    points: dict[str, list[np.ndarray]]
+
+    @property
+    def dataset(self) -> xr.Dataset:
+        return dataset.labelled(self.grid, self.points)
+
+
+def predict(study: str | type[Study], *, set: Given = None, over: Given = None) -> xr.Dataset:
     """The study's theory around its default parameters, without simulation."""
+    return predicted_points(study, set, over).dataset
+
+
+def predicted_points(study: str | type[Study], set: Given = None, over: Given = None) -> Prediction:
+    """What `predict` labels, before it is; xarray takes longer to load than most theory to compute."""
     cls = registry.find(study)
-    result = dataset.predicted(prediction_grid(cls, set or {}, over or {}))
-    if result is None:
-        raise no_theory(cls)
-    return result
-
-
-def no_theory(cls: type[Study]) -> InputError:
-    """What to tell who asks for a prediction at parameters that the theory of a study does not cover."""
-    return InputError(f"{cls.name} has no theory at these parameters; its predict says: {inspect.getdoc(cls.predict)}")
-
-
-def prediction_grid(cls: type[Study], set: Mapping[str, Any], over: Mapping[str, Any]) -> Grid:
-    """The checked grid on which a study's theory is asked for."""
     if not cls.defines("predict"):
         raise InputError(f"{cls.name} has no theory that can be evaluated without simulation; use 'unlazy run'")
-    grid = default_grid(cls, set=set, over=over)
+    fixed, axes = _read(cls, set, over)
+    grid = default_grid(cls, set=fixed, over=axes)
     grid.validate()
-    return grid
+    points = dataset.predict_points(grid)
+    if points is None:
+        raise InputError(
+            f"{cls.name} has no theory at these parameters; its predict says: {inspect.getdoc(cls.predict)}"
+        )
+    return Prediction(grid, points)
+
+
+def _read(cls: type[Study], set: Given, over: Given) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
+    fixed = set if isinstance(set, Mapping) else parse_set(cls, set or ())
+    return fixed, over if isinstance(over, Mapping) else parse_over(cls, over or ())
 
 
 def command_line(
     cls: type[Study],
     preset: str,
-    set: Mapping[str, Any] | None,
-    over: Mapping[str, Any] | None,
-    seeds: int | None,
+    set: Mapping[str, Any] | None = None,
+    over: Mapping[str, Any] | None = None,
+    seeds: int | None = None,
 ) -> str:
     """The shell command that repeats a run."""
     import shlex

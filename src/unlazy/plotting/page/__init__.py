@@ -5,6 +5,6 @@ from typing import TYPE_CHECKING
 from unlazy.doors import lazily
 
 if TYPE_CHECKING:
-    from unlazy.plotting.page import arrange, inline, themed
+    from unlazy.plotting.page import inline, themed
 
 lazily(__name__)

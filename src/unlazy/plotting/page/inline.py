@@ -1,25 +1,20 @@
-"""A figure inside a page: SVG that takes the page's colours and wraps at its width.
+"""Figures inside a page: SVG that takes the page's colours and wraps between panels at its width.
 
 The page may set three CSS variables: `--figure-ink` for text, axes and whatever is black, `--figure-ground` for what is
 white, and on a dark ground `--figure-dark` to a space, which lightens dark colours and turns greys round. Without them
-the colours are those of the figure.
+the colours are those of the figure. One drawing serves both grounds: two would double the page.
 """
 
 from __future__ import annotations
 
 import io
-import itertools
-import math
 import re
 import zlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from html import escape
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING
 from xml.etree import ElementTree
 
-import numpy as np
-
-from unlazy.plotting.page.arrange import standing_alone
 from unlazy.plotting.page.themed import themed
 
 if TYPE_CHECKING:
@@ -31,213 +26,48 @@ _SMALLEST, _LARGEST = 0.85, 1.15
 """How far a panel may shrink beside others, so that text of 8 points keeps 9 pixels, and grow."""
 _SMALLEST_ALONE = 0.6
 """How far it may shrink on a line of its own, on a page narrower than that; on a still narrower one it scrolls."""
-_OVERLAP = 6.0
-"""The points by which neighbours may overlap (a last tick's label) and still be cut; nothing is clipped at a cut."""
 
 
-class _Box(NamedTuple):
-    """A part of the drawing, in points from its upper left corner."""
-
-    left: float
-    right: float
-    top: float
-    bottom: float
-
-
-def inline(figure: Figure, salt: str) -> str:
-    """A figure as a wrapping row of SVG elements, one per column of panels; `salt` keeps the ids of figures apart.
-
-    What belongs to the whole figure (a title, a legend) stands above or below the columns, and a legend wraps between
-    its entries; where it stands elsewhere, the figure is not cut.
-    """
-    with standing_alone(figure):
-        root, boxes, entries, texts = _save(figure, salt)
-        cuts = _cuts(figure, boxes)
-    _strip(root)
-    width, height = (float(v) for v in root.attrib["viewBox"].split()[2:])
-    drawn = _drawn(root)
-    names, dark = _names(root, salt), dict[str, str]()
-    top, bottom = 0.0, height
-    panels = [boxes[name] for name in drawn if name.startswith("panel-") and name in boxes]
-    others = [name for name in drawn if not name.startswith("panel-") or name not in boxes]
-    above = [name for name in others if name in boxes and all(boxes[name].bottom <= p.top + 1 for p in panels)]
-    below = [name for name in others if name in boxes and all(boxes[name].top >= p.bottom - 1 for p in panels)]
-    if not panels or set(others) - {*above, *below}:
-        cuts, above, below = [], [], []
-    if above:
-        top = max(boxes[name].bottom for name in above)
-    if below:
-        bottom = min(boxes[name].top for name in below)
-
-    def whole(name: str) -> str:
-        if name in texts:
-            return texts[name]
-        return (
-            _legend(drawn[name], entries[name], boxes, names, dark)
-            if name in entries
-            else (_piece(boxes[name], drawn[name], names, dark, alone=True))
-        )
-
-    pieces = [whole(name) for name in above]
-    for left, right in itertools.pairwise([0.0, *cuts, width]):
-        # The middle decides: what a panel shows may reach a little over the cut.
-        inside = [n for n in drawn if n not in {*above, *below} and (not cuts or left <= _middle(boxes[n]) < right)]
-        pieces.append(_piece(_Box(left, right, top, bottom), [e for n in inside for e in drawn[n]], names, dark))
-    pieces += [whole(name) for name in below]
-    shared = "".join(_write(child, names, dark) for child in root if child.tag == "defs")
-    # A letter is defined where it is first used, which may be in what is written as text of the page.
-    for name in texts.keys() & {*above, *below}:
-        shared += "".join(_write(d, names, dark) for e in drawn[name] for d in e.iter("defs"))
-    first = next(index for index, piece in enumerate(pieces) if "</svg>" in piece)
-    pieces[first] = pieces[first].replace("</svg>", f"{shared}</svg>", 1)
+def inline(rows: Sequence[Sequence[Figure]], salt: str) -> str:
+    """Rows of figures, each an SVG element, that wrap where the page is narrow; `salt` keeps the ids of pages apart."""
+    names, dark, defined = _Names(salt), dict[str, str](), set[str]()
+    pieces = []
+    for row in rows:
+        _align(row)
+        inside = "".join(_piece(_saved(figure, salt), names, dark, defined) for figure in row)
+        pieces.append(f'<div style="display:flex;flex-wrap:wrap;align-items:flex-start">{inside}</div>')
     colours = "".join(f"--{name}:var(--figure-dark) {colour};" for name, colour in sorted(dark.items()))
     return (
-        f'<div class="figure-panels" style="display:flex;flex-wrap:wrap;align-items:flex-start;overflow-x:auto;'
-        f'{colours}fill:var(--figure-ink,#000000);stroke-linejoin:round;stroke-linecap:butt">{"".join(pieces)}</div>'
+        f'<div class="figure-panels" style="overflow-x:auto;{colours}fill:var(--figure-ink,#000000);'
+        f'stroke-linejoin:round;stroke-linecap:butt">{"".join(pieces)}</div>'
     )
 
 
-def _piece(box: _Box, elements: Any, names: dict[str, str], dark: dict[str, str], alone: bool = False) -> str:
-    """One SVG element; `alone` on a line of its own."""
-    body = "".join(_write(element, names, dark) for element in elements)
-    width = box.right - box.left
-    least, usual, most = (round(scale * _PIXELS * width) for scale in (_SMALLEST_ALONE, _SMALLEST, _LARGEST))
-    size = (
-        f"width:{_PIXELS * width:.0f}px;max-width:100%" if alone else f"flex:{width:.0f} 1 {usual}px;max-width:{most}px"
-    )
-    element = _svg(box, f"{size};min-width:{least}px", body)
-    return f'<div style="flex:1 0 100%;display:flex;justify-content:safe center">{element}</div>' if alone else element
+def _align(row: Sequence[Figure]) -> None:
+    """Let the axes of figures that stand side by side begin and end at the same heights."""
+    if len(row) < 2:
+        return
+    for figure in row:
+        engine = figure.get_layout_engine()
+        if engine is not None:
+            engine.execute(figure)
+            figure.set_layout_engine("none")
+    boxes = [axes.get_position() for figure in row for axes in figure.axes]
+    low, high = max(box.y0 for box in boxes), min(box.y1 for box in boxes)
+    for figure in row:
+        for axes in figure.axes:
+            box = axes.get_position()
+            axes.set_position((box.x0, low, box.width, high - low))
 
 
-def _svg(box: _Box, size: str, body: str) -> str:
-    view = " ".join(_short(v) for v in (box.left, box.top, box.right - box.left, box.bottom - box.top))
-    return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="{view}" style="display:block;overflow:visible;{size}">'
-        f"{body}</svg>"
-    )
-
-
-def _legend(
-    drawn: list[ElementTree.Element],
-    entries: Mapping[str, list[str]],
-    boxes: Mapping[str, _Box],
-    names: dict[str, str],
-    dark: dict[str, str],
-) -> str:
-    """A legend of the figure: its title on a line of its own, and its entries, which wrap."""
-    found: dict[str, list[ElementTree.Element]] = {}
-    for element in (e for group in drawn for e in group.iter()):
-        found.setdefault(element.get("id", ""), []).append(element)
-    pieces = []
-    for entry, parts in entries.items():
-        box = boxes[entry]
-        body = "".join(_write(element, names, dark) for part in parts for element in found.get(part, ()))
-        piece = _svg(box, f"width:{_PIXELS * (box.right - box.left):.0f}px;max-width:100%", body)
-        if entry.endswith("title"):
-            piece = f'<div style="flex:1 0 100%;display:flex;justify-content:center">{piece}</div>'
-        pieces.append(piece)
-    return (
-        '<div class="figure-legend" style="flex:1 0 100%;display:flex;flex-wrap:wrap;justify-content:center;'
-        f'align-items:center;gap:2px 14px">{"".join(pieces)}</div>'
-    )
-
-
-class _Saved(NamedTuple):
-    """The figure as SVG in which panels and the figure's own texts and legends are named, and what these are.
-
-    `boxes` has them by name; `entries` the names of what draws each entry of a legend; `texts` the texts that a page
-    can write itself, which are those without a formula.
-    """
-
-    root: ElementTree.Element
-    boxes: dict[str, _Box]
-    entries: dict[str, dict[str, list[str]]]
-    texts: dict[str, str]
-
-
-def _save(figure: Figure, salt: str) -> _Saved:
+def _saved(figure: Figure, salt: str) -> ElementTree.Element:
+    """The figure as SVG, without namespaces and without what draws nothing."""
     import matplotlib
-    from matplotlib.backends.backend_svg import RendererSVG
 
-    artists: dict[str, Any] = {f"panel-{index}": axes for index, axes in enumerate(figure.axes)}
-    artists |= {f"extra-{index}": artist for index, artist in enumerate([*figure.texts, *figure.legends])}
-    named, entries, extents = dict(artists), dict[str, dict[str, list[str]]](), dict[str, Any]()
-    for name, artist in artists.items():
-        for entry, (box, drawn) in (_entries(artist) if artist in figure.legends else {}).items():
-            parts = {f"{name}-{entry}-{index}": part for index, part in enumerate(drawn)}
-            entries.setdefault(name, {})[f"{name}-{entry}"] = list(parts)
-            named |= parts
-            extents[f"{name}-{entry}"] = box
-    before = [artist.get_gid() for artist in named.values()]
     buffer = io.StringIO()
-    try:
-        for name, artist in named.items():
-            artist.set_gid(name)
-        with matplotlib.rc_context({"svg.hashsalt": salt}):
-            figure.savefig(buffer, format="svg", transparent=True, metadata={"Date": None})
-    finally:
-        for artist, gid in zip(named.values(), before, strict=True):
-            artist.set_gid(gid)
-    points, height = 72 / figure.dpi, 72 * figure.get_figheight()
-    boxes = {}
-    for name, artist in artists.items():
-        box = artist.get_tightbbox()
-        if box is not None and np.isfinite(box.extents).all():
-            x0, y0, x1, y1 = box.extents * points
-            boxes[name] = _Box(x0, x1, height - y1, height - y0)
-    if extents:
-        # The places in a legend are those of its last drawing, which was for SVG: in points.
-        usual, figure.dpi = figure.dpi, 72
-        renderer = RendererSVG(72 * figure.get_figwidth(), height, io.StringIO())
-        for name, artist in extents.items():
-            x0, y0, x1, y1 = artist.get_window_extent(renderer).extents
-            boxes[name] = _Box(x0, x1, height - y1, height - y0)
-        figure.dpi = usual
-    texts = {
-        name: f'<div class="figure-text" style="flex:1 0 100%;text-align:center;color:var(--figure-ink,#000000);'
-        f'font-size:{_PIXELS * artist.get_fontsize():.1f}px">{escape(artist.get_text())}</div>'
-        for name, artist in artists.items()
-        if artist in figure.texts and "$" not in artist.get_text()
-    }
-    return _Saved(ElementTree.fromstring(buffer.getvalue()), boxes, entries, texts)
-
-
-def _entries(legend: Any) -> dict[str, tuple[Any, list[Any]]]:
-    """The title and the entries of a legend: the box of each, and the artists in it."""
-    found = {}
-    if legend.get_title().get_text():
-        found["title"] = (legend.get_title(), [legend.get_title()])
-    items = [item for column in legend._legend_handle_box.get_children() for item in column.get_children()]
-    for index, item in enumerate(items):
-        handle, text = item.get_children()
-        found[f"entry{index}"] = (item, [*handle.get_children(), *text.get_children()])
-    return found
-
-
-def _cuts(figure: Figure, boxes: Mapping[str, _Box]) -> list[float]:
-    """The middles of the gaps between columns.
-
-    A colour bar, or a panel without numbers at its own axis, stays with its neighbour.
-    """
-    spans = []
-    for index, axes in enumerate(figure.axes):
-        own = axes.get_label() != "<colorbar>" and axes.yaxis.get_tick_params().get("labelleft", True)
-        if f"panel-{index}" in boxes:
-            spans.append((boxes[f"panel-{index}"], own))
-    cuts, reached = [], math.inf
-    for box, own in sorted(spans):
-        if own and box.left >= reached - _OVERLAP:
-            cuts.append((box.left + reached) / 2)
-        reached = box.right if math.isinf(reached) else max(reached, box.right)
-    return cuts
-
-
-def _middle(box: _Box) -> float:
-    return (box.left + box.right) / 2
-
-
-def _strip(root: ElementTree.Element) -> None:
-    """Drop namespaces, and what draws nothing."""
+    with matplotlib.rc_context({"svg.hashsalt": salt}):
+        figure.savefig(buffer, format="svg", transparent=True, metadata={"Date": None})
+    root = ElementTree.fromstring(buffer.getvalue())
     for element in root.iter():
         element.tag = element.tag.rpartition("}")[2]
         for key in list(element.attrib):
@@ -246,35 +76,39 @@ def _strip(root: ElementTree.Element) -> None:
     for child in list(root):
         if child.tag == "metadata" or child.find("style") is not None:
             root.remove(child)
+    return root
 
 
-def _drawn(root: ElementTree.Element) -> dict[str, list[ElementTree.Element]]:
-    """What the figure holds, by the name of its panel, text or legend; the rest under its own id."""
-    found: dict[str, list[ElementTree.Element]] = {}
-    for group in root:
-        for element in group if group.tag == "g" else ():
-            if any(_visible(e) for e in element.iter()):
-                found.setdefault(element.get("id", ""), []).append(element)
-    return found
+def _piece(root: ElementTree.Element, names: _Names, dark: dict[str, str], defined: set[str]) -> str:
+    """One SVG element."""
+    texts = [text for element in root.iter() for text in element.attrib.values()]
+    used = dict.fromkeys(name for text in texts for name in re.findall(r"(?:^#|url\(#)([^)]+)", text))
+    # What several figures define is the same in all: the name of a letter, of a mark, of a clipping says what it is.
+    for group in [e for e in root.iter() if e.tag == "defs"]:
+        for child in [e for e in group if e.get("id", "") in defined or e.get("id", "") not in used]:
+            group.remove(child)
+        defined |= {child.get("id", "") for child in group}
+    body = "".join(_write(child, {name: names[name] for name in used}, dark) for child in root)
+    view = " ".join(_short(float(v)) for v in root.attrib["viewBox"].split())
+    width = float(root.attrib["viewBox"].split()[2])
+    least, usual, most = (round(scale * _PIXELS * width) for scale in (_SMALLEST_ALONE, _SMALLEST, _LARGEST))
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="{view}" style="display:block;overflow:visible;'
+        f'flex:{width:.0f} 1 {usual}px;max-width:{most}px;min-width:{least}px">{body}</svg>'
+    )
 
 
-def _visible(element: ElementTree.Element) -> bool:
-    style = element.get("style", "")
-    return element.tag in ("path", "use", "image", "rect") and style != "fill: none"
+class _Names(dict[str, str]):
+    """New names for ids, made as they are asked for; those of another salt are others."""
 
+    def __init__(self, salt: str) -> None:
+        self._prefix = re.sub(r"[^A-Za-z0-9_-]", "-", salt)
+        if self._prefix != salt:
+            self._prefix += f"-{zlib.crc32(salt.encode()):08x}"
 
-def _names(root: ElementTree.Element, salt: str) -> dict[str, str]:
-    """New names for the ids that something refers to; the others are dropped."""
-    prefix = re.sub(r"[^A-Za-z0-9_-]", "-", salt)
-    if prefix != salt:
-        prefix += f"-{zlib.crc32(salt.encode()):08x}"
-    used = []
-    for element in root.iter():
-        for key, text in element.attrib.items():
-            if key == "href" and text.startswith("#"):
-                used.append(text[1:])
-            used += re.findall(r"url\(#([^)]+)\)", text)
-    return {name: f"{prefix}-{index}" for index, name in enumerate(dict.fromkeys(used))}
+    def __missing__(self, name: str) -> str:
+        self[name] = f"{self._prefix}-{len(self)}"
+        return self[name]
 
 
 def _write(
@@ -286,7 +120,7 @@ def _write(
 ) -> str:
     """An element as text: short numbers, new names, colours that follow the page unless they lie on an image."""
     attributes = dict(element.attrib)
-    if attributes.get("id", "").startswith("panel-"):
+    if attributes.get("id", "").startswith("axes_"):
         fixed = any(
             e.tag == "image" or e.get("id", "").startswith(("QuadMesh", "PolyQuadMesh")) for e in element.iter()
         )

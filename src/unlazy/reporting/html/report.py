@@ -189,9 +189,9 @@ def section(run: Run) -> dict[str, Any]:
 def _drawing(run: Run) -> tuple[str, str]:
     """The figure as SVG, or why there is none, and its caption: one figure must not take the page with it."""
     try:
-        drawn = run.drawn()
+        drawn = run.drawn(apart=True)
         left_out = f" Not shown: {'; '.join(drawn.left_out)}." if drawn.left_out else ""
-        return svg(drawn.figure, salt=run.study.name), drawn.caption + left_out
+        return svg(*drawn.rows, salt=run.study.name), drawn.caption + left_out
     except Exception as error:
         return html.escape(f"The figure could not be drawn: {type(error).__name__}: {error}"), ""
 

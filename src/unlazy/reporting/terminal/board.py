@@ -6,8 +6,7 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
@@ -16,11 +15,9 @@ from rich.table import Table
 from rich.text import Text
 
 from unlazy.lab.claims import KINDS, count
+from unlazy.lab.running.events import Event
 from unlazy.lab.study import Study
 from unlazy.reporting.terminal.show import SHORT_KINDS, clock, kind_cells, summary
-
-if TYPE_CHECKING:
-    from unlazy.lab.running.result import Run
 
 _WIDE, _NARROW = 79, 66
 """Below these widths the headings are short, and the table gives way to its last line."""
@@ -35,53 +32,43 @@ _MOST_WAITED = 0.9
 class Silent:
     """Says nothing but warnings."""
 
+    def __init__(self, studies: Sequence[type[Study]] = ()) -> None:
+        self.studies = {study.name: study for study in studies}
+
     def __enter__(self) -> Silent:
         return self
 
     def __exit__(self, *exception: object) -> None:
         pass
 
-    def expect(self, studies: Sequence[type[Study]], seconds: Mapping[str, float], jobs: int) -> None:
-        pass
+    def __call__(self, event: Event) -> None:
+        if event.kind == "warned":
+            self.say(f"warning: {event.message}", "yellow")
 
-    def begin(self, study: str, total: int) -> None:
-        pass
-
-    def advance(self, study: str, count: int) -> None:
-        pass
-
-    def warn(self, message: str) -> None:
-        print(f"warning: {message}", file=sys.stderr)
-
-    def postponed(self, study: str, reason: str) -> None:
-        pass
-
-    def done(self, run: Run) -> None:
-        pass
-
-    def broken(self, study: type[Study], reason: str) -> None:
-        pass
+    def say(self, line: str, style: str = "") -> None:
+        """What is more than progress goes to standard error, if it has a style."""
+        print(line, file=sys.stderr if style else sys.stdout, flush=True)
 
 
 class Lines(Silent):
     """A line for every study that is done."""
 
-    def __init__(self) -> None:
-        self._total = self._number = 0
+    def __init__(self, studies: Sequence[type[Study]]) -> None:
+        super().__init__(studies)
+        self._number = 0
 
-    def expect(self, studies: Sequence[type[Study]], seconds: Mapping[str, float], jobs: int) -> None:
-        self._total = len(studies)
-
-    def postponed(self, study: str, reason: str) -> None:
-        print(f"{study} waits until it has all of the memory: {reason}", file=sys.stderr, flush=True)
-
-    def done(self, run: Run) -> None:
+    def __call__(self, event: Event) -> None:
+        super().__call__(event)
+        if event.kind == "oversized":
+            self.say(f"{event.study} waits until it has all of the memory: {event.message}", "yellow")
+        if event.kind not in ("ended", "failed"):
+            return
         self._number += 1
-        print(f"[{self._number}/{self._total}] {summary(run)}", flush=True)
-
-    def broken(self, study: type[Study], reason: str) -> None:
-        self._number += 1
-        print(f"[{self._number}/{self._total}] {study.name} did not run: {reason}", file=sys.stderr, flush=True)
+        place = f"[{self._number}/{len(self.studies)}]"
+        if event.kind == "ended":
+            self.say(f"{place} {summary(event.run)}")
+        else:
+            self.say(f"{place} {event.study} did not run: {event.message}", "red")
 
 
 class _Topic:
@@ -90,18 +77,20 @@ class _Topic:
         self.counts: Counter[str] = Counter()
 
 
-class Board(Silent):
+class Board(Lines):
     """The table of topics, the studies that run now and the time left, below the lines of those that are done."""
 
-    def __init__(self, console: Console) -> None:
+    def __init__(self, studies: Sequence[type[Study]], console: Console) -> None:
+        super().__init__(studies)
         self.console = console
         self._lock = threading.Lock()
         self._topics: dict[str, _Topic] = {}
+        for study in studies:
+            self._topics.setdefault(study.topic, _Topic()).total += 1
         self._running: dict[str, tuple[float, int, int]] = {}
-        self._expected: dict[str, float] = {}
-        self._total = self._number = 0
+        self._expected = dict.fromkeys(self.studies, _JUDGED_SECONDS)
+        self._all_expected = sum(self._expected.values())
         self._start = time.monotonic()
-        self._all_expected = 0.0
         self._live = Live(console=console, get_renderable=self._render, refresh_per_second=4, transient=True)
 
     def __enter__(self) -> Board:
@@ -111,49 +100,38 @@ class Board(Silent):
     def __exit__(self, *exception: object) -> None:
         self._live.stop()
 
-    def expect(self, studies: Sequence[type[Study]], seconds: Mapping[str, float], jobs: int) -> None:
+    def say(self, line: str, style: str = "") -> None:
+        self.console.print(Text(line, style), soft_wrap=True)
+
+    def __call__(self, event: Event) -> None:
         with self._lock:
-            for study in studies:
-                self._topics.setdefault(study.topic, _Topic()).total += 1
-            self._expected = {study.name: seconds.get(study.name, _JUDGED_SECONDS) for study in studies}
-            self._total = len(studies)
-            self._all_expected = sum(self._expected.values())
-
-    def begin(self, study: str, total: int) -> None:
-        with self._lock:
-            self._running[study] = (time.monotonic(), 0, total)
-
-    def advance(self, study: str, count: int) -> None:
-        with self._lock:
-            begun, done, total = self._running[study]
-            self._running[study] = (begun, done + count, total)
-
-    def warn(self, message: str) -> None:
-        self.console.print(f"warning: {message}", style="yellow", soft_wrap=True)
-
-    def postponed(self, study: str, reason: str) -> None:
-        with self._lock:
-            self._running.pop(study, None)
-        self.console.print(Text(f"{study} waits until it has all of the memory: {reason}", "yellow"))
-
-    def done(self, run: Run) -> None:
-        topic = self._finish(run.study)
-        topic.counts += count(run.verdicts)
-        style = "" if all(v.as_documented for v in run.verdicts) else "yellow"
-        self.console.print(Text(f"[{self._number}/{self._total}] {summary(run)}", style))
-
-    def broken(self, study: type[Study], reason: str) -> None:
-        self._finish(study).broken += 1
-        self.console.print(Text(f"[{self._number}/{self._total}] {study.name} did not run: {reason}", "red"))
-
-    def _finish(self, study: type[Study]) -> _Topic:
-        with self._lock:
+            self._note(event)
+        if event.kind == "ended" and not all(v.as_documented for v in event.run.verdicts):
+            # Beside the lines of the others it stands out.
             self._number += 1
-            self._running.pop(study.name, None)
-            self._expected.pop(study.name, None)
-            topic = self._topics[study.topic]
+            self.say(f"[{self._number}/{len(self.studies)}] {summary(event.run)}", "yellow")
+        else:
+            super().__call__(event)
+
+    def _note(self, event: Event) -> None:
+        if event.kind == "estimated":
+            self._all_expected += event.seconds - self._expected[event.study]
+            self._expected[event.study] = event.seconds
+        elif event.kind == "begun":
+            self._running[event.study] = (time.monotonic(), 0, event.count)
+        elif event.kind == "advanced":
+            begun, done, total = self._running[event.study]
+            self._running[event.study] = (begun, done + event.count, total)
+        elif event.kind in ("oversized", "ended", "failed"):
+            self._running.pop(event.study, None)
+        if event.kind in ("ended", "failed"):
+            self._expected.pop(event.study, None)
+            topic = self._topics[self.studies[event.study].topic]
             topic.done += 1
-            return topic
+            if event.run is None:
+                topic.broken += 1
+            else:
+                topic.counts += count(event.run.verdicts)
 
     def _render(self) -> RenderableType:
         with self._lock:
@@ -231,9 +209,9 @@ class Board(Silent):
         return None if achieved < 0.02 * self._all_expected else max(alone, rest * elapsed / achieved)
 
 
-def watching(quiet: bool) -> Silent:
+def watching(studies: Sequence[type[Study]], quiet: bool) -> Silent:
     """The right way to watch: nothing for a program that reads the result, the board on a terminal, else lines."""
     if quiet:
-        return Silent()
+        return Silent(studies)
     console = Console(highlight=False, markup=False)
-    return Board(console) if console.is_terminal and not console.is_dumb_terminal else Lines()
+    return Board(studies, console) if console.is_terminal and not console.is_dumb_terminal else Lines(studies)

@@ -19,7 +19,7 @@ from unlazy.lab.running.dataset import as_json, inner_coordinates
 from unlazy.lab.study import Study
 
 if TYPE_CHECKING:
-    from unlazy.lab.running.estimate import Cost
+    from unlazy.lab.running.cost import Cost
     from unlazy.lab.running.result import Run
     from unlazy.lab.running.store import Store
 

@@ -14,7 +14,7 @@ from unlazy.lab.claims import KINDS, count, number
 from unlazy.reporting.terminal.show import SHORT_KINDS, clock, kind_cells, open_console, plain_table, verdict_row
 
 if TYPE_CHECKING:
-    from unlazy.lab.running.outlook import Outlook
+    from unlazy.lab.running.cost import Outlook
     from unlazy.lab.running.reproduce import Outcome
     from unlazy.lab.running.result import Run
 

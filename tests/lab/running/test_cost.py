@@ -7,7 +7,7 @@ import numpy as np
 import unlazy
 from unlazy.lab import registry
 from unlazy.lab.grid import preset_grids
-from unlazy.lab.running.outlook import operations, outlook, peak_bytes
+from unlazy.lab.running.cost import operations, outlook, peak_bytes
 
 
 def test_every_study_has_the_papers_sizes_and_they_are_valid():
