@@ -5,6 +5,16 @@ from typing import TYPE_CHECKING
 from unlazy.doors import lazily
 
 if TYPE_CHECKING:
-    from unlazy.data import many_tasks, real, single_index, unit_vectors
+    from unlazy.data import (
+        concept_prompts,
+        digit_parity,
+        labels,
+        many_tasks,
+        plane_tasks,
+        real,
+        signal_tokens,
+        single_index,
+        unit_vectors,
+    )
 
 lazily(__name__)

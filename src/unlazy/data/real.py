@@ -53,6 +53,15 @@ class RealData:
     source: str
     licence: str
 
+    def standardised(self) -> tuple[np.ndarray, np.ndarray]:
+        """Inputs with comparable units, without constant ones, and targets of total variance 1; both have mean 0."""
+        inputs = self.inputs - self.inputs.mean(axis=0)
+        spread = inputs.std(axis=0)
+        kept = spread > 0
+        inputs = inputs[:, kept] / (spread[kept].mean() if self.same_unit else spread[kept])
+        targets = self.targets - self.targets.mean(axis=0)
+        return inputs, targets / np.sqrt(np.sum(np.var(targets, axis=0)))
+
 
 class _Entry(NamedTuple):
     read: Callable[[], Table]

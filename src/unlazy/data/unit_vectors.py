@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 
 from unlazy.checks import check_choice
@@ -18,3 +21,13 @@ def unit_vectors(rng: np.random.Generator, n: int, d: int, law: str = "sphere") 
         return rng.uniform(-np.sqrt(3 / d), np.sqrt(3 / d), (n, d))
     rows = rng.standard_normal((n, d))
     return rows / (np.linalg.norm(rows, axis=1, keepdims=True) if law == "sphere" else np.sqrt(d))
+
+
+def kernel_eigenvalues(
+    rng: np.random.Generator, function: Callable[[Any], Any], n: int, d: int, law: str = "sphere"
+) -> np.ndarray:
+    """Ascending eigenvalues of A_ij = f(sqrt(d) <x_i, x_j>) / sqrt(n), A_ii = 0, of n drawn rows."""
+    x = unit_vectors(rng, n, d, law)
+    matrix = function(np.sqrt(d) * (x @ x.T)) / np.sqrt(n)
+    np.fill_diagonal(matrix, 0.0)
+    return np.linalg.eigvalsh(matrix)

@@ -7,6 +7,8 @@ from unlazy.doors import lazily
 if TYPE_CHECKING:
     from unlazy.numerics import (
         compress,
+        control_variates,
+        convex_fits,
         fixed_points,
         gaussian,
         index_directions,
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
         softmax_regression,
         spectral_sums,
         splines,
+        weighted_moments,
         wide_kernel,
     )
 

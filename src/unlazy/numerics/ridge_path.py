@@ -113,6 +113,16 @@ def conditional_risk(
     return ConditionalRisk(bias + variance, bias, variance, training_error, shrinkage.sum(axis=-1), gcv)
 
 
+def sample_effective_ridge(decomposition: RidgeDecomposition, ridges: ArrayLike) -> np.ndarray:
+    """The sample's effective ridge 1 / tr G at each of the ridges, G = (X X^T + penalty I)^-1; 0 if G is infinite."""
+    n, squares = len(decomposition.design), decomposition.squares
+    penalty = n * check_array("ridges", ridges, low=0, high=_LARGEST, ndim=1)[:, None]
+    null = n - squares.size
+    with np.errstate(divide="ignore"):
+        trace = (1 / (squares + penalty)).sum(axis=1) + (null / penalty[:, 0] if null else 0.0)
+    return 1 / trace
+
+
 def ridge_path(decomposition: RidgeDecomposition, targets: ArrayLike, ridges: ArrayLike) -> RidgePath:
     """Coefficients, fitted values, degrees of freedom, GCV and leave-one-out residuals of a path of ridges.
 

@@ -5,6 +5,15 @@ from typing import TYPE_CHECKING
 from unlazy.doors import lazily
 
 if TYPE_CHECKING:
-    from unlazy.observables import alignment, degrees_of_freedom, displacement, kernels, linearised, transport
+    from unlazy.observables import (
+        alignment,
+        degrees_of_freedom,
+        displacement,
+        kernels,
+        label_slices,
+        linearised,
+        localisation,
+        transport,
+    )
 
 lazily(__name__)

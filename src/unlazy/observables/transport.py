@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 
 import numpy as np
 
@@ -23,3 +24,10 @@ def wasserstein_distance(sample: np.ndarray, other: np.ndarray) -> float:
     import ot
 
     return float(ot.emd2([], [], ot.dist(sample, other, metric="euclidean"), numItermax=_PIVOTS))
+
+
+def distance_to_law(sample: np.ndarray, cdf: Callable[[np.ndarray], np.ndarray], low: float, high: float) -> float:
+    """W1 between a sample (n,) and a law on [low, high], by the quantiles (i - 1/2)/n of the law."""
+    x = np.linspace(low, high, 20_001)
+    ranks = (np.arange(sample.size) + 0.5) / sample.size
+    return float(np.abs(np.sort(sample) - np.interp(ranks, cdf(x), x)).mean())

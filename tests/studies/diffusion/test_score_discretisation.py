@@ -1,8 +1,7 @@
 import numpy as np
 import pytest
 
-from unlazy.studies.diffusion.score_discretisation import ScoreDiscretisation
-from unlazy.studies.diffusion.shared.discretisation import BUDGETS, stopping_errors
+from unlazy.studies.diffusion.score_discretisation import BUDGETS, ScoreDiscretisation, stopping_errors
 
 
 def test_one_mode_has_the_distance_of_its_moments():
@@ -14,6 +13,6 @@ def test_one_mode_has_the_distance_of_its_moments():
 
 
 def test_the_best_time_to_stop_lies_inside_what_is_tried():
-    best = stopping_errors().idxmin("stop")
+    best = stopping_errors().idxmin("first_time")
     assert best.sizes == {"steps": len(BUDGETS)}
     assert 1e-7 < float(best.min()) < float(best.max()) < 0.1

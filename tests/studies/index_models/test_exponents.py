@@ -5,7 +5,6 @@ import math
 import numpy as np
 import pytest
 import xarray as xr
-from scipy import integrate
 from scipy.stats import norm
 
 from unlazy.checks import InputError
@@ -14,7 +13,6 @@ from unlazy.lab import Missing, Part
 from unlazy.studies.index_models.generative_exponent import GenerativeExponent
 from unlazy.studies.index_models.information_exponent import LEAST, PAIRS, InformationExponent
 from unlazy.studies.index_models.monomial_transform import MonomialTransform
-from unlazy.studies.index_models.shared.importance import exact_moments, moments, wide_draws
 from unlazy.studies.index_models.superorthogonal import CASES, SuperOrthogonal
 
 
@@ -35,10 +33,10 @@ def test_a_gradient_in_all_dimensions_aligns_as_its_projections():
     for _ in range(runs):
         x = rng.standard_normal((n, d))
         row = []
-        for name, student in PAIRS.values():
+        for link, student in PAIRS.values():
             u = x @ weight
-            slope = np.cos(u) - np.sin(u) if student == "sine" else u > 0
-            gradient = (LINKS[name](x @ direction) * slope) @ x
+            slope = np.cos(u) - np.sin(u) if student.name == "sine" else u > 0
+            gradient = (link(x @ direction) * slope) @ x
             gradient -= gradient @ weight * weight
             row.append(gradient[0] ** 2 / (gradient @ gradient))
         full.append(row)
@@ -50,12 +48,12 @@ def test_a_gradient_in_all_dimensions_aligns_as_its_projections():
 def test_the_predicted_signal_is_stein_s_integral():
     predicted = InformationExponent(d=9).predict()
     m = 1 / 3
-    for (name, student), signal in zip(PAIRS.values(), predicted["signal"], strict=True):
+    for (link, student), signal in zip(PAIRS.values(), predicted["signal"], strict=True):
         u = np.linspace(-8, 8, 801)[:-1] + 0.01
         grid_u, grid_v = np.meshgrid(u, u, indexing="ij")
         z = m * grid_u + math.sqrt(1 - m**2) * grid_v
-        slopes = np.cos(grid_u) - np.sin(grid_u) if student == "sine" else grid_u > 0
-        exact = (LINKS[name](z) * slopes * grid_v * norm.pdf(grid_u) * norm.pdf(grid_v)).sum() * 0.02**2
+        slopes = np.cos(grid_u) - np.sin(grid_u) if student.name == "sine" else grid_u > 0
+        exact = (link(z) * slopes * grid_v * norm.pdf(grid_u) * norm.pdf(grid_v)).sum() * 0.02**2
         assert signal == pytest.approx(exact, abs=2e-4)
 
 
@@ -89,22 +87,6 @@ def test_slices_keep_equal_labels_together():
     assert found["squares"][0] == pytest.approx(2 / math.pi, abs=0.03)
     # of two labels the label itself is the best transform
     assert found["squares"][0] == pytest.approx(found["plain"][0], abs=2e-3)
-
-
-def test_weighted_draws_give_standard_normal_means():
-    z, weights = wide_draws(np.random.default_rng(0), 20_000, 3.0)
-    assert weights.sum() == pytest.approx(1, abs=1e-3)
-    assert weights @ z**2 == pytest.approx(1, abs=1e-3)
-    assert weights @ z**8 == pytest.approx(105, rel=2e-3)
-
-
-def test_moments_of_a_square_are_known():
-    # f = z: E[z^2 h_2] / E|z^2 h_2|
-    size = integrate.quad(lambda z: abs(z**2 * (z**2 - 1)) / math.sqrt(2) * norm.pdf(z), -12, 12, points=[-1, 1])[0]
-    exact = exact_moments(lambda z: z, 14.0, (1, 2), 2)
-    assert exact == pytest.approx(np.array([[1.0, 0.0], [0.0, math.sqrt(2) / size]]), abs=1e-6)
-    drawn = moments(*(wide := wide_draws(np.random.default_rng(0), 20_000, 2.0))[:1], *wide, (1, 2), 2)
-    assert drawn == pytest.approx(exact, abs=2e-3)
 
 
 @pytest.mark.parametrize("step", [0, 1])

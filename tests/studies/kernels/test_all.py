@@ -9,8 +9,7 @@ from unlazy.studies.kernels.kernel_universality import KernelUniversality
 from unlazy.studies.kernels.krr_multiple_descent import KrrMultipleDescent
 from unlazy.studies.kernels.rf_bottleneck import RfBottleneck
 from unlazy.studies.kernels.rf_double_descent import RfDoubleDescent
-from unlazy.studies.kernels.shared.spectrum import FUNCTIONS, finite_law, kolmogorov_distance, limit_law, semicircle
-from unlazy.studies.kernels.shared.sphere import by_degree
+from unlazy.studies.kernels.shared import FUNCTIONS, finite_law, limit_law
 
 
 @pytest.mark.parametrize(
@@ -54,24 +53,6 @@ def test_small_instances_agree_with_the_theory(study):
     assert (abs(draws.mean(axis=0) - 1.2 * theory) > slack).all()
 
 
-def test_a_kernel_of_given_masses_has_their_sum_on_the_diagonal_and_orthogonal_degrees():
-    rng = np.random.default_rng(1)
-    x = rng.standard_normal((4000, 7))
-    x /= np.linalg.norm(x, axis=1, keepdims=True)
-    masses = (0.2, 1.0, 0.5)
-    np.testing.assert_allclose(by_degree(np.ones(1), 7, masses), [1.7], rtol=1e-12)
-    squares = by_degree(x[:1] @ x.T, 7, masses) ** 2
-    # E_y k(x, y)^2 = sum_k M_k^2 / N_k with N = 1, 7, 27
-    assert squares.mean() == pytest.approx(0.04 + 1 / 7 + 0.25 / 27, rel=4 * squares.std() / squares.mean() / 4000**0.5)
-
-
-def test_kolmogorov_distance_is_that_of_scipy():
-    stats = pytest.importorskip("scipy.stats")
-    law = semicircle(0.5)
-    values = np.sort(np.random.default_rng(2).uniform(-1, 1, 50))
-    assert kolmogorov_distance(values, law) == pytest.approx(stats.kstest(values, law.cdf).statistic, abs=1e-12)
-
-
 @pytest.mark.parametrize("function", FUNCTIONS)
 @pytest.mark.parametrize("law", ["sphere", "rademacher"])
 def test_the_laws_have_the_variance_of_the_function_of_drawn_inner_products(function, law):
@@ -113,42 +94,3 @@ def test_relu_has_its_linear_outliers():
     found = KernelSpectrum(n=500, d=30, function="relu").simulate(np.random.default_rng(5))
     assert found["outliers"] == 31
     assert KernelSpectrum(n=500, d=30, function="relu").predict()["outliers"] == pytest.approx(31, rel=1e-6)
-
-
-def test_curves_from_data_agree_with_plain_training():
-    from sklearn.kernel_ridge import KernelRidge
-
-    from unlazy.studies.kernels.shared.curves_from_data import kernel_of, prepared, trained
-
-    inputs, targets = prepared("wine")
-    assert np.sum(np.var(targets, axis=0)) == pytest.approx(1)
-    kernel = kernel_of("rbf", inputs)
-    found = trained(np.random.default_rng(3), kernel, targets, 60, (0.1, 2.0), 1)
-    order = np.random.default_rng(3).permutation(len(kernel))
-    train, test = order[:60], order[60:]
-    for error, ridge in zip(found, (0.1, 2.0), strict=True):
-        model = KernelRidge(alpha=ridge, kernel="precomputed").fit(kernel[np.ix_(train, train)], targets[train])
-        missed = model.predict(kernel[np.ix_(test, train)]) - targets[test]
-        assert error == pytest.approx(np.mean(np.sum(missed**2, axis=1)), rel=1e-8)
-
-
-def test_a_power_law_is_recovered_from_its_own_curve(monkeypatch):
-    from unlazy.studies.kernels.shared import curves_from_data as curves
-
-    monkeypatch.setattr(curves, "trained", lambda rng, k, y, n, ridges, splits: np.array([0.1 + 2 * n**-0.7, 3 / n]))
-    found = curves.power_law_forecast(None, np.eye(100), None, [200, 1000], (1.0, 2.0), 1)
-    expected = [[0.1 + 2 * n**-0.7 for n in (200, 1000)], [3 / n for n in (200, 1000)]]
-    np.testing.assert_allclose(found, expected, rtol=2e-3)
-
-
-def test_eigenlearning_is_right_for_a_pool_that_is_the_population():
-    """With few training rows out of a large pool the pool is as good as the population."""
-    from unlazy.studies.kernels.shared.curves_from_data import eigenlearning_forecast, trained
-
-    rng = np.random.default_rng(5)
-    x = rng.standard_normal((600, 3))
-    kernel = np.exp(-np.sum((x[:, None] - x) ** 2, axis=2) / 6)
-    y = np.sin(x[:, :1]) + 0.3 * rng.standard_normal((600, 1))
-    y -= y.mean()
-    truth = trained(rng, kernel, y, 20, (0.5,), 400)
-    assert eigenlearning_forecast(kernel, y, [20], (0.5,))[0, 0] == pytest.approx(truth[0], rel=0.06)

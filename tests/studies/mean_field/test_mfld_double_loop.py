@@ -5,7 +5,7 @@ import pytest
 import xarray as xr
 
 from unlazy.studies.mean_field.mfld_double_loop import STEPS, MfldDoubleLoop
-from unlazy.studies.mean_field.shared.tanh_network import optimum
+from unlazy.studies.mean_field.shared import optimum
 
 
 def averaging_slope(part):
@@ -52,5 +52,5 @@ def test_the_guarantee_starts_at_the_gap_of_the_start():
     study = MfldDoubleLoop(method="ascent", points=61)
     factor = 1 - 1 / (20 + 16 / 0.1)
     log_partition = np.log(np.pi * 0.1 / 0.05)
-    start = optimum("square", 0.05, 0.1, 61).objective + 0.1 * log_partition
+    start = optimum(0.05, 0.1, points=61).objective + 0.1 * log_partition
     np.testing.assert_allclose(study.predict()["bound"], start * factor ** np.array(STEPS["ascent"]), rtol=1e-9)

@@ -4,8 +4,9 @@ import xarray as xr
 
 from unlazy.checks import InputError
 from unlazy.lab import Missing, Part
-from unlazy.studies.mean_field.mfld_exact import BATCH, MfldExact
-from unlazy.studies.mean_field.shared.exact_checks import RULE, mean_rates, moment_deviations
+from unlazy.studies.mean_field.mfld_exact import BATCH, DEFAULTS, MfldExact
+
+CLAIMS = {claim.id: claim.number for claim in MfldExact.claims}
 
 
 @pytest.mark.parametrize("batches", ["independent", "reshuffled"])
@@ -31,8 +32,10 @@ def _decay(start_mean):
     points = [MfldExact(start_mean=start_mean, interaction=b) for b in (0.0, 1.5)]
     names = "mean_place", "spread", "mean_square"
     values = {name: np.stack([point.predict()[name] for point in points]) for name in names}
-    grid = {"interaction": [0.0, 1.5], "checkpoint": points[0]._checkpoints()}
+    grid = {"interaction": [0.0, 1.5], "checkpoint": points[0].coordinates()["checkpoint"]}
     exact = xr.Dataset({name: (("interaction", "checkpoint"), value) for name, value in values.items()}, grid)
+    for name in ("best_mean", "last_variance"):
+        exact[name] = "interaction", [point.predict()[name] for point in points]
     fixed = {name: number for name, number in points[0].as_dict().items() if name != "interaction"}
     return Part(exact.expand_dims(seed=2).assign_attrs(fixed), exact)
 
@@ -41,28 +44,18 @@ def _decay(start_mean):
 def test_rates_and_moments_can_be_read_off_below_the_optimum_too(start_mean):
     """m - m* is (1 - eta(a+b))^k of its start: the rate is -2 log(1 - eta(a+b))/eta."""
     part = _decay(start_mean)
-    for b, found in zip((0.0, 1.5), mean_rates(part).values, strict=True):
+    for b, found in zip((0.0, 1.5), CLAIMS["mean-rate"](part).values, strict=True):
         assert found == pytest.approx(-np.log1p(-0.02 * (0.5 + b)) / (0.02 * (0.5 + b)), rel=1e-9)
-    assert all((deviation == 0).all() for deviation in moment_deviations(part))
+    assert all((deviation == 0).all() for deviation in CLAIMS["moments"](part))
 
 
 def test_closed_form_claims_are_tested_with_their_own_numbers_only():
     rules = [claim for claim in MfldExact.claims if claim.kind == "theory"]
     assert len(rules) == 4
-    other = xr.Dataset(attrs={**RULE, "field": 0.7})
+    other = xr.Dataset(attrs={**DEFAULTS, "field": 0.7})
     for claim in rules:
         with pytest.raises(Missing, match=r"needs field = 0\.3, the run has 0\.7"):
             claim.number(*[Part(other, None)] * len(claim.parts))
-
-
-def test_batches_have_no_row_twice_and_every_row_equally_often():
-    study = MfldExact(batch=5, rows=8, replicates=4000)
-    powers = 10.0 ** np.arange(8)
-    means = next(study._batch_means(np.random.default_rng(1), powers))
-    digits = np.array([[int(d) for d in f"{round(5 * mean):08d}"] for mean in means])
-    assert set(digits.ravel()) == {0, 1}
-    assert (digits.sum(axis=1) == 5).all()
-    assert digits.mean(axis=0) == pytest.approx(np.full(8, 5 / 8), abs=4 * np.sqrt(15 / 64 / 4000))
 
 
 def test_unstable_steps_are_refused():

@@ -26,13 +26,7 @@ def test_the_optimum_is_a_fixed_point_of_its_own_residuals():
 def test_the_cost_of_a_step_counts_the_rows_it_touches():
     """2B + n/m with variance reduction and m = n/B, where the anchor's gradient on n rows serves m steps."""
     costs = {name: MfldMinibatch(gradient=name)._cost() for name in METHODS}
-    for name, method in METHODS.items():
-        if method.batch is None:
-            assert costs[name] == 256
-        elif method.variance_reduction:
-            assert costs[name] == 2 * method.batch + 256 / (256 // method.batch)
-        else:
-            assert costs[name] == method.batch
+    assert costs == {"full": 256, "sgd-4": 4, "sgd-16": 16, "svrg-4": 2 * 4 + 256 / 64, "reshuffled-4": 4}
 
 
 def test_the_floors_of_one_seed_share_their_randomness():
@@ -43,5 +37,5 @@ def test_the_floors_of_one_seed_share_their_randomness():
 
 
 def test_too_few_rows_are_refused():
-    with pytest.raises(InputError, match="n must be >= 32"):
-        MfldMinibatch(n=16).validate()
+    with pytest.raises(InputError, match="n must be an integer >= 32"):
+        MfldMinibatch.parameter("n").coerce(16)

@@ -9,9 +9,8 @@ import xarray as xr
 from unlazy.checks import InputError
 from unlazy.lab import Part
 from unlazy.lab.judge import judge
-from unlazy.studies.message_passing.at_line import ATLine, effective_factor, fine_map, stability_map
+from unlazy.studies.message_passing.at_line import ATLine
 from unlazy.studies.message_passing.sequential_message_passing import SequentialMessagePassing
-from unlazy.theory.message_passing.sequential.inference import at_line, row_orthogonal_ensemble, wishart_ensemble
 
 
 def test_students_of_the_line_have_factors_on_both_sides_of_one():
@@ -19,28 +18,6 @@ def test_students_of_the_line_have_factors_on_both_sides_of_one():
     assert factors[0] < 0.8
     assert factors[1] == pytest.approx(1.0, abs=1e-9)
     assert factors[2] > 1.12
-
-
-def test_the_map_crosses_one_where_the_line_is(monkeypatch):
-    line = at_line(row_orthogonal_ensemble(4.0), 0.1)
-    monkeypatch.setattr("unlazy.studies.message_passing.at_line.MAP_ALPHAS", np.array([4.0]))
-    monkeypatch.setattr("unlazy.studies.message_passing.at_line.MAP_BETAS", line * np.array([0.99, 1.01]))
-    below, above = stability_map("row-orthogonal", 0.1)[0]
-    assert below < 1 < above
-
-
-def test_the_fine_map_crosses_one_at_the_lines():
-    betas, alphas, factors = fine_map("wishart", 0.1)
-    for row in (30, 50):
-        line = at_line(wishart_ensemble(alphas[row]), 0.1)
-        assert np.interp(1.0, factors[row], np.log(betas)) == pytest.approx(np.log(line), abs=0.02)
-
-
-def test_effective_factor_is_that_of_a_geometric_residual():
-    decay = 1 - 0.5 * (1 - np.array([0.76, 0.94, 1.0]))
-    residual = 0.3 * decay ** np.arange(240)[:, None]
-    residual[:40] *= 5
-    assert effective_factor(residual, 0.5) == pytest.approx([0.76, 0.94, 1.0], abs=1e-12)
 
 
 def test_the_residual_claim_above_the_line_fails_below_it():

@@ -1,12 +1,11 @@
-"""The study diffusion-vs-classification: the denoiser by brute force, the classifier's two phases, masked neurons."""
+"""The study diffusion-vs-classification: the denoiser by brute force, the classifier's two phases."""
 
-import jax
 import numpy as np
 import pytest
 
 import unlazy
 from unlazy.checks import InputError
-from unlazy.studies.signal_noise.diffusion_vs_classification import DiffusionVsClassification, classifier
+from unlazy.studies.signal_noise.diffusion_vs_classification import DiffusionVsClassification
 
 
 def test_the_denoiser_is_where_sampled_gradients_vanish():
@@ -57,21 +56,6 @@ def test_the_ratio_follows_the_equations_for_orthogonal_patches(time):
     slack = 4 * error + 0.01 * expected
     assert (abs(mean - expected) < slack).all()
     assert (abs(mean - 1.2 * expected) > slack).all()
-
-
-@pytest.mark.slow
-def test_absent_neurons_do_not_change_the_law_of_the_classifier():
-    strengths, keys = 64, np.random.default_rng(2).integers(2**32, size=(2, 64, 2), dtype=np.uint32)
-    norms, logs = np.full(strengths, np.sqrt(2.0 * 2000 / 10)), []
-    for neurons, words in zip((5, 9), keys, strict=True):
-        with jax.enable_x64(True):
-            train = classifier(10, neurons, 1000, strengths)
-            gamma, rho, loss, _ = train(words, norms, np.float64(2000), np.float64(5))
-        assert (np.asarray(loss) <= 0.05).all()
-        logs.append(np.log(np.asarray(gamma) / np.asarray(rho)))
-    difference = np.mean(logs[0]) - np.mean(logs[1])
-    error = np.hypot(*(np.std(log, ddof=1) / 8 for log in logs))
-    assert abs(difference) < 4 * error
 
 
 @pytest.fixture(scope="module")

@@ -37,7 +37,7 @@ def test_before_training_all_labels_are_guessed(run):
 
 
 def test_the_figure_draws_every_measure(run):
-    figure = draw_panels(LabelNoiseDigits, LabelNoiseDigits.figure, {"main": run._picture("main")}).figure
+    figure = draw_panels(LabelNoiseDigits, LabelNoiseDigits.figure, {"main": run._picture("main")}).rows[0][0]
     assert [len(axes.containers) for axes in figure.axes] == [4, 4]
 
 

@@ -14,53 +14,6 @@ def double_precision():
         yield
 
 
-@pytest.mark.parametrize("power", [2, 4])
-def test_the_race_of_a_masked_draw_is_that_of_the_theory_on_what_is_there(power):
-    from unlazy.studies.signal_noise.shared.race import paired_neurons, race_outcome
-    from unlazy.theory.signal_noise.growth import blow_up_time, growth_rates
-    from unlazy.theory.signal_noise.two_patches import race
-    from unlazy.training.signal_noise.token_gram.problem import from_vectors, signal_noise_design
-
-    n, width, capacity, d = 6, 4, 5, 50
-    rng = np.random.default_rng(0)
-    design, second_layer = signal_noise_design(8, live=n), paired_neurons(width, capacity)
-    labels = np.asarray(design.classes)[:n]
-    signal = np.eye(d)[:1] * np.sqrt(d) * ((2.0 if power > 2 else 1.7) / n) ** (1 / power)
-    here = np.r_[:width, capacity : capacity + width]
-    found = jax.jit(
-        lambda noise, weights: race_outcome(from_vectors(design, signal, noise, weights, second_layer), power)
-    )
-    expected = []
-    for _ in range(32):
-        noise, weights = rng.standard_normal((8, 1, d)), rng.standard_normal((2 * capacity, d))
-        outcome = found(noise, weights)
-        neurons = weights[here].reshape(2, width, d)
-        signals = neurons @ signal[0] * np.array([[1.0], [-1.0]])
-        noises = np.array([neurons[int(labels[i] < 0)] @ noise[i, 0] for i in range(n)])
-        squares = np.sum(noise[:n, 0] ** 2, axis=1)
-        square = np.sum(signal**2)
-        expected.append(bool(race(signals, noises, square, squares, labels, power).benign))
-        assert bool(outcome.by_class) == expected[-1]
-        if power > 2:
-            rates = growth_rates(n, width, power, square, squares)
-            slowest_class = blow_up_time(signals.max(axis=1), rates.signal, power).max()
-            slowest_sample = blow_up_time(noises.max(axis=1), rates.noise, power).max()
-            assert bool(outcome.by_slowest) == (slowest_class < slowest_sample)
-    assert 3 < sum(expected) < 29
-
-
-@pytest.mark.parametrize("power", [2, 3, 4])
-def test_the_growth_law_of_short_steps_is_that_of_gradient_flow(power):
-    from unlazy.studies.signal_noise.shared.race import Growth, growth_law
-    from unlazy.theory.signal_noise.growth import power_growth
-
-    leader = Growth(np.float64(0.3), np.float64(2.0), (0, 0))
-    steps, size = (1000, 2000), 1e-4
-    law = growth_law(leader, power, size, steps)
-    flow = power_growth(0.3, 2.0, power, size * np.array(steps)) / 0.3
-    np.testing.assert_allclose(law, flow, rtol=1e-3)
-
-
 def simulated(study, name, values, seeds):
     """Outputs of a study with axes for the values of one traced parameter and for seeds, as the lab runs it."""
 
@@ -141,8 +94,9 @@ def test_the_race_has_no_skill_if_it_knows_n_and_strength_alone_and_full_skill_i
     import xarray as xr
 
     from unlazy.lab import Part
-    from unlazy.studies.signal_noise.benign_overfitting import _skill
+    from unlazy.studies.signal_noise.benign_overfitting import BenignOverfitting
 
+    race = next(claim for claim in BenignOverfitting.claims if claim.id == "race")
     rng = np.random.default_rng(0)
     dims = ("power", "n", "strength", "seed")
     chance = np.array([0.2, 0.5, 0.8, 0.99])
@@ -153,7 +107,7 @@ def test_the_race_has_no_skill_if_it_knows_n_and_strength_alone_and_full_skill_i
 
     def skill(said):
         data = xr.Dataset({"benign": (dims, benign), "race_benign": (dims, said)}, coordinates)
-        return float(_skill(Part(data, predicted), 3))
+        return float(race.number(Part(data, predicted)))
 
     assert skill(benign) == 1
     # Six cells of 4000 runs: a difference of proportions has a deviation of at most 0.02 in each.

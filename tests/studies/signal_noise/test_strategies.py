@@ -6,17 +6,13 @@ import numpy as np
 import pytest
 
 from unlazy.checks import InputError
-from unlazy.studies.signal_noise.cutmix import CUTMIX, CUTOUT, NONE, Cutmix, _cut
+from unlazy.studies.signal_noise.cutmix import Cutmix
 from unlazy.studies.signal_noise.large_learning_rate import LargeLearningRate
-from unlazy.studies.signal_noise.matrix_normalised import COUNTS, MatrixNormalised, _muon_or_gradient, _relu_or_square
+from unlazy.studies.signal_noise.matrix_normalised import MatrixNormalised
 from unlazy.studies.signal_noise.mixup import Mixup
 from unlazy.studies.signal_noise.momentum import Momentum
 from unlazy.studies.signal_noise.sam import Sam
-from unlazy.studies.signal_noise.shared.strategies import feature_design
 from unlazy.studies.signal_noise.xor_overfitting import XorOverfitting
-from unlazy.training.signal_noise.token_gram.drawing import draw, paired_second_layer
-from unlazy.training.signal_noise.token_gram.engine import init, step
-from unlazy.training.signal_noise.token_gram.network import Network
 
 
 @pytest.fixture(autouse=True)
@@ -132,52 +128,6 @@ def test_mixup_learns_what_plain_descent_does_not():
     assert np.all(both["rare_error"][0] > 0.4)
     assert np.all(both["rare_error"][1] < 0.02)
     assert np.all(both["training_loss"][0] < 0.05)
-
-
-def first_step(power, normalised, scale):
-    """The problem and the weights after one step of the matrix-normalised study's rule."""
-    design = feature_design(jnp.asarray(np.repeat(np.eye(3), COUNTS, axis=0)))
-
-    @jax.jit
-    def made():
-        problem = draw(jax.random.key(2), design, jnp.ones(3), paired_second_layer(4), dimension=500.0, scale=scale)
-        network, rule = Network(_relu_or_square(power)), _muon_or_gradient(normalised, 0.5, 1.0)
-        state = step(jax.random.key(3), init(problem, network, rule), problem, network, rule)
-        return problem.gram, state.weights.coefficients
-
-    return [np.asarray(array) for array in made()]
-
-
-@pytest.mark.parametrize(("power", "rank"), [(1, 1), (2, 3)])
-def test_relu_gradients_have_one_direction_of_features_and_squares_have_as_many_as_there_are(power, rank):
-    _, coefficients = first_step(power, normalised=0, scale=1e-9)
-    values = np.linalg.svd(coefficients[:, :3], compute_uv=False)
-    assert (values > 1e-6 * values[0]).sum() == rank
-    if power == 1:
-        # All neurons move along the features in proportion to their samples.
-        np.testing.assert_allclose(coefficients[0, :3] / coefficients[0, 2], np.array(COUNTS) / COUNTS[-1], rtol=1e-6)
-
-
-def test_muon_moves_by_an_orthonormal_matrix():
-    gram, coefficients = first_step(2, normalised=1, scale=0.1)
-    np.testing.assert_allclose(coefficients @ gram @ coefficients.T, 0.25 * np.eye(8), atol=1e-6)
-
-
-def test_cut_views_keep_as_many_patches_as_they_say():
-    design = feature_design(jnp.ones((40, 1)))
-    views = jax.jit(jax.vmap(lambda kind, key: _cut(kind, 3)(key, design)))
-    keys = jax.random.split(jax.random.key(0), 3)
-    batch = jax.tree.map(np.asarray, views(jnp.array([NONE, CUTOUT, CUTMIX]), keys))
-    stay, take, partner = batch.mixing.stay, batch.mixing.take, batch.mixing.partner
-    assert np.all(stay[0] == 1)
-    assert np.all(stay[1].sum(0) == 2)
-    assert np.all(take[:2] == 0)
-    assert np.all(stay[2] + take[2] == 1)
-    assert 0.3 < stay[2].mean() < 0.7
-    assert np.all(np.sort(partner, axis=1) == np.arange(40))
-    np.testing.assert_allclose(batch.weights.sum((1, 2)), 1)
-    np.testing.assert_allclose(batch.weights[2, 0] * 40, stay[2].mean(0))
-    np.testing.assert_array_equal(batch.labels[2, 1], np.asarray(design.labels)[partner[2]])
 
 
 @pytest.mark.slow

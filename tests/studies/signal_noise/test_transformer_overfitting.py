@@ -1,30 +1,12 @@
-"""The study transformer-overfitting: data, stopping, and both phases at sizes at which it takes seconds."""
+"""The study transformer-overfitting: stopping, and both phases at sizes at which it takes seconds."""
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import unlazy
 from unlazy.checks import InputError
-from unlazy.studies.signal_noise.shared.attention import draw_tokens, logistic_loss
 from unlazy.studies.signal_noise.transformer_overfitting import TransformerOverfitting
-
-
-def test_tokens_have_balanced_labels_a_signal_of_the_given_length_and_standard_noise():
-    x, y = draw_tokens(jax.random.key(0), 40, 4, 300, 5.0, 9)
-    assert y.sum() == 0
-    np.testing.assert_allclose(jnp.linalg.norm(x[:, 0], axis=1), 5, rtol=1e-5)
-    assert (jnp.count_nonzero(x[:, 0], axis=1) == 9).all()
-    np.testing.assert_allclose(x[:, 0] * y[:, None], jnp.broadcast_to(x[0, 0], (40, 300)), rtol=1e-6)
-    noise = np.asarray(x[:, 1:])
-    assert abs(np.mean(noise**2) - 1) < 4 * np.sqrt(2 / noise.size)
-    assert abs(np.mean(noise)) < 4 / np.sqrt(noise.size)
-
-
-def test_the_loss_is_logistic():
-    outputs, y = jnp.array([0.3, -2.0]), jnp.array([1.0, 1.0])
-    assert logistic_loss(outputs, y) == pytest.approx((np.log1p(np.exp(-0.3)) + np.log1p(np.exp(2.0))) / 2, rel=1e-6)
 
 
 def test_training_stops_where_the_loss_is_at_the_target():

@@ -2,6 +2,7 @@ import math
 
 import numpy as np
 import pytest
+from scipy.stats import kstest
 
 from unlazy.checks import InputError
 from unlazy.functions.activations import activation
@@ -289,3 +290,9 @@ def test_finite_size_law_holds_on_the_hypercube():
 def test_wrong_input_is_named(call, message):
     with pytest.raises(InputError, match=message):
         call()
+
+
+def test_kolmogorov_distance_is_that_of_scipy():
+    law = KernelSpectrum([0.5], [0.0])
+    values = np.sort(np.random.default_rng(2).uniform(-1, 1, 50))
+    assert law.distance(values) == pytest.approx(kstest(values, law.cdf).statistic, abs=1e-12)

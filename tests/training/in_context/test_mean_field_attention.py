@@ -134,10 +134,13 @@ def test_the_saddle_of_tanh_on_a_grid_has_the_eigenvalue_of_the_grid():
     kept = jnp.asarray([0, 1, 3])
     saddle = saddle._replace(weights=saddle.weights[:, kept])
     x, masses = product_grid(12, 3)
-    batch = mfa.Batch(x, jnp.tanh(x[:, :2]))
+    targets = jnp.tanh(x[:, :2])
+    power = masses @ jnp.sum(targets**2, axis=1)
 
     def loss(state):
-        return mfa.best_loss(mfa.grid_moments(state, batch, masses, jnp.tanh))
+        features = mfa.feature_map(state, x, jnp.tanh)
+        weighted = features * masses[:, None]
+        return mfa.best_loss(mfa.Moments(power, targets.T @ weighted, features.T @ weighted))
 
     np.testing.assert_allclose(loss(saddle), 0.3956276133, rtol=1e-9)
     eigenvalues = hessian_eigenvalues(saddle, loss)
@@ -167,7 +170,7 @@ def test_perturbed_saddles_are_left_at_the_predicted_rate_and_the_exact_one_neve
     np.testing.assert_allclose(slope, escape_slope(theory.growth_rate, step), rtol=0.005)
     assert abs(slope / (2 * theory.growth_rate) - 1) > 0.02
     assert abs(gap[-1] - theory.loss) < 1e-4
-    kicked = mfa.kick(jax.random.key(0), saddle, loss, 1e-3)
+    kicked = mfa.kick(jax.random.normal(jax.random.key(0), (24,)), saddle, loss, 1e-3)
     assert abs(run(kicked)[-1]) < 1e-3
 
 
@@ -177,13 +180,14 @@ def test_kicks_have_their_size_and_leave_flat_directions_alone():
     def loss(state):
         return mfa.best_loss(mfa.gaussian_moments(state, teacher))
 
-    kicked = mfa.kick(jax.random.key(1), saddle, loss, 0.01)
+    draws = jax.random.normal(jax.random.key(1), (16,))
+    kicked = mfa.kick(draws, saddle, loss, 0.01)
     moved = np.concatenate([np.ravel(kicked.weights - saddle.weights), np.ravel(kicked.outputs - saddle.outputs)])
     np.testing.assert_allclose(np.sqrt(np.mean(moved**2)), 0.01, rtol=1e-10)
     # the idle slot may turn to any coordinate that is not in the teacher without changing the loss
     np.testing.assert_allclose(kicked.weights[1, 4:], 0, atol=1e-15)
     assert abs(kicked.weights[1, 1]) > 1e-4
-    flat = mfa.kick(jax.random.key(1), saddle, lambda state: jnp.sum(state.weights), 0.01)
+    flat = mfa.kick(draws, saddle, lambda state: jnp.sum(state.weights), 0.01)
     np.testing.assert_array_equal(flat.weights, saddle.weights)
 
 
@@ -191,9 +195,10 @@ def test_rebirth_redraws_the_expected_share_from_the_law():
     width, d, k = 20_000, 3, 2
     law = mfa.NeuronLaw(jnp.asarray([[1.0, 0.0], [0.0, 2.0], [0.0, 0.0]]), 3.0**0.5 * 0.5, 0.5, 2.0)
     state = mfa.State(jnp.zeros((width, d)), jnp.full((width, k), 7.0), jnp.eye(k))
-    unchanged = mfa.rebirth(jax.random.key(0), state, law, 0.0)
+    draws = jax.random.normal(jax.random.key(0), (width * (1 + d + k),))
+    unchanged = mfa.rebirth(draws, state, law, 0.0)
     np.testing.assert_array_equal(unchanged.weights, 0)
-    reborn = mfa.rebirth(jax.random.key(0), state, law, 0.3)
+    reborn = mfa.rebirth(draws, state, law, 0.3)
     chosen = np.asarray(reborn.weights != 0).all(axis=1)
     assert abs(chosen.mean() - 0.3) < 4 * np.sqrt(0.21 / width)
     np.testing.assert_array_equal(reborn.outputs[~chosen], 7.0)

@@ -19,6 +19,7 @@ from unlazy.theory.message_passing.sequential.inference import (
 from unlazy.training.message_passing.sequential import (
     algorithm,
     draw_instance,
+    effective_factor,
     fast_rotation,
     haar_rotation,
     init,
@@ -159,3 +160,10 @@ def test_wrong_input_is_named():
         draw_instance(rng, instance.rotation, np.ones(16), np.ones(16), 0.5)
     with pytest.raises(InputError, match="size must be an integer >= 2"):
         fast_rotation(rng, 1)
+
+
+def test_effective_factor_is_that_of_a_geometric_residual():
+    decay = 1 - 0.5 * (1 - np.array([0.76, 0.94, 1.0]))
+    residual = 0.3 * decay ** np.arange(240)[:, None]
+    residual[:40] *= 5
+    assert effective_factor(residual, 0.5, 40, 240) == pytest.approx([0.76, 0.94, 1.0], abs=1e-12)

@@ -12,7 +12,7 @@ def test_the_step_is_minus_the_gradient_of_half_the_mean_squared_error(name):
     sigma = activation(name)
     rng = np.random.default_rng(0)
     samples = draw_samples(rng, 30, 5, np.tanh, 0.1)
-    step = first_step(rng, samples, 7, sigma, sigma.derivative, 0.6)
+    step = first_step(rng, samples, 7, name)
 
     def loss(weights):
         output = sigma(samples.inputs @ weights) @ step.second_layer / np.sqrt(7)
@@ -29,16 +29,14 @@ def test_the_step_is_minus_the_gradient_of_half_the_mean_squared_error(name):
 def test_the_rank_one_part_is_what_a_linear_network_has_before_its_output():
     rng = np.random.default_rng(1)
     samples = draw_samples(rng, 40, 6, np.tanh, 0.0)
-    linear = activation("identity")
-    step = first_step(rng, samples, 5, linear, linear.derivative, 1.0, with_output=False)
+    step = first_step(rng, samples, 5, "identity", with_output=False)
     np.testing.assert_allclose(step.direction, step.rank_one, rtol=1e-12)
 
 
 def test_second_layers_have_their_support():
     rng = np.random.default_rng(2)
     samples = draw_samples(rng, 10, 3, np.tanh, 0.0)
-    sigma = activation("tanh")
-    step = first_step(rng, samples, 400, sigma, sigma.derivative, 0.6, support=(0.5, 2.0))
+    step = first_step(rng, samples, 400, "tanh", support=(0.5, 2.0))
     assert set(np.round(np.sqrt(400) * step.second_layer, 9)) == {0.5, 2.0}
 
 

@@ -57,7 +57,7 @@ def test_the_control_variate_leaves_the_mean_of_a_learned_metric_and_shrinks_its
     controlled, plain = [], []
     for seed in range(seeds):
         controlled.append(
-            metric_risks(np.random.default_rng(seed), SPECTRUM, PRIOR, 25, 10, 0.3, ridges, steps).evidence[0]
+            metric_risks(np.random.default_rng(seed), SPECTRUM, PRIOR, 25, 10, 0.3, ridges, steps).evidence_risk[0]
         )
         sample = draw(np.random.default_rng(seed), 25, 10)
         path = metric_path(sample.design, sample.targets, 0.3)
@@ -80,5 +80,5 @@ def test_bayes_is_the_exact_expectation_and_below_every_ridge():
     kernel = design @ np.diag(PRIOR) @ design.T + 0.3 * np.eye(25)
     fit = np.diag(PRIOR) @ design.T @ np.linalg.solve(kernel, targets)
     each = SPECTRUM @ (coefficients - fit) ** 2
-    assert abs(each.mean() - risks.bayes) < 4 * each.std() / np.sqrt(each.size)
-    assert risks.bayes < risks.ridge.min()
+    assert abs(each.mean() - risks.bayes_risk) < 4 * each.std() / np.sqrt(each.size)
+    assert risks.bayes_risk < risks.ridge_risk

@@ -8,27 +8,23 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from unlazy.functions.rough_densities import rough_density
-from unlazy.lab import OWN, Change, Output, Study, at_least, at_most, cite, claim, enough, path, slope, static, within
-from unlazy.numerics.splines.interval import SplineBasis
-from unlazy.numerics.splines.likelihood import fit_tensor_histogram
+from unlazy.lab import OWN, Change, Output, Study, cite, claim, path, static
+from unlazy.lab.claims import at_least, at_most, enough, parameter, slope, within
 from unlazy.plotting.panels import Panel, panels
-from unlazy.studies.diffusion.shared.rate_fits import HISTOGRAM, fit_cells, kernel_densities, middles
-from unlazy.studies.diffusion.shared.rate_lines import rate_line
-from unlazy.theory.diffusion.process import rates
+from unlazy.studies.diffusion.shared import power_law
 
 if TYPE_CHECKING:
     import xarray as xr
 
 CELLS = (2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128)
+ASYMPTOTIC = [cells for cells in CELLS if cells >= 16]
+"""The numbers of cells at which the bias is fitted."""
 RULES = ("degree s", "degree 3")
 ENDS = ("plain", "reflected")
-_BANDWIDTHS = np.array([0.15, 0.3, 0.6, 1.2])
+BANDWIDTHS = np.array([0.15, 0.3, 0.6, 1.2])
 """Times the deviation of the data and n^(-1/5)."""
-_PLANE_HISTOGRAM = 96
-_PLANE_FACTOR = {1: 1.0, 2: 1.2, 3: 1.4}
-_ASYMPTOTIC = [cells for cells in CELLS if cells >= 16]
-"""The numbers of cells at which the bias is fitted."""
+LAWS = ("$s/(2s+1)$", "$s/(2s+2)$")
+PLANE_BINS, PLANE_FACTOR = 96, {1: 1.0, 2: 1.2, 3: 1.4}
 
 
 def _oracle(main) -> xr.DataArray:
@@ -40,39 +36,13 @@ def _rate(values: xr.DataArray) -> xr.DataArray:
     return slope(values, "n", least=5)
 
 
-def _geometric(values: np.ndarray, axis: int) -> np.ndarray:
+def _geometric(values: Any, axis: int) -> np.ndarray:
     """The geometric mean, whose slope is the mean of the slopes."""
     return np.exp(np.log(values).mean(axis=axis))
 
 
-def _draw_rates(axes: Any, main, **_) -> None:
-    """The rates of the theory, and dotted the kernel density."""
-    from unlazy.plotting import style
-
-    data = main.simulated
-    for index, s in enumerate(data.smoothness.values if "smoothness" in data.dims else ()):
-        some, color = data.isel(smoothness=index), style.colour(index)
-        rate_line(axes, some.aic_error.sel(rule=RULES[0]), "n", float(rates(s, 1).total_variation), color)
-        kernel = some.kernel_error.sel(ends="plain").mean("seed")
-        axes.plot(some.n, kernel, ":", color=color, linewidth=1, label=None if index else "kernel density")
-
-
-def _draw_bias(axes: Any, main, **_) -> None:
-    from unlazy.plotting import style
-
-    data = main.simulated
-    for index, s in enumerate(data.smoothness.values if "smoothness" in data.dims else ()):
-        some = data.bias.isel(smoothness=index).sel(cells=_ASYMPTOTIC)
-        rate_line(axes, some, "cells", float(s), style.colour(index))
-
-
-def _draw_exponents(axes: Any, **_) -> None:
-    from unlazy.plotting import style
-
-    s = np.linspace(0.8, 3.2, 60)
-    style.theory(axes, s, rates(s, 1).total_variation, color="black", label="$s/(2s+1)$")
-    style.theory(axes, s, rates(s, 2).total_variation, color="#777777", dashed=True, label="$s/(2s+2)$")
-    axes.set_xticks([1, 2, 3])
+def _smooth_kernel(data: xr.Dataset) -> xr.DataArray:
+    return data.kernel_error.sel(ends="plain", smoothness=3)
 
 
 def _exponent(name: str, shift: float, **at: str) -> Callable[[xr.Dataset], xr.DataArray]:
@@ -87,20 +57,18 @@ def _exponent(name: str, shift: float, **at: str) -> Callable[[xr.Dataset], xr.D
 
 @dataclass(frozen=True)
 class DiffusionRateTv(Study):
-    """Each seed draws four densities (their phases) and their data as histogram counts, and gives means over them.
+    """What score matching over spline scores fits is a maximum likelihood estimator.
 
-    In the plane the number of cells follows the theory, and there is one density per seed.
+    Each seed draws four densities (their phases) and their data as histogram counts, and gives means over them. In the
+    plane the number of cells follows the theory, and there is one density per seed.
     """
 
-    question = (
-        "Does the density that score matching over spline scores fits, which is a maximum likelihood estimator, attain "
-        "the minimax rate n^(-s/(2s+1)) in total variation?"
-    )
+    question = "Does score matching over spline scores attain the minimax rate n^(-s/(2s+1)) in total variation?"
     sources = cite("oko2023")
+    departs = "Splines fitted to histograms by maximum likelihood stand for a diffusion model: none is trained or run."
 
     smoothness: int = static(2, "smoothness of the density", symbol="s", low=1, high=3)
     n: tuple = path(tuple(4**k for k in range(5, 12)), "observations", symbol="n", low=16, high=1 << 24, scale="log")
-
     draws: int = static(4, "densities per instance, each with its data", low=1, high=64)
 
     outputs = {
@@ -113,10 +81,7 @@ class DiffusionRateTv(Study):
         "exponent": Output("exponent of the theory", theory_only=True),
         "plane_exponent": Output("exponent of the theory in the plane", theory_only=True),
     }
-    presets = {
-        "quick": {"smoothness": [1, 2, 3], "seeds": 12},
-        "full": {"smoothness": [1, 2, 3], "seeds": 48},
-    }
+    presets = {"quick": {"smoothness": [1, 2, 3], "seeds": 12}, "full": {"smoothness": [1, 2, 3], "seeds": 48}}
     history = (
         Change(
             "",
@@ -139,12 +104,9 @@ class DiffusionRateTv(Study):
             x="n",
             by="smoothness",
             at={"rule": RULES[0]},
-            ylabel="total variation, cells by AIC",
-            draw=_draw_rates,
+            also=(Panel(_smooth_kernel, x="n", labels=("kernel density, $s = 3$",), colours=("#777777",), line=True),),
         ),
-        Panel(
-            "bias", x="cells", by="smoothness", xlabel="cells of the spline", log="xy", draw=_draw_bias, legend=False
-        ),
+        Panel("bias", x="cells", by="smoothness", xlabel="cells of the spline", log="xy", legend=False),
         Panel(
             (
                 _exponent("aic_error", -0.12, rule=RULES[0]),
@@ -157,12 +119,12 @@ class DiffusionRateTv(Study):
             labels=("degree $s$, AIC", "degree 3, AIC", "kernel density", "kernel, reflected", "plane"),
             ylabel="exponent of the error in $1/n$",
             ylim=(0.2, 0.75),
-            draw=_draw_exponents,
+            theory=False,
+            also=(Panel(("exponent", "plane_exponent"), x="smoothness", labels=LAWS, colours=("black", "#777777")),),
         ),
         width=3.5,
         height=3.1,
-        caption="The first two panels have the slopes of the theory, laid through the points. The last one has fitted "
-        "exponents, and as lines those of the theory on the line and in the plane.",
+        caption="The dashed lines have the slopes of the theory; the points of the last panel are fitted exponents.",
     )
 
     @claim("oko2023", "", within(0.03, absolute=True), resampled=True)
@@ -190,7 +152,7 @@ class DiffusionRateTv(Study):
     @claim(OWN, "de Boor 1978, approximation by splines", within(0.2, absolute=True))
     def bias(main):
         """Without noise the error falls as cells^-s, the exponent {criterion}: the density is not smoother than s."""
-        return slope(main.simulated.bias.sel(cells=_ASYMPTOTIC), "cells") + main.simulated.smoothness
+        return slope(main.simulated.bias.sel(cells=ASYMPTOTIC), "cells") + main.simulated.smoothness
 
     @claim("oko2023", "", within(0.05, absolute=True))
     def plane(main):
@@ -225,63 +187,35 @@ class DiffusionRateTv(Study):
         return {"cells": CELLS, "rule": RULES, "ends": ENDS}
 
     def simulate(self, rng: np.random.Generator) -> dict[str, Any]:
-        densities = [rough_density(self.smoothness, rng) for _ in range(self.draws)]
-        masses = np.stack([density.masses(HISTOGRAM) for density in densities])
-        truth = np.stack([density.pdf(middles()[:, None]) for density in densities])
-        n = np.array(self.n)
-        counts = np.stack([rng.multinomial(n, p) for p in masses])
+        from unlazy.training.diffusion.density_fits import draw_histograms, kernel_errors, spline_errors, tensor_fits
+
+        s, sizes = self.smoothness, len(self.n)
+        masses, truth, counts = draw_histograms(rng, s, self.n, self.draws)
         # the exact masses are a histogram too: what is left then is the bias
-        stack = np.concatenate([counts, masses[:, None]], axis=1)
-        error, aic = np.empty((2, 2, self.draws, len(n), len(CELLS)))
-        bias = np.empty((self.draws, len(CELLS)))
-        for index, cells in enumerate(CELLS):
-            for rule, degree in enumerate((self.smoothness, 3)):
-                if rule == 1 and self.smoothness == 3:
-                    error[1, ..., index], aic[1, ..., index] = error[0, ..., index], aic[0, ..., index]
-                    continue
-                fits = fit_cells((stack if rule == 0 else counts).reshape(-1, HISTOGRAM), cells, degree)
-                densities_found = (fits.coefficients @ fits.tables.values.T).reshape(self.draws, -1, HISTOGRAM)
-                distances = np.abs(densities_found - truth[:, None]).mean(axis=2)
-                error[rule, ..., index] = distances[:, : len(n)]
-                aic[rule, ..., index] = fits.aic.reshape(self.draws, -1)[:, : len(n)]
-                if rule == 0:
-                    bias[:, index] = distances[:, -1]
+        own = spline_errors(np.concatenate([counts, masses[:, None]], axis=1), truth, CELLS, s)
+        cubic = own if s == 3 else spline_errors(counts, truth, CELLS, 3)
+        error, aic = (np.stack([a[:, :sizes], b[:, :sizes]]) for a, b in zip(own, cubic, strict=True))
         best = aic.argmin(axis=-1)
         chosen = np.take_along_axis(error, best[..., None], axis=-1)[..., 0]
-        kernel = np.stack([self._kernel_errors(c, p) for c, p in zip(counts, truth, strict=True)])
+        kernel = [kernel_errors(c, p, BANDWIDTHS) for c, p in zip(counts, truth, strict=True)]
+        plane = tensor_fits(rng, s, self.n, 2, PLANE_BINS, PLANE_FACTOR[s])
         return {
             "error": error.mean(axis=1),
             "aic_error": _geometric(chosen, axis=1),
-            "aic_basis": _geometric(np.array(CELLS)[best] + np.array([self.smoothness, 3])[:, None, None], axis=1),
+            "aic_basis": _geometric(np.array(CELLS)[best] + np.array([s, 3])[:, None, None], axis=1),
             "kernel_error": _geometric(kernel, axis=0),
-            "bias": _geometric(bias, axis=0),
-            "plane_error": self._plane_errors(rng),
+            "bias": _geometric(own.error[:, -1], axis=0),
+            "plane_error": [np.abs(found - p).sum() / 2 for p, found, _ in plane],
         }
-
-    def _plane_errors(self, rng: np.random.Generator) -> list[float]:
-        """Of one density in the plane, with factor n^(1/(2s+2)) cells per axis, (n,)."""
-        s = self.smoothness
-        masses = rough_density(s, rng, d=2).masses(_PLANE_HISTOGRAM)
-        errors = []
-        for n in self.n:
-            basis = SplineBasis(max(2, round(_PLANE_FACTOR[s] * n ** (1 / (2 * s + 2)))) + s, s)
-            counts = rng.multinomial(n, masses.ravel()).reshape(masses.shape)
-            # far below the n_basis / (2n) by which likelihoods of samples differ
-            fit = fit_tensor_histogram((basis, basis), counts, gap=0.03 * basis.n_basis**2 / n)
-            axis = basis.masses(np.linspace(-1, 1, _PLANE_HISTOGRAM + 1))
-            errors.append(np.abs(axis @ fit.coefficients @ axis.T - masses).sum() / 2)
-        return errors
-
-    def _kernel_errors(self, counts: np.ndarray, truth: np.ndarray) -> np.ndarray:
-        """Of the best of four bandwidths, with plain and with reflected ends, (2, n)."""
-        shares, x = counts / counts.sum(axis=1, keepdims=True), middles()
-        deviation = np.sqrt(shares @ x**2 - (shares @ x) ** 2)
-        bandwidths = (deviation * np.array(self.n) ** -0.2)[:, None] * _BANDWIDTHS
-        densities = (kernel_densities(counts, bandwidths, reflect=reflect) for reflect in (False, True))
-        return np.array([np.abs(found - truth).mean(axis=2).min(axis=1) for found in densities])
 
     def predict(self) -> dict[str, Any]:
-        return {
-            "exponent": rates(self.smoothness, 1).total_variation,
-            "plane_exponent": rates(self.smoothness, 2).total_variation,
-        }
+        from unlazy.theory.diffusion.process import rates
+
+        line, plane = (rates(self.smoothness, d).total_variation for d in (1, 2))
+        return {"exponent": line, "plane_exponent": plane}
+
+    def derive(self, simulated: xr.Dataset) -> xr.Dataset:
+        """The rates of the theory, laid through the points."""
+        s = parameter(simulated, "smoothness")
+        bias = power_law(simulated.bias.sel(cells=ASYMPTOTIC), "cells", s)
+        return power_law(simulated.aic_error, "n", s / (2 * s + 1)).to_dataset(name="aic_error").assign(bias=bias)

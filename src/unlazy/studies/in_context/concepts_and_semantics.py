@@ -10,17 +10,17 @@ import numpy as np
 from unlazy.checks import InputError
 from unlazy.lab import DIVERGED_AT, Output, Study, cite, static, value
 from unlazy.lab.claims import OWN, Change, at_least, at_most, claim, parameter
-from unlazy.plotting import style
 from unlazy.plotting.panels import Level, Panel, panels
 
 THEOREM = "theorem, as on the slide of the tutorial"
-TRACE = ("training_step",)
-CONCEPT = ("concept",)
+TRACE, CONCEPT = ("training_step",), ("concept",)
 RECORDS = 16
-FRESH = 2048
 LEARNED = 1.0
 """A score beyond which a concept counts as learned."""
 MATRICES = ("query", "key")
+LEAST = Level(lambda data: 0.5 ** float(np.max(parameter(data, "length"))), "$2^{-L}$")
+ZERO = (Level(0), Level(0, vertical=True))
+LARGE = {"d": 64, "steps": 1600, "seeds": 24}
 
 
 def _end(part, name):
@@ -32,38 +32,13 @@ def _over_start(part, name):
     return _end(part, name).median("seed") / parameter(part.simulated, "scale")
 
 
-def _last(part):
-    return part.simulated.isel(concepts=-1) if "concepts" in part.simulated.dims else part.simulated
+def _of_all(name):
+    """Every concept of every run."""
+    return lambda data: data[name].stack(case=data[name].dims, create_index=False).reset_coords(drop=True)
 
 
-def _traces(**shown):
-    """Draws medians over seeds, thick, and every run, thin."""
-
-    def draw(axes, main, **_):
-        for index, (name, text) in enumerate(shown.items()):
-            line = {"color": style.colour(index), "linestyle": "--" if name.startswith("key") else "-"}
-            runs = _last(main)[name].transpose("training_step", "seed")
-            axes.plot(runs.training_step, runs, alpha=0.2, linewidth=0.7, **line)
-            axes.plot(runs.training_step, runs.median("seed"), label=text, **line)
-
-    return draw
-
-
-def _query_and_key(axes, main, decay=None):
-    _traces(query_semantics="$b^TW_Qb$", key_semantics="$b^TW_Kb$", query_concept="$a^TW_Qa$", key_concept="$a^TW_Ka$")(
-        axes, main
-    )
-    if decay is not None:
-        median = _last(decay).query_concept.median("seed")
-        axes.plot(median.training_step, median, ":", color="black", label="$a^TW_Qa$, weight decay")
-
-
-def _signs(axes, main, **_):
-    data = _last(main)
-    flipped = (data.score < -LEARNED) & (data.readout < 0)
-    for index, (chosen, text) in enumerate(((~flipped, "as meant"), (flipped, "both flipped"))):
-        score, readout = (data[name].where(chosen).values.ravel() for name in ("score", "readout"))
-        axes.plot(score, readout, "o", color=style.colour(index), label=text)
+def _traces(*names, **others):
+    return Panel(names, x="training_step", runs=True, xlabel="step", **others)
 
 
 @dataclass(frozen=True)
@@ -111,14 +86,8 @@ class ConceptsAndSemantics(Study):
         "diverged_at": DIVERGED_AT,
     }
     presets = {
-        "quick": {
-            "main": {"seeds": 12},
-            "decay": {"weight_decay": 2e-4, "seeds": 8},
-        },
-        "full": {
-            "main": {"d": 64, "steps": 1600, "concepts": [2, 4, 8], "seeds": 24},
-            "decay": {"d": 64, "steps": 1600, "weight_decay": 2e-4, "seeds": 24},
-        },
+        "quick": {"main": {"seeds": 12}, "decay": {"weight_decay": 2e-4, "seeds": 8}},
+        "full": {"main": LARGE | {"concepts": [2, 4, 8]}, "decay": LARGE | {"weight_decay": 2e-4}},
     }
     history = (
         Change(
@@ -131,61 +100,21 @@ class ConceptsAndSemantics(Study):
         Change("", "weight decay 0.0002", "0.0005 keeps concepts from being learned in most runs"),
     )
     figure = panels(
-        Panel(
-            "query_semantics",
-            x="training_step",
-            points=False,
-            title="query and key",
-            xlabel="step",
-            ylabel="entry",
+        _traces(
+            *("query_semantics", "key_semantics", "query_concept", "key_concept"),
+            ylabel="entry of query and key",
             ylim=(-0.1, 4.6),
-            draw=_query_and_key,
+            also=(_traces("query_concept", part="decay", labels=("concept in the query, weight decay",)),),
         ),
-        Panel(
-            "output_concept",
-            x="training_step",
-            points=False,
-            title="output matrix",
-            xlabel="step",
-            ylabel="mean entry",
-            log="y",
-            draw=_traces(output_concept="mean $|W_Oc|$", output_semantics="mean $|W_Od|$"),
+        _traces("output_concept", "output_semantics", ylabel="mean size of an entry"),
+        _traces(
+            "error", "mixture_error", ylabel="error", log="y", ylim=(None, 9), legend="upper right", marks=(LEAST,)
         ),
-        Panel(
-            "error",
-            x="training_step",
-            points=False,
-            xlabel="step",
-            ylabel="error on fresh prompts",
-            log="y",
-            marks=(Level(lambda data: 0.5 ** float(np.max(parameter(data, "length"))), "$2^{-L}$"),),
-            ylim=(None, 6),
-            legend="upper right",
-            draw=_traces(error="one concept", mixture_error="mixture of concepts"),
-        ),
-        Panel(
-            "readout",
-            x="concept",
-            points=False,
-            title="every concept of every run",
-            xlabel="score of a concept",
-            ylabel="readout of a concept",
-            marks=(Level(0), Level(0, vertical=True)),
-            legend="lower right",
-            draw=_signs,
-        ),
-        columns=4,
-        width=2.7,
-        height=2.8,
-        caption="Thick lines: medians over seeds; thin lines: runs. Last panel: a point for each concept of each run.",
+        Panel(_of_all("readout"), x=_of_all("score"), xlabel="score of a concept", ylabel="its readout", marks=ZERO),
+        columns=2,
     )
 
-    @claim(
-        "bu2024",
-        f"{THEOREM}; the invariance of the concept is this project's",
-        at_most(0.05),
-        resampled=True,
-    )
+    @claim("bu2024", f"{THEOREM}; the invariance of the concept is this project's", at_most(0.05), resampled=True)
     def concept_is_ignored(main):
         """Query and key do not learn the concept: without weight decay a^T W a differs from its start by {criterion},
         in the median over seeds."""
@@ -243,51 +172,25 @@ class ConceptsAndSemantics(Study):
         return {"training_step": self._stops(), "concept": list(range(self.d // 2))}
 
     def simulate(self, key: Any) -> dict[str, Any]:
-        import jax
         import jax.numpy as jnp
-        import optax
 
-        from unlazy.random import normal
-        from unlazy.studies.in_context.shared.concepts import (
-            ConceptAttention,
-            draw_prompts,
-            error,
-            measure,
-            prompt_numbers,
-            prompts_from,
-        )
-        from unlazy.training.loop import train
+        from unlazy.data.concept_prompts import PromptSizes
+        from unlazy.training.in_context.concept_attention import learn_concepts
 
-        start_key, train_key = jax.random.split(key)
-        sizes: dict[str, Any] = {"concepts": self.concepts, "length": self.length, "d": self.d, "noise": self.noise}
-        size = prompt_numbers(FRESH, self.concepts, self.length, self.d)
-        drawn = jnp.split(normal(start_key, (2 * size + self.width * self.d,)), [size, 2 * size])
-        test = prompts_from(drawn[0], FRESH, **sizes)
-        mixtures = prompts_from(drawn[1], FRESH, **sizes, mixed=True)
-
-        def loss(model: Any, step_key: Any) -> Any:
-            prompts = draw_prompts(step_key, self.batch, **sizes)
-            penalty = self.weight_decay / 2 * ((model.query**2).sum() + (model.key**2).sum())
-            return jax.nn.softplus(-prompts.meaning * model(prompts)).mean() + penalty
-
-        def record(model: Any) -> dict[str, Any]:
-            found = {"error": error(model, test), "mixture_error": error(model, mixtures)}
-            return found | measure(model, self.concepts)
-
-        result = train(
-            ConceptAttention.start(drawn[2].reshape(self.width, self.d), self.scale, self.deviation),
-            loss,
-            optax.sgd(self.rate),
-            self.steps,
-            trained=lambda model: (model.query, model.key, model.output),
-            key=train_key,
-            record=record,
-            record_at=self._stops(),
-        )
+        sizes = PromptSizes(self.concepts, self.length, self.d)
+        start: dict[str, Any] = {"scale": self.scale, "deviation": self.deviation}
+        steps: dict[str, Any] = {"step_size": self.rate, "weight_decay": self.weight_decay, "batch": self.batch}
+        plan: dict[str, Any] = {"noise": self.noise, "record_at": self._stops(), "tests": 2048}
+        result = learn_concepts(key, sizes, self.width, **start, **steps, **plan)
         records = result.records
-        last = {name: records.pop(name)[-1] for name in ("score", "readout")}
-        flipped = (last["score"] < -LEARNED) & (last["readout"] < 0)
-        counts = {"learned": (abs(last["score"]) > LEARNED).sum() * 1.0, "flipped": flipped.sum() * 1.0}
+        score, readout = (records.pop(name)[-1] for name in ("score", "readout"))
         # as many as there is room for: the shape must not change with the number of concepts
-        last = {name: jnp.pad(v, (0, self.d // 2 - len(v)), constant_values=jnp.nan) for name, v in last.items()}
-        return {**records, **last, **counts, "diverged_at": result.diverged_at}
+        room: dict[str, Any] = {"pad_width": (0, self.d // 2 - self.concepts), "constant_values": jnp.nan}
+        return {
+            **records,
+            "score": jnp.pad(score, **room),
+            "readout": jnp.pad(readout, **room),
+            "learned": (abs(score) > LEARNED).sum() * 1.0,
+            "flipped": ((score < -LEARNED) & (readout < 0)).sum() * 1.0,
+            "diverged_at": result.diverged_at,
+        }

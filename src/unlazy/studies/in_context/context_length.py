@@ -7,38 +7,26 @@ from typing import Any
 
 import numpy as np
 
-from unlazy.lab import Output, Study, cite, path, static, value
+from unlazy.lab import Output, cite, path, static, value
 from unlazy.lab.claims import OWN, Change, at_least, at_most, claim, needs, parameter, within
 from unlazy.plotting.panels import Level, Panel, panels
-from unlazy.studies.in_context.shared.comparison import (
-    FINITE,
-    PAIRS,
-    equivalent_deviation,
-    from_dimension,
-)
-from unlazy.studies.in_context.shared.pretraining import (
-    EQUIVALENTS,
-    ERRORS,
-    Sizes,
-    check_memory,
-    measured,
-    memory,
-    new_task_moments,
-    pretrain,
-    sizes,
-)
+from unlazy.studies.in_context.shared import ERRORS, FINITE, KINDS, Pretraining, deviation, limits, steps
+from unlazy.training.in_context.pretraining import measured_errors, pretrain
 
 NEAR_LEAST, SHORT, LONG = 20.0, 1.0, 1000.0
 FEW, MANY = 0.5, 2.0
 TEST = ("test_context_ratio",)
+CONTEXTS = [1.0, 5.0, 20.0, 100.0, 1000.0]
+MORE = {"context_ratio": [1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 300.0, 1000.0], "task_ratio": [0.5, 1.0, 2.0]}
+SHIFT = {"task_ratio": 4.0, "prompt_ratio": 2.0, "noise_variance": 0.1, "ridge": 0.1}
+OWN_LENGTH = Level(lambda data: np.atleast_1d(parameter(data, "context_ratio"))[-1], "pretraining", vertical=True)
 THEORY_NOISE = 0.01
 LENGTHS = np.geomspace(0.1, 1e4, 2001)
 
 
-def _in_theory(prompt_ratio: float, task_ratio: float) -> Any:
-    from unlazy.theory.in_context.linear_attention import linear_attention_errors
-
-    return linear_attention_errors(prompt_ratio, LENGTHS, task_ratio, THEORY_NOISE)
+def in_theory(kind: str, prompt_ratio: float, task_ratio: float) -> np.ndarray:
+    """The error on "new" or "old" tasks without ridge in the limit of large d, at LENGTHS."""
+    return limits(prompt_ratio, LENGTHS, task_ratio, THEORY_NOISE)[f"{kind}_error"]
 
 
 def _without_ridge(pretraining):
@@ -47,14 +35,8 @@ def _without_ridge(pretraining):
     return needs(pretraining.simulated, context_ratio=lengths, task_ratio=(FEW, MANY), ridge=at_most(0.0))
 
 
-def _steps(errors):
-    """The mean error over that with the next shorter contexts."""
-    means = errors.mean("seed")
-    return (means / means.shift(context_ratio=1)).isel(context_ratio=slice(1, None))
-
-
 @dataclass(frozen=True)
-class ContextLength(Study):
+class ContextLength(Pretraining):
     """Errors of linear attention against the length l = alpha d of contexts, in pretraining and at test.
 
     Part `pretraining` has contexts of one length throughout and no ridge; part `shift` tests one pretrained model at
@@ -76,7 +58,6 @@ class ContextLength(Study):
 
     outputs = {
         **ERRORS,
-        **EQUIVALENTS,
         "shifted_new": Output("error on new tasks at another length", "", TEST, scale="log"),
         "shifted_old": Output("error on the pretraining tasks at another length", "", TEST, scale="log"),
         "shifted_new_equivalent": Output("finite-size theory", "", TEST, scale="log", predicts="shifted_new"),
@@ -84,24 +65,19 @@ class ContextLength(Study):
     }
     presets = {
         "quick": {
-            "pretraining": {"context_ratio": [1.0, 5.0, 20.0, 100.0, 1000.0], "task_ratio": [0.5, 2.0],
-                            "test_context_ratio": [8.0], "seeds": 24},
-            "shift": {
-                "context_ratio": 2.0, "task_ratio": 4.0, "prompt_ratio": 2.0, "noise_variance": 0.1, "ridge": 0.1,
-                "d": 40, "seeds": 16,
+            "pretraining": {
+                "context_ratio": CONTEXTS,
+                "task_ratio": [0.5, 2.0],
+                "test_context_ratio": [8.0],
+                "seeds": 24,
             },
+            "shift": SHIFT | {"context_ratio": 2.0, "d": 40, "seeds": 16},
         },
         "full": {
-            "pretraining": {
-                "context_ratio": [1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 300.0, 1000.0], "task_ratio": [0.5, 1.0, 2.0],
-                "test_context_ratio": [8.0], "d": 40, "seeds": 32,
-            },
-            "shift": {
-                "context_ratio": [2.0, 8.0], "task_ratio": 4.0, "prompt_ratio": 2.0, "noise_variance": 0.1,
-                "ridge": 0.1, "d": 64, "seeds": 24,
-            },
+            "pretraining": MORE | {"test_context_ratio": [8.0], "d": 40, "seeds": 32},
+            "shift": SHIFT | {"context_ratio": [2.0, 8.0], "d": 64, "seeds": 24},
         },
-    }  # fmt: skip
+    }
     lines = {"pretraining": "context_ratio"}
     history = (
         Change(
@@ -111,31 +87,12 @@ class ContextLength(Study):
         ),
     )
     figure = panels(
-        Panel(
-            "new_error",
-            x="context_ratio",
-            by="task_ratio",
-            part="pretraining",
-            title="lines: limit, dashes: finite size",
-            ylabel="error on new tasks",
+        *(
+            Panel(f"{kind}_error", x="context_ratio", by="task_ratio", part="pretraining", legend=kind == "new")
+            for kind in ("new", "old")
         ),
         Panel(
-            "old_error",
-            x="context_ratio",
-            by="task_ratio",
-            part="pretraining",
-            ylabel="error on pretraining tasks",
-            legend=False,
-        ),
-        Panel(
-            ("shifted_new", "shifted_old"),
-            x="test_context_ratio",
-            part="shift",
-            labels=tuple(PAIRS),
-            ylabel="error",
-            marks=(
-                Level(lambda data: np.atleast_1d(parameter(data, "context_ratio"))[-1], "pretraining", vertical=True),
-            ),
+            ("shifted_new", "shifted_old"), x=TEST[0], part="shift", labels=KINDS, ylabel="error", marks=(OWN_LENGTH,)
         ),
         width=3.1,
     )
@@ -146,10 +103,9 @@ class ContextLength(Study):
         of 0.1 < alpha < 1e4 it is {criterion} times that."""
         import xarray as xr
 
-        curves = {ratio: _in_theory(5.0, ratio).new_task_error for ratio in (0.5, 1.0)}
-        found = [[curve[0] / curve.min(), curve[-1] / curve.min()] for curve in curves.values()]
-        coords = {"task_ratio": list(curves), "end": ["short", "long"]}
-        return xr.DataArray(found, coords=coords, dims=("task_ratio", "end"))
+        curves = [in_theory("new", 5.0, ratio) for ratio in (0.5, 1.0)]
+        found = [[curve[0] / curve.min(), curve[-1] / curve.min()] for curve in curves]
+        return xr.DataArray(found, {"task_ratio": [0.5, 1.0], "end": ["short", "long"]})
 
     @claim("lu2024attention", "", at_most(0.0), theory=True)
     def monotone_otherwise(pretraining):
@@ -157,12 +113,10 @@ class ContextLength(Study):
         and 50 prompts per weight: the largest exponent is {criterion}."""
         import xarray as xr
 
-        curves = {
-            "new tasks, kappa = 1.2": _in_theory(50.0, 1.2).new_task_error,
-            **{f"pretraining tasks, kappa = {k:g}": _in_theory(5.0, k).pretraining_task_error for k in (0.5, 1.0, 1.2)},
-        }
+        curves = {f"pretraining tasks, kappa = {ratio:g}": in_theory("old", 5.0, ratio) for ratio in (0.5, 1.0, 1.2)}
+        curves = {"new tasks, kappa = 1.2": in_theory("new", 50.0, 1.2)} | curves
         found = [float((np.diff(np.log(curve)) / np.diff(np.log(LENGTHS))).max()) for curve in curves.values()]
-        return xr.DataArray(found, coords={"case": list(curves)}, dims="case")
+        return xr.DataArray(found, {"case": list(curves)})
 
     @claim("lu2024attention", "", at_least(1.2), resampled=True)
     def few_tasks_turn(pretraining):
@@ -174,62 +128,30 @@ class ContextLength(Study):
     @claim("lu2024attention", "", at_most(1.0), resampled=True)
     def many_tasks_fall(pretraining):
         """With 2 d tasks it falls with every step to longer contexts: over that before it is {criterion}."""
-        return _steps(_without_ridge(pretraining).new_error.sel(task_ratio=MANY, drop=True))
+        return steps(_without_ridge(pretraining).new_error.sel(task_ratio=MANY, drop=True), "context_ratio")
 
     @claim("lu2024attention", "", at_most(1.0), resampled=True)
     def old_tasks_fall(pretraining):
-        """So does the error on the pretraining tasks, with few tasks and with many: over that before it is
-        {criterion}."""
-        return _steps(_without_ridge(pretraining).old_error)
+        """So does the error on the pretraining tasks, with few and with many: over that before it is {criterion}."""
+        return steps(_without_ridge(pretraining).old_error, "context_ratio")
 
     @claim(OWN, FINITE, within(0.07))
     def other_length_at_test(shift):
         """A model tested at d/2 to 32 d after pretraining at another length has errors {criterion} of the finite-size
         theory for the drawn tasks, at d = 40 and more."""
-        pairs = {
-            "new tasks": ("shifted_new", "shifted_new_equivalent"),
-            "pretraining tasks": ("shifted_old", "shifted_old_equivalent"),
-        }
-        return equivalent_deviation(from_dimension(shift, 40), pairs)
-
-    def validate(self) -> None:
-        check_memory(self._system())
-
-    def _system(self) -> Sizes:
-        return sizes(self.d, self.prompt_ratio, self.context_ratio, self.task_ratio)
-
-    def memory(self) -> int:
-        return memory(self._system())
+        return deviation(shift.simulated, 40, "shifted_{}", "shifted_{}_equivalent")
 
     def simulate(self, rng: np.random.Generator) -> dict[str, Any]:
-        from unlazy.theory.in_context.finite_size import exact_error, finite_size_errors, task_moments
-
-        system = self._system()
-        pretrained = pretrain(rng, system, self.noise_variance, self.ridge)
-        own = task_moments(pretrained.tasks, system.context, self.noise_variance)
-        found = measured(pretrained, system, self.noise_variance, self.ridge)
-        found |= {f"shifted_{kind}{end}": [] for kind in ("new", "old") for end in ("", "_equivalent")}
-        for ratio in self.test_context_ratio:
-            length = max(round(ratio * self.d), 1)
-            tests = {
-                "new": new_task_moments(self.d, length, self.noise_variance),
-                "old": task_moments(pretrained.tasks, length, self.noise_variance),
-            }
-            for kind, test in tests.items():
-                found[f"shifted_{kind}"].append(exact_error(pretrained.weights, test))
-                equivalent = finite_size_errors(own, system.prompts, self.ridge, test=test)
-                found[f"shifted_{kind}_equivalent"].append(equivalent.error)
+        system, noise = self.sizes, self.noise_variance
+        pretrained = pretrain(rng, system, noise, self.ridge)
+        lengths = [max(round(ratio * self.d), 1) for ratio in self.test_context_ratio]
+        shifted = [measured_errors(pretrained, system, noise, self.ridge, length) for length in lengths]
+        found: dict[str, Any] = {**measured_errors(pretrained, system, noise, self.ridge)}
+        for kind in ("new", "old"):
+            found[f"shifted_{kind}"] = [one[f"{kind}_error"] for one in shifted]
+            found[f"shifted_{kind}_equivalent"] = [one[f"{kind}_equivalent"] for one in shifted]
         return found
 
     def predict(self) -> dict[str, Any]:
-        from unlazy.theory.in_context.linear_attention import linear_attention_errors
-
-        setting = self.prompt_ratio, self.context_ratio, self.task_ratio, self.noise_variance, self.ridge
-        found = linear_attention_errors(*setting)
-        shifted = linear_attention_errors(*setting, test_context_ratio=self.test_context_ratio)
-        return {
-            "new_error": found.new_task_error,
-            "old_error": found.pretraining_task_error,
-            "shifted_new": shifted.new_task_error,
-            "shifted_old": shifted.pretraining_task_error,
-        }
+        shifted = limits(*self.ratios, self.ridge, test_context_ratio=self.test_context_ratio)
+        return super().predict() | {"shifted_new": shifted["new_error"], "shifted_old": shifted["old_error"]}

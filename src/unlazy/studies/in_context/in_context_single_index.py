@@ -7,22 +7,25 @@ from typing import Any
 
 import numpy as np
 
-from unlazy.checks import InputError
 from unlazy.lab import OWN, Change, Output, Study, at_least, at_most, cite, claim, enough, needs, path, static, within
 from unlazy.plotting.panels import Panel, panels
-from unlazy.studies.in_context.shared.prompts import attention_risks, prompt_only_risks
+from unlazy.studies.in_context.shared import check_at_most
+from unlazy.theory.in_context.first_step import prompt_gradient
+from unlazy.training.in_context import prompt_attention, prompt_risks
 
 THEOREM = "theorem on in-context sample complexity"
 CLOSED_FORM = "this project's closed form of the first gradient"
 PRETRAINED, RANDOM = "pretrained attention", "random attention"
 SUBSPACE, ALL = "ridge in the subspace", "ridge in all dimensions"
-LEARNERS = (PRETRAINED, RANDOM, SUBSPACE, ALL)
 RISKS = (0.003, 2)
 """Those that the figure shows."""
-SUBSPACE_PROMPTS = 400
-"""Test prompts of ridge regression in the found subspace; those of attention are `prompts.TEST`."""
-KERNEL_WORK = 2048
-"""Test prompts of n rows for ridge regression in all dimensions, which is slow: this over n, from 4 to 40."""
+LARGE = {"prompts_per_dimension": 48, "neurons": 32, "fitted": 3000}
+LITERAL = {"lowest": 1, "queries": "one", "length": 256, "steps": 1, "context": (32,)}
+GRADIENT = {"prompts_per_dimension": 1024, "length": 64, "steps": 1, "context": (32,)}
+
+
+def _over_square(part, name):
+    return part.simulated[name].mean("seed") / part.simulated.gradient_theory.mean("seed")
 
 
 def _risk(data, learner):
@@ -71,67 +74,22 @@ class InContextSingleIndex(Study):
     context: tuple = path((32, 128, 512), "rows of the prompt", symbol="n^*", low=1, high=100_000)
 
     outputs = {
-        "risk": Output(
-            "risk of a new task over its variance", "R", ("learner", "context"), scale="log", short="risk over variance"
-        ),
-        "overlap": Output(
-            "overlap of the found subspace with that of the tasks", "", ("gradient_step",), short="overlap of subspaces"
-        ),
+        "risk": Output("risk of a new task over its variance", "R", ("learner", "context"), scale="log"),
+        "overlap": Output("overlap of the found subspace with that of the tasks", "", ("gradient_step",)),
         "gradient": Output("first gradient times its expectation, over all neurons", scale="log"),
-        "gradient_beside": Output(
-            "product of two first gradients' differences from it; of runs of one step", undefined=np.nan
-        ),
+        "gradient_beside": Output("product of two first gradients' differences from it, if one step", undefined=np.nan),
         "gradient_theory": Output("the square of its expectation", scale="log", predicts="gradient"),
     }
     presets = {
         "quick": {
             "main": {"d": [16, 32, 64], "seeds": 8},
-            "literal": {
-                "d": 32,
-                "lowest": 1,
-                "queries": "one",
-                "prompts_per_dimension": 64,
-                "length": 256,
-                "steps": 1,
-                "context": (32,),
-                "seeds": 8,
-            },
-            "gradient": {
-                "d": 8,
-                "prompts_per_dimension": 1024,
-                "length": 64,
-                "steps": 1,
-                "context": (32,),
-                "seeds": 8,
-            },
+            "literal": LITERAL | {"d": 32, "prompts_per_dimension": 64, "seeds": 8},
+            "gradient": GRADIENT | {"d": 8, "seeds": 8},
         },
         "full": {
-            "main": {
-                "d": [16, 32, 64, 128],
-                "prompts_per_dimension": 48,
-                "neurons": 32,
-                "fitted": 3000,
-                "context": (16, 32, 64, 128, 256, 512, 1024),
-                "seeds": 16,
-            },
-            "literal": {
-                "d": [16, 32, 64],
-                "lowest": 1,
-                "queries": "one",
-                "prompts_per_dimension": 128,
-                "length": 256,
-                "steps": 1,
-                "context": (32,),
-                "seeds": 16,
-            },
-            "gradient": {
-                "d": [8, 16],
-                "prompts_per_dimension": 1024,
-                "length": 64,
-                "steps": 1,
-                "context": (32,),
-                "seeds": 16,
-            },
+            "main": LARGE | {"d": [16, 32, 64, 128], "context": (16, 32, 64, 128, 256, 512, 1024), "seeds": 16},
+            "literal": LITERAL | {"d": [16, 32, 64], "prompts_per_dimension": 128, "seeds": 16},
+            "gradient": GRADIENT | {"d": [8, 16], "seeds": 16},
         },
     }
     history = (
@@ -145,33 +103,22 @@ class InContextSingleIndex(Study):
         Change("", "8 d prompts of a gradient step, first 16 d", "for speed", after_look=False),
     )
     figure = panels(
-        Panel("risk", x="context", by="learner", at={"d": 16}, ylim=RISKS, log="xy", line=True, legend=False),
-        Panel("risk", x="context", by="learner", ylim=RISKS, log="xy", line=True, legend="lower left"),
-        Panel("risk", x="d", by="learner", ylim=RISKS, log="xy", line=True, legend=False),
-        Panel(
-            "overlap",
-            x="gradient_step",
-            by="d",
-            line=True,
-            ylim=(0, 1.03),
-            legend="lower right",
-            draw=lambda axes, **_: axes.locator_params(axis="x", integer=True),
-        ),
-        columns=2,
+        Panel("risk", x="context", by="learner", log="xy", line=True, ylim=RISKS, legend="lower left"),
+        Panel("risk", x="d", by="learner", log="xy", line=True, ylim=RISKS, legend=False),
+        Panel("overlap", x="gradient_step", by="d", line=True, ylim=(0, 1.03), legend="lower right"),
     )
 
     @claim(OWN, CLOSED_FORM, within(0.1), resampled=True)
     def gradient(gradient):
         """The first gradient has the expectation of the closed form: its product with that is the square of that,
         {criterion}."""
-        data = gradient.simulated
-        return data.gradient.mean("seed") / data.gradient_theory.mean("seed") - 1
+        return _over_square(gradient, "gradient") - 1
 
     @claim(OWN, CLOSED_FORM, within(0.1, absolute=True), resampled=True)
     def gradient_beside(gradient):
         """It has no other part: the product of two independent gradients' differences from the closed form, over its
         square, is 0 {criterion}."""
-        return gradient.simulated.gradient_beside.mean("seed") / gradient.simulated.gradient_theory.mean("seed")
+        return _over_square(gradient, "gradient_beside")
 
     @claim("oko2024context", f"{THEOREM}, phase I", at_least(0.9))
     def literal_step(literal):
@@ -181,8 +128,7 @@ class InContextSingleIndex(Study):
 
     @claim("oko2024context", f"{THEOREM}, phase I", at_least(0.95))
     def subspace(main):
-        """Without a linear part, the repeated step with many queries finds it at every d: the overlap is
-        {criterion}."""
+        """Without a linear part, repeated steps with many queries find it at every d: the overlap is {criterion}."""
         return main.simulated.overlap.isel(gradient_step=-1, drop=True)
 
     @claim(OWN, "this project's observation", at_least(0.2))
@@ -193,8 +139,7 @@ class InContextSingleIndex(Study):
 
     @claim("oko2024context", THEOREM, at_most(2.0), resampled=True)
     def attention_and_dimension(main):
-        """At every prompt length the risk of attention on the found subspace varies over d by a factor of
-        {criterion}."""
+        """At every length the risk of attention on the found subspace varies over d by a factor of {criterion}."""
         return _spread(main, PRETRAINED)
 
     @claim("oko2024context", THEOREM, at_most(2.5), resampled=True)
@@ -219,63 +164,35 @@ class InContextSingleIndex(Study):
         return main.simulated.risk.sel(learner=PRETRAINED, context=512)
 
     def validate(self) -> None:
-        for small, large in (("rank", "d"), ("lowest", "highest"), ("rank", "neurons")):
-            if getattr(self, small) > getattr(self, large):
-                raise InputError(
-                    f"{small} must be at most {large} = {getattr(self, large)}, got {getattr(self, small)}"
-                )
+        check_at_most(self, ("rank", "d"), ("lowest", "highest"), ("rank", "neurons"))
 
     def memory(self) -> int:
-        from unlazy.training.in_context.prompt_attention import ROWS_TOGETHER
-
         width = self.neurons * self.biases
-        rows = max(ROWS_TOGETHER, self.length, *self.context)
+        rows = max(prompt_attention.ROWS_TOGETHER, self.length, *self.context)
         kernels = max(40 * (self.context[0] + 50) * self.d, 4 * (max(self.context) + 50) * (self.d + max(self.context)))
         return 4 * rows * (6 * width + self.rank) + 8 * kernels + 8 * 20 * (self.fitted + 400) * 500
 
     def coordinates(self) -> dict[str, Any]:
-        return {"learner": list(LEARNERS), "gradient_step": list(range(1, self.steps + 1))}
+        return {"learner": [PRETRAINED, RANDOM, SUBSPACE, ALL], "gradient_step": list(range(1, self.steps + 1))}
 
     def simulate(self, rng: np.random.Generator) -> dict[str, Any]:
         """The inputs are isotropic, so the subspace is that of the first coordinates."""
-        from unlazy.theory.in_context.first_step import prompt_gradient
-        from unlazy.training.in_context.prompt_attention import TaskFamily, drawn_gradient, pretrain_weights
-
-        family = TaskFamily(np.eye(self.d)[:, : self.rank], self.lowest, self.highest, self.noise)
+        degrees = self.lowest, self.highest
+        family = prompt_attention.TaskFamily(np.eye(self.d)[:, : self.rank], *degrees, self.noise)
         tasks = self.prompts_per_dimension * self.d
-        found = pretrain_weights(
-            rng,
-            family,
-            neurons=self.neurons,
-            tasks=tasks,
-            length=self.length,
-            steps=self.steps,
-            queries=self.queries,
-        )
-        theory = prompt_gradient(found.start, found.biases, family.subspace, self.lowest, self.highest).gradient
+        drawn: dict[str, Any] = {"tasks": tasks, "length": self.length, "queries": self.queries}
+        found = prompt_attention.pretrain_weights(rng, family, neurons=self.neurons, steps=self.steps, **drawn)
+        theory = prompt_gradient(found.start, found.biases, family.subspace, *degrees).gradient
         beside = np.nan
         if self.steps == 1:
             # at the same weights: the mean of the product of the differences has no noise of its own
-            again = drawn_gradient(rng, found.start, found.biases, family, tasks, self.length, self.queries)
+            again = prompt_attention.drawn_gradient(rng, found.start, found.biases, family, **drawn)
             beside = np.sum((found.first - theory) * (again - theory))
-
-        biases = rng.uniform(-3, 3, self.neurons * self.biases)
-        random = rng.standard_normal(found.weights.shape)
-        learned = found.weights @ found.basis @ found.basis.T if self.project else found.weights
-        layers = learned, random / np.linalg.norm(random, axis=1, keepdims=True)
         lengths = [int(n) for n in self.context]
-        risks = [
-            attention_risks(rng, np.repeat(weights, self.biases, axis=0), biases, family, self.fitted, lengths)
-            for weights in layers
-        ]
-        few = [(n, SUBSPACE_PROMPTS) for n in lengths]
-        fewer = [(n, min(max(KERNEL_WORK // n, 4), 40)) for n in lengths]
-        risks += [
-            prompt_only_risks(rng, found.basis, family, few),
-            prompt_only_risks(rng, np.eye(self.d), family, fewer),
-        ]
         return {
-            "risk": risks,
+            "risk": prompt_risks.learner_risks(
+                rng, found, family, self.fitted, lengths, biases=self.biases, project=self.project
+            ),
             "overlap": found.overlaps,
             "gradient": np.sum(found.first * theory),
             "gradient_beside": beside,

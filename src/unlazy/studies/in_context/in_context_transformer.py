@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from unlazy.checks import InputError
 from unlazy.lab import OWN, Change, Output, Study, at_least, at_most, cite, claim, enough, parameter, path, static
-from unlazy.plotting import style
 from unlazy.plotting.panels import Level, Panel, panels
-from unlazy.studies.in_context.shared.prompt_learners import index_references, linear_references, relative_errors
-
-if TYPE_CHECKING:
-    from unlazy.lab.running.saved import Saved
+from unlazy.studies.in_context.shared import check_at_most
 
 SIMPLE = "section 3.1 and figure 2"
 COMPARED = "this project's comparison, after Garg et al. 2022 and Oko et al. 2024"
@@ -23,9 +19,8 @@ SUBSPACE, ALL, ATTENTION = "ridge in the subspace", "ridge in all dimensions", "
 LEARNERS = {"linear": (BAYES, LEAST_SQUARES, AVERAGING, NEIGHBOURS), "single-index": (SUBSPACE, ALL, ATTENTION)}
 CONVERGED = 20_000
 """Steps of the preset `full`, before which nothing is said about how near the optimum training ends."""
-LARGE = {
-    "width": 64, "layers": 4, "batch": 64, "stage": (400, 2000, 6000, CONVERGED), "tests": 4096, "seeds": 5
-}  # fmt: skip
+INDEX = {"tasks": "single-index", "d": 8, "noise": 0.1, "token_scale": 3.0}
+LARGE = {"width": 64, "layers": 4, "batch": 64, "stage": (400, 2000, 6000, CONVERGED), "tests": 4096, "seeds": 5}
 
 
 def _end(part):
@@ -41,18 +36,12 @@ def _converged(part):
     return part.simulated.error.sel(stage=CONVERGED, drop=True)
 
 
-def _others(name):
-    """Draws the errors of other learners on the same prompts, medians over seeds."""
-
-    def draw(axes, **parts):
-        reference = parts[name].simulated.reference.median("seed")
-        reference = reference.isel(noise=-1) if "noise" in reference.dims else reference
-        for index, learner in enumerate(reference.learner.values):
-            errors = reference.sel(learner=learner)
-            axes.plot(errors.seen, errors, "--", color=style.colour(3 + index), label=learner, linewidth=1.1)
-        axes.set_ylim(0.5 * float(reference.min()), 3.0)
-
-    return draw
+def _errors(part):
+    """The transformer's errors at all stages, and medians of other learners on the same prompts, dashed."""
+    shown: dict[str, Any] = {"x": "seen", "part": part, "line": True}
+    others = Panel(lambda data: data.reference.median("seed"), by="learner", points=False, dashed=True, **shown)
+    names: dict[str, Any] = {"title": f"{part} tasks", "xlabel": "pairs in the prompt", "ylabel": "error over variance"}
+    return Panel("error", by="stage", ylim=(None, 3.0), marks=(Level(1.0),), also=(others,), **shown, **names)
 
 
 @dataclass(frozen=True)
@@ -60,10 +49,9 @@ class InContextTransformer(Study):
     """A decoder-only transformer sees x_1, y_1, x_2, ... and answers at every x; prompts are never seen twice.
 
     Errors are E (answer - f)^2 / E f^2 on fresh tasks, after as many pairs as the prompt has shown so far; the training
-    loss compares with f too, not with its noisy label, which has the same minimiser. `quick` trains a
-    tiny model for seconds and stops far from the optimum, so how near training comes to it is asked in `full` alone,
-    which takes about ten hours of one core and goes on where it was if it is killed. Kernel ridge gets the ridge that
-    is best on the test prompts.
+    loss compares with f too, not with its noisy label, which has the same minimiser. `quick` stops far from the
+    optimum, so how near training comes to it is asked in `full` alone, which takes about ten hours of one core and goes
+    on where it was if it is killed. Kernel ridge gets the ridge that is best on the test prompts.
     """
 
     question = (
@@ -99,21 +87,10 @@ class InContextTransformer(Study):
         "reference": Output("error of another learner over the variance", "", ("learner", "seen"), scale="log"),
     }
     presets = {
-        "quick": {
-            "linear": {"tasks": "linear", "seeds": 5},
-            "index": {
-                "tasks": "single-index",
-                "d": 8,
-                "pairs": 9,
-                "noise": 0.1,
-                "rank": 1,
-                "token_scale": 3.0,
-                "seeds": 8,
-            },
-        },
+        "quick": {"linear": {"tasks": "linear", "seeds": 5}, "index": INDEX | {"pairs": 9, "rank": 1, "seeds": 8}},
         "full": {
-            "linear": {"tasks": "linear", "d": 5, "pairs": 11, "noise": [0.0, 0.3], **LARGE},
-            "index": {"tasks": "single-index", "d": 8, "pairs": 16, "noise": 0.1, "token_scale": 3.0, **LARGE},
+            "linear": LARGE | {"tasks": "linear", "d": 5, "pairs": 11, "noise": [0.0, 0.3]},
+            "index": LARGE | INDEX | {"pairs": 16},
         },
     }
     history = (
@@ -131,27 +108,7 @@ class InContextTransformer(Study):
             "it was inconclusive; the criterion is that of the first run",
         ),
     )
-    figure = panels(
-        *(
-            Panel(
-                "error",
-                x="seen",
-                by="stage",
-                part=part,
-                title=f"{tasks} tasks, $t$ training steps",
-                xlabel="pairs in the prompt",
-                ylabel="error over variance",
-                line=True,
-                marks=(Level(1.0, "predicting 0"),),
-                legend="lower left",
-                draw=_others(part),
-            )
-            for part, tasks in (("linear", "linear"), ("index", "single-index"))
-        ),
-        width=4.2,
-        height=4.2,
-        caption="Dashed: other learners on the same prompts, medians over seeds.",
-    )
+    figure = panels(_errors("linear"), _errors("index"), width=4.2, height=4.2)
 
     @claim("garg2022", SIMPLE, at_most(0.02))
     def comparable_to_least_squares(linear):
@@ -185,8 +142,7 @@ class InContextTransformer(Study):
 
     @claim(OWN, COMPARED, at_most(0.9))
     def more_training_helps(linear, index):
-        """For both kinds of tasks the mean error over the prompt at the last stage is {criterion} times that at the
-        first."""
+        """For both kinds of tasks the mean error over the prompt at the last stage is {criterion} times the first."""
         means = []
         for part in (linear, index):
             enough(part.simulated, "stage", 2)
@@ -213,11 +169,7 @@ class InContextTransformer(Study):
         if self.width % self.heads:
             raise InputError(f"width must be a multiple of heads = {self.heads}, got {self.width}")
         if self.tasks == "single-index":
-            for small, large in (("rank", "d"), ("lowest", "highest")):
-                if getattr(self, small) > getattr(self, large):
-                    raise InputError(
-                        f"{small} must be at most {large} = {getattr(self, large)}, got {getattr(self, small)}"
-                    )
+            check_at_most(self, ("rank", "d"), ("lowest", "highest"))
         stages = [int(step) for step in self.stage]
         if any(step % self.segment for step in stages) or any(np.diff(stages) <= 0):
             raise InputError(f"stage must be increasing multiples of segment = {self.segment}, got {tuple(stages)}")
@@ -232,39 +184,20 @@ class InContextTransformer(Study):
     def coordinates(self) -> dict[str, Any]:
         return {"seen": list(range(self.pairs)), "learner": list(LEARNERS[self.tasks])}
 
-    def simulate(self, rng: np.random.Generator, saved: Saved) -> dict[str, Any]:  # type: ignore[override]
+    def simulate(self, rng: np.random.Generator, saved: Any) -> dict[str, Any]:  # type: ignore[override]
+        from unlazy.training.in_context import prompt_learners, transformer
         from unlazy.training.in_context.prompt_attention import TaskFamily
-        from unlazy.training.in_context.transformer import (
-            PromptLaw,
-            Schedule,
-            Sizes,
-            fresh_prompts,
-            train_in_segments,
-            transformer_answers,
-        )
 
         linear = self.tasks == "linear"
         degrees = {} if linear else {"rank": self.rank, "lowest": self.lowest, "highest": self.highest}
-        law = PromptLaw(self.d, self.pairs, self.noise, **degrees)
+        law = transformer.PromptLaw(self.d, self.pairs, self.noise, **degrees)
         # Adam knows the coordinates, so the subspace must not be that of the first ones.
         basis = np.eye(self.d) if linear else np.linalg.qr(rng.standard_normal((self.d, self.rank)))[0]
-        seeds = [int(seed) for seed in rng.integers(2**31, size=2)]
-        prompts = fresh_prompts(seeds[0], law, basis, self.tests)
-        stages = [int(step) for step in self.stage]
-        schedule = Schedule(stages[-1], self.segment, self.batch, self.rate, self.optimiser)
-        sizes = Sizes(self.width, self.layers, self.heads, self.token_scale)
-
-        resume = saved.load()
-        errors = np.zeros((len(stages), self.pairs)) if resume is None else resume["errors"]
-        for segment in train_in_segments(seeds[1], law, sizes, schedule, basis, resume=resume):
-            step = segment.number * self.segment
-            if step in stages:
-                errors[stages.index(step)] = relative_errors(
-                    transformer_answers(segment.model, prompts), prompts.values
-                )
-            saved.save({**segment.arrays, "errors": errors})
-
+        seeds, stages = rng.integers(2**31, size=2).tolist(), [int(step) for step in self.stage]
+        schedule = transformer.Schedule(stages[-1], self.segment, self.batch, self.rate, self.optimiser)
+        sizes = transformer.Sizes(self.width, self.layers, self.heads, self.token_scale)
+        errors, prompts = transformer.errors_at(stages, seeds, law, sizes, schedule, basis, self.tests, saved)
         if linear:
-            return {"error": errors, "reference": linear_references(prompts, self.noise)}
+            return {"error": errors, "reference": prompt_learners.linear_references(prompts, self.noise)}
         family = TaskFamily(basis, self.lowest, self.highest, self.noise)
-        return {"error": errors, "reference": index_references(rng, prompts, family)}
+        return {"error": errors, "reference": prompt_learners.index_references(rng, prompts, family)}

@@ -7,47 +7,35 @@ from typing import Any
 
 import numpy as np
 
-from unlazy.lab import Output, Study, cite, static, value
+from unlazy.lab import Output, cite, static, value
 from unlazy.lab.claims import OWN, Change, at_least, at_most, between, claim, enough, needs, parameter, within
 from unlazy.plotting import style
 from unlazy.plotting.panels import Level, Panel, panels
-from unlazy.studies.in_context.shared.comparison import FINITE, PAIRS, equivalent_deviation, from_dimension
-from unlazy.studies.in_context.shared.pretraining import (
-    EQUIVALENTS,
-    ERRORS,
-    Sizes,
-    best_ridge,
-    check_memory,
-    measured,
-    memory,
-    pretrain,
-    sizes,
-)
+from unlazy.studies.in_context.shared import ERRORS, FINITE, KINDS, Pretraining, deviation, limits, steps
 
 POINT = ("prompt_ratio", "context_ratio", "task_ratio", "noise_variance", "ridge")
 POINTS = [(0.4, 2.0, 0.5, 0.25, 1e-6), (0.5, 5.0, 2.0, 0.01, 1e-3)]
 """(tau, alpha, kappa, rho, ridge), none of them close to interpolation with a tiny ridge."""
 MORE_POINTS = [*POINTS, (2.0, 2.0, 0.5, 0.25, 1e-6), (1.0, 3.0, 1.0, 0.25, 0.2), (3.0, 1.0, 4.0, 0.1, 0.2)]
+MORE_PROMPTS = [0.1, 0.25, 0.5, 0.7, 0.85, 1.0, 1.15, 1.4, 2.0, 4.0, 10.0]
 SIDES = {"prompt_ratio": (0.5, 1.0, 2.0), "tuned": (False, True)}
 
 
-def _median(tuned):
-    def shown(data):
-        error = data.new_error.sel(tuned=tuned)
-        return error.median("seed") if "seed" in error.dims else error
-
-    return shown
+def _median(data):
+    return data.new_error.median("seed") if "seed" in data.dims else data.new_error
 
 
 def _quartiles(axes, descent, **_):
-    for index, tuned in enumerate(SIDES["tuned"]):
-        error = descent.simulated.new_error.sel(tuned=tuned)
+    data = descent.simulated
+    for index in range(data.sizes.get("tuned", 1)):
+        error = data.new_error.isel(tuned=index, missing_dims="ignore")
         error = error.isel({dim: -1 for dim in error.dims if dim not in ("prompt_ratio", "seed")})
-        axes.vlines(error.prompt_ratio, *error.quantile([0.25, 0.75], "seed").values, color=style.colour(index))
+        ends = error.quantile([0.25, 0.75], "seed").values
+        axes.vlines(parameter(data, "prompt_ratio"), *ends, color=style.colour(index), linewidth=5, alpha=0.4)
 
 
 @dataclass(frozen=True)
-class LinearAttention(Study):
+class LinearAttention(Pretraining):
     """x^T Gamma h, fitted to n prompts with ridge; tokens N(0, I/d), labels x.w + noise, k tasks w ~ N(0, I).
 
     The errors of the fitted weights are exact, without test prompts.
@@ -60,36 +48,22 @@ class LinearAttention(Study):
     sources = cite("lu2024attention")
     departs = "n = tau d (d + 1), tau times the number of weights, in place of tau d^2: both have the same limit."
 
-    prompt_ratio: float = value(2.0, "prompts per weight", symbol=r"\tau", above=0, high=1e4, scale="log")
-    context_ratio: float = value(2.0, "context length over d", symbol=r"\alpha", above=0, high=1e6, scale="log")
-    task_ratio: float = value(2.0, "pretraining tasks over d", symbol=r"\kappa", above=0, high=1e4, scale="log")
-    noise_variance: float = value(0.25, "variance of the label noise", symbol=r"\rho", low=0, high=1e6)
     ridge: float = value(1e-6, "ridge", symbol=r"\lambda", low=0, high=1e6, scale="log")
     tuned: bool = static(False, "the ridge that is optimal in theory instead", paired=True)
-    d: int = static(40, "dimension of a token", symbol="d", low=2, high=400, scale="log")
 
-    outputs = {
-        **ERRORS,
-        **EQUIVALENTS,
-        "used_ridge": Output("ridge", r"\lambda", theory_only=True),
-    }
+    outputs = {**ERRORS, "used_ridge": Output("ridge", r"\lambda", theory_only=True)}
     presets = {
         "quick": {
             "points": {POINT: POINTS, "seeds": 64},
             "growth": {"d": [16, 32, 64], "task_ratio": 0.5, "seeds": 10},
-            "descent": {
-                "prompt_ratio": [0.25, 0.5, 1.0, 2.0, 4.0], "tuned": [False, True], "d": 24, "seeds": 16,
-            },
+            "descent": {"prompt_ratio": [0.25, 0.5, 1.0, 2.0, 4.0], "tuned": [False, True], "d": 24, "seeds": 16},
         },
         "full": {
             "points": {POINT: MORE_POINTS, "d": [40, 64], "seeds": 64},
             "growth": {"d": [16, 24, 32, 48, 64, 100], "task_ratio": 0.5, "seeds": 24},
-            "descent": {
-                "prompt_ratio": [0.1, 0.25, 0.5, 0.7, 0.85, 1.0, 1.15, 1.4, 2.0, 4.0, 10.0], "tuned": [False, True],
-                "d": 32, "seeds": 48,
-            },
+            "descent": {"prompt_ratio": MORE_PROMPTS, "tuned": [False, True], "d": 32, "seeds": 48},
         },
-    }  # fmt: skip
+    }
     lines = {"descent": "prompt_ratio"}
     history = (
         Change("exact-curves", "64 seeds, first 16 and then 40", "the interval crossed the criterion"),
@@ -102,49 +76,39 @@ class LinearAttention(Study):
     )
     figure = panels(
         Panel(
-            (_median(False), _median(True)),
+            _median,
             x="prompt_ratio",
+            by="tuned",
             part="descent",
-            labels=("nearly no ridge", "optimal ridge"),
-            title="line: limit of large $d$",
-            ylabel=r"error on new tasks $e_{\rm ICL}$",
+            ylabel="median error on new tasks",
             log="xy",
             marks=(Level(1.0, vertical=True),),
             draw=_quartiles,
         ),
+        Panel(("new_error", "old_error"), x="d", part="growth", labels=KINDS, ylabel="error", log="x"),
         Panel(
-            ("new_error", "old_error"),
-            x="d",
-            part="growth",
-            labels=tuple(PAIRS),
-            title="line: limit, dashes: finite size",
-            ylabel="error",
-            log="x",
-        ),
-        Panel(
-            tuple(lambda data, a=a, b=b: data[a] / data[b] - 1 for a, b in PAIRS.values()),
-            x=lambda data: 1 + np.arange(data.new_error.isel(seed=0).size),
+            deviation,
+            x=lambda data: [str(1 + number) for number in range(data.new_error.isel(seed=0).size)],
+            by="error",
             part="points",
-            labels=tuple(PAIRS),
             xlabel="setting",
             ylabel="deviation from finite-size theory",
-            marks=(Level(-0.07, dashed=True), Level(0.07, "7%", dashed=True)),
-            draw=lambda axes, **_: axes.locator_params(axis="x", integer=True),
+            marks=(Level(0.0),),
         ),
         width=3.1,
-        caption="Left: points are medians with quartiles; dotted: as many prompts as weights.",
+        caption="Left: medians, bars between quartiles (heavy tails); dotted: as many prompts as weights.",
     )
 
     @claim(OWN, FINITE, within(0.07))
     def exact_curves(points):
         """At d = 40 and more, away from interpolation or with a ridge of at least 0.05, the errors on new and on
         pretraining tasks are {criterion} of the finite-size theory for the drawn tasks."""
-        return equivalent_deviation(from_dimension(points, 40))
+        return deviation(points.simulated, 40)
 
     @claim(OWN, FINITE, within(0.05))
     def exact_curves_larger(growth):
         """At d = 64 or more, with few tasks and twice as many prompts as weights, they are {criterion} of it."""
-        return equivalent_deviation(from_dimension(growth, 64))
+        return deviation(growth.simulated, 64)
 
     @claim("lu2024attention", "", at_most(0.5), resampled=True)
     def limit(growth):
@@ -165,8 +129,7 @@ class LinearAttention(Study):
     def optimal_ridge(descent):
         """At the optimal ridge there is no peak: the mean error on new tasks over that with the next fewer prompts is
         {criterion}."""
-        means = needs(descent.simulated, **SIDES).new_error.sel(tuned=True).mean("seed")
-        return means.isel(prompt_ratio=slice(1, None)) / means.shift(prompt_ratio=1).isel(prompt_ratio=slice(1, None))
+        return steps(needs(descent.simulated, **SIDES).new_error.sel(tuned=True), "prompt_ratio")
 
     @claim("lu2024attention", "", between(-1.01, -0.99), theory=True)
     def divergence(descent):
@@ -174,43 +137,15 @@ class LinearAttention(Study):
         is {criterion}."""
         import xarray as xr
 
-        from unlazy.theory.in_context.linear_attention import linear_attention_errors
-
         distance = np.geomspace(1e-9, 1e-4, 11)
-        fixed = [
-            float(parameter(descent.predicted, name)) for name in ("context_ratio", "task_ratio", "noise_variance")
-        ]
-        errors = {
-            name: linear_attention_errors(1 + side * distance, *fixed).new_task_error
-            for name, side in (("below", -1), ("above", 1))
-        }
-        found = [np.polyfit(np.log(distance), np.log(error), 1)[0] for error in errors.values()]
-        return xr.DataArray(found, dims="side", coords={"side": list(errors)})
+        fixed = [float(parameter(descent.predicted, n)) for n in ("context_ratio", "task_ratio", "noise_variance")]
+        curves = [limits(1 + side * distance, *fixed)["new_error"] for side in (-1, 1)]
+        found = [np.polyfit(np.log(distance), np.log(curve), 1)[0] for curve in curves]
+        return xr.DataArray(found, dims="side", coords={"side": ["below", "above"]})
 
-    def validate(self) -> None:
-        check_memory(self._system())
-
-    def _system(self) -> Sizes:
-        return sizes(self.d, self.prompt_ratio, self.context_ratio, self.task_ratio)
-
-    def _ridge(self) -> float:
-        return best_ridge(*self._ratios()) if self.tuned else self.ridge
-
-    def _ratios(self) -> tuple[float, float, float, float]:
-        return self.prompt_ratio, self.context_ratio, self.task_ratio, self.noise_variance
-
-    def memory(self) -> int:
-        return memory(self._system())
-
-    def simulate(self, rng: np.random.Generator) -> dict[str, Any]:
-        system, ridge = self._system(), self._ridge()
-        return measured(pretrain(rng, system, self.noise_variance, ridge), system, self.noise_variance, ridge)
+    @property
+    def used_ridge(self) -> float:
+        return self.best_ridge if self.tuned else self.ridge
 
     def predict(self) -> dict[str, Any]:
-        from unlazy.theory.in_context.linear_attention import linear_attention_errors
-
-        ridge = self._ridge()
-        found = linear_attention_errors(*self._ratios(), ridge)
-        return {
-            "new_error": found.new_task_error, "old_error": found.pretraining_task_error, "used_ridge": ridge,
-        }  # fmt: skip
+        return super().predict() | {"used_ridge": self.used_ridge}

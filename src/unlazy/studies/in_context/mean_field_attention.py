@@ -9,20 +9,25 @@ import numpy as np
 
 from unlazy.checks import InputError
 from unlazy.lab import OWN, Change, Output, Study, at_least, at_most, between, cite, claim, parameter, static, value
-from unlazy.plotting import style
 from unlazy.plotting.panels import Level, Panel, panels
-from unlazy.studies.in_context.shared.mean_field import DRAWS, MAPS, MODELS, MOST_TRUE, ROWS, TASKS, landscapes
+from unlazy.theory.in_context.landscape import measured_slopes
 
+MODELS = ("static", "modified", "attention")
 NONLINEAR = ["maximum", "square"]
-FOLDS = 8
-BLOCK = 50
-"""Steps between records, and between kicks of the modified dynamics."""
+MOST_TRUE, FOLDS, BLOCK = 8, 8, 50
+"""Features of a teacher at most, folds of a batch, steps between records and kicks."""
+FIXED = {"most": MOST_TRUE, "folds": FOLDS, "block": BLOCK, "draws": 48}
+ROWS = 1000
+"""Length of the prompts of the transfer tasks."""
+LARGE = {"width": 500, "batch": 1000, "steps": 1200}
+AFFINE = Level(lambda data: data.linear_floor.mean(), "affine features")
+LEAST = Level(lambda data: data.floor, "least loss", theory=True)
 EXPERIMENT = "numerical experiments"
 LANDSCAPE = "Theorem 1"
-
-
-def _floor(data):
-    return np.maximum(parameter(data, "true_features") - parameter(data, "features"), 0)
+NO_SADDLE = (
+    "From this start no saddle is met, and redrawn neurons and kicks are noise. They help where there is a saddle: "
+    "saddle-escape."
+)
 
 
 def _excess(part):
@@ -36,11 +41,18 @@ def _over_static(part, model):
     return excess.sel(model=model, drop=True) / excess.sel(model="static", drop=True)
 
 
-def _slopes(axes, main, **_):
-    found = landscapes(main.simulated)
-    for index, (values, text) in enumerate(((found.derivative, "slope"), (found.bound, "bound"))):
-        axes.plot(found.loss.ravel(), -values.ravel(), ".", color=style.colour(index), markersize=3, label=text)
-    axes.set_ylim(-found.bound.max() / 2, -found.derivative.min() * 12)
+def _slopes(data):
+    """Loss, slope, formula and bound at all feature maps, with r = 1 and c^2 = max |f| max |h| over the tokens."""
+    import xarray as xr
+
+    longest = np.sqrt((data.longest * data.longest_target).astype(float))
+    inputs = data.basis_cross, data.basis_root, longest, parameter(data, "true_features")
+    dims = [["teacher_feature", "basis"], ["basis", "feature"], [], []]
+    return xr.apply_ufunc(measured_slopes, *inputs, input_core_dims=dims, output_core_dims=[[]] * 4, vectorize=True)
+
+
+def _of_one_run(number):
+    return lambda data: abs(_slopes(data.isel(seed=0, drop=True))[number])
 
 
 @dataclass(frozen=True)
@@ -86,13 +98,10 @@ class MeanFieldAttention(Study):
         "floor": Output("least loss", "", theory_only=True),
     }
     presets = {
-        "quick": {
-            "main": {"true_features": 5, "seeds": 8},
-            "misaligned": {"true_features": 7, "seeds": 12},
-        },
+        "quick": {"main": {"true_features": 5, "seeds": 8}, "misaligned": {"true_features": 7, "seeds": 12}},
         "full": {
-            "main": {"true_features": 5, "width": 500, "batch": 1000, "steps": 1200, "seeds": 12},
-            "misaligned": {"true_features": 7, "width": 500, "batch": 1000, "steps": 1200, "seeds": 24},
+            "main": LARGE | {"true_features": 5, "seeds": 12},
+            "misaligned": LARGE | {"true_features": 7, "seeds": 24},
         },
     }
     history = (
@@ -120,49 +129,19 @@ class MeanFieldAttention(Study):
         ),
     )
     figure = panels(
-        *(
-            Panel(
-                lambda data: data.loss - _floor(data),
-                x="step",
-                by="model",
-                part=part,
-                title=title,
-                xlabel="step",
-                ylabel="loss above its least value",
-                log="y",
-                line=True,
-                marks=marks,
-            )
-            for part, title, marks in (
-                (
-                    "main",
-                    "as many features as the teacher",
-                    (Level(lambda data: (data.linear_floor - _floor(data)).mean(), "affine", dashed=True),),
-                ),
-                ("misaligned", "fewer features than the teacher", ()),
-            )
-        ),
+        Panel("loss", x="step", by="model", title="as many features as the teacher", line=True, marks=(AFFINE,)),
+        Panel("loss", x="step", by="model", part="misaligned", title="fewer features", line=True, marks=(LEAST,)),
+        Panel("transfer", x="feature_map", by="task", title=f"prompts of {ROWS} rows", xlabel="features"),
         Panel(
-            "transfer",
-            x="feature_map",
-            by="task",
-            title=f"prompts of {ROWS} rows",
-            xlabel="features",
-            ylabel="error / second moment",
-            log="y",
-        ),
-        Panel(
-            "loss",
-            x="step",
-            points=False,
+            (_of_one_run(1), _of_one_run(3)),
+            x=_of_one_run(0),
+            labels=("slope towards a rotated teacher", "bound"),
             xlabel="loss $L/r$",
-            ylabel="descent towards a rotated teacher",
+            ylabel="descent, one run",
             log="y",
-            draw=_slopes,
+            theory=False,
         ),
         columns=2,
-        caption="Dashed: the best affine predictor. Prompts: of the tasks v.f (linear), max_j f_j (maximum) and |f|^2 "
-        "(square). Last panel: single values of the slope and of its bound.",
     )
 
     @claim("kim2024", EXPERIMENT, at_most(0.02))
@@ -184,8 +163,7 @@ class MeanFieldAttention(Study):
 
     @claim("kim2024", EXPERIMENT, between(0.0, 0.15))
     def misaligned(misaligned):
-        """With two teacher features more than learned ones, all three end above the least loss 2 r by {criterion} times
-        r."""
+        """With two teacher features too many, all three end above the least loss 2 r by {criterion} times r."""
         return _excess(misaligned)
 
     @claim("kim2024", EXPERIMENT, between(0.95, 1.05))
@@ -203,13 +181,7 @@ class MeanFieldAttention(Study):
         start, static, teacher = (error.sel(feature_map=name, drop=True) for name in ("start", "static", "teacher"))
         return (start - static) / (start - teacher)
 
-    @claim(
-        "kim2024",
-        EXPERIMENT,
-        at_most(1.0),
-        known_negative="From this start no saddle is met, and redrawn neurons and kicks are noise. They help where "
-        "there is a saddle: saddle-escape.",
-    )
+    @claim("kim2024", EXPERIMENT, at_most(1.0), known_negative=NO_SADDLE)
     def modified_helps(main, misaligned):
         """Birth-death and kicks lower the loss above its least value at the end: to {criterion} times that without."""
         import xarray as xr
@@ -221,22 +193,14 @@ class MeanFieldAttention(Study):
     def slope_formula(main, misaligned):
         """At random features and on the way of the static dynamics the derivative of the loss towards the best rotated
         teacher is -2 |Z G|_*, everywhere with a relative error of {criterion}."""
-        worst = []
-        for part in (main, misaligned):
-            found = landscapes(part.simulated)
-            errors = np.abs(found.formula / found.derivative - 1).max(axis=-1)
-            worst.append(part.simulated.longest_target.copy(data=errors))
-        return worst
+        found = [_slopes(part.simulated) for part in (main, misaligned)]
+        return [abs(formula / slope - 1).max("draw") for _, slope, formula, _ in found]
 
     @claim("kim2024", LANDSCAPE, at_most(0.0))
     def slope_bound(main, misaligned):
         """There it is never above -(2/c^2)(L - m r)((m + 1) r - L), m = floor(L/r): no violation."""
-        counts = []
-        for part in (main, misaligned):
-            found = landscapes(part.simulated)
-            violations = np.sum(~(found.derivative <= found.bound), axis=-1).astype(float)
-            counts.append(part.simulated.longest_target.copy(data=violations))
-        return counts
+        found = [_slopes(part.simulated) for part in (main, misaligned)]
+        return [(~(slope <= bound)).sum("draw").astype(float) for _, slope, _, bound in found]
 
     def validate(self) -> None:
         if self.steps % BLOCK:
@@ -249,94 +213,23 @@ class MeanFieldAttention(Study):
             )
 
     def coordinates(self) -> dict[str, Any]:
-        return {
-            "model": list(MODELS),
-            "step": list(range(0, self.steps + 1, BLOCK)),
-            "feature_map": list(MAPS),
-            "task": list(TASKS),
-            "draw": list(range(DRAWS + self.steps // BLOCK + 1)),
-            "teacher_feature": list(range(MOST_TRUE)),
-            "basis": list(range(self.features)),
-            "feature": list(range(self.features)),
-        }
+        maps, steps = ["start", *MODELS, "teacher"], list(range(0, self.steps + 1, BLOCK))
+        return {"model": list(MODELS), "step": steps, "feature_map": maps, "task": ["linear", *NONLINEAR]}
 
     def simulate(self, key: Any) -> dict[str, Any]:
-        import jax
-        import jax.numpy as jnp
+        from unlazy.training.in_context import teacher_learning as learning
 
-        from unlazy.random import normal
-        from unlazy.studies.in_context.shared.mean_field import (
-            arm,
-            draw_features,
-            draw_problem,
-            factored_moments,
-            linear_floor,
-            transfer_errors,
-            with_arm,
-        )
-        from unlazy.training.in_context import mean_field_attention as mfa
-
-        sigma, batch_size = jax.nn.sigmoid, self.batch
-        problem_key, start_key, train_key, draw_key = jax.random.split(key, 4)
-        held_out, teacher = draw_problem(problem_key, self.d, self.true_features)
-        start, law = mfa.init(
-            start_key, self.d, self.features, self.width, tokens=held_out.tokens, activation=sigma, deviation=1.0
-        )
-        sizes = batch_size * self.d, self.width * (1 + self.d + self.features)
-
-        def draw(key: Any) -> tuple[mfa.Batch, Any]:
-            """Tokens, and numbers for what is random in a step; one draw, as every separate one compiles slowly."""
-            tokens, numbers = jnp.split(normal(key, (sum(sizes),)), [sizes[0]])
-            tokens = tokens.reshape(batch_size, self.d)
-            return mfa.Batch(tokens, teacher(tokens)), numbers
-
-        def static_loss(batch: mfa.Batch) -> mfa.Loss:
-            return lambda state: mfa.best_loss(mfa.sampled_moments(state, batch, sigma))
-
-        def joint_loss(batch: mfa.Batch) -> mfa.Loss:
-            return lambda state: mfa.folded_attention_loss(state, batch, FOLDS, sigma)
-
-        def step(index: Any, states: tuple) -> tuple:
-            both, joint = states
-            batch, numbers = draw(jax.random.fold_in(train_key, index))
-            # a loop and not a vmap, whose products of matrices are slower
-            both = jax.lax.map(lambda state: mfa.descend(state, static_loss(batch), self.rate), both)
-            left = 1 - (index + 1) / self.steps
-            reborn = mfa.redrawn(numbers, arm(both, 1), law, self.rebirth * left)
-            return with_arm(both, 1, reborn), mfa.descend(
-                joint, joint_loss(batch), self.joint_rate, self.attention_rate
-            )
-
-        def record(states: tuple) -> tuple:
-            every = jax.tree.map(lambda two, one: jnp.concatenate([two, one[None]]), *states)
-            moments = jax.lax.map(lambda state: mfa.sampled_moments(state, held_out, sigma), every)
-            own = arm(moments, 2)
-            return jax.vmap(mfa.best_loss)(moments), mfa.attention_loss(states[1], own, own), arm(states[0], 0)
-
-        def block(states: tuple, index: Any) -> tuple:
-            """A kick and `BLOCK` steps, then a record; the first block only records the start."""
-            both, joint = states
-            batch, numbers = draw(jax.random.fold_in(train_key, self.steps + index))
-            size = jnp.where(index > 0, self.kick, 0.0)
-            kicked = mfa.kicked(numbers, arm(both, 1), static_loss(batch), size)
-            states = with_arm(both, 1, kicked), joint
-            states = jax.lax.fori_loop(jnp.maximum(index - 1, 0) * BLOCK, index * BLOCK, step, states)
-            return states, record(states)
-
-        states = (jax.tree.map(lambda leaf: jnp.stack([leaf, leaf]), start), start)
-        records: tuple
-        states, records = jax.lax.scan(block, states, jnp.arange(self.steps // BLOCK + 1))
-        losses, risks, visited = records
-        on_the_way = jax.lax.map(lambda state: mfa.feature_map(state, held_out.tokens, sigma), visited)
-        drawn = jnp.concatenate([draw_features(draw_key, held_out, law, self.features), on_the_way])
-        ends = [start, arm(states[0], 0), arm(states[0], 1), states[1]]
+        sizes = self.true_features, self.d, self.features, self.width, self.batch, self.steps
+        step_sizes = self.rate, self.joint_rate, self.attention_rate
+        learned = learning.learn_teacher(key, *sizes, step_sizes, self.rebirth, self.kick, **FIXED)
+        targets = learned.held_out.targets
         return {
-            "loss": losses.T,
-            "attention_risk": risks,
-            "linear_floor": linear_floor(held_out),
-            "transfer": transfer_errors(held_out, ends, states[1].attention),
-            "longest_target": jnp.sqrt(jnp.max(jnp.sum(held_out.targets**2, axis=1))),
-            **jax.lax.map(lambda features: factored_moments(features, held_out), drawn),
+            "loss": learned.losses.T,
+            "attention_risk": learned.risks,
+            "linear_floor": learning.linear_floor(learned.held_out),
+            "transfer": learning.transfer_errors(learned, ROWS),
+            "longest_target": learning.largest_length(targets),
+            **learning.factored_moments(learned.features, targets),
         }
 
     def predict(self) -> dict[str, Any]:

@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from unlazy.lab import OWN, Output, Study, at_least, at_most, cite, claim, parameter, static, value, within
+from unlazy.lab import OWN, Output, at_least, at_most, cite, claim, over_theory, parameter, static, value, within
 from unlazy.plotting.panels import Level, Panel, panels
-from unlazy.studies.in_context.shared.bayes import bayes_errors
-from unlazy.studies.in_context.shared.pretraining import (
-    Sizes,
-    best_ridge,
-    check_memory,
-    memory,
-    new_task_moments,
-    pretrain,
-    sizes,
-)
+from unlazy.studies.in_context.shared import KINDS, Pretraining
+from unlazy.theory.in_context.linear_attention import bayes_error
+from unlazy.training.in_context.bayes import bayes_errors
+from unlazy.training.in_context.pretraining import measured_errors, pretrain
 
 COMPARED = "this project's comparison, after Lu et al. 2024 and Raventós et al. 2023"
 PREDICTORS = {"linear": "linear attention", "discrete": "discrete Bayes", "bayes": "Bayes"}
@@ -29,18 +23,25 @@ def _noise(data):
     return np.atleast_1d(parameter(data, "noise_variance"))[-1]
 
 
-def _nothing(data):
-    """The error of predicting 0."""
-    return 1 + _noise(data)
+def _errors(kind, part):
+    """A panel of the three predictors' errors."""
+    return Panel(
+        tuple(f"{key}_{kind}" for key in PREDICTORS),
+        x="task_ratio",
+        part=part,
+        labels=tuple(PREDICTORS.values()),
+        ylabel=f"error on {KINDS[kind == 'old']}",
+        marks=(Level(_noise, "noise"), Level(lambda data: 1 + _noise(data), "predicting 0", dashed=True)),
+        legend=False,
+    )
 
 
 @dataclass(frozen=True)
-class Memorisation(Study):
+class Memorisation(Pretraining):
     """Three in-context predictors on new tasks and on the k = kappa d tasks of pretraining.
 
     Linear attention has the ridge that is optimal for new tasks in theory. Discrete Bayes knows that the task is one of
-    the k, Bayes that it is N(0, I); neither is trained. In the part `covered` d is so small that k tasks cover the
-    space.
+    the k, Bayes that it is N(0, I); neither is trained. In part `covered` d is so small that k tasks cover the space.
     """
 
     question = (
@@ -49,20 +50,15 @@ class Memorisation(Study):
     )
     sources = cite("lu2024attention", "raventos2023")
 
-    task_ratio: float = value(
-        2.0, "pretraining tasks over d", symbol=r"\kappa", above=0, high=1e5, scale="log", short="tasks per dimension"
-    )
+    task_ratio: float = value(2.0, "pretraining tasks over d", symbol=r"\kappa", above=0, high=1e5, scale="log")
     context_ratio: float = value(2.0, "context length over d", symbol=r"\alpha", above=0, high=1e4, scale="log")
-    prompt_ratio: float = value(2.0, "prompts per weight", symbol=r"\tau", above=0, high=1e4, scale="log")
     noise_variance: float = value(0.25, "variance of the label noise", symbol=r"\rho", low=1e-10, high=1e6)
     d: int = static(32, "dimension of a token", symbol="d", low=2, high=400, scale="log")
 
     outputs = {
-        **{
-            f"{key}_{kind}": Output(f"{name}, {text}", scale="log")
-            for key, name in PREDICTORS.items()
-            for kind, text in (("new", "new tasks"), ("old", "pretraining tasks"))
-        },
+        f"{key}_{kind}": Output(f"{name}, {text}", scale="log")
+        for key, name in PREDICTORS.items()
+        for kind, text in zip(("new", "old"), KINDS, strict=True)
     }
     presets = {
         "quick": {
@@ -76,35 +72,9 @@ class Memorisation(Study):
     }
     lines = {"diversity": "task_ratio"}
     figure = panels(
-        Panel(
-            tuple(f"{key}_new" for key in PREDICTORS),
-            x="task_ratio",
-            part="diversity",
-            labels=tuple(PREDICTORS.values()),
-            ylabel="error on new tasks",
-            marks=(Level(_noise), Level(_nothing, dashed=True)),
-            legend="center right",
-        ),
-        Panel(
-            tuple(f"{key}_old" for key in PREDICTORS),
-            x="task_ratio",
-            part="diversity",
-            labels=tuple(PREDICTORS.values()),
-            ylabel="error on pretraining tasks",
-            marks=(Level(_noise),),
-            legend=False,
-        ),
-        Panel(
-            tuple(f"{key}_new" for key in PREDICTORS),
-            x="task_ratio",
-            part="covered",
-            labels=("",) * len(PREDICTORS),
-            title="few dimensions",
-            ylabel="error on new tasks",
-            marks=(Level(_noise, "noise"), Level(_nothing, "predicting 0", dashed=True)),
-            legend="center",
-            theory=False,
-        ),
+        _errors("new", "diversity"),
+        _errors("old", "diversity"),
+        replace(_errors("new", "covered"), title="few dimensions", theory=False, legend="beside"),
         width=3.1,
         height=3.0,
     )
@@ -128,8 +98,7 @@ class Memorisation(Study):
 
     @claim(OWN, COMPARED, at_least(2.0))
     def attention_does_not_recall(diversity):
-        """On the pretraining tasks linear attention stays far behind: its error is {criterion} times the label
-        noise."""
+        """On the pretraining tasks linear attention stays far behind: its error over the noise is {criterion}."""
         return diversity.simulated.linear_old / parameter(diversity.simulated, "noise_variance")
 
     @claim(OWN, COMPARED, at_least(1.2))
@@ -140,7 +109,7 @@ class Memorisation(Study):
     @claim(OWN, "this project's equations, in the limit of large d", within(0.05))
     def bayes_limit(diversity):
         """The error of Bayes on new tasks is {criterion} of its limit."""
-        return diversity.simulated.bayes_new / diversity.predicted.bayes_new - 1
+        return over_theory(diversity, "bayes_new")
 
     @claim("raventos2023", "", at_most(0.9))
     def covered_space(covered):
@@ -149,44 +118,21 @@ class Memorisation(Study):
         data = covered.simulated.sel(task_ratio=1024.0)
         return data.discrete_new / data.linear_new
 
-    def validate(self) -> None:
-        check_memory(self._system())
-
-    def _system(self) -> Sizes:
-        return sizes(self.d, self.prompt_ratio, self.context_ratio, self.task_ratio)
-
-    def _ratios(self) -> tuple[float, float, float, float]:
-        return self.prompt_ratio, self.context_ratio, self.task_ratio, self.noise_variance
-
     def memory(self) -> int:
-        system = self._system()
-        return memory(system) + 8 * 2 * system.context * self.d
+        return super().memory() + 8 * 2 * self.sizes.context * self.d
 
     def simulate(self, rng: np.random.Generator) -> dict[str, Any]:
-        from unlazy.theory.in_context.finite_size import exact_error, task_moments
-
-        system, noise = self._system(), self.noise_variance
-        pretrained = pretrain(rng, system, noise, best_ridge(*self._ratios()))
-        known = pretrained.tasks
-        kinds = {
-            "new": (new_task_moments(self.d, system.context, noise), rng.standard_normal((PROMPTS, self.d))),
-            "old": (task_moments(known, system.context, noise), known[rng.integers(len(known), size=PROMPTS)]),
-        }
+        system, noise = self.sizes, self.noise_variance
+        pretrained = pretrain(rng, system, noise, self.used_ridge)
+        known, errors = pretrained.tasks, measured_errors(pretrained, system, noise, self.used_ridge)
+        new, old = rng.standard_normal((PROMPTS, self.d)), known[rng.integers(len(known), size=PROMPTS)]
         found: dict[str, Any] = {}
-        for kind, (moments, tasks) in kinds.items():
-            bayes = bayes_errors(rng, tasks, known, system.context, noise)
-            found[f"linear_{kind}"] = exact_error(pretrained.weights, moments)
+        for kind, asked in (("new", new), ("old", old)):
+            bayes = bayes_errors(rng, asked, known, system.context, noise)
+            found[f"linear_{kind}"] = errors[f"{kind}_error"]
             found[f"discrete_{kind}"], found[f"bayes_{kind}"] = bayes.discrete, bayes.continuous
         return found
 
     def predict(self) -> dict[str, Any]:
-        from unlazy.theory.in_context.linear_attention import bayes_error, linear_attention_errors
-
-        linear = linear_attention_errors(*self._ratios(), best_ridge(*self._ratios()))
-        bayes = bayes_error(self.context_ratio, self.noise_variance)
-        return {
-            "linear_new": linear.new_task_error,
-            "linear_old": linear.pretraining_task_error,
-            "bayes_new": bayes,
-            "bayes_old": bayes,
-        }
+        linear, bayes = super().predict(), bayes_error(self.context_ratio, self.noise_variance)
+        return {f"linear_{k}": linear[f"{k}_error"] for k in ("new", "old")} | {"bayes_new": bayes, "bayes_old": bayes}

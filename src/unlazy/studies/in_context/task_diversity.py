@@ -7,20 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from unlazy.lab import Output, Study, cite, static, value
+from unlazy.lab import Output, cite, value
 from unlazy.lab.claims import OWN, at_least, at_most, between, claim, enough, parameter, slope, within
 from unlazy.plotting.panels import Panel, panels
-from unlazy.studies.in_context.shared.comparison import FINITE, PAIRS, equivalent_deviation, from_dimension
-from unlazy.studies.in_context.shared.pretraining import (
-    EQUIVALENTS,
-    ERRORS,
-    Sizes,
-    check_memory,
-    measured,
-    memory,
-    pretrain,
-    sizes,
-)
+from unlazy.studies.in_context.shared import ERRORS, FINITE, KINDS, Pretraining, deviation, steps
+from unlazy.theory.in_context.linear_attention import bayes_error, linear_attention_errors
 
 MANY_PROMPTS = 1e9
 AWAY = (0.25, 0.5, 0.9, 1.1, 1.5, 2.0, 4.0)
@@ -31,18 +22,14 @@ LONG = np.geomspace(1e3, 1e5, 9)
 TASKS = np.geomspace(0.1, 10, 241)
 
 
-def excess(task_ratio: Any, context_ratio: Any, noise_variance: float, prompt_ratio: float = MANY_PROMPTS) -> Any:
+def excess(tasks: Any, contexts: Any, noise_variance: float, prompt_ratio: float = MANY_PROMPTS) -> Any:
     """The ridgeless error on new tasks in the limit of large d, beyond that of Bayes on the same context."""
     import xarray as xr
 
-    from unlazy.theory.in_context.linear_attention import bayes_error, linear_attention_errors
-
-    tasks, contexts = np.atleast_1d(task_ratio), np.atleast_1d(context_ratio)
+    coords = {"task_ratio": np.atleast_1d(tasks), "context_ratio": np.atleast_1d(contexts)}
+    tasks, contexts = coords.values()
     found = linear_attention_errors(prompt_ratio, contexts, tasks[:, None], noise_variance)
-    values = found.new_task_error - bayes_error(contexts, noise_variance)
-    return xr.DataArray(
-        values, dims=("task_ratio", "context_ratio"), coords={"task_ratio": tasks, "context_ratio": contexts}
-    )
+    return xr.DataArray(found.new_task_error - bayes_error(contexts, noise_variance), coords)
 
 
 def _noise(data):
@@ -55,12 +42,8 @@ def _gap(data):
     return data.new_error - data.old_error
 
 
-def _corner(axes, **_):
-    axes.plot(TASKS, np.maximum(1 - TASKS, 0), ":", color="black", label=r"$\max(1-\kappa, 0)$")
-
-
 @dataclass(frozen=True)
-class TaskDiversity(Study):
+class TaskDiversity(Pretraining):
     """Errors of linear attention against the number of pretraining tasks, k = kappa d.
 
     The corner at kappa = 1 exists only for n >> l d >> d^2, in this order of limits: the simulated system shows the
@@ -73,20 +56,9 @@ class TaskDiversity(Study):
     )
     sources = cite("lu2024attention", "raventos2023")
 
-    task_ratio: float = value(
-        2.0, "pretraining tasks over d", symbol=r"\kappa", above=0, high=1e4, scale="log", short="tasks per dimension"
-    )
-    context_ratio: float = value(2.0, "context length over d", symbol=r"\alpha", above=0, high=1e6, scale="log")
-    prompt_ratio: float = value(2.0, "prompts per weight", symbol=r"\tau", above=0, high=1e4, scale="log")
-    noise_variance: float = value(0.25, "variance of the label noise", symbol=r"\rho", low=0, high=1e6)
     ridge: float = value(0.1, "ridge", symbol=r"\lambda", low=0, high=1e6, scale="log")
-    d: int = static(40, "dimension of a token", symbol="d", low=2, high=400, scale="log")
 
-    outputs = {
-        **ERRORS,
-        **EQUIVALENTS,
-        "bayes": Output("Bayes error", r"e_{\rm ridge}", scale="log", theory_only=True),
-    }
+    outputs = {**ERRORS, "bayes": Output("Bayes error", r"e_{\rm ridge}", scale="log", theory_only=True)}
     presets = {
         "quick": {"task_ratio": [0.5, 1.0, 2.0, 4.0], "seeds": 16},
         "full": {"task_ratio": [0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 4.0, 8.0], "d": [20, 40, 64], "seeds": 32},
@@ -94,21 +66,14 @@ class TaskDiversity(Study):
     lines = {"main": "task_ratio"}
     figure = panels(
         Panel(
-            lambda data: excess(TASKS, (10.0, 100.0, 1000.0), _noise(data)),
+            lambda data: excess(TASKS, (10.0, 100.0, 1000.0, 1e9), _noise(data), np.inf),
             x="task_ratio",
             by="context_ratio",
             points=False,
             title="limit of many prompts, no ridge",
             ylabel=r"$e_{\rm ICL} - e_{\rm ridge}$",
-            draw=_corner,
         ),
-        Panel(
-            ("new_error", "old_error", "bayes"),
-            x="task_ratio",
-            labels=(*PAIRS, "Bayes"),
-            title="lines: limit, dashes: finite size",
-            ylabel="error",
-        ),
+        Panel(("new_error", "old_error", "bayes"), x="task_ratio", labels=(*KINDS, "Bayes"), ylabel="error"),
         width=3.7,
     )
 
@@ -143,36 +108,12 @@ class TaskDiversity(Study):
     def decreasing(main):
         """The mean gap between the two falls with every step to more tasks: over that before it is {criterion}."""
         enough(main.simulated, "task_ratio", 4)
-        gap = _gap(main.simulated).mean("seed")
-        return (gap / gap.shift(task_ratio=1)).isel(task_ratio=slice(1, None))
+        return steps(_gap(main.simulated), "task_ratio")
 
     @claim(OWN, FINITE, within(0.07))
     def exact_curves(main):
         """At d = 40 and more both errors are {criterion} of the finite-size theory for the drawn tasks."""
-        return equivalent_deviation(from_dimension(main, 40))
-
-    def validate(self) -> None:
-        check_memory(self._system())
-
-    def _system(self) -> Sizes:
-        return sizes(self.d, self.prompt_ratio, self.context_ratio, self.task_ratio)
-
-    def memory(self) -> int:
-        return memory(self._system())
-
-    def simulate(self, rng: np.random.Generator) -> dict[str, Any]:
-        system = self._system()
-        pretrained = pretrain(rng, system, self.noise_variance, self.ridge)
-        return measured(pretrained, system, self.noise_variance, self.ridge)
+        return deviation(main.simulated, 40)
 
     def predict(self) -> dict[str, Any]:
-        from unlazy.theory.in_context.linear_attention import bayes_error, linear_attention_errors
-
-        found = linear_attention_errors(
-            self.prompt_ratio, self.context_ratio, self.task_ratio, self.noise_variance, self.ridge
-        )
-        return {
-            "new_error": found.new_task_error,
-            "old_error": found.pretraining_task_error,
-            "bayes": bayes_error(self.context_ratio, self.noise_variance),
-        }
+        return super().predict() | {"bayes": bayes_error(self.context_ratio, self.noise_variance)}

@@ -9,55 +9,27 @@ import numpy as np
 
 from unlazy.checks import InputError
 from unlazy.lab import OWN, Change, Output, Study, at_least, cite, claim, parameter, path, static, value, within
-from unlazy.plotting.panels import Panel, panels
+from unlazy.plotting.panels import Level, Map, Panel, panels
 
 ARRIVED = 0.8
 TIME = ("progress",)
 
 
-def _missed(found: Any, neurons: int, width: Any) -> Any:
-    """The chance C(K - k, N) / C(K, N) that N of K neurons are without any of the k that found a task."""
-    import jax.numpy as jnp
-    from jax.scipy.special import gammaln
-
-    others = neurons - found
-    enough = others >= width
-    others = jnp.where(enough, others, width)
-    logs = gammaln(others + 1) - gammaln(others - width + 1) + gammaln(neurons - width + 1) - gammaln(neurons + 1)
-    return jnp.where(enough, jnp.exp(logs), 0.0)
-
-
-def _coupons(data: Any, width: Any) -> Any:
+def _coupons(data: Any) -> Any:
     """The covered share of the tasks if neurons arrive or not and pick a task without preference."""
     arrived = data.arrived.isel(progress=-1).mean("seed")
-    return 1 - (1 - arrived / int(parameter(data, "tasks"))) ** width
+    return 1 - (1 - arrived / int(parameter(data, "tasks"))) ** data.width
 
 
 def _last(data: Any) -> Any:
     return data.isel(d=-1) if "d" in data.dims else data
 
 
-def _draw_overlaps(axes: Any, main: Any) -> None:
-    overlap = _last(main.simulated).overlap.isel(seed=0).values
-    order = np.lexsort((-overlap.max(axis=1), overlap.argmax(axis=1)))
-    image = axes.imshow(overlap[order], aspect="auto", vmin=0, vmax=1, interpolation="nearest")
-    axes.grid(visible=False)
-    axes.set_xticks(range(overlap.shape[1]))
-    axes.figure.colorbar(image, ax=axes, label=r"overlap $|\langle w_j,\theta_m\rangle|$")
-
-
-def _draw_stall(axes: Any, main: Any) -> None:
-    stall = float(_last(main.predicted).stall)
-    axes.axhline(stall, color="#000000", linestyle=":", linewidth=1.1)
-    axes.text(0, stall + 0.01, "the flow stalls", fontsize=8)
-
-
-def _draw_coupons(axes: Any, main: Any) -> None:
-    from unlazy.plotting import style
-
-    data = _last(main.simulated)
-    width = np.geomspace(float(data.width.min()), float(data.width.max()), 60)
-    style.theory(axes, width, [float(_coupons(data, n)) for n in width], color=style.colour(0), label="coupons")
+def _overlaps(data: Any) -> Any:
+    """Those of one run, neurons sorted by their best task."""
+    overlap = _last(data).overlap.isel(seed=0)
+    order = np.lexsort((-overlap.max("task"), overlap.argmax("task")))
+    return overlap.isel(neuron=order).assign_coords(neuron=overlap.neuron)
 
 
 @dataclass(frozen=True)
@@ -90,10 +62,7 @@ class AdditiveLocalisation(Study):
         "covered": Output("share of the tasks that have a neuron", "", ("width",)),
         "stall": Output("overlap at which the flow stalls", theory_only=True),
     }
-    presets = {
-        "quick": {"seeds": 8},
-        "full": {"d": [64, 128], "seeds": 32},
-    }
+    presets = {"quick": {"seeds": 8}, "full": {"d": [64, 128], "seeds": 32}}
     history = (
         Change("every-task", "criterion", "set after three runs of a prototype"),
         Change("strong", "criterion", "set after three runs of a prototype"),
@@ -104,38 +73,28 @@ class AdditiveLocalisation(Study):
         ),
     )
     figure = panels(
-        Panel(
-            "overlap",
+        Map(
+            _overlaps,
             x="task",
-            points=False,
-            theory=False,
-            ylabel="neuron, sorted by its best task",
-            title="overlaps of one run",
-            draw=_draw_overlaps,
+            y="neuron",
+            title="one run",
+            limits=(0, 1),
+            label=r"overlap $|\langle w_j,\theta_m\rangle|$",
         ),
         Panel(
             ("best", "worst_task", "share"),
             x="progress",
             labels=("median neuron", "worst task", "share of the best task"),
-            theory=False,
             line=True,
             xlabel=r"samples $n/(Md^2)$",
             ylabel="best overlap",
             ylim=(0, 1.03),
+            marks=(Level(lambda data: _last(data).stall, "the flow stalls (theory)", theory=True),),
             legend="lower right",
-            draw=_draw_stall,
         ),
-        Panel(
-            "covered",
-            x="width",
-            theory=False,
-            ylabel="share of tasks with a neuron",
-            ylim=(0, 1.03),
-            draw=_draw_coupons,
-        ),
+        Panel("covered", x="width", ylim=(0, 1.03)),
         width=3.2,
         height=3.0,
-        caption="Dotted: theory; the line of the coupons: theory with the measured share of neurons that arrive.",
     )
 
     @claim("oko2024", "localisation", at_least(ARRIVED))
@@ -158,7 +117,7 @@ class AdditiveLocalisation(Study):
     def no_preference(main):
         """Tasks are found like coupons: the share with a neuron is 1 - (1 - p/M)^N {criterion}, p the share of neurons
         that arrived."""
-        return main.simulated.covered.mean("seed") / _coupons(main.simulated, main.simulated.width) - 1
+        return main.simulated.covered.mean("seed") / _coupons(main.simulated) - 1
 
     def validate(self) -> None:
         if self.d < self.tasks + 3:
@@ -178,29 +137,23 @@ class AdditiveLocalisation(Study):
         import jax.numpy as jnp
 
         from unlazy.functions.links import link
-        from unlazy.random import normal
+        from unlazy.observables.localisation import localisation
         from unlazy.training.index_models.additive_chain import Rule, train_network
+        from unlazy.training.index_models.online_index import init
 
         start_key, train_key = jax.random.split(key)
-        weights = normal(start_key, (self.most_neurons, self.d))
-        weights = weights / jnp.linalg.norm(weights, axis=1, keepdims=True)
+        weights = init(start_key, self.most_neurons, self.d)
         rule = Rule(link("He3"), self.tasks, self.d, self.step / (self.d * self.tasks) ** 0.5, self.noise)
         steps = round(self.samples * self.tasks * self.d**2)
         trained = train_network(train_key, weights, rule, steps, self.records)
-        overlaps = jnp.abs(jnp.concatenate([weights[None, :, : self.tasks], trained.overlaps]))
-        best, squares = overlaps.max(axis=2), overlaps**2
-        found = (overlaps[-1] >= ARRIVED).sum(axis=0)
-        return {
-            "overlap": overlaps[-1],
-            "best": jnp.median(best, axis=1),
-            "worst_task": overlaps.max(axis=1).min(axis=1),
-            "share": jnp.median(squares.max(axis=2) / squares.sum(axis=2), axis=1),
-            "arrived": (best >= ARRIVED).mean(axis=1),
-            "covered": 1 - _missed(found, self.most_neurons, jnp.asarray(self.width, float)[:, None]).mean(axis=1),
-        }
+        overlaps = jnp.concatenate([weights[None, :, : self.tasks], trained.overlaps])
+        return localisation(overlaps, ARRIVED, self.width)._asdict()
 
     def predict(self) -> dict[str, Any]:
         from unlazy.theory.index_models.additive import additive_stall_overlap, additive_step
 
         size = additive_step(self.step, self.d, self.tasks, 3)
         return {"stall": additive_stall_overlap("He3", self.tasks, size, self.noise**2)}
+
+    def derive(self, simulated: Any) -> Any:
+        return _coupons(simulated).to_dataset(name="covered")

@@ -19,12 +19,8 @@ ALL = [1, 2, 4, 8, 16]
 MANY = [4, 8, 16]
 
 
-def _draw_random(axes: Any, random: Any, **_: Any) -> None:
-    from unlazy.plotting import style
-
-    color, points = style.colour(2), random.simulated
-    style.theory(axes, random.lines.tasks, random.lines.samples, color=color)
-    style.simulation(axes, points.tasks, points.samples, color=color, marker=style.marker(2), label="random start")
+def _panel(part: str, x: str, **options: Any) -> Panel:
+    return Panel(("samples", "drift_only"), x, part=part, labels=("controlled start", "drift alone"), **options)
 
 
 @dataclass(frozen=True)
@@ -61,14 +57,14 @@ class AdditiveScaling(Study):
     }
     presets = {
         "quick": {
-            "controlled": {"tasks": [1, 2, 4, 8, 16], "seeds": 16},
+            "controlled": {"tasks": ALL, "seeds": 16},
             "dimension": {"d": [32, 64, 128], "seeds": 16},
             "random": {"tasks": [1, 4, 16], "start": 0.0, "seeds": 16},
         },
         "full": {
-            "controlled": {"tasks": [1, 2, 4, 8, 16], "neurons": 64, "seeds": 24},
+            "controlled": {"tasks": ALL, "neurons": 64, "seeds": 24},
             "dimension": {"d": [32, 64, 128, 256], "neurons": 64, "seeds": 16},
-            "random": {"tasks": [1, 2, 4, 8, 16], "start": 0.0, "neurons": 64, "seeds": 16},
+            "random": {"tasks": ALL, "start": 0.0, "neurons": 64, "seeds": 16},
         },
     }
     lines = {"controlled": "tasks", "dimension": "d", "random": "tasks"}
@@ -79,21 +75,8 @@ class AdditiveScaling(Study):
         Change("flow", "16 seeds of 16 neurons", "with 8 seeds of 24 it was inconclusive"),
     )
     figure = panels(
-        Panel(
-            ("samples", "drift_only"),
-            x="tasks",
-            part="controlled",
-            labels=("controlled start", "drift alone"),
-            ylabel="samples $n$",
-            draw=_draw_random,
-        ),
-        Panel(
-            ("samples", "drift_only"),
-            x="d",
-            part="dimension",
-            labels=("controlled start", "drift alone"),
-            ylabel="samples $n$",
-        ),
+        _panel("controlled", "tasks", also=(Panel("samples", x="tasks", part="random", labels=("random start",)),)),
+        _panel("dimension", "d"),
         width=3.6,
         height=3.0,
     )
@@ -136,20 +119,12 @@ class AdditiveScaling(Study):
         import jax.numpy as jnp
 
         from unlazy.functions.links import link
-        from unlazy.training.index_models.additive_chain import Rule, escape
-        from unlazy.training.index_models.chain_draws import chi_square, normals
+        from unlazy.training.index_models.additive_chain import Rule, escape, init
 
-        exponent = EXPONENTS[self.link]
         start_key, run_key = jax.random.split(key)
-        shape = (self.neurons, self.most_tasks)
-        numbers = normals(start_key, (self.neurons, self.most_tasks + 1))
-        drawn, ranked = numbers[:, :-1], numbers[:, -1]
-        drawn = jnp.where(jnp.arange(self.most_tasks) < self.tasks, drawn, 0.0)
-        rest = chi_square(self.d - self.tasks, ranked)
-        drawn = drawn / jnp.sqrt((drawn**2).sum(axis=1) + rest)[:, None]
-        planted = jnp.zeros(shape).at[:, 0].set(self.start / jnp.sqrt(self.d))
-        begin = jnp.where(self.start > 0, planted, drawn)
-        step_size = self.step * self.d ** (-(exponent - 2) / 2) / jnp.sqrt(self.tasks)
+        first = self.start / jnp.sqrt(self.d)
+        begin = init(start_key, self.neurons, self.most_tasks, self.tasks, self.d, first)
+        step_size = self.step * self.d ** (-(EXPONENTS[self.link] - 2) / 2) / jnp.sqrt(self.tasks)
         rule = Rule(link(self.link), self.tasks, self.d, step_size, self.noise)
         return {"samples": escape(run_key, begin, rule, self.threshold, self._limit).half}
 
@@ -170,10 +145,5 @@ class AdditiveScaling(Study):
             return {"samples": np.inf, "drift_only": np.inf}
         size = additive_step(self.step, self.d, self.tasks, EXPONENTS[self.link])
         begin = min(first / self.d**0.5, 1.0)
-        found = [
-            escape_samples(
-                self.link, self.tasks, self.d, begin, self.threshold, size, self.noise**2, drift_only=drift_only
-            )
-            for drift_only in (False, True)
-        ]
-        return dict(zip(("samples", "drift_only"), found, strict=True))
+        given = self.link, self.tasks, self.d, begin, self.threshold, size, self.noise**2
+        return {"samples": escape_samples(*given), "drift_only": escape_samples(*given, drift_only=True)}

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from unlazy.checks import InputError
-from unlazy.lab import Change, Output, Study, at_least, at_most, cite, claim, parameter, static, value
+from unlazy.lab import Change, Output, Study, at_least, at_most, cite, claim, static, value
 from unlazy.plotting.panels import Level, Panel, panels
 
 ALGORITHM = "Algorithm 1; ReLU figure of the talk"
@@ -18,23 +18,6 @@ QUANTILES = (0.1, 0.25, 0.5, 0.75, 0.9, 1.0)
 
 def _median_at_end(main: Any, reuse: int) -> Any:
     return main.simulated.overlaps.sel(reuse=reuse, fraction=0.5).isel(stage=-1)
-
-
-def _draw_errors(axes: Any, main: Any) -> None:
-    from unlazy.plotting import style
-
-    errors = main.simulated.relative_error
-    errors = errors.expand_dims([name for name in ("d", "reuse") if name not in errors.dims])
-    sizes = np.atleast_1d(parameter(main.simulated, "d"))
-    for arm, reuse in enumerate(np.atleast_1d(parameter(main.simulated, "reuse"))):
-        for place in range(len(sizes)):
-            dots, center = errors.isel(d=place, reuse=arm), place + 0.3 * (arm - 0.5)
-            spots = center + np.linspace(-0.1, 0.1, dots.size)
-            label = None if place else f"reuse = {reuse}"
-            axes.plot(spots, dots, style.marker(arm), color=style.colour(arm), alpha=0.6, markersize=3.5, label=label)
-            axes.plot(center, dots.median(), "_", color="#000000", markersize=16)
-    axes.set_xticks(range(len(sizes)), [str(size) for size in sizes])
-    axes.set_xlim(-0.6, len(sizes) - 0.4)
 
 
 @dataclass(frozen=True)
@@ -71,10 +54,10 @@ class BatchReuse(Study):
         "full": {"reuse": [0, 1], "d": [50, 100, 200], "seeds": 32},
     }
     history = (
-        Change("direction", "criterion", "set after a prototype of the same experiment had been seen"),
-        Change("no-direction", "criterion", "set after a prototype of the same experiment had been seen"),
-        Change("error", "criterion", "set after a prototype of the same experiment had been seen"),
-        Change("no-error", "criterion", "set after a prototype of the same experiment had been seen"),
+        *(
+            Change(name, "criterion", "set after a prototype of the same experiment had been seen")
+            for name in ("direction", "no-direction", "error", "no-error")
+        ),
         Change("ablation", "criterion", "the difference of two that were set after a look, and a margin"),
     )
     figure = panels(
@@ -90,31 +73,11 @@ class BatchReuse(Study):
             ylim=(0, 1.5),
             legend="upper left",
         ),
-        Panel(
-            lambda data: data.overlaps.isel(stage=-1),
-            x="fraction",
-            by="reuse",
-            at={"d": 100},
-            line=True,
-            title="at the end",
-            xlabel="share of neurons",
-            ylabel="overlap $|m|$",
-            legend="upper left",
-        ),
-        Panel(
-            "relative_error",
-            x="d",
-            log="",
-            points=False,
-            title="after phase II",
-            ylabel="test error / variance",
-            marks=(Level(1.0),),
-            legend="center left",
-            draw=_draw_errors,
-        ),
+        Panel("overlaps", x="fraction", by="reuse", at={"d": 100}, line=True, xlabel="share of neurons", legend=False),
+        Panel("relative_error", x="reuse", by="d", runs=True, beside=True, xlim=(-0.5, 1.5), marks=(Level(1.0),)),
         width=3.0,
         height=2.8,
-        caption="Right: dots are runs, bars medians; dotted: predicting the mean.",
+        caption="Dotted: predicting the mean.",
     )
 
     @claim("lee2024 wu2024talk", ALGORITHM, at_least(0.5))

@@ -18,7 +18,6 @@ ARMS = {
 }
 FEW = (50, 100)
 FRESH = 2000
-LAST_STEP = 0.25
 
 
 def _gap(main: Any, better: str, worse: str) -> Any:
@@ -58,12 +57,7 @@ class FineTuning(Study):
     }
     presets = {
         "quick": {"seeds": 16},
-        "full": {
-            "neurons": [96, 192],
-            "most_samples": 400,
-            "fresh_samples": (50, 100, 200, 400),
-            "seeds": 32,
-        },
+        "full": {"neurons": [96, 192], "most_samples": 400, "fresh_samples": (50, 100, 200, 400), "seeds": 32},
     }
     history = (
         Change(
@@ -125,27 +119,20 @@ class FineTuning(Study):
 
         from unlazy.functions.links import link
         from unlazy.random import normal
-        from unlazy.studies.index_models.shared.lasso import lasso_cv
-        from unlazy.training.index_models.additive_chain import Rule, train_network
+        from unlazy.training.index_models.additive_chain import Rule, train_to_rest
+        from unlazy.training.index_models.lasso import lasso_score
 
         train_key, draw_key, bias_key = jax.random.split(key, 3)
-        n, neurons = self.most_samples, self.neurons
-        numbers = normal(draw_key, ((2 * neurons + n + FRESH) * self.d + n,))
-        drawn, noise = numbers[:-n].reshape(-1, self.d), numbers[-n:]
-        start, other, x = drawn[:neurons], drawn[neurons : 2 * neurons], drawn[2 * neurons :]
+        n, neurons, d = self.most_samples, self.neurons, self.d
+        numbers = normal(draw_key, ((2 * neurons + n + FRESH) * d + n,))
+        start, other, x = jnp.split(numbers[:-n].reshape(-1, d), (neurons, 2 * neurons))
         start = start / jnp.linalg.norm(start, axis=1, keepdims=True)
-        rule = Rule(link("He3"), self.tasks, self.d, self.step / (self.d * self.tasks) ** 0.5, self.noise)
-        total = round(self.samples * self.tasks * self.d**2)
-        first_key, last_key = jax.random.split(train_key)
-        halfway = train_network(first_key, start, rule, total - total // 3).weights
-
-        def finish(step_size: Any) -> Any:
-            return train_network(last_key, halfway, rule._replace(step_size=step_size), total // 3).weights
-
-        localised, constant = jax.vmap(finish)(rule.step_size * jnp.array([LAST_STEP, 1.0]))
-        inside = jnp.where(jnp.arange(self.d) < self.tasks, other, 0.0)
+        rule = Rule(link("He3"), self.tasks, d, self.step / (d * self.tasks) ** 0.5, self.noise)
+        steps = round(self.samples * self.tasks * d**2)
+        localised, constant = train_to_rest(train_key, start, rule, steps, (0.25, 1.0))
+        inside = jnp.where(jnp.arange(d) < self.tasks, other, 0.0)
         layers = {
-            "exact": jnp.eye(self.d)[jnp.arange(neurons) % self.tasks],
+            "exact": jnp.eye(d)[jnp.arange(neurons) % self.tasks],
             "localised": localised,
             "constant": constant,
             "subspace": inside / jnp.linalg.norm(inside, axis=1, keepdims=True),
@@ -153,17 +140,15 @@ class FineTuning(Study):
         }
         signs, biases = jax.random.uniform(bias_key, (2 * neurons,), float, -2.5, 2.5).reshape(2, neurons)
         target = jnp.tanh(2 * x[:, 1]) + jnp.abs(x[:, 3])
-        known, new = target[:n] + self.noise * noise, target[n:]
+        labels = target[:n] + self.noise * numbers[-n:]
 
         def score(weights: Any, size: Any) -> Any:
             features = jnp.maximum(jnp.sign(signs) * (x @ weights.T) + biases, 0.0)
-            fit = lasso_cv(features[:n], known, size)
-            error = new - fit.intercept - features[n:] @ fit.coefficients
-            return 1 - (error**2).mean() / new.var()
+            return lasso_score(features[:n], labels, size, features[n:], target[n:])
 
         stacked = jnp.stack([layers[arm] for arm in ARMS])
-        scores = jax.vmap(lambda weights: jax.vmap(lambda size: score(weights, size))(jnp.asarray(self.fresh_samples)))
+        by_size = jax.vmap(score, (None, 0))
         return {
-            "score": scores(stacked),
+            "score": jax.vmap(by_size, (0, None))(stacked, jnp.asarray(self.fresh_samples)),
             "overlap": jnp.median(jnp.abs(stacked[..., : self.tasks]).max(axis=2), axis=1),
         }

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -13,41 +12,24 @@ from unlazy.functions.links import LINKS, link
 from unlazy.lab import OWN, Change, Output, Study, at_least, at_most, cite, claim, difference, static, within
 from unlazy.plotting.panels import Panel, panels
 
-ORDERS = (1, 2, 3, 4)
-SLICE = 60
+ORDERS = [1, 2, 3, 4]
 SPREAD = 1.6
 """The deviation with which z is drawn; weights make it 1."""
 
 
 @cache
-def _theory(name: str, noise: float) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """lambda_k^2, and the squared correlation of the label itself."""
+def _theory(name: str, noise: float) -> dict[str, np.ndarray]:
     from unlazy.theory.index_models.exponents.exponents import generative_exponent, information_exponent
 
     found = information_exponent(name)
-    own = found.relative[list(ORDERS)]
     variance = float((found.coefficients[found.exponent] / found.relative[found.exponent]) ** 2)
-    squares = generative_exponent(name, noise, degree=max(ORDERS)).squares[list(ORDERS)]
-    return tuple(squares.tolist()), tuple((own**2 * variance / (variance + noise**2)).tolist())
+    squares = generative_exponent(name, noise, degree=max(ORDERS)).squares[ORDERS]
+    return {"squares": squares, "plain": found.relative[ORDERS] ** 2 * variance / (variance + noise**2)}
 
 
-def _slice_starts(y: np.ndarray) -> np.ndarray:
-    """Where slices of SLICE sorted labels begin; equal labels stay together."""
-    wanted = np.searchsorted(y, y[SLICE : y.size - SLICE // 2 : SLICE])
-    return np.unique(np.append(0, wanted[wanted <= y.size - SLICE // 2]))
-
-
-def _of_order(order: int) -> Callable[[Any], Any]:
-    return lambda data: data.squares.sel(order=order)
-
-
-def _draw_theory(order: int, axes: Any, main: Any) -> None:
-    found = main.predicted.sel(order=order)
-    found = found.expand_dims([name for name in ("link", "noise") if name not in found.dims])
-    places = np.arange(found.sizes["link"])
-    for squares in found.squares.transpose("noise", "link"):
-        axes.hlines(squares, places - 0.3, places + 0.3, color="#000000", linewidth=0.9)
-    axes.plot(places, found.plain.isel(noise=0), "x", color="#888888", label="label itself", zorder=1)
+def _panel(shown: str, noise: float) -> Panel:
+    legend = "beside" if noise else False
+    return Panel(shown, x="link", by="order", at={"noise": noise}, ylim=(-0.04, 1.08), legend=legend)
 
 
 @dataclass(frozen=True)
@@ -66,16 +48,13 @@ class GenerativeExponent(Study):
     n: int = static(200_000, "pairs", symbol="n", low=100, high=10**8, scale="log")
 
     outputs = {
-        "squares": Output("squared correlation of the best transform with h_k", r"\lambda_k^2", ("order",)),
-        "plain": Output("squared correlation of the label with h_k", "", ("order",)),
+        "squares": Output(
+            "squared correlation of the best transform with h_k", r"\lambda_k^2", ("order",), short="best transform"
+        ),
+        "plain": Output("squared correlation of the label with h_k", "", ("order",), short="label itself"),
     }
     presets = {
-        "quick": {
-            "link": ["He3", "He4", "relu", "z2exp"],
-            "noise": [0.0, 0.1, 0.5],
-            "n": 60_000,
-            "seeds": 24,
-        },
+        "quick": {"link": ["He3", "He4", "relu", "z2exp"], "noise": [0.0, 0.1, 0.5], "n": 60_000, "seeds": 24},
         "full": {
             "link": ["He3", "He4", "He5", "relu", "sign", "sin", "cos", "tanh", "z2exp"],
             "noise": [0.0, 0.03, 0.1, 0.3, 0.5, 1.0],
@@ -90,26 +69,7 @@ class GenerativeExponent(Study):
             "with plain draws slices of one pair, left out, took 0.2 from lambda_4^2 of He3, and merged 0.05 to 0.08",
         ),
     )
-    figure = panels(
-        *(
-            Panel(
-                _of_order(k),
-                x="link",
-                by="noise",
-                theory=False,
-                title=f"$k = {k}$",
-                ylabel=r"best transform $\lambda_k^2$",
-                ylim=(-0.04, 1.08),
-                legend=k == 2,
-                draw=partial(_draw_theory, k),
-            )
-            for k in ORDERS
-        ),
-        columns=4,
-        width=2.5,
-        height=2.7,
-        caption="Bars: theory. Grey crosses: theory for the label without a transform, at the smallest noise.",
-    )
+    figure = panels(_panel("plain", 0.0), _panel("squares", 0.0), _panel("squares", 0.5))
 
     @claim("damian2024", "definition of the generative exponent", within(0.03, absolute=True))
     def theory(main):
@@ -142,40 +102,22 @@ class GenerativeExponent(Study):
     def noise_lowers(main):
         """Noise 0.5 lowers the first lambda_k^2 that is not 0, for He3, He4 and z^2 exp(-z^2): over its value without
         noise it is {criterion}."""
-        squares = main.simulated.squares
-        return [
-            squares.sel(link=name, noise=0.5, order=k).mean("seed")
-            / squares.sel(link=name, noise=0.0, order=k).mean("seed")
-            for name, k in {"He3": 1, "He4": 2, "z2exp": 4}.items()
-        ]
+        first = {"He3": 1, "He4": 2, "z2exp": 4}
+        squares = [main.simulated.squares.sel(link=name, order=k).mean("seed") for name, k in first.items()]
+        return [each.sel(noise=0.5) / each.sel(noise=0.0) for each in squares]
 
     def coordinates(self) -> dict[str, Any]:
-        return {"order": list(ORDERS)}
+        return {"order": ORDERS}
 
     def memory(self) -> int:
         return 8 * 16 * self.n
 
     def simulate(self, rng: np.random.Generator) -> dict[str, Any]:
-        from unlazy.functions.orthogonal import Hermite
+        from unlazy.observables.label_slices import label_correlations
 
         z = SPREAD * rng.standard_normal(self.n)
         y = link(self.link)(z) + self.noise * rng.standard_normal(self.n)
-        order = np.argsort(y)
-        z, y = z[order], y[order]
-        weights = np.exp(-(z**2) / 2 * (1 - SPREAD**-2))
-        weights /= weights.sum()
-        values = Hermite().values(z, max(ORDERS))[list(ORDERS)]
-        first = _slice_starts(y)
-        counts = np.diff(np.append(first, self.n))
-        masses = np.add.reduceat(weights, first)
-        sums = np.add.reduceat(weights * values, first, axis=1)
-        rest = (weights * (values - np.repeat(sums / masses, counts, axis=1))) ** 2
-        chance = np.add.reduceat(rest, first, axis=1) * counts / (counts - 1)
-        squares = ((sums**2 - chance) / masses).sum(axis=1)
-        centred = y - weights @ y
-        plain = (values @ (weights * centred)) ** 2 / (weights @ centred**2)
-        return {"squares": squares, "plain": plain}
+        return label_correlations(z, y, np.exp(-(z**2) / 2 * (1 - SPREAD**-2)), max(ORDERS))._asdict()
 
     def predict(self) -> dict[str, Any]:
-        squares, plain = _theory(self.link, float(self.noise))
-        return {"squares": list(squares), "plain": list(plain)}
+        return _theory(self.link, float(self.noise))

@@ -3,55 +3,34 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import numpy as np
 
-from unlazy.lab import Change, Output, Study, at_least, at_most, cite, claim, parameter, static, within
+from unlazy.lab import Change, Output, Study, at_least, at_most, cite, claim, difference, static, within
 from unlazy.plotting.panels import Panel, panels
-from unlazy.studies.index_models.shared.one_shot import LINKS
 
-KERNELS = ("matched kernel", "exponential kernel")
-LEARNERS = (*KERNELS, "one-shot index", "refined index")
+LINKS = ("He2", "He3")
+KERNELS = ["matched kernel", "exponential kernel"]
+LEARNERS = [*KERNELS, "one-shot index", "refined index"]
 RIDGES = (1e-6, 1.0, 10.0, 1e3)
 JITTER = 1e-9
-SERIES = 30
 FRESH = 700
-STEPS = 12
 RATIOS = [2.0, 4.0, 8.0, 16.0]
-
-
-def _overlap_error(part: Any) -> Any:
-    error = part.simulated.overlap - part.predicted.overlap
-    return error.sel(d=error.d >= 30, samples_per_dimension=[8.0, 16.0])
 
 
 def _lead(part: Any, d: int) -> Any:
     score = part.simulated.score.sel(d=d, samples_per_dimension=16.0, drop=True)
-    return score.sel(learner="one-shot index", drop=True) - score.sel(learner=list(KERNELS)).max("learner")
+    return score.sel(learner="one-shot index", drop=True) - score.sel(learner=KERNELS).max("learner")
 
 
-def _score(learner: str, data: Any) -> Any:
-    return data.score.sel(learner=learner)
-
-
-def _draw_large(learner: str, name: str, axes: Any, small: Any, large: Any = None) -> None:
-    """The dimensions of the part `large` beside those of `small`."""
-    from unlazy.plotting import style
-
-    if large is None:
-        return
-    first = np.size(parameter(small.simulated, "d"))
-    for index, d in enumerate(np.atleast_1d(parameter(large.simulated, "d")), first):
-        points, line = (
-            _score(learner, data).sel({key: at for key, at in (("link", name), ("d", d)) if key in data.dims})
-            for data in (large.simulated, large.lines)
-        )
-        color, x = style.colour(index), "samples_per_dimension"
-        if learner != "refined index":
-            style.theory(axes, line[x], line, color=color)
-        style.simulation(axes, points[x], points, color=color, marker=style.marker(index), label=f"$d = {d}$")
+def _panel(link: str, learner: str) -> Panel:
+    """The scores of one learner, of the dimensions of both parts."""
+    shown: Any = {"show": "score", "x": "samples_per_dimension", "by": "d", "at": {"link": link, "learner": learner}}
+    shown |= {"theory": learner != "refined index"}
+    legend = "upper left" if (link, learner) == ("He3", KERNELS[0]) else False
+    also = (Panel(part="large", **shown),)
+    return Panel(part="small", **shown, also=also, ylabel="test $R^2$", ylim=(-0.3, 1.05), legend=legend)
 
 
 @dataclass(frozen=True)
@@ -70,6 +49,7 @@ class KernelVsIndex(Study):
         "that looks for the index?"
     )
     sources = cite("wu2024talk", "ghorbani2021", "damian2024", "lu2020")
+    departs = "The ridge of the exponential kernel is the best one on the test data, which favours the kernel."
 
     link: str = static("He3", "link", choices=LINKS)
     d: int = static(40, "dimension", symbol="d", low=8, high=2000, scale="log")
@@ -101,23 +81,7 @@ class KernelVsIndex(Study):
         ),
     )
     figure = panels(
-        *(
-            Panel(
-                partial(_score, learner),
-                x="samples_per_dimension",
-                by="d",
-                part="small",
-                at={"link": name},
-                title=learner,
-                ylabel="test $R^2$",
-                ylim=(-0.3, 1.05),
-                theory=learner != "refined index",
-                legend="upper left" if (learner, name) == ("matched kernel", "He3") else False,
-                draw=partial(_draw_large, learner, name),
-            )
-            for name in LINKS
-            for learner in LEARNERS
-        ),
+        *(_panel(link, learner) for link in LINKS for learner in LEARNERS),
         columns=len(LEARNERS),
         width=2.6,
         height=2.4,
@@ -127,14 +91,13 @@ class KernelVsIndex(Study):
     @claim("ghorbani2021 wu2024talk", "baseline II", within(0.08, absolute=True))
     def kernel_theory(small, large):
         """The R^2 of both kernels is that of the theory, n/N_p for the matched one until it is 1, {criterion}."""
-        return [(p.simulated.score - p.predicted.score).sel(learner=list(KERNELS)) for p in (small, large)]
+        return [difference(part, "score").sel(learner=KERNELS) for part in (small, large)]
 
     @claim("ghorbani2021 wu2024talk", "baseline II", at_most(0.1))
     def kernel_fails(large):
         """With n = 16 d samples of h_3 no kernel learns: at d = 50 the better one's R^2 is {criterion}."""
-        score = large.simulated.score
         at = {"link": "He3", "d": 50, "samples_per_dimension": 16.0}
-        return score.sel(learner=list(KERNELS), **at, drop=True).max("learner")
+        return large.simulated.score.sel(learner=KERNELS, **at, drop=True).max("learner")
 
     @claim("wu2024talk damian2024", "baseline I", at_least(0.9), resampled=True)
     def index_learns(large):
@@ -146,7 +109,8 @@ class KernelVsIndex(Study):
     def one_shot_theory(small, large):
         """For d >= 30 and n = 8 d, 16 d the squared overlap of the one-shot direction is that of the theory
         {criterion}."""
-        return [_overlap_error(part) for part in (small, large)]
+        errors = [difference(part, "overlap") for part in (small, large)]
+        return [error.sel(d=error.d >= 30, samples_per_dimension=[8.0, 16.0]) for error in errors]
 
     @claim("ghorbani2021 wu2024talk", "baselines I and II", at_least(0.1))
     def gap_grows(small, large):
@@ -166,80 +130,43 @@ class KernelVsIndex(Study):
         return 8 * self._n * (5 * self._n + 4 * FRESH + 2 * self.d)
 
     def coordinates(self) -> dict[str, Any]:
-        return {"learner": list(LEARNERS)}
+        return {"learner": LEARNERS}
 
     def simulate(self, rng: np.random.Generator) -> dict[str, Any]:
         """All learners see the same samples and are tested on the same points."""
         from unlazy.data.unit_vectors import unit_vectors
         from unlazy.functions.links import link
-        from unlazy.studies.index_models.shared.one_shot import one_shot_direction
+        from unlazy.training.index_models.one_shot import one_shot_direction, refined_direction
+        from unlazy.training.kernels.ridge import ridge_predictions
+        from unlazy.training.kernels.sphere import harmonic_kernel
 
-        n, d = self._n, self.d
+        n, d, half, teacher = self._n, self.d, self._n // 2, link(self.link)
         theta = unit_vectors(rng, 1, d)[0]
         x, fresh = unit_vectors(rng, n, d), unit_vectors(rng, FRESH, d)
-        y, truth = (np.asarray(link(self.link)(np.sqrt(d) * points @ theta)) for points in (x, fresh))
         rows, new = np.sqrt(d) * x, np.sqrt(d) * fresh
-        known, crossed = x @ x.T, fresh @ x.T
-        half = n // 2
+        y, truth = teacher(rows @ theta), teacher(new @ theta)
         first = one_shot_direction(rows[:half], y[:half], self.link)
-        refined = self._refined(rows, y, one_shot_direction(rows, y, self.link))
-        predictions = {
-            "matched kernel": self._matched(known, crossed, y),
-            "exponential kernel": self._exponential(known, crossed, y, truth),
-            "one-shot index": self._along(first, rows[half:], y[half:], new),
-            "refined index": self._along(refined, rows, y, new),
-        }
-        scale = np.mean(truth**2)
-        score = [1 - np.mean((predictions[name] - truth) ** 2) / scale for name in LEARNERS]
-        return {"score": score, "overlap": np.mean([(first @ theta) ** 2, *self._more_overlaps(rng, theta, half)])}
+        refined = refined_direction(rows, y, one_shot_direction(rows, y, self.link), self._degree, steps=12)
 
-    def _more_overlaps(self, rng: np.random.Generator, theta: np.ndarray, n: int) -> list[float]:
-        """Of directions from further samples, which cost little next to a kernel."""
-        from unlazy.data.unit_vectors import unit_vectors
-        from unlazy.functions.links import link
-        from unlazy.studies.index_models.shared.one_shot import one_shot_direction
+        def along(direction: np.ndarray, start: int) -> Any:
+            fit = np.polynomial.Polynomial.fit(rows[start:] @ direction, y[start:], self._degree)
+            return fit(new @ direction)
 
-        found = []
+        among, across = x @ x.T, fresh @ x.T
+        matched = ridge_predictions(
+            harmonic_kernel(among, d, self._degree), harmonic_kernel(across, d, self._degree), y, (JITTER,)
+        )
+        exponential = ridge_predictions(np.exp(among), np.exp(across), y, RIDGES)
+        errors = [
+            min(np.mean((found - truth) ** 2) for found in predictions)
+            for predictions in (matched, exponential, [along(first, half)], [along(refined, 0)])
+        ]
+        overlaps = [(first @ theta) ** 2]
+        # further samples cost little next to a kernel
         for _ in range(3):
-            rows = np.sqrt(self.d) * unit_vectors(rng, n, self.d)
-            found.append((one_shot_direction(rows, link(self.link)(rows @ theta), self.link) @ theta) ** 2)
-        return found
-
-    def _matched(self, known: np.ndarray, crossed: np.ndarray, y: np.ndarray) -> np.ndarray:
-        kernel, new = (np.polyval(self._harmonic, products) for products in (known, crossed))
-        return new @ _solve(kernel, JITTER, y)
-
-    @property
-    def _harmonic(self) -> np.ndarray:
-        """Coefficients of the kernel of degree p alone that is 1 at 1, as a polynomial of <x, x'>."""
-        from unlazy.functions.orthogonal import Gegenbauer
-
-        points = np.cos(np.arange(self._degree + 1))
-        values = Gegenbauer(self.d).values(np.sqrt(self.d) * points, self._degree)[-1]
-        return np.polyfit(points, values / np.sqrt(Gegenbauer(self.d).multiplicity(self._degree)), self._degree)
-
-    def _exponential(self, known: np.ndarray, crossed: np.ndarray, y: np.ndarray, truth: np.ndarray) -> np.ndarray:
-        kernel, new = np.exp(known), np.exp(crossed)
-        found = [new @ _solve(kernel, ridge, y) for ridge in RIDGES]
-        return min(found, key=lambda values: float(np.mean((values - truth) ** 2)))
-
-    def _along(self, direction: np.ndarray, rows: np.ndarray, y: np.ndarray, new: np.ndarray) -> np.ndarray:
-        fit = np.polynomial.Polynomial.fit(rows @ direction, y, self._degree)
-        return fit(new @ direction)
-
-    def _refined(self, rows: np.ndarray, y: np.ndarray, direction: np.ndarray) -> np.ndarray:
-        from unlazy.numerics.index_directions import refined_directions
-
-        def smooth(index: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-            fit = np.polynomial.Polynomial.fit(index[:, 0], y, self._degree)
-            return fit(index[:, 0]), fit.deriv()(index)
-
-        def solve(design: np.ndarray, response: np.ndarray) -> np.ndarray:
-            return np.linalg.lstsq(design, response, rcond=1e-8)[0]
-
-        found = refined_directions(rows, y, direction[:, None], STEPS, smooth, solve)[:, 0]
-        length = np.linalg.norm(found)
-        return found / length if length > 0 else direction
+            rows = np.sqrt(d) * unit_vectors(rng, half, d)
+            overlaps.append((one_shot_direction(rows, teacher(rows @ theta), self.link) @ theta) ** 2)
+        return {"score": 1 - np.array(errors) / np.mean(truth**2), "overlap": np.mean(overlaps)}
 
     def predict(self) -> dict[str, Any]:
         """The refined index has no theory here; 1, its limit for n/d beyond a few, stands for it."""
@@ -247,30 +174,19 @@ class KernelVsIndex(Study):
 
         from unlazy.functions.links import link
         from unlazy.functions.orthogonal import Gegenbauer, coefficients
-        from unlazy.studies.index_models.shared.one_shot import one_shot_overlap
+        from unlazy.theory.index_models.spectral.estimators import linear_overlap, spectral_overlap
         from unlazy.theory.kernels.blocks import kernel_blocks
         from unlazy.theory.kernels.random_features import kernel_regression_equivalent
 
-        family, degree, n = Gegenbauer(self.d), self._degree, self._n
+        family, degree, n, ratio = Gegenbauer(self.d), self._degree, self._n, (self._n // 2) / self.d
         energies = coefficients(link(self.link).value, family, degree).values ** 2
-        total, copies = energies.sum(), np.array(family.multiplicities(degree), dtype=float)
+        copies = np.array(family.multiplicities(degree), dtype=float)
         alone = np.eye(degree + 1)[degree] / copies
         matched = kernel_regression_equivalent(alone, energies, n, JITTER, 0.0, multiplicities=copies)
-        blocks = kernel_blocks([1 / math.factorial(k) for k in range(SERIES)], family)
-        risks = kernel_regression_equivalent(
-            blocks.eigenvalues,
-            blocks.energies(energies.tolist()),
-            n,
-            np.array(RIDGES),
-            0.0,
-            multiplicities=blocks.multiplicities,
-        ).risk
-        overlap = one_shot_overlap(self.link, (n // 2) / self.d)
-        score = [1 - matched.risk / total, 1 - risks.min() / total, overlap**degree, 1.0]
-        return {"score": score, "overlap": overlap, "bound": min(n / copies[-1], 1.0)}
-
-
-def _solve(kernel: np.ndarray, ridge: float, y: np.ndarray) -> np.ndarray:
-    from scipy.linalg import cho_factor, cho_solve
-
-    return cho_solve(cho_factor(kernel + ridge * np.eye(len(y))), y)
+        values, more, _ = blocks = kernel_blocks([1 / math.factorial(k) for k in range(30)], family)
+        powers = blocks.energies(energies.tolist())
+        exponential = kernel_regression_equivalent(values, powers, n, np.array(RIDGES), 0.0, multiplicities=more)
+        one_shot = linear_overlap("He3", ratio=ratio) if degree == 3 else spectral_overlap("He2", ratio=ratio).square
+        overlap = float(one_shot)
+        kernels = [1 - risk / energies.sum() for risk in (matched.risk, exponential.risk.min())]
+        return {"score": [*kernels, overlap**degree, 1.0], "overlap": overlap, "bound": min(n / copies[-1], 1.0)}

@@ -3,66 +3,35 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from functools import cache
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from unlazy.functions.links import link
 from unlazy.lab import Output, Study, cite, static
-from unlazy.lab.claims import OWN, Change, at_least, at_most, between, claim, difference, parameter, within
-from unlazy.plotting.panels import Panel, panels
-from unlazy.studies.index_models.shared.importance import exact_moments, moments, wide_draws
+from unlazy.lab.claims import OWN, Change, at_least, at_most, between, claim, difference, within
+from unlazy.plotting.panels import Level, Panel, panels
+
+if TYPE_CHECKING:
+    import xarray as xr
 
 POWERS = (1, 2, 3)
 STEPS = ("linear", "quadratic")
 PROPOSITION = "proposition on monomial transforms"
 NAMES = tuple(f"He{k}" for k in range(3, 9))
-_SPREAD = 2.5
-_DRAWS = 20_000
-_REACH = 24.0
 
 
-def _price(name: str, overlap: float) -> np.ndarray:
-    """V/a^2, the n/d at which a step has squared cosine 1/2, for every step and power; infinite where it is blind."""
-    z = np.linspace(-_REACH, _REACH, 20_001)
-    density = np.exp(-(z**2) / 2) / np.sqrt(2 * np.pi) * (z[1] - z[0])
-    y, m = link(name)(z), overlap
-    found = []
-    for seen, weight, factor in ((z, 1.0, 1.0), (z**2 - 1, 1 + m**2 * (z**2 - 1), m * np.sqrt(1 - m**2))):
-        row = []
-        for power in POWERS:
-            transformed = y**power
-            signal = factor * float((transformed * density) @ seen)
-            # what quadrature leaves of a coefficient that is 0
-            blind = abs(signal) <= 1e-9 * float(np.abs(transformed * seen) @ density)
-            row.append(np.inf if blind else float((transformed**2 * density) @ (weight * np.ones_like(z))) / signal**2)
-        found.append(row)
-    return np.array(found)
+@cache
+def _exponents() -> xr.DataArray:
+    """The information exponents of powers of the links."""
+    import xarray as xr
 
-
-def _draw_table(axes: Any, **_: Any) -> None:
     from unlazy.theory.index_models.exponents.exponents import monomial_exponents
 
     powers = range(1, 7)
-    exponents = np.array([monomial_exponents(name, powers).exponents for name in NAMES])
-    axes.imshow(np.minimum(exponents, 3), cmap="Blues", aspect="auto", vmin=0.5, vmax=5)
-    for (row, column), exponent in np.ndenumerate(exponents):
-        axes.text(column, row, str(exponent), ha="center", va="center", fontsize=8)
-    axes.set_xticks(range(len(powers)), [str(power) for power in powers])
-    axes.set_yticks(range(len(NAMES)), NAMES)
-    axes.grid(visible=False)
-
-
-def _draw_price(axes: Any, main: Any) -> None:
-    from unlazy.plotting import style
-
-    links = np.atleast_1d(parameter(main.simulated, "link"))
-    prices = np.array([_price(name, float(parameter(main.simulated, "overlap"))) for name in links])
-    for step, power in np.ndindex(*prices.shape[1:]):
-        marker = "x" if STEPS[step] == "linear" else style.marker(power)
-        if np.isfinite(prices[:, step, power]).any():
-            label = f"{STEPS[step]}, $y^{POWERS[power]}$"
-            axes.plot(np.arange(len(links)), prices[:, step, power], marker, color=style.colour(power), label=label)
+    found = [monomial_exponents(name, powers).exponents for name in NAMES]
+    return xr.DataArray(found, {"link": list(NAMES), "power": list(powers)}, ("link", "power"))
 
 
 @dataclass(frozen=True)
@@ -85,7 +54,7 @@ class MonomialTransform(Study):
 
     outputs = {
         "alignment": Output("squared cosine of step and direction", r"\cos^2", ("step", "power")),
-        "coefficient": Output("E[y^i h_j] / E|y^i h_j|", "", ("power", "order")),
+        "coefficient": Output("coefficient", "E[y^i h_j]\\,/\\,E|y^i h_j|", ("power", "order")),
     }
     presets = {
         "quick": {"link": list(NAMES), "seeds": 16},
@@ -108,54 +77,26 @@ class MonomialTransform(Study):
     )
     figure = panels(
         Panel(
-            "coefficient",
-            x="power",
-            points=False,
-            theory=False,
-            title="information exponent",
-            xlabel="power $i$",
-            ylabel="link",
-            draw=_draw_table,
-        ),
-        Panel(
-            "coefficient",
+            lambda data: _exponents().sel(power=list(POWERS)),
             x="link",
+            by="power",
+            ylabel="information exponent of $y^i$",
+            ylim=(0, 9),
             points=False,
-            theory=False,
-            title="price of a step (theory)",
-            ylabel=r"$n/d$ for $\cos^2 = 1/2$",
-            log="y",
-            draw=_draw_price,
+            marks=(Level(2, dashed=True),),
         ),
-        *(
-            Panel(
-                "alignment",
-                x="link",
-                by="power",
-                at={"step": step},
-                title="simulation",
-                theory=False,
-                ylabel=r"$\cos^2$ of step and direction",
-                ylim=(0, 1),
-                legend=step == "linear",
-            )
-            for step in STEPS
-        ),
-        columns=4,
-        width=2.8,
+        *(Panel("coefficient", x="link", by="power", at={"order": order}, legend=False) for order in (1, 2)),
+        *(Panel("alignment", x="link", by="power", at={"step": step}, ylim=(-0.03, 1), legend=False) for step in STEPS),
+        columns=5,
+        width=2.6,
         height=2.8,
     )
 
     @claim("lee2024", PROPOSITION, between(2, 2), theory=True)
     def smallest_power():
         """The smallest power of He3, ..., He8 with information exponent at most 2 is 2 for each of them."""
-        import xarray as xr
-
-        from unlazy.theory.index_models.exponents.exponents import monomial_exponents
-
-        tables = [monomial_exponents(name, range(1, 7)) for name in NAMES]
-        smallest = [table.powers[np.argmax(table.exponents <= 2)] for table in tables]
-        return xr.DataArray(smallest, dims="link", coords={"link": list(NAMES)})
+        exponents = _exponents()
+        return exponents.power[(exponents <= 2).argmax("power")].drop_vars("power")
 
     @claim("lee2024", PROPOSITION, within(0.05, absolute=True))
     def coefficients(main):
@@ -198,25 +139,17 @@ class MonomialTransform(Study):
         return 8 * 8 * self.d * self.ratio
 
     def simulate(self, rng: np.random.Generator) -> dict[str, Any]:
-        u, v = rng.standard_normal((2, self.ratio * self.d))
-        z = self.overlap * u + np.sqrt(1 - self.overlap**2) * v
-        y = link(self.link)(z)
-        alignment = []
-        for step in STEPS:
-            # a step that is blind to w may as well be measured along z itself
-            weight, along, dimensions = (1.0, z, self.d - 1) if step == "linear" else (u, v, self.d - 2)
-            cosines = []
-            for power in POWERS:
-                factors = y**power * weight
-                signal = (factors @ along) ** 2
-                cosines.append(signal / (signal + factors @ factors * rng.chisquare(dimensions)))
-            alignment.append(cosines)
-        z, weights = wide_draws(rng, _DRAWS, _SPREAD)
-        return {"alignment": alignment, "coefficient": moments(link(self.link)(z), z, weights, POWERS, 2)}
+        from unlazy.numerics.weighted_moments import moments, wide_draws
+        from unlazy.training.index_models.first_steps import power_alignments
+
+        function = link(self.link)
+        alignment = power_alignments(rng, function, POWERS, self.ratio * self.d, self.d, self.overlap)
+        z, weights = wide_draws(rng, 20_000, spread=2.5)
+        return {"alignment": alignment, "coefficient": moments(function(z), z, weights, POWERS, 2)}
 
     def predict(self) -> dict[str, Any]:
-        price = _price(self.link, self.overlap)
-        return {
-            "alignment": self.ratio / (self.ratio + price),
-            "coefficient": exact_moments(link(self.link), _REACH, POWERS, 2),
-        }
+        from unlazy.numerics.weighted_moments import exact_moments
+        from unlazy.theory.index_models.first_steps import step_price
+
+        alignment = self.ratio / (self.ratio + step_price(self.link, POWERS, self.overlap))
+        return {"alignment": alignment, "coefficient": exact_moments(link(self.link).value, 24.0, POWERS, 2)}

@@ -11,18 +11,15 @@ import numpy as np
 
 from unlazy.checks import InputError
 from unlazy.functions.links import LINKS, link
-from unlazy.lab import Change, Output, Study, at_least, at_most, cite, claim, path, slope, static, within
+from unlazy.lab import Change, Output, Study, at_least, at_most, cite, claim, difference, path, slope, static, within
+from unlazy.plotting import style
 from unlazy.plotting.panels import Panel, panels
 
 ESTIMATORS = ("linear, clipped", "linear, best", "spectral, clipped", "spectral, best")
 SPECTRAL = ("clipped", "best")
-RATIOS = (0.25, 1.0, 2.0, 3.0, 5.0, 8.0)
 JUDGED = (2.0, 3.0, 5.0, 8.0)
 BELOW, ABOVE = 0.25, 2.0
-CLEAR = 2.0
-"""Times the threshold, from where on a few hundred dimensions are many."""
-EVEN = ("He2", "He4")
-SIZES = [30, 60, 120, 240]
+EVEN = ["He2", "He4"]
 RECOVERY = "weak recovery"
 
 
@@ -42,28 +39,16 @@ def transforms(name: str, noise: float) -> tuple[Callable[[Any], Any], ...]:
     return clipped, best_linear_transform(name, noise), clipped_square, best_spectral_transform(name, noise)
 
 
-@cache
-def thresholds(name: str, noise: float) -> tuple[float, float]:
-    """Of the spectral estimators."""
-    from unlazy.theory.index_models.spectral.estimators import spectral_threshold
-
-    return spectral_threshold(name, noise, clipped_square), spectral_threshold(name, noise)
-
-
-def _best_spectral(ratio: float, data: Any) -> Any:
-    return data.overlap.sel(ratio=ratio, estimator="spectral, best")
-
-
 def _growth(sizes: Any, ratio: float) -> Any:
     """The power of d with which the best spectral overlap of even links changes."""
-    found = sizes.simulated.overlap.sel(ratio=ratio, estimator="spectral, best", link=list(EVEN))
+    found = sizes.simulated.overlap.sel(ratio=ratio, estimator="spectral, best", link=EVEN)
     return slope(found.mean("seed"), "d", least=2)
 
 
 def _draw_thresholds(estimator: str, axes: Any, main: Any, **_: Any) -> None:
-    for threshold in np.unique(main.predicted.threshold.sel(estimator=estimator)):
-        if threshold > 0:
-            axes.axvline(threshold, color="#888888", linewidth=0.8, linestyle=":")
+    for index, threshold in enumerate(np.atleast_1d(main.lines.threshold.sel(estimator=estimator))):
+        if 0 < threshold <= main.lines.ratio.max():
+            axes.axvline(threshold, color=style.colour(index), linewidth=1.2, linestyle=":", zorder=1)
 
 
 @dataclass(frozen=True)
@@ -80,7 +65,7 @@ class SpectralThresholds(Study):
     link: str = static("He2", "link", choices=tuple(LINKS))
     noise: float = static(0.1, "deviation of the label noise", symbol=r"\tau", low=0, high=100)
     d: int = static(300, "dimension", symbol="d", low=3, high=20_000, scale="log")
-    ratio: tuple = path(RATIOS, "samples per dimension", symbol="n/d", above=0, high=1e4, scale="log")
+    ratio: tuple = path((0.25, 1.0, *JUDGED), "samples per dimension", symbol="n/d", above=0, high=1e4, scale="log")
 
     outputs = {
         "overlap": Output("squared overlap", r"\langle w,\theta\rangle^2", ("estimator", "ratio")),
@@ -90,11 +75,11 @@ class SpectralThresholds(Study):
     presets = {
         "quick": {
             "main": {"link": ["abs", "He2", "He3", "He4"], "d": 300, "seeds": 16},
-            "sizes": {"link": list(EVEN), "d": SIZES, "ratio": (BELOW, ABOVE), "seeds": 96},
+            "sizes": {"link": EVEN, "d": [30, 60, 120, 240], "ratio": (BELOW, ABOVE), "seeds": 96},
         },
         "full": {
             "main": {"link": ["abs", "He2", "He3", "He4", "relu", "tanh", "cos"], "d": 500, "seeds": 24},
-            "sizes": {"link": list(EVEN), "d": [*SIZES, 480], "ratio": (BELOW, ABOVE), "seeds": 256},
+            "sizes": {"link": EVEN, "d": [30, 60, 120, 240, 480], "ratio": (BELOW, ABOVE), "seeds": 256},
         },
     }
     lines = {"main": "ratio"}
@@ -113,36 +98,26 @@ class SpectralThresholds(Study):
                 "overlap",
                 x="ratio",
                 by="link",
-                at={"estimator": estimator},
-                ylim=(-0.03, 1.03),
-                legend="upper left" if estimator == "linear, clipped" else False,
-                draw=partial(_draw_thresholds, estimator),
+                at={"estimator": name},
+                legend=name == ESTIMATORS[0],
+                draw=partial(_draw_thresholds, name),
             )
-            for estimator in ESTIMATORS
+            for name in ESTIMATORS
         ),
-        Panel(
-            (partial(_best_spectral, BELOW), partial(_best_spectral, ABOVE)),
-            x="d",
-            by="link",
-            part="sizes",
-            labels=("$n = d/4$", "$n = 2d$"),
-            title="spectral, best",
-            theory=False,
-            ylabel=r"squared overlap $\langle w,\theta\rangle^2$",
-            log="xy",
-        ),
+        Panel("overlap", "d", ("link", "ratio"), "sizes", {"estimator": "spectral, best"}, theory=False, log="xy"),
         columns=5,
         width=2.6,
         height=2.7,
-        caption="Dotted: the thresholds of the theory. Right: simulation alone.",
+        caption="Dotted: the thresholds of the theory.",
     )
 
     @claim("mondelli2018 lu2020", "overlap of spectral estimators", at_most(0.03), resampled=True)
     def overlap(main):
         """From twice an estimator's threshold and n = 2 d on its mean squared overlap is that of the theory: beyond
         three standard errors the difference is {criterion}."""
-        error = (main.simulated.overlap - main.predicted.overlap).sel(ratio=list(JUDGED))
-        error = error.where(error.ratio >= CLEAR * main.predicted.threshold)
+        error = difference(main, "overlap").sel(ratio=list(JUDGED))
+        # from there on a few hundred dimensions are many
+        error = error.where(error.ratio >= 2 * main.predicted.threshold)
         excess = abs(error.mean("seed")) - 3 * error.std("seed", ddof=1) / np.sqrt(error.sizes["seed"])
         return [excess.sel(estimator=name).max(["ratio", "link"]) for name in ESTIMATORS]
 
@@ -175,12 +150,11 @@ class SpectralThresholds(Study):
         """The best transforms beat the clipped ones at n = 5 d in the squared overlap by {criterion}: the spectral one
         for He2, He3 and He4, the linear one for He3."""
         found = main.simulated.overlap.sel(ratio=5.0)
-        cases = (("linear", "He3"), ("spectral", "He2"), ("spectral", "He3"), ("spectral", "He4"))
-        return [
-            found.sel(estimator=f"{kind}, best", link=name, drop=True)
-            - found.sel(estimator=f"{kind}, clipped", link=name, drop=True)
-            for kind, name in cases
-        ]
+        linear, spectral = (
+            found.sel(estimator=f"{kind}, best", drop=True) - found.sel(estimator=f"{kind}, clipped", drop=True)
+            for kind in ("linear", "spectral")
+        )
+        return [linear.sel(link="He3"), *(spectral.sel(link=name) for name in ("He2", "He3", "He4"))]
 
     def validate(self) -> None:
         if list(self.ratio) != sorted(self.ratio):
@@ -196,40 +170,24 @@ class SpectralThresholds(Study):
 
     def simulate(self, rng: np.random.Generator) -> dict[str, Any]:
         """theta is the first unit vector, since the law of x has no preferred direction; rows in single precision."""
-        from scipy.linalg import eigh
+        from unlazy.training.index_models.one_shot import first_looks
 
         ends = [round(ratio * self.d) for ratio in self.ratio]
         rows = rng.standard_normal((ends[-1], self.d), dtype=np.float32)
         z = rows[:, 0].astype(float)
         y = link(self.link)(z) + self.noise * rng.standard_normal(z.size)
         chosen = [np.asarray(transform(y)) for transform in transforms(self.link, float(self.noise))]
-        overlap, eigenvalue = np.zeros((len(ESTIMATORS), len(ends))), np.zeros((len(SPECTRAL), len(ends)))
-        sums, moments = np.zeros((2, self.d)), np.zeros((2, self.d, self.d))
-        start = 0
-        for i, end in enumerate(ends):
-            part = rows[start:end]
-            for k, transform in enumerate(chosen):
-                weights = transform[start:end, None].astype(np.float32)
-                if k < 2:
-                    sums[k] += (weights * part).sum(axis=0, dtype=float)
-                    # E[z | y] of an even link is 0, and then there is no direction
-                    overlap[k, i] = sums[k, 0] ** 2 / (sums[k] @ sums[k]) if sums[k].any() else 0.0
-                    continue
-                moments[k - 2] += (weights * part).T @ part
-                values, vectors = eigh(moments[k - 2] / end, subset_by_index=(self.d - 1, self.d - 1))
-                overlap[k, i], eigenvalue[k - 2, i] = vectors[0, 0] ** 2, values[0]
-            start = end
-        return {"overlap": overlap, "eigenvalue": eigenvalue}
+        return first_looks(rows, chosen[:2], chosen[2:], ends)._asdict()
 
     def predict(self) -> dict[str, Any]:
-        from unlazy.theory.index_models.spectral.estimators import linear_overlap, spectral_overlap
+        from unlazy.theory.index_models.spectral.estimators import linear_overlap, spectral_overlap, spectral_threshold
 
-        chosen = transforms(self.link, float(self.noise))
+        at = self.link, float(self.noise)
         ratios = np.array(self.ratio, dtype=float)
-        linear = [linear_overlap(self.link, self.noise, t, ratios) for t in (chosen[0], None)]
-        spectral = [spectral_overlap(self.link, self.noise, t, ratios) for t in (chosen[2], None)]
+        linear = [linear_overlap(*at, transform, ratios) for transform in (clipped, None)]
+        spectral = [spectral_overlap(*at, transform, ratios) for transform in (clipped_square, None)]
         return {
             "overlap": np.array([*linear, *(found.square for found in spectral)]),
-            "threshold": [0.0, 0.0, *thresholds(self.link, float(self.noise))],
+            "threshold": [0.0, 0.0, *(spectral_threshold(*at, transform) for transform in (clipped_square, None))],
             "eigenvalue": np.array([found.eigenvalue for found in spectral]),
         }

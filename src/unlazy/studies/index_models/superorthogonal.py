@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from unlazy.functions.links import polynomial
+from unlazy.functions.links import Link, polynomial
 from unlazy.lab import OWN, Change, Output, Study, at_least, at_most, cite, claim, difference, parameter, static, within
-from unlazy.plotting.panels import Panel, panels
-from unlazy.studies.index_models.shared.importance import exact_moments, moments, wide_draws
+from unlazy.plotting import style
+from unlazy.plotting.panels import Level, Panel, panels
 
 CASES = {
     "K=2, I=2, even": (2, 2, "even", 20),
@@ -20,73 +20,54 @@ CASES = {
     "K=2, I=3, odd": (2, 3, "odd", 19),
     "K=3, I=3, even": (3, 3, "even", 22),
 }
+"""K, I, parity and degree."""
 LINKS = ("superorthogonal", "generic")
 POWERS = (1, 2, 3, 4)
 ORDERS = (1, 2, 3, 4)
 PROPOSITION = "proposition on superorthogonal polynomials"
-_GENERIC_SEED = 7
 
 
 @cache
-def _hermite(case: str, kind: str) -> tuple[float, ...]:
-    """Coefficients of the superorthogonal link of a case, or of one with the same sizes and random signs."""
+def _link(case: str, kind: str) -> Link:
+    """The superorthogonal link of a case, or one with the same sizes of coefficients and random signs."""
     from unlazy.theory.index_models.superorthogonal_links import superorthogonal
 
     found = superorthogonal(*CASES[case]).hermite
     if kind == "generic":
         used = np.flatnonzero(found)
-        rng = np.random.default_rng(_GENERIC_SEED)
         found = found.copy()
-        found[used] = np.abs(found[used]) * rng.choice([-1.0, 1.0], used.size)
-    return tuple(found.tolist())
+        found[used] = np.abs(found[used]) * np.random.default_rng(7).choice([-1.0, 1.0], used.size)
+    return polynomial(found.tolist())
 
 
-def _by_case(data: Any) -> list[tuple[Any, int, int]]:
-    """The moments of every case of a run, with its K and I."""
-    cases = [str(case) for case in np.atleast_1d(parameter(data, "case"))]
-    chosen = [data.moment.sel(case=case) if "case" in data.moment.dims else data.moment for case in cases]
-    return [(array, *CASES[case][:2]) for case, array in zip(cases, chosen, strict=True)]
+def _of_cases(data: Any, kind: str, *, beyond: bool = False) -> list[Any]:
+    """E[g^i h_k], k <= K, of every case of a run: for the powers i <= I, or for I + 1."""
+    found = []
+    for case in np.atleast_1d(parameter(data, "case")):
+        orders, powers, *_ = CASES[str(case)]
+        moment = data.moment.sel(case=case) if "case" in data.moment.dims else data.moment
+        power = powers + 1 if beyond else list(range(1, powers + 1))
+        found.append(moment.sel(kind=kind).sel(power=power, order=list(range(1, orders + 1))))
+    return found
 
 
-def _hidden(data: Any, kind: str) -> list[Any]:
-    """The moments that a superorthogonal link does not have, one array per case."""
-    return [
-        array.sel(kind=kind, power=list(range(1, powers + 1)), order=list(range(1, orders + 1)))
-        for array, orders, powers in _by_case(data)
-    ]
+def _largest(kind: str, data: Any) -> Any:
+    """The size of the mean E[g^i h_k] over E|g^i h_k| that is largest among k <= K, of every case and power."""
+    import xarray as xr
 
-
-def _shown(data: Any) -> list[str]:
-    """The first and the last case of a run."""
-    cases = [str(case) for case in np.atleast_1d(parameter(data, "case"))]
-    return list(dict.fromkeys((cases[0], cases[-1])))
+    means = abs(data.moment.mean("seed") if "seed" in data.dims else data.moment).sel(kind=kind, drop=True)
+    cases = np.atleast_1d(parameter(data, "case"))
+    orders = xr.DataArray([CASES[str(case)][0] for case in cases], {"case": cases}, ("case",))
+    return means.where(means.order <= orders).max("order")
 
 
 def _draw_links(axes: Any, main: Any) -> None:
-    from unlazy.plotting import style
-
+    """The links of the first and the last case of the run."""
     z = np.linspace(-8, 8, 1601)
-    for index, case in enumerate(_shown(main.simulated)):
-        g = polynomial(_hermite(case, "superorthogonal"))(z)
-        weighted = np.sign(g) * np.abs(g) * np.exp(-(z**2) / (2 * CASES[case][1]))
+    cases = np.atleast_1d(parameter(main.simulated, "case")).tolist()
+    for index, case in enumerate(dict.fromkeys((cases[0], cases[-1]))):
+        weighted = _link(case, "superorthogonal")(z) * np.exp(-(z**2) / (2 * CASES[case][1]))
         axes.plot(z, weighted / np.abs(weighted).max(), color=style.colour(index), label=case)
-
-
-def _draw_moments(which: int, axes: Any, main: Any) -> None:
-    from unlazy.plotting import style
-
-    case = _shown(main.simulated)[-which]
-    data = [part.sel(case=case) if "case" in part.dims else part for part in (main.simulated, main.predicted)]
-    for index, kind in enumerate(LINKS):
-        simulated, theory = (one.moment.sel(kind=kind).stack(place=("power", "order")) for one in data)
-        places, color = np.arange(simulated.sizes["place"]) + 0.25 * (index - 0.5), style.colour(index)
-        axes.hlines(theory, places - 0.18, places + 0.18, color=color)
-        style.simulation(axes, places, simulated, color=color, marker=style.marker(index), label=kind)
-    orders, powers, *_ = CASES[case]
-    for i in range(powers):
-        axes.axvspan(4 * i - 0.5, 4 * i + orders - 0.5, color="#dddddd", alpha=0.6, zorder=0)
-    axes.set_xticks([4 * i + 1.5 for i in range(4)], [f"$i = {i}$" for i in POWERS])
-    axes.set_title(case)
 
 
 @dataclass(frozen=True)
@@ -105,7 +86,7 @@ class SuperOrthogonal(Study):
     n: int = static(200_000, "draws", symbol="n", low=100, high=10**8, scale="log")
 
     outputs = {
-        "moment": Output("E[g^i h_k] / E|g^i h_k|", "", ("kind", "power", "order")),
+        "moment": Output("moment", r"E[g^i h_k]\,/\,E|g^i h_k|", ("kind", "power", "order")),
         "residual": Output("largest hidden moment by quadrature", "", theory_only=True, scale="log"),
     }
     presets = {
@@ -122,11 +103,6 @@ class SuperOrthogonal(Study):
     )
     figure = panels(
         Panel(
-            "moment",
-            x="order",
-            points=False,
-            theory=False,
-            title="the links, weighted",
             xlabel="$z$",
             ylabel=r"$g(z)\,\varphi(z)^{1/I}$ over its largest size",
             ylim=(-0.9, 1.4),
@@ -135,27 +111,25 @@ class SuperOrthogonal(Study):
         ),
         *(
             Panel(
-                "moment",
-                x="order",
-                points=False,
-                theory=False,
-                xlabel=r"power $i$; in each $k = 1, \dots, 4$",
-                ylabel=r"$E[g^i h_k]\,/\,E|g^i h_k|$",
-                ylim=(-1.1, 1.1),
-                legend="lower left",
-                draw=partial(_draw_moments, which),
+                partial(_largest, kind),
+                x="case",
+                by="power",
+                title=kind,
+                ylabel=r"largest $|E[g^i h_k]|\,/\,E|g^i h_k|$, $k \leq K$",
+                ylim=(-0.05, 1.05),
+                marks=(Level(0.2, dashed=True),),
+                legend=kind == "generic" and "beside",
             )
-            for which in (0, 1)
+            for kind in LINKS
         ),
         height=3.0,
-        caption="Right: bars are theory, points means over seeds with 99% intervals; on grey the theory says zero for "
-        "the superorthogonal link.",
+        caption="Points: sizes of means over seeds. Dashed: what the controls exceed; powers up to I are hidden.",
     )
 
     @claim("oko2024", PROPOSITION, within(0.02, absolute=True))
     def hidden(main):
         """In draws E[g^i h_k] over E|g^i h_k| is 0 {criterion}, for all 1 <= i <= I and 1 <= k <= K."""
-        return _hidden(main.simulated, "superorthogonal")
+        return _of_cases(main.simulated, "superorthogonal")
 
     @claim("oko2024", PROPOSITION, at_most(1e-10), theory=True)
     def residual(main):
@@ -165,15 +139,12 @@ class SuperOrthogonal(Study):
     @claim(OWN, "control", at_least(0.2), resampled=True)
     def generic(main):
         """Random signs of the same coefficients show the direction: some E[g^i h_k] over E|g^i h_k| is {criterion}."""
-        return [abs(array.mean("seed")).max(["power", "order"]) for array in _hidden(main.simulated, "generic")]
+        return [abs(array.mean("seed")).max(["power", "order"]) for array in _of_cases(main.simulated, "generic")]
 
     @claim(OWN, "control", at_least(0.2), resampled=True)
     def next_power(main):
         """The next power I + 1 shows it too: some E[g^(I+1) h_k] over E|g^(I+1) h_k|, k <= K, is {criterion}."""
-        found = [
-            array.sel(kind="superorthogonal").sel(power=powers + 1, order=list(range(1, orders + 1)))
-            for array, orders, powers in _by_case(main.simulated)
-        ]
+        found = _of_cases(main.simulated, "superorthogonal", beyond=True)
         return [abs(array.mean("seed")).max("order") for array in found]
 
     @claim(OWN, "quadrature", within(0.05, absolute=True))
@@ -188,17 +159,15 @@ class SuperOrthogonal(Study):
         return 8 * 16 * self.n
 
     def simulate(self, rng: np.random.Generator) -> dict[str, Any]:
+        from unlazy.numerics.weighted_moments import moments, wide_draws
+
         z, weights = wide_draws(rng, self.n, self.spread)
-        found = [moments(polynomial(_hermite(self.case, kind))(z), z, weights, POWERS, max(ORDERS)) for kind in LINKS]
-        return {"moment": np.array(found)}
+        return {"moment": [moments(_link(self.case, kind)(z), z, weights, POWERS, max(ORDERS)) for kind in LINKS]}
 
     def predict(self) -> dict[str, Any]:
+        from unlazy.numerics.weighted_moments import exact_moments
         from unlazy.theory.index_models.superorthogonal_links import moment_residual
 
-        largest_order, largest_power, *_ = CASES[self.case]
-        hermite = _hermite(self.case, "superorthogonal")
-        found = [exact_moments(polynomial(_hermite(self.case, kind)), 34.0, POWERS, max(ORDERS)) for kind in LINKS]
-        return {
-            "moment": np.array(found),
-            "residual": moment_residual(hermite, largest_order, largest_power),
-        }
+        found = [exact_moments(_link(self.case, kind).value, 34.0, POWERS, max(ORDERS)) for kind in LINKS]
+        residual = moment_residual(_link(self.case, "superorthogonal").hermite, *CASES[self.case][:2])
+        return {"moment": np.array(found), "residual": residual}

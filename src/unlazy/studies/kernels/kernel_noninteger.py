@@ -9,32 +9,14 @@ import numpy as np
 
 from unlazy.lab import OWN, Output, Study, at_most, cite, claim, enough, over_theory, slope, static, within
 from unlazy.plotting.panels import Panel, panels
-from unlazy.studies.kernels.shared.spectrum import (
-    FUNCTIONS,
-    LEVELS,
-    draw_spectrum,
-    eigenvalues,
-    finite_law,
-    kolmogorov_distance,
-    limit_law,
-    spectrum_panel,
-)
+from unlazy.studies.kernels.shared import FUNCTIONS, LEVELS, finite_law, limit_law, spectrum_panel
 
 EXPONENT = 1.5
 
 
-def _spectrum(position):
-    """Draws the spectrum at one of the dimensions."""
-
-    def draw(axes, main):
-        points = main.simulated.isel(d=position)
-        function, d = str(main.simulated.attrs["function"]), int(points.d)
-        n = round(d**EXPONENT)
-        laws = {"finite-size law": finite_law(function, n, d), "semicircle": limit_law(function, n, d, EXPONENT)}
-        draw_spectrum(axes, points.eigenvalue, laws)
-        axes.set_title(f"$d={d}$, $n={n}$")
-
-    return draw
+def _laws(data):
+    at = str(data.attrs["function"]), round(int(data.d) ** EXPONENT), int(data.d)
+    return {"finite-size law": finite_law(*at), "semicircle": limit_law(*at, EXPONENT)}
 
 
 @dataclass(frozen=True)
@@ -50,8 +32,10 @@ class KernelNoninteger(Study):
 
     outputs = {
         "eigenvalue": Output("eigenvalue by quantile", "", ("level",)),
-        "limit_distance": Output("Kolmogorov distance to the semicircle", "", scale="log"),
-        "finite_distance": Output("Kolmogorov distance to the finite-size law", "", scale="log"),
+        "limit_distance": Output("Kolmogorov distance to the semicircle", scale="log", short="to the semicircle"),
+        "finite_distance": Output(
+            "Kolmogorov distance to the finite-size law", scale="log", short="to the finite-size law"
+        ),
         "third_moment": Output("third moment", "m_3"),
     }
     presets = {
@@ -59,15 +43,9 @@ class KernelNoninteger(Study):
         "full": {"d": [36, 64, 100, 144, 225], "seeds": 16},
     }
     figure = panels(
-        spectrum_panel(_spectrum(0)),
-        spectrum_panel(_spectrum(-1)),
-        Panel(
-            ("finite_distance", "limit_distance"),
-            x="d",
-            labels=("to the finite-size law", "to the semicircle"),
-            xlabel="dimension $d$",
-            ylabel="Kolmogorov distance",
-        ),
+        spectrum_panel(lambda data: data.isel(d=0), _laws, title="smallest $d$"),
+        spectrum_panel(lambda data: data.isel(d=-1), _laws, title="largest $d$"),
+        Panel(("finite_distance", "limit_distance"), x="d", xlabel="dimension $d$", ylabel="Kolmogorov distance"),
         width=3.1,
         caption="Histograms: simulated eigenvalues of all seeds, with laws of the theory as lines.",
     )
@@ -100,11 +78,13 @@ class KernelNoninteger(Study):
         return {"level": LEVELS}
 
     def simulate(self, rng: np.random.Generator) -> dict[str, Any]:
-        values = eigenvalues(rng, self.function, self.n, self.d)
+        from unlazy.data.unit_vectors import kernel_eigenvalues
+
+        values = kernel_eigenvalues(rng, FUNCTIONS[self.function][0], self.n, self.d)
         return {
             "eigenvalue": np.quantile(values, LEVELS),
-            "limit_distance": kolmogorov_distance(values, limit_law(self.function, self.n, self.d, EXPONENT)),
-            "finite_distance": kolmogorov_distance(values, finite_law(self.function, self.n, self.d)),
+            "limit_distance": limit_law(self.function, self.n, self.d, EXPONENT).distance(values),
+            "finite_distance": finite_law(self.function, self.n, self.d).distance(values),
             "third_moment": np.mean(values**3),
         }
 

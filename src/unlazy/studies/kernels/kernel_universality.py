@@ -3,37 +3,24 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from unlazy.lab import Output, Study, at_most, cite, claim, enough, slope, static
 from unlazy.plotting.panels import Panel, panels
-from unlazy.studies.kernels.shared.spectrum import (
-    FUNCTIONS,
-    LEVELS,
-    draw_spectrum,
-    eigenvalues,
-    finite_law,
-    kolmogorov_distance,
-    limit_law,
-    spectrum_panel,
-)
+from unlazy.studies.kernels.shared import FUNCTIONS, LEVELS, finite_law, limit_law, spectrum_panel
 
-LAWS = ("sphere", "rademacher", "uniform", "gaussian")
+LAWS = ["sphere", "rademacher", "uniform", "gaussian"]
 
 
-def _spectrum(law):
-    """Draws the spectrum at the largest size for points of one law."""
+def _largest(data, law):
+    return data.sel(law=law).isel(d=-1)
 
-    def draw(axes, main):
-        largest = main.simulated.isel(d=-1)
-        n, d = int(largest.n), int(largest.d)
-        limit = limit_law(str(main.simulated.attrs["function"]), n, d, 2)
-        draw_spectrum(axes, largest.eigenvalue.sel(law=law), {"limit law": limit})
-        axes.set_title(f"{law} entries, $d={d}$, $n={n}$")
 
-    return draw
+def _limit(data):
+    return {"limit law": limit_law(str(data.attrs["function"]), int(data.n), int(data.d))}
 
 
 @dataclass(frozen=True)
@@ -55,28 +42,30 @@ class KernelUniversality(Study):
         "finite_distance": Output("Kolmogorov distance to the finite-size law of the sphere or cube", "", scale="log"),
     }
     presets = {
-        "quick": {"law": list(LAWS), ("d", "n"): [(20, 200), (32, 512), (50, 1250)], "seeds": 8},
-        "full": {"law": list(LAWS), ("d", "n"): [(24, 288), (40, 800), (60, 1800), (90, 4050)], "seeds": 8},
+        "quick": {"law": LAWS, ("d", "n"): [(20, 200), (32, 512), (50, 1250)], "seeds": 8},
+        "full": {"law": LAWS, ("d", "n"): [(24, 288), (40, 800), (60, 1800), (90, 4050)], "seeds": 8},
     }
     figure = panels(
         Panel("limit_distance", x="d", by="law", ylabel="Kolmogorov distance to the limit"),
-        spectrum_panel(_spectrum("rademacher"), xlim=(-3, 4.5)),
-        spectrum_panel(_spectrum("gaussian"), xlim=(-3, 4.5)),
+        *(
+            spectrum_panel(partial(_largest, law=law), _limit, title=law, xlim=(-3, 4.5))
+            for law in ("rademacher", "gaussian")
+        ),
         width=3.1,
-        caption="Histograms: simulated eigenvalues of all seeds, with the limit law as a line.",
+        caption="Histograms: simulated eigenvalues of all seeds at the largest size.",
     )
 
     @claim("dubova2023", "", at_most(-0.2), resampled=True)
     def approach(main):
         """For every law of the entries the spectrum approaches the same limit: the slope of the log Kolmogorov distance
         in log d is {criterion}."""
-        return slope(main.simulated.limit_distance.mean("seed"), "d").sel(law=list(LAWS))
+        return slope(main.simulated.limit_distance.mean("seed"), "d").sel(law=LAWS)
 
     @claim("dubova2023", "", at_most(0.05))
     def distance(main):
         """At the largest size the distance is {criterion} for every law."""
         enough(main.simulated, "d", 3)
-        return main.simulated.limit_distance.sel(law=list(LAWS)).isel(d=-1)
+        return main.simulated.limit_distance.sel(law=LAWS).isel(d=-1)
 
     @claim("dubova2023", "", at_most(0.012))
     def hypercube(main):
@@ -92,11 +81,13 @@ class KernelUniversality(Study):
         return {"level": LEVELS}
 
     def simulate(self, rng: np.random.Generator) -> dict[str, Any]:
-        values = eigenvalues(rng, self.function, self.n, self.d, self.law)
+        from unlazy.data.unit_vectors import kernel_eigenvalues
+
+        values = kernel_eigenvalues(rng, FUNCTIONS[self.function][0], self.n, self.d, self.law)
         return {
             "eigenvalue": np.quantile(values, LEVELS),
-            "limit_distance": kolmogorov_distance(values, limit_law(self.function, self.n, self.d, 2)),
-            "finite_distance": kolmogorov_distance(values, finite_law(self.function, self.n, self.d, self.law)),
+            "limit_distance": limit_law(self.function, self.n, self.d).distance(values),
+            "finite_distance": finite_law(self.function, self.n, self.d, self.law).distance(values),
         }
 
     def predict(self) -> dict[str, Any]:

@@ -8,28 +8,17 @@ from typing import Any
 import numpy as np
 
 from unlazy.lab import Output, Study, at_least, cite, claim, over_theory, path, static, value, within
-from unlazy.plotting.panels import Panel, panels
-from unlazy.studies.kernels.shared.sphere import by_degree, target_covariances
+from unlazy.plotting.panels import Level, Panel, panels
 
 ENERGIES = (0.0, 1.0, 0.3, 0.1)
 SMALLEST = 1e-6
+FRESH = 500
 
 
 def _peak(main, at, before, after):
     """The mean risk at a size over the larger of the mean risks before and after it."""
     risk = main.simulated.risk.sel(ridge=SMALLEST).mean("seed")
     return risk.sel(n=at) / np.maximum(risk.sel(n=before), risk.sel(n=after))
-
-
-def _degrees(axes, main):
-    """Numbers of functions of a degree across, risks of fits that have learned all up to a degree along."""
-    from unlazy.functions.orthogonal import Gegenbauer
-
-    for degree, size in enumerate(Gegenbauer(int(main.simulated.attrs["d"])).multiplicities(2)[1:], start=1):
-        axes.axvline(size, color="#888888", linestyle=":", linewidth=0.9)
-        axes.text(size * 1.06, 1, f"$N_{degree} = {size}$", fontsize=8, va="top", transform=axes.get_xaxis_transform())
-    for degree in (0, 1):
-        axes.axhline(sum(ENERGIES[degree + 1 :]), color="#888888", linewidth=0.6)
 
 
 @dataclass(frozen=True)
@@ -61,13 +50,22 @@ class KrrMultipleDescent(Study):
     }
     lines = {"main": "n"}
     figure = panels(
-        Panel("risk", x="n", by="ridge", legend="upper center", draw=_degrees),
+        Panel(
+            "risk",
+            x="n",
+            by="ridge",
+            legend="upper center",
+            marks=(
+                Level(lambda data: data.attrs["d"], "$N_1$", vertical=True),
+                Level(
+                    lambda data: (data.attrs["d"] - 1) * (data.attrs["d"] + 2) / 2, "$N_2$", vertical=True, dashed=True
+                ),
+                *(Level(sum(ENERGIES[degree:])) for degree in (1, 2)),
+            ),
+        ),
         width=5.4,
         height=3.4,
-        caption=(
-            "Dotted: the number of functions of a degree; thin grey lines: the risk of a fit that has learned all up "
-            "to a degree."
-        ),
+        caption="Across: the risk of a fit that has learned all up to a degree.",
     )
 
     @claim("xiao2022", "", at_least(1.0), resampled=True)
@@ -89,11 +87,7 @@ class KrrMultipleDescent(Study):
         return deviation.where(deviation.n >= 60, drop=True)
 
     def memory(self) -> int:
-        return 8 * 8 * self.n * (self.n + self._fresh)
-
-    @property
-    def _fresh(self) -> int:
-        return 500
+        return 8 * 8 * self.n * (self.n + FRESH)
 
     @property
     def _masses(self) -> tuple[float, ...]:
@@ -101,25 +95,16 @@ class KrrMultipleDescent(Study):
 
     def simulate(self, rng: np.random.Generator) -> dict[str, Any]:
         """The exact expectation over target and noise, given training and test points."""
-        from unlazy.data.unit_vectors import unit_vectors
-        from unlazy.training.kernels.ridge import kernel_errors
+        from unlazy.training.kernels.sphere import kernel_risks
 
-        x, fresh = unit_vectors(rng, self.n, self.d), unit_vectors(rng, self._fresh, self.d)
-        kernel, crossed = (by_degree(points @ x.T, self.d, self._masses) for points in (x, fresh))
-        target = target_covariances(x, fresh, ENERGIES)
-        return kernel_errors(kernel, crossed, target, self.noise_variance, self.ridge)._asdict()
+        given = self._masses, ENERGIES, self.n, self.d, self.ridge, self.noise_variance
+        return kernel_risks(rng, *given, fresh=FRESH)._asdict()
 
     def predict(self) -> dict[str, Any]:
         from unlazy.functions.orthogonal import Gegenbauer
         from unlazy.theory.kernels.random_features import kernel_regression_equivalent
 
         copies = np.array(Gegenbauer(self.d).multiplicities(3), dtype=float)
-        theory = kernel_regression_equivalent(
-            np.array(self._masses) / copies,
-            ENERGIES,
-            self.n,
-            np.array(self.ridge),
-            self.noise_variance,
-            multiplicities=copies,
-        )
+        given = np.array(self._masses) / copies, ENERGIES, self.n, np.array(self.ridge), self.noise_variance
+        theory = kernel_regression_equivalent(*given, multiplicities=copies)
         return {"risk": theory.risk, "training_error": theory.training_error}

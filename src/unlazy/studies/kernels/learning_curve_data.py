@@ -2,35 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from unlazy.lab import OWN, Output, Study, at_least, at_most, cite, claim, enough, parameter, path, static
-from unlazy.plotting import style
+from unlazy.lab import OWN, Output, Study, at_least, at_most, cite, claim, enough, path, static
 from unlazy.plotting.panels import Panel, panels
-from unlazy.studies.kernels.shared.curves_from_data import (
-    KERNELS,
-    eigenlearning_forecast,
-    kernel_of,
-    power_law_forecast,
-    prepared,
-    trained,
-)
 
-DATA = ("diabetes", "breast_cancer", "wine", "iris", "digit_classes", "digits", "china", "jacksboro", "topobathy")
-HARD = ("diabetes", "breast_cancer", "digit_classes")
+DATA = ["diabetes", "breast_cancer", "wine", "iris", "digit_classes", "digits", "china", "jacksboro", "topobathy"]
+HARD = ["diabetes", "breast_cancer", "digit_classes"]
 """Where plain eigenlearning is far off; on few-dimensional, smooth data there is little to gain."""
+KERNELS = ("rbf", "narrow rbf", "laplacian", "poly")
 POOLS = "formulas for finite pools"
 INSIDE = ("ridge", "share")
 BEYOND = ("large_ridge", "factor")
 
 
-def _errors(main, method, truth="trained"):
+def _errors(data, method, ending=""):
     """|log(predicted / trained)| of every case and pool."""
-    return abs(np.log(main.simulated[method] / main.simulated[truth]))
+    return abs(np.log(data[f"{method}{ending}"] / data[f"trained{ending}"]))
 
 
 def _cases(values, *kept):
@@ -38,46 +30,28 @@ def _cases(values, *kept):
     return [dim for dim in values.dims if dim not in ("seed", *kept)]
 
 
+def _typical(method, ending, data):
+    """The median over the cases of a data set."""
+    errors = _errors(data, method, ending)
+    return errors.median(_cases(errors, "data"))
+
+
 def _beyond_ratio(main, other):
     """The mean error of the forecast over that of another method, all data sets together, by pool."""
     enough(main.simulated, "data", 3)
-    ours, theirs = (_errors(main, f"{name}_beyond", "trained_beyond") for name in ("forecast", other))
+    ours, theirs = (_errors(main.simulated, name, "_beyond") for name in ("forecast", other))
     return ours.mean(_cases(ours)) / theirs.where(ours.notnull()).mean(_cases(theirs))
 
 
-def _panel(methods, ending, **options):
-    """How far the predictions of some methods are from the trained errors, by data set."""
-
-    def draw(axes, main):
-        names = [str(name) for name in np.atleast_1d(parameter(main.simulated, "data"))]
-        for index, method in enumerate(methods):
-            errors = _errors(main, f"{method}{ending}", f"trained{ending}")
-            cases = errors.expand_dims("data") if "data" not in errors.dims else errors
-            cases = np.reshape(cases.transpose("data", ...).values, (len(names), -1))
-            low, middle, high = np.nanquantile(cases, [0.1, 0.5, 0.9], axis=1)
-            axes.errorbar(
-                np.arange(len(names)) + 0.16 * (index - (len(methods) - 1) / 2),
-                middle,
-                yerr=[middle - low, high - middle],
-                fmt=style.marker(index),
-                color="#888888" if method == "eigenlearning" else style.colour(index - 1),
-                linewidth=1,
-                label=method.replace("_", " "),
-            )
-        axes.set_yscale("log")
-        axes.set_ylim(bottom=axes.get_ylim()[0] / 5)
-        if "data" not in main.simulated.dims:
-            axes.set_xticks([0], names)
-
+def _panel(title, ending, *methods):
     return Panel(
-        f"{methods[-1]}{ending}",
+        tuple(partial(_typical, method, ending) for method in methods),
         x="data",
-        points=False,
-        theory=False,
-        log="",
-        legend="lower left",
-        draw=draw,
-        **options,
+        labels=tuple(method.replace("_", " ") for method in methods),
+        title=title,
+        ylabel="median of |log(predicted / trained)|",
+        log="y",
+        legend="beside",
     )
 
 
@@ -101,39 +75,23 @@ class LearningCurveData(Study):
     factor: tuple = path((2.0, 3.0), "rows trained on, in multiples of a small pool", above=1, high=3)
 
     outputs = {
-        "trained": Output("test error of trained regressors", "", INSIDE, scale="log"),
-        "eigenlearning": Output("plain eigenlearning", "", INSIDE, scale="log", predicts="trained"),
-        "fast": Output("fast", "", INSIDE, scale="log", predicts="trained"),
-        "hybrid": Output("hybrid", "", INSIDE, scale="log", predicts="trained"),
-        "pointwise": Output("pointwise", "", INSIDE, scale="log", predicts="trained"),
-        "trained_beyond": Output("test error of trained regressors", "", BEYOND, scale="log"),
-        "forecast_beyond": Output("forecast from the small pool", "", BEYOND, scale="log", predicts="trained_beyond"),
-        "power_law_beyond": Output("power law fitted to it", "", BEYOND, scale="log", predicts="trained_beyond"),
-        "eigenlearning_beyond": Output("plain eigenlearning", "", BEYOND, scale="log", predicts="trained_beyond"),
+        "trained": Output("test error of trained regressors", "", INSIDE, "log"),
+        "eigenlearning": Output("plain eigenlearning", "", INSIDE, "log", predicts="trained"),
+        **{name: Output(name, "", INSIDE, "log", predicts="trained") for name in ("fast", "hybrid", "pointwise")},
+        "trained_beyond": Output("test error of trained regressors", "", BEYOND, "log"),
+        "forecast_beyond": Output("forecast from the small pool", "", BEYOND, "log", predicts="trained_beyond"),
+        "power_law_beyond": Output("power law fitted to it", "", BEYOND, "log", predicts="trained_beyond"),
+        "eigenlearning_beyond": Output("plain eigenlearning", "", BEYOND, "log", predicts="trained_beyond"),
     }
     presets = {
-        "quick": {"data": list(DATA), "seeds": 10},
-        "full": {"data": list(DATA), "kernel": list(KERNELS), "pool": 700, "splits": 48, "seeds": 6},
+        "quick": {"data": DATA, "seeds": 10},
+        "full": {"data": DATA, "kernel": list(KERNELS), "pool": 700, "splits": 48, "seeds": 6},
     }
     figure = panels(
-        _panel(
-            ("eigenlearning", "fast", "hybrid", "pointwise"),
-            "",
-            title="fewer rows than the pool",
-            ylabel="|log(predicted / trained)|",
-        ),
-        _panel(
-            ("eigenlearning", "power_law", "forecast"),
-            "_beyond",
-            title="two and three times the rows of a pool",
-            ylabel="|log(predicted / trained)|",
-        ),
+        _panel("fewer rows than the pool", "", "eigenlearning", "fast", "hybrid", "pointwise"),
+        _panel("two and three times the rows of a pool", "_beyond", "eigenlearning", "power_law", "forecast"),
         width=4.3,
         height=3.4,
-        caption=(
-            "Points: medians, over all cases of a data set, of how far a prediction is from the trained error; bars: "
-            "from the 10% to the 90% quantile."
-        ),
     )
 
     @claim(OWN, POOLS, at_most(0.03))
@@ -141,23 +99,22 @@ class LearningCurveData(Study):
         """With an effective ridge for every row |log(predicted / trained)| is {criterion}, in the median of all data
         sets, kernels, ridges and sizes."""
         enough(main.simulated, "data", 3)
-        errors = _errors(main, "pointwise")
+        errors = _errors(main.simulated, "pointwise")
         return errors.median(_cases(errors))
 
     @claim(OWN, POOLS, at_most(0.15))
     def pointwise_worst(main):
         """In 95% of the cases it is {criterion}."""
         enough(main.simulated, "data", 3)
-        errors = _errors(main, "pointwise")
+        errors = _errors(main.simulated, "pointwise")
         return errors.quantile(0.95, _cases(errors))
 
     @claim(OWN, POOLS, at_most(0.5))
     def fast(main):
         """One effective ridge for all rows does much better than plain eigenlearning on diabetes, breast cancer and the
         classes of digits: the ratio of the median errors is {criterion}."""
-        fast, plain = (_errors(main, method) for method in ("fast", "eigenlearning"))
-        ratio = fast.median(_cases(fast, "data")) / plain.median(_cases(plain, "data"))
-        return ratio.sel(data=list(HARD))
+        fast, plain = (_typical(method, "", main.simulated) for method in ("fast", "eigenlearning"))
+        return (fast / plain).sel(data=HARD)
 
     @claim(OWN, POOLS, at_least(0.95))
     def in_range(main):
@@ -182,42 +139,43 @@ class LearningCurveData(Study):
 
     def simulate(self, rng: np.random.Generator) -> dict[str, Any]:
         """Predict from a random pool, then train on random parts of it; and the same beyond a smaller pool."""
-        inputs, targets = prepared(self.data)
+        from unlazy.data.real import load
+        from unlazy.training.kernels.learning_curves import eigenlearning_forecast, kernel_of, trained
+
+        inputs, targets = load(self.data).standardised()
         rows = rng.permutation(len(inputs))[: self.pool]
         kernel = kernel_of(self.kernel, inputs[rows])
         labels = targets[rows] - targets[rows].mean(axis=0)
         sizes = [max(2, round(share * len(rows))) for share in self.share]
-        columns = [trained(rng, kernel, labels, n, self.ridge, self.splits) for n in sizes]
-        inside = _predictions(kernel, labels, sizes, self.ridge, ("fast", "hybrid", "pointwise"))
-        inside["trained"] = np.array(columns).T
-        inside["eigenlearning"] = eigenlearning_forecast(kernel, labels, sizes, self.ridge)
-        return {**inside, **self._beyond(rng, inputs, targets)}
+        given = kernel, labels, sizes, self.ridge
+        return {
+            "trained": np.array([trained(rng, kernel, labels, n, self.ridge, self.splits) for n in sizes]).T,
+            "eigenlearning": eigenlearning_forecast(*given),
+            **{method: _predicted(*given, method) for method in ("fast", "hybrid", "pointwise")},
+            **self._beyond(rng, inputs, targets),
+        }
 
     def _beyond(self, rng: np.random.Generator, inputs: np.ndarray, targets: np.ndarray) -> dict[str, Any]:
+        from unlazy.training.kernels import learning_curves as curves
+
         few = min(len(inputs) // 4, self.pool // 2)
         many = rng.permutation(len(inputs))[: 4 * few + self.pool]
-        whole = kernel_of(self.kernel, inputs[many])
+        whole = curves.kernel_of(self.kernel, inputs[many])
         sizes = [round(factor * few) for factor in self.factor]
         part = rng.permutation(len(many))[:few]
         kernel, labels = whole[np.ix_(part, part)], targets[many][part]
-        labels = labels - labels.mean(axis=0)
-        ridges = self.large_ridge
-        truth = [trained(rng, whole, targets[many], n, ridges, self.splits) for n in sizes]
+        given = kernel, labels - labels.mean(axis=0), sizes, self.large_ridge
+        truth = [curves.trained(rng, whole, targets[many], n, self.large_ridge, self.splits) for n in sizes]
         return {
             "trained_beyond": np.array(truth).T,
-            "forecast_beyond": _predictions(kernel, labels, sizes, ridges, ("auto",))["auto"],
-            "power_law_beyond": power_law_forecast(rng, kernel, labels, sizes, ridges, self.splits),
-            "eigenlearning_beyond": eigenlearning_forecast(kernel, labels, sizes, ridges),
+            "forecast_beyond": _predicted(*given, "auto"),
+            "power_law_beyond": curves.power_law_forecast(rng, *given, self.splits),
+            "eigenlearning_beyond": curves.eigenlearning_forecast(*given),
         }
 
 
-def _predictions(
-    kernel: np.ndarray, labels: np.ndarray, sizes: list[int], ridges: Sequence[float], methods: tuple[str, ...]
-) -> dict[str, np.ndarray]:
+def _predicted(kernel: np.ndarray, labels: np.ndarray, sizes: list[int], ridges: tuple, method: str) -> np.ndarray:
     from unlazy.diagnostics.learning_curve.curve import LearningCurve
 
-    found = {}
-    for method in methods:
-        curve = LearningCurve("precomputed", method=method).fit(kernel, labels)
-        found[method] = curve.predict(n=np.array(sizes), ridge=np.array(ridges)[:, None]).error
-    return found
+    curve = LearningCurve("precomputed", method=method).fit(kernel, labels)
+    return curve.predict(n=np.array(sizes), ridge=np.array(ridges)[:, None]).error

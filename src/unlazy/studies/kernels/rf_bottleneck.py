@@ -9,10 +9,9 @@ import numpy as np
 
 from unlazy.lab import Output, Study, cite, path, static, value
 from unlazy.lab.claims import at_most, claim, enough, over_theory, relative_deviation, within
-from unlazy.plotting import style
 from unlazy.plotting.panels import Level, Panel, panels
-from unlazy.studies.kernels.shared.features import RELU_ENERGIES, feature_risks, predicted_features
 
+ENERGIES = (0.0, 1.0, 0.5)
 RIDGE = 1e-2
 SMALL_RIDGE = 1e-4
 
@@ -24,16 +23,11 @@ def _away_from_peak(part):
     return deviation.where((ratio > 1.4) | (ratio < 1 / 1.4), drop=True)
 
 
-def _kernel(axes, features, **_):
-    """The risk with infinitely many features."""
-    for index, line in enumerate(features.lines.kernel_risk.transpose("ridge", ...)):
-        style.theory(axes, line.features, line, color=style.colour(index), dashed=True)
-
-
-def _approximation(axes, samples, **_):
-    """The risk with infinitely many samples."""
-    line = samples.lines.approximation_error
-    style.theory(axes, line.n, line, color="#000000", dashed=True)
+def _panel(part, x, other, infinite, label):
+    """The risk against one size, and what it is with infinitely many; a line across at the other size."""
+    also = Panel(infinite, x=x, by="ridge", part=part, labels=(label,), colours=("#aaaaaa", "#555555"))
+    peak = Level(lambda data: data.attrs[other], "$p = n$", vertical=True)
+    return Panel("risk", x=x, by="ridge", part=part, marks=(peak,), also=(also,))
 
 
 @dataclass(frozen=True)
@@ -68,36 +62,17 @@ class RfBottleneck(Study):
     }
     lines = {"features": "features", "samples": "n"}
     figure = panels(
-        Panel(
-            "risk",
-            x="features",
-            by="ridge",
-            part="features",
-            title="dashed: kernel, $p$ infinite",
-            marks=(Level(lambda data: data.attrs["n"], "$p = n$", vertical=True),),
-            draw=_kernel,
-        ),
-        Panel(
-            "risk",
-            x="n",
-            by="ridge",
-            part="samples",
-            title="dashed: approximation error, $n$ infinite",
-            marks=(Level(lambda data: data.attrs["features"], "$n = p$", vertical=True),),
-            draw=_approximation,
-        ),
+        _panel("features", "features", "n", "kernel_risk", "$p$ infinite"),
+        _panel("samples", "n", "features", "approximation_error", "$n$ infinite"),
         width=3.7,
         height=3.2,
-        caption="Dashed: theory without the bottleneck.",
     )
 
     @claim("hu2024", "", at_most(1.2))
     def kernel_limit(features):
         """With 8 features per sample the error over the kernel's is {criterion}."""
         features.simulated.sel(features=3200)  # untested without
-        simulated, predicted = (
-            data.sel(ridge=RIDGE).isel(features=-1) for data in (features.simulated, features.predicted)
-        )
+        simulated, predicted = (data.sel(ridge=RIDGE).isel(features=-1) for data in features)
         return simulated.risk / predicted.kernel_risk
 
     @claim("hu2024", "", at_most(0.0), resampled=True)
@@ -126,11 +101,19 @@ class RfBottleneck(Study):
 
     def simulate(self, rng: np.random.Generator) -> dict[str, Any]:
         """The exact expectation over target and noise, given samples, features and test points."""
-        return feature_risks(rng, "relu", RELU_ENERGIES, self.n, self.features, self.d, self.noise_variance, self.ridge)
+        from unlazy.functions.links import link
+        from unlazy.training.kernels.sphere import feature_risks
+
+        sizes = self.n, self.features, self.d
+        return feature_risks(rng, link("relu").value, ENERGIES, *sizes, self.ridge, self.noise_variance)._asdict()
 
     def predict(self) -> dict[str, Any]:
+        from unlazy.functions.links import link
+        from unlazy.theory.kernels.random_features import feature_regression_equivalent
+
         def at(n: float, features: float) -> Any:
-            return predicted_features("relu", RELU_ENERGIES, n, features, self.d, self.noise_variance, self.ridge)
+            given = n, features, self.d, np.array(self.ridge), self.noise_variance
+            return feature_regression_equivalent(link("relu").value, ENERGIES, *given, breakpoints=(0.0,))
 
         finite = at(self.n, self.features)
         return {

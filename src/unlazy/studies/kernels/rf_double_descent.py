@@ -8,32 +8,19 @@ from typing import Any
 import numpy as np
 
 from unlazy.lab import Output, Study, at_least, cite, claim, over_theory, path, static, value, within
-from unlazy.plotting.panels import Level, Panel, panels
-from unlazy.studies.kernels.shared.features import feature_risks, predicted_features
+from unlazy.plotting.panels import Level, Map, Panel, panels
 
-ACTIVATION = "tanh+0.3he2"
 ENERGIES = (0.0, 1.0, 0.5, 0.2)
 SMALLEST = 1e-4
+DOUBLED = [50, 100, 200, 400, 800, 1600]
 
 
-def _map(axes, map, **_):
-    """The risk by samples and features: theory as the ground, means of the simulation as discs in the same colours."""
-    from matplotlib.colors import LogNorm
+def activation(t: Any) -> Any:
+    return np.tanh(t) + 0.3 * (t**2 - 1)
 
-    points = map.simulated.risk.isel(ridge=0).mean("seed").transpose("n", "features")
-    ends = [float(end) for size in (points.n, points.features) for end in (size.min(), size.max())]
-    sizes = np.geomspace(min(ends) / 1.5, max(ends) * 1.5, 61)
-    fixed = int(map.simulated.attrs["d"]), float(map.simulated.attrs["noise_variance"])
-    ridges = (float(map.simulated.ridge[0]),)
-    theory = predicted_features(ACTIVATION, ENERGIES, sizes[:, None, None], sizes[:, None], *fixed, ridges).risk[..., 0]
-    colours: Any = {"norm": LogNorm(float(theory.min()), min(float(theory.max()), 30.0)), "cmap": "viridis"}
-    mesh = axes.pcolormesh(sizes, sizes, theory, rasterized=True, **colours)
-    p, n = np.meshgrid(points.features, points.n)
-    axes.scatter(p, n, c=points.values, edgecolors="white", linewidths=0.8, s=34, **colours)
-    axes.set(xscale="log", yscale="log")
-    axes.grid(False)
-    axes.set_title(rf"theory, simulation as discs, $\lambda = {ridges[0]:g}$")
-    axes.figure.colorbar(mesh, ax=axes, label="excess risk")
+
+def _logarithm(data):
+    return np.log10(data.risk.isel(ridge=0))
 
 
 @dataclass(frozen=True)
@@ -61,12 +48,7 @@ class RfDoubleDescent(Study):
         },
         "full": {
             "curve": {"n": 350, "features": [50, 100, 175, 250, 300, 350, 420, 500, 700, 1200, 2500], "seeds": 48},
-            "map": {
-                "n": [50, 100, 200, 400, 800, 1600],
-                "features": [50, 100, 200, 400, 800, 1600],
-                "ridge": [1e-4],
-                "seeds": 8,
-            },
+            "map": {"n": DOUBLED, "features": DOUBLED, "ridge": [1e-4], "seeds": 8},
         },
     }
     lines = {"curve": "features"}
@@ -78,19 +60,19 @@ class RfDoubleDescent(Study):
             part="curve",
             marks=(Level(lambda data: data.attrs["n"], "$p = n$", vertical=True),),
         ),
-        Panel(
-            "risk",
-            x="features",
-            part="map",
-            points=False,
-            theory=False,
-            log="",
-            ylabel="samples $n$",
-            draw=_map,
+        *(
+            Map(
+                _logarithm,
+                "features",
+                "n",
+                "map",
+                title=words,
+                theory=words == "theory",
+                label="log10 of the excess risk",
+            )
+            for words in ("simulation", "theory")
         ),
-        width=3.8,
         height=3.2,
-        caption="Right: the ground is theory, the discs are means of the simulation, in the same colours.",
     )
 
     @claim("hu2024", "", at_least(1.0), resampled=True)
@@ -119,10 +101,14 @@ class RfDoubleDescent(Study):
 
     def simulate(self, rng: np.random.Generator) -> dict[str, Any]:
         """The exact expectation over target and noise, given samples, features and test points."""
-        return feature_risks(rng, ACTIVATION, ENERGIES, self.n, self.features, self.d, self.noise_variance, self.ridge)
+        from unlazy.training.kernels.sphere import feature_risks
+
+        sizes = self.n, self.features, self.d
+        return feature_risks(rng, activation, ENERGIES, *sizes, self.ridge, self.noise_variance)._asdict()
 
     def predict(self) -> dict[str, Any]:
-        theory = predicted_features(
-            ACTIVATION, ENERGIES, self.n, self.features, self.d, self.noise_variance, self.ridge
-        )
+        from unlazy.theory.kernels.random_features import feature_regression_equivalent
+
+        given = self.n, self.features, self.d, np.array(self.ridge), self.noise_variance
+        theory = feature_regression_equivalent(activation, ENERGIES, *given)
         return {"risk": theory.risk, "training_error": theory.training_error}

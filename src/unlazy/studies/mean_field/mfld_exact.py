@@ -2,31 +2,42 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import numpy as np
 
 from unlazy.checks import InputError
-from unlazy.lab import Output, Study, cite, static, value
+from unlazy.lab import Output, Study, cite, needs, static, value
 from unlazy.lab.claims import OWN, Change, at_most, between, claim, enough, parameter, relative_deviation, slope, within
-from unlazy.plotting import style
-from unlazy.plotting.panels import Panel, panels
-from unlazy.studies.mean_field.shared import exact_checks
-from unlazy.studies.mean_field.shared.exact_checks import EARLY, ERRORS, GRID, added_by_batches, knees, step_bias
+from unlazy.plotting.panels import Guide, Panel, panels
 
-SUZUKI = "suzuki2023convergence"
-CLOSED = "closed form of problem Q"
+SUZUKI, CHAOS = "suzuki2023convergence", "chen2022uniform suzuki2023convergence"
+CLOSED, BOUND, RULE = "closed form of problem Q", "uniform-in-time bound", "optimal mini-batch"
+ROOT = between(0.45, 0.65)
+LINEAR = "the bias of F is linear in the step, like that of batches: the knee stays where it is"
+NEAR = "at these errors the variance hardly has to move, and the fast mean sets the steps"
+CANCELS = "the noise of an epoch cancels where the mean does not relax meanwhile"
+PROBLEM = {"curvature": 0.5, "interaction": 1.5, "field": 0.3, "target": 1.0}
+DEFAULTS = PROBLEM | {"temperature": 0.2, "start_mean": 2.0}
+"""The problem of the claims that need no particles."""
+ERRORS = (1e-2, 1e-3, 1e-4, 1e-5)
+KNEES = {("free energy", 1.0): "free energy", ("energy", 1.0): "energy", ("free energy", 0.5): "start near the end"}
+GRID = 20
+EARLY = 0, 1, 2, 3, 4, 6, 8, 10
+"""Steps at which width costs most."""
 STEP = {"particles": 16, "interaction": 0.5, "start_mean": 0.8, "start_variance": 0.4, "replicates": 384}
-BATCH = {
-    "batches": ["independent", "reshuffled"],
-    "batch": 4,
-    "temperature": 0.02,
-    "start_mean": 0.9,
-    "start_variance": 0.04,
-    "replicates": 384,
-}
+NARROW = {"temperature": 0.02, "start_mean": 0.9, "start_variance": 0.04, "replicates": 384}
+BATCH = NARROW | {"batches": ["independent", "reshuffled"], "batch": 4}
+
+
+def _numbers(data, *names):
+    return [parameter(data, name) for name in names]
+
+
+def _time(data):
+    return data.checkpoint * parameter(data, "step_size")
 
 
 def _late(data):
@@ -35,49 +46,125 @@ def _late(data):
 
 
 def _mean_gap(data):
-    a, b, h, c = (parameter(data, name) for name in ("curvature", "interaction", "field", "target"))
+    a, b, h, c = _numbers(data, *PROBLEM)
     return abs(_late(data).mean_place - (h + b * c) / (a + b))
 
 
 def _variance_gap(data):
-    a, heat, rate = (parameter(data, name) for name in ("curvature", "temperature", "step_size"))
+    a, heat, rate = _numbers(data, "curvature", "temperature", "step_size")
     return abs(_late(data).spread - 2 * heat / (a * (2 - rate * a)))
 
 
-def _added_by_width(data):
-    """N (L^N/N - L); of the theory that of the first N, as it is the same for all."""
-    found = exact_checks.added_by_width(data)
-    return found if "seed" in data.dims else found.isel(particles=0, missing_dims="ignore").broadcast_like(found)
+def _widening(data):
+    """The variance over that of the optimum, lambda_2/a."""
+    return data.mean_spread * parameter(data, "curvature") / parameter(data, "temperature")
 
 
-def _time(data):
-    return data.checkpoint * parameter(data, "step_size")
+def _rate(part, name, start, end):
+    """The rate of (moment - end)^2 while theory leaves a tenth of the gap at the start, which is more than noise."""
+    enough(part.simulated, "interaction", 2)
+    inside = abs(part.predicted[name] - end) > 0.1 * abs(start - end)
+    time = _time(part.simulated).where(inside)
+    time = time - time.mean("checkpoint")
+    gap = ((part.simulated[name].mean("seed") - end) ** 2).where(inside)
+    return -(time * np.log(gap)).sum("checkpoint") / (time * time).sum("checkpoint")
 
 
-def _knees(axes, decay, **_):
-    if not exact_checks.has_rule(decay.simulated):
-        axes.axis("off")
-        return
-    cases = {("free energy", 1.0): "free energy", ("energy", 1.0): "energy", ("free energy", 0.5): "start near the end"}
-    for index, (case, text) in enumerate(cases.items()):
-        axes.plot(ERRORS, knees(*case), style.marker(index) + "-", color=style.colour(index), label=text)
-    guide = knees("free energy", 1.0)[-1] * np.sqrt(ERRORS[-1] / np.array(ERRORS))
-    axes.plot(ERRORS, guide, ":", color="grey", label=r"$\epsilon^{-1/2}$")
+def _width(data):
+    """N times what N particles add to L; theory has no seeds."""
+    from unlazy.theory.mean_field.gaussian_problem import Modes, added_by_width
+
+    seen = data.mean("seed") if "seed" in data.dims else data
+    modes, numbers = Modes(*_numbers(data, *PROBLEM)), _numbers(data, "temperature", "particles")
+    return added_by_width(modes, seen.spread, seen.mean_square, *numbers)
+
+
+def _energy_bias(data):
+    from unlazy.theory.mean_field.gaussian_problem import Modes, gaussian_optimum
+
+    modes = Modes(*_numbers(data, *PROBLEM))
+    return data.mean_energy - float(gaussian_optimum(modes, parameter(data, "temperature")).energy)
+
+
+def _free_energy_bias(data):
+    """L - L* of infinitely many particles with the mean variance of all seeds."""
+    ratio = _widening(data.mean("seed", keep_attrs=True) if "seed" in data.dims else data)
+    return parameter(data, "temperature") / 2 * (ratio - 1 - np.log(ratio))
+
+
+def _interacting(data):
+    """The same without b = 0, where it is nothing."""
+    enough(data, "interaction", 2)
+    enough(data, "particles", 2)
+    return _width(data).where(data.interaction > 0, drop=True)
+
+
+def _batch_bias(part, name="simulated"):
+    """What batches add to F: (a+b)/2 times the mean's square distance from the optimum, above that of all rows."""
+    enough(part.simulated, "step_size", 1)
+    a, b = _numbers(part.simulated, "curvature", "interaction")
+    wander = part.simulated.mean_wander.mean("seed") if name == "simulated" else part.predicted.mean_wander
+    return (a + b) / 2 * (wander - part.predicted.full_wander)
+
+
+def _added_by_batches(data):
+    """The same of one dataset, for figures."""
+    from unlazy.theory.mean_field.gaussian_problem import Modes, gaussian_moments, gaussian_wander
+
+    modes, (heat, steps) = Modes(*_numbers(data, *PROBLEM)), _numbers(data, "temperature", "steps")
+    rate, late = parameter(data, "step_size"), np.arange(steps // 4 + 1, steps + 1)
+    start = {name: parameter(data, name) for name in ("particles", "start_mean", "start_variance")}
+    full = gaussian_wander(modes, gaussian_moments(modes, heat, np.asarray(rate)[..., None], late, **start))
+    return (modes.curvature + modes.interaction) / 2 * (data.mean_wander - (0 * rate + full.mean(axis=-1)))
+
+
+@cache
+def _knees(judged, start_variance):
+    """The largest batch that wastes little, for each error: 1e5 rows, V = 1, infinitely many particles."""
+    import xarray as xr
+
+    from unlazy.theory.mean_field.gaussian_problem import Modes
+    from unlazy.theory.mean_field.langevin import batch_knee
+
+    start = {"start_mean": DEFAULTS["start_mean"], "start_variance": start_variance}
+    problem = Modes(**PROBLEM), DEFAULTS["temperature"], 1.0, 100_000
+    found = [batch_knee(*problem, error, judged=judged, **start).knee for error in ERRORS]
+    return xr.DataArray(found, {"error": list(ERRORS)}, dims="error")
+
+
+def _shown_knees(case):
+    """Of the default problem alone."""
+
+    def shown(data):
+        same = all(np.any(parameter(data, name) == number) for name, number in DEFAULTS.items())
+        return _knees(*case) if same else None
+
+    return shown
+
+
+def _knee_exponent(decay, judged, start_variance):
+    needs(decay.simulated, **DEFAULTS)
+    return -slope(_knees(judged, start_variance), "error")
+
+
+DECAY: dict[str, Any] = {"x": _time, "part": "decay", "xlabel": "time"}
+GAP: dict[str, Any] = DECAY | {"log": "y", "ylim": (1e-2, 3)}
+BIAS: dict[str, Any] = {"x": "step_size", "log": "xy"}
+RULES = tuple(map(_shown_knees, KNEES))
+KNEE: dict[str, Any] = {"x": "error", "part": "decay", "log": "xy", "points": False, "ylim": (4, 9000)}
 
 
 @dataclass(frozen=True)
 class MfldExact(Study):
     """Problem Q: F = a/2 E x^2 - h E x + b/2 (E x - c)^2 in one dimension; all laws are Gaussian.
 
-    An instance is `replicates` independent clouds of N particles, in NumPy: compiling the engine for each shape would
-    cost more than the runs. Batches drawn anew at every step are what the bound is about; cut from one permutation per
-    epoch their noise largely cancels, which has a closed form of its own. The knee of the batch rule is theory only:
-    1e5 rows, V = 1, infinitely many particles, start N(2, 1), and the default parameters, without which it is untested.
+    An instance is `replicates` independent clouds of N particles. Batches drawn anew at every step are what the bound
+    is about; cut from one permutation per epoch their noise largely cancels, which has a closed form of its own. The
+    knee of the batch rule is theory alone, for 1e5 rows, V = 1, infinitely many particles, a start from N(2, 1) (or as
+    its claim says) and the default parameters, without which it is untested.
     """
 
-    question = (
-        "Do particles of mean-field Langevin dynamics attain the rates and the biases that problem Q gives exactly?"
-    )
+    question = "Do particles of mean-field Langevin dynamics attain the rates and biases that problem Q gives exactly?"
     sources = cite("suzuki2023convergence", "chen2022uniform", "nitanda2022convex", "chizat2022mean")
 
     interaction: float = value(1.5, "interaction of the particles", symbol="b", low=0, high=100)
@@ -102,6 +189,10 @@ class MfldExact(Study):
         "mean_spread": Output("time average of the variance of deviations", scale="log"),
         "mean_wander": Output("time average of the square of the mean's distance from the optimum", scale="log"),
         "mean_energy": Output("time average of F", scale="log"),
+        "full_wander": Output("mean_wander with all rows at every step", scale="log", theory_only=True),
+        "best_mean": Output("mean of the optimum", "m^*", theory_only=True),
+        "best_energy": Output("F at the optimum", "F^*", theory_only=True),
+        "last_variance": Output("variance of deviations in the end", theory_only=True),
     }
     history = (
         Change(
@@ -115,11 +206,7 @@ class MfldExact(Study):
             "an excess of 1e-4 in place of none (1e-9)",
             "none is true in continuous time, but a step adds 4e-5",
         ),
-        Change(
-            "reshuffling",
-            "at most 0.5 for short epochs in place of 0.7 at every step",
-            "the noise of an epoch cancels where the mean does not relax meanwhile",
-        ),
+        Change("reshuffling", "at most 0.5 for short epochs in place of 0.7 at every step", CANCELS),
     )
     presets = {
         "quick": {
@@ -134,72 +221,14 @@ class MfldExact(Study):
         },
     }
     figure = panels(
-        Panel(
-            _mean_gap,
-            x=_time,
-            by="interaction",
-            part="decay",
-            log="y",
-            title="decay of the mean",
-            xlabel="time",
-            ylabel="distance from the end",
-            ylim=(1e-2, 3),
-        ),
-        Panel(
-            _variance_gap,
-            x=_time,
-            by="particles",
-            part="decay",
-            log="y",
-            title="decay of the variance",
-            xlabel="time",
-            ylabel="distance from the end",
-            ylim=(1e-2, 3),
-        ),
-        Panel(
-            _added_by_width,
-            x=_time,
-            by="particles",
-            part="decay",
-            log="",
-            title="what finite width adds",
-            xlabel="time",
-            ylabel=r"$N(\mathcal{L}^N/N - \mathcal{L})$",
-        ),
-        Panel(
-            (lambda data: step_bias(data, "energy"), lambda data: step_bias(data, "free energy")),
-            x="step_size",
-            part="step",
-            labels=("$F$", "$L$"),
-            log="xy",
-            title="what steps add",
-            ylabel="bias",
-        ),
-        Panel(
-            added_by_batches,
-            x="step_size",
-            by="batches",
-            part="batch",
-            log="xy",
-            title="what batches add",
-            ylabel="bias of $F$",
-        ),
-        Panel(
-            "mean_energy",
-            x="step_size",
-            part="decay",
-            points=False,
-            theory=False,
-            draw=_knees,
-            log="xy",
-            title="batch rule (theory)",
-            xlabel=r"error $\epsilon$",
-            ylabel="largest batch without waste",
-            ylim=(4, 9000),
-        ),
+        Panel(_mean_gap, by="interaction", ylabel="distance of the mean from its end", **GAP),
+        Panel(_variance_gap, by="particles", ylabel="distance of the variance", **GAP),
+        Panel(_width, by="particles", ylabel=r"$N(\mathcal{L}^N/N - \mathcal{L})$", **DECAY),
+        Panel((_energy_bias, _free_energy_bias), part="step", labels=("$F$", "$L$"), ylabel="bias of steps", **BIAS),
+        Panel(_added_by_batches, by="batches", part="batch", ylabel="what batches add to $F$", **BIAS),
+        Panel(RULES, labels=tuple(KNEES.values()), ylabel="largest batch", marks=(Guide(-0.5, "slope -1/2"),), **KNEE),
         width=3.1,
         height=2.7,
-        caption="Intervals in the first two panels only. Last panel: theory alone.",
     )
 
     @claim(OWN, CLOSED, within(0.1), resampled=True)
@@ -207,223 +236,161 @@ class MfldExact(Study):
         """At every checkpoint the variance of deviations and that of the particles' mean are as predicted {criterion},
         and so is the mean, relative to its distance from the optimum at the start, or to the optimal law's deviation if
         that is larger."""
-        return exact_checks.moment_deviations(decay)
+        data, exact = decay
+        a, heat, start = _numbers(data, "curvature", "temperature", "start_mean")
+        # a mean may be 0 or cross it, and have no way to go
+        scale = np.maximum(abs(start - exact.best_mean), np.sqrt(heat / a))
+        mean = (data.mean_place.mean("seed") - exact.mean_place) / scale
+        return [mean, *(relative_deviation(data[name].mean("seed"), exact[name]) for name in ("spread", "mean_square"))]
 
     @claim("nitanda2022convex chizat2022mean", "", between(0.95, 1.05), resampled=True)
     def mean_rate(decay):
         """The mean's part of L - L* decays at {criterion} times the rate 2(a+b); at b = 0 that is the bound
         2 lambda_2/alpha, attained."""
-        return exact_checks.mean_rates(decay)
+        a, b, start = _numbers(decay.simulated, "curvature", "interaction", "start_mean")
+        return _rate(decay, "mean_place", start, decay.predicted.best_mean) / (2 * (a + b))
 
     @claim(OWN, CLOSED, between(0.95, 1.05), resampled=True)
     def variance_rate(decay):
         """The variance's part of L - L*, of second order in v - v*, decays at {criterion} times the rate 4a."""
-        return exact_checks.variance_rates(decay)
+        a, start = _numbers(decay.simulated, "curvature", "start_variance")
+        return _rate(decay, "spread", start, decay.predicted.last_variance) / (4 * a)
 
     @claim(OWN, CLOSED, within(0.1), resampled=True)
     def width(decay):
         """N times what N particles add to L is the same number for every N at every time from the start, that of the
         closed form, {criterion}."""
-        return exact_checks.width_deviation(decay)
+        return relative_deviation(_interacting(decay.simulated), _interacting(decay.predicted))
 
-    @claim("chen2022uniform suzuki2023convergence", "", at_most(1.1), resampled=True)
+    @claim(CHAOS, "", at_most(1.1), resampled=True)
     def uniform(decay):
         """N times what N particles add to L, over the larger of its values at the start, b v0/2, and at the end,
         (lambda_2/2) log((a+b)/a), is {criterion} for every N, at every time from the start."""
-        return exact_checks.width_excess(decay)
+        a, b, v0, heat = _numbers(decay.simulated, "curvature", "interaction", "start_variance", "temperature")
+        return _interacting(decay.simulated) / np.maximum(b * v0 / 2, heat / 2 * np.log1p(b / a))
 
-    @claim("chen2022uniform suzuki2023convergence", "", at_most(1.0001), theory=True)
+    @claim(CHAOS, "", at_most(1.0001), theory=True)
     def uniform_exact(decay):
         """In the closed form with steps of 0.01 that ratio is {criterion} for N = 10 and 100 and for starts from narrow
         to wide (v0 from 0.01 to 5)."""
-        exact_checks.need_rule(decay)
-        return exact_checks.exact_width_excess()
+        import xarray as xr
 
-    @claim(SUZUKI, "uniform-in-time bound", between(0.85, 1.25), resampled=True)
+        from unlazy.theory.mean_field.gaussian_problem import Modes, width_excess
+
+        needs(decay.simulated, **DEFAULTS)
+        cases: dict[str, Any] = {"start_variance": [0.01, 0.05, 0.1, 0.2, 0.4, 0.5, 1.5, 5.0], "particles": [10, 100]}
+        steps, start = np.append(np.arange(2000.0), np.inf), DEFAULTS["start_mean"]
+        found = width_excess(Modes(**PROBLEM), DEFAULTS["temperature"], 0.01, steps, start_mean=start, **cases)
+        return xr.DataArray(found, cases)
+
+    @claim(SUZUKI, BOUND, between(0.85, 1.25), resampled=True)
     def energy_step(step):
         """The bias of F is linear in the step: its exponent is {criterion}."""
-        return slope(step_bias(step.simulated, "energy"), "step_size")
+        return slope(step.simulated.mean_energy.mean("seed") - step.predicted.best_energy, "step_size")
 
-    @claim(SUZUKI, "uniform-in-time bound", between(1.8, 2.3), resampled=True)
+    @claim(SUZUKI, BOUND, between(1.8, 2.3), resampled=True)
     def free_energy_step(step):
         """The bias of L is quadratic in the step, below the bound's linear term: its exponent is {criterion}."""
-        return slope(step_bias(step.simulated, "free energy"), "step_size")
+        ratio = _widening(step.simulated.mean("seed", keep_attrs=True))
+        return slope(parameter(step.simulated, "temperature") / 2 * (ratio - 1 - np.log(ratio)), "step_size")
 
     @claim(OWN, CLOSED, within(0.1), resampled=True)
     def batch_bias(batch):
         """Mini-batches add eta s2/(2(2 - eta(a+b))) to F if drawn anew at every step, and what the recursion over an
         epoch gives if cut from one permutation, {criterion}."""
         enough(batch.simulated, "step_size", 3)
-        return relative_deviation(added_by_batches(batch.simulated), added_by_batches(batch.predicted))
+        return relative_deviation(_batch_bias(batch), _batch_bias(batch, "predicted"))
 
-    @claim(SUZUKI, "uniform-in-time bound", between(0.9, 1.25), resampled=True)
+    @claim(SUZUKI, BOUND, between(0.9, 1.25), resampled=True)
     def batch_step(batch):
         """The bias of mini-batches drawn anew is linear in the step, below the bound's sqrt(eta): its exponent is
         {criterion}."""
         enough(batch.simulated, "step_size", 3)
-        return slope(added_by_batches(batch.simulated).sel(batches="independent"), "step_size")
+        return slope(_batch_bias(batch).sel(batches="independent"), "step_size")
 
     @claim(OWN, "recursion over an epoch", at_most(0.5), resampled=True)
     def reshuffling(batch):
         """Where an epoch is shorter than the relaxation time of the mean, eta(a+b) n/B < 1, one permutation per epoch
         leaves {criterion} of the bias of batches drawn anew."""
-        return exact_checks.reshuffled_share(batch)
+        bias, numbers = _batch_bias(batch), ("curvature", "interaction", "rows", "batch")
+        a, b, n, size = _numbers(batch.simulated, *numbers)
+        bias = bias.sel(step_size=bias.step_size[bias.step_size * (a + b) * (n / size) < 1])
+        enough(bias, "step_size", 1)
+        return bias.sel(batches="reshuffled", drop=True) / bias.sel(batches="independent", drop=True)
 
-    @claim(SUZUKI, "optimal mini-batch", between(0.45, 0.65), theory=True)
+    @claim(SUZUKI, RULE, ROOT, theory=True)
     def batch_rule(decay):
         """The largest batch within 1.5 times the least cost of a free energy within eps of the optimum grows like
         eps^(-1/2): its exponent in 1/eps is {criterion}."""
-        exact_checks.need_rule(decay)
-        return exact_checks.knee_exponent("free energy", 1.0)
+        return _knee_exponent(decay, "free energy", 1.0)
 
-    @claim(
-        SUZUKI,
-        "optimal mini-batch",
-        between(0.45, 0.65),
-        theory=True,
-        known_negative="the bias of F is linear in the step, like that of batches: the knee stays where it is",
-    )
+    @claim(SUZUKI, RULE, ROOT, theory=True, known_negative=LINEAR)
     def batch_rule_energy(decay):
         """The same exponent is {criterion} if F, and not the free energy, must be within eps."""
-        exact_checks.need_rule(decay)
-        return exact_checks.knee_exponent("energy", 1.0)
+        return _knee_exponent(decay, "energy", 1.0)
 
-    @claim(
-        SUZUKI,
-        "optimal mini-batch",
-        between(0.45, 0.65),
-        theory=True,
-        known_negative="at these errors the variance hardly has to move, and the fast mean sets the steps",
-    )
+    @claim(SUZUKI, RULE, ROOT, theory=True, known_negative=NEAR)
     def batch_rule_start(decay):
         """The same exponent is {criterion} from a start whose variance, 0.5, is close to the optimum's 0.4."""
-        exact_checks.need_rule(decay)
-        return exact_checks.knee_exponent("free energy", 0.5)
+        return _knee_exponent(decay, "free energy", 0.5)
 
     def validate(self) -> None:
-        if self.step_size * (self.curvature + self.interaction) >= 2:
-            limit = 2 / (self.curvature + self.interaction)
-            raise InputError(f"step_size must be below 2/(curvature + interaction) = {limit:g}, got {self.step_size:g}")
+        from unlazy.theory.mean_field.gaussian_problem import check_stable
+
+        check_stable(self.curvature + self.interaction, self.step_size)
         if self.batch > self.rows:
             raise InputError(f"batch must be <= rows = {self.rows}, got {self.batch}")
 
-    def _checkpoints(self) -> list[int]:
-        """The start, early steps, at which width costs most, and a grid of all."""
-        return sorted({*EARLY, *(self.steps * k // GRID for k in range(1, GRID + 1))})
-
     def coordinates(self) -> dict[str, Any]:
-        return {"checkpoint": self._checkpoints()}
+        return {"checkpoint": sorted({*EARLY, *(self.steps * k // GRID for k in range(1, GRID + 1))})}
+
+    def _run(self) -> tuple[tuple[Any, float, float], dict[str, Any]]:
+        """What both the particles and the closed form depend on."""
+        from unlazy.theory.mean_field.gaussian_problem import Modes
+
+        modes = Modes(self.curvature, self.interaction, self.field, self.target)
+        options = {name: getattr(self, name) for name in ("particles", "start_mean", "start_variance")}
+        options |= {"n": self.rows, "reshuffled": self.batches == "reshuffled"}
+        return (modes, self.temperature, self.step_size), options
 
     def simulate(self, rng: np.random.Generator) -> dict[str, Any]:
-        a, b, rate, count = self.curvature, self.interaction, self.step_size, self.particles
-        best = (self.field + b * self.target) / (a + b)
-        line = np.linspace(-1.0, 1.0, self.rows)
-        rows = self.field + line / line.std()
-        kick = np.sqrt(2 * self.temperature * rate)
-        # in units of the noise, and particles first, as sums over a short last axis are slow
-        x = np.sqrt(self.start_variance) / kick * rng.standard_normal((count, self.replicates), np.float32)
-        x = (self.start_mean / kick + x).astype(np.float32)
-        noise, fields, keep = np.empty_like(x), self._batch_means(rng, rows), np.float32(1 - rate * a)
-        toward, push = np.float32(-rate * b / count), rate * b * self.target / kick
-        checkpoints, sums, total = {}, np.zeros(3), np.add.reduce(x)
-        for block in self._blocks():
-            centres, seconds = np.empty((2, len(block), self.replicates), np.float32)
-            for place, step in enumerate(block):
-                if step:
-                    x *= keep
-                    x += toward * total + (push + rate / kick * next(fields)).astype(np.float32)
-                    rng.standard_normal(dtype=np.float32, out=noise)
-                    x += noise
-                total = np.add.reduce(x, out=centres[place])
-                np.einsum("ij,ij->j", x, x, out=seconds[place])
-            total, centre, second = total.copy(), kick / count * centres.astype(float), kick**2 / count * seconds
-            spread = (second - centre**2) * (count / (count - 1))
-            for place, step in enumerate(block):
-                if step in self._checkpoints():
-                    checkpoints[step] = centre[place].mean(), spread[place].mean(), centre[place].var(ddof=1)
-            late = np.array(block) > self.steps // 4
-            energy = a / 2 * second - self.field * centre + b / 2 * (centre - self.target) ** 2
-            sums += [values[late].sum() / self.replicates for values in (spread, (centre - best) ** 2, energy)]
-        mean_place, spread, mean_square = np.transpose([checkpoints[step] for step in self._checkpoints()])
-        mean_spread, mean_wander, mean_energy = sums / (self.steps - self.steps // 4)
+        from unlazy.training.mean_field.gaussian_clouds import run_clouds
+
+        problem, options = self._run()
+        options |= {"batch": self.batch, "replicates": self.replicates, "checkpoints": self.coordinates()["checkpoint"]}
+        found = run_clouds(rng, *problem, self.steps, **options)
         return {
-            "mean_place": mean_place,
-            "spread": spread,
-            "mean_square": mean_square,
-            "mean_spread": mean_spread,
-            "mean_wander": mean_wander,
-            "mean_energy": mean_energy,
+            "mean_place": found.moments.mean,
+            "spread": found.moments.variance,
+            "mean_square": found.moments.mean_variance,
+            "mean_spread": found.variance,
+            "mean_wander": found.wander,
+            "mean_energy": found.energy,
         }
-
-    def _blocks(self) -> Iterator[range]:
-        """The steps from 0, cut so that what is kept of a block is small."""
-        length = max(1, 200_000 // self.replicates)
-        for first in range(0, self.steps + 1, length):
-            yield range(first, min(first + length, self.steps + 1))
-
-    def _batch_means(self, rng: np.random.Generator, rows: np.ndarray) -> Iterator[Any]:
-        """The mean of the rows that each cloud sees, step after step."""
-        n, size = self.rows, self.batch
-        while not size:
-            yield np.full(self.replicates, rows.mean())
-        ahead = max(1, 200_000 // (self.replicates * n))
-        while self.batches == "reshuffled":
-            order = rng.permuted(np.tile(rows, (ahead * self.replicates, 1)), axis=1)
-            means = order[:, : n // size * size].reshape(ahead, self.replicates, n // size, size).mean(axis=3)
-            yield from means.transpose(0, 2, 1).reshape(-1, self.replicates)
-        while True:
-            # Floyd's algorithm: a number that is taken gives way to the largest one allowed
-            chosen = rng.integers(0, n - size + 1 + np.arange(size), (ahead * self.replicates, size))
-            for place in range(1, size):
-                taken = (chosen[:, :place] == chosen[:, place, None]).any(axis=1)
-                chosen[taken, place] = n - size + place
-            yield from rows[chosen].mean(axis=1).reshape(ahead, self.replicates)
 
     def predict(self) -> dict[str, Any]:
         from unlazy.theory.mean_field.gaussian_problem import (
-            Modes,
-            batch_variance,
+            batched_moments,
             gaussian_energy,
-            gaussian_moments,
             gaussian_optimum,
-            reshuffled_mean_variance,
+            gaussian_wander,
         )
 
-        modes = Modes(self.curvature, self.interaction, self.field, self.target)
-        noise = batch_variance(1.0, self.rows, self.batch or self.rows)
-        checkpoints, ahead = self._checkpoints(), np.arange(self.steps // 4 + 1, self.steps + 1)
-        steps = np.concatenate([checkpoints, ahead])
-        moments = gaussian_moments(
-            modes,
-            self.temperature,
-            self.step_size,
-            steps,
-            particles=self.particles,
-            start_mean=self.start_mean,
-            start_variance=self.start_variance,
-            gradient_variance=noise,
-        )
-        if self.batch and self.batches == "reshuffled":
-            wander = reshuffled_mean_variance(
-                modes,
-                self.temperature,
-                self.step_size,
-                1.0,
-                self.rows,
-                self.batch,
-                self.particles,
-                steps=steps,
-                start_variance=self.start_variance,
-            )
-            moments = moments._replace(mean_variance=wander)
-        best = gaussian_optimum(modes, self.temperature).mean
-        m, v, w = (moment[:, 0] for moment in moments)
-        first, last = slice(len(checkpoints)), slice(len(checkpoints), None)
+        (modes, heat, rate), options = self._run()
+        options, size, n = options | {"row_variance": 1.0}, self.batch or self.rows, self.rows
+        at, late = self.coordinates()["checkpoint"], np.arange(self.steps // 4 + 1, self.steps + 1)
+        cases = (at, size), (late, size), (late, n), ([np.inf], n)
+        seen, last, full, end = (batched_moments(modes, heat, rate, k, batch=size, **options) for k, size in cases)
+        best = gaussian_optimum(modes, heat)
         return {
-            "mean_place": m[first],
-            "spread": v[first],
-            "mean_square": w[first],
-            "mean_spread": v[last].mean(),
-            "mean_wander": ((m - best) ** 2 + w)[last].mean(),
-            "mean_energy": gaussian_energy(modes, moments, self.particles)[last].mean(),
+            "mean_place": seen.mean[:, 0],
+            "spread": seen.variance[:, 0],
+            "mean_square": seen.mean_variance[:, 0],
+            "mean_spread": last.variance.mean(),
+            "mean_wander": gaussian_wander(modes, last).mean(),
+            "mean_energy": gaussian_energy(modes, last, self.particles).mean(),
+            "full_wander": gaussian_wander(modes, full).mean(),
+            "best_mean": best.mean[0],
+            "best_energy": float(best.energy),
+            "last_variance": end.variance[0, 0],
         }

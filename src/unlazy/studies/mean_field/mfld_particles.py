@@ -3,49 +3,45 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from unlazy.checks import InputError
 from unlazy.lab import OWN, Change, Output, Study, at_least, between, cite, claim, parameter, static, value
-from unlazy.plotting.panels import Panel, panels
-from unlazy.studies.mean_field.shared.tanh_network import BOUND, INPUTS, TARGETS, optimum, step_bias, width_curve
-
-if TYPE_CHECKING:
-    from unlazy.theory.mean_field.optimum import MeanFieldOptimum
+from unlazy.plotting.panels import Level, Panel, panels
+from unlazy.studies.mean_field.shared import AMPLITUDE, INPUTS, TARGETS, optimum
 
 CHAOS = "chen2022uniform suzuki2023convergence"
 CONSTANT = "second-order expansion around mu*"
-TOTAL, BLOCK = 128, 8
-"""Particles of one instance, in networks of N each, and those of a block."""
+EASY = "the one before, below N tr Cov of independent particles, was too easy: it is 0.27 of that"
+FAR = "the same N tr Cov for N = 8 and 128 at all times fails around t = 0.5: the start is too far from mu* for N = 8"
 BETWEEN = 0.2
 """Time between observations."""
 EDGES = (0, 1, 2, 4, 8, 16, 32, 64, 104)
 """Numbers of observations between which they are averaged."""
-SEGMENT = 8
-"""Observations of a piece of the run."""
-STARTS = 5
-"""Pieces from a start of their own, of which the last one goes on."""
+
+
+def _coefficient(control, values):
+    """Of the regression over seeds on a control variate."""
+    centred = control - control.mean("seed")
+    return (centred * (values - values.mean("seed"))).mean("seed") / (centred**2).mean("seed")
+
+
+def _common(data):
+    """N times the squared mean deviation of all networks, summed over inputs: what is no variance."""
+    return parameter(data, "particles") * (data.offset.mean("seed") ** 2).sum("input")
 
 
 def _width(main):
-    """N tr Cov(f_hat) at each time, about the mean over all networks.
-
-    The squared deviation at the start, whose mean is tr C, is a control variate: the first times remember it. The
-    coefficient is that of the regression over seeds.
-    """
-    simulated = main.simulated
-    start = simulated.square.isel(time=0, drop=True) - main.predicted.independent_trace
-    later = simulated.square - simulated.square.mean("seed")
-    centred = start - start.mean("seed")
-    coefficient = (centred * later).mean("seed") / (centred**2).mean("seed")
+    """N tr Cov(f_hat) at each time; the square at the start, whose mean is tr C, is a control variate."""
+    square = main.simulated.square
+    start = square.isel(time=0, drop=True) - main.predicted.independent_trace
     # not at the start itself, where nothing would be left
-    coefficient = coefficient.where(simulated.time > 0, 0.0)
-    offset = simulated.offset.mean("seed")
-    spread = simulated.square.mean("seed") - coefficient * start.mean("seed")
-    return spread - simulated.particles * (offset**2).sum("input")
+    coefficient = _coefficient(start, square).where(square.time > 0, 0.0)
+    return square.mean("seed") - coefficient * start.mean("seed") - _common(main.simulated)
 
 
 def _over_curve(main, count):
@@ -54,45 +50,43 @@ def _over_curve(main, count):
     return ratio.isel(time=slice(1, None))
 
 
-def _times(data):
-    """The times, with the start at half the first; points of different N are a little aside of each other."""
-    times = data.time.values.astype(float)
-    times[0] = times[1] / 2
-    return times * 1.06 ** (np.log(float(parameter(data, "particles")) / 32) / np.log(4)) if "square" in data else times
-
-
 def _shown_width(data):
-    """N tr Cov(f_hat), simulated or of the linear theory."""
-    if "width_curve" in data:
-        return data.width_curve
-    return data.square - parameter(data, "particles") * (data.offset.mean("seed") ** 2).sum("input")
+    return data.square - _common(data) if "square" in data else data.width_curve
 
 
 def _shown_energy(data):
-    """N (F - F*), simulated for N up to 32, or the stationary one of theory at late times."""
-    if "energy_excess" in data:
-        return data.energy_excess.where(data.time > 2)
-    few = data.sel(particles=data.particles <= 32) if "particles" in data.dims else data
-    return few.energy_gap
+    """Of the theory that of late times."""
+    return data.energy_gap if "energy_gap" in data else data.energy_excess.where(data.time > 2)
 
 
-def _level(name, label):
-    def draw(axes, main):
-        level = float(np.ravel(main.predicted[name])[0])
-        axes.axhline(level, color="black", linestyle=":", linewidth=1, label=label)
+def _times(data):
+    """With the start, for which a logarithmic axis has no place, at half the first."""
+    return data.time.where(data.time > 0, BETWEEN / 2)
 
-    return draw
+
+END = Level(lambda data: data.width_trace.values.flat[0], "end, with the step's bias", theory=True)
+TIMES: dict[str, Any] = {"x": _times, "by": "particles", "log": "xy", "xlabel": "time (first point: start)"}
+
+
+@cache
+def _theory(confinement, temperature):
+    """The bias of a step, and tr N Cov(f_hat) of the linear theory at each observation: the same for all N."""
+    from unlazy.theory.mean_field.fluctuations import width_fluctuations
+    from unlazy.theory.mean_field.tanh_network import tanh_step_bias
+
+    found, times = optimum(confinement, temperature), BETWEEN * np.arange(EDGES[-1] + 1.0)
+    bias = tanh_step_bias(found, INPUTS, amplitude=AMPLITUDE, confinement=confinement)
+    return bias, np.trace(width_fluctuations(found, times), axis1=1, axis2=2)
 
 
 @dataclass(frozen=True)
 class MfldParticles(Study):
     """Networks of N tanh neurons, started from independent samples of mu*, with noise and step size eta.
 
-    Each instance has 128 particles: 128/N independent networks at once, in one program for all N. The gradient of the
-    mean over networks is that of each network, for which the number of particles is N. The first 1.6 units of time are
-    run from five starts, the last of which goes on. What the step size adds to width and energy is part of the
-    prediction, to first order: 3% and 10% (N = 8) at 0.02. The independent start relaxes at times from 0.1 (what the
-    data see) to 10 (what they do not); the curve of `uniform` is that of continuous time and large N.
+    Each instance has 128 particles: 128/N independent networks at once. The first 1.6 units of time are run from five
+    starts, the last of which goes on. What the step size adds to width and energy is part of the prediction, to first
+    order: 3% and 10% (N = 8) at 0.02. The independent start relaxes at times from 0.1 (what the data see) to 10 (what
+    they do not); the curve of `uniform` is that of continuous time and large N.
     """
 
     question = "How far are N interacting particles from the mean-field limit, and is it so at all times?"
@@ -100,7 +94,7 @@ class MfldParticles(Study):
     precision = "float32"
     chunk_width = 32
 
-    particles: int = value(32, "particles", symbol="N", low=BLOCK, high=TOTAL, scale="log")
+    particles: int = value(32, "particles", symbol="N", low=8, high=128, scale="log")
     step_size: float = static(0.02, "step size", symbol=r"\eta", low=1e-4, high=0.05, scale="log")
     confinement: float = static(0.05, "confinement", symbol=r"\lambda_1", low=1e-3, high=10, scale="log")
     temperature: float = static(0.1, "temperature", symbol=r"\lambda_2", low=1e-2, high=10, scale="log")
@@ -117,17 +111,8 @@ class MfldParticles(Study):
         "energy_excess": Output("predicted N times the excess of F", theory_only=True),
     }
     history = (
-        Change(
-            "width",
-            "a sharper criterion, after a review",
-            "the one before, below N tr Cov of independent particles, was too easy: it is 0.27 of that",
-        ),
-        Change(
-            "uniform",
-            "the comparison with the linear theory",
-            "the first criterion, the same N tr Cov for N = 8 and 128 at all times, fails around t = 0.5: the start is "
-            "too far from mu* for N = 8",
-        ),
+        Change("width", "a sharper criterion, after a review", EASY),
+        Change("uniform", "the comparison with the linear theory", FAR),
         Change(
             "energy",
             "a sharper criterion, after a review",
@@ -139,30 +124,9 @@ class MfldParticles(Study):
         "full": {"particles": [8, 16, 32, 64, 128], "seeds": 512},
     }
     figure = panels(
-        Panel(
-            _shown_width,
-            x=_times,
-            by="particles",
-            draw=_level("width_trace", "end, with the step's bias"),
-            log="xy",
-            xlabel="time $t$ (first point: start)",
-            ylabel=r"$N\,\mathrm{tr}\,\mathrm{Cov}(\hat f)$",
-            title="line: linear theory",
-        ),
-        Panel(
-            _shown_energy,
-            x=_times,
-            by="particles",
-            draw=_level("excess", "$c$, the constant of $L$"),
-            log="xy",
-            xlabel="time $t$ (first point: start)",
-            ylabel=r"$N\,(\mathrm{E}F-F^*)$",
-            title="lines: stationary, theory",
-            ylim=(0.03, 8),
-        ),
-        width=3.7,
-        height=3.0,
-        caption="Points are shifted a little aside. Dotted: constants of the theory.",
+        Panel(_shown_width, ylabel=r"$N\,\mathrm{tr}\,\mathrm{Cov}(\hat f)$", marks=(END,), **TIMES),
+        Panel(_shown_energy, most=2, ylabel=r"$N\,(\mathrm{E}F-F^*)$", **TIMES),
+        caption="Left: linear theory, without the bias of the step. Right: theory of the end.",
     )
 
     @claim(OWN, CONSTANT, between(0.9, 1.1), resampled=True)
@@ -196,9 +160,7 @@ class MfldParticles(Study):
         # `drift`, the expected growth of E|x|^2/2 in a unit of time, is 0 in the mean at stationarity. As a control
         # variate it halves the noise, and takes off what has not relaxed yet.
         cell = main.simulated.sel(particles=8).isel(time=-1)
-        drift, gap = cell.drift - cell.drift.mean("seed"), cell.energy_gap - cell.energy_gap.mean("seed")
-        coefficient = (drift * gap).mean("seed") / (drift**2).mean("seed")
-        corrected = (cell.energy_gap - coefficient * cell.drift).mean("seed")
+        corrected = (cell.energy_gap - _coefficient(cell.drift, cell.energy_gap) * cell.drift).mean("seed")
         return corrected / main.predicted.energy_excess.sel(particles=8)
 
     def validate(self) -> None:
@@ -214,108 +176,24 @@ class MfldParticles(Study):
         means = [BETWEEN * (low + 1 + high) / 2 for low, high in pairwise(EDGES)]
         return {"time": [0.0, *means], "input": INPUTS.tolist()}
 
-    def _optimum(self) -> MeanFieldOptimum:
-        return optimum("square", self.confinement, self.temperature)
-
     def simulate(self, key: Any) -> dict[str, Any]:
-        import jax
-        import jax.numpy as jnp
+        from unlazy.training.mean_field.small_networks import relax_networks
 
-        from unlazy.theory.mean_field.dual import place_samples
-        from unlazy.training.mean_field import langevin
-
-        found = self._optimum()
-        inputs, targets, mean = (jnp.asarray(a, jnp.float32) for a in (INPUTS, TARGETS, found.predictions))
-        start_key, run_key = jax.random.split(key)
-        share = network_shares(self.particles)
-
-        def predictions(particles: Any) -> Any:
-            return block_predictions(particles, inputs, share)
-
-        def functional(particles: Any) -> Any:
-            return jnp.mean((predictions(particles) - targets) ** 2) / 2
-
-        def observables(particles: Any) -> dict[str, Any]:
-            values = predictions(particles)
-            force = langevin.variation_gradient(functional, particles) + 2 * self.confinement * particles
-            pulled = jnp.mean(jnp.sum((particles - self.step_size / 2 * force) * force, axis=1))
-            return {
-                "square": self.particles * jnp.mean(jnp.sum((values - mean) ** 2, axis=1)),
-                "offset": jnp.mean(values - mean, axis=0),
-                "drift": self.particles * (particles.shape[1] * self.temperature - pulled),
-            }
-
-        count = STARTS * TOTAL
-        uniform = jax.random.uniform(start_key, (3 * count,), jnp.float32)
-        starts = place_samples(found, uniform[:count], uniform[count:].reshape(count, 2), jnp)
-        starts = starts.reshape(STARTS, TOTAL, 2)
-        every = self._steps_between()
-
-        def piece(particles: Any, number: Any) -> tuple[Any, Any]:
-            fresh = starts[jnp.minimum(number, STARTS - 1)]
-            done = langevin.run(
-                jax.random.fold_in(run_key, number),
-                jnp.where(number < STARTS, fresh, particles),
-                functional,
-                steps=every * SEGMENT,
-                temperature=self.temperature,
-                confinement=self.confinement,
-                step_size=self.step_size,
-                observables=observables,
-                observe_every=every * SEGMENT,
-                record_at=[every * observation for observation in range(SEGMENT + 1)],
-                record_observables=True,
-            )
-            gaps = self.particles * (done.energies - found.energy)
-            return done.particles, done.records | {"energy_gap": gaps}
-
-        pieces = STARTS - 1 + EDGES[-1] // SEGMENT
-        _, records = jax.lax.scan(piece, starts[0], jnp.arange(pieces))
-        average = jnp.asarray(window_shares(), jnp.float32)
-
-        def windows(values: Any) -> Any:
-            later = values[STARTS:, 1:].reshape(-1, *values.shape[2:])
-            joined = jnp.concatenate([values[:STARTS].mean(axis=0), later])
-            return jnp.tensordot(average, joined, axes=1)
-
-        return {name: windows(values) for name, values in records.items()}
+        numbers = {name: getattr(self, name) for name in ("particles", "temperature", "confinement", "step_size")}
+        options: dict[str, Any] = {"amplitude": AMPLITUDE, "every": self._steps_between(), "edges": EDGES}
+        return relax_networks(key, optimum(self.confinement, self.temperature), INPUTS, TARGETS, **numbers, **options)
 
     def predict(self) -> dict[str, Any]:
         from unlazy.theory.mean_field.dual import particle_constants, width_covariance
+        from unlazy.theory.mean_field.fluctuations import window_shares
 
-        found = self._optimum()
-        constants, bias = particle_constants(found), step_bias(self.confinement, self.temperature)
-        observed = tuple(BETWEEN * np.arange(EDGES[-1] + 1.0))
+        found, (bias, curve) = optimum(self.confinement, self.temperature), _theory(self.confinement, self.temperature)
+        constants = particle_constants(found)
         added = self.particles * bias.energy_per_particle + bias.energy
         return {
             "width_trace": float(np.trace(width_covariance(found) + self.step_size * bias.width)),
-            "width_curve": window_shares() @ width_curve(self.confinement, self.temperature, observed),
+            "width_curve": window_shares(EDGES) @ curve,
             "independent_trace": float(np.trace(found.covariance)),
             "excess": constants.excess,
             "energy_excess": constants.energy_excess + self.step_size * added,
         }
-
-
-def window_shares() -> np.ndarray:
-    """The matrix (1 + windows, 1 + observations) that averages the observations of each window; first the start."""
-    shares = np.zeros((len(EDGES), EDGES[-1] + 1))
-    shares[0, 0] = 1
-    for row, (low, high) in enumerate(pairwise(EDGES), 1):
-        shares[row, low + 1 : high + 1] = 1 / (high - low)
-    return shares
-
-
-def network_shares(count: Any) -> Any:
-    """The matrix that averages blocks of 8 particles over the networks of `count` particles they belong to."""
-    import jax.numpy as jnp
-
-    network = jnp.arange(TOTAL // BLOCK) * BLOCK // count
-    return (network[:, None] == network) * (BLOCK / jnp.asarray(count, jnp.float32))
-
-
-def block_predictions(particles: Any, inputs: Any, share: Any) -> Any:
-    """The predictions of the network of each block, (blocks, n), of particles (TOTAL, 2)."""
-    import jax.numpy as jnp
-
-    hidden = BOUND * jnp.tanh(particles[:, :1] * inputs + particles[:, 1:])
-    return share @ hidden.reshape(len(share), BLOCK, -1).mean(axis=1)

@@ -7,9 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from unlazy.lab import OWN, Change, Output, Study, at_least, at_most, cite, claim, parameter, static, value
+from unlazy.lab import OWN, Change, Output, Study, at_least, at_most, cite, claim, static, value
 from unlazy.plotting.panels import Level, Panel, panels
-from unlazy.studies.message_passing.shared.multiclass import digit_run
 
 DIGITS = 1797
 CHUNK = 30
@@ -18,22 +17,9 @@ NEAR = 1e-5
 DEPARTS = "The source has Gaussian rows; digits are not Gaussian, so that nothing promises convergence."
 
 
-def _last(data):
-    """The runs at the last value of every parameter that varies."""
-    return data.isel({dim: -1 for dim in data.dims if dim not in ("seed", "time", "free_time")})
-
-
-def _runs(axes, main):
-    from unlazy.plotting import style
-
-    data = _last(main.simulated)
-    damped = f"damping {float(parameter(data, 'damping')):g}"
-    for index, (name, dim, text) in enumerate(
-        (("distance", "time", damped), ("free_distance", "free_time", "no damping"))
-    ):
-        color = style.colour(index)
-        axes.plot(data[dim], data[name].transpose(dim, "seed"), color=color, alpha=0.3, linewidth=0.8)
-        axes.plot(data[dim], data[name].median("seed"), color=color, linewidth=2, label=text)
+def _descent_steps(data: Any) -> Any:
+    """The median over seeds, at the number of rows that the curves are at."""
+    return data.descent_steps.isel(n=-1, missing_dims="ignore").median()
 
 
 @dataclass(frozen=True)
@@ -59,10 +45,7 @@ class AmpDigits(Study):
         "steps": Output("damped steps to a distance of 1e-5"),
         "descent_steps": Output("iterations of L-BFGS to a gradient of 1e-10"),
     }
-    presets = {
-        "quick": {"seeds": 8},
-        "full": {"n": [150, 300], "seeds": 32},
-    }
+    presets = {"quick": {"seeds": 8}, "full": {"n": [150, 300], "seeds": 32}}
     history = (
         Change("undamped", "the claim", "written after runs with other seeds; `diverges` is what was expected before"),
         Change("no-shortcut", "the claim", "written after runs with other seeds"),
@@ -71,20 +54,19 @@ class AmpDigits(Study):
         Panel(
             "distance",
             x="time",
-            points=False,
-            draw=_runs,
-            marks=(
-                Level(lambda data: _last(data).descent_steps.median(), "iterations of L-BFGS", vertical=True),
-                Level(NEAR, "solved", dashed=True),
-            ),
+            labels=("damped",),
             xlabel="step",
             ylabel="largest distance from the optimum",
             title="digits, 10 classes",
-            legend="upper right",
+            runs=True,
+            also=(Panel("free_distance", x="free_time", labels=("undamped",), runs=True),),
+            marks=(
+                Level(_descent_steps, "iterations of L-BFGS", vertical=True),
+                Level(NEAR, "solved", dashed=True),
+            ),
         ),
         width=4.2,
         height=3.0,
-        caption="All simulation: thick lines are medians over seeds, thin lines single runs.",
     )
 
     @claim("cakmak2024", "on real data", at_most(NEAR), departs=DEPARTS)
@@ -122,21 +104,17 @@ class AmpDigits(Study):
 
     def simulate(self, rng: np.random.Generator) -> dict[str, Any]:
         from unlazy.data.real import load
+        from unlazy.training.message_passing.amp_runs import optimum_distances
 
         digits = load("digit_classes")
         # class by class first, so that every class has rows to take moments of
         classes = digits.targets.argmax(axis=1)
         order = rng.permutation(len(classes))
         first = np.concatenate([order[classes[order] == k][:2] for k in range(10)])
-        rest = order[~np.isin(order, first)]
-        kept = np.concatenate([first, rest])[: self.n]
-        rows, labels = digits.inputs[kept] / 16, classes[kept]
-        run = digit_run(rows - rows.mean(axis=0), labels, self.ridge, self.damping, CHUNK)
+        kept = np.concatenate([first, order[~np.isin(order, first)]])[: self.n]
+        rows = digits.inputs[kept] / 16
+        run = optimum_distances(rows - rows.mean(axis=0), classes[kept], self.ridge, self.damping, CHUNK)
         # a run that is not near at the end counts as one step more
-        near = np.append(run.distances <= NEAR, True)
-        return {
-            "distance": run.distances,
-            "free_distance": run.free_distances,
-            "steps": 1.0 + near.argmax(),
-            "descent_steps": run.descent_steps,
-        }
+        steps = 1.0 + np.append(run.damped <= NEAR, True).argmax()
+        distances = {"distance": run.damped, "free_distance": run.undamped}
+        return distances | {"steps": steps, "descent_steps": run.descent_steps}

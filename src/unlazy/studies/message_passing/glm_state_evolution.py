@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import Any
 
 import numpy as np
 
-from unlazy.checks import InputError
-from unlazy.lab import Change, Output, Study, cite, claim, over_theory, parameter, path, static, value, within
-from unlazy.plotting.panels import panels
-from unlazy.studies.message_passing.shared.evolution import CAPTION, case_panel, fixed_count
-
-if TYPE_CHECKING:
-    from unlazy.theory.message_passing.teachers import LinearTeacher, LogitTeacher, ProbitTeacher, SignTeacher
+from unlazy.checks import InputError, check_array
+from unlazy.lab import Change, Output, Study, cite, claim, over_theory, path, static, value, within
+from unlazy.plotting.panels import Panel, panels
+from unlazy.theory.message_passing.teachers import LinearTeacher, LogitTeacher, ProbitTeacher, SignTeacher, check_flip
 
 PLACE = "learning curves of generic feature maps"
-LABELS = ("linear", "sign", "probit", "logit")
+BINARY = {"sign": SignTeacher, "probit": ProbitTeacher, "logit": LogitTeacher}
+TEACHERS: dict[str, Any] = {"linear": lambda noise: LinearTeacher(noise**2)} | BINARY
 SQUARE = {"loss": "square", "label": "linear", "label_noise": 0.3, "ridge": 0.1, "spectrum_exponent": [0.0, 1.0]}
 LOGISTIC = {
     "loss": "logistic",
@@ -29,15 +27,13 @@ LOGISTIC = {
 HINGE = {"loss": "hinge", "label": "probit", "label_noise": 0.5, "ridge": 0.05, "spectrum_exponent": [0.0, 1.0]}
 
 
-def _words(data):
-    """Loss, labels and spectrum of a case."""
-    decay = float(parameter(data, "spectrum_exponent"))
-    spectrum = "flat" if decay == 0 else f"$j^{{-{decay:g}}}$"
-    return f"{data.attrs['loss']}, {np.asarray(parameter(data, 'label')).item()}, {spectrum}"
+FITS = ("test_error", "overlap", "squared_norm")
 
 
-ALL = {"square": _words, "logistic": _words, "hinge": _words}
-JUDGED = {"square": _words, "logistic": _words}
+def _panel(output: str, legend: bool | str = False) -> Panel:
+    by = ("loss", "label", "spectrum_exponent")
+    logistic = Panel(output, x="n", by=by, part="logistic")
+    return Panel(output, x="n", by=by, part="square", also=(logistic,), legend=legend)
 
 
 @dataclass(frozen=True)
@@ -48,14 +44,15 @@ class GLMStateEvolution(Study):
     with a known finite-size bias where it is nearly 0, is not claimed.
     """
 
-    question = (
-        "Do the errors and overlaps of ridge, logistic and hinge fits follow from the covariance and the teacher "
-        "alone, by state evolution?"
-    )
+    question = "Do errors and overlaps of ridge, logistic and hinge fits follow from covariance and teacher alone?"
     sources = cite("loureiro2021features")
+    departs = (
+        "The teacher is not drawn but for its signs: it has the same weight on every eigenvector; flipped labels are "
+        "fixed in number."
+    )
 
     loss: str = static("logistic", "loss", choices=("square", "logistic", "hinge"))
-    label: str = static("sign", "law of the labels", choices=LABELS)
+    label: str = static("sign", "law of the labels", choices=tuple(TEACHERS))
     label_noise: float = value(
         0.05, "noise deviation (linear, probit), flip probability (sign) or slope (logit)", low=0, high=100
     )
@@ -72,17 +69,17 @@ class GLMStateEvolution(Study):
     }
     presets = {
         "quick": {
-            "square": {**SQUARE, "n": [150, 600], "seeds": 96},
-            "logistic": {**LOGISTIC, "n": [300, 600], "seeds": 64},
-            "hinge": {**HINGE, "n": [450], "seeds": 40},
+            "square": SQUARE | {"n": [150, 600], "seeds": 96},
+            "logistic": LOGISTIC | {"n": [300, 600], "seeds": 64},
+            "hinge": HINGE | {"n": [450], "seeds": 40},
         },
         "full": {
-            "square": {**SQUARE, "d": 600, "n": [150, 300, 600, 1200, 2400], "seeds": 200},
-            "logistic": {**LOGISTIC, "d": 600, "n": [300, 600, 1200, 2400], "seeds": 200},
-            "hinge": {**HINGE, "d": 600, "n": [600, 900, 1800], "seeds": 200},
+            "square": SQUARE | {"d": 600, "n": [150, 300, 600, 1200, 2400], "seeds": 200},
+            "logistic": LOGISTIC | {"d": 600, "n": [300, 600, 1200, 2400], "seeds": 200},
+            "hinge": HINGE | {"d": 600, "n": [600, 900, 1800], "seeds": 200},
         },
     }
-    lines = {"square": "n", "logistic": "n", "hinge": "n"}
+    lines = {"square": "n", "logistic": "n"}
     history = (
         Change(
             "",
@@ -93,13 +90,12 @@ class GLMStateEvolution(Study):
         ),
     )
     figure = panels(
-        *(case_panel(output, ALL) for output in ("test_error", "overlap")),
-        case_panel("squared_norm", ALL, columns=3, heading="loss, labels, spectrum"),
-        case_panel("train_loss", JUDGED),
-        columns=2,
-        width=3.7,
+        _panel("test_error"),
+        _panel("overlap"),
+        _panel("squared_norm", "beside"),
+        _panel("train_loss"),
+        Panel(FITS, x="spectrum_exponent", part="hinge", title="hinge loss", ylabel="error, overlap, variance", log=""),
         height=3.1,
-        caption=f"{CAPTION} Dashes: theory where there is one number of samples.",
     )
 
     @claim("loureiro2021features", PLACE, within(0.04))
@@ -124,16 +120,14 @@ class GLMStateEvolution(Study):
         return [over_theory(part, "train_loss") for part in (square, logistic)]
 
     def validate(self) -> None:
-        from unlazy.theory.message_passing.teachers import check_flip
-
         if (self.loss == "square") != (self.label == "linear"):
             raise InputError(
                 f"label must be linear with the square loss and only with it, got {self.label} with loss {self.loss}"
             )
         if self.label == "sign":
             check_flip("label_noise, a flip probability for sign labels,", self.label_noise)
-        if self.label == "logit" and self.label_noise == 0:
-            raise InputError("label_noise must be > 0, a slope, for logit labels, got 0")
+        if self.label == "logit":
+            check_array("label_noise", self.label_noise, above=0)
 
     def memory(self) -> int:
         return 8 * (4 * max(self.n) * self.d + 4 * self.d**2)
@@ -144,82 +138,36 @@ class GLMStateEvolution(Study):
         spectrum = power_law(self.d, self.spectrum_exponent)
         return spectrum / spectrum.sum()
 
-    def _teacher(self) -> LinearTeacher | SignTeacher | ProbitTeacher | LogitTeacher:
-        from unlazy.theory.message_passing.teachers import LinearTeacher, LogitTeacher, ProbitTeacher, SignTeacher
-
-        noise = float(self.label_noise)
-        if self.label == "linear":
-            return LinearTeacher(noise**2)
-        if self.label == "sign":
-            return SignTeacher(noise)
-        return ProbitTeacher(noise) if self.label == "probit" else LogitTeacher(noise)
-
-    def simulate(self, rng: np.random.Generator) -> dict[str, list[float]]:
+    def simulate(self, rng: np.random.Generator) -> dict[str, Any]:
         """Nested training sets; the test error given the weights is exact, by the joint law of the two fields."""
-        from unlazy.studies.message_passing.shared.convex_fits import fit
+        from unlazy.data.labels import draw_labels
+        from unlazy.numerics.convex_fits import convex_fit
         from unlazy.theory.message_passing.losses import loss_of
+        from unlazy.theory.message_passing.teachers import teacher_error
 
-        spectrum = self._spectrum()
-        teacher = rng.choice([-1.0, 1.0], self.d)
+        spectrum, teacher = self._spectrum(), TEACHERS[self.label](float(self.label_noise))
+        truth = rng.choice([-1.0, 1.0], self.d)
         design = rng.standard_normal((max(self.n), self.d)) * np.sqrt(spectrum)
-        labels = self._labels(rng, design @ teacher)
-        found: dict[str, list[float]] = {name: [] for name in self.outputs}
+        labels = draw_labels(rng, teacher, design @ truth, self.n)
+        found = []
         for n in self.n:
-            weights = fit(self.loss, design[:n], labels[:n], self.ridge)
-            scores = design[:n] @ weights
-            overlap, norm = float(weights @ (spectrum * teacher)), float(weights**2 @ spectrum)
-            losses = (
-                (labels[:n] - scores) ** 2 / 2
-                if self.loss == "square"
-                else loss_of(self.loss).value(labels[:n] * scores)
-            )
-            found["test_error"].append(self._test_error(overlap, norm))
-            found["overlap"].append(overlap)
-            found["squared_norm"].append(norm)
-            found["train_loss"].append(float(losses.mean()))
-        return found
+            weights, _ = convex_fit(self.loss, design[:n], labels[:n], self.ridge)
+            overlap, norm = float(weights @ (spectrum * truth)), float(weights**2 @ spectrum)
+            y, scores = labels[:n], design[:n] @ weights
+            losses = (y - scores) ** 2 / 2 if self.loss == "square" else loss_of(self.loss).value(y * scores)
+            found.append((teacher_error(teacher, overlap, norm), overlap, norm, losses.mean()))
+        names = ("test_error", "overlap", "squared_norm", "train_loss")
+        return dict(zip(names, np.transpose(found), strict=True))
 
-    def _labels(self, rng: np.random.Generator, fields: np.ndarray) -> np.ndarray:
-        from scipy.special import expit
-
-        noise = rng.standard_normal(fields.size)
-        uniform = rng.random(fields.size)
-        if self.label == "linear":
-            return fields + self.label_noise * noise
-        if self.label == "sign":
-            return np.where(fixed_count(uniform, self.label_noise, self.n), -1.0, 1.0) * np.sign(fields)
-        if self.label == "probit":
-            return np.sign(fields + self.label_noise * noise)
-        return np.where(uniform < expit(self.label_noise * fields), 1.0, -1.0)
-
-    def _test_error(self, overlap: float, norm: float) -> float:
-        """Of a fit with this overlap and norm, the teacher's field having variance 1."""
-        from scipy.special import expit, ndtr
-
-        from unlazy.numerics.gaussian import normal_nodes
-
-        if self.label == "linear":
-            return 1 + self.label_noise**2 - 2 * overlap + norm
-        if self.label == "sign":
-            return self.label_noise + (1 - 2 * self.label_noise) * np.arccos(overlap / np.sqrt(norm)) / np.pi
-        if self.label == "probit":
-            return np.arccos(overlap / np.sqrt(norm * (1 + self.label_noise**2))) / np.pi
-        fields, weights = normal_nodes(600)
-        same = ndtr(overlap * fields / np.sqrt(norm - overlap**2))
-        positive = expit(self.label_noise * fields)
-        return float((positive * (1 - same) + (1 - positive) * same) @ weights)
-
-    def predict(self) -> dict[str, np.ndarray]:
+    def predict(self) -> dict[str, Any]:
         from unlazy.theory.message_passing.state_evolution.glm import glm_state_evolution
 
-        spectrum = self._spectrum()
+        spectrum, teacher = self._spectrum(), TEACHERS[self.label](float(self.label_noise))
         theory = glm_state_evolution(
-            spectrum, spectrum**2, 1.0, np.array(self.n), float(self.ridge), loss=self.loss, teacher=self._teacher()
+            spectrum, spectrum**2, 1.0, np.array(self.n), float(self.ridge), loss=self.loss, teacher=teacher
         )
-        error = theory.test_mse if self.loss == "square" else theory.test_error
-        assert error is not None
         return {
-            "test_error": error,
+            "test_error": theory.test_mse if self.loss == "square" else theory.test_error,
             "overlap": theory.overlap,
             "squared_norm": theory.norm,
             "train_loss": theory.train_loss,

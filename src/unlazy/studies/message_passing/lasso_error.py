@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
-from unlazy.lab import Change, Output, Study, cite, claim, over_theory, parameter, path, static, value, within
-from unlazy.plotting.panels import panels
-from unlazy.studies.message_passing.shared.evolution import CAPTION, case_panel
+from unlazy.lab import Change, Output, Study, cite, claim, over_theory, path, static, value, within
+from unlazy.plotting.panels import Panel, panels
 
 CASE = ("ratio", "density", "noise")
 PLACE = "Theorem 1.5 and Corollary 1.6"
-
-
-def _words(data):
-    return ", ".join(f"{float(parameter(data, name)):g}" for name in CASE)
 
 
 @dataclass(frozen=True)
@@ -28,6 +24,7 @@ class LassoError(Study):
 
     question = "Do error and number of nonzeros of the LASSO follow from density, noise and penalty by state evolution?"
     sources = cite("bayati2012")
+    departs = "The coefficients are not drawn: those that are not 0 are quantiles, fixed in number and energy."
 
     ratio: float = value(0.6, "samples per coefficient", symbol="n/p", low=0.05, high=20)
     density: float = value(0.1, "share of coefficients that are not 0", above=0, high=1)
@@ -63,12 +60,10 @@ class LassoError(Study):
         ),
     )
     figure = panels(
-        *(case_panel(output, {"main": _words}, "penalty") for output in ("mse", "nonzeros")),
-        case_panel(
-            "train_mse", {"main": _words}, "penalty", columns=3, heading="samples per coefficient, density, noise"
-        ),
+        Panel("mse", x="penalty", by=CASE, legend=False),
+        Panel("nonzeros", x="penalty", by=CASE, legend=False),
+        Panel("train_mse", x="penalty", by=CASE, legend="beside"),
         width=3.1,
-        caption=CAPTION,
     )
 
     @claim("bayati2012", PLACE, within(0.04))
@@ -104,7 +99,7 @@ class LassoError(Study):
         values = np.ones(1) if count == 1 else values
         return values * np.sqrt(self.density * self.p / (values @ values))
 
-    def simulate(self, rng: np.random.Generator) -> dict[str, np.ndarray]:
+    def simulate(self, rng: np.random.Generator) -> dict[str, Any]:
         """One data set, all penalties: each fit starts from the one at the next larger penalty."""
         from sklearn.linear_model import lasso_path
 
@@ -126,14 +121,10 @@ class LassoError(Study):
             "train_mse": ((y[:, None] - design @ fits) ** 2).mean(axis=0),
         }
 
-    def predict(self) -> dict[str, np.ndarray]:
+    def predict(self) -> dict[str, Any]:
         from unlazy.theory.message_passing.lasso import lasso_state_evolution
 
         ratio = max(round(self.ratio * self.p), 1) / self.p
         theory = lasso_state_evolution(ratio, np.array(self.penalty), float(self.density), float(self.noise) ** 2)
-        return {
-            "test_error": theory.effective_noise**2,
-            "mse": theory.mse,
-            "nonzeros": theory.nonzeros,
-            "train_mse": theory.train_mse,
-        }
+        found = {name: getattr(theory, name) for name in ("mse", "nonzeros", "train_mse")}
+        return found | {"test_error": theory.effective_noise**2}

@@ -2,38 +2,33 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
 from unlazy.checks import InputError
-from unlazy.lab import Output, Part, Study, cite, path, static, value
-from unlazy.lab.claims import Change, at_least, claim, needs, over_theory, parameter, relative_deviation, within
+from unlazy.lab import Change, Output, Part, Study, cite, claim, path, static, value
+from unlazy.lab.claims import at_least, needs, over_theory, relative_deviation, within
 from unlazy.plotting.panels import Panel, panels
-from unlazy.studies.message_passing.shared.evolution import case_panel, fixed_count
 
 SOURCE, PLACE = "loureiro2021mixtures", "Gaussian mixtures"
+LOGISTIC = (("bias", "bias"), ("covariances", ("spread", "tilt")))
+"""The parts with logistic fits, and what differs in them."""
+LOSSES = {"bias": False, "loss": ["square", "hinge"]}
+AVERAGING = {"bias": False, "share": 0.5, "ridge": 1e5}
+FULL = {"d": 600, "n": [300, 600, 1200, 2400], "seeds": 200}
 
 
 def _averages(part: Part) -> None:
-    """Clusters that hardly differ have the test error 1/2 whatever the fit is, and a small ridge does not average."""
+    """What the closed form needs; clusters that hardly differ have the test error 1/2 whatever the fit is."""
     needs(part.simulated, separation=at_least(0.5), ridge=at_least(1e4))
+    needs(part.simulated, spread=1.0, tilt=0.0, share=0.5, bias=False)
 
 
-def _bias_words(data):
-    return "equal covariances, " + ("bias" if parameter(data, "bias") else "no bias")
-
-
-def _covariance_words(data):
-    spread, tilt = float(parameter(data, "spread")), float(parameter(data, "tilt"))
-    return f"second covariance {spread:g} x " + ("the first" if tilt == 0 else "uneven")
-
-
-def _loss_words(data):
-    return f"{np.asarray(parameter(data, 'loss')).item()} loss, no bias"
-
-
-LOGISTIC = {"bias": _bias_words, "covariances": _covariance_words}
+def _panel(output: str, *parts: tuple[str, Any], **options: Any) -> Panel:
+    first, *others = (Panel(output, x="n", by=by, part=part, **options) for part, by in parts)
+    return replace(first, also=tuple(others))
 
 
 @dataclass(frozen=True)
@@ -44,10 +39,7 @@ class MixtureClassification(Study):
     sizes of both classes are fixed. The criteria of test error and training loss are those of `glm-state-evolution`.
     """
 
-    question = (
-        "Do training loss and test error of linear classifiers on Gaussian clusters follow from their means and "
-        "covariances alone?"
-    )
+    question = "Do the errors of linear classifiers on Gaussian clusters follow from means and covariances alone?"
     sources = cite("loureiro2021mixtures")
 
     loss: str = static("logistic", "loss", choices=("square", "logistic", "hinge"))
@@ -69,22 +61,17 @@ class MixtureClassification(Study):
         "quick": {
             "bias": {"bias": [True, False], "n": [300, 600], "seeds": 48},
             "covariances": {("spread", "tilt"): [(3.0, 0.0), (2.0, 1.0)], "n": [300, 600], "seeds": 48},
-            "losses": {"bias": False, "loss": ["square", "hinge"], "n": [150, 225], "seeds": 96},
-            "averaging": {"bias": False, "share": 0.5, "ridge": 1e5, "n": [150, 600], "seeds": 48},
+            "losses": LOSSES | {"n": [150, 225], "seeds": 96},
+            "averaging": AVERAGING | {"n": [150, 600], "seeds": 48},
         },
         "full": {
-            "bias": {"bias": [True, False], "d": 600, "n": [300, 600, 1200, 2400], "seeds": 200},
-            "covariances": {
-                ("spread", "tilt"): [(3.0, 0.0), (2.0, 1.0), (5.0, 1.0)],
-                "d": 600,
-                "n": [300, 600, 1200, 2400],
-                "seeds": 200,
-            },
-            "losses": {"bias": False, "loss": ["square", "hinge"], "d": 600, "n": [300, 600, 1200], "seeds": 200},
-            "averaging": {"bias": False, "share": 0.5, "ridge": 1e5, "d": 600, "n": [150, 600, 2400], "seeds": 200},
+            "bias": FULL | {"bias": [True, False]},
+            "covariances": FULL | {("spread", "tilt"): [(3.0, 0.0), (2.0, 1.0), (5.0, 1.0)]},
+            "losses": FULL | LOSSES | {"n": [300, 600, 1200]},
+            "averaging": FULL | AVERAGING | {"n": [150, 600, 2400]},
         },
     }
-    lines = {"bias": "n", "covariances": "n", "losses": "n", "averaging": "n"}
+    lines = dict.fromkeys(("bias", "covariances", "losses", "averaging"), "n")
     history = (
         Change(
             "",
@@ -101,17 +88,15 @@ class MixtureClassification(Study):
         ),
     )
     figure = panels(
-        case_panel("test_error", {**LOGISTIC, "losses": _loss_words}, columns=3),
-        case_panel("train_loss", LOGISTIC, log="x"),
         Panel(
             lambda data: data.averaging_error if "averaging_error" in data else data.test_error,
             x="n",
             part="averaging",
             ylabel="test error",
-            log="x",
             title="large ridge; line: closed form",
         ),
-        width=3.3,
+        _panel("train_loss", *LOGISTIC, log="x", legend=False),
+        _panel("test_error", *LOGISTIC, ("losses", "loss"), legend="beside"),
         height=3.1,
     )
 
@@ -149,9 +134,7 @@ class MixtureClassification(Study):
 
     def validate(self) -> None:
         if self.bias and self.loss != "logistic":
-            raise InputError(
-                f"bias must be false with the {self.loss} loss, which is fitted without one here, got true"
-            )
+            raise InputError(f"bias must be false with the {self.loss} loss, which is fitted without one, got true")
 
     def memory(self) -> int:
         return 8 * (4 * max(self.n) * self.d + 4 * self.d**2)
@@ -163,30 +146,27 @@ class MixtureClassification(Study):
         variances = np.stack([np.ones(self.d), self.spread * profile]) / self.d
         return np.stack([mean, -mean]), variances, np.array([self.share, 1 - self.share])
 
-    def simulate(self, rng: np.random.Generator) -> dict[str, list[float]]:
+    def simulate(self, rng: np.random.Generator) -> dict[str, Any]:
         """Nested training sets; the test error given the weights is exact."""
         from scipy.special import ndtr
 
-        from unlazy.studies.message_passing.shared.convex_fits import fit, fit_logistic
+        from unlazy.data.labels import fixed_count
+        from unlazy.numerics.convex_fits import convex_fit
         from unlazy.theory.message_passing.losses import loss_of
 
         means, variances, shares = self._clusters()
-        second = fixed_count(rng.random(max(self.n)), 1 - self.share, self.n)
-        labels = np.where(second, -1.0, 1.0)
-        noise = rng.standard_normal((labels.size, self.d))
-        design = means[second.astype(int)] + noise * np.sqrt(variances[second.astype(int)])
+        second = fixed_count(rng.random(max(self.n)), 1 - self.share, self.n).astype(int)
+        labels = 1.0 - 2 * second
+        design = means[second] + rng.standard_normal((labels.size, self.d)) * np.sqrt(variances[second])
         errors, losses = [], []
         for n in self.n:
-            if self.bias:
-                weights, offset = fit_logistic(design[:n], labels[:n], self.ridge, True)
-            else:
-                weights, offset = fit(self.loss, design[:n], labels[:n], self.ridge), 0.0
+            weights, offset = convex_fit(self.loss, design[:n], labels[:n], self.ridge, bias=self.bias)
             margins = np.array([1.0, -1.0]) * (means @ weights + offset)
             errors.append(float(shares @ ndtr(-margins / np.sqrt(variances @ weights**2))))
             losses.append(float(loss_of(self.loss).value(labels[:n] * (design[:n] @ weights + offset)).mean()))
         return {"test_error": errors, "train_loss": losses}
 
-    def predict(self) -> dict[str, np.ndarray]:
+    def predict(self) -> dict[str, Any]:
         from scipy.special import ndtr
 
         from unlazy.theory.message_passing.state_evolution.mixture import mixture_state_evolution

@@ -3,59 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cache
 from typing import Any
 
 import numpy as np
 
-from unlazy.lab import Change, Output, Study, cite, claim, difference, over_theory, parameter, static, value, within
+from unlazy.lab import Change, Output, Study, cite, claim, difference, over_theory, static, value, within
 from unlazy.plotting.panels import Panel, panels
 
 SOURCES = "loureiro2021mixtures cakmak2024"
 PRIORS = {2: (0.6, 0.4), 3: (0.5, 0.3, 0.2), 4: (0.4, 0.3, 0.2, 0.1)}
 FRESH = 4000
 """Fresh points of each class."""
-SETTINGS = ("classes", "ridge", "strength", "spread", "intercept", "d")
-
-
-@cache
-def _dense(study: MulticlassLearningCurve, ratios: tuple[float, ...]) -> dict[str, np.ndarray]:
-    found = study._theory(np.array(ratios) * study.d)
-    shown = {name: getattr(found, name) for name in ("test_error", "test_loss", "train_loss")}
-    return {**shown, "rare_error": found.class_errors[:, -1]}
-
-
-def _panel(solid: str, dashed: str, **options: Any) -> Panel:
-    """Two outputs against the rows: a colour for each number of classes and one for unequal clusters."""
-
-    def draw(axes, **parts):
-        from unlazy.plotting import style
-
-        ratios = np.concatenate([np.atleast_1d(parameter(part.simulated, "ratio")) for part in parts.values()])
-        dense = tuple(np.geomspace(ratios.min(), ratios.max(), 6).tolist())
-        equal = [part.simulated for name, part in parts.items() if name != "unequal"]
-        cases = [
-            (f"$K = {k}$", [data.sel(classes=k) if "classes" in data.dims else data for data in equal])
-            for k in np.atleast_1d(parameter(parts["curve"].simulated, "classes"))
-        ]
-        if "unequal" in parts:
-            data = parts["unequal"].simulated
-            cases.append((f"$K = {np.asarray(parameter(data, 'classes')).item()}$, unequal, bias", [data]))
-        for index, (text, runs) in enumerate(cases):
-            color, mark = style.colour(index), style.marker(index)
-            setting = {name: np.asarray(parameter(runs[0], name)).item() for name in SETTINGS}
-            theory = _dense(MulticlassLearningCurve(**setting), dense)
-            for name in (solid, dashed):
-                style.theory(axes, dense, theory[name], color=color, dashed=name == dashed)
-                for data in runs:
-                    label = text if name == solid and data is runs[0] else None
-                    style.simulation(
-                        axes, np.atleast_1d(parameter(data, "ratio")), data[name], color=color, marker=mark, label=label
-                    )
-
-    return Panel(
-        solid, x="ratio", part="curve", points=False, theory=False, log="x", ylim=(0, None), draw=draw, **options
-    )
+ERRORS, LOSSES = ("test_error", "rare_error"), ("test_loss", "train_loss")
+BOTH = "error or loss"
+UNEQUAL = {"spread": 0.8, "intercept": True}
 
 
 @dataclass(frozen=True)
@@ -64,8 +25,7 @@ class MulticlassLearningCurve(Study):
 
     s_kj = (1 + spread sin(2 pi (j/d + k/K))) / d. The fits are scikit-learn's, to a tolerance of 1e-6, with
     C = 1/ridge; for two classes C = 2/ridge, as its binary model has half the ridge. The training rows have the classes
-    in their exact shares. Scores of fresh points are normal given the fit, so that 4000 of each class are drawn as
-    scores.
+    in their exact shares. Scores of fresh points are normal given the fit, and drawn as such.
     """
 
     question = "Does state evolution with matrices predict the errors of softmax regression, class by class?"
@@ -91,12 +51,12 @@ class MulticlassLearningCurve(Study):
         "quick": {
             "curve": {"classes": [2, 3], "ratio": [1.0, 4.0], "seeds": 40},
             "few": {"classes": [2, 3], "ratio": 0.5, "seeds": 20},
-            "unequal": {"ratio": [2.0], "spread": 0.8, "intercept": True, "seeds": 40},
+            "unequal": UNEQUAL | {"ratio": [2.0], "seeds": 40},
         },
         "full": {
             "curve": {"classes": [2, 3, 4], "ratio": [1.0, 2.0, 4.0, 8.0], "d": 1000, "seeds": 32},
             "few": {"classes": [2, 3, 4], "ratio": 0.5, "d": 1000, "seeds": 32},
-            "unequal": {"ratio": [1.0, 2.0, 4.0], "spread": 0.8, "intercept": True, "d": 1000, "seeds": 32},
+            "unequal": UNEQUAL | {"ratio": [1.0, 2.0, 4.0], "d": 1000, "seeds": 32},
         },
     }
     history = (
@@ -107,9 +67,12 @@ class MulticlassLearningCurve(Study):
         ),
     )
     figure = panels(
-        _panel("test_error", "rare_error", ylabel="error", title="solid: all; dashed: rarest class"),
-        _panel("test_loss", "train_loss", ylabel="softmax loss", title="solid: test; dashed: training", legend=False),
-        caption="Lines: theory. Points: means over seeds with 99% intervals.",
+        Panel(ERRORS, x="ratio", by="classes", part="curve", ylabel="error", log="x", legend="beside"),
+        Panel(LOSSES, x="ratio", by="classes", part="curve", ylabel="softmax loss", log="x", legend="beside"),
+        Panel(ERRORS + LOSSES, x="classes", part="few", title="$n/d = 0.5$, not judged", ylabel=BOTH, legend=False),
+        Panel(ERRORS + LOSSES, part="unequal", title="unequal, bias", ylabel=BOTH, beside=True, legend="beside"),
+        columns=2,
+        width=5.2,
     )
 
     @claim(SOURCES, "", within(0.05))
@@ -155,7 +118,7 @@ class MulticlassLearningCurve(Study):
         return (1 + self.spread * np.sin(2 * np.pi * turn)) / self.d
 
     def simulate(self, rng: np.random.Generator) -> dict[str, Any]:
-        from sklearn.linear_model import LogisticRegression
+        from unlazy.training.message_passing.softmax_fits import fit_softmax, normal_scores, softmax_loss
 
         prior, means, variances = np.array(PRIORS[self.classes]), self._means(), self._variances()
         ends = np.round(np.cumsum(prior) * self._rows).astype(int)
@@ -163,56 +126,30 @@ class MulticlassLearningCurve(Study):
         rows = rng.standard_normal((self._rows, self.d))
         rows *= np.sqrt(variances)[labels] if self.spread else self.d**-0.5
         rows += means[labels]
-        binary = self.classes == 2
-        model = LogisticRegression(
-            C=(2 if binary else 1) / self.ridge, fit_intercept=self.intercept, tol=1e-6, max_iter=10_000
-        ).fit(rows, labels)
-        # columns of weights sum to 0; the binary model has the difference of its two
-        weights = np.column_stack([-model.coef_[0], model.coef_[0]]) / 2 if binary else model.coef_.T
-        bias = np.r_[-model.intercept_, model.intercept_] / 2 if binary else model.intercept_
-
-        def loss(scores: np.ndarray, label: Any) -> Any:
-            own = np.take_along_axis(scores, label[:, None], axis=1)
-            return np.mean(np.log(np.exp(scores - own) @ np.ones(self.classes)))
-
+        fit = fit_softmax(rows, labels, self.classes, self.ridge, bias=self.intercept)
+        scores = rows @ fit.weights + fit.bias
         wrong, losses, spreads = [], [], []
         for k in range(self.classes):
-            covariance = weights.T @ (variances[k][:, None] * weights)
-            values, vectors = np.linalg.eigh(covariance)
-            root = vectors * np.sqrt(np.maximum(values, 0.0))
-            fresh = means[k] @ weights + bias + rng.standard_normal((FRESH, self.classes)) @ root.T
+            fresh, covariance = normal_scores(rng, fit, means[k], variances[k], FRESH)
             wrong.append(np.mean(fresh.argmax(axis=1) != k))
-            losses.append(loss(fresh, np.full(FRESH, k)))
+            losses.append(softmax_loss(fresh, np.full(FRESH, k)))
             spreads.append(np.trace(covariance) / (self.classes - 1))
         return {
             "test_error": prior @ wrong,
             "rare_error": wrong[-1],
-            "train_error": np.mean((rows @ weights + bias).argmax(axis=1) != labels),
-            "train_loss": loss(rows @ weights + bias, labels),
+            "train_error": np.mean(scores.argmax(axis=1) != labels),
+            "train_loss": softmax_loss(scores, labels),
             "test_loss": prior @ losses,
             "score_variance": prior @ spreads,
         }
 
-    def _theory(self, rows: Any) -> Any:
+    def predict(self) -> dict[str, Any]:
         from unlazy.theory.message_passing.multiclass.softmax import multiclass_clusters
 
-        return multiclass_clusters(
-            self._means(),
-            rows,
-            self.ridge,
-            variances=self._variances(),
-            probabilities=PRIORS[self.classes],
-            bias=self.intercept,
+        prior, variances = np.array(PRIORS[self.classes]), self._variances()
+        found = multiclass_clusters(
+            self._means(), self._rows, self.ridge, variances=variances, probabilities=prior, bias=self.intercept
         )
-
-    def predict(self) -> dict[str, Any]:
-        found = self._theory(self._rows)
         spreads = np.trace(found.covariance, axis1=1, axis2=2) / (self.classes - 1)
-        return {
-            "test_error": found.test_error,
-            "rare_error": found.class_errors[-1],
-            "train_error": found.train_error,
-            "train_loss": found.train_loss,
-            "test_loss": found.test_loss,
-            "score_variance": np.array(PRIORS[self.classes]) @ spreads,
-        }
+        shown = {name: getattr(found, name) for name in ("test_error", "train_error", "train_loss", "test_loss")}
+        return shown | {"rare_error": found.class_errors[-1], "score_variance": prior @ spreads}

@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from unlazy.checks import InputError
-from unlazy.lab import Output, Part, Study, cite, path, static, value
-from unlazy.lab.claims import Change, at_least, claim, kept, needs, over_theory, parameter, within
+from unlazy.lab import Change, Output, Part, Study, at_least, cite, claim, kept, needs, path, static, value, within
+from unlazy.lab.claims import over_theory
 from unlazy.plotting.panels import Panel, panels
-from unlazy.studies.message_passing.shared.sequential import ENSEMBLES, draw, ensemble, matched_beta
+from unlazy.theory.message_passing.sequential.inference import ENSEMBLES, covariance_ensemble
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -25,7 +24,9 @@ FAST = (1.0, 0.5)
 """Rates at which runs of 28 steps reach their asymptotic decay."""
 STAYS = 0.96
 """What the mean-field equations give for steps 16 to 27 just above the line (a = 1.04); at a = 0.99 it is 0.945."""
-FULL: dict[str, Any] = {"rate": (1.0, 0.5, 0.25, 0.1), "n": 32768, "steps": 60}
+STABLE = {"ensemble": list(ENSEMBLES), "coldness": [2.0]}
+COLD = {"ensemble": list(ENSEMBLES), "coldness": [4.0, 6.0]}
+FULL = {"rate": (1.0, 0.5, 0.25, 0.1), "n": 32768, "steps": 60}
 
 
 def _stable(part: Part) -> None:
@@ -45,48 +46,11 @@ def _decay(residual: xr.DataArray, rates: tuple[float, ...] = FAST) -> xr.DataAr
     return np.exp((late * time).sum("time") / (time**2).sum())
 
 
-def _predicted_decay(data: Any) -> xr.DataArray:
-    """mu = 1 - rate (1 - a)."""
-    return 1 - data.rate * (1 - data.at_factor)
-
-
-def _at(data: Any, **places: Any) -> Any:
-    """The data at these values of the parameters that vary, else at the last ones."""
-    for name, place in places.items():
-        if name in data.dims:
-            data = data.sel({name: place}) if place in data[name].values else data.isel({name: -1})
-    return data
-
-
-def _panel(part: str, name: str, coldness: float, **options: Any) -> Panel:
-    """Theory as lines, the median run at every other step as points."""
-    place = {"ensemble": name, "coldness": coldness}
-
-    def runs(axes, **parts):
-        from unlazy.plotting import style
-
-        simulated, predicted = (_at(data, **place) for data in parts[part][:2])
-        middle = simulated.residual.median("seed").isel(time=slice(None, None, 2))
-        for index, line in enumerate(list(axes.lines)):
-            look: dict[str, Any] = {"color": line.get_color(), "markeredgecolor": "white", "markersize": 4}
-            axes.plot(middle.time, middle.isel(rate=index), style.marker(index), **look)
-        words = rf"$\beta = {float(parameter(simulated, 'coldness')):g}\beta_m$, $a = {float(predicted.at_factor):.2f}$"
-        axes.set_ylim(1e-5, 5)
-        axes.text(0.97, 0.97, words, ha="right", va="top", transform=axes.transAxes)
-
-    return Panel(
-        lambda data: _at(data, **place).residual,
-        x="time",
-        by="rate",
-        part=part,
-        title=name.capitalize(),
-        xlabel="step",
-        ylabel="residual $r$",
-        log="y",
-        points=False,
-        draw=runs,
-        **options,
-    )
+def _panel(part: str, name: str, coldness: float) -> Panel:
+    options: dict[str, Any] = {"at": {"ensemble": name, "coldness": coldness}, "xlabel": "step", "ylim": (1e-5, 5)}
+    legend = "lower left" if (name, coldness) == ("wishart", 6.0) else False
+    title = r"$\beta/\beta_m = 2$" if part == "stable" else ""
+    return Panel("residual", x="time", by="rate", part=part, log="y", title=title, legend=legend, **options)
 
 
 @dataclass(frozen=True)
@@ -103,6 +67,10 @@ class SequentialMessagePassing(Study):
 
     question = "Do dynamical mean-field equations predict random sequential message passing at every step?"
     sources = cite("cakmak2022")
+    departs = (
+        "In place of a random matrix: eigenvectors are products of random signs, permutations and cosine transforms, "
+        "eigenvalues quantiles of the ensemble's; the teacher is scaled to its mean power."
+    )
 
     ensemble: str = static("wishart", "ensemble of covariances", choices=ENSEMBLES)
     coldness: float = value(2.0, "inverse temperature over the matched one", symbol=r"\beta/\beta_m", above=0, high=100)
@@ -113,27 +81,20 @@ class SequentialMessagePassing(Study):
     steps: int = static(28, "steps", low=LATE, high=2000, scale="log")
 
     outputs = {
-        "residual": Output("mean squared change of a field", "r", dims=("rate", "time"), scale="log"),
+        "residual": Output("residual", "r", dims=("rate", "time"), scale="log"),
         "mean_square": Output("mean square of the posterior means", "q", dims=("rate",)),
         "mean_overlap": Output("overlap of posterior means and teacher", "m^*", dims=("rate",)),
         "at_factor": Output("stability factor", "a", theory_only=True),
     }
     presets = {
-        "quick": {
-            "stable": {"ensemble": list(ENSEMBLES), "coldness": [2.0], "seeds": 12},
-            "cold": {"ensemble": list(ENSEMBLES), "coldness": [4.0, 6.0], "n": 8192, "seeds": 12},
-        },
-        "full": {
-            "stable": {"ensemble": list(ENSEMBLES), "coldness": [2.0], **FULL, "seeds": 48},
-            "cold": {"ensemble": list(ENSEMBLES), "coldness": [4.0, 6.0], **FULL, "seeds": 24},
-        },
+        "quick": {"stable": STABLE | {"seeds": 12}, "cold": COLD | {"n": 8192, "seeds": 12}},
+        "full": {"stable": STABLE | FULL | {"seeds": 48}, "cold": COLD | FULL | {"seeds": 24}},
     }
     history = (
         Change(
             "", "the sizes grew", "after a first look at N = 8192, as the scatter between instances falls slowly with N"
         ),
-        Change("average-step", "an average over the ensembles", "after the same look"),
-        Change("decay", "an average over the ensembles", "after the same look"),
+        *(Change(claim, "an average over the ensembles", "after the same look") for claim in ("average-step", "decay")),
         Change(
             "cold",
             "an average over the ensembles, of the median run, for rates below 1",
@@ -147,14 +108,14 @@ class SequentialMessagePassing(Study):
     )
     figure = panels(
         *(
-            _panel(part, name, coldness, legend="lower left" if (name, coldness) == ("wishart", 6.0) else False)
+            _panel(*place)
             for name in ENSEMBLES
-            for part, coldness in (("stable", 2.0), ("cold", 4.0), ("cold", 6.0))
+            for place in (("stable", name, 2), ("cold", name, 4), ("cold", name, 6))
         ),
         columns=3,
         width=2.6,
         height=2.3,
-        caption="Points: medians over seeds, at every other step. Colours are the rates of the legend in all panels.",
+        caption="Colours are the rates of the legend in all panels.",
     )
 
     @claim(SOURCE, PLACE, within(0.2))
@@ -175,7 +136,8 @@ class SequentialMessagePassing(Study):
         """The residual finally decays by 1 - rate (1 - a) per step {criterion}, for rates of 1 and 0.5 (mean over the
         ensembles)."""
         _stable(stable)
-        return (_decay(stable.simulated.residual) - _predicted_decay(stable.predicted)).mean("ensemble")
+        predicted = 1 - stable.predicted.rate * (1 - stable.predicted.at_factor)
+        return (_decay(stable.simulated.residual) - predicted).mean("ensemble")
 
     @claim(SOURCE, PLACE, within(0.02))
     def stationary(stable):
@@ -198,36 +160,31 @@ class SequentialMessagePassing(Study):
         return _decay(cold.simulated.residual.sel(coldness=6.0), (1.0,)).median("seed")
 
     def validate(self) -> None:
-        if self.ensemble == "row-orthogonal" and not self.alpha > 1:
-            raise InputError(f"alpha must be > 1 for the row-orthogonal ensemble, got {self.alpha:g}")
+        covariance_ensemble(self.ensemble, self.alpha)
 
     def coordinates(self) -> dict[str, Any]:
         return {"time": np.arange(self.steps)}
 
     def _student(self) -> Any:
-        from unlazy.theory.message_passing.sequential.inference import static_solution
+        from unlazy.theory.message_passing.sequential.inference import matched_beta, static_solution
 
-        return static_solution(ensemble(self.ensemble, self.alpha), self.coldness * matched_beta(self.flip), self.flip)
+        ensemble = covariance_ensemble(self.ensemble, self.alpha)
+        return static_solution(ensemble, self.coldness * matched_beta(self.flip), self.flip)
 
     def simulate(self, rng: np.random.Generator) -> dict[str, Any]:
-        from unlazy.training.message_passing.sequential import algorithm, run
+        from unlazy.training.message_passing.sequential import algorithm, draw_from, run
 
-        instance = draw(rng, ensemble(self.ensemble, self.alpha), self.n, self.flip)
-        setting = algorithm(instance, [self._student()] * len(self.rate), self.rate)
-        found = run(rng, instance, setting, self.steps)
-        return {
-            "residual": found.residual.T,
-            "mean_square": found.mean_square,
-            "mean_overlap": found.mean_overlap,
-        }
+        instance = draw_from(rng, covariance_ensemble(self.ensemble, self.alpha), self.n, self.flip)
+        found = run(rng, instance, algorithm(instance, [self._student()] * len(self.rate), self.rate), self.steps)
+        return {"residual": found.residual.T, "mean_square": found.mean_square, "mean_overlap": found.mean_overlap}
 
     def predict(self) -> dict[str, Any]:
         from unlazy.theory.message_passing.sequential.inference import mean_field_residual
 
-        student = self._student()
+        student, count = self._student(), len(self.rate)
         return {
             "residual": mean_field_residual(student, self.rate, self.steps),
-            "mean_square": np.full(len(self.rate), student.mean_square),
-            "mean_overlap": np.full(len(self.rate), student.mean_overlap),
+            "mean_square": np.full(count, student.mean_square),
+            "mean_overlap": np.full(count, student.mean_overlap),
             "at_factor": student.at_factor,
         }

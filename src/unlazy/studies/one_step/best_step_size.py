@@ -8,14 +8,8 @@ from typing import Any
 import numpy as np
 
 from unlazy.lab import OWN, Output, Study, at_least, between, cite, claim, enough, path, static, value, within
-from unlazy.plotting.panels import Level, Panel, panels
-from unlazy.studies.one_step.shared.gradient_step import (
-    ACTIVATIONS,
-    LINKS,
-    kernel_bound,
-    predicted_step_risks,
-    step_risks,
-)
+from unlazy.plotting.panels import Panel, panels
+from unlazy.studies.one_step import shared
 
 
 @dataclass(frozen=True)
@@ -26,18 +20,12 @@ class BestStepSize(Study):
     n: int = static(1600, "samples of the step, and as many fresh ones of the readout", symbol="n", low=2, scale="log")
     d: int = static(200, "dimension", symbol="d", low=2, high=10_000, scale="log")
     features: int = static(400, "neurons", symbol="N", low=1, high=20_000, scale="log")
-    activation: str = static("erf", "activation", choices=ACTIVATIONS)
-    link: str = static("tanh3", "link of the target", choices=tuple(LINKS))
+    activation: str = static("erf", "activation", choices=shared.ACTIVATIONS)
+    link: str = static("tanh3", "link of the target", choices=tuple(shared.LINKS))
     ridge: float = value(0.03, "ridge of the readout", symbol=r"\lambda", above=0, high=1e6, scale="log")
     noise_variance: float = value(0.01, "variance of the label noise", symbol=r"\sigma^2", low=0, high=100)
     relative_step: tuple = path(
-        (0.5, 1.0, 2.0, 4.0, 8.0, 16.0),
-        "step size over sqrt(N)",
-        symbol=r"\eta/\sqrt{N}",
-        low=0,
-        high=1e4,
-        scale="log",
-        short="step size",
+        (0.5, 1.0, 2.0, 4.0, 8.0, 16.0), "step size over sqrt(N)", symbol=r"\eta/\sqrt{N}", low=0, high=1e4, scale="log"
     )
 
     outputs = {
@@ -61,8 +49,7 @@ class BestStepSize(Study):
             x="relative_step",
             ylabel="error",
             legend="lower left",
-            title="dashed: the bound of all kernels",
-            marks=(Level(kernel_bound, r"$\|P_{>1}f_*\|^2$", dashed=True),),
+            marks=(shared.KERNEL_BOUND,),
         ),
         width=4.8,
         height=3.3,
@@ -89,15 +76,13 @@ class BestStepSize(Study):
         return main.simulated.risk.mean("seed") / main.predicted.risk - 1
 
     def memory(self) -> int:
-        return 8 * (3 * self.n + 5000) * (self.features + self.d) + 8 * 4 * min(self.n, self.features) ** 2
+        return shared.memory(self)
 
-    def _setting(self) -> tuple[Any, ...]:
-        sizes = [relative * np.sqrt(self.features) for relative in self.relative_step]
-        return (self.activation, self.link, self.n, self.d, self.features, self.noise_variance, sizes, (self.ridge,))
+    def _step_sizes(self) -> list[float]:
+        return [relative * np.sqrt(self.features) for relative in self.relative_step]
 
     def simulate(self, rng: np.random.Generator) -> dict[str, Any]:
-        """All step sizes share the network, its gradient and the data."""
-        return {name: array[:, 0] for name, array in step_risks(rng, *self._setting()).items()}
+        return shared.simulated_risks(rng, self, self._step_sizes())
 
     def predict(self) -> dict[str, Any]:
-        return {name: array[:, 0] for name, array in predicted_step_risks(*self._setting()).items()}
+        return shared.predicted_risks(self, self._step_sizes(), self.ridge)

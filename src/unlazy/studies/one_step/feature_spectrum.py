@@ -10,7 +10,7 @@ import numpy as np
 from unlazy.lab import OWN, Output, Study, at_most, cite, claim, over_theory, parameter, static, within
 from unlazy.plotting import style
 from unlazy.plotting.panels import Panel, panels
-from unlazy.studies.one_step.shared.planted import PLANTED, planted_groups, planted_weights
+from unlazy.studies.one_step import shared
 
 LEVELS = tuple(((np.arange(200) + 0.5) / 200).tolist())
 
@@ -50,7 +50,7 @@ class FeatureSpectrum(Study):
     d: int = static(400, "dimension", symbol="d", low=2, high=10_000, scale="log")
     features: int = static(600, "neurons", symbol="N", low=4, high=20_000, scale="log")
     activation: str = static("tanh", "activation", choices=("tanh", "erf"))
-    spikes: str = static("one group", "spikes of the neurons", choices=tuple(PLANTED))
+    spikes: str = static("one group", "spikes of the neurons", choices=tuple(shared.PLANTED))
 
     outputs = {
         "eigenvalue": Output("eigenvalue by quantile", "", ("level",), scale="log"),
@@ -60,7 +60,7 @@ class FeatureSpectrum(Study):
     }
     presets = {
         "quick": {"spikes": ["none", "one group"], "seeds": 12},
-        "full": {"spikes": list(PLANTED), "d": 800, "features": 1200, "n": 2000, "seeds": 24},
+        "full": {"spikes": list(shared.PLANTED), "d": 800, "features": 1200, "n": 2000, "seeds": 24},
     }
     figure = panels(
         Panel(
@@ -109,7 +109,7 @@ class FeatureSpectrum(Study):
         return {"level": LEVELS}
 
     def _setting(self) -> dict[str, Any]:
-        groups = planted_groups(self.spikes)
+        groups = shared.planted_groups(self.spikes)
         return {"activation": self.activation, "groups": groups, "n": self.n, "d": self.d, "features": self.features}
 
     def _outliers(self) -> Any:
@@ -121,8 +121,9 @@ class FeatureSpectrum(Study):
         """Draw weights and inputs; the bulk ends half-way, in logarithms, between predicted end and outliers."""
         from unlazy.functions.activations import activation
         from unlazy.theory.one_step.spiked.spectrum import feature_spectrum
+        from unlazy.training.one_step.planted import planted_weights
 
-        weights = planted_weights(rng, self.spikes, self.d, self.features, 1.0)
+        weights = planted_weights(rng, shared.PLANTED[self.spikes], self.d, self.features, cosine=1.0)
         hidden = activation(self.activation)(rng.standard_normal((self.n, self.d)) @ weights)
         values = np.sort(np.maximum(np.linalg.eigvalsh(hidden.T @ hidden / self.n), 0.0))
         outliers = self._outliers()

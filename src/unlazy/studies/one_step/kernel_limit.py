@@ -3,29 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from unlazy.lab import Output, Study, cite, static, value
 from unlazy.lab.claims import OWN, at_least, at_most, claim, enough, parameter, within
-from unlazy.plotting.panels import Level, Panel, panels
-from unlazy.studies.one_step.shared.gradient_step import (
-    ACTIVATIONS,
-    FRESH,
-    LINKS,
-    bound,
-    kernel_bound,
-    link_function,
-    predicted_step_risks,
-)
+from unlazy.plotting.panels import Panel, panels
+from unlazy.studies.one_step import shared
 
-NETWORKS = {"random features": None, "step 1": 0.0, "step N^1/2": 0.5}
+LARGE = "step N^1/2"
+NETWORKS = {"random features": None, "step 1": 0.0, LARGE: 0.5}
 """Ridge regression on features, with the exponent of the step size N^alpha."""
 WIDTHS = {"RBF, width 1": 1.0, "RBF, width 4": 4.0}
 KERNELS = ("tangent kernel", *WIDTHS, "linear")
 LEARNERS = (*NETWORKS, *KERNELS)
-LARGE = "step N^1/2"
 OTHERS = tuple(name for name in LEARNERS if name != LARGE)
 FEATURE_RIDGES = np.geomspace(1e-4, 10, 11).tolist()
 KERNEL_RIDGES = np.geomspace(1e-9, 100, 45).tolist()
@@ -52,19 +44,9 @@ def _panel(learners, **options):
         ylabel="excess risk at the best ridge",
         log="xy",
         ylim=(0.02, 0.5),
-        marks=(Level(kernel_bound, r"$\|P_{>1}f_*\|^2$", dashed=True),),
+        marks=(shared.KERNEL_BOUND,),
         **options,
     )
-
-
-class _Best(NamedTuple):
-    risk: float
-    edge: float
-    """What the outermost two ridges at either end gain over the others, relative."""
-
-
-def _best(risks: np.ndarray) -> _Best:
-    return _Best(risks.min(), 1 - risks.min() / risks[2:-2].min())
 
 
 @dataclass(frozen=True)
@@ -78,8 +60,8 @@ class KernelLimit(Study):
     n: int = static(1024, "samples of the step, and as many fresh ones of the readout", symbol="n", low=20, scale="log")
     d: int = static(128, "dimension", symbol="d", low=2, high=10_000, scale="log")
     features: int = static(256, "neurons", symbol="N", low=1, high=20_000, scale="log")
-    activation: str = static("erf", "activation", choices=ACTIVATIONS)
-    link: str = static("erf", "link of the target", choices=tuple(LINKS))
+    activation: str = static("erf", "activation", choices=shared.ACTIVATIONS)
+    link: str = static("erf", "link of the target", choices=tuple(shared.LINKS))
     noise_variance: float = value(0.01, "variance of the label noise", symbol=r"\sigma^2", low=0, high=100)
 
     outputs = {
@@ -139,7 +121,7 @@ class KernelLimit(Study):
         return main.simulated.edge
 
     def memory(self) -> int:
-        return 8 * (6 * self.n**2 + 3 * FRESH * self.n + (3 * self.n + 5000) * (self.features + self.d))
+        return 8 * (6 * self.n**2 + 3 * shared.FRESH * self.n + (3 * self.n + 5000) * (self.features + self.d))
 
     def coordinates(self) -> dict[str, Any]:
         return {"learner": list(LEARNERS)}
@@ -149,67 +131,34 @@ class KernelLimit(Study):
 
     def simulate(self, rng: np.random.Generator) -> dict[str, Any]:
         """All learners see the same readout and test data; the step has samples of its own."""
-        from unlazy.functions.activations import activation
-        from unlazy.numerics.wide_kernel import wide_tangent_kernel
-        from unlazy.theory.one_step.moments import activation_moments
-        from unlazy.training.one_step.gradient_step import draw_samples, first_step, kernel_readout, readout
+        from unlazy.training.one_step.gradient_step import draw_samples, features_readout, first_step
+        from unlazy.training.one_step.kernels import kernel_risks
 
-        sigma, link = activation(self.activation), link_function(self.link)
-        moments = activation_moments(self.activation)
+        link = shared.link_function(self.link)
         data, step_data = (draw_samples(rng, self.n, self.d, link, self.noise_variance) for _ in range(2))
-        test = draw_samples(rng, FRESH, self.d, link, 0.0)
-        step = first_step(rng, step_data, self.features, sigma, sigma.derivative, moments.linear)
-        found = {}
-        for name, size in zip(NETWORKS, self._step_sizes(), strict=True):
-            known, new = (sigma(points.inputs @ step.weights(size)) for points in (data, test))
-            found[name] = readout(known, data.labels, new, test.truth, FEATURE_RIDGES)
-        scaled, fresh = data.inputs / np.sqrt(self.d), test.inputs / np.sqrt(self.d)
-        found["linear"] = readout(scaled, data.labels, fresh, test.truth, KERNEL_RIDGES)
-        points = np.concatenate([scaled, fresh])
-        kernels = {"tangent kernel": wide_tangent_kernel(sigma, sigma.derivative, points, scaled)}
-        squares = np.sum(points**2, axis=1)
-        distances = squares[:, None] + squares[: self.n] - 2 * points @ scaled.T
-        kernels |= {name: np.exp(-distances / (2 * width)) for name, width in WIDTHS.items()}
-        for name, kernel in kernels.items():
-            known, new = kernel[: self.n], kernel[self.n :]
-            found[name] = kernel_readout(known, data.labels, new, test.truth, KERNEL_RIDGES)
-        best = [_best(found[name].risk) for name in LEARNERS]
-        return {"risk": [one.risk for one in best], "edge": [one.edge for one in best]}
+        test = draw_samples(rng, shared.FRESH, self.d, link, 0.0)
+        step = first_step(rng, step_data, self.features, self.activation)
+        layers = [step.weights(size) for size in self._step_sizes()]
+        risks = [features_readout(self.activation, layer, data, test, FEATURE_RIDGES).risk for layer in layers]
+        risks += kernel_risks(data, test, self.activation, tuple(WIDTHS.values()), KERNEL_RIDGES)
+        edges = [1 - risk.min() / risk[2:-2].min() for risk in risks]
+        return {"risk": [risk.min() for risk in risks], "edge": edges}
 
     def predict(self) -> dict[str, Any]:
-        networks = predicted_step_risks(
-            self.activation, self.link, self.n, self.d, self.features, self.noise_variance, self._step_sizes(),
-            FEATURE_RIDGES[2:-2],
-        )["risk"].min(axis=1)  # fmt: skip
-        kernels, more = (
-            [self._kernel_risk(n, *self._linear_part(name)) for name in KERNELS] for n in (self.n, 2 * self.n)
+        from unlazy.theory.one_step.linear_kernels import (
+            LinearPart,
+            gaussian_kernel_part,
+            linear_kernel_risk,
+            tangent_kernel_part,
         )
-        return {"risk": [*networks, *kernels], "with_all_samples": min(more), "bound": bound(self.link)}
 
-    def _linear_part(self, kernel: str) -> tuple[float, float]:
-        """The coefficient of x.x'/d in the kernel at |x|^2 = d, and what the diagonal has beyond its linear part.
-
-        A tangent kernel is E sigma sigma + (x.x'/d) E sigma' sigma'; (E sigma')^2 = mu_1^2 is linear in either.
-        """
-        from unlazy.theory.one_step.moments import activation_moments
-
-        if kernel == "linear":
-            return 1.0, 0.0
-        if kernel in WIDTHS:
-            width = WIDTHS[kernel]
-            return np.exp(-1 / width) / width, 1 - np.exp(-1 / width) * (1 + 1 / width)
-        moments = activation_moments(self.activation)
-        return 2 * moments.linear**2, moments.nonlinear + moments.slope - moments.linear**2
-
-    def _kernel_risk(self, n: int, linear: float, diagonal: float) -> float:
-        """The least risk over the ridges of linear regression with ridge (diagonal + n ridge) d / (n linear)."""
-        from unlazy.theory.one_step.moments import link_moments
-        from unlazy.theory.regression.ridge import ridge_equivalent
-
-        target = link_moments(LINKS[self.link])
-        ridges = (diagonal / n + np.array(KERNEL_RIDGES)) * self.d / linear
-        fit = ridge_equivalent(
-            [1.0], target.linear**2 / self.d, n, ridges, self.noise_variance + target.nonlinear,
-            multiplicities=[self.d],
-        )  # fmt: skip
-        return float(fit.risk.min()) + target.nonlinear
+        step_sizes = np.array(self._step_sizes())[:, None]
+        networks = shared.predicted_risks(self, step_sizes, FEATURE_RIDGES[2:-2])["risk"].min(axis=1)
+        link, rest = shared.LINKS[self.link], (self.d, KERNEL_RIDGES, self.noise_variance)
+        parts = [
+            tangent_kernel_part(self.activation),
+            *map(gaussian_kernel_part, WIDTHS.values()),
+            LinearPart(1.0, 0.0),
+        ]
+        kernels, more = ([linear_kernel_risk(p, link, n, *rest).min() for p in parts] for n in (self.n, 2 * self.n))
+        return {"risk": [*networks, *kernels], "with_all_samples": min(more), "bound": shared.bound(self.link)}

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 LAZY, FEATURE = 0.5, 1.0
 KERNEL = "change of the conjugate kernel"
+SIZES = ("width", "dimension", "samples")
+EXPONENTS = [0.5, 0.625, 0.75, 0.875, 1.0]
 ONE_STEP = {"steps": 1, "activation": "erf", "link": "erf", "noise_variance": 0.01}
 
 
@@ -43,6 +45,7 @@ class LazyVsFeature(Study):
         low=0.5,
         high=1,
         paired=True,
+        short="exponent s of the output scale N^-s",
     )
     dimension: int = static(10, "input dimension", symbol="d", low=1, high=10_000)
     samples: int = static(60, "training samples", symbol="n", low=1, high=10_000)
@@ -73,23 +76,18 @@ class LazyVsFeature(Study):
         "quick": {
             "main": {"width": [64, 192, 512], "exponent": [0.5, 0.75, 1.0], "seeds": 16},
             "one_step": {
-                ("width", "dimension", "samples"): [(128, 64, 128), (256, 128, 256), (512, 256, 512)],
+                SIZES: [(2 * d, d, 2 * d) for d in (64, 128, 256)],
                 **ONE_STEP,
                 "exponent": [0.5, 0.75, 1.0],
                 "seeds": 256,
             },
         },
         "full": {
-            "main": {
-                "width": [64, 128, 256, 512, 1024, 2048, 4096],
-                "exponent": [0.5, 0.625, 0.75, 0.875, 1.0],
-                "steps": 1500,
-                "seeds": 32,
-            },
+            "main": {"width": [2**k for k in range(6, 13)], "exponent": EXPONENTS, "steps": 1500, "seeds": 32},
             "one_step": {
-                ("width", "dimension", "samples"): [(2 * d, d, 2 * d) for d in (64, 128, 256, 512, 1024)],
+                SIZES: [(2 * d, d, 2 * d) for d in (64, 128, 256, 512, 1024)],
                 **ONE_STEP,
-                "exponent": [0.5, 0.625, 0.75, 0.875, 1.0],
+                "exponent": EXPONENTS,
                 "seeds": 32,
             },
         },
@@ -108,10 +106,8 @@ class LazyVsFeature(Study):
         _panel("conjugate_kernel_change", ylabel=KERNEL),
         _panel("test_error", ylabel="relative test error"),
         _panel("alignment", "one_step", ylabel="alignment with the target $T$", title="one step; lines: theory"),
-        caption=(
-            "s = 1/2 is the neural-tangent, s = 1 the mean-field normalisation. Dashes in the second panel: the "
-            "simulated linearised network."
-        ),
+        caption="s = 1/2 is the neural-tangent, s = 1 the mean-field normalisation. Dashes in the second panel: the "
+        "simulated linearised network.",
     )
 
     @claim("chizat2019", "", between(-0.6, -0.4))
@@ -177,9 +173,8 @@ class LazyVsFeature(Study):
     @claim("cui2024", "here by an equivalent of spiked random features", within(0.1), resampled=True)
     def one_step_alignment(one_step):
         """The alignment of the kernel with the target grows in one step as the spiked features predict, {criterion}."""
-        growth, theory = (
-            data.alignment / data.initial_alignment for data in (one_step.simulated.mean("seed"), one_step.predicted)
-        )
+        both = (one_step.simulated.mean("seed"), one_step.predicted)
+        growth, theory = (data.alignment / data.initial_alignment for data in both)
         return growth / theory - 1
 
     @claim("han2025tutorial", "slide on lazy training", at_least(0.0))
@@ -192,11 +187,9 @@ class LazyVsFeature(Study):
         "han2025tutorial",
         "slide on lazy training",
         at_most(-0.4),
-        known_negative=(
-            "With f = N^-1/2 sum_i a_i sigma(w_i.x) each of the N neurons moves by N^-1/2, so that the Frobenius norm "
-            "is of order 1 at every width; what vanishes like N^-1/2 is the displacement per neuron, or relative to "
-            "|W_0|_F (claim lazy-displacement)."
-        ),
+        known_negative="With f = N^-1/2 sum_i a_i sigma(w_i.x) each of the N neurons moves by N^-1/2, so that the "
+        "Frobenius norm is of order 1 at every width; what vanishes like N^-1/2 is the displacement per neuron, or "
+        "relative to |W_0|_F (claim lazy-displacement).",
     )
     def slide_lazy(main):
         """Lazy training means that the Frobenius norm of the displacement is O(N^-1/2): its slope in N is
@@ -208,54 +201,12 @@ class LazyVsFeature(Study):
             raise InputError(f"width must be even, for pairs of neurons that cancel at the start; got {self.width}")
 
     def simulate(self, key: Any) -> dict[str, Any]:
-        """Train the first layer by gradient descent on |f - y|^2 / (2n), from outputs that are 0."""
-        import jax
-        import jax.numpy as jnp
-        import optax
-
         from unlazy.data.single_index import SingleIndex
-        from unlazy.models.two_layer import TwoLayer
-        from unlazy.observables.alignment import target_alignment
-        from unlazy.observables.displacement import displacement
-        from unlazy.observables.kernels import conjugate_kernel, first_layer_tangent_kernel, relative_change
-        from unlazy.observables.linearised import linearised_displacement
-        from unlazy.training.loop import train
+        from unlazy.training.one_step.output_scale import train_first_layer
 
-        data_key, network_key, test_key = jax.random.split(key, 3)
         data = SingleIndex(self.dimension, self.link, self.noise_variance)
-        x, y = data.sample(data_key, self.samples)
-        fresh = data.inputs(test_key, 200)
-        scale = self.width**-self.exponent
-        rate = self.learning_rate * self.width ** (2 * self.exponent - 1)
-        initial = TwoLayer.antisymmetric(
-            network_key, self.dimension, self.width, activation=self.activation, scale=scale
-        )
-
-        def loss(network: TwoLayer) -> Any:
-            return jnp.mean((network(x) - y) ** 2) / 2
-
-        trained = train(initial, loss, optax.sgd(rate), self.steps, trained=lambda network: network.first_layer)
-        final, target = trained.model, data.target(fresh)
-        moved = displacement(initial.first_layer, final.first_layer)
-        start, end = (
-            (conjugate_kernel(network, fresh), first_layer_tangent_kernel(network, fresh))
-            for network in (initial, final)
-        )
-        return {
-            "displacement": moved.frobenius,
-            "relative_displacement": moved.relative,
-            "neuron_displacement": moved.mean,
-            "linearised_displacement": linearised_displacement(
-                first_layer_tangent_kernel(initial, x), y, rate, self.steps
-            ),
-            "conjugate_kernel_change": relative_change(start[0], end[0]),
-            "tangent_kernel_change": relative_change(start[1], end[1]),
-            "alignment": target_alignment(final, self.link, data.direction),
-            "initial_alignment": target_alignment(initial, self.link, data.direction),
-            "training_error": 2 * loss(final) / jnp.mean(y**2),
-            "test_error": jnp.mean((final(fresh) - target) ** 2) / jnp.mean(target**2),
-            "diverged_at": trained.diverged_at,
-        }
+        options = {name: getattr(self, name) for name in ("exponent", "learning_rate", "steps", "activation")}
+        return train_first_layer(key, data, self.samples, self.width, **options)._asdict()
 
     def predict(self) -> dict[str, Any]:
         """The theory is that of one step, steps = 1."""
@@ -264,24 +215,10 @@ class LazyVsFeature(Study):
         if self.steps > 1:
             return {}
         size = self.learning_rate * self.width ** (self.exponent - 0.5)
-        after, before = (
-            target_alignment(
-                self.activation,
-                self.link,
-                *gradient_step_groups(
-                    self.activation,
-                    self.link,
-                    eta,
-                    self.samples,
-                    self.dimension,
-                    self.width,
-                    self.noise_variance,
-                    second_layer=[-1.0, 1.0],
-                ),
-                self.dimension,
-            )
-            for eta in (size, 0.0)
-        )
+        functions = (self.activation, self.link)
+        sizes = (self.samples, self.dimension, self.width, self.noise_variance)
+        steps = (gradient_step_groups(*functions, eta, *sizes, second_layer=[-1.0, 1.0]) for eta in (size, 0.0))
+        after, before = (target_alignment(*functions, *step, self.dimension) for step in steps)
         return {"alignment": after, "initial_alignment": before}
 
     def derive(self, simulated: xr.Dataset) -> xr.Dataset:

@@ -8,25 +8,14 @@ from typing import Any
 import numpy as np
 
 from unlazy.lab import Output, Study, at_most, between, cite, claim, over_theory, parameter, static, value, within
-from unlazy.plotting import style
 from unlazy.plotting.panels import Panel, panels
 
 FRESH = 3000
 ERRORS = ("test_error", "training_error")
 
 
-def _places(data):
-    """Numbers of copies side by side."""
-    return np.arange(np.size(parameter(data, "copies")))
-
-
-def _bars(axes, copies, **_):
-    """The theory of each number of copies as a short bar."""
-    places = _places(copies.simulated)
-    for index, name in enumerate(ERRORS):
-        axes.hlines(copies.predicted[name].values, places - 0.25, places + 0.25, color=style.colour(index))
-    names = [str(c) if c else "penalty" for c in np.atleast_1d(parameter(copies.simulated, "copies"))]
-    axes.set_xticks(places, names)
+def _names(data):
+    return [str(copies) if copies else "penalty" for copies in np.atleast_1d(parameter(data, "copies"))]
 
 
 @dataclass(frozen=True)
@@ -38,19 +27,17 @@ class NoiseInjection(Study):
     sources = cite("dhifallah2021")
 
     copies: int = static(
-        3, "noisy copies of each input; 0 is the explicit penalty of infinitely many", symbol=r"\ell", low=0, high=1000
+        3,
+        "noisy copies of each input; 0 is the explicit penalty of infinitely many",
+        symbol=r"\ell",
+        low=0,
+        high=1000,
+        short="noisy copies of each input; 0: the explicit penalty",
     )
     d: int = static(300, "dimension", symbol="d", low=2, high=10_000, scale="log")
     samples_per_dimension: float = static(2.5, "samples per dimension", symbol=r"\psi_1", above=0, high=100)
     features_per_dimension: float = static(1.5, "neurons per dimension", symbol=r"\psi_2", above=0, high=100)
-    input_noise: float = static(
-        0.5,
-        "standard deviation of the noise on the inputs",
-        symbol=r"\delta",
-        low=0,
-        high=10,
-        short="noise on the inputs",
-    )
+    input_noise: float = static(0.5, "noise on the inputs, standard deviation", symbol=r"\delta", low=0, high=10)
     ridge: float = value(1e-3, "ridge", symbol=r"\lambda", above=0, high=1e6, scale="log")
     noise_variance: float = value(0.04, "variance of the label noise", symbol=r"\sigma^2", low=0, high=100)
 
@@ -72,19 +59,16 @@ class NoiseInjection(Study):
     figure = panels(
         Panel(
             ERRORS,
-            x=_places,
+            x=_names,
             part="copies",
             labels=("test, clean inputs", "training"),
             xlabel="noisy copies of each input",
             ylabel="mean squared error",
             log="y",
-            theory=False,
-            draw=_bars,
         ),
         Panel("test_error", x="input_noise", part="levels", ylabel="test error, explicit penalty"),
         width=3.5,
         height=3.0,
-        caption="Short bars on the left: theory.",
     )
 
     @claim("dhifallah2021", "finitely many copies: this project's equations", within(0.08))
@@ -107,44 +91,25 @@ class NoiseInjection(Study):
         return error.sel(input_noise=0.5) / error.sel(input_noise=0.0)
 
     def memory(self) -> int:
-        features = self.features_per_dimension * self.d
-        return int(8 * (max(self.copies, 1) * self.samples_per_dimension * self.d + FRESH) * (features + self.d))
+        n, width = self._sizes()
+        return int(8 * (max(self.copies, 1) * n + FRESH) * (width + self.d))
+
+    def _sizes(self) -> tuple[int, int]:
+        return round(self.samples_per_dimension * self.d), round(self.features_per_dimension * self.d)
 
     def simulate(self, rng: np.random.Generator) -> dict[str, Any]:
-        from unlazy.theory.one_step.noise_injection import noise_averaged, noise_penalty
+        from unlazy.training.one_step.noisy_copies import fit_noisy_copies
 
-        n, features = (round(r * self.d) for r in (self.samples_per_dimension, self.features_per_dimension))
-        weights = rng.standard_normal((self.d, features)) / np.sqrt(self.d)
-        x, fresh = rng.standard_normal((n, self.d)), rng.standard_normal((FRESH, self.d))
-        labels = np.sign(x[:, 0]) + np.sqrt(self.noise_variance) * rng.standard_normal(n)
-        penalty = self.ridge * np.eye(features)
-        if self.copies:
-            noisy = [x + self.input_noise * rng.standard_normal(x.shape) for _ in range(self.copies)]
-            hidden = np.concatenate([np.tanh(rows @ weights) for rows in noisy])
-            repeated = np.tile(labels, self.copies)
-        else:
-            hidden, repeated = noise_averaged("tanh", self.input_noise)(x @ weights), labels
-            penalty = penalty + noise_penalty("tanh", self.input_noise, weights)
-        gram = hidden.T @ hidden / len(hidden)
-        fit = np.linalg.solve(gram + penalty, hidden.T @ repeated / len(hidden))
-        missed = np.tanh(fresh @ weights) @ fit - np.sign(fresh[:, 0])
-        residual = np.mean((repeated - hidden @ fit) ** 2)
-        # the residual of the noise that the averaged features leave out
-        hidden_noise = 0.0 if self.copies else fit @ (penalty - self.ridge * np.eye(features)) @ fit
-        return {"test_error": np.mean(missed**2) + self.noise_variance, "training_error": residual + hidden_noise}
+        n, width = self._sizes()
+        problem = ("tanh", np.sign, n, self.d, width, self.ridge, self.noise_variance)
+        noise, copies = self.input_noise, self.copies
+        return fit_noisy_copies(rng, *problem, input_noise=noise, copies=copies, fresh=FRESH)._asdict()
 
     def predict(self) -> dict[str, Any]:
         from unlazy.numerics.gaussian import Piecewise
         from unlazy.theory.one_step.noise_injection import noise_injection_equivalent
 
-        found = noise_injection_equivalent(
-            "tanh",
-            Piecewise(np.sign, (0.0,)),
-            self.samples_per_dimension,
-            self.features_per_dimension,
-            self.ridge,
-            self.noise_variance,
-            input_noise=self.input_noise,
-            copies=self.copies or np.inf,
-        )
+        ratios = (self.samples_per_dimension, self.features_per_dimension)
+        problem = ("tanh", Piecewise(np.sign, (0.0,)), *ratios, self.ridge, self.noise_variance)
+        found = noise_injection_equivalent(*problem, input_noise=self.input_noise, copies=self.copies or np.inf)
         return {"test_error": found.test_error, "training_error": found.training_error}

@@ -8,15 +8,8 @@ from typing import Any
 import numpy as np
 
 from unlazy.lab import Output, Study, at_least, at_most, cite, claim, enough, parameter, path, static, value, within
-from unlazy.plotting.panels import Level, Panel, panels
-from unlazy.studies.one_step.shared.gradient_step import (
-    ACTIVATIONS,
-    LINKS,
-    bound,
-    kernel_bound,
-    predicted_step_risks,
-    step_risks,
-)
+from unlazy.plotting.panels import Panel, panels
+from unlazy.studies.one_step import shared
 
 INITIAL = -1.0
 """The value of alpha that stands for no step at all."""
@@ -40,16 +33,12 @@ class OneStepRisk(Study):
     n: int = static(1024, "samples of the step, and as many fresh ones of the readout", symbol="n", low=2, scale="log")
     d: int = static(256, "dimension", symbol="d", low=2, high=10_000, scale="log")
     features: int = static(512, "neurons", symbol="N", low=1, high=20_000, scale="log")
-    activation: str = static("erf", "activation", choices=ACTIVATIONS)
-    link: str = static("erf", "link of the target", choices=tuple(LINKS))
+    activation: str = static("erf", "activation", choices=shared.ACTIVATIONS)
+    link: str = static("erf", "link of the target", choices=tuple(shared.LINKS))
     ridge: float = value(1e-3, "ridge of the readout", symbol=r"\lambda", above=0, high=1e6, scale="log")
     noise_variance: float = value(0.01, "variance of the label noise", symbol=r"\sigma^2", low=0, high=100)
     exponent: tuple = path(
-        (INITIAL, 0.0, 0.25, 0.5),
-        "exponent alpha of the step size N^alpha; -1 is no step",
-        symbol=r"\alpha",
-        low=-1,
-        high=1,
+        (INITIAL, 0.0, 0.25, 0.5), "exponent of the step size N^alpha; -1: no step", symbol=r"\alpha", low=-1, high=1
     )
 
     outputs = {
@@ -76,8 +65,8 @@ class OneStepRisk(Study):
             xlabel=r"samples per dimension $\psi_1 = n/d$",
             log="xy",
             legend="upper right",
-            title=r"steps of size $N^\alpha$ ($\alpha = -1$: none); dashed: bound of all kernels",
-            marks=(Level(kernel_bound, r"$\|P_{>1}f_*\|^2$", dashed=True),),
+            title=r"steps of size $N^\alpha$ ($\alpha = -1$: none)",
+            marks=(shared.KERNEL_BOUND,),
         ),
         width=5.2,
         height=3.5,
@@ -109,27 +98,14 @@ class OneStepRisk(Study):
         return [_over_bound(main, exponent) for exponent in (INITIAL, 0.0)]
 
     def memory(self) -> int:
-        return 8 * (3 * self.n + 5000) * (self.features + self.d) + 8 * 4 * min(self.n, self.features) ** 2
+        return shared.memory(self)
 
-    def _sizes(self) -> list[float]:
+    def _step_sizes(self) -> list[float]:
         return [0.0 if alpha == INITIAL else float(self.features) ** alpha for alpha in self.exponent]
 
-    def _setting(self) -> tuple[Any, ...]:
-        return (
-            self.activation,
-            self.link,
-            self.n,
-            self.d,
-            self.features,
-            self.noise_variance,
-            self._sizes(),
-            (self.ridge,),
-        )
-
     def simulate(self, rng: np.random.Generator) -> dict[str, Any]:
-        """All step sizes share the network, its gradient and the data."""
-        return {name: array[:, 0] for name, array in step_risks(rng, *self._setting()).items()}
+        return shared.simulated_risks(rng, self, self._step_sizes())
 
     def predict(self) -> dict[str, Any]:
-        found = {name: array[:, 0] for name, array in predicted_step_risks(*self._setting()).items()}
-        return {**found, "bound": bound(self.link)}
+        risks = shared.predicted_risks(self, self._step_sizes(), self.ridge)
+        return {**risks, "bound": shared.bound(self.link)}

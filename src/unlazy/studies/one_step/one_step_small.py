@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from unlazy.lab import Output, Study, at_least, at_most, cite, claim, parameter, path, static, value, within
-from unlazy.plotting.panels import Level, Panel, panels
-from unlazy.studies.one_step.shared.gradient_step import ACTIVATIONS, LINKS, bound, kernel_bound, step_risks
+from unlazy.plotting.panels import Panel, panels
+from unlazy.studies.one_step import shared
 
 
 def _gain(risk):
@@ -28,8 +28,8 @@ class OneStepSmall(Study):
     n: int = static(1200, "samples of the step, and as many fresh ones of the readout", symbol="n", low=2, scale="log")
     d: int = static(400, "dimension", symbol="d", low=2, high=10_000, scale="log")
     features: int = static(800, "neurons", symbol="N", low=1, high=20_000, scale="log")
-    activation: str = static("erf", "activation", choices=ACTIVATIONS)
-    link: str = static("erf", "link of the target", choices=tuple(LINKS))
+    activation: str = static("erf", "activation", choices=shared.ACTIVATIONS)
+    link: str = static("erf", "link of the target", choices=tuple(shared.LINKS))
     ridge: float = value(1e-3, "ridge of the readout", symbol=r"\lambda", above=0, high=1e6, scale="log")
     noise_variance: float = value(0.01, "variance of the label noise", symbol=r"\sigma^2", low=0, high=100)
     step_size: tuple = path((0.0, 1.0, 2.0, 3.0), "step size", symbol=r"\eta", low=0, high=1e6)
@@ -45,13 +45,7 @@ class OneStepSmall(Study):
     }
     lines = {"main": "step_size"}
     figure = panels(
-        Panel(
-            "risk",
-            x="step_size",
-            by="n",
-            ylim=(0, None),
-            marks=(Level(kernel_bound, r"bound of all kernels, $\|P_{>1}f_*\|^2$", dashed=True),),
-        ),
+        Panel("risk", x="step_size", by="n", ylim=(0, None), marks=(shared.KERNEL_BOUND,)),
         width=4.6,
         height=3.2,
     )
@@ -84,36 +78,25 @@ class OneStepSmall(Study):
         )
         risk = one_step_risk(
             str(activation),
-            LINKS[str(link)],
+            shared.LINKS[str(link)],
             np.geomspace(0.5, 64, 15)[:, None, None],
             float(features) / float(d),
             np.geomspace(1e-6, 10, 15)[:, None],
             float(noise_variance),
             step_size=np.append(0.0, np.geomspace(0.1, 1e6, 15)),
         ).risk
-        return risk.min() / bound(str(link))
+        return risk.min() / shared.bound(str(link))
 
     def memory(self) -> int:
-        return 8 * (3 * self.n + 5000) * (self.features + self.d) + 8 * 4 * min(self.n, self.features) ** 2
+        return shared.memory(self)
 
     def simulate(self, rng: np.random.Generator) -> dict[str, Any]:
-        """All step sizes share the network, its gradient and the data."""
-        found = step_risks(
-            rng, self.activation, self.link, self.n, self.d, self.features, self.noise_variance, self.step_size,
-            (self.ridge,),
-        )  # fmt: skip
-        return {name: array[:, 0] for name, array in found.items()}
+        return shared.simulated_risks(rng, self, self.step_size)
 
     def predict(self) -> dict[str, Any]:
         from unlazy.theory.one_step.gradient_step import one_step_risk
 
-        theory = one_step_risk(
-            self.activation,
-            LINKS[self.link],
-            self.n / self.d,
-            self.features / self.d,
-            self.ridge,
-            self.noise_variance,
-            step_size=np.array(self.step_size),
-        )
-        return {"risk": theory.risk, "training_error": theory.training_error, "bound": bound(self.link)}
+        functions = (self.activation, shared.LINKS[self.link])
+        numbers = (self.n / self.d, self.features / self.d, self.ridge, self.noise_variance)
+        theory = one_step_risk(*functions, *numbers, step_size=np.array(self.step_size))
+        return {"risk": theory.risk, "training_error": theory.training_error, "bound": shared.bound(self.link)}

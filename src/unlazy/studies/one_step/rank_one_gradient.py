@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from unlazy.lab import Output, Study, cite, static, value
-from unlazy.lab.claims import OWN, at_least, at_most, between, claim, enough, over_theory, slope, within
+from unlazy.lab.claims import OWN, at_least, at_most, between, claim, enough, over_theory, parameter, slope, within
 from unlazy.plotting.panels import Guide, Panel, panels
-from unlazy.studies.one_step.shared.gradient_step import ACTIVATIONS, LINKS, link_function
+from unlazy.studies.one_step import shared
 
 
 @dataclass(frozen=True)
@@ -24,8 +24,8 @@ class RankOneGradient(Study):
     d: int = static(256, "dimension", symbol="d", low=2, high=10_000, scale="log")
     samples_per_dimension: float = static(2.0, "samples per dimension", symbol=r"\psi_0", above=0, high=100)
     features_per_dimension: float = static(2.0, "neurons per dimension", symbol=r"\psi_2", above=0, high=100)
-    activation: str = static("erf", "activation", choices=ACTIVATIONS)
-    link: str = static("erf", "link of the target", choices=tuple(LINKS))
+    activation: str = static("erf", "activation", choices=shared.ACTIVATIONS)
+    link: str = static("erf", "link of the target", choices=tuple(shared.LINKS))
     noise_variance: float = value(0.01, "variance of the label noise", symbol=r"\sigma^2", low=0, high=100)
 
     outputs = {
@@ -58,7 +58,7 @@ class RankOneGradient(Study):
     @claim("ba2022", "", at_most(3.0))
     def constant(main):
         """The ratio times n^1/2 is {criterion}."""
-        n = main.simulated.attrs["samples_per_dimension"] * main.simulated.d
+        n = parameter(main.simulated, "samples_per_dimension") * main.simulated.d
         return main.simulated.operator_ratio * n**0.5
 
     @claim(OWN, "observation", at_least(0.25))
@@ -75,32 +75,18 @@ class RankOneGradient(Study):
 
     def simulate(self, rng: np.random.Generator) -> dict[str, Any]:
         """One network, one gradient; norms of it and of what the rank-one part leaves."""
-        from unlazy.functions.activations import activation
-        from unlazy.theory.one_step.moments import activation_moments
         from unlazy.training.one_step.gradient_step import draw_samples, first_step
 
-        sigma = activation(self.activation)
         n, features = (round(r * self.d) for r in (self.samples_per_dimension, self.features_per_dimension))
-        samples = draw_samples(rng, n, self.d, link_function(self.link), self.noise_variance)
-        linear = activation_moments(self.activation).linear
-        step = first_step(rng, samples, features, sigma, sigma.derivative, linear)
+        samples = draw_samples(rng, n, self.d, shared.link_function(self.link), self.noise_variance)
+        step = first_step(rng, samples, features, self.activation)
         rest = step.direction - step.rank_one
         norms = [np.linalg.norm(matrix, order) for order in (2, "fro") for matrix in (rest, step.direction)]
-        return {
-            "operator_ratio": norms[0] / norms[1],
-            "frobenius_ratio": norms[2] / norms[3],
-            "displacement": norms[3],
-        }
+        return {"operator_ratio": norms[0] / norms[1], "frobenius_ratio": norms[2] / norms[3], "displacement": norms[3]}
 
     def predict(self) -> dict[str, Any]:
         from unlazy.theory.one_step.gradient_step import rank_one_step
 
-        found = rank_one_step(
-            self.activation,
-            LINKS[self.link],
-            1.0,
-            self.samples_per_dimension,
-            self.features_per_dimension,
-            self.noise_variance,
-        )
+        ratios = (self.samples_per_dimension, self.features_per_dimension)
+        found = rank_one_step(self.activation, shared.LINKS[self.link], 1.0, *ratios, self.noise_variance)
         return {"displacement": found.displacement}

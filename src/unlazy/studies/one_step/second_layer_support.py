@@ -9,7 +9,7 @@ import numpy as np
 
 from unlazy.lab import OWN, Output, Study, at_most, between, cite, claim, enough, path, static, value, within
 from unlazy.plotting.panels import Panel, panels
-from unlazy.studies.one_step.shared.gradient_step import ACTIVATIONS, LINKS, predicted_step_risks, step_risks
+from unlazy.studies.one_step import shared
 
 SUPPORTS: dict[str, tuple[float, ...] | None] = {
     "constant": (1.0,),
@@ -25,14 +25,6 @@ def _ratio(main, better, worse, relative_step):
     return risk.sel(support=better) / risk.sel(support=worse)
 
 
-def _bars(axes, main):
-    """The theory of each set of weights as a short bar, in the colour of its step size."""
-    places = np.arange(main.predicted.support.size)
-    for drawn, step in zip(axes.containers, main.predicted.relative_step, strict=True):
-        risk = main.predicted.risk.sel(relative_step=step).values
-        axes.hlines(risk, places - 0.2, places + 0.2, color=drawn[0].get_color())
-
-
 @dataclass(frozen=True)
 class SecondLayerSupport(Study):
     question = (
@@ -45,8 +37,8 @@ class SecondLayerSupport(Study):
     n: int = static(2048, "samples of the step, and as many fresh ones of the readout", symbol="n", low=2, scale="log")
     d: int = static(256, "dimension", symbol="d", low=2, high=10_000, scale="log")
     features: int = static(512, "neurons", symbol="N", low=1, high=20_000, scale="log")
-    activation: str = static("erf", "activation", choices=ACTIVATIONS)
-    link: str = static("tanh3", "link of the target", choices=tuple(LINKS))
+    activation: str = static("erf", "activation", choices=shared.ACTIVATIONS)
+    link: str = static("tanh3", "link of the target", choices=tuple(shared.LINKS))
     ridge: float = value(0.03, "ridge of the readout", symbol=r"\lambda", above=0, high=1e6, scale="log")
     noise_variance: float = value(0.01, "variance of the label noise", symbol=r"\sigma^2", low=0, high=100)
     relative_step: tuple = path(
@@ -61,12 +53,7 @@ class SecondLayerSupport(Study):
         "quick": {"support": list(SUPPORTS), "seeds": 14},
         "full": {"support": list(SUPPORTS), "relative_step": [0.5, 1.0, 2.0, 4.0, 8.0], "seeds": 24},
     }
-    figure = panels(
-        Panel("risk", x="support", by="relative_step", log="", ylim=(0, None), theory=False, draw=_bars),
-        width=4.8,
-        height=3.2,
-        caption="Short bars: theory.",
-    )
+    figure = panels(Panel("risk", x="support", by="relative_step", log="", ylim=(0, None)), width=4.8, height=3.2)
 
     @claim("dandi2024spectrum", "", at_most(1.0), resampled=True)
     def richer_is_better(main):
@@ -84,10 +71,8 @@ class SecondLayerSupport(Study):
         "",
         at_most(1.0),
         resampled=True,
-        known_negative=(
-            "At large steps the order is the other way round: neurons of one spike then share the one function that "
-            "fits the link, while normal weights spread them over spikes that are too small and too large."
-        ),
+        known_negative="At large steps the order is the other way round: neurons of one spike then share the one "
+        "function that fits the link, while normal weights spread them over spikes that are too small and too large.",
     )
     def richer_is_better_at_large_steps(main):
         """At the step size 4 sqrt(N) normal weights are better than a constant as well: the ratio is {criterion}."""
@@ -100,16 +85,13 @@ class SecondLayerSupport(Study):
         return (main.simulated.risk / main.predicted.risk - 1).mean(["support", "relative_step"])
 
     def memory(self) -> int:
-        return 8 * (3 * self.n + 5000) * (self.features + self.d) + 8 * 4 * min(self.n, self.features) ** 2
+        return shared.memory(self)
 
-    def _setting(self) -> tuple[Any, ...]:
-        sizes = [relative * np.sqrt(self.features) for relative in self.relative_step]
-        return (self.activation, self.link, self.n, self.d, self.features, self.noise_variance, sizes, (self.ridge,))
+    def _step_sizes(self) -> list[float]:
+        return [relative * np.sqrt(self.features) for relative in self.relative_step]
 
     def simulate(self, rng: np.random.Generator) -> dict[str, Any]:
-        found = step_risks(rng, *self._setting(), support=SUPPORTS[self.support])
-        return {name: array[:, 0] for name, array in found.items()}
+        return shared.simulated_risks(rng, self, self._step_sizes(), SUPPORTS[self.support])
 
     def predict(self) -> dict[str, Any]:
-        found = predicted_step_risks(*self._setting(), support=SUPPORTS[self.support])
-        return {name: array[:, 0] for name, array in found.items()}
+        return shared.predicted_risks(self, self._step_sizes(), self.ridge, SUPPORTS[self.support])

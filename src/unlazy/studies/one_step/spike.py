@@ -9,7 +9,7 @@ import numpy as np
 
 from unlazy.lab import Output, Study, at_most, cite, claim, kept, parameter, path, static, value, within
 from unlazy.plotting.panels import Panel, panels
-from unlazy.studies.one_step.shared.gradient_step import ACTIVATIONS, LINKS, link_function
+from unlazy.studies.one_step import shared
 
 
 def _away(main):
@@ -28,8 +28,8 @@ class Spike(Study):
     d: int = static(512, "dimension", symbol="d", low=2, high=10_000, scale="log")
     samples_per_dimension: float = static(4.0, "samples per dimension", symbol=r"\psi_0", above=0, high=100)
     features_per_dimension: float = static(2.0, "neurons per dimension", symbol=r"\psi_2", above=0, high=100)
-    activation: str = static("erf", "activation", choices=ACTIVATIONS)
-    link: str = static("erf", "link of the target", choices=tuple(LINKS))
+    activation: str = static("erf", "activation", choices=shared.ACTIVATIONS)
+    link: str = static("erf", "link of the target", choices=tuple(shared.LINKS))
     noise_variance: float = value(0.01, "variance of the label noise", symbol=r"\sigma^2", low=0, high=100)
     step_size: tuple = path((1.0, 2.0, 3.0, 4.0, 6.0, 8.0), "step size", symbol=r"\eta", low=0, high=1e6)
 
@@ -69,15 +69,11 @@ class Spike(Study):
 
     def simulate(self, rng: np.random.Generator) -> dict[str, Any]:
         """All step sizes share the network and its gradient, of which the residual is y alone as in the theory."""
-        from unlazy.functions.activations import activation
-        from unlazy.theory.one_step.moments import activation_moments
         from unlazy.training.one_step.gradient_step import draw_samples, first_step
 
-        sigma = activation(self.activation)
         n, features = (round(r * self.d) for r in (self.samples_per_dimension, self.features_per_dimension))
-        samples = draw_samples(rng, n, self.d, link_function(self.link), self.noise_variance)
-        linear = activation_moments(self.activation).linear
-        step = first_step(rng, samples, features, sigma, sigma.derivative, linear, with_output=False)
+        samples = draw_samples(rng, n, self.d, shared.link_function(self.link), self.noise_variance)
+        step = first_step(rng, samples, features, self.activation, with_output=False)
         found = []
         for size in self.step_size:
             weights = step.weights(size)
@@ -88,12 +84,7 @@ class Spike(Study):
     def predict(self) -> dict[str, Any]:
         from unlazy.theory.one_step.gradient_step import rank_one_step
 
-        found = rank_one_step(
-            self.activation,
-            LINKS[self.link],
-            np.array(self.step_size),
-            self.samples_per_dimension,
-            self.features_per_dimension,
-            self.noise_variance,
-        )
+        functions = (self.activation, shared.LINKS[self.link])
+        ratios = (self.samples_per_dimension, self.features_per_dimension)
+        found = rank_one_step(*functions, np.array(self.step_size), *ratios, self.noise_variance)
         return {name: getattr(found, name) for name in self.outputs}

@@ -9,8 +9,7 @@ import numpy as np
 
 from unlazy.lab import OWN, Output, Study, at_most, cite, claim, parameter, static, value, within
 from unlazy.plotting.panels import Level, Panel, panels
-from unlazy.studies.one_step.shared.gradient_step import FRESH
-from unlazy.studies.one_step.shared.planted import PLANTED, planted_groups, planted_weights
+from unlazy.studies.one_step import shared
 
 LINKS = {
     "tanh3": lambda x: np.tanh(3 * x),
@@ -18,15 +17,6 @@ LINKS = {
     "sin2": lambda x: np.sin(2 * x),
 }
 """tanh(3 x); x + 0.5 He3/sqrt(6) + 0.3 He2; sin(2 x)."""
-
-
-def _risk(data):
-    """The risk, with the link of the target in the names of the activations."""
-    if "activation" not in data.dims:
-        return data.risk
-    links = np.broadcast_to(parameter(data, "link"), data.sizes["activation"])
-    names = [f"{name}, target {link}" for name, link in zip(data.activation.values, links, strict=True)]
-    return data.risk.assign_coords(activation=names)
 
 
 @dataclass(frozen=True)
@@ -42,7 +32,7 @@ class SpikedFeatures(Study):
     features: int = static(600, "neurons", symbol="N", low=4, high=20_000, scale="log")
     activation: str = static("tanh", "activation", choices=("tanh", "erf", "relu", "softplus"))
     link: str = static("tanh3", "link of the target", choices=tuple(LINKS))
-    spikes: str = static("four groups", "spikes of the neurons", choices=tuple(PLANTED))
+    spikes: str = static("four groups", "spikes of the neurons", choices=tuple(shared.PLANTED))
     cosine: float = value(0.8, "cosine of the direction with the target", symbol=r"\zeta", low=0, high=1)
     ridge: float = value(0.01, "ridge of the readout", symbol=r"\lambda", above=0, high=1e6, scale="log")
     noise_variance: float = value(0.09, "variance of the label noise", symbol=r"\sigma^2", low=0, high=100)
@@ -62,17 +52,15 @@ class SpikedFeatures(Study):
                 "n": [300, 500, 800, 1600, 3200],
                 "seeds": 48,
             },
-            "spikes": {"spikes": list(PLANTED), "seeds": 48},
+            "spikes": {"spikes": list(shared.PLANTED), "seeds": 48},
         },
     }
     lines = {"main": "n"}
     figure = panels(
         Panel(
-            _risk,
+            "risk",
             x="n",
-            by="activation",
-            ylabel="excess risk $R$",
-            log="xy",
+            by=("activation", "link"),
             title="four groups of neurons",
             marks=(Level(lambda data: data.attrs["features"], "$n = N$", vertical=True),),
         ),
@@ -98,34 +86,22 @@ class SpikedFeatures(Study):
         return risk.sel(spikes="four groups") / risk.sel(spikes="none")
 
     def memory(self) -> int:
-        return 8 * (3 * self.n + 5000) * (self.features + self.d) + 8 * 4 * min(self.n, self.features) ** 2
+        return shared.memory(self)
 
     def simulate(self, rng: np.random.Generator) -> dict[str, Any]:
-        from unlazy.functions.activations import activation
-        from unlazy.training.one_step.gradient_step import draw_samples, readout
+        from unlazy.training.one_step.gradient_step import draw_samples, features_readout
+        from unlazy.training.one_step.planted import planted_weights
 
-        sigma, link = activation(self.activation), LINKS[self.link]
-        weights = planted_weights(rng, self.spikes, self.d, self.features, self.cosine)
-        data, test = (
-            draw_samples(rng, size, self.d, link, noise)
-            for size, noise in ((self.n, self.noise_variance), (FRESH, 0.0))
-        )
-        known, new = (sigma(points.inputs @ weights) for points in (data, test))
-        found = readout(known, data.labels, new, test.truth, (self.ridge,))
+        weights = planted_weights(rng, shared.PLANTED[self.spikes], self.d, self.features, self.cosine)
+        data = draw_samples(rng, self.n, self.d, LINKS[self.link], self.noise_variance)
+        test = draw_samples(rng, shared.FRESH, self.d, LINKS[self.link], 0.0)
+        found = features_readout(self.activation, weights, data, test, (self.ridge,))
         return {"risk": found.risk[0], "training_error": found.training_error[0]}
 
     def predict(self) -> dict[str, Any]:
         from unlazy.theory.one_step.spiked.features import spiked_features_equivalent
 
-        found = spiked_features_equivalent(
-            self.activation,
-            LINKS[self.link],
-            planted_groups(self.spikes),
-            self.cosine,
-            self.n,
-            self.d,
-            self.features,
-            self.ridge,
-            self.noise_variance,
-        )
+        groups = shared.planted_groups(self.spikes)
+        sizes = (self.n, self.d, self.features, self.ridge, self.noise_variance)
+        found = spiked_features_equivalent(self.activation, LINKS[self.link], groups, self.cosine, *sizes)
         return {"risk": found.risk, "training_error": found.training_error}

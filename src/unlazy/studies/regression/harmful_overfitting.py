@@ -8,15 +8,7 @@ from typing import Any
 import numpy as np
 
 from unlazy.lab import OWN, Study, at_least, at_most, between, cite, claim, path, slope, static, value, within
-from unlazy.studies.regression.shared.learned_metric import (
-    OUTPUTS,
-    bayes_slope,
-    learned_ratio,
-    predicted_risks,
-    simulated_risks,
-    theory_deviation,
-)
-from unlazy.studies.regression.shared.risk_panels import risks_against_size
+from unlazy.studies.regression import shared
 
 PAPER = "suzuki2024 suzuki2024talk"
 STEPS = 40
@@ -36,20 +28,19 @@ class HarmfulOverfitting(Study):
     noise_variance: float = value(1.0, "variance of the label noise", symbol=r"\sigma^2", above=0, high=1e6)
     steps: tuple = path((6, 12, 40), "majorise-minimise steps of the metric", symbol="t", low=0, high=10_000)
 
-    outputs = OUTPUTS
+    outputs = shared.OUTPUTS
     presets = {
         "quick": {
             "main": {"n": [10, 14, 20, 28], "seeds": 16},
-            "known": {"n": [10, 14, 20], "tasks": 1, "steps": [0], "seeds": 128},
+            "known": {"n": [10, 14, 20], **shared.KNOWN, "seeds": 128},
         },
         "full": {
             "main": {"n": [10, 14, 20, 28, 40, 56], "steps": [6, 12, 40, 100], "seeds": 16},
-            "known": {"n": [10, 14, 20, 28, 40, 56], "tasks": 1, "steps": [0], "seeds": 256},
+            "known": {"n": [10, 14, 20, 28, 40, 56], **shared.KNOWN, "seeds": 256},
         },
     }
-    """Ridge and Bayes are exact expectations over tasks, so that `known` needs one task."""
     lines = {"main": "n"}
-    figure = risks_against_size(lambda: HarmfulOverfitting, STEPS, -2 / 3, "$n^{-2/3}$")
+    figure = shared.risks_against_size(STEPS, -2 / 3, "$n^{-2/3}$")
 
     @claim(PAPER, "example (1)", at_least(0.9))
     def ridge_constant(main):
@@ -76,17 +67,17 @@ class HarmfulOverfitting(Study):
     def bayes_rate(main):
         """The best possible risk goes to zero like n^-2/3: between n = 10^3 and 10^5 (d = n^3) the slope of the Bayes
         risk is within 0.02 of -2/3."""
-        return bayes_slope(HarmfulOverfitting(), (1_000, 10_000, 100_000))
+        return shared.bayes_slope(HarmfulOverfitting())
 
     @claim(OWN, "the project's own observation", at_most(1.3), resampled=True)
     def near_bayes(main):
         """The metric learned by evidence (40 steps) comes near the Bayes risk at every n: {criterion} times it."""
-        return learned_ratio(main, STEPS)
+        return shared.learned_ratio(main, STEPS)
 
     @claim(OWN, "deterministic equivalent, see ridge-equivalent", within(0.15), resampled=True)
     def theory(known):
         """Ridge and Bayes risks are those of their deterministic equivalents {criterion}, at n from 10 on."""
-        return theory_deviation(known)
+        return shared.theory_deviation(known)
 
     @property
     def dimension(self) -> int:
@@ -96,13 +87,14 @@ class HarmfulOverfitting(Study):
         return 8 * self.dimension * (5 * self.n + 4 * self.tasks)
 
     def simulate(self, rng: np.random.Generator) -> dict[str, Any]:
-        """Draw the tasks once; ridge at its best ridge, Bayes, and both learned metrics fit the same draw."""
         from unlazy.functions.spectra import harmful_example
+        from unlazy.training.regression.metric_learning import metric_risks
 
         spectrum, prior, _ = harmful_example(self.n, self.dimension, written_out=True)
-        return simulated_risks(rng, spectrum, prior, self.n, self.tasks, self.noise_variance, self.steps)
+        risks = metric_risks(rng, spectrum, prior, self.n, self.tasks, self.noise_variance, shared.RIDGES, self.steps)
+        return risks._asdict()
 
     def predict(self) -> dict[str, Any]:
         from unlazy.functions.spectra import harmful_example
 
-        return predicted_risks(*harmful_example(self.n, self.dimension), self.n, self.noise_variance)
+        return shared.predicted_risks(*harmful_example(self.n, self.dimension), self.n, self.noise_variance)

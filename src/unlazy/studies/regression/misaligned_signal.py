@@ -8,15 +8,7 @@ from typing import Any
 import numpy as np
 
 from unlazy.lab import OWN, Study, at_least, at_most, between, cite, claim, path, slope, static, value, within
-from unlazy.studies.regression.shared.learned_metric import (
-    OUTPUTS,
-    bayes_slope,
-    learned_ratio,
-    predicted_risks,
-    simulated_risks,
-    theory_deviation,
-)
-from unlazy.studies.regression.shared.risk_panels import risks_against_size
+from unlazy.studies.regression import shared
 
 PAPER = "suzuki2024 suzuki2024talk"
 STEPS = 12
@@ -36,20 +28,19 @@ class MisalignedSignal(Study):
     noise_variance: float = value(1.0, "variance of the label noise", symbol=r"\sigma^2", above=0, high=1e6)
     steps: tuple = path((6, 12), "majorise-minimise steps of the metric", symbol="t", low=0, high=10_000)
 
-    outputs = OUTPUTS
+    outputs = shared.OUTPUTS
     presets = {
         "quick": {
             "main": {"n": [16, 24, 32, 48, 64], "seeds": 16},
-            "known": {"n": [16, 24, 32, 48, 64], "tasks": 1, "steps": [0], "seeds": 64},
+            "known": {"n": [16, 24, 32, 48, 64], **shared.KNOWN, "seeds": 64},
         },
         "full": {
             "main": {"n": [16, 32, 64, 128], "steps": [6, 12, 40], "seeds": 32},
-            "known": {"n": [16, 32, 64, 128], "tasks": 1, "steps": [0], "seeds": 256},
+            "known": {"n": [16, 32, 64, 128], **shared.KNOWN, "seeds": 256},
         },
     }
-    """Ridge and Bayes are exact expectations over tasks, so that `known` needs one task."""
     lines = {"main": "n"}
-    figure = risks_against_size(lambda: MisalignedSignal, STEPS, -1 / 2, "$n^{-1/2}$")
+    figure = shared.risks_against_size(STEPS, -1 / 2, "$n^{-1/2}$")
 
     @claim(PAPER, "example (2)", at_least(0.9))
     def ridge_constant(main):
@@ -70,18 +61,18 @@ class MisalignedSignal(Study):
     @claim(PAPER, "example (2)", at_most(1.15), resampled=True)
     def near_bayes(main):
         """The metric learned by evidence (12 steps) comes near the Bayes risk at every n: {criterion} times it."""
-        return learned_ratio(main, STEPS)
+        return shared.learned_ratio(main, STEPS)
 
     @claim(PAPER, "example (2)", between(-0.52, -0.48), theory=True)
     def bayes_rate(main):
         """The best possible risk goes to zero like n^-1/2: between n = 10^3 and 10^5 (d = n^2) the slope of the Bayes
         risk is {criterion}."""
-        return bayes_slope(MisalignedSignal(), (1_000, 10_000, 100_000))
+        return shared.bayes_slope(MisalignedSignal())
 
     @claim(OWN, "deterministic equivalent, see ridge-equivalent", within(0.15), resampled=True)
     def theory(known):
         """Ridge and Bayes risks are those of their deterministic equivalents {criterion}, at n from 16 on."""
-        return theory_deviation(known)
+        return shared.theory_deviation(known)
 
     @property
     def dimension(self) -> int:
@@ -91,13 +82,14 @@ class MisalignedSignal(Study):
         return 8 * self.dimension * (5 * self.n + 4 * self.tasks)
 
     def simulate(self, rng: np.random.Generator) -> dict[str, Any]:
-        """Draw the tasks once; ridge at its best ridge, Bayes, and both learned metrics fit the same draw."""
         from unlazy.functions.spectra import misaligned_example
+        from unlazy.training.regression.metric_learning import metric_risks
 
         spectrum, prior, _ = misaligned_example(self.n, self.dimension, written_out=True)
-        return simulated_risks(rng, spectrum, prior, self.n, self.tasks, self.noise_variance, self.steps)
+        risks = metric_risks(rng, spectrum, prior, self.n, self.tasks, self.noise_variance, shared.RIDGES, self.steps)
+        return risks._asdict()
 
     def predict(self) -> dict[str, Any]:
         from unlazy.functions.spectra import misaligned_example
 
-        return predicted_risks(*misaligned_example(self.n, self.dimension), self.n, self.noise_variance)
+        return shared.predicted_risks(*misaligned_example(self.n, self.dimension), self.n, self.noise_variance)

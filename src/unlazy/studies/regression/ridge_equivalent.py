@@ -3,48 +3,26 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from unlazy.lab import Output, Study, cite, path, static, value
-from unlazy.lab.claims import at_most, claim, enough, over_theory, parameter, relative_deviation, within
+from unlazy.lab.claims import at_most, claim, difference, enough, over_theory, parameter, relative_deviation, within
 from unlazy.plotting.panels import Panel, panels
-from unlazy.studies.regression.shared.cases import named_cases
 
-if TYPE_CHECKING:
-    import xarray as xr
+ISOTROPIC = {"spectrum_exponent": 0.0, "prior_exponent": 0.0, "ridge": [0.0, 0.03, 0.3, 3.0]}
+CASE = ("spectrum_exponent", "prior_exponent")
 
 
-def _test_error(part) -> xr.DataArray:
+def _test_error(part):
     """The simulated test error, with the label noise."""
     return part.simulated.risk + parameter(part.simulated, "noise_variance")
 
 
-def _show_zero(axes: Any, ridges, **_) -> None:
-    """An axis of ridges that has a place for 0."""
-    ridge = np.atleast_1d(parameter(ridges.simulated, "ridge"))
-    if (ridge > 0).any():
-        axes.set_xscale("symlog", linthresh=ridge[ridge > 0].min(), linscale=0.4)
-        axes.set_xlim(0, ridge.max() * 1.5)
-
-
-def _against_ridge(name: str, ylabel: str, *, log: str = "", title: str = "", legend: bool = False) -> Panel:
-    def shown(data: xr.Dataset) -> xr.DataArray:
-        return named_cases(data[name], ("spectrum_exponent", "prior_exponent"), "$a = {:g}$, $b = {:g}$".format)
-
-    return Panel(
-        shown,
-        x="ridge",
-        by="case",
-        part="ridges",
-        title=title,
-        xlabel=r"ridge $\lambda$",
-        ylabel=ylabel,
-        log=log,
-        legend=legend,
-        draw=_show_zero,
-    )
+def _against_ridge(name, log="x", **options):
+    """An output against the ridge; a ridge of 0 stands at the left end."""
+    axis = {"x": lambda data: data.ridge.clip(min=1e-7), "xlabel": r"ridge $\lambda$ (left end: 0)", "log": log}
+    return Panel(name, by=CASE, part="ridges", **axis, **options)
 
 
 @dataclass(frozen=True)
@@ -66,12 +44,13 @@ class RidgeEquivalent(Study):
     )
     noise_variance: float = value(0.3, "variance of the label noise", symbol=r"\sigma^2", low=0, high=1e6)
     ridge: tuple = path(
-        (0.0, 1e-3, 1e-2, 1e-1, 1.0),
+        (0.0, 1e-3, 1e-2, 0.1, 1.0),
         "ridge, in (1/n)|y - Xb|^2 + ridge |b|^2",
         symbol=r"\lambda",
         low=0,
         high=1e12,
         scale="log",
+        short="ridge",
     )
 
     outputs = {
@@ -85,15 +64,9 @@ class RidgeEquivalent(Study):
     }
     presets = {
         "quick": {
-            "sizes": {
-                "n": [50, 100, 200, 300, 600, 800, 1600],
-                "spectrum_exponent": 0.0,
-                "prior_exponent": 0.0,
-                "ridge": [0.0, 0.03, 0.3, 3.0],
-                "seeds": 12,
-            },
+            "sizes": {"n": [50, 100, 200, 300, 600, 800, 1600], **ISOTROPIC, "seeds": 12},
             "ridges": {
-                ("spectrum_exponent", "prior_exponent"): [(0.0, 0.0), (1.0, 0.5), (0.5, 2.0), (2.0, 0.0)],
+                CASE: [(0.0, 0.0), (1.0, 0.5), (0.5, 2.0), (2.0, 0.0)],
                 "ridge": [0.0, 1e-5, 1e-4, 1e-3, 1e-2, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0],
                 "seeds": 128,
             },
@@ -102,16 +75,12 @@ class RidgeEquivalent(Study):
             "sizes": {
                 "n": [100, 200, 400, 600, 800, 1250, 1600, 3200, 6400],
                 "d": 1000,
+                **ISOTROPIC,
                 "spectrum_exponent": [0.0, 1.0],
-                "prior_exponent": 0.0,
-                "ridge": [0.0, 0.03, 0.3, 3.0],
                 "seeds": 40,
             },
             "ridges": {
-                ("spectrum_exponent", "prior_exponent"): [
-                    *[(0.0, 0.0), (0.5, 0.0), (1.0, 0.5), (0.5, 2.0), (2.0, 0.0)],
-                    *[(1.5, -1.0), (1.0, 2.0)],
-                ],
+                CASE: [(0.0, 0.0), (0.5, 0.0), (1.0, 0.5), (0.5, 2.0), (2.0, 0.0), (1.5, -1.0), (1.0, 2.0)],
                 "n": [100, 400],
                 "d": 2000,
                 "ridge": np.concatenate([[0.0], np.logspace(-6, 1, 29)]).tolist(),
@@ -122,23 +91,11 @@ class RidgeEquivalent(Study):
     lines = {"sizes": "n", "ridges": "ridge"}
     figure = panels(
         Panel(
-            "risk",
-            x="n",
-            by="ridge",
-            part="sizes",
-            at={"spectrum_exponent": 0.0},
-            title="isotropic covariance",
-            ylim=(0.01, 30),
+            "risk", x="n", by="ridge", part="sizes", at={"spectrum_exponent": 0.0}, title="isotropic", ylim=(0.01, 30)
         ),
-        _against_ridge(
-            "risk",
-            r"excess risk $\bar R$",
-            log="y",
-            title=r"eigenvalues $j^{-a}$, prior $j^{-b}$",
-            legend=True,
-        ),
-        _against_ridge("training_error", "training error"),
-        _against_ridge("degrees_of_freedom", r"degrees of freedom $\mathrm{df}_1$"),
+        _against_ridge("risk", "xy", title=r"eigenvalues $j^{-a}$, prior $j^{-b}$"),
+        _against_ridge("training_error", legend=False),
+        _against_ridge("degrees_of_freedom", legend=False),
         columns=2,
         width=3.7,
     )
@@ -152,18 +109,12 @@ class RidgeEquivalent(Study):
     @claim("patil2021", "", within(0.02))
     def training_error(sizes, ridges):
         """The training error is (ridge/effective ridge)^2 times the test error, {criterion} of the test error."""
-        return [
-            (part.simulated.training_error - part.predicted.training_error) / _test_error(part)
-            for part in (sizes, ridges)
-        ]
+        return [difference(part, "training_error") / _test_error(part) for part in (sizes, ridges)]
 
     @claim("dobriban2018", "", within(0.01))
     def degrees_of_freedom(sizes, ridges):
         """The degrees of freedom are n (1 - ridge/effective ridge), {criterion} of n."""
-        return [
-            (part.simulated.degrees_of_freedom - part.predicted.degrees_of_freedom) / parameter(part.simulated, "n")
-            for part in (sizes, ridges)
-        ]
+        return [difference(part, "degrees_of_freedom") / parameter(part.simulated, "n") for part in (sizes, ridges)]
 
     @claim("patil2021", "", within(0.03))
     def gcv(sizes, ridges):
@@ -185,13 +136,13 @@ class RidgeEquivalent(Study):
 
     def simulate(self, rng: np.random.Generator) -> dict[str, np.ndarray]:
         """The exact expectation over target and noise, given a drawn design."""
-        from unlazy.numerics.ridge_path import conditional_risk, decompose
+        from unlazy.numerics.ridge_path import conditional_risk, decompose, sample_effective_ridge
 
         spectrum, prior = self._population()
         design = rng.standard_normal((self.n, self.d)) * np.sqrt(spectrum)
-        decomposition = decompose(design)
-        given = conditional_risk(decomposition, spectrum, prior, self.noise_variance, self.ridge)
-        return {**given._asdict(), "effective_ridge": _trace_ridge(decomposition.squares, self.n, self.ridge)}
+        found = decompose(design)
+        given = conditional_risk(found, spectrum, prior, self.noise_variance, self.ridge)
+        return {**given._asdict(), "effective_ridge": sample_effective_ridge(found, self.ridge)}
 
     def _population(self) -> tuple[np.ndarray, np.ndarray]:
         from unlazy.functions.spectra import power_law
@@ -206,12 +157,3 @@ class RidgeEquivalent(Study):
         spectrum, prior = self._population()
         theory = ridge_equivalent(spectrum, prior, self.n, np.array(self.ridge), self.noise_variance)
         return {name: getattr(theory, name) for name in self.outputs}
-
-
-def _trace_ridge(squares: np.ndarray, n: int, ridges: tuple) -> np.ndarray:
-    """The sample's effective ridge 1 / tr (X X^T + n ridge I)^-1, from the nonzero eigenvalues of X X^T."""
-    penalty = n * np.asarray(ridges, float)[:, None]
-    null = n - squares.size
-    with np.errstate(divide="ignore"):
-        trace = (1 / (squares + penalty)).sum(axis=1) + (null / penalty[:, 0] if null else 0.0)
-    return 1 / trace

@@ -3,80 +3,46 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from unlazy.lab import Output, Study, cite, path, static, value
 from unlazy.lab.claims import OWN, at_least, at_most, between, claim, enough, over_theory, parameter, slope, within
-from unlazy.plotting.panels import Panel, panels
-from unlazy.studies.regression.shared.cases import named_cases
-
-if TYPE_CHECKING:
-    import xarray as xr
+from unlazy.plotting.panels import Level, Panel, panels
 
 REGIMES = ("tsigler2023 suzuki2024talk", "slide 'Eigenvalue decay and generalization'")
+CASE = ("spectrum_exponent", "dimension_exponent")
+FACTORS = (Level(0.25), Level(4.0))
+ZERO = Panel("zero_risk", "n", CASE, "harmful", labels=("predict 0",), colours=("#888888", "black"))
 
 
-def _ridgeless(part) -> xr.DataArray:
+def _ridgeless(part):
     return part.simulated.risk.sel(ridge=0)
 
 
-def _best(part) -> xr.DataArray:
+def _best(part):
     """The mean risk at the ridge that minimises it."""
     return part.simulated.risk.mean("seed").min("ridge")
 
 
-def _classified(part) -> xr.DataArray:
-    """1 where the curves of the theory have the regime that the exponents say, else 0."""
-    from unlazy.theory.regression.benign_overfitting import classify_regime, overfitting_regime
-
-    exponents = parameter(part.predicted, "spectrum_exponent"), parameter(part.predicted, "dimension_exponent")
-    sizes, found = np.array([50, 200, 800]), []
-    for a, c in zip(*(np.atleast_1d(np.asarray(e, dtype=float)) for e in exponents), strict=True):
-        curves = [RidgeRegimes(n=int(n), spectrum_exponent=a, dimension_exponent=c).predict() for n in sizes]
-        ridgeless, best, zero = (
-            np.array([f(curve) for curve in curves])
-            for f in (lambda x: x["risk"][0], lambda x: x["risk"].min(), lambda x: x["zero_risk"])
-        )
-        found.append(float(classify_regime(sizes, ridgeless, best, zero) == overfitting_regime(a, c)))
-    like = part.predicted.zero_risk.isel(n=0) if "n" in part.predicted.dims else part.predicted.zero_risk
-    return like.copy(data=np.reshape(found, like.shape))
-
-
-def _by_case(values: xr.DataArray) -> xr.DataArray:
-    return named_cases(values, ("spectrum_exponent", "dimension_exponent"), "$a = {:g}$, $d = n^{{{:g}}}$".format)
-
-
-def _at_best_ridge(data: xr.Dataset) -> xr.DataArray:
+def _at_best_ridge(data):
     mean = data.risk.mean("seed") if "seed" in data.dims else data.risk
     return data.risk.isel(ridge=mean.argmin("ridge"))
 
 
-def _panel(part: str, title: str) -> Panel:
-    def draw(axes: Any, **parts: Any) -> None:
-        """The best ridge dashed, with points, the bound dotted, the zero predictor as a thin line."""
-        from unlazy.plotting import style
+def _panel(part, title, **options):
+    """Every case at ridge 0 and at its best ridge."""
+    shown = {"ridge 0": lambda data: data.risk.sel(ridge=0), "best": _at_best_ridge}
+    axes: dict[str, Any] = {"x": "n", "ylabel": r"excess risk $\bar R$", "log": "xy"}
+    return Panel(tuple(shown.values()), by=CASE, part=part, labels=tuple(shown), title=title, **axes, **options)
 
-        points, lines = parts[part].simulated, parts[part].lines
-        for index in range(points.sizes.get("spectrum_exponent", 0)):
-            color, one = style.colour(index), {"spectrum_exponent": index}
-            line, best = lines.isel(one), _at_best_ridge(points.isel(one))
-            style.theory(axes, line.n, _at_best_ridge(line), color=color, dashed=True)
-            style.simulation(axes, parameter(points, "n"), best, color=color, marker=style.marker(index))
-            axes.plot(line.n, line.bound.sel(ridge=0), ":", color=color, linewidth=1)
-            if part == "harmful":
-                axes.axhline(line.zero_risk.mean().item(), color=color, linewidth=0.6)
 
+def _bound_panel(part):
+    """Theory alone: the bound over the risk, in the colours of ridge 0."""
+    axes: dict[str, Any] = {"x": "n", "ylabel": "$B + V$ over the risk, ridge 0", "log": "xy", "ylim": (0.2, 5)}
     return Panel(
-        lambda data: _by_case(data.risk.sel(ridge=0)),
-        x="n",
-        by="case",
-        part=part,
-        title=title,
-        ylabel=r"excess risk $\bar R$",
-        log="xy",
-        draw=draw,
+        lambda data: (data.bound / data.risk).sel(ridge=0), by=CASE, part=part, marks=FACTORS, legend=False, **axes
     )
 
 
@@ -100,6 +66,7 @@ class RidgeRegimes(Study):
         low=0,
         high=1e12,
         scale="log",
+        short="ridge",
     )
 
     outputs = {
@@ -111,48 +78,24 @@ class RidgeRegimes(Study):
     }
     presets = {
         "quick": {
-            "kernel": {
-                ("spectrum_exponent", "dimension_exponent"): [(2.0, 2.0), (1.5, 2.0)],
-                "n": [40, 64, 100],
-                "seeds": 96,
-            },
-            "benign": {
-                ("spectrum_exponent", "dimension_exponent"): [(0.5, 1.3), (0.5, 1.5)],
-                "n": [25, 50, 100, 200],
-                "seeds": 64,
-            },
-            "harmful": {
-                ("spectrum_exponent", "dimension_exponent"): [(0.3, 2.5), (0.5, 3.0)],
-                "n": [25, 36, 50],
-                "seeds": 12,
-            },
+            "kernel": {CASE: [(2.0, 2.0), (1.5, 2.0)], "n": [40, 64, 100], "seeds": 96},
+            "benign": {CASE: [(0.5, 1.3), (0.5, 1.5)], "n": [25, 50, 100, 200], "seeds": 64},
+            "harmful": {CASE: [(0.3, 2.5), (0.5, 3.0)], "n": [25, 36, 50], "seeds": 12},
         },
         "full": {
-            "kernel": {
-                ("spectrum_exponent", "dimension_exponent"): [(2.0, 2.0), (1.5, 2.0), (3.0, 2.0)],
-                "n": [50, 100, 200],
-                "seeds": 200,
-            },
-            "benign": {
-                ("spectrum_exponent", "dimension_exponent"): [(0.5, 1.3), (0.5, 1.5), (0.3, 1.2)],
-                "n": [50, 100, 200, 400, 800],
-                "seeds": 16,
-            },
-            "harmful": {
-                ("spectrum_exponent", "dimension_exponent"): [(0.3, 2.5), (0.5, 3.0)],
-                "n": [30, 40, 50, 65, 80],
-                "seeds": 8,
-            },
+            "kernel": {CASE: [(2.0, 2.0), (1.5, 2.0), (3.0, 2.0)], "n": [50, 100, 200], "seeds": 200},
+            "benign": {CASE: [(0.5, 1.3), (0.5, 1.5), (0.3, 1.2)], "n": [50, 100, 200, 400, 800], "seeds": 16},
+            "harmful": {CASE: [(0.3, 2.5), (0.5, 3.0)], "n": [30, 40, 50, 65, 80], "seeds": 8},
         },
     }
     lines = {"kernel": "n", "benign": "n", "harmful": "n"}
     figure = panels(
         _panel("kernel", "kernel: needs a ridge"),
         _panel("benign", "benign: needs none"),
-        _panel("harmful", "harmful: none helps"),
+        _panel("harmful", "harmful: none helps", also=(ZERO,), ylim=(0.7, None)),
+        *map(_bound_panel, ("kernel", "benign", "harmful")),
         height=3.0,
-        caption="Solid: ridge 0; dashed: the best ridge; dotted: Tsigler and Bartlett's bound at ridge 0; thin: the "
-        "zero predictor.",
+        caption="Where ridge 0 cannot be seen it is the best one. Below: colours of ridge 0, dotted a factor of 4.",
     )
 
     @claim("mallinar2022 tsigler2023 suzuki2024talk", REGIMES[1], between(-0.1, 0.1))
@@ -212,7 +155,20 @@ class RidgeRegimes(Study):
     def classification(kernel, benign, harmful):
         """At n = 50, 200 and 800 the slopes of the theory's curves put every case into the regime of its exponents,
         a > 1, d below or d above n^(1/(1-a)): the mark of a case, 1 for yes and 0 for no, is {criterion}."""
-        return [_classified(part) for part in (kernel, benign, harmful)]
+        import xarray as xr
+
+        from unlazy.theory.regression.benign_overfitting import classify_regime, overfitting_regime
+
+        sizes = (50, 200, 800)
+
+        def mark(a, c):
+            a, c = float(a), float(c)
+            curves = [RidgeRegimes(n=n, spectrum_exponent=a, dimension_exponent=c).predict() for n in sizes]
+            risks = [[curve["risk"][0], curve["risk"].min(), curve["zero_risk"]] for curve in curves]
+            return float(classify_regime(sizes, *np.transpose(risks)) == overfitting_regime(a, c))
+
+        exponents = [[parameter(part.predicted, name) for name in CASE] for part in (kernel, benign, harmful)]
+        return [xr.apply_ufunc(mark, *case, vectorize=True) for case in exponents]
 
     @claim("tsigler2023", "theorem 1", between(-2.0, 2.0))
     def tsigler_bartlett(kernel, benign, harmful):
@@ -253,10 +209,5 @@ class RidgeRegimes(Study):
         problem = (spectrum, prior, self.n, np.array(self.ridge), self.noise_variance)
         exact = ridge_equivalent(*problem, multiplicities=copies)
         bound = tsigler_bartlett(*problem, multiplicities=copies)
-        return {
-            "risk": exact.risk,
-            "bias": exact.bias,
-            "variance": exact.variance,
-            "bound": bound.risk,
-            "zero_risk": copies @ (spectrum * prior),
-        }
+        found = {name: getattr(exact, name) for name in ("risk", "bias", "variance")}
+        return {**found, "bound": bound.risk, "zero_risk": copies @ (spectrum * prior)}

@@ -3,38 +3,26 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from unlazy.lab import OWN, Study, at_least, at_most, cite, claim, parameter, path, static, value, within
 from unlazy.plotting.panels import Panel, panels
-from unlazy.studies.regression.shared.learned_metric import (
-    OUTPUTS,
-    predicted_risks,
-    simulated_risks,
-    theory_deviation,
-)
-from unlazy.studies.regression.shared.risk_panels import LABELS, RISKS
+from unlazy.studies.regression import shared
 
-if TYPE_CHECKING:
-    import xarray as xr
-
+DECAY = "decay of the tasks' coefficients $a$"
 EXPERIMENT = "slide 'Experiment'"
 EARLY = 20
 """Steps of power 1/2, which never raise the criterion; they go about as far as 10 steps of power 1."""
 
 
-def _ratio(part, numerator: str, denominator: str, low: float, high: float, steps: int | None = EARLY) -> xr.DataArray:
-    """The ratio of mean risks for the decays a in [low, high]; steps None is the end of the path."""
+def _ratio(part, numerator, denominator, low, high, *, last=False):
+    """The ratio of mean risks for the decays a in [low, high], after EARLY steps or at the end of the path."""
     data = part.simulated.mean("seed")
-    data = data.isel(steps=-1) if steps is None else data.sel(steps=steps)
+    data = data.isel(steps=-1) if last else data.sel(steps=EARLY)
     decay = parameter(part.simulated, "prior_exponent")
     return (data[numerator] / data[denominator]).where((decay >= low) & (decay <= high), drop=True)
-
-
-def _last_dof_risk(data: xr.Dataset) -> xr.DataArray:
-    return data.dof_risk.isel(steps=-1, drop=True)
 
 
 @dataclass(frozen=True)
@@ -55,35 +43,24 @@ class TaskDecay(Study):
     noise_variance: float = value(0.25, "variance of the label noise", symbol=r"\sigma^2", above=0, high=1e6)
     steps: tuple = path((20, 100), "majorise-minimise steps of the metric", symbol="t", low=0, high=10_000)
 
-    outputs = OUTPUTS
+    outputs = shared.OUTPUTS
     presets = {
         "quick": {
             "main": {"prior_exponent": [0.0, 0.5, 1.0, 1.5, 2.0, 4.0, 10.0], "steps": [20, 40], "seeds": 8},
-            "known": {"prior_exponent": [0.0, 0.5, 1.0, 1.5, 2.0, 4.0, 10.0], "tasks": 1, "steps": [0], "seeds": 24},
+            "known": {"prior_exponent": [0.0, 0.5, 1.0, 1.5, 2.0, 4.0, 10.0], **shared.KNOWN, "seeds": 24},
         },
         "full": {
             "main": {"prior_exponent": np.arange(0, 10.5, 0.5).tolist(), "steps": [10, 20, 100, 200], "seeds": 24},
-            "known": {"prior_exponent": np.arange(0, 10.5, 0.5).tolist(), "tasks": 1, "steps": [0], "seeds": 256},
+            "known": {"prior_exponent": np.arange(0, 10.5, 0.5).tolist(), **shared.KNOWN, "seeds": 256},
         },
     }
-    """Ridge and Bayes are exact expectations over tasks, so that `known` needs one task."""
     lines = {"main": "prior_exponent"}
     figure = panels(
+        Panel(shared.RISKS, x="prior_exponent", at={"steps": EARLY}, labels=shared.LABELS, xlabel=DECAY),
         Panel(
-            (*RISKS, _last_dof_risk),
+            tuple(lambda data, name=name: data[name] / data.bayes_risk for name in shared.RISKS),
             x="prior_exponent",
-            at={"steps": EARLY},
-            labels=(*LABELS, "metric with DoF, last step"),
-            xlabel="decay of the tasks' coefficients $a$",
-        ),
-        Panel(
-            (
-                *(lambda data, name=name: data[name] / data.bayes_risk for name in RISKS),
-                lambda data: _last_dof_risk(data) / data.bayes_risk,
-            ),
-            x="prior_exponent",
-            at={"steps": EARLY},
-            xlabel="decay of the tasks' coefficients $a$",
+            xlabel=DECAY,
             ylabel="excess risk over that of Bayes",
             log="y",
         ),
@@ -119,41 +96,40 @@ class TaskDecay(Study):
     def dof_beats_ridge(main):
         """With degrees-of-freedom regularisation at the end of its path the learned metric beats the best ridge for
         a >= 1.5: the ratio of risks is {criterion}."""
-        return _ratio(main, "dof_risk", "ridge_risk", 1.5, np.inf, None)
+        return _ratio(main, "dof_risk", "ridge_risk", 1.5, np.inf, last=True)
 
     @claim(
         "suzuki2024talk",
         EXPERIMENT,
         at_most(1.0),
         resampled=True,
-        known_negative=(
-            "The criterion R(W) is linear in the resolvent, so that its minimiser keeps a direction entirely or drops "
-            "it: with many weak directions the minimiser is nearly ridgeless in those it keeps. Stopping after a few "
-            "steps, or the evidence criterion, does not have the problem (claim beats-ridge)."
-        ),
+        known_negative="The criterion R(W) is linear in the resolvent, so that its minimiser keeps a direction "
+        "entirely or drops it: with many weak directions the minimiser is nearly ridgeless in those it keeps. "
+        "Stopping after a few steps, or the evidence criterion, does not have the problem (claim beats-ridge).",
     )
     def dof_beats_ridge_slow_decay(main):
         """It does so for 0.5 <= a <= 1 as well: the ratio is {criterion}."""
-        return _ratio(main, "dof_risk", "ridge_risk", 0.5, 1.0, None)
+        return _ratio(main, "dof_risk", "ridge_risk", 0.5, 1.0, last=True)
 
     @claim(OWN, "deterministic equivalent, see ridge-equivalent", within(0.1), resampled=True)
     def theory(known):
         """Ridge and Bayes risks are those of their deterministic equivalents {criterion}."""
-        return theory_deviation(known)
+        return shared.theory_deviation(known)
 
     def memory(self) -> int:
         return 8 * (4 * self.n * self.d + 4 * self.d * self.tasks)
 
     def simulate(self, rng: np.random.Generator) -> dict[str, Any]:
-        """Draw the tasks once; ridge at its best ridge, Bayes, and both learned metrics fit the same draw."""
         from unlazy.functions.spectra import power_law
+        from unlazy.training.regression.metric_learning import metric_risks
 
         spectrum, prior = (power_law(self.d, exponent) for exponent in (self.spectrum_exponent, self.prior_exponent))
-        return simulated_risks(rng, spectrum, prior, self.n, self.tasks, self.noise_variance, self.steps)
+        risks = metric_risks(rng, spectrum, prior, self.n, self.tasks, self.noise_variance, shared.RIDGES, self.steps)
+        return risks._asdict()
 
     def predict(self) -> dict[str, Any]:
         from unlazy.functions.spectra import index_blocks
 
         index, copies = index_blocks(self.d)
         spectrum, prior = index**-self.spectrum_exponent, index**-self.prior_exponent
-        return predicted_risks(spectrum, prior, copies, self.n, self.noise_variance)
+        return shared.predicted_risks(spectrum, prior, copies, self.n, self.noise_variance)

@@ -3,63 +3,32 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from unlazy.checks import InputError
 from unlazy.lab import DIVERGED_AT, Output, Study, cite, static, value
-from unlazy.lab.claims import OWN, Change, at_least, at_most, claim, enough, parameter
+from unlazy.lab.claims import OWN, Change, at_least, at_most, claim, parameter
 from unlazy.plotting.panels import Level, Panel, panels
-from unlazy.studies.signal_noise.shared.checks import check_even, check_room
-from unlazy.studies.signal_noise.shared.race import paired_neurons
+from unlazy.studies.signal_noise.shared import GUESSING, check_even, check_room, in_settings
 
-if TYPE_CHECKING:
-    from jax import Array
-
-ARMS = ("optimiser", "learning_rate", "steps")
-DESCENT, ADAM, SIGN = ("gd", 0.5, 1000), ("adam", 2e-3, 1000), ("sign", 2e-3, 600)
+ARMS = {("optimiser", "learning_rate", "steps"): [("gd", 0.5, 1000), ("adam", 2e-3, 1000), ("sign", 2e-3, 600)]}
 DECAYS = ("adversary", "coupled", "decoupled")
-PLAIN, HARMLESS, DECOUPLED = (0.4, 0.0, 0.0), (0.0, 0.0, 0.0), (0.4, 0.0, 1.0)
+HARMLESS, DECOUPLED = (0.0, 0.0, 0.0), (0.4, 0.0, 1.0)
 COUPLED = tuple((0.4, penalty, 0.0) for penalty in (1e-6, 1e-5, 1e-4, 1e-3))
-FRESH = 500
-"""Fresh samples on which the test error is measured."""
-
-
-def draw_supports(key: Array, rows: int, size: int, d: int) -> Array:
-    """Uniform subsets of `size` of the numbers 0..d-1, one in each row of a (rows, size) array; Floyd's algorithm."""
-    import jax
-    import jax.numpy as jnp
-
-    last = jnp.arange(d - size, d)
-    # Flat, as in `unlazy.random`: a small trailing dimension compiles many times slower.
-    uniform = jax.random.uniform(key, (rows * size,)).reshape(rows, size)
-    proposed = jnp.floor(uniform * (last + 1)).astype(int)
-    # In float32 a uniform number just below 1 times last + 1 may round up.
-    proposed = jnp.minimum(proposed, last)
-
-    def choose(k: Any, chosen: Array) -> Array:
-        taken = (chosen == proposed[:, k, None]).any(axis=1)
-        return chosen.at[:, k].set(jnp.where(taken, last[k], proposed[:, k]))
-
-    return jax.lax.fori_loop(0, size, choose, jnp.full((rows, size), -1))
+THEOREM, SLIDE = ("zou2023adam", "Theorem 4.1"), ("han2025tutorial", "slide on sign-GD and Adam")
+FULL: dict[str, Any] = {"width": [20, 40, 80], "most_neurons": 80, "seeds": 24}
 
 
 def _arm(decay, *chosen):
-    """The test error at the chosen (adversary, coupled, decoupled)."""
-    enough(decay.simulated, "adversary", 5)
-    rows = list(zip(*(decay.simulated[key].values.tolist() for key in DECAYS), strict=True))
-    return decay.simulated.test_error.isel(adversary=[rows.index(row) for row in chosen])
+    return in_settings(decay.simulated, DECAYS, *chosen).test_error
 
 
 def _penalised(data):
     """The test error with the adversary and without decoupled decay, along the penalty."""
     shown = np.broadcast_to((data.adversary > 0) & (parameter(data, "decoupled") == 0), data.adversary.shape)
     return data.test_error.isel(adversary=shown).swap_dims(adversary="coupled")
-
-
-def _balance(axes, decay, **_):
-    axes.axvline(float(np.ravel(decay.predicted.balancing_penalty)[0]), color="black", linestyle="--", linewidth=0.9)
 
 
 @dataclass(frozen=True)
@@ -92,9 +61,7 @@ class AdamVsGd(Study):
         "test_error": Output("test error"),
         "training_loss": Output("training loss without penalty", scale="log"),
         "signal": Output("largest signal", r"\max\langle w_{jr},j\mu\rangle", short="signal"),
-        "noise": Output(
-            "largest noise of a neuron of the sample's class", r"\max\langle w_{y_ir},\xi_i\rangle", short="noise"
-        ),
+        "noise": Output("largest noise of the sample's class", r"\max\langle w_{y_ir},\xi_i\rangle", short="noise"),
         "balancing_penalty": Output("penalty that balances the data", r"\lambda_*", scale="log", theory_only=True),
         "diverged_at": DIVERGED_AT,
     }
@@ -106,77 +73,49 @@ class AdamVsGd(Study):
     )
     presets = {
         "quick": {
-            "main": {ARMS: [DESCENT, ADAM, SIGN], "width": [20, 40], "seeds": 12},
+            "main": {**ARMS, "width": [20, 40], "seeds": 12},
             "decay": {DECAYS: [HARMLESS, *COUPLED, DECOUPLED], "width": [40], "seeds": 8},
         },
-        "full": {
-            "main": {ARMS: [DESCENT, ADAM, SIGN], "width": [20, 40, 80], "most_neurons": 80, "seeds": 24},
-            "decay": {
-                DECAYS: [HARMLESS, *COUPLED, (0.4, 0.0, 0.1), DECOUPLED],
-                "width": [20, 40, 80],
-                "most_neurons": 80,
-                "seeds": 24,
-            },
-        },
+        "full": {"main": {**ARMS, **FULL}, "decay": {DECAYS: [HARMLESS, *COUPLED, (0.4, 0.0, 0.1), DECOUPLED], **FULL}},
     }
     figure = panels(
-        Panel(
-            "test_error",
-            x="optimiser",
-            by="width",
-            theory=False,
-            title="no penalty",
-            xlim=(-0.4, 2.4),
-            ylim=(-0.03, 1.03),
-            marks=(Level(0.5, "guessing", dashed=True),),
-        ),
-        Panel(
-            ("signal", "noise"),
-            x="optimiser",
-            by="width",
-            theory=False,
-            ylabel="largest pre-activation",
-            xlim=(-0.4, 2.4),
-            legend="center left",
-        ),
+        Panel("test_error", x="optimiser", by="width", title="no penalty", ylim=(-0.03, 1.03), marks=(GUESSING,)),
+        Panel(("signal", "noise"), x="optimiser", by="width", ylabel="largest pre-activation", legend="center left"),
         Panel(
             _penalised,
             x="coupled",
             by="width",
-            theory=False,
             part="decay",
             title=r"dashed: $\lambda_*$, where the pulls are equal",
             ylabel="test error of Adam",
             log="x",
             ylim=(-0.03, 1.03),
-            legend="center right",
-            draw=_balance,
+            marks=(Level(lambda data: np.ravel(data.balancing_penalty)[0], vertical=True, dashed=True, theory=True),),
         ),
-        width=3.1,
     )
 
-    @claim("zou2023adam", "Theorem 4.1", at_most(0.01))
+    @claim(*THEOREM, at_most(0.01))
     def fit(main, decay):
         """Every optimiser fits the training samples, with and without decay: the training loss is {criterion}."""
         return [main.simulated.training_loss, decay.simulated.training_loss]
 
-    @claim("zou2023adam", "Theorem 4.1", at_most(0.05))
+    @claim(*THEOREM, at_most(0.05))
     def gradient_descent(main):
         """Gradient descent generalises: its test error is {criterion}."""
         return main.simulated.test_error.sel(optimiser="gd")
 
-    @claim("zou2023adam", "Theorem 4.1", at_least(0.4))
+    @claim(*THEOREM, at_least(0.4))
     def adam(main):
         """Adam without regularisation does not: its test error is {criterion} from the same start on the same samples
         (our criterion; the theorem's limit is 1/2)."""
         return main.simulated.test_error.sel(optimiser="adam")
 
-    @claim("han2025tutorial", "slide on sign-GD and Adam", at_least(0.4))
+    @claim(*SLIDE, at_least(0.4))
     def sign(main):
         """Nor does sign gradient descent, Adam without memory: its test error is {criterion}."""
         return main.simulated.test_error.sel(optimiser="sign")
 
-    @claim("han2025tutorial", "slide on sign-GD and Adam", at_least(np.log(2.0)))
+    @claim(*SLIDE, at_least(np.log(2.0)))
     def what_is_learned(main):
         """Gradient descent learns the signal and Adam the noise: the logarithm of the largest <w, j mu> over the
         largest <w, xi_i> under the one, and of the inverse under the other, is {criterion}, a factor of 2."""
@@ -189,23 +128,20 @@ class AdamVsGd(Study):
         return _arm(decay, HARMLESS)
 
     @claim(
-        "zou2023adam",
-        "Theorem 4.1",
+        *THEOREM,
         at_least(0.4),
-        known_negative=(
-            "A coupled penalty of 1e-4 or more repairs Adam at these sizes. At the start the data pull a noisy "
-            "coordinate by about 1.5 (s sigma^2 sigma_0^2) sigma/n and the penalty by lambda sigma_0: they are "
-            "equal at lambda_* = 1.5 s sigma^3 sigma_0/n, which is 1e-4 here, and Adam's normalised step follows "
-            "the larger one. The pull of the signal is larger, so the penalty removes the noise and leaves the "
-            "signal. The theorem is asymptotic in n and d."
-        ),
+        known_negative="A coupled penalty of 1e-4 or more repairs Adam at these sizes. At the start the data pull a "
+        "noisy coordinate by about 1.5 (s sigma^2 sigma_0^2) sigma/n and the penalty by lambda sigma_0: they are equal "
+        "at lambda_* = 1.5 s sigma^3 sigma_0/n, which is 1e-4 here, and Adam's normalised step follows the larger one. "
+        "The pull of the signal is larger, so the penalty removes the noise and leaves the signal. The theorem is "
+        "asymptotic in n and d.",
     )
     def weight_decay(decay):
         """Adam fails with proper weight decay too: with the L2 penalty 1e-4 or 1e-3 in the objective its test error is
         {criterion}."""
         return _arm(decay, *COUPLED[2:])
 
-    @claim("zou2023adam", "Theorem 4.1", at_least(0.4))
+    @claim(*THEOREM, at_least(0.4))
     def small_penalty(decay):
         """Far below the penalty that balances the data at the start, lambda_* = 1e-4, Adam fails as without one: at
         lambda = 1e-6 its test error is {criterion}."""
@@ -223,62 +159,11 @@ class AdamVsGd(Study):
         check_room(self, width="most_neurons")
 
     def simulate(self, key: Any) -> dict[str, Any]:
-        import jax
-        import jax.numpy as jnp
-        import optax
+        from unlazy.training.signal_noise.sparse_patches import sparse_patch_run
 
-        from unlazy.functions.activations import activation
-        from unlazy.random import normal
-        from unlazy.training.loop import train
-
-        support_key, noise_key, weight_key = jax.random.split(key, 3)
-        samples, capacity, cube = self.n + FRESH, self.most_neurons, activation("relu3")
-        support = 1 + draw_supports(support_key, samples, self.sparsity, self.d - 1)
-        entries = self.deviation * normal(noise_key, (samples, self.sparsity))
-        y = jnp.where(jnp.arange(samples) % 2 == 0, 1.0, -1.0).astype(entries.dtype)
-        readout = jnp.sign(paired_neurons(self.width, capacity))
-        initial = self.start * normal(weight_key, (2 * capacity, self.d))
-
-        rows = jnp.arange(self.n)[:, None]
-        x = jnp.zeros((self.n, self.d), entries.dtype).at[rows, support[: self.n]].set(entries[: self.n])
-        x = x.at[:, 0].set(-self.adversary * y[: self.n])
-
-        def margins(weights: Array, labels: Array, noise: Array) -> Array:
-            """y f from the labels and the neurons' noise inputs (samples, 2m)."""
-            return labels * ((cube(labels[:, None] * weights[:, 0]) + cube(noise)) @ readout)
-
-        def loss(weights: Array) -> Array:
-            fit = jax.nn.softplus(-margins(weights, y[: self.n], x @ weights.T)).mean()
-            return fit + self.coupled / 2 * jnp.sum(weights**2)
-
-        rule = {
-            "gd": optax.identity,
-            "adam": lambda: optax.scale_by_adam(b1=0.9, b2=0.99),
-            "sign": optax.scale_by_sign,
-        }[self.optimiser]()
-        optimiser = optax.chain(
-            rule, optax.add_decayed_weights(self.decoupled), optax.scale_by_learning_rate(self.learning_rate)
-        )
-        result = train(initial, loss, optimiser, self.steps, trained=lambda weights: weights)
-        weights = result.model
-        fitted = x @ weights.T
-        fresh = jnp.einsum("nsr,ns->nr", weights.T[support[self.n :]], entries[self.n :])
-        fresh = fresh - self.adversary * y[self.n :, None] * weights[:, 0]
-        tested = margins(weights, y[self.n :], fresh)
-        own = y[: self.n, None] * readout > 0
-        return {
-            "test_error": jnp.where(tested == 0, 0.5, tested < 0).mean(),
-            "training_loss": jax.nn.softplus(-margins(weights, y[: self.n], fitted)).mean(),
-            "signal": jnp.max(readout * weights[:, 0]),
-            "noise": jnp.max(jnp.where(own, fitted, -jnp.inf)),
-            "diverged_at": result.diverged_at,
-        }
+        return sparse_patch_run(key, **self.as_dict())
 
     def predict(self) -> dict[str, Any]:
-        """The penalty at which the start's pulls of data and penalty on a noisy coordinate are equal.
+        from unlazy.theory.signal_noise.strategies import balancing_penalty
 
-        With logistic factors 1/2, sample i pulls coordinate k of its support by (1/2n) 3 <w, xi>^2 xi_ik, where
-        <w, xi>^2 is s sigma^2 sigma_0^2 and |xi_ik| is sigma in size; the penalty pulls by lambda sigma_0. An order of
-        magnitude.
-        """
-        return {"balancing_penalty": 1.5 * self.sparsity * self.deviation**3 * self.start / self.n}
+        return {"balancing_penalty": balancing_penalty(self.n, self.sparsity, self.deviation, self.start)}

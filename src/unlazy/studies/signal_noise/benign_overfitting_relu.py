@@ -8,67 +8,34 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from unlazy.lab import DIVERGED_AT, Output, Study, cite, static, value
-from unlazy.lab.claims import OWN, Change, at_least, at_most, claim, difference, enough, parameter, within
+from unlazy.lab.claims import OWN, Change, at_least, at_most, claim, difference, enough, over_theory, within
 from unlazy.plotting.panels import Level, Panel, panels
-from unlazy.studies.signal_noise.shared.checks import check_dimension, check_even, check_room
-from unlazy.studies.signal_noise.shared.race import paired_neurons
+from unlazy.studies.signal_noise.shared import check_two_patches, fields
 
 if TYPE_CHECKING:
     import xarray as xr
-    from jax import Array
 
-FORMULA = "formula for the regime of Kou et al. 2023, from what a fresh noise patch meets in the neurons"
+FORMULA = (OWN, "formula for the regime of Kou et al. 2023, from what a fresh noise patch meets in the neurons")
 LEVELS = [0.3, 1.0, 3.0, 10.0]
 LOW = LEVELS[:2]
 """Where the error is not in the tail."""
 SIZES = [(40, 1e5), (80, 1e5), (80, 1e6)]
 STEPS = (1, 2, 4, 8, 16, 32, 64)
-"""Steps after which signal and noise are recorded."""
-LINEAR = 4
-"""How many of them the linear law is judged by, in the part with short steps."""
-FRESH = 1000
+"""Steps after which signal and noise are recorded; the linear laws are judged by the first four, which are short."""
+SCAN: dict[str, Any] = {"x": "level", "by": ("n", "d")}
+SHORT: dict[str, Any] = {"learning_rate": 0.04, "target": 0.5, "n": [20, 80], "level": [1.0]}
 
 
-def _with_measured(simulated: xr.Dataset) -> xr.DataArray:
-    """The formula with each run's own fraction of active pairs."""
+def _formula(data: xr.Dataset, active: Any) -> xr.DataArray:
+    """The test error by the formula with this fraction of active pairs, a number or one of each run."""
     import xarray as xr
 
     from unlazy.theory.signal_noise.relu_overfitting import relu_error
 
-    level, active = xr.broadcast(simulated.level, simulated.active)
-    return active.copy(data=relu_error(level.values, active.values))
+    return xr.apply_ufunc(relu_error, data.level, active)
 
 
-def _sized(values):
-    """The array with the pair (n, d) of the preset's axis in words."""
-    if not {"n", "d"} <= set(values.coords) or values.n.dims != values.d.dims:
-        return values
-    words = [
-        rf"$n = {n:g}$, $d = 10^{{{np.log10(d):g}}}$" for n, d in zip(values.n.values, values.d.values, strict=True)
-    ]
-    return values.assign_coords(size=("n", words)).swap_dims(n="size")
-
-
-def _half_active(axes, main, **_):
-    from unlazy.theory.signal_noise.relu_overfitting import relu_error
-
-    levels = np.atleast_1d(parameter(main.lines, "level"))
-    axes.plot(levels, relu_error(levels, 0.5), "k:", linewidth=1.0, label="$p = 1/2$")
-
-
-def _logistic(axes, main, **_):
-    """The linear laws of the signal and the noise with the logistic factor that ends them."""
-    from unlazy.plotting import style
-    from unlazy.theory.signal_noise.growth import logistic_growth
-
-    at = main.predicted
-    at = at.sel(level=1.0) if "level" in at.dims else at
-    at = at.isel(n=list(at.n.values).index(80)) if "n" in at.dims else at
-    signal, noise = (float(law[0]) for law in (at.signal, at.noise))
-    steps = np.geomspace(1, STEPS[-1], 60)
-    grown = logistic_growth(1e-9, 0.5, 1, 2 * noise * steps, weight=float(at.active))
-    for index, start in enumerate((signal, noise)):
-        axes.plot(steps, start / noise * grown, "--", color=style.colour(index), linewidth=1.0)
+HALF = Panel(lambda data: _formula(data[["active"]], 0.5), x="level", points=False, labels=("$p = 1/2$",))
 
 
 @dataclass(frozen=True)
@@ -99,8 +66,8 @@ class BenignOverfittingRelu(Study):
         "test_loss": Output("test loss"),
         "training_loss": Output("training loss"),
         "active": Output("fraction of active pairs", "p"),
-        "signal": Output("mean signal coefficient", r"\gamma", ("step",), scale="log"),
-        "noise": Output("mean noise coefficient of active pairs", r"\rho", ("step",), scale="log"),
+        "signal": Output("mean signal coefficient", r"\gamma", ("step",), short="signal"),
+        "noise": Output("mean noise coefficient of active pairs", r"\rho", ("step",), short="noise"),
         "diverged_at": DIVERGED_AT,
     }
     history = (
@@ -114,65 +81,29 @@ class BenignOverfittingRelu(Study):
         "quick": {
             "main": {("n", "d"): SIZES, "level": LEVELS, "seeds": 24},
             "width": {"width": [20, 40], "level": LEVELS[:3], "seeds": 24},
-            "growth": {"learning_rate": 0.04, "target": 0.5, "n": [20, 80], "level": [1.0], "seeds": 12},
+            "growth": {**SHORT, "seeds": 12},
         },
         "full": {
-            "main": {
-                ("n", "d"): [*SIZES, (160, 1e6)],
-                "level": LEVELS,
-                "most_samples": 160,
-                "seeds": 48,
-            },
+            "main": {("n", "d"): [*SIZES, (160, 1e6)], "level": LEVELS, "most_samples": 160, "seeds": 48},
             "width": {"width": [20, 40, 80], "level": LEVELS[:3], "most_neurons": 80, "seeds": 48},
-            "growth": {"learning_rate": 0.04, "target": 0.5, "n": [20, 80], "level": [1.0], "seeds": 24},
+            "growth": {**SHORT, "seeds": 24},
         },
     }
     lines = {"main": "level"}
     figure = panels(
+        Panel("test_error", **SCAN, title="solid: nothing measured; dashed: $p$ is", ylim=(2e-4, 0.5), also=(HALF,)),
         Panel(
-            lambda data: _sized(data.test_error),
-            x="level",
-            by="size",
-            title="solid: nothing measured; dashed: $p$ is",
-            xlabel=r"signal level $\Lambda = n|\mu|^4/\sigma^4 d$",
-            ylabel="test error",
-            log="xy",
-            ylim=(2e-4, 0.5),
-            draw=_half_active,
-        ),
-        Panel(
-            lambda data: _sized(data.test_error / _with_measured(data)),
-            x="level",
-            by="size",
+            lambda data: data.test_error / _formula(data, data.active),
+            **SCAN,
             title="formula with measured $p$",
-            xlabel=r"signal level $\Lambda = n|\mu|^4/\sigma^4 d$",
             ylabel="test error over formula",
             log="x",
             ylim=(0, 2),
             theory=False,
             marks=(Level(0.85, r"$\pm 15\%$", dashed=True), Level(1.15, dashed=True)),
         ),
-        Panel(
-            ("signal", "noise"),
-            x="step",
-            part="growth",
-            title="short steps; lines: linear laws",
-            labels=(r"signal $\gamma$", r"noise $\rho$"),
-            ylabel="mean coefficient",
-            log="xy",
-        ),
-        Panel(
-            ("signal", "noise"),
-            x="step",
-            at={"n": 80, "level": 1.0},
-            title="dashed: logistic laws",
-            labels=(r"signal $\gamma$", r"noise $\rho$"),
-            ylabel="mean coefficient",
-            log="xy",
-            draw=_logistic,
-        ),
-        columns=2,
-        caption="Dotted: the formula with p = 1/2, the fraction of active pairs at the start.",
+        Panel(("signal", "noise"), x="step", part="growth", title="lines: linear laws", ylabel="coefficient", log="xy"),
+        caption="The lowest line: the formula with p = 1/2, the fraction of active pairs at the start.",
     )
 
     @claim(OWN, "precondition of the claims below", at_most(0.021))
@@ -200,126 +131,78 @@ class BenignOverfittingRelu(Study):
         error = main.simulated.test_error.sel(level=LOW).mean("seed")
         return abs(error / error.isel(n=0, drop=True) - 1).isel(n=slice(1, None))
 
-    @claim(OWN, FORMULA, within(0.15))
+    @claim(*FORMULA, within(0.15))
     def formula_measured(main, width):
         """With the fraction p of active pairs of the run, error = P(h(z) - h(z') < -sqrt(Lambda/2)) gives the error
         {criterion} at Lambda = 0.3 and 1."""
         found = [part.simulated.sel(level=LOW) for part in (main, width)]
-        return [data.test_error / _with_measured(data) - 1 for data in found]
+        return [data.test_error / _formula(data, data.active) - 1 for data in found]
 
-    @claim(OWN, FORMULA, within(0.15))
+    @claim(*FORMULA, within(0.15))
     def formula(main, width):
-        """So it does, {criterion}, with nothing measured, p being predicted from n, d, the start, the step and the
-        final loss."""
-        return [(part.simulated.test_error / part.predicted.test_error - 1).sel(level=LOW) for part in (main, width)]
+        """So it does, {criterion}, with nothing measured: p is predicted from n, d, start, step and final loss."""
+        return [over_theory(part, "test_error").sel(level=LOW) for part in (main, width)]
 
-    @claim(OWN, FORMULA, within(0.03, absolute=True))
+    @claim(*FORMULA, within(0.03, absolute=True))
     def active(main, width):
         """The fraction of active pairs, which does not depend on Lambda, is the predicted one {criterion}."""
         return [difference(part, "active").mean("level") for part in (main, width)]
 
     @claim(
-        OWN,
-        FORMULA,
+        *FORMULA,
         within(0.15),
-        known_negative=(
-            "It is low by a factor of 3 at Lambda = 1: overlaps between samples switch on inactive pairs, and the "
-            "more pairs are active the more the neurons of a class agree on a fresh noise patch."
-        ),
+        known_negative="It is low by a factor of 3 at Lambda = 1: overlaps between samples switch on inactive pairs, "
+        "and the more pairs are active the more the neurons of a class agree on a fresh noise patch.",
     )
     def half_active(main):
-        """The formula with p = 1/2, the fraction of active pairs at the start, is right {criterion} at Lambda = 0.3 and
-        1."""
-        from unlazy.theory.signal_noise.relu_overfitting import relu_error
-
-        error = main.simulated.test_error.sel(level=LOW)
-        return error / error.level.copy(data=relu_error(error.level.values, 0.5)) - 1
+        """The formula with p = 1/2, its value at the start, is right {criterion} at Lambda = 0.3 and 1."""
+        return (main.simulated.test_error / _formula(main.simulated, 0.5) - 1).sel(level=LOW)
 
     @claim("han2025tutorial", "slide on linear growth", within(0.05))
     def linear_signal(growth):
-        """In the first steps, while logistic factors are 1/2, the signal grows linearly: gamma = t |mu|^2 / (4m)
-        {criterion}."""
-        return (growth.simulated.signal / growth.predicted.signal - 1).isel(step=slice(LINEAR))
+        """While logistic factors are 1/2 the signal grows linearly at first: gamma = t |mu|^2 / (4m) {criterion}."""
+        return over_theory(growth, "signal").isel(step=slice(4))
 
     @claim("han2025tutorial", "slide on linear growth", within(0.05))
     def linear_noise(growth):
         """So does the noise of active pairs: rho = t sigma^2 d / (2nm) {criterion}."""
-        return (growth.simulated.noise / growth.predicted.noise - 1).isel(step=slice(LINEAR))
+        return over_theory(growth, "noise").isel(step=slice(4))
 
     def validate(self) -> None:
-        check_even("n", self.n)
-        check_room(self, n="most_samples", width="most_neurons")
-        check_dimension(self.d, samples=self.most_samples, width=self.most_neurons)
+        check_two_patches(self)
 
     def coordinates(self) -> dict[str, Any]:
         return {"step": list(STEPS)}
 
     def simulate(self, key: Any) -> dict[str, Any]:
-        import jax
         import jax.numpy as jnp
 
-        from unlazy.training.signal_noise.token_gram.drawing import draw
-        from unlazy.training.signal_noise.token_gram.engine import State, train
-        from unlazy.training.signal_noise.token_gram.fresh import fresh_error
-        from unlazy.training.signal_noise.token_gram.network import Network, relu_power
-        from unlazy.training.signal_noise.token_gram.observables import noise_coefficients, signal_coefficients
-        from unlazy.training.signal_noise.token_gram.problem import signal_noise_design
-        from unlazy.training.signal_noise.token_gram.rules import gradient_descent
+        from unlazy.training.signal_noise import token_gram as engine
 
-        draw_key, train_key, test_key = jax.random.split(key, 3)
-        network, second_layer = Network(relu_power(1)), paired_neurons(self.width, self.most_neurons)
-        design = signal_noise_design(self.most_samples, live=self.n)
-        problem = draw(
-            draw_key,
-            design,
-            jnp.reshape((self.level * self.d / self.n) ** 0.25, (1,)),
-            second_layer,
-            dimension=self.d,
-            scale=self.start / jnp.sqrt(jnp.asarray(self.d, float)),
+        design = engine.signal_noise_design(self.most_samples, live=self.n)
+        length = jnp.reshape((self.level * self.d / self.n) ** 0.25, (1,))
+        rule = engine.gradient_descent(self.learning_rate * self.n * self.width / self.d)
+        network, sizes = engine.Network(engine.relu_power(1)), fields(self, "d", "width", "start", "most_neurons")
+        means: dict[str, Any] = {"record": engine.mean_coefficients, "record_at": STEPS, "draws": 1000}
+        problem, state, (signal, noise), fresh = engine.patch_run(
+            key, design, length, network, rule, self.steps, stop_loss=self.target, **sizes, **means
         )
-        own = (jnp.sign(second_layer)[:, None] == design.classes) & (design.weights > 0)
-        at_start = own & (problem.preactivations[:, 1:] > 0)
-
-        def learned(state: State) -> tuple[Array, Array]:
-            signal = jnp.sum(signal_coefficients(problem, state.weights)) / (2 * self.width)
-            noise = jnp.sum(jnp.where(at_start, noise_coefficients(problem, state.weights)[:, :, 0], 0.0))
-            return signal, noise / jnp.sum(at_start)
-
-        run = train(
-            train_key,
-            problem,
-            network,
-            gradient_descent(self.learning_rate * self.n * self.width / self.d),
-            self.steps,
-            record=learned,
-            record_at=STEPS,
-            stop_loss=self.target,
-        )
-        tested = fresh_error(test_key, problem, run.state.weights, network, draws=FRESH)
-        active = own & (run.state.weights.preactivations[:, 1:] > 0)
-        return {
-            "test_error": tested.error,
-            "test_loss": tested.loss,
-            "training_loss": run.state.loss,
-            "active": jnp.sum(active) / jnp.sum(own),
-            "signal": run.records[0],
-            "noise": run.records[1],
-            "diverged_at": run.state.diverged_at,
-        }
+        tested = {"test_error": fresh.error[0], "test_loss": fresh.loss[0], "training_loss": state.loss}
+        active = engine.active_fraction(problem, state.weights)
+        return tested | {"active": active, "signal": signal, "noise": noise, "diverged_at": state.diverged_at}
 
     def predict(self) -> dict[str, Any]:
-        """The error of `small_start_error`, and linear growth: per unit of time gamma by n SNR^2/4 and rho by 1/2."""
+        """Growth is linear: per unit of time gamma by n SNR^2/4 and rho by 1/2."""
         from unlazy.theory.signal_noise.relu_overfitting import small_start_error
 
-        found = small_start_error(
-            self.level, self.n, self.d, self.start, loss=self.target, step=float(self.learning_rate)
-        )
+        end = {"loss": self.target, "step": float(self.learning_rate)}
+        found = small_start_error(self.level, self.n, self.d, self.start, **end)
         time = self.learning_rate * np.array(STEPS)
         ratio = np.sqrt(self.level * self.n / self.d)
         return {"test_error": found.error, "active": found.active, "signal": ratio * time / 4, "noise": time / 2}
 
     def derive(self, simulated: xr.Dataset) -> xr.Dataset | None:
         """The formula with the mean measured fraction of active pairs."""
-        import xarray as xr
-
-        return xr.Dataset({"test_error": _with_measured(simulated).mean("seed")}) if "level" in simulated.dims else None
+        if "level" not in simulated.dims:
+            return None
+        return _formula(simulated, simulated.active).mean("seed").to_dataset(name="test_error")

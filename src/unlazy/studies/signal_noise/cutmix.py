@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from unlazy.lab import OWN, Output, Study, at_least, at_most, cite, claim, static, value
-from unlazy.plotting.panels import Level, Panel, panels
-from unlazy.studies.signal_noise.shared.checks import check_dimension
-from unlazy.studies.signal_noise.shared.strategies import RUN_OUTPUTS, end_of_run, feature_design
-
-if TYPE_CHECKING:
-    from unlazy.training.signal_noise.token_gram.problem import Design
-    from unlazy.training.signal_noise.token_gram.views import View
+from unlazy.plotting.panels import Panel, panels
+from unlazy.studies.signal_noise.shared import GUESSING, RUN_OUTPUTS, check_dimension, end_of_run, fields, learning_rate
 
 COUNTS = (32, 6, 2)
 COMMON, RARE, RAREST = COUNTS
@@ -26,36 +21,11 @@ def _arms(main):
     return main.simulated.sel(augmentation=[NONE, CUTOUT, CUTMIX])
 
 
-def _by_method(name):
-    """A function that gives an output with the names of the methods."""
-
-    def of(data):
-        names = [("none", "Cutout", "CutMix")[row] for row in data.augmentation.values]
-        return data[name].assign_coords(method=("augmentation", names)).swap_dims(augmentation="method")
-
-    return of
-
-
-def _beside(data):
-    """The features' numbers of samples, shifted a little aside by the method."""
-    return data.feature * 1.1 ** (data.augmentation - 1)
-
-
 def _panel(name, **options):
-    return Panel(
-        _by_method(name), x=_beside, by="method", xlabel=f"samples with the feature, of {sum(COUNTS)}", **options
-    )
-
-
-def _errors(**at):
-    guessing = Level(0.5, "guessing", dashed=True)
-    return _panel(
-        "errors", at=at, ylabel="test error", log="x", ylim=(-0.03, 0.6), marks=(guessing,), legend="center right"
-    )
-
-
-def _signals(**at):
-    return _panel("signals", at=at, ylabel=r"largest coefficient $\max\gamma$", log="xy", legend="lower right")
+    """An output by method against the number of samples."""
+    methods = [lambda data, arm=arm: data[name].sel(augmentation=arm) for arm in (NONE, CUTOUT, CUTMIX)]
+    labels, xlabel = ("none", "Cutout", "CutMix"), f"samples with the feature, of {sum(COUNTS)}"
+    return Panel(tuple(methods), x="feature", labels=labels, xlabel=xlabel, beside=True, **options)
 
 
 @dataclass(frozen=True)
@@ -77,23 +47,17 @@ class Cutmix(Study):
     chunk_width = 32
 
     augmentation: int = value(CUTMIX, "0 for none, 1 for Cutout, 2 for CutMix", low=NONE, high=CUTMIX, paired=True)
-    feature_square: float = value(
-        0.125, "square of a feature's length over that of the noise", symbol=r"|v|^2/\sigma^2d", above=0, high=1e6
-    )
+    feature_square: float = value(0.125, "feature over noise, squared", symbol=r"|v|^2/\sigma^2d", above=0, high=1e6)
     weak_noise: float = value(0.46, "length of the weak noise over that of the strong", symbol="b", low=0, high=1)
     d: float = value(1000.0, "dimension", symbol="d", low=2, high=1e12, scale="log")
-    learning_rate: float = value(
-        0.3, "learning rate, times sigma^2 d/(nm)", symbol=r"\eta", above=0, high=100, scale="log", paired=True
-    )
+    learning_rate: float = learning_rate(0.3)
     initial_scale: float = value(0.01, "initial deviation of a weight, times sqrt(d)", above=0, high=100, scale="log")
     width: int = static(10, "neurons of each sign", symbol="m", low=1, high=4096, scale="log")
     steps: int = static(1000, "updates", low=1, high=10_000_000, scale="log", paired=True)
 
     outputs = {
         "errors": Output("test error on samples with a feature", "", ("feature",), short="test error"),
-        "signals": Output(
-            "largest coefficient of a feature", r"\max\gamma", ("feature",), scale="log", short="largest coefficient"
-        ),
+        "signals": Output("largest coefficient of a feature", r"\max\gamma", ("feature",), scale="log"),
         **RUN_OUTPUTS,
     }
     presets = {
@@ -101,12 +65,8 @@ class Cutmix(Study):
         "full": {"augmentation": [NONE, CUTOUT, CUTMIX], "width": [10, 20, 40], "steps": 4000, "seeds": 32},
     }
     figure = panels(
-        _errors(width=10),
-        _signals(width=10),
-        _errors(),
-        _signals(),
-        columns=2,
-        caption="Points are shifted a little aside.",
+        _panel("errors", ylabel="test error", log="x", marks=(GUESSING,), legend="center right"),
+        _panel("signals", ylabel=r"largest coefficient $\max\gamma$", log="xy", legend=False),
     )
 
     @claim(OWN, "precondition of the claims below", at_most(0.05))
@@ -152,73 +112,19 @@ class Cutmix(Study):
         return {"feature": list(COUNTS)}
 
     def simulate(self, key: Any) -> dict[str, Any]:
-        import jax
         import jax.numpy as jnp
 
-        from unlazy.training.signal_noise.token_gram.drawing import draw, paired_second_layer
-        from unlazy.training.signal_noise.token_gram.engine import train
-        from unlazy.training.signal_noise.token_gram.fresh import fresh_errors
-        from unlazy.training.signal_noise.token_gram.network import Network, relu_power
-        from unlazy.training.signal_noise.token_gram.observables import signal_coefficients
-        from unlazy.training.signal_noise.token_gram.problem import Patch
-        from unlazy.training.signal_noise.token_gram.rules import gradient_descent
+        from unlazy.training.signal_noise import token_gram as engine
 
-        draw_key, train_key, test_key = jax.random.split(key, 3)
         samples, features = sum(COUNTS), len(COUNTS)
-        simple = feature_design(jnp.asarray(np.repeat(np.eye(features), COUNTS, axis=0)))
-        strong, weak = jnp.array([1.0, 0.0]), self.weak_noise * jnp.array([0.0, 1.0])
-        noises = [Patch(own=jnp.broadcast_to(part, (samples, 2))) for part in (strong, weak)]
-        design = simple._replace(patches=(simple.patches[0], *noises))
-        problem = draw(
-            draw_key,
-            design,
-            jnp.full(features, jnp.sqrt(self.feature_square * self.d)),
-            paired_second_layer(self.width),
-            dimension=self.d,
-            scale=self.initial_scale / jnp.sqrt(self.d),
-        )
-        network = Network(relu_power(2))
-        rule = gradient_descent(
-            self.learning_rate * samples * self.width / self.d, view=_cut(self.augmentation, len(design.patches))
-        )
-        state = train(train_key, problem, network, rule, self.steps).state
-        shared = jnp.zeros((features, 3, features)).at[:, 0].set(jnp.eye(features))
-        own = jnp.stack([jnp.zeros(2), strong, weak])
-        errors = fresh_errors(
-            test_key,
-            problem,
-            state.weights,
-            network,
-            shared=jnp.concatenate([shared, -shared]),
-            own=jnp.broadcast_to(own, (2 * features, 3, 2)),
-            labels=jnp.repeat(jnp.array([1.0, -1.0]), features),
-        ).error
-        return {
-            "errors": errors.reshape(2, features).mean(0),
-            "signals": signal_coefficients(problem, state.weights).max(0),
-            **end_of_run(problem, state),
-        }
-
-
-def _cut(augmentation: Any, patches: int) -> View:
-    """None, Cutout or CutMix, by a traced number: one program serves all."""
-    import jax
-    import jax.numpy as jnp
-
-    from unlazy.training.signal_noise.token_gram.views import Batch, Mixing, random_partners
-
-    def view(key: Any, design: Design) -> Batch:
-        partner_key, patch_key = jax.random.split(key)
-        samples = len(design.labels)
-        partner = random_partners(partner_key, design.weights > 0)
-        numbers = jax.random.uniform(patch_key, (patches, samples))
-        kept = (numbers > numbers.min(0)).astype(float)
-        own = (numbers < 0.5).astype(float)
-        stay = jnp.where(augmentation == CUTMIX, own, jnp.where(augmentation == CUTOUT, kept, 1.0))
-        take = jnp.where(augmentation == CUTMIX, 1 - own, 0.0)
-        share = jnp.where(augmentation == CUTMIX, own.mean(0), 1.0)
-        labels = jnp.stack([design.labels, design.labels[partner]])
-        weights = jnp.stack([share, 1 - share]) * design.weights
-        return Batch(labels, weights, Mixing(partner, stay, take))
-
-    return view
+        simple = engine.feature_design(np.repeat(np.eye(features), COUNTS, axis=0))
+        noises = jnp.array([1.0, 0.0]), self.weak_noise * jnp.array([0.0, 1.0])
+        patches = (engine.Patch(own=jnp.broadcast_to(noise, (samples, 2))) for noise in noises)
+        design = simple._replace(patches=(simple.patches[0], *patches))
+        lengths = jnp.full(features, jnp.sqrt(self.feature_square * self.d))
+        step_size = self.learning_rate * samples * self.width / self.d
+        rule = engine.gradient_descent(step_size, view=engine.cut(self.augmentation))
+        network = engine.Network(engine.relu_power(2))
+        sizes = fields(self, "d", "width", start="initial_scale")
+        run = engine.patch_run(key, design, lengths, network, rule, self.steps, **sizes)
+        return {"errors": run.fresh.error, "signals": run.signals.max(0), **end_of_run(run)}

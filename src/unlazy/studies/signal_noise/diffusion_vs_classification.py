@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import threading
 from dataclasses import dataclass, replace
-from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -13,56 +11,20 @@ from unlazy.checks import InputError
 from unlazy.lab import DIVERGED_AT, Output, Study, cite, path, static, value
 from unlazy.lab.claims import OWN, Change, at_least, at_most, between, claim, over_theory, slope, within
 from unlazy.plotting.panels import Panel, panels
-from unlazy.studies.signal_noise.shared.checks import check_even, check_room
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
+from unlazy.studies.signal_noise.shared import check_even, check_room
 
 DIMS = ("strength",)
-EARLY, LATE = 0.2, 4.0
 STRENGTHS = (0.1, 0.3, 1.0, 2.0, 4.0, 10.0, 20.0)
-
-_COMPILING = threading.Lock()
-"""Instances run in several threads, of which one compiles."""
-
-
-@cache
-def classifier(samples: int, neurons: int, steps: int, strengths: int) -> Callable[..., tuple[Any, Any, Any, Any]]:
-    """The compiled function of (key words, |mu|, d, m) that trains ReLU^2 classifiers on [y mu, xi].
-
-    It is vectorised over the first two and gives the largest signal and noise coefficients and the training loss, at
-    loss 0.05 or after `steps` of gradient flow. Of the `neurons` of each class m are present: one program for all m.
-    """
-    import jax
-    import jax.numpy as jnp
-
-    from unlazy.training.signal_noise import token_gram as engine
-
-    network, rule = engine.Network(engine.relu_power(2)), engine.gradient_flow()
-    design, signs = engine.signal_noise_design(samples), jnp.sign(engine.paired_second_layer(neurons))
-
-    def one(words: Any, signal: Any, dimension: Any, width: Any) -> tuple[Any, Any, Any, Any]:
-        key = jax.random.wrap_key_data(words, impl="threefry2x32")
-        second_layer = jnp.where(jnp.arange(2 * neurons) % neurons < width, signs / width, 0.0)
-        problem = engine.draw(
-            key, design, signal[None], second_layer, dimension=dimension, scale=0.01 / jnp.sqrt(dimension)
-        )
-        state = engine.train(key, problem, network, rule, steps, stop_loss=0.05).state
-        learned = engine.signal_coefficients(problem, state.weights), engine.noise_coefficients(problem, state.weights)
-        return jnp.max(learned[0]), jnp.max(jnp.abs(learned[1])), state.loss, state.diverged_at
-
-    words, vector, number = np.zeros((strengths, 2), np.uint32), np.ones(strengths), np.float64(1.0)
-    return jax.jit(jax.vmap(one, in_axes=(0, 0, None, None))).lower(words, vector, number, number).compile()
+EARLY, LATE = 0.2, 4.0
+DENOISER = ("han2025diffusion", "Theorem 3.1 (diffusion)")
+CLASSIFIER = ("han2025diffusion", "Theorem 3.2 (classification)")
+LARGEST = "largest signal over largest noise"
+PROPORTION = Panel(lambda data: data.strength / 2, x="strength", points=False, labels=(r"$n\,\mathrm{SNR}^2/2$",))
 
 
 def _classified(data):
     """The classifier's ratio: the same at every diffusion time."""
     return data.classification_ratio.isel(time=0, missing_dims="ignore")
-
-
-def _proportion(axes, main):
-    strength = main.lines.strength
-    axes.plot(strength, strength / 2, "k--", label=r"$n\,\mathrm{SNR}^2/2$", zorder=2.5)
 
 
 @dataclass(frozen=True)
@@ -77,15 +39,7 @@ class DiffusionVsClassification(Study):
     question = "Does a denoiser learn signal and noise in another proportion than a classifier of the same samples?"
     sources = cite("han2025diffusion", "han2025tutorial")
 
-    strength: tuple = path(
-        STRENGTHS,
-        "signal strength n SNR^2",
-        symbol=r"n\,\mathrm{SNR}^2",
-        above=0,
-        high=1e6,
-        scale="log",
-        short="signal strength",
-    )
+    strength: tuple = path(STRENGTHS, "signal strength", symbol=r"n\,\mathrm{SNR}^2", above=0, high=1e6, scale="log")
     time: float = value(LATE, "diffusion time", symbol="t", above=0, high=50, paired=True)
     n: int = static(40, "training samples of the denoiser", symbol="n", low=2, high=10_000)
     d: int = static(1000, "dimension of a patch of the denoiser", symbol="d", low=3, high=1_000_000, scale="log")
@@ -99,9 +53,7 @@ class DiffusionVsClassification(Study):
         "denoising_ratio": Output(
             "signal over noise of the denoiser", r"|\langle w,\mu\rangle|/|\langle w,\xi\rangle|", DIMS, scale="log"
         ),
-        "classification_ratio": Output(
-            "largest signal over largest noise of the classifier", r"\max\gamma/\max\rho", DIMS, scale="log"
-        ),
+        "classification_ratio": Output(f"{LARGEST} of the classifier", r"\max\gamma/\max\rho", DIMS, scale="log"),
         "proportional": Output("half the signal strength", r"n\,\mathrm{SNR}^2/2", DIMS, theory_only=True),
         "gradient_norm": Output("relative gradient at the denoiser's stationary point", "", DIMS, scale="log"),
         "classifier_loss": Output("training loss of the classifier", "", DIMS, scale="log"),
@@ -113,50 +65,31 @@ class DiffusionVsClassification(Study):
         "full": {
             "time": [0.05, EARLY, 1.0, 2.0, LATE],
             "width": [10, 20, 40],
+            "strength": [0.1, 0.2, 0.3, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 10.0, 20.0],
             "most_neurons": 40,
             "n": 100,
             "d": 10_000,
-            "strength": [0.1, 0.2, 0.3, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 10.0, 20.0],
             "seeds": 32,
         },
     }
     lines = {"main": "strength"}
     figure = panels(
-        Panel(
-            "denoising_ratio",
-            x="strength",
-            by="time",
-            at={"width": 10},
-            title="denoiser",
-            ylabel="signal over noise",
-            draw=_proportion,
-        ),
-        Panel(
-            _classified,
-            x="strength",
-            by="width",
-            title="classifier",
-            ylabel="largest signal over largest noise",
-            log="xy",
-            draw=_proportion,
-        ),
+        Panel("denoising_ratio", x="strength", by="time", at={"width": 10}, title="denoiser", also=(PROPORTION,)),
+        Panel(_classified, x="strength", by="width", title="classifier", ylabel=LARGEST, log="xy", also=(PROPORTION,)),
     )
 
-    @claim("han2025diffusion", "Theorem 3.1 (diffusion)", between(0.9, 1.05))
+    @claim(*DENOISER, between(0.9, 1.05))
     def proportional(main):
         """At diffusion time t = 4 the denoiser learns in proportion: the slope of log |<w,mu>|/|<w,xi>| in log n SNR^2
         is {criterion}."""
         return slope(main.simulated.denoising_ratio.sel(time=LATE), "strength", least=4)
 
     @claim(
-        "han2025diffusion",
-        "Theorem 3.1 (diffusion)",
+        *DENOISER,
         between(0.9, 1.05),
-        known_negative=(
-            "Where the patches dominate the diffusion noise the stationary point balances the two patches: as t "
-            "tends to 0 the ratio stays between 0.72 and 1.40 for all n SNR^2 and is 1 at n SNR^2 = 2. The "
-            "proportion needs e^(-2t) max(sigma^2 d/n, |mu|^2) << 1."
-        ),
+        known_negative="Where the patches dominate the diffusion noise the stationary point balances the two patches: "
+        "as t tends to 0 the ratio stays between 0.72 and 1.40 for all n SNR^2 and is 1 at n SNR^2 = 2. The proportion "
+        "needs e^(-2t) max(sigma^2 d/n, |mu|^2) << 1.",
     )
     def small_time(main):
         """So it does at t = 0.2: the slope is {criterion}."""
@@ -178,27 +111,26 @@ class DiffusionVsClassification(Study):
         """The classifier fits its samples: the training loss is {criterion}."""
         return main.simulated.classifier_loss.isel(time=0, missing_dims="ignore")
 
-    @claim("han2025diffusion", "Theorem 3.2 (classification)", at_most(0.05))
+    @claim(*CLASSIFIER, at_most(0.05))
     def noise_dominates(main):
         """At n SNR^2 = 0.3 the classifier learns noise alone: the largest signal over the largest noise is
         {criterion}."""
         return _classified(main.simulated).sel(strength=0.3)
 
-    @claim("han2025diffusion", "Theorem 3.2 (classification)", at_least(np.log(20.0)))
+    @claim(*CLASSIFIER, at_least(np.log(20.0)))
     def signal_dominates(main):
         """At n SNR^2 = 10 it learns signal alone: the logarithm of the largest signal over the largest noise is
         {criterion}, a factor of 20."""
         return np.log(_classified(main.simulated).sel(strength=10.0))
 
-    @claim("han2025diffusion", "Theorem 3.2 (classification)", at_least(2.0))
+    @claim(*CLASSIFIER, at_least(2.0))
     def jump(main):
-        """Between n SNR^2 = 1 and 4 its ratio rises as a power of n SNR^2 of {criterion}, where the denoiser's is
-        proportional."""
+        """From n SNR^2 = 1 to 4 its ratio rises as a power of {criterion}, where the denoiser's is proportional."""
         return slope(_classified(main.simulated).sel(strength=[1.0, 4.0]), "strength", least=2)
 
     def validate(self) -> None:
-        for name in ("n", "classified"):
-            check_even(name, getattr(self, name))
+        check_even("n", self.n)
+        check_even("classified", self.classified)
         if self.d < self.n + 2:
             raise InputError(f"d must be at least n + 2 = {self.n + 2}, got {self.d}")
         check_room(self, width="most_neurons")
@@ -208,36 +140,28 @@ class DiffusionVsClassification(Study):
 
     def simulate(self, rng: np.random.Generator) -> dict[str, Any]:
         """One draw of noise serves all signal strengths and times; the classifiers of the strengths are independent."""
-        import jax
+        from unlazy.theory.signal_noise.denoising import drawn_signal_ratio
+        from unlazy.training.signal_noise.classifiers import train_classifiers
 
-        from unlazy.theory.signal_noise.denoising import symmetric_stationary_point
-
-        # Only inner products matter: the noise in an orthonormal basis of its span, orthogonal to both signals.
+        # Only inner products matter: the noise in an orthonormal basis of its span.
         noise = np.asarray(np.linalg.qr(rng.standard_normal((self.d - 2, self.n)), mode="r")).T
-        classes = np.arange(self.n) % 2
-        ratios, gradients = [], []
-        for strength in self.strength:
-            patches = np.zeros((self.n, 2, 2 + self.n))
-            patches[np.arange(self.n), 0, classes] = np.sqrt(strength * self.d / self.n)
-            patches[:, 1, 2:] = noise
-            point = symmetric_stationary_point(patches, self.time, neurons=self.width)
-            signal, own = np.abs(point.overlaps).mean(axis=0)
-            ratios.append(signal / own)
-            gradients.append(point.gradient_norm)
-
-        words = rng.integers(2**32, size=(len(self.strength), 2), dtype=np.uint32)
-        norms = np.sqrt(np.array(self.strength) * self.classifier_dimension / self.classified)
-        with jax.enable_x64(True):
-            with _COMPILING:
-                train = classifier(self.classified, self.most_neurons, self.steps, len(self.strength))
-            found = train(words, norms, np.float64(self.classifier_dimension), np.float64(self.width))
-        gamma, rho, loss, diverged_at = (np.asarray(array) for array in found)
+        squares = [strength * self.d / self.n for strength in self.strength]
+        points = [drawn_signal_ratio(noise, square, self.time, neurons=self.width) for square in squares]
+        found = train_classifiers(
+            rng.integers(2**32, size=(len(self.strength), 2), dtype=np.uint32),
+            np.sqrt(np.array(self.strength) * self.classifier_dimension / self.classified),
+            n=self.classified,
+            d=self.classifier_dimension,
+            width=self.width,
+            capacity=self.most_neurons,
+            steps=self.steps,
+        )
         return {
-            "denoising_ratio": ratios,
-            "gradient_norm": gradients,
-            "classification_ratio": gamma / rho,
-            "classifier_loss": loss,
-            "diverged_at": diverged_at,
+            "denoising_ratio": [ratio for ratio, _ in points],
+            "gradient_norm": [gradient for _, gradient in points],
+            "classification_ratio": found.signal / found.noise,
+            "classifier_loss": found.loss,
+            "diverged_at": found.diverged_at,
         }
 
     def predict(self) -> dict[str, Any]:

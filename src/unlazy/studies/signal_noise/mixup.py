@@ -7,27 +7,21 @@ from typing import Any
 
 from unlazy.checks import InputError
 from unlazy.lab import OWN, Change, Output, Study, at_least, at_most, cite, claim, static, value
-from unlazy.plotting.panels import Level, Panel, panels
-from unlazy.studies.signal_noise.shared.checks import check_dimension, check_even
-from unlazy.studies.signal_noise.shared.strategies import (
+from unlazy.plotting.panels import Panel, panels
+from unlazy.studies.signal_noise.shared import (
+    GUESSING,
     RUN_OUTPUTS,
+    check_dimension,
+    check_even,
     end_of_run,
-    feature_design,
-    fresh_feature_errors,
+    learning_rate,
+    strength,
 )
 
-
-def _row(**width: int) -> tuple[Panel, ...]:
-    """The panels of one width, the last one unless it is given."""
-    features: Any = {"x": "share", "at": width, "labels": ("common feature", "rare feature", "noise")}
-    guessing = Level(0.5, "guessing", dashed=True)
-    errors = ("common_error", "rare_error")
-    coefficients = ("common_signal", "rare_signal", "noise_coefficient")
-    return (
-        Panel(errors, ylabel="test error", ylim=(-0.03, 0.55), marks=(guessing,), legend="center left", **features),
-        Panel(coefficients, ylabel="largest coefficient", legend="lower left", **features),
-        Panel("training_loss", x="share", at=width, ylabel="training loss, unmixed"),
-    )
+PLAIN, MIXED = ("zou2023mixup", "theorem on standard training"), ("zou2023mixup", "theorem on mixup")
+SHARES = [0.5, 0.55, 0.6, 0.7, 0.8, 0.9, 0.95, 1.0]
+ERRORS, SIGNALS = ("common_error", "rare_error"), ("common_signal", "rare_signal", "noise_coefficient")
+LABELS = ("common feature", "rare feature", "noise")
 
 
 @dataclass(frozen=True)
@@ -44,28 +38,21 @@ class Mixup(Study):
         Change(
             "",
             "the width, while all other sizes were the first tried",
-            "at m = 6 one run in thirty starts with no neuron of some class on the feature's side, and never learns it",
+            (
+                "at m = 6 one run in thirty starts with no neuron of some class on the feature's side, and never "
+                "learns it"
+            ),
         ),
     )
     chunk_width = 32
 
     share: float = value(
-        0.6,
-        "share of a sample in its mixture, 1 without mixup",
-        symbol=r"\lambda",
-        low=0.5,
-        high=1,
-        paired=True,
-        short="share in a mixture",
+        0.6, "share of a sample in its mixture, 1 without mixup", symbol=r"\lambda", low=0.5, high=1, paired=True
     )
-    strength: float = value(
-        4.0, "n SNR^2 of either feature", symbol=r"n\,\mathrm{SNR}^2", above=0, high=1e6, scale="log"
-    )
+    strength: float = strength(4.0, "n SNR^2 of either feature", above=0, high=1e6)
     rare: int = value(2, "samples that carry the rare feature", symbol="n'", low=1, high=5000)
     d: float = value(1000.0, "dimension", symbol="d", low=2, high=1e12, scale="log")
-    learning_rate: float = value(
-        0.3, "learning rate, times sigma^2 d/(nm)", symbol=r"\eta", above=0, high=100, scale="log", paired=True
-    )
+    learning_rate: float = learning_rate(0.3)
     initial_scale: float = value(0.01, "initial deviation of a weight, times sqrt(d)", above=0, high=100, scale="log")
     width: int = static(10, "neurons of each sign", symbol="m", low=1, high=4096, scale="log")
     n: int = static(40, "training samples", symbol="n", low=2, high=10_000)
@@ -80,16 +67,15 @@ class Mixup(Study):
     }
     presets = {
         "quick": {"share": [0.6, 0.8, 1.0], "width": [10, 20], "seeds": 10},
-        "full": {
-            "share": [0.5, 0.55, 0.6, 0.7, 0.8, 0.9, 0.95, 1.0],
-            "width": [10, 20, 40],
-            "steps": 4000,
-            "seeds": 24,
-        },
+        "full": {"share": SHARES, "width": [10, 20, 40], "steps": 4000, "seeds": 24},
     }
-    figure = panels(*_row(width=10), *_row(), caption="A share of 1 is training without mixup.")
+    figure = panels(
+        Panel(ERRORS, x="share", labels=LABELS, ylabel="test error", ylim=(-0.03, 0.55), marks=(GUESSING,)),
+        Panel(SIGNALS, x="share", labels=LABELS, ylabel="largest coefficient"),
+        Panel("training_loss", x="share", by="width", ylabel="training loss, unmixed"),
+    )
 
-    @claim("zou2023mixup", "theorem on standard training", at_least(0.4))
+    @claim(*PLAIN, at_least(0.4))
     def plain_rare(main):
         """Plain gradient descent does not learn the rare feature: its error there is {criterion}."""
         return main.simulated.rare_error.sel(share=1.0)
@@ -99,12 +85,12 @@ class Mixup(Study):
         """It fits its training samples: the training loss is {criterion}."""
         return main.simulated.training_loss.sel(share=1.0)
 
-    @claim("zou2023mixup", "theorem on mixup", at_most(0.02))
+    @claim(*MIXED, at_most(0.02))
     def mixup_rare(main):
         """Mixup with lambda = 0.6 learns it from the same samples: its error is {criterion}."""
         return main.simulated.rare_error.sel(share=0.6)
 
-    @claim("zou2023mixup", "theorem on mixup", at_most(0.01))
+    @claim(*MIXED, at_most(0.01))
     def common(main):
         """Both learn the common feature: the error is {criterion}."""
         return main.simulated.common_error.sel(share=[0.6, 1.0])
@@ -121,38 +107,16 @@ class Mixup(Study):
             raise InputError(f"rare must be even and at most n = {self.n}, half of it in each class; got {self.rare}")
 
     def simulate(self, key: Any) -> dict[str, Any]:
-        import jax
         import jax.numpy as jnp
 
-        from unlazy.training.signal_noise.token_gram.drawing import draw, paired_second_layer
-        from unlazy.training.signal_noise.token_gram.engine import train
-        from unlazy.training.signal_noise.token_gram.network import Network, relu_power
-        from unlazy.training.signal_noise.token_gram.observables import signal_coefficients
-        from unlazy.training.signal_noise.token_gram.rules import gradient_descent
-        from unlazy.training.signal_noise.token_gram.views import mixup
+        from unlazy.training.signal_noise import token_gram as engine
 
-        draw_key, train_key, test_key = jax.random.split(key, 3)
-        index = jnp.arange(self.n)
-        design = feature_design(jnp.stack([index >= self.rare, index < self.rare], axis=1).astype(float))
-        length = jnp.sqrt(self.strength * self.d / self.n)
-        problem = draw(
-            draw_key,
-            design,
-            jnp.stack([length, length]),
-            paired_second_layer(self.width),
-            dimension=self.d,
-            scale=self.initial_scale / jnp.sqrt(self.d),
-        )
-        network = Network(relu_power(2))
-        rule = gradient_descent(self.learning_rate * self.n * self.width / self.d, view=mixup(self.share))
-        state = train(train_key, problem, network, rule, self.steps).state
-        kinds = jnp.array([[[1.0, 0.0], [0.0, 0.0]], [[0.0, 1.0], [0.0, 0.0]]])
-        errors = fresh_feature_errors(test_key, problem, state, network, kinds)
-        learned = signal_coefficients(problem, state.weights).max(0)
-        return {
-            "common_error": errors[0],
-            "rare_error": errors[1],
-            "common_signal": learned[0],
-            "rare_signal": learned[1],
-            **end_of_run(problem, state),
-        }
+        rare = jnp.arange(self.n) < self.rare
+        design = engine.feature_design(jnp.stack([~rare, rare], axis=1).astype(float))
+        lengths = jnp.full(2, jnp.sqrt(self.strength * self.d / self.n))
+        step_size = self.learning_rate * self.n * self.width / self.d
+        rule = engine.gradient_descent(step_size, view=engine.mixup(self.share))
+        network = engine.Network(engine.relu_power(2))
+        sizes: dict[str, Any] = {"d": self.d, "width": self.width, "start": self.initial_scale}
+        run = engine.patch_run(key, design, lengths, network, rule, self.steps, **sizes)
+        return dict(zip(ERRORS + SIGNALS[:2], (*run.fresh.error, *run.signals.max(0)), strict=True)) | end_of_run(run)

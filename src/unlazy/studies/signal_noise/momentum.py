@@ -3,47 +3,24 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
-
-import numpy as np
+from typing import Any
 
 from unlazy.checks import InputError
-from unlazy.lab import OWN, Change, Output, Part, Study, at_least, at_most, cite, claim, static, value
+from unlazy.lab import OWN, Change, Output, Study, at_least, at_most, cite, claim, static, value
 from unlazy.plotting.panels import Panel, panels
-from unlazy.studies.signal_noise.shared.checks import check_even, check_room
-from unlazy.studies.signal_noise.shared.strategies import (
-    RUN_OUTPUTS,
-    end_of_run,
-    feature_design,
-    fresh_feature_errors,
-)
+from unlazy.studies.signal_noise.shared import RUN_OUTPUTS, check_even, check_room, end_of_run
 
-if TYPE_CHECKING:
-    import xarray as xr
+WITHOUT, WITH = ("jelassi2022", "theorem on gradient descent"), ("jelassi2022", "theorem on momentum")
 
 
-def _median_rise(values: xr.DataArray) -> xr.DataArray:
+def _median_rise(values):
     """The median over seeds of how much momentum raises an output of the same start and samples."""
     return (values.sel(momentum=0.99) - values.sel(momentum=0.0)).median("seed")
 
 
 def _runs(name: str, **more: Any) -> Panel:
-    """Single runs and their medians, the widths side by side."""
-
-    def draw(axes: Any, main: Part) -> None:
-        from unlazy.plotting import style
-
-        values = main.simulated[name]
-        arms, jitter = values.momentum.values, np.linspace(-0.06, 0.06, values.sizes["seed"])
-        for index, width in enumerate(values.width.values):
-            chosen, color = values.sel(width=width).transpose("momentum", "seed"), style.colour(index)
-            places = np.arange(len(arms)) + 0.16 * (index - 0.5)
-            axes.plot(places[:, None] + jitter, chosen, ".", color=color, alpha=0.35, markersize=3, zorder=2)
-            look: Any = {"color": color, "markeredgecolor": "white", "label": f"$R = {width}$"}
-            axes.plot(places, chosen.median("seed"), style.marker(index), **look)
-        axes.set_xticks(np.arange(len(arms)), [f"{arm:g}" for arm in arms])
-
-    return Panel(name, x="momentum", points=False, draw=draw, **more)
+    names, xlabel = (lambda data: data.momentum.values.astype(str)), r"momentum $\beta$"
+    return Panel(name, x=names, by="width", xlabel=xlabel, runs=True, **more)
 
 
 @dataclass(frozen=True)
@@ -55,9 +32,7 @@ class Momentum(Study):
     medians over seeds. Ten times as many steps of plain descent do not change its error.
     """
 
-    question = (
-        "Does momentum learn the feature of samples whose margin is small, where gradient descent memorises them?"
-    )
+    question = "Does momentum learn the feature of samples of small margin, where gradient descent memorises them?"
     sources = cite("jelassi2022", "han2025tutorial")
     history = (
         Change(
@@ -68,9 +43,7 @@ class Momentum(Study):
     )
     chunk_width = 32
 
-    momentum: float = value(
-        0.99, "momentum, 0 for none", symbol=r"\beta", low=0, high=0.99999, paired=True, short="momentum"
-    )
+    momentum: float = value(0.99, "momentum, 0 for none", symbol=r"\beta", low=0, high=0.99999, paired=True)
     amplitude: float = value(0.1, "feature in the samples of small margin", symbol="c", low=0, high=1, scale="log")
     small: int = value(4, "samples of small margin", symbol="n'", low=0, high=5000)
     noise_square: float = value(4.0, "mean square length of the noise", symbol=r"\sigma^2d", above=0, high=1e6)
@@ -95,9 +68,6 @@ class Momentum(Study):
         _runs("small_error"),
         _runs("alignment", ylabel=r"largest $\langle w,w^*\rangle$", legend=False),
         _runs("training_loss", legend=False),
-        width=3.1,
-        height=2.7,
-        caption="All simulation: dots are single runs, large marks medians over seeds.",
     )
 
     @claim(OWN, "precondition of the claims below", at_most(0.05), resampled=True)
@@ -105,18 +75,17 @@ class Momentum(Study):
         """Both fit their training samples: the median training loss is {criterion}."""
         return main.simulated.training_loss.sel(momentum=[0.0, 0.99]).median("seed")
 
-    @claim("jelassi2022", "theorem on gradient descent", at_least(0.1), resampled=True)
+    @claim(*WITHOUT, at_least(0.1), resampled=True)
     def plain(main):
-        """Gradient descent does not learn enough of the feature for samples of small margin: its median error there is
-        {criterion}."""
+        """Gradient descent learns too little of the feature for small margins: its median error is {criterion}."""
         return main.simulated.small_error.sel(momentum=0.0).median("seed")
 
-    @claim("jelassi2022", "theorem on momentum", at_most(0.1), resampled=True)
+    @claim(*WITH, at_most(0.1), resampled=True)
     def momentum_learns(main):
         """With momentum 0.99 the median error is {criterion}."""
         return main.simulated.small_error.sel(momentum=0.99).median("seed")
 
-    @claim("jelassi2022", "theorem on momentum", at_least(0.05), resampled=True)
+    @claim(*WITH, at_least(0.05), resampled=True)
     def gain(main):
         """For the same samples and start momentum lowers the error by {criterion} (median)."""
         return -_median_rise(main.simulated.small_error)
@@ -127,7 +96,7 @@ class Momentum(Study):
         {criterion} (median of the difference)."""
         return _median_rise(main.simulated.alignment)
 
-    @claim("jelassi2022", "theorem on gradient descent", at_most(0.01), resampled=True)
+    @claim(*WITHOUT, at_most(0.01), resampled=True)
     def large(main):
         """Both classify samples of large margin: the median error is {criterion}."""
         return main.simulated.large_error.sel(momentum=[0.0, 0.99]).median("seed")
@@ -140,33 +109,20 @@ class Momentum(Study):
             raise InputError(f"d must be at least n + width + 1 = {least}, got {self.d:g}")
 
     def simulate(self, key: Any) -> dict[str, Any]:
-        import jax
         import jax.numpy as jnp
 
-        from unlazy.training.signal_noise.token_gram.drawing import draw
-        from unlazy.training.signal_noise.token_gram.engine import train
-        from unlazy.training.signal_noise.token_gram.network import CUBE, Network
-        from unlazy.training.signal_noise.token_gram.rules import gradient_descent
+        from unlazy.training.signal_noise import token_gram as engine
 
-        draw_key, train_key, test_key = jax.random.split(key, 3)
-        design = feature_design(jnp.where(jnp.arange(self.n) < self.small, self.amplitude, 1.0)[:, None])
-        problem = draw(
-            draw_key,
-            design,
-            jnp.ones(1),
-            jnp.ones(self.width),
-            dimension=self.d,
-            scale=self.initial_scale,
-            noise=jnp.sqrt(self.noise_square / self.d),
-        )
-        network = Network(CUBE)
-        rule = gradient_descent(self.learning_rate, average=self.momentum)
-        state = train(train_key, problem, network, rule, self.steps).state
-        kinds = jnp.zeros((2, 2, 1)).at[:, 0, 0].set(jnp.stack([jnp.asarray(self.amplitude, float), jnp.ones(())]))
-        errors = fresh_feature_errors(test_key, problem, state, network, kinds)
-        return {
-            "small_error": errors[0],
-            "large_error": errors[1],
-            "alignment": state.weights.preactivations[:, 0].max(),
-            **end_of_run(problem, state),
+        design = engine.feature_design(jnp.where(jnp.arange(self.n) < self.small, self.amplitude, 1.0)[:, None])
+        amplitudes = jnp.stack([jnp.asarray(self.amplitude, float), jnp.ones(())])
+        sizes: dict[str, Any] = {"d": self.d, "width": self.width, "start": self.initial_scale * jnp.sqrt(self.d)}
+        options: dict[str, Any] = {
+            "second_layer": jnp.ones(self.width),
+            "noise": jnp.sqrt(self.noise_square / self.d),
+            "kinds": jnp.zeros((2, 2, 1)).at[:, 0, 0].set(amplitudes),
         }
+        rule, network = engine.gradient_descent(self.learning_rate, average=self.momentum), engine.Network(engine.CUBE)
+        run = engine.patch_run(key, design, jnp.ones(1), network, rule, self.steps, **sizes, **options)
+        alignment = run.state.weights.preactivations[:, 0].max()
+        small_error, large_error = run.fresh.error
+        return {"small_error": small_error, "large_error": large_error, "alignment": alignment, **end_of_run(run)}

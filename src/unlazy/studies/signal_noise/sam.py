@@ -3,64 +3,44 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from unlazy.lab import OWN, Change, Output, Part, Study, at_least, at_most, cite, claim, static, value, within
+from unlazy.lab import OWN, Change, Output, Study, at_least, at_most, cite, claim, static, value, within
 from unlazy.plotting.panels import Level, Panel, panels
-from unlazy.studies.signal_noise.shared.checks import check_dimension, check_even, check_room
-from unlazy.studies.signal_noise.shared.strategies import RUN_OUTPUTS, end_of_run
+from unlazy.studies.signal_noise.shared import (
+    RUN_OUTPUTS,
+    check_dimension,
+    check_even,
+    check_room,
+    end_of_run,
+    fields,
+    learning_rate,
+)
 
-if TYPE_CHECKING:
-    import xarray as xr
-
-SWITCH = {"signal": 2.5, "batch": 10, "learning_rate": 0.4}
-LARGE = {"d": 1e4, "steps": 3000}
+RADIUS, HARMFUL = (OWN, "heuristic for the radius tau_*"), ("kou2023", "Theorem 4.2")
+SLIDE = ("chen2023sam han2025tutorial", "slide on SAM")
+SMALL: dict[str, Any] = {"batch": [20, 5], "learning_rate": [0.2, 0.5], "width": [10, 20]}
+LARGE = SMALL | {"learning_rate": [0.2, 0.5, 1.0], "width": [10, 20, 40], "steps": 3000, "seeds": 24}
+RADII = [0.0, 0.05, 0.1, 0.25, 0.5, 0.7, 1.0, 1.4, 2.0, 5.0, 10.0]
+UNIT = Level(1.0, r"$\tau = \tau_*$", vertical=True)
 LONG, SHORT = 1.6, 0.5
-EQUAL: dict[str, Any] = {"relative_radius": [0.0, 10.0], "batch": [20, 5], "target": 0.3}
+SWITCH: dict[str, Any] = {"relative_radius": [SHORT, LONG], "signal": 2.5, "batch": 10, "learning_rate": 0.4}
+EQUAL: dict[str, Any] = {"relative_radius": [0.0, 10.0], "target": 0.3}
 
 
-def _gain(part: Part) -> xr.DataArray:
+def _gain(part: Any) -> Any:
     """How much lower the error is with the largest radius than without, for the same data and batches."""
     error = part.simulated.error
     return error.sel(relative_radius=0.0) - error.sel(relative_radius=10.0)
 
 
-def _scan(name: str, by: str, where: dict[str, Any], **more: Any) -> Panel:
-    """An output against the radius, and its means without SAM as lines across."""
-
-    def draw(axes: Any, main: Part, **_: Part) -> None:
-        from unlazy.plotting import style
-
-        if 0.0 not in main.simulated.relative_radius:
-            return
-        means = main.simulated[name].mean("seed").sel(relative_radius=0.0)
-        for dim in ("batch", "learning_rate", "width"):
-            if dim != by:
-                values = means[dim].values
-                means = means.sel({dim: where[dim] if where.get(dim) in values.tolist() else values[-1]})
-        for index, level in enumerate(means.values):
-            axes.axhline(level, color=style.colour(index), linewidth=0.8)
-
-    def positive(data: xr.Dataset) -> xr.DataArray:
-        return data[name].isel(relative_radius=data.relative_radius.values > 0)
-
-    radius = Level(1.0, r"$\tau = \tau_*$", vertical=True)
-    return Panel(positive, x="relative_radius", by=by, at=where, marks=(radius,), draw=draw, **more)
-
-
-def _row(**width: int) -> tuple[Panel, ...]:
-    """The panels of one width, the last one unless it is given."""
-    error: dict[str, Any] = {"ylabel": "test error", "ylim": (-0.02, 0.5)}
-    rate, batch = {"learning_rate": 0.5, **width}, {"batch": 20, **width}
-    noise = r"largest noise coefficient $\max\rho$"
-    return (
-        _scan("error", "batch", rate, **error),
-        _scan("error", "learning_rate", batch, **error),
-        _scan("noise_coefficient", "batch", rate, log="xy", ylabel=noise, legend=False),
-        Panel("error", x="sam_share", by="relative_radius", part="switch", at=width, **error),
-    )
+def _scan(name: str, by: str, **more: Any) -> Panel:
+    """An output against the radius; a radius of 0 stands at the left end."""
+    at, label = {"learning_rate": 0.5, "batch": 20}, r"radius $\tau/\tau_*$ (left end: without SAM)"
+    axis: dict[str, Any] = {"x": lambda data: data.relative_radius.clip(min=0.02), "xlabel": label}
+    return Panel(name, by=by, at=at, line=True, marks=(UNIT,), **axis, **more)
 
 
 @dataclass(frozen=True)
@@ -99,9 +79,7 @@ class Sam(Study):
     )
     sam_share: float = value(1.0, "part of the steps that are SAM, the first ones", low=0, high=1, paired=True)
     batch: int = value(20, "batch size", symbol="B", low=1, high=10_000, paired=True)
-    learning_rate: float = value(
-        0.5, "learning rate, times sigma^2 d/(nm)", symbol=r"\eta", above=0, high=100, scale="log", paired=True
-    )
+    learning_rate: float = learning_rate(0.5)
     signal: float = value(2.0, "length of the signal", symbol=r"|\mu|", above=0, high=1e6, scale="log")
     d: float = value(4e3, "dimension", symbol="d", low=2, high=1e12, scale="log")
     initial_scale: float = value(0.01, "initial deviation of a weight, times sqrt(d)", above=0, high=100, scale="log")
@@ -118,74 +96,42 @@ class Sam(Study):
     }
     presets = {
         "quick": {
-            "main": {
-                "relative_radius": [0.0, 0.25, 2.0, 10.0],
-                "batch": [20, 5],
-                "learning_rate": [0.2, 0.5],
-                "width": [10, 20],
-                "seeds": 16,
-            },
-            "equal": {**EQUAL, "learning_rate": [0.2, 0.5], "width": [10, 20], "seeds": 8},
-            "switch": {
-                "sam_share": [0.0, 0.1, 0.5],
-                "relative_radius": [SHORT, LONG],
-                "width": [10, 20],
-                **SWITCH,
-                "seeds": 16,
-            },
+            "main": {"relative_radius": [0.0, 0.25, 2.0, 10.0], **SMALL, "seeds": 16},
+            "equal": {**EQUAL, **SMALL, "seeds": 8},
+            "switch": {**SWITCH, "sam_share": [0.0, 0.1, 0.5], "width": [10, 20], "seeds": 16},
         },
         "full": {
-            "main": {
-                "relative_radius": [0.0, 0.05, 0.1, 0.25, 0.5, 0.7, 1.0, 1.4, 2.0, 5.0, 10.0],
-                "batch": [20, 5],
-                "learning_rate": [0.2, 0.5, 1.0],
-                "width": [10, 20, 40],
-                **LARGE,
-                "seeds": 24,
-            },
-            "equal": {**EQUAL, "learning_rate": [0.2, 0.5, 1.0], "width": [10, 20, 40], **LARGE, "seeds": 24},
-            "switch": {
-                "sam_share": [0.0, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.8, 1.0],
-                "relative_radius": [SHORT, LONG],
-                "width": [10, 20, 40],
-                **SWITCH,
-                "steps": 3000,
-                "seeds": 24,
-            },
+            "main": {"relative_radius": RADII, **LARGE, "d": 1e4},
+            "equal": {**EQUAL, **LARGE, "d": 1e4},
+            "switch": {**LARGE, **SWITCH, "sam_share": [0.0, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.8, 1.0]},
         },
     }
     figure = panels(
-        *_row(width=10),
-        *_row(),
+        _scan("error", "batch", log="x", ylim=(-0.02, 0.5)),
+        _scan("error", "learning_rate", log="x", ylim=(-0.02, 0.5)),
+        _scan("noise_coefficient", "batch", log="xy"),
+        Panel("error", x="sam_share", by="relative_radius", part="switch", ylim=(-0.02, 0.5)),
         columns=4,
-        width=3.0,
-        height=2.7,
-        caption=(
-            "Horizontal lines: simulated means without SAM. Against the radius: after as many steps, not at equal "
-            "loss. Against the part of the steps: SAM, then SGD to a small training loss."
-        ),
+        caption="Against the radius: after as many steps, not at equal loss. The last panel: SAM, then SGD.",
     )
 
     @claim(OWN, "precondition of the claims on plain descent", at_most(0.05))
     def fit(main, switch):
         """Plain descent fits its training samples: the training loss is {criterion}."""
-        return [
-            main.simulated.training_loss.sel(relative_radius=0.0),
-            switch.simulated.training_loss.sel(sam_share=0.0),
-        ]
+        plain = main.simulated.sel(relative_radius=0.0), switch.simulated.sel(sam_share=0.0)
+        return [data.training_loss for data in plain]
 
-    @claim("kou2023", "Theorem 4.2", at_least(0.1))
+    @claim(*HARMFUL, at_least(0.1))
     def harmful_sgd(main):
-        """Where n |mu|^4/(sigma^4 d) < 0.1 plain descent overfits harmfully with either batch size: its test error is
-        {criterion}."""
+        """At n |mu|^4/(sigma^4 d) < 0.1 plain descent is harmful with either batch size: its error is {criterion}."""
         return main.simulated.error.sel(relative_radius=0.0)
 
-    @claim("chen2023sam han2025tutorial", "slide on SAM", at_most(0.01))
+    @claim(*SLIDE, at_most(0.01))
     def benign_sam(main):
         """With a radius of 10 steps SAM generalises there: its test error is {criterion}."""
         return main.simulated.error.sel(relative_radius=10.0)
 
-    @claim("chen2023sam han2025tutorial", "slide on SAM", at_least(0.1))
+    @claim(*SLIDE, at_least(0.1))
     def gain(main):
         """For the same data, batches, start and number of steps SAM lowers the test error by {criterion}."""
         return _gain(main)
@@ -195,7 +141,7 @@ class Sam(Study):
         """Stopped at the training loss 0.3, plain descent and SAM end {criterion} of it."""
         return equal.simulated.training_loss - 0.3
 
-    @claim("chen2023sam han2025tutorial", "slide on SAM", at_least(0.1))
+    @claim(*SLIDE, at_least(0.1))
     def equal_gain(equal):
         """At this equal training loss, too, SAM lowers the test error by {criterion}."""
         return _gain(equal)
@@ -204,10 +150,8 @@ class Sam(Study):
         "chen2023sam",
         "SAM switches off memorised noise",
         at_most(-1.0),
-        known_negative=(
-            "It is about 0.3 of it. The tenth that is seen after as many steps compares a network that has fitted "
-            "its samples, and so has memorised them, with one that has not."
-        ),
+        known_negative="It is about 0.3 of it. The tenth that is seen after as many steps compares a network that has "
+        "fitted its samples, and so has memorised them, with one that has not.",
     )
     def no_memory(equal):
         """With all samples in the batch the largest noise coefficient of SAM is a tenth or less of that of plain
@@ -222,12 +166,12 @@ class Sam(Study):
         error = main.simulated.error.sel(relative_radius=0.0, learning_rate=0.5)
         return error.sel(batch=20) - error.sel(batch=5)
 
-    @claim(OWN, "heuristic for the radius tau_*", at_most(0.01))
+    @claim(*RADIUS, at_most(0.01))
     def radius_enough(main):
         """For either rate, batch size and width a radius of 2 tau_* suffices: the test error is {criterion}."""
         return main.simulated.error.sel(relative_radius=2.0)
 
-    @claim(OWN, "heuristic for the radius tau_*", at_least(0.05))
+    @claim(*RADIUS, at_least(0.05))
     def radius_short(main):
         """With all samples in the batch a radius of tau_*/4 does not: the test error is {criterion}."""
         return main.simulated.error.sel(relative_radius=0.25, batch=20)
@@ -237,22 +181,22 @@ class Sam(Study):
         """That network fits its training samples: the training loss is {criterion}."""
         return main.simulated.training_loss.sel(relative_radius=0.25, batch=20)
 
-    @claim("chen2023sam han2025tutorial", "slide on SAM", at_most(0.01))
+    @claim(*SLIDE, at_most(0.01))
     def then_sgd_loss(switch):
         """SAM for half of the steps, then SGD, fits the training samples: the training loss is {criterion}."""
         return switch.simulated.training_loss.sel(sam_share=0.5, relative_radius=LONG)
 
-    @claim("chen2023sam han2025tutorial", "slide on SAM", at_most(0.01))
+    @claim(*SLIDE, at_most(0.01))
     def then_sgd_error(switch):
         """That network generalises: its test error is {criterion}."""
         return switch.simulated.error.sel(sam_share=0.5, relative_radius=LONG)
 
-    @claim("kou2023", "Theorem 4.2", at_least(0.1))
+    @claim(*HARMFUL, at_least(0.1))
     def sgd_alone(switch):
         """SGD alone for as many steps has a test error of {criterion}."""
         return switch.simulated.error.sel(sam_share=0.0)
 
-    @claim("chen2023sam han2025tutorial", "slide on SAM", at_least(0.1))
+    @claim(*SLIDE, at_least(0.1))
     def then_sgd_gain(switch):
         """Where both fit their samples, SAM for half of the steps lowers the test error by {criterion}."""
         error = switch.simulated.error.sel(relative_radius=LONG)
@@ -270,34 +214,21 @@ class Sam(Study):
         check_dimension(self.d, samples=self.n, width=self.width)
 
     def simulate(self, key: Any) -> dict[str, Any]:
-        import jax
         import jax.numpy as jnp
 
-        from unlazy.training.signal_noise.token_gram.drawing import draw_signal_noise
-        from unlazy.training.signal_noise.token_gram.engine import train
-        from unlazy.training.signal_noise.token_gram.fresh import fresh_error
-        from unlazy.training.signal_noise.token_gram.network import Network, relu_power
-        from unlazy.training.signal_noise.token_gram.rules import gradient_descent, switch
-        from unlazy.training.signal_noise.token_gram.views import mini_batch
+        from unlazy.training.signal_noise import token_gram as engine
 
-        draw_key, train_key, test_key = jax.random.split(key, 3)
-        problem = draw_signal_noise(
-            draw_key,
-            samples=self.n,
-            width=self.width,
-            dimension=self.d,
-            signal=self.signal,
-            scale=self.initial_scale / jnp.sqrt(self.d),
-        )
-        network = Network(relu_power(1))
-        rate = self.learning_rate * self.n * self.width / self.d
         radius = self.relative_radius * self.step_length()
-        rule = gradient_descent(
-            rate, view=mini_batch(self.batch), radius=switch(radius, jnp.round(self.sam_share * self.steps))
+        rule = engine.gradient_descent(
+            self.learning_rate * self.n * self.width / self.d,
+            view=engine.mini_batch(self.batch),
+            radius=engine.switch(radius, jnp.round(self.sam_share * self.steps)),
         )
-        state = train(train_key, problem, network, rule, self.steps, stop_loss=self.target).state
-        fresh = fresh_error(test_key, problem, state.weights, network, draws=1000)
-        return {"error": fresh.error, "test_loss": fresh.loss, "radius": radius, **end_of_run(problem, state)}
+        network = engine.Network(engine.relu_power(1))
+        design, signal = engine.signal_noise_design(self.n), jnp.reshape(self.signal, (1,))
+        sizes = fields(self, "d", "width", start="initial_scale", stop_loss="target")
+        run = engine.patch_run(key, design, signal, network, rule, self.steps, draws=1000, **sizes)
+        return {"error": run.fresh.error[0], "test_loss": run.fresh.loss[0], "radius": radius, **end_of_run(run)}
 
     def step_length(self) -> Any:
         """tau_* = eta sigma sqrt(d/(mB))/2 with eta = learning_rate n m/(sigma^2 d)."""

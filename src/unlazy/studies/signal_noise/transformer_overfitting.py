@@ -8,10 +8,11 @@ from typing import Any
 
 from unlazy.lab import OWN, Change, Study, at_least, at_most, cite, claim, static, value
 from unlazy.plotting.panels import Level, Panel, panels
-from unlazy.studies.signal_noise.shared.attention import OUTPUTS, attention_run
-from unlazy.studies.signal_noise.shared.checks import check_even
+from unlazy.studies.signal_noise.shared import ATTENTION_FULL, ATTENTION_OUTPUTS, UNIFORM, check_even, strength
 
 LOW, HIGH = 0.2, 4.0
+TARGET = Level(lambda data: data.attrs["target"], "training")
+BENIGN, HARMFUL = ("jiang2024", "Theorem 4.1 (benign)"), ("jiang2024", "Theorem 4.2 (harmful)")
 
 
 @dataclass(frozen=True)
@@ -21,22 +22,11 @@ class TransformerOverfitting(Study):
     The theorems have unspecified constants: the thresholds below belong to these sizes.
     """
 
-    question = (
-        "When does an attention layer that fits its training data attend to the token that carries the class, and when "
-        "to the noise?"
-    )
+    question = "When does an attention layer that fits its training data attend to the signal, and when to the noise?"
     sources = cite("jiang2024", "han2025tutorial")
     precision = "float32"
 
-    strength: float = value(
-        4.0,
-        "signal strength n SNR^2",
-        symbol=r"n\,\mathrm{SNR}^2",
-        low=0,
-        high=1e4,
-        scale="log",
-        short="signal strength",
-    )
+    strength: float = strength(4.0, low=0, high=1e4)
     width: int = static(8, "columns of the query, key and value matrices", symbol="d_h", low=1, high=4096)
     n: int = static(20, "training samples", symbol="n", low=2, high=10_000)
     d: int = static(400, "dimension of a token", symbol="d", low=2, high=100_000, scale="log")
@@ -47,36 +37,17 @@ class TransformerOverfitting(Study):
     steps: int = static(300, "most steps of gradient descent", low=1, high=1_000_000, scale="log")
     target: float = value(0.02, "training loss at which training stops", above=0, high=1)
 
-    outputs = OUTPUTS
+    outputs = ATTENTION_OUTPUTS
     history = (Change("", "step size and initial scale", "changed once before they were fixed"),)
     presets = {
         "quick": {"strength": [0.05, 0.2, 1.0, 4.0, 16.0], "width": [8, 16], "seeds": 12},
-        "full": {
-            "strength": [0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0],
-            "width": [8, 16, 32],
-            "n": 40,
-            "d": 1000,
-            "seeds": 16,
-        },
+        "full": ATTENTION_FULL,
     }
     lines = {"main": "strength"}
     figure = panels(
-        Panel(
-            "test_loss",
-            x="strength",
-            by="width",
-            marks=(Level(math.log(2), "guessing", dashed=True), Level(lambda data: data.attrs["target"], "training")),
-        ),
-        Panel(
-            "attention",
-            x="strength",
-            by="width",
-            ylim=(0, 1),
-            marks=(Level(lambda data: 1 / data.attrs["length"], "uniform", dashed=True),),
-        ),
+        Panel("test_loss", x="strength", by="width", marks=(Level(math.log(2), "guessing", dashed=True), TARGET)),
+        Panel("attention", x="strength", by="width", ylim=(0, 1), marks=(UNIFORM,)),
         Panel("balance", x="strength", by="width", title=r"line: $n\,\mathrm{SNR}^2$"),
-        width=2.9,
-        height=2.7,
     )
 
     @claim(OWN, "precondition of the claims below", at_most(0.021))
@@ -84,34 +55,32 @@ class TransformerOverfitting(Study):
         """Every network fits its training samples: the training loss is {criterion}."""
         return main.simulated.training_loss
 
-    @claim("jiang2024", "Theorem 4.1 (benign)", at_most(0.15))
+    @claim(*BENIGN, at_most(0.15))
     def benign(main):
         """At n SNR^2 = 4 the test loss is small: {criterion}."""
         return main.simulated.test_loss.sel(strength=HIGH)
 
-    @claim("jiang2024", "Theorem 4.2 (harmful)", at_least(0.6))
+    @claim(*HARMFUL, at_least(0.6))
     def harmful(main):
         """At n SNR^2 = 0.2 the test loss stays of order 1: {criterion}, where guessing has log 2."""
         return main.simulated.test_loss.sel(strength=LOW)
 
-    @claim("jiang2024", "Theorem 4.1 (benign)", at_least(0.5))
+    @claim(*BENIGN, at_least(0.5))
     def attention_signal(main):
-        """At n SNR^2 = 4 the tokens of training samples attend to the signal: with a weight of {criterion}, where 1/3
-        is uniform."""
+        """At n SNR^2 = 4 training tokens attend to the signal with a weight of {criterion}, where 1/3 is uniform."""
         return main.simulated.attention.sel(strength=HIGH)
 
-    @claim("jiang2024", "Theorem 4.2 (harmful)", at_most(0.2))
+    @claim(*HARMFUL, at_most(0.2))
     def attention_noise(main):
         """At n SNR^2 = 0.2 they attend to the noise: the weight of the signal is {criterion}."""
         return main.simulated.attention.sel(strength=LOW)
 
-    @claim("jiang2024", "Theorem 4.1 (benign)", at_least(1.0))
+    @claim(*BENIGN, at_least(1.0))
     def value_signal(main):
-        """At n SNR^2 = 4 the value direction v = W_V w_o reads the signal: <v, mu> over the mean |<v, xi>| is
-        {criterion}."""
+        """At n SNR^2 = 4 the values v = W_V w_o read the signal: <v, mu> over the mean |<v, xi>| is {criterion}."""
         return main.simulated.balance.sel(strength=HIGH)
 
-    @claim("jiang2024", "Theorem 4.2 (harmful)", at_most(1.0))
+    @claim(*HARMFUL, at_most(1.0))
     def value_noise(main):
         """At n SNR^2 = 0.2 it reads the noise: the ratio is {criterion}."""
         return main.simulated.balance.sel(strength=LOW)
@@ -120,26 +89,10 @@ class TransformerOverfitting(Study):
         check_even("n", self.n)
 
     def simulate(self, key: Any) -> dict[str, Any]:
-        import optax
+        from unlazy.training.signal_noise.patch_attention import attention_run
 
-        return attention_run(
-            key,
-            optax.sgd(self.learning_rate * self.n / self.d),
-            n=self.n,
-            length=self.length,
-            d=self.d,
-            width=self.width,
-            strength=self.strength,
-            score_deviation=self.score_deviation / self.d**0.5,
-            value_deviation=self.value_deviation / self.d**0.5,
-            steps=self.steps,
-            target=self.target,
-        )
+        return attention_run(key, **self.as_dict())
 
     def predict(self) -> dict[str, Any]:
-        """The balance while attention is uniform and all margins are equal.
-
-        Then v grows by (1/(nL)) sum_i g_i y_i sum_l x_il, so that <v, mu> grows by g |mu|^2/L and y_i <v, xi_il> by
-        g |xi_il|^2/(nL): their ratio is n SNR^2.
-        """
+        """The balance of a step of gradient descent while attention is uniform and all margins are equal."""
         return {"balance": self.strength, "first_balance": self.strength}

@@ -19,5 +19,6 @@ if TYPE_CHECKING:
         scaled_score_error,
         wasserstein_bound,
     )
+    from unlazy.theory.diffusion.wrong_score import LineMixture, WrongScore
 
 lazily(__name__)

@@ -24,10 +24,12 @@ if TYPE_CHECKING:
     )
     from unlazy.theory.in_context.landscape import (
         Landscape,
+        MeasuredSlopes,
         Saddle,
         attention_landscape,
         attention_saddle,
         escape_slope,
+        measured_slopes,
         saddle_curvature,
         slope_bound,
     )
@@ -38,5 +40,6 @@ if TYPE_CHECKING:
         linear_attention_errors,
         optimal_ridge,
     )
+    from unlazy.theory.in_context.saddle_differences import SaddleDifferences, saddle_by_differences
 
 lazily(__name__)

@@ -109,6 +109,36 @@ def slope_bound(loss: ArrayLike, strength: ArrayLike, largest: ArrayLike) -> Any
         return (-2 * (above / largest) * (below / largest))[()]
 
 
+class MeasuredSlopes(NamedTuple):
+    """The loss at some features and its slope towards the best rotated teacher."""
+
+    loss: float
+    slope: float
+    """dL/ds by a complex step, the imaginary part of L at a tiny imaginary s, without the formula."""
+    formula: float
+    bound: float
+    """That of `slope_bound`."""
+
+
+def measured_slopes(basis_cross: ArrayLike, root: ArrayLike, largest: float, true_features: int) -> MeasuredSlopes:
+    """The slope of `attention_landscape` and what its loss says itself, for features h = T^T q and E[f f^T] = I.
+
+    The first k' = `true_features` rows of `basis_cross` are E[f q^T] with E[q q^T] = I, `root` is T: the covariance
+    T^T T is then as good as the digits of T. `largest` is that of `slope_bound`.
+    """
+    basis_cross, root = check_array("basis_cross", basis_cross, ndim=2), check_array("root", root, ndim=2)
+    true_features = check_whole("true_features", true_features, 1, len(basis_cross))
+    cross, covariance = basis_cross[:true_features] @ root, root.T @ root
+    found = attention_landscape(cross, covariance, 1.0)
+    s, rotation = 1e-30j, found.rotation
+    turned = rotation @ cross
+    moved_cross = (1 - s) * cross + s * rotation.T
+    moved = (1 - s) ** 2 * covariance + s * (1 - s) * (turned + turned.T) + s**2 * rotation @ rotation.T
+    fitted = np.sum(moved_cross * np.linalg.solve(moved, moved_cross.T).T)
+    slope = float(-fitted.imag / s.imag)
+    return MeasuredSlopes(found.loss, slope, found.slope, slope_bound(found.loss, 1.0, largest))
+
+
 def saddle_curvature(cross: ArrayLike, covariance: ArrayLike, strength: float) -> float:
     """d^2 L / ds^2 at a saddle, along (1 - s) h + s R f with R that maps missing teacher features onto ker G.
 

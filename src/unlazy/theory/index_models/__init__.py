@@ -24,6 +24,7 @@ if TYPE_CHECKING:
         monomial_exponents,
         sample_complexity,
     )
+    from unlazy.theory.index_models.first_steps import FirstGradient, first_gradient, step_price
     from unlazy.theory.index_models.online_sgd import (
         Drift,
         check_overlap,

@@ -17,7 +17,18 @@ if TYPE_CHECKING:
         free_cumulants_from_moments,
         moments_from_free_cumulants,
     )
-    from unlazy.theory.kernels.random_features import KernelEquivalent, kernel_regression_equivalent
-    from unlazy.theory.kernels.spectrum import Atoms, KernelSpectrum, kernel_spectrum, kernel_spectrum_limit
+    from unlazy.theory.kernels.random_features import (
+        KernelEquivalent,
+        feature_regression_equivalent,
+        kernel_regression_equivalent,
+    )
+    from unlazy.theory.kernels.spectrum import (
+        Atoms,
+        KernelSpectrum,
+        function_spectrum,
+        function_spectrum_limit,
+        kernel_spectrum,
+        kernel_spectrum_limit,
+    )
 
 lazily(__name__)

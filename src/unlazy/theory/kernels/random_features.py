@@ -9,12 +9,14 @@ So `ridge` is scikit-learn's `alpha` of `KernelRidge` and `Ridge`, and n times t
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from unlazy.checks import InputError, check_array, common_shape
+from unlazy.functions.orthogonal import Gegenbauer
 from unlazy.numerics.roots import increasing_root
 from unlazy.numerics.spectral_sums import (
     SOLVER_EVALUATIONS,
@@ -26,6 +28,7 @@ from unlazy.numerics.spectral_sums import (
     spectral_sums,
     summation_nodes,
 )
+from unlazy.theory.kernels.blocks import activation_blocks
 
 _LARGEST = 1e300
 _LARGEST_SUM = 1e306
@@ -98,6 +101,25 @@ def kernel_regression_equivalent(
     n, ridge, features = np.broadcast_arrays(n, ridge, features)
     found = _at_sizes(spectrum, n, ridge, features, noise)
     return KernelEquivalent(*(np.broadcast_to(field, shape).copy()[()] for field in found))
+
+
+def feature_regression_equivalent(
+    activation: Callable[[Any], Any],
+    energies: Sequence[float],
+    n: ArrayLike,
+    features: ArrayLike,
+    d: int,
+    ridge: ArrayLike,
+    noise_variance: ArrayLike,
+    *,
+    breakpoints: Iterable[float] = (),
+) -> KernelEquivalent:
+    """The same for features sigma(sqrt(d) <x, w>) / sqrt(p), x and w on the unit sphere, and energies by degree."""
+    blocks = activation_blocks(activation, Gegenbauer(d), breakpoints=breakpoints)
+    given, copies = blocks.energies(energies), blocks.multiplicities
+    return kernel_regression_equivalent(
+        blocks.eigenvalues, given, n, ridge, noise_variance, features=features, multiplicities=copies
+    )
 
 
 def _at_sizes(

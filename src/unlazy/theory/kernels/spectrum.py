@@ -8,6 +8,8 @@ f(sqrt(d)) / sqrt(n).
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable, Iterable
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -15,6 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from unlazy.checks import InputError, check_array
+from unlazy.functions.orthogonal import Hermite, InnerProductFamily, coefficients
 from unlazy.numerics.roots import increasing_root
 from unlazy.theory.kernels.free_probability import Law, moments_from_free_cumulants
 
@@ -92,6 +95,11 @@ class KernelSpectrum(Law):
         found = np.asarray(found)
         found[inside] = np.where(w.imag > 0, np.clip(1 - above, low, high), at_edge)
         return found[()]
+
+    def distance(self, ascending: np.ndarray) -> float:
+        """The Kolmogorov distance sup |empirical CDF - cdf| to a sample in ascending order."""
+        n, cdf = len(ascending), self.cdf(ascending)
+        return float(np.maximum(np.arange(1, n + 1) / n - cdf, cdf - np.arange(n) / n).max())
 
     def quantile(self, q: ArrayLike) -> Any:
         """The smallest x with cdf(x) >= q; the left end of the support for q = 0."""
@@ -275,6 +283,37 @@ def kernel_spectrum_limit(coefficient: float, ratio: float, tail: float) -> Kern
     a = check_array("coefficient", coefficient, ndim=0)
     phi = check_array("ratio", ratio, above=0, ndim=0)
     return _free_sum(a.reshape(1), phi.reshape(1), tail)
+
+
+def function_spectrum(
+    function: Callable[[Any], Any],
+    family: InnerProductFamily,
+    n: float,
+    *,
+    degree: int = 8,
+    breakpoints: Iterable[float] = (),
+) -> KernelSpectrum:
+    """`kernel_spectrum` of f on the sphere or the hypercube, with degrees up to `degree` apart from each other."""
+    found = coefficients(function, family, degree, breakpoints)
+    return kernel_spectrum(found.values, family.multiplicities(degree), n, found.tail)
+
+
+def function_spectrum_limit(
+    function: Callable[[Any], Any],
+    n: float,
+    d: int,
+    exponent: float,
+    *,
+    degree: int = 8,
+    breakpoints: Iterable[float] = (),
+) -> KernelSpectrum:
+    """`kernel_spectrum_limit` of f for n ~ d^exponent; between two integers there is only the semicircle."""
+    found = coefficients(function, Hermite(), degree, breakpoints)
+    own = int(exponent)
+    tail = float(np.sum(found.values[own + 1 :] ** 2) + found.tail)
+    if exponent != own:
+        return KernelSpectrum([tail], [0.0])
+    return kernel_spectrum_limit(found.values[own], math.factorial(own) * n / d**own, tail)
 
 
 def _free_sum(a: np.ndarray, ratios: np.ndarray, tail: float) -> KernelSpectrum:

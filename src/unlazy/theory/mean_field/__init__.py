@@ -16,22 +16,27 @@ if TYPE_CHECKING:
         particle_constants,
         place_samples,
         sample_optimum,
+        typical_cloud,
         width_covariance,
     )
     from unlazy.theory.mean_field.finite_step import StepBias, step_size_bias
     from unlazy.theory.mean_field.flow import Flow, mean_field_flow, normal_masses
-    from unlazy.theory.mean_field.fluctuations import width_fluctuations
+    from unlazy.theory.mean_field.fluctuations import width_fluctuations, window_shares
     from unlazy.theory.mean_field.gaussian_problem import (
         GaussianOptimum,
         Modes,
         Moments,
+        added_by_width,
         batch_variance,
+        batched_moments,
         gaussian_energy,
         gaussian_free_energy,
         gaussian_moments,
         gaussian_optimum,
         gaussian_rates,
+        gaussian_wander,
         reshuffled_mean_variance,
+        width_excess,
     )
     from unlazy.theory.mean_field.grid import Gibbs, Grid, Loss, gibbs_of_potential, logistic_loss, square_loss
     from unlazy.theory.mean_field.langevin import (
@@ -43,6 +48,7 @@ if TYPE_CHECKING:
         optimal_batch,
         uniform_in_time_bound,
     )
+    from unlazy.theory.mean_field.normal_mixture import Normal, TwoNormals, normal_densities
     from unlazy.theory.mean_field.one_dimension import ScalarProblem, scalar_problem
     from unlazy.theory.mean_field.optimum import (
         MeanFieldOptimum,
@@ -51,5 +57,6 @@ if TYPE_CHECKING:
         quadratic_optimum,
     )
     from unlazy.theory.mean_field.rate import DecayRates, barrier, decay_rates, grid_rates
+    from unlazy.theory.mean_field.tanh_network import tanh_optimum, tanh_step_bias
 
 lazily(__name__)

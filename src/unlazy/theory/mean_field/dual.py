@@ -12,17 +12,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from unlazy.checks import InputError, check_array, check_whole
-from unlazy.theory.mean_field.grid import (
-    Gibbs,
-    Grid,
-    energy_and_entropy,
-    gibbs,
-    on_grid,
-)
-from unlazy.theory.mean_field.optimum import (
-    Features,
-    MeanFieldOptimum,
-)
+from unlazy.theory.mean_field.grid import Gibbs, Grid, energy_and_entropy, gibbs, on_grid
+from unlazy.theory.mean_field.optimum import Features, MeanFieldOptimum
 
 
 class ParticleConstants(NamedTuple):
@@ -181,6 +172,13 @@ def sample_optimum(optimum: MeanFieldOptimum, count: int, rng: np.random.Generat
     """
     count = check_whole("count", count, 1)
     return place_samples(optimum, rng.random(count), rng.random((count, optimum.grid.points.shape[1])))
+
+
+def typical_cloud(optimum: MeanFieldOptimum, count: int, rng: np.random.Generator, clouds: int = 400) -> np.ndarray:
+    """Of so many clouds (count, d) from mu* the one whose E|x|^2 is nearest that law's, as this relaxes most slowly."""
+    square = float(optimum.law.masses @ (optimum.grid.points**2).sum(axis=1))
+    drawn = sample_optimum(optimum, clouds * count, rng).reshape(clouds, count, -1)
+    return drawn[np.abs((drawn**2).sum(axis=2).mean(axis=1) - square).argmin()]
 
 
 def place_samples(optimum: MeanFieldOptimum, which: Any, where: Any, numpy: Any = np) -> Any:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -78,6 +80,15 @@ def width_fluctuations(optimum: MeanFieldOptimum, times: ArrayLike) -> np.ndarra
         return limit + evolved.T @ removed @ evolved
 
     return np.stack([at(moment) for moment in moments])
+
+
+def window_shares(edges: Sequence[int]) -> np.ndarray:
+    """The matrix (1 + windows, 1 + observations) that averages the observations of each window; first the start."""
+    shares = np.zeros((len(edges), edges[-1] + 1))
+    shares[0, 0] = 1
+    for row, (low, high) in enumerate(pairwise(edges), 1):
+        shares[row, low + 1 : high + 1] = 1 / (high - low)
+    return shares
 
 
 def _neighbours(optimum: MeanFieldOptimum, held: np.ndarray) -> tuple[np.ndarray, np.ndarray, float]:

@@ -7,7 +7,7 @@ The last axis of every mode's number is the mode; results are sums over it, exce
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -98,7 +98,7 @@ def gaussian_moments(
     v0 = check_array("start_variance", start_variance, low=0)
     s2 = check_array("gradient_variance", gradient_variance, low=0)
     common_shape(curvature=a, step_size=eta, steps=k, temperature=heat, particles=number, start_mean=m0)
-    _check_stable(a + b, eta)
+    check_stable(a + b, eta)
 
     best = (h + b * c) / (a + b)
     kept, slow = _power(1 - eta * (a + b), k), _power(1 - eta * a, k)
@@ -136,6 +136,52 @@ def gaussian_free_energy(
     return gaussian_energy(modes, moments, particles) - (heat / 2 * (_ENTROPY + own + joint)).sum(-1)
 
 
+def gaussian_wander(modes: Modes, moments: Moments) -> np.ndarray:
+    """E |x_bar - m*|^2: how far the particles' mean is from that of the optimum, squared and summed over modes."""
+    a, b, h, c = _checked(modes)
+    return ((moments.mean - (h + b * c) / (a + b)) ** 2 + moments.mean_variance).sum(-1)
+
+
+def added_by_width(modes: Modes, variance: Any, mean_variance: Any, temperature: Any, particles: Any) -> Any:
+    """N (L^N/N - L), what N particles add to the free energy, N times, from measured or exact moments v and w.
+
+    Of each mode it is (a+b)/2 N w - a v/2 + (lambda/2) log(v/(N w)), as m and v do not depend on N: the same for every
+    N, b v0/2 at the start, and the `particle_constant` of the optimum in the end, but for the bias of a step.
+    """
+    _checked(modes)
+    for name, number in {"variance": variance, "mean_variance": mean_variance, "temperature": temperature}.items():
+        check_array(name, number, above=0)
+    check_array("particles", particles, low=1, whole=True)
+    a: Any = modes.curvature
+    wide = particles * mean_variance
+    return (a + modes.interaction) / 2 * wide - a * variance / 2 + temperature / 2 * np.log(variance / wide)
+
+
+def width_excess(
+    modes: Modes,
+    temperature: float,
+    step_size: float,
+    steps: ArrayLike,
+    *,
+    particles: ArrayLike,
+    start_mean: float,
+    start_variance: ArrayLike,
+) -> np.ndarray:
+    """The largest of `added_by_width` over the steps, over the larger of b v0/2 and the particle constant.
+
+    For one mode, (starts, widths); at most 1 in continuous time, and above it by a share of the order of step_size^2.
+    """
+    if (count := len(_checked(modes)[0])) != 1:
+        raise InputError(f"modes must be one, got {count}")
+    number = check_array("particles", particles, ndim=1, low=1, whole=True)[:, None]
+    v0 = check_array("start_variance", start_variance, ndim=1, above=0)
+    start: dict[str, Any] = {"start_mean": start_mean, "start_variance": v0[:, None, None, None]}
+    found = gaussian_moments(modes, temperature, step_size, steps, particles=number, **start)
+    added = added_by_width(modes, found.variance[..., 0], found.mean_variance[..., 0], temperature, number)
+    ends = np.maximum(np.asarray(modes.interaction) * v0 / 2, gaussian_optimum(modes, temperature).particle_constant)
+    return added.max(axis=-1) / ends[:, None]
+
+
 def gaussian_rates(modes: Modes) -> tuple[np.ndarray, np.ndarray]:
     """The rates per unit of time at which L - L* decays in continuous time: 2(a+b) of the means, 4a of the variances.
 
@@ -153,6 +199,35 @@ def batch_variance(row_variance: ArrayLike, n: ArrayLike, batch: ArrayLike) -> n
         raise InputError(f"batch must be <= n, got batch={size.max():g} with n={rows.min():g}")
     spread = check_array("row_variance", row_variance, low=0)
     return spread * (rows - size) / (size * np.maximum(rows - 1, 1))
+
+
+def batched_moments(
+    modes: Modes,
+    temperature: float,
+    step_size: float,
+    steps: ArrayLike,
+    *,
+    row_variance: ArrayLike,
+    n: int,
+    batch: int,
+    reshuffled: bool = False,
+    particles: float = np.inf,
+    start_mean: ArrayLike = 0.0,
+    start_variance: ArrayLike = 1.0,
+) -> Moments:
+    """`gaussian_moments` with mini-batches of the rows, drawn anew at every step, or cut from a permutation per epoch.
+
+    The fields of the rows have the variance `row_variance`; of a reshuffled epoch see `reshuffled_mean_variance`.
+    """
+    start: dict[str, Any] = {"particles": particles, "start_variance": start_variance}
+    noise = batch_variance(row_variance, n, batch)
+    found = gaussian_moments(
+        modes, temperature, step_size, steps, start_mean=start_mean, gradient_variance=noise, **start
+    )
+    if not reshuffled or batch == n:
+        return found
+    wander = reshuffled_mean_variance(modes, temperature, step_size, row_variance, n, batch, steps=steps, **start)
+    return found._replace(mean_variance=wander)
 
 
 def reshuffled_mean_variance(
@@ -185,7 +260,7 @@ def reshuffled_mean_variance(
     heat = float(check_array("temperature", temperature, ndim=0, above=0))
     eta = float(check_array("step_size", step_size, ndim=0, above=0))
     number = float(_checked_particles(particles))
-    _check_stable(a + b, np.asarray(eta))
+    check_stable(a + b, eta)
     kept, own = 1 - eta * (a + b), 2 * heat * eta / number + eta**2 * s2
     length = n // batch
     # w at step j of an epoch is gain w_0 + added, with w_0 at its start
@@ -229,7 +304,9 @@ def _checked_steps(steps: ArrayLike) -> np.ndarray:
     return check_array("steps", steps, low=0, finite=False, whole=True)
 
 
-def _check_stable(stiffness: np.ndarray, eta: np.ndarray) -> None:
+def check_stable(stiffness: ArrayLike, step_size: ArrayLike) -> None:
+    """Raise an `InputError` unless step_size < 2/(a + b), the stiffness."""
+    stiffness, eta = np.asarray(stiffness), np.asarray(step_size)
     unstable = eta * stiffness >= 2
     if unstable.any():
         worst = np.broadcast_to(eta, unstable.shape)[unstable].flat[0]

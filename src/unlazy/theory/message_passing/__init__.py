@@ -20,10 +20,13 @@ if TYPE_CHECKING:
         StaticSolution,
         WeightSpaceSolution,
         at_line,
+        covariance_ensemble,
         ensemble_of_spectra,
+        matched_beta,
         mean_field_residual,
         perceptron_solution,
         row_orthogonal_ensemble,
+        solutions_at_line,
         static_solution,
         tilted_mean,
         wishart_ensemble,
@@ -41,6 +44,7 @@ if TYPE_CHECKING:
         ProbitTeacher,
         SignTeacher,
         check_flip,
+        teacher_error,
     )
 
 lazily(__name__)

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from unlazy.checks import InputError, check_array
+from unlazy.numerics.gaussian import normal_nodes
 
 # steps at which the trapezoidal rule is exact to rounding for the normal and for the logistic density
 _NORMAL_STEP, _NORMAL_REACH = 0.6, 8.5
@@ -96,6 +97,27 @@ def label_average(
         return _logit_average(teacher.slope, mean, np.broadcast_to(np.sqrt(variance), mean.shape))
     assert callable(teacher)
     return _callable_average(teacher, mean, np.broadcast_to(np.sqrt(variance), mean.shape), refinement)
+
+
+def teacher_error(
+    teacher: LinearTeacher | SignTeacher | ProbitTeacher | LogitTeacher, overlap: float, norm: float
+) -> float:
+    """P(y z < 0), of real labels E (y - z)^2, for a score z of variance `norm` and a field t of variance 1.
+
+    `overlap` is the covariance of z and t, which are normal.
+    """
+    from scipy.special import expit, ndtr
+
+    if isinstance(teacher, LinearTeacher):
+        return 1 + teacher.noise_variance - 2 * overlap + norm
+    if isinstance(teacher, SignTeacher):
+        return teacher.flip + (1 - 2 * teacher.flip) * np.arccos(overlap / np.sqrt(norm)) / np.pi
+    if isinstance(teacher, ProbitTeacher):
+        return np.arccos(overlap / np.sqrt(norm * (1 + teacher.noise**2))) / np.pi
+    fields, weights = normal_nodes(600)
+    same = ndtr(overlap * fields / np.sqrt(norm - overlap**2))
+    positive = expit(teacher.slope * fields)
+    return float((positive * (1 - same) + (1 - positive) * same) @ weights)
 
 
 def _normal(mean: np.ndarray, deviation: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

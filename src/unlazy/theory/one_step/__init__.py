@@ -16,6 +16,12 @@ if TYPE_CHECKING:
         rank_one_step,
         spiked_outlier,
     )
+    from unlazy.theory.one_step.linear_kernels import (
+        LinearPart,
+        gaussian_kernel_part,
+        linear_kernel_risk,
+        tangent_kernel_part,
+    )
     from unlazy.theory.one_step.moments import (
         SMALLEST_RIDGE,
         ActivationMoments,

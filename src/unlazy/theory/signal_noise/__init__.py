@@ -10,6 +10,7 @@ if TYPE_CHECKING:
         SignalRatio,
         StationaryPoint,
         denoising_loss,
+        drawn_signal_ratio,
         early_signal_ratio,
         signal_ratio,
         symmetric_stationary_point,
@@ -30,7 +31,9 @@ if TYPE_CHECKING:
         averaging_error,
         relu_error,
         small_start_error,
+        xor_level,
     )
+    from unlazy.theory.signal_noise.strategies import StableOutput, balancing_penalty, sign_step_balance, stable_output
     from unlazy.theory.signal_noise.two_patches import (
         ContrastiveRates,
         Race,

@@ -128,6 +128,22 @@ def symmetric_stationary_point(patches: ArrayLike, time: float, *, neurons: int 
     return StationaryPoint(weights, patches @ weights, everything.loss, relative)
 
 
+def drawn_signal_ratio(noise: ArrayLike, signal_square: float, time: float, *, neurons: int = 1) -> tuple[float, float]:
+    """The mean |<w, mu>| over the mean |<w, xi>| at `symmetric_stationary_point`, and its relative gradient.
+
+    `noise` (n, k) are the second patches in a basis of their span, to which two orthogonal signals mu_1 and mu_-1 of
+    this square, which the samples have by turns, are orthogonal: only inner products matter.
+    """
+    noise = check_array("noise", noise, ndim=2)
+    n, span = noise.shape
+    patches = np.zeros((n, 2, 2 + span))
+    patches[np.arange(n), 0, np.arange(n) % 2] = np.sqrt(signal_square)
+    patches[:, 1, 2:] = noise
+    point = symmetric_stationary_point(patches, time, neurons=neurons)
+    signal, own = np.abs(point.overlaps).mean(axis=0)
+    return signal / own, point.gradient_norm
+
+
 def signal_ratio(growth_ratio: ArrayLike, signal_square: ArrayLike, time: ArrayLike) -> SignalRatio:
     """<w, mu> / <w, xi> at the symmetric stationary point, for patches that are orthogonal to one another.
 

@@ -99,6 +99,22 @@ def small_start_error(
     return SmallStart(*(np.array(field).reshape(shape)[()] for field in zip(*found, strict=True)))
 
 
+def xor_level(signal_level: ArrayLike, cosine: ArrayLike) -> np.ndarray:
+    """The signal level of [y mu, xi] whose error is that of XOR data, [+-u, xi] and [+-v, xi] with |u| = |v|.
+
+        Lambda (1 - cos^2)^2 / 16
+
+    A neuron of the class of u is driven along u by the cluster on its side alone, n/4 samples and not n/2, and only
+    half of the neurons are on the side of a fresh sample: the signal's part of the output is a quarter of what it is
+    for [y mu, xi], and Lambda enters by its root. The other class keeps <w, v> at 0, so that w grows along the part of
+    u orthogonal to v. What noise does is the same. Source: this project's.
+    """
+    signal_level = check_array("signal_level", signal_level, low=0, high=1e100)
+    cosine = check_array("cosine", cosine, low=-1, high=1)
+    common_shape(signal_level=signal_level, cosine=cosine)
+    return (signal_level * (1 - cosine**2) ** 2 / 16)[()]
+
+
 def active_pairs(time: ArrayLike, first_step: float = 0.0) -> ActivePairs:
     """The fraction of pairs (sample, neuron of its class) that are active after noise patches pushed each other.
 

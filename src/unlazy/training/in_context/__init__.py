@@ -5,6 +5,18 @@ from typing import TYPE_CHECKING
 from unlazy.doors import lazily
 
 if TYPE_CHECKING:
-    from unlazy.training.in_context import linear_attention, mean_field_attention, prompt_attention, transformer
+    from unlazy.training.in_context import (
+        bayes,
+        concept_attention,
+        linear_attention,
+        mean_field_attention,
+        pretraining,
+        prompt_attention,
+        prompt_learners,
+        prompt_risks,
+        saddle_escape,
+        teacher_learning,
+        transformer,
+    )
 
 lazily(__name__)

@@ -2,12 +2,11 @@
 
 The features are h(x) = (1/N) sum_i a_i sigma(w_i . x) in R^k; a prompt (x_i, y_i = v . f(x_i)) is answered at x by
 (1/n) sum_i y_i h(x_i)^T A h(x). Averaged over tasks v ~ N(0, I) and long prompts the risk is E|f - C A h|^2 with
-C = E[f h^T]. The dynamics are composed of four pure functions of a `State`:
+C = E[f h^T]. The dynamics are composed of pure functions of a `State`:
 
     descend     theta_i <- theta_i - rate N dL/dtheta_i, and A <- A - attention rate dL/dA
     rebirth     each neuron is redrawn from its initial law with some probability (birth and death)
     kick        theta <- theta + size H v / rms(H v), H the Hessian and v Gaussian: a Gaussian process perturbation
-    evolve      `unlazy.training.regression.two_timescale.evolve`, which runs them
 
 "static" descends `best_loss`, where A is at its optimum; "attention" descends `attention_loss` in all parameters;
 "modified" is static with rebirth and kicks. Source: Kim & Suzuki 2024.
@@ -120,13 +119,6 @@ def sampled_moments(state: State, batch: Batch, activation: Elementwise) -> Mome
     return Moments(jnp.sum(batch.targets**2) / n, batch.targets.T @ features / n, features.T @ features / n)
 
 
-def grid_moments(state: State, batch: Batch, masses: Array, activation: Elementwise) -> Moments:
-    """The moments where x takes finitely many values with the given masses (n,), such as a product rule."""
-    features = feature_map(state, batch.tokens, activation)
-    weighted = features * masses[:, None]
-    return Moments(masses @ jnp.sum(batch.targets**2, axis=1), batch.targets.T @ weighted, features.T @ weighted)
-
-
 def gaussian_moments(state: State, teacher: State) -> Moments:
     """The exact moments for x ~ N(0, I) and sigma = erf, of a state and a teacher f of the same kind.
 
@@ -216,15 +208,11 @@ def descend(state: State, loss: Loss, rate: ArrayLike, attention_rate: ArrayLike
     )
 
 
-def rebirth(key: Array, state: State, law: NeuronLaw, probability: ArrayLike) -> State:
-    """Each neuron is redrawn from the law with the given probability, so that no region of them dies out."""
-    # one draw for the choice and the neurons: XLA compiles every separate draw for half a second
-    numbers = len(state.weights) * (1 + sum(law.readout.shape))
-    return redrawn(normal(key, (numbers,), state.weights.dtype), state, law, probability)
+def rebirth(draws: Array, state: State, law: NeuronLaw, probability: ArrayLike) -> State:
+    """Each neuron is redrawn from the law with the given probability, so that no region of them dies out.
 
-
-def redrawn(draws: Array, state: State, law: NeuronLaw, probability: ArrayLike) -> State:
-    """`rebirth` from N (1 + d + k) given standard normal numbers, the first N of which choose the neurons."""
+    From N (1 + d + k) standard normal numbers, the first N of which choose the neurons.
+    """
     choice, draws = jnp.split(draws, [len(state.weights)])
     reborn = (jax.scipy.special.ndtr(choice) < probability)[:, None]
     weights, outputs = neurons(draws, law)
@@ -233,16 +221,11 @@ def redrawn(draws: Array, state: State, law: NeuronLaw, probability: ArrayLike) 
     )
 
 
-def kick(key: Array, state: State, loss: Loss, size: ArrayLike) -> State:
+def kick(draws: Array, state: State, loss: Loss, size: ArrayLike) -> State:
     """theta + size H v / rms(H v): Gaussian with covariance proportional to H^2, so that flat directions stay put.
 
-    Nothing moves where H v = 0.
+    v is the first N (d + k) of the given standard normal numbers. Nothing moves where H v = 0.
     """
-    return kicked(normal(key, (state.weights.size + state.outputs.size,), state.weights.dtype), state, loss, size)
-
-
-def kicked(draws: Array, state: State, loss: Loss, size: ArrayLike) -> State:
-    """`kick` with the first N (d + k) of the given standard normal numbers as v."""
     n, (d, k) = len(state.weights), (state.weights.shape[1], state.outputs.shape[1])
     draws = draws[: n * (d + k)]
     direction = State(draws[: n * d].reshape(n, d), draws[n * d :].reshape(n, k), jnp.zeros_like(state.attention))
@@ -255,7 +238,7 @@ def kicked(draws: Array, state: State, loss: Loss, size: ArrayLike) -> State:
 
 
 def saddle(features: int, missing: ArrayLike, width: int, dimension: int) -> tuple[State, State]:
-    """The exact saddle of `theory.in_context.attention_landscape.attention_saddle` and its teacher f_j = sigma(x_j).
+    """The exact saddle of `theory.attention_saddle` and its teacher f_j = sigma(x_j).
 
     Slot j < k - m has the weight e_j and is learned; slot j >= k - m watches the irrelevant coordinate k + j. Each slot
     is width/k neurons; `missing` m may be traced. The teacher is a state of k neurons.

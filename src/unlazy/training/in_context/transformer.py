@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -239,6 +239,36 @@ def transformer_answers(model: Transformer, prompts: FreshPrompts) -> np.ndarray
     """What the model answers at every x of the prompts, (n, k)."""
     with jax.enable_x64(False):
         return np.asarray(_answered(model, Prompts(*(jnp.asarray(a) for a in prompts))))
+
+
+def errors_at(
+    stages: Sequence[int],
+    seeds: tuple[int, int],
+    law: PromptLaw,
+    sizes: Sizes,
+    schedule: Schedule,
+    basis: np.ndarray,
+    tests: int,
+    saved: Any,
+) -> tuple[np.ndarray, FreshPrompts]:
+    """E (answer - f)^2 / E f^2 after the steps of `stages` and each number of pairs, on fresh prompts; and these.
+
+    `saved` keeps the state after every segment (`load` and `save`): training goes on where it was.
+    """
+    prompts = fresh_prompts(seeds[0], law, basis, tests)
+    resume = saved.load()
+    errors = np.zeros((len(stages), law.pairs)) if resume is None else resume["errors"]
+    for segment in train_in_segments(seeds[1], law, sizes, schedule, basis, resume=resume):
+        step = segment.number * schedule.segment
+        if step in stages:
+            errors[stages.index(step)] = relative_errors(transformer_answers(segment.model, prompts), prompts.values)
+        saved.save({**segment.arrays, "errors": errors})
+    return errors, prompts
+
+
+def relative_errors(answers: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """E (answer - f)^2 / E f^2 over prompts, the last axis but one, for every number of pairs seen."""
+    return np.mean((answers - values) ** 2, axis=-2) / np.mean(values**2, axis=-2)
 
 
 _drawn = jax.jit(draw_prompts, static_argnums=(1, 3))

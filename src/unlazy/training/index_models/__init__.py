@@ -5,6 +5,15 @@ from typing import TYPE_CHECKING
 from unlazy.doors import lazily
 
 if TYPE_CHECKING:
-    from unlazy.training.index_models import additive_chain, chain_draws, online_index, overlap_chain
+    from unlazy.training.index_models import (
+        additive_chain,
+        chain_draws,
+        first_steps,
+        lasso,
+        one_shot,
+        online_index,
+        overlap_chain,
+        traced_links,
+    )
 
 lazily(__name__)

@@ -11,6 +11,7 @@ algorithm.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -66,6 +67,15 @@ class _Draws(NamedTuple):
     noise: Array
     tasks: Array
     """(..., width, chains); the others are (..., chains)."""
+
+
+def init(key: Array, neurons: int, width: int, tasks: Any, d: Any, first: Any) -> Array:
+    """Overlaps (neurons, width) of uniform unit weights with the tasks, or `first` with the first task alone if > 0."""
+    numbers = normals(key, (neurons, width + 1))
+    drawn = jnp.where(jnp.arange(width) < tasks, numbers[:, :-1], 0.0)
+    rest = chi_square(d - tasks, numbers[:, -1])
+    drawn = drawn / jnp.sqrt((drawn**2).sum(axis=1) + rest)[:, None]
+    return jnp.where(first > 0, jnp.zeros((neurons, width)).at[:, 0].set(first), drawn)
 
 
 def escape(key: Array, start: Array, rule: Rule, threshold: Any, limit: Any) -> Escape:
@@ -152,3 +162,14 @@ def train_network(key: Array, weights: Array, rule: Rule, steps: int, records: i
 
     weights, overlaps = jax.lax.scan(segment, weights, jnp.arange(records * blocks).reshape(records, blocks))
     return Trained(weights, overlaps)
+
+
+def train_to_rest(key: Array, weights: Array, rule: Rule, steps: int, last: Sequence[float]) -> Array:
+    """The weights of `train_network` if the last third of the steps has the step size times each of `last`."""
+    first_key, last_key = jax.random.split(key)
+    halfway = train_network(first_key, weights, rule, steps - steps // 3).weights
+
+    def finish(step_size: Array) -> Array:
+        return train_network(last_key, halfway, rule._replace(step_size=step_size), steps // 3).weights
+
+    return jax.vmap(finish)(rule.step_size * jnp.asarray(last))

@@ -55,6 +55,13 @@ def init(key: Array, neurons: int, d: int, dtype: Any = None) -> Array:
     return weights / jnp.linalg.norm(weights, axis=1, keepdims=True)
 
 
+def planted(key: Array, neurons: int, d: int, overlap: ArrayLike) -> Array:
+    """First-layer weights of unit length with this overlap each, uniform otherwise."""
+    rest = init(key, neurons, d).at[:, 0].set(0.0)
+    rest = rest / jnp.linalg.norm(rest, axis=1, keepdims=True)
+    return (jnp.sqrt(1 - jnp.square(overlap)) * rest).at[:, 0].set(overlap)
+
+
 def step(weights: Array, x: Array, noise: ArrayLike, rule: Rule, teacher: Link, derivative: Callable) -> Array:
     """The weights after one example x: w + c (x - (w.x) w), c = gamma psi/d, and then unit length again."""
     d = x.size

@@ -28,6 +28,16 @@ class SmootherErrors(NamedTuple):
     training_error: np.ndarray
 
 
+def ridge_predictions(
+    kernel: np.ndarray, crossed: np.ndarray, labels: np.ndarray, ridges: Sequence[float]
+) -> list[np.ndarray]:
+    """k(x)^T (K + ridge I)^-1 y at the new points, for every ridge; `crossed` holds k(x), shape (new, n)."""
+    from scipy.linalg import cho_factor, cho_solve
+
+    shifted = (kernel + ridge * np.eye(len(labels)) for ridge in ridges)
+    return [crossed @ cho_solve(cho_factor(one), labels) for one in shifted]
+
+
 def kernel_errors(
     kernel: np.ndarray, crossed: np.ndarray, target: Covariances, noise_variance: float, ridges: Sequence[float]
 ) -> SmootherErrors:

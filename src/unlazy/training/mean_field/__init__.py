@@ -5,6 +5,19 @@ from typing import TYPE_CHECKING
 from unlazy.doors import lazily
 
 if TYPE_CHECKING:
-    from unlazy.training.mean_field import annealed_chains, certificate, double_loop, langevin, step_noise
+    from unlazy.training.mean_field import (
+        annealed_chains,
+        certificate,
+        density,
+        double_loop,
+        gap_quadrature,
+        gaussian_clouds,
+        langevin,
+        networks,
+        small_networks,
+        stein,
+        step_noise,
+        watched_network,
+    )
 
 lazily(__name__)

@@ -147,6 +147,33 @@ def certify(
     )
 
 
+class Stages(NamedTuple):
+    """Certificates of k anchors at each of several stages: (stages, k), and the anchors themselves (stages, k, n)."""
+
+    gap: Array
+    gap_se: Array
+    disagreement: Array
+    anchor: Array
+
+
+def certify_stages(keys: Array, rows: tuple[Array, Array, Array], anchors: Array, **options: Any) -> Stages:
+    """Certificates of anchors (k, n), then of what one polish step makes of each, and so on; keys (stages, k).
+
+    `options` are those of `certify`, without `polish`.
+    """
+    inputs, labels, weights = rows
+    loss, scale, heat = (options[name] for name in ("loss", "amplitude", "temperature"))
+
+    def certified(arguments: tuple[Array, Array]) -> tuple[Array, Stages]:
+        key, anchor = arguments
+        found = certify(key, rows, anchor, polish=0, **options)
+        drawn = scale * neurons(found.clouds.reshape(-1, inputs.shape[1]), inputs)
+        change = newton_change(drawn, found.predictions, anchor, labels, weights, jnp.asarray(heat, float), loss)
+        return anchor + change, Stages(found.gap, found.gap_se, found.disagreement, anchor)
+
+    return jax.lax.scan(lambda anchors, keys: jax.lax.map(certified, (keys, anchors)), anchors, keys)[1]
+
+
 def newton_change(
     drawn: Array, predictions: Array, anchor: Array, labels: Array, weights: Array, temperature: Array, loss: Loss
 ) -> Array:

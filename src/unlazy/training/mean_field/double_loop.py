@@ -14,8 +14,8 @@ turns coefficients into expectations under q. Here it is exact, by quadrature (`
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -132,18 +132,37 @@ def coordinate_ascent_step(loop: InnerLoop, state: AscentState, row: int, bound:
     return _ascent_state(loop, state.iteration + 1, u, g)
 
 
+def averaging_objectives(loop: InnerLoop, rows: Iterable[int | None]) -> np.ndarray:
+    """L(q_1), L(q_2), ... of particle dual averaging, one step for each row; None sees all losses."""
+    state = dual_averaging_init(loop)
+    found = [state.law.objective]
+    for row in rows:
+        state = dual_averaging_step(loop, state, row)
+        found.append(state.law.objective)
+    return np.array(found)
+
+
+def ascent_duals(
+    loop: InnerLoop, rows: Iterable[int], bound: float, pseudo_predictions: ArrayLike | None = None
+) -> np.ndarray:
+    """D at the start of stochastic dual coordinate ascent and after the step of each row."""
+    state = coordinate_ascent_init(loop, pseudo_predictions)
+    found = [state.dual]
+    for row in rows:
+        state = coordinate_ascent_step(loop, state, row, bound)
+        found.append(state.dual)
+    return np.array(found)
+
+
 def ascent_contraction(n: int, bound: float, temperature: float, smoothness: float = 1.0) -> float:
     """1 - 1/(n + R^2 s/temperature): the guaranteed factor of E[D* - D] per step of `coordinate_ascent_step`.
 
     `smoothness` s bounds l'': 1 for squared, 1/4 for logistic loss.
     """
     n = check_whole("n", n, 1)
-    stiff = [float(check_array(name, v, above=0, ndim=0)) for name, v in _named(bound, temperature, smoothness)]
-    return 1 - 1 / (n + stiff[0] ** 2 * stiff[2] / stiff[1])
-
-
-def _named(bound: Any, temperature: Any, smoothness: Any) -> list[tuple[str, Any]]:
-    return [("bound", bound), ("temperature", temperature), ("smoothness", smoothness)]
+    given = {"bound": bound, "temperature": temperature, "smoothness": smoothness}
+    size, heat, smooth = (float(check_array(name, number, above=0, ndim=0)) for name, number in given.items())
+    return 1 - 1 / (n + size**2 * smooth / heat)
 
 
 def _ascent_state(loop: InnerLoop, iteration: int, u: np.ndarray, g: np.ndarray) -> AscentState:

@@ -5,6 +5,6 @@ from typing import TYPE_CHECKING
 from unlazy.doors import lazily
 
 if TYPE_CHECKING:
-    from unlazy.training.message_passing import matrix_amp, sequential
+    from unlazy.training.message_passing import amp_runs, digit_fits, matrix_amp, sequential, softmax_fits
 
 lazily(__name__)

@@ -163,6 +163,11 @@ def draw_instance(
     return Instance(rotation, student_spectrum, latent, labels)
 
 
+def draw_from(rng: np.random.Generator, ensemble: CovarianceEnsemble, size: int, flip: float) -> Instance:
+    """An instance whose eigenvalues are quantiles of the ensemble's, with the fast rotation."""
+    return draw_instance(rng, fast_rotation(rng, size), *quantiles(ensemble, size), flip)
+
+
 def algorithm(instance: Instance, students: Sequence[StaticSolution], rates: ArrayLike) -> Algorithm:
     """The multipliers of each student's static solution; `rates` has one entry per student or is one number."""
     if isinstance(students, StaticSolution) or not all(isinstance(student, StaticSolution) for student in students):
@@ -220,6 +225,16 @@ def run(rng: np.random.Generator, instance: Instance, setting: Algorithm, steps:
         ]
     )
     return Run(residual, np.mean(means**2, axis=1), means @ instance.latent / instance.latent.size)
+
+
+def effective_factor(residual: np.ndarray, rate: float, first: int, last: int, floor: float = 1e-30) -> np.ndarray:
+    """a = 1 - (1 - decay)/rate from the decay per step of residuals (time, student), by a log-linear fit.
+
+    It is fitted from step `first` to `last`, in shorter runs over their second half.
+    """
+    late = np.log(np.maximum(residual[min(first, len(residual) // 2) : last], floor))
+    time = np.arange(len(late)) - (len(late) - 1) / 2
+    return 1 - (1 - np.exp(time @ late / (time @ time))) / rate
 
 
 def _messages(fields: np.ndarray, labels: np.ndarray, student: StaticSolution) -> np.ndarray:

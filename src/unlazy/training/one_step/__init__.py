@@ -5,6 +5,6 @@ from typing import TYPE_CHECKING
 from unlazy.doors import lazily
 
 if TYPE_CHECKING:
-    from unlazy.training.one_step import gradient_step
+    from unlazy.training.one_step import gradient_step, kernels, noisy_copies, output_scale, planted
 
 lazily(__name__)

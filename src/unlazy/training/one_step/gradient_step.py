@@ -12,6 +12,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from unlazy.functions.activations import activation as activation_of
+from unlazy.theory.one_step.moments import activation_moments
+
 
 class Samples(NamedTuple):
     """Inputs (n, d), labels with noise, and what the labels are without it."""
@@ -55,29 +58,57 @@ def draw_samples(rng: np.random.Generator, n: int, d: int, link: Any, noise_vari
 def first_step(
     rng: np.random.Generator,
     samples: Samples,
-    features: int,
-    activation: Any,
-    slope: Any,
-    linear: float,
+    width: int,
+    activation: str,
     *,
     support: Sequence[float] | None = None,
     with_output: bool = True,
 ) -> FirstStep:
-    """Draw the network and take its gradient; `slope` is sigma', `linear` its mean mu_1.
+    """Draw the network and take its gradient.
 
     `support` is the set from which sqrt(N) a_i is drawn, normal if None. Without `with_output` the residual is y alone.
     """
     n, d = samples.inputs.shape
-    initial = rng.standard_normal((d, features)) / np.sqrt(d)
-    raw = rng.standard_normal(features) if support is None else rng.choice(np.asarray(support, float), features)
-    second_layer = raw / np.sqrt(features)
+    sigma, linear = activation_of(activation), activation_moments(activation).linear
+    initial = rng.standard_normal((d, width)) / np.sqrt(d)
+    raw = rng.standard_normal(width) if support is None else rng.choice(np.asarray(support, float), width)
+    second_layer = raw / np.sqrt(width)
     hidden = samples.inputs @ initial
     residual = samples.labels
     if with_output:
-        residual = residual - activation(hidden) @ second_layer / np.sqrt(features)
-    direction = samples.inputs.T @ (residual[:, None] * slope(hidden)) * (second_layer / n)
+        residual = residual - sigma(hidden) @ second_layer / np.sqrt(width)
+    direction = samples.inputs.T @ (residual[:, None] * sigma.derivative(hidden)) * (second_layer / n)
     rank_one = np.outer(samples.inputs.T @ samples.labels * (linear / n), second_layer)
     return FirstStep(initial, second_layer, direction, rank_one)
+
+
+def step_risks(
+    rng: np.random.Generator,
+    activation: str,
+    link: Any,
+    n: int,
+    d: int,
+    width: int,
+    noise_variance: float,
+    step_sizes: Sequence[float],
+    ridges: Sequence[float],
+    *,
+    support: Sequence[float] | None = None,
+    fresh: int = 2000,
+) -> Readout:
+    """Draw everything; both errors by step size and ridge. All step sizes share network, gradient, readout and test."""
+    step = first_step(rng, draw_samples(rng, n, d, link, noise_variance), width, activation, support=support)
+    data, test = draw_samples(rng, n, d, link, noise_variance), draw_samples(rng, fresh, d, link, 0.0)
+    found = [features_readout(activation, step.weights(size), data, test, ridges) for size in step_sizes]
+    return Readout(*map(np.array, zip(*found, strict=True)))
+
+
+def features_readout(
+    activation: str, weights: np.ndarray, data: Samples, test: Samples, ridges: Sequence[float]
+) -> Readout:
+    """`readout` on the features sigma(W^T x) of a first layer (d, N)."""
+    known, new = (activation_of(activation)(points.inputs @ weights) for points in (data, test))
+    return readout(known, data.labels, new, test.truth, ridges)
 
 
 def readout(

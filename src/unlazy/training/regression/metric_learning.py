@@ -20,13 +20,13 @@ _NEGLIGIBLE = 1e-6
 class MetricRisks(NamedTuple):
     """Excess risks for one drawn design, averaged over tasks."""
 
-    ridge: np.ndarray
-    """Ridge regression, at each of the ridges."""
-    bayes: float
+    ridge_risk: np.ndarray
+    """Ridge regression at the best of the ridges."""
+    bayes_risk: float
     """The posterior mean, which knows the prior and the noise level."""
-    evidence: np.ndarray
+    evidence_risk: np.ndarray
     """The metric learned by evidence, after each of the numbers of steps."""
-    dof: np.ndarray
+    dof_risk: np.ndarray
     """The metric learned with degrees-of-freedom regularisation, likewise."""
 
 
@@ -69,13 +69,11 @@ def metric_risks(
     ridge = conditional_risk(decompose(data.design), spectrum, prior, noise_variance, ridges).risk
     bayes = data.bayes_risk()
     control = bayes + gain_on_zero(data, prior, noise_variance)
-    learned = {
-        criterion: np.array(
-            [control - gain_on_zero(data, metric, noise_variance) for metric in _metrics(data, criterion, steps)]
-        )
+    learned = (
+        np.array([control - gain_on_zero(data, metric, noise_variance) for metric in _metrics(data, criterion, steps)])
         for criterion in ("evidence", "dof")
-    }
-    return MetricRisks(ridge, bayes, **learned)
+    )
+    return MetricRisks(ridge.min(), bayes, *learned)
 
 
 def _metrics(data: ManyTasks, criterion: str, steps: Sequence[int]) -> list[np.ndarray]:

@@ -5,6 +5,13 @@ from typing import TYPE_CHECKING
 from unlazy.doors import lazily
 
 if TYPE_CHECKING:
-    from unlazy.training.signal_noise import token_gram
+    from unlazy.training.signal_noise import (
+        classifiers,
+        contrastive,
+        patch_attention,
+        sparse_patches,
+        token_gram,
+        wrong_labels,
+    )
 
 lazily(__name__)

@@ -1,4 +1,4 @@
-"""The two-time recursion of `sequential_inference.mean_field_residual`."""
+"""The two-time recursion of `inference.mean_field_residual`."""
 
 from __future__ import annotations
 

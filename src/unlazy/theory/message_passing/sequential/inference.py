@@ -8,13 +8,13 @@ student's model may differ from the teacher's; matched means K = K* and beta = l
 from __future__ import annotations
 
 import math
-from functools import partial
+from functools import cache, partial
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from unlazy.checks import InputError, check_array, check_whole
+from unlazy.checks import InputError, check_array, check_choice, check_whole
 from unlazy.numerics.roots import ConvergenceError, increasing_root
 from unlazy.theory.message_passing.sequential.dynamics import decorrelation_table, two_time_residual
 from unlazy.theory.message_passing.sequential.equations import UNINFORMED, Equations, Point, solve, with_noise
@@ -99,6 +99,15 @@ def row_orthogonal_ensemble(alpha: float, *, student_scale: float = 1.0) -> Cova
     scale = float(check_array("student_scale", student_scale, above=0, ndim=0))
     eigenvalues = np.array([ratio, 0.0])
     return CovarianceEnsemble(scale * eigenvalues, eigenvalues, np.array([1 / ratio, 1 - 1 / ratio]))
+
+
+ENSEMBLES = ("wishart", "row-orthogonal")
+
+
+def covariance_ensemble(name: str, alpha: float) -> CovarianceEnsemble:
+    """The ensemble of a name of `ENSEMBLES` at aspect ratio alpha, above 1 for the row-orthogonal one."""
+    make = wishart_ensemble if check_choice("name", name, ENSEMBLES) == "wishart" else row_orthogonal_ensemble
+    return make(alpha)
 
 
 def ensemble_of_spectra(
@@ -205,6 +214,28 @@ def at_line(ensemble: CovarianceEnsemble, flip: float) -> float:
         return np.array([static_solution(ensemble, b, flip, start=upper).at_factor - 1 for b in betas])
 
     return float(increasing_root(excess, lower.beta, upper.beta))
+
+
+def matched_beta(flip: float) -> float:
+    """The inverse temperature log((1 - e)/e) at which the student knows the teacher's noise, 0 < e < 1/2."""
+    error = float(check_array("flip", check_flip("flip", flip), above=0))
+    return math.log((1 - error) / error)
+
+
+@cache
+def solutions_at_line(name: str, alpha: float, flip: float, cooling: tuple[float, ...]) -> tuple[StaticSolution, ...]:
+    """Static solutions at multiples of the inverse temperature of the AT line; `InputError` if there is none.
+
+    Results are kept, so that `cooling` must be a tuple.
+    """
+    ensemble = covariance_ensemble(name, alpha)
+    line = at_line(ensemble, flip)
+    if not math.isfinite(line):
+        raise InputError(
+            f"alpha = {alpha:g}, flip = {flip:g} have no AT line up to beta = {_BETAS[-1]:.0f}: "
+            "the factor stays below 1"
+        )
+    return tuple(static_solution(ensemble, ratio * line, flip) for ratio in cooling)
 
 
 def mean_field_residual(solution: StaticSolution, rate: ArrayLike, steps: int) -> np.ndarray:

@@ -6,80 +6,64 @@
     error, loss = fresh_error(key, problem, run.state.weights, network)
 
 `problem` and `drawing` say what is trained, `network` what it computes, `views` what a step sees, `rules` what it does
-with the gradient, `engine` does it, `observables` and `fresh` measure, `direct` is the same in d dimensions.
+with the gradient, `engine` does it, `observables` and `fresh` measure, `runs` does all of it; `leaders` predicts from
+the start, `oscillation` watches the loss, `direct` is the same in d dimensions.
 """
 
-from unlazy.training.signal_noise.token_gram.checks import validate
+from unlazy.training.signal_noise.token_gram.checks import check_known
 from unlazy.training.signal_noise.token_gram.direct import Vectors, explicit, train_direct
 from unlazy.training.signal_noise.token_gram.drawing import draw, draw_signal_noise, paired_second_layer
 from unlazy.training.signal_noise.token_gram.engine import State, Trained, init, step, train
-from unlazy.training.signal_noise.token_gram.fresh import FreshError, fresh_error, fresh_errors
-from unlazy.training.signal_noise.token_gram.network import CUBE, LOGISTIC, SQUARED, Loss, Network, relu_power
-from unlazy.training.signal_noise.token_gram.observables import fitted, margins, noise_coefficients, signal_coefficients
-from unlazy.training.signal_noise.token_gram.problem import Design, Patch, Problem, from_vectors, signal_noise_design
+from unlazy.training.signal_noise.token_gram.fresh import FreshError, fresh_error, fresh_errors, fresh_kinds
+from unlazy.training.signal_noise.token_gram.leaders import race_outcome, race_run
+from unlazy.training.signal_noise.token_gram.network import (
+    CUBE,
+    LOGISTIC,
+    SQUARED,
+    Loss,
+    Network,
+    relu_or_square,
+    relu_power,
+)
+from unlazy.training.signal_noise.token_gram.observables import (
+    active_fraction,
+    clean_and_flipped,
+    feature_output,
+    fitted,
+    margins,
+    mean_coefficients,
+    mean_signal,
+    noise_coefficients,
+    own_pairs,
+    signal_coefficients,
+)
+from unlazy.training.signal_noise.token_gram.oscillation import loss_rises, watch_loss
+from unlazy.training.signal_noise.token_gram.problem import (
+    Design,
+    Patch,
+    Problem,
+    feature_design,
+    from_vectors,
+    signal_noise_design,
+)
 from unlazy.training.signal_noise.token_gram.rules import (
     Rule,
+    either,
     gradient_descent,
     gradient_flow,
     muon,
     normalised,
     switch,
 )
+from unlazy.training.signal_noise.token_gram.runs import Run, patch_run
 from unlazy.training.signal_noise.token_gram.views import (
     Batch,
     Mixing,
     View,
+    cut,
     full_batch,
     label_flips,
     mini_batch,
     mixup,
 )
 from unlazy.training.signal_noise.token_gram.weights import Weights, weight_gram
-
-__all__ = [
-    "CUBE",
-    "LOGISTIC",
-    "SQUARED",
-    "Batch",
-    "Design",
-    "FreshError",
-    "Loss",
-    "Mixing",
-    "Network",
-    "Patch",
-    "Problem",
-    "Rule",
-    "State",
-    "Trained",
-    "Vectors",
-    "View",
-    "Weights",
-    "draw",
-    "draw_signal_noise",
-    "explicit",
-    "fitted",
-    "fresh_error",
-    "fresh_errors",
-    "from_vectors",
-    "full_batch",
-    "gradient_descent",
-    "gradient_flow",
-    "init",
-    "label_flips",
-    "margins",
-    "mini_batch",
-    "mixup",
-    "muon",
-    "noise_coefficients",
-    "normalised",
-    "paired_second_layer",
-    "relu_power",
-    "signal_coefficients",
-    "signal_noise_design",
-    "step",
-    "switch",
-    "train",
-    "train_direct",
-    "validate",
-    "weight_gram",
-]

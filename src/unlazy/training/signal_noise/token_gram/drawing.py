@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -78,7 +80,7 @@ def draw_signal_noise(
     key: Array,
     *,
     samples: int,
-    width: int,
+    width: ArrayLike,
     dimension: ArrayLike,
     signal: ArrayLike,
     scale: ArrayLike,
@@ -86,18 +88,19 @@ def draw_signal_noise(
     orthogonal: ArrayLike = True,
     flipped: ArrayLike = 0.0,
     live: ArrayLike | None = None,
+    capacity: int | None = None,
 ) -> Problem:
     """The two-patch problem [y mu, xi], |mu| = `signal`, with m = `width` neurons of output weight 1/m and m of -1/m.
 
     `live` of the `samples` count (all by default), and a fraction `flipped` of their labels is wrong: see
-    `signal_noise_design`. Source: Cao et al. 2022.
+    `signal_noise_design`; for the `capacity` see `paired_second_layer`. Source: Cao et al. 2022.
     """
     check_known("signal", signal, ndim=0, low=0)
     return draw(
         key,
         signal_noise_design(samples, live=live, flipped=flipped),
         jnp.reshape(jnp.asarray(signal, float), (1,)),
-        paired_second_layer(width),
+        paired_second_layer(width, capacity),
         dimension=dimension,
         scale=scale,
         noise=noise,
@@ -105,10 +108,15 @@ def draw_signal_noise(
     )
 
 
-def paired_second_layer(width: int) -> Array:
-    """Output weights 1/m of the first m neurons and -1/m of the other m, (2m,)."""
+def paired_second_layer(width: Any, capacity: int | None = None) -> Array:
+    """Output weights 1/m of m = `width` neurons and -1/m of m others, (2m,).
+
+    With a `capacity` there are that many of each, those beyond m with weight 0: one program serves all widths.
+    """
     check_known("width", width, whole=True, ndim=0, low=1)
-    return jnp.repeat(jnp.array([1.0, -1.0]), width, total_repeat_length=2 * width) / width
+    each = int(width) if capacity is None else capacity
+    index = jnp.arange(2 * each)
+    return jnp.where(index % each < width, jnp.where(index < each, 1.0, -1.0) / width, 0.0)
 
 
 def _check_features(features: ArrayLike) -> None:

@@ -26,17 +26,7 @@ class FreshError(NamedTuple):
 
 def fresh_error(key: Array, problem: Problem, weights: Weights, network: Network, *, draws: int = 2000) -> FreshError:
     """Error and loss on fresh two-patch samples [y mu, xi], both classes alike: two numbers."""
-    kinds = fresh_errors(
-        key,
-        problem,
-        weights,
-        network,
-        shared=jnp.array([[[1.0], [0.0]], [[-1.0], [0.0]]]),
-        own=jnp.array([[[0.0], [1.0]], [[0.0], [1.0]]]),
-        labels=jnp.array([1.0, -1.0]),
-        draws=draws,
-    )
-    return FreshError(kinds.error.mean(), kinds.loss.mean())
+    return FreshError(*(values[0] for values in fresh_kinds(key, problem, weights, network, draws=draws)))
 
 
 def fresh_errors(
@@ -77,6 +67,38 @@ def fresh_errors(
         return wrong.mean(), network.loss.value(outputs, label).mean()
 
     return FreshError(*jax.vmap(one)(signal, own, labels))
+
+
+def fresh_kinds(
+    key: Array,
+    problem: Problem,
+    weights: Weights,
+    network: Network,
+    kinds: ArrayLike | int | None = None,
+    *,
+    draws: int = 2000,
+) -> FreshError:
+    """Errors and losses (T,) on fresh samples with patches y kinds (T, P, S) z_s and the design's noise, y = 1 and -1.
+
+    By default a kind for each feature, which is in the first patch; a number T: the design's first samples.
+    """
+    design = problem.design
+    patches, features, noises = design.patches, design.features, design.noises
+    own = jnp.stack([jnp.zeros(noises) if patch.own is None else patch.own[0] for patch in patches])
+    if isinstance(kinds, int):
+        none = jnp.zeros((kinds, features))
+        both = jnp.stack([none if patch.shared is None else patch.shared[:kinds] for patch in patches], axis=1)
+        labels = design.classes[:kinds]
+    else:
+        single = jnp.zeros((features, len(patches), features)).at[:, 0].set(jnp.eye(features))
+        shared = single if kinds is None else jnp.asarray(kinds)
+        both = jnp.concatenate([shared, -shared])
+        labels = jnp.repeat(jnp.array([1.0, -1.0]), len(shared))
+    own = jnp.broadcast_to(own, (len(both), *own.shape))
+    found = fresh_errors(key, problem, weights, network, shared=both, own=own, labels=labels, draws=draws)
+    if isinstance(kinds, int):
+        return found
+    return FreshError(*(values.reshape(2, -1).mean(0) for values in found))
 
 
 def _noise_covariance(problem: Problem, weights: Weights) -> Array:

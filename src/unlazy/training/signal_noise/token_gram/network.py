@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 from jax import Array
+from jax.typing import ArrayLike
 
 from unlazy.checks import check_array
 from unlazy.functions.activations import ACTIVATIONS, Activation
@@ -48,6 +49,16 @@ def relu_power(power: float) -> Activation:
     # Products, not `pow`, where the power is whole: several times faster, and differentiable at 0.
     exponent = int(q) if q == int(q) else q
     return Activation(f"relu^{q:g}", lambda z: relu(z) ** exponent, lambda z: q * relu(z) ** (exponent - 1))
+
+
+def relu_or_square(power: ArrayLike) -> Activation:
+    """max(z, 0)^q for a traced q, 1 or 2: one program serves both."""
+    relu = ACTIVATIONS["relu"]
+    return Activation(
+        "relu or relu^2",
+        lambda z: jnp.where(power == 1, relu(z), relu(z) ** 2),
+        lambda z: jnp.where(power == 1, relu.derivative(z), 2 * relu(z)),
+    )
 
 
 CUBE = Activation("cube", lambda z: z * z * z, lambda z: 3 * z * z)

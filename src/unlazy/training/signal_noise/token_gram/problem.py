@@ -95,6 +95,19 @@ def signal_noise_design(samples: int, *, live: ArrayLike | None = None, flipped:
     )
 
 
+def feature_design(*carried: ArrayLike) -> Design:
+    """Patches of y times the features that a sample carries, (n, S) for each, then one of noise; y = +1, -1, ..."""
+    samples = len(jnp.asarray(carried[0]))
+    classes = 1.0 - 2.0 * (jnp.arange(samples) % 2)
+    signals = tuple(Patch(shared=classes[:, None] * jnp.asarray(features)) for features in carried)
+    return Design(
+        patches=(*signals, Patch(own=jnp.ones((samples, 1)))),
+        labels=classes,
+        classes=classes,
+        weights=jnp.full(samples, 1 / samples),
+    )
+
+
 def from_vectors(
     design: Design,
     shared_tokens: ArrayLike,

@@ -102,6 +102,22 @@ def gradient_flow(fraction: ArrayLike = 0.1, *, view: View = full_batch) -> Rule
     return Rule(optax.chain(relative_step(fraction), optax.scale(-1.0)), view)
 
 
+def either(choice: ArrayLike, first: Rule, second: Rule) -> Rule:
+    """The first rule if a traced `choice` is true, else the second: one program serves both.
+
+    They must have the same view and radius.
+    """
+    rules = [optax.with_extra_args_support(rule.transform) for rule in (first, second)]
+
+    def update(updates: Any, states: Any, params: Any = None, **extra: Any) -> tuple[Any, Any]:
+        made = [rule.update(updates, state, params, **extra) for rule, state in zip(rules, states, strict=True)]
+        (one, other), after = zip(*made, strict=True)
+        return jax.tree.map(lambda a, b: jnp.where(choice, a, b), one, other), after
+
+    both = optax.GradientTransformationExtraArgs(lambda params: tuple(rule.init(params) for rule in rules), update)
+    return first._replace(transform=both)
+
+
 def switch(radius: ArrayLike, at: ArrayLike) -> Callable[[Array], Array]:
     """A schedule for `Rule.radius`: `radius` for the first `at` steps, then 0."""
     check_known("radius", radius, ndim=0, low=0)

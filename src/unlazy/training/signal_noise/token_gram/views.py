@@ -1,4 +1,4 @@
-"""What one step sees of the samples: all of them, a mini-batch, flipped labels, mixtures."""
+"""What one step sees of the samples: all of them, a mini-batch, flipped labels, mixtures, patches cut out."""
 
 from __future__ import annotations
 
@@ -93,6 +93,29 @@ def mixup(share: ArrayLike, of: View = full_batch) -> View:
         mixing = Mixing(partner, jnp.reshape(stay, (1, 1)), jnp.reshape(1 - stay, (1, 1)))
         labels = jnp.concatenate([batch.labels, batch.labels[:, partner]])
         return Batch(labels, jnp.concatenate([stay * batch.weights, (1 - stay) * batch.weights]), mixing)
+
+    return view
+
+
+def cut(augmentation: ArrayLike) -> View:
+    """Nothing (0), Cutout (1) or CutMix (2), by a traced number: one program serves all.
+
+    Cutout removes one random patch of every sample. CutMix takes every patch from the sample or from a random partner,
+    and weighs their labels by the number of patches. Sources: DeVries & Taylor 2017, Yun et al. 2019.
+    """
+    cutout, cutmix = jnp.asarray(augmentation) == 1, jnp.asarray(augmentation) == 2
+
+    def view(key: Array, design: Design) -> Batch:
+        partner_key, patch_key = jax.random.split(key)
+        partner = random_partners(partner_key, design.weights > 0)
+        numbers = jax.random.uniform(patch_key, (len(design.patches), len(design.labels)))
+        all_but_one = (numbers > numbers.min(0)).astype(float)
+        own = (numbers < 0.5).astype(float)
+        stay = jnp.where(cutmix, own, jnp.where(cutout, all_but_one, 1.0))
+        share = jnp.where(cutmix, own.mean(0), 1.0)
+        labels = jnp.stack([design.labels, design.labels[partner]])
+        weights = jnp.stack([share, 1 - share]) * design.weights
+        return Batch(labels, weights, Mixing(partner, stay, jnp.where(cutmix, 1 - own, 0.0)))
 
     return view
 

@@ -1,0 +1,48 @@
+"""Samples whose first token is the signal y mu and whose other tokens are noise, dense or sparse."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from jax import Array
+    from jax.typing import ArrayLike
+
+
+class Tokens(NamedTuple):
+    """Samples of L tokens, of which the first is y mu and the others are N(0, I_d): `x` (n, L, d), `y` (n,)."""
+
+    x: Array
+    y: Array
+
+
+def draw_tokens(key: Array, n: int, length: int, d: int, *, norm: ArrayLike, support: ArrayLike = 1) -> Tokens:
+    """Samples with alternating labels; mu has length `norm` and `support` equal entries, its first ones."""
+    import jax.numpy as jnp
+
+    from unlazy.random import normal
+
+    noise = normal(key, (n, length - 1, d))
+    y = jnp.where(jnp.arange(n) % 2 == 0, 1.0, -1.0).astype(noise.dtype)
+    mu = jnp.where(jnp.arange(d) < support, norm / jnp.sqrt(jnp.asarray(support, noise.dtype)), 0.0)
+    signal = y[:, None, None] * mu
+    return Tokens(jnp.concatenate([signal.astype(noise.dtype), noise], axis=1), y)
+
+
+def draw_supports(key: Array, n: int, sparsity: int, d: int) -> Array:
+    """Uniform subsets of `sparsity` of the numbers 0..d-1, one in each row of a (n, sparsity) array; Floyd's way."""
+    import jax
+    import jax.numpy as jnp
+
+    last = jnp.arange(d - sparsity, d)
+    # Flat, as in `unlazy.random`: a small trailing dimension compiles many times slower.
+    uniform = jax.random.uniform(key, (n * sparsity,)).reshape(n, sparsity)
+    proposed = jnp.floor(uniform * (last + 1)).astype(int)
+    # In float32 a uniform number just below 1 times last + 1 may round up.
+    proposed = jnp.minimum(proposed, last)
+
+    def choose(k: Any, chosen: Array) -> Array:
+        taken = (chosen == proposed[:, k, None]).any(axis=1)
+        return chosen.at[:, k].set(jnp.where(taken, last[k], proposed[:, k]))
+
+    return jax.lax.fori_loop(0, sparsity, choose, jnp.full((n, sparsity), -1))

@@ -1,0 +1,34 @@
+"""Moments E[f^i h_k] / E|f^i h_k| of a function of a normal variable, from draws that reach where steep ones live."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from unlazy.functions.orthogonal import Hermite
+
+
+def wide_draws(rng: np.random.Generator, n: int, spread: float) -> tuple[np.ndarray, np.ndarray]:
+    """z ~ N(0, spread^2), one in each of n strata, and weights that make means of f(z) those of N(0, 1)."""
+    from scipy.special import ndtri
+
+    z = spread * ndtri((np.arange(n) + rng.uniform(1e-12, 1.0, n)) / n)
+    return z, spread * np.exp(-(z**2) / 2 * (1 - spread**-2)) / n
+
+
+def moments(values: np.ndarray, z: np.ndarray, weights: np.ndarray, powers: Sequence[int], degree: int) -> np.ndarray:
+    """E[f^i h_k] / E|f^i h_k| for every power i and k = 1, ..., degree, by weighted draws; f is given at z."""
+    basis = Hermite().values(z, degree)[1:]
+    # as a share of its largest value no power of f overflows
+    values = values / np.abs(values).max()
+    factors = [weights * values**i for i in powers]
+    return np.array([(basis @ each) / (np.abs(basis) @ np.abs(each)) for each in factors])
+
+
+def exact_moments(function: Callable[[Any], Any], reach: float, powers: Sequence[int], degree: int) -> np.ndarray:
+    """The same by the trapezoidal rule on |z| <= reach."""
+    z = np.linspace(-reach, reach, 40_001)
+    return moments(function(z), z, np.exp(-(z**2) / 2) / math.sqrt(2 * math.pi) * (z[1] - z[0]), powers, degree)

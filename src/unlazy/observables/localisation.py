@@ -1,0 +1,52 @@
+"""How the neurons of a network share tasks: what their overlaps with the tasks say."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import jax.numpy as jnp
+from jax import Array
+from jax.scipy.special import gammaln
+from jax.typing import ArrayLike
+
+
+class Localisation(NamedTuple):
+    """Numbers at every record but `overlap` and `covered`, which are at the end."""
+
+    overlap: Array
+    """|<w_j, theta_m>|, (neurons, tasks)."""
+    best: Array
+    """The median over neurons of the best overlap."""
+    worst_task: Array
+    """The best overlap of the task that is found worst."""
+    share: Array
+    """The share of the best task in a neuron's squared overlaps, median over neurons."""
+    arrived: Array
+    """The share of neurons with an overlap of at least the threshold."""
+    covered: Array
+    """The share of tasks with such a neuron, for every width, on average over all choices of so many neurons."""
+
+
+def localisation(overlaps: Array, threshold: float, widths: Sequence[int]) -> Localisation:
+    """What overlaps of any sign, (records, neurons, tasks), say about neurons that do not see each other's output."""
+    overlaps = jnp.abs(overlaps)
+    best, squares = overlaps.max(axis=2), overlaps**2
+    found = (overlaps[-1] >= threshold).sum(axis=0)
+    return Localisation(
+        overlaps[-1],
+        jnp.median(best, axis=1),
+        overlaps.max(axis=1).min(axis=1),
+        jnp.median(squares.max(axis=2) / squares.sum(axis=2), axis=1),
+        (best >= threshold).mean(axis=1),
+        1 - chance_to_miss(found, overlaps.shape[1], jnp.asarray(widths, float)[:, None]).mean(axis=1),
+    )
+
+
+def chance_to_miss(found: Array, neurons: int, width: ArrayLike) -> Array:
+    """The chance C(K - k, N) / C(K, N) that N of K neurons are without any of the k that found a task."""
+    others = neurons - found
+    enough = others >= width
+    others = jnp.where(enough, others, width)
+    logs = gammaln(others + 1) - gammaln(others - width + 1) + gammaln(neurons - width + 1) - gammaln(neurons + 1)
+    return jnp.where(enough, jnp.exp(logs), 0.0)

@@ -1,0 +1,28 @@
+"""Curves that claims and figures of several studies need."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import product
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+
+def tabulated(function: Callable[..., Any], **axes: Sequence[Any]) -> xr.DataArray:
+    """The numbers of a function at all combinations of its arguments."""
+    import xarray as xr
+
+    shape = [len(values) for values in axes.values()]
+    found = np.array([float(function(*place)) for place in product(*axes.values())]).reshape(shape)
+    return xr.DataArray(found, {name: list(values) for name, values in axes.items()}, tuple(axes))
+
+
+def power_law(values: xr.DataArray, dim: str, exponent: Any) -> xr.DataArray:
+    """dim^-exponent through the middle of the means over seeds, on logarithmic axes."""
+    log = np.log(values[dim].astype(float))
+    middle: xr.DataArray = np.log(values.mean("seed")).mean(dim)  # type: ignore[arg-type]
+    return np.exp(middle - exponent * (log - log.mean()))

@@ -1,0 +1,49 @@
+"""Networks of neurons with two parameters, h(z) = R tanh(w z + b), R their amplitude: the optimal law on a grid."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from unlazy.theory.mean_field.finite_step import StepBias, step_size_bias
+from unlazy.theory.mean_field.grid import Loss
+from unlazy.theory.mean_field.optimum import MeanFieldOptimum, mean_field_optimum
+
+
+def tanh_optimum(
+    inputs: np.ndarray,
+    loss: Loss,
+    *,
+    amplitude: float,
+    confinement: float,
+    temperature: float,
+    points: int = 121,
+    deviations: float | None = None,
+) -> MeanFieldOptimum:
+    """The optimal law of the neurons (w, b) at scalar inputs z (n,), by `mean_field_optimum` on points^2 points.
+
+    Half the side of the grid's box is `deviations` times that of the prior, sqrt(temperature/(2 confinement)); without
+    them it is as large as the law needs.
+    """
+    return mean_field_optimum(
+        lambda places: amplitude * np.tanh(np.outer(places[:, 0], inputs) + places[:, 1:]),
+        loss,
+        dimension=2,
+        confinement=confinement,
+        temperature=temperature,
+        points=points,
+        half_width=None if deviations is None else deviations * float(np.sqrt(temperature / (2 * confinement))),
+    )
+
+
+def tanh_step_bias(optimum: MeanFieldOptimum, inputs: np.ndarray, *, amplitude: float, confinement: float) -> StepBias:
+    """What a step size adds to the network of squared loss with this optimum, to first order: `step_size_bias`."""
+    places = optimum.grid.points
+    hidden = np.tanh(np.outer(places[:, 0], inputs) + places[:, 1:])
+    slope = amplitude * (1 - hidden**2)
+    return step_size_bias(
+        optimum,
+        gradients=np.stack([slope * inputs, slope], axis=2),
+        laplacians=-2 * hidden * slope * (1 + inputs**2),
+        potential_gradient=2 * confinement * places,
+        potential_laplacian=np.full(len(places), 4 * confinement),
+    )

@@ -1,0 +1,85 @@
+"""One pretraining run of linear attention on tasks w ~ N(0, I), sized by ratios to the dimension."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from unlazy.checks import InputError
+from unlazy.theory.in_context.finite_size import exact_error, finite_size_errors, gaussian_task_moments, task_moments
+from unlazy.training.in_context.linear_attention import MOST_DUAL, MOST_PRIMAL, draw_prompts, pretrained_weights
+
+
+class Sizes(NamedTuple):
+    """Dimension, context length l, pretraining tasks k and prompts n."""
+
+    d: int
+    context: int
+    tasks: int
+    prompts: int
+
+
+class Pretrained(NamedTuple):
+    """Weights Gamma and the tasks of their pretraining."""
+
+    tasks: np.ndarray
+    weights: np.ndarray
+
+
+def sizes(d: int, prompt_ratio: float, context_ratio: float, task_ratio: float) -> Sizes:
+    """Whole numbers nearest to alpha d, kappa d and tau d (d+1), which is tau d^2 in the limit.
+
+    d (d+1) is the number of weights, so that a system of any size interpolates at tau = 1.
+    """
+    ratios = context_ratio * d, task_ratio * d, prompt_ratio * d * (d + 1)
+    return Sizes(d, *(max(round(ratio), 1) for ratio in ratios))
+
+
+def pretrain(
+    rng: np.random.Generator, system: Sizes, noise_variance: float, ridge: float, tolerance: float = 1e-6
+) -> Pretrained:
+    """Draw tasks and prompts and fit Gamma.
+
+    `tolerance` is that of the normal equations' residual, where iterations solve them: at 1e-6 errors have five or more
+    digits.
+    """
+    tasks = rng.standard_normal((system.tasks, system.d))
+    prompts = draw_prompts(rng, tasks, system.prompts, system.context, noise_variance)
+    return Pretrained(tasks, pretrained_weights(prompts, ridge, tolerance=tolerance))
+
+
+def measured_errors(
+    pretrained: Pretrained, system: Sizes, noise_variance: float, ridge: float, test_context: int | None = None
+) -> dict[str, np.ndarray]:
+    """The exact errors of the weights on new and on the pretraining tasks, and their theory for the drawn tasks.
+
+    The contexts at test have the length of pretraining, or `test_context`. No test prompts are drawn.
+    """
+    own = task_moments(pretrained.tasks, system.context, noise_variance)
+    length = system.context if test_context is None else test_context
+    tests = {
+        "new": gaussian_task_moments(np.eye(system.d), length, noise_variance),
+        "old": own if test_context is None else task_moments(pretrained.tasks, length, noise_variance),
+    }
+    found = {}
+    for kind, test in tests.items():
+        found[f"{kind}_error"] = exact_error(pretrained.weights, test)
+        found[f"{kind}_equivalent"] = finite_size_errors(own, system.prompts, ridge, test=test).error
+    return found
+
+
+def pretraining_memory(system: Sizes) -> int:
+    """About how many bytes a run needs: its prompts, and the matrix of the solver that it takes."""
+    weights = system.d * (system.d + 1)
+    rows = min(system.prompts, MOST_DUAL) if system.prompts <= weights else min(weights, MOST_PRIMAL)
+    return 8 * (5 * system.prompts * system.d + 3 * rows**2 + 2 * system.tasks * system.d)
+
+
+def check_memory(system: Sizes, most: float = 5e7) -> None:
+    """Refuse systems of more than `most` numbers n d, whose prompts do not fit."""
+    if system.prompts * system.d > most:
+        raise InputError(
+            f"n d must be at most {most:g}, got n = {system.prompts} prompts of dimension d = {system.d}: lower d or "
+            "prompt_ratio"
+        )

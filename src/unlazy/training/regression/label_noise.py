@@ -1,0 +1,77 @@
+"""Two-time-scale training with label noise beside the penalties that it amounts to, on the same randomness."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+from jax.typing import ArrayLike
+
+from unlazy.data.plane_tasks import PlaneTasks
+from unlazy.observables.degrees_of_freedom import degrees_of_freedom
+from unlazy.training.regression.two_timescale import (
+    State,
+    build_step,
+    evolve,
+    hidden_layer,
+    intrinsic_kernel,
+    label_noise,
+    objective,
+    second_layer,
+)
+
+
+def train_variants(
+    key: Array,
+    start: State,
+    data: PlaneTasks,
+    variants: Sequence[Mapping[str, str]],
+    record_at: Sequence[int],
+    *,
+    variance: ArrayLike,
+    ridge: ArrayLike,
+    activation: str,
+    **options: Any,
+) -> tuple[State, Mapping[str, Array]]:
+    """Train every variant with noise or a penalty of this variance; the last states, and records (variant, record).
+
+    A variant has the `gradient` through which noise acts, an exact `penalty` in place of noise, or neither. The records
+    are degrees of freedom, objective without noise and excess test error of the second layer at its ridge optimum for
+    the labels. `options` are those of `build_step`.
+    """
+
+    @jax.jit
+    def measure(state: State) -> dict[str, Array]:
+        hidden = hidden_layer(state.first_layer, data.inputs, activation)
+        fitted = second_layer(hidden, data.labels, ridge)
+        outputs = hidden_layer(state.first_layer, data.fresh, activation) @ fitted / len(fitted)
+        return {
+            "degrees_of_freedom": degrees_of_freedom(intrinsic_kernel(hidden), ridge),
+            "clean_objective": objective(hidden, data.labels, ridge),
+            "test_error": jnp.mean((outputs - data.targets) ** 2),
+        }
+
+    def branch(variant: Mapping[str, str]) -> Any:
+        variances = {
+            "noise_variance": variance if "gradient" in variant else 0.0,
+            "penalty_variance": variance if "penalty" in variant else 0.0,
+        }
+        given = {"ridge": ridge, "activation": activation, **options, **variances, **variant}
+        step = build_step(data.inputs, data.labels, **given)
+        return lambda: evolve(key, start, step, record_at, measure)
+
+    branches = [branch(variant) for variant in variants]
+    # A loop over the variants: XLA runs loops that do not wait for each other at once, and can deadlock.
+    return jax.lax.map(lambda index: jax.lax.switch(index, branches), jnp.arange(len(branches)))
+
+
+def uniform_noise_gap(
+    key: Array, hidden: Array, labels: Array, ridge: ArrayLike, variance: ArrayLike, draws: int
+) -> Array:
+    """The mean of G - F of `objective` over so many draws of uniform label noise for every task."""
+    repeated = jnp.tile(labels, draws)
+    noisy = repeated + label_noise(key, repeated.shape, variance)
+    return objective(hidden, repeated, ridge, fitted_labels=noisy) - objective(hidden, labels, ridge)
