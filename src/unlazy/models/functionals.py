@@ -1,4 +1,4 @@
-"""Functionals of a law for `training.langevin`: maximum mean discrepancy to data, kernel Stein discrepancy to a target.
+"""Functionals of a law for the sampler: maximum mean discrepancy to data, kernel Stein discrepancy to a target.
 
 Both are F(particles) of particles (N, d), without confinement, convex along mixtures of laws, and in Gram form: work is
 O(N^2 d) and memory O(N^2), of the value and of its gradient. `smoothed_log_density` is the density estimate that the

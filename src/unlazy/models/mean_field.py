@@ -2,7 +2,7 @@
 
 A particle is x = (w, b) in R^{d+1}, its neuron h_x(z) = R tanh(w.z + b), and a law mu of particles predicts
 f(z) = E h_x(z). tanh is odd, so that no outer weight is needed, and |h| <= R. Inputs carry a last column of ones
-(`with_one`), so that a particle is one vector. For `training.langevin` the functional is
+(`with_one`), so that a particle is one vector. For `training.mean_field.langevin` the functional is
 
     F(mu) = sum_i c_i l(f(z_i), y_i),    c_i = 1/n unless weights are given,
 

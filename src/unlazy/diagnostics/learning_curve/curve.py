@@ -158,7 +158,7 @@ class LearningCurve(BaseEstimator):
         """Take Omega = E x x^T, u = E x y (d,) or (d, outputs) and E y^2 of a population in place of rows.
 
         For kernel="linear". E y^2 is summed over outputs. For a model with intercept take moments of centred x and y;
-        what its estimation costs, about error/n, is not counted. The error is that of `theory.ridge.ridge_equivalent`
+        what its estimation costs, about error/n, is not counted. The error is that of `theory.ridge_equivalent`
         with the ridge divided by n and the part of y that is not linear in x, E y^2 - u.Omega^-1.u, as noise: exact for
         Gaussian rows as n and d grow, an approximation for real ones (odd or even digits: within 3% for a ridge of 1 or
         more). There are no intervals (NaN). Moments of a pool describe drawing rows of it with replacement; for new

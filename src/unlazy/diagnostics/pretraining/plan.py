@@ -96,7 +96,7 @@ def plan_pretraining(
 
     Tokens are N(0, I/d), labels y = x.w + noise with tasks w ~ N(0, C), C = I if not given, so that the labels have the
     signal variance tr C/d; `target_error` is E (y - prediction)^2 with the label noise. The errors are those of
-    `theory.linear_attention.finite_size_errors` at the best ridge, for two drawn sets of tasks; over a grid of contexts
+    `theory.in_context.finite_size_errors` at the best ridge, for two drawn sets of tasks; over a grid of contexts
     and tasks the fewest prompts are found for each. Default limits are 100 d tasks, 100 d context rows and 1000 d^2
     prompts.
 

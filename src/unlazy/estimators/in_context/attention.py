@@ -35,7 +35,7 @@ def learn_attention(pairs: Pairs, folds: Folds, pooled: PooledMean, context: int
 
     Rows are whitened with the covariance of all tasks' rows, along their first 40 principal components and with
     variances of at least .001 of the largest; a constant is one more token coordinate, for the task's intercept.
-    Source: Lu, Letey, Zavatone-Veth, Maiti & Pehlevan (2024) for the model, `training.linear_attention`.
+    Source: Lu, Letey, Zavatone-Veth, Maiti & Pehlevan (2024) for the model, `training.in_context.linear_attention`.
     """
     from unlazy.training.in_context.linear_attention import Prompts, pretrained_weights
 
