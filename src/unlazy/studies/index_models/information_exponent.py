@@ -99,8 +99,8 @@ class InformationExponent(Study):
     figure = panels(
         *(_panel(case, exponent) for case, exponent in EXPONENTS.items()),
         Panel(_needed, x="d", by="case", ylabel="samples for signal = noise", log="xy"),
-        columns=5,
-        width=2.6,
+        columns=3,
+        width=3.1,
         height=2.8,
         caption="Right: ratios of means, without intervals.",
     )

@@ -87,8 +87,8 @@ class MonomialTransform(Study):
         ),
         *(Panel("coefficient", x="link", by="power", at={"order": order}, legend=False) for order in (1, 2)),
         *(Panel("alignment", x="link", by="power", at={"step": step}, ylim=(-0.03, 1), legend=False) for step in STEPS),
-        columns=5,
-        width=2.6,
+        columns=3,
+        width=3.1,
         height=2.8,
     )
 

@@ -105,8 +105,8 @@ class SpectralThresholds(Study):
             for name in ESTIMATORS
         ),
         Panel("overlap", "d", ("link", "ratio"), "sizes", {"estimator": "spectral, best"}, theory=False, log="xy"),
-        columns=5,
-        width=2.6,
+        columns=3,
+        width=3.1,
         height=2.7,
         caption="Dotted: the thresholds of the theory.",
     )

@@ -122,7 +122,8 @@ class SuperOrthogonal(Study):
             )
             for kind in LINKS
         ),
-        height=3.0,
+        width=4.6,
+        height=3.2,
         caption="Points: sizes of means over seeds. Dashed: what the controls exceed; powers up to I are hidden.",
     )
 
