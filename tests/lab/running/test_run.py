@@ -281,3 +281,22 @@ def test_a_simulation_that_captures_variables_is_refused(store):
 
     with pytest.raises(InputError, match="'constant' of the function around the class"):
         unlazy.run(factory(1.0), store=store)
+
+
+@pytest.mark.parametrize("given", ["n=3", 3, [3]])
+@pytest.mark.parametrize("name", ["set", "over"])
+def test_parameters_are_a_dict_or_a_list_of_texts(name, given):
+    with pytest.raises(InputError, match=f"{name} must be a dict, or a list of texts like 'name=value', got"):
+        unlazy.predict("spike", **{name: given})
+
+
+def test_parameters_may_be_given_as_on_the_command_line():
+    texts = unlazy.predict("spike", set=["d=64"], over=["samples_per_dimension=1,4"])
+    numbers = unlazy.predict("spike", set={"d": 64}, over={"samples_per_dimension": [1.0, 4.0]})
+    assert texts.identical(numbers)
+
+
+def test_progress_is_a_function(study, store):
+    with pytest.raises(InputError, match="progress must be a function of an event, got None"):
+        unlazy.run(study("Hosted"), store=store, progress=None)
+    assert not store.exists()

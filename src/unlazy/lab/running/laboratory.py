@@ -67,6 +67,8 @@ class Laboratory:
     ) -> None:
         if memory is not None and not (isinstance(memory, int | float) and 0 < memory < math.inf):
             raise InputError(f"memory must be a number of GiB > 0, got {memory!r}")
+        if not callable(progress):
+            raise InputError(f"progress must be a function of an event, got {progress!r}")
         self.tell = progress
         self._owns_store = not isinstance(store, Store)
         self.store = store if isinstance(store, Store) else Store(store)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from unlazy.lab.running.cost import Cost
 
-Given = Mapping[str, Any] | Iterable[str] | None
+Given = Mapping[str, Any] | Sequence[str] | None
 """Parameters by name, or as the command line has them: `name=value`, `name=a,b,c`, `name=start:stop:steps`."""
 
 
@@ -120,6 +120,10 @@ def predicted_points(study: str | type[Study], set: Given = None, over: Given = 
 
 
 def _read(cls: type[Study], set: Given, over: Given) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
+    for name, given in (("set", set), ("over", over)):
+        listed = isinstance(given, list | tuple) and all(isinstance(entry, str) for entry in given)
+        if not (given is None or isinstance(given, Mapping) or listed):
+            raise InputError(f"{name} must be a dict, or a list of texts like 'name=value', got {given!r}")
     fixed = set if isinstance(set, Mapping) else parse_set(cls, set or ())
     return fixed, over if isinstance(over, Mapping) else parse_over(cls, over or ())
 
