@@ -109,6 +109,10 @@ def test_a_map_shows_means_over_two_axes(drawn):
     axes = drawn(Map("floor", x="d", y="power", at={"n": 1.0}))[0]
     (mesh,) = axes.collections
     np.testing.assert_allclose(np.asarray(mesh.get_array()).reshape(2, 2), [[2, 4], [2, 4]])
+    # Cells end in the middle between their values, on a logarithmic axis in the geometric one.
+    np.testing.assert_allclose(mesh.get_coordinates()[0, :, 0], [1, 3, 5])
+    (mesh,) = drawn(Map("law", x="n", y="power"))[0].collections
+    np.testing.assert_allclose(mesh.get_coordinates()[0, :, 0], 10 ** np.array([-0.5, 0.5, 1.5, 2.5]))
 
 
 def test_the_caption_says_what_is_drawn_and_nothing_else(run):

@@ -428,22 +428,29 @@ def _draw_map(axes: Any, study: type[Study], panel: Map, part: Picture) -> str:
     if "seed" in values.dims:
         values = values.mean("seed")
     values = values.transpose(panel.y, panel.x)
-    low, high = panel.limits
-    mesh = axes.pcolormesh(
-        np.asarray(values[panel.x]), np.asarray(values[panel.y]), values.values, vmin=low, vmax=high, shading="nearest"
-    )
-    name = panel.show if isinstance(panel.show, str) else ""
-    axes.figure.colorbar(mesh, ax=axes, label=panel.label or (_name(study, name) if name else ""))
     known = study.parameters()
     scales = panel.log
     if scales is None:
         axis = (("x", panel.x), ("y", panel.y))
         scales = "".join(letter for letter, name in axis if name in known and known[name].scale == "log")
+    edges = [_edges(values[dim].values, letter in scales) for letter, dim in (("x", panel.x), ("y", panel.y))]
+    low, high = panel.limits
+    mesh = axes.pcolormesh(*edges, values.values, vmin=low, vmax=high)
+    name = panel.show if isinstance(panel.show, str) else ""
+    axes.figure.colorbar(mesh, ax=axes, label=panel.label or (_name(study, name) if name else ""))
     if scales:
         style.log_scale(axes, scales)
     axes.set(xlabel=_name(study, panel.x), ylabel=_name(study, panel.y))
     _entitle(axes, panel.title, ", ".join(said(study, d, v) for d, v in taken.items()))
     return "theory map" if panel.theory else "map"
+
+
+def _edges(values: np.ndarray, log: bool) -> np.ndarray:
+    """The ends of cells around values, in the middle between neighbours on their axis."""
+    place = np.log(values) if log else values.astype(float)
+    steps = np.diff(place) if len(place) > 1 else np.ones(1)
+    edges = np.concatenate([place[:1] - steps[0] / 2, place[:-1] + np.diff(place) / 2, place[-1:] + steps[-1] / 2])
+    return np.exp(edges) if log else edges
 
 
 def _entitle(axes: Any, *parts: str) -> None:
