@@ -7,7 +7,7 @@ from unlazy.numerics.roots import ConvergenceError
 from unlazy.theory.mean_field.dual import (
     entropy_sandwich,
     naive_iteration_radius,
-    objective_of,
+    objective_on,
     online_averaging_constant,
     particle_constants,
     sample_optimum,
@@ -125,7 +125,7 @@ def test_the_logistic_optimum_is_that_of_the_textbook_dual():
     best = minimize(negative_dual, [0.5, 0.5], bounds=[(1e-6, 1 - 1e-6)] * 2, options={"ftol": 1e-15, "gtol": 1e-9})
     np.testing.assert_allclose(found.objective, -best.fun, atol=1e-12)
     np.testing.assert_allclose(found.multipliers, np.array([-1, 1]) * best.x, atol=1e-6)
-    assert objective_of(found, found.law.masses) == pytest.approx(found.objective, abs=1e-14)
+    assert objective_on(found.grid, found.law) == pytest.approx(found.objective, abs=1e-14)
 
 
 def test_the_energy_constant_is_the_derivative_along_the_path_of_optima():
@@ -260,4 +260,4 @@ def test_wrong_losses_kernels_and_masses_are_refused():
     with pytest.raises(InputError, match="kernel must be positive semidefinite"):
         quadratic_optimum(lambda x, y: np.cos(x - y.T) ** 3 + (x - y.T) ** 2, **common)
     with pytest.raises(InputError, match="masses must sum to 1, got 2"):
-        objective_of(small_optimum(points=101), np.full(101, 2 / 101))
+        entropy_sandwich(small_optimum(points=101), np.full(101, 2 / 101))

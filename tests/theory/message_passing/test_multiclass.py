@@ -4,9 +4,9 @@ import pytest
 from unlazy.checks import InputError
 from unlazy.numerics.roots import ConvergenceError
 from unlazy.theory.message_passing.multiclass.nodes import cone_chance
+from unlazy.theory.message_passing.multiclass.prox import softmax_prox
 from unlazy.theory.message_passing.multiclass.softmax import (
     helmert_contrasts,
-    matrix_prox,
     multiclass_clusters,
     multiclass_teacher,
 )
@@ -35,11 +35,15 @@ def test_prox_is_stationary_and_its_slope_is_the_derivative_of_the_pull(classes,
     root = rng.standard_normal((r, r))
     response = size * (root @ root.T + 0.1 * np.eye(r))
     omega = 50 * rng.uniform(-1, 1, (r, 40))
-    found = matrix_prox(1, omega, response)
+
+    def prox(omega):
+        return softmax_prox(helmert_contrasts(classes), 1, omega, np.linalg.cholesky(response))
+
+    found = prox(omega)
     np.testing.assert_allclose(found.point, omega + response @ found.pull, atol=1e-9 * (1 + size))
     step = 1e-4 * np.eye(r)
     for b in range(r):
-        above, below = (matrix_prox(1, omega + sign * step[:, b : b + 1], response).pull for sign in (1, -1))
+        above, below = (prox(omega + sign * step[:, b : b + 1]).pull for sign in (1, -1))
         np.testing.assert_allclose(found.slope[:, b], (above - below) / 2e-4, atol=2e-7)
 
 
@@ -125,7 +129,8 @@ def test_chance_of_a_right_training_row_is_that_of_drawn_proximal_points(classes
     # without its own pull the row is wrong rather than right
     mean = 0.3 * basis[1] - 0.6 * response @ basis[1]
     omega = mean[:, None] + np.linalg.cholesky(covariance) @ rng.standard_normal((r, draws))
-    right = np.mean((basis @ matrix_prox(1, omega, response).point).argmax(axis=0) == 1)
+    point = softmax_prox(basis, 1, omega, np.linalg.cholesky(response)).point
+    right = np.mean((basis @ point).argmax(axis=0) == 1)
     found = right_chance(basis, 1, response, mean, covariance)
     assert 0.05 < found < 0.999
     assert abs(found - right) < 4 * np.sqrt(found * (1 - found) / draws)

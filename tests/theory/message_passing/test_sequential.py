@@ -18,12 +18,11 @@ from unlazy.theory.message_passing.sequential.inference import (
     at_line,
     ensemble_of_spectra,
     mean_field_residual,
-    perceptron_solution,
     row_orthogonal_ensemble,
     static_solution,
-    tilted_mean,
     wishart_ensemble,
 )
+from unlazy.theory.message_passing.sequential.tilted_averages import tilt
 
 MATCHED = math.log(9)
 ENSEMBLES = {"wishart": wishart_ensemble, "row-orthogonal": row_orthogonal_ensemble}
@@ -42,8 +41,8 @@ def test_tilted_mean_is_the_mean_of_the_tilted_normal(field, beta):
         return above + weight * quad(density, -12, 0, points=[min(field, -0.1)], epsabs=0, epsrel=1e-12)[0]
 
     mean = moment(1) / moment(0)
-    value, slope = tilted_mean(field, 1.0, 0.4, beta)
-    mirrored, _ = tilted_mean(-field, -1.0, 0.4, beta)
+    value, slope = tilt(field, 1.0, 0.4, beta)
+    mirrored, _ = tilt(-field, -1.0, 0.4, beta)
     assert value == pytest.approx(mean, rel=1e-8)
     assert slope == pytest.approx((moment(2) / moment(0) - mean**2) / 0.4, rel=1e-6)
     assert mirrored == pytest.approx(-mean, rel=1e-8)
@@ -65,7 +64,7 @@ def test_wishart_quadrature_has_the_moments_of_marchenko_and_pastur():
         (wishart_ensemble, 1, (0.347538, 0.652461, 0.652461, 0.168105)),
     ],
 )
-def test_static_solution_has_the_note_values(ensemble, multiple, expected):
+def test_static_solution_has_its_independently_computed_values(ensemble, multiple, expected):
     found = static_solution(ensemble(3.0), multiple * MATCHED, 0.1)
     numbers = (found.cavity_variance, found.field_variance, found.field_overlap, found.at_factor)
     assert numbers == pytest.approx(expected, abs=2e-10 if ensemble is row_orthogonal_ensemble else 2e-6)
@@ -85,7 +84,7 @@ def test_static_solution_meets_its_equations_by_adaptive_quadrature():
             agree = norm.cdf(y * mean / math.sqrt(rest))
             z = flip + (1 - 2 * flip) * agree
             weighted = z * mean + rest * (1 - 2 * flip) * y * norm.pdf(mean, 0, math.sqrt(rest))
-            eta, slope = tilted_mean(kappa, y, v, beta)
+            eta, slope = tilt(kappa, y, v, beta)
             return norm.pdf(kappa, 0, math.sqrt(tau)) * function(kappa, float(eta), float(slope), z, weighted)
 
         reach = 9 * math.sqrt(tau)
@@ -180,16 +179,13 @@ def _mills(u):
 
 @pytest.mark.parametrize(("alpha", "beta"), [(0.5, 3.0), (3.0, 9.0), (50.0, 1.0), (3.0, 2000.0), (1000.0, 4.0)])
 def test_wishart_solution_meets_the_equations_of_message_passing_on_weights(alpha, beta):
-    """With averages of the test's own: V = 1/(1 + Vh), m = mh V, q = (qh + mh^2) V^2; and `perceptron_solution`."""
+    """With averages of the test's own: V = 1/(1 + Vh), m = mh V, q = (qh + mh^2) V^2."""
     found = static_solution(wishart_ensemble(alpha), beta, 0.1)
     v, tau, overlap = found.cavity_variance, found.field_variance, found.field_overlap
-    loss, square, response, loss_square = _label_averages(v, tau, overlap, 1 - overlap**2 / tau, beta, 0.1)
+    loss, square, response, _ = _label_averages(v, tau, overlap, 1 - overlap**2 / tau, beta, 0.1)
     assert v == pytest.approx(1 / (1 + alpha * loss / v), rel=1e-6)
     assert overlap == pytest.approx(alpha * response, rel=1e-6)
     assert tau == pytest.approx(alpha * square + overlap**2, rel=1e-6)
-    weights = perceptron_solution(alpha, beta, 0.1)
-    assert weights[:3] == pytest.approx((v, tau, overlap), rel=1e-7)
-    assert weights.at_factor == pytest.approx(alpha * loss_square, rel=1e-6)
 
 
 @pytest.mark.parametrize("beta", [300.0, 1000.0, 1e4])
@@ -232,11 +228,15 @@ def test_only_ratios_of_weights_matter():
     assert static_solution(doubled, 2.0, 0.1) == pytest.approx(plain, rel=1e-12)
 
 
-def test_at_lines_are_those_of_the_note_and_of_message_passing_on_weights():
+def test_at_lines_have_their_independently_computed_values_and_are_those_of_message_passing_on_weights():
     assert at_line(row_orthogonal_ensemble(3.0), 0.1) == pytest.approx(10.20607699, abs=1e-8)
     line = at_line(wishart_ensemble(3.0), 0.1)
     assert line == pytest.approx(10.42898, abs=1e-5)
-    assert perceptron_solution(3.0, line, 0.1).at_factor == pytest.approx(1.0, abs=1e-7)
+    found = static_solution(wishart_ensemble(3.0), line, 0.1)
+    v, tau, overlap = found.cavity_variance, found.field_variance, found.field_overlap
+    # alpha V^2 E g'^2
+    loss_square = _label_averages(v, tau, overlap, 1 - overlap**2 / tau, line, 0.1)[3]
+    assert 3 * loss_square == pytest.approx(1.0, abs=1e-7)
     assert at_line(wishart_ensemble(0.5), 0.1) == math.inf
 
 
@@ -248,7 +248,7 @@ def test_independent_latent_variables_have_no_messages():
     assert mean_field_residual(found, 0.5, 5) == pytest.approx(np.zeros(5), abs=1e-10)
 
 
-def test_residuals_have_the_note_values():
+def test_residuals_have_their_independently_computed_values():
     two, four, six = (static_solution(wishart_ensemble(3.0), m * MATCHED, 0.1) for m in (2, 4, 6))
     parallel, sequential = mean_field_residual(two, [1.0, 0.25], 21)
     assert sequential[[0, 5, 12, 20]] == pytest.approx([0.589, 0.168, 0.0374, 0.0084], rel=6e-3)
@@ -271,7 +271,7 @@ def test_first_residuals_are_gaussian_integrals():
         g = np.linspace(-9, 9, 721)
         kappa = slope * theta + math.sqrt(noise) * g
         density = norm.pdf(g) * (g[1] - g[0])
-        return density @ (gain * tilted_mean(kappa, y, v, found.beta)[0] - kappa)
+        return density @ (gain * tilt(kappa, y, v, found.beta)[0] - kappa)
 
     def squared(theta):
         return norm.pdf(theta, 0, math.sqrt(power)) * (0.9 * message(theta, 1.0) ** 2 + 0.1 * message(theta, -1.0) ** 2)
@@ -330,7 +330,6 @@ def test_extreme_students_give_finite_numbers(alpha, beta):
             lambda: mean_field_residual(static_solution(wishart_ensemble(3.0), 1e4, 0.1), 1.0, 5),
             r"solution must be of a warmer student: beta = 10000",
         ),
-        (lambda: tilted_mean(0.0, 0.5, 1.0, 1.0), r"label must be 1 or -1, got 0.5"),
     ],
 )
 def test_wrong_input_is_named(call, message):

@@ -1,11 +1,11 @@
 import numpy as np
 import pytest
-from scipy.integrate import dblquad, quad, solve_ivp
+from scipy.integrate import dblquad, solve_ivp
 from scipy.special import expit, ndtr
 from scipy.stats import multivariate_normal
 
 from unlazy.checks import InputError
-from unlazy.theory.signal_noise.growth import blow_up_time, growth_rates, logistic_growth, power_growth
+from unlazy.theory.signal_noise.growth import blow_up_time, growth_rates, power_growth
 from unlazy.theory.signal_noise.label_noise import fits_clean_labels_first, label_noise_flow, label_noise_plateau
 from unlazy.theory.signal_noise.relu_overfitting import (
     active_pairs,
@@ -73,25 +73,6 @@ def test_power_growth_has_the_limits_of_the_exponential_and_of_the_blow_up():
     assert power_growth(1e-90, 1e50, 40.0, 1e50) == 1e-90
     # what is not active does not move
     np.testing.assert_array_equal(power_growth([-0.3, 0.0], 1.0, [1.0, 3.0], 5.0), [-0.3, 0.0])
-
-
-@pytest.mark.parametrize(("power", "weight"), [(1.0, 1.0), (1.0, 0.3), (2.0, 0.1), (3.0, 0.05), (4.0, 1.0)])
-def test_logistic_growth_takes_the_time_that_its_inverse_function_says(power, weight):
-    start, rate = 0.05, 0.8
-    for end in (0.06, 0.5, 2.5):
-        needed, _ = quad(lambda x: (1 + np.exp(weight * x**power)) / (2 * rate * x ** (power - 1)), start, end)
-        np.testing.assert_allclose(logistic_growth(start, rate, power, needed, weight=weight), end, rtol=1e-7)
-
-
-def test_logistic_growth_is_power_growth_while_the_margin_is_small_and_logarithmic_at_the_end():
-    x = logistic_growth(1e-4, 2.0, [1.0, 2.0, 3.0], 1e-3, weight=[1.0, 0.1, 0.1])
-    np.testing.assert_allclose(x, power_growth(1e-4, 2.0, [1.0, 2.0, 3.0], 1e-3), rtol=1e-3)
-    np.testing.assert_allclose(logistic_growth(0.5, 1.0, 1.0, 1e60), np.log(2e60), rtol=1e-12)
-    # M = w x^q with M' = 2 c w q x^(2q-2) e^-M
-    x = logistic_growth(0.5, 1.0, 3.0, 1e30, weight=0.1)
-    np.testing.assert_allclose(0.1 * x**3, np.log(1e30 * 0.6 * x**4), rtol=1e-3)
-    assert logistic_growth(-1.0, 1.0, 2.0, 3.0) == -1.0
-    np.testing.assert_allclose(logistic_growth(0.2, 1.0, 3.0, 1.0, weight=0), power_growth(0.2, 1.0, 3.0, 1.0))
 
 
 def test_race_compares_the_signal_of_a_class_with_the_mean_of_its_samples():

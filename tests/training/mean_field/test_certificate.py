@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from unlazy.models.mean_field import LOSSES, with_one
-from unlazy.theory.mean_field.dual import objective_of
+from unlazy.theory.mean_field.dual import objective_on
 from unlazy.theory.mean_field.grid import dual_value, gibbs, logistic_loss, square_loss
 from unlazy.theory.mean_field.optimum import mean_field_optimum
 from unlazy.training.mean_field.certificate import certify, divergence, newton_change
@@ -56,8 +56,8 @@ def test_certificate_is_the_duality_gap_of_the_frozen_law(name):
     found = optimum(name)
     anchor = found.predictions + 0.3 * np.random.default_rng(1).standard_normal(20)
     law = gibbs(found.grid, anchor)
-    exact = objective_of(found, law.masses) - dual_value(found.grid, anchor, law)
-    true = objective_of(found, law.masses) - found.objective
+    exact = objective_on(found.grid, law) - dual_value(found.grid, anchor, law)
+    true = objective_on(found.grid, law) - found.objective
     # entropy and partition function cancel: the formula of the certificate by quadrature
     loss = LOSSES[name]
     with jax.enable_x64(True):
@@ -87,7 +87,7 @@ def test_a_newton_step_with_the_exact_covariance_leaves_second_order():
     with jax.enable_x64(True):
         for _ in range(3):
             law = gibbs(found.grid, anchor)
-            gaps.append(objective_of(found, law.masses) - dual_value(found.grid, anchor, law))
+            gaps.append(objective_on(found.grid, law) - dual_value(found.grid, anchor, law))
             # as many draws as grid points, each repeated by its mass, is the law itself: a weighted covariance
             root = np.sqrt(law.masses * len(law.masses))[:, None]
             drawn = root * (found.grid.features - law.predictions)

@@ -3,7 +3,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from unlazy.theory.mean_field.dual import objective_of
+from unlazy.theory.mean_field.dual import objective_on
 from unlazy.theory.mean_field.grid import dual_value, gibbs, square_loss
 from unlazy.theory.mean_field.tanh_network import tanh_optimum
 from unlazy.training.mean_field.gap_quadrature import gap_quadrature
@@ -19,4 +19,4 @@ def test_quadrature_is_the_dual_of_the_theory():
     with jax.enable_x64(True):
         gap, dual = gap_quadrature(z, np.sin(2 * z), **problem)(jnp.asarray(anchor))
     assert float(dual) == pytest.approx(value, abs=1e-8)
-    assert float(gap) == pytest.approx(objective_of(found, law.masses) - value, abs=1e-8)
+    assert float(gap) == pytest.approx(objective_on(found.grid, law) - value, abs=1e-8)

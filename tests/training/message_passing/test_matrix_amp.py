@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from unlazy.checks import InputError
-from unlazy.theory.message_passing.multiclass.softmax import matrix_prox, multiclass_clusters
+from unlazy.theory.message_passing.multiclass.prox import softmax_prox
+from unlazy.theory.message_passing.multiclass.softmax import helmert_contrasts, multiclass_clusters
 from unlazy.training.message_passing import matrix_amp as amp
 
 N, D, RIDGE = 120, 40, 0.2
@@ -67,7 +68,8 @@ def test_proximal_operator_is_that_of_the_theory():
         given, jnp.asarray(fields), amp.cholesky(jnp.asarray(response[None])), jnp.zeros((2, N))
     )
     for label in range(3):
-        expected = matrix_prox(label, fields[:, labels == label], response)
+        own = fields[:, labels == label]
+        expected = softmax_prox(helmert_contrasts(3), label, own, np.linalg.cholesky(response))
         np.testing.assert_allclose(pull[:, labels == label], expected.pull, atol=1e-9)
         np.testing.assert_allclose(slope[:, :, labels == label], expected.slope, atol=1e-8)
 

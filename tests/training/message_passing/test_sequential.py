@@ -13,9 +13,9 @@ from unlazy.theory.message_passing.sequential.inference import (
     mean_field_residual,
     row_orthogonal_ensemble,
     static_solution,
-    tilted_mean,
     wishart_ensemble,
 )
+from unlazy.theory.message_passing.sequential.tilted_averages import tilt
 from unlazy.training.message_passing.sequential import (
     algorithm,
     draw_instance,
@@ -69,7 +69,7 @@ def test_a_parallel_step_is_the_dense_formula_and_a_partial_one_moves_the_chosen
     posterior -= matrix[:, null] @ matrix[:, null].T / student.precision
     operator = posterior / (np.trace(posterior) / 60) - np.eye(60)
     kappa = before.fields[0]
-    eta = tilted_mean(kappa, instance.labels, student.cavity_variance, student.beta)[0]
+    eta = tilt(kappa, instance.labels, student.cavity_variance, student.beta)[0]
     proposal = operator @ (student.cavity_variance / student.posterior_variance * eta - kappa)
     assert after.fields[0] == pytest.approx(proposal, abs=1e-10)
     assert residual == pytest.approx(np.full(2, np.mean((proposal - kappa) ** 2)), rel=1e-10)
@@ -91,7 +91,7 @@ def test_fixed_point_is_that_of_expectation_propagation():
     assert residual.max() < 1e-25
     assert state.fields[1] == pytest.approx(state.fields[0], abs=1e-10)
     kappa, v = state.fields[0], student.cavity_variance
-    eta = tilted_mean(kappa, instance.labels, v, student.beta)[0]
+    eta = tilt(kappa, instance.labels, v, student.beta)[0]
     # Gaussian posterior with precision K^-1 + Lambda and the linear term that the cavities imply
     chi = np.mean(instance.eigenvalues / (1 + student.precision * instance.eigenvalues))
     sites = eta / chi - kappa / v

@@ -8,13 +8,10 @@ if TYPE_CHECKING:
     from unlazy.theory.kernels.blocks import Blocks, activation_blocks, kernel_blocks
     from unlazy.theory.kernels.free_probability import (
         Discrete,
-        FreeProduct,
         FreeSum,
         Law,
         MarchenkoPastur,
-        Projection,
         Semicircle,
-        free_cumulants_from_moments,
         moments_from_free_cumulants,
     )
     from unlazy.theory.kernels.random_features import (

@@ -1,10 +1,9 @@
-"""Free probability: laws by their Stieltjes transforms, and the laws of sums and products of free matrices.
+"""Free probability: laws by their Stieltjes transforms, and the laws of sums of free matrices.
 
-    G(z) = E 1/(z - x),   F = 1/G,   R(g) = G^-1(g) - 1/g,   psi(u) = G(1/u)/u - 1,   eta = psi / (1 + psi),
-    S(w) = (1 + w)/w psi^-1(w),   density(x) = -Im G(x + i0) / pi
+    G(z) = E 1/(z - x),   R(g) = G^-1(g) - 1/g,   density(x) = -Im G(x + i0) / pi
 
-The eigenvalues of A + B and A^(1/2) B A^(1/2) for large matrices in generic position (free: the eigenvectors of one are
-uniform with respect to those of the other) depend on the eigenvalues of A and B alone: R adds up, S is multiplied.
+The eigenvalues of A + B for large matrices in generic position (free: the eigenvectors of one are uniform with respect
+to those of the other) depend on the eigenvalues of A and B alone: R adds up.
 """
 
 from __future__ import annotations
@@ -32,11 +31,6 @@ class Law(ABC):
     def stieltjes(self, z: ArrayLike) -> Any:
         """G(z) for z off the support, in particular for Im z > 0, where Im G < 0."""
 
-    @property
-    @abstractmethod
-    def lowest(self) -> float:
-        """A number below which there is no mass."""
-
 
 @dataclass(frozen=True)
 class Semicircle(Law):
@@ -55,21 +49,13 @@ class Semicircle(Law):
         # 2 / (z + root) instead of (z - root) / (2 v), which cancels for large z
         return 2 / (z + _root(z, -2 * np.sqrt(self.variance), 2 * np.sqrt(self.variance)))
 
-    @property
-    def lowest(self) -> float:
-        return -2 * float(np.sqrt(self.variance))
-
-    def r_transform(self, g: Any) -> Any:
-        """R(g) = v g."""
-        return self.variance * np.asarray(g)
-
 
 @dataclass(frozen=True)
 class MarchenkoPastur(Law):
     """The law of scale (1/N) Y Y^T, Y n x N with independent standard entries, n/N = ratio (phi).
 
         G = (z + phi - 1 - sqrt(z - e_-) sqrt(z - e_+)) / (2 phi z),     e = (1 +- sqrt(phi))^2,      for scale 1,
-        R = 1 / (1 - phi g),      S = 1 / (1 + phi w)
+        R = 1 / (1 - phi g)
 
     with mean 1, variance phi, free cumulants phi^(s-1) and the atom 1 - 1/phi at 0 for phi > 1. A negative scale
     mirrors it. The free Poisson law of rate r and jump j has ratio 1/r and scale r j.
@@ -96,18 +82,6 @@ class MarchenkoPastur(Law):
             )
         return values[()] / self.scale
 
-    @property
-    def lowest(self) -> float:
-        return min(0.0, self.scale * float(1 + np.sqrt(self.ratio)) ** 2)
-
-    def r_transform(self, g: Any) -> Any:
-        """R(g) = c / (1 - phi c g) at scale c."""
-        return self.scale / (1 - self.ratio * self.scale * np.asarray(g))
-
-    def s_transform(self, w: Any) -> Any:
-        """S(w) = 1 / (c (1 + phi w)) at scale c."""
-        return 1 / (self.scale * (1 + self.ratio * np.asarray(w)))
-
 
 class Discrete(Law):
     """Atoms at `locations` with weights that add up to 1, equal ones unless given: G = sum_j w_j / (z - x_j)."""
@@ -123,22 +97,6 @@ class Discrete(Law):
 
     def stieltjes(self, z: ArrayLike) -> Any:
         return np.sum(self.weights / (_points(z)[..., None] - self.locations), axis=-1)
-
-    @property
-    def lowest(self) -> float:
-        return float(self.locations.min())
-
-
-class Projection(Discrete):
-    """A projection onto the part `rank` (alpha) of all dimensions: S = (1 + w) / (alpha + w)."""
-
-    def __init__(self, rank: float) -> None:
-        rank = float(check_array("rank", rank, low=0, high=1, ndim=0))
-        super().__init__([0.0, 1.0], [1 - rank, rank])
-
-    def s_transform(self, w: Any) -> Any:
-        """S(w) = (1 + w) / (alpha + w)."""
-        return (1 + np.asarray(w)) / (self.weights[1] + np.asarray(w))
 
 
 @dataclass(frozen=True)
@@ -166,48 +124,6 @@ class FreeSum(Law):
         found = self.first.stieltjes(_fixed_point(step, upper))
         return np.where(z.imag > 0, found, np.conj(found))[()]
 
-    @property
-    def lowest(self) -> float:
-        return self.first.lowest + self.second.lowest
-
-
-@dataclass(frozen=True)
-class FreeProduct(Law):
-    """The law of A^(1/2) B A^(1/2) for free A, B >= 0 (multiplicative free convolution), for z off [0, infinity).
-
-        w = u h_2(u h_1(w)),   u = 1/z,   h_i(v) = eta_i(v)/v,   eta_i(v) = 1 - v / G_i(1/v),
-        G(z) = u / (1 - eta_1(w))
-
-    Source: Belinschi & Bercovici (2007).
-    """
-
-    first: Law
-    second: Law
-
-    def __post_init__(self) -> None:
-        for name, law in (("first", self.first), ("second", self.second)):
-            if law.lowest < 0:
-                raise InputError(
-                    f"{name} must be a law on [0, infinity), got one that may reach down to {law.lowest:g}"
-                )
-
-    @property
-    def lowest(self) -> float:
-        return 0.0
-
-    def stieltjes(self, z: ArrayLike) -> Any:
-        z = _points(z)
-        inside = (z.imag == 0) & (z.real >= 0)
-        if inside.any():
-            raise InputError(f"z must not be a real number >= 0, got {z[inside].flat[0].real:g}")
-        u = 1 / z
-
-        def step(w: np.ndarray, u: np.ndarray) -> np.ndarray:
-            inner = u * _eta(self.first, w) / w
-            return u * _eta(self.second, inner) / inner
-
-        return (u / (1 - _eta(self.first, _fixed_point(step, u))))[()]
-
 
 def moments_from_free_cumulants(cumulants: ArrayLike) -> np.ndarray:
     """m_1, ..., m_n from the free cumulants kappa_1, ..., kappa_n, the coefficients of R(g) = sum_s kappa_s g^(s-1).
@@ -221,15 +137,6 @@ def moments_from_free_cumulants(cumulants: ArrayLike) -> np.ndarray:
     return moments[1:]
 
 
-def free_cumulants_from_moments(moments: ArrayLike) -> np.ndarray:
-    """The inverse of `moments_from_free_cumulants`."""
-    given = np.append(1.0, check_array("moments", moments, ndim=1))
-    kappa = np.zeros(0)
-    for n in range(1, given.size):
-        kappa = np.append(kappa, given[n] - _products(given, n)[:-1] @ kappa)
-    return kappa
-
-
 def _products(moments: np.ndarray, n: int) -> np.ndarray:
     """The sum of m_{i_1} ... m_{i_s} over i_1 + ... + i_s = n - s, for s = 1, ..., n."""
     power, found = np.ones(1), []
@@ -241,10 +148,6 @@ def _products(moments: np.ndarray, n: int) -> np.ndarray:
 
 def _shift(law: Law, w: np.ndarray) -> np.ndarray:
     return 1 / law.stieltjes(w) - w
-
-
-def _eta(law: Law, v: np.ndarray) -> np.ndarray:
-    return 1 - v / law.stieltjes(1 / v)
 
 
 def _fixed_point(step: Callable[[np.ndarray, np.ndarray], np.ndarray], start: np.ndarray) -> np.ndarray:

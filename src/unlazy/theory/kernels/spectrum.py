@@ -133,10 +133,6 @@ class KernelSpectrum(Law):
         cumulants = [0.0] + [float(self.weights @ self.poles ** (j - 2)) for j in range(2, order + 1)]
         return moments_from_free_cumulants(cumulants[:order])
 
-    @property
-    def lowest(self) -> float:
-        return float(min([self.edges[0, 0], *self.atoms.locations]))
-
     @cached_property
     def edges(self) -> np.ndarray:
         """The left and right end of each band: z(w) where dz/dw = 0, that is sum_k a_k^2 / (w - s_k)^2 + v/w^2 = 1."""

@@ -10,7 +10,6 @@ if TYPE_CHECKING:
         ParticleConstants,
         entropy_sandwich,
         naive_iteration_radius,
-        objective_of,
         objective_on,
         online_averaging_constant,
         particle_constants,

@@ -136,11 +136,6 @@ def online_averaging_constant(optimum: MeanFieldOptimum) -> float:
     return float(np.trace(hessian @ spread)) / 2
 
 
-def objective_of(optimum: MeanFieldOptimum, masses: ArrayLike) -> float:
-    """L(mu) of the law with these masses on `optimum.grid.points` (the density is masses / volume of a cell)."""
-    return energy_and_entropy(optimum.grid, _masses(optimum, masses))[0]
-
-
 def objective_on(grid: Grid, law: Gibbs) -> float:
     """L(q) of a Gibbs law on a grid."""
     return energy_and_entropy(grid, law.masses, law.log_masses)[0]

@@ -11,24 +11,20 @@ if TYPE_CHECKING:
         ClusterState,
         TeacherState,
         helmert_contrasts,
-        matrix_prox,
         multiclass_clusters,
         multiclass_teacher,
     )
     from unlazy.theory.message_passing.sequential import (
         CovarianceEnsemble,
         StaticSolution,
-        WeightSpaceSolution,
         at_line,
         covariance_ensemble,
         ensemble_of_spectra,
         matched_beta,
         mean_field_residual,
-        perceptron_solution,
         row_orthogonal_ensemble,
         solutions_at_line,
         static_solution,
-        tilted_mean,
         wishart_ensemble,
     )
     from unlazy.theory.message_passing.state_evolution import (

@@ -8,14 +8,13 @@ With the kernel K = X M X^T of n samples, m tasks Y (n x m) that share X, T = Y 
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from unlazy.checks import InputError, check_array, common_shape
-from unlazy.theory.regression.ridge import RidgeEquivalent, ridge_equivalent, ridge_equivalent_matrices
+from unlazy.theory.regression.ridge import ridge_equivalent
 
 _LARGEST = 1e280
 
@@ -52,22 +51,9 @@ def bayes_risk(
     others; the formula is exact in the limit of `ridge_equivalent`. Source: Dobriban & Wager (2018).
     """
     n, noise_variance = _sizes_and_noise(n, noise_variance)
-    return _bayes(
-        ridge_equivalent(
-            check_array("signal_spectrum", signal_spectrum, low=0, high=_LARGEST, ndim=1),
-            1.0,
-            n,
-            noise_variance / n,
-            noise_variance,
-            multiplicities=multiplicities,
-        )
-    )
-
-
-def bayes_risk_matrices(covariance: ArrayLike, prior: ArrayLike, n: ArrayLike, noise_variance: ArrayLike) -> BayesRisk:
-    """`bayes_risk` for a full covariance S and prior B = E b b^T, either of which may be singular."""
-    n, noise_variance = _sizes_and_noise(n, noise_variance)
-    return _bayes(ridge_equivalent_matrices(covariance, prior, n, noise_variance / n, noise_variance, metric=prior))
+    signal = check_array("signal_spectrum", signal_spectrum, low=0, high=_LARGEST, ndim=1)
+    found = ridge_equivalent(signal, 1.0, n, noise_variance / n, noise_variance, multiplicities=multiplicities)
+    return BayesRisk(found.effective_ridge, found.effective_ridge * found.degrees_of_freedom)
 
 
 def optimal_risk_bound(
@@ -117,42 +103,6 @@ def dof_criterion(kernel: ArrayLike, targets: ArrayLike, ridge: ArrayLike, dof_w
     dof = np.sum(eigenvalues / total, axis=-1)
     value = data_fit + dof_weight * dof / n
     return DofCriterion(*(np.broadcast_to(field, value.shape).copy()[()] for field in (value, dof, data_fit)))
-
-
-def dof_criterion_gradient(
-    design: ArrayLike, weights: ArrayLike, targets: ArrayLike, ridge: float, dof_weight: float
-) -> np.ndarray:
-    """The gradient of `dof_criterion` in the first layer W (`weights`, k x d), where K = X W^T W X^T.
-
-        -2 ridge W X^T G (T - sp2 I) G X
-
-    At W = 0 it vanishes: start elsewhere.
-    """
-    design, targets, ridge, dof_weight = _fit_arguments(design, targets, ridge, dof_weight)
-    weights = check_array("weights", weights, ndim=2)
-    if weights.shape[1] != design.shape[1]:
-        raise InputError(f"weights must have shape (k, {design.shape[1]}) for this design, got {weights.shape}")
-    hidden = design @ weights.T
-    solve = _solver(hidden @ hidden.T, ridge)
-    back, dual = solve(hidden), solve(targets)
-    inner = (back.T @ targets) @ dual.T / targets.shape[1] - dof_weight * solve(back).T
-    return -2 * ridge * (inner @ design)
-
-
-def dof_criterion_metric_gradient(
-    design: ArrayLike, metric: ArrayLike, targets: ArrayLike, ridge: float, dof_weight: float
-) -> np.ndarray:
-    """The gradient of `dof_criterion` in a diagonal metric M = diag(`metric`), shape (d,).
-
-    -ridge [|Y^T G x_j|^2 / m - sp2 |G x_j|^2]     for the column x_j of X
-    """
-    design, targets, ridge, dof_weight = _fit_arguments(design, targets, ridge, dof_weight)
-    metric = check_array("metric", metric, low=0)
-    if metric.shape != design.shape[1:]:
-        raise InputError(f"metric must have shape {design.shape[1:]} for this design, got {metric.shape}")
-    back = _solver((design * metric) @ design.T, ridge)(design)
-    fit = np.sum((targets.T @ back) ** 2, axis=0) / targets.shape[1]
-    return -ridge * (fit - dof_weight * np.sum(back**2, axis=0))
 
 
 def dof_criterion_infimum(targets: ArrayLike, dof_weight: ArrayLike) -> np.ndarray:
@@ -228,11 +178,6 @@ def frozen_label_noise_penalty(kernel: ArrayLike, ridge: ArrayLike, noise_varian
     return (noise * np.mean(np.where(share < 0.05, series, exact), axis=-1))[()]
 
 
-def _bayes(equivalent: RidgeEquivalent) -> BayesRisk:
-    kappa = equivalent.effective_ridge
-    return BayesRisk(kappa, kappa * equivalent.degrees_of_freedom)
-
-
 def _sizes_and_noise(n: ArrayLike, noise_variance: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
     n = check_array("n", n, above=0)
     noise_variance = check_array("noise_variance", noise_variance, low=0, high=_LARGEST)
@@ -278,18 +223,3 @@ def _columns(targets: ArrayLike, n: int | None = None) -> np.ndarray:
     if array.ndim not in (1, 2) or len(array) != n:
         raise InputError(f"targets must have shape ({n or 'n'},) or ({n or 'n'}, tasks), got shape {array.shape}")
     return array.reshape(len(array), -1)
-
-
-def _fit_arguments(
-    design: ArrayLike, targets: ArrayLike, ridge: float, dof_weight: float
-) -> tuple[np.ndarray, np.ndarray, float, float]:
-    design = check_array("design", design, ndim=2)
-    ridge = float(check_array("ridge", ridge, above=0, high=_LARGEST, ndim=0))
-    return design, _columns(targets, len(design)), ridge, float(check_array("dof_weight", dof_weight, low=0, ndim=0))
-
-
-def _solver(kernel: np.ndarray, ridge: float) -> Callable[[np.ndarray], np.ndarray]:
-    """G times a matrix."""
-    eigenvalues, vectors = _kernel_eigh(kernel)
-    inverse = 1 / (eigenvalues + len(kernel) * ridge)
-    return lambda right: vectors @ (inverse[:, None] * (vectors.T @ right))

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
         signal_ratio,
         symmetric_stationary_point,
     )
-    from unlazy.theory.signal_noise.growth import GrowthRates, blow_up_time, growth_rates, logistic_growth, power_growth
+    from unlazy.theory.signal_noise.growth import GrowthRates, blow_up_time, growth_rates, power_growth
     from unlazy.theory.signal_noise.label_noise import (
         LabelNoiseFlow,
         Plateau,

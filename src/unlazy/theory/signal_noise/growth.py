@@ -1,14 +1,13 @@
-"""Growth of one pre-activation of a ReLU^q network: before the margin matters, and with it."""
+"""Growth of one pre-activation of a ReLU^q network, before the margin matters."""
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from unlazy.checks import check_array, common_shape
-from unlazy.numerics.roots import increasing_root
 
 _LARGEST = 1e100
 
@@ -62,7 +61,7 @@ def power_growth(initial: ArrayLike, rate: ArrayLike, power: ArrayLike, time: Ar
         `blow_up_time` on.
 
     A pre-activation that starts at x0 <= 0 is not active and stays there. Exact for gradient flow, one neuron ahead of
-    the others and orthogonal patches; fails where the margin is no longer small (`logistic_growth` goes on). The
+    the others and orthogonal patches; fails where the margin is no longer small. The
     tutorial of Han & Huang (2025) prints (1 - eta) x^(q-1) for x + eta x^(q-1). Source: Cao et al. (2022).
     """
     initial, rate, power = _growth_arguments(initial, rate, power)
@@ -81,75 +80,9 @@ def power_growth(initial: ArrayLike, rate: ArrayLike, power: ArrayLike, time: Ar
     return np.where((initial > 0) & (rate * time > 0), grown, initial)[()]
 
 
-def logistic_growth(
-    initial: ArrayLike, rate: ArrayLike, power: ArrayLike, time: ArrayLike, *, weight: ArrayLike = 1.0
-) -> np.ndarray:
-    """x(t) with the logistic factor: growth slows down as the margin rises.
-
-        x' = 2 c x^(q-1) / (1 + exp(w x^q)),      c as in `growth_rates`, the margin being w x^q.
-
-    `weight` w is 1 if all m neurons of a class are equal, 1/m if one of them is ahead. The solution has the inverse
-
-        2ct = [2 x^(2-q) / (2-q) + w x^2 R(w x^q)] from x0 to x,      R(u) = sum_(k>=1) u^(k-1) / (k! (kq + 2 - q)),
-
-    with log x for x^(2-q) / (2-q) at q = 2. Exact for gradient flow if the margin comes from this pre-activation alone.
-    """
-    initial, rate, power = _growth_arguments(initial, rate, power)
-    time = check_array("time", time, low=0, high=_LARGEST)
-    weight = check_array("weight", weight, low=0, high=_LARGEST)
-    shape = common_shape(initial=initial, rate=rate, power=power, time=time, weight=weight)
-    initial, rate, power, time, weight = (
-        np.broadcast_to(a, shape).ravel() for a in (initial, rate, power, time, weight)
-    )
-    grown = initial.copy()
-    free = weight == 0
-    if free.any():
-        grown[free] = power_growth(*(a[free] for a in (initial, rate, power, time)))
-    moving = (initial > 0) & (rate > 0) & (time > 0) & ~free
-    if moving.any():
-        grown[moving] = _inverted(*(a[moving] for a in (initial, rate, power, time, weight)))
-    return grown.reshape(shape)[()]
-
-
 def _growth_arguments(initial: ArrayLike, rate: ArrayLike, power: ArrayLike) -> tuple[np.ndarray, ...]:
     initial = check_array("initial", initial, low=-_LARGEST, high=_LARGEST)
     rate = check_array("rate", rate, low=0, high=_LARGEST)
     power = check_array("power", power, low=1, high=100)
     common_shape(initial=initial, rate=rate, power=power)
     return initial, rate, power
-
-
-def _inverted(
-    initial: np.ndarray, rate: np.ndarray, power: np.ndarray, time: np.ndarray, weight: np.ndarray
-) -> np.ndarray:
-    """x(time) of `logistic_growth` for positive arguments, all of shape (k,)."""
-
-    def excess_time(x: np.ndarray, x0: np.ndarray, c: np.ndarray, q: np.ndarray, t: np.ndarray, w: np.ndarray) -> Any:
-        with np.errstate(over="ignore", invalid="ignore"):
-            ratio = np.log(x / x0)
-            free = np.where(q == 2, ratio, x0 ** (2 - q) * np.expm1((2 - q) * ratio) / np.where(q == 2, 1.0, 2 - q))
-            slowed = w * (x**2 * _slowing(w * x**q, q) - x0**2 * _slowing(w * x0**q, q))
-            spent = np.where(x == x0, 0.0, 2 * free + slowed)
-        return spent - 2 * c * t
-
-    with np.errstate(over="ignore"):
-        # with a margin of 700 the pull is e^-700, less than any time makes up for
-        highest = (700 / weight) ** (1 / power)
-        done = initial >= highest
-        grown = initial.copy()
-        if not done.all():
-            rest = [a[~done] for a in (initial, rate, power, time, weight)]
-            grown[~done] = increasing_root(excess_time, rest[0], highest[~done], *rest)
-    return grown
-
-
-def _slowing(margin: np.ndarray, power: np.ndarray) -> np.ndarray:
-    """R of `logistic_growth`."""
-    total, term, k = np.zeros(margin.shape), np.ones(margin.shape), 1
-    while True:
-        added = term / (k * power + 2 - power)
-        total = total + added
-        if not (added > 1e-17 * total).any():
-            return total
-        k += 1
-        term = term * margin / k

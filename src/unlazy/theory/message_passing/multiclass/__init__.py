@@ -9,7 +9,6 @@ if TYPE_CHECKING:
         ClusterState,
         TeacherState,
         helmert_contrasts,
-        matrix_prox,
         multiclass_clusters,
         multiclass_teacher,
     )

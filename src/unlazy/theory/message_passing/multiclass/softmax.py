@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 
 from unlazy.checks import InputError, check_array, check_whole, common_shape
 from unlazy.theory.message_passing.multiclass.clusters import Clusters
-from unlazy.theory.message_passing.multiclass.prox import Prox, contrasts, root, softmax_prox
+from unlazy.theory.message_passing.multiclass.prox import contrasts
 from unlazy.theory.message_passing.multiclass.resolvent import Diagonal, Full
 from unlazy.theory.message_passing.multiclass.teacher import Teacher
 
@@ -51,18 +51,6 @@ def helmert_contrasts(classes: int) -> np.ndarray:
     return contrasts(check_whole("classes", classes, 2, 1000)).copy()
 
 
-def matrix_prox(label: int, omega: ArrayLike, response: ArrayLike) -> Prox:
-    """argmin_p loss(label, B p) + (p - omega)^T V^-1 (p - omega)/2 for points omega (r, N) and one V (r, r).
-
-    The result also has g = V^-1 (p - omega) = B^T (e_label - softmax(B p)) and dg/domega = -(I + H V)^-1 H with the
-    Hessian H of the loss at p; exact to rounding, also for singular V.
-    """
-    omega = check_array("omega", omega, ndim=2)
-    classes = len(omega) + 1
-    response = _covariance("response", response, len(omega))
-    return softmax_prox(contrasts(classes), check_whole("label", label, 0, classes - 1), omega, root(response))
-
-
 def multiclass_clusters(
     means: ArrayLike,
     n: ArrayLike,
@@ -84,7 +72,7 @@ def multiclass_clusters(
         sum_c h_c = 0 with bias
         Q_c = w^T Sigma_c w + tr_d Sigma_c A (sum_e qh_e (x) Sigma_e) A
 
-    g, dg are those of `matrix_prox` at (z_c, V_c). The means and the bias are updated implicitly (primed = new): the
+    g, dg are those of `softmax_prox` at (z_c, V_c). The means and the bias are updated implicitly (primed = new): the
     plain iteration ends in a cycle for strong clusters. `means` is (C, d). One of `variances`, (d,) for all clusters
     or (C, d), and `covariances`, (d, d) or (C, d, d), says Sigma_c. `classes` (C,) is the class of each cluster, 0 to
     K - 1, by default one class per cluster. n and ridge broadcast; ridge > 0, as without it separable data have no

@@ -8,17 +8,14 @@ if TYPE_CHECKING:
     from unlazy.theory.message_passing.sequential.inference import (
         CovarianceEnsemble,
         StaticSolution,
-        WeightSpaceSolution,
         at_line,
         covariance_ensemble,
         ensemble_of_spectra,
         matched_beta,
         mean_field_residual,
-        perceptron_solution,
         row_orthogonal_ensemble,
         solutions_at_line,
         static_solution,
-        tilted_mean,
         wishart_ensemble,
     )
     from unlazy.theory.message_passing.sequential.tilted_averages import tilt

@@ -8,7 +8,7 @@ student's model may differ from the teacher's; matched means K = K* and beta = l
 from __future__ import annotations
 
 import math
-from functools import cache, partial
+from functools import cache
 from typing import NamedTuple
 
 import numpy as np
@@ -17,8 +17,7 @@ from numpy.typing import ArrayLike
 from unlazy.checks import InputError, check_array, check_choice, check_whole
 from unlazy.numerics.roots import ConvergenceError, increasing_root
 from unlazy.theory.message_passing.sequential.dynamics import decorrelation_table, two_time_residual
-from unlazy.theory.message_passing.sequential.equations import UNINFORMED, Equations, Point, solve, with_noise
-from unlazy.theory.message_passing.sequential.tilted_averages import averages, tilt
+from unlazy.theory.message_passing.sequential.equations import UNINFORMED, Equations, solve, with_noise
 from unlazy.theory.message_passing.teachers import check_flip
 
 _NODES = 512
@@ -67,16 +66,6 @@ class StaticSolution(NamedTuple):
     """a = mean(a_j^2) E f'^2; the solution is stable iff a < 1."""
 
 
-class WeightSpaceSolution(NamedTuple):
-    """State evolution of approximate message passing on the weights of the Bayesian perceptron."""
-
-    cavity_variance: float
-    field_variance: float
-    field_overlap: float
-    at_factor: float
-    """alpha V^2 E g'^2: 1 where `StaticSolution.at_factor` is 1, another number elsewhere."""
-
-
 def wishart_ensemble(alpha: float, *, student_scale: float = 1.0) -> CovarianceEnsemble:
     """K* = X X^T/p, X of shape (N, p) with entries N(0, 1), alpha = N/p; K = student_scale K*.
 
@@ -118,21 +107,6 @@ def ensemble_of_spectra(
     teacher = student if teacher is None else teacher
     weights = np.ones(shape) if weights is None else check_array("weights", weights, low=0, ndim=1)
     return _check_ensemble(student, teacher, weights)
-
-
-def tilted_mean(field: ArrayLike, label: ArrayLike, variance: float, beta: float) -> tuple[np.ndarray, np.ndarray]:
-    """Mean of theta under N(field, variance) exp(-beta 1[label theta < 0]), and its derivative by the field.
-
-        u = label field / sqrt(variance),  h = (1 - e^-beta) phi(u) / (e^-beta + (1 - e^-beta) Phi(u)),
-        eta = field + label sqrt(variance) h,  eta' = 1 - u h - h^2.
-
-    Labels are 1 or -1; beta = inf is the noiseless sign.
-    """
-    fields, labels = check_array("field", field), check_array("label", label)
-    if not (np.abs(labels) == 1).all():
-        raise InputError(f"label must be 1 or -1, got {labels[np.abs(labels) != 1].flat[0]:g}")
-    spread = float(check_array("variance", variance, above=0, ndim=0))
-    return tilt(fields, labels, spread, _inverse_temperature(beta))
 
 
 def static_solution(
@@ -262,29 +236,6 @@ def mean_field_residual(solution: StaticSolution, rate: ArrayLike, steps: int) -
         for index, update in np.ndenumerate(updates):
             residual[index] = two_time_residual(farthest, solution.spectral_variance, decorrelation, update, count)
     return residual
-
-
-def perceptron_solution(alpha: float, beta: float, flip: float) -> WeightSpaceSolution:
-    """The Wishart case with K = K* solved in the space of the p weights instead of the N outputs.
-
-        V = 1/(1 + Vh),  m = mh V,  q = (qh + mh^2) V^2,   g = (eta - omega)/V,
-        Vh = -alpha E g',  qh = alpha E g^2,  mh = alpha E sum_y (dP(y|mu)/dmu) g,   omega ~ N(0, q).
-
-    Its fields are the cavity fields of `static_solution(wishart_ensemble(alpha), ...)`: V = v, q = tau, m = mk.
-    """
-    ratio = float(check_array("alpha", alpha, above=0, high=1e6, ndim=0))
-    inverse_temperature, error = _inverse_temperature(beta), check_flip("flip", flip)
-
-    def image(coldness: float, point: Point) -> Point:
-        mean = averages(*point, coldness, error)
-        new = 1 / (1 + ratio * mean.gap_slope / point.cavity)
-        part = new / point.cavity
-        return with_noise(new, ratio * mean.gap_square * part**2, ratio * mean.gap_response * part)
-
-    where = f"alpha = {ratio:g}, beta = {inverse_temperature:g}, flip = {error:g}"
-    point = solve(lambda coldness: partial(image, coldness), UNINFORMED, inverse_temperature, where)
-    mean = averages(*point, inverse_temperature, error)
-    return WeightSpaceSolution(point.cavity, point.tau, point.overlap, float(ratio * mean.gap_slope_square))
 
 
 def _inverse_temperature(beta: float) -> float:

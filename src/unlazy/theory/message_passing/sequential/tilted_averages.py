@@ -59,7 +59,13 @@ class Averages(NamedTuple):
 
 
 def tilt(field: np.ndarray, label: np.ndarray | float, variance: float, beta: float) -> tuple[np.ndarray, np.ndarray]:
-    """Mean eta of theta under N(field, variance) exp(-beta 1[label theta < 0]), and its derivative by the field."""
+    """Mean eta of theta under N(field, variance) exp(-beta 1[label theta < 0]), and its derivative by the field.
+
+        u = label field / sqrt(variance),  h = (1 - e^-beta) phi(u) / (e^-beta + (1 - e^-beta) Phi(u)),
+        eta = field + label sqrt(variance) h,  eta' = 1 - u h - h^2
+
+    Labels are 1 or -1; beta = inf is the noiseless sign.
+    """
     u = label * field / math.sqrt(variance)
     if beta < _SAFE:
         # a third faster than `_gap`
