@@ -102,6 +102,27 @@ def common_shape(**arrays: np.ndarray) -> tuple[int, ...]:
         raise InputError(f"{' and '.join(arrays)} must broadcast together, got the shapes {shapes}") from None
 
 
+def check_like(like: str, values: np.ndarray, **arrays: np.ndarray) -> tuple[np.ndarray, ...]:
+    """Return arrays in the shape of the `values` called `like`, single numbers repeated, or say which has another."""
+    for name, array in arrays.items():
+        if array.ndim and array.shape != values.shape:
+            raise InputError(f"{name} must be a number or have shape {values.shape} like {like}, got {array.shape}")
+    return tuple(np.broadcast_to(array, values.shape) for array in arrays.values())
+
+
+def check_symmetric(name: str, value: Any, size: int | None = None, *, largest: float = 1e300) -> np.ndarray:
+    """Return a symmetric matrix, symmetric to 1e-9 of its largest entry, or say what is wrong with it."""
+    matrix = check_array(name, value, ndim=2, low=-largest, high=largest)
+    if size is not None and matrix.shape != (size, size):
+        raise InputError(f"{name} must have shape ({size}, {size}), got {matrix.shape}")
+    if matrix.shape[0] != matrix.shape[1]:
+        raise InputError(f"{name} must be a square matrix, got shape {matrix.shape}")
+    difference = np.abs(matrix - matrix.T).max()
+    if difference > 1e-9 * np.abs(matrix).max():
+        raise InputError(f"{name} must be symmetric, got differences up to {difference:g}")
+    return matrix
+
+
 def check_choice(name: str, value: Any, allowed: Iterable[Any]) -> Any:
     """Return `value` if it is one of `allowed`, else name the allowed values and the nearest one."""
     allowed = list(allowed)

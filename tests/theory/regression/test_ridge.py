@@ -248,36 +248,11 @@ def test_many_pairs_share_a_table_and_agree_with_each_pair_alone():
         assert_same([field[row, column] for field in found], alone, rtol=1e-12)
 
 
-def test_small_problems_are_summed_over_their_own_eigenvalues(monkeypatch):
-    monkeypatch.setattr(spectral_sums, "compress", None)
-    ridge_equivalent(power_law(100_000, 1.2), 1.0, 50, 0.1, 0.1)
-    ridge_equivalent(power_law(400, 1.2), 1.0, np.arange(1, 101), 0.1, 0.1)
-
-
 def test_sums_beyond_the_largest_number_are_refused():
     with pytest.raises(InputError, match=r"the sum of multiplicities \* spectrum \* prior must be <= 1e\+306, got inf"):
         ridge_equivalent([1e300, 1.0], 1e10, 10, 0.1, 0.1)
     with pytest.raises(InputError, match=r"the sum of multiplicities \* spectrum must be <= 1e\+306, got 1e\+307"):
         ridge_equivalent([1e300], 0.0, 10, 0.1, 0.1, multiplicities=1e7)
-
-
-def test_a_curve_sums_once_for_all_sample_sizes():
-    spectrum = power_law(50, 1.0)
-    n, kappa = np.arange(60.0, 1060.0)[:, None], np.geomspace(0.1, 10, 5)
-    lengths = []
-    original = spectral_sums.in_chunks
-
-    def spy(sums, nodes, kappa):
-        lengths.append(kappa.size)
-        return original(sums, nodes, kappa)
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("unlazy.theory.regression.ridge.in_chunks", spy)
-        curve = ridge_curve_by_effective_ridge(spectrum, 1.0, n, kappa, 0.1)
-    assert lengths == [5, 5]
-    one = ridge_curve_by_effective_ridge(spectrum, 1.0, 500.0, 0.1, 0.1)
-    np.testing.assert_allclose(curve.ridge[440, 0], one.ridge, rtol=1e-15)
-    np.testing.assert_allclose(curve.equivalent.risk[440, 0], one.equivalent.risk, rtol=1e-15)
 
 
 def test_curve_by_effective_ridge_is_the_inverse_of_the_solver():
@@ -335,3 +310,84 @@ def test_wrong_input_is_named(change, message):
     legal = {"spectrum": [1.0, 2.0], "prior": 1.0, "n": 5, "ridge": 0.1, "noise_variance": 0.1}
     with pytest.raises(InputError, match=message):
         ridge_equivalent(**legal | change)
+
+
+def random_matrices(d, seed):
+    rng = np.random.default_rng(seed)
+    rotation, _ = np.linalg.qr(rng.standard_normal((d, d)))
+    factor = rng.standard_normal((d, d)) / np.sqrt(d)
+    return rotation, rotation @ np.diag(power_law(d, 0.8)) @ rotation.T, factor @ factor.T
+
+
+def test_only_the_diagonal_of_the_prior_in_the_eigenbasis_matters():
+    rotation, covariance, prior = random_matrices(30, 0)
+    diagonal = np.diag(rotation.T @ prior @ rotation)
+    n, ridge = [[10], [30], [40]], [0.0, 0.02]
+    full = ridge_equivalent_matrices(covariance, prior, n, ridge, 0.1)
+    assert_same(full, ridge_equivalent(power_law(30, 0.8), diagonal, n, ridge, 0.1), rtol=1e-9, atol=1e-12)
+
+
+def test_a_metric_is_a_change_of_coordinates():
+    _, covariance, prior = random_matrices(30, 1)
+    factor = np.random.default_rng(2).standard_normal((30, 30))
+    inverse = np.linalg.inv(factor)
+    metric = ridge_equivalent_matrices(covariance, prior, 20, 0.1, 0.2, metric=factor @ factor.T)
+    moved = ridge_equivalent_matrices(factor.T @ covariance @ factor, inverse @ prior @ inverse.T, 20, 0.1, 0.2)
+    assert_same(metric, moved, rtol=1e-8)
+    ones = ridge_equivalent_matrices(covariance, prior, 20, 0.1, 0.2, metric=np.eye(30))
+    assert_same(ones, ridge_equivalent_matrices(covariance, prior, 20, 0.1, 0.2), rtol=1e-10)
+
+
+@pytest.mark.parametrize("rank", [60, 120])
+@pytest.mark.parametrize("ridge", [0.0, 0.02])
+def test_finite_designs_agree_with_the_equivalent_under_a_metric(rank, ridge):
+    d, n, noise, seeds = 120, 90, 0.2, 30
+    _, covariance, prior = random_matrices(d, 3)
+    factor = np.random.default_rng(4).standard_normal((d, rank)) * power_law(rank, 0.3)
+    theory = ridge_equivalent_matrices(covariance, prior, n, ridge, noise, metric=factor @ factor.T)
+    root = np.linalg.cholesky(covariance)
+    samples = []
+    for seed in range(seeds):
+        X = np.random.default_rng(100 + seed).standard_normal((n, d)) @ root.T
+        Z = X @ factor
+        smoother = (
+            factor @ np.linalg.solve(Z.T @ Z + n * ridge * np.eye(rank), Z.T) if ridge else factor @ np.linalg.pinv(Z)
+        )
+        Q, residual = np.eye(d) - smoother @ X, np.eye(n) - X @ smoother
+        labels = X @ prior @ X.T + noise * np.eye(n)
+        bias = np.trace(covariance @ Q @ prior @ Q.T)
+        variance = noise * np.trace(covariance @ smoother @ smoother.T)
+        samples.append((bias, variance, np.trace(residual @ labels @ residual.T) / n))
+    mean, error = np.mean(samples, axis=0), 4 * np.std(samples, axis=0, ddof=1) / np.sqrt(seeds) + 1e-12
+    prediction = np.array([theory.bias, theory.variance, theory.training_error])
+    error = error + prediction / n
+    assert (np.abs(mean - prediction) <= error).all()
+    assert (np.abs(mean - 1.2 * prediction) > error)[:2].all()
+
+
+def test_a_metric_that_misses_the_target_has_the_whole_target_as_noise():
+    covariance, prior = np.diag(power_law(6, 1.0)), np.diag([0, 0, 0, 1.0, 1.0, 1.0])
+    metric = np.diag([1.0, 1.0, 1.0, 0, 0, 0])
+    lost = np.trace(prior @ covariance)
+    found = ridge_equivalent_matrices(covariance, prior, 12, 0.05, 0.2, metric=metric)
+    noise_only = ridge_equivalent(power_law(3, 1.0), 0.0, 12, 0.05, 0.2 + lost)
+    np.testing.assert_allclose(found.risk, noise_only.risk + lost, rtol=1e-12)
+    np.testing.assert_allclose(found.gcv, noise_only.gcv, rtol=1e-12)
+    np.testing.assert_allclose(found.training_error, noise_only.training_error, rtol=1e-12)
+    threshold = ridge_equivalent_matrices(covariance, prior, 3, 0.0, 0.0, metric=metric)
+    assert threshold.risk == np.inf
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"covariance": np.ones((2, 3))}, r"covariance must be a square matrix, got shape \(2, 3\)"),
+        ({"covariance": [[1.0, 2.0], [0.0, 1.0]]}, "covariance must be symmetric, got differences up to 2"),
+        ({"prior": np.diag([1.0, -1.0])}, "prior must be positive semi-definite, got the eigenvalue -1"),
+        ({"metric": np.eye(3)}, r"metric must have shape \(2, 2\), got \(3, 3\)"),
+    ],
+)
+def test_wrong_matrices_are_named(change, message):
+    legal = {"covariance": np.eye(2), "prior": np.eye(2), "n": 5, "ridge": 0.1, "noise_variance": 0.1}
+    with pytest.raises(InputError, match=message):
+        ridge_equivalent_matrices(**legal | change)

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from unlazy.checks import InputError, check_array, common_shape
+from unlazy.checks import InputError, check_array, check_symmetric, common_shape
 from unlazy.theory.regression.ridge import ridge_equivalent
 
 _LARGEST = 1e100
@@ -66,13 +66,10 @@ def gaussian_task_moments(covariance: ArrayLike, context: float, noise_variance:
 
     As `task_moments` with mean(w w^T) = C, mean(t) = tr C/d + rho, mean(t w) = 0, mean(t^2) = mean(t)^2 + 2 tr C^2/d^2.
     """
-    covariance = check_array("covariance", covariance, ndim=2, low=-_LARGEST, high=_LARGEST)
+    covariance = check_symmetric("covariance", covariance, largest=_LARGEST)
     d = len(covariance)
-    largest = np.abs(covariance).max()
-    if covariance.shape != (d, d) or np.abs(covariance - covariance.T).max() > 1e-10 * largest:
-        raise InputError(f"covariance must be a symmetric matrix, got one of shape {covariance.shape} that is not")
     least = float(np.linalg.eigvalsh(covariance)[0])
-    if least < -1e-10 * largest:
+    if least < -1e-10 * np.abs(covariance).max():
         raise InputError(f"covariance must not have negative eigenvalues, got one of {least:.3g}")
     context, noise_variance = _prompt(context, noise_variance)
     variance = np.trace(covariance) / d + noise_variance

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from unlazy.checks import InputError, check_array, check_whole
+from unlazy.checks import InputError, check_array, check_symmetric, check_whole
 from unlazy.numerics.gaussian import normal_averages, normal_nodes, piecewise
 
 _LARGEST_CONDITION = 1e10
@@ -223,13 +223,9 @@ def escape_slope(growth_rate: ArrayLike, step: ArrayLike) -> Any:
 
 
 def _checked(cross: Any, covariance: Any, strength: Any) -> tuple[np.ndarray, np.ndarray, float]:
-    cross, covariance = check_array("cross", cross, ndim=2), check_array("covariance", covariance, ndim=2)
+    cross = check_array("cross", cross, ndim=2)
+    covariance = check_symmetric("covariance", covariance, cross.shape[1])
     strength = float(check_array("strength", strength, above=0, ndim=0))
-    k = cross.shape[1]
-    if covariance.shape != (k, k):
-        raise InputError(f"covariance must have shape ({k}, {k}) like the columns of cross, got {covariance.shape}")
-    if not np.allclose(covariance, covariance.T, rtol=_ROUNDING, atol=_ROUNDING * np.abs(covariance).max()):
-        raise InputError("covariance must be symmetric")
     eigenvalues = np.linalg.eigvalsh(covariance)
     if not eigenvalues[0] * _LARGEST_CONDITION >= eigenvalues[-1] or eigenvalues[-1] <= 0:
         raise InputError(

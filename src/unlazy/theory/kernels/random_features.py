@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from unlazy.checks import InputError, check_array, common_shape
+from unlazy.checks import InputError, check_array, check_like, common_shape
 from unlazy.functions.orthogonal import Gegenbauer
 from unlazy.numerics.roots import increasing_root
 from unlazy.numerics.spectral_sums import (
@@ -208,12 +208,7 @@ def _spectrum(eigenvalues: ArrayLike, energies: ArrayLike, multiplicities: Array
     values = check_array("eigenvalues", eigenvalues, low=0, high=_LARGEST, ndim=1)
     copies = check_array("multiplicities", 1.0 if multiplicities is None else multiplicities, above=0)
     signal = check_array("energies", energies, low=0)
-    for name, array in (("multiplicities", copies), ("energies", signal)):
-        if array.ndim and array.shape != values.shape:
-            raise InputError(
-                f"{name} must be a number or have shape {values.shape} like eigenvalues, got {array.shape}"
-            )
-    copies, signal = (np.broadcast_to(array, values.shape) for array in (copies, signal))
+    copies, signal = check_like("eigenvalues", values, multiplicities=copies, energies=signal)
     with np.errstate(over="ignore"):
         for total, formula in ((copies @ values, "multiplicities * eigenvalues"), (signal.sum(), "energies")):
             if not total <= _LARGEST_SUM:

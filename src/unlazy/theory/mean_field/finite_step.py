@@ -1,4 +1,4 @@
-"""What a finite step size adds to the stationary law of N particles; the door is `mean_field_dual`."""
+"""What a finite step size adds to the stationary law of N particles."""
 
 from __future__ import annotations
 

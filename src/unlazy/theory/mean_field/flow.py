@@ -1,4 +1,4 @@
-"""The flow of the law of a one-dimensional mean-field problem on its grid; the door is `mean_field_rate`."""
+"""The flow of the law of a one-dimensional mean-field problem on its grid."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How the fluctuations of N particles around the mean-field optimum relax; the door is `mean_field_dual`."""
+"""How the fluctuations of N particles around the mean-field optimum relax."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
     L(mu) = F(mu) + temperature E log mu,       F = U + confinement E|x|^2
 
-On the slides confinement is lambda_1, temperature lambda_2, step_size eta. The log-Sobolev constant alpha of a law p
+In the papers confinement is lambda_1, temperature lambda_2, step_size eta. The log-Sobolev constant alpha of a law p
 has ONE convention here, KL(mu|p) <= (alpha/2) I(mu|p): a large alpha is bad, and N(0, s^2) has alpha = s^2. The other
 one found in papers, KL <= I/(2 rho), is rho = 1/alpha.
 """
@@ -85,8 +85,7 @@ def uniform_in_time_bound(
 
     The bound is an upper one and not sharp in each term. In problem Q the bias of a step eta is linear in eta for F but
     quadratic for L, and that of mini-batches is linear in eta, below this sqrt(eta); the width costs c/N with the exact
-    constant c of the second variation. `batch=None` is the full gradient. Source: Suzuki, Wu & Nitanda (2023), as on
-    the slides.
+    constant c of the second variation. `batch=None` is the full gradient. Source: Suzuki, Wu & Nitanda (2023).
     """
     alpha = check_array("log_sobolev", log_sobolev, above=0)
     heat = check_array("temperature", temperature, above=0)

@@ -1,4 +1,4 @@
-"""A one-dimensional mean-field problem on a grid with its optimum; the door is `mean_field_rate`."""
+"""A one-dimensional mean-field problem on a grid with its optimum."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The optimum of a convex functional with an entropy: grid, box, refinement; the door is `mean_field_dual`."""
+"""The optimum of a convex functional with an entropy: grid, box, refinement."""
 
 from __future__ import annotations
 
@@ -94,11 +94,8 @@ def mean_field_optimum(
     Exact for any convex, twice differentiable loss. Source: the dual of Nitanda, Wu & Suzuki (2021) and Oko, Suzuki, Wu
     & Nitanda (2022).
     """
-    dimension = check_whole("dimension", dimension, 1, 3)
-    confinement = _positive("confinement", confinement)
-    temperature = _positive("temperature", temperature)
-    tolerance = _positive("tolerance", tolerance)
-    constant = float(check_array("constant", constant, ndim=0))
+    given = (dimension, confinement, temperature, tolerance, constant)
+    dimension, confinement, temperature, tolerance, constant = _checked(*given)
     if not isinstance(loss, Loss):
         raise InputError(f"loss must be a Loss, such as square_loss(targets), got {loss!r}")
 
@@ -133,11 +130,8 @@ def quadratic_optimum(
     sum of squares of E Phi_j: `predictions` are E Phi_j and `curvatures` are 2. The second variation of F is 2 k. Grid,
     box and refusals are those of `mean_field_optimum`.
     """
-    dimension = check_whole("dimension", dimension, 1, 3)
-    confinement = _positive("confinement", confinement)
-    temperature = _positive("temperature", temperature)
-    tolerance = _positive("tolerance", tolerance)
-    constant = float(check_array("constant", constant, ndim=0))
+    given = (dimension, confinement, temperature, tolerance, constant)
+    dimension, confinement, temperature, tolerance, constant = _checked(*given)
 
     def build(mesh: np.ndarray, volume: float) -> Grid:
         extra = 0.0 if linear is None else on_grid("linear", linear(mesh), len(mesh), 1)
@@ -283,6 +277,18 @@ def _solve(
         half_width=half,
         grid=grid,
         law=law,
+    )
+
+
+def _checked(
+    dimension: int, confinement: float, temperature: float, tolerance: float, constant: float
+) -> tuple[int, float, float, float, float]:
+    return (
+        check_whole("dimension", dimension, 1, 3),
+        _positive("confinement", confinement),
+        _positive("temperature", temperature),
+        _positive("tolerance", tolerance),
+        float(check_array("constant", constant, ndim=0)),
     )
 
 

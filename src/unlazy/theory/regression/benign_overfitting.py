@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from unlazy.checks import InputError, check_array, common_shape
+from unlazy.checks import InputError, check_array, check_like, common_shape
 
 _LARGEST = 1e300
 _SMALLEST_RATIO = 1e-150
@@ -295,16 +295,13 @@ def _entries(
     copies = check_array("multiplicities", 1.0 if multiplicities is None else multiplicities, low=0)
     if (copies != np.floor(copies)).any():
         raise InputError(f"multiplicities must be whole numbers, got {copies[copies != np.floor(copies)].flat[0]:g}")
-    for name, array in (("multiplicities", copies), ("prior", variances)):
-        if array.ndim and array.shape != values.shape:
-            raise InputError(f"{name} must be a number or have shape {values.shape} like spectrum, got {array.shape}")
+    copies, variances = check_like("spectrum", values, multiplicities=copies, prior=variances)
     small = (values > 0) & (values < _SMALLEST_RATIO * values.max())
     if small.any():
         raise InputError(
             f"spectrum must be 0 or at least {_SMALLEST_RATIO:g} times its largest value {values.max():g}, "
             f"got {values[small][0]:g}"
         )
-    variances, copies = (np.broadcast_to(array, values.shape) for array in (variances, copies))
     kept = copies > 0
     return values[kept], variances[kept], copies[kept]
 

@@ -13,8 +13,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from unlazy.checks import InputError, check_array, common_shape
-from unlazy.theory.regression.ridge import ridge_equivalent
+from unlazy.checks import InputError, check_array, check_like, check_symmetric, common_shape
+from unlazy.theory.regression.ridge import eigenpairs, ridge_equivalent
 
 _LARGEST = 1e280
 
@@ -67,11 +67,10 @@ def optimal_risk_bound(
     """
     signal = check_array("signal_spectrum", signal_spectrum, low=0, high=_LARGEST, ndim=1)
     copies = check_array("multiplicities", 1.0 if multiplicities is None else multiplicities, low=0)
-    if copies.ndim and copies.shape != signal.shape:
-        raise InputError(f"multiplicities must be a number or have shape {signal.shape}, got {copies.shape}")
+    (copies,) = check_like("signal_spectrum", signal, multiplicities=copies)
     n, noise_variance = _sizes_and_noise(n, noise_variance)
     order = np.argsort(signal)
-    signal, copies = signal[order], np.broadcast_to(copies, signal.shape)[order]
+    signal, copies = signal[order], copies[order]
     price = noise_variance / n
     missed = np.searchsorted(signal, price, side="right")
     missed_signal = np.append(0.0, np.cumsum(copies * signal))
@@ -204,17 +203,9 @@ def _noise_arguments(
 
 
 def _kernel_eigh(kernel: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
-    matrix = check_array("kernel", kernel, ndim=2)
-    if matrix.shape[0] != matrix.shape[1]:
-        raise InputError(f"kernel must be a square matrix, got shape {matrix.shape}")
-    if not np.allclose(matrix, matrix.T, rtol=1e-9, atol=1e-12 * np.abs(matrix).max()):
-        raise InputError(f"kernel must be symmetric, got differences up to {np.abs(matrix - matrix.T).max():g}")
-    eigenvalues, vectors = np.linalg.eigh((matrix + matrix.T) / 2)
-    rounding = len(matrix) * np.finfo(np.float64).eps * np.abs(eigenvalues).max()
-    if eigenvalues[0] < -1e3 * rounding:
-        raise InputError(f"kernel must be positive semi-definite, got the eigenvalue {eigenvalues[0]:g}")
-    # a singular kernel keeps its rank under the smallest ridge
-    return np.where(eigenvalues > rounding, eigenvalues, 0.0), vectors
+    """Of a singular kernel the eigenvalues are 0 exactly, so that it keeps its rank under the smallest ridge."""
+    matrix = check_symmetric("kernel", kernel)
+    return eigenpairs("kernel", (matrix + matrix.T) / 2)
 
 
 def _columns(targets: ArrayLike, n: int | None = None) -> np.ndarray:

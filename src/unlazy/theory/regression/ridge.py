@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from unlazy.checks import InputError, check_array, common_shape
+from unlazy.checks import InputError, check_array, check_like, check_symmetric, common_shape
 from unlazy.numerics.spectral_sums import (
     SOLVER_EVALUATIONS,
     Nodes,
@@ -204,12 +204,7 @@ def _diagonal(spectrum: ArrayLike, prior: ArrayLike, multiplicities: ArrayLike |
     eigenvalues = check_array("spectrum", spectrum, low=0, high=_LARGEST, ndim=1)
     copies = check_array("multiplicities", 1.0 if multiplicities is None else multiplicities, low=0)
     variances = check_array("prior", prior, low=0)
-    for name, array in (("multiplicities", copies), ("prior", variances)):
-        if array.ndim and array.shape != eigenvalues.shape:
-            raise InputError(
-                f"{name} must be a number or have shape {eigenvalues.shape} like spectrum, got {array.shape}"
-            )
-    copies, variances = (np.broadcast_to(array, eigenvalues.shape) for array in (copies, variances))
+    copies, variances = check_like("spectrum", eigenvalues, multiplicities=copies, prior=variances)
     kept = (eigenvalues > 0) & (copies > 0)
     eigenvalues, copies, variances = eigenvalues[kept], copies[kept], variances[kept]
     with np.errstate(over="ignore"):
@@ -225,14 +220,14 @@ def _diagonal(spectrum: ArrayLike, prior: ArrayLike, multiplicities: ArrayLike |
 
 def _root(name: str, value: ArrayLike, d: int | None = None) -> np.ndarray:
     """R with R R^T the given positive semi-definite matrix."""
-    matrix = check_array(name, value, ndim=2)
-    d = len(matrix) if d is None else d
-    if matrix.shape != (d, d):
-        raise InputError(f"{name} must be a matrix of shape ({d}, {d}), got shape {matrix.shape}")
-    if not np.allclose(matrix, matrix.T, rtol=1e-9, atol=1e-12 * np.abs(matrix).max()):
-        raise InputError(f"{name} must be symmetric, got differences up to {np.abs(matrix - matrix.T).max():g}")
+    eigenvalues, vectors = eigenpairs(name, check_symmetric(name, value, d))
+    return vectors * np.sqrt(eigenvalues)
+
+
+def eigenpairs(name: str, matrix: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Eigenvalues, 0 where they are of the size of rounding errors, and eigenvectors of a semi-definite matrix."""
     eigenvalues, vectors = np.linalg.eigh(matrix)
-    rounding = d * np.finfo(np.float64).eps * np.abs(eigenvalues).max()
+    rounding = len(matrix) * np.finfo(np.float64).eps * np.abs(eigenvalues).max()
     if eigenvalues[0] < -1e3 * rounding:
         raise InputError(f"{name} must be positive semi-definite, got the eigenvalue {eigenvalues[0]:g}")
-    return vectors * np.sqrt(np.where(eigenvalues > rounding, eigenvalues, 0.0))
+    return np.where(eigenvalues > rounding, eigenvalues, 0.0), vectors

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from unlazy.checks import InputError, check_array, common_shape
+from unlazy.checks import InputError, check_array, check_symmetric, common_shape
 
 _PATHS = 5_000
 _LARGEST_TIME = 1e4
@@ -172,8 +172,8 @@ def averaging_classifier_error(n: ArrayLike, mean: ArrayLike, covariance: ArrayL
         raise InputError(
             f"covariance must be a number or have shape ({d},) or ({d}, {d}) like mean, got {covariance.shape}"
         )
-    if covariance.ndim == 2 and not np.allclose(covariance, covariance.T, rtol=1e-9, atol=0):
-        raise InputError("covariance must be symmetric, got a matrix that is not")
+    if covariance.ndim == 2:
+        check_symmetric("covariance", covariance)
     along = mean @ covariance @ mean if covariance.ndim == 2 else np.sum(mean**2 * covariance)
     square = np.sum(covariance**2) if covariance.ndim else d * covariance**2
     variances = np.linalg.eigvalsh(covariance) if covariance.ndim == 2 else covariance

@@ -8,12 +8,13 @@ Sources: Cakmak, Lu & Opper 2024; Loureiro et al. 2021 (Gaussian mixtures).
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from unlazy.checks import InputError, check_array, check_whole, common_shape
+from unlazy.checks import InputError, check_array, check_symmetric, check_whole, common_shape
 from unlazy.theory.message_passing.multiclass.clusters import Clusters
 from unlazy.theory.message_passing.multiclass.prox import contrasts
 from unlazy.theory.message_passing.multiclass.resolvent import Diagonal, Full
@@ -91,16 +92,11 @@ def multiclass_clusters(
     count = len(geometry.means)
     labels = _labels(classes, count)
     weights = _probabilities(probabilities, count)
-    n, ridge = check_array("n", n, low=1), check_array("ridge", ridge, above=0)
-    shape = common_shape(n=n, ridge=ridge)
-    check_whole("max_iterations", max_iterations, 1)
-    found, start = [], None
-    for rows, strength in zip(*(a.ravel() for a in np.broadcast_arrays(n, ridge)), strict=True):
-        run = Clusters(geometry, labels, weights, float(rows), float(strength), bool(bias))
-        start, iterations = run.solve(start, max_iterations)
-        found.append(run.outputs(start, iterations, bool(modes)))
-    fields = [np.stack(field) for field in zip(*found, strict=True)]
-    return ClusterState(*(field.reshape((*shape, *field.shape[1:]))[()] for field in fields))
+
+    def problem(n: float, ridge: float) -> Clusters:
+        return Clusters(geometry, labels, weights, n, ridge, bool(bias))
+
+    return ClusterState(*_solved(problem, n, ridge, modes, max_iterations))
 
 
 class TeacherState(NamedTuple):
@@ -154,24 +150,32 @@ def multiclass_teacher(
     teacher = _covariance("teacher_covariance", teacher_covariance, size)
     if np.linalg.eigvalsh(teacher)[0] <= 0:
         raise InputError("teacher_covariance must be positive definite, got a singular matrix")
+
+    def problem(n: float, ridge: float) -> Teacher:
+        return Teacher(eigenvalues, teacher, n, ridge)
+
+    return TeacherState(*_solved(problem, n, ridge, modes, max_iterations))
+
+
+def _solved(
+    problem: Callable[[float, float], Clusters | Teacher], n: ArrayLike, ridge: ArrayLike, modes: bool, steps: int
+) -> list[np.ndarray]:
+    """The outputs at each n and ridge, which broadcast; every solution is the start of the next."""
     n, ridge = check_array("n", n, low=1), check_array("ridge", ridge, above=0)
     shape = common_shape(n=n, ridge=ridge)
-    check_whole("max_iterations", max_iterations, 1)
-    found, start = [], None
+    check_whole("max_iterations", steps, 1)
+    found: list[tuple[np.ndarray, ...]] = []
+    start: Any = None
     for rows, strength in zip(*(a.ravel() for a in np.broadcast_arrays(n, ridge)), strict=True):
-        run = Teacher(eigenvalues, teacher, float(rows), float(strength))
-        start, iterations = run.solve(start, max_iterations)
+        run = problem(float(rows), float(strength))
+        start, iterations = run.solve(start, steps)
         found.append(run.outputs(start, iterations, bool(modes)))
     fields = [np.stack(field) for field in zip(*found, strict=True)]
-    return TeacherState(*(field.reshape((*shape, *field.shape[1:]))[()] for field in fields))
+    return [field.reshape((*shape, *field.shape[1:]))[()] for field in fields]
 
 
 def _covariance(name: str, value: ArrayLike, size: int) -> np.ndarray:
-    matrix = check_array(name, value, ndim=2)
-    if matrix.shape != (size, size):
-        raise InputError(f"{name} must have shape ({size}, {size}), got {matrix.shape}")
-    if np.abs(matrix - matrix.T).max() > 1e-9 * np.abs(matrix).max():
-        raise InputError(f"{name} must be symmetric, got differences up to {np.abs(matrix - matrix.T).max():g}")
+    matrix = check_symmetric(name, value, size)
     least = np.linalg.eigvalsh(matrix)[0]
     if least < -1e-10 * abs(np.trace(matrix)):
         raise InputError(f"{name} must be positive semi-definite, got the eigenvalue {least:g}")

@@ -1,4 +1,4 @@
-"""The replica-symmetric equations of `sequential_inference` in units where both covariances have mean eigenvalue 1."""
+"""The replica-symmetric equations of `inference` in units where both covariances have mean eigenvalue 1."""
 
 from __future__ import annotations
 

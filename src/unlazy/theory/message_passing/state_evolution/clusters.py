@@ -7,10 +7,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from unlazy.checks import InputError, check_array
+from unlazy.checks import InputError, check_array, check_symmetric
 
 _COMMUTE = 1e-12
-_LARGEST = 1e300
 
 
 class Clusters(NamedTuple):
@@ -62,17 +61,6 @@ def check_clusters(means: ArrayLike, covariances: ArrayLike, probabilities: Arra
     return Clusters(centres, np.maximum(spread, 0.0) if spread.ndim == 2 else spread, shares, signs)
 
 
-def symmetric_matrix(name: str, value: ArrayLike) -> np.ndarray:
-    """A finite symmetric matrix, or what is wrong with it."""
-    matrix = check_array(name, value, ndim=2, low=-_LARGEST, high=_LARGEST)
-    if matrix.shape[0] != matrix.shape[1]:
-        raise InputError(f"{name} must be a square matrix, got shape {matrix.shape}")
-    difference = np.abs(matrix - matrix.T).max()
-    if difference > 1e-9 * np.abs(matrix).max():
-        raise InputError(f"{name} must be symmetric, got differences up to {difference:g}")
-    return matrix
-
-
 def on_support(clusters: Clusters) -> tuple[Clusters, int, bool]:
     """The clusters in the directions in which some has variance, their number, and whether the means lie in them."""
     means, covariances = clusters.means, clusters.covariances
@@ -92,7 +80,7 @@ def on_support(clusters: Clusters) -> tuple[Clusters, int, bool]:
 def _common_basis(centres: np.ndarray, covariances: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Means and diagonals in the basis in which all covariances are diagonal, or both unchanged if there is none."""
     for c, matrix in enumerate(covariances):
-        symmetric_matrix(f"covariances[{c}]", matrix)
+        check_symmetric(f"covariances[{c}]", matrix)
     scales = np.abs(covariances).max(axis=(1, 2), keepdims=True)
     # different weights, so that eigenvalues which differ in some covariance differ in the sum
     weights = np.sqrt(np.arange(1, len(covariances) + 1))[:, None, None] / np.where(scales > 0, scales, 1.0)

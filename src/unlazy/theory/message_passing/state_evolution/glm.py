@@ -13,10 +13,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from unlazy.checks import InputError, check_array, check_choice, common_shape
+from unlazy.checks import InputError, check_array, check_choice, check_like, check_symmetric, common_shape
 from unlazy.numerics.spectral_sums import Spectrum
 from unlazy.theory.message_passing.losses import LOSSES
-from unlazy.theory.message_passing.state_evolution.clusters import symmetric_matrix
 from unlazy.theory.message_passing.state_evolution.glm_solvers import (
     GLMStateEvolution,
     convex_evolution,
@@ -83,7 +82,7 @@ def glm_state_evolution_matrices(
     One eigendecomposition serves all n and ridge. In the notation of Loureiro et al. (2021), t = theta.c with teacher
     features c: rho = theta.Psi.theta, u = Phi^T theta, and Omega is the students' covariance.
     """
-    matrix = symmetric_matrix("covariance", covariance)
+    matrix = check_symmetric("covariance", covariance)
     vector = check_array("cross", cross, ndim=1, low=-1e150, high=1e150)
     if vector.shape != matrix.shape[:1]:
         raise InputError(f"cross must have shape {matrix.shape[:1]} like a row of covariance, got {vector.shape}")
@@ -104,10 +103,7 @@ def _population(
     copies = check_array("multiplicities", 1.0 if multiplicities is None else multiplicities, low=0)
     squares = check_array("signal", signal, low=0, high=_LARGEST)
     total = check_array("rho", rho, above=0, high=_LARGEST, ndim=0)
-    for label, array in (("multiplicities", copies), ("signal", squares)):
-        if array.ndim and array.shape != eigenvalues.shape:
-            raise InputError(f"{label} must be a number or have shape {eigenvalues.shape}, got {array.shape}")
-    copies, squares = (np.broadcast_to(array, eigenvalues.shape) for array in (copies, squares))
+    copies, squares = check_like(name, eigenvalues, multiplicities=copies, signal=squares)
     trace = copies @ np.abs(eigenvalues)
     if eigenvalues.min() < -1e-10 * trace:
         raise InputError(f"{name} must have eigenvalues >= 0, got {eigenvalues.min():g}")
