@@ -7,7 +7,7 @@ from unlazy.checks import InputError
 from unlazy.functions.rough_densities import RoughDensity, rough_density
 
 
-def test_the_density_has_the_values_of_the_note():
+def test_the_density_agrees_with_an_independent_computation():
     density = rough_density(2, np.random.default_rng(0))
     np.testing.assert_allclose(density.pdf([[0.5]]), 0.5219698001, rtol=1e-9)
     np.testing.assert_allclose(density.cdf([[0.5]]), 0.6364634530, rtol=1e-9)

@@ -85,7 +85,7 @@ def test_log_density_is_that_of_the_mixture_and_finite_far_away():
 
 
 def test_stein_kernel_has_the_value_of_its_definition():
-    """The value of the note, and u = trace of derivatives of k by automatic differentiation in five dimensions."""
+    """A value computed elsewhere, and u = trace of derivatives of k by automatic differentiation in five dimensions."""
     x, y = np.array([[0.3, -0.6]]), np.array([[1.0, 0.4]])
     assert stein_gram(x, -x @ PRECISION, y, -y @ PRECISION, 3.0, 1.0) == pytest.approx(-0.0375719003777, abs=1e-12)
 

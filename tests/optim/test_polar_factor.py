@@ -45,7 +45,7 @@ def test_zero_singular_values_are_dropped_at_any_scale(scale):
     )
 
 
-def test_it_is_the_token_engine_form_of_the_note():
+def test_it_is_the_form_that_the_token_engine_uses():
     # (D G D^T)^(-1/2) D in token coordinates is the factor of D Z for G = Z Z^T
     rng = np.random.default_rng(2)
     coefficients, tokens = rng.normal(size=(4, 6)), rng.normal(size=(6, 30))

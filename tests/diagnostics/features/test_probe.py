@@ -207,7 +207,7 @@ def test_a_linear_output_of_two_classes_has_signed_margins_and_ties_are_half_hit
 
 
 @pytest.mark.parametrize(("ratio", "expected"), [(1, 0.90), (10, 0.74)])
-def test_the_margin_gap_of_a_trained_network_is_that_of_the_note(ratio, expected):
+def test_the_margin_gap_of_a_trained_network_is_that_of_an_independent_run(ratio, expected):
     # a ReLU network from a small start on n = 50 rows in d = 1000 with n |mu|^4 / d = ratio
     n, d, neurons = 50, 1000, 20
     signs = np.repeat([1.0, -1.0], neurons) / neurons
@@ -235,7 +235,7 @@ def test_the_margin_gap_of_a_trained_network_is_that_of_the_note(ratio, expected
         change = np.asarray(end) - start
         along.append(np.sum(change[:, 0] ** 2) / np.sum(change**2))
     assert abs(np.mean(gaps) - expected) < 0.02
-    # the note's share is along the held-out mean with its noise; ours is along mu
+    # the share of `feature_probe` is along the held-out mean with its noise; this one is along mu
     assert abs(np.mean(shares) - np.mean(along)) < 0.03
 
 

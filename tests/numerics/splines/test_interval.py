@@ -33,7 +33,7 @@ def diffused_by_quadrature(basis, j, x, t):
         (0, 1.0, 0.9, 0.178657120744, -0.254127826671),
     ],
 )
-def test_the_diffused_basis_has_the_values_of_the_note(j, t, x, value, derivative):
+def test_the_diffused_basis_agree_with_an_independent_computation(j, t, x, value, derivative):
     found = SplineBasis(7, 2).diffused([x], t)
     np.testing.assert_allclose(found.value[0, j], value, rtol=1e-11)
     np.testing.assert_allclose(found.derivative[0, j], derivative, rtol=1e-11)

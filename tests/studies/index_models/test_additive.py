@@ -8,7 +8,7 @@ from unlazy.studies.index_models.fine_tuning import FineTuning
 from unlazy.studies.index_models.kernel_vs_index import LEARNERS, KernelVsIndex
 
 
-def test_one_shot_overlaps_are_those_of_the_note():
+def test_one_shot_overlaps_agree_with_an_independent_computation():
     def overlap(link, ratio):
         return KernelVsIndex(link=link, d=2000, samples_per_dimension=2 * ratio).predict()["overlap"]
 

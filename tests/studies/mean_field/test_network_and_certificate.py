@@ -5,7 +5,7 @@ from unlazy.studies.mean_field.mfld_certificate import MfldCertificate
 from unlazy.studies.mean_field.mfld_network import MfldNetwork, small_end
 
 
-def test_predictions_are_the_values_of_the_note():
+def test_predictions_agree_with_an_independent_computation():
     assert MfldCertificate(particles=2000).predict()["snapshot_gap"] == pytest.approx(0.104, abs=5e-4)
     assert small_end(float("inf")) == pytest.approx(0.2207872890126, abs=1e-9)
     assert small_end(1) - small_end(float("inf")) == pytest.approx(0.09293446, rel=1e-3)

@@ -5,7 +5,7 @@ from unlazy.data.digit_parity import digits
 from unlazy.studies.message_passing.covariates_real import CovariatesReal
 
 
-def test_theory_of_two_clusters_is_that_of_the_note():
+def test_theory_of_two_clusters_agrees_with_an_independent_computation():
     theory = CovariatesReal(model="logistic", n=(100, 200, 400, 800), ridge=(1.0,)).predict()
     np.testing.assert_allclose(theory["error"][:, 0], [0.111, 0.094, 0.082, 0.074], atol=6e-4)
 

@@ -17,7 +17,7 @@ PUBLISHED = [
 
 
 @pytest.mark.parametrize(("setting", "test", "expected"), PUBLISHED)
-def test_errors_are_the_reference_numbers_of_the_theory_note(setting, test, expected):
+def test_errors_agree_with_an_independent_computation(setting, test, expected):
     found = linear_attention_errors(*setting, test_context_ratio=test)
     np.testing.assert_allclose(found[:3], expected, rtol=1e-11)
 
@@ -119,7 +119,7 @@ def test_few_tasks_leave_what_they_do_not_span():
     np.testing.assert_allclose(found - bayes_error(1000, 0.25), expected, atol=6e-6)
 
 
-def test_the_optimal_ridge_is_a_stationary_point_with_the_numbers_of_the_note():
+def test_the_optimal_ridge_is_a_stationary_point_and_agrees_with_an_independent_computation():
     tau = np.array([0.5, 0.95, 1.05, 2.0])
     found = optimal_ridge(tau, 2, 2, 0.25)
     np.testing.assert_allclose(found.ridge, [3.52, 1.93, 1.76, 0.968], rtol=4e-3)
@@ -140,7 +140,7 @@ def test_no_ridge_is_optimal_for_infinitely_many_prompts_and_tasks():
     assert found.errors.new_task_error < linear_attention_errors(np.inf, 3, np.inf, 0.1, 1e-3).new_task_error
 
 
-def test_the_bayes_error_is_that_of_the_note_and_of_drawn_contexts():
+def test_the_bayes_error_is_that_of_an_independent_computation_and_of_drawn_contexts():
     np.testing.assert_allclose(
         bayes_error([2, 0.5, 1], [0.25, 0.1, 0.01]), [0.42539052968, 0.67416573868, 0.10512492197], rtol=1e-10
     )

@@ -21,7 +21,7 @@ PUPIL = polynomial((0.1, 0.2, 0.6, -0.3, 0.1))
 
 
 @pytest.mark.parametrize("k", [2, 3, 4, 7])
-def test_one_matched_task_has_the_drift_and_spread_of_the_note(k):
+def test_one_matched_task_has_its_closed_drift_and_its_spread_at_the_start(k):
     m = np.array([-0.9, -0.2, 0.0, 0.3, 0.7, 1.0])
     found = additive_drift(m[:, None], f"He{k}")[:, 0]
     np.testing.assert_allclose(found, k * m ** (k - 1) * (1 - m**2), atol=1e-14)
@@ -52,7 +52,6 @@ def test_without_the_price_of_noise_samples_are_a_constant_times_tasks_and_power
     found = escape_samples("He3", tasks, d, first, last, additive_step(scale, d, tasks, 3), drift_only=True)
     integral = (1 / first - 1 / last + math.atanh(last) - math.atanh(first)) / 3
     np.testing.assert_allclose(found, tasks * d**1.5 * integral / scale, rtol=1e-12)
-    # the constant of the note
     np.testing.assert_allclose(found / (tasks * d**2), 0.299, atol=5e-4)
 
 

@@ -34,7 +34,7 @@ def clipped(y):
 
 
 class TestPublishedValues:
-    def test_spectral_overlaps_of_the_note(self):
+    def test_spectral_overlaps_agree_with_an_independent_computation(self):
         found = spectral_overlap("abs", 0.0, floored, [1.0, 2.0, 4.0]).square
         assert found == pytest.approx([0.2307, 0.6388811, 0.92449], abs=5e-5)
         assert found[1] == pytest.approx(0.6388811, abs=2e-7)
@@ -42,7 +42,7 @@ class TestPublishedValues:
         assert found == pytest.approx([0.1116, 0.2898, 0.4931324, 0.6771], abs=5e-5)
         assert found[2] == pytest.approx(0.4931324, abs=1e-6)
 
-    def test_linear_overlaps_of_the_note(self):
+    def test_linear_overlaps_agree_with_an_independent_computation(self):
         assert linear_overlap("He3", 0.1, clipped, [4.0, 16.0]) == pytest.approx([0.4013, 0.7284], abs=1e-4)
 
     @pytest.mark.parametrize(

@@ -42,10 +42,12 @@ def small_optimum(loss=None, **options):
         (0.05, 0.1, -0.0574981063438, 0.2207872890126, 0.4734606459, 0.09293446),
     ],
 )
-def test_the_network_has_the_values_of_the_note(confinement, temperature, objective, energy, excess, energy_excess):
+def test_the_network_agrees_with_another_computation(
+    confinement, temperature, objective, energy, excess, energy_excess
+):
     found = mean_field_optimum(network, square_loss(Y), dimension=2, confinement=confinement, temperature=temperature)
     np.testing.assert_allclose(found.objective, objective, atol=4e-12)
-    # The note's box of 7 prior deviations leaves 5e-11 in its F*.
+    # These were computed in a box of 7 prior deviations, which leaves 5e-11 in F*.
     np.testing.assert_allclose(found.energy, energy, atol=6e-11)
     constants = particle_constants(found)
     np.testing.assert_allclose(constants.excess, excess, atol=2e-10)
@@ -94,7 +96,7 @@ def test_three_dimensions_are_the_sum_of_their_modes():
     np.testing.assert_allclose(particle_constants(found).excess, lam / 2 * np.log1p(strengths / 0.5).sum(), rtol=1e-11)
 
 
-def test_density_estimation_has_the_values_of_the_note():
+def test_density_estimation_agrees_with_an_independent_computation():
     data = [-1.5, -1.2, -0.9, 0.8, 1, 1.1, 1.6, 1.9]
     found = density_optimum(data, bandwidth=0.6, smoothing=0.3, confinement=0.02, temperature=0.05)
     np.testing.assert_allclose(found.energy, 0.0461472536, atol=1e-10)

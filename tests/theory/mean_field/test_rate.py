@@ -31,10 +31,10 @@ def quadratic(a, b, *, temperature=0.2, **options):
         (2.0, 0.355990, 0.548880, 1.7e-1, 0.1249, -3.20185765),
     ],
 )
-def test_rates_have_the_values_of_the_note(temperature, gap, rate, loose_bound, mean, objective):
+def test_rates_agree_with_an_independent_computation(temperature, gap, rate, loose_bound, mean, objective):
     problem = bump(temperature, points=401, half_width=max(4, 7 * np.sqrt(temperature / 0.4)))
     found = decay_rates(problem)
-    # The note's numbers are those of this grid, 0.1% from the limit.
+    # The numbers are those of this grid, 0.1% from the limit.
     np.testing.assert_allclose(grid_rates(problem), (rate, gap), atol=6e-7)
     np.testing.assert_allclose((found.rate, found.gap), (rate, gap), rtol=4e-3)
     np.testing.assert_allclose(found.loose_bound, loose_bound, rtol=0.05)

@@ -6,7 +6,7 @@ from unlazy.checks import InputError
 from unlazy.theory.message_passing.lasso import lasso_state_evolution
 
 
-def test_the_lasso_has_the_values_of_the_validated_note():
+def test_the_lasso_agrees_with_an_independent_computation():
     found = lasso_state_evolution(0.6, 0.2, 0.1, 0.04)
     values = found.effective_noise, found.threshold, found.mse, found.nonzeros, found.train_mse
     np.testing.assert_allclose(values, (0.263858242, 1.296812336, 0.017772703, 0.249301872, 0.023785141), atol=6e-10)

@@ -14,7 +14,7 @@ def two_clusters(share=0.6, n=300, ridge=0.1, separation=1.5, **options):
     return mixture_state_evolution([mean, -mean], 1 / D, [share, 1 - share], [1, -1], n, ridge, **options)
 
 
-def test_two_clusters_have_the_values_of_the_validated_note():
+def test_two_clusters_agree_with_an_independent_computation():
     found = two_clusters()
     np.testing.assert_allclose(found.variance, 4.086021391, rtol=1e-9)
     np.testing.assert_allclose(found.mean, [2.635780030, -2.635780030], rtol=1e-9)

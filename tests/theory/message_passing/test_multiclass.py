@@ -64,7 +64,7 @@ def test_prox_is_stationary_and_its_slope_is_the_derivative_of_the_pull(classes,
         ),
     ],
 )
-def test_three_clusters_have_the_values_of_the_note(probabilities, v, q, scalars):
+def test_three_clusters_agree_with_an_independent_computation(probabilities, v, q, scalars):
     found = multiclass_clusters(corners(3, 2.0), 2 * D, 0.1, variances=FLAT, probabilities=probabilities)
     np.testing.assert_allclose(found.response[1], v, atol=1e-8)
     np.testing.assert_allclose(found.covariance[2], q, atol=1e-8)
@@ -101,7 +101,7 @@ def test_two_classes_of_unequal_covariances_agree_with_the_scalar_mixture():
     np.testing.assert_allclose(2**0.5 * found.bias, scalar.bias, rtol=1e-7)
 
 
-def test_teacher_of_three_classes_has_the_values_of_the_note():
+def test_teacher_of_three_classes_agree_with_an_independent_computation():
     found = multiclass_teacher(FLAT, 4 * np.eye(2), 3 * D, 0.05)
     for matrix, size in ((found.response, 3.807122), (found.overlap, 3.907018), (found.covariance, 6.661269)):
         np.testing.assert_allclose(matrix, size * np.eye(2), atol=2e-6)
@@ -110,7 +110,7 @@ def test_teacher_of_three_classes_has_the_values_of_the_note():
 
 
 def test_teacher_of_two_classes_is_the_scalar_logit_teacher():
-    # t = sqrt 2 of the scalar field and half the ridge: the row "logit teacher expit(2t)" of the note
+    # t = sqrt 2 of the scalar field and half the ridge; the values are those of `test_state_evolution` for expit(2t)
     found = multiclass_teacher(FLAT, [[2.0]], 3 * D, 0.2)
     measured = [2 * found.response[0, 0], found.overlap[0, 0], 2 * found.covariance[0, 0]]
     np.testing.assert_allclose(measured, (2.455459780, 1.520601472, 4.018459955), atol=1e-8)

@@ -45,13 +45,13 @@ def isotropic(ratio, ridge, loss, teacher):
         ),
     ],
 )
-def test_classifiers_have_the_values_of_the_validated_note(case, values):
+def test_classifiers_agree_with_an_independent_computation(case, values):
     found = isotropic(*case)
     for name, value in zip(NAMES, values, strict=True):
         np.testing.assert_allclose(getattr(found, name), value, rtol=2e-9, atol=1.1e-9, err_msg=name)
 
 
-def test_conjugate_parameters_have_the_values_of_the_validated_note():
+def test_conjugate_parameters_agree_with_an_independent_computation():
     found = isotropic(3, 0.1, "logistic", SignTeacher())
     values = found.precision, found.noise_strength, found.signal_strength
     np.testing.assert_allclose(values, (23.469854558, 11.375076534, 72.679634538), rtol=1e-10)

@@ -81,7 +81,7 @@ def test_the_stationary_point_is_one_of_the_whole_loss(neurons):
         assert denoising_loss(moved[None], patches, 0.5).loss > single.loss
 
 
-def test_the_ratio_has_the_values_of_the_note():
+def test_the_ratio_agrees_with_an_independent_computation():
     growth_ratios = np.array([0.1, 0.5, 1, 2, 5, 20])
     # n = 40, d = 10,000, t = .2; found with drawn noise patches
     square = growth_ratios * 1e4 / 40

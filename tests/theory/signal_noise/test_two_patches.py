@@ -144,7 +144,7 @@ def test_benign_probability_runs_from_0_to_1_and_broadcasts():
     assert (np.diff(grid, axis=1) >= 0).all()
 
 
-def test_relu_error_has_the_values_of_the_note():
+def test_relu_error_agrees_with_an_independent_computation():
     levels = [0.5, 1, 2, 4]
     np.testing.assert_allclose(
         relu_error(levels, 0.5), [0.0884240142, 0.0380416699, 0.0094700320, 0.0008306080], atol=1e-9
@@ -285,7 +285,7 @@ def test_small_start_error_ends_at_the_margin_that_the_loss_asks_for():
     np.testing.assert_allclose(late.error, relu_error(1.0, pairs.fraction, pairs.overlap), rtol=0.02)
 
 
-def test_label_noise_flow_has_the_values_of_the_note():
+def test_label_noise_flow_agrees_with_an_independent_computation():
     # n = 60, d = 300, m = 10: eta = (.1 nm/d) / (6/4) is a step of .1/1.5
     found = label_noise_flow(np.array([30, 500]) * 0.1 / 1.5, 6.0, 0.2, 0.7, step=0.1 / 1.5)
     np.testing.assert_allclose(found.signal, [0.877, 2.005], atol=6e-4)

@@ -35,7 +35,7 @@ def network(loss="square", points=81):
     return found, exact_inner(found.grid)
 
 
-def test_dual_averaging_has_the_gaps_of_the_note():
+def test_dual_averaging_has_the_gaps_of_an_independent_computation():
     found, loop = network()
     state, scaled = dual_averaging_init(loop), {}
     while state.iteration < 400:

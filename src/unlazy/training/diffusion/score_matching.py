@@ -30,7 +30,7 @@ class Schedule(NamedTuple):
 
     Times are drawn log-uniformly from [first_time, last_time]: with the square loss of the noise this weighs the times
     near the data as the likelihood does, ||noise error||^2 dt/t = 2 ||score error||^2 dt up to O(t). `average` is the
-    decay of the running mean of the weights. Defaults as in the project's note.
+    decay of the running mean of the weights.
     """
 
     steps: int = 4000
