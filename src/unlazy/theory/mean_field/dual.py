@@ -52,18 +52,11 @@ def particle_constants(optimum: MeanFieldOptimum) -> ParticleConstants:
     is the Gaussian (second-order) expansion around mu*.
     """
     grid, law, lam = optimum.grid, optimum.law, optimum.grid.temperature
-    root = np.sqrt(optimum.curvatures)
-    matrix = root[:, None] * optimum.covariance * root / lam
-    values = np.maximum(np.linalg.eigvalsh(matrix), 0)
+    values = np.maximum(np.linalg.eigvalsh(_scaled_covariance(optimum)), 0)
     excess = lam / 2 * float(np.log1p(values).sum())
 
-    centred = grid.features - law.predictions
-    exponent = -law.log_masses
-    exponent = exponent - law.masses @ exponent
-    explicit = centred.T @ (law.masses * exponent) / lam
-    identity = np.eye(len(root))
-    moved = np.linalg.solve(identity + optimum.covariance * optimum.curvatures / lam, explicit)
-    tilt = (exponent - centred @ (optimum.curvatures * moved)) / lam
+    centred, identity = grid.features - law.predictions, np.eye(len(values))
+    tilt, moved = temperature_response(optimum)
     covariance_slope = centred.T @ ((law.masses * tilt)[:, None] * centred)
     small = 1e-5 * (1 + np.abs(law.predictions).max()) / (1e-300 + np.abs(moved).max())
     above = grid.loss.curvature(law.predictions + small * moved)
@@ -104,9 +97,24 @@ def naive_iteration_radius(optimum: MeanFieldOptimum) -> float:
     The Jacobian of the predictions is -C D / lambda, so that the iteration oscillates and diverges above 1, where it
     must be damped; Newton's method and the double loops need not be.
     """
+    return float(np.linalg.eigvalsh(_scaled_covariance(optimum))[-1])
+
+
+def temperature_response(optimum: MeanFieldOptimum) -> tuple[np.ndarray, np.ndarray]:
+    """The derivatives by the temperature of log mu* on the grid, and of the predictions, with mu* moving."""
+    grid, law, weights = optimum.grid, optimum.law, optimum.curvatures
+    centred = grid.features - law.predictions
+    exponent = -law.log_masses
+    exponent = exponent - law.masses @ exponent
+    mixed = grid.temperature * np.eye(weights.size) + optimum.covariance * weights
+    moved = np.linalg.solve(mixed, centred.T @ (law.masses * exponent))
+    return (exponent - centred @ (weights * moved)) / grid.temperature, moved
+
+
+def _scaled_covariance(optimum: MeanFieldOptimum) -> np.ndarray:
+    """D^(1/2) C D^(1/2) / lambda, D = diag(w l'')."""
     root = np.sqrt(optimum.curvatures)
-    scaled = root[:, None] * optimum.covariance * root / optimum.grid.temperature
-    return float(np.linalg.eigvalsh(scaled)[-1])
+    return root[:, None] * optimum.covariance * root / optimum.grid.temperature
 
 
 def online_averaging_constant(optimum: MeanFieldOptimum) -> float:

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from unlazy.checks import InputError, check_array
+from unlazy.theory.mean_field.dual import temperature_response
 from unlazy.theory.mean_field.optimum import MeanFieldOptimum
 
 
@@ -68,11 +69,7 @@ def step_size_bias(
     centred = grid.features - law.predictions
     mixed = lam * np.eye(n) + optimum.covariance * weights
 
-    # the response of mu* to temperature: its log density grows by tilt
-    exponent = -law.log_masses
-    exponent = exponent - masses @ exponent
-    moved = np.linalg.solve(mixed, centred.T @ (masses * exponent))
-    tilt = (exponent - centred @ (weights * moved)) / lam
+    tilt, moved = temperature_response(optimum)
     laplacian = outside_curved + curved @ forces
     alone = (slopes**2).sum(axis=2) @ weights
     leading = float(masses @ laplacian), float((masses * tilt) @ laplacian + (weights * moved) @ (masses @ curved))
