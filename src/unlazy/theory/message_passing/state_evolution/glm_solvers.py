@@ -185,10 +185,8 @@ def _labels(
     return np.where(sign > 0, share, 1 - share), derivative
 
 
-def _hats(
-    fields: FieldNodes, teacher: Teacher, rho: float, state: State, n: np.ndarray, refinement: int = 1
-) -> list[np.ndarray]:
-    share, derivative = _labels(fields, teacher, rho, *state, refinement)
+def _hats(fields: FieldNodes, teacher: Teacher, rho: float, state: State, n: np.ndarray) -> list[np.ndarray]:
+    share, derivative = _labels(fields, teacher, rho, *state)
     averages = fields.average(share * fields.decrease, share * fields.slope**2, derivative * fields.slope)
     return [n * total for total in _both_labels(teacher, *averages)]
 
