@@ -124,7 +124,7 @@ def noise_injection_equivalent(
     """Test error on clean inputs and training error with `copies` (l) noisy copies of each input, without drawing data.
 
     The l copies of a sample are one mean (A) and l - 1 differences (B). With p = 1/(1 + chi) and the resolvents m, u of
-    `_single_index.wishart_resolvent` at t = B/A, N/d,
+    `wishart_resolvent` at t = B/A, N/d,
 
         A = p_A L^2 (1 + delta^2/l) + p_B (1 - 1/l) L^2 delta^2 + J mu1^2,             w = t m u / A,
         B = ridge + p_A (v_b + v_r/l) + p_B (1 - 1/l) v_r + J mu*^2,                      v = u / A,
