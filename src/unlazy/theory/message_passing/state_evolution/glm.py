@@ -53,11 +53,11 @@ def glm_state_evolution(
         q = q-hat sum_j s_j^2 A_j^2 + m-hat^2 sum_j u2_j s_j A_j^2,
         stability = n E[sum_y Z dg^2] sum_j s_j^2 A_j^2.
 
-    `loss` is "square", (y - z)^2/2, "logistic", log(1 + e^-yz), or "hinge", max(0, 1 - yz); `teacher` is one of the
-    four classes of this module or any smooth function that gives P(y = 1 | t) elementwise. Entry j stands for
-    `multiplicities[j]` directions, each with u2_j. A target t = theta.x has u2_j = (s_j theta_j)^2 and rho = sum_j s_j
-    theta_j^2. n and ridge broadcast; scalars give scalars. ridge must be > 0, except for the square loss, where 0 is
-    the limit from above and n must differ from the rank.
+    `loss` is "square", (y - z)^2/2, "logistic", log(1 + e^-yz), or "hinge", max(0, 1 - yz); `teacher` is a
+    `LinearTeacher`, `SignTeacher`, `ProbitTeacher` or `LogitTeacher`, or any smooth function that gives P(y = 1 | t)
+    elementwise. Entry j stands for `multiplicities[j]` directions, each with u2_j. A target t = theta.x has
+    u2_j = (s_j theta_j)^2 and rho = sum_j s_j theta_j^2. n and ridge broadcast; scalars give scalars. ridge must be
+    > 0, except for the square loss, where 0 is the limit from above and n must differ from the rank.
 
     Exact as n and d grow at a fixed ratio for Gaussian (t, x); at finite size the relative error is O(1/d), larger for
     the training loss of the hinge loss with heavy spectra. The square loss needs second moments of x and y only.
