@@ -13,13 +13,13 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from functools import cache
 from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from unlazy.checks import InputError, check_array, check_whole
+from unlazy.numerics.quadrature import panels
 
 _NODES_PER_PANEL = 32
 _FIRST_PANELS = 16
@@ -247,20 +247,13 @@ def _composite_rule(
     The polynomial 35 s^4 - 84 s^5 + 70 s^6 - 20 s^7 of slope 140 s^3 (1-s)^3 takes [0, 1] to a piece, so that powers
     of the distance from a breakpoint are integrated well too.
     """
-    panels = _FIRST_PANELS * 2**refinement
-    nodes, weights = _legendre(_NODES_PER_PANEL)
-    s = ((np.arange(panels)[:, None] + (1 + nodes) / 2) / panels).ravel()
-    lengths = np.tile(weights / (2 * panels), panels) * 140 * (s * (1 - s)) ** 3
+    s, sizes = panels(np.linspace(0, 1, _FIRST_PANELS * 2**refinement + 1), _NODES_PER_PANEL)
+    lengths = sizes * 140 * (s * (1 - s)) ** 3
     share = s**4 * (35 - 84 * s + 70 * s**2 - 20 * s**3)
     ends = [low, *sorted({b for b in breakpoints if low < b < high}), high]
     pieces = [(a + (b - a) * share, (b - a) * lengths) for a, b in pairwise(ends)]
-    points, sizes = zip(*pieces, strict=True)
-    return np.concatenate(points), np.concatenate(sizes)
-
-
-@cache
-def _legendre(n: int) -> tuple[np.ndarray, np.ndarray]:
-    return np.polynomial.legendre.leggauss(n)
+    points, widths = zip(*pieces, strict=True)
+    return np.concatenate(points), np.concatenate(widths)
 
 
 def _normalised(points: np.ndarray, weights: np.ndarray) -> Grid:

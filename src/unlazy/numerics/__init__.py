@@ -15,6 +15,7 @@ if TYPE_CHECKING:
         leave_one_out,
         metric_path,
         orthant_moments,
+        quadrature,
         reverse_diffusion,
         ridge_path,
         roots,

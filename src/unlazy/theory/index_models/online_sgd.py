@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike
 
 from unlazy.checks import InputError, check_array, common_shape
 from unlazy.functions.links import Link, link
+from unlazy.numerics.quadrature import panels
 from unlazy.numerics.roots import ConvergenceError
 from unlazy.theory.index_models.overlap_averages import Averages, averages_of
 
@@ -125,10 +126,9 @@ def crossing_time(teacher: str | Link, step: float, *, start: float = 0.0, level
     ends = np.unique([first, *(m for m in np.sin(slow) if first < m < last), last])
     shares = np.concatenate([[0.0], 2.0 ** -np.arange(_GRADES, 0, -1), 1 - 2.0 ** -np.arange(2, _GRADES - 10), [1.0]])
     edges = np.append((ends[:-1, None] + np.diff(ends)[:, None] * shares[:-1]).ravel(), last)
-    nodes, weights = np.polynomial.legendre.leggauss(_NODES)
-    half = np.diff(edges)[:, None] / 2
-    speeds = flow((edges[:-1, None] + half * (1 + nodes)).ravel()).reshape(-1, nodes.size)
-    return float(np.sum(half * weights / speeds)) if (speeds > 0).all() else math.inf
+    overlaps, weights = panels(edges, _NODES)
+    speeds = flow(overlaps)
+    return float(np.sum(weights / speeds)) if (speeds > 0).all() else math.inf
 
 
 def stall_step(teacher: str | Link, overlap: ArrayLike, **neuron: Any) -> np.ndarray:

@@ -13,6 +13,7 @@ from unlazy.functions.links import LINKS, Link
 from unlazy.functions.orthogonal import Hermite
 from unlazy.numerics.gaussian import normal_nodes
 from unlazy.numerics.orthant_moments import orthant_moments
+from unlazy.numerics.quadrature import panels
 from unlazy.numerics.roots import ConvergenceError
 
 _SETTLED, _TOLERATED = 1e-9, 1e-7
@@ -218,9 +219,6 @@ class _SmoothAverages:
 
 def _pieces(nodes: int, breakpoints: tuple[float, ...]) -> tuple[np.ndarray, np.ndarray]:
     """A rule for E f(z) with f smooth between breakpoints: Gauss-Legendre points on each piece of |z| <= 8.5."""
-    points, sizes = np.polynomial.legendre.leggauss(nodes // 2 + 20)
-    ends = np.array([-_REACH, *sorted(b for b in breakpoints if abs(b) < _REACH), _REACH])
-    half = np.diff(ends)[:, None] / 2
-    z = ends[:-1, None] + half * (1 + points)
-    weights = half * sizes * np.exp(-(z**2) / 2)
-    return z.ravel(), weights.ravel() / weights.sum()
+    z, sizes = panels([-_REACH, *sorted(b for b in breakpoints if abs(b) < _REACH), _REACH], nodes // 2 + 20)
+    weights = sizes * np.exp(-(z**2) / 2)
+    return z, weights / weights.sum()

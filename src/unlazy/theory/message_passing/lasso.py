@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from unlazy.checks import check_array, common_shape
+from unlazy.numerics.quadrature import unit_rule
 from unlazy.numerics.roots import ConvergenceError, increasing_root
 
 _FACTOR = 16.0
@@ -181,18 +181,11 @@ def _noise_at(
     return increasing_root(lacking, low * (1 - 1e-12), high * (1 + 1e-12), theta, largest, ratio, penalty, density)
 
 
-@cache
-def _legendre() -> tuple[np.ndarray, np.ndarray]:
-    """Nodes and weights on [0, 1]."""
-    points, weights = np.polynomial.legendre.leggauss(_QUADRATURE)
-    return (points + 1) / 2, weights / 2
-
-
 def _probability(start: np.ndarray, width: np.ndarray) -> np.ndarray:
     """Phi(start + width) - Phi(start) for start, width >= 0, to all digits also where the width is small."""
     from scipy.special import ndtr
 
-    points, weights = _legendre()
+    points, weights = unit_rule(_QUADRATURE)
     short = np.minimum(width, _NEAR)
     places = start[:, None] + short[:, None] * points
     inside = short * (np.exp(-(places**2) / 2) @ weights) / np.sqrt(2 * np.pi)
@@ -239,5 +232,5 @@ def _averages(theta: np.ndarray, tau: np.ndarray, density: np.ndarray) -> _Avera
 
 def _third_order(x: np.ndarray) -> np.ndarray:
     """(Phi(x) - 1/2 - x phi(x)) / x^3 for 0 <= x <= 1, as the integral of u^2 phi(x u) over u from 0 to 1."""
-    points, weights = _legendre()
+    points, weights = unit_rule(_QUADRATURE)
     return np.exp(-((x[:, None] * points) ** 2) / 2) @ (points**2 * weights) / np.sqrt(2 * np.pi)

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from unlazy.checks import InputError, check_array, common_shape
+from unlazy.numerics.quadrature import panels
 
 _PATHS = 5_000
 _LARGEST_TIME = 1e4
@@ -205,10 +206,8 @@ def _difference_probability(lift: float, shared: float, own: float) -> float:
     near = width * np.array([0.5, 1.0, 2.0, 4.0, 8.0])
     edges = np.unique(np.concatenate([[0.0], near[near < 13], np.linspace(0.5, 13, 26)]))
     edges = np.concatenate([-edges[:0:-1], edges])
-    nodes, weights = np.polynomial.legendre.leggauss(12)
-    half = np.diff(edges)[:, None] / 2
-    z = (edges[:-1, None] + half + half * nodes).ravel()
-    weight = (half * weights).ravel() * np.exp(-(z**2) / 2) / np.sqrt(2 * np.pi)
+    z, weights = panels(edges, 12)
+    weight = weights * np.exp(-(z**2) / 2) / np.sqrt(2 * np.pi)
     if own == 0:
         reached = np.maximum(z, 0.0) + lift / shared
     else:
