@@ -14,7 +14,7 @@ from unlazy.functions.orthogonal import Hermite
 from unlazy.numerics.gaussian import normal_nodes
 from unlazy.numerics.orthant_moments import orthant_moments
 from unlazy.numerics.quadrature import panels
-from unlazy.numerics.roots import ConvergenceError
+from unlazy.numerics.roots import ConvergenceError, bisect
 
 _SETTLED, _TOLERATED = 1e-9, 1e-7
 _LAST_REFINEMENT = 4
@@ -91,14 +91,9 @@ def _zeros(function: Callable[[np.ndarray], np.ndarray]) -> list[float]:
     """Where a function changes its sign, for a split of the quadrature: a missed pair of zeros only costs digits."""
     z = np.linspace(-_REACH, _REACH, 4001) + 1e-7
     values = function(z)
-    found = []
-    for i in np.flatnonzero(np.sign(values[:-1]) * np.sign(values[1:]) < 0):
-        low, high, side = z[i], z[i + 1], np.sign(values[i])
-        for _ in range(52):
-            middle = (low + high) / 2
-            low, high = (middle, high) if np.sign(function(np.array(middle))) == side else (low, middle)
-        found.append(float(high))
-    return found
+    before = np.flatnonzero(np.sign(values[:-1]) * np.sign(values[1:]) < 0)
+    side = np.sign(values[before])
+    return bisect(lambda z: np.sign(function(z)) == side, z[before], z[before + 1], 52)[1].tolist()
 
 
 class _ReluAverages:

@@ -16,7 +16,7 @@ from collections.abc import Callable
 import numpy as np
 
 from unlazy.numerics.fixed_points import fixed_points, ridge_path
-from unlazy.numerics.roots import ConvergenceError, increasing_root
+from unlazy.numerics.roots import ConvergenceError, expanded, increasing_root
 from unlazy.theory.message_passing.state_evolution.clusters import Clusters
 from unlazy.theory.message_passing.state_evolution.mixture_equations import (
     Response,
@@ -30,7 +30,6 @@ from unlazy.theory.message_passing.state_evolution.mixture_equations import (
 _SUSPICIOUS = 1e-5
 _FAR = 1e6
 _FACTOR = 16.0
-_EXPANSIONS = 250
 _SMALL = 1e-4
 Solve = Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndarray]
 
@@ -141,13 +140,7 @@ def _ridge_of_norm(response: Callable[[np.ndarray], Response], least: float, ref
     def excess(shifted: np.ndarray) -> np.ndarray:
         return np.array([-np.log(response(np.array([value - least])).norm[0, reference]) for value in shifted])
 
-    low = high = np.array([max(least, 1e-3)])
-    for _ in range(_EXPANSIONS):
-        if excess(high)[0] >= 0:
-            break
-        high = high * _FACTOR
-    for _ in range(_EXPANSIONS):
-        if excess(low)[0] <= 0:
-            break
-        low = low / _FACTOR
+    start = np.array([max(least, 1e-3)])
+    low = expanded(lambda x: excess(x) <= 0, start, 1 / _FACTOR)
+    high = expanded(lambda x: excess(x) >= 0, start, _FACTOR)
     return float(increasing_root(excess, low, high)[0]) - least
