@@ -23,6 +23,7 @@ from numpy.typing import ArrayLike
 
 _WIDTH = 2 * np.finfo(np.float64).eps
 _TINY = 1e-290
+_SMALL = 1e-16
 _GOLDEN = (math.sqrt(5) - 1) / 2
 
 
@@ -38,7 +39,7 @@ class _Scale(NamedTuple):
     between: Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndarray]
     """The place a share of the way from one to another."""
     unit: Callable[[np.ndarray, np.ndarray], Any]
-    """Distances of two places are known to the last digits of it."""
+    """What the distance of a place from another is to be known to the last digits of, given the larger first end."""
 
 
 def increasing_root(
@@ -69,7 +70,10 @@ def root_between(
     *args: ArrayLike,
     max_iterations: int = 200,
 ) -> np.ndarray:
-    """`increasing_root` on a linear scale: low and high may have any sign, and digits are those of the larger one."""
+    """`increasing_root` on a linear scale: low and high may have any sign.
+
+    To the last digits of x, or of 1e-16 of the larger end where x is smaller than that.
+    """
     return _bracketed(_LINEAR, function, low, high, args, max_iterations)
 
 
@@ -137,7 +141,8 @@ def expanded(
         wanting = ~reached(found)
         if not wanting.any():
             return found
-        found[wanting] *= factor
+        with np.errstate(over="ignore"):
+            found[wanting] *= factor
     raise ConvergenceError(f"no bracket from {start[wanting][0]:g} to {found[wanting][0]:g}")
 
 
@@ -191,6 +196,7 @@ def _bracketed(
 
     root = np.where(f1 == 0, x1, x2)
     active = np.flatnonzero((f1 != 0) & (f2 != 0))
+    ends = np.maximum(np.abs(x1), np.abs(x2))
     x1, x2, f1, f2 = x1[active], x2[active], f1[active], f2[active]
     step = np.full(active.size, 0.5)
     for _ in range(max_iterations):
@@ -205,7 +211,7 @@ def _bracketed(
         x2, f2 = np.where(same, x2, x1), np.where(same, f2, f1)
         x1, f1 = x, f
 
-        width = np.abs(scale.distance(x2, x1)) / scale.unit(x2, x1)
+        width = np.abs(scale.distance(x2, x1)) / scale.unit(x1, ends[active])
         done = (width <= 2 * _WIDTH) | (f1 == 0) | exhausted
         root[active[done]] = np.where(np.abs(f1) <= np.abs(f2), x1, x2)[done]
         step = _interpolation_step(scale.distance, x1, x2, x3, f1, f2, f3, width)
@@ -243,12 +249,15 @@ def _log_ratio(x: np.ndarray, reference: np.ndarray) -> np.ndarray:
     return np.where(near, np.log1p(difference / reference), np.log(x) - np.log(reference))
 
 
-def _larger(x: np.ndarray, other: np.ndarray) -> np.ndarray:
-    return np.maximum(np.maximum(np.abs(x), np.abs(other)), _TINY)
-
-
-_LOGARITHMIC = _Scale(0.0, _log_ratio, lambda x, end, share: x * np.exp(share * _log_ratio(end, x)), lambda x, end: 1.0)
-_LINEAR = _Scale(-math.inf, np.subtract, lambda x, end, share: x + share * (end - x), _larger)
+_LOGARITHMIC = _Scale(
+    0.0, _log_ratio, lambda x, end, share: x * np.exp(share * _log_ratio(end, x)), lambda x, ends: 1.0
+)
+_LINEAR = _Scale(
+    -math.inf,
+    np.subtract,
+    lambda x, end, share: x + share * (end - x),
+    lambda x, ends: np.maximum(np.abs(x), _SMALL * ends),
+)
 
 
 def _require(holds: np.ndarray, text: str, low: Any, high: Any, f_low: Any, f_high: Any) -> None:

@@ -15,7 +15,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from unlazy.numerics.fixed_points import fixed_points, ridge_path
+from unlazy.numerics.fixed_points import continued, fixed_points
 from unlazy.numerics.roots import ConvergenceError, expanded, increasing_root
 from unlazy.theory.message_passing.state_evolution.clusters import Clusters
 from unlazy.theory.message_passing.state_evolution.mixture_equations import (
@@ -68,13 +68,13 @@ def _one_case(
         if limit <= 0:
             return True, start[0]
         # from a ridge at which the weights are small, where the limit is a solution
-        large = np.array([limit / _SMALL])
+        large = limit / _SMALL
         shrunk, count = first.copy(), len(limits.clusters.labels)
         shrunk[:, :count] += np.log(_SMALL)
         shrunk[:, 2 * count :] += 2 * np.log(_SMALL)
         try:
-            begin = solve(n, large, shrunk)
-            return False, ridge_path(lambda r, x: solve(n, r, x), float(large[0]), begin, ridge)[0]
+            begin = solve(n, np.array([large]), shrunk)
+            return False, continued(lambda r, x: solve(n, np.array([r]), x), large, begin, float(ridge[0]))[0]
         except ConvergenceError:
             raise error from None
 

@@ -91,8 +91,6 @@ def feature_outliers(
     system = _system(activation, groups, n, d, features, nodes, only_reached=True)
     top = 10 * (system.scale + system.neurons * system.largest_mean)
     x, found = top, system.newton(top, system.far(top))
-    if found is None:
-        raise ConvergenceError(f"the resolvent of the features was not found at x = {top:g}")
     values: list[float] = []
     step = _FIRST_STEP
     while step > _LAST_STEP:
@@ -110,8 +108,11 @@ def feature_outliers(
 
 def _real_neighbour(system: BulkSystem, x: float, start: Resolvent) -> Resolvent | None:
     """The real solution at x if it continues the one at `start`."""
-    found = system.newton(x, start)
-    if found is None or not ((found.groups < 0).all() and (found.nodes < 0).all() and (found.nodes > -1).all()):
+    try:
+        found = system.newton(x, start)
+    except ConvergenceError:
+        return None
+    if not ((found.groups < 0).all() and (found.nodes < 0).all() and (found.nodes > -1).all()):
         return None
     return found if np.abs(np.log(found.groups / start.groups)).max() < _JUMP else None
 
