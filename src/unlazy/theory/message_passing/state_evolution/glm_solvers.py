@@ -8,15 +8,7 @@ import numpy as np
 
 from unlazy.checks import InputError
 from unlazy.numerics.fixed_points import along_the_ridge, fixed_points
-from unlazy.numerics.spectral_sums import (
-    SOLVER_EVALUATIONS,
-    Nodes,
-    Spectrum,
-    effective_ridge,
-    in_chunks,
-    spectral_sums,
-    summation_nodes,
-)
+from unlazy.numerics.spectral_sums import SOLVER_EVALUATIONS, Nodes, Spectrum, effective_ridge, spectral_sums
 from unlazy.theory.message_passing.losses import loss_of
 from unlazy.theory.message_passing.state_evolution.nodes import Nodes as FieldNodes
 from unlazy.theory.message_passing.state_evolution.nodes import plain_nodes, training_nodes
@@ -82,7 +74,7 @@ def convex_evolution(
     spectrum: Spectrum, rho: float, n: np.ndarray, ridge: np.ndarray, loss: str, teacher: Teacher
 ) -> GLMStateEvolution:
     _check_function(teacher, rho)
-    nodes = summation_nodes(spectrum, _ITERATIONS * n.size)
+    nodes = spectrum.nodes(_ITERATIONS * n.size)
 
     def solve(n: np.ndarray, ridge: np.ndarray, start: np.ndarray) -> np.ndarray:
         def step(x: np.ndarray, rows: np.ndarray) -> np.ndarray:
@@ -261,13 +253,13 @@ def square_evolution(
     explained = gain**2 * float(spectrum.signal.sum())
     second = rho + teacher.noise_variance if isinstance(teacher, LinearTeacher) else 1.0
     spectrum = spectrum._replace(signal=gain**2 * spectrum.signal)
-    nodes = summation_nodes(spectrum, SOLVER_EVALUATIONS * n.size)
+    nodes = spectrum.nodes(SOLVER_EVALUATIONS * n.size)
     kappa = np.zeros(n.shape)
     positive = (ridge > 0) | (n < spectrum.rank)
     if positive.any():
         kappa[positive] = effective_ridge(spectrum, nodes, n[positive], ridge[positive] / n[positive])
     unused = np.where(positive, ridge / np.where(positive, n * kappa, 1.0), (n - spectrum.rank) / n)
-    df1, df2, mixed, missed = in_chunks(spectral_sums, nodes, kappa)
+    df1, df2, mixed, missed = nodes.summed(spectral_sums, kappa)
     mse = (missed + max(second - explained, 0.0)) / (unused + mixed / n)
     learned = nodes.values / (nodes.values + kappa[:, None])
     overlap, norm = learned @ nodes.signal, learned**2 @ nodes.signal + mse * df2 / n
