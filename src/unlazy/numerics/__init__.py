@@ -7,13 +7,13 @@ from unlazy.doors import lazily
 if TYPE_CHECKING:
     from unlazy.numerics import (
         compress,
-        control_variates,
         convex_fits,
         fixed_points,
         gaussian,
         index_directions,
         leave_one_out,
         metric_path,
+        monte_carlo,
         orthant_moments,
         quadrature,
         reverse_diffusion,
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
         softmax_regression,
         spectral_sums,
         splines,
-        weighted_moments,
         wide_kernel,
     )
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 
-class Rule(NamedTuple):
+class Quadrature(NamedTuple):
     """The integral of f is the sum of weights times f(points)."""
 
     points: np.ndarray
@@ -17,32 +17,32 @@ class Rule(NamedTuple):
 
 
 @cache
-def unit_rule(count: int) -> Rule:
+def unit_rule(count: int) -> Quadrature:
     """`count` Gauss-Legendre points on [0, 1], exact for polynomials of degree 2 count - 1."""
     points, weights = np.polynomial.legendre.leggauss(count)
     return _frozen((1 + points) / 2, weights / 2)
 
 
 @cache
-def hermite_rule(count: int) -> Rule:
+def hermite_rule(count: int) -> Quadrature:
     """`count` points for E f(z), z standard normal, exact for polynomials of degree 2 count - 1."""
     points, weights = np.polynomial.hermite_e.hermegauss(count)
     return _frozen(points, weights / weights.sum())
 
 
-def gauss_rule(low: ArrayLike, length: ArrayLike, count: int) -> Rule:
+def gauss_rule(low: ArrayLike, length: ArrayLike, count: int) -> Quadrature:
     """`count` points on each [low, low + length], along a new last axis; the length keeps the digits of short ones."""
     points, weights = unit_rule(count)
     length = np.asarray(length)[..., None]
-    return Rule(np.asarray(low)[..., None] + length * points, length * weights)
+    return Quadrature(np.asarray(low)[..., None] + length * points, length * weights)
 
 
-def panels(edges: ArrayLike, count: int) -> Rule:
+def panels(edges: ArrayLike, count: int) -> Quadrature:
     """`count` points on each of the panels between increasing edges (k + 1,), one panel after the other."""
     rule = gauss_rule(np.asarray(edges)[:-1], np.diff(edges), count)
-    return Rule(rule.points.ravel(), rule.weights.ravel())
+    return Quadrature(rule.points.ravel(), rule.weights.ravel())
 
 
-def _frozen(points: np.ndarray, weights: np.ndarray) -> Rule:
+def _frozen(points: np.ndarray, weights: np.ndarray) -> Quadrature:
     points.flags.writeable = weights.flags.writeable = False
-    return Rule(points, weights)
+    return Quadrature(points, weights)

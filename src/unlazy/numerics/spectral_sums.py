@@ -41,7 +41,7 @@ class Spectrum(NamedTuple):
     def rank(self) -> float:
         return float(self.multiplicities.sum())
 
-    def nodes(self, evaluations: int) -> Nodes:
+    def nodes(self, evaluations: int) -> SpectralNodes:
         """The compressed spectrum where it saves more than it costs, for sums at so many effective ridges."""
         eigenvalues, multiplicities, signal, _ = self
         size = eigenvalues.size
@@ -50,11 +50,11 @@ class Spectrum(NamedTuple):
             gain = evaluations * (size - NODES_PER_BIN * bins) - _PRICE_OF_EIGENVALUE * size - _PRICE_OF_BIN * bins
             if gain > _LEAST_GAIN:
                 nodes, weights, lower, totals = compress(eigenvalues, np.stack([multiplicities, signal]))
-                return Nodes(nodes, weights[0], weights[1], lower, totals[0])
-        return Nodes(eigenvalues, multiplicities, signal, eigenvalues, multiplicities)
+                return SpectralNodes(nodes, weights[0], weights[1], lower, totals[0])
+        return SpectralNodes(eigenvalues, multiplicities, signal, eigenvalues, multiplicities)
 
 
-class Nodes(NamedTuple):
+class SpectralNodes(NamedTuple):
     """What sums run over: the eigenvalues, or the fewer nodes of their compression."""
 
     values: np.ndarray
@@ -66,7 +66,7 @@ class Nodes(NamedTuple):
     """The multiplicities, or the exact ones of a bin at one of its nodes."""
 
     def summed(
-        self, sums: Callable[[Nodes, np.ndarray], tuple[np.ndarray, ...]], kappa: np.ndarray
+        self, sums: Callable[[SpectralNodes, np.ndarray], tuple[np.ndarray, ...]], kappa: np.ndarray
     ) -> tuple[np.ndarray, ...]:
         """`sums` over the nodes at every effective ridge, which it gets as a column of bounded length."""
         column = kappa.reshape(-1, 1)
@@ -87,7 +87,7 @@ class Nodes(NamedTuple):
         return self.summed(_learned_parts, kappa)
 
 
-def spectral_sums(nodes: Nodes, kappa: np.ndarray) -> tuple[np.ndarray, ...]:
+def spectral_sums(nodes: SpectralNodes, kappa: np.ndarray) -> tuple[np.ndarray, ...]:
     """df1, df2, df1 - df2 and the variance of the target that is missed, for a column of effective ridges."""
     total = nodes.values + kappa
     learned, missed = nodes.values / total, kappa / total
@@ -97,14 +97,14 @@ def spectral_sums(nodes: Nodes, kappa: np.ndarray) -> tuple[np.ndarray, ...]:
     return learned @ weights, learned_twice @ weights, mixed @ weights, missed_twice @ nodes.signal
 
 
-def _learned_parts(nodes: Nodes, kappa: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _learned_parts(nodes: SpectralNodes, kappa: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     large = nodes.large_above > kappa
     smaller = np.where(large, -kappa, nodes.values)
     smaller /= nodes.values + kappa
     return large @ nodes.counts, smaller @ nodes.multiplicities
 
 
-def effective_ridge(spectrum: Spectrum, nodes: Nodes, n: np.ndarray, ridge: np.ndarray) -> np.ndarray:
+def effective_ridge(spectrum: Spectrum, nodes: SpectralNodes, n: np.ndarray, ridge: np.ndarray) -> np.ndarray:
     """kappa > 0 between the bounds that l_i/kappa and l_min/(l_min + kappa) put on every term of df1."""
     smallest = spectrum.eigenvalues.min(initial=np.inf) if spectrum.rank else 0.0
     low = np.maximum(ridge, smallest * np.maximum(spectrum.rank - n, 0.0) / n)
@@ -120,7 +120,7 @@ def effective_ridge(spectrum: Spectrum, nodes: Nodes, n: np.ndarray, ridge: np.n
 
 
 def _tabulated_bracket(
-    nodes: Nodes, low: np.ndarray, high: np.ndarray, n: np.ndarray, ridge: np.ndarray
+    nodes: SpectralNodes, low: np.ndarray, high: np.ndarray, n: np.ndarray, ridge: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """The part of each bracket between two neighbours of one table of effective ridges: df1 knows no n."""
     table = np.geomspace(low.min(), high.max(), _TABLE_SIZE)

@@ -21,7 +21,7 @@ from typing import NamedTuple
 import numpy as np
 
 from unlazy.numerics.roots import increasing_root
-from unlazy.numerics.spectral_sums import SOLVER_EVALUATIONS, Nodes, Spectrum
+from unlazy.numerics.spectral_sums import SOLVER_EVALUATIONS, SpectralNodes, Spectrum
 
 # stands for ridge 0 and all below it, in units of the largest eigenvalue: far below what rounding leaves of the others
 _NO_RIDGE = 1e-30
@@ -125,11 +125,11 @@ def _factors(n: np.ndarray, p: np.ndarray, product: np.ndarray) -> tuple[np.ndar
     return np.where(np.isfinite(p), samples, product), np.where(np.isfinite(p), share, 1.0)
 
 
-def _resolvent(nodes: Nodes, kappa: np.ndarray) -> tuple[np.ndarray]:
+def _resolvent(nodes: SpectralNodes, kappa: np.ndarray) -> tuple[np.ndarray]:
     return ((1 / (nodes.values + kappa)) @ nodes.multiplicities,)
 
 
-def _sums(nodes: Nodes, kappa: np.ndarray) -> tuple[np.ndarray, ...]:
+def _sums(nodes: SpectralNodes, kappa: np.ndarray) -> tuple[np.ndarray, ...]:
     total = nodes.values + kappa
     learned, missed = nodes.values / total, kappa / total
     squares, weights = np.square(missed), nodes.multiplicities

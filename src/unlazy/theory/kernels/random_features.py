@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike
 from unlazy.checks import InputError, check_array, common_shape
 from unlazy.functions.orthogonal import Gegenbauer
 from unlazy.numerics.roots import increasing_root
-from unlazy.numerics.spectral_sums import SOLVER_EVALUATIONS, Nodes, Spectrum, effective_ridge, spectral_sums
+from unlazy.numerics.spectral_sums import SOLVER_EVALUATIONS, SpectralNodes, Spectrum, effective_ridge, spectral_sums
 from unlazy.theory.kernels.blocks import activation_blocks
 
 _LARGEST = 1e300
@@ -142,7 +142,7 @@ def _at_sizes(
 
 def _effective_ridge(
     spectrum: Spectrum,
-    nodes: Nodes,
+    nodes: SpectralNodes,
     n: np.ndarray,
     ridge: np.ndarray,
     p: np.ndarray,
@@ -189,7 +189,7 @@ def _unused_parts(n: np.ndarray, p: np.ndarray, product: np.ndarray) -> tuple[np
     return np.where(n <= p, smaller, larger), np.where(n <= p, larger, smaller)
 
 
-def _sums(nodes: Nodes, nu: np.ndarray) -> tuple[np.ndarray, ...]:
+def _sums(nodes: SpectralNodes, nu: np.ndarray) -> tuple[np.ndarray, ...]:
     """`spectral_sums` and the energy times r (1 - r)."""
     total = nodes.values + nu
     return *spectral_sums(nodes, nu), (nodes.values / total * (nu / total)) @ nodes.signal

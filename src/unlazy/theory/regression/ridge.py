@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from unlazy.checks import InputError, check_array, common_shape
-from unlazy.numerics.spectral_sums import SOLVER_EVALUATIONS, Nodes, Spectrum, effective_ridge, spectral_sums
+from unlazy.numerics.spectral_sums import SOLVER_EVALUATIONS, SpectralNodes, Spectrum, effective_ridge, spectral_sums
 
 _LARGEST = 1e300
 _LARGEST_SUM = 1e306
@@ -169,7 +169,7 @@ def _equivalent(spectrum: Spectrum, n: ArrayLike, ridge: ArrayLike, noise_varian
 
 def _at_effective_ridge(
     spectrum: Spectrum,
-    nodes: Nodes,
+    nodes: SpectralNodes,
     n: np.ndarray,
     kappa: np.ndarray,
     unused: np.ndarray,
