@@ -173,8 +173,8 @@ def _first_stop(flow: _Flow, side: float, low: float, high: float) -> tuple[floa
     dips = np.flatnonzero((speeds[1:-1] <= speeds[:-2]) & (speeds[1:-1] <= speeds[2:])) + 1
     found: list[float] = []
     for i in dips[dips < last]:
-        ends = sorted((angles[i - 1], angles[i + 1]))
-        place, least = scalar_minimum(lambda angle: side * float(flow(np.array([math.sin(angle)]))[0]), *ends, 1e-10)
+        first, second = sorted((angles[i - 1], angles[i + 1]))
+        place, least = scalar_minimum(lambda at: side * float(flow(np.array([math.sin(at)]))[0]), first, second, 1e-10)
         if least <= 0:
             return _sign_change(flow, side, angles[i - 1], place), found
         found.append(place)
