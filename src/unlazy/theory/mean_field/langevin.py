@@ -212,7 +212,7 @@ def batch_knee(
 
 
 def _first_step_below(excess: Callable[[np.ndarray], np.ndarray], guess: np.ndarray) -> np.ndarray:
-    """The least whole k at which the falling `excess(k)` <= 0, to 1e-4 of it, by doubling and bisection."""
+    """The least whole k at which the falling `excess(k)` <= 0, to 1e-4 of it: `bisect` knows no whole numbers."""
     low, high = np.zeros(guess.shape), np.ceil(guess)
     while (above := excess(high) > 0).any():
         low, high = np.where(above, high, low), np.where(above, 2 * high, high)

@@ -11,6 +11,7 @@ are those of a stationary point of the log determinant of the features' Gram mat
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import NamedTuple
 
 import numpy as np
@@ -85,17 +86,15 @@ class _System:
         )
         for _ in range(_FIRST_SWEEPS):
             start = start - self.residual(start, self.parts(start)) / 2
-        try:
+        with suppress(ConvergenceError):
             return newton(self.equations, start)
-        except ConvergenceError:
-            pass
+
+        def solution(ridge: float, start: np.ndarray) -> np.ndarray:
+            return newton(_System(self.features, self.sizes, ridge).equations, start)
+
+        larger = _LARGER_RIDGE * self.ridge
         try:
-            return continued(
-                lambda ridge, x: newton(_System(self.features, self.sizes, ridge).equations, x),
-                _LARGER_RIDGE * self.ridge,
-                newton(_System(self.features, self.sizes, _LARGER_RIDGE * self.ridge).equations, start),
-                self.ridge,
-            )
+            return continued(solution, larger, solution(larger, start), self.ridge)
         except ConvergenceError:
             raise ConvergenceError(
                 f"the fixed point of spiked features was not found at n = {self.sizes.samples:g}, "

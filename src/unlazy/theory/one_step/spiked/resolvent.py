@@ -6,6 +6,7 @@ Im x > 0. Both come from Newton's method on log Q and log chi, started from a ne
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import NamedTuple
 
 import numpy as np
@@ -60,50 +61,40 @@ class BulkSystem:
 
     def newton(self, x: complex, start: Resolvent) -> Resolvent:
         """The solution near `start`, by Newton's method in the logarithm of its ratio to the start."""
-        values, k = np.concatenate(start), start.groups.size
-
-        def solution(logarithm: np.ndarray) -> Resolvent:
-            found = values * np.exp(logarithm)
-            return Resolvent(found[:k], found[k:])
-
+        values = np.concatenate(start)
         # singular C (linear features) raise the rounding errors
-        return solution(
-            newton(
-                lambda logarithm: self.equations(x, solution(logarithm)),
-                np.zeros_like(values),
-                longest=_LONGEST_STEP,
-                tolerance=_SHORT_STEP,
-                max_iterations=_MOST_NEWTON_STEPS,
-            )
+        ratio = newton(
+            lambda logarithm: self.equations(x, self.split(values * np.exp(logarithm))),
+            np.zeros_like(values),
+            longest=_LONGEST_STEP,
+            tolerance=_SHORT_STEP,
+            max_iterations=_MOST_NEWTON_STEPS,
         )
+        return self.split(values * np.exp(ratio))
+
+    def split(self, values: np.ndarray) -> Resolvent:
+        k = self.sizes.neurons.size
+        return Resolvent(values[:k], values[k:])
 
     def above(self, x: complex, start: Resolvent | None) -> Resolvent:
-        """The solution at Im x > 0: from a neighbour if that arrives in the upper half plane, else from far above.
-
-        From far above the way is in steps that shrink where Newton fails.
-        """
-        try:
-            if start is not None:
+        """The solution at Im x > 0: from a neighbour if that arrives in the upper half plane, else from far above."""
+        if start is not None:
+            with suppress(ConvergenceError):
                 return self._upper(x, start)
-        except ConvergenceError:
-            pass
-        height, k = 10 * max(self.scale, abs(x)), self.sizes.neurons.size
-        high = x.real + 1j * height
+        height = 10 * max(self.scale, abs(x))
+
+        def solution(height: float, guess: np.ndarray) -> np.ndarray:
+            return np.concatenate(self._upper(x.real + 1j * height, self.split(guess)))
+
         try:
-            begin = np.concatenate(self.newton(high, self.far(high)))
-            path = continued(
-                lambda height, x_start: np.concatenate(
-                    self._upper(x.real + 1j * height, Resolvent(*np.split(x_start, [k])))
-                ),
-                height,
-                begin,
-                x.imag,
-                factor=_DESCENT,
-                least_factor=_SLOWEST_DESCENT,
+            begin = np.concatenate(self.far(x.real + 1j * height))
+            return self.split(
+                continued(
+                    solution, height, solution(height, begin), x.imag, factor=_DESCENT, least_factor=_SLOWEST_DESCENT
+                )
             )
         except ConvergenceError:
             raise ConvergenceError(f"the bulk of the features' spectrum was not found at x = {x.real:g}") from None
-        return Resolvent(*np.split(path, [k]))
 
     def _upper(self, x: complex, start: Resolvent) -> Resolvent:
         found = self.newton(x, start)
