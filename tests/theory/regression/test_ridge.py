@@ -265,14 +265,14 @@ def test_a_curve_sums_once_for_all_sample_sizes():
     spectrum = power_law(50, 1.0)
     n, kappa = np.arange(60.0, 1060.0)[:, None], np.geomspace(0.1, 10, 5)
     lengths = []
-    original = spectral_sums.Nodes.summed
+    original = spectral_sums.SpectralNodes.summed
 
     def spy(nodes, sums, kappa):
         lengths.append(kappa.size)
         return original(nodes, sums, kappa)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(spectral_sums.Nodes, "summed", spy)
+        patch.setattr(spectral_sums.SpectralNodes, "summed", spy)
         curve = ridge_curve_by_effective_ridge(spectrum, 1.0, n, kappa, 0.1)
     assert lengths == [5, 5]
     one = ridge_curve_by_effective_ridge(spectrum, 1.0, 500.0, 0.1, 0.1)
