@@ -49,12 +49,11 @@ def increasing_root(
     *args: ArrayLike,
     max_iterations: int = 200,
 ) -> np.ndarray:
-    """The root x in [low, high], 0 < low <= high, of an increasing function, elementwise.
+    """The root x in [low, high], 0 < low <= high, of an increasing function, elementwise; SciPy knows no log scale.
 
-    By hand, for `scipy.optimize.elementwise.find_root` knows no logarithmic scale, takes twice as long and a quarter
-    of a second to import. Inverse quadratic interpolation in log x wherever it is safe, bisection of the logarithmic
-    bracket elsewhere, until the bracket is a few units in the last place wide: about ten evaluations for smooth
-    functions (Chandrupatla 1997).
+    Inverse quadratic interpolation in log x wherever it is safe, bisection of the logarithmic bracket elsewhere, until
+    the bracket is a few units in the last place wide: about ten evaluations for smooth functions (Chandrupatla 1997).
+    `scipy.optimize.elementwise.find_root` would take twice as long, and a quarter of a second to import.
 
     `function(x, *args)` receives the elements still open as one-dimensional arrays: `low`, `high` and
     `args` are broadcast together, and converged elements drop out. Its values may be infinite but not NaN.
