@@ -4,14 +4,14 @@ from scipy.optimize import approx_fprime
 from scipy.special import log_softmax
 
 from unlazy.numerics.leave_one_out import SingularHessian, inverse_hessian, span
-from unlazy.numerics.softmax_regression import Problem, class_basis, optimum
+from unlazy.numerics.softmax_regression import SoftmaxProblem, class_basis, optimum
 
 
 def _problem(classes, n=30, p=3):
     rng = np.random.default_rng(classes)
     rows = np.column_stack([rng.normal(size=(n, p)), np.ones(n)])
     penalty = np.append(np.full(p, 0.7), 0.0)
-    return Problem(rows, rng.integers(0, classes, n), rng.uniform(0.5, 2, n), penalty, class_basis(classes))
+    return SoftmaxProblem(rows, rng.integers(0, classes, n), rng.uniform(0.5, 2, n), penalty, class_basis(classes))
 
 
 def _objective(problem, flat):

@@ -13,13 +13,13 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from functools import cache
 from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from unlazy.checks import InputError, check_array, check_whole
+from unlazy.numerics.quadrature import Quadrature, panels
 
 _NODES_PER_PANEL = 32
 _FIRST_PANELS = 16
@@ -28,13 +28,6 @@ _LAST_REFINEMENT = 4
 _FIRST_REACH = 13.0
 _TOLERANCE = 1e-11
 _ROUNDING_OF_TAIL = 1e-13
-
-
-class Grid(NamedTuple):
-    """A quadrature rule: E f(t) is weights @ f(points), and the weights add up to 1."""
-
-    points: np.ndarray
-    weights: np.ndarray
 
 
 class Coefficients(NamedTuple):
@@ -61,8 +54,8 @@ class OrthonormalFamily(ABC):
         """b_k = E[t q_k(t) q_{k-1}(t)] > 0 for k >= 1."""
 
     @abstractmethod
-    def grid(self, refinement: int = 0, breakpoints: Iterable[float] = ()) -> Grid:
-        """A rule for functions that are smooth between the breakpoints; each refinement doubles its points."""
+    def grid(self, refinement: int = 0, breakpoints: Iterable[float] = ()) -> Quadrature:
+        """A rule for E f(t), f smooth between the breakpoints; each refinement doubles its points."""
 
     def values(self, t: Any, degree: int, *, xp: Any = np) -> Any:
         """q_0(t), ..., q_degree(t) along a new first axis, by the recurrence; `xp` is the namespace of t."""
@@ -90,7 +83,7 @@ class Hermite(OrthonormalFamily):
     def recurrence(self, k: int) -> float:
         return math.sqrt(k)
 
-    def grid(self, refinement: int = 0, breakpoints: Iterable[float] = ()) -> Grid:
+    def grid(self, refinement: int = 0, breakpoints: Iterable[float] = ()) -> Quadrature:
         reach = _FIRST_REACH * 2 ** (refinement / 2)
         t, lengths = _composite_rule(-reach, reach, breakpoints, refinement)
         return _normalised(t, lengths * np.exp(-(t**2) / 2))
@@ -133,7 +126,7 @@ class Gegenbauer(InnerProductFamily):
         k = check_whole("k", k, 0)
         return (2 * k + self.d - 2) * math.comb(k + self.d - 3, k - 1) // k if k else 1
 
-    def grid(self, refinement: int = 0, breakpoints: Iterable[float] = ()) -> Grid:
+    def grid(self, refinement: int = 0, breakpoints: Iterable[float] = ()) -> Quadrature:
         """In the angle: t = sqrt(d) sin(angle) has the weight cos^(d-2), and functions of |x - y| stay smooth."""
         reach = _FIRST_REACH * 2 ** (refinement / 2)
         last = math.acos(math.exp(-(reach**2) / (2 * (self.d - 2))))
@@ -165,7 +158,7 @@ class Krawtchouk(InnerProductFamily):
     def multiplicity(self, k: int) -> int:
         return math.comb(self.d, check_whole("k", k, 0))
 
-    def grid(self, refinement: int = 0, breakpoints: Iterable[float] = ()) -> Grid:
+    def grid(self, refinement: int = 0, breakpoints: Iterable[float] = ()) -> Quadrature:
         """The law itself, up to points whose weight is below the smallest number."""
         first = (self.d + 1) // 2
         signs = np.arange(first, min(self.d, first + 20 * math.isqrt(self.d) + 20) + 1.0)
@@ -218,7 +211,7 @@ def check_breakpoints(breakpoints: Any) -> list[float]:
 
 
 def _coefficients_on(
-    grid: Grid, function: Callable[[np.ndarray], Any], family: OrthonormalFamily, degree: int
+    grid: Quadrature, function: Callable[[np.ndarray], Any], family: OrthonormalFamily, degree: int
 ) -> Coefficients:
     points, weights = grid
     roots = np.sqrt(weights)
@@ -247,22 +240,15 @@ def _composite_rule(
     The polynomial 35 s^4 - 84 s^5 + 70 s^6 - 20 s^7 of slope 140 s^3 (1-s)^3 takes [0, 1] to a piece, so that powers
     of the distance from a breakpoint are integrated well too.
     """
-    panels = _FIRST_PANELS * 2**refinement
-    nodes, weights = _legendre(_NODES_PER_PANEL)
-    s = ((np.arange(panels)[:, None] + (1 + nodes) / 2) / panels).ravel()
-    lengths = np.tile(weights / (2 * panels), panels) * 140 * (s * (1 - s)) ** 3
+    s, sizes = panels(np.linspace(0, 1, _FIRST_PANELS * 2**refinement + 1), _NODES_PER_PANEL)
+    lengths = sizes * 140 * (s * (1 - s)) ** 3
     share = s**4 * (35 - 84 * s + 70 * s**2 - 20 * s**3)
     ends = [low, *sorted({b for b in breakpoints if low < b < high}), high]
     pieces = [(a + (b - a) * share, (b - a) * lengths) for a, b in pairwise(ends)]
-    points, sizes = zip(*pieces, strict=True)
-    return np.concatenate(points), np.concatenate(sizes)
+    points, widths = zip(*pieces, strict=True)
+    return np.concatenate(points), np.concatenate(widths)
 
 
-@cache
-def _legendre(n: int) -> tuple[np.ndarray, np.ndarray]:
-    return np.polynomial.legendre.leggauss(n)
-
-
-def _normalised(points: np.ndarray, weights: np.ndarray) -> Grid:
+def _normalised(points: np.ndarray, weights: np.ndarray) -> Quadrature:
     kept = weights > 0
-    return Grid(points[kept], weights[kept] / weights[kept].sum())
+    return Quadrature(points[kept], weights[kept] / weights[kept].sum())

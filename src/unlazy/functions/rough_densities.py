@@ -101,7 +101,7 @@ class RoughDensity:
         low, high = grid[at], grid[at + 1]
         x = np.clip(low + (high - low) * (u - table[at]) / (table[at + 1] - table[at]), low, high)
         open_ = np.arange(len(u))
-        # Newton's step inside a bracket that shrinks: the density is at least 0.15 / Z
+        # to the digits of the distribution function, not of x as `newton_root`; the density is at least 0.15 / Z
         for _ in range(_MOST_STEPS):
             off = self.cdf(x[open_, None]) - u[open_]
             low[open_], high[open_] = np.where(off < 0, x[open_], low[open_]), np.where(off < 0, high[open_], x[open_])

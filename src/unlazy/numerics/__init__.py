@@ -7,21 +7,21 @@ from unlazy.doors import lazily
 if TYPE_CHECKING:
     from unlazy.numerics import (
         compress,
-        control_variates,
         convex_fits,
         fixed_points,
         gaussian,
         index_directions,
         leave_one_out,
         metric_path,
+        monte_carlo,
         orthant_moments,
+        quadrature,
         reverse_diffusion,
         ridge_path,
         roots,
         softmax_regression,
         spectral_sums,
         splines,
-        weighted_moments,
         wide_kernel,
     )
 

@@ -1,8 +1,16 @@
-"""Fixed points of small systems, many at once: the plain iteration with Anderson's acceleration."""
+"""Fixed points of small systems, whose unknowns are logarithms or others of order one.
+
+    fixed_points            many at once without derivatives: the plain iteration with Anderson's acceleration
+    newton                  many at once with derivatives: steps of bounded length
+    newton_by_differences   one, with differences for derivatives: steps of bounded length that gain
+    continued               one that is far from every start: along a path of solutions
+
+What does not converge raises `ConvergenceError`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import numpy as np
 
@@ -16,10 +24,9 @@ _CUTOFF = 1e-9
 _PATIENCE = 25
 _LEAST_SHARE = 1 / 64
 _NEWTON_STEPS = 60
-_HALVINGS = 16
+_HALVES = 0.5 ** np.arange(16)
 _DIFFERENCE = 1e-7
-_FIRST_FACTOR = 10.0
-_LEAST_FACTOR = 1.1
+_TINY = 1e-300
 
 
 def fixed_points(
@@ -78,8 +85,87 @@ def fixed_points(
         if not active.size:
             return x
     for row in active.tolist():
-        x[row] = _newton(step, row, best_x[row], describe(row), admissible)
+        x[row] = _one_fixed_point(step, row, best_x[row], describe(row), admissible)
     return x
+
+
+def newton(
+    equations: Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]],
+    start: np.ndarray,
+    *,
+    longest: float = 2.0,
+    tolerance: float = 1e-12,
+    tolerated: float = 1e-7,
+    max_iterations: int = 60,
+) -> np.ndarray:
+    """The root near `start` (..., k) of equations(x), which gives residuals (..., k) and their Jacobians (..., k, k).
+
+    Steps are no longer than `longest` in any component. The one that is at most `tolerance` is the last; one that is at
+    most `tolerated` is where the next is not shorter, for there rounding ends the progress. `ConvergenceError` if there
+    is none.
+    """
+    x = nearest = start
+    shortest, open_ = np.full(start.shape[:-1], np.inf), np.ones(start.shape[:-1], bool)
+    for _ in range(max_iterations):
+        try:
+            with np.errstate(all="ignore"):
+                residual, jacobian = equations(x)
+            step = np.linalg.solve(jacobian, residual[..., None])[..., 0]
+        except np.linalg.LinAlgError:
+            break
+        length = np.abs(step).max(axis=-1)
+        if not (length < np.inf).all():
+            break
+        if (length > longest).any():
+            step = step * np.minimum(1.0, longest / np.maximum(length, _TINY))[..., None]
+        x = x - step
+        shorter = length < shortest
+        better = open_ & shorter
+        nearest = x if better.all() else np.where(better[..., None], x, nearest)
+        open_ = open_ & (length > tolerance) & (shorter | (shortest > tolerated))
+        shortest = np.minimum(shortest, length)
+        if not open_.any():
+            return nearest
+    if shortest.max() <= tolerated:
+        return nearest
+    raise ConvergenceError(f"Newton's method did not arrive: its shortest step is {shortest.max():.3g}")
+
+
+def newton_by_differences(
+    excess: Callable[[np.ndarray], np.ndarray],
+    start: np.ndarray,
+    *,
+    parts: Iterable[float] = _HALVES,
+    cutoff: float | None = _CUTOFF,
+    settled: float = 0.0,
+    max_iterations: int = _NEWTON_STEPS,
+) -> tuple[np.ndarray, np.ndarray, float]:
+    """A root of excess(x), both (k,), from `start`, the excess there, and the length of the last step before any cut.
+
+    Steps are at most 2 long in any component and the first of their `parts` with a smaller largest excess is made. It
+    ends where none is smaller, or a step is at most `settled`: the caller decides whether that is a root. An excess
+    that is not finite forbids its x. Singular values of the Jacobian below `cutoff` of the largest do not count.
+    """
+    x, f, length = start, excess(start), np.inf
+    size = _largest(f)
+    for _ in range(max_iterations):
+        jacobian = np.stack([(excess(x + move) - f) / _DIFFERENCE for move in _DIFFERENCE * np.eye(x.size)], axis=1)
+        if not np.isfinite(size) or not np.isfinite(jacobian).all():
+            break
+        direction = np.linalg.lstsq(jacobian, -f, rcond=cutoff)[0]
+        length = _largest(direction)
+        if length <= settled:
+            break
+        direction *= min(1.0, _LONGEST / max(length, _TINY))
+        for part in parts:
+            ahead = x + part * direction
+            f_ahead = excess(ahead)
+            if _largest(f_ahead) < size:
+                break
+        else:
+            break
+        x, f, size = ahead, f_ahead, _largest(f_ahead)
+    return x, f, length
 
 
 def along_the_ridge(
@@ -102,65 +188,61 @@ def along_the_ridge(
         raise failure
     try:
         begin = solve(n, np.array([first]), start, *others)
-        return ridge_path(lambda r, x: solve(n, r, x, *others), first, begin, ridge)
+        return continued(lambda r, x: solve(n, np.array([r]), x, *others), first, begin, float(ridge[0]))
     except ConvergenceError:
         raise failure from None
 
 
-def ridge_path(
-    solve: Callable[[np.ndarray, np.ndarray], np.ndarray], first: float, begin: np.ndarray, ridge: np.ndarray
+def continued(
+    solve: Callable[[float, np.ndarray], np.ndarray],
+    first: float,
+    begin: np.ndarray,
+    last: float,
+    *,
+    factor: float = 10.0,
+    least_factor: float = 1.1,
 ) -> np.ndarray:
-    """solve(ridge, start) at the end of a path of solutions from `begin` at the ridge `first`.
+    """solve(parameter, start) at the parameter `last`, at the end of a path of solutions from `begin` at `first`.
 
-    Each point is extrapolated from the two before it in log ridge, and the step, a factor of 10 at first, is shortened
-    where a point fails, down to a factor of 1.1.
+    Each point is extrapolated from the two before it in the logarithm of the parameter, and the step, a `factor` at
+    first, is shortened where a point fails, down to the least factor.
     """
-    place, end, factor = float(np.log(first)), float(np.log(ridge[0])), _FIRST_FACTOR
+    place, end = float(np.log(first)), float(np.log(last))
     points = [(place, begin)]
-    while True:
+    while place != end:
         target = max(place - np.log(factor), end) if place > end else min(place + np.log(factor), end)
         guess = points[-1][1]
         if len(points) > 1:
-            (before, x), (last, y) = points[-2:]
-            guess = y + (target - last) / (last - before) * (y - x)
+            (before, x), (latest, y) = points[-2:]
+            guess = y + (target - latest) / (latest - before) * (y - x)
         try:
-            points.append((target, solve(np.exp([target]) if target != end else ridge, guess)))
+            points.append((target, solve(float(np.exp(target)) if target != end else last, guess)))
             place = target
         except ConvergenceError:
             factor = factor**0.5
-            if factor < _LEAST_FACTOR:
+            if factor < least_factor:
                 raise
-        if place == end:
-            return points[-1][1]
+    return points[-1][1]
 
 
-def _newton(
+def _one_fixed_point(
     step: Callable[[np.ndarray, np.ndarray], np.ndarray],
     row: int,
     start: np.ndarray,
     case: str,
     admissible: Callable[[np.ndarray], np.ndarray],
 ) -> np.ndarray:
-    """The root of step(x) - x from `start`, with differences for derivatives and the step halved until it gains."""
-    x, count = start, start.size
+    def excess(x: np.ndarray) -> np.ndarray:
+        return step(x[None], np.array([row]))[0] - x if admissible(x[None])[0] else np.full(x.shape, np.inf)
 
-    def excess(y: np.ndarray) -> np.ndarray:
-        return step(y, np.full(len(y), row)) - y
-
-    f = excess(x[None])[0]
-    size = np.abs(f).max()
-    for _ in range(_NEWTON_STEPS):
-        nearby = x + _DIFFERENCE * np.eye(count)
-        jacobian = (excess(nearby) - f).T / _DIFFERENCE
-        direction = -np.linalg.pinv(jacobian, rcond=_CUTOFF) @ f
-        trials = x + 0.5 ** np.arange(_HALVINGS)[:, None] * direction
-        trials = trials[admissible(trials) & (np.abs(trials - x).max(axis=1) <= _LONGEST)]
-        residuals = excess(trials) if len(trials) else np.full((1, count), np.inf)
-        sizes = np.abs(residuals).max(axis=1)
-        best = int(np.argmin(np.where(np.isfinite(sizes), sizes, np.inf)))
-        if not sizes[best] < size:
-            break
-        x, f, size = trials[best], residuals[best], sizes[best]
+    x, f, _ = newton_by_differences(excess, start)
+    size = _largest(f)
     if size <= _TOLERATED:
         return x + f
     raise ConvergenceError(f"no fixed point at {case}: residual {size:.3g}, allowed {_TOLERATED:g}")
+
+
+def _largest(x: np.ndarray) -> float:
+    """The largest size of a component; infinite if some is not a number."""
+    size = float(np.abs(x).max())
+    return size if np.isfinite(size) else np.inf

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 from unlazy.checks import InputError, check_array, check_choice
 from unlazy.functions.activations import ACTIVATIONS, Activation
 from unlazy.functions.orthogonal import Hermite
+from unlazy.numerics.quadrature import hermite_rule
 
 _KINKED = {"relu": (0.0,), "relu2": (0.0,), "relu3": (0.0,)}
 _LAST_REFINEMENT = 3
@@ -108,9 +109,8 @@ def normal_nodes(count: int) -> tuple[np.ndarray, np.ndarray]:
     if count > _MOST_HERMITE:
         points = np.linspace(-_REACH, _REACH, count)
         weights = np.exp(-(points**2) / 2)
-    else:
-        points, weights = np.polynomial.hermite_e.hermegauss(count)
-    return points, weights / weights.sum()
+        return points, weights / weights.sum()
+    return hermite_rule(count)
 
 
 def _refined(name: str, function: Piecewise, means: np.ndarray, deviations: np.ndarray) -> np.ndarray:

@@ -40,7 +40,7 @@ class MetricStep(NamedTuple):
     """K = X diag(m) X^T, shape (n, n)."""
 
 
-class _Problem(NamedTuple):
+class _MetricProblem(NamedTuple):
     """The problem in units in which c = 1 and the largest entry of X is 1."""
 
     design: np.ndarray
@@ -121,14 +121,14 @@ def metric_path(
     scaled = (design / scale).astype(dtype, copy=False)
     norms = np.einsum("ij,ij->j", scaled, scaled, dtype=np.float64)
     root = _target_root(targets.reshape(n, -1) / np.sqrt(penalty))
-    problem = _Problem(scaled, root, labels, norms, criterion, weight / penalty, power, float(cap), prune)
+    problem = _MetricProblem(scaled, root, labels, norms, criterion, weight / penalty, power, float(cap), prune)
     unit = penalty / scale / scale
     metric = np.broadcast_to(start, (d,)) / penalty * scale * scale
     return _path(problem, metric, penalty, unit)
 
 
 def _path(
-    problem: _Problem, metric: np.ndarray, penalty: float, unit: float
+    problem: _MetricProblem, metric: np.ndarray, penalty: float, unit: float
 ) -> Generator[MetricStep, float | None, None]:
     n, d = problem.design.shape
     active = np.arange(d)
@@ -158,7 +158,7 @@ def _path(
         step += 1
 
 
-def _update(problem: _Problem, metric: np.ndarray, inverse_root: np.ndarray) -> np.ndarray:
+def _update(problem: _MetricProblem, metric: np.ndarray, inverse_root: np.ndarray) -> np.ndarray:
     """The next metric, with zeros for what is dropped."""
     if not metric.size:
         return metric
@@ -185,7 +185,7 @@ def _update(problem: _Problem, metric: np.ndarray, inverse_root: np.ndarray) -> 
     return metric * factor * (kept if problem.groups is None else kept[problem.groups])
 
 
-def _gain_and_price(problem: _Problem, inverse_root: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _gain_and_price(problem: _MetricProblem, inverse_root: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """q_j and p_j of every feature, in blocks of columns."""
     dtype = problem.design.dtype
     columns = problem.design.shape[1]
@@ -255,6 +255,6 @@ def _target_root(targets: np.ndarray) -> np.ndarray:
     return vectors * np.sqrt(np.maximum(eigenvalues, 0.0))
 
 
-def _select(problem: _Problem, kept: np.ndarray) -> _Problem:
+def _select(problem: _MetricProblem, kept: np.ndarray) -> _MetricProblem:
     groups = None if problem.groups is None else problem.groups[kept]
     return problem._replace(design=problem.design[:, kept], groups=groups, norms=problem.norms[kept])

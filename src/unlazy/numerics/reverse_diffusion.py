@@ -27,7 +27,7 @@ class Steps(NamedTuple):
     noise: Any
 
 
-class Moments(NamedTuple):
+class ReverseMoments(NamedTuple):
     """Mean and variance of a Gaussian law, per coordinate."""
 
     mean: np.ndarray
@@ -109,7 +109,7 @@ def run_reverse(
 
 def gaussian_reverse(
     scheme: str, times: ArrayLike, mean: ArrayLike, variance: ArrayLike, *, denoise: bool = True
-) -> Moments:
+) -> ReverseMoments:
     """Mean and variance that a scheme reaches from N(0, 1) with the exact score of data N(mean, variance).
 
     The score -(y - m mean) / V, V = m^2 variance + sigma^2, is linear, so a step maps moments to moments:
@@ -134,12 +134,12 @@ def gaussian_reverse(
         # 1 - rest would cancel where the variance is small
         factor = scale * variance / total
         reached, spread = factor * reached + rest * mean, factor**2 * spread
-    return Moments(reached, np.broadcast_to(spread, reached.shape))
+    return ReverseMoments(reached, np.broadcast_to(spread, reached.shape))
 
 
 def gaussian_limit(
     scheme: str, start: float, stop: float, mean: ArrayLike, variance: ArrayLike, *, denoise: bool = True
-) -> Moments:
+) -> ReverseMoments:
     """What `gaussian_reverse` tends to as the steps become short, in closed form.
 
     An error of N(0, 1) against the law N(m mean, V) at the start is multiplied by m_start V_stop / (m_stop V_start) in
@@ -155,4 +155,4 @@ def gaussian_limit(
     if denoise:
         factor, rest = scales[1] * variance / end, -np.expm1(-2 * times[1]) / end
         reached, spread = factor * reached + rest * mean, factor**2 * spread
-    return Moments(reached, spread)
+    return ReverseMoments(reached, spread)

@@ -27,7 +27,7 @@ _NEAR = 0.02
 _MOST_NEWTON = 250
 
 
-class Problem(NamedTuple):
+class SoftmaxProblem(NamedTuple):
     rows: np.ndarray
     """(n, p), a column of ones included if there is an intercept."""
     labels: np.ndarray
@@ -39,10 +39,10 @@ class Problem(NamedTuple):
     """B (K, r)."""
 
 
-class Design(NamedTuple):
+class SoftmaxDesign(NamedTuple):
     """A problem in as few columns as it needs, and the way back."""
 
-    problem: Problem
+    problem: SoftmaxProblem
     directions: np.ndarray | None
     """An orthonormal basis of the rows' span, (columns, n), where there are more columns than rows."""
     constant: float
@@ -100,7 +100,7 @@ def design(
     *,
     intercept: bool,
     penalised_constant: float = 0.0,
-) -> Design:
+) -> SoftmaxDesign:
     """The problem of rows (n, columns), with an intercept that is not penalised or, as a column, like all others."""
     reduced, directions = span(rows)
     penalty = np.full(reduced.shape[1], float(ridge))
@@ -108,7 +108,7 @@ def design(
     if intercept:
         reduced = np.column_stack([reduced, np.full(len(rows), constant)])
         penalty = np.append(penalty, ridge if penalised_constant else 0.0)
-    return Design(Problem(reduced, labels, weights, penalty, class_basis(classes)), directions, constant)
+    return SoftmaxDesign(SoftmaxProblem(reduced, labels, weights, penalty, class_basis(classes)), directions, constant)
 
 
 def log_shares(scores: np.ndarray, basis: np.ndarray) -> np.ndarray:
@@ -118,7 +118,7 @@ def log_shares(scores: np.ndarray, basis: np.ndarray) -> np.ndarray:
     return log_softmax(scores @ basis.T, axis=1)
 
 
-def optimum(problem: Problem, start: np.ndarray) -> Optimum:
+def optimum(problem: SoftmaxProblem, start: np.ndarray) -> Optimum:
     """The minimum, from a start W, and the scores without each row; `SingularHessian` if it is not unique."""
     weights, inverse = _minimum(problem, start)
     point = _point(problem, weights)
@@ -128,7 +128,7 @@ def optimum(problem: Problem, start: np.ndarray) -> Optimum:
     return Optimum(weights, point.scores, left_out, float(distance))
 
 
-def left_out_scores(problem: Problem, best: Optimum, refits: int = 0) -> np.ndarray:
+def left_out_scores(problem: SoftmaxProblem, best: Optimum, refits: int = 0) -> np.ndarray:
     """Scores (n, r) of each row without it; those of the `refits` rows that move farthest by fits without them."""
     scores = best.left_out.scores.copy()
     for row in np.argsort(-changes(problem, best), kind="stable")[:refits]:
@@ -139,7 +139,7 @@ def left_out_scores(problem: Problem, best: Optimum, refits: int = 0) -> np.ndar
     return scores
 
 
-def changes(problem: Problem, best: Optimum) -> np.ndarray:
+def changes(problem: SoftmaxProblem, best: Optimum) -> np.ndarray:
     """The largest change of a row's log odds of two classes by leaving it out, (n,)."""
     return np.ptp((best.left_out.scores - best.scores) @ problem.basis.T, axis=1)
 
@@ -149,7 +149,7 @@ def class_scores(scores: np.ndarray, basis: np.ndarray) -> np.ndarray:
     return scores[:, 0] if len(basis) == 2 else scores @ basis.T
 
 
-def path(problem: Problem, penalties: np.ndarray) -> Iterator[Optimum]:
+def path(problem: SoftmaxProblem, penalties: np.ndarray) -> Iterator[Optimum]:
     """Optima for rows of penalties (m, p), each from the one before; the first from 0."""
     weights = np.zeros((problem.rows.shape[1], problem.basis.shape[1]))
     for penalty in penalties:
@@ -158,7 +158,7 @@ def path(problem: Problem, penalties: np.ndarray) -> Iterator[Optimum]:
         yield found
 
 
-def _minimum(problem: Problem, start: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _minimum(problem: SoftmaxProblem, start: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """W and an inverse Hessian within 0.02, in scores, of it.
 
     Newton's method with halved steps; the inverse Hessian of its last step serves until no score moves by 1e-7.
@@ -182,7 +182,7 @@ def _minimum(problem: Problem, start: np.ndarray) -> tuple[np.ndarray, np.ndarra
     raise ConvergenceError(f"softmax regression did not settle in {_NEWTON_STEPS} steps: its last step was {size:.3g}")
 
 
-def _point(problem: Problem, weights: np.ndarray) -> _Point:
+def _point(problem: SoftmaxProblem, weights: np.ndarray) -> _Point:
     scores = problem.rows @ weights
     logs = log_shares(scores, problem.basis)
     own = np.arange(len(scores)), problem.labels
@@ -196,7 +196,7 @@ def _point(problem: Problem, weights: np.ndarray) -> _Point:
     return _Point(scores, shares, gradient, residual, float(objective))
 
 
-def _curvature(problem: Problem, point: _Point) -> np.ndarray:
+def _curvature(problem: SoftmaxProblem, point: _Point) -> np.ndarray:
     """L = B^T (diag s - s s^T) B, (n, r, r)."""
     basis = problem.basis
     r = basis.shape[1]
@@ -205,7 +205,9 @@ def _curvature(problem: Problem, point: _Point) -> np.ndarray:
     return (point.shares @ products).reshape(-1, r, r) - mean[:, :, None] * mean[:, None, :]
 
 
-def _line_search(problem: Problem, weights: np.ndarray, point: _Point, step: np.ndarray) -> tuple[np.ndarray, _Point]:
+def _line_search(
+    problem: SoftmaxProblem, weights: np.ndarray, point: _Point, step: np.ndarray
+) -> tuple[np.ndarray, _Point]:
     slope = float(np.sum(point.residual * step))
     share = 1.0
     for _ in range(_HALVINGS):
@@ -218,13 +220,13 @@ def _line_search(problem: Problem, weights: np.ndarray, point: _Point, step: np.
     return weights + step, _point(problem, weights + step)
 
 
-def _is_near(problem: Problem, weights: np.ndarray) -> bool:
+def _is_near(problem: SoftmaxProblem, weights: np.ndarray) -> bool:
     """Whether the penalty alone says that the optimum is near: no weight moves farther than gradient / penalty."""
     residual = _point(problem, weights).residual
     return bool(np.abs(residual).max() <= 1e-2 * max(1.0, np.abs(weights).max() * problem.penalty.max()))
 
 
-def _descent(problem: Problem, start: np.ndarray) -> np.ndarray:
+def _descent(problem: SoftmaxProblem, start: np.ndarray) -> np.ndarray:
     from scipy.optimize import minimize
 
     shape = start.shape

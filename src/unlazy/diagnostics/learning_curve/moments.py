@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 from unlazy.checks import InputError, check_array
 from unlazy.diagnostics.learning_curve.engine import CurveLists
 from unlazy.diagnostics.learning_curve.results import Alignment, BestRidge
+from unlazy.numerics.roots import scalar_minimum
 from unlazy.theory.regression.ridge import RidgeEquivalent, ridge_curve_by_effective_ridge, ridge_equivalent
 
 _FEWEST_ROWS = 20
@@ -94,8 +95,6 @@ class MomentsEngine:
 
     def best_ridge(self, n: float) -> BestRidge:
         """Of least error, by effective ridge: on a grid, then between its neighbours."""
-        from scipy.optimize import minimize_scalar
-
         spectrum = self.moments.spectrum
         least = float(ridge_equivalent(spectrum, 0.0, n, 0.0, 0.0).effective_ridge)
         low = max(least * (1 + 1e-6), _SMALLEST * spectrum[-1])
@@ -111,13 +110,9 @@ class MomentsEngine:
         best = int(np.argmin(errors))
         if best in (0, _RIDGES - 1):
             return BestRidge(float(n * ridges[best]), float(errors[best]), "largest" if best else "smallest")
-        found = minimize_scalar(
-            lambda log: float(error(math.exp(log))[1]),
-            bounds=(math.log(grid[best - 1]), math.log(grid[best + 1])),
-            method="bounded",
-            options={"xatol": 1e-7},
-        )
-        return BestRidge(float(n * error(math.exp(found.x))[0]), float(found.fun), "inside")
+        ends = math.log(grid[best - 1]), math.log(grid[best + 1])
+        place, value = scalar_minimum(lambda log: float(error(math.exp(log))[1]), *ends, 1e-7)
+        return BestRidge(float(n * error(math.exp(place))[0]), value, "inside")
 
     def alignment(self, n: float, ridge: float) -> Alignment:
         kappa = float(self._equivalent(np.array([n]), np.array([ridge])).effective_ridge[0])

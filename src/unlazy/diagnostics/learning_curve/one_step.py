@@ -19,7 +19,7 @@ from unlazy.diagnostics.learning_curve.index_model import (
 )
 from unlazy.diagnostics.learning_curve.results import BestRidge
 from unlazy.numerics.gaussian import Piecewise, normal_averages, normal_nodes, piecewise
-from unlazy.numerics.roots import ConvergenceError
+from unlazy.numerics.roots import ConvergenceError, scalar_minimum
 from unlazy.theory.one_step.gradient_step import best_direction_ridge, gradient_cosine, preconditioned_cosine
 from unlazy.theory.one_step.moments import SMALLEST_RIDGE
 from unlazy.theory.one_step.spiked.features import gradient_step_groups, normal_groups
@@ -188,8 +188,6 @@ class OneStepEngine:
         return error, training, math.hypot(deviation, tails, (noise - self.evidence.least_noise) / error), level
 
     def _least(self, n: float, count: float, spike: float) -> float:
-        from scipy.optimize import minimize_scalar
-
         def error(log_ridge: float) -> float:
             found = self._solved(0, n, count, spike, math.exp(log_ridge), _COARSE)
             return math.inf if found is None else found.test_error
@@ -198,8 +196,7 @@ class OneStepEngine:
         grid = np.linspace(math.log(_LEAST_RIDGE), math.log(_LARGEST_RIDGE), _RIDGE_GRID)
         at = int(np.argmin([error(place) for place in grid]))
         ends = (grid[max(at - 1, 0)], grid[min(at + 1, grid.size - 1)])
-        search = minimize_scalar(error, bounds=ends, method="bounded", options={"xatol": _RIDGE_TOLERANCE})
-        return math.exp(search.x)
+        return math.exp(scalar_minimum(error, *ends, _RIDGE_TOLERANCE)[0])
 
     def _solved(
         self, which: int, n: float, count: float, spike: float, ridge: float, resolution: tuple[int, int]

@@ -21,14 +21,7 @@ from typing import NamedTuple
 import numpy as np
 
 from unlazy.numerics.roots import increasing_root
-from unlazy.numerics.spectral_sums import (
-    SOLVER_EVALUATIONS,
-    Nodes,
-    Spectrum,
-    in_chunks,
-    learned_parts,
-    summation_nodes,
-)
+from unlazy.numerics.spectral_sums import SOLVER_EVALUATIONS, SpectralNodes, Spectrum
 
 # stands for ridge 0 and all below it, in units of the largest eigenvalue: far below what rounding leaves of the others
 _NO_RIDGE = 1e-30
@@ -81,15 +74,15 @@ def spectral_curve(pool: PoolSpectrum, n: np.ndarray, ridge: np.ndarray, feature
     """The formulas above at equally long lists of n, ridge and features (infinity for the kernel itself)."""
     delta = np.maximum(ridge / pool.scale, _NO_RIDGE)
     rank, null = pool.positive.rank, pool.null
-    nodes = summation_nodes(pool.positive, (SOLVER_EVALUATIONS + 8) * n.size)
+    nodes = pool.positive.nodes((SOLVER_EVALUATIONS + 8) * n.size)
 
     def excess(kappa: np.ndarray, n: np.ndarray, delta: np.ndarray, p: np.ndarray) -> np.ndarray:
-        large, learned = in_chunks(learned_parts, nodes, kappa)
+        large, learned = nodes.learned(kappa)
         samples, used = (n - large) - learned, np.where(np.isfinite(p), large + learned, 0.0)
         share = np.where(np.isfinite(p), p - used, 1.0) / np.where(np.isfinite(p), p, 1.0)
         # beyond df1 = min(n, p) both factors may be negative; the smaller one goes on increasing with kappa
         product = np.where((samples > 0) & (share > 0), samples * share, np.minimum(samples, share))
-        return product - delta * (in_chunks(_resolvent, nodes, kappa)[0] + null / kappa)
+        return product - delta * (nodes.summed(_resolvent, kappa)[0] + null / kappa)
 
     low = np.full(n.shape, _LEAST_KAPPA)
     few = n < pool.rows
@@ -103,9 +96,9 @@ def spectral_curve(pool: PoolSpectrum, n: np.ndarray, ridge: np.ndarray, feature
     if inside.any():
         kappa[inside] = increasing_root(excess, *(a[inside] for a in (low, high, n, delta, features)))
 
-    z, mixed, twice, missed_once, missed_twice = in_chunks(_sums, nodes, kappa)
+    z, mixed, twice, missed_once, missed_twice = nodes.summed(_sums, kappa)
     missed_once, missed_twice = missed_once + pool.null_energy, missed_twice + pool.null_energy
-    resolvent = in_chunks(_resolvent, nodes, kappa)[0] * kappa + null
+    resolvent = nodes.summed(_resolvent, kappa)[0] * kappa + null
     samples, share = _factors(n, features, delta * resolvent / kappa)
     with np.errstate(invalid="ignore", divide="ignore"):
         approximation = (mixed / features) / (share + mixed / features)
@@ -132,11 +125,11 @@ def _factors(n: np.ndarray, p: np.ndarray, product: np.ndarray) -> tuple[np.ndar
     return np.where(np.isfinite(p), samples, product), np.where(np.isfinite(p), share, 1.0)
 
 
-def _resolvent(nodes: Nodes, kappa: np.ndarray) -> tuple[np.ndarray]:
+def _resolvent(nodes: SpectralNodes, kappa: np.ndarray) -> tuple[np.ndarray]:
     return ((1 / (nodes.values + kappa)) @ nodes.multiplicities,)
 
 
-def _sums(nodes: Nodes, kappa: np.ndarray) -> tuple[np.ndarray, ...]:
+def _sums(nodes: SpectralNodes, kappa: np.ndarray) -> tuple[np.ndarray, ...]:
     total = nodes.values + kappa
     learned, missed = nodes.values / total, kappa / total
     squares, weights = np.square(missed), nodes.multiplicities

@@ -14,8 +14,8 @@ from unlazy.diagnostics.leave_one_out.results import ROUGH, LooPath, LooScores, 
 from unlazy.numerics.leave_one_out import SingularHessian, inverse_hessian, leave_one_out, newton_step, span
 from unlazy.numerics.roots import ConvergenceError
 from unlazy.numerics.softmax_regression import (
-    Design,
-    Problem,
+    SoftmaxDesign,
+    SoftmaxProblem,
     changes,
     class_scores,
     design,
@@ -202,7 +202,7 @@ def _design(
     ridge: float,
     has_intercept: bool,
     penalised_constant: float = 0.0,
-) -> Design:
+) -> SoftmaxDesign:
     counts = np.bincount(labels[weights > 0], minlength=len(classes))
     if counts.min() < 2:
         raise InputError(
@@ -222,7 +222,7 @@ def _design(
     )
 
 
-def _class_losses(scores: np.ndarray, problem: Problem, own: np.ndarray) -> _ClassLosses:
+def _class_losses(scores: np.ndarray, problem: SoftmaxProblem, own: np.ndarray) -> _ClassLosses:
     logs = log_shares(scores, problem.basis)
     losses = -logs[np.arange(len(logs)), problem.labels]
     wrong = (logs.argmax(axis=1) != problem.labels).astype(float)

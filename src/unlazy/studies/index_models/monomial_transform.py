@@ -139,7 +139,7 @@ class MonomialTransform(Study):
         return 8 * 8 * self.d * self.ratio
 
     def simulate(self, rng: np.random.Generator) -> dict[str, Any]:
-        from unlazy.numerics.weighted_moments import moments, wide_draws
+        from unlazy.numerics.monte_carlo import moments, wide_draws
         from unlazy.training.index_models.first_steps import power_alignments
 
         function = link(self.link)
@@ -148,7 +148,7 @@ class MonomialTransform(Study):
         return {"alignment": alignment, "coefficient": moments(function(z), z, weights, POWERS, 2)}
 
     def predict(self) -> dict[str, Any]:
-        from unlazy.numerics.weighted_moments import exact_moments
+        from unlazy.numerics.monte_carlo import exact_moments
         from unlazy.theory.index_models.first_steps import step_price
 
         alignment = self.ratio / (self.ratio + step_price(self.link, POWERS, self.overlap))

@@ -160,13 +160,13 @@ class SuperOrthogonal(Study):
         return 8 * 16 * self.n
 
     def simulate(self, rng: np.random.Generator) -> dict[str, Any]:
-        from unlazy.numerics.weighted_moments import moments, wide_draws
+        from unlazy.numerics.monte_carlo import moments, wide_draws
 
         z, weights = wide_draws(rng, self.n, self.spread)
         return {"moment": [moments(_link(self.case, kind)(z), z, weights, POWERS, max(ORDERS)) for kind in LINKS]}
 
     def predict(self) -> dict[str, Any]:
-        from unlazy.numerics.weighted_moments import exact_moments
+        from unlazy.numerics.monte_carlo import exact_moments
         from unlazy.theory.index_models.superorthogonal_links import moment_residual
 
         found = [exact_moments(_link(self.case, kind).value, 34.0, POWERS, max(ORDERS)) for kind in LINKS]

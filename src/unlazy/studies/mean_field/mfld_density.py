@@ -43,7 +43,7 @@ def _corrected(data):
     """N (F - F*) of each seed, less its regression over seeds on `drift`, which is 0 in the mean at stationarity."""
     import xarray as xr
 
-    from unlazy.numerics.control_variates import without_controls
+    from unlazy.numerics.monte_carlo import without_controls
 
     dims: dict[str, Any] = {"input_core_dims": [["seed"], ["seed", "test"]], "output_core_dims": [["seed"]]}
     return xr.apply_ufunc(without_controls, data.energy_gap, data.drift, **dims)

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from unlazy.checks import InputError, check_array, common_shape
+from unlazy.numerics.quadrature import unit_rule
 
 _LARGEST = 1e100
 """Coordinates whose squares do not overflow."""
@@ -140,12 +141,12 @@ def scaled_score_error(variance: ArrayLike, scale: ArrayLike, time: ArrayLike) -
     scale, time = check_array("scale", scale, above=0), check_array("time", time, above=0, high=50)
     shape = common_shape(variance=variance, scale=scale, time=time)
     variance, scale, time = (np.broadcast_to(a, shape) for a in (variance, scale, time))
-    unit, weights = np.polynomial.legendre.leggauss(200)
+    unit, weights = unit_rule(200)
     # uniform in log(1 + 2t/v): small variances make the kernel steep at 0
     narrow = np.minimum(variance, 1.0)[..., None]
     length = np.log1p(2 * time[..., None] / narrow)
-    t = narrow * np.expm1(length * (unit + 1) / 2) / 2
-    jacobian = length / 2 * (t + narrow / 2)
+    t = narrow * np.expm1(length * unit) / 2
+    jacobian = length * (t + narrow / 2)
 
     def gain(t: np.ndarray, v: np.ndarray, c: np.ndarray) -> np.ndarray:
         return np.exp((1 - 2 * c) * t) * (v / diffused_variance(v, t)) ** c

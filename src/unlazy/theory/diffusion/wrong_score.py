@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from unlazy.numerics.quadrature import hermite_rule
 from unlazy.theory.diffusion.process import (
     ScoreErrorCost,
     diffused_variance,
@@ -92,8 +93,7 @@ class WrongScore:
 
     def _mixture_cost(self, time: np.ndarray) -> ScoreErrorCost:
         """On a grid: Y_T has the density q_0(x) int p_T(y) / q_T(y) N(y; m x, sigma^2) dy."""
-        nodes, weights = np.polynomial.hermite_e.hermegauss(_HERMITE)
-        weights = weights / weights.sum()
+        nodes, weights = hermite_rule(_HERMITE)
         start, density, model = self.divergence(), _density(self.truth, 0.0), _density(self.model, 0.0)
         rows = []
         for t in np.atleast_1d(time):

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from unlazy.checks import InputError, check_array, check_choice, common_shape
+from unlazy.numerics.roots import golden_minimum
 from unlazy.theory.in_context.large_dimension import Setting, companion, effective_ridge, errors, ridge_share
 
 _LEAST, _LARGEST = 1e-100, 1e100
@@ -114,13 +115,7 @@ def optimal_ridge(
     start = np.argmin(on_grid, axis=0)
     places = np.arange(least.size)
     low, high = (grid[np.clip(start + step, 1, len(grid) - 1), places] for step in (-1, 1))
-    golden = (np.sqrt(5) - 1) / 2
-    for _ in range(_GOLDEN_STEPS):
-        left, right = high - golden * (high - low), low + golden * (high - low)
-        at_left, at_right = error_at(np.stack([left, right]))
-        shrink = at_left <= at_right
-        low, high = np.where(shrink, low, left), np.where(shrink, right, high)
-    best = (low + high) / 2
+    best = golden_minimum(error_at, low, high, _GOLDEN_STEPS)
     # a gain of a ridge that is no more than rounding is none
     zero = on_grid[0] <= (1 + _ROUNDING) * np.minimum(error_at(best), on_grid.min(axis=0))
     xi = np.where(zero, least, least + _distance(flat, best))

@@ -20,6 +20,7 @@ from unlazy.checks import InputError, check_array, check_whole, common_shape
 from unlazy.functions.links import Link
 from unlazy.functions.links import link as named_link
 from unlazy.functions.orthogonal import Hermite
+from unlazy.numerics.quadrature import hermite_rule, panels
 
 _NODES = 16
 _REAL = 1e-10
@@ -237,10 +238,9 @@ def _time(speed: np.ndarray, low: float, high: float) -> float:
     while edges[-1] < high:
         nearest = np.abs(roots - edges[-1]).min(initial=2.0)
         edges.append(min(max(edges[-1] + nearest / 2, math.nextafter(edges[-1], 1)), high))
-    nodes, weights = np.polynomial.legendre.leggauss(_NODES)
-    half = np.diff(edges)[:, None] / 2
-    speeds = value(np.array(edges)[:-1, None] + half * (1 + nodes), speed)
-    return float(np.sum(half * weights / speeds)) if (speeds > 0).all() else math.inf
+    overlaps, weights = panels(edges, _NODES)
+    speeds = value(overlaps, speed)
+    return float(np.sum(weights / speeds)) if (speeds > 0).all() else math.inf
 
 
 def _spread(powers: np.ndarray, tasks: Any, moments: _Moments) -> np.ndarray:
@@ -273,8 +273,7 @@ def _moments(link: str | Link, student: str | Link | None) -> _Moments:
     most = max(a.size, b.size) - 1
     signal = np.arange(most + 1) * np.pad(a, (0, most + 1 - a.size)) * np.pad(b, (0, most + 1 - b.size))
     degree = max(2 * (b.size - 1) - 2, 0)
-    points, weights = np.polynomial.hermite_e.hermegauss(2 * most + 2)
-    weights = weights / weights.sum()
+    points, weights = hermite_rule(2 * most + 2)
     basis = Hermite().values(points, degree)
     slopes = basis @ (weights * np.asarray(pupil.derivative(points)) ** 2)
     squares = basis @ (weights * np.asarray(teacher(points)) ** 2)

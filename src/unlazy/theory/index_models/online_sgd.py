@@ -17,7 +17,8 @@ from numpy.typing import ArrayLike
 
 from unlazy.checks import InputError, check_array, common_shape
 from unlazy.functions.links import Link, link
-from unlazy.numerics.roots import ConvergenceError
+from unlazy.numerics.quadrature import panels
+from unlazy.numerics.roots import ConvergenceError, bisect, scalar_minimum
 from unlazy.theory.index_models.overlap_averages import Averages, averages_of
 
 _SETTLED = 1e-9
@@ -125,10 +126,9 @@ def crossing_time(teacher: str | Link, step: float, *, start: float = 0.0, level
     ends = np.unique([first, *(m for m in np.sin(slow) if first < m < last), last])
     shares = np.concatenate([[0.0], 2.0 ** -np.arange(_GRADES, 0, -1), 1 - 2.0 ** -np.arange(2, _GRADES - 10), [1.0]])
     edges = np.append((ends[:-1, None] + np.diff(ends)[:, None] * shares[:-1]).ravel(), last)
-    nodes, weights = np.polynomial.legendre.leggauss(_NODES)
-    half = np.diff(edges)[:, None] / 2
-    speeds = flow((edges[:-1, None] + half * (1 + nodes)).ravel()).reshape(-1, nodes.size)
-    return float(np.sum(half * weights / speeds)) if (speeds > 0).all() else math.inf
+    overlaps, weights = panels(edges, _NODES)
+    speeds = flow(overlaps)
+    return float(np.sum(weights / speeds)) if (speeds > 0).all() else math.inf
 
 
 def stall_step(teacher: str | Link, overlap: ArrayLike, **neuron: Any) -> np.ndarray:
@@ -163,8 +163,6 @@ def stall_overlap(teacher: str | Link, step: float, *, start: float = 0.0, **neu
 
 def _first_stop(flow: _Flow, side: float, low: float, high: float) -> tuple[float | None, list[float]]:
     """The first angle from `low` on at which the velocity loses the sign `side`, and those of its dips before."""
-    from scipy.optimize import minimize_scalar
-
     shares = np.union1d(np.linspace(0, 1, _ANGLES), 2.0 ** -np.arange(8, _GRADES))
     angles = low + (high - low) * shares
     angles[-1] = high
@@ -175,13 +173,11 @@ def _first_stop(flow: _Flow, side: float, low: float, high: float) -> tuple[floa
     dips = np.flatnonzero((speeds[1:-1] <= speeds[:-2]) & (speeds[1:-1] <= speeds[2:])) + 1
     found: list[float] = []
     for i in dips[dips < last]:
-        least = minimize_scalar(
-            lambda angle: side * float(flow(np.array([math.sin(angle)]))[0]),
-            bounds=sorted((angles[i - 1], angles[i + 1])), method="bounded", options={"xatol": 1e-10},
-        )  # fmt: skip
-        if least.fun <= 0:
-            return _sign_change(flow, side, angles[i - 1], least.x), found
-        found.append(float(least.x))
+        first, second = sorted((angles[i - 1], angles[i + 1]))
+        place, least = scalar_minimum(lambda at: side * float(flow(np.array([math.sin(at)]))[0]), first, second, 1e-10)
+        if least <= 0:
+            return _sign_change(flow, side, angles[i - 1], place), found
+        found.append(place)
     if passed.size:
         return _sign_change(flow, side, angles[last - 1], angles[last]), found
     return None, found
@@ -189,11 +185,7 @@ def _first_stop(flow: _Flow, side: float, low: float, high: float) -> tuple[floa
 
 def _sign_change(flow: _Flow, side: float, low: float, high: float) -> float:
     """The angle between two at which the velocity loses the sign `side`."""
-    for _ in range(50):
-        middle = (low + high) / 2
-        forward = float(flow(np.array([math.sin(middle)]))[0]) * side > 0
-        low, high = (middle, high) if forward else (low, middle)
-    return (low + high) / 2
+    return float(np.mean(bisect(lambda angle: side * flow(np.sin(angle)[None])[0] > 0, low, high, 50)))
 
 
 def check_overlap(name: str, overlap: ArrayLike) -> np.ndarray:

@@ -13,7 +13,8 @@ from unlazy.functions.links import LINKS, Link
 from unlazy.functions.orthogonal import Hermite
 from unlazy.numerics.gaussian import normal_nodes
 from unlazy.numerics.orthant_moments import orthant_moments
-from unlazy.numerics.roots import ConvergenceError
+from unlazy.numerics.quadrature import panels
+from unlazy.numerics.roots import ConvergenceError, bisect
 
 _SETTLED, _TOLERATED = 1e-9, 1e-7
 _LAST_REFINEMENT = 4
@@ -90,14 +91,9 @@ def _zeros(function: Callable[[np.ndarray], np.ndarray]) -> list[float]:
     """Where a function changes its sign, for a split of the quadrature: a missed pair of zeros only costs digits."""
     z = np.linspace(-_REACH, _REACH, 4001) + 1e-7
     values = function(z)
-    found = []
-    for i in np.flatnonzero(np.sign(values[:-1]) * np.sign(values[1:]) < 0):
-        low, high, side = z[i], z[i + 1], np.sign(values[i])
-        for _ in range(52):
-            middle = (low + high) / 2
-            low, high = (middle, high) if np.sign(function(np.array(middle))) == side else (low, middle)
-        found.append(float(high))
-    return found
+    before = np.flatnonzero(np.sign(values[:-1]) * np.sign(values[1:]) < 0)
+    side = np.sign(values[before])
+    return bisect(lambda z: np.sign(function(z)) == side, z[before], z[before + 1], 52)[1].tolist()
 
 
 class _ReluAverages:
@@ -218,9 +214,6 @@ class _SmoothAverages:
 
 def _pieces(nodes: int, breakpoints: tuple[float, ...]) -> tuple[np.ndarray, np.ndarray]:
     """A rule for E f(z) with f smooth between breakpoints: Gauss-Legendre points on each piece of |z| <= 8.5."""
-    points, sizes = np.polynomial.legendre.leggauss(nodes // 2 + 20)
-    ends = np.array([-_REACH, *sorted(b for b in breakpoints if abs(b) < _REACH), _REACH])
-    half = np.diff(ends)[:, None] / 2
-    z = ends[:-1, None] + half * (1 + points)
-    weights = half * sizes * np.exp(-(z**2) / 2)
-    return z.ravel(), weights.ravel() / weights.sum()
+    z, sizes = panels([-_REACH, *sorted(b for b in breakpoints if abs(b) < _REACH), _REACH], nodes // 2 + 20)
+    weights = sizes * np.exp(-(z**2) / 2)
+    return z, weights / weights.sum()

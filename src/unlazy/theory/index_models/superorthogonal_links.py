@@ -11,6 +11,7 @@ import numpy as np
 from unlazy.checks import InputError, check_array, check_choice, check_whole
 from unlazy.functions.links import Link, polynomial
 from unlazy.functions.orthogonal import Hermite
+from unlazy.numerics.quadrature import hermite_rule
 from unlazy.numerics.roots import ConvergenceError
 
 _LARGEST = 6
@@ -175,8 +176,7 @@ def _descend(free: np.ndarray, degrees: np.ndarray, K: int, I: int) -> tuple[np.
     equations = [(i, k) for i in range(2, I + 1) for k in range(1, K + 1) if (i * odd + k) % 2 == 0]
     if not equations:
         return free, 0.0
-    points, weights = np.polynomial.hermite_e.hermegauss((I * int(degrees[-1]) + K) // 2 + 2)
-    weights = weights / weights.sum()
+    points, weights = hermite_rule((I * int(degrees[-1]) + K) // 2 + 2)
     basis = Hermite().values(points, max(int(degrees[-1]), K))
     features, low = basis[degrees], basis[: K + 1]
 

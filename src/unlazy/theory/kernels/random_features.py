@@ -18,16 +18,7 @@ from numpy.typing import ArrayLike
 from unlazy.checks import InputError, check_array, check_like, common_shape
 from unlazy.functions.orthogonal import Gegenbauer
 from unlazy.numerics.roots import increasing_root
-from unlazy.numerics.spectral_sums import (
-    SOLVER_EVALUATIONS,
-    Nodes,
-    Spectrum,
-    effective_ridge,
-    in_chunks,
-    learned_parts,
-    spectral_sums,
-    summation_nodes,
-)
+from unlazy.numerics.spectral_sums import SOLVER_EVALUATIONS, SpectralNodes, Spectrum, effective_ridge, spectral_sums
 from unlazy.theory.kernels.blocks import activation_blocks
 
 _LARGEST = 1e300
@@ -129,10 +120,10 @@ def _at_sizes(
     # df1 = min(n, p): no ridge is left where there is none, or infinitely many samples
     without_ridge = ridge / n == 0
     spanned = without_ridge & (spectrum.rank <= fewer)
-    nodes = summation_nodes(spectrum, _EVALUATIONS * n.size)
+    nodes = spectrum.nodes(_EVALUATIONS * n.size)
     nu = _effective_ridge(spectrum, nodes, n, ridge, p, fewer, ~spanned)
 
-    df1, df2, mixed, missed, mixed_signal = in_chunks(_sums, nodes, nu)
+    df1, df2, mixed, missed, mixed_signal = nodes.summed(_sums, nu)
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         unused, free = _unused_parts(n, p, np.where(without_ridge, 0.0, ridge / np.where(nu > 0, nu, 1.0)))
         unused = np.where(spanned, 1 - spectrum.rank / n, unused)
@@ -151,7 +142,7 @@ def _at_sizes(
 
 def _effective_ridge(
     spectrum: Spectrum,
-    nodes: Nodes,
+    nodes: SpectralNodes,
     n: np.ndarray,
     ridge: np.ndarray,
     p: np.ndarray,
@@ -169,7 +160,7 @@ def _effective_ridge(
         return nu
 
     def excess(nu: np.ndarray, n: np.ndarray, ridge: np.ndarray, p: np.ndarray) -> np.ndarray:
-        large, learned = in_chunks(learned_parts, nodes, nu)
+        large, learned = nodes.learned(nu)
         samples, share = (n - large) - learned, ((p - large) - learned) / p
         # beyond df1 = min(n, p) both factors may be negative; the smaller one goes on increasing with nu
         product = np.where((samples > 0) & (share > 0), samples * share, np.minimum(samples, share))
@@ -198,7 +189,7 @@ def _unused_parts(n: np.ndarray, p: np.ndarray, product: np.ndarray) -> tuple[np
     return np.where(n <= p, smaller, larger), np.where(n <= p, larger, smaller)
 
 
-def _sums(nodes: Nodes, nu: np.ndarray) -> tuple[np.ndarray, ...]:
+def _sums(nodes: SpectralNodes, nu: np.ndarray) -> tuple[np.ndarray, ...]:
     """`spectral_sums` and the energy times r (1 - r)."""
     total = nodes.values + nu
     return *spectral_sums(nodes, nu), (nodes.values / total * (nu / total)) @ nodes.signal

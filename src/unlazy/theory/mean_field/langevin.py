@@ -9,6 +9,7 @@ one found in papers, KL <= I/(2 rho), is rho = 1/alpha.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -16,6 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from unlazy.checks import InputError, check_array, check_choice
+from unlazy.numerics.roots import bisect
 from unlazy.theory.mean_field.gaussian_problem import (
     Modes,
     batch_variance,
@@ -172,12 +174,13 @@ def batch_knee(
 
     def largest_steps(sizes: np.ndarray) -> np.ndarray:
         """For each batch the largest step whose stationary gap is within the error, 0 if there is none."""
-        low, high = np.full(len(sizes), _SHORTEST), np.full(len(sizes), 1 - 1e-9)
-        for _ in range(30):
-            middle = np.sqrt(low * high)
-            fine = gap(sizes, 2 / stiff * middle, np.full(len(sizes), np.inf)) <= eps
-            low, high = np.where(fine, middle, low), np.where(fine, high, middle)
-        return np.where(low > _SHORTEST, 2 / stiff * low, 0.0)
+        shortest, longest = np.full(len(sizes), math.log(_SHORTEST)), np.full(len(sizes), math.log(1 - 1e-9))
+
+        def fine(logarithm: np.ndarray) -> np.ndarray:
+            return gap(sizes, 2 / stiff * np.exp(logarithm), np.full(len(sizes), np.inf)) <= eps
+
+        found, _ = bisect(fine, shortest, longest, 30)
+        return np.where(found > shortest, 2 / stiff * np.exp(found), 0.0)
 
     def cost(sizes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         largest = largest_steps(sizes)
@@ -208,7 +211,7 @@ def batch_knee(
 
 
 def _first_step_below(excess: Callable[[np.ndarray], np.ndarray], guess: np.ndarray) -> np.ndarray:
-    """The least whole k at which the falling `excess(k)` <= 0, to 1e-4 of it, by doubling and bisection."""
+    """The least whole k at which the falling `excess(k)` <= 0, to 1e-4 of it: `bisect` knows no whole numbers."""
     low, high = np.zeros(guess.shape), np.ceil(guess)
     while (above := excess(high) > 0).any():
         low, high = np.where(above, high, low), np.where(above, 2 * high, high)

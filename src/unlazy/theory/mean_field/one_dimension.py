@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from unlazy.checks import InputError, check_array, check_whole
-from unlazy.numerics.roots import ConvergenceError
+from unlazy.numerics.roots import ConvergenceError, scalar_minimum, scalar_root
 
 Function = Callable[[np.ndarray], np.ndarray]
 _DEVIATIONS = 8.5
@@ -203,8 +203,6 @@ def _probes(half: float, count: int, wide: int) -> np.ndarray:
 
 def _supremum(function: Function, x: np.ndarray) -> float:
     """The largest value on increasing points x and, by search, between the neighbours of the largest ones."""
-    from scipy.optimize import minimize_scalar
-
     values = function(x)
     largest = float(values.max())
     peaks = np.flatnonzero((values[1:-1] >= values[:-2]) & (values[1:-1] >= values[2:])) + 1
@@ -212,13 +210,8 @@ def _supremum(function: Function, x: np.ndarray) -> float:
         if values[peak - 1] == values[peak] == values[peak + 1]:
             continue
         low, high = x[peak - 1], x[peak + 1]
-        found = minimize_scalar(
-            lambda at: -float(function(np.array([at]))[0]),
-            bounds=(low, high),
-            method="bounded",
-            options={"xatol": 1e-6 * (high - low)},
-        )
-        largest = max(largest, -float(found.fun))
+        _, least = scalar_minimum(lambda at: -float(function(np.array([at]))[0]), low, high, 1e-6 * (high - low))
+        largest = max(largest, -least)
     return largest
 
 
@@ -226,7 +219,6 @@ def _optimal_mean(
     external: np.ndarray, phi: np.ndarray, interaction: float, target: float, temperature: float
 ) -> tuple[float, np.ndarray, float]:
     """m, the masses of mu* and log of the sum of exponentials."""
-    from scipy.optimize import brentq
 
     def law(m: float) -> tuple[np.ndarray, float]:
         exponent = -(external + interaction * (m - target) * phi) / temperature
@@ -238,7 +230,7 @@ def _optimal_mean(
     low, high = float(phi.min()), float(phi.max())
     mean = low
     if high > low:
-        mean = float(brentq(lambda m: float(law(m)[0] @ phi) - m, low, high, xtol=1e-15 * max(abs(low), abs(high), 1)))
+        mean = scalar_root(lambda m: float(law(m)[0] @ phi) - m, low, high, 1e-15 * max(abs(low), abs(high), 1))
     masses, log_total = law(mean)
     # The mean of the law itself, so that what is orthogonal to constants is so to rounding.
     return float(masses @ phi), masses, log_total

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from unlazy.checks import check_array
-from unlazy.numerics.roots import ConvergenceError
+from unlazy.numerics.roots import ConvergenceError, scalar_root
 from unlazy.theory.mean_field.flow import jump_rates
 from unlazy.theory.mean_field.langevin import log_sobolev_bound
 from unlazy.theory.mean_field.one_dimension import ScalarProblem, refined
@@ -75,7 +75,6 @@ def grid_rates(problem: ScalarProblem) -> tuple[float, float]:
     continuum, `decay_rates`, differs from it in the order spacing^2.
     """
     from scipy.linalg import eigh_tridiagonal, solve_banded
-    from scipy.optimize import brentq
 
     main, off = _symmetric_generator(problem)
     values, vectors = eigh_tridiagonal(main, off, select="i", select_range=(0, 2))
@@ -107,7 +106,7 @@ def grid_rates(problem: ScalarProblem) -> tuple[float, float]:
         elif secular(high) <= 0:
             rate = second
         else:
-            rate = gap + float(brentq(secular, low, high, xtol=1e-13)) * (second - gap)
+            rate = gap + scalar_root(secular, low, high, 1e-13) * (second - gap)
     return rate, gap
 
 

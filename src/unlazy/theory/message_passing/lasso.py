@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import cache
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from unlazy.checks import check_array, common_shape
-from unlazy.numerics.roots import ConvergenceError, increasing_root
+from unlazy.numerics.quadrature import unit_rule
+from unlazy.numerics.roots import expanded, increasing_root
 
 _FACTOR = 16.0
-_EXPANSIONS = 400
 _NEAR = 1.0
 _SMALL_PENALTY = 1e-3
 _LARGEST_NOISE = 1e150
@@ -99,8 +97,8 @@ def _penalty_first(problem: _Problem) -> tuple[np.ndarray, np.ndarray]:
         return _missing(least + excess, _noise_at(excess, least, *case), problem)
 
     start = np.ones(least.size)
-    low = _expanded(lambda x: missing(x, *arguments) < 0, start, 1 / _FACTOR)
-    high = _expanded(lambda x: missing(x, *arguments) > 0, start, _FACTOR)
+    low = expanded(lambda x: missing(x, *arguments) < 0, start, 1 / _FACTOR)
+    high = expanded(lambda x: missing(x, *arguments) > 0, start, _FACTOR)
     excess = increasing_root(missing, low, high, *arguments)
     return _noise_at(excess, *arguments), least + excess
 
@@ -131,8 +129,8 @@ def _noise_first(problem: _Problem) -> tuple[np.ndarray, np.ndarray]:
         return np.where(solvable, theta * np.where(solvable, tau, 1.0) * unused / problem.penalty, -np.inf) - 1
 
     start = np.ones(problem.ratio.size)
-    low = _expanded(lambda x: reached(x, *problem) < 0, start, 1 / _FACTOR)
-    high = _expanded(lambda x: reached(x, *problem) > 0, start, _FACTOR)
+    low = expanded(lambda x: reached(x, *problem) < 0, start, 1 / _FACTOR)
+    high = expanded(lambda x: reached(x, *problem) > 0, start, _FACTOR)
     theta = increasing_root(reached, low, high, *problem)
     # where no double number solves it, the side on which there is a solution
     theta = np.where(np.isfinite(noise_of(theta, problem)), theta, theta * (1 + 1e-15))
@@ -144,17 +142,6 @@ def _missing(theta: np.ndarray, tau: np.ndarray, problem: _Problem) -> np.ndarra
     ratio, _, density, noise = problem
     with np.errstate(over="ignore"):
         return (np.sqrt(noise) / tau) ** 2 + (_averages(theta, tau, density).excess - (ratio - 1)) / ratio
-
-
-def _expanded(reached: Callable[[np.ndarray], np.ndarray], start: np.ndarray, factor: float) -> np.ndarray:
-    """`start` times the least power of the factor at which `reached` holds, elementwise."""
-    found = start.copy()
-    for _ in range(_EXPANSIONS):
-        wanting = ~reached(found)
-        if not wanting.any():
-            return found
-        found[wanting] *= factor
-    raise ConvergenceError(f"no bracket of the threshold from {start[0]:g} to {found[wanting][0]:g}")
 
 
 def _noise_at(
@@ -181,18 +168,11 @@ def _noise_at(
     return increasing_root(lacking, low * (1 - 1e-12), high * (1 + 1e-12), theta, largest, ratio, penalty, density)
 
 
-@cache
-def _legendre() -> tuple[np.ndarray, np.ndarray]:
-    """Nodes and weights on [0, 1]."""
-    points, weights = np.polynomial.legendre.leggauss(_QUADRATURE)
-    return (points + 1) / 2, weights / 2
-
-
 def _probability(start: np.ndarray, width: np.ndarray) -> np.ndarray:
     """Phi(start + width) - Phi(start) for start, width >= 0, to all digits also where the width is small."""
     from scipy.special import ndtr
 
-    points, weights = _legendre()
+    points, weights = unit_rule(_QUADRATURE)
     short = np.minimum(width, _NEAR)
     places = start[:, None] + short[:, None] * points
     inside = short * (np.exp(-(places**2) / 2) @ weights) / np.sqrt(2 * np.pi)
@@ -239,5 +219,5 @@ def _averages(theta: np.ndarray, tau: np.ndarray, density: np.ndarray) -> _Avera
 
 def _third_order(x: np.ndarray) -> np.ndarray:
     """(Phi(x) - 1/2 - x phi(x)) / x^3 for 0 <= x <= 1, as the integral of u^2 phi(x u) over u from 0 to 1."""
-    points, weights = _legendre()
+    points, weights = unit_rule(_QUADRATURE)
     return np.exp(-((x[:, None] * points) ** 2) / 2) @ (points**2 * weights) / np.sqrt(2 * np.pi)

@@ -10,8 +10,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from unlazy.numerics.roots import newton_root
+
 LOSSES = ("square", "logistic", "hinge")
-_PROX_STEPS = 200
 
 
 class Loss(NamedTuple):
@@ -41,32 +42,16 @@ def loss_of(name: str) -> Loss:
 def logistic_prox(margin: np.ndarray, variance: np.ndarray, tolerance: float | np.ndarray = 1e-14) -> np.ndarray:
     """The root s in [omega, omega + V] of s = omega + V expit(-s), elementwise.
 
-    Newton's step wherever it stays in the bracket and is at most half as long as the step before, else bisection:
-    Newton alone falls into two-cycles for V above about 10. A point is frozen once its Newton step is at most
-    `tolerance` (1 + |s|), lest rounding errors, which do not halve, call for bisection.
+    By `newton_root` to `tolerance` (1 + |s|): Newton alone falls into two-cycles for V above about 10.
     """
     margin, variance = np.broadcast_arrays(np.asarray(margin, float), np.asarray(variance, float))
     shape = margin.shape
     tolerance = np.broadcast_to(tolerance, shape).ravel()
     margin, variance = margin.ravel(), variance.ravel()
-    low, high = margin.copy(), margin + variance
-    root = (low + high) / 2
-    last = high - low
-    active = np.arange(root.size)
-    for _ in range(_PROX_STEPS):
-        if not active.size:
-            break
-        s, v = root[active], variance[active]
-        share = expit(-s)
-        excess = s - margin[active] - v * share
-        low[active] = np.where(excess <= 0, s, low[active])
-        high[active] = np.where(excess >= 0, s, high[active])
-        newton = -excess / (1 + v * share * (1 - share))
-        converged = np.abs(newton) <= tolerance[active] * (1 + np.abs(s))
-        target = s + newton
-        safe = (target >= low[active]) & (target <= high[active]) & (2 * np.abs(newton) <= last[active])
-        target = np.where(converged | safe, target, (low[active] + high[active]) / 2)
-        last[active] = np.abs(target - s)
-        root[active] = target
-        active = active[~converged]
-    return root.reshape(shape)
+
+    def equation(s: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        v, share = variance[rows], expit(-s)
+        return s - margin[rows] - v * share, 1 + v * share * (1 - share)
+
+    high = margin + variance
+    return newton_root(equation, margin, high, (margin + high) / 2, tolerance).reshape(shape)

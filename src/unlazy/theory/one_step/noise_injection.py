@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from unlazy.checks import InputError, check_array, common_shape
+from unlazy.numerics.fixed_points import newton
 from unlazy.numerics.gaussian import Piecewise, normal_averages, piecewise
-from unlazy.numerics.roots import ConvergenceError
 from unlazy.theory.one_step.moments import (
     SMALLEST_RIDGE,
     activation_moments,
@@ -27,9 +27,7 @@ from unlazy.theory.one_step.moments import (
 
 _LARGEST = 1e150
 _SWEEPS = 60
-_MOST_STEPS = 100
-_LONGEST_STEP = 2.0
-_RESIDUAL = 1e-13
+_SHORT_STEP = 1e-13
 _NO_VARIANCE = 1e-150
 _TABLE_DENSITY = 50
 
@@ -200,17 +198,12 @@ class _Copies:
         start = np.zeros(self.linear.shape)
         for _ in range(_SWEEPS):
             start = (start + np.log(self.state(start).variance)) / 2
-        log_chi = start
-        for _ in range(_MOST_STEPS):
-            jacobian, state = self.derivative(log_chi)
-            residual = log_chi - np.log(state.variance)
-            step = np.linalg.solve(np.moveaxis(jacobian, (0, 1), (-2, -1)), residual.T[..., None])[..., 0].T
-            log_chi = log_chi - np.clip(step, -_LONGEST_STEP, _LONGEST_STEP)
-            if np.abs(step).max() <= _RESIDUAL * max(1.0, np.abs(log_chi).max()):
-                return log_chi
-        raise ConvergenceError(
-            f"the equations of noisy copies were not solved: the last step was {np.abs(step).max():g}"
-        )
+        return newton(self.equations, start.T, tolerance=_SHORT_STEP).T
+
+    def equations(self, log_chi: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The residuals (cases, 2) and their derivatives."""
+        jacobian, state = self.derivative(log_chi.T)
+        return log_chi - np.log(state.variance).T, np.moveaxis(jacobian, (0, 1), (-2, -1))
 
     def state(self, log_chi: np.ndarray) -> _State:
         p = 1 / (1 + np.exp(log_chi))

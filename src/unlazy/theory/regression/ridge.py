@@ -11,16 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from unlazy.checks import InputError, check_array, check_like, check_symmetric, common_shape
-from unlazy.numerics.spectral_sums import (
-    SOLVER_EVALUATIONS,
-    Nodes,
-    Spectrum,
-    effective_ridge,
-    in_chunks,
-    learned_parts,
-    spectral_sums,
-    summation_nodes,
-)
+from unlazy.numerics.spectral_sums import SOLVER_EVALUATIONS, SpectralNodes, Spectrum, effective_ridge, spectral_sums
 
 _LARGEST = 1e300
 _LARGEST_SUM = 1e306
@@ -147,8 +138,8 @@ def ridge_curve_by_effective_ridge(
     kappa = check_array("effective_ridge", effective_ridge, low=0, high=_LARGEST)
     noise_variance = check_array("noise_variance", noise_variance, low=0)
     shape = common_shape(n=n, effective_ridge=kappa, noise_variance=noise_variance)
-    nodes = summation_nodes(diagonal, 2 * kappa.size)
-    large, learned = in_chunks(learned_parts, nodes, kappa)
+    nodes = diagonal.nodes(2 * kappa.size)
+    large, learned = nodes.learned(kappa)
     unused = ((n - large) - learned) / n
     if (unused < -1e-12).any():
         where = np.unravel_index(np.argmin(unused), unused.shape)
@@ -167,7 +158,7 @@ def _equivalent(spectrum: Spectrum, n: ArrayLike, ridge: ArrayLike, noise_varian
     noise_variance = check_array("noise_variance", noise_variance, low=0)
     shape = common_shape(n=n, ridge=ridge, noise_variance=noise_variance)
     n, ridge = np.broadcast_arrays(n, ridge)
-    nodes = summation_nodes(spectrum, SOLVER_EVALUATIONS * n.size)
+    nodes = spectrum.nodes(SOLVER_EVALUATIONS * n.size)
     kappa = np.zeros(n.shape)
     positive = (ridge > 0) | (n < spectrum.rank)
     if positive.any():
@@ -178,7 +169,7 @@ def _equivalent(spectrum: Spectrum, n: ArrayLike, ridge: ArrayLike, noise_varian
 
 def _at_effective_ridge(
     spectrum: Spectrum,
-    nodes: Nodes,
+    nodes: SpectralNodes,
     n: np.ndarray,
     kappa: np.ndarray,
     unused: np.ndarray,
@@ -187,7 +178,7 @@ def _at_effective_ridge(
 ) -> RidgeEquivalent:
     """The formulas of `ridge_equivalent`; `unused` is 1 - df1/n = ridge/kappa."""
 
-    df1, df2, mixed, missed_signal = in_chunks(spectral_sums, nodes, kappa)
+    df1, df2, mixed, missed_signal = nodes.summed(spectral_sums, kappa)
     # 1 - df2/n as a sum of positive terms
     remaining = unused + mixed / n
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):

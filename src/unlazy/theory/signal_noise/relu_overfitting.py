@@ -9,12 +9,14 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from unlazy.checks import InputError, check_array, check_symmetric, common_shape
+from unlazy.numerics.quadrature import panels
+from unlazy.numerics.roots import newton_root
 
 _PATHS = 5_000
 _LARGEST_TIME = 1e4
 _LARGEST_STEP = 100.0
 _ACCURATE_STEP = 0.5
-_NEWTON_STEPS = 100
+_TOLERANCE = 1e-14
 
 
 class ActivePairs(NamedTuple):
@@ -205,10 +207,8 @@ def _difference_probability(lift: float, shared: float, own: float) -> float:
     near = width * np.array([0.5, 1.0, 2.0, 4.0, 8.0])
     edges = np.unique(np.concatenate([[0.0], near[near < 13], np.linspace(0.5, 13, 26)]))
     edges = np.concatenate([-edges[:0:-1], edges])
-    nodes, weights = np.polynomial.legendre.leggauss(12)
-    half = np.diff(edges)[:, None] / 2
-    z = (edges[:-1, None] + half + half * nodes).ravel()
-    weight = (half * weights).ravel() * np.exp(-(z**2) / 2) / np.sqrt(2 * np.pi)
+    z, weights = panels(edges, 12)
+    weight = weights * np.exp(-(z**2) / 2) / np.sqrt(2 * np.pi)
     if own == 0:
         reached = np.maximum(z, 0.0) + lift / shared
     else:
@@ -226,18 +226,14 @@ def _mean_relu(z: np.ndarray, shared: float, own: float) -> np.ndarray:
 
 
 def _inverse(values: np.ndarray, low: np.ndarray, shared: float, own: float) -> np.ndarray:
-    """z >= low with h(z) = values, by Newton's method from the right, where the convex h makes it monotone."""
+    """z >= low with h(z) = values, from the right, where the convex h makes Newton's method monotone."""
     from scipy.special import ndtr
 
-    z = np.maximum(values / shared, low)
-    for _ in range(_NEWTON_STEPS):
-        slope = shared * ndtr(shared * z / own)
-        excess = _mean_relu(z, shared, own) - values
-        step = np.divide(excess, slope, out=np.zeros(z.shape), where=slope > 0)
-        z, before = np.maximum(z - step, low), z
-        if np.all(np.abs(z - before) <= 1e-14 * (1 + np.abs(z))):
-            break
-    return z
+    def equation(z: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        return _mean_relu(z, shared, own) - values[rows], shared * ndtr(shared * z / own)
+
+    high = np.maximum(values / shared, low)
+    return newton_root(equation, low, high, high, _TOLERANCE)
 
 
 def _small_start(

@@ -6,6 +6,7 @@ from itertools import pairwise
 
 import numpy as np
 
+from unlazy.numerics.quadrature import unit_rule
 from unlazy.theory.diffusion.process import diffused_variance, gaussian_divergence
 from unlazy.theory.diffusion.wrong_score import LineMixture, WrongScore
 
@@ -54,10 +55,9 @@ def divergence_from(law: LineMixture, y: np.ndarray) -> float:
 
 def integral_from(rng: np.random.Generator, problem: WrongScore, time: float, particles: int) -> float:
     """int_0^T E |s - s_hat|^2 dt by a Gauss rule in t and draws of X_t."""
-    unit, weights = np.polynomial.legendre.leggauss(24)
-    u = (unit + 1) / 2
+    u, weights = unit_rule(24)
     total = 0.0
-    for t, weight in zip(time * u**2, time * u * weights, strict=True):
+    for t, weight in zip(time * u**2, 2 * time * u * weights, strict=True):
         x = draw_mixture(rng, problem.truth, particles, t)
         total += weight * float(np.mean((problem.score(x, t) - problem.model_score(x, t)) ** 2))
     return total

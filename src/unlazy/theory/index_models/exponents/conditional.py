@@ -8,15 +8,16 @@ import numpy as np
 
 from unlazy.checks import InputError
 from unlazy.functions.orthogonal import Hermite
+from unlazy.numerics.quadrature import panels
 from unlazy.theory.index_models.exponents.pieces import SAME_VALUE, Function, Piece, Pieces, inverse
 
 _SLOPE_STEP = 2e-5
 _NEAREST = 1e-10
 _LAST_T = 2.95
 _NODES = 30
-_ROUGH = tuple((panels, False) for panels in (1, 2, 4))
-_FINE = tuple((panels, True) for panels in (1, 2, 4, 8))
-_FINE_OF_DIFFERENCES = tuple((panels, False) for panels in (8, 16))
+_ROUGH = tuple((count, False) for count in (1, 2, 4))
+_FINE = tuple((count, True) for count in (1, 2, 4, 8))
+_FINE_OF_DIFFERENCES = tuple((count, False) for count in (8, 16))
 _SETTLED = 1e-10
 _TOLERATED = 1e-4
 _MOST_PAIRS = 4_000_000
@@ -89,12 +90,12 @@ def squares(
         return atoms, 0.0
     previous, change = np.full(degree + 1, np.inf), np.inf
     rules = _ROUGH + (_FINE if pieces.function.derivative is not None else _FINE_OF_DIFFERENCES)
-    for panels, steep in rules:
-        z, weights = _rule(intervals, panels, steep)
+    for count, steep in rules:
+        z, weights = _rule(intervals, count, steep)
         means = conditional_means(pieces, pieces.function(z), degree)
         found = atoms + means**2 @ (weights * np.exp(-(z**2) / 2) / math.sqrt(2 * math.pi))
         change = float(np.abs(found - previous).max())
-        if change <= _SETTLED or ((panels, steep) != rules[0] and 2 * z.size * len(pieces.monotone) > _MOST_PAIRS):
+        if change <= _SETTLED or ((count, steep) != rules[0] and 2 * z.size * len(pieces.monotone) > _MOST_PAIRS):
             break
         previous = found
     if not change <= _TOLERATED or (whole and abs(found[0] - 1) > _TOLERATED):
@@ -117,7 +118,7 @@ def _cut(function: Function, piece: Piece, values: np.ndarray) -> np.ndarray:
     return np.stack([cuts[:-1], cuts[1:]], axis=1)
 
 
-def _rule(intervals: np.ndarray, panels: int, steep: bool) -> tuple[np.ndarray, np.ndarray]:
+def _rule(intervals: np.ndarray, count: int, steep: bool) -> tuple[np.ndarray, np.ndarray]:
     """Points that gather at the ends of each interval, where E[h_k | y] is like a root or a logarithm.
 
     If `steep`, z = a + (b-a) / (1 + exp(-pi sinh t)) at equidistant t (Takahasi & Mori 1974), else z = a + (b-a) (1 -
@@ -125,15 +126,14 @@ def _rule(intervals: np.ndarray, panels: int, steep: bool) -> tuple[np.ndarray, 
     """
     low, high = intervals[:, :1], intervals[:, 1:]
     if steep:
-        t = np.linspace(-_LAST_T, _LAST_T, 60 * panels + 1)
+        t = np.linspace(-_LAST_T, _LAST_T, 60 * count + 1)
         rise = np.exp(-math.pi * np.sinh(np.abs(t)))
         near = rise / (1 + rise)
         lengths = (t[1] - t[0]) * math.pi * np.cosh(t) * rise / (1 + rise) ** 2
         z = np.where(t < 0, low + (high - low) * near, high - (high - low) * near)
     else:
-        nodes, weights = np.polynomial.legendre.leggauss(_NODES)
-        t = (math.pi * (np.arange(panels)[:, None] + (1 + nodes) / 2) / panels).ravel()
-        lengths = np.tile(math.pi * weights / (2 * panels), panels) * np.sin(t) / 2
+        t, weights = (math.pi * part for part in panels(np.linspace(0, 1, count + 1), _NODES))
+        lengths = weights * np.sin(t) / 2
         z = low + (high - low) * np.sin(t / 2) ** 2
     return z.ravel(), ((high - low) * lengths).ravel()
 

@@ -6,6 +6,7 @@ import numpy as np
 
 from unlazy.checks import InputError
 from unlazy.functions.orthogonal import Hermite, coefficients
+from unlazy.numerics.quadrature import hermite_rule
 from unlazy.theory.index_models.exponents.pieces import Function, Pieces, find_pieces, reach
 
 LARGEST_POWER_DEGREE = 400
@@ -45,8 +46,7 @@ def power_of_polynomial(function: Function, power: int, degree: int) -> tuple[np
         raise InputError(
             f"powers must keep degree * power <= {LARGEST_POWER_DEGREE // 2}, got {own} * {power} = {own * power}"
         )
-    points, weights = np.polynomial.hermite_e.hermegauss(max(total, own * power + degree) // 2 + 2)
-    weights = weights / weights.sum()
+    points, weights = hermite_rule(max(total, own * power + degree) // 2 + 2)
     raised = function(points) ** power
     if own * power == 0:
         return np.zeros(degree + 1), 0.0, np.ones(degree + 1)

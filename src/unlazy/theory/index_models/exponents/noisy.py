@@ -9,6 +9,7 @@ import numpy as np
 
 from unlazy.checks import InputError
 from unlazy.functions.orthogonal import Hermite
+from unlazy.numerics.quadrature import gauss_rule
 from unlazy.theory.index_models.exponents.conditional import squares
 from unlazy.theory.index_models.exponents.pieces import Function, Pieces
 
@@ -137,6 +138,5 @@ def _places(
     cell = np.repeat(np.arange(parts.size), parts)
     place = np.arange(cell.size) - np.repeat(np.cumsum(parts) - parts, parts)
     lengths = (np.diff(edges) / np.maximum(parts, 1))[cell]
-    nodes, weights = np.polynomial.legendre.leggauss(_NODES)
-    z = ((edges[cell] + lengths * place)[:, None] + lengths[:, None] * (1 + nodes) / 2).ravel()
-    return z, (lengths[:, None] * weights / 2).ravel(), function(z), low, high
+    z, weights = (part.ravel() for part in gauss_rule(edges[cell] + lengths * place, lengths, _NODES))
+    return z, weights, function(z), low, high

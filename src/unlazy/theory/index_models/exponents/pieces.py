@@ -12,13 +12,11 @@ import numpy as np
 from unlazy.checks import InputError, check_array, check_choice
 from unlazy.functions.links import LINKS, Link
 from unlazy.functions.orthogonal import check_breakpoints
+from unlazy.numerics.roots import bisect, golden_minimum, root_between
 
 _POINTS = 20_001
 _MOST_PIECES = 120
 _MOST_NOISE = 400
-_ILLINOIS_STEPS = 16
-_BISECTIONS = 56
-_CLOSE = 4e-16
 _FLAT_CELLS = 40
 _JUMP = 4.0
 _INSIDE = 1e-13
@@ -198,55 +196,28 @@ def _split(function: Function, points: np.ndarray, values: np.ndarray) -> list[P
 def _flat_end(function: Function, inside: float, outside: float) -> float:
     """The end of the flat piece that contains `inside`, towards `outside`."""
     value = float(function(np.array([inside]))[0])
-    for _ in range(60):
-        middle = (inside + outside) / 2
-        same = abs(float(function(np.array([middle]))[0]) - value) <= 4 * np.finfo(float).eps * abs(value)
-        inside, outside = (middle, outside) if same else (inside, middle)
-    return inside
+    rounding = 4 * np.finfo(float).eps * abs(value)
+    return float(bisect(lambda z: np.abs(function(z) - value) <= rounding, inside, outside)[0])
 
 
 def _extremum(function: Function, low: float, high: float, sign: int) -> float:
     """The place of the largest sign * link between two points."""
     if function.derivative is not None:
         derivative = function.derivative
-        for _ in range(60):
-            middle = (low + high) / 2
-            rising = sign * float(np.asarray(derivative(np.array([middle])))[0]) > 0
-            low, high = (middle, high) if rising else (low, middle)
-        return (low + high) / 2
-    golden = (math.sqrt(5) - 1) / 2
-    for _ in range(50):
-        left, right = high - golden * (high - low), low + golden * (high - low)
-        f_left, f_right = sign * function(np.array([left, right]))
-        low, high = (low, right) if f_left >= f_right else (left, high)
-    return (low + high) / 2
+        return float(np.mean(bisect(lambda z: sign * np.asarray(derivative(z)) > 0, low, high)))
+    return float(golden_minimum(lambda z: -sign * function(z), low, high, 50))
 
 
 def inverse(function: Function, piece: Piece, y: np.ndarray) -> np.ndarray:
-    """The z of a monotone piece with link(z) = y, to rounding; y beyond its values gives its ends.
-
-    The Illinois rule, and bisection for what it has not found in a few steps, such as z next to an extremum.
-    """
+    """The z of a monotone piece with link(z) = y, to rounding; y beyond its values gives its ends."""
     sign = 1.0 if piece.last > piece.first else -1.0
     root = np.where(sign * (y - piece.first) <= 0, piece.low, piece.high)
-    active = np.flatnonzero((sign * (y - piece.first) > 0) & (sign * (y - piece.last) < 0))
-    y = y[active]
-    low, high = np.full(y.shape, piece.low), np.full(y.shape, piece.high)
-    below, above = sign * (piece.first - y), sign * (piece.last - y)
-    for iteration in range(_ILLINOIS_STEPS + _BISECTIONS):
-        if not active.size:
-            break
-        if iteration < _ILLINOIS_STEPS:
-            trial = (low * above - high * below) / (above - below)
-            trial = np.where((trial > low) & (trial < high), trial, (low + high) / 2)
-        else:
-            trial = (low + high) / 2
-        f = sign * (function(trial) - y)
-        left = f < 0
-        # the end that stays has its value halved, so that the next line does not keep it
-        above, below = np.where(left, above / 2, f), np.where(left, f, below / 2)
-        low, high = np.where(left, trial, low), np.where(left, high, trial)
-        root[active] = trial
-        done = (f == 0) | (high - low <= _CLOSE * np.maximum(np.abs(low), np.abs(high)))
-        active, y, low, high, below, above = (a[~done] for a in (active, y, low, high, below, above))
+    inside = (sign * (y - piece.first) > 0) & (sign * (y - piece.last) < 0)
+
+    def excess(z: np.ndarray, y: np.ndarray) -> np.ndarray:
+        # at its ends the values of the piece, whatever rounding makes of them
+        value = np.where(z == piece.low, piece.first, np.where(z == piece.high, piece.last, function(z)))
+        return sign * (value - y)
+
+    root[inside] = root_between(excess, piece.low, piece.high, y[inside])
     return root

@@ -11,6 +11,7 @@ import numpy as np
 
 from unlazy.checks import InputError, check_array
 from unlazy.functions.orthogonal import Hermite
+from unlazy.numerics.quadrature import panels
 from unlazy.theory.index_models.exponents.conditional import conditional_means, flat_moments, squares
 from unlazy.theory.index_models.exponents.expansion import cuts_of
 from unlazy.theory.index_models.exponents.noisy import Channel, noisy_squares
@@ -127,12 +128,9 @@ def _noisy(channel: Channel, breaks: Iterable[float]) -> tuple[np.ndarray, np.nd
     edges = np.interp(np.linspace(0, length[-1], math.ceil(length[-1] / _PANEL) + 1), length, y)
     edges[[0, -1]] = y[0] - channel.step / 2, y[-1] + channel.step / 2
     edges = np.unique([*edges, *(b for b in breaks if y[0] < b < y[-1])])
-    nodes, shares = np.polynomial.legendre.leggauss(_PANEL_NODES)
-    widths = np.diff(edges)[:, None]
-    labels = (edges[:-1, None] + widths * (1 + nodes) / 2).ravel()
+    labels, widths = panels(edges, _PANEL_NODES)
     at = CubicSpline(y, densities, axis=1)(labels)
-    weights = (widths * shares / 2).ravel() * at[0]
-    return labels, weights, at[1:] / np.maximum(at[0], 1e-290)
+    return labels, widths * at[0], at[1:] / np.maximum(at[0], 1e-290)
 
 
 def grows_without_bound(

@@ -6,6 +6,8 @@ from functools import cache
 
 import numpy as np
 
+from unlazy.numerics.quadrature import gauss_rule
+
 _REACH = 7.2
 # the strip around the real axis in which softmax of orthonormal contrasts is analytic: pi / sqrt 2
 _STRIP = np.pi / np.sqrt(2)
@@ -74,9 +76,8 @@ def cone_chance(mean: np.ndarray, covariance: np.ndarray) -> float:
         r = np.clip(correlation[0, 1], -1 + 1e-12, 1 - 1e-12)
         return float(orthant_moments(low[0], low[1], r, np.sqrt((1 - r) * (1 + r))).chance)
     if size == 3:
-        x, weights = np.polynomial.legendre.leggauss(200)
         start = np.clip(low[0], -9.0, 9.0)
-        x, weights = start + (9 - start) * (x + 1) / 2, weights * (9 - start) / 2
+        x, weights = gauss_rule(start, 9 - start, 200)
         first = correlation[0, 1:]
         rest = np.sqrt(np.maximum((1 - first) * (1 + first), 1e-14))
         r = np.clip((correlation[1, 2] - first[0] * first[1]) / (rest[0] * rest[1]), -1 + 1e-12, 1 - 1e-12)

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from unlazy.numerics.quadrature import unit_rule
 from unlazy.numerics.roots import ConvergenceError
 from unlazy.theory.message_passing.multiclass.modes import MODES, overlap_rate, settle
 from unlazy.theory.message_passing.multiclass.nodes import nodes_for, sobol
@@ -174,14 +175,14 @@ class Teacher:
             omega, weights, chances, _ = self.fields(point)
             best = (self.basis @ omega).argmax(axis=0)
             return 1 - float(weights @ np.take_along_axis(chances, best[None], axis=0)[0])
-        x, w = np.polynomial.legendre.leggauss({1: 96, 2: 48}[self.r])
+        x, w = unit_rule({1: 96, 2: 48}[self.r])
         right = 0.0
         for label in range(self.r + 1):
             sides = np.delete(self.basis[label] - self.basis, label, axis=0)
             margins = sides @ point.covariance @ sides.T
             ends = _REACH * np.sqrt(np.diag(margins))
-            nodes = np.stack(np.meshgrid(*[(x + 1) / 2 * end for end in ends], indexing="ij")).reshape(self.r, -1)
-            weights = np.prod(np.meshgrid(*[w / 2 * end for end in ends], indexing="ij"), axis=0).ravel()
+            nodes = np.stack(np.meshgrid(*[x * end for end in ends], indexing="ij")).reshape(self.r, -1)
+            weights = np.prod(np.meshgrid(*[w * end for end in ends], indexing="ij"), axis=0).ravel()
             form = (nodes * np.linalg.solve(margins, nodes)).sum(axis=0)
             density = np.exp(-form / 2) / np.sqrt(np.linalg.det(2 * np.pi * margins))
             chances, _ = self.label_law(point, np.linalg.solve(sides, nodes))

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from unlazy.numerics.quadrature import panels
 from unlazy.numerics.roots import ConvergenceError
 from unlazy.theory.message_passing.multiclass.nodes import sobol
 from unlazy.theory.message_passing.multiclass.prox import root, softmax_prox
@@ -117,7 +118,6 @@ def _face_nodes(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Margins (r, N) on the face u_face = 0 and their weights, in panels short where omega moves fast."""
     r = len(edges)
-    x, w = np.polynomial.legendre.leggauss(order)
     low, high = centers.min(axis=0) - _REACH, centers.max(axis=0) + _REACH
     # beyond `far` every score is out of reach: the pull is at most sqrt 2
     size = np.abs(np.linalg.solve(turn, np.diag(np.maximum(np.abs(low), np.abs(high))))).sum()
@@ -140,9 +140,7 @@ def _face_nodes(
         # a last panel without motion carries nothing
         count = min(int(np.ceil(length[-1])), _MOST_PANELS)
         cuts = np.interp(np.linspace(0.0, length[-1], count + 1), length, line)
-        half = np.diff(cuts)[:, None] / 2
-        lines[axis] = (cuts[:-1, None] + half * (x + 1)).ravel()
-        line_weights[axis] = (half * w).ravel()
+        lines[axis], line_weights[axis] = panels(cuts, order)
     margins = np.stack(np.meshgrid(*lines, indexing="ij")).reshape(r, -1)
     weights = np.prod(np.meshgrid(*line_weights, indexing="ij"), axis=0).ravel()
     return margins, weights

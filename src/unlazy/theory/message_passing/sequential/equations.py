@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 
+from unlazy.numerics.fixed_points import continued, newton_by_differences
 from unlazy.numerics.roots import ConvergenceError
 from unlazy.theory.message_passing.sequential.tilted_averages import Averages, averages
 
@@ -15,14 +17,12 @@ _TOLERANCE = 1e-9
 _LARGEST_ERROR = 1e-7
 _WARMEST = 0.25
 _COOLING = 1.5
-_COOLINGS = 32
+_COLDEST = 7e4
 _ROUNDS = 40
 _DAMPED_STEPS = 6
 _NEWTON_STEPS = 10
 _DAMPING = 0.7
 _SLOWER = 0.9
-_DIFFERENCE = 1e-7
-_LONGEST = 2.0
 _PARTS = (1.0, 0.5, 0.2)
 _LEAST_CAVITY = 1e-12
 _LEAST_FIELD = 1e-30
@@ -106,40 +106,55 @@ def with_noise(cavity: float, noise: float, overlap: float) -> Point:
 
 def solve(image_at: Callable[[float], Callable[[Point], Point]], start: Point, beta: float, where: str) -> Point:
     """The fixed point of image_at(beta) near `start`, or else the one that continues the warm student's."""
+
+    def solution(coldness: float, free: np.ndarray) -> np.ndarray:
+        return _solve(image_at(coldness), free, where)
+
+    free = _free(start)
     try:
-        return _solve(image_at(beta), start, where)
+        return _point(solution(beta, free))
     except ConvergenceError as error:
         try:
-            for warmer in _WARMEST * _COOLING ** np.arange(_COOLINGS):
-                if warmer < beta:
-                    start = _solve(image_at(float(warmer)), start if warmer > _WARMEST else UNINFORMED, where)
-            return _solve(image_at(beta), start, where)
+            # a student this cold is one without temperature up to the last step
+            coldest = min(beta, _COLDEST)
+            if coldest > _WARMEST:
+                warm = solution(_WARMEST, _free(UNINFORMED))
+                free = continued(solution, _WARMEST, warm, coldest, factor=_COOLING, least_factor=_COOLING)
+            return _point(solution(beta, free))
         except ConvergenceError:
             raise error from None
 
 
-def _solve(image: Callable[[Point], Point], start: Point, where: str) -> Point:
+def _solve(image: Callable[[Point], Point], start: np.ndarray, where: str) -> np.ndarray:
     """Rounds of damped iteration and of Newton's method in `_free` coordinates.
 
     Far from the solution the iteration is slow, and variances change by orders of magnitude; in their logarithms
     Newton's method jumps. A student that learns well fixes the scale of its fields only weakly: the miss of the
     equations may be far smaller than the error of the solution, which Newton's last step estimates.
     """
-    free, damping, size, error = _free(start), _DAMPING, math.inf, math.inf
+    free, damping, size, error = start, _DAMPING, math.inf, math.inf
     for _ in range(_ROUNDS):
         for _ in range(_DAMPED_STEPS):
             gap = _gap(image, free)
-            free = free + damping * gap if np.isfinite(gap).all() else _free(start)
-        free, size, error = _newton(image, free)
+            free = free + damping * gap if np.isfinite(gap).all() else start
+        # a step beyond the tolerance costs little and gives all digits that rounding leaves
+        free, gap, error = newton_by_differences(
+            partial(_gap, image),
+            free,
+            parts=_PARTS,
+            cutoff=None,
+            settled=_LARGEST_ERROR * 1e-5,
+            max_iterations=_NEWTON_STEPS,
+        )
+        size = float(np.abs(gap).max())
         if size <= _TOLERANCE:
-            point = _point(free)
-            if not (point.cavity > 2 * _LEAST_CAVITY and free[:2].max() < _LARGEST_LOGARITHM):
+            if not (math.exp(free[0]) > 2 * _LEAST_CAVITY and free[:2].max() < _LARGEST_LOGARITHM):
                 raise ConvergenceError(
                     f"there is no replica-symmetric solution at {where}: the variances run to 0 or infinity, as where "
                     "no student explains all labels"
                 )
             if error <= _LARGEST_ERROR:
-                return point
+                return free
         damping *= _SLOWER
     raise ConvergenceError(
         f"the replica-symmetric equations at {where} miss by {size:.1e} after {_ROUNDS} rounds, which leaves an error "
@@ -147,43 +162,9 @@ def _solve(image: Callable[[Point], Point], start: Point, where: str) -> Point:
     )
 
 
-def _newton(image: Callable[[Point], Point], free: np.ndarray) -> tuple[np.ndarray, float, float]:
-    """Newton steps of bounded length, shortened until the miss falls; where they end, the miss and the error there."""
-    gap = _gap(image, free)
-    size, error = _size(gap), math.inf
-    for _ in range(_NEWTON_STEPS):
-        if not size < math.inf:
-            break
-        jacobian = np.stack(
-            [(_gap(image, free + move) - gap) / _DIFFERENCE for move in _DIFFERENCE * np.eye(3)], axis=1
-        )
-        if not np.isfinite(jacobian).all():
-            break
-        direction = np.linalg.lstsq(jacobian, -gap, rcond=None)[0]
-        error = float(np.abs(direction).max())
-        # a step beyond the tolerance costs little and gives all digits that rounding leaves
-        if error <= _LARGEST_ERROR * 1e-5:
-            break
-        direction *= min(1.0, _LONGEST / error)
-        for part in _PARTS:
-            ahead = free + part * direction
-            gap_ahead = _gap(image, ahead)
-            if _size(gap_ahead) < size:
-                break
-        else:
-            break
-        free, gap, size = ahead, gap_ahead, _size(gap_ahead)
-    return free, size, error
-
-
 def _gap(image: Callable[[Point], Point], free: np.ndarray) -> np.ndarray:
     with np.errstate(all="ignore"):
         return np.minimum(_free(image(_point(free))), _LARGEST_LOGARITHM) - free
-
-
-def _size(gap: np.ndarray) -> float:
-    size = float(np.abs(gap).max())
-    return size if math.isfinite(size) else math.inf
 
 
 def _free(point: Point) -> np.ndarray:

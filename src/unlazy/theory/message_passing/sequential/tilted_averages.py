@@ -14,6 +14,8 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import erfcx, ndtr, ndtri_exp
 
+from unlazy.numerics.quadrature import panels
+
 _REACH = 9.5
 _NODES = 20
 _NORMAL_PANEL = 3.5
@@ -186,11 +188,6 @@ def _cliff(beta: float) -> float:
     return math.inf if math.isinf(odds) else float(-ndtri_exp(min(odds, -1e-3)))
 
 
-@cache
-def _legendre() -> tuple[np.ndarray, np.ndarray]:
-    return np.polynomial.legendre.leggauss(_NODES)
-
-
 def _panels(normal: list[tuple[float, float]], poles: list[tuple[float, float]]) -> tuple[np.ndarray, np.ndarray]:
     """Nodes, weights for N(0, 1) times functions with normal shapes (centre, deviation) and poles (place +- i width).
 
@@ -210,8 +207,5 @@ def _panels(normal: list[tuple[float, float]], poles: list[tuple[float, float]])
             away = edge - place
             length = min(length, max(1.5 * width, 3 * away, -0.75 * away))
         edges.append(edge + length)
-    left, right = np.array(edges[:-1]), np.array(edges[1:])
-    nodes, weights = _legendre()
-    half = (right - left)[:, None] / 2
-    x = (left[:, None] + half * (1 + nodes)).ravel()
-    return x, (half * weights).ravel() * _density(x)
+    x, weights = panels(edges, _NODES)
+    return x, weights * _density(x)

@@ -8,18 +8,9 @@ import numpy as np
 
 from unlazy.checks import InputError
 from unlazy.numerics.fixed_points import along_the_ridge, fixed_points
-from unlazy.numerics.spectral_sums import (
-    SOLVER_EVALUATIONS,
-    Nodes,
-    Spectrum,
-    effective_ridge,
-    in_chunks,
-    spectral_sums,
-    summation_nodes,
-)
+from unlazy.numerics.spectral_sums import SOLVER_EVALUATIONS, SpectralNodes, Spectrum, effective_ridge, spectral_sums
 from unlazy.theory.message_passing.losses import loss_of
-from unlazy.theory.message_passing.state_evolution.nodes import Nodes as FieldNodes
-from unlazy.theory.message_passing.state_evolution.nodes import plain_nodes, training_nodes
+from unlazy.theory.message_passing.state_evolution.nodes import Nodes, plain_nodes, training_nodes
 from unlazy.theory.message_passing.teachers import (
     LinearTeacher,
     LogitTeacher,
@@ -82,7 +73,7 @@ def convex_evolution(
     spectrum: Spectrum, rho: float, n: np.ndarray, ridge: np.ndarray, loss: str, teacher: Teacher
 ) -> GLMStateEvolution:
     _check_function(teacher, rho)
-    nodes = summation_nodes(spectrum, _ITERATIONS * n.size)
+    nodes = spectrum.nodes(_ITERATIONS * n.size)
 
     def solve(n: np.ndarray, ridge: np.ndarray, start: np.ndarray) -> np.ndarray:
         def step(x: np.ndarray, rows: np.ndarray) -> np.ndarray:
@@ -160,14 +151,14 @@ def _both_labels(teacher: Teacher, *averages: np.ndarray) -> list[np.ndarray]:
 
 def _fields(
     loss: str, teacher: Teacher, rho: float, variance: np.ndarray, overlap: np.ndarray, norm: np.ndarray
-) -> FieldNodes:
+) -> Nodes:
     edges = _steep_edges(teacher, rho, overlap, norm)
     rows = _rows(teacher, variance, 0 * norm, np.sqrt(norm), edges)
     return training_nodes(loss, *rows)
 
 
 def _labels(
-    fields: FieldNodes,
+    fields: Nodes,
     teacher: Teacher,
     rho: float,
     variance: np.ndarray,
@@ -185,13 +176,13 @@ def _labels(
     return np.where(sign > 0, share, 1 - share), derivative
 
 
-def _hats(fields: FieldNodes, teacher: Teacher, rho: float, state: State, n: np.ndarray) -> list[np.ndarray]:
+def _hats(fields: Nodes, teacher: Teacher, rho: float, state: State, n: np.ndarray) -> list[np.ndarray]:
     share, derivative = _labels(fields, teacher, rho, *state)
     averages = fields.average(share * fields.decrease, share * fields.slope**2, derivative * fields.slope)
     return [n * total for total in _both_labels(teacher, *averages)]
 
 
-def _check_resolution(fields: FieldNodes, teacher: Teacher, rho: float, state: State) -> None:
+def _check_resolution(fields: Nodes, teacher: Teacher, rho: float, state: State) -> None:
     """A function with kinks or jumps is not resolved by the nodes in t: twice as many must give the same."""
     if isinstance(teacher, SignTeacher | ProbitTeacher | LogitTeacher):
         return
@@ -211,7 +202,7 @@ def _check_function(teacher: Teacher, rho: float) -> None:
     _check_resolution(fields, teacher, rho, state)
 
 
-def _resolved(fields: FieldNodes, teacher: Teacher, rho: float, state: State, refinement: int) -> list[np.ndarray]:
+def _resolved(fields: Nodes, teacher: Teacher, rho: float, state: State, refinement: int) -> list[np.ndarray]:
     """Averages of Z, of its part with the wrong sign, and of dZ, with the slope of the loss where there is one."""
     share, derivative = _labels(fields, teacher, rho, *state, refinement)
     slope = fields.slope if fields.slope.any() else np.ones_like(share)
@@ -220,7 +211,7 @@ def _resolved(fields: FieldNodes, teacher: Teacher, rho: float, state: State, re
 
 
 def _weights(
-    nodes: Nodes, ridge: np.ndarray, precision: np.ndarray, noise: np.ndarray, drive: np.ndarray
+    nodes: SpectralNodes, ridge: np.ndarray, precision: np.ndarray, noise: np.ndarray, drive: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """V, m, q and sum_j s_j^2 A_j^2."""
     learned = nodes.values / (ridge[:, None] + precision[:, None] * nodes.values)
@@ -259,13 +250,13 @@ def square_evolution(
     explained = gain**2 * float(spectrum.signal.sum())
     second = rho + teacher.noise_variance if isinstance(teacher, LinearTeacher) else 1.0
     spectrum = spectrum._replace(signal=gain**2 * spectrum.signal)
-    nodes = summation_nodes(spectrum, SOLVER_EVALUATIONS * n.size)
+    nodes = spectrum.nodes(SOLVER_EVALUATIONS * n.size)
     kappa = np.zeros(n.shape)
     positive = (ridge > 0) | (n < spectrum.rank)
     if positive.any():
         kappa[positive] = effective_ridge(spectrum, nodes, n[positive], ridge[positive] / n[positive])
     unused = np.where(positive, ridge / np.where(positive, n * kappa, 1.0), (n - spectrum.rank) / n)
-    df1, df2, mixed, missed = in_chunks(spectral_sums, nodes, kappa)
+    df1, df2, mixed, missed = nodes.summed(spectral_sums, kappa)
     mse = (missed + max(second - explained, 0.0)) / (unused + mixed / n)
     learned = nodes.values / (nodes.values + kappa[:, None])
     overlap, norm = learned @ nodes.signal, learned**2 @ nodes.signal + mse * df2 / n

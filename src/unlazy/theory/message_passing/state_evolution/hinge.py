@@ -15,8 +15,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from unlazy.numerics.fixed_points import fixed_points, ridge_path
-from unlazy.numerics.roots import ConvergenceError, increasing_root
+from unlazy.numerics.fixed_points import continued, fixed_points
+from unlazy.numerics.roots import ConvergenceError, expanded, increasing_root
 from unlazy.theory.message_passing.state_evolution.clusters import Clusters
 from unlazy.theory.message_passing.state_evolution.mixture_equations import (
     Response,
@@ -30,7 +30,6 @@ from unlazy.theory.message_passing.state_evolution.mixture_equations import (
 _SUSPICIOUS = 1e-5
 _FAR = 1e6
 _FACTOR = 16.0
-_EXPANSIONS = 250
 _SMALL = 1e-4
 Solve = Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndarray]
 
@@ -69,13 +68,13 @@ def _one_case(
         if limit <= 0:
             return True, start[0]
         # from a ridge at which the weights are small, where the limit is a solution
-        large = np.array([limit / _SMALL])
+        large = limit / _SMALL
         shrunk, count = first.copy(), len(limits.clusters.labels)
         shrunk[:, :count] += np.log(_SMALL)
         shrunk[:, 2 * count :] += 2 * np.log(_SMALL)
         try:
-            begin = solve(n, large, shrunk)
-            return False, ridge_path(lambda r, x: solve(n, r, x), float(large[0]), begin, ridge)[0]
+            begin = solve(n, np.array([large]), shrunk)
+            return False, continued(lambda r, x: solve(n, np.array([r]), x), large, begin, float(ridge[0]))[0]
         except ConvergenceError:
             raise error from None
 
@@ -141,13 +140,7 @@ def _ridge_of_norm(response: Callable[[np.ndarray], Response], least: float, ref
     def excess(shifted: np.ndarray) -> np.ndarray:
         return np.array([-np.log(response(np.array([value - least])).norm[0, reference]) for value in shifted])
 
-    low = high = np.array([max(least, 1e-3)])
-    for _ in range(_EXPANSIONS):
-        if excess(high)[0] >= 0:
-            break
-        high = high * _FACTOR
-    for _ in range(_EXPANSIONS):
-        if excess(low)[0] <= 0:
-            break
-        low = low / _FACTOR
+    start = np.array([max(least, 1e-3)])
+    low = expanded(lambda x: excess(x) <= 0, start, 1 / _FACTOR)
+    high = expanded(lambda x: excess(x) >= 0, start, _FACTOR)
     return float(increasing_root(excess, low, high)[0]) - least

@@ -7,13 +7,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from unlazy.numerics.roots import ConvergenceError
+from unlazy.numerics.roots import newton_root
 from unlazy.theory.message_passing.state_evolution.clusters import Clusters
 from unlazy.theory.message_passing.state_evolution.nodes import Nodes, training_nodes
 
 _TINY = 1e-290
 _REACH = 9
-_BIAS_STEPS = 200
 _BIAS_TOLERANCE = 1e-13
 
 
@@ -42,32 +41,16 @@ def bias_of(
     norm: np.ndarray,
     start: np.ndarray,
 ) -> np.ndarray:
-    """The root b of the decreasing function sum_c mh_c: Newton's method inside a bracket, else bisection."""
+    """The root b of the decreasing function sum_c mh_c."""
     odds = np.log(clusters.probabilities.max() / clusters.probabilities.min())
     reach = (np.abs(mean) + _REACH * np.sqrt(norm) + variance).max(axis=1) + odds + 2
-    low, high = -reach, reach.copy()
-    offset = np.clip(start, low, high)
-    last = high - low
-    active = np.arange(n.size)
-    for _ in range(_BIAS_STEPS):
-        b = offset[active]
-        fields = fields_of(loss, clusters, variance[active], mean[active], norm[active], b)
-        precision, _, drive = hats_of(fields, clusters, n[active])
-        excess, slope = drive.sum(axis=1), precision.sum(axis=1)
-        low[active] = np.where(excess >= 0, b, low[active])
-        high[active] = np.where(excess <= 0, b, high[active])
-        newton = excess / np.maximum(slope, _TINY)
-        target = b + newton
-        settled = np.abs(newton) <= _BIAS_TOLERANCE * (1 + np.abs(b))
-        safe = (target >= low[active]) & (target <= high[active]) & (2 * np.abs(newton) <= last[active])
-        target = np.where(settled | safe, target, (low[active] + high[active]) / 2)
-        last[active] = np.abs(target - b)
-        offset[active] = target
-        narrow = high[active] - low[active] <= _BIAS_TOLERANCE * (1 + np.abs(b))
-        active = active[~(settled | narrow)]
-        if not active.size:
-            return offset
-    raise ConvergenceError(f"the bias did not settle in {_BIAS_STEPS} steps: its last step was {last[active[0]]:.3g}")
+
+    def equation(b: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        fields = fields_of(loss, clusters, variance[rows], mean[rows], norm[rows], b)
+        precision, _, drive = hats_of(fields, clusters, n[rows])
+        return -drive.sum(axis=1), precision.sum(axis=1)
+
+    return newton_root(equation, -reach, reach, np.clip(start, -reach, reach), _BIAS_TOLERANCE)
 
 
 def fields_of(

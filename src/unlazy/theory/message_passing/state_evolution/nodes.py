@@ -7,11 +7,11 @@ explicit function, so that no equation is solved at a node.
 
 from __future__ import annotations
 
-from functools import cache
 from typing import NamedTuple
 
 import numpy as np
 
+from unlazy.numerics.quadrature import gauss_rule
 from unlazy.theory.message_passing.losses import expit, logistic_prox
 
 _NODES = 12
@@ -95,7 +95,7 @@ def _logistic_nodes(variance: np.ndarray, location: np.ndarray, scale: np.ndarra
     shifts = np.sort(np.where(spread > _NARROW * (1 + np.abs(centre)), wide, narrow), axis=1)
     steep = np.clip(_around_zero(float(np.abs(middle + shifts).max())) - middle, shifts[:, :1], shifts[:, -1:])
     panels = _panels(np.sort(np.column_stack([shifts, steep]), axis=1))
-    shift, weight = _fill(panels)
+    shift, weight = gauss_rule(panels.low, panels.width, _NODES)
     v, middle, centre, spread = (array[panels.row] for array in (v, middle, centre, spread))
     margin = middle + shift
     slope = expit(-margin)
@@ -114,7 +114,7 @@ def _in_field(
 ) -> tuple[_Panels, np.ndarray, np.ndarray, np.ndarray]:
     """Panels, deviations, fields and weights with nodes placed in (omega - location) / scale."""
     panels = _panels(_standard_edges(edges, location, scale))
-    deviation, weight = _fill(panels)
+    deviation, weight = gauss_rule(panels.low, panels.width, _NODES)
     field = location[panels.row][:, None] + scale[panels.row][:, None] * deviation
     return panels, deviation, field, _normalised(weight * np.exp(-(deviation**2) / 2), panels)
 
@@ -143,15 +143,3 @@ def _panels(edges: np.ndarray) -> _Panels:
     row, column = np.nonzero(width > 0)
     starts = np.searchsorted(row, np.arange(len(edges)))
     return _Panels(row, starts, edges[row, column], width[row, column])
-
-
-@cache
-def _legendre() -> tuple[np.ndarray, np.ndarray]:
-    points, weights = np.polynomial.legendre.leggauss(_NODES)
-    return (points + 1) / 2, weights / 2
-
-
-def _fill(panels: _Panels) -> tuple[np.ndarray, np.ndarray]:
-    points, weights = _legendre()
-    width = panels.width[:, None]
-    return panels.low[:, None] + width * points, width * weights

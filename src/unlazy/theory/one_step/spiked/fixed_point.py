@@ -11,19 +11,17 @@ are those of a stationary point of the log determinant of the features' Gram mat
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import NamedTuple
 
 import numpy as np
 
+from unlazy.numerics.fixed_points import continued, newton
 from unlazy.numerics.roots import ConvergenceError
 from unlazy.theory.one_step.spiked.statistics import FeatureStatistics, TargetStatistics
 
 _FIRST_SWEEPS = 10
-_MOST_NEWTON_STEPS = 60
-_LONGEST_STEP = 2.0
-_RESIDUAL = 1e-12
-_TOLERATED_RESIDUAL = 1e-9
-_TINY = 1e-300
+_LARGER_RIDGE = 1e6
 _NO_VARIANCE = 1e-150
 
 
@@ -87,53 +85,31 @@ class _System:
             ]
         )
         for _ in range(_FIRST_SWEEPS):
-            start = start - self.residual(start)[0] / 2
-        found = self.newton(start)
-        if found is None:
-            found = self.continued(start)
-        if found is None:
+            start = start - self.residual(start, self.parts(start)) / 2
+        with suppress(ConvergenceError):
+            return newton(self.equations, start)
+
+        def solution(ridge: float, start: np.ndarray) -> np.ndarray:
+            return newton(_System(self.features, self.sizes, ridge).equations, start)
+
+        larger = _LARGER_RIDGE * self.ridge
+        try:
+            return continued(solution, larger, solution(larger, start), self.ridge)
+        except ConvergenceError:
             raise ConvergenceError(
                 f"the fixed point of spiked features was not found at n = {self.sizes.samples:g}, "
                 f"N = {self.sizes.neurons.sum():g}, d = {self.sizes.dimension:g}, ridge = {self.ridge:g}"
-            )
-        return found
+            ) from None
 
-    def newton(self, unknown: np.ndarray) -> np.ndarray | None:
-        best, nearest = np.inf, unknown
-        for _ in range(_MOST_NEWTON_STEPS):
-            residual, jacobian = self.residual(unknown, jacobian=True)
-            size = np.abs(residual).max()
-            if not np.isfinite(size):
-                return None
-            if size < best:
-                best, nearest = size, unknown
-            try:
-                step = np.linalg.solve(jacobian, residual)
-            except np.linalg.LinAlgError:
-                return None
-            unknown = unknown - step * min(1.0, _LONGEST_STEP / max(np.abs(step).max(), _TINY))
-            if size <= _RESIDUAL:
-                return unknown
-        # rounding may keep tiny groups from the last digits
-        return nearest if best <= _TOLERATED_RESIDUAL else None
-
-    def continued(self, start: np.ndarray) -> np.ndarray | None:
-        """Newton along decreasing ridges."""
-        found = start
-        for factor in 10.0 ** np.arange(6, -0.25, -0.25):
-            arrived = _System(self.features, self.sizes, self.ridge * factor).newton(found)
-            if arrived is None:
-                return None
-            found = arrived
-        return found
-
-    def residual(self, unknown: np.ndarray, *, jacobian: bool = False) -> tuple[np.ndarray, np.ndarray]:
-        """The logarithms of left over right side and, if asked for, their derivative by the unknowns."""
-        parts = self.parts(unknown)
+    def residual(self, unknown: np.ndarray, parts: _Parts) -> np.ndarray:
+        """The logarithms of left over right side."""
         q, chi = unknown[: self.groups], unknown[self.groups :]
-        residual = np.concatenate([q + np.log(parts.inverse), chi - np.log(parts.variance)])
-        if not jacobian:
-            return residual, residual
+        return np.concatenate([q + np.log(parts.inverse), chi - np.log(parts.variance)])
+
+    def equations(self, unknown: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The residual and its derivative by the unknowns."""
+        parts = self.parts(unknown)
+        chi = unknown[self.groups :]
         by_weights = self.by_weights(parts)
         rate = -(parts.weights**2) * np.exp(chi)
         derivative = np.empty((unknown.size, unknown.size))
@@ -144,7 +120,7 @@ class _System:
         derivative[k:, :k] = -self.by_groups(parts) / parts.variance[:, None]
         derivative[:, k:] = by_weights * rate
         derivative[k:, k:] += np.eye(chi.size)
-        return residual, derivative
+        return self.residual(unknown, parts), derivative
 
     def parts(self, unknown: np.ndarray) -> _Parts:
         features, sizes = self.features, self.sizes
@@ -177,7 +153,7 @@ class _System:
         return (total + self.sizes.dimension * parts.linear.crossed**2 * parts.bulk) / self.sizes.samples
 
     def outputs(self, unknown: np.ndarray, target: TargetStatistics, noise: float) -> Solution:
-        residual, jacobian = self.residual(unknown, jacobian=True)
+        residual, jacobian = self.equations(unknown)
         parts = self.parts(unknown)
         # what the linear and the constant part of the readout predict at the nodes
         linear = parts.linear.inner @ (parts.node_weights * target.linear)

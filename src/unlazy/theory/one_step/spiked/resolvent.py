@@ -6,24 +6,25 @@ Im x > 0. Both come from Newton's method on log Q and log chi, started from a ne
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import NamedTuple
 
 import numpy as np
 
+from unlazy.numerics.fixed_points import continued, newton
 from unlazy.numerics.roots import ConvergenceError
 from unlazy.theory.one_step.spiked.fixed_point import Sizes
 from unlazy.theory.one_step.spiked.statistics import FeatureStatistics
 
 _MOST_NEWTON_STEPS = 30
-_RESIDUAL = 1e-11
-_TOLERATED_RESIDUAL = 1e-7
+_SHORT_STEP = 1e-11
 _LONGEST_STEP = 1.0
 _FIRST_SWEEPS = 6
 _ROUNDING = 1e-9
 _NO_SPREAD = 1e-30
 # how fast Im x falls on the way to the real axis
-_DESCENT = 0.4
-_SLOWEST_DESCENT = 0.999
+_DESCENT = 2.5
+_SLOWEST_DESCENT = 1.001
 
 
 class Resolvent(NamedTuple):
@@ -58,49 +59,49 @@ class BulkSystem:
             found = Resolvent(1 / inverse, variance)
         return found
 
-    def newton(self, x: complex, start: Resolvent) -> Resolvent | None:
-        """The solution near `start`, or None."""
-        groups, nodes = start
-        k, previous = groups.size, np.inf
-        for _ in range(_MOST_NEWTON_STEPS):
-            with np.errstate(all="ignore"):
-                residual, jacobian = self.equations(x, Resolvent(groups, nodes))
-            if not np.isfinite(jacobian).all():
-                return None
-            try:
-                step = np.linalg.solve(jacobian, residual)
-            except np.linalg.LinAlgError:
-                return None
-            length = np.abs(step).max()
-            step = np.exp(-step * min(1.0, _LONGEST_STEP / max(length, _RESIDUAL)))
-            groups, nodes = groups * step[:k], nodes * step[k:]
-            # quadratic convergence ends in rounding errors, which singular C (linear features) raise
-            if length <= _RESIDUAL or previous / 10 < length <= _TOLERATED_RESIDUAL:
-                return Resolvent(groups, nodes)
-            previous = length
-        return None
+    def newton(self, x: complex, start: Resolvent) -> Resolvent:
+        """The solution near `start`, by Newton's method in the logarithm of its ratio to the start."""
+        values = np.concatenate(start)
+        # singular C (linear features) raise the rounding errors
+        ratio = newton(
+            lambda logarithm: self.equations(x, self.split(values * np.exp(logarithm))),
+            np.zeros_like(values),
+            longest=_LONGEST_STEP,
+            tolerance=_SHORT_STEP,
+            max_iterations=_MOST_NEWTON_STEPS,
+        )
+        return self.split(values * np.exp(ratio))
+
+    def split(self, values: np.ndarray) -> Resolvent:
+        k = self.sizes.neurons.size
+        return Resolvent(values[:k], values[k:])
 
     def above(self, x: complex, start: Resolvent | None) -> Resolvent:
         """The solution at Im x > 0: from a neighbour if that arrives in the upper half plane, else from far above."""
-        found = None if start is None else self.newton(x, start)
-        if found is None or not _upper(found):
-            found = self.descended(x)
-        if found is None:
-            raise ConvergenceError(f"the bulk of the features' spectrum was not found at x = {x.real:g}")
-        return found
+        if start is not None:
+            with suppress(ConvergenceError):
+                return self._upper(x, start)
+        height = 10 * max(self.scale, abs(x))
 
-    def descended(self, x: complex) -> Resolvent | None:
-        """The solution at x from far above it in the complex plane, in steps that shrink where Newton fails."""
-        height, factor = 10 * max(self.scale, abs(x)), _DESCENT
-        found = self.newton(x.real + 1j * height, self.far(x.real + 1j * height))
-        while found is not None and height > x.imag and factor < _SLOWEST_DESCENT:
-            lower = max(height * factor, x.imag)
-            below = self.newton(x.real + 1j * lower, found)
-            if below is None or not _upper(below):
-                factor = factor**0.5
-            else:
-                found, height, factor = below, lower, max(factor**1.5, _DESCENT)
-        return found if height == x.imag else None
+        def solution(height: float, guess: np.ndarray) -> np.ndarray:
+            return np.concatenate(self._upper(x.real + 1j * height, self.split(guess)))
+
+        try:
+            begin = np.concatenate(self.far(x.real + 1j * height))
+            return self.split(
+                continued(
+                    solution, height, solution(height, begin), x.imag, factor=_DESCENT, least_factor=_SLOWEST_DESCENT
+                )
+            )
+        except ConvergenceError:
+            raise ConvergenceError(f"the bulk of the features' spectrum was not found at x = {x.real:g}") from None
+
+    def _upper(self, x: complex, start: Resolvent) -> Resolvent:
+        found = self.newton(x, start)
+        # beyond the bulk imaginary parts are as small as rounding errors
+        if not all((values.imag > -_ROUNDING * np.abs(values)).all() for values in found):
+            raise ConvergenceError(f"the solution at x = {x:g} is not in the upper half plane")
+        return found
 
     def log_determinant(self, x: complex, found: Resolvent) -> complex:
         """log det(F^T F / n - x), whose derivative by -x is sum_a N_a Q_a and whose imaginary part counts eigenvalues.
@@ -149,11 +150,6 @@ class BulkSystem:
         jacobian[k:] /= (sizes.samples * chi)[:, None]
         jacobian[k:, k:] += np.diag(variance / chi)
         return np.concatenate([q * inverse - 1, 1 - variance / chi]), jacobian
-
-
-def _upper(found: Resolvent) -> bool:
-    # beyond the bulk imaginary parts are as small as rounding errors
-    return all((values.imag > -_ROUNDING * np.abs(values)).all() for values in found)
 
 
 def _pivots(matrix: np.ndarray) -> np.ndarray:

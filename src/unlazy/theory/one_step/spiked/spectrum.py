@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from unlazy.checks import InputError, check_array
-from unlazy.numerics.roots import ConvergenceError
+from unlazy.numerics.roots import ConvergenceError, scalar_root
 from unlazy.theory.one_step.spiked.fixed_point import Sizes
 from unlazy.theory.one_step.spiked.resolvent import BulkSystem, Resolvent
 from unlazy.theory.one_step.spiked.statistics import FeatureStatistics, NeuronGroups, checked_groups, feature_statistics
@@ -91,8 +91,6 @@ def feature_outliers(
     system = _system(activation, groups, n, d, features, nodes, only_reached=True)
     top = 10 * (system.scale + system.neurons * system.largest_mean)
     x, found = top, system.newton(top, system.far(top))
-    if found is None:
-        raise ConvergenceError(f"the resolvent of the features was not found at x = {top:g}")
     values: list[float] = []
     step = _FIRST_STEP
     while step > _LAST_STEP:
@@ -110,22 +108,23 @@ def feature_outliers(
 
 def _real_neighbour(system: BulkSystem, x: float, start: Resolvent) -> Resolvent | None:
     """The real solution at x if it continues the one at `start`."""
-    found = system.newton(x, start)
-    if found is None or not ((found.groups < 0).all() and (found.nodes < 0).all() and (found.nodes > -1).all()):
+    try:
+        found = system.newton(x, start)
+    except ConvergenceError:
+        return None
+    if not ((found.groups < 0).all() and (found.nodes < 0).all() and (found.nodes > -1).all()):
         return None
     return found if np.abs(np.log(found.groups / start.groups)).max() < _JUMP else None
 
 
 def _where_gain_is_one(system: BulkSystem, index: int, low: float, high: float, start: Resolvent) -> float:
-    from scipy.optimize import brentq
-
     def excess(x: float) -> float:
         found = _real_neighbour(system, x, start)
         if found is None:
             raise ConvergenceError(f"the resolvent of the features was not found at x = {x:g}")
         return float(system.outlier_gains(found)[index] - 1)
 
-    return float(brentq(excess, low, high, xtol=1e-12 * high, rtol=1e-12))
+    return scalar_root(excess, low, high, 1e-12 * high)
 
 
 def _system(

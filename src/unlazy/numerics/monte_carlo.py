@@ -1,4 +1,4 @@
-"""Moments E[f^i h_k] / E|f^i h_k| of a function of a normal variable, from draws that reach where steep ones live."""
+"""Averages over draws with less noise: draws in strata that reach where steep functions live, and control variates."""
 
 from __future__ import annotations
 
@@ -32,3 +32,11 @@ def exact_moments(function: Callable[[Any], Any], reach: float, powers: Sequence
     """The same by the trapezoidal rule on |z| <= reach."""
     z = np.linspace(-reach, reach, 40_001)
     return moments(function(z), z, np.exp(-(z**2) / 2) / math.sqrt(2 * math.pi) * (z[1] - z[0]), powers, degree)
+
+
+def without_controls(values: np.ndarray, controls: np.ndarray) -> np.ndarray:
+    """Values (..., samples) less their regression over samples on controls (..., samples, k), whose means are 0."""
+    centred = controls - controls.mean(axis=-2, keepdims=True)
+    deviation = values - values.mean(axis=-1, keepdims=True)
+    coefficients = np.linalg.pinv(centred) @ deviation[..., None]
+    return values - (controls @ coefficients)[..., 0]

@@ -5,7 +5,7 @@ import pytest
 from scipy import integrate
 from scipy.stats import norm
 
-from unlazy.numerics.weighted_moments import exact_moments, moments, wide_draws
+from unlazy.numerics.monte_carlo import exact_moments, moments, wide_draws, without_controls
 
 
 def test_weighted_draws_give_standard_normal_means():
@@ -22,3 +22,11 @@ def test_moments_of_a_square_are_known():
     assert exact == pytest.approx(np.array([[1.0, 0.0], [0.0, math.sqrt(2) / size]]), abs=1e-6)
     drawn = moments(*(wide := wide_draws(np.random.default_rng(0), 20_000, 2.0))[:1], *wide, (1, 2), 2)
     assert drawn == pytest.approx(exact, abs=2e-3)
+
+
+def test_noise_that_the_controls_explain_is_taken_off_and_the_mean_stays():
+    rng = np.random.default_rng(0)
+    controls, noise = rng.standard_normal((500, 40, 2)), 0.1 * rng.standard_normal((500, 40))
+    means = without_controls(3 + controls @ [2.0, -1.0] + noise, controls).mean(axis=-1)
+    assert abs(means.mean() - 3) < 4 * means.std() / np.sqrt(500)
+    assert means.std() < 0.12 / np.sqrt(40)
