@@ -16,7 +16,7 @@ if TYPE_CHECKING:
         metric_path,
         orthant_moments,
         reverse_diffusion,
-        ridge_path,
+        ridge,
         roots,
         softmax_regression,
         spectral_sums,

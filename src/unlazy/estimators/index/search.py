@@ -8,12 +8,17 @@ from typing import NamedTuple
 
 import numpy as np
 
+from unlazy.estimators.common.folds import some_rows
 from unlazy.estimators.index.candidates import Candidates, RidgeFit, candidates, compressed, ridge_fit
 from unlazy.estimators.index.certainty import has_few_values, is_certain
 from unlazy.estimators.index.links import choose_kind, continues, fit_kind, kind_scores, kinds, spline_fit
 from unlazy.estimators.index.newton import Refined, refine, unit
 from unlazy.functions.orthogonal import Hermite
 
+FEW_COLUMNS = 15
+"""The first candidates span them all, and wider rounds add nothing."""
+MOST_COORDINATES = 0.5
+"""Share of the rows: with more coordinates of several directions nothing is ever certain."""
 # Gauss-Newton steps in the span of the candidates, in the whole space, on y itself, and on all rows after a part
 _SPAN_STEPS, _FULL_STEPS, _POLISH_STEPS, _WHOLE_STEPS = 6, 12, 8, 4
 # a step of this length ends a search in the span, whose minima are only starts
@@ -22,8 +27,8 @@ _SPAN_SETTLED = 1e-2
 _ALIKE = 0.95
 # of the variance of y, left by ridge regression: then the span holds the direction, and wider rounds add nothing
 _LINEAR_SHOWS = 0.85
-# rows that are searched, at least and per column
-_MOST_ROWS, _MOST_ROWS_PER_COLUMN = 3000, 12
+# rows that are searched, at least, per column of one direction, and per coordinate of several
+_MOST_ROWS, _MOST_ROWS_PER_COLUMN, _MOST_ROWS_PER_COORDINATE = 3000, 12, 8
 # links of least score that are refined, beside the best spline and, up to so many products, the simple polynomials
 _RIVALS = 2
 _SIMPLE, _MOST_WORK = ("p2", "p3", "p4", "p5"), 5e8
@@ -113,6 +118,13 @@ def _find(
     assert span is not None
     assert best is not None
     return FoundDirection(linear, span, best, False)
+
+
+def searched_rows(
+    rows: np.ndarray, labels: np.ndarray, count: int, random: np.random.RandomState
+) -> tuple[np.ndarray, np.ndarray]:
+    """The rows on which several directions are searched: a part that is still many times their coordinates."""
+    return some_rows(rows, labels, max(_MOST_ROWS, _MOST_ROWS_PER_COORDINATE * rows.shape[1] * count), random)
 
 
 def span_search(

@@ -31,7 +31,7 @@ from unlazy.estimators.index.choice import (
 )
 from unlazy.estimators.index.links import Affine, IndexLink
 from unlazy.estimators.index.report import generative_exponent, plot_link
-from unlazy.estimators.index.search import ROUNDS, FoundDirection, find, hard_find, rows_for_exponent
+from unlazy.estimators.index.search import FEW_COLUMNS, ROUNDS, FoundDirection, find, hard_find, rows_for_exponent
 from unlazy.estimators.index.whitening import check_enough_rows
 
 if TYPE_CHECKING:
@@ -39,8 +39,6 @@ if TYPE_CHECKING:
 
 # random starts are tried from so many rows per column on, below this held-out R^2
 _HARD_ROWS_PER_COLUMN, _HARD_SCORE = 15, 0.3
-# the candidates span them all
-_FEW_COLUMNS = 15
 # beyond so many rows per column the first two rounds find what can be found
 _MANY_ROWS_PER_COLUMN = 8
 # the exponent whose rows a warning names
@@ -122,7 +120,7 @@ class SingleIndexRegressor(IndexRegressor):
         check_enough_rows(len(rows), whitening.rank)
         random = check_random_state(self.random_state)
         folds = self._folds(rows, labels, random)
-        few_columns = whitening.rank <= _FEW_COLUMNS
+        few_columns = whitening.rank <= FEW_COLUMNS
         many_rows = len(rows) >= _MANY_ROWS_PER_COLUMN * whitening.rank
         found = find(rows, labels, random, ROUNDS[: 1 if few_columns else 2 if many_rows else len(ROUNDS)])
         model, choice = self._choose(rows, labels, found, folds, random)

@@ -20,7 +20,7 @@ from unlazy.estimators.index.candidates import candidates, compressed, ridge_fit
 from unlazy.estimators.index.certainty import effective_rows, is_certain_compressed
 from unlazy.estimators.index.links import spline_fit
 from unlazy.estimators.index.newton import Refined, most_rows, refine
-from unlazy.estimators.index.search import Effort, span_search
+from unlazy.estimators.index.search import FEW_COLUMNS, MOST_COORDINATES, Effort, searched_rows, span_search
 
 # Gauss-Newton steps for a new term alone, for all after it, for all in the end, and on y with the chosen links
 _TERM_STEPS, _ADD_STEPS, _JOINT_STEPS, _POLISH_STEPS = 12, 6, 25, 15
@@ -30,12 +30,6 @@ _STARTS = 2
 _POLISH_ROUNDS = 3
 # polynomials that stand against every spline
 _SIMPLE = ("p2", "p3", "p4")
-# share of the rows: with more coordinates nothing is ever certain
-_MOST_PARAMETERS = 0.5
-# columns that the first span holds
-_FEW = 15
-# rows that are searched, at least and per coordinate
-_SEARCH_ROWS, _SEARCH_ROWS_PER_PARAMETER = 3000, 8
 
 
 class Plan(NamedTuple):
@@ -47,7 +41,7 @@ class Plan(NamedTuple):
 
 
 FULL = Plan((Effort(1, 24, 12, 3), Effort(2, 64, 16, 4), Effort(1, 64, 16, 4), Effort(3, 64, 16, 4)), 2)
-FEW_COLUMNS = Plan((Effort(1, 16, 6, 2),), 1)
+NARROW = Plan((Effort(1, 16, 6, 2),), 1)
 QUICK = Effort(1, 8, 4, 1)
 """For folds, where many searches are made and none has to be certain."""
 
@@ -70,12 +64,11 @@ def search(rows: np.ndarray, labels: np.ndarray, count: int, random: np.random.R
     Many rows are searched in a part that is still many times the number of parameters.
     """
     d = rows.shape[1]
-    most = max(_SEARCH_ROWS, _SEARCH_ROWS_PER_PARAMETER * d * count)
-    rows, labels = some_rows(rows, labels, most, random)
-    plan = FEW_COLUMNS if d <= _FEW else FULL
+    rows, labels = searched_rows(rows, labels, count, random)
+    plan = NARROW if d <= FEW_COLUMNS else FULL
     best: Refined | None = None
     # where noise could be fitted almost as well nothing is ever certain, and restarts would only fit it better
-    hopeless = d * count > _MOST_PARAMETERS * effective_rows(compressed(labels))
+    hopeless = d * count > MOST_COORDINATES * effective_rows(compressed(labels))
     for effort in plan.restarts[: 1 if hopeless else None]:
         *_, found = greedy(rows, labels, count, random, effort)
         found = refine(rows, labels, found.directions, TermSmoother((SMOOTH,) * count), _JOINT_STEPS)

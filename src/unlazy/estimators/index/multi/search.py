@@ -11,6 +11,7 @@ from unlazy.estimators.index.candidates import candidates, compressed, ridge_fit
 from unlazy.estimators.index.certainty import is_certain_compressed
 from unlazy.estimators.index.multi.links import KNOTS, SEARCH_KNOTS, SurfaceSmoother, surface_kinds
 from unlazy.estimators.index.newton import Refined, most_rows, orthonormal, refine
+from unlazy.estimators.index.search import FEW_COLUMNS, MOST_COORDINATES, searched_rows
 
 # Gauss-Newton steps in the span of the candidates, in the whole space, and on y itself
 _SPAN_STEPS, _FULL_STEPS, _POLISH_STEPS = 8, 20, 12
@@ -22,12 +23,6 @@ _ALIKE = 0.95
 _POLISH_ROUNDS = 3
 # functions with which directions are refined in any case
 _SIMPLE = ("p2", "p3", "p4")
-# share of the rows: with more coordinates nothing is ever certain
-_MOST_PARAMETERS = 0.5
-# columns that the first span holds
-_FEW = 15
-# rows that are searched, at least and per coordinate
-_SEARCH_ROWS, _SEARCH_ROWS_PER_PARAMETER = 3000, 8
 # by which pairs of candidates are turned, so that no two starts agree
 _TURN = 1e-3
 
@@ -65,15 +60,14 @@ def search(
     A monotone transform of y depends on the same indices, so the tails of y need not be fitted yet.
     """
     d = rows.shape[1]
-    most = max(_SEARCH_ROWS, _SEARCH_ROWS_PER_PARAMETER * d * count)
-    rows, labels = some_rows(rows, labels, most, random)
+    rows, labels = searched_rows(rows, labels, count, random)
     tamed = compressed(labels)
     smoother = _random_smoother(len(rows), count, random)
     started = candidates(rows, labels, ridge_fit(rows, labels).coefficients, max(2, count)).directions
     left = np.linalg.svd(started, full_matrices=False)[0]
     best: Refined | None = None
     # a span of all columns grows no wider; and where noise could be fitted almost as well nothing is ever certain
-    hopeless = d <= _FEW or d * count > _MOST_PARAMETERS * len(rows)
+    hopeless = d <= FEW_COLUMNS or d * count > MOST_COORDINATES * len(rows)
     for effort in rounds[: 1 if hopeless else None]:
         span = left[:, : max(effort.span, count)]
         for start in _span_starts(rows, tamed, span, span.T @ started, count, smoother, random, effort):
