@@ -68,7 +68,7 @@ def test_noise_is_not_taken_for_a_signal(estimator):
     assert max(excess) < 0.1
 
 
-@pytest.mark.parametrize(("estimator", "name"), zip(BOTH, ("n_terms", "n_components"), strict=True))
+@pytest.mark.parametrize(("estimator", "name"), list(zip(BOTH, ("n_terms", "n_components"), strict=True)))
 @pytest.mark.parametrize(
     ("count", "cv", "change", "message"),
     [

@@ -6,8 +6,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from unlazy.numerics.ridge import decompose, ridge_path
-
 # of the labels, for the means of the rows in each
 _SLICES = 10
 # standardised labels and their squares count at most so much in a moment
@@ -62,15 +60,27 @@ def compressed(labels: np.ndarray) -> np.ndarray:
 
 
 def ridge_fit(rows: np.ndarray, labels: np.ndarray) -> RidgeFit:
-    """Ridge regression whose ridge has least leave-one-out error; its largest ridge leaves next to nothing."""
+    """Ridge regression whose ridge has least leave-one-out error; its largest ridge leaves next to nothing.
+
+    Not `numerics.ridge.ridge_path`, since searches that start from here amplify its last digits a million times.
+    """
+    n = len(rows)
     mean, center = rows.mean(axis=0), float(labels.mean())
-    found = decompose(rows - mean)
-    ridges = _RIDGES * max(float(found.squares.sum()) / rows.size, _TINY)
-    path = ridge_path(found, labels - center, ridges, centred=True)
-    errors = np.mean(path.loo_residuals**2, axis=1)
+    centred, targets = rows - mean, labels - center
+    values, vectors = np.linalg.eigh(centred.T @ centred / n)
+    values = np.maximum(values, 0.0)
+    rotated = centred @ vectors
+    moment = rotated.T @ targets / n
+    ridges = _RIDGES * max(float(values.mean()), _TINY)
+    squares = rotated**2 / n
+    errors = []
+    for ridge in ridges:
+        leverage = 1 / n + squares @ (1 / (values + ridge))
+        residual = targets - rotated @ (moment / (values + ridge))
+        errors.append(float(np.mean((residual / np.maximum(1 - leverage, 1e-9)) ** 2)))
     best = int(np.argmin(errors))
-    coefficients = path.coefficients[best]
-    return RidgeFit(coefficients, center - float(mean @ coefficients), float(errors[best]))
+    coefficients = vectors @ (moment / (values + ridges[best]))
+    return RidgeFit(coefficients, center - float(mean @ coefficients), errors[best])
 
 
 def candidates(rows: np.ndarray, labels: np.ndarray, linear: np.ndarray, per_moment: int = 1) -> Candidates:
