@@ -9,7 +9,6 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from unlazy.checks import InputError
 from unlazy.estimators import AdditiveIndexRegressor, MultiIndexRegressor
-from unlazy.estimators.common.gate import choose_stage
 from unlazy.estimators.index.additive.links import TermSmoother
 from unlazy.estimators.index.certainty import is_certain_compressed
 
@@ -111,20 +110,3 @@ def test_outliers_that_are_hit_are_not_certain():
     assert hit.error < 1e-3 * y.var()
     assert not is_certain_compressed(hit, y, 5)
     assert is_certain_compressed(hit._replace(values=y + 1e-3 * rng.standard_normal(300)), y, 5)
-
-
-def test_choice_takes_the_smallest_size_that_is_as_good_as_the_best():
-    rng = np.random.default_rng(16)
-    n = 2000
-    one, two = rng.standard_normal((2, n))
-    labels = one + two + 0.3 * rng.standard_normal(n)
-    names = ["ridge", "1 term", "2 terms", "3 terms"]
-    ladder = [(name,) for name in names]
-    full = one + two
-    predictions = np.column_stack([0.5 * one, one, full, full + 0.01 * rng.standard_normal(n)])
-    choice = choose_stage(predictions, labels, names, ladder)
-    assert choice.stage == "2 terms"
-    assert choice.weight == pytest.approx(1, abs=0.02)
-    fewer = one + 0.3 * rng.standard_normal(n)
-    assert choose_stage(predictions, fewer, names, ladder).stage == "1 term"
-    assert choose_stage(-predictions, labels, names, ladder).stage == "mean"

@@ -89,7 +89,7 @@ def fit_terms(
     coefficients += inverse @ (basis.T @ labels - penalised @ coefficients)
     values = basis @ coefficients + labels.mean()
     links = tuple(
-        Affine(replace(fit.function, coefficients=tuple(coefficients[begin:end].tolist())), -float(mean @ own), 1.0)  # type: ignore[type-var]
+        Affine(replace(fit.function, coefficients=tuple(coefficients[begin:end].tolist())), -float(mean @ own), 1.0)
         for fit, mean, begin, end in zip(fits, means, ends, ends[1:], strict=False)
         for own in (coefficients[begin:end],)
     )
