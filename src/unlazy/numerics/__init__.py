@@ -17,7 +17,7 @@ if TYPE_CHECKING:
         orthant_moments,
         quadrature,
         reverse_diffusion,
-        ridge_path,
+        ridge,
         roots,
         softmax_regression,
         spectral_sums,

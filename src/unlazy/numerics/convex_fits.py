@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from unlazy.checks import InputError
+from unlazy.numerics.ridge import ridge_coefficients
 from unlazy.numerics.roots import ConvergenceError
 
 _NEWTON_STEPS = 60
@@ -28,7 +29,7 @@ def convex_fit(
     if bias and loss != "logistic":
         raise InputError(f"bias must be false with the {loss} loss, which is fitted without one, got true")
     if loss == "square":
-        return _square(design, labels, ridge), 0.0
+        return ridge_coefficients(design, labels, ridge), 0.0
     basis = None
     if n < d:
         basis, triangle = np.linalg.qr(design.T)
@@ -42,15 +43,6 @@ def convex_fit(
         found = _logistic(signed, penalty)
         weights, offset = found[: min(n, d)], float(found[-1]) if bias else 0.0
     return (weights if basis is None else basis @ weights), offset
-
-
-def _square(design: np.ndarray, labels: np.ndarray, ridge: float) -> np.ndarray:
-    from scipy.linalg import solve
-
-    n, d = design.shape
-    if n < d:
-        return design.T @ solve(design @ design.T + ridge * np.eye(n), labels, assume_a="pos", check_finite=False)
-    return solve(design.T @ design + ridge * np.eye(d), design.T @ labels, assume_a="pos", check_finite=False)
 
 
 def _logistic(signed: np.ndarray, penalty: np.ndarray) -> np.ndarray:

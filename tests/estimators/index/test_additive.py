@@ -4,15 +4,11 @@ import warnings
 
 import numpy as np
 import pytest
-from sklearn.model_selection import ShuffleSplit
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from unlazy.checks import InputError
 from unlazy.estimators import AdditiveIndexRegressor
-from unlazy.estimators.index.additive.links import TermSmoother, fit_terms
+from unlazy.estimators.index.additive.links import fit_terms
 from unlazy.estimators.index.links import fit_kind
-from unlazy.estimators.index.multi.choice import choose
-from unlazy.estimators.index.multi.newton import is_certain, joint_refine
+from unlazy.estimators.index.newton import refine
 from unlazy.functions.links import link
 from unlazy.functions.orthogonal import Hermite
 
@@ -39,22 +35,6 @@ def draw(names, d, n, noise, seed):
 
 def score(model, x, target):
     return 1 - np.mean((model.predict(x) - target) ** 2) / np.var(target)
-
-
-# one direction and one division of the rows: the checks make some sixty fits
-@parametrize_with_checks([AdditiveIndexRegressor(1, cv=ShuffleSplit(1, test_size=0.3, random_state=0))])
-@pytest.mark.filterwarnings("ignore:held-out rows show no dependence")
-@pytest.mark.filterwarnings("ignore:n = .* is below the rule")
-def test_estimator_keeps_the_rules_of_scikit_learn(estimator, check):
-    check(estimator)
-
-
-@pytest.mark.slow
-@parametrize_with_checks([AdditiveIndexRegressor(cv=3)])
-@pytest.mark.filterwarnings("ignore:held-out rows show no dependence")
-@pytest.mark.filterwarnings("ignore:n = .* is below the rule")
-def test_estimator_of_two_directions_keeps_the_rules_of_scikit_learn(estimator, check):
-    check(estimator)
 
 
 @pytest.mark.parametrize(("names", "n"), [(LINKS[:2], 600), (LINKS[:3], 800)])
@@ -101,35 +81,6 @@ def test_units_constant_and_collinear_columns_change_nothing(in_odd_units):
     assert 1 - np.mean((model.predict(in_odd_units(x_test)) / 1e40 - target) ** 2) / np.var(target) > 0.97
 
 
-@pytest.mark.parametrize("kind", ["correlated", "heavy-tailed", "uniform", "signs"])
-def test_inputs_need_not_be_normal_or_independent(kind, draw_inputs):
-    rng = np.random.default_rng(5)
-    shape = (2600, 20)
-    x = draw_inputs(kind, shape, rng)
-    indices = x @ rng.standard_normal((20, 2))
-    indices = (indices - indices.mean(axis=0)) / indices.std(axis=0)
-    target = np.abs(indices[:, 0]) + np.tanh(2 * indices[:, 1])
-    y = target + 0.05 * rng.standard_normal(len(x))
-    model = AdditiveIndexRegressor(2, random_state=0).fit(x[:600], y[:600])
-    assert score(model, x[600:], target[600:]) > 0.95
-
-
-def test_noise_is_not_taken_for_a_signal():
-    excess = []
-    for seed in range(3):
-        rng = np.random.default_rng([7, seed])
-        x, y = rng.standard_normal((120, 12)), rng.standard_normal(120)
-        with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always")
-            model = AdditiveIndexRegressor(2, cv=2, random_state=0).fit(x, y)
-        assert not model.certain_
-        if model.stage_ == "mean":
-            assert any("no dependence of y" in str(warning.message) for warning in caught)
-        excess.append(np.mean(model.predict(rng.standard_normal((2000, 12))) ** 2))
-    assert np.median(excess) < 0.02
-    assert max(excess) < 0.1
-
-
 def test_rare_labels_without_relation_to_the_rows_are_not_certain():
     """Few ones among zeros are separated by few directions: that fits them, and predicts nothing."""
     rng = np.random.default_rng(17)
@@ -154,31 +105,6 @@ def test_weak_signal_falls_back_to_what_held_out_rows_support():
     assert score(model, x_test, target) > ridge - 0.1
     assert 0 < model.shrinkage_ < 1
     assert model.stage_ in model.stage_scores_
-
-
-@pytest.mark.parametrize(
-    ("settings", "change", "message"),
-    [
-        ({}, lambda x, y: (x[:15], y[:15]), "twice as many rows"),
-        ({"n_terms": 11}, lambda x, y: (x, y), "n_terms must be at most .*, got 11 with n_features = 10"),
-        ({"n_terms": 0}, lambda x, y: (x, y), "n_terms"),
-        ({"n_terms": "many"}, lambda x, y: (x, y), "n_terms"),
-        ({"n_terms": True}, lambda x, y: (x, y), "n_terms"),
-        ({"n_terms": 2.5}, lambda x, y: (x, y), "n_terms"),
-        ({}, lambda x, y: (x, np.ones(len(y))), "not constant"),
-        ({}, lambda x, y: (np.ones_like(x), y), "constant columns only"),
-        ({}, lambda x, y: (np.where(x > 2, np.nan, x), y), "NaN"),
-        ({"cv": 1}, lambda x, y: (x, y), "cv"),
-        ({"cv": 1}, lambda x, y: (np.tile(x, (4, 1)), np.tile(x[:, 0] + x[:, 1] ** 2, 4)), "cv"),
-    ],
-)
-def test_bad_input_is_refused(settings, change, message):
-    rng = np.random.default_rng(9)
-    x, y = rng.standard_normal((60, 10)), rng.standard_normal(60)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)
-        with pytest.raises((InputError, ValueError), match=message):
-            AdditiveIndexRegressor(**settings).fit(*change(x, y))
 
 
 def test_too_few_rows_for_the_terms_are_warned_of_with_the_rule():
@@ -225,7 +151,7 @@ def test_joint_refinement_ends_where_the_error_is_stationary():
     def fit(t, labels):
         return fit_terms(t, labels, ("p2", "p3"), np.zeros(t.shape), 1)
 
-    found = joint_refine(x, y, directions + 0.1 * rng.standard_normal((8, 2)), fit, 60, settled=1e-9)
+    found = refine(x, y, directions + 0.1 * rng.standard_normal((8, 2)), fit, 60, settled=1e-9)
 
     def error(w):
         return fit(x @ (w / np.linalg.norm(w, axis=0)), y).error
@@ -235,33 +161,6 @@ def test_joint_refinement_ends_where_the_error_is_stationary():
         difference = error(found.directions + change) - error(found.directions - change)
         assert abs(difference) < 1e-6 * np.linalg.norm(change)
         assert error(found.directions + 300 * change) > error(found.directions)
-
-
-def test_outliers_that_are_hit_are_not_certain():
-    rng = np.random.default_rng(15)
-    x, y = rng.standard_normal((300, 5)), rng.standard_normal(300)
-    y[0] = 1000.0
-    fit = TermSmoother(("p3",))(x[:, :1], y)
-    hit = fit._replace(values=np.where(np.arange(300) == 0, y, 0.0))
-    hit = hit._replace(error=float(np.mean((y - hit.values) ** 2)))
-    assert hit.error < 1e-3 * y.var()
-    assert not is_certain(hit, y, 5)
-    assert is_certain(hit._replace(values=y + 1e-3 * rng.standard_normal(300)), y, 5)
-
-
-def test_choice_takes_the_smallest_size_that_is_as_good_as_the_best():
-    rng = np.random.default_rng(16)
-    n = 2000
-    one, two = rng.standard_normal((2, n))
-    labels = one + two + 0.3 * rng.standard_normal(n)
-    names = ["ridge", "1 term", "2 terms", "3 terms"]
-    full = one + two
-    predictions = np.column_stack([0.5 * one, one, full, full + 0.01 * rng.standard_normal(n)])
-    choice = choose(predictions, labels, names)
-    assert choice.stage == "2 terms"
-    assert choice.weight == pytest.approx(1, abs=0.02)
-    assert choose(predictions, one + 0.3 * rng.standard_normal(n), names).stage == "1 term"
-    assert choose(-predictions, labels, names).stage == "mean"
 
 
 @pytest.mark.slow

@@ -11,10 +11,10 @@ from unlazy.checks import InputError
 from unlazy.estimators import SingleIndexRegressor
 from unlazy.estimators.common.scaling import scale_data
 from unlazy.estimators.index.candidates import _ranks, compressed, ridge_fit
+from unlazy.estimators.index.certainty import effective_rows, null_error
 from unlazy.estimators.index.choice import LINEAR, STAGES, choose
 from unlazy.estimators.index.links import (
     KNOTS,
-    _spline_basis,
     choose_kind,
     continues,
     fit_kind,
@@ -25,7 +25,7 @@ from unlazy.estimators.index.links import (
 )
 from unlazy.estimators.index.newton import left_out_error, refine
 from unlazy.estimators.index.report import generative_exponent
-from unlazy.estimators.index.search import ROUNDS, effective_rows, find, hard_find, null_error
+from unlazy.estimators.index.search import ROUNDS, find, hard_find
 from unlazy.estimators.index.whitening import whiten
 from unlazy.functions.links import link
 from unlazy.functions.orthogonal import Hermite
@@ -235,9 +235,9 @@ def test_first_order_left_out_error_is_that_of_fits_without_each_row():
     errors = []
     for i in range(80):
         kept = np.arange(80) != i
-        one = refine(x[kept], y[kept], found.direction, fit, 50, settled=1e-9)
-        errors.append((one.fit.link(x[i] @ one.direction) - y[i]) ** 2)
-    first_order = left_out_error(x, y, found.direction, found.fit)
+        one = refine(x[kept], y[kept], found.directions, fit, 50, settled=1e-9)
+        errors.append((one.fit.function(x[i] @ one.directions) - y[i]) ** 2)
+    first_order = left_out_error(x, y, found.directions, found.fit)
     assert first_order == pytest.approx(np.mean(errors), rel=0.15)
     assert first_order > 1.1 * found.fit.error
 
@@ -275,7 +275,7 @@ def test_links_of_generative_exponent_four_are_found_with_enough_rows():
     rows, labels = whitened(x, y)
     found = hard_find(rows, labels, np.random.RandomState(0))
     assert found is not None
-    assert abs(np.corrcoef(rows @ found.direction, x @ theta)[0, 1]) > 0.99
+    assert abs(np.corrcoef(rows @ found.directions, x @ theta)[0, 1]) > 0.99
 
 
 def test_figure_shows_the_link():
@@ -334,16 +334,6 @@ def test_compression_keeps_the_order_and_standardises():
     assert np.isfinite(compressed(np.r_[np.zeros(90), np.ones(10)])).all()
 
 
-def test_spline_basis_is_that_of_scipy_and_straight_beyond():
-    from scipy.interpolate import BSpline
-
-    t = np.linspace(-1, 2, 50)[:-1]
-    knots = -1 + 3 / 8 * np.arange(-3, 12)
-    np.testing.assert_allclose(_spline_basis(t, -1, 2, 8), BSpline.design_matrix(t, knots, 3).toarray(), atol=1e-12)
-    beyond = _spline_basis(np.array([2.0, 2.5, 3.0]), -1, 2, 8)
-    np.testing.assert_allclose(beyond[2] - beyond[1], beyond[1] - beyond[0], atol=1e-12)
-
-
 @pytest.mark.parametrize("kind", ["p3", *(f"s{knots}" for knots in KNOTS)])
 def test_link_fit_is_a_linear_smoother_that_keeps_straight_lines(kind):
     rng = np.random.default_rng(15)
@@ -352,7 +342,7 @@ def test_link_fit_is_a_linear_smoother_that_keeps_straight_lines(kind):
     fit = fit_kind(t, y, kind)
     smoother = fit.basis @ fit.inverse @ fit.basis.T
     np.testing.assert_allclose(smoother @ y, fit.values, atol=1e-8)
-    np.testing.assert_allclose(fit.link(t), fit.values, atol=1e-8)
+    np.testing.assert_allclose(fit.function(t), fit.values, atol=1e-8)
     np.testing.assert_allclose(smoother @ (2 - 3 * t), 2 - 3 * t, atol=1e-6)
     assert np.trace(smoother) == pytest.approx(fit.freedom)
     assert fit.error == pytest.approx(np.mean((y - smoother @ y) ** 2))
@@ -391,7 +381,7 @@ def test_polynomial_goes_on_while_it_is_known_and_straight_beyond():
     reach = 0.25 * np.ptp(t)
     assert t.max() < found.high <= t.max() + reach
     inside = np.linspace(found.low, found.high, 50)
-    np.testing.assert_allclose(found(inside), fit.link(inside))
+    np.testing.assert_allclose(found(inside), fit.function(inside))
     far = found.high + np.array([1.0, 2.0, 3.0])
     np.testing.assert_allclose(np.diff(found(far)), found.slope(found.high), rtol=1e-9)
     noisy = y + 30 * rng.standard_normal(500)
@@ -413,9 +403,9 @@ def test_refinement_ends_where_the_error_is_stationary():
 
     for _ in range(5):
         change = 1e-4 * rng.standard_normal(10)
-        difference = error(found.direction + change) - error(found.direction - change)
+        difference = error(found.directions + change) - error(found.directions - change)
         assert abs(difference) < 1e-6 * np.linalg.norm(change)
-        assert error(found.direction + 300 * change) > error(found.direction)
+        assert error(found.directions + 300 * change) > error(found.directions)
 
 
 def test_penalty_holds_the_direction():
@@ -423,7 +413,7 @@ def test_penalty_holds_the_direction():
     start = theta + 0.3 * np.random.default_rng(22).standard_normal(30)
     start /= np.linalg.norm(start)
     moved = [
-        np.linalg.norm(refine(x, y, start, spline_fit, 10, penalty=penalty).direction - start)
+        np.linalg.norm(refine(x, y, start, spline_fit, 10, penalty=penalty).directions - start)
         for penalty in (0.0, 1.0, 30.0)
     ]
     assert moved[0] > moved[1] > moved[2] > 0

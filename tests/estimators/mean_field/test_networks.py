@@ -6,7 +6,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from unlazy.checks import InputError
 from unlazy.estimators import MeanFieldClassifier, MeanFieldRegressor, network_certificate, optimality_certificate
-from unlazy.estimators.mean_field.fit import Setting, padded, train_all, width_spread
+from unlazy.estimators.mean_field.fit import NetworkSetting, padded, train_all, width_spread
 
 pytestmark = pytest.mark.usefixtures("optimised")
 FIXED = {"amplitude": 3.0, "prior_scale": 0.7, "temperature": 0.01, "n_particles": 32, "steps": 300}
@@ -69,7 +69,7 @@ def test_bold_steps_stay_stable_where_the_confinement_is_strong():
     """Four safe steps would be 3 / (2 confinement) here, and the linear confinement is unstable beyond 1."""
     rows = np.random.default_rng(0).standard_normal((24, 5))
     labels = np.sign(rows[:, :1]).T
-    some, setting = padded(rows, labels), Setting(*np.array([[1.0], [0.1], [0.1]]))
+    some, setting = padded(rows, labels), NetworkSetting(*np.array([[1.0], [0.1], [0.1]]))
     trained = train_all(
         0, some, some.labels, some.weights[None], setting, loss="logistic", count=64, steps=500, whole=True
     )

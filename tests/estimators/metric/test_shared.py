@@ -13,7 +13,7 @@ from unlazy.estimators import SharedMetricRegressor
 from unlazy.estimators.common.folds import make_splits
 from unlazy.estimators.common.scaling import scale_data
 from unlazy.estimators.metric.bases import FeatureBasis
-from unlazy.estimators.metric.search import Choice, PathRecord, choose, search_path
+from unlazy.estimators.metric.search import HeldOutChoice, PathRecord, choose, search_path
 
 
 @pytest.fixture(scope="module")
@@ -119,7 +119,7 @@ def chance_records(rng, candidates, rows, gain=0.0):
     records = []
     for i in range(candidates + 1):
         errors = ridge + (rng.standard_normal(rows) - gain) * (i > 0)
-        choice = Choice(1.0, 1, errors)
+        choice = HeldOutChoice(1.0, 1, errors)
         table = np.array([[choice.error]])
         names = ("features", "evidence" if i else "ridge", i)
         records.append(PathRecord(*names, np.ones(1), np.ones(1, int), table, choice, choice, 1.0, (), i == 0))

@@ -296,7 +296,7 @@ def test_editing_a_module_of_unlazy_recomputes_what_imports_it(tmp_path, python)
 
 def test_a_study_of_the_package_depends_on_what_its_simulation_imports():
     found = dependencies(registry.find("ridge-equivalent"))
-    assert {"unlazy.numerics.ridge_path", "unlazy.functions.spectra"} <= found.keys()
+    assert {"unlazy.numerics.ridge", "unlazy.functions.spectra"} <= found.keys()
     assert not any(name.startswith(("unlazy.lab", "unlazy.plotting", "unlazy.theory")) for name in found)
     assert all(path.is_file() for path in found.values())
 

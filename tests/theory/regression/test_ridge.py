@@ -8,7 +8,7 @@ from unlazy.checks import InputError
 from unlazy.functions.spectra import power_law, two_level
 from unlazy.numerics import spectral_sums
 from unlazy.numerics.compress import compress
-from unlazy.numerics.ridge_path import conditional_risk, decompose
+from unlazy.numerics.ridge import conditional_risk, decompose
 from unlazy.theory.regression.ridge import (
     RidgeEquivalent,
     ridge_curve_by_effective_ridge,

@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from unlazy.numerics.ridge_path import RidgeDecomposition, decompose
+from unlazy.numerics.ridge import RidgeDecomposition, decompose
 from unlazy.numerics.roots import increasing_root
 
 _GRID = 120

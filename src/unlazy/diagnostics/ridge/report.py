@@ -18,7 +18,7 @@ from unlazy.diagnostics.ridge.evidence import (
     spectrum_slope,
     with_intercept,
 )
-from unlazy.numerics.ridge_path import RidgeDecomposition, ridge_path
+from unlazy.numerics.ridge import RidgeDecomposition, ridge_path
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -40,6 +40,16 @@ def make_splits(cv: Any, random_state: Any, X: np.ndarray, y: np.ndarray) -> lis
     return splits
 
 
+def some_rows(
+    rows: np.ndarray, labels: np.ndarray, most: int, random: np.random.RandomState
+) -> tuple[np.ndarray, np.ndarray]:
+    """All rows, or `most` of them drawn at random."""
+    if len(rows) <= most:
+        return rows, labels
+    part = random.permutation(len(rows))[:most]
+    return rows[part], labels[part]
+
+
 def _indices(rows: Any, n: int) -> np.ndarray:
     indices = np.asarray(rows)
     if indices.dtype == bool and indices.shape == (n,):

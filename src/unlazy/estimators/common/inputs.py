@@ -1,13 +1,48 @@
-"""What estimators on random features ask of their settings and of new rows."""
+"""What estimators ask of their settings, of tasks, and of new rows."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 
 from unlazy.checks import InputError, check_array
 from unlazy.numerics.gaussian import Piecewise, piecewise
+
+Pairs = list[tuple[np.ndarray, np.ndarray]]
+"""Tasks: rows (n, d) and targets (n,) of each, n may differ."""
+
+
+def check_pair(
+    X_name: str, X: Any, y_name: str, y: Any, *, rows: int = 1, size: float | None = None
+) -> tuple[np.ndarray, np.ndarray]:
+    """X (n, d) and y (n,) of at least so many rows, and of numbers up to `size`."""
+    low = None if size is None else -size
+    design = check_array(X_name, X, low=low, high=size, ndim=2)
+    target = check_array(y_name, y, low=low, high=size, ndim=1)
+    if len(design) != len(target):
+        raise InputError(f"{y_name} must have {len(design)} entries like the rows of X, got {len(target)}")
+    if len(design) < rows:
+        raise InputError(f"{X_name} must have at least {rows} rows, got {len(design)}")
+    return design, target
+
+
+def check_pairs(tasks: Iterable[Any], wanted: str, *, rows: int = 1, size: float | None = None) -> Pairs:
+    """`check_pair` of every task, all with the same features, or what is `wanted` instead."""
+    pairs: Pairs = []
+    for i, task in enumerate(tasks):
+        parts: Any = () if isinstance(task, str | bytes | dict) else task
+        try:
+            X, y = parts
+        except (TypeError, ValueError):
+            raise InputError(f"{wanted}, got {type(task).__name__} as task {i}") from None
+        pair = check_pair(f"X of task {i}", X, f"y of task {i}", y, rows=rows, size=size)
+        width = (pairs or [pair])[0][0].shape[1]
+        if pair[0].shape[1] != width:
+            raise InputError(f"X of task {i} must have {width} features like task 0, got {pair[0].shape[1]}")
+        pairs.append(pair)
+    return pairs
 
 
 def guarded(activation: Any) -> Piecewise:

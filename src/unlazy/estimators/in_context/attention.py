@@ -8,7 +8,8 @@ from typing import NamedTuple
 import numpy as np
 
 from unlazy.checks import InputError
-from unlazy.estimators.in_context.tasks import Folds, Pairs, PooledMean, cut
+from unlazy.estimators.common.inputs import Pairs
+from unlazy.estimators.in_context.tasks import Folds, PooledMean, cut
 
 _RIDGES = np.logspace(-6, 2, 17)
 _MOST_COMPONENTS = 40

@@ -7,8 +7,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from unlazy.estimators.common.inputs import Pairs
 from unlazy.estimators.in_context.process import CUBIC, GAUSSIAN, Process, kernel
-from unlazy.estimators.in_context.tasks import Folds, Pairs, PooledMean, cut
+from unlazy.estimators.in_context.tasks import Folds, PooledMean, cut
+from unlazy.numerics.ridge import left_out_residuals, ridge_solutions
 
 _PENALTIES = np.logspace(-4, 1.5, 12)
 _SCALES = (0.25, 1.0)
@@ -36,7 +38,7 @@ class _Found(NamedTuple):
     scale: float
 
 
-class _Path(NamedTuple):
+class _KernelPath(NamedTuple):
     kind: str
     looks: list[_Found]
     """After 0, 1, ... steps."""
@@ -84,13 +86,13 @@ def _held_out_path(
     covariance: np.ndarray,
     rank: int | None,
     context: int | None,
-) -> _Path:
+) -> _KernelPath:
     learned, held = [], []
     for (inside, outside), mean in zip(folds, pooled.folds, strict=True):
         learned.append([(pairs[i][0], pairs[i][1] - pairs[i][0] @ mean) for i in inside])
         held.append([(X, y - X @ mean) for i in outside for X, y in cut(pairs[i], context)])
     gradients = [np.eye(covariance.shape[0]) for _ in folds]
-    path = _Path(kind, [])
+    path = _KernelPath(kind, [])
     for count in range(_STEPS + 1):
         roots = [_root(part, covariance, rank if count else None, 1.0) for part in gradients]
         look = min((_look(kind, held, roots, scale) for scale in _SCALES), key=lambda found: found.error)
@@ -105,18 +107,16 @@ def _held_out_path(
 
 
 def _look(kind: str, held: Sequence[Pairs], roots: Sequence[np.ndarray], scale: float) -> _Found:
-    """The penalty with the least leave-one-out error, residual_i = (G y)_i / G_ii."""
+    """The penalty with the least leave-one-out error."""
     errors, noises, rows = np.zeros(len(_PENALTIES)), np.zeros(len(_PENALTIES)), 0
     for pairs, root in zip(held, roots, strict=True):
         for design, target in pairs:
             features = np.sqrt(scale) * design[:, 1:] @ root
             values, vectors = np.linalg.eigh(kernel(kind, features, features))
-            # times the penalty: between 0 and 1
-            inverse = _PENALTIES / (np.maximum(values, 0.0)[:, None] + _PENALTIES)
-            diagonal = np.maximum(vectors**2 @ inverse, np.finfo(np.float64).eps)
-            residual = vectors @ (inverse * (vectors.T @ target)[:, None]) / diagonal
-            errors += np.sum(residual**2, axis=0)
-            noises += np.sum(diagonal * residual**2, axis=0)
+            parts = left_out_residuals(np.maximum(values, 0.0), vectors, target[:, None], _PENALTIES)
+            for i, (residual, weights) in enumerate(parts):
+                errors[i] += np.sum(residual**2)
+                noises[i] += np.sum(weights * residual[:, 0] ** 2)
             rows += len(target)
     i = int(np.argmin(errors))
     return _Found(float(errors[i] / rows), float(noises[i] / rows), float(_PENALTIES[i]), scale)
@@ -128,7 +128,7 @@ def _mean_gradients(kind: str, pairs: Pairs, root: np.ndarray, penalty: float) -
     for design, target in pairs:
         features = design[:, 1:] @ root
         gram = kernel(kind, features, features)
-        dual = np.linalg.solve(gram + penalty * np.eye(len(gram)), target)
+        dual = ridge_solutions(gram, target, penalty)
         if kind == CUBIC:
             slopes = (1 + features @ features.T) ** 2 / 9 * dual
             gradients = slopes @ features

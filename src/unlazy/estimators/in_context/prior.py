@@ -7,9 +7,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from unlazy.estimators.common.inputs import Pairs
 from unlazy.estimators.in_context.steps import Prior, around, left_out, step
-from unlazy.estimators.in_context.tasks import Pairs, cut
-from unlazy.estimators.metric.task_batches import Batch, make_batches, start_state
+from unlazy.estimators.in_context.tasks import cut
+from unlazy.estimators.metric.task_batches import TaskBatch, make_batches, start_state
 
 _PENALTY_FACTORS = np.logspace(-3, 3, 25)
 # steps without a gain of a thousandth after which the path ends
@@ -49,8 +50,8 @@ class LearnedPrior(NamedTuple):
 class _Start(NamedTuple):
     """The tasks of each fold, to learn from and held out, and where its steps start."""
 
-    learned: list[list[Batch]]
-    held: list[list[Batch]]
+    learned: list[list[TaskBatch]]
+    held: list[list[TaskBatch]]
     priors: list[Prior]
     strides: np.ndarray
     """Of the steps."""
@@ -139,13 +140,13 @@ def start_with_intercepts(pairs: Pairs) -> Prior:
     return Prior(np.zeros(width), covariance, max(state.noise_variance, _LEAST_NOISE))
 
 
-def start_prior(batches: Sequence[Batch], width: int) -> Prior:
+def start_prior(batches: Sequence[TaskBatch], width: int) -> Prior:
     """Ridge: mean 0 and the multiple of the identity that explains all tasks best."""
     state = start_state(batches)
     return Prior(np.zeros(width), np.diag(state.metric), max(state.noise_variance, _LEAST_NOISE))
 
 
-def _look(path: PriorPath, held: Sequence[list[Batch]], priors: Sequence[Prior], penalty: float) -> float:
+def _look(path: PriorPath, held: Sequence[list[TaskBatch]], priors: Sequence[Prior], penalty: float) -> float:
     """Record what the held-out tasks say, and return the noise variance for the next step."""
     penalties = penalty * _PENALTY_FACTORS
     errors, noises, rows = np.zeros(len(penalties)), np.zeros(len(penalties)), 0

@@ -12,13 +12,13 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from unlazy.checks import InputError, check_choice
-from unlazy.estimators.common.inputs import check_memory, finite_or_refused
+from unlazy.estimators.common.inputs import Pairs, check_memory, finite_or_refused
 from unlazy.estimators.in_context.attention import LearnedAttention, in_context_coefficients, learn_attention
 from unlazy.estimators.in_context.kernel import learn_kernel
 from unlazy.estimators.in_context.prior import learn_prior
 from unlazy.estimators.in_context.process import LINEAR, Posterior, Process, condition
 from unlazy.estimators.in_context.steps import covariance_root
-from unlazy.estimators.in_context.tasks import Folds, Pairs, check_tasks, make_folds, pooled_mean, scales_of
+from unlazy.estimators.in_context.tasks import Folds, check_tasks, make_folds, pooled_mean, scales_of
 
 EMPIRICAL_BAYES, ATTENTION, SUBSPACE = "eb", "linear_attention", "subspace_kernel"
 _MODES = (EMPIRICAL_BAYES, ATTENTION, SUBSPACE)

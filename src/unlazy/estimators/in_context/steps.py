@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from unlazy.estimators.metric.task_batches import Batch, LeftOut
+from unlazy.estimators.metric.task_batches import LeftOut, TaskBatch
 
 
 class Prior(NamedTuple):
@@ -28,7 +28,9 @@ class Told(NamedTuple):
     tasks: int
 
 
-def step(batches: Sequence[Batch], prior: Prior, *, learn_mean: bool = True, stride: float = 1.0) -> tuple[Prior, Told]:
+def step(
+    batches: Sequence[TaskBatch], prior: Prior, *, learn_mean: bool = True, stride: float = 1.0
+) -> tuple[Prior, Told]:
     """The next mean and covariance at the same noise variance; with `stride` 1 the density of the tasks does not fall.
 
     First the mean that is best given C, then a step of expectation-maximisation for C around it; d_t and V_t are mean
@@ -68,7 +70,7 @@ def step(batches: Sequence[Batch], prior: Prior, *, learn_mean: bool = True, str
     return found, Told(_symmetric(root @ inverse @ root.T), _symmetric(root @ information @ root.T) / tasks, tasks)
 
 
-def left_out(batches: Sequence[Batch], covariance: np.ndarray, penalties: np.ndarray) -> LeftOut:
+def left_out(batches: Sequence[TaskBatch], covariance: np.ndarray, penalties: np.ndarray) -> LeftOut:
     """`task_batches.left_out_errors`, for all penalties c at once and through the smaller side of F = X A, C = A A^T.
 
     c G = c U (S + c)^-1 U^T with F F^T = U S U^T, or I - F V (S + c)^-1 V^T F^T with F^T F = V S V^T.
@@ -98,7 +100,7 @@ def left_out(batches: Sequence[Batch], covariance: np.ndarray, penalties: np.nda
     return LeftOut(errors, noise, rows)
 
 
-def around(batches: Sequence[Batch], mean: np.ndarray) -> list[Batch]:
+def around(batches: Sequence[TaskBatch], mean: np.ndarray) -> list[TaskBatch]:
     """The tasks with the prediction of the prior mean taken from their targets."""
     return [batch._replace(targets=batch.targets - batch.designs @ mean) for batch in batches]
 
@@ -133,7 +135,9 @@ def _long_step(
     return vectors @ rotation * np.sqrt(np.where(values < 0, 1 - values, 1 / (1 + np.maximum(values, 0.0))))
 
 
-def _whiten(batch: Batch, root: np.ndarray, mean: np.ndarray, noise_variance: float) -> tuple[np.ndarray, np.ndarray]:
+def _whiten(
+    batch: TaskBatch, root: np.ndarray, mean: np.ndarray, noise_variance: float
+) -> tuple[np.ndarray, np.ndarray]:
     """R X A and R (y - X m) of each task, R^T R = (X A A^T X^T + s2 I)^-1."""
     features = _times(batch.designs, root)
     kernel = features @ features.swapaxes(1, 2)

@@ -8,10 +8,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from unlazy.checks import InputError, check_array
-from unlazy.estimators.common.inputs import standardised
+from unlazy.checks import InputError
+from unlazy.estimators.common.inputs import Pairs, check_pairs, standardised
+from unlazy.numerics.ridge import ridge_solutions
 
-Pairs = list[tuple[np.ndarray, np.ndarray]]
 Folds = list[tuple[np.ndarray, np.ndarray]]
 
 MOST_FEATURES = 1000
@@ -119,9 +119,7 @@ def _ridge_path(pairs: Pairs) -> np.ndarray:
     for design, target in pairs:
         gram += design.T @ design / rows
         pull += design.T @ target / rows
-    values, vectors = np.linalg.eigh(gram)
-    shrunk = (vectors.T @ pull)[:, None] / (np.maximum(values, 0.0)[:, None] + _MEAN_PENALTIES)
-    return np.column_stack([vectors @ shrunk, np.zeros(width)])
+    return np.column_stack([ridge_solutions(gram, pull, _MEAN_PENALTIES).T, np.zeros(width)])
 
 
 def _drawn(sampler: Callable[[np.random.Generator], Any], n_tasks: int, rng: np.random.Generator) -> Iterable[Any]:
@@ -130,29 +128,12 @@ def _drawn(sampler: Callable[[np.random.Generator], Any], n_tasks: int, rng: np.
 
 
 def _check_pairs(tasks: Iterable[Any], wanted: str) -> Pairs:
-    pairs: Pairs = []
-    for i, task in enumerate(tasks):
-        if isinstance(task, str | bytes | dict):
-            raise InputError(f"{wanted}, got {type(task).__name__} as task {i}")
-        try:
-            X, y = task
-        except (TypeError, ValueError):
-            raise InputError(f"{wanted}, got {type(task).__name__} as task {i}") from None
-        design = check_array(f"X of task {i}", X, low=-_LARGEST, high=_LARGEST, ndim=2)
-        target = check_array(f"y of task {i}", y, low=-_LARGEST, high=_LARGEST, ndim=1)
-        if len(design) != len(target):
-            raise InputError(f"y of task {i} must have {len(design)} entries like the rows of X, got {len(target)}")
-        if pairs and design.shape[1] != pairs[0][0].shape[1]:
-            raise InputError(
-                f"X of task {i} must have {pairs[0][0].shape[1]} features like task 0, got {design.shape[1]}"
-            )
-        if design.shape[1] > MOST_FEATURES:
-            raise InputError(
-                f"X of task {i} must have at most {MOST_FEATURES} features, got {design.shape[1]}: project them first"
-            )
-        pairs.append((design, target))
+    pairs = check_pairs(tasks, wanted, size=_LARGEST)
     if len(pairs) < 2:
         raise InputError(f"tasks must hold at least 2 pairs (X, y), got {len(pairs)}")
+    features = pairs[0][0].shape[1]
+    if features > MOST_FEATURES:
+        raise InputError(f"X of task 0 must have at most {MOST_FEATURES} features, got {features}: project them first")
     return pairs
 
 

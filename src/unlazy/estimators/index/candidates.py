@@ -6,11 +6,18 @@ from typing import NamedTuple
 
 import numpy as np
 
+# of the labels, for the means of the rows in each
 _SLICES = 10
+# standardised labels and their squares count at most so much in a moment
 _CLIP, _SQUARE_CLIP = 3.0, 6.0
+# rows farther out than so many median lengths are pulled in
 _FAR = 1.5
+# ridges that compete, in units of the mean eigenvalue
 _RIDGES = np.logspace(-4, 4, 33)
+# interquartile ranges that the compression leaves about linear
 _ARCSINH = 1.5
+# the interquartile range of a normal number, in deviations
+_NORMAL_RANGE = 1.35
 _TINY = 1e-300
 
 
@@ -28,19 +35,35 @@ class RidgeFit(NamedTuple):
     """Mean squared error of every row predicted from the others."""
 
 
-def compressed(labels: np.ndarray) -> np.ndarray:
-    """arcsinh(1.5 (y - median) / IQR), standardised: a monotone transform that tames the tails of steep links.
+class Compression(NamedTuple):
+    """arcsinh(1.5 (y - median) / IQR): a monotone transform that tames the tails of steep links.
 
     Where the quartiles coincide (ties) the deviation takes their place.
     """
-    low, middle, high = np.quantile(labels, [0.25, 0.5, 0.75])
-    unit = high - low if high > low else 1.35 * labels.std()
-    found = np.arcsinh(_ARCSINH * (labels - middle) / max(unit, _TINY))
+
+    median: float
+    width: float
+
+    @classmethod
+    def of(cls, labels: np.ndarray) -> Compression:
+        low, middle, high = np.quantile(labels, [0.25, 0.5, 0.75])
+        return cls(middle, max(high - low if high > low else _NORMAL_RANGE * labels.std(), _TINY))
+
+    def __call__(self, labels: np.ndarray) -> np.ndarray:
+        return np.arcsinh(_ARCSINH * (labels - self.median) / self.width)
+
+
+def compressed(labels: np.ndarray) -> np.ndarray:
+    """The labels' `Compression`, standardised."""
+    found = Compression.of(labels)(labels)
     return (found - found.mean()) / max(found.std(), _TINY)
 
 
 def ridge_fit(rows: np.ndarray, labels: np.ndarray) -> RidgeFit:
-    """Ridge regression whose ridge has least leave-one-out error; its largest ridge leaves next to nothing."""
+    """Ridge regression whose ridge has least leave-one-out error; its largest ridge leaves next to nothing.
+
+    Not `numerics.ridge.ridge_path`, since searches that start from here amplify its last digits a million times.
+    """
     n = len(rows)
     mean, center = rows.mean(axis=0), float(labels.mean())
     centred, targets = rows - mean, labels - center

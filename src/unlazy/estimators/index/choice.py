@@ -6,10 +6,11 @@ from typing import NamedTuple
 
 import numpy as np
 
+from unlazy.estimators.common.gate import Choice, choose_stage
 from unlazy.estimators.index.candidates import compressed
 from unlazy.estimators.index.links import (
     Affine,
-    Link,
+    IndexLink,
     PolynomialLink,
     choose_kind,
     fit_kind,
@@ -18,13 +19,12 @@ from unlazy.estimators.index.links import (
     spline_fit,
 )
 from unlazy.estimators.index.newton import Refined, left_out_error, refine, unit
-from unlazy.estimators.index.search import QUICK, ROUNDS, Found, find, polish
+from unlazy.estimators.index.search import QUICK, ROUNDS, FoundDirection, find, polish
 
-MEAN = "mean"
 LINEAR = "ridge"
 FULL = "full"
-_SIMPLE_KINDS = ("p1", "p2", "p3", "s8")
-_PENALISED_STEPS = 8
+# links of the stages before the full search, and their Gauss-Newton steps
+_SIMPLE_KINDS, _PENALISED_STEPS = ("p1", "p2", "p3", "s8"), 8
 # start, penalty: in units of the curvature of the squared error
 _HELD = {
     "ridge direction": ("ridge", np.inf),
@@ -36,9 +36,7 @@ _HELD = {
 STAGES = (LINEAR, *_HELD, FULL)
 # of the error for compressed labels, before polishing against after
 _SPOILED = 0.5
-# z^2 below which a prediction is taken for chance
-_GARROTE = 4.0
-_ROUNDING = 1e-12
+# rows held out from certain fits that say enough of their error
 _ENOUGH_HELD_OUT = 200
 
 
@@ -46,7 +44,7 @@ class Model(NamedTuple):
     """y ~ link(z.direction)."""
 
     direction: np.ndarray
-    link: Link
+    link: IndexLink
     kind: str
 
     def __call__(self, rows: np.ndarray) -> np.ndarray:
@@ -60,17 +58,9 @@ class Folds(NamedTuple):
     """Training and held-out rows."""
 
 
-class Choice(NamedTuple):
-    stage: str
-    weight: float
-    """What the prediction's distance from the mean is multiplied by."""
-    score: float
-    """R^2 on held-out rows of the weighted predictions."""
-    scores: dict[str, float]
-    """Of every stage."""
-
-
-def models(rows: np.ndarray, labels: np.ndarray, found: Found, wanted: tuple[str, ...] = STAGES) -> dict[str, Model]:
+def models(
+    rows: np.ndarray, labels: np.ndarray, found: FoundDirection, wanted: tuple[str, ...] = STAGES
+) -> dict[str, Model]:
     """The model of each stage, fitted to these rows."""
     result = {}
     ridge = unit(found.linear.coefficients)
@@ -86,7 +76,7 @@ def models(rows: np.ndarray, labels: np.ndarray, found: Found, wanted: tuple[str
     return result
 
 
-def linear_model(found: Found) -> Model:
+def linear_model(found: FoundDirection) -> Model:
     coefficients, intercept, _ = found.linear
     size = float(np.linalg.norm(coefficients))
     return Model(unit(coefficients), PolynomialLink((intercept, size), 0.0, 1.0), "p1")
@@ -98,11 +88,11 @@ def full_model(rows: np.ndarray, labels: np.ndarray, full: Refined) -> tuple[Mod
     Where polishing on y itself spoils the fit of the compressed labels (outliers), the direction stays.
     """
     d = rows.shape[1]
-    result, kind = polish(rows, labels, full.direction)
-    direction, fit = result.direction, result.fit
+    result, kind = polish(rows, labels, full.directions)
+    direction, fit = result.directions, result.fit
     index = rows @ direction
     if full.fit.error < _SPOILED * spline_fit(index, compressed(labels)).error:
-        direction = full.direction
+        direction = full.directions
         index = rows @ direction
         kind = choose_kind(index, labels, kinds(labels.size, np.unique(index).size), d)
         fit = fit_kind(index, labels, kind)
@@ -117,7 +107,7 @@ def _held_model(rows: np.ndarray, labels: np.ndarray, start: np.ndarray, penalty
     kind = choose_kind(index, labels, allowed)
     if np.isfinite(penalty) and kind != "p1":
         fit = refine(rows, labels, start, lambda t, y: fit_kind(t, y, kind), _PENALISED_STEPS, penalty=penalty)
-        direction = fit.direction
+        direction = fit.directions
         index = rows @ direction
     return Model(direction, limited(fit_kind(index, labels, kind), index, labels), kind)
 
@@ -153,34 +143,8 @@ def certain_error(folds: Folds, random: np.random.RandomState) -> float | None:
 
 
 def choose(predictions: np.ndarray, targets: np.ndarray, copies: float = 1.0) -> Choice:
-    """The stage and its weight; every row has been held out `copies` times.
-
-    The predictions p of a stage are multiplied by w = clip(<y, p> / <p, p>, 0, 1), so that noise that a stage has
-    learned costs about 1/n of the variance of y. Of the stages with least held-out error at these weights ridge
-    regression is left only for a gain of a standard error of the paired differences. The weight of the chosen one is
-    then multiplied by 1 - 4/z^2 if that is positive, else by 0, with z = <y, p> / (sd y |p| sqrt(copies)): Breiman's
-    (1995) garrote, which sends what is no larger than chance to the mean and leaves what is clear almost alone.
-    """
-    n = targets.size / copies
-    squares = np.einsum("ij,ij->j", predictions, predictions)
-    products = targets @ predictions
-    weights = np.clip(products / np.maximum(squares, _ROUNDING), 0.0, 1.0)
-    total = float(np.mean(targets**2))
-    losses = (targets[:, None] - weights * predictions) ** 2
-    errors = losses.mean(axis=0)
-    best = int(np.argmin(errors))
-    linear = STAGES.index(LINEAR)
-    gain = losses[:, linear] - losses[:, best]
-    if gain.mean() <= gain.std() / np.sqrt(n):
-        best = linear
-    scores = {stage: 1 - float(error) / total for stage, error in zip(STAGES, errors, strict=True)}
-    evidence = products[best] / np.sqrt(max(copies * squares[best] * total, _ROUNDING))
-    kept = max(1 - _GARROTE / max(evidence, _ROUNDING) ** 2, 0.0) if evidence > 0 else 0.0
-    weight = float(weights[best] * kept)
-    if weight == 0:
-        return Choice(MEAN, 0.0, 0.0, scores)
-    error = float(np.mean((targets - weight * predictions[:, best]) ** 2))
-    return Choice(STAGES[best], weight, 1 - error / total, scores)
+    """The stage and its weight; ridge regression is left only for a gain of a standard error."""
+    return choose_stage(predictions, targets, STAGES, [(LINEAR,)], copies)
 
 
 def shrunk(model: Model, weight: float, mean: float = 0.0) -> Model:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cache
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
+from unlazy.estimators.index.newton import FREEDOM_COST, IndexFit, least_squares, mean_square
 from unlazy.functions.orthogonal import Hermite
+from unlazy.numerics.splines.uniform import bending, uniform_basis, uniform_spline
 
 DEGREES = tuple(range(1, 9))
 KNOTS = (8, 16, 32)
@@ -29,14 +30,11 @@ _STEEP_DEGREE = 5
 # share of the rows on each side, and the largest squared error in units of that of a spline
 _OUTER_TESTS = ((0.01, 1.0), (0.05, 10.0))
 _FEWEST_OUTER = 2
-# generalised cross-validation with dearer degrees of freedom smooths a little more, and fails less often
-_FREEDOM_COST = 1.4
-_LARGEST_LEVERAGE = 0.999
 _ROUNDING = 1e-12
 _TINY = 1e-300
 
 
-class Link(Protocol):
+class IndexLink(Protocol):
     """g of an index t, with its derivative."""
 
     def __call__(self, index: Any) -> np.ndarray: ...
@@ -44,32 +42,11 @@ class Link(Protocol):
     def slope(self, index: Any) -> np.ndarray: ...
 
 
-class LinkFit(NamedTuple):
-    """A link fitted to labels at indices, and what a Gauss-Newton step needs of it."""
-
-    link: Link
-    values: np.ndarray
-    """g(t_i)."""
-    basis: np.ndarray
-    """(n, p), of which g is a combination at the t_i."""
-    inverse: np.ndarray
-    """(p, p): basis @ inverse @ basis^T is the smoother."""
-    error: float
-    """Mean squared residual."""
-    freedom: float
-    """Trace of the smoother."""
-
-    def gcv(self, extra: float = 0.0) -> float:
-        """error / (1 - freedom/n)^2 with dearer degrees of freedom and `extra` ones."""
-        n = len(self.values)
-        return self.error / max(1 - (_FREEDOM_COST * self.freedom + extra) / n, 1 / n) ** 2
-
-
 @dataclass(frozen=True)
 class Affine:
     """intercept + scale link(t): a link, shrunk and in the units of y."""
 
-    link: Link
+    link: IndexLink
     intercept: float
     scale: float
 
@@ -116,52 +93,40 @@ class SplineLink:
     high: float
 
     def __call__(self, index: Any) -> np.ndarray:
-        index = np.asarray(index, dtype=np.float64)
-        inside = np.clip(index, self.low, self.high)
-        return self._sum(inside, 0) + (index - inside) * self._sum(inside, 1)
+        return self._at(index, 0)
 
     def slope(self, index: Any) -> np.ndarray:
-        return self._sum(np.clip(np.asarray(index, dtype=np.float64), self.low, self.high), 1)
+        return self._at(index, 1)
 
-    def _sum(self, inside: np.ndarray, derivative: int) -> np.ndarray:
-        """Four of the coefficients per index, with the weights of uniform cubic B-splines."""
-        coefficients = np.array(self.coefficients)
-        cells = coefficients.size - 3
-        width = (self.high - self.low) / cells
-        position = (inside - self.low) / width
-        cell = np.clip(position.astype(np.int64), 0, cells - 1)
-        weights = _bspline_weights(position - cell, derivative)
-        total = sum(weight * coefficients[cell + i] for i, weight in enumerate(weights))
-        return np.asarray(total) / width**derivative
+    def _at(self, index: Any, derivative: int) -> np.ndarray:
+        index = np.asarray(index, dtype=np.float64)
+        return uniform_spline(index, np.array(self.coefficients), self.low, self.high, derivative)
 
 
-def polynomial_fit(index: np.ndarray, labels: np.ndarray, degree: int) -> LinkFit:
+def polynomial_fit(index: np.ndarray, labels: np.ndarray, degree: int) -> IndexFit:
     """Least squares with h_0, ..., h_degree of the standardised index; not yet limited to where it is known."""
     center, deviation = float(index.mean()), _deviation(index)
     basis = _hermite(index, center, deviation, degree).T
-    inverse = _inverse(basis.T @ basis)
-    coefficients = inverse @ (basis.T @ labels)
-    # one step of iterative refinement: the columns of heavy-tailed indices are nearly collinear
-    coefficients += inverse @ (basis.T @ (labels - basis @ coefficients))
+    coefficients, inverse = least_squares(basis, labels)
     values = basis @ coefficients
     link = PolynomialLink(tuple(coefficients.tolist()), center, deviation)
-    return LinkFit(link, values, basis, inverse, _mean_square(labels - values), degree + 1.0)
+    return IndexFit(link, values, basis, inverse, mean_square(labels - values), degree + 1.0)
 
 
-def spline_fit(index: np.ndarray, labels: np.ndarray, knots: int = SMOOTH_KNOTS) -> LinkFit:
+def spline_fit(index: np.ndarray, labels: np.ndarray, knots: int = SMOOTH_KNOTS) -> IndexFit:
     """Cubic spline with a penalty on second differences whose weight has least GCV (Eilers and Marx 1996).
 
     One generalised eigendecomposition serves all weights. The knots reach over the middle 99% of the index, the spline
     is straight beyond, so that far rows do not take the knots of the others.
     """
     low, high = _middle(index)
-    basis = _spline_basis(index, low, high, knots)
+    basis = uniform_basis(index, low, high, knots)
     gram, moment = basis.T @ basis, basis.T @ labels
     size = len(gram)
     jitter = _ROUNDING * np.trace(gram) / size
     gram.flat[:: size + 1] += max(jitter, _TINY)
     root = np.linalg.inv(np.linalg.cholesky(gram))
-    values, vectors = np.linalg.eigh(root @ _bending(size) @ root.T)
+    values, vectors = np.linalg.eigh(root @ bending(size) @ root.T)
     back = root.T @ vectors
     projected = back.T @ moment
     # relative to the middle of the spectrum, so that neither n nor the number of knots matters
@@ -169,16 +134,16 @@ def spline_fit(index: np.ndarray, labels: np.ndarray, knots: int = SMOOTH_KNOTS)
     kept = 1 / (1 + weights[:, None] * np.maximum(values, 0.0))
     total = float(labels @ labels)
     errors = np.maximum(total - (2 * kept - kept**2) @ projected**2, 0.0) / labels.size
-    free = np.maximum(1 - _FREEDOM_COST * kept.sum(axis=1) / labels.size, 1 / labels.size)
+    free = np.maximum(1 - FREEDOM_COST * kept.sum(axis=1) / labels.size, 1 / labels.size)
     best = int(np.argmin(errors / free**2))
     inverse = (back * kept[best]) @ back.T
     coefficients = inverse @ moment
     fitted = basis @ coefficients
     link = SplineLink(tuple(coefficients.tolist()), low, high)
-    return LinkFit(link, fitted, basis, inverse, _mean_square(labels - fitted), float(kept[best].sum()))
+    return IndexFit(link, fitted, basis, inverse, mean_square(labels - fitted), float(kept[best].sum()))
 
 
-def fit_kind(index: np.ndarray, labels: np.ndarray, kind: str) -> LinkFit:
+def fit_kind(index: np.ndarray, labels: np.ndarray, kind: str) -> IndexFit:
     """'p3' is a polynomial of degree 3, 's16' a spline of 16 intervals."""
     size = int(kind[1:])
     return polynomial_fit(index, labels, size) if kind[0] == "p" else spline_fit(index, labels, size)
@@ -195,20 +160,8 @@ def kinds(n: int, distinct: int) -> tuple[str, ...]:
 def kind_scores(
     index: np.ndarray, labels: np.ndarray, allowed: tuple[str, ...], spent: float = 0.0
 ) -> dict[str, float]:
-    """(n - spent) log(error) + freedom log n of every link, the least first, `spent` for what else has been fitted.
-
-    This is BIC with the leave-one-out error in place of that of the fit. Errors of the direction are multiplied by the
-    slope of the link, so the outermost rows of a steep one have the largest residuals; plain BIC spends degrees on them
-    that are disastrous beyond.
-    """
-    n = labels.size
-    floor = np.finfo(float).eps * float(np.var(labels)) + _TINY
-    scores = {}
-    for kind in allowed:
-        fit = fit_kind(index, labels, kind)
-        leverage = np.minimum(np.einsum("ij,ij->i", fit.basis @ fit.inverse, fit.basis), _LARGEST_LEVERAGE)
-        left_out = _mean_square((labels - fit.values) / (1 - leverage))
-        scores[kind] = float(max(n - spent, 1) * np.log(left_out + floor) + fit.freedom * np.log(n))
+    """The `information` of every link, the least first, `spent` for what else has been fitted."""
+    scores = {kind: fit_kind(index, labels, kind).information(labels, spent) for kind in allowed}
     return dict(sorted(scores.items(), key=lambda one: one[1]))
 
 
@@ -235,20 +188,20 @@ def continues(index: np.ndarray, labels: np.ndarray, kind: str) -> bool:
         if np.unique(index[inner]).size <= max(degree, SMOOTH_KNOTS):
             return False
         fits = polynomial_fit(index[inner], labels[inner], degree), spline_fit(index[inner], labels[inner])
-        polynomial, spline = (_mean_square(labels[left_out] - fit.link(index[left_out])) for fit in fits)
+        polynomial, spline = (mean_square(labels[left_out] - fit.function(index[left_out])) for fit in fits)
         if polynomial >= most * spline:
             return False
     return True
 
 
-def limited(fit: LinkFit, index: np.ndarray, labels: np.ndarray, spent: float = 0.0) -> Link:
+def limited(fit: IndexFit, index: np.ndarray, labels: np.ndarray, spent: float = 0.0) -> IndexLink:
     """The fitted link; a polynomial ends, and goes on straight, where it is no longer known.
 
     It is continued beyond the rows by at most a quarter of their range, as long as its standard error is below half the
     deviation of y or a tenth of its distance from the mean of y. A clip of the values instead would cut the tails of
     links of degree 5 and more, which hold most of their variance; but those end with the rows unless they `continues`.
     """
-    link = fit.link
+    link = fit.function
     if not isinstance(link, PolynomialLink) or len(link.coefficients) < 3:
         return link
     low, high = float(index.min()), float(index.max())
@@ -276,16 +229,6 @@ def _deviation(values: np.ndarray) -> float:
     return found if found > 0 else 1.0
 
 
-def _mean_square(values: np.ndarray) -> float:
-    return float(values @ values) / values.size
-
-
-def _inverse(gram: np.ndarray) -> np.ndarray:
-    """Of a Gram matrix, through its correlation matrix; directions of rounding errors are left out."""
-    scale = np.sqrt(np.maximum(np.diag(gram), _TINY))
-    return np.linalg.pinv(gram / np.outer(scale, scale), rcond=1e-13, hermitian=True) / np.outer(scale, scale)
-
-
 def _middle(index: np.ndarray) -> tuple[float, float]:
     """All but the outer 0.5% on each side, or everything if that has no width."""
     cut = index.size // 200
@@ -294,32 +237,3 @@ def _middle(index: np.ndarray) -> tuple[float, float]:
     if high - low <= _ROUNDING * max(abs(low), abs(high)):
         low, high = float(index.min()), float(index.max())
     return (low, high) if high > low else (low - 0.5, low + 0.5)
-
-
-@cache
-def _bending(size: int) -> np.ndarray:
-    second = np.diff(np.eye(size), 2, axis=0)
-    return second.T @ second
-
-
-def _spline_basis(index: np.ndarray, low: float, high: float, cells: int) -> np.ndarray:
-    """(n, cells + 3): uniform cubic B-splines on [low, high], straight beyond."""
-    inside = np.clip(index, low, high)
-    width = (high - low) / cells
-    position = (inside - low) / width
-    cell = np.clip(position.astype(np.int64), 0, cells - 1)
-    within, beyond = position - cell, (index - inside) / width
-    basis = np.zeros((index.size, cells + 3))
-    rows = np.arange(index.size)
-    slopes = _bspline_weights(within, 1)
-    for i, weight in enumerate(_bspline_weights(within, 0)):
-        basis[rows, cell + i] = weight + beyond * slopes[i]
-    return basis
-
-
-def _bspline_weights(u: np.ndarray, derivative: int) -> tuple[np.ndarray, ...]:
-    """The four uniform cubic B-splines that are not 0 at u in [0, 1] of a cell, or their derivatives."""
-    v = 1 - u
-    if derivative:
-        return -(v**2) / 2, (3 * u**2 - 4 * u) / 2, (4 * v - 3 * v**2) / 2, u**2 / 2
-    return v**3 / 6, (3 * u**3 - 6 * u**2 + 4) / 6, (3 * v**3 - 6 * v**2 + 4) / 6, u**3 / 6

@@ -8,38 +8,40 @@ from typing import NamedTuple
 
 import numpy as np
 
+from unlazy.estimators.common.folds import some_rows
 from unlazy.estimators.index.candidates import Candidates, RidgeFit, candidates, compressed, ridge_fit
-from unlazy.estimators.index.links import LinkFit, choose_kind, continues, fit_kind, kind_scores, kinds, spline_fit
+from unlazy.estimators.index.certainty import has_few_values, is_certain
+from unlazy.estimators.index.links import choose_kind, continues, fit_kind, kind_scores, kinds, spline_fit
 from unlazy.estimators.index.newton import Refined, refine, unit
 from unlazy.functions.orthogonal import Hermite
 
-_SPAN_STEPS = 6
-_FULL_STEPS = 12
-_POLISH_STEPS = 8
-_RIVALS = 2
-_EVIDENCE = 10.0
-_STEEP = ("p5", "p6", "p7", "p8")
-_SIMPLE = ("p2", "p3", "p4", "p5")
-_MOST_WORK = 5e8
+FEW_COLUMNS = 15
+"""The first candidates span them all, and wider rounds add nothing."""
+MOST_COORDINATES = 0.5
+"""Share of the rows: with more coordinates of several directions nothing is ever certain."""
+# Gauss-Newton steps in the span of the candidates, in the whole space, on y itself, and on all rows after a part
+_SPAN_STEPS, _FULL_STEPS, _POLISH_STEPS, _WHOLE_STEPS = 6, 12, 8, 4
+# a step of this length ends a search in the span, whose minima are only starts
+_SPAN_SETTLED = 1e-2
+# cosine above which two minima are one
 _ALIKE = 0.95
-# a fit of noise leaves (1 - parameters/n)^4 of the variance of the labels or more, 4 times that of a certain one
-_FEW_VALUES = 10
-_CERTAIN = 0.25
-_NULL_POWER = 4
-_FEWEST_FREE = 30
-_NORMAL_KURTOSIS = 3.0
-_TINY = 1e-300
 # of the variance of y, left by ridge regression: then the span holds the direction, and wider rounds add nothing
 _LINEAR_SHOWS = 0.85
-_MOST_ROWS = 3000
-_MOST_ROWS_PER_COLUMN = 12
-_WHOLE_STEPS = 4
+# rows that are searched, at least, per column of one direction, and per coordinate of several
+_MOST_ROWS, _MOST_ROWS_PER_COLUMN, _MOST_ROWS_PER_COORDINATE = 3000, 12, 8
+# links of least score that are refined, beside the best spline and, up to so many products, the simple polynomials
+_RIVALS = 2
+_SIMPLE, _MOST_WORK = ("p2", "p3", "p4", "p5"), 5e8
+# polynomials that must be better than a spline by this evidence, in units of BIC
+_STEEP, _EVIDENCE = ("p5", "p6", "p7", "p8"), 10.0
+# the power search: degrees, starts and the products that they may cost, steps, and directions that each degree keeps
 _POWERS = (3, 4)
-_POWER_STARTS = 600
-_POWER_STEPS = 10
+_POWER_STARTS, _FEWEST_POWER_STARTS, _MOST_PRODUCTS = 600, 8, 6e7
+_POWER_STEPS, _POWER_KEPT = 10, 3
+# standardised labels and indices count at most so much in it
 _POWER_CLIP, _INDEX_CLIP = 2.0, 4.0
-_MOST_PRODUCTS = 6e7
-_POWER_KEPT = 3
+# rows per column that links of every exponent need
+_HARD_ROWS_PER_COLUMN = 15
 
 
 class Effort(NamedTuple):
@@ -66,7 +68,7 @@ QUICK = (Effort(1, 12, 6, 2),)
 """For folds, where many searches are made and none has to be certain."""
 
 
-class Found(NamedTuple):
+class FoundDirection(NamedTuple):
     """Directions of one index, unit vectors of whitened rows, from the coarsest to the finest."""
 
     linear: RidgeFit
@@ -80,7 +82,7 @@ class Found(NamedTuple):
 
 def find(
     rows: np.ndarray, labels: np.ndarray, random: np.random.RandomState, rounds: tuple[Effort, ...] = ROUNDS
-) -> Found:
+) -> FoundDirection:
     """Search in rounds of growing effort for a direction of whitened rows until the fit is `certain`.
 
     Many rows are searched in a part that is still many times d, and the result is refined on all.
@@ -90,8 +92,8 @@ def find(
     if len(rows) > most:
         part = random.permutation(len(rows))[:most]
         found = _find(rows[part], labels[part], linear, random, rounds)
-        full = refine(rows, compressed(labels), found.full.direction, spline_fit, _WHOLE_STEPS)
-        found = found._replace(full=full, certain=is_certain(full.fit, rows.shape[1], compressed(labels)))
+        full = refine(rows, compressed(labels), found.full.directions, spline_fit, _WHOLE_STEPS)
+        found = found._replace(full=full, certain=is_certain(full.fit, compressed(labels), rows.shape[1]))
     else:
         found = _find(rows, labels, linear, random, rounds)
     return found._replace(certain=found.certain and not has_few_values(labels))
@@ -99,23 +101,30 @@ def find(
 
 def _find(
     rows: np.ndarray, labels: np.ndarray, linear: RidgeFit, random: np.random.RandomState, rounds: tuple[Effort, ...]
-) -> Found:
+) -> FoundDirection:
     tamed = compressed(labels)
     span, best = None, None
     for effort in rounds:
         started = candidates(rows, labels, linear.coefficients, effort.per_moment)
         inside = span_search(rows, tamed, started, random, effort)
-        span = inside[0].direction if span is None else span
+        span = inside[0].directions if span is None else span
         for one in inside[: effort.full_starts]:
-            full = refine(rows, tamed, one.direction, spline_fit, _FULL_STEPS)
+            full = refine(rows, tamed, one.directions, spline_fit, _FULL_STEPS)
             best = full if best is None or full.objective < best.objective else best
-            if is_certain(best.fit, rows.shape[1], tamed):
-                return Found(linear, span, best, True)
+            if is_certain(best.fit, tamed, rows.shape[1]):
+                return FoundDirection(linear, span, best, True)
         if linear.left_out_error < _LINEAR_SHOWS * float(np.var(labels)):
             break
     assert span is not None
     assert best is not None
-    return Found(linear, span, best, False)
+    return FoundDirection(linear, span, best, False)
+
+
+def searched_rows(
+    rows: np.ndarray, labels: np.ndarray, count: int, random: np.random.RandomState
+) -> tuple[np.ndarray, np.ndarray]:
+    """The rows on which several directions are searched: a part that is still many times their coordinates."""
+    return some_rows(rows, labels, max(_MOST_ROWS, _MOST_ROWS_PER_COORDINATE * rows.shape[1] * count), random)
 
 
 def span_search(
@@ -135,51 +144,14 @@ def span_search(
     directions /= np.linalg.norm(directions, axis=0)
     scores = [spline_fit(index, labels).gcv() for index in (inside @ directions).T]
     best = [
-        refine(inside, labels, directions[:, i], spline_fit, _SPAN_STEPS, settled=1e-2)
+        refine(inside, labels, directions[:, i], spline_fit, _SPAN_STEPS, settled=_SPAN_SETTLED)
         for i in np.argsort(scores)[: effort.span_starts]
     ]
     kept: list[Refined] = []
     for one in sorted(best, key=lambda one: one.objective):
-        if all(abs(one.direction @ other.direction) < _ALIKE for other in kept):
+        if all(abs(one.directions @ other.directions) < _ALIKE for other in kept):
             kept.append(one)
-    return [one._replace(direction=unit(found.span @ one.direction)) for one in kept]
-
-
-def null_error(n: float, parameters: float) -> float:
-    """About the least share of the variance of pure noise that a search over all directions leaves unexplained.
-
-    (1 - parameters/n)^4 with the coordinates of the direction and the freedom of the link as parameters: below what was
-    measured on normal rows for n/d from 3 to 20, where the mean share was 0.23, 0.37, 0.49, 0.70, 0.81 at n/d = 3, 4,
-    6, 10, 20. A linear fit would leave the first power.
-    """
-    return max(1 - parameters / n, 0.0) ** _NULL_POWER
-
-
-def effective_rows(labels: np.ndarray) -> float:
-    """n min(1, 3 / kurtosis): how many rows share the variance of the labels, all of them for normal ones.
-
-    k ones among many zeros have a kurtosis of about n/k: they are 3 k rows to fit, however many zeros there are.
-    """
-    squares = (labels - labels.mean()) ** 2
-    return float(min(labels.size, _NORMAL_KURTOSIS * squares.sum() ** 2 / max(float(squares @ squares), _TINY)))
-
-
-def has_few_values(labels: np.ndarray) -> bool:
-    """Whether the labels are classes or small counts, whose fits have to be judged on held-out rows.
-
-    Many planes separate two classes without error; that a fit does says little about new rows.
-    """
-    return np.unique(labels).size <= _FEW_VALUES
-
-
-def is_certain(fit: LinkFit, d: int, labels: np.ndarray) -> bool:
-    """Whether a fit of labels of variance 1 leaves less than a quarter of what fits of noise leave.
-
-    If few rows hold the variance of the labels, those count, not n: they alone are fitted with much less effort.
-    """
-    parameters = d + fit.freedom
-    enough = labels.size - parameters >= _FEWEST_FREE
-    return enough and fit.error < _CERTAIN * null_error(effective_rows(labels), parameters)
+    return [one._replace(directions=unit(found.span @ one.directions)) for one in kept]
 
 
 def polish(rows: np.ndarray, labels: np.ndarray, direction: np.ndarray) -> tuple[Refined, str]:
@@ -195,19 +167,19 @@ def polish(rows: np.ndarray, labels: np.ndarray, direction: np.ndarray) -> tuple
     allowed = kinds(labels.size, np.unique(index).size)
     first = choose_kind(index, labels, allowed, d)
     start = refine(rows, labels, direction, partial(fit_kind, kind=first), _POLISH_STEPS)
-    scores = kind_scores(rows @ start.direction, labels, allowed, d)
+    scores = kind_scores(rows @ start.directions, labels, allowed, d)
     splines = [kind for kind in scores if kind[0] == "s"][:1]
     rivals = {first, *list(scores)[:_RIVALS], *splines}
     if rows.size * d <= _MOST_WORK:
         rivals |= {kind for kind in _SIMPLE if kind in scores}
     found = {}
     for kind in sorted(rivals):
-        result = refine(rows, labels, start.direction, partial(fit_kind, kind=kind), _POLISH_STEPS)
-        score = kind_scores(rows @ result.direction, labels, (kind,), d)[kind]
+        result = refine(rows, labels, start.directions, partial(fit_kind, kind=kind), _POLISH_STEPS)
+        score = kind_scores(rows @ result.directions, labels, (kind,), d)[kind]
         found[kind] = score, result
     handicap = {kind: _EVIDENCE if kind in _STEEP and splines else 0.0 for kind in found}
     ordered = sorted(found, key=lambda kind: found[kind][0] + handicap[kind])
-    proven = (kind for kind in ordered if continues(rows @ found[kind][1].direction, labels, kind))
+    proven = (kind for kind in ordered if continues(rows @ found[kind][1].directions, labels, kind))
     best = next(proven, ordered[0])
     return found[best][1], best
 
@@ -221,7 +193,7 @@ def power_search(
     knows, at small d; the number of rows that any method needs grows like d^(k/2), that of this one faster.
     """
     n, d = rows.shape
-    starts = int(min(starts, max(_MOST_PRODUCTS // (n * d), 8)))
+    starts = int(min(starts, max(_MOST_PRODUCTS // (n * d), _FEWEST_POWER_STARTS)))
     weights = np.clip(labels, -_POWER_CLIP, _POWER_CLIP)
     weights = weights - weights.mean()
     found: list[tuple[float, np.ndarray]] = []
@@ -244,11 +216,11 @@ def hard_find(rows: np.ndarray, labels: np.ndarray, random: np.random.RandomStat
     tamed = compressed(labels)
     for start in power_search(rows, labels, random):
         full = refine(rows, tamed, start, spline_fit, _FULL_STEPS)
-        if is_certain(full.fit, rows.shape[1], tamed):
+        if is_certain(full.fit, tamed, rows.shape[1]):
             return full
     return None
 
 
 def rows_for_exponent(d: int, exponent: int) -> int:
     """The order of the number of rows below which no efficient method is known: d^(exponent/2), and at least 15 d."""
-    return math.ceil(max(15 * d, d ** (exponent / 2)))
+    return math.ceil(max(_HARD_ROWS_PER_COLUMN * d, d ** (exponent / 2)))

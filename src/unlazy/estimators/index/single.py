@@ -8,19 +8,17 @@ from numbers import Integral
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from unlazy.checks import InputError
-from unlazy.estimators.common.folds import make_splits
-from unlazy.estimators.common.inputs import finite_or_refused, standardised
-from unlazy.estimators.common.scaling import scale_data
+from unlazy.estimators.common.folds import make_splits, some_rows
+from unlazy.estimators.common.gate import MEAN, Choice
+from unlazy.estimators.index.base import LEAST_SAMPLES, WEAK_SCORE, IndexRegressor
+from unlazy.estimators.index.certainty import has_few_values
 from unlazy.estimators.index.choice import (
     FULL,
     LINEAR,
-    MEAN,
-    Choice,
     Folds,
     Model,
     certain_error,
@@ -31,23 +29,21 @@ from unlazy.estimators.index.choice import (
     models,
     shrunk,
 )
-from unlazy.estimators.index.links import Affine, Link
+from unlazy.estimators.index.links import Affine, IndexLink
 from unlazy.estimators.index.report import generative_exponent, plot_link
-from unlazy.estimators.index.search import ROUNDS, Found, find, hard_find, has_few_values, rows_for_exponent
-from unlazy.estimators.index.whitening import Whitening, check_enough_rows, whiten
+from unlazy.estimators.index.search import FEW_COLUMNS, ROUNDS, FoundDirection, find, hard_find, rows_for_exponent
+from unlazy.estimators.index.whitening import check_enough_rows
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-_LEAST_SAMPLES = 6
-_HARD_ROWS_PER_COLUMN = 15
-_HARD_SCORE = 0.3
-_WEAK_SCORE = 0.02
-# the candidates span them all
-_FEW_COLUMNS = 15
+# random starts are tried from so many rows per column on, below this held-out R^2
+_HARD_ROWS_PER_COLUMN, _HARD_SCORE = 15, 0.3
 # beyond so many rows per column the first two rounds find what can be found
 _MANY_ROWS_PER_COLUMN = 8
+# the exponent whose rows a warning names
 _HARD_EXPONENT = 4
+# rows that are divided into folds, at least and per column
 _MOST_FOLD_ROWS, _MOST_FOLD_ROWS_PER_COLUMN = 6000, 24
 
 
@@ -55,7 +51,7 @@ _MOST_FOLD_ROWS, _MOST_FOLD_ROWS_PER_COLUMN = 6000, 24
 class InputLink:
     """The link as a function of X @ coef_: link(scale (t - origin))."""
 
-    link: Link
+    link: IndexLink
     origin: float
     scale: float
 
@@ -66,7 +62,7 @@ class InputLink:
         return self.scale * self.link.slope(self.scale * (np.asarray(index, dtype=np.float64) - self.origin))
 
 
-class SingleIndexRegressor(RegressorMixin, BaseEstimator):
+class SingleIndexRegressor(IndexRegressor):
     """y = g(x.theta) + noise: one direction and an unknown function of it, from rows few times as many as columns.
 
     X is whitened with a shrunk covariance. Candidates for theta come from first and second moments of x with transforms
@@ -118,50 +114,41 @@ class SingleIndexRegressor(RegressorMixin, BaseEstimator):
         """Find direction and link from X (n, d) and y (n,), n >= 2 d."""
         if not (isinstance(self.hard, (bool, np.bool_)) or (isinstance(self.hard, str) and self.hard == "auto")):
             raise InputError(f"hard must be 'auto', True or False, got {self.hard!r}")
-        X, y = validate_data(self, X, y, dtype=np.float64, y_numeric=True, ensure_min_samples=2)
-        least = max(_LEAST_SAMPLES, 2 * int(self.cv) if isinstance(self.cv, Integral) else 0)
-        if len(X) < least:
-            raise InputError(f"X must have at least {least} rows for cv={self.cv!r}, got n_samples = {len(X)}")
-        scaled = scale_data(X, y.astype(np.float64).reshape(-1, 1), "float64")
-        whitening, rows = whiten(scaled)
-        labels = scaled.targets[:, 0]
+        least = max(LEAST_SAMPLES, 2 * int(self.cv) if isinstance(self.cv, Integral) else 0)
+        data = self._prepare(X, y, least, f" for cv={self.cv!r}")
+        rows, labels, whitening = data.rows, data.labels, data.whitening
         check_enough_rows(len(rows), whitening.rank)
         random = check_random_state(self.random_state)
         folds = self._folds(rows, labels, random)
-        few_columns = whitening.rank <= _FEW_COLUMNS
+        few_columns = whitening.rank <= FEW_COLUMNS
         many_rows = len(rows) >= _MANY_ROWS_PER_COLUMN * whitening.rank
         found = find(rows, labels, random, ROUNDS[: 1 if few_columns else 2 if many_rows else len(ROUNDS)])
         model, choice = self._choose(rows, labels, found, folds, random)
-        self._keep(model, choice, whitening, float(scaled.target_mean[0]), float(np.exp(scaled.log_target_deviation)))
-        self._index, self._labels = X @ self.coef_, y.astype(np.float64)
+        direction = model.direction if np.any(model.direction) else np.eye(whitening.rank)[0]
+        (factor,) = self._keep(data, direction[:, None], choice)
+        self.coef_ = self.directions_[0]
+        self.link_ = InputLink(
+            Affine(model.link, data.center, data.unit), float(self.mean_ @ self.coef_), float(factor)
+        )
+        self.link_kind_ = model.kind if choice.stage != MEAN else "p0"
+        self.certain_ = not choice.scores
         self.generative_exponent_ = None
-        if self.stage_ != MEAN and self.validation_score_ > _WEAK_SCORE:
+        if self.stage_ != MEAN and self.validation_score_ > WEAK_SCORE:
             self.generative_exponent_ = generative_exponent(rows @ model.direction, labels)
         return self
-
-    def predict(self, X: Any) -> np.ndarray:
-        """Predictions, (n,)."""
-        check_is_fitted(self)
-        X = validate_data(self, X, dtype=np.float64, reset=False)
-        rows = standardised(X, self.mean_, self.scale_)
-        with np.errstate(over="ignore", invalid="ignore"):
-            return finite_or_refused(self.link_.link(rows @ self._standardised_coefficients), X)
 
     def plot_link(self, axes: Axes | None = None) -> Axes:
         """Draw y against the index X @ coef_ of the training rows, and the link."""
         check_is_fitted(self)
-        return plot_link(self._index, self._labels, self.link_, axes)
+        return plot_link(self._indices[:, 0], self._labels, self.link_, axes)
 
     def _folds(self, rows: np.ndarray, labels: np.ndarray, random: np.random.RandomState) -> Folds:
-        part = rows, labels
         most = max(_MOST_FOLD_ROWS, _MOST_FOLD_ROWS_PER_COLUMN * rows.shape[1])
-        if len(rows) > most:
-            chosen = random.permutation(len(rows))[:most]
-            part = rows[chosen], labels[chosen]
+        part = some_rows(rows, labels, most, random)
         return Folds(*part, make_splits(self.cv, random, *part))
 
     def _choose(
-        self, rows: np.ndarray, labels: np.ndarray, found: Found, folds: Folds, random: np.random.RandomState
+        self, rows: np.ndarray, labels: np.ndarray, found: FoundDirection, folds: Folds, random: np.random.RandomState
     ) -> tuple[Model, Choice]:
         if found.certain:
             return self._certain(rows, labels, found, folds, random)
@@ -173,7 +160,7 @@ class SingleIndexRegressor(RegressorMixin, BaseEstimator):
             full = hard_find(rows, labels, random)
             if full is not None:
                 return self._certain(rows, labels, found._replace(full=full, certain=True), folds, random)
-        if choice.score < _WEAK_SCORE:
+        if choice.score < WEAK_SCORE:
             needed = rows_for_exponent(rows.shape[1], _HARD_EXPONENT)
             warnings.warn(
                 f"held-out rows show no dependence of y on one direction of X (R^2 {choice.score:.2g}), stage_ is "
@@ -188,7 +175,7 @@ class SingleIndexRegressor(RegressorMixin, BaseEstimator):
 
     @staticmethod
     def _certain(
-        rows: np.ndarray, labels: np.ndarray, found: Found, folds: Folds, random: np.random.RandomState
+        rows: np.ndarray, labels: np.ndarray, found: FoundDirection, folds: Folds, random: np.random.RandomState
     ) -> tuple[Model, Choice]:
         """The full fit, or ridge regression where that predicts as well."""
         model, error = full_model(rows, labels, found.full)
@@ -201,16 +188,5 @@ class SingleIndexRegressor(RegressorMixin, BaseEstimator):
         score = 1 - error / float(np.var(labels))
         return model, Choice(stage, 1.0, score, {})
 
-    def _keep(self, model: Model, choice: Choice, whitening: Whitening, center: float, unit: float) -> None:
-        direction = model.direction if np.any(model.direction) else np.eye(whitening.rank)[0]
-        self.mean_, self.scale_ = whitening.mean, whitening.scale
-        self.coef_ = whitening.unit_directions(direction[:, None])[0]
-        self.directions_ = self.coef_[None]
-        self._standardised_coefficients = whitening.map @ direction
-        # (x - mean) / scale @ s = factor (x - mean) @ coef, read off where that is largest
-        largest = int(np.argmax(np.abs(self.coef_)))
-        factor = float(self._standardised_coefficients[largest] / self.scale_[largest] / self.coef_[largest])
-        self.link_ = InputLink(Affine(model.link, center, unit), float(self.mean_ @ self.coef_), factor)
-        self.link_kind_ = model.kind if choice.stage != MEAN else "p0"
-        self.stage_, self.shrinkage_, self.validation_score_ = choice.stage, choice.weight, choice.score
-        self.stage_scores_, self.certain_ = choice.scores, not choice.scores
+    def _values(self, indices: np.ndarray) -> np.ndarray:
+        return self.link_.link(indices[:, 0])

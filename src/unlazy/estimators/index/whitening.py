@@ -32,10 +32,6 @@ class Whitening(NamedTuple):
     def scale(self) -> np.ndarray:
         return np.exp(self.log_scale)
 
-    def standardised_coefficients(self, directions: np.ndarray) -> np.ndarray:
-        """Directions of z, (rank,) or (rank, k), as coefficients of the standardised columns."""
-        return self.map @ directions
-
     def unit_directions(self, directions: np.ndarray) -> np.ndarray:
         """Directions of z, (rank, k), as unit vectors in the space of X, (k, d)."""
         rows = (self.map @ directions).T

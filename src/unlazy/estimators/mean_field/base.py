@@ -13,10 +13,10 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from unlazy.checks import InputError, check_array, check_choice, check_whole
 from unlazy.estimators.common.inputs import check_memory, standardised
-from unlazy.estimators.mean_field.certificate import certified, warn_of_width
+from unlazy.estimators.mean_field.certificate import CertificateEffort, certified, warn_of_width
 from unlazy.estimators.mean_field.fit import (
-    Rows,
-    Setting,
+    NetworkSetting,
+    PaddedRows,
     WidthSpread,
     extended,
     mean_predictions,
@@ -93,7 +93,7 @@ class MeanField(BaseEstimator):
             everything,
             everything.labels,
             np.tile(everything.weights, (tasks, 1)),
-            Setting(*(np.full(tasks, x) for x in setting)),
+            NetworkSetting(*(np.full(tasks, x) for x in setting)),
             loss=self._loss,
             count=count,
             steps=steps,
@@ -112,7 +112,7 @@ class MeanField(BaseEstimator):
 
     def _choose(
         self, rows: np.ndarray, labels: np.ndarray, random: np.random.RandomState, seed: int
-    ) -> tuple[Setting, float]:
+    ) -> tuple[NetworkSetting, float]:
         """The setting with the lowest held-out loss, and twice that loss in the case of squares: a noise variance."""
         scaling = np.sqrt(max(1.0, _COLUMNS_OF_SCALES / (rows.shape[1] + 1)))
         grids = [
@@ -122,7 +122,7 @@ class MeanField(BaseEstimator):
         ]
         candidates = np.array(list(itertools.product(*grids)))
         if len(candidates) == 1:
-            return Setting(*candidates[0]), float("nan")
+            return NetworkSetting(*candidates[0]), float("nan")
         kept = random.permutation(len(rows))[:_SEARCH_ROWS]
         some = padded(rows[kept], labels[:, kept])
         folds = self._folds(some, random)
@@ -134,7 +134,7 @@ class MeanField(BaseEstimator):
             some,
             some.labels[of_task],
             folds[of_fold],
-            Setting(*candidates[of_candidate].T),
+            NetworkSetting(*candidates[of_candidate].T),
             loss=self._loss,
             count=min(_SEARCH_PARTICLES, int(self.n_particles)),
             steps=_SEARCH_STEPS,
@@ -149,10 +149,10 @@ class MeanField(BaseEstimator):
         if not np.isfinite(scores).any():
             raise ConvergenceError(f"none of {len(scores)} candidates stayed finite in {_SEARCH_STEPS} steps")
         best = int(np.nanargmin(scores))
-        return Setting(*candidates[best]), float(scores[best]) * (2 if self._loss == "square" else 1)
+        return NetworkSetting(*candidates[best]), float(scores[best]) * (2 if self._loss == "square" else 1)
 
     @staticmethod
-    def _folds(rows: Rows, random: np.random.RandomState) -> np.ndarray:
+    def _folds(rows: PaddedRows, random: np.random.RandomState) -> np.ndarray:
         """Weights of the training rows of each fold: a quarter held out, or each third in turn below 200 rows."""
         order = random.permutation(rows.real)
         held = [order[: rows.real // 4]] if rows.real >= _ROWS_FOR_ONE_FOLD else np.array_split(order, 3)
@@ -175,7 +175,7 @@ class MeanField(BaseEstimator):
 
         return named_loss(self._loss).value(predictions, labels)
 
-    def _spread(self, rows: Rows, task: int, predictions: np.ndarray) -> WidthSpread:
+    def _spread(self, rows: PaddedRows, task: int, predictions: np.ndarray) -> WidthSpread:
         from unlazy.models.mean_field import named_loss
 
         cloud = self._clouds[task]
@@ -183,23 +183,12 @@ class MeanField(BaseEstimator):
         curvature = rows.weights * named_loss(self._loss).curvature(predictions.astype(np.float64), rows.labels[task])
         return width_spread(draws, rows.inputs, self.amplitude_, self.temperature_, curvature)
 
-    def _certify(self, rows: Rows, predictions: np.ndarray, seed: int) -> None:
+    def _certify(self, rows: PaddedRows, predictions: np.ndarray, seed: int) -> None:
         warn_of_width(self.n_features_in_ + 1, stacklevel=4)
-        setting = Setting(self.amplitude_, self.prior_scale_, self.temperature_)
+        setting = NetworkSetting(self.amplitude_, self.prior_scale_, self.temperature_)
         chains = int(np.clip(_CHAIN_ENTRIES // len(rows.weights), 1024, 8192))
         found = [
-            certified(
-                rows,
-                labels,
-                at,
-                setting,
-                loss=self._loss,
-                chains=chains,
-                steps=200,
-                annealing=200,
-                polish=2,
-                seed=seed + i,
-            )
+            certified(rows, labels, at, setting, CertificateEffort(chains), loss=self._loss, seed=seed + i)
             for i, (labels, at) in enumerate(zip(rows.labels, predictions, strict=True))
         ]
         self.certificates_ = found

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from unlazy.checks import InputError, check_array, check_choice, check_whole
-from unlazy.estimators.mean_field.fit import Rows, Setting, mean_predictions, padded
+from unlazy.estimators.mean_field.fit import NetworkSetting, PaddedRows, mean_predictions, padded
 
 _MOST_STANDARD_ERRORS = 3.0
 # a chi-squared number with one degree of freedom exceeds this with probability 0.002
@@ -18,6 +18,16 @@ _FEWEST_ANCESTORS = 20
 _FEWEST_EFFECTIVE = 50
 _ACCEPTANCES = (0.3, 0.95)
 _WIDE = 50
+
+
+class CertificateEffort(NamedTuple):
+    """How a certificate is computed."""
+
+    chains: int = 1024
+    steps: int = 200
+    annealing: int = 200
+    polish: int = 2
+    """Steps that improve the law before it is judged."""
 
 
 class OptimalityCertificate(NamedTuple):
@@ -83,29 +93,31 @@ def network_certificate(
     predictions = np.zeros(len(rows.weights))
     with_one = np.concatenate([inputs, np.ones((len(inputs), 1))], axis=1)
     predictions[: rows.real] = mean_predictions(cloud, with_one, amplitude)
-    setting = Setting(amplitude, float(np.sqrt(temperature / (2 * confinement))), temperature)
+    setting = NetworkSetting(amplitude, float(np.sqrt(temperature / (2 * confinement))), temperature)
     return certified(
         rows,
         rows.labels[0],
         predictions,
         setting,
+        CertificateEffort(
+            check_whole("chains", chains, 4),
+            check_whole("steps", steps, 8),
+            check_whole("annealing", annealing, 10),
+            check_whole("polish", polish, 0),
+        ),
         loss=loss,
-        chains=check_whole("chains", chains, 4),
-        steps=check_whole("steps", steps, 8),
-        annealing=check_whole("annealing", annealing, 10),
-        polish=check_whole("polish", polish, 0),
         seed=check_whole("random_state", random_state, 0),
     )
 
 
 @cache
-def _compiled(loss: str, chains: int, steps: int, annealing: int, polish: int) -> Any:
+def _compiled(loss: str, effort: CertificateEffort) -> Any:
     import jax
 
     from unlazy.models.mean_field import named_loss
     from unlazy.training.mean_field.certificate import certify
 
-    def program(key: Any, rows: Any, anchor: Any, setting: Setting) -> Any:
+    def program(key: Any, rows: Any, anchor: Any, setting: NetworkSetting) -> Any:
         return certify(
             key,
             rows,
@@ -114,35 +126,30 @@ def _compiled(loss: str, chains: int, steps: int, annealing: int, polish: int) -
             amplitude=setting.amplitude,
             temperature=setting.temperature,
             confinement=setting.confinement,
-            chains=chains,
-            steps=steps,
-            annealing=annealing,
-            polish=polish,
+            **effort._asdict(),
         )
 
     return jax.jit(program)
 
 
 def certified(
-    rows: Rows,
+    rows: PaddedRows,
     labels: np.ndarray,
     predictions: np.ndarray,
-    setting: Setting,
+    setting: NetworkSetting,
+    effort: CertificateEffort,
     *,
     loss: str,
-    chains: int,
-    steps: int,
-    annealing: int,
-    polish: int,
     seed: int,
 ) -> OptimalityCertificate:
     """The certificate of the slopes at `predictions` (at the padded rows), with its checks, in float32."""
     import jax
 
-    program = _compiled(loss, chains - chains % 2, steps - steps % 8, annealing, polish)
+    even = effort._replace(chains=effort.chains - effort.chains % 2, steps=effort.steps - effort.steps % 8)
+    program = _compiled(loss, even)
     with jax.enable_x64(False):
         arrays = (rows.inputs, labels.astype(np.float32), rows.weights)
-        numbers = Setting(*(np.float32(x) for x in setting))
+        numbers = NetworkSetting(*(np.float32(x) for x in setting))
         found = program(jax.random.key(seed), arrays, predictions.astype(np.float32), numbers)
         found = jax.tree.map(np.asarray, found)
     return OptimalityCertificate(

@@ -16,7 +16,7 @@ _RUN_AWAY = 1.1
 _BATCH_ENTRIES = 400_000
 
 
-class Setting(NamedTuple):
+class NetworkSetting(NamedTuple):
     """What is chosen by validation; numbers or equally long arrays."""
 
     amplitude: Any
@@ -28,7 +28,7 @@ class Setting(NamedTuple):
         return self.temperature / (2 * self.prior_scale**2)
 
 
-class Rows(NamedTuple):
+class PaddedRows(NamedTuple):
     """Rows in a padded shape: inputs (n, width) with ones, labels (tasks, n), weights (n,) that are 0 where padded."""
 
     inputs: np.ndarray
@@ -37,7 +37,7 @@ class Rows(NamedTuple):
     real: int
 
 
-class Trained(NamedTuple):
+class TrainedNetworks(NamedTuple):
     """The last particles, clouds on the way (8, N, width), and the mean over time of the predictions at the rows."""
 
     particles: Any
@@ -48,7 +48,7 @@ class Trained(NamedTuple):
     losses: Any
 
 
-def padded(rows: np.ndarray, labels: np.ndarray) -> Rows:
+def padded(rows: np.ndarray, labels: np.ndarray) -> PaddedRows:
     """Rows and labels in one of few shapes, so that folds of about the same size share a compiled program.
 
     Padded rows have weight 0, padded columns are 0 and their weights follow the Gaussian of the confinement.
@@ -62,7 +62,7 @@ def padded(rows: np.ndarray, labels: np.ndarray) -> Rows:
     targets[:, :n] = labels
     weights = np.zeros(length, np.float32)
     weights[:n] = 1.0 / n
-    return Rows(inputs, targets, weights, n)
+    return PaddedRows(inputs, targets, weights, n)
 
 
 def extended(rows: np.ndarray, columns: int) -> np.ndarray:
@@ -83,7 +83,9 @@ def _room(n: int, least: int) -> int:
     return room
 
 
-def _train(key: Any, rows: tuple[Any, Any, Any], setting: Setting, loss: Any, count: int, steps: int) -> Trained:
+def _train(
+    key: Any, rows: tuple[Any, Any, Any], setting: NetworkSetting, loss: Any, count: int, steps: int
+) -> TrainedNetworks:
     """Langevin steps from the Gaussian: longer than is safe at first, halved where the loss runs away, then safe."""
     import jax
     import jax.numpy as jnp
@@ -130,7 +132,7 @@ def _train(key: Any, rows: tuple[Any, Any, Any], setting: Setting, loss: Any, co
     clouds = jnp.zeros((KEPT_CLOUDS, *particles.shape), inputs.dtype)
     start = (particles, jnp.asarray(_BOLD, inputs.dtype), jnp.zeros_like(labels), clouds)
     (particles, boldness, total, clouds), values = jax.lax.scan(segment, start, jnp.arange(segments))
-    return Trained(particles, clouds, total / (segments - late), boldness, values)
+    return TrainedNetworks(particles, clouds, total / (segments - late), boldness, values)
 
 
 def _compiled(loss_name: str, count: int, steps: int, batch: int, whole: bool) -> Any:
@@ -143,7 +145,7 @@ def _compiled(loss_name: str, count: int, steps: int, batch: int, whole: bool) -
         trained = _train(key, (inputs, labels, weights), setting, named_loss(loss_name), count, steps)
         return trained if whole else trained.predictions
 
-    def every(keys: Any, inputs: Any, labels: Any, weights: Any, settings: Setting) -> Any:
+    def every(keys: Any, inputs: Any, labels: Any, weights: Any, settings: NetworkSetting) -> Any:
         def with_inputs(arguments: Any) -> Any:
             key, labels, weights, setting = arguments
             return one((key, inputs, labels, weights, setting))
@@ -158,10 +160,10 @@ _PROGRAMS: dict[tuple, Any] = {}
 
 def train_all(
     seed: int,
-    rows: Rows,
+    rows: PaddedRows,
     labels: np.ndarray,
     weights: np.ndarray,
-    settings: Setting,
+    settings: NetworkSetting,
     *,
     loss: str,
     count: int,
@@ -170,7 +172,7 @@ def train_all(
 ) -> Any:
     """Train one network per row of `labels`, `weights` (runs, n) and entry of `settings`, in float32.
 
-    All of `Trained` if `whole`, else the mean predictions (runs, n) alone.
+    All of `TrainedNetworks` if `whole`, else the mean predictions (runs, n) alone.
     """
     import jax
 
@@ -179,7 +181,7 @@ def train_all(
     program = _PROGRAMS.setdefault(name, _compiled(*name))
     with jax.enable_x64(False):
         keys = jax.random.split(jax.random.key(seed), len(labels))
-        numbers = Setting(*(np.asarray(x, np.float32) for x in settings))
+        numbers = NetworkSetting(*(np.asarray(x, np.float32) for x in settings))
         found = program(keys, rows.inputs, labels.astype(np.float32), weights.astype(np.float32), numbers)
         return jax.tree.map(np.asarray, found)
 

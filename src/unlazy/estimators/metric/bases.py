@@ -8,7 +8,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from unlazy.estimators.common.scaling import Scaled
-from unlazy.estimators.metric.search import Fold, Rows, make_fold
+from unlazy.estimators.metric.search import Fold, SplitRows, make_fold
 from unlazy.estimators.metric.start import StartMetric, Starts, centred_kernel, start_metrics
 from unlazy.numerics.metric_path import metric_product
 
@@ -78,7 +78,7 @@ class FeatureBasis:
         starts = self._starts(train)
         rows = self.scaled.rows
         mean = rows[train].mean(axis=0)
-        centred = Rows(rows[train] - mean, rows[held] - mean)
+        centred = SplitRows(rows[train] - mean, rows[held] - mean)
         fold = make_fold(centred, self._metric(starts.best), _centred_targets(self.scaled, train, held), held)
         return Split(fold, fold._replace(start=self._metric(starts.ridge)), starts)
 
@@ -127,7 +127,7 @@ class ComponentBasis:
         own = self.kernel[np.ix_(train, train)]
         cross = self.kernel[np.ix_(held, train)]
         cross = cross - cross.mean(axis=1, keepdims=True) - own.mean(axis=0) + own.mean()
-        every = Rows(vectors * np.sqrt(values), cross @ vectors / np.sqrt(values))
+        every = SplitRows(vectors * np.sqrt(values), cross @ vectors / np.sqrt(values))
         targets = _centred_targets(self.scaled, train, held)
         starts = self._starts(values, vectors, targets.train)
         metrics = [start.scale * _shape(values, start.exponent) for start in starts]
@@ -163,6 +163,6 @@ def _shape(values: np.ndarray, exponent: float) -> np.ndarray:
     return shape / shape.max()
 
 
-def _centred_targets(scaled: Scaled, train: np.ndarray, held: np.ndarray) -> Rows:
+def _centred_targets(scaled: Scaled, train: np.ndarray, held: np.ndarray) -> SplitRows:
     mean = scaled.targets[train].mean(axis=0)
-    return Rows(scaled.targets[train] - mean, scaled.targets[held] - mean)
+    return SplitRows(scaled.targets[train] - mean, scaled.targets[held] - mean)

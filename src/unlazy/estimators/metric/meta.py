@@ -14,10 +14,11 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from unlazy.checks import InputError, check_array, check_choice
+from unlazy.estimators.common.inputs import Pairs, check_pair, check_pairs
 from unlazy.estimators.metric.search import LEAST_NOISE
 from unlazy.estimators.metric.task_batches import (
-    Batch,
     MetaState,
+    TaskBatch,
     evidence,
     left_out_errors,
     make_batches,
@@ -163,7 +164,7 @@ class MetaMetricRegressor(BaseEstimator):
     def adapt(self, X: Any, y: Any) -> AdaptedRegressor:
         """The predictor of a new task from its rows X (n, d) and y (n,): ridge with the learned metric and penalty."""
         check_is_fitted(self)
-        ((design, target),) = _check_tasks([(X, y)], self.fit_intercept, names=("X", "y"))
+        design, target = check_pair("X", X, "y", y, rows=_least_rows(self.fit_intercept))
         if design.shape[1] != self.n_features_in_:
             raise InputError(f"X must have {self.n_features_in_} features like the tasks, got {design.shape[1]}")
         mean, target_mean = (design.mean(axis=0), target.mean()) if self.fit_intercept else (0.0, 0.0)
@@ -175,9 +176,7 @@ class MetaMetricRegressor(BaseEstimator):
         coefficients = posterior_mean(centred, residual, state) * (unit / scale)
         return AdaptedRegressor(coefficients, float(target_mean - np.sum(mean * coefficients)))
 
-    def _held_out_path(
-        self, pairs: list[tuple[np.ndarray, np.ndarray]], kind: str, noise: float | None
-    ) -> _HeldOutPath:
+    def _held_out_path(self, pairs: Pairs, kind: str, noise: float | None) -> _HeldOutPath:
         """Leave-one-out errors of the held-out tasks after every step, until ten steps in a row bring no gain."""
         folds = KFold(int(self.cv), shuffle=True, random_state=check_random_state(self.random_state))
         learned, held = [], []
@@ -229,12 +228,12 @@ class MetaMetricRegressor(BaseEstimator):
             raise InputError(f"fit_intercept must be True or False, got {self.fit_intercept!r}")
 
 
-def _start(batches: list[Batch], kind: str) -> MetaState:
+def _start(batches: list[TaskBatch], kind: str) -> MetaState:
     state = start_state(batches)
     return state if kind == "diagonal" else state._replace(metric=np.diag(state.metric))
 
 
-def _scales(pairs: list[tuple[np.ndarray, np.ndarray]], centre: bool) -> tuple[float, float]:
+def _scales(pairs: Pairs, centre: bool) -> tuple[float, float]:
     """Largest feature, and root mean square of the targets; a refusal if the targets do not vary."""
     scale = max(float(np.abs(design).max()) for design, _ in pairs) or 1.0
     largest = max(float(np.abs(target).max()) for _, target in pairs) or 1.0
@@ -257,27 +256,14 @@ def _in_units(metric: np.ndarray, unit: float) -> np.ndarray:
     return result
 
 
-def _check_tasks(
-    tasks: Iterable[tuple[Any, Any]], centre: bool, names: tuple[str, str] | None = None
-) -> list[tuple[np.ndarray, np.ndarray]]:
-    pairs: list[tuple[np.ndarray, np.ndarray]] = []
-    least = 2 if centre else 1
+def _check_tasks(tasks: Iterable[tuple[Any, Any]], centre: bool) -> Pairs:
     if not isinstance(tasks, Iterable):
         raise InputError(f"tasks must be pairs (X, y), got {type(tasks).__name__}")
-    for i, task in enumerate(tasks):
-        try:
-            X, y = task
-        except (TypeError, ValueError):
-            raise InputError(f"tasks must be pairs (X, y), got {type(task).__name__} as task {i}") from None
-        X_name, y_name = names or (f"X of task {i}", f"y of task {i}")
-        design, target = check_array(X_name, X, ndim=2), check_array(y_name, y, ndim=1)
-        if len(design) != len(target):
-            raise InputError(f"{y_name} must have {len(design)} entries like the rows of X, got {len(target)}")
-        if len(design) < least:
-            raise InputError(f"{X_name} must have at least {least} rows, got {len(design)}")
-        if pairs and design.shape[1] != pairs[0][0].shape[1]:
-            raise InputError(f"{X_name} must have {pairs[0][0].shape[1]} features like task 0, got {design.shape[1]}")
-        pairs.append((design, target))
+    pairs = check_pairs(tasks, "tasks must be pairs (X, y)", rows=_least_rows(centre))
     if not pairs:
         raise InputError("tasks must hold at least one pair (X, y), got none")
     return pairs
+
+
+def _least_rows(centre: bool) -> int:
+    return 2 if centre else 1

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from unlazy.estimators.common.gate import is_gain, mean_of_rows, student_quantile
 from unlazy.numerics.metric_path import MetricStep, metric_path, metric_product, strong_columns
 
 _PENALTY_FACTORS = np.logspace(-2, 2, 17)
@@ -21,7 +22,7 @@ LEAST_NOISE = 1e-8
 _LEVEL = 0.05
 
 
-class Rows(NamedTuple):
+class SplitRows(NamedTuple):
     """Centred training and held-out rows."""
 
     train: np.ndarray
@@ -31,7 +32,7 @@ class Rows(NamedTuple):
 class Fold(NamedTuple):
     """One split of the centred data in one basis."""
 
-    rows: Rows
+    rows: SplitRows
     start: np.ndarray
     """The metric of step 0, shape (columns,)."""
     targets: np.ndarray
@@ -43,7 +44,7 @@ class Fold(NamedTuple):
     """Indices of the held-out rows among all."""
 
 
-class Choice(NamedTuple):
+class HeldOutChoice(NamedTuple):
     """A penalty and a rank at one step, with the error of each held-out row."""
 
     penalty: float
@@ -67,8 +68,8 @@ class PathRecord(NamedTuple):
     """Increasing; the last is the full rank, unless one rank was asked for."""
     errors: np.ndarray
     """Mean squared errors, (penalties, ranks)."""
-    best: Choice
-    best_of_full_rank: Choice
+    best: HeldOutChoice
+    best_of_full_rank: HeldOutChoice
     noise_variance: float
     """The held-out noise estimate at the best of the 17 penalties near that of the path, of full rank."""
     schedule: tuple[float, ...]
@@ -77,7 +78,7 @@ class PathRecord(NamedTuple):
     """No label chose anything but scale and penalty."""
 
 
-def make_fold(rows: Rows, start: np.ndarray, targets: Rows, held: np.ndarray) -> Fold:
+def make_fold(rows: SplitRows, start: np.ndarray, targets: SplitRows, held: np.ndarray) -> Fold:
     """A fold whose targets are compressed to the row space of the training targets."""
     left, values, right = np.linalg.svd(targets.train, full_matrices=False)
     return Fold(rows, start, left * values, right.T, targets.held, held)
@@ -149,13 +150,13 @@ def search_path(
             _held_out(fold, part, state, penalties, rank_grid)
             for fold, part, state in zip(folds, columns, reached, strict=True)
         ]
-        errors = _mean_of_rows(np.concatenate([part[0] for part in parts], axis=1), held)
-        variances = _mean_of_rows(np.concatenate([part[1] for part in parts], axis=1), held)
+        errors = mean_of_rows(np.concatenate([part[0] for part in parts], axis=1), held, axis=1)
+        variances = mean_of_rows(np.concatenate([part[1] for part in parts], axis=1), held, axis=1)
         means = errors.mean(axis=1)
         i, j = np.unravel_index(np.argmin(means), means.shape)
         full = int(np.argmin(means[:, -1]))
-        best = Choice(float(penalties[i]), int(rank_grid[j]), errors[i, :, j])
-        of_full_rank = Choice(float(penalties[full]), int(rank_grid[-1]), errors[full, :, -1])
+        best = HeldOutChoice(float(penalties[i]), int(rank_grid[j]), errors[i, :, j])
+        of_full_rank = HeldOutChoice(float(penalties[full]), int(rank_grid[-1]), errors[full, :, -1])
         near = np.flatnonzero(np.isin(penalties, penalty * _PENALTY_FACTORS))
         k = near[np.argmin(means[near, -1])]
         noise = float(np.mean(errors[k, :, -1] / (1 + variances[k] / penalties[k])))
@@ -190,14 +191,14 @@ class _Columns(NamedTuple):
     """The columns that are not all dropped."""
 
     indices: np.ndarray
-    rows: Rows
+    rows: SplitRows
 
 
 def _active(columns: _Columns, metric: np.ndarray) -> _Columns:
     kept = np.flatnonzero(metric[columns.indices])
     if len(kept) >= _COMPACT * len(columns.indices):
         return columns
-    return _Columns(columns.indices[kept], Rows(*(part[:, kept] for part in columns.rows)))
+    return _Columns(columns.indices[kept], SplitRows(*(part[:, kept] for part in columns.rows)))
 
 
 def _held_out(
@@ -227,14 +228,6 @@ def _held_out(
     return errors, variances
 
 
-def _mean_of_rows(values: np.ndarray, held: np.ndarray) -> np.ndarray:
-    """Means over the entries of axis 1 that belong to one row, in the order of the rows."""
-    order = np.argsort(held, kind="stable")
-    _, first, counts = np.unique(held[order], return_index=True, return_counts=True)
-    sums = np.add.reduceat(values[:, order], first, axis=1)
-    return sums / counts.reshape(-1, *[1] * (values.ndim - 2))
-
-
 def _rank_grid(folds: Sequence[Fold], ranks: Sequence[int] | int) -> np.ndarray:
     """A single rank, or the given ones below the full one and the full one last."""
     full = min(fold.targets.shape[1] for fold in folds)
@@ -243,7 +236,7 @@ def _rank_grid(folds: Sequence[Fold], ranks: Sequence[int] | int) -> np.ndarray:
     return np.array(sorted({rank for rank in ranks if rank < full} | {full}))
 
 
-def choose(records: Sequence[PathRecord]) -> tuple[PathRecord, Choice]:
+def choose(records: Sequence[PathRecord]) -> tuple[PathRecord, HeldOutChoice]:
     """Ridge, unless a record is better by more than chance among so many explains.
 
     The least error of full rank has to beat ridge, and the least error of any rank then has to beat the winner. Better
@@ -264,15 +257,9 @@ def choose(records: Sequence[PathRecord]) -> tuple[PathRecord, Choice]:
     return chosen, choice
 
 
-def _is_better(first: Choice, second: Choice, candidates: int) -> bool:
-    from scipy.special import stdtrit
-
-    difference = second.row_errors - first.row_errors
-    freedom = len(difference) - 1
-    if freedom < 1:
-        return False
-    quantile = float(stdtrit(freedom, 1 - _LEVEL / candidates))
-    return bool(difference.mean() > quantile * difference.std(ddof=1) / np.sqrt(len(difference)))
+def _is_better(first: HeldOutChoice, second: HeldOutChoice, candidates: int) -> bool:
+    gain = second.row_errors - first.row_errors
+    return is_gain(gain, student_quantile(_LEVEL / candidates, len(gain)))
 
 
 def record_table(records: Sequence[PathRecord], unit: float) -> dict[str, np.ndarray]:

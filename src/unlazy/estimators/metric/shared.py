@@ -26,7 +26,7 @@ from unlazy.estimators.metric.search import (
     LEAST_NOISE,
     PRUNE,
     RIDGE,
-    Choice,
+    HeldOutChoice,
     PathRecord,
     choose,
     record_table,
@@ -231,7 +231,9 @@ class SharedMetricRegressor(
             records += search_path(folds, basis.name, "dof", penalty, adapt=False, start_known=start_known, **common)
         return ridge + records
 
-    def _refit(self, scaled: Scaled, basis: Basis, chosen: PathRecord, choice: Choice, one_dimensional: bool) -> None:
+    def _refit(
+        self, scaled: Scaled, basis: Basis, chosen: PathRecord, choice: HeldOutChoice, one_dimensional: bool
+    ) -> None:
         """Learn the chosen metric and the coefficients on all rows."""
         whole = basis.whole(chosen.is_ridge)
         first = chosen.schedule[0] if chosen.schedule else 1.0

@@ -6,6 +6,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from unlazy.numerics.ridge import left_out_residuals
+
 EXPONENTS = (-1.0, 0.0, 1.0, 2.0)
 """Exponents e of the first metric m_j ~ variance_j^e: standardised features, ridge, and two that trust variance."""
 _RATIOS = np.logspace(-6, 6, 121)
@@ -92,18 +94,8 @@ def centred_kernel(kernel: np.ndarray, rows: np.ndarray) -> np.ndarray:
 def left_out_penalty(eigenvalues: np.ndarray, vectors: np.ndarray, targets: np.ndarray) -> float:
     """The penalty c with the least leave-one-out error for a centred kernel K = V diag(l) V^T.
 
-        residual_i = (G y)_i / (G_ii - 1/(n c)),   G = (K + c I)^-1,
-
-    where 1/(n c) stands for the mean, which is relearned without the row too. 49 penalties from 1e-8 to 1e4 of the
-    mean of the eigenvalues are compared.
+    49 penalties from 1e-8 to 1e4 of the mean of the eigenvalues are compared.
     """
-    n = len(vectors)
-    projected = vectors.T @ targets
-    squares = vectors**2
-    best = np.inf, 1.0
-    for candidate in (float(eigenvalues.mean()) or 1.0) * _LEFT_OUT_FACTORS:
-        inverse = candidate / (eigenvalues + candidate)
-        diagonal = np.maximum(squares @ inverse - 1 / n, np.finfo(np.float64).eps)
-        residual = vectors @ (inverse[:, None] * projected) / diagonal[:, None]
-        best = min(best, (float(np.mean(residual**2)), float(candidate)))
-    return best[1]
+    penalties = (float(eigenvalues.mean()) or 1.0) * _LEFT_OUT_FACTORS
+    found = left_out_residuals(eigenvalues, vectors, targets, penalties, len(vectors))
+    return float(penalties[np.argmin([np.mean(residual**2) for residual, _ in found])])

@@ -8,13 +8,14 @@ from typing import NamedTuple
 import numpy as np
 
 from unlazy.estimators.metric.start import scalar_evidence
+from unlazy.numerics.ridge import left_out_residuals, ridge_solutions
 
 _BATCH_NUMBERS = 4_000_000
 _PADDING = 1.25
 _NEGLIGIBLE = 1e-24
 
 
-class Batch(NamedTuple):
+class TaskBatch(NamedTuple):
     """Centred tasks of about one size. Rows of zeros fill them up, which changes no sum over rows."""
 
     designs: np.ndarray
@@ -53,7 +54,7 @@ class _Solved(NamedTuple):
     """R X M, or R X if M is diagonal, (tasks, rows, d)."""
 
 
-def make_batches(tasks: Sequence[tuple[np.ndarray, np.ndarray]], centre: bool) -> list[Batch]:
+def make_batches(tasks: Sequence[tuple[np.ndarray, np.ndarray]], centre: bool) -> list[TaskBatch]:
     """Batches of bounded memory of tasks whose numbers of rows differ by a quarter at most.
 
     Centring is exact for an intercept with a flat prior: what it takes from a task is the one direction that
@@ -74,7 +75,7 @@ def make_batches(tasks: Sequence[tuple[np.ndarray, np.ndarray]], centre: bool) -
     return [_stack([tasks[i] for i in chunk], centre) for chunk in chunks]
 
 
-def start_state(batches: Sequence[Batch]) -> MetaState:
+def start_state(batches: Sequence[TaskBatch]) -> MetaState:
     """Ridge: the metric tau I and the noise variance with the largest evidence of all tasks together.
 
     They are those of `scalar_evidence`, whose count is that of the rows less one for each centred mean.
@@ -93,7 +94,7 @@ def start_state(batches: Sequence[Batch]) -> MetaState:
     return MetaState(found.scale * np.ones(batches[0].designs.shape[2]), noise)
 
 
-def evidence(batches: Sequence[Batch], state: MetaState) -> float:
+def evidence(batches: Sequence[TaskBatch], state: MetaState) -> float:
     """Minus twice the log-likelihood of y_t ~ N(0, X_t M X_t^T + s2 I), without constants, summed over the tasks."""
     total = 0.0
     for batch in batches:
@@ -104,7 +105,7 @@ def evidence(batches: Sequence[Batch], state: MetaState) -> float:
     return total
 
 
-def step(batches: Sequence[Batch], state: MetaState) -> MetaState:
+def step(batches: Sequence[TaskBatch], state: MetaState) -> MetaState:
     """The next metric at the same noise variance; `evidence` does not rise.
 
     A full metric takes a step of expectation-maximisation, b_t and C_t being mean and covariance of the coefficients
@@ -118,31 +119,20 @@ def step(batches: Sequence[Batch], state: MetaState) -> MetaState:
     return (_full_step if state.metric.ndim == 2 else _diagonal_step)(batches, state)
 
 
-def left_out_errors(batches: Sequence[Batch], metric: np.ndarray, penalties: np.ndarray, centred: bool) -> LeftOut:
-    """Leave-one-out errors, for each penalty c, of tasks that the metric has not seen.
-
-    residual_i = (G y)_i / g_i with g_i = G_ii - 1/(n c), where the second term stands for the mean, which is relearned
-    too. Since 1/g_i is the variance that the model expects of residual_i, c g_i residual_i^2 estimates the noise.
-    """
+def left_out_errors(batches: Sequence[TaskBatch], metric: np.ndarray, penalties: np.ndarray, centred: bool) -> LeftOut:
+    """The `left_out_residuals`, for each penalty c, of tasks that the metric has not seen."""
     errors, noise, count = np.zeros(len(penalties)), np.zeros(len(penalties)), 0
     for batch in batches:
         weighted = batch.designs * metric if metric.ndim == 1 else batch.designs @ metric
         kernel = weighted @ batch.designs.swapaxes(1, 2)
         eigenvalues, vectors = np.linalg.eigh((kernel + kernel.swapaxes(1, 2)) / 2)
-        eigenvalues = np.maximum(eigenvalues, 0.0)
-        projected = np.einsum("tij,ti->tj", vectors, batch.targets)
-        squares = vectors**2
         real = np.arange(batch.targets.shape[1]) < batch.sizes[:, None]
-        for i, penalty in enumerate(penalties):
-            # times c: between 0 and 1
-            inverse = penalty / (eigenvalues + penalty)
-            diagonal = np.einsum("tij,tj->ti", squares, inverse)
-            if centred:
-                diagonal = diagonal - (1 / batch.sizes)[:, None]
-            diagonal = np.maximum(diagonal, np.finfo(np.float64).eps)[real]
-            residual = np.einsum("tij,tj->ti", vectors, inverse * projected)[real] / diagonal
-            errors[i] += np.sum(residual**2)
-            noise[i] += np.sum(diagonal * residual**2)
+        rows = batch.sizes[:, None] if centred else np.inf
+        parts = left_out_residuals(np.maximum(eigenvalues, 0.0), vectors, batch.targets[..., None], penalties, rows)
+        for i, (residual, weights) in enumerate(parts):
+            squares = residual[..., 0][real] ** 2
+            errors[i] += np.sum(squares)
+            noise[i] += np.sum(weights[real] * squares)
         count += int(real.sum())
     return LeftOut(errors, noise, count)
 
@@ -150,11 +140,10 @@ def left_out_errors(batches: Sequence[Batch], metric: np.ndarray, penalties: np.
 def posterior_mean(design: np.ndarray, targets: np.ndarray, state: MetaState) -> np.ndarray:
     """b = M X^T (X M X^T + s2 I)^-1 y of one centred task."""
     weighted = state.metric[:, None] * design.T if state.metric.ndim == 1 else state.metric @ design.T
-    kernel = design @ weighted + state.noise_variance * np.eye(len(design))
-    return weighted @ np.linalg.solve(kernel, targets)
+    return weighted @ ridge_solutions(design @ weighted, targets, state.noise_variance)
 
 
-def _full_step(batches: Sequence[Batch], state: MetaState) -> MetaState:
+def _full_step(batches: Sequence[TaskBatch], state: MetaState) -> MetaState:
     change = np.zeros_like(state.metric)
     count = 0
     for batch in batches:
@@ -167,7 +156,7 @@ def _full_step(batches: Sequence[Batch], state: MetaState) -> MetaState:
     return state._replace(metric=(metric + metric.T) / 2)
 
 
-def _diagonal_step(batches: Sequence[Batch], state: MetaState) -> MetaState:
+def _diagonal_step(batches: Sequence[TaskBatch], state: MetaState) -> MetaState:
     gain, price = np.zeros_like(state.metric), np.zeros_like(state.metric)
     for batch in batches:
         solved = _solve(batch, state)
@@ -178,7 +167,7 @@ def _diagonal_step(batches: Sequence[Batch], state: MetaState) -> MetaState:
     return state._replace(metric=metric)
 
 
-def _solve(batch: Batch, state: MetaState) -> _Solved:
+def _solve(batch: TaskBatch, state: MetaState) -> _Solved:
     diagonal = state.metric.ndim == 1
     weighted = batch.designs * state.metric if diagonal else batch.designs @ state.metric
     rows = batch.designs.shape[1]
@@ -188,11 +177,11 @@ def _solve(batch: Batch, state: MetaState) -> _Solved:
     return _Solved(root, np.einsum("tij,ti->tj", root, whitened), root @ (batch.designs if diagonal else weighted))
 
 
-def _stack(tasks: Sequence[tuple[np.ndarray, np.ndarray]], centre: bool) -> Batch:
+def _stack(tasks: Sequence[tuple[np.ndarray, np.ndarray]], centre: bool) -> TaskBatch:
     sizes = np.array([len(design) for design, _ in tasks])
     designs = np.zeros((len(tasks), sizes.max(), tasks[0][0].shape[1]))
     targets = np.zeros(designs.shape[:2])
     for i, (design, target) in enumerate(tasks):
         designs[i, : sizes[i]] = design - design.mean(axis=0) if centre else design
         targets[i, : sizes[i]] = target - target.mean() if centre else target
-    return Batch(designs, targets, sizes, sizes - 1.0 if centre else sizes.astype(float))
+    return TaskBatch(designs, targets, sizes, sizes - 1.0 if centre else sizes.astype(float))

@@ -28,7 +28,7 @@ class Prepared(NamedTuple):
     random: np.random.RandomState
 
 
-class OneStep(BaseEstimator):
+class OneStepEstimator(BaseEstimator):
     """Abstract: `fit` prepares, searches and keeps."""
 
     n_features: int

@@ -14,14 +14,14 @@ from unlazy.checks import InputError
 from unlazy.estimators.common.folds import make_splits
 from unlazy.estimators.common.inputs import check_numbers, finite_or_refused
 from unlazy.estimators.common.scaling import Scaled
-from unlazy.estimators.one_step.base import OneStep, is_integer
+from unlazy.estimators.one_step.base import OneStepEstimator, is_integer
 from unlazy.estimators.one_step.ridge import left_out_errors, read_out
 from unlazy.estimators.one_step.search import (
     LINEAR,
     ONE_STEP,
     RANDOM,
     Candidate,
-    Choice,
+    ChosenFeatures,
     Directions,
     Recipe,
     Search,
@@ -40,7 +40,7 @@ _PERMUTATIONS = 9
 _FEW_ROWS = 100
 
 
-class OneStepFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OneStep):
+class OneStepFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OneStepEstimator):
     """The hidden layer of a wide two-layer network after one large gradient step, as features for any linear model.
 
     X is standardised to z. The first step moves all neurons along one direction v, so the features are
@@ -138,7 +138,7 @@ class OneStepFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OneStep
         return tags
 
 
-class OneStepRegressor(RegressorMixin, OneStep):
+class OneStepRegressor(RegressorMixin, OneStepEstimator):
     """Ridge regression on features that few directions, found by preconditioned gradient steps, have shaped.
 
     The model is a ridge regression on [sigma(W1^T z + b) / sqrt(N), z / sqrt(d)], z standardised x, with
@@ -288,14 +288,14 @@ class OneStepRegressor(RegressorMixin, OneStep):
         signal: Signal,
         found: Directions,
         searched: Search,
-        choice: Choice,
+        choice: ChosenFeatures,
         recipe: Recipe,
     ) -> None:
         design = self._keep(scaled, signal, found, searched, choice.candidate, recipe)
-        readout = read_out(design, labels, choice.alpha)
+        coefficients, intercept = read_out(design, labels, choice.alpha)
         unit = float(np.exp(scaled.log_target_deviation))
-        self.coef_ = unit * readout.coefficients
-        self.intercept_ = float(unit * readout.intercept + scaled.target_mean[0])
+        self.coef_ = unit * coefficients
+        self.intercept_ = float(unit * intercept + scaled.target_mean[0])
         self.alpha_, self.model_ = choice.alpha, choice.candidate.model
         self.background_, self.extra_directions_ = choice.candidate.background, choice.candidate.extra
 

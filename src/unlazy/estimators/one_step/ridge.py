@@ -3,16 +3,10 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import NamedTuple
 
 import numpy as np
 
-
-class Readout(NamedTuple):
-    """Predictions are F b + intercept."""
-
-    coefficients: np.ndarray
-    intercept: float
+from unlazy.numerics.ridge import decompose, ridge_coefficients, ridge_path
 
 
 class LinearKernel:
@@ -83,27 +77,12 @@ class RidgeFold:
 
 def left_out_errors(design: np.ndarray, labels: np.ndarray, alphas: np.ndarray) -> np.ndarray:
     """Mean squared error of every row predicted from all others, for every ridge of `read_out`."""
-    n = len(design)
-    left, values, _ = np.linalg.svd(design - design.mean(axis=0), full_matrices=False)
-    shrinking = values[:, None] ** 2 / (values[:, None] ** 2 + n * alphas)
-    centred = labels - labels.mean()
-    residuals = centred[:, None] - left @ (shrinking * (left.T @ centred)[:, None])
-    leverages = 1 / n + left**2 @ shrinking
-    # a row that the fit follows exactly says nothing of the error without it
-    free = np.where(leverages < 1 - 1e-10, 1 - leverages, np.nan)
-    errors = np.mean((residuals / free) ** 2, axis=0)
-    return np.where(np.isnan(errors), np.inf, errors)
+    path = ridge_path(decompose(design - design.mean(axis=0)), labels - labels.mean(), alphas, centred=True)
+    return np.mean(path.loo_residuals**2, axis=1)
 
 
-def read_out(design: np.ndarray, labels: np.ndarray, alpha: float) -> Readout:
+def read_out(design: np.ndarray, labels: np.ndarray, alpha: float) -> tuple[np.ndarray, float]:
     """b and the intercept that minimise (1/n) |y - F b - intercept|^2 + alpha |b|^2."""
-    n, width = design.shape
     centre, mean = design.mean(axis=0), float(labels.mean())
-    centred = design - centre
-    if n < width:
-        dual = np.linalg.solve(centred @ centred.T / n + alpha * np.eye(n), (labels - mean) / n)
-        coefficients = centred.T @ dual
-    else:
-        gram = centred.T @ centred / n
-        coefficients = np.linalg.solve(gram + alpha * np.eye(width), centred.T @ (labels - mean) / n)
-    return Readout(coefficients, float(mean - centre @ coefficients))
+    coefficients = ridge_coefficients(design - centre, labels - mean, len(design) * alpha)
+    return coefficients, float(mean - centre @ coefficients)

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from unlazy.checks import InputError
+from unlazy.estimators.common.gate import is_gain, mean_of_rows, student_quantile
 from unlazy.estimators.one_step.directions import LinearFit, SecondMoment, linear_fit, refine
 from unlazy.estimators.one_step.ridge import LinearKernel, RidgeFold
 from unlazy.numerics.gaussian import Piecewise
@@ -16,7 +17,9 @@ from unlazy.numerics.index_directions import unit_spread
 
 LINEAR, RANDOM, ONE_STEP = "linear", "random features", "one step"
 MODELS = (LINEAR, RANDOM, ONE_STEP)
+# of candidates that depend on few numbers
 _INDEX_FEATURES = 200
+# at which the linear model is left
 _LEVEL = 0.01
 
 
@@ -109,7 +112,7 @@ class Search(NamedTuple):
     """Mean of y times the index of the first direction, scaled to variance 1 there: fitted rows spread more."""
 
 
-class Choice(NamedTuple):
+class ChosenFeatures(NamedTuple):
     candidate: Candidate
     column: int
     """Of the ridge among all."""
@@ -156,18 +159,17 @@ def search(
     index = np.concatenate(indices)
     spread = np.sqrt(np.mean(index**2))
     covariance = np.mean(index * np.concatenate(centred)) / (spread or 1.0)
-    return Search({c: _mean_of_rows(np.concatenate(e), rows_held) for c, e in errors.items()}, float(covariance))
+    means = {c: mean_of_rows(np.concatenate(e), rows_held).astype(np.float32) for c, e in errors.items()}
+    return Search(means, float(covariance))
 
 
-def choose(errors: dict[Candidate, np.ndarray], alphas: np.ndarray) -> Choice:
+def choose(errors: dict[Candidate, np.ndarray], alphas: np.ndarray) -> ChosenFeatures:
     """The least held-out error, but a simpler model unless the next is clearly better.
 
     Better is a matter of the differences paired by row, whose mean has to exceed q standard errors. To leave the linear
     model q is Student's one-sided quantile at the level 1%, since the best of many is compared, few rows say little and
     outliers mislead; between models that are not linear it is 1.
     """
-    from scipy.special import stdtrit
-
     chosen: tuple[Candidate, int] | None = None
     for model in MODELS:
         means = {c: e.mean(axis=0, dtype=np.float64) for c, e in errors.items() if c.model == model}
@@ -179,25 +181,13 @@ def choose(errors: dict[Candidate, np.ndarray], alphas: np.ndarray) -> Choice:
         column = int(np.argmin(means[best]))
         if chosen is not None:
             gain = errors[chosen[0]][:, chosen[1]].astype(np.float64) - errors[best][:, column]
-            if len(gain) < 2:
-                continue
-            quantile = float(stdtrit(len(gain) - 1, 1 - _LEVEL)) if chosen[0].model == LINEAR else 1.0
-            if not gain.mean() > quantile * gain.std(ddof=1) / np.sqrt(len(gain)):
+            linear = chosen[0].model == LINEAR
+            if not is_gain(gain, student_quantile(_LEVEL, len(gain)) if linear else 1.0):
                 continue
         chosen = best, column
     if chosen is None:
         raise InputError("activation must have features of moderate size, got some whose squares overflow in all folds")
-    return Choice(*chosen, float(alphas[chosen[1]]))
-
-
-def _mean_of_rows(errors: np.ndarray, held: np.ndarray) -> np.ndarray:
-    """One entry per row: folds that are drawn again hold the same row out several times."""
-    rows, place, counts = np.unique(held, return_inverse=True, return_counts=True)
-    if counts.max() == 1:
-        return errors
-    sums = np.zeros((len(rows), errors.shape[1]))
-    np.add.at(sums, place, errors)
-    return (sums / counts[:, None]).astype(np.float32)
+    return ChosenFeatures(*chosen, float(alphas[chosen[1]]))
 
 
 def table(errors: dict[Candidate, np.ndarray], alphas: np.ndarray, unit: float) -> dict[str, np.ndarray]:

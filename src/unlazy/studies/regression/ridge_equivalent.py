@@ -136,7 +136,7 @@ class RidgeEquivalent(Study):
 
     def simulate(self, rng: np.random.Generator) -> dict[str, np.ndarray]:
         """The exact expectation over target and noise, given a drawn design."""
-        from unlazy.numerics.ridge_path import conditional_risk, decompose, sample_effective_ridge
+        from unlazy.numerics.ridge import conditional_risk, decompose, sample_effective_ridge
 
         spectrum, prior = self._population()
         design = rng.standard_normal((self.n, self.d)) * np.sqrt(spectrum)

@@ -191,7 +191,7 @@ class RidgeRegimes(Study):
     def simulate(self, rng: np.random.Generator) -> dict[str, Any]:
         """The exact expectation over target and noise, given a drawn design."""
         from unlazy.functions.spectra import power_law
-        from unlazy.numerics.ridge_path import conditional_risk, decompose
+        from unlazy.numerics.ridge import conditional_risk, decompose
 
         spectrum, prior = (power_law(self.dimension, a) for a in (self.spectrum_exponent, self.prior_exponent))
         design = rng.standard_normal((self.n, self.dimension))

@@ -11,6 +11,7 @@ from itertools import combinations_with_replacement
 
 import numpy as np
 
+from unlazy.numerics.ridge import ridge_solutions
 from unlazy.training.in_context.prompt_attention import (
     Pretrained,
     TaskFamily,
@@ -83,11 +84,9 @@ def cubic_ridge_errors(
 
 
 def _kernel_path(inputs: np.ndarray, labels: np.ndarray, queries: np.ndarray, ridges: np.ndarray) -> np.ndarray:
-    from scipy.linalg import cho_factor, cho_solve
-
     n, size = inputs.shape
     kernel, crossed = ((1 + x @ inputs.T / size) ** 3 for x in (inputs, queries))
-    return np.stack([crossed @ cho_solve(cho_factor(kernel + n * s * np.eye(n)), labels) for s in ridges], axis=1)
+    return crossed @ ridge_solutions(kernel, labels, n * ridges).T
 
 
 def _monomials(x: np.ndarray) -> np.ndarray:

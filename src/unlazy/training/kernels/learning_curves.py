@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 
-_LEAST_RIDGE = 1e-7
-"""Of the trace; below, a kernel matrix with equal rows is singular to a Cholesky decomposition."""
+from unlazy.numerics.ridge import ridge_solutions
 
 
 def kernel_of(kernel: str, inputs: np.ndarray) -> np.ndarray:
@@ -31,22 +30,9 @@ def trained(
     for _ in range(splits):
         order = rng.permutation(len(kernel))
         train, test = order[:n], order[n:]
-        fits = kernel[np.ix_(test, train)] @ _coefficients(kernel[np.ix_(train, train)], targets[train], ridges)
+        fits = kernel[np.ix_(test, train)] @ ridge_solutions(kernel[np.ix_(train, train)], targets[train], ridges)
         errors += np.mean(np.sum((fits - targets[test]) ** 2, axis=2), axis=1)
     return errors / splits
-
-
-def _coefficients(kernel: np.ndarray, targets: np.ndarray, ridges: Sequence[float]) -> np.ndarray:
-    """(K + ridge I)^-1 y for all ridges, shape (ridges, rows, targets)."""
-    if min(ridges) > _LEAST_RIDGE * np.trace(kernel):
-        # For a few ridges several times faster than the eigenvectors.
-        from scipy.linalg import cho_factor, cho_solve
-
-        shifted = (kernel + ridge * np.eye(len(kernel)) for ridge in ridges)
-        return np.stack([cho_solve(cho_factor(one, lower=True, overwrite_a=True), targets) for one in shifted])
-    eigenvalues, vectors = np.linalg.eigh(kernel)
-    rotated = vectors.T @ targets
-    return np.stack([vectors @ (rotated / (np.maximum(eigenvalues, 0.0) + ridge)[:, None]) for ridge in ridges])
 
 
 def power_law_forecast(

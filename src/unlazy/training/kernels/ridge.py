@@ -11,6 +11,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from unlazy.numerics.ridge import ridge_solutions
+
 
 class Covariances(NamedTuple):
     """The target's covariance among the training points, between new and training points, and at a new point."""
@@ -32,10 +34,7 @@ def ridge_predictions(
     kernel: np.ndarray, crossed: np.ndarray, labels: np.ndarray, ridges: Sequence[float]
 ) -> list[np.ndarray]:
     """k(x)^T (K + ridge I)^-1 y at the new points, for every ridge; `crossed` holds k(x), shape (new, n)."""
-    from scipy.linalg import cho_factor, cho_solve
-
-    shifted = (kernel + ridge * np.eye(len(labels)) for ridge in ridges)
-    return [crossed @ cho_solve(cho_factor(one), labels) for one in shifted]
+    return [crossed @ dual for dual in ridge_solutions(kernel, labels, ridges)]
 
 
 def kernel_errors(

@@ -9,6 +9,7 @@ import numpy as np
 
 from unlazy.data.digit_parity import digit_moments, digits, gaussian_clusters, gaussian_regression
 from unlazy.numerics.convex_fits import convex_fit
+from unlazy.numerics.ridge import ridge_coefficients
 
 
 class DigitErrors(NamedTuple):
@@ -63,6 +64,4 @@ def logistic_errors(rng: np.random.Generator, n: Sequence[int], ridge: Sequence[
 
 def _ridge_weights(rows: np.ndarray, targets: np.ndarray, ridge: Sequence[float]) -> np.ndarray:
     """Weights (columns, ridges)."""
-    values, vectors = np.linalg.eigh(rows.T @ rows)
-    inner = vectors.T @ (rows.T @ targets)
-    return vectors @ (inner[:, None] / (np.maximum(values, 0)[:, None] + np.asarray(ridge)))
+    return ridge_coefficients(rows, targets, ridge).T

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 
 from unlazy.data.many_tasks import ManyTasks, diagonal_tasks
 from unlazy.numerics.metric_path import metric_path
-from unlazy.numerics.ridge_path import conditional_risk, decompose
+from unlazy.numerics.ridge import conditional_risk, decompose
 
 _NEGLIGIBLE = 1e-6
 """Features that together add less than this share of the noise to the kernel are dropped on the way."""
@@ -41,6 +41,7 @@ def gain_on_zero(data: ManyTasks, metric: np.ndarray, penalty: float) -> float:
     weighted = design * metric
     kernel = weighted @ design.T
     kernel.flat[:: len(kernel) + 1] += penalty
+    # not `ridge_solutions`: degrees of freedom make metrics so large that the method shows in the sixth digit
     dual = np.linalg.solve(kernel, data.targets)
     overlap = (weighted * spectrum) @ data.coefficients[kept]
     weighted *= np.sqrt(spectrum)

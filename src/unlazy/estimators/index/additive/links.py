@@ -7,12 +7,17 @@ from typing import Any
 
 import numpy as np
 
-from unlazy.estimators.index.links import Affine, Link, LinkFit, PolynomialLink, choose_kind, fit_kind, kinds, limited
-from unlazy.estimators.index.multi.newton import JointFit
+from unlazy.estimators.index.links import Affine, IndexLink, PolynomialLink, choose_kind, fit_kind, kinds, limited
+from unlazy.estimators.index.newton import IndexFit, mean_square
 
 SMOOTH = "s8"
+# on the diagonal of the terms' correlation matrix, which is singular where two directions agree
 _JITTER = 1e-10
+# of a term's largest scale: below it a column of the basis is empty
+_EMPTY = 1e-9
+# passes of backfitting where no terms are known yet
 _FIRST_CYCLES = 3
+# passes in which the kinds of links may still change
 _CHOICE_CYCLES = 3
 
 
@@ -20,11 +25,7 @@ _CHOICE_CYCLES = 3
 class SumOfLinks:
     """f(t) = sum_m g_m(t_m), every g_m of mean 0 over the rows it was fitted to."""
 
-    links: tuple[Link, ...]
-
-    @property
-    def count(self) -> int:
-        return len(self.links)
+    links: tuple[IndexLink, ...]
 
     def __call__(self, indices: Any) -> np.ndarray:
         return self.terms(indices).sum(axis=1)
@@ -44,7 +45,7 @@ class TermSmoother:
         self.kinds = wanted
         self._terms: np.ndarray | None = None
 
-    def __call__(self, indices: np.ndarray, labels: np.ndarray) -> JointFit:
+    def __call__(self, indices: np.ndarray, labels: np.ndarray) -> IndexFit:
         warm = self._terms is not None and self._terms.shape == indices.shape
         terms = np.array(self._terms) if warm else np.zeros(indices.shape)
         fit = fit_terms(indices, labels, self.kinds, terms, 1 if warm else _FIRST_CYCLES)
@@ -54,7 +55,7 @@ class TermSmoother:
 
 def fit_terms(
     indices: np.ndarray, labels: np.ndarray, wanted: tuple[str, ...], terms: np.ndarray, cycles: int
-) -> JointFit:
+) -> IndexFit:
     """Penalised least squares for all links at once.
 
     Passes over the terms choose each smoothness on what the others leave (backfitting); with these penalties S_m
@@ -64,7 +65,7 @@ def fit_terms(
     is solved exactly, the B_m centred, so that no constant can go from one term to another.
     """
     terms = np.array(terms)
-    fits: list[LinkFit] = []
+    fits: list[IndexFit] = []
     for _ in range(cycles):
         fits = []
         for m, kind in enumerate(wanted):
@@ -78,27 +79,27 @@ def fit_terms(
     penalised = np.array(gram)
     ends = np.cumsum([0, *(fit.basis.shape[1] for fit in fits)])
     for fit, begin, end in zip(fits, ends, ends[1:], strict=False):
-        if not isinstance(fit.link, PolynomialLink):
+        if not isinstance(fit.function, PolynomialLink):
             penalty = np.linalg.inv(fit.inverse) - fit.basis.T @ fit.basis
             penalised[begin:end, begin:end] += (penalty + penalty.T) / 2
     scale = np.sqrt(np.diag(penalised))
-    scale[scale <= 1e-9 * max(float(scale.max()), 1e-300)] = np.inf
+    scale[scale <= _EMPTY * max(float(scale.max()), 1e-300)] = np.inf
     inverse = np.linalg.inv(penalised / np.outer(scale, scale) + _JITTER * np.eye(len(scale))) / np.outer(scale, scale)
     coefficients = inverse @ (basis.T @ labels)
     coefficients += inverse @ (basis.T @ labels - penalised @ coefficients)
     values = basis @ coefficients + labels.mean()
     links = tuple(
-        Affine(replace(fit.link, coefficients=tuple(coefficients[begin:end].tolist())), -float(mean @ own), 1.0)  # type: ignore[type-var]
+        Affine(replace(fit.function, coefficients=tuple(coefficients[begin:end].tolist())), -float(mean @ own), 1.0)
         for fit, mean, begin, end in zip(fits, means, ends, ends[1:], strict=False)
         for own in (coefficients[begin:end],)
     )
-    residual = labels - values
-    error = float(residual @ residual) / residual.size
-    return JointFit(SumOfLinks(links), values, basis, inverse, error, float(np.sum(inverse * gram)))
+    return IndexFit(
+        SumOfLinks(links), values, basis, inverse, mean_square(labels - values), float(np.sum(inverse * gram))
+    )
 
 
 def choose_kinds(
-    indices: np.ndarray, labels: np.ndarray, fit: JointFit, columns: int, only: dict[int, str] | None = None
+    indices: np.ndarray, labels: np.ndarray, fit: IndexFit, columns: int, only: dict[int, str] | None = None
 ) -> tuple[str, ...]:
     """The link of least BIC for every term, given the others; `only` says with which letter that of a term begins."""
     terms = fit.function.terms(indices)
@@ -120,7 +121,7 @@ def choose_kinds(
     return found
 
 
-def limited_terms(indices: np.ndarray, labels: np.ndarray, fit: JointFit, wanted: tuple[str, ...]) -> SumOfLinks:
+def limited_terms(indices: np.ndarray, labels: np.ndarray, fit: IndexFit, wanted: tuple[str, ...]) -> SumOfLinks:
     """The fitted sum, whose polynomials end where they are no longer known."""
     terms = fit.function.terms(indices)
     links = []

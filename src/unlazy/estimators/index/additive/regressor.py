@@ -5,37 +5,24 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from sklearn.base import BaseEstimator, RegressorMixin
-from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
-from unlazy.checks import InputError
-from unlazy.estimators.common.inputs import finite_or_refused, standardised
-from unlazy.estimators.common.scaling import scale_data
+from unlazy.estimators.common.gate import MEAN
 from unlazy.estimators.index.additive.links import SumOfLinks
 from unlazy.estimators.index.additive.search import QUICK, AdditiveModel, greedy, model_along, polish, search
-from unlazy.estimators.index.choice import MEAN, Model
+from unlazy.estimators.index.choice import Model
 from unlazy.estimators.index.links import Affine
-from unlazy.estimators.index.multi.choice import (
-    LEAST_SAMPLES,
-    Choice,
-    Family,
-    check_count,
-    check_folds,
-    check_rows,
-    gated_fit,
-    input_scales,
-)
+from unlazy.estimators.index.several import Family, SeveralIndexRegressor, check_count
 from unlazy.estimators.index.single import InputLink
-from unlazy.estimators.index.whitening import Whitening, whiten
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+# that "auto" tries
 _MOST_TERMS = 6
 
 
-class AdditiveIndexRegressor(RegressorMixin, BaseEstimator):
+class AdditiveIndexRegressor(SeveralIndexRegressor):
     """y = c + sum_m g_m(x.theta_m) + noise: a few directions, each with an unknown function of its own.
 
     X is whitened with a shrunk covariance. Terms are found one after the other on what the others leave, by the search
@@ -86,32 +73,20 @@ class AdditiveIndexRegressor(RegressorMixin, BaseEstimator):
     def fit(self, X: Any, y: Any) -> AdditiveIndexRegressor:
         """Find directions and links from X (n, d) and y (n,), n >= 2 d."""
         check_count("n_terms", self.n_terms)
-        X, y = validate_data(self, X, y, dtype=np.float64, y_numeric=True, ensure_min_samples=2)
-        if len(X) < LEAST_SAMPLES:
-            raise InputError(f"X must have at least {LEAST_SAMPLES} rows, got n_samples = {len(X)}")
-        scaled = scale_data(X, y.astype(np.float64).reshape(-1, 1), "float64")
-        whitening, rows = whiten(scaled)
-        labels = scaled.targets[:, 0]
-        count = None if self.n_terms == "auto" else int(self.n_terms)
-        check_rows("n_terms", count, len(rows), whitening)
-        check_folds(self.cv, rows, labels)
-        random = check_random_state(self.random_state)
-        most = count or min(_MOST_TERMS, rows.shape[1])
-        model, choice, self.certain_ = gated_fit(rows, labels, count, most, self.cv, random, _FAMILY)
+        data, model, choice = self._find(X, y, "n_terms", _MOST_TERMS, _FAMILY)
         model = _shrunk(model, choice.weight)
-        center, unit = float(scaled.target_mean[0]), float(np.exp(scaled.log_target_deviation))
-        self._keep(model, choice, whitening, rows, center, unit)
-        self._indices, self._labels = X @ self.directions_.T, y.astype(np.float64)
+        variances = model.function.terms(data.rows @ model.directions).var(axis=0)
+        order = np.argsort(-variances)
+        factors = self._keep(data, model.directions[:, order], choice)
+        self.links_ = tuple(
+            InputLink(Affine(model.function.links[m], 0.0, data.unit), float(self.mean_ @ direction), float(factor))
+            for m, direction, factor in zip(order, self.directions_, factors, strict=True)
+        )
+        self.intercept_ = data.center + data.unit * model.intercept
+        self.term_variances_ = data.unit**2 * variances[order]
+        self.link_kinds_ = tuple(model.kinds[m] if choice.stage != MEAN else "p0" for m in order)
+        self.n_terms_ = len(self.links_)
         return self
-
-    def predict(self, X: Any) -> np.ndarray:
-        """Predictions, (n,)."""
-        check_is_fitted(self)
-        X = validate_data(self, X, dtype=np.float64, reset=False)
-        indices = standardised(X, self.mean_, self.scale_) @ self._standardised_coefficients
-        with np.errstate(over="ignore", invalid="ignore"):
-            terms = [link.link(t) for link, t in zip(self.links_, indices.T, strict=True)]
-            return finite_or_refused(self.intercept_ + np.sum(terms, axis=0), X)
 
     def plot(self) -> list[Axes]:
         """Draw each term against its index, with what the other terms leave of y on the training rows."""
@@ -120,25 +95,9 @@ class AdditiveIndexRegressor(RegressorMixin, BaseEstimator):
         check_is_fitted(self)
         return plot_terms(self._indices, self._labels - self.intercept_, self.links_)
 
-    def _keep(
-        self, model: AdditiveModel, choice: Choice, whitening: Whitening, rows: np.ndarray, center: float, unit: float
-    ) -> None:
-        variances = model.function.terms(rows @ model.directions).var(axis=0)
-        order = np.argsort(-variances)
-        directions = model.directions[:, order]
-        self.mean_, self.scale_ = whitening.mean, whitening.scale
-        self._standardised_coefficients = whitening.map @ directions
-        self.directions_, factors = input_scales(whitening, directions)
-        self.links_ = tuple(
-            InputLink(Affine(model.function.links[m], 0.0, unit), float(self.mean_ @ direction), float(factor))
-            for m, direction, factor in zip(order, self.directions_, factors, strict=True)
-        )
-        self.intercept_ = center + unit * model.intercept
-        self.term_variances_ = unit**2 * variances[order]
-        self.link_kinds_ = tuple(model.kinds[m] if choice.stage != MEAN else "p0" for m in order)
-        self.n_terms_ = len(self.links_)
-        self.stage_, self.shrinkage_, self.validation_score_ = choice.stage, choice.weight, choice.score
-        self.stage_scores_ = choice.scores
+    def _values(self, indices: np.ndarray) -> np.ndarray:
+        terms = [link.link(t) for link, t in zip(self.links_, indices.T, strict=True)]
+        return self.intercept_ + np.sum(terms, axis=0)
 
 
 def _name(count: int) -> str:

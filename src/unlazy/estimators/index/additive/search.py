@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from unlazy.estimators.common.folds import some_rows
 from unlazy.estimators.index.additive.links import (
     SMOOTH,
     SumOfLinks,
@@ -16,21 +17,19 @@ from unlazy.estimators.index.additive.links import (
     limited_terms,
 )
 from unlazy.estimators.index.candidates import candidates, compressed, ridge_fit
+from unlazy.estimators.index.certainty import effective_rows, is_certain_compressed
 from unlazy.estimators.index.links import spline_fit
-from unlazy.estimators.index.multi.links import information
-from unlazy.estimators.index.multi.newton import Joint, is_certain, joint_refine, most_rows
-from unlazy.estimators.index.newton import refine
-from unlazy.estimators.index.search import Effort, effective_rows, span_search
+from unlazy.estimators.index.newton import Refined, most_rows, refine
+from unlazy.estimators.index.search import FEW_COLUMNS, MOST_COORDINATES, Effort, searched_rows, span_search
 
-_TERM_STEPS = 12
-_ADD_STEPS = 6
-_JOINT_STEPS = 25
-_POLISH_STEPS = 15
+# Gauss-Newton steps for a new term alone, for all after it, for all in the end, and on y with the chosen links
+_TERM_STEPS, _ADD_STEPS, _JOINT_STEPS, _POLISH_STEPS = 12, 6, 25, 15
+# starts of a new term from which all are refined
+_STARTS = 2
+# how often the links may change while the directions are refined with them
 _POLISH_ROUNDS = 3
+# polynomials that stand against every spline
 _SIMPLE = ("p2", "p3", "p4")
-_MOST_PARAMETERS = 0.5
-_FEW = 15
-_SEARCH_ROWS, _SEARCH_ROWS_PER_PARAMETER = 3000, 8
 
 
 class Plan(NamedTuple):
@@ -42,7 +41,7 @@ class Plan(NamedTuple):
 
 
 FULL = Plan((Effort(1, 24, 12, 3), Effort(2, 64, 16, 4), Effort(1, 64, 16, 4), Effort(3, 64, 16, 4)), 2)
-FEW_COLUMNS = Plan((Effort(1, 16, 6, 2),), 1)
+NARROW = Plan((Effort(1, 16, 6, 2),), 1)
 QUICK = Effort(1, 8, 4, 1)
 """For folds, where many searches are made and none has to be certain."""
 
@@ -59,32 +58,29 @@ class AdditiveModel(NamedTuple):
         return self.intercept + self.function(rows @ self.directions)
 
 
-def search(rows: np.ndarray, labels: np.ndarray, count: int, random: np.random.RandomState) -> tuple[Joint, bool]:
+def search(rows: np.ndarray, labels: np.ndarray, count: int, random: np.random.RandomState) -> tuple[Refined, bool]:
     """The joint fit of least GCV of all restarts, and whether it is certain; none follows a certain one.
 
     Many rows are searched in a part that is still many times the number of parameters.
     """
     d = rows.shape[1]
-    most = max(_SEARCH_ROWS, _SEARCH_ROWS_PER_PARAMETER * d * count)
-    if len(rows) > most:
-        part = random.permutation(len(rows))[:most]
-        rows, labels = rows[part], labels[part]
-    plan = FEW_COLUMNS if d <= _FEW else FULL
-    best: Joint | None = None
+    rows, labels = searched_rows(rows, labels, count, random)
+    plan = NARROW if d <= FEW_COLUMNS else FULL
+    best: Refined | None = None
     # where noise could be fitted almost as well nothing is ever certain, and restarts would only fit it better
-    hopeless = d * count > _MOST_PARAMETERS * effective_rows(compressed(labels))
+    hopeless = d * count > MOST_COORDINATES * effective_rows(compressed(labels))
     for effort in plan.restarts[: 1 if hopeless else None]:
         *_, found = greedy(rows, labels, count, random, effort)
-        found = joint_refine(rows, labels, found.directions, TermSmoother((SMOOTH,) * count), _JOINT_STEPS)
+        found = refine(rows, labels, found.directions, TermSmoother((SMOOTH,) * count), _JOINT_STEPS)
         for _ in range(plan.exchanges if count > 1 else 0):
-            if is_certain(found.fit, labels, d):
+            if is_certain_compressed(found.fit, labels, d * count):
                 break
             before = found.objective
             found = exchange(rows, labels, found, random, effort)
             if found.objective >= before:
                 break
         best = found if best is None or found.objective < best.objective else best
-        if is_certain(best.fit, labels, d):
+        if is_certain_compressed(best.fit, labels, d * count):
             return best, True
     assert best is not None
     return best, False
@@ -92,15 +88,15 @@ def search(rows: np.ndarray, labels: np.ndarray, count: int, random: np.random.R
 
 def greedy(
     rows: np.ndarray, labels: np.ndarray, count: int, random: np.random.RandomState, effort: Effort
-) -> Iterator[Joint]:
+) -> Iterator[Refined]:
     """Term after term on what the others leave, all directions refined together after each; a joint fit for each M."""
     directions = np.zeros((rows.shape[1], 0))
     residual = labels
     for m in range(1, count + 1):
         starts = term_starts(rows, residual, random, effort)
         tries = [
-            joint_refine(rows, labels, np.column_stack([directions, start]), TermSmoother((SMOOTH,) * m), _ADD_STEPS)
-            for start in starts[: 1 if m == 1 else 2]
+            refine(rows, labels, np.column_stack([directions, start]), TermSmoother((SMOOTH,) * m), _ADD_STEPS)
+            for start in starts[: 1 if m == 1 else _STARTS]
         ]
         found = min(tries, key=lambda one: one.objective)
         directions = found.directions
@@ -109,20 +105,20 @@ def greedy(
 
 
 def exchange(
-    rows: np.ndarray, labels: np.ndarray, found: Joint, random: np.random.RandomState, effort: Effort
-) -> Joint:
+    rows: np.ndarray, labels: np.ndarray, found: Refined, random: np.random.RandomState, effort: Effort
+) -> Refined:
     """Every term in turn is searched anew on what the others leave; kept if the joint fit is better for it."""
     count = found.directions.shape[1]
     smooth = (SMOOTH,) * count
     for m in range(count):
         others = np.delete(found.directions, m, axis=1)
         rest = fit_terms(rows @ others, labels, smooth[1:], np.zeros((len(rows), count - 1)), 3)
-        for start in term_starts(rows, labels - rest.values, random, effort)[:2]:
-            trial = joint_refine(rows, labels, np.column_stack([others, start]), TermSmoother(smooth), _JOINT_STEPS)
+        for start in term_starts(rows, labels - rest.values, random, effort)[:_STARTS]:
+            trial = refine(rows, labels, np.column_stack([others, start]), TermSmoother(smooth), _JOINT_STEPS)
             if trial.objective < found.objective:
                 found = trial
                 break
-        if is_certain(found.fit, labels, rows.shape[1]):
+        if is_certain_compressed(found.fit, labels, found.directions.size):
             break
     return found
 
@@ -136,8 +132,8 @@ def term_starts(
         rows, residual / max(float(residual.std()), 1e-300), ridge_fit(rows, residual).coefficients, effort.per_moment
     )
     inside = span_search(rows, tamed, started, random, effort)
-    full = [refine(rows, tamed, one.direction, spline_fit, _TERM_STEPS) for one in inside[: effort.full_starts]]
-    return [one.direction for one in sorted(full, key=lambda one: one.objective)]
+    full = [refine(rows, tamed, one.directions, spline_fit, _TERM_STEPS) for one in inside[: effort.full_starts]]
+    return [one.directions for one in sorted(full, key=lambda one: one.objective)]
 
 
 def polish(
@@ -149,27 +145,24 @@ def polish(
     stand against polynomials after a refinement with them.
     """
     d, count = directions.shape
-    part = np.arange(len(rows))
-    if len(rows) > most_rows(d, count):
-        part = random.permutation(len(rows))[: most_rows(d, count)]
-    x, y = rows[part], labels[part]
+    x, y = some_rows(rows, labels, most_rows(d, count), random)
     fit = TermSmoother((SMOOTH,) * count)(x @ directions, y)
     wanted = choose_kinds(x @ directions, y, fit, d)
     for _ in range(_POLISH_ROUNDS):
         used = wanted
-        found = joint_refine(x, y, directions, TermSmoother(wanted), _POLISH_STEPS)
+        found = refine(x, y, directions, TermSmoother(wanted), _POLISH_STEPS)
         directions, fit = found.directions, found.fit
         wanted = choose_kinds(x @ directions, y, fit, d)
         if wanted == used:
             break
-    wanted, best = used, information(fit, y, d * count)
+    wanted, best = used, fit.information(y, d * count)
     for m in range(count):
         if wanted[m][0] == "p":
             continue
         for simple in dict.fromkeys((choose_kinds(x @ directions, y, fit, d, {m: "p"})[m], *_SIMPLE)):
             trial_kinds = (*wanted[:m], simple, *wanted[m + 1 :])
-            trial = joint_refine(x, y, directions, TermSmoother(trial_kinds), _POLISH_STEPS)
-            score = information(trial.fit, y, d * count)
+            trial = refine(x, y, directions, TermSmoother(trial_kinds), _POLISH_STEPS)
+            score = trial.fit.information(y, d * count)
             if score < best:
                 best, wanted, directions, fit = score, trial_kinds, trial.directions, trial.fit
     return model_along(rows, labels, directions, wanted)

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from unlazy.estimators.index.links import Link
-from unlazy.estimators.index.multi.newton import JointFit
+from unlazy.estimators.index.links import IndexLink
+from unlazy.estimators.index.newton import FREEDOM_COST, IndexFit, least_squares, mean_square
 from unlazy.functions.orthogonal import Hermite
 
 DEGREES = (1, 2, 3, 4)
@@ -19,11 +19,9 @@ KNOTS = (40, 120)
 _ROWS_PER_KNOT = 4
 _ROWS_PER_COEFFICIENT = 4
 _PENALTIES = np.logspace(-10, 4, 43)
-_FREEDOM_COST = 1.4
 _ROUNDING = 1e-12
 # of the largest radius of the rows: polynomials go on straight beyond
 _RADIUS = 1.1
-_LARGEST_LEVERAGE = 0.999
 
 
 @dataclass(frozen=True)
@@ -34,10 +32,6 @@ class Surface:
     weights: np.ndarray
     constant: float
     slope: np.ndarray
-
-    @property
-    def count(self) -> int:
-        return self.knots.shape[1]
 
     def __call__(self, indices: Any) -> np.ndarray:
         t = np.asarray(indices, dtype=np.float64)
@@ -58,10 +52,6 @@ class PolynomialSurface:
     center: np.ndarray
     deviation: np.ndarray
     radius: float = np.inf
-
-    @property
-    def count(self) -> int:
-        return self.center.size
 
     def __call__(self, indices: Any) -> np.ndarray:
         u = (np.asarray(indices, dtype=np.float64) - self.center) / self.deviation
@@ -91,11 +81,7 @@ class PolynomialSurface:
 class OneLink:
     """A link of one index as a function of a matrix of one column."""
 
-    link: Link
-
-    @property
-    def count(self) -> int:
-        return 1
+    link: IndexLink
 
     def __call__(self, indices: Any) -> np.ndarray:
         return self.link(np.asarray(indices)[:, 0])
@@ -114,10 +100,6 @@ class AffineSurface:
     origin: np.ndarray
     factors: np.ndarray
 
-    @property
-    def count(self) -> int:
-        return self.origin.size
-
     def __call__(self, indices: Any) -> np.ndarray:
         inside = (np.asarray(indices, dtype=np.float64) - self.origin) * self.factors
         return self.intercept + self.scale * self.function(inside)
@@ -134,7 +116,7 @@ class SurfaceSmoother:
     kind: str
     places: np.ndarray
 
-    def __call__(self, indices: np.ndarray, labels: np.ndarray) -> JointFit:
+    def __call__(self, indices: np.ndarray, labels: np.ndarray) -> IndexFit:
         size = int(self.kind[1:])
         if self.kind[0] == "p":
             return polynomial_fit(indices, labels, size)
@@ -147,25 +129,21 @@ def surface_kinds(n: int, count: int) -> tuple[str, ...]:
     return degrees + tuple(f"t{k}" for k in KNOTS if _ROWS_PER_KNOT * k <= n and k > count + 2)
 
 
-def polynomial_fit(indices: np.ndarray, labels: np.ndarray, degree: int) -> JointFit:
+def polynomial_fit(indices: np.ndarray, labels: np.ndarray, degree: int) -> IndexFit:
     """Least squares with all products of h_k of total degree at most `degree`; radius where the rows end."""
     center, deviation = indices.mean(axis=0), indices.std(axis=0)
     deviation = np.where(deviation > 0, deviation, 1.0)
     u = (indices - center) / deviation
     exponents = _exponents(indices.shape[1], degree)
     basis = _products(u, exponents)
-    gram = basis.T @ basis
-    scale = np.sqrt(np.maximum(np.diag(gram), 1e-300))
-    inverse = np.linalg.pinv(gram / np.outer(scale, scale), rcond=1e-13, hermitian=True) / np.outer(scale, scale)
-    coefficients = inverse @ (basis.T @ labels)
-    coefficients += inverse @ (basis.T @ (labels - basis @ coefficients))
+    coefficients, inverse = least_squares(basis, labels)
     values = basis @ coefficients
     radius = _RADIUS * float(np.sqrt(np.max(np.sum(u**2, axis=1)))) if degree > 1 else np.inf
     function = PolynomialSurface(exponents, coefficients, center, deviation, radius)
-    return JointFit(function, values, basis, inverse, _mean_square(labels - values), float(len(exponents)))
+    return IndexFit(function, values, basis, inverse, mean_square(labels - values), float(len(exponents)))
 
 
-def spline_fit(indices: np.ndarray, labels: np.ndarray, knots: np.ndarray) -> JointFit:
+def spline_fit(indices: np.ndarray, labels: np.ndarray, knots: np.ndarray) -> IndexFit:
     """The polyharmonic spline of order 3 with these knots whose penalty has least GCV.
 
     f = linear + sum_j c_j |t - knot_j|^3 with sum_j c_j (1, knot_j) = 0 and the penalty c^T E c, E = |knot - knot|^3,
@@ -191,7 +169,7 @@ def spline_fit(indices: np.ndarray, labels: np.ndarray, knots: np.ndarray) -> Jo
     shares = 1 / (spectrum + penalties[:, None])
     errors = np.maximum(total - (2 * shares - spectrum * shares**2) @ moments**2, 0.0) / n
     freedoms = (spectrum * shares).sum(axis=1) + count + 1
-    best = int(np.argmin(errors / np.maximum(1 - _FREEDOM_COST * freedoms / n, 1 / n) ** 2))
+    best = int(np.argmin(errors / np.maximum(1 - FREEDOM_COST * freedoms / n, 1 / n) ** 2))
     basis = np.column_stack([base, projected @ axes])
     inverse = np.diag(np.concatenate([np.ones(base.shape[1]), shares[best]]))
     inner = axes @ (shares[best] * moments)
@@ -199,16 +177,7 @@ def spline_fit(indices: np.ndarray, labels: np.ndarray, knots: np.ndarray) -> Jo
     linear = np.linalg.lstsq(flat, labels - bent @ inner, rcond=_ROUNDING)[0]
     function = Surface(np.array(knots), weights, float(linear[0]), linear[1:])
     fitted = flat @ linear + bent @ inner
-    return JointFit(function, fitted, basis, inverse, _mean_square(labels - fitted), float(freedoms[best]))
-
-
-def information(fit: JointFit, labels: np.ndarray, spent: float) -> float:
-    """(n - spent) log(leave-one-out error) + freedom log n, as for the choice of the link of one index."""
-    n = labels.size
-    leverage = np.minimum(np.einsum("ij,ij->i", fit.basis @ fit.inverse, fit.basis), _LARGEST_LEVERAGE)
-    error = _mean_square((labels - fit.values) / (1 - leverage))
-    floor = np.finfo(float).eps * float(np.var(labels))
-    return max(n - spent, 1) * float(np.log(error + floor)) + fit.freedom * float(np.log(n))
+    return IndexFit(function, fitted, basis, inverse, mean_square(labels - fitted), float(freedoms[best]))
 
 
 def distances(left: np.ndarray, right: np.ndarray) -> np.ndarray:
@@ -231,7 +200,3 @@ def _products(u: np.ndarray, exponents: tuple[tuple[int, ...], ...]) -> np.ndarr
     for j in range(u.shape[1]):
         result *= values[powers[:, j], :, j].T
     return result
-
-
-def _mean_square(values: np.ndarray) -> float:
-    return float(values @ values) / values.size

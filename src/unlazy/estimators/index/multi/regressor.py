@@ -5,36 +5,23 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from sklearn.base import BaseEstimator, RegressorMixin
-from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from unlazy.checks import InputError
-from unlazy.estimators.common.inputs import finite_or_refused, standardised
-from unlazy.estimators.common.scaling import scale_data
-from unlazy.estimators.index.choice import MEAN, Model
-from unlazy.estimators.index.multi.choice import (
-    LEAST_SAMPLES,
-    Choice,
-    Family,
-    check_count,
-    check_folds,
-    check_rows,
-    gated_fit,
-    input_scales,
-)
+from unlazy.estimators.common.gate import MEAN
+from unlazy.estimators.index.choice import Model
 from unlazy.estimators.index.multi.links import AffineSurface, OneLink
 from unlazy.estimators.index.multi.search import QUICK, MultiModel, polish, search
-from unlazy.estimators.index.whitening import Whitening, whiten
+from unlazy.estimators.index.several import Family, SeveralIndexRegressor, check_count
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-_MOST_COMPONENTS = 4
-_LARGEST = 6
+# components that "auto" tries, and that can be asked for
+_MOST_COMPONENTS, _LARGEST = 4, 6
 
 
-class MultiIndexRegressor(RegressorMixin, BaseEstimator):
+class MultiIndexRegressor(SeveralIndexRegressor):
     """y = g(x.theta_1, ..., x.theta_r) + noise: a subspace of few dimensions and an unknown function on it.
 
     X is whitened with a shrunk covariance. Starts come from the span of first and second moments of x with transforms
@@ -85,31 +72,18 @@ class MultiIndexRegressor(RegressorMixin, BaseEstimator):
     def fit(self, X: Any, y: Any) -> MultiIndexRegressor:
         """Find the subspace and the function from X (n, d) and y (n,), n >= 2 d."""
         check_count("n_components", self.n_components)
-        count = None if self.n_components == "auto" else int(self.n_components)
-        if count is not None and count > _LARGEST:
-            raise InputError(f"n_components must be at most {_LARGEST}, got {count}: use AdditiveIndexRegressor")
-        X, y = validate_data(self, X, y, dtype=np.float64, y_numeric=True, ensure_min_samples=2)
-        if len(X) < LEAST_SAMPLES:
-            raise InputError(f"X must have at least {LEAST_SAMPLES} rows, got n_samples = {len(X)}")
-        scaled = scale_data(X, y.astype(np.float64).reshape(-1, 1), "float64")
-        whitening, rows = whiten(scaled)
-        check_rows("n_components", count, len(rows), whitening)
-        labels = scaled.targets[:, 0]
-        check_folds(self.cv, rows, labels)
-        random = check_random_state(self.random_state)
-        most = count or min(_MOST_COMPONENTS, rows.shape[1])
-        model, choice, self.certain_ = gated_fit(rows, labels, count, most, self.cv, random, _FAMILY)
-        self._keep(model, choice, whitening, float(scaled.target_mean[0]), float(np.exp(scaled.log_target_deviation)))
-        self._indices, self._labels = X @ self.directions_.T, y.astype(np.float64)
+        if self.n_components != "auto" and self.n_components > _LARGEST:
+            raise InputError(
+                f"n_components must be at most {_LARGEST}, got {self.n_components}: use AdditiveIndexRegressor"
+            )
+        data, model, choice = self._find(X, y, "n_components", _MOST_COMPONENTS, _FAMILY)
+        factors = self._keep(data, model.directions, choice)
+        # labels have mean 0 and variance 1
+        scale = data.unit * choice.weight
+        self.link_ = AffineSurface(model.function, data.center, scale, self.directions_ @ self.mean_, factors)
+        self.link_kind_ = model.kind if choice.stage != MEAN else "p0"
+        self.n_components_ = len(self.directions_)
         return self
-
-    def predict(self, X: Any) -> np.ndarray:
-        """Predictions, (n,)."""
-        check_is_fitted(self)
-        X = validate_data(self, X, dtype=np.float64, reset=False)
-        indices = standardised(X, self.mean_, self.scale_) @ self._standardised_coefficients
-        with np.errstate(over="ignore", invalid="ignore"):
-            return finite_or_refused(self.link_.intercept + self.link_.scale * self.link_.function(indices), X)
 
     def plot(self) -> list[Axes]:
         """Draw predictions and training rows: a curve for one index, contours for two, else y along each."""
@@ -118,17 +92,8 @@ class MultiIndexRegressor(RegressorMixin, BaseEstimator):
         check_is_fitted(self)
         return plot_function(self._indices, self._labels, self.link_)
 
-    def _keep(self, model: MultiModel, choice: Choice, whitening: Whitening, center: float, unit: float) -> None:
-        self.mean_, self.scale_ = whitening.mean, whitening.scale
-        self._standardised_coefficients = whitening.map @ model.directions
-        self.directions_, factors = input_scales(whitening, model.directions)
-        # labels have mean 0 and variance 1
-        scale = unit * choice.weight
-        self.link_ = AffineSurface(model.function, center, scale, self.directions_ @ self.mean_, factors)
-        self.link_kind_ = model.kind if choice.stage != MEAN else "p0"
-        self.n_components_ = len(self.directions_)
-        self.stage_, self.shrinkage_, self.validation_score_ = choice.stage, choice.weight, choice.score
-        self.stage_scores_ = choice.scores
+    def _values(self, indices: np.ndarray) -> np.ndarray:
+        return self.link_.intercept + self.link_.scale * self.link_.function(indices)
 
 
 def _name(count: int) -> str:

@@ -6,19 +6,25 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from unlazy.estimators.common.folds import some_rows
 from unlazy.estimators.index.candidates import candidates, compressed, ridge_fit
-from unlazy.estimators.index.multi.links import KNOTS, SEARCH_KNOTS, SurfaceSmoother, information, surface_kinds
-from unlazy.estimators.index.multi.newton import Joint, is_certain, joint_refine, most_rows, orthonormal
+from unlazy.estimators.index.certainty import is_certain_compressed
+from unlazy.estimators.index.multi.links import KNOTS, SEARCH_KNOTS, SurfaceSmoother, surface_kinds
+from unlazy.estimators.index.newton import Refined, most_rows, orthonormal, refine
+from unlazy.estimators.index.search import FEW_COLUMNS, MOST_COORDINATES, searched_rows
 
-_SPAN_STEPS = 8
-_FULL_STEPS = 20
-_POLISH_STEPS = 12
-_POLISH_ROUNDS = 3
-_MOST_PARAMETERS = 0.5
-_FEW = 15
-_SEARCH_ROWS, _SEARCH_ROWS_PER_PARAMETER = 3000, 8
+# Gauss-Newton steps in the span of the candidates, in the whole space, and on y itself
+_SPAN_STEPS, _FULL_STEPS, _POLISH_STEPS = 8, 20, 12
+# a step of this length ends a search in the span, whose minima are only starts
+_SPAN_SETTLED = 1e-2
+# least cosine above which two subspaces are one
 _ALIKE = 0.95
+# how often the function may change while the directions are refined with it
+_POLISH_ROUNDS = 3
+# functions with which directions are refined in any case
 _SIMPLE = ("p2", "p3", "p4")
+# by which pairs of candidates are turned, so that no two starts agree
+_TURN = 1e-3
 
 
 class Round(NamedTuple):
@@ -48,29 +54,26 @@ class MultiModel(NamedTuple):
 
 def search(
     rows: np.ndarray, labels: np.ndarray, count: int, random: np.random.RandomState, rounds: tuple[Round, ...] = ROUNDS
-) -> tuple[Joint, bool]:
+) -> tuple[Refined, bool]:
     """The subspace of least GCV for compressed labels, and whether its fit is certain; no round follows a certain one.
 
     A monotone transform of y depends on the same indices, so the tails of y need not be fitted yet.
     """
-    n, d = rows.shape
-    most = max(_SEARCH_ROWS, _SEARCH_ROWS_PER_PARAMETER * d * count)
-    if n > most:
-        part = random.permutation(n)[:most]
-        rows, labels = rows[part], labels[part]
+    d = rows.shape[1]
+    rows, labels = searched_rows(rows, labels, count, random)
     tamed = compressed(labels)
     smoother = _random_smoother(len(rows), count, random)
     started = candidates(rows, labels, ridge_fit(rows, labels).coefficients, max(2, count)).directions
     left = np.linalg.svd(started, full_matrices=False)[0]
-    best: Joint | None = None
+    best: Refined | None = None
     # a span of all columns grows no wider; and where noise could be fitted almost as well nothing is ever certain
-    hopeless = d <= _FEW or d * count > _MOST_PARAMETERS * len(rows)
+    hopeless = d <= FEW_COLUMNS or d * count > MOST_COORDINATES * len(rows)
     for effort in rounds[: 1 if hopeless else None]:
         span = left[:, : max(effort.span, count)]
         for start in _span_starts(rows, tamed, span, span.T @ started, count, smoother, random, effort):
-            found = joint_refine(rows, tamed, start, smoother, _FULL_STEPS, retract=orthonormal)
+            found = refine(rows, tamed, start, smoother, _FULL_STEPS, retract=orthonormal)
             best = found if best is None or found.objective < best.objective else best
-            if is_certain(best.fit, tamed, d):
+            if is_certain_compressed(best.fit, tamed, d * count):
                 return best, True
     assert best is not None
     return best, False
@@ -93,14 +96,14 @@ def _span_starts(
     for i in range(effort.random_starts):
         drawn = random.standard_normal((width, count))
         if i % 2:
-            drawn = known[:, random.permutation(known.shape[1])[:count]] + 1e-3 * drawn
+            drawn = known[:, random.permutation(known.shape[1])[:count]] + _TURN * drawn
         starts.append(orthonormal(drawn))
     scores = [smoother(inside @ one, labels).gcv() for one in starts]
     found = [
-        joint_refine(inside, labels, starts[i], smoother, _SPAN_STEPS, retract=orthonormal, settled=1e-2)
+        refine(inside, labels, starts[i], smoother, _SPAN_STEPS, retract=orthonormal, settled=_SPAN_SETTLED)
         for i in np.argsort(scores)[: effort.span_starts]
     ]
-    kept: list[Joint] = []
+    kept: list[Refined] = []
     for one in sorted(found, key=lambda one: one.objective):
         cosines = [np.linalg.svd(one.directions.T @ other.directions)[1].min() for other in kept]
         if all(cosine < _ALIKE for cosine in cosines):
@@ -111,17 +114,14 @@ def _span_starts(
 def polish(rows: np.ndarray, labels: np.ndarray, directions: np.ndarray, random: np.random.RandomState) -> MultiModel:
     """Directions refined on y with the function of least BIC; that of all rows at last, important directions first."""
     d, count = directions.shape
-    part = np.arange(len(rows))
-    if len(rows) > most_rows(d, count):
-        part = random.permutation(len(rows))[: most_rows(d, count)]
-    x, y = rows[part], labels[part]
+    x, y = some_rows(rows, labels, most_rows(d, count), random)
     allowed = surface_kinds(len(x), count)
     places = _spread(x @ directions, max(KNOTS))
     smoothers = {kind: SurfaceSmoother(kind, places) for kind in allowed}
     spent = float(d * count)
 
     def scores(w: np.ndarray) -> dict[str, float]:
-        return {kind: information(one(x @ w, y), y, spent) for kind, one in smoothers.items()}
+        return {kind: one(x @ w, y).information(y, spent) for kind, one in smoothers.items()}
 
     judged = scores(directions)
     tried = dict.fromkeys([min(judged, key=lambda kind: judged[kind]), *(k for k in _SIMPLE if k in allowed)])
@@ -129,8 +129,8 @@ def polish(rows: np.ndarray, labels: np.ndarray, directions: np.ndarray, random:
     for kind in tried:
         w = directions
         for _ in range(_POLISH_ROUNDS):
-            found = joint_refine(x, y, w, smoothers[kind], _POLISH_STEPS, retract=orthonormal)
-            w, score = found.directions, information(found.fit, y, spent)
+            found = refine(x, y, w, smoothers[kind], _POLISH_STEPS, retract=orthonormal)
+            w, score = found.directions, found.fit.information(y, spent)
             if best is None or score < best[0]:
                 best = score, kind, w
             judged = scores(w)

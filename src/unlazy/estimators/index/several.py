@@ -7,33 +7,23 @@ from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
+from sklearn.utils import check_random_state
 
 from unlazy.checks import InputError
-from unlazy.estimators.common.folds import make_splits
-from unlazy.estimators.index.choice import LINEAR, MEAN, Model, linear_model, models
-from unlazy.estimators.index.choice import STAGES as SINGLE_STAGES
-from unlazy.estimators.index.search import QUICK, ROUNDS, find, has_few_values
+from unlazy.estimators.common.folds import make_splits, some_rows
+from unlazy.estimators.common.gate import MEAN, Choice, choose_stage
+from unlazy.estimators.index.base import LEAST_SAMPLES, WEAK_SCORE, IndexData, IndexRegressor
+from unlazy.estimators.index.certainty import has_few_values
+from unlazy.estimators.index.choice import LINEAR, STAGES, Model, linear_model, models
+from unlazy.estimators.index.search import QUICK, ROUNDS, find
 from unlazy.estimators.index.whitening import Whitening, check_enough_rows
 
-LEAST_SAMPLES = 6
-WEAK_SCORE = 0.02
+# rows per coordinate that the estimators are made for
 _RULE = 10
-# z^2 below which a prediction is taken for chance
-_GARROTE = 4.0
-_ROUNDING = 1e-12
+# rows that are divided into folds, at least and per coordinate
 _MOST_FOLD_ROWS, _MOST_FOLD_ROWS_PER_PARAMETER = 6000, 12
 
 Fitter = Callable[[np.ndarray, np.ndarray], dict[str, Any]]
-
-
-class Choice(NamedTuple):
-    stage: str
-    weight: float
-    """What the prediction's distance from the mean is multiplied by."""
-    score: float
-    """R^2 on held-out rows of the weighted predictions."""
-    scores: dict[str, float]
-    """Of every stage."""
 
 
 class Family(NamedTuple):
@@ -55,6 +45,26 @@ class Gated(NamedTuple):
     model: Any
     choice: Choice
     certain: bool
+
+
+class SeveralIndexRegressor(IndexRegressor):
+    """Abstract: a regressor whose parameter `n_...` is a number of directions or "auto"."""
+
+    cv: Any
+    random_state: Any
+
+    def _find(self, X: Any, y: Any, name: str, most: int, family: Family) -> tuple[IndexData, Any, Choice]:
+        """The data, the model and its choice; "auto" tries sizes up to `most`."""
+        value = getattr(self, name)
+        count = None if isinstance(value, str) else int(value)
+        data = self._prepare(X, y, LEAST_SAMPLES)
+        rows, labels = data.rows, data.labels
+        check_rows(name, count, len(rows), data.whitening)
+        check_folds(self.cv, rows, labels)
+        random = check_random_state(self.random_state)
+        most = count or min(most, rows.shape[1])
+        model, choice, self.certain_ = gated_fit(rows, labels, count, most, self.cv, random, family)
+        return data, model, choice
 
 
 def gated_fit(
@@ -84,7 +94,7 @@ def gated_fit(
 
     choice = held_out_choice(rows, labels, cv, random, fit, most)
     warn_if_weak(choice)
-    if choice.stage in (*SINGLE_STAGES, MEAN):
+    if choice.stage in (*STAGES, MEAN):
         single = find(rows, labels, random, ROUNDS[:1])
         one = (
             linear_model(single)
@@ -114,9 +124,7 @@ def held_out_choice(
 ) -> Choice:
     """The stage of least held-out error: those of a single index, then those of `fit`, which come in order of size."""
     most = max(_MOST_FOLD_ROWS, _MOST_FOLD_ROWS_PER_PARAMETER * rows.shape[1] * largest)
-    if len(rows) > most:
-        part = random.permutation(len(rows))[:most]
-        rows, labels = rows[part], labels[part]
+    rows, labels = some_rows(rows, labels, most, random)
     predictions, targets, names = [], [], []
     for train, held in make_splits(cv, random, rows, labels):
         if len(train) < LEAST_SAMPLES:
@@ -128,42 +136,8 @@ def held_out_choice(
         predictions.append(np.column_stack([one(rows[held]) for one in fitted.values()]) - center)
         targets.append(labels[held] - center)
     found, held_labels = np.concatenate(predictions), np.concatenate(targets)
-    return choose(found, held_labels, names, max(held_labels.size / len(rows), 1.0))
-
-
-def choose(predictions: np.ndarray, targets: np.ndarray, names: list[str], copies: float = 1.0) -> Choice:
-    """The stage and its weight, as for a single index, and of several sizes the smallest that is as good as the best.
-
-    Every row has been held out `copies` times. Predictions p are multiplied by w = clip(<y, p> / <p, p>, 0, 1). A stage
-    is left for a larger one only for a gain of a standard error of the paired differences; the weight of the chosen one
-    is multiplied by 1 - 4/z^2 (0 if that is negative), z = <y, p> / (sd y |p| sqrt(copies)), Breiman's (1995) garrote.
-    """
-    n = targets.size / copies
-    squares = np.einsum("ij,ij->j", predictions, predictions)
-    products = targets @ predictions
-    weights = np.clip(products / np.maximum(squares, _ROUNDING), 0.0, 1.0)
-    total = float(np.mean(targets**2))
-    losses = (targets[:, None] - weights * predictions) ** 2
-    errors = losses.mean(axis=0)
-
-    def as_good(smaller: int, larger: int) -> bool:
-        gain = losses[:, smaller] - losses[:, larger]
-        return bool(gain.mean() <= gain.std() / np.sqrt(n))
-
-    best = int(np.argmin(errors))
-    linear = names.index(LINEAR)
-    singles = [i for i, name in enumerate(names) if name in SINGLE_STAGES]
-    single = min(singles, key=lambda i: errors[i])
-    sizes = [linear, single, *(i for i in range(len(names)) if i not in singles)]
-    best = next((i for i in sizes if i == best or as_good(i, best)), best)
-    scores = {name: 1 - float(error) / total for name, error in zip(names, errors, strict=True)}
-    evidence = products[best] / np.sqrt(max(copies * squares[best] * total, _ROUNDING))
-    kept = max(1 - _GARROTE / max(evidence, _ROUNDING) ** 2, 0.0) if evidence > 0 else 0.0
-    weight = float(weights[best] * kept)
-    if weight == 0:
-        return Choice(MEAN, 0.0, 0.0, scores)
-    error = float(np.mean((targets - weight * predictions[:, best]) ** 2))
-    return Choice(names[best], weight, 1 - error / total, scores)
+    ladder = [(LINEAR,), STAGES, *((name,) for name in names if name not in STAGES)]
+    return choose_stage(found, held_labels, names, ladder, max(held_labels.size / len(rows), 1.0))
 
 
 def check_count(name: str, value: Any) -> None:
@@ -198,14 +172,5 @@ def warn_if_weak(choice: Choice) -> None:
             f"held-out rows show no dependence of y on few directions of X (R^2 {choice.score:.2g}), stage_ is "
             f"{choice.stage!r}: y is noise, or depends on many directions, or there are too few rows",
             UserWarning,
-            stacklevel=4,
+            stacklevel=5,
         )
-
-
-def input_scales(whitening: Whitening, directions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Unit vectors (k, d) in the space of X, and the factors by which (X - mean) @ them becomes the indices."""
-    units = whitening.unit_directions(directions)
-    standardised = (whitening.map @ directions).T / whitening.scale
-    largest = np.argmax(np.abs(units), axis=1)
-    each = np.arange(len(units))
-    return units, standardised[each, largest] / units[each, largest]

@@ -1,12 +1,13 @@
-"""The project's ridge path: one decomposition of the design serves every ridge, ridge 0 included.
+"""Ridge regression: solutions for given penalties, and a path on which one decomposition serves all ridges, 0 included.
 
-The estimator minimises (1/n)|y - X b|^2 + ridge |b|^2. With X = U diag(s) V^T and penalty = n ridge, every
-quantity is a sum over singular values of the shrinkage s^2 / (s^2 + penalty). Ridge 0 is the limit from
-above: the pseudo-inverse.
+The estimator minimises (1/n)|y - X b|^2 + ridge |b|^2; the penalty of a sum, |y - X b|^2 + penalty |b|^2, is n ridge.
+On the path, with X = U diag(s) V^T, all quantities are sums over singular values of s^2 / (s^2 + penalty).
+Ridge 0 is the limit from above: the pseudo-inverse.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -16,6 +17,8 @@ from unlazy.checks import InputError, check_array
 
 _GRAM_CONDITION = 1e-8
 _LARGEST = 1e300
+# penalties from which on an eigendecomposition is faster than their Cholesky factors
+_MANY = 16
 
 
 class RidgeDecomposition(NamedTuple):
@@ -49,6 +52,60 @@ class RidgePath(NamedTuple):
     degrees_of_freedom: np.ndarray
     gcv: np.ndarray
     loo_residuals: np.ndarray
+
+
+def ridge_solutions(matrix: np.ndarray, right: np.ndarray, penalties: ArrayLike) -> np.ndarray:
+    """(A + penalty I)^-1 right for A (n, n) >= 0 and right (n,) or (n, k); its shape follows that of the penalties.
+
+    The dual of ridge regression (A = X X^T, right = y) or the primal (A = X^T X, right = X^T y). A Cholesky factor for
+    each penalty; if they are many, or not above the rounding errors of A, one eigendecomposition for all.
+    """
+    from scipy.linalg import cho_factor, cho_solve
+
+    levels = np.asarray(penalties, dtype=np.float64)
+    n = len(matrix)
+    if levels.size < _MANY and levels.min() > n * np.finfo(np.float64).eps * np.trace(matrix):
+        shifted = (matrix + level * np.eye(n) for level in levels.ravel())
+        factors = (cho_factor(one, overwrite_a=True, check_finite=False) for one in shifted)
+        found = [cho_solve(factor, right, check_finite=False) for factor in factors]
+    else:
+        eigenvalues, vectors = np.linalg.eigh(matrix)
+        projected = vectors.T @ right.reshape(n, -1)
+        eigenvalues = np.maximum(eigenvalues, 0.0)[:, None]
+        found = [vectors @ (projected / (eigenvalues + level)) for level in levels.ravel()]
+    return np.reshape(found, levels.shape + right.shape)
+
+
+def ridge_coefficients(design: np.ndarray, targets: np.ndarray, penalties: ArrayLike) -> np.ndarray:
+    """argmin_b |y - X b|^2 + penalty |b|^2, from the smaller of X X^T and X^T X; its shape follows the penalties'."""
+    n, d = design.shape
+    if n >= d:
+        return ridge_solutions(design.T @ design, design.T @ targets, penalties)
+    dual = ridge_solutions(design @ design.T, targets.reshape(n, -1), penalties)
+    return (design.T @ dual).reshape(*np.shape(penalties), d, *targets.shape[1:])
+
+
+def left_out_residuals(
+    eigenvalues: np.ndarray,
+    vectors: np.ndarray,
+    targets: np.ndarray,
+    penalties: ArrayLike,
+    centred_rows: ArrayLike = np.inf,
+) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """For each penalty c what a fit without row i misses it by, (..., n, tasks), and the weights c g_i (..., n).
+
+        residual_i = (G y)_i / g_i,   g_i = G_ii - 1/(m c),   G = (K + c I)^-1,   K = V diag(l) V^T
+
+    for kernels (..., n, n) of m = `centred_rows` centred rows, whose mean is relearned without the row too; infinitely
+    many stand for no centring. Since 1/g_i is the variance that the model expects of residual_i, c g_i residual_i^2
+    estimates the noise. c g_i is kept above rounding.
+    """
+    projected, squares = vectors.mT @ targets, vectors**2
+    for penalty in np.asarray(penalties):
+        # times c: between 0 and 1
+        inverse = (penalty / (eigenvalues + penalty))[..., None]
+        weights = np.maximum((squares @ inverse)[..., 0] - 1 / np.asarray(centred_rows), np.finfo(np.float64).eps)
+        yield vectors @ (inverse * projected) / weights[..., None], weights
 
 
 def decompose(design: ArrayLike) -> RidgeDecomposition:
@@ -123,14 +180,16 @@ def sample_effective_ridge(decomposition: RidgeDecomposition, ridges: ArrayLike)
     return 1 / trace
 
 
-def ridge_path(decomposition: RidgeDecomposition, targets: ArrayLike, ridges: ArrayLike) -> RidgePath:
+def ridge_path(
+    decomposition: RidgeDecomposition, targets: ArrayLike, ridges: ArrayLike, *, centred: bool = False
+) -> RidgePath:
     """Coefficients, fitted values, degrees of freedom, GCV and leave-one-out residuals of a path of ridges.
 
         b = X^T G y,    gcv = mean((G y)^2) / (tr G / n)^2,    leave-one-out residual_i = (G y)_i / G_ii.
 
-    `targets` has shape (n,) or (n, tasks). A left-out fit keeps the penalty n ridge of the full one. At
-    ridge 0 all values are limits. Sources: Golub, Heath & Wahba (1979); Hastie, Montanari, Rosset &
-    Tibshirani (2022) for ridge 0.
+    `targets` has shape (n,) or (n, tasks). A left-out fit keeps the penalty n ridge of the full one; if X and Y are
+    `centred` it relearns their means, which takes 1/(n penalty) from G_ii. At ridge 0 all values are limits. Sources:
+    Golub, Heath & Wahba (1979); Hastie, Montanari, Rosset & Tibshirani (2022) for ridge 0.
     """
     design, squares, right, left = decomposition
     n, d = design.shape
@@ -153,7 +212,7 @@ def ridge_path(decomposition: RidgeDecomposition, targets: ArrayLike, ridges: Ar
     gcv = np.mean(dual**2, axis=1) / ((weights.sum(axis=1) + null)[:, None] / n) ** 2
 
     # for a sample inside the range of X both sides of the quotient vanish at ridge 0 in the weights' scale
-    outside_share = 1 - np.sum(left**2, axis=1)
+    outside_share = 1 - np.sum(left**2, axis=1) - (1 / n if centred else 0.0)
     contained = outside_share <= n * np.finfo(np.float64).eps
     inverse = 1 / (squares + n * ridges[:, None])
     diagonal = weights @ (left**2).T + outside_share

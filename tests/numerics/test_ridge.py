@@ -3,7 +3,14 @@ import pytest
 
 from unlazy.checks import InputError
 from unlazy.functions.spectra import power_law
-from unlazy.numerics.ridge_path import conditional_risk, decompose, ridge_path
+from unlazy.numerics.ridge import (
+    conditional_risk,
+    decompose,
+    left_out_residuals,
+    ridge_coefficients,
+    ridge_path,
+    ridge_solutions,
+)
 
 SHAPES = [(30, 50), (50, 30), (40, 40), (1, 5), (5, 1)]
 
@@ -158,6 +165,51 @@ def test_leave_one_out_residuals_are_those_of_refits(X):
     path = ridge_path(decompose(X), y, ridges)
     for residuals, ridge in zip(path.loo_residuals, ridges, strict=True):
         np.testing.assert_allclose(residuals, refit_residuals(X, y, len(y) * ridge), rtol=1e-8)
+
+
+@pytest.mark.parametrize("X", [draw(12, 20)[0], draw(20, 8)[0], leverage_one(20, 8)])
+def test_left_out_fits_of_centred_data_relearn_the_mean(X):
+    rng = np.random.default_rng(7)
+    y = 3 + rng.standard_normal(len(X))
+    penalties = np.array([0.1, 1.0, 30.0])
+    centred, labels = X - X.mean(axis=0), y - y.mean()
+    path = ridge_path(decompose(centred), labels, penalties / len(y), centred=True)
+    kernel = centred @ centred.T
+    parts = left_out_residuals(*np.linalg.eigh(kernel), labels[:, None], penalties, len(y))
+    for along, (residual, weights), penalty in zip(path.loo_residuals, parts, penalties, strict=True):
+        refits = []
+        for i in range(len(y)):
+            rows = np.arange(len(y)) != i
+            mean, centre = y[rows].mean(), X[rows].mean(axis=0)
+            fit = np.linalg.solve(
+                (X[rows] - centre).T @ (X[rows] - centre) + penalty * np.eye(X.shape[1]),
+                (X[rows] - centre).T @ (y[rows] - mean),
+            )
+            refits.append(y[i] - mean - (X[i] - centre) @ fit)
+        np.testing.assert_allclose(along, refits, rtol=1e-8)
+        np.testing.assert_allclose(residual[:, 0], refits, rtol=1e-8)
+        np.testing.assert_allclose(weights * residual[:, 0], labels - kernel @ ridge_solutions(kernel, labels, penalty))
+
+
+def test_left_out_residuals_of_stacked_kernels_are_those_of_each():
+    designs = np.stack([draw(9, 4, seed=seed)[0] for seed in range(3)])
+    labels = np.random.default_rng(8).standard_normal((3, 9, 1))
+    kernels = designs @ designs.mT
+    ((residuals, _),) = left_out_residuals(*np.linalg.eigh(kernels), labels, [0.3])
+    for design, y, residual in zip(designs, labels[..., 0], residuals[..., 0], strict=True):
+        np.testing.assert_allclose(residual, refit_residuals(design, y, 0.3), rtol=1e-8)
+
+
+@pytest.mark.parametrize("shape", [(30, 50), (50, 30)])
+@pytest.mark.parametrize("tasks", [(), (3,)])
+@pytest.mark.parametrize("penalties", [0.2, [0.2], np.logspace(-3, 3, 40), [1e-18, 0.2]])
+def test_coefficients_for_one_few_many_and_tiny_penalties_are_those_of_the_path(shape, tasks, penalties):
+    X, _, _ = draw(*shape)
+    Y = np.random.default_rng(9).standard_normal((shape[0], *tasks))
+    found = ridge_coefficients(X, Y, penalties)
+    assert found.shape == (*np.shape(penalties), shape[1], *tasks)
+    expected = ridge_path(decompose(X), Y, np.array(penalties) / shape[0]).coefficients
+    np.testing.assert_allclose(found.reshape(expected.shape), expected, rtol=1e-8, atol=1e-10)
 
 
 def test_shapes_follow_the_targets_and_the_ridges():
