@@ -4,7 +4,7 @@ What optax has is not here: `optax.sign_sgd`, `optax.contrib.sam`, `optax.contri
 """
 
 from unlazy.optim.label_noise import label_noise
-from unlazy.optim.langevin_noise import LangevinNoiseState, langevin_noise
+from unlazy.optim.langevin_noise import LangevinNoiseState, langevin_kick, langevin_noise
 from unlazy.optim.mixup import mixup
 from unlazy.optim.polar_factor import scale_by_polar_factor
 from unlazy.optim.sam_then import SamThenState, sam_then
@@ -15,6 +15,7 @@ __all__ = [
     "SamThenState",
     "StopAtMarginState",
     "label_noise",
+    "langevin_kick",
     "langevin_noise",
     "mixup",
     "sam_then",

@@ -19,7 +19,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from unlazy.functions.links import Link
-from unlazy.training.index_models.chain_draws import chi_square, normals
+from unlazy.random import chi_square, short_normals
 from unlazy.training.index_models.online_index import move_together
 
 _BLOCK = 64
@@ -71,7 +71,7 @@ class _Draws(NamedTuple):
 
 def init(key: Array, neurons: int, width: int, tasks: Any, d: Any, first: Any) -> Array:
     """Overlaps (neurons, width) of uniform unit weights with the tasks, or `first` with the first task alone if > 0."""
-    numbers = normals(key, (neurons, width + 1))
+    numbers = short_normals(key, (neurons, width + 1))
     drawn = jnp.where(jnp.arange(width) < tasks, numbers[:, :-1], 0.0)
     rest = chi_square(d - tasks, numbers[:, -1])
     drawn = drawn / jnp.sqrt((drawn**2).sum(axis=1) + rest)[:, None]
@@ -114,7 +114,7 @@ def escape(key: Array, start: Array, rule: Rule, threshold: Any, limit: Any) -> 
 
 
 def _draw(key: Array, chains: int, width: int, rule: Rule, dtype: Any) -> _Draws:
-    numbers = normals(key, (_BLOCK, width + 3, chains), dtype)
+    numbers = short_normals(key, (_BLOCK, width + 3, chains), dtype)
     kept = (jnp.arange(width) < rule.tasks)[:, None]
     rest = chi_square(rule.d - 1 - rule.tasks, numbers[:, 1])
     return _Draws(numbers[:, 0], rest, numbers[:, 2], numbers[:, 3:] * kept)
@@ -147,7 +147,7 @@ def train_network(key: Array, weights: Array, rule: Rule, steps: int, records: i
     blocks = -(-steps // (records * _BLOCK))
 
     def block(weights: Array, number: Array) -> tuple[Array, None]:
-        numbers = normals(jax.random.fold_in(key, number), (_BLOCK, d + 1), weights.dtype)
+        numbers = short_normals(jax.random.fold_in(key, number), (_BLOCK, d + 1), weights.dtype)
         labels = rule.link(numbers[:, :tasks]).sum(axis=1) / jnp.sqrt(tasks) + rule.noise * numbers[:, d]
         pieces = numbers[:, :d].reshape(-1, _PIECE, d), labels.reshape(-1, _PIECE)
 

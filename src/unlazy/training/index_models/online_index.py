@@ -22,8 +22,7 @@ from jax.typing import ArrayLike
 
 from unlazy.checks import InputError
 from unlazy.functions.links import LINKS, Link
-from unlazy.random import normal
-from unlazy.training.index_models.chain_draws import normals
+from unlazy.random import normal, short_normals, uniform
 from unlazy.training.index_models.overlap_chain import Rule, check_rule, clipped, push
 from unlazy.training.loop import record_steps
 from unlazy.training.signal_noise.token_gram.checks import check_known
@@ -104,7 +103,7 @@ def train(
 
     def advance(weights: Array, x: tuple[Array, Array]) -> tuple[Array, Array]:
         index, length = x
-        numbers = normals(jax.random.fold_in(key, index), (block * (d + 1),), weights.dtype)
+        numbers = short_normals(jax.random.fold_in(key, index), (block * (d + 1),), weights.dtype)
         inputs, noise = numbers[: block * d].reshape(block, d), numbers[block * d :]
         moved = _block(weights, inputs, noise, length, rule, teacher, student.derivative)
         return moved, moved[:, 0]
@@ -196,7 +195,7 @@ def fit_second_layer(
     """
     count = len(weights)
     bias_key, draw_key, noise_key = jax.random.split(key, 3)
-    biases = jax.random.uniform(bias_key, (count,), float, -reach, reach)
+    biases = uniform(bias_key, (count,), -reach, reach)
     fitted, chosen = per_neuron * count, max(per_neuron * count // 2, 1)
     inputs = normal(draw_key, (fitted + chosen + test_points, weights.shape[1]), weights.dtype)
     truth = teacher(inputs[:, 0].astype(float))

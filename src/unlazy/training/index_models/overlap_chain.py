@@ -24,7 +24,7 @@ from jax.typing import ArrayLike
 
 from unlazy.checks import InputError
 from unlazy.functions.links import LINKS, Link
-from unlazy.training.index_models.chain_draws import chi_square, symmetric, to_normal
+from unlazy.random import chi_square, symmetric, to_normal
 from unlazy.training.loop import record_steps
 from unlazy.training.signal_noise.token_gram.checks import check_known
 

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 from jax import Array
 from jax.typing import ArrayLike
 
-from unlazy.training.mean_field.step_noise import normals_at
+from unlazy.random import normals_at
 
 KEPT_CLOUDS = 8
 _TARGET_ACCEPTANCE = 0.7

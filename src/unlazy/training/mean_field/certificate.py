@@ -33,8 +33,8 @@ from jax import Array
 from jax.typing import ArrayLike
 
 from unlazy.models.mean_field import Loss, neurons
+from unlazy.random import normals_at
 from unlazy.training.mean_field.annealed_chains import Chains, Frozen, empty_sums, sample
-from unlazy.training.mean_field.step_noise import normals_at
 
 _MOST_SOLVED = 1024
 _NEAR = 0.25

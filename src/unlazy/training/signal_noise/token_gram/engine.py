@@ -11,12 +11,11 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 import optax
 from jax import Array
 from jax.typing import ArrayLike
 
-from unlazy.training.loop import record_steps
+from unlazy.training.loop import evolve
 from unlazy.training.signal_noise.token_gram.checks import check_known
 from unlazy.training.signal_noise.token_gram.network import Network, gradient, mean_loss, outputs
 from unlazy.training.signal_noise.token_gram.problem import Problem
@@ -104,8 +103,6 @@ def train(
     check_known("steps", steps, whole=True, ndim=0, low=0)
     if rule.radius is not None and not callable(rule.radius):
         check_known("radius", rule.radius, ndim=0, low=0)
-    stops = record_steps(steps, record_at)
-    ends = stops if stops[-1] == steps else (*stops, steps)
     # Under vmap every instance now has a second layer of its own. With a common one XLA copies all hidden layers into
     # another layout for the product with it: nearly half of the time.
     problem = problem._replace(second_layer=problem.second_layer + 0 * problem.preactivations[:, 0])
@@ -113,25 +110,20 @@ def train(
     if state is not None:
         rule_state = rule.transform.init(state.weights)
         start = _measured(problem, network, state.weights, rule_state, state.step, state.diverged_at, stop_loss)
-    first = start.step
 
-    def goes_on(state: State, end: Array) -> Array:
-        return (state.step < first + end) & (state.diverged_at < 0) & (state.stopped_at < 0)
-
-    def update(state: State) -> State:
+    def update(_: Array, state: State) -> State:
         return step(jax.random.fold_in(key, state.step), state, problem, network, rule, stop_loss=stop_loss)
 
-    def segment(state: State, end: Array) -> tuple[State, Any]:
-        state = jax.lax.while_loop(lambda current: goes_on(current, end), update, state)
-        return state, record(state) if record else None
+    def ended(state: State) -> Array:
+        return (state.diverged_at >= 0) | (state.stopped_at >= 0)
 
-    last, records = jax.lax.scan(segment, start, jnp.asarray(np.array(ends), jnp.int32))
+    last, records = evolve(update, start, int(steps), record=record, record_at=record_at, stop=ended)
     nonsense = (last.diverged_at < 0) & ~_consistent(problem, last)
     last = last._replace(
         diverged_at=jnp.where(nonsense, last.step, last.diverged_at),
         stopped_at=jnp.where(nonsense, jnp.int32(-1), last.stopped_at),
     )
-    return Trained(last, jax.tree.map(lambda values: values[: len(stops)], records))
+    return Trained(last, records)
 
 
 def _consistent(problem: Problem, state: State) -> Array:
