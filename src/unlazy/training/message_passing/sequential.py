@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -22,18 +22,11 @@ from unlazy.theory.message_passing.teachers import check_flip
 STARTS = ("zero", "stationary")
 
 
-class Rotation(Protocol):
-    """An orthogonal matrix O that acts on the last axis."""
-
-    def forward(self, x: np.ndarray) -> np.ndarray:
-        """O x."""
-
-    def backward(self, x: np.ndarray) -> np.ndarray:
-        """O^T x."""
-
-
 class FastRotation(NamedTuple):
-    """O = S1 P1 C S2 P2 C S3: random signs S, random permutations P, the orthonormal cosine transform C."""
+    """O = S1 P1 C S2 P2 C S3: random signs S, random permutations P, the orthonormal cosine transform C.
+
+    It acts on the last axis; any orthogonal matrix with `forward`, O x, and `backward`, O^T x, can take its place.
+    """
 
     signs: np.ndarray
     order: np.ndarray
@@ -54,18 +47,6 @@ class FastRotation(NamedTuple):
             x = idct(x.take(self.inverse_order[index], axis=-1), norm="ortho", overwrite_x=True)
             x *= self.signs[index + 1]
         return x
-
-
-class DenseRotation(NamedTuple):
-    """Any orthogonal matrix."""
-
-    matrix: np.ndarray
-
-    def forward(self, x: np.ndarray) -> np.ndarray:
-        return x @ self.matrix.T
-
-    def backward(self, x: np.ndarray) -> np.ndarray:
-        return x @ self.matrix
 
 
 class Instance(NamedTuple):
@@ -114,20 +95,6 @@ def fast_rotation(rng: np.random.Generator, size: int) -> FastRotation:
     signs = rng.choice([-1.0, 1.0], size=(3, size))
     order = np.stack([rng.permutation(size) for _ in range(2)])
     return FastRotation(signs, order, np.argsort(order, axis=1))
-
-
-def haar_rotation(rng: np.random.Generator, size: int) -> DenseRotation:
-    """A uniformly distributed orthogonal matrix."""
-    factor, triangle = np.linalg.qr(rng.standard_normal((check_whole("size", size, 2),) * 2))
-    return DenseRotation(factor * np.sign(np.diag(triangle)))
-
-
-def wishart_rotation(rng: np.random.Generator, size: int, alpha: float) -> tuple[DenseRotation, np.ndarray]:
-    """Eigenvectors and eigenvalues of a sampled X X^T/p, X of shape (size, p) with entries N(0, 1), p = size/alpha."""
-    weights = max(1, round(check_whole("size", size, 2) / float(check_array("alpha", alpha, above=0, ndim=0))))
-    inputs = rng.standard_normal((size, weights))
-    eigenvalues, vectors = np.linalg.eigh(inputs @ inputs.T / weights)
-    return DenseRotation(vectors), np.maximum(eigenvalues, 0.0)
 
 
 def quantiles(ensemble: CovarianceEnsemble, size: int) -> tuple[np.ndarray, np.ndarray]:

@@ -7,11 +7,10 @@
 
 `problem` and `drawing` say what is trained, `network` what it computes, `views` what a step sees, `rules` what it does
 with the gradient, `engine` does it, `observables` and `fresh` measure, `runs` does all of it; `leaders` predicts from
-the start, `oscillation` watches the loss, `direct` is the same in d dimensions.
+the start, `oscillation` watches the loss.
 """
 
 from unlazy.training.signal_noise.token_gram.checks import check_known
-from unlazy.training.signal_noise.token_gram.direct import Vectors, explicit, train_direct
 from unlazy.training.signal_noise.token_gram.drawing import draw, draw_signal_noise, paired_second_layer
 from unlazy.training.signal_noise.token_gram.engine import State, Trained, init, step, train
 from unlazy.training.signal_noise.token_gram.fresh import FreshError, fresh_error, fresh_errors, fresh_kinds

@@ -15,11 +15,12 @@ import optax
 from jax import Array
 from jax.typing import ArrayLike
 
+from unlazy.optim import ascent
 from unlazy.training.loop import evolve
 from unlazy.training.signal_noise.token_gram.checks import check_known
 from unlazy.training.signal_noise.token_gram.network import Network, gradient, mean_loss, outputs
 from unlazy.training.signal_noise.token_gram.problem import Problem
-from unlazy.training.signal_noise.token_gram.rules import Rule, inverse
+from unlazy.training.signal_noise.token_gram.rules import Rule
 from unlazy.training.signal_noise.token_gram.views import Batch
 from unlazy.training.signal_noise.token_gram.weights import Weights, initial_weights, squared_norm
 
@@ -146,7 +147,7 @@ def _slope(key: Array, state: State, problem: Problem, network: Network, rule: R
     if rule.radius is None:
         return slope
     radius = rule.radius(state.step) if callable(rule.radius) else rule.radius
-    uphill = radius * inverse(jnp.sqrt(squared_norm(problem, slope)))
+    uphill = ascent(radius, jnp.sqrt(squared_norm(problem, slope)))
     return gradient(problem, network, batch, here + uphill * slope.preactivations)
 
 

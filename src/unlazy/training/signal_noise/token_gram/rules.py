@@ -2,8 +2,8 @@
 
 A rule is an optax transformation of `Weights`, so optax's linear ones (`trace`, `ema`, `scale`, `add_decayed_weights`,
 schedules, `chain`) apply as they are, exactly. What treats coordinates one by one, Adam or the sign, is not equivariant
-under rotations and does not exist in token coordinates: see `direct`. `train` reports such a run as diverged. optax's
-clipping and normalising by a norm take that of the coordinates, not of the weights, which nothing reports.
+under rotations and does not exist in token coordinates: `train` reports such a run as diverged. optax's clipping and
+normalising by a norm take that of the coordinates, not of the weights, which nothing reports.
 """
 
 from __future__ import annotations
@@ -135,7 +135,7 @@ def normalise() -> optax.GradientTransformationExtraArgs:
 
 
 def polar_factor() -> optax.GradientTransformationExtraArgs:
-    """Replace V by (V V^T)^(-1/2) V, from the eigenvectors of the R x R matrix V V^T.
+    """Replace V by (V V^T)^(-1/2) V, from the R x R matrix V V^T alone: the SVD of `unlazy.optim` needs the d columns.
 
     Eigenvalues up to max(R, K) eps of the largest, eps the machine's epsilon, are rounding errors and count as 0. So
     singular values of V below sqrt(max(R, K) eps) of the largest are dropped, about 1e-7 in double and .004 in single

@@ -10,6 +10,7 @@ import jax.numpy as jnp
 from jax import Array
 from jax.typing import ArrayLike
 
+from unlazy.optim import replaced
 from unlazy.training.signal_noise.token_gram.checks import check_known
 from unlazy.training.signal_noise.token_gram.problem import Design
 
@@ -72,8 +73,7 @@ def label_flips(probability: ArrayLike, of: View = full_batch) -> View:
     def view(key: Array, design: Design) -> Batch:
         flip_key, key = jax.random.split(key)
         batch = of(key, design)
-        flipped = jax.random.uniform(flip_key, batch.labels.shape) < probability
-        return batch._replace(labels=jnp.where(flipped, -batch.labels, batch.labels))
+        return batch._replace(labels=replaced(flip_key, batch.labels, -batch.labels, probability))
 
     return view
 
@@ -81,7 +81,8 @@ def label_flips(probability: ArrayLike, of: View = full_batch) -> View:
 def mixup(share: ArrayLike, of: View = full_batch) -> View:
     """Patches share x_i + (1 - share) x_j and the loss share l(y_i) + (1 - share) l(y_j), j a fresh random partner.
 
-    Partners are a random permutation of the samples of positive weight. Source: Zhang et al. 2018.
+    Partners are a random permutation of the samples of positive weight; those of `unlazy.optim.mixup`, which has no
+    weights, come from other draws. Source: Zhang et al. 2018.
     """
     check_known("share", share, ndim=0, low=0, high=1)
 
