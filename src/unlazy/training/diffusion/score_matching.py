@@ -20,7 +20,7 @@ from unlazy.checks import InputError, check_array, check_whole
 from unlazy.models.score_network import ScoreNetwork, moments
 from unlazy.numerics.roots import ConvergenceError
 from unlazy.random import normal
-from unlazy.training.loop import train
+from unlazy.training.loop import Training, train
 
 _VALIDATION_DRAWS = 16_384
 
@@ -158,19 +158,24 @@ def _validation(seed: int, held_out: np.ndarray, schedule: Schedule) -> tuple[Ar
     return jnp.asarray(copies, jnp.float32), jnp.asarray(noise, jnp.float32), jnp.asarray(times, jnp.float32)
 
 
+def _trained(key: Array, rows: Array, schedule: Schedule, **watched: Any) -> Training:
+    start = ScoreNetwork.random(jax.random.fold_in(key, 1), rows.shape[1], width=schedule.width)
+    return train(
+        _Averaged(start, start),
+        _loss(rows, schedule),
+        _optimiser(schedule),
+        schedule.steps,
+        trained=lambda model: model,
+        key=jax.random.fold_in(key, 2),
+        **watched,
+    )
+
+
 @lru_cache(maxsize=16)
 def _train_blindly(schedule: Schedule) -> Callable[..., Any]:
     @jax.jit
     def run(key: Array, rows: Array) -> tuple[ScoreNetwork, Array]:
-        start = ScoreNetwork.random(jax.random.fold_in(key, 1), rows.shape[1], width=schedule.width)
-        found = train(
-            _Averaged(start, start),
-            _loss(rows, schedule),
-            _optimiser(schedule),
-            schedule.steps,
-            trained=lambda model: model,
-            key=jax.random.fold_in(key, 2),
-        )
+        found = _trained(key, rows, schedule)
         return found.model.average, found.diverged_at
 
     return run
@@ -180,17 +185,10 @@ def _train_blindly(schedule: Schedule) -> Callable[..., Any]:
 def _train_watched(schedule: Schedule, stops: tuple[int, ...]) -> Callable[..., Any]:
     @jax.jit
     def run(key: Array, rows: Array, validation: tuple[Array, Array, Array]) -> tuple[ScoreNetwork, Array, Array]:
-        start = ScoreNetwork.random(jax.random.fold_in(key, 1), rows.shape[1], width=schedule.width)
-        found = train(
-            _Averaged(start, start),
-            _loss(rows, schedule),
-            _optimiser(schedule),
-            schedule.steps,
-            trained=lambda model: model,
-            key=jax.random.fold_in(key, 2),
-            record=lambda model: (model.average, noise_loss(model.average, *validation)),
-            record_at=stops,
-        )
+        def record(model: _Averaged) -> tuple[ScoreNetwork, Array]:
+            return model.average, noise_loss(model.average, *validation)
+
+        found = _trained(key, rows, schedule, record=record, record_at=stops)
         networks, losses = found.records
         best = jnp.nanargmin(losses)
         return jax.tree.map(lambda leaf: leaf[best], networks), losses, found.diverged_at

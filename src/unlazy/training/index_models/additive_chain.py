@@ -21,6 +21,7 @@ from jax import Array
 from unlazy.functions.links import Link
 from unlazy.random import chi_square, short_normals
 from unlazy.training.index_models.online_index import move_together
+from unlazy.training.loop import evolve
 
 _BLOCK = 64
 _PIECE = 16
@@ -79,11 +80,12 @@ def init(key: Array, neurons: int, width: int, tasks: Any, d: Any, first: Any) -
 
 
 def escape(key: Array, start: Array, rule: Rule, threshold: Any, limit: Any) -> Escape:
-    """Run chains from the overlaps `start` (chains, width) until half of them have an |overlap| of `threshold`.
+    """Run chains from `start` until half have an |overlap| of `threshold`, in a loop of its own: `limit` may be traced.
 
-    One step is exact for every d: with u ~ N(0, 1), g ~ N(0, I_M) and R ~ chi^2_{d-1-M}, the tasks see z = m u + v,
-    v = (I - m m^T)^(1/2) g, and m <- (m + c v) / sqrt(1 + c^2 (|g|^2 + R)). Columns of `start` beyond the M-th must
-    be 0 and stay it. The loop ends after `limit` < 2^31 samples, rounded up to a block.
+    The overlaps `start` are (chains, width). One step is exact for every d: with u ~ N(0, 1), g ~ N(0, I_M) and
+    R ~ chi^2_{d-1-M}, the tasks see z = m u + v, v = (I - m m^T)^(1/2) g, and
+    m <- (m + c v) / sqrt(1 + c^2 (|g|^2 + R)). Columns of `start` beyond the M-th must be 0 and stay it. The loop ends
+    after `limit` < 2^31 samples, rounded up to a block.
     """
     chains, width = start.shape
     needed = (chains + 1) // 2
@@ -146,7 +148,7 @@ def train_network(key: Array, weights: Array, rule: Rule, steps: int, records: i
     d, tasks = weights.shape[1], rule.tasks
     blocks = -(-steps // (records * _BLOCK))
 
-    def block(weights: Array, number: Array) -> tuple[Array, None]:
+    def block(number: Array, weights: Array) -> Array:
         numbers = short_normals(jax.random.fold_in(key, number), (_BLOCK, d + 1), weights.dtype)
         labels = rule.link(numbers[:, :tasks]).sum(axis=1) / jnp.sqrt(tasks) + rule.noise * numbers[:, d]
         pieces = numbers[:, :d].reshape(-1, _PIECE, d), labels.reshape(-1, _PIECE)
@@ -154,14 +156,10 @@ def train_network(key: Array, weights: Array, rule: Rule, steps: int, records: i
         def piece(weights: Array, given: tuple[Array, Array]) -> tuple[Array, None]:
             return move_together(weights, *given, lambda along, _, label: _step(label, along, rule)), None
 
-        return jax.lax.scan(piece, weights, pieces)[0], None
+        return jax.lax.scan(piece, weights, pieces)[0]
 
-    def segment(weights: Array, numbers: Array) -> tuple[Array, Array]:
-        weights, _ = jax.lax.scan(block, weights, numbers)
-        return weights, weights[:, :tasks]
-
-    weights, overlaps = jax.lax.scan(segment, weights, jnp.arange(records * blocks).reshape(records, blocks))
-    return Trained(weights, overlaps)
+    ends = [blocks * (place + 1) for place in range(records)]
+    return Trained(*evolve(block, weights, ends[-1], record=lambda weights: weights[:, :tasks], record_at=ends))
 
 
 def train_to_rest(key: Array, weights: Array, rule: Rule, steps: int, last: Sequence[float]) -> Array:

@@ -146,15 +146,8 @@ def run(
     A pure function of its arrays, for jit and vmap over instances; the step is compiled once. The particles' dtype is
     that of all arithmetic.
     """
-    start, step = build_numbered_step(
-        functional,
-        data=data,
-        batch=batch,
-        batches=batches,
-        variance_reduction=variance_reduction,
-        observables=observables,
-        observe_every=observe_every,
-    )
+    options = Options(batch, batches, variance_reduction, observables, observe_every)
+    start, step = build_numbered_step(functional, options, data)
     numbers = {"temperature": temperature, "confinement": confinement, "step_size": step_size}
 
     def one(number: Array, carry: Carry) -> Carry:
@@ -176,21 +169,25 @@ class Carry(NamedTuple):
     averages: Any
 
 
+class Options(NamedTuple):
+    """What the compiled step depends on, besides the functional and the data; the words are those of `run`."""
+
+    batch: int | None
+    batches: str
+    variance_reduction: bool
+    observables: Callable[[Array], Any] | None
+    observe_every: int
+
+
 def build_numbered_step(
-    functional: Functional,
-    *,
-    data: Any = None,
-    batch: int | None = None,
-    batches: str = "reshuffled",
-    variance_reduction: bool = False,
-    observables: Callable[[Array], Any] | None = None,
-    observe_every: int = 1,
+    functional: Functional, options: Options, data: Any = None
 ) -> tuple[Callable[..., Carry], Callable[..., Carry]]:
     """`start(particles)` and `step(key, number, carry, average_from=..., temperature=..., ...)`, steps 0, 1, ...
 
     The randomness of a step depends on the key and its number alone; the number may be traced, but not batched: else
     `cond` would do the work of an epoch's start at every step.
     """
+    batch, batches, variance_reduction, observables, observe_every = options
     count = None if data is None else data_length(data)
     check_choice("batches", batches, BATCHES)
     check_batch(batch, count, variance_reduction)

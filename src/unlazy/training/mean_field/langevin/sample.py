@@ -24,6 +24,7 @@ from unlazy.training.mean_field.langevin.engine import (
     BATCHES,
     Carry,
     Functional,
+    Options,
     build_numbered_step,
     check_batch,
     data_length,
@@ -136,8 +137,8 @@ def sample_mean_field(
             "functional must have finite second derivatives at the starting particles, got a curvature NaN"
         )
     limit = largest_energy(functional, start, heat, weight, data)
-    options = _Options(batch, batches, variance_reduction, observables, observe_every)
-    key, carry = jax.random.key(seed), build_numbered_step(functional, data=data, **options._asdict())[0](start)
+    options = Options(batch, batches, variance_reduction, observables, observe_every)
+    key, carry = jax.random.key(seed), build_numbered_step(functional, options, data)[0](start)
 
     def advance(carry: Carry, first: int, last: int, rate: float) -> tuple[Carry, float]:
         moved, value = _piece(functional, options, key, carry, data, first, last, heat, weight, rate)
@@ -189,20 +190,10 @@ def sample_mean_field(
     )
 
 
-class _Options(NamedTuple):
-    """What the compiled piece depends on, besides the functional."""
-
-    batch: int | None
-    batches: str
-    variance_reduction: bool
-    observables: Callable[[Array], Any] | None
-    observe_every: int
-
-
 @partial(jax.jit, static_argnames=("functional", "options"))
 def _piece(
     functional: Functional,
-    options: _Options,
+    options: Options,
     key: Array,
     carry: Carry,
     data: Any,
@@ -213,7 +204,7 @@ def _piece(
     step_size: float,
 ) -> tuple[Carry, Array]:
     """The steps from `first` to `last` with their own averages, and the energy at their end, NaN if anything is."""
-    step = build_numbered_step(functional, data=data, **options._asdict())[1]
+    step = build_numbered_step(functional, options, data)[1]
     carry = carry._replace(averages=jax.tree.map(jnp.zeros_like, carry.averages))
     numbers = {"temperature": temperature, "confinement": confinement, "step_size": step_size}
 

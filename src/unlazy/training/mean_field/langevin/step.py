@@ -27,17 +27,7 @@ def langevin_step(
     return particles - rate * (gradient + 2 * weight * particles) + langevin_kick(noise, heat, rate)
 
 
-def noisy_step(
-    key: Array,
-    number: ArrayLike,
-    particles: Array,
-    gradient: Array,
-    *,
-    temperature: ArrayLike,
-    confinement: ArrayLike,
-    step_size: ArrayLike,
-) -> Array:
-    """`langevin_step` with the numbers that `unlazy.random.normals_at` has for step `number`."""
+def noisy_step(key: Array, number: ArrayLike, particles: Array, gradient: Array, **numbers: ArrayLike) -> Array:
+    """`langevin_step` with the noise that `unlazy.random.normals_at` has for step `number`."""
     noise = normals_at(key, number, particles.shape, particles.dtype)
-    numbers = {"temperature": temperature, "confinement": confinement, "step_size": step_size}
     return langevin_step(noise, particles, gradient, **numbers)

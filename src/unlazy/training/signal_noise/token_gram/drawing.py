@@ -13,7 +13,13 @@ from jax.typing import ArrayLike
 from unlazy.checks import InputError, check_array
 from unlazy.random import CHI_ATTEMPTS, chi, normal, uniform
 from unlazy.training.signal_noise.token_gram.checks import check_known
-from unlazy.training.signal_noise.token_gram.problem import Design, Problem, check_design, signal_noise_design
+from unlazy.training.signal_noise.token_gram.problem import (
+    Design,
+    Problem,
+    check_design,
+    in_products,
+    signal_noise_design,
+)
 
 
 def draw(
@@ -62,16 +68,7 @@ def draw(
     noises = jnp.asarray(noise, float) * jnp.concatenate([along[:own] * (1 - removed), across[:own, :own]], axis=1)
     tokens = jnp.concatenate([jnp.pad(basis, ((0, 0), (0, own))), noises])
     weights = jnp.asarray(scale, float) * jnp.concatenate([along[own:], across[own:]], axis=1)
-    return Problem(
-        design=design,
-        gram=tokens @ tokens.T,
-        # The tokens have no components beyond the first S + nQ of the adapted basis.
-        preactivations=weights[:, : tokens.shape[1]] @ tokens.T,
-        initial_gram=weights @ weights.T,
-        second_layer=second_layer,
-        noise=jnp.asarray(noise, float),
-        orthogonal=jnp.asarray(orthogonal, float),
-    )
+    return in_products(design, tokens, weights, second_layer, noise, orthogonal)
 
 
 def draw_signal_noise(

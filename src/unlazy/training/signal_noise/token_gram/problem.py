@@ -127,12 +127,19 @@ def from_vectors(
     check_vectors(design, features, own, weights, second)
     check_known("noise", noise, ndim=0, low=0)
     tokens = jnp.concatenate([features, own.reshape(-1, own.shape[-1])])
+    return in_products(design, tokens, weights, second, noise, orthogonal)
+
+
+def in_products(
+    design: Design, tokens: Array, weights: Array, second_layer: Array, noise: ArrayLike, orthogonal: ArrayLike
+) -> Problem:
+    """The problem of tokens (K, c) and weights (R, d), d >= c; the tokens have no components beyond the first c."""
     return Problem(
         design=design,
         gram=tokens @ tokens.T,
-        preactivations=weights @ tokens.T,
+        preactivations=weights[:, : tokens.shape[1]] @ tokens.T,
         initial_gram=weights @ weights.T,
-        second_layer=second,
+        second_layer=second_layer,
         noise=jnp.asarray(noise, float),
         orthogonal=jnp.asarray(orthogonal, float),
     )
