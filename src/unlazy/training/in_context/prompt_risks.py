@@ -12,7 +12,7 @@ from itertools import combinations_with_replacement
 import numpy as np
 
 from unlazy.training.in_context.prompt_attention import (
-    Pretrained,
+    PretrainedLayer,
     TaskFamily,
     attention_path,
     draw_queries,
@@ -132,7 +132,7 @@ def prompt_only_risks(
 
 def learner_risks(
     rng: np.random.Generator,
-    found: Pretrained,
+    found: PretrainedLayer,
     family: TaskFamily,
     prompts: int,
     lengths: Sequence[int],

@@ -20,7 +20,7 @@ from jax import Array
 
 from unlazy.functions.links import Link
 from unlazy.random import chi_square, short_normals
-from unlazy.training.index_models.online_index import move_together
+from unlazy.training.index_models.online_index import TrainedLayer, move_together
 from unlazy.training.loop import evolve
 
 _BLOCK = 64
@@ -51,15 +51,6 @@ class Escape(NamedTuple):
     """Until half of the chains had arrived."""
     overlaps: Array
     """At the end of the loop, (chains, width)."""
-
-
-class Trained(NamedTuple):
-    """A trained first layer."""
-
-    weights: Array
-    """Unit rows, (neurons, d)."""
-    overlaps: Array
-    """With each task on the way, (records, neurons, M)."""
 
 
 class _Draws(NamedTuple):
@@ -139,11 +130,12 @@ def _step(label: Array, along: Array, rule: Rule) -> Array:
     return jnp.clip(rule.step_size / rule.d * label * rule.link.derivative(along), -most, most)
 
 
-def train_network(key: Array, weights: Array, rule: Rule, steps: int, records: int = 1) -> Trained:
+def train_network(key: Array, weights: Array, rule: Rule, steps: int, records: int = 1) -> TrainedLayer:
     """Train the unit rows of `weights` (neurons, d) on the same `steps` samples, with `records` evenly spaced records.
 
-    The tasks are the first M coordinate axes, which loses nothing for inputs and starts without a preferred direction;
-    M = `rule.tasks` and d = `rule.d` must be plain integers here. `steps` is rounded up to full blocks per record.
+    The overlaps are those with each task, (records, neurons, M). The tasks are the first M coordinate axes, which loses
+    nothing for inputs and starts without a preferred direction; M = `rule.tasks` and d = `rule.d` must be plain
+    integers here. `steps` is rounded up to full blocks per record.
     """
     d, tasks = weights.shape[1], rule.tasks
     blocks = -(-steps // (records * _BLOCK))
@@ -159,7 +151,7 @@ def train_network(key: Array, weights: Array, rule: Rule, steps: int, records: i
         return jax.lax.scan(piece, weights, pieces)[0]
 
     ends = [blocks * (place + 1) for place in range(records)]
-    return Trained(*evolve(block, weights, ends[-1], record=lambda weights: weights[:, :tasks], record_at=ends))
+    return TrainedLayer(*evolve(block, weights, ends[-1], record=lambda weights: weights[:, :tasks], record_at=ends))
 
 
 def train_to_rest(key: Array, weights: Array, rule: Rule, steps: int, last: Sequence[float]) -> Array:

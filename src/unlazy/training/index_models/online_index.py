@@ -30,8 +30,8 @@ from unlazy.training.signal_noise.token_gram.checks import check_known
 RIDGES = (1e-4, 1e-3, 1e-2, 1e-1)
 
 
-class Trained(NamedTuple):
-    """The first layer (neurons, d) after phase I, and the overlaps (records, neurons) on the way."""
+class TrainedLayer(NamedTuple):
+    """The first layer, unit rows (neurons, d), and its overlaps (records, neurons, ...) on the way."""
 
     weights: Array
     overlaps: Array
@@ -81,7 +81,7 @@ def train(
     student: Link = LINKS["relu"],
     record_at: Sequence[int] | None = None,
     block: int = 16,
-) -> Trained:
+) -> TrainedLayer:
     """Phase I: `samples` fresh examples, one after the other; the precision is that of `weights`.
 
     Sign and bias of the rule may be arrays, one for each neuron. Overlaps are recorded after each number of examples in
@@ -106,7 +106,7 @@ def train(
         return _block(weights, inputs, noise, jnp.asarray(lengths)[index], rule, teacher, student.derivative)
 
     record_after = after[: len(stops)]
-    return Trained(*evolve(advance, weights, len(lengths), record=lambda w: w[:, 0], record_at=record_after))
+    return TrainedLayer(*evolve(advance, weights, len(lengths), record=lambda w: w[:, 0], record_at=record_after))
 
 
 def _blocks(ends: Sequence[int], length: int) -> tuple[np.ndarray, list[int]]:

@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from unlazy.models.mean_field import Loss, network_functional, predictions
+from unlazy.models.mean_field import ConvexLoss, network_functional, predictions
 from unlazy.random import normals_at
 from unlazy.training.mean_field.langevin import noisy_step, variation_gradient
 
@@ -19,7 +19,7 @@ def watch_predictions(
     key: Array,
     rows: tuple[Array, ...],
     *,
-    loss: Loss,
+    loss: ConvexLoss,
     amplitude: float,
     particles: int,
     temperature: float,

@@ -8,9 +8,9 @@ import pytest
 from unlazy.checks import InputError
 from unlazy.random import normal
 from unlazy.training.signal_noise.token_gram import (
-    Design,
     Network,
     Patch,
+    PatchDesign,
     draw,
     draw_signal_noise,
     from_vectors,
@@ -104,7 +104,7 @@ def test_training_a_drawn_problem_has_the_law_of_training_on_vectors():
 def test_correlated_features_have_the_given_inner_products():
     features = np.array([[4.0, 1.0], [1.0, 2.0]])
     n = 4
-    design = Design(
+    design = PatchDesign(
         patches=(Patch(shared=jnp.ones((n, 2))), Patch(own=jnp.ones((n, 1)))),
         labels=jnp.ones(n),
         classes=jnp.ones(n),
@@ -212,6 +212,6 @@ def test_settings_that_cannot_be_drawn_are_refused(change, message):
 )
 def test_features_that_cannot_be_are_refused(features, message):
     signs = np.array([1.0, -1.0])
-    design = Design((Patch(shared=np.eye(2)), Patch(own=np.ones((2, 1)))), signs, signs, np.full(2, 0.5))
+    design = PatchDesign((Patch(shared=np.eye(2)), Patch(own=np.ones((2, 1)))), signs, signs, np.full(2, 0.5))
     with pytest.raises(InputError, match=message):
         draw(KEY, design, features, paired_second_layer(2), dimension=50, scale=0.1)

@@ -16,13 +16,13 @@ from unlazy.training import loop
 from unlazy.training.signal_noise.token_gram import (
     CUBE,
     SQUARED,
-    Batch,
-    Design,
     Mixing,
     Network,
     Patch,
-    Problem,
-    Rule,
+    PatchDesign,
+    PatchProblem,
+    SeenBatch,
+    UpdateRule,
     draw_signal_noise,
     from_vectors,
     full_batch,
@@ -175,7 +175,7 @@ def assert_same(found, expected, moved_from, tolerance=1e-11):
     ],
 )
 def test_two_samples_and_two_neurons_give_the_values_of_the_note(power, steps, coefficients, outputs):
-    problem = Problem(
+    problem = PatchProblem(
         design=signal_noise_design(2),
         gram=jnp.diag(jnp.array([4.0, 9.0, 9.0])),
         preactivations=jnp.array([[0.1, 0.2, -0.3], [-0.2, 0.1, 0.3]]),
@@ -346,7 +346,7 @@ def test_cutmix_and_erased_patches_equal_automatic_differentiation():
         partner = jnp.roll(jnp.arange(SAMPLES), 2)
         stay = jnp.array([[1.0], [0.0]])
         erased = stay.at[1].set(0.25) * jnp.ones((2, SAMPLES))
-        return Batch(design.labels[None], design.weights[None], Mixing(partner, erased, 1 - stay))
+        return SeenBatch(design.labels[None], design.weights[None], Mixing(partner, erased, 1 - stay))
 
     found, expected, _ = compared(lambda rate: (gradient_descent(rate, view=view), optax.sgd(rate)))(0.2)
     assert_same(found, expected, vectors()[2], tolerance=1e-9)
@@ -356,7 +356,7 @@ def test_several_features_and_own_tokens_equal_automatic_differentiation():
     rng = np.random.default_rng(1)
     n, d = 5, 30
     pieces = [jnp.asarray(piece) for piece in rng.normal(size=(4, n, 2))]
-    design = Design(
+    design = PatchDesign(
         patches=(Patch(shared=pieces[0], own=pieces[1]), Patch(shared=pieces[2]), Patch(own=pieces[3])),
         labels=jnp.asarray(rng.choice([-1.0, 1.0], n)),
         classes=jnp.ones(n),
@@ -543,7 +543,7 @@ def test_weights_that_are_not_finite_at_the_start_diverge_at_step_0():
 def test_weight_decay_before_the_polar_factor_is_reported_not_computed_wrongly():
     from unlazy.training.signal_noise.token_gram.rules import polar_factor
 
-    rule = Rule(optax.chain(optax.add_decayed_weights(0.1), polar_factor(), optax.scale(-0.01)))
+    rule = UpdateRule(optax.chain(optax.add_decayed_weights(0.1), polar_factor(), optax.scale(-0.01)))
     assert trained(drawn(), QUADRATIC, rule, 10).state.diverged_at == 1
 
 
@@ -583,7 +583,7 @@ def test_rules_that_see_coordinates_are_reported_as_diverged():
 
     @jax.jit
     def run(problem, rate, first, second):
-        rule = Rule(optax.adam(rate, b1=first, b2=second))
+        rule = UpdateRule(optax.adam(rate, b1=first, b2=second))
         return train(KEY, problem, QUADRATIC, rule, 50, stop_loss=0.5).state
 
     # Adam, and without memory the sign of each coordinate.
@@ -637,7 +637,7 @@ def test_polar_factor_is_the_one_of_the_vectors(double, values):
             "steps must be a whole number, got 2.5",
         ),
         (
-            lambda: train(KEY, drawn(), QUADRATIC, Rule(optax.sgd(0.1), radius=-1.0), 2),
+            lambda: train(KEY, drawn(), QUADRATIC, UpdateRule(optax.sgd(0.1), radius=-1.0), 2),
             "radius must be >= 0, got -1",
         ),
     ],

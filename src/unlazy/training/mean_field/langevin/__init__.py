@@ -22,8 +22,8 @@ from __future__ import annotations
 from unlazy.training.mean_field.langevin.checks import curvature
 from unlazy.training.mean_field.langevin.engine import (
     Functional,
+    LangevinRun,
     LangevinState,
-    Run,
     anchor,
     build_step,
     energy,
@@ -36,9 +36,9 @@ from unlazy.training.mean_field.langevin.step import langevin_step, noisy_step
 
 __all__ = [
     "Functional",
+    "LangevinRun",
     "LangevinState",
     "MeanFieldSample",
-    "Run",
     "anchor",
     "build_step",
     "curvature",

@@ -34,7 +34,7 @@ class LangevinState(NamedTuple):
 Step = Callable[..., LangevinState]
 
 
-class Run(NamedTuple):
+class LangevinRun(NamedTuple):
     """What `run` leaves behind.
 
     `energies` are F + confinement E|x|^2 on all rows after each number of steps in `record_at`; `averages` is the tree
@@ -130,7 +130,7 @@ def run(
     average_from: int = 0,
     record_at: Sequence[int] | None = None,
     record_observables: bool = False,
-) -> Run:
+) -> LangevinRun:
     """Run the dynamics for a number of steps, averaging observables over time.
 
     `data` is a tree of arrays with a common first axis of n rows, handed to F as `rows`. `batch` rows at a time are
@@ -158,7 +158,7 @@ def run(
         return energy(functional, carry.state.particles, confinement, data), seen
 
     carry, (energies, records) = evolve(one, start(particles), steps, record=record, record_at=record_at)
-    return Run(carry.state.particles, energies, carry.averages, records)
+    return LangevinRun(carry.state.particles, energies, carry.averages, records)
 
 
 class Carry(NamedTuple):

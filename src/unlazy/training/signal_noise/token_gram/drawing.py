@@ -14,8 +14,8 @@ from unlazy.checks import InputError, check_array
 from unlazy.random import CHI_ATTEMPTS, chi, normal, uniform
 from unlazy.training.signal_noise.token_gram.checks import check_known
 from unlazy.training.signal_noise.token_gram.problem import (
-    Design,
-    Problem,
+    PatchDesign,
+    PatchProblem,
     check_design,
     in_products,
     signal_noise_design,
@@ -24,7 +24,7 @@ from unlazy.training.signal_noise.token_gram.problem import (
 
 def draw(
     key: Array,
-    design: Design,
+    design: PatchDesign,
     features: ArrayLike,
     second_layer: ArrayLike,
     *,
@@ -32,7 +32,7 @@ def draw(
     scale: ArrayLike,
     noise: ArrayLike = 1.0,
     orthogonal: ArrayLike = True,
-) -> Problem:
+) -> PatchProblem:
     """Fixed features, own tokens xi ~ N(0, noise^2 I_d) and initial neurons w ~ N(0, scale^2 I_d), exactly in law.
 
     `features` are the lengths (S,) of orthogonal features, or their Gram matrix (S, S). With `orthogonal` the own
@@ -84,7 +84,7 @@ def draw_signal_noise(
     flipped: ArrayLike = 0.0,
     live: ArrayLike | None = None,
     capacity: int | None = None,
-) -> Problem:
+) -> PatchProblem:
     """The two-patch problem [y mu, xi], |mu| = `signal`, with m = `width` neurons of output weight 1/m and m of -1/m.
 
     `live` of the `samples` count (all by default), and a fraction `flipped` of their labels is wrong: see
