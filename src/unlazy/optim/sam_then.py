@@ -107,7 +107,7 @@ def sam_then(
 
 def ascent(radius: ArrayLike, norm: Array) -> Array:
     """radius/|g|, the multiple of a gradient g by which sharpness-aware minimisation goes up; 0 where g is 0."""
-    return radius * jnp.where(norm > 0, 1 / jnp.where(norm > 0, norm, 1.0), 0.0)
+    return jnp.multiply(radius, jnp.where(norm > 0, 1 / jnp.where(norm > 0, norm, 1.0), 0.0))
 
 
 def _upwards(radius: ArrayLike) -> optax.GradientTransformation:
