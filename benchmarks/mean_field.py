@@ -53,8 +53,7 @@ def _steps(key: Any, particles: Any, inputs: Any, labels: Any) -> Any:
     import jax
 
     from unlazy.models.mean_field import named_loss, network_functional
-    from unlazy.training.mean_field.langevin import variation_gradient
-    from unlazy.training.mean_field.step_noise import noisy_step
+    from unlazy.training.mean_field.langevin import noisy_step, variation_gradient
 
     functional = network_functional(named_loss("square"), 3.0)
 

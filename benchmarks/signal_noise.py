@@ -139,15 +139,21 @@ def _vectors(key: Any, point: Any, shape: int) -> tuple[Any, ...]:
 
 
 def _direct(key: Any, point: Any, shape: int) -> Any:
+    """The same network with explicit weights, by automatic differentiation."""
+    import jax
+    import jax.numpy as jnp
     import optax
 
-    from unlazy.training.signal_noise.token_gram import Batch, Network, explicit, relu_power, train_direct
-    from unlazy.training.signal_noise.token_gram.direct import direct_loss
+    from unlazy.training.loop import train
 
-    design, *arrays = _vectors(key, point, shape)
-    network = Network(relu_power(2))
-    trained = train_direct(key, explicit(design, *arrays), design, network, optax.sgd(point[2]), STEPS).model
-    return direct_loss(trained, network, Batch(design.labels[None], design.weights[None]))
+    design, feature, noises, weights, second = _vectors(key, point, shape)
+    patches = jnp.stack([design.classes[:, None] * feature, noises[:, 0]])
+
+    def loss(first: Any) -> Any:
+        outputs = (jax.nn.relu(patches @ first.T) ** 2).sum(0) @ second
+        return jnp.sum(design.weights * jax.nn.softplus(-design.labels * outputs))
+
+    return loss(train(weights, loss, optax.sgd(point[2]), STEPS, trained=lambda first: first).model)
 
 
 def _torch_start(point: Any) -> tuple[Any, ...]:

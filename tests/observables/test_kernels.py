@@ -9,7 +9,6 @@ from unlazy.observables.kernels import (
     conjugate_kernel,
     first_layer_tangent_kernel,
     relative_change,
-    tangent_kernel,
 )
 
 
@@ -42,20 +41,6 @@ def test_closed_form_of_the_tangent_kernel_equals_the_gram_matrix_of_the_jacobia
     network, x = network_and_inputs(activation)
     rows = jacobian(network, x, lambda model: model.first_layer)
     np.testing.assert_allclose(first_layer_tangent_kernel(network, x), rows @ rows.T, rtol=1e-11, atol=1e-14)
-
-
-def test_general_tangent_kernel_sums_over_the_trained_layers():
-    network, x = network_and_inputs()
-    first = jacobian(network, x, lambda model: model.first_layer)
-    second = jacobian(network, x, lambda model: model.second_layer)
-    both = tangent_kernel(network, x, trained=lambda model: (model.first_layer, model.second_layer))
-    np.testing.assert_allclose(both, first @ first.T + second @ second.T, rtol=1e-11)
-    np.testing.assert_allclose(
-        tangent_kernel(network, x, trained=lambda model: model.first_layer),
-        first_layer_tangent_kernel(network, x),
-        rtol=1e-11,
-        atol=1e-14,
-    )
 
 
 def test_tangent_kernel_is_the_speed_of_gradient_descent_in_function_space():

@@ -6,7 +6,7 @@ import pytest
 
 from unlazy.checks import InputError
 from unlazy.models.two_layer import TwoLayer
-from unlazy.training.loop import train
+from unlazy.training.loop import evolve, train
 
 
 @pytest.fixture(autouse=True)
@@ -156,3 +156,34 @@ def test_no_steps_leave_the_model_as_it_was():
 def test_wrong_record_steps_are_refused(record_at):
     with pytest.raises(InputError, match="record_at must be increasing steps from 0 to 10"):
         train(jnp.zeros(()), jnp.sin, optax.sgd(0.1), 10, trained=everything, record_at=record_at)
+
+
+def test_steps_equal_a_plain_loop_and_are_recorded_on_the_way():
+    def step(number, state):
+        return {"x": 0.5 * state["x"] + number, "key": jax.random.fold_in(state["key"], number)}
+
+    start = {"x": jnp.array([1.0, -2.0]), "key": jax.random.key(4)}
+    visited = [start]
+    for number in range(6):
+        visited.append(step(number, visited[-1]))
+    end, records = jax.jit(lambda state: evolve(step, state, 6, record=lambda s: s["x"], record_at=(0, 2, 5)))(start)
+    np.testing.assert_array_equal(records, [visited[number]["x"] for number in (0, 2, 5)])
+    np.testing.assert_array_equal(end["x"], visited[-1]["x"])
+    assert end["key"] == visited[-1]["key"]
+
+
+def test_steps_end_for_good_where_they_are_stopped_each_instance_on_its_own():
+    def run(limit):
+        return evolve(
+            lambda number, x: x + number + 1,
+            jnp.float64(0.0),
+            20,
+            record=lambda x: x,
+            record_at=(1, 3, 9),
+            stop=lambda x: x >= limit,
+        )
+
+    end, records = jax.jit(jax.vmap(run))(jnp.array([0.0, 5.0, 1e9]))
+    # 1, 3, 6, ... are the triangular numbers
+    np.testing.assert_array_equal(end, [0.0, 6.0, 210.0])
+    np.testing.assert_array_equal(records, [[0.0, 0.0, 0.0], [1.0, 6.0, 6.0], [1.0, 6.0, 45.0]])

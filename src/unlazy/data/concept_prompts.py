@@ -17,7 +17,7 @@ from jax.typing import ArrayLike
 from unlazy.random import normal
 
 
-class Prompts(NamedTuple):
+class ConceptPrompts(NamedTuple):
     """Demonstrations, a query and its meaning."""
 
     inputs: Array
@@ -42,7 +42,7 @@ class PromptSizes(NamedTuple):
         return n * ((2 * self.length + 1) * self.d + self.length + 1 + self.concepts)
 
 
-def draw_prompts(key: Array, n: int, sizes: PromptSizes, noise: ArrayLike, mixed: bool = False) -> Prompts:
+def draw_prompts(key: Array, n: int, sizes: PromptSizes, noise: ArrayLike, mixed: bool = False) -> ConceptPrompts:
     """n prompts; `noise` is the expected length of a noise vector.
 
     Each has one concept, or if `mixed` Dirichlet(1) weights of all concepts, scaled to Euclidean length 1.
@@ -50,7 +50,7 @@ def draw_prompts(key: Array, n: int, sizes: PromptSizes, noise: ArrayLike, mixed
     return prompts_from(normal(key, (sizes.numbers(n),)), n, sizes, noise, mixed)
 
 
-def prompts_from(drawn: Array, n: int, sizes: PromptSizes, noise: ArrayLike, mixed: bool = False) -> Prompts:
+def prompts_from(drawn: Array, n: int, sizes: PromptSizes, noise: ArrayLike, mixed: bool = False) -> ConceptPrompts:
     """The prompts of `draw_prompts` from given numbers: what is drawn at once compiles once."""
     concepts, length, d = sizes
     vectors = 2 * length + 1
@@ -70,4 +70,4 @@ def prompts_from(drawn: Array, n: int, sizes: PromptSizes, noise: ArrayLike, mix
     signal = jnp.pad(signal, ((0, 0), (0, 0), (0, d - 2 * concepts)))
     inputs = signal + added[:, : length + 1]
     labels = signal[:, :length] + added[:, length + 1 :]
-    return Prompts(inputs[:, :length], labels, inputs[:, length], meanings[:, length])
+    return ConceptPrompts(inputs[:, :length], labels, inputs[:, length], meanings[:, length])

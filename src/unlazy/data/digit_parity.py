@@ -24,7 +24,7 @@ class Digits(NamedTuple):
         return self.labels - self.labels.mean()
 
 
-class Moments(NamedTuple):
+class ParityMoments(NamedTuple):
     """Covariance of the pixels, their covariance with the label, and its variance."""
 
     covariance: np.ndarray
@@ -47,10 +47,10 @@ def digits() -> Digits:
 
 
 @cache
-def digit_moments() -> Moments:
+def digit_moments() -> ParityMoments:
     pool = digits()
     n = len(pool.rows)
-    return Moments(pool.rows.T @ pool.rows / n, pool.rows.T @ pool.targets / n, float(np.mean(pool.targets**2)))
+    return ParityMoments(pool.rows.T @ pool.rows / n, pool.rows.T @ pool.targets / n, float(np.mean(pool.targets**2)))
 
 
 def gaussian_regression(rng: np.random.Generator, n: int) -> tuple[np.ndarray, np.ndarray]:

@@ -27,7 +27,7 @@ INSTALL = {
 }
 
 
-class Table(NamedTuple):
+class RealTable(NamedTuple):
     """Inputs (n, d) and targets (n, m) with a name for every column."""
 
     inputs: np.ndarray
@@ -64,7 +64,7 @@ class RealData:
 
 
 class _Entry(NamedTuple):
-    read: Callable[[], Table]
+    read: Callable[[], RealTable]
     shape: tuple[int, int, int]
     task: str
     source: str
@@ -95,10 +95,10 @@ def load(name: str) -> RealData:
     return RealData(name, inputs, targets, columns, outputs, entry.same_unit, entry.task, entry.source, entry.licence)
 
 
-def _bundled(name: str) -> Callable[[], Table]:
+def _bundled(name: str) -> Callable[[], RealTable]:
     """A set of scikit-learn; classes become one column each, 1 for the row's class. Repeated rows are left out."""
 
-    def read() -> Table:
+    def read() -> RealTable:
         from sklearn import datasets
 
         bunch = getattr(datasets, f"load_{name}")()
@@ -106,57 +106,57 @@ def _bundled(name: str) -> Callable[[], Table]:
         inputs, target = bunch.data[first], bunch.target[first]
         labels = tuple(map(str, bunch.feature_names))
         if "target_names" not in bunch:
-            return Table(inputs, target[:, None], labels, ("target",))
+            return RealTable(inputs, target[:, None], labels, ("target",))
         classes = tuple(f"class {value}" for value in bunch.target_names)
-        return Table(inputs, np.eye(len(classes))[target.astype(int)], labels, classes)
+        return RealTable(inputs, np.eye(len(classes))[target.astype(int)], labels, classes)
 
     return read
 
 
-def _elevation(file: str, field: str, every: int) -> Callable[[], Table]:
+def _elevation(file: str, field: str, every: int) -> Callable[[], RealTable]:
     """Heights on a grid of places, of which every so manieth in both directions is kept."""
 
-    def read() -> Table:
+    def read() -> RealTable:
         from matplotlib import cbook
 
         arrays: Any = cbook.get_sample_data(file)
         heights = np.asarray(arrays[field], dtype=np.float64)[::every, ::every]
         rows, columns = np.indices(heights.shape)
-        return Table(
+        return RealTable(
             np.column_stack([rows.ravel(), columns.ravel()]), heights.reshape(-1, 1), ("row", "column"), (field,)
         )
 
     return read
 
 
-def _linnerud() -> Table:
+def _linnerud() -> RealTable:
     from sklearn.datasets import load_linnerud
 
     bunch = load_linnerud()
-    return Table(bunch.data, bunch.target, tuple(bunch.feature_names), tuple(bunch.target_names))
+    return RealTable(bunch.data, bunch.target, tuple(bunch.feature_names), tuple(bunch.target_names))
 
 
-def _digits() -> Table:
+def _digits() -> RealTable:
     """Pixels that are blank in all images are no targets: nothing is to be predicted there."""
     from sklearn.datasets import load_digits
 
     bunch = load_digits()
     lower = [pixel for pixel in range(32, 64) if np.ptp(bunch.data[:, pixel]) > 0]
     labels = tuple(bunch.feature_names)
-    return Table(bunch.data[:, :32], bunch.data[:, lower], labels[:32], tuple(labels[pixel] for pixel in lower))
+    return RealTable(bunch.data[:, :32], bunch.data[:, lower], labels[:32], tuple(labels[pixel] for pixel in lower))
 
 
-def _tiles(picture: str) -> Callable[[], Table]:
+def _tiles(picture: str) -> Callable[[], RealTable]:
     """Disjoint tiles of 16 x 20 pixels: 16 x 16 colour pixels, and the grey levels of the 16 x 4 to their right."""
 
-    def read() -> Table:
+    def read() -> RealTable:
         from sklearn.datasets import load_sample_image
 
         image = load_sample_image(picture).astype(np.float64)
         down, across = image.shape[0] // 16, image.shape[1] // 20
         tiles = image[: 16 * down, : 20 * across].reshape(down, 16, across, 20, 3).swapaxes(1, 2)
         tiles = tiles.reshape(down * across, 16, 20, 3)
-        return Table(
+        return RealTable(
             tiles[:, :, :16].reshape(len(tiles), -1),
             tiles[:, :, 16:].mean(axis=3).reshape(len(tiles), -1),
             tuple(f"{colour}_{i}_{j}" for i in range(16) for j in range(16) for colour in ("red", "green", "blue")),
@@ -166,7 +166,7 @@ def _tiles(picture: str) -> Callable[[], Table]:
     return read
 
 
-def _meats() -> Table:
+def _meats() -> RealTable:
     """The file repeats 22 of its samples; repeats would put the same sample among the training and the test rows."""
     frame = _frame("modeldata/meats", "df9dc0226187cc0f96f677779cc93694182d121a1b92a104796a68020126c603")
     frame = frame.drop(columns="rownames").drop_duplicates()
@@ -174,7 +174,7 @@ def _meats() -> Table:
     return _split(frame, [column in contents for column in frame.columns])
 
 
-def _electricity() -> Table:
+def _electricity() -> RealTable:
     """A row is a day; inputs are demand and temperature of the seven days before, and the workdays among the eight."""
     frame = _frame("fpp2/elecdemand", "d44e5610787c48c4df3fa5eb396b38eb426f8469454fc4625ef418054d59d5ea")
     demand, temperature = (frame[column].to_numpy().reshape(-1, 48) for column in ("Demand", "Temperature"))
@@ -184,24 +184,24 @@ def _electricity() -> Table:
     clock = [f"{i // 2:02d}:{30 * (i % 2):02d}" for i in range(48)]
     lags = [f"{what} {time} {-lag}" for what in ("demand", "temperature") for lag in range(7, 0, -1) for time in clock]
     workdays = [f"workday {-lag}" for lag in range(7, -1, -1)]
-    return Table(np.array(inputs), demand[7:], (*lags, *workdays), tuple(f"demand {time}" for time in clock))
+    return RealTable(np.array(inputs), demand[7:], (*lags, *workdays), tuple(f"demand {time}" for time in clock))
 
 
-def _tissues() -> Table:
+def _tissues() -> RealTable:
     """Four samples that the file repeats are left out."""
     frame = _frame("dslabs/tissue_gene_expression", "768b63e3eef365a88cb8cfefb4fc2927ead759d37448dc7fa12e1cc8d3337b6a")
     frame = frame.drop(columns=["rownames", "y"]).drop_duplicates()
     return _split(frame, np.arange(frame.shape[1]) % 20 == 0)
 
 
-def _nci60() -> Table:
+def _nci60() -> RealTable:
     """Four of the 64 columns of the study measure a cell line a second time and are left out."""
     frame = _frame("ISLR/NCI60", "0456913c0108a03aeecfb356f66105aadd5992c5471c1821cdbe7dd3b19e56df")
     frame = frame[~frame["labs"].str.contains("repro")].drop(columns=["rownames", "labs"])
     return _split(frame, np.arange(frame.shape[1]) % 137 == 0)
 
 
-def _corn() -> Table:
+def _corn() -> RealTable:
     from scipy.io import loadmat
 
     checksum = "3db039ba569a70c3a8307eeab07bd964a8a3240d8ab102b7796bc6f0924f8e58"
@@ -209,7 +209,7 @@ def _corn() -> Table:
     first, second = (np.concatenate([arrays[f"X{part}{i}"] for part in ("cal", "test", "trans")]) for i in (1, 2))
     wavelength = arrays["wv"].ravel()
     kept = slice(7, None, 14)
-    return Table(
+    return RealTable(
         first,
         second[:, kept],
         tuple(f"first {w} nm" for w in wavelength),
@@ -217,10 +217,10 @@ def _corn() -> Table:
     )
 
 
-def _nutrimouse() -> Table:
+def _nutrimouse() -> RealTable:
     genes, gene_names = _csv("gene", "a06b350192e12300d50d024328125670470a77996f20d6d339ee3d3264a08c7d")
     lipids, lipid_names = _csv("lipid", "91c302db9c54d520bf0212df92fe8c1f65b2d6e612c6d120de80cb4359324a05")
-    return Table(genes, lipids, gene_names, lipid_names)
+    return RealTable(genes, lipids, gene_names, lipid_names)
 
 
 def _csv(table: str, checksum: str) -> tuple[np.ndarray, tuple[str, ...]]:
@@ -235,10 +235,10 @@ def _frame(item: str, checksum: str) -> Any:
     return pd.read_pickle(io.BytesIO(content), compression="xz")
 
 
-def _split(frame: Any, is_target: Any) -> Table:
+def _split(frame: Any, is_target: Any) -> RealTable:
     is_target = np.asarray(is_target)
     values, labels = frame.to_numpy(np.float64), np.array(frame.columns)
-    return Table(values[:, ~is_target], values[:, is_target], tuple(labels[~is_target]), tuple(labels[is_target]))
+    return RealTable(values[:, ~is_target], values[:, is_target], tuple(labels[~is_target]), tuple(labels[is_target]))
 
 
 def _file(package: str, path: str, checksum: str) -> bytes:

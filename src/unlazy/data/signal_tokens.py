@@ -34,10 +34,10 @@ def draw_supports(key: Array, n: int, sparsity: int, d: int) -> Array:
     import jax
     import jax.numpy as jnp
 
+    from unlazy.random import uniform
+
     last = jnp.arange(d - sparsity, d)
-    # Flat, as in `unlazy.random`: a small trailing dimension compiles many times slower.
-    uniform = jax.random.uniform(key, (n * sparsity,)).reshape(n, sparsity)
-    proposed = jnp.floor(uniform * (last + 1)).astype(int)
+    proposed = jnp.floor(uniform(key, (n, sparsity)) * (last + 1)).astype(int)
     # In float32 a uniform number just below 1 times last + 1 may round up.
     proposed = jnp.minimum(proposed, last)
 

@@ -22,7 +22,7 @@ from jax.typing import ArrayLike
 from unlazy.checks import check_choice
 
 
-class Loss(NamedTuple):
+class ConvexLoss(NamedTuple):
     """A convex loss l(f, y) of a prediction, elementwise, of NumPy or JAX arrays.
 
     `slope` and `curvature` are its derivatives in f, `conjugate` is l*(g, y) = sup_f (g f - l(f, y)), finite for every
@@ -54,14 +54,14 @@ def _logistic_conjugate(g: Any, y: Any) -> Any:
 
 
 LOSSES = {
-    "square": Loss(
+    "square": ConvexLoss(
         value=lambda f, y: 0.5 * (f - y) ** 2,
         slope=lambda f, y: f - y,
         curvature=lambda f, y: _namespace(f).ones_like(f),
         conjugate=lambda g, y: 0.5 * g**2 + g * y,
         sharpness=1.0,
     ),
-    "logistic": Loss(
+    "logistic": ConvexLoss(
         value=lambda f, y: _namespace(f).logaddexp(0.0, -y * f),
         slope=_logistic_slope,
         curvature=lambda f, y: 0.25 * (1 - _namespace(f).tanh(0.5 * f) ** 2),
@@ -72,7 +72,7 @@ LOSSES = {
 """Half the squared error for real y, and log(1 + exp(-y f)) for y = -1 or 1."""
 
 
-def named_loss(name: str) -> Loss:
+def named_loss(name: str) -> ConvexLoss:
     """The loss called "square" or "logistic"."""
     return LOSSES[check_choice("loss", name, LOSSES)]
 
@@ -93,7 +93,7 @@ def predictions(particles: Array, inputs: Array, amplitude: ArrayLike) -> Array:
     return jnp.asarray(amplitude, particles.dtype) * neurons(particles, inputs).mean(axis=0)
 
 
-def network_functional(loss: Loss, amplitude: ArrayLike) -> Callable[[Array, Any], Array]:
+def network_functional(loss: ConvexLoss, amplitude: ArrayLike) -> Callable[[Array, Any], Array]:
     """F(particles, rows), rows = (inputs, labels) or (inputs, labels, weights): a mean over rows, or a weighted sum.
 
     Work and memory of a gradient are O(N n d) and O(N n): particles meet only in their mean.
@@ -107,7 +107,7 @@ def network_functional(loss: Loss, amplitude: ArrayLike) -> Callable[[Array, Any
     return functional
 
 
-def safe_step(rows: Any, loss: Loss, amplitude: ArrayLike, confinement: ArrayLike) -> Array:
+def safe_step(rows: Any, loss: ConvexLoss, amplitude: ArrayLike, confinement: ArrayLike) -> Array:
     """1 / (R^2 sup l'' lambda_max(sum c_i z_i z_i^T) + 2 confinement), half of what linear stability allows at worst.
 
     Sufficient, not sharp: tanh networks stay bounded at several times this step, since tanh' < 1 away from 0.

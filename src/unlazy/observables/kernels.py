@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, Protocol
 
-import equinox as eqx
-import jax
 import jax.numpy as jnp
 from jax import Array
 
@@ -38,21 +35,6 @@ def first_layer_tangent_kernel(network: HiddenLayer, x: Array) -> Array:
     slopes = activation(network.activation).derivative(x @ network.first_layer)
     weighted = network.scale * network.second_layer * slopes
     return (x @ x.T) * (weighted @ weighted.T)
-
-
-def tangent_kernel(model: Any, x: Array, *, trained: Callable[[Any], Any]) -> Array:
-    """The tangent kernel grad f(x) . grad f(x') of any scalar `model(batch)`, on the rows of x: (n, n).
-
-    The gradient is with respect to the leaves `trained(model)`, as in `training.loop.train`. It holds one
-    gradient per row of x in memory.
-    """
-
-    def output(parameters: Any, row: Array) -> Array:
-        return eqx.tree_at(trained, model, parameters)(row[None])[0]
-
-    gradients = jax.vmap(jax.grad(output), in_axes=(None, 0))(trained(model), x)
-    flat = [leaf.reshape(len(x), -1) for leaf in jax.tree.leaves(gradients)]
-    return sum((leaf @ leaf.T for leaf in flat), jnp.zeros((len(x), len(x)), x.dtype))
 
 
 def relative_change(initial: Array, final: Array) -> Array:

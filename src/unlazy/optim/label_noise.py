@@ -67,11 +67,16 @@ def label_noise(
         # index + shift itself may exceed the integers
         shift = jax.random.randint(class_key, labels.shape, 1, count)
         other = jnp.where(index < count - shift, index + shift, index - (count - shift))
-        flips = jax.random.bernoulli(flip_key, flip_probability, labels.shape) & known
-        replaced = other if values is None else jnp.asarray(values)[other]
-        return loss(params, x, jnp.where(flips, replaced.astype(labels.dtype), labels))
+        others = other if values is None else jnp.asarray(values)[other]
+        others = jnp.where(known, others.astype(labels.dtype), labels)
+        return loss(params, x, replaced(flip_key, labels, others, flip_probability))
 
     return noisy
+
+
+def replaced(key: Array, labels: Array, others: Array, probability: ArrayLike) -> Array:
+    """Labels of which each gives way to the one of `others` in its place, independently with this probability."""
+    return jnp.where(jax.random.bernoulli(key, probability, labels.shape), others, labels)
 
 
 def _values(classes: Any) -> np.ndarray | None:

@@ -20,6 +20,11 @@ class LangevinNoiseState(NamedTuple):
     key: Array
 
 
+def langevin_kick(noise: Array, temperature: ArrayLike, step_size: ArrayLike) -> Array:
+    """sqrt(2 temperature step_size) xi, what a step of Langevin dynamics adds, in the precision of the noise xi."""
+    return jnp.sqrt(2 * jnp.asarray(temperature) * jnp.asarray(step_size)).astype(noise.dtype) * noise
+
+
 def langevin_noise(
     temperature: ArrayLike, learning_rate: optax.ScalarOrSchedule, seed: ArrayLike = 0
 ) -> optax.GradientTransformation:
@@ -58,10 +63,9 @@ def langevin_noise(
     def update(updates: Any, state: LangevinNoiseState, params: Any = None) -> tuple[Any, LangevinNoiseState]:
         del params
         rate = learning_rate(state.updates) if callable(learning_rate) else learning_rate
-        deviation = jnp.sqrt(2 * jnp.asarray(temperature) * jnp.asarray(rate))
         key, own = jax.random.split(state.key)
         noise = optax.tree.random_like(own, updates, jax.random.normal)
-        noisy = jax.tree.map(lambda step, xi: step + deviation.astype(step.dtype) * xi, updates, noise)
+        noisy = jax.tree.map(lambda step, xi: step + langevin_kick(xi, temperature, rate), updates, noise)
         return noisy, LangevinNoiseState(optax.safe_increment(state.updates), key)
 
     return optax.GradientTransformation(init, update)

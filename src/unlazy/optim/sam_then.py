@@ -68,7 +68,7 @@ def sam_then(
     check_choice("opaque_mode", opaque_mode, (True, False))
 
     def around(optimiser: optax.GradientTransformation) -> optax.GradientTransformationExtraArgs:
-        return optax.contrib.sam(optimiser, _ascent(radius), sync_period=2, opaque_mode=opaque_mode)
+        return optax.contrib.sam(optimiser, _upwards(radius), sync_period=2, opaque_mode=opaque_mode)
 
     def init(params: optax.Params) -> SamThenState:
         return SamThenState(jnp.zeros((), jnp.int32), around(plain).init(params))
@@ -105,7 +105,12 @@ def sam_then(
     return optax.GradientTransformationExtraArgs(init, update)
 
 
-def _ascent(radius: ArrayLike) -> optax.GradientTransformation:
+def ascent(radius: ArrayLike, norm: Array) -> Array:
+    """radius/|g|, the multiple of a gradient g by which sharpness-aware minimisation goes up; 0 where g is 0."""
+    return jnp.multiply(radius, jnp.where(norm > 0, 1 / jnp.where(norm > 0, norm, 1.0), 0.0))
+
+
+def _upwards(radius: ArrayLike) -> optax.GradientTransformation:
     """-radius g/|g|, which optax.contrib.sam follows upwards.
 
     Unlike `optax.contrib.normalize` it leaves 0 as it is, and its squares do not underflow.
@@ -118,7 +123,6 @@ def _ascent(radius: ArrayLike) -> optax.GradientTransformation:
         largest = jnp.stack([jnp.max(jnp.abs(leaf), initial=0.0) for leaf in leaves]).max()
         unit = jnp.where(largest > 0, largest, 1.0)
         norm = jnp.sqrt(sum(jnp.sum(jnp.square(leaf / unit)) for leaf in leaves))
-        length = jnp.where(norm > 0, norm, 1.0)
-        return jax.tree.map(lambda leaf: (leaf / unit / length * jnp.negative(radius)).astype(leaf.dtype), updates)
+        return jax.tree.map(lambda leaf: (-ascent(radius, norm) * (leaf / unit)).astype(leaf.dtype), updates)
 
     return optax.stateless(lambda updates, _: scaled(updates))

@@ -1,4 +1,4 @@
-"""The one training loop."""
+"""The one loop: `evolve` makes steps and measures on the way, `train` makes the steps of an optimiser."""
 
 from __future__ import annotations
 
@@ -28,6 +28,46 @@ class Training(NamedTuple):
     diverged_at: Array
 
 
+def evolve(
+    step: Callable[[Array, Any], Any],
+    state: Any,
+    steps: int,
+    *,
+    record: Callable[[Any], Any] | None = None,
+    record_at: Sequence[int] | None = None,
+    stop: Callable[[Any], Array] | None = None,
+) -> tuple[Any, Any]:
+    """The state after `steps` steps `state = step(number, state)`, and what `record` saw after those of `record_at`.
+
+    The steps have the numbers 0, 1, ...; the state is any tree, and `record(state)` any tree of arrays, stacked along a
+    first axis with one entry per step of `record_at` (increasing, from 0 to `steps`; by default the end alone). From
+    the first state with `stop(state)` on, which must stay true, no more steps are made, and records see that state.
+
+    A pure function of its arrays, for jit and vmap. The step and `record` are compiled once, however many records there
+    are.
+    """
+    stops = record_steps(steps, record_at)
+    ends = stops if stops[-1] == steps else (*stops, steps)
+
+    def segment(state: Any, bounds: Array) -> tuple[Any, Any]:
+        if stop is None:
+            state = jax.lax.fori_loop(bounds[0], bounds[1], step, state)
+        else:
+
+            def goes_on(current: tuple[Array, Any]) -> Array:
+                return (current[0] < bounds[1]) & ~stop(current[1])
+
+            def advance(current: tuple[Array, Any]) -> tuple[Array, Any]:
+                return current[0] + 1, step(*current)
+
+            _, state = jax.lax.while_loop(goes_on, advance, (bounds[0], state))
+        return state, record(state) if record else None
+
+    bounds = jnp.asarray(np.stack([(0, *ends[:-1]), ends], axis=1), jnp.int32)
+    state, records = jax.lax.scan(segment, state, bounds)
+    return state, jax.tree.map(lambda values: values[: len(stops)], records)
+
+
 def train(
     model: Any,
     loss: Callable[..., Array],
@@ -49,12 +89,8 @@ def train(
     `record(model)` is any tree of arrays, evaluated after each number of updates in `record_at` (increasing,
     from 0 to `steps`; by default the end alone).
 
-    A pure function of its arrays, for jit and vmap. The step and `record` are compiled once, however many
-    records there are. Training goes on after a divergence, so the records show it too.
+    A pure function of its arrays, for jit and vmap. Training goes on after a divergence, so the records show it too.
     """
-    stops = record_steps(steps, record_at)
-    ends = stops if stops[-1] == steps else (*stops, steps)
-    starts = (0, *ends[:-1])
 
     def with_parameters(parameters: Any) -> Any:
         return eqx.tree_at(trained, model, parameters)
@@ -70,19 +106,14 @@ def train(
         diverged_at = _first_failure(diverged_at, jnp.isfinite(value), step)
         return optax.apply_updates(parameters, change), optimiser_state, diverged_at
 
-    def segment(state: tuple[Any, Any, Array], bounds: Array) -> tuple[tuple[Any, Any, Array], Any]:
-        state = jax.lax.fori_loop(bounds[0], bounds[1], update, state)
-        return state, record(with_parameters(state[0])) if record else None
-
     parameters = jax.tree.map(jnp.asarray, trained(model))
-    bounds = jnp.asarray(np.stack([starts, ends], axis=1), jnp.int32)
     state = (parameters, optimiser.init(parameters), jnp.int32(-1))
-    (parameters, _, diverged_at), records = jax.lax.scan(segment, state, bounds)
-
+    seen = None if record is None else lambda state: record(with_parameters(state[0]))
+    (parameters, _, diverged_at), records = evolve(update, state, steps, record=seen, record_at=record_at)
     finite = jnp.stack([jnp.isfinite(leaf).all() for leaf in jax.tree.leaves(parameters)]).all()
     return Training(
         model=with_parameters(parameters),
-        records=jax.tree.map(lambda values: values[: len(stops)], records),
+        records=records,
         diverged_at=_first_failure(diverged_at, finite, jnp.int32(steps)),
     )
 

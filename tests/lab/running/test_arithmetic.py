@@ -81,16 +81,24 @@ def test_many_rows_times_a_small_matrix_are_right(real, count):
 def test_training_from_constant_coefficients_does_not_diverge_at_once():
     """jaxlib 0.10.2, in one process of six, has every instance diverge at step 0."""
     from unlazy.functions.activations import Activation
-    from unlazy.training.signal_noise.token_gram import Design, Loss, Network, Patch, draw, gradient_descent, train
+    from unlazy.training.signal_noise.token_gram import (
+        Network,
+        Patch,
+        PatchDesign,
+        PatchLoss,
+        draw,
+        gradient_descent,
+        train,
+    )
 
     n, d, width = 100, 500, 64
     leaky = Activation("leaky", lambda z: jnp.where(z > 0, z, 0.1 * z), lambda z: jnp.where(z > 0, 1.0, 0.1))
-    network = Network(leaky, Loss("errors", lambda f, y: 1.0 * (y * f <= 0), lambda f, y: y * (y * f < 1)))
+    network = Network(leaky, PatchLoss("errors", lambda f, y: 1.0 * (y * f <= 0), lambda f, y: y * (y * f < 1)))
 
     def one(key):
         classes = jnp.where(jax.random.bernoulli(key, shape=(n,)), 1.0, -1.0)
         patch = Patch(shared=0.2 * classes[:, None], own=jnp.full((n, 1), 0.97))
-        design = Design((patch,), classes, classes, jnp.full(n, 1 / n))
+        design = PatchDesign((patch,), classes, classes, jnp.full(n, 1 / n))
         second = jnp.where(jnp.arange(width) % 2 == 0, 1.0, -1.0)
         problem = draw(key, design, jnp.ones(1), second, dimension=d, scale=1 / (width * d**0.5), noise=d**-0.5)
         return train(key, problem, network, gradient_descent(1 / width), 20, stop_loss=1e-6).state.diverged_at

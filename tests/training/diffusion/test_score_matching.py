@@ -5,7 +5,7 @@ from unlazy.checks import InputError
 from unlazy.numerics.reverse_diffusion import time_grid
 from unlazy.numerics.roots import ConvergenceError
 from unlazy.training.diffusion.reverse import network_samples, network_score
-from unlazy.training.diffusion.score_matching import Schedule, train_score
+from unlazy.training.diffusion.score_matching import ScoreSchedule, train_score
 
 
 def test_training_finds_the_score_of_a_mixture_and_samples_it():
@@ -14,7 +14,7 @@ def test_training_finds_the_score_of_a_mixture_and_samples_it():
     width = 0.3
     scale = np.sqrt(1 + width**2)
     rows = ((2 * rng.integers(0, 2, 3000) - 1 + width * rng.standard_normal(3000)) / scale)[:, None]
-    schedule = Schedule(steps=700, width=32)
+    schedule = ScoreSchedule(steps=700, width=32)
     found = train_score(0, rows[:2500], rows[2500:], schedule)
     assert found.losses[0] > 1.02 * found.losses.min()
     assert found.step == found.checkpoints[int(np.argmin(found.losses))] > 0
@@ -40,10 +40,10 @@ def test_training_finds_the_score_of_a_mixture_and_samples_it():
 @pytest.mark.parametrize(
     ("schedule", "message"),
     [
-        (Schedule(first_time=0.0), "first_time must be above 0 and below last_time = 4, got 0"),
-        (Schedule(first_time=5.0), "first_time must be above 0 and below last_time = 4, got 5"),
-        (Schedule(steps=0), "steps must be an integer >= 1, got 0"),
-        (Schedule(rate=-1.0), "rate must be > 0, got -1"),
+        (ScoreSchedule(first_time=0.0), "first_time must be above 0 and below last_time = 4, got 0"),
+        (ScoreSchedule(first_time=5.0), "first_time must be above 0 and below last_time = 4, got 5"),
+        (ScoreSchedule(steps=0), "steps must be an integer >= 1, got 0"),
+        (ScoreSchedule(rate=-1.0), "rate must be > 0, got -1"),
     ],
 )
 def test_wrong_schedules_are_named(schedule, message):
@@ -55,4 +55,4 @@ def test_wrong_schedules_are_named(schedule, message):
 def test_a_rate_that_is_too_large_is_an_error_and_not_a_density():
     rows = np.random.default_rng(0).standard_normal((40, 1))
     with pytest.raises(ConvergenceError, match="rate must be smaller, got 1e"):
-        train_score(0, rows[:30], rows[30:], Schedule(steps=20, width=4, rate=1e30))
+        train_score(0, rows[:30], rows[30:], ScoreSchedule(steps=20, width=4, rate=1e30))

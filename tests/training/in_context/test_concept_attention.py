@@ -2,7 +2,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from unlazy.data.concept_prompts import Prompts, PromptSizes, draw_prompts
+from unlazy.data.concept_prompts import ConceptPrompts, PromptSizes, draw_prompts
 from unlazy.training.in_context.concept_attention import ConceptAttention, error, measure
 
 draw = jax.jit(draw_prompts, static_argnames=("n", "sizes", "mixed"))
@@ -68,6 +68,6 @@ def test_a_concept_with_both_signs_flipped_is_right_alone_and_wrong_in_mixtures(
 
 
 def test_no_answer_is_half_wrong():
-    prompts = Prompts(jnp.ones((2, 1, 2)), jnp.ones((2, 1, 2)), jnp.ones((2, 2)), jnp.array([1.0, -1.0]))
+    prompts = ConceptPrompts(jnp.ones((2, 1, 2)), jnp.ones((2, 1, 2)), jnp.ones((2, 2)), jnp.array([1.0, -1.0]))
     silent = ConceptAttention(jnp.eye(2), jnp.eye(2), jnp.zeros((2, 2)), jnp.ones(2))
     assert error(silent, prompts) == 0.5

@@ -26,7 +26,7 @@ def random_state(seed, width=6, d=4, k=2):
 def sample(seed, n=300, d=4, teachers=2):
     rng = np.random.default_rng(seed)
     tokens = rng.standard_normal((n, d))
-    return mfa.Batch(jnp.asarray(tokens), jnp.asarray(np.tanh(tokens @ rng.standard_normal((d, teachers)))))
+    return mfa.TokenBatch(jnp.asarray(tokens), jnp.asarray(np.tanh(tokens @ rng.standard_normal((d, teachers)))))
 
 
 def test_best_loss_is_that_of_least_squares():
@@ -60,7 +60,7 @@ def test_the_folded_loss_is_the_mean_over_folds_with_the_rest_as_context():
     for asked in np.split(np.arange(24), folds):
         rest = np.setdiff1d(np.arange(24), asked)
         query, context = (
-            mfa.sampled_moments(state, mfa.Batch(batch.tokens[rows], batch.targets[rows]), jnp.tanh)
+            mfa.sampled_moments(state, mfa.TokenBatch(batch.tokens[rows], batch.targets[rows]), jnp.tanh)
             for rows in (asked, rest)
         )
         losses.append(mfa.attention_loss(state, context, query))
@@ -140,7 +140,7 @@ def test_the_saddle_of_tanh_on_a_grid_has_the_eigenvalue_of_the_grid():
     def loss(state):
         features = mfa.feature_map(state, x, jnp.tanh)
         weighted = features * masses[:, None]
-        return mfa.best_loss(mfa.Moments(power, targets.T @ weighted, features.T @ weighted))
+        return mfa.best_loss(mfa.FeatureMoments(power, targets.T @ weighted, features.T @ weighted))
 
     np.testing.assert_allclose(loss(saddle), 0.3956276133, rtol=1e-9)
     eigenvalues = hessian_eigenvalues(saddle, loss)

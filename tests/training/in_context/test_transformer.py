@@ -7,8 +7,8 @@ import pytest
 from unlazy.checks import InputError
 from unlazy.training.in_context.transformer import (
     FreshPrompts,
+    PairPrompts,
     PromptLaw,
-    Prompts,
     Schedule,
     Sizes,
     fresh_prompts,
@@ -65,7 +65,7 @@ def test_the_degrees_of_a_task_are_those_asked_for():
 
 
 def test_tokens_are_inputs_and_labels_in_turn():
-    prompts = Prompts(jnp.arange(12.0).reshape(1, 3, 4), jnp.zeros((1, 3)), jnp.array([[7.0, 8.0, 9.0]]))
+    prompts = PairPrompts(jnp.arange(12.0).reshape(1, 3, 4), jnp.zeros((1, 3)), jnp.array([[7.0, 8.0, 9.0]]))
     wanted = [[0, 1, 2, 3, 0], [0, 0, 0, 0, 7], [4, 5, 6, 7, 0], [0, 0, 0, 0, 8], [8, 9, 10, 11, 0]]
     np.testing.assert_array_equal(prompt_tokens(prompts)[0], wanted)
 

@@ -7,9 +7,9 @@ import pytest
 from scipy import stats
 
 from unlazy.functions.links import link, polynomial
+from unlazy.random import short_normals
 from unlazy.theory.index_models.additive import additive_path
 from unlazy.training.index_models.additive_chain import Rule, escape, train_network
-from unlazy.training.index_models.chain_draws import normals
 
 pytestmark = pytest.mark.usefixtures("optimised")
 MIXED = polynomial((0.2, 0.0, 0.7, 0.5))
@@ -108,7 +108,9 @@ def test_the_network_makes_the_steps_of_its_definition():
     key, start = jax.random.key(8), np.random.default_rng(9).standard_normal((neurons, d))
     start /= np.linalg.norm(start, axis=1, keepdims=True)
     found = train_network(key, jnp.asarray(start), rule, steps, records=2)
-    numbers = np.concatenate([np.asarray(normals(jax.random.fold_in(key, block), (64, d + 1))) for block in range(2)])
+    numbers = np.concatenate(
+        [np.asarray(short_normals(jax.random.fold_in(key, block), (64, d + 1))) for block in range(2)]
+    )
     weights = start.copy()
     for step, row in enumerate(numbers):
         x, label = row[:d], MIXED(row[:tasks]).sum() / np.sqrt(tasks) + 0.2 * row[d]

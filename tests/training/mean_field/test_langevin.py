@@ -12,6 +12,7 @@ from unlazy.training.mean_field.langevin import (
     build_step,
     curvature,
     init,
+    noisy_step,
     run,
     sample_mean_field,
     variation_gradient,
@@ -59,6 +60,16 @@ def test_the_gradient_is_that_of_the_first_variation():
                 shift = 1e-5 * np.eye(2)[axis]
                 slope = (variation(points[place] + shift) - variation(points[place] - shift)) / 2e-5
                 assert found[place, axis] == pytest.approx(slope, abs=1e-8)
+
+
+def test_a_step_is_a_gradient_step_plus_noise_of_its_variance():
+    particles, gradient = jnp.full((300, 101), 2.0), jnp.full((300, 101), 3.0)
+    settings = {"temperature": 0.5, "confinement": 0.25, "step_size": 0.1}
+    step = jax.jit(lambda *arrays: noisy_step(jax.random.key(0), 7, *arrays, **settings))
+    moved = np.asarray(step(particles, gradient), np.float64)
+    size = moved.size
+    assert moved.mean() == pytest.approx(2 - 0.1 * (3 + 1), abs=4.5 * np.sqrt(0.1 / size))
+    assert moved.var() == pytest.approx(0.1, rel=4.5 * np.sqrt(2 / size))
 
 
 def test_a_step_without_heat_is_gradient_descent_and_variance_reduction_is_exact_at_its_anchor():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -21,13 +22,36 @@ from unlazy.training.message_passing.sequential import (
     draw_instance,
     effective_factor,
     fast_rotation,
-    haar_rotation,
     init,
     quantiles,
     run,
     step,
-    wishart_rotation,
 )
+
+
+class DenseRotation(NamedTuple):
+    """Any orthogonal matrix, against which the fast one is tested."""
+
+    matrix: np.ndarray
+
+    def forward(self, x):
+        return x @ self.matrix.T
+
+    def backward(self, x):
+        return x @ self.matrix
+
+
+def haar_rotation(rng, size):
+    """A uniformly distributed orthogonal matrix."""
+    factor, triangle = np.linalg.qr(rng.standard_normal((size, size)))
+    return DenseRotation(factor * np.sign(np.diag(triangle)))
+
+
+def wishart_rotation(rng, size, alpha):
+    """Eigenvectors and eigenvalues of a sampled X X^T/p, X of shape (size, p) with entries N(0, 1), p = size/alpha."""
+    inputs = rng.standard_normal((size, round(size / alpha)))
+    eigenvalues, vectors = np.linalg.eigh(inputs @ inputs.T / inputs.shape[1])
+    return DenseRotation(vectors), np.maximum(eigenvalues, 0.0)
 
 
 def _instance(rng, spectra, size, rotation=fast_rotation, flip=0.1):

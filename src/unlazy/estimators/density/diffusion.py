@@ -204,9 +204,9 @@ class DiffusionDensity(DensityMixin, BaseEstimator):
         return self.box_center_[used.any(axis=0), None] + half * np.array([-1.0, 1.0])
 
     def _network(self, along: np.ndarray, far: np.ndarray) -> tuple[NetworkLaw, Any]:
-        from unlazy.training.diffusion.score_matching import Schedule
+        from unlazy.training.diffusion.score_matching import ScoreSchedule
 
-        schedule = Schedule(
+        schedule = ScoreSchedule(
             steps=check_whole("steps", self.steps, 1, 10_000_000),
             width=check_whole("width", self.width, 1, 4096),
             first_time=float(self.first_time),

@@ -91,8 +91,8 @@ def _train(
     import jax.numpy as jnp
 
     from unlazy.models.mean_field import network_functional, predictions, safe_step
-    from unlazy.training.mean_field.langevin import variation_gradient
-    from unlazy.training.mean_field.step_noise import noisy_step, normals_at
+    from unlazy.random import normals_at
+    from unlazy.training.mean_field.langevin import noisy_step, variation_gradient
 
     inputs, labels, weights = rows
     functional = network_functional(loss, setting.amplitude)

@@ -62,7 +62,7 @@ def fields(study: Study, *names: str, **renamed: str) -> dict[str, Any]:
 
 
 def end_of_run(run: Any) -> dict[str, Any]:
-    """The outputs of `RUN_OUTPUTS`, of a `token_gram.Run`."""
+    """The outputs of `RUN_OUTPUTS`, of a `token_gram.PatchRun`."""
     import jax.numpy as jnp
 
     return {

@@ -37,7 +37,7 @@ class Fits(NamedTuple):
     aic: np.ndarray
 
 
-class Errors(NamedTuple):
+class DensityErrors(NamedTuple):
     """Total variations and Akaike's criterion, (densities, histograms, numbers of cells)."""
 
     error: np.ndarray
@@ -84,7 +84,7 @@ def fit_cells(counts: np.ndarray, cells: int, degree: int) -> Fits:
     return Fits(fitted, coefficients @ values.T, 2 * (basis.n_basis - 1) - 2 * likelihood)
 
 
-def spline_errors(counts: np.ndarray, truth: np.ndarray, cells: tuple[int, ...], degree: int) -> Errors:
+def spline_errors(counts: np.ndarray, truth: np.ndarray, cells: tuple[int, ...], degree: int) -> DensityErrors:
     """The errors of splines with all numbers of cells, for histograms (densities, histograms, HISTOGRAM).
 
     `truth` has the densities at the middles of the bins, (densities, HISTOGRAM).
@@ -95,7 +95,7 @@ def spline_errors(counts: np.ndarray, truth: np.ndarray, cells: tuple[int, ...],
         fits = fit_cells(counts.reshape(-1, HISTOGRAM), number, degree)
         error[..., index] = np.abs(fits.densities.reshape(*shape, HISTOGRAM) - truth[:, None]).mean(axis=2)
         aic[..., index] = fits.aic.reshape(shape)
-    return Errors(error, aic)
+    return DensityErrors(error, aic)
 
 
 def tensor_fits(

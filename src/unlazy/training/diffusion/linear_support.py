@@ -57,10 +57,10 @@ def kernel_draws(rng: np.random.Generator, along: np.ndarray, direction: np.ndar
 def network_draws(rng: np.random.Generator, rows: np.ndarray, count: int, steps: int) -> list[np.ndarray]:
     """Draws of a network that is not told of the line, with and without the last denoising step."""
     from unlazy.training.diffusion.reverse import network_samples
-    from unlazy.training.diffusion.score_matching import Schedule, train_score
+    from unlazy.training.diffusion.score_matching import ScoreSchedule, train_score
 
     training, sampling = rng.integers(2**31, size=2).tolist()
     unit, held = rows.std(), max(10, len(rows) // 8)
-    network = train_score(training, rows[held:] / unit, rows[:held] / unit, Schedule(steps=steps)).network
+    network = train_score(training, rows[held:] / unit, rows[:held] / unit, ScoreSchedule(steps=steps)).network
     times = time_grid(4.0, 1e-3, 250)
     return [unit * network_samples(network, sampling, count, times, denoise=last) for last in (True, False)]

@@ -49,35 +49,6 @@ def reverse_samples(
     return denoised(points, score(points, jnp.full(points.shape[0], last, points.dtype)), last)
 
 
-def solve_reverse_sde(
-    key: Array, score: Score, start: Array, *, first_time: float, last_time: float, steps: int
-) -> Array:
-    """The reverse stochastic equation through diffrax, from `last_time` to `first_time` in equal steps of log t.
-
-    With t = exp(-u), dY = (Y + 2 s) t du + sqrt(2 t) dB_u, by the Euler method: strong order one, since the noise is
-    additive. For other solvers and step sizes of diffrax; `reverse_samples` is faster.
-    """
-    import diffrax
-
-    begin, end = -np.log(last_time), -np.log(first_time)
-
-    def drift(u: Any, points: Any, _: Any) -> Array:
-        time = jnp.exp(-u)
-        return time * (points + 2 * score(points, jnp.full(points.shape[0], time, points.dtype)))
-
-    def diffusion(u: Any, points: Any, _: Any) -> Any:
-        import lineax
-
-        gain = jnp.sqrt(2 * jnp.exp(-u)).astype(points.dtype)
-        return lineax.DiagonalLinearOperator(jnp.full(points.shape, gain))
-
-    shape = jax.ShapeDtypeStruct(start.shape, start.dtype)
-    path = diffrax.VirtualBrownianTree(begin, end, tol=(end - begin) / steps / 4, shape=shape, key=key)
-    terms: Any = diffrax.MultiTerm(diffrax.ODETerm(drift), diffrax.ControlTerm(diffusion, path))
-    found = diffrax.diffeqsolve(terms, diffrax.Euler(), begin, end, (end - begin) / steps, start, max_steps=steps + 2)
-    return found.ys[-1]
-
-
 class FlowResult(NamedTuple):
     """Points at the other end of the flow, the logarithm of the volume change, and whether the solver got there."""
 

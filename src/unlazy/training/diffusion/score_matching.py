@@ -20,12 +20,12 @@ from unlazy.checks import InputError, check_array, check_whole
 from unlazy.models.score_network import ScoreNetwork, moments
 from unlazy.numerics.roots import ConvergenceError
 from unlazy.random import normal
-from unlazy.training.loop import train
+from unlazy.training.loop import Training, train
 
 _VALIDATION_DRAWS = 16_384
 
 
-class Schedule(NamedTuple):
+class ScoreSchedule(NamedTuple):
     """`steps` steps of Adam on `batch` noisy rows each, the rate falling from `rate` to 0 along half a cosine.
 
     Times are drawn log-uniformly from [first_time, last_time]: with the square loss of the noise this weighs the times
@@ -63,7 +63,7 @@ def noise_loss(network: ScoreNetwork, rows: Array, noise: Array, times: Array) -
     return jnp.mean((network.noise(points, times) - noise) ** 2)
 
 
-def train_score(seed: int, rows: Any, held_out: Any = None, schedule: Schedule | None = None) -> TrainedScore:
+def train_score(seed: int, rows: Any, held_out: Any = None, schedule: ScoreSchedule | None = None) -> TrainedScore:
     """Denoising score matching on rows (n, d) of about unit variance, stopped where held-out rows are denoised best.
 
     With `held_out` rows the weights of the best of up to 24 checkpoints are kept, the start among them, where the
@@ -71,7 +71,7 @@ def train_score(seed: int, rows: Any, held_out: Any = None, schedule: Schedule |
     16384 noisy copies at every checkpoint. Source: Vincent (2011); Song et al. (2021).
     """
     data = check_array("rows", rows, ndim=2)
-    schedule = Schedule() if schedule is None else schedule
+    schedule = ScoreSchedule() if schedule is None else schedule
     for name, least in (("steps", 1), ("batch", 1), ("width", 1)):
         check_whole(name, getattr(schedule, name), least)
     if not 0 < schedule.first_time < schedule.last_time:
@@ -102,14 +102,14 @@ def train_score(seed: int, rows: Any, held_out: Any = None, schedule: Schedule |
     return TrainedScore(network, stops[best], stops, losses)
 
 
-def start_score(seed: int, d: int, schedule: Schedule) -> TrainedScore:
+def start_score(seed: int, d: int, schedule: ScoreSchedule) -> TrainedScore:
     """The network before training: the score of N(0, I)."""
     with jax.enable_x64(False):
         network = ScoreNetwork.random(jax.random.key(seed), d, width=schedule.width)
     return TrainedScore(network, 0, (0,), np.full(1, np.nan))
 
 
-def _optimiser(schedule: Schedule) -> optax.GradientTransformation:
+def _optimiser(schedule: ScoreSchedule) -> optax.GradientTransformation:
     """Adam on the weights; the average follows them with a decay that is small in the first steps."""
     adam = optax.adam(optax.cosine_decay_schedule(schedule.rate, schedule.steps))
 
@@ -131,7 +131,7 @@ def _optimiser(schedule: Schedule) -> optax.GradientTransformation:
     return optax.GradientTransformation(start, update)
 
 
-def _loss(rows: Array, schedule: Schedule) -> Callable[[_Averaged, Array], Array]:
+def _loss(rows: Array, schedule: ScoreSchedule) -> Callable[[_Averaged, Array], Array]:
     """The loss of a fresh batch, all of one draw, since each draw takes long to compile."""
     count, (n, d) = schedule.batch, rows.shape
     span = np.log(schedule.last_time / schedule.first_time)
@@ -148,7 +148,7 @@ def _loss(rows: Array, schedule: Schedule) -> Callable[[_Averaged, Array], Array
     return loss
 
 
-def _validation(seed: int, held_out: np.ndarray, schedule: Schedule) -> tuple[Array, Array, Array]:
+def _validation(seed: int, held_out: np.ndarray, schedule: ScoreSchedule) -> tuple[Array, Array, Array]:
     """Copies of the held-out rows, their noise, and their times: each row sees all of the range of times."""
     rng = np.random.default_rng([seed, 1])
     copies = held_out[np.arange(_VALIDATION_DRAWS) % len(held_out)]
@@ -158,39 +158,37 @@ def _validation(seed: int, held_out: np.ndarray, schedule: Schedule) -> tuple[Ar
     return jnp.asarray(copies, jnp.float32), jnp.asarray(noise, jnp.float32), jnp.asarray(times, jnp.float32)
 
 
+def _trained(key: Array, rows: Array, schedule: ScoreSchedule, **watched: Any) -> Training:
+    start = ScoreNetwork.random(jax.random.fold_in(key, 1), rows.shape[1], width=schedule.width)
+    return train(
+        _Averaged(start, start),
+        _loss(rows, schedule),
+        _optimiser(schedule),
+        schedule.steps,
+        trained=lambda model: model,
+        key=jax.random.fold_in(key, 2),
+        **watched,
+    )
+
+
 @lru_cache(maxsize=16)
-def _train_blindly(schedule: Schedule) -> Callable[..., Any]:
+def _train_blindly(schedule: ScoreSchedule) -> Callable[..., Any]:
     @jax.jit
     def run(key: Array, rows: Array) -> tuple[ScoreNetwork, Array]:
-        start = ScoreNetwork.random(jax.random.fold_in(key, 1), rows.shape[1], width=schedule.width)
-        found = train(
-            _Averaged(start, start),
-            _loss(rows, schedule),
-            _optimiser(schedule),
-            schedule.steps,
-            trained=lambda model: model,
-            key=jax.random.fold_in(key, 2),
-        )
+        found = _trained(key, rows, schedule)
         return found.model.average, found.diverged_at
 
     return run
 
 
 @lru_cache(maxsize=16)
-def _train_watched(schedule: Schedule, stops: tuple[int, ...]) -> Callable[..., Any]:
+def _train_watched(schedule: ScoreSchedule, stops: tuple[int, ...]) -> Callable[..., Any]:
     @jax.jit
     def run(key: Array, rows: Array, validation: tuple[Array, Array, Array]) -> tuple[ScoreNetwork, Array, Array]:
-        start = ScoreNetwork.random(jax.random.fold_in(key, 1), rows.shape[1], width=schedule.width)
-        found = train(
-            _Averaged(start, start),
-            _loss(rows, schedule),
-            _optimiser(schedule),
-            schedule.steps,
-            trained=lambda model: model,
-            key=jax.random.fold_in(key, 2),
-            record=lambda model: (model.average, noise_loss(model.average, *validation)),
-            record_at=stops,
-        )
+        def record(model: _Averaged) -> tuple[ScoreNetwork, Array]:
+            return model.average, noise_loss(model.average, *validation)
+
+        found = _trained(key, rows, schedule, record=record, record_at=stops)
         networks, losses = found.records
         best = jnp.nanargmin(losses)
         return jax.tree.map(lambda leaf: leaf[best], networks), losses, found.diverged_at

@@ -11,7 +11,7 @@ import optax
 from jax import Array
 from jax.typing import ArrayLike
 
-from unlazy.data.concept_prompts import Prompts, PromptSizes, draw_prompts, prompts_from
+from unlazy.data.concept_prompts import ConceptPrompts, PromptSizes, draw_prompts, prompts_from
 from unlazy.random import normal
 from unlazy.training.loop import Training, train
 
@@ -28,7 +28,7 @@ class ConceptAttention(eqx.Module):
         """r . relu(W_O v) for vectors v, (n, d)."""
         return jax.nn.relu(mixture @ self.output.T) @ self.readout
 
-    def __call__(self, prompts: Prompts) -> Array:
+    def __call__(self, prompts: ConceptPrompts) -> Array:
         # The scores are x_l . (W_K^T W_Q x_q): two products with the query's vector instead of one with every x_l.
         direction = (prompts.query @ self.query.T) @ self.key
         weights = jax.nn.softmax(jnp.einsum("nld,nd->nl", prompts.inputs, direction))
@@ -91,7 +91,7 @@ def learn_concepts(
     )
 
 
-def error(model: ConceptAttention, prompts: Prompts) -> Array:
+def error(model: ConceptAttention, prompts: ConceptPrompts) -> Array:
     """The share of wrong signs; no sign is half wrong."""
     margins = prompts.meaning * model(prompts)
     return jnp.where(margins == 0, 0.5, margins < 0).mean()

@@ -54,14 +54,14 @@ class NeuronLaw(NamedTuple):
     scale: ArrayLike
 
 
-class Batch(NamedTuple):
+class TokenBatch(NamedTuple):
     """Tokens x as rows (n, d) and the teacher's features f(x) (n, k')."""
 
     tokens: Array
     targets: Array
 
 
-class Moments(NamedTuple):
+class FeatureMoments(NamedTuple):
     """What the loss depends on: E|f|^2, E[f h^T] (k', k) and E[h h^T] (k, k)."""
 
     power: Array
@@ -113,13 +113,13 @@ def feature_map(state: State, tokens: Array, activation: Elementwise) -> Array:
     return activation(tokens @ state.weights.T) @ state.outputs / len(state.weights)
 
 
-def sampled_moments(state: State, batch: Batch, activation: Elementwise) -> Moments:
+def sampled_moments(state: State, batch: TokenBatch, activation: Elementwise) -> FeatureMoments:
     """The moments of a sample of tokens."""
     features, n = feature_map(state, batch.tokens, activation), len(batch.tokens)
-    return Moments(jnp.sum(batch.targets**2) / n, batch.targets.T @ features / n, features.T @ features / n)
+    return FeatureMoments(jnp.sum(batch.targets**2) / n, batch.targets.T @ features / n, features.T @ features / n)
 
 
-def gaussian_moments(state: State, teacher: State) -> Moments:
+def gaussian_moments(state: State, teacher: State) -> FeatureMoments:
     """The exact moments for x ~ N(0, I) and sigma = erf, of a state and a teacher f of the same kind.
 
     E[erf(u.x) erf(w.x)] = (2/pi) arcsin(2 u.w / sqrt((1 + 2|u|^2)(1 + 2|w|^2)))      (Williams 1997)
@@ -128,7 +128,7 @@ def gaussian_moments(state: State, teacher: State) -> Moments:
     covariance = state.outputs.T @ _erf_kernel(state.weights, state.weights) @ state.outputs
     power = jnp.sum(teacher.outputs * (_erf_kernel(teacher.weights, teacher.weights) @ teacher.outputs))
     n, n_teacher = len(state.weights), len(teacher.weights)
-    return Moments(power / n_teacher**2, cross / (n * n_teacher), covariance / n**2)
+    return FeatureMoments(power / n_teacher**2, cross / (n * n_teacher), covariance / n**2)
 
 
 def _erf_kernel(one: Array, other: Array) -> Array:
@@ -137,13 +137,13 @@ def _erf_kernel(one: Array, other: Array) -> Array:
 
 
 @jax.custom_jvp
-def best_loss(moments: Moments) -> Array:
+def best_loss(moments: FeatureMoments) -> Array:
     """L = E|f|^2 - tr(C S^-1 C^T), the least over A of E|f - C A h|^2."""
     return moments.power - jnp.sum(moments.cross * _best_fit(moments))
 
 
 @best_loss.defjvp
-def _best_loss_derivative(at: tuple[Moments], change: tuple[Moments]) -> tuple[Array, Array]:
+def _best_loss_derivative(at: tuple[FeatureMoments], change: tuple[FeatureMoments]) -> tuple[Array, Array]:
     """dL = dE|f|^2 - 2 <G, dC> + <G^T G, dS>, as G is optimal: no derivative of the solver, which compiles slowly."""
     (moments,), (tangent,) = at, change
     fit = _best_fit(moments)
@@ -151,18 +151,18 @@ def _best_loss_derivative(at: tuple[Moments], change: tuple[Moments]) -> tuple[A
     return moments.power - jnp.sum(moments.cross * fit), slope
 
 
-def _best_fit(moments: Moments) -> Array:
+def _best_fit(moments: FeatureMoments) -> Array:
     """G = C S^-1."""
     return jax.scipy.linalg.cho_solve(jax.scipy.linalg.cho_factor(moments.covariance), moments.cross.T).T
 
 
-def attention_loss(state: State, context: Moments, query: Moments) -> Array:
+def attention_loss(state: State, context: FeatureMoments, query: FeatureMoments) -> Array:
     """E|f - C A h|^2 with C = E[f h^T] of the context and the other moments of the query's tokens."""
     fit = context.cross @ state.attention
     return query.power - 2 * jnp.sum(fit * query.cross) + jnp.sum((fit @ query.covariance) * fit)
 
 
-def folded_attention_loss(state: State, batch: Batch, folds: int, activation: Elementwise) -> Array:
+def folded_attention_loss(state: State, batch: TokenBatch, folds: int, activation: Elementwise) -> Array:
     """`attention_loss` where each of the folds of a batch asks, and all the others are its context.
 
     Its mean is that of independent context and queries, of n (1 - 1/folds) tokens and any number; all n tokens ask.

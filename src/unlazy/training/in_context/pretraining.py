@@ -20,7 +20,7 @@ class Sizes(NamedTuple):
     prompts: int
 
 
-class Pretrained(NamedTuple):
+class PretrainedAttention(NamedTuple):
     """Weights Gamma and the tasks of their pretraining."""
 
     tasks: np.ndarray
@@ -38,7 +38,7 @@ def sizes(d: int, prompt_ratio: float, context_ratio: float, task_ratio: float) 
 
 def pretrain(
     rng: np.random.Generator, system: Sizes, noise_variance: float, ridge: float, tolerance: float = 1e-6
-) -> Pretrained:
+) -> PretrainedAttention:
     """Draw tasks and prompts and fit Gamma.
 
     `tolerance` is that of the normal equations' residual, where iterations solve them: at 1e-6 errors have five or more
@@ -46,11 +46,11 @@ def pretrain(
     """
     tasks = rng.standard_normal((system.tasks, system.d))
     prompts = draw_prompts(rng, tasks, system.prompts, system.context, noise_variance)
-    return Pretrained(tasks, pretrained_weights(prompts, ridge, tolerance=tolerance))
+    return PretrainedAttention(tasks, pretrained_weights(prompts, ridge, tolerance=tolerance))
 
 
 def measured_errors(
-    pretrained: Pretrained, system: Sizes, noise_variance: float, ridge: float, test_context: int | None = None
+    pretrained: PretrainedAttention, system: Sizes, noise_variance: float, ridge: float, test_context: int | None = None
 ) -> dict[str, np.ndarray]:
     """The exact errors of the weights on new and on the pretraining tasks, and their theory for the drawn tasks.
 

@@ -50,7 +50,7 @@ class Tasks(NamedTuple):
     """c, (T, p-k+1)."""
 
 
-class Pretrained(NamedTuple):
+class PretrainedLayer(NamedTuple):
     """The first layer after phase I."""
 
     weights: np.ndarray
@@ -149,7 +149,7 @@ def pretrain_weights(
     length: int,
     steps: int = 1,
     queries: str = "each",
-) -> Pretrained:
+) -> PretrainedLayer:
     """Phase I: `steps` gradient steps, each on fresh prompts and from the unit vectors of the last gradient.
 
     The first weights are uniform on the unit sphere, the biases on [-1, 1]; the last gradient is scaled to rows of mean
@@ -175,7 +175,7 @@ def pretrain_weights(
         overlaps.append(np.sum((family.subspace.T @ basis) ** 2) / r)
     signs = rng.choice([-1.0, 1.0], neurons)
     last = gradients[-1] / np.linalg.norm(gradients[-1], axis=1).mean()
-    return Pretrained(signs[:, None] * last, basis, gradients[0], start, biases, np.array(overlaps))
+    return PretrainedLayer(signs[:, None] * last, basis, gradients[0], start, biases, np.array(overlaps))
 
 
 def prompt_features(

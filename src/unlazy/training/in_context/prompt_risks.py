@@ -13,7 +13,7 @@ import numpy as np
 
 from unlazy.numerics.ridge import ridge_solutions
 from unlazy.training.in_context.prompt_attention import (
-    Pretrained,
+    PretrainedLayer,
     TaskFamily,
     attention_path,
     draw_queries,
@@ -131,7 +131,7 @@ def prompt_only_risks(
 
 def learner_risks(
     rng: np.random.Generator,
-    found: Pretrained,
+    found: PretrainedLayer,
     family: TaskFamily,
     prompts: int,
     lengths: Sequence[int],

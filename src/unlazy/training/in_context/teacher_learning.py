@@ -17,11 +17,11 @@ from jax.typing import ArrayLike
 
 from unlazy.random import normal
 from unlazy.training.in_context.mean_field_attention import (
-    Batch,
+    FeatureMoments,
     Loss,
-    Moments,
     NeuronLaw,
     State,
+    TokenBatch,
     attention_loss,
     best_loss,
     descend,
@@ -41,7 +41,7 @@ sigma = jax.nn.sigmoid
 
 def draw_teacher(
     key: Array, d: int, true_features: ArrayLike, *, most: int, tokens: int, width: int = 50
-) -> tuple[Batch, Teacher]:
+) -> tuple[TokenBatch, Teacher]:
     """Held-out tokens and the teacher: random sigmoid neurons, whitened so that E[f f^T] = I on these tokens.
 
     It has `true_features` features, which may be traced, among `most` columns; the others are 0.
@@ -58,13 +58,13 @@ def draw_teacher(
     def teacher(inputs: Array) -> Array:
         return sigma(inputs @ weights.T) @ outputs
 
-    return Batch(inputs, teacher(inputs)), teacher
+    return TokenBatch(inputs, teacher(inputs)), teacher
 
 
-class Learned(NamedTuple):
+class LearnedTeacher(NamedTuple):
     """The three dynamics; records are those of the start and of the end of every block."""
 
-    held_out: Batch
+    held_out: TokenBatch
     start: State
     static: State
     modified: State
@@ -94,7 +94,7 @@ def learn_teacher(
     folds: int,
     draws: int,
     tokens: int = 4000,
-) -> Learned:
+) -> LearnedTeacher:
     """Draw a teacher and train all three for `steps` steps on fresh batches.
 
     `step_sizes` are those of the static features, of the features below attention and of the attention matrix.
@@ -106,16 +106,16 @@ def learn_teacher(
     start, law = init(start_key, d, features, width, tokens=held_out.tokens, activation=sigma, deviation=1.0)
     sizes = batch * d, width * (1 + d + features)
 
-    def draw(key: Array) -> tuple[Batch, Array]:
+    def draw(key: Array) -> tuple[TokenBatch, Array]:
         """Tokens, and numbers for what is random in a step; one draw, as every separate one compiles slowly."""
         tokens, numbers = jnp.split(normal(key, (sum(sizes),)), [sizes[0]])
         tokens = tokens.reshape(batch, d)
-        return Batch(tokens, teacher(tokens)), numbers
+        return TokenBatch(tokens, teacher(tokens)), numbers
 
-    def static_loss(batch: Batch) -> Loss:
+    def static_loss(batch: TokenBatch) -> Loss:
         return lambda state: best_loss(sampled_moments(state, batch, sigma))
 
-    def joint_loss(batch: Batch) -> Loss:
+    def joint_loss(batch: TokenBatch) -> Loss:
         return lambda state: folded_attention_loss(state, batch, folds, sigma)
 
     def step(index: Array, states: tuple[State, State]) -> tuple[State, State]:
@@ -147,7 +147,7 @@ def learn_teacher(
     losses, risks, visited = records
     on_the_way = jax.lax.map(lambda state: feature_map(state, held_out.tokens, sigma), visited)
     every = jnp.concatenate([random_features(draw_key, held_out, law, draws), on_the_way])
-    return Learned(held_out, start, _at(both, 0), _at(both, 1), joint, losses, risks, every)
+    return LearnedTeacher(held_out, start, _at(both, 0), _at(both, 1), joint, losses, risks, every)
 
 
 def _at(states: Any, index: int) -> Any:
@@ -159,15 +159,15 @@ def _with_second(states: State, state: State) -> State:
     return jax.tree.map(lambda leaf, new: leaf.at[1].set(new), states, state)
 
 
-def linear_floor(held_out: Batch) -> Array:
+def linear_floor(held_out: TokenBatch) -> Array:
     """The loss of the best affine features."""
     n = len(held_out.tokens)
     affine = jnp.concatenate([held_out.tokens, jnp.ones((n, 1), held_out.tokens.dtype)], axis=1)
     power = jnp.sum(held_out.targets**2) / n
-    return best_loss(Moments(power, held_out.targets.T @ affine / n, affine.T @ affine / n))
+    return best_loss(FeatureMoments(power, held_out.targets.T @ affine / n, affine.T @ affine / n))
 
 
-def random_features(key: Array, held_out: Batch, law: NeuronLaw, draws: int, width: int = 10) -> Array:
+def random_features(key: Array, held_out: TokenBatch, law: NeuronLaw, draws: int, width: int = 10) -> Array:
     """Feature maps of few neurons, mixed with the teacher in random proportions: losses of all sizes, (draws, n, k)."""
     k, numbers = law.readout.shape[1], width * sum(law.readout.shape)
     shares, drawn = jnp.split(normal(key, (draws * (1 + numbers),)), [draws])
@@ -203,7 +203,7 @@ def largest_length(rows: Array) -> Array:
     return jnp.sqrt(jnp.max(jnp.sum(rows**2, axis=1)))
 
 
-def transfer_errors(learned: Learned, rows: int) -> Array:
+def transfer_errors(learned: LearnedTeacher, rows: int) -> Array:
     """Errors over second moments on prompts of `rows` rows: of the start, all dynamics and the teacher's own features.
 
     The tasks are linear, v.f, max_j f_j and |f|^2. "attention" has its own matrix A, the others the best.

@@ -43,7 +43,7 @@ class PromptLaw(NamedTuple):
     highest: int = 0
 
 
-class Prompts(NamedTuple):
+class PairPrompts(NamedTuple):
     """Inputs (n, k, d), the tasks' values at them (n, k) and the labels (n, k) that the prompt shows."""
 
     inputs: Array
@@ -75,7 +75,7 @@ class Sizes(NamedTuple):
     token_scale: float = 1.0
 
 
-def draw_prompts(key: Array, law: PromptLaw, basis: Array, count: int) -> Prompts:
+def draw_prompts(key: Array, law: PromptLaw, basis: Array, count: int) -> PairPrompts:
     """`count` prompts, each with a task of its own; `basis` (d, r) spans the subspace of single-index tasks."""
     d, k = law.d, law.pairs
     linear = law.highest == 0
@@ -89,7 +89,7 @@ def draw_prompts(key: Array, law: PromptLaw, basis: Array, count: int) -> Prompt
     else:
         along = (inputs @ (_unit(direction) @ basis.T)[:, :, None])[:, :, 0]
         values = jnp.einsum("jnk,nj->nk", _hermite(along, law.highest)[law.lowest :], _unit(mixture))
-    return Prompts(inputs, values, values + jnp.float32(law.noise) * noise)
+    return PairPrompts(inputs, values, values + jnp.float32(law.noise) * noise)
 
 
 def _unit(rows: Array) -> Array:
@@ -104,7 +104,7 @@ def _hermite(x: Array, degree: int) -> Array:
     return jnp.stack(found[: degree + 1])
 
 
-def prompt_tokens(prompts: Prompts) -> Array:
+def prompt_tokens(prompts: PairPrompts) -> Array:
     """The sequences (n, 2k-1, d+1): tokens (x_i, 0) and (0, y_i) in turn, without y_k, which nothing comes after."""
     n, k, d = prompts.inputs.shape
     zeros = jnp.zeros((n, k, 1), jnp.float32)
@@ -113,7 +113,7 @@ def prompt_tokens(prompts: Prompts) -> Array:
     return jnp.stack([asked, told], axis=2).reshape(n, 2 * k, d + 1)[:, :-1]
 
 
-def answers(model: Transformer, prompts: Prompts) -> Array:
+def answers(model: Transformer, prompts: PairPrompts) -> Array:
     """What the model answers at x_1, ..., x_k, (n, k)."""
     return model(prompt_tokens(prompts))[:, ::2]
 
@@ -238,7 +238,7 @@ def fresh_prompts(seed: int, law: PromptLaw, basis: np.ndarray, count: int) -> F
 def transformer_answers(model: Transformer, prompts: FreshPrompts) -> np.ndarray:
     """What the model answers at every x of the prompts, (n, k)."""
     with jax.enable_x64(False):
-        return np.asarray(_answered(model, Prompts(*(jnp.asarray(a) for a in prompts))))
+        return np.asarray(_answered(model, PairPrompts(*(jnp.asarray(a) for a in prompts))))
 
 
 def errors_at(

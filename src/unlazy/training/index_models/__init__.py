@@ -7,7 +7,6 @@ from unlazy.doors import lazily
 if TYPE_CHECKING:
     from unlazy.training.index_models import (
         additive_chain,
-        chain_draws,
         first_steps,
         lasso,
         one_shot,

@@ -19,8 +19,9 @@ import jax.numpy as jnp
 from jax import Array
 
 from unlazy.functions.links import Link
-from unlazy.training.index_models.chain_draws import chi_square, normals
-from unlazy.training.index_models.online_index import move_together
+from unlazy.random import chi_square, short_normals
+from unlazy.training.index_models.online_index import TrainedLayer, move_together
+from unlazy.training.loop import evolve
 
 _BLOCK = 64
 _PIECE = 16
@@ -52,15 +53,6 @@ class Escape(NamedTuple):
     """At the end of the loop, (chains, width)."""
 
 
-class Trained(NamedTuple):
-    """A trained first layer."""
-
-    weights: Array
-    """Unit rows, (neurons, d)."""
-    overlaps: Array
-    """With each task on the way, (records, neurons, M)."""
-
-
 class _Draws(NamedTuple):
     along: Array
     rest: Array
@@ -71,7 +63,7 @@ class _Draws(NamedTuple):
 
 def init(key: Array, neurons: int, width: int, tasks: Any, d: Any, first: Any) -> Array:
     """Overlaps (neurons, width) of uniform unit weights with the tasks, or `first` with the first task alone if > 0."""
-    numbers = normals(key, (neurons, width + 1))
+    numbers = short_normals(key, (neurons, width + 1))
     drawn = jnp.where(jnp.arange(width) < tasks, numbers[:, :-1], 0.0)
     rest = chi_square(d - tasks, numbers[:, -1])
     drawn = drawn / jnp.sqrt((drawn**2).sum(axis=1) + rest)[:, None]
@@ -79,11 +71,12 @@ def init(key: Array, neurons: int, width: int, tasks: Any, d: Any, first: Any) -
 
 
 def escape(key: Array, start: Array, rule: Rule, threshold: Any, limit: Any) -> Escape:
-    """Run chains from the overlaps `start` (chains, width) until half of them have an |overlap| of `threshold`.
+    """Run chains from `start` until half have an |overlap| of `threshold`, in a loop of its own: `limit` may be traced.
 
-    One step is exact for every d: with u ~ N(0, 1), g ~ N(0, I_M) and R ~ chi^2_{d-1-M}, the tasks see z = m u + v,
-    v = (I - m m^T)^(1/2) g, and m <- (m + c v) / sqrt(1 + c^2 (|g|^2 + R)). Columns of `start` beyond the M-th must
-    be 0 and stay it. The loop ends after `limit` < 2^31 samples, rounded up to a block.
+    The overlaps `start` are (chains, width). One step is exact for every d: with u ~ N(0, 1), g ~ N(0, I_M) and
+    R ~ chi^2_{d-1-M}, the tasks see z = m u + v, v = (I - m m^T)^(1/2) g, and
+    m <- (m + c v) / sqrt(1 + c^2 (|g|^2 + R)). Columns of `start` beyond the M-th must be 0 and stay it. The loop ends
+    after `limit` < 2^31 samples, rounded up to a block.
     """
     chains, width = start.shape
     needed = (chains + 1) // 2
@@ -114,7 +107,7 @@ def escape(key: Array, start: Array, rule: Rule, threshold: Any, limit: Any) -> 
 
 
 def _draw(key: Array, chains: int, width: int, rule: Rule, dtype: Any) -> _Draws:
-    numbers = normals(key, (_BLOCK, width + 3, chains), dtype)
+    numbers = short_normals(key, (_BLOCK, width + 3, chains), dtype)
     kept = (jnp.arange(width) < rule.tasks)[:, None]
     rest = chi_square(rule.d - 1 - rule.tasks, numbers[:, 1])
     return _Draws(numbers[:, 0], rest, numbers[:, 2], numbers[:, 3:] * kept)
@@ -137,31 +130,28 @@ def _step(label: Array, along: Array, rule: Rule) -> Array:
     return jnp.clip(rule.step_size / rule.d * label * rule.link.derivative(along), -most, most)
 
 
-def train_network(key: Array, weights: Array, rule: Rule, steps: int, records: int = 1) -> Trained:
+def train_network(key: Array, weights: Array, rule: Rule, steps: int, records: int = 1) -> TrainedLayer:
     """Train the unit rows of `weights` (neurons, d) on the same `steps` samples, with `records` evenly spaced records.
 
-    The tasks are the first M coordinate axes, which loses nothing for inputs and starts without a preferred direction;
-    M = `rule.tasks` and d = `rule.d` must be plain integers here. `steps` is rounded up to full blocks per record.
+    The overlaps are those with each task, (records, neurons, M). The tasks are the first M coordinate axes, which loses
+    nothing for inputs and starts without a preferred direction; M = `rule.tasks` and d = `rule.d` must be plain
+    integers here. `steps` is rounded up to full blocks per record.
     """
     d, tasks = weights.shape[1], rule.tasks
     blocks = -(-steps // (records * _BLOCK))
 
-    def block(weights: Array, number: Array) -> tuple[Array, None]:
-        numbers = normals(jax.random.fold_in(key, number), (_BLOCK, d + 1), weights.dtype)
+    def block(number: Array, weights: Array) -> Array:
+        numbers = short_normals(jax.random.fold_in(key, number), (_BLOCK, d + 1), weights.dtype)
         labels = rule.link(numbers[:, :tasks]).sum(axis=1) / jnp.sqrt(tasks) + rule.noise * numbers[:, d]
         pieces = numbers[:, :d].reshape(-1, _PIECE, d), labels.reshape(-1, _PIECE)
 
         def piece(weights: Array, given: tuple[Array, Array]) -> tuple[Array, None]:
             return move_together(weights, *given, lambda along, _, label: _step(label, along, rule)), None
 
-        return jax.lax.scan(piece, weights, pieces)[0], None
+        return jax.lax.scan(piece, weights, pieces)[0]
 
-    def segment(weights: Array, numbers: Array) -> tuple[Array, Array]:
-        weights, _ = jax.lax.scan(block, weights, numbers)
-        return weights, weights[:, :tasks]
-
-    weights, overlaps = jax.lax.scan(segment, weights, jnp.arange(records * blocks).reshape(records, blocks))
-    return Trained(weights, overlaps)
+    ends = [blocks * (place + 1) for place in range(records)]
+    return TrainedLayer(*evolve(block, weights, ends[-1], record=lambda weights: weights[:, :tasks], record_at=ends))
 
 
 def train_to_rest(key: Array, weights: Array, rule: Rule, steps: int, last: Sequence[float]) -> Array:

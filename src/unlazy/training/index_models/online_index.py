@@ -22,17 +22,16 @@ from jax.typing import ArrayLike
 
 from unlazy.checks import InputError
 from unlazy.functions.links import LINKS, Link
-from unlazy.random import normal
-from unlazy.training.index_models.chain_draws import normals
+from unlazy.random import normal, short_normals, uniform
 from unlazy.training.index_models.overlap_chain import Rule, check_rule, clipped, push
-from unlazy.training.loop import record_steps
+from unlazy.training.loop import evolve, record_steps
 from unlazy.training.signal_noise.token_gram.checks import check_known
 
 RIDGES = (1e-4, 1e-3, 1e-2, 1e-1)
 
 
-class Trained(NamedTuple):
-    """The first layer (neurons, d) after phase I, and the overlaps (records, neurons) on the way."""
+class TrainedLayer(NamedTuple):
+    """The first layer, unit rows (neurons, d), and its overlaps (records, neurons, ...) on the way."""
 
     weights: Array
     overlaps: Array
@@ -82,7 +81,7 @@ def train(
     student: Link = LINKS["relu"],
     record_at: Sequence[int] | None = None,
     block: int = 16,
-) -> Trained:
+) -> TrainedLayer:
     """Phase I: `samples` fresh examples, one after the other; the precision is that of `weights`.
 
     Sign and bias of the rule may be arrays, one for each neuron. Overlaps are recorded after each number of examples in
@@ -98,35 +97,28 @@ def train(
     check_known("samples", samples, whole=True, ndim=0, low=1)
     check_known("block", block, whole=True, ndim=0, low=1)
     stops = record_steps(samples, record_at)
-    ends = stops if stops[-1] == samples else (*stops, samples)
-    lengths, recorded = _blocks(ends, block)
+    lengths, after = _blocks((*stops, samples), block)
     d = weights.shape[1]
 
-    def advance(weights: Array, x: tuple[Array, Array]) -> tuple[Array, Array]:
-        index, length = x
-        numbers = normals(jax.random.fold_in(key, index), (block * (d + 1),), weights.dtype)
+    def advance(index: Array, weights: Array) -> Array:
+        numbers = short_normals(jax.random.fold_in(key, index), (block * (d + 1),), weights.dtype)
         inputs, noise = numbers[: block * d].reshape(block, d), numbers[block * d :]
-        moved = _block(weights, inputs, noise, length, rule, teacher, student.derivative)
-        return moved, moved[:, 0]
+        return _block(weights, inputs, noise, jnp.asarray(lengths)[index], rule, teacher, student.derivative)
 
-    last, after = jax.lax.scan(advance, weights, (jnp.arange(len(lengths)), jnp.asarray(lengths)))
-    records = [weights[:, 0] if place < 0 else after[place] for place in recorded]
-    return Trained(last, jnp.stack(records[: len(stops)]))
+    record_after = after[: len(stops)]
+    return TrainedLayer(*evolve(advance, weights, len(lengths), record=lambda w: w[:, 0], record_at=record_after))
 
 
 def _blocks(ends: Sequence[int], length: int) -> tuple[np.ndarray, list[int]]:
-    """Lengths of blocks of at most `length` steps such that one ends at each of `ends`, and which blocks these are.
-
-    An end at 0, before any step, is block -1.
-    """
+    """Lengths of blocks of at most `length` steps such that one ends at each of `ends`, and after how many that is."""
     lengths: list[int] = []
-    last, recorded = 0, []
+    last, after = 0, []
     for end in ends:
         whole, left = divmod(end - last, length)
         lengths += [length] * whole + [left] * (left > 0)
-        recorded.append(len(lengths) - 1)
+        after.append(len(lengths))
         last = end
-    return np.array(lengths, np.int32), recorded
+    return np.array(lengths, np.int32), after
 
 
 def _block(
@@ -196,7 +188,7 @@ def fit_second_layer(
     """
     count = len(weights)
     bias_key, draw_key, noise_key = jax.random.split(key, 3)
-    biases = jax.random.uniform(bias_key, (count,), float, -reach, reach)
+    biases = uniform(bias_key, (count,), -reach, reach)
     fitted, chosen = per_neuron * count, max(per_neuron * count // 2, 1)
     inputs = normal(draw_key, (fitted + chosen + test_points, weights.shape[1]), weights.dtype)
     truth = teacher(inputs[:, 0].astype(float))

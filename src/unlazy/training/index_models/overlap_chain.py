@@ -24,7 +24,7 @@ from jax.typing import ArrayLike
 
 from unlazy.checks import InputError
 from unlazy.functions.links import LINKS, Link
-from unlazy.training.index_models.chain_draws import chi_square, symmetric, to_normal
+from unlazy.random import chi_square, symmetric, to_normal
 from unlazy.training.loop import record_steps
 from unlazy.training.signal_noise.token_gram.checks import check_known
 
@@ -110,10 +110,10 @@ def train(
     teacher: Link,
     student: Link = LINKS["relu"],
 ) -> Array:
-    """The overlaps (records, chains) after each number of examples in `record_at`, increasing, from those at `start`.
+    """The overlaps (records, chains) at `record_at` examples, in a loop of its own since these numbers may be traced.
 
-    d, `record_at` and the numbers of the rule may be traced, so that one program serves all dimensions; the precision
-    is that of `start`.
+    The chains begin at `start`, whose precision is that of all; `record_at` increases. d and the numbers of the rule
+    may be traced too, so that one program serves all dimensions.
 
     Exact for one neuron in d >= 3 dimensions on the correlation loss, x ~ N(0, I_d); chains are independent. Source:
     Lee, Oko, Suzuki & Wu (2024), Algorithm 1, with the projection at the old w in both steps.
@@ -160,7 +160,7 @@ def crossing_step(
     """The first number of examples after which at least `share` of the chains have |m| >= `level`; -1 if there is none.
 
     Looked at after every example, and no longer than needed: the chains go on in blocks of 64 examples until then, or
-    until `most_steps`. Everything else as in `train`.
+    until `most_steps`, which may be traced. Everything else as in `train`.
     """
     start = _checked(start, d, rule)
     check_known("most_steps", most_steps, whole=True, ndim=0, low=1)

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
         networks,
         small_networks,
         stein,
-        step_noise,
         watched_network,
     )
 

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 from jax import Array
 from jax.typing import ArrayLike
 
-from unlazy.training.mean_field.step_noise import normals_at
+from unlazy.random import normals_at
 
 KEPT_CLOUDS = 8
 _TARGET_ACCEPTANCE = 0.7
@@ -80,7 +80,7 @@ def _resample(offset: Array, chains: Chains, log_weights: Array) -> Chains:
     )
 
 
-class Sums(NamedTuple):
+class ChainSums(NamedTuple):
     """What is added up while the chains are measured, in the first and the second half of that time."""
 
     values: Array
@@ -90,11 +90,11 @@ class Sums(NamedTuple):
     clouds: Array
 
 
-def empty_sums(chains: Chains) -> Sums:
+def empty_sums(chains: Chains) -> ChainSums:
     """Before the first step."""
     *count, width = chains.particles.shape
     dtype = chains.values.dtype
-    return Sums(
+    return ChainSums(
         jnp.zeros((2, *chains.values.shape), dtype),
         jnp.zeros(chains.values.shape[-1], dtype),
         jnp.zeros((), dtype),
@@ -110,7 +110,7 @@ def sample(
     annealing: int,
     steps: int,
     first: ArrayLike = 0,
-) -> tuple[Chains, Array, Sums]:
+) -> tuple[Chains, Array, ChainSums]:
     """Bring the chains from the law of one pull to that of another, then measure; also the share of the path gone.
 
     Sequential Monte Carlo: the pull goes on by so much that the logarithms of the weights have a deviation of at most
@@ -122,7 +122,7 @@ def sample(
     direction = end - start
     moving = _ANNEALING_SHARE * annealing
 
-    def one(number: Array, carry: tuple[Chains, Array, Sums]) -> tuple[Chains, Array, Sums]:
+    def one(number: Array, carry: tuple[Chains, Array, ChainSums]) -> tuple[Chains, Array, ChainSums]:
         chains, gone, sums = carry
         index = number.astype(start.dtype)
 
@@ -140,7 +140,7 @@ def sample(
         chains = chains._replace(log_step=chains.log_step + gain * (accepted - _TARGET_ACCEPTANCE))
         counted = (index >= annealing).astype(energy.dtype)
         place = jnp.clip((index - annealing) / steps, 0.0, 1 - 0.5 / steps)
-        sums = Sums(
+        sums = ChainSums(
             sums.values.at[(2 * place).astype(int)].add(counted * chains.values),
             sums.squares + counted * jnp.mean(chains.values**2, axis=(0, 1)),
             sums.accepted + counted * accepted,
@@ -150,5 +150,5 @@ def sample(
 
     zero = jnp.zeros((), start.dtype)
     chains, gone, sums = jax.lax.fori_loop(0, annealing + steps, one, (chains, zero, empty_sums(chains)))
-    means = Sums(2 * sums.values / steps, sums.squares / steps, sums.accepted / steps, sums.clouds)
+    means = ChainSums(2 * sums.values / steps, sums.squares / steps, sums.accepted / steps, sums.clouds)
     return chains, gone, means

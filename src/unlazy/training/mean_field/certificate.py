@@ -32,9 +32,9 @@ import jax.numpy as jnp
 from jax import Array
 from jax.typing import ArrayLike
 
-from unlazy.models.mean_field import Loss, neurons
+from unlazy.models.mean_field import ConvexLoss, neurons
+from unlazy.random import normals_at
 from unlazy.training.mean_field.annealed_chains import Chains, Frozen, empty_sums, sample
-from unlazy.training.mean_field.step_noise import normals_at
 
 _MOST_SOLVED = 1024
 _NEAR = 0.25
@@ -83,7 +83,7 @@ def certify(
     rows: tuple[Array, Array, Array],
     anchor: Array,
     *,
-    loss: Loss,
+    loss: ConvexLoss,
     amplitude: ArrayLike,
     temperature: ArrayLike,
     confinement: ArrayLike,
@@ -175,7 +175,7 @@ def certify_stages(keys: Array, rows: tuple[Array, Array, Array], anchors: Array
 
 
 def newton_change(
-    drawn: Array, predictions: Array, anchor: Array, labels: Array, weights: Array, temperature: Array, loss: Loss
+    drawn: Array, predictions: Array, anchor: Array, labels: Array, weights: Array, temperature: Array, loss: ConvexLoss
 ) -> Array:
     """(I + C S^2)^{-1} (f_q - u), S^2 = diag(c l''(u)) / lambda_2, C the covariance of neurons (draws, n) of q_g.
 
@@ -200,7 +200,7 @@ def newton_change(
     return change / (1 + decrement)
 
 
-def divergence(loss: Loss, predictions: Array, anchor: Array, labels: Array) -> Array:
+def divergence(loss: ConvexLoss, predictions: Array, anchor: Array, labels: Array) -> Array:
     """l(f) + l*(g) - g f with g = l'(u), the Bregman divergence of f from u: int_0^1 (1-s) l''(u + s(f-u)) ds (f-u)^2.
 
     Where f is near to u the sum of three terms would cancel, and three nodes give the integral to rounding.
@@ -213,7 +213,7 @@ def divergence(loss: Loss, predictions: Array, anchor: Array, labels: Array) -> 
 
 
 def _judge(
-    means: Array, moves: Array, square: Array, ancestors: Array, problem: tuple[Array, Array, Loss], anchor: Array
+    means: Array, moves: Array, square: Array, ancestors: Array, problem: tuple[Array, Array, ConvexLoss], anchor: Array
 ) -> dict[str, Array]:
     """Gap, standard error and checks from the mean of every chain (2, m, n) at every row.
 

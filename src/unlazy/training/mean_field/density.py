@@ -12,7 +12,7 @@ from jax.typing import ArrayLike
 
 from unlazy.checks import InputError
 from unlazy.models.functionals import mmd_functional
-from unlazy.random import normal
+from unlazy.random import normal, uniform
 from unlazy.theory.mean_field.normal_mixture import TwoNormals, normal_densities
 from unlazy.theory.mean_field.optimum import MeanFieldOptimum
 from unlazy.training.mean_field.langevin import run, variation_gradient
@@ -77,9 +77,9 @@ def watch_clouds(
         }
 
     start_key, walk_key = jax.random.split(key)
-    uniform = jax.random.uniform(start_key, (total,), jnp.float32)
+    ranks = uniform(start_key, (total,), dtype=jnp.float32)
     cumulative = jnp.asarray(np.cumsum(optimum.law.masses), jnp.float32)
-    start = jnp.interp(uniform, cumulative, jnp.asarray(optimum.grid.points[:, 0], jnp.float32))[:, None]
+    start = jnp.interp(ranks, cumulative, jnp.asarray(optimum.grid.points[:, 0], jnp.float32))[:, None]
     return run(
         walk_key,
         start,

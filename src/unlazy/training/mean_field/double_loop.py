@@ -26,7 +26,7 @@ from unlazy.theory.mean_field.dual import objective_on
 from unlazy.theory.mean_field.grid import Grid, Loss, gibbs_of_potential
 
 
-class Law(NamedTuple):
+class InnerLaw(NamedTuple):
     """What the inner loop says of a Gibbs law q."""
 
     predictions: np.ndarray
@@ -40,7 +40,7 @@ class Law(NamedTuple):
 class InnerLoop(NamedTuple):
     """The functional and the map from coefficients and the share of V to the law."""
 
-    law: Callable[[np.ndarray, float], Law]
+    law: Callable[[np.ndarray, float], InnerLaw]
     loss: Loss
     weights: np.ndarray
     temperature: float
@@ -54,7 +54,7 @@ class AveragingState(NamedTuple):
     """t, from 1."""
     total: np.ndarray
     """sum over s < t of s times the slopes seen at s."""
-    law: Law
+    law: InnerLaw
 
 
 class AscentState(NamedTuple):
@@ -65,7 +65,7 @@ class AscentState(NamedTuple):
     """u; at the optimum E_q h = u."""
     multipliers: np.ndarray
     """g."""
-    law: Law
+    law: InnerLaw
     dual: float
     """D(g) <= L*; `law.objective - dual` bounds the optimality gap of q."""
 
@@ -73,10 +73,10 @@ class AscentState(NamedTuple):
 def exact_inner(grid: Grid) -> InnerLoop:
     """The inner loop by quadrature on a grid, such as `mean_field_optimum(...).grid`."""
 
-    def law(coefficients: np.ndarray, share: float) -> Law:
+    def law(coefficients: np.ndarray, share: float) -> InnerLaw:
         potential = grid.features @ (grid.weights * coefficients) + share * grid.potential
         found = gibbs_of_potential(grid, potential)
-        return Law(found.predictions, objective_on(grid, found), found.log_partition)
+        return InnerLaw(found.predictions, objective_on(grid, found), found.log_partition)
 
     return InnerLoop(law, grid.loss, grid.weights, grid.temperature, grid.constant)
 

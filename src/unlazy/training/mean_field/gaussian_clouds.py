@@ -1,6 +1,6 @@
-"""Independent clouds of particles in problem Q (`theory.mean_field.gaussian_problem`), one mode, by NumPy.
+"""Clouds of particles in problem Q, in NumPy: compiling the engine of `langevin` for each shape costs more than these.
 
-Compiling the engine of `langevin` for each shape would cost more than these runs.
+Problem Q is that of `theory.mean_field.gaussian_problem`, one mode; positions are in units of the noise.
 """
 
 from __future__ import annotations

@@ -14,6 +14,7 @@ import numpy as np
 from jax import Array
 from jax.typing import ArrayLike
 
+from unlazy.random import uniform
 from unlazy.theory.mean_field.dual import place_samples
 from unlazy.theory.mean_field.fluctuations import window_shares
 from unlazy.theory.mean_field.optimum import MeanFieldOptimum
@@ -80,8 +81,8 @@ def relax_networks(
         }
 
     count = starts * TOTAL
-    uniform = jax.random.uniform(start_key, (3 * count,), jnp.float32)
-    fresh = place_samples(optimum, uniform[:count], uniform[count:].reshape(count, 2), jnp).reshape(starts, TOTAL, 2)
+    ranks = uniform(start_key, (3 * count,), dtype=jnp.float32)
+    fresh = place_samples(optimum, ranks[:count], ranks[count:].reshape(count, 2), jnp).reshape(starts, TOTAL, 2)
 
     def piece(cloud: Array, number: Array) -> tuple[Array, dict[str, Array]]:
         done = langevin.run(

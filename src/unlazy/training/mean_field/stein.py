@@ -16,6 +16,7 @@ from unlazy.models.functionals import stein_functional, stein_gram
 from unlazy.random import normal
 from unlazy.theory.mean_field.dual import particle_constants
 from unlazy.theory.mean_field.optimum import MeanFieldOptimum, quadratic_optimum
+from unlazy.training.loop import evolve
 from unlazy.training.mean_field.langevin import run
 
 
@@ -178,12 +179,8 @@ def race(
         centred = cloud - mean
         return jnp.mean(jnp.sum((centred @ precision) * centred, axis=1)) / 2
 
-    def segment(cloud: Array, count: Array) -> tuple[Array, Array]:
-        def one(_: int, cloud: Array) -> Array:
-            return cloud + svgd_step * svgd_force(cloud, mean, precision)
-
-        cloud = jax.lax.fori_loop(0, count, one, cloud)
-        return cloud, error(cloud)
+    def stein_step(_: Array, cloud: Array) -> Array:
+        return cloud + svgd_step * svgd_force(cloud, mean, precision)
 
     ends = np.array(budgets)
     stein = stein_functional(lambda x: precision @ (mean - x), damping, bandwidth)
@@ -192,5 +189,5 @@ def race(
         "stein_error": recorded(stein, ends // 2, step_size=step_size, **heat),
         # independent chains are the dynamics of a linear functional
         "ula_error": recorded(potential, ends, temperature=1.0, confinement=0.0, step_size=chain_step),
-        "svgd_error": jax.lax.scan(segment, start, jnp.asarray(np.diff(ends, prepend=0)))[1],
+        "svgd_error": evolve(stein_step, start, int(ends[-1]), record=error, record_at=budgets)[1],
     }

@@ -10,16 +10,16 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from unlazy.models.mean_field import Loss, network_functional, predictions
-from unlazy.training.mean_field.langevin import variation_gradient
-from unlazy.training.mean_field.step_noise import noisy_step, normals_at
+from unlazy.models.mean_field import ConvexLoss, network_functional, predictions
+from unlazy.random import normals_at
+from unlazy.training.mean_field.langevin import noisy_step, variation_gradient
 
 
 def watch_predictions(
     key: Array,
     rows: tuple[Array, ...],
     *,
-    loss: Loss,
+    loss: ConvexLoss,
     amplitude: float,
     particles: int,
     temperature: float,

@@ -29,7 +29,7 @@ _LARGEST_RESPONSE = 100.0
 _FEW = 4
 
 
-class Problem(NamedTuple):
+class AmpProblem(NamedTuple):
     """The rows in the basis of the second moments, and what is known of their law."""
 
     rows: Array
@@ -82,7 +82,7 @@ def problem(
     spread: Array | None = None,
     groups: Array | None = None,
     used: Array | None = None,
-) -> Problem:
+) -> AmpProblem:
     """A problem of rows (n, d) whose second moments are diagonal: `second` and `spread` are (d,) or (G, d).
 
     `spread` is the covariance within a cluster; without it the rows have mean 0 and it is `second`.
@@ -96,12 +96,12 @@ def problem(
     groups = jnp.zeros(labels.shape, int) if groups is None else groups
     used = jnp.ones(len(rows), rows.dtype) if used is None else used.astype(rows.dtype)
     basis = jnp.asarray(helmert_contrasts(classes), rows.dtype)
-    return Problem(rows, labels, groups, used, basis, second, spread, jnp.asarray(ridge, rows.dtype))
+    return AmpProblem(rows, labels, groups, used, basis, second, spread, jnp.asarray(ridge, rows.dtype))
 
 
 def rotated_problem(
     rows: np.ndarray, labels: np.ndarray, classes: int, ridge: float, *, second: np.ndarray, spread: np.ndarray
-) -> tuple[Problem, np.ndarray]:
+) -> tuple[AmpProblem, np.ndarray]:
     """The problem for full (d, d) moments, and the basis U: weights of the given coordinates are U W_r B^T."""
     values, basis = np.linalg.eigh(second)
     # of the covariance only the diagonal in this basis acts: V = sum_j (U^T Omega U)_jj A_j
@@ -117,7 +117,7 @@ def rotated_problem(
     return found, basis
 
 
-def init(given: Problem) -> State:
+def init(given: AmpProblem) -> State:
     """W = 0, g = 0, V_c = min(tr Omega_c / lam, 100) I."""
     n, r = len(given.rows), given.contrasts.shape[1]
     size = jnp.minimum(given.spread.sum(axis=1) / given.ridge, _LARGEST_RESPONSE)
@@ -126,7 +126,7 @@ def init(given: Problem) -> State:
     return State(jnp.zeros((given.rows.shape[1], r), zero.dtype), zero, responses, zero, zero.T)
 
 
-def step(state: State, given: Problem, damping: ArrayLike = 0.0) -> tuple[State, Info]:
+def step(state: State, given: AmpProblem, damping: ArrayLike = 0.0) -> tuple[State, Info]:
     """One step; `damping` is the share of the old W and V that stays."""
     scores = _scores(given.rows, state.weights)
     fields = scores - jnp.einsum("na,nab->nb", state.pulls, state.responses[given.groups])
@@ -154,13 +154,13 @@ def step(state: State, given: Problem, damping: ArrayLike = 0.0) -> tuple[State,
     return mixed, Info(moved)
 
 
-def run(given: Problem, steps: int, damping: ArrayLike = 0.0, start: State | None = None) -> tuple[State, Info]:
+def run(given: AmpProblem, steps: int, damping: ArrayLike = 0.0, start: State | None = None) -> tuple[State, Info]:
     """`steps` steps from `init` or from `start`; the infos of all of them."""
     begin = init(given) if start is None else start
     return jax.lax.scan(lambda state, _: step(state, given, damping), begin, None, length=steps)
 
 
-def residual(given: Problem, state: State) -> Array:
+def residual(given: AmpProblem, state: State) -> Array:
     """The length of the gradient of sum_i loss + (lam/2)|W|^2; W is at most residual/lam from the minimum.
 
     The second as the function is strongly convex with constant lam.
@@ -170,7 +170,7 @@ def residual(given: Problem, state: State) -> Array:
     return jnp.linalg.norm(given.ridge * state.weights - given.rows.T @ pulls)
 
 
-def coefficients(given: Problem, state: State) -> Array:
+def coefficients(given: AmpProblem, state: State) -> Array:
     """W = W_r B^T (d, K), in the basis of the rows: `coef_.T` of scikit-learn for K >= 3."""
     return state.weights @ given.contrasts.T
 
@@ -191,7 +191,7 @@ def decay_rate(changes: ArrayLike, first: int = 5, last: int = 25, floor: float 
     return np.where((weight.sum(-1) > 2) & np.isfinite(part).all(-1), rate, np.nan)
 
 
-def softmax_prox(given: Problem, fields: Array, roots: Array, start: Array) -> tuple[Array, Array, Array]:
+def softmax_prox(given: AmpProblem, fields: Array, roots: Array, start: Array) -> tuple[Array, Array, Array]:
     """g (r, n), dg (r, r, n) and the start of the next call, with V_c = L_c L_c^T and p = omega + L v.
 
     Newton's steps in v are shortened to log(1 + s)/s of their length, s the range of the scores' change: the third

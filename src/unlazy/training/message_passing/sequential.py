@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -22,18 +22,11 @@ from unlazy.theory.message_passing.teachers import check_flip
 STARTS = ("zero", "stationary")
 
 
-class Rotation(Protocol):
-    """An orthogonal matrix O that acts on the last axis."""
-
-    def forward(self, x: np.ndarray) -> np.ndarray:
-        """O x."""
-
-    def backward(self, x: np.ndarray) -> np.ndarray:
-        """O^T x."""
-
-
 class FastRotation(NamedTuple):
-    """O = S1 P1 C S2 P2 C S3: random signs S, random permutations P, the orthonormal cosine transform C."""
+    """O = S1 P1 C S2 P2 C S3: random signs S, random permutations P, the orthonormal cosine transform C.
+
+    It acts on the last axis; any orthogonal matrix with `forward`, O x, and `backward`, O^T x, can take its place.
+    """
 
     signs: np.ndarray
     order: np.ndarray
@@ -56,19 +49,7 @@ class FastRotation(NamedTuple):
         return x
 
 
-class DenseRotation(NamedTuple):
-    """Any orthogonal matrix."""
-
-    matrix: np.ndarray
-
-    def forward(self, x: np.ndarray) -> np.ndarray:
-        return x @ self.matrix.T
-
-    def backward(self, x: np.ndarray) -> np.ndarray:
-        return x @ self.matrix
-
-
-class Instance(NamedTuple):
+class TeacherInstance(NamedTuple):
     """One draw of covariance, teacher and labels."""
 
     rotation: Any
@@ -97,7 +78,7 @@ class Algorithm(NamedTuple):
     rates: np.ndarray
 
 
-class Run(NamedTuple):
+class MessageRun(NamedTuple):
     """What `run` measured."""
 
     residual: np.ndarray
@@ -116,20 +97,6 @@ def fast_rotation(rng: np.random.Generator, size: int) -> FastRotation:
     return FastRotation(signs, order, np.argsort(order, axis=1))
 
 
-def haar_rotation(rng: np.random.Generator, size: int) -> DenseRotation:
-    """A uniformly distributed orthogonal matrix."""
-    factor, triangle = np.linalg.qr(rng.standard_normal((check_whole("size", size, 2),) * 2))
-    return DenseRotation(factor * np.sign(np.diag(triangle)))
-
-
-def wishart_rotation(rng: np.random.Generator, size: int, alpha: float) -> tuple[DenseRotation, np.ndarray]:
-    """Eigenvectors and eigenvalues of a sampled X X^T/p, X of shape (size, p) with entries N(0, 1), p = size/alpha."""
-    weights = max(1, round(check_whole("size", size, 2) / float(check_array("alpha", alpha, above=0, ndim=0))))
-    inputs = rng.standard_normal((size, weights))
-    eigenvalues, vectors = np.linalg.eigh(inputs @ inputs.T / weights)
-    return DenseRotation(vectors), np.maximum(eigenvalues, 0.0)
-
-
 def quantiles(ensemble: CovarianceEnsemble, size: int) -> tuple[np.ndarray, np.ndarray]:
     """`size` pairs of eigenvalues (k_j, k*_j) that follow the shares of the ensemble."""
     order = np.argsort(ensemble.teacher)
@@ -140,7 +107,7 @@ def quantiles(ensemble: CovarianceEnsemble, size: int) -> tuple[np.ndarray, np.n
 
 def draw_instance(
     rng: np.random.Generator, rotation: Any, student: ArrayLike, teacher: ArrayLike, flip: float
-) -> Instance:
+) -> TeacherInstance:
     """theta* = O sqrt(k*) g with g standard normal, scaled to mean square mean(k*), and its flipped signs."""
     student_spectrum = check_array("student", student, low=0, ndim=1)
     teacher_spectrum = check_array("teacher", teacher, low=0, ndim=1)
@@ -160,15 +127,15 @@ def draw_instance(
     # the fluctuation of the teacher's power would dominate all others
     latent *= math.sqrt(teacher_spectrum.mean() / np.mean(latent**2))
     labels = np.where(latent >= 0, 1.0, -1.0) * np.where(rng.random(latent.size) < error, -1.0, 1.0)
-    return Instance(rotation, student_spectrum, latent, labels)
+    return TeacherInstance(rotation, student_spectrum, latent, labels)
 
 
-def draw_from(rng: np.random.Generator, ensemble: CovarianceEnsemble, size: int, flip: float) -> Instance:
+def draw_from(rng: np.random.Generator, ensemble: CovarianceEnsemble, size: int, flip: float) -> TeacherInstance:
     """An instance whose eigenvalues are quantiles of the ensemble's, with the fast rotation."""
     return draw_instance(rng, fast_rotation(rng, size), *quantiles(ensemble, size), flip)
 
 
-def algorithm(instance: Instance, students: Sequence[StaticSolution], rates: ArrayLike) -> Algorithm:
+def algorithm(instance: TeacherInstance, students: Sequence[StaticSolution], rates: ArrayLike) -> Algorithm:
     """The multipliers of each student's static solution; `rates` has one entry per student or is one number."""
     if isinstance(students, StaticSolution) or not all(isinstance(student, StaticSolution) for student in students):
         raise InputError(f"students must be a list of static solutions, got {students!r:.60}")
@@ -183,7 +150,7 @@ def algorithm(instance: Instance, students: Sequence[StaticSolution], rates: Arr
     return Algorithm(tuple(students), posterior / posterior.mean(axis=1, keepdims=True) - 1, steps)
 
 
-def init(rng: np.random.Generator, instance: Instance, setting: Algorithm, start: str = "stationary") -> State:
+def init(rng: np.random.Generator, instance: TeacherInstance, setting: Algorithm, start: str = "stationary") -> State:
     """kappa(0) = 0, or (mk/rho*) theta* + sqrt(tau - mk^2/rho*) noise, which makes one-time averages stationary."""
     fields = np.zeros((len(setting.students), instance.latent.size))
     if check_choice("start", start, STARTS) == "stationary":
@@ -196,7 +163,9 @@ def init(rng: np.random.Generator, instance: Instance, setting: Algorithm, start
     return State(fields, np.stack(messages))
 
 
-def step(rng: np.random.Generator, instance: Instance, setting: Algorithm, state: State) -> tuple[State, np.ndarray]:
+def step(
+    rng: np.random.Generator, instance: TeacherInstance, setting: Algorithm, state: State
+) -> tuple[State, np.ndarray]:
     """One step of every student, and the residual mean (psi - kappa)^2 before it."""
     proposal = instance.rotation.forward(setting.multipliers * instance.rotation.backward(state.messages))
     change = proposal - state.fields
@@ -212,7 +181,9 @@ def step(rng: np.random.Generator, instance: Instance, setting: Algorithm, state
     return State(fields, messages), residual
 
 
-def run(rng: np.random.Generator, instance: Instance, setting: Algorithm, steps: int, start: str = "stationary") -> Run:
+def run(
+    rng: np.random.Generator, instance: TeacherInstance, setting: Algorithm, steps: int, start: str = "stationary"
+) -> MessageRun:
     """`steps` steps; all students see the same random choice of sites."""
     state = init(rng, instance, setting, start)
     residual = np.empty((check_whole("steps", steps, 1), len(setting.students)))
@@ -224,7 +195,7 @@ def run(rng: np.random.Generator, instance: Instance, setting: Algorithm, steps:
             for row, student in zip(state.fields, setting.students, strict=True)
         ]
     )
-    return Run(residual, np.mean(means**2, axis=1), means @ instance.latent / instance.latent.size)
+    return MessageRun(residual, np.mean(means**2, axis=1), means @ instance.latent / instance.latent.size)
 
 
 def effective_factor(residual: np.ndarray, rate: float, first: int, last: int, floor: float = 1e-30) -> np.ndarray:

@@ -40,7 +40,7 @@ class FirstStep(NamedTuple):
         return self.initial + step_size * self.direction
 
 
-class Readout(NamedTuple):
+class ReadoutErrors(NamedTuple):
     """One entry per ridge."""
 
     risk: np.ndarray
@@ -95,17 +95,17 @@ def step_risks(
     *,
     support: Sequence[float] | None = None,
     fresh: int = 2000,
-) -> Readout:
+) -> ReadoutErrors:
     """Draw everything; both errors by step size and ridge. All step sizes share network, gradient, readout and test."""
     step = first_step(rng, draw_samples(rng, n, d, link, noise_variance), width, activation, support=support)
     data, test = draw_samples(rng, n, d, link, noise_variance), draw_samples(rng, fresh, d, link, 0.0)
     found = [features_readout(activation, step.weights(size), data, test, ridges) for size in step_sizes]
-    return Readout(*map(np.array, zip(*found, strict=True)))
+    return ReadoutErrors(*map(np.array, zip(*found, strict=True)))
 
 
 def features_readout(
     activation: str, weights: np.ndarray, data: Samples, test: Samples, ridges: Sequence[float]
-) -> Readout:
+) -> ReadoutErrors:
     """`readout` on the features sigma(W^T x) of a first layer (d, N)."""
     known, new = (activation_of(activation)(points.inputs @ weights) for points in (data, test))
     return readout(known, data.labels, new, test.truth, ridges)
@@ -113,7 +113,7 @@ def features_readout(
 
 def readout(
     features: np.ndarray, labels: np.ndarray, test: np.ndarray, truth: np.ndarray, ridges: Sequence[float]
-) -> Readout:
+) -> ReadoutErrors:
     """Ridge regression (1/n)|y - F b|^2 + ridge |b|^2 for all ridges, from the smaller Gram matrix."""
     n, count = features.shape
     if n < count:
@@ -125,7 +125,7 @@ def readout(
 
 def kernel_readout(
     kernel: np.ndarray, labels: np.ndarray, crossed: np.ndarray, truth: np.ndarray, ridges: Sequence[float]
-) -> Readout:
+) -> ReadoutErrors:
     """Kernel ridge regression k(x)^T (K + n ridge I)^-1 y for all ridges; `crossed` holds k(x) at the test points."""
     n = len(kernel)
     squares, left = np.linalg.eigh(kernel / n)
@@ -140,8 +140,8 @@ def _path(
     labels: np.ndarray,
     truth: np.ndarray,
     ridges: Sequence[float],
-) -> Readout:
+) -> ReadoutErrors:
     """Both errors with the coefficients rotated / (squares + ridge) in the eigenbasis."""
     dual = rotated[:, None] / (np.maximum(squares, 0.0)[:, None] + np.asarray(ridges))
     risk = np.mean((crossed @ dual - truth[:, None]) ** 2, axis=0)
-    return Readout(risk, np.mean((fitted @ dual - labels[:, None]) ** 2, axis=0))
+    return ReadoutErrors(risk, np.mean((fitted @ dual - labels[:, None]) ** 2, axis=0))

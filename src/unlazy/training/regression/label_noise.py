@@ -12,10 +12,10 @@ from jax.typing import ArrayLike
 
 from unlazy.data.plane_tasks import PlaneTasks
 from unlazy.observables.degrees_of_freedom import degrees_of_freedom
+from unlazy.training.loop import evolve
 from unlazy.training.regression.two_timescale import (
     State,
     build_step,
-    evolve,
     hidden_layer,
     intrinsic_kernel,
     label_noise,
@@ -61,7 +61,12 @@ def train_variants(
         }
         given = {"ridge": ridge, "activation": activation, **options, **variances, **variant}
         step = build_step(data.inputs, data.labels, **given)
-        return lambda: evolve(key, start, step, record_at, measure)
+
+        def one(number: Array, state: State) -> State:
+            # variants that evolve with one key see the same randomness
+            return step(jax.random.fold_in(key, number), state)
+
+        return lambda: evolve(one, start, record_at[-1], record=measure, record_at=record_at)
 
     branches = [branch(variant) for variant in variants]
     # A loop over the variants: XLA runs loops that do not wait for each other at once, and can deadlock.

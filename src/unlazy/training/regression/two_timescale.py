@@ -8,20 +8,19 @@ the two-layer linear network, for which K = X (W W^T / M) X^T with the neurons a
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jax import Array
 from jax.typing import ArrayLike
 
 from unlazy.checks import InputError, check_array, check_choice
 from unlazy.functions.activations import activation as activation_of
 from unlazy.observables.degrees_of_freedom import degrees_of_freedom, log_volume, ridge_inverse, solve_ridge
-from unlazy.random import normal
+from unlazy.random import normal, uniform
+from unlazy.training.mean_field.langevin import langevin_step
 
 PENALTIES = ("none", "dof", "frozen")
 GRADIENTS = ("through", "frozen")
@@ -101,9 +100,7 @@ def penalty_value(hidden: Array, ridge: ArrayLike, variance: ArrayLike, penalty:
 
 def label_noise(key: Array, shape: tuple[int, ...], variance: ArrayLike) -> Array:
     """Independent noise of mean 0 and variance v, uniform on [-sqrt(3 v), sqrt(3 v)]."""
-    # Flat for the reason given in `normal`: XLA compiles small trailing dimensions slowly.
-    flat = jax.random.uniform(key, (math.prod(shape),), float, -1.0, 1.0)
-    return jnp.sqrt(3 * jnp.asarray(variance)) * flat.reshape(shape)
+    return jnp.sqrt(3 * jnp.asarray(variance)) * uniform(key, shape, -1.0, 1.0)
 
 
 def balanced_noise(n: int, variance: ArrayLike) -> Array:
@@ -219,9 +216,15 @@ def build_step(
         by_hidden = 2 * _kernel_gradient_times_hidden(
             hidden, labels, noise, ridge, gradient, penalty, jnp.asarray(penalty_variance)
         )
-        drift = inputs.T @ (sigma.derivative(preactivation) * by_hidden) + jnp.asarray(weight_decay) * weights
-        kick = jnp.sqrt(2 * jnp.asarray(learning_rate) * jnp.asarray(temperature)) * normal(langevin_key, weights.shape)
-        return State(weights - jnp.asarray(learning_rate) * drift + kick)
+        moved = langevin_step(
+            normal(langevin_key, weights.shape),
+            weights,
+            inputs.T @ (sigma.derivative(preactivation) * by_hidden),
+            temperature=temperature,
+            confinement=jnp.asarray(weight_decay) / 2,
+            step_size=learning_rate,
+        )
+        return State(moved)
 
     return step
 
@@ -250,27 +253,6 @@ def _kernel_gradient_times_hidden(
     once = inverse @ hidden
     freedom = n * ridge * (inverse @ once)
     return result + variance / n * (freedom if penalty == "dof" else once - freedom)
-
-
-def evolve(
-    key: Array, state: Any, step: Callable[[Array, Any], Any], record_at: Sequence[int], record: Callable[[Any], Any]
-) -> tuple[Any, Any]:
-    """Make steps up to the last number in `record_at`, and stack `record(state)` after each number of steps in it.
-
-    Step t draws from `fold_in(key, t)`, so that variants that evolve with one key see the same randomness. The state
-    may be any tree, such as a list of the states of several variants.
-    """
-    stops = [int(stop) for stop in record_at]
-    if not stops or stops[0] < 0 or any(np.diff(stops) <= 0):
-        raise InputError(f"record_at must be increasing numbers of steps >= 0, got {tuple(record_at)}")
-
-    def segment(state: Any, bounds: Array) -> tuple[Any, Any]:
-        state = jax.lax.fori_loop(bounds[0], bounds[1], lambda t, s: step(jax.random.fold_in(key, t), s), state)
-        return state, record(state)
-
-    if stops == [0]:
-        return state, jax.tree.map(lambda value: value[None], record(state))
-    return jax.lax.scan(segment, state, jnp.asarray(np.stack([[0, *stops[:-1]], stops], axis=1), jnp.int32))
 
 
 def _checked_data(inputs: Array, labels: Array) -> tuple[Array, Array]:

@@ -29,7 +29,7 @@ class Encoder(NamedTuple):
     coefficients: Array
 
 
-class Learned(NamedTuple):
+class LearnedEncoder(NamedTuple):
     """What contrastive learning left."""
 
     encoder: Encoder
@@ -83,7 +83,7 @@ def learn(
     steps: int,
     target: ArrayLike,
     early: tuple[int, int],
-) -> Learned:
+) -> LearnedEncoder:
     """Gradient descent on the contrastive loss until it is at most `target`, with the second argument held fixed.
 
     If `two`, each modality's encoder is contrasted with the other's, and both are trained; else the first encoder with
@@ -126,7 +126,7 @@ def learn(
         record_at=(*(step for step in early if step < steps), steps),
     )
     signal, noise = ((sizes[1] / sizes[0]) ** (1 / (early[1] - early[0])) for sizes in result.records)
-    return Learned(result.model[0], losses(result.model)[0], (signal, noise), result.diverged_at)
+    return LearnedEncoder(result.model[0], losses(result.model)[0], (signal, noise), result.diverged_at)
 
 
 def probe_error(

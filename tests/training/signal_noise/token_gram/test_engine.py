@@ -1,6 +1,7 @@
 """The engine against automatic differentiation in d dimensions, over whole runs, and against the note's unit values."""
 
 from functools import cache
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -9,18 +10,20 @@ import optax
 import pytest
 
 from unlazy.checks import InputError
+from unlazy.optim import label_noise, sam_then
+from unlazy.optim import mixup as optim_mixup
+from unlazy.training import loop
 from unlazy.training.signal_noise.token_gram import (
     CUBE,
     SQUARED,
-    Batch,
-    Design,
     Mixing,
     Network,
     Patch,
-    Problem,
-    Rule,
+    PatchDesign,
+    PatchProblem,
+    SeenBatch,
+    UpdateRule,
     draw_signal_noise,
-    explicit,
     from_vectors,
     full_batch,
     gradient_descent,
@@ -37,8 +40,8 @@ from unlazy.training.signal_noise.token_gram import (
     step,
     switch,
     train,
-    train_direct,
 )
+from unlazy.training.signal_noise.token_gram.network import mean_loss
 
 KEY = jax.random.key(0)
 SAMPLES, WIDTH, DIMENSION = 6, 3, 60
@@ -59,6 +62,54 @@ def vectors():
     return mu, rng.normal(size=(SAMPLES, 1, DIMENSION)) / 2, 0.1 * rng.normal(size=(2 * WIDTH, DIMENSION))
 
 
+class Vectors(NamedTuple):
+    """Explicit patches (P, n, d), first layer (R, d) and second layer (R,)."""
+
+    patches: jax.Array
+    first_layer: jax.Array
+    second_layer: jax.Array
+
+
+def explicit(design, shared_tokens, own_tokens, initial_weights, second_layer):
+    """The same network with explicit weights in d dimensions; the arguments are those of `from_vectors`."""
+    features, own = jnp.asarray(shared_tokens), jnp.asarray(own_tokens)
+
+    def of_patch(patch):
+        parts = [] if patch.shared is None else [patch.shared @ features]
+        parts += [] if patch.own is None else [jnp.einsum("nq,nqd->nd", patch.own, own)]
+        return sum(parts[1:], start=parts[0])
+
+    patches = jnp.stack([of_patch(patch) for patch in design.patches])
+    return Vectors(patches, jnp.asarray(initial_weights), jnp.asarray(second_layer))
+
+
+def direct_loss(vectors, network, batch):
+    patches, mixing = vectors.patches, batch.mixing
+    if mixing is not None:
+        patches = mixing.stay[..., None] * patches + mixing.take[..., None] * patches[:, mixing.partner]
+    outputs = network.activation(patches @ vectors.first_layer.T).sum(0) @ vectors.second_layer
+    return mean_loss(batch, network, outputs)
+
+
+def train_direct(vectors, design, network, optimiser, steps, *, view=full_batch, radius=None):
+    """Train the first layer by any optax optimiser and automatic differentiation, with the engine's views and SAM."""
+
+    def loss(model, step_key):
+        batch = view(step_key, design)
+        if radius is None:
+            return direct_loss(model, network, batch)
+        slope = jax.grad(lambda first: direct_loss(model._replace(first_layer=first), network, batch))(
+            model.first_layer
+        )
+        norm = jnp.linalg.norm(slope)
+        uphill = jnp.where(norm > 0, radius / jnp.where(norm > 0, norm, 1.0), 0.0) * slope
+        # The gradient at the shifted point, with the shift held fixed.
+        shifted = model.first_layer + jax.lax.stop_gradient(uphill)
+        return direct_loss(model._replace(first_layer=shifted), network, batch)
+
+    return loop.train(vectors, loss, optimiser, steps, trained=lambda model: model.first_layer, key=KEY)
+
+
 def compared(make, *, network=QUADRATIC, steps=400):
     """The run of the engine and the direct one, a program of the numbers that `make` makes a rule and an optimiser of.
 
@@ -72,7 +123,7 @@ def compared(make, *, network=QUADRATIC, steps=400):
         state = train(KEY, from_vectors(design, mu, xi, start, second), network, rule, steps).state
         found = state.weights.initial * start + state.weights.coefficients @ jnp.concatenate([mu, xi[:, 0]])
         reference, options = explicit(design, mu, xi, start, second), {"view": rule.view, "radius": rule.radius}
-        direct = train_direct(KEY, reference, design, network, optimiser, steps, **options)
+        direct = train_direct(reference, design, network, optimiser, steps, **options)
         return found, direct.model.first_layer, state
 
     def values(*numbers):
@@ -124,7 +175,7 @@ def assert_same(found, expected, moved_from, tolerance=1e-11):
     ],
 )
 def test_two_samples_and_two_neurons_give_the_values_of_the_note(power, steps, coefficients, outputs):
-    problem = Problem(
+    problem = PatchProblem(
         design=signal_noise_design(2),
         gram=jnp.diag(jnp.array([4.0, 9.0, 9.0])),
         preactivations=jnp.array([[0.1, 0.2, -0.3], [-0.2, 0.1, 0.3]]),
@@ -246,20 +297,48 @@ def test_sharpness_aware_descent_equals_automatic_differentiation(make, number):
     assert np.abs(found - program(make, 200)(number, 0.0)[0]).max() > 0.01
 
 
-def test_sharpness_aware_step_is_that_of_optax():
-    sam = optax.contrib.sam(optax.sgd(0.1), optax.chain(optax.contrib.normalize(), optax.sgd(0.3)), sync_period=2)
+def test_sharpness_aware_steps_and_then_plain_ones_are_those_of_optim():
+    sam = sam_then(optax.sgd(0.1), radius=0.3, switch_step=15)
     design, second = signal_noise_design(SAMPLES), paired_second_layer(WIDTH)
 
     @jax.jit
     def run(mu, xi, start):
         problem, reference = (make(design, mu, xi, start, second) for make in (from_vectors, explicit))
-        state = train(KEY, problem, QUADRATIC, gradient_descent(0.1, radius=0.3), 20).state
+        state = train(KEY, problem, QUADRATIC, gradient_descent(0.1, radius=switch(0.3, 15)), 20).state
         found = start + state.weights.coefficients @ jnp.concatenate([mu, xi[:, 0]])
-        # optax takes a step uphill and one of the outer descent in turn.
-        return found, train_direct(KEY, reference, design, QUADRATIC, sam, 40).model.first_layer
+        # a sharpness-aware step is one uphill and one of the outer descent
+        return found, train_direct(reference, design, QUADRATIC, sam, 2 * 15 + 5).model.first_layer
 
     found, expected = map(np.asarray, run(*vectors()))
     assert_same(found, expected, vectors()[2])
+
+
+@pytest.mark.parametrize(
+    ("view", "of_optim", "count"),
+    [
+        (label_flips(0.4), lambda loss: label_noise(loss, 0.4, (-1, 1)), 2**3),
+        (mixup(0.7), lambda loss: optim_mixup(loss, weight=0.7), 6),
+    ],
+    ids=["label noise", "mixup"],
+)
+def test_random_losses_are_those_of_optim(view, of_optim, count):
+    """All that flips of three labels, or pairings of three samples, can give, each as often as the other way."""
+    design = signal_noise_design(3)
+    mu, xi, start = vectors()
+    reference = explicit(design, mu, xi[:3], start, paired_second_layer(WIDTH))
+
+    def loss(first_layer, samples, labels):
+        outputs = QUADRATIC.activation(samples @ first_layer.T).sum(1) @ reference.second_layer
+        return QUADRATIC.loss.value(outputs, labels).mean()
+
+    random, samples = of_optim(loss), reference.patches.transpose(1, 0, 2)
+    keys = jax.random.split(KEY, 6000)
+    found = jax.jit(jax.vmap(lambda key: direct_loss(reference, QUADRATIC, view(key, design))))(keys)
+    expected = jax.jit(jax.vmap(lambda key: random(reference.first_layer, samples, design.labels, key)))(keys)
+    (values, often), (others, as_often) = (np.unique(np.round(x, 12), return_counts=True) for x in (found, expected))
+    assert len(values) == count
+    np.testing.assert_allclose(values, others, atol=2e-12)
+    assert np.abs(often - as_often).max() < 5 * np.sqrt(often + as_often).max()
 
 
 def test_cutmix_and_erased_patches_equal_automatic_differentiation():
@@ -267,7 +346,7 @@ def test_cutmix_and_erased_patches_equal_automatic_differentiation():
         partner = jnp.roll(jnp.arange(SAMPLES), 2)
         stay = jnp.array([[1.0], [0.0]])
         erased = stay.at[1].set(0.25) * jnp.ones((2, SAMPLES))
-        return Batch(design.labels[None], design.weights[None], Mixing(partner, erased, 1 - stay))
+        return SeenBatch(design.labels[None], design.weights[None], Mixing(partner, erased, 1 - stay))
 
     found, expected, _ = compared(lambda rate: (gradient_descent(rate, view=view), optax.sgd(rate)))(0.2)
     assert_same(found, expected, vectors()[2], tolerance=1e-9)
@@ -277,7 +356,7 @@ def test_several_features_and_own_tokens_equal_automatic_differentiation():
     rng = np.random.default_rng(1)
     n, d = 5, 30
     pieces = [jnp.asarray(piece) for piece in rng.normal(size=(4, n, 2))]
-    design = Design(
+    design = PatchDesign(
         patches=(Patch(shared=pieces[0], own=pieces[1]), Patch(shared=pieces[2]), Patch(own=pieces[3])),
         labels=jnp.asarray(rng.choice([-1.0, 1.0], n)),
         classes=jnp.ones(n),
@@ -291,7 +370,7 @@ def test_several_features_and_own_tokens_equal_automatic_differentiation():
     def run(features, own, start):
         problem, reference = (make(design, features, own, start, second) for make in (from_vectors, explicit))
         state = train(KEY, problem, network, gradient_descent(rate, radius=0.1, view=view), 100).state
-        return state, train_direct(KEY, reference, design, network, optax.sgd(rate), 100, view=view, radius=0.1)
+        return state, train_direct(reference, design, network, optax.sgd(rate), 100, view=view, radius=0.1)
 
     state, direct = run(features, own, start)
     found = start + state.weights.coefficients @ np.concatenate([features, own.reshape(-1, d)])
@@ -446,7 +525,7 @@ def test_divergence_is_seen_where_the_direct_run_overflows():
     def run(mu, xi, start):
         problem, reference = (make(design, mu, xi, start, second) for make in (from_vectors, explicit))
         state = train(KEY, problem, network, gradient_descent(50.0), 100).state
-        return state, train_direct(KEY, reference, design, network, optax.sgd(50.0), 100)
+        return state, train_direct(reference, design, network, optax.sgd(50.0), 100)
 
     state, direct = run(mu, xi, start)
     # Beyond the engine's limit on the loss a run squares it at every step: a few more reach the end of float64.
@@ -464,7 +543,7 @@ def test_weights_that_are_not_finite_at_the_start_diverge_at_step_0():
 def test_weight_decay_before_the_polar_factor_is_reported_not_computed_wrongly():
     from unlazy.training.signal_noise.token_gram.rules import polar_factor
 
-    rule = Rule(optax.chain(optax.add_decayed_weights(0.1), polar_factor(), optax.scale(-0.01)))
+    rule = UpdateRule(optax.chain(optax.add_decayed_weights(0.1), polar_factor(), optax.scale(-0.01)))
     assert trained(drawn(), QUADRATIC, rule, 10).state.diverged_at == 1
 
 
@@ -504,7 +583,7 @@ def test_rules_that_see_coordinates_are_reported_as_diverged():
 
     @jax.jit
     def run(problem, rate, first, second):
-        rule = Rule(optax.adam(rate, b1=first, b2=second))
+        rule = UpdateRule(optax.adam(rate, b1=first, b2=second))
         return train(KEY, problem, QUADRATIC, rule, 50, stop_loss=0.5).state
 
     # Adam, and without memory the sign of each coordinate.
@@ -558,7 +637,7 @@ def test_polar_factor_is_the_one_of_the_vectors(double, values):
             "steps must be a whole number, got 2.5",
         ),
         (
-            lambda: train(KEY, drawn(), QUADRATIC, Rule(optax.sgd(0.1), radius=-1.0), 2),
+            lambda: train(KEY, drawn(), QUADRATIC, UpdateRule(optax.sgd(0.1), radius=-1.0), 2),
             "radius must be >= 0, got -1",
         ),
     ],

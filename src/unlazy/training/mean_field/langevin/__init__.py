@@ -11,9 +11,10 @@ array (N, d); with G = N dF/dx_i, the gradient of the first variation of F at pa
 
     x_i <- x_i - step_size [G_i + 2 confinement x_i] + sqrt(2 temperature step_size) xi_i.
 
-On the slides confinement is lambda_1, temperature lambda_2 and step_size eta; time is step_size times steps. `init`,
-`anchor` and `build_step` are the dynamics, `run` the loop for studies (pure, for jit and vmap), and `sample_mean_field`
-the door for users, which checks its input and chooses the step. Source: Suzuki, Wu & Nitanda (2023).
+On the slides confinement is lambda_1, temperature lambda_2 and step_size eta; time is step_size times steps.
+`langevin_step` is that step; `init`, `anchor` and `build_step` are the dynamics, `run` the loop for studies (pure, for
+jit and vmap), and `sample_mean_field` the door for users, which checks its input and chooses the step. Source: Suzuki,
+Wu & Nitanda (2023).
 """
 
 from __future__ import annotations
@@ -21,8 +22,8 @@ from __future__ import annotations
 from unlazy.training.mean_field.langevin.checks import curvature
 from unlazy.training.mean_field.langevin.engine import (
     Functional,
+    LangevinRun,
     LangevinState,
-    Run,
     anchor,
     build_step,
     energy,
@@ -31,17 +32,20 @@ from unlazy.training.mean_field.langevin.engine import (
     variation_gradient,
 )
 from unlazy.training.mean_field.langevin.sample import MeanFieldSample, sample_mean_field
+from unlazy.training.mean_field.langevin.step import langevin_step, noisy_step
 
 __all__ = [
     "Functional",
+    "LangevinRun",
     "LangevinState",
     "MeanFieldSample",
-    "Run",
     "anchor",
     "build_step",
     "curvature",
     "energy",
     "init",
+    "langevin_step",
+    "noisy_step",
     "run",
     "sample_mean_field",
     "variation_gradient",

@@ -8,13 +8,13 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jax import Array
 from jax.typing import ArrayLike
 
 from unlazy.checks import InputError, check_choice, check_whole
-from unlazy.training.loop import record_steps
-from unlazy.training.mean_field.step_noise import normals_at, uniforms_at
+from unlazy.random import normals_at, uniforms_at
+from unlazy.training.loop import evolve
+from unlazy.training.mean_field.langevin.step import langevin_step
 from unlazy.training.signal_noise.token_gram.checks import check_known
 
 Functional = Callable[..., Array]
@@ -34,7 +34,7 @@ class LangevinState(NamedTuple):
 Step = Callable[..., LangevinState]
 
 
-class Run(NamedTuple):
+class LangevinRun(NamedTuple):
     """What `run` leaves behind.
 
     `energies` are F + confinement E|x|^2 on all rows after each number of steps in `record_at`; `averages` is the tree
@@ -88,11 +88,12 @@ def build_step(
     check_known("confinement", confinement, ndim=0, low=0)
     check_known("step_size", step_size, ndim=0, above=0)
 
+    numbers = {"temperature": temperature, "confinement": confinement, "step_size": step_size}
     move = _build_move(functional, variance_reduction)
 
     def step(key: Array, state: LangevinState, rows: Any = None) -> LangevinState:
         noise = normals_at(key, 0, state.particles.shape, state.particles.dtype)
-        return move(noise, state, rows, temperature, confinement, step_size)
+        return move(noise, state, rows, **numbers)
 
     return step
 
@@ -100,23 +101,13 @@ def build_step(
 def _build_move(functional: Functional, variance_reduction: bool) -> Callable[..., LangevinState]:
     """The step with given standard normal numbers."""
 
-    def move(
-        noise: Array,
-        state: LangevinState,
-        rows: Any,
-        temperature: ArrayLike,
-        confinement: ArrayLike,
-        step_size: ArrayLike,
-    ) -> LangevinState:
-        particles = state.particles
-        rate, weight, heat = (jnp.asarray(x, particles.dtype) for x in (step_size, confinement, temperature))
-        gradient = variation_gradient(functional, particles, rows)
+    def move(noise: Array, state: LangevinState, rows: Any, **numbers: Any) -> LangevinState:
+        gradient = variation_gradient(functional, state.particles, rows)
         if variance_reduction:
             if state.anchor is None or state.anchor_gradient is None:
                 raise InputError("variance_reduction needs a state with an anchor; got none, set it with `anchor`")
             gradient += state.anchor_gradient - variation_gradient(functional, state.anchor, rows)
-        kick = jnp.sqrt(2 * heat * rate) * noise
-        return state._replace(particles=particles - rate * (gradient + 2 * weight * particles) + kick)
+        return state._replace(particles=langevin_step(noise, state.particles, gradient, **numbers))
 
     return move
 
@@ -139,7 +130,7 @@ def run(
     average_from: int = 0,
     record_at: Sequence[int] | None = None,
     record_observables: bool = False,
-) -> Run:
+) -> LangevinRun:
     """Run the dynamics for a number of steps, averaging observables over time.
 
     `data` is a tree of arrays with a common first axis of n rows, handed to F as `rows`. `batch` rows at a time are
@@ -155,28 +146,19 @@ def run(
     A pure function of its arrays, for jit and vmap over instances; the step is compiled once. The particles' dtype is
     that of all arithmetic.
     """
-    stops = record_steps(steps, record_at)
-    ends = stops if stops[-1] == steps else (*stops, steps)
-    start, advance = build_advance(
-        functional,
-        data=data,
-        batch=batch,
-        batches=batches,
-        variance_reduction=variance_reduction,
-        observables=observables,
-        observe_every=observe_every,
-    )
+    options = Options(batch, batches, variance_reduction, observables, observe_every)
+    start, step = build_numbered_step(functional, options, data)
     numbers = {"temperature": temperature, "confinement": confinement, "step_size": step_size}
 
-    def segment(carry: Carry, bounds: Array) -> tuple[Carry, tuple[Array, Any]]:
-        carry = advance(key, carry, bounds[0], bounds[1], average_from=average_from, **numbers)
-        seen = observables(carry.state.particles) if record_observables and observables is not None else None
-        return carry, (energy(functional, carry.state.particles, confinement, data), seen)
+    def one(number: Array, carry: Carry) -> Carry:
+        return step(key, number, carry, average_from=average_from, **numbers)
 
-    bounds = jnp.asarray(np.stack([(0, *ends[:-1]), ends], axis=1), jnp.int32)
-    carry, (energies, records) = jax.lax.scan(segment, start(particles), bounds)
-    kept = len(stops)
-    return Run(carry.state.particles, energies[:kept], carry.averages, jax.tree.map(lambda a: a[:kept], records))
+    def record(carry: Carry) -> tuple[Array, Any]:
+        seen = observables(carry.state.particles) if record_observables and observables is not None else None
+        return energy(functional, carry.state.particles, confinement, data), seen
+
+    carry, (energies, records) = evolve(one, start(particles), steps, record=record, record_at=record_at)
+    return LangevinRun(carry.state.particles, energies, carry.averages, records)
 
 
 class Carry(NamedTuple):
@@ -187,21 +169,25 @@ class Carry(NamedTuple):
     averages: Any
 
 
-def build_advance(
-    functional: Functional,
-    *,
-    data: Any = None,
-    batch: int | None = None,
-    batches: str = "reshuffled",
-    variance_reduction: bool = False,
-    observables: Callable[[Array], Any] | None = None,
-    observe_every: int = 1,
-) -> tuple[Callable[..., Carry], Callable[..., Carry]]:
-    """`start(particles)` and `advance(key, carry, first, last, average_from=..., temperature=..., ...)`.
+class Options(NamedTuple):
+    """What the compiled step depends on, besides the functional and the data; the words are those of `run`."""
 
-    The steps first + 1, ..., last are taken, whose randomness depends on the key and their number alone; both bounds
-    may be traced, but not batched: else `cond` would do the work of an epoch's start at every step.
+    batch: int | None
+    batches: str
+    variance_reduction: bool
+    observables: Callable[[Array], Any] | None
+    observe_every: int
+
+
+def build_numbered_step(
+    functional: Functional, options: Options, data: Any = None
+) -> tuple[Callable[..., Carry], Callable[..., Carry]]:
+    """`start(particles)` and `step(key, number, carry, average_from=..., temperature=..., ...)`, steps 0, 1, ...
+
+    The randomness of a step depends on the key and its number alone; the number may be traced, but not batched: else
+    `cond` would do the work of an epoch's start at every step.
     """
+    batch, batches, variance_reduction, observables, observe_every = options
     count = None if data is None else data_length(data)
     check_choice("batches", batches, BATCHES)
     check_batch(batch, count, variance_reduction)
@@ -218,49 +204,43 @@ def build_advance(
         shapes = None if observables is None else jax.eval_shape(observables, state.particles)
         return Carry(state, order, jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, _real(leaf.dtype)), shapes))
 
-    def advance(
-        key: Array, carry: Carry, first: ArrayLike, last: ArrayLike, *, average_from: int | Array = 0, **numbers: Any
-    ) -> Carry:
+    def step(key: Array, number: Array, carry: Carry, *, average_from: int | Array = 0, **numbers: Any) -> Carry:
         shape, real = carry.state.particles.shape, carry.state.particles.dtype
-        normal = math.prod(shape)
+        normal, place = math.prod(shape), number % epoch
 
-        def new_epoch(carry: Carry, number: Array) -> Carry:
+        def new_epoch(carry: Carry) -> Carry:
             state, order = carry.state, carry.order
             if order is not None and batches == "reshuffled":
                 ranks = uniforms_at(key, number, (len(order),), jnp.float32, first=normal)
                 order = jnp.argsort(ranks).astype(jnp.int32)
             return carry._replace(state=anchor(state, functional, data) if variance_reduction else state, order=order)
 
-        def one(number: Array, carry: Carry) -> Carry:
-            place = number % epoch
-            if (size is not None and batches == "reshuffled") or variance_reduction:
-                carry = jax.lax.cond(place == 0, new_epoch, lambda carry, _: carry, carry, number)
-            rows = data
-            if size is not None and carry.order is not None:
-                if batches == "reshuffled":
-                    chosen = jax.lax.dynamic_slice_in_dim(carry.order, place * size, size)
-                else:
-                    chosen = _subset(uniforms_at(key, number, (size,), real, first=normal), len(carry.order))
-                rows = jax.tree.map(lambda leaf: leaf[chosen], data)
-            kicks = normals_at(key, number, shape, real)
-            carry = carry._replace(state=move(kicks, carry.state, rows, **numbers))
-            return carry if observables is None else observed(carry, number + 1)
+        if (size is not None and batches == "reshuffled") or variance_reduction:
+            carry = jax.lax.cond(place == 0, new_epoch, lambda carry: carry, carry)
+        rows = data
+        if size is not None and carry.order is not None:
+            if batches == "reshuffled":
+                chosen = jax.lax.dynamic_slice_in_dim(carry.order, place * size, size)
+            else:
+                chosen = _subset(uniforms_at(key, number, (size,), real, first=normal), len(carry.order))
+            rows = jax.tree.map(lambda leaf: leaf[chosen], data)
+        kicks = normals_at(key, number, shape, real)
+        carry = carry._replace(state=move(kicks, carry.state, rows, **numbers))
+        return carry if observables is None else observed(carry, number + 1, average_from)
 
-        def observed(carry: Carry, number: Array) -> Carry:
-            seen_before = (number - 1) // observe_every - average_from // observe_every
-            due = (number % observe_every == 0) & (number > average_from)
+    def observed(carry: Carry, number: Array, average_from: int | Array) -> Carry:
+        seen_before = (number - 1) // observe_every - average_from // observe_every
+        due = (number % observe_every == 0) & (number > average_from)
 
-            def update(carry: Carry) -> Carry:
-                share = 1 / (seen_before + 1)
-                seen = observables(carry.state.particles)  # type: ignore[misc]
-                mean = jax.tree.map(lambda old, new: old + (new - old) * share.astype(old.dtype), carry.averages, seen)
-                return carry._replace(averages=mean)
+        def update(carry: Carry) -> Carry:
+            share = 1 / (seen_before + 1)
+            seen = observables(carry.state.particles)  # type: ignore[misc]
+            mean = jax.tree.map(lambda old, new: old + (new - old) * share.astype(old.dtype), carry.averages, seen)
+            return carry._replace(averages=mean)
 
-            return jax.lax.cond(due, update, lambda carry: carry, carry)
+        return jax.lax.cond(due, update, lambda carry: carry, carry)
 
-        return jax.lax.fori_loop(first, last, one, carry)
-
-    return start, advance
+    return start, step
 
 
 def _subset(uniforms: Array, count: int) -> Array:

@@ -24,7 +24,8 @@ from unlazy.training.mean_field.langevin.engine import (
     BATCHES,
     Carry,
     Functional,
-    build_advance,
+    Options,
+    build_numbered_step,
     check_batch,
     data_length,
     energy,
@@ -136,8 +137,8 @@ def sample_mean_field(
             "functional must have finite second derivatives at the starting particles, got a curvature NaN"
         )
     limit = largest_energy(functional, start, heat, weight, data)
-    options = _Options(batch, batches, variance_reduction, observables, observe_every)
-    key, carry = jax.random.key(seed), build_advance(functional, data=data, **options._asdict())[0](start)
+    options = Options(batch, batches, variance_reduction, observables, observe_every)
+    key, carry = jax.random.key(seed), build_numbered_step(functional, options, data)[0](start)
 
     def advance(carry: Carry, first: int, last: int, rate: float) -> tuple[Carry, float]:
         moved, value = _piece(functional, options, key, carry, data, first, last, heat, weight, rate)
@@ -189,20 +190,10 @@ def sample_mean_field(
     )
 
 
-class _Options(NamedTuple):
-    """What the compiled piece depends on, besides the functional."""
-
-    batch: int | None
-    batches: str
-    variance_reduction: bool
-    observables: Callable[[Array], Any] | None
-    observe_every: int
-
-
 @partial(jax.jit, static_argnames=("functional", "options"))
 def _piece(
     functional: Functional,
-    options: _Options,
+    options: Options,
     key: Array,
     carry: Carry,
     data: Any,
@@ -213,10 +204,15 @@ def _piece(
     step_size: float,
 ) -> tuple[Carry, Array]:
     """The steps from `first` to `last` with their own averages, and the energy at their end, NaN if anything is."""
-    advance = build_advance(functional, data=data, **options._asdict())[1]
+    step = build_numbered_step(functional, options, data)[1]
     carry = carry._replace(averages=jax.tree.map(jnp.zeros_like, carry.averages))
     numbers = {"temperature": temperature, "confinement": confinement, "step_size": step_size}
-    carry = advance(key, carry, first, last, average_from=first, **numbers)
+
+    def one(number: Array, carry: Carry) -> Carry:
+        return step(key, number, carry, average_from=first, **numbers)
+
+    # traced bounds, so that all pieces are one program: `evolve` knows its number of steps
+    carry = jax.lax.fori_loop(first, last, one, carry)
     value = energy(functional, carry.state.particles, confinement, data)
     return carry, jnp.where(jnp.isfinite(carry.state.particles).all(), value, jnp.nan)
 

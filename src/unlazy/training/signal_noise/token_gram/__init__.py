@@ -7,21 +7,20 @@
 
 `problem` and `drawing` say what is trained, `network` what it computes, `views` what a step sees, `rules` what it does
 with the gradient, `engine` does it, `observables` and `fresh` measure, `runs` does all of it; `leaders` predicts from
-the start, `oscillation` watches the loss, `direct` is the same in d dimensions.
+the start, `oscillation` watches the loss.
 """
 
 from unlazy.training.signal_noise.token_gram.checks import check_known
-from unlazy.training.signal_noise.token_gram.direct import Vectors, explicit, train_direct
 from unlazy.training.signal_noise.token_gram.drawing import draw, draw_signal_noise, paired_second_layer
-from unlazy.training.signal_noise.token_gram.engine import State, Trained, init, step, train
+from unlazy.training.signal_noise.token_gram.engine import State, TrainedPatches, init, step, train
 from unlazy.training.signal_noise.token_gram.fresh import FreshError, fresh_error, fresh_errors, fresh_kinds
 from unlazy.training.signal_noise.token_gram.leaders import race_outcome, race_run
 from unlazy.training.signal_noise.token_gram.network import (
     CUBE,
     LOGISTIC,
     SQUARED,
-    Loss,
     Network,
+    PatchLoss,
     relu_or_square,
     relu_power,
 )
@@ -39,15 +38,15 @@ from unlazy.training.signal_noise.token_gram.observables import (
 )
 from unlazy.training.signal_noise.token_gram.oscillation import loss_rises, watch_loss
 from unlazy.training.signal_noise.token_gram.problem import (
-    Design,
     Patch,
-    Problem,
+    PatchDesign,
+    PatchProblem,
     feature_design,
     from_vectors,
     signal_noise_design,
 )
 from unlazy.training.signal_noise.token_gram.rules import (
-    Rule,
+    UpdateRule,
     either,
     gradient_descent,
     gradient_flow,
@@ -55,10 +54,10 @@ from unlazy.training.signal_noise.token_gram.rules import (
     normalised,
     switch,
 )
-from unlazy.training.signal_noise.token_gram.runs import Run, patch_run
+from unlazy.training.signal_noise.token_gram.runs import PatchRun, patch_run
 from unlazy.training.signal_noise.token_gram.views import (
-    Batch,
     Mixing,
+    SeenBatch,
     View,
     cut,
     full_batch,

@@ -11,16 +11,20 @@ from jax import Array
 from jax.typing import ArrayLike
 
 from unlazy.checks import InputError, check_array
-from unlazy.random import normal
+from unlazy.random import CHI_ATTEMPTS, chi, normal, uniform
 from unlazy.training.signal_noise.token_gram.checks import check_known
-from unlazy.training.signal_noise.token_gram.problem import Design, Problem, check_design, signal_noise_design
-
-_ATTEMPTS = 16
+from unlazy.training.signal_noise.token_gram.problem import (
+    PatchDesign,
+    PatchProblem,
+    check_design,
+    in_products,
+    signal_noise_design,
+)
 
 
 def draw(
     key: Array,
-    design: Design,
+    design: PatchDesign,
     features: ArrayLike,
     second_layer: ArrayLike,
     *,
@@ -28,7 +32,7 @@ def draw(
     scale: ArrayLike,
     noise: ArrayLike = 1.0,
     orthogonal: ArrayLike = True,
-) -> Problem:
+) -> PatchProblem:
     """Fixed features, own tokens xi ~ N(0, noise^2 I_d) and initial neurons w ~ N(0, scale^2 I_d), exactly in law.
 
     `features` are the lengths (S,) of orthogonal features, or their Gram matrix (S, S). With `orthogonal` the own
@@ -53,27 +57,18 @@ def draw(
     # One draw of each kind: every further one costs half a second of compilation.
     normal_key, uniform_key = jax.random.split(key)
     columns = len(basis) + count
-    normals = normal(normal_key, (count * (columns + _ATTEMPTS),))
-    uniforms = jax.random.uniform(uniform_key, (count * (_ATTEMPTS + 1),), float, jnp.finfo(float).tiny)
+    normals = normal(normal_key, (count * (columns + CHI_ATTEMPTS),))
+    uniforms = uniform(uniform_key, (count * (CHI_ATTEMPTS + 1),), float(jnp.finfo(float).tiny))
     standard = normals[: count * columns].reshape(count, columns)
     freedom = jnp.asarray(dimension, float) - len(basis) - jnp.arange(count)
-    lengths = _chi(normals[count * columns :].reshape(_ATTEMPTS, count), uniforms.reshape(-1, count), freedom)
+    lengths = chi(normals[count * columns :].reshape(CHI_ATTEMPTS, count), uniforms.reshape(-1, count), freedom)
     along, across = standard[:, : len(basis)], jnp.tril(standard[:, len(basis) :], -1) + jnp.diag(lengths)
 
     removed = jnp.asarray(orthogonal, float) * spanned
     noises = jnp.asarray(noise, float) * jnp.concatenate([along[:own] * (1 - removed), across[:own, :own]], axis=1)
     tokens = jnp.concatenate([jnp.pad(basis, ((0, 0), (0, own))), noises])
     weights = jnp.asarray(scale, float) * jnp.concatenate([along[own:], across[own:]], axis=1)
-    return Problem(
-        design=design,
-        gram=tokens @ tokens.T,
-        # The tokens have no components beyond the first S + nQ of the adapted basis.
-        preactivations=weights[:, : tokens.shape[1]] @ tokens.T,
-        initial_gram=weights @ weights.T,
-        second_layer=second_layer,
-        noise=jnp.asarray(noise, float),
-        orthogonal=jnp.asarray(orthogonal, float),
-    )
+    return in_products(design, tokens, weights, second_layer, noise, orthogonal)
 
 
 def draw_signal_noise(
@@ -89,7 +84,7 @@ def draw_signal_noise(
     flipped: ArrayLike = 0.0,
     live: ArrayLike | None = None,
     capacity: int | None = None,
-) -> Problem:
+) -> PatchProblem:
     """The two-patch problem [y mu, xi], |mu| = `signal`, with m = `width` neurons of output weight 1/m and m of -1/m.
 
     `live` of the `samples` count (all by default), and a fraction `flipped` of their labels is wrong: see
@@ -144,24 +139,3 @@ def _feature_basis(features: Array) -> tuple[Array, Array]:
     squares, vectors = jnp.linalg.eigh(features)
     spanned = squares > 1e-12 * squares[-1]
     return vectors * jnp.sqrt(jnp.where(spanned, squares, 0.0)), spanned.astype(features.dtype)
-
-
-def _chi(normals: Array, uniforms: Array, freedom: Array) -> Array:
-    """Independent chi variables with k numbers of degrees of freedom, each >= 1 and possibly traced.
-
-    Marsaglia & Tsang 2000: of the attempts at a gamma variable, one per row of `normals` (a, k) and of `uniforms`
-    (a + 1, k), the first accepted one. An attempt fails with probability < 0.05, all 16 with less than 1e-20.
-    `jax.random.gamma` loops instead and takes seconds to compile.
-    """
-    shape = freedom / 2
-    raised = jnp.where(shape < 1, shape + 1, shape)
-    size = raised - 1 / 3
-    small = normals / jnp.sqrt(9 * size)
-    # log(v) + 1 - v for v = (1 + small)^3, without cancellation at large degrees of freedom.
-    logarithm = jnp.log1p(jnp.maximum(small, jnp.finfo(float).eps - 1))
-    bound = 9 * size * small**2 / 2 + size * (3 * logarithm - small * (3 + small * (3 + small)))
-    accepted = (small > -1) & (jnp.log(uniforms[:-1]) < bound)
-    cubes = jnp.take_along_axis((1 + small) ** 3, jnp.argmax(accepted, axis=0)[None], axis=0)[0]
-    # A gamma variable of a shape below 1 is one of the next shape times a power of a uniform one.
-    powers = uniforms[-1] ** (1 / shape)
-    return jnp.sqrt(2 * size * cubes * jnp.where(shape < 1, powers, 1.0))

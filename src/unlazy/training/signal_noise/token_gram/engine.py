@@ -11,17 +11,17 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 import optax
 from jax import Array
 from jax.typing import ArrayLike
 
-from unlazy.training.loop import record_steps
+from unlazy.optim import ascent
+from unlazy.training.loop import evolve
 from unlazy.training.signal_noise.token_gram.checks import check_known
 from unlazy.training.signal_noise.token_gram.network import Network, gradient, mean_loss, outputs
-from unlazy.training.signal_noise.token_gram.problem import Problem
-from unlazy.training.signal_noise.token_gram.rules import Rule, inverse
-from unlazy.training.signal_noise.token_gram.views import Batch
+from unlazy.training.signal_noise.token_gram.problem import PatchProblem
+from unlazy.training.signal_noise.token_gram.rules import UpdateRule
+from unlazy.training.signal_noise.token_gram.views import SeenBatch
 from unlazy.training.signal_noise.token_gram.weights import Weights, initial_weights, squared_norm
 
 LIMIT = 1e12
@@ -49,14 +49,14 @@ class State(NamedTuple):
     stopped_at: Array
 
 
-class Trained(NamedTuple):
+class TrainedPatches(NamedTuple):
     """The last state and what was recorded, with a leading axis for the steps of `record_at`."""
 
     state: State
     records: Any
 
 
-def init(problem: Problem, network: Network, rule: Rule, *, stop_loss: ArrayLike | None = None) -> State:
+def init(problem: PatchProblem, network: Network, rule: UpdateRule, *, stop_loss: ArrayLike | None = None) -> State:
     """The state before the first update."""
     weights = initial_weights(problem)
     none, zero = jnp.int32(-1), jnp.int32(0)
@@ -64,7 +64,13 @@ def init(problem: Problem, network: Network, rule: Rule, *, stop_loss: ArrayLike
 
 
 def step(
-    key: Array, state: State, problem: Problem, network: Network, rule: Rule, *, stop_loss: ArrayLike | None = None
+    key: Array,
+    state: State,
+    problem: PatchProblem,
+    network: Network,
+    rule: UpdateRule,
+    *,
+    stop_loss: ArrayLike | None = None,
 ) -> State:
     """One update of a run that goes on; `key` is this step's own."""
     transform = optax.with_extra_args_support(rule.transform)
@@ -79,16 +85,16 @@ def step(
 
 def train(
     key: Array,
-    problem: Problem,
+    problem: PatchProblem,
     network: Network,
-    rule: Rule,
+    rule: UpdateRule,
     steps: int,
     *,
     record: Callable[[State], Any] | None = None,
     record_at: Sequence[int] | None = None,
     stop_loss: ArrayLike | None = None,
     state: State | None = None,
-) -> Trained:
+) -> TrainedPatches:
     """Make `steps` updates, or fewer if the loss falls to `stop_loss` before or the run diverges.
 
     `record(state)` is any tree of arrays, evaluated after each number of updates in `record_at` (increasing, from 0 to
@@ -104,8 +110,6 @@ def train(
     check_known("steps", steps, whole=True, ndim=0, low=0)
     if rule.radius is not None and not callable(rule.radius):
         check_known("radius", rule.radius, ndim=0, low=0)
-    stops = record_steps(steps, record_at)
-    ends = stops if stops[-1] == steps else (*stops, steps)
     # Under vmap every instance now has a second layer of its own. With a common one XLA copies all hidden layers into
     # another layout for the product with it: nearly half of the time.
     problem = problem._replace(second_layer=problem.second_layer + 0 * problem.preactivations[:, 0])
@@ -113,28 +117,23 @@ def train(
     if state is not None:
         rule_state = rule.transform.init(state.weights)
         start = _measured(problem, network, state.weights, rule_state, state.step, state.diverged_at, stop_loss)
-    first = start.step
 
-    def goes_on(state: State, end: Array) -> Array:
-        return (state.step < first + end) & (state.diverged_at < 0) & (state.stopped_at < 0)
-
-    def update(state: State) -> State:
+    def update(_: Array, state: State) -> State:
         return step(jax.random.fold_in(key, state.step), state, problem, network, rule, stop_loss=stop_loss)
 
-    def segment(state: State, end: Array) -> tuple[State, Any]:
-        state = jax.lax.while_loop(lambda current: goes_on(current, end), update, state)
-        return state, record(state) if record else None
+    def ended(state: State) -> Array:
+        return (state.diverged_at >= 0) | (state.stopped_at >= 0)
 
-    last, records = jax.lax.scan(segment, start, jnp.asarray(np.array(ends), jnp.int32))
+    last, records = evolve(update, start, int(steps), record=record, record_at=record_at, stop=ended)
     nonsense = (last.diverged_at < 0) & ~_consistent(problem, last)
     last = last._replace(
         diverged_at=jnp.where(nonsense, last.step, last.diverged_at),
         stopped_at=jnp.where(nonsense, jnp.int32(-1), last.stopped_at),
     )
-    return Trained(last, jax.tree.map(lambda values: values[: len(stops)], records))
+    return TrainedPatches(last, records)
 
 
-def _consistent(problem: Problem, state: State) -> Array:
+def _consistent(problem: PatchProblem, state: State) -> Array:
     """Whether the pre-activations are those of the weights, H = c H0 + C G, up to the rounding of all the steps."""
     combined, c, images = state.weights
     start = problem.preactivations
@@ -146,7 +145,7 @@ def _consistent(problem: Problem, state: State) -> Array:
     return off <= (jnp.sqrt(eps) + rounding) * terms + rounding * size
 
 
-def _slope(key: Array, state: State, problem: Problem, network: Network, rule: Rule) -> Weights:
+def _slope(key: Array, state: State, problem: PatchProblem, network: Network, rule: UpdateRule) -> Weights:
     """The gradient of the rule's view, or with a radius the one at the point that far uphill."""
     batch = rule.view(key, problem.design)
     here = state.weights.preactivations
@@ -154,12 +153,12 @@ def _slope(key: Array, state: State, problem: Problem, network: Network, rule: R
     if rule.radius is None:
         return slope
     radius = rule.radius(state.step) if callable(rule.radius) else rule.radius
-    uphill = radius * inverse(jnp.sqrt(squared_norm(problem, slope)))
+    uphill = ascent(radius, jnp.sqrt(squared_norm(problem, slope)))
     return gradient(problem, network, batch, here + uphill * slope.preactivations)
 
 
 def _measured(
-    problem: Problem,
+    problem: PatchProblem,
     network: Network,
     weights: Weights,
     rule_state: Any,
@@ -169,7 +168,7 @@ def _measured(
 ) -> State:
     """The state at these weights, with its outputs, its loss, and whether it is the end."""
     values = outputs(problem, network, weights.preactivations)
-    loss = mean_loss(Batch(problem.design.labels, problem.design.weights), network, values)
+    loss = mean_loss(SeenBatch(problem.design.labels, problem.design.weights), network, values)
     # Comparisons with NaN are false, and one entry that is not finite makes this sum so; it is faster than `all`.
     total = jnp.sum(problem.second_layer @ weights.coefficients) + weights.initial
     fine = (loss <= LIMIT) & jnp.isfinite(total)

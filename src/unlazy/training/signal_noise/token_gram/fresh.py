@@ -13,7 +13,7 @@ from unlazy.checks import InputError
 from unlazy.random import normal
 from unlazy.training.signal_noise.token_gram.checks import check_known, check_signs
 from unlazy.training.signal_noise.token_gram.network import Network
-from unlazy.training.signal_noise.token_gram.problem import Problem
+from unlazy.training.signal_noise.token_gram.problem import PatchProblem
 from unlazy.training.signal_noise.token_gram.weights import Weights, weight_gram
 
 
@@ -24,14 +24,16 @@ class FreshError(NamedTuple):
     loss: Array
 
 
-def fresh_error(key: Array, problem: Problem, weights: Weights, network: Network, *, draws: int = 2000) -> FreshError:
+def fresh_error(
+    key: Array, problem: PatchProblem, weights: Weights, network: Network, *, draws: int = 2000
+) -> FreshError:
     """Error and loss on fresh two-patch samples [y mu, xi], both classes alike: two numbers."""
     return FreshError(*(values[0] for values in fresh_kinds(key, problem, weights, network, draws=draws)))
 
 
 def fresh_errors(
     key: Array,
-    problem: Problem,
+    problem: PatchProblem,
     weights: Weights,
     network: Network,
     *,
@@ -71,7 +73,7 @@ def fresh_errors(
 
 def fresh_kinds(
     key: Array,
-    problem: Problem,
+    problem: PatchProblem,
     weights: Weights,
     network: Network,
     kinds: ArrayLike | int | None = None,
@@ -101,7 +103,7 @@ def fresh_kinds(
     return FreshError(*(values.reshape(2, -1).mean(0) for values in found))
 
 
-def _noise_covariance(problem: Problem, weights: Weights) -> Array:
+def _noise_covariance(problem: PatchProblem, weights: Weights) -> Array:
     """The covariance of W xi: noise^2 W P W^T, P the projection orthogonal to the features or the identity."""
     count = problem.design.features
     seen = weights.preactivations[:, :count]

@@ -15,7 +15,7 @@ from unlazy.training.signal_noise.token_gram.engine import State, train
 from unlazy.training.signal_noise.token_gram.fresh import fresh_error
 from unlazy.training.signal_noise.token_gram.network import Network, relu_power
 from unlazy.training.signal_noise.token_gram.observables import noise_coefficients, own_pairs, signal_coefficients
-from unlazy.training.signal_noise.token_gram.problem import Problem
+from unlazy.training.signal_noise.token_gram.problem import PatchProblem
 from unlazy.training.signal_noise.token_gram.rules import gradient_descent, gradient_flow
 
 
@@ -46,7 +46,7 @@ class RaceOutcome(NamedTuple):
 
 
 def early_growth(
-    key: Array, problem: Problem, power: int, steps: Sequence[int], *, pace: float
+    key: Array, problem: PatchProblem, power: int, steps: Sequence[int], *, pace: float
 ) -> tuple[EarlyGrowth, State]:
     """Follow the leaders for these numbers of steps of descent, activation ReLU^q; also the state at the end.
 
@@ -115,7 +115,7 @@ def race_run(
     }
 
 
-def leading_growth(problem: Problem, power: int) -> tuple[Growth, Growth]:
+def leading_growth(problem: PatchProblem, power: int) -> tuple[Growth, Growth]:
     """The largest signal j <w0_jr, mu> and the largest noise <w0_jr, xi_i> with j = y_i, each with its rate."""
     signal, noise, squares = _overlaps(problem)
     neuron = jnp.argmax(signal)
@@ -139,7 +139,7 @@ def growth_law(leader: Growth, power: int, step_size: Array, steps: Sequence[int
     return jax.lax.scan(grow, jnp.ones(()), length=steps[-1])[1][jnp.array(steps) - 1]
 
 
-def race_outcome(problem: Problem, power: int) -> RaceOutcome:
+def race_outcome(problem: PatchProblem, power: int) -> RaceOutcome:
     """What the initial overlaps predict, traced; at q = 2 the slowest sample decides for both."""
     signal, noise, squares = _overlaps(problem)
     classes, weights = problem.design.classes, problem.design.weights
@@ -157,7 +157,7 @@ def race_outcome(problem: Problem, power: int) -> RaceOutcome:
     return RaceOutcome(by_class[0] & by_class[1], jnp.maximum(*times) < jnp.max(samples))
 
 
-def _overlaps(problem: Problem) -> tuple[Array, Array, Array]:
+def _overlaps(problem: PatchProblem) -> tuple[Array, Array, Array]:
     """relu(j <w0, mu>) (R,), relu(<w0, xi_i>) of neurons of the sample's class (R, n), and |xi_i|^2 (n,).
 
     Pairs that are not there have overlap 0.

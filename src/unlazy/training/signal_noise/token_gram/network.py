@@ -13,12 +13,12 @@ from jax.typing import ArrayLike
 
 from unlazy.checks import check_array
 from unlazy.functions.activations import ACTIVATIONS, Activation
-from unlazy.training.signal_noise.token_gram.problem import Design, Patch, Problem
-from unlazy.training.signal_noise.token_gram.views import Batch, Mixing
+from unlazy.training.signal_noise.token_gram.problem import Patch, PatchDesign, PatchProblem
+from unlazy.training.signal_noise.token_gram.views import Mixing, SeenBatch
 from unlazy.training.signal_noise.token_gram.weights import Weights
 
 
-class Loss(NamedTuple):
+class PatchLoss(NamedTuple):
     """A loss l(f, y) of an output and a label, and minus its derivative in f."""
 
     name: str
@@ -26,9 +26,9 @@ class Loss(NamedTuple):
     pull: Callable[[Any, Any], Any]
 
 
-LOGISTIC = Loss("logistic", lambda f, y: jax.nn.softplus(-y * f), lambda f, y: y * jax.nn.sigmoid(-y * f))
+LOGISTIC = PatchLoss("logistic", lambda f, y: jax.nn.softplus(-y * f), lambda f, y: y * jax.nn.sigmoid(-y * f))
 """log(1 + exp(-y f))"""
-SQUARED = Loss("squared", lambda f, y: (y - f) ** 2 / 2, lambda f, y: y - f)
+SQUARED = PatchLoss("squared", lambda f, y: (y - f) ** 2 / 2, lambda f, y: y - f)
 """(y - f)^2 / 2"""
 
 
@@ -37,7 +37,7 @@ class Network:
     """What is computed from pre-activations: an activation with its derivative, and a loss. Not traced."""
 
     activation: Activation
-    loss: Loss = LOGISTIC
+    loss: PatchLoss = LOGISTIC
 
 
 def relu_power(power: float) -> Activation:
@@ -65,19 +65,19 @@ CUBE = Activation("cube", lambda z: z * z * z, lambda z: 3 * z * z)
 """The odd activation z^3."""
 
 
-def outputs(problem: Problem, network: Network, preactivations: Array) -> Array:
+def outputs(problem: PatchProblem, network: Network, preactivations: Array) -> Array:
     """f on the training samples, (n,), from the pre-activations of the tokens, (R, K)."""
     return _read_out(problem, network, patch_preactivations(problem.design, preactivations))
 
 
-def mean_loss(batch: Batch, network: Network, values: Array) -> Array:
+def mean_loss(batch: SeenBatch, network: Network, values: Array) -> Array:
     """The batch's loss at outputs f; a sample of weight 0 adds nothing, whatever its output is."""
     losses = network.loss.value(values, batch.labels)
     return jnp.sum(jnp.where(batch.weights > 0, batch.weights * losses, 0.0))
 
 
 def gradient(
-    problem: Problem, network: Network, batch: Batch, preactivations: Array, values: Array | None = None
+    problem: PatchProblem, network: Network, batch: SeenBatch, preactivations: Array, values: Array | None = None
 ) -> Weights:
     """The gradient of the batch's loss at weights with these pre-activations of the tokens.
 
@@ -97,7 +97,7 @@ def gradient(
     return Weights(coefficients, jnp.zeros((), coefficients.dtype), coefficients @ problem.gram)
 
 
-def patch_preactivations(design: Design, preactivations: Array) -> list[Array]:
+def patch_preactivations(design: PatchDesign, preactivations: Array) -> list[Array]:
     """Pre-activations (R, n) of each patch from those of the tokens, (R, K): sparse sums, no matrix product."""
     samples, features, noises = len(design.labels), design.features, design.noises
     own = preactivations[:, features:].reshape(-1, samples, noises)
@@ -131,12 +131,12 @@ def _shares(mixing: Mixing, inputs: list[Array]) -> tuple[Array, Array]:
     return jnp.broadcast_to(mixing.stay, shape), jnp.broadcast_to(mixing.take, shape)
 
 
-def _read_out(problem: Problem, network: Network, inputs: list[Array]) -> Array:
+def _read_out(problem: PatchProblem, network: Network, inputs: list[Array]) -> Array:
     hidden = [network.activation(z) for z in inputs]
     return problem.second_layer @ sum(hidden[1:], start=hidden[0])
 
 
-def _token_sums(design: Design, slopes: list[Array]) -> Array:
+def _token_sums(design: PatchDesign, slopes: list[Array]) -> Array:
     """The transpose of `patch_preactivations`, (R, K)."""
     shared = [z @ patch.shared for z, patch in zip(slopes, design.patches, strict=True) if patch.shared is not None]
     own = [z[:, :, None] * patch.own for z, patch in zip(slopes, design.patches, strict=True) if patch.own is not None]

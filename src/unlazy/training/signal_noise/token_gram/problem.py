@@ -26,7 +26,7 @@ class Patch(NamedTuple):
     """(n, Q)"""
 
 
-class Design(NamedTuple):
+class PatchDesign(NamedTuple):
     """How patches are made of tokens, and what the n samples are labelled.
 
     A sample of weight 0 is not there: that is how the number of samples varies inside one compiled program.
@@ -51,13 +51,13 @@ class Design(NamedTuple):
         return next((patch.own.shape[1] for patch in self.patches if patch.own is not None), 0)
 
 
-class Problem(NamedTuple):
+class PatchProblem(NamedTuple):
     """All that training needs to know of tokens z_k and initial weights W0: K = S + nQ tokens, R neurons.
 
     The tokens are the S shared ones, then the own ones, sample by sample: xi_iq has the place S + iQ + q.
     """
 
-    design: Design
+    design: PatchDesign
     gram: Array
     """Inner products of the tokens, Z Z^T, (K, K)."""
     preactivations: Array
@@ -72,7 +72,7 @@ class Problem(NamedTuple):
     """1 if own tokens are orthogonal to the shared ones, 0 if not."""
 
 
-def signal_noise_design(samples: int, *, live: ArrayLike | None = None, flipped: ArrayLike = 0.0) -> Design:
+def signal_noise_design(samples: int, *, live: ArrayLike | None = None, flipped: ArrayLike = 0.0) -> PatchDesign:
     """Two patches [y mu, xi] per sample with alternating classes y = +1, -1, ...; mu is the one shared token.
 
     Of the n `samples` the first `live` count, all by default. The observed labels of round(flipped live / 2) samples of
@@ -87,7 +87,7 @@ def signal_noise_design(samples: int, *, live: ArrayLike | None = None, flipped:
     classes = 1.0 - 2.0 * (index % 2)
     count = samples if live is None else live
     wrong = (index // 2 < jnp.round(jnp.asarray(flipped) * count / 2)) & (index < count)
-    return Design(
+    return PatchDesign(
         patches=(Patch(shared=classes[:, None]), Patch(own=jnp.ones((samples, 1)))),
         labels=jnp.where(wrong, -classes, classes),
         classes=classes,
@@ -95,12 +95,12 @@ def signal_noise_design(samples: int, *, live: ArrayLike | None = None, flipped:
     )
 
 
-def feature_design(*carried: ArrayLike) -> Design:
+def feature_design(*carried: ArrayLike) -> PatchDesign:
     """Patches of y times the features that a sample carries, (n, S) for each, then one of noise; y = +1, -1, ..."""
     samples = len(jnp.asarray(carried[0]))
     classes = 1.0 - 2.0 * (jnp.arange(samples) % 2)
     signals = tuple(Patch(shared=classes[:, None] * jnp.asarray(features)) for features in carried)
-    return Design(
+    return PatchDesign(
         patches=(*signals, Patch(own=jnp.ones((samples, 1)))),
         labels=classes,
         classes=classes,
@@ -109,7 +109,7 @@ def feature_design(*carried: ArrayLike) -> Design:
 
 
 def from_vectors(
-    design: Design,
+    design: PatchDesign,
     shared_tokens: ArrayLike,
     own_tokens: ArrayLike,
     initial_weights: ArrayLike,
@@ -117,7 +117,7 @@ def from_vectors(
     *,
     noise: ArrayLike = 1.0,
     orthogonal: bool = True,
-) -> Problem:
+) -> PatchProblem:
     """The problem of explicit vectors: shared tokens (S, d), own tokens (n, Q, d), initial weights W0 (R, d).
 
     `noise` and `orthogonal` describe the law of fresh samples and matter for test errors alone.
@@ -127,19 +127,26 @@ def from_vectors(
     check_vectors(design, features, own, weights, second)
     check_known("noise", noise, ndim=0, low=0)
     tokens = jnp.concatenate([features, own.reshape(-1, own.shape[-1])])
-    return Problem(
+    return in_products(design, tokens, weights, second, noise, orthogonal)
+
+
+def in_products(
+    design: PatchDesign, tokens: Array, weights: Array, second_layer: Array, noise: ArrayLike, orthogonal: ArrayLike
+) -> PatchProblem:
+    """The problem of tokens (K, c) and weights (R, d), d >= c; the tokens have no components beyond the first c."""
+    return PatchProblem(
         design=design,
         gram=tokens @ tokens.T,
-        preactivations=weights @ tokens.T,
+        preactivations=weights[:, : tokens.shape[1]] @ tokens.T,
         initial_gram=weights @ weights.T,
-        second_layer=second,
+        second_layer=second_layer,
         noise=jnp.asarray(noise, float),
         orthogonal=jnp.asarray(orthogonal, float),
     )
 
 
 def check_vectors(
-    design: Design,
+    design: PatchDesign,
     features: Array,
     own: Array,
     weights: Array,
@@ -162,7 +169,7 @@ def check_vectors(
             check_known(name, array)
 
 
-def check_design(design: Design) -> None:
+def check_design(design: PatchDesign) -> None:
     """Raise an `InputError` if the arrays of a design do not fit each other or are not what they must be.
 
     They must have as many samples, features and noises as each other, signs as labels, and weights with sum 1.

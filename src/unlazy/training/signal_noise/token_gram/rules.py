@@ -2,8 +2,8 @@
 
 A rule is an optax transformation of `Weights`, so optax's linear ones (`trace`, `ema`, `scale`, `add_decayed_weights`,
 schedules, `chain`) apply as they are, exactly. What treats coordinates one by one, Adam or the sign, is not equivariant
-under rotations and does not exist in token coordinates: see `direct`. `train` reports such a run as diverged. optax's
-clipping and normalising by a norm take that of the coordinates, not of the weights, which nothing reports.
+under rotations and does not exist in token coordinates: `train` reports such a run as diverged. optax's clipping and
+normalising by a norm take that of the coordinates, not of the weights, which nothing reports.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from jax.typing import ArrayLike
 
 from unlazy.checks import InputError
 from unlazy.training.signal_noise.token_gram.checks import check_known
-from unlazy.training.signal_noise.token_gram.problem import Problem
+from unlazy.training.signal_noise.token_gram.problem import PatchProblem
 from unlazy.training.signal_noise.token_gram.views import View, full_batch
 from unlazy.training.signal_noise.token_gram.weights import Weights, squared_norm, weight_gram
 
 Radius = ArrayLike | Callable[[Array], Array]
 
 
-class Rule(NamedTuple):
+class UpdateRule(NamedTuple):
     """A transformation of gradients, what a step sees, and the radius of sharpness-aware minimisation if there is one.
 
     With a radius the gradient is taken at W + radius g/|g|_F, g the gradient at W (SAM). A schedule `radius(step)` is
@@ -46,7 +46,7 @@ def gradient_descent(
     weight_decay: ArrayLike | None = None,
     view: View = full_batch,
     radius: Radius | None = None,
-) -> Rule:
+) -> UpdateRule:
     """W <- W - learning_rate M, with M = g the gradient of the view.
 
     `momentum` b makes it M <- b M + g (heavy ball), `average` b M <- b M + (1 - b) g from M = 0; at most one of them.
@@ -65,13 +65,13 @@ def gradient_descent(
         parts.append(optax.trace(momentum))
     if average is not None:
         parts.append(optax.ema(average, debias=False))
-    return Rule(optax.chain(*parts, optax.scale_by_learning_rate(learning_rate)), view, radius)
+    return UpdateRule(optax.chain(*parts, optax.scale_by_learning_rate(learning_rate)), view, radius)
 
 
-def normalised(learning_rate: ArrayLike, *, view: View = full_batch, radius: Radius | None = None) -> Rule:
+def normalised(learning_rate: ArrayLike, *, view: View = full_batch, radius: Radius | None = None) -> UpdateRule:
     """W <- W - learning_rate g/|g|_F."""
     _check_numbers(learning_rate, radius)
-    return Rule(optax.chain(normalise(), optax.scale_by_learning_rate(learning_rate)), view, radius)
+    return UpdateRule(optax.chain(normalise(), optax.scale_by_learning_rate(learning_rate)), view, radius)
 
 
 def muon(
@@ -80,7 +80,7 @@ def muon(
     momentum: ArrayLike | None = None,
     view: View = full_batch,
     radius: Radius | None = None,
-) -> Rule:
+) -> UpdateRule:
     """W <- W - learning_rate (M M^T)^(-1/2) M, the polar factor of the gradient or of its momentum M <- b M + g.
 
     Small singular values of M are dropped: see `polar_factor`.
@@ -89,20 +89,20 @@ def muon(
     if momentum is not None:
         check_known("momentum", momentum, ndim=0, low=0, high=1)
     parts = [] if momentum is None else [optax.trace(momentum)]
-    return Rule(optax.chain(*parts, polar_factor(), optax.scale_by_learning_rate(learning_rate)), view, radius)
+    return UpdateRule(optax.chain(*parts, polar_factor(), optax.scale_by_learning_rate(learning_rate)), view, radius)
 
 
-def gradient_flow(fraction: ArrayLike = 0.1, *, view: View = full_batch) -> Rule:
+def gradient_flow(fraction: ArrayLike = 0.1, *, view: View = full_batch) -> UpdateRule:
     """Gradient descent whose step moves no token's pre-activation by more than `fraction` of the largest one.
 
     The learning rate is fraction max|H| / max|D G|: gradient flow at its own pace, not descent at a constant rate. From
     a small initialisation and with q >= 2 it takes hundreds of steps where the latter takes many thousands.
     """
     check_known("fraction", fraction, ndim=0, above=0)
-    return Rule(optax.chain(relative_step(fraction), optax.scale(-1.0)), view)
+    return UpdateRule(optax.chain(relative_step(fraction), optax.scale(-1.0)), view)
 
 
-def either(choice: ArrayLike, first: Rule, second: Rule) -> Rule:
+def either(choice: ArrayLike, first: UpdateRule, second: UpdateRule) -> UpdateRule:
     """The first rule if a traced `choice` is true, else the second: one program serves both.
 
     They must have the same view and radius.
@@ -119,7 +119,7 @@ def either(choice: ArrayLike, first: Rule, second: Rule) -> Rule:
 
 
 def switch(radius: ArrayLike, at: ArrayLike) -> Callable[[Array], Array]:
-    """A schedule for `Rule.radius`: `radius` for the first `at` steps, then 0."""
+    """A schedule for `UpdateRule.radius`: `radius` for the first `at` steps, then 0."""
     check_known("radius", radius, ndim=0, low=0)
     check_known("at", at, ndim=0, low=0)
     return lambda step: jnp.where(step < at, jnp.asarray(radius, float), 0.0)
@@ -128,14 +128,14 @@ def switch(radius: ArrayLike, at: ArrayLike) -> Callable[[Array], Array]:
 def normalise() -> optax.GradientTransformationExtraArgs:
     """Divide by the Frobenius norm in weight space; a zero gradient stays zero."""
 
-    def apply(updates: Weights, weights: Weights, problem: Problem) -> Weights:
+    def apply(updates: Weights, weights: Weights, problem: PatchProblem) -> Weights:
         return times(inverse(jnp.sqrt(squared_norm(problem, updates))), updates)
 
     return _stateless(apply)
 
 
 def polar_factor() -> optax.GradientTransformationExtraArgs:
-    """Replace V by (V V^T)^(-1/2) V, from the eigenvectors of the R x R matrix V V^T.
+    """Replace V by (V V^T)^(-1/2) V, from the R x R matrix V V^T alone: the SVD of `unlazy.optim` needs the d columns.
 
     Eigenvalues up to max(R, K) eps of the largest, eps the machine's epsilon, are rounding errors and count as 0. So
     singular values of V below sqrt(max(R, K) eps) of the largest are dropped, about 1e-7 in double and .004 in single
@@ -145,7 +145,7 @@ def polar_factor() -> optax.GradientTransformationExtraArgs:
     diverged at its first step.
     """
 
-    def apply(updates: Weights, weights: Weights, problem: Problem) -> Weights:
+    def apply(updates: Weights, weights: Weights, problem: PatchProblem) -> Weights:
         values, vectors = jnp.linalg.eigh(weight_gram(problem, updates))
         negligible = max(updates.coefficients.shape) * jnp.finfo(values.dtype).eps
         roots = jnp.where(values > negligible * values[-1], inverse(jnp.sqrt(jnp.maximum(values, 0.0))), 0.0)
@@ -162,7 +162,7 @@ def polar_factor() -> optax.GradientTransformationExtraArgs:
 def relative_step(fraction: ArrayLike) -> optax.GradientTransformationExtraArgs:
     """Scale so that the largest change of a pre-activation is `fraction` of the largest pre-activation."""
 
-    def apply(updates: Weights, weights: Weights, problem: Problem) -> Weights:
+    def apply(updates: Weights, weights: Weights, problem: PatchProblem) -> Weights:
         largest = jnp.max(jnp.abs(weights.preactivations))
         return times(jnp.asarray(fraction) * largest * inverse(jnp.max(jnp.abs(updates.preactivations))), updates)
 
@@ -186,8 +186,8 @@ def inverse(number: Array) -> Array:
     return jnp.where(number > 0, 1 / jnp.where(number > 0, number, 1.0), 0.0)
 
 
-def _stateless(apply: Callable[[Weights, Weights, Problem], Weights]) -> optax.GradientTransformationExtraArgs:
-    def update(updates: Any, state: Any, params: Any = None, *, problem: Problem, **other: Any) -> tuple[Any, Any]:
+def _stateless(apply: Callable[[Weights, Weights, PatchProblem], Weights]) -> optax.GradientTransformationExtraArgs:
+    def update(updates: Any, state: Any, params: Any = None, *, problem: PatchProblem, **other: Any) -> tuple[Any, Any]:
         return apply(updates, params, problem), state
 
     return optax.GradientTransformationExtraArgs(lambda params: optax.EmptyState(), update)

@@ -15,14 +15,14 @@ from unlazy.training.signal_noise.token_gram.engine import State, train
 from unlazy.training.signal_noise.token_gram.fresh import FreshError, fresh_kinds
 from unlazy.training.signal_noise.token_gram.network import Network
 from unlazy.training.signal_noise.token_gram.observables import noise_coefficients, signal_coefficients
-from unlazy.training.signal_noise.token_gram.problem import Design, Problem
-from unlazy.training.signal_noise.token_gram.rules import Rule
+from unlazy.training.signal_noise.token_gram.problem import PatchDesign, PatchProblem
+from unlazy.training.signal_noise.token_gram.rules import UpdateRule
 
 
-class Run(NamedTuple):
+class PatchRun(NamedTuple):
     """The problem, the last state, what was recorded, and the errors on fresh samples, those of `fresh_kinds`."""
 
-    problem: Problem
+    problem: PatchProblem
     state: State
     records: Any
     fresh: FreshError
@@ -40,10 +40,10 @@ class Run(NamedTuple):
 
 def patch_run(
     key: Array,
-    design: Design,
+    design: PatchDesign,
     features: ArrayLike,
     network: Network,
-    rule: Rule,
+    rule: UpdateRule,
     steps: int,
     *,
     d: ArrayLike,
@@ -53,11 +53,11 @@ def patch_run(
     second_layer: ArrayLike | None = None,
     noise: ArrayLike = 1.0,
     kinds: ArrayLike | int | None = None,
-    record: Callable[[Problem, State, Callable[[State], FreshError]], Any] | None = None,
+    record: Callable[[PatchProblem, State, Callable[[State], FreshError]], Any] | None = None,
     record_at: Sequence[int] | None = None,
     stop_loss: ArrayLike | None = None,
     draws: int = 2000,
-) -> Run:
+) -> PatchRun:
     """Train on features of these lengths in the patches of a design, w ~ N(0, (start^2/d) I), and test on `kinds`.
 
     The neurons are those of `paired_second_layer`, unless a second layer is given. `record(problem, state, test)` may
@@ -73,4 +73,4 @@ def patch_run(
 
     seen = None if record is None else lambda state: record(problem, state, test)
     run = train(train_key, problem, network, rule, steps, record=seen, record_at=record_at, stop_loss=stop_loss)
-    return Run(problem, *run, test(run.state))
+    return PatchRun(problem, *run, test(run.state))

@@ -10,8 +10,9 @@ import jax.numpy as jnp
 from jax import Array
 from jax.typing import ArrayLike
 
+from unlazy.optim import replaced
 from unlazy.training.signal_noise.token_gram.checks import check_known
-from unlazy.training.signal_noise.token_gram.problem import Design
+from unlazy.training.signal_noise.token_gram.problem import PatchDesign
 
 
 class Mixing(NamedTuple):
@@ -26,7 +27,7 @@ class Mixing(NamedTuple):
     take: Array
 
 
-class Batch(NamedTuple):
+class SeenBatch(NamedTuple):
     """The loss of one step: sum_c sum_i weights[c, i] l(f_i, labels[c, i]), both (c, n), on mixed patches if given."""
 
     labels: Array
@@ -34,13 +35,13 @@ class Batch(NamedTuple):
     mixing: Mixing | None = None
 
 
-View = Callable[[Array, Design], Batch]
+View = Callable[[Array, PatchDesign], SeenBatch]
 """`view(key, design)`, with a key of its own at every step."""
 
 
-def full_batch(key: Array, design: Design) -> Batch:
+def full_batch(key: Array, design: PatchDesign) -> SeenBatch:
     """All samples with their weights."""
-    return Batch(design.labels[None], design.weights[None])
+    return SeenBatch(design.labels[None], design.weights[None])
 
 
 def mini_batch(size: ArrayLike, of: View = full_batch) -> View:
@@ -52,7 +53,7 @@ def mini_batch(size: ArrayLike, of: View = full_batch) -> View:
     """
     check_known("size", size, whole=True, ndim=0, low=1)
 
-    def view(key: Array, design: Design) -> Batch:
+    def view(key: Array, design: PatchDesign) -> SeenBatch:
         choice_key, key = jax.random.split(key)
         batch = of(key, design)
         counting = batch.weights.sum(0) > 0
@@ -69,11 +70,10 @@ def label_flips(probability: ArrayLike, of: View = full_batch) -> View:
     """Every label is flipped with this probability, afresh at every step (label-noise gradient descent)."""
     check_known("probability", probability, ndim=0, low=0, high=1)
 
-    def view(key: Array, design: Design) -> Batch:
+    def view(key: Array, design: PatchDesign) -> SeenBatch:
         flip_key, key = jax.random.split(key)
         batch = of(key, design)
-        flipped = jax.random.uniform(flip_key, batch.labels.shape) < probability
-        return batch._replace(labels=jnp.where(flipped, -batch.labels, batch.labels))
+        return batch._replace(labels=replaced(flip_key, batch.labels, -batch.labels, probability))
 
     return view
 
@@ -81,18 +81,19 @@ def label_flips(probability: ArrayLike, of: View = full_batch) -> View:
 def mixup(share: ArrayLike, of: View = full_batch) -> View:
     """Patches share x_i + (1 - share) x_j and the loss share l(y_i) + (1 - share) l(y_j), j a fresh random partner.
 
-    Partners are a random permutation of the samples of positive weight. Source: Zhang et al. 2018.
+    Partners are a random permutation of the samples of positive weight; those of `unlazy.optim.mixup`, which has no
+    weights, come from other draws. Source: Zhang et al. 2018.
     """
     check_known("share", share, ndim=0, low=0, high=1)
 
-    def view(key: Array, design: Design) -> Batch:
+    def view(key: Array, design: PatchDesign) -> SeenBatch:
         partner_key, key = jax.random.split(key)
         batch = of(key, design)
         partner = random_partners(partner_key, batch.weights.sum(0) > 0)
         stay = jnp.asarray(share, batch.weights.dtype)
         mixing = Mixing(partner, jnp.reshape(stay, (1, 1)), jnp.reshape(1 - stay, (1, 1)))
         labels = jnp.concatenate([batch.labels, batch.labels[:, partner]])
-        return Batch(labels, jnp.concatenate([stay * batch.weights, (1 - stay) * batch.weights]), mixing)
+        return SeenBatch(labels, jnp.concatenate([stay * batch.weights, (1 - stay) * batch.weights]), mixing)
 
     return view
 
@@ -105,7 +106,7 @@ def cut(augmentation: ArrayLike) -> View:
     """
     cutout, cutmix = jnp.asarray(augmentation) == 1, jnp.asarray(augmentation) == 2
 
-    def view(key: Array, design: Design) -> Batch:
+    def view(key: Array, design: PatchDesign) -> SeenBatch:
         partner_key, patch_key = jax.random.split(key)
         partner = random_partners(partner_key, design.weights > 0)
         numbers = jax.random.uniform(patch_key, (len(design.patches), len(design.labels)))
@@ -115,7 +116,7 @@ def cut(augmentation: ArrayLike) -> View:
         share = jnp.where(cutmix, own.mean(0), 1.0)
         labels = jnp.stack([design.labels, design.labels[partner]])
         weights = jnp.stack([share, 1 - share]) * design.weights
-        return Batch(labels, weights, Mixing(partner, stay, jnp.where(cutmix, 1 - own, 0.0)))
+        return SeenBatch(labels, weights, Mixing(partner, stay, jnp.where(cutmix, 1 - own, 0.0)))
 
     return view
 

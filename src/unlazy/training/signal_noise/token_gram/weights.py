@@ -7,7 +7,7 @@ from typing import NamedTuple
 import jax.numpy as jnp
 from jax import Array
 
-from unlazy.training.signal_noise.token_gram.problem import Problem
+from unlazy.training.signal_noise.token_gram.problem import PatchProblem
 
 
 class Weights(NamedTuple):
@@ -24,20 +24,20 @@ class Weights(NamedTuple):
     """H = W Z^T, (R, K)"""
 
 
-def initial_weights(problem: Problem) -> Weights:
+def initial_weights(problem: PatchProblem) -> Weights:
     """W0 itself."""
     start = problem.preactivations
     return Weights(jnp.zeros_like(start), jnp.ones((), start.dtype), start)
 
 
-def weight_gram(problem: Problem, weights: Weights) -> Array:
+def weight_gram(problem: PatchProblem, weights: Weights) -> Array:
     """Inner products of the neurons, W W^T = c^2 W0 W0^T + c C H0^T + H C^T with c = `initial`, (R, R)."""
     c, combined = weights.initial, weights.coefficients
     gram = c**2 * problem.initial_gram + c * combined @ problem.preactivations.T + weights.preactivations @ combined.T
     return (gram + gram.T) / 2
 
 
-def squared_norm(problem: Problem, weights: Weights) -> Array:
+def squared_norm(problem: PatchProblem, weights: Weights) -> Array:
     """The squared Frobenius norm |W|^2, the trace of `weight_gram`."""
     c, combined = weights.initial, weights.coefficients
     square = c**2 * jnp.trace(problem.initial_gram) + jnp.sum(
