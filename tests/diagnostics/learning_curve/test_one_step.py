@@ -52,7 +52,6 @@ def test_error_of_a_link_is_that_of_simulations(link, bias, n):
     d, features, seeds = 60, 300, 12
     curve = LearningCurve("one-step", ridge="opt", kernel_params={"bias": bias}).fit_link(link, d, NOISE)
     found = curve.predict(n, features=features)
-    moments = curve._engine.model.moments
     ridges = float(found.ridge) * np.array([1.0, 5.0, 0.2])
     errors = simulated_errors(
         link,
@@ -62,7 +61,7 @@ def test_error_of_a_link_is_that_of_simulations(link, bias, n):
         ridges,
         spike=1.5,
         bias=bias,
-        direction_ridge=best_direction_ridge(moments, n / d, NOISE),
+        direction_ridge=best_direction_ridge(link, n / d, NOISE),
         seeds=seeds,
     )
     allowed = 4 * np.std(errors[:, 0], ddof=1) / np.sqrt(seeds) + 0.04 * found.error
@@ -93,7 +92,7 @@ def test_plain_gradient_step_is_the_theory_of_gradient_steps():
 def test_ridge_is_alpha_of_kernel_ridge_on_the_features_kernel():
     d, n, features, ridge, seeds = 20, 200, 1000, 2.0, 6
     curve = LearningCurve("one-step", ridge=ridge).fit_link(steep, d, NOISE)
-    rho = best_direction_ridge(curve._engine.model.moments, n / d, NOISE)
+    rho = best_direction_ridge(steep, n / d, NOISE)
     errors = []
     for seed in range(seeds):
         rng = np.random.default_rng(seed)

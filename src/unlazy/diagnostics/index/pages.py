@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-import textwrap
 from typing import TYPE_CHECKING
 
 import numpy as np
+
+from unlazy.diagnostics.pages import item, mark
+from unlazy.plotting import style
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from unlazy.diagnostics.index.report import IndexReport
 
-_WIDTH = 100
+_NAMES = 12
 PARTS = (("linear", "lambda_1^2"), ("even", "lambda_2^2"))
 
 
@@ -21,23 +23,25 @@ def text(report: IndexReport) -> str:
     slices = " and ".join(map(str, report.slices))
     lines = [
         f"index report: {report.n} rows, {report.d} directions of X, {slices} slices of y",
-        _item("verdict", f"{report.verdict}: {report.reason}"),
+        item("verdict", f"{report.verdict}: {report.reason}", _NAMES),
     ]
     for index, (name, symbol) in enumerate(PARTS):
         low, high = report.intervals[index]
         seen = "seen" if name in report.carriers else "not seen"
         rows = _rows_text(*report.rows_needed[index], report.overlap)
         lines.append(
-            _item(
+            item(
                 f"{name} part",
                 f"{seen}, {_p_text(report.p_values[index], report.permutations)}; {symbol} = "
                 f"{report.squares[index]:.3f}, {report.confidence:.0%} interval [{low:.3f}, {high:.3f}]{rows}",
+                _NAMES,
             )
         )
     lines.append(
-        _item(
+        item(
             "tests",
             f"{report.permutations} permutations of y and mirrored rows, level {report.level:g} for both together",
+            _NAMES,
         )
     )
     return "\n".join(lines)
@@ -54,13 +58,8 @@ def _p_text(p: float, permutations: int) -> str:
     return f"p <= {p:.3g}" if p <= 1 / (1 + permutations) else f"p = {p:.3g}"
 
 
-def _item(name: str, value: str) -> str:
-    return textwrap.fill(f"{name:<12} {value}", _WIDTH, subsequent_indent=" " * 13)
-
-
 def figure(report: IndexReport) -> Figure:
     """Estimates with intervals, and the squared overlap to expect against the number of rows."""
-    from unlazy.plotting import style
     from unlazy.theory.index_models.spectral.estimators import linear_overlap, spectral_overlap
 
     drawing, (left, right) = style.panels(2, 1, width=3.2, height=2.7)
@@ -76,12 +75,12 @@ def figure(report: IndexReport) -> Figure:
         # a link that shows all of z, or all of z^2, with as many rows as the estimate leaves of them
         found = linear_overlap("He1", ratio=ratio) if index == 0 else spectral_overlap("He2", ratio=ratio).square
         style.theory(right, ratio / square * report.d, np.sqrt(found), color=color, label=f"{name} part")
-    left.axhline(0, color="#888888", linewidth=0.8)
+    mark(left, y=0)
     left.set(xticks=[0, 1], xlim=(-0.6, 1.6), ylim=(min(-0.05, *report.squares), 1.05), ylabel=r"$\lambda_k^2$")
     left.set_xticklabels([f"{name}, p = {p:.2g}" for (name, _), p in zip(PARTS, report.p_values, strict=True)])
     left.set_title(report.verdict)
-    right.axvline(report.n, color="#888888", linewidth=0.8, linestyle=":", label="rows at hand")
-    right.axhline(report.overlap, color="#888888", linewidth=0.8)
+    mark(right, x=report.n, label="rows at hand")
+    mark(right, y=report.overlap)
     style.log_scale(right, "x")
     right.set(xlabel=style.label("rows", "n"), ylabel="expected overlap", ylim=(-0.03, 1.03))
     right.legend()

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from unlazy.checks import InputError, check_array, check_choice
+from unlazy.diagnostics.ridge import pages
 from unlazy.diagnostics.ridge.evidence import (
     Evidence,
     Slope,
@@ -34,7 +35,10 @@ _MOST_SCATTER = 0.3
 
 
 class RidgeForecast(NamedTuple):
-    """Test errors to expect with other numbers of labelled rows; every field has one entry for each size."""
+    """Test errors to expect with other numbers of labelled rows; every field has one entry for each size.
+
+    No `Curve`, because an error here may be a bound, has a standard error, and stands beside that without a ridge.
+    """
 
     sizes: np.ndarray
     ridge: np.ndarray
@@ -103,15 +107,11 @@ class RidgeReport:
         return max(self.target_variance - self.noise_variance, 0.0)
 
     def __str__(self) -> str:
-        from unlazy.diagnostics.ridge.pages import text
-
-        return text(self)
+        return pages.text(self)
 
     def figure(self) -> Figure:
         """Errors against ridge, the spectrum with its regime, and the forecast."""
-        from unlazy.diagnostics.ridge.pages import figure
-
-        return figure(self)
+        return pages.figure_of(self)
 
 
 def ridge_report(
@@ -223,7 +223,7 @@ def ridge_report(
     )
 
 
-class _Path(NamedTuple):
+class _PathMeans(NamedTuple):
     """Means over the targets, by ridge."""
 
     gcv: np.ndarray
@@ -235,7 +235,7 @@ class _Path(NamedTuple):
     """(tr C)^2 / tr C^2 for the covariance C of the residuals of the targets."""
 
 
-def _path(reduced: RidgeDecomposition, columns: np.ndarray, ridges: np.ndarray) -> _Path:
+def _path(reduced: RidgeDecomposition, columns: np.ndarray, ridges: np.ndarray) -> _PathMeans:
     """In pieces of bounded memory: a ridge needs some arrays of the size of Y and one Gram matrix of residuals."""
     largest = max(columns.size, min(columns.shape) ** 2)
     pieces = max(1, -(-ridges.size * largest // _PATH_ENTRIES))
@@ -257,7 +257,7 @@ def _path(reduced: RidgeDecomposition, columns: np.ndarray, ridges: np.ndarray) 
                 np.divide(traces**2, norms, out=np.ones(traces.shape), where=norms > 0),
             )
         )
-    return _Path(*(np.concatenate(field) for field in zip(*found, strict=True)))
+    return _PathMeans(*(np.concatenate(field) for field in zip(*found, strict=True)))
 
 
 def _regime(
