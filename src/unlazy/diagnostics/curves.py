@@ -5,6 +5,9 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
+
+from unlazy.checks import InputError, check_array
 
 # a relative standard deviation beyond it says that few rows carry the mean, and its interval is not normal
 MOST_DEVIATION = 0.3
@@ -68,3 +71,11 @@ def log_normal_interval(error: np.ndarray, deviation: np.ndarray, confidence: fl
     with np.errstate(over="ignore", invalid="ignore"):
         low, high = (error * np.exp(sign * quantile * deviation) for sign in (-1, 1))
     return Interval(low, high)
+
+
+def checked_sizes(sizes: ArrayLike, low: int) -> np.ndarray:
+    """Whole numbers of rows to forecast for."""
+    found = np.atleast_1d(check_array("sizes", sizes, low=low, high=1e15))
+    if found.ndim != 1 or (found != np.round(found)).any():
+        raise InputError(f"sizes must be whole numbers, got {sizes!r}")
+    return found.astype(np.int64)

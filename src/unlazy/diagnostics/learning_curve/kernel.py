@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -17,11 +17,6 @@ from unlazy.diagnostics.learning_curve.rows import RowTable, relative_deviation
 from unlazy.diagnostics.learning_curve.spectral import SpectralCurve, pool_spectrum, spectral_curve
 from unlazy.diagnostics.learning_curve.theory import CurveLists, Theory, one_size
 from unlazy.numerics.roots import ConvergenceError
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
-    from unlazy.diagnostics.learning_curve.curve import LearningCurve
 
 # times min(1, n/N): the coefficient of variation of G_ii beyond which one effective ridge for all rows is not enough,
 # because kappa_i amplifies differences of G_ii by about N/n
@@ -37,6 +32,7 @@ class KernelTheory(Theory):
     """A pool as its kernel matrix and centred targets (rows, outputs), decomposed once."""
 
     optimises = False
+    text, figure = staticmethod(pages.kernel_text), staticmethod(pages.kernel_figure)
 
     def __init__(self, kernel_matrix: np.ndarray, targets: np.ndarray):
         eigenvalues, vectors, unit = decompose_kernel(kernel_matrix)
@@ -118,12 +114,6 @@ class KernelTheory(Theory):
         if np.isnan(kappa):
             raise InputError(f"n must be smaller or ridge larger: no prediction for n = {size:g} at ridge = {level:g}")
         return Alignment.at(self._eigenvalues, self._energies, kappa, self._unit)
-
-    def text(self, curve: LearningCurve) -> str:
-        return pages.kernel_text(curve)
-
-    def figure(self, curve: LearningCurve) -> Figure:
-        return pages.kernel_figure(curve)
 
     def _spectral(self, n: np.ndarray, ridge: np.ndarray, features: np.ndarray) -> SpectralCurve:
         return spectral_curve(self._spectrum, n, ridge / self._unit, features)

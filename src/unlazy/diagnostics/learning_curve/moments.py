@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -14,11 +14,6 @@ from unlazy.diagnostics.learning_curve import pages
 from unlazy.diagnostics.learning_curve.results import Alignment, BestRidge
 from unlazy.diagnostics.learning_curve.theory import CurveLists, Theory, one_size
 from unlazy.theory.regression.ridge import RidgeEquivalent, ridge_curve_by_effective_ridge, ridge_equivalent
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
-    from unlazy.diagnostics.learning_curve.curve import LearningCurve
 
 _RIDGES = 400
 # kappa of the search for the best ridge, in units of the largest eigenvalue and of the trace
@@ -81,6 +76,7 @@ class MomentsTheory(Theory):
 
     has_intervals = False
     without_matrix = "the kernel matrix of rows, and moments have none"
+    text, figure = staticmethod(pages.moments_text), staticmethod(pages.moments_figure)
 
     def __init__(self, moments: PopulationMoments):
         self.moments = moments
@@ -135,12 +131,6 @@ class MomentsTheory(Theory):
         kappa = float(self._equivalent(np.array([size]), np.array([level])).effective_ridge[0])
         spectrum = self.moments.spectrum
         return Alignment.at(spectrum, spectrum * self.moments.coefficients, kappa)
-
-    def text(self, curve: LearningCurve) -> str:
-        return pages.moments_text(curve)
-
-    def figure(self, curve: LearningCurve) -> Figure:
-        return pages.moments_figure(curve)
 
     def _equivalent(self, n: np.ndarray, ridge: np.ndarray) -> RidgeEquivalent:
         moments = self.moments

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -27,11 +27,6 @@ from unlazy.theory.one_step.moments import SMALLEST_RIDGE
 from unlazy.theory.one_step.spiked.features import gradient_step_groups, normal_groups
 from unlazy.theory.one_step.spiked.fixed_point import Sizes, Solution, solve
 from unlazy.theory.one_step.spiked.statistics import FeatureStatistics, NeuronGroups, TargetStatistics
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
-    from unlazy.diagnostics.learning_curve.curve import LearningCurve
 
 # stands for infinitely many features: the error differs from the limit by about 1e-6
 _ALL_FEATURES = 1e9
@@ -104,6 +99,7 @@ class OneStepTheory(Theory):
 
     takes_no_ridge = False
     without_matrix = "a kernel matrix, and kernel='one-step' has none"
+    text, figure = staticmethod(pages.one_step_text), staticmethod(pages.one_step_figure)
 
     def __init__(
         self,
@@ -154,12 +150,6 @@ class OneStepTheory(Theory):
 
     def link(self, index: Any, kernel: Any) -> np.ndarray:
         return self.model.link(check_array("index", index))
-
-    def text(self, curve: LearningCurve) -> str:
-        return pages.one_step_text(curve)
-
-    def figure(self, curve: LearningCurve) -> Figure:
-        return pages.one_step_figure(curve)
 
     def _credible(self) -> bool:
         evidence = self.evidence

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from collections.abc import Callable
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -11,11 +12,6 @@ from numpy.typing import ArrayLike
 from unlazy.checks import InputError, check_array
 from unlazy.diagnostics.learning_curve.pool import LARGEST
 from unlazy.diagnostics.learning_curve.results import Alignment, BestRidge, RidgeErrors
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
-    from unlazy.diagnostics.learning_curve.curve import LearningCurve
 
 
 class CurveLists(NamedTuple):
@@ -43,6 +39,9 @@ class Theory(ABC):
     has_intervals: ClassVar[bool] = True
     without_matrix: ClassVar[str] = ""
     """Why there is no kernel matrix to ask about."""
+    text: ClassVar[Callable[[Any], str]]
+    figure: ClassVar[Callable[[Any], Any]]
+    """Of a `LearningCurve` that asks this theory."""
     evidence: Any = None
     """What the rows say of link, noise and signal, for kernel="one-step"."""
 
@@ -76,12 +75,6 @@ class Theory(ABC):
 
     def link(self, index: Any, kernel: Any) -> np.ndarray:
         raise InputError(f"link() is for kernel='one-step', got {kernel!r}")
-
-    @abstractmethod
-    def text(self, curve: LearningCurve) -> str: ...
-
-    @abstractmethod
-    def figure(self, curve: LearningCurve) -> Figure: ...
 
 
 def one_size(n: ArrayLike, ridge: Any) -> tuple[float, float]:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from unlazy.checks import InputError, check_array
-from unlazy.diagnostics.curves import Curve, Interval
+from unlazy.diagnostics.curves import Curve, Interval, checked_sizes
 from unlazy.diagnostics.overfitting.two_sample import (
     ClassMoments,
     inner_products,
@@ -220,15 +220,13 @@ def _sizes(sizes: ArrayLike | None, n: int, most: float) -> np.ndarray:
     if sizes is None:
         growth = np.rint(n * 2.0 ** np.arange(-2, 5)).astype(np.int64)
         return growth[(growth <= most) | (growth <= n)]
-    found = np.atleast_1d(check_array("sizes", sizes, low=2, high=1e15))
-    if found.ndim != 1 or (found != np.round(found)).any():
-        raise InputError(f"sizes must be whole numbers, got {sizes!r}")
+    found = checked_sizes(sizes, 2)
     if found.max() > most:
         raise InputError(
             f"sizes must be at most {most:.0f}, {_MOST_PER_DIMENSION:g} for each effective dimension of the noise, "
             f"got {found.max():g}"
         )
-    return found.astype(np.int64)
+    return found
 
 
 def _draw_curve(axes: Axes, forecast: OverfitForecast) -> None:

@@ -9,9 +9,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from unlazy.checks import InputError, check_array, check_choice
+from unlazy.diagnostics.curves import checked_sizes
 from unlazy.diagnostics.ridge import pages
 from unlazy.diagnostics.ridge.evidence import (
     Evidence,
+    RidgeForecast,
     Slope,
     decompose_rows,
     forecasts,
@@ -32,25 +34,6 @@ _PATH_ENTRIES = 4_000_000
 _EXPONENT_MARGIN = 0.1
 _BOUNDARY_MARGIN = 0.15
 _MOST_SCATTER = 0.3
-
-
-class RidgeForecast(NamedTuple):
-    """Test errors to expect with other numbers of labelled rows; every field has one entry for each size.
-
-    No `Curve`, because an error here may be a bound, has a standard error, and stands beside that without a ridge.
-    """
-
-    sizes: np.ndarray
-    ridge: np.ndarray
-    """The best ridge."""
-    error: np.ndarray
-    """The test error there, label noise included."""
-    standard_error: np.ndarray
-    """Of `error`, from the scatter of the leave-one-out residuals over the rows."""
-    is_bound: np.ndarray
-    """True where a smaller ridge than these rows can speak for may be better still: `error` is an upper bound."""
-    ridgeless_error: np.ndarray
-    """The test error at ridge 0; NaN where no n rows can tell, which is where sizes > n <= rank."""
 
 
 @dataclass(frozen=True)
@@ -219,7 +202,7 @@ def ridge_report(
         spectrum_exponent=slope.exponent,
         regime=regime,
         reason=reason,
-        forecast=RidgeForecast(rows_at_hand, *forecasts(evidence, rows_at_hand, centre, left_out)),
+        forecast=forecasts(evidence, rows_at_hand, centre, left_out),
     )
 
 
@@ -305,10 +288,7 @@ def _ridges(ridges: ArrayLike) -> np.ndarray:
 def _sizes(sizes: ArrayLike | None, n: int) -> np.ndarray:
     if sizes is None:
         return np.unique(np.maximum(n * np.array([1, 2, 4, 8, 16]) // 4, _SMALLEST_SIZE))
-    found = np.atleast_1d(check_array("sizes", sizes, low=_SMALLEST_SIZE, high=1e15))
-    if found.ndim != 1 or (found != np.round(found)).any():
-        raise InputError(f"sizes must be whole numbers, got {sizes!r}")
-    return found.astype(np.int64)
+    return checked_sizes(sizes, _SMALLEST_SIZE)
 
 
 def _rows(name: str, value: ArrayLike, d: int | None = None) -> np.ndarray:
