@@ -74,7 +74,7 @@ class IndexReport:
 
     def figure(self) -> Figure:
         """The two lambda^2 with their intervals, and the overlap against the number of rows."""
-        return pages.figure(self)
+        return pages.figure_of(self)
 
 
 def index_report(
