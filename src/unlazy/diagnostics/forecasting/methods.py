@@ -51,7 +51,8 @@ class Method:
     """How many rows the forecast is made from."""
     noise: float
     """Noise, or what this method cannot learn from so many rows, of the target's variance."""
-    curve: LearningCurve | FactorCurve
+    curve: Any
+    """`LearningCurve` or `FactorCurve`."""
 
     @property
     def settings(self) -> str:
@@ -65,8 +66,9 @@ class Method:
 
     def at(self, n: np.ndarray) -> Curve:
         """Errors in units of the target's variance; NaN out of range, and why some are not to be trusted."""
+        farthest = np.inf if self.name == ONE_STEP else FARTHEST * self.pool * (1 + 1e-9)
         # without a ridge nothing is known beyond the pool
-        near = (n <= self._farthest) & ((n <= self.pool) | (self.ridge != 0))
+        near = (n <= farthest) & ((n <= self.pool) | (self.ridge != 0))
         error, low, high = np.full((3, n.size), np.nan)
         in_range, reliable = np.zeros((2, n.size), dtype=bool)
         if near.any():
@@ -77,7 +79,7 @@ class Method:
                 field[near] = np.where(found.in_range, values, np.nan)
             in_range[near], reliable[near] = found.in_range & np.isfinite(found.error), found.reliable
         doubtful = in_range & ~reliable & (n > self.pool)
-        if self._of_matrix and doubtful.any():
+        if doubtful.any() and self.name != ONE_STEP and not isinstance(self.curve, FactorCurve):
             # with little noise the theory falls too slowly there: the power law of the last doubling may be right too
             last = self.curve.predict(np.array([self.pool / 2, self.pool]), self.ridge)
             slope = min(np.log2(last.error[1] / last.error[0]), 0.0) if last.error.min() > 0 else 0.0
@@ -102,14 +104,6 @@ class Method:
         if found.n[i] > self.pool and not isinstance(self.curve, FactorCurve):
             return "far beyond these rows for this ridge"
         return "uneven rows"
-
-    @property
-    def _farthest(self) -> float:
-        return np.inf if self.name == ONE_STEP else FARTHEST * self.pool * (1 + 1e-9)
-
-    @property
-    def _of_matrix(self) -> bool:
-        return self.name != ONE_STEP and not isinstance(self.curve, FactorCurve)
 
     def of_part(self, inputs: np.ndarray, targets: np.ndarray) -> Method:
         """The same learner, with the same settings and the same draw of features, forecast from other rows."""

@@ -203,21 +203,21 @@ class LearningCurve(BaseEstimator):
         ridges = theory.checked_ridge(self.ridge if ridge is None else ridge)
         counts = check_array("features", np.inf if features is None else features, low=1, finite=False)
         shape = common_shape(n=sizes, ridge=ridges, features=counts)
-        lists = [a.ravel().astype(np.float64) for a in np.broadcast_arrays(sizes, ridges, counts)]
-        found = theory.predict(*lists, self.method)
+        n_, ridge_, features_ = (a.ravel().astype(np.float64) for a in np.broadcast_arrays(sizes, ridges, counts))
+        found = theory.predict(n_, ridge_, features_, self.method)
         interval = log_normal_interval(found.error, found.deviation, self.confidence)
 
         def shaped(values: np.ndarray) -> np.ndarray:
             return values.reshape(shape)[()]
 
         return Curve(
-            n=shaped(lists[0]),
+            n=shaped(n_),
             error=shaped(found.error),
             interval=Interval(*map(shaped, interval)),
             in_range=shaped(found.in_range),
             reliable=shaped(found.reliable),
             ridge=shaped(found.ridge),
-            features=shaped(lists[2]),
+            features=shaped(features_),
             r2=shaped(1 - found.error / self.target_variance_),
             training_error=shaped(found.training_error),
             method=shaped(found.method),
@@ -290,7 +290,7 @@ class LearningCurve(BaseEstimator):
 
     def summary(self) -> str:
         """What the rows say, in about fifteen lines."""
-        return self._fitted_theory().text(self)
+        return self._fitted_theory().page.text(self)
 
     def __str__(self) -> str:
         return self.summary() if hasattr(self, "pool_") else repr(self)
@@ -300,7 +300,7 @@ class LearningCurve(BaseEstimator):
 
         For kernel="one-step" the curve and the link, for moments the curve and errors against ridge.
         """
-        return self._fitted_theory().figure(self)
+        return self._fitted_theory().page.figure(self)
 
     def _check_parameters(self, theory: type[Theory]) -> None:
         check_choice("method", self.method, _METHODS)

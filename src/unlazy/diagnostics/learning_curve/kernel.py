@@ -32,7 +32,7 @@ class KernelTheory(Theory):
     """A pool as its kernel matrix and centred targets (rows, outputs), decomposed once."""
 
     optimises = False
-    text, figure = staticmethod(pages.kernel_text), staticmethod(pages.kernel_figure)
+    page = pages.KERNEL
 
     def __init__(self, kernel_matrix: np.ndarray, targets: np.ndarray):
         eigenvalues, vectors, unit = decompose_kernel(kernel_matrix)

@@ -76,7 +76,7 @@ class MomentsTheory(Theory):
 
     has_intervals = False
     without_matrix = "the kernel matrix of rows, and moments have none"
-    text, figure = staticmethod(pages.moments_text), staticmethod(pages.moments_figure)
+    page = pages.MOMENTS
 
     def __init__(self, moments: PopulationMoments):
         self.moments = moments

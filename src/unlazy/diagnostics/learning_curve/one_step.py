@@ -99,7 +99,7 @@ class OneStepTheory(Theory):
 
     takes_no_ridge = False
     without_matrix = "a kernel matrix, and kernel='one-step' has none"
-    text, figure = staticmethod(pages.one_step_text), staticmethod(pages.one_step_figure)
+    page = pages.ONE_STEP
 
     def __init__(
         self,

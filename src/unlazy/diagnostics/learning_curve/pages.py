@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -24,7 +25,14 @@ _WHERE = {
 }
 
 
-def kernel_text(curve: LearningCurve) -> str:
+class Page(NamedTuple):
+    """How a `LearningCurve` looks."""
+
+    text: Callable[[LearningCurve], str]
+    figure: Callable[[LearningCurve], Figure]
+
+
+def _kernel_text(curve: LearningCurve) -> str:
     """About fifteen lines."""
     rows, pool = curve.rows_, curve.pool_.size
     outputs = 1 if np.ndim(curve.target_mean_) == 0 else np.size(curve.target_mean_)
@@ -58,7 +66,7 @@ def kernel_text(curve: LearningCurve) -> str:
     return "\n".join(lines + _lines(found))
 
 
-def one_step_text(curve: LearningCurve) -> str:
+def _one_step_text(curve: LearningCurve) -> str:
     """About a dozen lines."""
     rows, noise, evidence = curve.rows_, curve.noise(), curve.evidence_
     found = curve.predict(_sizes(rows))
@@ -84,7 +92,7 @@ def one_step_text(curve: LearningCurve) -> str:
     return "\n".join(lines + _lines(found))
 
 
-def moments_text(curve: LearningCurve) -> str:
+def _moments_text(curve: LearningCurve) -> str:
     """About a dozen lines."""
     rows, best = curve.rows_, curve.best_ridge()
     found = curve.predict(_sizes(rows))
@@ -140,21 +148,6 @@ def _lines(found: Curve) -> list[str]:
     return table(rows)
 
 
-def kernel_figure(curve: LearningCurve) -> Figure:
-    """Three panels: error against rows, errors against ridge, the target in the kernel's eigenbasis."""
-    return figure(curve, _draw_kernel, _draw_path, _draw_alignment)
-
-
-def one_step_figure(curve: LearningCurve) -> Figure:
-    """Two panels: error against rows, and the link."""
-    return figure(curve, _draw_one_step, _draw_link)
-
-
-def moments_figure(curve: LearningCurve) -> Figure:
-    """Two panels: error against rows, and against ridge for some numbers of rows."""
-    return figure(curve, _draw_moments, _draw_ridges)
-
-
 def _draw_kernel(axes: Axes, curve: LearningCurve) -> None:
     pool = curve.pool_.size
     most = 4 * pool if float(curve.ridge) > 0 else pool
@@ -164,7 +157,7 @@ def _draw_kernel(axes: Axes, curve: LearningCurve) -> None:
     band(axes, found, shown)
     style.theory(axes, n, error, color=style.colour(0), label="new rows")
     doubtful = ~found.reliable[shown]
-    hollow = {"color": style.colour(0), "markerfacecolor": "white", "markersize": 4}
+    hollow: dict[str, Any] = {"color": style.colour(0), "markerfacecolor": "white", "markersize": 4}
     label = "not reliable" if doubtful.any() else None
     axes.plot(n[doubtful], error[doubtful], "o", label=label, **hollow)
     _draw_training(axes, found, shown & (found.training_error > 1e-3 * error.min()))
@@ -247,3 +240,8 @@ def _draw_link(axes: Axes, curve: LearningCurve) -> None:
     places = np.linspace(-3, 3, 301)
     style.theory(axes, places, curve.link(places), color=style.colour(0), label="link")
     finish(axes, style.label("index", "s"), "target", f"noise {curve.noise().share:.0%} of the variance")
+
+
+KERNEL = Page(_kernel_text, lambda curve: figure(curve, _draw_kernel, _draw_path, _draw_alignment))
+ONE_STEP = Page(_one_step_text, lambda curve: figure(curve, _draw_one_step, _draw_link))
+MOMENTS = Page(_moments_text, lambda curve: figure(curve, _draw_moments, _draw_ridges))

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from unlazy.checks import InputError, check_array
+from unlazy.diagnostics.learning_curve.pages import Page
 from unlazy.diagnostics.learning_curve.pool import LARGEST
 from unlazy.diagnostics.learning_curve.results import Alignment, BestRidge, RidgeErrors
 
@@ -39,9 +39,7 @@ class Theory(ABC):
     has_intervals: ClassVar[bool] = True
     without_matrix: ClassVar[str] = ""
     """Why there is no kernel matrix to ask about."""
-    text: ClassVar[Callable[[Any], str]]
-    figure: ClassVar[Callable[[Any], Any]]
-    """Of a `LearningCurve` that asks this theory."""
+    page: ClassVar[Page]
     evidence: Any = None
     """What the rows say of link, noise and signal, for kernel="one-step"."""
 
@@ -54,8 +52,8 @@ class Theory(ABC):
             raise InputError(
                 'ridge="opt" is for kernel="one-step" or moments; set_params(ridge=best_ridge().ridge) for others'
             )
-        bound = {"low": 0} if cls.takes_no_ridge else {"above": 0}
-        return check_array("ridge", ridge, high=LARGEST, **bound)
+        low, above = (0.0, None) if cls.takes_no_ridge else (None, 0.0)
+        return check_array("ridge", ridge, low=low, above=above, high=LARGEST)
 
     @abstractmethod
     def predict(self, n: np.ndarray, ridge: np.ndarray, features: np.ndarray, method: str) -> CurveLists: ...

@@ -226,7 +226,7 @@ def _verdict(
 
 
 def _table(title: str, options: tuple[PlanOption, ...], best: PlanOption) -> list[str]:
-    rows = [("context", "tasks", "prompts", "rows", "error", "ridge", "")]
+    rows: list[tuple[str, ...]] = [("context", "tasks", "prompts", "rows", "error", "ridge", "")]
     for option in options:
         counts = (option.context, option.tasks, option.prompts, option.rows)
         remark = " <- fewest rows" if option == best else ""
