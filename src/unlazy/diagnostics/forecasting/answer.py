@@ -48,7 +48,7 @@ import numpy as np
 from unlazy.checks import InputError
 from unlazy.diagnostics.curves import Curve
 from unlazy.diagnostics.forecasting import pages
-from unlazy.diagnostics.forecasting.request import SIZES, check_request, parse_sizes
+from unlazy.diagnostics.forecasting.request import SIZES, check_request
 from unlazy.diagnostics.forecasting.words import MULTIPLES, sentence
 from unlazy.diagnostics.pages import EXACT
 from unlazy.diagnostics.table import PreparedTable, prepare, read_table
@@ -159,7 +159,7 @@ def forecast(
     larger ones, as many times as it says (True: three). What to know before trusting it stands at the head of this
     module.
     """
-    check_request(data, target, ridge=ridge, gamma=gamma, features=features, sizes=sizes, check=check)
+    asked = check_request(data, target, ridge=ridge, gamma=gamma, features=features, sizes=sizes, check=check)
     # mistakes are told before the heavy imports
     from unlazy.diagnostics.forecasting.check import SPLITS, check_methods
     from unlazy.diagnostics.forecasting.methods import fit_methods, method_names
@@ -167,7 +167,7 @@ def forecast(
     chosen = method_names(kernel)
     frame, names = _frame(data, target)
     table = prepare(frame, names)
-    wanted = _sizes(sizes, len(table.inputs))
+    wanted = np.unique(np.maximum(np.round([size.rows(len(table.inputs)) for size in asked]), 2))
     with np.errstate(over="ignore"):
         spread = table.targets.std(axis=0)
     if not (np.isfinite(spread).all() and (spread > 0).all()):
@@ -290,7 +290,3 @@ def _cautions(table: PreparedTable, scaled: np.ndarray) -> list[str]:
                 "at random among these, not for later ones"
             )
     return notes
-
-
-def _sizes(sizes: str | Sequence[float], rows: int) -> np.ndarray:
-    return np.unique(np.maximum(np.round([size.rows(rows) for size in parse_sizes(sizes)]), 2))

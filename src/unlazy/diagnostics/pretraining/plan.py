@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -66,7 +67,7 @@ class PretrainingPlan:
     @property
     def best(self) -> PlanOption | None:
         """The option with the fewest labelled rows."""
-        return min(self.options, key=lambda option: (option.rows, option.tasks)) if self.options else None
+        return _fewest(self.options) if self.options else None
 
     def __str__(self) -> str:
         head = f"error {self.target_error:.4g} in {self.dimension} dimensions, noise {self.noise_variance:.3g}: "
@@ -234,7 +235,7 @@ def _table(title: str, options: tuple[PlanOption, ...], best: PlanOption) -> lis
     return [title, *table(rows, (8, 8, 9, 11, 8, 8), gap=" ", indent="")]
 
 
-def _fewest(options: list[PlanOption]) -> PlanOption:
+def _fewest(options: Sequence[PlanOption]) -> PlanOption:
     return min(options, key=lambda option: (option.rows, option.tasks))
 
 
