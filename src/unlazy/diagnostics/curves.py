@@ -13,7 +13,7 @@ from unlazy.checks import InputError, check_array
 MOST_DEVIATION = 0.3
 # of a 95% interval
 QUANTILE = 1.959963984540054
-# fewer say nothing of how errors change with their number
+# with fewer, tests found errors beyond the intervals
 FEWEST_ROWS = 20
 
 

@@ -40,6 +40,7 @@ class Theory(ABC):
     without_matrix: ClassVar[str] = ""
     """Why there is no kernel matrix to ask about."""
     page: ClassVar[Page]
+    """How the curve is printed and drawn."""
     evidence: Any = None
     """What the rows say of link, noise and signal, for kernel="one-step"."""
 
@@ -56,10 +57,12 @@ class Theory(ABC):
         return check_array("ridge", ridge, low=low, above=above, high=LARGEST)
 
     @abstractmethod
-    def predict(self, n: np.ndarray, ridge: np.ndarray, features: np.ndarray, method: str) -> CurveLists: ...
+    def predict(self, n: np.ndarray, ridge: np.ndarray, features: np.ndarray, method: str) -> CurveLists:
+        """For equally long lists; `method` is that of a kernel matrix."""
 
     @abstractmethod
-    def best_ridge(self, n: float) -> BestRidge: ...
+    def best_ridge(self, n: float) -> BestRidge:
+        """With n rows."""
 
     @abstractmethod
     def noise(self) -> tuple[float, float]:
