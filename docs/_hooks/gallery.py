@@ -15,6 +15,7 @@ from unlazy.lab.claims import Claim
 from unlazy.lab.grid import Grid, preset_grids
 from unlazy.lab.study import Study
 from unlazy.reporting.html.report import topic_title
+from unlazy.words import number
 
 KINDS = {
     "static": "changes shapes or the program",
@@ -138,7 +139,7 @@ def measured(judged: Mapping[str, Any]) -> list[str]:
 def _parameters(study: type[Study]) -> str:
     rows = []
     for name, parameter in study.parameters().items():
-        default = _values(parameter.default) if parameter.kind == "path" else _number(parameter.default)
+        default = _values(parameter.default) if parameter.kind == "path" else number(parameter.default, 6)
         paired = ", paired" if parameter.paired else ""
         kind = f'<span title="{KINDS[parameter.kind]}">{parameter.kind}</span>{paired}'
         rows.append([code(name), plain(parameter.label), plain(default), plain(parameter.allowed), kind])
@@ -173,12 +174,8 @@ def _axes(grid: Grid) -> str:
 
 
 def _values(values: Sequence[Any]) -> str:
-    texts = [_number(value) for value in values]
+    texts = [number(value, 6) for value in values]
     return ", ".join(texts if len(texts) <= 12 else [*texts[:4], "…", *texts[-2:]])
-
-
-def _number(value: Any) -> str:
-    return f"{value:g}" if isinstance(value, float) else str(value)
 
 
 def _notes(study: type[Study]) -> list[str]:

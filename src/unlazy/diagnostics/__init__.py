@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from unlazy.doors import lazily
 
 if TYPE_CHECKING:
+    from unlazy.diagnostics.curves import Curve
     from unlazy.diagnostics.features import FeatureProbe, feature_probe
     from unlazy.diagnostics.forecasting import Forecast, forecast
     from unlazy.diagnostics.index import IndexReport, index_report

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from unlazy.checks import InputError, suggest
+from unlazy.words import first_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -32,7 +33,7 @@ _DECIMAL_COMMA = r"\s*[-+]?\d+(,\d+)?([eE][-+]?\d+)?\s*"
 _MOST_CLASSES = 20
 
 
-class Table(NamedTuple):
+class PreparedTable(NamedTuple):
     """Numbers ready for a learner, and what was done to get them."""
 
     inputs: np.ndarray
@@ -169,7 +170,7 @@ def _has_decimal_commas(column: pd.Series) -> bool:
     return bool(words.str.fullmatch(_DECIMAL_COMMA).all() and words.str.contains(",").any())
 
 
-def prepare(frame: pd.DataFrame, target: str | Sequence[str]) -> Table:
+def prepare(frame: pd.DataFrame, target: str | Sequence[str]) -> PreparedTable:
     """Split a table into inputs and targets and make numbers of both.
 
     Numeric columns are standardised, their gaps filled with the median and marked by a column of their own; text,
@@ -196,7 +197,7 @@ def prepare(frame: pd.DataFrame, target: str | Sequence[str]) -> Table:
                 "is not the share of wrong classes"
             )
     inputs, columns = _inputs(frame.drop(columns=names), notes)
-    return Table(inputs, targets, tuple(columns), tuple(notes))
+    return PreparedTable(inputs, targets, tuple(columns), tuple(notes))
 
 
 def check_target_names(names: Sequence[str], columns: Sequence[str]) -> None:
@@ -205,8 +206,7 @@ def check_target_names(names: Sequence[str], columns: Sequence[str]) -> None:
     _refuse_repeated(names)
     for name in names:
         if name not in columns:
-            listed = ", ".join(map(str, columns[:12])) + (", ..." if len(columns) > 12 else "")
-            raise InputError(f"there is no column {name!r}{suggest(name, columns)}; there are {listed}")
+            raise InputError(f"there is no column {name!r}{suggest(name, columns)}; there are {first_of(columns, 12)}")
 
 
 def _inputs(frame: pd.DataFrame, notes: list[str]) -> tuple[np.ndarray, list[str]]:

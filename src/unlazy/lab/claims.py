@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from unlazy.checks import InputError
+from unlazy.words import number
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -22,11 +23,6 @@ KINDS = ("holds", "fails (known)", "untested", "inconclusive", "differs")
 
 A claim differs if it fails, if it holds though it is known not to, or if it raised an exception.
 """
-
-
-def number(value: float) -> str:
-    """A number for people: four significant digits."""
-    return "–" if math.isnan(value) else f"{value:.4g}"
 
 
 @dataclass(frozen=True)

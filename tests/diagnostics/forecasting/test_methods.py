@@ -7,11 +7,11 @@ import pandas as pd
 import pytest
 
 from unlazy.checks import InputError
+from unlazy.diagnostics.curves import Curve, Interval
 from unlazy.diagnostics.forecasting.answer import forecast
 from unlazy.diagnostics.forecasting.check import Checked, check_methods, verdict
 from unlazy.diagnostics.forecasting.factor import FactorCurve
 from unlazy.diagnostics.forecasting.methods import fit_methods, largest_near_least
-from unlazy.diagnostics.forecasting.points import Points
 from unlazy.diagnostics.forecasting.words import growth
 from unlazy.diagnostics.learning_curve.curve import LearningCurve
 
@@ -156,7 +156,7 @@ def test_the_verdict_says_on_which_side_most_forecasts_were():
 def test_what_does_not_fall_is_not_said_to_fall(errors, said):
     sure = np.ones(4, dtype=bool)
     error = np.array(errors)
-    points = Points(np.array([1.0, 2, 5, 10]), error, 0.9 * error, 1.1 * error, sure, sure, ("",) * 4)
+    points = Curve(np.array([1.0, 2, 5, 10]), error, Interval(0.9 * error, 1.1 * error), sure, sure)
     words = growth("ridge", points)
     assert said in words
     assert ("falls" in words) == ("falls" in said)

@@ -37,14 +37,16 @@ def test_errors_are_those_of_ridge_fits_to_gaussian_rows():
             assert 4 * error + 0.01 * prediction < 0.1 * prediction
 
 
-def test_isotropic_case_is_the_closed_form_of_the_theory_note():
-    d, a, lam, noise = 100, 2.0, 0.5, 0.25
+def test_isotropic_case_is_its_closed_form():
+    """With v the effective ridge per eigenvalue and a rows per column: a - 1/(1 + v) = ridge/v."""
+    d, a, ridge, noise = 100, 2.0, 0.5, 0.25
     curve = LearningCurve("linear").fit_moments(np.eye(d) / d, np.full(d, 1 / d), 1 + noise)
-    found = curve.predict(a * d, lam)
-    # unit values of the note: V = .561552813, test mse .443557734, train mse .181901719
-    assert found.error == pytest.approx(0.443557734, abs=1e-8)
-    assert found.training_error == pytest.approx(0.181901719, abs=1e-8)
-    # the Bayes ridge of an isotropic prior is noise over signal per direction: s2 d / (rho d / p)
+    found = curve.predict(a * d, ridge)
+    v = (1 + ridge - a + np.sqrt((1 + ridge - a) ** 2 + 4 * a * ridge)) / (2 * a)
+    error = ((v / (1 + v)) ** 2 + noise) / (1 - 1 / (a * (1 + v) ** 2))
+    assert found.error == pytest.approx(error, rel=1e-9)
+    assert found.training_error == pytest.approx((ridge / (a * v)) ** 2 * error, rel=1e-9)
+    # the Bayes ridge of an isotropic prior is noise over signal per direction
     assert curve.best_ridge().ridge == pytest.approx(noise, rel=1e-3)
 
 

@@ -52,7 +52,6 @@ def test_error_of_a_link_is_that_of_simulations(link, bias, n):
     d, features, seeds = 60, 300, 12
     curve = LearningCurve("one-step", ridge="opt", kernel_params={"bias": bias}).fit_link(link, d, NOISE)
     found = curve.predict(n, features=features)
-    moments = curve._engine.model.moments
     ridges = float(found.ridge) * np.array([1.0, 5.0, 0.2])
     errors = simulated_errors(
         link,
@@ -62,7 +61,7 @@ def test_error_of_a_link_is_that_of_simulations(link, bias, n):
         ridges,
         spike=1.5,
         bias=bias,
-        direction_ridge=best_direction_ridge(moments, n / d, NOISE),
+        direction_ridge=best_direction_ridge(link, n / d, NOISE),
         seeds=seeds,
     )
     allowed = 4 * np.std(errors[:, 0], ddof=1) / np.sqrt(seeds) + 0.04 * found.error
@@ -93,7 +92,7 @@ def test_plain_gradient_step_is_the_theory_of_gradient_steps():
 def test_ridge_is_alpha_of_kernel_ridge_on_the_features_kernel():
     d, n, features, ridge, seeds = 20, 200, 1000, 2.0, 6
     curve = LearningCurve("one-step", ridge=ridge).fit_link(steep, d, NOISE)
-    rho = best_direction_ridge(curve._engine.model.moments, n / d, NOISE)
+    rho = best_direction_ridge(steep, n / d, NOISE)
     errors = []
     for seed in range(seeds):
         rng = np.random.default_rng(seed)
@@ -112,29 +111,31 @@ def test_ridge_is_alpha_of_kernel_ridge_on_the_features_kernel():
     assert min(abs(low - np.mean(errors)), abs(high - np.mean(errors))) > 0.04 * expected + spread
 
 
-def test_best_ridge_has_the_least_error_of_a_grid():
-    curve = LearningCurve("one-step", ridge="opt").fit_link(steep, 50, NOISE)
-    best = curve.best_ridge()
+@pytest.fixture(scope="module")
+def of_link():
+    return LearningCurve("one-step", ridge="opt").fit_link(steep, 50, NOISE)
+
+
+def test_best_ridge_has_the_least_error_of_a_grid(of_link):
+    best = of_link.best_ridge()
     assert best.where == "inside"
-    grid = curve.predict(curve.rows_, ridge=best.ridge * np.array([0.3, 0.6, 1.6, 3.0]))
+    grid = of_link.predict(of_link.rows_, ridge=best.ridge * np.array([0.3, 0.6, 1.6, 3.0]))
     assert (grid.error > best.error).all()
-    np.testing.assert_allclose(curve.predict(curve.rows_).ridge, best.ridge)
+    np.testing.assert_allclose(of_link.predict(of_link.rows_).ridge, best.ridge)
 
 
-def test_infinitely_many_features_are_the_limit_of_many():
-    curve = LearningCurve("one-step", ridge=0.1).fit_link(steep, 50, NOISE)
-    few, many, all_of_them = curve.predict(500, features=np.array([300, 3e5, np.inf])).error
+def test_infinitely_many_features_are_the_limit_of_many(of_link):
+    few, many, all_of_them = of_link.predict(500, 0.1, np.array([300, 3e5, np.inf])).error
     assert many == pytest.approx(all_of_them, rel=1e-3)
     assert few > 1.05 * all_of_them
 
 
-def test_errors_fall_with_rows_towards_the_noise():
-    curve = LearningCurve("one-step", ridge="opt").fit_link(steep, 50, NOISE)
-    found = curve.predict([50, 100, 200, 800, 20_000])
+def test_errors_fall_with_rows_towards_the_noise(of_link):
+    found = of_link.predict([50, 100, 200, 800, 20_000])
     assert (np.diff(found.error) < 0).all()
     assert NOISE < found.error[-1] < 1.2 * NOISE
-    np.testing.assert_allclose(found.r2, 1 - found.error / curve.target_variance_)
-    needed = curve.samples_needed(float(found.error[2])).n
+    np.testing.assert_allclose(found.r2, 1 - found.error / of_link.target_variance_)
+    needed = of_link.samples_needed(float(found.error[2])).n
     assert needed == pytest.approx(200, rel=0.02)
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from unlazy.diagnostics.learning_curve.engine import CurveEngine
+from unlazy.diagnostics.learning_curve.kernel import KernelTheory
 from unlazy.diagnostics.learning_curve.linear import cholesky, inverse_of, solve
 from unlazy.diagnostics.learning_curve.pointwise import first_anchor, pointwise_error
 from unlazy.numerics.roots import ConvergenceError
@@ -36,11 +36,11 @@ def test_the_order_in_which_sizes_are_asked_for_does_not_matter():
     kernel, y, ridge = pool()
     n = len(y) * np.array([0.3, 1.0, 2.0, 4.0, 9.0])
     rest = np.full(n.shape, ridge), np.full(n.shape, np.inf)
-    together = CurveEngine(kernel, y).predict(n, *rest, "pointwise")
+    together = KernelTheory(kernel, y).predict(n, *rest, "pointwise")
     for order in ([4, 0, 2, 1, 3], [3, 4, 1, 2, 0]):
-        engine = CurveEngine(kernel, y)
+        theory = KernelTheory(kernel, y)
         for i in order:
-            alone = engine.predict(n[[i]], rest[0][[i]], rest[1][[i]], "pointwise")
+            alone = theory.predict(n[[i]], rest[0][[i]], rest[1][[i]], "pointwise")
             assert alone.error[0] == pytest.approx(together.error[i], rel=1e-6)
             assert alone.deviation[0] == pytest.approx(together.deviation[i], rel=2e-3)
             assert alone.reliable[0] == together.reliable[i]
@@ -57,7 +57,7 @@ def test_the_slope_of_an_anchor_is_that_of_a_finite_difference():
 def test_the_ridge_path_is_that_of_explicit_leave_one_out_errors():
     kernel, y, _ = pool(60)
     y = np.column_stack([y, y**2 - np.mean(y**2)])
-    path = CurveEngine(kernel, y).ridge_path()
+    path = KernelTheory(kernel, y).ridge_path()
     for i in (300, 600, 900):
         inverse = np.linalg.inv(kernel + path.ridge[i] * np.eye(60))
         residuals, missed = inverse @ y, path.ridge[i] * np.trace(inverse)

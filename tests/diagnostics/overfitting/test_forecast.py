@@ -192,11 +192,12 @@ def test_the_forecast_is_the_test_error_of_trained_networks(n, d, level):
 def test_the_forecast_for_more_rows_is_that_of_the_formula():
     X, y, mu = mixture(400, 200, 40.0, 6)
     found = forecast_overfit(X, y, sizes=[50, 400, 800])
-    np.testing.assert_allclose(found.curve[:, 1], [found.error, found.low, found.high], rtol=1e-12)
-    for size, error, low, high in zip(found.sizes, *found.curve, strict=True):
+    lines = np.array([found.curve.error, *found.curve.interval])
+    np.testing.assert_allclose(lines[:, 1], [found.error, found.low, found.high], rtol=1e-12)
+    for size, error, low, high in zip(found.curve.n, *lines, strict=True):
         assert low < averaging_classifier_error(size, mu, 1.0) < high
         assert low < error < high
-    assert (np.diff(found.curve, axis=1) < 0).all()
+    assert (np.diff(lines, axis=1) < 0).all()
 
 
 def test_no_signal_gives_one_half_and_says_so():
@@ -217,7 +218,7 @@ def test_more_rows_than_effective_dimensions_are_named():
     few = forecast_overfit(X[:, :20], y)
     assert not few.in_range
     assert "effective dimensions" in str(few)
-    assert few.sizes.max() < 5 * few.effective_rank < 16 * 60
+    assert few.curve.n.max() < 5 * few.effective_rank < 16 * 60
 
 
 def test_the_figure_shows_forecast_and_scores():

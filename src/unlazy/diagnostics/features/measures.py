@@ -98,7 +98,7 @@ def response_gap(change: np.ndarray, means: ClassMeans, rows: np.ndarray, codes:
     return float(1 - new / own) if own > 0 else np.nan
 
 
-class Network:
+class ProbedNetwork:
     """A JAX function network(params, X): its outputs, and the gradient in X of their change since the start."""
 
     def __init__(self, network: Callable[[Any, Any], Any], initial: Any, classes: int) -> None:

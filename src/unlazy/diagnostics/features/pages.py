@@ -6,6 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from unlazy.diagnostics.pages import figure, mark
+from unlazy.plotting import style
+from unlazy.words import number
+
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
@@ -15,13 +19,13 @@ if TYPE_CHECKING:
 
 def text(probe: FeatureProbe) -> str:
     """The last checkpoint, and for networks the best one."""
-    parts = [f"signal share {_number(probe.signal_share[-1])} ({probe.chance_share:.3f} by chance)"]
+    parts = [f"signal share {_share(probe.signal_share[-1])} ({probe.chance_share:.3f} by chance)"]
     if probe.response_gap is not None:
-        parts.append(f"response gap {_number(probe.response_gap[-1])}")
+        parts.append(f"response gap {_share(probe.response_gap[-1])}")
     if probe.margin_gap is not None and probe.train_fit is not None and probe.held_out_accuracy is not None:
         best = probe.best
         parts += [
-            f"margin gap {_number(probe.margin_gap[-1])}",
+            f"margin gap {_share(probe.margin_gap[-1])}",
             f"training fit {probe.train_fit[-1]:.3f}",
             f"held-out accuracy {probe.held_out_accuracy[-1]:.3f} (best {probe.held_out_accuracy[best]:.3f} at step "
             f"{probe.steps[best]:g})",
@@ -34,28 +38,21 @@ def text(probe: FeatureProbe) -> str:
     return head + ", ".join(parts)
 
 
-def _number(value: float) -> str:
-    return "undefined" if np.isnan(value) else f"{value:.3f}"
+def _share(value: float) -> str:
+    return number(value, decimals=3, missing="undefined")
 
 
-def figure(probe: FeatureProbe) -> Figure:
+def figure_of(probe: FeatureProbe) -> Figure:
     """One panel for plain weights, two for networks."""
-    from unlazy.plotting import style
-
-    networks = probe.train_fit is not None
-    drawing, axes = style.panels(2 if networks else 1, width=3.6, height=3.2)
-    with style.style():
-        _draw_shares(axes[0] if networks else axes, probe)
-        if networks:
-            _draw_fits(axes[1], probe)
-    return drawing
+    draw = (_draw_shares,) if probe.train_fit is None else (_draw_shares, _draw_fits)
+    return figure(probe, *draw, width=3.6, height=3.2)
 
 
 def _draw_shares(axes: Axes, probe: FeatureProbe) -> None:
     named = (("response gap", probe.response_gap), ("margin gap", probe.margin_gap))
     curves = [("signal share", probe.signal_share), *((name, gap) for name, gap in named if gap is not None)]
     _draw(axes, probe, curves)
-    axes.axhline(probe.chance_share, color="#888888", linewidth=0.8, linestyle=":", label="share by chance")
+    mark(axes, y=probe.chance_share, linestyle=":", label="share by chance")
     values = np.concatenate([values for _, values in curves])
     finite = values[np.isfinite(values)]
     low = min(0.0, finite.min()) if finite.size else 0.0
@@ -78,7 +75,7 @@ def _draw_fits(axes: Axes, probe: FeatureProbe) -> None:
         ]
     _draw(axes, probe, [(name, values) for name, values in curves if values is not None])
     if probe.steps[probe.best] > 0:
-        axes.axvline(probe.steps[probe.best], color="#888888", linewidth=0.8, linestyle=":")
+        mark(axes, x=probe.steps[probe.best])
     axes.set_ylim(-0.03, 1.03)
     axes.set_ylabel("share of samples")
     assert probe.held_out_accuracy is not None
@@ -89,21 +86,14 @@ def _draw_fits(axes: Axes, probe: FeatureProbe) -> None:
 
 
 def _draw(axes: Axes, probe: FeatureProbe, curves: list[tuple[str, np.ndarray]]) -> None:
-    from unlazy.plotting import style
-
     steps = probe.steps
     positive = steps[steps > 0]
     wide = positive.size > 1 and positive[-1] > 20 * positive[0]
     # a logarithmic axis has no place for step 0, at which nothing is learned
     shown = steps > 0 if wide else np.ones(steps.size, bool)
     for index, (name, values) in enumerate(curves):
-        options: dict[str, Any] = {
-            "marker": style.marker(index),
-            "markersize": 3.5,
-            "color": style.colour(index),
-            "label": name,
-        }
-        axes.plot(steps[shown], values[shown], "-", **options)
+        options: dict[str, Any] = {"marker": style.marker(index), "markersize": 3.5, "color": style.colour(index)}
+        axes.plot(steps[shown], values[shown], "-", label=name, **options)
     if wide:
         axes.set_xlim(0.8 * positive[0], 1.25 * positive[-1])
         style.log_scale(axes, "x")

@@ -10,8 +10,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from unlazy.checks import InputError
+from unlazy.diagnostics.features import pages
 from unlazy.diagnostics.features.inputs import read_checkpoints, read_classes, read_codes, read_inputs, read_steps
-from unlazy.diagnostics.features.measures import Network, class_means, response_gap
+from unlazy.diagnostics.features.measures import ProbedNetwork, class_means, response_gap
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -69,15 +70,11 @@ class FeatureProbe:
         return self.steps.size - 1 if self.held_out_accuracy is None else int(np.argmax(self.held_out_accuracy))
 
     def __str__(self) -> str:
-        from unlazy.diagnostics.features.pages import text
-
-        return text(self)
+        return pages.text(self)
 
     def figure(self) -> Figure:
         """Shares and gaps, and for networks fits and held-out accuracy, over the checkpoints."""
-        from unlazy.diagnostics.features.pages import figure
-
-        return figure(self)
+        return pages.figure_of(self)
 
 
 def feature_probe(
@@ -174,7 +171,7 @@ def feature_probe(
 
     if not callable(network):
         raise InputError(f"network must be a JAX function of (params, X), got {network!r}")
-    probe = Network(network, start, len(labels))
+    probe = ProbedNetwork(network, start, len(labels))
     margins = []
     for step, params in zip(at, found, strict=True):
         own, new = probe.outputs(params, rows), probe.outputs(params, held_out)

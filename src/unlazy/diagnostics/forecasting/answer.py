@@ -46,18 +46,20 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from unlazy.checks import InputError
-from unlazy.diagnostics.forecasting.check import SPLITS, Checked, check_methods, verdict
-from unlazy.diagnostics.forecasting.methods import DEFAULT, Method, fit_methods, method_names
-from unlazy.diagnostics.forecasting.points import FARTHEST, Points
-from unlazy.diagnostics.forecasting.request import SIZES, check_request, parse_sizes
-from unlazy.diagnostics.forecasting.words import EXACT
-from unlazy.diagnostics.table import Table, prepare, read_table
+from unlazy.diagnostics.curves import Curve
+from unlazy.diagnostics.forecasting import pages
+from unlazy.diagnostics.forecasting.request import SIZES, check_request
+from unlazy.diagnostics.forecasting.words import MULTIPLES, sentence
+from unlazy.diagnostics.pages import EXACT
+from unlazy.diagnostics.table import PreparedTable, prepare, read_table
 
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
 
-KERNELS = ",".join(DEFAULT)
+    from unlazy.diagnostics.forecasting.check import Checked
+    from unlazy.diagnostics.forecasting.methods import Method
+
 # of neighbouring residuals; also four standard deviations of chance
 _ALIKE = 0.15
 _ROWS_IN_ORDER = 20_000
@@ -70,10 +72,14 @@ class MethodForecast:
     """Errors of one method at the sizes asked for."""
 
     method: Method
-    points: Points
+    points: Curve
     """In units of the target's variance (its mean over several targets)."""
     reach: float
     """The largest multiple of the rows, at most 10, up to which the forecast is reliable; 0 if it is nowhere."""
+    growth: Curve
+    """With once, twice, five and ten times the rows at hand."""
+    end: Curve | None
+    """At the end of the reach, if no size that was asked for is in range."""
 
     @property
     def name(self) -> str:
@@ -84,7 +90,7 @@ class MethodForecast:
 class Forecast:
     """Errors of several methods on a table, with the rows it has and with more."""
 
-    table: Table
+    table: PreparedTable
     targets: tuple[str, ...]
     sizes: np.ndarray
     methods: tuple[MethodForecast, ...]
@@ -112,29 +118,23 @@ class Forecast:
 
     def sentence(self) -> str:
         """Which method will do how well, whether rows or methods pay more, and how much is noise."""
-        from unlazy.diagnostics.forecasting.words import sentence
-
         return sentence(self)
 
     def verdict(self) -> str:
         """What `check` found, empty without it."""
+        from unlazy.diagnostics.forecasting.check import verdict
+
         return verdict(self.checked) if self.checked else ""
 
     def as_json(self) -> dict[str, Any]:
-        from unlazy.diagnostics.forecasting.pages import as_json
-
-        return as_json(self)
+        return pages.as_json(self)
 
     def __str__(self) -> str:
-        from unlazy.diagnostics.forecasting.pages import text
-
-        return text(self)
+        return pages.text(self)
 
     def figure(self) -> Figure:
         """All methods with their intervals; what was measured if the forecast was checked."""
-        from unlazy.diagnostics.forecasting.pages import figure
-
-        return figure(self)
+        return pages.figure_of(self)
 
 
 def forecast(
@@ -159,21 +159,22 @@ def forecast(
     larger ones, as many times as it says (True: three). What to know before trusting it stands at the head of this
     module.
     """
-    check_request(data, target, ridge=ridge, gamma=gamma, features=features, sizes=sizes, check=check)
+    asked = check_request(data, target, ridge=ridge, gamma=gamma, features=features, sizes=sizes, check=check)
+    # mistakes are told before the heavy imports
+    from unlazy.diagnostics.forecasting.check import SPLITS, check_methods
+    from unlazy.diagnostics.forecasting.methods import fit_methods, method_names
+
     chosen = method_names(kernel)
     frame, names = _frame(data, target)
     table = prepare(frame, names)
-    wanted = _sizes(sizes, len(table.inputs))
+    wanted = np.unique(np.maximum(np.round([size.rows(len(table.inputs)) for size in asked]), 2))
     with np.errstate(over="ignore"):
         spread = table.targets.std(axis=0)
     if not (np.isfinite(spread).all() and (spread > 0).all()):
         raise InputError(f"target column {names[int(np.argmin(np.isfinite(spread)))]!r} has no finite variance")
     scaled = (table.targets - table.targets.mean(axis=0)) / spread / np.sqrt(len(names))
     options: dict[str, Any] = {"ridge": ridge, "gamma": gamma, "features": features, "progress": progress}
-    methods = []
-    for method in fit_methods(chosen, table.inputs, scaled, **options):
-        points = method.at(wanted)
-        methods.append(MethodForecast(method, points, _reach(method, len(scaled), wanted, points)))
+    methods = [_answer(method, len(scaled), wanted) for method in fit_methods(chosen, table.inputs, scaled, **options)]
     checked: tuple[Checked, ...] = ()
     if check:
         splits = SPLITS if check is True else check
@@ -214,16 +215,26 @@ def _frame(data: Any, target: str | Sequence[str] | None) -> tuple[pd.DataFrame,
     return read_table(data), names
 
 
-def _reach(method: Method, rows: int, sizes: np.ndarray, points: Points) -> float:
+def _answer(method: Method, rows: int, sizes: np.ndarray) -> MethodForecast:
+    points = method.at(sizes)
+    reach = _reach(method, rows, points)
+    growth, end = method.at(rows * np.array(MULTIPLES)), None
+    if not points.in_range.any():
+        end = method.at(np.array([round(reach * rows) or method.pool], dtype=float))
+    return MethodForecast(method, points, reach, growth, end)
+
+
+def _reach(method: Method, rows: int, points: Curve) -> float:
     """Up to which multiple of the rows the forecast is reliable, to 5%."""
 
     def reliable(n: float) -> bool:
         return bool(method.at(np.array([n])).reliable[0])
 
-    most = FARTHEST * rows
-    if points.reliable[sizes == most].any() or reliable(most):
-        return FARTHEST
-    low, high = float(min(rows, method.pool)), float(min(most, FARTHEST * method.pool))
+    farthest = MULTIPLES[-1]
+    most = farthest * rows
+    if points.reliable[points.n == most].any() or reliable(most):
+        return farthest
+    low, high = float(min(rows, method.pool)), float(min(most, farthest * method.pool))
     if not reliable(low):
         return 0.0
     if reliable(high):
@@ -234,7 +245,9 @@ def _reach(method: Method, rows: int, sizes: np.ndarray, points: Points) -> floa
     return low / rows
 
 
-def _leaks(table: Table, scaled: np.ndarray, names: Sequence[str], methods: Sequence[MethodForecast]) -> list[str]:
+def _leaks(
+    table: PreparedTable, scaled: np.ndarray, names: Sequence[str], methods: Sequence[MethodForecast]
+) -> list[str]:
     """Columns of which the target is a linear function, or that no error is left."""
     columns = table.inputs - table.inputs.mean(axis=0)
     energies = np.sum(columns**2, axis=0)
@@ -255,10 +268,12 @@ def _leaks(table: Table, scaled: np.ndarray, names: Sequence[str], methods: Sequ
     return notes
 
 
-def _cautions(table: Table, scaled: np.ndarray) -> list[str]:
+def _cautions(table: PreparedTable, scaled: np.ndarray) -> list[str]:
     """Signs that rows are not independent: repeats, and residuals alike in neighbouring rows."""
+    import pandas as pd
+
     notes = []
-    repeated = int(_as_frame(table).duplicated().sum())
+    repeated = int(pd.DataFrame(np.column_stack([table.inputs, table.targets])).duplicated().sum())
     if repeated:
         notes.append(
             f"{repeated} of {len(scaled)} rows repeat another one: errors are forecast too low if new rows will not"
@@ -275,13 +290,3 @@ def _cautions(table: Table, scaled: np.ndarray) -> list[str]:
                 "at random among these, not for later ones"
             )
     return notes
-
-
-def _as_frame(table: Table) -> pd.DataFrame:
-    import pandas as pd
-
-    return pd.DataFrame(np.column_stack([table.inputs, table.targets]))
-
-
-def _sizes(sizes: str | Sequence[float], rows: int) -> np.ndarray:
-    return np.unique(np.maximum(np.round([size.rows(rows) for size in parse_sizes(sizes)]), 2))

@@ -8,8 +8,8 @@ from typing import NamedTuple
 import numpy as np
 
 from unlazy.checks import InputError
+from unlazy.diagnostics.curves import QUANTILE
 from unlazy.diagnostics.forecasting.methods import ONE_STEP, Method
-from unlazy.diagnostics.forecasting.points import QUANTILE
 
 FACTORS = (2, 5, 10)
 SPLITS = 3

@@ -6,23 +6,15 @@ curve of `learning_curve.spectral` and the leave-one-out errors of all rows foll
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 
+from unlazy.diagnostics.curves import MOST_DEVIATION, Curve, log_normal_interval
 from unlazy.diagnostics.learning_curve.spectral import PoolSpectrum, spectral_curve
 from unlazy.numerics.spectral_sums import Spectrum
 
 _RIDGES = 60
-# as in `learning_curve.engine`: the coefficient of variation of leverages where one effective ridge is not enough
+# as in `learning_curve.kernel`: the coefficient of variation of leverages where one effective ridge is not enough
 _UNEVEN = 0.2
-
-
-class FactorErrors(NamedTuple):
-    error: np.ndarray
-    deviation: np.ndarray
-    """Standard deviation of log error over pools: that of the mean of the squared leave-one-out errors."""
-    uneven: np.ndarray
 
 
 class FactorCurve:
@@ -44,12 +36,17 @@ class FactorCurve:
             max(float(np.sum(targets**2) - energies.sum()), 0.0),
         )
 
-    def predict(self, n: np.ndarray, ridge: float) -> FactorErrors:
-        """Errors with n rows: the spectral curve times leave-one-out error over generalised cross-validation."""
+    def predict(self, n: np.ndarray, ridge: float) -> Curve:
+        """Errors with n rows: the spectral curve times leave-one-out error over generalised cross-validation.
+
+        Their deviation is that of the mean of the squared leave-one-out errors.
+        """
         found = spectral_curve(self._spectrum, n, np.full(n.shape, ridge), np.full(n.shape, np.inf))
         rows = [self._left_out(kappa) for kappa in found.kappa]
         ratio, deviation, unevenness = (np.array(column) for column in list(zip(*rows, strict=True))[1:])
-        return FactorErrors(found.error * ratio, deviation, unevenness > _UNEVEN)
+        error = found.error * ratio
+        reliable = ~(unevenness > _UNEVEN) & (deviation <= MOST_DEVIATION)
+        return Curve(n, error, log_normal_interval(error, deviation), np.isfinite(error), reliable)
 
     def ridge_path(self) -> tuple[np.ndarray, np.ndarray]:
         """Ridges and leave-one-out errors."""

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from unlazy.checks import InputError, check_choice
+from unlazy.diagnostics.curves import FEWEST_ROWS, MOST_DEVIATION, QUANTILE, Curve, Interval
 from unlazy.diagnostics.forecasting.factor import FactorCurve
-from unlazy.diagnostics.forecasting.points import FARTHEST, MOST_DEVIATION, QUANTILE, Points, make_points
 from unlazy.diagnostics.learning_curve.curve import LearningCurve
 from unlazy.diagnostics.learning_curve.pool import subsample
 
@@ -32,6 +32,8 @@ _FEWEST_FEATURES = 25
 # from here on all rows are used: a kernel matrix of 1200 rows and 1000 features lets forecasts rise at 5x
 _ROWS_PER_FEATURE = 1.5
 _MOST_ENTRIES = 20_000_000
+# forecasts were tested up to ten times the rows that they are made from
+FARTHEST = 10.0
 
 
 @dataclass(frozen=True)
@@ -50,7 +52,7 @@ class Method:
     noise: float
     """Noise, or what this method cannot learn from so many rows, of the target's variance."""
     curve: Any
-    at: Callable[[np.ndarray], Points]
+    """`LearningCurve` or `FactorCurve`."""
 
     @property
     def settings(self) -> str:
@@ -61,6 +63,47 @@ class Method:
             words.append(f"one draw of {self.features:.0f} features")
         words.append("ridge chosen at each size" if np.isnan(self.ridge) else f"ridge {self.ridge:.3g}")
         return ", ".join(words)
+
+    def at(self, n: np.ndarray) -> Curve:
+        """Errors in units of the target's variance; NaN out of range, and why some are not to be trusted."""
+        farthest = np.inf if self.name == ONE_STEP else FARTHEST * self.pool * (1 + 1e-9)
+        # without a ridge nothing is known beyond the pool
+        near = (n <= farthest) & ((n <= self.pool) | (self.ridge != 0))
+        error, low, high = np.full((3, n.size), np.nan)
+        in_range, reliable = np.zeros((2, n.size), dtype=bool)
+        if near.any():
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                found = self.curve.predict(n[near], None if np.isnan(self.ridge) else self.ridge)
+            for field, values in zip((error, low, high), (found.error, *found.interval), strict=True):
+                field[near] = np.where(found.in_range, values, np.nan)
+            in_range[near], reliable[near] = found.in_range & np.isfinite(found.error), found.reliable
+        doubtful = in_range & ~reliable & (n > self.pool)
+        if doubtful.any() and self.name != ONE_STEP and not isinstance(self.curve, FactorCurve):
+            # with little noise the theory falls too slowly there: the power law of the last doubling may be right too
+            last = self.curve.predict(np.array([self.pool / 2, self.pool]), self.ridge)
+            slope = min(np.log2(last.error[1] / last.error[0]), 0.0) if last.error.min() > 0 else 0.0
+            low[doubtful] = np.fmin(low, last.low[1] * (n / self.pool) ** slope)[doubtful]
+        found = Curve(n, error, Interval(low, high), in_range, reliable, r2=1 - error)
+        return found._replace(reasons=tuple(self._reason(found, i, bool(near[i])) for i in range(n.size)))
+
+    def _reason(self, found: Curve, i: int, near: bool) -> str:
+        if found.in_range[i] and found.reliable[i]:
+            return ""
+        if not near:
+            if self.ridge == 0:
+                return "without a ridge nothing is known beyond the rows at hand"
+            return f"more than {FARTHEST:g} times the {self.pool} rows that the forecast is made from"
+        if not found.in_range[i]:
+            return "too far beyond these rows for this ridge"
+        if self.pool < FEWEST_ROWS:
+            return "fewer than 20 rows"
+        with np.errstate(divide="ignore", invalid="ignore"):
+            if np.log(found.high[i] / found.low[i]) > 2 * QUANTILE * MOST_DEVIATION:
+                return "few rows carry the error"
+        if found.n[i] > self.pool and not isinstance(self.curve, FactorCurve):
+            return "far beyond these rows for this ridge"
+        return "uneven rows"
 
     def of_part(self, inputs: np.ndarray, targets: np.ndarray) -> Method:
         """The same learner, with the same settings and the same draw of features, forecast from other rows."""
@@ -171,32 +214,8 @@ def _length_scale(inputs: np.ndarray, targets: np.ndarray) -> tuple[float, Learn
 def _kernel(name: str, kernel: str, curve: LearningCurve, ridge: float | None, **settings: Any) -> Method:
     path = curve.ridge_path()
     chosen = largest_near_least(path.ridge, path.loo_error) if ridge is None else ridge
-    pool = curve.pool_.size
-
-    def at(n: np.ndarray) -> Points:
-        near = n <= FARTHEST * pool * (1 + 1e-9)
-        # without a ridge nothing is known beyond the pool
-        near &= (n <= pool) | (chosen > 0)
-        error, low, high = (np.full(n.shape, np.nan) for _ in range(3))
-        in_range, reliable = np.zeros(n.shape, dtype=bool), np.zeros(n.shape, dtype=bool)
-        if near.any():
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                found = curve.predict(n=n[near], ridge=chosen)
-            for field, values in zip((error, low, high), (found.error, *found.interval), strict=True):
-                field[near] = np.where(found.in_range, values, np.nan)
-            in_range[near], reliable[near] = found.in_range & np.isfinite(found.error), found.reliable
-        doubtful = in_range & ~reliable & (n > pool)
-        if doubtful.any():
-            # with little noise the theory falls too slowly there: the power law of the last doubling may be right too
-            last = curve.predict(n=np.array([pool / 2, pool]), ridge=chosen)
-            slope = min(np.log2(last.error[1] / last.error[0]), 0.0) if last.error.min() > 0 else 0.0
-            low[doubtful] = np.fmin(low, last.interval.low[1] * (n / pool) ** slope)[doubtful]
-        return make_points(n, error, low, high, in_range, reliable, near, pool, chosen)
-
-    noise = curve.noise().share
-    gamma = settings.get("gamma", curve.gamma)
-    return Method(name, kernel, chosen, gamma, settings.get("features", np.inf), pool, noise, curve, at)
+    settings = {"gamma": curve.gamma, "features": np.inf, **settings}
+    return Method(name, kernel, chosen, pool=curve.pool_.size, noise=curve.noise().share, curve=curve, **settings)
 
 
 def _feature_count(inputs: np.ndarray, targets: np.ndarray, curve: LearningCurve, gamma: float) -> int:
@@ -253,37 +272,15 @@ def _factor(
     curve = FactorCurve(chosen_inputs, chosen_targets)
     # with fewer columns than rows the range has no end, and nothing is gained by a larger ridge
     level = largest_near_least(*curve.ridge_path(), tolerance=0.0) if ridge is None else ridge
-
-    def at(n: np.ndarray) -> Points:
-        near = (n <= FARTHEST * len(rows) * (1 + 1e-9)) & ((n <= len(rows)) | (level > 0))
-        error, low, high = (np.full(n.shape, np.nan) for _ in range(3))
-        reliable = np.zeros(n.shape, dtype=bool)
-        if near.any():
-            found = curve.predict(n[near], level)
-            width = QUANTILE * found.deviation
-            error[near] = found.error
-            low[near], high[near] = found.error * np.exp(-width), found.error * np.exp(width)
-            reliable[near] = ~found.uneven & (found.deviation <= MOST_DEVIATION)
-        return make_points(n, error, low, high, np.isfinite(error), reliable, near, len(rows), level, "uneven rows")
-
-    return Method(name, kernel, level, gamma, features, len(rows), curve.noise(level), curve, at)
+    return Method(name, kernel, level, gamma, features, len(rows), curve.noise(level), curve)
 
 
 def _one_step(inputs: np.ndarray, targets: np.ndarray, ridge: float | None) -> Method:
     if targets.shape[1] > 1:
         raise InputError(f"kernel 'one-step' takes one target, got {targets.shape[1]}")
     curve = LearningCurve(ONE_STEP, ridge="opt" if ridge is None else ridge).fit(inputs, targets[:, 0])
-
-    def at(n: np.ndarray) -> Points:
-        found = curve.predict(n=n)
-        everything = np.ones(n.shape, dtype=bool)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            return make_points(
-                n, found.error, *found.interval, found.in_range, found.reliable, everything, len(inputs), 1.0
-            )
-
     level = np.nan if ridge is None else ridge
-    return Method(ONE_STEP, ONE_STEP, level, None, np.inf, len(inputs), curve.noise().share, curve, at)
+    return Method(ONE_STEP, ONE_STEP, level, None, np.inf, len(inputs), curve.noise().share, curve)
 
 
 def largest_near_least(ridges: np.ndarray, errors: np.ndarray, tolerance: float = TOLERANCE) -> float:

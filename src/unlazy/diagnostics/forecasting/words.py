@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
+
+from unlazy.diagnostics.curves import Curve
+from unlazy.diagnostics.pages import EXACT, share
+from unlazy.words import listed
 
 if TYPE_CHECKING:
     from unlazy.diagnostics.forecasting.answer import Forecast
 
 MULTIPLES = (1.0, 2.0, 5.0, 10.0)
-# an error below it is called none
-EXACT = 1e-8
 # errors nearer than this are called the same
 _SAME = 0.03
 # a curve whose values differ by no more has one value
@@ -24,7 +25,7 @@ _NO_NOISE = 0.05
 
 def sentence(found: Forecast) -> str:
     """Which method does how well; what more rows bring; what pays more and what is noise: short sentences."""
-    errors = {m.name: m.method.at(found.rows * np.array(MULTIPLES)) for m in found.methods}
+    errors = {method.name: method.growth for method in found.methods}
     now = {name: points.error[0] for name, points in errors.items() if points.in_range[0]}
     if not now:
         return "No method has a forecast for as many rows as there are: too many rows for this ridge or these kernels."
@@ -53,12 +54,12 @@ def _noise(noise: float, least: float) -> str:
     if noise < _NO_NOISE * least:
         return "no noise can be made out: what is left may still be learned"
     if noise <= least:
-        return f"about {number(noise)} {what}"
-    return f"at most {number(least)} {what}"
+        return f"about {share(noise)} {what}"
+    return f"at most {share(least)} {what}"
 
 
 def _best(best: str, now: dict[str, float]) -> str:
-    level = f"an error of {number(now[best])} of the target's variance (R2 {1 - now[best]:.2f})"
+    level = f"an error of {share(now[best])} of the target's variance (R2 {1 - now[best]:.2f})"
     same = [name for name in now if name != best and now[name] <= (1 + _SAME) * now[best]]
     if len(now) == 1:
         return f"now {best} has {level}"
@@ -67,13 +68,13 @@ def _best(best: str, now: dict[str, float]) -> str:
     return f"best now: {best} with {level}"
 
 
-def growth(best: str, points: Any) -> str:
+def growth(best: str, points: Curve) -> str:
     known = [i for i in range(1, len(MULTIPLES)) if points.in_range[i]]
     if not known:
         return f"more rows are out of range for {best}"
     now, values = points.error[0], points.error[known]
     farthest = f"{MULTIPLES[known[-1]]:g}x"
-    remarks = [f"{number(points.low[known[-1]])}-{number(points.high[known[-1]])} at {farthest}"]
+    remarks = [f"{share(points.low[known[-1]])}-{share(points.high[known[-1]])} at {farthest}"]
     if not points.reliable[known].all():
         remarks.append("doubtful at the end" if points.reliable[known].any() else "doubtful")
     if len(known) < len(MULTIPLES) - 1:
@@ -82,19 +83,19 @@ def growth(best: str, points: Any) -> str:
     # where it is flat: from there on one number
     flat = next(j for j in range(len(known)) if values[j:].max() <= (1 + _FLAT) * values[j:].min())
     path = [now, *values[:flat], float(np.median(values[flat:]))]
-    told = [f"{number(points.error[i])} with {MULTIPLES[i]:g}x" for i in known[:flat]]
+    told = [f"{share(points.error[i])} with {MULTIPLES[i]:g}x" for i in known[:flat]]
     start = f"{MULTIPLES[known[flat]]:g}x"
     lasting = flat < len(known) - 1
-    last = number(path[-1])
+    last = share(path[-1])
     told.append(f"about {last} from {start} the rows on" if lasting else f"{last} with {start} the rows")
     if flat == 0 and abs(path[-1] / now - 1) <= _SAME:
-        return f"the error of {best} stays at about {number(path[-1])} up to {farthest} the rows {remark}"
+        return f"the error of {best} stays at about {share(path[-1])} up to {farthest} the rows {remark}"
     if all(later < earlier for earlier, later in itertools.pairwise(path)):
         return f"the error of {best} falls to {listed(told)} {remark}"
     return f"the error of {best} is forecast as {listed(told)} {remark}; a rise is a reason to doubt it"
 
 
-def _ranking(best: str, errors: dict[str, Any]) -> str:
+def _ranking(best: str, errors: dict[str, Curve]) -> str:
     for i, multiple in enumerate(MULTIPLES[1:], start=1):
         known = {name: points.error[i] for name, points in errors.items() if points.in_range[i]}
         if len(known) < 2 or best not in known:
@@ -107,7 +108,7 @@ def _ranking(best: str, errors: dict[str, Any]) -> str:
     return "more rows do not change which is best" + ("" if sure else ", as far as can be said")
 
 
-def _pays(best: str, now: dict[str, float], points: Any) -> str:
+def _pays(best: str, now: dict[str, float], points: Curve) -> str:
     worst = max(now, key=lambda name: now[name])
     method = 1 - now[best] / now[worst]
     if not points.in_range[1]:
@@ -119,13 +120,3 @@ def _pays(best: str, now: dict[str, float], points: Any) -> str:
     if abs(rows - method) < _SAME:
         return f"{told}: about the same"
     return f"{told}: {'more rows pay' if rows > method else 'the method pays'} more"
-
-
-def number(value: float) -> str:
-    if value < EXACT:
-        return f"<{EXACT:g}"
-    return f"{value:.3f}" if 0.01 <= value < 100 else f"{value:.2g}"
-
-
-def listed(names: Sequence[str]) -> str:
-    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"

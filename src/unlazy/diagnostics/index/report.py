@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from unlazy.checks import InputError, check_array
+from unlazy.diagnostics.index import pages
 from unlazy.diagnostics.index.evidence import (
     even_part,
     linear_part,
@@ -69,15 +70,11 @@ class IndexReport:
         return _carriers(self.p_values, self.level)
 
     def __str__(self) -> str:
-        from unlazy.diagnostics.index.pages import text
-
-        return text(self)
+        return pages.text(self)
 
     def figure(self) -> Figure:
         """The two lambda^2 with their intervals, and the overlap against the number of rows."""
-        from unlazy.diagnostics.index.pages import figure
-
-        return figure(self)
+        return pages.figure_of(self)
 
 
 def index_report(

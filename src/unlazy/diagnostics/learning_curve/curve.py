@@ -10,22 +10,22 @@ from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 
 from unlazy.checks import InputError, check_array, check_choice, common_shape
+from unlazy.diagnostics.curves import Curve, Interval, log_normal_interval
 from unlazy.diagnostics.learning_curve.crossing import crossing
-from unlazy.diagnostics.learning_curve.engine import CurveEngine
 from unlazy.diagnostics.learning_curve.index_model import IndexEvidence, centred_model
-from unlazy.diagnostics.learning_curve.moments import MomentsEngine, population_moments
-from unlazy.diagnostics.learning_curve.one_step import OneStepEngine, one_step_options
+from unlazy.diagnostics.learning_curve.kernel import KernelTheory
+from unlazy.diagnostics.learning_curve.moments import MomentsTheory, population_moments
+from unlazy.diagnostics.learning_curve.one_step import OneStepTheory, one_step_options
 from unlazy.diagnostics.learning_curve.pool import LARGEST, checked_rows, kernel_matrix, subsample
 from unlazy.diagnostics.learning_curve.results import (
     Alignment,
     BestRidge,
-    CurvePrediction,
     FeaturesNeeded,
-    Interval,
     NoiseEstimate,
     RidgeErrors,
     SamplesNeeded,
 )
+from unlazy.diagnostics.learning_curve.theory import Theory
 from unlazy.numerics.gaussian import piecewise
 
 if TYPE_CHECKING:
@@ -34,7 +34,6 @@ if TYPE_CHECKING:
 _METHODS = ("auto", "fast", "hybrid", "pointwise")
 # samples_needed looks no farther than so many times the pool
 _FARTHEST = 16
-_ONE_STEP = "one-step"
 # rows per dimension from which searches start where a link stands for rows
 _ROWS_PER_DIMENSION = 4
 
@@ -94,7 +93,7 @@ class LearningCurve(BaseEstimator):
     evidence_ : for kernel="one-step", what the rows say of link, noise and signal
     """
 
-    _engine: CurveEngine | OneStepEngine | MomentsEngine
+    _theory: Theory
     evidence_: IndexEvidence | None
 
     def __init__(
@@ -124,35 +123,34 @@ class LearningCurve(BaseEstimator):
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> LearningCurve:
         """Decompose the kernel matrix of X (n, d), or X itself if precomputed, with targets y (n,) or (n, outputs)."""
-        self._check_parameters()
+        self._check_parameters(OneStepTheory if self._is_one_step() else KernelTheory)
         most = int(check_array("max_pool", self.max_pool, low=2, high=1e9, ndim=0))
         rows, targets = checked_rows(X, y)
+        mean = targets.mean(axis=0)
         if self._is_one_step():
-            return self._fit_one_step(rows, targets)
+            theory = self._one_step_of(rows, targets)
+            return self._fitted(theory, len(rows), np.arange(len(rows)), mean, float(np.var(targets)))
         pool = subsample(len(rows), most, self.random_state)
         columns = targets.reshape(len(rows), -1)
         if not np.ptp(columns[pool], axis=0).any():
             raise InputError(f"y must vary, got the constant {targets.flat[0]:g}")
         options = {"gamma": self.gamma, "degree": self.degree, "coef0": self.coef0}
         self.kernel_matrix_ = kernel_matrix(rows, pool, self.kernel, options, self.kernel_params)
-        self.rows_, self.pool_, self.target_mean_ = len(rows), pool, targets.mean(axis=0)
         columns = columns - columns.mean(axis=0)
-        self.target_variance_ = float(np.sum(np.var(columns, axis=0)))
-        self._engine = CurveEngine(self.kernel_matrix_, columns[pool])
-        return self
+        variance = float(np.sum(np.var(columns, axis=0)))
+        return self._fitted(KernelTheory(self.kernel_matrix_, columns[pool]), len(rows), pool, mean, variance)
 
     def fit_link(self, link: Any, dimension: float, noise_variance: float = 0.0) -> LearningCurve:
         """Take labels link(x.beta) + noise of inputs x ~ N(0, I_d) in place of rows; for kernel="one-step"."""
         if not self._is_one_step():
             raise InputError(f"kernel must be 'one-step' for a link, got {self.kernel!r}")
-        self._check_parameters()
+        self._check_parameters(OneStepTheory)
         d = float(check_array("dimension", dimension, low=1, high=1e9, ndim=0))
         noise = float(check_array("noise_variance", noise_variance, low=0, high=LARGEST, ndim=0))
         model = centred_model(piecewise("link", link), d, noise)
-        self._engine = OneStepEngine(model, one_step_options(self.kernel_params))
-        self.rows_, self.pool_, self.target_mean_ = int(_ROWS_PER_DIMENSION * d), np.arange(0), np.zeros(())
-        self.target_variance_, self.evidence_ = model.moments.variance + noise, None
-        return self
+        theory = OneStepTheory(model, one_step_options(self.kernel_params))
+        rows = int(_ROWS_PER_DIMENSION * d)
+        return self._fitted(theory, rows, np.arange(0), np.zeros(()), model.moments.variance + noise)
 
     def fit_moments(self, covariance: ArrayLike, cross_covariance: ArrayLike, target_variance: float) -> LearningCurve:
         """Take Omega = E x x^T, u = E x y (d,) or (d, outputs) and E y^2 of a population in place of rows.
@@ -167,22 +165,12 @@ class LearningCurve(BaseEstimator):
         if not (isinstance(self.kernel, str) and self.kernel == "linear"):
             raise InputError(f"kernel must be 'linear' for moments, got {self.kernel!r}")
         moments = population_moments(covariance, cross_covariance, target_variance)
-        engine = MomentsEngine(moments)
-        self._check_parameters(moments=True)
-        self._engine = engine
-        self.rows_ = _ROWS_PER_DIMENSION * len(np.atleast_1d(cross_covariance))
-        self.pool_, self.target_mean_ = np.arange(0), np.zeros(() if moments.outputs == 1 else moments.outputs)
-        self.target_variance_, self.evidence_ = moments.target_variance, None
-        return self
+        self._check_parameters(MomentsTheory)
+        rows = _ROWS_PER_DIMENSION * len(np.atleast_1d(cross_covariance))
+        mean = np.zeros(() if moments.outputs == 1 else moments.outputs)
+        return self._fitted(MomentsTheory(moments), rows, np.arange(0), mean, moments.target_variance)
 
-    def link(self, index: ArrayLike) -> np.ndarray:
-        """The link, without its mean, at places of the standardised index; for kernel="one-step"."""
-        self._check_fitted()
-        if not isinstance(self._engine, OneStepEngine):
-            raise InputError(f"link() is for kernel='one-step', got {self.kernel!r}")
-        return self._engine.model.link(check_array("index", index))
-
-    def _fit_one_step(self, rows: np.ndarray, targets: np.ndarray) -> LearningCurve:
+    def _one_step_of(self, rows: np.ndarray, targets: np.ndarray) -> OneStepTheory:
         if targets.ndim == 2 and targets.shape[1] > 1:
             raise InputError(f"y must be one target for kernel='one-step', got shape {targets.shape}")
         column = targets.reshape(-1)
@@ -190,57 +178,50 @@ class LearningCurve(BaseEstimator):
             raise InputError(f"y must vary, got the constant {column[0]:g}")
         if np.std(column) < 1 / LARGEST:
             raise InputError(f"y must have a standard deviation >= {1 / LARGEST:g}, got {np.std(column):g}")
-        engine = OneStepEngine.of_rows(rows, column, one_step_options(self.kernel_params), self.random_state)
-        self._engine = engine
-        self.rows_, self.pool_, self.target_mean_ = len(rows), np.arange(len(rows)), targets.mean(axis=0)
-        self.target_variance_, self.evidence_ = float(np.var(column)), engine.evidence
+        return OneStepTheory.of_rows(rows, column, one_step_options(self.kernel_params), self.random_state)
+
+    def _fitted(self, theory: Theory, rows: int, pool: np.ndarray, mean: np.ndarray, variance: float) -> LearningCurve:
+        self._theory, self.evidence_ = theory, theory.evidence
+        self.rows_, self.pool_, self.target_mean_, self.target_variance_ = rows, pool, mean, variance
         return self
+
+    def link(self, index: ArrayLike) -> np.ndarray:
+        """The link, without its mean, at places of the standardised index; for kernel="one-step"."""
+        return self._fitted_theory().link(index, self.kernel)
 
     def predict(
         self, n: ArrayLike | None = None, ridge: ArrayLike | None = None, features: ArrayLike | None = None
-    ) -> CurvePrediction:
+    ) -> Curve:
         """Errors after training on n rows (all rows at hand if not given) with so much ridge and so many features.
 
         The three broadcast: n[:, None] and a list of ridges give a table. `features` counts random features
         phi_j(x) = sqrt(2/p) cos(w_j.x + b_j) or others whose mean of products is the kernel; None is the kernel itself.
         """
-        from scipy.special import ndtri
-
-        self._check_fitted()
-        moments = isinstance(self._engine, MomentsEngine)
-        self._check_parameters(moments)
+        theory = self._fitted_theory()
+        self._check_parameters(type(theory))
         sizes = check_array("n", self.rows_ if n is None else n, low=1, high=1e15)
-        ridges = self._checked_ridge(self.ridge if ridge is None else ridge, moments)
+        ridges = theory.checked_ridge(self.ridge if ridge is None else ridge)
         counts = check_array("features", np.inf if features is None else features, low=1, finite=False)
         shape = common_shape(n=sizes, ridge=ridges, features=counts)
-        broadcast = np.broadcast_arrays(sizes, ridges, counts)
-        n_, ridge_, features_ = (a.ravel().astype(np.float64) for a in broadcast)
-        pool = self.pool_.size
-        if isinstance(self._engine, OneStepEngine | MomentsEngine):
-            found, ridge_ = self._engine.predict(n_, ridge_, features_)
-        elif ((n_ > pool) & (ridge_ == 0)).any():
-            raise InputError(f"ridge must be > 0 for n > {pool}, the number of rows in the pool, got 0")
-        else:
-            found = self._engine.predict(n_, ridge_, features_, self.method)
-        quantile = float(ndtri((1 + self.confidence) / 2))
-        with np.errstate(over="ignore", invalid="ignore"):
-            ends = [found.error * np.exp(sign * quantile * found.deviation) for sign in (-1, 1)]
+        n_, ridge_, features_ = (a.ravel().astype(np.float64) for a in np.broadcast_arrays(sizes, ridges, counts))
+        found = theory.predict(n_, ridge_, features_, self.method)
+        interval = log_normal_interval(found.error, found.deviation, self.confidence)
 
         def shaped(values: np.ndarray) -> np.ndarray:
             return values.reshape(shape)[()]
 
-        return CurvePrediction(
+        return Curve(
             n=shaped(n_),
-            ridge=shaped(ridge_),
-            features=shaped(features_),
             error=shaped(found.error),
-            interval=Interval(*(shaped(end) for end in ends)),
-            r2=shaped(1 - found.error / self.target_variance_),
-            training_error=shaped(found.training_error),
+            interval=Interval(*map(shaped, interval)),
             in_range=shaped(found.in_range),
             reliable=shaped(found.reliable),
+            ridge=shaped(found.ridge),
+            features=shaped(features_),
+            r2=shaped(1 - found.error / self.target_variance_),
+            training_error=shaped(found.training_error),
             method=shaped(found.method),
-            point_errors=None if found.point_errors is None else found.point_errors.reshape(*shape, pool),
+            point_errors=None if found.point_errors is None else found.point_errors.reshape(*shape, self.pool_.size),
         )
 
     def samples_needed(self, target_error: float, *, ridge: float | None = None) -> SamplesNeeded:
@@ -249,10 +230,10 @@ class LearningCurve(BaseEstimator):
         The interval holds the numbers at which the ends of the error's interval fall to it.
         """
         target = float(check_array("target_error", target_error, above=0, ndim=0))
-        self._check_fitted()
+        theory = self._fitted_theory()
         pool, seen = self.pool_.size or self.rows_, [np.inf]
 
-        def needed(field: Callable[[CurvePrediction], Any]) -> float:
+        def needed(field: Callable[[Curve], Any]) -> float:
             def value(n: float) -> float:
                 found = self.predict(n, ridge)
                 seen.append(float(found.error))
@@ -262,7 +243,7 @@ class LearningCurve(BaseEstimator):
 
         n = needed(lambda found: found.error)
         interval = Interval(np.nan, np.nan)
-        if not isinstance(self._engine, MomentsEngine):
+        if theory.has_intervals:
             interval = Interval(needed(lambda found: found.interval.low), needed(lambda found: found.interval.high))
         reliable = n < np.inf and bool(self.predict(n, ridge).reliable)
         return SamplesNeeded(n, interval, reliable, float(np.nanmin(seen)))
@@ -287,17 +268,11 @@ class LearningCurve(BaseEstimator):
         Minimising the extrapolated error instead leads to the end of its range. The ridge is not divided by n. For
         kernel="one-step" and for moments it is the ridge of least predicted error with `rows_` rows.
         """
-        self._check_fitted()
-        if isinstance(self._engine, OneStepEngine | MomentsEngine):
-            return self._engine.best_ridge(self.rows_)
-        path = self.ridge_path()
-        best = int(np.argmin(path.loo_error))
-        where = "smallest" if best == 0 else "largest" if best == path.ridge.size - 1 else "inside"
-        return BestRidge(float(path.ridge[best]), float(path.loo_error[best]), where)
+        return self._fitted_theory().best_ridge(self.rows_)
 
     def ridge_path(self) -> RidgeErrors:
         """Leave-one-out error, generalised cross-validation and the noise estimate SSE / (N - df) of the pool."""
-        return self._kernel_engine("ridge_path").ridge_path()
+        return self._fitted_theory().ridge_path()
 
     def noise(self) -> NoiseEstimate:
         """Label noise and what the kernel cannot learn from so many rows: SSE / (N - df) at the ridge of least GCV.
@@ -305,33 +280,17 @@ class LearningCurve(BaseEstimator):
         For kernel="one-step" the part of y that no smooth function of one direction explains, which is too large where
         y jumps: `evidence_.least_noise` is smaller then. Source: Wahba (1983).
         """
-        self._check_fitted()
-        if isinstance(self._engine, OneStepEngine):
-            variance = self._engine.model.noise_variance
-            return NoiseEstimate(variance, variance / self.target_variance_, np.nan)
-        if isinstance(self._engine, MomentsEngine):
-            variance = self._engine.moments.noise_variance
-            return NoiseEstimate(variance, variance / self.target_variance_, np.nan)
-        path = self.ridge_path()
-        best = int(np.argmin(path.gcv))
-        variance = float(path.noise[best])
-        return NoiseEstimate(variance, variance / self.target_variance_, float(path.ridge[best]))
+        variance, ridge = self._fitted_theory().noise()
+        return NoiseEstimate(variance, variance / self.target_variance_, ridge)
 
     def alignment(self, n: float | None = None, *, ridge: float | None = None) -> Alignment:
         """How much of the target lies along the kernel's large eigenvalues, and what n rows learn of it."""
-        self._check_fitted()
-        engine = self._engine if isinstance(self._engine, MomentsEngine) else self._kernel_engine("alignment")
-        size = float(check_array("n", self.rows_ if n is None else n, low=1, high=1e15, ndim=0))
-        level = float(check_array("ridge", self.ridge if ridge is None else ridge, low=0, high=LARGEST, ndim=0))
-        found = engine.alignment(size, level)
-        if found is None:
-            raise InputError(f"n must be smaller or ridge larger: no prediction for n = {size:g} at ridge = {level:g}")
-        return found
+        theory = self._fitted_theory()
+        return theory.alignment(self.rows_ if n is None else n, self.ridge if ridge is None else ridge)
 
     def summary(self) -> str:
         """What the rows say, in about fifteen lines."""
-        self._check_fitted()
-        return self._pages().text(self)
+        return self._fitted_theory().page.text(self)
 
     def __str__(self) -> str:
         return self.summary() if hasattr(self, "pool_") else repr(self)
@@ -341,47 +300,20 @@ class LearningCurve(BaseEstimator):
 
         For kernel="one-step" the curve and the link, for moments the curve and errors against ridge.
         """
-        self._check_fitted()
-        return self._pages().figure(self)
+        return self._fitted_theory().page.figure(self)
 
-    def _pages(self) -> Any:
-        from unlazy.diagnostics.learning_curve import moments_pages, one_step_pages, pages
-
-        if isinstance(self._engine, MomentsEngine):
-            return moments_pages
-        return one_step_pages if self._is_one_step() else pages
-
-    def _check_parameters(self, moments: bool = False) -> None:
+    def _check_parameters(self, theory: type[Theory]) -> None:
         check_choice("method", self.method, _METHODS)
-        if self._checked_ridge(self.ridge, moments).ndim:
+        if theory.checked_ridge(self.ridge).ndim:
             raise InputError(f"ridge must be one number here, got {self.ridge!r}")
         if not 0 < float(check_array("confidence", self.confidence, ndim=0)) < 1:
             raise InputError(f"confidence must be > 0 and < 1, got {self.confidence:g}")
 
-    def _check_fitted(self) -> None:
+    def _is_one_step(self) -> bool:
+        return isinstance(self.kernel, str) and self.kernel == "one-step"
+
+    def _fitted_theory(self) -> Theory:
         from sklearn.utils.validation import check_is_fitted
 
         check_is_fitted(self, "pool_")
-
-    def _is_one_step(self) -> bool:
-        return isinstance(self.kernel, str) and self.kernel == _ONE_STEP
-
-    def _checked_ridge(self, ridge: Any, moments: bool) -> np.ndarray:
-        """NaN for "opt"."""
-        if isinstance(ridge, str) and ridge == "opt":
-            if self._is_one_step() or moments:
-                return np.array(np.nan)
-            raise InputError(
-                'ridge="opt" is for kernel="one-step" or moments; set_params(ridge=best_ridge().ridge) for others'
-            )
-        if self._is_one_step():
-            return check_array("ridge", ridge, above=0, high=LARGEST)
-        return check_array("ridge", ridge, low=0, high=LARGEST)
-
-    def _kernel_engine(self, question: str) -> CurveEngine:
-        self._check_fitted()
-        if isinstance(self._engine, OneStepEngine):
-            raise InputError(f"{question}() is about a kernel matrix, and kernel='one-step' has none: ask predict()")
-        if isinstance(self._engine, MomentsEngine):
-            raise InputError(f"{question}() is about the kernel matrix of rows, and moments have none: ask predict()")
-        return self._engine
+        return self._theory

@@ -3,25 +3,26 @@
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from unlazy.checks import InputError, check_array
-from unlazy.diagnostics.learning_curve.engine import CurveLists
+from unlazy.diagnostics.curves import FEWEST_ROWS
+from unlazy.diagnostics.learning_curve import pages
 from unlazy.diagnostics.learning_curve.results import Alignment, BestRidge
+from unlazy.diagnostics.learning_curve.theory import CurveLists, Theory, one_size
 from unlazy.numerics.roots import scalar_minimum
 from unlazy.theory.regression.ridge import RidgeEquivalent, ridge_curve_by_effective_ridge, ridge_equivalent
 
-_FEWEST_ROWS = 20
 _RIDGES = 400
 # kappa of the search for the best ridge, in units of the largest eigenvalue and of the trace
 _SMALLEST, _LARGEST = 1e-9, 1e3
 _ROUNDING = 1e-9
 
 
-class Moments(NamedTuple):
+class PopulationMoments(NamedTuple):
     """A population in the eigenbasis of its covariance."""
 
     spectrum: np.ndarray
@@ -34,7 +35,7 @@ class Moments(NamedTuple):
     outputs: int
 
 
-def population_moments(covariance: ArrayLike, cross_covariance: ArrayLike, target_variance: float) -> Moments:
+def population_moments(covariance: ArrayLike, cross_covariance: ArrayLike, target_variance: float) -> PopulationMoments:
     """Omega = E x x^T, u = E x y and E y^2 in the eigenbasis of Omega, or a refusal where no population has them."""
     matrix = check_array("covariance", covariance, ndim=2, high=1e100, low=-1e100)
     d = len(matrix)
@@ -62,7 +63,7 @@ def population_moments(covariance: ArrayLike, cross_covariance: ArrayLike, targe
         raise InputError(
             f"target_variance must be >= {explained:g}, which u.Omega^-1.u says is explained, got {variance:g}"
         )
-    return Moments(
+    return PopulationMoments(
         spectrum,
         products[reached] / spectrum**2,
         max(variance - explained, 0.0),
@@ -71,14 +72,17 @@ def population_moments(covariance: ArrayLike, cross_covariance: ArrayLike, targe
     )
 
 
-class MomentsEngine:
-    """What `LearningCurve` asks of a population, in place of a kernel matrix; `ridge` is not divided by n."""
+class MomentsTheory(Theory):
+    """A population by its moments."""
 
-    def __init__(self, moments: Moments):
+    has_intervals = False
+    without_matrix = "the kernel matrix of rows, and moments have none"
+    page = pages.MOMENTS
+
+    def __init__(self, moments: PopulationMoments):
         self.moments = moments
 
-    def predict(self, n: np.ndarray, ridge: np.ndarray, features: np.ndarray) -> tuple[CurveLists, np.ndarray]:
-        """Errors and the ridges that were used: those of least error where `ridge` is NaN."""
+    def predict(self, n: np.ndarray, ridge: np.ndarray, features: np.ndarray, method: str) -> CurveLists:
         if np.isfinite(features).any():
             raise InputError(f"features must be None for moments of a population, got {features[0]:g}")
         used = ridge.copy()
@@ -88,10 +92,10 @@ class MomentsEngine:
         error = found.risk + self.moments.noise_variance
         training = np.asarray(found.training_error)
         in_range = np.isfinite(error)
-        reliable = in_range & (n >= _FEWEST_ROWS)
+        reliable = in_range & (n >= FEWEST_ROWS)
         deviation = np.where(in_range, np.nan, 0.0)
         kinds = np.full(n.shape, "moments", dtype="<U9")
-        return CurveLists(error, deviation, training, in_range, reliable, kinds, None), used
+        return CurveLists(used, error, deviation, training, in_range, reliable, kinds)
 
     def best_ridge(self, n: float) -> BestRidge:
         """Of least error, by effective ridge: on a grid, then between its neighbours."""
@@ -114,20 +118,14 @@ class MomentsEngine:
         place, value = scalar_minimum(lambda log: float(error(math.exp(log))[1]), *ends, 1e-7)
         return BestRidge(float(n * error(math.exp(place))[0]), value, "inside")
 
-    def alignment(self, n: float, ridge: float) -> Alignment:
-        kappa = float(self._equivalent(np.array([n]), np.array([ridge])).effective_ridge[0])
-        values = self.moments.spectrum[::-1]
-        energies = values * self.moments.coefficients[::-1]
-        learnability = values / (values + kappa)
-        total = energies.sum()
-        return Alignment(
-            values,
-            np.cumsum(values) / values.sum(),
-            np.cumsum(energies) / total if total else np.zeros_like(values),
-            learnability,
-            float(learnability.sum()),
-            float(learnability @ energies / total) if total else 0.0,
-        )
+    def noise(self) -> tuple[float, float]:
+        return self.moments.noise_variance, math.nan
+
+    def alignment(self, n: ArrayLike, ridge: Any) -> Alignment:
+        size, level = one_size(n, ridge)
+        kappa = float(self._equivalent(np.array([size]), np.array([level])).effective_ridge[0])
+        spectrum = self.moments.spectrum
+        return Alignment.at(spectrum, spectrum * self.moments.coefficients, kappa)
 
     def _equivalent(self, n: np.ndarray, ridge: np.ndarray) -> RidgeEquivalent:
         moments = self.moments

@@ -9,7 +9,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from unlazy.checks import InputError, check_array, check_choice
-from unlazy.diagnostics.learning_curve.engine import CurveLists
+from unlazy.diagnostics.curves import FEWEST_ROWS, MOST_DEVIATION
+from unlazy.diagnostics.learning_curve import pages
 from unlazy.diagnostics.learning_curve.index_model import (
     IndexEvidence,
     IndexModel,
@@ -18,6 +19,7 @@ from unlazy.diagnostics.learning_curve.index_model import (
     random_folds,
 )
 from unlazy.diagnostics.learning_curve.results import BestRidge
+from unlazy.diagnostics.learning_curve.theory import CurveLists, Theory
 from unlazy.numerics.gaussian import Piecewise, normal_averages, normal_nodes, piecewise
 from unlazy.numerics.roots import ConvergenceError, scalar_minimum
 from unlazy.theory.one_step.gradient_step import best_direction_ridge, gradient_cosine, preconditioned_cosine
@@ -40,10 +42,9 @@ _GRADIENT = 1e100
 # spreads multiples of it evenly: 1/x for the root of x^3 = x + 1 (Roberts 2018)
 _LATTICE = 0.7548776662466927
 # simulations with fewer had errors up to 40% from the theory, with at least so many within 10%
-_FEWEST_ROWS, _FEWEST_FEATURES, _LEAST_DIMENSION = 20, 20, 2
+_FEWEST_FEATURES, _LEAST_DIMENSION = 20, 2
 # a ridge that raises the error more than so far above that of the least one is in the interpolation peak
 _MOST_PEAK = 1.5
-_MOST_DEVIATION = 0.3
 _VARIANCE_RATIOS = (0.8, 1.25)
 # below it regressors that do not whiten the inputs do better than the theory
 _LEAST_ISOTROPY = 0.5
@@ -58,7 +59,7 @@ _ROWS_PER_DIMENSION = 5
 _OPTIONS = ("activation", "spike", "precondition", "step_size", "n_step", "bias")
 
 
-class OneStep(NamedTuple):
+class OneStepOptions(NamedTuple):
     """Features sigma(W^T x + c) with W = W0 + v a^T, a ~ N(0, spike^2), or after a gradient step of `step_size`."""
 
     activation: Piecewise
@@ -70,7 +71,7 @@ class OneStep(NamedTuple):
     bias: float
 
 
-def one_step_options(given: dict[str, Any] | None) -> OneStep:
+def one_step_options(given: dict[str, Any] | None) -> OneStepOptions:
     """`kernel_params` of kernel="one-step", with their defaults."""
     given = given or {}
     for name in given:
@@ -83,7 +84,7 @@ def one_step_options(given: dict[str, Any] | None) -> OneStep:
         raise InputError(f"precondition must be True or False, got {precondition!r}")
     spikes = np.atleast_1d(check_array("spike", given.get("spike", 1.5), low=0, high=10))
     n_step = given.get("n_step")
-    return OneStep(
+    return OneStepOptions(
         piecewise("activation", given.get("activation", "tanh")),
         tuple(spikes.ravel().tolist()),
         bool(precondition),
@@ -93,13 +94,17 @@ def one_step_options(given: dict[str, Any] | None) -> OneStep:
     )
 
 
-class OneStepEngine:
-    """What `LearningCurve` asks of a single-index model, in place of a kernel matrix."""
+class OneStepTheory(Theory):
+    """A single-index model, given or found in rows."""
+
+    takes_no_ridge = False
+    without_matrix = "a kernel matrix, and kernel='one-step' has none"
+    page = pages.ONE_STEP
 
     def __init__(
         self,
         model: IndexModel,
-        options: OneStep,
+        options: OneStepOptions,
         evidence: IndexEvidence | None = None,
         others: Sequence[IndexModel] = (),
     ):
@@ -112,7 +117,7 @@ class OneStepEngine:
         self._cosine(model, 10 * model.dimension)
 
     @classmethod
-    def of_rows(cls, X: np.ndarray, y: np.ndarray, options: OneStep, random_state: Any) -> OneStepEngine:
+    def of_rows(cls, X: np.ndarray, y: np.ndarray, options: OneStepOptions, random_state: Any) -> OneStepTheory:
         from sklearn.utils import check_random_state
 
         seed = check_random_state(random_state).randint(2**31)
@@ -120,26 +125,31 @@ class OneStepEngine:
         evidence = index_evidence(X, y, folds)
         return cls(evidence.model, options, evidence, left_out_models(X, y, folds, evidence.smoothing))
 
-    def predict(self, n: np.ndarray, ridge: np.ndarray, features: np.ndarray) -> tuple[CurveLists, np.ndarray]:
-        """Errors and the ridges that were used: those of least error where `ridge` is NaN."""
+    def predict(self, n: np.ndarray, ridge: np.ndarray, features: np.ndarray, method: str) -> CurveLists:
         found = [self._point(float(a), float(b), float(c)) for a, b, c in zip(n, ridge, features, strict=True)]
         error, training, deviation, used = (np.array(column) for column in zip(*found, strict=True))
         in_range = np.isfinite(error)
         with np.errstate(invalid="ignore"):
-            reliable = in_range & self._credible() & (deviation <= _MOST_DEVIATION)
+            reliable = in_range & self._credible() & (deviation <= MOST_DEVIATION)
         reliable &= (used >= _LEAST_RIDGE) | (n <= self.model.dimension**2)
-        reliable &= (np.minimum(n, self._step_rows(n)) >= _FEWEST_ROWS) & (features >= _FEWEST_FEATURES)
+        reliable &= (np.minimum(n, self._step_rows(n)) >= FEWEST_ROWS) & (features >= _FEWEST_FEATURES)
         reliable &= self.model.dimension >= _LEAST_DIMENSION
         for i in np.flatnonzero(reliable & (used < _LEAST_RIDGE)):
             reliable[i] = error[i] <= _MOST_PEAK * self._point(float(n[i]), _LEAST_RIDGE, float(features[i]))[0]
         kinds = np.full(n.shape, "one-step", dtype="<U9")
-        return CurveLists(error, deviation, training, in_range, reliable, kinds, None), used
+        return CurveLists(used, error, deviation, training, in_range, reliable, kinds)
 
-    def best_ridge(self, n: float, features: float = math.inf) -> BestRidge:
-        error, _, _, ridge = self._point(n, math.nan, features)
+    def best_ridge(self, n: float) -> BestRidge:
+        error, _, _, ridge = self._point(n, math.nan, math.inf)
         near = 1 + _RIDGE_TOLERANCE
         where = "smallest" if ridge < _LEAST_RIDGE * near else "largest" if ridge > _LARGEST_RIDGE / near else "inside"
         return BestRidge(ridge, error, where)
+
+    def noise(self) -> tuple[float, float]:
+        return self.model.noise_variance, math.nan
+
+    def link(self, index: Any, kernel: Any) -> np.ndarray:
+        return self.model.link(check_array("index", index))
 
     def _credible(self) -> bool:
         evidence = self.evidence

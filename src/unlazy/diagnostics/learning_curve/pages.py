@@ -1,52 +1,61 @@
-"""`LearningCurve` as text and as a figure."""
+"""`LearningCurve` as text and as a figure: of a kernel matrix, of a single-index model, of moments."""
 
 from __future__ import annotations
 
-import textwrap
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+
+from unlazy.diagnostics.pages import band, ends, figure, finish, item, mark, table
+from unlazy.plotting import style
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+    from unlazy.diagnostics.curves import Curve
     from unlazy.diagnostics.learning_curve.curve import LearningCurve
-    from unlazy.diagnostics.learning_curve.results import BestRidge, CurvePrediction
 
-_WIDTH = 100
-PARTS = (0.125, 0.25, 0.5, 1.0, 2.0, 4.0)
+_PARTS = np.array([0.125, 0.25, 0.5, 1.0, 2.0, 4.0])
+_WHERE = {
+    "inside": "",
+    "smallest": ", the smallest looked at",
+    "largest": ", the largest looked at: nothing is learned",
+}
 
 
-def text(curve: LearningCurve) -> str:
+class Page(NamedTuple):
+    """How a `LearningCurve` looks."""
+
+    text: Callable[[LearningCurve], str]
+    figure: Callable[[LearningCurve], Figure]
+
+
+def _kernel_text(curve: LearningCurve) -> str:
     """About fifteen lines."""
     rows, pool = curve.rows_, curve.pool_.size
     outputs = 1 if np.ndim(curve.target_mean_) == 0 else np.size(curve.target_mean_)
+    counted = "1 output" if outputs == 1 else f"{outputs} outputs, errors summed over them"
     kernel = curve.kernel if isinstance(curve.kernel, str) else getattr(curve.kernel, "__name__", "own")
-    best, noise, alignment = curve.best_ridge(), curve.noise(), curve.alignment(pool)
-    ridge = float(curve.ridge)
+    best, alignment, ridge = curve.best_ridge(), curve.alignment(pool), float(curve.ridge)
     # without a ridge nothing is known beyond the pool
     now = rows if ridge > 0 else pool
-    sizes = np.unique(np.maximum(np.rint(now * np.array(PARTS)), 2))
+    sizes = _sizes(now)
     found = curve.predict(sizes[(sizes <= pool) | (ridge > 0)])
-    at = int(np.flatnonzero(found.n == now)[0])
-    head = f"learning curve: {rows} rows, {_count(outputs, 'output')}, {kernel} kernel, ridge {ridge:g}"
-    lines = [head]
+    at = _place(found, now)
+    lines = [f"learning curve: {rows} rows, {counted}, {kernel} kernel, ridge {ridge:g}"]
     if pool < rows:
         lines.append(item("pool", f"{pool} rows taken at random of {rows}; the rest of the curve is extrapolated"))
     lines += [
-        item("in short", sentence(found, now)),
+        item("in short", _twice(found, now)),
         item(
             "error",
             f"{found.error[at]:.4g} ({ends(found, at)}), R2 {found.r2[at]:.3f}; on the training rows "
             f"{found.training_error[at]:.3g}",
         ),
-        item(
-            "variance of y",
-            f"{curve.target_variance_:.4g}, of which {noise.variance:.4g} ({noise.share:.0%}) noise or not learnable "
-            f"from {pool} rows",
-        ),
-        item("best ridge", _best(best)),
+        _variance(curve, f"noise or not learnable from {pool} rows"),
+        item("best ridge", f"{best.ridge:.3g} with a leave-one-out error of {best.error:.4g}{_WHERE[best.where]}"),
         item(
             "alignment",
             f"{alignment.effective_dimension:.1f} effective directions hold {alignment.learnable_share:.0%} of "
@@ -54,13 +63,74 @@ def text(curve: LearningCurve) -> str:
         ),
         item("curve", "error with other numbers of rows at this ridge"),
     ]
-    lines += [f"  {line}" for line in table(found)]
-    return "\n".join(lines)
+    return "\n".join(lines + _lines(found))
 
 
-def sentence(found: CurvePrediction, rows: int) -> str:
+def _one_step_text(curve: LearningCurve) -> str:
+    """About a dozen lines."""
+    rows, noise, evidence = curve.rows_, curve.noise(), curve.evidence_
+    found = curve.predict(_sizes(rows))
+    at = _place(found, rows)
+    source = f"{rows} rows" if evidence is not None else "a given link"
+    lines = [f"learning curve: {source}, features after one gradient step, {_ridge(curve)}"]
+    if found.in_range.all():
+        lines.append(item("in short", _twice(found, rows)))
+    lines += [
+        item("error", f"{found.error[at]:.4g} ({ends(found, at)}), R2 {found.r2[at]:.3f} with {rows} rows"),
+        _variance(curve, "noise"),
+    ]
+    if evidence is not None:
+        signal = f"linear correlation of {evidence.signal:.0f} standard deviations of chance"
+        lines.append(item("signal", f"{signal}; index known to a cosine of {evidence.cosine:.3f}"))
+        if evidence.least_noise < noise.variance:
+            lines.append(
+                item("caution", f"y jumps or has heavy tails along the index: noise may be {evidence.least_noise:.3g}")
+            )
+        if not evidence.whitened:
+            lines.append(item("caution", "fewer than two rows per column: correlations of the inputs were kept"))
+    lines.append(item("curve", "error with other numbers of rows"))
+    return "\n".join(lines + _lines(found))
+
+
+def _moments_text(curve: LearningCurve) -> str:
+    """About a dozen lines."""
+    rows, best = curve.rows_, curve.best_ridge()
+    found = curve.predict(_sizes(rows))
+    at = _place(found, rows)
+    lines = [
+        f"learning curve: moments of a population, {_ridge(curve)}",
+        item("error", f"{found.error[at]:.4g}, R2 {found.r2[at]:.3f} with {rows} rows"),
+        _variance(curve, "not linear in x"),
+        item("best ridge", f"{best.ridge:.3g} with {rows} rows, error {best.error:.4g}"),
+        item("intervals", "none: moments do not say how well they are known"),
+    ]
+    columns = zip(found.n, found.error, found.training_error, found.ridge, strict=True)
+    cells = [(f"{n:.0f}", f"{error:.4g}", f"{training:.4g}", f"{ridge:.3g}") for n, error, training, ridge in columns]
+    return "\n".join(lines + table([("rows", "error", "training", "ridge"), *cells], (8, 9, 9, 9)))
+
+
+def _sizes(rows: int) -> np.ndarray:
+    return np.unique(np.maximum(np.rint(rows * _PARTS), 2))
+
+
+def _place(found: Curve, rows: int) -> int:
+    return int(np.flatnonzero(found.n == rows)[0])
+
+
+def _ridge(curve: LearningCurve) -> str:
+    return "best ridge at each size" if isinstance(curve.ridge, str) else f"ridge {curve.ridge:g}"
+
+
+def _variance(curve: LearningCurve, rest: str) -> str:
+    noise = curve.noise()
+    return item(
+        "variance of y", f"{curve.target_variance_:.4g}, of which {noise.variance:.4g} ({noise.share:.0%}) {rest}"
+    )
+
+
+def _twice(found: Curve, rows: int) -> str:
     """What twice the rows would bring."""
-    at, doubled = np.flatnonzero(found.n == rows)[0], np.flatnonzero(found.n == 2 * rows)
+    at, doubled = _place(found, rows), np.flatnonzero(found.n == 2 * rows)
     if not found.in_range[doubled].any():
         return f"what twice the rows would bring cannot be said at ridge {found.ridge[at]:g}; it takes a larger one"
     twice = int(doubled[0])
@@ -70,96 +140,91 @@ def sentence(found: CurvePrediction, rows: int) -> str:
     return f"with twice the rows the error should {verb} from {before:.3g} to {after:.3g} ({ends(found, twice)}){doubt}"
 
 
-def ends(found: CurvePrediction, index: int) -> str:
-    return f"{found.interval.low[index]:.3g}-{found.interval.high[index]:.3g}"
-
-
-def _best(best: BestRidge) -> str:
-    where = {
-        "inside": "",
-        "smallest": ", the smallest looked at",
-        "largest": ", the largest looked at: nothing is learned",
-    }
-    return f"{best.ridge:.3g} with a leave-one-out error of {best.error:.4g}{where[best.where]}"
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}" + ("" if number == 1 else "s, errors summed over them")
-
-
-def item(name: str, value: str) -> str:
-    return textwrap.fill(f"{name:<16} {value}", _WIDTH, subsequent_indent=" " * 17)
-
-
-def table(found: CurvePrediction) -> list[str]:
-    table = [("rows", "error", "interval", "method", "")]
+def _lines(found: Curve) -> list[str]:
+    rows = [("rows", "error", "interval", "method", "")]
     for i, size in enumerate(found.n):
         cells = (f"{found.error[i]:.4g}", ends(found, i)) if found.in_range[i] else ("out of range", "")
-        table.append((f"{size:.0f}", *cells, str(found.method[i]), "" if found.reliable[i] else "not reliable"))
-    widths = [max(len(row[column]) for row in table) for column in range(len(table[0]))]
-    return ["  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in table]
+        rows.append((f"{size:.0f}", *cells, str(found.method[i]), "" if found.reliable[i] else "not reliable"))
+    return table(rows)
 
 
-def figure(curve: LearningCurve) -> Figure:
-    """Three panels: error against rows, errors against ridge, the target in the kernel's eigenbasis."""
-    from unlazy.plotting import style
-
-    drawing, (errors, ridges, target) = style.panels(3)
-    with style.style():
-        _draw_curve(errors, curve)
-        _draw_ridges(ridges, curve)
-        _draw_alignment(target, curve)
-    return drawing
-
-
-def _draw_curve(axes: Axes, curve: LearningCurve) -> None:
-    from unlazy.plotting import style
-
+def _draw_kernel(axes: Axes, curve: LearningCurve) -> None:
     pool = curve.pool_.size
     most = 4 * pool if float(curve.ridge) > 0 else pool
     found = curve.predict(np.unique(np.append(np.rint(np.geomspace(max(2, pool / 16), most, 13)), pool)))
     shown = found.in_range & (found.error > 0) & np.isfinite(found.error)
     n, error = found.n[shown], found.error[shown]
-    axes.fill_between(n, found.interval.low[shown], found.interval.high[shown], color=style.colour(0), alpha=0.15, lw=0)
+    band(axes, found, shown)
     style.theory(axes, n, error, color=style.colour(0), label="new rows")
     doubtful = ~found.reliable[shown]
-    axes.plot(n[doubtful], error[doubtful], "o", color=style.colour(0), markerfacecolor="white", markersize=4)
-    if doubtful.any():
-        axes.plot([], [], "o", color=style.colour(0), markerfacecolor="white", markersize=4, label="not reliable")
-    training = found.training_error[shown]
-    visible = training > 1e-3 * error.min()
-    style.theory(axes, n[visible], training[visible], color=style.colour(1), label="training rows", dashed=True)
-    axes.axvline(pool, color="#888888", linewidth=0.8, linestyle=":")
+    hollow: dict[str, Any] = {"color": style.colour(0), "markerfacecolor": "white", "markersize": 4}
+    label = "not reliable" if doubtful.any() else None
+    axes.plot(n[doubtful], error[doubtful], "o", label=label, **hollow)
+    _draw_training(axes, found, shown & (found.training_error > 1e-3 * error.min()))
+    mark(axes, x=pool)
     noise = curve.noise().variance
     if noise > 0.1 * error.min():
-        axes.axhline(noise, color="#888888", linewidth=0.8)
+        mark(axes, y=noise)
         axes.text(1.05 * n.min(), noise, "noise or not learnable", color="#666666", fontsize=7, va="bottom")
     axes.set_xlim(n.min(), n.max())
     style.log_scale(axes)
-    axes.set_xlabel(style.label("rows", "n"))
-    axes.set_ylabel("mean squared error")
-    axes.set_title(f"ridge {curve.ridge:.3g}; pool of {pool}")
-    axes.legend()
+    finish(axes, style.label("rows", "n"), "mean squared error", f"ridge {curve.ridge:.3g}; pool of {pool}")
+
+
+def _draw_one_step(axes: Axes, curve: LearningCurve) -> None:
+    found = curve.predict(np.unique(np.rint(np.geomspace(max(2, curve.rows_ / 8), 8 * curve.rows_, 7))))
+    shown, noise = found.in_range, curve.noise().variance
+    n = found.n[shown]
+    band(axes, found, shown)
+    style.theory(axes, n, found.error[shown], color=style.colour(0), label="new rows")
+    _draw_training(axes, found, shown)
+    mark(axes, y=noise)
+    axes.text(1.05 * n.min(), noise, "noise", color="#666666", fontsize=7, va="bottom")
+    if curve.evidence_ is not None:
+        mark(axes, x=curve.rows_)
+    style.log_scale(axes)
+    axes.set_xlim(n.min(), n.max())
+    finish(axes, style.label("rows", "n"), "mean squared error", "after one step")
+
+
+def _draw_moments(axes: Axes, curve: LearningCurve) -> None:
+    found = curve.predict(np.unique(np.rint(np.geomspace(max(2, curve.rows_ / 16), 8 * curve.rows_, 41))))
+    shown = np.isfinite(found.error) & (found.training_error > 0)
+    style.theory(axes, found.n[shown], found.error[shown], color=style.colour(0), label="new rows")
+    _draw_training(axes, found, shown)
+    mark(axes, y=curve.noise().variance, label="not linear")
+    style.log_scale(axes)
+    finish(axes, style.label("rows", "n"), "mean squared error", "from moments")
+
+
+def _draw_training(axes: Axes, found: Curve, shown: np.ndarray) -> None:
+    style.theory(
+        axes, found.n[shown], found.training_error[shown], color=style.colour(1), label="training rows", dashed=True
+    )
+
+
+def _draw_path(axes: Axes, curve: LearningCurve) -> None:
+    left_out, best = curve.ridge_path(), curve.best_ridge()
+    style.theory(axes, left_out.ridge, left_out.loo_error, color=style.colour(0), label="leave-one-out")
+    style.theory(axes, left_out.ridge, left_out.gcv, color=style.colour(2), label="GCV", dashed=True)
+    mark(axes, x=best.ridge)
+    style.log_scale(axes)
+    axes.set_ylim(0.8 * best.error, min(1.3 * left_out.loo_error.max(), 20 * best.error))
+    ridge, error = style.label("ridge", r"\delta"), f"error with {curve.pool_.size} rows"
+    finish(axes, ridge, error, f"best ridge {best.ridge:.3g}")
 
 
 def _draw_ridges(axes: Axes, curve: LearningCurve) -> None:
-    from unlazy.plotting import style
-
-    left_out, best, pool = curve.ridge_path(), curve.best_ridge(), curve.pool_.size
-    style.theory(axes, left_out.ridge, left_out.loo_error, color=style.colour(0), label="leave-one-out")
-    style.theory(axes, left_out.ridge, left_out.gcv, color=style.colour(2), label="GCV", dashed=True)
-    axes.axvline(best.ridge, color="#888888", linewidth=0.8, linestyle=":")
+    levels = max(curve.best_ridge().ridge, 1e-12) * np.geomspace(1e-3, 1e3, 61)
+    for index, share in enumerate((0.25, 1.0, 4.0)):
+        size = max(2.0, np.rint(share * curve.rows_))
+        errors = curve.predict(size, levels).error
+        style.theory(axes, levels, errors, color=style.colour(index), label=f"{size:.0f} rows")
     style.log_scale(axes)
-    axes.set_ylim(0.8 * best.error, min(1.3 * left_out.loo_error.max(), 20 * best.error))
-    axes.set_xlabel(style.label("ridge", r"\delta"))
-    axes.set_ylabel(f"error with {pool} rows")
-    axes.set_title(f"best ridge {best.ridge:.3g}")
-    axes.legend()
+    finish(axes, "ridge", "mean squared error", "new rows")
 
 
 def _draw_alignment(axes: Axes, curve: LearningCurve) -> None:
-    from unlazy.plotting import style
-
     found = curve.alignment(curve.pool_.size)
     index = np.arange(1, found.eigenvalues.size + 1)
     style.theory(axes, index, found.cumulative_target, color=style.colour(0), label="target")
@@ -167,7 +232,16 @@ def _draw_alignment(axes: Axes, curve: LearningCurve) -> None:
     style.theory(axes, index, found.learnability, color=style.colour(2), label="learned from the pool")
     style.log_scale(axes, "x")
     axes.set_ylim(0, 1.05)
-    axes.set_xlabel(style.label("direction", "j"))
-    axes.set_ylabel("share, cumulative")
-    axes.set_title(f"{found.effective_dimension:.0f} directions, {found.learnable_share:.0%} of the target")
-    axes.legend()
+    title = f"{found.effective_dimension:.0f} directions, {found.learnable_share:.0%} of the target"
+    finish(axes, style.label("direction", "j"), "share, cumulative", title)
+
+
+def _draw_link(axes: Axes, curve: LearningCurve) -> None:
+    places = np.linspace(-3, 3, 301)
+    style.theory(axes, places, curve.link(places), color=style.colour(0), label="link")
+    finish(axes, style.label("index", "s"), "target", f"noise {curve.noise().share:.0%} of the variance")
+
+
+KERNEL = Page(_kernel_text, lambda curve: figure(curve, _draw_kernel, _draw_path, _draw_alignment))
+ONE_STEP = Page(_one_step_text, lambda curve: figure(curve, _draw_one_step, _draw_link))
+MOMENTS = Page(_moments_text, lambda curve: figure(curve, _draw_moments, _draw_ridges))

@@ -2,41 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-
-class Interval(NamedTuple):
-    low: Any
-    high: Any
-
-
-class CurvePrediction(NamedTuple):
-    """Expected errors; every field but `point_errors` has the broadcast shape of n, ridge and features."""
-
-    n: np.ndarray
-    ridge: np.ndarray
-    features: np.ndarray
-    """Infinity for the kernel itself."""
-    error: np.ndarray
-    """Mean squared error on new rows, label noise included, summed over outputs; NaN where not `in_range`."""
-    interval: Interval
-    """What other pools of the same size would say, with the probability `confidence`; NaN for moments."""
-    r2: np.ndarray
-    """1 - error / variance of y."""
-    training_error: np.ndarray
-    in_range: np.ndarray
-    """False where so many rows are too far beyond the pool for this ridge, and there is no prediction."""
-    reliable: np.ndarray
-    """False also where tests found errors beyond the interval: unequal leverages (`fast`, `hybrid`), a negative
-    effective ridge of some row (`pointwise`), a mean that few rows carry (relative standard deviation above 0.3), or
-    fewer than 20 rows; with kernel="one-step" fewer than 5 rows per dimension, strongly correlated inputs, an
-    index that is far from normal, or residuals that depend on other directions."""
-    method: np.ndarray
-    """'fast', 'hybrid' or 'pointwise'; 'one-step' with that kernel, 'moments' after `fit_moments`."""
-    point_errors: np.ndarray | None
-    """The expected error on each row of the pool when it is not trained on, in a last axis; NaN unless `pointwise`."""
+from unlazy.diagnostics.curves import Interval
 
 
 class SamplesNeeded(NamedTuple):
@@ -92,3 +62,17 @@ class Alignment(NamedTuple):
     """Its sum."""
     learnable_share: float
     """The part of the target's energy in what is learned."""
+
+    @classmethod
+    def at(cls, eigenvalues: np.ndarray, energies: np.ndarray, kappa: float, unit: float = 1.0) -> Alignment:
+        """Of eigenvalues (ascending, in that unit) with the target's energies along them, at an effective ridge."""
+        values, energies = eigenvalues[::-1], energies[::-1]
+        learnability, total = values / (values + kappa), energies.sum()
+        return cls(
+            values * unit,
+            np.cumsum(values) / values.sum(),
+            np.cumsum(energies) / total if total else np.zeros_like(values),
+            learnability,
+            float(learnability.sum()),
+            float(learnability @ energies / total) if total else 0.0,
+        )

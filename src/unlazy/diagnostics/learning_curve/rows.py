@@ -13,7 +13,7 @@ import numpy as np
 _BIN_WIDTH = 3.0
 # interpolation errors fall like 4.4^-nodes
 _NODES_PER_BIN = 14
-_FIELDS = 17
+_FIELDS = 16
 # of a block of residuals, to bound memory
 _MOST_ENTRIES = 4_000_000
 
@@ -25,10 +25,8 @@ _NODES = (1 + np.cos(_ANGLES)) / 2
 class RowStatistics(NamedTuple):
     """At several kappa, each field with one entry for each."""
 
-    loo_error: np.ndarray
-    """Mean of ((G Y)_i / G_ii)^2 with G = (K + kappa)^-1."""
     loo_to_gcv: np.ndarray
-    """Its ratio to GCV."""
+    """Mean of ((G Y)_i / G_ii)^2 with G = (K + kappa)^-1, the leave-one-out error, over GCV."""
     unevenness: np.ndarray
     """The coefficient of variation of G_ii, 0 if all rows have the same leverage."""
     influences: np.ndarray
@@ -47,7 +45,7 @@ class RowTable:
         return {**self.__dict__, "_bins": {}}
 
     def loo_errors(self, kappa: np.ndarray) -> np.ndarray:
-        """`RowStatistics.loo_error` alone, for long lists of kappa."""
+        """Leave-one-out errors alone, for long lists of kappa."""
         logs = np.log(kappa / self._scale)
         bins = np.floor(logs / _BIN_WIDTH).astype(int)
         numbers = np.unique(bins)
@@ -85,7 +83,7 @@ class RowTable:
             else:
                 found[here] = self._interpolated(number, distinct[here])
         values[known] = found[where]
-        return RowStatistics(values[:, 0], values[:, 1], values[:, 2], values[:, 3:])
+        return RowStatistics(values[:, 0], values[:, 1], values[:, 2:])
 
     def _interpolated(self, number: int, logs: np.ndarray) -> np.ndarray:
         if number not in self._bins:
@@ -111,7 +109,7 @@ class RowTable:
             )
             sums = h.sum(), (missed[:, k] * (1 - missed[:, k])).sum(), h3.sum(), products.sum() / energy
             gram = changes @ changes.T
-            found[k] = loo, loo / gcv, h.std() / h.mean(), *sums, *gram[np.triu_indices(4)]
+            found[k] = loo / gcv, h.std() / h.mean(), *sums, *gram[np.triu_indices(4)]
         return found
 
 

@@ -9,8 +9,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from unlazy.checks import InputError, check_array
+from unlazy.diagnostics.curves import Curve, Interval, checked_sizes
 from unlazy.diagnostics.overfitting.two_sample import (
-    Moments,
+    ClassMoments,
     inner_products,
     margins,
     moments_of,
@@ -19,6 +20,9 @@ from unlazy.diagnostics.overfitting.two_sample import (
     sums_of,
     without_one_row,
 )
+from unlazy.diagnostics.pages import band, figure, finish, mark
+from unlazy.plotting import style
+from unlazy.words import first_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -63,9 +67,8 @@ class OverfitForecast:
     """Their margins y_i <w, x_i>, in units of sqrt(V): normal with mean `separation` and variance 1 in theory."""
     labels: tuple[Any, Any]
     """The values of y of the two classes."""
-    sizes: np.ndarray
-    """Other numbers of rows, and the forecast for them with its interval in `curve` (3, sizes)."""
-    curve: np.ndarray
+    curve: Curve
+    """The forecast for other numbers of rows, with its interval."""
 
     @property
     def signal_level(self) -> float:
@@ -89,13 +92,7 @@ class OverfitForecast:
 
     def figure(self) -> Figure:
         """The forecast against the number of rows, and the scores against the normal law it rests on."""
-        from unlazy.plotting import style
-
-        drawing, (growth, scores) = style.panels(2)
-        with style.style():
-            _draw_curve(growth, self)
-            _draw_scores(scores, self)
-        return drawing
+        return figure(self, _draw_curve, _draw_scores)
 
 
 def forecast_overfit(
@@ -158,7 +155,9 @@ def forecast_overfit(
     from scipy.special import ndtri
 
     reach = float(ndtri((1 + level) / 2)) * standard_error
-    curve = np.array([_errors(moments, rows_at_hand / n, shift) for shift in (0.0, reach, -reach)])
+    errors, *ends = (_errors(moments, rows_at_hand / n, shift) for shift in (0.0, reach, -reach))
+    known = np.ones(rows_at_hand.shape, dtype=bool)
+    curve = Curve(rows_at_hand, errors, Interval(*ends), known, rows_at_hand <= effective_rank)
     error, low, high = (float(_errors(moments, np.ones(1), shift)[0]) for shift in (0.0, reach, -reach))
     return OverfitForecast(
         error=error,
@@ -176,12 +175,11 @@ def forecast_overfit(
         loo_error=float(np.mean(scores < 0) + np.mean(scores == 0) / 2),
         scores=scores,
         labels=labels,
-        sizes=rows_at_hand,
         curve=curve,
     )
 
 
-def _errors(moments: Moments, growth: np.ndarray, shift: float) -> np.ndarray:
+def _errors(moments: ClassMoments, growth: np.ndarray, shift: float) -> np.ndarray:
     """Errors with `growth` times as many rows and a separation that is off by `shift`."""
     from scipy.special import ndtr
 
@@ -204,8 +202,7 @@ def _two_classes(y: ArrayLike, n: int) -> tuple[tuple[Any, Any], np.ndarray]:
     except TypeError:
         raise InputError("y must have labels of one kind, got several") from None
     if values.size != 2:
-        listed = ", ".join(map(str, values[:5].tolist())) + (", ..." if values.size > 5 else "")
-        raise InputError(f"y must have exactly 2 different labels, got {values.size}: {listed}")
+        raise InputError(f"y must have exactly 2 different labels, got {values.size}: {first_of(values.tolist(), 5)}")
     if n < _FEWEST_ROWS:
         raise InputError(f"X must have at least {_FEWEST_ROWS} rows: with fewer the forecast is off by .1, got {n}")
     if n > _MOST_ROWS:
@@ -223,31 +220,18 @@ def _sizes(sizes: ArrayLike | None, n: int, most: float) -> np.ndarray:
     if sizes is None:
         growth = np.rint(n * 2.0 ** np.arange(-2, 5)).astype(np.int64)
         return growth[(growth <= most) | (growth <= n)]
-    found = np.atleast_1d(check_array("sizes", sizes, low=2, high=1e15))
-    if found.ndim != 1 or (found != np.round(found)).any():
-        raise InputError(f"sizes must be whole numbers, got {sizes!r}")
+    found = checked_sizes(sizes, 2)
     if found.max() > most:
         raise InputError(
             f"sizes must be at most {most:.0f}, {_MOST_PER_DIMENSION:g} for each effective dimension of the noise, "
             f"got {found.max():g}"
         )
-    return found.astype(np.int64)
+    return found
 
 
 def _draw_curve(axes: Axes, forecast: OverfitForecast) -> None:
-    from unlazy.plotting import style
-
-    error, low, high = forecast.curve
-    axes.fill_between(
-        forecast.sizes,
-        low,
-        high,
-        color=style.colour(0),
-        alpha=0.15,
-        linewidth=0,
-        label=f"{forecast.level:.0%} interval",
-    )
-    style.theory(axes, forecast.sizes, error, color=style.colour(0), label="forecast")
+    band(axes, forecast.curve, label=f"{forecast.level:.0%} interval")
+    style.theory(axes, forecast.curve.n, forecast.curve.error, color=style.colour(0), label="forecast")
     spread = [[forecast.error - forecast.low], [forecast.high - forecast.error]]
     axes.errorbar([forecast.n], [forecast.error], yerr=spread, color=style.colour(0), marker="o", linestyle="none")
     axes.plot(
@@ -255,24 +239,17 @@ def _draw_curve(axes: Axes, forecast: OverfitForecast) -> None:
     )
     axes.set_ylim(0, 0.55)
     style.log_scale(axes, "x")
-    axes.set_xlabel(style.label("rows", "n"))
-    axes.set_ylabel("test error")
-    axes.set_title(f"forecast {forecast.error:.3g}, {forecast.low:.3g} to {forecast.high:.3g}")
-    axes.legend()
+    title = f"forecast {forecast.error:.3g}, {forecast.low:.3g} to {forecast.high:.3g}"
+    finish(axes, style.label("rows", "n"), "test error", title)
 
 
 def _draw_scores(axes: Axes, forecast: OverfitForecast) -> None:
-    from unlazy.plotting import style
-
     bins = int(np.clip(np.sqrt(forecast.n), 6, 40))
     axes.hist(forecast.scores, bins=bins, density=True, color=style.colour(0), alpha=0.35, label="rows")
     low, high = min(forecast.scores.min(), forecast.separation - 3), max(forecast.scores.max(), forecast.separation + 3)
     grid = np.linspace(low, high, 200)
     normal = np.exp(-((grid - forecast.separation) ** 2) / 2) / np.sqrt(2 * np.pi)
     style.theory(axes, grid, normal, color=style.colour(1), label="normal, as assumed")
-    axes.axvline(0.0, color="#888888", linewidth=0.8, linestyle=":")
+    mark(axes, x=0.0)
     axes.set_ylim(0, 1.45 * axes.get_ylim()[1])
-    axes.set_xlabel("margin by the other rows' means")
-    axes.set_ylabel("density")
-    axes.set_title(f"signal level {forecast.signal_level:.3g}")
-    axes.legend()
+    finish(axes, "margin by the other rows' means", "density", f"signal level {forecast.signal_level:.3g}")

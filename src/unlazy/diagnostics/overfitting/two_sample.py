@@ -15,8 +15,8 @@ class Grams(NamedTuple):
     between: np.ndarray
 
 
-class Sums(NamedTuple):
-    """Sums over the matrices A, D, B of `Grams`; fields may be arrays, one entry for each row left out."""
+class PairSums(NamedTuple):
+    """PairSums over the matrices A, D, B of `Grams`; fields may be arrays, one entry for each row left out."""
 
     n: Any
     """Rows of the first class."""
@@ -42,12 +42,12 @@ class Sums(NamedTuple):
     bb: Any
     """|B|^2"""
 
-    def turned(self) -> Sums:
+    def turned(self) -> PairSums:
         """The same with the classes exchanged."""
-        return Sums(*self[6:12], *self[:6], self.b, self.bb)
+        return PairSums(*self[6:12], *self[:6], self.b, self.bb)
 
 
-class Moments(NamedTuple):
+class ClassMoments(NamedTuple):
     signal: np.ndarray
     along: np.ndarray
     """mu.S_c mu for both classes c, (2, ...), at least 0."""
@@ -63,28 +63,28 @@ def inner_products(first: np.ndarray, second: np.ndarray) -> Grams:
     return Grams(inner, outer, first @ second.T)
 
 
-def sums_of(grams: Grams) -> Sums:
+def sums_of(grams: Grams) -> PairSums:
     inner, outer, between = grams
     r, s = inner.sum(axis=1), outer.sum(axis=1)
     across, down = between.sum(axis=1), between.sum(axis=0)
-    return Sums(
+    return PairSums(
         len(inner), r.sum(), np.sum(inner**2), r @ r, r @ across, across @ across,
         len(outer), s.sum(), np.sum(outer**2), s @ s, s @ down, down @ down,
         across.sum(), np.sum(between**2),
     )  # fmt: skip
 
 
-def without_one_row(grams: Grams, sums: Sums) -> tuple[Sums, Sums]:
+def without_one_row(grams: Grams, sums: PairSums) -> tuple[PairSums, PairSums]:
     """The sums without each row of the first class, and without each row of the second."""
     turned = Grams(grams.second, grams.first, grams.between.T)
     return _without_first(grams, sums), _without_first(turned, sums.turned()).turned()
 
 
-def _without_first(grams: Grams, sums: Sums) -> Sums:
+def _without_first(grams: Grams, sums: PairSums) -> PairSums:
     inner, outer, between = grams
     r, across, down = inner.sum(axis=1), between.sum(axis=1), between.sum(axis=0)
     inner_squares, between_squares = np.sum(inner**2, axis=1), np.sum(between**2, axis=1)
-    return Sums(
+    return PairSums(
         sums.n - 1,
         sums.a - 2 * r,
         sums.aa - 2 * inner_squares,
@@ -102,7 +102,7 @@ def _without_first(grams: Grams, sums: Sums) -> Sums:
     )
 
 
-def moments_of(sums: Sums) -> Moments:
+def moments_of(sums: PairSums) -> ClassMoments:
     """Unbiased moments: each product of entries is averaged over distinct rows only."""
     pairs = sums.n * sums.k
     shared_row = (sums.rows - sums.bb) / (pairs * (sums.k - 1))
@@ -115,10 +115,10 @@ def moments_of(sums: Sums) -> Moments:
     cross = np.broadcast_to(cross, own.shape[1:])
     fluctuation = np.array([own[0] / sums.n + cross / sums.k, cross / sums.n + own[1] / sums.k]) / 4
     along = np.maximum(np.array(np.broadcast_arrays(first[2], second[2])), 0.0) / 4
-    return Moments(np.asarray(signal), along, fluctuation, own.mean(axis=0))
+    return ClassMoments(np.asarray(signal), along, fluctuation, own.mean(axis=0))
 
 
-def _class_moments(sums: Sums, disjoint: Any) -> tuple[Any, Any, Any]:
+def _class_moments(sums: PairSums, disjoint: Any) -> tuple[Any, Any, Any]:
     """|m|^2, tr S^2 and (m - m').S (m - m') of the first class."""
     n, k = sums.n, sums.k
     chains = (sums.aaa - sums.aa) / (n * (n - 1) * (n - 2))
@@ -128,12 +128,12 @@ def _class_moments(sums: Sums, disjoint: Any) -> tuple[Any, Any, Any]:
     return sums.a / (n * (n - 1)), sums.aa / (n * (n - 1)) - 2 * chains + apart, with_row - without
 
 
-def pooled_variance(moments: Moments) -> np.ndarray:
+def pooled_variance(moments: ClassMoments) -> np.ndarray:
     """V, the mean of the two V_c, at least a little: a moment that came out below 0 must not decide."""
     return np.maximum((moments.along + moments.fluctuation).mean(axis=0), 1e-12)
 
 
-def separation_of(moments: Moments) -> np.ndarray:
+def separation_of(moments: ClassMoments) -> np.ndarray:
     return moments.signal / np.sqrt(pooled_variance(moments))
 
 

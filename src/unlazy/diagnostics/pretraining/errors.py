@@ -16,7 +16,7 @@ MOST_TASKS = 100
 """Drawn tasks, in units of the dimension; more are as good as infinitely many."""
 
 
-class Curve(NamedTuple):
+class PromptCurve(NamedTuple):
     """What the errors at given tasks and context are made of, along the effective ridge xi; u = d/n.
 
     ridge = xi (1 - u used),    error = missed + u price / (1 - u twice).
@@ -49,9 +49,9 @@ class AttentionErrors:
         root = vectors * np.sqrt(np.maximum(values, 0.0))
         self._drawn = [rng.standard_normal((MOST_TASKS * d, d)) @ root.T for _ in range(_TASK_SETS)]
         self._moments: dict[float, list[tuple[PromptMoments, PromptMoments]]] = {}
-        self._curves: dict[tuple[float, float], Curve] = {}
+        self._curves: dict[tuple[float, float], PromptCurve] = {}
 
-    def at(self, tasks: float, context: float) -> Curve:
+    def at(self, tasks: float, context: float) -> PromptCurve:
         """Mean over the sets of tasks; above 100 d tasks as for infinitely many."""
         tasks = tasks if tasks <= MOST_TASKS * self.d else np.inf
         if (tasks, context) not in self._curves:
@@ -59,7 +59,7 @@ class AttentionErrors:
             xi = _EFFECTIVE_RIDGES * float(np.trace(test.feature)) / len(test.feature)
             sets = [test] if np.isinf(tasks) else [_between(*ends, context) for ends in self._ends(tasks)]
             parts = np.mean([_curve(moments, test, xi) for moments in sets], axis=0)
-            self._curves[tasks, context] = Curve(xi, *parts)
+            self._curves[tasks, context] = PromptCurve(xi, *parts)
         return self._curves[tasks, context]
 
     def _ends(self, tasks: float) -> list[tuple[PromptMoments, PromptMoments]]:
@@ -78,7 +78,7 @@ def _between(one: PromptMoments, infinite: PromptMoments, context: float) -> Pro
 
 
 def _curve(moments: PromptMoments, test: PromptMoments, xi: np.ndarray) -> np.ndarray:
-    """The parts of `Curve`: `finite_size_errors` without solving for xi."""
+    """The parts of `PromptCurve`: `finite_size_errors` without solving for xi."""
     d = len(moments.cross)
     eigenvalues, vectors = np.linalg.eigh(moments.feature)
     eigenvalues = np.maximum(eigenvalues, 0.0)

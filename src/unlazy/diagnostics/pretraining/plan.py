@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -9,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from unlazy.checks import InputError, check_array, check_whole
+from unlazy.diagnostics.pages import table
 from unlazy.diagnostics.pretraining.errors import MOST_TASKS, AttentionErrors
 from unlazy.theory.regression.ridge import ridge_equivalent
 
@@ -65,7 +67,7 @@ class PretrainingPlan:
     @property
     def best(self) -> PlanOption | None:
         """The option with the fewest labelled rows."""
-        return min(self.options, key=lambda option: (option.rows, option.tasks)) if self.options else None
+        return _fewest(self.options) if self.options else None
 
     def __str__(self) -> str:
         head = f"error {self.target_error:.4g} in {self.dimension} dimensions, noise {self.noise_variance:.3g}: "
@@ -225,16 +227,15 @@ def _verdict(
 
 
 def _table(title: str, options: tuple[PlanOption, ...], best: PlanOption) -> list[str]:
-    lines = [title, f"{'context':>8} {'tasks':>8} {'prompts':>9} {'rows':>11} {'error':>8} {'ridge':>8}"]
+    rows: list[tuple[str, ...]] = [("context", "tasks", "prompts", "rows", "error", "ridge", "")]
     for option in options:
-        lines.append(
-            f"{option.context:>8} {option.tasks:>8} {option.prompts:>9} {option.rows:>11} {option.error:>8.4f} "
-            f"{option.ridge:>8.2g}" + ("  <- fewest rows" if option == best else "")
-        )
-    return lines
+        counts = (option.context, option.tasks, option.prompts, option.rows)
+        remark = " <- fewest rows" if option == best else ""
+        rows.append((*map(str, counts), f"{option.error:.4f}", f"{option.ridge:.2g}", remark))
+    return [title, *table(rows, (8, 8, 9, 11, 8, 8), gap=" ", indent="")]
 
 
-def _fewest(options: list[PlanOption]) -> PlanOption:
+def _fewest(options: Sequence[PlanOption]) -> PlanOption:
     return min(options, key=lambda option: (option.rows, option.tasks))
 
 

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from unlazy.doors import lazily
 
 if TYPE_CHECKING:
-    from unlazy.diagnostics.ridge.report import RidgeForecast, RidgeReport, ridge_report
+    from unlazy.diagnostics.ridge.evidence import RidgeForecast
+    from unlazy.diagnostics.ridge.report import RidgeReport, ridge_report
 
 lazily(__name__)

@@ -85,14 +85,23 @@ class Evidence(NamedTuple):
         )
 
 
-class Forecasts(NamedTuple):
-    """One entry for each size."""
+class RidgeForecast(NamedTuple):
+    """Test errors to expect with other numbers of labelled rows; every field has one entry for each size.
 
+    No `Curve`, because an error here may be a bound, has a standard error, and stands beside that without a ridge.
+    """
+
+    sizes: np.ndarray
     ridge: np.ndarray
+    """The best ridge."""
     error: np.ndarray
+    """The test error there, label noise included."""
     standard_error: np.ndarray
+    """Of `error`, from the scatter of the leave-one-out residuals over the rows."""
     is_bound: np.ndarray
+    """True where a smaller ridge than these rows can speak for may be better still: `error` is an upper bound."""
     ridgeless_error: np.ndarray
+    """The test error at ridge 0; NaN where no n rows can tell, which is where sizes > n <= rank."""
 
 
 def forecasts(
@@ -100,7 +109,7 @@ def forecasts(
     sizes: np.ndarray,
     intercept: bool,
     errors: Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]],
-) -> Forecasts:
+) -> RidgeForecast:
     """Test errors with other numbers of rows, at the best ridge that the labelled rows can speak for, and at 0.
 
     `errors` gives the leave-one-out error at several penalties, and its standard error.
@@ -130,7 +139,7 @@ def forecasts(
                 np.nan if open_end else forecast[zero],
             )
         )
-    return Forecasts(*(np.array(field) for field in zip(*found, strict=True)))
+    return RidgeForecast(sizes, *(np.array(field) for field in zip(*found, strict=True)))
 
 
 class Slope(NamedTuple):

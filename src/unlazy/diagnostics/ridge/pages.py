@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-import textwrap
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+
+from unlazy.diagnostics.pages import figure, finish, item, mark, table
+from unlazy.plotting import style
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -13,7 +15,6 @@ if TYPE_CHECKING:
 
     from unlazy.diagnostics.ridge.report import RidgeReport
 
-_WIDTH = 100
 # a relative difference of the two error estimates that 1/n hardly explains
 _DOUBT = 0.1
 
@@ -39,55 +40,33 @@ def text(report: RidgeReport) -> str:
     targets = "1 target" if report.targets == 1 else f"means over {report.targets} targets"
     lines = [
         f"ridge report: {report.n} rows, {report.d} columns that vary, {targets}",
-        _item("chosen ridge", f"{report.chosen_ridge:.4g} (least GCV, {where})"),
-        _item("test error", f"{report.gcv[at]:.4g} by GCV, {report.loo_error[at]:.4g} by leaving one out{doubt}"),
-        _item("training error", f"{training:.4g}; variance of Y {report.target_variance:.4g}"),
-        _item("freedom", f"{report.degrees_of_freedom[at]:.1f} degrees of freedom of {report.n}"),
-        _item("effective ridge", effective),
-        _item("label noise", noise),
-        _item("regime", f"{report.regime}: {report.reason}"),
-        _item("forecast", "test error at the best ridge with other numbers of labelled rows"),
+        item("chosen ridge", f"{report.chosen_ridge:.4g} (least GCV, {where})"),
+        item("test error", f"{report.gcv[at]:.4g} by GCV, {report.loo_error[at]:.4g} by leaving one out{doubt}"),
+        item("training error", f"{training:.4g}; variance of Y {report.target_variance:.4g}"),
+        item("freedom", f"{report.degrees_of_freedom[at]:.1f} degrees of freedom of {report.n}"),
+        item("effective ridge", effective),
+        item("label noise", noise),
+        item("regime", f"{report.regime}: {report.reason}"),
+        item("forecast", "test error at the best ridge with other numbers of labelled rows"),
     ]
-    lines += [f"  {line}" for line in _forecast_lines(report)]
-    return "\n".join(lines)
-
-
-def _item(name: str, value: str) -> str:
-    return textwrap.fill(f"{name:<16} {value}", _WIDTH, subsequent_indent=" " * 17)
+    return "\n".join(lines + _forecast_lines(report))
 
 
 def _forecast_lines(report: RidgeReport) -> list[str]:
-    forecast = report.forecast
-    heads = ("rows", "test error", "best ridge", "at ridge 0")
-    table = [heads]
-    for size, ridge, error, deviation, bound, ridgeless in zip(*forecast, strict=True):
-        table.append(
-            (
-                f"{size}",
-                f"{'<= ' if bound else ''}{error:.4g} +- {deviation:.2g}",
-                f"{'<= ' if bound else ''}{ridge:.3g}",
-                "unknown" if np.isnan(ridgeless) else f"{ridgeless:.4g}",
-            )
-        )
-    widths = [max(len(row[column]) for row in table) for column in range(len(heads))]
-    return ["  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)) for row in table]
+    rows = [("rows", "test error", "best ridge", "at ridge 0")]
+    for size, ridge, error, deviation, bound, ridgeless in zip(*report.forecast, strict=True):
+        most = "<= " if bound else ""
+        last = "unknown" if np.isnan(ridgeless) else f"{ridgeless:.4g}"
+        rows.append((f"{size}", f"{most}{error:.4g} +- {deviation:.2g}", f"{most}{ridge:.3g}", last))
+    return table(rows)
 
 
-def figure(report: RidgeReport) -> Figure:
+def figure_of(report: RidgeReport) -> Figure:
     """Three panels: errors against ridge, the spectrum with its regime, the forecast."""
-    from unlazy.plotting import style
-
-    drawing, (errors, spectrum, forecast) = style.panels(3)
-    with style.style():
-        _draw_errors(errors, report)
-        _draw_spectrum(spectrum, report)
-        _draw_forecast(forecast, report)
-    return drawing
+    return figure(report, _draw_errors, _draw_spectrum, _draw_forecast)
 
 
 def _draw_errors(axes: Axes, report: RidgeReport) -> None:
-    from unlazy.plotting import style
-
     shown = report.ridges > 0
     curves = (("GCV", report.gcv), ("leave-one-out", report.loo_error), ("training", report.training_error))
     for index, (name, values) in enumerate(curves):
@@ -95,20 +74,15 @@ def _draw_errors(axes: Axes, report: RidgeReport) -> None:
             axes, report.ridges[shown], values[shown], color=style.colour(index), label=name, dashed=index == 1
         )
     if report.chosen_ridge > 0:
-        axes.axvline(report.chosen_ridge, color="#888888", linewidth=0.8, linestyle=":")
+        mark(axes, x=report.chosen_ridge)
     style.log_scale(axes)
     finite = report.gcv[np.isfinite(report.gcv) & (report.gcv > 0)]
     if finite.size:
         axes.set_ylim(finite.min() / 10, min(finite.max(), 30 * finite.min()) * 1.2)
-    axes.set_xlabel(style.label("ridge", r"\lambda"))
-    axes.set_ylabel("mean squared error")
-    axes.set_title(f"best ridge {report.chosen_ridge:.3g}")
-    axes.legend()
+    finish(axes, style.label("ridge", r"\lambda"), "mean squared error", f"best ridge {report.chosen_ridge:.3g}")
 
 
 def _draw_spectrum(axes: Axes, report: RidgeReport) -> None:
-    from unlazy.plotting import style
-
     index = np.arange(1, report.spectrum.size + 1)
     if index.size:
         axes.plot(index, report.spectrum, "o", color=style.colour(0), markersize=3, label="covariance, estimated")
@@ -118,48 +92,21 @@ def _draw_spectrum(axes: Axes, report: RidgeReport) -> None:
         line = level * index**-report.spectrum_exponent
         style.theory(axes, index, line, color=style.colour(1), label=f"$j^{{-{report.spectrum_exponent:.2f}}}$")
     if report.ridgeless_effective_ridge > 0:
-        axes.axhline(
-            report.ridgeless_effective_ridge,
-            color="#888888",
-            linewidth=0.8,
-            linestyle=":",
-            label="effective ridge at 0",
-        )
+        mark(axes, y=report.ridgeless_effective_ridge, label="effective ridge at 0", linestyle=":")
     style.log_scale(axes)
-    axes.set_xlabel(style.label("direction", "j"))
-    axes.set_ylabel(style.label("eigenvalue", r"\ell_j"))
-    axes.set_title(f"regime: {report.regime}")
-    axes.legend()
+    finish(axes, style.label("direction", "j"), style.label("eigenvalue", r"\ell_j"), f"regime: {report.regime}")
 
 
 def _draw_forecast(axes: Axes, report: RidgeReport) -> None:
-    from unlazy.plotting import style
-
     sizes, _, error, deviation, bound, ridgeless = report.forecast
     style.theory(axes, sizes, error, color=style.colour(0))
     for kind, marker, fill, name in ((~bound, "o", style.colour(0), "best ridge"), (bound, "v", "white", "at most")):
         if kind.any():
-            options: dict[str, Any] = {
-                "linestyle": "none",
-                "marker": marker,
-                "markerfacecolor": fill,
-                "zorder": 3,
-                "label": name,
-            }
-            axes.errorbar(sizes[kind], error[kind], yerr=deviation[kind], color=style.colour(0), **options)
+            options: dict[str, Any] = {"linestyle": "none", "marker": marker, "markerfacecolor": fill, "zorder": 3}
+            axes.errorbar(sizes[kind], error[kind], yerr=deviation[kind], color=style.colour(0), label=name, **options)
     known = np.isfinite(ridgeless)
-    axes.plot(
-        sizes[known],
-        ridgeless[known],
-        "s--",
-        markersize=7,
-        markerfacecolor="none",
-        color=style.colour(1),
-        label="ridge 0",
-    )
-    axes.axvline(report.n, color="#888888", linewidth=0.8, linestyle=":")
+    hollow: dict[str, Any] = {"markersize": 7, "markerfacecolor": "none", "color": style.colour(1)}
+    axes.plot(sizes[known], ridgeless[known], "s--", label="ridge 0", **hollow)
+    mark(axes, x=report.n)
     style.log_scale(axes)
-    axes.set_xlabel(style.label("labelled rows", "n"))
-    axes.set_ylabel("test error")
-    axes.set_title("forecast")
-    axes.legend()
+    finish(axes, style.label("labelled rows", "n"), "test error", "forecast")

@@ -9,8 +9,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from unlazy.checks import InputError, check_array, check_choice
+from unlazy.diagnostics.curves import checked_sizes
+from unlazy.diagnostics.ridge import pages
 from unlazy.diagnostics.ridge.evidence import (
     Evidence,
+    RidgeForecast,
     Slope,
     decompose_rows,
     forecasts,
@@ -31,22 +34,6 @@ _PATH_ENTRIES = 4_000_000
 _EXPONENT_MARGIN = 0.1
 _BOUNDARY_MARGIN = 0.15
 _MOST_SCATTER = 0.3
-
-
-class RidgeForecast(NamedTuple):
-    """Test errors to expect with other numbers of labelled rows; every field has one entry for each size."""
-
-    sizes: np.ndarray
-    ridge: np.ndarray
-    """The best ridge."""
-    error: np.ndarray
-    """The test error there, label noise included."""
-    standard_error: np.ndarray
-    """Of `error`, from the scatter of the leave-one-out residuals over the rows."""
-    is_bound: np.ndarray
-    """True where a smaller ridge than these rows can speak for may be better still: `error` is an upper bound."""
-    ridgeless_error: np.ndarray
-    """The test error at ridge 0; NaN where no n rows can tell, which is where sizes > n <= rank."""
 
 
 @dataclass(frozen=True)
@@ -103,15 +90,11 @@ class RidgeReport:
         return max(self.target_variance - self.noise_variance, 0.0)
 
     def __str__(self) -> str:
-        from unlazy.diagnostics.ridge.pages import text
-
-        return text(self)
+        return pages.text(self)
 
     def figure(self) -> Figure:
         """Errors against ridge, the spectrum with its regime, and the forecast."""
-        from unlazy.diagnostics.ridge.pages import figure
-
-        return figure(self)
+        return pages.figure_of(self)
 
 
 def ridge_report(
@@ -219,11 +202,11 @@ def ridge_report(
         spectrum_exponent=slope.exponent,
         regime=regime,
         reason=reason,
-        forecast=RidgeForecast(rows_at_hand, *forecasts(evidence, rows_at_hand, centre, left_out)),
+        forecast=forecasts(evidence, rows_at_hand, centre, left_out),
     )
 
 
-class _Path(NamedTuple):
+class _PathMeans(NamedTuple):
     """Means over the targets, by ridge."""
 
     gcv: np.ndarray
@@ -235,7 +218,7 @@ class _Path(NamedTuple):
     """(tr C)^2 / tr C^2 for the covariance C of the residuals of the targets."""
 
 
-def _path(reduced: RidgeDecomposition, columns: np.ndarray, ridges: np.ndarray) -> _Path:
+def _path(reduced: RidgeDecomposition, columns: np.ndarray, ridges: np.ndarray) -> _PathMeans:
     """In pieces of bounded memory: a ridge needs some arrays of the size of Y and one Gram matrix of residuals."""
     largest = max(columns.size, min(columns.shape) ** 2)
     pieces = max(1, -(-ridges.size * largest // _PATH_ENTRIES))
@@ -257,7 +240,7 @@ def _path(reduced: RidgeDecomposition, columns: np.ndarray, ridges: np.ndarray) 
                 np.divide(traces**2, norms, out=np.ones(traces.shape), where=norms > 0),
             )
         )
-    return _Path(*(np.concatenate(field) for field in zip(*found, strict=True)))
+    return _PathMeans(*(np.concatenate(field) for field in zip(*found, strict=True)))
 
 
 def _regime(
@@ -305,10 +288,7 @@ def _ridges(ridges: ArrayLike) -> np.ndarray:
 def _sizes(sizes: ArrayLike | None, n: int) -> np.ndarray:
     if sizes is None:
         return np.unique(np.maximum(n * np.array([1, 2, 4, 8, 16]) // 4, _SMALLEST_SIZE))
-    found = np.atleast_1d(check_array("sizes", sizes, low=_SMALLEST_SIZE, high=1e15))
-    if found.ndim != 1 or (found != np.round(found)).any():
-        raise InputError(f"sizes must be whole numbers, got {sizes!r}")
-    return found.astype(np.int64)
+    return checked_sizes(sizes, _SMALLEST_SIZE)
 
 
 def _rows(name: str, value: ArrayLike, d: int | None = None) -> np.ndarray:

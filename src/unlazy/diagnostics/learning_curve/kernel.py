@@ -1,17 +1,21 @@
-"""The numbers behind `LearningCurve`: which method answers where, with what deviation, and whether to trust it."""
+"""Learning curves of a kernel matrix: which method answers where, with what deviation, and whether to trust it."""
 
 from __future__ import annotations
 
 import warnings
-from typing import NamedTuple
+from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from unlazy.checks import InputError
+from unlazy.diagnostics.curves import FEWEST_ROWS, MOST_DEVIATION
+from unlazy.diagnostics.learning_curve import pages
 from unlazy.diagnostics.learning_curve.pointwise import Anchor, PointwiseError, first_anchor, pointwise_error
-from unlazy.diagnostics.learning_curve.results import Alignment, RidgeErrors
+from unlazy.diagnostics.learning_curve.results import Alignment, BestRidge, RidgeErrors
 from unlazy.diagnostics.learning_curve.rows import RowTable, relative_deviation
 from unlazy.diagnostics.learning_curve.spectral import SpectralCurve, pool_spectrum, spectral_curve
+from unlazy.diagnostics.learning_curve.theory import CurveLists, Theory, one_size
 from unlazy.numerics.roots import ConvergenceError
 
 # times min(1, n/N): the coefficient of variation of G_ii beyond which one effective ridge for all rows is not enough,
@@ -19,29 +23,16 @@ from unlazy.numerics.roots import ConvergenceError
 _UNEVEN = 0.2
 # pointwise at ridge 0, in units of the mean of K_ii
 _LEAST_RIDGE = 1e-9
-# a relative standard deviation beyond it says that few rows carry the mean, and its interval is not normal
-_MOST_DEVIATION = 0.3
-_FEWEST_ROWS = 20
 _PATIENCE = 60.0
 _SECONDS_PER_CUBE = 3e-10
 _RIDGES = 1200
 
 
-class CurveLists(NamedTuple):
-    """Fields of `CurvePrediction` for lists of n, ridge and features."""
-
-    error: np.ndarray
-    deviation: np.ndarray
-    """The standard deviation of log error over pools."""
-    training_error: np.ndarray
-    in_range: np.ndarray
-    reliable: np.ndarray
-    method: np.ndarray
-    point_errors: np.ndarray | None
-
-
-class CurveEngine:
+class KernelTheory(Theory):
     """A pool as its kernel matrix and centred targets (rows, outputs), decomposed once."""
+
+    optimises = False
+    page = pages.KERNEL
 
     def __init__(self, kernel_matrix: np.ndarray, targets: np.ndarray):
         eigenvalues, vectors, unit = decompose_kernel(kernel_matrix)
@@ -56,6 +47,8 @@ class CurveEngine:
         self._path: RidgeErrors | None = None
 
     def predict(self, n: np.ndarray, ridge: np.ndarray, features: np.ndarray, method: str) -> CurveLists:
+        if ((n > len(self._targets)) & (ridge == 0)).any():
+            raise InputError(f"ridge must be > 0 for n > {len(self._targets)}, the number of rows in the pool, got 0")
         curve = self._spectral(n, ridge, features)
         rows = self._table.statistics(curve.kappa)
         in_range = np.isfinite(curve.kappa)
@@ -82,10 +75,10 @@ class CurveEngine:
                 error[i], training[i], deviation[i] = np.nan, np.nan, np.nan
                 in_range[i], reliable[i], kinds[i] = False, False, "pointwise"
         with np.errstate(invalid="ignore"):
-            reliable &= (deviation <= _MOST_DEVIATION) & (len(self._targets) >= _FEWEST_ROWS)
+            reliable &= (deviation <= MOST_DEVIATION) & (len(self._targets) >= FEWEST_ROWS)
         deviation[in_range & ~np.isfinite(deviation)] = np.inf
         deviation[np.isinf(error)] = 0.0
-        return CurveLists(error, deviation, training, in_range, reliable, kinds, points if len(points) else None)
+        return CurveLists(ridge, error, deviation, training, in_range, reliable, kinds, points if len(points) else None)
 
     def ridge_path(self) -> RidgeErrors:
         if self._path is None:
@@ -103,21 +96,24 @@ class CurveEngine:
             )
         return self._path
 
-    def alignment(self, n: float, ridge: float) -> Alignment | None:
-        """None out of range."""
-        kappa = self._spectral(np.array([n]), np.array([ridge]), np.array([np.inf])).kappa
-        if np.isnan(kappa[0]):
-            return None
-        values, energies = self._eigenvalues[::-1], self._energies[::-1]
-        learnability = values / (values + kappa)
-        return Alignment(
-            values * self._unit,
-            np.cumsum(values) / values.sum(),
-            np.cumsum(energies) / energies.sum(),
-            learnability,
-            float(learnability.sum()),
-            float(learnability @ energies / energies.sum()),
-        )
+    def best_ridge(self, n: float) -> BestRidge:
+        """Of least leave-one-out error on the pool, whatever n."""
+        path = self.ridge_path()
+        best = int(np.argmin(path.loo_error))
+        where = "smallest" if best == 0 else "largest" if best == path.ridge.size - 1 else "inside"
+        return BestRidge(float(path.ridge[best]), float(path.loo_error[best]), where)
+
+    def noise(self) -> tuple[float, float]:
+        path = self.ridge_path()
+        best = int(np.argmin(path.gcv))
+        return float(path.noise[best]), float(path.ridge[best])
+
+    def alignment(self, n: ArrayLike, ridge: Any) -> Alignment:
+        size, level = one_size(n, ridge)
+        kappa = float(self._spectral(np.array([size]), np.array([level]), np.array([np.inf])).kappa[0])
+        if np.isnan(kappa):
+            raise InputError(f"n must be smaller or ridge larger: no prediction for n = {size:g} at ridge = {level:g}")
+        return Alignment.at(self._eigenvalues, self._energies, kappa, self._unit)
 
     def _spectral(self, n: np.ndarray, ridge: np.ndarray, features: np.ndarray) -> SpectralCurve:
         return spectral_curve(self._spectrum, n, ridge / self._unit, features)

@@ -1,0 +1,84 @@
+"""What `LearningCurve` asks of a theory, be it of a kernel matrix, of a single-index model or of moments."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from unlazy.checks import InputError, check_array
+from unlazy.diagnostics.learning_curve.pages import Page
+from unlazy.diagnostics.learning_curve.pool import LARGEST
+from unlazy.diagnostics.learning_curve.results import Alignment, BestRidge, RidgeErrors
+
+
+class CurveLists(NamedTuple):
+    """Fields of `Curve` for lists of n, ridge and features."""
+
+    ridge: np.ndarray
+    """The ones used: of least error where NaN was given."""
+    error: np.ndarray
+    deviation: np.ndarray
+    """The standard deviation of log error over pools."""
+    training_error: np.ndarray
+    in_range: np.ndarray
+    reliable: np.ndarray
+    method: np.ndarray
+    point_errors: np.ndarray | None = None
+
+
+class Theory(ABC):
+    """Errors for lists of n, ridge and features; `ridge` is not divided by n."""
+
+    optimises: ClassVar[bool] = True
+    """Whether it finds the ridge of least error at each n, for ridge="opt"."""
+    takes_no_ridge: ClassVar[bool] = True
+    """Whether it has an answer at ridge 0."""
+    has_intervals: ClassVar[bool] = True
+    without_matrix: ClassVar[str] = ""
+    """Why there is no kernel matrix to ask about."""
+    page: ClassVar[Page]
+    """How the curve is printed and drawn."""
+    evidence: Any = None
+    """What the rows say of link, noise and signal, for kernel="one-step"."""
+
+    @classmethod
+    def checked_ridge(cls, ridge: Any) -> np.ndarray:
+        """NaN for "opt"."""
+        if isinstance(ridge, str) and ridge == "opt":
+            if cls.optimises:
+                return np.array(np.nan)
+            raise InputError(
+                'ridge="opt" is for kernel="one-step" or moments; set_params(ridge=best_ridge().ridge) for others'
+            )
+        low, above = (0.0, None) if cls.takes_no_ridge else (None, 0.0)
+        return check_array("ridge", ridge, low=low, above=above, high=LARGEST)
+
+    @abstractmethod
+    def predict(self, n: np.ndarray, ridge: np.ndarray, features: np.ndarray, method: str) -> CurveLists:
+        """For equally long lists; `method` is that of a kernel matrix."""
+
+    @abstractmethod
+    def best_ridge(self, n: float) -> BestRidge:
+        """With n rows."""
+
+    @abstractmethod
+    def noise(self) -> tuple[float, float]:
+        """The variance of y that is not learned, and the ridge at which it was measured, NaN if at none."""
+
+    def ridge_path(self) -> RidgeErrors:
+        raise InputError(f"ridge_path() is about {self.without_matrix}: ask predict()")
+
+    def alignment(self, n: ArrayLike, ridge: Any) -> Alignment:
+        raise InputError(f"alignment() is about {self.without_matrix}: ask predict()")
+
+    def link(self, index: Any, kernel: Any) -> np.ndarray:
+        raise InputError(f"link() is for kernel='one-step', got {kernel!r}")
+
+
+def one_size(n: ArrayLike, ridge: Any) -> tuple[float, float]:
+    """One number of rows and one ridge, checked."""
+    size = float(check_array("n", n, low=1, high=1e15, ndim=0))
+    return size, float(check_array("ridge", ridge, low=0, high=LARGEST, ndim=0))
