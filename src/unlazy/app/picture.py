@@ -14,9 +14,8 @@ import numpy as np
 from unlazy.app.setting import Setting
 from unlazy.app.theory import Lines
 from unlazy.checks import InputError
-from unlazy.lab.drawing import Drawing, draw_panels, plain_panel, plain_panels
-from unlazy.lab.study import Picture
 from unlazy.plotting import style
+from unlazy.plotting.drawing import Drawing, Picture, draw_panels, plain_panel, plain_panels
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -60,7 +59,7 @@ def panel(setting: Setting, theory: Lines, simulated: xr.Dataset | None, output:
     from matplotlib.ticker import FuncFormatter, LogFormatter
 
     part = Picture(simulated, None, theory.dataset)
-    shown = replace(plain_panel(part, setting.grid, setting.part, output, setting.x), legend=False)
+    shown = replace(plain_panel(part, setting.grid.added, setting.part, output, setting.x), legend=False)
     with _DRAWING, style.style():
         # In points, as the SVG is: texts that the layout measured are not measured again.
         figure = Figure(figsize=(3.7, 2.9), dpi=72, layout="constrained")
@@ -87,9 +86,9 @@ def power(value: float) -> str:
 
 def figure_bytes(setting: Setting, theory: Lines, simulated: xr.Dataset | None, kind: str) -> bytes:
     """All shown outputs in one figure: png, svg or pdf."""
-    parts, grids = {setting.part: Picture(simulated, None, theory.dataset)}, {setting.part: setting.grid}
+    parts, added = {setting.part: Picture(simulated, None, theory.dataset)}, {setting.part: setting.grid.added}
     with _DRAWING, style.style(), tempfile.TemporaryDirectory() as folder:
-        spec = plain_panels(setting.study, parts, grids, setting.outputs, setting.x)
+        spec = plain_panels(setting.study, parts, added, setting.outputs, setting.x)
         figure = draw_panels(setting.study, spec, parts).rows[0][0]
         file = Path(folder) / f"figure.{kind}"
         style.save(figure, file)

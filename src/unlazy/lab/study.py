@@ -66,18 +66,6 @@ class Part(NamedTuple):
     predicted: Any
 
 
-class Picture(NamedTuple):
-    """One part of a run as figures see it: also `lines`, the theory on a denser grid, and what `derive` gave.
-
-    Curves fitted to the simulation share its error, which no interval would know: claims do not see them.
-    """
-
-    simulated: Any
-    predicted: Any
-    lines: Any
-    derived: Any = None
-
-
 class Study:
     """The base of all studies. A subclass is a frozen dataclass in a file of its own.
 

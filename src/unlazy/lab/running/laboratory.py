@@ -107,10 +107,10 @@ class Laboratory:
         for grid in grids.values():
             grid.validate()
         collectors, computed = self.simulate(study, grids)
-        parts = {name: _part(grids[name], collector) for name, collector in collectors.items()}
         # Claims see what diverged instances left, so that shares stay shares of yes and no; the judge knows of them.
-        seen = {name: part._replace(simulated=collectors[name].dataset()) for name, part in parts.items()}
+        seen = {name: Part(one.dataset(), dataset.predicted(grids[name])) for name, one in collectors.items()}
         verdicts = tuple(judge(claim, seen) for claim in study.claims)
+        parts = {n: part._replace(simulated=dataset.without_diverged(part.simulated)) for n, part in seen.items()}
         cost = sum(collector.seconds for collector in collectors.values())
         return Run(study, grids, parts, verdicts, computed, time.perf_counter() - start, cost, command)
 
@@ -207,8 +207,3 @@ def _unusable(row: Row, wanted: set[str]) -> str:
     if jaxlib := made_wrong(row.versions):
         return f"wrong (jaxlib {jaxlib})"
     return "" if wanted <= set(row.arrays) else OLD
-
-
-def _part(grid: Grid, collector: dataset.Collector) -> Part:
-    simulated = dataset.without_diverged(collector.dataset())
-    return Part(simulated, dataset.predicted(grid))

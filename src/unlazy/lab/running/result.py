@@ -12,13 +12,13 @@ from unlazy.lab.claims import Verdict, number
 from unlazy.lab.grid import Grid
 from unlazy.lab.judge import diverged_among
 from unlazy.lab.running import dataset
-from unlazy.lab.study import Part, Picture, Study
+from unlazy.lab.study import Part, Study
+from unlazy.plotting.drawing import Drawn, Picture, draw_panels, plain_panels
+from unlazy.plotting.style import style
 
 if TYPE_CHECKING:
     import xarray as xr
     from matplotlib.figure import Figure
-
-    from unlazy.lab.drawing import Drawn
 
 
 @dataclass(frozen=True, repr=False)
@@ -55,9 +55,6 @@ class Run:
 
         With `apart` every panel is a figure of its own, for a page that arranges them.
         """
-        from unlazy.lab.drawing import draw_panels, plain_panels
-        from unlazy.plotting.style import style
-
         pictures = {name: self._picture(name) for name in self.parts}
         with style():
             if self.study.figure is not None and not any(grid.added for grid in self.grids.values()):
@@ -70,7 +67,8 @@ class Run:
                         RuntimeWarning,
                         stacklevel=1,
                     )
-            return draw_panels(self.study, plain_panels(self.study, pictures, self.grids), pictures, apart)
+            added = {name: grid.added for name, grid in self.grids.items()}
+            return draw_panels(self.study, plain_panels(self.study, pictures, added), pictures, apart)
 
     def figure(self) -> Figure:
         """The study's figure."""
