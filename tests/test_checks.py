@@ -17,6 +17,7 @@ from unlazy.checks import InputError, check_array, check_choice, check_whole, su
         ([1, -2], {"low": 0}, "x must be >= 0, got -2"),
         ([0.0], {"above": 0}, "x must be > 0, got 0"),
         ([3.0], {"low": 0, "high": 2}, "x must be >= 0 and <= 2, got 3"),
+        ([1.0], {"above": 0, "below": 1}, "x must be > 0 and < 1, got 1"),
         ([3.0, 2.5], {"low": 0, "whole": True}, "x must be whole and >= 0, got 2.5"),
     ],
 )

@@ -355,8 +355,7 @@ class LearningCurve(BaseEstimator):
         check_choice("method", self.method, _METHODS)
         if self._checked_ridge(self.ridge, moments).ndim:
             raise InputError(f"ridge must be one number here, got {self.ridge!r}")
-        if not 0 < float(check_array("confidence", self.confidence, ndim=0)) < 1:
-            raise InputError(f"confidence must be > 0 and < 1, got {self.confidence:g}")
+        check_array("confidence", self.confidence, ndim=0, above=0, below=1)
 
     def _check_fitted(self) -> None:
         from sklearn.utils.validation import check_is_fitted

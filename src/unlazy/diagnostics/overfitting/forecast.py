@@ -120,9 +120,7 @@ def forecast_overfit(
     effective dimensions (`in_range`) and increasingly optimistic beyond. Source: the regime of Frei, Chatterji &
     Bartlett (2022) and Kou et al. (2023); statistics after Chen & Qin (2010).
     """
-    level = float(check_array("level", level, above=0, ndim=0))
-    if level >= 1:
-        raise InputError(f"level must be > 0 and < 1, got {level:g}")
+    level = float(check_array("level", level, above=0, below=1, ndim=0))
     rows = check_array("X", X, low=-_LARGEST_ENTRY, high=_LARGEST_ENTRY, ndim=2)
     labels, first = _two_classes(y, len(rows))
     n = len(rows)
@@ -223,9 +221,9 @@ def _sizes(sizes: ArrayLike | None, n: int, most: float) -> np.ndarray:
     if sizes is None:
         growth = np.rint(n * 2.0 ** np.arange(-2, 5)).astype(np.int64)
         return growth[(growth <= most) | (growth <= n)]
-    found = np.atleast_1d(check_array("sizes", sizes, low=2, high=1e15))
-    if found.ndim != 1 or (found != np.round(found)).any():
-        raise InputError(f"sizes must be whole numbers, got {sizes!r}")
+    found = np.atleast_1d(check_array("sizes", sizes, low=2, high=1e15, whole=True))
+    if found.ndim != 1:
+        raise InputError(f"sizes must have at most 1 dimension, got shape {found.shape}")
     if found.max() > most:
         raise InputError(
             f"sizes must be at most {most:.0f}, {_MOST_PER_DIMENSION:g} for each effective dimension of the noise, "

@@ -305,9 +305,9 @@ def _ridges(ridges: ArrayLike) -> np.ndarray:
 def _sizes(sizes: ArrayLike | None, n: int) -> np.ndarray:
     if sizes is None:
         return np.unique(np.maximum(n * np.array([1, 2, 4, 8, 16]) // 4, _SMALLEST_SIZE))
-    found = np.atleast_1d(check_array("sizes", sizes, low=_SMALLEST_SIZE, high=1e15))
-    if found.ndim != 1 or (found != np.round(found)).any():
-        raise InputError(f"sizes must be whole numbers, got {sizes!r}")
+    found = np.atleast_1d(check_array("sizes", sizes, low=_SMALLEST_SIZE, high=1e15, whole=True))
+    if found.ndim != 1:
+        raise InputError(f"sizes must have at most 1 dimension, got shape {found.shape}")
     return found.astype(np.int64)
 
 

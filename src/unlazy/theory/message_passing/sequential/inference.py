@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from unlazy.checks import InputError, check_array, check_choice, check_whole
+from unlazy.checks import InputError, check_array, check_choice, check_signs, check_whole
 from unlazy.numerics.roots import ConvergenceError, increasing_root
 from unlazy.theory.message_passing.sequential.dynamics import decorrelation_table, two_time_residual
 from unlazy.theory.message_passing.sequential.equations import UNINFORMED, Equations, Point, solve, with_noise
@@ -128,9 +128,7 @@ def tilted_mean(field: ArrayLike, label: ArrayLike, variance: float, beta: float
 
     Labels are 1 or -1; beta = inf is the noiseless sign.
     """
-    fields, labels = check_array("field", field), check_array("label", label)
-    if not (np.abs(labels) == 1).all():
-        raise InputError(f"label must be 1 or -1, got {labels[np.abs(labels) != 1].flat[0]:g}")
+    fields, labels = check_array("field", field), check_signs("label", label)
     spread = float(check_array("variance", variance, above=0, ndim=0))
     return tilt(fields, labels, spread, _inverse_temperature(beta))
 

@@ -12,10 +12,9 @@ import numpy as np
 from jax import Array
 from jax.typing import ArrayLike
 
-from unlazy.checks import InputError, check_choice, check_whole
+from unlazy.checks import InputError, check_choice, check_known, check_whole
 from unlazy.training.loop import record_steps
 from unlazy.training.mean_field.step_noise import normals_at, uniforms_at
-from unlazy.training.signal_noise.token_gram.checks import check_known
 
 Functional = Callable[..., Array]
 """F(particles) or, for a mean over data, F(particles, rows): a scalar; the particles are (N, d)."""

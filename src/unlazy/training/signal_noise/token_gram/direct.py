@@ -11,8 +11,8 @@ import optax
 from jax import Array
 from jax.typing import ArrayLike
 
+from unlazy.checks import check_known
 from unlazy.training.loop import Training, train
-from unlazy.training.signal_noise.token_gram.checks import check_known
 from unlazy.training.signal_noise.token_gram.network import Network, mean_loss
 from unlazy.training.signal_noise.token_gram.problem import Design, Patch, check_vectors
 from unlazy.training.signal_noise.token_gram.views import Batch, View, full_batch

@@ -10,9 +10,8 @@ import numpy as np
 from jax import Array
 from jax.typing import ArrayLike
 
-from unlazy.checks import InputError, check_array
+from unlazy.checks import InputError, check_array, check_known
 from unlazy.random import normal
-from unlazy.training.signal_noise.token_gram.checks import check_known
 from unlazy.training.signal_noise.token_gram.problem import Design, Problem, check_design, signal_noise_design
 
 _ATTEMPTS = 16

@@ -16,8 +16,8 @@ import optax
 from jax import Array
 from jax.typing import ArrayLike
 
+from unlazy.checks import check_known
 from unlazy.training.loop import record_steps
-from unlazy.training.signal_noise.token_gram.checks import check_known
 from unlazy.training.signal_noise.token_gram.network import Network, gradient, mean_loss, outputs
 from unlazy.training.signal_noise.token_gram.problem import Problem
 from unlazy.training.signal_noise.token_gram.rules import Rule, inverse
