@@ -114,9 +114,13 @@ def check_whole(name: str, value: Any, low: float, high: float = math.inf, *, fl
             if floats and isinstance(value, float | np.floating) and math.isfinite(value) and value == int(value):
                 number = int(value)
     if number is None or not low <= number <= high:
-        allowed = f"an integer >= {low:g}" + (f" and <= {high:g}" if high < math.inf else "")
+        allowed = f"an integer >= {_plain(low)}" + (f" and <= {_plain(high)}" if high < math.inf else "")
         raise InputError(f"{name} must be {allowed}, got {_brief(value) if number is None else number}")
     return number
+
+
+def _plain(bound: float) -> str:
+    return f"{bound:g}" if isinstance(bound, float) else str(bound)
 
 
 def _brief(value: Any) -> str:
