@@ -3,7 +3,16 @@
 import numpy as np
 import pytest
 
-from unlazy.checks import InputError, check_array, check_choice, check_whole, suggest
+from unlazy.checks import (
+    InputError,
+    check_array,
+    check_choice,
+    check_flag,
+    check_known,
+    check_signs,
+    check_whole,
+    suggest,
+)
 
 
 @pytest.mark.parametrize(
@@ -17,6 +26,7 @@ from unlazy.checks import InputError, check_array, check_choice, check_whole, su
         ([1, -2], {"low": 0}, "x must be >= 0, got -2"),
         ([0.0], {"above": 0}, "x must be > 0, got 0"),
         ([3.0], {"low": 0, "high": 2}, "x must be >= 0 and <= 2, got 3"),
+        ([1.0], {"above": 0, "below": 1}, "x must be > 0 and < 1, got 1"),
         ([3.0, 2.5], {"low": 0, "whole": True}, "x must be whole and >= 0, got 2.5"),
     ],
 )
@@ -58,3 +68,34 @@ def test_whole_numbers_have_bounds_and_keep_all_digits():
         check_whole("n", 1, 2)
     with pytest.raises(InputError, match="n must be an integer >= 2 and <= 3, got 4"):
         check_whole("n", 4.0, 2, 3)
+
+
+def test_estimators_take_no_float_for_a_whole_number():
+    assert check_whole("cv", np.int64(3), 2, floats=False) == 3
+    with pytest.raises(InputError, match=r"cv must be an integer >= 2 and <= 1000000, got 3\.0"):
+        check_whole("cv", 3.0, 2, 10**6, floats=False)
+
+
+def test_of_a_traced_number_only_the_shape_is_checked():
+    import jax
+    import jax.numpy as jnp
+
+    def judged(value):
+        return check_known("rate", value, ndim=0, above=0)
+
+    assert jax.jit(judged)(-1.0) == -1.0
+    assert judged(2.0) == 2.0
+    with pytest.raises(InputError, match="rate must be > 0, got -1"):
+        judged(-1.0)
+    for vector in (lambda: judged(jnp.ones(2)), lambda: jax.jit(judged)(jnp.ones(2))):
+        with pytest.raises(InputError, match=r"rate must have 0 dimension\(s\), got shape \(2,\)"):
+            vector()
+
+
+def test_signs_and_truth_values_are_nothing_else():
+    assert check_signs("labels", [1, -1]).tolist() == [1.0, -1.0]
+    with pytest.raises(InputError, match="labels must be 1 or -1, got 0"):
+        check_signs("labels", [1, 0])
+    assert check_flag("reuse", np.bool_(True)) is True
+    with pytest.raises(InputError, match="reuse must be True or False, got 1"):
+        check_flag("reuse", 1)

@@ -12,10 +12,11 @@ from typing import Any
 from text import block, code, plain, prose, table
 
 from unlazy.lab.claims import Claim
-from unlazy.lab.grid import Grid, preset_grids
+from unlazy.lab.grid import ParameterGrid, preset_grids
+from unlazy.lab.parse import listed, shown
+from unlazy.lab.sources import named
 from unlazy.lab.study import Study
 from unlazy.reporting.html.report import topic_title
-from unlazy.words import number
 
 KINDS = {
     "static": "changes shapes or the program",
@@ -32,7 +33,7 @@ def study_page(study: type[Study], stored: Mapping[str, Any] | None = None, theo
         f"---\ntitle: {study.name}\n---",
         f"# {study.name}",
         f'<p class="question">{plain(study.question)}</p>',
-        f"Theory: {link} · {plain('; '.join(source.short for source in study.sources))}",
+        f"Theory: {link} · {plain(named(study.sources))}",
         *_result(study, stored),
         "## Claims",
         _counts(study, stored),
@@ -139,7 +140,7 @@ def measured(judged: Mapping[str, Any]) -> list[str]:
 def _parameters(study: type[Study]) -> str:
     rows = []
     for name, parameter in study.parameters().items():
-        default = _values(parameter.default) if parameter.kind == "path" else number(parameter.default, 6)
+        default = _values(parameter.default) if parameter.kind == "path" else shown(parameter.default)
         paired = ", paired" if parameter.paired else ""
         kind = f'<span title="{KINDS[parameter.kind]}">{parameter.kind}</span>{paired}'
         rows.append([code(name), plain(parameter.label), plain(default), plain(parameter.allowed), kind])
@@ -162,7 +163,7 @@ def _presets(study: type[Study]) -> str:
     return table(("preset", "part", "what varies", "points", "seeds"), rows)
 
 
-def _axes(grid: Grid) -> str:
+def _axes(grid: ParameterGrid) -> str:
     words = []
     for axis in grid.axes:
         values = [row[0] if len(row) == 1 else f"({_values(row)})" for row in axis.rows]
@@ -174,8 +175,7 @@ def _axes(grid: Grid) -> str:
 
 
 def _values(values: Sequence[Any]) -> str:
-    texts = [number(value, 6) for value in values]
-    return ", ".join(texts if len(texts) <= 12 else [*texts[:4], "…", *texts[-2:]])
+    return listed(values, most=12, first=4, last=2)
 
 
 def _notes(study: type[Study]) -> list[str]:

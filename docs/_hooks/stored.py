@@ -10,7 +10,7 @@ import json
 import os
 import sys
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,7 @@ import platformdirs
 
 import unlazy
 from unlazy.checks import InputError
-from unlazy.lab.grid import Grid, preset_grids
+from unlazy.lab.grid import Grids, preset_grids
 from unlazy.lab.running.fingerprint import fingerprint
 from unlazy.lab.running.laboratory import Laboratory
 from unlazy.lab.running.run import command_line
@@ -44,7 +44,7 @@ class _Untouched(Store):
 
 
 class _Shelf(Laboratory):
-    def simulate(self, study: type[Study], grids: Mapping[str, Grid]) -> tuple[dict[str, Any], int]:
+    def simulate(self, study: type[Study], grids: Grids) -> tuple[dict[str, Any], int]:
         """What is stored, whole; where something is missing it is not computed."""
         collectors, work = self.load(study, grids)
         if any(w.missing for w in work):

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import difflib
 import math
+import sys
 from collections.abc import Iterable
 from operator import index
 from pathlib import Path
@@ -26,13 +27,14 @@ def check_array(
     low: float | None = None,
     high: float | None = None,
     above: float | None = None,
+    below: float | None = None,
     ndim: int | None = None,
     finite: bool = True,
     whole: bool = False,
 ) -> np.ndarray:
     """Return `value` as a float64 array, or say what is wrong with it.
 
-    `low` and `high` are inclusive bounds, `above` is an exclusive lower bound; `whole` numbers are integers.
+    `low` and `high` are inclusive bounds, `above` and `below` exclusive ones; `whole` numbers are integers.
     """
     if np.iscomplexobj(value):
         raise InputError(f"{name} must be real, got complex numbers")
@@ -44,7 +46,8 @@ def check_array(
         raise InputError(f"{name} must have {ndim} dimension(s), got shape {array.shape}")
     if array.size == 0:
         raise InputError(f"{name} must not be empty, got shape {array.shape}")
-    allowed = _bounds_text(low, high, above)
+    bounds = ((">=", low), (">", above), ("<=", high), ("<", below))
+    allowed = " and ".join(f"{sign} {bound:g}" for sign, bound in bounds if bound is not None)
     if finite and not np.isfinite(array).all():
         bad = array[~np.isfinite(array)].flat[0]
         raise InputError(f"{name} must be finite{allowed and ' and ' + allowed}, got {bad:g}")
@@ -55,6 +58,8 @@ def check_array(
         wrong |= array > high
     if above is not None:
         wrong |= array <= above
+    if below is not None:
+        wrong |= array >= below
     if wrong.any():
         raise InputError(f"{name} must be {allowed or 'a number'}, got {array[wrong].flat[0]:g}")
     if whole and (array != np.round(array)).any():
@@ -63,10 +68,42 @@ def check_array(
     return array
 
 
-def check_whole(name: str, value: Any, low: float, high: float = math.inf) -> int:
+def check_known(name: str, value: Any, *, ndim: int | None = None, **allowed: Any) -> Any:
+    """Return `value` as it is, or say what `check_array` says of it; of one that JAX traces only the shape is known."""
+    if not _is_traced(value):
+        check_array(name, value, ndim=ndim, **allowed)
+    elif ndim is not None and value.ndim != ndim:
+        raise InputError(f"{name} must have {ndim} dimension(s), got shape {value.shape}")
+    return value
+
+
+def check_signs(name: str, value: Any, *, ndim: int | None = None) -> Any:
+    """Return `value` as an array of 1 and -1, or say what else it has; one that JAX traces as it is."""
+    if _is_traced(value):
+        return value
+    found = check_array(name, value, ndim=ndim)
+    if (wrong := np.abs(found) != 1).any():
+        raise InputError(f"{name} must be 1 or -1, got {found[wrong].flat[0]:g}")
+    return found
+
+
+def _is_traced(value: Any) -> bool:
+    """Whether `jit` or `vmap` hides the numbers; JAX is not loaded for it."""
+    jax = sys.modules.get("jax")
+    return jax is not None and isinstance(value, jax.core.Tracer)
+
+
+def check_flag(name: str, value: Any) -> bool:
+    """Return a truth value, or say that it is none."""
+    if not isinstance(value, bool | np.bool_):
+        raise InputError(f"{name} must be True or False, got {_brief(value)}")
+    return bool(value)
+
+
+def check_whole(name: str, value: Any, low: float, high: float = math.inf, *, floats: bool = True) -> int:
     """Return `value` as an int from `low` to `high`, or say what is wrong with it.
 
-    3.0 is an integer; 2.5, True and "3" are not.
+    3.0 is an integer, unless `floats` is false as for scikit-learn's estimators; 2.5, True and "3" are not.
     """
     value = value.item() if isinstance(value, np.ndarray) and value.ndim == 0 else value
     number: int | None = None
@@ -74,12 +111,16 @@ def check_whole(name: str, value: Any, low: float, high: float = math.inf) -> in
         try:
             number = index(value)
         except TypeError:
-            if isinstance(value, float | np.floating) and math.isfinite(value) and value == int(value):
+            if floats and isinstance(value, float | np.floating) and math.isfinite(value) and value == int(value):
                 number = int(value)
     if number is None or not low <= number <= high:
-        allowed = f"an integer >= {low:g}" + (f" and <= {high:g}" if high < math.inf else "")
+        allowed = f"an integer >= {_plain(low)}" + (f" and <= {_plain(high)}" if high < math.inf else "")
         raise InputError(f"{name} must be {allowed}, got {_brief(value) if number is None else number}")
     return number
+
+
+def _plain(bound: float) -> str:
+    return f"{bound:g}" if isinstance(bound, float) else str(bound)
 
 
 def _brief(value: Any) -> str:
@@ -136,17 +177,6 @@ def suggest(word: Any, known: Iterable[Any]) -> str:
     """The end of an error message: the known names nearest to `word`, or nothing."""
     near = difflib.get_close_matches(str(word), [str(k) for k in known], n=2, cutoff=0.5)
     return f" (did you mean {' or '.join(near)}?)" if near else ""
-
-
-def _bounds_text(low: float | None, high: float | None, above: float | None) -> str:
-    parts = []
-    if low is not None:
-        parts.append(f">= {low:g}")
-    if above is not None:
-        parts.append(f"> {above:g}")
-    if high is not None:
-        parts.append(f"<= {high:g}")
-    return " and ".join(parts)
 
 
 def check_writable(file: Path) -> None:

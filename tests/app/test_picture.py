@@ -9,7 +9,7 @@ import xarray as xr
 
 from unlazy.app import picture
 from unlazy.app.setting import make_setting
-from unlazy.app.theory import Lines, lines
+from unlazy.app.theory import TheoryLines, found
 from unlazy.app.words import theory_note
 from unlazy.checks import InputError
 from unlazy.lab import registry
@@ -27,7 +27,7 @@ def explored(tmp_path_factory):
     assert picture.stored(setting, store) is None
     with Laboratory(store) as laboratory:
         laboratory.simulate(study, {setting.part: setting.grid})
-    return setting, lines(setting), picture.stored(setting, store), store
+    return setting, found(setting).lines(setting), picture.stored(setting, store), store
 
 
 def marks(drawing):
@@ -49,7 +49,7 @@ def test_what_the_store_has_of_the_points_is_drawn(explored):
     assert some.attrs["missing"] == 4 * 5 - 3 * 3
     assert (some.risk.count(("n", "seed")) == 3 * 3).all()
     np.testing.assert_array_equal(some.risk.isel(seed=slice(3)).sel(n=points.n), points.risk)
-    theory = lines(more)
+    theory = found(more).lines(more)
     assert marks(picture.panel(more, theory, some, "risk")) >= marks(picture.panel(more, theory, None, "risk")) + 3
     assert "9 of these 20 instances" in theory_note(more, theory, some)
 
@@ -72,7 +72,7 @@ def test_points_are_drawn_on_the_lines(explored):
 def test_another_setting_gives_another_line(explored):
     setting, theory, _, _ = explored
     other = make_setting(setting.study, "sizes", "n", ["noise_variance=0.7"], ["n=20,40,60"], 3)
-    assert picture.panel(other, lines(other), None, "risk") != picture.panel(setting, theory, None, "risk")
+    assert picture.panel(other, found(other).lines(other), None, "risk") != picture.panel(setting, theory, None, "risk")
 
 
 @pytest.mark.parametrize(("kind", "start"), [("png", b"\x89PNG"), ("pdf", b"%PDF"), ("svg", b"<?xml")])
@@ -93,7 +93,7 @@ def test_the_table_has_every_number(explored):
 
 
 def test_the_table_has_numbers_that_stand_nowhere():
-    table = pd.read_csv(io.BytesIO(picture.table(Lines(xr.Dataset({"floor": 0.25}), 0.0, True), None)))
+    table = pd.read_csv(io.BytesIO(picture.table(TheoryLines(xr.Dataset({"floor": 0.25}), 0.0, True), None)))
     assert table.to_dict("records") == [{"source": "theory", "output": "floor", "value": 0.25}]
 
 
@@ -110,14 +110,14 @@ def test_netcdf_has_a_group_each(explored, tmp_path):
 def test_nothing_to_export_is_said():
     for export in (picture.table, picture.netcdf):
         with pytest.raises(InputError, match="nothing to export"):
-            export(Lines(None, 0.0, True), None)
+            export(TheoryLines(None, 0.0, True), None)
 
 
 def test_the_note_tells_where_lines_and_points_come_from(explored):
     setting, theory, points, _ = explored
     assert "9 instances" in theory_note(setting, theory, None)
     assert "99% intervals" in theory_note(setting, theory, points)
-    assert "would take about" in theory_note(setting, Lines(None, 200.0, False, True), None)
+    assert "would take about" in theory_note(setting, TheoryLines(None, 200.0, False, True), None)
     mixup = registry.find("mixup")
     other = make_setting(mixup, "main", "share", [], ["share=0.6,0.8"], 1)
-    assert "no theory without simulation" in theory_note(other, Lines(None, 0.0, True), None)
+    assert "no theory without simulation" in theory_note(other, TheoryLines(None, 0.0, True), None)

@@ -8,7 +8,6 @@ import pytest
 
 from unlazy.app import theory
 from unlazy.app.setting import default_setting, make_setting
-from unlazy.app.theory import lines
 from unlazy.lab import Output, Source, Study, registry, value
 
 
@@ -40,6 +39,10 @@ class Square(Study):
     def predict(self):
         Clock.now += self.seconds
         return {"y": self.a**2 * self.b}
+
+
+def lines(setting, **options):
+    return theory.found(setting, **options).lines(setting)
 
 
 @pytest.fixture

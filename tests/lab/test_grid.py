@@ -12,7 +12,6 @@ from unlazy.lab.grid import default_grid, preset_grids
 @dataclass(frozen=True)
 class Example(Study):
     name = "example"
-    topic = "tests"
     question = "?"
     sources = ()
     n: int = static(10, "samples", low=1, high=1000, scale="log")

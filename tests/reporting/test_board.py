@@ -114,7 +114,7 @@ def test_a_claim_that_raised_and_a_known_negative_that_holds_differ():
 
 def test_without_a_terminal_there_are_lines(monkeypatch, capsys, studies):
     watch = board.watching(studies, False)
-    assert type(watch) is board.Lines
+    assert type(watch) is board.ProgressLines
     watch(ended(studies[0], verdict("holds")))
     assert capsys.readouterr().out == "[1/7] ridge-equivalent: 1 holds (2.0 s)\n"
     assert type(board.watching(studies, True)) is board.Silent

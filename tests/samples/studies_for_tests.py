@@ -21,11 +21,9 @@ OUTPUTS = {
 
 
 @dataclass(frozen=True)
-class Traced(Study):
-    """Odd sizes, so that no shape is a multiple of a vector register."""
+class Promises(Study):
+    """What the traced and the hosted study have in common."""
 
-    name = "test-traced"
-    topic = "tests"
     question = "Does the laboratory keep its promises?"
     sources = ()
     outputs = OUTPUTS
@@ -37,6 +35,13 @@ class Traced(Study):
     shift: float = value(0.0, "shift", paired=True)
     label: int = value(3, "a whole number")
     ridge: tuple = path((0.1, 1.0, 10.0), "ridge", above=0)
+
+
+@dataclass(frozen=True)
+class Traced(Promises):
+    """Odd sizes, so that no shape is a multiple of a vector register."""
+
+    name = "test-traced"
 
     def simulate(self, key):
         import jax
@@ -67,20 +72,8 @@ class TracedSingle(Traced):
 
 
 @dataclass(frozen=True)
-class Hosted(Study):
+class Hosted(Promises):
     name = "test-hosted"
-    topic = "tests"
-    question = "Does the laboratory keep its promises?"
-    sources = ()
-    outputs = OUTPUTS
-    presets = QUICK
-
-    d: int = static(5, "dimension", low=1)
-    arm: str = static("plain", "arm of a comparison", choices=("plain", "shifted"), paired=True)
-    scale: float = value(1.0, "scale")
-    shift: float = value(0.0, "shift", paired=True)
-    label: int = value(3, "a whole number")
-    ridge: tuple = path((0.1, 1.0, 10.0), "ridge", above=0)
 
     def simulate(self, rng):
         draws = rng.standard_normal((2 * self.d + 1, self.d))
@@ -97,11 +90,9 @@ class Hosted(Study):
 
 
 @dataclass(frozen=True)
-class SlowTraced(Study):
+class Slow(Study):
     """Some ten milliseconds for each chunk."""
 
-    name = "test-slow-traced"
-    topic = "tests"
     question = "Can a run be interrupted at any moment?"
     sources = ()
     outputs = {"result": Output("result", dims=("entry",))}
@@ -109,6 +100,11 @@ class SlowTraced(Study):
     chunk_width = 1
 
     scale: float = value(1.0, "scale")
+
+
+@dataclass(frozen=True)
+class SlowTraced(Slow):
+    name = "test-slow-traced"
 
     def simulate(self, key):
         import jax
@@ -119,16 +115,8 @@ class SlowTraced(Study):
 
 
 @dataclass(frozen=True)
-class SlowHosted(Study):
+class SlowHosted(Slow):
     name = "test-slow-hosted"
-    topic = "tests"
-    question = "Can a run be interrupted at any moment?"
-    sources = ()
-    outputs = {"result": Output("result", dims=("entry",))}
-    presets = {"quick": {"scale": np.linspace(0.5, 1.5, 9).tolist(), "seeds": 5}}
-    chunk_width = 1
-
-    scale: float = value(1.0, "scale")
 
     def simulate(self, rng):
         time.sleep(0.02)
@@ -140,7 +128,6 @@ class Company(Study):
     """Another number in a chunk than alone, as a wrong compiler gives."""
 
     name = "test-company"
-    topic = "tests"
     question = "Does an instance depend on its neighbours?"
     sources = ()
     outputs = {"x": Output("a number")}
@@ -171,7 +158,6 @@ class Diverging(Study):
     """Training that overflows at large steps: with `told` it says so."""
 
     name = "test-diverging"
-    topic = "tests"
     question = "Is a run that diverged a result?"
     sources = ()
     outputs = {"loss": Output("loss"), "hits": Output("a count"), "diverged_at": DIVERGED_AT}

@@ -2,28 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from functools import cache
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 
-from unlazy.app.controls import as_text, steps
-from unlazy.checks import InputError
-from unlazy.lab.grid import Grid, preset_grids
+from unlazy.app.controls import steps
+from unlazy.lab.grid import ParameterGrid, preset_grids
 from unlazy.lab.parameters import Parameter
-from unlazy.lab.study import Study
+from unlazy.lab.parse import as_text
+from unlazy.lab.study import Study, remembered
 
 PRESET = "quick"
 _MOST_PANELS = 2
 
 
-def parts(study: type[Study]) -> dict[str, Grid]:
+@remembered
+def parts(study: type[Study]) -> dict[str, ParameterGrid]:
     """The grids of the quick preset by part."""
-    return _preset_grids(study, PRESET)  # type: ignore[arg-type]
-
-
-_preset_grids = cache(preset_grids)
+    return preset_grids(study, PRESET)
 
 
 def horizontals(study: type[Study], part: str) -> dict[str, str]:
@@ -80,18 +77,10 @@ def default_axis(study: type[Study], part: str, name: str) -> str:
     if parameter.type is bool:
         return "false,true"
     point = next(grid.points())
-    around = [v for v in steps(parameter, point[name], reach=4.0) if _accepts(study, {**point, name: v})]
+    around = [v for v in steps(parameter, point[name], reach=4.0) if study.accepts({**point, name: v})]
     if parameter.scale == "log":
         around = [v for v in around if v > 0] or around
     return as_text([around[i] for i in np.unique(np.linspace(0, len(around) - 1, 5).round().astype(int))])
-
-
-def _accepts(study: type[Study], point: Mapping[str, Any]) -> bool:
-    try:
-        study(**point).validate()
-    except InputError:
-        return False
-    return True
 
 
 def is_numeric(parameter: Parameter) -> bool:

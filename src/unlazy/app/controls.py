@@ -9,6 +9,8 @@ import numpy as np
 
 from unlazy.checks import InputError
 from unlazy.lab.parameters import Parameter
+from unlazy.lab.parse import as_text
+from unlazy.plotting import style
 
 _POSITIONS = 48
 
@@ -24,7 +26,7 @@ class Control(NamedTuple):
 
 def control(parameter: Parameter, value: Any, known: Iterable[Any] = ()) -> Control:
     """The control of a parameter that stands at `value`; a slider can also take the `known` values."""
-    words = f"{parameter.label} ${parameter.symbol}$" if parameter.symbol else parameter.label
+    words = style.label(parameter.label, parameter.symbol)
     if parameter.kind == "path":
         return Control("text", words, (), as_text(value))
     if parameter.type is bool:
@@ -74,10 +76,3 @@ def steps(parameter: Parameter, value: float, known: Iterable[Any] = (), reach: 
         except InputError:
             continue
     return sorted(found)
-
-
-def as_text(value: Any) -> str:
-    """A value or a list of them in the command line's form."""
-    if isinstance(value, str) or not hasattr(value, "__iter__"):
-        return str(value).lower() if isinstance(value, bool) else str(value)
-    return ",".join(as_text(v) for v in value)

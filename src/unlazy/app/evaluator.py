@@ -5,8 +5,8 @@ from __future__ import annotations
 import queue
 from typing import Any
 
-from unlazy.app.setting import Setting
-from unlazy.app.theory import PATIENCE, Found, Lines, request
+from unlazy.app.setting import ExplorerSetting
+from unlazy.app.theory import PATIENCE, FoundTheory, TheoryLines, request
 from unlazy.checks import InputError
 from unlazy.lab.running.child import Child
 
@@ -30,10 +30,10 @@ class Evaluator:
         for _ in range(processes):
             self._idle.put(None)
 
-    def lines(self, setting: Setting, slow: bool = False, deadline: float | None = None) -> Lines:
-        """The theory's lines, as `theory.lines` has them; `waits` if they take longer than the deadline."""
+    def lines(self, setting: ExplorerSetting, slow: bool = False, deadline: float | None = None) -> TheoryLines:
+        """The theory's lines, as dense as `theory.found` has them; `waits` if they take longer than the deadline."""
         if not setting.study.defines("predict"):
-            return Lines(None, 0.0, True)
+            return TheoryLines(None, 0.0, True)
         allowed = deadline if deadline is not None else LONG_DEADLINE if slow else DEADLINE
         child = self._idle.get()
         try:
@@ -49,7 +49,7 @@ class Evaluator:
             self._idle.put(child)
         if answer is None:
             self._end(child)
-            return Lines(None, allowed, False, waits=True, stopped=True)
+            return TheoryLines(None, allowed, False, waits=True, stopped=True)
         return _found(answer).lines(setting)
 
     def close(self) -> None:
@@ -75,10 +75,10 @@ class Evaluator:
 EVALUATOR = Evaluator()
 
 
-def _found(answer: dict[str, Any]) -> Found:
+def _found(answer: dict[str, Any]) -> FoundTheory:
     kind = answer.pop("kind")
     if kind == "refused":
         raise InputError(answer["message"])
     if kind == "failed":
         raise RuntimeError(answer["message"])
-    return Found(**answer)
+    return FoundTheory(**answer)

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from unlazy.app.choices import PRESET
-from unlazy.app.setting import Setting
+from unlazy.app.setting import ExplorerSetting
 from unlazy.lab.running.child import Child
 from unlazy.lab.running.events import Event
 from unlazy.lab.running.worker import SERVE, request
@@ -23,7 +23,7 @@ class Job:
 
     def __init__(
         self,
-        setting: Setting,
+        setting: ExplorerSetting,
         store: str | None = None,
         limit: float = 60.0,
         memory: float | None = None,

@@ -74,8 +74,7 @@ def heading(mo, told, wrong_link):
 
 @app.cell
 def topics(first, mo, own, registry):
-    _modules = registry.names()
-    topic_of = {name: module.split(".")[-2] for name, module in _modules.items()}
+    topic_of = registry.topic_of()
     if own is not None:
         topic_of = {own.name: own.topic, **topic_of}
     topic = mo.ui.dropdown(

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from unlazy.app.setting import Setting
-from unlazy.app.theory import Lines
+from unlazy.app.setting import ExplorerSetting
+from unlazy.app.theory import TheoryLines
 from unlazy.checks import InputError
-from unlazy.lab.drawing import Drawing, draw_panels, plain_panel, plain_panels
-from unlazy.lab.study import Picture
 from unlazy.plotting import style
+from unlazy.plotting.drawing import Drawing, Picture, draw_panels, plain_panel, plain_panels
+from unlazy.reporting.export import write_netcdf
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -26,7 +26,7 @@ _DRAWING = threading.Lock()
 """Matplotlib's settings are those of the process; visitors' pages are threads of it."""
 
 
-def stored(setting: Setting, store: str | None) -> xr.Dataset | None:
+def stored(setting: ExplorerSetting, store: str | None) -> xr.Dataset | None:
     """What the store has of the simulation at the setting's points, or None if it has nothing; nothing is computed.
 
     Instances that it lacks are not a number, and the attribute `missing` counts them.
@@ -40,7 +40,7 @@ def stored(setting: Setting, store: str | None) -> xr.Dataset | None:
     with Store(store) as opened, Laboratory(opened) as laboratory:
         collectors, work = laboratory.load(setting.study, {setting.part: setting.grid})
         collector, lacking = collectors[setting.part], {instance for w in work for instance in w.missing}
-        total = setting.grid.size * setting.grid.seeds
+        total = setting.grid.instances
         if len(lacking) == total:
             return None
         if lacking:
@@ -54,13 +54,13 @@ def stored(setting: Setting, store: str | None) -> xr.Dataset | None:
         return without_diverged(collector.dataset()).assign_attrs(missing=len(lacking))
 
 
-def panel(setting: Setting, theory: Lines, simulated: xr.Dataset | None, output: str) -> str:
+def panel(setting: ExplorerSetting, theory: TheoryLines, simulated: xr.Dataset | None, output: str) -> str:
     """One output as an SVG element."""
     from matplotlib.figure import Figure
     from matplotlib.ticker import FuncFormatter, LogFormatter
 
     part = Picture(simulated, None, theory.dataset)
-    shown = replace(plain_panel(part, setting.grid, setting.part, output, setting.x), legend=False)
+    shown = replace(plain_panel(part, setting.grid.added, setting.part, output, setting.x), legend=False)
     with _DRAWING, style.style():
         # In points, as the SVG is: texts that the layout measured are not measured again.
         figure = Figure(figsize=(3.7, 2.9), dpi=72, layout="constrained")
@@ -85,50 +85,46 @@ def power(value: float) -> str:
     return f"{value:g}" if -2 <= exponent <= 3 else "10" + str(exponent).translate(_RAISED)
 
 
-def figure_bytes(setting: Setting, theory: Lines, simulated: xr.Dataset | None, kind: str) -> bytes:
+def figure_bytes(setting: ExplorerSetting, theory: TheoryLines, simulated: xr.Dataset | None, kind: str) -> bytes:
     """All shown outputs in one figure: png, svg or pdf."""
-    parts, grids = {setting.part: Picture(simulated, None, theory.dataset)}, {setting.part: setting.grid}
+    parts, added = {setting.part: Picture(simulated, None, theory.dataset)}, {setting.part: setting.grid.added}
     with _DRAWING, style.style(), tempfile.TemporaryDirectory() as folder:
-        spec = plain_panels(setting.study, parts, grids, setting.outputs, setting.x)
+        spec = plain_panels(setting.study, parts, added, setting.outputs, setting.x)
         figure = draw_panels(setting.study, spec, parts).rows[0][0]
         file = Path(folder) / f"figure.{kind}"
         style.save(figure, file)
         return file.read_bytes()
 
 
-def table(theory: Lines, simulated: xr.Dataset | None) -> bytes:
+def table(theory: TheoryLines, simulated: xr.Dataset | None) -> bytes:
     """Theory and simulation as CSV, a row per number: source, output, value, and where it stands."""
     import pandas as pd
 
     rows = []
-    for source, dataset in (("theory", theory.dataset), ("simulation", simulated)):
-        for name, array in dataset.data_vars.items() if dataset is not None else ():
+    for source, dataset in _datasets(theory, simulated).items():
+        for name, array in dataset.data_vars.items():
             alone = pd.DataFrame({"value": [array.item()]}) if not array.dims else None
             frame = array.to_dataframe("value").reset_index() if alone is None else alone
             frame.insert(0, "output", str(name))
             frame.insert(0, "source", source)
             rows.append(frame)
-    if not rows:
-        raise InputError("there is nothing to export: the study has no theory here and nothing is simulated yet")
     return pd.concat(rows, ignore_index=True).to_csv(index=False).encode()
 
 
-def netcdf(theory: Lines, simulated: xr.Dataset | None) -> bytes:
+def netcdf(theory: TheoryLines, simulated: xr.Dataset | None) -> bytes:
     """Theory and simulation as netCDF, a group each."""
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "data.nc"
-        written = False
-        for group, dataset in (("theory", theory.dataset), ("simulation", simulated)):
-            if dataset is None:
-                continue
-            # netCDF has no booleans.
-            attributes = {k: int(v) if isinstance(v, bool) else v for k, v in dataset.attrs.items()}
-            plain = dataset.assign_attrs(attributes)
-            plain.to_netcdf(file, mode="a" if written else "w", group=group, engine="h5netcdf")
-            written = True
-        if not written:
-            raise InputError("there is nothing to export: the study has no theory here and nothing is simulated yet")
+        write_netcdf(file, _datasets(theory, simulated))
         return file.read_bytes()
+
+
+def _datasets(theory: TheoryLines, simulated: xr.Dataset | None) -> dict[str, xr.Dataset]:
+    found = {"theory": theory.dataset, "simulation": simulated}
+    there = {name: dataset for name, dataset in found.items() if dataset is not None}
+    if not there:
+        raise InputError("there is nothing to export: the study has no theory here and nothing is simulated yet")
+    return there
 
 
 def size(count: int) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cached_property
 from typing import Any
 
 from unlazy.app.choices import (
@@ -22,14 +22,13 @@ from unlazy.app.choices import (
     is_numeric,
     parts,
 )
-from unlazy.app.controls import as_text
 from unlazy.checks import InputError, check_choice, check_whole, suggest
 from unlazy.lab import registry
-from unlazy.lab.grid import Grid, preset_grids
-from unlazy.lab.parse import parse_over, parse_set
+from unlazy.lab.grid import ParameterGrid, preset_grids
+from unlazy.lab.parse import as_text, parse_over, parse_set
 from unlazy.lab.running.dataset import inner_coordinates
 from unlazy.lab.running.run import command_line
-from unlazy.lab.study import Study
+from unlazy.lab.study import Study, remembered
 
 MOST_SEEDS = 64
 MOST_POINTS = 200
@@ -44,7 +43,7 @@ _MOST_CURVES = 7
 
 
 @dataclass(frozen=True)
-class Setting:
+class ExplorerSetting:
     """What the explorer shows: a study, one value for each parameter that stands still, and what varies.
 
     `over` has the axes as text, in the command line's form; `x` is the dimension on the horizontal axis: a parameter
@@ -60,11 +59,11 @@ class Setting:
     outputs: tuple[str, ...]
 
     @cached_property
-    def grid(self) -> Grid:
+    def grid(self) -> ParameterGrid:
         """The points to simulate, as the command line has them."""
         return preset_grids(self.study, PRESET, set=self.values, over=self.axes, seeds=self.seeds)[self.part]
 
-    def lines(self, count: int = 60) -> Grid:
+    def lines(self, count: int = 60) -> ParameterGrid:
         """The grid of the theory: denser along the horizontal axis where that is a number."""
         parameter = self.study.parameters().get(self.x)
         if parameter is None or not is_numeric(parameter) or parameter.choices is not None:
@@ -107,7 +106,7 @@ def make_setting(
     over: Iterable[str],
     seeds: Any = DEFAULT_SEEDS,
     outputs: Iterable[str] = (),
-) -> Setting:
+) -> ExplorerSetting:
     """A checked setting from text; parameters that are not named have their default of that part."""
     start = default_setting(study, check_choice("part", part, parts(study)))
     fixed, over = list(fixed), list(over)
@@ -135,7 +134,7 @@ def make_setting(
         raise InputError(f"seeds must be an integer >= 1 and <= {MOST_SEEDS}, got {seeds!r}") from None
     seeds = check_whole("seeds", seeds, 1, MOST_SEEDS)
     shown = tuple(dict.fromkeys(check_choice("show", name, drawable(study)) for name in outputs))
-    setting = Setting(study, part, x, values, texts, seeds, shown or first_outputs(study, x))
+    setting = ExplorerSetting(study, part, x, values, texts, seeds, shown or first_outputs(study, x))
     if setting.grid.size > MOST_POINTS:
         raise InputError(f"the axes have {setting.grid.size} points together; the explorer takes at most {MOST_POINTS}")
     setting.grid.validate()
@@ -143,7 +142,7 @@ def make_setting(
     return setting
 
 
-def from_query(query: Mapping[str, str | list[str]], own: type[Study] | None = None) -> Setting | None:
+def from_query(query: Mapping[str, str | list[str]], own: type[Study] | None = None) -> ExplorerSetting | None:
     """The setting that a link's query asks for; None if it asks for nothing.
 
     A link names a study of the package or `own`, the one that the command line named: never a file.
@@ -196,16 +195,11 @@ def find_study(name: str, own: type[Study] | None = None) -> type[Study]:
     return registry.find(name)
 
 
-def default_setting(study: type[Study], part: str | None = None) -> Setting:
-    """What the explorer shows first of a study: its first part, or the named one."""
-    return _default_setting(study, part)  # type: ignore[arg-type]
+@remembered
+def default_setting(study: type[Study], part: str | None = None) -> ExplorerSetting:
+    """What the explorer shows first of a study: its first part, or the named one, of the quick preset.
 
-
-@cache
-def _default_setting(study: Any, part: str | None) -> Setting:
-    """What the explorer shows first: a part of the quick preset with at most one axis besides the horizontal one.
-
-    Other axes of the part stand at their first value.
+    It has at most one axis besides the horizontal one; other axes of the part stand at their first value.
     """
     grids = parts(study)
     part = next(iter(grids)) if part is None else part
@@ -221,7 +215,7 @@ def _default_setting(study: Any, part: str | None) -> Setting:
             break
     first = next(grid.points())
     values = {name: first[name] for name in study.parameters() if name not in over}
-    return Setting(study, part, x, values, over, min(grid.seeds, DEFAULT_SEEDS), first_outputs(study, x))
+    return ExplorerSetting(study, part, x, values, over, min(grid.seeds, DEFAULT_SEEDS), first_outputs(study, x))
 
 
 def _joined(name: str, entries: Iterable[str]) -> list[tuple[str, str]]:

@@ -8,8 +8,8 @@ from typing import Any
 
 from unlazy.app.job import Job, duration
 from unlazy.app.picture import size
-from unlazy.app.setting import Setting
-from unlazy.app.theory import Lines
+from unlazy.app.setting import ExplorerSetting
+from unlazy.app.theory import TheoryLines
 from unlazy.checks import InputError
 from unlazy.lab.running.events import Event
 from unlazy.lab.study import Study
@@ -26,7 +26,7 @@ def sources(study: type[Study]) -> str:
     )
 
 
-def theory_note(setting: Setting, theory: Lines, points: Any) -> str:
+def theory_note(setting: ExplorerSetting, theory: TheoryLines, points: Any) -> str:
     """What the figure shows: where its lines come from, whether there are points, and how to get them."""
     said = []
     study, drawn = setting.study, set(setting.outputs)
@@ -53,7 +53,7 @@ def theory_note(setting: Setting, theory: Lines, points: Any) -> str:
             "points between."
         )
     if points is None:
-        count = setting.grid.size * setting.seeds
+        count = setting.grid.instances
         said.append(f"The store has no simulation of these points ({setting.grid.size} x {setting.seeds} seeds = "
                     f"{count} instances).")  # fmt: skip
     else:
@@ -61,7 +61,7 @@ def theory_note(setting: Setting, theory: Lines, points: Any) -> str:
         said.append(f"Points are means over {setting.seeds} seeds" + (
             ", with 99% intervals." if setting.seeds > 1 else ", without an interval."))  # fmt: skip
         if missing:
-            count = setting.grid.size * setting.seeds
+            count = setting.grid.instances
             said.append(
                 f"The store has {count - missing} of these {count} instances: hollow points have fewer seeds, "
                 "and some points may be missing."

@@ -12,6 +12,7 @@ import typer
 from unlazy.checks import InputError, check_choice, check_writable
 from unlazy.cli.output import check_figure, print_json, save_figure
 from unlazy.lab import registry
+from unlazy.lab.sources import named
 
 if TYPE_CHECKING:
     from unlazy.lab.running.result import Run
@@ -77,7 +78,7 @@ def list_(topic: Topics = None, as_json: AsJson = False) -> None:
                 "name": s.name,
                 "topic": s.topic,
                 "question": s.question,
-                "source": "; ".join(source.short for source in s.sources),
+                "source": named(s.sources),
                 "claims": [{"id": c.id, "statement": c.statement, "source": c.source} for c in s.claims],
             }
             for s in studies
@@ -137,20 +138,20 @@ def run_(
     from unlazy.reporting.terminal import show
     from unlazy.reporting.terminal.bar import Bar
 
-    asked: dict[str, Any] = {"preset": preset, "set": set, "over": over, "seeds": seeds}
-    cls = ask(study, **asked).study
+    options: dict[str, Any] = {"preset": preset, "set": set, "over": over, "seeds": seeds}
+    asked = ask(study, **options)
     check_figure(figure)
     if dry_run:
-        costs = estimate(cls, **asked, store=store, memory=memory)
-        print_json({"programs": [c._asdict() for c in costs]}) if as_json else show.costs(cls, costs)
+        costs = estimate(asked, store=store, memory=memory)
+        print_json({"programs": [c._asdict() for c in costs]}) if as_json else show.costs(asked.study, costs)
         return
-    result = run(cls, **asked, store=store, cluster=cluster, memory=memory, progress=Bar())
+    result = run(asked.study, **options, store=store, cluster=cluster, memory=memory, progress=Bar())
     if as_json:
         print_json(result.as_json())
     else:
         show.run(result)
     save_figure(result, figure, as_json)
-    raise typer.Exit(0 if all(v.as_documented for v in result.verdicts) else 1)
+    raise typer.Exit(0 if result.as_documented else 1)
 
 
 @app.command()

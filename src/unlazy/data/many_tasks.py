@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from unlazy.checks import InputError, check_array, check_choice
+from unlazy.checks import check_array, check_choice, check_whole
 from unlazy.functions.spectra import power_law
 
 _RELEVANT = 10
@@ -78,9 +78,7 @@ def many_tasks(
     covariance have a signal variance of 1 on average.
     """
     check_choice("kind", kind, KINDS)
-    for name, size, low in (("n", n, 1), ("d", d, _LEAST_D.get(kind, 1)), ("tasks", tasks, 1)):
-        if int(size) != size or size < low:
-            raise InputError(f"{name} must be an integer >= {low} for kind {kind!r}, got {size}")
+    n, d, tasks = check_whole("n", n, 1), check_whole("d", d, _LEAST_D.get(kind, 1)), check_whole("tasks", tasks, 1)
     noise_variance = float(check_array("noise_variance", noise_variance, low=0, ndim=0))
     return _with_targets(rng, KINDS[kind](rng, n, d), tasks, noise_variance)
 

@@ -75,7 +75,7 @@ def log_normal_interval(error: np.ndarray, deviation: np.ndarray, confidence: fl
 
 def checked_sizes(sizes: ArrayLike, low: int) -> np.ndarray:
     """Whole numbers of rows to forecast for."""
-    found = np.atleast_1d(check_array("sizes", sizes, low=low, high=1e15))
-    if found.ndim != 1 or (found != np.round(found)).any():
-        raise InputError(f"sizes must be whole numbers, got {sizes!r}")
+    found = np.atleast_1d(check_array("sizes", sizes, low=low, high=1e15, whole=True))
+    if found.ndim != 1:
+        raise InputError(f"sizes must have at most 1 dimension, got shape {found.shape}")
     return found.astype(np.int64)

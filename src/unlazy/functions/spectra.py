@@ -7,12 +7,11 @@ A prior is a spectrum too: the variance of the target's coefficient along each e
 from __future__ import annotations
 
 from collections.abc import Iterable
-from operator import index
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from unlazy.checks import InputError
+from unlazy.checks import InputError, check_whole
 
 _GAUSS_COUNTS = np.array([5, 8, 5])
 """Weights of the three-point Gauss rule in eighteenths: the nodes of a block stand for whole directions."""
@@ -40,12 +39,12 @@ class BlockSpectrum(NamedTuple):
 
 def power_law(d: int, exponent: Any, *, xp: Any = np) -> Any:
     """Eigenvalues j^-exponent for j = 1, ..., d; exponent 0 is the isotropic spectrum."""
-    return xp.arange(1, _size("d", d, low=1) + 1, dtype=float) ** -exponent
+    return xp.arange(1, check_whole("d", d, 1, floats=False) + 1, dtype=float) ** -exponent
 
 
 def two_level(d: int, leading: int, high: Any, low: Any = 1.0, *, xp: Any = np) -> Any:
     """Eigenvalues `high` in the first `leading` of d directions and `low` in the rest (Johnstone 2001)."""
-    d, leading = _size("d", d, low=1), _size("leading", leading, low=0)
+    d, leading = check_whole("d", d, 1, floats=False), check_whole("leading", leading, 0, floats=False)
     if leading > d:
         raise InputError(f"leading must be <= d = {d}, got {leading}")
     return xp.where(xp.arange(d) < leading, high, low) * xp.ones(d)
@@ -63,8 +62,8 @@ def index_blocks(d: int, *, breaks: Iterable[int] = ()) -> IndexBlocks:
     log j like l_j/(l_j + kappa) has a relative error below 1e-10; constants are exact. `breaks` are the
     indices j after which the function has a jump or a kink: no block contains both j and j + 1.
     """
-    d = _size("d", d, low=1)
-    ends = sorted({_size("breaks", end, low=0) for end in breaks} | {d})
+    d = check_whole("d", d, 1, floats=False)
+    ends = sorted({check_whole("breaks", end, 0, floats=False) for end in breaks} | {d})
     if ends[-1] > d:
         raise InputError(f"breaks must be <= d = {d}, got {ends[-1]}")
     indices, counts, first = [], [], 1
@@ -93,7 +92,7 @@ def harmful_example(n: int, d: int | None = None, *, written_out: bool = False) 
     d is n^3 unless given; sums over directions are exact to a relative 1e-10 (`index_blocks`), or all d
     directions are `written_out`. Source: T. Suzuki (2024), talk at FIMI, after Tsigler & Bartlett (2023).
     """
-    n = _size("n", n, low=1)
+    n = check_whole("n", n, 1, floats=False)
     indices, multiplicities = _directions(_dimension(d, n, power=3), (n,), written_out)
     return BlockSpectrum(1 / np.minimum(indices, n), indices**-2.0, multiplicities)
 
@@ -107,7 +106,7 @@ def misaligned_example(n: int, d: int | None = None, *, written_out: bool = Fals
     1, that of Bayes falls like n^(-1/2). d is n^2 unless given; sums over directions are exact to a relative
     1e-10 (`index_blocks`), or all d directions are `written_out`. Source: T. Suzuki (2024), talk at FIMI.
     """
-    n = _size("n", n, low=1)
+    n = check_whole("n", n, 1, floats=False)
     indices, multiplicities = _directions(_dimension(d, n, power=2), (n - 1, n), written_out)
     return BlockSpectrum(1 / indices, np.where(indices == n, float(n), 1 / indices), multiplicities)
 
@@ -119,17 +118,7 @@ def _directions(d: int, breaks: tuple[int, ...], written_out: bool) -> IndexBloc
 
 
 def _dimension(d: int | None, n: int, *, power: int) -> int:
-    d = n**power if d is None else _size("d", d, low=1)
+    d = n**power if d is None else check_whole("d", d, 1, floats=False)
     if d < n:
         raise InputError(f"d must be >= n = {n}, got {d}")
     return d
-
-
-def _size(name: str, value: Any, *, low: int) -> int:
-    try:
-        size = index(value)
-    except TypeError:
-        raise InputError(f"{name} must be an integer >= {low}, got {value!r}") from None
-    if size < low:
-        raise InputError(f"{name} must be an integer >= {low}, got {size}")
-    return size

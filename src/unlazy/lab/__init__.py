@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from unlazy.doors import lazily
 
 if TYPE_CHECKING:
-    from unlazy.lab import claims, drawing, grid, judge, parameters, parse, registry, running, sources, study
+    from unlazy.lab import claims, grid, judge, parameters, parse, registry, running, sources, study
     from unlazy.lab.claims import (
         OWN,
         Change,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +23,9 @@ KINDS = ("holds", "fails (known)", "untested", "inconclusive", "differs")
 
 A claim differs if it fails, if it holds though it is known not to, or if it raised an exception.
 """
+
+VERDICT_COLUMNS = ("claim", "verdict", "measured", "99% interval", "criterion", "worst case")
+"""What a table of verdicts shows: the claim's id, `Verdict.cells` and `Verdict.where`."""
 
 
 @dataclass(frozen=True)
@@ -225,6 +228,16 @@ class Verdict:
             return "exact" if self.verdict != "untested" else ""
         return "" if math.isnan(self.low) else f"[{number(self.low)}, {number(self.high)}]"
 
+    @property
+    def cells(self) -> tuple[str, str, str, str]:
+        """Its row of a table: the word, the measured number, its interval, the criterion."""
+        return self.word, number(self.measured), self.interval, str(self.claim.criterion)
+
+    @property
+    def where(self) -> str:
+        """The worst case, after the reason of what has one."""
+        return ": ".join(filter(None, (self.reason, self.case)))
+
     def as_json(self) -> dict[str, Any]:
         return {
             "id": self.claim.id,
@@ -247,6 +260,11 @@ class Verdict:
 def count(found: Iterable[Verdict]) -> Counter[str]:
     """How many verdicts there are of each kind."""
     return Counter(verdict.kind for verdict in found)
+
+
+def tally(words: Sequence[str]) -> str:
+    """How often each word occurs, in words."""
+    return ", ".join(f"{times} {word}" for word, times in Counter(words).items()) or "no claims"
 
 
 def slope(values: xr.DataArray, dim: str, *, least: int = 3) -> xr.DataArray:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from unlazy.checks import InputError, check_choice
+from unlazy.checks import InputError, check_choice, check_whole
 from unlazy.lab.study import Study, preset_parts
 
 DEFAULT_SEEDS = 8
@@ -31,7 +31,7 @@ class Axis(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Grid:
+class ParameterGrid:
     """The points of one part of a run: fixed parameters, axes, and how many seeds each point gets."""
 
     study: type[Study]
@@ -49,6 +49,11 @@ class Grid:
     @property
     def size(self) -> int:
         return int(np.prod(self.shape, dtype=np.int64))
+
+    @property
+    def instances(self) -> int:
+        """All seeds of all points."""
+        return self.size * self.seeds
 
     def points(self) -> Iterator[dict[str, Any]]:
         """All parameters of each point, the last axis fastest."""
@@ -69,35 +74,29 @@ class Grid:
         varying = {name for axis in self.axes for name in axis.names if len(set(axis.column(name))) > 1}
         return {name: value for name, value in next(self.points()).items() if name not in varying}
 
-    def denser(self, dim: str, count: int = 60) -> Grid:
+    def denser(self, dim: str, count: int = 60) -> ParameterGrid:
         """This grid with up to `count` values between the ends of the axis or path `dim`, besides its own.
 
         Values that the study refuses are left out.
         """
         parameter = self.study.parameter(dim)
         if parameter.kind == "path":
-            return self._with(fixed={**self.fixed, dim: _fill(parameter, self.fixed[dim], count)})
+            return replace(self, fixed={**self.fixed, dim: _fill(parameter, self.fixed[dim], count)})
         first = next(self.points())
         axes = tuple(
             Axis(
                 axis.names,
-                tuple((v,) for v in _fill(parameter, axis.column(dim), count) if self._accepts({**first, dim: v})),
+                tuple((v,) for v in _fill(parameter, axis.column(dim), count) if self.study.accepts({**first, dim: v})),
             )
             if axis.names == (dim,)
             else axis
             for axis in self.axes
         )
-        return self._with(axes=axes)
+        return replace(self, axes=axes)
 
-    def _accepts(self, point: Mapping[str, Any]) -> bool:
-        try:
-            self.study(**point).validate()
-        except InputError:
-            return False
-        return True
 
-    def _with(self, fixed: Mapping | None = None, axes: tuple[Axis, ...] | None = None) -> Grid:
-        return Grid(self.study, self.part, fixed or self.fixed, axes if axes is not None else self.axes, self.seeds)
+Grids = Mapping[str, ParameterGrid]
+"""The grids of a run by part."""
 
 
 def preset_grids(
@@ -107,7 +106,7 @@ def preset_grids(
     set: Mapping[str, Any] | None = None,
     over: Mapping[str, Any] | None = None,
     seeds: int | None = None,
-) -> dict[str, Grid]:
+) -> dict[str, ParameterGrid]:
     """The grids of a preset by part, with parameters fixed by `set` and axes given by `over`."""
     check_choice("preset", preset, study.presets)
     parts = preset_parts(study.presets[preset])
@@ -116,7 +115,7 @@ def preset_grids(
 
 def default_grid(
     study: type[Study], *, set: Mapping[str, Any] | None = None, over: Mapping[str, Any] | None = None
-) -> Grid:
+) -> ParameterGrid:
     """The grid around the study's default parameters."""
     return _grid(study, "main", {}, set or {}, over or {}, 1)
 
@@ -146,7 +145,7 @@ def _grid(
     fixed_by_user: Mapping[str, Any],
     over_by_user: Mapping[str, Any],
     seeds: int | None,
-) -> Grid:
+) -> ParameterGrid:
     for name, given in (("set", fixed_by_user), ("over", over_by_user)):
         if not isinstance(given, Mapping):
             raise InputError(f"{name} must be a dict of parameters by name, got {given!r}")
@@ -192,11 +191,9 @@ def _grid(
         # An axis of the preset stays a dimension, of length one, so that the study's figure and claims still find it.
         if not any(name in axis.names for axis in axes.values() if len(axis.names) > 1):
             put(name, [single] if name in axes else single)
-    count = preset_seeds if seeds is None else seeds
-    if not isinstance(count, int | np.integer) or isinstance(count, bool) or not 1 <= count <= MOST_SEEDS:
-        raise InputError(f"seeds must be an integer >= 1 and <= {MOST_SEEDS}, got {count!r}")
+    count = check_whole("seeds", preset_seeds if seeds is None else seeds, 1, MOST_SEEDS, floats=False)
     added = tuple(dim for dim in axes if dim not in dims)
-    return Grid(study, part, fixed, tuple(axes.values()), int(count), added)
+    return ParameterGrid(study, part, fixed, tuple(axes.values()), count, added)
 
 
 def _zipped(

@@ -11,6 +11,7 @@ import numpy as np
 
 from unlazy.checks import InputError
 from unlazy.lab.claims import Claim, Missing, Verdict
+from unlazy.lab.parse import shown
 from unlazy.lab.study import Part
 
 CONFIDENCE = 0.99
@@ -215,6 +216,5 @@ def _case(estimate: Any, index: int) -> str:
     for dim, i in zip(estimate.dims, position, strict=True):
         for name, coordinate in estimate.coords.items():
             if coordinate.dims == (dim,):
-                value = coordinate.values[i]
-                words.append(f"{name} = {value:g}" if isinstance(value, float) else f"{name} = {value}")
+                words.append(f"{name} = {shown(coordinate.values[i])}")
     return ", ".join(words)

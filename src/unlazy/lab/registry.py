@@ -28,9 +28,14 @@ def names() -> dict[str, str]:
     return {f.stem.replace("_", "-"): f"{STUDIES}.{f.parent.name}.{f.stem}" for f in files}
 
 
+def topic_of() -> dict[str, str]:
+    """The topics of the package's studies by name, which are their folders."""
+    return {name: module.split(".")[-2] for name, module in names().items()}
+
+
 def topics() -> list[str]:
-    """The topics, which are the folders of studies."""
-    return sorted({module.split(".")[-2] for module in names().values()})
+    """The topics."""
+    return sorted(set(topic_of().values()))
 
 
 def find(study: str | type[Study]) -> type[Study]:
@@ -53,8 +58,7 @@ def all_studies(selected: list[str] | None = None) -> list[type[Study]]:
     for topic in selected or ():
         if topic not in known:
             raise InputError(f"topic must be one of {', '.join(known)}; got {topic!r}{suggest(topic, known)}")
-    modules = names()
-    return [find(name) for name, m in modules.items() if not selected or m.split(".")[-2] in selected]
+    return [find(name) for name, topic in topic_of().items() if not selected or topic in selected]
 
 
 def reference(cls: type[Study]) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -39,6 +40,11 @@ class Source:
             f"@{self.kind}{{{self.key},\n  author = {{{self.authors}}},\n  title = {{{self.title}}},\n"
             f"  {place} = {{{self.venue}}},\n  year = {{{self.year}}}\n}}"
         )
+
+
+def named(sources: Iterable[Source]) -> str:
+    """Sources in a few words: 'Bartlett et al. 2020; Tsigler & Bartlett 2023'."""
+    return "; ".join(source.short for source in sources)
 
 
 def cite(*keys: str) -> tuple[Source, ...]:

@@ -11,12 +11,12 @@ import inspect
 import math
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeVar, cast
 
 from unlazy.checks import InputError, suggest
 from unlazy.lab.claims import Change, Claim, noted
@@ -27,6 +27,9 @@ if TYPE_CHECKING:
     import xarray as xr
 
     from unlazy.plotting.panels import Panels
+
+
+Function = TypeVar("Function", bound=Callable)
 
 
 @dataclass(frozen=True)
@@ -64,18 +67,6 @@ class Part(NamedTuple):
 
     simulated: xr.Dataset
     predicted: Any
-
-
-class Picture(NamedTuple):
-    """One part of a run as figures see it: also `lines`, the theory on a denser grid, and what `derive` gave.
-
-    Curves fitted to the simulation share its error, which no interval would know: claims do not see them.
-    """
-
-    simulated: Any
-    predicted: Any
-    lines: Any
-    derived: Any = None
 
 
 class Study:
@@ -183,6 +174,15 @@ class Study:
         return getattr(cls, method) is not getattr(Study, method)
 
     @classmethod
+    def accepts(cls, point: Mapping[str, Any]) -> bool:
+        """Whether the study takes these parameters together."""
+        try:
+            cls(**point).validate()
+        except InputError:
+            return False
+        return True
+
+    @classmethod
     def is_hosted(cls) -> bool:
         """Whether `simulate` takes a NumPy Generator instead of a JAX key."""
         return "rng" in inspect.signature(cls.simulate).parameters
@@ -212,6 +212,11 @@ def _completed(claim: Claim, study: type[Study]) -> Claim:
         study_departs=study.departs,
         history=tuple(change for change in study.history if change.claim in ("", claim.id)),
     )
+
+
+def remembered(function: Function) -> Function:
+    """`functools.cache` for functions of study classes, which type checkers do not take for hashable."""
+    return cast(Function, cache(function))
 
 
 def stamp(file: Path) -> tuple[int, ...]:

@@ -11,8 +11,8 @@ import numpy as np
 from jax import Array
 from jax.typing import ArrayLike
 
-from unlazy.checks import InputError, check_array
-from unlazy.optim.checks import check_loss, check_number, check_whole
+from unlazy.checks import InputError, check_array, check_known
+from unlazy.optim.checks import check_loss
 
 _LARGEST_COUNT = 2**31 - 1
 
@@ -48,7 +48,7 @@ def label_noise(
     check_loss(loss)
     values = _values(classes)
     count = int(np.asarray(classes)) if values is None else len(values)
-    check_number("flip_probability", flip_probability, low=0)
+    check_known("flip_probability", flip_probability, low=0, ndim=0)
     if not isinstance(flip_probability, jax.core.Tracer) and np.asarray(flip_probability) >= 1 - 1 / count:
         raise InputError(
             f"flip_probability must be below 1 - 1/classes = {1 - 1 / count:.4g}, where labels say nothing, "
@@ -84,7 +84,7 @@ def _values(classes: Any) -> np.ndarray | None:
     if isinstance(classes, jax.core.Tracer):
         raise InputError("classes must be known before tracing, got a traced value")
     if np.ndim(classes) == 0:
-        check_whole("classes", classes, low=2, high=_LARGEST_COUNT)
+        check_known("classes", classes, low=2, high=_LARGEST_COUNT, ndim=0, whole=True)
         return None
     values = check_array("classes", classes, ndim=1)
     if len(values) < 2 or len(np.unique(values)) < len(values):

@@ -10,7 +10,7 @@ import optax
 from jax import Array
 from jax.typing import ArrayLike
 
-from unlazy.optim.checks import check_number, check_whole
+from unlazy.checks import check_known
 
 
 class LangevinNoiseState(NamedTuple):
@@ -51,10 +51,10 @@ def langevin_noise(
     >>> bool(abs(x.var() - 0.2 / (0.5 * (1 - rate * 0.5 / 2))) < 0.04)
     True
     """
-    check_number("temperature", temperature, low=0)
-    check_whole("seed", seed, low=0)
+    check_known("temperature", temperature, low=0, ndim=0)
+    check_known("seed", seed, low=0, ndim=0, whole=True)
     if not callable(learning_rate):
-        check_number("learning_rate", learning_rate, low=0)
+        check_known("learning_rate", learning_rate, low=0, ndim=0)
 
     def init(params: Any) -> LangevinNoiseState:
         del params

@@ -11,8 +11,8 @@ import numpy as np
 from jax import Array
 from jax.typing import ArrayLike
 
-from unlazy.checks import InputError
-from unlazy.optim.checks import check_loss, check_number
+from unlazy.checks import InputError, check_known
+from unlazy.optim.checks import check_loss
 
 
 def mixup(
@@ -41,9 +41,9 @@ def mixup(
     if (weight is None) == (concentration is None):
         raise InputError(f"give weight or concentration, got weight = {weight} and concentration = {concentration}")
     if weight is not None:
-        check_number("weight", weight, low=0, high=1)
+        check_known("weight", weight, low=0, high=1, ndim=0)
     else:
-        check_number("concentration", concentration, above=0)
+        check_known("concentration", concentration, above=0, ndim=0)
 
     def mixed(params: Any, x: Any, y: Any, key: Array) -> Array:
         samples = _samples(x, y)

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import optax
 from jax import Array
 
-from unlazy.optim.checks import check_number
+from unlazy.checks import check_known
 
 
 def scale_by_polar_factor(relative_tolerance: float | None = None) -> optax.GradientTransformation:
@@ -35,7 +35,7 @@ def scale_by_polar_factor(relative_tolerance: float | None = None) -> optax.Grad
     [0.1 0.1 0. ]
     """
     if relative_tolerance is not None:
-        check_number("relative_tolerance", relative_tolerance, low=0, high=1)
+        check_known("relative_tolerance", relative_tolerance, low=0, high=1, ndim=0)
 
     def factor(leaf: Any) -> Array:
         update = jnp.asarray(leaf)

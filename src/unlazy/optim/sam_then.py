@@ -12,8 +12,8 @@ import optax.contrib
 from jax import Array
 from jax.typing import ArrayLike
 
-from unlazy.checks import InputError, check_choice
-from unlazy.optim.checks import check_number, check_optimiser, check_whole
+from unlazy.checks import InputError, check_choice, check_known
+from unlazy.optim.checks import check_optimiser
 
 _LARGEST_STEP = 2**31 - 1
 
@@ -63,8 +63,8 @@ def sam_then(
     0.20 after 2 steps
     """
     plain = check_optimiser("optimizer", optimizer)
-    check_number("radius", radius, low=0)
-    check_whole("switch_step", switch_step, low=0, high=_LARGEST_STEP)
+    check_known("radius", radius, low=0, ndim=0)
+    check_known("switch_step", switch_step, low=0, high=_LARGEST_STEP, ndim=0, whole=True)
     check_choice("opaque_mode", opaque_mode, (True, False))
 
     def around(optimiser: optax.GradientTransformation) -> optax.GradientTransformationExtraArgs:

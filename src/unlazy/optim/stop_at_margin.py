@@ -10,8 +10,8 @@ import optax
 from jax import Array
 from jax.typing import ArrayLike
 
-from unlazy.checks import InputError
-from unlazy.optim.checks import check_number, check_optimiser
+from unlazy.checks import InputError, check_known
+from unlazy.optim.checks import check_optimiser
 
 
 class StopAtMarginState(NamedTuple):
@@ -45,8 +45,8 @@ def stop_at_margin(
     (2.0, 2)
     """
     inner = check_optimiser("optimizer", optimizer)
-    check_number("margin", margin)
-    check_number("share", share, above=0, high=1)
+    check_known("margin", margin, ndim=0)
+    check_known("share", share, above=0, high=1, ndim=0)
 
     def init(params: optax.Params) -> StopAtMarginState:
         return StopAtMarginState(jnp.zeros((), jnp.int32), -jnp.ones((), jnp.int32), inner.init(params))

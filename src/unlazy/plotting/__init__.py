@@ -1,10 +1,10 @@
-"""One figure style, and figures inside pages."""
+"""One figure style, figures as data and how they are drawn, and figures inside pages."""
 
 from typing import TYPE_CHECKING
 
 from unlazy.doors import lazily
 
 if TYPE_CHECKING:
-    from unlazy.plotting import page, panels, style
+    from unlazy.plotting import drawing, page, panels, style
 
 lazily(__name__)

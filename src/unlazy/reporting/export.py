@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from unlazy.checks import InputError, check_writable
 from unlazy.lab.running.dataset import without_diverged
@@ -11,6 +13,9 @@ from unlazy.lab.running.laboratory import Laboratory
 from unlazy.lab.running.run import Given, ask
 from unlazy.lab.running.store import Store
 from unlazy.lab.study import Study
+
+if TYPE_CHECKING:
+    import xarray as xr
 
 
 def export(
@@ -32,16 +37,20 @@ def export(
         collectors, work = laboratory.load(asked.study, asked.grids)
         missing = sum(len(w.missing) for w in work)
         if missing:
-            total = sum(grid.size * grid.seeds for grid in asked.grids.values())
+            total = sum(grid.instances for grid in asked.grids.values())
             raise InputError(
                 f"the store lacks {missing} of {total} results of {asked.study.name}; first 'unlazy run' it with the "
                 "same options"
             )
         try:
-            for index, (name, collector) in enumerate(collectors.items()):
-                dataset = without_diverged(collector.dataset())
-                # netCDF has no booleans.
-                dataset.attrs = {k: int(v) if isinstance(v, bool) else v for k, v in dataset.attrs.items()}
-                dataset.to_netcdf(file, mode="a" if index else "w", group=name, engine="h5netcdf")
+            write_netcdf(file, {n: without_diverged(collector.dataset()) for n, collector in collectors.items()})
         except OSError as error:
             raise InputError(f"output {file} cannot be written: {error}") from None
+
+
+def write_netcdf(file: str | os.PathLike, groups: Mapping[str, xr.Dataset]) -> None:
+    """Write datasets into one file, a group each."""
+    for index, (name, dataset) in enumerate(groups.items()):
+        # netCDF has no booleans.
+        plain = dataset.assign_attrs({k: int(v) for k, v in dataset.attrs.items() if isinstance(v, bool)})
+        plain.to_netcdf(file, mode="a" if index else "w", group=name, engine="h5netcdf")

@@ -17,7 +17,7 @@ import pytest
 from unlazy.lab.grid import preset_grids
 from unlazy.lab.running import arithmetic, execute, trials
 from unlazy.lab.running.laboratory import Laboratory
-from unlazy.lab.running.plan import Instance, group_points
+from unlazy.lab.running.plan import PointSeed, group_points
 from unlazy.lab.running.reproduce import reproduce
 from unlazy.lab.running.run import run as lab_run
 from unlazy.lab.running.store import Store
@@ -229,7 +229,7 @@ def test_a_worker_of_a_cluster_refuses_by_itself(faulty, study):
     grid = preset_grids(study("Traced"), "quick")["main"]
     group = group_points(grid, "f")[0]
     with pytest.raises(arithmetic.WrongNumbers, match=refusal(arithmetic.device().jaxlib)):
-        execute.run_chunk(group.chunk([Instance(next(iter(group.points)), 0)]), 2**30)
+        execute.run_chunk(group.chunk([PointSeed(next(iter(group.points)), 0)]), 2**30)
 
 
 def test_rows_of_a_refused_version_are_counted_computed_again_and_pruned(study, store, monkeypatch, unlazy):

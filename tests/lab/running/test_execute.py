@@ -13,7 +13,7 @@ from unlazy.checks import InputError
 from unlazy.lab import Output, Study, path, static, value
 from unlazy.lab.grid import preset_grids
 from unlazy.lab.running import execute
-from unlazy.lab.running.plan import Instance, entropy, group_points
+from unlazy.lab.running.plan import PointSeed, entropy, group_points
 from unlazy.lab.running.store import Store
 
 KINDS = ["Traced", "Hosted"]
@@ -183,7 +183,7 @@ def test_an_instance_beyond_the_memory_budget_is_refused_with_its_size(study, ru
 
 def first_chunk(study, **options):
     (group,) = group_points(preset_grids(study, "quick", **options)["main"], "")
-    missing = [Instance(point, seed) for point in group.points for seed in range(group.grid.seeds)]
+    missing = [PointSeed(point, seed) for point in group.points for seed in range(group.grid.seeds)]
     return next(chunk for _, chunk in group.chunks(missing))
 
 
@@ -210,7 +210,6 @@ class Threads(Study):
     """A study in a test module. What it sees of threads while it runs; SciPy's BLAS is loaded late."""
 
     name = "test-threads"
-    topic = "tests"
     question = "Are threads set deliberately?"
     sources = ()
     outputs = {"blas": Output("most threads of a BLAS"), "libraries": Output("number of BLAS"), "thread": Output("id")}
@@ -261,7 +260,6 @@ def make(simulate_rng=None, simulate_key=None, dims=()):
 
     class Made(Study):
         name = f"test-made-{line}"
-        topic = "tests"
         question = "?"
         sources = ()
         outputs = {"result": Output("result", dims=dims)}
@@ -284,45 +282,28 @@ def make(simulate_rng=None, simulate_key=None, dims=()):
     return dataclass(frozen=True)(Made)
 
 
-def both(function):
-    return [make(simulate_rng=function), make(simulate_key=function)]
-
-
-@pytest.mark.parametrize("cls", both(lambda self, _: {"other": self.scale}), ids=["hosted", "traced"])
-def test_a_missing_output_is_named(run, cls):
-    with pytest.raises(InputError, match=r"test-made-\d+ declares the outputs result but simulate returned other"):
-        run(cls)
-
-
-@pytest.mark.parametrize("cls", both(lambda self, _: {"result": np.zeros(3)}), ids=["hosted", "traced"])
-def test_wrong_dimensions_are_named(run, cls):
-    with pytest.raises(InputError, match=r"output result of test-made-\d+ is declared .* but has shape \(3,\)"):
-        run(cls)
+CHANGES = r"changes its shape .*\((1,\) and \(2|2,\) and \(1),\)"
 
 
 @pytest.mark.parametrize("kind", ["simulate_rng", "simulate_key"])
-def test_an_output_of_another_length_than_its_path_is_named(run, kind):
-    cls = make(**{kind: lambda self, _: {"result": np.zeros(3)}}, dims=("ridge",))
-    with pytest.raises(
-        InputError, match=r"output result of test-made-\d+ has length 3 along ridge, which has 2 values"
-    ):
-        run(cls)
-
-
-@pytest.mark.parametrize("kind", ["simulate_rng", "simulate_key"])
-def test_a_shape_that_changes_within_a_part_is_named(run, kind):
-    cls = make(**{kind: lambda self, _: {"result": np.zeros(self.d)}}, dims=("entry",))
-    with pytest.raises(
-        InputError, match=r"output result of test-made-\d+ changes its shape .*\((1,\) and \(2|2,\) and \(1),\)"
-    ):
-        run(cls, over={"d": [1, 2]})
+@pytest.mark.parametrize(
+    ("simulate", "dims", "over", "message"),
+    [
+        (lambda self, _: {"other": self.scale}, (), {}, "declares the outputs result but simulate returned other"),
+        (lambda self, _: {"result": np.zeros(3)}, (), {}, r"is declared .* but has shape \(3,\)"),
+        (lambda self, _: {"result": np.zeros(3)}, ("ridge",), {}, "has length 3 along ridge, which has 2 values"),
+        (lambda self, _: {"result": np.zeros(self.d)}, ("entry",), {"d": [1, 2]}, CHANGES),
+    ],
+    ids=["missing", "dimensions", "length", "shape"],
+)
+def test_outputs_that_are_not_as_declared_are_named(run, kind, simulate, dims, over, message):
+    with pytest.raises(InputError, match=rf"test-made-\d+ {message}"):
+        run(make(**{kind: simulate}, dims=dims), over=over)
 
 
 def test_a_shape_that_changes_from_instance_to_instance_is_named(run):
     cls = make(lambda self, rng: {"result": np.zeros(int(self.scale))}, dims=("entry",))
-    with pytest.raises(
-        InputError, match=r"output result of test-made-\d+ changes its shape .*\((1,\) and \(2|2,\) and \(1),\)"
-    ):
+    with pytest.raises(InputError, match=rf"output result of test-made-\d+ {CHANGES}"):
         run(cls, over={"scale": [1.0, 2.0]})
 
 
@@ -415,7 +396,7 @@ def test_chunks_side_by_side_share_the_budget(monkeypatch, tmp_path):
     """A budget for one program but not for two lets one run at a time."""
     cls = make(simulate_key=total)
     (group,) = group_points(preset_grids(cls, "quick", seeds=64)["main"], "f")
-    needed = execute.compiled(group.chunk([Instance(0, 0)]), 2**40).bytes
+    needed = execute.compiled(group.chunk([PointSeed(0, 0)]), 2**40).bytes
     most, _ = most_at_once(monkeypatch, cls, tmp_path, seeds=64, memory=1.5 * needed / 2**30)
     assert most == 1
 

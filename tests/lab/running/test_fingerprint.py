@@ -280,17 +280,19 @@ def test_editing_a_module_of_unlazy_recomputes_what_imports_it(tmp_path, python)
         assert Path(file).parent == copy
         return int(count), float(number)
 
+    def append(name, text):
+        file = copy / name
+        file.write_text(f"{file.read_text()}\n{text}\n")
+
     first = computed()
     assert first[0] == 2
-    with (copy / "functions" / "spectra.py").open("a") as file:
-        file.write("\n# a comment\n")
-    with (copy / "theory" / "ridge.py").open("a") as file:
-        file.write("\nUNRELATED = 1\n")
-    with (copy / "lab" / "run.py").open("a") as file:
-        file.write("\nUNRELATED = 1\n")
+    append("functions/spectra.py", "# a comment")
+    append("theory/regression/ridge.py", "UNRELATED = 1")
+    append("lab/running/run.py", "UNRELATED = 1")
     assert computed() == (0, first[1])
-    with (copy / "functions" / "spectra.py").open("a") as file:
-        file.write("\n_given = power_law\n\ndef power_law(*arguments):\n    return 2 * _given(*arguments)\n")
+    append(
+        "functions/spectra.py", "_given = power_law\n\ndef power_law(*arguments):\n    return 2 * _given(*arguments)"
+    )
     assert computed() == (2, 2 * first[1])
 
 

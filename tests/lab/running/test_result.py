@@ -11,7 +11,6 @@ from unlazy.lab.claims import Claim
 @dataclass(frozen=True)
 class Shown(Study):
     name = "shown"
-    topic = "tests"
     question = "Is 2 < 3 & 3 > 2?"
     sources = ()
     n: int = static(2, "n")

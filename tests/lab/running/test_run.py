@@ -22,7 +22,6 @@ CONSTANT = 1.0
 @dataclass(frozen=True)
 class Own(Study):
     name = "own-study"
-    topic = "tests"
     question = "?"
     sources = ()
     n: int = static(2, "n")
@@ -40,7 +39,6 @@ class Own(Study):
 @dataclass(frozen=True)
 class Curves(Study):
     name = "test-curves"
-    topic = "tests"
     question = "?"
     sources = ()
     n: int = static(2, "size", low=1)
@@ -128,7 +126,6 @@ def test_a_prediction_without_axes_and_dimensions_is_one_number():
     @dataclass(frozen=True)
     class Scalar(Study):
         name = "test-scalar"
-        topic = "tests"
         question = "?"
         sources = ()
         n: int = static(2, "n")

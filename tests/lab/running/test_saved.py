@@ -19,7 +19,6 @@ stop_at = []
 @dataclass(frozen=True)
 class Walk(Study):
     name = "test-walk"
-    topic = "tests"
     question = "Does a walk go on where it was?"
     sources = ()
     outputs = {"end": Output("end")}

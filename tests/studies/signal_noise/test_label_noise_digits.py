@@ -5,7 +5,7 @@ import pytest
 
 import unlazy
 from unlazy.checks import InputError
-from unlazy.lab.drawing import draw_panels
+from unlazy.plotting.drawing import draw_panels
 from unlazy.studies.signal_noise.label_noise_digits import LabelNoiseDigits
 
 

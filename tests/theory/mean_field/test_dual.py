@@ -252,7 +252,7 @@ def test_wrong_problems_are_refused_in_one_line(change, error, words):
 
 
 def test_wrong_losses_kernels_and_masses_are_refused():
-    with pytest.raises(InputError, match="labels must be -1 or 1, got 0"):
+    with pytest.raises(InputError, match="labels must be 1 or -1, got 0"):
         logistic_loss([0, 1])
     common = {"dimension": 1, "confinement": 0.2, "temperature": 0.3, "points": 101}
     with pytest.raises(InputError, match="constant must be finite, got nan"):

@@ -196,7 +196,7 @@ def test_a_cluster_in_two_halves_is_one_cluster():
         ({"n": 0}, "n must be >= 1"),
         ({"probabilities": [0.5, 0.6]}, "probabilities must sum to 1"),
         ({"probabilities": [1.0]}, "probabilities must have one entry per cluster"),
-        ({"labels": [1, 0]}, "labels must be -1 or 1, got 0"),
+        ({"labels": [1, 0]}, "labels must be 1 or -1, got 0"),
         ({"labels": [1, 1]}, "labels must contain both -1 and 1"),
         ({"covariances": np.ones((2, 3))}, "covariances must be a number or have shape"),
         ({"covariances": [[1, 1], [1, -1]]}, r"covariances\[1\] must be positive semi-definite"),

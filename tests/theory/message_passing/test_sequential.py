@@ -311,7 +311,7 @@ def test_extreme_students_give_finite_numbers(alpha, beta):
     [
         (lambda: static_solution(wishart_ensemble(3.0), 0.0, 0.1), r"beta must be > 0, got 0"),
         (lambda: static_solution(wishart_ensemble(3.0), 1.0, 0.5), r"flip must be >= 0 and < 0.5, got 0.5"),
-        (lambda: static_solution(wishart_ensemble(3.0), 1.0, -0.1), r"flip must be >= 0, got -0.1"),
+        (lambda: static_solution(wishart_ensemble(3.0), 1.0, -0.1), r"flip must be >= 0 and < 0.5, got -0.1"),
         (lambda: row_orthogonal_ensemble(1.0), r"alpha must be > 1 .*got 1"),
         (lambda: wishart_ensemble(0.0), r"alpha must be > 0 .*got 0"),
         (lambda: ensemble_of_spectra([0.0, 0.0]), r"student must have a positive trace, got 0"),

@@ -131,7 +131,7 @@ def test_little_diffusion_gives_a_number_of_order_one():
         (lambda: denoising_loss(np.ones((2, 3)), np.ones((4, 2, 3)), 0.0), "time must be"),
         (lambda: symmetric_stationary_point(np.zeros((4, 2, 3)), 1.0), "patches must not all be 0"),
         (lambda: symmetric_stationary_point(np.array([[[1.0, 0]], [[-1.0, 0]]]), 1.0), "signals of opposite sign"),
-        (lambda: symmetric_stationary_point(np.ones((4, 2, 3)), 1.0, neurons=1.5), "neurons must be a whole number"),
+        (lambda: symmetric_stationary_point(np.ones((4, 2, 3)), 1.0, neurons=1.5), "neurons must be an integer >= 1"),
         (lambda: symmetric_stationary_point(np.full((4, 2, 3), 1e-150), 100.0), "patches must be larger"),
         (lambda: signal_ratio(0.0, 1.0, 1.0), "growth_ratio must be"),
         (lambda: early_signal_ratio(np.nan), "growth_ratio must be"),

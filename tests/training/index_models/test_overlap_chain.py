@@ -159,7 +159,7 @@ def test_the_clip_bounds_the_change():
         ({"start": jnp.zeros((2, 2))}, "start must have 1 dimension"),
         ({"record_at": [0]}, "the last of record_at must be >= 1, got 0"),
         ({"record_at": [5, 5]}, "record_at must be increasing"),
-        ({"record_at": [2.5]}, "record_at must be a whole number, got 2.5"),
+        ({"record_at": [2.5]}, "record_at must be whole and >= 0, got 2.5"),
     ],
 )
 def test_bad_input_is_named(changes, words):
@@ -172,7 +172,7 @@ def test_bad_crossings_are_named():
     call = (jax.random.key(0), jnp.zeros(3), 10, Rule(0.1))
     with pytest.raises(InputError, match="most_steps must be >= 1, got 0"):
         crossing_step(*call, 0, teacher=THIRD)
-    with pytest.raises(InputError, match="level must be < 1, got 1"):
+    with pytest.raises(InputError, match="level must be > 0 and < 1, got 1"):
         crossing_step(*call, 5, teacher=THIRD, level=1.0)
     with pytest.raises(InputError, match="share must be > 0"):
         crossing_step(*call, 5, teacher=THIRD, share=0.0)

@@ -108,8 +108,7 @@ def index_report(
     design, labels = _checked(X, y)
     target = float(check_array("overlap", overlap, above=0, ndim=0))
     for name, value in (("overlap", target), ("level", level), ("confidence", confidence)):
-        if not 0 < float(check_array(name, value, ndim=0)) < 1:
-            raise InputError(f"{name} must be > 0 and < 1, got {value:g}")
+        check_array(name, value, ndim=0, above=0, below=1)
     count = int(check_array("permutations", permutations, low=_LEAST_PERMUTATIONS, high=100_000, ndim=0))
     rng = np.random.default_rng(int(check_array("seed", seed, low=0, high=2**63, ndim=0)))
     rows = whitened(design)

@@ -306,8 +306,7 @@ class LearningCurve(BaseEstimator):
         check_choice("method", self.method, _METHODS)
         if theory.checked_ridge(self.ridge).ndim:
             raise InputError(f"ridge must be one number here, got {self.ridge!r}")
-        if not 0 < float(check_array("confidence", self.confidence, ndim=0)) < 1:
-            raise InputError(f"confidence must be > 0 and < 1, got {self.confidence:g}")
+        check_array("confidence", self.confidence, ndim=0, above=0, below=1)
 
     def _is_one_step(self) -> bool:
         return isinstance(self.kernel, str) and self.kernel == "one-step"

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from unlazy.checks import InputError, check_array, check_choice
+from unlazy.checks import InputError, check_array, check_choice, check_flag
 from unlazy.diagnostics.curves import FEWEST_ROWS, MOST_DEVIATION
 from unlazy.diagnostics.learning_curve import pages
 from unlazy.diagnostics.learning_curve.index_model import (
@@ -79,9 +79,7 @@ def one_step_options(given: dict[str, Any] | None) -> OneStepOptions:
     step_size = given.get("step_size")
     if step_size is not None and (given.get("spike") is not None or given.get("precondition") or given.get("bias")):
         raise InputError("step_size is that of the plain gradient without biases: give no spike, precondition or bias")
-    precondition = given.get("precondition", True)
-    if not isinstance(precondition, bool | np.bool_):
-        raise InputError(f"precondition must be True or False, got {precondition!r}")
+    precondition = check_flag("precondition", given.get("precondition", True))
     spikes = np.atleast_1d(check_array("spike", given.get("spike", 1.5), low=0, high=10))
     n_step = given.get("n_step")
     return OneStepOptions(

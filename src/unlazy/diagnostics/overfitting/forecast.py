@@ -117,9 +117,7 @@ def forecast_overfit(
     effective dimensions (`in_range`) and increasingly optimistic beyond. Source: the regime of Frei, Chatterji &
     Bartlett (2022) and Kou et al. (2023); statistics after Chen & Qin (2010).
     """
-    level = float(check_array("level", level, above=0, ndim=0))
-    if level >= 1:
-        raise InputError(f"level must be > 0 and < 1, got {level:g}")
+    level = float(check_array("level", level, above=0, below=1, ndim=0))
     rows = check_array("X", X, low=-_LARGEST_ENTRY, high=_LARGEST_ENTRY, ndim=2)
     labels, first = _two_classes(y, len(rows))
     n = len(rows)

@@ -11,7 +11,7 @@ from sklearn.base import BaseEstimator, RegressorMixin, clone
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from unlazy.checks import InputError, check_choice
+from unlazy.checks import InputError, check_choice, check_whole
 from unlazy.estimators.common.inputs import Pairs, check_memory, finite_or_refused
 from unlazy.estimators.in_context.attention import LearnedAttention, in_context_coefficients, learn_attention
 from unlazy.estimators.in_context.kernel import learn_kernel
@@ -280,7 +280,5 @@ class InContextRegressor(RegressorMixin, BaseEstimator):
             ("cv", self.cv, 2),
         )
         for name, value, low in whole:
-            if name != "max_steps" and value is None:
-                continue
-            if not isinstance(value, Integral) or isinstance(value, bool) or value < low:
-                raise InputError(f"{name} must be an integer >= {low}, got {value!r}")
+            if name == "max_steps" or value is not None:
+                check_whole(name, value, low, floats=False)

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from numbers import Integral
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from unlazy.checks import InputError
+from unlazy.checks import InputError, check_whole
 from unlazy.estimators.common.inputs import Pairs, check_pairs, standardised
 from unlazy.numerics.ridge import ridge_solutions
 
@@ -52,9 +51,8 @@ class PooledMean(NamedTuple):
 def check_tasks(tasks: Any, n_tasks: int | None, rng: np.random.Generator) -> Pairs:
     """Pairs (X, y) from a list of them or from a sampler, or the reason why they are not related data sets."""
     if callable(tasks):
-        if not isinstance(n_tasks, Integral) or isinstance(n_tasks, bool) or n_tasks < 2:
-            raise InputError(f"n_tasks must be an integer >= 2 if tasks is a sampler, got {n_tasks!r}")
-        return _check_pairs(_drawn(tasks, int(n_tasks), rng), "tasks must return a pair (X, y)")
+        count = check_whole("n_tasks", n_tasks, 2, floats=False)
+        return _check_pairs(_drawn(tasks, count, rng), "tasks must return a pair (X, y)")
     if n_tasks is not None:
         raise InputError(f"n_tasks must be None unless tasks is a sampler, got {n_tasks!r}")
     if isinstance(tasks, str | bytes | dict) or not isinstance(tasks, Iterable):
@@ -75,9 +73,8 @@ def scales_of(pairs: Pairs) -> Scales:
 
 def make_folds(tasks: int, cv: int, rng: np.random.Generator) -> Folds:
     """Indices of tasks to learn from and of held-out ones; at most 600 and 150, which decide well enough."""
-    if not isinstance(cv, Integral) or isinstance(cv, bool) or cv < 2:
-        raise InputError(f"cv must be an integer >= 2, got {cv!r}")
-    parts = np.array_split(rng.permutation(tasks), min(int(cv), tasks))
+    cv = check_whole("cv", cv, 2, floats=False)
+    parts = np.array_split(rng.permutation(tasks), min(cv, tasks))
     return [
         (np.concatenate(parts[:i] + parts[i + 1 :])[:_MOST_LEARNED], part[:_MOST_HELD]) for i, part in enumerate(parts)
     ]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from numbers import Integral
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,7 +12,7 @@ from sklearn.model_selection import KFold
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from unlazy.checks import InputError, check_array, check_choice
+from unlazy.checks import InputError, check_array, check_choice, check_flag, check_whole
 from unlazy.estimators.common.inputs import Pairs, check_pair, check_pairs
 from unlazy.estimators.metric.search import LEAST_NOISE
 from unlazy.estimators.metric.task_batches import (
@@ -218,14 +217,11 @@ class MetaMetricRegressor(BaseEstimator):
     def _check_parameters(self) -> None:
         check_choice("metric", self.metric, ("auto", "full", "diagonal"))
         for name, value, low in (("n_steps", self.n_steps, 0), ("max_steps", self.max_steps, 0), ("cv", self.cv, 2)):
-            if name == "n_steps" and value is None:
-                continue
-            if not isinstance(value, Integral) or value < low:
-                raise InputError(f"{name} must be an integer >= {low}, got {value!r}")
+            if name != "n_steps" or value is not None:
+                check_whole(name, value, low, floats=False)
         if self.noise_variance is not None:
             check_array("noise_variance", self.noise_variance, low=0, ndim=0)
-        if not isinstance(self.fit_intercept, bool | np.bool_):
-            raise InputError(f"fit_intercept must be True or False, got {self.fit_intercept!r}")
+        check_flag("fit_intercept", self.fit_intercept)
 
 
 def _start(batches: list[TaskBatch], kind: str) -> MetaState:

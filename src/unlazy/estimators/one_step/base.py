@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from numbers import Integral
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -10,7 +9,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from unlazy.checks import InputError
+from unlazy.checks import InputError, check_flag, check_whole
 from unlazy.estimators.common.inputs import check_memory, finite_or_refused, guarded, standardised
 from unlazy.estimators.common.scaling import Scaled, scale_data
 from unlazy.estimators.one_step.search import Candidate, Directions, Recipe, Search, features
@@ -41,11 +40,8 @@ class OneStepEstimator(BaseEstimator):
         X, y = validate_data(self, X, y, dtype=np.float64, y_numeric=True, ensure_min_samples=2)
         if len(X) < _LEAST_SAMPLES:
             raise InputError(f"X must have at least {_LEAST_SAMPLES} rows, got n_samples = {len(X)}")
-        if not is_integer(self.n_features, 1):
-            raise InputError(f"n_features must be an integer >= 1, got {self.n_features!r}")
-        if not isinstance(self.precondition, (bool, np.bool_)):
-            raise InputError(f"precondition must be True or False, got {self.precondition!r}")
-        count = int(self.n_features)
+        count = check_whole("n_features", self.n_features, 1, floats=False)
+        check_flag("precondition", self.precondition)
         # W0, and of every row: what W0 gives, what a candidate adds, its features
         check_memory("n_features", count, float(count) * (X.shape[1] + directions + 3 * len(X)))
         activation = guarded(self.activation)
@@ -87,7 +83,3 @@ class OneStepEstimator(BaseEstimator):
         with np.errstate(over="ignore", invalid="ignore"):
             hidden = finite_or_refused(rows @ self.weights_ + self.biases_, X)
         return features(hidden, rows, guarded(self.activation))
-
-
-def is_integer(value: Any, low: int) -> bool:
-    return isinstance(value, Integral) and not isinstance(value, bool) and int(value) >= low

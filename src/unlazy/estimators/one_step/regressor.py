@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, RegressorMixin, TransformerMixin
 
-from unlazy.checks import InputError
+from unlazy.checks import InputError, check_whole
 from unlazy.estimators.common.folds import make_splits
 from unlazy.estimators.common.inputs import check_numbers, finite_or_refused
 from unlazy.estimators.common.scaling import Scaled
-from unlazy.estimators.one_step.base import OneStepEstimator, is_integer
+from unlazy.estimators.one_step.base import OneStepEstimator
 from unlazy.estimators.one_step.ridge import left_out_errors, read_out
 from unlazy.estimators.one_step.search import (
     LINEAR,
@@ -306,8 +306,7 @@ class OneStepRegressor(RegressorMixin, OneStepEstimator):
         if not (by_cv or isinstance(self.background, (bool, np.bool_))):
             raise InputError(f"background must be 'cv', True or False, got {self.background!r}")
         for name in ("max_directions", "refinements"):
-            if not is_integer(getattr(self, name), 0):
-                raise InputError(f"{name} must be an integer >= 0, got {getattr(self, name)!r}")
+            check_whole(name, getattr(self, name), 0, floats=False)
         return spikes, alphas
 
 

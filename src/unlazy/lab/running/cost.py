@@ -17,11 +17,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from unlazy.lab.grid import Grid, preset_grids
+from unlazy.lab.grid import Grids, preset_grids
 from unlazy.lab.running.arithmetic import cores
-from unlazy.lab.running.execute import memory_budget, run_chunk, too_large, traced
+from unlazy.lab.running.execute import run_chunk, too_large, traced
 from unlazy.lab.running.laboratory import Laboratory
-from unlazy.lab.running.plan import Group, Instance, canonical, group_points
+from unlazy.lab.running.plan import Group, PointSeed, canonical, group_points
 from unlazy.lab.running.store import Store, default_path
 from unlazy.lab.study import Study
 
@@ -107,7 +107,7 @@ def outlook(
     path = default_path() if store is None else store
     absent = isinstance(path, str | os.PathLike) and not Path(path).exists()
     with Laboratory(":memory:" if absent else path, memory=memory) as laboratory:
-        budget = memory_budget() if laboratory.budget is None else laboratory.budget
+        budget = laboratory.free()
         for cls in studies:
             tell(cls.name)
             try:
@@ -130,11 +130,11 @@ def _whole(study: type[Study], programs: Sequence[Cost]) -> StudyCost:
     )
 
 
-def costs(laboratory: Laboratory, study: type[Study], grids: Mapping[str, Grid], measure: bool = False) -> list[Cost]:
+def costs(laboratory: Laboratory, study: type[Study], grids: Grids, measure: bool = False) -> list[Cost]:
     """The cost of every program of a run; `measure` runs a chunk of those that were never run."""
     for grid in grids.values():
         grid.validate()
-    budget = memory_budget() if laboratory.budget is None else laboratory.budget
+    budget = laboratory.free()
     work = laboratory.load(study, grids)[1]
     groups = [w.group for w in work]
     sizes = [_size(group) for group in groups]
@@ -212,7 +212,7 @@ def _reference(laboratory: Laboratory, study: type[Study], known: Mapping[str, f
 
 def _measure(group: Group, budget: int) -> float:
     """Seconds per instance of one chunk."""
-    instances = [Instance(p, s) for p in group.points for s in range(group.grid.seeds)][: group.width]
+    instances = [PointSeed(p, s) for p in group.points for s in range(group.grid.seeds)][: group.width]
     return run_chunk(group.chunk(instances), budget).seconds / len(instances)
 
 
@@ -225,7 +225,11 @@ def known_rates(store: Store) -> dict[str, float]:
 
 
 def expected_seconds(
-    study: type[Study], grids: Mapping[str, Grid], missing: int, rate: float | None = None, whole: float | None = None
+    study: type[Study],
+    grids: Grids,
+    missing: int,
+    rate: float | None = None,
+    whole: float | None = None,
 ) -> float:
     """A guess without a jaxpr: from the seconds per instance or of the whole, else by the number of programs."""
     programs = 0 if study.is_hosted() else sum(len(group_points(g, "")) for g in grids.values())
@@ -233,7 +237,7 @@ def expected_seconds(
         return rate * missing + _PROGRAM_SECONDS * programs
     if whole is None:
         whole = _STUDY_SECONDS + _PROGRAM_SECONDS * programs
-    return whole * missing / sum(g.size * g.seeds for g in grids.values())
+    return whole * missing / sum(g.instances for g in grids.values())
 
 
 class _Size(NamedTuple):
@@ -250,7 +254,7 @@ def _size(group: Group) -> _Size:
     if study.is_hosted():
         needed = max(study(**point).memory() for point in points)
         return _Size(float(needed) ** 1.5, needed, False)
-    jaxpr = traced(group.chunk([Instance(next(iter(group.points)), 0)]))
+    jaxpr = traced(group.chunk([PointSeed(next(iter(group.points)), 0)]))
     return _Size(operations(jaxpr), peak_bytes(jaxpr), _has_lapack(jaxpr))
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from unlazy.checks import InputError
-from unlazy.lab.grid import Grid
+from unlazy.lab.grid import ParameterGrid
 from unlazy.lab.study import Study
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 class Collector:
     """Fills the arrays of one part as results arrive."""
 
-    def __init__(self, grid: Grid) -> None:
+    def __init__(self, grid: ParameterGrid) -> None:
         self.grid = grid
         self.seconds = 0.0
         """What the instances took when they were computed."""
@@ -70,19 +70,19 @@ def without_diverged(simulated: xr.Dataset) -> xr.Dataset:
     return simulated.map(kept, keep_attrs=True)
 
 
-def predicted(grid: Grid) -> xr.Dataset | None:
+def predicted(grid: ParameterGrid) -> xr.Dataset | None:
     """The study's theory at every point of a grid, or None where it has none there."""
     points = predict_points(grid)
     return None if points is None else labelled(grid, points)
 
 
-def labelled(grid: Grid, points: Mapping[str, list[np.ndarray]]) -> xr.Dataset:
+def labelled(grid: ParameterGrid, points: Mapping[str, list[np.ndarray]]) -> xr.Dataset:
     """Arrays for every point of a grid, in its order, as a Dataset."""
     arrays = {name: np.stack(c).reshape((*grid.shape, *c[0].shape)) for name, c in points.items()}
     return _label(grid, arrays, ())
 
 
-def predict_points(grid: Grid) -> dict[str, list[np.ndarray]] | None:
+def predict_points(grid: ParameterGrid) -> dict[str, list[np.ndarray]] | None:
     """The study's theory point by point, without xarray: by output, in the order of the grid's points."""
     study = grid.study
     if not study.defines("predict"):
@@ -116,7 +116,7 @@ def _real(study: type[Study], name: str, result: Any) -> np.ndarray:
         raise InputError(f"the prediction of {name} in {study.name} must be real numbers, got {result!r}") from None
 
 
-def inner_coordinates(grid: Grid) -> dict[str, np.ndarray]:
+def inner_coordinates(grid: ParameterGrid) -> dict[str, np.ndarray]:
     """The coordinates of output dimensions that are no path, which must be the same at every point."""
     study = grid.study
     if not study.defines("coordinates"):
@@ -133,14 +133,14 @@ def inner_coordinates(grid: Grid) -> dict[str, np.ndarray]:
     return found
 
 
-def _label(grid: Grid, arrays: Mapping[str, np.ndarray], extra: tuple[str, ...]) -> xr.Dataset:
+def _label(grid: ParameterGrid, arrays: Mapping[str, np.ndarray], extra: tuple[str, ...]) -> xr.Dataset:
     import xarray as xr
 
     study = grid.study
     coords: dict[str, Any] = {name: (axis.dim, axis.column(name)) for axis in grid.axes for name in axis.names}
     if "seed" in extra:
         coords["seed"] = np.arange(grid.seeds)
-    used = {dim for name in arrays for dim in study.outputs[name].dims}
+    used = dict.fromkeys(dim for name in arrays for dim in study.outputs[name].dims)
     inner = inner_coordinates(grid)
     for dim in used:
         if dim in study.parameters():

@@ -13,50 +13,28 @@ import hashlib
 import inspect
 import sys
 from collections.abc import Iterator
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 
 from unlazy.checks import InputError
 from unlazy.doors import contents
-from unlazy.lab.study import Study, stamp
+from unlazy.lab.study import Study, remembered, stamp
 
 PACKAGE = "unlazy"
 _UNRELATED = {"lab", "plotting", "checks", "reporting"}
 _NOT_SIMULATION = {
-    *(
-        "name",
-        "topic",
-        "question",
-        "sources",
-        "outputs",
-        "presets",
-        "claims",
-        "departs",
-        "history",
-        "lines",
-        "caption",
-        "chunk_width",
-        "agreement",
-    ),
-    *("predict", "derive", "figure", "validate", "coordinates", "memory"),
-}
+    "name", "topic", "question", "sources", "outputs", "presets", "claims", "departs", "history", "lines", "caption",
+    "chunk_width", "agreement", "predict", "derive", "figure", "validate", "coordinates", "memory",
+}  # fmt: skip
 _FIELDS = {"static", "value", "path"}
 
 
-_KNOWN: dict[type[Study], str] = {}
-
-
+@remembered
 def fingerprint(study: type[Study]) -> str:
     """The hash of everything that the study's simulation depends on in unlazy and beside the study's file.
 
     It is taken once per class: a file that is edited later does not change the code that this process has loaded.
     """
-    if study not in _KNOWN:
-        _KNOWN[study] = _fingerprint(study)
-    return _KNOWN[study]
-
-
-def _fingerprint(study: type[Study]) -> str:
     file = _file(study)
     captured = set(study.simulate.__code__.co_freevars) - {"__class__"}
     if captured:
@@ -66,24 +44,23 @@ def _fingerprint(study: type[Study]) -> str:
         )
     if study.loaded and study.loaded != stamp(file):
         raise InputError(f"{file} was changed after this process had loaded it; load study {study.name} again")
-    tree = _reachable(_parse(file), study.__qualname__)
-    digest = hashlib.sha256(_dump(tree).encode())
+    digest = hashlib.sha256(_dump(_reachable(_code(file).tree, study.__qualname__)).encode())
     for name, path in sorted(dependencies(study).items()):
-        digest.update(f"\n{name}\n{_dump_file(path, _stamp(path))}".encode())
+        digest.update(f"\n{name}\n{_code(path).text}".encode())
     return digest.hexdigest()[:24]
 
 
 def dependencies(study: type[Study]) -> dict[str, Path]:
     """The modules of unlazy, and of the study's author, that the simulation imports, directly or not."""
     file = _file(study)
-    tree = _reachable(_parse(file), study.__qualname__)
+    tree = _reachable(_code(file).tree, study.__qualname__)
     found: dict[str, Path] = {}
     queue = list(_imports(_import_statements(tree), study.__module__, file, study))
     while queue:
         name, path = queue.pop()
         if name not in found and path.resolve() != file.resolve():
             found[name] = path
-            queue.extend(_imports(_imports_of_file(path, _stamp(path)), name, path, study))
+            queue.extend(_imports(_code(path).imports, name, path, study))
     return found
 
 
@@ -94,35 +71,43 @@ def _file(study: type[Study]) -> Path:
         raise InputError(f"study {study.name} must stand in a file, so that changes of its code are seen") from None
 
 
-def _parse(file: Path) -> ast.Module:
-    return _parse_file(file, _stamp(file))
-
-
-def _stamp(file: Path) -> tuple[int, ...]:
-    """The key under which a file's tree is kept: the package's own files are read once, as they are loaded once."""
-    return () if file.is_relative_to(_package()) else stamp(file)
-
-
 def _package() -> Path:
     return Path(str(sys.modules[PACKAGE].__file__)).parent
 
 
-@cache
-def _parse_file(file: Path, version: tuple[int, ...]) -> ast.Module:
-    """The syntax tree without docstrings, those of attributes included, and without what is for type checkers alone."""
-    tree = ast.parse(file.read_text(encoding="utf-8"))
-    tree.body = [
-        s for s in tree.body if not (isinstance(s, ast.If) and ast.unparse(s.test) == "TYPE_CHECKING" and not s.orelse)
-    ]
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
-            node.body = [s for s in node.body if not (isinstance(s, ast.Expr) and isinstance(s.value, ast.Constant))]
-    return tree
+class _Code:
+    """A file's syntax tree without docstrings, those of attributes included, and without what is for type checkers."""
+
+    def __init__(self, file: Path) -> None:
+        self.tree = ast.parse(file.read_text(encoding="utf-8"))
+        self.tree.body = [s for s in self.tree.body if not _for_type_checkers(s)]
+        for node in ast.walk(self.tree):
+            if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+                node.body = [
+                    s for s in node.body if not (isinstance(s, ast.Expr) and isinstance(s.value, ast.Constant))
+                ]
+
+    @cached_property
+    def text(self) -> str:
+        return _dump(self.tree)
+
+    @cached_property
+    def imports(self) -> list[ast.Import | ast.ImportFrom]:
+        return _import_statements(self.tree)
+
+
+def _code(file: Path) -> _Code:
+    # The package's own files are read once, as they are loaded once; others as they are now.
+    return _read(file, () if file.is_relative_to(_package()) else stamp(file))
 
 
 @cache
-def _dump_file(file: Path, version: tuple[int, ...]) -> str:
-    return _dump(_parse_file(file, version))
+def _read(file: Path, version: tuple[int, ...]) -> _Code:
+    return _Code(file)
+
+
+def _for_type_checkers(statement: ast.stmt) -> bool:
+    return isinstance(statement, ast.If) and ast.unparse(statement.test) == "TYPE_CHECKING" and not statement.orelse
 
 
 def _dump(tree: ast.AST) -> str:
@@ -218,11 +203,6 @@ def _as_simulated(statement: ast.stmt) -> ast.stmt:
     pairing = [k for k in call.keywords if k.arg == "paired"]
     field = ast.Call(func=call.func, args=[], keywords=pairing)
     return ast.AnnAssign(statement.target, statement.annotation, field, statement.simple)
-
-
-@cache
-def _imports_of_file(file: Path, version: tuple[int, ...]) -> list[ast.Import | ast.ImportFrom]:
-    return _import_statements(_parse_file(file, version))
 
 
 def _import_statements(tree: ast.AST) -> list[ast.Import | ast.ImportFrom]:

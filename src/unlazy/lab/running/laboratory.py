@@ -6,18 +6,18 @@ import math
 import os
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple, Protocol
 
 from unlazy.checks import InputError
-from unlazy.lab.grid import Grid
+from unlazy.lab.grid import Grids
 from unlazy.lab.judge import judge
 from unlazy.lab.running import dataset
 from unlazy.lab.running.arithmetic import made_wrong
 from unlazy.lab.running.events import Event, Listener, heeding_interrupts, only_warn
-from unlazy.lab.running.execute import Computed, InProcess
+from unlazy.lab.running.execute import Computed, InProcess, memory_budget
 from unlazy.lab.running.fingerprint import fingerprint
-from unlazy.lab.running.plan import Chunk, Group, Instance, canonical, group_points, point_key
+from unlazy.lab.running.plan import Chunk, Group, PointSeed, canonical, group_points, point_key
 from unlazy.lab.running.result import Run
 from unlazy.lab.running.store import Row, Store
 from unlazy.lab.study import Part, Study
@@ -50,7 +50,7 @@ class Work(NamedTuple):
     group: Group
     keys: list[bytes]
     """The store's keys of all points of the grid."""
-    missing: list[Instance]
+    missing: list[PointSeed]
     stale: list[Stale]
     """Stored rows that cannot be used: those of the whole grid stand with its first group."""
 
@@ -89,6 +89,10 @@ class Laboratory:
     def __exit__(self, *exception: object) -> None:
         self.close()
 
+    def free(self) -> int:
+        """The bytes that what runs at the same time may have: the budget, or a quarter of what is free now."""
+        return memory_budget() if self.budget is None else self.budget
+
     def close(self) -> None:
         if self._executor is not None:
             self._executor.close()
@@ -101,20 +105,20 @@ class Laboratory:
             self._executor = InProcess(self.budget)
         return self._executor
 
-    def run(self, study: type[Study], grids: Mapping[str, Grid], command: str = "") -> Run:
+    def run(self, study: type[Study], grids: Grids, command: str = "") -> Run:
         """Simulate what is missing of the grids, and judge the study's claims."""
         start = time.perf_counter()
         for grid in grids.values():
             grid.validate()
         collectors, computed = self.simulate(study, grids)
-        parts = {name: _part(grids[name], collector) for name, collector in collectors.items()}
         # Claims see what diverged instances left, so that shares stay shares of yes and no; the judge knows of them.
-        seen = {name: part._replace(simulated=collectors[name].dataset()) for name, part in parts.items()}
+        seen = {name: Part(one.dataset(), dataset.predicted(grids[name])) for name, one in collectors.items()}
         verdicts = tuple(judge(claim, seen) for claim in study.claims)
+        parts = {n: part._replace(simulated=dataset.without_diverged(part.simulated)) for n, part in seen.items()}
         cost = sum(collector.seconds for collector in collectors.values())
         return Run(study, grids, parts, verdicts, computed, time.perf_counter() - start, cost, command)
 
-    def load(self, study: type[Study], grids: Mapping[str, Grid]) -> tuple[dict[str, dataset.Collector], list[Work]]:
+    def load(self, study: type[Study], grids: Grids) -> tuple[dict[str, dataset.Collector], list[Work]]:
         """What the store has of the grids, and per group what it lacks."""
         code, wanted = fingerprint(study), set(study.simulated_outputs())
         collectors, work = {}, []
@@ -135,12 +139,12 @@ class Laboratory:
             for point, seed in collector.missing:
                 lacking.setdefault(point, []).append(seed)
             for group in group_points(grid, code):
-                missing = [Instance(p, s) for p in group.points for s in lacking.get(p, ())]
+                missing = [PointSeed(p, s) for p in group.points for s in lacking.get(p, ())]
                 work.append(Work(collector, group, keys, missing, stale))
                 stale = []
         return collectors, work
 
-    def simulate(self, study: type[Study], grids: Mapping[str, Grid]) -> tuple[dict[str, dataset.Collector], int]:
+    def simulate(self, study: type[Study], grids: Grids) -> tuple[dict[str, dataset.Collector], int]:
         """Compute and store what the store lacks; returns the collected results and the number of new instances."""
         collectors, work = self.load(study, grids)
         total = sum(len(w.missing) for w in work)
@@ -172,7 +176,7 @@ class Laboratory:
         for row in stale:
             self.store.discard(row.key, [row.seed])
 
-    def _chunks(self, work: list[Work]) -> Iterator[tuple[tuple[Work, list[Instance]], Chunk]]:
+    def _chunks(self, work: list[Work]) -> Iterator[tuple[tuple[Work, list[PointSeed]], Chunk]]:
         for w in work:
             for batch, chunk in w.group.chunks(w.missing):
                 # Another process on the same store may have finished these meanwhile.
@@ -181,7 +185,7 @@ class Laboratory:
                     continue
                 yield (w, batch), chunk
 
-    def _commit(self, work: Work, batch: list[Instance], result: Computed) -> None:
+    def _commit(self, work: Work, batch: list[PointSeed], result: Computed) -> None:
         group, rows, points = work.group, [], {}
         seconds = result.seconds / len(batch)
         for position, (point, seed) in enumerate(batch):
@@ -207,8 +211,3 @@ def _unusable(row: Row, wanted: set[str]) -> str:
     if jaxlib := made_wrong(row.versions):
         return f"wrong (jaxlib {jaxlib})"
     return "" if wanted <= set(row.arrays) else OLD
-
-
-def _part(grid: Grid, collector: dataset.Collector) -> Part:
-    simulated = dataset.without_diverged(collector.dataset())
-    return Part(simulated, dataset.predicted(grid))

@@ -10,11 +10,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from unlazy.lab.grid import Grid
+from unlazy.lab.grid import ParameterGrid
 from unlazy.lab.study import Study
 
 
-class Instance(NamedTuple):
+class PointSeed(NamedTuple):
     """One seed of one point, by the point's number in its grid."""
 
     point: int
@@ -47,19 +47,19 @@ class Chunk:
 class Group:
     """The instances of a grid that run in one program."""
 
-    grid: Grid
+    grid: ParameterGrid
     fingerprint: str
     shared: Mapping[str, Any]
     points: Mapping[int, Mapping[str, Any]]
     width: int
 
-    def chunks(self, missing: list[Instance]) -> Iterator[tuple[list[Instance], Chunk]]:
+    def chunks(self, missing: list[PointSeed]) -> Iterator[tuple[list[PointSeed], Chunk]]:
         """The missing instances, `width` at a time."""
         for start in range(0, len(missing), self.width):
             batch = missing[start : start + self.width]
             yield batch, self.chunk(batch)
 
-    def chunk(self, batch: list[Instance]) -> Chunk:
+    def chunk(self, batch: list[PointSeed]) -> Chunk:
         study = self.grid.study
         names = [n for n in study.parameters() if n not in self.shared]
         values = {n: tuple(self.points[i.point][n] for i in batch) for n in names}
@@ -88,7 +88,7 @@ def entropy(study: type[Study], point: Mapping[str, Any], seed: int) -> bytes:
     return hashlib.sha256(canonical([study.name, drawn, seed]).encode()).digest()[:16]
 
 
-def group_points(grid: Grid, fingerprint: str) -> list[Group]:
+def group_points(grid: ParameterGrid, fingerprint: str) -> list[Group]:
     """The groups of a grid, in the order of their first points.
 
     Points of a traced study share a program if their static and path parameters agree; points of a hosted study have no

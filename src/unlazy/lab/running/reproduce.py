@@ -14,7 +14,6 @@ from unlazy.lab.grid import preset_grids
 from unlazy.lab.running.arithmetic import WrongNumbers, cores
 from unlazy.lab.running.cost import expected_seconds, known_rates
 from unlazy.lab.running.events import Event, Listener, heeding_interrupts, only_warn
-from unlazy.lab.running.execute import memory_budget
 from unlazy.lab.running.fingerprint import fingerprint
 from unlazy.lab.running.laboratory import Laboratory
 from unlazy.lab.running.processes import Workers, default_jobs
@@ -37,7 +36,7 @@ class Outcome(NamedTuple):
 
     @property
     def as_documented(self) -> bool:
-        return not self.broken and all(v.as_documented for run in self.runs for v in run.verdicts)
+        return not self.broken and all(run.as_documented for run in self.runs)
 
     def as_json(self) -> dict[str, Any]:
         """One object: every study with its claims, those that did not run with the reason, and the counts."""
@@ -101,7 +100,7 @@ def reproduce(
     broken: dict[str, str] = {}
 
     with Laboratory(store, cluster, memory, tell) as laboratory:
-        budget = memory_budget() if laboratory.budget is None else laboratory.budget
+        budget = laboratory.free()
         if jobs is None:
             jobs = 1 if cluster is not None else default_jobs(cores(), budget)
 

@@ -8,17 +8,17 @@ from dataclasses import dataclass
 from html import escape
 from typing import TYPE_CHECKING, Any
 
-from unlazy.lab.claims import Verdict, number
-from unlazy.lab.grid import Grid
+from unlazy.lab.claims import VERDICT_COLUMNS, Verdict, tally
+from unlazy.lab.grid import Grids
 from unlazy.lab.judge import diverged_among
 from unlazy.lab.running import dataset
-from unlazy.lab.study import Part, Picture, Study
+from unlazy.lab.study import Part, Study
+from unlazy.plotting.drawing import Drawn, Picture, draw_panels, plain_panels
+from unlazy.plotting.style import style
 
 if TYPE_CHECKING:
     import xarray as xr
     from matplotlib.figure import Figure
-
-    from unlazy.lab.drawing import Drawn
 
 
 @dataclass(frozen=True, repr=False)
@@ -26,7 +26,7 @@ class Run:
     """What came of a run: datasets by part, verdicts, and on demand the figure. Notebooks show its verdicts."""
 
     study: type[Study]
-    grids: Mapping[str, Grid]
+    grids: Grids
     parts: Mapping[str, Part]
     verdicts: tuple[Verdict, ...]
     computed: int
@@ -50,14 +50,16 @@ class Run:
         """How many runs diverged and how early; empty if none did."""
         return diverged_among(self.parts.values())
 
+    @property
+    def as_documented(self) -> bool:
+        """Whether every verdict is the one that the study documents."""
+        return all(verdict.as_documented for verdict in self.verdicts)
+
     def drawn(self, apart: bool = False) -> Drawn:
         """The study's figure with its caption; the lab's own where the run has axes that it does not expect.
 
         With `apart` every panel is a figure of its own, for a page that arranges them.
         """
-        from unlazy.lab.drawing import draw_panels, plain_panels
-        from unlazy.plotting.style import style
-
         pictures = {name: self._picture(name) for name in self.parts}
         with style():
             if self.study.figure is not None and not any(grid.added for grid in self.grids.values()):
@@ -70,7 +72,8 @@ class Run:
                         RuntimeWarning,
                         stacklevel=1,
                     )
-            return draw_panels(self.study, plain_panels(self.study, pictures, self.grids), pictures, apart)
+            added = {name: grid.added for name, grid in self.grids.items()}
+            return draw_panels(self.study, plain_panels(self.study, pictures, added), pictures, apart)
 
     def figure(self) -> Figure:
         """The study's figure."""
@@ -83,16 +86,11 @@ class Run:
         return Picture(*part, dataset.predicted(grid if dense is None else grid.denser(dense)), derived)
 
     def __repr__(self) -> str:
-        words = [verdict.verdict for verdict in self.verdicts]
-        counts = ", ".join(f"{words.count(word)} {word}" for word in dict.fromkeys(words))
-        return f"<Run of {self.study.name}: {counts or 'no claims'}>"
+        return f"<Run of {self.study.name}: {tally([verdict.verdict for verdict in self.verdicts])}>"
 
     def _repr_html_(self) -> str:
         """The table of verdicts, for notebooks."""
-        rows = [("claim", "verdict", "measured", "99% interval", "criterion", "worst case")]
-        for v in self.verdicts:
-            where = ": ".join(filter(None, (v.reason, v.case)))
-            rows.append((v.claim.id, v.word, number(v.measured), v.interval, str(v.claim.criterion), where or "–"))
+        rows = [VERDICT_COLUMNS, *((v.claim.id, *v.cells, v.where or "–") for v in self.verdicts)]
         space = ' style="padding: 0.2em 1em 0.2em 0; text-align: left"'
         head, *body = ("<tr>" + "".join(f"<td{space}>{escape(cell)}</td>" for cell in row) + "</tr>" for row in rows)
         table = f"<thead>{head.replace('<td', '<th').replace('td>', 'th>')}</thead><tbody>{''.join(body)}</tbody>"

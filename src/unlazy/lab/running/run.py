@@ -1,4 +1,4 @@
-"""The Python door: run a study, evaluate its theory, ask what it costs, export what is stored."""
+"""The Python door: run a study, evaluate its theory, ask what it costs."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import numpy as np
 
 from unlazy.checks import InputError
 from unlazy.lab import registry
-from unlazy.lab.grid import Grid, default_grid, preset_grids
-from unlazy.lab.parse import parse_over, parse_set
+from unlazy.lab.grid import ParameterGrid, default_grid, preset_grids
+from unlazy.lab.parse import as_text, parse_over, parse_set
 from unlazy.lab.running import dataset
 from unlazy.lab.running.events import Listener, only_warn
 from unlazy.lab.running.laboratory import Laboratory
@@ -33,11 +33,13 @@ class Asked(NamedTuple):
     """What a call asks for: a study's grids by part, and the shell command that repeats it."""
 
     study: type[Study]
-    grids: dict[str, Grid]
+    grids: dict[str, ParameterGrid]
     command: str
 
 
-def ask(study: str | type[Study], preset: str, set: Given, over: Given, seeds: int | None) -> Asked:
+def ask(
+    study: str | type[Study], preset: str = "quick", set: Given = None, over: Given = None, seeds: int | None = None
+) -> Asked:
     """The grids of a preset of a study with changes; a mistake is told before anything is computed."""
     cls = registry.find(study)
     fixed, axes = _read(cls, set, over)
@@ -70,19 +72,11 @@ def run(
 
 
 def estimate(
-    study: str | type[Study],
-    *,
-    preset: str = "quick",
-    set: Given = None,
-    over: Given = None,
-    seeds: int | None = None,
-    store: str | os.PathLike | Store | None = None,
-    memory: float | None = None,
+    asked: Asked, *, store: str | os.PathLike | Store | None = None, memory: float | None = None
 ) -> list[Cost]:
-    """What `run` would cost, program by program; chunks that were never run are run once for it, and not stored."""
+    """What a run would cost, program by program; chunks that were never run are run once for it, and not stored."""
     from unlazy.lab.running.cost import costs
 
-    asked = ask(study, preset, set, over, seeds)
     with Laboratory(store, memory=memory) as laboratory:
         return costs(laboratory, asked.study, asked.grids, measure=True)
 
@@ -90,7 +84,7 @@ def estimate(
 class Prediction(NamedTuple):
     """A study's theory: by output, an array for every point of the grid, in its order."""
 
-    grid: Grid
+    grid: ParameterGrid
     points: dict[str, list[np.ndarray]]
 
     @property
@@ -140,15 +134,9 @@ def command_line(
 
     words = ["unlazy", "run", registry.reference(cls), "--preset", preset]
     for name, value in (set or {}).items():
-        words += ["--set", f"{name}={_text(value)}"]
+        words += ["--set", f"{name}={as_text(value)}"]
     for name, values in (over or {}).items():
-        words += ["--over", f"{name}={_text(values)}"]
+        words += ["--over", f"{name}={as_text(values)}"]
     if seeds is not None:
         words += ["--seeds", str(seeds)]
     return shlex.join(words)
-
-
-def _text(value: Any) -> str:
-    if isinstance(value, str) or not hasattr(value, "__iter__"):
-        return str(value).lower() if isinstance(value, bool) else str(value)
-    return ",".join(_text(v) for v in value)

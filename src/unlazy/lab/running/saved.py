@@ -13,6 +13,8 @@ from typing import Any
 
 import numpy as np
 
+from unlazy.lab.running.arithmetic import cache_folder
+
 _FORGOTTEN_AFTER = 30 * 24 * 3600.0
 
 
@@ -70,7 +72,5 @@ class Saved:
 
 def saved_state(identity: str) -> Saved:
     """The state of the instance with that identity: its code, its parameters and its randomness."""
-    import platformdirs
-
     name = hashlib.sha256(identity.encode()).hexdigest()[:32]
-    return Saved(Path(platformdirs.user_cache_dir("unlazy")) / "states" / f"{name}.npz")
+    return Saved(cache_folder() / "states" / f"{name}.npz")

@@ -9,7 +9,7 @@ from typing import Any
 
 from unlazy.checks import InputError
 from unlazy.lab import registry
-from unlazy.lab.grid import Grid, preset_grids
+from unlazy.lab.grid import ParameterGrid, preset_grids
 from unlazy.lab.running.arithmetic import WrongNumbers
 from unlazy.lab.running.cost import costs
 from unlazy.lab.running.events import Event
@@ -78,6 +78,6 @@ def _answer(laboratory: Laboratory, study: str, preset: str, estimate: bool = Fa
     return Event("ended", count=computed, seconds=time.perf_counter() - start)
 
 
-def _grids(cls: type[Study], preset: str, part: str | None = None, **options: Any) -> dict[str, Grid]:
+def _grids(cls: type[Study], preset: str, part: str | None = None, **options: Any) -> dict[str, ParameterGrid]:
     grids = preset_grids(cls, preset, **options)
     return grids if part is None else {part: grids[part]}

@@ -17,6 +17,7 @@ from typing import Any
 from unlazy.checks import InputError
 from unlazy.lab import registry
 from unlazy.lab.claims import KINDS, number
+from unlazy.lab.parse import shown
 from unlazy.lab.running.result import Run
 from unlazy.plotting.style import svg
 
@@ -57,7 +58,8 @@ def write_report(
         lstrip_blocks=True,
     )
     broken, ready = broken or {}, drawn or {}
-    lost = {name: _topic(name) for name in broken}
+    known = registry.topic_of()
+    lost = {name: known.get(name, "other") for name in broken}
     order = list(dict.fromkeys([*(run.study.topic for run in runs), *lost.values()]))
     sections = [
         ready.get(run.study.name) or section(run) for run in sorted(runs, key=lambda run: order.index(run.study.topic))
@@ -111,12 +113,6 @@ def _write(page: str, file: Path) -> None:
     finally:
         with suppress(OSError):
             fresh.unlink(missing_ok=True)
-
-
-def _topic(study: str) -> str:
-    """The topic of a study that did not run: its folder in the package."""
-    module = registry.names().get(study)
-    return module.split(".")[-2] if module else "other"
 
 
 def _sum(sections: Sequence[Mapping[str, Any]]) -> Counter[str]:
@@ -176,7 +172,7 @@ def section(run: Run) -> dict[str, Any]:
             for name, parameter in study.parameters().items()
         ],
         "parts": list(run.grids),
-        "instances": sum(grid.size * grid.seeds for grid in grids),
+        "instances": sum(grid.instances for grid in grids),
         "seeds": " and ".join(f"{g.seeds} ({g.part})" if len(grids) > 1 else str(g.seeds) for g in grids),
         "cost": f"{run.cost:.1f}",
         "seconds": f"{run.seconds:.1f}",
@@ -200,14 +196,10 @@ def _values(grid: Any, name: str) -> str:
     for axis in grid.axes:
         if name in axis.names:
             others = [other for other in axis.names if other != name]
-            return ", ".join(_number(v) for v in axis.column(name)) + (f" (with {', '.join(others)})" if others else "")
+            return ", ".join(map(shown, axis.column(name))) + (f" (with {', '.join(others)})" if others else "")
     value = grid.fixed[name]
     if not isinstance(value, tuple):
-        return _number(value)
+        return shown(value)
     if len(value) > 8:
-        return f"{len(value)} values from {_number(min(value))} to {_number(max(value))}"
-    return ", ".join(_number(v) for v in value)
-
-
-def _number(value: Any) -> str:
-    return f"{value:g}" if isinstance(value, float) else str(value)
+        return f"{len(value)} values from {shown(min(value))} to {shown(max(value))}"
+    return ", ".join(map(shown, value))

@@ -17,7 +17,7 @@ from rich.text import Text
 from unlazy.lab.claims import KINDS, count
 from unlazy.lab.running.events import Event
 from unlazy.lab.study import Study
-from unlazy.reporting.terminal.show import SHORT_KINDS, clock, kind_cells, summary
+from unlazy.reporting.terminal.show import SHORT_KINDS, clock, kind_cells, kinds_in_words, summary
 
 _WIDE, _NARROW = 79, 66
 """Below these widths the headings are short, and the table gives way to its last line."""
@@ -50,7 +50,7 @@ class Silent:
         print(line, file=sys.stderr if style else sys.stdout, flush=True)
 
 
-class Lines(Silent):
+class ProgressLines(Silent):
     """A line for every study that is done."""
 
     def __init__(self, studies: Sequence[type[Study]]) -> None:
@@ -77,7 +77,7 @@ class _Topic:
         self.counts: Counter[str] = Counter()
 
 
-class Board(Lines):
+class Board(ProgressLines):
     """The table of topics, the studies that run now and the time left, below the lines of those that are done."""
 
     def __init__(self, studies: Sequence[type[Study]], console: Console) -> None:
@@ -106,7 +106,7 @@ class Board(Lines):
     def __call__(self, event: Event) -> None:
         with self._lock:
             self._note(event)
-        if event.kind == "ended" and not all(v.as_documented for v in event.run.verdicts):
+        if event.kind == "ended" and not event.run.as_documented:
             # Beside the lines of the others it stands out.
             self._number += 1
             self.say(f"[{self._number}/{len(self.studies)}] {summary(event.run)}", "yellow")
@@ -148,9 +148,8 @@ class Board(Lines):
     def _counts(self) -> str:
         """The last line of the table alone, in words."""
         every = self._all()
-        counts = [f"{every.counts[k]} {k}" for k in KINDS if every.counts[k]]
         lost = [f"{every.broken} did not run"] if every.broken else []
-        return ", ".join([f"{every.done}/{every.total} studies", *counts, *lost])
+        return ", ".join([f"{every.done}/{every.total} studies", *kinds_in_words(every.counts), *lost])
 
     def _all(self) -> _Topic:
         every = _Topic()
@@ -214,4 +213,4 @@ def watching(studies: Sequence[type[Study]], quiet: bool) -> Silent:
     if quiet:
         return Silent(studies)
     console = Console(highlight=False, markup=False)
-    return Board(studies, console) if console.is_terminal and not console.is_dumb_terminal else Lines(studies)
+    return Board(studies, console) if console.is_terminal and not console.is_dumb_terminal else ProgressLines(studies)

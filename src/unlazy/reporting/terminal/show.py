@@ -12,10 +12,12 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from unlazy.lab.claims import KINDS, Verdict, number
-from unlazy.lab.grid import Grid, preset_grids
+from unlazy.lab.claims import KINDS, VERDICT_COLUMNS, Verdict, tally
+from unlazy.lab.grid import ParameterGrid, preset_grids
+from unlazy.lab.parse import listed, shown
 from unlazy.lab.running.arithmetic import made_wrong
 from unlazy.lab.running.dataset import as_json, inner_coordinates
+from unlazy.lab.sources import named
 from unlazy.lab.study import Study
 
 if TYPE_CHECKING:
@@ -60,8 +62,7 @@ def studies(found: Sequence[type[Study]]) -> None:
     """The table of studies."""
     table = plain_table("study", "topic", "claims", "question", "source")
     for s in found:
-        source = "; ".join(source.short for source in s.sources)
-        table.add_row(Text(s.name, "bold"), s.topic, str(len(s.claims)), s.question, source)
+        table.add_row(Text(s.name, "bold"), s.topic, str(len(s.claims)), s.question, named(s.sources))
     open_console().print(table)
 
 
@@ -75,7 +76,7 @@ def study(cls: type[Study]) -> None:
     console.print(f"simulation: {kind}; theory: {theory}\n")
     table = plain_table("parameter", "kind", "default", "allowed", "meaning")
     for name, p in cls.parameters().items():
-        default = _short(list(p.default)) if p.kind == "path" else str(p.default)
+        default = listed(list(p.default)) if p.kind == "path" else str(p.default)
         kind = p.kind + (", paired" if p.paired else "")
         table.add_row(Text(name, "bold"), kind, default, p.allowed, p.label)
     console.print(table)
@@ -104,18 +105,13 @@ def _print_notes(cls: type[Study]) -> None:
         open_console().print(f"All claims. {note}")
 
 
-def _axes_text(grid: Grid) -> str:
-    words = [f"{'/'.join(a.names)}: {_short([r[0] if len(r) == 1 else r for r in a.rows])}" for a in grid.axes]
-    words += [f"{n}: {_short(grid.fixed[n])}" for n, p in grid.study.parameters().items() if p.kind == "path"]
+def _axes_text(grid: ParameterGrid) -> str:
+    words = [f"{'/'.join(a.names)}: {listed([r[0] if len(r) == 1 else r for r in a.rows])}" for a in grid.axes]
+    words += [f"{n}: {listed(grid.fixed[n])}" for n, p in grid.study.parameters().items() if p.kind == "path"]
     return "; ".join(words)
 
 
-def _short(values: Sequence) -> str:
-    texts = [f"{v:g}" if isinstance(v, float) else str(v) for v in values]
-    return ", ".join(texts if len(texts) <= 6 else [*texts[:2], "…", *texts[-1:]])
-
-
-def _rows(grid: Grid, columns: Mapping[str, list[np.ndarray]]) -> tuple[list[str], list[list[Any]]]:
+def _rows(grid: ParameterGrid, columns: Mapping[str, list[np.ndarray]]) -> tuple[list[str], list[list[Any]]]:
     """Predictions as a table: one row per point and per entry of its output dimensions."""
     cls = grid.study
     dims = list(dict.fromkeys(dim for name in columns for dim in cls.outputs[name].dims))
@@ -136,15 +132,12 @@ def _rows(grid: Grid, columns: Mapping[str, list[np.ndarray]]) -> tuple[list[str
     return [*varying, *dims, *columns], rows
 
 
-def prediction(grid: Grid, columns: Mapping[str, list[np.ndarray]]) -> None:
+def prediction(grid: ParameterGrid, columns: Mapping[str, list[np.ndarray]]) -> None:
     """The table of predictions."""
     header, rows = _rows(grid, columns)
     fixed = {n: v for n, v in grid.fixed.items() if n not in header}
     console = open_console()
-    console.print(
-        f"{grid.study.name}: "
-        + ", ".join(f"{n} = {v:g}" if isinstance(v, float) else f"{n} = {v}" for n, v in fixed.items())
-    )
+    console.print(f"{grid.study.name}: " + ", ".join(f"{n} = {shown(v)}" for n, v in fixed.items()))
     table = plain_table(*header)
     for row in rows[:_MOST_ROWS]:
         table.add_row(*(f"{v:.6g}" if isinstance(v, float) else str(v) for v in row))
@@ -153,11 +146,11 @@ def prediction(grid: Grid, columns: Mapping[str, list[np.ndarray]]) -> None:
         console.print(f"… {len(rows) - _MOST_ROWS} more rows; --json prints them all")
 
 
-def prediction_json(grid: Grid, columns: Mapping[str, list[np.ndarray]], seconds: float) -> dict[str, Any]:
+def prediction_json(grid: ParameterGrid, columns: Mapping[str, list[np.ndarray]], seconds: float) -> dict[str, Any]:
     """Predictions in the form of the command line's JSON."""
     cls = grid.study
     axes = {name: (axis.column(name), [axis.dim]) for axis in grid.axes for name in axis.names}
-    used = {dim for name in columns for dim in cls.outputs[name].dims}
+    used = dict.fromkeys(dim for name in columns for dim in cls.outputs[name].dims)
     inner = {**inner_coordinates(grid), **{d: grid.fixed[d] for d in used if d in grid.fixed}}
     axes.update({d: (list(inner[d]), [d]) for d in used if d in inner})
     dims = [axis.dim for axis in grid.axes]
@@ -180,26 +173,18 @@ def prediction_json(grid: Grid, columns: Mapping[str, list[np.ndarray]], seconds
 
 def verdict_row(verdict: Verdict) -> list[Any]:
     """The word, the measured number, its interval and the criterion."""
-    return [
-        Text(verdict.word, KIND_STYLES[verdict.kind]),
-        number(verdict.measured),
-        verdict.interval,
-        str(verdict.claim.criterion),
-    ]
+    word, *others = verdict.cells
+    return [Text(word, KIND_STYLES[verdict.kind]), *others]
 
 
 def run(result: Run) -> None:
     """What came of one run."""
     console = open_console()
-    total = sum(grid.size * grid.seeds for grid in result.grids.values())
+    total = sum(grid.instances for grid in result.grids.values())
     console.print(Text(result.study.name, "bold"), f"– {result.study.question}")
-    table = plain_table("claim", "verdict", "measured", "99% interval", "criterion", "worst case")
+    table = plain_table(*VERDICT_COLUMNS)
     for verdict in result.verdicts:
-        table.add_row(
-            Text(verdict.claim.id, "bold"),
-            *verdict_row(verdict),
-            ": ".join(filter(None, (verdict.reason, verdict.case))),
-        )
+        table.add_row(Text(verdict.claim.id, "bold"), *verdict_row(verdict), verdict.where)
     if result.verdicts:
         console.print("\n", table, "\n", sep="")
     for claim in result.study.claims:
@@ -216,14 +201,17 @@ def run(result: Run) -> None:
 
 def summary(result: Run) -> str:
     """The verdicts of one study in a few words."""
-    words = [v.word for v in result.verdicts]
-    counts = ", ".join(f"{words.count(w)} {w}" for w in dict.fromkeys(words))
-    return f"{result.study.name}: {counts or 'no claims'} ({result.seconds:.1f} s)"
+    return f"{result.study.name}: {tally([v.word for v in result.verdicts])} ({result.seconds:.1f} s)"
 
 
 def kind_cells(counts: Mapping[str, int]) -> list[Text]:
     """The counts in the order of KINDS; nothing for zero."""
     return [Text(str(counts[k]) if counts.get(k) else "", KIND_STYLES[k]) for k in KINDS]
+
+
+def kinds_in_words(counts: Mapping[str, int]) -> list[str]:
+    """The counts that are not zero, in the order of KINDS."""
+    return [f"{counts[kind]} {kind}" for kind in KINDS if counts.get(kind)]
 
 
 def clock(seconds: float) -> str:
@@ -236,7 +224,7 @@ def costs(cls: type[Study], programs: Sequence[Cost]) -> None:
     """The table of a dry run."""
     table = plain_table("part", "sizes", "instances", "missing", "at once", "memory", "seconds", "basis")
     for c in programs:
-        sizes = ", ".join(f"{n} = {_short(v) if isinstance(v, tuple) else v}" for n, v in c.sizes.items())
+        sizes = ", ".join(f"{n} = {listed(v) if isinstance(v, tuple) else v}" for n, v in c.sizes.items())
         memory = f"{c.bytes / 2**20:.1f} MiB" if c.bytes else "–"
         table.add_row(
             c.part, sizes, str(c.instances), str(c.missing), str(c.width), memory, _seconds(c.seconds), c.basis

@@ -11,7 +11,15 @@ from rich.table import Table
 from rich.text import Text
 
 from unlazy.lab.claims import KINDS, count, number
-from unlazy.reporting.terminal.show import SHORT_KINDS, clock, kind_cells, open_console, plain_table, verdict_row
+from unlazy.reporting.terminal.show import (
+    SHORT_KINDS,
+    clock,
+    kind_cells,
+    kinds_in_words,
+    open_console,
+    plain_table,
+    verdict_row,
+)
 
 if TYPE_CHECKING:
     from unlazy.lab.running.cost import Outlook
@@ -75,7 +83,7 @@ def _print_counts(by_topic: dict[str, list[Run]], console: Console) -> None:
     counts["all"], studies["all"] = sum(counts.values(), Counter()), sum(studies.values())
     if console.width < _SHORT_WORDS:
         for topic, found in counts.items():
-            console.print(f"{topic}: " + ", ".join(f"{found[kind]} {kind}" for kind in KINDS if found[kind]))
+            console.print(f"{topic}: " + ", ".join(kinds_in_words(found)))
         return
     table = plain_table("topic", "studies", *(KINDS if console.width >= _WORDS else SHORT_KINDS))
     table.padding = (0, 2 if console.width >= _WORDS else 1, 0, 0)

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from unlazy.checks import InputError, check_array, common_shape
+from unlazy.checks import InputError, check_array, check_signs, common_shape
 from unlazy.functions.links import Link, link
 from unlazy.numerics.quadrature import panels
 from unlazy.numerics.roots import ConvergenceError, bisect, scalar_minimum
@@ -190,20 +190,12 @@ def _sign_change(flow: _Flow, side: float, low: float, high: float) -> float:
 
 def check_overlap(name: str, overlap: ArrayLike) -> np.ndarray:
     """An overlap as an array, or an error unless it lies strictly between -1 and 1."""
-    found = check_array(name, overlap)
-    wrong = np.abs(found) >= 1
-    if wrong.any():
-        raise InputError(f"{name} must be > -1 and < 1, got {found[wrong].flat[0]:g}")
-    return found
+    return check_array(name, overlap, above=-1, below=1)
 
 
 def _checked(*, sign: Any, bias: Any, strength: Any, noise: Any) -> dict[str, np.ndarray]:
-    signs = check_array("sign", sign)
-    wrong = np.abs(signs) != 1
-    if wrong.any():
-        raise InputError(f"sign must be 1 or -1, got {signs[wrong].flat[0]:g}")
     return {
-        "sign": signs,
+        "sign": check_signs("sign", sign),
         "bias": check_array("bias", bias, low=-_LARGEST, high=_LARGEST),
         "strength": check_array("strength", strength, low=0, high=_LARGEST),
         "noise": check_array("noise", noise, low=0, high=_LARGEST),

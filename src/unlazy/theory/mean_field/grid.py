@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from unlazy.checks import InputError, check_array
+from unlazy.checks import InputError, check_array, check_signs
 from unlazy.numerics.roots import ConvergenceError
 
 MOST_ENTRIES = 40_000_000
@@ -62,9 +62,7 @@ def logistic_loss(labels: Any) -> Loss:
 
     Its conjugate at g, with p = -y_i g in [0, 1], is p log p + (1 - p) log(1 - p).
     """
-    y = check_array("labels", labels, ndim=1)
-    if not np.isin(y, (-1.0, 1.0)).all():
-        raise InputError(f"labels must be -1 or 1, got {y[~np.isin(y, (-1.0, 1.0))][0]:g}")
+    y = check_signs("labels", labels, ndim=1)
 
     def margin(f: np.ndarray) -> np.ndarray:
         _check_count("labels", y, f)

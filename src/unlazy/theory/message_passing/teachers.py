@@ -47,10 +47,7 @@ Teacher = LinearTeacher | SignTeacher | ProbitTeacher | LogitTeacher | Callable[
 
 def check_flip(name: str, value: ArrayLike) -> float:
     """A probability of flipped labels in [0, 1/2), or what is wrong with it."""
-    flip = float(check_array(name, value, low=0, ndim=0))
-    if flip >= 0.5:
-        raise InputError(f"{name} must be >= 0 and < 0.5, got {flip:g}")
-    return flip
+    return float(check_array(name, value, low=0, below=0.5, ndim=0))
 
 
 def check_teacher(teacher: Teacher) -> Teacher:

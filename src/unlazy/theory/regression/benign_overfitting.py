@@ -292,9 +292,7 @@ def _entries(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     values = check_array("spectrum", spectrum, low=0, high=_LARGEST, ndim=1)
     variances = check_array("prior", prior, low=0, high=_LARGEST)
-    copies = check_array("multiplicities", 1.0 if multiplicities is None else multiplicities, low=0)
-    if (copies != np.floor(copies)).any():
-        raise InputError(f"multiplicities must be whole numbers, got {copies[copies != np.floor(copies)].flat[0]:g}")
+    copies = check_array("multiplicities", 1.0 if multiplicities is None else multiplicities, low=0, whole=True)
     copies, variances = check_like("spectrum", values, multiplicities=copies, prior=variances)
     small = (values > 0) & (values < _SMALLEST_RATIO * values.max())
     if small.any():
@@ -307,10 +305,9 @@ def _entries(
 
 
 def _given_k(k: ArrayLike, d: float) -> np.ndarray:
-    number = check_array("k", k, low=0)
-    for wrong, allowed in ((number != np.floor(number), "whole numbers"), (number > d, f"<= d = {d:.0f}")):
-        if wrong.any():
-            raise InputError(f"k must be {allowed}, got {number[wrong].flat[0]:g}")
+    number = check_array("k", k, low=0, whole=True)
+    if (number > d).any():
+        raise InputError(f"k must be <= d = {d:.0f}, got {number[number > d].flat[0]:g}")
     return number
 
 

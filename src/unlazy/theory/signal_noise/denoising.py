@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from unlazy.checks import InputError, check_array, common_shape
+from unlazy.checks import InputError, check_array, check_whole, common_shape
 from unlazy.numerics.roots import ConvergenceError, increasing_root
 
 _LARGEST_ENTRY = 1e30
@@ -103,9 +103,7 @@ def symmetric_stationary_point(patches: ArrayLike, time: float, *, neurons: int 
     """
     patches = _patches(patches)
     alpha, beta = _mixing(time)
-    if check_array("neurons", neurons, low=1, ndim=0) % 1:
-        raise InputError(f"neurons must be a whole number, got {neurons:g}")
-    neurons = int(neurons)
+    neurons = check_whole("neurons", neurons, 1)
     n = len(patches)
     rows = patches.reshape(-1, patches.shape[2])
     # orthonormal coordinates of the span

@@ -61,8 +61,8 @@ def label_noise_flow(
     """
     time = check_array("time", time, low=0, high=1e12)
     growth_ratio = check_array("growth_ratio", growth_ratio, low=0, high=1e12)
-    flipped = _probability("flipped", flipped, high=0.5)
-    active = _probability("active", active)
+    flipped = check_array("flipped", flipped, low=0, below=0.5)
+    active = check_array("active", active, low=0, high=1)
     shape = common_shape(time=time, growth_ratio=growth_ratio, flipped=flipped, active=active)
     ratio, flips, fraction, ends = (np.broadcast_to(a, shape).ravel() for a in (growth_ratio, flipped, active, time))
     parameters = ratio, flips, fraction
@@ -83,7 +83,7 @@ def fits_clean_labels_first(growth_ratio: ArrayLike, flipped: ArrayLike, active:
     project's.
     """
     growth_ratio = check_array("growth_ratio", growth_ratio, low=0, high=1e12)
-    flipped, active = _probability("flipped", flipped, high=0.5), _probability("active", active)
+    flipped, active = check_array("flipped", flipped, low=0, below=0.5), check_array("active", active, low=0, high=1)
     common_shape(growth_ratio=growth_ratio, flipped=flipped, active=active)
     return (growth_ratio * (1 - 2 * flipped) > 2 * active)[()]
 
@@ -96,16 +96,9 @@ def label_noise_plateau(flip_probability: ArrayLike) -> Plateau:
     Exact where the expected gradient vanishes for every sample; p = 0 has no plateau (an infinite margin). Source:
     Huang et al. (2025).
     """
-    p = _probability("flip_probability", flip_probability, high=0.5)
+    p = check_array("flip_probability", flip_probability, low=0, below=0.5)
     with np.errstate(divide="ignore"):
         return Plateau((np.log1p(-p) - np.log(p))[()], (-np.log1p(-p))[()])
-
-
-def _probability(name: str, value: ArrayLike, high: float = 1.0) -> np.ndarray:
-    found = check_array(name, value, low=0, high=high)
-    if high < 1 and (found == high).any():
-        raise InputError(f"{name} must be >= 0 and < {high:g}, got {high:g}")
-    return found
 
 
 def _label_noise_slopes(parameters: tuple[np.ndarray, ...], state: np.ndarray) -> np.ndarray:

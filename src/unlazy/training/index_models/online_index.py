@@ -20,12 +20,11 @@ import numpy as np
 from jax import Array
 from jax.typing import ArrayLike
 
-from unlazy.checks import InputError
+from unlazy.checks import InputError, check_known
 from unlazy.functions.links import LINKS, Link
 from unlazy.random import normal, short_normals, uniform
 from unlazy.training.index_models.overlap_chain import Rule, check_rule, clipped, push
 from unlazy.training.loop import evolve, record_steps
-from unlazy.training.signal_noise.token_gram.checks import check_known
 
 RIDGES = (1e-4, 1e-3, 1e-2, 1e-1)
 

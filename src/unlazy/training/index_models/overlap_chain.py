@@ -22,11 +22,10 @@ import numpy as np
 from jax import Array
 from jax.typing import ArrayLike
 
-from unlazy.checks import InputError
+from unlazy.checks import check_known, check_signs
 from unlazy.functions.links import LINKS, Link
 from unlazy.random import chi_square, symmetric, to_normal
 from unlazy.training.loop import record_steps
-from unlazy.training.signal_noise.token_gram.checks import check_known
 
 _BLOCK = 64
 """Steps whose random numbers are drawn together."""
@@ -226,8 +225,7 @@ def check_rule(rule: Rule, d: ArrayLike) -> None:
     check_known("bias", rule.bias)
     check_known("noise", rule.noise, low=0)
     check_known("clip", rule.clip, above=0, finite=False)
-    if not isinstance(rule.sign, jax.core.Tracer) and (np.abs(np.asarray(rule.sign)) != 1).any():
-        raise InputError(f"sign must be 1 or -1, got {np.asarray(rule.sign).flat[0]:g}")
+    check_signs("sign", rule.sign)
 
 
 def _draw_block(key: Array, index: Array, start: Array, d: ArrayLike, rule: Rule) -> Draws:

@@ -624,7 +624,7 @@ def test_polar_factor_is_the_one_of_the_vectors(double, values):
     ("call", "message"),
     [
         (lambda: mini_batch(0), "size must be >= 1, got 0"),
-        (lambda: mini_batch(2.5), "size must be a whole number, got 2.5"),
+        (lambda: mini_batch(2.5), "size must be whole and >= 1, got 2.5"),
         (lambda: label_flips(1.5), "probability must be >= 0 and <= 1, got 1.5"),
         (lambda: mixup(-0.1), "share must be >= 0 and <= 1, got -0.1"),
         (lambda: gradient_descent(float("nan")), "learning_rate must be finite"),
@@ -634,7 +634,7 @@ def test_polar_factor_is_the_one_of_the_vectors(double, values):
         (lambda: gradient_flow(0.0), "fraction must be > 0, got 0"),
         (
             lambda: train(KEY, drawn(), QUADRATIC, gradient_descent(0.1), 2.5),
-            "steps must be a whole number, got 2.5",
+            "steps must be whole and >= 0, got 2.5",
         ),
         (
             lambda: train(KEY, drawn(), QUADRATIC, UpdateRule(optax.sgd(0.1), radius=-1.0), 2),

@@ -171,7 +171,7 @@ def test_patches_of_several_parts_are_drawn_with_independent_noises():
     ("change", "message"),
     [
         ({"draws": 0}, "draws must be >= 1, got 0"),
-        ({"draws": 1.5}, "draws must be a whole number, got 1.5"),
+        ({"draws": 1.5}, "draws must be whole and >= 1, got 1.5"),
         ({"labels": [2.0]}, "labels must be 1 or -1, got 2"),
         ({"labels": [1.0, 1.0]}, "shared, own and labels must have shapes"),
     ],

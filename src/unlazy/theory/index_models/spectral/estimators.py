@@ -130,9 +130,7 @@ def ratio_for_overlap(
     inverse of `linear_overlap` and `spectral_overlap`.
     """
     check_choice("method", method, ("linear", "spectral"))
-    targets = check_array("target", target, low=0)
-    if (targets >= 1).any():
-        raise InputError(f"target must be >= 0 and < 1, got {targets[targets >= 1].flat[0]:g}")
+    targets = check_array("target", target, low=0, below=1)
     if method == "linear":
         signal = _linear_signal(link, noise, transform, breakpoints)
         return targets / (1 - targets) / signal if signal > 0 else np.where(targets > 0, np.inf, 0.0)

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from unlazy.checks import InputError, check_array, check_symmetric
+from unlazy.checks import InputError, check_array, check_signs, check_symmetric
 
 _COMMUTE = 1e-12
 
@@ -32,14 +32,12 @@ def check_clusters(means: ArrayLike, covariances: ArrayLike, probabilities: Arra
     centres = check_array("means", means, ndim=2, low=-1e100, high=1e100)
     count, d = centres.shape
     shares = check_array("probabilities", probabilities, ndim=1, above=0)
-    signs = check_array("labels", labels, ndim=1)
+    signs = check_signs("labels", labels, ndim=1)
     for name, array in (("probabilities", shares), ("labels", signs)):
         if array.size != count:
             raise InputError(f"{name} must have one entry per cluster, {count}, got {array.size}")
     if abs(shares.sum() - 1) > 1e-9:
         raise InputError(f"probabilities must sum to 1, got {shares.sum():g}")
-    if not np.isin(signs, (-1, 1)).all():
-        raise InputError(f"labels must be -1 or 1, got {signs[~np.isin(signs, (-1, 1))][0]:g}")
     if np.unique(signs).size < 2:
         raise InputError(f"labels must contain both -1 and 1, got only {signs[0]:g}")
     spread = check_array("covariances", covariances, low=-1e100, high=1e100)

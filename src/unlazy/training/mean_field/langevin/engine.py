@@ -11,11 +11,10 @@ import jax.numpy as jnp
 from jax import Array
 from jax.typing import ArrayLike
 
-from unlazy.checks import InputError, check_choice, check_whole
+from unlazy.checks import InputError, check_choice, check_known, check_whole
 from unlazy.random import normals_at, uniforms_at
 from unlazy.training.loop import evolve
 from unlazy.training.mean_field.langevin.step import langevin_step
-from unlazy.training.signal_noise.token_gram.checks import check_known
 
 Functional = Callable[..., Array]
 """F(particles) or, for a mean over data, F(particles, rows): a scalar; the particles are (N, d)."""

@@ -115,9 +115,7 @@ def sample_mean_field(
     heat = float(check_array("temperature", temperature, ndim=0, above=0))
     weight = _checked_confinement(confinement, self_confined)
     steps = check_whole("steps", steps, 1)
-    share = float(check_array("discard", discard, ndim=0, low=0))
-    if share >= 1:
-        raise InputError(f"discard must be >= 0 and < 1, got {share:g}")
+    share = float(check_array("discard", discard, ndim=0, low=0, below=1))
     data = None if data is None else jax.tree.map(jnp.asarray, data)
     count = None if data is None else data_length(data)
     check_batch(batch, count, variance_reduction)

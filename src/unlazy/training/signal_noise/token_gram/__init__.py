@@ -10,7 +10,6 @@ with the gradient, `engine` does it, `observables` and `fresh` measure, `runs` d
 the start, `oscillation` watches the loss.
 """
 
-from unlazy.training.signal_noise.token_gram.checks import check_known
 from unlazy.training.signal_noise.token_gram.drawing import draw, draw_signal_noise, paired_second_layer
 from unlazy.training.signal_noise.token_gram.engine import State, TrainedPatches, init, step, train
 from unlazy.training.signal_noise.token_gram.fresh import FreshError, fresh_error, fresh_errors, fresh_kinds

@@ -10,9 +10,8 @@ import numpy as np
 from jax import Array
 from jax.typing import ArrayLike
 
-from unlazy.checks import InputError, check_array
+from unlazy.checks import InputError, check_array, check_known
 from unlazy.random import CHI_ATTEMPTS, chi, normal, uniform
-from unlazy.training.signal_noise.token_gram.checks import check_known
 from unlazy.training.signal_noise.token_gram.problem import (
     PatchDesign,
     PatchProblem,

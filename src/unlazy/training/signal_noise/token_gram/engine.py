@@ -15,9 +15,9 @@ import optax
 from jax import Array
 from jax.typing import ArrayLike
 
+from unlazy.checks import check_known
 from unlazy.optim import ascent
 from unlazy.training.loop import evolve
-from unlazy.training.signal_noise.token_gram.checks import check_known
 from unlazy.training.signal_noise.token_gram.network import Network, gradient, mean_loss, outputs
 from unlazy.training.signal_noise.token_gram.problem import PatchProblem
 from unlazy.training.signal_noise.token_gram.rules import UpdateRule

@@ -9,9 +9,8 @@ import jax.numpy as jnp
 from jax import Array
 from jax.typing import ArrayLike
 
-from unlazy.checks import InputError
+from unlazy.checks import InputError, check_known, check_signs
 from unlazy.random import normal
-from unlazy.training.signal_noise.token_gram.checks import check_known, check_signs
 from unlazy.training.signal_noise.token_gram.network import Network
 from unlazy.training.signal_noise.token_gram.problem import PatchProblem
 from unlazy.training.signal_noise.token_gram.weights import Weights, weight_gram
@@ -48,7 +47,7 @@ def fresh_errors(
     features if it is orthogonal to them. All kinds, and all calls with one key, see the same normal numbers.
     """
     check_known("draws", draws, whole=True, ndim=0, low=1)
-    check_signs("labels", labels)
+    check_signs("labels", labels, ndim=1)
     shared, own, labels = jnp.asarray(shared), jnp.asarray(own), jnp.asarray(labels)
     if shared.ndim != 3 or own.ndim != 3 or shared.shape[:2] != own.shape[:2] or labels.shape != shared.shape[:1]:
         raise InputError(

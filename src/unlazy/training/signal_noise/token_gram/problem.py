@@ -10,8 +10,7 @@ import numpy as np
 from jax import Array
 from jax.typing import ArrayLike
 
-from unlazy.checks import InputError, check_array
-from unlazy.training.signal_noise.token_gram.checks import check_known, check_signs
+from unlazy.checks import InputError, check_array, check_known, check_signs
 
 
 class Patch(NamedTuple):
@@ -194,8 +193,8 @@ def check_design(design: PatchDesign) -> None:
             raise InputError(f"{name} must have shape {right}, got {jnp.shape(array)}")
         if 0 not in right:
             check_known(name, array)
-    check_signs("labels", design.labels)
-    check_signs("classes", design.classes)
+    check_signs("labels", design.labels, ndim=1)
+    check_signs("classes", design.classes, ndim=1)
     check_known("weights", design.weights, low=0)
     if not isinstance(design.weights, jax.core.Tracer):
         # in NumPy: within jit a sum of known numbers is traced

@@ -17,8 +17,7 @@ import optax
 from jax import Array
 from jax.typing import ArrayLike
 
-from unlazy.checks import InputError
-from unlazy.training.signal_noise.token_gram.checks import check_known
+from unlazy.checks import InputError, check_known
 from unlazy.training.signal_noise.token_gram.problem import PatchProblem
 from unlazy.training.signal_noise.token_gram.views import View, full_batch
 from unlazy.training.signal_noise.token_gram.weights import Weights, squared_norm, weight_gram

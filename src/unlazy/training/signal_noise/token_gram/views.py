@@ -10,8 +10,8 @@ import jax.numpy as jnp
 from jax import Array
 from jax.typing import ArrayLike
 
+from unlazy.checks import check_known
 from unlazy.optim import replaced
-from unlazy.training.signal_noise.token_gram.checks import check_known
 from unlazy.training.signal_noise.token_gram.problem import PatchDesign
 
 

@@ -7,7 +7,7 @@ import pytest
 
 import unlazy
 from unlazy.lab import Output, Study, path, static
-from unlazy.lab.drawing import draw_panels
+from unlazy.plotting.drawing import draw_panels
 from unlazy.plotting.panels import Guide, Level, Map, Panel, panels
 
 

@@ -7,12 +7,10 @@ import re
 import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
 
-from unlazy.lab.grid import Grid
-from unlazy.lab.study import Picture, Study
 from unlazy.plotting import style
 from unlazy.plotting.panels import Guide, Level, Map, Panel, Panels, Shown, panels
 
@@ -48,6 +46,30 @@ _SAID = {
 }
 
 
+class Described(Protocol):
+    """What figures ask of a study: its parameters and outputs by name; each has label, short, symbol and scale."""
+
+    outputs: ClassVar[Mapping[str, Any]]
+
+    @classmethod
+    def parameters(cls) -> Mapping[str, Any]: ...
+
+    @classmethod
+    def simulated_outputs(cls) -> list[str]: ...
+
+
+class Picture(NamedTuple):
+    """One part of a run as figures see it: also `lines`, the theory on a denser grid, and what `derive` gave.
+
+    Curves fitted to the simulation share its error, which no interval would know: claims do not see them.
+    """
+
+    simulated: Any
+    predicted: Any
+    lines: Any
+    derived: Any = None
+
+
 class Drawn(NamedTuple):
     """A figure, or rows of figures with a panel each; what is drawn in words, and what found no place."""
 
@@ -56,7 +78,7 @@ class Drawn(NamedTuple):
     left_out: tuple[str, ...]
 
 
-def draw_panels(study: type[Study], spec: Panels, parts: Mapping[str, Picture], apart: bool = False) -> Drawn:
+def draw_panels(study: type[Described], spec: Panels, parts: Mapping[str, Picture], apart: bool = False) -> Drawn:
     """The figure, or with `apart` a figure for each panel; panels of parts that the run does not have are left out."""
     shown = [panel for panel in spec.panels if panel.part in parts]
     columns = min(spec.columns, len(shown)) or 1
@@ -86,22 +108,22 @@ def draw_panels(study: type[Study], spec: Panels, parts: Mapping[str, Picture], 
 
 
 def plain_panels(
-    study: type[Study],
+    study: type[Described],
     parts: Mapping[str, Picture],
-    grids: Mapping[str, Grid],
+    added: Mapping[str, Sequence[str]],
     outputs: Sequence[str] | None = None,
     x: str = "",
 ) -> Panels:
     """The figure of a study that has none, or of axes that its own does not expect: a row of panels per part.
 
-    The horizontal axis is `x` where an output has it, else an axis that the user added, or the longest numeric one.
+    The horizontal axis is `x` where an output has it, else an axis that the user `added`, or the longest numeric one.
     """
     if outputs is None:
         outputs = [name for name in study.simulated_outputs() if study.outputs[name].predicts is None]
     shown = outputs[:_MOST_PANELS]
     made: list[Panel] = []
     for name in parts:
-        row = [plain_panel(parts[name], grids[name], name, output, x) for output in shown]
+        row = [plain_panel(parts[name], added[name], name, output, x) for output in shown]
         # One legend serves neighbours that show the same family.
         for index, panel in enumerate(row):
             same = index + 1 < len(row) and row[index + 1].by == panel.by
@@ -111,7 +133,7 @@ def plain_panels(
     return panels(*made, columns=len(shown), width=3.1, height=2.7, caption=more)
 
 
-def plain_panel(part: Picture, grid: Grid, name: str, output: str, x: str = "") -> Panel:
+def plain_panel(part: Picture, added: Sequence[str], name: str, output: str, x: str = "") -> Panel:
     """One output against x, else against an axis that the user added, or the longest numeric one."""
     values = _values(part.simulated, output)
     values = _values(part.lines, output) if values is None else values
@@ -120,14 +142,14 @@ def plain_panel(part: Picture, grid: Grid, name: str, output: str, x: str = "") 
     dims = [str(d) for d in values.dims if d != "seed"]
     if x not in dims:
         numeric = [d for d in dims if _is_numeric(values[d])]
-        chosen = [d for d in grid.added if d in dims] or sorted(numeric or dims, key=lambda d: -values.sizes[d])
+        chosen = [d for d in added if d in dims] or sorted(numeric or dims, key=lambda d: -values.sizes[d])
         x = chosen[0] if chosen else ""
     along = {str(n): c for n, c in values.coords.items() if c.dims and c.dims[0] not in ("seed", x)}
     by = tuple(name for name, coordinate in along.items() if len(np.unique(coordinate.values)) > 1)
     return Panel(output, x, by, name, most=_MOST_CURVES)
 
 
-def said(study: type[Study], name: str, value: Any) -> str:
+def said(study: type[Described], name: str, value: Any) -> str:
     """A value of a parameter for a legend or a title."""
     value = value.item() if isinstance(value, np.generic) else value
     if isinstance(value, str):
@@ -155,7 +177,7 @@ class _Curve(NamedTuple):
 class Drawing:
     """One panel on its axes."""
 
-    def __init__(self, axes: Any, study: type[Study], panel: Panel, parts: Mapping[str, Picture]) -> None:
+    def __init__(self, axes: Any, study: type[Described], panel: Panel, parts: Mapping[str, Picture]) -> None:
         self.axes, self.study, self.panel, self.parts = axes, study, panel, parts
         self.seen: set[str] = set()
         """What there is to see, by its word in the caption."""
@@ -419,7 +441,7 @@ class Drawing:
         draw(float(at), color=_GREY, linestyle=line, linewidth=0.9, label=mark.label or None, zorder=1)
 
 
-def _draw_map(axes: Any, study: type[Study], panel: Map, part: Picture) -> str:
+def _draw_map(axes: Any, study: type[Described], panel: Map, part: Picture) -> str:
     """Draws an output over two axes; returns its word in the caption."""
     values = _values(part.lines if panel.theory else part.simulated, panel.show)
     if values is None:
@@ -488,7 +510,7 @@ def _values(data: xr.Dataset | None, shown: Shown) -> xr.DataArray | None:
         return None
 
 
-def _name(study: type[Study], name: str) -> str:
+def _name(study: type[Described], name: str) -> str:
     """A parameter or an output in words and with its symbol."""
     known: Any = study.parameters().get(name) or study.outputs.get(name)
     if known is None:
