@@ -36,11 +36,6 @@ def _rate(values: xr.DataArray) -> xr.DataArray:
     return slope(values, "n", least=5)
 
 
-def _geometric(values: Any, axis: int) -> np.ndarray:
-    """The geometric mean, whose slope is the mean of the slopes."""
-    return np.exp(np.log(values).mean(axis=axis))
-
-
 def _smooth_kernel(data: xr.Dataset) -> xr.DataArray:
     return data.kernel_error.sel(ends="plain", smoothness=3)
 
@@ -187,26 +182,11 @@ class DiffusionRateTv(Study):
         return {"cells": CELLS, "rule": RULES, "ends": ENDS}
 
     def simulate(self, rng: np.random.Generator) -> dict[str, Any]:
-        from unlazy.training.diffusion.density_fits import draw_histograms, kernel_errors, spline_errors, tensor_fits
+        from unlazy.training.diffusion.rate_errors import total_variations
 
-        s, sizes = self.smoothness, len(self.n)
-        masses, truth, counts = draw_histograms(rng, s, self.n, self.draws)
-        # the exact masses are a histogram too: what is left then is the bias
-        own = spline_errors(np.concatenate([counts, masses[:, None]], axis=1), truth, CELLS, s)
-        cubic = own if s == 3 else spline_errors(counts, truth, CELLS, 3)
-        error, aic = (np.stack([a[:, :sizes], b[:, :sizes]]) for a, b in zip(own, cubic, strict=True))
-        best = aic.argmin(axis=-1)
-        chosen = np.take_along_axis(error, best[..., None], axis=-1)[..., 0]
-        kernel = [kernel_errors(c, p, BANDWIDTHS) for c, p in zip(counts, truth, strict=True)]
-        plane = tensor_fits(rng, s, self.n, 2, PLANE_BINS, PLANE_FACTOR[s])
-        return {
-            "error": error.mean(axis=1),
-            "aic_error": _geometric(chosen, axis=1),
-            "aic_basis": _geometric(np.array(CELLS)[best] + np.array([s, 3])[:, None, None], axis=1),
-            "kernel_error": _geometric(kernel, axis=0),
-            "bias": _geometric(own.error[:, -1], axis=0),
-            "plane_error": [np.abs(found - p).sum() / 2 for p, found, _ in plane],
-        }
+        plane = {"plane_bins": PLANE_BINS, "plane_factor": PLANE_FACTOR[self.smoothness]}
+        options: dict[str, Any] = {"cells": CELLS, "bandwidths": BANDWIDTHS, **plane}
+        return total_variations(rng, self.smoothness, self.n, self.draws, **options)
 
     def predict(self) -> dict[str, Any]:
         from unlazy.theory.diffusion.process import rates

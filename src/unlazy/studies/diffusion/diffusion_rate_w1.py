@@ -147,29 +147,12 @@ class DiffusionRateW1(Study):
         return 8 * 8 * RESOLUTION**3 if self.support == 3 else 0
 
     def simulate(self, rng: np.random.Generator) -> dict[str, Any]:
-        one = self._on_a_line if self.support == 1 else self._in_a_cube
-        return dict(zip(("spline", "empirical"), np.exp(np.log(one(rng)).mean(axis=0)), strict=True))
+        from unlazy.training.diffusion.rate_errors import cube_bounds, line_distances
 
-    def _on_a_line(self, rng: np.random.Generator) -> np.ndarray:
-        """W1 = int |F - F_hat| of the spline with s n^(1/(2s+1)) cells and of the data, (draws, 2, n)."""
-        from unlazy.training.diffusion.density_fits import draw_histograms, fit_cells, rate_cells
-
-        s = self.smoothness
-        masses, _, counts = draw_histograms(rng, s, self.n, self.draws)
-        splines = [fit_cells(counts[:, i], rate_cells(n, s, 1, s), s).masses for i, n in enumerate(self.n)]
-        found = np.stack([np.stack(splines, axis=1), counts / counts.sum(axis=2, keepdims=True)], axis=1)
-        return 2 * np.abs(found.cumsum(axis=3) - masses.cumsum(axis=1)[:, None, None]).mean(axis=3)
-
-    def _in_a_cube(self, rng: np.random.Generator) -> np.ndarray:
-        """The dyadic bounds of W1 of the spline and of the data, (draws, 2, n)."""
-        from unlazy.theory.diffusion.process import wasserstein_bound
-        from unlazy.training.diffusion.density_fits import tensor_fits
-
-        s, bounds = self.smoothness, []
-        for _ in range(self.draws):
-            fits = tensor_fits(rng, s, self.n, 3, RESOLUTION, CELLS_FACTOR[s], merged=2)
-            bounds.append([[wasserstein_bound(q / q.sum(), p) for q in found] for p, *found in fits])
-        return np.array(bounds).transpose(0, 2, 1)
+        drawn = rng, self.smoothness, self.n, self.draws
+        in_cube = self.support == 3
+        found = cube_bounds(*drawn, RESOLUTION, CELLS_FACTOR[self.smoothness]) if in_cube else line_distances(*drawn)
+        return dict(zip(("spline", "empirical"), found, strict=True))
 
     def predict(self) -> dict[str, Any]:
         from unlazy.theory.diffusion.process import rates
@@ -183,9 +166,5 @@ class DiffusionRateW1(Study):
         if self.support == 1:
             return None
         s = parameter(simulated, "smoothness")
-        empirical = power_law(_resolved(simulated), "n", 1 / 3)
-        return (
-            power_law(simulated.spline, "n", (s + 1) / (2 * s + 3))
-            .to_dataset(name="spline")
-            .assign(empirical=empirical)
-        )
+        spline = power_law(simulated.spline, "n", (s + 1) / (2 * s + 3)).to_dataset(name="spline")
+        return spline.assign(empirical=power_law(_resolved(simulated), "n", 1 / 3))

@@ -114,41 +114,8 @@ class FineTuning(Study):
         return {"arm": list(ARMS)}
 
     def simulate(self, key: Any) -> dict[str, Any]:
-        import jax
-        import jax.numpy as jnp
+        from unlazy.training.index_models.fine_tuned import fine_tuned_scores
 
-        from unlazy.functions.links import link
-        from unlazy.random import normal
-        from unlazy.training.index_models.additive_chain import Rule, train_to_rest
-        from unlazy.training.index_models.lasso import lasso_score
-
-        train_key, draw_key, bias_key = jax.random.split(key, 3)
-        n, neurons, d = self.most_samples, self.neurons, self.d
-        numbers = normal(draw_key, ((2 * neurons + n + FRESH) * d + n,))
-        start, other, x = jnp.split(numbers[:-n].reshape(-1, d), (neurons, 2 * neurons))
-        start = start / jnp.linalg.norm(start, axis=1, keepdims=True)
-        rule = Rule(link("He3"), self.tasks, d, self.step / (d * self.tasks) ** 0.5, self.noise)
-        steps = round(self.samples * self.tasks * d**2)
-        localised, constant = train_to_rest(train_key, start, rule, steps, (0.25, 1.0))
-        inside = jnp.where(jnp.arange(d) < self.tasks, other, 0.0)
-        layers = {
-            "exact": jnp.eye(d)[jnp.arange(neurons) % self.tasks],
-            "localised": localised,
-            "constant": constant,
-            "subspace": inside / jnp.linalg.norm(inside, axis=1, keepdims=True),
-            "random": start,
-        }
-        signs, biases = jax.random.uniform(bias_key, (2 * neurons,), float, -2.5, 2.5).reshape(2, neurons)
-        target = jnp.tanh(2 * x[:, 1]) + jnp.abs(x[:, 3])
-        labels = target[:n] + self.noise * numbers[-n:]
-
-        def score(weights: Any, size: Any) -> Any:
-            features = jnp.maximum(jnp.sign(signs) * (x @ weights.T) + biases, 0.0)
-            return lasso_score(features[:n], labels, size, features[n:], target[n:])
-
-        stacked = jnp.stack([layers[arm] for arm in ARMS])
-        by_size = jax.vmap(score, (None, 0))
-        return {
-            "score": jax.vmap(by_size, (0, None))(stacked, jnp.asarray(self.fresh_samples)),
-            "overlap": jnp.median(jnp.abs(stacked[..., : self.tasks]).max(axis=2), axis=1),
-        }
+        names = "d", "tasks", "neurons", "most_samples", "samples", "step", "noise"
+        options = {name: getattr(self, name) for name in names}
+        return fine_tuned_scores(key, list(ARMS), self.fresh_samples, fresh=FRESH, **options)._asdict()

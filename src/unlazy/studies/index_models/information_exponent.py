@@ -9,21 +9,8 @@ import numpy as np
 
 from unlazy.checks import InputError
 from unlazy.functions.links import LINKS, Link
-from unlazy.lab import (
-    OWN,
-    Change,
-    Output,
-    Study,
-    cite,
-    claim,
-    difference,
-    enough,
-    parameter,
-    path,
-    slope,
-    static,
-    within,
-)
+from unlazy.lab import OWN, Change, Output, Study, cite, claim, path, static
+from unlazy.lab.claims import difference, enough, parameter, slope, within
 from unlazy.plotting.panels import Panel, panels
 
 BLIND = "relu on He3"

@@ -134,39 +134,11 @@ class KernelVsIndex(Study):
 
     def simulate(self, rng: np.random.Generator) -> dict[str, Any]:
         """All learners see the same samples and are tested on the same points."""
-        from unlazy.data.unit_vectors import unit_vectors
-        from unlazy.functions.links import link
-        from unlazy.training.index_models.one_shot import one_shot_direction, refined_direction
-        from unlazy.training.kernels.ridge import ridge_predictions
-        from unlazy.training.kernels.sphere import harmonic_kernel
+        from unlazy.training.index_models.kernel_or_index import learner_scores
 
-        n, d, half, teacher = self._n, self.d, self._n // 2, link(self.link)
-        theta = unit_vectors(rng, 1, d)[0]
-        x, fresh = unit_vectors(rng, n, d), unit_vectors(rng, FRESH, d)
-        rows, new = np.sqrt(d) * x, np.sqrt(d) * fresh
-        y, truth = teacher(rows @ theta), teacher(new @ theta)
-        first = one_shot_direction(rows[:half], y[:half], self.link)
-        refined = refined_direction(rows, y, one_shot_direction(rows, y, self.link), self._degree, steps=12)
-
-        def along(direction: np.ndarray, start: int) -> Any:
-            fit = np.polynomial.Polynomial.fit(rows[start:] @ direction, y[start:], self._degree)
-            return fit(new @ direction)
-
-        among, across = x @ x.T, fresh @ x.T
-        matched = ridge_predictions(
-            harmonic_kernel(among, d, self._degree), harmonic_kernel(across, d, self._degree), y, (JITTER,)
-        )
-        exponential = ridge_predictions(np.exp(among), np.exp(across), y, RIDGES)
-        errors = [
-            min(np.mean((found - truth) ** 2) for found in predictions)
-            for predictions in (matched, exponential, [along(first, half)], [along(refined, 0)])
-        ]
-        overlaps = [(first @ theta) ** 2]
-        # further samples cost little next to a kernel
-        for _ in range(3):
-            rows = np.sqrt(d) * unit_vectors(rng, half, d)
-            overlaps.append((one_shot_direction(rows, teacher(rows @ theta), self.link) @ theta) ** 2)
-        return {"score": 1 - np.array(errors) / np.mean(truth**2), "overlap": np.mean(overlaps)}
+        options: dict[str, Any] = {"ridges": RIDGES, "jitter": JITTER, "fresh": FRESH}
+        scores, overlap = learner_scores(rng, self.link, self._degree, self._n, self.d, **options)
+        return {"score": scores, "overlap": overlap}
 
     def predict(self) -> dict[str, Any]:
         """The refined index has no theory here; 1, its limit for n/d beyond a few, stands for it."""

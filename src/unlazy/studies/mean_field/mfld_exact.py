@@ -24,6 +24,8 @@ DEFAULTS = PROBLEM | {"temperature": 0.2, "start_mean": 2.0}
 """The problem of the claims that need no particles."""
 ERRORS = (1e-2, 1e-3, 1e-4, 1e-5)
 KNEES = {("free energy", 1.0): "free energy", ("energy", 1.0): "energy", ("free energy", 0.5): "start near the end"}
+SEEN = ("mean_place", "spread", "mean_square", "mean_spread", "mean_wander", "mean_energy")
+"""The moments at the checkpoints, and time averages."""
 GRID = 20
 EARLY = 0, 1, 2, 3, 4, 6, 8, 10
 """Steps at which width costs most."""
@@ -55,11 +57,6 @@ def _variance_gap(data):
     return abs(_late(data).spread - 2 * heat / (a * (2 - rate * a)))
 
 
-def _widening(data):
-    """The variance over that of the optimum, lambda_2/a."""
-    return data.mean_spread * parameter(data, "curvature") / parameter(data, "temperature")
-
-
 def _rate(part, name, start, end):
     """The rate of (moment - end)^2 while theory leaves a tenth of the gap at the start, which is more than noise."""
     enough(part.simulated, "interaction", 2)
@@ -87,9 +84,10 @@ def _energy_bias(data):
 
 
 def _free_energy_bias(data):
-    """L - L* of infinitely many particles with the mean variance of all seeds."""
-    ratio = _widening(data.mean("seed", keep_attrs=True) if "seed" in data.dims else data)
-    return parameter(data, "temperature") / 2 * (ratio - 1 - np.log(ratio))
+    """L - L* of infinitely many particles with the mean variance of all seeds, whose optimum is lambda_2/a."""
+    a, heat = _numbers(data, "curvature", "temperature")
+    ratio = (data.mean_spread.mean("seed") if "seed" in data.dims else data.mean_spread) * a / heat
+    return heat / 2 * (ratio - 1 - np.log(ratio))
 
 
 def _interacting(data):
@@ -291,8 +289,7 @@ class MfldExact(Study):
     @claim(SUZUKI, BOUND, between(1.8, 2.3), resampled=True)
     def free_energy_step(step):
         """The bias of L is quadratic in the step, below the bound's linear term: its exponent is {criterion}."""
-        ratio = _widening(step.simulated.mean("seed", keep_attrs=True))
-        return slope(parameter(step.simulated, "temperature") / 2 * (ratio - 1 - np.log(ratio)), "step_size")
+        return slope(_free_energy_bias(step.simulated), "step_size")
 
     @claim(OWN, CLOSED, within(0.1), resampled=True)
     def batch_bias(batch):
@@ -359,37 +356,21 @@ class MfldExact(Study):
         problem, options = self._run()
         options |= {"batch": self.batch, "replicates": self.replicates, "checkpoints": self.coordinates()["checkpoint"]}
         found = run_clouds(rng, *problem, self.steps, **options)
-        return {
-            "mean_place": found.moments.mean,
-            "spread": found.moments.variance,
-            "mean_square": found.moments.mean_variance,
-            "mean_spread": found.variance,
-            "mean_wander": found.wander,
-            "mean_energy": found.energy,
-        }
+        return dict(zip(SEEN, (*found.moments, found.variance, found.wander, found.energy), strict=True))
 
     def predict(self) -> dict[str, Any]:
-        from unlazy.theory.mean_field.gaussian_problem import (
-            batched_moments,
-            gaussian_energy,
-            gaussian_optimum,
-            gaussian_wander,
-        )
+        from unlazy.theory.mean_field import gaussian_problem as exact
 
         (modes, heat, rate), options = self._run()
         options, size, n = options | {"row_variance": 1.0}, self.batch or self.rows, self.rows
         at, late = self.coordinates()["checkpoint"], np.arange(self.steps // 4 + 1, self.steps + 1)
         cases = (at, size), (late, size), (late, n), ([np.inf], n)
-        seen, last, full, end = (batched_moments(modes, heat, rate, k, batch=size, **options) for k, size in cases)
-        best = gaussian_optimum(modes, heat)
-        return {
-            "mean_place": seen.mean[:, 0],
-            "spread": seen.variance[:, 0],
-            "mean_square": seen.mean_variance[:, 0],
-            "mean_spread": last.variance.mean(),
-            "mean_wander": gaussian_wander(modes, last).mean(),
-            "mean_energy": gaussian_energy(modes, last, self.particles).mean(),
-            "full_wander": gaussian_wander(modes, full).mean(),
+        seen, last, full, end = (exact.batched_moments(modes, heat, rate, k, batch=b, **options) for k, b in cases)
+        energy = exact.gaussian_energy(modes, last, self.particles).mean()
+        averages = last.variance.mean(), exact.gaussian_wander(modes, last).mean(), energy
+        best = exact.gaussian_optimum(modes, heat)
+        return dict(zip(SEEN, (*(moment[:, 0] for moment in seen), *averages), strict=True)) | {
+            "full_wander": exact.gaussian_wander(modes, full).mean(),
             "best_mean": best.mean[0],
             "best_energy": float(best.energy),
             "last_variance": end.variance[0, 0],

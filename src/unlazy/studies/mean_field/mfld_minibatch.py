@@ -174,27 +174,14 @@ class MfldMinibatch(Study):
         return {"budget": np.geomspace(0.01, 1.0, 10).tolist()}
 
     def simulate(self, key: Any) -> dict[str, Any]:
-        import jax.numpy as jnp
-
-        from unlazy.theory.mean_field.dual import typical_cloud
-        from unlazy.training.mean_field.langevin import run
-        from unlazy.training.mean_field.networks import scalar_functional
+        from unlazy.training.mean_field.batch_races import race_energies
 
         at_budgets = [max(int(share * self.evaluations // self._cost()), 1) for share in self.coordinates()["budget"]]
-        late = np.minimum(np.linspace(*LATE_STEPS, 500).astype(int), at_budgets[-1])
-        stops = np.unique([*at_budgets, *late])
-        # one of two starts for all runs, as a further draw would cost half a second of compilation
-        far = np.random.default_rng(1).standard_normal((self.particles, 2))
-        law = optimum(self.n, self.confinement, self.temperature)
-        near = typical_cloud(law, self.particles, np.random.default_rng(1))
-        start = jnp.where(self.near > 0.5, jnp.asarray(near, jnp.float32), jnp.asarray(far, jnp.float32))
+        law, names = optimum(self.n, self.confinement, self.temperature), ("temperature", "confinement", "step_size")
         options: dict[str, Any] = {"batches": "independent"} | METHODS[self.gradient]
-        options |= {name: getattr(self, name) for name in ("temperature", "confinement", "step_size")}
-        options |= {"data": tuple(jnp.asarray(column, jnp.float32) for column in network_data(self.n))}
-        options |= {"steps": at_budgets[-1], "record_at": stops.tolist()}
-        found = run(key, start, scalar_functional(AMPLITUDE), **options).energies
-        energy, last = (found[np.searchsorted(stops, steps)] for steps in (at_budgets, late))
-        return {"energy": energy, "late_energy": last.mean()}
+        options |= {name: getattr(self, name) for name in (*names, "near", "particles")} | {"amplitude": AMPLITUDE}
+        energy, late = race_energies(key, law, network_data(self.n), at_budgets, LATE_STEPS, **options)
+        return {"energy": energy, "late_energy": late}
 
     def predict(self) -> dict[str, Any]:
         return {"optimum": optimum(self.n, self.confinement, self.temperature).energy}

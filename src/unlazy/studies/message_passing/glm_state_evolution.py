@@ -139,25 +139,10 @@ class GLMStateEvolution(Study):
         return spectrum / spectrum.sum()
 
     def simulate(self, rng: np.random.Generator) -> dict[str, Any]:
-        """Nested training sets; the test error given the weights is exact, by the joint law of the two fields."""
-        from unlazy.data.labels import draw_labels
-        from unlazy.numerics.convex_fits import convex_fit
-        from unlazy.theory.message_passing.losses import loss_of
-        from unlazy.theory.message_passing.teachers import teacher_error
+        from unlazy.training.message_passing.linear_fits import teacher_fits
 
-        spectrum, teacher = self._spectrum(), TEACHERS[self.label](float(self.label_noise))
-        truth = rng.choice([-1.0, 1.0], self.d)
-        design = rng.standard_normal((max(self.n), self.d)) * np.sqrt(spectrum)
-        labels = draw_labels(rng, teacher, design @ truth, self.n)
-        found = []
-        for n in self.n:
-            weights, _ = convex_fit(self.loss, design[:n], labels[:n], self.ridge)
-            overlap, norm = float(weights @ (spectrum * truth)), float(weights**2 @ spectrum)
-            y, scores = labels[:n], design[:n] @ weights
-            losses = (y - scores) ** 2 / 2 if self.loss == "square" else loss_of(self.loss).value(y * scores)
-            found.append((teacher_error(teacher, overlap, norm), overlap, norm, losses.mean()))
-        names = ("test_error", "overlap", "squared_norm", "train_loss")
-        return dict(zip(names, np.transpose(found), strict=True))
+        teacher = TEACHERS[self.label](float(self.label_noise))
+        return teacher_fits(rng, teacher, self._spectrum(), self.n, self.ridge, loss=self.loss)
 
     def predict(self) -> dict[str, Any]:
         from unlazy.theory.message_passing.state_evolution.glm import glm_state_evolution

@@ -100,26 +100,11 @@ class LassoError(Study):
         return values * np.sqrt(self.density * self.p / (values @ values))
 
     def simulate(self, rng: np.random.Generator) -> dict[str, Any]:
-        """One data set, all penalties: each fit starts from the one at the next larger penalty."""
-        from sklearn.linear_model import lasso_path
+        from unlazy.training.message_passing.linear_fits import lasso_errors
 
-        n = max(round(self.ratio * self.p), 1)
         values = self._values()
-        signal = np.zeros(self.p)
-        signal[: values.size] = values
-        design = np.asfortranarray(rng.standard_normal((n, self.p)) / np.sqrt(n))
-        y = design @ signal + self.noise * rng.standard_normal(n)
-        penalties = np.asarray(self.penalty, dtype=float)
-        order = np.argsort(-penalties)
-        fits = np.empty((self.p, penalties.size))
-        fits[:, order] = lasso_path(design, y, alphas=penalties[order] / n, tol=1e-8, max_iter=100_000)[1]
-        errors = ((fits - signal[:, None]) ** 2).sum(axis=0)
-        return {
-            "test_error": self.noise**2 + errors / n,
-            "mse": errors / self.p,
-            "nonzeros": (fits != 0).mean(axis=0),
-            "train_mse": ((y[:, None] - design @ fits) ** 2).mean(axis=0),
-        }
+        signal = np.append(values, np.zeros(self.p - values.size))
+        return lasso_errors(rng, signal, max(round(self.ratio * self.p), 1), self.penalty, self.noise)
 
     def predict(self) -> dict[str, Any]:
         from unlazy.theory.message_passing.lasso import lasso_state_evolution

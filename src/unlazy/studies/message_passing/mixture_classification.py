@@ -148,23 +148,9 @@ class MixtureClassification(Study):
 
     def simulate(self, rng: np.random.Generator) -> dict[str, Any]:
         """Nested training sets; the test error given the weights is exact."""
-        from scipy.special import ndtr
+        from unlazy.training.message_passing.linear_fits import cluster_fits
 
-        from unlazy.data.labels import fixed_count
-        from unlazy.numerics.convex_fits import convex_fit
-        from unlazy.theory.message_passing.losses import loss_of
-
-        means, variances, shares = self._clusters()
-        second = fixed_count(rng.random(max(self.n)), 1 - self.share, self.n).astype(int)
-        labels = 1.0 - 2 * second
-        design = means[second] + rng.standard_normal((labels.size, self.d)) * np.sqrt(variances[second])
-        errors, losses = [], []
-        for n in self.n:
-            weights, offset = convex_fit(self.loss, design[:n], labels[:n], self.ridge, bias=self.bias)
-            margins = np.array([1.0, -1.0]) * (means @ weights + offset)
-            errors.append(float(shares @ ndtr(-margins / np.sqrt(variances @ weights**2))))
-            losses.append(float(loss_of(self.loss).value(labels[:n] * (design[:n] @ weights + offset)).mean()))
-        return {"test_error": errors, "train_loss": losses}
+        return cluster_fits(rng, *self._clusters(), self.n, self.ridge, loss=self.loss, bias=self.bias)
 
     def predict(self) -> dict[str, Any]:
         from scipy.special import ndtr

@@ -118,25 +118,11 @@ class FeatureSpectrum(Study):
         return feature_outliers(**self._setting())
 
     def simulate(self, rng: np.random.Generator) -> dict[str, Any]:
-        """Draw weights and inputs; the bulk ends half-way, in logarithms, between predicted end and outliers."""
-        from unlazy.functions.activations import activation
-        from unlazy.theory.one_step.spiked.spectrum import feature_spectrum
-        from unlazy.training.one_step.planted import planted_weights
+        from unlazy.training.one_step.planted_spectrum import against_the_bulk, covariance_eigenvalues
 
-        weights = planted_weights(rng, shared.PLANTED[self.spikes], self.d, self.features, cosine=1.0)
-        hidden = activation(self.activation)(rng.standard_normal((self.n, self.d)) @ weights)
-        values = np.sort(np.maximum(np.linalg.eigvalsh(hidden.T @ hidden / self.n), 0.0))
-        outliers = self._outliers()
-        limit = np.sqrt(outliers.edge * outliers.values[-1]) if outliers.values.size else np.inf
-        points = np.quantile(values[values > 1e-9], np.linspace(0.02, 0.98, 33))
-        law = feature_spectrum(**self._setting(), points=points).distribution
-        empirical = np.searchsorted(values, points, side="right") / len(values)
-        return {
-            "eigenvalue": np.quantile(values, LEVELS),
-            "distance": np.abs(empirical - law).max(),
-            "top": values[-1],
-            "bulk_edge": values[values < limit][-1],
-        }
+        sizes = {"activation": self.activation, "n": self.n, "d": self.d, "features": self.features}
+        values = covariance_eigenvalues(rng, shared.PLANTED[self.spikes], **sizes)
+        return {"eigenvalue": np.quantile(values, LEVELS), **against_the_bulk(values, **self._setting())}
 
     def predict(self) -> dict[str, Any]:
         outliers = self._outliers()

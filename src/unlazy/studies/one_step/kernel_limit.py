@@ -130,35 +130,21 @@ class KernelLimit(Study):
         return [0.0 if alpha is None else float(self.features) ** alpha for alpha in NETWORKS.values()]
 
     def simulate(self, rng: np.random.Generator) -> dict[str, Any]:
-        """All learners see the same readout and test data; the step has samples of its own."""
-        from unlazy.training.one_step.gradient_step import draw_samples, features_readout, first_step
-        from unlazy.training.one_step.kernels import kernel_risks
+        from unlazy.training.one_step.rivals import rival_risks
 
+        sizes = self.n, self.d, self.features, self.noise_variance, self._step_sizes(), tuple(WIDTHS.values())
+        ridges: dict[str, Any] = {"feature_ridges": FEATURE_RIDGES, "kernel_ridges": KERNEL_RIDGES}
         link = shared.link_function(self.link)
-        data, step_data = (draw_samples(rng, self.n, self.d, link, self.noise_variance) for _ in range(2))
-        test = draw_samples(rng, shared.FRESH, self.d, link, 0.0)
-        step = first_step(rng, step_data, self.features, self.activation)
-        layers = [step.weights(size) for size in self._step_sizes()]
-        risks = [features_readout(self.activation, layer, data, test, FEATURE_RIDGES).risk for layer in layers]
-        risks += kernel_risks(data, test, self.activation, tuple(WIDTHS.values()), KERNEL_RIDGES)
-        edges = [1 - risk.min() / risk[2:-2].min() for risk in risks]
-        return {"risk": [risk.min() for risk in risks], "edge": edges}
+        return rival_risks(rng, self.activation, link, *sizes, fresh=shared.FRESH, **ridges)._asdict()
 
     def predict(self) -> dict[str, Any]:
-        from unlazy.theory.one_step.linear_kernels import (
-            LinearPart,
-            gaussian_kernel_part,
-            linear_kernel_risk,
-            tangent_kernel_part,
-        )
+        from unlazy.theory.one_step import linear_kernels as linear
 
         step_sizes = np.array(self._step_sizes())[:, None]
         networks = shared.predicted_risks(self, step_sizes, FEATURE_RIDGES[2:-2])["risk"].min(axis=1)
         link, rest = shared.LINKS[self.link], (self.d, KERNEL_RIDGES, self.noise_variance)
-        parts = [
-            tangent_kernel_part(self.activation),
-            *map(gaussian_kernel_part, WIDTHS.values()),
-            LinearPart(1.0, 0.0),
-        ]
-        kernels, more = ([linear_kernel_risk(p, link, n, *rest).min() for p in parts] for n in (self.n, 2 * self.n))
+        gaussian = map(linear.gaussian_kernel_part, WIDTHS.values())
+        parts = [linear.tangent_kernel_part(self.activation), *gaussian, linear.LinearPart(1.0, 0.0)]
+        risk = linear.linear_kernel_risk
+        kernels, more = ([risk(p, link, n, *rest).min() for p in parts] for n in (self.n, 2 * self.n))
         return {"risk": [*networks, *kernels], "with_all_samples": min(more), "bound": shared.bound(self.link)}

@@ -24,6 +24,9 @@ class Spike(Study):
         "does its singular vector point at the target?"
     )
     sources = cite("ba2022")
+    departs = (
+        "The residual of the step is y alone, as if the network's output at the start were 0; the source has y - f."
+    )
 
     d: int = static(512, "dimension", symbol="d", low=2, high=10_000, scale="log")
     samples_per_dimension: float = static(4.0, "samples per dimension", symbol=r"\psi_0", above=0, high=100)

@@ -28,6 +28,12 @@ ARMS = {
 """What is added to the objective: nothing, an exact penalty, or noise with one of the two gradients."""
 IDENTITY = {"activation": ["tanh", "identity"], "tasks": 4, "steps": 0, "draws": 400}
 NOISE = ("ridge", "label_variance")
+RIDGE = "ridge of the second layer, in (1/n)|y - f|^2 + (ridge/M)|a|^2"
+NOISE_ADDED = (
+    "variance of the noise added to the labels",
+    "variance v of the noise that training adds to the labels, uniform of half-width (3v)^1/2",
+)
+CHOSEN: dict[str, Any] = {"scale": "log", "paired": True}
 NETWORK = ("activation", "ridge", "learning_rate")
 
 
@@ -79,26 +85,8 @@ class LabelNoiseDof(Study):
     activation: str = static(
         "tanh", "activation: identity is the linear network", choices=("tanh", "identity", "erf", "relu"), paired=True
     )
-    ridge: float = value(
-        1e-3,
-        "ridge of the second layer, in (1/n)|y - f|^2 + (ridge/M)|a|^2",
-        symbol=r"\lambda",
-        low=1e-5,
-        high=100,
-        scale="log",
-        paired=True,
-        short="ridge",
-    )
-    label_variance: float = value(
-        0.25,
-        "variance v of the noise that training adds to the labels, uniform of half-width (3v)^1/2",
-        symbol="v",
-        low=1e-4,
-        high=1e4,
-        scale="log",
-        paired=True,
-        short="variance of the noise added to the labels",
-    )
+    ridge: float = value(1e-3, RIDGE, symbol=r"\lambda", low=1e-5, high=100, short="ridge", **CHOSEN)
+    label_variance: float = value(0.25, NOISE_ADDED[1], symbol="v", low=1e-4, high=1e4, short=NOISE_ADDED[0], **CHOSEN)
     data_variance: float = value(0.25, "variance of the noise in the data", symbol=r"\sigma^2", low=0, high=100)
     learning_rate: float = value(0.1, "learning rate", symbol=r"\eta", above=0, high=100, scale="log", paired=True)
     weight_decay: float = value(2e-3, "weight decay of the first layer", low=0, high=100, paired=True)
@@ -246,37 +234,11 @@ class LabelNoiseDof(Study):
             raise InputError(f"learning_rate * weight_decay must be <= 1, or the weights grow; got {product:g}")
 
     def coordinates(self) -> dict[str, Any]:
-        return {"arm": list(ARMS), "step": self._record_at()}
-
-    def _record_at(self) -> list[int]:
-        return np.unique(np.linspace(0, self.steps, 13).astype(int)).tolist()
+        return {"arm": list(ARMS), "step": np.unique(np.linspace(0, self.steps, 13).astype(int)).tolist()}
 
     def simulate(self, key: Any) -> dict[str, Any]:
         """Train all arms on the same data and randomness; measure gap and gradients on the network without noise."""
-        import jax
+        from unlazy.training.regression.noise_arms import train_arms
 
-        from unlazy.data.plane_tasks import plane_tasks
-        from unlazy.training.regression.label_noise import train_variants, uniform_noise_gap
-        from unlazy.training.regression.two_timescale import hidden_layer, init, noise_effect
-
-        data_key, start_key, step_key, noise_key = jax.random.split(key, 4)
-        data = plane_tasks(data_key, self.n, self.dimension, self.tasks, self.data_variance)
-        ends, records = train_variants(
-            step_key,
-            init(start_key, self.dimension, self.width),
-            data,
-            list(ARMS.values()),
-            self._record_at(),
-            variance=self.label_variance,
-            **{name: getattr(self, name) for name in (*NETWORK, "weight_decay", "temperature")},
-        )
-        first_layer = ends.first_layer[list(ARMS).index("none")]
-        noise = (data.labels, self.ridge, self.label_variance)
-        effect = noise_effect(first_layer, data.inputs, *noise, self.activation)
-        hidden = hidden_layer(first_layer, data.inputs, self.activation)
-        return {
-            **effect._asdict(),
-            "uniform_gap": uniform_noise_gap(noise_key, hidden, *noise, self.draws),
-            "slide_penalty": 3 * self.ridge * effect.penalty,
-            **records,
-        }
+        options = {name: number for name, number in self.as_dict().items() if name != "steps"}
+        return train_arms(key, ARMS, self.coordinates()["step"], **options)

@@ -6,9 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from unlazy.lab import Output, Study, cite, path, static, value
+from unlazy.lab import Output, Study, cite, static, value
 from unlazy.lab.claims import at_most, claim, difference, enough, over_theory, parameter, relative_deviation, within
 from unlazy.plotting.panels import Panel, panels
+from unlazy.studies.regression import shared
 
 ISOTROPIC = {"spectrum_exponent": 0.0, "prior_exponent": 0.0, "ridge": [0.0, 0.03, 0.3, 3.0]}
 CASE = ("spectrum_exponent", "prior_exponent")
@@ -43,20 +44,10 @@ class RidgeEquivalent(Study):
         1.0, "variance of the noiseless target, which scales the prior", symbol=r"\rho^2", low=0, high=1e6
     )
     noise_variance: float = value(0.3, "variance of the label noise", symbol=r"\sigma^2", low=0, high=1e6)
-    ridge: tuple = path(
-        (0.0, 1e-3, 1e-2, 0.1, 1.0),
-        "ridge, in (1/n)|y - Xb|^2 + ridge |b|^2",
-        symbol=r"\lambda",
-        low=0,
-        high=1e12,
-        scale="log",
-        short="ridge",
-    )
+    ridge: tuple = shared.ridges((0.0, 1e-3, 1e-2, 0.1, 1.0))
 
     outputs = {
-        "risk": Output("excess risk", r"\bar R", ("ridge",), scale="log"),
-        "bias": Output("bias", "B", ("ridge",), scale="log"),
-        "variance": Output("variance", "V", ("ridge",), scale="log"),
+        **shared.RIDGE_OUTPUTS,
         "training_error": Output("training error", "", ("ridge",)),
         "degrees_of_freedom": Output("degrees of freedom", r"\mathrm{df}_1", ("ridge",)),
         "gcv": Output("generalised cross-validation", "", ("ridge",)),

@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from unlazy.lab import Output, Study, cite, path, static, value
+from unlazy.lab import Output, Study, cite, static, value
 from unlazy.lab.claims import OWN, at_least, at_most, between, claim, enough, over_theory, parameter, slope, within
 from unlazy.plotting.panels import Level, Panel, panels
+from unlazy.studies.regression import shared
 
 REGIMES = ("tsigler2023 suzuki2024talk", "slide 'Eigenvalue decay and generalization'")
 CASE = ("spectrum_exponent", "dimension_exponent")
@@ -59,20 +60,10 @@ class RidgeRegimes(Study):
     dimension_exponent: float = static(1.5, "exponent c of the dimension d = n^c", symbol="c", above=1, high=4)
     prior_exponent: float = value(2.0, "decay of the prior variances j^-b", symbol="b", low=0, high=10)
     noise_variance: float = value(0.25, "variance of the label noise", symbol=r"\sigma^2", low=0, high=1e6)
-    ridge: tuple = path(
-        (0.0, *np.logspace(-6, 2, 17).tolist()),
-        "ridge, in (1/n)|y - Xb|^2 + ridge |b|^2",
-        symbol=r"\lambda",
-        low=0,
-        high=1e12,
-        scale="log",
-        short="ridge",
-    )
+    ridge: tuple = shared.ridges((0.0, *np.logspace(-6, 2, 17).tolist()))
 
     outputs = {
-        "risk": Output("excess risk", r"\bar R", ("ridge",), scale="log"),
-        "bias": Output("bias", "B", ("ridge",), scale="log"),
-        "variance": Output("variance", "V", ("ridge",), scale="log"),
+        **shared.RIDGE_OUTPUTS,
         "bound": Output("Tsigler and Bartlett's B + V", "", ("ridge",), scale="log", theory_only=True),
         "zero_risk": Output("excess risk of the zero predictor", r"\bar R", theory_only=True),
     }

@@ -10,7 +10,7 @@ import numpy as np
 from unlazy.lab import DIVERGED_AT, Output, Study, cite, static, value
 from unlazy.lab.claims import OWN, Change, at_least, at_most, claim, difference, enough, over_theory, within
 from unlazy.plotting.panels import Level, Panel, panels
-from unlazy.studies.signal_noise.shared import check_two_patches, fields
+from unlazy.studies.signal_noise.shared import check_two_patches
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -175,21 +175,9 @@ class BenignOverfittingRelu(Study):
         return {"step": list(STEPS)}
 
     def simulate(self, key: Any) -> dict[str, Any]:
-        import jax.numpy as jnp
+        from unlazy.training.signal_noise.relu_runs import memorising_run
 
-        from unlazy.training.signal_noise import token_gram as engine
-
-        design = engine.signal_noise_design(self.most_samples, live=self.n)
-        length = jnp.reshape((self.level * self.d / self.n) ** 0.25, (1,))
-        rule = engine.gradient_descent(self.learning_rate * self.n * self.width / self.d)
-        network, sizes = engine.Network(engine.relu_power(1)), fields(self, "d", "width", "start", "most_neurons")
-        means: dict[str, Any] = {"record": engine.mean_coefficients, "record_at": STEPS, "draws": 1000}
-        problem, state, (signal, noise), fresh = engine.patch_run(
-            key, design, length, network, rule, self.steps, stop_loss=self.target, **sizes, **means
-        )
-        tested = {"test_error": fresh.error[0], "test_loss": fresh.loss[0], "training_loss": state.loss}
-        active = engine.active_fraction(problem, state.weights)
-        return tested | {"active": active, "signal": signal, "noise": noise, "diverged_at": state.diverged_at}
+        return memorising_run(key, record_at=STEPS, **self.as_dict())
 
     def predict(self) -> dict[str, Any]:
         """Growth is linear: per unit of time gamma by n SNR^2/4 and rho by 1/2."""

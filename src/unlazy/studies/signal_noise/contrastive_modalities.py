@@ -75,6 +75,11 @@ class ContrastiveModalities(Study):
 
     question = "Why does contrastive learning find the shared signal with two modalities and not with one?"
     sources = cite("huang2024contrastive", "han2025tutorial")
+    departs = (
+        "Choices that the slide leaves open: negatives are the samples of the other class, the partner's embedding is "
+        "held fixed in the gradient, and training stops at the loss 0.1; of its two limits, one part near 0 and the "
+        "other above a constant, the ratio of the largest signal to the largest noise is judged."
+    )
     precision = "float32"
 
     modalities: int = value(2, "modalities: 1 (augmentation) or 2", low=1, high=2, paired=True)

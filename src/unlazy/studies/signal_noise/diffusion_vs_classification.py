@@ -38,6 +38,10 @@ class DiffusionVsClassification(Study):
 
     question = "Does a denoiser learn signal and noise in another proportion than a classifier of the same samples?"
     sources = cite("han2025diffusion", "han2025tutorial")
+    departs = (
+        "The denoiser is not trained: its stationary point with all neurons alike is computed, at one diffusion time, "
+        "for a quadratic activation and orthogonal mu_1, mu_-1; the classifier has [y mu, xi] and sizes of its own."
+    )
 
     strength: tuple = path(STRENGTHS, "signal strength", symbol=r"n\,\mathrm{SNR}^2", above=0, high=1e6, scale="log")
     time: float = value(LATE, "diffusion time", symbol="t", above=0, high=50, paired=True)

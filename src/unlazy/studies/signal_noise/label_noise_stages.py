@@ -213,25 +213,10 @@ class LabelNoiseStages(Study):
     def simulate(self, key: Any) -> dict[str, Any]:
         import jax.numpy as jnp
 
-        from unlazy.training.signal_noise import token_gram as engine
+        from unlazy.training.signal_noise.relu_runs import wrong_label_run
 
-        def measure(problem: Any, state: Any, test: Any) -> dict[str, Any]:
-            error = test(state).error[0]
-            return {
-                "test_error": error,
-                "flipped_test_error": self.flipped + (1 - 2 * self.flipped) * error,
-                "training_loss": state.loss,
-                "signal": engine.mean_signal(problem, state.weights),
-                **engine.clean_and_flipped(problem, state),
-            }
-
-        design = engine.signal_noise_design(self.n, flipped=self.flipped)
-        signal = jnp.reshape(jnp.sqrt(self.strength * self.d / self.n), (1,))
-        rule = engine.gradient_descent(self._step_size(jnp.maximum) * self.n * self.width / self.d)
-        network, sizes = engine.Network(engine.relu_power(1)), fields(self, "d", "width", "start", "most_neurons")
-        measures: dict[str, Any] = {"record": measure, "record_at": STEPS, "draws": 300}
-        problem, state, records, _ = engine.patch_run(key, design, signal, network, rule, LATE, **sizes, **measures)
-        return {**records, "active": engine.active_fraction(problem, state.weights), "diverged_at": state.diverged_at}
+        sizes = fields(self, "strength", "flipped", "d", "width", "start", "most_neurons")
+        return wrong_label_run(key, self.n, STEPS, step_size=self._step_size(jnp.maximum), **sizes)
 
     def predict(self) -> dict[str, Any]:
         """Euler's method for the three equations, with the step of the simulation."""

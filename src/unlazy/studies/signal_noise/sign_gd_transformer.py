@@ -9,14 +9,7 @@ from typing import Any
 from unlazy.lab import Study, cite, static, value
 from unlazy.lab.claims import OWN, Change, at_least, at_most, claim, over_theory, within
 from unlazy.plotting.panels import Level, Panel, panels
-from unlazy.studies.signal_noise.shared import (
-    ATTENTION_FULL,
-    ATTENTION_OUTPUTS,
-    UNIFORM,
-    check_even,
-    check_room,
-    strength,
-)
+from unlazy.studies.signal_noise import shared
 
 DESCENT, SIGN = "gradient", "sign"
 RULES = (DESCENT, SIGN)
@@ -51,7 +44,7 @@ class SignGdTransformer(Study):
     )
     precision = "float32"
 
-    strength: float = strength(4.0, low=0, high=1e4)
+    strength: float = shared.strength(4.0, low=0, high=1e4)
     support: int = value(1, "coordinates over which the signal is spread", symbol="k", low=1, high=100_000)
     width: int = static(8, "columns of the query, key and value matrices", symbol="d_h", low=1, high=4096)
     n: int = static(20, "training samples", symbol="n", low=2, high=10_000)
@@ -64,21 +57,21 @@ class SignGdTransformer(Study):
     steps: int = static(300, "most steps of both", low=1, high=1_000_000, scale="log")
     target: float = value(0.02, "training loss at which training stops", above=0, high=1)
 
-    outputs = {name: replace(output, dims=("rule",)) for name, output in ATTENTION_OUTPUTS.items()}
+    outputs = {name: replace(output, dims=("rule",)) for name, output in shared.ATTENTION_OUTPUTS.items()}
     presets = {
         "quick": {
             "main": {"strength": [0.2, 1.0, 4.0, 16.0], **SMALL},
             "dense": {"strength": [4.0, 16.0], "support": 400, **SMALL},
         },
         "full": {
-            "main": ATTENTION_FULL,
-            "dense": ATTENTION_FULL | {"strength": [1.0, 2.0, 4.0, 8.0, 16.0], "support": 1000},
+            "main": shared.ATTENTION_FULL,
+            "dense": shared.ATTENTION_FULL | {"strength": [1.0, 2.0, 4.0, 8.0, 16.0], "support": 1000},
         },
     }
     lines = {"main": "strength"}
     figure = panels(
         _panel("test_loss", marks=(Level(math.log(2), "guessing", dashed=True),), legend="lower left"),
-        _panel("attention", ylim=(-0.03, 1.03), marks=(UNIFORM,), legend=False),
+        _panel("attention", ylim=(-0.03, 1.03), marks=(shared.UNIFORM,), legend=False),
         _panel("balance", title="lines: the first step", legend=False),
     )
 
@@ -121,8 +114,8 @@ class SignGdTransformer(Study):
         return dense.simulated.test_loss.sel(rule=SIGN).sel(strength=[4.0, 16.0])
 
     def validate(self) -> None:
-        check_even("n", self.n)
-        check_room(self, support="d")
+        shared.check_even("n", self.n)
+        shared.check_room(self, support="d")
 
     def coordinates(self) -> dict[str, Any]:
         return {"rule": RULES}

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
         prompt_learners,
         prompt_risks,
         saddle_escape,
+        subspace_learning,
         teacher_learning,
         transformer,
     )

@@ -8,7 +8,9 @@ if TYPE_CHECKING:
     from unlazy.training.index_models import (
         additive_chain,
         chain_draws,
+        fine_tuned,
         first_steps,
+        kernel_or_index,
         lasso,
         one_shot,
         online_index,
