@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 Shown = str | Callable[..., Any]
@@ -69,6 +69,10 @@ class Panel:
     also: tuple[Panel, ...] = ()
     draw: Callable[..., Any] | None = None
     """Draws what this panel cannot: called with the axes and the parts before axes and legend are finished."""
+
+    def look(self, **options: Any) -> Panel:
+        """The same data with other labels, scales, limits, marks or legend."""
+        return replace(self, **options)
 
 
 @dataclass(frozen=True)

@@ -61,10 +61,7 @@ class GirsanovBound(Study):
         ),
     )
     figure = panels(
-        Panel(
-            lambda data: data.divergence / data.integral,
-            x="time",
-            by="problem",
+        Panel(lambda data: data.divergence / data.integral, x="time", by="problem").look(
             title="dashed: constant 1, dotted: 1/4",
             ylabel="KL / integral of the score error",
             ylim=(0, 1.2),

@@ -25,10 +25,7 @@ def _noise(data):
 
 def _errors(kind, part):
     """A panel of the three predictors' errors."""
-    return Panel(
-        tuple(f"{key}_{kind}" for key in PREDICTORS),
-        x="task_ratio",
-        part=part,
+    return Panel(tuple(f"{key}_{kind}" for key in PREDICTORS), x="task_ratio", part=part).look(
         labels=tuple(PREDICTORS.values()),
         ylabel=f"error on {KINDS[kind == 'old']}",
         marks=(Level(_noise, "noise"), Level(lambda data: 1 + _noise(data), "predicting 0", dashed=True)),

@@ -70,9 +70,7 @@ class TaskDiversity(Pretraining):
             x="task_ratio",
             by="context_ratio",
             points=False,
-            title="limit of many prompts, no ridge",
-            ylabel=r"$e_{\rm ICL} - e_{\rm ridge}$",
-        ),
+        ).look(title="limit of many prompts, no ridge", ylabel=r"$e_{\rm ICL} - e_{\rm ridge}$"),
         Panel(("new_error", "old_error", "bayes"), x="task_ratio", labels=(*KINDS, "Bayes"), ylabel="error"),
         width=3.7,
     )

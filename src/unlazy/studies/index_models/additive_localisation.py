@@ -81,11 +81,8 @@ class AdditiveLocalisation(Study):
             limits=(0, 1),
             label=r"overlap $|\langle w_j,\theta_m\rangle|$",
         ),
-        Panel(
-            ("best", "worst_task", "share"),
-            x="progress",
+        Panel(("best", "worst_task", "share"), x="progress", line=True).look(
             labels=("median neuron", "worst task", "share of the best task"),
-            line=True,
             xlabel=r"samples $n/(Md^2)$",
             ylabel="best overlap",
             ylim=(0, 1.03),

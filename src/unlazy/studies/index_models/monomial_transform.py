@@ -76,14 +76,8 @@ class MonomialTransform(Study):
         ),
     )
     figure = panels(
-        Panel(
-            lambda data: _exponents().sel(power=list(POWERS)),
-            x="link",
-            by="power",
-            ylabel="information exponent of $y^i$",
-            ylim=(0, 9),
-            points=False,
-            marks=(Level(2, dashed=True),),
+        Panel(lambda data: _exponents().sel(power=list(POWERS)), x="link", by="power", points=False).look(
+            ylabel="information exponent of $y^i$", ylim=(0, 9), marks=(Level(2, dashed=True),)
         ),
         *(Panel("coefficient", x="link", by="power", at={"order": order}, legend=False) for order in (1, 2)),
         *(Panel("alignment", x="link", by="power", at={"step": step}, ylim=(-0.03, 1), legend=False) for step in STEPS),

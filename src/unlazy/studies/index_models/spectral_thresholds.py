@@ -94,13 +94,8 @@ class SpectralThresholds(Study):
     )
     figure = panels(
         *(
-            Panel(
-                "overlap",
-                x="ratio",
-                by="link",
-                at={"estimator": name},
-                legend=name == ESTIMATORS[0],
-                draw=partial(_draw_thresholds, name),
+            Panel("overlap", x="ratio", by="link", at={"estimator": name}, draw=partial(_draw_thresholds, name)).look(
+                legend=name == ESTIMATORS[0]
             )
             for name in ESTIMATORS
         ),

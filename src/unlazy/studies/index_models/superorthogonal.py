@@ -110,10 +110,7 @@ class SuperOrthogonal(Study):
             draw=_draw_links,
         ),
         *(
-            Panel(
-                partial(_largest, kind),
-                x="case",
-                by="power",
+            Panel(partial(_largest, kind), x="case", by="power").look(
                 title=kind,
                 ylabel=r"largest $|E[g^i h_k]|\,/\,E|g^i h_k|$, $k \leq K$",
                 ylim=(-0.05, 1.05),

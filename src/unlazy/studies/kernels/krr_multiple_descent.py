@@ -50,10 +50,7 @@ class KrrMultipleDescent(Study):
     }
     lines = {"main": "n"}
     figure = panels(
-        Panel(
-            "risk",
-            x="n",
-            by="ridge",
+        Panel("risk", x="n", by="ridge").look(
             legend="upper center",
             marks=(
                 Level(lambda data: data.attrs["d"], "$N_1$", vertical=True),

@@ -44,9 +44,7 @@ def _beyond_ratio(main, other):
 
 
 def _panel(title, ending, *methods):
-    return Panel(
-        tuple(partial(_typical, method, ending) for method in methods),
-        x="data",
+    return Panel(tuple(partial(_typical, method, ending) for method in methods), x="data").look(
         labels=tuple(method.replace("_", " ") for method in methods),
         title=title,
         ylabel="median of |log(predicted / trained)|",

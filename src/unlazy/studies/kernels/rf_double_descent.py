@@ -53,12 +53,8 @@ class RfDoubleDescent(Study):
     }
     lines = {"curve": "features"}
     figure = panels(
-        Panel(
-            "risk",
-            x="features",
-            by="ridge",
-            part="curve",
-            marks=(Level(lambda data: data.attrs["n"], "$p = n$", vertical=True),),
+        Panel("risk", x="features", by="ridge", part="curve").look(
+            marks=(Level(lambda data: data.attrs["n"], "$p = n$", vertical=True),)
         ),
         *(
             Map(

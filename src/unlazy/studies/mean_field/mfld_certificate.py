@@ -86,10 +86,7 @@ class MfldCertificate(Study):
     figure = panels(
         Panel("exact_gap", by="stage", marks=(LAW,), **GAPS),
         Panel(("estimate", "exact_gap", "true_gap"), at={"stage": STAGES[0]}, ylabel="certificate and gap", **GAPS),
-        Panel(
-            (_z, _rms),
-            x="averaged",
-            by="stage",
+        Panel((_z, _rms), x="averaged", by="stage").look(
             log="x",
             beside=True,
             labels=("mean", "rms"),

@@ -147,14 +147,8 @@ class MfldDensity(Study):
         },
     }
     figure = panels(
-        Panel(
-            _down_to_0,
-            line=True,
-            ylabel=r"$N\,(\mathrm{E}F-F^*)$",
-            marks=(STEP_0,),
-            legend="lower right",
-            also=(Panel(_corrected, **SMALL),),
-            **STEPS,
+        Panel(_down_to_0, line=True, also=(Panel(_corrected, **SMALL),), **STEPS).look(
+            ylabel=r"$N\,(\mathrm{E}F-F^*)$", marks=(STEP_0,), legend="lower right"
         ),
         Panel(_variance, ylabel="$N$ variance", marks=WIDTHS, also=(Panel(_variance, **OF_SMALL),), **WIDE),
         Panel(
@@ -163,10 +157,7 @@ class MfldDensity(Study):
             part="sampled",
             points=False,
             line=True,
-            labels=("particles", "KDE, best bandwidth", "truth"),
-            ylabel="density, one sample",
-            ylim=(0, 0.62),
-        ),
+        ).look(labels=("particles", "KDE, best bandwidth", "truth"), ylabel="density, one sample", ylim=(0, 0.62)),
         width=3.1,
         caption="Left: the points at step 0 are extrapolated.",
     )

@@ -105,22 +105,16 @@ class ATLine(Study):
         Change("", "the size and the seeds of the quick preset", "chosen by the scatter of other seeds"),
     )
     figure = panels(
-        Panel(
-            lambda data: _lines(data.attrs["flip"]),
-            x="alpha",
-            by="ensemble",
+        Panel(lambda data: _lines(data.attrs["flip"]), x="alpha", by="ensemble", points=False).look(
             ylabel=r"$\beta_{\rm AT}$",
-            points=False,
             marks=(Level(lambda data: inference.matched_beta(data.attrs["flip"]), "matched"),),
         ),
         Panel(
             "effective_factor",
             x="cooling",
             by="ensemble",
-            marks=(Level(1, vertical=True),),
             also=(Panel("effective_factor", x="cooling", by="ensemble", part="around", theory=False),),
-            legend=False,
-        ),
+        ).look(marks=(Level(1, vertical=True),), legend=False),
         _runs("main", also=(_runs("around"), _runs("parallel")), marks=(Level(1, vertical=True),), legend="beside"),
         height=2.7,
     )

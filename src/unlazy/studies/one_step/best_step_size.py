@@ -44,12 +44,8 @@ class BestStepSize(Study):
     }
     lines = {"main": "relative_step"}
     figure = panels(
-        Panel(
-            ("risk", "training_error"),
-            x="relative_step",
-            ylabel="error",
-            legend="lower left",
-            marks=(shared.KERNEL_BOUND,),
+        Panel(("risk", "training_error"), x="relative_step").look(
+            ylabel="error", legend="lower left", marks=(shared.KERNEL_BOUND,)
         ),
         width=4.8,
         height=3.3,

@@ -63,15 +63,8 @@ class FeatureSpectrum(Study):
         "full": {"spikes": list(shared.PLANTED), "d": 800, "features": 1200, "n": 2000, "seeds": 24},
     }
     figure = panels(
-        Panel(
-            "eigenvalue",
-            x="level",
-            points=False,
-            theory=False,
-            log="",
-            xlabel="eigenvalue",
-            ylabel="density of its logarithm",
-            draw=_spectra,
+        Panel("eigenvalue", x="level", points=False, theory=False, draw=_spectra).look(
+            log="", xlabel="eigenvalue", ylabel="density of its logarithm"
         ),
         width=5.0,
         height=3.3,

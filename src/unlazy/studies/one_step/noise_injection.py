@@ -57,10 +57,7 @@ class NoiseInjection(Study):
     }
     lines = {"levels": "input_noise"}
     figure = panels(
-        Panel(
-            ERRORS,
-            x=_names,
-            part="copies",
+        Panel(ERRORS, x=_names, part="copies").look(
             labels=("test, clean inputs", "training"),
             xlabel="noisy copies of each input",
             ylabel="mean squared error",

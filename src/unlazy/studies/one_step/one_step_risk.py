@@ -58,10 +58,7 @@ class OneStepRisk(Study):
     }
     lines = {"main": "n"}
     figure = panels(
-        Panel(
-            "risk",
-            x=lambda data: parameter(data, "n") / parameter(data, "d"),
-            by="exponent",
+        Panel("risk", x=lambda data: parameter(data, "n") / parameter(data, "d"), by="exponent").look(
             xlabel=r"samples per dimension $\psi_1 = n/d$",
             log="xy",
             legend="upper right",

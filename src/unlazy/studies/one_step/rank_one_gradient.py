@@ -39,9 +39,7 @@ class RankOneGradient(Study):
     }
     lines = {"main": "d"}
     figure = panels(
-        Panel(
-            ("operator_ratio", "frobenius_ratio"),
-            x="d",
+        Panel(("operator_ratio", "frobenius_ratio"), x="d").look(
             labels=("operator norm", "Frobenius norm"),
             ylabel="what rank one leaves, relative",
             marks=(Guide(-0.5, "$d^{-1/2}$"),),

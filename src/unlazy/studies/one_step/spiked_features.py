@@ -57,10 +57,7 @@ class SpikedFeatures(Study):
     }
     lines = {"main": "n"}
     figure = panels(
-        Panel(
-            "risk",
-            x="n",
-            by=("activation", "link"),
+        Panel("risk", x="n", by=("activation", "link")).look(
             title="four groups of neurons",
             marks=(Level(lambda data: data.attrs["features"], "$n = N$", vertical=True),),
         ),

@@ -97,15 +97,12 @@ class DofCriterion(Study):
         Panel(
             "risk",
             x=_mean("criterion"),
-            title="metrics $j^{-k}$, tasks $j^{-a}$",
-            xlabel=r"criterion $R(W) - \sigma^2$",
-            log="xy",
             also=(
                 Panel("free_risk", x=_mean("free_criterion"), labels=("unrestricted $W$",), colours=RED, **ALIGNED),
                 Panel(_last_criterion, x=_mean("criterion"), labels=("equality",), points=False, line=True, **ALIGNED),
             ),
             **FAMILY,
-        ),
+        ).look(title="metrics $j^{-k}$, tasks $j^{-a}$", xlabel=r"criterion $R(W) - \sigma^2$", log="xy"),
         Panel(
             _ratio,
             x=_freedom_share,

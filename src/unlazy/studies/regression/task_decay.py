@@ -58,12 +58,8 @@ class TaskDecay(Study):
     figure = panels(
         Panel(shared.RISKS, x="prior_exponent", at={"steps": EARLY}, labels=shared.LABELS, xlabel=DECAY),
         Panel(
-            tuple(lambda data, name=name: data[name] / data.bayes_risk for name in shared.RISKS),
-            x="prior_exponent",
-            xlabel=DECAY,
-            ylabel="excess risk over that of Bayes",
-            log="y",
-        ),
+            tuple(lambda data, name=name: data[name] / data.bayes_risk for name in shared.RISKS), x="prior_exponent"
+        ).look(xlabel=DECAY, ylabel="excess risk over that of Bayes", log="y"),
         width=3.7,
         height=3.3,
         caption="Learned metrics have no theory.",

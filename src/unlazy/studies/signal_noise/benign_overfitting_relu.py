@@ -92,14 +92,11 @@ class BenignOverfittingRelu(Study):
     lines = {"main": "level"}
     figure = panels(
         Panel("test_error", **SCAN, title="solid: nothing measured; dashed: $p$ is", ylim=(2e-4, 0.5), also=(HALF,)),
-        Panel(
-            lambda data: data.test_error / _formula(data, data.active),
-            **SCAN,
+        Panel(lambda data: data.test_error / _formula(data, data.active), **SCAN, theory=False).look(
             title="formula with measured $p$",
             ylabel="test error over formula",
             log="x",
             ylim=(0, 2),
-            theory=False,
             marks=(Level(0.85, r"$\pm 15\%$", dashed=True), Level(1.15, dashed=True)),
         ),
         Panel(("signal", "noise"), x="step", part="growth", title="lines: linear laws", ylabel="coefficient", log="xy"),
