@@ -197,9 +197,10 @@ class Study:
         """What stands beside the verdicts of all its claims."""
         return noted(None, cls.departs, (change for change in cls.history if not change.claim))
 
-    def as_dict(self) -> dict[str, Any]:
-        """The parameters by name."""
-        return {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}  # type: ignore[arg-type]
+    def as_dict(self, *names: str, **renamed: str) -> dict[str, Any]:
+        """The parameters by name: all, or some, also under other names, as arguments of what is to be run."""
+        wanted = dict(zip(names, names, strict=True)) | renamed or dict.fromkeys(self.parameters())
+        return {name: getattr(self, own or name) for name, own in wanted.items()}
 
 
 def _completed(claim: Claim, study: type[Study]) -> Claim:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from unlazy.checks import InputError
-from unlazy.lab import Change, Output, Study, cite, claim, path, static
+from unlazy.lab import Change, Output, Study, changes, cite, claim, path, static
 from unlazy.lab.claims import at_least, at_most, between, parameter, slope, within
 from unlazy.plotting.panels import Guide, Level, Panel, panels
 from unlazy.studies.diffusion.shared import power_law
@@ -60,10 +60,7 @@ class DiffusionRateW1(Study):
     }
     history = (
         Change("cube", "cells of the splines, 0.5 n^(1/5) and 0.85 n^(1/7) for s = 1, 2", "near the best of a pilot"),
-        *(
-            Change(claim, "n up to 4^8 only", "after a pilot: the histogram resolves no finer")
-            for claim in ("cube-empirical", "cube-steeper")
-        ),
+        *changes("cube-empirical cube-steeper", "n up to 4^8 only", "after a pilot: the histogram resolves no finer"),
     )
     figure = panels(
         Panel("spline", x="n", by="smoothness", part="line", title="line", marks=(Guide(-0.5, "$n^{-1/2}$"),)),

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from unlazy.lab import OWN, Change, Output, Study, cite, claim, static
+from unlazy.lab import OWN, Output, Study, changes, cite, claim, static
 from unlazy.lab.claims import at_most, between, enough, needs, over_theory, relative_deviation, slope, within
 from unlazy.numerics.reverse_diffusion import SCHEMES, gaussian_limit, gaussian_reverse, time_grid
 from unlazy.plotting.panels import Level, Panel, panels
@@ -18,6 +18,8 @@ VARIANCE, FIRST_TIME, LAST_TIME = 0.3, 1e-3, 4.0
 FINE, BUDGETS = (100, 200, 400, 800, 1600), (25, 50, 100, 200)
 TWO = ["exponential", "flow"]
 ALL = [*TWO, *(scheme for scheme in SCHEMES if scheme not in TWO)]
+BALANCE = "the noise of the modes' shares was as large as the error of 80 steps"
+TOO_LONG = "the exponential scheme cannot take the first step of 2.6 there"
 STOPPED = "$W_2$ to a line in ten dimensions"
 CENTER = Level(lambda data: data.attrs["center"])
 START = {"scheme": TWO, "d": 1}
@@ -84,13 +86,9 @@ class ScoreDiscretisation(Study):
         },
     }
     lines = {"main": "steps", "start": "last_time"}
-    history = tuple(
-        Change(claim, what, why)
-        for claim in ("mixture-order", "flow")
-        for what, why in (
-            ("centre at 0 and mirrored points", "the noise of the modes' shares was as large as the error of 80 steps"),
-            ("from 20 steps on, not from 10", "the exponential scheme cannot take the first step of 2.6 there"),
-        )
+    history = (
+        *changes("mixture-order flow", "centre at 0 and mirrored points", BALANCE),
+        *changes("mixture-order flow", "from 20 steps on, not from 10", TOO_LONG),
     )
     figure = panels(
         Panel("variance_reached", x="steps", by="scheme", title="one mode", marks=(Level(VARIANCE),)),

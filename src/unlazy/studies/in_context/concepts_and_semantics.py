@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 
 from unlazy.checks import InputError
-from unlazy.lab import DIVERGED_AT, Output, Study, cite, static, value
-from unlazy.lab.claims import OWN, Change, at_least, at_most, claim, parameter
+from unlazy.lab import DIVERGED_AT, OWN, Change, Output, Study, at_least, at_most, cite, claim, parameter, static, value
 from unlazy.plotting.panels import Level, Panel, panels
 
 THEOREM = "theorem, as on the slide of the tutorial"

@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from unlazy.lab import OWN, Change, Output, Study, at_least, at_most, cite, claim, enough, needs, path, static, within
+from unlazy.lab import OWN, Change, Output, Study, changes, cite, claim, path, static
+from unlazy.lab.claims import at_least, at_most, enough, needs, within
 from unlazy.plotting.panels import Panel, panels
 from unlazy.studies.in_context.shared import check_at_most
 from unlazy.training.in_context import prompt_attention
@@ -96,8 +97,7 @@ class InContextSingleIndex(Study):
         Change("", "means over seeds, first medians", "medians were too noisy for the same criteria"),
         Change("gradient", "a part with a smaller d, first the main part", "it has less noise; same criterion"),
         Change("gradient-beside", "a part with a smaller d, first the main part", "it has less noise; same criterion"),
-        Change("second-step", "the claim", "written after runs of the parts"),
-        Change("pretrained-weights", "the claim", "written after runs of the parts"),
+        *changes("second-step pretrained-weights", "the claim", "written after runs of the parts"),
         Change("", "no claim that 512 rows halve the risk of 32", "it was at the limit, 0.44 +- 0.08, and was dropped"),
         Change("", "8 d prompts of a gradient step, first 16 d", "for speed", after_look=False),
     )
@@ -179,6 +179,6 @@ class InContextSingleIndex(Study):
         from unlazy.training.in_context.subspace_learning import learn_subspace
 
         family = prompt_attention.TaskFamily(np.eye(self.d)[:, : self.rank], self.lowest, self.highest, self.noise)
-        names = "length", "queries", "neurons", "steps", "fitted", "biases", "project"
-        options = {name: getattr(self, name) for name in names} | {"lengths": [int(n) for n in self.context]}
+        options = self.as_dict("length", "queries", "neurons", "steps", "fitted", "biases", "project")
+        options |= {"lengths": [int(n) for n in self.context]}
         return learn_subspace(rng, family, tasks=self.prompts_per_dimension * self.d, **options)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from unlazy.lab import Output, Study, cite, static, value
-from unlazy.lab.claims import OWN, Change, at_most, between, claim, over_theory, parameter, within
+from unlazy.lab.claims import OWN, Change, at_most, between, changes, claim, over_theory, parameter, within
 from unlazy.plotting.panels import Panel, panels
 from unlazy.studies.in_context.shared import check_at_most
 from unlazy.theory.in_context.landscape import attention_saddle, escape_slope
@@ -102,8 +102,7 @@ class SaddleEscape(Study):
             "[-0.012, 0.041]",
         ),
         Change("", "neurons are redrawn every ten steps, first every step; k = 3 alone in `quick`", "after looks"),
-        Change("eigenvalue", "by differences, first by automatic differentiation within 1e-6", "for speed"),
-        Change("curvature", "by differences, first by automatic differentiation within 1e-6", "for speed"),
+        *changes("eigenvalue curvature", "by differences, first by automatic differentiation within 1e-6", "for speed"),
         Change("", "kicks by differences of gradients; 8 seeds in `quick`, first 12", "for speed", after_look=False),
     )
     figure = panels(

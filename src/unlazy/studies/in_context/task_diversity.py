@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from unlazy.lab import Output, cite, value
-from unlazy.lab.claims import OWN, at_least, at_most, between, claim, enough, parameter, slope, within
+from unlazy.lab import OWN, Output, at_least, at_most, between, cite, claim, enough, parameter, slope, value, within
 from unlazy.plotting.panels import Panel, panels
 from unlazy.studies.in_context.shared import ERRORS, FINITE, KINDS, Pretraining, deviation, steps
 from unlazy.theory.in_context.linear_attention import bayes_error, linear_attention_errors

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from unlazy.checks import InputError
-from unlazy.lab import OWN, Change, Output, Study, at_least, cite, claim, parameter, path, static, value, within
+from unlazy.lab import OWN, Change, Output, Study, changes, cite, claim, path, static, value
+from unlazy.lab.claims import at_least, parameter, within
 from unlazy.plotting.panels import Level, Map, Panel, panels
 
 ARRIVED = 0.8
@@ -64,8 +65,7 @@ class AdditiveLocalisation(Study):
     }
     presets = {"quick": {"seeds": 8}, "full": {"d": [64, 128], "seeds": 32}}
     history = (
-        Change("every-task", "criterion", "set after three runs of a prototype"),
-        Change("strong", "criterion", "set after three runs of a prototype"),
+        *changes("every-task strong", "criterion", "set after three runs of a prototype"),
         Change(
             "no-preference",
             "all choices of N neurons in place of the first N",

@@ -9,7 +9,7 @@ import numpy as np
 
 from unlazy.checks import InputError
 from unlazy.lab import Output, Study, cite, static, value
-from unlazy.lab.claims import OWN, Change, between, claim, relative_deviation, slope, within
+from unlazy.lab.claims import OWN, Change, between, changes, claim, relative_deviation, slope, within
 from unlazy.plotting.panels import Panel, panels
 
 EXPONENTS = {"He3": 3, "He4": 4}
@@ -69,8 +69,7 @@ class AdditiveScaling(Study):
     }
     lines = {"controlled": "tasks", "dimension": "d", "random": "tasks"}
     history = (
-        Change("linear-in-tasks", "window of the slope", "set after a prototype was seen"),
-        Change("power-of-dimension", "window of the slope", "set after a prototype was seen"),
+        *changes("linear-in-tasks power-of-dimension", "window of the slope", "set after a prototype was seen"),
         Change("flow", "window", "set after the first runs of this chain at M = 1, ..., 16"),
         Change("flow", "16 seeds of 16 neurons", "with 8 seeds of 24 it was inconclusive"),
     )

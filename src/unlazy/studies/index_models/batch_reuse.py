@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from unlazy.checks import InputError
-from unlazy.lab import Change, Output, Study, at_least, at_most, cite, claim, static, value
+from unlazy.lab import Change, Output, Study, at_least, at_most, changes, cite, claim, static, value
 from unlazy.plotting.panels import Level, Panel, panels
 
 ALGORITHM = "Algorithm 1; ReLU figure of the talk"
@@ -54,9 +54,10 @@ class BatchReuse(Study):
         "full": {"reuse": [0, 1], "d": [50, 100, 200], "seeds": 32},
     }
     history = (
-        *(
-            Change(name, "criterion", "set after a prototype of the same experiment had been seen")
-            for name in ("direction", "no-direction", "error", "no-error")
+        *changes(
+            "direction no-direction error no-error",
+            "criterion",
+            "set after a prototype of the same experiment had been seen",
         ),
         Change("ablation", "criterion", "the difference of two that were set after a look, and a margin"),
     )

@@ -116,6 +116,5 @@ class FineTuning(Study):
     def simulate(self, key: Any) -> dict[str, Any]:
         from unlazy.training.index_models.fine_tuned import fine_tuned_scores
 
-        names = "d", "tasks", "neurons", "most_samples", "samples", "step", "noise"
-        options = {name: getattr(self, name) for name in names}
+        options = self.as_dict("d", "tasks", "neurons", "most_samples", "samples", "step", "noise")
         return fine_tuned_scores(key, list(ARMS), self.fresh_samples, fresh=FRESH, **options)._asdict()

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from unlazy.functions.links import link
-from unlazy.lab import Output, Study, cite, static
-from unlazy.lab.claims import OWN, Change, at_least, at_most, between, claim, difference, within
+from unlazy.lab import OWN, Change, Output, Study, at_least, at_most, between, cite, claim, difference, static, within
 from unlazy.plotting.panels import Level, Panel, panels
 
 if TYPE_CHECKING:

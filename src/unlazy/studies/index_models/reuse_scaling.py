@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from unlazy.checks import check_choice
-from unlazy.lab import OWN, Change, Output, Study, at_least, at_most, between, cite, claim, slope, static, value, within
-from unlazy.lab.claims import needs, parameter
+from unlazy.lab import OWN, Change, Output, Study, changes, cite, claim, static, value
+from unlazy.lab.claims import at_least, at_most, between, needs, parameter, slope, within
 from unlazy.plotting.panels import Guide, Panel, panels
 
 COMPLEXITY = "complexity of SGD with reused batches"
@@ -95,10 +95,10 @@ class ReuseScaling(Study):
     }
     lines = dict.fromkeys(("matched", "fourth", "reused", "ablation"), "d")
     history = (
-        *(
-            Change(f"{degree}-{kind}", "window of the slope", "set after a prototype of the same experiment was seen")
-            for degree in ("third", "fourth")
-            for kind in ("plain", "reused")
+        *changes(
+            "third-plain third-reused fourth-plain fourth-reused",
+            "window of the slope",
+            "set after a prototype of the same experiment was seen",
         ),
         Change("", "dimensions and seeds of the quick preset", "cost of a first run, and intervals that were too wide"),
         Change(

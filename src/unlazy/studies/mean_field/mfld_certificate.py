@@ -160,8 +160,7 @@ class MfldCertificate(Study):
         from unlazy.training.mean_field.certified_runs import certify_run
 
         names = "particles", "step_size", "burn_in", "averaged", "chains", "temperature", "confinement"
-        options: dict[str, Any] = {name: getattr(self, name) for name in names}
-        options |= {"amplitude": AMPLITUDE, "stages": len(STAGES), "steps": self.longest}
+        options = self.as_dict(*names) | {"amplitude": AMPLITUDE, "stages": len(STAGES), "steps": self.longest}
         return certify_run(key, INPUTS, TARGETS, self._optimum().objective, **options)
 
     def _optimum(self) -> Any:

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from unlazy.checks import InputError
-from unlazy.lab import OWN, Change, Output, Study, at_most, between, cite, claim, enough, parameter, static, value
+from unlazy.lab import OWN, Change, Output, Study, changes, cite, claim, static, value
+from unlazy.lab.claims import at_most, between, enough, parameter
 from unlazy.plotting.panels import Level, Panel, panels
 from unlazy.studies.mean_field.shared import of_one_problem
 from unlazy.theory.mean_field.normal_mixture import TwoNormals, normal_densities
@@ -131,8 +132,7 @@ class MfldDensity(Study):
     }
     history = (
         Change("energy", "N = 16, the control variates and more seeds", MORE),
-        Change("kernel-density", "lengths and temperature", ON_OTHERS),
-        Change("few-particles", "lengths and temperature", ON_OTHERS),
+        *changes("kernel-density few-particles", "lengths and temperature", ON_OTHERS),
     )
     presets = {
         "quick": {
@@ -206,8 +206,7 @@ class MfldDensity(Study):
         return of_one_problem(self, self._fixed(key) if self.problem == "fixed" else self._sampled(key))
 
     def _options(self) -> dict[str, Any]:
-        names = "particles", "temperature", "confinement", "step_size"
-        return LENGTHS | {name: getattr(self, name) for name in names}
+        return LENGTHS | self.as_dict("particles", "temperature", "confinement", "step_size")
 
     def _fixed(self, key: Any) -> dict[str, Any]:
         from unlazy.training.mean_field.density import TestFunctions, watch_clouds

@@ -346,8 +346,8 @@ class MfldExact(Study):
         from unlazy.theory.mean_field.gaussian_problem import Modes
 
         modes = Modes(self.curvature, self.interaction, self.field, self.target)
-        options = {name: getattr(self, name) for name in ("particles", "start_mean", "start_variance")}
-        options |= {"n": self.rows, "reshuffled": self.batches == "reshuffled"}
+        options = self.as_dict("particles", "start_mean", "start_variance", n="rows")
+        options |= {"reshuffled": self.batches == "reshuffled"}
         return (modes, self.temperature, self.step_size), options
 
     def simulate(self, rng: np.random.Generator) -> dict[str, Any]:

@@ -177,9 +177,9 @@ class MfldMinibatch(Study):
         from unlazy.training.mean_field.batch_races import race_energies
 
         at_budgets = [max(int(share * self.evaluations // self._cost()), 1) for share in self.coordinates()["budget"]]
-        law, names = optimum(self.n, self.confinement, self.temperature), ("temperature", "confinement", "step_size")
-        options: dict[str, Any] = {"batches": "independent"} | METHODS[self.gradient]
-        options |= {name: getattr(self, name) for name in (*names, "near", "particles")} | {"amplitude": AMPLITUDE}
+        law = optimum(self.n, self.confinement, self.temperature)
+        options = self.as_dict("temperature", "confinement", "step_size", "near", "particles")
+        options |= {"amplitude": AMPLITUDE, "batches": "independent"} | METHODS[self.gradient]
         energy, late = race_energies(key, law, network_data(self.n), at_budgets, LATE_STEPS, **options)
         return {"energy": energy, "late_energy": late}
 

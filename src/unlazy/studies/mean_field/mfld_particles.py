@@ -182,7 +182,7 @@ class MfldParticles(Study):
     def simulate(self, key: Any) -> dict[str, Any]:
         from unlazy.training.mean_field.small_networks import relax_networks
 
-        numbers = {name: getattr(self, name) for name in ("particles", "temperature", "confinement", "step_size")}
+        numbers = self.as_dict("particles", "temperature", "confinement", "step_size")
         options: dict[str, Any] = {"amplitude": AMPLITUDE, "every": self._steps_between(), "edges": EDGES}
         return relax_networks(key, optimum(self.confinement, self.temperature), INPUTS, TARGETS, **numbers, **options)
 

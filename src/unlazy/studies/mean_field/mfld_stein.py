@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from unlazy.lab import OWN, Change, Output, Study, at_least, at_most, between, cite, claim, static, value
+from unlazy.lab import OWN, Change, Output, Study, at_least, at_most, between, changes, cite, claim, static, value
 from unlazy.plotting.panels import Level, Panel, panels
 from unlazy.studies.mean_field.shared import of_one_problem
 from unlazy.theory.mean_field.normal_mixture import Normal, TwoNormals
@@ -102,9 +102,8 @@ class MfldStein(Study):
         Change("over-dispersion", "lambda_2 = 0.3 and 1 alone", NARROW),
         Change("damping-cost", "this claim, and s1 = 10 where the theory's example has 3", "the exact optimum"),
         Change("race-langevin", "steps of 0.3 here and 0.1 for the chains", "the better of 0.1 and 0.3 on other seeds"),
-        Change("race-svgd-early", "100 and 800 evaluations, each with a claim", "undecided after 400"),
+        *changes("race-svgd-early race-svgd-late", "100 and 800 evaluations, each with a claim", "undecided after 400"),
         Change("race-svgd-early", "steps of 0.5 for the rival", "between the tried 0.3 and 1, which end alike"),
-        Change("race-svgd-late", "100 and 800 evaluations, each with a claim", "undecided after 400"),
         Change("race-svgd-late", "steps of 0.5 for the rival", "between the tried 0.3 and 1, which end alike"),
     )
     presets = {
@@ -187,7 +186,7 @@ class MfldStein(Study):
     def simulate(self, key: Any) -> dict[str, Any]:
         from unlazy.training.mean_field.stein import race, sample_moments
 
-        run: dict[str, Any] = {name: getattr(self, name) for name in ("particles", "temperature", "step_size")}
+        run = self.as_dict("particles", "temperature", "step_size")
         if self.target == "race":
             run |= {"damping": self.damping, "chain_step": 0.1, "svgd_step": 0.5, **KERNEL}
             return of_one_problem(self, race(key, RACED, BUDGETS, **run))

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from unlazy.lab import Change, Output, Part, Study, at_least, cite, claim, kept, needs, path, static, value, within
-from unlazy.lab.claims import over_theory
+from unlazy.lab import Change, Output, Part, Study, changes, cite, claim, path, static, value
+from unlazy.lab.claims import at_least, kept, needs, over_theory, within
 from unlazy.plotting.panels import Panel, panels
 from unlazy.theory.message_passing.sequential.inference import ENSEMBLES, covariance_ensemble
 
@@ -94,7 +94,7 @@ class SequentialMessagePassing(Study):
         Change(
             "", "the sizes grew", "after a first look at N = 8192, as the scatter between instances falls slowly with N"
         ),
-        *(Change(claim, "an average over the ensembles", "after the same look") for claim in ("average-step", "decay")),
+        *changes("average-step decay", "an average over the ensembles", "after the same look"),
         Change(
             "cold",
             "an average over the ensembles, of the median run, for rates below 1",

@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from unlazy.lab import Output, Study, cite, static, value
-from unlazy.lab.claims import OWN, at_least, at_most, claim, enough, parameter, within
+from unlazy.lab import OWN, Output, Study, at_least, at_most, cite, claim, enough, parameter, static, value, within
 from unlazy.plotting.panels import Panel, panels
 from unlazy.studies.one_step import shared
 

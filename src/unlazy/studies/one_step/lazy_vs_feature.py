@@ -205,7 +205,7 @@ class LazyVsFeature(Study):
         from unlazy.training.one_step.output_scale import train_first_layer
 
         data = SingleIndex(self.dimension, self.link, self.noise_variance)
-        options = {name: getattr(self, name) for name in ("exponent", "learning_rate", "steps", "activation")}
+        options = self.as_dict("exponent", "learning_rate", "steps", "activation")
         return train_first_layer(key, data, self.samples, self.width, **options)._asdict()
 
     def predict(self) -> dict[str, Any]:

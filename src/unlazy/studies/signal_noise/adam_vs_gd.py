@@ -9,7 +9,7 @@ import numpy as np
 
 from unlazy.checks import InputError
 from unlazy.lab import DIVERGED_AT, Output, Study, cite, static, value
-from unlazy.lab.claims import OWN, Change, at_least, at_most, claim, parameter
+from unlazy.lab.claims import OWN, Change, at_least, at_most, changes, claim, parameter
 from unlazy.plotting.panels import Level, Panel, panels
 from unlazy.studies.signal_noise.shared import GUESSING, check_even, check_room, in_settings
 
@@ -67,9 +67,7 @@ class AdamVsGd(Study):
     }
     history = (
         Change("", "sizes", "found in three attempts: before, gradient descent was too short or m too small"),
-        Change("sign", "threshold", "set after first numbers were seen"),
-        Change("what-is-learned", "threshold", "set after first numbers were seen"),
-        Change("small-penalty", "threshold", "set after first numbers were seen"),
+        *changes("sign what-is-learned small-penalty", "threshold", "set after first numbers were seen"),
     )
     presets = {
         "quick": {

@@ -9,7 +9,7 @@ import numpy as np
 
 from unlazy.lab import OWN, Output, Study, at_least, at_most, cite, claim, static, value
 from unlazy.plotting.panels import Panel, panels
-from unlazy.studies.signal_noise.shared import GUESSING, RUN_OUTPUTS, check_dimension, end_of_run, fields, learning_rate
+from unlazy.studies.signal_noise.shared import GUESSING, RUN_OUTPUTS, check_dimension, end_of_run, learning_rate
 
 COUNTS = (32, 6, 2)
 COMMON, RARE, RAREST = COUNTS
@@ -125,6 +125,6 @@ class Cutmix(Study):
         step_size = self.learning_rate * samples * self.width / self.d
         rule = engine.gradient_descent(step_size, view=engine.cut(self.augmentation))
         network = engine.Network(engine.relu_power(2))
-        sizes = fields(self, "d", "width", start="initial_scale")
+        sizes = self.as_dict("d", "width", start="initial_scale")
         run = engine.patch_run(key, design, lengths, network, rule, self.steps, **sizes)
         return {"errors": run.fresh.error, "signals": run.signals.max(0), **end_of_run(run)}

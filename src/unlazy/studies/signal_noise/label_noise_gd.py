@@ -7,11 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from unlazy.lab import DIVERGED_AT, Output, Study, cite, static, value
-from unlazy.lab.claims import OWN, Change, at_least, at_most, claim, within
+from unlazy.lab import DIVERGED_AT, OWN, Change, Output, Study, at_least, at_most, cite, claim, static, value, within
 from unlazy.plotting import style
 from unlazy.plotting.panels import Panel, panels
-from unlazy.studies.signal_noise.shared import GUESSING, check_two_patches, fields, learning_rate, strength
+from unlazy.studies.signal_noise.shared import GUESSING, check_two_patches, learning_rate, strength
 
 RECORDS = 20
 RATES = [0.02, 0.1, 0.5, 1.0, 2.0]
@@ -168,7 +167,7 @@ class LabelNoiseGd(Study):
         signal = jnp.reshape(jnp.sqrt(self.strength * self.d / self.n), (1,))
         step_size, flips = self.learning_rate * self.n * self.width / self.d, engine.label_flips(self.flip_probability)
         network, rule = engine.Network(engine.relu_power(2)), engine.gradient_descent(step_size, view=flips)
-        design, sizes = engine.signal_noise_design(self.n), fields(self, "d", "width", "start", "most_neurons")
+        design, sizes = engine.signal_noise_design(self.n), self.as_dict("d", "width", "start", "most_neurons")
         measures: dict[str, Any] = {"record": measure, "record_at": self.coordinates()["step"], "draws": 300}
         run = engine.patch_run(key, design, signal, network, rule, self.steps, **sizes, **measures)
         return {**run.records, "diverged_at": run.state.diverged_at}

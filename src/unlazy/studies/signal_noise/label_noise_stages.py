@@ -8,10 +8,9 @@ from typing import Any
 import numpy as np
 
 from unlazy.checks import InputError
-from unlazy.lab import DIVERGED_AT, Output, Study, cite, static, value
-from unlazy.lab.claims import OWN, Change, at_least, at_most, claim, within
+from unlazy.lab import DIVERGED_AT, OWN, Change, Output, Study, at_least, at_most, cite, claim, static, value, within
 from unlazy.plotting.panels import Level, Panel, panels
-from unlazy.studies.signal_noise.shared import check_two_patches, fields, in_settings, strength
+from unlazy.studies.signal_noise.shared import check_two_patches, in_settings, strength
 
 CELL = ("n", "d", "strength", "flipped")
 STAGES, EQUATION, WEAK = (60, 200.0, 8.0, 0.3), (60, 300.0, 6.0, 0.2), (60, 200.0, 1.0, 0.3)
@@ -215,7 +214,7 @@ class LabelNoiseStages(Study):
 
         from unlazy.training.signal_noise.relu_runs import wrong_label_run
 
-        sizes = fields(self, "strength", "flipped", "d", "width", "start", "most_neurons")
+        sizes = self.as_dict("strength", "flipped", "d", "width", "start", "most_neurons")
         return wrong_label_run(key, self.n, STEPS, step_size=self._step_size(jnp.maximum), **sizes)
 
     def predict(self) -> dict[str, Any]:

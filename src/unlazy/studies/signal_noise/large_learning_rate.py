@@ -149,7 +149,7 @@ class LargeLearningRate(Study):
         network = engine.Network(engine.relu_power(2), engine.SQUARED)
         rule = engine.gradient_descent(self.learning_rate * self.width / strong**2)
         kinds = jnp.zeros((2, 3, 2)).at[:, 1, 1].set(1.0).at[1, 0, 0].set(1.0)
-        sizes = shared.fields(self, "d", "width", start="initial_scale") | engine.watch_loss(self.steps)
+        sizes = self.as_dict("d", "width", start="initial_scale") | engine.watch_loss(self.steps)
         design, lengths = engine.feature_design(*carried), jnp.stack([strong, weak])
         run = engine.patch_run(key, design, lengths, network, rule, self.steps, kinds=kinds, **sizes)
         output = engine.feature_output(run.problem, network, run.state.weights)

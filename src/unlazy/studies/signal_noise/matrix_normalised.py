@@ -10,7 +10,7 @@ import numpy as np
 
 from unlazy.lab import OWN, Change, Output, Study, at_least, at_most, cite, claim, static, value
 from unlazy.plotting.panels import Panel, panels
-from unlazy.studies.signal_noise.shared import RUN_OUTPUTS, check_dimension, end_of_run, fields, strength
+from unlazy.studies.signal_noise.shared import RUN_OUTPUTS, check_dimension, end_of_run, strength
 
 COUNTS = (64, 16, 4)
 COMMON, RARE = COUNTS[0], COUNTS[-1]
@@ -148,7 +148,7 @@ class MatrixNormalised(Study):
             engine.gradient_descent(self.gradient_rate * self.width / length**2),
         )
         network = engine.Network(engine.relu_or_square(self.power))
-        sizes = fields(self, "d", "width", start="initial_scale", stop_loss="target")
+        sizes = self.as_dict("d", "width", start="initial_scale", stop_loss="target")
         run = engine.patch_run(key, design, jnp.full(features, length), network, rule, self.steps, **sizes)
         found = {"signals": run.signals.mean(0), "errors": run.fresh.error, "updates": run.state.step}
         return found | end_of_run(run)

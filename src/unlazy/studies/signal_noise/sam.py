@@ -218,7 +218,7 @@ class Sam(Study):
         )
         network = engine.Network(engine.relu_power(1))
         design, signal = engine.signal_noise_design(self.n), jnp.reshape(self.signal, (1,))
-        sizes = shared.fields(self, "d", "width", start="initial_scale", stop_loss="target")
+        sizes = self.as_dict("d", "width", start="initial_scale", stop_loss="target")
         run = engine.patch_run(key, design, signal, network, rule, self.steps, draws=1000, **sizes)
         return {"error": run.fresh.error[0], "test_loss": run.fresh.loss[0], "radius": radius, **shared.end_of_run(run)}
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from unlazy.checks import InputError
-from unlazy.lab import DIVERGED_AT, Missing, Output, Study, value
+from unlazy.lab import DIVERGED_AT, Missing, Output, value
 from unlazy.plotting.panels import Level
 
 GUESSING = Level(0.5, "guessing", dashed=True)
@@ -54,11 +54,6 @@ def learning_rate(default: float, high: float = 100) -> Any:
     """The field of a step size in units in which a step of descent moves noise alike at all sizes."""
     label, short = "learning rate, times sigma^2 d/(nm)", "learning rate"
     return value(default, label, symbol=r"\eta", above=0, high=high, scale="log", paired=True, short=short)
-
-
-def fields(study: Study, *names: str, **renamed: str) -> dict[str, Any]:
-    """Some parameters of a study, as arguments of what is to be run."""
-    return {name: getattr(study, own) for name, own in (dict(zip(names, names, strict=True)) | renamed).items()}
 
 
 def end_of_run(run: Any) -> dict[str, Any]:

@@ -6,8 +6,7 @@ import math
 from dataclasses import dataclass, replace
 from typing import Any
 
-from unlazy.lab import Study, cite, static, value
-from unlazy.lab.claims import OWN, Change, at_least, at_most, claim, over_theory, within
+from unlazy.lab import OWN, Change, Study, at_least, at_most, changes, cite, claim, over_theory, static, value, within
 from unlazy.plotting.panels import Level, Panel, panels
 from unlazy.studies.signal_noise import shared
 
@@ -38,8 +37,7 @@ class SignGdTransformer(Study):
     departs = "The noise is dense here and sparse in the paper."
     history = (
         Change("", "the sizes", "they are those of transformer-overfitting, and were tuned there"),
-        Change("memorises", "the threshold", "first numbers had been seen"),
-        Change("basis", "the threshold", "first numbers had been seen"),
+        *changes("memorises basis", "the threshold", "first numbers had been seen"),
         Change("first-step", "the threshold, and the sign rule on a coordinate alone", "first numbers had been seen"),
     )
     precision = "float32"

@@ -8,7 +8,7 @@ from typing import Any
 from unlazy.checks import InputError
 from unlazy.lab import OWN, Output, Study, at_least, at_most, cite, claim, over_theory, static, value, within
 from unlazy.plotting.panels import Panel, panels
-from unlazy.studies.signal_noise.shared import RUN_OUTPUTS, check_dimension, end_of_run, fields, learning_rate
+from unlazy.studies.signal_noise.shared import RUN_OUTPUTS, check_dimension, end_of_run, learning_rate
 
 LOW, HIGH = 1.6, 160.0
 LEVELS = [0.5, LOW, 5.0, 16.0, 30.0, 48.0, 90.0, HIGH, 300.0]
@@ -101,7 +101,7 @@ class XorOverfitting(Study):
         design = engine.signal_noise_design(self.n)._replace(patches=patches)
         network = engine.Network(engine.relu_power(1))
         rule = engine.gradient_descent(self.learning_rate * self.n * self.width / self.d)
-        sizes = fields(self, "d", "width", start="initial_scale", stop_loss="target")
+        sizes = self.as_dict("d", "width", start="initial_scale", stop_loss="target")
         run = engine.patch_run(key, design, gram, network, rule, self.steps, kinds=len(clusters), draws=1000, **sizes)
         error, loss = (values.mean() for values in run.fresh)
         return {"error": error, "test_loss": loss, "updates": run.state.step, **end_of_run(run)}
