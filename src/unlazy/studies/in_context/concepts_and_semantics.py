@@ -177,10 +177,8 @@ class ConceptsAndSemantics(Study):
         from unlazy.training.in_context.concept_attention import learn_concepts
 
         sizes = PromptSizes(self.concepts, self.length, self.d)
-        start: dict[str, Any] = {"scale": self.scale, "deviation": self.deviation}
-        steps: dict[str, Any] = {"step_size": self.rate, "weight_decay": self.weight_decay, "batch": self.batch}
-        plan: dict[str, Any] = {"noise": self.noise, "record_at": self._stops(), "tests": 2048}
-        result = learn_concepts(key, sizes, self.width, **start, **steps, **plan)
+        options = self.as_dict("scale", "deviation", "weight_decay", "batch", "noise", step_size="rate")
+        result = learn_concepts(key, sizes, self.width, record_at=self._stops(), tests=2048, **options)
         records = result.records
         score, readout = (records.pop(name)[-1] for name in ("score", "readout"))
         # as many as there is room for: the shape must not change with the number of concepts

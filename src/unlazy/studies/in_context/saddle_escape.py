@@ -174,7 +174,7 @@ class SaddleEscape(Study):
 
         from unlazy.training.in_context.saddle_escape import escape_losses, log_slope, pauses
 
-        sizes: dict[str, Any] = {"noise": self.noise, "kick": self.kick, "birth": self.rebirth, **PERTURBED}
+        sizes: dict[str, Any] = self.as_dict("noise", "kick", birth="rebirth") | PERTURBED
         steps: dict[str, Any] = {"step_size": STEP, "record_every": RECORD, "records": RECORDS}
         losses = escape_losses(key, self.features, self.missing, self.copies, **sizes, **steps)
         found = pauses(losses[1:3], RECORD * STEP, SLOW, self.features + 1)

@@ -112,24 +112,11 @@ class KernelSpectrum(Study):
 
     def simulate(self, rng: np.random.Generator) -> dict[str, Any]:
         from unlazy.data.unit_vectors import kernel_eigenvalues
-        from unlazy.theory.kernels import spectrum
+        from unlazy.training.kernels.spectra import spectrum_record
 
         at = self.function, self.n, self.d
         values = kernel_eigenvalues(rng, FUNCTIONS[self.function][0], self.n, self.d)
-        law = finite_law(*at)
-        edges = law.edges
-        gap = edges[0, 1] + (edges[1, 0] - edges[0, 1]) / 2 if len(edges) > 1 else np.inf
-        high = values[values > gap]
-        # 0 inside a band, else the distance to the nearest edge
-        beyond = np.maximum(edges[:, 0] - high[:, None], high[:, None] - edges[:, 1]).min(axis=1, initial=np.inf)
-        return {
-            "eigenvalue": np.quantile(values, LEVELS),
-            "finite_distance": law.distance(values),
-            "limit_distance": limit_law(*at).distance(values),
-            "semicircle_distance": spectrum.KernelSpectrum([float(np.mean(values**2))], [0.0]).distance(values),
-            "outliers": float(high.size),
-            "outside": float(np.max(np.maximum(beyond, 0.0) / high, initial=0.0)),
-        }
+        return {"eigenvalue": np.quantile(values, LEVELS), **spectrum_record(values, finite_law(*at), limit_law(*at))}
 
     def predict(self) -> dict[str, Any]:
         law = finite_law(self.function, self.n, self.d)

@@ -155,22 +155,10 @@ class MulticlassAmp(Study):
         return self.strength / self.d**0.5 * np.eye(CLASSES, self.d)
 
     def simulate(self, rng: np.random.Generator) -> dict[str, Any]:
-        from unlazy.data.labels import softmax_rows
-        from unlazy.training.message_passing.amp_runs import pass_messages
-        from unlazy.training.message_passing.matrix_amp import decay_rate
+        from unlazy.training.message_passing.cluster_scores import amp_run
 
-        spectrum, means = self._spectrum(), self._means()
-        if self.strength:
-            rows = rng.standard_normal((self.n, self.d)) * np.sqrt(spectrum)
-            groups = labels = rng.integers(0, CLASSES, self.n)
-            rows = rows + means[labels]
-        else:
-            rows, labels = softmax_rows(rng, self.n, spectrum, CLASSES, 2)
-            groups = np.zeros_like(labels)
-        spread = np.tile(spectrum, (CLASSES, 1))
-        known = {"second": spread + means**2, "spread": spread, "groups": groups}
-        fit = pass_messages(rows, labels, CLASSES, self.ridge, chunk=SHOWN // 2, chunks=(2, 16), **known)
-        return {"change": fit.changes[:SHOWN], "rate": float(decay_rate(fit.changes)), "distance": fit.distance}
+        means = self._means() if self.strength else None
+        return amp_run(rng, self._spectrum(), means, self.n, self.ridge, classes=CLASSES, steps=SHOWN)
 
     def predict(self) -> dict[str, Any]:
         from unlazy.theory.message_passing.multiclass.softmax import multiclass_clusters, multiclass_teacher

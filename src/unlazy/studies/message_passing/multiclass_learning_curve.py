@@ -118,30 +118,10 @@ class MulticlassLearningCurve(Study):
         return (1 + self.spread * np.sin(2 * np.pi * turn)) / self.d
 
     def simulate(self, rng: np.random.Generator) -> dict[str, Any]:
-        from unlazy.training.message_passing.softmax_fits import fit_softmax, normal_scores, softmax_loss
+        from unlazy.training.message_passing.cluster_scores import softmax_errors
 
-        prior, means, variances = np.array(PRIORS[self.classes]), self._means(), self._variances()
-        ends = np.round(np.cumsum(prior) * self._rows).astype(int)
-        labels = np.searchsorted(ends, np.arange(self._rows), side="right")
-        rows = rng.standard_normal((self._rows, self.d))
-        rows *= np.sqrt(variances)[labels] if self.spread else self.d**-0.5
-        rows += means[labels]
-        fit = fit_softmax(rows, labels, self.classes, self.ridge, bias=self.intercept)
-        scores = rows @ fit.weights + fit.bias
-        wrong, losses, spreads = [], [], []
-        for k in range(self.classes):
-            fresh, covariance = normal_scores(rng, fit, means[k], variances[k], FRESH)
-            wrong.append(np.mean(fresh.argmax(axis=1) != k))
-            losses.append(softmax_loss(fresh, np.full(FRESH, k)))
-            spreads.append(np.trace(covariance) / (self.classes - 1))
-        return {
-            "test_error": prior @ wrong,
-            "rare_error": wrong[-1],
-            "train_error": np.mean(scores.argmax(axis=1) != labels),
-            "train_loss": softmax_loss(scores, labels),
-            "test_loss": prior @ losses,
-            "score_variance": prior @ spreads,
-        }
+        clusters = self._means(), self._variances(), np.array(PRIORS[self.classes])
+        return softmax_errors(rng, *clusters, self._rows, self.ridge, bias=self.intercept, fresh=FRESH)
 
     def predict(self) -> dict[str, Any]:
         from unlazy.theory.message_passing.multiclass.softmax import multiclass_clusters

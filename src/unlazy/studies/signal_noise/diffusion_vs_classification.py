@@ -151,15 +151,10 @@ class DiffusionVsClassification(Study):
         noise = np.asarray(np.linalg.qr(rng.standard_normal((self.d - 2, self.n)), mode="r")).T
         squares = [strength * self.d / self.n for strength in self.strength]
         points = [drawn_signal_ratio(noise, square, self.time, neurons=self.width) for square in squares]
-        found = train_classifiers(
-            rng.integers(2**32, size=(len(self.strength), 2), dtype=np.uint32),
-            np.sqrt(np.array(self.strength) * self.classifier_dimension / self.classified),
-            n=self.classified,
-            d=self.classifier_dimension,
-            width=self.width,
-            capacity=self.most_neurons,
-            steps=self.steps,
-        )
+        words = rng.integers(2**32, size=(len(self.strength), 2), dtype=np.uint32)
+        norms = np.sqrt(np.array(self.strength) * self.classifier_dimension / self.classified)
+        sizes = self.as_dict("width", "steps", n="classified", d="classifier_dimension", capacity="most_neurons")
+        found = train_classifiers(words, norms, **sizes)
         return {
             "denoising_ratio": [ratio for ratio, _ in points],
             "gradient_norm": [gradient for _, gradient in points],

@@ -7,6 +7,7 @@ from unlazy.doors import lazily
 if TYPE_CHECKING:
     from unlazy.training.message_passing import (
         amp_runs,
+        cluster_scores,
         digit_fits,
         linear_fits,
         matrix_amp,
