@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from unlazy.functions.rough_densities import rough_density
 from unlazy.lab import OWN, Change, Output, Study, at_least, at_most, between, cite, claim, path, slope, static
 from unlazy.plotting.panels import Guide, Panel, panels
 
@@ -121,7 +122,6 @@ class DiffusionManifold(Study):
 
     def simulate(self, rng: np.random.Generator) -> dict[str, Any]:
         from unlazy.data.unit_vectors import unit_vectors
-        from unlazy.functions.rough_densities import rough_density
         from unlazy.training.diffusion.linear_support import line_errors
 
         table = rough_density(SMOOTHNESS, rng, terms=TERMS).cdf(TABLE[:, None])

@@ -12,6 +12,7 @@ from unlazy.lab import OWN, Change, Output, Study, cite, claim, path, static
 from unlazy.lab.claims import at_least, at_most, enough, parameter, slope, within
 from unlazy.plotting.panels import Panel, panels
 from unlazy.studies.diffusion.shared import power_law
+from unlazy.theory.diffusion.process import rates
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -36,10 +37,6 @@ def _rate(values: xr.DataArray) -> xr.DataArray:
     return slope(values, "n", least=5)
 
 
-def _smooth_kernel(data: xr.Dataset) -> xr.DataArray:
-    return data.kernel_error.sel(ends="plain", smoothness=3)
-
-
 def _exponent(name: str, shift: float, **at: str) -> Callable[[xr.Dataset], xr.DataArray]:
     """What a panel shows: the fitted exponents of an error, beside those of others."""
 
@@ -48,6 +45,11 @@ def _exponent(name: str, shift: float, **at: str) -> Callable[[xr.Dataset], xr.D
         return found.assign_coords(smoothness=found.smoothness + shift)
 
     return shown
+
+
+KERNEL = Panel(lambda data: data.kernel_error.sel(ends="plain", smoothness=3), x="n", line=True).look(
+    labels=("kernel density, $s = 3$",), colours=("#777777",)
+)
 
 
 @dataclass(frozen=True)
@@ -99,7 +101,7 @@ class DiffusionRateTv(Study):
             x="n",
             by="smoothness",
             at={"rule": RULES[0]},
-            also=(Panel(_smooth_kernel, x="n", labels=("kernel density, $s = 3$",), colours=("#777777",), line=True),),
+            also=(KERNEL,),
         ),
         Panel("bias", x="cells", by="smoothness", xlabel="cells of the spline", log="xy", legend=False),
         Panel(
@@ -189,8 +191,6 @@ class DiffusionRateTv(Study):
         return total_variations(rng, self.smoothness, self.n, self.draws, **options)
 
     def predict(self) -> dict[str, Any]:
-        from unlazy.theory.diffusion.process import rates
-
         line, plane = (rates(self.smoothness, d).total_variation for d in (1, 2))
         return {"exponent": line, "plane_exponent": plane}
 

@@ -12,6 +12,7 @@ from unlazy.lab import Change, Output, Study, changes, cite, claim, path, static
 from unlazy.lab.claims import at_least, at_most, between, parameter, slope, within
 from unlazy.plotting.panels import Guide, Level, Panel, panels
 from unlazy.studies.diffusion.shared import power_law
+from unlazy.theory.diffusion.process import rates
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -143,8 +144,6 @@ class DiffusionRateW1(Study):
         return dict(zip(("spline", "empirical"), found, strict=True))
 
     def predict(self) -> dict[str, Any]:
-        from unlazy.theory.diffusion.process import rates
-
         found = rates(self.smoothness, self.support)
         stated, empirical = found.wasserstein_as_stated, found.wasserstein_empirical
         return {"exponent": found.wasserstein, "stated_exponent": stated, "empirical_exponent": empirical}

@@ -13,6 +13,7 @@ from unlazy.lab.claims import at_most, between, enough, needs, over_theory, rela
 from unlazy.numerics.reverse_diffusion import SCHEMES, gaussian_limit, gaussian_reverse, time_grid
 from unlazy.plotting.panels import Level, Panel, panels
 from unlazy.studies.diffusion.shared import tabulated
+from unlazy.theory.diffusion.wrong_score import LineMixture
 
 VARIANCE, FIRST_TIME, LAST_TIME = 0.3, 1e-3, 4.0
 FINE, BUDGETS = (100, 200, 400, 800, 1600), (25, 50, 100, 200)
@@ -169,8 +170,6 @@ class ScoreDiscretisation(Study):
         return main.simulated.off_plane_denoised
 
     def _law(self, center: float) -> Any:
-        from unlazy.theory.diffusion.wrong_score import LineMixture
-
         if not self.separation:
             return LineMixture((1.0,), (center,), (self.variance,))
         return LineMixture((0.5, 0.5), (center - self.separation, center + self.separation), (self.variance,) * 2)

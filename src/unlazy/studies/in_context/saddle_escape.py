@@ -90,10 +90,8 @@ class SaddleEscape(Study):
         Change(
             "staircase",
             "the staggered start, twice",
-            (
-                "with noise in all coordinates the slots seed each other and idle slots leave together, without a "
-                "pause in between"
-            ),
+            "with noise in all coordinates the slots seed each other and idle slots leave together, without a "
+            "pause in between",
         ),
         Change(
             "pauses-at-integers",

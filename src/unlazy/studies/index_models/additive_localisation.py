@@ -8,9 +8,11 @@ from typing import Any
 import numpy as np
 
 from unlazy.checks import InputError
+from unlazy.functions.links import link
 from unlazy.lab import OWN, Change, Output, Study, changes, cite, claim, path, static, value
 from unlazy.lab.claims import at_least, parameter, within
 from unlazy.plotting.panels import Level, Map, Panel, panels
+from unlazy.theory.index_models.additive import additive_stall_overlap, additive_step
 
 ARRIVED = 0.8
 TIME = ("progress",)
@@ -133,7 +135,6 @@ class AdditiveLocalisation(Study):
         import jax
         import jax.numpy as jnp
 
-        from unlazy.functions.links import link
         from unlazy.observables.localisation import localisation
         from unlazy.training.index_models.additive_chain import Rule, train_network
         from unlazy.training.index_models.online_index import init
@@ -147,8 +148,6 @@ class AdditiveLocalisation(Study):
         return localisation(overlaps, ARRIVED, self.width)._asdict()
 
     def predict(self) -> dict[str, Any]:
-        from unlazy.theory.index_models.additive import additive_stall_overlap, additive_step
-
         size = additive_step(self.step, self.d, self.tasks, 3)
         return {"stall": additive_stall_overlap("He3", self.tasks, size, self.noise**2)}
 

@@ -8,9 +8,11 @@ from typing import Any
 import numpy as np
 
 from unlazy.checks import InputError
+from unlazy.functions.links import link
 from unlazy.lab import Output, Study, cite, static, value
 from unlazy.lab.claims import OWN, Change, between, changes, claim, relative_deviation, slope, within
 from unlazy.plotting.panels import Panel, panels
+from unlazy.theory.index_models.additive import additive_step, escape_samples
 
 EXPONENTS = {"He3": 3, "He4": 4}
 PATIENCE = 6
@@ -117,7 +119,6 @@ class AdditiveScaling(Study):
         import jax
         import jax.numpy as jnp
 
-        from unlazy.functions.links import link
         from unlazy.training.index_models.additive_chain import Rule, escape, init
 
         start_key, run_key = jax.random.split(key)
@@ -133,8 +134,6 @@ class AdditiveScaling(Study):
         With an odd link and M = 1 that is at 0, and the time infinite.
         """
         from scipy.special import ndtri
-
-        from unlazy.theory.index_models.additive import additive_step, escape_samples
 
         share = 0.5 ** (1 / self.tasks)
         # an even link drifts away from 0 on both sides: the best of |overlap| counts

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from unlazy.checks import InputError
+from unlazy.functions.links import link
 from unlazy.lab import Change, Output, Study, at_least, at_most, changes, cite, claim, static, value
 from unlazy.plotting.panels import Level, Panel, panels
 
@@ -118,7 +119,6 @@ class BatchReuse(Study):
         import jax
         import jax.numpy as jnp
 
-        from unlazy.functions.links import link
         from unlazy.random import normal
         from unlazy.training.index_models.online_index import fit_second_layer, init, train
         from unlazy.training.index_models.overlap_chain import Rule

@@ -11,6 +11,7 @@ import numpy as np
 from unlazy.functions.links import LINKS, link
 from unlazy.lab import OWN, Change, Output, Study, at_least, at_most, cite, claim, difference, static, within
 from unlazy.plotting.panels import Panel, panels
+from unlazy.theory.index_models.exponents.exponents import generative_exponent, information_exponent
 
 ORDERS = [1, 2, 3, 4]
 SPREAD = 1.6
@@ -19,8 +20,6 @@ SPREAD = 1.6
 
 @cache
 def _theory(name: str, noise: float) -> dict[str, np.ndarray]:
-    from unlazy.theory.index_models.exponents.exponents import generative_exponent, information_exponent
-
     found = information_exponent(name)
     variance = float((found.coefficients[found.exponent] / found.relative[found.exponent]) ** 2)
     squares = generative_exponent(name, noise, degree=max(ORDERS)).squares[ORDERS]

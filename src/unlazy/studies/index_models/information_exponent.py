@@ -12,6 +12,8 @@ from unlazy.functions.links import LINKS, Link
 from unlazy.lab import OWN, Change, Output, Study, cite, claim, path, static
 from unlazy.lab.claims import difference, enough, parameter, slope, within
 from unlazy.plotting.panels import Panel, panels
+from unlazy.theory.index_models.exponents.exponents import information_exponent
+from unlazy.theory.index_models.first_steps import FirstGradient, first_gradient
 
 BLIND = "relu on He3"
 """relu has no third Hermite coefficient."""
@@ -94,8 +96,6 @@ class InformationExponent(Study):
     def samples_of_one_step(main):
         """The samples at which the noise of the gradient falls below its signal, (d-2) V/S^2 with S and V measured,
         grow like d^k with the information exponent k of the link: the measured exponent is k {criterion}."""
-        from unlazy.theory.index_models.exponents.exponents import information_exponent
-
         needed = _needed(main.simulated)
         exponents = [information_exponent(PAIRS[name][0]).exponent for name in SEEN]
         return slope(needed, "d") - needed.case.copy(data=exponents)
@@ -131,7 +131,5 @@ class InformationExponent(Study):
         return first_gradients(rng, list(PAIRS.values()), [int(n) for n in self.samples], self.d)._asdict()
 
     def predict(self) -> dict[str, Any]:
-        from unlazy.theory.index_models.first_steps import FirstGradient, first_gradient
-
         found = [first_gradient(*pair, self.samples, self.d) for pair in PAIRS.values()]
         return dict(zip(FirstGradient._fields, zip(*found, strict=True), strict=True))

@@ -7,8 +7,13 @@ from typing import Any
 
 import numpy as np
 
+from unlazy.functions.links import link
+from unlazy.functions.orthogonal import Gegenbauer, coefficients
 from unlazy.lab import Change, Output, Study, at_least, at_most, cite, claim, difference, static, within
 from unlazy.plotting.panels import Panel, panels
+from unlazy.theory.index_models.spectral.estimators import linear_overlap, spectral_overlap
+from unlazy.theory.kernels.blocks import kernel_blocks
+from unlazy.theory.kernels.random_features import kernel_regression_equivalent
 
 LINKS = ("He2", "He3")
 KERNELS = ["matched kernel", "exponential kernel"]
@@ -143,12 +148,6 @@ class KernelVsIndex(Study):
     def predict(self) -> dict[str, Any]:
         """The refined index has no theory here; 1, its limit for n/d beyond a few, stands for it."""
         import math
-
-        from unlazy.functions.links import link
-        from unlazy.functions.orthogonal import Gegenbauer, coefficients
-        from unlazy.theory.index_models.spectral.estimators import linear_overlap, spectral_overlap
-        from unlazy.theory.kernels.blocks import kernel_blocks
-        from unlazy.theory.kernels.random_features import kernel_regression_equivalent
 
         family, degree, n, ratio = Gegenbauer(self.d), self._degree, self._n, (self._n // 2) / self.d
         energies = coefficients(link(self.link).value, family, degree).values ** 2

@@ -10,7 +10,10 @@ import numpy as np
 
 from unlazy.functions.links import link
 from unlazy.lab import OWN, Change, Output, Study, at_least, at_most, between, cite, claim, difference, static, within
+from unlazy.numerics.weighted_moments import exact_moments, moments, wide_draws
 from unlazy.plotting.panels import Level, Panel, panels
+from unlazy.theory.index_models.exponents.exponents import monomial_exponents
+from unlazy.theory.index_models.first_steps import step_price
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -25,8 +28,6 @@ NAMES = tuple(f"He{k}" for k in range(3, 9))
 def _exponents() -> xr.DataArray:
     """The information exponents of powers of the links."""
     import xarray as xr
-
-    from unlazy.theory.index_models.exponents.exponents import monomial_exponents
 
     powers = range(1, 7)
     found = [monomial_exponents(name, powers).exponents for name in NAMES]
@@ -132,7 +133,6 @@ class MonomialTransform(Study):
         return 8 * 8 * self.d * self.ratio
 
     def simulate(self, rng: np.random.Generator) -> dict[str, Any]:
-        from unlazy.numerics.weighted_moments import moments, wide_draws
         from unlazy.training.index_models.first_steps import power_alignments
 
         function = link(self.link)
@@ -141,8 +141,5 @@ class MonomialTransform(Study):
         return {"alignment": alignment, "coefficient": moments(function(z), z, weights, POWERS, 2)}
 
     def predict(self) -> dict[str, Any]:
-        from unlazy.numerics.weighted_moments import exact_moments
-        from unlazy.theory.index_models.first_steps import step_price
-
         alignment = self.ratio / (self.ratio + step_price(self.link, POWERS, self.overlap))
         return {"alignment": alignment, "coefficient": exact_moments(link(self.link).value, 24.0, POWERS, 2)}

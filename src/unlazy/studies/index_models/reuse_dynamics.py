@@ -12,6 +12,7 @@ from unlazy.lab import OWN, Change, Missing, Output, Study, cite, path, static, 
 from unlazy.lab.claims import at_least, claim, difference, kept, within
 from unlazy.plotting.panels import Level, Panel, panels
 from unlazy.plotting.style import COLOURS
+from unlazy.theory.index_models.online_sgd import overlap_drift, overlap_path
 
 TIMES = (5, 10, 20, 30, 40, 50, 60)
 """Examples over the dimension at which overlaps are recorded."""
@@ -165,8 +166,6 @@ class ReuseDynamics(Study):
         return {"overlap": overlaps.mean(1), "signal": signal}
 
     def predict(self) -> dict[str, Any]:
-        from unlazy.theory.index_models.online_sgd import overlap_drift, overlap_path
-
         neuron: Any = {"sign": self.sign, "bias": self.bias, "strength": self.strength, "reuse": bool(self.reuse)}
         link = f"He{self.degree}"
         return {

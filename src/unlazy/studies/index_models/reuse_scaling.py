@@ -8,9 +8,11 @@ from typing import Any
 import numpy as np
 
 from unlazy.checks import check_choice
+from unlazy.functions.links import LINKS
 from unlazy.lab import OWN, Change, Output, Study, changes, cite, claim, static, value
 from unlazy.lab.claims import at_least, at_most, between, needs, parameter, slope, within
 from unlazy.plotting.panels import Guide, Panel, panels
+from unlazy.theory.index_models.online_sgd import crossing_time
 
 COMPLEXITY = "complexity of SGD with reused batches"
 ORDER = "information exponent k: n of order d^(k-1)"
@@ -163,7 +165,6 @@ class ReuseScaling(Study):
     def simulate(self, key: Any) -> dict[str, Any]:
         import jax.numpy as jnp
 
-        from unlazy.functions.links import LINKS
         from unlazy.training.index_models.overlap_chain import Rule, crossing_step
         from unlazy.training.index_models.traced_links import chosen_link, hermite_link
 
@@ -179,8 +180,6 @@ class ReuseScaling(Study):
 
     def predict(self) -> dict[str, Any]:
         """The first time at which |m| is at the level, m or -m; the chains' clip is left out."""
-        from unlazy.theory.index_models.online_sgd import crossing_time
-
         link, size, start = f"He{self.degree}", self.step * self.d ** (-self.power), self.d**-0.5
         neuron: Any = {"student": link if self.matched else "relu", "bias": self.bias, "strength": self.strength}
         neuron |= {"reuse": bool(self.reuse), "level": LEVEL}

@@ -10,8 +10,10 @@ import numpy as np
 
 from unlazy.functions.links import Link, polynomial
 from unlazy.lab import OWN, Change, Output, Study, at_least, at_most, cite, claim, difference, parameter, static, within
+from unlazy.numerics.weighted_moments import exact_moments, moments, wide_draws
 from unlazy.plotting import style
 from unlazy.plotting.panels import Level, Panel, panels
+from unlazy.theory.index_models.superorthogonal_links import moment_residual, superorthogonal
 
 CASES = {
     "K=2, I=2, even": (2, 2, "even", 20),
@@ -30,8 +32,6 @@ PROPOSITION = "proposition on superorthogonal polynomials"
 @cache
 def _link(case: str, kind: str) -> Link:
     """The superorthogonal link of a case, or one with the same sizes of coefficients and random signs."""
-    from unlazy.theory.index_models.superorthogonal_links import superorthogonal
-
     found = superorthogonal(*CASES[case]).hermite
     if kind == "generic":
         used = np.flatnonzero(found)
@@ -157,15 +157,10 @@ class SuperOrthogonal(Study):
         return 8 * 16 * self.n
 
     def simulate(self, rng: np.random.Generator) -> dict[str, Any]:
-        from unlazy.numerics.weighted_moments import moments, wide_draws
-
         z, weights = wide_draws(rng, self.n, self.spread)
         return {"moment": [moments(_link(self.case, kind)(z), z, weights, POWERS, max(ORDERS)) for kind in LINKS]}
 
     def predict(self) -> dict[str, Any]:
-        from unlazy.numerics.weighted_moments import exact_moments
-        from unlazy.theory.index_models.superorthogonal_links import moment_residual
-
         found = [exact_moments(_link(self.case, kind).value, 34.0, POWERS, max(ORDERS)) for kind in LINKS]
         residual = moment_residual(_link(self.case, "superorthogonal").hermite, *CASES[self.case][:2])
         return {"moment": np.array(found), "residual": residual}

@@ -19,10 +19,6 @@ def _laws(data):
     return {"finite-size law": finite_law(*at), "limit law": limit_law(*at)}
 
 
-def _first(data):
-    return data.isel(d=0) if "d" in data.dims else data
-
-
 def _relu(data):
     return data.sel(function="relu") if "function" in data.dims else data
 
@@ -62,7 +58,7 @@ class KernelSpectrum(Study):
         },
     }
     figure = panels(
-        spectrum_panel(_first, _laws, part="bulk"),
+        spectrum_panel(lambda data: data.isel(d=0, missing_dims="ignore"), _laws, part="bulk"),
         Panel(("finite_distance", "limit_distance"), x="d", part="sizes", ylabel="Kolmogorov distance"),
         spectrum_panel(_relu, _laws, 200, part="outliers", log="y", ylim=(3e-4, 3), title="relu: bulk and outliers"),
         width=3.1,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,10 +12,6 @@ from unlazy.plotting.panels import Panel, panels
 from unlazy.studies.kernels.shared import FUNCTIONS, LEVELS, finite_law, limit_law, spectrum_panel
 
 LAWS = ["sphere", "rademacher", "uniform", "gaussian"]
-
-
-def _largest(data, law):
-    return data.sel(law=law).isel(d=-1)
 
 
 def _limit(data):
@@ -48,7 +43,7 @@ class KernelUniversality(Study):
     figure = panels(
         Panel("limit_distance", x="d", by="law", ylabel="Kolmogorov distance to the limit"),
         *(
-            spectrum_panel(partial(_largest, law=law), _limit, title=law, xlim=(-3, 4.5))
+            spectrum_panel(lambda data, law=law: data.sel(law=law).isel(d=-1), _limit, title=law, xlim=(-3, 4.5))
             for law in ("rademacher", "gaussian")
         ),
         width=3.1,

@@ -9,6 +9,7 @@ import numpy as np
 
 from unlazy.lab import Output, Study, at_least, cite, claim, over_theory, path, static, value, within
 from unlazy.plotting.panels import Level, Map, Panel, panels
+from unlazy.theory.kernels.random_features import feature_regression_equivalent
 
 ENERGIES = (0.0, 1.0, 0.5, 0.2)
 SMALLEST = 1e-4
@@ -17,10 +18,6 @@ DOUBLED = [50, 100, 200, 400, 800, 1600]
 
 def activation(t: Any) -> Any:
     return np.tanh(t) + 0.3 * (t**2 - 1)
-
-
-def _logarithm(data):
-    return np.log10(data.risk.isel(ridge=0))
 
 
 @dataclass(frozen=True)
@@ -58,7 +55,7 @@ class RfDoubleDescent(Study):
         ),
         *(
             Map(
-                _logarithm,
+                lambda data: np.log10(data.risk.isel(ridge=0)),
                 "features",
                 "n",
                 "map",
@@ -103,8 +100,6 @@ class RfDoubleDescent(Study):
         return feature_risks(rng, activation, ENERGIES, *sizes, self.ridge, self.noise_variance)._asdict()
 
     def predict(self) -> dict[str, Any]:
-        from unlazy.theory.kernels.random_features import feature_regression_equivalent
-
         given = self.n, self.features, self.d, np.array(self.ridge), self.noise_variance
         theory = feature_regression_equivalent(activation, ENERGIES, *given)
         return {"risk": theory.risk, "training_error": theory.training_error}

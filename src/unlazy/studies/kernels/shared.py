@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from unlazy.functions.orthogonal import Gegenbauer, Krawtchouk
 from unlazy.lab import parameter
 from unlazy.plotting import style
 from unlazy.plotting.panels import Panel
+from unlazy.theory.kernels.spectrum import function_spectrum, function_spectrum_limit
 
 if TYPE_CHECKING:
     from unlazy.theory.kernels.spectrum import KernelSpectrum
@@ -38,17 +40,12 @@ FUNCTIONS: dict[str, tuple[Callable[[Any], Any], tuple[float, ...]]] = {
 
 def finite_law(function: str, n: int, d: int, law: str = "sphere") -> KernelSpectrum:
     """The law at this n and d, for points on the sphere or the hypercube."""
-    from unlazy.functions.orthogonal import Gegenbauer, Krawtchouk
-    from unlazy.theory.kernels.spectrum import function_spectrum
-
     f, breakpoints = FUNCTIONS[function]
     return function_spectrum(f, Krawtchouk(d) if law == "rademacher" else Gegenbauer(d), n, breakpoints=breakpoints)
 
 
 def limit_law(function: str, n: int, d: int, exponent: float = 2) -> KernelSpectrum:
     """The law of the theorem for n ~ d^exponent."""
-    from unlazy.theory.kernels.spectrum import function_spectrum_limit
-
     f, breakpoints = FUNCTIONS[function]
     return function_spectrum_limit(f, n, d, exponent, breakpoints=breakpoints)
 

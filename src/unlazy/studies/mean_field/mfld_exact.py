@@ -12,6 +12,9 @@ from unlazy.checks import InputError
 from unlazy.lab import Output, Study, cite, needs, static, value
 from unlazy.lab.claims import OWN, Change, at_most, between, claim, enough, parameter, relative_deviation, slope, within
 from unlazy.plotting.panels import Guide, Panel, panels
+from unlazy.theory.mean_field import gaussian_problem as exact
+from unlazy.theory.mean_field.gaussian_problem import Modes
+from unlazy.theory.mean_field.langevin import batch_knee
 
 SUZUKI, CHAOS = "suzuki2023convergence", "chen2022uniform suzuki2023convergence"
 CLOSED, BOUND, RULE = "closed form of problem Q", "uniform-in-time bound", "optimal mini-batch"
@@ -69,18 +72,14 @@ def _rate(part, name, start, end):
 
 def _width(data):
     """N times what N particles add to L; theory has no seeds."""
-    from unlazy.theory.mean_field.gaussian_problem import Modes, added_by_width
-
     seen = data.mean("seed") if "seed" in data.dims else data
     modes, numbers = Modes(*_numbers(data, *PROBLEM)), _numbers(data, "temperature", "particles")
-    return added_by_width(modes, seen.spread, seen.mean_square, *numbers)
+    return exact.added_by_width(modes, seen.spread, seen.mean_square, *numbers)
 
 
 def _energy_bias(data):
-    from unlazy.theory.mean_field.gaussian_problem import Modes, gaussian_optimum
-
     modes = Modes(*_numbers(data, *PROBLEM))
-    return data.mean_energy - float(gaussian_optimum(modes, parameter(data, "temperature")).energy)
+    return data.mean_energy - float(exact.gaussian_optimum(modes, parameter(data, "temperature")).energy)
 
 
 def _free_energy_bias(data):
@@ -107,12 +106,10 @@ def _batch_bias(part, name="simulated"):
 
 def _added_by_batches(data):
     """The same of one dataset, for figures."""
-    from unlazy.theory.mean_field.gaussian_problem import Modes, gaussian_moments, gaussian_wander
-
     modes, (heat, steps) = Modes(*_numbers(data, *PROBLEM)), _numbers(data, "temperature", "steps")
     rate, late = parameter(data, "step_size"), np.arange(steps // 4 + 1, steps + 1)
     start = {name: parameter(data, name) for name in ("particles", "start_mean", "start_variance")}
-    full = gaussian_wander(modes, gaussian_moments(modes, heat, np.asarray(rate)[..., None], late, **start))
+    full = exact.gaussian_wander(modes, exact.gaussian_moments(modes, heat, np.asarray(rate)[..., None], late, **start))
     return (modes.curvature + modes.interaction) / 2 * (data.mean_wander - (0 * rate + full.mean(axis=-1)))
 
 
@@ -120,9 +117,6 @@ def _added_by_batches(data):
 def _knees(judged, start_variance):
     """The largest batch that wastes little, for each error: 1e5 rows, V = 1, infinitely many particles."""
     import xarray as xr
-
-    from unlazy.theory.mean_field.gaussian_problem import Modes
-    from unlazy.theory.mean_field.langevin import batch_knee
 
     start = {"start_mean": DEFAULTS["start_mean"], "start_variance": start_variance}
     problem = Modes(**PROBLEM), DEFAULTS["temperature"], 1.0, 100_000
@@ -273,12 +267,10 @@ class MfldExact(Study):
         to wide (v0 from 0.01 to 5)."""
         import xarray as xr
 
-        from unlazy.theory.mean_field.gaussian_problem import Modes, width_excess
-
         needs(decay.simulated, **DEFAULTS)
         cases: dict[str, Any] = {"start_variance": [0.01, 0.05, 0.1, 0.2, 0.4, 0.5, 1.5, 5.0], "particles": [10, 100]}
         steps, start = np.append(np.arange(2000.0), np.inf), DEFAULTS["start_mean"]
-        found = width_excess(Modes(**PROBLEM), DEFAULTS["temperature"], 0.01, steps, start_mean=start, **cases)
+        found = exact.width_excess(Modes(**PROBLEM), DEFAULTS["temperature"], 0.01, steps, start_mean=start, **cases)
         return xr.DataArray(found, cases)
 
     @claim(SUZUKI, BOUND, between(0.85, 1.25), resampled=True)
@@ -332,9 +324,7 @@ class MfldExact(Study):
         return _knee_exponent(decay, "free energy", 0.5)
 
     def validate(self) -> None:
-        from unlazy.theory.mean_field.gaussian_problem import check_stable
-
-        check_stable(self.curvature + self.interaction, self.step_size)
+        exact.check_stable(self.curvature + self.interaction, self.step_size)
         if self.batch > self.rows:
             raise InputError(f"batch must be <= rows = {self.rows}, got {self.batch}")
 
@@ -343,8 +333,6 @@ class MfldExact(Study):
 
     def _run(self) -> tuple[tuple[Any, float, float], dict[str, Any]]:
         """What both the particles and the closed form depend on."""
-        from unlazy.theory.mean_field.gaussian_problem import Modes
-
         modes = Modes(self.curvature, self.interaction, self.field, self.target)
         options = self.as_dict("particles", "start_mean", "start_variance", n="rows")
         options |= {"reshuffled": self.batches == "reshuffled"}
@@ -359,8 +347,6 @@ class MfldExact(Study):
         return dict(zip(SEEN, (*found.moments, found.variance, found.wander, found.energy), strict=True))
 
     def predict(self) -> dict[str, Any]:
-        from unlazy.theory.mean_field import gaussian_problem as exact
-
         (modes, heat, rate), options = self._run()
         options, size, n = options | {"row_variance": 1.0}, self.batch or self.rows, self.rows
         at, late = self.coordinates()["checkpoint"], np.arange(self.steps // 4 + 1, self.steps + 1)

@@ -10,6 +10,8 @@ import numpy as np
 
 from unlazy.lab import OWN, Change, Output, Study, at_most, between, cite, claim, parameter, static, value
 from unlazy.plotting.panels import Panel, panels
+from unlazy.theory.mean_field.grid import square_loss
+from unlazy.theory.mean_field.tanh_network import tanh_optimum
 
 PAPER, PLACE = "suzuki2023convergence", "stochastic gradient and variance reduction"
 CHANGED = (
@@ -38,9 +40,6 @@ def network_data(n: int) -> tuple[np.ndarray, np.ndarray]:
 @cache
 def optimum(n: int, confinement: float, temperature: float) -> Any:
     """The optimal law of the network on its data."""
-    from unlazy.theory.mean_field.grid import square_loss
-    from unlazy.theory.mean_field.tanh_network import tanh_optimum
-
     z, y = network_data(n)
     problem = {"amplitude": AMPLITUDE, "confinement": confinement, "temperature": temperature}
     return tanh_optimum(z, square_loss(y), points=71, deviations=7, **problem)
@@ -76,11 +75,10 @@ def _excess(name):
     return above
 
 
-def _evaluations(data):
-    return data.budget * parameter(data, "evaluations")
-
-
-ABOVE: dict[str, Any] = {"log": "xy", "xlabel": "gradient evaluations per particle", "ylabel": "$F - F^*$"}
+EVALUATIONS: dict[str, Any] = {
+    "x": lambda data: data.budget * parameter(data, "evaluations"),
+    "xlabel": "gradient evaluations per particle",
+}
 
 
 @dataclass(frozen=True)
@@ -133,7 +131,9 @@ class MfldMinibatch(Study):
         },
     }
     figure = panels(
-        Panel(_excess("energy"), x=_evaluations, by="gradient", part="race", line=True, ylim=(2e-5, 0.3), **ABOVE),
+        Panel(_excess("energy"), by="gradient", part="race", line=True, **EVALUATIONS).look(
+            log="xy", ylabel="$F - F^*$", ylim=(2e-5, 0.3)
+        ),
         Panel(_excess("late_energy"), x="gradient", part="floor", log="y", ylabel="floor of $F - F^*$"),
     )
 

@@ -10,6 +10,7 @@ import numpy as np
 from unlazy.lab import OWN, Change, Output, Study, at_least, cite, claim, parameter, static, value, within
 from unlazy.plotting.panels import Panel, panels
 from unlazy.studies.mean_field.shared import AMPLITUDE, INPUTS, TARGETS, of_one_problem, optimum
+from unlazy.theory.mean_field.dual import particle_constants
 
 PARITIES = "classification of parities"
 IN_PARITY = {"problem": ("parity",)}
@@ -27,8 +28,6 @@ def _at(parity, name, prior_scale=0.2, temperature=0.003):
 
 def small_end(particles):
     """F* + c_F/N of the small problem."""
-    from unlazy.theory.mean_field.dual import particle_constants
-
     found = optimum(**SMALL, deviations=7.0)
     return found.energy + particle_constants(found).energy_excess / particles
 

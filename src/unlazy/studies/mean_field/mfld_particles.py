@@ -13,6 +13,9 @@ from unlazy.checks import InputError
 from unlazy.lab import OWN, Change, Output, Study, at_least, between, cite, claim, parameter, static, value
 from unlazy.plotting.panels import Level, Panel, panels
 from unlazy.studies.mean_field.shared import AMPLITUDE, INPUTS, TARGETS, optimum
+from unlazy.theory.mean_field.dual import particle_constants, width_covariance
+from unlazy.theory.mean_field.fluctuations import width_fluctuations, window_shares
+from unlazy.theory.mean_field.tanh_network import tanh_step_bias
 
 CHAOS = "chen2022uniform suzuki2023convergence"
 CONSTANT = "second-order expansion around mu*"
@@ -74,9 +77,6 @@ TIMES: dict[str, Any] = {"x": _times, "by": "particles", "log": "xy", "xlabel": 
 @cache
 def _theory(confinement, temperature):
     """The bias of a step, and tr N Cov(f_hat) of the linear theory at each observation: the same for all N."""
-    from unlazy.theory.mean_field.fluctuations import width_fluctuations
-    from unlazy.theory.mean_field.tanh_network import tanh_step_bias
-
     found, times = optimum(confinement, temperature), BETWEEN * np.arange(EDGES[-1] + 1.0)
     bias = tanh_step_bias(found, INPUTS, amplitude=AMPLITUDE, confinement=confinement)
     return bias, np.trace(width_fluctuations(found, times), axis1=1, axis2=2)
@@ -187,9 +187,6 @@ class MfldParticles(Study):
         return relax_networks(key, optimum(self.confinement, self.temperature), INPUTS, TARGETS, **numbers, **options)
 
     def predict(self) -> dict[str, Any]:
-        from unlazy.theory.mean_field.dual import particle_constants, width_covariance
-        from unlazy.theory.mean_field.fluctuations import window_shares
-
         found, (bias, curve) = optimum(self.confinement, self.temperature), _theory(self.confinement, self.temperature)
         constants = particle_constants(found)
         added = self.particles * bias.energy_per_particle + bias.energy

@@ -9,6 +9,9 @@ import numpy as np
 
 from unlazy.lab import OWN, Output, Study, at_least, between, cite, claim, over_theory, static, value, within
 from unlazy.plotting.panels import Panel, panels
+from unlazy.theory.mean_field.flow import mean_field_flow, normal_masses
+from unlazy.theory.mean_field.one_dimension import scalar_problem
+from unlazy.theory.mean_field.rate import barrier, decay_rates, grid_rates
 
 if TYPE_CHECKING:
     from unlazy.theory.mean_field.one_dimension import ScalarProblem
@@ -109,8 +112,6 @@ class MfldRate(Study):
         return -slope / cold.barrier.mean("temperature")
 
     def _problem(self, points: int | None = None) -> ScalarProblem:
-        from unlazy.theory.mean_field.one_dimension import scalar_problem
-
         return scalar_problem(
             lambda x: self.height * np.exp(-(x**2) / (2 * self.bump**2)),
             np.tanh,
@@ -125,9 +126,6 @@ class MfldRate(Study):
         return {"unit": UNITS.tolist()}
 
     def simulate(self, rng: np.random.Generator) -> dict[str, Any]:
-        from unlazy.theory.mean_field.flow import mean_field_flow, normal_masses
-        from unlazy.theory.mean_field.rate import grid_rates
-
         problem = self._problem(self.points)
         unit = 1 / grid_rates(problem)[0]
         start = normal_masses(problem, rng.uniform(1, 2), rng.uniform(0.2, 0.4))
@@ -138,7 +136,5 @@ class MfldRate(Study):
         return {"rate": rate, "flow_gap": share}
 
     def predict(self) -> dict[str, Any]:
-        from unlazy.theory.mean_field.rate import barrier, decay_rates
-
         problem = self._problem()
         return {**decay_rates(problem)._asdict(), "barrier": barrier(problem)}

@@ -10,6 +10,7 @@ import numpy as np
 from unlazy.lab import Output, Study, cite, path, static
 from unlazy.lab.claims import OWN, Change, at_most, claim, enough, over_theory, relative_deviation, within
 from unlazy.plotting.panels import Panel, panels
+from unlazy.theory.message_passing.state_evolution.mixture import mixture_state_evolution
 
 PLACE = "generic feature maps"
 MIXTURE = "digits as two Gaussian clusters"
@@ -139,7 +140,6 @@ class CovariatesReal(Study):
     def predict(self) -> dict[str, Any]:
         from unlazy.data.digit_parity import digit_moments, digits
         from unlazy.diagnostics import LearningCurve
-        from unlazy.theory.message_passing.state_evolution.mixture import mixture_state_evolution
 
         sizes, ridges = np.array(self.n, dtype=float)[:, None], np.array(self.ridge)
         if self.model == "ridge":

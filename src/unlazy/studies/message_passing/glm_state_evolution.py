@@ -8,8 +8,10 @@ from typing import Any
 import numpy as np
 
 from unlazy.checks import InputError, check_array
+from unlazy.functions.spectra import power_law
 from unlazy.lab import Change, Output, Study, cite, claim, over_theory, path, static, value, within
 from unlazy.plotting.panels import Panel, panels
+from unlazy.theory.message_passing.state_evolution.glm import glm_state_evolution
 from unlazy.theory.message_passing.teachers import LinearTeacher, LogitTeacher, ProbitTeacher, SignTeacher, check_flip
 
 PLACE = "learning curves of generic feature maps"
@@ -133,8 +135,6 @@ class GLMStateEvolution(Study):
         return 8 * (4 * max(self.n) * self.d + 4 * self.d**2)
 
     def _spectrum(self) -> np.ndarray:
-        from unlazy.functions.spectra import power_law
-
         spectrum = power_law(self.d, self.spectrum_exponent)
         return spectrum / spectrum.sum()
 
@@ -145,8 +145,6 @@ class GLMStateEvolution(Study):
         return teacher_fits(rng, teacher, self._spectrum(), self.n, self.ridge, loss=self.loss)
 
     def predict(self) -> dict[str, Any]:
-        from unlazy.theory.message_passing.state_evolution.glm import glm_state_evolution
-
         spectrum, teacher = self._spectrum(), TEACHERS[self.label](float(self.label_noise))
         theory = glm_state_evolution(
             spectrum, spectrum**2, 1.0, np.array(self.n), float(self.ridge), loss=self.loss, teacher=teacher

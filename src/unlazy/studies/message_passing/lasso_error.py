@@ -9,6 +9,7 @@ import numpy as np
 
 from unlazy.lab import Change, Output, Study, cite, claim, over_theory, path, static, value, within
 from unlazy.plotting.panels import Panel, panels
+from unlazy.theory.message_passing.lasso import lasso_state_evolution
 
 CASE = ("ratio", "density", "noise")
 PLACE = "Theorem 1.5 and Corollary 1.6"
@@ -107,8 +108,6 @@ class LassoError(Study):
         return lasso_errors(rng, signal, max(round(self.ratio * self.p), 1), self.penalty, self.noise)
 
     def predict(self) -> dict[str, Any]:
-        from unlazy.theory.message_passing.lasso import lasso_state_evolution
-
         ratio = max(round(self.ratio * self.p), 1) / self.p
         theory = lasso_state_evolution(ratio, np.array(self.penalty), float(self.density), float(self.noise) ** 2)
         found = {name: getattr(theory, name) for name in ("mse", "nonzeros", "train_mse")}

@@ -11,6 +11,7 @@ from unlazy.checks import InputError
 from unlazy.lab import Change, Output, Part, Study, cite, claim, path, static, value
 from unlazy.lab.claims import at_least, needs, over_theory, relative_deviation, within
 from unlazy.plotting.panels import Panel, panels
+from unlazy.theory.message_passing.state_evolution.mixture import mixture_state_evolution
 
 SOURCE, PLACE = "loureiro2021mixtures", "Gaussian mixtures"
 LOGISTIC = (("bias", "bias"), ("covariances", ("spread", "tilt")))
@@ -150,8 +151,6 @@ class MixtureClassification(Study):
 
     def predict(self) -> dict[str, Any]:
         from scipy.special import ndtr
-
-        from unlazy.theory.message_passing.state_evolution.mixture import mixture_state_evolution
 
         means, variances, shares = self._clusters()
         samples = np.array(self.n)

@@ -10,6 +10,7 @@ import numpy as np
 from unlazy.checks import InputError
 from unlazy.lab import OWN, Change, Output, Study, at_most, changes, cite, claim, needs, static, value, within
 from unlazy.plotting.panels import Panel, panels
+from unlazy.theory.message_passing.multiclass.softmax import multiclass_clusters, multiclass_teacher
 
 CLASSES = 3
 SHOWN = 26
@@ -161,8 +162,6 @@ class MulticlassAmp(Study):
         return amp_run(rng, self._spectrum(), means, self.n, self.ridge, classes=CLASSES, steps=SHOWN)
 
     def predict(self) -> dict[str, Any]:
-        from unlazy.theory.message_passing.multiclass.softmax import multiclass_clusters, multiclass_teacher
-
         if self.strength:
             found: Any = multiclass_clusters(self._means(), self.n, self.ridge, variances=self._spectrum(), modes=True)
         else:

@@ -9,6 +9,7 @@ import numpy as np
 
 from unlazy.lab import Change, Output, Study, cite, claim, difference, over_theory, static, value, within
 from unlazy.plotting.panels import Panel, panels
+from unlazy.theory.message_passing.multiclass.softmax import multiclass_clusters
 
 SOURCES = "loureiro2021mixtures cakmak2024"
 PRIORS = {2: (0.6, 0.4), 3: (0.5, 0.3, 0.2), 4: (0.4, 0.3, 0.2, 0.1)}
@@ -124,8 +125,6 @@ class MulticlassLearningCurve(Study):
         return softmax_errors(rng, *clusters, self._rows, self.ridge, bias=self.intercept, fresh=FRESH)
 
     def predict(self) -> dict[str, Any]:
-        from unlazy.theory.message_passing.multiclass.softmax import multiclass_clusters
-
         prior, variances = np.array(PRIORS[self.classes]), self._variances()
         found = multiclass_clusters(
             self._means(), self._rows, self.ridge, variances=variances, probabilities=prior, bias=self.intercept

@@ -10,6 +10,7 @@ import numpy as np
 from unlazy.lab import Change, Output, Part, Study, changes, cite, claim, path, static, value
 from unlazy.lab.claims import at_least, kept, needs, over_theory, within
 from unlazy.plotting.panels import Panel, panels
+from unlazy.theory.message_passing.sequential import inference
 from unlazy.theory.message_passing.sequential.inference import ENSEMBLES, covariance_ensemble
 
 if TYPE_CHECKING:
@@ -166,10 +167,8 @@ class SequentialMessagePassing(Study):
         return {"time": np.arange(self.steps)}
 
     def _student(self) -> Any:
-        from unlazy.theory.message_passing.sequential.inference import matched_beta, static_solution
-
         ensemble = covariance_ensemble(self.ensemble, self.alpha)
-        return static_solution(ensemble, self.coldness * matched_beta(self.flip), self.flip)
+        return inference.static_solution(ensemble, self.coldness * inference.matched_beta(self.flip), self.flip)
 
     def simulate(self, rng: np.random.Generator) -> dict[str, Any]:
         from unlazy.training.message_passing.sequential import algorithm, draw_from, run
@@ -179,11 +178,9 @@ class SequentialMessagePassing(Study):
         return {"residual": found.residual.T, "mean_square": found.mean_square, "mean_overlap": found.mean_overlap}
 
     def predict(self) -> dict[str, Any]:
-        from unlazy.theory.message_passing.sequential.inference import mean_field_residual
-
         student, count = self._student(), len(self.rate)
         return {
-            "residual": mean_field_residual(student, self.rate, self.steps),
+            "residual": inference.mean_field_residual(student, self.rate, self.steps),
             "mean_square": np.full(count, student.mean_square),
             "mean_overlap": np.full(count, student.mean_overlap),
             "at_factor": student.at_factor,

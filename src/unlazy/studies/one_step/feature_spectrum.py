@@ -11,14 +11,13 @@ from unlazy.lab import OWN, Output, Study, at_most, cite, claim, over_theory, pa
 from unlazy.plotting import style
 from unlazy.plotting.panels import Panel, panels
 from unlazy.studies.one_step import shared
+from unlazy.theory.one_step.spiked.spectrum import feature_outliers, feature_spectrum
 
 LEVELS = tuple(((np.arange(200) + 0.5) / 200).tolist())
 
 
 def _spectra(axes: Any, main: Any) -> None:
     """The eigenvalues of all seeds as histograms, the law of the bulk as lines and predicted outliers as arrows."""
-    from unlazy.theory.one_step.spiked.spectrum import feature_spectrum
-
     points, largest = main.simulated, 0.0
     common = {field.name: points.attrs[field.name] for field in fields(FeatureSpectrum) if field.name in points.attrs}
     for index, name in enumerate([str(s) for s in np.atleast_1d(parameter(points, "spikes"))][:4]):
@@ -106,8 +105,6 @@ class FeatureSpectrum(Study):
         return {"activation": self.activation, "groups": groups, "n": self.n, "d": self.d, "features": self.features}
 
     def _outliers(self) -> Any:
-        from unlazy.theory.one_step.spiked.spectrum import feature_outliers
-
         return feature_outliers(**self._setting())
 
     def simulate(self, rng: np.random.Generator) -> dict[str, Any]:

@@ -10,6 +10,7 @@ import numpy as np
 from unlazy.lab import OWN, Output, Study, at_least, at_most, cite, claim, enough, parameter, static, value, within
 from unlazy.plotting.panels import Panel, panels
 from unlazy.studies.one_step import shared
+from unlazy.theory.one_step import linear_kernels as linear
 
 LARGE = "step N^1/2"
 NETWORKS = {"random features": None, "step 1": 0.0, LARGE: 0.5}
@@ -137,8 +138,6 @@ class KernelLimit(Study):
         return rival_risks(rng, self.activation, link, *sizes, fresh=shared.FRESH, **ridges)._asdict()
 
     def predict(self) -> dict[str, Any]:
-        from unlazy.theory.one_step import linear_kernels as linear
-
         step_sizes = np.array(self._step_sizes())[:, None]
         networks = shared.predicted_risks(self, step_sizes, FEATURE_RIDGES[2:-2])["risk"].min(axis=1)
         link, rest = shared.LINKS[self.link], (self.d, KERNEL_RIDGES, self.noise_variance)

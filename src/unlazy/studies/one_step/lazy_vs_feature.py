@@ -9,6 +9,7 @@ from unlazy.checks import InputError
 from unlazy.lab import DIVERGED_AT, Output, Study, cite, static, value
 from unlazy.lab.claims import OWN, at_least, at_most, between, claim, relative_deviation, slope, within
 from unlazy.plotting.panels import Panel, panels
+from unlazy.theory.one_step.spiked.features import gradient_step_groups, target_alignment
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -16,8 +17,10 @@ if TYPE_CHECKING:
 LAZY, FEATURE = 0.5, 1.0
 KERNEL = "change of the conjugate kernel"
 SIZES = ("width", "dimension", "samples")
+SCALE, ENDS = "exponent s of the output scale N^-s", ": 1/2 is the neural-tangent, 1 the mean-field normalisation"
 EXPONENTS = [0.5, 0.625, 0.75, 0.875, 1.0]
-ONE_STEP = {"steps": 1, "activation": "erf", "link": "erf", "noise_variance": 0.01}
+LARGER = [(2 * d, d, 2 * d) for d in (64, 128, 256, 512, 1024)]
+ONE_STEP: dict[Any, Any] = {"steps": 1, "activation": "erf", "link": "erf", "noise_variance": 0.01}
 
 
 def _slopes(part, exponent, *names):
@@ -38,15 +41,7 @@ class LazyVsFeature(Study):
     precision = "float32"
 
     width: int = static(256, "width", symbol="N", low=2, high=65_536, scale="log", paired=True)
-    exponent: float = value(
-        0.5,
-        "exponent s of the output scale N^-s: 1/2 is the neural-tangent, 1 the mean-field normalisation",
-        symbol="s",
-        low=0.5,
-        high=1,
-        paired=True,
-        short="exponent s of the output scale N^-s",
-    )
+    exponent: float = value(0.5, f"{SCALE}{ENDS}", symbol="s", low=0.5, high=1, paired=True, short=SCALE)
     dimension: int = static(10, "input dimension", symbol="d", low=1, high=10_000)
     samples: int = static(60, "training samples", symbol="n", low=1, high=10_000)
     steps: int = static(500, "steps of full-batch gradient descent", low=1, high=1_000_000, scale="log", paired=True)
@@ -74,22 +69,12 @@ class LazyVsFeature(Study):
     }
     presets = {
         "quick": {
-            "main": {"width": [64, 192, 512], "exponent": [0.5, 0.75, 1.0], "seeds": 16},
-            "one_step": {
-                SIZES: [(2 * d, d, 2 * d) for d in (64, 128, 256)],
-                **ONE_STEP,
-                "exponent": [0.5, 0.75, 1.0],
-                "seeds": 256,
-            },
+            "main": {"width": [64, 192, 512], "exponent": EXPONENTS[::2], "seeds": 16},
+            "one_step": {SIZES: LARGER[:3]} | ONE_STEP | {"exponent": EXPONENTS[::2], "seeds": 256},
         },
         "full": {
             "main": {"width": [2**k for k in range(6, 13)], "exponent": EXPONENTS, "steps": 1500, "seeds": 32},
-            "one_step": {
-                SIZES: [(2 * d, d, 2 * d) for d in (64, 128, 256, 512, 1024)],
-                **ONE_STEP,
-                "exponent": EXPONENTS,
-                "seeds": 32,
-            },
+            "one_step": {SIZES: LARGER} | ONE_STEP | {"exponent": EXPONENTS, "seeds": 32},
         },
     }
     figure = panels(
@@ -210,8 +195,6 @@ class LazyVsFeature(Study):
 
     def predict(self) -> dict[str, Any]:
         """The theory is that of one step, steps = 1."""
-        from unlazy.theory.one_step.spiked.features import gradient_step_groups, target_alignment
-
         if self.steps > 1:
             return {}
         size = self.learning_rate * self.width ** (self.exponent - 0.5)

@@ -8,7 +8,9 @@ from typing import Any
 import numpy as np
 
 from unlazy.lab import Output, Study, at_most, between, cite, claim, over_theory, parameter, static, value, within
+from unlazy.numerics.gaussian import Piecewise
 from unlazy.plotting.panels import Panel, panels
+from unlazy.theory.one_step.noise_injection import noise_injection_equivalent
 
 FRESH = 3000
 ERRORS = ("test_error", "training_error")
@@ -103,9 +105,6 @@ class NoiseInjection(Study):
         return fit_noisy_copies(rng, *problem, input_noise=noise, copies=copies, fresh=FRESH)._asdict()
 
     def predict(self) -> dict[str, Any]:
-        from unlazy.numerics.gaussian import Piecewise
-        from unlazy.theory.one_step.noise_injection import noise_injection_equivalent
-
         ratios = (self.samples_per_dimension, self.features_per_dimension)
         problem = ("tanh", Piecewise(np.sign, (0.0,)), *ratios, self.ridge, self.noise_variance)
         found = noise_injection_equivalent(*problem, input_noise=self.input_noise, copies=self.copies or np.inf)

@@ -10,6 +10,7 @@ import numpy as np
 from unlazy.lab import Output, Study, at_least, at_most, cite, claim, parameter, path, static, value, within
 from unlazy.plotting.panels import Panel, panels
 from unlazy.studies.one_step import shared
+from unlazy.theory.one_step.gradient_step import one_step_risk
 
 
 def _gain(risk):
@@ -71,8 +72,6 @@ class OneStepSmall(Study):
     def bound_in_theory(main):
         """Nor does the theory at any step size up to 10^6, any ridge from 10^-6 to 10 and any n from d/2 to 64 d: the
         ratio is {criterion}."""
-        from unlazy.theory.one_step.gradient_step import one_step_risk
-
         activation, link, features, d, noise_variance = (
             parameter(main.predicted, name) for name in ("activation", "link", "features", "d", "noise_variance")
         )
@@ -94,8 +93,6 @@ class OneStepSmall(Study):
         return shared.simulated_risks(rng, self, self.step_size)
 
     def predict(self) -> dict[str, Any]:
-        from unlazy.theory.one_step.gradient_step import one_step_risk
-
         functions = (self.activation, shared.LINKS[self.link])
         numbers = (self.n / self.d, self.features / self.d, self.ridge, self.noise_variance)
         theory = one_step_risk(*functions, *numbers, step_size=np.array(self.step_size))

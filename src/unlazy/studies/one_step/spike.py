@@ -10,6 +10,7 @@ import numpy as np
 from unlazy.lab import Output, Study, at_most, cite, claim, kept, parameter, path, static, value, within
 from unlazy.plotting.panels import Panel, panels
 from unlazy.studies.one_step import shared
+from unlazy.theory.one_step.gradient_step import rank_one_step
 
 
 def _away(main):
@@ -85,8 +86,6 @@ class Spike(Study):
         return dict(zip(("singular_value", "alignment"), np.transpose(found), strict=True))
 
     def predict(self) -> dict[str, Any]:
-        from unlazy.theory.one_step.gradient_step import rank_one_step
-
         functions = (self.activation, shared.LINKS[self.link])
         ratios = (self.samples_per_dimension, self.features_per_dimension)
         found = rank_one_step(*functions, np.array(self.step_size), *ratios, self.noise_variance)

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from unlazy.functions.spectra import power_law
 from unlazy.lab import OWN, Output, Study, at_most, cite, claim, enough, kept, parameter, path, static, value, within
 from unlazy.plotting.panels import Level, Panel, panels
 from unlazy.studies.regression import shared
@@ -41,12 +42,13 @@ def _mean(name):
     return lambda data: data[name].mean("seed")
 
 
-def _last_criterion(data):
-    return data.criterion.isel(metric_exponent=-1)
-
-
 def _ratio(data):
     return data.risk / data.criterion
+
+
+EQUALITY = Panel(lambda data: data.criterion.isel(metric_exponent=-1), x=_mean("criterion"), **ALIGNED).look(
+    points=False, line=True, labels=("equality",)
+)
 
 
 @dataclass(frozen=True)
@@ -99,7 +101,7 @@ class DofCriterion(Study):
             x=_mean("criterion"),
             also=(
                 Panel("free_risk", x=_mean("free_criterion"), labels=("unrestricted $W$",), colours=RED, **ALIGNED),
-                Panel(_last_criterion, x=_mean("criterion"), labels=("equality",), points=False, line=True, **ALIGNED),
+                EQUALITY,
             ),
             **FAMILY,
         ).look(title="metrics $j^{-k}$, tasks $j^{-a}$", xlabel=r"criterion $R(W) - \sigma^2$", log="xy"),
@@ -177,7 +179,6 @@ class DofCriterion(Study):
     def simulate(self, rng: np.random.Generator) -> dict[str, Any]:
         """One design and its tasks; every metric and ridge of the family, and the limit of free gradient flow."""
         from unlazy.data.many_tasks import diagonal_tasks
-        from unlazy.functions.spectra import power_law
         from unlazy.training.regression.metric_criteria import RidgeCriteria, free_criteria, ridge_criteria
 
         spectrum, prior = (power_law(self.d, a) for a in (self.spectrum_exponent, self.prior_exponent))

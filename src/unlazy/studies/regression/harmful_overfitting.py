@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from unlazy.functions.spectra import harmful_example
 from unlazy.lab import OWN, at_least, at_most, between, cite, claim, path, slope, static, within
 from unlazy.studies.regression import shared
 
@@ -75,6 +76,4 @@ class HarmfulOverfitting(shared.MetricExample):
         return shared.theory_deviation(known)
 
     def population(self, **options: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        from unlazy.functions.spectra import harmful_example
-
         return harmful_example(self.n, self.dimension, **options)

@@ -26,8 +26,10 @@ ARMS = {
     "frozen label noise": {"gradient": "frozen"},
 }
 """What is added to the objective: nothing, an exact penalty, or noise with one of the two gradients."""
-IDENTITY = {"activation": ["tanh", "identity"], "tasks": 4, "steps": 0, "draws": 400}
+IDENTITY: dict[Any, Any] = {"activation": ["tanh", "identity"], "tasks": 4, "steps": 0, "draws": 400}
 NOISE = ("ridge", "label_variance")
+NOISES = [(0.05, 0.02), (0.05, 0.1), (0.05, 0.5), (0.3, 0.1)]
+MORE_NOISES = [(0.05, v) for v in (0.02, 0.05, 0.1, 0.2, 0.5, 1.0)] + [(r, 0.1) for r in (0.001, 0.01, 0.3, 3.0)]
 RIDGE = "ridge of the second layer, in (1/n)|y - f|^2 + (ridge/M)|a|^2"
 NOISE_ADDED = (
     "variance of the noise added to the labels",
@@ -108,22 +110,11 @@ class LabelNoiseDof(Study):
     }
     presets = {
         "quick": {
-            "identity": {
-                **IDENTITY,
-                NOISE: [(0.05, 0.02), (0.05, 0.1), (0.05, 0.5), (0.3, 0.1)],
-                "n": 30,
-                "width": 100,
-                "seeds": 8,
-            },
+            "identity": IDENTITY | {NOISE: NOISES, "n": 30, "width": 100, "seeds": 8},
             "training": {NETWORK: [("tanh", 1e-3, 0.05), LINEAR], "n": 40, "width": 100, "steps": 250, "seeds": 8},
         },
         "full": {
-            "identity": {
-                **IDENTITY,
-                NOISE: [(0.05, v) for v in (0.02, 0.05, 0.1, 0.2, 0.5, 1.0)]
-                + [(ridge, 0.1) for ridge in (0.001, 0.01, 0.3, 3.0)],
-                "seeds": 16,
-            },
+            "identity": IDENTITY | {NOISE: MORE_NOISES, "seeds": 16},
             "training": {NETWORK: [("tanh", 1e-3, 0.1), LINEAR], "seeds": 24},
         },
     }

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from unlazy.functions.spectra import misaligned_example
 from unlazy.lab import OWN, at_least, at_most, between, cite, claim, slope, within
 from unlazy.studies.regression import shared
 
@@ -67,6 +68,4 @@ class MisalignedSignal(shared.MetricExample):
         return shared.theory_deviation(known)
 
     def population(self, **options: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        from unlazy.functions.spectra import misaligned_example
-
         return misaligned_example(self.n, self.dimension, **options)

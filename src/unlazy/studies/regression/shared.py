@@ -10,6 +10,8 @@ import numpy as np
 from unlazy.checks import InputError
 from unlazy.lab import Output, Study, path, slope, static, value
 from unlazy.plotting.panels import Guide, Panel, Panels, panels
+from unlazy.theory.regression.metric import bayes_risk
+from unlazy.theory.regression.ridge import ridge_equivalent
 
 OUTPUTS = {
     "ridge_risk": Output("excess risk of ridge at the best ridge", r"\bar R", scale="log"),
@@ -83,9 +85,6 @@ def predicted_risks(
     spectrum: np.ndarray, prior: np.ndarray, multiplicities: np.ndarray, n: int, noise_variance: float
 ) -> dict[str, Any]:
     """The deterministic equivalents of ridge and Bayes; there is none for a metric that the data teach."""
-    from unlazy.theory.regression.metric import bayes_risk
-    from unlazy.theory.regression.ridge import ridge_equivalent
-
     ridge = ridge_equivalent(spectrum, prior, n, RIDGES, noise_variance, multiplicities=multiplicities)
     bayes = bayes_risk(spectrum * prior, n, noise_variance, multiplicities=multiplicities)
     zero = multiplicities @ (spectrum * prior)

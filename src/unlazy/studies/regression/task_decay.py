@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from unlazy.functions.spectra import index_blocks, power_law
 from unlazy.lab import OWN, Study, at_least, at_most, cite, claim, parameter, path, static, value, within
 from unlazy.plotting.panels import Panel, panels
 from unlazy.studies.regression import shared
@@ -116,7 +117,6 @@ class TaskDecay(Study):
         return 8 * (4 * self.n * self.d + 4 * self.d * self.tasks)
 
     def simulate(self, rng: np.random.Generator) -> dict[str, Any]:
-        from unlazy.functions.spectra import power_law
         from unlazy.training.regression.metric_learning import metric_risks
 
         spectrum, prior = (power_law(self.d, exponent) for exponent in (self.spectrum_exponent, self.prior_exponent))
@@ -124,8 +124,6 @@ class TaskDecay(Study):
         return risks._asdict()
 
     def predict(self) -> dict[str, Any]:
-        from unlazy.functions.spectra import index_blocks
-
         index, copies = index_blocks(self.d)
         spectrum, prior = index**-self.spectrum_exponent, index**-self.prior_exponent
         return shared.predicted_risks(spectrum, prior, copies, self.n, self.noise_variance)

@@ -12,6 +12,7 @@ from unlazy.lab import DIVERGED_AT, Output, Study, cite, static, value
 from unlazy.lab.claims import OWN, Change, at_least, at_most, changes, claim, parameter
 from unlazy.plotting.panels import Level, Panel, panels
 from unlazy.studies.signal_noise.shared import GUESSING, check_even, check_room, in_settings
+from unlazy.theory.signal_noise.strategies import balancing_penalty
 
 ARMS = {("optimiser", "learning_rate", "steps"): [("gd", 0.5, 1000), ("adam", 2e-3, 1000), ("sign", 2e-3, 600)]}
 DECAYS = ("adversary", "coupled", "decoupled")
@@ -158,6 +159,4 @@ class AdamVsGd(Study):
         return sparse_patch_run(key, **self.as_dict())
 
     def predict(self) -> dict[str, Any]:
-        from unlazy.theory.signal_noise.strategies import balancing_penalty
-
         return {"balancing_penalty": balancing_penalty(self.n, self.sparsity, self.deviation, self.start)}

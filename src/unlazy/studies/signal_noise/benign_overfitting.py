@@ -11,6 +11,7 @@ from unlazy.lab import DIVERGED_AT, Output, Study, cite, static, value
 from unlazy.lab.claims import OWN, Change, at_least, at_most, claim, enough, within
 from unlazy.plotting.panels import Panel, panels
 from unlazy.studies.signal_noise.shared import GUESSING, check_two_patches, strength
+from unlazy.theory.signal_noise.two_patches import benign_probability
 
 RACE = (OWN, "race of signal against noise, after Cao et al. 2022, Lemmas 5.3-5.7")
 GROWTH = ("cao2022 han2025tutorial", "section 5; slide on polynomial growth")
@@ -30,12 +31,8 @@ def _at(strength, *arrays):
     return [array.sel(power=array.power <= 3) if "power" in array.dims else array for array in chosen]
 
 
-def _balance(data):
-    return data.signal / data.noise
-
-
 def _balance_at_the_ends(data):
-    return _balance(data.sel(strength=[LOW, HIGH]))
+    return (data.signal / data.noise).sel(strength=[LOW, HIGH])
 
 
 def _skill(part, power):
@@ -120,18 +117,14 @@ class BenignOverfitting(Study):
         Change(
             "race",
             "skill at equal n and n SNR^q, at strengths chosen by the predicted probability",
-            (
-                "the share of all runs in which the race is right, judged first, is high for the constant rule n "
-                "SNR^q >= 2 too"
-            ),
+            "the share of all runs in which the race is right, judged first, is high for the constant rule n "
+            "SNR^q >= 2 too",
         ),
         Change(
             "race",
             "measure and criterion of the skill",
-            (
-                "a first criterion, right in 5% more of the runs than the best constant answer for each n and n "
-                "SNR^q, was left undecided by 864 runs (4.5 +- 5.9%, q = 3)"
-            ),
+            "a first criterion, right in 5% more of the runs than the best constant answer for each n and n "
+            "SNR^q, was left undecided by 864 runs (4.5 +- 5.9%, q = 3)",
         ),
         Change("race-q4", "measure and criterion of the skill", "as for q = 3"),
     )
@@ -185,7 +178,7 @@ class BenignOverfitting(Study):
     def signal_dominates(main, width):
         """At n SNR^q = 10 the signal dominates: the logarithm of the largest signal coefficient over the largest noise
         coefficient is {criterion}, a factor of 10."""
-        return _at(HIGH, *(np.log(_balance(part.simulated)) for part in (main, width)))
+        return _at(HIGH, *(np.log(part.simulated.signal / part.simulated.noise) for part in (main, width)))
 
     @claim(*IDEA, at_least(np.log(10)))
     def noise_dominates(main, width):
@@ -267,7 +260,5 @@ class BenignOverfitting(Study):
 
     def predict(self) -> dict[str, Any]:
         """The probability that the race, whose outcome depends on the draw, predicts benign overfitting."""
-        from unlazy.theory.signal_noise.two_patches import benign_probability
-
         ratio = (self.strength / self.n) ** (1 / self.power)
         return {"benign": benign_probability(self.n, self.d, ratio, self.width, self.power)}

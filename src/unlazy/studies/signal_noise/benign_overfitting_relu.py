@@ -11,6 +11,7 @@ from unlazy.lab import DIVERGED_AT, Output, Study, cite, static, value
 from unlazy.lab.claims import OWN, Change, at_least, at_most, claim, difference, enough, over_theory, within
 from unlazy.plotting.panels import Level, Panel, panels
 from unlazy.studies.signal_noise.shared import check_two_patches
+from unlazy.theory.signal_noise.relu_overfitting import relu_error, small_start_error
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -29,8 +30,6 @@ SHORT: dict[str, Any] = {"learning_rate": 0.04, "target": 0.5, "n": [20, 80], "l
 def _formula(data: xr.Dataset, active: Any) -> xr.DataArray:
     """The test error by the formula with this fraction of active pairs, a number or one of each run."""
     import xarray as xr
-
-    from unlazy.theory.signal_noise.relu_overfitting import relu_error
 
     return xr.apply_ufunc(relu_error, data.level, active)
 
@@ -178,8 +177,6 @@ class BenignOverfittingRelu(Study):
 
     def predict(self) -> dict[str, Any]:
         """Growth is linear: per unit of time gamma by n SNR^2/4 and rho by 1/2."""
-        from unlazy.theory.signal_noise.relu_overfitting import small_start_error
-
         end = {"loss": self.target, "step": float(self.learning_rate)}
         found = small_start_error(self.level, self.n, self.d, self.start, **end)
         time = self.learning_rate * np.array(STEPS)

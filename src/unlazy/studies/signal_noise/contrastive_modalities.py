@@ -12,6 +12,7 @@ from unlazy.lab import DIVERGED_AT, Output, Study, cite, static, value
 from unlazy.lab.claims import OWN, Change, at_least, at_most, claim, enough, kept, over_theory, parameter, within
 from unlazy.plotting.panels import Level, Panel, panels
 from unlazy.studies.signal_noise.shared import check_even, check_room, in_settings, strength
+from unlazy.theory.signal_noise.two_patches import contrastive_rates
 
 ARMS = ("modalities", "gain")
 SINGLE, TWO = (1, 1.0), [(2, 1.0), (2, 2.0), (2, 4.0), (2, 8.0)]
@@ -207,7 +208,5 @@ class ContrastiveModalities(Study):
 
     def predict(self) -> dict[str, Any]:
         """Linear growth at small weights; the positive's softmax weight 1/(n/2 + 1) is what 1 lacks to n/(n + 2)."""
-        from unlazy.theory.signal_noise.two_patches import contrastive_rates
-
         rate = contrastive_rates(self.strength, self.gain if self.modalities == 2 else None).signal
         return {"rate": rate, "signal_growth": 1 + self.learning_rate * rate * self.n / (self.n + 2)}

@@ -12,6 +12,7 @@ from unlazy.lab import DIVERGED_AT, Output, Study, cite, path, static, value
 from unlazy.lab.claims import OWN, Change, at_least, at_most, between, claim, over_theory, slope, within
 from unlazy.plotting.panels import Panel, panels
 from unlazy.studies.signal_noise.shared import check_even, check_room
+from unlazy.theory.signal_noise.denoising import drawn_signal_ratio, signal_ratio
 
 DIMS = ("strength",)
 STRENGTHS = (0.1, 0.3, 1.0, 2.0, 4.0, 10.0, 20.0)
@@ -144,7 +145,6 @@ class DiffusionVsClassification(Study):
 
     def simulate(self, rng: np.random.Generator) -> dict[str, Any]:
         """One draw of noise serves all signal strengths and times; the classifiers of the strengths are independent."""
-        from unlazy.theory.signal_noise.denoising import drawn_signal_ratio
         from unlazy.training.signal_noise.classifiers import train_classifiers
 
         # Only inner products matter: the noise in an orthonormal basis of its span.
@@ -164,8 +164,6 @@ class DiffusionVsClassification(Study):
         }
 
     def predict(self) -> dict[str, Any]:
-        from unlazy.theory.signal_noise.denoising import signal_ratio
-
         strength = np.array(self.strength)
         found = signal_ratio(strength, strength * self.d / self.n, self.time)
         return {"denoising_ratio": found.ratio, "proportional": strength / 2}

@@ -11,6 +11,7 @@ from unlazy.lab import DIVERGED_AT, OWN, Change, Output, Study, at_least, at_mos
 from unlazy.plotting import style
 from unlazy.plotting.panels import Panel, panels
 from unlazy.studies.signal_noise.shared import GUESSING, check_two_patches, learning_rate, strength
+from unlazy.theory.signal_noise.label_noise import label_noise_plateau
 
 RECORDS = 20
 RATES = [0.02, 0.1, 0.5, 1.0, 2.0]
@@ -68,10 +69,8 @@ class LabelNoiseGd(Study):
         Change(
             "",
             "settings",
-            (
-                "the effect appeared in the first that were tried, a scan of 18, except at the largest step size; "
-                "here n = 40 and d = 1000 are smaller than there, and steps fewer"
-            ),
+            "the effect appeared in the first that were tried, a scan of 18, except at the largest step size; "
+            "here n = 40 and d = 1000 are smaller than there, and steps fewer",
         ),
     )
     presets = {
@@ -173,6 +172,4 @@ class LabelNoiseGd(Study):
         return {**run.records, "diverged_at": run.state.diverged_at}
 
     def predict(self) -> dict[str, Any]:
-        from unlazy.theory.signal_noise.label_noise import label_noise_plateau
-
         return {"plateau": label_noise_plateau(self.flip_probability).clean_loss}

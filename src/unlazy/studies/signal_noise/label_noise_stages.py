@@ -11,6 +11,7 @@ from unlazy.checks import InputError
 from unlazy.lab import DIVERGED_AT, OWN, Change, Output, Study, at_least, at_most, cite, claim, static, value, within
 from unlazy.plotting.panels import Level, Panel, panels
 from unlazy.studies.signal_noise.shared import check_two_patches, in_settings, strength
+from unlazy.theory.signal_noise.label_noise import label_noise_flow
 
 CELL = ("n", "d", "strength", "flipped")
 STAGES, EQUATION, WEAK = (60, 200.0, 8.0, 0.3), (60, 300.0, 6.0, 0.2), (60, 200.0, 1.0, 0.3)
@@ -219,8 +220,6 @@ class LabelNoiseStages(Study):
 
     def predict(self) -> dict[str, Any]:
         """Euler's method for the three equations, with the step of the simulation."""
-        from unlazy.theory.signal_noise.label_noise import label_noise_flow
-
         size = float(self._step_size(max))
         flow = label_noise_flow(size * np.array(STEPS), self.strength, self.flipped, ACTIVE, step=size)
         return {"signal": flow.signal, "clean_noise": flow.clean, "flipped_noise": flow.noisy}

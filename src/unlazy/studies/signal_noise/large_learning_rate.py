@@ -10,6 +10,7 @@ import numpy as np
 from unlazy.lab import OWN, Change, Output, Study, at_least, at_most, cite, claim, over_theory, static, value, within
 from unlazy.plotting.panels import Level, Panel, panels
 from unlazy.studies.signal_noise import shared
+from unlazy.theory.signal_noise.strategies import stable_output
 
 RATES = [0.05, 0.1, 0.2, 0.5, 0.8, 1.0, 1.2, 1.3, 1.4, 1.5, 1.6, 1.8, 2.0]
 LARGE = ("lu2024oscillation", "theorem on large learning rates")
@@ -158,6 +159,4 @@ class LargeLearningRate(Study):
         return dict(zip(names, found, strict=True)) | shared.end_of_run(run)
 
     def predict(self) -> dict[str, Any]:
-        from unlazy.theory.signal_noise.strategies import stable_output
-
         return stable_output(self.learning_rate, self.n, self.weak, self.ratio)._asdict()

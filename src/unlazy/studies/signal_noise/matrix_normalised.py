@@ -47,10 +47,7 @@ class MatrixNormalised(Study):
         Change(
             "",
             "n SNR^2 and the activation",
-            (
-                "of four values and two activations one balanced the features, at m = 10; the claims show two that "
-                "did not"
-            ),
+            "of four values and two activations one balanced the features, at m = 10; the claims show two that did not",
         ),
         Change("", "the widths 12 and 18", "others were looked at before"),
     )

@@ -30,10 +30,7 @@ class Mixup(Study):
         Change(
             "",
             "the width, while all other sizes were the first tried",
-            (
-                "at m = 6 one run in thirty starts with no neuron of some class on the feature's side, and never "
-                "learns it"
-            ),
+            "at m = 6 one run in thirty starts with no neuron of some class on the feature's side, and never learns it",
         ),
     )
     chunk_width = 32

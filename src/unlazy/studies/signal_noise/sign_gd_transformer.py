@@ -9,6 +9,7 @@ from typing import Any
 from unlazy.lab import OWN, Change, Study, at_least, at_most, changes, cite, claim, over_theory, static, value, within
 from unlazy.plotting.panels import Level, Panel, panels
 from unlazy.studies.signal_noise import shared
+from unlazy.theory.signal_noise.strategies import sign_step_balance
 
 DESCENT, SIGN = "gradient", "sign"
 RULES = (DESCENT, SIGN)
@@ -130,7 +131,5 @@ class SignGdTransformer(Study):
 
     def predict(self) -> dict[str, Any]:
         """The balance that the first step gives: n SNR^2 by the gradient, less by its sign."""
-        from unlazy.theory.signal_noise.strategies import sign_step_balance
-
         balance = [self.strength, sign_step_balance(self.strength, self.n, self.d, self.length, self.support)]
         return {"balance": balance, "first_balance": balance}

@@ -9,6 +9,7 @@ from unlazy.checks import InputError
 from unlazy.lab import OWN, Output, Study, at_least, at_most, cite, claim, over_theory, static, value, within
 from unlazy.plotting.panels import Panel, panels
 from unlazy.studies.signal_noise.shared import RUN_OUTPUTS, check_dimension, end_of_run, learning_rate
+from unlazy.theory.signal_noise.relu_overfitting import small_start_error, xor_level
 
 LOW, HIGH = 1.6, 160.0
 LEVELS = [0.5, LOW, 5.0, 16.0, 30.0, 48.0, 90.0, HIGH, 300.0]
@@ -107,8 +108,6 @@ class XorOverfitting(Study):
         return {"error": error, "test_loss": loss, "updates": run.state.step, **end_of_run(run)}
 
     def predict(self) -> dict[str, Any]:
-        from unlazy.theory.signal_noise.relu_overfitting import small_start_error, xor_level
-
         level, step = xor_level(self.level, self.cosine), self.learning_rate
         found = small_start_error(level, self.n, self.d, self.initial_scale, loss=self.target, step=step)
         return {"error": found.error}
