@@ -102,6 +102,10 @@ class Panels:
     caption: str = ""
     """What the panels cannot say themselves."""
 
+    def look(self, **options: Any) -> Panels:
+        """The same panels in other columns or sizes, or with a caption."""
+        return replace(self, **options)
+
 
 def panels(
     *shown: Panel | Map, columns: int | None = None, width: float = 3.4, height: float = 2.9, caption: str = ""

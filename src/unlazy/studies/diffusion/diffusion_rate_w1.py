@@ -75,9 +75,7 @@ class DiffusionRateW1(Study):
             log="xy",
             legend="lower left",
         ),
-        height=3.0,
-        caption="The dashed lines have the slopes of the theory.",
-    )
+    ).look(height=3.0, caption="The dashed lines have the slopes of the theory.")
 
     @claim("nilesweed2022", "", within(0.03, absolute=True))
     def line(line):

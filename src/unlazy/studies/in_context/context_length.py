@@ -94,8 +94,7 @@ class ContextLength(Pretraining):
         Panel(
             ("shifted_new", "shifted_old"), x=TEST[0], part="shift", labels=KINDS, ylabel="error", marks=(OWN_LENGTH,)
         ),
-        width=3.1,
-    )
+    ).look(width=3.1)
 
     @claim("lu2024attention", "", at_least(1.2), theory=True)
     def least_inside(pretraining):

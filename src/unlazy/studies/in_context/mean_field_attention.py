@@ -135,8 +135,7 @@ class MeanFieldAttention(Study):
         Panel((_of_one_run(1), _of_one_run(3)), x=_of_one_run(0), theory=False).look(
             labels=("slope towards a rotated teacher", "bound"), xlabel="loss $L/r$", ylabel="descent, one run", log="y"
         ),
-        columns=2,
-    )
+    ).look(columns=2)
 
     @claim("kim2024", EXPERIMENT, at_most(0.02))
     def static_learns(main):

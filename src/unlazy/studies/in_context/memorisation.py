@@ -72,9 +72,7 @@ class Memorisation(Pretraining):
         _errors("new", "diversity"),
         _errors("old", "diversity"),
         replace(_errors("new", "covered"), title="few dimensions", theory=False, legend="beside"),
-        width=3.1,
-        height=3.0,
-    )
+    ).look(width=3.1, height=3.0)
 
     @claim("raventos2023", "", at_most(1.01))
     def discrete_recalls(diversity):

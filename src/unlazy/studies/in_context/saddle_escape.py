@@ -106,8 +106,7 @@ class SaddleEscape(Study):
     figure = panels(
         Panel("loss", x="time", by="perturbation", runs=True, xlim=(0, 24)),
         Panel(_growth, x="time", by=("features", "missing"), runs=True, ylabel=GROWTH, xlim=(1, 6), log="y"),
-        width=4.0,
-    )
+    ).look(width=4.0)
 
     @claim("kim2024", ESCAPE, within(0.02))
     def escape_rate(main):

@@ -92,9 +92,7 @@ class AdditiveLocalisation(Study):
             legend="lower right",
         ),
         Panel("covered", x="width", ylim=(0, 1.03)),
-        width=3.2,
-        height=3.0,
-    )
+    ).look(width=3.2, height=3.0)
 
     @claim("oko2024", "localisation", at_least(ARRIVED))
     def every_task(main):

@@ -77,10 +77,7 @@ class BatchReuse(Study):
         ),
         Panel("overlaps", x="fraction", by="reuse", at={"d": 100}, line=True, xlabel="share of neurons", legend=False),
         Panel("relative_error", x="reuse", by="d", runs=True, beside=True, xlim=(-0.5, 1.5), marks=(Level(1.0),)),
-        width=3.0,
-        height=2.8,
-        caption="Dotted: predicting the mean.",
-    )
+    ).look(width=3.0, height=2.8, caption="Dotted: predicting the mean.")
 
     @claim("lee2024 wu2024talk", ALGORITHM, at_least(0.5))
     def direction(main):

@@ -78,10 +78,8 @@ class FineTuning(Study):
             ylabel="test $R^2$",
             ylim=(-0.12, 1.0),
             marks=(Level(0.0),),
-        ),
-        width=4.4,
-        height=3.4,
-    )
+        )
+    ).look(width=4.4, height=3.4)
 
     @claim("oko2024", "fine-tuning", at_least(0.08))
     def localised_beats_subspace(main):

@@ -86,11 +86,7 @@ class InformationExponent(Study):
     figure = panels(
         *(_panel(case, exponent) for case, exponent in EXPONENTS.items()),
         Panel(_needed, x="d", by="case", ylabel="samples for signal = noise", log="xy"),
-        columns=3,
-        width=3.1,
-        height=2.8,
-        caption="Right: ratios of means, without intervals.",
-    )
+    ).look(columns=3, width=3.1, height=2.8, caption="Right: ratios of means, without intervals.")
 
     @claim("wu2024talk", "gradient at initialisation (Stein's lemma)", within(0.35, absolute=True), resampled=True)
     def samples_of_one_step(main):

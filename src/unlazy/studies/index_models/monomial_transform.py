@@ -81,10 +81,7 @@ class MonomialTransform(Study):
         ),
         *(Panel("coefficient", x="link", by="power", at={"order": order}, legend=False) for order in (1, 2)),
         *(Panel("alignment", x="link", by="power", at={"step": step}, ylim=(-0.03, 1), legend=False) for step in STEPS),
-        columns=3,
-        width=3.1,
-        height=2.8,
-    )
+    ).look(columns=3, width=3.1, height=2.8)
 
     @claim("lee2024", PROPOSITION, between(2, 2), theory=True)
     def smallest_power():

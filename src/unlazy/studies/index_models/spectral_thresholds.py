@@ -99,11 +99,7 @@ class SpectralThresholds(Study):
             for name in ESTIMATORS
         ),
         Panel("overlap", "d", ("link", "ratio"), "sizes", {"estimator": "spectral, best"}, theory=False, log="xy"),
-        columns=3,
-        width=3.1,
-        height=2.7,
-        caption="Dotted: the thresholds of the theory.",
-    )
+    ).look(columns=3, width=3.1, height=2.7, caption="Dotted: the thresholds of the theory.")
 
     @claim("mondelli2018 lu2020", "overlap of spectral estimators", at_most(0.03), resampled=True)
     def overlap(main):

@@ -46,9 +46,7 @@ class KernelUniversality(Study):
             spectrum_panel(lambda data, law=law: data.sel(law=law).isel(d=-1), _limit, title=law, xlim=(-3, 4.5))
             for law in ("rademacher", "gaussian")
         ),
-        width=3.1,
-        caption="Histograms: simulated eigenvalues of all seeds at the largest size.",
-    )
+    ).look(width=3.1, caption="Histograms: simulated eigenvalues of all seeds at the largest size.")
 
     @claim("dubova2023", "", at_most(-0.2), resampled=True)
     def approach(main):

@@ -61,11 +61,8 @@ class KrrMultipleDescent(Study):
                 ),
                 *(Level(sum(ENERGIES[degree:])) for degree in (1, 2)),
             ),
-        ),
-        width=5.4,
-        height=3.4,
-        caption="Across: the risk of a fit that has learned all up to a degree.",
-    )
+        )
+    ).look(width=5.4, height=3.4, caption="Across: the risk of a fit that has learned all up to a degree.")
 
     @claim("xiao2022", "", at_least(1.0), resampled=True)
     def first_peak(main):

@@ -88,9 +88,7 @@ class LearningCurveData(Study):
     figure = panels(
         _panel("fewer rows than the pool", "", "eigenlearning", "fast", "hybrid", "pointwise"),
         _panel("two and three times the rows of a pool", "_beyond", "eigenlearning", "power_law", "forecast"),
-        width=4.3,
-        height=3.4,
-    )
+    ).look(width=4.3, height=3.4)
 
     @claim(OWN, POOLS, at_most(0.03))
     def pointwise(main):

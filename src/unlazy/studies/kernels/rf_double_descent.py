@@ -65,8 +65,7 @@ class RfDoubleDescent(Study):
             )
             for words in ("simulation", "theory")
         ),
-        height=3.2,
-    )
+    ).look(height=3.2)
 
     @claim("hu2024", "", at_least(1.0), resampled=True)
     def peak(curve):

@@ -158,9 +158,7 @@ class MfldDensity(Study):
             points=False,
             line=True,
         ).look(labels=("particles", "KDE, best bandwidth", "truth"), ylabel="density, one sample", ylim=(0, 0.62)),
-        width=3.1,
-        caption="Left: the points at step 0 are extrapolated.",
-    )
+    ).look(width=3.1, caption="Left: the points at step 0 are extrapolated.")
 
     @claim(OWN, EXPANSION, between(0.8, 1.2), resampled=True)
     def energy(fixed):

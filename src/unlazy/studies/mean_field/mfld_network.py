@@ -95,8 +95,7 @@ class MfldNetwork(Study):
             also=(Panel(_kernel, x="prior_scale", part="parity", labels=("its prior neurons as a kernel",)),),
         ),
         Panel("energy", x="time", by="particles", part="small", log="xy", title="small problem"),
-        height=2.8,
-    )
+    ).look(height=2.8)
 
     @claim("suzuki2023convergence", PARITIES, at_least(0.9))
     def learns(parity):

@@ -124,8 +124,7 @@ class MfldStein(Study):
         ),
         Panel("left_mass", x="temperature", part="modes", ylim=(0, 1), marks=(Level(WEIGHT, "target"),)),
         Panel(("stein_error", "svgd_error", "ula_error"), x="budget", part="race", at=COLD, ylabel="MMD$^2$", log="y"),
-        width=3.1,
-    )
+    ).look(width=3.1)
 
     @claim(OWN, DUAL, between(0.9, 1.1), resampled=True)
     def spread(gaussian):

@@ -64,10 +64,8 @@ class AmpDigits(Study):
                 Level(_descent_steps, "iterations of L-BFGS", vertical=True),
                 Level(NEAR, "solved", dashed=True),
             ),
-        ),
-        width=4.2,
-        height=3.0,
-    )
+        )
+    ).look(width=4.2, height=3.0)
 
     @claim("cakmak2024", "on real data", at_most(NEAR), departs=DEPARTS)
     def damped(main):

@@ -116,8 +116,7 @@ class ATLine(Study):
             also=(Panel("effective_factor", x="cooling", by="ensemble", part="around", theory=False),),
         ).look(marks=(Level(1, vertical=True),), legend=False),
         _runs("main", also=(_runs("around"), _runs("parallel")), marks=(Level(1, vertical=True),), legend="beside"),
-        height=2.7,
-    )
+    ).look(height=2.7)
 
     @claim("cakmak2022", "abstract", within(0.07, absolute=True))
     def decay(main):

@@ -97,8 +97,7 @@ class GLMStateEvolution(Study):
         _panel("squared_norm", "beside"),
         _panel("train_loss"),
         Panel(FITS, x="spectrum_exponent", part="hinge", title="hinge loss", ylabel="error, overlap, variance", log=""),
-        height=3.1,
-    )
+    ).look(height=3.1)
 
     @claim("loureiro2021features", PLACE, within(0.04))
     def test_error(square, logistic, hinge):

@@ -94,8 +94,7 @@ class MixtureClassification(Study):
         ).look(ylabel="test error", title="large ridge; line: closed form"),
         _panel("train_loss", *LOGISTIC, log="x", legend=False),
         _panel("test_error", *LOGISTIC, ("losses", "loss"), legend="beside"),
-        height=3.1,
-    )
+    ).look(height=3.1)
 
     @claim(SOURCE, PLACE, within(0.04))
     def test_error(bias, covariances, losses):

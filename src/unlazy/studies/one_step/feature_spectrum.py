@@ -64,13 +64,12 @@ class FeatureSpectrum(Study):
     figure = panels(
         Panel("eigenvalue", x="level", points=False, theory=False, draw=_spectra).look(
             log="", xlabel="eigenvalue", ylabel="density of its logarithm"
-        ),
+        )
+    ).look(
         width=5.0,
         height=3.3,
-        caption=(
-            "Filled steps: histograms of the simulated eigenvalues of all seeds. Lines: theory; arrows: the outliers "
-            "that it predicts."
-        ),
+        caption="Filled steps: histograms of the simulated eigenvalues of all seeds. Lines: theory; arrows: the "
+        "outliers that it predicts.",
     )
 
     @claim("dandi2024spectrum", "", at_most(0.015))

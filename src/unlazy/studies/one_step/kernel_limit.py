@@ -76,11 +76,8 @@ class KernelLimit(Study):
     }
     lines = {"main": "n"}
     figure = panels(
-        _panel(NETWORKS, title="two-layer network, second layer fitted"),
-        _panel(KERNELS, title="kernels"),
-        width=3.6,
-        height=3.2,
-    )
+        _panel(NETWORKS, title="two-layer network, second layer fitted"), _panel(KERNELS, title="kernels")
+    ).look(width=3.6, height=3.2)
 
     @claim("ba2022", "", at_least(1.0))
     def kernels_stay_above(main):

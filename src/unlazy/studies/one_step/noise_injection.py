@@ -66,9 +66,7 @@ class NoiseInjection(Study):
             log="y",
         ),
         Panel("test_error", x="input_noise", part="levels", ylabel="test error, explicit penalty"),
-        width=3.5,
-        height=3.0,
-    )
+    ).look(width=3.5, height=3.0)
 
     @claim("dhifallah2021", "finitely many copies: this project's equations", within(0.08))
     def theory(copies):

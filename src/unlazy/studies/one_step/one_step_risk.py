@@ -64,10 +64,8 @@ class OneStepRisk(Study):
             legend="upper right",
             title=r"steps of size $N^\alpha$ ($\alpha = -1$: none)",
             marks=(shared.KERNEL_BOUND,),
-        ),
-        width=5.2,
-        height=3.5,
-    )
+        )
+    ).look(width=5.2, height=3.5)
 
     @claim("cui2024", "here by an equivalent of spiked random features", within(0.1), resampled=True)
     def theory(main):

@@ -46,8 +46,7 @@ class RankOneGradient(Study):
             marks=(Guide(-0.5, "$d^{-1/2}$"),),
         ),
         Panel("displacement", x="d", ylim=(0, None)),
-        width=3.5,
-    )
+    ).look(width=3.5)
 
     @claim("ba2022", "", between(-0.6, -0.4))
     def rank_one(main):

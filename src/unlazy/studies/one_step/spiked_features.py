@@ -61,10 +61,8 @@ class SpikedFeatures(Study):
         Panel("risk", x="n", by=("activation", "link")).look(
             title="four groups of neurons",
             marks=(Level(lambda data: data.attrs["features"], "$n = N$", vertical=True),),
-        ),
-        width=4.8,
-        height=3.3,
-    )
+        )
+    ).look(width=4.8, height=3.3)
 
     @claim("cui2024", "here by a deterministic equivalent", within(0.1))
     def risk(main):

@@ -115,9 +115,7 @@ class DofCriterion(Study):
             also=(Panel(_ratio, x=_freedom_share, part="isotropic", labels=("isotropic",), colours=RED, line=True),),
             **FAMILY,
         ),
-        width=3.8,
-        caption="Along a line the ridge changes. Dotted: the limits that the claims name.",
-    )
+    ).look(width=3.8, caption="Along a line the ridge changes. Dotted: the limits that the claims name.")
 
     @claim(*BOUND)
     def bound(aligned):

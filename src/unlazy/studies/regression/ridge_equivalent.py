@@ -80,9 +80,7 @@ class RidgeEquivalent(Study):
         _against_ridge("risk", "xy", title=r"eigenvalues $j^{-a}$, prior $j^{-b}$"),
         _against_ridge("training_error", legend=False),
         _against_ridge("degrees_of_freedom", legend=False),
-        columns=2,
-        width=3.7,
-    )
+    ).look(columns=2, width=3.7)
 
     @claim("hastie2022 dobriban2018", "", within(0.03))
     def risk(sizes, ridges):

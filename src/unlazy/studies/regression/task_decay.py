@@ -61,10 +61,7 @@ class TaskDecay(Study):
         Panel(
             tuple(lambda data, name=name: data[name] / data.bayes_risk for name in shared.RISKS), x="prior_exponent"
         ).look(xlabel=DECAY, ylabel="excess risk over that of Bayes", log="y"),
-        width=3.7,
-        height=3.3,
-        caption="Learned metrics have no theory.",
-    )
+    ).look(width=3.7, height=3.3, caption="Learned metrics have no theory.")
 
     @claim("suzuki2024talk", EXPERIMENT, at_most(1.0), resampled=True)
     def beats_ridge(main):

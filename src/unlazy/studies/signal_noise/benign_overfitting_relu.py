@@ -99,8 +99,7 @@ class BenignOverfittingRelu(Study):
             marks=(Level(0.85, r"$\pm 15\%$", dashed=True), Level(1.15, dashed=True)),
         ),
         Panel(("signal", "noise"), x="step", part="growth", title="lines: linear laws", ylabel="coefficient", log="xy"),
-        caption="The lowest line: the formula with p = 1/2, the fraction of active pairs at the start.",
-    )
+    ).look(caption="The lowest line: the formula with p = 1/2, the fraction of active pairs at the start.")
 
     @claim(OWN, "precondition of the claims below", at_most(0.021))
     def fit(main, width):

@@ -128,9 +128,8 @@ class ContrastiveModalities(Study):
                 ("balance", "largest signal over largest noise", "xy"),
                 ("probe", "test error of a linear probe", "x"),
             )
-        ),
-        columns=2,
-    )
+        )
+    ).look(columns=2)
 
     @claim(OWN, "precondition of the claims below", at_most(0.1))
     def fit(main, small):
