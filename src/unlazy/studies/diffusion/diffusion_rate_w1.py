@@ -134,12 +134,12 @@ class DiffusionRateW1(Study):
         return 8 * 8 * RESOLUTION**3 if self.support == 3 else 0
 
     def simulate(self, rng: np.random.Generator) -> dict[str, Any]:
-        from unlazy.training.diffusion.rate_errors import cube_bounds, line_distances
+        from unlazy.training.diffusion.rate_errors import cube_bounds, geometric_mean, line_distances
 
         drawn = rng, self.smoothness, self.n, self.draws
         in_cube = self.support == 3
         found = cube_bounds(*drawn, RESOLUTION, CELLS_FACTOR[self.smoothness]) if in_cube else line_distances(*drawn)
-        return dict(zip(("spline", "empirical"), found, strict=True))
+        return dict(zip(("spline", "empirical"), geometric_mean(found, axis=0), strict=True))
 
     def predict(self) -> dict[str, Any]:
         found = rates(self.smoothness, self.support)
