@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from unlazy.checks import InputError
-from unlazy.functions.links import link
 from unlazy.lab import Change, Output, Study, at_least, at_most, changes, cite, claim, static, value
 from unlazy.plotting.panels import Level, Panel, panels
 
@@ -112,24 +111,8 @@ class BatchReuse(Study):
         return {"stage": (np.arange(1, RECORDS + 1) / RECORDS).tolist(), "fraction": list(QUANTILES)}
 
     def simulate(self, key: Any) -> dict[str, Any]:
-        """Phase I in single precision, the regression in double."""
-        import jax
-        import jax.numpy as jnp
+        from unlazy.training.index_models.reused_runs import network_run
 
-        from unlazy.random import normal
-        from unlazy.training.index_models.online_index import fit_second_layer, init, train
-        from unlazy.training.index_models.overlap_chain import Rule
-
-        start_key, neuron_key, train_key, fit_key = jax.random.split(key, 4)
-        teacher = link(self.link)
-        signs, biases = normal(neuron_key, (2, self.neurons))
-        rule = Rule(self.step, self.strength, self.reuse, jnp.sign(signs), self.bias * biases, self.noise)
-        rule = Rule(*(jnp.asarray(number, jnp.float32) for number in rule))
-        start = init(start_key, self.neurons, self.d, jnp.float32)
         stops = [self.ratio // RECORDS * self.d * stage for stage in range(1, RECORDS + 1)]
-        run = train(train_key, start, rule, stops[-1], teacher=teacher, record_at=stops)
-        fit = fit_second_layer(fit_key, run.weights, self.noise, teacher=teacher)
-        return {
-            "overlaps": jnp.quantile(jnp.abs(run.overlaps), jnp.asarray(QUANTILES), axis=1).T,
-            "relative_error": fit.relative_error,
-        }
+        options = self.as_dict("d", "neurons", "step", "strength", "reuse", "bias", "noise")
+        return network_run(key, self.link, stops, QUANTILES, **options)

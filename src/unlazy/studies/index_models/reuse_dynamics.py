@@ -145,25 +145,10 @@ class ReuseDynamics(Study):
         return {"time": list(TIMES)}
 
     def simulate(self, key: Any) -> dict[str, Any]:
-        import jax
-        import jax.numpy as jnp
+        from unlazy.training.index_models.reused_runs import mean_overlaps
 
-        from unlazy.training.index_models import online_index, overlap_chain
-        from unlazy.training.index_models.traced_links import hermite_link
-
-        link = hermite_link(self.degree)
-        rule = overlap_chain.Rule(self.step, self.strength, self.reuse, self.sign, self.bias)
-        train_key, start_key, drift_key = jax.random.split(key, 3)
-        if self.engine == "chain":
-            start = jnp.full(self.group, 1.0) * self.start
-            ends = (jnp.asarray(TIMES) * self.d).astype(jnp.int32)
-            overlaps = overlap_chain.train(train_key, start, self.d, rule, ends, teacher=link)
-        else:
-            weights = online_index.planted(start_key, self.group, self.size, self.start)
-            stops = [time * self.size for time in TIMES]
-            overlaps = online_index.train(train_key, weights, rule, stops[-1], teacher=link, record_at=stops).overlaps
-        signal = overlap_chain.measured_drift(drift_key, rule, self.place, teacher=link)
-        return {"overlap": overlaps.mean(1), "signal": signal}
+        names = "degree", "start", "d", "size", "group", "step", "strength", "reuse", "sign", "bias"
+        return mean_overlaps(key, TIMES, self.place, chain=self.engine == "chain", **self.as_dict(*names))
 
     def predict(self) -> dict[str, Any]:
         neuron: Any = {"sign": self.sign, "bias": self.bias, "strength": self.strength, "reuse": bool(self.reuse)}

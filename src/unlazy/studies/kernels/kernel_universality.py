@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,10 @@ from unlazy.plotting.panels import Panel, panels
 from unlazy.studies.kernels.shared import FUNCTIONS, LEVELS, finite_law, limit_law, spectrum_panel
 
 LAWS = ["sphere", "rademacher", "uniform", "gaussian"]
+
+
+def _largest(law, data):
+    return data.sel(law=law).isel(d=-1)
 
 
 def _limit(data):
@@ -43,7 +48,7 @@ class KernelUniversality(Study):
     figure = panels(
         Panel("limit_distance", x="d", by="law", ylabel="Kolmogorov distance to the limit"),
         *(
-            spectrum_panel(lambda data, law=law: data.sel(law=law).isel(d=-1), _limit, title=law, xlim=(-3, 4.5))
+            spectrum_panel(partial(_largest, law), _limit, title=law, xlim=(-3, 4.5))
             for law in ("rademacher", "gaussian")
         ),
     ).look(width=3.1, caption="Histograms: simulated eigenvalues of all seeds at the largest size.")

@@ -101,17 +101,9 @@ class AmpDigits(Study):
         return {"time": np.arange(1, 2 * CHUNK + 1), "free_time": np.arange(1, CHUNK + 1)}
 
     def simulate(self, rng: np.random.Generator) -> dict[str, Any]:
-        from unlazy.data.real import load
-        from unlazy.training.message_passing.amp_runs import optimum_distances
+        from unlazy.training.message_passing.cluster_scores import digit_messages
 
-        digits = load("digit_classes")
-        # class by class first, so that every class has rows to take moments of
-        classes = digits.targets.argmax(axis=1)
-        order = rng.permutation(len(classes))
-        first = np.concatenate([order[classes[order] == k][:2] for k in range(10)])
-        kept = np.concatenate([first, order[~np.isin(order, first)]])[: self.n]
-        rows = digits.inputs[kept] / 16
-        run = optimum_distances(rows - rows.mean(axis=0), classes[kept], self.ridge, self.damping, CHUNK)
+        run = digit_messages(rng, self.n, self.ridge, self.damping, CHUNK)
         # a run that is not near at the end counts as one step more
         steps = 1.0 + np.append(run.damped <= NEAR, True).argmax()
         distances = {"distance": run.damped, "free_distance": run.undamped}

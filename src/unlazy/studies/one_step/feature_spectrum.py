@@ -109,7 +109,7 @@ class FeatureSpectrum(Study):
     def simulate(self, rng: np.random.Generator) -> dict[str, Any]:
         from unlazy.training.one_step.planted_spectrum import against_the_bulk, covariance_eigenvalues
 
-        sizes = {"activation": self.activation, "n": self.n, "d": self.d, "features": self.features}
+        sizes = self.as_dict("activation", "n", "d", "features")
         values = covariance_eigenvalues(rng, shared.PLANTED[self.spikes], **sizes)
         return {"eigenvalue": np.quantile(values, LEVELS), **against_the_bulk(values, **self._setting())}
 

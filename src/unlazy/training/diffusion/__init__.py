@@ -9,6 +9,7 @@ if TYPE_CHECKING:
         density_fits,
         line,
         linear_support,
+        manifold_errors,
         particles,
         rate_errors,
         reverse,

@@ -24,7 +24,7 @@ def total_variations(
     sizes: Sequence[int],
     draws: int,
     *,
-    cells: Sequence[int],
+    cells: tuple[int, ...],
     bandwidths: np.ndarray,
     plane_bins: int,
     plane_factor: float,

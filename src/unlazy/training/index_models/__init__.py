@@ -15,6 +15,7 @@ if TYPE_CHECKING:
         one_shot,
         online_index,
         overlap_chain,
+        reused_runs,
         traced_links,
     )
 

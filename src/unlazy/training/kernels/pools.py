@@ -9,7 +9,7 @@ import numpy as np
 
 from unlazy.training.kernels.learning_curves import eigenlearning_forecast, kernel_of, power_law_forecast, trained
 
-Forecast = Callable[[np.ndarray, np.ndarray, list[int], Sequence[float], str], np.ndarray]
+Forecast = Callable[[np.ndarray, np.ndarray, list[int], tuple, str], np.ndarray]
 """Kernel matrix and labels of a pool, sizes, ridges and a method -> errors (ridges, sizes)."""
 
 
@@ -22,7 +22,7 @@ def inside_a_pool(
     kernel: str,
     pool: int,
     shares: Sequence[float],
-    ridges: Sequence[float],
+    ridges: tuple[float, ...],
     splits: int,
 ) -> dict[str, np.ndarray]:
     """Predict from a random pool, then train on random parts of it."""
@@ -47,7 +47,7 @@ def beyond_a_pool(
     kernel: str,
     pool: int,
     factors: Sequence[float],
-    ridges: Sequence[float],
+    ridges: tuple[float, ...],
     splits: int,
 ) -> dict[str, Any]:
     """Predict from a smaller pool, then train on multiples of its rows."""

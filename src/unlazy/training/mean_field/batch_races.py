@@ -8,7 +8,6 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
-from jax.typing import ArrayLike
 
 from unlazy.theory.mean_field.dual import typical_cloud
 from unlazy.theory.mean_field.optimum import MeanFieldOptimum
@@ -23,7 +22,7 @@ def race_energies(
     at: Sequence[int],
     late: tuple[int, int],
     *,
-    near: ArrayLike,
+    near: Array | float,
     particles: int,
     amplitude: float,
     **dynamics: Any,

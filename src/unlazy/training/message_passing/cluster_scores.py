@@ -1,4 +1,4 @@
-"""Softmax regression and message passing on drawn clusters."""
+"""Softmax regression and message passing on drawn clusters, and on images of digits."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 
 from unlazy.data.labels import softmax_rows
-from unlazy.training.message_passing.amp_runs import pass_messages
+from unlazy.data.real import load
+from unlazy.training.message_passing.amp_runs import AmpDistances, optimum_distances, pass_messages
 from unlazy.training.message_passing.matrix_amp import decay_rate
 from unlazy.training.message_passing.softmax_fits import fit_softmax, normal_scores, softmax_loss
 
@@ -76,3 +77,14 @@ def amp_run(
     known = {"second": spread + means**2, "spread": spread, "groups": groups}
     fit = pass_messages(rows, labels, classes, ridge, chunk=steps // 2, chunks=(2, 16), **known)
     return {"change": fit.changes[:steps], "rate": float(decay_rate(fit.changes)), "distance": fit.distance}
+
+
+def digit_messages(rng: np.random.Generator, n: int, ridge: float, damping: float, chunk: int) -> AmpDistances:
+    """Message passing on n images of digits, two of each class first: every class has rows to take moments of."""
+    digits = load("digit_classes")
+    classes = digits.targets.argmax(axis=1)
+    order = rng.permutation(len(classes))
+    first = np.concatenate([order[classes[order] == k][:2] for k in range(10)])
+    kept = np.concatenate([first, order[~np.isin(order, first)]])[:n]
+    rows = digits.inputs[kept] / 16
+    return optimum_distances(rows - rows.mean(axis=0), classes[kept], ridge, damping, chunk)
