@@ -47,6 +47,15 @@ def _exponent(name: str, shift: float, **at: str) -> Callable[[xr.Dataset], xr.D
     return shown
 
 
+EXPONENTS = (
+    _exponent("aic_error", -0.12, rule=RULES[0]),
+    _exponent("aic_error", -0.06, rule=RULES[1]),
+    _exponent("kernel_error", 0.06, ends="plain"),
+    _exponent("kernel_error", 0.12, ends="reflected"),
+    _exponent("plane_error", 0.0),
+)
+ESTIMATES = ("degree $s$, AIC", "degree 3, AIC", "kernel density", "kernel, reflected", "plane")
+THEORY = Panel(("exponent", "plane_exponent"), x="smoothness", labels=LAWS, colours=("black", "#777777"))
 KERNEL = Panel(lambda data: data.kernel_error.sel(ends="plain", smoothness=3), x="n", line=True).look(
     labels=("kernel density, $s = 3$",), colours=("#777777",)
 )
@@ -96,28 +105,10 @@ class DiffusionRateTv(Study):
         Change("plane", "the factors of the number of cells", "from the pilot"),
     )
     figure = panels(
-        Panel(
-            "aic_error",
-            x="n",
-            by="smoothness",
-            at={"rule": RULES[0]},
-            also=(KERNEL,),
-        ),
+        Panel("aic_error", x="n", by="smoothness", at={"rule": RULES[0]}, also=(KERNEL,)),
         Panel("bias", x="cells", by="smoothness", xlabel="cells of the spline", log="xy", legend=False),
-        Panel(
-            (
-                _exponent("aic_error", -0.12, rule=RULES[0]),
-                _exponent("aic_error", -0.06, rule=RULES[1]),
-                _exponent("kernel_error", 0.06, ends="plain"),
-                _exponent("kernel_error", 0.12, ends="reflected"),
-                _exponent("plane_error", 0.0),
-            ),
-            x="smoothness",
-            labels=("degree $s$, AIC", "degree 3, AIC", "kernel density", "kernel, reflected", "plane"),
-            ylabel="exponent of the error in $1/n$",
-            ylim=(0.2, 0.75),
-            theory=False,
-            also=(Panel(("exponent", "plane_exponent"), x="smoothness", labels=LAWS, colours=("black", "#777777")),),
+        Panel(EXPONENTS, x="smoothness", labels=ESTIMATES, theory=False, also=(THEORY,)).look(
+            ylabel="exponent of the error in $1/n$", ylim=(0.2, 0.75)
         ),
         width=3.5,
         height=3.1,

@@ -20,6 +20,10 @@ def _median_at_end(main: Any, reuse: int) -> Any:
     return main.simulated.overlaps.sel(reuse=reuse, fraction=0.5).isel(stage=-1)
 
 
+SHARES = (lambda data: data.overlaps.sel(fraction=0.5), lambda data: data.overlaps.sel(fraction=0.9))
+TIME = "examples per dimension $n/d$"
+
+
 @dataclass(frozen=True)
 class BatchReuse(Study):
     """N ReLU neurons, one example per step for all, once or twice; then ridge regression for the second layer.
@@ -49,10 +53,7 @@ class BatchReuse(Study):
         "overlaps": Output("quantiles of |overlap|", r"|m|", dims=("stage", "fraction")),
         "relative_error": Output("test error over the variance of the link"),
     }
-    presets = {
-        "quick": {"reuse": [0, 1], "seeds": 8},
-        "full": {"reuse": [0, 1], "d": [50, 100, 200], "seeds": 32},
-    }
+    presets = {"quick": {"reuse": [0, 1], "seeds": 8}, "full": {"reuse": [0, 1], "d": [50, 100, 200], "seeds": 32}}
     history = (
         *changes(
             "direction no-direction error no-error",
@@ -62,17 +63,8 @@ class BatchReuse(Study):
         Change("ablation", "criterion", "the difference of two that were set after a look, and a margin"),
     )
     figure = panels(
-        Panel(
-            (lambda data: data.overlaps.sel(fraction=0.5), lambda data: data.overlaps.sel(fraction=0.9)),
-            x=lambda data: data.attrs["ratio"] * data.stage,
-            by="reuse",
-            at={"d": 100},
-            labels=("median", "90%"),
-            line=True,
-            xlabel="examples per dimension $n/d$",
-            ylabel="overlap $|m|$",
-            ylim=(0, 1.5),
-            legend="upper left",
+        Panel(SHARES, x=lambda data: data.attrs["ratio"] * data.stage, by="reuse", at={"d": 100}, line=True).look(
+            labels=("median", "90%"), xlabel=TIME, ylabel="overlap $|m|$", ylim=(0, 1.5), legend="upper left"
         ),
         Panel("overlaps", x="fraction", by="reuse", at={"d": 100}, line=True, xlabel="share of neurons", legend=False),
         Panel("relative_error", x="reuse", by="d", runs=True, beside=True, xlim=(-0.5, 1.5), marks=(Level(1.0),)),

@@ -16,6 +16,7 @@ ARMS = {
     "subspace": "random in the tasks' subspace",
     "random": "random, untrained",
 }
+SCORES = tuple(lambda data, arm=arm: data.score.sel(arm=arm) for arm in ARMS)
 FEW = (50, 100)
 FRESH = 2000
 
@@ -68,16 +69,8 @@ class FineTuning(Study):
         ),
     )
     figure = panels(
-        Panel(
-            tuple(lambda data, arm=arm: data.score.sel(arm=arm) for arm in ARMS),
-            x="fresh_samples",
-            at={"neurons": 96},
-            labels=tuple(ARMS.values()),
-            line=True,
-            title="directions of the first layer",
-            ylabel="test $R^2$",
-            ylim=(-0.12, 1.0),
-            marks=(Level(0.0),),
+        Panel(SCORES, x="fresh_samples", at={"neurons": 96}, labels=tuple(ARMS.values()), line=True).look(
+            title="directions of the first layer", ylabel="test $R^2$", ylim=(-0.12, 1.0), marks=(Level(0.0),)
         )
     ).look(width=4.4, height=3.4)
 

@@ -8,12 +8,10 @@ from typing import Any
 import numpy as np
 
 from unlazy.functions.links import link
-from unlazy.functions.orthogonal import Gegenbauer, coefficients
 from unlazy.lab import Change, Output, Study, at_least, at_most, cite, claim, difference, static, within
 from unlazy.plotting.panels import Panel, panels
 from unlazy.theory.index_models.spectral.estimators import linear_overlap, spectral_overlap
-from unlazy.theory.kernels.blocks import kernel_blocks
-from unlazy.theory.kernels.random_features import kernel_regression_equivalent
+from unlazy.theory.kernels.single_index import index_kernel_scores
 
 LINKS = ("He2", "He3")
 KERNELS = ["matched kernel", "exponential kernel"]
@@ -143,17 +141,9 @@ class KernelVsIndex(Study):
 
     def predict(self) -> dict[str, Any]:
         """The refined index has no theory here; 1, its limit for n/d beyond a few, stands for it."""
-        import math
-
-        family, degree, n, ratio = Gegenbauer(self.d), self._degree, self._n, (self._n // 2) / self.d
-        energies = coefficients(link(self.link).value, family, degree).values ** 2
-        copies = np.array(family.multiplicities(degree), dtype=float)
-        alone = np.eye(degree + 1)[degree] / copies
-        matched = kernel_regression_equivalent(alone, energies, n, JITTER, 0.0, multiplicities=copies)
-        values, more, _ = blocks = kernel_blocks([1 / math.factorial(k) for k in range(30)], family)
-        powers = blocks.energies(energies.tolist())
-        exponential = kernel_regression_equivalent(values, powers, n, np.array(RIDGES), 0.0, multiplicities=more)
+        degree, ratio = self._degree, (self._n // 2) / self.d
+        options: dict[str, Any] = {"ridges": RIDGES, "jitter": JITTER}
+        *kernels, bound = index_kernel_scores(link(self.link).value, degree, self._n, self.d, **options)
         one_shot = linear_overlap("He3", ratio=ratio) if degree == 3 else spectral_overlap("He2", ratio=ratio).square
         overlap = float(one_shot)
-        kernels = [1 - risk / energies.sum() for risk in (matched.risk, exponential.risk.min())]
-        return {"score": [*kernels, overlap**degree, 1.0], "overlap": overlap, "bound": min(n / copies[-1], 1.0)}
+        return {"score": [*kernels, overlap**degree, 1.0], "overlap": overlap, "bound": bound}

@@ -21,10 +21,7 @@ PLAIN: dict[Any, Any] = {"matched": 1, "reuse": 0, "sign": 1.0}
 MATCHED = {("degree", "step", "power"): [(2, 0.25, 0.0), (3, 0.5, 0.5)], **PLAIN}
 FOURTH = {"degree": 4, "step": 0.5, "power": 1.0, **PLAIN}
 REUSED: dict[Any, Any] = {("degree", "sign"): [(2, 1.0), (3, -1.0), (4, -1.0)]}
-ABLATION: dict[Any, Any] = {
-    ("reuse", "step", "power"): [(1, 0.1, 0.0), (1, 0.35, 0.5), (0, 0.35, 0.5)],
-    "bias": 1.0,
-}
+ABLATION: dict[Any, Any] = {("reuse", "step", "power"): [(1, 0.1, 0.0), (1, 0.35, 0.5), (0, 0.35, 0.5)], "bias": 1.0}
 
 
 def _with(data: Any, **wanted: float) -> Any:

@@ -13,11 +13,16 @@ from unlazy.theory.kernels.random_features import feature_regression_equivalent
 
 ENERGIES = (0.0, 1.0, 0.5, 0.2)
 SMALLEST = 1e-4
+BOTH, SCALE = ("simulation", "theory"), "log10 of the excess risk"
 DOUBLED = [50, 100, 200, 400, 800, 1600]
 
 
 def activation(t: Any) -> Any:
     return np.tanh(t) + 0.3 * (t**2 - 1)
+
+
+def _logarithm(data):
+    return np.log10(data.risk.isel(ridge=0))
 
 
 @dataclass(frozen=True)
@@ -54,16 +59,8 @@ class RfDoubleDescent(Study):
             marks=(Level(lambda data: data.attrs["n"], "$p = n$", vertical=True),)
         ),
         *(
-            Map(
-                lambda data: np.log10(data.risk.isel(ridge=0)),
-                "features",
-                "n",
-                "map",
-                title=words,
-                theory=words == "theory",
-                label="log10 of the excess risk",
-            )
-            for words in ("simulation", "theory")
+            Map(_logarithm, "features", "n", "map", title=shown, theory=shown == "theory", label=SCALE)
+            for shown in BOTH
         ),
     ).look(height=3.2)
 

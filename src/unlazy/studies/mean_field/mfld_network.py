@@ -37,6 +37,9 @@ def _kernel(data):
     return data.kernel_accuracy.isel(temperature=0, missing_dims="ignore", drop=True)
 
 
+KERNEL = Panel(_kernel, x="prior_scale", part="parity", labels=("its prior neurons as a kernel",))
+
+
 @dataclass(frozen=True)
 class MfldNetwork(Study):
     """Parity of two of d signs: f(x) = E 10 tanh(w.x + b) under squared loss, N particles, tested on 1000 fresh rows.
@@ -86,14 +89,7 @@ class MfldNetwork(Study):
         },
     }
     figure = panels(
-        Panel(
-            "accuracy",
-            x="prior_scale",
-            by="temperature",
-            part="parity",
-            ylim=(0.4, 1.05),
-            also=(Panel(_kernel, x="prior_scale", part="parity", labels=("its prior neurons as a kernel",)),),
-        ),
+        Panel("accuracy", x="prior_scale", by="temperature", part="parity", ylim=(0.4, 1.05), also=(KERNEL,)),
         Panel("energy", x="time", by="particles", part="small", log="xy", title="small problem"),
     ).look(height=2.8)
 

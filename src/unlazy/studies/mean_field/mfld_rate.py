@@ -110,15 +110,9 @@ class MfldRate(Study):
         return -slope / cold.barrier.mean("temperature")
 
     def _problem(self, points: int | None = None) -> ScalarProblem:
-        return scalar_problem(
-            lambda x: self.height * np.exp(-(x**2) / (2 * self.bump**2)),
-            np.tanh,
-            interaction=self.interaction,
-            target=self.target,
-            confinement=self.confinement,
-            temperature=self.temperature,
-            points=points,
-        )
+        numbers = self.as_dict("interaction", "target", "confinement", "temperature")
+        width = 2 * self.bump**2
+        return scalar_problem(lambda x: self.height * np.exp(-(x**2) / width), np.tanh, points=points, **numbers)
 
     def coordinates(self) -> dict[str, Any]:
         return {"unit": UNITS.tolist()}

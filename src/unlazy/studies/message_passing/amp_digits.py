@@ -22,6 +22,10 @@ def _descent_steps(data: Any) -> Any:
     return data.descent_steps.isel(n=-1, missing_dims="ignore").median()
 
 
+UNDAMPED = Panel("free_distance", x="free_time", labels=("undamped",), runs=True)
+MARKS = (Level(_descent_steps, "iterations of L-BFGS", vertical=True), Level(NEAR, "solved", dashed=True))
+
+
 @dataclass(frozen=True)
 class AmpDigits(Study):
     """Ten classes of 8 x 8 digits, pixels/16, centred; moments are those of the training rows; no bias.
@@ -51,19 +55,8 @@ class AmpDigits(Study):
         Change("no-shortcut", "the claim", "written after runs with other seeds"),
     )
     figure = panels(
-        Panel(
-            "distance",
-            x="time",
-            labels=("damped",),
-            xlabel="step",
-            ylabel="largest distance from the optimum",
-            title="digits, 10 classes",
-            runs=True,
-            also=(Panel("free_distance", x="free_time", labels=("undamped",), runs=True),),
-            marks=(
-                Level(_descent_steps, "iterations of L-BFGS", vertical=True),
-                Level(NEAR, "solved", dashed=True),
-            ),
+        Panel("distance", x="time", runs=True, also=(UNDAMPED,), labels=("damped",)).look(
+            title="digits, 10 classes", xlabel="step", ylabel="largest distance from the optimum", marks=MARKS
         )
     ).look(width=4.2, height=3.0)
 

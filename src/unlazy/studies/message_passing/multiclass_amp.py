@@ -90,14 +90,7 @@ class MulticlassAmp(Study):
         Change("converges", "the mean rate", "first meant as a maximum over runs"),
     )
     figure = panels(
-        _changes(
-            "teacher",
-            "spectrum",
-            xlabel="step",
-            ylabel="squared change of a field",
-            log="y",
-            also=(_changes("clusters", "strength"),),
-        ),
+        _changes("teacher", "spectrum", ylabel="squared change of a field", also=(_changes("clusters", "strength"),)),
         _rates("teacher", "spectrum", True),
         _rates("clusters", "strength", False),
     )

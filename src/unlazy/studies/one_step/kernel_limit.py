@@ -35,18 +35,12 @@ def _over_bound(main, learners):
 
 
 def _panel(learners, **options):
-    return Panel(
-        lambda data: data.risk.sel(learner=list(learners)),
-        x=lambda data: parameter(data, "n") / parameter(data, "d"),
-        by="learner",
-        at={"link": "tanh3"},
-        xlabel=r"samples per dimension $n/d$",
-        ylabel="excess risk at the best ridge",
-        log="xy",
-        ylim=(0.02, 0.5),
-        marks=(shared.KERNEL_BOUND,),
-        **options,
-    )
+    def shown(data):
+        return data.risk.sel(learner=list(learners))
+
+    given = Panel(shown, x=lambda data: parameter(data, "n") / parameter(data, "d"), by="learner", at={"link": "tanh3"})
+    axes = {"xlabel": r"samples per dimension $n/d$", "ylabel": "excess risk at the best ridge", "log": "xy"}
+    return given.look(ylim=(0.02, 0.5), marks=(shared.KERNEL_BOUND,), **axes, **options)
 
 
 @dataclass(frozen=True)

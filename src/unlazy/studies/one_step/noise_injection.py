@@ -20,6 +20,10 @@ def _names(data):
     return [str(copies) if copies else "penalty" for copies in np.atleast_1d(parameter(data, "copies"))]
 
 
+COPIES = "noisy copies of each input; 0 is the explicit penalty"
+SHORT = "noisy copies of each input; 0: the explicit penalty"
+
+
 @dataclass(frozen=True)
 class NoiseInjection(Study):
     question = (
@@ -28,14 +32,7 @@ class NoiseInjection(Study):
     )
     sources = cite("dhifallah2021")
 
-    copies: int = static(
-        3,
-        "noisy copies of each input; 0 is the explicit penalty of infinitely many",
-        symbol=r"\ell",
-        low=0,
-        high=1000,
-        short="noisy copies of each input; 0: the explicit penalty",
-    )
+    copies: int = static(3, f"{COPIES} of infinitely many", symbol=r"\ell", low=0, high=1000, short=SHORT)
     d: int = static(300, "dimension", symbol="d", low=2, high=10_000, scale="log")
     samples_per_dimension: float = static(2.5, "samples per dimension", symbol=r"\psi_1", above=0, high=100)
     features_per_dimension: float = static(1.5, "neurons per dimension", symbol=r"\psi_2", above=0, high=100)

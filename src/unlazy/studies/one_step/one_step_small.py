@@ -70,18 +70,12 @@ class OneStepSmall(Study):
     def bound_in_theory(main):
         """Nor does the theory at any step size up to 10^6, any ridge from 10^-6 to 10 and any n from d/2 to 64 d: the
         ratio is {criterion}."""
-        activation, link, features, d, noise_variance = (
-            parameter(main.predicted, name) for name in ("activation", "link", "features", "d", "noise_variance")
-        )
-        risk = one_step_risk(
-            str(activation),
-            shared.LINKS[str(link)],
-            np.geomspace(0.5, 64, 15)[:, None, None],
-            float(features) / float(d),
-            np.geomspace(1e-6, 10, 15)[:, None],
-            float(noise_variance),
-            step_size=np.append(0.0, np.geomspace(0.1, 1e6, 15)),
-        ).risk
+        names = "activation", "link", "features", "d", "noise_variance"
+        activation, link, features, d, noise_variance = (parameter(main.predicted, name) for name in names)
+        ridges, sizes = np.geomspace(1e-6, 10, 15)[:, None], np.geomspace(0.5, 64, 15)[:, None, None]
+        numbers = float(features) / float(d), ridges, float(noise_variance)
+        steps = np.append(0.0, np.geomspace(0.1, 1e6, 15))
+        risk = one_step_risk(str(activation), shared.LINKS[str(link)], sizes, *numbers, step_size=steps).risk
         return risk.min() / shared.bound(str(link))
 
     def memory(self) -> int:

@@ -46,6 +46,9 @@ def _ratio(data):
     return data.risk / data.criterion
 
 
+LIMITS = (Level(FACTOR), Level(0.5, vertical=True))
+UNRESTRICTED = Panel("free_risk", x=_mean("free_criterion"), labels=("unrestricted $W$",), colours=RED, **ALIGNED)
+ISOTROPIC_RATIO = Panel(_ratio, x=_freedom_share, part="isotropic", labels=("isotropic",), colours=RED, line=True)
 EQUALITY = Panel(lambda data: data.criterion.isel(metric_exponent=-1), x=_mean("criterion"), **ALIGNED).look(
     points=False, line=True, labels=("equality",)
 )
@@ -80,10 +83,7 @@ class DofCriterion(Study):
         "free_criterion": Output("criterion there, less the noise", r"R(W_*) - \sigma^2"),
     }
     presets = {
-        "quick": {
-            "aligned": {"prior_exponent": [1.0, 2.0, 3.0], "seeds": 24},
-            "isotropic": {**ISOTROPIC, "seeds": 24},
-        },
+        "quick": {"aligned": {"prior_exponent": [1.0, 2.0, 3.0], "seeds": 24}, "isotropic": {**ISOTROPIC, "seeds": 24}},
         "full": {
             "aligned": {
                 "prior_exponent": [1.0, 1.5, 2.0, 3.0],
@@ -96,24 +96,11 @@ class DofCriterion(Study):
         },
     }
     figure = panels(
-        Panel(
-            "risk",
-            x=_mean("criterion"),
-            also=(
-                Panel("free_risk", x=_mean("free_criterion"), labels=("unrestricted $W$",), colours=RED, **ALIGNED),
-                EQUALITY,
-            ),
-            **FAMILY,
-        ).look(title="metrics $j^{-k}$, tasks $j^{-a}$", xlabel=r"criterion $R(W) - \sigma^2$", log="xy"),
-        Panel(
-            _ratio,
-            x=_freedom_share,
-            xlabel=r"degrees of freedom $/\,n$",
-            ylabel=r"$\bar R(W) / (R(W) - \sigma^2)$",
-            log="y",
-            marks=(Level(FACTOR), Level(0.5, vertical=True)),
-            also=(Panel(_ratio, x=_freedom_share, part="isotropic", labels=("isotropic",), colours=RED, line=True),),
-            **FAMILY,
+        Panel("risk", x=_mean("criterion"), also=(UNRESTRICTED, EQUALITY), **FAMILY).look(
+            title="metrics $j^{-k}$, tasks $j^{-a}$", xlabel=r"criterion $R(W) - \sigma^2$", log="xy"
+        ),
+        Panel(_ratio, x=_freedom_share, also=(ISOTROPIC_RATIO,), marks=LIMITS, **FAMILY).look(
+            xlabel=r"degrees of freedom $/\,n$", ylabel=r"$\bar R(W) / (R(W) - \sigma^2)$", log="y"
         ),
     ).look(width=3.8, caption="Along a line the ridge changes. Dotted: the limits that the claims name.")
 

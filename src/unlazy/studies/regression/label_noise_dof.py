@@ -70,6 +70,10 @@ def _freedom_panel(activation, **options):
     return Panel(noisy, also=(lines,), ylabel="degrees of freedom", **_training(activation), **options)
 
 
+IN_PENALTIES = tuple(lambda data, name=name: data[name] / data.penalty for name in ("uniform_gap", "slide_penalty"))
+SLIDE = ("uniform noise", r"the slide's $(\lambda s^2/n)\,\mathrm{DoF}$")
+
+
 @dataclass(frozen=True)
 class LabelNoiseDof(Study):
     question = (
@@ -119,15 +123,8 @@ class LabelNoiseDof(Study):
         },
     }
     figure = panels(
-        Panel(
-            tuple(lambda data, name=name: data[name] / data.penalty for name in ("uniform_gap", "slide_penalty")),
-            x="ridge",
-            part="identity",
-            at={"activation": "tanh"},
-            labels=("uniform noise", r"the slide's $(\lambda s^2/n)\,\mathrm{DoF}$"),
-            ylabel=r"gap in units of $(v/n)\,\mathrm{DoF}$",
-            log="xy",
-            marks=(Level(1.0),),
+        Panel(IN_PENALTIES, x="ridge", part="identity", at={"activation": "tanh"}, labels=SLIDE).look(
+            ylabel=r"gap in units of $(v/n)\,\mathrm{DoF}$", log="xy", marks=(Level(1.0),)
         ),
         _freedom_panel("tanh", legend="lower left"),
         _freedom_panel("identity", legend=False),

@@ -151,24 +151,10 @@ class LabelNoiseGd(Study):
         return {"step": [self.steps * k // RECORDS for k in range(1, RECORDS + 1)]}
 
     def simulate(self, key: Any) -> dict[str, Any]:
-        import jax.numpy as jnp
+        from unlazy.training.signal_noise.relu_runs import flipping_run
 
-        from unlazy.training.signal_noise import token_gram as engine
-
-        def measure(problem: Any, state: Any, test: Any) -> dict[str, Any]:
-            memorised = engine.noise_coefficients(problem, state.weights)[:, :, 0]
-            noise = jnp.where(engine.own_pairs(problem), memorised, 0.0)
-            signal = jnp.max(engine.signal_coefficients(problem, state.weights))
-            found = {"test_error": test(state).error[0], "training_loss": state.loss, "signal": signal}
-            return found | {"noise": jnp.max(noise), "dead_noise": jnp.max(-noise)}
-
-        signal = jnp.reshape(jnp.sqrt(self.strength * self.d / self.n), (1,))
-        step_size, flips = self.learning_rate * self.n * self.width / self.d, engine.label_flips(self.flip_probability)
-        network, rule = engine.Network(engine.relu_power(2)), engine.gradient_descent(step_size, view=flips)
-        design, sizes = engine.signal_noise_design(self.n), self.as_dict("d", "width", "start", "most_neurons")
-        measures: dict[str, Any] = {"record": measure, "record_at": self.coordinates()["step"], "draws": 300}
-        run = engine.patch_run(key, design, signal, network, rule, self.steps, **sizes, **measures)
-        return {**run.records, "diverged_at": run.state.diverged_at}
+        sizes = self.as_dict("strength", "flip_probability", "d", "width", "start", "most_neurons")
+        return flipping_run(key, self.n, self.coordinates()["step"], step_size=self.learning_rate, **sizes)
 
     def predict(self) -> dict[str, Any]:
         return {"plateau": label_noise_plateau(self.flip_probability).clean_loss}

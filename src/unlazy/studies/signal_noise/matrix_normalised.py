@@ -70,10 +70,7 @@ class MatrixNormalised(Study):
         "updates": Output("updates made", scale="log"),
         **RUN_OUTPUTS,
     }
-    presets = {
-        "quick": {**GRID, "width": [12, 18], "seeds": 16},
-        "full": {**GRID, "width": [12, 24, 48], "seeds": 64},
-    }
+    presets = {"quick": {**GRID, "width": [12, 18], "seeds": 16}, "full": {**GRID, "width": [12, 24, 48], "seeds": 64}}
     figure = panels(
         *(_panel("signals", where, ylabel=r"mean coefficient $\gamma$", log="xy") for where in (CLEAR, NOISY, RELU)),
         _panel("errors", NOISY, ylabel="test error", log="x", ylim=(-0.03, 0.55)),

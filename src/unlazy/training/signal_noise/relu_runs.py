@@ -1,4 +1,4 @@
-"""ReLU networks on two patches [y mu, xi], with right or partly wrong labels: what is watched on the way."""
+"""Networks of ReLU and its square on two patches [y mu, xi], with right or wrong labels: what is watched on the way."""
 
 from __future__ import annotations
 
@@ -73,3 +73,35 @@ def memorising_run(
     tested = {"test_error": fresh.error[0], "test_loss": fresh.loss[0], "training_loss": state.loss}
     active = engine.active_fraction(problem, state.weights)
     return tested | {"active": active, "signal": signal, "noise": noise, "diverged_at": state.diverged_at}
+
+
+def flipping_run(
+    key: Array,
+    n: int,
+    record_at: Sequence[int],
+    *,
+    strength: ArrayLike,
+    flip_probability: ArrayLike,
+    step_size: ArrayLike,
+    d: ArrayLike,
+    width: ArrayLike,
+    **sizes: Any,
+) -> dict[str, Array]:
+    """ReLU^2 on labels that are flipped anew at every step: error, loss and largest coefficients at recorded steps.
+
+    `step_size` is eta sigma^2 d/(nm), `strength` n SNR^2; `dead_noise` is the largest noise against the class.
+    """
+
+    def measure(problem: Any, state: Any, test: Any) -> dict[str, Any]:
+        memorised = engine.noise_coefficients(problem, state.weights)[:, :, 0]
+        noise = jnp.where(engine.own_pairs(problem), memorised, 0.0)
+        signal = jnp.max(engine.signal_coefficients(problem, state.weights))
+        found = {"test_error": test(state).error[0], "training_loss": state.loss, "signal": signal}
+        return found | {"noise": jnp.max(noise), "dead_noise": jnp.max(-noise)}
+
+    signal = jnp.reshape(jnp.sqrt(strength * d / n), (1,))
+    rule = engine.gradient_descent(step_size * n * width / d, view=engine.label_flips(flip_probability))
+    network, design = engine.Network(engine.relu_power(2)), engine.signal_noise_design(n)
+    measures: dict[str, Any] = {"record": measure, "record_at": record_at, "draws": 300, "d": d, "width": width}
+    run = engine.patch_run(key, design, signal, network, rule, record_at[-1], **sizes, **measures)
+    return {**run.records, "diverged_at": run.state.diverged_at}
