@@ -128,6 +128,13 @@ class Study:
     def validate(self) -> None:
         """Raise InputError where parameters do not fit together; ranges of single ones stand in their fields."""
 
+    def check_at_most(self, *pairs: tuple[str, str]) -> None:
+        """Raise InputError where the first parameter of a pair is larger than the second, which bounds it."""
+        for small, large in pairs:
+            count, bound = getattr(self, small), getattr(self, large)
+            if count > bound:
+                raise InputError(f"{small} must be at most {large} = {bound}, got {count}")
+
     def simulate(self, randomness: Any) -> Mapping[str, Any]:
         """One instance of the finite system: a pure function of the parameters and the randomness."""
         raise NotImplementedError

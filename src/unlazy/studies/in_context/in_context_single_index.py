@@ -10,7 +10,6 @@ import numpy as np
 from unlazy.lab import OWN, Change, Output, Study, changes, cite, claim, path, static
 from unlazy.lab.claims import at_least, at_most, enough, needs, within
 from unlazy.plotting.panels import Panel, panels
-from unlazy.studies.in_context.shared import check_at_most
 from unlazy.training.in_context import prompt_attention
 
 THEOREM = "theorem on in-context sample complexity"
@@ -163,7 +162,7 @@ class InContextSingleIndex(Study):
         return main.simulated.risk.sel(learner=PRETRAINED, context=512)
 
     def validate(self) -> None:
-        check_at_most(self, ("rank", "d"), ("lowest", "highest"), ("rank", "neurons"))
+        self.check_at_most(("rank", "d"), ("lowest", "highest"), ("rank", "neurons"))
 
     def memory(self) -> int:
         width = self.neurons * self.biases

@@ -10,7 +10,6 @@ import numpy as np
 from unlazy.checks import InputError
 from unlazy.lab import OWN, Change, Output, Study, at_least, at_most, cite, claim, enough, parameter, path, static
 from unlazy.plotting.panels import Level, Panel, panels
-from unlazy.studies.in_context.shared import check_at_most
 
 SIMPLE = "section 3.1 and figure 2"
 COMPARED = "this project's comparison, after Garg et al. 2022 and Oko et al. 2024"
@@ -169,7 +168,7 @@ class InContextTransformer(Study):
         if self.width % self.heads:
             raise InputError(f"width must be a multiple of heads = {self.heads}, got {self.width}")
         if self.tasks == "single-index":
-            check_at_most(self, ("rank", "d"), ("lowest", "highest"))
+            self.check_at_most(("rank", "d"), ("lowest", "highest"))
         stages = [int(step) for step in self.stage]
         if any(step % self.segment for step in stages) or any(np.diff(stages) <= 0):
             raise InputError(f"stage must be increasing multiples of segment = {self.segment}, got {tuple(stages)}")

@@ -10,7 +10,6 @@ import numpy as np
 from unlazy.lab import Output, Study, cite, static, value
 from unlazy.lab.claims import OWN, Change, at_most, between, changes, claim, over_theory, parameter, within
 from unlazy.plotting.panels import Panel, panels
-from unlazy.studies.in_context.shared import check_at_most
 from unlazy.theory.in_context.landscape import attention_saddle, escape_slope
 from unlazy.theory.in_context.saddle_differences import saddle_by_differences
 
@@ -161,7 +160,7 @@ class SaddleEscape(Study):
         return (main.simulated.pauses - main.predicted.pauses).astype(float)
 
     def validate(self) -> None:
-        check_at_most(self, ("missing", "features"))
+        self.check_at_most(("missing", "features"))
 
     def coordinates(self) -> dict[str, Any]:
         return {"perturbation": list(WAYS), "time": [RECORD * STEP * i for i in range(RECORDS + 1)]}

@@ -97,8 +97,7 @@ class AdditiveScaling(Study):
         return relative_deviation(simulated, predicted)
 
     def validate(self) -> None:
-        if self.tasks > self.most_tasks:
-            raise InputError(f"tasks must be at most most_tasks = {self.most_tasks}, got {self.tasks}")
+        self.check_at_most(("tasks", "most_tasks"))
         if self.d < self.tasks + 3:
             raise InputError(f"d must be at least tasks + 3 = {self.tasks + 3}, got {self.d}")
         if self._limit > LONGEST:

@@ -11,7 +11,7 @@ from unlazy.checks import InputError
 from unlazy.lab import DIVERGED_AT, Output, Study, cite, static, value
 from unlazy.lab.claims import OWN, Change, at_least, at_most, changes, claim, parameter
 from unlazy.plotting.panels import Level, Panel, panels
-from unlazy.studies.signal_noise.shared import GUESSING, check_even, check_room, in_settings
+from unlazy.studies.signal_noise.shared import GUESSING, check_even, in_settings
 from unlazy.theory.signal_noise.strategies import balancing_penalty
 
 ARMS = {("optimiser", "learning_rate", "steps"): [("gd", 0.5, 1000), ("adam", 2e-3, 1000), ("sign", 2e-3, 600)]}
@@ -151,7 +151,7 @@ class AdamVsGd(Study):
         check_even("n", self.n)
         if self.sparsity >= self.d:
             raise InputError(f"sparsity must be below d = {self.d}, got {self.sparsity}")
-        check_room(self, width="most_neurons")
+        self.check_at_most(("width", "most_neurons"))
 
     def simulate(self, key: Any) -> dict[str, Any]:
         from unlazy.training.signal_noise.sparse_patches import sparse_patch_run

@@ -11,7 +11,7 @@ from unlazy.checks import InputError
 from unlazy.lab import DIVERGED_AT, Output, Study, cite, static, value
 from unlazy.lab.claims import OWN, Change, at_least, at_most, claim, enough, kept, over_theory, parameter, within
 from unlazy.plotting.panels import Level, Panel, panels
-from unlazy.studies.signal_noise.shared import check_even, check_room, in_settings, strength
+from unlazy.studies.signal_noise.shared import check_even, in_settings, strength
 from unlazy.theory.signal_noise.two_patches import contrastive_rates
 
 ARMS = ("modalities", "gain")
@@ -196,7 +196,7 @@ class ContrastiveModalities(Study):
 
     def validate(self) -> None:
         check_even("n", self.n)
-        check_room(self, width="most_neurons")
+        self.check_at_most(("width", "most_neurons"))
         if self.steps <= EARLY[1]:
             raise InputError(f"steps must be more than {EARLY[1]}, got {self.steps}")
 

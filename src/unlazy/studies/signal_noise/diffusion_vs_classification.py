@@ -11,7 +11,7 @@ from unlazy.checks import InputError
 from unlazy.lab import DIVERGED_AT, Output, Study, cite, path, static, value
 from unlazy.lab.claims import OWN, Change, at_least, at_most, between, claim, over_theory, slope, within
 from unlazy.plotting.panels import Panel, panels
-from unlazy.studies.signal_noise.shared import check_even, check_room
+from unlazy.studies.signal_noise.shared import check_even
 from unlazy.theory.signal_noise.denoising import drawn_signal_ratio, signal_ratio
 
 DIMS = ("strength",)
@@ -138,7 +138,7 @@ class DiffusionVsClassification(Study):
         check_even("classified", self.classified)
         if self.d < self.n + 2:
             raise InputError(f"d must be at least n + 2 = {self.n + 2}, got {self.d}")
-        check_room(self, width="most_neurons")
+        self.check_at_most(("width", "most_neurons"))
         needed = self.classified + 2 * self.most_neurons + 1
         if self.classifier_dimension < needed:
             raise InputError(f"classifier_dimension must be at least {needed}, got {self.classifier_dimension:g}")

@@ -137,7 +137,7 @@ class LargeLearningRate(Study):
     def validate(self) -> None:
         shared.check_even("n", self.n)
         shared.check_dimension(self.d, samples=self.n, width=self.width, shared=2)
-        shared.check_room(self, weak="n")
+        self.check_at_most(("weak", "n"))
 
     def simulate(self, key: Any) -> dict[str, Any]:
         import jax.numpy as jnp

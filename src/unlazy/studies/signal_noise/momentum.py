@@ -8,7 +8,7 @@ from typing import Any
 from unlazy.checks import InputError
 from unlazy.lab import OWN, Change, Output, Study, at_least, at_most, cite, claim, static, value
 from unlazy.plotting.panels import Panel, panels
-from unlazy.studies.signal_noise.shared import RUN_OUTPUTS, check_even, check_room, end_of_run
+from unlazy.studies.signal_noise.shared import RUN_OUTPUTS, check_even, end_of_run
 
 WITHOUT, WITH = ("jelassi2022", "theorem on gradient descent"), ("jelassi2022", "theorem on momentum")
 
@@ -103,7 +103,7 @@ class Momentum(Study):
 
     def validate(self) -> None:
         check_even("n", self.n)
-        check_room(self, small="n")
+        self.check_at_most(("small", "n"))
         least = self.n + self.width + 1
         if self.d < least:
             raise InputError(f"d must be at least n + width + 1 = {least}, got {self.d:g}")

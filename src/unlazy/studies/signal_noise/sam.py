@@ -202,7 +202,7 @@ class Sam(Study):
 
     def validate(self) -> None:
         shared.check_even("n", self.n)
-        shared.check_room(self, batch="n")
+        self.check_at_most(("batch", "n"))
         shared.check_dimension(self.d, samples=self.n, width=self.width)
 
     def simulate(self, key: Any) -> dict[str, Any]:

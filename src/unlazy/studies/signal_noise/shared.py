@@ -83,19 +83,11 @@ def check_even(name: str, count: int) -> None:
         raise InputError(f"{name} must be even, for as many samples of one class as of the other; got {count}")
 
 
-def check_room(study: Any, **most: str) -> None:
-    """Raise unless each named parameter is at most the one that says how many memory is kept for."""
-    for name, limit in most.items():
-        count, room = getattr(study, name), getattr(study, limit)
-        if count > room:
-            raise InputError(f"{name} must be at most {limit} = {room}, got {count}")
-
-
 def check_two_patches(study: Any) -> None:
     """Raise unless the sizes of a study of [y mu, xi] fit together: n, d, width and what memory is kept for."""
     most_samples = "most_samples" if hasattr(study, "most_samples") else "n"
     check_even("n", study.n)
-    check_room(study, n=most_samples, width="most_neurons")
+    study.check_at_most(("n", most_samples), ("width", "most_neurons"))
     check_dimension(study.d, samples=getattr(study, most_samples), width=study.most_neurons)
 
 

@@ -114,7 +114,7 @@ class SignGdTransformer(Study):
 
     def validate(self) -> None:
         shared.check_even("n", self.n)
-        shared.check_room(self, support="d")
+        self.check_at_most(("support", "d"))
 
     def coordinates(self) -> dict[str, Any]:
         return {"rule": RULES}
