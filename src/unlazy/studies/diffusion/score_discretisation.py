@@ -13,7 +13,6 @@ from unlazy.lab.claims import at_most, between, enough, needs, over_theory, rela
 from unlazy.numerics.reverse_diffusion import SCHEMES, gaussian_limit, gaussian_reverse, time_grid
 from unlazy.plotting.panels import Level, Panel, panels
 from unlazy.studies.diffusion.shared import tabulated
-from unlazy.theory.diffusion.wrong_score import LineMixture
 
 VARIANCE, FIRST_TIME, LAST_TIME = 0.3, 1e-3, 4.0
 FINE, BUDGETS = (100, 200, 400, 800, 1600), (25, 50, 100, 200)
@@ -166,28 +165,12 @@ class ScoreDiscretisation(Study):
         """Tweedie's formula puts every point on the line, up to rounding: off by {criterion}."""
         return main.simulated.off_plane_denoised
 
-    def _law(self, center: float) -> Any:
-        if not self.separation:
-            return LineMixture((1.0,), (center,), (self.variance,))
-        return LineMixture((0.5, 0.5), (center - self.separation, center + self.separation), (self.variance,) * 2)
-
     def simulate(self, rng: np.random.Generator) -> dict[str, Any]:
-        from unlazy.observables.transport import distance_to_law
-        from unlazy.training.diffusion.line import off_line, run_on_line
+        from unlazy.training.diffusion.line_records import line_record
 
         times = time_grid(self.last_time, self.first_time, self.steps)
-        noisy, points = run_on_line(rng, self._law(self.center), self.particles, self.d, times, self.scheme)
-        along = points[:, 0] - self.center
-        # about a centre at 0 the law is symmetric, and mirrored points keep the modes in balance
-        balanced = np.concatenate([along, -along]) if self.center == 0 else along
-        reach = self.separation + 9 * np.sqrt(self.variance)
-        return {
-            "mean_reached": points[:, 0].mean(),
-            "variance_reached": points[:, 0].var(),
-            "off_plane": off_line(noisy),
-            "off_plane_denoised": off_line(points),
-            "distance": distance_to_law(balanced, self._law(0.0).cdf, -reach, reach),
-        }
+        options = self.as_dict("center", "separation", "variance", "particles", "d", "scheme")
+        return line_record(rng, times, **options)
 
     def predict(self) -> dict[str, Any]:
         times = time_grid(self.last_time, self.first_time, self.steps)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -124,14 +124,10 @@ def _knees(judged, start_variance):
     return xr.DataArray(found, {"error": list(ERRORS)}, dims="error")
 
 
-def _shown_knees(case):
+def _shown_knees(case, data):
     """Of the default problem alone."""
-
-    def shown(data):
-        same = all(np.any(parameter(data, name) == number) for name, number in DEFAULTS.items())
-        return _knees(*case) if same else None
-
-    return shown
+    same = all(np.any(parameter(data, name) == number) for name, number in DEFAULTS.items())
+    return _knees(*case) if same else None
 
 
 def _knee_exponent(decay, judged, start_variance):
@@ -142,7 +138,7 @@ def _knee_exponent(decay, judged, start_variance):
 DECAY: dict[str, Any] = {"x": _time, "part": "decay", "xlabel": "time"}
 GAP: dict[str, Any] = DECAY | {"log": "y", "ylim": (1e-2, 3)}
 BIAS: dict[str, Any] = {"x": "step_size", "log": "xy"}
-RULES = tuple(map(_shown_knees, KNEES))
+RULES = tuple(partial(_shown_knees, case) for case in KNEES)
 KNEE: dict[str, Any] = {"x": "error", "part": "decay", "log": "xy", "points": False, "ylim": (4, 9000)}
 
 

@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from unlazy.training.diffusion import (
         density_fits,
         line,
+        line_records,
         linear_support,
         manifold_errors,
         particles,

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
         subspace_learning,
         teacher_learning,
         transformer,
+        transformer_runs,
     )
 
 lazily(__name__)
