@@ -88,8 +88,8 @@ class Change:
 
 
 def changes(claims: str, what: str, why: str) -> tuple[Change, ...]:
-    """One change for each of several claims, whose ids are separated by spaces."""
-    return tuple(Change(claim, what, why) for claim in claims.split())
+    """One change for each of several claims, whose ids are separated by spaces; of the whole study if there is none."""
+    return tuple(Change(claim, what, why) for claim in claims.split() or [""])
 
 
 @dataclass(frozen=True)

@@ -93,6 +93,8 @@ class Study:
     sources: ClassVar[tuple[Source, ...]]
     outputs: ClassVar[Mapping[str, Output]]
     presets: ClassVar[Mapping[str, Mapping]]
+    inner: ClassVar[Mapping[str, Any]] = {}
+    """The coordinates of output dimensions that are no path, where they are the same for all parameters."""
     claims: ClassVar[tuple[Claim, ...]] = ()
     """Those of the functions under `@claim`, in their order."""
     departs: ClassVar[str] = ""
@@ -156,7 +158,7 @@ class Study:
 
     def coordinates(self) -> Mapping[str, Any]:
         """The coordinates of output dimensions that are not path parameters."""
-        return {}
+        return self.inner
 
     @classmethod
     @cache

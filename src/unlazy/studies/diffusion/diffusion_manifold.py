@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from unlazy.lab import OWN, Change, Output, Study, at_least, at_most, between, cite, claim, path, slope, static
+from unlazy.lab import OWN, Output, Study, at_least, at_most, between, changes, cite, claim, path, slope, static
 from unlazy.plotting.panels import Guide, Panel, panels
 
 if TYPE_CHECKING:
@@ -72,12 +72,10 @@ class DiffusionManifold(Study):
             "network": NETWORK | {"d": [2, 10], "points": 1000, "replicates": 1, "seeds": 3},
         },
     }
-    history = (
-        Change(
-            "",
-            "the replicates per seed, and draws of the kernel density that are stratified along the line",
-            "against noise alone: with 100 and 10 plain seeds two claims were inconclusive",
-        ),
+    history = changes(
+        "",
+        "the replicates per seed, and draws of the kernel density that are stratified along the line",
+        "against noise alone: with 100 and 10 plain seeds two claims were inconclusive",
     )
     figure = panels(
         _panel("empirical", "main", "on the line", Guide(-0.5, "$n^{-1/2}$", 1.1)),

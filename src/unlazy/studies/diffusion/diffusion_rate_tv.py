@@ -87,6 +87,7 @@ class DiffusionRateTv(Study):
         "exponent": Output("exponent of the theory", theory_only=True),
         "plane_exponent": Output("exponent of the theory in the plane", theory_only=True),
     }
+    inner = {"cells": CELLS, "rule": RULES, "ends": ENDS}
     presets = {"quick": {"smoothness": [1, 2, 3], "seeds": 12}, "full": {"smoothness": [1, 2, 3], "seeds": 48}}
     history = (
         Change(
@@ -170,9 +171,6 @@ class DiffusionRateTv(Study):
         """For s >= 2 and n = 2^18 the spline with AIC has {criterion} times the error of the kernel density."""
         means = main.simulated.sel(n=4**9, smoothness=[2, 3]).mean("seed")
         return means.aic_error.sel(rule=RULES[0]) / means.kernel_error.sel(ends="plain")
-
-    def coordinates(self) -> dict[str, Any]:
-        return {"cells": CELLS, "rule": RULES, "ends": ENDS}
 
     def simulate(self, rng: np.random.Generator) -> dict[str, Any]:
         from unlazy.training.diffusion.rate_errors import total_variations

@@ -81,6 +81,7 @@ class SaddleEscape(Study):
         "pause_distance": Output("largest distance of L/r from an integer while it hardly falls"),
         "pauses": Output("integers at which the staggered start pauses"),
     }
+    inner = {"perturbation": list(WAYS), "time": [RECORD * STEP * i for i in range(RECORDS + 1)]}
     presets = {
         "quick": {"missing": [1, 2, 3], "seeds": 8},
         "full": {("features", "missing"): SADDLES, "copies": 8, "seeds": 32},
@@ -161,9 +162,6 @@ class SaddleEscape(Study):
 
     def validate(self) -> None:
         self.check_at_most(("missing", "features"))
-
-    def coordinates(self) -> dict[str, Any]:
-        return {"perturbation": list(WAYS), "time": [RECORD * STEP * i for i in range(RECORDS + 1)]}
 
     def simulate(self, key: Any) -> dict[str, Any]:
         import jax.numpy as jnp

@@ -53,6 +53,7 @@ class BatchReuse(Study):
         "overlaps": Output("quantiles of |overlap|", r"|m|", dims=("stage", "fraction")),
         "relative_error": Output("test error over the variance of the link"),
     }
+    inner = {"stage": (np.arange(1, RECORDS + 1) / RECORDS).tolist(), "fraction": list(QUANTILES)}
     presets = {"quick": {"reuse": [0, 1], "seeds": 8}, "full": {"reuse": [0, 1], "d": [50, 100, 200], "seeds": 32}}
     history = (
         *changes(
@@ -98,9 +99,6 @@ class BatchReuse(Study):
     def validate(self) -> None:
         if self.ratio % RECORDS:
             raise InputError(f"ratio must be a multiple of {RECORDS}, got {self.ratio}")
-
-    def coordinates(self) -> dict[str, Any]:
-        return {"stage": (np.arange(1, RECORDS + 1) / RECORDS).tolist(), "fraction": list(QUANTILES)}
 
     def simulate(self, key: Any) -> dict[str, Any]:
         from unlazy.training.index_models.reused_runs import network_run

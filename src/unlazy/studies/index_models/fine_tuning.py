@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from unlazy.checks import InputError
-from unlazy.lab import Change, Output, Study, at_least, cite, claim, path, static, value
+from unlazy.lab import Output, Study, at_least, changes, cite, claim, path, static, value
 from unlazy.plotting.panels import Level, Panel, panels
 
 ARMS = {
@@ -56,17 +56,16 @@ class FineTuning(Study):
         "score": Output("test R^2 on the new target", "R^2", ("arm", "fresh_samples")),
         "overlap": Output("median over neurons of the best overlap", "", ("arm",)),
     }
+    inner = {"arm": list(ARMS)}
     presets = {
         "quick": {"seeds": 16},
         "full": {"neurons": [96, 192], "most_samples": 400, "fresh_samples": (50, 100, 200, 400), "seeds": 32},
     }
-    history = (
-        Change(
-            "localised-beats-subspace",
-            "a smaller step in the last third of the training, with the criterion unchanged",
-            "with the constant step, for which the criterion was set, it was not safe: the gap was some 0.1 at 50 "
-            "samples and 0.05 at 100 (40 runs, too noisy to call it a failure; changed after 24 of them)",
-        ),
+    history = changes(
+        "localised-beats-subspace",
+        "a smaller step in the last third of the training, with the criterion unchanged",
+        "with the constant step, for which the criterion was set, it was not safe: the gap was some 0.1 at 50 "
+        "samples and 0.05 at 100 (40 runs, too noisy to call it a failure; changed after 24 of them)",
     )
     figure = panels(
         Panel(SCORES, x="fresh_samples", at={"neurons": 96}, labels=tuple(ARMS.values()), line=True).look(
@@ -100,9 +99,6 @@ class FineTuning(Study):
             raise InputError(
                 f"fresh_samples must be at most most_samples = {self.most_samples}, got {max(self.fresh_samples)}"
             )
-
-    def coordinates(self) -> dict[str, Any]:
-        return {"arm": list(ARMS)}
 
     def simulate(self, key: Any) -> dict[str, Any]:
         from unlazy.training.index_models.fine_tuned import fine_tuned_scores

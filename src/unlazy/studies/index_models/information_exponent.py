@@ -9,7 +9,7 @@ import numpy as np
 
 from unlazy.checks import InputError
 from unlazy.functions.links import LINKS, Link
-from unlazy.lab import OWN, Change, Output, Study, cite, claim, path, static
+from unlazy.lab import OWN, Output, Study, changes, cite, claim, path, static
 from unlazy.lab.claims import difference, enough, parameter, slope, within
 from unlazy.plotting.panels import Panel, panels
 from unlazy.theory.index_models.exponents.exponents import information_exponent
@@ -71,17 +71,16 @@ class InformationExponent(Study):
         "signal": Output("gradient along the direction", "S", ("case",), scale="log"),
         "size": Output("mean square of the gradient's factor", "V", ("case",), scale="log"),
     }
+    inner = {"case": list(PAIRS)}
     presets = {
         "quick": {"d": [8, 16, 32], "seeds": 64},
         "full": {"d": [8, 16, 32, 64], "samples": np.geomspace(10, 2_000_000, 22).round().tolist(), "seeds": 48},
     }
     lines = {"main": "samples"}
-    history = (
-        Change(
-            "alignment",
-            "the mean of the ratio for n >= 1000, where sums are normal, in place of a ratio of means for all n",
-            "(n S^2 + W) / (n S^2 + W + (d-2) V) was wrong by 0.24 at n = 16, d = 8",
-        ),
+    history = changes(
+        "alignment",
+        "the mean of the ratio for n >= 1000, where sums are normal, in place of a ratio of means for all n",
+        "(n S^2 + W) / (n S^2 + W + (d-2) V) was wrong by 0.24 at n = 16, d = 8",
     )
     figure = panels(
         *(_panel(case, exponent) for case, exponent in EXPONENTS.items()),
@@ -114,9 +113,6 @@ class InformationExponent(Study):
     def validate(self) -> None:
         if list(self.samples) != sorted(self.samples):
             raise InputError(f"samples must grow, got {self.samples}")
-
-    def coordinates(self) -> dict[str, Any]:
-        return {"case": list(PAIRS)}
 
     def memory(self) -> int:
         return int(64 * max(self.samples))

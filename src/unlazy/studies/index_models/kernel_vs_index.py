@@ -63,6 +63,7 @@ class KernelVsIndex(Study):
         "overlap": Output("squared overlap of the one-shot direction, mean of four", r"\langle w,\theta\rangle^2"),
         "bound": Output("what no kernel exceeds", "n/N_p", theory_only=True),
     }
+    inner = {"learner": LEARNERS}
     presets = {
         "quick": {
             "small": {"link": list(LINKS), "d": [15, 30], "samples_per_dimension": RATIOS, "seeds": 32},
@@ -127,9 +128,6 @@ class KernelVsIndex(Study):
 
     def memory(self) -> int:
         return 8 * self._n * (5 * self._n + 4 * FRESH + 2 * self.d)
-
-    def coordinates(self) -> dict[str, Any]:
-        return {"learner": LEARNERS}
 
     def simulate(self, rng: np.random.Generator) -> dict[str, Any]:
         """All learners see the same samples and are tested on the same points."""

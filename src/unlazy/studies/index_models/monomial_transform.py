@@ -56,6 +56,7 @@ class MonomialTransform(Study):
         "alignment": Output("squared cosine of step and direction", r"\cos^2", ("step", "power")),
         "coefficient": Output("coefficient", "E[y^i h_j]\\,/\\,E|y^i h_j|", ("power", "order")),
     }
+    inner = {"step": list(STEPS), "power": list(POWERS), "order": [1, 2]}
     presets = {
         "quick": {"link": list(NAMES), "seeds": 16},
         "full": {"link": list(NAMES), "ratio": [64, 256, 1024, 4096], "seeds": 32},
@@ -122,9 +123,6 @@ class MonomialTransform(Study):
         """For He3 with powers 1 and 2 the squared cosine is a^2 / (a^2 + (d/n) V), a = E[T h_1] or m (1-m^2)^(1/2)
         E[T (z^2-1)], V = E[T^2] or E[T^2 (1 + m^2 (z^2-1))], {criterion}."""
         return difference(main, "alignment").sel(link="He3", power=[1, 2])
-
-    def coordinates(self) -> dict[str, Any]:
-        return {"step": list(STEPS), "power": list(POWERS), "order": [1, 2]}
 
     def memory(self) -> int:
         return 8 * 8 * self.d * self.ratio

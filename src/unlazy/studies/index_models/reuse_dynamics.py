@@ -59,6 +59,7 @@ class ReuseDynamics(Study):
         "overlap": Output("mean overlap", "m", dims=("time",)),
         "signal": Output("drift towards the direction", "S(m)", dims=("place",)),
     }
+    inner = {"time": list(TIMES)}
     presets = {
         "quick": {
             "limit": {"d": 400.0, "seeds": 64},
@@ -140,9 +141,6 @@ class ReuseDynamics(Study):
         check_choice("sign", self.sign, (1, -1))
         if self.engine == "network" and self.d != self.size:
             raise InputError(f"d must be size = {self.size} for a network, got {self.d:g}")
-
-    def coordinates(self) -> dict[str, Any]:
-        return {"time": list(TIMES)}
 
     def simulate(self, key: Any) -> dict[str, Any]:
         from unlazy.training.index_models.reused_runs import mean_overlaps

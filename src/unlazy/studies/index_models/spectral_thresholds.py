@@ -71,6 +71,7 @@ class SpectralThresholds(Study):
         "threshold": Output("ratio where the overlap starts", dims=("estimator",), theory_only=True),
         "eigenvalue": Output("largest eigenvalue", r"\lambda_{\max}", ("spectral", "ratio")),
     }
+    inner = {"estimator": list(ESTIMATORS), "spectral": list(SPECTRAL)}
     presets = {
         "quick": {
             "main": {"link": ["abs", "He2", "He3", "He4"], "d": 300, "seeds": 16},
@@ -151,9 +152,6 @@ class SpectralThresholds(Study):
             raise InputError(f"ratio must grow, got {list(self.ratio)}")
         if self.d * self.ratio[0] < 1:
             raise InputError(f"ratio must be at least 1/d, got {self.ratio[0]} at d = {self.d}")
-
-    def coordinates(self) -> dict[str, Any]:
-        return {"estimator": list(ESTIMATORS), "spectral": list(SPECTRAL)}
 
     def memory(self) -> int:
         return 8 * self.d * (round(max(self.ratio) * self.d) + 8 * self.d)

@@ -89,6 +89,7 @@ class SuperOrthogonal(Study):
         "moment": Output("moment", r"E[g^i h_k]\,/\,E|g^i h_k|", ("kind", "power", "order")),
         "residual": Output("largest hidden moment by quadrature", "", theory_only=True, scale="log"),
     }
+    inner = {"kind": list(LINKS), "power": list(POWERS), "order": list(ORDERS)}
     presets = {
         "quick": {"case": list(CASES), "n": 20_000, "seeds": 16},
         "full": {"case": list(CASES), "n": 200_000, "seeds": 32},
@@ -149,9 +150,6 @@ class SuperOrthogonal(Study):
     def theory(main):
         """All moments of both links up to the fourth power and degree agree with quadrature {criterion}."""
         return difference(main, "moment")
-
-    def coordinates(self) -> dict[str, Any]:
-        return {"kind": list(LINKS), "power": list(POWERS), "order": list(ORDERS)}
 
     def memory(self) -> int:
         return 8 * 16 * self.n

@@ -38,6 +38,7 @@ class KernelNoninteger(Study):
         ),
         "third_moment": Output("third moment", "m_3"),
     }
+    inner = {"level": LEVELS}
     presets = {"quick": {"d": [36, 64, 100, 144], "seeds": 6}, "full": {"d": [36, 64, 100, 144, 225], "seeds": 16}}
     figure = panels(
         spectrum_panel(lambda data: data.isel(d=0), _laws, title="smallest $d$"),
@@ -68,9 +69,6 @@ class KernelNoninteger(Study):
 
     def memory(self) -> int:
         return 8 * 4 * self.n**2
-
-    def coordinates(self) -> dict[str, Any]:
-        return {"level": LEVELS}
 
     def simulate(self, rng: np.random.Generator) -> dict[str, Any]:
         from unlazy.data.unit_vectors import kernel_eigenvalues

@@ -45,6 +45,7 @@ class KernelSpectrum(Study):
         "outliers": Output("eigenvalues above the first gap of the law"),
         "outside": Output("distance of the outliers from their bands, relative to their size"),
     }
+    inner = {"level": LEVELS}
     presets = {
         "quick": {
             "bulk": {"seeds": 4},
@@ -100,9 +101,6 @@ class KernelSpectrum(Study):
 
     def memory(self) -> int:
         return 8 * 4 * self.n**2
-
-    def coordinates(self) -> dict[str, Any]:
-        return {"level": LEVELS}
 
     def simulate(self, rng: np.random.Generator) -> dict[str, Any]:
         from unlazy.data.unit_vectors import kernel_eigenvalues

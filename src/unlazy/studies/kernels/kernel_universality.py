@@ -41,6 +41,7 @@ class KernelUniversality(Study):
         "limit_distance": Output("Kolmogorov distance to the limit law", "", scale="log"),
         "finite_distance": Output("Kolmogorov distance to the finite-size law of the sphere or cube", "", scale="log"),
     }
+    inner = {"level": LEVELS}
     presets = {
         "quick": {"law": LAWS, ("d", "n"): [(20, 200), (32, 512), (50, 1250)], "seeds": 8},
         "full": {"law": LAWS, ("d", "n"): [(24, 288), (40, 800), (60, 1800), (90, 4050)], "seeds": 8},
@@ -74,9 +75,6 @@ class KernelUniversality(Study):
 
     def memory(self) -> int:
         return 8 * 4 * self.n**2
-
-    def coordinates(self) -> dict[str, Any]:
-        return {"level": LEVELS}
 
     def simulate(self, rng: np.random.Generator) -> dict[str, Any]:
         from unlazy.data.unit_vectors import kernel_eigenvalues

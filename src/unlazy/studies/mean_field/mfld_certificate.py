@@ -70,6 +70,7 @@ class MfldCertificate(Study):
         "true_gap": Output("L(q_g) - L* by quadrature", dims=("averaged", "stage"), scale="log"),
         "snapshot_gap": Output("exact gap of one time", scale="log"),
     }
+    inner = {"stage": list(STAGES)}
     history = (
         Change(
             "bound", "judged by a ratio, after a boolean, a difference and a minimum", "heavy tails of the difference"
@@ -152,9 +153,6 @@ class MfldCertificate(Study):
     def validate(self) -> None:
         if max(self.averaged) > self.longest:
             raise InputError(f"averaged must be at most longest = {self.longest}, got {max(self.averaged)}")
-
-    def coordinates(self) -> dict[str, Any]:
-        return {"stage": list(STAGES)}
 
     def simulate(self, key: Any) -> dict[str, Any]:
         from unlazy.training.mean_field.certified_runs import certify_run

@@ -130,6 +130,7 @@ class MfldDensity(Study):
         "width": Output("predicted N var of the density, summed over places", theory_only=True),
         "independent_width": Output("the same of independent particles", theory_only=True),
     }
+    inner = {"place": PLACES.tolist(), "point": GRID.tolist(), "test": [np.inf, *CENTRES.tolist()]}
     history = (
         Change("energy", "N = 16, the control variates and more seeds", MORE),
         *changes("kernel-density few-particles", "lengths and temperature", ON_OTHERS),
@@ -196,9 +197,6 @@ class MfldDensity(Study):
             raise InputError(f"particles must divide {TOTAL} for the fixed data, got {self.particles}")
         if self.problem == "sampled" and self.particles > self.n:
             raise InputError(f"particles must be at most n = {self.n}, where they start, got {self.particles}")
-
-    def coordinates(self) -> dict[str, Any]:
-        return {"place": PLACES.tolist(), "point": GRID.tolist(), "test": [np.inf, *CENTRES.tolist()]}
 
     def simulate(self, key: Any) -> dict[str, Any]:
         from unlazy.training.mean_field import density

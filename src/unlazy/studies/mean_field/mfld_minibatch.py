@@ -116,6 +116,7 @@ class MfldMinibatch(Study):
         "late_energy": Output("mean of F from step 1000 to 6000", scale="log"),
         "optimum": Output("least energy F*", theory_only=True),
     }
+    inner = {"budget": np.geomspace(0.01, 1.0, 10).tolist()}
     history = (
         Change("", CHANGED, "F fluctuates slowly by more than the floors are"),
         Change("reshuffling", "this claim", "one permutation per epoch leaves a lower floor"),
@@ -169,9 +170,6 @@ class MfldMinibatch(Study):
         """Gradient evaluations per particle and step."""
         batch = float(METHODS[self.gradient].get("batch", self.n))
         return 3 * batch if "variance_reduction" in METHODS[self.gradient] else batch
-
-    def coordinates(self) -> dict[str, Any]:
-        return {"budget": np.geomspace(0.01, 1.0, 10).tolist()}
 
     def simulate(self, key: Any) -> dict[str, Any]:
         from unlazy.training.mean_field.batch_races import race_energies

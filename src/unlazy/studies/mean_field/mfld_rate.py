@@ -61,6 +61,7 @@ class MfldRate(Study):
         "loose_bound": Output("guaranteed rate, sum of oscillations", scale="log", theory_only=True),
         "barrier": Output("barrier between the wells", theory_only=True),
     }
+    inner = {"unit": UNITS.tolist()}
     presets = {
         "quick": {"temperature": [0.05, 0.07, 0.1, 0.15, 0.2, 0.3, 0.5, 1.0, 2.0], "seeds": 4},
         "full": {"temperature": [*COLD, 0.15, 0.2, 0.3, 0.4, 0.5, 0.7, 1.0, 2.0], "points": 801, "seeds": 16},
@@ -113,9 +114,6 @@ class MfldRate(Study):
         numbers = self.as_dict("interaction", "target", "confinement", "temperature")
         width = 2 * self.bump**2
         return scalar_problem(lambda x: self.height * np.exp(-(x**2) / width), np.tanh, points=points, **numbers)
-
-    def coordinates(self) -> dict[str, Any]:
-        return {"unit": UNITS.tolist()}
 
     def simulate(self, rng: np.random.Generator) -> dict[str, Any]:
         problem = self._problem(self.points)

@@ -97,6 +97,7 @@ class MfldStein(Study):
         "svgd_error": Output("MMD^2 of Stein variational gradient descent", short="SVGD", **ERROR),
         "ula_error": Output("MMD^2 of independent Langevin chains", short="Langevin chains", **ERROR),
     }
+    inner = {"budget": list(BUDGETS)}
     history = (
         Change("spread", "lambda_2 = 0.3 and 1 alone, and the correction in 1/N", NARROW),
         Change("over-dispersion", "lambda_2 = 0.3 and 1 alone", NARROW),
@@ -178,9 +179,6 @@ class MfldStein(Study):
         """After 800 score evaluations their discrepancy over that of Stein variational gradient descent is
         {criterion}."""
         return _race(race, "svgd_error", 800)
-
-    def coordinates(self) -> dict[str, Any]:
-        return {"budget": list(BUDGETS)}
 
     def simulate(self, key: Any) -> dict[str, Any]:
         from unlazy.training.mean_field.stein import race, sample_moments

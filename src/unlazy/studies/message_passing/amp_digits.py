@@ -49,6 +49,7 @@ class AmpDigits(Study):
         "steps": Output("damped steps to a distance of 1e-5"),
         "descent_steps": Output("iterations of L-BFGS to a gradient of 1e-10"),
     }
+    inner = {"time": np.arange(1, 2 * CHUNK + 1), "free_time": np.arange(1, CHUNK + 1)}
     presets = {"quick": {"seeds": 8}, "full": {"n": [150, 300], "seeds": 32}}
     history = (
         Change("undamped", "the claim", "written after runs with other seeds; `diverges` is what was expected before"),
@@ -89,9 +90,6 @@ class AmpDigits(Study):
         """L-BFGS, whose iterations are cheaper, needs fewer for a gradient of 1e-10 than message passing for a distance
         of 1e-5: the ratio of their numbers of steps is {criterion}."""
         return main.simulated.steps / main.simulated.descent_steps
-
-    def coordinates(self) -> dict[str, Any]:
-        return {"time": np.arange(1, 2 * CHUNK + 1), "free_time": np.arange(1, CHUNK + 1)}
 
     def simulate(self, rng: np.random.Generator) -> dict[str, Any]:
         from unlazy.training.message_passing.cluster_scores import digit_messages

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from unlazy.lab import Output, Study, cite, path, static
-from unlazy.lab.claims import OWN, Change, at_most, claim, enough, over_theory, relative_deviation, within
+from unlazy.lab.claims import OWN, at_most, changes, claim, enough, over_theory, relative_deviation, within
 from unlazy.plotting.panels import Panel, panels
 from unlazy.theory.message_passing.state_evolution.mixture import mixture_state_evolution
 
@@ -65,12 +65,10 @@ class CovariatesReal(Study):
             "classification": CLASSIFICATION | {"ridge": [0.1, 0.3, 1.0, 3.0, 10.0], "seeds": 100},
         },
     }
-    history = (
-        Change(
-            "",
-            "the seeds of the logistic part",
-            "runs with 24 and 72 were inconclusive in three claims; the criteria are the same",
-        ),
+    history = changes(
+        "",
+        "the seeds of the logistic part",
+        "runs with 24 and 72 were inconclusive in three claims; the criteria are the same",
     )
     figure = panels(
         _panel("regression", "ridge regression, digits", "error", "mean squared test error"),

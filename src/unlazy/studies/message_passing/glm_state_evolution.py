@@ -9,7 +9,7 @@ import numpy as np
 
 from unlazy.checks import InputError, check_array
 from unlazy.functions.spectra import power_law
-from unlazy.lab import Change, Output, Study, cite, claim, over_theory, path, static, value, within
+from unlazy.lab import Output, Study, changes, cite, claim, over_theory, path, static, value, within
 from unlazy.plotting.panels import Panel, panels
 from unlazy.theory.message_passing.state_evolution.glm import glm_state_evolution
 from unlazy.theory.message_passing.teachers import LinearTeacher, LogitTeacher, ProbitTeacher, SignTeacher, check_flip
@@ -82,14 +82,12 @@ class GLMStateEvolution(Study):
         },
     }
     lines = {"square": "n", "logistic": "n"}
-    history = (
-        Change(
-            "",
-            "the seeds were raised from 16, flips fixed in number, the samples (150, 450, 900) replaced by those of "
-            "the presets and logit labels with a flat spectrum dropped",
-            "the first run was inconclusive in all four claims; logistic and hinge fits of 150 samples and logit "
-            "labels with a flat spectrum are therefore not claimed; the criteria were not changed",
-        ),
+    history = changes(
+        "",
+        "the seeds were raised from 16, flips fixed in number, the samples (150, 450, 900) replaced by those of "
+        "the presets and logit labels with a flat spectrum dropped",
+        "the first run was inconclusive in all four claims; logistic and hinge fits of 150 samples and logit "
+        "labels with a flat spectrum are therefore not claimed; the criteria were not changed",
     )
     figure = panels(
         _panel("test_error"),

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from unlazy.lab import Change, Output, Study, cite, claim, over_theory, path, static, value, within
+from unlazy.lab import Output, Study, changes, cite, claim, over_theory, path, static, value, within
 from unlazy.plotting.panels import Panel, panels
 from unlazy.theory.message_passing.lasso import lasso_state_evolution
 
@@ -51,14 +51,12 @@ class LassoError(Study):
         },
     }
     lines = {"main": "penalty"}
-    history = (
-        Change(
-            "",
-            "the nonzero values were fixed, the penalties (0.1, 0.2, 0.4) doubled, the case without noise given 150 "
-            "nonzeros in place of 50, and the seeds raised from 40 to 240",
-            "the first run was inconclusive in the errors and the nonzeros, a second and a third in the errors; the "
-            "criteria were not changed",
-        ),
+    history = changes(
+        "",
+        "the nonzero values were fixed, the penalties (0.1, 0.2, 0.4) doubled, the case without noise given 150 "
+        "nonzeros in place of 50, and the seeds raised from 40 to 240",
+        "the first run was inconclusive in the errors and the nonzeros, a second and a third in the errors; the "
+        "criteria were not changed",
     )
     figure = panels(
         Panel("mse", x="penalty", by=CASE, legend=False),

@@ -73,6 +73,7 @@ class MulticlassAmp(Study):
         "stability": Output("stability factor", "a", theory_only=True),
         "overlap_rate": Output("factor of the slowest overlap", theory_only=True),
     }
+    inner = {"time": np.arange(SHOWN)}
     presets = {
         "quick": {
             "teacher": {"spectrum": ["linear", "harmonic"], "seeds": 32},
@@ -137,9 +138,6 @@ class MulticlassAmp(Study):
     def validate(self) -> None:
         if self.strength and self.spectrum != "flat":
             raise InputError(f"spectrum must be flat for clusters, strength = {self.strength:g}, got {self.spectrum}")
-
-    def coordinates(self) -> dict[str, Any]:
-        return {"time": np.arange(SHOWN)}
 
     def _spectrum(self) -> np.ndarray:
         spectrum = SPECTRA[self.spectrum](self.d)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from unlazy.lab import Change, Output, Study, cite, claim, difference, over_theory, static, value, within
+from unlazy.lab import Output, Study, changes, cite, claim, difference, over_theory, static, value, within
 from unlazy.plotting.panels import Panel, panels
 from unlazy.theory.message_passing.multiclass.softmax import multiclass_clusters
 
@@ -60,12 +60,10 @@ class MulticlassLearningCurve(Study):
             "unequal": UNEQUAL | {"ratio": [1.0, 2.0, 4.0], "d": 1000, "seeds": 32},
         },
     }
-    history = (
-        Change(
-            "",
-            "the points at n/d = 0.5, part `few`, are drawn and not judged",
-            "runs with 24 and 48 seeds left the rarest class undecided there, where it scatters by 10% from run to run",
-        ),
+    history = changes(
+        "",
+        "the points at n/d = 0.5, part `few`, are drawn and not judged",
+        "runs with 24 and 48 seeds left the rarest class undecided there, where it scatters by 10% from run to run",
     )
     figure = panels(
         Panel(ERRORS, x="ratio", by="classes", part="curve", ylabel="error", log="x", legend="beside"),

@@ -57,6 +57,7 @@ class FeatureSpectrum(Study):
         "top": Output("largest eigenvalue", "", scale="log"),
         "bulk_edge": Output("largest eigenvalue of the bulk", ""),
     }
+    inner = {"level": LEVELS}
     presets = {
         "quick": {"spikes": ["none", "one group"], "seeds": 12},
         "full": {"spikes": list(shared.PLANTED), "d": 800, "features": 1200, "n": 2000, "seeds": 24},
@@ -95,9 +96,6 @@ class FeatureSpectrum(Study):
 
     def memory(self) -> int:
         return 8 * (self.n * (self.features + self.d) + 4 * self.features**2)
-
-    def coordinates(self) -> dict[str, Any]:
-        return {"level": LEVELS}
 
     def _setting(self) -> dict[str, Any]:
         groups = shared.planted_groups(self.spikes)

@@ -64,6 +64,7 @@ class KernelLimit(Study):
         "with_all_samples": Output("risk of the best kernel on 2n samples", "", theory_only=True),
         "bound": Output("what no kernel goes below", r"\|P_{>1}f_*\|^2", theory_only=True),
     }
+    inner = {"learner": list(LEARNERS)}
     presets = {
         "quick": {"n": [256, 1024], "seeds": 32},
         "full": {"n": [512, 1024, 2048, 4096], "d": 256, "features": 512, "link": ["erf", "tanh3"], "seeds": 16},
@@ -113,9 +114,6 @@ class KernelLimit(Study):
 
     def memory(self) -> int:
         return 8 * (6 * self.n**2 + 3 * shared.FRESH * self.n + (3 * self.n + 5000) * (self.features + self.d))
-
-    def coordinates(self) -> dict[str, Any]:
-        return {"learner": list(LEARNERS)}
 
     def _step_sizes(self) -> list[float]:
         return [0.0 if alpha is None else float(self.features) ** alpha for alpha in NETWORKS.values()]

@@ -109,6 +109,7 @@ class BenignOverfitting(Study):
         "noise_growth_law": Output("leading noise by the growth law", "x/x_0", ("time",), predicts="noise_growth"),
         "diverged_at": DIVERGED_AT,
     }
+    inner = {"time": [steps / 100 for steps in SLOW_STEPS]}
     history = (
         Change("", "m = 5 left out", "claims were inconclusive there"),
         Change("fit", "threshold 0.06", "runs stop at 0.05: the claim was inconclusive"),
@@ -249,9 +250,6 @@ class BenignOverfitting(Study):
 
     def validate(self) -> None:
         check_two_patches(self)
-
-    def coordinates(self) -> dict[str, Any]:
-        return {"time": [steps / 100 for steps in SLOW_STEPS]}
 
     def simulate(self, key: Any) -> dict[str, Any]:
         from unlazy.training.signal_noise.token_gram import race_run

@@ -69,6 +69,7 @@ class BenignOverfittingRelu(Study):
         "noise": Output("mean noise coefficient of active pairs", r"\rho", ("step",), short="noise"),
         "diverged_at": DIVERGED_AT,
     }
+    inner = {"step": list(STEPS)}
     history = (
         Change("", "n = 20 and d = 10^7 left out", "claims were inconclusive at these sizes"),
         Change(
@@ -165,9 +166,6 @@ class BenignOverfittingRelu(Study):
 
     def validate(self) -> None:
         check_two_patches(self)
-
-    def coordinates(self) -> dict[str, Any]:
-        return {"step": list(STEPS)}
 
     def simulate(self, key: Any) -> dict[str, Any]:
         from unlazy.training.signal_noise.relu_runs import memorising_run

@@ -60,6 +60,7 @@ class Cutmix(Study):
         "signals": Output("largest coefficient of a feature", r"\max\gamma", ("feature",), scale="log"),
         **RUN_OUTPUTS,
     }
+    inner = {"feature": list(COUNTS)}
     presets = {
         "quick": {"augmentation": [NONE, CUTOUT, CUTMIX], "width": [10, 16], "seeds": 10},
         "full": {"augmentation": [NONE, CUTOUT, CUTMIX], "width": [10, 20, 40], "steps": 4000, "seeds": 32},
@@ -107,9 +108,6 @@ class Cutmix(Study):
 
     def validate(self) -> None:
         check_dimension(self.d, samples=sum(COUNTS), width=self.width, shared=len(COUNTS), own=2)
-
-    def coordinates(self) -> dict[str, Any]:
-        return {"feature": list(COUNTS)}
 
     def simulate(self, key: Any) -> dict[str, Any]:
         import jax.numpy as jnp

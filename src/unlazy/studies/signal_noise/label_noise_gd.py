@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from unlazy.lab import DIVERGED_AT, OWN, Change, Output, Study, at_least, at_most, cite, claim, static, value, within
+from unlazy.lab import DIVERGED_AT, OWN, Output, Study, at_least, at_most, changes, cite, claim, static, value, within
 from unlazy.plotting import style
 from unlazy.plotting.panels import Panel, panels
 from unlazy.studies.signal_noise.shared import GUESSING, check_two_patches, learning_rate, strength
@@ -65,13 +65,11 @@ class LabelNoiseGd(Study):
         "diverged_at": DIVERGED_AT,
         "plateau": Output("training loss at rest", r"-\log(1-p)", theory_only=True),
     }
-    history = (
-        Change(
-            "",
-            "settings",
-            "the effect appeared in the first that were tried, a scan of 18, except at the largest step size; "
-            "here n = 40 and d = 1000 are smaller than there, and steps fewer",
-        ),
+    history = changes(
+        "",
+        "settings",
+        "the effect appeared in the first that were tried, a scan of 18, except at the largest step size; "
+        "here n = 40 and d = 1000 are smaller than there, and steps fewer",
     )
     presets = {
         "quick": {

@@ -112,6 +112,7 @@ class LabelNoiseStages(Study):
         "active": Output("fraction of active pairs at the end", "p"),
         "diverged_at": DIVERGED_AT,
     }
+    inner = {"step": list(STEPS)}
     presets = {
         "quick": {CELL: CELLS, "width": [10, 20], "seeds": 24},
         "full": {CELL: CELLS + MORE, "width": [5, 10, 20], "seeds": 32},
@@ -202,9 +203,6 @@ class LabelNoiseStages(Study):
         check_two_patches(self)
         if round(self.flipped * self.n / 2) < 1:
             raise InputError(f"flipped must be above 1/n = {1 / self.n:g}, for one of each class; got {self.flipped:g}")
-
-    def coordinates(self) -> dict[str, Any]:
-        return {"step": list(STEPS)}
 
     def _step_size(self, maximum: Any) -> Any:
         """eta sigma^2 d / (nm)."""

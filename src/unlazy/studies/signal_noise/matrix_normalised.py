@@ -70,6 +70,7 @@ class MatrixNormalised(Study):
         "updates": Output("updates made", scale="log"),
         **RUN_OUTPUTS,
     }
+    inner = {"feature": list(COUNTS)}
     presets = {"quick": {**GRID, "width": [12, 18], "seeds": 16}, "full": {**GRID, "width": [12, 24, 48], "seeds": 64}}
     figure = panels(
         *(_panel("signals", where, ylabel=r"mean coefficient $\gamma$", log="xy") for where in (CLEAR, NOISY, RELU)),
@@ -124,9 +125,6 @@ class MatrixNormalised(Study):
 
     def validate(self) -> None:
         check_dimension(self.d, samples=sum(COUNTS), width=self.width, shared=len(COUNTS))
-
-    def coordinates(self) -> dict[str, Any]:
-        return {"feature": list(COUNTS)}
 
     def simulate(self, key: Any) -> dict[str, Any]:
         import jax.numpy as jnp

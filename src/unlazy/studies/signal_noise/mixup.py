@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from unlazy.checks import InputError
-from unlazy.lab import OWN, Change, Output, Study, at_least, at_most, cite, claim, static, value
+from unlazy.lab import OWN, Output, Study, at_least, at_most, changes, cite, claim, static, value
 from unlazy.plotting.panels import Panel, panels
 from unlazy.studies.signal_noise import shared
 
@@ -26,12 +26,10 @@ class Mixup(Study):
 
     question = "Does mixup learn a rare feature that plain gradient descent replaces by memorised noise?"
     sources = cite("zou2023mixup", "han2025tutorial")
-    history = (
-        Change(
-            "",
-            "the width, while all other sizes were the first tried",
-            "at m = 6 one run in thirty starts with no neuron of some class on the feature's side, and never learns it",
-        ),
+    history = changes(
+        "",
+        "the width, while all other sizes were the first tried",
+        "at m = 6 one run in thirty starts with no neuron of some class on the feature's side, and never learns it",
     )
     chunk_width = 32
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from unlazy.checks import InputError
-from unlazy.lab import OWN, Change, Output, Study, at_least, at_most, cite, claim, static, value
+from unlazy.lab import OWN, Output, Study, at_least, at_most, changes, cite, claim, static, value
 from unlazy.plotting.panels import Panel, panels
 from unlazy.studies.signal_noise.shared import RUN_OUTPUTS, check_even, end_of_run
 
@@ -34,12 +34,10 @@ class Momentum(Study):
 
     question = "Does momentum learn the feature of samples of small margin, where gradient descent memorises them?"
     sources = cite("jelassi2022", "han2025tutorial")
-    history = (
-        Change(
-            "",
-            "momentum, noise, width and learning rate",
-            "of six settings that were tried the first four showed no or a weak effect",
-        ),
+    history = changes(
+        "",
+        "momentum, noise, width and learning rate",
+        "of six settings that were tried the first four showed no or a weak effect",
     )
     chunk_width = 32
 

@@ -57,6 +57,7 @@ class SignGdTransformer(Study):
     target: float = value(0.02, "training loss at which training stops", above=0, high=1)
 
     outputs = {name: replace(output, dims=("rule",)) for name, output in shared.ATTENTION_OUTPUTS.items()}
+    inner = {"rule": RULES}
     presets = {
         "quick": {
             "main": {"strength": [0.2, 1.0, 4.0, 16.0], **SMALL},
@@ -115,9 +116,6 @@ class SignGdTransformer(Study):
     def validate(self) -> None:
         shared.check_even("n", self.n)
         self.check_at_most(("support", "d"))
-
-    def coordinates(self) -> dict[str, Any]:
-        return {"rule": RULES}
 
     def simulate(self, key: Any) -> dict[str, Any]:
         import jax
