@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from unlazy.lab import OWN, Output, Study, at_least, at_most, between, changes, cite, claim, path, slope, static
 from unlazy.plotting.panels import Guide, Panel, panels
-
-if TYPE_CHECKING:
-    import xarray as xr
 
 DIMS = ("n",)
 THEOREM = "theorem on linear subspaces"
@@ -19,7 +16,7 @@ SMOOTHNESS = 2.0
 NETWORK = {"n": (100, 400, 1600), "steps": 4000}
 
 
-def _growth(values: xr.DataArray) -> xr.DataArray:
+def _growth(values: Any) -> Any:
     """The error in ten dimensions over that in two, at the most rows."""
     means = values.sel(n=1600).mean("seed")
     return means.sel(d=10) / means.sel(d=2)

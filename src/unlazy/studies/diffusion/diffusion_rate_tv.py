@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -13,9 +13,6 @@ from unlazy.lab.claims import at_least, at_most, enough, parameter, slope, withi
 from unlazy.plotting.panels import Panel, panels
 from unlazy.studies.diffusion.shared import power_law
 from unlazy.theory.diffusion.process import rates
-
-if TYPE_CHECKING:
-    import xarray as xr
 
 CELLS = (2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128)
 ASYMPTOTIC = [cells for cells in CELLS if cells >= 16]
@@ -28,19 +25,19 @@ LAWS = ("$s/(2s+1)$", "$s/(2s+2)$")
 PLANE_BINS, PLANE_FACTOR = 96, {1: 1.0, 2: 1.2, 3: 1.4}
 
 
-def _oracle(main) -> xr.DataArray:
+def _oracle(main) -> Any:
     """The error with the number of cells that is best on average for each n."""
     return main.simulated.error.sel(rule=RULES[0]).mean("seed").min("cells")
 
 
-def _rate(values: xr.DataArray) -> xr.DataArray:
+def _rate(values: Any) -> Any:
     return slope(values, "n", least=5)
 
 
-def _exponent(name: str, shift: float, **at: str) -> Callable[[xr.Dataset], xr.DataArray]:
+def _exponent(name: str, shift: float, **at: str) -> Callable[[Any], Any]:
     """What a panel shows: the fitted exponents of an error, beside those of others."""
 
-    def shown(data: xr.Dataset) -> xr.DataArray:
+    def shown(data: Any) -> Any:
         found = -slope(data[name].sel(at), "n", least=1)
         return found.assign_coords(smoothness=found.smoothness + shift)
 
@@ -183,7 +180,7 @@ class DiffusionRateTv(Study):
         line, plane = (rates(self.smoothness, d).total_variation for d in (1, 2))
         return {"exponent": line, "plane_exponent": plane}
 
-    def derive(self, simulated: xr.Dataset) -> xr.Dataset:
+    def derive(self, simulated: Any) -> Any:
         """The rates of the theory, laid through the points."""
         s = parameter(simulated, "smoothness")
         bias = power_law(simulated.bias.sel(cells=ASYMPTOTIC), "cells", s)

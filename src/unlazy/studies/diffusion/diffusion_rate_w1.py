@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -13,9 +13,6 @@ from unlazy.lab.claims import at_least, at_most, between, parameter, slope, with
 from unlazy.plotting.panels import Guide, Level, Panel, panels
 from unlazy.studies.diffusion.shared import power_law
 from unlazy.theory.diffusion.process import rates
-
-if TYPE_CHECKING:
-    import xarray as xr
 
 RESOLUTION = 64
 """Cells per axis of the histogram in the cube; half as many for the fits."""
@@ -27,7 +24,7 @@ CUBE: dict[str, Any] = {"support": 3, "n": tuple(4**k for k in range(5, 11)), "d
 BOUND = "in place of W1 its dyadic bound on 64^3 cells, some three times as large"
 
 
-def _resolved(data: xr.Dataset) -> xr.DataArray:
+def _resolved(data: Any) -> Any:
     return data.empirical.where(data.n <= RESOLVED[-1], drop=True)
 
 
@@ -146,7 +143,7 @@ class DiffusionRateW1(Study):
         stated, empirical = found.wasserstein_as_stated, found.wasserstein_empirical
         return {"exponent": found.wasserstein, "stated_exponent": stated, "empirical_exponent": empirical}
 
-    def derive(self, simulated: xr.Dataset) -> xr.Dataset | None:
+    def derive(self, simulated: Any) -> Any:
         """In the cube the rates of the theory, laid through the points."""
         if self.support == 1:
             return None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -15,9 +15,6 @@ from unlazy.plotting.panels import Level, Panel, panels
 from unlazy.theory.index_models.exponents.exponents import monomial_exponents
 from unlazy.theory.index_models.first_steps import step_price
 
-if TYPE_CHECKING:
-    import xarray as xr
-
 POWERS = (1, 2, 3)
 STEPS = ("linear", "quadratic")
 PROPOSITION = "proposition on monomial transforms"
@@ -25,7 +22,7 @@ NAMES = tuple(f"He{k}" for k in range(3, 9))
 
 
 @cache
-def _exponents() -> xr.DataArray:
+def _exponents() -> Any:
     """The information exponents of powers of the links."""
     import xarray as xr
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -11,10 +11,7 @@ from unlazy.functions.orthogonal import Gegenbauer, Krawtchouk
 from unlazy.lab import parameter
 from unlazy.plotting import style
 from unlazy.plotting.panels import Panel
-from unlazy.theory.kernels.spectrum import function_spectrum, function_spectrum_limit
-
-if TYPE_CHECKING:
-    from unlazy.theory.kernels.spectrum import KernelSpectrum
+from unlazy.theory.kernels.spectrum import KernelSpectrum, function_spectrum, function_spectrum_limit
 
 LEVELS = tuple(((np.arange(400) + 0.5) / 400).tolist())
 

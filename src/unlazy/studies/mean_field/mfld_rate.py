@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from unlazy.lab import OWN, Output, Study, at_least, between, cite, claim, over_theory, static, value, within
 from unlazy.plotting.panels import Panel, panels
 from unlazy.theory.mean_field.flow import mean_field_flow, normal_masses
-from unlazy.theory.mean_field.one_dimension import scalar_problem
+from unlazy.theory.mean_field.one_dimension import ScalarProblem, scalar_problem
 from unlazy.theory.mean_field.rate import barrier, decay_rates, grid_rates
-
-if TYPE_CHECKING:
-    from unlazy.theory.mean_field.one_dimension import ScalarProblem
 
 GUARANTEE = "nitanda2022convex chizat2022mean"
 LOOSE = (

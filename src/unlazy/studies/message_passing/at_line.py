@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -14,9 +14,6 @@ from unlazy.plotting.panels import Level, Panel, panels
 from unlazy.theory.message_passing.sequential import inference
 from unlazy.theory.message_passing.sequential.inference import ENSEMBLES, covariance_ensemble
 
-if TYPE_CHECKING:
-    import xarray as xr
-
 STABLE, NEAR, UNSTABLE = 0.7, 0.84, 1.26
 """Multiples of the inverse temperature of the line: judged as stable, as not yet unstable, as unstable."""
 START, END = 40, 240
@@ -24,7 +21,7 @@ START, END = 40, 240
 BOTH = {"ensemble": list(ENSEMBLES)}
 
 
-def _side(values: xr.DataArray, *, low: float = 0.0, high: float = np.inf) -> xr.DataArray:
+def _side(values: Any, *, low: float = 0.0, high: float = np.inf) -> Any:
     """The values at these multiples of the inverse temperature of the line."""
     return values.isel(cooling=np.flatnonzero((values.cooling >= low) & (values.cooling <= high)))
 
@@ -35,7 +32,7 @@ def _judged(part: Part) -> None:
 
 
 @cache
-def _lines(flip: float) -> xr.DataArray:
+def _lines(flip: float) -> Any:
     """The inverse temperature of the line against the aspect ratio."""
     import xarray as xr
 

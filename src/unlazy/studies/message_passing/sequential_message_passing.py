@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -12,9 +12,6 @@ from unlazy.lab.claims import at_least, kept, needs, over_theory, within
 from unlazy.plotting.panels import Panel, panels
 from unlazy.theory.message_passing.sequential import inference
 from unlazy.theory.message_passing.sequential.inference import ENSEMBLES, covariance_ensemble
-
-if TYPE_CHECKING:
-    import xarray as xr
 
 SOURCE, PLACE = "cakmak2022", "abstract"
 JUDGED = 1e-3
@@ -35,12 +32,12 @@ def _stable(part: Part) -> None:
     needs(part.simulated, coldness=2.0, ensemble=ENSEMBLES)
 
 
-def _average_step(part: Part) -> xr.DataArray:
+def _average_step(part: Part) -> Any:
     """Relative deviation of the residual, averaged over the steps with a predicted residual above `JUDGED`."""
     return over_theory(part, "residual").where(part.predicted.residual > JUDGED).mean("time")
 
 
-def _decay(residual: xr.DataArray, rates: tuple[float, ...] = FAST) -> xr.DataArray:
+def _decay(residual: Any, rates: tuple[float, ...] = FAST) -> Any:
     """The factor per step over the last steps, from a log-linear fit."""
     late: Any = np.log(residual.sel(rate=list(rates)).isel(time=slice(-LATE, None)))
     time = late.time - late.time.mean()

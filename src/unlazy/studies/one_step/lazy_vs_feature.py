@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from unlazy.checks import InputError
 from unlazy.lab import DIVERGED_AT, Output, Study, cite, static, value
 from unlazy.lab.claims import OWN, at_least, at_most, between, claim, relative_deviation, slope, within
 from unlazy.plotting.panels import Panel, panels
 from unlazy.theory.one_step.spiked.features import gradient_step_groups, target_alignment
-
-if TYPE_CHECKING:
-    import xarray as xr
 
 LAZY, FEATURE = 0.5, 1.0
 KERNEL = "change of the conjugate kernel"
@@ -204,7 +201,7 @@ class LazyVsFeature(Study):
         after, before = (target_alignment(*functions, *step, self.dimension) for step in steps)
         return {"alignment": after, "initial_alignment": before}
 
-    def derive(self, simulated: xr.Dataset) -> xr.Dataset:
+    def derive(self, simulated: Any) -> Any:
         """N^(s-1) through the measured displacement per neuron at the smallest width."""
         first = simulated.neuron_displacement.isel(width=0).mean("seed")
         growth = (simulated.width / simulated.width[0]) ** (simulated.exponent - 1)
