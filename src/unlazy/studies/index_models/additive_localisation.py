@@ -35,6 +35,11 @@ def _overlaps(data: Any) -> Any:
     return overlap.isel(neuron=order).assign_coords(neuron=overlap.neuron)
 
 
+OVERLAP = r"overlap $|\langle w_j,\theta_m\rangle|$"
+LABELS = ("median neuron", "worst task", "share of the best task")
+STALL = Level(lambda data: _last(data).stall, "the flow stalls (theory)", theory=True)
+
+
 @dataclass(frozen=True)
 class AdditiveLocalisation(Study):
     """f = M^(-1/2) sum_m h_3(<x, theta_m>), N neurons on the same n = 0.7 M d^2 fresh samples, step 0.5 (dM)^(-1/2).
@@ -75,21 +80,9 @@ class AdditiveLocalisation(Study):
         ),
     )
     figure = panels(
-        Map(
-            _overlaps,
-            x="task",
-            y="neuron",
-            title="one run",
-            limits=(0, 1),
-            label=r"overlap $|\langle w_j,\theta_m\rangle|$",
-        ),
-        Panel(("best", "worst_task", "share"), x="progress", line=True).look(
-            labels=("median neuron", "worst task", "share of the best task"),
-            xlabel=r"samples $n/(Md^2)$",
-            ylabel="best overlap",
-            ylim=(0, 1.03),
-            marks=(Level(lambda data: _last(data).stall, "the flow stalls (theory)", theory=True),),
-            legend="lower right",
+        Map(_overlaps, x="task", y="neuron", title="one run", limits=(0, 1), label=OVERLAP),
+        Panel(("best", "worst_task", "share"), x="progress", line=True, labels=LABELS, marks=(STALL,)).look(
+            xlabel=r"samples $n/(Md^2)$", ylabel="best overlap", ylim=(0, 1.03), legend="lower right"
         ),
         Panel("covered", x="width", ylim=(0, 1.03)),
     ).look(width=3.2, height=3.0)

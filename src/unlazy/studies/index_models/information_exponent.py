@@ -36,15 +36,12 @@ def _needed(data: Any) -> Any:
 
 def _panel(case: str, exponent: int) -> Panel:
     """Alignments against n over a power of d."""
-    return Panel(
-        "alignment", x=lambda data: data.samples / float(parameter(data, "d")) ** exponent, by="d", at={"case": case}
-    ).look(
-        xlabel=f"$n/d^{exponent}$" if exponent > 1 else "$n/d$",
-        ylabel=r"$\cos^2$ of gradient and direction",
-        log="x",
-        ylim=(0, 1),
-        legend=case == BLIND,
-    )
+    given = Panel("alignment", x=lambda data: data.samples / float(parameter(data, "d")) ** exponent, by="d")
+    words = {
+        "xlabel": f"$n/d^{exponent}$" if exponent > 1 else "$n/d$",
+        "ylabel": r"$\cos^2$ of gradient and direction",
+    }
+    return given.look(at={"case": case}, log="x", ylim=(0, 1), legend=case == BLIND, **words)
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,8 @@ from unlazy.plotting.panels import Panel, panels
 from unlazy.theory.one_step.spiked.features import gradient_step_groups, target_alignment
 
 LAZY, FEATURE = 0.5, 1.0
-KERNEL = "change of the conjugate kernel"
+KERNEL, NEURON = "change of the conjugate kernel", "displacement of a neuron $|w-w_0|$"
+ONE_LARGE = r"one step, $\eta = N^{s-1/2}$, $n = N = 2d$"
 SIZES = ("width", "dimension", "samples")
 SCALE, ENDS = "exponent s of the output scale N^-s", ": 1/2 is the neural-tangent, 1 the mean-field normalisation"
 EXPONENTS = [0.5, 0.625, 0.75, 0.875, 1.0]
@@ -75,16 +76,9 @@ class LazyVsFeature(Study):
         },
     }
     figure = panels(
-        _panel(
-            "neuron_displacement",
-            legend=True,
-            ylabel="displacement of a neuron $|w-w_0|$",
-            title="dashed: $N^{s-1}$ through the first point",
-        ),
+        _panel("neuron_displacement", legend=True, ylabel=NEURON, title="dashed: $N^{s-1}$ through the first point"),
         _panel("displacement", title="dashes: linearised network"),
-        _panel(
-            "conjugate_kernel_change", "one_step", ylabel=KERNEL, title=r"one step, $\eta = N^{s-1/2}$, $n = N = 2d$"
-        ),
+        _panel("conjugate_kernel_change", "one_step", ylabel=KERNEL, title=ONE_LARGE),
         _panel("conjugate_kernel_change", ylabel=KERNEL),
         _panel("test_error", ylabel="relative test error"),
         _panel("alignment", "one_step", ylabel="alignment with the target $T$", title="one step; lines: theory"),

@@ -19,6 +19,8 @@ SINGLE, TWO = (1, 1.0), [(2, 1.0), (2, 2.0), (2, 4.0), (2, 8.0)]
 THEOREMS = ("huang2024contrastive", "theorems on the tutorial's slide")
 RATES = (OWN, "linear growth rates at small weights")
 DECLARED = (OWN, f"{RATES[1]}, declared in advance")
+SHOWN = (("balance", "largest signal over largest noise", "xy"), ("probe", "test error of a linear probe", "x"))
+RATE = r"signal's rate over the noise's $C\,n\,\mathrm{SNR}^2/2$"
 EARLY = (20, 30)
 """The steps between which early growth is measured."""
 QUICK: dict[str, Any] = {"width": [24, 48], "steps": 400, "seeds": 8}
@@ -54,15 +56,12 @@ def _along_rate(name, count):
     return of
 
 
-def _panel(name, part, power, **more):
+def _panel(name, ylabel, scales, part, power):
     """An output with one modality and with two."""
     shown, labels = tuple(_along_rate(name, count) for count in (1, 2)), ("one modality", "two")
-    words = {
-        "title": rf"$\sigma_0 = 10^{{{power}}}$",
-        "xlabel": r"signal's rate over the noise's $C\,n\,\mathrm{SNR}^2/2$",
-    }
+    words = {"title": rf"$\sigma_0 = 10^{{{power}}}$", "xlabel": RATE, "ylabel": ylabel, "log": scales}
     even = (Level(1.0, "even", vertical=True, dashed=True),)
-    return Panel(shown, "rate", "", part, {"width": 24}, labels, beside=True, theory=False, marks=even, **words, **more)
+    return Panel(shown, "rate", "", part, {"width": 24}, labels, beside=True, theory=False, marks=even, **words)
 
 
 @dataclass(frozen=True)
@@ -121,14 +120,7 @@ class ContrastiveModalities(Study):
         },
     }
     figure = panels(
-        *(
-            _panel(name, part, power, ylabel=ylabel, log=scales)
-            for part, power in (("main", -4), ("small", -12))
-            for name, ylabel, scales in (
-                ("balance", "largest signal over largest noise", "xy"),
-                ("probe", "test error of a linear probe", "x"),
-            )
-        )
+        *(_panel(*shown, part, power) for part, power in (("main", -4), ("small", -12)) for shown in SHOWN),
     ).look(columns=2)
 
     @claim(OWN, "precondition of the claims below", at_most(0.1))

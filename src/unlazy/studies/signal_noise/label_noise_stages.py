@@ -24,6 +24,7 @@ ACTIVE = 0.7
 EQUATIONS = "three equations for the means over neurons, after Han et al. 2025"
 FITS = ("clean_fit", "flipped_fit", "test_error")
 HALF = Level(lambda data: data.flipped[0] / 2, r"$\tau/2$", dashed=True)
+BOUND = Level(1.0, "lower bound of the theorem", dashed=True)
 FIRST, SECOND = ("han2025labels", "Theorem 4.2"), ("han2025labels", "Theorem 4.4")
 STEPS = (1, 2, 5, EARLY, 20, 30, 50, 100, 200, 500, LATE)
 
@@ -44,6 +45,10 @@ def _excess(part, *cells):
     """The last test error over half of the flipped fraction."""
     error = _of(part.simulated, "test_error", *cells).sel(step=LATE)
     return error / (error.flipped / 2)
+
+
+def _over_half(data):
+    return data.test_error / (data.flipped / 2)
 
 
 def _over_steps(shown, cell=None, **more):
@@ -120,13 +125,7 @@ class LabelNoiseStages(Study):
     figure = panels(
         _over_steps(FITS, STAGES, ylabel="fraction", marks=(HALF,), legend="center right"),
         _over_steps(("signal", "clean_noise", "flipped_noise"), EQUATION, ylabel="mean over neurons"),
-        _over_steps(
-            lambda data: data.test_error / (data.flipped / 2),
-            by=("d", "strength", "flipped"),
-            ylabel=r"test error over $\tau/2$",
-            ylim=(-0.1, 3.6),
-            marks=(Level(1.0, "lower bound of the theorem", dashed=True),),
-        ),
+        _over_steps(_over_half, by=CELL[1:], marks=(BOUND,)).look(ylabel=r"test error over $\tau/2$", ylim=(-0.1, 3.6)),
     )
 
     @claim(*FIRST, at_least(0.98))
