@@ -116,11 +116,8 @@ class AdditiveLocalisation(Study):
             raise InputError(f"width must be at most most_neurons = {self.most_neurons}, got {max(self.width)}")
 
     def coordinates(self) -> dict[str, Any]:
-        return {
-            "neuron": list(range(self.most_neurons)),
-            "task": list(range(self.tasks)),
-            "progress": np.linspace(0, self.samples, self.records + 1).tolist(),
-        }
+        progress = np.linspace(0, self.samples, self.records + 1).tolist()
+        return {"neuron": list(range(self.most_neurons)), "task": list(range(self.tasks)), "progress": progress}
 
     def simulate(self, key: Any) -> dict[str, Any]:
         import jax

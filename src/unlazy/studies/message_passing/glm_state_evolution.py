@@ -27,8 +27,6 @@ LOGISTIC = {
     ],
 }
 HINGE = {"loss": "hinge", "label": "probit", "label_noise": 0.5, "ridge": 0.05, "spectrum_exponent": [0.0, 1.0]}
-
-
 FITS = ("test_error", "overlap", "squared_norm")
 
 

@@ -26,8 +26,6 @@ KNOWN = {"tasks": 1, "steps": [0]}
 """Ridge and Bayes are exact expectations over tasks: to compare them with theory one task is enough."""
 RIDGES = np.logspace(-8, 3, 221)
 """The ridges among which an oracle takes the best for plain ridge regression."""
-
-
 RIDGE_OUTPUTS = {
     "risk": Output("excess risk", r"\bar R", ("ridge",), scale="log"),
     "bias": Output("bias", "B", ("ridge",), scale="log"),

@@ -10,7 +10,6 @@ from unlazy.plotting.panels import Level
 
 GUESSING = Level(0.5, "guessing", dashed=True)
 """The test error of a coin."""
-
 RUN_OUTPUTS = {
     "training_loss": Output("training loss", scale="log"),
     "signal_coefficient": Output("largest signal coefficient", r"\max\gamma", scale="log"),
@@ -18,7 +17,6 @@ RUN_OUTPUTS = {
     "diverged_at": DIVERGED_AT,
 }
 """Of the studies of training strategies; `end_of_run` has them."""
-
 ATTENTION_OUTPUTS = {
     "training_loss": Output("training loss", "L_S", scale="log"),
     "test_loss": Output("test loss", "L_D", scale="log"),
@@ -32,7 +30,6 @@ ATTENTION_OUTPUTS = {
     "diverged_at": DIVERGED_AT,
 }
 """Of the studies of attention; `attention_run` has them."""
-
 ATTENTION_FULL: dict[str, Any] = {
     "strength": [0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0],
     "width": [8, 16, 32],

@@ -13,8 +13,6 @@ from unlazy.theory.signal_noise.strategies import sign_step_balance
 
 DESCENT, SIGN = "gradient", "sign"
 RULES = (DESCENT, SIGN)
-
-
 SPREAD = ("sign, signal spread out",)
 THEOREM = ("li2025signgd", "theorem on the tutorial's slide")
 SMALL: dict[str, Any] = {"width": [8, 16], "seeds": 12}
