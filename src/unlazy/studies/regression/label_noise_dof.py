@@ -31,10 +31,8 @@ NOISE = ("ridge", "label_variance")
 NOISES = [(0.05, 0.02), (0.05, 0.1), (0.05, 0.5), (0.3, 0.1)]
 MORE_NOISES = [(0.05, v) for v in (0.02, 0.05, 0.1, 0.2, 0.5, 1.0)] + [(r, 0.1) for r in (0.001, 0.01, 0.3, 3.0)]
 RIDGE = "ridge of the second layer, in (1/n)|y - f|^2 + (ridge/M)|a|^2"
-NOISE_ADDED = (
-    "variance of the noise added to the labels",
-    "variance v of the noise that training adds to the labels, uniform of half-width (3v)^1/2",
-)
+ADDED = "variance of the noise added to the labels"
+ADDED_AS = "variance v of the noise that training adds to the labels, uniform of half-width (3v)^1/2"
 CHOSEN: dict[str, Any] = {"scale": "log", "paired": True}
 NETWORK = ("activation", "ridge", "learning_rate")
 
@@ -92,7 +90,7 @@ class LabelNoiseDof(Study):
         "tanh", "activation: identity is the linear network", choices=("tanh", "identity", "erf", "relu"), paired=True
     )
     ridge: float = value(1e-3, RIDGE, symbol=r"\lambda", low=1e-5, high=100, short="ridge", **CHOSEN)
-    label_variance: float = value(0.25, NOISE_ADDED[1], symbol="v", low=1e-4, high=1e4, short=NOISE_ADDED[0], **CHOSEN)
+    label_variance: float = value(0.25, ADDED_AS, symbol="v", low=1e-4, high=1e4, short=ADDED, **CHOSEN)
     data_variance: float = value(0.25, "variance of the noise in the data", symbol=r"\sigma^2", low=0, high=100)
     learning_rate: float = value(0.1, "learning rate", symbol=r"\eta", above=0, high=100, scale="log", paired=True)
     weight_decay: float = value(2e-3, "weight decay of the first layer", low=0, high=100, paired=True)
