@@ -40,5 +40,5 @@ def index_kernel_scores(
     values, more, _ = blocks = kernel_blocks([1 / math.factorial(k) for k in range(30)], family)
     powers = blocks.energies(energies.tolist())
     exponential = kernel_regression_equivalent(values, powers, n, np.array(ridges), 0.0, multiplicities=more)
-    scores = [1 - risk / energies.sum() for risk in (matched.risk, exponential.risk.min())]
-    return IndexKernelScores(*scores, min(n / copies[-1], 1.0))
+    matched_score, exponential_score = (1 - risk / energies.sum() for risk in (matched.risk, exponential.risk.min()))
+    return IndexKernelScores(matched_score, exponential_score, min(n / copies[-1], 1.0))
