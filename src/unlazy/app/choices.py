@@ -97,7 +97,7 @@ def _inner(study: type[Study], part: str) -> dict[str, np.ndarray]:
     """The outputs' own dimensions that have coordinates."""
     point = next(parts(study)[part].points())
     used = {dim for output in study.outputs.values() for dim in output.dims}
-    found = study(**point).coordinates() if study.defines("coordinates") else {}
+    found = study(**point).coordinates()
     return {dim: np.asarray(values) for dim, values in found.items() if dim in used}
 
 

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
         at_least,
         at_most,
         between,
+        changes,
         claim,
         difference,
         enough,

@@ -86,6 +86,11 @@ class Change:
         return f"{'Chosen after a look' if self.after_look else 'Changed'}: {self.what}: {self.why}"
 
 
+def changes(claims: str, what: str, why: str) -> tuple[Change, ...]:
+    """One change for each of several claims, whose ids are separated by spaces; of the whole study if there is none."""
+    return tuple(Change(claim, what, why) for claim in claims.split() or [""])
+
+
 @dataclass(frozen=True)
 class Claim:
     """One sentence of a paper, with the number that decides it; `claim` makes one of a function."""

@@ -84,6 +84,8 @@ class Study:
     sources: ClassVar[tuple[Source, ...]]
     outputs: ClassVar[Mapping[str, Output]]
     presets: ClassVar[Mapping[str, Mapping]]
+    inner: ClassVar[Mapping[str, Any]] = {}
+    """The coordinates of output dimensions that are no path, where they are the same for all parameters."""
     claims: ClassVar[tuple[Claim, ...]] = ()
     """Those of the functions under `@claim`, in their order."""
     departs: ClassVar[str] = ""
@@ -119,6 +121,13 @@ class Study:
     def validate(self) -> None:
         """Raise InputError where parameters do not fit together; ranges of single ones stand in their fields."""
 
+    def check_at_most(self, *pairs: tuple[str, str]) -> None:
+        """Raise InputError where the first parameter of a pair is larger than the second, which bounds it."""
+        for small, large in pairs:
+            count, bound = getattr(self, small), getattr(self, large)
+            if count > bound:
+                raise InputError(f"{small} must be at most {large} = {bound}, got {count}")
+
     def simulate(self, randomness: Any) -> Mapping[str, Any]:
         """One instance of the finite system: a pure function of the parameters and the randomness."""
         raise NotImplementedError
@@ -140,7 +149,7 @@ class Study:
 
     def coordinates(self) -> Mapping[str, Any]:
         """The coordinates of output dimensions that are not path parameters."""
-        return {}
+        return self.inner
 
     @classmethod
     @cache
@@ -197,9 +206,10 @@ class Study:
         """What stands beside the verdicts of all its claims."""
         return noted(None, cls.departs, (change for change in cls.history if not change.claim))
 
-    def as_dict(self) -> dict[str, Any]:
-        """The parameters by name."""
-        return {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}  # type: ignore[arg-type]
+    def as_dict(self, *names: str, **renamed: str) -> dict[str, Any]:
+        """The parameters by name: all, or some, also under other names, as arguments of what is to be run."""
+        wanted = dict(zip(names, names, strict=True)) | renamed or dict.fromkeys(self.parameters())
+        return {name: getattr(self, own or name) for name, own in wanted.items()}
 
 
 def _completed(claim: Claim, study: type[Study]) -> Claim:

@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-from unlazy.checks import InputError
 from unlazy.lab.running.saved import Saved
 from unlazy.studies.in_context.in_context_transformer import LEARNERS, InContextTransformer
 
@@ -40,18 +39,3 @@ def test_a_killed_instance_gives_the_same_numbers_bit_by_bit(tmp_path, tasks, op
         np.testing.assert_array_equal(again[name], array)
     other = study.simulate(np.random.default_rng(8), Saved())
     assert not np.array_equal(other["error"], whole["error"])
-
-
-@pytest.mark.parametrize(
-    ("wrong", "message"),
-    [
-        ({"heads": 3}, "width must be a multiple of heads = 3, got 32"),
-        ({"tasks": "single-index", "rank": 3}, "rank must be at most d = 2, got 3"),
-        ({"tasks": "single-index", "lowest": 3}, "lowest must be at most highest = 2, got 3"),
-        ({"stage": (200, 500)}, "stage must be increasing multiples of segment = 200, got"),
-        ({"stage": (400, 400)}, "stage must be increasing multiples of segment = 200, got"),
-    ],
-)
-def test_parameters_that_do_not_fit_together_are_refused(wrong, message):
-    with pytest.raises(InputError, match=message):
-        InContextTransformer(**wrong).validate()

@@ -1,7 +1,6 @@
 import numpy as np
 import pytest
 
-from unlazy.checks import InputError
 from unlazy.studies.in_context.mean_field_attention import MeanFieldAttention
 from unlazy.studies.in_context.saddle_escape import SaddleEscape
 
@@ -17,17 +16,3 @@ def test_differences_of_the_loss_confirm_the_closed_form_of_the_saddle(features,
 def test_the_floor_is_the_number_of_features_that_do_not_fit():
     floors = [MeanFieldAttention(true_features=true).predict()["floor"] for true in (3, 5, 7)]
     assert floors == [0, 0, 2]
-
-
-@pytest.mark.parametrize(
-    ("study", "message"),
-    [
-        (SaddleEscape(features=2, missing=3), "missing must be at most features = 2, got 3"),
-        (MeanFieldAttention(steps=75), "steps must be a multiple of 50, got 75"),
-        (MeanFieldAttention(width=4), "width must be at least features = 5, got 4"),
-        (MeanFieldAttention(batch=41), "batch must be a multiple of 8 and at least 4 features = 20, got 41"),
-    ],
-)
-def test_parameters_that_do_not_fit_together_are_named(study, message):
-    with pytest.raises(InputError, match=message):
-        study.validate()

@@ -1,10 +1,6 @@
 import numpy as np
-import pytest
 
-from unlazy.checks import InputError
-from unlazy.studies.index_models.additive_localisation import AdditiveLocalisation
 from unlazy.studies.index_models.additive_scaling import AdditiveScaling
-from unlazy.studies.index_models.fine_tuning import FineTuning
 from unlazy.studies.index_models.kernel_vs_index import LEARNERS, KernelVsIndex
 
 
@@ -34,24 +30,6 @@ def test_without_samples_of_the_second_degree_a_kernel_has_n_over_its_multiplici
     predicted = KernelVsIndex(link="He2", d=d, samples_per_dimension=4.0).predict()
     np.testing.assert_allclose(predicted["bound"], 4 * d / harmonics)
     np.testing.assert_allclose(predicted["score"][0], predicted["bound"], rtol=0.02)
-
-
-@pytest.mark.parametrize(
-    ("study", "message"),
-    [
-        (AdditiveScaling(tasks=32), "tasks must be at most most_tasks = 16, got 32"),
-        (AdditiveScaling(d=6), "d must be at least tasks \\+ 3 = 7, got 6"),
-        (AdditiveScaling(d=100_000), "tasks, d and step would need up to 5e\\+11 samples, more than 1e\\+09"),
-        (AdditiveScaling(start=8.0), "start must be below the root of d = 64, got 8"),
-        (AdditiveLocalisation(width=(8, 128)), "width must be at most most_neurons = 64, got 128"),
-        (AdditiveLocalisation(d=10), "d must be at least tasks \\+ 3 = 11, got 10"),
-        (FineTuning(fresh_samples=(50, 400)), "fresh_samples must be at most most_samples = 200, got 400"),
-        (FineTuning(tasks=62), "d must be at least tasks \\+ 3 = 65, got 64"),
-    ],
-)
-def test_parameters_that_do_not_fit_are_named(study, message):
-    with pytest.raises(InputError, match=message):
-        study.validate()
 
 
 def test_random_starts_of_one_task_have_no_flow():

@@ -7,7 +7,6 @@ import pytest
 import xarray as xr
 from scipy.stats import norm
 
-from unlazy.checks import InputError
 from unlazy.functions.links import LINKS
 from unlazy.lab import Missing, Part
 from unlazy.studies.index_models.generative_exponent import GenerativeExponent
@@ -65,11 +64,6 @@ def test_claims_on_many_samples_say_that_they_need_them():
     for name in ("alignment", "blind-student"):
         with pytest.raises(Missing, match="of samples, the run has 0"):
             claims[name].number(Part(few, few))
-
-
-def test_samples_must_grow():
-    with pytest.raises(InputError, match="samples must grow"):
-        InformationExponent(samples=(100.0, 10.0)).validate()
 
 
 def test_slices_are_unbiased_where_the_label_is_pure_noise():

@@ -6,7 +6,6 @@ import jax
 import numpy as np
 import pytest
 
-from unlazy.checks import InputError
 from unlazy.studies.index_models.batch_reuse import BatchReuse
 from unlazy.studies.index_models.reuse_dynamics import PLACES, TIMES, ReuseDynamics
 from unlazy.studies.index_models.reuse_scaling import ReuseScaling
@@ -44,17 +43,3 @@ def test_reuse_is_all_that_differs_between_the_arms_of_the_network():
         twice, double, once = simulate(0.1, 1), simulate(0.2, 0), simulate(0.1, 0)
     np.testing.assert_allclose(twice["overlaps"], double["overlaps"], atol=1e-4)
     assert np.abs(twice["overlaps"] - once["overlaps"]).max() > 1e-3
-
-
-@pytest.mark.parametrize(
-    ("study", "words"),
-    [
-        (ReuseScaling(sign=0.5), "sign must be one of 1, -1; got 0.5"),
-        (ReuseDynamics(sign=0.0), "sign must be one of 1, -1; got 0.0"),
-        (ReuseDynamics(engine="network", size=50, d=400.0), "d must be size = 50 for a network, got 400"),
-        (BatchReuse(ratio=16), "ratio must be a multiple of 15, got 16"),
-    ],
-)
-def test_parameters_that_do_not_fit_are_refused(study, words):
-    with pytest.raises(InputError, match=words):
-        study.validate()

@@ -1,7 +1,6 @@
 import numpy as np
 import pytest
 
-from unlazy.checks import InputError
 from unlazy.studies.index_models.spectral_thresholds import ESTIMATORS, SpectralThresholds, transforms
 
 
@@ -29,8 +28,3 @@ def test_an_even_link_has_no_linear_direction():
     best = ESTIMATORS.index("linear, best")
     assert study.simulate(np.random.default_rng(0))["overlap"][best] == 0
     assert study.predict()["overlap"][best] == 0
-
-
-def test_ratios_must_grow():
-    with pytest.raises(InputError, match="ratio must grow"):
-        SpectralThresholds(ratio=(2.0, 1.0)).validate()

@@ -2,7 +2,6 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from unlazy.checks import InputError
 from unlazy.lab import Missing, Part
 from unlazy.studies.mean_field.mfld_exact import BATCH, DEFAULTS, MfldExact
 
@@ -56,8 +55,3 @@ def test_closed_form_claims_are_tested_with_their_own_numbers_only():
     for claim in rules:
         with pytest.raises(Missing, match=r"needs field = 0\.3, the run has 0\.7"):
             claim.number(*[Part(other, None)] * len(claim.parts))
-
-
-def test_unstable_steps_are_refused():
-    with pytest.raises(InputError, match="step_size must be below"):
-        MfldExact(step_size=1.0).validate()

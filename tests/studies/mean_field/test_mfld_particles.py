@@ -4,20 +4,8 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from unlazy.checks import InputError
 from unlazy.studies.mean_field.mfld_particles import BETWEEN, EDGES, MfldParticles, _width
 from unlazy.theory.mean_field.fluctuations import window_shares
-
-
-def test_other_numbers_of_particles_are_refused():
-    with pytest.raises(InputError, match="particles must be 8, 16, 32, 64 or 128, got 12"):
-        MfldParticles(particles=12).validate()
-
-
-@pytest.mark.parametrize("step_size", [0.03, 0.15])
-def test_step_sizes_that_miss_the_observations_are_refused(step_size):
-    with pytest.raises(InputError, match=f"step_size must divide 0.2, like 0.02 or 0.005, got {step_size}"):
-        MfldParticles(step_size=step_size).validate()
 
 
 @pytest.mark.parametrize("step_size", [0.02, 0.005])

@@ -1,7 +1,6 @@
 import numpy as np
 import pytest
 
-from unlazy.checks import InputError
 from unlazy.studies.message_passing.multiclass_amp import MulticlassAmp
 from unlazy.studies.message_passing.multiclass_learning_curve import MulticlassLearningCurve
 
@@ -11,11 +10,6 @@ def test_message_passing_stops_at_the_minimum_and_depends_on_its_seed_only():
     found = [study.simulate(np.random.default_rng(7)) for _ in range(2)]
     assert found[0]["distance"] < 1e-6
     np.testing.assert_array_equal(found[0]["change"], found[1]["change"])
-
-
-def test_clusters_need_a_flat_spectrum():
-    with pytest.raises(InputError, match="spectrum must be flat for clusters"):
-        MulticlassAmp(strength=2.0, spectrum="linear").validate()
 
 
 @pytest.mark.parametrize("classes", [2, 3])

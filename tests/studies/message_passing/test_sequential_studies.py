@@ -53,12 +53,6 @@ def test_all_rates_of_an_instance_start_alike():
     assert (residual[0, 5:] < residual[2, 5:]).all()
 
 
-@pytest.mark.parametrize("study", [ATLine, SequentialMessagePassing])
-def test_row_orthogonal_covariances_need_more_rows_than_rank(study):
-    with pytest.raises(InputError, match="alpha must be > 1"):
-        study(ensemble="row-orthogonal", alpha=0.9).validate()
-
-
 def test_a_ratio_without_a_line_is_refused():
     with pytest.raises(InputError, match="have no AT line"):
         ATLine(alpha=0.5).predict()

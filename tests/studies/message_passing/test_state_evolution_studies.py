@@ -1,10 +1,6 @@
-import dataclasses
-
 import numpy as np
 import pytest
 
-from unlazy.checks import InputError
-from unlazy.studies.message_passing.glm_state_evolution import GLMStateEvolution
 from unlazy.studies.message_passing.lasso_error import LassoError
 from unlazy.studies.message_passing.mixture_classification import MixtureClassification
 
@@ -15,25 +11,6 @@ def test_clusters_of_one_draw_have_the_declared_moments():
     np.testing.assert_allclose(np.linalg.norm(means, axis=1), 1.5 / np.sqrt(50))
     np.testing.assert_allclose(variances.sum(axis=1), [1.0, 2.0])
     np.testing.assert_allclose(shares, [0.3, 0.7])
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"label": "linear"}, "label must be linear with the square loss"),
-        ({"label_noise": 0.6}, "label_noise, a flip probability for sign labels, must be >= 0 and < 0.5"),
-        ({"label": "logit", "label_noise": 0.0}, "label_noise must be > 0"),
-    ],
-)
-def test_parameters_that_do_not_fit_together_are_refused(change, message):
-    with pytest.raises(InputError, match=message):
-        dataclasses.replace(GLMStateEvolution(), **change).validate()
-
-
-def test_a_bias_is_refused_where_it_is_not_fitted():
-    with pytest.raises(InputError, match="bias must be false with the hinge loss"):
-        MixtureClassification(loss="hinge").validate()
-    MixtureClassification(loss="hinge", bias=False).validate()
 
 
 @pytest.mark.parametrize("separation", [0.0, 1.5])

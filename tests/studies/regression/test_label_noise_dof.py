@@ -3,8 +3,6 @@
 import numpy as np
 import pytest
 
-import unlazy
-from unlazy.checks import InputError
 from unlazy.lab import registry
 from unlazy.lab.grid import preset_grids
 from unlazy.lab.running.laboratory import Laboratory
@@ -69,9 +67,3 @@ def test_label_noise_follows_its_own_penalty_and_not_the_other(run):
 
 def test_the_figure_has_a_panel_for_the_gap_each_network_and_the_test_error(run):
     assert [len(axes.containers) for axes in run.figure().axes] == [2, 2, 2, 2]
-
-
-def test_rates_that_let_the_weights_grow_are_refused(tmp_path):
-    wild = {**SMALL, "learning_rate": 10.0, "weight_decay": 1.0}
-    with pytest.raises(InputError, match="learning_rate \\* weight_decay must be <= 1"):
-        unlazy.run("label-noise-dof", set=wild, store=tmp_path / "s.sqlite")

@@ -6,7 +6,6 @@ import jax
 import numpy as np
 import pytest
 
-from unlazy.checks import InputError
 from unlazy.data.signal_tokens import draw_supports
 from unlazy.lab.running.plan import entropy
 from unlazy.random import normal
@@ -111,12 +110,3 @@ def test_adam_fails_and_a_penalty_repairs_it():
 
     assert np.mean(errors(keys, np.zeros(8))) > 0.4
     assert np.mean(errors(keys, np.full(8, 10 * balancing))) < 0.05
-
-
-@pytest.mark.parametrize(
-    ("wrong", "words"),
-    [({"n": 5}, "n must be even"), ({"d": 16}, "sparsity must be below"), ({"width": 41}, "width must be at most")],
-)
-def test_impossible_sizes_are_refused(wrong, words):
-    with pytest.raises(InputError, match=words):
-        AdamVsGd(**wrong).validate()

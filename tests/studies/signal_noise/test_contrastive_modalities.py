@@ -4,8 +4,6 @@ import numpy as np
 import pytest
 
 import unlazy
-from unlazy.checks import InputError
-from unlazy.studies.signal_noise.contrastive_modalities import ContrastiveModalities
 
 pytestmark = pytest.mark.usefixtures("optimised")
 
@@ -43,16 +41,3 @@ def test_the_declared_criterion_fails_at_rate_1_2(run):
 
 def test_the_figure_has_a_row_for_each_size_of_the_start(run):
     assert len(run.figure().axes) == 4
-
-
-@pytest.mark.parametrize(
-    ("wrong", "words"),
-    [
-        ({"n": 5}, "n must be even"),
-        ({"width": 50}, "width must be at most"),
-        ({"steps": 30}, "steps must be more than"),
-    ],
-)
-def test_impossible_sizes_are_refused(wrong, words):
-    with pytest.raises(InputError, match=words):
-        ContrastiveModalities(**wrong).validate()

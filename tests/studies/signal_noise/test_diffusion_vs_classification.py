@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 import unlazy
-from unlazy.checks import InputError
 from unlazy.studies.signal_noise.diffusion_vs_classification import DiffusionVsClassification
 
 
@@ -76,18 +75,3 @@ def test_the_classifier_does_not_see_the_diffusion_time(run):
 
 def test_the_figure_has_two_panels(run):
     assert len(run.figure().axes) == 2
-
-
-@pytest.mark.parametrize(
-    ("wrong", "words"),
-    [
-        ({"n": 5}, "n must be even"),
-        ({"classified": 3}, "classified must be even"),
-        ({"d": 40}, "d must be at least"),
-        ({"width": 21}, "width must be at most"),
-        ({"most_neurons": 50, "classifier_dimension": 100.0}, "classifier_dimension must be at least"),
-    ],
-)
-def test_impossible_sizes_are_refused(wrong, words):
-    with pytest.raises(InputError, match=words):
-        DiffusionVsClassification(**wrong).validate()

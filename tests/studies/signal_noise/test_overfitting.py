@@ -80,16 +80,6 @@ def test_clean_labels_are_fitted_before_flipped_ones():
     np.testing.assert_allclose(found["flipped_test_error"], 0.2 + 0.6 * found["test_error"])
 
 
-@pytest.mark.parametrize("flipped", [0.0, 0.01])
-def test_label_noise_without_a_flipped_sample_is_refused(flipped):
-    from unlazy.checks import InputError
-    from unlazy.studies.signal_noise.label_noise_stages import LabelNoiseStages
-
-    with pytest.raises(InputError, match="flipped"):
-        LabelNoiseStages(flipped=flipped).validate()
-    LabelNoiseStages(flipped=0.03).validate()
-
-
 def test_the_race_has_no_skill_if_it_knows_n_and_strength_alone_and_full_skill_if_it_knows_all():
     import xarray as xr
 

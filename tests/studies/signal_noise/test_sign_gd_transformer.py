@@ -5,7 +5,6 @@ import numpy as np
 import pytest
 
 import unlazy
-from unlazy.checks import InputError
 from unlazy.studies.signal_noise.sign_gd_transformer import RULES, SIGN, SignGdTransformer
 
 
@@ -66,11 +65,3 @@ def test_a_dense_signal_is_learned_by_signs_too(run):
 def test_verdicts_are_as_documented(run):
     assert all(verdict.as_documented for verdict in run.verdicts)
     assert len(run.figure().axes) == 3
-
-
-@pytest.mark.parametrize(
-    ("wrong", "words"), [({"n": 9}, "n must be even"), ({"support": 401}, "support must be at most")]
-)
-def test_impossible_sizes_are_refused(wrong, words):
-    with pytest.raises(InputError, match=words):
-        SignGdTransformer(**wrong).validate()

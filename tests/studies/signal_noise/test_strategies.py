@@ -5,10 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from unlazy.checks import InputError
-from unlazy.studies.signal_noise.cutmix import Cutmix
 from unlazy.studies.signal_noise.large_learning_rate import LargeLearningRate
-from unlazy.studies.signal_noise.matrix_normalised import MatrixNormalised
 from unlazy.studies.signal_noise.mixup import Mixup
 from unlazy.studies.signal_noise.momentum import Momentum
 from unlazy.studies.signal_noise.sam import Sam
@@ -167,23 +164,3 @@ def test_xor_error_follows_the_one_feature_theory_and_not_without_the_factor_six
     naive = dataclasses.replace(study, level=16.0 * 16).predict()["error"]
     assert abs(error.mean() - predicted) < 4 * standard_error + 0.1 * predicted
     assert abs(error.mean() - naive) > 10 * standard_error
-
-
-@pytest.mark.parametrize(
-    ("study", "word"),
-    [
-        (Sam(batch=21), "batch"),
-        (Sam(n=21, batch=5), "n must be even"),
-        (Mixup(rare=3), "rare"),
-        (Momentum(small=41), "small"),
-        (Momentum(d=50.0), "d must"),
-        (LargeLearningRate(weak=41), "weak"),
-        (LargeLearningRate(d=50.0), "d must be at least 62"),
-        (MatrixNormalised(d=50.0), "d must be at least 111"),
-        (Cutmix(d=90.0), "d must be at least"),
-        (XorOverfitting(n=42), "n must"),
-    ],
-)
-def test_impossible_settings_are_refused(study, word):
-    with pytest.raises(InputError, match=word):
-        study.validate()

@@ -5,7 +5,6 @@ import numpy as np
 import pytest
 
 import unlazy
-from unlazy.checks import InputError
 from unlazy.studies.signal_noise.transformer_overfitting import TransformerOverfitting
 
 
@@ -51,8 +50,3 @@ def test_both_phases_are_seen_in_the_loss_the_attention_and_the_values(run):
 
 def test_the_figure_has_a_panel_for_each_of_the_three(run):
     assert len(run.figure().axes) == 3
-
-
-def test_odd_numbers_of_samples_are_refused():
-    with pytest.raises(InputError, match="n must be even"):
-        TransformerOverfitting(n=7).validate()

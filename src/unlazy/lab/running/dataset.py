@@ -119,7 +119,7 @@ def _real(study: type[Study], name: str, result: Any) -> np.ndarray:
 def inner_coordinates(grid: ParameterGrid) -> dict[str, np.ndarray]:
     """The coordinates of output dimensions that are no path, which must be the same at every point."""
     study = grid.study
-    if not study.defines("coordinates"):
+    if not (study.defines("coordinates") or study.inner):
         return {}
     points = (study(**point).coordinates() for point in grid.points())
     found = {dim: np.asarray(values) for dim, values in next(points).items()}

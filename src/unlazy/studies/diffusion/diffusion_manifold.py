@@ -3,28 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from unlazy.lab import OWN, Change, Output, Study, at_least, at_most, between, cite, claim, path, slope, static
+from unlazy.lab import OWN, Output, Study, at_least, at_most, between, changes, cite, claim, path, slope, static
 from unlazy.plotting.panels import Guide, Panel, panels
-
-if TYPE_CHECKING:
-    import xarray as xr
 
 DIMS = ("n",)
 THEOREM = "theorem on linear subspaces"
-GRID = np.linspace(-1, 1, 1001)
-TABLE = np.linspace(-1, 1, 8001)
-"""Where the distribution function is tabulated for drawing, in steps of a quarter of the shortest wave."""
-TERMS = 20
-"""Down to wavelengths of 0.001 of the interval, far below what these numbers of rows resolve."""
 SMOOTHNESS = 2.0
 NETWORK = {"n": (100, 400, 1600), "steps": 4000}
 
 
-def _growth(values: xr.DataArray) -> xr.DataArray:
+def _growth(values: Any) -> Any:
     """The error in ten dimensions over that in two, at the most rows."""
     means = values.sel(n=1600).mean("seed")
     return means.sel(d=10) / means.sel(d=2)
@@ -77,20 +69,16 @@ class DiffusionManifold(Study):
             "network": NETWORK | {"d": [2, 10], "points": 1000, "replicates": 1, "seeds": 3},
         },
     }
-    history = (
-        Change(
-            "",
-            "the replicates per seed, and draws of the kernel density that are stratified along the line",
-            "against noise alone: with 100 and 10 plain seeds two claims were inconclusive",
-        ),
+    history = changes(
+        "",
+        "the replicates per seed, and draws of the kernel density that are stratified along the line",
+        "against noise alone: with 100 and 10 plain seeds two claims were inconclusive",
     )
     figure = panels(
         _panel("empirical", "main", "on the line", Guide(-0.5, "$n^{-1/2}$", 1.1)),
         _panel("kernel", "kernel", "kernel density, bandwidth best for densities"),
         _panel("network", "network", "network that is not told of the line"),
-        width=3.8,
-        height=3.1,
-    )
+    ).look(width=3.8, height=3.1)
 
     @claim("oko2023", THEOREM, between(-0.6, -0.45), resampled=True)
     def slope(main):
@@ -120,30 +108,7 @@ class DiffusionManifold(Study):
         return _growth(kernel.simulated.kernel)
 
     def simulate(self, rng: np.random.Generator) -> dict[str, Any]:
-        from unlazy.data.unit_vectors import unit_vectors
-        from unlazy.functions.rough_densities import rough_density
-        from unlazy.training.diffusion.linear_support import line_errors
+        from unlazy.training.diffusion.manifold_errors import manifold_errors
 
-        table = rough_density(SMOOTHNESS, rng, terms=TERMS).cdf(TABLE[:, None])
-        truth = np.interp(GRID, TABLE, table)
-        quantiles = np.interp((np.arange(self.points) + 0.5) / max(self.points, 1), table, TABLE)
-        directions = unit_vectors(rng, self.replicates, self.d)
-        found = []
-        for n in self.n:
-            along = np.interp(rng.random((self.replicates, n)), table, TABLE)
-            on_line = line_errors(along, directions, GRID, truth)
-            found.append([*on_line, *self._in_space(rng, along[0], directions[0], quantiles)])
-        return dict(zip(self.outputs, np.transpose(found), strict=True))
-
-    def _in_space(
-        self, rng: np.random.Generator, along: np.ndarray, direction: np.ndarray, quantiles: np.ndarray
-    ) -> list[float]:
-        """W1 of the kernel density and the network of one replicate to equally many points at the quantiles of u."""
-        from unlazy.observables.transport import wasserstein_distance
-        from unlazy.training.diffusion.linear_support import kernel_draws, network_draws
-
-        drawn = [kernel_draws(rng, along, direction, self.points)] if self.points else []
-        if self.points and self.steps:
-            drawn += network_draws(rng, along[:, None] * direction, self.points, self.steps)
-        found = [wasserstein_distance(points, quantiles[:, None] * direction) for points in drawn]
-        return found + [np.nan] * (3 - len(found))
+        found = manifold_errors(rng, SMOOTHNESS, self.n, **self.as_dict("d", "replicates", "points", "steps"))
+        return dict(zip(self.outputs, found, strict=True))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -12,9 +12,7 @@ from unlazy.lab import OWN, Change, Output, Study, cite, claim, path, static
 from unlazy.lab.claims import at_least, at_most, enough, parameter, slope, within
 from unlazy.plotting.panels import Panel, panels
 from unlazy.studies.diffusion.shared import power_law
-
-if TYPE_CHECKING:
-    import xarray as xr
+from unlazy.theory.diffusion.process import rates
 
 CELLS = (2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128)
 ASYMPTOTIC = [cells for cells in CELLS if cells >= 16]
@@ -27,32 +25,37 @@ LAWS = ("$s/(2s+1)$", "$s/(2s+2)$")
 PLANE_BINS, PLANE_FACTOR = 96, {1: 1.0, 2: 1.2, 3: 1.4}
 
 
-def _oracle(main) -> xr.DataArray:
+def _oracle(main) -> Any:
     """The error with the number of cells that is best on average for each n."""
     return main.simulated.error.sel(rule=RULES[0]).mean("seed").min("cells")
 
 
-def _rate(values: xr.DataArray) -> xr.DataArray:
+def _rate(values: Any) -> Any:
     return slope(values, "n", least=5)
 
 
-def _geometric(values: Any, axis: int) -> np.ndarray:
-    """The geometric mean, whose slope is the mean of the slopes."""
-    return np.exp(np.log(values).mean(axis=axis))
-
-
-def _smooth_kernel(data: xr.Dataset) -> xr.DataArray:
-    return data.kernel_error.sel(ends="plain", smoothness=3)
-
-
-def _exponent(name: str, shift: float, **at: str) -> Callable[[xr.Dataset], xr.DataArray]:
+def _exponent(name: str, shift: float, **at: str) -> Callable[[Any], Any]:
     """What a panel shows: the fitted exponents of an error, beside those of others."""
 
-    def shown(data: xr.Dataset) -> xr.DataArray:
+    def shown(data: Any) -> Any:
         found = -slope(data[name].sel(at), "n", least=1)
         return found.assign_coords(smoothness=found.smoothness + shift)
 
     return shown
+
+
+EXPONENTS = (
+    _exponent("aic_error", -0.12, rule=RULES[0]),
+    _exponent("aic_error", -0.06, rule=RULES[1]),
+    _exponent("kernel_error", 0.06, ends="plain"),
+    _exponent("kernel_error", 0.12, ends="reflected"),
+    _exponent("plane_error", 0.0),
+)
+ESTIMATES = ("degree $s$, AIC", "degree 3, AIC", "kernel density", "kernel, reflected", "plane")
+THEORY = Panel(("exponent", "plane_exponent"), x="smoothness", labels=LAWS, colours=("black", "#777777"))
+KERNEL = Panel(lambda data: data.kernel_error.sel(ends="plain", smoothness=3), x="n", line=True).look(
+    labels=("kernel density, $s = 3$",), colours=("#777777",)
+)
 
 
 @dataclass(frozen=True)
@@ -81,6 +84,7 @@ class DiffusionRateTv(Study):
         "exponent": Output("exponent of the theory", theory_only=True),
         "plane_exponent": Output("exponent of the theory in the plane", theory_only=True),
     }
+    inner = {"cells": CELLS, "rule": RULES, "ends": ENDS}
     presets = {"quick": {"smoothness": [1, 2, 3], "seeds": 12}, "full": {"smoothness": [1, 2, 3], "seeds": 48}}
     history = (
         Change(
@@ -99,28 +103,10 @@ class DiffusionRateTv(Study):
         Change("plane", "the factors of the number of cells", "from the pilot"),
     )
     figure = panels(
-        Panel(
-            "aic_error",
-            x="n",
-            by="smoothness",
-            at={"rule": RULES[0]},
-            also=(Panel(_smooth_kernel, x="n", labels=("kernel density, $s = 3$",), colours=("#777777",), line=True),),
-        ),
+        Panel("aic_error", x="n", by="smoothness", at={"rule": RULES[0]}, also=(KERNEL,)),
         Panel("bias", x="cells", by="smoothness", xlabel="cells of the spline", log="xy", legend=False),
-        Panel(
-            (
-                _exponent("aic_error", -0.12, rule=RULES[0]),
-                _exponent("aic_error", -0.06, rule=RULES[1]),
-                _exponent("kernel_error", 0.06, ends="plain"),
-                _exponent("kernel_error", 0.12, ends="reflected"),
-                _exponent("plane_error", 0.0),
-            ),
-            x="smoothness",
-            labels=("degree $s$, AIC", "degree 3, AIC", "kernel density", "kernel, reflected", "plane"),
-            ylabel="exponent of the error in $1/n$",
-            ylim=(0.2, 0.75),
-            theory=False,
-            also=(Panel(("exponent", "plane_exponent"), x="smoothness", labels=LAWS, colours=("black", "#777777")),),
+        Panel(EXPONENTS, x="smoothness", labels=ESTIMATES, theory=False, also=(THEORY,)).look(
+            ylabel="exponent of the error in $1/n$", ylim=(0.2, 0.75)
         ),
         width=3.5,
         height=3.1,
@@ -183,38 +169,18 @@ class DiffusionRateTv(Study):
         means = main.simulated.sel(n=4**9, smoothness=[2, 3]).mean("seed")
         return means.aic_error.sel(rule=RULES[0]) / means.kernel_error.sel(ends="plain")
 
-    def coordinates(self) -> dict[str, Any]:
-        return {"cells": CELLS, "rule": RULES, "ends": ENDS}
-
     def simulate(self, rng: np.random.Generator) -> dict[str, Any]:
-        from unlazy.training.diffusion.density_fits import draw_histograms, kernel_errors, spline_errors, tensor_fits
+        from unlazy.training.diffusion.rate_errors import total_variations
 
-        s, sizes = self.smoothness, len(self.n)
-        masses, truth, counts = draw_histograms(rng, s, self.n, self.draws)
-        # the exact masses are a histogram too: what is left then is the bias
-        own = spline_errors(np.concatenate([counts, masses[:, None]], axis=1), truth, CELLS, s)
-        cubic = own if s == 3 else spline_errors(counts, truth, CELLS, 3)
-        error, aic = (np.stack([a[:, :sizes], b[:, :sizes]]) for a, b in zip(own, cubic, strict=True))
-        best = aic.argmin(axis=-1)
-        chosen = np.take_along_axis(error, best[..., None], axis=-1)[..., 0]
-        kernel = [kernel_errors(c, p, BANDWIDTHS) for c, p in zip(counts, truth, strict=True)]
-        plane = tensor_fits(rng, s, self.n, 2, PLANE_BINS, PLANE_FACTOR[s])
-        return {
-            "error": error.mean(axis=1),
-            "aic_error": _geometric(chosen, axis=1),
-            "aic_basis": _geometric(np.array(CELLS)[best] + np.array([s, 3])[:, None, None], axis=1),
-            "kernel_error": _geometric(kernel, axis=0),
-            "bias": _geometric(own.error[:, -1], axis=0),
-            "plane_error": [np.abs(found - p).sum() / 2 for p, found, _ in plane],
-        }
+        plane = {"plane_bins": PLANE_BINS, "plane_factor": PLANE_FACTOR[self.smoothness]}
+        options: dict[str, Any] = {"cells": CELLS, "bandwidths": BANDWIDTHS, **plane}
+        return total_variations(rng, self.smoothness, self.n, self.draws, **options)
 
     def predict(self) -> dict[str, Any]:
-        from unlazy.theory.diffusion.process import rates
-
         line, plane = (rates(self.smoothness, d).total_variation for d in (1, 2))
         return {"exponent": line, "plane_exponent": plane}
 
-    def derive(self, simulated: xr.Dataset) -> xr.Dataset:
+    def derive(self, simulated: Any) -> Any:
         """The rates of the theory, laid through the points."""
         s = parameter(simulated, "smoothness")
         bias = power_law(simulated.bias.sel(cells=ASYMPTOTIC), "cells", s)

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from unlazy.checks import InputError
-from unlazy.lab import Change, Output, Study, cite, claim, path, static
+from unlazy.lab import Change, Output, Study, changes, cite, claim, path, static
 from unlazy.lab.claims import at_least, at_most, between, parameter, slope, within
 from unlazy.plotting.panels import Guide, Level, Panel, panels
 from unlazy.studies.diffusion.shared import power_law
-
-if TYPE_CHECKING:
-    import xarray as xr
+from unlazy.theory.diffusion.process import rates
 
 RESOLUTION = 64
 """Cells per axis of the histogram in the cube; half as many for the fits."""
@@ -26,7 +24,7 @@ CUBE: dict[str, Any] = {"support": 3, "n": tuple(4**k for k in range(5, 11)), "d
 BOUND = "in place of W1 its dyadic bound on 64^3 cells, some three times as large"
 
 
-def _resolved(data: xr.Dataset) -> xr.DataArray:
+def _resolved(data: Any) -> Any:
     return data.empirical.where(data.n <= RESOLVED[-1], drop=True)
 
 
@@ -60,35 +58,21 @@ class DiffusionRateW1(Study):
     }
     history = (
         Change("cube", "cells of the splines, 0.5 n^(1/5) and 0.85 n^(1/7) for s = 1, 2", "near the best of a pilot"),
-        *(
-            Change(claim, "n up to 4^8 only", "after a pilot: the histogram resolves no finer")
-            for claim in ("cube-empirical", "cube-steeper")
-        ),
+        *changes("cube-empirical cube-steeper", "n up to 4^8 only", "after a pilot: the histogram resolves no finer"),
     )
     figure = panels(
         Panel("spline", x="n", by="smoothness", part="line", title="line", marks=(Guide(-0.5, "$n^{-1/2}$"),)),
-        Panel(
-            lambda data: data.spline / data.empirical,
-            x="n",
-            by="smoothness",
-            part="line",
-            ylabel="$W_1$ of spline / of data",
-            marks=(Level(1, dashed=True),),
-            legend=False,
+        Panel(lambda data: data.spline / data.empirical, x="n", by="smoothness", part="line").look(
+            ylabel="$W_1$ of spline / of data", marks=(Level(1, dashed=True),), legend=False
         ),
-        Panel(
-            (_resolved, "spline"),
-            x="n",
-            part="cube",
+        Panel((_resolved, "spline"), x="n", part="cube").look(
             labels=("empirical measure, $n^{-1/3}$", "spline, $n^{-(s+1)/(2s+3)}$"),
             title="cube",
             ylabel="bound of $W_1$",
             log="xy",
             legend="lower left",
         ),
-        height=3.0,
-        caption="The dashed lines have the slopes of the theory.",
-    )
+    ).look(height=3.0, caption="The dashed lines have the slopes of the theory.")
 
     @claim("nilesweed2022", "", within(0.03, absolute=True))
     def line(line):
@@ -147,45 +131,22 @@ class DiffusionRateW1(Study):
         return 8 * 8 * RESOLUTION**3 if self.support == 3 else 0
 
     def simulate(self, rng: np.random.Generator) -> dict[str, Any]:
-        one = self._on_a_line if self.support == 1 else self._in_a_cube
-        return dict(zip(("spline", "empirical"), np.exp(np.log(one(rng)).mean(axis=0)), strict=True))
+        from unlazy.training.diffusion.rate_errors import cube_bounds, geometric_mean, line_distances
 
-    def _on_a_line(self, rng: np.random.Generator) -> np.ndarray:
-        """W1 = int |F - F_hat| of the spline with s n^(1/(2s+1)) cells and of the data, (draws, 2, n)."""
-        from unlazy.training.diffusion.density_fits import draw_histograms, fit_cells, rate_cells
-
-        s = self.smoothness
-        masses, _, counts = draw_histograms(rng, s, self.n, self.draws)
-        splines = [fit_cells(counts[:, i], rate_cells(n, s, 1, s), s).masses for i, n in enumerate(self.n)]
-        found = np.stack([np.stack(splines, axis=1), counts / counts.sum(axis=2, keepdims=True)], axis=1)
-        return 2 * np.abs(found.cumsum(axis=3) - masses.cumsum(axis=1)[:, None, None]).mean(axis=3)
-
-    def _in_a_cube(self, rng: np.random.Generator) -> np.ndarray:
-        """The dyadic bounds of W1 of the spline and of the data, (draws, 2, n)."""
-        from unlazy.theory.diffusion.process import wasserstein_bound
-        from unlazy.training.diffusion.density_fits import tensor_fits
-
-        s, bounds = self.smoothness, []
-        for _ in range(self.draws):
-            fits = tensor_fits(rng, s, self.n, 3, RESOLUTION, CELLS_FACTOR[s], merged=2)
-            bounds.append([[wasserstein_bound(q / q.sum(), p) for q in found] for p, *found in fits])
-        return np.array(bounds).transpose(0, 2, 1)
+        drawn = rng, self.smoothness, self.n, self.draws
+        in_cube = self.support == 3
+        found = cube_bounds(*drawn, RESOLUTION, CELLS_FACTOR[self.smoothness]) if in_cube else line_distances(*drawn)
+        return dict(zip(("spline", "empirical"), geometric_mean(found, axis=0), strict=True))
 
     def predict(self) -> dict[str, Any]:
-        from unlazy.theory.diffusion.process import rates
-
         found = rates(self.smoothness, self.support)
         stated, empirical = found.wasserstein_as_stated, found.wasserstein_empirical
         return {"exponent": found.wasserstein, "stated_exponent": stated, "empirical_exponent": empirical}
 
-    def derive(self, simulated: xr.Dataset) -> xr.Dataset | None:
+    def derive(self, simulated: Any) -> Any:
         """In the cube the rates of the theory, laid through the points."""
         if self.support == 1:
             return None
         s = parameter(simulated, "smoothness")
-        empirical = power_law(_resolved(simulated), "n", 1 / 3)
-        return (
-            power_law(simulated.spline, "n", (s + 1) / (2 * s + 3))
-            .to_dataset(name="spline")
-            .assign(empirical=empirical)
-        )
+        spline = power_law(simulated.spline, "n", (s + 1) / (2 * s + 3)).to_dataset(name="spline")
+        return spline.assign(empirical=power_law(_resolved(simulated), "n", 1 / 3))

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from unlazy.lab import OWN, Change, Output, Study, at_least, at_most, cite, claim, over_theory, path, static, within
+from unlazy.lab import OWN, Output, Study, at_least, at_most, changes, cite, claim, over_theory, path, static, within
 from unlazy.plotting.panels import Level, Panel, panels
 from unlazy.studies.diffusion.shared import tabulated
 from unlazy.theory.diffusion.wrong_score import LineMixture, WrongScore
@@ -53,18 +53,13 @@ class GirsanovBound(Study):
         "full": {"problem": list(PROBLEMS), "particles": 200_000, "steps": 200, "seeds": 16},
     }
     lines = {"main": "time"}
-    history = (
-        Change(
-            "not-always-sharp",
-            "a ratio of at most 0.5 at T = 4 alone",
-            "it first asked for less than 0.6 at every T; the exact value is 0.78 at T = 0.25 and 0.15 at T = 4",
-        ),
+    history = changes(
+        "not-always-sharp",
+        "a ratio of at most 0.5 at T = 4 alone",
+        "it first asked for less than 0.6 at every T; the exact value is 0.78 at T = 0.25 and 0.15 at T = 4",
     )
     figure = panels(
-        Panel(
-            lambda data: data.divergence / data.integral,
-            x="time",
-            by="problem",
+        Panel(lambda data: data.divergence / data.integral, x="time", by="problem").look(
             title="dashed: constant 1, dotted: 1/4",
             ylabel="KL / integral of the score error",
             ylim=(0, 1.2),

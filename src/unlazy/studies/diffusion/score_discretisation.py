@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from unlazy.lab import OWN, Change, Output, Study, cite, claim, static
+from unlazy.lab import OWN, Output, Study, changes, cite, claim, static
 from unlazy.lab.claims import at_most, between, enough, needs, over_theory, relative_deviation, slope, within
 from unlazy.numerics.reverse_diffusion import SCHEMES, gaussian_limit, gaussian_reverse, time_grid
 from unlazy.plotting.panels import Level, Panel, panels
@@ -18,6 +18,8 @@ VARIANCE, FIRST_TIME, LAST_TIME = 0.3, 1e-3, 4.0
 FINE, BUDGETS = (100, 200, 400, 800, 1600), (25, 50, 100, 200)
 TWO = ["exponential", "flow"]
 ALL = [*TWO, *(scheme for scheme in SCHEMES if scheme not in TWO)]
+BALANCE = "the noise of the modes' shares was as large as the error of 80 steps"
+TOO_LONG = "the exponential scheme cannot take the first step of 2.6 there"
 STOPPED = "$W_2$ to a line in ten dimensions"
 CENTER = Level(lambda data: data.attrs["center"])
 START = {"scheme": TWO, "d": 1}
@@ -84,23 +86,16 @@ class ScoreDiscretisation(Study):
         },
     }
     lines = {"main": "steps", "start": "last_time"}
-    history = tuple(
-        Change(claim, what, why)
-        for claim in ("mixture-order", "flow")
-        for what, why in (
-            ("centre at 0 and mirrored points", "the noise of the modes' shares was as large as the error of 80 steps"),
-            ("from 20 steps on, not from 10", "the exponential scheme cannot take the first step of 2.6 there"),
-        )
+    history = (
+        *changes("mixture-order flow", "centre at 0 and mirrored points", BALANCE),
+        *changes("mixture-order flow", "from 20 steps on, not from 10", TOO_LONG),
     )
     figure = panels(
         Panel("variance_reached", x="steps", by="scheme", title="one mode", marks=(Level(VARIANCE),)),
         Panel("distance", x="steps", by="scheme", part="mixture", title="two modes", line=True, legend=False),
         Panel("mean_reached", x="last_time", by="scheme", part="start", marks=(CENTER,), legend=False),
         Panel(lambda data: stopping_errors(), x="first_time", by="steps", ylabel=STOPPED, log="xy", points=False),
-        columns=4,
-        width=2.9,
-        caption="Dotted: the value of the data.",
-    )
+    ).look(columns=4, width=2.9, caption="Dotted: the value of the data.")
 
     @claim(OWN, "exact recursion of the moments", within(0.05))
     def moments(main):
@@ -170,30 +165,12 @@ class ScoreDiscretisation(Study):
         """Tweedie's formula puts every point on the line, up to rounding: off by {criterion}."""
         return main.simulated.off_plane_denoised
 
-    def _law(self, center: float) -> Any:
-        from unlazy.theory.diffusion.wrong_score import LineMixture
-
-        if not self.separation:
-            return LineMixture((1.0,), (center,), (self.variance,))
-        return LineMixture((0.5, 0.5), (center - self.separation, center + self.separation), (self.variance,) * 2)
-
     def simulate(self, rng: np.random.Generator) -> dict[str, Any]:
-        from unlazy.observables.transport import distance_to_law
-        from unlazy.training.diffusion.line import off_line, run_on_line
+        from unlazy.training.diffusion.line_records import line_record
 
         times = time_grid(self.last_time, self.first_time, self.steps)
-        noisy, points = run_on_line(rng, self._law(self.center), self.particles, self.d, times, self.scheme)
-        along = points[:, 0] - self.center
-        # about a centre at 0 the law is symmetric, and mirrored points keep the modes in balance
-        balanced = np.concatenate([along, -along]) if self.center == 0 else along
-        reach = self.separation + 9 * np.sqrt(self.variance)
-        return {
-            "mean_reached": points[:, 0].mean(),
-            "variance_reached": points[:, 0].var(),
-            "off_plane": off_line(noisy),
-            "off_plane_denoised": off_line(points),
-            "distance": distance_to_law(balanced, self._law(0.0).cdf, -reach, reach),
-        }
+        options = self.as_dict("center", "separation", "variance", "particles", "d", "scheme")
+        return line_record(rng, times, **options)
 
     def predict(self) -> dict[str, Any]:
         times = time_grid(self.last_time, self.first_time, self.steps)

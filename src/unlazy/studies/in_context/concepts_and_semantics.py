@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 
 from unlazy.checks import InputError
-from unlazy.lab import DIVERGED_AT, Output, Study, cite, static, value
-from unlazy.lab.claims import OWN, Change, at_least, at_most, claim, parameter
+from unlazy.lab import DIVERGED_AT, OWN, Change, Output, Study, at_least, at_most, cite, claim, parameter, static, value
 from unlazy.plotting.panels import Level, Panel, panels
 
 THEOREM = "theorem, as on the slide of the tutorial"
@@ -111,8 +110,7 @@ class ConceptsAndSemantics(Study):
             "error", "mixture_error", ylabel="error", log="y", ylim=(None, 9), legend="upper right", marks=(LEAST,)
         ),
         Panel(_of_all("readout"), x=_of_all("score"), xlabel="score of a concept", ylabel="its readout", marks=ZERO),
-        columns=2,
-    )
+    ).look(columns=2)
 
     @claim("bu2024", f"{THEOREM}; the invariance of the concept is this project's", at_most(0.05), resampled=True)
     def concept_is_ignored(main):
@@ -178,10 +176,8 @@ class ConceptsAndSemantics(Study):
         from unlazy.training.in_context.concept_attention import learn_concepts
 
         sizes = PromptSizes(self.concepts, self.length, self.d)
-        start: dict[str, Any] = {"scale": self.scale, "deviation": self.deviation}
-        steps: dict[str, Any] = {"step_size": self.rate, "weight_decay": self.weight_decay, "batch": self.batch}
-        plan: dict[str, Any] = {"noise": self.noise, "record_at": self._stops(), "tests": 2048}
-        result = learn_concepts(key, sizes, self.width, **start, **steps, **plan)
+        options = self.as_dict("scale", "deviation", "weight_decay", "batch", "noise", step_size="rate")
+        result = learn_concepts(key, sizes, self.width, record_at=self._stops(), tests=2048, **options)
         records = result.records
         score, readout = (records.pop(name)[-1] for name in ("score", "readout"))
         # as many as there is room for: the shape must not change with the number of concepts

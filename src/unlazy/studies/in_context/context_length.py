@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from unlazy.lab import Output, cite, path, static, value
-from unlazy.lab.claims import OWN, Change, at_least, at_most, claim, needs, parameter, within
+from unlazy.lab.claims import OWN, at_least, at_most, changes, claim, needs, parameter, within
 from unlazy.plotting.panels import Level, Panel, panels
 from unlazy.studies.in_context.shared import ERRORS, FINITE, KINDS, Pretraining, deviation, limits, steps
 from unlazy.training.in_context.pretraining import measured_errors, pretrain
@@ -79,12 +79,10 @@ class ContextLength(Pretraining):
         },
     }
     lines = {"pretraining": "context_ratio"}
-    history = (
-        Change(
-            "least-inside",
-            "at least 1.2 times, the criterion of few-tasks-turn; first 2 times",
-            "2 was this study's own margin and not the paper's; the run gave 1.97 at alpha = 0.1 with d/2 tasks",
-        ),
+    history = changes(
+        "least-inside",
+        "at least 1.2 times, the criterion of few-tasks-turn; first 2 times",
+        "2 was this study's own margin and not the paper's; the run gave 1.97 at alpha = 0.1 with d/2 tasks",
     )
     figure = panels(
         *(
@@ -94,8 +92,7 @@ class ContextLength(Pretraining):
         Panel(
             ("shifted_new", "shifted_old"), x=TEST[0], part="shift", labels=KINDS, ylabel="error", marks=(OWN_LENGTH,)
         ),
-        width=3.1,
-    )
+    ).look(width=3.1)
 
     @claim("lu2024attention", "", at_least(1.2), theory=True)
     def least_inside(pretraining):

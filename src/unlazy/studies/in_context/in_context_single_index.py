@@ -7,11 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from unlazy.lab import OWN, Change, Output, Study, at_least, at_most, cite, claim, enough, needs, path, static, within
+from unlazy.lab import OWN, Change, Output, Study, changes, cite, claim, path, static
+from unlazy.lab.claims import at_least, at_most, enough, needs, within
 from unlazy.plotting.panels import Panel, panels
-from unlazy.studies.in_context.shared import check_at_most
-from unlazy.theory.in_context.first_step import prompt_gradient
-from unlazy.training.in_context import prompt_attention, prompt_risks
+from unlazy.training.in_context import prompt_attention
 
 THEOREM = "theorem on in-context sample complexity"
 CLOSED_FORM = "this project's closed form of the first gradient"
@@ -97,8 +96,7 @@ class InContextSingleIndex(Study):
         Change("", "means over seeds, first medians", "medians were too noisy for the same criteria"),
         Change("gradient", "a part with a smaller d, first the main part", "it has less noise; same criterion"),
         Change("gradient-beside", "a part with a smaller d, first the main part", "it has less noise; same criterion"),
-        Change("second-step", "the claim", "written after runs of the parts"),
-        Change("pretrained-weights", "the claim", "written after runs of the parts"),
+        *changes("second-step pretrained-weights", "the claim", "written after runs of the parts"),
         Change("", "no claim that 512 rows halve the risk of 32", "it was at the limit, 0.44 +- 0.08, and was dropped"),
         Change("", "8 d prompts of a gradient step, first 16 d", "for speed", after_look=False),
     )
@@ -164,7 +162,7 @@ class InContextSingleIndex(Study):
         return main.simulated.risk.sel(learner=PRETRAINED, context=512)
 
     def validate(self) -> None:
-        check_at_most(self, ("rank", "d"), ("lowest", "highest"), ("rank", "neurons"))
+        self.check_at_most(("rank", "d"), ("lowest", "highest"), ("rank", "neurons"))
 
     def memory(self) -> int:
         width = self.neurons * self.biases
@@ -177,24 +175,9 @@ class InContextSingleIndex(Study):
 
     def simulate(self, rng: np.random.Generator) -> dict[str, Any]:
         """The inputs are isotropic, so the subspace is that of the first coordinates."""
-        degrees = self.lowest, self.highest
-        family = prompt_attention.TaskFamily(np.eye(self.d)[:, : self.rank], *degrees, self.noise)
-        tasks = self.prompts_per_dimension * self.d
-        drawn: dict[str, Any] = {"tasks": tasks, "length": self.length, "queries": self.queries}
-        found = prompt_attention.pretrain_weights(rng, family, neurons=self.neurons, steps=self.steps, **drawn)
-        theory = prompt_gradient(found.start, found.biases, family.subspace, *degrees).gradient
-        beside = np.nan
-        if self.steps == 1:
-            # at the same weights: the mean of the product of the differences has no noise of its own
-            again = prompt_attention.drawn_gradient(rng, found.start, found.biases, family, **drawn)
-            beside = np.sum((found.first - theory) * (again - theory))
-        lengths = [int(n) for n in self.context]
-        return {
-            "risk": prompt_risks.learner_risks(
-                rng, found, family, self.fitted, lengths, biases=self.biases, project=self.project
-            ),
-            "overlap": found.overlaps,
-            "gradient": np.sum(found.first * theory),
-            "gradient_beside": beside,
-            "gradient_theory": np.sum(theory**2),
-        }
+        from unlazy.training.in_context.subspace_learning import learn_subspace
+
+        family = prompt_attention.TaskFamily(np.eye(self.d)[:, : self.rank], self.lowest, self.highest, self.noise)
+        options = self.as_dict("length", "queries", "neurons", "steps", "fitted", "biases", "project")
+        options |= {"lengths": [int(n) for n in self.context]}
+        return learn_subspace(rng, family, tasks=self.prompts_per_dimension * self.d, **options)

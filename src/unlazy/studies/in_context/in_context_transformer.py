@@ -10,7 +10,6 @@ import numpy as np
 from unlazy.checks import InputError
 from unlazy.lab import OWN, Change, Output, Study, at_least, at_most, cite, claim, enough, parameter, path, static
 from unlazy.plotting.panels import Level, Panel, panels
-from unlazy.studies.in_context.shared import check_at_most
 
 SIMPLE = "section 3.1 and figure 2"
 COMPARED = "this project's comparison, after Garg et al. 2022 and Oko et al. 2024"
@@ -169,7 +168,7 @@ class InContextTransformer(Study):
         if self.width % self.heads:
             raise InputError(f"width must be a multiple of heads = {self.heads}, got {self.width}")
         if self.tasks == "single-index":
-            check_at_most(self, ("rank", "d"), ("lowest", "highest"))
+            self.check_at_most(("rank", "d"), ("lowest", "highest"))
         stages = [int(step) for step in self.stage]
         if any(step % self.segment for step in stages) or any(np.diff(stages) <= 0):
             raise InputError(f"stage must be increasing multiples of segment = {self.segment}, got {tuple(stages)}")
@@ -185,19 +184,10 @@ class InContextTransformer(Study):
         return {"seen": list(range(self.pairs)), "learner": list(LEARNERS[self.tasks])}
 
     def simulate(self, rng: np.random.Generator, saved: Any) -> dict[str, Any]:  # type: ignore[override]
-        from unlazy.training.in_context import prompt_learners, transformer
-        from unlazy.training.in_context.prompt_attention import TaskFamily
+        from unlazy.training.in_context.transformer import Sizes
+        from unlazy.training.in_context.transformer_runs import train_and_compare
 
-        linear = self.tasks == "linear"
-        degrees = {} if linear else {"rank": self.rank, "lowest": self.lowest, "highest": self.highest}
-        law = transformer.PromptLaw(self.d, self.pairs, self.noise, **degrees)
-        # Adam knows the coordinates, so the subspace must not be that of the first ones.
-        basis = np.eye(self.d) if linear else np.linalg.qr(rng.standard_normal((self.d, self.rank)))[0]
-        seeds, stages = rng.integers(2**31, size=2).tolist(), [int(step) for step in self.stage]
-        schedule = transformer.Schedule(stages[-1], self.segment, self.batch, self.rate, self.optimiser)
-        sizes = transformer.Sizes(self.width, self.layers, self.heads, self.token_scale)
-        errors, prompts = transformer.errors_at(stages, seeds, law, sizes, schedule, basis, self.tests, saved)
-        if linear:
-            return {"error": errors, "reference": prompt_learners.linear_references(prompts, self.noise)}
-        family = TaskFamily(basis, self.lowest, self.highest, self.noise)
-        return {"error": errors, "reference": prompt_learners.index_references(rng, prompts, family)}
+        stages, sizes = [int(step) for step in self.stage], (self.width, self.layers, self.heads, self.token_scale)
+        law = self.as_dict("d", "pairs", "noise", "rank", "lowest", "highest")
+        options = law | self.as_dict("segment", "batch", "rate", "optimiser", "tests")
+        return train_and_compare(rng, saved, stages, Sizes(*sizes), linear=self.tasks == "linear", **options)

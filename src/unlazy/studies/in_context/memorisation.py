@@ -25,10 +25,7 @@ def _noise(data):
 
 def _errors(kind, part):
     """A panel of the three predictors' errors."""
-    return Panel(
-        tuple(f"{key}_{kind}" for key in PREDICTORS),
-        x="task_ratio",
-        part=part,
+    return Panel(tuple(f"{key}_{kind}" for key in PREDICTORS), x="task_ratio", part=part).look(
         labels=tuple(PREDICTORS.values()),
         ylabel=f"error on {KINDS[kind == 'old']}",
         marks=(Level(_noise, "noise"), Level(lambda data: 1 + _noise(data), "predicting 0", dashed=True)),
@@ -75,9 +72,7 @@ class Memorisation(Pretraining):
         _errors("new", "diversity"),
         _errors("old", "diversity"),
         replace(_errors("new", "covered"), title="few dimensions", theory=False, legend="beside"),
-        width=3.1,
-        height=3.0,
-    )
+    ).look(width=3.1, height=3.0)
 
     @claim("raventos2023", "", at_most(1.01))
     def discrete_recalls(diversity):

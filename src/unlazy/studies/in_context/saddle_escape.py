@@ -8,9 +8,8 @@ from typing import Any
 import numpy as np
 
 from unlazy.lab import Output, Study, cite, static, value
-from unlazy.lab.claims import OWN, Change, at_most, between, claim, over_theory, parameter, within
+from unlazy.lab.claims import OWN, Change, at_most, between, changes, claim, over_theory, parameter, within
 from unlazy.plotting.panels import Panel, panels
-from unlazy.studies.in_context.shared import check_at_most
 from unlazy.theory.in_context.landscape import attention_saddle, escape_slope
 from unlazy.theory.in_context.saddle_differences import saddle_by_differences
 
@@ -82,6 +81,7 @@ class SaddleEscape(Study):
         "pause_distance": Output("largest distance of L/r from an integer while it hardly falls"),
         "pauses": Output("integers at which the staggered start pauses"),
     }
+    inner = {"perturbation": list(WAYS), "time": [RECORD * STEP * i for i in range(RECORDS + 1)]}
     presets = {
         "quick": {"missing": [1, 2, 3], "seeds": 8},
         "full": {("features", "missing"): SADDLES, "copies": 8, "seeds": 32},
@@ -90,10 +90,8 @@ class SaddleEscape(Study):
         Change(
             "staircase",
             "the staggered start, twice",
-            (
-                "with noise in all coordinates the slots seed each other and idle slots leave together, without a "
-                "pause in between"
-            ),
+            "with noise in all coordinates the slots seed each other and idle slots leave together, without a "
+            "pause in between",
         ),
         Change(
             "pauses-at-integers",
@@ -102,15 +100,13 @@ class SaddleEscape(Study):
             "[-0.012, 0.041]",
         ),
         Change("", "neurons are redrawn every ten steps, first every step; k = 3 alone in `quick`", "after looks"),
-        Change("eigenvalue", "by differences, first by automatic differentiation within 1e-6", "for speed"),
-        Change("curvature", "by differences, first by automatic differentiation within 1e-6", "for speed"),
+        *changes("eigenvalue curvature", "by differences, first by automatic differentiation within 1e-6", "for speed"),
         Change("", "kicks by differences of gradients; 8 seeds in `quick`, first 12", "for speed", after_look=False),
     )
     figure = panels(
         Panel("loss", x="time", by="perturbation", runs=True, xlim=(0, 24)),
         Panel(_growth, x="time", by=("features", "missing"), runs=True, ylabel=GROWTH, xlim=(1, 6), log="y"),
-        width=4.0,
-    )
+    ).look(width=4.0)
 
     @claim("kim2024", ESCAPE, within(0.02))
     def escape_rate(main):
@@ -165,17 +161,14 @@ class SaddleEscape(Study):
         return (main.simulated.pauses - main.predicted.pauses).astype(float)
 
     def validate(self) -> None:
-        check_at_most(self, ("missing", "features"))
-
-    def coordinates(self) -> dict[str, Any]:
-        return {"perturbation": list(WAYS), "time": [RECORD * STEP * i for i in range(RECORDS + 1)]}
+        self.check_at_most(("missing", "features"))
 
     def simulate(self, key: Any) -> dict[str, Any]:
         import jax.numpy as jnp
 
         from unlazy.training.in_context.saddle_escape import escape_losses, log_slope, pauses
 
-        sizes: dict[str, Any] = {"noise": self.noise, "kick": self.kick, "birth": self.rebirth, **PERTURBED}
+        sizes: dict[str, Any] = self.as_dict("noise", "kick", birth="rebirth") | PERTURBED
         steps: dict[str, Any] = {"step_size": STEP, "record_every": RECORD, "records": RECORDS}
         losses = escape_losses(key, self.features, self.missing, self.copies, **sizes, **steps)
         found = pauses(losses[1:3], RECORD * STEP, SLOW, self.features + 1)

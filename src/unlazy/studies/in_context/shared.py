@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from unlazy.checks import InputError
 from unlazy.lab import Output, Study, at_least, needs, static, value
 from unlazy.theory.in_context.linear_attention import linear_attention_errors, optimal_ridge
 from unlazy.training.in_context import pretraining
@@ -90,10 +89,3 @@ def steps(errors: Any, dim: str) -> Any:
     """The mean over seeds over that at the value before along `dim`."""
     means = errors.mean("seed")
     return (means / means.shift({dim: 1})).isel({dim: slice(1, None)})
-
-
-def check_at_most(study: Study, *pairs: tuple[str, str]) -> None:
-    """Refuse a study in which the first parameter of a pair is larger than the second."""
-    for small, large in pairs:
-        if getattr(study, small) > getattr(study, large):
-            raise InputError(f"{small} must be at most {large} = {getattr(study, large)}, got {getattr(study, small)}")

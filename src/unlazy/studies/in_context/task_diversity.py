@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from unlazy.lab import Output, cite, value
-from unlazy.lab.claims import OWN, at_least, at_most, between, claim, enough, parameter, slope, within
+from unlazy.lab import OWN, Output, at_least, at_most, between, cite, claim, enough, parameter, slope, value, within
 from unlazy.plotting.panels import Panel, panels
 from unlazy.studies.in_context.shared import ERRORS, FINITE, KINDS, Pretraining, deviation, steps
 from unlazy.theory.in_context.linear_attention import bayes_error, linear_attention_errors
@@ -70,12 +69,9 @@ class TaskDiversity(Pretraining):
             x="task_ratio",
             by="context_ratio",
             points=False,
-            title="limit of many prompts, no ridge",
-            ylabel=r"$e_{\rm ICL} - e_{\rm ridge}$",
-        ),
+        ).look(title="limit of many prompts, no ridge", ylabel=r"$e_{\rm ICL} - e_{\rm ridge}$"),
         Panel(("new_error", "old_error", "bayes"), x="task_ratio", labels=(*KINDS, "Bayes"), ylabel="error"),
-        width=3.7,
-    )
+    ).look(width=3.7)
 
     @claim("lu2024attention", "", within(0.01, absolute=True), theory=True)
     def corner(main):

@@ -8,8 +8,11 @@ from typing import Any
 import numpy as np
 
 from unlazy.checks import InputError
-from unlazy.lab import OWN, Change, Output, Study, at_least, cite, claim, parameter, path, static, value, within
+from unlazy.functions.links import link
+from unlazy.lab import OWN, Change, Output, Study, changes, cite, claim, path, static, value
+from unlazy.lab.claims import at_least, parameter, within
 from unlazy.plotting.panels import Level, Map, Panel, panels
+from unlazy.theory.index_models.additive import additive_stall_overlap, additive_step
 
 ARRIVED = 0.8
 TIME = ("progress",)
@@ -30,6 +33,11 @@ def _overlaps(data: Any) -> Any:
     overlap = _last(data).overlap.isel(seed=0)
     order = np.lexsort((-overlap.max("task"), overlap.argmax("task")))
     return overlap.isel(neuron=order).assign_coords(neuron=overlap.neuron)
+
+
+OVERLAP = r"overlap $|\langle w_j,\theta_m\rangle|$"
+LABELS = ("median neuron", "worst task", "share of the best task")
+STALL = Level(lambda data: _last(data).stall, "the flow stalls (theory)", theory=True)
 
 
 @dataclass(frozen=True)
@@ -64,8 +72,7 @@ class AdditiveLocalisation(Study):
     }
     presets = {"quick": {"seeds": 8}, "full": {"d": [64, 128], "seeds": 32}}
     history = (
-        Change("every-task", "criterion", "set after three runs of a prototype"),
-        Change("strong", "criterion", "set after three runs of a prototype"),
+        *changes("every-task strong", "criterion", "set after three runs of a prototype"),
         Change(
             "no-preference",
             "all choices of N neurons in place of the first N",
@@ -73,29 +80,12 @@ class AdditiveLocalisation(Study):
         ),
     )
     figure = panels(
-        Map(
-            _overlaps,
-            x="task",
-            y="neuron",
-            title="one run",
-            limits=(0, 1),
-            label=r"overlap $|\langle w_j,\theta_m\rangle|$",
-        ),
-        Panel(
-            ("best", "worst_task", "share"),
-            x="progress",
-            labels=("median neuron", "worst task", "share of the best task"),
-            line=True,
-            xlabel=r"samples $n/(Md^2)$",
-            ylabel="best overlap",
-            ylim=(0, 1.03),
-            marks=(Level(lambda data: _last(data).stall, "the flow stalls (theory)", theory=True),),
-            legend="lower right",
+        Map(_overlaps, x="task", y="neuron", title="one run", limits=(0, 1), label=OVERLAP),
+        Panel(("best", "worst_task", "share"), x="progress", line=True, labels=LABELS, marks=(STALL,)).look(
+            xlabel=r"samples $n/(Md^2)$", ylabel="best overlap", ylim=(0, 1.03), legend="lower right"
         ),
         Panel("covered", x="width", ylim=(0, 1.03)),
-        width=3.2,
-        height=3.0,
-    )
+    ).look(width=3.2, height=3.0)
 
     @claim("oko2024", "localisation", at_least(ARRIVED))
     def every_task(main):
@@ -126,17 +116,13 @@ class AdditiveLocalisation(Study):
             raise InputError(f"width must be at most most_neurons = {self.most_neurons}, got {max(self.width)}")
 
     def coordinates(self) -> dict[str, Any]:
-        return {
-            "neuron": list(range(self.most_neurons)),
-            "task": list(range(self.tasks)),
-            "progress": np.linspace(0, self.samples, self.records + 1).tolist(),
-        }
+        progress = np.linspace(0, self.samples, self.records + 1).tolist()
+        return {"neuron": list(range(self.most_neurons)), "task": list(range(self.tasks)), "progress": progress}
 
     def simulate(self, key: Any) -> dict[str, Any]:
         import jax
         import jax.numpy as jnp
 
-        from unlazy.functions.links import link
         from unlazy.observables.localisation import localisation
         from unlazy.training.index_models.additive_chain import Rule, train_network
         from unlazy.training.index_models.online_index import init
@@ -150,8 +136,6 @@ class AdditiveLocalisation(Study):
         return localisation(overlaps, ARRIVED, self.width)._asdict()
 
     def predict(self) -> dict[str, Any]:
-        from unlazy.theory.index_models.additive import additive_stall_overlap, additive_step
-
         size = additive_step(self.step, self.d, self.tasks, 3)
         return {"stall": additive_stall_overlap("He3", self.tasks, size, self.noise**2)}
 

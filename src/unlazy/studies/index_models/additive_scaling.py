@@ -8,9 +8,11 @@ from typing import Any
 import numpy as np
 
 from unlazy.checks import InputError
+from unlazy.functions.links import link
 from unlazy.lab import Output, Study, cite, static, value
-from unlazy.lab.claims import OWN, Change, between, claim, relative_deviation, slope, within
+from unlazy.lab.claims import OWN, Change, between, changes, claim, relative_deviation, slope, within
 from unlazy.plotting.panels import Panel, panels
+from unlazy.theory.index_models.additive import additive_step, escape_samples
 
 EXPONENTS = {"He3": 3, "He4": 4}
 PATIENCE = 6
@@ -69,17 +71,14 @@ class AdditiveScaling(Study):
     }
     lines = {"controlled": "tasks", "dimension": "d", "random": "tasks"}
     history = (
-        Change("linear-in-tasks", "window of the slope", "set after a prototype was seen"),
-        Change("power-of-dimension", "window of the slope", "set after a prototype was seen"),
+        *changes("linear-in-tasks power-of-dimension", "window of the slope", "set after a prototype was seen"),
         Change("flow", "window", "set after the first runs of this chain at M = 1, ..., 16"),
         Change("flow", "16 seeds of 16 neurons", "with 8 seeds of 24 it was inconclusive"),
     )
     figure = panels(
         _panel("controlled", "tasks", also=(Panel("samples", x="tasks", part="random", labels=("random start",)),)),
         _panel("dimension", "d"),
-        width=3.6,
-        height=3.0,
-    )
+    ).look(width=3.6, height=3.0)
 
     @claim("oko2024", "complexity of SGD", between(0.7, 1.1))
     def linear_in_tasks(controlled):
@@ -98,8 +97,7 @@ class AdditiveScaling(Study):
         return relative_deviation(simulated, predicted)
 
     def validate(self) -> None:
-        if self.tasks > self.most_tasks:
-            raise InputError(f"tasks must be at most most_tasks = {self.most_tasks}, got {self.tasks}")
+        self.check_at_most(("tasks", "most_tasks"))
         if self.d < self.tasks + 3:
             raise InputError(f"d must be at least tasks + 3 = {self.tasks + 3}, got {self.d}")
         if self._limit > LONGEST:
@@ -118,7 +116,6 @@ class AdditiveScaling(Study):
         import jax
         import jax.numpy as jnp
 
-        from unlazy.functions.links import link
         from unlazy.training.index_models.additive_chain import Rule, escape, init
 
         start_key, run_key = jax.random.split(key)
@@ -134,8 +131,6 @@ class AdditiveScaling(Study):
         With an odd link and M = 1 that is at 0, and the time infinite.
         """
         from scipy.special import ndtri
-
-        from unlazy.theory.index_models.additive import additive_step, escape_samples
 
         share = 0.5 ** (1 / self.tasks)
         # an even link drifts away from 0 on both sides: the best of |overlap| counts

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from unlazy.checks import InputError
-from unlazy.lab import Change, Output, Study, at_least, at_most, cite, claim, static, value
+from unlazy.lab import Change, Output, Study, at_least, at_most, changes, cite, claim, static, value
 from unlazy.plotting.panels import Level, Panel, panels
 
 ALGORITHM = "Algorithm 1; ReLU figure of the talk"
@@ -18,6 +18,10 @@ QUANTILES = (0.1, 0.25, 0.5, 0.75, 0.9, 1.0)
 
 def _median_at_end(main: Any, reuse: int) -> Any:
     return main.simulated.overlaps.sel(reuse=reuse, fraction=0.5).isel(stage=-1)
+
+
+SHARES = (lambda data: data.overlaps.sel(fraction=0.5), lambda data: data.overlaps.sel(fraction=0.9))
+TIME = "examples per dimension $n/d$"
 
 
 @dataclass(frozen=True)
@@ -49,36 +53,23 @@ class BatchReuse(Study):
         "overlaps": Output("quantiles of |overlap|", r"|m|", dims=("stage", "fraction")),
         "relative_error": Output("test error over the variance of the link"),
     }
-    presets = {
-        "quick": {"reuse": [0, 1], "seeds": 8},
-        "full": {"reuse": [0, 1], "d": [50, 100, 200], "seeds": 32},
-    }
+    inner = {"stage": (np.arange(1, RECORDS + 1) / RECORDS).tolist(), "fraction": list(QUANTILES)}
+    presets = {"quick": {"reuse": [0, 1], "seeds": 8}, "full": {"reuse": [0, 1], "d": [50, 100, 200], "seeds": 32}}
     history = (
-        *(
-            Change(name, "criterion", "set after a prototype of the same experiment had been seen")
-            for name in ("direction", "no-direction", "error", "no-error")
+        *changes(
+            "direction no-direction error no-error",
+            "criterion",
+            "set after a prototype of the same experiment had been seen",
         ),
         Change("ablation", "criterion", "the difference of two that were set after a look, and a margin"),
     )
     figure = panels(
-        Panel(
-            (lambda data: data.overlaps.sel(fraction=0.5), lambda data: data.overlaps.sel(fraction=0.9)),
-            x=lambda data: data.attrs["ratio"] * data.stage,
-            by="reuse",
-            at={"d": 100},
-            labels=("median", "90%"),
-            line=True,
-            xlabel="examples per dimension $n/d$",
-            ylabel="overlap $|m|$",
-            ylim=(0, 1.5),
-            legend="upper left",
+        Panel(SHARES, x=lambda data: data.attrs["ratio"] * data.stage, by="reuse", at={"d": 100}, line=True).look(
+            labels=("median", "90%"), xlabel=TIME, ylabel="overlap $|m|$", ylim=(0, 1.5), legend="upper left"
         ),
         Panel("overlaps", x="fraction", by="reuse", at={"d": 100}, line=True, xlabel="share of neurons", legend=False),
         Panel("relative_error", x="reuse", by="d", runs=True, beside=True, xlim=(-0.5, 1.5), marks=(Level(1.0),)),
-        width=3.0,
-        height=2.8,
-        caption="Dotted: predicting the mean.",
-    )
+    ).look(width=3.0, height=2.8, caption="Dotted: predicting the mean.")
 
     @claim("lee2024 wu2024talk", ALGORITHM, at_least(0.5))
     def direction(main):
@@ -109,29 +100,9 @@ class BatchReuse(Study):
         if self.ratio % RECORDS:
             raise InputError(f"ratio must be a multiple of {RECORDS}, got {self.ratio}")
 
-    def coordinates(self) -> dict[str, Any]:
-        return {"stage": (np.arange(1, RECORDS + 1) / RECORDS).tolist(), "fraction": list(QUANTILES)}
-
     def simulate(self, key: Any) -> dict[str, Any]:
-        """Phase I in single precision, the regression in double."""
-        import jax
-        import jax.numpy as jnp
+        from unlazy.training.index_models.reused_runs import network_run
 
-        from unlazy.functions.links import link
-        from unlazy.random import normal
-        from unlazy.training.index_models.online_index import fit_second_layer, init, train
-        from unlazy.training.index_models.overlap_chain import Rule
-
-        start_key, neuron_key, train_key, fit_key = jax.random.split(key, 4)
-        teacher = link(self.link)
-        signs, biases = normal(neuron_key, (2, self.neurons))
-        rule = Rule(self.step, self.strength, self.reuse, jnp.sign(signs), self.bias * biases, self.noise)
-        rule = Rule(*(jnp.asarray(number, jnp.float32) for number in rule))
-        start = init(start_key, self.neurons, self.d, jnp.float32)
         stops = [self.ratio // RECORDS * self.d * stage for stage in range(1, RECORDS + 1)]
-        run = train(train_key, start, rule, stops[-1], teacher=teacher, record_at=stops)
-        fit = fit_second_layer(fit_key, run.weights, self.noise, teacher=teacher)
-        return {
-            "overlaps": jnp.quantile(jnp.abs(run.overlaps), jnp.asarray(QUANTILES), axis=1).T,
-            "relative_error": fit.relative_error,
-        }
+        options = self.as_dict("d", "neurons", "step", "strength", "reuse", "bias", "noise")
+        return network_run(key, self.link, stops, QUANTILES, **options)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from unlazy.checks import InputError
-from unlazy.lab import Change, Output, Study, at_least, cite, claim, path, static, value
+from unlazy.lab import Output, Study, at_least, changes, cite, claim, path, static, value
 from unlazy.plotting.panels import Level, Panel, panels
 
 ARMS = {
@@ -16,6 +16,7 @@ ARMS = {
     "subspace": "random in the tasks' subspace",
     "random": "random, untrained",
 }
+SCORES = tuple(lambda data, arm=arm: data.score.sel(arm=arm) for arm in ARMS)
 FEW = (50, 100)
 FRESH = 2000
 
@@ -55,33 +56,22 @@ class FineTuning(Study):
         "score": Output("test R^2 on the new target", "R^2", ("arm", "fresh_samples")),
         "overlap": Output("median over neurons of the best overlap", "", ("arm",)),
     }
+    inner = {"arm": list(ARMS)}
     presets = {
         "quick": {"seeds": 16},
         "full": {"neurons": [96, 192], "most_samples": 400, "fresh_samples": (50, 100, 200, 400), "seeds": 32},
     }
-    history = (
-        Change(
-            "localised-beats-subspace",
-            "a smaller step in the last third of the training, with the criterion unchanged",
-            "with the constant step, for which the criterion was set, it was not safe: the gap was some 0.1 at 50 "
-            "samples and 0.05 at 100 (40 runs, too noisy to call it a failure; changed after 24 of them)",
-        ),
+    history = changes(
+        "localised-beats-subspace",
+        "a smaller step in the last third of the training, with the criterion unchanged",
+        "with the constant step, for which the criterion was set, it was not safe: the gap was some 0.1 at 50 "
+        "samples and 0.05 at 100 (40 runs, too noisy to call it a failure; changed after 24 of them)",
     )
     figure = panels(
-        Panel(
-            tuple(lambda data, arm=arm: data.score.sel(arm=arm) for arm in ARMS),
-            x="fresh_samples",
-            at={"neurons": 96},
-            labels=tuple(ARMS.values()),
-            line=True,
-            title="directions of the first layer",
-            ylabel="test $R^2$",
-            ylim=(-0.12, 1.0),
-            marks=(Level(0.0),),
-        ),
-        width=4.4,
-        height=3.4,
-    )
+        Panel(SCORES, x="fresh_samples", at={"neurons": 96}, labels=tuple(ARMS.values()), line=True).look(
+            title="directions of the first layer", ylabel="test $R^2$", ylim=(-0.12, 1.0), marks=(Level(0.0),)
+        )
+    ).look(width=4.4, height=3.4)
 
     @claim("oko2024", "fine-tuning", at_least(0.08))
     def localised_beats_subspace(main):
@@ -110,45 +100,8 @@ class FineTuning(Study):
                 f"fresh_samples must be at most most_samples = {self.most_samples}, got {max(self.fresh_samples)}"
             )
 
-    def coordinates(self) -> dict[str, Any]:
-        return {"arm": list(ARMS)}
-
     def simulate(self, key: Any) -> dict[str, Any]:
-        import jax
-        import jax.numpy as jnp
+        from unlazy.training.index_models.fine_tuned import fine_tuned_scores
 
-        from unlazy.functions.links import link
-        from unlazy.random import normal
-        from unlazy.training.index_models.additive_chain import Rule, train_to_rest
-        from unlazy.training.index_models.lasso import lasso_score
-
-        train_key, draw_key, bias_key = jax.random.split(key, 3)
-        n, neurons, d = self.most_samples, self.neurons, self.d
-        numbers = normal(draw_key, ((2 * neurons + n + FRESH) * d + n,))
-        start, other, x = jnp.split(numbers[:-n].reshape(-1, d), (neurons, 2 * neurons))
-        start = start / jnp.linalg.norm(start, axis=1, keepdims=True)
-        rule = Rule(link("He3"), self.tasks, d, self.step / (d * self.tasks) ** 0.5, self.noise)
-        steps = round(self.samples * self.tasks * d**2)
-        localised, constant = train_to_rest(train_key, start, rule, steps, (0.25, 1.0))
-        inside = jnp.where(jnp.arange(d) < self.tasks, other, 0.0)
-        layers = {
-            "exact": jnp.eye(d)[jnp.arange(neurons) % self.tasks],
-            "localised": localised,
-            "constant": constant,
-            "subspace": inside / jnp.linalg.norm(inside, axis=1, keepdims=True),
-            "random": start,
-        }
-        signs, biases = jax.random.uniform(bias_key, (2 * neurons,), float, -2.5, 2.5).reshape(2, neurons)
-        target = jnp.tanh(2 * x[:, 1]) + jnp.abs(x[:, 3])
-        labels = target[:n] + self.noise * numbers[-n:]
-
-        def score(weights: Any, size: Any) -> Any:
-            features = jnp.maximum(jnp.sign(signs) * (x @ weights.T) + biases, 0.0)
-            return lasso_score(features[:n], labels, size, features[n:], target[n:])
-
-        stacked = jnp.stack([layers[arm] for arm in ARMS])
-        by_size = jax.vmap(score, (None, 0))
-        return {
-            "score": jax.vmap(by_size, (0, None))(stacked, jnp.asarray(self.fresh_samples)),
-            "overlap": jnp.median(jnp.abs(stacked[..., : self.tasks]).max(axis=2), axis=1),
-        }
+        options = self.as_dict("d", "tasks", "neurons", "most_samples", "samples", "step", "noise")
+        return fine_tuned_scores(key, list(ARMS), self.fresh_samples, fresh=FRESH, **options)._asdict()

@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 
 from unlazy.functions.links import LINKS, link
-from unlazy.lab import OWN, Change, Output, Study, at_least, at_most, cite, claim, difference, static, within
+from unlazy.lab import OWN, Output, Study, at_least, at_most, changes, cite, claim, difference, static, within
 from unlazy.plotting.panels import Panel, panels
+from unlazy.theory.index_models.exponents.exponents import generative_exponent, information_exponent
 
 ORDERS = [1, 2, 3, 4]
 SPREAD = 1.6
@@ -19,8 +20,6 @@ SPREAD = 1.6
 
 @cache
 def _theory(name: str, noise: float) -> dict[str, np.ndarray]:
-    from unlazy.theory.index_models.exponents.exponents import generative_exponent, information_exponent
-
     found = information_exponent(name)
     variance = float((found.coefficients[found.exponent] / found.relative[found.exponent]) ** 2)
     squares = generative_exponent(name, noise, degree=max(ORDERS)).squares[ORDERS]
@@ -53,6 +52,7 @@ class GenerativeExponent(Study):
         ),
         "plain": Output("squared correlation of the label with h_k", "", ("order",), short="label itself"),
     }
+    inner = {"order": ORDERS}
     presets = {
         "quick": {"link": ["He3", "He4", "relu", "z2exp"], "noise": [0.0, 0.1, 0.5], "n": 60_000, "seeds": 24},
         "full": {
@@ -62,12 +62,10 @@ class GenerativeExponent(Study):
             "seeds": 32,
         },
     }
-    history = (
-        Change(
-            "",
-            "weighted draws of deviation 1.6",
-            "with plain draws slices of one pair, left out, took 0.2 from lambda_4^2 of He3, and merged 0.05 to 0.08",
-        ),
+    history = changes(
+        "",
+        "weighted draws of deviation 1.6",
+        "with plain draws slices of one pair, left out, took 0.2 from lambda_4^2 of He3, and merged 0.05 to 0.08",
     )
     figure = panels(_panel("plain", 0.0), _panel("squares", 0.0), _panel("squares", 0.5))
 
@@ -105,9 +103,6 @@ class GenerativeExponent(Study):
         first = {"He3": 1, "He4": 2, "z2exp": 4}
         squares = [main.simulated.squares.sel(link=name, order=k).mean("seed") for name, k in first.items()]
         return [each.sel(noise=0.5) / each.sel(noise=0.0) for each in squares]
-
-    def coordinates(self) -> dict[str, Any]:
-        return {"order": ORDERS}
 
     def memory(self) -> int:
         return 8 * 16 * self.n

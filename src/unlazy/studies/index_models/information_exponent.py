@@ -9,22 +9,11 @@ import numpy as np
 
 from unlazy.checks import InputError
 from unlazy.functions.links import LINKS, Link
-from unlazy.lab import (
-    OWN,
-    Change,
-    Output,
-    Study,
-    cite,
-    claim,
-    difference,
-    enough,
-    parameter,
-    path,
-    slope,
-    static,
-    within,
-)
+from unlazy.lab import OWN, Output, Study, changes, cite, claim, path, static
+from unlazy.lab.claims import difference, enough, parameter, slope, within
 from unlazy.plotting.panels import Panel, panels
+from unlazy.theory.index_models.exponents.exponents import information_exponent
+from unlazy.theory.index_models.first_steps import FirstGradient, first_gradient
 
 BLIND = "relu on He3"
 """relu has no third Hermite coefficient."""
@@ -47,17 +36,12 @@ def _needed(data: Any) -> Any:
 
 def _panel(case: str, exponent: int) -> Panel:
     """Alignments against n over a power of d."""
-    return Panel(
-        "alignment",
-        x=lambda data: data.samples / float(parameter(data, "d")) ** exponent,
-        by="d",
-        at={"case": case},
-        xlabel=f"$n/d^{exponent}$" if exponent > 1 else "$n/d$",
-        ylabel=r"$\cos^2$ of gradient and direction",
-        log="x",
-        ylim=(0, 1),
-        legend=case == BLIND,
-    )
+    given = Panel("alignment", x=lambda data: data.samples / float(parameter(data, "d")) ** exponent, by="d")
+    words = {
+        "xlabel": f"$n/d^{exponent}$" if exponent > 1 else "$n/d$",
+        "ylabel": r"$\cos^2$ of gradient and direction",
+    }
+    return given.look(at={"case": case}, log="x", ylim=(0, 1), legend=case == BLIND, **words)
 
 
 @dataclass(frozen=True)
@@ -84,33 +68,26 @@ class InformationExponent(Study):
         "signal": Output("gradient along the direction", "S", ("case",), scale="log"),
         "size": Output("mean square of the gradient's factor", "V", ("case",), scale="log"),
     }
+    inner = {"case": list(PAIRS)}
     presets = {
         "quick": {"d": [8, 16, 32], "seeds": 64},
         "full": {"d": [8, 16, 32, 64], "samples": np.geomspace(10, 2_000_000, 22).round().tolist(), "seeds": 48},
     }
     lines = {"main": "samples"}
-    history = (
-        Change(
-            "alignment",
-            "the mean of the ratio for n >= 1000, where sums are normal, in place of a ratio of means for all n",
-            "(n S^2 + W) / (n S^2 + W + (d-2) V) was wrong by 0.24 at n = 16, d = 8",
-        ),
+    history = changes(
+        "alignment",
+        "the mean of the ratio for n >= 1000, where sums are normal, in place of a ratio of means for all n",
+        "(n S^2 + W) / (n S^2 + W + (d-2) V) was wrong by 0.24 at n = 16, d = 8",
     )
     figure = panels(
         *(_panel(case, exponent) for case, exponent in EXPONENTS.items()),
         Panel(_needed, x="d", by="case", ylabel="samples for signal = noise", log="xy"),
-        columns=3,
-        width=3.1,
-        height=2.8,
-        caption="Right: ratios of means, without intervals.",
-    )
+    ).look(columns=3, width=3.1, height=2.8, caption="Right: ratios of means, without intervals.")
 
     @claim("wu2024talk", "gradient at initialisation (Stein's lemma)", within(0.35, absolute=True), resampled=True)
     def samples_of_one_step(main):
         """The samples at which the noise of the gradient falls below its signal, (d-2) V/S^2 with S and V measured,
         grow like d^k with the information exponent k of the link: the measured exponent is k {criterion}."""
-        from unlazy.theory.index_models.exponents.exponents import information_exponent
-
         needed = _needed(main.simulated)
         exponents = [information_exponent(PAIRS[name][0]).exponent for name in SEEN]
         return slope(needed, "d") - needed.case.copy(data=exponents)
@@ -134,9 +111,6 @@ class InformationExponent(Study):
         if list(self.samples) != sorted(self.samples):
             raise InputError(f"samples must grow, got {self.samples}")
 
-    def coordinates(self) -> dict[str, Any]:
-        return {"case": list(PAIRS)}
-
     def memory(self) -> int:
         return int(64 * max(self.samples))
 
@@ -146,7 +120,5 @@ class InformationExponent(Study):
         return first_gradients(rng, list(PAIRS.values()), [int(n) for n in self.samples], self.d)._asdict()
 
     def predict(self) -> dict[str, Any]:
-        from unlazy.theory.index_models.first_steps import FirstGradient, first_gradient
-
         found = [first_gradient(*pair, self.samples, self.d) for pair in PAIRS.values()]
         return dict(zip(FirstGradient._fields, zip(*found, strict=True), strict=True))

@@ -7,8 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from unlazy.functions.links import link
 from unlazy.lab import Change, Output, Study, at_least, at_most, cite, claim, difference, static, within
 from unlazy.plotting.panels import Panel, panels
+from unlazy.theory.index_models.spectral.estimators import linear_overlap, spectral_overlap
+from unlazy.theory.kernels.single_index import index_kernel_scores
 
 LINKS = ("He2", "He3")
 KERNELS = ["matched kernel", "exponential kernel"]
@@ -60,6 +63,7 @@ class KernelVsIndex(Study):
         "overlap": Output("squared overlap of the one-shot direction, mean of four", r"\langle w,\theta\rangle^2"),
         "bound": Output("what no kernel exceeds", "n/N_p", theory_only=True),
     }
+    inner = {"learner": LEARNERS}
     presets = {
         "quick": {
             "small": {"link": list(LINKS), "d": [15, 30], "samples_per_dimension": RATIOS, "seeds": 32},
@@ -80,12 +84,8 @@ class KernelVsIndex(Study):
             "the fit of the link costs up to 0.1 of R^2 at d = 30, n = 8 d",
         ),
     )
-    figure = panels(
-        *(_panel(link, learner) for link in LINKS for learner in LEARNERS),
-        columns=len(LEARNERS),
-        width=2.6,
-        height=2.4,
-        caption="The refined index has no theory.",
+    figure = panels(*(_panel(link, learner) for link in LINKS for learner in LEARNERS)).look(
+        columns=len(LEARNERS), width=2.6, height=2.4, caption="The refined index has no theory."
     )
 
     @claim("ghorbani2021 wu2024talk", "baseline II", within(0.08, absolute=True))
@@ -129,64 +129,19 @@ class KernelVsIndex(Study):
     def memory(self) -> int:
         return 8 * self._n * (5 * self._n + 4 * FRESH + 2 * self.d)
 
-    def coordinates(self) -> dict[str, Any]:
-        return {"learner": LEARNERS}
-
     def simulate(self, rng: np.random.Generator) -> dict[str, Any]:
         """All learners see the same samples and are tested on the same points."""
-        from unlazy.data.unit_vectors import unit_vectors
-        from unlazy.functions.links import link
-        from unlazy.training.index_models.one_shot import one_shot_direction, refined_direction
-        from unlazy.training.kernels.ridge import ridge_predictions
-        from unlazy.training.kernels.sphere import harmonic_kernel
+        from unlazy.training.index_models.kernel_or_index import learner_scores
 
-        n, d, half, teacher = self._n, self.d, self._n // 2, link(self.link)
-        theta = unit_vectors(rng, 1, d)[0]
-        x, fresh = unit_vectors(rng, n, d), unit_vectors(rng, FRESH, d)
-        rows, new = np.sqrt(d) * x, np.sqrt(d) * fresh
-        y, truth = teacher(rows @ theta), teacher(new @ theta)
-        first = one_shot_direction(rows[:half], y[:half], self.link)
-        refined = refined_direction(rows, y, one_shot_direction(rows, y, self.link), self._degree, steps=12)
-
-        def along(direction: np.ndarray, start: int) -> Any:
-            fit = np.polynomial.Polynomial.fit(rows[start:] @ direction, y[start:], self._degree)
-            return fit(new @ direction)
-
-        among, across = x @ x.T, fresh @ x.T
-        matched = ridge_predictions(
-            harmonic_kernel(among, d, self._degree), harmonic_kernel(across, d, self._degree), y, (JITTER,)
-        )
-        exponential = ridge_predictions(np.exp(among), np.exp(across), y, RIDGES)
-        errors = [
-            min(np.mean((found - truth) ** 2) for found in predictions)
-            for predictions in (matched, exponential, [along(first, half)], [along(refined, 0)])
-        ]
-        overlaps = [(first @ theta) ** 2]
-        # further samples cost little next to a kernel
-        for _ in range(3):
-            rows = np.sqrt(d) * unit_vectors(rng, half, d)
-            overlaps.append((one_shot_direction(rows, teacher(rows @ theta), self.link) @ theta) ** 2)
-        return {"score": 1 - np.array(errors) / np.mean(truth**2), "overlap": np.mean(overlaps)}
+        options: dict[str, Any] = {"ridges": RIDGES, "jitter": JITTER, "fresh": FRESH}
+        scores, overlap = learner_scores(rng, self.link, self._degree, self._n, self.d, **options)
+        return {"score": scores, "overlap": overlap}
 
     def predict(self) -> dict[str, Any]:
         """The refined index has no theory here; 1, its limit for n/d beyond a few, stands for it."""
-        import math
-
-        from unlazy.functions.links import link
-        from unlazy.functions.orthogonal import Gegenbauer, coefficients
-        from unlazy.theory.index_models.spectral.estimators import linear_overlap, spectral_overlap
-        from unlazy.theory.kernels.blocks import kernel_blocks
-        from unlazy.theory.kernels.random_features import kernel_regression_equivalent
-
-        family, degree, n, ratio = Gegenbauer(self.d), self._degree, self._n, (self._n // 2) / self.d
-        energies = coefficients(link(self.link).value, family, degree).values ** 2
-        copies = np.array(family.multiplicities(degree), dtype=float)
-        alone = np.eye(degree + 1)[degree] / copies
-        matched = kernel_regression_equivalent(alone, energies, n, JITTER, 0.0, multiplicities=copies)
-        values, more, _ = blocks = kernel_blocks([1 / math.factorial(k) for k in range(30)], family)
-        powers = blocks.energies(energies.tolist())
-        exponential = kernel_regression_equivalent(values, powers, n, np.array(RIDGES), 0.0, multiplicities=more)
+        degree, ratio = self._degree, (self._n // 2) / self.d
+        options: dict[str, Any] = {"ridges": RIDGES, "jitter": JITTER}
+        *kernels, bound = index_kernel_scores(link(self.link).value, degree, self._n, self.d, **options)
         one_shot = linear_overlap("He3", ratio=ratio) if degree == 3 else spectral_overlap("He2", ratio=ratio).square
         overlap = float(one_shot)
-        kernels = [1 - risk / energies.sum() for risk in (matched.risk, exponential.risk.min())]
-        return {"score": [*kernels, overlap**degree, 1.0], "overlap": overlap, "bound": min(n / copies[-1], 1.0)}
+        return {"score": [*kernels, overlap**degree, 1.0], "overlap": overlap, "bound": bound}

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from unlazy.functions.links import link
-from unlazy.lab import Output, Study, cite, static
-from unlazy.lab.claims import OWN, Change, at_least, at_most, between, claim, difference, within
+from unlazy.lab import OWN, Change, Output, Study, at_least, at_most, between, cite, claim, difference, static, within
+from unlazy.numerics.monte_carlo import exact_moments, moments, wide_draws
 from unlazy.plotting.panels import Level, Panel, panels
-
-if TYPE_CHECKING:
-    import xarray as xr
+from unlazy.theory.index_models.exponents.exponents import monomial_exponents
+from unlazy.theory.index_models.first_steps import step_price
 
 POWERS = (1, 2, 3)
 STEPS = ("linear", "quadratic")
@@ -23,11 +22,9 @@ NAMES = tuple(f"He{k}" for k in range(3, 9))
 
 
 @cache
-def _exponents() -> xr.DataArray:
+def _exponents() -> Any:
     """The information exponents of powers of the links."""
     import xarray as xr
-
-    from unlazy.theory.index_models.exponents.exponents import monomial_exponents
 
     powers = range(1, 7)
     found = [monomial_exponents(name, powers).exponents for name in NAMES]
@@ -56,6 +53,7 @@ class MonomialTransform(Study):
         "alignment": Output("squared cosine of step and direction", r"\cos^2", ("step", "power")),
         "coefficient": Output("coefficient", "E[y^i h_j]\\,/\\,E|y^i h_j|", ("power", "order")),
     }
+    inner = {"step": list(STEPS), "power": list(POWERS), "order": [1, 2]}
     presets = {
         "quick": {"link": list(NAMES), "seeds": 16},
         "full": {"link": list(NAMES), "ratio": [64, 256, 1024, 4096], "seeds": 32},
@@ -76,21 +74,12 @@ class MonomialTransform(Study):
         ),
     )
     figure = panels(
-        Panel(
-            lambda data: _exponents().sel(power=list(POWERS)),
-            x="link",
-            by="power",
-            ylabel="information exponent of $y^i$",
-            ylim=(0, 9),
-            points=False,
-            marks=(Level(2, dashed=True),),
+        Panel(lambda data: _exponents().sel(power=list(POWERS)), x="link", by="power", points=False).look(
+            ylabel="information exponent of $y^i$", ylim=(0, 9), marks=(Level(2, dashed=True),)
         ),
         *(Panel("coefficient", x="link", by="power", at={"order": order}, legend=False) for order in (1, 2)),
         *(Panel("alignment", x="link", by="power", at={"step": step}, ylim=(-0.03, 1), legend=False) for step in STEPS),
-        columns=3,
-        width=3.1,
-        height=2.8,
-    )
+    ).look(columns=3, width=3.1, height=2.8)
 
     @claim("lee2024", PROPOSITION, between(2, 2), theory=True)
     def smallest_power():
@@ -132,14 +121,10 @@ class MonomialTransform(Study):
         E[T (z^2-1)], V = E[T^2] or E[T^2 (1 + m^2 (z^2-1))], {criterion}."""
         return difference(main, "alignment").sel(link="He3", power=[1, 2])
 
-    def coordinates(self) -> dict[str, Any]:
-        return {"step": list(STEPS), "power": list(POWERS), "order": [1, 2]}
-
     def memory(self) -> int:
         return 8 * 8 * self.d * self.ratio
 
     def simulate(self, rng: np.random.Generator) -> dict[str, Any]:
-        from unlazy.numerics.monte_carlo import moments, wide_draws
         from unlazy.training.index_models.first_steps import power_alignments
 
         function = link(self.link)
@@ -148,8 +133,5 @@ class MonomialTransform(Study):
         return {"alignment": alignment, "coefficient": moments(function(z), z, weights, POWERS, 2)}
 
     def predict(self) -> dict[str, Any]:
-        from unlazy.numerics.monte_carlo import exact_moments
-        from unlazy.theory.index_models.first_steps import step_price
-
         alignment = self.ratio / (self.ratio + step_price(self.link, POWERS, self.overlap))
         return {"alignment": alignment, "coefficient": exact_moments(link(self.link).value, 24.0, POWERS, 2)}

@@ -12,6 +12,7 @@ from unlazy.lab import OWN, Change, Missing, Output, Study, cite, path, static, 
 from unlazy.lab.claims import at_least, claim, difference, kept, within
 from unlazy.plotting.panels import Level, Panel, panels
 from unlazy.plotting.style import COLOURS
+from unlazy.theory.index_models.online_sgd import overlap_drift, overlap_path
 
 TIMES = (5, 10, 20, 30, 40, 50, 60)
 """Examples over the dimension at which overlaps are recorded."""
@@ -58,6 +59,7 @@ class ReuseDynamics(Study):
         "overlap": Output("mean overlap", "m", dims=("time",)),
         "signal": Output("drift towards the direction", "S(m)", dims=("place",)),
     }
+    inner = {"time": list(TIMES)}
     presets = {
         "quick": {
             "limit": {"d": 400.0, "seeds": 64},
@@ -81,11 +83,8 @@ class ReuseDynamics(Study):
             x="time",
             by="engine",
             part="network",
-            title="$h_3$, reuse, $a = -1$",
-            xlabel=TIME,
-            legend="upper left",
             also=(Panel("overlap", x="time", by="d", part="limit", theory=False),),
-        ),
+        ).look(title="$h_3$, reuse, $a = -1$", xlabel=TIME, legend="upper left"),
         Panel("signal", x="place", part="limit", title="$h_3$, reuse, $a = -1$", marks=(Level(0),)),
         Panel("overlap", x="time", by=ZIPPED[:3], part="arms", xlabel=TIME, colours=COLOURS, legend="upper left"),
         Panel("signal", x="place", by=ZIPPED[:3], part="arms", colours=COLOURS, legend=False, marks=(Level(0),)),
@@ -143,33 +142,13 @@ class ReuseDynamics(Study):
         if self.engine == "network" and self.d != self.size:
             raise InputError(f"d must be size = {self.size} for a network, got {self.d:g}")
 
-    def coordinates(self) -> dict[str, Any]:
-        return {"time": list(TIMES)}
-
     def simulate(self, key: Any) -> dict[str, Any]:
-        import jax
-        import jax.numpy as jnp
+        from unlazy.training.index_models.reused_runs import mean_overlaps
 
-        from unlazy.training.index_models import online_index, overlap_chain
-        from unlazy.training.index_models.traced_links import hermite_link
-
-        link = hermite_link(self.degree)
-        rule = overlap_chain.Rule(self.step, self.strength, self.reuse, self.sign, self.bias)
-        train_key, start_key, drift_key = jax.random.split(key, 3)
-        if self.engine == "chain":
-            start = jnp.full(self.group, 1.0) * self.start
-            ends = (jnp.asarray(TIMES) * self.d).astype(jnp.int32)
-            overlaps = overlap_chain.train(train_key, start, self.d, rule, ends, teacher=link)
-        else:
-            weights = online_index.planted(start_key, self.group, self.size, self.start)
-            stops = [time * self.size for time in TIMES]
-            overlaps = online_index.train(train_key, weights, rule, stops[-1], teacher=link, record_at=stops).overlaps
-        signal = overlap_chain.measured_drift(drift_key, rule, self.place, teacher=link)
-        return {"overlap": overlaps.mean(1), "signal": signal}
+        names = "degree", "start", "d", "size", "group", "step", "strength", "reuse", "sign", "bias"
+        return mean_overlaps(key, TIMES, self.place, chain=self.engine == "chain", **self.as_dict(*names))
 
     def predict(self) -> dict[str, Any]:
-        from unlazy.theory.index_models.online_sgd import overlap_drift, overlap_path
-
         neuron: Any = {"sign": self.sign, "bias": self.bias, "strength": self.strength, "reuse": bool(self.reuse)}
         link = f"He{self.degree}"
         return {

@@ -8,9 +8,11 @@ from typing import Any
 import numpy as np
 
 from unlazy.checks import check_choice
-from unlazy.lab import OWN, Change, Output, Study, at_least, at_most, between, cite, claim, slope, static, value, within
-from unlazy.lab.claims import needs, parameter
+from unlazy.functions.links import LINKS
+from unlazy.lab import OWN, Change, Output, Study, changes, cite, claim, static, value
+from unlazy.lab.claims import at_least, at_most, between, needs, parameter, slope, within
 from unlazy.plotting.panels import Guide, Panel, panels
+from unlazy.theory.index_models.online_sgd import crossing_time
 
 COMPLEXITY = "complexity of SGD with reused batches"
 ORDER = "information exponent k: n of order d^(k-1)"
@@ -19,10 +21,7 @@ PLAIN: dict[Any, Any] = {"matched": 1, "reuse": 0, "sign": 1.0}
 MATCHED = {("degree", "step", "power"): [(2, 0.25, 0.0), (3, 0.5, 0.5)], **PLAIN}
 FOURTH = {"degree": 4, "step": 0.5, "power": 1.0, **PLAIN}
 REUSED: dict[Any, Any] = {("degree", "sign"): [(2, 1.0), (3, -1.0), (4, -1.0)]}
-ABLATION: dict[Any, Any] = {
-    ("reuse", "step", "power"): [(1, 0.1, 0.0), (1, 0.35, 0.5), (0, 0.35, 0.5)],
-    "bias": 1.0,
-}
+ABLATION: dict[Any, Any] = {("reuse", "step", "power"): [(1, 0.1, 0.0), (1, 0.35, 0.5), (0, 0.35, 0.5)], "bias": 1.0}
 
 
 def _with(data: Any, **wanted: float) -> Any:
@@ -95,10 +94,10 @@ class ReuseScaling(Study):
     }
     lines = dict.fromkeys(("matched", "fourth", "reused", "ablation"), "d")
     history = (
-        *(
-            Change(f"{degree}-{kind}", "window of the slope", "set after a prototype of the same experiment was seen")
-            for degree in ("third", "fourth")
-            for kind in ("plain", "reused")
+        *changes(
+            "third-plain third-reused fourth-plain fourth-reused",
+            "window of the slope",
+            "set after a prototype of the same experiment was seen",
         ),
         Change("", "dimensions and seeds of the quick preset", "cost of a first run, and intervals that were too wide"),
         Change(
@@ -109,9 +108,7 @@ class ReuseScaling(Study):
         _panel("matched", "degree", title="no reuse, student = link", also=(_panel("fourth", "degree"),)),
         _panel("reused", "degree", title="reuse, ReLU", marks=(Guide(1.0, "slope 1", factor=0.5),)),
         _panel("ablation", ("reuse", "power"), title="ablation: ReLU, $h_3$, $b = 1$"),
-        width=3.1,
-        height=3.1,
-    )
+    ).look(width=3.1, height=3.1)
 
     @claim("benarous2021", ORDER, between(1.8, 2.2))
     def third_plain(matched):
@@ -163,7 +160,6 @@ class ReuseScaling(Study):
     def simulate(self, key: Any) -> dict[str, Any]:
         import jax.numpy as jnp
 
-        from unlazy.functions.links import LINKS
         from unlazy.training.index_models.overlap_chain import Rule, crossing_step
         from unlazy.training.index_models.traced_links import chosen_link, hermite_link
 
@@ -179,8 +175,6 @@ class ReuseScaling(Study):
 
     def predict(self) -> dict[str, Any]:
         """The first time at which |m| is at the level, m or -m; the chains' clip is left out."""
-        from unlazy.theory.index_models.online_sgd import crossing_time
-
         link, size, start = f"He{self.degree}", self.step * self.d ** (-self.power), self.d**-0.5
         neuron: Any = {"student": link if self.matched else "relu", "bias": self.bias, "strength": self.strength}
         neuron |= {"reuse": bool(self.reuse), "level": LEVEL}

@@ -14,6 +14,7 @@ from unlazy.functions.links import LINKS, link
 from unlazy.lab import Change, Output, Study, at_least, at_most, cite, claim, difference, path, slope, static, within
 from unlazy.plotting import style
 from unlazy.plotting.panels import Panel, panels
+from unlazy.theory.index_models.spectral import estimators as exact
 
 ESTIMATORS = ("linear, clipped", "linear, best", "spectral, clipped", "spectral, best")
 SPECTRAL = ("clipped", "best")
@@ -34,9 +35,7 @@ def clipped_square(y: np.ndarray) -> np.ndarray:
 @cache
 def transforms(name: str, noise: float) -> tuple[Callable[[Any], Any], ...]:
     """In the order of ESTIMATORS."""
-    from unlazy.theory.index_models.spectral.estimators import best_linear_transform, best_spectral_transform
-
-    return clipped, best_linear_transform(name, noise), clipped_square, best_spectral_transform(name, noise)
+    return clipped, exact.best_linear_transform(name, noise), clipped_square, exact.best_spectral_transform(name, noise)
 
 
 def _growth(sizes: Any, ratio: float) -> Any:
@@ -72,6 +71,7 @@ class SpectralThresholds(Study):
         "threshold": Output("ratio where the overlap starts", dims=("estimator",), theory_only=True),
         "eigenvalue": Output("largest eigenvalue", r"\lambda_{\max}", ("spectral", "ratio")),
     }
+    inner = {"estimator": list(ESTIMATORS), "spectral": list(SPECTRAL)}
     presets = {
         "quick": {
             "main": {"link": ["abs", "He2", "He3", "He4"], "d": 300, "seeds": 16},
@@ -94,22 +94,13 @@ class SpectralThresholds(Study):
     )
     figure = panels(
         *(
-            Panel(
-                "overlap",
-                x="ratio",
-                by="link",
-                at={"estimator": name},
-                legend=name == ESTIMATORS[0],
-                draw=partial(_draw_thresholds, name),
+            Panel("overlap", x="ratio", by="link", at={"estimator": name}, draw=partial(_draw_thresholds, name)).look(
+                legend=name == ESTIMATORS[0]
             )
             for name in ESTIMATORS
         ),
         Panel("overlap", "d", ("link", "ratio"), "sizes", {"estimator": "spectral, best"}, theory=False, log="xy"),
-        columns=3,
-        width=3.1,
-        height=2.7,
-        caption="Dotted: the thresholds of the theory.",
-    )
+    ).look(columns=3, width=3.1, height=2.7, caption="Dotted: the thresholds of the theory.")
 
     @claim("mondelli2018 lu2020", "overlap of spectral estimators", at_most(0.03), resampled=True)
     def overlap(main):
@@ -162,9 +153,6 @@ class SpectralThresholds(Study):
         if self.d * self.ratio[0] < 1:
             raise InputError(f"ratio must be at least 1/d, got {self.ratio[0]} at d = {self.d}")
 
-    def coordinates(self) -> dict[str, Any]:
-        return {"estimator": list(ESTIMATORS), "spectral": list(SPECTRAL)}
-
     def memory(self) -> int:
         return 8 * self.d * (round(max(self.ratio) * self.d) + 8 * self.d)
 
@@ -180,14 +168,16 @@ class SpectralThresholds(Study):
         return first_looks(rows, chosen[:2], chosen[2:], ends)._asdict()
 
     def predict(self) -> dict[str, Any]:
-        from unlazy.theory.index_models.spectral.estimators import linear_overlap, spectral_overlap, spectral_threshold
-
         at = self.link, float(self.noise)
         ratios = np.array(self.ratio, dtype=float)
-        linear = [linear_overlap(*at, transform, ratios) for transform in (clipped, None)]
-        spectral = [spectral_overlap(*at, transform, ratios) for transform in (clipped_square, None)]
+        linear = [exact.linear_overlap(*at, transform, ratios) for transform in (clipped, None)]
+        spectral = [exact.spectral_overlap(*at, transform, ratios) for transform in (clipped_square, None)]
         return {
             "overlap": np.array([*linear, *(found.square for found in spectral)]),
-            "threshold": [0.0, 0.0, *(spectral_threshold(*at, transform) for transform in (clipped_square, None))],
+            "threshold": [
+                0.0,
+                0.0,
+                *(exact.spectral_threshold(*at, transform) for transform in (clipped_square, None)),
+            ],
             "eigenvalue": np.array([found.eigenvalue for found in spectral]),
         }

@@ -10,8 +10,10 @@ import numpy as np
 
 from unlazy.functions.links import Link, polynomial
 from unlazy.lab import OWN, Change, Output, Study, at_least, at_most, cite, claim, difference, parameter, static, within
+from unlazy.numerics.monte_carlo import exact_moments, moments, wide_draws
 from unlazy.plotting import style
 from unlazy.plotting.panels import Level, Panel, panels
+from unlazy.theory.index_models.superorthogonal_links import moment_residual, superorthogonal
 
 CASES = {
     "K=2, I=2, even": (2, 2, "even", 20),
@@ -30,8 +32,6 @@ PROPOSITION = "proposition on superorthogonal polynomials"
 @cache
 def _link(case: str, kind: str) -> Link:
     """The superorthogonal link of a case, or one with the same sizes of coefficients and random signs."""
-    from unlazy.theory.index_models.superorthogonal_links import superorthogonal
-
     found = superorthogonal(*CASES[case]).hermite
     if kind == "generic":
         used = np.flatnonzero(found)
@@ -89,6 +89,7 @@ class SuperOrthogonal(Study):
         "moment": Output("moment", r"E[g^i h_k]\,/\,E|g^i h_k|", ("kind", "power", "order")),
         "residual": Output("largest hidden moment by quadrature", "", theory_only=True, scale="log"),
     }
+    inner = {"kind": list(LINKS), "power": list(POWERS), "order": list(ORDERS)}
     presets = {
         "quick": {"case": list(CASES), "n": 20_000, "seeds": 16},
         "full": {"case": list(CASES), "n": 200_000, "seeds": 32},
@@ -110,10 +111,7 @@ class SuperOrthogonal(Study):
             draw=_draw_links,
         ),
         *(
-            Panel(
-                partial(_largest, kind),
-                x="case",
-                by="power",
+            Panel(partial(_largest, kind), x="case", by="power").look(
                 title=kind,
                 ylabel=r"largest $|E[g^i h_k]|\,/\,E|g^i h_k|$, $k \leq K$",
                 ylim=(-0.05, 1.05),
@@ -153,22 +151,14 @@ class SuperOrthogonal(Study):
         """All moments of both links up to the fourth power and degree agree with quadrature {criterion}."""
         return difference(main, "moment")
 
-    def coordinates(self) -> dict[str, Any]:
-        return {"kind": list(LINKS), "power": list(POWERS), "order": list(ORDERS)}
-
     def memory(self) -> int:
         return 8 * 16 * self.n
 
     def simulate(self, rng: np.random.Generator) -> dict[str, Any]:
-        from unlazy.numerics.monte_carlo import moments, wide_draws
-
         z, weights = wide_draws(rng, self.n, self.spread)
         return {"moment": [moments(_link(self.case, kind)(z), z, weights, POWERS, max(ORDERS)) for kind in LINKS]}
 
     def predict(self) -> dict[str, Any]:
-        from unlazy.numerics.monte_carlo import exact_moments
-        from unlazy.theory.index_models.superorthogonal_links import moment_residual
-
         found = [exact_moments(_link(self.case, kind).value, 34.0, POWERS, max(ORDERS)) for kind in LINKS]
         residual = moment_residual(_link(self.case, "superorthogonal").hermite, *CASES[self.case][:2])
         return {"moment": np.array(found), "residual": residual}

@@ -38,17 +38,13 @@ class KernelNoninteger(Study):
         ),
         "third_moment": Output("third moment", "m_3"),
     }
-    presets = {
-        "quick": {"d": [36, 64, 100, 144], "seeds": 6},
-        "full": {"d": [36, 64, 100, 144, 225], "seeds": 16},
-    }
+    inner = {"level": LEVELS}
+    presets = {"quick": {"d": [36, 64, 100, 144], "seeds": 6}, "full": {"d": [36, 64, 100, 144, 225], "seeds": 16}}
     figure = panels(
         spectrum_panel(lambda data: data.isel(d=0), _laws, title="smallest $d$"),
         spectrum_panel(lambda data: data.isel(d=-1), _laws, title="largest $d$"),
         Panel(("finite_distance", "limit_distance"), x="d", xlabel="dimension $d$", ylabel="Kolmogorov distance"),
-        width=3.1,
-        caption="Histograms: simulated eigenvalues of all seeds, with laws of the theory as lines.",
-    )
+    ).look(width=3.1, caption="Histograms: simulated eigenvalues of all seeds, with laws of the theory as lines.")
 
     @claim("lu2022", "", at_most(-0.3), resampled=True)
     def semicircle(main):
@@ -73,9 +69,6 @@ class KernelNoninteger(Study):
 
     def memory(self) -> int:
         return 8 * 4 * self.n**2
-
-    def coordinates(self) -> dict[str, Any]:
-        return {"level": LEVELS}
 
     def simulate(self, rng: np.random.Generator) -> dict[str, Any]:
         from unlazy.data.unit_vectors import kernel_eigenvalues

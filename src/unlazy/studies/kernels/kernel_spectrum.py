@@ -19,10 +19,6 @@ def _laws(data):
     return {"finite-size law": finite_law(*at), "limit law": limit_law(*at)}
 
 
-def _first(data):
-    return data.isel(d=0) if "d" in data.dims else data
-
-
 def _relu(data):
     return data.sel(function="relu") if "function" in data.dims else data
 
@@ -49,6 +45,7 @@ class KernelSpectrum(Study):
         "outliers": Output("eigenvalues above the first gap of the law"),
         "outside": Output("distance of the outliers from their bands, relative to their size"),
     }
+    inner = {"level": LEVELS}
     presets = {
         "quick": {
             "bulk": {"seeds": 4},
@@ -62,12 +59,10 @@ class KernelSpectrum(Study):
         },
     }
     figure = panels(
-        spectrum_panel(_first, _laws, part="bulk"),
+        spectrum_panel(lambda data: data.isel(d=0, missing_dims="ignore"), _laws, part="bulk"),
         Panel(("finite_distance", "limit_distance"), x="d", part="sizes", ylabel="Kolmogorov distance"),
         spectrum_panel(_relu, _laws, 200, part="outliers", log="y", ylim=(3e-4, 3), title="relu: bulk and outliers"),
-        width=3.1,
-        caption="Histograms: simulated eigenvalues of all seeds; lines and coloured bands: theory.",
-    )
+    ).look(width=3.1, caption="Histograms: simulated eigenvalues of all seeds; lines and coloured bands: theory.")
 
     @claim("lu2022", "", at_most(0.012))
     def bulk(bulk):
@@ -94,9 +89,9 @@ class KernelSpectrum(Study):
 
     @claim("lu2022", "", between(0.0, 0.0))
     def outliers(outliers):
-        """Degrees below 2 give outliers: for relu exactly N_0 + N_1 = 1 + d eigenvalues lie above the first gap: their
-        number less 1 + d is {criterion}."""
-        return outliers.simulated.outliers - (outliers.simulated.attrs["d"] + 1)
+        """Degrees below 2 give outliers: exactly N_0 + N_1 = 1 + d eigenvalues lie above the first gap for relu, and
+        N_1 = d for tanh and sign, which are odd: their number less that is {criterion}."""
+        return outliers.simulated.outliers - outliers.predicted.outliers.round()
 
     @claim("lu2022", "", at_most(0.03))
     def bands(outliers):
@@ -107,29 +102,13 @@ class KernelSpectrum(Study):
     def memory(self) -> int:
         return 8 * 4 * self.n**2
 
-    def coordinates(self) -> dict[str, Any]:
-        return {"level": LEVELS}
-
     def simulate(self, rng: np.random.Generator) -> dict[str, Any]:
         from unlazy.data.unit_vectors import kernel_eigenvalues
-        from unlazy.theory.kernels import spectrum
+        from unlazy.training.kernels.spectra import spectrum_record
 
         at = self.function, self.n, self.d
         values = kernel_eigenvalues(rng, FUNCTIONS[self.function][0], self.n, self.d)
-        law = finite_law(*at)
-        edges = law.edges
-        gap = edges[0, 1] + (edges[1, 0] - edges[0, 1]) / 2 if len(edges) > 1 else np.inf
-        high = values[values > gap]
-        # 0 inside a band, else the distance to the nearest edge
-        beyond = np.maximum(edges[:, 0] - high[:, None], high[:, None] - edges[:, 1]).min(axis=1, initial=np.inf)
-        return {
-            "eigenvalue": np.quantile(values, LEVELS),
-            "finite_distance": law.distance(values),
-            "limit_distance": limit_law(*at).distance(values),
-            "semicircle_distance": spectrum.KernelSpectrum([float(np.mean(values**2))], [0.0]).distance(values),
-            "outliers": float(high.size),
-            "outside": float(np.max(np.maximum(beyond, 0.0) / high, initial=0.0)),
-        }
+        return {"eigenvalue": np.quantile(values, LEVELS), **spectrum_record(values, finite_law(*at), limit_law(*at))}
 
     def predict(self) -> dict[str, Any]:
         law = finite_law(self.function, self.n, self.d)

@@ -15,7 +15,7 @@ from unlazy.studies.kernels.shared import FUNCTIONS, LEVELS, finite_law, limit_l
 LAWS = ["sphere", "rademacher", "uniform", "gaussian"]
 
 
-def _largest(data, law):
+def _largest(law, data):
     return data.sel(law=law).isel(d=-1)
 
 
@@ -41,6 +41,7 @@ class KernelUniversality(Study):
         "limit_distance": Output("Kolmogorov distance to the limit law", "", scale="log"),
         "finite_distance": Output("Kolmogorov distance to the finite-size law of the sphere or cube", "", scale="log"),
     }
+    inner = {"level": LEVELS}
     presets = {
         "quick": {"law": LAWS, ("d", "n"): [(20, 200), (32, 512), (50, 1250)], "seeds": 8},
         "full": {"law": LAWS, ("d", "n"): [(24, 288), (40, 800), (60, 1800), (90, 4050)], "seeds": 8},
@@ -48,12 +49,10 @@ class KernelUniversality(Study):
     figure = panels(
         Panel("limit_distance", x="d", by="law", ylabel="Kolmogorov distance to the limit"),
         *(
-            spectrum_panel(partial(_largest, law=law), _limit, title=law, xlim=(-3, 4.5))
+            spectrum_panel(partial(_largest, law), _limit, title=law, xlim=(-3, 4.5))
             for law in ("rademacher", "gaussian")
         ),
-        width=3.1,
-        caption="Histograms: simulated eigenvalues of all seeds at the largest size.",
-    )
+    ).look(width=3.1, caption="Histograms: simulated eigenvalues of all seeds at the largest size.")
 
     @claim("dubova2023", "", at_most(-0.2), resampled=True)
     def approach(main):
@@ -76,9 +75,6 @@ class KernelUniversality(Study):
 
     def memory(self) -> int:
         return 8 * 4 * self.n**2
-
-    def coordinates(self) -> dict[str, Any]:
-        return {"level": LEVELS}
 
     def simulate(self, rng: np.random.Generator) -> dict[str, Any]:
         from unlazy.data.unit_vectors import kernel_eigenvalues

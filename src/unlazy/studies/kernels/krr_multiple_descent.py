@@ -7,8 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from unlazy.functions.orthogonal import Gegenbauer
 from unlazy.lab import Output, Study, at_least, cite, claim, over_theory, path, static, value, within
 from unlazy.plotting.panels import Level, Panel, panels
+from unlazy.theory.kernels.random_features import kernel_regression_equivalent
 
 ENERGIES = (0.0, 1.0, 0.3, 0.1)
 SMALLEST = 1e-6
@@ -50,10 +52,7 @@ class KrrMultipleDescent(Study):
     }
     lines = {"main": "n"}
     figure = panels(
-        Panel(
-            "risk",
-            x="n",
-            by="ridge",
+        Panel("risk", x="n", by="ridge").look(
             legend="upper center",
             marks=(
                 Level(lambda data: data.attrs["d"], "$N_1$", vertical=True),
@@ -62,11 +61,8 @@ class KrrMultipleDescent(Study):
                 ),
                 *(Level(sum(ENERGIES[degree:])) for degree in (1, 2)),
             ),
-        ),
-        width=5.4,
-        height=3.4,
-        caption="Across: the risk of a fit that has learned all up to a degree.",
-    )
+        )
+    ).look(width=5.4, height=3.4, caption="Across: the risk of a fit that has learned all up to a degree.")
 
     @claim("xiao2022", "", at_least(1.0), resampled=True)
     def first_peak(main):
@@ -101,9 +97,6 @@ class KrrMultipleDescent(Study):
         return kernel_risks(rng, *given, fresh=FRESH)._asdict()
 
     def predict(self) -> dict[str, Any]:
-        from unlazy.functions.orthogonal import Gegenbauer
-        from unlazy.theory.kernels.random_features import kernel_regression_equivalent
-
         copies = np.array(Gegenbauer(self.d).multiplicities(3), dtype=float)
         given = np.array(self._masses) / copies, ENERGIES, self.n, np.array(self.ridge), self.noise_variance
         theory = kernel_regression_equivalent(*given, multiplicities=copies)

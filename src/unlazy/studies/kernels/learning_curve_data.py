@@ -44,9 +44,7 @@ def _beyond_ratio(main, other):
 
 
 def _panel(title, ending, *methods):
-    return Panel(
-        tuple(partial(_typical, method, ending) for method in methods),
-        x="data",
+    return Panel(tuple(partial(_typical, method, ending) for method in methods), x="data").look(
         labels=tuple(method.replace("_", " ") for method in methods),
         title=title,
         ylabel="median of |log(predicted / trained)|",
@@ -90,9 +88,7 @@ class LearningCurveData(Study):
     figure = panels(
         _panel("fewer rows than the pool", "", "eigenlearning", "fast", "hybrid", "pointwise"),
         _panel("two and three times the rows of a pool", "_beyond", "eigenlearning", "power_law", "forecast"),
-        width=4.3,
-        height=3.4,
-    )
+    ).look(width=4.3, height=3.4)
 
     @claim(OWN, POOLS, at_most(0.03))
     def pointwise(main):
@@ -140,38 +136,12 @@ class LearningCurveData(Study):
     def simulate(self, rng: np.random.Generator) -> dict[str, Any]:
         """Predict from a random pool, then train on random parts of it; and the same beyond a smaller pool."""
         from unlazy.data.real import load
-        from unlazy.training.kernels.learning_curves import eigenlearning_forecast, kernel_of, trained
+        from unlazy.training.kernels.pools import beyond_a_pool, inside_a_pool
 
-        inputs, targets = load(self.data).standardised()
-        rows = rng.permutation(len(inputs))[: self.pool]
-        kernel = kernel_of(self.kernel, inputs[rows])
-        labels = targets[rows] - targets[rows].mean(axis=0)
-        sizes = [max(2, round(share * len(rows))) for share in self.share]
-        given = kernel, labels, sizes, self.ridge
-        return {
-            "trained": np.array([trained(rng, kernel, labels, n, self.ridge, self.splits) for n in sizes]).T,
-            "eigenlearning": eigenlearning_forecast(*given),
-            **{method: _predicted(*given, method) for method in ("fast", "hybrid", "pointwise")},
-            **self._beyond(rng, inputs, targets),
-        }
-
-    def _beyond(self, rng: np.random.Generator, inputs: np.ndarray, targets: np.ndarray) -> dict[str, Any]:
-        from unlazy.training.kernels import learning_curves as curves
-
-        few = min(len(inputs) // 4, self.pool // 2)
-        many = rng.permutation(len(inputs))[: 4 * few + self.pool]
-        whole = curves.kernel_of(self.kernel, inputs[many])
-        sizes = [round(factor * few) for factor in self.factor]
-        part = rng.permutation(len(many))[:few]
-        kernel, labels = whole[np.ix_(part, part)], targets[many][part]
-        given = kernel, labels - labels.mean(axis=0), sizes, self.large_ridge
-        truth = [curves.trained(rng, whole, targets[many], n, self.large_ridge, self.splits) for n in sizes]
-        return {
-            "trained_beyond": np.array(truth).T,
-            "forecast_beyond": _predicted(*given, "auto"),
-            "power_law_beyond": curves.power_law_forecast(rng, *given, self.splits),
-            "eigenlearning_beyond": curves.eigenlearning_forecast(*given),
-        }
+        rows = rng, _predicted, *load(self.data).standardised()
+        options: dict[str, Any] = {"kernel": self.kernel, "pool": self.pool, "splits": self.splits}
+        inside = inside_a_pool(*rows, shares=self.share, ridges=self.ridge, **options)
+        return inside | beyond_a_pool(*rows, factors=self.factor, ridges=self.large_ridge, **options)
 
 
 def _predicted(kernel: np.ndarray, labels: np.ndarray, sizes: list[int], ridges: tuple, method: str) -> np.ndarray:

@@ -7,9 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from unlazy.functions.links import link
 from unlazy.lab import Output, Study, cite, path, static, value
 from unlazy.lab.claims import at_most, claim, enough, over_theory, relative_deviation, within
 from unlazy.plotting.panels import Level, Panel, panels
+from unlazy.theory.kernels.random_features import feature_regression_equivalent
 
 ENERGIES = (0.0, 1.0, 0.5)
 RIDGE = 1e-2
@@ -64,9 +66,7 @@ class RfBottleneck(Study):
     figure = panels(
         _panel("features", "features", "n", "kernel_risk", "$p$ infinite"),
         _panel("samples", "n", "features", "approximation_error", "$n$ infinite"),
-        width=3.7,
-        height=3.2,
-    )
+    ).look(width=3.7, height=3.2)
 
     @claim("hu2024", "", at_most(1.2))
     def kernel_limit(features):
@@ -101,16 +101,12 @@ class RfBottleneck(Study):
 
     def simulate(self, rng: np.random.Generator) -> dict[str, Any]:
         """The exact expectation over target and noise, given samples, features and test points."""
-        from unlazy.functions.links import link
         from unlazy.training.kernels.sphere import feature_risks
 
         sizes = self.n, self.features, self.d
         return feature_risks(rng, link("relu").value, ENERGIES, *sizes, self.ridge, self.noise_variance)._asdict()
 
     def predict(self) -> dict[str, Any]:
-        from unlazy.functions.links import link
-        from unlazy.theory.kernels.random_features import feature_regression_equivalent
-
         def at(n: float, features: float) -> Any:
             given = n, features, self.d, np.array(self.ridge), self.noise_variance
             return feature_regression_equivalent(link("relu").value, ENERGIES, *given, breakpoints=(0.0,))

@@ -9,9 +9,11 @@ import numpy as np
 
 from unlazy.lab import Output, Study, at_least, cite, claim, over_theory, path, static, value, within
 from unlazy.plotting.panels import Level, Map, Panel, panels
+from unlazy.theory.kernels.random_features import feature_regression_equivalent
 
 ENERGIES = (0.0, 1.0, 0.5, 0.2)
 SMALLEST = 1e-4
+BOTH, SCALE = ("simulation", "theory"), "log10 of the excess risk"
 DOUBLED = [50, 100, 200, 400, 800, 1600]
 
 
@@ -53,27 +55,14 @@ class RfDoubleDescent(Study):
     }
     lines = {"curve": "features"}
     figure = panels(
-        Panel(
-            "risk",
-            x="features",
-            by="ridge",
-            part="curve",
-            marks=(Level(lambda data: data.attrs["n"], "$p = n$", vertical=True),),
+        Panel("risk", x="features", by="ridge", part="curve").look(
+            marks=(Level(lambda data: data.attrs["n"], "$p = n$", vertical=True),)
         ),
         *(
-            Map(
-                _logarithm,
-                "features",
-                "n",
-                "map",
-                title=words,
-                theory=words == "theory",
-                label="log10 of the excess risk",
-            )
-            for words in ("simulation", "theory")
+            Map(_logarithm, "features", "n", "map", title=shown, theory=shown == "theory", label=SCALE)
+            for shown in BOTH
         ),
-        height=3.2,
-    )
+    ).look(height=3.2)
 
     @claim("hu2024", "", at_least(1.0), resampled=True)
     def peak(curve):
@@ -107,8 +96,6 @@ class RfDoubleDescent(Study):
         return feature_risks(rng, activation, ENERGIES, *sizes, self.ridge, self.noise_variance)._asdict()
 
     def predict(self) -> dict[str, Any]:
-        from unlazy.theory.kernels.random_features import feature_regression_equivalent
-
         given = self.n, self.features, self.d, np.array(self.ridge), self.noise_variance
         theory = feature_regression_equivalent(activation, ENERGIES, *given)
         return {"risk": theory.risk, "training_error": theory.training_error}

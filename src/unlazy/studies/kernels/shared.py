@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from unlazy.functions.orthogonal import Gegenbauer, Krawtchouk
 from unlazy.lab import parameter
 from unlazy.plotting import style
 from unlazy.plotting.panels import Panel
-
-if TYPE_CHECKING:
-    from unlazy.theory.kernels.spectrum import KernelSpectrum
+from unlazy.theory.kernels.spectrum import KernelSpectrum, function_spectrum, function_spectrum_limit
 
 LEVELS = tuple(((np.arange(400) + 0.5) / 400).tolist())
 
@@ -38,17 +37,12 @@ FUNCTIONS: dict[str, tuple[Callable[[Any], Any], tuple[float, ...]]] = {
 
 def finite_law(function: str, n: int, d: int, law: str = "sphere") -> KernelSpectrum:
     """The law at this n and d, for points on the sphere or the hypercube."""
-    from unlazy.functions.orthogonal import Gegenbauer, Krawtchouk
-    from unlazy.theory.kernels.spectrum import function_spectrum
-
     f, breakpoints = FUNCTIONS[function]
     return function_spectrum(f, Krawtchouk(d) if law == "rademacher" else Gegenbauer(d), n, breakpoints=breakpoints)
 
 
 def limit_law(function: str, n: int, d: int, exponent: float = 2) -> KernelSpectrum:
     """The law of the theorem for n ~ d^exponent."""
-    from unlazy.theory.kernels.spectrum import function_spectrum_limit
-
     f, breakpoints = FUNCTIONS[function]
     return function_spectrum_limit(f, n, d, exponent, breakpoints=breakpoints)
 

@@ -70,6 +70,7 @@ class MfldCertificate(Study):
         "true_gap": Output("L(q_g) - L* by quadrature", dims=("averaged", "stage"), scale="log"),
         "snapshot_gap": Output("exact gap of one time", scale="log"),
     }
+    inner = {"stage": list(STAGES)}
     history = (
         Change(
             "bound", "judged by a ratio, after a boolean, a difference and a minimum", "heavy tails of the difference"
@@ -87,17 +88,8 @@ class MfldCertificate(Study):
         Panel("exact_gap", by="stage", marks=(LAW,), **GAPS),
         Panel(("estimate", "exact_gap", "true_gap"), at={"stage": STAGES[0]}, ylabel="certificate and gap", **GAPS),
         Panel(
-            (_z, _rms),
-            x="averaged",
-            by="stage",
-            log="x",
-            beside=True,
-            labels=("mean", "rms"),
-            marks=(Level(0), Level(1)),
-            ylabel="error, in standard errors",
-            ylim=(None, 4),
-            legend="upper left",
-        ),
+            (_z, _rms), x="averaged", by="stage", beside=True, labels=("mean", "rms"), marks=(Level(0), Level(1))
+        ).look(log="x", ylabel="error, in standard errors", ylim=(None, 4), legend="upper left"),
     )
 
     @claim("nitanda2021particle", FENCHEL, at_most(1.0))
@@ -156,39 +148,12 @@ class MfldCertificate(Study):
         if max(self.averaged) > self.longest:
             raise InputError(f"averaged must be at most longest = {self.longest}, got {max(self.averaged)}")
 
-    def coordinates(self) -> dict[str, Any]:
-        return {"stage": list(STAGES)}
-
     def simulate(self, key: Any) -> dict[str, Any]:
-        import jax
-        import jax.numpy as jnp
+        from unlazy.training.mean_field.certified_runs import certify_run
 
-        from unlazy.models.mean_field import named_loss, with_one
-        from unlazy.training.mean_field.certificate import certify_stages
-        from unlazy.training.mean_field.gap_quadrature import gap_quadrature
-        from unlazy.training.mean_field.watched_network import watch_predictions
-
-        n = len(INPUTS)
-        heats: dict[str, Any] = {"temperature": self.temperature, "confinement": self.confinement}
-        rows: Any = tuple(jnp.asarray(x, float) for x in (with_one(INPUTS[:, None]), TARGETS, np.full(n, 1 / n)))
-        problem = {"loss": named_loss("square"), "amplitude": AMPLITUDE, **heats}
-        first, *later = jax.random.split(key, 1 + len(STAGES) * len(self.averaged))
-        run = {name: getattr(self, name) for name in ("particles", "step_size", "burn_in", "averaged")}
-        anchors, snapshots = watch_predictions(first, rows, **problem, **run, steps=self.longest, snapshots=25, every=5)
-        keys = jnp.stack(later).reshape(len(STAGES), len(anchors))
-        found = certify_stages(keys, rows, anchors, **problem, chains=self.chains, annealing=100)
-        exact = gap_quadrature(INPUTS, TARGETS, amplitude=AMPLITUDE, **heats)
-        gaps, duals = jax.lax.map(exact, jnp.concatenate([found.anchor.reshape(-1, n), snapshots]))
-        true = gaps + duals - self._optimum().objective
-        size, shape = keys.size, keys.shape
-        return {
-            "estimate": found.gap.T,
-            "standard_error": found.gap_se.T,
-            "disagreement": found.disagreement.T,
-            "exact_gap": gaps[:size].reshape(shape).T,
-            "true_gap": true[:size].reshape(shape).T,
-            "snapshot_gap": gaps[size:].mean(),
-        }
+        names = "particles", "step_size", "burn_in", "averaged", "chains", "temperature", "confinement"
+        options = self.as_dict(*names) | {"amplitude": AMPLITUDE, "stages": len(STAGES), "steps": self.longest}
+        return certify_run(key, INPUTS, TARGETS, self._optimum().objective, **options)
 
     def _optimum(self) -> Any:
         return optimum(self.confinement, self.temperature, points=161, deviations=7.0)

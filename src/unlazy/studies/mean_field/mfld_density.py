@@ -9,10 +9,14 @@ from typing import Any
 import numpy as np
 
 from unlazy.checks import InputError
-from unlazy.lab import OWN, Change, Output, Study, at_most, between, cite, claim, enough, parameter, static, value
+from unlazy.lab import OWN, Change, Output, Study, changes, cite, claim, static, value
+from unlazy.lab.claims import at_most, between, enough, parameter
+from unlazy.numerics.monte_carlo import without_controls
 from unlazy.plotting.panels import Level, Panel, panels
 from unlazy.studies.mean_field.shared import of_one_problem
+from unlazy.theory.mean_field.dual import particle_constants, width_covariance
 from unlazy.theory.mean_field.normal_mixture import TwoNormals, normal_densities
+from unlazy.theory.mean_field.optimum import density_optimum
 
 EXPANSION, EXAMPLE = "second-order expansion around mu*", "example of density estimation"
 ON_OTHERS = "the exact optimum for six other samples of the same mixture, n = 100 and 400"
@@ -26,6 +30,7 @@ TOTAL = 32
 IN_FIXED, IN_SAMPLED = {"problem": ("fixed",)}, {"problem": ("sampled",)}
 CENTRES = np.array([-3.0, -1.5, 0.0, 1.5, 3.0])
 """Of the test functions of the control variates."""
+BANDWIDTHS = np.linspace(0.08, 0.6, 27)
 TRUTH = TwoNormals(weight=0.5, mode=1.2, deviation=0.5)
 FIT = {"problem": "sampled", "step_size": 0.2, "confinement": 0.00125, "temperature": 0.01}
 FIXED = {"problem": "fixed", "confinement": 0.02, "temperature": 0.05}
@@ -34,16 +39,12 @@ FIXED = {"problem": "fixed", "confinement": 0.02, "temperature": 0.05}
 @cache
 def fixed_optimum(confinement, temperature):
     """The exact optimum for the eight fixed data."""
-    from unlazy.theory.mean_field.optimum import density_optimum
-
     return density_optimum(DATA, confinement=confinement, temperature=temperature, **LENGTHS)
 
 
 def _corrected(data):
     """N (F - F*) of each seed, less its regression over seeds on `drift`, which is 0 in the mean at stationarity."""
     import xarray as xr
-
-    from unlazy.numerics.monte_carlo import without_controls
 
     dims: dict[str, Any] = {"input_core_dims": [["seed"], ["seed", "test"]], "output_core_dims": [["seed"]]}
     return xr.apply_ufunc(without_controls, data.energy_gap, data.drift, **dims)
@@ -129,10 +130,10 @@ class MfldDensity(Study):
         "width": Output("predicted N var of the density, summed over places", theory_only=True),
         "independent_width": Output("the same of independent particles", theory_only=True),
     }
+    inner = {"place": PLACES.tolist(), "point": GRID.tolist(), "test": [np.inf, *CENTRES.tolist()]}
     history = (
         Change("energy", "N = 16, the control variates and more seeds", MORE),
-        Change("kernel-density", "lengths and temperature", ON_OTHERS),
-        Change("few-particles", "lengths and temperature", ON_OTHERS),
+        *changes("kernel-density few-particles", "lengths and temperature", ON_OTHERS),
     )
     presets = {
         "quick": {
@@ -147,14 +148,8 @@ class MfldDensity(Study):
         },
     }
     figure = panels(
-        Panel(
-            _down_to_0,
-            line=True,
-            ylabel=r"$N\,(\mathrm{E}F-F^*)$",
-            marks=(STEP_0,),
-            legend="lower right",
-            also=(Panel(_corrected, **SMALL),),
-            **STEPS,
+        Panel(_down_to_0, line=True, also=(Panel(_corrected, **SMALL),), **STEPS).look(
+            ylabel=r"$N\,(\mathrm{E}F-F^*)$", marks=(STEP_0,), legend="lower right"
         ),
         Panel(_variance, ylabel="$N$ variance", marks=WIDTHS, also=(Panel(_variance, **OF_SMALL),), **WIDE),
         Panel(
@@ -163,13 +158,8 @@ class MfldDensity(Study):
             part="sampled",
             points=False,
             line=True,
-            labels=("particles", "KDE, best bandwidth", "truth"),
-            ylabel="density, one sample",
-            ylim=(0, 0.62),
-        ),
-        width=3.1,
-        caption="Left: the points at step 0 are extrapolated.",
-    )
+        ).look(labels=("particles", "KDE, best bandwidth", "truth"), ylabel="density, one sample", ylim=(0, 0.62)),
+    ).look(width=3.1, caption="Left: the points at step 0 are extrapolated.")
 
     @claim(OWN, EXPANSION, between(0.8, 1.2), resampled=True)
     def energy(fixed):
@@ -208,32 +198,18 @@ class MfldDensity(Study):
         if self.problem == "sampled" and self.particles > self.n:
             raise InputError(f"particles must be at most n = {self.n}, where they start, got {self.particles}")
 
-    def coordinates(self) -> dict[str, Any]:
-        return {"place": PLACES.tolist(), "point": GRID.tolist(), "test": [np.inf, *CENTRES.tolist()]}
-
     def simulate(self, key: Any) -> dict[str, Any]:
-        return of_one_problem(self, self._fixed(key) if self.problem == "fixed" else self._sampled(key))
+        from unlazy.training.mean_field import density
 
-    def _options(self) -> dict[str, Any]:
-        names = "particles", "temperature", "confinement", "step_size"
-        return LENGTHS | {name: getattr(self, name) for name in names}
-
-    def _fixed(self, key: Any) -> dict[str, Any]:
-        from unlazy.training.mean_field.density import TestFunctions, watch_clouds
-
-        found = fixed_optimum(self.confinement, self.temperature)
-        options: dict[str, Any] = {"places": PLACES, "tests": TestFunctions(CENTRES, 0.6), **self._options()}
-        return watch_clouds(key, found, DATA, total=TOTAL, steps=3500, average_from=500, every=25, **options)
-
-    def _sampled(self, key: Any) -> dict[str, Any]:
-        from unlazy.training.mean_field.density import fit_and_rivals
-
-        options: dict[str, Any] = {"kernel_bandwidths": np.linspace(0.08, 0.6, 27), **self._options()}
-        return fit_and_rivals(key, TRUTH, self.n, GRID, steps=800, average_from=300, observe_every=25, **options)
+        options = LENGTHS | self.as_dict("particles", "temperature", "confinement", "step_size")
+        if self.problem == "sampled":
+            options |= {"steps": 800, "average_from": 300, "observe_every": 25, "kernel_bandwidths": BANDWIDTHS}
+            return of_one_problem(self, density.fit_and_rivals(key, TRUTH, self.n, GRID, **options))
+        options |= {"steps": 3500, "average_from": 500, "every": 25, "total": TOTAL, "places": PLACES}
+        found, tests = fixed_optimum(self.confinement, self.temperature), density.TestFunctions(CENTRES, 0.6)
+        return of_one_problem(self, density.watch_clouds(key, found, DATA, tests=tests, **options))
 
     def predict(self) -> dict[str, Any]:
-        from unlazy.theory.mean_field.dual import particle_constants, width_covariance
-
         if self.problem != "fixed":
             return {}
         found = fixed_optimum(self.confinement, self.temperature)

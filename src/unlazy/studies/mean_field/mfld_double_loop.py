@@ -10,6 +10,7 @@ import numpy as np
 from unlazy.lab import OWN, Change, Output, Study, at_most, between, cite, claim, kept, parameter, slope, static
 from unlazy.plotting.panels import Level, Panel, panels
 from unlazy.studies.mean_field.shared import AMPLITUDE, INPUTS, LOSSES, TARGETS, optimum
+from unlazy.theory.mean_field.dual import naive_iteration_radius, online_averaging_constant
 
 STEPS = {
     "averaging": (2, 5, 10, 20, 30, 40, 50, 60, 70, 80, 100, 140, 200, 280, 400),
@@ -148,7 +149,6 @@ class MfldDoubleLoop(Study):
         return {"gap": curve[steps - first], "fall": first + below[0] if below.size else np.nan}
 
     def predict(self) -> dict[str, Any]:
-        from unlazy.theory.mean_field.dual import naive_iteration_radius, online_averaging_constant
         from unlazy.training.mean_field.double_loop import ascent_contraction, coordinate_ascent_init
 
         found, loop, start = self._loop()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -12,6 +12,9 @@ from unlazy.checks import InputError
 from unlazy.lab import Output, Study, cite, needs, static, value
 from unlazy.lab.claims import OWN, Change, at_most, between, claim, enough, parameter, relative_deviation, slope, within
 from unlazy.plotting.panels import Guide, Panel, panels
+from unlazy.theory.mean_field import gaussian_problem as exact
+from unlazy.theory.mean_field.gaussian_problem import Modes
+from unlazy.theory.mean_field.langevin import batch_knee
 
 SUZUKI, CHAOS = "suzuki2023convergence", "chen2022uniform suzuki2023convergence"
 CLOSED, BOUND, RULE = "closed form of problem Q", "uniform-in-time bound", "optimal mini-batch"
@@ -24,6 +27,8 @@ DEFAULTS = PROBLEM | {"temperature": 0.2, "start_mean": 2.0}
 """The problem of the claims that need no particles."""
 ERRORS = (1e-2, 1e-3, 1e-4, 1e-5)
 KNEES = {("free energy", 1.0): "free energy", ("energy", 1.0): "energy", ("free energy", 0.5): "start near the end"}
+SEEN = ("mean_place", "spread", "mean_square", "mean_spread", "mean_wander", "mean_energy")
+"""The moments at the checkpoints, and time averages."""
 GRID = 20
 EARLY = 0, 1, 2, 3, 4, 6, 8, 10
 """Steps at which width costs most."""
@@ -55,11 +60,6 @@ def _variance_gap(data):
     return abs(_late(data).spread - 2 * heat / (a * (2 - rate * a)))
 
 
-def _widening(data):
-    """The variance over that of the optimum, lambda_2/a."""
-    return data.mean_spread * parameter(data, "curvature") / parameter(data, "temperature")
-
-
 def _rate(part, name, start, end):
     """The rate of (moment - end)^2 while theory leaves a tenth of the gap at the start, which is more than noise."""
     enough(part.simulated, "interaction", 2)
@@ -72,24 +72,21 @@ def _rate(part, name, start, end):
 
 def _width(data):
     """N times what N particles add to L; theory has no seeds."""
-    from unlazy.theory.mean_field.gaussian_problem import Modes, added_by_width
-
     seen = data.mean("seed") if "seed" in data.dims else data
     modes, numbers = Modes(*_numbers(data, *PROBLEM)), _numbers(data, "temperature", "particles")
-    return added_by_width(modes, seen.spread, seen.mean_square, *numbers)
+    return exact.added_by_width(modes, seen.spread, seen.mean_square, *numbers)
 
 
 def _energy_bias(data):
-    from unlazy.theory.mean_field.gaussian_problem import Modes, gaussian_optimum
-
     modes = Modes(*_numbers(data, *PROBLEM))
-    return data.mean_energy - float(gaussian_optimum(modes, parameter(data, "temperature")).energy)
+    return data.mean_energy - float(exact.gaussian_optimum(modes, parameter(data, "temperature")).energy)
 
 
 def _free_energy_bias(data):
-    """L - L* of infinitely many particles with the mean variance of all seeds."""
-    ratio = _widening(data.mean("seed", keep_attrs=True) if "seed" in data.dims else data)
-    return parameter(data, "temperature") / 2 * (ratio - 1 - np.log(ratio))
+    """L - L* of infinitely many particles with the mean variance of all seeds, whose optimum is lambda_2/a."""
+    a, heat = _numbers(data, "curvature", "temperature")
+    ratio = (data.mean_spread.mean("seed") if "seed" in data.dims else data.mean_spread) * a / heat
+    return heat / 2 * (ratio - 1 - np.log(ratio))
 
 
 def _interacting(data):
@@ -109,12 +106,10 @@ def _batch_bias(part, name="simulated"):
 
 def _added_by_batches(data):
     """The same of one dataset, for figures."""
-    from unlazy.theory.mean_field.gaussian_problem import Modes, gaussian_moments, gaussian_wander
-
     modes, (heat, steps) = Modes(*_numbers(data, *PROBLEM)), _numbers(data, "temperature", "steps")
     rate, late = parameter(data, "step_size"), np.arange(steps // 4 + 1, steps + 1)
     start = {name: parameter(data, name) for name in ("particles", "start_mean", "start_variance")}
-    full = gaussian_wander(modes, gaussian_moments(modes, heat, np.asarray(rate)[..., None], late, **start))
+    full = exact.gaussian_wander(modes, exact.gaussian_moments(modes, heat, np.asarray(rate)[..., None], late, **start))
     return (modes.curvature + modes.interaction) / 2 * (data.mean_wander - (0 * rate + full.mean(axis=-1)))
 
 
@@ -123,23 +118,16 @@ def _knees(judged, start_variance):
     """The largest batch that wastes little, for each error: 1e5 rows, V = 1, infinitely many particles."""
     import xarray as xr
 
-    from unlazy.theory.mean_field.gaussian_problem import Modes
-    from unlazy.theory.mean_field.langevin import batch_knee
-
     start = {"start_mean": DEFAULTS["start_mean"], "start_variance": start_variance}
     problem = Modes(**PROBLEM), DEFAULTS["temperature"], 1.0, 100_000
     found = [batch_knee(*problem, error, judged=judged, **start).knee for error in ERRORS]
     return xr.DataArray(found, {"error": list(ERRORS)}, dims="error")
 
 
-def _shown_knees(case):
+def _shown_knees(case, data):
     """Of the default problem alone."""
-
-    def shown(data):
-        same = all(np.any(parameter(data, name) == number) for name, number in DEFAULTS.items())
-        return _knees(*case) if same else None
-
-    return shown
+    same = all(np.any(parameter(data, name) == number) for name, number in DEFAULTS.items())
+    return _knees(*case) if same else None
 
 
 def _knee_exponent(decay, judged, start_variance):
@@ -150,7 +138,7 @@ def _knee_exponent(decay, judged, start_variance):
 DECAY: dict[str, Any] = {"x": _time, "part": "decay", "xlabel": "time"}
 GAP: dict[str, Any] = DECAY | {"log": "y", "ylim": (1e-2, 3)}
 BIAS: dict[str, Any] = {"x": "step_size", "log": "xy"}
-RULES = tuple(map(_shown_knees, KNEES))
+RULES = tuple(partial(_shown_knees, case) for case in KNEES)
 KNEE: dict[str, Any] = {"x": "error", "part": "decay", "log": "xy", "points": False, "ylim": (4, 9000)}
 
 
@@ -227,9 +215,7 @@ class MfldExact(Study):
         Panel((_energy_bias, _free_energy_bias), part="step", labels=("$F$", "$L$"), ylabel="bias of steps", **BIAS),
         Panel(_added_by_batches, by="batches", part="batch", ylabel="what batches add to $F$", **BIAS),
         Panel(RULES, labels=tuple(KNEES.values()), ylabel="largest batch", marks=(Guide(-0.5, "slope -1/2"),), **KNEE),
-        width=3.1,
-        height=2.7,
-    )
+    ).look(width=3.1, height=2.7)
 
     @claim(OWN, CLOSED, within(0.1), resampled=True)
     def moments(decay):
@@ -275,12 +261,10 @@ class MfldExact(Study):
         to wide (v0 from 0.01 to 5)."""
         import xarray as xr
 
-        from unlazy.theory.mean_field.gaussian_problem import Modes, width_excess
-
         needs(decay.simulated, **DEFAULTS)
         cases: dict[str, Any] = {"start_variance": [0.01, 0.05, 0.1, 0.2, 0.4, 0.5, 1.5, 5.0], "particles": [10, 100]}
         steps, start = np.append(np.arange(2000.0), np.inf), DEFAULTS["start_mean"]
-        found = width_excess(Modes(**PROBLEM), DEFAULTS["temperature"], 0.01, steps, start_mean=start, **cases)
+        found = exact.width_excess(Modes(**PROBLEM), DEFAULTS["temperature"], 0.01, steps, start_mean=start, **cases)
         return xr.DataArray(found, cases)
 
     @claim(SUZUKI, BOUND, between(0.85, 1.25), resampled=True)
@@ -291,8 +275,7 @@ class MfldExact(Study):
     @claim(SUZUKI, BOUND, between(1.8, 2.3), resampled=True)
     def free_energy_step(step):
         """The bias of L is quadratic in the step, below the bound's linear term: its exponent is {criterion}."""
-        ratio = _widening(step.simulated.mean("seed", keep_attrs=True))
-        return slope(parameter(step.simulated, "temperature") / 2 * (ratio - 1 - np.log(ratio)), "step_size")
+        return slope(_free_energy_bias(step.simulated), "step_size")
 
     @claim(OWN, CLOSED, within(0.1), resampled=True)
     def batch_bias(batch):
@@ -335,9 +318,7 @@ class MfldExact(Study):
         return _knee_exponent(decay, "free energy", 0.5)
 
     def validate(self) -> None:
-        from unlazy.theory.mean_field.gaussian_problem import check_stable
-
-        check_stable(self.curvature + self.interaction, self.step_size)
+        exact.check_stable(self.curvature + self.interaction, self.step_size)
         if self.batch > self.rows:
             raise InputError(f"batch must be <= rows = {self.rows}, got {self.batch}")
 
@@ -346,11 +327,9 @@ class MfldExact(Study):
 
     def _run(self) -> tuple[tuple[Any, float, float], dict[str, Any]]:
         """What both the particles and the closed form depend on."""
-        from unlazy.theory.mean_field.gaussian_problem import Modes
-
         modes = Modes(self.curvature, self.interaction, self.field, self.target)
-        options = {name: getattr(self, name) for name in ("particles", "start_mean", "start_variance")}
-        options |= {"n": self.rows, "reshuffled": self.batches == "reshuffled"}
+        options = self.as_dict("particles", "start_mean", "start_variance", n="rows")
+        options |= {"reshuffled": self.batches == "reshuffled"}
         return (modes, self.temperature, self.step_size), options
 
     def simulate(self, rng: np.random.Generator) -> dict[str, Any]:
@@ -359,37 +338,19 @@ class MfldExact(Study):
         problem, options = self._run()
         options |= {"batch": self.batch, "replicates": self.replicates, "checkpoints": self.coordinates()["checkpoint"]}
         found = run_clouds(rng, *problem, self.steps, **options)
-        return {
-            "mean_place": found.moments.mean,
-            "spread": found.moments.variance,
-            "mean_square": found.moments.mean_variance,
-            "mean_spread": found.variance,
-            "mean_wander": found.wander,
-            "mean_energy": found.energy,
-        }
+        return dict(zip(SEEN, (*found.moments, found.variance, found.wander, found.energy), strict=True))
 
     def predict(self) -> dict[str, Any]:
-        from unlazy.theory.mean_field.gaussian_problem import (
-            batched_moments,
-            gaussian_energy,
-            gaussian_optimum,
-            gaussian_wander,
-        )
-
         (modes, heat, rate), options = self._run()
         options, size, n = options | {"row_variance": 1.0}, self.batch or self.rows, self.rows
         at, late = self.coordinates()["checkpoint"], np.arange(self.steps // 4 + 1, self.steps + 1)
         cases = (at, size), (late, size), (late, n), ([np.inf], n)
-        seen, last, full, end = (batched_moments(modes, heat, rate, k, batch=size, **options) for k, size in cases)
-        best = gaussian_optimum(modes, heat)
-        return {
-            "mean_place": seen.mean[:, 0],
-            "spread": seen.variance[:, 0],
-            "mean_square": seen.mean_variance[:, 0],
-            "mean_spread": last.variance.mean(),
-            "mean_wander": gaussian_wander(modes, last).mean(),
-            "mean_energy": gaussian_energy(modes, last, self.particles).mean(),
-            "full_wander": gaussian_wander(modes, full).mean(),
+        seen, last, full, end = (exact.batched_moments(modes, heat, rate, k, batch=b, **options) for k, b in cases)
+        energy = exact.gaussian_energy(modes, last, self.particles).mean()
+        averages = last.variance.mean(), exact.gaussian_wander(modes, last).mean(), energy
+        best = exact.gaussian_optimum(modes, heat)
+        return dict(zip(SEEN, (*(moment[:, 0] for moment in seen), *averages), strict=True)) | {
+            "full_wander": exact.gaussian_wander(modes, full).mean(),
             "best_mean": best.mean[0],
             "best_energy": float(best.energy),
             "last_variance": end.variance[0, 0],

@@ -10,6 +10,8 @@ import numpy as np
 
 from unlazy.lab import OWN, Change, Output, Study, at_most, between, cite, claim, parameter, static, value
 from unlazy.plotting.panels import Panel, panels
+from unlazy.theory.mean_field.grid import square_loss
+from unlazy.theory.mean_field.tanh_network import tanh_optimum
 
 PAPER, PLACE = "suzuki2023convergence", "stochastic gradient and variance reduction"
 CHANGED = (
@@ -38,9 +40,6 @@ def network_data(n: int) -> tuple[np.ndarray, np.ndarray]:
 @cache
 def optimum(n: int, confinement: float, temperature: float) -> Any:
     """The optimal law of the network on its data."""
-    from unlazy.theory.mean_field.grid import square_loss
-    from unlazy.theory.mean_field.tanh_network import tanh_optimum
-
     z, y = network_data(n)
     problem = {"amplitude": AMPLITUDE, "confinement": confinement, "temperature": temperature}
     return tanh_optimum(z, square_loss(y), points=71, deviations=7, **problem)
@@ -76,11 +75,10 @@ def _excess(name):
     return above
 
 
-def _evaluations(data):
-    return data.budget * parameter(data, "evaluations")
-
-
-ABOVE: dict[str, Any] = {"log": "xy", "xlabel": "gradient evaluations per particle", "ylabel": "$F - F^*$"}
+EVALUATIONS: dict[str, Any] = {
+    "x": lambda data: data.budget * parameter(data, "evaluations"),
+    "xlabel": "gradient evaluations per particle",
+}
 
 
 @dataclass(frozen=True)
@@ -118,6 +116,7 @@ class MfldMinibatch(Study):
         "late_energy": Output("mean of F from step 1000 to 6000", scale="log"),
         "optimum": Output("least energy F*", theory_only=True),
     }
+    inner = {"budget": np.geomspace(0.01, 1.0, 10).tolist()}
     history = (
         Change("", CHANGED, "F fluctuates slowly by more than the floors are"),
         Change("reshuffling", "this claim", "one permutation per epoch leaves a lower floor"),
@@ -133,7 +132,9 @@ class MfldMinibatch(Study):
         },
     }
     figure = panels(
-        Panel(_excess("energy"), x=_evaluations, by="gradient", part="race", line=True, ylim=(2e-5, 0.3), **ABOVE),
+        Panel(_excess("energy"), by="gradient", part="race", line=True, **EVALUATIONS).look(
+            log="xy", ylabel="$F - F^*$", ylim=(2e-5, 0.3)
+        ),
         Panel(_excess("late_energy"), x="gradient", part="floor", log="y", ylabel="floor of $F - F^*$"),
     )
 
@@ -170,31 +171,15 @@ class MfldMinibatch(Study):
         batch = float(METHODS[self.gradient].get("batch", self.n))
         return 3 * batch if "variance_reduction" in METHODS[self.gradient] else batch
 
-    def coordinates(self) -> dict[str, Any]:
-        return {"budget": np.geomspace(0.01, 1.0, 10).tolist()}
-
     def simulate(self, key: Any) -> dict[str, Any]:
-        import jax.numpy as jnp
-
-        from unlazy.theory.mean_field.dual import typical_cloud
-        from unlazy.training.mean_field.langevin import run
-        from unlazy.training.mean_field.networks import scalar_functional
+        from unlazy.training.mean_field.batch_races import race_energies
 
         at_budgets = [max(int(share * self.evaluations // self._cost()), 1) for share in self.coordinates()["budget"]]
-        late = np.minimum(np.linspace(*LATE_STEPS, 500).astype(int), at_budgets[-1])
-        stops = np.unique([*at_budgets, *late])
-        # one of two starts for all runs, as a further draw would cost half a second of compilation
-        far = np.random.default_rng(1).standard_normal((self.particles, 2))
         law = optimum(self.n, self.confinement, self.temperature)
-        near = typical_cloud(law, self.particles, np.random.default_rng(1))
-        start = jnp.where(self.near > 0.5, jnp.asarray(near, jnp.float32), jnp.asarray(far, jnp.float32))
-        options: dict[str, Any] = {"batches": "independent"} | METHODS[self.gradient]
-        options |= {name: getattr(self, name) for name in ("temperature", "confinement", "step_size")}
-        options |= {"data": tuple(jnp.asarray(column, jnp.float32) for column in network_data(self.n))}
-        options |= {"steps": at_budgets[-1], "record_at": stops.tolist()}
-        found = run(key, start, scalar_functional(AMPLITUDE), **options).energies
-        energy, last = (found[np.searchsorted(stops, steps)] for steps in (at_budgets, late))
-        return {"energy": energy, "late_energy": last.mean()}
+        options = self.as_dict("temperature", "confinement", "step_size", "near", "particles")
+        options |= {"amplitude": AMPLITUDE, "batches": "independent"} | METHODS[self.gradient]
+        energy, late = race_energies(key, law, network_data(self.n), at_budgets, LATE_STEPS, **options)
+        return {"energy": energy, "late_energy": late}
 
     def predict(self) -> dict[str, Any]:
         return {"optimum": optimum(self.n, self.confinement, self.temperature).energy}

@@ -10,6 +10,7 @@ import numpy as np
 from unlazy.lab import OWN, Change, Output, Study, at_least, cite, claim, parameter, static, value, within
 from unlazy.plotting.panels import Panel, panels
 from unlazy.studies.mean_field.shared import AMPLITUDE, INPUTS, TARGETS, of_one_problem, optimum
+from unlazy.theory.mean_field.dual import particle_constants
 
 PARITIES = "classification of parities"
 IN_PARITY = {"problem": ("parity",)}
@@ -27,8 +28,6 @@ def _at(parity, name, prior_scale=0.2, temperature=0.003):
 
 def small_end(particles):
     """F* + c_F/N of the small problem."""
-    from unlazy.theory.mean_field.dual import particle_constants
-
     found = optimum(**SMALL, deviations=7.0)
     return found.energy + particle_constants(found).energy_excess / particles
 
@@ -36,6 +35,9 @@ def small_end(particles):
 def _kernel(data):
     """The same at all temperatures."""
     return data.kernel_accuracy.isel(temperature=0, missing_dims="ignore", drop=True)
+
+
+KERNEL = Panel(_kernel, x="prior_scale", part="parity", labels=("its prior neurons as a kernel",))
 
 
 @dataclass(frozen=True)
@@ -87,17 +89,9 @@ class MfldNetwork(Study):
         },
     }
     figure = panels(
-        Panel(
-            "accuracy",
-            x="prior_scale",
-            by="temperature",
-            part="parity",
-            ylim=(0.4, 1.05),
-            also=(Panel(_kernel, x="prior_scale", part="parity", labels=("its prior neurons as a kernel",)),),
-        ),
+        Panel("accuracy", x="prior_scale", by="temperature", part="parity", ylim=(0.4, 1.05), also=(KERNEL,)),
         Panel("energy", x="time", by="particles", part="small", log="xy", title="small problem"),
-        height=2.8,
-    )
+    ).look(height=2.8)
 
     @claim("suzuki2023convergence", PARITIES, at_least(0.9))
     def learns(parity):

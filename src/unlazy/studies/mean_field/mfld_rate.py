@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from unlazy.lab import OWN, Output, Study, at_least, between, cite, claim, over_theory, static, value, within
 from unlazy.plotting.panels import Panel, panels
-
-if TYPE_CHECKING:
-    from unlazy.theory.mean_field.one_dimension import ScalarProblem
+from unlazy.theory.mean_field.flow import mean_field_flow, normal_masses
+from unlazy.theory.mean_field.one_dimension import ScalarProblem, scalar_problem
+from unlazy.theory.mean_field.rate import barrier, decay_rates, grid_rates
 
 GUARANTEE = "nitanda2022convex chizat2022mean"
 LOOSE = (
@@ -58,6 +58,7 @@ class MfldRate(Study):
         "loose_bound": Output("guaranteed rate, sum of oscillations", scale="log", theory_only=True),
         "barrier": Output("barrier between the wells", theory_only=True),
     }
+    inner = {"unit": UNITS.tolist()}
     presets = {
         "quick": {"temperature": [0.05, 0.07, 0.1, 0.15, 0.2, 0.3, 0.5, 1.0, 2.0], "seeds": 4},
         "full": {"temperature": [*COLD, 0.15, 0.2, 0.3, 0.4, 0.5, 0.7, 1.0, 2.0], "points": 801, "seeds": 16},
@@ -66,9 +67,7 @@ class MfldRate(Study):
     figure = panels(
         Panel("flow_gap", by="temperature", xlabel=TIME, also=(THEORY,), legend="beside", **FLOW),
         Panel(("rate", "gap", "bound"), x="temperature", ylabel="rate", ylim=(1e-8, 10), legend="lower right"),
-        width=3.6,
-        height=3.0,
-    )
+    ).look(width=3.6, height=3.0)
 
     @claim(OWN, "linearised flow", within(0.03))
     def exact(main):
@@ -109,25 +108,11 @@ class MfldRate(Study):
         return -slope / cold.barrier.mean("temperature")
 
     def _problem(self, points: int | None = None) -> ScalarProblem:
-        from unlazy.theory.mean_field.one_dimension import scalar_problem
-
-        return scalar_problem(
-            lambda x: self.height * np.exp(-(x**2) / (2 * self.bump**2)),
-            np.tanh,
-            interaction=self.interaction,
-            target=self.target,
-            confinement=self.confinement,
-            temperature=self.temperature,
-            points=points,
-        )
-
-    def coordinates(self) -> dict[str, Any]:
-        return {"unit": UNITS.tolist()}
+        numbers = self.as_dict("interaction", "target", "confinement", "temperature")
+        width = 2 * self.bump**2
+        return scalar_problem(lambda x: self.height * np.exp(-(x**2) / width), np.tanh, points=points, **numbers)
 
     def simulate(self, rng: np.random.Generator) -> dict[str, Any]:
-        from unlazy.theory.mean_field.flow import mean_field_flow, normal_masses
-        from unlazy.theory.mean_field.rate import grid_rates
-
         problem = self._problem(self.points)
         unit = 1 / grid_rates(problem)[0]
         start = normal_masses(problem, rng.uniform(1, 2), rng.uniform(0.2, 0.4))
@@ -138,7 +123,5 @@ class MfldRate(Study):
         return {"rate": rate, "flow_gap": share}
 
     def predict(self) -> dict[str, Any]:
-        from unlazy.theory.mean_field.rate import barrier, decay_rates
-
         problem = self._problem()
         return {**decay_rates(problem)._asdict(), "barrier": barrier(problem)}

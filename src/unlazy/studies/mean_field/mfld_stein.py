@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from unlazy.lab import OWN, Change, Output, Study, at_least, at_most, between, cite, claim, static, value
+from unlazy.lab import OWN, Change, Output, Study, at_least, at_most, between, changes, cite, claim, static, value
 from unlazy.plotting.panels import Level, Panel, panels
 from unlazy.studies.mean_field.shared import of_one_problem
 from unlazy.theory.mean_field.normal_mixture import Normal, TwoNormals
@@ -59,12 +59,8 @@ def _race(race, rival, budget):
     return end.stein_error / end[rival]
 
 
-ENDLESS = Panel(
-    (_endless(10.0), _endless(3.0)),
-    x="temperature",
-    part="gaussian",
-    points=False,
-    labels=(r"$N = \infty$, $s_1 = 10$", r"$N = \infty$, $s_1 = 3$"),
+ENDLESS = Panel((_endless(10.0), _endless(3.0)), x="temperature", part="gaussian", points=False).look(
+    labels=(r"$N = \infty$, $s_1 = 10$", r"$N = \infty$, $s_1 = 3$")
 )
 ERROR: dict[str, Any] = {"dims": ("budget",), "scale": "log", "only": {"target": ("race",)}}
 
@@ -101,14 +97,14 @@ class MfldStein(Study):
         "svgd_error": Output("MMD^2 of Stein variational gradient descent", short="SVGD", **ERROR),
         "ula_error": Output("MMD^2 of independent Langevin chains", short="Langevin chains", **ERROR),
     }
+    inner = {"budget": list(BUDGETS)}
     history = (
         Change("spread", "lambda_2 = 0.3 and 1 alone, and the correction in 1/N", NARROW),
         Change("over-dispersion", "lambda_2 = 0.3 and 1 alone", NARROW),
         Change("damping-cost", "this claim, and s1 = 10 where the theory's example has 3", "the exact optimum"),
         Change("race-langevin", "steps of 0.3 here and 0.1 for the chains", "the better of 0.1 and 0.3 on other seeds"),
-        Change("race-svgd-early", "100 and 800 evaluations, each with a claim", "undecided after 400"),
+        *changes("race-svgd-early race-svgd-late", "100 and 800 evaluations, each with a claim", "undecided after 400"),
         Change("race-svgd-early", "steps of 0.5 for the rival", "between the tried 0.3 and 1, which end alike"),
-        Change("race-svgd-late", "100 and 800 evaluations, each with a claim", "undecided after 400"),
         Change("race-svgd-late", "steps of 0.5 for the rival", "between the tried 0.3 and 1, which end alike"),
     )
     presets = {
@@ -124,19 +120,12 @@ class MfldStein(Study):
         },
     }
     figure = panels(
-        Panel(
-            lambda data: data.spread - 1,
-            x="temperature",
-            by="particles",
-            part="gaussian",
-            log="xy",
-            ylabel="excess of the mean square",
-            also=(ENDLESS,),
+        Panel(lambda data: data.spread - 1, x="temperature", by="particles", part="gaussian", also=(ENDLESS,)).look(
+            log="xy", ylabel="excess of the mean square"
         ),
         Panel("left_mass", x="temperature", part="modes", ylim=(0, 1), marks=(Level(WEIGHT, "target"),)),
         Panel(("stein_error", "svgd_error", "ula_error"), x="budget", part="race", at=COLD, ylabel="MMD$^2$", log="y"),
-        width=3.1,
-    )
+    ).look(width=3.1)
 
     @claim(OWN, DUAL, between(0.9, 1.1), resampled=True)
     def spread(gaussian):
@@ -191,13 +180,10 @@ class MfldStein(Study):
         {criterion}."""
         return _race(race, "svgd_error", 800)
 
-    def coordinates(self) -> dict[str, Any]:
-        return {"budget": list(BUDGETS)}
-
     def simulate(self, key: Any) -> dict[str, Any]:
         from unlazy.training.mean_field.stein import race, sample_moments
 
-        run: dict[str, Any] = {name: getattr(self, name) for name in ("particles", "temperature", "step_size")}
+        run = self.as_dict("particles", "temperature", "step_size")
         if self.target == "race":
             run |= {"damping": self.damping, "chain_step": 0.1, "svgd_step": 0.5, **KERNEL}
             return of_one_problem(self, race(key, RACED, BUDGETS, **run))

@@ -25,15 +25,8 @@ def optimum(
     confinement: float, temperature: float, loss: str = "square", points: int = 121, deviations: float | None = None
 ) -> MeanFieldOptimum:
     """The exact optimum, on a grid of points^2."""
-    return tanh_optimum(
-        INPUTS,
-        LOSSES[loss],
-        amplitude=AMPLITUDE,
-        confinement=confinement,
-        temperature=temperature,
-        points=points,
-        deviations=deviations,
-    )
+    options: dict[str, Any] = {"confinement": confinement, "temperature": temperature, "deviations": deviations}
+    return tanh_optimum(INPUTS, LOSSES[loss], amplitude=AMPLITUDE, points=points, **options)
 
 
 def of_one_problem(study: Study, found: Mapping[str, Any]) -> dict[str, Any]:

@@ -22,6 +22,10 @@ def _descent_steps(data: Any) -> Any:
     return data.descent_steps.isel(n=-1, missing_dims="ignore").median()
 
 
+UNDAMPED = Panel("free_distance", x="free_time", labels=("undamped",), runs=True)
+MARKS = (Level(_descent_steps, "iterations of L-BFGS", vertical=True), Level(NEAR, "solved", dashed=True))
+
+
 @dataclass(frozen=True)
 class AmpDigits(Study):
     """Ten classes of 8 x 8 digits, pixels/16, centred; moments are those of the training rows; no bias.
@@ -45,29 +49,17 @@ class AmpDigits(Study):
         "steps": Output("damped steps to a distance of 1e-5"),
         "descent_steps": Output("iterations of L-BFGS to a gradient of 1e-10"),
     }
+    inner = {"time": np.arange(1, 2 * CHUNK + 1), "free_time": np.arange(1, CHUNK + 1)}
     presets = {"quick": {"seeds": 8}, "full": {"n": [150, 300], "seeds": 32}}
     history = (
         Change("undamped", "the claim", "written after runs with other seeds; `diverges` is what was expected before"),
         Change("no-shortcut", "the claim", "written after runs with other seeds"),
     )
     figure = panels(
-        Panel(
-            "distance",
-            x="time",
-            labels=("damped",),
-            xlabel="step",
-            ylabel="largest distance from the optimum",
-            title="digits, 10 classes",
-            runs=True,
-            also=(Panel("free_distance", x="free_time", labels=("undamped",), runs=True),),
-            marks=(
-                Level(_descent_steps, "iterations of L-BFGS", vertical=True),
-                Level(NEAR, "solved", dashed=True),
-            ),
-        ),
-        width=4.2,
-        height=3.0,
-    )
+        Panel("distance", x="time", runs=True, also=(UNDAMPED,), labels=("damped",)).look(
+            title="digits, 10 classes", xlabel="step", ylabel="largest distance from the optimum", marks=MARKS
+        )
+    ).look(width=4.2, height=3.0)
 
     @claim("cakmak2024", "on real data", at_most(NEAR), departs=DEPARTS)
     def damped(main):
@@ -99,21 +91,10 @@ class AmpDigits(Study):
         of 1e-5: the ratio of their numbers of steps is {criterion}."""
         return main.simulated.steps / main.simulated.descent_steps
 
-    def coordinates(self) -> dict[str, Any]:
-        return {"time": np.arange(1, 2 * CHUNK + 1), "free_time": np.arange(1, CHUNK + 1)}
-
     def simulate(self, rng: np.random.Generator) -> dict[str, Any]:
-        from unlazy.data.real import load
-        from unlazy.training.message_passing.amp_runs import optimum_distances
+        from unlazy.training.message_passing.cluster_scores import digit_messages
 
-        digits = load("digit_classes")
-        # class by class first, so that every class has rows to take moments of
-        classes = digits.targets.argmax(axis=1)
-        order = rng.permutation(len(classes))
-        first = np.concatenate([order[classes[order] == k][:2] for k in range(10)])
-        kept = np.concatenate([first, order[~np.isin(order, first)]])[: self.n]
-        rows = digits.inputs[kept] / 16
-        run = optimum_distances(rows - rows.mean(axis=0), classes[kept], self.ridge, self.damping, CHUNK)
+        run = digit_messages(rng, self.n, self.ridge, self.damping, CHUNK)
         # a run that is not near at the end counts as one step more
         steps = 1.0 + np.append(run.damped <= NEAR, True).argmax()
         distances = {"distance": run.damped, "free_distance": run.undamped}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -14,9 +14,6 @@ from unlazy.plotting.panels import Level, Panel, panels
 from unlazy.theory.message_passing.sequential import inference
 from unlazy.theory.message_passing.sequential.inference import ENSEMBLES, covariance_ensemble
 
-if TYPE_CHECKING:
-    import xarray as xr
-
 STABLE, NEAR, UNSTABLE = 0.7, 0.84, 1.26
 """Multiples of the inverse temperature of the line: judged as stable, as not yet unstable, as unstable."""
 START, END = 40, 240
@@ -24,7 +21,7 @@ START, END = 40, 240
 BOTH = {"ensemble": list(ENSEMBLES)}
 
 
-def _side(values: xr.DataArray, *, low: float = 0.0, high: float = np.inf) -> xr.DataArray:
+def _side(values: Any, *, low: float = 0.0, high: float = np.inf) -> Any:
     """The values at these multiples of the inverse temperature of the line."""
     return values.isel(cooling=np.flatnonzero((values.cooling >= low) & (values.cooling <= high)))
 
@@ -35,7 +32,7 @@ def _judged(part: Part) -> None:
 
 
 @cache
-def _lines(flip: float) -> xr.DataArray:
+def _lines(flip: float) -> Any:
     """The inverse temperature of the line against the aspect ratio."""
     import xarray as xr
 
@@ -105,25 +102,18 @@ class ATLine(Study):
         Change("", "the size and the seeds of the quick preset", "chosen by the scatter of other seeds"),
     )
     figure = panels(
-        Panel(
-            lambda data: _lines(data.attrs["flip"]),
-            x="alpha",
-            by="ensemble",
+        Panel(lambda data: _lines(data.attrs["flip"]), x="alpha", by="ensemble", points=False).look(
             ylabel=r"$\beta_{\rm AT}$",
-            points=False,
             marks=(Level(lambda data: inference.matched_beta(data.attrs["flip"]), "matched"),),
         ),
         Panel(
             "effective_factor",
             x="cooling",
             by="ensemble",
-            marks=(Level(1, vertical=True),),
             also=(Panel("effective_factor", x="cooling", by="ensemble", part="around", theory=False),),
-            legend=False,
-        ),
+        ).look(marks=(Level(1, vertical=True),), legend=False),
         _runs("main", also=(_runs("around"), _runs("parallel")), marks=(Level(1, vertical=True),), legend="beside"),
-        height=2.7,
-    )
+    ).look(height=2.7)
 
     @claim("cakmak2022", "abstract", within(0.07, absolute=True))
     def decay(main):

@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 
 from unlazy.lab import Output, Study, cite, path, static
-from unlazy.lab.claims import OWN, Change, at_most, claim, enough, over_theory, relative_deviation, within
+from unlazy.lab.claims import OWN, at_most, changes, claim, enough, over_theory, relative_deviation, within
 from unlazy.plotting.panels import Panel, panels
+from unlazy.theory.message_passing.state_evolution.mixture import mixture_state_evolution
 
 PLACE = "generic feature maps"
 MIXTURE = "digits as two Gaussian clusters"
@@ -64,22 +65,17 @@ class CovariatesReal(Study):
             "classification": CLASSIFICATION | {"ridge": [0.1, 0.3, 1.0, 3.0, 10.0], "seeds": 100},
         },
     }
-    history = (
-        Change(
-            "",
-            "the seeds of the logistic part",
-            "runs with 24 and 72 were inconclusive in three claims; the criteria are the same",
-        ),
+    history = changes(
+        "",
+        "the seeds of the logistic part",
+        "runs with 24 and 72 were inconclusive in three claims; the criteria are the same",
     )
     figure = panels(
         _panel("regression", "ridge regression, digits", "error", "mean squared test error"),
         _panel("regression", "ridge regression, Gaussian rows", "surrogate_error", "mean squared test error"),
         _panel("classification", "logistic regression, digits", "error", "share of wrong labels"),
         _panel("classification", "logistic regression, Gaussian rows", "surrogate_error", "share of wrong labels"),
-        columns=2,
-        width=3.6,
-        caption="Gaussian rows have the means and covariances of the digits.",
-    )
+    ).look(columns=2, width=3.6, caption="Gaussian rows have the means and covariances of the digits.")
 
     @claim("loureiro2021features", PLACE, within(0.1))
     def ridge_regression(regression):
@@ -139,7 +135,6 @@ class CovariatesReal(Study):
     def predict(self) -> dict[str, Any]:
         from unlazy.data.digit_parity import digit_moments, digits
         from unlazy.diagnostics import LearningCurve
-        from unlazy.theory.message_passing.state_evolution.mixture import mixture_state_evolution
 
         sizes, ridges = np.array(self.n, dtype=float)[:, None], np.array(self.ridge)
         if self.model == "ridge":

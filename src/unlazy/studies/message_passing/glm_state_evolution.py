@@ -8,8 +8,10 @@ from typing import Any
 import numpy as np
 
 from unlazy.checks import InputError, check_array
-from unlazy.lab import Change, Output, Study, cite, claim, over_theory, path, static, value, within
+from unlazy.functions.spectra import power_law
+from unlazy.lab import Output, Study, changes, cite, claim, over_theory, path, static, value, within
 from unlazy.plotting.panels import Panel, panels
+from unlazy.theory.message_passing.state_evolution.glm import glm_state_evolution
 from unlazy.theory.message_passing.teachers import LinearTeacher, LogitTeacher, ProbitTeacher, SignTeacher, check_flip
 
 PLACE = "learning curves of generic feature maps"
@@ -25,8 +27,6 @@ LOGISTIC = {
     ],
 }
 HINGE = {"loss": "hinge", "label": "probit", "label_noise": 0.5, "ridge": 0.05, "spectrum_exponent": [0.0, 1.0]}
-
-
 FITS = ("test_error", "overlap", "squared_norm")
 
 
@@ -80,14 +80,12 @@ class GLMStateEvolution(Study):
         },
     }
     lines = {"square": "n", "logistic": "n"}
-    history = (
-        Change(
-            "",
-            "the seeds were raised from 16, flips fixed in number, the samples (150, 450, 900) replaced by those of "
-            "the presets and logit labels with a flat spectrum dropped",
-            "the first run was inconclusive in all four claims; logistic and hinge fits of 150 samples and logit "
-            "labels with a flat spectrum are therefore not claimed; the criteria were not changed",
-        ),
+    history = changes(
+        "",
+        "the seeds were raised from 16, flips fixed in number, the samples (150, 450, 900) replaced by those of "
+        "the presets and logit labels with a flat spectrum dropped",
+        "the first run was inconclusive in all four claims; logistic and hinge fits of 150 samples and logit "
+        "labels with a flat spectrum are therefore not claimed; the criteria were not changed",
     )
     figure = panels(
         _panel("test_error"),
@@ -95,8 +93,7 @@ class GLMStateEvolution(Study):
         _panel("squared_norm", "beside"),
         _panel("train_loss"),
         Panel(FITS, x="spectrum_exponent", part="hinge", title="hinge loss", ylabel="error, overlap, variance", log=""),
-        height=3.1,
-    )
+    ).look(height=3.1)
 
     @claim("loureiro2021features", PLACE, within(0.04))
     def test_error(square, logistic, hinge):
@@ -133,35 +130,16 @@ class GLMStateEvolution(Study):
         return 8 * (4 * max(self.n) * self.d + 4 * self.d**2)
 
     def _spectrum(self) -> np.ndarray:
-        from unlazy.functions.spectra import power_law
-
         spectrum = power_law(self.d, self.spectrum_exponent)
         return spectrum / spectrum.sum()
 
     def simulate(self, rng: np.random.Generator) -> dict[str, Any]:
-        """Nested training sets; the test error given the weights is exact, by the joint law of the two fields."""
-        from unlazy.data.labels import draw_labels
-        from unlazy.numerics.convex_fits import convex_fit
-        from unlazy.theory.message_passing.losses import loss_of
-        from unlazy.theory.message_passing.teachers import teacher_error
+        from unlazy.training.message_passing.linear_fits import teacher_fits
 
-        spectrum, teacher = self._spectrum(), TEACHERS[self.label](float(self.label_noise))
-        truth = rng.choice([-1.0, 1.0], self.d)
-        design = rng.standard_normal((max(self.n), self.d)) * np.sqrt(spectrum)
-        labels = draw_labels(rng, teacher, design @ truth, self.n)
-        found = []
-        for n in self.n:
-            weights, _ = convex_fit(self.loss, design[:n], labels[:n], self.ridge)
-            overlap, norm = float(weights @ (spectrum * truth)), float(weights**2 @ spectrum)
-            y, scores = labels[:n], design[:n] @ weights
-            losses = (y - scores) ** 2 / 2 if self.loss == "square" else loss_of(self.loss).value(y * scores)
-            found.append((teacher_error(teacher, overlap, norm), overlap, norm, losses.mean()))
-        names = ("test_error", "overlap", "squared_norm", "train_loss")
-        return dict(zip(names, np.transpose(found), strict=True))
+        teacher = TEACHERS[self.label](float(self.label_noise))
+        return teacher_fits(rng, teacher, self._spectrum(), self.n, self.ridge, loss=self.loss)
 
     def predict(self) -> dict[str, Any]:
-        from unlazy.theory.message_passing.state_evolution.glm import glm_state_evolution
-
         spectrum, teacher = self._spectrum(), TEACHERS[self.label](float(self.label_noise))
         theory = glm_state_evolution(
             spectrum, spectrum**2, 1.0, np.array(self.n), float(self.ridge), loss=self.loss, teacher=teacher

@@ -11,6 +11,7 @@ from unlazy.checks import InputError
 from unlazy.lab import Change, Output, Part, Study, cite, claim, path, static, value
 from unlazy.lab.claims import at_least, needs, over_theory, relative_deviation, within
 from unlazy.plotting.panels import Panel, panels
+from unlazy.theory.message_passing.state_evolution.mixture import mixture_state_evolution
 
 SOURCE, PLACE = "loureiro2021mixtures", "Gaussian mixtures"
 LOGISTIC = (("bias", "bias"), ("covariances", ("spread", "tilt")))
@@ -89,16 +90,11 @@ class MixtureClassification(Study):
     )
     figure = panels(
         Panel(
-            lambda data: data.averaging_error if "averaging_error" in data else data.test_error,
-            x="n",
-            part="averaging",
-            ylabel="test error",
-            title="large ridge; line: closed form",
-        ),
+            lambda data: data.averaging_error if "averaging_error" in data else data.test_error, x="n", part="averaging"
+        ).look(ylabel="test error", title="large ridge; line: closed form"),
         _panel("train_loss", *LOGISTIC, log="x", legend=False),
         _panel("test_error", *LOGISTIC, ("losses", "loss"), legend="beside"),
-        height=3.1,
-    )
+    ).look(height=3.1)
 
     @claim(SOURCE, PLACE, within(0.04))
     def test_error(bias, covariances, losses):
@@ -148,28 +144,12 @@ class MixtureClassification(Study):
 
     def simulate(self, rng: np.random.Generator) -> dict[str, Any]:
         """Nested training sets; the test error given the weights is exact."""
-        from scipy.special import ndtr
+        from unlazy.training.message_passing.linear_fits import cluster_fits
 
-        from unlazy.data.labels import fixed_count
-        from unlazy.numerics.convex_fits import convex_fit
-        from unlazy.theory.message_passing.losses import loss_of
-
-        means, variances, shares = self._clusters()
-        second = fixed_count(rng.random(max(self.n)), 1 - self.share, self.n).astype(int)
-        labels = 1.0 - 2 * second
-        design = means[second] + rng.standard_normal((labels.size, self.d)) * np.sqrt(variances[second])
-        errors, losses = [], []
-        for n in self.n:
-            weights, offset = convex_fit(self.loss, design[:n], labels[:n], self.ridge, bias=self.bias)
-            margins = np.array([1.0, -1.0]) * (means @ weights + offset)
-            errors.append(float(shares @ ndtr(-margins / np.sqrt(variances @ weights**2))))
-            losses.append(float(loss_of(self.loss).value(labels[:n] * (design[:n] @ weights + offset)).mean()))
-        return {"test_error": errors, "train_loss": losses}
+        return cluster_fits(rng, *self._clusters(), self.n, self.ridge, loss=self.loss, bias=self.bias)
 
     def predict(self) -> dict[str, Any]:
         from scipy.special import ndtr
-
-        from unlazy.theory.message_passing.state_evolution.mixture import mixture_state_evolution
 
         means, variances, shares = self._clusters()
         samples = np.array(self.n)

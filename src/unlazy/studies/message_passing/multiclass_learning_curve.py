@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from unlazy.lab import Change, Output, Study, cite, claim, difference, over_theory, static, value, within
+from unlazy.lab import Output, Study, changes, cite, claim, difference, over_theory, static, value, within
 from unlazy.plotting.panels import Panel, panels
+from unlazy.theory.message_passing.multiclass.softmax import multiclass_clusters
 
 SOURCES = "loureiro2021mixtures cakmak2024"
 PRIORS = {2: (0.6, 0.4), 3: (0.5, 0.3, 0.2), 4: (0.4, 0.3, 0.2, 0.1)}
@@ -59,21 +60,17 @@ class MulticlassLearningCurve(Study):
             "unequal": UNEQUAL | {"ratio": [1.0, 2.0, 4.0], "d": 1000, "seeds": 32},
         },
     }
-    history = (
-        Change(
-            "",
-            "the points at n/d = 0.5, part `few`, are drawn and not judged",
-            "runs with 24 and 48 seeds left the rarest class undecided there, where it scatters by 10% from run to run",
-        ),
+    history = changes(
+        "",
+        "the points at n/d = 0.5, part `few`, are drawn and not judged",
+        "runs with 24 and 48 seeds left the rarest class undecided there, where it scatters by 10% from run to run",
     )
     figure = panels(
         Panel(ERRORS, x="ratio", by="classes", part="curve", ylabel="error", log="x", legend="beside"),
         Panel(LOSSES, x="ratio", by="classes", part="curve", ylabel="softmax loss", log="x", legend="beside"),
         Panel(ERRORS + LOSSES, x="classes", part="few", title="$n/d = 0.5$, not judged", ylabel=BOTH, legend=False),
         Panel(ERRORS + LOSSES, part="unequal", title="unequal, bias", ylabel=BOTH, beside=True, legend="beside"),
-        columns=2,
-        width=5.2,
-    )
+    ).look(columns=2, width=5.2)
 
     @claim(SOURCES, "", within(0.05))
     def test_error(curve, unequal):
@@ -118,34 +115,12 @@ class MulticlassLearningCurve(Study):
         return (1 + self.spread * np.sin(2 * np.pi * turn)) / self.d
 
     def simulate(self, rng: np.random.Generator) -> dict[str, Any]:
-        from unlazy.training.message_passing.softmax_fits import fit_softmax, normal_scores, softmax_loss
+        from unlazy.training.message_passing.cluster_scores import softmax_errors
 
-        prior, means, variances = np.array(PRIORS[self.classes]), self._means(), self._variances()
-        ends = np.round(np.cumsum(prior) * self._rows).astype(int)
-        labels = np.searchsorted(ends, np.arange(self._rows), side="right")
-        rows = rng.standard_normal((self._rows, self.d))
-        rows *= np.sqrt(variances)[labels] if self.spread else self.d**-0.5
-        rows += means[labels]
-        fit = fit_softmax(rows, labels, self.classes, self.ridge, bias=self.intercept)
-        scores = rows @ fit.weights + fit.bias
-        wrong, losses, spreads = [], [], []
-        for k in range(self.classes):
-            fresh, covariance = normal_scores(rng, fit, means[k], variances[k], FRESH)
-            wrong.append(np.mean(fresh.argmax(axis=1) != k))
-            losses.append(softmax_loss(fresh, np.full(FRESH, k)))
-            spreads.append(np.trace(covariance) / (self.classes - 1))
-        return {
-            "test_error": prior @ wrong,
-            "rare_error": wrong[-1],
-            "train_error": np.mean(scores.argmax(axis=1) != labels),
-            "train_loss": softmax_loss(scores, labels),
-            "test_loss": prior @ losses,
-            "score_variance": prior @ spreads,
-        }
+        clusters = self._means(), self._variances(), np.array(PRIORS[self.classes])
+        return softmax_errors(rng, *clusters, self._rows, self.ridge, bias=self.intercept, fresh=FRESH)
 
     def predict(self) -> dict[str, Any]:
-        from unlazy.theory.message_passing.multiclass.softmax import multiclass_clusters
-
         prior, variances = np.array(PRIORS[self.classes]), self._variances()
         found = multiclass_clusters(
             self._means(), self._rows, self.ridge, variances=variances, probabilities=prior, bias=self.intercept

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from unlazy.lab import Change, Output, Part, Study, at_least, cite, claim, kept, needs, path, static, value, within
-from unlazy.lab.claims import over_theory
+from unlazy.lab import Change, Output, Part, Study, changes, cite, claim, path, static, value
+from unlazy.lab.claims import at_least, kept, needs, over_theory, within
 from unlazy.plotting.panels import Panel, panels
+from unlazy.theory.message_passing.sequential import inference
 from unlazy.theory.message_passing.sequential.inference import ENSEMBLES, covariance_ensemble
-
-if TYPE_CHECKING:
-    import xarray as xr
 
 SOURCE, PLACE = "cakmak2022", "abstract"
 JUDGED = 1e-3
@@ -34,12 +32,12 @@ def _stable(part: Part) -> None:
     needs(part.simulated, coldness=2.0, ensemble=ENSEMBLES)
 
 
-def _average_step(part: Part) -> xr.DataArray:
+def _average_step(part: Part) -> Any:
     """Relative deviation of the residual, averaged over the steps with a predicted residual above `JUDGED`."""
     return over_theory(part, "residual").where(part.predicted.residual > JUDGED).mean("time")
 
 
-def _decay(residual: xr.DataArray, rates: tuple[float, ...] = FAST) -> xr.DataArray:
+def _decay(residual: Any, rates: tuple[float, ...] = FAST) -> Any:
     """The factor per step over the last steps, from a log-linear fit."""
     late: Any = np.log(residual.sel(rate=list(rates)).isel(time=slice(-LATE, None)))
     time = late.time - late.time.mean()
@@ -94,7 +92,7 @@ class SequentialMessagePassing(Study):
         Change(
             "", "the sizes grew", "after a first look at N = 8192, as the scatter between instances falls slowly with N"
         ),
-        *(Change(claim, "an average over the ensembles", "after the same look") for claim in ("average-step", "decay")),
+        *changes("average-step decay", "an average over the ensembles", "after the same look"),
         Change(
             "cold",
             "an average over the ensembles, of the median run, for rates below 1",
@@ -107,16 +105,8 @@ class SequentialMessagePassing(Study):
         ),
     )
     figure = panels(
-        *(
-            _panel(*place)
-            for name in ENSEMBLES
-            for place in (("stable", name, 2), ("cold", name, 4), ("cold", name, 6))
-        ),
-        columns=3,
-        width=2.6,
-        height=2.3,
-        caption="Colours are the rates of the legend in all panels.",
-    )
+        *(_panel(*place) for name in ENSEMBLES for place in (("stable", name, 2), ("cold", name, 4), ("cold", name, 6)))
+    ).look(columns=3, width=2.6, height=2.3, caption="Colours are the rates of the legend in all panels.")
 
     @claim(SOURCE, PLACE, within(0.2))
     def every_step(stable):
@@ -166,10 +156,8 @@ class SequentialMessagePassing(Study):
         return {"time": np.arange(self.steps)}
 
     def _student(self) -> Any:
-        from unlazy.theory.message_passing.sequential.inference import matched_beta, static_solution
-
         ensemble = covariance_ensemble(self.ensemble, self.alpha)
-        return static_solution(ensemble, self.coldness * matched_beta(self.flip), self.flip)
+        return inference.static_solution(ensemble, self.coldness * inference.matched_beta(self.flip), self.flip)
 
     def simulate(self, rng: np.random.Generator) -> dict[str, Any]:
         from unlazy.training.message_passing.sequential import algorithm, draw_from, run
@@ -179,11 +167,9 @@ class SequentialMessagePassing(Study):
         return {"residual": found.residual.T, "mean_square": found.mean_square, "mean_overlap": found.mean_overlap}
 
     def predict(self) -> dict[str, Any]:
-        from unlazy.theory.message_passing.sequential.inference import mean_field_residual
-
         student, count = self._student(), len(self.rate)
         return {
-            "residual": mean_field_residual(student, self.rate, self.steps),
+            "residual": inference.mean_field_residual(student, self.rate, self.steps),
             "mean_square": np.full(count, student.mean_square),
             "mean_overlap": np.full(count, student.mean_overlap),
             "at_factor": student.at_factor,

@@ -11,14 +11,13 @@ from unlazy.lab import OWN, Output, Study, at_most, cite, claim, over_theory, pa
 from unlazy.plotting import style
 from unlazy.plotting.panels import Panel, panels
 from unlazy.studies.one_step import shared
+from unlazy.theory.one_step.spiked.spectrum import feature_outliers, feature_spectrum
 
 LEVELS = tuple(((np.arange(200) + 0.5) / 200).tolist())
 
 
 def _spectra(axes: Any, main: Any) -> None:
     """The eigenvalues of all seeds as histograms, the law of the bulk as lines and predicted outliers as arrows."""
-    from unlazy.theory.one_step.spiked.spectrum import feature_spectrum
-
     points, largest = main.simulated, 0.0
     common = {field.name: points.attrs[field.name] for field in fields(FeatureSpectrum) if field.name in points.attrs}
     for index, name in enumerate([str(s) for s in np.atleast_1d(parameter(points, "spikes"))][:4]):
@@ -58,27 +57,20 @@ class FeatureSpectrum(Study):
         "top": Output("largest eigenvalue", "", scale="log"),
         "bulk_edge": Output("largest eigenvalue of the bulk", ""),
     }
+    inner = {"level": LEVELS}
     presets = {
         "quick": {"spikes": ["none", "one group"], "seeds": 12},
         "full": {"spikes": list(shared.PLANTED), "d": 800, "features": 1200, "n": 2000, "seeds": 24},
     }
     figure = panels(
-        Panel(
-            "eigenvalue",
-            x="level",
-            points=False,
-            theory=False,
-            log="",
-            xlabel="eigenvalue",
-            ylabel="density of its logarithm",
-            draw=_spectra,
-        ),
+        Panel("eigenvalue", x="level", points=False, theory=False, draw=_spectra).look(
+            log="", xlabel="eigenvalue", ylabel="density of its logarithm"
+        )
+    ).look(
         width=5.0,
         height=3.3,
-        caption=(
-            "Filled steps: histograms of the simulated eigenvalues of all seeds. Lines: theory; arrows: the outliers "
-            "that it predicts."
-        ),
+        caption="Filled steps: histograms of the simulated eigenvalues of all seeds. Lines: theory; arrows: the "
+        "outliers that it predicts.",
     )
 
     @claim("dandi2024spectrum", "", at_most(0.015))
@@ -105,38 +97,19 @@ class FeatureSpectrum(Study):
     def memory(self) -> int:
         return 8 * (self.n * (self.features + self.d) + 4 * self.features**2)
 
-    def coordinates(self) -> dict[str, Any]:
-        return {"level": LEVELS}
-
     def _setting(self) -> dict[str, Any]:
         groups = shared.planted_groups(self.spikes)
         return {"activation": self.activation, "groups": groups, "n": self.n, "d": self.d, "features": self.features}
 
     def _outliers(self) -> Any:
-        from unlazy.theory.one_step.spiked.spectrum import feature_outliers
-
         return feature_outliers(**self._setting())
 
     def simulate(self, rng: np.random.Generator) -> dict[str, Any]:
-        """Draw weights and inputs; the bulk ends half-way, in logarithms, between predicted end and outliers."""
-        from unlazy.functions.activations import activation
-        from unlazy.theory.one_step.spiked.spectrum import feature_spectrum
-        from unlazy.training.one_step.planted import planted_weights
+        from unlazy.training.one_step.planted_spectrum import against_the_bulk, covariance_eigenvalues
 
-        weights = planted_weights(rng, shared.PLANTED[self.spikes], self.d, self.features, cosine=1.0)
-        hidden = activation(self.activation)(rng.standard_normal((self.n, self.d)) @ weights)
-        values = np.sort(np.maximum(np.linalg.eigvalsh(hidden.T @ hidden / self.n), 0.0))
-        outliers = self._outliers()
-        limit = np.sqrt(outliers.edge * outliers.values[-1]) if outliers.values.size else np.inf
-        points = np.quantile(values[values > 1e-9], np.linspace(0.02, 0.98, 33))
-        law = feature_spectrum(**self._setting(), points=points).distribution
-        empirical = np.searchsorted(values, points, side="right") / len(values)
-        return {
-            "eigenvalue": np.quantile(values, LEVELS),
-            "distance": np.abs(empirical - law).max(),
-            "top": values[-1],
-            "bulk_edge": values[values < limit][-1],
-        }
+        sizes = self.as_dict("activation", "n", "d", "features")
+        values = covariance_eigenvalues(rng, shared.PLANTED[self.spikes], **sizes)
+        return {"eigenvalue": np.quantile(values, LEVELS), **against_the_bulk(values, **self._setting())}
 
     def predict(self) -> dict[str, Any]:
         outliers = self._outliers()

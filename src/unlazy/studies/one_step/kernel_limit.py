@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from unlazy.lab import Output, Study, cite, static, value
-from unlazy.lab.claims import OWN, at_least, at_most, claim, enough, parameter, within
+from unlazy.lab import OWN, Output, Study, at_least, at_most, cite, claim, enough, parameter, static, value, within
 from unlazy.plotting.panels import Panel, panels
 from unlazy.studies.one_step import shared
+from unlazy.theory.one_step import linear_kernels as linear
 
 LARGE = "step N^1/2"
 NETWORKS = {"random features": None, "step 1": 0.0, LARGE: 0.5}
@@ -35,18 +35,12 @@ def _over_bound(main, learners):
 
 
 def _panel(learners, **options):
-    return Panel(
-        lambda data: data.risk.sel(learner=list(learners)),
-        x=lambda data: parameter(data, "n") / parameter(data, "d"),
-        by="learner",
-        at={"link": "tanh3"},
-        xlabel=r"samples per dimension $n/d$",
-        ylabel="excess risk at the best ridge",
-        log="xy",
-        ylim=(0.02, 0.5),
-        marks=(shared.KERNEL_BOUND,),
-        **options,
-    )
+    def shown(data):
+        return data.risk.sel(learner=list(learners))
+
+    given = Panel(shown, x=lambda data: parameter(data, "n") / parameter(data, "d"), by="learner", at={"link": "tanh3"})
+    axes = {"xlabel": r"samples per dimension $n/d$", "ylabel": "excess risk at the best ridge", "log": "xy"}
+    return given.look(ylim=(0.02, 0.5), marks=(shared.KERNEL_BOUND,), **axes, **options)
 
 
 @dataclass(frozen=True)
@@ -70,17 +64,15 @@ class KernelLimit(Study):
         "with_all_samples": Output("risk of the best kernel on 2n samples", "", theory_only=True),
         "bound": Output("what no kernel goes below", r"\|P_{>1}f_*\|^2", theory_only=True),
     }
+    inner = {"learner": list(LEARNERS)}
     presets = {
         "quick": {"n": [256, 1024], "seeds": 32},
         "full": {"n": [512, 1024, 2048, 4096], "d": 256, "features": 512, "link": ["erf", "tanh3"], "seeds": 16},
     }
     lines = {"main": "n"}
     figure = panels(
-        _panel(NETWORKS, title="two-layer network, second layer fitted"),
-        _panel(KERNELS, title="kernels"),
-        width=3.6,
-        height=3.2,
-    )
+        _panel(NETWORKS, title="two-layer network, second layer fitted"), _panel(KERNELS, title="kernels")
+    ).look(width=3.6, height=3.2)
 
     @claim("ba2022", "", at_least(1.0))
     def kernels_stay_above(main):
@@ -123,42 +115,23 @@ class KernelLimit(Study):
     def memory(self) -> int:
         return 8 * (6 * self.n**2 + 3 * shared.FRESH * self.n + (3 * self.n + 5000) * (self.features + self.d))
 
-    def coordinates(self) -> dict[str, Any]:
-        return {"learner": list(LEARNERS)}
-
     def _step_sizes(self) -> list[float]:
         return [0.0 if alpha is None else float(self.features) ** alpha for alpha in NETWORKS.values()]
 
     def simulate(self, rng: np.random.Generator) -> dict[str, Any]:
-        """All learners see the same readout and test data; the step has samples of its own."""
-        from unlazy.training.one_step.gradient_step import draw_samples, features_readout, first_step
-        from unlazy.training.one_step.kernels import kernel_risks
+        from unlazy.training.one_step.rivals import rival_risks
 
+        sizes = self.n, self.d, self.features, self.noise_variance, self._step_sizes(), tuple(WIDTHS.values())
+        ridges: dict[str, Any] = {"feature_ridges": FEATURE_RIDGES, "kernel_ridges": KERNEL_RIDGES}
         link = shared.link_function(self.link)
-        data, step_data = (draw_samples(rng, self.n, self.d, link, self.noise_variance) for _ in range(2))
-        test = draw_samples(rng, shared.FRESH, self.d, link, 0.0)
-        step = first_step(rng, step_data, self.features, self.activation)
-        layers = [step.weights(size) for size in self._step_sizes()]
-        risks = [features_readout(self.activation, layer, data, test, FEATURE_RIDGES).risk for layer in layers]
-        risks += kernel_risks(data, test, self.activation, tuple(WIDTHS.values()), KERNEL_RIDGES)
-        edges = [1 - risk.min() / risk[2:-2].min() for risk in risks]
-        return {"risk": [risk.min() for risk in risks], "edge": edges}
+        return rival_risks(rng, self.activation, link, *sizes, fresh=shared.FRESH, **ridges)._asdict()
 
     def predict(self) -> dict[str, Any]:
-        from unlazy.theory.one_step.linear_kernels import (
-            LinearPart,
-            gaussian_kernel_part,
-            linear_kernel_risk,
-            tangent_kernel_part,
-        )
-
         step_sizes = np.array(self._step_sizes())[:, None]
         networks = shared.predicted_risks(self, step_sizes, FEATURE_RIDGES[2:-2])["risk"].min(axis=1)
         link, rest = shared.LINKS[self.link], (self.d, KERNEL_RIDGES, self.noise_variance)
-        parts = [
-            tangent_kernel_part(self.activation),
-            *map(gaussian_kernel_part, WIDTHS.values()),
-            LinearPart(1.0, 0.0),
-        ]
-        kernels, more = ([linear_kernel_risk(p, link, n, *rest).min() for p in parts] for n in (self.n, 2 * self.n))
+        gaussian = map(linear.gaussian_kernel_part, WIDTHS.values())
+        parts = [linear.tangent_kernel_part(self.activation), *gaussian, linear.LinearPart(1.0, 0.0)]
+        risk = linear.linear_kernel_risk
+        kernels, more = ([risk(p, link, n, *rest).min() for p in parts] for n in (self.n, 2 * self.n))
         return {"risk": [*networks, *kernels], "with_all_samples": min(more), "bound": shared.bound(self.link)}

@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from unlazy.checks import InputError
 from unlazy.lab import DIVERGED_AT, Output, Study, cite, static, value
 from unlazy.lab.claims import OWN, at_least, at_most, between, claim, relative_deviation, slope, within
 from unlazy.plotting.panels import Panel, panels
-
-if TYPE_CHECKING:
-    import xarray as xr
+from unlazy.theory.one_step.spiked.features import gradient_step_groups, target_alignment
 
 LAZY, FEATURE = 0.5, 1.0
-KERNEL = "change of the conjugate kernel"
+KERNEL, NEURON = "change of the conjugate kernel", "displacement of a neuron $|w-w_0|$"
+ONE_LARGE = r"one step, $\eta = N^{s-1/2}$, $n = N = 2d$"
 SIZES = ("width", "dimension", "samples")
+SCALE, ENDS = "exponent s of the output scale N^-s", ": 1/2 is the neural-tangent, 1 the mean-field normalisation"
 EXPONENTS = [0.5, 0.625, 0.75, 0.875, 1.0]
-ONE_STEP = {"steps": 1, "activation": "erf", "link": "erf", "noise_variance": 0.01}
+LARGER = [(2 * d, d, 2 * d) for d in (64, 128, 256, 512, 1024)]
+ONE_STEP: dict[Any, Any] = {"steps": 1, "activation": "erf", "link": "erf", "noise_variance": 0.01}
 
 
 def _slopes(part, exponent, *names):
@@ -38,15 +39,7 @@ class LazyVsFeature(Study):
     precision = "float32"
 
     width: int = static(256, "width", symbol="N", low=2, high=65_536, scale="log", paired=True)
-    exponent: float = value(
-        0.5,
-        "exponent s of the output scale N^-s: 1/2 is the neural-tangent, 1 the mean-field normalisation",
-        symbol="s",
-        low=0.5,
-        high=1,
-        paired=True,
-        short="exponent s of the output scale N^-s",
-    )
+    exponent: float = value(0.5, f"{SCALE}{ENDS}", symbol="s", low=0.5, high=1, paired=True, short=SCALE)
     dimension: int = static(10, "input dimension", symbol="d", low=1, high=10_000)
     samples: int = static(60, "training samples", symbol="n", low=1, high=10_000)
     steps: int = static(500, "steps of full-batch gradient descent", low=1, high=1_000_000, scale="log", paired=True)
@@ -74,35 +67,18 @@ class LazyVsFeature(Study):
     }
     presets = {
         "quick": {
-            "main": {"width": [64, 192, 512], "exponent": [0.5, 0.75, 1.0], "seeds": 16},
-            "one_step": {
-                SIZES: [(2 * d, d, 2 * d) for d in (64, 128, 256)],
-                **ONE_STEP,
-                "exponent": [0.5, 0.75, 1.0],
-                "seeds": 256,
-            },
+            "main": {"width": [64, 192, 512], "exponent": EXPONENTS[::2], "seeds": 16},
+            "one_step": {SIZES: LARGER[:3]} | ONE_STEP | {"exponent": EXPONENTS[::2], "seeds": 256},
         },
         "full": {
             "main": {"width": [2**k for k in range(6, 13)], "exponent": EXPONENTS, "steps": 1500, "seeds": 32},
-            "one_step": {
-                SIZES: [(2 * d, d, 2 * d) for d in (64, 128, 256, 512, 1024)],
-                **ONE_STEP,
-                "exponent": EXPONENTS,
-                "seeds": 32,
-            },
+            "one_step": {SIZES: LARGER} | ONE_STEP | {"exponent": EXPONENTS, "seeds": 32},
         },
     }
     figure = panels(
-        _panel(
-            "neuron_displacement",
-            legend=True,
-            ylabel="displacement of a neuron $|w-w_0|$",
-            title="dashed: $N^{s-1}$ through the first point",
-        ),
+        _panel("neuron_displacement", legend=True, ylabel=NEURON, title="dashed: $N^{s-1}$ through the first point"),
         _panel("displacement", title="dashes: linearised network"),
-        _panel(
-            "conjugate_kernel_change", "one_step", ylabel=KERNEL, title=r"one step, $\eta = N^{s-1/2}$, $n = N = 2d$"
-        ),
+        _panel("conjugate_kernel_change", "one_step", ylabel=KERNEL, title=ONE_LARGE),
         _panel("conjugate_kernel_change", ylabel=KERNEL),
         _panel("test_error", ylabel="relative test error"),
         _panel("alignment", "one_step", ylabel="alignment with the target $T$", title="one step; lines: theory"),
@@ -205,13 +181,11 @@ class LazyVsFeature(Study):
         from unlazy.training.one_step.output_scale import train_first_layer
 
         data = SingleIndex(self.dimension, self.link, self.noise_variance)
-        options = {name: getattr(self, name) for name in ("exponent", "learning_rate", "steps", "activation")}
+        options = self.as_dict("exponent", "learning_rate", "steps", "activation")
         return train_first_layer(key, data, self.samples, self.width, **options)._asdict()
 
     def predict(self) -> dict[str, Any]:
         """The theory is that of one step, steps = 1."""
-        from unlazy.theory.one_step.spiked.features import gradient_step_groups, target_alignment
-
         if self.steps > 1:
             return {}
         size = self.learning_rate * self.width ** (self.exponent - 0.5)
@@ -221,7 +195,7 @@ class LazyVsFeature(Study):
         after, before = (target_alignment(*functions, *step, self.dimension) for step in steps)
         return {"alignment": after, "initial_alignment": before}
 
-    def derive(self, simulated: xr.Dataset) -> xr.Dataset:
+    def derive(self, simulated: Any) -> Any:
         """N^(s-1) through the measured displacement per neuron at the smallest width."""
         first = simulated.neuron_displacement.isel(width=0).mean("seed")
         growth = (simulated.width / simulated.width[0]) ** (simulated.exponent - 1)

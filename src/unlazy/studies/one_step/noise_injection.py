@@ -8,7 +8,9 @@ from typing import Any
 import numpy as np
 
 from unlazy.lab import Output, Study, at_most, between, cite, claim, over_theory, parameter, static, value, within
+from unlazy.numerics.gaussian import Piecewise
 from unlazy.plotting.panels import Panel, panels
+from unlazy.theory.one_step.noise_injection import noise_injection_equivalent
 
 FRESH = 3000
 ERRORS = ("test_error", "training_error")
@@ -16,6 +18,10 @@ ERRORS = ("test_error", "training_error")
 
 def _names(data):
     return [str(copies) if copies else "penalty" for copies in np.atleast_1d(parameter(data, "copies"))]
+
+
+COPIES = "noisy copies of each input; 0 is the explicit penalty"
+SHORT = "noisy copies of each input; 0: the explicit penalty"
 
 
 @dataclass(frozen=True)
@@ -26,14 +32,7 @@ class NoiseInjection(Study):
     )
     sources = cite("dhifallah2021")
 
-    copies: int = static(
-        3,
-        "noisy copies of each input; 0 is the explicit penalty of infinitely many",
-        symbol=r"\ell",
-        low=0,
-        high=1000,
-        short="noisy copies of each input; 0: the explicit penalty",
-    )
+    copies: int = static(3, f"{COPIES} of infinitely many", symbol=r"\ell", low=0, high=1000, short=SHORT)
     d: int = static(300, "dimension", symbol="d", low=2, high=10_000, scale="log")
     samples_per_dimension: float = static(2.5, "samples per dimension", symbol=r"\psi_1", above=0, high=100)
     features_per_dimension: float = static(1.5, "neurons per dimension", symbol=r"\psi_2", above=0, high=100)
@@ -57,19 +56,14 @@ class NoiseInjection(Study):
     }
     lines = {"levels": "input_noise"}
     figure = panels(
-        Panel(
-            ERRORS,
-            x=_names,
-            part="copies",
+        Panel(ERRORS, x=_names, part="copies").look(
             labels=("test, clean inputs", "training"),
             xlabel="noisy copies of each input",
             ylabel="mean squared error",
             log="y",
         ),
         Panel("test_error", x="input_noise", part="levels", ylabel="test error, explicit penalty"),
-        width=3.5,
-        height=3.0,
-    )
+    ).look(width=3.5, height=3.0)
 
     @claim("dhifallah2021", "finitely many copies: this project's equations", within(0.08))
     def theory(copies):
@@ -106,9 +100,6 @@ class NoiseInjection(Study):
         return fit_noisy_copies(rng, *problem, input_noise=noise, copies=copies, fresh=FRESH)._asdict()
 
     def predict(self) -> dict[str, Any]:
-        from unlazy.numerics.gaussian import Piecewise
-        from unlazy.theory.one_step.noise_injection import noise_injection_equivalent
-
         ratios = (self.samples_per_dimension, self.features_per_dimension)
         problem = ("tanh", Piecewise(np.sign, (0.0,)), *ratios, self.ridge, self.noise_variance)
         found = noise_injection_equivalent(*problem, input_noise=self.input_noise, copies=self.copies or np.inf)

@@ -58,19 +58,14 @@ class OneStepRisk(Study):
     }
     lines = {"main": "n"}
     figure = panels(
-        Panel(
-            "risk",
-            x=lambda data: parameter(data, "n") / parameter(data, "d"),
-            by="exponent",
+        Panel("risk", x=lambda data: parameter(data, "n") / parameter(data, "d"), by="exponent").look(
             xlabel=r"samples per dimension $\psi_1 = n/d$",
             log="xy",
             legend="upper right",
             title=r"steps of size $N^\alpha$ ($\alpha = -1$: none)",
             marks=(shared.KERNEL_BOUND,),
-        ),
-        width=5.2,
-        height=3.5,
-    )
+        )
+    ).look(width=5.2, height=3.5)
 
     @claim("cui2024", "here by an equivalent of spiked random features", within(0.1), resampled=True)
     def theory(main):

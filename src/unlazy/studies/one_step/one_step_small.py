@@ -10,6 +10,7 @@ import numpy as np
 from unlazy.lab import Output, Study, at_least, at_most, cite, claim, parameter, path, static, value, within
 from unlazy.plotting.panels import Panel, panels
 from unlazy.studies.one_step import shared
+from unlazy.theory.one_step.gradient_step import one_step_risk
 
 
 def _gain(risk):
@@ -44,10 +45,8 @@ class OneStepSmall(Study):
         "full": {"n": [400, 800, 1200, 2400, 4800], "step_size": [0.0, 0.5, 1.0, 2.0, 3.0, 5.0], "seeds": 32},
     }
     lines = {"main": "step_size"}
-    figure = panels(
-        Panel("risk", x="step_size", by="n", ylim=(0, None), marks=(shared.KERNEL_BOUND,)),
-        width=4.6,
-        height=3.2,
+    figure = panels(Panel("risk", x="step_size", by="n", ylim=(0, None), marks=(shared.KERNEL_BOUND,))).look(
+        width=4.6, height=3.2
     )
 
     @claim("ba2022", "", at_most(0.0))
@@ -71,20 +70,12 @@ class OneStepSmall(Study):
     def bound_in_theory(main):
         """Nor does the theory at any step size up to 10^6, any ridge from 10^-6 to 10 and any n from d/2 to 64 d: the
         ratio is {criterion}."""
-        from unlazy.theory.one_step.gradient_step import one_step_risk
-
-        activation, link, features, d, noise_variance = (
-            parameter(main.predicted, name) for name in ("activation", "link", "features", "d", "noise_variance")
-        )
-        risk = one_step_risk(
-            str(activation),
-            shared.LINKS[str(link)],
-            np.geomspace(0.5, 64, 15)[:, None, None],
-            float(features) / float(d),
-            np.geomspace(1e-6, 10, 15)[:, None],
-            float(noise_variance),
-            step_size=np.append(0.0, np.geomspace(0.1, 1e6, 15)),
-        ).risk
+        names = "activation", "link", "features", "d", "noise_variance"
+        activation, link, features, d, noise_variance = (parameter(main.predicted, name) for name in names)
+        ridges, sizes = np.geomspace(1e-6, 10, 15)[:, None], np.geomspace(0.5, 64, 15)[:, None, None]
+        numbers = float(features) / float(d), ridges, float(noise_variance)
+        steps = np.append(0.0, np.geomspace(0.1, 1e6, 15))
+        risk = one_step_risk(str(activation), shared.LINKS[str(link)], sizes, *numbers, step_size=steps).risk
         return risk.min() / shared.bound(str(link))
 
     def memory(self) -> int:
@@ -94,8 +85,6 @@ class OneStepSmall(Study):
         return shared.simulated_risks(rng, self, self.step_size)
 
     def predict(self) -> dict[str, Any]:
-        from unlazy.theory.one_step.gradient_step import one_step_risk
-
         functions = (self.activation, shared.LINKS[self.link])
         numbers = (self.n / self.d, self.features / self.d, self.ridge, self.noise_variance)
         theory = one_step_risk(*functions, *numbers, step_size=np.array(self.step_size))

@@ -11,6 +11,7 @@ from unlazy.lab import Output, Study, cite, static, value
 from unlazy.lab.claims import OWN, at_least, at_most, between, claim, enough, over_theory, parameter, slope, within
 from unlazy.plotting.panels import Guide, Panel, panels
 from unlazy.studies.one_step import shared
+from unlazy.theory.one_step.gradient_step import rank_one_step
 
 
 @dataclass(frozen=True)
@@ -39,16 +40,13 @@ class RankOneGradient(Study):
     }
     lines = {"main": "d"}
     figure = panels(
-        Panel(
-            ("operator_ratio", "frobenius_ratio"),
-            x="d",
+        Panel(("operator_ratio", "frobenius_ratio"), x="d").look(
             labels=("operator norm", "Frobenius norm"),
             ylabel="what rank one leaves, relative",
             marks=(Guide(-0.5, "$d^{-1/2}$"),),
         ),
         Panel("displacement", x="d", ylim=(0, None)),
-        width=3.5,
-    )
+    ).look(width=3.5)
 
     @claim("ba2022", "", between(-0.6, -0.4))
     def rank_one(main):
@@ -85,8 +83,6 @@ class RankOneGradient(Study):
         return {"operator_ratio": norms[0] / norms[1], "frobenius_ratio": norms[2] / norms[3], "displacement": norms[3]}
 
     def predict(self) -> dict[str, Any]:
-        from unlazy.theory.one_step.gradient_step import rank_one_step
-
         ratios = (self.samples_per_dimension, self.features_per_dimension)
         found = rank_one_step(self.activation, shared.LINKS[self.link], 1.0, *ratios, self.noise_variance)
         return {"displacement": found.displacement}

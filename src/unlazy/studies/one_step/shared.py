@@ -7,8 +7,12 @@ from typing import Any
 
 import numpy as np
 
+from unlazy.functions.activations import activation
 from unlazy.lab import parameter
 from unlazy.plotting.panels import Level
+from unlazy.theory.one_step.moments import link_moments
+from unlazy.theory.one_step.spiked.features import gradient_step_equivalent
+from unlazy.theory.one_step.spiked.statistics import NeuronGroups
 
 LINKS: dict[str, Callable[[Any], Any] | str] = {"erf": "erf", "tanh": "tanh", "tanh3": lambda x: np.tanh(3 * x)}
 """Names of activations, or functions; tanh3 is tanh(3 x)."""
@@ -20,16 +24,12 @@ FRESH = 2000
 
 def link_function(name: str) -> Any:
     """The link of that name on arrays."""
-    from unlazy.functions.activations import activation
-
     link = LINKS[name]
     return activation(link) if isinstance(link, str) else link
 
 
 def bound(link: str) -> float:
     """|P_{>1} g|^2, below which no kernel and no step of order one comes in this scaling."""
-    from unlazy.theory.one_step.moments import link_moments
-
     return link_moments(LINKS[link]).nonlinear
 
 
@@ -41,8 +41,6 @@ KERNEL_BOUND = Level(
 
 def planted_groups(name: str) -> Any:
     """The groups for the theory; the rest of each neuron has norm 1."""
-    from unlazy.theory.one_step.spiked.statistics import NeuronGroups
-
     spikes = np.array(PLANTED[name])
     return NeuronGroups(np.full(spikes.size, 1 / spikes.size), spikes, np.ones(spikes.size))
 
@@ -66,8 +64,6 @@ def simulated_risks(
 
 def predicted_risks(study: Any, step_sizes: Any, ridge: Any, support: Sequence[float] | None = None) -> dict[str, Any]:
     """The spiked-random-feature equivalent of `simulated_risks`; step sizes and ridge broadcast."""
-    from unlazy.theory.one_step.spiked.features import gradient_step_equivalent
-
     sizes = (study.n, study.d, study.features, ridge, study.noise_variance)
     second = "normal" if support is None else support
     theory = gradient_step_equivalent(study.activation, LINKS[study.link], step_sizes, *sizes, second_layer=second)

@@ -10,6 +10,7 @@ import numpy as np
 from unlazy.lab import Output, Study, at_most, cite, claim, kept, parameter, path, static, value, within
 from unlazy.plotting.panels import Panel, panels
 from unlazy.studies.one_step import shared
+from unlazy.theory.one_step.gradient_step import rank_one_step
 
 
 def _away(main):
@@ -24,6 +25,9 @@ class Spike(Study):
         "does its singular vector point at the target?"
     )
     sources = cite("ba2022")
+    departs = (
+        "The residual of the step is y alone, as if the network's output at the start were 0; the source has y - f."
+    )
 
     d: int = static(512, "dimension", symbol="d", low=2, high=10_000, scale="log")
     samples_per_dimension: float = static(4.0, "samples per dimension", symbol=r"\psi_0", above=0, high=100)
@@ -82,8 +86,6 @@ class Spike(Study):
         return dict(zip(("singular_value", "alignment"), np.transpose(found), strict=True))
 
     def predict(self) -> dict[str, Any]:
-        from unlazy.theory.one_step.gradient_step import rank_one_step
-
         functions = (self.activation, shared.LINKS[self.link])
         ratios = (self.samples_per_dimension, self.features_per_dimension)
         found = rank_one_step(*functions, np.array(self.step_size), *ratios, self.noise_variance)

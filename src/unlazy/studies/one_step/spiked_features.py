@@ -10,6 +10,7 @@ import numpy as np
 from unlazy.lab import OWN, Output, Study, at_most, cite, claim, parameter, static, value, within
 from unlazy.plotting.panels import Level, Panel, panels
 from unlazy.studies.one_step import shared
+from unlazy.theory.one_step.spiked.features import spiked_features_equivalent
 
 LINKS = {
     "tanh3": lambda x: np.tanh(3 * x),
@@ -57,16 +58,11 @@ class SpikedFeatures(Study):
     }
     lines = {"main": "n"}
     figure = panels(
-        Panel(
-            "risk",
-            x="n",
-            by=("activation", "link"),
+        Panel("risk", x="n", by=("activation", "link")).look(
             title="four groups of neurons",
             marks=(Level(lambda data: data.attrs["features"], "$n = N$", vertical=True),),
-        ),
-        width=4.8,
-        height=3.3,
-    )
+        )
+    ).look(width=4.8, height=3.3)
 
     @claim("cui2024", "here by a deterministic equivalent", within(0.1))
     def risk(main):
@@ -99,8 +95,6 @@ class SpikedFeatures(Study):
         return {"risk": found.risk[0], "training_error": found.training_error[0]}
 
     def predict(self) -> dict[str, Any]:
-        from unlazy.theory.one_step.spiked.features import spiked_features_equivalent
-
         groups = shared.planted_groups(self.spikes)
         sizes = (self.n, self.d, self.features, self.ridge, self.noise_variance)
         found = spiked_features_equivalent(self.activation, LINKS[self.link], groups, self.cosine, *sizes)

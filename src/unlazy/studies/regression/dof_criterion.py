@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from unlazy.functions.spectra import power_law
 from unlazy.lab import OWN, Output, Study, at_most, cite, claim, enough, kept, parameter, path, static, value, within
 from unlazy.plotting.panels import Level, Panel, panels
 from unlazy.studies.regression import shared
@@ -41,12 +42,16 @@ def _mean(name):
     return lambda data: data[name].mean("seed")
 
 
-def _last_criterion(data):
-    return data.criterion.isel(metric_exponent=-1)
-
-
 def _ratio(data):
     return data.risk / data.criterion
+
+
+LIMITS = (Level(FACTOR), Level(0.5, vertical=True))
+UNRESTRICTED = Panel("free_risk", x=_mean("free_criterion"), labels=("unrestricted $W$",), colours=RED, **ALIGNED)
+ISOTROPIC_RATIO = Panel(_ratio, x=_freedom_share, part="isotropic", labels=("isotropic",), colours=RED, line=True)
+EQUALITY = Panel(lambda data: data.criterion.isel(metric_exponent=-1), x=_mean("criterion"), **ALIGNED).look(
+    points=False, line=True, labels=("equality",)
+)
 
 
 @dataclass(frozen=True)
@@ -78,10 +83,7 @@ class DofCriterion(Study):
         "free_criterion": Output("criterion there, less the noise", r"R(W_*) - \sigma^2"),
     }
     presets = {
-        "quick": {
-            "aligned": {"prior_exponent": [1.0, 2.0, 3.0], "seeds": 24},
-            "isotropic": {**ISOTROPIC, "seeds": 24},
-        },
+        "quick": {"aligned": {"prior_exponent": [1.0, 2.0, 3.0], "seeds": 24}, "isotropic": {**ISOTROPIC, "seeds": 24}},
         "full": {
             "aligned": {
                 "prior_exponent": [1.0, 1.5, 2.0, 3.0],
@@ -94,31 +96,13 @@ class DofCriterion(Study):
         },
     }
     figure = panels(
-        Panel(
-            "risk",
-            x=_mean("criterion"),
-            title="metrics $j^{-k}$, tasks $j^{-a}$",
-            xlabel=r"criterion $R(W) - \sigma^2$",
-            log="xy",
-            also=(
-                Panel("free_risk", x=_mean("free_criterion"), labels=("unrestricted $W$",), colours=RED, **ALIGNED),
-                Panel(_last_criterion, x=_mean("criterion"), labels=("equality",), points=False, line=True, **ALIGNED),
-            ),
-            **FAMILY,
+        Panel("risk", x=_mean("criterion"), also=(UNRESTRICTED, EQUALITY), **FAMILY).look(
+            title="metrics $j^{-k}$, tasks $j^{-a}$", xlabel=r"criterion $R(W) - \sigma^2$", log="xy"
         ),
-        Panel(
-            _ratio,
-            x=_freedom_share,
-            xlabel=r"degrees of freedom $/\,n$",
-            ylabel=r"$\bar R(W) / (R(W) - \sigma^2)$",
-            log="y",
-            marks=(Level(FACTOR), Level(0.5, vertical=True)),
-            also=(Panel(_ratio, x=_freedom_share, part="isotropic", labels=("isotropic",), colours=RED, line=True),),
-            **FAMILY,
+        Panel(_ratio, x=_freedom_share, also=(ISOTROPIC_RATIO,), marks=LIMITS, **FAMILY).look(
+            xlabel=r"degrees of freedom $/\,n$", ylabel=r"$\bar R(W) / (R(W) - \sigma^2)$", log="y"
         ),
-        width=3.8,
-        caption="Along a line the ridge changes. Dotted: the limits that the claims name.",
-    )
+    ).look(width=3.8, caption="Along a line the ridge changes. Dotted: the limits that the claims name.")
 
     @claim(*BOUND)
     def bound(aligned):
@@ -180,7 +164,6 @@ class DofCriterion(Study):
     def simulate(self, rng: np.random.Generator) -> dict[str, Any]:
         """One design and its tasks; every metric and ridge of the family, and the limit of free gradient flow."""
         from unlazy.data.many_tasks import diagonal_tasks
-        from unlazy.functions.spectra import power_law
         from unlazy.training.regression.metric_criteria import RidgeCriteria, free_criteria, ridge_criteria
 
         spectrum, prior = (power_law(self.d, a) for a in (self.spectrum_exponent, self.prior_exponent))

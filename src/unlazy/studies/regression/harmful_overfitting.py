@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from unlazy.lab import OWN, Study, at_least, at_most, between, cite, claim, path, slope, static, value, within
+from unlazy.functions.spectra import harmful_example
+from unlazy.lab import OWN, at_least, at_most, between, cite, claim, path, slope, static, within
 from unlazy.studies.regression import shared
 
 PAPER = "suzuki2024 suzuki2024talk"
@@ -15,20 +16,16 @@ STEPS = 40
 
 
 @dataclass(frozen=True)
-class HarmfulOverfitting(Study):
+class HarmfulOverfitting(shared.MetricExample):
     question = (
         "With eigenvalues 1/i up to i = n and 1/n in all of the d = n^3 directions after it, no ridge predicts better "
         "than zero as n grows: does a metric learned from many tasks?"
     )
     sources = cite("suzuki2024", "suzuki2024talk")
 
-    n: int = static(20, "samples, shared by all tasks", symbol="n", low=2, high=100_000, scale="log")
     dimension_exponent: float = static(3.0, "exponent c of the dimension d = n^c", symbol="c", low=1, high=4)
-    tasks: int = static(200, "tasks", symbol="m", low=1, high=10_000, scale="log")
-    noise_variance: float = value(1.0, "variance of the label noise", symbol=r"\sigma^2", above=0, high=1e6)
     steps: tuple = path((6, 12, 40), "majorise-minimise steps of the metric", symbol="t", low=0, high=10_000)
 
-    outputs = shared.OUTPUTS
     presets = {
         "quick": {
             "main": {"n": [10, 14, 20, 28], "seeds": 16},
@@ -39,7 +36,6 @@ class HarmfulOverfitting(Study):
             "known": {"n": [10, 14, 20, 28, 40, 56], **shared.KNOWN, "seeds": 256},
         },
     }
-    lines = {"main": "n"}
     figure = shared.risks_against_size(STEPS, -2 / 3, "$n^{-2/3}$")
 
     @claim(PAPER, "example (1)", at_least(0.9))
@@ -79,22 +75,5 @@ class HarmfulOverfitting(Study):
         """Ridge and Bayes risks are those of their deterministic equivalents {criterion}, at n from 10 on."""
         return shared.theory_deviation(known)
 
-    @property
-    def dimension(self) -> int:
-        return int(self.n**self.dimension_exponent + 1e-9)
-
-    def memory(self) -> int:
-        return 8 * self.dimension * (5 * self.n + 4 * self.tasks)
-
-    def simulate(self, rng: np.random.Generator) -> dict[str, Any]:
-        from unlazy.functions.spectra import harmful_example
-        from unlazy.training.regression.metric_learning import metric_risks
-
-        spectrum, prior, _ = harmful_example(self.n, self.dimension, written_out=True)
-        risks = metric_risks(rng, spectrum, prior, self.n, self.tasks, self.noise_variance, shared.RIDGES, self.steps)
-        return risks._asdict()
-
-    def predict(self) -> dict[str, Any]:
-        from unlazy.functions.spectra import harmful_example
-
-        return shared.predicted_risks(*harmful_example(self.n, self.dimension), self.n, self.noise_variance)
+    def population(self, **options: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        return harmful_example(self.n, self.dimension, **options)

@@ -26,8 +26,14 @@ ARMS = {
     "frozen label noise": {"gradient": "frozen"},
 }
 """What is added to the objective: nothing, an exact penalty, or noise with one of the two gradients."""
-IDENTITY = {"activation": ["tanh", "identity"], "tasks": 4, "steps": 0, "draws": 400}
+IDENTITY: dict[Any, Any] = {"activation": ["tanh", "identity"], "tasks": 4, "steps": 0, "draws": 400}
 NOISE = ("ridge", "label_variance")
+NOISES = [(0.05, 0.02), (0.05, 0.1), (0.05, 0.5), (0.3, 0.1)]
+MORE_NOISES = [(0.05, v) for v in (0.02, 0.05, 0.1, 0.2, 0.5, 1.0)] + [(r, 0.1) for r in (0.001, 0.01, 0.3, 3.0)]
+RIDGE = "ridge of the second layer, in (1/n)|y - f|^2 + (ridge/M)|a|^2"
+ADDED = "variance of the noise added to the labels"
+ADDED_AS = "variance v of the noise that training adds to the labels, uniform of half-width (3v)^1/2"
+CHOSEN: dict[str, Any] = {"scale": "log", "paired": True}
 NETWORK = ("activation", "ridge", "learning_rate")
 
 
@@ -62,6 +68,10 @@ def _freedom_panel(activation, **options):
     return Panel(noisy, also=(lines,), ylabel="degrees of freedom", **_training(activation), **options)
 
 
+IN_PENALTIES = tuple(lambda data, name=name: data[name] / data.penalty for name in ("uniform_gap", "slide_penalty"))
+SLIDE = ("uniform noise", r"the slide's $(\lambda s^2/n)\,\mathrm{DoF}$")
+
+
 @dataclass(frozen=True)
 class LabelNoiseDof(Study):
     question = (
@@ -79,26 +89,8 @@ class LabelNoiseDof(Study):
     activation: str = static(
         "tanh", "activation: identity is the linear network", choices=("tanh", "identity", "erf", "relu"), paired=True
     )
-    ridge: float = value(
-        1e-3,
-        "ridge of the second layer, in (1/n)|y - f|^2 + (ridge/M)|a|^2",
-        symbol=r"\lambda",
-        low=1e-5,
-        high=100,
-        scale="log",
-        paired=True,
-        short="ridge",
-    )
-    label_variance: float = value(
-        0.25,
-        "variance v of the noise that training adds to the labels, uniform of half-width (3v)^1/2",
-        symbol="v",
-        low=1e-4,
-        high=1e4,
-        scale="log",
-        paired=True,
-        short="variance of the noise added to the labels",
-    )
+    ridge: float = value(1e-3, RIDGE, symbol=r"\lambda", low=1e-5, high=100, short="ridge", **CHOSEN)
+    label_variance: float = value(0.25, ADDED_AS, symbol="v", low=1e-4, high=1e4, short=ADDED, **CHOSEN)
     data_variance: float = value(0.25, "variance of the noise in the data", symbol=r"\sigma^2", low=0, high=100)
     learning_rate: float = value(0.1, "learning rate", symbol=r"\eta", above=0, high=100, scale="log", paired=True)
     weight_decay: float = value(2e-3, "weight decay of the first layer", low=0, high=100, paired=True)
@@ -120,35 +112,17 @@ class LabelNoiseDof(Study):
     }
     presets = {
         "quick": {
-            "identity": {
-                **IDENTITY,
-                NOISE: [(0.05, 0.02), (0.05, 0.1), (0.05, 0.5), (0.3, 0.1)],
-                "n": 30,
-                "width": 100,
-                "seeds": 8,
-            },
+            "identity": IDENTITY | {NOISE: NOISES, "n": 30, "width": 100, "seeds": 8},
             "training": {NETWORK: [("tanh", 1e-3, 0.05), LINEAR], "n": 40, "width": 100, "steps": 250, "seeds": 8},
         },
         "full": {
-            "identity": {
-                **IDENTITY,
-                NOISE: [(0.05, v) for v in (0.02, 0.05, 0.1, 0.2, 0.5, 1.0)]
-                + [(ridge, 0.1) for ridge in (0.001, 0.01, 0.3, 3.0)],
-                "seeds": 16,
-            },
+            "identity": IDENTITY | {NOISE: MORE_NOISES, "seeds": 16},
             "training": {NETWORK: [("tanh", 1e-3, 0.1), LINEAR], "seeds": 24},
         },
     }
     figure = panels(
-        Panel(
-            tuple(lambda data, name=name: data[name] / data.penalty for name in ("uniform_gap", "slide_penalty")),
-            x="ridge",
-            part="identity",
-            at={"activation": "tanh"},
-            labels=("uniform noise", r"the slide's $(\lambda s^2/n)\,\mathrm{DoF}$"),
-            ylabel=r"gap in units of $(v/n)\,\mathrm{DoF}$",
-            log="xy",
-            marks=(Level(1.0),),
+        Panel(IN_PENALTIES, x="ridge", part="identity", at={"activation": "tanh"}, labels=SLIDE).look(
+            ylabel=r"gap in units of $(v/n)\,\mathrm{DoF}$", log="xy", marks=(Level(1.0),)
         ),
         _freedom_panel("tanh", legend="lower left"),
         _freedom_panel("identity", legend=False),
@@ -246,37 +220,11 @@ class LabelNoiseDof(Study):
             raise InputError(f"learning_rate * weight_decay must be <= 1, or the weights grow; got {product:g}")
 
     def coordinates(self) -> dict[str, Any]:
-        return {"arm": list(ARMS), "step": self._record_at()}
-
-    def _record_at(self) -> list[int]:
-        return np.unique(np.linspace(0, self.steps, 13).astype(int)).tolist()
+        return {"arm": list(ARMS), "step": np.unique(np.linspace(0, self.steps, 13).astype(int)).tolist()}
 
     def simulate(self, key: Any) -> dict[str, Any]:
         """Train all arms on the same data and randomness; measure gap and gradients on the network without noise."""
-        import jax
+        from unlazy.training.regression.noise_arms import train_arms
 
-        from unlazy.data.plane_tasks import plane_tasks
-        from unlazy.training.regression.label_noise import train_variants, uniform_noise_gap
-        from unlazy.training.regression.two_timescale import hidden_layer, init, noise_effect
-
-        data_key, start_key, step_key, noise_key = jax.random.split(key, 4)
-        data = plane_tasks(data_key, self.n, self.dimension, self.tasks, self.data_variance)
-        ends, records = train_variants(
-            step_key,
-            init(start_key, self.dimension, self.width),
-            data,
-            list(ARMS.values()),
-            self._record_at(),
-            variance=self.label_variance,
-            **{name: getattr(self, name) for name in (*NETWORK, "weight_decay", "temperature")},
-        )
-        first_layer = ends.first_layer[list(ARMS).index("none")]
-        noise = (data.labels, self.ridge, self.label_variance)
-        effect = noise_effect(first_layer, data.inputs, *noise, self.activation)
-        hidden = hidden_layer(first_layer, data.inputs, self.activation)
-        return {
-            **effect._asdict(),
-            "uniform_gap": uniform_noise_gap(noise_key, hidden, *noise, self.draws),
-            "slide_penalty": 3 * self.ridge * effect.penalty,
-            **records,
-        }
+        options = {name: number for name, number in self.as_dict().items() if name != "steps"}
+        return train_arms(key, ARMS, self.coordinates()["step"], **options)

@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from unlazy.lab import OWN, Study, at_least, at_most, between, cite, claim, path, slope, static, value, within
+from unlazy.functions.spectra import misaligned_example
+from unlazy.lab import OWN, at_least, at_most, between, cite, claim, slope, within
 from unlazy.studies.regression import shared
 
 PAPER = "suzuki2024 suzuki2024talk"
@@ -15,20 +16,13 @@ STEPS = 12
 
 
 @dataclass(frozen=True)
-class MisalignedSignal(Study):
+class MisalignedSignal(shared.MetricExample):
     question = (
         "The n-th of d = n^2 directions, of variance 1/n, carries a coefficient of variance n, all others decay like "
         "1/i: ridge regression misses it; does a metric learned from many tasks find it?"
     )
     sources = cite("suzuki2024", "suzuki2024talk")
 
-    n: int = static(20, "samples, shared by all tasks", symbol="n", low=2, high=100_000, scale="log")
-    dimension_exponent: float = static(2.0, "exponent c of the dimension d = n^c", symbol="c", low=1, high=4)
-    tasks: int = static(200, "tasks", symbol="m", low=1, high=10_000, scale="log")
-    noise_variance: float = value(1.0, "variance of the label noise", symbol=r"\sigma^2", above=0, high=1e6)
-    steps: tuple = path((6, 12), "majorise-minimise steps of the metric", symbol="t", low=0, high=10_000)
-
-    outputs = shared.OUTPUTS
     presets = {
         "quick": {
             "main": {"n": [16, 24, 32, 48, 64], "seeds": 16},
@@ -39,7 +33,6 @@ class MisalignedSignal(Study):
             "known": {"n": [16, 32, 64, 128], **shared.KNOWN, "seeds": 256},
         },
     }
-    lines = {"main": "n"}
     figure = shared.risks_against_size(STEPS, -1 / 2, "$n^{-1/2}$")
 
     @claim(PAPER, "example (2)", at_least(0.9))
@@ -74,22 +67,5 @@ class MisalignedSignal(Study):
         """Ridge and Bayes risks are those of their deterministic equivalents {criterion}, at n from 16 on."""
         return shared.theory_deviation(known)
 
-    @property
-    def dimension(self) -> int:
-        return int(self.n**self.dimension_exponent + 1e-9)
-
-    def memory(self) -> int:
-        return 8 * self.dimension * (5 * self.n + 4 * self.tasks)
-
-    def simulate(self, rng: np.random.Generator) -> dict[str, Any]:
-        from unlazy.functions.spectra import misaligned_example
-        from unlazy.training.regression.metric_learning import metric_risks
-
-        spectrum, prior, _ = misaligned_example(self.n, self.dimension, written_out=True)
-        risks = metric_risks(rng, spectrum, prior, self.n, self.tasks, self.noise_variance, shared.RIDGES, self.steps)
-        return risks._asdict()
-
-    def predict(self) -> dict[str, Any]:
-        from unlazy.functions.spectra import misaligned_example
-
-        return shared.predicted_risks(*misaligned_example(self.n, self.dimension), self.n, self.noise_variance)
+    def population(self, **options: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        return misaligned_example(self.n, self.dimension, **options)

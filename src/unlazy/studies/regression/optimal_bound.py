@@ -7,10 +7,12 @@ from typing import Any
 
 import numpy as np
 
+from unlazy.functions.spectra import power_law
 from unlazy.lab import OWN, Output, Study, at_least, at_most, between, cite, claim, parameter, static, value
 from unlazy.plotting import style
 from unlazy.plotting.panels import Level, Panel, panels
 from unlazy.studies.regression import shared
+from unlazy.theory.regression.metric import bayes_risk, dof_criterion, dof_criterion_infimum, optimal_risk_bound
 
 PAPER = "suzuki2024 suzuki2024talk"
 THEOREM = "'Main result 2'"
@@ -31,17 +33,13 @@ def _panel(part, title, *levels, legend=False):
             given = {"color": style.colour(index), "marker": style.marker(index), "label": POINTS[name]}
             style.simulation(axes, parameter(run.simulated, "prior_exponent"), ratio, **given)
 
-    return Panel(
-        lambda data: data.bayes_risk / data.bound,
-        x="prior_exponent",
-        part=part,
+    return Panel(lambda data: data.bayes_risk / data.bound, x="prior_exponent", part=part, draw=draw).look(
         labels=("Bayes risk",),
         title=title,
         xlabel="decay of the tasks $a$",
         ylabel=r"$R(W) - \sigma^2$ over the bound",
         marks=tuple(map(Level, levels)),
         legend=legend,
-        draw=draw,
     )
 
 
@@ -147,9 +145,6 @@ class OptimalBound(Study):
 
     def simulate(self, rng: np.random.Generator) -> dict[str, Any]:
         """Given the design the targets are Gaussian with covariance X Sigma_beta X^T + s^2 I, and are drawn as such."""
-        from unlazy.functions.spectra import power_law
-        from unlazy.theory.regression.metric import dof_criterion, dof_criterion_infimum
-
         weight = self.weight_ratio * self.noise_variance
         design = rng.standard_normal((self.n, self.d)) * power_law(self.d, self.spectrum_exponent / 2)
         weighted = design * power_law(self.d, self.prior_exponent / 2)
@@ -163,9 +158,6 @@ class OptimalBound(Study):
         }
 
     def predict(self) -> dict[str, Any]:
-        from unlazy.functions.spectra import power_law
-        from unlazy.theory.regression.metric import bayes_risk, optimal_risk_bound
-
         signal = power_law(self.d, self.spectrum_exponent + self.prior_exponent)
         excess = (self.weight_ratio - 1) * self.noise_variance
         bayes = bayes_risk(signal, self.n, self.noise_variance)

@@ -3,15 +3,25 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
-from unlazy.lab import Output, Study, cite, path, static, value
+from unlazy.functions.spectra import power_law
+from unlazy.lab import Output, Study, cite, static, value
 from unlazy.lab.claims import at_most, claim, difference, enough, over_theory, parameter, relative_deviation, within
+from unlazy.numerics.ridge import conditional_risk, decompose, sample_effective_ridge
 from unlazy.plotting.panels import Panel, panels
+from unlazy.studies.regression import shared
+from unlazy.theory.regression.ridge import ridge_equivalent
 
-ISOTROPIC = {"spectrum_exponent": 0.0, "prior_exponent": 0.0, "ridge": [0.0, 0.03, 0.3, 3.0]}
+ISOTROPIC: dict[str, Any] = {"spectrum_exponent": 0.0, "prior_exponent": 0.0, "ridge": [0.0, 0.03, 0.3, 3.0]}
+MANY = [100, 200, 400, 600, 800, 1250, 1600, 3200, 6400]
 CASE = ("spectrum_exponent", "prior_exponent")
+CASES = [(0.0, 0.0), (1.0, 0.5), (0.5, 2.0), (2.0, 0.0)]
+MORE_CASES = [(0.0, 0.0), (0.5, 0.0), *CASES[1:], (1.5, -1.0), (1.0, 2.0)]
+RIDGES = [0.0, 1e-5, 1e-4, 1e-3, 1e-2, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0]
+MORE_RIDGES = [0.0, *np.logspace(-6, 1, 29).tolist()]
 
 
 def _test_error(part):
@@ -43,20 +53,10 @@ class RidgeEquivalent(Study):
         1.0, "variance of the noiseless target, which scales the prior", symbol=r"\rho^2", low=0, high=1e6
     )
     noise_variance: float = value(0.3, "variance of the label noise", symbol=r"\sigma^2", low=0, high=1e6)
-    ridge: tuple = path(
-        (0.0, 1e-3, 1e-2, 0.1, 1.0),
-        "ridge, in (1/n)|y - Xb|^2 + ridge |b|^2",
-        symbol=r"\lambda",
-        low=0,
-        high=1e12,
-        scale="log",
-        short="ridge",
-    )
+    ridge: tuple = shared.ridges((0.0, 1e-3, 1e-2, 0.1, 1.0))
 
     outputs = {
-        "risk": Output("excess risk", r"\bar R", ("ridge",), scale="log"),
-        "bias": Output("bias", "B", ("ridge",), scale="log"),
-        "variance": Output("variance", "V", ("ridge",), scale="log"),
+        **shared.RIDGE_OUTPUTS,
         "training_error": Output("training error", "", ("ridge",)),
         "degrees_of_freedom": Output("degrees of freedom", r"\mathrm{df}_1", ("ridge",)),
         "gcv": Output("generalised cross-validation", "", ("ridge",)),
@@ -64,28 +64,12 @@ class RidgeEquivalent(Study):
     }
     presets = {
         "quick": {
-            "sizes": {"n": [50, 100, 200, 300, 600, 800, 1600], **ISOTROPIC, "seeds": 12},
-            "ridges": {
-                CASE: [(0.0, 0.0), (1.0, 0.5), (0.5, 2.0), (2.0, 0.0)],
-                "ridge": [0.0, 1e-5, 1e-4, 1e-3, 1e-2, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0],
-                "seeds": 128,
-            },
+            "sizes": {"n": [50, 100, 200, 300, 600, 800, 1600]} | ISOTROPIC | {"seeds": 12},
+            "ridges": {CASE: CASES, "ridge": RIDGES, "seeds": 128},
         },
         "full": {
-            "sizes": {
-                "n": [100, 200, 400, 600, 800, 1250, 1600, 3200, 6400],
-                "d": 1000,
-                **ISOTROPIC,
-                "spectrum_exponent": [0.0, 1.0],
-                "seeds": 40,
-            },
-            "ridges": {
-                CASE: [(0.0, 0.0), (0.5, 0.0), (1.0, 0.5), (0.5, 2.0), (2.0, 0.0), (1.5, -1.0), (1.0, 2.0)],
-                "n": [100, 400],
-                "d": 2000,
-                "ridge": np.concatenate([[0.0], np.logspace(-6, 1, 29)]).tolist(),
-                "seeds": 800,
-            },
+            "sizes": {"n": MANY, "d": 1000} | ISOTROPIC | {"spectrum_exponent": [0.0, 1.0], "seeds": 40},
+            "ridges": {CASE: MORE_CASES, "n": [100, 400], "d": 2000, "ridge": MORE_RIDGES, "seeds": 800},
         },
     }
     lines = {"sizes": "n", "ridges": "ridge"}
@@ -96,9 +80,7 @@ class RidgeEquivalent(Study):
         _against_ridge("risk", "xy", title=r"eigenvalues $j^{-a}$, prior $j^{-b}$"),
         _against_ridge("training_error", legend=False),
         _against_ridge("degrees_of_freedom", legend=False),
-        columns=2,
-        width=3.7,
-    )
+    ).look(columns=2, width=3.7)
 
     @claim("hastie2022 dobriban2018", "", within(0.03))
     def risk(sizes, ridges):
@@ -136,8 +118,6 @@ class RidgeEquivalent(Study):
 
     def simulate(self, rng: np.random.Generator) -> dict[str, np.ndarray]:
         """The exact expectation over target and noise, given a drawn design."""
-        from unlazy.numerics.ridge import conditional_risk, decompose, sample_effective_ridge
-
         spectrum, prior = self._population()
         design = rng.standard_normal((self.n, self.d)) * np.sqrt(spectrum)
         found = decompose(design)
@@ -145,15 +125,11 @@ class RidgeEquivalent(Study):
         return {**given._asdict(), "effective_ridge": sample_effective_ridge(found, self.ridge)}
 
     def _population(self) -> tuple[np.ndarray, np.ndarray]:
-        from unlazy.functions.spectra import power_law
-
         spectrum = power_law(self.d, self.spectrum_exponent)
         shape = power_law(self.d, self.prior_exponent)
         return spectrum, shape * (self.signal_variance / (spectrum @ shape))
 
     def predict(self) -> dict[str, np.ndarray]:
-        from unlazy.theory.regression.ridge import ridge_equivalent
-
         spectrum, prior = self._population()
         theory = ridge_equivalent(spectrum, prior, self.n, np.array(self.ridge), self.noise_variance)
         return {name: getattr(theory, name) for name in self.outputs}

@@ -7,9 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from unlazy.lab import Output, Study, cite, path, static, value
+from unlazy.functions.spectra import index_blocks, power_law
+from unlazy.lab import Output, Study, cite, static, value
 from unlazy.lab.claims import OWN, at_least, at_most, between, claim, enough, over_theory, parameter, slope, within
+from unlazy.numerics.ridge import conditional_risk, decompose
 from unlazy.plotting.panels import Level, Panel, panels
+from unlazy.studies.regression import shared
+from unlazy.theory.regression.benign_overfitting import classify_regime, overfitting_regime, tsigler_bartlett
+from unlazy.theory.regression.ridge import ridge_equivalent
 
 REGIMES = ("tsigler2023 suzuki2024talk", "slide 'Eigenvalue decay and generalization'")
 CASE = ("spectrum_exponent", "dimension_exponent")
@@ -59,20 +64,10 @@ class RidgeRegimes(Study):
     dimension_exponent: float = static(1.5, "exponent c of the dimension d = n^c", symbol="c", above=1, high=4)
     prior_exponent: float = value(2.0, "decay of the prior variances j^-b", symbol="b", low=0, high=10)
     noise_variance: float = value(0.25, "variance of the label noise", symbol=r"\sigma^2", low=0, high=1e6)
-    ridge: tuple = path(
-        (0.0, *np.logspace(-6, 2, 17).tolist()),
-        "ridge, in (1/n)|y - Xb|^2 + ridge |b|^2",
-        symbol=r"\lambda",
-        low=0,
-        high=1e12,
-        scale="log",
-        short="ridge",
-    )
+    ridge: tuple = shared.ridges((0.0, *np.logspace(-6, 2, 17).tolist()))
 
     outputs = {
-        "risk": Output("excess risk", r"\bar R", ("ridge",), scale="log"),
-        "bias": Output("bias", "B", ("ridge",), scale="log"),
-        "variance": Output("variance", "V", ("ridge",), scale="log"),
+        **shared.RIDGE_OUTPUTS,
         "bound": Output("Tsigler and Bartlett's B + V", "", ("ridge",), scale="log", theory_only=True),
         "zero_risk": Output("excess risk of the zero predictor", r"\bar R", theory_only=True),
     }
@@ -157,8 +152,6 @@ class RidgeRegimes(Study):
         a > 1, d below or d above n^(1/(1-a)): the mark of a case, 1 for yes and 0 for no, is {criterion}."""
         import xarray as xr
 
-        from unlazy.theory.regression.benign_overfitting import classify_regime, overfitting_regime
-
         sizes = (50, 200, 800)
 
         def mark(a, c):
@@ -190,9 +183,6 @@ class RidgeRegimes(Study):
 
     def simulate(self, rng: np.random.Generator) -> dict[str, Any]:
         """The exact expectation over target and noise, given a drawn design."""
-        from unlazy.functions.spectra import power_law
-        from unlazy.numerics.ridge import conditional_risk, decompose
-
         spectrum, prior = (power_law(self.dimension, a) for a in (self.spectrum_exponent, self.prior_exponent))
         design = rng.standard_normal((self.n, self.dimension))
         design *= np.sqrt(spectrum)
@@ -200,10 +190,6 @@ class RidgeRegimes(Study):
         return {"risk": given.risk, "bias": given.bias, "variance": given.variance}
 
     def predict(self) -> dict[str, Any]:
-        from unlazy.functions.spectra import index_blocks
-        from unlazy.theory.regression.benign_overfitting import tsigler_bartlett
-        from unlazy.theory.regression.ridge import ridge_equivalent
-
         index, copies = index_blocks(self.dimension)
         spectrum, prior = index**-self.spectrum_exponent, index**-self.prior_exponent
         problem = (spectrum, prior, self.n, np.array(self.ridge), self.noise_variance)

@@ -1,15 +1,17 @@
-"""What studies of learned metrics share: outputs, theory, claims' measures and panels."""
+"""What studies of ridge and of learned metrics share: fields, outputs, theory, claims' measures and panels."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from unlazy.checks import InputError
-from unlazy.lab import Output, slope
+from unlazy.lab import Output, Study, path, slope, static, value
 from unlazy.plotting.panels import Guide, Panel, Panels, panels
+from unlazy.theory.regression.metric import bayes_risk
+from unlazy.theory.regression.ridge import ridge_equivalent
 
 OUTPUTS = {
     "ridge_risk": Output("excess risk of ridge at the best ridge", r"\bar R", scale="log"),
@@ -24,6 +26,52 @@ KNOWN = {"tasks": 1, "steps": [0]}
 """Ridge and Bayes are exact expectations over tasks: to compare them with theory one task is enough."""
 RIDGES = np.logspace(-8, 3, 221)
 """The ridges among which an oracle takes the best for plain ridge regression."""
+RIDGE_OUTPUTS = {
+    "risk": Output("excess risk", r"\bar R", ("ridge",), scale="log"),
+    "bias": Output("bias", "B", ("ridge",), scale="log"),
+    "variance": Output("variance", "V", ("ridge",), scale="log"),
+}
+
+
+def ridges(default: tuple) -> Any:
+    """The field of a path of ridges, 0 for interpolation."""
+    label = "ridge, in (1/n)|y - Xb|^2 + ridge |b|^2"
+    return path(default, label, symbol=r"\lambda", low=0, high=1e12, scale="log", short="ridge")
+
+
+@dataclass(frozen=True)
+class MetricExample(Study):
+    """A metric that m tasks teach, against the best ridge and Bayes, where the dimension is a power of n."""
+
+    n: int = static(20, "samples, shared by all tasks", symbol="n", low=2, high=100_000, scale="log")
+    dimension_exponent: float = static(2.0, "exponent c of the dimension d = n^c", symbol="c", low=1, high=4)
+    tasks: int = static(200, "tasks", symbol="m", low=1, high=10_000, scale="log")
+    noise_variance: float = value(1.0, "variance of the label noise", symbol=r"\sigma^2", above=0, high=1e6)
+    steps: tuple = path((6, 12), "majorise-minimise steps of the metric", symbol="t", low=0, high=10_000)
+
+    outputs = OUTPUTS
+    lines = {"main": "n"}
+
+    def population(self, **options: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Eigenvalues, prior and how often each comes; `written_out`: once each."""
+        raise NotImplementedError
+
+    @property
+    def dimension(self) -> int:
+        return int(self.n**self.dimension_exponent + 1e-9)
+
+    def memory(self) -> int:
+        return 8 * self.dimension * (5 * self.n + 4 * self.tasks)
+
+    def simulate(self, rng: np.random.Generator) -> dict[str, Any]:
+        from unlazy.training.regression.metric_learning import metric_risks
+
+        spectrum, prior, _ = self.population(written_out=True)
+        sizes = self.n, self.tasks, self.noise_variance
+        return metric_risks(rng, spectrum, prior, *sizes, RIDGES, self.steps)._asdict()
+
+    def predict(self) -> dict[str, Any]:
+        return predicted_risks(*self.population(), self.n, self.noise_variance)
 
 
 def check_kernels_reached(n: int, d: int) -> None:
@@ -35,9 +83,6 @@ def predicted_risks(
     spectrum: np.ndarray, prior: np.ndarray, multiplicities: np.ndarray, n: int, noise_variance: float
 ) -> dict[str, Any]:
     """The deterministic equivalents of ridge and Bayes; there is none for a metric that the data teach."""
-    from unlazy.theory.regression.metric import bayes_risk
-    from unlazy.theory.regression.ridge import ridge_equivalent
-
     ridge = ridge_equivalent(spectrum, prior, n, RIDGES, noise_variance, multiplicities=multiplicities)
     bayes = bayes_risk(spectrum * prior, n, noise_variance, multiplicities=multiplicities)
     zero = multiplicities @ (spectrum * prior)

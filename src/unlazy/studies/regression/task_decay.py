@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from unlazy.functions.spectra import index_blocks, power_law
 from unlazy.lab import OWN, Study, at_least, at_most, cite, claim, parameter, path, static, value, within
 from unlazy.plotting.panels import Panel, panels
 from unlazy.studies.regression import shared
@@ -58,16 +59,9 @@ class TaskDecay(Study):
     figure = panels(
         Panel(shared.RISKS, x="prior_exponent", at={"steps": EARLY}, labels=shared.LABELS, xlabel=DECAY),
         Panel(
-            tuple(lambda data, name=name: data[name] / data.bayes_risk for name in shared.RISKS),
-            x="prior_exponent",
-            xlabel=DECAY,
-            ylabel="excess risk over that of Bayes",
-            log="y",
-        ),
-        width=3.7,
-        height=3.3,
-        caption="Learned metrics have no theory.",
-    )
+            tuple(lambda data, name=name: data[name] / data.bayes_risk for name in shared.RISKS), x="prior_exponent"
+        ).look(xlabel=DECAY, ylabel="excess risk over that of Bayes", log="y"),
+    ).look(width=3.7, height=3.3, caption="Learned metrics have no theory.")
 
     @claim("suzuki2024talk", EXPERIMENT, at_most(1.0), resampled=True)
     def beats_ridge(main):
@@ -120,7 +114,6 @@ class TaskDecay(Study):
         return 8 * (4 * self.n * self.d + 4 * self.d * self.tasks)
 
     def simulate(self, rng: np.random.Generator) -> dict[str, Any]:
-        from unlazy.functions.spectra import power_law
         from unlazy.training.regression.metric_learning import metric_risks
 
         spectrum, prior = (power_law(self.d, exponent) for exponent in (self.spectrum_exponent, self.prior_exponent))
@@ -128,8 +121,6 @@ class TaskDecay(Study):
         return risks._asdict()
 
     def predict(self) -> dict[str, Any]:
-        from unlazy.functions.spectra import index_blocks
-
         index, copies = index_blocks(self.d)
         spectrum, prior = index**-self.spectrum_exponent, index**-self.prior_exponent
         return shared.predicted_risks(spectrum, prior, copies, self.n, self.noise_variance)

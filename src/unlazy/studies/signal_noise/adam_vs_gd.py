@@ -9,9 +9,10 @@ import numpy as np
 
 from unlazy.checks import InputError
 from unlazy.lab import DIVERGED_AT, Output, Study, cite, static, value
-from unlazy.lab.claims import OWN, Change, at_least, at_most, claim, parameter
+from unlazy.lab.claims import OWN, Change, at_least, at_most, changes, claim, parameter
 from unlazy.plotting.panels import Level, Panel, panels
-from unlazy.studies.signal_noise.shared import GUESSING, check_even, check_room, in_settings
+from unlazy.studies.signal_noise.shared import GUESSING, check_even, in_settings
+from unlazy.theory.signal_noise.strategies import balancing_penalty
 
 ARMS = {("optimiser", "learning_rate", "steps"): [("gd", 0.5, 1000), ("adam", 2e-3, 1000), ("sign", 2e-3, 600)]}
 DECAYS = ("adversary", "coupled", "decoupled")
@@ -67,9 +68,7 @@ class AdamVsGd(Study):
     }
     history = (
         Change("", "sizes", "found in three attempts: before, gradient descent was too short or m too small"),
-        Change("sign", "threshold", "set after first numbers were seen"),
-        Change("what-is-learned", "threshold", "set after first numbers were seen"),
-        Change("small-penalty", "threshold", "set after first numbers were seen"),
+        *changes("sign what-is-learned small-penalty", "threshold", "set after first numbers were seen"),
     )
     presets = {
         "quick": {
@@ -81,11 +80,7 @@ class AdamVsGd(Study):
     figure = panels(
         Panel("test_error", x="optimiser", by="width", title="no penalty", ylim=(-0.03, 1.03), marks=(GUESSING,)),
         Panel(("signal", "noise"), x="optimiser", by="width", ylabel="largest pre-activation", legend="center left"),
-        Panel(
-            _penalised,
-            x="coupled",
-            by="width",
-            part="decay",
+        Panel(_penalised, x="coupled", by="width", part="decay").look(
             title=r"dashed: $\lambda_*$, where the pulls are equal",
             ylabel="test error of Adam",
             log="x",
@@ -156,7 +151,7 @@ class AdamVsGd(Study):
         check_even("n", self.n)
         if self.sparsity >= self.d:
             raise InputError(f"sparsity must be below d = {self.d}, got {self.sparsity}")
-        check_room(self, width="most_neurons")
+        self.check_at_most(("width", "most_neurons"))
 
     def simulate(self, key: Any) -> dict[str, Any]:
         from unlazy.training.signal_noise.sparse_patches import sparse_patch_run
@@ -164,6 +159,4 @@ class AdamVsGd(Study):
         return sparse_patch_run(key, **self.as_dict())
 
     def predict(self) -> dict[str, Any]:
-        from unlazy.theory.signal_noise.strategies import balancing_penalty
-
         return {"balancing_penalty": balancing_penalty(self.n, self.sparsity, self.deviation, self.start)}

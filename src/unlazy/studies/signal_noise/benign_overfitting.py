@@ -11,6 +11,7 @@ from unlazy.lab import DIVERGED_AT, Output, Study, cite, static, value
 from unlazy.lab.claims import OWN, Change, at_least, at_most, claim, enough, within
 from unlazy.plotting.panels import Panel, panels
 from unlazy.studies.signal_noise.shared import GUESSING, check_two_patches, strength
+from unlazy.theory.signal_noise.two_patches import benign_probability
 
 RACE = (OWN, "race of signal against noise, after Cao et al. 2022, Lemmas 5.3-5.7")
 GROWTH = ("cao2022 han2025tutorial", "section 5; slide on polynomial growth")
@@ -30,12 +31,8 @@ def _at(strength, *arrays):
     return [array.sel(power=array.power <= 3) if "power" in array.dims else array for array in chosen]
 
 
-def _balance(data):
-    return data.signal / data.noise
-
-
 def _balance_at_the_ends(data):
-    return _balance(data.sel(strength=[LOW, HIGH]))
+    return (data.signal / data.noise).sel(strength=[LOW, HIGH])
 
 
 def _skill(part, power):
@@ -112,6 +109,7 @@ class BenignOverfitting(Study):
         "noise_growth_law": Output("leading noise by the growth law", "x/x_0", ("time",), predicts="noise_growth"),
         "diverged_at": DIVERGED_AT,
     }
+    inner = {"time": [steps / 100 for steps in SLOW_STEPS]}
     history = (
         Change("", "m = 5 left out", "claims were inconclusive there"),
         Change("fit", "threshold 0.06", "runs stop at 0.05: the claim was inconclusive"),
@@ -120,18 +118,14 @@ class BenignOverfitting(Study):
         Change(
             "race",
             "skill at equal n and n SNR^q, at strengths chosen by the predicted probability",
-            (
-                "the share of all runs in which the race is right, judged first, is high for the constant rule n "
-                "SNR^q >= 2 too"
-            ),
+            "the share of all runs in which the race is right, judged first, is high for the constant rule n "
+            "SNR^q >= 2 too",
         ),
         Change(
             "race",
             "measure and criterion of the skill",
-            (
-                "a first criterion, right in 5% more of the runs than the best constant answer for each n and n "
-                "SNR^q, was left undecided by 864 runs (4.5 +- 5.9%, q = 3)"
-            ),
+            "a first criterion, right in 5% more of the runs than the best constant answer for each n and n "
+            "SNR^q, was left undecided by 864 runs (4.5 +- 5.9%, q = 3)",
         ),
         Change("race-q4", "measure and criterion of the skill", "as for q = 3"),
     )
@@ -185,7 +179,7 @@ class BenignOverfitting(Study):
     def signal_dominates(main, width):
         """At n SNR^q = 10 the signal dominates: the logarithm of the largest signal coefficient over the largest noise
         coefficient is {criterion}, a factor of 10."""
-        return _at(HIGH, *(np.log(_balance(part.simulated)) for part in (main, width)))
+        return _at(HIGH, *(np.log(part.simulated.signal / part.simulated.noise) for part in (main, width)))
 
     @claim(*IDEA, at_least(np.log(10)))
     def noise_dominates(main, width):
@@ -257,9 +251,6 @@ class BenignOverfitting(Study):
     def validate(self) -> None:
         check_two_patches(self)
 
-    def coordinates(self) -> dict[str, Any]:
-        return {"time": [steps / 100 for steps in SLOW_STEPS]}
-
     def simulate(self, key: Any) -> dict[str, Any]:
         from unlazy.training.signal_noise.token_gram import race_run
 
@@ -267,7 +258,5 @@ class BenignOverfitting(Study):
 
     def predict(self) -> dict[str, Any]:
         """The probability that the race, whose outcome depends on the draw, predicts benign overfitting."""
-        from unlazy.theory.signal_noise.two_patches import benign_probability
-
         ratio = (self.strength / self.n) ** (1 / self.power)
         return {"benign": benign_probability(self.n, self.d, ratio, self.width, self.power)}

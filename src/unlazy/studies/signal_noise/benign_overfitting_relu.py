@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from unlazy.lab import DIVERGED_AT, Output, Study, cite, static, value
 from unlazy.lab.claims import OWN, Change, at_least, at_most, claim, difference, enough, over_theory, within
 from unlazy.plotting.panels import Level, Panel, panels
-from unlazy.studies.signal_noise.shared import check_two_patches, fields
-
-if TYPE_CHECKING:
-    import xarray as xr
+from unlazy.studies.signal_noise.shared import check_two_patches
+from unlazy.theory.signal_noise.relu_overfitting import relu_error, small_start_error
 
 FORMULA = (OWN, "formula for the regime of Kou et al. 2023, from what a fresh noise patch meets in the neurons")
 LEVELS = [0.3, 1.0, 3.0, 10.0]
@@ -26,11 +24,9 @@ SCAN: dict[str, Any] = {"x": "level", "by": ("n", "d")}
 SHORT: dict[str, Any] = {"learning_rate": 0.04, "target": 0.5, "n": [20, 80], "level": [1.0]}
 
 
-def _formula(data: xr.Dataset, active: Any) -> xr.DataArray:
+def _formula(data: Any, active: Any) -> Any:
     """The test error by the formula with this fraction of active pairs, a number or one of each run."""
     import xarray as xr
-
-    from unlazy.theory.signal_noise.relu_overfitting import relu_error
 
     return xr.apply_ufunc(relu_error, data.level, active)
 
@@ -70,6 +66,7 @@ class BenignOverfittingRelu(Study):
         "noise": Output("mean noise coefficient of active pairs", r"\rho", ("step",), short="noise"),
         "diverged_at": DIVERGED_AT,
     }
+    inner = {"step": list(STEPS)}
     history = (
         Change("", "n = 20 and d = 10^7 left out", "claims were inconclusive at these sizes"),
         Change(
@@ -92,19 +89,15 @@ class BenignOverfittingRelu(Study):
     lines = {"main": "level"}
     figure = panels(
         Panel("test_error", **SCAN, title="solid: nothing measured; dashed: $p$ is", ylim=(2e-4, 0.5), also=(HALF,)),
-        Panel(
-            lambda data: data.test_error / _formula(data, data.active),
-            **SCAN,
+        Panel(lambda data: data.test_error / _formula(data, data.active), **SCAN, theory=False).look(
             title="formula with measured $p$",
             ylabel="test error over formula",
             log="x",
             ylim=(0, 2),
-            theory=False,
             marks=(Level(0.85, r"$\pm 15\%$", dashed=True), Level(1.15, dashed=True)),
         ),
         Panel(("signal", "noise"), x="step", part="growth", title="lines: linear laws", ylabel="coefficient", log="xy"),
-        caption="The lowest line: the formula with p = 1/2, the fraction of active pairs at the start.",
-    )
+    ).look(caption="The lowest line: the formula with p = 1/2, the fraction of active pairs at the start.")
 
     @claim(OWN, "precondition of the claims below", at_most(0.021))
     def fit(main, width):
@@ -171,37 +164,20 @@ class BenignOverfittingRelu(Study):
     def validate(self) -> None:
         check_two_patches(self)
 
-    def coordinates(self) -> dict[str, Any]:
-        return {"step": list(STEPS)}
-
     def simulate(self, key: Any) -> dict[str, Any]:
-        import jax.numpy as jnp
+        from unlazy.training.signal_noise.relu_runs import memorising_run
 
-        from unlazy.training.signal_noise import token_gram as engine
-
-        design = engine.signal_noise_design(self.most_samples, live=self.n)
-        length = jnp.reshape((self.level * self.d / self.n) ** 0.25, (1,))
-        rule = engine.gradient_descent(self.learning_rate * self.n * self.width / self.d)
-        network, sizes = engine.Network(engine.relu_power(1)), fields(self, "d", "width", "start", "most_neurons")
-        means: dict[str, Any] = {"record": engine.mean_coefficients, "record_at": STEPS, "draws": 1000}
-        problem, state, (signal, noise), fresh = engine.patch_run(
-            key, design, length, network, rule, self.steps, stop_loss=self.target, **sizes, **means
-        )
-        tested = {"test_error": fresh.error[0], "test_loss": fresh.loss[0], "training_loss": state.loss}
-        active = engine.active_fraction(problem, state.weights)
-        return tested | {"active": active, "signal": signal, "noise": noise, "diverged_at": state.diverged_at}
+        return memorising_run(key, record_at=STEPS, **self.as_dict())
 
     def predict(self) -> dict[str, Any]:
         """Growth is linear: per unit of time gamma by n SNR^2/4 and rho by 1/2."""
-        from unlazy.theory.signal_noise.relu_overfitting import small_start_error
-
         end = {"loss": self.target, "step": float(self.learning_rate)}
         found = small_start_error(self.level, self.n, self.d, self.start, **end)
         time = self.learning_rate * np.array(STEPS)
         ratio = np.sqrt(self.level * self.n / self.d)
         return {"test_error": found.error, "active": found.active, "signal": ratio * time / 4, "noise": time / 2}
 
-    def derive(self, simulated: xr.Dataset) -> xr.Dataset | None:
+    def derive(self, simulated: Any) -> Any:
         """The formula with the mean measured fraction of active pairs."""
         if "level" not in simulated.dims:
             return None

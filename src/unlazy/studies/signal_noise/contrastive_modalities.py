@@ -11,13 +11,16 @@ from unlazy.checks import InputError
 from unlazy.lab import DIVERGED_AT, Output, Study, cite, static, value
 from unlazy.lab.claims import OWN, Change, at_least, at_most, claim, enough, kept, over_theory, parameter, within
 from unlazy.plotting.panels import Level, Panel, panels
-from unlazy.studies.signal_noise.shared import check_even, check_room, in_settings, strength
+from unlazy.studies.signal_noise.shared import check_even, in_settings, strength
+from unlazy.theory.signal_noise.two_patches import contrastive_rates
 
 ARMS = ("modalities", "gain")
 SINGLE, TWO = (1, 1.0), [(2, 1.0), (2, 2.0), (2, 4.0), (2, 8.0)]
 THEOREMS = ("huang2024contrastive", "theorems on the tutorial's slide")
 RATES = (OWN, "linear growth rates at small weights")
 DECLARED = (OWN, f"{RATES[1]}, declared in advance")
+SHOWN = (("balance", "largest signal over largest noise", "xy"), ("probe", "test error of a linear probe", "x"))
+RATE = r"signal's rate over the noise's $C\,n\,\mathrm{SNR}^2/2$"
 EARLY = (20, 30)
 """The steps between which early growth is measured."""
 QUICK: dict[str, Any] = {"width": [24, 48], "steps": 400, "seeds": 8}
@@ -53,15 +56,12 @@ def _along_rate(name, count):
     return of
 
 
-def _panel(name, part, power, **more):
+def _panel(name, ylabel, scales, part, power):
     """An output with one modality and with two."""
     shown, labels = tuple(_along_rate(name, count) for count in (1, 2)), ("one modality", "two")
-    words = {
-        "title": rf"$\sigma_0 = 10^{{{power}}}$",
-        "xlabel": r"signal's rate over the noise's $C\,n\,\mathrm{SNR}^2/2$",
-    }
+    words = {"title": rf"$\sigma_0 = 10^{{{power}}}$", "xlabel": RATE, "ylabel": ylabel, "log": scales}
     even = (Level(1.0, "even", vertical=True, dashed=True),)
-    return Panel(shown, "rate", "", part, {"width": 24}, labels, beside=True, theory=False, marks=even, **words, **more)
+    return Panel(shown, "rate", "", part, {"width": 24}, labels, beside=True, theory=False, marks=even, **words)
 
 
 @dataclass(frozen=True)
@@ -75,6 +75,11 @@ class ContrastiveModalities(Study):
 
     question = "Why does contrastive learning find the shared signal with two modalities and not with one?"
     sources = cite("huang2024contrastive", "han2025tutorial")
+    departs = (
+        "Choices that the slide leaves open: negatives are the samples of the other class, the partner's embedding is "
+        "held fixed in the gradient, and training stops at the loss 0.1; of its two limits, one part near 0 and the "
+        "other above a constant, the ratio of the largest signal to the largest noise is judged."
+    )
     precision = "float32"
 
     modalities: int = value(2, "modalities: 1 (augmentation) or 2", low=1, high=2, paired=True)
@@ -115,16 +120,8 @@ class ContrastiveModalities(Study):
         },
     }
     figure = panels(
-        *(
-            _panel(name, part, power, ylabel=ylabel, log=scales)
-            for part, power in (("main", -4), ("small", -12))
-            for name, ylabel, scales in (
-                ("balance", "largest signal over largest noise", "xy"),
-                ("probe", "test error of a linear probe", "x"),
-            )
-        ),
-        columns=2,
-    )
+        *(_panel(*shown, part, power) for part, power in (("main", -4), ("small", -12)) for shown in SHOWN),
+    ).look(columns=2)
 
     @claim(OWN, "precondition of the claims below", at_most(0.1))
     def fit(main, small):
@@ -191,7 +188,7 @@ class ContrastiveModalities(Study):
 
     def validate(self) -> None:
         check_even("n", self.n)
-        check_room(self, width="most_neurons")
+        self.check_at_most(("width", "most_neurons"))
         if self.steps <= EARLY[1]:
             raise InputError(f"steps must be more than {EARLY[1]}, got {self.steps}")
 
@@ -202,7 +199,5 @@ class ContrastiveModalities(Study):
 
     def predict(self) -> dict[str, Any]:
         """Linear growth at small weights; the positive's softmax weight 1/(n/2 + 1) is what 1 lacks to n/(n + 2)."""
-        from unlazy.theory.signal_noise.two_patches import contrastive_rates
-
         rate = contrastive_rates(self.strength, self.gain if self.modalities == 2 else None).signal
         return {"rate": rate, "signal_growth": 1 + self.learning_rate * rate * self.n / (self.n + 2)}

@@ -9,7 +9,7 @@ import numpy as np
 
 from unlazy.lab import OWN, Output, Study, at_least, at_most, cite, claim, static, value
 from unlazy.plotting.panels import Panel, panels
-from unlazy.studies.signal_noise.shared import GUESSING, RUN_OUTPUTS, check_dimension, end_of_run, fields, learning_rate
+from unlazy.studies.signal_noise.shared import GUESSING, RUN_OUTPUTS, check_dimension, end_of_run, learning_rate
 
 COUNTS = (32, 6, 2)
 COMMON, RARE, RAREST = COUNTS
@@ -60,6 +60,7 @@ class Cutmix(Study):
         "signals": Output("largest coefficient of a feature", r"\max\gamma", ("feature",), scale="log"),
         **RUN_OUTPUTS,
     }
+    inner = {"feature": list(COUNTS)}
     presets = {
         "quick": {"augmentation": [NONE, CUTOUT, CUTMIX], "width": [10, 16], "seeds": 10},
         "full": {"augmentation": [NONE, CUTOUT, CUTMIX], "width": [10, 20, 40], "steps": 4000, "seeds": 32},
@@ -108,9 +109,6 @@ class Cutmix(Study):
     def validate(self) -> None:
         check_dimension(self.d, samples=sum(COUNTS), width=self.width, shared=len(COUNTS), own=2)
 
-    def coordinates(self) -> dict[str, Any]:
-        return {"feature": list(COUNTS)}
-
     def simulate(self, key: Any) -> dict[str, Any]:
         import jax.numpy as jnp
 
@@ -125,6 +123,6 @@ class Cutmix(Study):
         step_size = self.learning_rate * samples * self.width / self.d
         rule = engine.gradient_descent(step_size, view=engine.cut(self.augmentation))
         network = engine.Network(engine.relu_power(2))
-        sizes = fields(self, "d", "width", start="initial_scale")
+        sizes = self.as_dict("d", "width", start="initial_scale")
         run = engine.patch_run(key, design, lengths, network, rule, self.steps, **sizes)
         return {"errors": run.fresh.error, "signals": run.signals.max(0), **end_of_run(run)}

@@ -11,7 +11,8 @@ from unlazy.checks import InputError
 from unlazy.lab import DIVERGED_AT, Output, Study, cite, path, static, value
 from unlazy.lab.claims import OWN, Change, at_least, at_most, between, claim, over_theory, slope, within
 from unlazy.plotting.panels import Panel, panels
-from unlazy.studies.signal_noise.shared import check_even, check_room
+from unlazy.studies.signal_noise.shared import check_even
+from unlazy.theory.signal_noise.denoising import drawn_signal_ratio, signal_ratio
 
 DIMS = ("strength",)
 STRENGTHS = (0.1, 0.3, 1.0, 2.0, 4.0, 10.0, 20.0)
@@ -38,6 +39,10 @@ class DiffusionVsClassification(Study):
 
     question = "Does a denoiser learn signal and noise in another proportion than a classifier of the same samples?"
     sources = cite("han2025diffusion", "han2025tutorial")
+    departs = (
+        "The denoiser is not trained: its stationary point with all neurons alike is computed, at one diffusion time, "
+        "for a quadratic activation and orthogonal mu_1, mu_-1; the classifier has [y mu, xi] and sizes of its own."
+    )
 
     strength: tuple = path(STRENGTHS, "signal strength", symbol=r"n\,\mathrm{SNR}^2", above=0, high=1e6, scale="log")
     time: float = value(LATE, "diffusion time", symbol="t", above=0, high=50, paired=True)
@@ -133,29 +138,23 @@ class DiffusionVsClassification(Study):
         check_even("classified", self.classified)
         if self.d < self.n + 2:
             raise InputError(f"d must be at least n + 2 = {self.n + 2}, got {self.d}")
-        check_room(self, width="most_neurons")
+        self.check_at_most(("width", "most_neurons"))
         needed = self.classified + 2 * self.most_neurons + 1
         if self.classifier_dimension < needed:
             raise InputError(f"classifier_dimension must be at least {needed}, got {self.classifier_dimension:g}")
 
     def simulate(self, rng: np.random.Generator) -> dict[str, Any]:
         """One draw of noise serves all signal strengths and times; the classifiers of the strengths are independent."""
-        from unlazy.theory.signal_noise.denoising import drawn_signal_ratio
         from unlazy.training.signal_noise.classifiers import train_classifiers
 
         # Only inner products matter: the noise in an orthonormal basis of its span.
         noise = np.asarray(np.linalg.qr(rng.standard_normal((self.d - 2, self.n)), mode="r")).T
         squares = [strength * self.d / self.n for strength in self.strength]
         points = [drawn_signal_ratio(noise, square, self.time, neurons=self.width) for square in squares]
-        found = train_classifiers(
-            rng.integers(2**32, size=(len(self.strength), 2), dtype=np.uint32),
-            np.sqrt(np.array(self.strength) * self.classifier_dimension / self.classified),
-            n=self.classified,
-            d=self.classifier_dimension,
-            width=self.width,
-            capacity=self.most_neurons,
-            steps=self.steps,
-        )
+        words = rng.integers(2**32, size=(len(self.strength), 2), dtype=np.uint32)
+        norms = np.sqrt(np.array(self.strength) * self.classifier_dimension / self.classified)
+        sizes = self.as_dict("width", "steps", n="classified", d="classifier_dimension", capacity="most_neurons")
+        found = train_classifiers(words, norms, **sizes)
         return {
             "denoising_ratio": [ratio for ratio, _ in points],
             "gradient_norm": [gradient for _, gradient in points],
@@ -165,8 +164,6 @@ class DiffusionVsClassification(Study):
         }
 
     def predict(self) -> dict[str, Any]:
-        from unlazy.theory.signal_noise.denoising import signal_ratio
-
         strength = np.array(self.strength)
         found = signal_ratio(strength, strength * self.d / self.n, self.time)
         return {"denoising_ratio": found.ratio, "proportional": strength / 2}

@@ -58,8 +58,7 @@ class LabelNoiseDigits(Study):
         "full": {"width": [64, 256, 1024], "samples": 700, "flipped": [0.1, 0.2, 0.3, 0.4], "steps": 3000, "seeds": 32},
     }
     figure = panels(
-        _panel(at={"width": 64, "flipped": 0.3}, legend=False),
-        _panel(at={"flipped": 0.3}, legend="beside"),
+        _panel(at={"width": 64, "flipped": 0.3}, legend=False), _panel(at={"flipped": 0.3}, legend="beside")
     )
 
     @claim(*REAL, at_most(0.25))

@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from unlazy.lab import DIVERGED_AT, Output, Study, cite, static, value
-from unlazy.lab.claims import OWN, Change, at_least, at_most, claim, within
+from unlazy.lab import DIVERGED_AT, OWN, Output, Study, at_least, at_most, changes, cite, claim, static, value, within
 from unlazy.plotting import style
 from unlazy.plotting.panels import Panel, panels
-from unlazy.studies.signal_noise.shared import GUESSING, check_two_patches, fields, learning_rate, strength
+from unlazy.studies.signal_noise.shared import GUESSING, check_two_patches, learning_rate, strength
+from unlazy.theory.signal_noise.label_noise import label_noise_plateau
 
 RECORDS = 20
 RATES = [0.02, 0.1, 0.5, 1.0, 2.0]
@@ -65,15 +65,11 @@ class LabelNoiseGd(Study):
         "diverged_at": DIVERGED_AT,
         "plateau": Output("training loss at rest", r"-\log(1-p)", theory_only=True),
     }
-    history = (
-        Change(
-            "",
-            "settings",
-            (
-                "the effect appeared in the first that were tried, a scan of 18, except at the largest step size; "
-                "here n = 40 and d = 1000 are smaller than there, and steps fewer"
-            ),
-        ),
+    history = changes(
+        "",
+        "settings",
+        "the effect appeared in the first that were tried, a scan of 18, except at the largest step size; "
+        "here n = 40 and d = 1000 are smaller than there, and steps fewer",
     )
     presets = {
         "quick": {
@@ -92,8 +88,7 @@ class LabelNoiseGd(Study):
         _over_steps("noise", runs=True, legend=False),
         Panel("test_error", x="learning_rate", by="flip_probability", part="rate"),
         Panel(LEARNED, x="learning_rate", part="rate", at={"flip_probability": 0.2}, ylabel="largest coefficient"),
-        columns=3,
-    )
+    ).look(columns=3)
 
     @claim("huang2025labels", "", at_least(0.4))
     def gradient_descent(main):
@@ -154,26 +149,10 @@ class LabelNoiseGd(Study):
         return {"step": [self.steps * k // RECORDS for k in range(1, RECORDS + 1)]}
 
     def simulate(self, key: Any) -> dict[str, Any]:
-        import jax.numpy as jnp
+        from unlazy.training.signal_noise.relu_runs import flipping_run
 
-        from unlazy.training.signal_noise import token_gram as engine
-
-        def measure(problem: Any, state: Any, test: Any) -> dict[str, Any]:
-            memorised = engine.noise_coefficients(problem, state.weights)[:, :, 0]
-            noise = jnp.where(engine.own_pairs(problem), memorised, 0.0)
-            signal = jnp.max(engine.signal_coefficients(problem, state.weights))
-            found = {"test_error": test(state).error[0], "training_loss": state.loss, "signal": signal}
-            return found | {"noise": jnp.max(noise), "dead_noise": jnp.max(-noise)}
-
-        signal = jnp.reshape(jnp.sqrt(self.strength * self.d / self.n), (1,))
-        step_size, flips = self.learning_rate * self.n * self.width / self.d, engine.label_flips(self.flip_probability)
-        network, rule = engine.Network(engine.relu_power(2)), engine.gradient_descent(step_size, view=flips)
-        design, sizes = engine.signal_noise_design(self.n), fields(self, "d", "width", "start", "most_neurons")
-        measures: dict[str, Any] = {"record": measure, "record_at": self.coordinates()["step"], "draws": 300}
-        run = engine.patch_run(key, design, signal, network, rule, self.steps, **sizes, **measures)
-        return {**run.records, "diverged_at": run.state.diverged_at}
+        sizes = self.as_dict("strength", "flip_probability", "d", "width", "start", "most_neurons")
+        return flipping_run(key, self.n, self.coordinates()["step"], step_size=self.learning_rate, **sizes)
 
     def predict(self) -> dict[str, Any]:
-        from unlazy.theory.signal_noise.label_noise import label_noise_plateau
-
         return {"plateau": label_noise_plateau(self.flip_probability).clean_loss}

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from unlazy.checks import InputError
-from unlazy.lab import DIVERGED_AT, Output, Study, cite, static, value
-from unlazy.lab.claims import OWN, Change, at_least, at_most, claim, within
+from unlazy.lab import DIVERGED_AT, OWN, Change, Output, Study, at_least, at_most, cite, claim, static, value, within
 from unlazy.plotting.panels import Level, Panel, panels
-from unlazy.studies.signal_noise.shared import check_two_patches, fields, in_settings, strength
+from unlazy.studies.signal_noise.shared import check_two_patches, in_settings, strength
+from unlazy.theory.signal_noise.label_noise import label_noise_flow
 
 CELL = ("n", "d", "strength", "flipped")
 STAGES, EQUATION, WEAK = (60, 200.0, 8.0, 0.3), (60, 300.0, 6.0, 0.2), (60, 200.0, 1.0, 0.3)
@@ -24,6 +24,7 @@ ACTIVE = 0.7
 EQUATIONS = "three equations for the means over neurons, after Han et al. 2025"
 FITS = ("clean_fit", "flipped_fit", "test_error")
 HALF = Level(lambda data: data.flipped[0] / 2, r"$\tau/2$", dashed=True)
+BOUND = Level(1.0, "lower bound of the theorem", dashed=True)
 FIRST, SECOND = ("han2025labels", "Theorem 4.2"), ("han2025labels", "Theorem 4.4")
 STEPS = (1, 2, 5, EARLY, 20, 30, 50, 100, 200, 500, LATE)
 
@@ -44,6 +45,10 @@ def _excess(part, *cells):
     """The last test error over half of the flipped fraction."""
     error = _of(part.simulated, "test_error", *cells).sel(step=LATE)
     return error / (error.flipped / 2)
+
+
+def _over_half(data):
+    return data.test_error / (data.flipped / 2)
 
 
 def _over_steps(shown, cell=None, **more):
@@ -112,6 +117,7 @@ class LabelNoiseStages(Study):
         "active": Output("fraction of active pairs at the end", "p"),
         "diverged_at": DIVERGED_AT,
     }
+    inner = {"step": list(STEPS)}
     presets = {
         "quick": {CELL: CELLS, "width": [10, 20], "seeds": 24},
         "full": {CELL: CELLS + MORE, "width": [5, 10, 20], "seeds": 32},
@@ -119,13 +125,7 @@ class LabelNoiseStages(Study):
     figure = panels(
         _over_steps(FITS, STAGES, ylabel="fraction", marks=(HALF,), legend="center right"),
         _over_steps(("signal", "clean_noise", "flipped_noise"), EQUATION, ylabel="mean over neurons"),
-        _over_steps(
-            lambda data: data.test_error / (data.flipped / 2),
-            by=("d", "strength", "flipped"),
-            ylabel=r"test error over $\tau/2$",
-            ylim=(-0.1, 3.6),
-            marks=(Level(1.0, "lower bound of the theorem", dashed=True),),
-        ),
+        _over_steps(_over_half, by=CELL[1:], marks=(BOUND,)).look(ylabel=r"test error over $\tau/2$", ylim=(-0.1, 3.6)),
     )
 
     @claim(*FIRST, at_least(0.98))
@@ -203,9 +203,6 @@ class LabelNoiseStages(Study):
         if round(self.flipped * self.n / 2) < 1:
             raise InputError(f"flipped must be above 1/n = {1 / self.n:g}, for one of each class; got {self.flipped:g}")
 
-    def coordinates(self) -> dict[str, Any]:
-        return {"step": list(STEPS)}
-
     def _step_size(self, maximum: Any) -> Any:
         """eta sigma^2 d / (nm)."""
         return self.learning_rate / maximum(1.0, self.strength / 4)
@@ -213,30 +210,13 @@ class LabelNoiseStages(Study):
     def simulate(self, key: Any) -> dict[str, Any]:
         import jax.numpy as jnp
 
-        from unlazy.training.signal_noise import token_gram as engine
+        from unlazy.training.signal_noise.relu_runs import wrong_label_run
 
-        def measure(problem: Any, state: Any, test: Any) -> dict[str, Any]:
-            error = test(state).error[0]
-            return {
-                "test_error": error,
-                "flipped_test_error": self.flipped + (1 - 2 * self.flipped) * error,
-                "training_loss": state.loss,
-                "signal": engine.mean_signal(problem, state.weights),
-                **engine.clean_and_flipped(problem, state),
-            }
-
-        design = engine.signal_noise_design(self.n, flipped=self.flipped)
-        signal = jnp.reshape(jnp.sqrt(self.strength * self.d / self.n), (1,))
-        rule = engine.gradient_descent(self._step_size(jnp.maximum) * self.n * self.width / self.d)
-        network, sizes = engine.Network(engine.relu_power(1)), fields(self, "d", "width", "start", "most_neurons")
-        measures: dict[str, Any] = {"record": measure, "record_at": STEPS, "draws": 300}
-        problem, state, records, _ = engine.patch_run(key, design, signal, network, rule, LATE, **sizes, **measures)
-        return {**records, "active": engine.active_fraction(problem, state.weights), "diverged_at": state.diverged_at}
+        sizes = self.as_dict("strength", "flipped", "d", "width", "start", "most_neurons")
+        return wrong_label_run(key, self.n, STEPS, step_size=self._step_size(jnp.maximum), **sizes)
 
     def predict(self) -> dict[str, Any]:
         """Euler's method for the three equations, with the step of the simulation."""
-        from unlazy.theory.signal_noise.label_noise import label_noise_flow
-
         size = float(self._step_size(max))
         flow = label_noise_flow(size * np.array(STEPS), self.strength, self.flipped, ACTIVE, step=size)
         return {"signal": flow.signal, "clean_noise": flow.clean, "flipped_noise": flow.noisy}

@@ -9,15 +9,8 @@ import numpy as np
 
 from unlazy.lab import OWN, Change, Output, Study, at_least, at_most, cite, claim, over_theory, static, value, within
 from unlazy.plotting.panels import Level, Panel, panels
-from unlazy.studies.signal_noise.shared import (
-    RUN_OUTPUTS,
-    check_dimension,
-    check_even,
-    check_room,
-    end_of_run,
-    fields,
-    strength,
-)
+from unlazy.studies.signal_noise import shared
+from unlazy.theory.signal_noise.strategies import stable_output
 
 RATES = [0.05, 0.1, 0.2, 0.5, 0.8, 1.0, 1.2, 1.3, 1.4, 1.5, 1.6, 1.8, 2.0]
 LARGE = ("lu2024oscillation", "theorem on large learning rates")
@@ -55,7 +48,7 @@ class LargeLearningRate(Study):
     learning_rate: float = value(
         1.5, "learning rate, times |u|^2/m", symbol=r"\eta|u|^2/m", above=0, high=1e3, scale="log", paired=True
     )
-    strength: float = strength(3.0, "n SNR^2 of the weak feature", above=0, high=1e6)
+    strength: float = shared.strength(3.0, "n SNR^2 of the weak feature", above=0, high=1e6)
     ratio: float = value(2.0, "length of the strong feature over that of the weak", symbol="|u|/|v|", above=0, high=1e3)
     weak: int = value(4, "samples without the strong feature", symbol="n'", low=0, high=5000)
     d: float = value(1000.0, "dimension", symbol="d", low=2, high=1e12, scale="log")
@@ -73,7 +66,7 @@ class LargeLearningRate(Study):
         "rises": Output("share of the steps at which the training loss rises"),
         "late_rises": Output("the same in the last tenth of the steps"),
         "edge": Output("largest stable learning rate", r"\eta_*|u|^2/m", theory_only=True),
-        **RUN_OUTPUTS,
+        **shared.RUN_OUTPUTS,
     }
     presets = {
         "quick": {"learning_rate": [0.1, 0.5, 1.0, 1.3, 1.5], "width": [10, 20], "seeds": 24},
@@ -142,9 +135,9 @@ class LargeLearningRate(Study):
         return over_theory(main, "strong_output").sel(learning_rate=[1.3, 1.5]).median("seed")
 
     def validate(self) -> None:
-        check_even("n", self.n)
-        check_dimension(self.d, samples=self.n, width=self.width, shared=2)
-        check_room(self, weak="n")
+        shared.check_even("n", self.n)
+        shared.check_dimension(self.d, samples=self.n, width=self.width, shared=2)
+        self.check_at_most(("weak", "n"))
 
     def simulate(self, key: Any) -> dict[str, Any]:
         import jax.numpy as jnp
@@ -157,15 +150,13 @@ class LargeLearningRate(Study):
         network = engine.Network(engine.relu_power(2), engine.SQUARED)
         rule = engine.gradient_descent(self.learning_rate * self.width / strong**2)
         kinds = jnp.zeros((2, 3, 2)).at[:, 1, 1].set(1.0).at[1, 0, 0].set(1.0)
-        sizes = fields(self, "d", "width", start="initial_scale") | engine.watch_loss(self.steps)
+        sizes = self.as_dict("d", "width", start="initial_scale") | engine.watch_loss(self.steps)
         design, lengths = engine.feature_design(*carried), jnp.stack([strong, weak])
         run = engine.patch_run(key, design, lengths, network, rule, self.steps, kinds=kinds, **sizes)
         output = engine.feature_output(run.problem, network, run.state.weights)
         found = (*run.fresh.error, *run.signals.max(0), output, *engine.loss_rises(run.records, self.steps))
         names = ("weak_error", "both_error", "strong_signal", "weak_signal", "strong_output", "rises", "late_rises")
-        return dict(zip(names, found, strict=True)) | end_of_run(run)
+        return dict(zip(names, found, strict=True)) | shared.end_of_run(run)
 
     def predict(self) -> dict[str, Any]:
-        from unlazy.theory.signal_noise.strategies import stable_output
-
         return stable_output(self.learning_rate, self.n, self.weak, self.ratio)._asdict()

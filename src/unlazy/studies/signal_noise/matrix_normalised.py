@@ -10,7 +10,7 @@ import numpy as np
 
 from unlazy.lab import OWN, Change, Output, Study, at_least, at_most, cite, claim, static, value
 from unlazy.plotting.panels import Panel, panels
-from unlazy.studies.signal_noise.shared import RUN_OUTPUTS, check_dimension, end_of_run, fields, strength
+from unlazy.studies.signal_noise.shared import RUN_OUTPUTS, check_dimension, end_of_run, strength
 
 COUNTS = (64, 16, 4)
 COMMON, RARE = COUNTS[0], COUNTS[-1]
@@ -47,10 +47,7 @@ class MatrixNormalised(Study):
         Change(
             "",
             "n SNR^2 and the activation",
-            (
-                "of four values and two activations one balanced the features, at m = 10; the claims show two that "
-                "did not"
-            ),
+            "of four values and two activations one balanced the features, at m = 10; the claims show two that did not",
         ),
         Change("", "the widths 12 and 18", "others were looked at before"),
     )
@@ -73,16 +70,13 @@ class MatrixNormalised(Study):
         "updates": Output("updates made", scale="log"),
         **RUN_OUTPUTS,
     }
-    presets = {
-        "quick": {**GRID, "width": [12, 18], "seeds": 16},
-        "full": {**GRID, "width": [12, 24, 48], "seeds": 64},
-    }
+    inner = {"feature": list(COUNTS)}
+    presets = {"quick": {**GRID, "width": [12, 18], "seeds": 16}, "full": {**GRID, "width": [12, 24, 48], "seeds": 64}}
     figure = panels(
         *(_panel("signals", where, ylabel=r"mean coefficient $\gamma$", log="xy") for where in (CLEAR, NOISY, RELU)),
         _panel("errors", NOISY, ylabel="test error", log="x", ylim=(-0.03, 0.55)),
         _panel("noise_coefficient", {"power": 2}, "strength", r"$n\,\mathrm{SNR}^2$", ylabel="largest noise", log="xy"),
-        height=2.5,
-    )
+    ).look(height=2.5)
 
     @claim(OWN, "precondition of the claims below", at_most(0.0501))
     def fit(main):
@@ -132,9 +126,6 @@ class MatrixNormalised(Study):
     def validate(self) -> None:
         check_dimension(self.d, samples=sum(COUNTS), width=self.width, shared=len(COUNTS))
 
-    def coordinates(self) -> dict[str, Any]:
-        return {"feature": list(COUNTS)}
-
     def simulate(self, key: Any) -> dict[str, Any]:
         import jax.numpy as jnp
 
@@ -148,7 +139,7 @@ class MatrixNormalised(Study):
             engine.gradient_descent(self.gradient_rate * self.width / length**2),
         )
         network = engine.Network(engine.relu_or_square(self.power))
-        sizes = fields(self, "d", "width", start="initial_scale", stop_loss="target")
+        sizes = self.as_dict("d", "width", start="initial_scale", stop_loss="target")
         run = engine.patch_run(key, design, jnp.full(features, length), network, rule, self.steps, **sizes)
         found = {"signals": run.signals.mean(0), "errors": run.fresh.error, "updates": run.state.step}
         return found | end_of_run(run)

@@ -6,17 +6,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from unlazy.checks import InputError
-from unlazy.lab import OWN, Change, Output, Study, at_least, at_most, cite, claim, static, value
+from unlazy.lab import OWN, Output, Study, at_least, at_most, changes, cite, claim, static, value
 from unlazy.plotting.panels import Panel, panels
-from unlazy.studies.signal_noise.shared import (
-    GUESSING,
-    RUN_OUTPUTS,
-    check_dimension,
-    check_even,
-    end_of_run,
-    learning_rate,
-    strength,
-)
+from unlazy.studies.signal_noise import shared
 
 PLAIN, MIXED = ("zou2023mixup", "theorem on standard training"), ("zou2023mixup", "theorem on mixup")
 SHARES = [0.5, 0.55, 0.6, 0.7, 0.8, 0.9, 0.95, 1.0]
@@ -34,25 +26,20 @@ class Mixup(Study):
 
     question = "Does mixup learn a rare feature that plain gradient descent replaces by memorised noise?"
     sources = cite("zou2023mixup", "han2025tutorial")
-    history = (
-        Change(
-            "",
-            "the width, while all other sizes were the first tried",
-            (
-                "at m = 6 one run in thirty starts with no neuron of some class on the feature's side, and never "
-                "learns it"
-            ),
-        ),
+    history = changes(
+        "",
+        "the width, while all other sizes were the first tried",
+        "at m = 6 one run in thirty starts with no neuron of some class on the feature's side, and never learns it",
     )
     chunk_width = 32
 
     share: float = value(
         0.6, "share of a sample in its mixture, 1 without mixup", symbol=r"\lambda", low=0.5, high=1, paired=True
     )
-    strength: float = strength(4.0, "n SNR^2 of either feature", above=0, high=1e6)
+    strength: float = shared.strength(4.0, "n SNR^2 of either feature", above=0, high=1e6)
     rare: int = value(2, "samples that carry the rare feature", symbol="n'", low=1, high=5000)
     d: float = value(1000.0, "dimension", symbol="d", low=2, high=1e12, scale="log")
-    learning_rate: float = learning_rate(0.3)
+    learning_rate: float = shared.learning_rate(0.3)
     initial_scale: float = value(0.01, "initial deviation of a weight, times sqrt(d)", above=0, high=100, scale="log")
     width: int = static(10, "neurons of each sign", symbol="m", low=1, high=4096, scale="log")
     n: int = static(40, "training samples", symbol="n", low=2, high=10_000)
@@ -63,14 +50,14 @@ class Mixup(Study):
         "rare_error": Output("error on samples with the rare feature"),
         "common_signal": Output("coefficient of the common feature", r"\max\gamma", scale="log"),
         "rare_signal": Output("coefficient of the rare feature", r"\max\gamma'", scale="log"),
-        **RUN_OUTPUTS,
+        **shared.RUN_OUTPUTS,
     }
     presets = {
         "quick": {"share": [0.6, 0.8, 1.0], "width": [10, 20], "seeds": 10},
         "full": {"share": SHARES, "width": [10, 20, 40], "steps": 4000, "seeds": 24},
     }
     figure = panels(
-        Panel(ERRORS, x="share", labels=LABELS, ylabel="test error", ylim=(-0.03, 0.55), marks=(GUESSING,)),
+        Panel(ERRORS, x="share", labels=LABELS, ylabel="test error", ylim=(-0.03, 0.55), marks=(shared.GUESSING,)),
         Panel(SIGNALS, x="share", labels=LABELS, ylabel="largest coefficient"),
         Panel("training_loss", x="share", by="width", ylabel="training loss, unmixed"),
     )
@@ -101,8 +88,8 @@ class Mixup(Study):
         return main.simulated.rare_signal.sel(share=0.6) / main.simulated.common_signal.sel(share=0.6)
 
     def validate(self) -> None:
-        check_even("n", self.n)
-        check_dimension(self.d, samples=self.n, width=self.width, shared=2)
+        shared.check_even("n", self.n)
+        shared.check_dimension(self.d, samples=self.n, width=self.width, shared=2)
         if self.rare % 2 or self.rare > self.n:
             raise InputError(f"rare must be even and at most n = {self.n}, half of it in each class; got {self.rare}")
 
@@ -119,4 +106,5 @@ class Mixup(Study):
         network = engine.Network(engine.relu_power(2))
         sizes: dict[str, Any] = {"d": self.d, "width": self.width, "start": self.initial_scale}
         run = engine.patch_run(key, design, lengths, network, rule, self.steps, **sizes)
-        return dict(zip(ERRORS + SIGNALS[:2], (*run.fresh.error, *run.signals.max(0)), strict=True)) | end_of_run(run)
+        found = dict(zip(ERRORS + SIGNALS[:2], (*run.fresh.error, *run.signals.max(0)), strict=True))
+        return found | shared.end_of_run(run)

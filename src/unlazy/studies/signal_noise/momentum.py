@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from unlazy.checks import InputError
-from unlazy.lab import OWN, Change, Output, Study, at_least, at_most, cite, claim, static, value
+from unlazy.lab import OWN, Output, Study, at_least, at_most, changes, cite, claim, static, value
 from unlazy.plotting.panels import Panel, panels
-from unlazy.studies.signal_noise.shared import RUN_OUTPUTS, check_even, check_room, end_of_run
+from unlazy.studies.signal_noise.shared import RUN_OUTPUTS, check_even, end_of_run
 
 WITHOUT, WITH = ("jelassi2022", "theorem on gradient descent"), ("jelassi2022", "theorem on momentum")
 
@@ -34,12 +34,10 @@ class Momentum(Study):
 
     question = "Does momentum learn the feature of samples of small margin, where gradient descent memorises them?"
     sources = cite("jelassi2022", "han2025tutorial")
-    history = (
-        Change(
-            "",
-            "momentum, noise, width and learning rate",
-            "of six settings that were tried the first four showed no or a weak effect",
-        ),
+    history = changes(
+        "",
+        "momentum, noise, width and learning rate",
+        "of six settings that were tried the first four showed no or a weak effect",
     )
     chunk_width = 32
 
@@ -103,7 +101,7 @@ class Momentum(Study):
 
     def validate(self) -> None:
         check_even("n", self.n)
-        check_room(self, small="n")
+        self.check_at_most(("small", "n"))
         least = self.n + self.width + 1
         if self.d < least:
             raise InputError(f"d must be at least n + width + 1 = {least}, got {self.d:g}")

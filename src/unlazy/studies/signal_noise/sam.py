@@ -9,15 +9,7 @@ import numpy as np
 
 from unlazy.lab import OWN, Change, Output, Study, at_least, at_most, cite, claim, static, value, within
 from unlazy.plotting.panels import Level, Panel, panels
-from unlazy.studies.signal_noise.shared import (
-    RUN_OUTPUTS,
-    check_dimension,
-    check_even,
-    check_room,
-    end_of_run,
-    fields,
-    learning_rate,
-)
+from unlazy.studies.signal_noise import shared
 
 RADIUS, HARMFUL = (OWN, "heuristic for the radius tau_*"), ("kou2023", "Theorem 4.2")
 SLIDE = ("chen2023sam han2025tutorial", "slide on SAM")
@@ -79,7 +71,7 @@ class Sam(Study):
     )
     sam_share: float = value(1.0, "part of the steps that are SAM, the first ones", low=0, high=1, paired=True)
     batch: int = value(20, "batch size", symbol="B", low=1, high=10_000, paired=True)
-    learning_rate: float = learning_rate(0.5)
+    learning_rate: float = shared.learning_rate(0.5)
     signal: float = value(2.0, "length of the signal", symbol=r"|\mu|", above=0, high=1e6, scale="log")
     d: float = value(4e3, "dimension", symbol="d", low=2, high=1e12, scale="log")
     initial_scale: float = value(0.01, "initial deviation of a weight, times sqrt(d)", above=0, high=100, scale="log")
@@ -92,7 +84,7 @@ class Sam(Study):
         "error": Output("test error"),
         "test_loss": Output("test loss", scale="log"),
         "radius": Output("radius", r"\tau", scale="log"),
-        **RUN_OUTPUTS,
+        **shared.RUN_OUTPUTS,
     }
     presets = {
         "quick": {
@@ -209,9 +201,9 @@ class Sam(Study):
         return switch.simulated.error.sel(sam_share=0.1, relative_radius=SHORT)
 
     def validate(self) -> None:
-        check_even("n", self.n)
-        check_room(self, batch="n")
-        check_dimension(self.d, samples=self.n, width=self.width)
+        shared.check_even("n", self.n)
+        self.check_at_most(("batch", "n"))
+        shared.check_dimension(self.d, samples=self.n, width=self.width)
 
     def simulate(self, key: Any) -> dict[str, Any]:
         import jax.numpy as jnp
@@ -226,9 +218,9 @@ class Sam(Study):
         )
         network = engine.Network(engine.relu_power(1))
         design, signal = engine.signal_noise_design(self.n), jnp.reshape(self.signal, (1,))
-        sizes = fields(self, "d", "width", start="initial_scale", stop_loss="target")
+        sizes = self.as_dict("d", "width", start="initial_scale", stop_loss="target")
         run = engine.patch_run(key, design, signal, network, rule, self.steps, draws=1000, **sizes)
-        return {"error": run.fresh.error[0], "test_loss": run.fresh.loss[0], "radius": radius, **end_of_run(run)}
+        return {"error": run.fresh.error[0], "test_loss": run.fresh.loss[0], "radius": radius, **shared.end_of_run(run)}
 
     def step_length(self) -> Any:
         """tau_* = eta sigma sqrt(d/(mB))/2 with eta = learning_rate n m/(sigma^2 d)."""

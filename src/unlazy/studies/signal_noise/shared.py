@@ -5,12 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from unlazy.checks import InputError
-from unlazy.lab import DIVERGED_AT, Missing, Output, Study, value
+from unlazy.lab import DIVERGED_AT, Missing, Output, value
 from unlazy.plotting.panels import Level
 
 GUESSING = Level(0.5, "guessing", dashed=True)
 """The test error of a coin."""
-
 RUN_OUTPUTS = {
     "training_loss": Output("training loss", scale="log"),
     "signal_coefficient": Output("largest signal coefficient", r"\max\gamma", scale="log"),
@@ -18,7 +17,6 @@ RUN_OUTPUTS = {
     "diverged_at": DIVERGED_AT,
 }
 """Of the studies of training strategies; `end_of_run` has them."""
-
 ATTENTION_OUTPUTS = {
     "training_loss": Output("training loss", "L_S", scale="log"),
     "test_loss": Output("test loss", "L_D", scale="log"),
@@ -32,7 +30,6 @@ ATTENTION_OUTPUTS = {
     "diverged_at": DIVERGED_AT,
 }
 """Of the studies of attention; `attention_run` has them."""
-
 ATTENTION_FULL: dict[str, Any] = {
     "strength": [0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0],
     "width": [8, 16, 32],
@@ -54,11 +51,6 @@ def learning_rate(default: float, high: float = 100) -> Any:
     """The field of a step size in units in which a step of descent moves noise alike at all sizes."""
     label, short = "learning rate, times sigma^2 d/(nm)", "learning rate"
     return value(default, label, symbol=r"\eta", above=0, high=high, scale="log", paired=True, short=short)
-
-
-def fields(study: Study, *names: str, **renamed: str) -> dict[str, Any]:
-    """Some parameters of a study, as arguments of what is to be run."""
-    return {name: getattr(study, own) for name, own in (dict(zip(names, names, strict=True)) | renamed).items()}
 
 
 def end_of_run(run: Any) -> dict[str, Any]:
@@ -88,19 +80,11 @@ def check_even(name: str, count: int) -> None:
         raise InputError(f"{name} must be even, for as many samples of one class as of the other; got {count}")
 
 
-def check_room(study: Any, **most: str) -> None:
-    """Raise unless each named parameter is at most the one that says how many memory is kept for."""
-    for name, limit in most.items():
-        count, room = getattr(study, name), getattr(study, limit)
-        if count > room:
-            raise InputError(f"{name} must be at most {limit} = {room}, got {count}")
-
-
 def check_two_patches(study: Any) -> None:
     """Raise unless the sizes of a study of [y mu, xi] fit together: n, d, width and what memory is kept for."""
     most_samples = "most_samples" if hasattr(study, "most_samples") else "n"
     check_even("n", study.n)
-    check_room(study, n=most_samples, width="most_neurons")
+    study.check_at_most(("n", most_samples), ("width", "most_neurons"))
     check_dimension(study.d, samples=getattr(study, most_samples), width=study.most_neurons)
 
 

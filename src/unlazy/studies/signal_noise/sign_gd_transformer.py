@@ -6,22 +6,13 @@ import math
 from dataclasses import dataclass, replace
 from typing import Any
 
-from unlazy.lab import Study, cite, static, value
-from unlazy.lab.claims import OWN, Change, at_least, at_most, claim, over_theory, within
+from unlazy.lab import OWN, Change, Study, at_least, at_most, changes, cite, claim, over_theory, static, value, within
 from unlazy.plotting.panels import Level, Panel, panels
-from unlazy.studies.signal_noise.shared import (
-    ATTENTION_FULL,
-    ATTENTION_OUTPUTS,
-    UNIFORM,
-    check_even,
-    check_room,
-    strength,
-)
+from unlazy.studies.signal_noise import shared
+from unlazy.theory.signal_noise.strategies import sign_step_balance
 
 DESCENT, SIGN = "gradient", "sign"
 RULES = (DESCENT, SIGN)
-
-
 SPREAD = ("sign, signal spread out",)
 THEOREM = ("li2025signgd", "theorem on the tutorial's slide")
 SMALL: dict[str, Any] = {"width": [8, 16], "seeds": 12}
@@ -45,13 +36,12 @@ class SignGdTransformer(Study):
     departs = "The noise is dense here and sparse in the paper."
     history = (
         Change("", "the sizes", "they are those of transformer-overfitting, and were tuned there"),
-        Change("memorises", "the threshold", "first numbers had been seen"),
-        Change("basis", "the threshold", "first numbers had been seen"),
+        *changes("memorises basis", "the threshold", "first numbers had been seen"),
         Change("first-step", "the threshold, and the sign rule on a coordinate alone", "first numbers had been seen"),
     )
     precision = "float32"
 
-    strength: float = strength(4.0, low=0, high=1e4)
+    strength: float = shared.strength(4.0, low=0, high=1e4)
     support: int = value(1, "coordinates over which the signal is spread", symbol="k", low=1, high=100_000)
     width: int = static(8, "columns of the query, key and value matrices", symbol="d_h", low=1, high=4096)
     n: int = static(20, "training samples", symbol="n", low=2, high=10_000)
@@ -64,21 +54,22 @@ class SignGdTransformer(Study):
     steps: int = static(300, "most steps of both", low=1, high=1_000_000, scale="log")
     target: float = value(0.02, "training loss at which training stops", above=0, high=1)
 
-    outputs = {name: replace(output, dims=("rule",)) for name, output in ATTENTION_OUTPUTS.items()}
+    outputs = {name: replace(output, dims=("rule",)) for name, output in shared.ATTENTION_OUTPUTS.items()}
+    inner = {"rule": RULES}
     presets = {
         "quick": {
             "main": {"strength": [0.2, 1.0, 4.0, 16.0], **SMALL},
             "dense": {"strength": [4.0, 16.0], "support": 400, **SMALL},
         },
         "full": {
-            "main": ATTENTION_FULL,
-            "dense": ATTENTION_FULL | {"strength": [1.0, 2.0, 4.0, 8.0, 16.0], "support": 1000},
+            "main": shared.ATTENTION_FULL,
+            "dense": shared.ATTENTION_FULL | {"strength": [1.0, 2.0, 4.0, 8.0, 16.0], "support": 1000},
         },
     }
     lines = {"main": "strength"}
     figure = panels(
         _panel("test_loss", marks=(Level(math.log(2), "guessing", dashed=True),), legend="lower left"),
-        _panel("attention", ylim=(-0.03, 1.03), marks=(UNIFORM,), legend=False),
+        _panel("attention", ylim=(-0.03, 1.03), marks=(shared.UNIFORM,), legend=False),
         _panel("balance", title="lines: the first step", legend=False),
     )
 
@@ -121,11 +112,8 @@ class SignGdTransformer(Study):
         return dense.simulated.test_loss.sel(rule=SIGN).sel(strength=[4.0, 16.0])
 
     def validate(self) -> None:
-        check_even("n", self.n)
-        check_room(self, support="d")
-
-    def coordinates(self) -> dict[str, Any]:
-        return {"rule": RULES}
+        shared.check_even("n", self.n)
+        self.check_at_most(("support", "d"))
 
     def simulate(self, key: Any) -> dict[str, Any]:
         import jax
@@ -139,7 +127,5 @@ class SignGdTransformer(Study):
 
     def predict(self) -> dict[str, Any]:
         """The balance that the first step gives: n SNR^2 by the gradient, less by its sign."""
-        from unlazy.theory.signal_noise.strategies import sign_step_balance
-
         balance = [self.strength, sign_step_balance(self.strength, self.n, self.d, self.length, self.support)]
         return {"balance": balance, "first_balance": balance}

@@ -8,7 +8,8 @@ from typing import Any
 from unlazy.checks import InputError
 from unlazy.lab import OWN, Output, Study, at_least, at_most, cite, claim, over_theory, static, value, within
 from unlazy.plotting.panels import Panel, panels
-from unlazy.studies.signal_noise.shared import RUN_OUTPUTS, check_dimension, end_of_run, fields, learning_rate
+from unlazy.studies.signal_noise.shared import RUN_OUTPUTS, check_dimension, end_of_run, learning_rate
+from unlazy.theory.signal_noise.relu_overfitting import small_start_error, xor_level
 
 LOW, HIGH = 1.6, 160.0
 LEVELS = [0.5, LOW, 5.0, 16.0, 30.0, 48.0, 90.0, HIGH, 300.0]
@@ -55,8 +56,7 @@ class XorOverfitting(Study):
     figure = panels(
         _panel(x="level"),
         _panel(x=lambda data: data.level * (1 - data.cosine**2) ** 2, xlabel=r"$\Lambda\sin^4\theta$"),
-        caption="The theory is that of one feature at the signal level Lambda (1 - cos^2)^2/16.",
-    )
+    ).look(caption="The theory is that of one feature at the signal level Lambda (1 - cos^2)^2/16.")
 
     @claim(OWN, "precondition of the claims below", at_most(0.0201))
     def fit(main):
@@ -101,14 +101,12 @@ class XorOverfitting(Study):
         design = engine.signal_noise_design(self.n)._replace(patches=patches)
         network = engine.Network(engine.relu_power(1))
         rule = engine.gradient_descent(self.learning_rate * self.n * self.width / self.d)
-        sizes = fields(self, "d", "width", start="initial_scale", stop_loss="target")
+        sizes = self.as_dict("d", "width", start="initial_scale", stop_loss="target")
         run = engine.patch_run(key, design, gram, network, rule, self.steps, kinds=len(clusters), draws=1000, **sizes)
         error, loss = (values.mean() for values in run.fresh)
         return {"error": error, "test_loss": loss, "updates": run.state.step, **end_of_run(run)}
 
     def predict(self) -> dict[str, Any]:
-        from unlazy.theory.signal_noise.relu_overfitting import small_start_error, xor_level
-
         level, step = xor_level(self.level, self.cosine), self.learning_rate
         found = small_start_error(level, self.n, self.d, self.initial_scale, loss=self.target, step=step)
         return {"error": found.error}

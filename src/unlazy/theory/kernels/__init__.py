@@ -19,6 +19,7 @@ if TYPE_CHECKING:
         feature_regression_equivalent,
         kernel_regression_equivalent,
     )
+    from unlazy.theory.kernels.single_index import IndexKernelScores, index_kernel_scores
     from unlazy.theory.kernels.spectrum import (
         Atoms,
         KernelSpectrum,

@@ -15,8 +15,10 @@ if TYPE_CHECKING:
         prompt_learners,
         prompt_risks,
         saddle_escape,
+        subspace_learning,
         teacher_learning,
         transformer,
+        transformer_runs,
     )
 
 lazily(__name__)

@@ -7,11 +7,14 @@ from unlazy.doors import lazily
 if TYPE_CHECKING:
     from unlazy.training.index_models import (
         additive_chain,
+        fine_tuned,
         first_steps,
+        kernel_or_index,
         lasso,
         one_shot,
         online_index,
         overlap_chain,
+        reused_runs,
         traced_links,
     )
 

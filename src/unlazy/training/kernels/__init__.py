@@ -5,6 +5,6 @@ from typing import TYPE_CHECKING
 from unlazy.doors import lazily
 
 if TYPE_CHECKING:
-    from unlazy.training.kernels import learning_curves, ridge, sphere
+    from unlazy.training.kernels import learning_curves, pools, ridge, spectra, sphere
 
 lazily(__name__)

@@ -7,7 +7,9 @@ from unlazy.doors import lazily
 if TYPE_CHECKING:
     from unlazy.training.mean_field import (
         annealed_chains,
+        batch_races,
         certificate,
+        certified_runs,
         density,
         double_loop,
         gap_quadrature,

@@ -5,6 +5,14 @@ from typing import TYPE_CHECKING
 from unlazy.doors import lazily
 
 if TYPE_CHECKING:
-    from unlazy.training.message_passing import amp_runs, digit_fits, matrix_amp, sequential, softmax_fits
+    from unlazy.training.message_passing import (
+        amp_runs,
+        cluster_scores,
+        digit_fits,
+        linear_fits,
+        matrix_amp,
+        sequential,
+        softmax_fits,
+    )
 
 lazily(__name__)

@@ -5,6 +5,14 @@ from typing import TYPE_CHECKING
 from unlazy.doors import lazily
 
 if TYPE_CHECKING:
-    from unlazy.training.one_step import gradient_step, kernels, noisy_copies, output_scale, planted
+    from unlazy.training.one_step import (
+        gradient_step,
+        kernels,
+        noisy_copies,
+        output_scale,
+        planted,
+        planted_spectrum,
+        rivals,
+    )
 
 lazily(__name__)

@@ -9,6 +9,7 @@ if TYPE_CHECKING:
         classifiers,
         contrastive,
         patch_attention,
+        relu_runs,
         sparse_patches,
         token_gram,
         wrong_labels,

@@ -1,14 +1,13 @@
 import numpy as np
 
 from unlazy.functions.rough_densities import rough_density
-from unlazy.studies.diffusion.diffusion_rate_w1 import DiffusionRateW1
+from unlazy.training.diffusion.rate_errors import line_distances
 
 
 def test_the_distance_of_the_empirical_measure_on_the_line_is_that_of_its_draws():
     """E W1 = int E|F_n - F| is sqrt(2/pi) int sqrt(F (1 - F)) / sqrt(n) for large n."""
     n, smoothness = 4096, 1
-    study = DiffusionRateW1(smoothness=smoothness, n=(n,), draws=40)
-    found = study._on_a_line(np.random.default_rng(2))[:, 1, 0]
+    found = line_distances(np.random.default_rng(2), smoothness, (n,), 40)[:, 1, 0]
     again = np.random.default_rng(2)
     grid = np.linspace(-1, 1, 2001)[:, None]
     expected = []

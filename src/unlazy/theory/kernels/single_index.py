@@ -1,0 +1,44 @@
+"""Kernels on a polynomial of one index, for points on the sphere."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from unlazy.functions.orthogonal import Gegenbauer, coefficients
+from unlazy.theory.kernels.blocks import kernel_blocks
+from unlazy.theory.kernels.random_features import kernel_regression_equivalent
+
+
+class IndexKernelScores(NamedTuple):
+    """R^2 of kernel regression on a polynomial of one index."""
+
+    matched: float
+    """Of the kernel that has harmonics of the polynomial's degree alone."""
+    exponential: float
+    """Of exp(<x, x'>/d), at the best of the ridges."""
+    bound: float
+    """n over the number of harmonics of this degree, at most 1: what no rotation-invariant kernel exceeds."""
+
+
+def index_kernel_scores(
+    link: Callable[[Any], Any], degree: int, n: int, d: int, *, ridges: Sequence[float], jitter: float
+) -> IndexKernelScores:
+    """R^2 = 1 - risk / E y^2 of y = link(<x, theta>), x uniform on the sphere of radius sqrt(d), without noise.
+
+    By the deterministic equivalent of kernel regression with n samples, exact to leading order in n; `jitter` is the
+    ridge of the matched kernel. Source: Ghorbani et al. (2021) for the bound.
+    """
+    family = Gegenbauer(d)
+    energies = coefficients(link, family, degree).values ** 2
+    copies = np.array(family.multiplicities(degree), dtype=float)
+    alone = np.eye(degree + 1)[degree] / copies
+    matched = kernel_regression_equivalent(alone, energies, n, jitter, 0.0, multiplicities=copies)
+    values, more, _ = blocks = kernel_blocks([1 / math.factorial(k) for k in range(30)], family)
+    powers = blocks.energies(energies.tolist())
+    exponential = kernel_regression_equivalent(values, powers, n, np.array(ridges), 0.0, multiplicities=more)
+    matched_score, exponential_score = (1 - risk / energies.sum() for risk in (matched.risk, exponential.risk.min()))
+    return IndexKernelScores(matched_score, exponential_score, min(n / copies[-1], 1.0))

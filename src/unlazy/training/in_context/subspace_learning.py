@@ -1,0 +1,48 @@
+"""Pretraining on single-index tasks: what the first gradients find, and what a new task then costs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from unlazy.theory.in_context.first_step import prompt_gradient
+from unlazy.training.in_context import prompt_attention, prompt_risks
+
+
+def learn_subspace(
+    rng: np.random.Generator,
+    family: prompt_attention.TaskFamily,
+    *,
+    tasks: int,
+    length: int,
+    queries: str,
+    neurons: int,
+    steps: int,
+    fitted: int,
+    lengths: Sequence[int],
+    biases: int,
+    project: bool,
+) -> dict[str, Any]:
+    """Gradient steps on the first layer, then the risks of all learners on new tasks.
+
+    `gradient` is the product of the first gradient with its expectation, `gradient_theory` the square of that, and
+    `gradient_beside`, after one step, the product of the differences of two independent gradients from it.
+    """
+    degrees = family.lowest, family.highest
+    drawn: dict[str, Any] = {"tasks": tasks, "length": length, "queries": queries}
+    found = prompt_attention.pretrain_weights(rng, family, neurons=neurons, steps=steps, **drawn)
+    theory = prompt_gradient(found.start, found.biases, family.subspace, *degrees).gradient
+    beside = np.nan
+    if steps == 1:
+        # at the same weights: the mean of the product of the differences has no noise of its own
+        again = prompt_attention.drawn_gradient(rng, found.start, found.biases, family, **drawn)
+        beside = np.sum((found.first - theory) * (again - theory))
+    return {
+        "risk": prompt_risks.learner_risks(rng, found, family, fitted, lengths, biases=biases, project=project),
+        "overlap": found.overlaps,
+        "gradient": np.sum(found.first * theory),
+        "gradient_beside": beside,
+        "gradient_theory": np.sum(theory**2),
+    }

@@ -1,0 +1,44 @@
+"""A transformer that is trained on prompts, next to learners that are told more or less, on the same test prompts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from unlazy.training.in_context import prompt_learners, transformer
+from unlazy.training.in_context.prompt_attention import TaskFamily
+
+
+def train_and_compare(
+    rng: np.random.Generator,
+    saved: Any,
+    stages: Sequence[int],
+    sizes: transformer.Sizes,
+    *,
+    linear: bool,
+    d: int,
+    pairs: int,
+    noise: float,
+    rank: int,
+    lowest: int,
+    highest: int,
+    segment: int,
+    batch: int,
+    rate: float,
+    optimiser: str,
+    tests: int,
+) -> dict[str, Any]:
+    """Errors of the transformer at the stages, and those of other learners, after every number of pairs."""
+    degrees = {} if linear else {"rank": rank, "lowest": lowest, "highest": highest}
+    law = transformer.PromptLaw(d, pairs, noise, **degrees)
+    # Adam knows the coordinates, so the subspace must not be that of the first ones.
+    basis = np.eye(d) if linear else np.linalg.qr(rng.standard_normal((d, rank)))[0]
+    seeds = rng.integers(2**31, size=2).tolist()
+    schedule = transformer.Schedule(stages[-1], segment, batch, rate, optimiser)
+    errors, prompts = transformer.errors_at(stages, seeds, law, sizes, schedule, basis, tests, saved)
+    if linear:
+        return {"error": errors, "reference": prompt_learners.linear_references(prompts, noise)}
+    family = TaskFamily(basis, lowest, highest, noise)
+    return {"error": errors, "reference": prompt_learners.index_references(rng, prompts, family)}

@@ -1,0 +1,101 @@
+"""Parameters that do not fit together are refused in words that name them."""
+
+import pytest
+
+from unlazy.checks import InputError
+from unlazy.lab import registry
+
+REFUSED = [
+    ("additive-localisation", {"d": 10}, r"d must be at least tasks \+ 3 = 11, got 10"),
+    ("additive-localisation", {"width": (8, 128)}, "width must be at most most_neurons = 64, got 128"),
+    ("additive-scaling", {"d": 100_000}, r"tasks, d and step would need up to 5e\+11 samples, more than 1e\+09"),
+    ("additive-scaling", {"d": 6}, r"d must be at least tasks \+ 3 = 7, got 6"),
+    ("additive-scaling", {"start": 8.0}, "start must be below the root of d = 64, got 8"),
+    ("additive-scaling", {"tasks": 32}, "tasks must be at most most_tasks = 16, got 32"),
+    ("adam-vs-gd", {"d": 16}, "sparsity must be below"),
+    ("adam-vs-gd", {"n": 5}, "n must be even"),
+    ("adam-vs-gd", {"width": 41}, "width must be at most"),
+    ("at-line", {"ensemble": "row-orthogonal", "alpha": 0.9}, "alpha must be > 1"),
+    ("batch-reuse", {"ratio": 16}, "ratio must be a multiple of 15, got 16"),
+    ("concepts-and-semantics", {"concepts": 9}, "d must be at least 2 concepts = 18"),
+    ("concepts-and-semantics", {"width": 7}, "width must be even"),
+    ("contrastive-modalities", {"n": 5}, "n must be even"),
+    ("contrastive-modalities", {"steps": 30}, "steps must be more than"),
+    ("contrastive-modalities", {"width": 50}, "width must be at most"),
+    ("cutmix", {"d": 90.0}, "d must be at least"),
+    ("diffusion-vs-classification", {"classified": 3}, "classified must be even"),
+    ("diffusion-vs-classification", {"d": 40}, "d must be at least"),
+    (
+        "diffusion-vs-classification",
+        {"most_neurons": 50, "classifier_dimension": 100.0},
+        "classifier_dimension must be at least",
+    ),
+    ("diffusion-vs-classification", {"n": 5}, "n must be even"),
+    ("diffusion-vs-classification", {"width": 21}, "width must be at most"),
+    ("fine-tuning", {"fresh_samples": (50, 400)}, "fresh_samples must be at most most_samples = 200, got 400"),
+    ("fine-tuning", {"tasks": 62}, r"d must be at least tasks \+ 3 = 65, got 64"),
+    ("glm-state-evolution", {"label": "linear"}, "label must be linear with the square loss"),
+    ("glm-state-evolution", {"label": "logit", "label_noise": 0.0}, "label_noise must be > 0"),
+    (
+        "glm-state-evolution",
+        {"label_noise": 0.6},
+        "label_noise, a flip probability for sign labels, must be >= 0 and < 0.5",
+    ),
+    ("in-context-single-index", {"lowest": 4}, "must be at most"),
+    ("in-context-single-index", {"neurons": 1}, "must be at most"),
+    ("in-context-single-index", {"rank": 3, "d": 2}, "must be at most"),
+    ("in-context-transformer", {"heads": 3}, "width must be a multiple of heads = 3, got 32"),
+    ("in-context-transformer", {"stage": (200, 500)}, "stage must be increasing multiples of segment = 200, got"),
+    ("in-context-transformer", {"stage": (400, 400)}, "stage must be increasing multiples of segment = 200, got"),
+    ("in-context-transformer", {"tasks": "single-index", "lowest": 3}, "lowest must be at most highest = 2, got 3"),
+    ("in-context-transformer", {"tasks": "single-index", "rank": 3}, "rank must be at most d = 2, got 3"),
+    ("information-exponent", {"samples": (100.0, 10.0)}, "samples must grow"),
+    ("label-noise-dof", {"learning_rate": 10.0, "weight_decay": 1.0}, r"learning_rate \* weight_decay must be <= 1"),
+    ("label-noise-stages", {"flipped": 0.0}, "flipped"),
+    ("label-noise-stages", {"flipped": 0.01}, "flipped"),
+    ("large-learning-rate", {"d": 50.0}, "d must be at least 62"),
+    ("large-learning-rate", {"weak": 41}, "weak"),
+    ("matrix-normalised", {"d": 50.0}, "d must be at least 111"),
+    ("mean-field-attention", {"batch": 41}, "batch must be a multiple of 8 and at least 4 features = 20, got 41"),
+    ("mean-field-attention", {"steps": 75}, "steps must be a multiple of 50, got 75"),
+    ("mean-field-attention", {"width": 4}, "width must be at least features = 5, got 4"),
+    ("mfld-certificate", {"longest": 100}, "averaged must be at most longest = 100, got 1500"),
+    ("mfld-exact", {"step_size": 1.0}, "step_size must be below"),
+    ("mfld-particles", {"particles": 12}, "particles must be 8, 16, 32, 64 or 128, got 12"),
+    ("mfld-particles", {"step_size": 0.03}, "step_size must divide 0.2, like 0.02 or 0.005, got 0.03"),
+    ("mfld-particles", {"step_size": 0.15}, "step_size must divide 0.2, like 0.02 or 0.005, got 0.15"),
+    ("mixture-classification", {"loss": "hinge"}, "bias must be false with the hinge loss"),
+    ("mixup", {"rare": 3}, "rare"),
+    ("momentum", {"d": 50.0}, "d must"),
+    ("momentum", {"small": 41}, "small"),
+    ("multiclass-amp", {"strength": 2.0, "spectrum": "linear"}, "spectrum must be flat for clusters"),
+    ("reuse-dynamics", {"engine": "network", "size": 50, "d": 400.0}, "d must be size = 50 for a network, got 400"),
+    ("reuse-dynamics", {"sign": 0.0}, "sign must be one of 1, -1; got 0.0"),
+    ("reuse-scaling", {"sign": 0.5}, "sign must be one of 1, -1; got 0.5"),
+    ("saddle-escape", {"features": 2, "missing": 3}, "missing must be at most features = 2, got 3"),
+    ("sam", {"batch": 21}, "batch"),
+    ("sam", {"n": 21, "batch": 5}, "n must be even"),
+    ("sequential-message-passing", {"ensemble": "row-orthogonal", "alpha": 0.9}, "alpha must be > 1"),
+    ("sign-gd-transformer", {"n": 9}, "n must be even"),
+    ("sign-gd-transformer", {"support": 401}, "support must be at most"),
+    ("spectral-thresholds", {"ratio": (2.0, 1.0)}, "ratio must grow"),
+    ("transformer-overfitting", {"n": 7}, "n must be even"),
+    ("xor-overfitting", {"n": 42}, "n must"),
+]
+ACCEPTED = [
+    ("label-noise-stages", {"flipped": 0.03}),
+    ("mfld-particles", {"step_size": 0.005}),
+    ("mixture-classification", {"loss": "hinge", "bias": False}),
+    *((name, {}) for name in sorted({name for name, *_ in REFUSED})),
+]
+
+
+@pytest.mark.parametrize(("name", "wrong", "words"), REFUSED)
+def test_parameters_that_do_not_fit_together_are_refused(name, wrong, words):
+    with pytest.raises(InputError, match=words):
+        registry.find(name)(**wrong).validate()
+
+
+@pytest.mark.parametrize(("name", "right"), ACCEPTED)
+def test_their_neighbours_and_the_defaults_are_not(name, right):
+    registry.find(name)(**right).validate()
