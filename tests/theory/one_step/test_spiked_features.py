@@ -16,7 +16,7 @@ from unlazy.theory.one_step.spiked.features import (
     spiked_features_equivalent,
     target_alignment,
 )
-from unlazy.theory.one_step.spiked.fixed_point import Sizes, _System
+from unlazy.theory.one_step.spiked.fixed_point import FeatureSizes, _System
 from unlazy.theory.one_step.spiked.statistics import NeuronGroups, checked_groups, feature_statistics, statistics
 
 ONE_GROUP = NeuronGroups(np.ones(1), np.ones(1), np.ones(1))
@@ -133,7 +133,7 @@ def test_derivatives_are_those_of_a_complex_step_through_the_written_equations(n
     groups = checked_groups(([0.2, 0.5, 0.3], [1.5, -0.4, 0.1], [1.0, 1.2, 0.7]))
     found = spiked_features_equivalent("softplus", steep, groups, 0.7, n, d, neurons, ridge, 0.1, nodes=14)
     features, target = statistics("softplus", steep, 0.7, groups, 14)
-    sizes = Sizes(n, d, neurons * groups.fractions, groups.radii)
+    sizes = FeatureSizes(n, d, neurons * groups.fractions, groups.radii)
     h = 1e-30
     by_j = by_complex_iteration(features, target, 0.1, sizes, ridge, step_in_j=h)
     by_ridge = by_complex_iteration(features, target, 0.1, sizes, ridge, step_in_ridge=h)
@@ -148,7 +148,7 @@ def test_derivatives_are_those_of_a_complex_step_through_the_written_equations(n
 def test_fixed_point_and_jacobian_are_exact_to_rounding(name, ridge):
     groups = gradient_step_groups(name, steep, 30.0, 300, 200, 300, 0.1).groups
     system = _System(
-        feature_statistics(name, groups, None), Sizes(300, 200, 300 * groups.fractions, groups.radii), ridge
+        feature_statistics(name, groups, None), FeatureSizes(300, 200, 300 * groups.fractions, groups.radii), ridge
     )
     solved = system.solved()
     residual, jacobian = system.equations(solved)

@@ -25,7 +25,7 @@ from unlazy.numerics.roots import ConvergenceError, scalar_minimum
 from unlazy.theory.one_step.gradient_step import best_direction_ridge, gradient_cosine, preconditioned_cosine
 from unlazy.theory.one_step.moments import SMALLEST_RIDGE
 from unlazy.theory.one_step.spiked.features import gradient_step_groups, normal_groups
-from unlazy.theory.one_step.spiked.fixed_point import Sizes, Solution, solve
+from unlazy.theory.one_step.spiked.fixed_point import FeatureSizes, Solution, solve
 from unlazy.theory.one_step.spiked.statistics import FeatureStatistics, NeuronGroups, TargetStatistics
 
 # stands for infinitely many features: the error differs from the limit by about 1e-6
@@ -211,7 +211,7 @@ class OneStepTheory(Theory):
     ) -> Solution | None:
         model = self._models[which]
         groups, features = self._features(which, n, count, spike, resolution)
-        sizes = Sizes(n, model.dimension, count * groups.fractions, groups.radii)
+        sizes = FeatureSizes(n, model.dimension, count * groups.fractions, groups.radii)
         target = self._target(which, n, resolution)
         try:
             # KernelRidge(alpha=ridge) on F F^T / N is the ridge ridge N / n of the theory

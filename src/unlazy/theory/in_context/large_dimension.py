@@ -18,7 +18,7 @@ from unlazy.numerics.roots import increasing_root
 _WIDEN = 1e-9
 
 
-class Setting(NamedTuple):
+class PretrainingRatios(NamedTuple):
     """Arrays of one shape; the inverse of tau and of kappa, so that infinite ratios are zeros."""
 
     inverse_prompts: np.ndarray
@@ -36,12 +36,12 @@ class Setting(NamedTuple):
     test_spread: np.ndarray
     """q of the contexts at test."""
 
-    def at(self, index: np.ndarray) -> Setting:
+    def at(self, index: np.ndarray) -> PretrainingRatios:
         """The setting at some elements."""
-        return Setting(*(field[index] for field in self))
+        return PretrainingRatios(*(field[index] for field in self))
 
 
-class Errors(NamedTuple):
+class LimitErrors(NamedTuple):
     """Errors at effective ridges."""
 
     new_tasks: np.ndarray
@@ -57,7 +57,7 @@ def companion(s: np.ndarray, spare_tasks: np.ndarray) -> np.ndarray:
         return np.where(middle >= 0, (middle + root) / 2, 2 * s / (root - middle))
 
 
-def effective_ridge(setting: Setting, ridge: np.ndarray) -> np.ndarray:
+def effective_ridge(setting: PretrainingRatios, ridge: np.ndarray) -> np.ndarray:
     """xi >= 0 with ridge = xi (1 - (1/tau) (1 - xi E 1/(x + q + xi))), the largest root.
 
     w lies in [0, 1], and with w constant the equation is quadratic in xi: the roots at both ends are the bracket.
@@ -83,7 +83,7 @@ def effective_ridge(setting: Setting, ridge: np.ndarray) -> np.ndarray:
     return xi
 
 
-def _root_at(setting: Setting, ridge: np.ndarray, size: np.ndarray) -> np.ndarray:
+def _root_at(setting: PretrainingRatios, ridge: np.ndarray, size: np.ndarray) -> np.ndarray:
     """The root xi >= 0 of xi^2 + ((1 - 1/tau) size - ridge) xi - ridge size = 0."""
     middle = ridge - setting.spare_prompts * size
     root = np.hypot(middle, 2 * np.sqrt(ridge) * np.sqrt(size))
@@ -92,14 +92,14 @@ def _root_at(setting: Setting, ridge: np.ndarray, size: np.ndarray) -> np.ndarra
     return np.where(middle > 0, (middle + root) / 2, other)
 
 
-def ridge_share(setting: Setting, xi: np.ndarray) -> np.ndarray:
+def ridge_share(setting: PretrainingRatios, xi: np.ndarray) -> np.ndarray:
     """ridge / xi = 1 - (1/tau) (1 - xi E 1/(x + q + xi)), not below 0."""
     s = setting.spread + xi
     w = companion(s, setting.spare_tasks)
     return np.maximum(setting.inverse_prompts * xi / (s + w) + setting.spare_prompts, 0.0)
 
 
-def errors(setting: Setting, xi: np.ndarray, share: np.ndarray) -> Errors:
+def errors(setting: PretrainingRatios, xi: np.ndarray, share: np.ndarray) -> LimitErrors:
     """The errors at effective ridge xi, where ridge = share xi; inf at tau = 1 without ridge.
 
     The mean weights are g(x) = x/(x+s) on every eigenvector of the tasks; e_tr is the error on the pretraining tasks.
@@ -118,4 +118,4 @@ def errors(setting: Setting, xi: np.ndarray, share: np.ndarray) -> Errors:
     task_variance = squared + q * high / (s + w) + test_q * variance
     old = noise + task_bias + test_q * squared + p * task_variance * own
     finite = np.isfinite(own)
-    return Errors(new, np.where(test_q == q, own, old), share**2 * np.where(finite, own, 0.0))
+    return LimitErrors(new, np.where(test_q == q, own, old), share**2 * np.where(finite, own, 0.0))

@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike
 
 from unlazy.checks import InputError, check_array, check_choice, common_shape
 from unlazy.numerics.roots import golden_minimum
-from unlazy.theory.in_context.large_dimension import Setting, companion, effective_ridge, errors, ridge_share
+from unlazy.theory.in_context.large_dimension import PretrainingRatios, companion, effective_ridge, errors, ridge_share
 
 _LEAST, _LARGEST = 1e-100, 1e100
 TARGETS = ("new tasks", "pretraining tasks")
@@ -100,12 +100,12 @@ def optimal_ridge(
     check_choice("target", target, TARGETS)
     setting, _ = _setting(prompt_ratio, context_ratio, task_ratio, noise_variance, test_context_ratio)
     shape = setting.noise.shape
-    flat = Setting(*(field.reshape(-1) for field in setting))
+    flat = PretrainingRatios(*(field.reshape(-1) for field in setting))
     least = effective_ridge(flat, np.zeros(flat.noise.shape))
 
     def error_at(exponent: np.ndarray) -> np.ndarray:
         xi = least + _distance(flat, exponent)
-        wide = Setting(*(np.broadcast_to(field, xi.shape) for field in flat))
+        wide = PretrainingRatios(*(np.broadcast_to(field, xi.shape) for field in flat))
         found = errors(wide, xi, ridge_share(wide, xi))
         return found.new_tasks if target == TARGETS[0] else found.pretraining_tasks
 
@@ -143,17 +143,17 @@ def bayes_error(context_ratio: ArrayLike, noise_variance: ArrayLike) -> np.ndarr
     return (noise_variance + missed)[()]
 
 
-def _distance(setting: Setting, exponent: np.ndarray) -> np.ndarray:
+def _distance(setting: PretrainingRatios, exponent: np.ndarray) -> np.ndarray:
     """How far xi is above that of ridge 0, in units of the largest part of an eigenvalue of R."""
     return (1 + setting.spread + setting.inverse_tasks) * 10.0**exponent
 
 
-def _more_decades(setting: Setting) -> np.ndarray:
+def _more_decades(setting: PretrainingRatios) -> np.ndarray:
     """How far the optimum can lie above the eigenvalues of R: few prompts and short test contexts ask for ridge."""
     return np.log10(1 + (1 + setting.noise) * (1 + setting.test_spread) * setting.inverse_prompts)
 
 
-def _named(setting: Setting, xi: np.ndarray, share: np.ndarray) -> LinearAttentionErrors:
+def _named(setting: PretrainingRatios, xi: np.ndarray, share: np.ndarray) -> LinearAttentionErrors:
     found = errors(setting, xi, share)
     return LinearAttentionErrors(*(field[()] for field in (xi, *found)))
 
@@ -165,7 +165,7 @@ def _setting(
     noise_variance: ArrayLike,
     test_context_ratio: ArrayLike | None,
     **others: ArrayLike,
-) -> tuple[Setting, dict[str, np.ndarray]]:
+) -> tuple[PretrainingRatios, dict[str, np.ndarray]]:
     """The checked arguments in the form of the formulas, all of one shape."""
     given = {
         "prompt_ratio": _ratio("prompt_ratio", prompt_ratio),
@@ -182,7 +182,7 @@ def _setting(
     noise = given["noise_variance"]
     inverse_prompts, spare_prompts = _inverse(given["prompt_ratio"])
     inverse_tasks, spare_tasks = _inverse(given["task_ratio"])
-    setting = Setting(
+    setting = PretrainingRatios(
         inverse_prompts,
         spare_prompts,
         (1 + noise) / given["context_ratio"],

@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from unlazy.theory.mean_field.flow import Flow, mean_field_flow, normal_masses
     from unlazy.theory.mean_field.fluctuations import width_fluctuations, window_shares
     from unlazy.theory.mean_field.gaussian_problem import (
+        GaussianMoments,
         GaussianOptimum,
         Modes,
-        Moments,
         added_by_width,
         batch_variance,
         batched_moments,
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
         reshuffled_mean_variance,
         width_excess,
     )
-    from unlazy.theory.mean_field.grid import Gibbs, Grid, Loss, gibbs_of_potential, logistic_loss, square_loss
+    from unlazy.theory.mean_field.grid import Gibbs, GridProblem, Loss, gibbs_of_potential, logistic_loss, square_loss
     from unlazy.theory.mean_field.langevin import (
         BatchCost,
         BoundTerms,

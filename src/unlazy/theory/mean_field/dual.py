@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from unlazy.checks import InputError, check_array, check_whole
-from unlazy.theory.mean_field.grid import Gibbs, Grid, energy_and_entropy, gibbs, on_grid
+from unlazy.theory.mean_field.grid import Gibbs, GridProblem, energy_and_entropy, gibbs, on_grid
 from unlazy.theory.mean_field.optimum import Features, MeanFieldOptimum
 
 
@@ -144,7 +144,7 @@ def online_averaging_constant(optimum: MeanFieldOptimum) -> float:
     return float(np.trace(hessian @ spread)) / 2
 
 
-def objective_on(grid: Grid, law: Gibbs) -> float:
+def objective_on(grid: GridProblem, law: Gibbs) -> float:
     """L(q) of a Gibbs law on a grid."""
     return energy_and_entropy(grid, law.masses, law.log_masses)[0]
 

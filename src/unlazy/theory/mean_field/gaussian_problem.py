@@ -30,7 +30,7 @@ class Modes(NamedTuple):
     """c."""
 
 
-class Moments(NamedTuple):
+class GaussianMoments(NamedTuple):
     """Of each mode: the expectation of the particles, and the two parts of their variance."""
 
     mean: np.ndarray
@@ -79,7 +79,7 @@ def gaussian_moments(
     start_mean: ArrayLike = 0.0,
     start_variance: ArrayLike = 1.0,
     gradient_variance: ArrayLike = 0.0,
-) -> Moments:
+) -> GaussianMoments:
     """The moments after a number of steps, np.inf for the stationary ones, from N independent N(m0, v0) particles.
 
         m <- m - eta ((a+b) m - h - b c),   v <- (1 - eta a)^2 v + 2 lambda eta,
@@ -108,10 +108,10 @@ def gaussian_moments(
     mean = best + kept * (m0 - best)
     variance = v_end + slow**2 * (v0 - v_end)
     mean_variance = w_end + kept**2 * (v0 / number - w_end)
-    return Moments(*np.broadcast_arrays(mean, variance, mean_variance))
+    return GaussianMoments(*np.broadcast_arrays(mean, variance, mean_variance))
 
 
-def gaussian_energy(modes: Modes, moments: Moments, particles: ArrayLike = np.inf) -> np.ndarray:
+def gaussian_energy(modes: Modes, moments: GaussianMoments, particles: ArrayLike = np.inf) -> np.ndarray:
     """E F of N particles: sum over modes of a/2 (m^2 + w + (N-1)v/N) - h m + b/2 ((m-c)^2 + w)."""
     a, b, h, c = _checked(modes)
     m, v, w = moments
@@ -120,7 +120,7 @@ def gaussian_energy(modes: Modes, moments: Moments, particles: ArrayLike = np.in
 
 
 def gaussian_free_energy(
-    modes: Modes, moments: Moments, temperature: ArrayLike, particles: ArrayLike = np.inf
+    modes: Modes, moments: GaussianMoments, temperature: ArrayLike, particles: ArrayLike = np.inf
 ) -> np.ndarray:
     """L^N/N = E F + temperature Ent(mu^N)/N of N Gaussian particles; at N = inf the entropy is that of v alone.
 
@@ -136,7 +136,7 @@ def gaussian_free_energy(
     return gaussian_energy(modes, moments, particles) - (heat / 2 * (_ENTROPY + own + joint)).sum(-1)
 
 
-def gaussian_wander(modes: Modes, moments: Moments) -> np.ndarray:
+def gaussian_wander(modes: Modes, moments: GaussianMoments) -> np.ndarray:
     """E |x_bar - m*|^2: how far the particles' mean is from that of the optimum, squared and summed over modes."""
     a, b, h, c = _checked(modes)
     return ((moments.mean - (h + b * c) / (a + b)) ** 2 + moments.mean_variance).sum(-1)
@@ -214,7 +214,7 @@ def batched_moments(
     particles: float = np.inf,
     start_mean: ArrayLike = 0.0,
     start_variance: ArrayLike = 1.0,
-) -> Moments:
+) -> GaussianMoments:
     """`gaussian_moments` with mini-batches of the rows, drawn anew at every step, or cut from a permutation per epoch.
 
     The fields of the rows have the variance `row_variance`; of a reshuffled epoch see `reshuffled_mean_variance`.

@@ -24,7 +24,7 @@ class Loss(NamedTuple):
     """l_i''(f_i) >= 0."""
 
 
-class Grid(NamedTuple):
+class GridProblem(NamedTuple):
     """A functional sum_j w_j l_j(E h_j) + E V + constant, on points of a grid."""
 
     points: np.ndarray
@@ -93,13 +93,13 @@ def tensor_grid(half_widths: np.ndarray, points: int) -> tuple[np.ndarray, float
     return mesh, float(np.prod(2 * half_widths / (points - 1)))
 
 
-def gibbs(grid: Grid, pseudo_predictions: np.ndarray) -> Gibbs:
+def gibbs(grid: GridProblem, pseudo_predictions: np.ndarray) -> Gibbs:
     """The Gibbs law of the slopes of the loss at `pseudo_predictions` (u)."""
     slopes = grid.weights * grid.loss.slope(pseudo_predictions)
     return gibbs_of_potential(grid, grid.features @ slopes + grid.potential)
 
 
-def gibbs_of_potential(grid: Grid, potential: np.ndarray) -> Gibbs:
+def gibbs_of_potential(grid: GridProblem, potential: np.ndarray) -> Gibbs:
     """The law ~ exp(-potential / temperature)."""
     exponent = -potential / grid.temperature
     top = exponent.max()
@@ -113,19 +113,19 @@ def gibbs_of_potential(grid: Grid, potential: np.ndarray) -> Gibbs:
     return Gibbs(masses @ grid.features, masses, exponent - log_total, log_partition)
 
 
-def dual_value(grid: Grid, u: np.ndarray, law: Gibbs) -> float:
+def dual_value(grid: GridProblem, u: np.ndarray, law: Gibbs) -> float:
     """D(g) = -sum_j w_j l_j*(g_j) - temperature log Z + constant, with l*(g) = g u - l(u) at g = l'(u)."""
     conjugates = grid.loss.slope(u) * u - grid.loss.value(u)
     return float(-(grid.weights @ conjugates) - grid.temperature * law.log_partition + grid.constant)
 
 
-def covariance(grid: Grid, law: Gibbs) -> np.ndarray:
+def covariance(grid: GridProblem, law: Gibbs) -> np.ndarray:
     """Cov_q(h_i, h_j)."""
     centred = grid.features - law.predictions
     return centred.T @ (law.masses[:, None] * centred)
 
 
-def newton(grid: Grid, start: np.ndarray, max_iterations: int = 200) -> tuple[np.ndarray, Gibbs]:
+def newton(grid: GridProblem, start: np.ndarray, max_iterations: int = 200) -> tuple[np.ndarray, Gibbs]:
     """The pseudo-predictions u with E_q h = u, q the Gibbs law of l'(u), by Newton's method with backtracking.
 
     The step (I + C W l''/temperature)^-1 (E_q h - u) is one of ascent of the concave dual for every convex loss, and
@@ -167,19 +167,19 @@ def newton(grid: Grid, start: np.ndarray, max_iterations: int = 200) -> tuple[np
     )
 
 
-def face_share(grid: Grid, law: Gibbs, half_width: float) -> float:
+def face_share(grid: GridProblem, law: Gibbs, half_width: float) -> float:
     """The largest density on the faces of the box over the largest of all."""
     on_face = (np.abs(grid.points) >= half_width * (1 - 1e-12)).any(axis=1)
     return float(law.masses[on_face].max() / law.masses.max())
 
 
-def resolves(grid: Grid, law: Gibbs) -> bool:
+def resolves(grid: GridProblem, law: Gibbs) -> bool:
     """Whether the law covers at least three cells along each axis, 1/sum of squared masses >= 3^d."""
     return bool(1 / (law.masses @ law.masses) >= 3.0 ** grid.points.shape[1])
 
 
 def energy_and_entropy(
-    grid: Grid, masses: np.ndarray, log_masses: np.ndarray | None = None
+    grid: GridProblem, masses: np.ndarray, log_masses: np.ndarray | None = None
 ) -> tuple[float, float, float]:
     """L, F and Ent of masses on the grid."""
     if log_masses is None:

@@ -13,7 +13,7 @@ from unlazy.numerics.roots import ConvergenceError
 from unlazy.theory.mean_field.grid import (
     MOST_ENTRIES,
     Gibbs,
-    Grid,
+    GridProblem,
     Loss,
     covariance,
     dual_value,
@@ -57,7 +57,7 @@ class MeanFieldOptimum(NamedTuple):
     """How much L* and F* changed with the last refinement of the grid (the larger of the two)."""
     half_width: float
     """The box is [-half_width, half_width]^dimension."""
-    grid: Grid
+    grid: GridProblem
     """Points, features, potential and loss on the grid."""
     law: Gibbs
     """Masses of mu* on the grid; the density is masses / grid.volume."""
@@ -99,13 +99,13 @@ def mean_field_optimum(
     if not isinstance(loss, Loss):
         raise InputError(f"loss must be a Loss, such as square_loss(targets), got {loss!r}")
 
-    def build(mesh: np.ndarray, volume: float) -> Grid:
+    def build(mesh: np.ndarray, volume: float) -> GridProblem:
         rows = on_grid("features", features(mesh), len(mesh), 2)
         extra = 0.0 if potential is None else on_grid("potential", potential(mesh), len(mesh), 1)
         shares = np.full(rows.shape[1], 1 / rows.shape[1]) if weights is None else _weights(weights, rows.shape[1])
         _check_loss(loss, rows.shape[1])
         outside = confinement * (mesh**2).sum(axis=1) + extra
-        return Grid(mesh, rows, outside, volume, loss, shares, temperature, constant)
+        return GridProblem(mesh, rows, outside, volume, loss, shares, temperature, constant)
 
     prior_scale = np.sqrt(temperature / (2 * confinement))
     return _refined(build, dimension, prior_scale, points, half_width, tolerance)
@@ -133,15 +133,15 @@ def quadratic_optimum(
     given = (dimension, confinement, temperature, tolerance, constant)
     dimension, confinement, temperature, tolerance, constant = _checked(*given)
 
-    def build(mesh: np.ndarray, volume: float) -> Grid:
+    def build(mesh: np.ndarray, volume: float) -> GridProblem:
         extra = 0.0 if linear is None else on_grid("linear", linear(mesh), len(mesh), 1)
         outside = confinement * (mesh**2).sum(axis=1) + extra
         diagonal = kernel_diagonal(kernel, mesh)
 
-        def factored(weights: np.ndarray, precision: float) -> tuple[Gibbs, Grid, float]:
+        def factored(weights: np.ndarray, precision: float) -> tuple[Gibbs, GridProblem, float]:
             rows, left = kernel_factors(kernel, mesh, diagonal, weights, precision)
             squares, rank = square_loss(np.zeros(rows.shape[1])), rows.shape[1]
-            grid = Grid(mesh, rows, outside, volume, squares, np.full(rank, 2.0), temperature, constant)
+            grid = GridProblem(mesh, rows, outside, volume, squares, np.full(rank, 2.0), temperature, constant)
             law = newton(grid, np.zeros(rank))[1]
             return law, grid, float(law.masses @ np.sqrt(left)) ** 2
 
@@ -201,7 +201,7 @@ def density_optimum(
 
 
 def _refined(
-    build: Callable[[np.ndarray, float], Grid],
+    build: Callable[[np.ndarray, float], GridProblem],
     dimension: int,
     prior_scale: float,
     points: int | None,
@@ -242,7 +242,7 @@ def _refined(
 
 
 def _solve(
-    build: Callable[[np.ndarray, float], Grid],
+    build: Callable[[np.ndarray, float], GridProblem],
     dimension: int,
     half: float,
     count: int,

@@ -64,7 +64,7 @@ def lasso_state_evolution(
     sparse = noisy & (penalty >= _SMALL_PENALTY * np.sqrt(noise))
     for rows, solve in ((sparse, _penalty_first), (noisy & ~sparse, _noise_first)):
         if rows.any():
-            problem = _Problem(*(array[rows] for array in (ratio, penalty, density, noise)))
+            problem = _LassoProblem(*(array[rows] for array in (ratio, penalty, density, noise)))
             tau[rows], theta[rows] = solve(problem)
             found = _averages(theta[rows], tau[rows], problem.density)
             mse[rows], share[rows] = tau[rows] ** 2 * found.error, found.share
@@ -73,14 +73,14 @@ def lasso_state_evolution(
     return LassoStateEvolution(*(field.reshape(shape)[()] for field in fields))
 
 
-class _Problem(NamedTuple):
+class _LassoProblem(NamedTuple):
     ratio: np.ndarray
     penalty: np.ndarray
     density: np.ndarray
     noise: np.ndarray
 
 
-def _penalty_first(problem: _Problem) -> tuple[np.ndarray, np.ndarray]:
+def _penalty_first(problem: _LassoProblem) -> tuple[np.ndarray, np.ndarray]:
     """tau and theta: tau from the equation of the penalty at each theta, then theta from that of tau.
 
     For little noise: without noise, tau of the other equation leaves 0 at some theta with an infinite relative slope.
@@ -93,7 +93,7 @@ def _penalty_first(problem: _Problem) -> tuple[np.ndarray, np.ndarray]:
     arguments = (least, *problem)
 
     def missing(excess: np.ndarray, least: np.ndarray, *case: np.ndarray) -> np.ndarray:
-        problem = _Problem(*case)
+        problem = _LassoProblem(*case)
         return _missing(least + excess, _noise_at(excess, least, *case), problem)
 
     start = np.ones(least.size)
@@ -103,25 +103,27 @@ def _penalty_first(problem: _Problem) -> tuple[np.ndarray, np.ndarray]:
     return _noise_at(excess, *arguments), least + excess
 
 
-def _noise_first(problem: _Problem) -> tuple[np.ndarray, np.ndarray]:
+def _noise_first(problem: _LassoProblem) -> tuple[np.ndarray, np.ndarray]:
     """tau and theta: tau from its own equation at each theta, then theta from that of the penalty.
 
     For little penalty: with it, P / ratio nears 1, of which tau would be a function without any digits.
     """
 
-    def noise_of(theta: np.ndarray, problem: _Problem) -> np.ndarray:
+    def noise_of(theta: np.ndarray, problem: _LassoProblem) -> np.ndarray:
         """tau, infinite where theta is too small for a solution."""
         low, high = np.sqrt(problem.noise) * (1 - 1e-12), np.full_like(theta, _LARGEST_NOISE)
         solvable = _missing(theta, high, problem) < 0
         tau = np.full_like(theta, np.inf)
         if solvable.any():
             rows = [array[solvable] for array in (low, high, theta, *problem)]
-            tau[solvable] = increasing_root(lambda tau, theta, *case: -_missing(theta, tau, _Problem(*case)), *rows)
+            tau[solvable] = increasing_root(
+                lambda tau, theta, *case: -_missing(theta, tau, _LassoProblem(*case)), *rows
+            )
         return tau
 
     def reached(theta: np.ndarray, *case: np.ndarray) -> np.ndarray:
         """What theta stands for as a penalty, over the penalty, minus 1."""
-        problem = _Problem(*case)
+        problem = _LassoProblem(*case)
         tau = noise_of(theta, problem)
         solvable = np.isfinite(tau)
         zeros = _averages(theta, np.where(solvable, tau, 1.0), problem.density).zeros
@@ -137,7 +139,7 @@ def _noise_first(problem: _Problem) -> tuple[np.ndarray, np.ndarray]:
     return noise_of(theta, problem), theta
 
 
-def _missing(theta: np.ndarray, tau: np.ndarray, problem: _Problem) -> np.ndarray:
+def _missing(theta: np.ndarray, tau: np.ndarray, problem: _LassoProblem) -> np.ndarray:
     """(noise + mse / ratio) / tau^2 - 1, which falls with tau and rises with theta."""
     ratio, _, density, noise = problem
     with np.errstate(over="ignore"):

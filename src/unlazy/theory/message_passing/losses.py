@@ -15,7 +15,7 @@ from unlazy.numerics.roots import newton_root
 LOSSES = ("square", "logistic", "hinge")
 
 
-class Loss(NamedTuple):
+class MarginLoss(NamedTuple):
     """A loss of the margin."""
 
     value: Callable[[np.ndarray], np.ndarray]
@@ -30,12 +30,12 @@ def expit(x: np.ndarray) -> np.ndarray:
     return expit(x)
 
 
-def loss_of(name: str) -> Loss:
+def loss_of(name: str) -> MarginLoss:
     """The loss of a name of `LOSSES`; the square loss is (1 - s)^2 / 2."""
     return {
-        "square": Loss(lambda s: (1 - s) ** 2 / 2, 1.0),
-        "logistic": Loss(lambda s: np.logaddexp(0.0, -s), 0.5),
-        "hinge": Loss(lambda s: np.maximum(1 - s, 0.0), 1.0),
+        "square": MarginLoss(lambda s: (1 - s) ** 2 / 2, 1.0),
+        "logistic": MarginLoss(lambda s: np.logaddexp(0.0, -s), 0.5),
+        "hinge": MarginLoss(lambda s: np.maximum(1 - s, 0.0), 1.0),
     }[name]
 
 

@@ -23,7 +23,7 @@ from numpy.typing import ArrayLike
 from unlazy.checks import InputError, check_array, check_whole
 from unlazy.numerics.roots import ConvergenceError
 from unlazy.theory.mean_field.dual import objective_on
-from unlazy.theory.mean_field.grid import Grid, Loss, gibbs_of_potential
+from unlazy.theory.mean_field.grid import GridProblem, Loss, gibbs_of_potential
 
 
 class InnerLaw(NamedTuple):
@@ -70,7 +70,7 @@ class AscentState(NamedTuple):
     """D(g) <= L*; `law.objective - dual` bounds the optimality gap of q."""
 
 
-def exact_inner(grid: Grid) -> InnerLoop:
+def exact_inner(grid: GridProblem) -> InnerLoop:
     """The inner loop by quadrature on a grid, such as `mean_field_optimum(...).grid`."""
 
     def law(coefficients: np.ndarray, share: float) -> InnerLaw:

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from unlazy.theory.mean_field.gaussian_problem import Modes, Moments
+from unlazy.theory.mean_field.gaussian_problem import GaussianMoments, Modes
 
 _AT_ONCE = 200_000
 """Numbers that are kept of a block of steps, or of rows drawn ahead."""
@@ -19,7 +19,7 @@ _AT_ONCE = 200_000
 class CloudRun(NamedTuple):
     """What clouds leave behind: their moments at the checkpoints, and averages over the last three quarters."""
 
-    moments: Moments
+    moments: GaussianMoments
     variance: float
     """Of deviations from the cloud's mean, unbiased."""
     wander: float
@@ -77,7 +77,7 @@ def run_clouds(
         late = np.array(block) > steps // 4
         energy = a / 2 * second - field * centre + b / 2 * (centre - target) ** 2
         sums += [values[late].sum() / replicates for values in (spread, (centre - best) ** 2, energy)]
-    moments = Moments(*np.transpose([found[step] for step in checkpoints]))
+    moments = GaussianMoments(*np.transpose([found[step] for step in checkpoints]))
     return CloudRun(moments, *(sums / (steps - steps // 4)))
 
 

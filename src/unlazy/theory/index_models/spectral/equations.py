@@ -16,7 +16,7 @@ _GRID = 160
 _BLOCK = 64
 
 
-class Moments(NamedTuple):
+class TransformMoments(NamedTuple):
     """T, divided by its largest size, at the nodes, and its averages at s = base + excess."""
 
     nodes: LabelNodes
@@ -26,7 +26,7 @@ class Moments(NamedTuple):
     highest: float
 
     @classmethod
-    def of(cls, nodes: LabelNodes, values: np.ndarray) -> Moments:
+    def of(cls, nodes: LabelNodes, values: np.ndarray) -> TransformMoments:
         highest = float(values.max())
         size = highest if highest > 0 else float(np.median(np.abs(values))) or float(np.abs(values).max())
         if size == 0:
@@ -44,13 +44,13 @@ class Moments(NamedTuple):
         return np.concatenate([first.T, second.T])
 
 
-def with_transform(moments: Moments, ratios: np.ndarray) -> np.ndarray:
+def with_transform(moments: TransformMoments, ratios: np.ndarray) -> np.ndarray:
     """Overlap, top eigenvalue and edge for one-dimensional ratios."""
     parts = np.array_split(ratios, -(-ratios.size // _BLOCK))
     return np.concatenate([_solved(moments, part) for part in parts], axis=1)
 
 
-def _solved(moments: Moments, ratios: np.ndarray) -> np.ndarray:
+def _solved(moments: TransformMoments, ratios: np.ndarray) -> np.ndarray:
 
     def slope(excess: np.ndarray, inverse: np.ndarray) -> np.ndarray:
         return inverse - moments.at(excess)[2]
@@ -80,7 +80,7 @@ def _solved(moments: Moments, ratios: np.ndarray) -> np.ndarray:
     return np.stack([np.where(out, rise / (rise + weighted), 0.0), np.where(out, level(top), edge), edge])
 
 
-def least_ratio(moments: Moments, targets: np.ndarray) -> np.ndarray:
+def least_ratio(moments: TransformMoments, targets: np.ndarray) -> np.ndarray:
     """From a grid of s, refined at the first change of sign as s, and with it the ratio, grows."""
     grid = np.geomspace(_LEAST_EXCESS, 1e6, _GRID)
     blocks = [moments.at(part) for part in np.array_split(grid, 4)]

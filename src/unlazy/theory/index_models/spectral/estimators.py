@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike
 
 from unlazy.checks import InputError, check_array, check_choice
 from unlazy.theory.index_models.exponents.pieces import as_function
-from unlazy.theory.index_models.spectral.equations import Moments, best_spectral, least_ratio, with_transform
+from unlazy.theory.index_models.spectral.equations import TransformMoments, best_spectral, least_ratio, with_transform
 from unlazy.theory.index_models.spectral.label_nodes import (
     LabelLaw,
     LabelNodes,
@@ -227,11 +227,11 @@ def _linear_signal(link: Any, noise: float, transform: Transform | None, breakpo
     return float((nodes.weights @ (nodes.first * scaled)) ** 2 / (nodes.weights @ scaled**2))
 
 
-def _moments(link: Any, noise: float, transform: Transform, breakpoints: Iterable[float]) -> Moments:
+def _moments(link: Any, noise: float, transform: Transform, breakpoints: Iterable[float]) -> TransformMoments:
     nodes, values = _values(link, noise, transform, breakpoints)
     if grows_without_bound(transform, link, float(noise), nodes.labels):
         raise InputError(
             "transform must be bounded above, got one that grows without bound with the label: the largest eigenvalue "
             "has no limit then; clip it, as in np.minimum(T(y), 4)"
         )
-    return Moments.of(nodes, values)
+    return TransformMoments.of(nodes, values)

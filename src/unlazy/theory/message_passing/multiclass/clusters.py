@@ -15,14 +15,14 @@ from unlazy.theory.message_passing.multiclass.training import right_chance
 _LARGEST_RESPONSE = 1e4
 
 
-class Point(NamedTuple):
+class ClusterPoint(NamedTuple):
     response: np.ndarray
     overlaps: np.ndarray
     covariance: np.ndarray
     bias: np.ndarray
 
 
-class Clusters:
+class ClusterEquations:
     """One solution at one n and ridge; keeps the proximal points of the last step to start the next from."""
 
     def __init__(
@@ -40,21 +40,21 @@ class Clusters:
         self.kept: dict[int, np.ndarray] = {}
         self.accuracy: float | None = None
 
-    def first(self) -> Point:
+    def first(self) -> ClusterPoint:
         eye = np.eye(self.r)
         count = len(self.labels)
         response = np.minimum(self.geometry.traces() / self.ridge, _LARGEST_RESPONSE)
-        return Point(
+        return ClusterPoint(
             response[:, None, None] * eye,
             np.zeros((count, self.r)),
             np.tile(1e-12 * eye, (count, 1, 1)),
             np.zeros(self.r),
         )
 
-    def solve(self, point: Point | None, max_iterations: int) -> tuple[Point, int]:
+    def solve(self, point: ClusterPoint | None, max_iterations: int) -> tuple[ClusterPoint, int]:
         return settle(self, self.first() if point is None else point, max_iterations)
 
-    def fields(self, point: Point, c: int) -> tuple[np.ndarray, np.ndarray]:
+    def fields(self, point: ClusterPoint, c: int) -> tuple[np.ndarray, np.ndarray]:
         """Scores (r, N) of cluster c and their weights."""
         values, vectors = np.linalg.eigh(point.covariance[c])
         deviations = np.sqrt(np.maximum(values, 0.0))
@@ -62,7 +62,7 @@ class Clusters:
         center = (point.overlaps[c] + point.bias)[:, None]
         return center + ((vectors * deviations) @ vectors.T) @ nodes, weights
 
-    def prox(self, point: Point, c: int) -> tuple[Prox, np.ndarray]:
+    def prox(self, point: ClusterPoint, c: int) -> tuple[Prox, np.ndarray]:
         omega, weights = self.fields(point, c)
         start = self.kept.get(c)
         start = start if start is not None and start.shape == omega.shape else None
@@ -70,7 +70,7 @@ class Clusters:
         self.kept[c] = found.start
         return found, weights
 
-    def step(self, point: Point) -> Point:
+    def step(self, point: ClusterPoint) -> ClusterPoint:
         r, count = self.r, len(self.labels)
         curvature, noise, pull = np.empty((count, r, r)), np.empty((count, r, r)), np.empty((count, r))
         for c in range(count):
@@ -84,10 +84,10 @@ class Clusters:
         overlaps, bias, force = self.means(a, curvature, pull, point)
         response = self.geometry.response(a)
         covariance = self.geometry.spread(a, force, noise)
-        return Point((response + response.swapaxes(1, 2)) / 2, overlaps, covariance, bias)
+        return ClusterPoint((response + response.swapaxes(1, 2)) / 2, overlaps, covariance, bias)
 
     def means(
-        self, a: np.ndarray, curvature: np.ndarray, pull: np.ndarray, old: Point
+        self, a: np.ndarray, curvature: np.ndarray, pull: np.ndarray, old: ClusterPoint
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """The implicit update of M and b: M' = P h, h = mh + D (M + b - M' - b'), and sum_c h_c = 0 with a bias."""
         r, count = self.r, len(self.labels)
@@ -108,7 +108,7 @@ class Clusters:
         force = (drive - d @ (overlaps + bias).ravel()).reshape(count, r)
         return overlaps, bias, force
 
-    def outputs(self, point: Point, iterations: int, modes: bool) -> tuple[np.ndarray, ...]:
+    def outputs(self, point: ClusterPoint, iterations: int, modes: bool) -> tuple[np.ndarray, ...]:
         r, count, classes = self.r, len(self.labels), self.r + 1
         curvature, squares = np.empty((count, r, r)), np.empty((count, r, r, r, r))
         train, test, error, train_error = (np.empty(count) for _ in range(4))

@@ -15,10 +15,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from unlazy.checks import InputError, check_array, check_symmetric, check_whole, common_shape
-from unlazy.theory.message_passing.multiclass.clusters import Clusters
+from unlazy.theory.message_passing.multiclass.clusters import ClusterEquations
 from unlazy.theory.message_passing.multiclass.prox import contrasts
 from unlazy.theory.message_passing.multiclass.resolvent import Diagonal, Full
-from unlazy.theory.message_passing.multiclass.teacher import Teacher
+from unlazy.theory.message_passing.multiclass.teacher import TeacherEquations
 
 
 class ClusterState(NamedTuple):
@@ -93,8 +93,8 @@ def multiclass_clusters(
     labels = _labels(classes, count)
     weights = _probabilities(probabilities, count)
 
-    def problem(n: float, ridge: float) -> Clusters:
-        return Clusters(geometry, labels, weights, n, ridge, bool(bias))
+    def problem(n: float, ridge: float) -> ClusterEquations:
+        return ClusterEquations(geometry, labels, weights, n, ridge, bool(bias))
 
     return ClusterState(*_solved(problem, n, ridge, modes, max_iterations))
 
@@ -151,14 +151,18 @@ def multiclass_teacher(
     if np.linalg.eigvalsh(teacher)[0] <= 0:
         raise InputError("teacher_covariance must be positive definite, got a singular matrix")
 
-    def problem(n: float, ridge: float) -> Teacher:
-        return Teacher(eigenvalues, teacher, n, ridge)
+    def problem(n: float, ridge: float) -> TeacherEquations:
+        return TeacherEquations(eigenvalues, teacher, n, ridge)
 
     return TeacherState(*_solved(problem, n, ridge, modes, max_iterations))
 
 
 def _solved(
-    problem: Callable[[float, float], Clusters | Teacher], n: ArrayLike, ridge: ArrayLike, modes: bool, steps: int
+    problem: Callable[[float, float], ClusterEquations | TeacherEquations],
+    n: ArrayLike,
+    ridge: ArrayLike,
+    modes: bool,
+    steps: int,
 ) -> list[np.ndarray]:
     """The outputs at each n and ridge, which broadcast; every solution is the start of the next."""
     n, ridge = check_array("n", n, low=1), check_array("ridge", ridge, above=0)

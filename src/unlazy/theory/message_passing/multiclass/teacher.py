@@ -21,13 +21,13 @@ _ACCURACY = 20.0
 _ERROR_ACCURACY = {1: 20.0, 2: 14.0}
 
 
-class Point(NamedTuple):
+class TeacherPoint(NamedTuple):
     response: np.ndarray
     overlap: np.ndarray
     covariance: np.ndarray
 
 
-class Averages(NamedTuple):
+class TeacherAverages(NamedTuple):
     """n E of -dg, g g^T, g dZ^T and dg (x) dg, and the mean loss of a training row."""
 
     curvature: np.ndarray
@@ -37,7 +37,7 @@ class Averages(NamedTuple):
     train_loss: float
 
 
-class Teacher:
+class TeacherEquations:
     """One solution; keeps the proximal points of the last step to start the next from."""
 
     def __init__(self, spectrum: np.ndarray, teacher: np.ndarray, n: float, ridge: float) -> None:
@@ -48,15 +48,15 @@ class Teacher:
         self.kept: dict[int, np.ndarray] = {}
         self.accuracy: float | None = None
 
-    def first(self) -> Point:
+    def first(self) -> TeacherPoint:
         eye = np.eye(self.r)
         start = min(self.spectrum.sum() / self.ridge, _LARGEST_RESPONSE)
-        return Point(start * eye, np.zeros_like(eye), 1e-12 * eye)
+        return TeacherPoint(start * eye, np.zeros_like(eye), 1e-12 * eye)
 
-    def solve(self, point: Point | None, max_iterations: int) -> tuple[Point, int]:
+    def solve(self, point: TeacherPoint | None, max_iterations: int) -> tuple[TeacherPoint, int]:
         return settle(self, self.first() if point is None else point, max_iterations)
 
-    def step(self, point: Point) -> Point:
+    def step(self, point: TeacherPoint) -> TeacherPoint:
         return self.update(self.averages(point))
 
     def resolvent(self, curvature: np.ndarray) -> np.ndarray:
@@ -64,7 +64,7 @@ class Teacher:
         inner = curvature[:, :, None] * self.spectrum + self.ridge * np.eye(self.r)[:, :, None]
         return solve_positive(inner, np.repeat(np.eye(self.r)[:, :, None], len(self.spectrum), axis=2))
 
-    def update(self, means: Averages) -> Point:
+    def update(self, means: TeacherAverages) -> TeacherPoint:
         """V = sum_j s_j A_j, M = sum s_j^2 A_j mh S0, Q = sum s_j^2 A_j qh A_j + s_j^3 A_j mh S0 mh^T A_j."""
         s, a = self.spectrum, self.resolvent(means.curvature)
         response = a @ s
@@ -72,9 +72,9 @@ class Teacher:
         aligned = means.signal @ self.per_variance @ means.signal.T
         drive = s**2 * means.noise[:, :, None] + s**3 * aligned[:, :, None]
         covariance = np.einsum("abj,bcj,cdj->ad", a, drive, a, optimize=True)
-        return Point((response + response.T) / 2, overlap, (covariance + covariance.T) / 2)
+        return TeacherPoint((response + response.T) / 2, overlap, (covariance + covariance.T) / 2)
 
-    def averages(self, point: Point) -> Averages:
+    def averages(self, point: TeacherPoint) -> TeacherAverages:
         omega, weights, chances, slopes = self.fields(point)
         r, size = self.r, root(point.response)
         curvature, noise, signal = np.zeros((r, r)), np.zeros((r, r)), np.zeros((r, r))
@@ -92,9 +92,9 @@ class Teacher:
             flat = prox.slope.reshape(r * r, -1)
             squares += ((flat * chance) @ flat.T).reshape(r, r, r, r)
             train += float(chance @ loss(self.basis @ prox.point, label)) / self.n
-        return Averages(curvature, noise, signal, squares, train)
+        return TeacherAverages(curvature, noise, signal, squares, train)
 
-    def fields(self, point: Point) -> tuple[np.ndarray, ...]:
+    def fields(self, point: TeacherPoint) -> tuple[np.ndarray, ...]:
         """Scores omega (r, N), weights, Z (K, N) and dZ (K, r, N) at a standard set of nodes.
 
         With more than two contrasts the teacher's field has one Sobol draw per score instead of an average.
@@ -110,7 +110,7 @@ class Teacher:
         shares = softmax(self.basis @ (mean @ omega + root(left) @ nodes[self.r :]))
         return omega, weights, shares, self.share_slopes(shares)
 
-    def conditional(self, point: Point) -> tuple[np.ndarray, np.ndarray]:
+    def conditional(self, point: TeacherPoint) -> tuple[np.ndarray, np.ndarray]:
         """The matrix G and the covariance of t given omega: t ~ N(G omega, R - G M)."""
         mean = np.linalg.solve(point.covariance, point.overlap).T
         left = self.teacher - mean @ point.overlap
@@ -122,7 +122,7 @@ class Teacher:
         centered = self.basis[:, :, None] - center[None]
         return shares.reshape(len(shares), 1, -1) * centered
 
-    def label_law(self, point: Point, omega: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def label_law(self, point: TeacherPoint, omega: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Z_k = E[softmax_k(B t) | omega] (K, N) and its derivative with respect to the mean of t (K, r, N).
 
         In coordinates where t given omega is N(nu, I), on a product grid the normal law is a product of lines, so that
@@ -161,7 +161,7 @@ class Teacher:
             np.concatenate([slopes, -slopes.sum(axis=0, keepdims=True)]),
         )
 
-    def stability(self, means: Averages) -> float:
+    def stability(self, means: TeacherAverages) -> float:
         """The largest eigenvalue of Y -> sum_j s_j^2 A_j (n E[dg Y dg^T]) A_j."""
         a = self.resolvent(means.curvature)
         pairs = np.einsum("j,agj,hbj->abgh", self.spectrum**2, a, a, optimize=True)
@@ -169,7 +169,7 @@ class Teacher:
         operator = np.einsum("abgh,gphq->abpq", pairs, means.squares).reshape(self.r**2, self.r**2)
         return float(np.abs(np.linalg.eigvals(operator)).max())
 
-    def test_error(self, point: Point) -> float:
+    def test_error(self, point: TeacherPoint) -> float:
         """1 - sum_k E[Z_k 1(omega in cone k)], each cone in the coordinates of its margins."""
         if self.r > 2:
             omega, weights, chances, _ = self.fields(point)
@@ -189,7 +189,7 @@ class Teacher:
             right += float((weights * density) @ chances[label])
         return 1 - right
 
-    def train_error(self, point: Point) -> float:
+    def train_error(self, point: TeacherPoint) -> float:
         """1 - sum_k E_t[softmax_k(B t) P(row of class k is right | t)], omega given t being normal; Sobol for r > 2."""
         if self.r > 2:
             omega, weights, chances, _ = self.fields(point)
@@ -209,7 +209,7 @@ class Teacher:
             right += float((weights * share) @ chances)
         return 1 - right
 
-    def outputs(self, point: Point, iterations: int, modes: bool) -> tuple[np.ndarray, ...]:
+    def outputs(self, point: TeacherPoint, iterations: int, modes: bool) -> tuple[np.ndarray, ...]:
         means = self.averages(point)
         omega, weights, chances, _ = self.fields(point)
         scores = self.basis @ omega

@@ -11,7 +11,7 @@ import numpy as np
 
 from unlazy.numerics.fixed_points import continued, newton_by_differences
 from unlazy.numerics.roots import ConvergenceError
-from unlazy.theory.message_passing.sequential.tilted_averages import Averages, averages
+from unlazy.theory.message_passing.sequential.tilted_averages import TiltedAverages, averages
 
 _TOLERANCE = 1e-9
 _LARGEST_ERROR = 1e-7
@@ -31,7 +31,7 @@ _LEAST_REST = 1e-16
 _LARGEST_LOGARITHM = 20.0
 
 
-class Moments(NamedTuple):
+class SpectralMeans(NamedTuple):
     """Spectral means at one precision Lambda."""
 
     response: float
@@ -46,7 +46,7 @@ class Moments(NamedTuple):
     """mean a^2 k* - (mean a k*)^2."""
 
 
-class Point(NamedTuple):
+class CavityPoint(NamedTuple):
     """The unknowns v and tau, mk, of which v* = 1 - mk^2/tau is kept apart: it is tiny where a student learns well."""
 
     cavity: float
@@ -64,14 +64,14 @@ class Equations(NamedTuple):
     beta: float
     flip: float
 
-    def moments(self, precision: float) -> Moments:
+    def moments(self, precision: float) -> SpectralMeans:
         shrink = 1 / (1 + precision * self.student)
         posterior = self.student * shrink
         response = float(self.weights @ posterior)
         multiplier = posterior / response - 1
         tilted = self.weights * self.teacher
         teacher = float(tilted @ multiplier)
-        return Moments(
+        return SpectralMeans(
             response,
             response / float(self.weights @ shrink),
             float(self.weights @ multiplier**2),
@@ -79,14 +79,14 @@ class Equations(NamedTuple):
             float(tilted @ (multiplier - teacher) ** 2),
         )
 
-    def averages(self, point: Point) -> Averages:
+    def averages(self, point: CavityPoint) -> TiltedAverages:
         return averages(*point, self.beta, self.flip)
 
-    def precision(self, point: Point, mean: Averages) -> float:
+    def precision(self, point: CavityPoint, mean: TiltedAverages) -> float:
         """Lambda from chi = v E eta' and 1/v = 1/chi - Lambda; at least what keeps 1 + Lambda k positive."""
         return max(mean.gap_slope / mean.slope / point.cavity, _LEAST_PRECISION / self.student.max())
 
-    def image(self, point: Point) -> Point:
+    def image(self, point: CavityPoint) -> CavityPoint:
         """T(x): all spectral means are at the precision that x implies."""
         mean = self.averages(point)
         moments = self.moments(self.precision(point, mean))
@@ -95,16 +95,18 @@ class Equations(NamedTuple):
         return with_noise(moments.cavity, noise, overlap)
 
 
-UNINFORMED = Point(0.9, 1e-3, 1e-3, 1.0 - 1e-3)
+UNINFORMED = CavityPoint(0.9, 1e-3, 1e-3, 1.0 - 1e-3)
 
 
-def with_noise(cavity: float, noise: float, overlap: float) -> Point:
+def with_noise(cavity: float, noise: float, overlap: float) -> CavityPoint:
     """The point with tau = noise + mk^2, whose v* is not a difference."""
     tau = noise + overlap**2
-    return Point(cavity, tau, overlap, noise / tau if tau > 0 else 1.0)
+    return CavityPoint(cavity, tau, overlap, noise / tau if tau > 0 else 1.0)
 
 
-def solve(image_at: Callable[[float], Callable[[Point], Point]], start: Point, beta: float, where: str) -> Point:
+def solve(
+    image_at: Callable[[float], Callable[[CavityPoint], CavityPoint]], start: CavityPoint, beta: float, where: str
+) -> CavityPoint:
     """The fixed point of image_at(beta) near `start`, or else the one that continues the warm student's."""
 
     def solution(coldness: float, free: np.ndarray) -> np.ndarray:
@@ -125,7 +127,7 @@ def solve(image_at: Callable[[float], Callable[[Point], Point]], start: Point, b
             raise error from None
 
 
-def _solve(image: Callable[[Point], Point], start: np.ndarray, where: str) -> np.ndarray:
+def _solve(image: Callable[[CavityPoint], CavityPoint], start: np.ndarray, where: str) -> np.ndarray:
     """Rounds of damped iteration and of Newton's method in `_free` coordinates.
 
     Far from the solution the iteration is slow, and variances change by orders of magnitude; in their logarithms
@@ -162,20 +164,20 @@ def _solve(image: Callable[[Point], Point], start: np.ndarray, where: str) -> np
     )
 
 
-def _gap(image: Callable[[Point], Point], free: np.ndarray) -> np.ndarray:
+def _gap(image: Callable[[CavityPoint], CavityPoint], free: np.ndarray) -> np.ndarray:
     with np.errstate(all="ignore"):
         return np.minimum(_free(image(_point(free))), _LARGEST_LOGARITHM) - free
 
 
-def _free(point: Point) -> np.ndarray:
+def _free(point: CavityPoint) -> np.ndarray:
     """(log v, log tau, artanh(mk/sqrt(tau))): unbounded coordinates, in which every point is allowed."""
     tau, rest = max(point.tau, _LEAST_FIELD), max(point.rest, _LEAST_REST)
     correlation = math.asinh(point.overlap / math.sqrt(tau * rest))
     return np.array([math.log(max(point.cavity, _LEAST_CAVITY)), math.log(tau), correlation])
 
 
-def _point(free: np.ndarray) -> Point:
+def _point(free: np.ndarray) -> CavityPoint:
     cavity, tau = np.exp(np.minimum(free[:2], _LARGEST_LOGARITHM)).tolist()
     tau = max(tau, _LEAST_FIELD)
     correlation = float(np.clip(free[2], -_LARGEST_LOGARITHM, _LARGEST_LOGARITHM))
-    return Point(cavity, tau, math.sqrt(tau) * math.tanh(correlation), math.cosh(correlation) ** -2)
+    return CavityPoint(cavity, tau, math.sqrt(tau) * math.tanh(correlation), math.cosh(correlation) ** -2)

@@ -30,7 +30,7 @@ _INNER_COUNT = 128
 _INNER_EXPONENT = 20.0
 
 
-class Averages(NamedTuple):
+class TiltedAverages(NamedTuple):
     """Expectations over (kappa, y) of eta = the tilted mean and f = eta/E eta' - kappa; primes derive by kappa."""
 
     gap_slope: float
@@ -94,7 +94,7 @@ def _density(u: np.ndarray) -> np.ndarray:
     return np.exp(-0.5 * u * u - _LOG_NORMALISER)
 
 
-def averages(v: float, tau: float, mk: float, rest: float, beta: float, flip: float) -> Averages:
+def averages(v: float, tau: float, mk: float, rest: float, beta: float, flip: float) -> TiltedAverages:
     """All expectations that the static equations need, for rho* = 1; `rest` is v*.
 
     The integrand is even under (kappa, y) -> -(kappa, y), so y = 1 is enough.
@@ -111,7 +111,7 @@ def averages(v: float, tau: float, mk: float, rest: float, beta: float, flip: fl
     # theta* = mean + sqrt(v*) noise: the large parts of f and c theta* cancel point by point
     noise = weighted @ (message - overlap * mean) ** 2
     noise += rest * overlap * (overlap - 2 * ((weight * label_slope) @ message))
-    return Averages(
+    return TiltedAverages(
         loss,
         weighted @ gap_slope**2,
         weighted @ gap**2,

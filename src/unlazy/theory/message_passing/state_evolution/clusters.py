@@ -12,7 +12,7 @@ from unlazy.checks import InputError, check_array, check_signs, check_symmetric
 _COMMUTE = 1e-12
 
 
-class Clusters(NamedTuple):
+class GaussianClusters(NamedTuple):
     """Gaussian clusters, in a basis in which their covariances are diagonal where there is one."""
 
     means: np.ndarray
@@ -27,7 +27,9 @@ class Clusters(NamedTuple):
         return (self.covariances if self.covariances.ndim == 2 else np.einsum("cjj->cj", self.covariances)).sum(axis=1)
 
 
-def check_clusters(means: ArrayLike, covariances: ArrayLike, probabilities: ArrayLike, labels: ArrayLike) -> Clusters:
+def check_clusters(
+    means: ArrayLike, covariances: ArrayLike, probabilities: ArrayLike, labels: ArrayLike
+) -> GaussianClusters:
     """The clusters, or what is wrong with them."""
     centres = check_array("means", means, ndim=2, low=-1e100, high=1e100)
     count, d = centres.shape
@@ -56,10 +58,10 @@ def check_clusters(means: ArrayLike, covariances: ArrayLike, probabilities: Arra
             raise InputError(f"covariances[{c}] must be positive semi-definite, got the eigenvalue {diagonal.min():g}")
         if trace == 0:
             raise InputError(f"covariances[{c}] must not be 0")
-    return Clusters(centres, np.maximum(spread, 0.0) if spread.ndim == 2 else spread, shares, signs)
+    return GaussianClusters(centres, np.maximum(spread, 0.0) if spread.ndim == 2 else spread, shares, signs)
 
 
-def on_support(clusters: Clusters) -> tuple[Clusters, int, bool]:
+def on_support(clusters: GaussianClusters) -> tuple[GaussianClusters, int, bool]:
     """The clusters in the directions in which some has variance, their number, and whether the means lie in them."""
     means, covariances = clusters.means, clusters.covariances
     if covariances.ndim == 2:

@@ -10,7 +10,7 @@ from unlazy.checks import InputError
 from unlazy.numerics.fixed_points import along_the_ridge, fixed_points
 from unlazy.numerics.spectral_sums import SOLVER_EVALUATIONS, SpectralNodes, Spectrum, effective_ridge, spectral_sums
 from unlazy.theory.message_passing.losses import loss_of
-from unlazy.theory.message_passing.state_evolution.nodes import Nodes, plain_nodes, training_nodes
+from unlazy.theory.message_passing.state_evolution.nodes import FieldNodes, plain_nodes, training_nodes
 from unlazy.theory.message_passing.teachers import (
     LinearTeacher,
     LogitTeacher,
@@ -151,14 +151,14 @@ def _both_labels(teacher: Teacher, *averages: np.ndarray) -> list[np.ndarray]:
 
 def _fields(
     loss: str, teacher: Teacher, rho: float, variance: np.ndarray, overlap: np.ndarray, norm: np.ndarray
-) -> Nodes:
+) -> FieldNodes:
     edges = _steep_edges(teacher, rho, overlap, norm)
     rows = _rows(teacher, variance, 0 * norm, np.sqrt(norm), edges)
     return training_nodes(loss, *rows)
 
 
 def _labels(
-    fields: Nodes,
+    fields: FieldNodes,
     teacher: Teacher,
     rho: float,
     variance: np.ndarray,
@@ -176,13 +176,13 @@ def _labels(
     return np.where(sign > 0, share, 1 - share), derivative
 
 
-def _hats(fields: Nodes, teacher: Teacher, rho: float, state: State, n: np.ndarray) -> list[np.ndarray]:
+def _hats(fields: FieldNodes, teacher: Teacher, rho: float, state: State, n: np.ndarray) -> list[np.ndarray]:
     share, derivative = _labels(fields, teacher, rho, *state)
     averages = fields.average(share * fields.decrease, share * fields.slope**2, derivative * fields.slope)
     return [n * total for total in _both_labels(teacher, *averages)]
 
 
-def _check_resolution(fields: Nodes, teacher: Teacher, rho: float, state: State) -> None:
+def _check_resolution(fields: FieldNodes, teacher: Teacher, rho: float, state: State) -> None:
     """A function with kinks or jumps is not resolved by the nodes in t: twice as many must give the same."""
     if isinstance(teacher, SignTeacher | ProbitTeacher | LogitTeacher):
         return
@@ -202,7 +202,7 @@ def _check_function(teacher: Teacher, rho: float) -> None:
     _check_resolution(fields, teacher, rho, state)
 
 
-def _resolved(fields: Nodes, teacher: Teacher, rho: float, state: State, refinement: int) -> list[np.ndarray]:
+def _resolved(fields: FieldNodes, teacher: Teacher, rho: float, state: State, refinement: int) -> list[np.ndarray]:
     """Averages of Z, of its part with the wrong sign, and of dZ, with the slope of the loss where there is one."""
     share, derivative = _labels(fields, teacher, rho, *state, refinement)
     slope = fields.slope if fields.slope.any() else np.ones_like(share)

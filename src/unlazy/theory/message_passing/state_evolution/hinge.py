@@ -17,7 +17,7 @@ import numpy as np
 
 from unlazy.numerics.fixed_points import continued, fixed_points
 from unlazy.numerics.roots import ConvergenceError, expanded, increasing_root
-from unlazy.theory.message_passing.state_evolution.clusters import Clusters
+from unlazy.theory.message_passing.state_evolution.clusters import GaussianClusters
 from unlazy.theory.message_passing.state_evolution.mixture_equations import (
     Response,
     bias_of,
@@ -35,7 +35,7 @@ Solve = Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndarray]
 
 
 def ignored_cases(
-    clusters: Clusters, n: np.ndarray, ridge: np.ndarray, start: np.ndarray, solve: Solve
+    clusters: GaussianClusters, n: np.ndarray, ridge: np.ndarray, start: np.ndarray, solve: Solve
 ) -> tuple[np.ndarray, np.ndarray]:
     """Which cases have w = 0, and the solutions of the others."""
     balanced = clusters.labels @ clusters.probabilities == 0
@@ -82,7 +82,7 @@ def _one_case(
 class _Limits:
     """The problem of small weights, which depends on n only, solved once for each."""
 
-    def __init__(self, clusters: Clusters) -> None:
+    def __init__(self, clusters: GaussianClusters) -> None:
         self.clusters = clusters
         self._found: dict[float, tuple[float, np.ndarray]] = {}
 
@@ -93,7 +93,7 @@ class _Limits:
         return self._found[key]
 
 
-def _small_weights(clusters: Clusters, n: np.ndarray) -> tuple[float, np.ndarray]:
+def _small_weights(clusters: GaussianClusters, n: np.ndarray) -> tuple[float, np.ndarray]:
     """The ridge at which small weights have Q = 1 in the first cluster of the larger class, and the solution there."""
     count = len(clusters.labels)
     sign = np.sign(clusters.labels @ clusters.probabilities)
@@ -128,7 +128,7 @@ def _small_weights(clusters: Clusters, n: np.ndarray) -> tuple[float, np.ndarray
     return float(ridge[0]), x
 
 
-def _least_precision(clusters: Clusters, precision: np.ndarray) -> float:
+def _least_precision(clusters: GaussianClusters, precision: np.ndarray) -> float:
     if clusters.covariances.ndim == 2:
         return float((precision @ clusters.covariances).min())
     return float(max(np.linalg.eigvalsh(np.tensordot(precision, clusters.covariances, 1))[0], 0.0))

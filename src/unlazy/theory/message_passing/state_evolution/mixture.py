@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 from unlazy.checks import InputError, check_array, check_choice, common_shape
 from unlazy.numerics.fixed_points import along_the_ridge, fixed_points
 from unlazy.theory.message_passing.losses import LOSSES, loss_of
-from unlazy.theory.message_passing.state_evolution.clusters import Clusters, check_clusters, on_support
+from unlazy.theory.message_passing.state_evolution.clusters import GaussianClusters, check_clusters, on_support
 from unlazy.theory.message_passing.state_evolution.hinge import ignored_cases
 from unlazy.theory.message_passing.state_evolution.mixture_equations import (
     Response,
@@ -144,7 +144,7 @@ def mixture_state_evolution(
     )
 
 
-def _without_ridge(clusters: Clusters, n: np.ndarray, ridge: np.ndarray) -> tuple[Clusters, np.ndarray]:
+def _without_ridge(clusters: GaussianClusters, n: np.ndarray, ridge: np.ndarray) -> tuple[GaussianClusters, np.ndarray]:
     """The clusters where they have variance, and which cases have no ridge and fewer samples than directions."""
     support, rank, spanned = on_support(clusters)
     if ((ridge == 0) & (n == rank)).any():
@@ -166,7 +166,7 @@ def _interpolated(found: MixtureStateEvolution, rows: np.ndarray) -> MixtureStat
     )
 
 
-def _with_ignored(found: MixtureStateEvolution, clusters: Clusters, rows: np.ndarray) -> MixtureStateEvolution:
+def _with_ignored(found: MixtureStateEvolution, clusters: GaussianClusters, rows: np.ndarray) -> MixtureStateEvolution:
     """The same with the limits of fits that ignore the smaller class, at which the equations are singular."""
     if not rows.any():
         return found
@@ -183,7 +183,7 @@ def _with_ignored(found: MixtureStateEvolution, clusters: Clusters, rows: np.nda
 
 def _summary(
     loss: str,
-    clusters: Clusters,
+    clusters: GaussianClusters,
     n: np.ndarray,
     ridge: np.ndarray,
     respond: Callable[..., Response],

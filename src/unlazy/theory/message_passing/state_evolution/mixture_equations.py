@@ -8,8 +8,8 @@ from typing import NamedTuple
 import numpy as np
 
 from unlazy.numerics.roots import newton_root
-from unlazy.theory.message_passing.state_evolution.clusters import Clusters
-from unlazy.theory.message_passing.state_evolution.nodes import Nodes, training_nodes
+from unlazy.theory.message_passing.state_evolution.clusters import GaussianClusters
+from unlazy.theory.message_passing.state_evolution.nodes import FieldNodes, training_nodes
 
 _TINY = 1e-290
 _REACH = 9
@@ -34,7 +34,7 @@ def state_of(x: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 def bias_of(
     loss: str,
-    clusters: Clusters,
+    clusters: GaussianClusters,
     n: np.ndarray,
     variance: np.ndarray,
     mean: np.ndarray,
@@ -55,31 +55,31 @@ def bias_of(
 
 def fields_of(
     loss: str,
-    clusters: Clusters,
+    clusters: GaussianClusters,
     variance: np.ndarray,
     mean: np.ndarray,
     norm: np.ndarray,
     offset: np.ndarray,
-) -> Nodes:
+) -> FieldNodes:
     """Nodes in the margin y z, a row for each case and cluster."""
     location = (clusters.labels * (mean + offset[:, None])).ravel()
     return training_nodes(loss, variance.ravel(), location, np.sqrt(norm).ravel(), location[:, None])
 
 
-def hats_of(fields: Nodes, clusters: Clusters, n: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def hats_of(fields: FieldNodes, clusters: GaussianClusters, n: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     averages = fields.average(fields.decrease, fields.slope**2, fields.slope)
     samples = n[:, None] * clusters.probabilities
     precision, noise, drive = (samples * average.reshape(samples.shape) for average in averages)
     return precision, noise, clusters.labels * drive
 
 
-def response_of(clusters: Clusters) -> Callable[..., Response]:
+def response_of(clusters: GaussianClusters) -> Callable[..., Response]:
     """The response for covariances that are diagonal in one basis, or for any."""
     return _diagonal_response if clusters.covariances.ndim == 2 else _full_response
 
 
 def _diagonal_response(
-    clusters: Clusters,
+    clusters: GaussianClusters,
     ridge: np.ndarray,
     precision: np.ndarray,
     noise: np.ndarray,
@@ -99,7 +99,7 @@ def _diagonal_response(
 
 
 def _full_response(
-    clusters: Clusters,
+    clusters: GaussianClusters,
     ridge: np.ndarray,
     precision: np.ndarray,
     noise: np.ndarray,

@@ -20,7 +20,7 @@ _EDGE_TOLERANCE = 1e-3
 _NARROW = 1e-4
 
 
-class Nodes(NamedTuple):
+class FieldNodes(NamedTuple):
     """Nodes of all rows one below the other: rows of panels, columns of Gauss-Legendre nodes."""
 
     row: np.ndarray
@@ -47,7 +47,7 @@ class Nodes(NamedTuple):
 
 def training_nodes(
     loss: str, variance: np.ndarray, location: np.ndarray, scale: np.ndarray, edges: np.ndarray
-) -> Nodes:
+) -> FieldNodes:
     """Nodes for the averages over omega ~ N(location, scale^2), one row per entry of the three arrays.
 
     `edges` (rows, k) are further places in omega at which panels end.
@@ -59,21 +59,21 @@ def training_nodes(
     v = variance[panels.row][:, None]
     if loss == "square":
         slope, decrease = (1 - field) / (1 + v), np.broadcast_to(1 / (1 + v), field.shape)
-        return Nodes(panels.row, panels.starts, deviation, field, field + v * slope, slope, decrease, weight)
+        return FieldNodes(panels.row, panels.starts, deviation, field, field + v * slope, slope, decrease, weight)
     below = field <= 1 - v
     slope = np.where(below, 1.0, np.maximum(1 - field, 0.0) / v)
     decrease = np.where((field < 1) & ~below, 1 / v, 0.0)
     # at the kink the margin is 1, not 1 up to rounding, so that the loss of separated samples is 0
     margin = np.where(below, field + v, np.maximum(field, 1.0))
-    return Nodes(panels.row, panels.starts, deviation, field, margin, slope, decrease, weight)
+    return FieldNodes(panels.row, panels.starts, deviation, field, margin, slope, decrease, weight)
 
 
-def plain_nodes(location: np.ndarray, scale: np.ndarray, edges: np.ndarray) -> Nodes:
+def plain_nodes(location: np.ndarray, scale: np.ndarray, edges: np.ndarray) -> FieldNodes:
     """Nodes for averages over omega itself; the margin is omega and there is no slope."""
     reach = float((np.abs(location) + _REACH * scale).max())
     steep = np.broadcast_to(_around_zero(reach), (location.size, _around_zero(reach).size))
     panels, deviation, field, weight = _in_field(np.column_stack([steep, edges]), location, scale)
-    return Nodes(panels.row, panels.starts, deviation, field, field, 0 * field, 0 * field, weight)
+    return FieldNodes(panels.row, panels.starts, deviation, field, field, 0 * field, 0 * field, weight)
 
 
 class _Panels(NamedTuple):
@@ -83,7 +83,7 @@ class _Panels(NamedTuple):
     width: np.ndarray
 
 
-def _logistic_nodes(variance: np.ndarray, location: np.ndarray, scale: np.ndarray, edges: np.ndarray) -> Nodes:
+def _logistic_nodes(variance: np.ndarray, location: np.ndarray, scale: np.ndarray, edges: np.ndarray) -> FieldNodes:
     v, centre, spread = variance[:, None], location[:, None], scale[:, None]
     standard = _standard_edges(edges, location, scale)
     middle = logistic_prox(location, variance)[:, None]
@@ -106,7 +106,7 @@ def _logistic_nodes(variance: np.ndarray, location: np.ndarray, scale: np.ndarra
     stretch = 1 + v * curvature
     weight = _normalised(weight * stretch * np.exp(-(deviation**2) / 2), panels)
     field = centre + spread * deviation
-    return Nodes(panels.row, panels.starts, deviation, field, margin, slope, curvature / stretch, weight)
+    return FieldNodes(panels.row, panels.starts, deviation, field, margin, slope, curvature / stretch, weight)
 
 
 def _in_field(

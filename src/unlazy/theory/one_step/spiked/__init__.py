@@ -15,7 +15,7 @@ if TYPE_CHECKING:
         spiked_features_equivalent,
         target_alignment,
     )
-    from unlazy.theory.one_step.spiked.fixed_point import Sizes, Solution, solve
+    from unlazy.theory.one_step.spiked.fixed_point import FeatureSizes, Solution, solve
     from unlazy.theory.one_step.spiked.spectrum import (
         FeatureOutliers,
         FeatureSpectrum,

@@ -19,7 +19,7 @@ from unlazy.checks import InputError, check_array, check_choice, common_shape
 from unlazy.numerics.gaussian import normal_averages, normal_nodes, piecewise
 from unlazy.theory.one_step.gradient_step import gradient_cosine
 from unlazy.theory.one_step.moments import SMALLEST_RIDGE, activation_moments, link_moments
-from unlazy.theory.one_step.spiked.fixed_point import Sizes, solve
+from unlazy.theory.one_step.spiked.fixed_point import FeatureSizes, solve
 from unlazy.theory.one_step.spiked.statistics import (
     FeatureStatistics,
     NeuronGroups,
@@ -272,7 +272,9 @@ def _one(
     ridge: float,
     noise: float,
 ) -> tuple[float, ...]:
-    found = solve(known, target, float(noise), Sizes(n, d, features * groups.fractions, groups.radii), float(ridge))
+    found = solve(
+        known, target, float(noise), FeatureSizes(n, d, features * groups.fractions, groups.radii), float(ridge)
+    )
     return found.test_error - noise, found.test_error, found.training_error, found.objective, found.norm
 
 

@@ -25,7 +25,7 @@ _LARGER_RIDGE = 1e6
 _NO_VARIANCE = 1e-150
 
 
-class Sizes(NamedTuple):
+class FeatureSizes(NamedTuple):
     """n samples, d dimensions, N_a neurons of radius r_a in each group."""
 
     samples: float
@@ -49,7 +49,7 @@ class Solution(NamedTuple):
     """The largest residual of the equations in logarithms."""
 
 
-class Rotation(NamedTuple):
+class GroupRotation(NamedTuple):
     """What (P^-1 + C)^-1, C = A^T diag(w p) A, enters through, from the singular values of sqrt(w p) A sqrt(P).
 
     Accurate for tiny ridges, for groups of tiny fraction and for nodes of tiny weight alike.
@@ -63,7 +63,9 @@ class Rotation(NamedTuple):
     """(C^-1 + P)^-1, groups x groups."""
 
 
-def solve(features: FeatureStatistics, target: TargetStatistics, noise: float, sizes: Sizes, ridge: float) -> Solution:
+def solve(
+    features: FeatureStatistics, target: TargetStatistics, noise: float, sizes: FeatureSizes, ridge: float
+) -> Solution:
     """Phi and its derivatives at the fixed point."""
     system = _System(features, sizes, ridge)
     unknown = system.solved()
@@ -71,7 +73,7 @@ def solve(features: FeatureStatistics, target: TargetStatistics, noise: float, s
 
 
 class _System:
-    def __init__(self, features: FeatureStatistics, sizes: Sizes, ridge: float) -> None:
+    def __init__(self, features: FeatureStatistics, sizes: FeatureSizes, ridge: float) -> None:
         self.features, self.sizes, self.ridge = features, sizes, ridge
         self.groups = sizes.neurons.size
 
@@ -183,13 +185,13 @@ class _Parts(NamedTuple):
     node_weights: np.ndarray
     bulk: np.ndarray
     whole: np.ndarray
-    linear: Rotation
-    mean: Rotation
+    linear: GroupRotation
+    mean: GroupRotation
     inverse: np.ndarray
     variance: np.ndarray
 
 
-def _rotation(values: np.ndarray, node_weights: np.ndarray, scale: np.ndarray) -> Rotation:
+def _rotation(values: np.ndarray, node_weights: np.ndarray, scale: np.ndarray) -> GroupRotation:
     by_group = np.sqrt(node_weights)[:, None] * values
     by_node = values * np.sqrt(scale)
     left, singular, right = np.linalg.svd(by_group * np.sqrt(scale), full_matrices=False)
@@ -201,7 +203,7 @@ def _rotation(values: np.ndarray, node_weights: np.ndarray, scale: np.ndarray) -
     by_large = nodes[:, large] / singular[large]
     crossed = values - by_large @ groups[large] - (nodes * (singular / total))[:, ~large] @ groups[~large]
     crossed += (by_large / total[large]) @ groups[large]
-    return Rotation(
+    return GroupRotation(
         (nodes / total) @ nodes.T + missed_nodes @ missed_nodes.T,
         crossed,
         (groups.T / total) @ groups + missed_groups.T @ missed_groups,

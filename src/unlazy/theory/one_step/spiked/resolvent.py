@@ -13,7 +13,7 @@ import numpy as np
 
 from unlazy.numerics.fixed_points import continued, newton
 from unlazy.numerics.roots import ConvergenceError
-from unlazy.theory.one_step.spiked.fixed_point import Sizes
+from unlazy.theory.one_step.spiked.fixed_point import FeatureSizes
 from unlazy.theory.one_step.spiked.statistics import FeatureStatistics
 
 _MOST_NEWTON_STEPS = 30
@@ -37,7 +37,7 @@ class Resolvent(NamedTuple):
 class BulkSystem:
     """The equations for Q and chi of features F^T F / n without the part of them that is known given s."""
 
-    def __init__(self, features: FeatureStatistics, sizes: Sizes) -> None:
+    def __init__(self, features: FeatureStatistics, sizes: FeatureSizes) -> None:
         # at nodes where all features are saturated only their means count: chi = 0
         spread = (features.rest + features.linear**2).max(axis=1)
         kept = spread > _NO_SPREAD * spread.max()

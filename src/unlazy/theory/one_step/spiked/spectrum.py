@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 
 from unlazy.checks import InputError, check_array
 from unlazy.numerics.roots import ConvergenceError, scalar_root
-from unlazy.theory.one_step.spiked.fixed_point import Sizes
+from unlazy.theory.one_step.spiked.fixed_point import FeatureSizes
 from unlazy.theory.one_step.spiked.resolvent import BulkSystem, Resolvent
 from unlazy.theory.one_step.spiked.statistics import FeatureStatistics, NeuronGroups, checked_groups, feature_statistics
 
@@ -152,4 +152,4 @@ def _system(
         known = FeatureStatistics(
             weights[reached] / weights[reached].sum(), known.mean[reached], known.linear[reached], known.rest[reached]
         )
-    return BulkSystem(known, Sizes(samples, dimension, count * checked.fractions, checked.radii))
+    return BulkSystem(known, FeatureSizes(samples, dimension, count * checked.fractions, checked.radii))
