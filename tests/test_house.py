@@ -16,14 +16,6 @@ ROOT = Path(__file__).parents[1]
 PACKAGE = Path(unlazy.__file__).parent
 ALIKE = {"State"}
 """Classes that may have the same name: each engine has one."""
-STILL_ALIKE = {
-    "Averages", "Batch", "Choice", "Clusters", "Design", "DofCriterion", "Errors", "FeatureSpectrum",
-    "GLMStateEvolution", "GenerativeExponent", "Grid", "InformationExponent", "KernelSpectrum", "Law", "Learned",
-    "Link", "Loss", "Moments", "Network", "Nodes", "NoiseInjection", "OneStep", "OneStepRisk", "Point",
-    "Pretrained", "Problem", "Prompts", "Readout", "RidgeEquivalent", "Rotation", "Rows", "Rule", "Run", "Schedule",
-    "Setting", "Sizes", "Sums", "SuperOrthogonal", "Table", "Trained", "_Path", "_Problem",
-}  # fmt: skip
-"""Those that are yet to be renamed; nothing may be added."""
 FOLDERS = ["unlazy", *(m.name for m in pkgutil.walk_packages(unlazy.__path__, "unlazy.") if m.ispkg)]
 
 
@@ -41,7 +33,7 @@ def test_no_file_hides_behind_an_underscore():
 def test_class_names_are_unique():
     trees = (ast.parse(file.read_text(encoding="utf-8")) for file in PACKAGE.rglob("*.py"))
     names = Counter(node.name for tree in trees for node in ast.walk(tree) if isinstance(node, ast.ClassDef))
-    assert {name for name, times in names.items() if times > 1} - ALIKE <= STILL_ALIKE
+    assert {name for name, times in names.items() if times > 1} <= ALIKE
 
 
 @pytest.mark.parametrize("folder", FOLDERS)

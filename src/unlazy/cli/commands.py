@@ -255,14 +255,10 @@ def forecast_(
     as_json: AsJson = False,
 ) -> None:
     """Forecast what more rows of your own data would bring to ridge, kernel ridge and random features."""
-    from unlazy.diagnostics.forecasting.request import check_request
-
-    # mistakes are told before the heavy imports
-    check_request(data, target, ridge=ridge, gamma=gamma, features=features, sizes=sizes)
     check_figure(figure)
     from rich.console import Console
 
-    from unlazy.diagnostics.forecasting.answer import forecast
+    from unlazy.diagnostics.forecasting import forecast
 
     with Console(stderr=True).status(f"forecasting {data.name}") as status:
         found = forecast(

@@ -10,7 +10,7 @@ from unlazy.training.in_context.transformer import (
     PairPrompts,
     PromptLaw,
     Schedule,
-    Sizes,
+    TransformerSizes,
     fresh_prompts,
     prompt_tokens,
     train_in_segments,
@@ -18,7 +18,7 @@ from unlazy.training.in_context.transformer import (
 )
 
 LINE = PromptLaw(1, 4, 0.1)
-TINY = Sizes(16, 2, 2)
+TINY = TransformerSizes(16, 2, 2)
 SCHEDULE = Schedule(240, 80, 32, 0.02)
 
 

@@ -9,7 +9,7 @@ from scipy import stats
 from unlazy.functions.links import link, polynomial
 from unlazy.random import short_normals
 from unlazy.theory.index_models.additive import additive_path
-from unlazy.training.index_models.additive_chain import Rule, escape, train_network
+from unlazy.training.index_models.additive_chain import AdditiveRule, escape, train_network
 
 pytestmark = pytest.mark.usefixtures("optimised")
 MIXED = polynomial((0.2, 0.0, 0.7, 0.5))
@@ -53,7 +53,7 @@ def _escape(name):
 def test_the_chain_has_the_law_of_the_neuron_in_d_dimensions(clip):
     # few dimensions and large steps: nothing here is asymptotic
     d, tasks, chains, steps = 7, 3, 10_000, 64
-    rule = Rule(MIXED, tasks, d, 0.15, 0.3, clip)
+    rule = AdditiveRule(MIXED, tasks, d, 0.15, 0.3, clip)
     start = np.zeros((chains, d))
     start[:, :5] = 0.5, -0.3, 0.2, 0.6, np.sqrt(1 - 0.25 - 0.09 - 0.04 - 0.36)
     expected = direct(np.random.default_rng(2), start, rule, steps)
@@ -71,7 +71,7 @@ def test_the_chain_follows_the_flow_in_high_dimension():
     tasks, d, size, chains = 3, 20_000, 0.4, 64
     start = np.array([0.5, 0.3, 0.0])
     steps = 64 * 500
-    rule = Rule(link("He3"), tasks, d, size, 0.1, 1e9)
+    rule = AdditiveRule(link("He3"), tasks, d, size, 0.1, 1e9)
     found = ends(jax.random.key(4), np.tile(start, (chains, 1)), rule, steps)
     expected = additive_path(start, [steps / d], "He3", size, 0.01)[-1]
     error = found.std(axis=0) / np.sqrt(chains)
@@ -82,8 +82,8 @@ def test_the_chain_follows_the_flow_in_high_dimension():
 def test_columns_beyond_the_tasks_stay_empty_and_do_not_matter():
     start = np.zeros((1000, 5))
     start[:, 0] = 0.4
-    wide = ends(jax.random.key(5), start, Rule(link("He3"), 2, 30, 0.5), 128)
-    narrow = ends(jax.random.key(6), start[:, :2], Rule(link("He3"), 2, 30, 0.5), 128)
+    wide = ends(jax.random.key(5), start, AdditiveRule(link("He3"), 2, 30, 0.5), 128)
+    narrow = ends(jax.random.key(6), start[:, :2], AdditiveRule(link("He3"), 2, 30, 0.5), 128)
     assert wide[:, 0].std() > 0.01
     assert (wide[:, 2:] == 0).all()
     assert stats.ks_2samp(wide[:, 0], narrow[:, 0]).pvalue > 1e-3
@@ -91,7 +91,7 @@ def test_columns_beyond_the_tasks_stay_empty_and_do_not_matter():
 
 def test_half_is_the_middle_of_the_arrival_times_and_later_ones_are_infinite():
     start = jnp.array([[0.9], [0.5], [0.5], [0.5], [0.0]])
-    rule = Rule(link("He3"), 1, 50, 0.2)
+    rule = AdditiveRule(link("He3"), 1, 50, 0.2)
     found = _escape("He3")(jax.random.key(7), start, rule._replace(link=None), 0.6, 50_000)
     samples = np.asarray(found.samples)
     assert samples[0] == 0
@@ -104,7 +104,7 @@ def test_half_is_the_middle_of_the_arrival_times_and_later_ones_are_infinite():
 
 def test_the_network_makes_the_steps_of_its_definition():
     d, tasks, neurons, steps = 12, 3, 5, 128
-    rule = Rule(MIXED, tasks, d, 0.3, 0.2, 0.5)
+    rule = AdditiveRule(MIXED, tasks, d, 0.3, 0.2, 0.5)
     key, start = jax.random.key(8), np.random.default_rng(9).standard_normal((neurons, d))
     start /= np.linalg.norm(start, axis=1, keepdims=True)
     found = train_network(key, jnp.asarray(start), rule, steps, records=2)

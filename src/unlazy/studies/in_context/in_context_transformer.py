@@ -184,10 +184,10 @@ class InContextTransformer(Study):
         return {"seen": list(range(self.pairs)), "learner": list(LEARNERS[self.tasks])}
 
     def simulate(self, rng: np.random.Generator, saved: Any) -> dict[str, Any]:  # type: ignore[override]
-        from unlazy.training.in_context.transformer import Sizes
+        from unlazy.training.in_context.transformer import TransformerSizes
         from unlazy.training.in_context.transformer_runs import train_and_compare
 
         stages, sizes = [int(step) for step in self.stage], (self.width, self.layers, self.heads, self.token_scale)
         law = self.as_dict("d", "pairs", "noise", "rank", "lowest", "highest")
         options = law | self.as_dict("segment", "batch", "rate", "optimiser", "tests")
-        return train_and_compare(rng, saved, stages, Sizes(*sizes), linear=self.tasks == "linear", **options)
+        return train_and_compare(rng, saved, stages, TransformerSizes(*sizes), linear=self.tasks == "linear", **options)

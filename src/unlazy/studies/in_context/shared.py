@@ -35,7 +35,7 @@ class Pretraining(Study):
     d: int = static(40, "dimension of a token", symbol="d", low=2, high=400, scale="log")
 
     @property
-    def sizes(self) -> pretraining.Sizes:
+    def sizes(self) -> pretraining.PretrainingSizes:
         return pretraining.sizes(self.d, self.prompt_ratio, self.context_ratio, self.task_ratio)
 
     @property

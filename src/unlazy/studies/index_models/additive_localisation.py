@@ -124,12 +124,12 @@ class AdditiveLocalisation(Study):
         import jax.numpy as jnp
 
         from unlazy.observables.localisation import localisation
-        from unlazy.training.index_models.additive_chain import Rule, train_network
+        from unlazy.training.index_models.additive_chain import AdditiveRule, train_network
         from unlazy.training.index_models.online_index import init
 
         start_key, train_key = jax.random.split(key)
         weights = init(start_key, self.most_neurons, self.d)
-        rule = Rule(link("He3"), self.tasks, self.d, self.step / (self.d * self.tasks) ** 0.5, self.noise)
+        rule = AdditiveRule(link("He3"), self.tasks, self.d, self.step / (self.d * self.tasks) ** 0.5, self.noise)
         steps = round(self.samples * self.tasks * self.d**2)
         trained = train_network(train_key, weights, rule, steps, self.records)
         overlaps = jnp.concatenate([weights[None, :, : self.tasks], trained.overlaps])

@@ -116,13 +116,13 @@ class AdditiveScaling(Study):
         import jax
         import jax.numpy as jnp
 
-        from unlazy.training.index_models.additive_chain import Rule, escape, init
+        from unlazy.training.index_models.additive_chain import AdditiveRule, escape, init
 
         start_key, run_key = jax.random.split(key)
         first = self.start / jnp.sqrt(self.d)
         begin = init(start_key, self.neurons, self.most_tasks, self.tasks, self.d, first)
         step_size = self.step * self.d ** (-(EXPONENTS[self.link] - 2) / 2) / jnp.sqrt(self.tasks)
-        rule = Rule(link(self.link), self.tasks, self.d, step_size, self.noise)
+        rule = AdditiveRule(link(self.link), self.tasks, self.d, step_size, self.noise)
         return {"samples": escape(run_key, begin, rule, self.threshold, self._limit).half}
 
     def predict(self) -> dict[str, Any]:

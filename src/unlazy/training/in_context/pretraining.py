@@ -11,7 +11,7 @@ from unlazy.theory.in_context.finite_size import exact_error, finite_size_errors
 from unlazy.training.in_context.linear_attention import MOST_DUAL, MOST_PRIMAL, draw_prompts, pretrained_weights
 
 
-class Sizes(NamedTuple):
+class PretrainingSizes(NamedTuple):
     """Dimension, context length l, pretraining tasks k and prompts n."""
 
     d: int
@@ -27,17 +27,17 @@ class PretrainedAttention(NamedTuple):
     weights: np.ndarray
 
 
-def sizes(d: int, prompt_ratio: float, context_ratio: float, task_ratio: float) -> Sizes:
+def sizes(d: int, prompt_ratio: float, context_ratio: float, task_ratio: float) -> PretrainingSizes:
     """Whole numbers nearest to alpha d, kappa d and tau d (d+1), which is tau d^2 in the limit.
 
     d (d+1) is the number of weights, so that a system of any size interpolates at tau = 1.
     """
     ratios = context_ratio * d, task_ratio * d, prompt_ratio * d * (d + 1)
-    return Sizes(d, *(max(round(ratio), 1) for ratio in ratios))
+    return PretrainingSizes(d, *(max(round(ratio), 1) for ratio in ratios))
 
 
 def pretrain(
-    rng: np.random.Generator, system: Sizes, noise_variance: float, ridge: float, tolerance: float = 1e-6
+    rng: np.random.Generator, system: PretrainingSizes, noise_variance: float, ridge: float, tolerance: float = 1e-6
 ) -> PretrainedAttention:
     """Draw tasks and prompts and fit Gamma.
 
@@ -50,7 +50,11 @@ def pretrain(
 
 
 def measured_errors(
-    pretrained: PretrainedAttention, system: Sizes, noise_variance: float, ridge: float, test_context: int | None = None
+    pretrained: PretrainedAttention,
+    system: PretrainingSizes,
+    noise_variance: float,
+    ridge: float,
+    test_context: int | None = None,
 ) -> dict[str, np.ndarray]:
     """The exact errors of the weights on new and on the pretraining tasks, and their theory for the drawn tasks.
 
@@ -69,14 +73,14 @@ def measured_errors(
     return found
 
 
-def pretraining_memory(system: Sizes) -> int:
+def pretraining_memory(system: PretrainingSizes) -> int:
     """About how many bytes a run needs: its prompts, and the matrix of the solver that it takes."""
     weights = system.d * (system.d + 1)
     rows = min(system.prompts, MOST_DUAL) if system.prompts <= weights else min(weights, MOST_PRIMAL)
     return 8 * (5 * system.prompts * system.d + 3 * rows**2 + 2 * system.tasks * system.d)
 
 
-def check_memory(system: Sizes, most: float = 5e7) -> None:
+def check_memory(system: PretrainingSizes, most: float = 5e7) -> None:
     """Refuse systems of more than `most` numbers n d, whose prompts do not fit."""
     if system.prompts * system.d > most:
         raise InputError(

@@ -66,7 +66,7 @@ class Schedule(NamedTuple):
     optimiser: str = "muon"
 
 
-class Sizes(NamedTuple):
+class TransformerSizes(NamedTuple):
     """The sizes of the transformer, and how large a token is in its stream at the start."""
 
     width: int
@@ -129,7 +129,7 @@ class Segment(NamedTuple):
 def train_in_segments(
     seed: int,
     law: PromptLaw,
-    sizes: Sizes,
+    sizes: TransformerSizes,
     schedule: Schedule,
     basis: np.ndarray,
     *,
@@ -173,13 +173,13 @@ _COMPILING = threading.Lock()
 """Instances run side by side, and two that start together would both compile."""
 
 
-def _programs(law: PromptLaw, sizes: Sizes, schedule: Schedule) -> _Programs:
+def _programs(law: PromptLaw, sizes: TransformerSizes, schedule: Schedule) -> _Programs:
     with _COMPILING:
         return _compiled(law, sizes, schedule)
 
 
 @lru_cache(maxsize=_KEPT)
-def _compiled(law: PromptLaw, sizes: Sizes, schedule: Schedule) -> _Programs:
+def _compiled(law: PromptLaw, sizes: TransformerSizes, schedule: Schedule) -> _Programs:
     optimiser = _optimiser(schedule)
 
     def start(key: Array) -> tuple[Transformer, Any]:
@@ -245,7 +245,7 @@ def errors_at(
     stages: Sequence[int],
     seeds: tuple[int, int],
     law: PromptLaw,
-    sizes: Sizes,
+    sizes: TransformerSizes,
     schedule: Schedule,
     basis: np.ndarray,
     tests: int,

@@ -15,7 +15,7 @@ def train_and_compare(
     rng: np.random.Generator,
     saved: Any,
     stages: Sequence[int],
-    sizes: transformer.Sizes,
+    sizes: transformer.TransformerSizes,
     *,
     linear: bool,
     d: int,

@@ -28,7 +28,7 @@ _PIECE = 16
 """Steps of a network that are made at once; a block is a multiple."""
 
 
-class Rule(NamedTuple):
+class AdditiveRule(NamedTuple):
     """The model and the update; all numbers may be traced."""
 
     link: Link
@@ -70,7 +70,7 @@ def init(key: Array, neurons: int, width: int, tasks: Any, d: Any, first: Any) -
     return jnp.where(first > 0, jnp.zeros((neurons, width)).at[:, 0].set(first), drawn)
 
 
-def escape(key: Array, start: Array, rule: Rule, threshold: Any, limit: Any) -> Escape:
+def escape(key: Array, start: Array, rule: AdditiveRule, threshold: Any, limit: Any) -> Escape:
     """Run chains from `start` until half have an |overlap| of `threshold`, in a loop of its own: `limit` may be traced.
 
     The overlaps `start` are (chains, width). One step is exact for every d: with u ~ N(0, 1), g ~ N(0, I_M) and
@@ -106,14 +106,14 @@ def escape(key: Array, start: Array, rule: Rule, threshold: Any, limit: Any) -> 
     return Escape(arrived, jnp.sort(arrived)[needed - 1], overlaps.T)
 
 
-def _draw(key: Array, chains: int, width: int, rule: Rule, dtype: Any) -> _Draws:
+def _draw(key: Array, chains: int, width: int, rule: AdditiveRule, dtype: Any) -> _Draws:
     numbers = short_normals(key, (_BLOCK, width + 3, chains), dtype)
     kept = (jnp.arange(width) < rule.tasks)[:, None]
     rest = chi_square(rule.d - 1 - rule.tasks, numbers[:, 1])
     return _Draws(numbers[:, 0], rest, numbers[:, 2], numbers[:, 3:] * kept)
 
 
-def _chain_step(overlaps: Array, draws: _Draws, rule: Rule) -> Array:
+def _chain_step(overlaps: Array, draws: _Draws, rule: AdditiveRule) -> Array:
     kept = (jnp.arange(len(overlaps)) < rule.tasks)[:, None]
     square = (overlaps**2).sum(axis=0)
     across = (overlaps * draws.tasks).sum(axis=0) / (1 + jnp.sqrt(jnp.maximum(1 - square, 0.0)))
@@ -125,12 +125,12 @@ def _chain_step(overlaps: Array, draws: _Draws, rule: Rule) -> Array:
     return (overlaps + c * moved) / jnp.sqrt(length)
 
 
-def _step(label: Array, along: Array, rule: Rule) -> Array:
+def _step(label: Array, along: Array, rule: AdditiveRule) -> Array:
     most = rule.clip / jnp.sqrt(rule.d)
     return jnp.clip(rule.step_size / rule.d * label * rule.link.derivative(along), -most, most)
 
 
-def train_network(key: Array, weights: Array, rule: Rule, steps: int, records: int = 1) -> TrainedLayer:
+def train_network(key: Array, weights: Array, rule: AdditiveRule, steps: int, records: int = 1) -> TrainedLayer:
     """Train the unit rows of `weights` (neurons, d) on the same `steps` samples, with `records` evenly spaced records.
 
     The overlaps are those with each task, (records, neurons, M). The tasks are the first M coordinate axes, which loses
@@ -154,7 +154,7 @@ def train_network(key: Array, weights: Array, rule: Rule, steps: int, records: i
     return TrainedLayer(*evolve(block, weights, ends[-1], record=lambda weights: weights[:, :tasks], record_at=ends))
 
 
-def train_to_rest(key: Array, weights: Array, rule: Rule, steps: int, last: Sequence[float]) -> Array:
+def train_to_rest(key: Array, weights: Array, rule: AdditiveRule, steps: int, last: Sequence[float]) -> Array:
     """The weights of `train_network` if the last third of the steps has the step size times each of `last`."""
     first_key, last_key = jax.random.split(key)
     halfway = train_network(first_key, weights, rule, steps - steps // 3).weights
