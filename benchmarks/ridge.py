@@ -34,12 +34,12 @@ def ridge() -> Benchmark:
 
     from unlazy.lab.grid import preset_grids
     from unlazy.lab.running.laboratory import Laboratory
-    from unlazy.studies.regression.ridge_equivalent import RidgeEquivalent
+    from unlazy.studies.regression.ridge_equivalent import RidgeEquivalentStudy
 
-    study = RidgeEquivalent(d=200, spectrum_exponent=0.0, prior_exponent=0.0, ridge=(0.1,))
+    study = RidgeEquivalentStudy(d=200, spectrum_exponent=0.0, prior_exponent=0.0, ridge=(0.1,))
     at_sizes = [dataclasses.replace(study, n=n) for n in SIZES]
     fixed = {name: value for name, value in study.as_dict().items() if name != "n"}
-    sizes = preset_grids(RidgeEquivalent, "quick", set=fixed, over={"n": SIZES}, seeds=SEEDS)["sizes"]
+    sizes = preset_grids(RidgeEquivalentStudy, "quick", set=fixed, over={"n": SIZES}, seeds=SEEDS)["sizes"]
     grids = {"sizes": dataclasses.replace(sizes, axes=tuple(a for a in sizes.axes if a.dim == "n"))}
 
     def theory() -> list[float]:
@@ -53,7 +53,7 @@ def ridge() -> Benchmark:
 
     def laboratory() -> None:
         with tempfile.TemporaryDirectory() as folder, Laboratory(Path(folder) / "store") as lab:
-            lab.run(RidgeEquivalent, grids)
+            lab.run(RidgeEquivalentStudy, grids)
 
     def both() -> None:
         theory()

@@ -229,8 +229,8 @@ def _(digits):
 
     - `unlazy list` shows all studies; `unlazy show benign-overfitting` one of them; `unlazy reproduce` runs them all
       and writes one HTML report. `unlazy explore` has sliders for every study.
-    - More to try in the same way: `rf-double-descent`, `lazy-vs-feature`, `benign-overfitting`, `sam`,
-      `linear-attention`.
+    - More to try in the same way: `random-features-double-descent`, `lazy-vs-feature`, `benign-overfitting`,
+      `sharpness-aware-minimisation`, `linear-attention`.
     - `your_own_study.py`, next to this notebook: a result of your own in 40 lines.
     - `your_own_data.py`: what the theory says about your own table.
     """)

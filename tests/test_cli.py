@@ -318,12 +318,12 @@ def test_an_error_of_unlazy_itself_is_not_blamed_on_the_input(monkeypatch, tmp_p
 
 def test_a_prediction_that_does_not_converge_is_one_line(unlazy, monkeypatch):
     from unlazy.numerics.roots import ConvergenceError
-    from unlazy.studies.regression.ridge_equivalent import RidgeEquivalent
+    from unlazy.studies.regression.ridge_equivalent import RidgeEquivalentStudy
 
     def refuse(self):
         raise ConvergenceError("the drift still changes")
 
-    monkeypatch.setattr(RidgeEquivalent, "predict", refuse)
+    monkeypatch.setattr(RidgeEquivalentStudy, "predict", refuse)
     code, out, err = unlazy("predict", "ridge-equivalent")
     assert code == 2
     assert out == ""

@@ -33,13 +33,13 @@ def test_the_numbers_are_those_of_the_theory(evaluator, setting):
 
 
 def test_too_much_memory_is_refused_in_words(evaluator):
-    huge = from_query({"study": "mfld-minibatch", "set": "n=100000"})
+    huge = from_query({"study": "mean-field-minibatch", "set": "n=100000"})
     with pytest.raises(InputError, match="more memory here than the explorer gives"):
         evaluator.lines(huge)
 
 
 def test_what_takes_too_long_is_stopped_and_the_next_is_not(evaluator, setting):
-    long = from_query({"study": "mfld-exact", "set": "steps=10000000"})
+    long = from_query({"study": "mean-field-exact", "set": "steps=10000000"})
     found = evaluator.lines(long, deadline=0.3)
     assert found.stopped
     assert found.dataset is None

@@ -23,7 +23,15 @@ def ended(study, *verdicts):
 
 @pytest.fixture(scope="module")
 def studies():
-    names = ["ridge-equivalent", "spike", "momentum", "mfld-exact", "linear-attention", "kernel-spectrum", "at-line"]
+    names = [
+        "ridge-equivalent",
+        "spike",
+        "momentum",
+        "mean-field-exact",
+        "linear-attention",
+        "kernel-spectrum",
+        "almeida-thouless-line",
+    ]
     return [registry.find(name) for name in names]
 
 
@@ -41,7 +49,7 @@ def watch(studies):
         watch(Event("estimated", study.name, 8, 10.0))
     watch(Event("begun", "spike", 40))
     watch(Event("advanced", "spike", 10))
-    for name in ("momentum", "at-line", "mfld-exact"):
+    for name in ("momentum", "almeida-thouless-line", "mean-field-exact"):
         watch(Event("begun", name, 8))
     watch(ended(studies[0], verdict("holds"), verdict("fails", "why"), verdict("untested")))
     watch(ended(studies[4], verdict("inconclusive"), verdict("fails"), verdict("holds", "why")))
@@ -90,7 +98,7 @@ def test_the_time_left_follows_what_is_finished(watch, monkeypatch):
 def test_the_instances_of_a_running_study_count_for_the_time_left(watch, monkeypatch):
     watch._start = 0.0
     # Of 70 seconds 30 are done; two studies have half of their instances, one has waited longer than it should take.
-    watch._running = {"spike": (20.0, 20, 40), "momentum": (0.0, 4, 8), "at-line": (0.0, 0, 8)}
+    watch._running = {"spike": (20.0, 20, 40), "momentum": (0.0, 4, 8), "almeida-thouless-line": (0.0, 0, 8)}
     monkeypatch.setattr(board.time, "monotonic", lambda: 30.0)
     achieved = 30 + 5 + 5 + 9
     assert watch._seconds_left(30.0) == pytest.approx(30.0)

@@ -4,10 +4,10 @@ LONGEST = {
     "kernel-limit": 101,
     "in-context-transformer": 85,
     "lazy-vs-feature": 77,
-    "label-noise-dof": 58,
+    "label-noise-degrees-of-freedom": 58,
     "one-step-risk": 53,
     "noise-injection": 45,
-    "sam": 41,
+    "sharpness-aware-minimisation": 41,
     "mean-field-attention": 39,
 }
 """Seconds of the longest quick presets on one core: `reproduce` starts them first. No result depends on it."""

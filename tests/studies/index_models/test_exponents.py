@@ -9,10 +9,10 @@ from scipy.stats import norm
 
 from unlazy.functions.links import LINKS
 from unlazy.lab import Missing, Part
-from unlazy.studies.index_models.generative_exponent import GenerativeExponent
-from unlazy.studies.index_models.information_exponent import LEAST, PAIRS, InformationExponent
+from unlazy.studies.index_models.generative_exponent import GenerativeExponentStudy
+from unlazy.studies.index_models.information_exponent import LEAST, PAIRS, InformationExponentStudy
 from unlazy.studies.index_models.monomial_transform import MonomialTransform
-from unlazy.studies.index_models.superorthogonal import CASES, SuperOrthogonal
+from unlazy.studies.index_models.superorthogonal import CASES, SuperOrthogonalStudy
 
 
 def mean_and_error(values):
@@ -22,7 +22,7 @@ def mean_and_error(values):
 
 def test_a_gradient_in_all_dimensions_aligns_as_its_projections():
     d, n, runs = 8, 400, 400
-    study = InformationExponent(d=d, samples=(float(n),))
+    study = InformationExponentStudy(d=d, samples=(float(n),))
     rng = np.random.default_rng(0)
     mine, error = mean_and_error([np.ravel(study.simulate(rng)["alignment"]) for _ in range(runs)])
     m, weight = d**-0.5, np.eye(d)[1]
@@ -45,7 +45,7 @@ def test_a_gradient_in_all_dimensions_aligns_as_its_projections():
 
 
 def test_the_predicted_signal_is_stein_s_integral():
-    predicted = InformationExponent(d=9).predict()
+    predicted = InformationExponentStudy(d=9).predict()
     m = 1 / 3
     for (link, student), signal in zip(PAIRS.values(), predicted["signal"], strict=True):
         u = np.linspace(-8, 8, 801)[:-1] + 0.01
@@ -57,7 +57,7 @@ def test_the_predicted_signal_is_stein_s_integral():
 
 
 def test_claims_on_many_samples_say_that_they_need_them():
-    claims = {claim.id: claim for claim in InformationExponent.claims}
+    claims = {claim.id: claim for claim in InformationExponentStudy.claims}
     few = xr.DataArray(np.zeros((len(PAIRS), 1)), {"case": list(PAIRS), "samples": [LEAST / 2]}).to_dataset(
         name="alignment"
     )
@@ -67,7 +67,7 @@ def test_claims_on_many_samples_say_that_they_need_them():
 
 
 def test_slices_are_unbiased_where_the_label_is_pure_noise():
-    study = GenerativeExponent(link="He1", noise=100.0, n=20_000)
+    study = GenerativeExponentStudy(link="He1", noise=100.0, n=20_000)
     rng = np.random.default_rng(1)
     mean, error = mean_and_error([study.simulate(rng)["squares"] for _ in range(60)])
     # lambda_k^2 is 1e-4 for k = 1 and less beyond
@@ -77,7 +77,7 @@ def test_slices_are_unbiased_where_the_label_is_pure_noise():
 
 def test_slices_keep_equal_labels_together():
     rng = np.random.default_rng(2)
-    found = GenerativeExponent(link="sign", noise=0.0, n=20_000).simulate(rng)
+    found = GenerativeExponentStudy(link="sign", noise=0.0, n=20_000).simulate(rng)
     assert found["squares"][0] == pytest.approx(2 / math.pi, abs=0.03)
     # of two labels the label itself is the best transform
     assert found["squares"][0] == pytest.approx(found["plain"][0], abs=2e-3)
@@ -123,7 +123,7 @@ def test_the_predicted_step_is_blind_exactly_where_the_coefficient_vanishes():
 @pytest.mark.parametrize("case", list(CASES))
 def test_superorthogonal_links_have_the_promised_zeros(case):
     largest_order, largest_power, *_ = CASES[case]
-    predicted = SuperOrthogonal(case=case).predict()
+    predicted = SuperOrthogonalStudy(case=case).predict()
     assert predicted["residual"] < 1e-10
     assert np.abs(predicted["moment"][0, :largest_power, :largest_order]).max() < 1e-9
     assert np.abs(predicted["moment"][1, :largest_power, :largest_order]).max() > 0.1

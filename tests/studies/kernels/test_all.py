@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 
 from unlazy.studies.kernels.kernel_noninteger import KernelNoninteger
-from unlazy.studies.kernels.kernel_spectrum import KernelSpectrum
+from unlazy.studies.kernels.kernel_ridge_multiple_descent import KernelRidgeMultipleDescent
+from unlazy.studies.kernels.kernel_spectrum import KernelSpectrumStudy
 from unlazy.studies.kernels.kernel_universality import KernelUniversality
-from unlazy.studies.kernels.krr_multiple_descent import KrrMultipleDescent
-from unlazy.studies.kernels.rf_bottleneck import RfBottleneck
-from unlazy.studies.kernels.rf_double_descent import RfDoubleDescent
+from unlazy.studies.kernels.random_features_bottleneck import RandomFeaturesBottleneck
+from unlazy.studies.kernels.random_features_double_descent import RandomFeaturesDoubleDescent
 from unlazy.studies.kernels.shared import FUNCTIONS, finite_law, limit_law
 
 
@@ -16,31 +16,31 @@ from unlazy.studies.kernels.shared import FUNCTIONS, finite_law, limit_law
     ("n", "risk"), [(10, 1.39), (30, 2.59), (100, 0.725), (200, 0.641), (464, 1.412), (1400, 0.387)]
 )
 def test_the_staircase_has_the_published_theory(n, risk):
-    assert KrrMultipleDescent(n=n, ridge=(1e-6,)).predict()["risk"] == pytest.approx([risk], rel=4e-3)
+    assert KernelRidgeMultipleDescent(n=n, ridge=(1e-6,)).predict()["risk"] == pytest.approx([risk], rel=4e-3)
 
 
 def test_few_features_have_the_published_theory():
-    found = RfBottleneck(n=2000, features=300, ridge=(1e-4,)).predict()
+    found = RandomFeaturesBottleneck(n=2000, features=300, ridge=(1e-4,)).predict()
     assert found["risk"] == pytest.approx([0.357], rel=3e-3)
     assert found["approximation_error"] == pytest.approx(0.288, rel=3e-3)
 
 
 @pytest.mark.parametrize(("features", "risk"), [(100, 1.39), (250, 2.80), (350, 17.0), (500, 2.52), (1200, 1.07)])
 def test_double_descent_has_the_published_theory(features, risk):
-    found = RfDoubleDescent(features=features, ridge=(1e-4,)).predict()["risk"]
+    found = RandomFeaturesDoubleDescent(features=features, ridge=(1e-4,)).predict()["risk"]
     assert found == pytest.approx([risk], rel=6e-3)
 
 
 def test_more_features_than_samples_tend_to_the_kernel_and_more_samples_to_the_approximation_error():
-    many = RfBottleneck(n=50, features=20_000).predict()
+    many = RandomFeaturesBottleneck(n=50, features=20_000).predict()
     np.testing.assert_allclose(many["risk"], many["kernel_risk"], rtol=0.02)
-    long = RfBottleneck(n=20_000, features=30).predict()
+    long = RandomFeaturesBottleneck(n=20_000, features=30).predict()
     np.testing.assert_allclose(long["risk"], long["approximation_error"], rtol=0.02)
 
 
-@pytest.mark.parametrize("study", [KrrMultipleDescent, RfBottleneck, RfDoubleDescent])
+@pytest.mark.parametrize("study", [KernelRidgeMultipleDescent, RandomFeaturesBottleneck, RandomFeaturesDoubleDescent])
 def test_small_instances_agree_with_the_theory(study):
-    small = {KrrMultipleDescent: {"n": 120}, RfBottleneck: {"n": 60, "features": 200}}.get(
+    small = {KernelRidgeMultipleDescent: {"n": 120}, RandomFeaturesBottleneck: {"n": 60, "features": 200}}.get(
         study, {"n": 60, "features": 200}
     )
     instance = study(**small)
@@ -76,7 +76,7 @@ def test_the_limit_between_integers_is_a_semicircle_of_the_higher_degrees():
 @pytest.mark.parametrize(
     "instance",
     [
-        KernelSpectrum(n=300, d=20),
+        KernelSpectrumStudy(n=300, d=20),
         KernelUniversality(n=300, d=24, law="rademacher"),
         KernelNoninteger(d=40),
     ],
@@ -91,6 +91,6 @@ def test_simulated_spectra_are_near_the_finite_size_law_and_not_near_a_stretched
 
 
 def test_relu_has_its_linear_outliers():
-    found = KernelSpectrum(n=500, d=30, function="relu").simulate(np.random.default_rng(5))
+    found = KernelSpectrumStudy(n=500, d=30, function="relu").simulate(np.random.default_rng(5))
     assert found["outliers"] == 31
-    assert KernelSpectrum(n=500, d=30, function="relu").predict()["outliers"] == pytest.approx(31, rel=1e-6)
+    assert KernelSpectrumStudy(n=500, d=30, function="relu").predict()["outliers"] == pytest.approx(31, rel=1e-6)

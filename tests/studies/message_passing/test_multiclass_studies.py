@@ -1,12 +1,12 @@
 import numpy as np
 import pytest
 
-from unlazy.studies.message_passing.multiclass_amp import MulticlassAmp
 from unlazy.studies.message_passing.multiclass_learning_curve import MulticlassLearningCurve
+from unlazy.studies.message_passing.multiclass_message_passing import MulticlassMessagePassing
 
 
 def test_message_passing_stops_at_the_minimum_and_depends_on_its_seed_only():
-    study = MulticlassAmp(d=40, n=120)
+    study = MulticlassMessagePassing(d=40, n=120)
     found = [study.simulate(np.random.default_rng(7)) for _ in range(2)]
     assert found[0]["distance"] < 1e-6
     np.testing.assert_array_equal(found[0]["change"], found[1]["change"])

@@ -9,12 +9,12 @@ import xarray as xr
 from unlazy.checks import InputError
 from unlazy.lab import Part
 from unlazy.lab.judge import judge
-from unlazy.studies.message_passing.at_line import ATLine
+from unlazy.studies.message_passing.almeida_thouless_line import AlmeidaThoulessLine
 from unlazy.studies.message_passing.sequential_message_passing import SequentialMessagePassing
 
 
 def test_students_of_the_line_have_factors_on_both_sides_of_one():
-    factors = ATLine(ensemble="row-orthogonal", cooling=(0.7, 1.0, 1.26)).predict()["at_factor"]
+    factors = AlmeidaThoulessLine(ensemble="row-orthogonal", cooling=(0.7, 1.0, 1.26)).predict()["at_factor"]
     assert factors[0] < 0.8
     assert factors[1] == pytest.approx(1.0, abs=1e-9)
     assert factors[2] > 1.12
@@ -36,7 +36,7 @@ def test_a_run_without_the_needed_temperatures_says_which_they_are():
     axes = {"ensemble": ["wishart", "row-orthogonal"], "cooling": [1.0], "seed": range(4)}
     data = xr.Dataset({"final_residual": (list(axes), np.ones((2, 1, 4)))}, axes, {"steps": 240, "rate": 0.5})
     part = Part(data, data)
-    reasons = {claim.id: judge(claim, {"main": part, "around": part}).reason for claim in ATLine.claims}
+    reasons = {claim.id: judge(claim, {"main": part, "around": part}).reason for claim in AlmeidaThoulessLine.claims}
     assert reasons == {
         "decay": "needs at least 2 values of cooling, the run has 1",
         "unstable": "needs cooling >= 1.26, the run has 1",
@@ -55,4 +55,4 @@ def test_all_rates_of_an_instance_start_alike():
 
 def test_a_ratio_without_a_line_is_refused():
     with pytest.raises(InputError, match="have no AT line"):
-        ATLine(alpha=0.5).predict()
+        AlmeidaThoulessLine(alpha=0.5).predict()

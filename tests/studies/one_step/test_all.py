@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 from unlazy.studies.one_step.best_step_size import BestStepSize
-from unlazy.studies.one_step.feature_spectrum import FeatureSpectrum
+from unlazy.studies.one_step.feature_spectrum import FeatureSpectrumStudy
 from unlazy.studies.one_step.kernel_limit import LEARNERS, KernelLimit
-from unlazy.studies.one_step.noise_injection import NoiseInjection
-from unlazy.studies.one_step.one_step_risk import OneStepRisk
+from unlazy.studies.one_step.noise_injection import NoiseInjectionStudy
+from unlazy.studies.one_step.one_step_risk import OneStepRiskStudy
 from unlazy.studies.one_step.one_step_small import OneStepSmall
 from unlazy.studies.one_step.rank_one_gradient import RankOneGradient
 from unlazy.studies.one_step.second_layer_support import SecondLayerSupport
@@ -24,7 +24,7 @@ from unlazy.studies.one_step.spiked_features import SpikedFeatures
     ],
 )
 def test_the_figure_of_the_talk_has_its_published_theory(ratio, risks):
-    found = OneStepRisk(d=1024, features=2048, n=int(1024 * ratio)).predict()
+    found = OneStepRiskStudy(d=1024, features=2048, n=int(1024 * ratio)).predict()
     np.testing.assert_allclose(found["risk"], risks, rtol=1e-3)
     assert found["bound"] == pytest.approx(0.040145872819, rel=1e-9)
 
@@ -62,7 +62,7 @@ def test_the_spike_has_its_published_theory():
 @pytest.mark.parametrize(
     ("instance", "name"),
     [
-        (OneStepRisk(d=100, features=200, n=600, exponent=(-1.0, 0.5)), "risk"),
+        (OneStepRiskStudy(d=100, features=200, n=600, exponent=(-1.0, 0.5)), "risk"),
         (OneStepSmall(d=100, features=200, n=400, step_size=(0.0, 2.0)), "risk"),
         (Spike(d=200, step_size=(4.0, 8.0)), "singular_value"),
     ],
@@ -87,7 +87,7 @@ def test_planted_spikes_have_their_published_theory(activation, link, n, risk):
 
 
 def test_noise_injection_has_its_published_theory():
-    three, explicit = (NoiseInjection(copies=copies).predict() for copies in (3, 0))
+    three, explicit = (NoiseInjectionStudy(copies=copies).predict() for copies in (3, 0))
     assert three["test_error"] == pytest.approx(0.759448134, rel=1e-6)
     assert explicit["test_error"] == pytest.approx(0.675776644, rel=1e-6)
     assert three["training_error"] == pytest.approx(0.369047158, rel=1e-6)
@@ -95,16 +95,16 @@ def test_noise_injection_has_its_published_theory():
 
 
 def test_the_feature_spectrum_has_its_published_outliers_and_edges():
-    one, none = (FeatureSpectrum(spikes=spikes).predict() for spikes in ("one group", "none"))
+    one, none = (FeatureSpectrumStudy(spikes=spikes).predict() for spikes in ("one group", "none"))
     assert one["top"] == pytest.approx(226.7, rel=0.03)
     assert one["bulk_edge"] == pytest.approx(1.52, rel=0.05)
     assert none["bulk_edge"] == pytest.approx(2.55, rel=0.05)
-    assert FeatureSpectrum(spikes="two groups").predict()["top"] == pytest.approx(215.6, rel=0.01)
+    assert FeatureSpectrumStudy(spikes="two groups").predict()["top"] == pytest.approx(215.6, rel=0.01)
 
 
 def test_noisy_copies_and_the_penalty_agree_with_the_theory_on_small_instances():
     for copies in (2, 0):
-        study = NoiseInjection(copies=copies, d=120)
+        study = NoiseInjectionStudy(copies=copies, d=120)
         draws = np.array([study.simulate(np.random.default_rng(seed))["test_error"] for seed in range(12)])
         theory = study.predict()["test_error"]
         slack = 4 * draws.std(ddof=1) / np.sqrt(12) + 0.03 * theory

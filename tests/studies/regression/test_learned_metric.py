@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from unlazy.studies.regression.dof_criterion import DofCriterion
+from unlazy.studies.regression.degrees_of_freedom_criterion import DegreesOfFreedomCriterion
 from unlazy.studies.regression.harmful_overfitting import HarmfulOverfitting
 from unlazy.studies.regression.misaligned_signal import MisalignedSignal
 from unlazy.studies.regression.optimal_bound import OptimalBound
@@ -102,7 +102,7 @@ def test_the_infimum_and_the_metric_of_the_tasks_are_those_of_drawn_tasks():
 
 
 def test_the_family_of_metrics_is_what_one_fits_one_by_one():
-    study = DofCriterion(n=15, d=30, tasks=6, metric_exponent=(0.0, 1.5), ridge=(0.01, 0.5))
+    study = DegreesOfFreedomCriterion(n=15, d=30, tasks=6, metric_exponent=(0.0, 1.5), ridge=(0.01, 0.5))
     found = study.simulate(np.random.default_rng(2))
     j = np.arange(1, 31.0)
     rng = np.random.default_rng(2)
@@ -134,7 +134,7 @@ def test_gradient_descent_on_an_unrestricted_layer_interpolates_smoothed_targets
 
     So the limit depends on the hat matrix alone, which the infimum makes a projection: the study's free minimiser.
     """
-    study = DofCriterion(n=8, d=20, tasks=30, spectrum_exponent=0.5, metric_exponent=(0.0,), ridge=(0.1,))
+    study = DegreesOfFreedomCriterion(n=8, d=20, tasks=30, spectrum_exponent=0.5, metric_exponent=(0.0,), ridge=(0.1,))
     infimum = study.simulate(np.random.default_rng(6))["free_criterion"]
     j = np.arange(1, 21.0)
     rng = np.random.default_rng(6)

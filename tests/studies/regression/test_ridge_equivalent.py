@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 import unlazy
-from unlazy.studies.regression.ridge_equivalent import RidgeEquivalent
+from unlazy.studies.regression.ridge_equivalent import RidgeEquivalentStudy
 
-SMALL = RidgeEquivalent(
+SMALL = RidgeEquivalentStudy(
     n=40, d=60, spectrum_exponent=0.7, prior_exponent=0.3, noise_variance=0.4, ridge=(0.0, 0.05, 0.5)
 )
 
@@ -55,19 +55,19 @@ def test_the_theory_is_the_mean_of_the_simulation(run, name):
 
 
 def test_the_prior_is_scaled_to_the_signal_variance():
-    spectrum, prior = RidgeEquivalent(d=50, signal_variance=2.5)._population()
+    spectrum, prior = RidgeEquivalentStudy(d=50, signal_variance=2.5)._population()
     assert spectrum @ prior == pytest.approx(2.5)
     np.testing.assert_allclose(prior[1:] / prior[:-1], (np.arange(2, 51) / np.arange(1, 50)) ** -0.5)
 
 
 def test_a_huge_ridge_predicts_zero():
-    far = RidgeEquivalent(ridge=(1e12,), signal_variance=1.5).predict()
+    far = RidgeEquivalentStudy(ridge=(1e12,), signal_variance=1.5).predict()
     assert far["risk"] == pytest.approx([1.5], rel=1e-6)
     assert far["degrees_of_freedom"] == pytest.approx([0], abs=1e-6)
 
 
 def test_doubling_signal_and_noise_doubles_every_error():
-    one, two = (RidgeEquivalent(signal_variance=s, noise_variance=0.3 * s).predict() for s in (1.0, 2.0))
+    one, two = (RidgeEquivalentStudy(signal_variance=s, noise_variance=0.3 * s).predict() for s in (1.0, 2.0))
     for name in ("risk", "bias", "variance", "training_error", "gcv"):
         np.testing.assert_allclose(two[name], 2 * one[name], rtol=1e-12)
 

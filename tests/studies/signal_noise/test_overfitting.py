@@ -109,9 +109,9 @@ def test_the_race_has_no_skill_if_it_knows_n_and_strength_alone_and_full_skill_i
 @pytest.mark.slow
 def test_label_flips_keep_a_network_from_memorising_noise():
     """Gradient descent on the same samples guesses; with flips the loss ends at -log(1 - p)."""
-    from unlazy.studies.signal_noise.label_noise_gd import LabelNoiseGd
+    from unlazy.studies.signal_noise.label_noise_gradient_descent import LabelNoiseGradientDescent
 
-    study = LabelNoiseGd(most_neurons=10, steps=600)
+    study = LabelNoiseGradientDescent(most_neurons=10, steps=600)
     found = simulated(study, "flip_probability", [0.0, 0.2], 8)
     plain, noisy = ({name: values[k] for name, values in found.items()} for k in (0, 1))
     assert plain["test_error"][:, -1].min() > 0.4

@@ -8,7 +8,7 @@ import pytest
 from unlazy.studies.signal_noise.large_learning_rate import LargeLearningRate
 from unlazy.studies.signal_noise.mixup import Mixup
 from unlazy.studies.signal_noise.momentum import Momentum
-from unlazy.studies.signal_noise.sam import Sam
+from unlazy.studies.signal_noise.sharpness_aware_minimisation import SharpnessAwareMinimisation
 from unlazy.studies.signal_noise.xor_overfitting import XorOverfitting
 
 
@@ -33,7 +33,7 @@ def runs(study, seeds, **arms):
 def test_unit_of_the_sam_radius_is_the_length_of_the_first_step():
     rng = np.random.default_rng(0)
     n, m, d, batch = 20, 10, 4000, 5
-    study = Sam(batch=batch, d=float(d))
+    study = SharpnessAwareMinimisation(batch=batch, d=float(d))
     rate = study.learning_rate * n * m / d
     lengths = []
     for _ in range(50):
@@ -129,7 +129,7 @@ def test_mixup_learns_what_plain_descent_does_not():
 
 @pytest.mark.slow
 def test_sam_learns_less_noise_and_more_signal_at_the_training_loss_where_plain_descent_is_stopped():
-    both = runs(Sam(target=0.3), 4, relative_radius=(0.0, 10.0))
+    both = runs(SharpnessAwareMinimisation(target=0.3), 4, relative_radius=(0.0, 10.0))
     assert np.all(np.abs(both["training_loss"] - 0.3) < 0.05)
     plain, sharp = ({name: values[arm] for name, values in both.items()} for arm in (0, 1))
     assert np.all(sharp["noise_coefficient"] < plain["noise_coefficient"])

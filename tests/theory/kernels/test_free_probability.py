@@ -49,7 +49,7 @@ def test_transforms_are_those_of_the_densities():
         (MarchenkoPastur(0.3), lambda g: 1 / (1 - 0.3 * g)),
         (MarchenkoPastur(2.0, 1.5), lambda g: 1.5 / (1 - 3 * g)),
     ],
-    ids=str,
+    ids=["semicircle", "narrow", "wide"],
 )
 def test_r_transforms_invert_the_stieltjes_transform(law, r_transform):
     g = law.stieltjes(np.array([5 + 3j, -4 + 2j, 10j]))

@@ -32,7 +32,7 @@ def _panel(shown: str, noise: float) -> Panel:
 
 
 @dataclass(frozen=True)
-class GenerativeExponent(Study):
+class GenerativeExponentStudy(Study):
     """lambda_k^2 = E[E[h_k(z) | y]^2] from n pairs (z, y): means of h_k over slices of y, less what chance gives.
 
     z is drawn with deviation 1.6 and weighted back to 1, and slices have 60 pairs: h_4^2 lives in the tails, which

@@ -45,7 +45,7 @@ def _panel(case: str, exponent: int) -> Panel:
 
 
 @dataclass(frozen=True)
-class InformationExponent(Study):
+class InformationExponentStudy(Study):
     """One gradient of the correlation loss at a weight of overlap m = d^(-1/2), g = (1/n) sum_i y_i sigma'(w.x_i) x_i.
 
     The projection of g on the plane of w and the direction, and the norm of the rest, are drawn exactly at a cost that

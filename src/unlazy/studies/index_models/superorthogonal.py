@@ -71,7 +71,7 @@ def _draw_links(axes: Any, main: Any) -> None:
 
 
 @dataclass(frozen=True)
-class SuperOrthogonal(Study):
+class SuperOrthogonalStudy(Study):
     """E[g^i h_k] / E|g^i h_k| from stratified draws of z with deviation `spread`, weighted back to 1.
 
     The generic link has the same sizes of Hermite coefficients with random signs, hence the same degree, parity and

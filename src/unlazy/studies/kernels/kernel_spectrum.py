@@ -24,7 +24,7 @@ def _relu(data):
 
 
 @dataclass(frozen=True)
-class KernelSpectrum(Study):
+class KernelSpectrumStudy(Study):
     question = (
         "What are the eigenvalues of a kernel matrix f(sqrt(d) <x_i, x_j>) of n ~ d^2 random points: is the bulk the "
         "free sum of a Marchenko-Pastur law and a semicircle, and where are the outliers?"

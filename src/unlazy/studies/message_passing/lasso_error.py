@@ -20,7 +20,7 @@ class LassoError(Study):
     """y = A s + noise with A_ij ~ N(0, 1/n), fitted by coordinate descent to a duality gap of 1e-8 |y|^2.
 
     The nonzero coefficients are quantiles of the normal law, with fixed energy: with their number and energy random the
-    error scatters by 20%. The criteria are those of `glm-state-evolution`, written before the first run.
+    error scatters by 20%. The criteria are those of `generalised-linear-state-evolution`, written before the first run.
     """
 
     question = "Do error and number of nonzeros of the LASSO follow from density, noise and penalty by state evolution?"

@@ -37,7 +37,8 @@ class MixtureClassification(Study):
     """Clusters +-mu with |mu| = separation/sqrt(d); Sigma_1 = I/d, Sigma_2 = spread/d times a profile with mean 1.
 
     The profile is linear in the coordinate, from 1 - tilt to 1 + tilt, and mu spreads evenly over the coordinates. The
-    sizes of both classes are fixed. The criteria of test error and training loss are those of `glm-state-evolution`.
+    sizes of both classes are fixed. The criteria of test error and training loss are those of
+    `generalised-linear-state-evolution`.
     """
 
     question = "Do the errors of linear classifiers on Gaussian clusters follow from means and covariances alone?"

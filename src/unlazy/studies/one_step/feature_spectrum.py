@@ -19,11 +19,13 @@ LEVELS = tuple(((np.arange(200) + 0.5) / 200).tolist())
 def _spectra(axes: Any, main: Any) -> None:
     """The eigenvalues of all seeds as histograms, the law of the bulk as lines and predicted outliers as arrows."""
     points, largest = main.simulated, 0.0
-    common = {field.name: points.attrs[field.name] for field in fields(FeatureSpectrum) if field.name in points.attrs}
+    common = {
+        field.name: points.attrs[field.name] for field in fields(FeatureSpectrumStudy) if field.name in points.attrs
+    }
     for index, name in enumerate([str(s) for s in np.atleast_1d(parameter(points, "spikes"))][:4]):
         chosen = points.sel(spikes=name) if "spikes" in points.dims else points
         values = np.sort(chosen.eigenvalue.values.ravel())
-        study = FeatureSpectrum(**{**common, "spikes": name})
+        study = FeatureSpectrumStudy(**{**common, "spikes": name})
         outliers = study._outliers()
         grid = np.geomspace(max(values[0], 1e-3), 1.05 * outliers.edge, 120)
         density = feature_spectrum(**study._setting(), points=grid).density
@@ -41,7 +43,7 @@ def _spectra(axes: Any, main: Any) -> None:
 
 
 @dataclass(frozen=True)
-class FeatureSpectrum(Study):
+class FeatureSpectrumStudy(Study):
     question = "How does a spike in the weights change the eigenvalues of the feature covariance F^T F / n?"
     sources = cite("dandi2024spectrum")
 

@@ -25,7 +25,7 @@ SHORT = "noisy copies of each input; 0: the explicit penalty"
 
 
 @dataclass(frozen=True)
-class NoiseInjection(Study):
+class NoiseInjectionStudy(Study):
     question = (
         "Train a random-feature model on several noisy copies of every input: is that ridge regression with an "
         "explicit penalty, and what does it do to the error on clean inputs?"

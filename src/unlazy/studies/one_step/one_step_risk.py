@@ -23,7 +23,7 @@ def _over_bound(main, exponent):
 
 
 @dataclass(frozen=True)
-class OneStepRisk(Study):
+class OneStepRiskStudy(Study):
     question = (
         "After one gradient step of size N^alpha on the first layer, what is the risk of ridge regression on the "
         "features, and from which alpha on is it below what any kernel can reach?"

@@ -36,7 +36,7 @@ def _against_ridge(name, log="x", **options):
 
 
 @dataclass(frozen=True)
-class RidgeEquivalent(Study):
+class RidgeEquivalentStudy(Study):
     question = (
         "Is the risk of ridge regression in high dimension a number that one can compute from the covariance spectrum, "
         "the prior and the sample size, without drawing data?"

@@ -1,0 +1,103 @@
+"""Kernel ridge regression learns the sphere degree by degree, with a peak of the error at each new degree."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from unlazy.functions.orthogonal import Gegenbauer
+from unlazy.lab import Output, Study, at_least, cite, claim, over_theory, path, static, value, within
+from unlazy.plotting.panels import Level, Panel, panels
+from unlazy.theory.kernels.random_features import kernel_regression_equivalent
+
+ENERGIES = (0.0, 1.0, 0.3, 0.1)
+SMALLEST = 1e-6
+FRESH = 500
+
+
+def _peak(main, at, before, after):
+    """The mean risk at a size over the larger of the mean risks before and after it."""
+    risk = main.simulated.risk.sel(ridge=SMALLEST).mean("seed")
+    return risk.sel(n=at) / np.maximum(risk.sel(n=before), risk.sel(n=after))
+
+
+@dataclass(frozen=True)
+class KernelRidgeMultipleDescent(Study):
+    question = (
+        "On the sphere in dimension d a dot-product kernel learns linear, quadratic, ... functions around n = d, "
+        "d^2/2, ...: does the test error of kernel regression rise again before each step down?"
+    )
+    sources = cite("xiao2022")
+
+    n: int = static(200, "samples", symbol="n", low=1, high=20_000, scale="log")
+    d: int = static(30, "dimension", symbol="d", low=3, high=10_000)
+    mass_ratio: float = value(
+        0.02, "ratio of the kernel's masses of successive degrees 1, 2, 3", symbol="r", above=0, high=1
+    )
+    noise_variance: float = value(0.3, "variance of the label noise", symbol=r"\sigma^2", low=0, high=1e6)
+    ridge: tuple = path((1e-6, 1e-2, 1e-1), "ridge, next to the kernel matrix", symbol=r"\lambda", above=0, scale="log")
+
+    outputs = {
+        "risk": Output("excess risk", "", ("ridge",), scale="log"),
+        "training_error": Output("training error", "", ("ridge",), scale="log"),
+    }
+    presets = {
+        "quick": {"n": [10, 20, 30, 45, 60, 100, 200, 330, 464, 650, 1000], "seeds": 12},
+        "full": {
+            "n": [10, 15, 20, 30, 45, 60, 100, 150, 200, 280, 330, 400, 464, 540, 650, 1000, 1400, 2000, 3000],
+            "seeds": 24,
+        },
+    }
+    lines = {"main": "n"}
+    figure = panels(
+        Panel("risk", x="n", by="ridge").look(
+            legend="upper center",
+            marks=(
+                Level(lambda data: data.attrs["d"], "$N_1$", vertical=True),
+                Level(
+                    lambda data: (data.attrs["d"] - 1) * (data.attrs["d"] + 2) / 2, "$N_2$", vertical=True, dashed=True
+                ),
+                *(Level(sum(ENERGIES[degree:])) for degree in (1, 2)),
+            ),
+        )
+    ).look(width=5.4, height=3.4, caption="Across: the risk of a fit that has learned all up to a degree.")
+
+    @claim("xiao2022", "", at_least(1.0), resampled=True)
+    def first_peak(main):
+        """Without a ridge to speak of the error peaks at n = N_1 = d: over that at n = 10 and n = 100 it is
+        {criterion}."""
+        return _peak(main, 30, 10, 100)
+
+    @claim("xiao2022", "", at_least(1.0), resampled=True)
+    def second_peak(main):
+        """It peaks again at n = N_2 = 464, about d^2/2: over that at n = 200 and n = 1000 it is {criterion}."""
+        return _peak(main, 464, 200, 1000)
+
+    @claim("xiao2022", "", within(0.15))
+    def theory(main):
+        """One finite-size formula gives the whole curve, {criterion} for n >= 60."""
+        deviation = over_theory(main, "risk")
+        deviation.sel(n=60)  # untested without
+        return deviation.where(deviation.n >= 60, drop=True)
+
+    def memory(self) -> int:
+        return 8 * 8 * self.n * (self.n + FRESH)
+
+    @property
+    def _masses(self) -> tuple[float, ...]:
+        return (0.0, 1.0, self.mass_ratio, self.mass_ratio**2)
+
+    def simulate(self, rng: np.random.Generator) -> dict[str, Any]:
+        """The exact expectation over target and noise, given training and test points."""
+        from unlazy.training.kernels.sphere import kernel_risks
+
+        given = self._masses, ENERGIES, self.n, self.d, self.ridge, self.noise_variance
+        return kernel_risks(rng, *given, fresh=FRESH)._asdict()
+
+    def predict(self) -> dict[str, Any]:
+        copies = np.array(Gegenbauer(self.d).multiplicities(3), dtype=float)
+        given = np.array(self._masses) / copies, ENERGIES, self.n, np.array(self.ridge), self.noise_variance
+        theory = kernel_regression_equivalent(*given, multiplicities=copies)
+        return {"risk": theory.risk, "training_error": theory.training_error}

@@ -1,0 +1,101 @@
+"""Double descent of random features at n = p, also where both are of order d^2."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from unlazy.lab import Output, Study, at_least, cite, claim, over_theory, path, static, value, within
+from unlazy.plotting.panels import Level, Map, Panel, panels
+from unlazy.theory.kernels.random_features import feature_regression_equivalent
+
+ENERGIES = (0.0, 1.0, 0.5, 0.2)
+SMALLEST = 1e-4
+BOTH, SCALE = ("simulation", "theory"), "log10 of the excess risk"
+DOUBLED = [50, 100, 200, 400, 800, 1600]
+
+
+def activation(t: Any) -> Any:
+    return np.tanh(t) + 0.3 * (t**2 - 1)
+
+
+def _logarithm(data):
+    return np.log10(data.risk.isel(ridge=0))
+
+
+@dataclass(frozen=True)
+class RandomFeaturesDoubleDescent(Study):
+    question = (
+        "Does the test error of random-feature regression peak where features and samples are equally many, beyond the "
+        "scaling in which both are proportional to the dimension?"
+    )
+    sources = cite("hu2024", "defilippis2024")
+
+    n: int = static(350, "samples", symbol="n", low=1, high=20_000, scale="log")
+    features: int = static(500, "random features", symbol="p", low=1, high=20_000, scale="log")
+    d: int = static(50, "dimension", symbol="d", low=3, high=10_000)
+    noise_variance: float = value(0.1, "variance of the label noise", symbol=r"\sigma^2", low=0, high=1e6)
+    ridge: tuple = path((1e-4, 1e-1), "ridge, in |y - Phi a|^2 + ridge |a|^2", symbol=r"\lambda", above=0, scale="log")
+
+    outputs = {
+        "risk": Output("excess risk", "", ("ridge",), scale="log"),
+        "training_error": Output("training error", "", ("ridge",), scale="log"),
+    }
+    presets = {
+        "quick": {
+            "curve": {"n": 350, "features": [50, 100, 175, 250, 350, 500, 700, 1200], "seeds": 16},
+            "map": {"n": [50, 150, 450, 1000], "features": [50, 150, 450, 1000], "ridge": [1e-4], "seeds": 2},
+        },
+        "full": {
+            "curve": {"n": 350, "features": [50, 100, 175, 250, 300, 350, 420, 500, 700, 1200, 2500], "seeds": 48},
+            "map": {"n": DOUBLED, "features": DOUBLED, "ridge": [1e-4], "seeds": 8},
+        },
+    }
+    lines = {"curve": "features"}
+    figure = panels(
+        Panel("risk", x="features", by="ridge", part="curve").look(
+            marks=(Level(lambda data: data.attrs["n"], "$p = n$", vertical=True),)
+        ),
+        *(
+            Map(_logarithm, "features", "n", "map", title=shown, theory=shown == "theory", label=SCALE)
+            for shown in BOTH
+        ),
+    ).look(height=3.2)
+
+    @claim("hu2024", "", at_least(1.0), resampled=True)
+    def peak(curve):
+        """With n = 350 samples in dimension 50, far above d and below d^2, the error has its maximum at p = n: over
+        that at any other number of features it is {criterion}."""
+        risk = curve.simulated.risk.sel(ridge=SMALLEST).mean("seed")
+        n = curve.simulated.attrs["n"]
+        return (risk.sel(features=n) / risk).where(risk.features != n, drop=True)
+
+    @claim("hu2024", "", at_least(5.0), resampled=True)
+    def height(curve):
+        """The peak over the error at the largest number of features is {criterion}."""
+        risk = curve.simulated.risk.sel(ridge=SMALLEST).mean("seed")
+        risk.sel(features=1200)  # untested without
+        return risk.sel(features=curve.simulated.attrs["n"]) / risk.isel(features=-1)
+
+    @claim("defilippis2024", "", within(0.1))
+    def theory(curve):
+        """Off the peak the deterministic equivalent gives the error {criterion}."""
+        deviation = over_theory(curve, "risk")
+        return deviation.where(curve.simulated.features != curve.simulated.attrs["n"], drop=True)
+
+    def memory(self) -> int:
+        return 8 * (3 * self.n * self.features + 6 * self.n * self.n + 4 * 500 * (self.n + self.features))
+
+    def simulate(self, rng: np.random.Generator) -> dict[str, Any]:
+        """The exact expectation over target and noise, given samples, features and test points."""
+        from unlazy.training.kernels.sphere import feature_risks
+
+        sizes = self.n, self.features, self.d
+        return feature_risks(rng, activation, ENERGIES, *sizes, self.ridge, self.noise_variance)._asdict()
+
+    def predict(self) -> dict[str, Any]:
+        given = self.n, self.features, self.d, np.array(self.ridge), self.noise_variance
+        theory = feature_regression_equivalent(activation, ENERGIES, *given)
+        return {"risk": theory.risk, "training_error": theory.training_error}

@@ -1,0 +1,152 @@
+"""Ridge, logistic and hinge fits against state evolution."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from unlazy.checks import InputError, check_array
+from unlazy.functions.spectra import power_law
+from unlazy.lab import Output, Study, changes, cite, claim, over_theory, path, static, value, within
+from unlazy.plotting.panels import Panel, panels
+from unlazy.theory.message_passing.state_evolution.glm import glm_state_evolution
+from unlazy.theory.message_passing.teachers import LinearTeacher, LogitTeacher, ProbitTeacher, SignTeacher, check_flip
+
+PLACE = "learning curves of generic feature maps"
+BINARY = {"sign": SignTeacher, "probit": ProbitTeacher, "logit": LogitTeacher}
+TEACHERS: dict[str, Any] = {"linear": lambda noise: LinearTeacher(noise**2)} | BINARY
+SQUARE = {"loss": "square", "label": "linear", "label_noise": 0.3, "ridge": 0.1, "spectrum_exponent": [0.0, 1.0]}
+LOGISTIC = {
+    "loss": "logistic",
+    ("label", "label_noise", "ridge", "spectrum_exponent"): [
+        ("sign", 0.05, 0.02, 0.0),
+        ("sign", 0.05, 0.02, 1.0),
+        ("logit", 3.0, 0.1, 1.0),
+    ],
+}
+HINGE = {"loss": "hinge", "label": "probit", "label_noise": 0.5, "ridge": 0.05, "spectrum_exponent": [0.0, 1.0]}
+FITS = ("test_error", "overlap", "squared_norm")
+
+
+def _panel(output: str, legend: bool | str = False) -> Panel:
+    by = ("loss", "label", "spectrum_exponent")
+    logistic = Panel(output, x="n", by=by, part="logistic")
+    return Panel(output, x="n", by=by, part="square", also=(logistic,), legend=legend)
+
+
+@dataclass(frozen=True)
+class GeneralisedLinearStateEvolution(Study):
+    """The teacher has the same weight, of random sign, on every eigenvector, so that the theory needs no draw.
+
+    The criteria are as wide as 3 standard errors of 10 seeds at d = 300, plus 1%. The training loss of the hinge loss,
+    with a known finite-size bias where it is nearly 0, is not claimed.
+    """
+
+    question = "Do errors and overlaps of ridge, logistic and hinge fits follow from covariance and teacher alone?"
+    sources = cite("loureiro2021features")
+    departs = (
+        "The teacher is not drawn but for its signs: it has the same weight on every eigenvector; flipped labels are "
+        "fixed in number."
+    )
+
+    loss: str = static("logistic", "loss", choices=("square", "logistic", "hinge"))
+    label: str = static("sign", "law of the labels", choices=tuple(TEACHERS))
+    label_noise: float = value(
+        0.05, "noise deviation (linear, probit), flip probability (sign) or slope (logit)", low=0, high=100
+    )
+    ridge: float = value(0.02, "ridge, in sum of losses + (ridge/2)|w|^2", symbol=r"\lambda", above=0, high=1e6)
+    spectrum_exponent: float = value(0.0, "decay a of the covariance eigenvalues j^-a", symbol="a", low=0, high=3)
+    d: int = static(300, "dimension", symbol="d", low=2, high=5000)
+    n: tuple = path((300, 600), "samples", symbol="n", low=1, high=50_000, scale="log")
+
+    outputs = {
+        "test_error": Output("test error", r"\varepsilon", ("n",), scale="log"),
+        "overlap": Output("overlap with the teacher", "m", ("n",)),
+        "squared_norm": Output("variance of the score", "q", ("n",), scale="log"),
+        "train_loss": Output("training loss", "", ("n",), scale="log"),
+    }
+    presets = {
+        "quick": {
+            "square": SQUARE | {"n": [150, 600], "seeds": 96},
+            "logistic": LOGISTIC | {"n": [300, 600], "seeds": 64},
+            "hinge": HINGE | {"n": [450], "seeds": 40},
+        },
+        "full": {
+            "square": SQUARE | {"d": 600, "n": [150, 300, 600, 1200, 2400], "seeds": 200},
+            "logistic": LOGISTIC | {"d": 600, "n": [300, 600, 1200, 2400], "seeds": 200},
+            "hinge": HINGE | {"d": 600, "n": [600, 900, 1800], "seeds": 200},
+        },
+    }
+    lines = {"square": "n", "logistic": "n"}
+    history = changes(
+        "",
+        "the seeds were raised from 16, flips fixed in number, the samples (150, 450, 900) replaced by those of "
+        "the presets and logit labels with a flat spectrum dropped",
+        "the first run was inconclusive in all four claims; logistic and hinge fits of 150 samples and logit "
+        "labels with a flat spectrum are therefore not claimed; the criteria were not changed",
+    )
+    figure = panels(
+        _panel("test_error"),
+        _panel("overlap"),
+        _panel("squared_norm", "beside"),
+        _panel("train_loss"),
+        Panel(FITS, x="spectrum_exponent", part="hinge", title="hinge loss", ylabel="error, overlap, variance", log=""),
+    ).look(height=3.1)
+
+    @claim("loureiro2021features", PLACE, within(0.04))
+    def test_error(square, logistic, hinge):
+        """The test error (mean squared error for the square loss) is that of state evolution {criterion} for three
+        losses, four laws of labels, flat and 1/j spectra."""
+        return [over_theory(part, "test_error") for part in (square, logistic, hinge)]
+
+    @claim("loureiro2021features", PLACE, within(0.05))
+    def overlap(square, logistic, hinge):
+        """The covariance of the fit's score with the teacher's field is that of state evolution {criterion}."""
+        return [over_theory(part, "overlap") for part in (square, logistic, hinge)]
+
+    @claim("loureiro2021features", PLACE, within(0.08))
+    def squared_norm(square, logistic, hinge):
+        """The variance of the fit's score is that of state evolution {criterion}."""
+        return [over_theory(part, "squared_norm") for part in (square, logistic, hinge)]
+
+    @claim("loureiro2021features", PLACE, within(0.08))
+    def train_loss(square, logistic):
+        """The training loss of square and logistic fits is that of state evolution {criterion}."""
+        return [over_theory(part, "train_loss") for part in (square, logistic)]
+
+    def validate(self) -> None:
+        if (self.loss == "square") != (self.label == "linear"):
+            raise InputError(
+                f"label must be linear with the square loss and only with it, got {self.label} with loss {self.loss}"
+            )
+        if self.label == "sign":
+            check_flip("label_noise, a flip probability for sign labels,", self.label_noise)
+        if self.label == "logit":
+            check_array("label_noise", self.label_noise, above=0)
+
+    def memory(self) -> int:
+        return 8 * (4 * max(self.n) * self.d + 4 * self.d**2)
+
+    def _spectrum(self) -> np.ndarray:
+        spectrum = power_law(self.d, self.spectrum_exponent)
+        return spectrum / spectrum.sum()
+
+    def simulate(self, rng: np.random.Generator) -> dict[str, Any]:
+        from unlazy.training.message_passing.linear_fits import teacher_fits
+
+        teacher = TEACHERS[self.label](float(self.label_noise))
+        return teacher_fits(rng, teacher, self._spectrum(), self.n, self.ridge, loss=self.loss)
+
+    def predict(self) -> dict[str, Any]:
+        spectrum, teacher = self._spectrum(), TEACHERS[self.label](float(self.label_noise))
+        theory = glm_state_evolution(
+            spectrum, spectrum**2, 1.0, np.array(self.n), float(self.ridge), loss=self.loss, teacher=teacher
+        )
+        return {
+            "test_error": theory.test_mse if self.loss == "square" else theory.test_error,
+            "overlap": theory.overlap,
+            "squared_norm": theory.norm,
+            "train_loss": theory.train_loss,
+        }

@@ -1,0 +1,41 @@
+import numpy as np
+import pytest
+
+from unlazy.checks import InputError
+from unlazy.lab.running.plan import entropy
+from unlazy.studies.mean_field.mean_field_minibatch import FLOORS, METHODS, MeanFieldMinibatch, network_data, optimum
+
+
+def test_the_optimum_is_a_fixed_point_of_its_own_residuals():
+    """mu* ~ exp(-(confinement |x|^2 + mean_i (f(z_i) - y_i) h_i(x))/temperature), here summed on another grid."""
+    confinement, temperature = 0.005, 0.01
+    z, y = network_data(256)
+    best = optimum(256, confinement, temperature)
+    line = np.linspace(-6.5, 6.5, 111)
+    points = np.stack(np.meshgrid(line, line), axis=-1).reshape(-1, 2)
+    hidden = 4 * np.tanh(np.outer(points[:, 0], z) + points[:, 1:])
+    square = (points**2).sum(axis=1)
+    exponent = -(confinement * square + hidden @ (best.predictions - y) / 256) / temperature
+    law = np.exp(exponent - exponent.max())
+    law /= law.sum()
+    assert law @ hidden == pytest.approx(best.predictions, abs=1e-4)
+    energy = 0.5 * np.mean((law @ hidden - y) ** 2) + confinement * law @ square
+    assert best.energy == pytest.approx(energy, abs=1e-5)
+
+
+def test_the_cost_of_a_step_counts_the_rows_it_touches():
+    """2B + n/m with variance reduction and m = n/B, where the anchor's gradient on n rows serves m steps."""
+    costs = {name: MeanFieldMinibatch(gradient=name)._cost() for name in METHODS}
+    assert costs == {"full": 256, "sgd-4": 4, "sgd-16": 16, "svrg-4": 2 * 4 + 256 / 64, "reshuffled-4": 4}
+
+
+def test_the_floors_of_one_seed_share_their_randomness():
+    """Though their runs differ in length: else F fluctuates by more than the floors that are subtracted."""
+    points = [{"gradient": gradient, "evaluations": count, "near": 1.0} for gradient, count in FLOORS]
+    assert len({entropy(MeanFieldMinibatch, point, 3) for point in points}) == 1
+    assert entropy(MeanFieldMinibatch, points[0], 4) != entropy(MeanFieldMinibatch, points[0], 3)
+
+
+def test_too_few_rows_are_refused():
+    with pytest.raises(InputError, match="n must be an integer >= 32"):
+        MeanFieldMinibatch.parameter("n").coerce(16)
