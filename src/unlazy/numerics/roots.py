@@ -53,7 +53,7 @@ def increasing_root(
 
     Inverse quadratic interpolation in log x wherever it is safe, bisection of the logarithmic bracket elsewhere, until
     the bracket is a few units in the last place wide: about ten evaluations for smooth functions (Chandrupatla 1997).
-    `scipy.optimize.elementwise.find_root` would take twice as long, and a quarter of a second to import.
+    `scipy.optimize.elementwise.find_root` takes 1.1 (1,000 elements) to 4 times as long (30), and time to import.
 
     `function(x, *args)` receives the elements still open as one-dimensional arrays: `low`, `high` and
     `args` are broadcast together, and converged elements drop out. Its values may be infinite but not NaN.
