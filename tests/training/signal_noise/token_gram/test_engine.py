@@ -1,4 +1,4 @@
-"""The engine against automatic differentiation in d dimensions, over whole runs, and against the note's unit values."""
+"""The engine against automatic differentiation in d dimensions, over whole runs, and on a small problem against values computed outside of the package."""
 
 from functools import cache
 from typing import NamedTuple
@@ -174,7 +174,7 @@ def assert_same(found, expected, moved_from, tolerance=1e-11):
         ),
     ],
 )
-def test_two_samples_and_two_neurons_give_the_values_of_the_note(power, steps, coefficients, outputs):
+def test_two_samples_and_two_neurons_give_values_computed_outside_of_the_package(power, steps, coefficients, outputs):
     problem = PatchProblem(
         design=signal_noise_design(2),
         gram=jnp.diag(jnp.array([4.0, 9.0, 9.0])),
@@ -189,7 +189,7 @@ def test_two_samples_and_two_neurons_give_the_values_of_the_note(power, steps, c
     np.testing.assert_allclose(state.outputs, outputs, atol=6e-11)
 
 
-# The power 3 is computed as the power 2 is, and the note has values for it.
+# The power 3 is computed as the power 2 is, and the small problem has values for it.
 @pytest.mark.parametrize("power", [1, 1.5, 2, pytest.param(3, marks=pytest.mark.slow)])
 def test_descent_equals_automatic_differentiation_over_a_whole_run(power):
     run = program(plain) if power == 2 else compared(plain, network=Network(relu_power(power)))
