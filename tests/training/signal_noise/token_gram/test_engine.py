@@ -1,4 +1,4 @@
-"""The engine against automatic differentiation in d dimensions, over whole runs, and on a small problem against values computed outside of the package."""
+"""The engine against automatic differentiation in d dimensions, and against values computed outside of the package."""
 
 from functools import cache
 from typing import NamedTuple
