@@ -296,6 +296,42 @@ def test_editing_a_module_of_unlazy_recomputes_what_imports_it(tmp_path, python)
     assert computed() == (2, 2 * first[1])
 
 
+FINGERPRINT = """
+import sys
+from unlazy.lab.registry import find
+from unlazy.lab.running.fingerprint import fingerprint
+print(fingerprint(find(sys.argv[1])))
+"""
+
+
+def test_of_what_studies_share_only_that_counts_which_the_simulation_uses(tmp_path, python):
+    """In a copy of the package: a measure of other studies is new, then how a run ends."""
+    copy = tmp_path / "lib" / "unlazy"
+    shutil.copytree(Path(unlazy.__file__).parent, copy, ignore=shutil.ignore_patterns("__pycache__"))
+    shared = copy / "studies" / "signal_noise" / "shared.py"
+
+    def found():
+        output, error = python(FINGERPRINT, "mixup", path=copy.parent).communicate(timeout=60)
+        assert output, error
+        return output
+
+    first = found()
+    shared.write_text(shared.read_text().replace('"guessing", dashed=True', '"a coin", dashed=True') + "\nNEW = 1\n")
+    assert found() == first
+    text = shared.read_text()
+    assert text.count("import jax.numpy as jnp\n\n    return {") == 1
+    shared.write_text(
+        text.replace("import jax.numpy as jnp\n\n    return {", "import jax.numpy as jnp\n\n    return 2 * {")
+    )
+    assert found() != first
+
+
+def test_what_studies_share_needs_no_other_study():
+    """Else what it takes from there would be left out of a fingerprint."""
+    folder = Path(unlazy.__file__).parent / "studies"
+    assert not [file for file in folder.glob("*/shared.py") if "unlazy.studies" in file.read_text()]
+
+
 def test_a_study_of_the_package_depends_on_what_its_simulation_imports():
     found = dependencies(registry.find("ridge-equivalent"))
     assert {"unlazy.numerics.ridge", "unlazy.functions.spectra"} <= found.keys()

@@ -232,12 +232,12 @@ def test_five_equal_classes_stay_symmetric_to_the_accuracy_of_their_points():
 
 
 def test_slowest_overlap_is_the_rate_at_which_the_iteration_itself_converges():
-    from unlazy.theory.message_passing.multiclass.teacher import Teacher
+    from unlazy.theory.message_passing.multiclass.teacher import TeacherEquations
 
     harmonic = 1 / np.arange(1.0, D + 1)
     harmonic /= harmonic.sum()
     found = multiclass_teacher(harmonic, 4 * np.eye(2), 3 * D, 0.05, modes=True)
-    run = Teacher(harmonic, 4 * np.eye(2), 3.0 * D, 0.05)
+    run = TeacherEquations(harmonic, 4 * np.eye(2), 3.0 * D, 0.05)
     point, distances = run.first(), []
     for _ in range(30):
         point = run.step(point)

@@ -1,8 +1,9 @@
 """The fingerprint of a study: a hash of the code that its simulation runs, so that old results never pass for new ones.
 
 The syntax trees of the study and of the modules it imports are hashed without comments and docstrings. Of the study's
-own file only what `simulate` can reach counts: a new criterion, figure or prediction recomputes nothing. The laboratory
-and the plotting code do not touch results and are left out.
+own file only what `simulate` can reach counts, and of what it shares with other studies of the package only what that
+uses: a new criterion, figure or prediction recomputes nothing. The laboratory and the plotting code do not touch
+results and are left out.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import copy
 import hashlib
 import inspect
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cache, cached_property
 from pathlib import Path
 
@@ -44,24 +45,53 @@ def fingerprint(study: type[Study]) -> str:
         )
     if study.loaded and study.loaded != stamp(file):
         raise InputError(f"{file} was changed after this process had loaded it; load study {study.name} again")
-    digest = hashlib.sha256(_dump(_reachable(_code(file).tree, study.__qualname__)).encode())
+    own = _simulation(study)
+    digest = hashlib.sha256(_dump(own).encode())
     for name, path in sorted(dependencies(study).items()):
-        digest.update(f"\n{name}\n{_code(path).text}".encode())
+        shared = _shared(name, path, own)
+        digest.update(f"\n{name}\n{_code(path).text if shared is None else _dump(shared)}".encode())
     return digest.hexdigest()[:24]
 
 
 def dependencies(study: type[Study]) -> dict[str, Path]:
     """The modules of unlazy, and of the study's author, that the simulation imports, directly or not."""
-    file = _file(study)
-    tree = _reachable(_code(file).tree, study.__qualname__)
+    file, own = _file(study), _simulation(study)
     found: dict[str, Path] = {}
-    queue = list(_imports(_import_statements(tree), study.__module__, file, study))
+    queue = list(_imports(_import_statements(own), study.__module__, file, study))
     while queue:
         name, path = queue.pop()
         if name not in found and path.resolve() != file.resolve():
             found[name] = path
-            queue.extend(_imports(_code(path).imports, name, path, study))
+            shared = _shared(name, path, own)
+            statements = _code(path).imports if shared is None else _import_statements(shared)
+            queue.extend(_imports(statements, name, path, study))
     return found
+
+
+def _simulation(study: type[Study]) -> ast.Module:
+    """The study's own file, reduced to what its simulation runs."""
+    qualified = study.__qualname__
+    statements = [
+        _simulated_class(s) if isinstance(s, ast.ClassDef) and s.name == qualified else s
+        for s in _code(_file(study)).tree.body
+    ]
+    return _reachable(statements, [qualified.split(".")[0]])
+
+
+def _shared(name: str, path: Path, own: ast.Module) -> ast.Module | None:
+    """What studies of the package share, reduced to what the simulation names of it; None for what counts whole."""
+    if not name.startswith(f"{PACKAGE}.studies."):
+        return None
+    folder, _, module = name.rpartition(".")
+    wanted: list[str] = []
+    for node in _import_statements(own):
+        if isinstance(node, ast.ImportFrom) and node.module == name:
+            wanted += [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.module == folder:
+            aliases = {alias.asname or alias.name for alias in node.names if alias.name == module}
+            uses = [n for n in ast.walk(own) if isinstance(n, ast.Attribute) and isinstance(n.value, ast.Name)]
+            wanted += [use.attr for use in uses if isinstance(use.value, ast.Name) and use.value.id in aliases]
+    return _reachable(_code(path).tree.body, wanted) if wanted and "*" not in wanted else None
 
 
 def _file(study: type[Study]) -> Path:
@@ -114,15 +144,14 @@ def _dump(tree: ast.AST) -> str:
     return ast.dump(tree, annotate_fields=False)
 
 
-def _reachable(tree: ast.Module, class_name: str) -> ast.Module:
-    """The module reduced to the study class, without what does not touch the simulation, and what that refers to.
+def _reachable(statements: Sequence[ast.stmt], names: Iterable[str]) -> ast.Module:
+    """The statements of a module reduced to those that define the names, and what these refer to.
 
     Statements that define no name, such as a loop, are kept with what they refer to. A class inside a function stands
     for the whole function.
     """
     definitions: dict[str, list[ast.stmt]] = {}
-    queue = [class_name.split(".")[0]]
-    statements = [_simulated_class(s) if isinstance(s, ast.ClassDef) and s.name == class_name else s for s in tree.body]
+    queue = list(names)
     for statement in statements:
         for name in _defined(statement):
             definitions.setdefault(name, []).append(statement)
