@@ -3,7 +3,7 @@ import math
 import numpy as np
 import pytest
 
-from unlazy.words import first_of, listed, number
+from unlazy.words import first_of, listed, number, shown
 
 
 @pytest.mark.parametrize(
@@ -27,3 +27,5 @@ def test_lists_end_in_and_or_in_an_ellipsis():
     assert [listed(list("abc")[:count]) for count in (1, 2, 3)] == ["a", "a and b", "a, b and c"]
     assert first_of([1, 2, 3], 3) == "1, 2, 3"
     assert first_of([1, 2, 3], 2) == "1, 2, ..."
+    assert shown([0.1, 1e-9, 3]) == "0.1, 1e-09, 3"
+    assert shown(range(9)) == "0, 1, …, 8"

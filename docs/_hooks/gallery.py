@@ -13,10 +13,10 @@ from text import block, code, plain, prose, table
 
 from unlazy.lab.claims import Claim
 from unlazy.lab.grid import ParameterGrid, preset_grids
-from unlazy.lab.parse import listed, shown
 from unlazy.lab.sources import named
 from unlazy.lab.study import Study
 from unlazy.reporting.html.report import topic_title
+from unlazy.words import number, shown
 
 KINDS = {
     "static": "changes shapes or the program",
@@ -140,7 +140,7 @@ def measured(judged: Mapping[str, Any]) -> list[str]:
 def _parameters(study: type[Study]) -> str:
     rows = []
     for name, parameter in study.parameters().items():
-        default = _values(parameter.default) if parameter.kind == "path" else shown(parameter.default)
+        default = _values(parameter.default) if parameter.kind == "path" else number(parameter.default, 6)
         paired = ", paired" if parameter.paired else ""
         kind = f'<span title="{KINDS[parameter.kind]}">{parameter.kind}</span>{paired}'
         rows.append([code(name), plain(parameter.label), plain(default), plain(parameter.allowed), kind])
@@ -175,7 +175,7 @@ def _axes(grid: ParameterGrid) -> str:
 
 
 def _values(values: Sequence[Any]) -> str:
-    return listed(values, most=12, first=4, last=2)
+    return shown(values, most=12, first=4, last=2)
 
 
 def _notes(study: type[Study]) -> list[str]:

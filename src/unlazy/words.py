@@ -22,6 +22,12 @@ def listed(names: Sequence[str]) -> str:
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
 
 
+def shown(values: Sequence[Any], most: int = 6, first: int = 2, last: int = 1) -> str:
+    """Values of a parameter: all of them, or of more than `most` the first and the last ones."""
+    texts = [number(value, 6) for value in values]
+    return ", ".join(texts if len(texts) <= most else [*texts[:first], "…", *texts[-last:]])
+
+
 def first_of(names: Sequence[Any], most: int) -> str:
     """The first few, and an ellipsis if there are more."""
     return ", ".join(map(str, names[:most])) + (", ..." if len(names) > most else "")

@@ -11,8 +11,8 @@ import numpy as np
 
 from unlazy.checks import InputError
 from unlazy.lab.claims import Claim, Missing, Verdict
-from unlazy.lab.parse import shown
 from unlazy.lab.study import Part
+from unlazy.words import number
 
 CONFIDENCE = 0.99
 RESAMPLES = 400
@@ -216,5 +216,5 @@ def _case(estimate: Any, index: int) -> str:
     for dim, i in zip(estimate.dims, position, strict=True):
         for name, coordinate in estimate.coords.items():
             if coordinate.dims == (dim,):
-                words.append(f"{name} = {shown(coordinate.values[i])}")
+                words.append(f"{name} = {number(coordinate.values[i], 6)}")
     return ", ".join(words)

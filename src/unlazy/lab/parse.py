@@ -1,11 +1,11 @@
 """The one place where values of parameters meet text: numbers, integers, booleans, names, lists, ranges.
 
-`parse_set` and `parse_over` read the command line's form, `as_text` writes it; `shown` and `listed` are for people.
+`parse_set` and `parse_over` read the command line's form, `as_text` writes it; `unlazy.words` is for people.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any
 
 from unlazy.checks import InputError
@@ -38,17 +38,6 @@ def as_text(value: Any) -> str:
     if isinstance(value, str) or not hasattr(value, "__iter__"):
         return str(value).lower() if isinstance(value, bool) else str(value)
     return ",".join(as_text(v) for v in value)
-
-
-def shown(value: Any) -> str:
-    """A value for people."""
-    return f"{value:g}" if isinstance(value, float) else str(value)
-
-
-def listed(values: Sequence, most: int = 6, first: int = 2, last: int = 1) -> str:
-    """Values for people: all of them, or of more than `most` the first and the last ones."""
-    texts = [shown(v) for v in values]
-    return ", ".join(texts if len(texts) <= most else [*texts[:first], "…", *texts[-last:]])
 
 
 def _split(study: type[Study], entries: Iterable[str], option: str) -> list[tuple[Parameter, str]]:

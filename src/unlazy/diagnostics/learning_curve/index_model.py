@@ -11,6 +11,7 @@ from unlazy.checks import InputError
 from unlazy.diagnostics.learning_curve.link import HIDDEN_NODES, ROUNDING, Rescaled, fitted_link, width
 from unlazy.numerics.gaussian import Piecewise, normal_averages, normal_nodes
 from unlazy.numerics.index_directions import Factors, Signal, linear_signal, refined_directions
+from unlazy.numerics.ridge import ridge_coefficients
 from unlazy.theory.one_step.gradient_step import best_direction_ridge, preconditioned_cosine
 from unlazy.theory.one_step.moments import LinkMoments
 
@@ -199,7 +200,7 @@ def _out_of_fold_index(
     for fold in np.unique(folds):
         held = folds == fold
         kept, labels = rows[~held], targets[~held]
-        direction = _ridge_direction(kept, labels, ridge)
+        direction = ridge_coefficients(kept, labels, len(kept) * ridge)
 
         def smooth(fitted: np.ndarray, labels: np.ndarray = labels) -> tuple[np.ndarray, np.ndarray]:
             link = fitted_link(fitted[:, 0], labels, 1.0, smoothing).link
@@ -214,14 +215,7 @@ def _out_of_fold_index(
 def _least_squares(design: np.ndarray, response: np.ndarray) -> np.ndarray:
     """With so little ridge that a design of a flat link has a solution."""
     level = max(_LEAST_STEEPNESS * float(np.mean(design**2)), _TINY)
-    return _ridge_direction(design, response, level)
-
-
-def _ridge_direction(rows: np.ndarray, targets: np.ndarray, ridge: float) -> np.ndarray:
-    n, d = rows.shape
-    if d <= n:
-        return np.linalg.solve(rows.T @ rows + n * ridge * np.eye(d), rows.T @ targets)
-    return rows.T @ np.linalg.solve(rows @ rows.T + n * ridge * np.eye(n), targets)
+    return ridge_coefficients(design, response, len(design) * level)
 
 
 def _evenness(index: np.ndarray, squares: np.ndarray) -> float:

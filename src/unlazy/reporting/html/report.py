@@ -16,10 +16,10 @@ from typing import Any
 
 from unlazy.checks import InputError
 from unlazy.lab import registry
-from unlazy.lab.claims import KINDS, number
-from unlazy.lab.parse import shown
+from unlazy.lab.claims import KINDS
 from unlazy.lab.running.result import Run
 from unlazy.plotting.style import svg
+from unlazy.words import number
 
 _TITLES = {"in_context": "in-context learning", "signal_noise": "signal and noise"}
 _WORDS = {
@@ -196,10 +196,12 @@ def _values(grid: Any, name: str) -> str:
     for axis in grid.axes:
         if name in axis.names:
             others = [other for other in axis.names if other != name]
-            return ", ".join(map(shown, axis.column(name))) + (f" (with {', '.join(others)})" if others else "")
+            return ", ".join(number(v, 6) for v in axis.column(name)) + (
+                f" (with {', '.join(others)})" if others else ""
+            )
     value = grid.fixed[name]
     if not isinstance(value, tuple):
-        return shown(value)
+        return number(value, 6)
     if len(value) > 8:
-        return f"{len(value)} values from {shown(min(value))} to {shown(max(value))}"
-    return ", ".join(map(shown, value))
+        return f"{len(value)} values from {number(min(value), 6)} to {number(max(value), 6)}"
+    return ", ".join(number(v, 6) for v in value)

@@ -14,11 +14,11 @@ from rich.text import Text
 
 from unlazy.lab.claims import KINDS, VERDICT_COLUMNS, Verdict, tally
 from unlazy.lab.grid import ParameterGrid, preset_grids
-from unlazy.lab.parse import listed, shown
 from unlazy.lab.running.arithmetic import made_wrong
 from unlazy.lab.running.dataset import as_json, inner_coordinates
 from unlazy.lab.sources import named
 from unlazy.lab.study import Study
+from unlazy.words import number, shown
 
 if TYPE_CHECKING:
     from unlazy.lab.running.cost import Cost
@@ -76,7 +76,7 @@ def study(cls: type[Study]) -> None:
     console.print(f"simulation: {kind}; theory: {theory}\n")
     table = plain_table("parameter", "kind", "default", "allowed", "meaning")
     for name, p in cls.parameters().items():
-        default = listed(list(p.default)) if p.kind == "path" else str(p.default)
+        default = shown(list(p.default)) if p.kind == "path" else str(p.default)
         kind = p.kind + (", paired" if p.paired else "")
         table.add_row(Text(name, "bold"), kind, default, p.allowed, p.label)
     console.print(table)
@@ -106,8 +106,8 @@ def _print_notes(cls: type[Study]) -> None:
 
 
 def _axes_text(grid: ParameterGrid) -> str:
-    words = [f"{'/'.join(a.names)}: {listed([r[0] if len(r) == 1 else r for r in a.rows])}" for a in grid.axes]
-    words += [f"{n}: {listed(grid.fixed[n])}" for n, p in grid.study.parameters().items() if p.kind == "path"]
+    words = [f"{'/'.join(a.names)}: {shown([r[0] if len(r) == 1 else r for r in a.rows])}" for a in grid.axes]
+    words += [f"{n}: {shown(grid.fixed[n])}" for n, p in grid.study.parameters().items() if p.kind == "path"]
     return "; ".join(words)
 
 
@@ -137,10 +137,10 @@ def prediction(grid: ParameterGrid, columns: Mapping[str, list[np.ndarray]]) -> 
     header, rows = _rows(grid, columns)
     fixed = {n: v for n, v in grid.fixed.items() if n not in header}
     console = open_console()
-    console.print(f"{grid.study.name}: " + ", ".join(f"{n} = {shown(v)}" for n, v in fixed.items()))
+    console.print(f"{grid.study.name}: " + ", ".join(f"{n} = {number(v, 6)}" for n, v in fixed.items()))
     table = plain_table(*header)
     for row in rows[:_MOST_ROWS]:
-        table.add_row(*(f"{v:.6g}" if isinstance(v, float) else str(v) for v in row))
+        table.add_row(*(number(v, 6, missing="nan") for v in row))
     console.print(table)
     if len(rows) > _MOST_ROWS:
         console.print(f"… {len(rows) - _MOST_ROWS} more rows; --json prints them all")
@@ -224,7 +224,7 @@ def costs(cls: type[Study], programs: Sequence[Cost]) -> None:
     """The table of a dry run."""
     table = plain_table("part", "sizes", "instances", "missing", "at once", "memory", "seconds", "basis")
     for c in programs:
-        sizes = ", ".join(f"{n} = {listed(v) if isinstance(v, tuple) else v}" for n, v in c.sizes.items())
+        sizes = ", ".join(f"{n} = {shown(v) if isinstance(v, tuple) else v}" for n, v in c.sizes.items())
         memory = f"{c.bytes / 2**20:.1f} MiB" if c.bytes else "–"
         table.add_row(
             c.part, sizes, str(c.instances), str(c.missing), str(c.width), memory, _seconds(c.seconds), c.basis

@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from unlazy.lab.claims import KINDS, count, number
+from unlazy.lab.claims import KINDS, count
 from unlazy.reporting.terminal.show import (
     SHORT_KINDS,
     clock,
@@ -20,6 +20,7 @@ from unlazy.reporting.terminal.show import (
     plain_table,
     verdict_row,
 )
+from unlazy.words import number
 
 if TYPE_CHECKING:
     from unlazy.lab.running.cost import Outlook
