@@ -6,7 +6,6 @@ import pytest
 
 from unlazy.checks import InputError
 from unlazy.lab import Change, Study, changes, static
-from unlazy.plotting.panels import Panel, panels
 
 
 @dataclass(frozen=True)
@@ -29,9 +28,3 @@ def test_a_parameter_above_its_bound_is_refused_with_both_names():
 
 def test_one_change_stands_beside_each_of_its_claims():
     assert changes("one other", "what", "why") == (Change("one", "what", "why"), Change("other", "what", "why"))
-
-
-def test_another_look_shows_the_same():
-    panel = Panel("risk", x="n", by="d").look(log="xy", ylabel="risk")
-    assert panel == Panel("risk", x="n", by="d", log="xy", ylabel="risk")
-    assert panels(panel, panel).look(columns=1, caption="Twice.") == panels(panel, panel, columns=1, caption="Twice.")

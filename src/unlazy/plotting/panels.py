@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 Shown = str | Callable[..., Any]
@@ -70,10 +70,6 @@ class Panel:
     draw: Callable[..., Any] | None = None
     """Draws what this panel cannot: called with the axes and the parts before axes and legend are finished."""
 
-    def look(self, **options: Any) -> Panel:
-        """The same data with other labels, scales, limits, marks or legend."""
-        return replace(self, **options)
-
 
 @dataclass(frozen=True)
 class Map:
@@ -101,10 +97,6 @@ class Panels:
     height: float
     caption: str = ""
     """What the panels cannot say themselves."""
-
-    def look(self, **options: Any) -> Panels:
-        """The same panels in other columns or sizes, or with a caption."""
-        return replace(self, **options)
 
 
 def panels(

@@ -78,7 +78,9 @@ class DiffusionManifold(Study):
         _panel("empirical", "main", "on the line", Guide(-0.5, "$n^{-1/2}$", 1.1)),
         _panel("kernel", "kernel", "kernel density, bandwidth best for densities"),
         _panel("network", "network", "network that is not told of the line"),
-    ).look(width=3.8, height=3.1)
+        width=3.8,
+        height=3.1,
+    )
 
     @claim("oko2023", THEOREM, between(-0.6, -0.45), resampled=True)
     def slope(main):

@@ -53,8 +53,12 @@ EXPONENTS = (
 )
 ESTIMATES = ("degree $s$, AIC", "degree 3, AIC", "kernel density", "kernel, reflected", "plane")
 THEORY = Panel(("exponent", "plane_exponent"), x="smoothness", labels=LAWS, colours=("black", "#777777"))
-KERNEL = Panel(lambda data: data.kernel_error.sel(ends="plain", smoothness=3), x="n", line=True).look(
-    labels=("kernel density, $s = 3$",), colours=("#777777",)
+KERNEL = Panel(
+    lambda data: data.kernel_error.sel(ends="plain", smoothness=3),
+    x="n",
+    line=True,
+    labels=("kernel density, $s = 3$",),
+    colours=("#777777",),
 )
 
 
@@ -105,8 +109,14 @@ class DiffusionRateTotalVariation(Study):
     figure = panels(
         Panel("aic_error", x="n", by="smoothness", at={"rule": RULES[0]}, also=(KERNEL,)),
         Panel("bias", x="cells", by="smoothness", xlabel="cells of the spline", log="xy", legend=False),
-        Panel(EXPONENTS, x="smoothness", labels=ESTIMATES, theory=False, also=(THEORY,)).look(
-            ylabel="exponent of the error in $1/n$", ylim=(0.2, 0.75)
+        Panel(
+            EXPONENTS,
+            x="smoothness",
+            labels=ESTIMATES,
+            theory=False,
+            also=(THEORY,),
+            ylabel="exponent of the error in $1/n$",
+            ylim=(0.2, 0.75),
         ),
         width=3.5,
         height=3.1,

@@ -65,17 +65,28 @@ class DiffusionRateWasserstein(Study):
     )
     figure = panels(
         Panel("spline", x="n", by="smoothness", part="line", title="line", marks=(Guide(-0.5, "$n^{-1/2}$"),)),
-        Panel(lambda data: data.spline / data.empirical, x="n", by="smoothness", part="line").look(
-            ylabel="$W_1$ of spline / of data", marks=(Level(1, dashed=True),), legend=False
+        Panel(
+            lambda data: data.spline / data.empirical,
+            x="n",
+            by="smoothness",
+            part="line",
+            ylabel="$W_1$ of spline / of data",
+            marks=(Level(1, dashed=True),),
+            legend=False,
         ),
-        Panel((_resolved, "spline"), x="n", part="cube").look(
+        Panel(
+            (_resolved, "spline"),
+            x="n",
+            part="cube",
             labels=("empirical measure, $n^{-1/3}$", "spline, $n^{-(s+1)/(2s+3)}$"),
             title="cube",
             ylabel="bound of $W_1$",
             log="xy",
             legend="lower left",
         ),
-    ).look(height=3.0, caption="The dashed lines have the slopes of the theory.")
+        height=3.0,
+        caption="The dashed lines have the slopes of the theory.",
+    )
 
     @claim("nilesweed2022", "", within(0.03, absolute=True))
     def line(line):

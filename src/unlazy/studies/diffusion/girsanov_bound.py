@@ -59,7 +59,10 @@ class GirsanovBound(Study):
         "it first asked for less than 0.6 at every T; the exact value is 0.78 at T = 0.25 and 0.15 at T = 4",
     )
     figure = panels(
-        Panel(lambda data: data.divergence / data.integral, x="time", by="problem").look(
+        Panel(
+            lambda data: data.divergence / data.integral,
+            x="time",
+            by="problem",
             title="dashed: constant 1, dotted: 1/4",
             ylabel="KL / integral of the score error",
             ylim=(0, 1.2),

@@ -95,7 +95,10 @@ class ScoreDiscretisation(Study):
         Panel("distance", x="steps", by="scheme", part="mixture", title="two modes", line=True, legend=False),
         Panel("mean_reached", x="last_time", by="scheme", part="start", marks=(CENTER,), legend=False),
         Panel(lambda data: stopping_errors(), x="first_time", by="steps", ylabel=STOPPED, log="xy", points=False),
-    ).look(columns=4, width=2.9, caption="Dotted: the value of the data.")
+        columns=4,
+        width=2.9,
+        caption="Dotted: the value of the data.",
+    )
 
     @claim(OWN, "exact recursion of the moments", within(0.05))
     def moments(main):

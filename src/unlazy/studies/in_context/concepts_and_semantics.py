@@ -110,7 +110,8 @@ class ConceptsAndSemantics(Study):
             "error", "mixture_error", ylabel="error", log="y", ylim=(None, 9), legend="upper right", marks=(LEAST,)
         ),
         Panel(_of_all("readout"), x=_of_all("score"), xlabel="score of a concept", ylabel="its readout", marks=ZERO),
-    ).look(columns=2)
+        columns=2,
+    )
 
     @claim("bu2024", f"{THEOREM}; the invariance of the concept is this project's", at_most(0.05), resampled=True)
     def concept_is_ignored(main):

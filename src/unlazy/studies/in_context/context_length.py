@@ -92,7 +92,8 @@ class ContextLength(Pretraining):
         Panel(
             ("shifted_new", "shifted_old"), x=TEST[0], part="shift", labels=KINDS, ylabel="error", marks=(OWN_LENGTH,)
         ),
-    ).look(width=3.1)
+        width=3.1,
+    )
 
     @claim("lu2024attention", "", at_least(1.2), theory=True)
     def least_inside(pretraining):

@@ -75,8 +75,15 @@ class LinearAttention(Pretraining):
         ),
     )
     figure = panels(
-        Panel(_median, x="prompt_ratio", by="tuned", part="descent", draw=_quartiles).look(
-            ylabel="median error on new tasks", log="xy", marks=(Level(1.0, vertical=True),)
+        Panel(
+            _median,
+            x="prompt_ratio",
+            by="tuned",
+            part="descent",
+            draw=_quartiles,
+            ylabel="median error on new tasks",
+            log="xy",
+            marks=(Level(1.0, vertical=True),),
         ),
         Panel(("new_error", "old_error"), x="d", part="growth", labels=KINDS, ylabel="error", log="x"),
         Panel(
@@ -84,7 +91,10 @@ class LinearAttention(Pretraining):
             x=lambda data: [str(1 + number) for number in range(data.new_error.isel(seed=0).size)],
             by="error",
             part="points",
-        ).look(xlabel="setting", ylabel="deviation from finite-size theory", marks=(Level(0.0),)),
+            xlabel="setting",
+            ylabel="deviation from finite-size theory",
+            marks=(Level(0.0),),
+        ),
         width=3.1,
         caption="Left: medians, bars between quartiles (heavy tails); dotted: as many prompts as weights.",
     )

@@ -132,10 +132,17 @@ class MeanFieldAttention(Study):
         Panel("loss", x="step", by="model", title="as many features as the teacher", line=True, marks=(AFFINE,)),
         Panel("loss", x="step", by="model", part="misaligned", title="fewer features", line=True, marks=(LEAST,)),
         Panel("transfer", x="feature_map", by="task", title=f"prompts of {ROWS} rows", xlabel="features"),
-        Panel((_of_one_run(1), _of_one_run(3)), x=_of_one_run(0), theory=False).look(
-            labels=("slope towards a rotated teacher", "bound"), xlabel="loss $L/r$", ylabel="descent, one run", log="y"
+        Panel(
+            (_of_one_run(1), _of_one_run(3)),
+            x=_of_one_run(0),
+            theory=False,
+            labels=("slope towards a rotated teacher", "bound"),
+            xlabel="loss $L/r$",
+            ylabel="descent, one run",
+            log="y",
         ),
-    ).look(columns=2)
+        columns=2,
+    )
 
     @claim("kim2024", EXPERIMENT, at_most(0.02))
     def static_learns(main):

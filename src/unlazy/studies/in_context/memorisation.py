@@ -25,7 +25,10 @@ def _noise(data):
 
 def _errors(kind, part):
     """A panel of the three predictors' errors."""
-    return Panel(tuple(f"{key}_{kind}" for key in PREDICTORS), x="task_ratio", part=part).look(
+    return Panel(
+        tuple(f"{key}_{kind}" for key in PREDICTORS),
+        x="task_ratio",
+        part=part,
         labels=tuple(PREDICTORS.values()),
         ylabel=f"error on {KINDS[kind == 'old']}",
         marks=(Level(_noise, "noise"), Level(lambda data: 1 + _noise(data), "predicting 0", dashed=True)),
@@ -72,7 +75,9 @@ class Memorisation(Pretraining):
         _errors("new", "diversity"),
         _errors("old", "diversity"),
         replace(_errors("new", "covered"), title="few dimensions", theory=False, legend="beside"),
-    ).look(width=3.1, height=3.0)
+        width=3.1,
+        height=3.0,
+    )
 
     @claim("raventos2023", "", at_most(1.01))
     def discrete_recalls(diversity):

@@ -106,7 +106,8 @@ class SaddleEscape(Study):
     figure = panels(
         Panel("loss", x="time", by="perturbation", runs=True, xlim=(0, 24)),
         Panel(_growth, x="time", by=("features", "missing"), runs=True, ylabel=GROWTH, xlim=(1, 6), log="y"),
-    ).look(width=4.0)
+        width=4.0,
+    )
 
     @claim("kim2024", ESCAPE, within(0.02))
     def escape_rate(main):

@@ -69,9 +69,12 @@ class TaskDiversity(Pretraining):
             x="task_ratio",
             by="context_ratio",
             points=False,
-        ).look(title="limit of many prompts, no ridge", ylabel=r"$e_{\rm ICL} - e_{\rm ridge}$"),
+            title="limit of many prompts, no ridge",
+            ylabel=r"$e_{\rm ICL} - e_{\rm ridge}$",
+        ),
         Panel(("new_error", "old_error", "bayes"), x="task_ratio", labels=(*KINDS, "Bayes"), ylabel="error"),
-    ).look(width=3.7)
+        width=3.7,
+    )
 
     @claim("lu2024attention", "", within(0.01, absolute=True), theory=True)
     def corner(main):

@@ -81,11 +81,21 @@ class AdditiveLocalisation(Study):
     )
     figure = panels(
         Map(_overlaps, x="task", y="neuron", title="one run", limits=(0, 1), label=OVERLAP),
-        Panel(("best", "worst_task", "share"), x="progress", line=True, labels=LABELS, marks=(STALL,)).look(
-            xlabel=r"samples $n/(Md^2)$", ylabel="best overlap", ylim=(0, 1.03), legend="lower right"
+        Panel(
+            ("best", "worst_task", "share"),
+            x="progress",
+            line=True,
+            labels=LABELS,
+            marks=(STALL,),
+            xlabel=r"samples $n/(Md^2)$",
+            ylabel="best overlap",
+            ylim=(0, 1.03),
+            legend="lower right",
         ),
         Panel("covered", x="width", ylim=(0, 1.03)),
-    ).look(width=3.2, height=3.0)
+        width=3.2,
+        height=3.0,
+    )
 
     @claim("oko2024", "localisation", at_least(ARRIVED))
     def every_task(main):

@@ -78,7 +78,9 @@ class AdditiveScaling(Study):
     figure = panels(
         _panel("controlled", "tasks", also=(Panel("samples", x="tasks", part="random", labels=("random start",)),)),
         _panel("dimension", "d"),
-    ).look(width=3.6, height=3.0)
+        width=3.6,
+        height=3.0,
+    )
 
     @claim("oko2024", "complexity of SGD", between(0.7, 1.1))
     def linear_in_tasks(controlled):

@@ -64,12 +64,24 @@ class BatchReuse(Study):
         Change("ablation", "criterion", "the difference of two that were set after a look, and a margin"),
     )
     figure = panels(
-        Panel(SHARES, x=lambda data: data.attrs["ratio"] * data.stage, by="reuse", at={"d": 100}, line=True).look(
-            labels=("median", "90%"), xlabel=TIME, ylabel="overlap $|m|$", ylim=(0, 1.5), legend="upper left"
+        Panel(
+            SHARES,
+            x=lambda data: data.attrs["ratio"] * data.stage,
+            by="reuse",
+            at={"d": 100},
+            line=True,
+            labels=("median", "90%"),
+            xlabel=TIME,
+            ylabel="overlap $|m|$",
+            ylim=(0, 1.5),
+            legend="upper left",
         ),
         Panel("overlaps", x="fraction", by="reuse", at={"d": 100}, line=True, xlabel="share of neurons", legend=False),
         Panel("relative_error", x="reuse", by="d", runs=True, beside=True, xlim=(-0.5, 1.5), marks=(Level(1.0),)),
-    ).look(width=3.0, height=2.8, caption="Dotted: predicting the mean.")
+        width=3.0,
+        height=2.8,
+        caption="Dotted: predicting the mean.",
+    )
 
     @claim("lee2024 wu2024talk", ALGORITHM, at_least(0.5))
     def direction(main):

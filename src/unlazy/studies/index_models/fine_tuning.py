@@ -68,10 +68,20 @@ class FineTuning(Study):
         "samples and 0.05 at 100 (40 runs, too noisy to call it a failure; changed after 24 of them)",
     )
     figure = panels(
-        Panel(SCORES, x="fresh_samples", at={"neurons": 96}, labels=tuple(ARMS.values()), line=True).look(
-            title="directions of the first layer", ylabel="test $R^2$", ylim=(-0.12, 1.0), marks=(Level(0.0),)
-        )
-    ).look(width=4.4, height=3.4)
+        Panel(
+            SCORES,
+            x="fresh_samples",
+            at={"neurons": 96},
+            labels=tuple(ARMS.values()),
+            line=True,
+            title="directions of the first layer",
+            ylabel="test $R^2$",
+            ylim=(-0.12, 1.0),
+            marks=(Level(0.0),),
+        ),
+        width=4.4,
+        height=3.4,
+    )
 
     @claim("oko2024", "fine-tuning", at_least(0.08))
     def localised_beats_subspace(main):

@@ -36,12 +36,17 @@ def _needed(data: Any) -> Any:
 
 def _panel(case: str, exponent: int) -> Panel:
     """Alignments against n over a power of d."""
-    given = Panel("alignment", x=lambda data: data.samples / float(parameter(data, "d")) ** exponent, by="d")
-    words = {
-        "xlabel": f"$n/d^{exponent}$" if exponent > 1 else "$n/d$",
-        "ylabel": r"$\cos^2$ of gradient and direction",
-    }
-    return given.look(at={"case": case}, log="x", ylim=(0, 1), legend=case == BLIND, **words)
+    return Panel(
+        "alignment",
+        x=lambda data: data.samples / float(parameter(data, "d")) ** exponent,
+        by="d",
+        at={"case": case},
+        xlabel=f"$n/d^{exponent}$" if exponent > 1 else "$n/d$",
+        ylabel=r"$\cos^2$ of gradient and direction",
+        log="x",
+        ylim=(0, 1),
+        legend=case == BLIND,
+    )
 
 
 @dataclass(frozen=True)
@@ -82,7 +87,11 @@ class InformationExponentStudy(Study):
     figure = panels(
         *(_panel(case, exponent) for case, exponent in EXPONENTS.items()),
         Panel(_needed, x="d", by="case", ylabel="samples for signal = noise", log="xy"),
-    ).look(columns=3, width=3.1, height=2.8, caption="Right: ratios of means, without intervals.")
+        columns=3,
+        width=3.1,
+        height=2.8,
+        caption="Right: ratios of means, without intervals.",
+    )
 
     @claim("wu2024talk", "gradient at initialisation (Stein's lemma)", within(0.35, absolute=True), resampled=True)
     def samples_of_one_step(main):

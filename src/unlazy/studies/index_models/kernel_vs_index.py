@@ -84,8 +84,12 @@ class KernelVsIndex(Study):
             "the fit of the link costs up to 0.1 of R^2 at d = 30, n = 8 d",
         ),
     )
-    figure = panels(*(_panel(link, learner) for link in LINKS for learner in LEARNERS)).look(
-        columns=len(LEARNERS), width=2.6, height=2.4, caption="The refined index has no theory."
+    figure = panels(
+        *(_panel(link, learner) for link in LINKS for learner in LEARNERS),
+        columns=len(LEARNERS),
+        width=2.6,
+        height=2.4,
+        caption="The refined index has no theory.",
     )
 
     @claim("ghorbani2021 wu2024talk", "baseline II", within(0.08, absolute=True))

@@ -74,12 +74,21 @@ class MonomialTransform(Study):
         ),
     )
     figure = panels(
-        Panel(lambda data: _exponents().sel(power=list(POWERS)), x="link", by="power", points=False).look(
-            ylabel="information exponent of $y^i$", ylim=(0, 9), marks=(Level(2, dashed=True),)
+        Panel(
+            lambda data: _exponents().sel(power=list(POWERS)),
+            x="link",
+            by="power",
+            points=False,
+            ylabel="information exponent of $y^i$",
+            ylim=(0, 9),
+            marks=(Level(2, dashed=True),),
         ),
         *(Panel("coefficient", x="link", by="power", at={"order": order}, legend=False) for order in (1, 2)),
         *(Panel("alignment", x="link", by="power", at={"step": step}, ylim=(-0.03, 1), legend=False) for step in STEPS),
-    ).look(columns=3, width=3.1, height=2.8)
+        columns=3,
+        width=3.1,
+        height=2.8,
+    )
 
     @claim("lee2024", PROPOSITION, between(2, 2), theory=True)
     def smallest_power():

@@ -108,7 +108,9 @@ class ReuseScaling(Study):
         _panel("matched", "degree", title="no reuse, student = link", also=(_panel("fourth", "degree"),)),
         _panel("reused", "degree", title="reuse, ReLU", marks=(Guide(1.0, "slope 1", factor=0.5),)),
         _panel("ablation", ("reuse", "power"), title="ablation: ReLU, $h_3$, $b = 1$"),
-    ).look(width=3.1, height=3.1)
+        width=3.1,
+        height=3.1,
+    )
 
     @claim("benarous2021", ORDER, between(1.8, 2.2))
     def third_plain(matched):

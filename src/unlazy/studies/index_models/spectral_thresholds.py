@@ -94,13 +94,22 @@ class SpectralThresholds(Study):
     )
     figure = panels(
         *(
-            Panel("overlap", x="ratio", by="link", at={"estimator": name}, draw=partial(_draw_thresholds, name)).look(
-                legend=name == ESTIMATORS[0]
+            Panel(
+                "overlap",
+                x="ratio",
+                by="link",
+                at={"estimator": name},
+                draw=partial(_draw_thresholds, name),
+                legend=name == ESTIMATORS[0],
             )
             for name in ESTIMATORS
         ),
         Panel("overlap", "d", ("link", "ratio"), "sizes", {"estimator": "spectral, best"}, theory=False, log="xy"),
-    ).look(columns=3, width=3.1, height=2.7, caption="Dotted: the thresholds of the theory.")
+        columns=3,
+        width=3.1,
+        height=2.7,
+        caption="Dotted: the thresholds of the theory.",
+    )
 
     @claim("mondelli2018 lu2020", "overlap of spectral estimators", at_most(0.03), resampled=True)
     def overlap(main):

@@ -111,7 +111,10 @@ class SuperOrthogonalStudy(Study):
             draw=_draw_links,
         ),
         *(
-            Panel(partial(_largest, kind), x="case", by="power").look(
+            Panel(
+                partial(_largest, kind),
+                x="case",
+                by="power",
                 title=kind,
                 ylabel=r"largest $|E[g^i h_k]|\,/\,E|g^i h_k|$, $k \leq K$",
                 ylim=(-0.05, 1.05),

@@ -44,7 +44,9 @@ class KernelNoninteger(Study):
         spectrum_panel(lambda data: data.isel(d=0), _laws, title="smallest $d$"),
         spectrum_panel(lambda data: data.isel(d=-1), _laws, title="largest $d$"),
         Panel(("finite_distance", "limit_distance"), x="d", xlabel="dimension $d$", ylabel="Kolmogorov distance"),
-    ).look(width=3.1, caption="Histograms: simulated eigenvalues of all seeds, with laws of the theory as lines.")
+        width=3.1,
+        caption="Histograms: simulated eigenvalues of all seeds, with laws of the theory as lines.",
+    )
 
     @claim("lu2022", "", at_most(-0.3), resampled=True)
     def semicircle(main):

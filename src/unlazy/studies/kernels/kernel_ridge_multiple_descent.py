@@ -52,7 +52,10 @@ class KernelRidgeMultipleDescent(Study):
     }
     lines = {"main": "n"}
     figure = panels(
-        Panel("risk", x="n", by="ridge").look(
+        Panel(
+            "risk",
+            x="n",
+            by="ridge",
             legend="upper center",
             marks=(
                 Level(lambda data: data.attrs["d"], "$N_1$", vertical=True),
@@ -61,8 +64,11 @@ class KernelRidgeMultipleDescent(Study):
                 ),
                 *(Level(sum(ENERGIES[degree:])) for degree in (1, 2)),
             ),
-        )
-    ).look(width=5.4, height=3.4, caption="Across: the risk of a fit that has learned all up to a degree.")
+        ),
+        width=5.4,
+        height=3.4,
+        caption="Across: the risk of a fit that has learned all up to a degree.",
+    )
 
     @claim("xiao2022", "", at_least(1.0), resampled=True)
     def first_peak(main):

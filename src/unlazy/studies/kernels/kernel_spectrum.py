@@ -62,7 +62,9 @@ class KernelSpectrumStudy(Study):
         spectrum_panel(lambda data: data.isel(d=0, missing_dims="ignore"), _laws, part="bulk"),
         Panel(("finite_distance", "limit_distance"), x="d", part="sizes", ylabel="Kolmogorov distance"),
         spectrum_panel(_relu, _laws, 200, part="outliers", log="y", ylim=(3e-4, 3), title="relu: bulk and outliers"),
-    ).look(width=3.1, caption="Histograms: simulated eigenvalues of all seeds; lines and coloured bands: theory.")
+        width=3.1,
+        caption="Histograms: simulated eigenvalues of all seeds; lines and coloured bands: theory.",
+    )
 
     @claim("lu2022", "", at_most(0.012))
     def bulk(bulk):

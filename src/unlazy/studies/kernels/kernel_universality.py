@@ -52,7 +52,9 @@ class KernelUniversality(Study):
             spectrum_panel(partial(_largest, law), _limit, title=law, xlim=(-3, 4.5))
             for law in ("rademacher", "gaussian")
         ),
-    ).look(width=3.1, caption="Histograms: simulated eigenvalues of all seeds at the largest size.")
+        width=3.1,
+        caption="Histograms: simulated eigenvalues of all seeds at the largest size.",
+    )
 
     @claim("dubova2023", "", at_most(-0.2), resampled=True)
     def approach(main):

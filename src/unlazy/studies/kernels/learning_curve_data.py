@@ -44,7 +44,9 @@ def _beyond_ratio(main, other):
 
 
 def _panel(title, ending, *methods):
-    return Panel(tuple(partial(_typical, method, ending) for method in methods), x="data").look(
+    return Panel(
+        tuple(partial(_typical, method, ending) for method in methods),
+        x="data",
         labels=tuple(method.replace("_", " ") for method in methods),
         title=title,
         ylabel="median of |log(predicted / trained)|",
@@ -88,7 +90,9 @@ class LearningCurveData(Study):
     figure = panels(
         _panel("fewer rows than the pool", "", "eigenlearning", "fast", "hybrid", "pointwise"),
         _panel("two and three times the rows of a pool", "_beyond", "eigenlearning", "power_law", "forecast"),
-    ).look(width=4.3, height=3.4)
+        width=4.3,
+        height=3.4,
+    )
 
     @claim(OWN, POOLS, at_most(0.03))
     def pointwise(main):

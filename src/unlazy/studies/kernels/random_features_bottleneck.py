@@ -66,7 +66,9 @@ class RandomFeaturesBottleneck(Study):
     figure = panels(
         _panel("features", "features", "n", "kernel_risk", "$p$ infinite"),
         _panel("samples", "n", "features", "approximation_error", "$n$ infinite"),
-    ).look(width=3.7, height=3.2)
+        width=3.7,
+        height=3.2,
+    )
 
     @claim("hu2024", "", at_most(1.2))
     def kernel_limit(features):

@@ -55,14 +55,19 @@ class RandomFeaturesDoubleDescent(Study):
     }
     lines = {"curve": "features"}
     figure = panels(
-        Panel("risk", x="features", by="ridge", part="curve").look(
-            marks=(Level(lambda data: data.attrs["n"], "$p = n$", vertical=True),)
+        Panel(
+            "risk",
+            x="features",
+            by="ridge",
+            part="curve",
+            marks=(Level(lambda data: data.attrs["n"], "$p = n$", vertical=True),),
         ),
         *(
             Map(_logarithm, "features", "n", "map", title=shown, theory=shown == "theory", label=SCALE)
             for shown in BOTH
         ),
-    ).look(height=3.2)
+        height=3.2,
+    )
 
     @claim("hu2024", "", at_least(1.0), resampled=True)
     def peak(curve):

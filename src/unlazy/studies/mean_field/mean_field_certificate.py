@@ -93,8 +93,17 @@ class MeanFieldCertificate(Study):
         Panel("exact_gap", by="stage", marks=(LAW,), **GAPS),
         Panel(("estimate", "exact_gap", "true_gap"), at={"stage": STAGES[0]}, ylabel="certificate and gap", **GAPS),
         Panel(
-            (_z, _rms), x="averaged", by="stage", beside=True, labels=("mean", "rms"), marks=(Level(0), Level(1))
-        ).look(log="x", ylabel="error, in standard errors", ylim=(None, 4), legend="upper left"),
+            (_z, _rms),
+            x="averaged",
+            by="stage",
+            beside=True,
+            labels=("mean", "rms"),
+            marks=(Level(0), Level(1)),
+            log="x",
+            ylabel="error, in standard errors",
+            ylim=(None, 4),
+            legend="upper left",
+        ),
     )
 
     @claim("nitanda2021particle", FENCHEL, at_most(1.0))

@@ -148,8 +148,14 @@ class MeanFieldDensity(Study):
         },
     }
     figure = panels(
-        Panel(_down_to_0, line=True, also=(Panel(_corrected, **SMALL),), **STEPS).look(
-            ylabel=r"$N\,(\mathrm{E}F-F^*)$", marks=(STEP_0,), legend="lower right"
+        Panel(
+            _down_to_0,
+            line=True,
+            also=(Panel(_corrected, **SMALL),),
+            **STEPS,
+            ylabel=r"$N\,(\mathrm{E}F-F^*)$",
+            marks=(STEP_0,),
+            legend="lower right",
         ),
         Panel(_variance, ylabel="$N$ variance", marks=WIDTHS, also=(Panel(_variance, **OF_SMALL),), **WIDE),
         Panel(
@@ -158,8 +164,13 @@ class MeanFieldDensity(Study):
             part="sampled",
             points=False,
             line=True,
-        ).look(labels=("particles", "KDE, best bandwidth", "truth"), ylabel="density, one sample", ylim=(0, 0.62)),
-    ).look(width=3.1, caption="Left: the points at step 0 are extrapolated.")
+            labels=("particles", "KDE, best bandwidth", "truth"),
+            ylabel="density, one sample",
+            ylim=(0, 0.62),
+        ),
+        width=3.1,
+        caption="Left: the points at step 0 are extrapolated.",
+    )
 
     @claim(OWN, EXPANSION, between(0.8, 1.2), resampled=True)
     def energy(fixed):

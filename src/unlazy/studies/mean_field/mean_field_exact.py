@@ -215,7 +215,9 @@ class MeanFieldExact(Study):
         Panel((_energy_bias, _free_energy_bias), part="step", labels=("$F$", "$L$"), ylabel="bias of steps", **BIAS),
         Panel(_added_by_batches, by="batches", part="batch", ylabel="what batches add to $F$", **BIAS),
         Panel(RULES, labels=tuple(KNEES.values()), ylabel="largest batch", marks=(Guide(-0.5, "slope -1/2"),), **KNEE),
-    ).look(width=3.1, height=2.7)
+        width=3.1,
+        height=2.7,
+    )
 
     @claim(OWN, CLOSED, within(0.1), resampled=True)
     def moments(decay):

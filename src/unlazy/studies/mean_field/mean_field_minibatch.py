@@ -132,8 +132,15 @@ class MeanFieldMinibatch(Study):
         },
     }
     figure = panels(
-        Panel(_excess("energy"), by="gradient", part="race", line=True, **EVALUATIONS).look(
-            log="xy", ylabel="$F - F^*$", ylim=(2e-5, 0.3)
+        Panel(
+            _excess("energy"),
+            by="gradient",
+            part="race",
+            line=True,
+            **EVALUATIONS,
+            log="xy",
+            ylabel="$F - F^*$",
+            ylim=(2e-5, 0.3),
         ),
         Panel(_excess("late_energy"), x="gradient", part="floor", log="y", ylabel="floor of $F - F^*$"),
     )

@@ -91,7 +91,8 @@ class MeanFieldNetwork(Study):
     figure = panels(
         Panel("accuracy", x="prior_scale", by="temperature", part="parity", ylim=(0.4, 1.05), also=(KERNEL,)),
         Panel("energy", x="time", by="particles", part="small", log="xy", title="small problem"),
-    ).look(height=2.8)
+        height=2.8,
+    )
 
     @claim("suzuki2023convergence", PARITIES, at_least(0.9))
     def learns(parity):

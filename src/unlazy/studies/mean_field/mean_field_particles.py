@@ -129,7 +129,8 @@ class MeanFieldParticles(Study):
     figure = panels(
         Panel(_shown_width, ylabel=r"$N\,\mathrm{tr}\,\mathrm{Cov}(\hat f)$", marks=(END,), **TIMES),
         Panel(_shown_energy, most=2, ylabel=r"$N\,(\mathrm{E}F-F^*)$", **TIMES),
-    ).look(caption="Left: linear theory, without the bias of the step. Right: theory of the end.")
+        caption="Left: linear theory, without the bias of the step. Right: theory of the end.",
+    )
 
     @claim(OWN, CONSTANT, between(0.9, 1.1), resampled=True)
     def width(main):

@@ -67,7 +67,9 @@ class MeanFieldRate(Study):
     figure = panels(
         Panel("flow_gap", by="temperature", xlabel=TIME, also=(THEORY,), legend="beside", **FLOW),
         Panel(("rate", "gap", "bound"), x="temperature", ylabel="rate", ylim=(1e-8, 10), legend="lower right"),
-    ).look(width=3.6, height=3.0)
+        width=3.6,
+        height=3.0,
+    )
 
     @claim(OWN, "linearised flow", within(0.03))
     def exact(main):

@@ -59,8 +59,12 @@ def _race(race, rival, budget):
     return end.stein_error / end[rival]
 
 
-ENDLESS = Panel((_endless(10.0), _endless(3.0)), x="temperature", part="gaussian", points=False).look(
-    labels=(r"$N = \infty$, $s_1 = 10$", r"$N = \infty$, $s_1 = 3$")
+ENDLESS = Panel(
+    (_endless(10.0), _endless(3.0)),
+    x="temperature",
+    part="gaussian",
+    points=False,
+    labels=(r"$N = \infty$, $s_1 = 10$", r"$N = \infty$, $s_1 = 3$"),
 )
 ERROR: dict[str, Any] = {"dims": ("budget",), "scale": "log", "only": {"target": ("race",)}}
 
@@ -120,12 +124,19 @@ class MeanFieldStein(Study):
         },
     }
     figure = panels(
-        Panel(lambda data: data.spread - 1, x="temperature", by="particles", part="gaussian", also=(ENDLESS,)).look(
-            log="xy", ylabel="excess of the mean square"
+        Panel(
+            lambda data: data.spread - 1,
+            x="temperature",
+            by="particles",
+            part="gaussian",
+            also=(ENDLESS,),
+            log="xy",
+            ylabel="excess of the mean square",
         ),
         Panel("left_mass", x="temperature", part="modes", ylim=(0, 1), marks=(Level(WEIGHT, "target"),)),
         Panel(("stein_error", "svgd_error", "ula_error"), x="budget", part="race", at=COLD, ylabel="MMD$^2$", log="y"),
-    ).look(width=3.1)
+        width=3.1,
+    )
 
     @claim(OWN, DUAL, between(0.9, 1.1), resampled=True)
     def spread(gaussian):

@@ -105,7 +105,11 @@ class AlmeidaThoulessLine(Study):
         ),
     )
     figure = panels(
-        Panel(lambda data: _lines(data.attrs["flip"]), x="alpha", by="ensemble", points=False).look(
+        Panel(
+            lambda data: _lines(data.attrs["flip"]),
+            x="alpha",
+            by="ensemble",
+            points=False,
             ylabel=r"$\beta_{\rm AT}$",
             marks=(Level(lambda data: inference.matched_beta(data.attrs["flip"]), "matched"),),
         ),
@@ -114,9 +118,12 @@ class AlmeidaThoulessLine(Study):
             x="cooling",
             by="ensemble",
             also=(Panel("effective_factor", x="cooling", by="ensemble", part="around", theory=False),),
-        ).look(marks=(Level(1, vertical=True),), legend=False),
+            marks=(Level(1, vertical=True),),
+            legend=False,
+        ),
         _runs("main", also=(_runs("around"), _runs("parallel")), marks=(Level(1, vertical=True),), legend="beside"),
-    ).look(height=2.7)
+        height=2.7,
+    )
 
     @claim("cakmak2022", "abstract", within(0.07, absolute=True))
     def decay(main):

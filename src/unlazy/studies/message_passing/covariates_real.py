@@ -75,7 +75,10 @@ class CovariatesReal(Study):
         _panel("regression", "ridge regression, Gaussian rows", "surrogate_error", "mean squared test error"),
         _panel("classification", "logistic regression, digits", "error", "share of wrong labels"),
         _panel("classification", "logistic regression, Gaussian rows", "surrogate_error", "share of wrong labels"),
-    ).look(columns=2, width=3.6, caption="Gaussian rows have the means and covariances of the digits.")
+        columns=2,
+        width=3.6,
+        caption="Gaussian rows have the means and covariances of the digits.",
+    )
 
     @claim("loureiro2021features", PLACE, within(0.1))
     def ridge_regression(regression):

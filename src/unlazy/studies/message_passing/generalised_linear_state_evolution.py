@@ -93,7 +93,8 @@ class GeneralisedLinearStateEvolution(Study):
         _panel("squared_norm", "beside"),
         _panel("train_loss"),
         Panel(FITS, x="spectrum_exponent", part="hinge", title="hinge loss", ylabel="error, overlap, variance", log=""),
-    ).look(height=3.1)
+        height=3.1,
+    )
 
     @claim("loureiro2021features", PLACE, within(0.04))
     def test_error(square, logistic, hinge):

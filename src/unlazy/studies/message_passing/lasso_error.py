@@ -62,7 +62,8 @@ class LassoError(Study):
         Panel("mse", x="penalty", by=CASE, legend=False),
         Panel("nonzeros", x="penalty", by=CASE, legend=False),
         Panel("train_mse", x="penalty", by=CASE, legend="beside"),
-    ).look(width=3.1)
+        width=3.1,
+    )
 
     @claim("bayati2012", PLACE, within(0.04))
     def test_error(main):

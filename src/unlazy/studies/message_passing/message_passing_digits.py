@@ -56,10 +56,20 @@ class MessagePassingDigits(Study):
         Change("no-shortcut", "the claim", "written after runs with other seeds"),
     )
     figure = panels(
-        Panel("distance", x="time", runs=True, also=(UNDAMPED,), labels=("damped",)).look(
-            title="digits, 10 classes", xlabel="step", ylabel="largest distance from the optimum", marks=MARKS
-        )
-    ).look(width=4.2, height=3.0)
+        Panel(
+            "distance",
+            x="time",
+            runs=True,
+            also=(UNDAMPED,),
+            labels=("damped",),
+            title="digits, 10 classes",
+            xlabel="step",
+            ylabel="largest distance from the optimum",
+            marks=MARKS,
+        ),
+        width=4.2,
+        height=3.0,
+    )
 
     @claim("cakmak2024", "on real data", at_most(NEAR), departs=DEPARTS)
     def damped(main):

@@ -91,11 +91,16 @@ class MixtureClassification(Study):
     )
     figure = panels(
         Panel(
-            lambda data: data.averaging_error if "averaging_error" in data else data.test_error, x="n", part="averaging"
-        ).look(ylabel="test error", title="large ridge; line: closed form"),
+            lambda data: data.averaging_error if "averaging_error" in data else data.test_error,
+            x="n",
+            part="averaging",
+            ylabel="test error",
+            title="large ridge; line: closed form",
+        ),
         _panel("train_loss", *LOGISTIC, log="x", legend=False),
         _panel("test_error", *LOGISTIC, ("losses", "loss"), legend="beside"),
-    ).look(height=3.1)
+        height=3.1,
+    )
 
     @claim(SOURCE, PLACE, within(0.04))
     def test_error(bias, covariances, losses):

@@ -70,7 +70,9 @@ class MulticlassLearningCurve(Study):
         Panel(LOSSES, x="ratio", by="classes", part="curve", ylabel="softmax loss", log="x", legend="beside"),
         Panel(ERRORS + LOSSES, x="classes", part="few", title="$n/d = 0.5$, not judged", ylabel=BOTH, legend=False),
         Panel(ERRORS + LOSSES, part="unequal", title="unequal, bias", ylabel=BOTH, beside=True, legend="beside"),
-    ).look(columns=2, width=5.2)
+        columns=2,
+        width=5.2,
+    )
 
     @claim(SOURCES, "", within(0.05))
     def test_error(curve, unequal):

@@ -105,8 +105,16 @@ class SequentialMessagePassing(Study):
         ),
     )
     figure = panels(
-        *(_panel(*place) for name in ENSEMBLES for place in (("stable", name, 2), ("cold", name, 4), ("cold", name, 6)))
-    ).look(columns=3, width=2.6, height=2.3, caption="Colours are the rates of the legend in all panels.")
+        *(
+            _panel(*place)
+            for name in ENSEMBLES
+            for place in (("stable", name, 2), ("cold", name, 4), ("cold", name, 6))
+        ),
+        columns=3,
+        width=2.6,
+        height=2.3,
+        caption="Colours are the rates of the legend in all panels.",
+    )
 
     @claim(SOURCE, PLACE, within(0.2))
     def every_step(stable):

@@ -44,10 +44,16 @@ class BestStepSize(Study):
     }
     lines = {"main": "relative_step"}
     figure = panels(
-        Panel(("risk", "training_error"), x="relative_step").look(
-            ylabel="error", legend="lower left", marks=(shared.KERNEL_BOUND,)
-        )
-    ).look(width=4.8, height=3.3)
+        Panel(
+            ("risk", "training_error"),
+            x="relative_step",
+            ylabel="error",
+            legend="lower left",
+            marks=(shared.KERNEL_BOUND,),
+        ),
+        width=4.8,
+        height=3.3,
+    )
 
     @claim("cui2024", "", at_least(1.1), resampled=True)
     def u_shape(main):

@@ -65,10 +65,16 @@ class FeatureSpectrumStudy(Study):
         "full": {"spikes": list(shared.PLANTED), "d": 800, "features": 1200, "n": 2000, "seeds": 24},
     }
     figure = panels(
-        Panel("eigenvalue", x="level", points=False, theory=False, draw=_spectra).look(
-            log="", xlabel="eigenvalue", ylabel="density of its logarithm"
-        )
-    ).look(
+        Panel(
+            "eigenvalue",
+            x="level",
+            points=False,
+            theory=False,
+            draw=_spectra,
+            log="",
+            xlabel="eigenvalue",
+            ylabel="density of its logarithm",
+        ),
         width=5.0,
         height=3.3,
         caption="Filled steps: histograms of the simulated eigenvalues of all seeds. Lines: theory; arrows: the "

@@ -38,9 +38,18 @@ def _panel(learners, **options):
     def shown(data):
         return data.risk.sel(learner=list(learners))
 
-    given = Panel(shown, x=lambda data: parameter(data, "n") / parameter(data, "d"), by="learner", at={"link": "tanh3"})
-    axes = {"xlabel": r"samples per dimension $n/d$", "ylabel": "excess risk at the best ridge", "log": "xy"}
-    return given.look(ylim=(0.02, 0.5), marks=(shared.KERNEL_BOUND,), **axes, **options)
+    return Panel(
+        shown,
+        x=lambda data: parameter(data, "n") / parameter(data, "d"),
+        by="learner",
+        at={"link": "tanh3"},
+        xlabel=r"samples per dimension $n/d$",
+        ylabel="excess risk at the best ridge",
+        log="xy",
+        ylim=(0.02, 0.5),
+        marks=(shared.KERNEL_BOUND,),
+        **options,
+    )
 
 
 @dataclass(frozen=True)
@@ -71,8 +80,11 @@ class KernelLimit(Study):
     }
     lines = {"main": "n"}
     figure = panels(
-        _panel(NETWORKS, title="two-layer network, second layer fitted"), _panel(KERNELS, title="kernels")
-    ).look(width=3.6, height=3.2)
+        _panel(NETWORKS, title="two-layer network, second layer fitted"),
+        _panel(KERNELS, title="kernels"),
+        width=3.6,
+        height=3.2,
+    )
 
     @claim("ba2022", "", at_least(1.0))
     def kernels_stay_above(main):

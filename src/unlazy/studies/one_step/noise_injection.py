@@ -56,14 +56,19 @@ class NoiseInjectionStudy(Study):
     }
     lines = {"levels": "input_noise"}
     figure = panels(
-        Panel(ERRORS, x=_names, part="copies").look(
+        Panel(
+            ERRORS,
+            x=_names,
+            part="copies",
             labels=("test, clean inputs", "training"),
             xlabel="noisy copies of each input",
             ylabel="mean squared error",
             log="y",
         ),
         Panel("test_error", x="input_noise", part="levels", ylabel="test error, explicit penalty"),
-    ).look(width=3.5, height=3.0)
+        width=3.5,
+        height=3.0,
+    )
 
     @claim("dhifallah2021", "finitely many copies: this project's equations", within(0.08))
     def theory(copies):

@@ -58,14 +58,19 @@ class OneStepRiskStudy(Study):
     }
     lines = {"main": "n"}
     figure = panels(
-        Panel("risk", x=lambda data: parameter(data, "n") / parameter(data, "d"), by="exponent").look(
+        Panel(
+            "risk",
+            x=lambda data: parameter(data, "n") / parameter(data, "d"),
+            by="exponent",
             xlabel=r"samples per dimension $\psi_1 = n/d$",
             log="xy",
             legend="upper right",
             title=r"steps of size $N^\alpha$ ($\alpha = -1$: none)",
             marks=(shared.KERNEL_BOUND,),
-        )
-    ).look(width=5.2, height=3.5)
+        ),
+        width=5.2,
+        height=3.5,
+    )
 
     @claim("cui2024", "here by an equivalent of spiked random features", within(0.1), resampled=True)
     def theory(main):

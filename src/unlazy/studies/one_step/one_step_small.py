@@ -45,8 +45,8 @@ class OneStepSmall(Study):
         "full": {"n": [400, 800, 1200, 2400, 4800], "step_size": [0.0, 0.5, 1.0, 2.0, 3.0, 5.0], "seeds": 32},
     }
     lines = {"main": "step_size"}
-    figure = panels(Panel("risk", x="step_size", by="n", ylim=(0, None), marks=(shared.KERNEL_BOUND,))).look(
-        width=4.6, height=3.2
+    figure = panels(
+        Panel("risk", x="step_size", by="n", ylim=(0, None), marks=(shared.KERNEL_BOUND,)), width=4.6, height=3.2
     )
 
     @claim("ba2022", "", at_most(0.0))

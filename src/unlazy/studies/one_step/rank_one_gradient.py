@@ -40,13 +40,16 @@ class RankOneGradient(Study):
     }
     lines = {"main": "d"}
     figure = panels(
-        Panel(("operator_ratio", "frobenius_ratio"), x="d").look(
+        Panel(
+            ("operator_ratio", "frobenius_ratio"),
+            x="d",
             labels=("operator norm", "Frobenius norm"),
             ylabel="what rank one leaves, relative",
             marks=(Guide(-0.5, "$d^{-1/2}$"),),
         ),
         Panel("displacement", x="d", ylim=(0, None)),
-    ).look(width=3.5)
+        width=3.5,
+    )
 
     @claim("ba2022", "", between(-0.6, -0.4))
     def rank_one(main):

@@ -58,11 +58,16 @@ class SpikedFeatures(Study):
     }
     lines = {"main": "n"}
     figure = panels(
-        Panel("risk", x="n", by=("activation", "link")).look(
+        Panel(
+            "risk",
+            x="n",
+            by=("activation", "link"),
             title="four groups of neurons",
             marks=(Level(lambda data: data.attrs["features"], "$n = N$", vertical=True),),
-        )
-    ).look(width=4.8, height=3.3)
+        ),
+        width=4.8,
+        height=3.3,
+    )
 
     @claim("cui2024", "here by a deterministic equivalent", within(0.1))
     def risk(main):

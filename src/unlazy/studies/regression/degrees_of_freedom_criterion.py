@@ -49,8 +49,13 @@ def _ratio(data):
 LIMITS = (Level(FACTOR), Level(0.5, vertical=True))
 UNRESTRICTED = Panel("free_risk", x=_mean("free_criterion"), labels=("unrestricted $W$",), colours=RED, **ALIGNED)
 ISOTROPIC_RATIO = Panel(_ratio, x=_freedom_share, part="isotropic", labels=("isotropic",), colours=RED, line=True)
-EQUALITY = Panel(lambda data: data.criterion.isel(metric_exponent=-1), x=_mean("criterion"), **ALIGNED).look(
-    points=False, line=True, labels=("equality",)
+EQUALITY = Panel(
+    lambda data: data.criterion.isel(metric_exponent=-1),
+    x=_mean("criterion"),
+    **ALIGNED,
+    points=False,
+    line=True,
+    labels=("equality",),
 )
 
 
@@ -96,13 +101,28 @@ class DegreesOfFreedomCriterion(Study):
         },
     }
     figure = panels(
-        Panel("risk", x=_mean("criterion"), also=(UNRESTRICTED, EQUALITY), **FAMILY).look(
-            title="metrics $j^{-k}$, tasks $j^{-a}$", xlabel=r"criterion $R(W) - \sigma^2$", log="xy"
+        Panel(
+            "risk",
+            x=_mean("criterion"),
+            also=(UNRESTRICTED, EQUALITY),
+            **FAMILY,
+            title="metrics $j^{-k}$, tasks $j^{-a}$",
+            xlabel=r"criterion $R(W) - \sigma^2$",
+            log="xy",
         ),
-        Panel(_ratio, x=_freedom_share, also=(ISOTROPIC_RATIO,), marks=LIMITS, **FAMILY).look(
-            xlabel=r"degrees of freedom $/\,n$", ylabel=r"$\bar R(W) / (R(W) - \sigma^2)$", log="y"
+        Panel(
+            _ratio,
+            x=_freedom_share,
+            also=(ISOTROPIC_RATIO,),
+            marks=LIMITS,
+            **FAMILY,
+            xlabel=r"degrees of freedom $/\,n$",
+            ylabel=r"$\bar R(W) / (R(W) - \sigma^2)$",
+            log="y",
         ),
-    ).look(width=3.8, caption="Along a line the ridge changes. Dotted: the limits that the claims name.")
+        width=3.8,
+        caption="Along a line the ridge changes. Dotted: the limits that the claims name.",
+    )
 
     @claim(*BOUND)
     def bound(aligned):

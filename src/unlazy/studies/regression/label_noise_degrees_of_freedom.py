@@ -121,8 +121,15 @@ class LabelNoiseDegreesOfFreedom(Study):
         },
     }
     figure = panels(
-        Panel(IN_PENALTIES, x="ridge", part="identity", at={"activation": "tanh"}, labels=SLIDE).look(
-            ylabel=r"gap in units of $(v/n)\,\mathrm{DoF}$", log="xy", marks=(Level(1.0),)
+        Panel(
+            IN_PENALTIES,
+            x="ridge",
+            part="identity",
+            at={"activation": "tanh"},
+            labels=SLIDE,
+            ylabel=r"gap in units of $(v/n)\,\mathrm{DoF}$",
+            log="xy",
+            marks=(Level(1.0),),
         ),
         _freedom_panel("tanh", legend="lower left"),
         _freedom_panel("identity", legend=False),

@@ -33,7 +33,11 @@ def _panel(part, title, *levels, legend=False):
             given = {"color": style.colour(index), "marker": style.marker(index), "label": POINTS[name]}
             style.simulation(axes, parameter(run.simulated, "prior_exponent"), ratio, **given)
 
-    return Panel(lambda data: data.bayes_risk / data.bound, x="prior_exponent", part=part, draw=draw).look(
+    return Panel(
+        lambda data: data.bayes_risk / data.bound,
+        x="prior_exponent",
+        part=part,
+        draw=draw,
         labels=("Bayes risk",),
         title=title,
         xlabel="decay of the tasks $a$",

@@ -80,7 +80,9 @@ class RidgeEquivalentStudy(Study):
         _against_ridge("risk", "xy", title=r"eigenvalues $j^{-a}$, prior $j^{-b}$"),
         _against_ridge("training_error", legend=False),
         _against_ridge("degrees_of_freedom", legend=False),
-    ).look(columns=2, width=3.7)
+        columns=2,
+        width=3.7,
+    )
 
     @claim("hastie2022 dobriban2018", "", within(0.03))
     def risk(sizes, ridges):

@@ -59,9 +59,16 @@ class TaskDecay(Study):
     figure = panels(
         Panel(shared.RISKS, x="prior_exponent", at={"steps": EARLY}, labels=shared.LABELS, xlabel=DECAY),
         Panel(
-            tuple(lambda data, name=name: data[name] / data.bayes_risk for name in shared.RISKS), x="prior_exponent"
-        ).look(xlabel=DECAY, ylabel="excess risk over that of Bayes", log="y"),
-    ).look(width=3.7, height=3.3, caption="Learned metrics have no theory.")
+            tuple(lambda data, name=name: data[name] / data.bayes_risk for name in shared.RISKS),
+            x="prior_exponent",
+            xlabel=DECAY,
+            ylabel="excess risk over that of Bayes",
+            log="y",
+        ),
+        width=3.7,
+        height=3.3,
+        caption="Learned metrics have no theory.",
+    )
 
     @claim("suzuki2024talk", EXPERIMENT, at_most(1.0), resampled=True)
     def beats_ridge(main):

@@ -80,7 +80,11 @@ class AdamVsGradientDescent(Study):
     figure = panels(
         Panel("test_error", x="optimiser", by="width", title="no penalty", ylim=(-0.03, 1.03), marks=(GUESSING,)),
         Panel(("signal", "noise"), x="optimiser", by="width", ylabel="largest pre-activation", legend="center left"),
-        Panel(_penalised, x="coupled", by="width", part="decay").look(
+        Panel(
+            _penalised,
+            x="coupled",
+            by="width",
+            part="decay",
             title=r"dashed: $\lambda_*$, where the pulls are equal",
             ylabel="test error of Adam",
             log="x",

@@ -89,7 +89,10 @@ class BenignOverfittingRelu(Study):
     lines = {"main": "level"}
     figure = panels(
         Panel("test_error", **SCAN, title="solid: nothing measured; dashed: $p$ is", ylim=(2e-4, 0.5), also=(HALF,)),
-        Panel(lambda data: data.test_error / _formula(data, data.active), **SCAN, theory=False).look(
+        Panel(
+            lambda data: data.test_error / _formula(data, data.active),
+            **SCAN,
+            theory=False,
             title="formula with measured $p$",
             ylabel="test error over formula",
             log="x",
@@ -97,7 +100,8 @@ class BenignOverfittingRelu(Study):
             marks=(Level(0.85, r"$\pm 15\%$", dashed=True), Level(1.15, dashed=True)),
         ),
         Panel(("signal", "noise"), x="step", part="growth", title="lines: linear laws", ylabel="coefficient", log="xy"),
-    ).look(caption="The lowest line: the formula with p = 1/2, the fraction of active pairs at the start.")
+        caption="The lowest line: the formula with p = 1/2, the fraction of active pairs at the start.",
+    )
 
     @claim(OWN, "precondition of the claims below", at_most(0.021))
     def fit(main, width):

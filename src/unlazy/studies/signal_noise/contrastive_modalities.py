@@ -120,8 +120,8 @@ class ContrastiveModalities(Study):
         },
     }
     figure = panels(
-        *(_panel(*shown, part, power) for part, power in (("main", -4), ("small", -12)) for shown in SHOWN),
-    ).look(columns=2)
+        *(_panel(*shown, part, power) for part, power in (("main", -4), ("small", -12)) for shown in SHOWN), columns=2
+    )
 
     @claim(OWN, "precondition of the claims below", at_most(0.1))
     def fit(main, small):

@@ -88,7 +88,8 @@ class LabelNoiseGradientDescent(Study):
         _over_steps("noise", runs=True, legend=False),
         Panel("test_error", x="learning_rate", by="flip_probability", part="rate"),
         Panel(LEARNED, x="learning_rate", part="rate", at={"flip_probability": 0.2}, ylabel="largest coefficient"),
-    ).look(columns=3)
+        columns=3,
+    )
 
     @claim("huang2025labels", "", at_least(0.4))
     def gradient_descent(main):

@@ -125,7 +125,7 @@ class LabelNoiseStages(Study):
     figure = panels(
         _over_steps(FITS, STAGES, ylabel="fraction", marks=(HALF,), legend="center right"),
         _over_steps(("signal", "clean_noise", "flipped_noise"), EQUATION, ylabel="mean over neurons"),
-        _over_steps(_over_half, by=CELL[1:], marks=(BOUND,)).look(ylabel=r"test error over $\tau/2$", ylim=(-0.1, 3.6)),
+        _over_steps(_over_half, by=CELL[1:], marks=(BOUND,), ylabel=r"test error over $\tau/2$", ylim=(-0.1, 3.6)),
     )
 
     @claim(*FIRST, at_least(0.98))

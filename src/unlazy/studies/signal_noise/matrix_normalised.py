@@ -76,7 +76,8 @@ class MatrixNormalised(Study):
         *(_panel("signals", where, ylabel=r"mean coefficient $\gamma$", log="xy") for where in (CLEAR, NOISY, RELU)),
         _panel("errors", NOISY, ylabel="test error", log="x", ylim=(-0.03, 0.55)),
         _panel("noise_coefficient", {"power": 2}, "strength", r"$n\,\mathrm{SNR}^2$", ylabel="largest noise", log="xy"),
-    ).look(height=2.5)
+        height=2.5,
+    )
 
     @claim(OWN, "precondition of the claims below", at_most(0.0501))
     def fit(main):

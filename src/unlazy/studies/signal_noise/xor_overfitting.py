@@ -56,7 +56,8 @@ class XorOverfitting(Study):
     figure = panels(
         _panel(x="level"),
         _panel(x=lambda data: data.level * (1 - data.cosine**2) ** 2, xlabel=r"$\Lambda\sin^4\theta$"),
-    ).look(caption="The theory is that of one feature at the signal level Lambda (1 - cos^2)^2/16.")
+        caption="The theory is that of one feature at the signal level Lambda (1 - cos^2)^2/16.",
+    )
 
     @claim(OWN, "precondition of the claims below", at_most(0.0201))
     def fit(main):
