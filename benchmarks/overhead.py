@@ -62,14 +62,14 @@ def _with_empty_store(work: Callable[[Any], Any]) -> Callable[[], Any]:
 def _chunks(study: Any, grids: Any) -> list[Any]:
     """All chunks of the grids, as the laboratory plans them for an empty store."""
     from unlazy.lab.running.fingerprint import fingerprint
-    from unlazy.lab.running.plan import Instance, group_points
+    from unlazy.lab.running.plan import PointSeed, group_points
 
     code = fingerprint(study)
     return [
         chunk
         for grid in grids.values()
         for group in group_points(grid, code)
-        for _, chunk in group.chunks([Instance(p, s) for p in group.points for s in range(grid.seeds)])
+        for _, chunk in group.chunks([PointSeed(p, s) for p in group.points for s in range(grid.seeds)])
     ]
 
 

@@ -4,9 +4,15 @@
 `theory`, `functions` and `numerics` are plain NumPy and stand alone.
 """
 
+import os
 from typing import TYPE_CHECKING
 
 from unlazy.doors import lazily
+
+# jaxlib 0.10 takes two tuning preferences of LLVM for instructions that the processor lacks, and says so in lines of
+# 4,000 letters for every kept program that it loads (jax issue 38445). It reads this when it is imported; what goes
+# really wrong is an exception.
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 if TYPE_CHECKING:
     from unlazy import (

@@ -78,7 +78,8 @@ def many_tasks(
     covariance have a signal variance of 1 on average.
     """
     check_choice("kind", kind, KINDS)
-    n, d, tasks = check_whole("n", n, 1), check_whole("d", d, _LEAST_D.get(kind, 1)), check_whole("tasks", tasks, 1)
+    n, tasks = check_whole("n", n, 1), check_whole("tasks", tasks, 1)
+    d = check_whole(f"d for kind {kind!r}", d, _LEAST_D.get(kind, 1))
     noise_variance = float(check_array("noise_variance", noise_variance, low=0, ndim=0))
     return _with_targets(rng, KINDS[kind](rng, n, d), tasks, noise_variance)
 

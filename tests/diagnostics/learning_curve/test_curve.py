@@ -55,44 +55,54 @@ def assert_mean(values, prediction, remainder):
     assert abs(np.mean(values) - prediction / 1.2) > allowed, (np.mean(values), prediction, allowed)
 
 
-def by_the_formula(n, ridge, p):
-    """kappa, error and training error as the head of `spectral` has them, with a root found by bisection."""
-    from scipy.optimize import brentq
-
-    N, values, energies = len(EIGENVALUES), EIGENVALUES, ENERGIES
-
-    def z(kappa):
-        return np.sum(values / (values + kappa))
-
-    def excess(kappa):
-        return (n - z(kappa)) * (1 - z(kappa) / p) - ridge * np.sum(1 / (values + kappa))
-
-    # where fewer than n and p directions are learned the left side increases
-    least = brentq(lambda kappa: z(kappa) - min(n, p), 1e-12, 1e3, xtol=1e-15) if min(n, p) < N else 1e-12
-    kappa = brentq(excess, least, 1e3, xtol=1e-15)
-    m, missed = np.sum(values * kappa / (values + kappa) ** 2), kappa / (values + kappa)
-    X, t = m / p / (1 - z(kappa) / p + m / p), (n - z(kappa)) / (N - z(kappa))
-    left = X * missed @ energies + (1 - X) * missed**2 @ energies
-    rest = (1 - X) * (m + t * (N - z(kappa) - m)) + X * (n - z(kappa))
-    error = n * left / ((N - z(kappa)) * rest)
-    return kappa, error, (1 - z(kappa) / n) ** 2 * error
+@pytest.mark.parametrize(
+    ("n", "ridge", "features", "kappa", "error"),
+    [
+        (2, 0.1, np.inf, 3.342648687436, 0.834674123830),
+        (4, 0.1, np.inf, 0.714037268002, 0.632556203619),
+        (6, 0.1, np.inf, 0.1, 0.527605170999),
+        (8, 0.5, np.inf, 0.156498727759, 0.443959833972),
+        (4, 0, np.inf, 0.532014613017, 0.644380049390),
+        (4, 0.1, 5, 1.035316603234, 1.357510739451),
+        (3, 0.2, 3, 2.778972436434, 1.521123101286),
+    ],
+)
+def test_spectral_formula_has_values_computed_outside_of_the_package(n, ridge, features, kappa, error):
+    found = spectral(n, ridge, features)
+    np.testing.assert_allclose(found.kappa, kappa, rtol=2e-12)
+    np.testing.assert_allclose(found.error, error, rtol=2e-12)
+    if n == 2:
+        np.testing.assert_allclose(found.training_error, 0.003175244283, rtol=1e-9)
 
 
 @pytest.mark.parametrize(
-    ("n", "ridge", "features"),
-    [(2, 0.1, np.inf), (4, 0.1, np.inf), (6, 0.1, np.inf), (8, 0.5, np.inf), (4, 0, np.inf), (4, 0.1, 5), (3, 0.2, 3)],
+    ("n", "fast", "pointwise"),
+    [
+        (3, 3.530378721194, 3.585939499289),
+        (6, 4.027568937398, 3.734575081695),
+        (8, 3.962333038516, 3.499892629303),
+        (10, 3.870777293388, 3.305111234978),
+        (12, 3.790900615422, 3.160852973971),
+    ],
 )
-def test_spectral_curve_is_its_formula(n, ridge, features):
-    found = spectral(n, ridge, features)
-    measured = found.kappa[0], found.error[0], found.training_error[0]
-    np.testing.assert_allclose(measured, by_the_formula(n, ridge, features), rtol=1e-9, atol=1e-12)
+def test_both_formulas_have_values_computed_outside_of_the_package_on_eight_points(n, fast, pointwise):
+    eigenvalues, vectors = np.linalg.eigh(LINE)
+    energies = (vectors.T @ LINE_TARGET)[:, 0] ** 2
+    found = spectral(n, 0.2, eigenvalues=eigenvalues, energies=energies)
+    np.testing.assert_allclose(found.error, fast, rtol=1e-11)
+    solved = pointwise_error(LINE, LINE_TARGET, n, 0.2)
+    np.testing.assert_allclose(solved.errors.mean(), pointwise, rtol=1e-11)
+    if n == 6:
+        np.testing.assert_allclose(solved.kappa[:3], [0.400622, 0.33327508, 0.32740818], rtol=1e-7)
 
 
-@pytest.mark.parametrize(("n", "features"), [(4, 6), (6, 3)])
-def test_pointwise_features_solve_their_equations(n, features):
+@pytest.mark.parametrize(("n", "features", "error"), [(4, 6, 3.510837126864), (6, 3, 2.956584967824)])
+def test_pointwise_features_solve_their_equations(n, features, error):
     K, Y, f, ridge = LINE, LINE_TARGET, n / 8, 0.2
     for start in ((0.5, 0.5), (2.0, 0.9)):
         found = pointwise_error(K, Y, n, ridge, features, start)
+        # computed outside of the package
+        np.testing.assert_allclose(found.errors.mean(), error, rtol=1e-9)
         s = found.scale
         G = np.linalg.inv(s * K + np.diag(found.kappa))
         g, b = np.diagonal(G), np.diagonal(G @ K @ G)

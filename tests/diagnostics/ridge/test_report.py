@@ -307,7 +307,7 @@ def test_text_and_figure_show_what_was_found():
         ({"ridges": []}, "ridges must not be empty"),
         ({"ridges": [[1.0]]}, r"ridges must have at most 1 dimension, got shape \(1, 1\)"),
         ({"sizes": [5]}, "sizes must be >= 10 and <= 1e\\+15, got 5"),
-        ({"sizes": [20.5]}, "sizes must be whole and >= 10 and <= "),
+        ({"sizes": [20.5]}, r"sizes must be whole and >= 10 and <= .*, got 20.5"),
         ({"unlabeled": np.ones((4, 3))}, r"unlabeled must have 2 columns like X, got shape \(4, 3\)"),
         ({"unlabeled": [[np.nan, 1.0]]}, "unlabeled must be finite"),
         ({"centre": "no"}, "centre must be one of True, False; got 'no'"),

@@ -90,7 +90,8 @@ def test_simulated_spectra_are_near_the_finite_size_law_and_not_near_a_stretched
     assert np.abs(found["eigenvalue"] - 1.2 * predicted).mean() > 0.06 * spread
 
 
-def test_relu_has_its_linear_outliers():
-    found = KernelSpectrumStudy(n=500, d=30, function="relu").simulate(np.random.default_rng(5))
-    assert found["outliers"] == 31
-    assert KernelSpectrumStudy(n=500, d=30, function="relu").predict()["outliers"] == pytest.approx(31, rel=1e-6)
+@pytest.mark.parametrize(("function", "count"), [("relu", 31), ("tanh", 30), ("sign", 30)])
+def test_a_function_has_its_linear_outliers_and_one_for_its_mean(function, count):
+    study = KernelSpectrumStudy(n=500, d=30, function=function)
+    assert study.simulate(np.random.default_rng(5))["outliers"] == count
+    assert study.predict()["outliers"] == pytest.approx(count, rel=1e-6)

@@ -36,6 +36,12 @@ def squares_from_roots(hermite, degree, points=2_801):
     return found * (z[1] - z[0])
 
 
+def _assigned(z):
+    y = z.copy()
+    y[y > 0.5] = 0.5
+    return y
+
+
 class TestInformationExponent:
     @pytest.mark.parametrize(
         ("name", "expected"),
@@ -161,6 +167,12 @@ class TestGenerativeExponent:
         known, unknown = generative_exponent(name, degree=5), generative_exponent(lambda z: LINKS[name](z), degree=5)
         assert unknown.exponent == known.exponent
         assert unknown.squares == pytest.approx(known.squares, abs=1e-6)
+
+    @pytest.mark.parametrize("capped", [lambda z: np.array([min(x, 0.5) for x in z]), lambda z: _assigned(z)])
+    def test_a_link_may_be_any_callable_of_arrays(self, capped):
+        known = generative_exponent(lambda z: np.minimum(z, 0.5), degree=4)
+        assert generative_exponent(capped, degree=4).squares == pytest.approx(known.squares, abs=1e-12)
+        assert information_exponent(capped).exponent == 1
 
     def test_flat_pieces_of_equal_value_are_one(self):
         # y = 0 outside [-1, 1] and 1 inside: two values, both known in closed form

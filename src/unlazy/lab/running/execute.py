@@ -330,9 +330,6 @@ def share_compilations() -> None:
             sys.modules["jax"].config.update(name, setting)
         else:
             os.environ[name.upper()] = str(setting)
-    # jaxlib 0.10 takes two tuning preferences of LLVM for instructions that the processor lacks, and says so in lines
-    # of 4,000 letters for every kept program that it loads (jax issue 38445); what really goes wrong is an exception
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 
 def versions() -> str:

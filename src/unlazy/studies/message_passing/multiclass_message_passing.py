@@ -80,7 +80,7 @@ class MulticlassMessagePassing(Study):
             "clusters": CLUSTERS | {"strength": [2.0, 6.0], "seeds": 32},
         },
         "full": {
-            "teacher": {"spectrum": list(SPECTRA), "seeds": 64},
+            "teacher": {"spectrum": list(SPECTRA), "seeds": 160},
             "clusters": CLUSTERS | {"strength": [1.0, 2.0, 4.0, 6.0, 8.0], "seeds": 64},
         },
     }

@@ -29,7 +29,7 @@ def total_variations(
     plane_bins: int,
     plane_factor: float,
 ) -> dict[str, Any]:
-    """Total variations of means over densities, of splines of degree s and of degree 3, kernels, and in the plane.
+    """Means over densities of the total variation, of splines of degree s and of degree 3, kernels, and in the plane.
 
     Where cells are chosen by AIC, and for kernels and the bias, the mean is geometric: its slope is the mean of the
     slopes.

@@ -184,7 +184,7 @@ def test_vectors_that_do_not_fit_are_refused(change, message):
         ({"width": 1.5}, "width must be whole and >= 1, got 1.5"),
         ({"live": 5}, "live must be >= 1 and <= 4, got 5"),
         ({"live": 0}, "live must be >= 1 and <= 4, got 0"),
-        ({"live": 2.5}, "live must be whole and >= 1 and <= "),
+        ({"live": 2.5}, "live must be whole and >= 1 and <= .*, got 2.5"),
         ({"flipped": 0.5}, "flipped must be >= 0 and < 0.5, got 0.5"),
         ({"flipped": -0.1}, "flipped must be >= 0 and < 0.5, got -0.1"),
         ({"signal": -1.0}, "signal must be >= 0, got -1"),

@@ -197,14 +197,17 @@ def _flat_end(function: Function, inside: float, outside: float) -> float:
     """The end of the flat piece that contains `inside`, towards `outside`."""
     value = float(function(np.array([inside]))[0])
     rounding = 4 * np.finfo(float).eps * abs(value)
-    return float(bisect(lambda z: np.abs(function(z) - value) <= rounding, inside, outside)[0])
+    # a link is a callable of arrays
+    ends = np.array([inside]), np.array([outside])
+    return float(bisect(lambda z: np.abs(function(z) - value) <= rounding, *ends)[0][0])
 
 
 def _extremum(function: Function, low: float, high: float, sign: int) -> float:
     """The place of the largest sign * link between two points."""
     if function.derivative is not None:
         derivative = function.derivative
-        return float(np.mean(bisect(lambda z: sign * np.asarray(derivative(z)) > 0, low, high)))
+        ends = np.array([low]), np.array([high])
+        return float(np.mean(bisect(lambda z: sign * np.asarray(derivative(z)) > 0, *ends)))
     return float(golden_minimum(lambda z: -sign * function(z), low, high, 50))
 
 

@@ -11,7 +11,7 @@ array (N, d); with G = N dF/dx_i, the gradient of the first variation of F at pa
 
     x_i <- x_i - step_size [G_i + 2 confinement x_i] + sqrt(2 temperature step_size) xi_i.
 
-On the slides confinement is lambda_1, temperature lambda_2 and step_size eta; time is step_size times steps.
+In the papers confinement is lambda_1, temperature lambda_2 and step_size eta; time is step_size times steps.
 `langevin_step` is that step; `init`, `anchor` and `build_step` are the dynamics, `run` the loop for studies (pure, for
 jit and vmap), and `sample_mean_field` the door for users, which checks its input and chooses the step. Source: Suzuki,
 Wu & Nitanda (2023).
