@@ -72,7 +72,7 @@ def test_same_generator_gives_the_same_data():
     ("arguments", "message"),
     [
         ({"kind": "spars"}, "did you mean sparse"),
-        ({"kind": "sparse", "d": 5}, "d must be an integer >= 10"),
+        ({"kind": "sparse", "d": 5}, "d for kind 'sparse' must be an integer >= 10"),
         ({"kind": "dense", "n": 0}, "n must be an integer >= 1"),
         ({"kind": "dense", "noise_variance": -1}, "noise_variance must be >= 0"),
     ],

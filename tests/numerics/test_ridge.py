@@ -237,3 +237,12 @@ def test_shapes_follow_the_targets_and_the_ridges():
 def test_wrong_input_is_named(call, message):
     with pytest.raises(InputError, match=message):
         call(draw(6, 4)[0])
+
+
+def test_no_penalty_is_the_pseudo_inverse_also_of_a_singular_matrix():
+    rng = np.random.default_rng(8)
+    twice = np.repeat(rng.standard_normal((3, 6)), 2, axis=0)
+    for design in (np.ones((5, 2)), twice, twice.T):
+        targets = rng.standard_normal(len(design))
+        expected = np.linalg.pinv(design, rcond=1e-7) @ targets
+        np.testing.assert_allclose(ridge_coefficients(design, targets, 0.0), expected, atol=1e-12)

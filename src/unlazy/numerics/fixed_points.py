@@ -149,7 +149,7 @@ def newton_by_differences(
     x, f, length = start, excess(start), np.inf
     size = _largest(f)
     for _ in range(max_iterations):
-        jacobian = np.stack([(excess(x + move) - f) / _DIFFERENCE for move in _DIFFERENCE * np.eye(x.size)], axis=1)
+        jacobian = np.stack([_difference(excess, x, f, move) for move in _DIFFERENCE * np.eye(x.size)], axis=1)
         if not np.isfinite(size) or not np.isfinite(jacobian).all():
             break
         direction = np.linalg.lstsq(jacobian, -f, rcond=cutoff)[0]
@@ -240,6 +240,14 @@ def _one_fixed_point(
     if size <= _TOLERATED:
         return x + f
     raise ConvergenceError(f"no fixed point at {case}: residual {size:.3g}, allowed {_TOLERATED:g}")
+
+
+def _difference(
+    excess: Callable[[np.ndarray], np.ndarray], x: np.ndarray, f: np.ndarray, move: np.ndarray
+) -> np.ndarray:
+    """The derivative along a short move, from the other side where what is ahead is forbidden."""
+    ahead = excess(x + move)
+    return (ahead - f if np.isfinite(ahead).all() else f - excess(x - move)) / _DIFFERENCE
 
 
 def _largest(x: np.ndarray) -> float:

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from unlazy.checks import InputError, check_array, check_choice
 from unlazy.functions.activations import ACTIVATIONS, Activation
 from unlazy.functions.orthogonal import Hermite
-from unlazy.numerics.quadrature import hermite_rule
+from unlazy.numerics.quadrature import frozen, hermite_rule
 
 _KINKED = {"relu": (0.0,), "relu2": (0.0,), "relu3": (0.0,)}
 _LAST_REFINEMENT = 3
@@ -99,7 +99,7 @@ def normal_averages(name: str, function: Piecewise, means: ArrayLike, deviations
 
 
 def normal_nodes(count: int) -> tuple[np.ndarray, np.ndarray]:
-    """Points and weights for E f(z): Gauss-Hermite up to 80, beyond equidistant ones, which are denser at the centre.
+    """Points and weights for E f(z), read-only: Gauss-Hermite up to 80, beyond equidistant ones, which are denser at the centre.
 
     Both are exact to rounding for f that is analytic and grows slowly; the distance of neighbours at 0 is pi / sqrt(2
     count) and 17 / count.
@@ -109,7 +109,7 @@ def normal_nodes(count: int) -> tuple[np.ndarray, np.ndarray]:
     if count > _MOST_HERMITE:
         points = np.linspace(-_REACH, _REACH, count)
         weights = np.exp(-(points**2) / 2)
-        return points, weights / weights.sum()
+        return frozen(points, weights / weights.sum())
     return hermite_rule(count)
 
 

@@ -20,14 +20,14 @@ class Quadrature(NamedTuple):
 def unit_rule(count: int) -> Quadrature:
     """`count` Gauss-Legendre points on [0, 1], exact for polynomials of degree 2 count - 1."""
     points, weights = np.polynomial.legendre.leggauss(count)
-    return _frozen((1 + points) / 2, weights / 2)
+    return frozen((1 + points) / 2, weights / 2)
 
 
 @cache
 def hermite_rule(count: int) -> Quadrature:
     """`count` points for E f(z), z standard normal, exact for polynomials of degree 2 count - 1."""
     points, weights = np.polynomial.hermite_e.hermegauss(count)
-    return _frozen(points, weights / weights.sum())
+    return frozen(points, weights / weights.sum())
 
 
 def gauss_rule(low: ArrayLike, length: ArrayLike, count: int) -> Quadrature:
@@ -43,6 +43,7 @@ def panels(edges: ArrayLike, count: int) -> Quadrature:
     return Quadrature(rule.points.ravel(), rule.weights.ravel())
 
 
-def _frozen(points: np.ndarray, weights: np.ndarray) -> Quadrature:
+def frozen(points: np.ndarray, weights: np.ndarray) -> Quadrature:
+    """A rule that may be remembered: nobody can write into it."""
     points.flags.writeable = weights.flags.writeable = False
     return Quadrature(points, weights)

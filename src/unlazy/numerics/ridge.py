@@ -58,7 +58,8 @@ def ridge_solutions(matrix: np.ndarray, right: np.ndarray, penalties: ArrayLike)
     """(A + penalty I)^-1 right for A (n, n) >= 0 and right (n,) or (n, k); its shape follows that of the penalties.
 
     The dual of ridge regression (A = X X^T, right = y) or the primal (A = X^T X, right = X^T y). A Cholesky factor for
-    each penalty; if they are many, or not above the rounding errors of A, one eigendecomposition for all.
+    each penalty; if they are many, or not above the rounding errors of A, one eigendecomposition for all. Penalty 0 is
+    the pseudo-inverse, for which eigenvalues within these errors are 0.
     """
     from scipy.linalg import cho_factor, cho_solve
 
@@ -72,7 +73,9 @@ def ridge_solutions(matrix: np.ndarray, right: np.ndarray, penalties: ArrayLike)
         eigenvalues, vectors = np.linalg.eigh(matrix)
         projected = vectors.T @ right.reshape(n, -1)
         eigenvalues = np.maximum(eigenvalues, 0.0)[:, None]
-        found = [vectors @ (projected / (eigenvalues + level)) for level in levels.ravel()]
+        rounding = n * np.finfo(np.float64).eps * eigenvalues.max()
+        known = np.where(eigenvalues > rounding, eigenvalues, np.inf)
+        found = [vectors @ (projected / (eigenvalues + level if level else known)) for level in levels.ravel()]
     return np.reshape(found, levels.shape + right.shape)
 
 

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from unlazy.checks import InputError, check_array
+from unlazy.checks import InputError, check_array, check_symmetric
 from unlazy.diagnostics.curves import FEWEST_ROWS
 from unlazy.diagnostics.learning_curve import pages
 from unlazy.diagnostics.learning_curve.results import Alignment, BestRidge
@@ -37,15 +37,10 @@ class PopulationMoments(NamedTuple):
 
 def population_moments(covariance: ArrayLike, cross_covariance: ArrayLike, target_variance: float) -> PopulationMoments:
     """Omega = E x x^T, u = E x y and E y^2 in the eigenbasis of Omega, or a refusal where no population has them."""
-    matrix = check_array("covariance", covariance, ndim=2, high=1e100, low=-1e100)
+    matrix = check_symmetric("covariance", covariance, largest=1e100)
     d = len(matrix)
-    if matrix.shape != (d, d):
-        raise InputError(f"covariance must be a square matrix, got shape {matrix.shape}")
-    size = np.abs(matrix).max()
-    if not size > 0:
+    if not matrix.any():
         raise InputError("covariance must have an eigenvalue > 0, got only zeros")
-    if np.abs(matrix - matrix.T).max() > _ROUNDING * size:
-        raise InputError(f"covariance must be symmetric, got differences up to {np.abs(matrix - matrix.T).max():g}")
     cross = check_array("cross_covariance", cross_covariance, high=1e100, low=-1e100)
     if cross.ndim > 2 or cross.ndim == 0 or len(cross) != d:
         raise InputError(f"cross_covariance must have shape ({d},) or ({d}, outputs), got shape {cross.shape}")

@@ -16,7 +16,7 @@ class Grams(NamedTuple):
 
 
 class PairSums(NamedTuple):
-    """PairSums over the matrices A, D, B of `Grams`; fields may be arrays, one entry for each row left out."""
+    """Sums over the matrices A, D, B of `Grams`; fields may be arrays, one entry for each row left out."""
 
     n: Any
     """Rows of the first class."""

@@ -26,12 +26,12 @@ class Choice(NamedTuple):
 def is_gain(differences: np.ndarray, standard_errors: float, *, copies: float = 1.0, ddof: int = 1) -> bool:
     """Whether the mean of paired differences of held-out errors exceeds so many of its standard errors.
 
-    Every row has been held out `copies` times, and counts once.
+    Every row has been held out `copies` times, and counts once. What is not a number is no gain.
     """
     if len(differences) <= ddof:
         return False
     error = standard_errors * differences.std(ddof=ddof) / np.sqrt(len(differences) / copies)
-    return not differences.mean() <= error
+    return bool(differences.mean() > error)
 
 
 def student_quantile(level: float, rows: int) -> float:

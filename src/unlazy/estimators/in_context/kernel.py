@@ -10,7 +10,7 @@ import numpy as np
 from unlazy.estimators.common.inputs import Pairs
 from unlazy.estimators.in_context.process import CUBIC, GAUSSIAN, Process, kernel
 from unlazy.estimators.in_context.tasks import Folds, PooledMean, cut
-from unlazy.numerics.ridge import left_out_residuals, ridge_solutions
+from unlazy.numerics.ridge import ridge_solutions
 
 _PENALTIES = np.logspace(-4, 1.5, 12)
 _SCALES = (0.25, 1.0)
@@ -107,16 +107,21 @@ def _held_out_path(
 
 
 def _look(kind: str, held: Sequence[Pairs], roots: Sequence[np.ndarray], scale: float) -> _Found:
-    """The penalty with the least leave-one-out error."""
+    """The penalty with the least leave-one-out error, residual_i = (G y)_i / G_ii.
+
+    Not `left_out_residuals`: with the few rows of a task all penalties at once are up to three times as fast.
+    """
     errors, noises, rows = np.zeros(len(_PENALTIES)), np.zeros(len(_PENALTIES)), 0
     for pairs, root in zip(held, roots, strict=True):
         for design, target in pairs:
             features = np.sqrt(scale) * design[:, 1:] @ root
             values, vectors = np.linalg.eigh(kernel(kind, features, features))
-            parts = left_out_residuals(np.maximum(values, 0.0), vectors, target[:, None], _PENALTIES)
-            for i, (residual, weights) in enumerate(parts):
-                errors[i] += np.sum(residual**2)
-                noises[i] += np.sum(weights * residual[:, 0] ** 2)
+            # times the penalty: between 0 and 1
+            inverse = _PENALTIES / (np.maximum(values, 0.0)[:, None] + _PENALTIES)
+            diagonal = np.maximum(vectors**2 @ inverse, np.finfo(np.float64).eps)
+            residual = vectors @ (inverse * (vectors.T @ target)[:, None]) / diagonal
+            errors += np.sum(residual**2, axis=0)
+            noises += np.sum(diagonal * residual**2, axis=0)
             rows += len(target)
     i = int(np.argmin(errors))
     return _Found(float(errors[i] / rows), float(noises[i] / rows), float(_PENALTIES[i]), scale)

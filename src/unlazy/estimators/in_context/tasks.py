@@ -51,7 +51,7 @@ class PooledMean(NamedTuple):
 def check_tasks(tasks: Any, n_tasks: int | None, rng: np.random.Generator) -> Pairs:
     """Pairs (X, y) from a list of them or from a sampler, or the reason why they are not related data sets."""
     if callable(tasks):
-        count = check_whole("n_tasks", n_tasks, 2, floats=False)
+        count = check_whole("n_tasks of a sampler", n_tasks, 2, floats=False)
         return _check_pairs(_drawn(tasks, count, rng), "tasks must return a pair (X, y)")
     if n_tasks is not None:
         raise InputError(f"n_tasks must be None unless tasks is a sampler, got {n_tasks!r}")

@@ -40,8 +40,8 @@ class IndexRegressor(RegressorMixin, BaseEstimator):
         """Predictions, (n,)."""
         check_is_fitted(self)
         X = validate_data(self, X, dtype=np.float64, reset=False)
-        indices = standardised(X, self.mean_, self.scale_) @ self._standardised_coefficients
         with np.errstate(over="ignore", invalid="ignore"):
+            indices = standardised(X, self.mean_, self.scale_) @ self._standardised_coefficients
             return finite_or_refused(self._values(indices), X)
 
     def _values(self, indices: np.ndarray) -> np.ndarray:

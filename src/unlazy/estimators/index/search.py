@@ -41,7 +41,7 @@ _POWER_STEPS, _POWER_KEPT = 10, 3
 # standardised labels and indices count at most so much in it
 _POWER_CLIP, _INDEX_CLIP = 2.0, 4.0
 # rows per column that links of every exponent need
-_HARD_ROWS_PER_COLUMN = 15
+HARD_ROWS_PER_COLUMN = 15
 
 
 class Effort(NamedTuple):
@@ -223,4 +223,4 @@ def hard_find(rows: np.ndarray, labels: np.ndarray, random: np.random.RandomStat
 
 def rows_for_exponent(d: int, exponent: int) -> int:
     """The order of the number of rows below which no efficient method is known: d^(exponent/2), and at least 15 d."""
-    return math.ceil(max(_HARD_ROWS_PER_COLUMN * d, d ** (exponent / 2)))
+    return math.ceil(max(HARD_ROWS_PER_COLUMN * d, d ** (exponent / 2)))

@@ -31,14 +31,22 @@ from unlazy.estimators.index.choice import (
 )
 from unlazy.estimators.index.links import Affine, IndexLink
 from unlazy.estimators.index.report import generative_exponent, plot_link
-from unlazy.estimators.index.search import FEW_COLUMNS, ROUNDS, FoundDirection, find, hard_find, rows_for_exponent
+from unlazy.estimators.index.search import (
+    FEW_COLUMNS,
+    HARD_ROWS_PER_COLUMN,
+    ROUNDS,
+    FoundDirection,
+    find,
+    hard_find,
+    rows_for_exponent,
+)
 from unlazy.estimators.index.whitening import check_enough_rows
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 # random starts are tried from so many rows per column on, below this held-out R^2
-_HARD_ROWS_PER_COLUMN, _HARD_SCORE = 15, 0.3
+_HARD_SCORE = 0.3
 # beyond so many rows per column the first two rounds find what can be found
 _MANY_ROWS_PER_COLUMN = 8
 # the exponent whose rows a warning names
@@ -154,7 +162,7 @@ class SingleIndexRegressor(IndexRegressor):
             return self._certain(rows, labels, found, folds, random)
         predictions, targets = held_out_predictions(*folds, random)
         choice = choose(predictions, targets, max(targets.size / len(folds.labels), 1.0))
-        enough = len(rows) >= _HARD_ROWS_PER_COLUMN * rows.shape[1]
+        enough = len(rows) >= HARD_ROWS_PER_COLUMN * rows.shape[1]
         tried = not has_few_values(labels) and choice.score < _HARD_SCORE
         if tried and (self.hard is True or (self.hard == "auto" and enough)):
             full = hard_find(rows, labels, random)

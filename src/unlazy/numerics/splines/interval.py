@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from unlazy.checks import InputError, check_array, check_whole
+from unlazy.numerics.quadrature import unit_rule
 
 MOST_DEGREE = 6
 _NEAR = 6.0
@@ -211,9 +212,9 @@ class SplineBasis:
     @cached_property
     def _cell_rule(self) -> tuple[np.ndarray, np.ndarray]:
         """Gauss nodes of all cells, (cells 12,), and their weights times B_j, (cells 12, n_basis)."""
-        unit, weights = np.polynomial.legendre.leggauss(_CELL_NODES)
-        nodes = (self.breaks[:-1, None] + self.cell_width * (unit + 1) / 2).reshape(-1)
-        return nodes, self.values(nodes) * np.tile(weights * self.cell_width / 2, self.cells)[:, None]
+        unit, weights = unit_rule(_CELL_NODES)
+        nodes = (self.breaks[:-1, None] + self.cell_width * unit).reshape(-1)
+        return nodes, self.values(nodes) * np.tile(weights * self.cell_width, self.cells)[:, None]
 
     def log_diffused(self, x: ArrayLike, t: float) -> LogDiffusedBasis:
         """log E_j(x, t) and d log E_j / dx at any x (n,), with full relative accuracy however small E_j is; slower.
@@ -241,7 +242,7 @@ class SplineBasis:
         return np.where(coefficients > 1e-10 * coefficients.max(), coefficients, 0.0)
 
     def _by_logarithms(self, x: np.ndarray, signal: float, noise: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        unit, weights = np.polynomial.legendre.leggauss(_EDGE_NODES)
+        unit, weights = unit_rule(_EDGE_NODES)
         spread, center = noise / signal, x[:, None] / signal
         low, high = self.breaks[:-1], self.breaks[1:]
         anchor = np.clip(center, self.low, self.high)
@@ -252,8 +253,8 @@ class SplineBasis:
         reach = 2 * _EDGE_FOLDS / (np.abs(slope) + np.sqrt(slope**2 + 2 * _EDGE_FOLDS))
         left, right = np.maximum(-reach, (low - nearest) / spread), np.minimum(reach, (high - nearest) / spread)
         length = (right - left)[..., None]
-        z = left[..., None] + length * (unit + 1) / 2
-        kernel = np.exp(-z * (slope[..., None] + 0.5 * z)) * weights * length / 2
+        z = left[..., None] + length * unit
+        kernel = np.exp(-z * (slope[..., None] + 0.5 * z)) * weights * length
         width = self.cell_width / spread
         u = ((nearest - low) / spread)[..., None] + z
         v = ((high - nearest) / spread)[..., None] - z
