@@ -99,7 +99,7 @@ def normal_averages(name: str, function: Piecewise, means: ArrayLike, deviations
 
 
 def normal_nodes(count: int) -> tuple[np.ndarray, np.ndarray]:
-    """Points and weights for E f(z), read-only: Gauss-Hermite up to 80, beyond equidistant ones, which are denser at the centre.
+    """Points and weights for E f(z), read-only: Gauss-Hermite up to 80, beyond equidistant, denser at the centre.
 
     Both are exact to rounding for f that is analytic and grows slowly; the distance of neighbours at 0 is pi / sqrt(2
     count) and 17 / count.
