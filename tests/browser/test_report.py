@@ -136,6 +136,11 @@ def claims(page):
     return [name.replace("-study", "") for name in rows]
 
 
+def counted(page, claims):
+    """Wait until the page says that so many claims are shown: it follows its address a moment later."""
+    page.locator("#filters output", has_text=f"{claims} claims shown").wait_for()
+
+
 EVERYTHING = [
     *("first-size", "first-tiny", "first-noisy"),
     *("second-absent", "second-raises", "second-size", "second-surprise", "second-wrong"),
@@ -230,9 +235,12 @@ def test_a_filtered_view_can_be_shared(visit):
 def test_a_summary_number_shows_its_claims(visit):
     page = visit().page
     page.click("a.count.known")
+    counted(page, "1 of 8")
     assert claims(page) == ["first-tiny"]
     page.go_back()
+    counted(page, "all 8")
     page.click("table.topics a[href='#topic=other_topic&verdict=untested']")
+    counted(page, "1 of 8")
     assert claims(page) == ["second-absent"]
 
 

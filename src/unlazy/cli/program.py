@@ -34,7 +34,7 @@ def main() -> None:
             stream.reconfigure(errors="replace")
     usage_error: Any = typer.BadParameter.__mro__[1]
     try:
-        code = app(standalone_mode=False)
+        code = app(prog_name="unlazy", standalone_mode=False)
         if code == _TYPER_INTERRUPTED:
             raise KeyboardInterrupt
     except InputError as error:
