@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
-SOURCES := src tests benchmarks notebooks docs/_hooks tools
+SOURCES := src tests benchmarks notebooks docs/_hooks docs/_plots tools
 
 .PHONY: reproduce test tests test-slow test-browser lint docs bench clean
 

@@ -1,10 +1,12 @@
 """What tests of all folders share: the command line, tiny studies, what a store holds, Python in another process."""
 
 import os
+import re
 import sqlite3
 import subprocess
 import sys
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
@@ -132,3 +134,30 @@ def python():
         )
 
     return start
+
+
+class Word(NamedTuple):
+    """A row of `docs/glossary.md`."""
+
+    section: str
+    meaning: str
+    allowed: str
+
+
+@pytest.fixture(scope="session")
+def glossary():
+    """The words of `docs/glossary.md`, and those of its column "not" that stand alone."""
+    words, refused, section = {}, set(), ""
+    for line in (Path(__file__).parents[1] / "docs/glossary.md").read_text(encoding="utf-8").splitlines():
+        if line.startswith("## "):
+            section = line[3:]
+        elif line.startswith("| `"):
+            names, _, meaning, allowed, *instead = (cell.strip() for cell in line.strip("|").split("|"))
+            for name in re.findall(r"`(\w+)`", names):
+                word = Word(section, meaning, allowed)
+                assert words.get(name, word)[1:] == word[1:], f"{name} has two meanings in the glossary"
+                words[name] = word
+            # "noise (a deviation)" is refused in that role only, which no test can see
+            refused |= {word.strip() for cell in instead for word in cell.split(",") if word.strip().isidentifier()}
+    assert len(words) > 40
+    return words, refused - set(words)

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import ast
 import importlib.util
+import runpy
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import typer
-from text import code, plain, prose, table
+from text import block, code, plain, prose, table
 
 from unlazy.doors import contents
+from unlazy.plotting.style import svg
+
+PLOTS = Path(__file__).parents[1] / "_plots"
 
 PACKAGES = {
     "estimators": "Estimators",
@@ -114,8 +118,17 @@ def _topic(topic: str) -> str:
         place = home(path, name)
         modules[place] = [*(modules.get(place) or []), name]
     title = topic.replace("_", " ").capitalize()
-    parts = [f"# {title}", code(path), prose(_about(path)), *_sections(dict(sorted(modules.items())))]
+    parts = [f"# {title}", code(path), prose(_about(path)), *_picture(topic), *_sections(dict(sorted(modules.items())))]
     return "\n\n".join(parts) + "\n"
+
+
+def _picture(topic: str) -> list[str]:
+    """What a topic's functions draw, and the code that draws it."""
+    file = PLOTS / f"{topic}.py"
+    about, _, source = file.read_text(encoding="utf-8").partition("\n\n")
+    drawn = svg(runpy.run_path(str(file))["figure"], salt=f"reference-{topic}")
+    picture = f'<figure class="result">{drawn}<figcaption>{plain(about.strip(chr(34)))}</figcaption></figure>'
+    return ["## A picture", picture, block(source, "python")]
 
 
 def _theory_index(topics: list[str]) -> str:

@@ -28,12 +28,15 @@ def block(text: str, language: str = "") -> str:
 
 
 def prose(docstring: str) -> str:
-    """A docstring: paragraphs as text with inline code, indented lines as code, underlined sections as lists."""
+    """A docstring: paragraphs as text with inline code, indented lines and examples as code, sections as lists."""
     parts = []
     for paragraph in re.split(r"\n\s*\n", docstring.strip("\n")):
         lines = paragraph.split("\n")
         if len(lines) > 2 and re.fullmatch(r"-{3,}\s*", lines[1]):
             parts.append(_section(lines[0].strip(), lines[2:]))
+            continue
+        if lines[0].startswith(">>> "):
+            parts.append(block(paragraph, "pycon"))
             continue
         if all(line.startswith("    ") for line in lines):
             parts.append(block("\n".join(line[4:] for line in lines)))

@@ -73,6 +73,10 @@ def ridge_equivalent(
     Exact as n and d grow at a fixed ratio for x = S^(1/2) z with independent entries of z; at finite size
     the relative error is O(1/n). Sources: Dobriban & Wager (2018), Hastie, Montanari, Rosset & Tibshirani
     (2022), Cheng & Montanari (2022); for training error and GCV, Patil, Wei, Rinaldo & Tibshirani (2021).
+
+    >>> found = ridge_equivalent(spectrum=[4, 1, 0.25], prior=0.01, n=[100, 400], ridge=0.1, noise_variance=0.2)
+    >>> print(found.risk)
+    [0.00499 0.00146]
     """
     return _equivalent(_diagonal(spectrum, prior, multiplicities), n, ridge, noise_variance)
 
