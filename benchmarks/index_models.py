@@ -54,28 +54,28 @@ def index_models() -> Benchmark:
 def _chain(key: Any) -> Any:
     import jax.numpy as jnp
 
-    from unlazy.functions.links import link
+    from unlazy.functions.elementwise import as_link
     from unlazy.training.index_models.overlap_chain import Rule, train
 
-    return train(key, jnp.zeros(CHAINS // 2), DIMENSION, Rule(0.1, sign=-1.0), [STEPS], teacher=link("He3"))
+    return train(key, jnp.zeros(CHAINS // 2), DIMENSION, Rule(0.1, sign=-1.0), [STEPS], teacher=as_link("He3"))
 
 
 def _neuron(key: Any) -> Any:
     import jax.numpy as jnp
 
-    from unlazy.functions.links import link
+    from unlazy.functions.elementwise import as_link
     from unlazy.training.index_models.online_index import init, train
     from unlazy.training.index_models.overlap_chain import Rule
 
     weights = init(key, 1, DIMENSION, jnp.float32)
-    return train(key, weights, Rule(0.1, sign=-1.0), FEW, teacher=link("He3")).overlaps
+    return train(key, weights, Rule(0.1, sign=-1.0), FEW, teacher=as_link("He3")).overlaps
 
 
 def _network(key: Any) -> Any:
     import jax
     import jax.numpy as jnp
 
-    from unlazy.functions.links import link
+    from unlazy.functions.elementwise import as_link
     from unlazy.random import normal
     from unlazy.training.index_models.online_index import init, train
     from unlazy.training.index_models.overlap_chain import Rule
@@ -84,4 +84,4 @@ def _network(key: Any) -> Any:
     signs, biases = normal(neuron_key, (2, NEURONS))
     rule = Rule(0.1, sign=jnp.sign(signs), bias=0.5 * biases, noise=0.1)
     weights = init(start_key, NEURONS, DIMENSION, jnp.float32)
-    return train(train_key, weights, rule, SAMPLES, teacher=link("He3")).overlaps
+    return train(train_key, weights, rule, SAMPLES, teacher=as_link("He3")).overlaps

@@ -77,7 +77,7 @@ def multi_index() -> Benchmark:
 
 def draw_sum(count: int, d: int, n: int, *seed: int) -> Drawn:
     """y = M^(-1/2) sum of links of variance 1 of orthogonal directions, plus noise."""
-    from unlazy.functions.links import link
+    from unlazy.functions.elementwise import as_link
     from unlazy.functions.orthogonal import Hermite
 
     points, weights = Hermite().grid(1, (0.0,))
@@ -85,9 +85,9 @@ def draw_sum(count: int, d: int, n: int, *seed: int) -> Drawn:
     def function(t: np.ndarray) -> np.ndarray:
         total = np.zeros(len(t))
         for name, one in zip(LINKS[:count], t.T, strict=True):
-            values = link(name)(points)
+            values = as_link(name)(points)
             mean = weights @ values
-            total += (link(name)(one) - mean) / np.sqrt(count * (weights @ (values - mean) ** 2))
+            total += (as_link(name)(one) - mean) / np.sqrt(count * (weights @ (values - mean) ** 2))
         return total
 
     return _draw(function, count, d, n, *seed)

@@ -101,7 +101,7 @@ def single_index() -> Benchmark:
 
 def draw(link: str, d: int, n: int, noise: float, *seed: int) -> Drawn:
     """Normal rows, labels of a link of mean 0 and variance 1, and new rows with their targets."""
-    from unlazy.functions.links import link as named
+    from unlazy.functions.elementwise import as_link as named
     from unlazy.functions.orthogonal import Hermite
 
     rng = np.random.default_rng([SEED, d, n, *seed])

@@ -27,7 +27,7 @@ def test_nothing_heavy_is_loaded():
     codes = [
         "import unlazy",
         "import unlazy; unlazy.theory, unlazy.functions, unlazy.numerics",
-        "import unlazy.theory.regression.ridge, unlazy.functions.activations, unlazy.numerics.ridge",
+        "import unlazy.theory.regression.ridge, unlazy.functions.elementwise, unlazy.numerics.ridge",
         command("--help"),
         command("list"),
         command("list", "--json"),

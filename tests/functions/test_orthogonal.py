@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 from unlazy.checks import InputError
-from unlazy.functions.activations import activation
+from unlazy.functions.elementwise import as_activation
 from unlazy.functions.orthogonal import Gegenbauer, Hermite, Krawtchouk, coefficients
 
-RELU = activation("relu")
+RELU = as_activation("relu")
 FAMILIES = [
     Hermite(),
     Gegenbauer(3),

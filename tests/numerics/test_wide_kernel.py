@@ -5,7 +5,7 @@ import pytest
 from scipy.integrate import quad
 from scipy.special import erf
 
-from unlazy.functions.activations import activation
+from unlazy.functions.elementwise import as_activation
 from unlazy.numerics.wide_kernel import wide_kernel, wide_tangent_kernel
 
 
@@ -20,7 +20,7 @@ def test_erf_has_the_kernels_of_williams(d):
     conjugate = 2 / np.pi * np.arcsin(2 * inner / np.sqrt(squares))
     slopes = 4 / np.pi / np.sqrt(squares - 4 * inner**2)
     np.testing.assert_allclose(wide_kernel(erf, x, y), conjugate, atol=1e-8)
-    sigma = activation("erf")
+    sigma = as_activation("erf")
     np.testing.assert_allclose(
         wide_tangent_kernel(sigma, sigma.derivative, x, y), conjugate + inner * slopes, atol=1e-7
     )
@@ -40,7 +40,7 @@ def test_the_diagonal_is_exact_whatever_the_degree():
 def test_it_is_the_mean_over_many_neurons():
     x, y = _points(6, 40), _points(3, 40, 1)
     weights = np.random.default_rng(2).standard_normal((40, 400_000))
-    sigma = activation("tanh")
+    sigma = as_activation("tanh")
     left, right = sigma(x @ weights), sigma(y @ weights)
     mean = left @ right.T / weights.shape[1]
     spread = np.sqrt((left**2) @ (right**2).T / weights.shape[1] - mean**2) / np.sqrt(weights.shape[1])
@@ -60,7 +60,7 @@ def test_relu_has_the_arc_cosine_kernel():
     cosine = np.clip(x @ x.T / np.outer(norms, norms), -1, 1)
     angle = np.arccos(cosine)
     expected = np.outer(norms, norms) / (2 * np.pi) * (np.sin(angle) + (np.pi - angle) * cosine)
-    found = wide_kernel(activation("relu"), x, x)
+    found = wide_kernel(as_activation("relu"), x, x)
     np.testing.assert_allclose(found, expected, atol=1e-3)
     # rows on one line: opposite ones have no neuron in common
     line = np.abs(cosine) > 1 - 1e-12

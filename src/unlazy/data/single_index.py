@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from unlazy.checks import InputError
-from unlazy.functions.activations import activation
+from unlazy.functions.elementwise import as_activation
 from unlazy.random import normal
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ class SingleIndex:
 
     def target(self, x: Array) -> Array:
         """The noiseless label link(x . beta) of each row of x."""
-        return activation(self.link)(x[:, 0])
+        return as_activation(self.link)(x[:, 0])
 
     def sample(self, key: Array, n: int) -> tuple[Array, Array]:
         """n fresh pairs: inputs (n, d) and labels (n,)."""

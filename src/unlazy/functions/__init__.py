@@ -6,8 +6,7 @@ from unlazy.doors import lazily
 
 if TYPE_CHECKING:
     from unlazy.functions import orthogonal
-    from unlazy.functions.activations import ACTIVATIONS, Activation, activation
-    from unlazy.functions.links import LINKS, Link, link, polynomial
+    from unlazy.functions.elementwise import ACTIVATIONS, LINKS, Activation, Link, as_activation, as_link, polynomial
     from unlazy.functions.rough_densities import rough_density
     from unlazy.functions.spectra import harmful_example, index_blocks, misaligned_example, power_law, two_level
 

@@ -9,7 +9,7 @@ from jax import Array
 from jax.typing import ArrayLike
 
 from unlazy.checks import InputError, check_choice
-from unlazy.functions.activations import activation
+from unlazy.functions.elementwise import as_activation
 from unlazy.random import normal
 
 
@@ -28,7 +28,7 @@ class TwoLayer(eqx.Module):
 
     def features(self, x: Array) -> Array:
         """The hidden layer sigma(w_i . x) on a batch (n, d), as (n, N)."""
-        return activation(self.activation)(x @ self.first_layer)
+        return as_activation(self.activation)(x @ self.first_layer)
 
     def __call__(self, x: Array) -> Array:
         """The outputs (n,) on a batch (n, d)."""

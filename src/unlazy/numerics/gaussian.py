@@ -3,50 +3,26 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from unlazy.checks import InputError, check_array, check_choice
-from unlazy.functions.activations import ACTIVATIONS, Activation
+from unlazy.checks import InputError, check_array
+from unlazy.functions.elementwise import LINKS, Link
 from unlazy.functions.orthogonal import Hermite
 from unlazy.numerics.quadrature import frozen, hermite_rule
 
-_KINKED = {"relu": (0.0,), "relu2": (0.0,), "relu3": (0.0,)}
 _LAST_REFINEMENT = 3
 _ELSEWHERE = 0.3819
 _SETTLED = 1e-10
 _TOLERATED = 1e-5
 _PROBES = 9
 _MOST_VALUES = 1 << 20
-_SLOPE_STEP = 1e-5
 _TINY = 1e-300
 _MOST_HERMITE = 80
 _MOST_NODES = 2000
 _REACH = 8.5
-
-
-class Piecewise(NamedTuple):
-    """A function of one variable that is smooth between its breakpoints (kinks and jumps), with its derivative.
-
-    `closed_form(mean, deviation)`, where there is one, gives E f, E[z f] and E f^2 of `normal_averages`.
-    """
-
-    value: Callable[[Any], Any]
-    breakpoints: tuple[float, ...] = ()
-    derivative: Callable[[Any], Any] | None = None
-    closed_form: Callable[[np.ndarray, np.ndarray], tuple[np.ndarray, ...]] | None = None
-
-    def __call__(self, x: Any) -> Any:
-        return self.value(x)
-
-    def slope(self, x: np.ndarray) -> np.ndarray:
-        """The derivative, by central differences where none is known."""
-        if self.derivative is not None:
-            return self.derivative(x)
-        return (self.value(x + _SLOPE_STEP) - self.value(x - _SLOPE_STEP)) / (2 * _SLOPE_STEP)
 
 
 class NormalAverages(NamedTuple):
@@ -60,27 +36,7 @@ class NormalAverages(NamedTuple):
     """E (f - mean - linear z)^2, what is neither constant nor linear in z."""
 
 
-def piecewise(name: str, function: Any) -> Piecewise:
-    """The function of a name of `ACTIVATIONS`, of an `Activation`, of a `Piecewise` or of any callable of arrays."""
-    if isinstance(function, Piecewise):
-        check_array("breakpoints", [0.0, *function.breakpoints])
-        return function
-    if isinstance(function, str):
-        function = ACTIVATIONS[check_choice(name, function, ACTIVATIONS)]
-    if isinstance(function, Activation):
-        known = ACTIVATIONS.get(function.name) is function
-        return Piecewise(
-            function.value,
-            _KINKED.get(function.name, ()) if known else (),
-            function.derivative,
-            _CLOSED_FORMS.get(function.name) if known else None,
-        )
-    if not callable(function):
-        raise InputError(f"{name} must be one of {', '.join(ACTIVATIONS)} or a callable, got {function!r}")
-    return Piecewise(function)
-
-
-def normal_averages(name: str, function: Piecewise, means: ArrayLike, deviations: ArrayLike) -> NormalAverages:
+def normal_averages(name: str, function: Link, means: ArrayLike, deviations: ArrayLike) -> NormalAverages:
     """E f, E[z f] and the rest of E f^2 for f(mean + deviation z), elementwise over means and deviations >= 0.
 
     The composite rule of `Hermite.grid`, with the breakpoints of f carried to those of z, refined until the averages
@@ -90,8 +46,9 @@ def normal_averages(name: str, function: Piecewise, means: ArrayLike, deviations
     shape = np.broadcast_shapes(np.shape(means), np.shape(deviations))
     means = np.broadcast_to(means, shape).reshape(-1).astype(np.float64)
     deviations = np.broadcast_to(deviations, shape).reshape(-1).astype(np.float64)
-    if function.closed_form is not None:
-        mean, linear, second = function.closed_form(means, deviations)
+    closed_form = _CLOSED_FORMS.get(function.name) if LINKS.get(function.name) is function else None
+    if closed_form is not None:
+        mean, linear, second = closed_form(means, deviations)
         found = np.stack([mean, linear, np.maximum(second - mean**2 - linear**2, 0.0)])
     else:
         found = _refined(name, function, means, deviations)
@@ -113,7 +70,7 @@ def normal_nodes(count: int) -> tuple[np.ndarray, np.ndarray]:
     return hermite_rule(count)
 
 
-def _refined(name: str, function: Piecewise, means: np.ndarray, deviations: np.ndarray) -> np.ndarray:
+def _refined(name: str, function: Link, means: np.ndarray, deviations: np.ndarray) -> np.ndarray:
     order = np.lexsort((deviations, means))
     probes = np.unique(order[np.linspace(0, order.size - 1, _PROBES).astype(int)])
     for refinement in range(_LAST_REFINEMENT + 1):
@@ -132,14 +89,14 @@ def _refined(name: str, function: Piecewise, means: np.ndarray, deviations: np.n
         raise InputError(
             f"{name} must be square integrable and smooth between breakpoints = {function.breakpoints}: with twice the "
             f"quadrature points its Gaussian averages still change by {change:.2g}; name kinks and jumps by "
-            "Piecewise(function, breakpoints)"
+            "Link(name, function, breakpoints=...)"
         )
     return _on_grid(name, function, means, deviations, refinement)
 
 
 def _on_grid(
     name: str,
-    function: Piecewise,
+    function: Link,
     means: np.ndarray,
     deviations: np.ndarray,
     refinement: int,
@@ -163,7 +120,7 @@ def _on_grid(
 
 def _sums(
     name: str,
-    function: Piecewise,
+    function: Link,
     means: np.ndarray,
     deviations: np.ndarray,
     points: np.ndarray,

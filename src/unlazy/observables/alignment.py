@@ -7,7 +7,7 @@ from typing import Any
 import jax.numpy as jnp
 from jax import Array
 
-from unlazy.functions.activations import activation
+from unlazy.functions.elementwise import as_activation
 from unlazy.numerics.wide_kernel import hermite_halves
 
 _DEGREE = 60
@@ -22,7 +22,7 @@ def target_alignment(network: Any, link: str, direction: Array) -> Array:
     beta, however steep. For relu neurons and link it is accurate to 1e-4, for smooth links to the rounding of the
     network's numbers.
     """
-    sigma, dtype = activation(network.activation), network.first_layer.dtype
+    sigma, dtype = as_activation(network.activation), network.first_layer.dtype
     norms = jnp.linalg.norm(network.first_layer, axis=0)
     cosines = jnp.clip(direction @ network.first_layer / jnp.maximum(norms, jnp.finfo(dtype).tiny), -1, 1)
     even, odd = hermite_halves(_DEGREE)
@@ -30,7 +30,7 @@ def target_alignment(network: Any, link: str, direction: Array) -> Array:
     right, left = sigma(places), sigma(-places)
     means = jnp.zeros_like(norms)
     for half, sign in ((even, 1), (odd, -1)):
-        target = (activation(link)(half.points) + sign * activation(link)(-half.points)) / 2
+        target = (as_activation(link)(half.points) + sign * as_activation(link)(-half.points)) / 2
         coefficients = half.basis @ target
         # the last one is the sum of what is left
         rest = half.weights * target - coefficients @ half.basis

@@ -7,7 +7,7 @@ from typing import Any, Protocol
 import jax.numpy as jnp
 from jax import Array
 
-from unlazy.functions.activations import activation
+from unlazy.functions.elementwise import as_activation
 
 
 class HiddenLayer(Protocol):
@@ -32,7 +32,7 @@ def first_layer_tangent_kernel(network: HiddenLayer, x: Array) -> Array:
 
     sum_i grad_{w_i} f(x) . grad_{w_i} f(x') = scale^2 (x . x') sum_i a_i^2 sigma'(w_i . x) sigma'(w_i . x').
     """
-    slopes = activation(network.activation).derivative(x @ network.first_layer)
+    slopes = as_activation(network.activation).slope(x @ network.first_layer)
     weighted = network.scale * network.second_layer * slopes
     return (x @ x.T) * (weighted @ weighted.T)
 

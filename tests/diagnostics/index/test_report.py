@@ -8,7 +8,7 @@ import pytest
 from unlazy.checks import InputError
 from unlazy.diagnostics import index_report
 from unlazy.diagnostics.index.evidence import Slices, even_part, linear_part, slices_of, whitened
-from unlazy.functions.links import LINKS
+from unlazy.functions.elementwise import LINKS
 
 
 def model(name, n, d, noise=0.1, seed=0):

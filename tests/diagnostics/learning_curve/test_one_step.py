@@ -10,7 +10,7 @@ from unlazy.diagnostics import LearningCurve
 from unlazy.diagnostics.forecasting.answer import forecast
 from unlazy.diagnostics.learning_curve.index_model import index_evidence, random_folds
 from unlazy.diagnostics.learning_curve.link import fitted_link
-from unlazy.numerics.gaussian import Piecewise
+from unlazy.functions.elementwise import Link
 from unlazy.theory.one_step.gradient_step import best_direction_ridge, preconditioned_cosine
 from unlazy.theory.one_step.spiked.features import gradient_step_equivalent, normal_groups, spiked_features_equivalent
 from unlazy.training.one_step.gradient_step import draw_samples, readout
@@ -26,7 +26,7 @@ def kinked(x):
     return 1.5 * np.maximum(x, 0) - 1.5 / np.sqrt(2 * np.pi)
 
 
-KINKED = Piecewise(kinked, (0.0,))
+KINKED = Link("own", kinked, breakpoints=(0.0,))
 
 
 def simulated_errors(link, n, d, features, ridges, *, spike, bias, direction_ridge, seeds):
@@ -288,9 +288,7 @@ def test_jumps_and_heavy_tails_widen_the_interval():
     assert "caution" not in str(smooth)
     for curve in (jump, tails):
         found = curve.predict(1200, features=200)
-        truth = LearningCurve("one-step", ridge=0.3).fit_link(
-            Piecewise(np.sign, (0.0,)) if curve is jump else lambda s: s**3 / 4, 20, 0.1
-        )
+        truth = LearningCurve("one-step", ridge=0.3).fit_link("sign" if curve is jump else lambda s: s**3 / 4, 20, 0.1)
         assert found.interval.low < truth.predict(1200, features=200).error < found.interval.high
     # E y^4 / (E y^2)^2 of s^3 is 46
     assert tails.evidence_.tails > 3 * smooth.evidence_.tails

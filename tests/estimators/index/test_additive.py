@@ -9,7 +9,7 @@ from unlazy.estimators import AdditiveIndexRegressor
 from unlazy.estimators.index.additive.links import fit_terms
 from unlazy.estimators.index.links import fit_kind
 from unlazy.estimators.index.newton import refine
-from unlazy.functions.links import link
+from unlazy.functions.elementwise import as_link
 from unlazy.functions.orthogonal import Hermite
 
 LINKS = ("He3", "abs", "tanh", "He2")
@@ -18,9 +18,9 @@ TEST_ROWS = 3000
 
 def standardised_link(name):
     nodes, weights = Hermite().grid(1, (0.0,))
-    values = link(name)(nodes)
+    values = as_link(name)(nodes)
     mean = weights @ values
-    return lambda t: (link(name)(t) - mean) / np.sqrt(weights @ (values - mean) ** 2)
+    return lambda t: (as_link(name)(t) - mean) / np.sqrt(weights @ (values - mean) ** 2)
 
 
 def draw(names, d, n, noise, seed):

@@ -27,7 +27,7 @@ from unlazy.estimators.index.newton import left_out_error, refine
 from unlazy.estimators.index.report import generative_exponent
 from unlazy.estimators.index.search import ROUNDS, find, hard_find
 from unlazy.estimators.index.whitening import whiten
-from unlazy.functions.links import link
+from unlazy.functions.elementwise import as_link
 from unlazy.functions.orthogonal import Hermite
 
 LINKS = ("He2", "He3", "He4", "relu", "abs", "sin", "tanh")
@@ -41,9 +41,9 @@ def draw(name, d, n, noise, seed):
     theta /= np.linalg.norm(theta)
     x = rng.standard_normal((n + TEST_ROWS, d))
     nodes, weights = Hermite().grid(1, (0.0,))
-    values = link(name)(nodes)
+    values = as_link(name)(nodes)
     mean = weights @ values
-    target = (link(name)(x @ theta) - mean) / np.sqrt(weights @ (values - mean) ** 2)
+    target = (as_link(name)(x @ theta) - mean) / np.sqrt(weights @ (values - mean) ** 2)
     return x[:n], target[:n] + noise * rng.standard_normal(n), x[n:], target[n:], theta
 
 
@@ -245,7 +245,7 @@ def test_first_order_left_out_error_is_that_of_fits_without_each_row():
 @pytest.mark.parametrize(("name", "right"), [("He5", True), ("relu", False), ("abs", False), ("tanh", False)])
 def test_steep_polynomials_are_continued_only_where_they_predict_the_outer_rows(name, right):
     t = np.random.default_rng(29).standard_normal(500)
-    y = link(name)(t) + 0.1 * np.random.default_rng(30).standard_normal(500)
+    y = as_link(name)(t) + 0.1 * np.random.default_rng(30).standard_normal(500)
     assert continues(t, y, "p5") is right
     found = limited(polynomial_fit(t, y, 5), t, y)
     assert bool(found.high > t.max()) == right
@@ -368,14 +368,14 @@ def test_bic_takes_the_polynomial_that_made_the_labels():
     rng = np.random.default_rng(17)
     t = rng.standard_normal(1000)
     for degree in (2, 3, 5):
-        y = link(f"He{degree}")(t) + 0.2 * rng.standard_normal(1000)
+        y = as_link(f"He{degree}")(t) + 0.2 * rng.standard_normal(1000)
         assert choose_kind(t, y, kinds(1000, 1000)) == f"p{degree}"
 
 
 def test_polynomial_goes_on_while_it_is_known_and_straight_beyond():
     rng = np.random.default_rng(18)
     t = rng.standard_normal(500)
-    y = link("He5")(t) + 0.1 * rng.standard_normal(500)
+    y = as_link("He5")(t) + 0.1 * rng.standard_normal(500)
     fit = polynomial_fit(t, y, 5)
     found = limited(fit, t, y)
     reach = 0.25 * np.ptp(t)
@@ -456,7 +456,7 @@ def test_choice_weighs_predictions_by_what_held_out_rows_say():
 def test_generative_exponent_of_known_links(name, exponent):
     rng = np.random.default_rng(25)
     t = rng.standard_normal(2000)
-    assert generative_exponent(t, link(name)(t) + 0.02 * rng.standard_normal(2000)) == exponent
+    assert generative_exponent(t, as_link(name)(t) + 0.02 * rng.standard_normal(2000)) == exponent
     assert generative_exponent(t, rng.standard_normal(2000)) is None
 
 

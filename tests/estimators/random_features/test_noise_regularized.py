@@ -9,7 +9,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from unlazy.checks import InputError
 from unlazy.estimators import NoiseRegularizedRidge
 from unlazy.estimators.random_features.noisy_features import noisy_features
-from unlazy.numerics.gaussian import piecewise
+from unlazy.functions.elementwise import as_activation
 from unlazy.theory.one_step.noise_injection import noise_injection_equivalent
 
 
@@ -76,7 +76,7 @@ def test_left_out_error_is_that_of_fits_without_the_row(delta):
     y = np.tanh(X[:, 0]) + 0.3 * rng.standard_normal(25)
     model = NoiseRegularizedRidge(delta, alpha=[0.05, 1.0], n_features=20).fit(X, y)
     hidden = (X - model.mean_) / model.deviation_ @ model.weights_ + model.biases_
-    noisy = noisy_features(piecewise("activation", "tanh"), delta, hidden, model.weights_.T @ model.weights_)
+    noisy = noisy_features(as_activation("tanh"), delta, hidden, model.weights_.T @ model.weights_)
     for alpha, found in zip(model.path_["alpha"], model.path_["loo_mse"], strict=True):
         errors = []
         for i in range(25):
@@ -95,7 +95,7 @@ def test_covariance_of_a_quadratic_activation_has_its_closed_form(dimension):
     weights = rng.standard_normal((dimension, 12))
     weights /= np.linalg.norm(weights, axis=0)
     hidden, cosines, delta = rng.standard_normal((50, dimension)) @ weights, weights.T @ weights, 0.7
-    found = noisy_features(piecewise("activation", np.square), delta, hidden, cosines)
+    found = noisy_features(as_activation(np.square), delta, hidden, cosines)
     np.testing.assert_allclose(found.mean, hidden**2 + delta**2, atol=1e-5)
     expected = 4 * delta**2 * cosines * (hidden.T @ hidden / 50) + 2 * delta**4 * cosines**2
     np.testing.assert_allclose(found.covariance, expected, atol=1e-5)
@@ -107,7 +107,7 @@ def test_covariance_in_one_dimension_is_that_of_a_fine_sum_over_the_noise(activa
     rng = np.random.default_rng(2)
     signs = np.sign(rng.standard_normal(10))
     hidden = rng.standard_normal((300, 1)) * signs + rng.standard_normal(10)
-    function = piecewise("activation", activation)
+    function = as_activation(activation)
     found = noisy_features(function, 1.0, hidden, np.outer(signs, signs))
     z = np.linspace(-9, 9, 3001)
     weights = np.exp(-(z**2) / 2) / np.exp(-(z**2) / 2).sum()
@@ -219,7 +219,7 @@ def test_covariance_of_steep_activations_of_few_inputs_is_that_of_a_fine_sum_ove
     weights = rng.standard_normal((dimension, 8))
     weights /= np.linalg.norm(weights, axis=0)
     hidden = rng.standard_normal((30, dimension)) @ weights + rng.standard_normal(8)
-    found = noisy_features(piecewise("activation", activation), 0.5, hidden, weights.T @ weights).covariance
+    found = noisy_features(as_activation(activation), 0.5, hidden, weights.T @ weights).covariance
     z = np.linspace(-6, 6, 6001 if dimension == 1 else 241)
     grid = np.stack(np.meshgrid(*[z] * dimension), axis=-1).reshape(-1, dimension)
     chance = np.exp(-np.sum(grid**2, axis=1) / 2)
@@ -235,7 +235,7 @@ def test_covariance_of_many_rows_is_near_that_of_all_of_them():
     weights = rng.standard_normal((10, 15))
     weights /= np.linalg.norm(weights, axis=0)
     hidden, cosines = rng.standard_normal((6000, 10)) @ weights, weights.T @ weights
-    function = piecewise("activation", "tanh")
+    function = as_activation("tanh")
     found = noisy_features(function, 0.7, hidden, cosines)
     parts = [noisy_features(function, 0.7, part, cosines) for part in np.split(hidden, 3)]
     expected = np.mean([part.covariance for part in parts], axis=0)

@@ -80,7 +80,7 @@ def test_many_rows_times_a_small_matrix_are_right(real, count):
 @pytest.mark.usefixtures("optimised")
 def test_training_from_constant_coefficients_does_not_diverge_at_once():
     """jaxlib 0.10.2, in one process of six, has every instance diverge at step 0."""
-    from unlazy.functions.activations import Activation
+    from unlazy.functions.elementwise import Activation
     from unlazy.training.signal_noise.token_gram import (
         Network,
         Patch,

@@ -7,7 +7,7 @@ import pytest
 import xarray as xr
 from scipy.stats import norm
 
-from unlazy.functions.links import LINKS
+from unlazy.functions.elementwise import LINKS
 from unlazy.lab import Missing, Part
 from unlazy.studies.index_models.generative_exponent import GenerativeExponentStudy
 from unlazy.studies.index_models.information_exponent import LEAST, PAIRS, InformationExponentStudy

@@ -5,7 +5,7 @@ import pytest
 from scipy import integrate
 
 from unlazy.checks import InputError
-from unlazy.functions.links import polynomial
+from unlazy.functions.elementwise import polynomial
 from unlazy.theory.index_models.additive import (
     additive_drift,
     additive_path,

@@ -8,7 +8,7 @@ from scipy import integrate
 from scipy.stats import norm
 
 from unlazy.checks import InputError
-from unlazy.functions.links import LINKS, polynomial
+from unlazy.functions.elementwise import LINKS, polynomial
 from unlazy.functions.orthogonal import Hermite
 from unlazy.theory.index_models.exponents.exponents import (
     generative_exponent,

@@ -11,7 +11,7 @@ import pytest
 from scipy import integrate
 
 from unlazy.checks import InputError
-from unlazy.functions.links import LINKS, link
+from unlazy.functions.elementwise import LINKS, as_link
 from unlazy.functions.orthogonal import Hermite, coefficients
 from unlazy.theory.index_models.online_sgd import crossing_time, overlap_drift, overlap_path, stall_overlap, stall_step
 
@@ -20,7 +20,7 @@ OVERLAPS = np.array([-0.8, -0.3, 0.0, 0.2, 0.5, 0.9])
 
 def psi(teacher, u, z, *, sign=1.0, bias=0.0, strength=1.0, reuse=True, noise=0.0, student="relu"):
     """The update itself, for averages by other means."""
-    label, slope = sign * (link(teacher)(z) + noise), link(student).derivative
+    label, slope = sign * (as_link(teacher)(z) + noise), as_link(student).derivative
     first = label * slope(u + bias)
     return first + label * slope(u + bias + strength * first) if reuse else first
 
@@ -36,7 +36,7 @@ def test_the_drift_of_a_matched_polynomial_is_its_closed_form(k):
 @pytest.mark.parametrize("bias", [0.0, 1.0, -0.4])
 def test_without_reuse_the_drift_is_the_hermite_series_of_link_and_student(teacher, bias):
     # S(m) = (1 - m^2) d/dm E[link(z) student(u + b)] = (1 - m^2) sum_k k alpha_k beta_k m^(k-1)
-    known = link(teacher)
+    known = as_link(teacher)
     alpha = coefficients(known.value, Hermite(), 60, known.breakpoints).values
     beta = coefficients(lambda u: np.maximum(u + bias, 0), Hermite(), 60, (-bias,)).values
     m, k = np.array([-0.4, 0.0, 0.3, 0.5])[:, None], np.arange(1, 61)
@@ -331,7 +331,7 @@ def test_work_is_bounded(teacher, overlap, neuron):
 
             return evaluate
 
-        known = link(name)
+        known = as_link(name)
         return known._replace(value=count(known.value), derivative=count(known.derivative))
 
     if "student" in neuron:

@@ -8,8 +8,7 @@ from scipy import integrate, optimize
 from scipy.stats import norm
 
 from unlazy.checks import InputError
-from unlazy.functions.links import LINKS
-from unlazy.numerics.gaussian import Piecewise
+from unlazy.functions.elementwise import LINKS, Link
 from unlazy.theory.index_models.exponents.exponents import generative_exponent, label_transform
 from unlazy.theory.index_models.spectral.estimators import (
     best_linear_transform,
@@ -85,7 +84,7 @@ class TestAgainstOtherMethods:
         s = optimize.brentq(lambda s: psi(s) - phi(s), edge.x, 100)
         step = 1e-4
         slopes = [(f(s + step) - f(s - step)) / (2 * step) for f in (psi, phi)]
-        plain = Piecewise(lambda y: np.minimum(y**2, top), (math.sqrt(top),))
+        plain = Link("cut", lambda y: np.minimum(y**2, top), breakpoints=(math.sqrt(top),))
         # a kink that is not named costs digits only
         for transform, tolerance in ((plain, 1e-7), (plain.value, 1e-4)):
             found = spectral_overlap("abs", 0.0, transform, ratio)
@@ -170,7 +169,7 @@ class TestAgainstOtherMethods:
             return (np.abs(y) > 1.3).astype(float)
 
         share, second = 2 * norm.sf(1.3), 2 * (1.3 * norm.pdf(1.3) + norm.sf(1.3))
-        found = spectral_overlap("abs", 0.0, Piecewise(far, (-1.3, 1.3)), 6.0)
+        found = spectral_overlap("abs", 0.0, Link("own", far, breakpoints=(-1.3, 1.3)), 6.0)
         # T is 0 or 1, so that psi and phi are rational: s (1/6 + p/(s-1)) and s m/(s-1)
         s = 1 + 6 * (second - share)
         rise = 1 / 6 - share / (s - 1) ** 2

@@ -5,14 +5,14 @@ import pytest
 from scipy.optimize import brentq
 
 from unlazy.checks import InputError
-from unlazy.functions.activations import activation
+from unlazy.functions.elementwise import as_activation
 from unlazy.functions.orthogonal import Gegenbauer, Hermite, Krawtchouk
 from unlazy.functions.spectra import power_law
 from unlazy.theory.kernels.blocks import activation_blocks, kernel_blocks
 from unlazy.theory.kernels.random_features import KernelEquivalent, kernel_regression_equivalent
 from unlazy.theory.regression.ridge import ridge_equivalent
 
-RELU = activation("relu")
+RELU = as_activation("relu")
 EIGENVALUES, ENERGIES = power_law(1000, 1.5), power_law(1000, 2.0)
 
 

@@ -5,7 +5,7 @@ import pytest
 from scipy.stats import kstest
 
 from unlazy.checks import InputError
-from unlazy.functions.activations import activation
+from unlazy.functions.elementwise import as_activation
 from unlazy.functions.orthogonal import Gegenbauer, Krawtchouk, coefficients
 from unlazy.theory.kernels.free_probability import Discrete, FreeSum, MarchenkoPastur, Semicircle
 from unlazy.theory.kernels.spectrum import KernelSpectrum, kernel_spectrum, kernel_spectrum_limit
@@ -26,7 +26,7 @@ each_law = pytest.mark.parametrize("law", LAWS.values(), ids=LAWS.keys())
 
 def relu_spectrum(d, n):
     family = Gegenbauer(d)
-    found = coefficients(activation("relu"), family, 8, (0,))
+    found = coefficients(as_activation("relu"), family, 8, (0,))
     return kernel_spectrum(found.values, family.multiplicities(8), n, found.tail)
 
 
@@ -243,7 +243,7 @@ def test_finite_size_law_is_that_of_a_simulated_matrix():
     rng = np.random.default_rng(1)
     points = rng.standard_normal((n, d))
     points /= np.linalg.norm(points, axis=1, keepdims=True)
-    eigenvalues = kernel_eigenvalues(points, activation("relu"))
+    eigenvalues = kernel_eigenvalues(points, as_activation("relu"))
     law = relu_spectrum(d, n)
     assert distance(eigenvalues, law) < 0.01
     wider = KernelSpectrum(1.44 * law.weights, 1.2 * law.poles)

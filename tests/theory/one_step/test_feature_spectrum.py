@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from unlazy.checks import InputError
-from unlazy.functions.activations import activation
+from unlazy.functions.elementwise import as_activation
 from unlazy.theory.kernels.free_probability import MarchenkoPastur
 from unlazy.theory.one_step.spiked.features import gradient_step_groups
 from unlazy.theory.one_step.spiked.spectrum import feature_outliers, feature_spectrum
@@ -88,9 +88,9 @@ def test_largest_outliers_are_those_of_the_conditional_means():
     groups = two_groups(2.0, -1.0)
     found = feature_outliers("relu", groups, neurons, neurons, neurons)
     points, weights = np.polynomial.hermite_e.hermegauss(100)
-    from unlazy.numerics.gaussian import normal_averages, piecewise
+    from unlazy.numerics.gaussian import normal_averages
 
-    means = normal_averages("activation", piecewise("activation", "relu"), points[:, None] * groups.spikes, 1.0).mean
+    means = normal_averages("activation", as_activation("relu"), points[:, None] * groups.spikes, 1.0).mean
     weights = weights / weights.sum()
     leading = neurons * np.linalg.eigvalsh(0.5 * (means.T * weights) @ means)[::-1]
     np.testing.assert_allclose(found.values[:2], leading, rtol=1e-4)
@@ -107,7 +107,7 @@ def test_spectrum_is_that_of_drawn_features(spikes):
         weights[0] = 0
         weights /= np.linalg.norm(weights, axis=0)
         weights[0] = np.repeat(groups.spikes, neurons // 2)
-        features = activation("tanh")(rng.normal(size=(n, d)) @ weights)
+        features = as_activation("tanh")(rng.normal(size=(n, d)) @ weights)
         eigenvalues.append(np.linalg.eigvalsh(features.T @ features / n))
     eigenvalues = np.array(eigenvalues)
     x = np.array([0.02, 0.05, 0.1, 0.3, 1.0])

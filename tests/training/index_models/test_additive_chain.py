@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from unlazy.functions.links import link, polynomial
+from unlazy.functions.elementwise import as_link, polynomial
 from unlazy.random import short_normals
 from unlazy.theory.index_models.additive import additive_path
 from unlazy.training.index_models.additive_chain import AdditiveRule, escape, train_network
@@ -45,7 +45,7 @@ def ends(key, start, rule, steps):
 @cache
 def _escape(name):
     """Compiled once per link and shape."""
-    known = {MIXED.name: MIXED, "He3": link("He3")}[name]
+    known = {MIXED.name: MIXED, "He3": as_link("He3")}[name]
     return jax.jit(lambda key, start, rule, *rest: escape(key, start, rule._replace(link=known), *rest))
 
 
@@ -71,7 +71,7 @@ def test_the_chain_follows_the_flow_in_high_dimension():
     tasks, d, size, chains = 3, 20_000, 0.4, 64
     start = np.array([0.5, 0.3, 0.0])
     steps = 64 * 500
-    rule = AdditiveRule(link("He3"), tasks, d, size, 0.1, 1e9)
+    rule = AdditiveRule(as_link("He3"), tasks, d, size, 0.1, 1e9)
     found = ends(jax.random.key(4), np.tile(start, (chains, 1)), rule, steps)
     expected = additive_path(start, [steps / d], "He3", size, 0.01)[-1]
     error = found.std(axis=0) / np.sqrt(chains)
@@ -82,8 +82,8 @@ def test_the_chain_follows_the_flow_in_high_dimension():
 def test_columns_beyond_the_tasks_stay_empty_and_do_not_matter():
     start = np.zeros((1000, 5))
     start[:, 0] = 0.4
-    wide = ends(jax.random.key(5), start, AdditiveRule(link("He3"), 2, 30, 0.5), 128)
-    narrow = ends(jax.random.key(6), start[:, :2], AdditiveRule(link("He3"), 2, 30, 0.5), 128)
+    wide = ends(jax.random.key(5), start, AdditiveRule(as_link("He3"), 2, 30, 0.5), 128)
+    narrow = ends(jax.random.key(6), start[:, :2], AdditiveRule(as_link("He3"), 2, 30, 0.5), 128)
     assert wide[:, 0].std() > 0.01
     assert (wide[:, 2:] == 0).all()
     assert stats.ks_2samp(wide[:, 0], narrow[:, 0]).pvalue > 1e-3
@@ -91,7 +91,7 @@ def test_columns_beyond_the_tasks_stay_empty_and_do_not_matter():
 
 def test_half_is_the_middle_of_the_arrival_times_and_later_ones_are_infinite():
     start = jnp.array([[0.9], [0.5], [0.5], [0.5], [0.0]])
-    rule = AdditiveRule(link("He3"), 1, 50, 0.2)
+    rule = AdditiveRule(as_link("He3"), 1, 50, 0.2)
     found = _escape("He3")(jax.random.key(7), start, rule._replace(link=None), 0.6, 50_000)
     samples = np.asarray(found.samples)
     assert samples[0] == 0

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from unlazy.functions.links import link as named
+from unlazy.functions.elementwise import as_link as named
 from unlazy.theory.index_models.spectral.estimators import (
     best_linear_transform,
     best_spectral_transform,

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from unlazy.checks import InputError
-from unlazy.functions.links import link
+from unlazy.functions.elementwise import as_link
 from unlazy.training.index_models.online_index import _block, fit_second_layer, init, step, train
 from unlazy.training.index_models.overlap_chain import Rule
 
-THIRD, RELU = link("He3"), link("relu").derivative
+THIRD, RELU = as_link("He3"), as_link("relu").derivative
 D, NEURONS = 30, 6
 
 

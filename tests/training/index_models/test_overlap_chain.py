@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 
 from unlazy.checks import InputError
-from unlazy.functions.links import link
+from unlazy.functions.elementwise import as_link
 from unlazy.theory.index_models.online_sgd import overlap_path
 from unlazy.training.index_models import online_index
 from unlazy.training.index_models.overlap_chain import Draws, Rule, crossing_step, draw, step, train
 
-THIRD = link("He3")
-RELU = link("relu").derivative
+THIRD = as_link("He3")
+RELU = as_link("relu").derivative
 
 
 @pytest.mark.parametrize("d", [3, 4, 7, 24, 64, 1000])
@@ -50,7 +50,7 @@ def test_the_draws_are_independent_standard_normal_numbers():
 @pytest.mark.parametrize("student", ["relu", "He3"])
 def test_a_step_is_that_of_the_neuron_in_d_dimensions(d, reuse, student):
     rng = np.random.default_rng(d)
-    derivative = link(student).derivative
+    derivative = as_link(student).derivative
     with jax.enable_x64(True):
         rule = Rule(2.0, strength=1.5, reuse=reuse, sign=-1.0, bias=0.3, noise=0.4, clip=1.0)
         for _ in range(20):
@@ -134,11 +134,11 @@ def test_the_clip_bounds_the_change():
     # a huge step turns w by at most atan(clip |x| / sqrt(d))
     draws = draw(jax.random.key(0), (1, 1000), 50)
     draws = Draws(*(part[0] for part in draws))
-    moved = step(draws, jnp.zeros(1000), 50, Rule(1e6, clip=0.1), THIRD, link("He3").derivative)
+    moved = step(draws, jnp.zeros(1000), 50, Rule(1e6, clip=0.1), THIRD, as_link("He3").derivative)
     limit = 0.1 / math.sqrt(50)
     sine = limit * np.abs(draws.across) / np.sqrt(1 + limit**2 * (draws.across**2 + draws.rest))
     assert (np.abs(moved) <= sine * 1.0001).all()
-    free = step(draws, jnp.zeros(1000), 50, Rule(1e6), THIRD, link("He3").derivative)
+    free = step(draws, jnp.zeros(1000), 50, Rule(1e6), THIRD, as_link("He3").derivative)
     assert (np.abs(free) > 2 * sine).any()
     assert (np.abs(free) <= 1).all()
 

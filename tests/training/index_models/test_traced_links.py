@@ -3,7 +3,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from unlazy.functions.links import LINKS
+from unlazy.functions.elementwise import LINKS
 from unlazy.training.index_models.traced_links import chosen_link, hermite_link
 
 

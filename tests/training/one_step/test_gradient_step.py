@@ -3,13 +3,13 @@
 import numpy as np
 import pytest
 
-from unlazy.functions.activations import activation
+from unlazy.functions.elementwise import as_activation
 from unlazy.training.one_step.gradient_step import draw_samples, first_step, kernel_readout, readout
 
 
 @pytest.mark.parametrize("name", ["erf", "tanh"])
 def test_the_step_is_minus_the_gradient_of_half_the_mean_squared_error(name):
-    sigma = activation(name)
+    sigma = as_activation(name)
     rng = np.random.default_rng(0)
     samples = draw_samples(rng, 30, 5, np.tanh, 0.1)
     step = first_step(rng, samples, 7, name)

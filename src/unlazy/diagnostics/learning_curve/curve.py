@@ -26,7 +26,7 @@ from unlazy.diagnostics.learning_curve.results import (
     SamplesNeeded,
 )
 from unlazy.diagnostics.learning_curve.theory import Theory
-from unlazy.numerics.gaussian import piecewise
+from unlazy.functions.elementwise import as_link
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -147,7 +147,7 @@ class LearningCurve(BaseEstimator):
         self._check_parameters(OneStepTheory)
         d = float(check_array("dimension", dimension, low=1, high=1e9, ndim=0))
         noise = float(check_array("noise_variance", noise_variance, low=0, high=LARGEST, ndim=0))
-        model = centred_model(piecewise("link", link), d, noise)
+        model = centred_model(as_link(link), d, noise)
         theory = OneStepTheory(model, one_step_options(self.kernel_params))
         rows = int(_ROWS_PER_DIMENSION * d)
         return self._fitted(theory, rows, np.arange(0), np.zeros(()), model.moments.variance + noise)

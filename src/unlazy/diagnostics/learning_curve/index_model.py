@@ -9,7 +9,8 @@ import numpy as np
 
 from unlazy.checks import InputError
 from unlazy.diagnostics.learning_curve.link import HIDDEN_NODES, ROUNDING, Rescaled, fitted_link, width
-from unlazy.numerics.gaussian import Piecewise, normal_averages, normal_nodes
+from unlazy.functions.elementwise import Link
+from unlazy.numerics.gaussian import normal_averages, normal_nodes
 from unlazy.numerics.index_directions import Factors, Signal, linear_signal, refined_directions
 from unlazy.numerics.ridge import ridge_coefficients
 from unlazy.theory.one_step.gradient_step import best_direction_ridge, preconditioned_cosine
@@ -34,7 +35,7 @@ _TINY = 1e-300
 class IndexModel(NamedTuple):
     """y = g(x.beta) + noise with x ~ N(0, I_d): what the theory of one step takes."""
 
-    link: Piecewise
+    link: Link
     """g, centred."""
     moments: LinkMoments
     dimension: float
@@ -68,7 +69,7 @@ class IndexEvidence(NamedTuple):
     """sqrt((kurtosis - 1) / n) of y, the relative standard deviation of its variance."""
 
 
-def centred_model(link: Piecewise, dimension: float, noise_variance: float) -> IndexModel:
+def centred_model(link: Link, dimension: float, noise_variance: float) -> IndexModel:
     """The model of a link whose mean is taken off."""
     averages = normal_averages("link", link, 0.0, 1.0)
     centred = Rescaled(link.value, float(averages.mean), 1.0)
@@ -78,7 +79,9 @@ def centred_model(link: Piecewise, dimension: float, noise_variance: float) -> I
             f"link must have a linear coefficient b1 = E[z g(z)] != 0, got {moments.linear:g} beside a mean of "
             f"{averages.mean:g}"
         )
-    return IndexModel(Piecewise(centred, link.breakpoints), moments, float(dimension), float(noise_variance))
+    return IndexModel(
+        Link("own", centred, breakpoints=link.breakpoints), moments, float(dimension), float(noise_variance)
+    )
 
 
 def index_evidence(X: np.ndarray, y: np.ndarray, folds: np.ndarray, smoothing: float | None = None) -> IndexEvidence:
@@ -125,7 +128,7 @@ def index_evidence(X: np.ndarray, y: np.ndarray, folds: np.ndarray, smoothing: f
             noise = other.unexplained * (1 - d / kept)
             cosine = math.sqrt(max(1 - (other.unexplained - noise) / float(np.mean(link.slope(index) ** 2)), 0.0))
     averages = normal_averages("link", link, 0.0, 1.0)
-    model = centred_model(Piecewise(Rescaled(link.value, 0.0, unit)), d, unit**2 * noise)
+    model = centred_model(Link("rescaled", Rescaled(link.value, 0.0, unit)), d, unit**2 * noise)
     ratio = float(averages.linear**2 + averages.rest) + noise
     residuals = targets - link(index)
     other_signal = _quadratic_signal(rows, residuals) if smoothing is None else math.nan
@@ -229,7 +232,7 @@ def _evenness(index: np.ndarray, squares: np.ndarray) -> float:
     return ratio if ratio < 1 - _UNEVEN * chance else 1.0
 
 
-def _variance_given_index(link: Piecewise, cosine: float) -> float:
+def _variance_given_index(link: Link, cosine: float) -> float:
     """E Var(g | s) for an index s of that cosine."""
     whole = normal_averages("link", link, 0.0, 1.0)
     points, masses = normal_nodes(HIDDEN_NODES)

@@ -10,7 +10,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from unlazy.checks import InputError
-from unlazy.numerics.gaussian import Piecewise, normal_nodes
+from unlazy.functions.elementwise import Link
+from unlazy.numerics.gaussian import normal_nodes
 
 _KNOTS = 16
 HIDDEN_NODES = 20
@@ -23,7 +24,7 @@ _FEWEST_KNOTS = 4
 
 
 class FittedLink(NamedTuple):
-    link: Piecewise
+    link: Link
     unexplained: float
     """The variance of y that the index does not explain."""
     smoothing: float
@@ -66,7 +67,7 @@ def fitted_link(index: np.ndarray, targets: np.ndarray, cosine: float, smoothing
         if residual / free**2 < best[0]:
             best = (residual / free**2, solution, residual / free, level)
     _, coefficients, unexplained, chosen = best
-    return FittedLink(Piecewise(NaturalSpline(knots, coefficients)), unexplained, float(chosen))
+    return FittedLink(Link("spline", NaturalSpline(knots, coefficients)), unexplained, float(chosen))
 
 
 def _separate(places: np.ndarray) -> np.ndarray:

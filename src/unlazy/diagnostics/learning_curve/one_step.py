@@ -20,7 +20,8 @@ from unlazy.diagnostics.learning_curve.index_model import (
 )
 from unlazy.diagnostics.learning_curve.results import BestRidge
 from unlazy.diagnostics.learning_curve.theory import CurveLists, Theory
-from unlazy.numerics.gaussian import Piecewise, normal_averages, normal_nodes, piecewise
+from unlazy.functions.elementwise import Link, as_activation
+from unlazy.numerics.gaussian import normal_averages, normal_nodes
 from unlazy.numerics.roots import ConvergenceError, scalar_minimum
 from unlazy.theory.one_step.gradient_step import best_direction_ridge, gradient_cosine, preconditioned_cosine
 from unlazy.theory.one_step.moments import SMALLEST_RIDGE
@@ -62,7 +63,7 @@ _OPTIONS = ("activation", "spike", "precondition", "step_size", "n_step", "bias"
 class OneStepOptions(NamedTuple):
     """Features sigma(W^T x + c) with W = W0 + v a^T, a ~ N(0, spike^2), or after a gradient step of `step_size`."""
 
-    activation: Piecewise
+    activation: Link
     spikes: tuple[float, ...]
     precondition: bool
     """v is the direction of a ridge regression, or that of the gradient X^T y."""
@@ -83,7 +84,7 @@ def one_step_options(given: dict[str, Any] | None) -> OneStepOptions:
     spikes = np.atleast_1d(check_array("spike", given.get("spike", 1.5), low=0, high=10))
     n_step = given.get("n_step")
     return OneStepOptions(
-        piecewise("activation", given.get("activation", "tanh")),
+        as_activation(given.get("activation", "tanh")),
         tuple(spikes.ravel().tolist()),
         bool(precondition),
         None if step_size is None else float(check_array("step_size", step_size, low=0, high=1e6, ndim=0)),

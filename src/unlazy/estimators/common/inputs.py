@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from unlazy.checks import InputError, check_array
-from unlazy.numerics.gaussian import Piecewise, piecewise
+from unlazy.functions.elementwise import Link, as_activation
 
 Pairs = list[tuple[np.ndarray, np.ndarray]]
 """Tasks: rows (n, d) and targets (n,) of each, n may differ."""
@@ -45,9 +45,9 @@ def check_pairs(tasks: Iterable[Any], wanted: str, *, rows: int = 1, size: float
     return pairs
 
 
-def guarded(activation: Any) -> Piecewise:
+def guarded(activation: Any) -> Link:
     """The activation, of which every value is a finite real number; it works on copies, so it may work in place."""
-    function = piecewise("activation", activation)
+    function = as_activation(activation)
 
     def value(x: Any) -> np.ndarray:
         places = np.array(x, dtype=np.float64)

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from unlazy.numerics.gaussian import Piecewise
+from unlazy.functions.elementwise import Link
 from unlazy.numerics.index_directions import Factors, refined_directions
 
 _RIDGES = np.logspace(-9, 4, 40)
@@ -89,7 +89,7 @@ def refine(
     labels: np.ndarray,
     directions: np.ndarray,
     steps: int,
-    activation: Piecewise,
+    activation: Link,
     weights: np.ndarray,
     biases: np.ndarray,
 ) -> np.ndarray:

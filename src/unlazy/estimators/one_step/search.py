@@ -12,7 +12,7 @@ from unlazy.checks import InputError
 from unlazy.estimators.common.gate import is_gain, mean_of_rows, student_quantile
 from unlazy.estimators.one_step.directions import LinearFit, SecondMoment, linear_fit, refine
 from unlazy.estimators.one_step.ridge import LinearKernel, RidgeFold
-from unlazy.numerics.gaussian import Piecewise
+from unlazy.functions.elementwise import Link
 from unlazy.numerics.index_directions import unit_spread
 
 LINEAR, RANDOM, ONE_STEP = "linear", "random features", "one step"
@@ -37,7 +37,7 @@ class Candidate(NamedTuple):
 class Recipe(NamedTuple):
     """How directions are found and features are made of them: all that is drawn or given."""
 
-    activation: Piecewise
+    activation: Link
     initial: np.ndarray
     """W0, (d, N), entries N(0, 1/d)."""
     second: np.ndarray
@@ -119,12 +119,12 @@ class ChosenFeatures(NamedTuple):
     alpha: float
 
 
-def hidden_features(hidden: np.ndarray, activation: Piecewise) -> np.ndarray:
+def hidden_features(hidden: np.ndarray, activation: Link) -> np.ndarray:
     """sigma(hidden) / sqrt(N)."""
     return activation(hidden) / np.sqrt(max(hidden.shape[1], 1))
 
 
-def features(hidden: np.ndarray, rows: np.ndarray, activation: Piecewise) -> np.ndarray:
+def features(hidden: np.ndarray, rows: np.ndarray, activation: Link) -> np.ndarray:
     """[sigma(hidden) / sqrt(N), z / sqrt(d)]."""
     return np.hstack([hidden_features(hidden, activation), rows / np.sqrt(rows.shape[1])])
 

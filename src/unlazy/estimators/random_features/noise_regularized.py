@@ -60,7 +60,7 @@ class NoiseRegularizedRidge(MultiOutputMixin, RegressorMixin, BaseEstimator):
         from 0 to 1.4. 0 is ridge regression on plain random features.
     n_features : int
         Number of random features.
-    activation : name of `unlazy.functions.activations.ACTIVATIONS` or callable of arrays
+    activation : name of `unlazy.functions.elementwise.ACTIVATIONS` or callable of arrays
     alpha : None, float or sequence of float
         `alpha` of scikit-learn's `Ridge` on phi; several are compared, and None is a grid from 1e-4 to 1e3.
     bias : float

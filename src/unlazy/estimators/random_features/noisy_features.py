@@ -8,7 +8,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from unlazy.numerics.gaussian import Piecewise, normal_nodes
+from unlazy.functions.elementwise import Link
+from unlazy.numerics.gaussian import normal_nodes
 
 _NODES = 400
 # the table of noise-averaged features: points per unit of the noise, which is taken as at least _FINEST
@@ -31,7 +32,7 @@ class NoisyFeatures(NamedTuple):
     """Gamma, the covariance over z averaged over the rows, (N, N)."""
 
 
-def noisy_features(function: Piecewise, delta: float, hidden: np.ndarray, cosines: np.ndarray) -> NoisyFeatures:
+def noisy_features(function: Link, delta: float, hidden: np.ndarray, cosines: np.ndarray) -> NoisyFeatures:
     """Mean and covariance of sigma(h + delta z_a) for h = `hidden` (n, N) and normal z with correlations `cosines`.
 
     The covariance is an average over the rows, for which 2000 drawn ones stand if there are more. The series in powers
@@ -63,7 +64,7 @@ def noisy_features(function: Piecewise, delta: float, hidden: np.ndarray, cosine
 
 
 def _sampled_covariance(
-    function: Piecewise, delta: float, hidden: np.ndarray, mean: np.ndarray, cosines: np.ndarray
+    function: Link, delta: float, hidden: np.ndarray, mean: np.ndarray, cosines: np.ndarray
 ) -> np.ndarray:
     """The covariance over noisy copies, at Sobol points that are shifted at random for every row."""
     from scipy.special import ndtri
@@ -84,7 +85,7 @@ def _sampled_covariance(
     return covariance
 
 
-def _hermite_table(function: Piecewise, delta: float, hidden: np.ndarray) -> Callable[[np.ndarray, int], np.ndarray]:
+def _hermite_table(function: Link, delta: float, hidden: np.ndarray) -> Callable[[np.ndarray, int], np.ndarray]:
     """h, k -> E[He_k(z) sigma(h + delta z)] / sqrt(k!); k = -1 is the variance of sigma(h + delta z).
 
     Interpolated between the least and the largest of `hidden` if they are many.

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from unlazy.checks import InputError
-from unlazy.functions.links import link
+from unlazy.functions.elementwise import as_link
 from unlazy.lab import OWN, Change, Output, Study, changes, cite, claim, path, static, value
 from unlazy.lab.claims import at_least, parameter, within
 from unlazy.plotting.panels import Level, Map, Panel, panels
@@ -139,7 +139,7 @@ class AdditiveLocalisation(Study):
 
         start_key, train_key = jax.random.split(key)
         weights = init(start_key, self.most_neurons, self.d)
-        rule = AdditiveRule(link("He3"), self.tasks, self.d, self.step / (self.d * self.tasks) ** 0.5, self.noise)
+        rule = AdditiveRule(as_link("He3"), self.tasks, self.d, self.step / (self.d * self.tasks) ** 0.5, self.noise)
         steps = round(self.samples * self.tasks * self.d**2)
         trained = train_network(train_key, weights, rule, steps, self.records)
         overlaps = jnp.concatenate([weights[None, :, : self.tasks], trained.overlaps])

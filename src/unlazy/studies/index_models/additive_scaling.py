@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from unlazy.checks import InputError
-from unlazy.functions.links import link
+from unlazy.functions.elementwise import as_link
 from unlazy.lab import Output, Study, cite, static, value
 from unlazy.lab.claims import OWN, Change, between, changes, claim, relative_deviation, slope, within
 from unlazy.plotting.panels import Panel, panels
@@ -124,7 +124,7 @@ class AdditiveScaling(Study):
         first = self.start / jnp.sqrt(self.d)
         begin = init(start_key, self.neurons, self.most_tasks, self.tasks, self.d, first)
         step_size = self.step * self.d ** (-(EXPONENTS[self.link] - 2) / 2) / jnp.sqrt(self.tasks)
-        rule = AdditiveRule(link(self.link), self.tasks, self.d, step_size, self.noise)
+        rule = AdditiveRule(as_link(self.link), self.tasks, self.d, step_size, self.noise)
         return {"samples": escape(run_key, begin, rule, self.threshold, self._limit).half}
 
     def predict(self) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from unlazy.functions.links import LINKS, link
+from unlazy.functions.elementwise import LINKS, as_link
 from unlazy.lab import OWN, Output, Study, at_least, at_most, changes, cite, claim, difference, static, within
 from unlazy.plotting.panels import Panel, panels
 from unlazy.theory.index_models.exponents.exponents import generative_exponent, information_exponent
@@ -111,7 +111,7 @@ class GenerativeExponentStudy(Study):
         from unlazy.observables.label_slices import label_correlations
 
         z = SPREAD * rng.standard_normal(self.n)
-        y = link(self.link)(z) + self.noise * rng.standard_normal(self.n)
+        y = as_link(self.link)(z) + self.noise * rng.standard_normal(self.n)
         return label_correlations(z, y, np.exp(-(z**2) / 2 * (1 - SPREAD**-2)), max(ORDERS))._asdict()
 
     def predict(self) -> dict[str, Any]:

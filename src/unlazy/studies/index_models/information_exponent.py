@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from unlazy.checks import InputError
-from unlazy.functions.links import LINKS, Link
+from unlazy.functions.elementwise import LINKS, Link
 from unlazy.lab import OWN, Output, Study, changes, cite, claim, path, static
 from unlazy.lab.claims import difference, enough, parameter, slope, within
 from unlazy.plotting.panels import Panel, panels

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from unlazy.functions.links import link
+from unlazy.functions.elementwise import as_link
 from unlazy.lab import OWN, Change, Output, Study, at_least, at_most, between, cite, claim, difference, static, within
 from unlazy.numerics.monte_carlo import exact_moments, moments, wide_draws
 from unlazy.plotting.panels import Level, Panel, panels
@@ -136,11 +136,11 @@ class MonomialTransform(Study):
     def simulate(self, rng: np.random.Generator) -> dict[str, Any]:
         from unlazy.training.index_models.first_steps import power_alignments
 
-        function = link(self.link)
+        function = as_link(self.link)
         alignment = power_alignments(rng, function, POWERS, self.ratio * self.d, self.d, self.overlap)
         z, weights = wide_draws(rng, 20_000, spread=2.5)
         return {"alignment": alignment, "coefficient": moments(function(z), z, weights, POWERS, 2)}
 
     def predict(self) -> dict[str, Any]:
         alignment = self.ratio / (self.ratio + step_price(self.link, POWERS, self.overlap))
-        return {"alignment": alignment, "coefficient": exact_moments(link(self.link).value, 24.0, POWERS, 2)}
+        return {"alignment": alignment, "coefficient": exact_moments(as_link(self.link).value, 24.0, POWERS, 2)}

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from unlazy.checks import check_choice
-from unlazy.functions.links import LINKS
+from unlazy.functions.elementwise import LINKS
 from unlazy.lab import OWN, Change, Output, Study, changes, cite, claim, static, value
 from unlazy.lab.claims import at_least, at_most, between, needs, parameter, slope, within
 from unlazy.plotting.panels import Guide, Panel, panels

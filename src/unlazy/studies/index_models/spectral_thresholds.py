@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from unlazy.checks import InputError
-from unlazy.functions.links import LINKS, link
+from unlazy.functions.elementwise import LINKS, as_link
 from unlazy.lab import Change, Output, Study, at_least, at_most, cite, claim, difference, path, slope, static, within
 from unlazy.plotting import style
 from unlazy.plotting.panels import Panel, panels
@@ -172,7 +172,7 @@ class SpectralThresholds(Study):
         ends = [round(ratio * self.d) for ratio in self.ratio]
         rows = rng.standard_normal((ends[-1], self.d), dtype=np.float32)
         z = rows[:, 0].astype(float)
-        y = link(self.link)(z) + self.noise * rng.standard_normal(z.size)
+        y = as_link(self.link)(z) + self.noise * rng.standard_normal(z.size)
         chosen = [np.asarray(transform(y)) for transform in transforms(self.link, float(self.noise))]
         return first_looks(rows, chosen[:2], chosen[2:], ends)._asdict()
 

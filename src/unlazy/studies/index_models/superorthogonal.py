@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from unlazy.functions.links import Link, polynomial
+from unlazy.functions.elementwise import Link, polynomial
 from unlazy.lab import OWN, Change, Output, Study, at_least, at_most, cite, claim, difference, parameter, static, within
 from unlazy.numerics.monte_carlo import exact_moments, moments, wide_draws
 from unlazy.plotting import style

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from unlazy.functions.links import link
+from unlazy.functions.elementwise import as_link
 from unlazy.lab import Output, Study, cite, path, static, value
 from unlazy.lab.claims import at_most, claim, enough, over_theory, relative_deviation, within
 from unlazy.plotting.panels import Level, Panel, panels
@@ -106,12 +106,12 @@ class RandomFeaturesBottleneck(Study):
         from unlazy.training.kernels.sphere import feature_risks
 
         sizes = self.n, self.features, self.d
-        return feature_risks(rng, link("relu").value, ENERGIES, *sizes, self.ridge, self.noise_variance)._asdict()
+        return feature_risks(rng, as_link("relu").value, ENERGIES, *sizes, self.ridge, self.noise_variance)._asdict()
 
     def predict(self) -> dict[str, Any]:
         def at(n: float, features: float) -> Any:
             given = n, features, self.d, np.array(self.ridge), self.noise_variance
-            return feature_regression_equivalent(link("relu").value, ENERGIES, *given, breakpoints=(0.0,))
+            return feature_regression_equivalent(as_link("relu").value, ENERGIES, *given, breakpoints=(0.0,))
 
         finite = at(self.n, self.features)
         return {

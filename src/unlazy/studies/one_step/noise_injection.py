@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from unlazy.lab import Output, Study, at_most, between, cite, claim, over_theory, parameter, static, value, within
-from unlazy.numerics.gaussian import Piecewise
 from unlazy.plotting.panels import Panel, panels
 from unlazy.theory.one_step.noise_injection import noise_injection_equivalent
 
@@ -106,6 +105,6 @@ class NoiseInjectionStudy(Study):
 
     def predict(self) -> dict[str, Any]:
         ratios = (self.samples_per_dimension, self.features_per_dimension)
-        problem = ("tanh", Piecewise(np.sign, (0.0,)), *ratios, self.ridge, self.noise_variance)
+        problem = ("tanh", "sign", *ratios, self.ridge, self.noise_variance)
         found = noise_injection_equivalent(*problem, input_noise=self.input_noise, copies=self.copies or np.inf)
         return {"test_error": found.test_error, "training_error": found.training_error}

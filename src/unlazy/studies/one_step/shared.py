@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from unlazy.functions.activations import activation
+from unlazy.functions.elementwise import as_activation
 from unlazy.lab import parameter
 from unlazy.plotting.panels import Level
 from unlazy.theory.one_step.moments import link_moments
@@ -25,7 +25,7 @@ FRESH = 2000
 def link_function(name: str) -> Any:
     """The link of that name on arrays."""
     link = LINKS[name]
-    return activation(link) if isinstance(link, str) else link
+    return as_activation(link) if isinstance(link, str) else link
 
 
 def bound(link: str) -> float:

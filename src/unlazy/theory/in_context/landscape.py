@@ -18,7 +18,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from unlazy.checks import InputError, check_array, check_symmetric, check_whole
-from unlazy.numerics.gaussian import normal_averages, normal_nodes, piecewise
+from unlazy.functions.elementwise import as_activation
+from unlazy.numerics.gaussian import normal_averages, normal_nodes
 
 _LARGEST_CONDITION = 1e10
 _ROUNDING = 1e-9
@@ -173,14 +174,14 @@ def attention_saddle(activation: Any, features: int, missing: int, *, nodes: int
 
         growth rate nu = 2 k c^2 s^2 / r,      c = E[z sigma(z)],  s = E sigma'(z),  r = E sigma(z)^2,
 
-    m^2 of them. `activation` is an odd function: a name, a callable or a `Piecewise`. z is standard normal, or, if
+    m^2 of them. `activation` is an odd function: a name, a `Link` or a function. z is standard normal, or, if
     `nodes` is given, has the law of the Gauss-Hermite rule of that many points (`normal_nodes`), whose product is then
     the law of x. Exact. Source: the project's; strict saddles are Theorem 1 (2) of Kim & Suzuki 2024.
     """
     k, m = check_whole("features", features, 1), check_whole("missing", missing, 1)
     if m > k:
         raise InputError(f"missing must be at most features = {k}, got {m}")
-    sigma = piecewise("activation", activation)
+    sigma = as_activation(activation)
     _check_odd(sigma)
     if nodes is None:
         averages = normal_averages("activation", sigma, 0.0, 1.0)

@@ -3,7 +3,7 @@
     y = M^(-1/2) sum_l link(<x, theta_l>) + noise,    x ~ N(0, I_d), theta_1, ..., theta_M orthonormal
     w <- normalise(w + (step_size/d) y student'(<w, x>) (x - <w, x> w),     one fresh pair (x, y) per step
 
-with polynomial links, link = sum_j a_j h_j and student = sum_j b_j h_j (`unlazy.functions.links`). The overlaps
+with polynomial links, link = sum_j a_j h_j and student = sum_j b_j h_j (`unlazy.functions.elementwise`). The overlaps
 m_l = <w, theta_l> are a Markov chain, drawn by `training.index_models.additive_chain`; here are its drift and spread in
 closed form and the flow that they give. Sources: Oko, Song, Suzuki & Wu (2024), Ben Arous et al. (2021).
 """
@@ -17,8 +17,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from unlazy.checks import InputError, check_array, check_whole, common_shape
-from unlazy.functions.links import Link
-from unlazy.functions.links import link as named_link
+from unlazy.functions.elementwise import Link
+from unlazy.functions.elementwise import as_link as named_link
 from unlazy.functions.orthogonal import Hermite
 from unlazy.numerics.quadrature import hermite_rule, panels
 
@@ -275,7 +275,7 @@ def _moments(link: str | Link, student: str | Link | None) -> _Moments:
     degree = max(2 * (b.size - 1) - 2, 0)
     points, weights = hermite_rule(2 * most + 2)
     basis = Hermite().values(points, degree)
-    slopes = basis @ (weights * np.asarray(pupil.derivative(points)) ** 2)
+    slopes = basis @ (weights * np.asarray(pupil.slope(points)) ** 2)
     squares = basis @ (weights * np.asarray(teacher(points)) ** 2)
     paired = np.zeros((degree + 1, degree + 1))
     for p in range(min(a.size, degree + 1)):

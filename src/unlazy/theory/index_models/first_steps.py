@@ -13,8 +13,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from unlazy.functions.links import Link
-from unlazy.functions.links import link as named
+from unlazy.functions.elementwise import Link
+from unlazy.functions.elementwise import as_link as named
 from unlazy.functions.orthogonal import Hermite, coefficients
 from unlazy.numerics.gaussian import normal_nodes
 
@@ -54,7 +54,7 @@ def first_gradient(link: str | Link, student: str | Link, n: ArrayLike, d: int) 
     points, weights = normal_nodes(_NODES)
     u, v = np.meshgrid(points, points, indexing="ij")
     measure = weights[:, None] * weights
-    squares = (link(m * u + np.sqrt(1 - m**2) * v) * student.derivative(u)) ** 2
+    squares = (link(m * u + np.sqrt(1 - m**2) * v) * student.slope(u)) ** 2
     size, width = float((squares * measure).sum()), float((squares * v**2 * measure).sum()) - signal**2
     chance, share = normal_nodes(_QUANTILES)
     length = 2 * gammaincinv((d - 2) / 2, (np.arange(_QUANTILES) + 0.5) / _QUANTILES)

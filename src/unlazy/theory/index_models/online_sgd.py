@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from unlazy.checks import InputError, check_array, check_signs, common_shape
-from unlazy.functions.links import Link, link
+from unlazy.functions.elementwise import Link, as_link
 from unlazy.numerics.quadrature import panels
 from unlazy.numerics.roots import ConvergenceError, bisect, scalar_minimum
 from unlazy.theory.index_models.overlap_averages import Averages, averages_of
@@ -75,7 +75,7 @@ def overlap_drift(
     settings, group = np.unique(np.stack(list(flat.values())), axis=1, return_inverse=True)
     for index, setting in enumerate(settings.T):
         chosen = group.ravel() == index
-        found[:, chosen] = averages_of(link(teacher), link(student), twice, *setting.tolist())(overlaps[chosen])
+        found[:, chosen] = averages_of(as_link(teacher), as_link(student), twice, *setting.tolist())(overlaps[chosen])
     return Drift(*(row.reshape(shape)[()] for row in found))
 
 
@@ -249,9 +249,9 @@ def _flow(teacher: str | Link, step: Any, neuron: dict[str, Any]) -> _Flow:
         else:
             raise InputError(f"a neuron has {', '.join((*settings, *numbers))}; got {name!r}")
     _checked(**numbers)
-    student = link(settings["student"])
+    student = as_link(settings["student"])
     reach = _LAST_ANGLE if student.breakpoints else math.pi / 2
-    direct, series = _table(link(teacher), student, _check_reuse(settings["reuse"]), reach, **numbers)
+    direct, series = _table(as_link(teacher), student, _check_reuse(settings["reuse"]), reach, **numbers)
     return _Flow(direct, series, reach, gamma)
 
 

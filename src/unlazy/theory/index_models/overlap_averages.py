@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from unlazy.checks import InputError
-from unlazy.functions.links import LINKS, Link
+from unlazy.functions.elementwise import LINKS, Link
 from unlazy.functions.orthogonal import Hermite
 from unlazy.numerics.gaussian import normal_nodes
 from unlazy.numerics.orthant_moments import orthant_moments
@@ -203,10 +203,10 @@ class _SmoothAverages:
         deviation = np.sqrt((1 - m) * (1 + m))
         across = deviation**2 * self.z[:, None] - m * deviation * self.rest
         argument = m * self.z[:, None] + deviation * self.rest + self.bias
-        slope = np.asarray(self.student.derivative(argument), float)[..., None]
+        slope = np.asarray(self.student.slope(argument), float)[..., None]
         push = self.labels[:, None] * slope
         if self.reuse:
-            push = push + self.labels[:, None] * self.student.derivative(argument[..., None] + self.strength * push)
+            push = push + self.labels[:, None] * self.student.slope(argument[..., None] + self.strength * push)
         weighted = push * self.weights
         square = (weighted * push).sum((1, 2, 3)) + self.extra * (slope**2 * self.weights).sum((1, 2, 3))
         return np.stack([(weighted * across[..., None]).sum((1, 2, 3)), square])

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from unlazy.checks import InputError, check_array, check_choice, check_whole
-from unlazy.functions.links import Link, polynomial
+from unlazy.functions.elementwise import Link, polynomial
 from unlazy.functions.orthogonal import Hermite
 from unlazy.numerics.quadrature import hermite_rule
 from unlazy.numerics.roots import ConvergenceError

@@ -7,7 +7,7 @@
 
 So `ridge` is alpha / n in scikit-learn's `Ridge`, and the ridge of papers that write F/sqrt(N) and (ridge/N)|a|^2.
 Ratios: psi0 = n0/d (`step_samples_ratio`), psi1 = n/d (`samples_ratio`), psi2 = N/d (`features_ratio`).
-`activation` (sigma) and `link` (g) are names, callables, `Piecewise` functions, or their moments. Step sizes of order
+`activation` (sigma) and `link` (g) are names, `Link`s, functions, or their moments. Step sizes of order
 sqrt(N) are the subject of `unlazy.theory.one_step.spiked.features`.
 """
 

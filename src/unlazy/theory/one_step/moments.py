@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from unlazy.checks import InputError, check_array
-from unlazy.numerics.gaussian import Piecewise, normal_averages, piecewise
+from unlazy.functions.elementwise import Link, as_activation, as_link
+from unlazy.numerics.gaussian import normal_averages
 
 SMALLEST_RIDGE = 1e-12
 VANISHING = 1e-9
@@ -61,9 +62,9 @@ def activation_moments(activation: Any) -> ActivationMoments:
         check_array("activation.nonlinear", activation.nonlinear, low=0, ndim=0)
         check_array("activation.linear", activation.linear, ndim=0)
         return activation
-    function = piecewise("activation", activation)
+    function = as_activation(activation)
     mean, linear, rest = (float(value) for value in normal_averages("activation", function, 0.0, 1.0))
-    slopes = normal_averages("activation", Piecewise(function.slope, function.breakpoints), 0.0, 1.0)
+    slopes = normal_averages("activation", Link("own", function.slope, breakpoints=function.breakpoints), 0.0, 1.0)
     return ActivationMoments(mean, linear, rest, float(slopes.mean**2 + slopes.linear**2 + slopes.rest))
 
 
@@ -73,7 +74,7 @@ def link_moments(link: Any) -> LinkMoments:
         check_array("link.nonlinear", link.nonlinear, low=0, ndim=0)
         check_array("link.linear", link.linear, ndim=0)
         return link
-    averages = normal_averages("link", piecewise("link", link), 0.0, 1.0)
+    averages = normal_averages("link", as_link(link), 0.0, 1.0)
     return LinkMoments(float(averages.linear), float(averages.rest))
 
 

@@ -15,8 +15,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from unlazy.checks import InputError, check_array, common_shape
+from unlazy.functions.elementwise import Link, as_activation
 from unlazy.numerics.fixed_points import newton
-from unlazy.numerics.gaussian import Piecewise, normal_averages, piecewise
+from unlazy.numerics.gaussian import normal_averages
 from unlazy.theory.one_step.moments import (
     SMALLEST_RIDGE,
     activation_moments,
@@ -61,7 +62,7 @@ class NoiseInjection(NamedTuple):
 def noise_moments(activation: Any, input_noise: float) -> NoiseMoments:
     """The moments of an activation of noisy inputs, delta = `input_noise` >= 0."""
     delta = _level(input_noise)
-    function = piecewise("activation", activation)
+    function = as_activation(activation)
     smooth = normal_averages("activation", _averaged(function, delta), 0.0, 1.0)
 
     def noise_part(u: np.ndarray) -> np.ndarray:
@@ -71,14 +72,14 @@ def noise_moments(activation: Any, input_noise: float) -> NoiseMoments:
 
     mean, linear, rest = (float(value) for value in smooth)
     offset = mean**2 + linear**2 + rest
-    rough = normal_averages("activation", Piecewise(noise_part, function.breakpoints), 0.0, 1.0).mean
+    rough = normal_averages("activation", Link("own", noise_part, breakpoints=function.breakpoints), 0.0, 1.0).mean
     return NoiseMoments(mean, linear, rest, max(float(rough) - offset, 0.0))
 
 
 def noise_averaged(activation: Any, input_noise: float) -> Callable[[ArrayLike], np.ndarray]:
     """The noise-averaged activation h -> E_z sigma(h + delta z), by a table for many h."""
     delta = _level(input_noise)
-    value = _averaged(piecewise("activation", activation), delta).value
+    value = _averaged(as_activation(activation), delta).value
 
     def tabulated(h: ArrayLike) -> np.ndarray:
         from scipy.interpolate import CubicSpline
@@ -233,11 +234,11 @@ class _Copies:
         return np.stack(columns, axis=1) + np.eye(2)[:, :, None], state
 
 
-def _averaged(function: Piecewise, delta: float) -> Piecewise:
+def _averaged(function: Link, delta: float) -> Link:
     def value(h: ArrayLike) -> np.ndarray:
         return normal_averages("activation", function, h, delta).mean
 
-    return Piecewise(value, function.breakpoints)
+    return Link("own", value, breakpoints=function.breakpoints)
 
 
 def _level(input_noise: Any) -> float:

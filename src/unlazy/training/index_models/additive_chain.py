@@ -18,7 +18,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from unlazy.functions.links import Link
+from unlazy.functions.elementwise import Link
 from unlazy.random import chi_square, short_normals
 from unlazy.training.index_models.online_index import TrainedLayer, move_together
 from unlazy.training.loop import evolve
@@ -127,7 +127,7 @@ def _chain_step(overlaps: Array, draws: _Draws, rule: AdditiveRule) -> Array:
 
 def _step(label: Array, along: Array, rule: AdditiveRule) -> Array:
     most = rule.clip / jnp.sqrt(rule.d)
-    return jnp.clip(rule.step_size / rule.d * label * rule.link.derivative(along), -most, most)
+    return jnp.clip(rule.step_size / rule.d * label * rule.link.slope(along), -most, most)
 
 
 def train_network(key: Array, weights: Array, rule: AdditiveRule, steps: int, records: int = 1) -> TrainedLayer:

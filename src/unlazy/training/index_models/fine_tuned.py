@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from jax import Array
 from jax.typing import ArrayLike
 
-from unlazy.functions.links import link
+from unlazy.functions.elementwise import as_link
 from unlazy.random import normal
 from unlazy.training.index_models.additive_chain import AdditiveRule, train_to_rest
 from unlazy.training.index_models.lasso import lasso_score
@@ -49,7 +49,7 @@ def fine_tuned_scores(
     numbers = normal(draw_key, ((2 * neurons + n + fresh) * d + n,))
     start, other, x = jnp.split(numbers[:-n].reshape(-1, d), (neurons, 2 * neurons))
     start = start / jnp.linalg.norm(start, axis=1, keepdims=True)
-    rule = AdditiveRule(link("He3"), tasks, d, step / (d * tasks) ** 0.5, noise)
+    rule = AdditiveRule(as_link("He3"), tasks, d, step / (d * tasks) ** 0.5, noise)
     localised, constant = train_to_rest(train_key, start, rule, round(samples * tasks * d**2), (0.25, 1.0))
     inside = jnp.where(jnp.arange(d) < tasks, other, 0.0)
     found = {

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from unlazy.functions.links import Link
+from unlazy.functions.elementwise import Link
 
 
 class Gradients(NamedTuple):
@@ -37,7 +37,7 @@ def first_gradients(
     z = m * u + np.sqrt(1 - m**2) * v
     found = Gradients([], [], [])
     for link, student in pairs:
-        factors = link(z) * student.derivative(u)
+        factors = link(z) * student.slope(u)
         along, squares = (np.append(0.0, np.cumsum(terms)) for terms in (factors * v, factors**2))
         cosines = []
         for place, length in zip(places, rest, strict=True):

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from unlazy.data.unit_vectors import unit_vectors
-from unlazy.functions.links import link
+from unlazy.functions.elementwise import as_link
 from unlazy.training.index_models.one_shot import one_shot_direction, refined_direction
 from unlazy.training.kernels.ridge import ridge_predictions
 from unlazy.training.kernels.sphere import harmonic_kernel
@@ -38,7 +38,7 @@ def learner_scores(
     The exponential kernel has the ridge that is best on the test points. The one-shot index takes its direction from
     one half of the samples and fits a polynomial on the other, the refined one takes both from all.
     """
-    half, teacher = n // 2, link(name)
+    half, teacher = n // 2, as_link(name)
     theta = unit_vectors(rng, 1, d)[0]
     x, new = unit_vectors(rng, n, d), unit_vectors(rng, fresh, d)
     rows, points = np.sqrt(d) * x, np.sqrt(d) * new

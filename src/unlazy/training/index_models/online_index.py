@@ -21,7 +21,7 @@ from jax import Array
 from jax.typing import ArrayLike
 
 from unlazy.checks import InputError, check_known
-from unlazy.functions.links import LINKS, Link
+from unlazy.functions.elementwise import LINKS, Link
 from unlazy.random import normal, short_normals, uniform
 from unlazy.training.index_models.overlap_chain import Rule, check_rule, clipped, push
 from unlazy.training.loop import evolve, record_steps
@@ -102,7 +102,7 @@ def train(
     def advance(index: Array, weights: Array) -> Array:
         numbers = short_normals(jax.random.fold_in(key, index), (block * (d + 1),), weights.dtype)
         inputs, noise = numbers[: block * d].reshape(block, d), numbers[block * d :]
-        return _block(weights, inputs, noise, jnp.asarray(lengths)[index], rule, teacher, student.derivative)
+        return _block(weights, inputs, noise, jnp.asarray(lengths)[index], rule, teacher, student.slope)
 
     record_after = after[: len(stops)]
     return TrainedLayer(*evolve(advance, weights, len(lengths), record=lambda w: w[:, 0], record_at=record_after))

@@ -23,7 +23,7 @@ from jax import Array
 from jax.typing import ArrayLike
 
 from unlazy.checks import check_known, check_signs
-from unlazy.functions.links import LINKS, Link
+from unlazy.functions.elementwise import LINKS, Link
 from unlazy.random import chi_square, symmetric, to_normal
 from unlazy.training.loop import record_steps
 
@@ -132,7 +132,7 @@ def train(
 
             def one(overlap: Array, x: tuple[Array, Draws]) -> tuple[Array, None]:
                 place, drawn = x
-                moved = step(drawn, overlap, d, rule, teacher, student.derivative)
+                moved = step(drawn, overlap, d, rule, teacher, student.slope)
                 return jnp.where(place < length, moved, overlap), None
 
             overlap, _ = jax.lax.scan(one, overlap, (jnp.arange(_BLOCK), draws))
@@ -176,7 +176,7 @@ def crossing_step(
         draws = _draw_block(key, index, start, d, rule)
 
         def one(overlap: Array, drawn: Draws) -> tuple[Array, Array]:
-            moved = step(drawn, overlap, d, rule, teacher, student.derivative)
+            moved = step(drawn, overlap, d, rule, teacher, student.slope)
             return moved, moved
 
         overlap, path = jax.lax.scan(one, overlap, draws)
@@ -212,7 +212,7 @@ def measured_drift(
     u, v = (to_normal(jnp.clip(rank, -most, most)).reshape(-1) for rank in ranks)
     m = jnp.asarray(overlaps, u.dtype)[:, None]
     across = jnp.sqrt(1 - m**2) * v
-    psi = push(rule, student.derivative, u, teacher(m * u + across), jnp.ones_like(u))
+    psi = push(rule, student.slope, u, teacher(m * u + across), jnp.ones_like(u))
     return (psi * across).mean(1)
 
 

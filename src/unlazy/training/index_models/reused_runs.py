@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from jax import Array
 from jax.typing import ArrayLike
 
-from unlazy.functions.links import link
+from unlazy.functions.elementwise import as_link
 from unlazy.random import normal
 from unlazy.training.index_models import online_index, overlap_chain
 from unlazy.training.index_models.traced_links import hermite_link
@@ -35,7 +35,7 @@ def network_run(
     Phase I in single precision, the regression in that of the caller.
     """
     start_key, neuron_key, train_key, fit_key = jax.random.split(key, 4)
-    teacher = link(name)
+    teacher = as_link(name)
     signs, biases = normal(neuron_key, (2, neurons))
     rule = overlap_chain.Rule(step, strength, reuse, jnp.sign(signs), bias * biases, noise)
     rule = overlap_chain.Rule(*(jnp.asarray(number, jnp.float32) for number in rule))

@@ -7,7 +7,7 @@ from typing import Any
 
 import jax.numpy as jnp
 
-from unlazy.functions.links import LINKS, Link
+from unlazy.functions.elementwise import LINKS, Link
 
 MOST_DEGREE = 4
 
@@ -24,7 +24,7 @@ def chosen_link(choices: Sequence[Link], place: Any) -> Link:
 
         return evaluate
 
-    return Link("chosen", chosen("value"), chosen("derivative"))
+    return Link("chosen", chosen("value"), chosen("slope"))
 
 
 def hermite_link(degree: Any) -> Link:

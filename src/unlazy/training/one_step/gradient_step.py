@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from unlazy.functions.activations import activation as activation_of
+from unlazy.functions.elementwise import as_activation as activation_of
 from unlazy.theory.one_step.moments import activation_moments
 
 
@@ -77,7 +77,7 @@ def first_step(
     residual = samples.labels
     if with_output:
         residual = residual - sigma(hidden) @ second_layer / np.sqrt(width)
-    direction = samples.inputs.T @ (residual[:, None] * sigma.derivative(hidden)) * (second_layer / n)
+    direction = samples.inputs.T @ (residual[:, None] * sigma.slope(hidden)) * (second_layer / n)
     rank_one = np.outer(samples.inputs.T @ samples.labels * (linear / n), second_layer)
     return FirstStep(initial, second_layer, direction, rank_one)
 

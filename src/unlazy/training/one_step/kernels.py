@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from unlazy.functions.activations import activation as activation_of
+from unlazy.functions.elementwise import as_activation as activation_of
 from unlazy.numerics.wide_kernel import wide_tangent_kernel
 from unlazy.training.one_step.gradient_step import Samples, kernel_readout, readout
 
@@ -21,7 +21,7 @@ def kernel_risks(
     points, sigma = np.concatenate([scaled, fresh]), activation_of(activation)
     squares = np.sum(points**2, axis=1)
     distances = squares[:, None] + squares[:n] - 2 * points @ scaled.T
-    kernels = [wide_tangent_kernel(sigma, sigma.derivative, points, scaled)]
+    kernels = [wide_tangent_kernel(sigma, sigma.slope, points, scaled)]
     kernels += [np.exp(-distances / (2 * bandwidth)) for bandwidth in bandwidths]
     found = [kernel_readout(kernel[:n], data.labels, kernel[n:], test.truth, ridges) for kernel in kernels]
     return [one.risk for one in (*found, readout(scaled, data.labels, fresh, test.truth, ridges))]

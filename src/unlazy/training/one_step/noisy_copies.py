@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from unlazy.functions.activations import activation as activation_of
+from unlazy.functions.elementwise import as_activation as activation_of
 from unlazy.theory.one_step.noise_injection import noise_averaged, noise_penalty
 
 

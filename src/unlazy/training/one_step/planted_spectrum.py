@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from unlazy.functions.activations import activation as activation_of
+from unlazy.functions.elementwise import as_activation as activation_of
 from unlazy.theory.one_step.spiked.spectrum import feature_outliers, feature_spectrum
 from unlazy.training.one_step.planted import planted_weights
 

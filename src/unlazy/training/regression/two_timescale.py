@@ -17,7 +17,7 @@ from jax import Array
 from jax.typing import ArrayLike
 
 from unlazy.checks import InputError, check_array, check_choice
-from unlazy.functions.activations import activation as activation_of
+from unlazy.functions.elementwise import as_activation as activation_of
 from unlazy.observables.degrees_of_freedom import degrees_of_freedom, log_volume, ridge_inverse, solve_ridge
 from unlazy.random import normal, uniform
 from unlazy.training.mean_field.langevin import langevin_step
@@ -219,7 +219,7 @@ def build_step(
         moved = langevin_step(
             normal(langevin_key, weights.shape),
             weights,
-            inputs.T @ (sigma.derivative(preactivation) * by_hidden),
+            inputs.T @ (sigma.slope(preactivation) * by_hidden),
             temperature=temperature,
             confinement=jnp.asarray(weight_decay) / 2,
             step_size=learning_rate,

@@ -10,7 +10,7 @@ import optax
 from jax import Array
 from jax.typing import ArrayLike
 
-from unlazy.functions.activations import activation
+from unlazy.functions.elementwise import as_activation
 from unlazy.random import normal
 from unlazy.training.loop import train
 
@@ -53,7 +53,7 @@ def draw_modality(
 
 def embed(preactivations: Array, y: Array, augmentation: ArrayLike = 0.0) -> tuple[Array, Array]:
     """The embeddings (n, m) of the patches [y mu, xi + augmentation eps]."""
-    relu, n = activation("relu"), len(y)
+    relu, n = as_activation("relu"), len(y)
     signal = relu(y[:, None] * preactivations[:, 0])
     return signal, relu(preactivations[:, 1 : n + 1] + augmentation * preactivations[:, n + 1 :]).T
 
@@ -136,7 +136,7 @@ def probe_error(
 
     It is tested on `fresh` others.
     """
-    relu = activation("relu")
+    relu = as_activation("relu")
     weights = modality.weights + encoder.coefficients @ modality.tokens[: n + 1]
     # W xi of fresh noise is normal with this covariance: no need to draw xi.
     squares, vectors = jnp.linalg.eigh(weights[:, 1:] @ weights[:, 1:].T)

@@ -11,7 +11,7 @@ from jax import Array
 from jax.typing import ArrayLike
 
 from unlazy.data.signal_tokens import draw_supports
-from unlazy.functions.activations import activation
+from unlazy.functions.elementwise import as_activation
 from unlazy.random import normal
 from unlazy.training.loop import train
 from unlazy.training.signal_noise.token_gram import paired_second_layer
@@ -49,7 +49,7 @@ def sparse_patch_run(
     on `fresh` samples.
     """
     support_key, noise_key, weight_key = jax.random.split(key, 3)
-    samples, cube = n + fresh, activation("relu3")
+    samples, cube = n + fresh, as_activation("relu3")
     support = 1 + draw_supports(support_key, samples, sparsity, d - 1)
     entries = deviation * normal(noise_key, (samples, sparsity))
     y = jnp.where(jnp.arange(samples) % 2 == 0, 1.0, -1.0).astype(entries.dtype)

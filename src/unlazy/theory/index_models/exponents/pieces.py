@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from unlazy.checks import InputError, check_array, check_choice
-from unlazy.functions.links import LINKS, Link
+from unlazy.functions.elementwise import LINKS, Link
 from unlazy.functions.orthogonal import check_breakpoints
 from unlazy.numerics.roots import bisect, golden_minimum, root_between
 

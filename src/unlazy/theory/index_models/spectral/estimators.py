@@ -6,7 +6,7 @@ transform T of the label makes two estimators: the vector sum_i T(y_i) x_i and t
 
 Links are names of `LINKS`, `Link`s or callables, as for `exponents`; transforms are callables of arrays of
 labels, smooth between the numbers in their attribute `breakpoints` if they have one, which
-`unlazy.numerics.gaussian.Piecewise` gives to any function. `transform=None` is the best one.
+`unlazy.functions.Link` gives to any function. `transform=None` is the best one.
 """
 
 from __future__ import annotations
@@ -209,7 +209,7 @@ def _values(
     if change > _UNSETTLED:
         raise InputError(
             f"transform must be smooth between its breakpoints {tuple(own)}: on other points its averages change by "
-            f"{change:.2g}; name its jumps by Piecewise(transform, breakpoints)"
+            f"{change:.2g}; name its jumps by Link(name, transform, breakpoints=...)"
         )
     return nodes, found[0]
 

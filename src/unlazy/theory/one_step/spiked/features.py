@@ -16,7 +16,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from unlazy.checks import InputError, check_array, check_choice, common_shape
-from unlazy.numerics.gaussian import normal_averages, normal_nodes, piecewise
+from unlazy.functions.elementwise import as_link
+from unlazy.numerics.gaussian import normal_averages, normal_nodes
 from unlazy.theory.one_step.gradient_step import gradient_cosine
 from unlazy.theory.one_step.moments import SMALLEST_RIDGE, activation_moments, link_moments
 from unlazy.theory.one_step.spiked.fixed_point import FeatureSizes, solve
@@ -116,9 +117,9 @@ def gradient_step_equivalent(
     The step takes n_step samples (as many as the readout unless given), the readout n fresh ones; both see centred
     labels. The second layer is that of `gradient_step_groups`.
     """
-    function = piecewise("link", link)
+    function = as_link(link)
     mean = float(normal_averages("link", function, 0.0, 1.0).mean)
-    centred = function._replace(value=lambda x: function.value(x) - mean, closed_form=None) if mean else function
+    centred = function._replace(value=lambda x: function.value(x) - mean) if mean else function
     moments, target_moments = activation_moments(activation), link_moments(link)
     arguments = _checked_sizes(n, d, features, ridge, noise_variance)
     arguments["step_size"] = check_array("step_size", step_size, low=0, high=_LARGEST)

@@ -8,7 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from unlazy.checks import InputError, check_array
-from unlazy.numerics.gaussian import Piecewise, normal_averages, normal_nodes, piecewise
+from unlazy.functions.elementwise import Link, as_activation, as_link
+from unlazy.numerics.gaussian import normal_averages, normal_nodes
 
 _STEEPEST = 25
 _MORE_NODES = (80, 120, 200, 400)
@@ -83,7 +84,7 @@ def resolution(steepness: float) -> tuple[int, int]:
 def feature_statistics(activation: Any, groups: NeuronGroups, nodes: int | None) -> FeatureStatistics:
     """At `nodes` points s_j, by default as many as the spikes need."""
     points, weights = normal_nodes(_nodes_for_spikes(groups) if nodes is None else nodes)
-    function = piecewise("activation", activation)
+    function = as_activation(activation)
     averages = normal_averages("activation", function, points[:, None] * groups.spikes, groups.radii)
     return FeatureStatistics(weights, averages.mean, averages.linear / groups.radii, averages.rest)
 
@@ -96,7 +97,7 @@ def statistics(
     A target that is steep in s (cosine near 1, steep link) needs more than the spikes: enough is where the points give
     its mean, its slope E[s m] = cosine b1 and its second moment.
     """
-    function = piecewise("link", link)
+    function = as_link(link)
     if nodes is not None:
         return feature_statistics(activation, groups, nodes), _target(function, cosine, normal_nodes(nodes)[0])
     whole = normal_averages("link", function, 0.0, 1.0)
@@ -122,6 +123,6 @@ def _nodes_for_spikes(groups: NeuronGroups) -> int:
     return resolution(steepness)[1]
 
 
-def _target(function: Piecewise, cosine: float, points: np.ndarray) -> TargetStatistics:
+def _target(function: Link, cosine: float, points: np.ndarray) -> TargetStatistics:
     width = math.sqrt(max((1 - cosine) * (1 + cosine), 0.0))
     return TargetStatistics(*normal_averages("link", function, cosine * points, width))

@@ -12,7 +12,7 @@ from jax import Array
 from jax.typing import ArrayLike
 
 from unlazy.checks import check_array
-from unlazy.functions.activations import ACTIVATIONS, Activation
+from unlazy.functions.elementwise import ACTIVATIONS, Activation
 from unlazy.training.signal_noise.token_gram.problem import Patch, PatchDesign, PatchProblem
 from unlazy.training.signal_noise.token_gram.views import Mixing, SeenBatch
 from unlazy.training.signal_noise.token_gram.weights import Weights
@@ -57,7 +57,7 @@ def relu_or_square(power: ArrayLike) -> Activation:
     return Activation(
         "relu or relu^2",
         lambda z: jnp.where(power == 1, relu(z), relu(z) ** 2),
-        lambda z: jnp.where(power == 1, relu.derivative(z), 2 * relu(z)),
+        lambda z: jnp.where(power == 1, relu.slope(z), 2 * relu(z)),
     )
 
 
@@ -90,7 +90,7 @@ def gradient(
     if values is None:
         values = _read_out(problem, network, inputs)
     push = -jnp.sum(batch.weights * network.loss.pull(values, batch.labels), axis=0)
-    slopes = [network.activation.derivative(z) * problem.second_layer[:, None] * push for z in inputs]
+    slopes = [network.activation.slope(z) * problem.second_layer[:, None] * push for z in inputs]
     if batch.mixing is not None:
         slopes = _unmix(batch.mixing, slopes)
     coefficients = _token_sums(problem.design, slopes)
