@@ -18,43 +18,43 @@ PUBLISHED = [
 
 @pytest.mark.parametrize(("setting", "test", "expected"), PUBLISHED)
 def test_errors_agree_with_an_independent_computation(setting, test, expected):
-    found = linear_attention_errors(*setting, test_context_ratio=test)
+    found = linear_attention_errors(*setting, test_context_per_dimension=test)
     np.testing.assert_allclose(found[:3], expected, rtol=1e-11)
 
 
-def resolvent(task_ratio, s):
+def resolvent(tasks_per_dimension, s):
     """M(s) by the plain quadratic formula of the paper."""
-    c = 1 / task_ratio
+    c = 1 / tasks_per_dimension
     u = s + 1 - c
     return (np.sqrt(u**2 + 4 * c * s) - u) / (2 * c * s)
 
 
-@pytest.mark.parametrize("task_ratio", [0.3, 1.0, 2.5])
+@pytest.mark.parametrize("tasks_per_dimension", [0.3, 1.0, 2.5])
 @pytest.mark.parametrize("noise", [0.05, 0.7])
-def test_ridgeless_errors_are_the_closed_forms_of_the_paper(task_ratio, noise):
+def test_ridgeless_errors_are_the_closed_forms_of_the_paper(tasks_per_dimension, noise):
     alpha = 1.7
     q = (1 + noise) / alpha
     for tau in (0.2, 0.6, 0.9):
-        mu = q * resolvent(task_ratio / tau, q)
+        mu = q * resolvent(tasks_per_dimension / tau, q)
         inside = 1 - tau * (1 - mu) ** 2 + mu * (noise / q - 1)
         expected = tau * (1 + q) / (1 - tau) * inside - 2 * tau * (1 - mu) + 1 + noise
-        found = linear_attention_errors(tau, alpha, task_ratio, noise).new_task_error
+        found = linear_attention_errors(tau, alpha, tasks_per_dimension, noise).new_task_error
         np.testing.assert_allclose(found, expected, rtol=1e-12)
-    m = resolvent(task_ratio, q)
-    big = 1 / (1 - task_ratio * (m / (task_ratio + m)) ** 2)
+    m = resolvent(tasks_per_dimension, q)
+    big = 1 / (1 - tasks_per_dimension * (m / (tasks_per_dimension + m)) ** 2)
     for tau in (1.1, 2.0, 30.0):
         expected = (big - 1 / (tau - 1)) * (1 + q) * (q * m) ** 2 + (3 - 2 * tau) / (tau - 1) * m * q**2
         expected += ((1 + noise) * m / (tau - 1) + 1) * q + noise * m / (tau - 1) + noise
-        found = linear_attention_errors(tau, alpha, task_ratio, noise).new_task_error
+        found = linear_attention_errors(tau, alpha, tasks_per_dimension, noise).new_task_error
         np.testing.assert_allclose(found, expected, rtol=1e-11)
 
 
-@pytest.mark.parametrize("task_ratio", [0.4, 3.0])
+@pytest.mark.parametrize("tasks_per_dimension", [0.4, 3.0])
 @pytest.mark.parametrize("setting", [(0.6, 0.3), (1.8, 0.05)])
-def test_errors_are_averages_over_the_marchenko_pastur_density(task_ratio, setting):
+def test_errors_are_averages_over_the_marchenko_pastur_density(tasks_per_dimension, setting):
     (tau, ridge), alpha, noise, q_test = setting, 1.5, 0.2, 1.2 / 6
-    found = linear_attention_errors(tau, alpha, task_ratio, noise, ridge, test_context_ratio=6)
-    q, c, xi = (1 + noise) / alpha, 1 / task_ratio, found.effective_ridge
+    found = linear_attention_errors(tau, alpha, tasks_per_dimension, noise, ridge, test_context_per_dimension=6)
+    q, c, xi = (1 + noise) / alpha, 1 / tasks_per_dimension, found.effective_ridge
     s, ends = q + xi, ((1 - np.sqrt(c)) ** 2, (1 + np.sqrt(c)) ** 2)
 
     def mean(function):
@@ -62,7 +62,7 @@ def test_errors_are_averages_over_the_marchenko_pastur_density(task_ratio, setti
             x = np.mean(ends) - np.diff(ends)[0] / 2 * np.cos(angle)
             return function(x) * (np.diff(ends)[0] / 2 * np.sin(angle)) ** 2 / (2 * np.pi * c * x)
 
-        return quad(density, 0, np.pi, epsabs=1e-13)[0] + max(1 - task_ratio, 0) * function(0.0)
+        return quad(density, 0, np.pi, epsabs=1e-13)[0] + max(1 - tasks_per_dimension, 0) * function(0.0)
 
     np.testing.assert_allclose(xi * (1 - mean(lambda x: (x + q) / (x + s)) / tau), ridge, rtol=1e-10)
     own = noise + mean(lambda x: (x * s**2 + q * x**2) / (x + s) ** 2)
@@ -77,7 +77,7 @@ def test_errors_are_averages_over_the_marchenko_pastur_density(task_ratio, setti
 
 def test_the_error_diverges_at_interpolation_and_is_inf_there():
     assert linear_attention_errors(1.0, 2, 2, 0.25).new_task_error == np.inf
-    assert linear_attention_errors(1.0, 2, 2, 0.25, test_context_ratio=5).pretraining_task_error == np.inf
+    assert linear_attention_errors(1.0, 2, 2, 0.25, test_context_per_dimension=5).pretraining_task_error == np.inf
     distance = np.array([1e-9, 1e-8, 1e-6])
     for side in (-1, 1):
         errors = linear_attention_errors(1 + side * distance, 2, 2, 0.25).new_task_error
@@ -192,7 +192,7 @@ def test_moments_and_exact_errors_are_those_of_drawn_contexts(law):
 
 def test_the_finite_size_errors_tend_to_the_limit():
     setting = (0.7, 2, 1.5, 0.2, 0.3)
-    limit = linear_attention_errors(*setting, test_context_ratio=5)
+    limit = linear_attention_errors(*setting, test_context_per_dimension=5)
     gaps = []
     for d in (30, 480):
         tasks = np.random.default_rng(d).standard_normal((int(1.5 * d), d))
@@ -239,18 +239,24 @@ def test_the_finite_size_errors_broadcast_and_are_inf_at_d_times_d_plus_1_prompt
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"prompt_ratio": 0}, "prompt_ratio must be >= 1e-100, got 0"),
-        ({"context_ratio": np.inf}, "context_ratio must be finite"),
-        ({"task_ratio": -1}, "task_ratio must be >= 1e-100, got -1"),
-        ({"task_ratio": 1e200}, r"task_ratio must be <= 1e\+100 or inf, got 1e\+200"),
+        ({"prompts_per_squared_dimension": 0}, "prompts_per_squared_dimension must be >= 1e-100, got 0"),
+        ({"context_per_dimension": np.inf}, "context_per_dimension must be finite"),
+        ({"tasks_per_dimension": -1}, "tasks_per_dimension must be >= 1e-100, got -1"),
+        ({"tasks_per_dimension": 1e200}, r"tasks_per_dimension must be <= 1e\+100 or inf, got 1e\+200"),
         ({"noise_variance": -0.1}, "noise_variance must be >= 0"),
         ({"ridge": -1e-9}, "ridge must be >= 0"),
         ({"ridge": np.nan}, "ridge must be finite"),
-        ({"prompt_ratio": [1, 2], "ridge": [1, 2, 3]}, "must broadcast together"),
+        ({"prompts_per_squared_dimension": [1, 2], "ridge": [1, 2, 3]}, "must broadcast together"),
     ],
 )
 def test_wrong_input_is_named(change, message):
-    legal = {"prompt_ratio": 1, "context_ratio": 1, "task_ratio": 1, "noise_variance": 1, "ridge": 1}
+    legal = {
+        "prompts_per_squared_dimension": 1,
+        "context_per_dimension": 1,
+        "tasks_per_dimension": 1,
+        "noise_variance": 1,
+        "ridge": 1,
+    }
     with pytest.raises(InputError, match=message):
         linear_attention_errors(**legal | change)
 
@@ -273,9 +279,9 @@ def test_wrong_moments_and_weights_are_named():
 
 def test_the_optimal_ridge_lies_inside_its_grid_with_few_prompts_and_short_test_contexts():
     setting = (1.3e-3, 17.1, 1.64, 38.6)
-    best = optimal_ridge(*setting, test_context_ratio=0.0175)
+    best = optimal_ridge(*setting, test_context_per_dimension=0.0175)
     ridges = np.geomspace(1e-3, 1e12, 3001)
-    brute = linear_attention_errors(*setting, ridges, test_context_ratio=0.0175).new_task_error
+    brute = linear_attention_errors(*setting, ridges, test_context_per_dimension=0.0175).new_task_error
     assert float(best.ridge) == pytest.approx(ridges[np.argmin(brute)], rel=0.02)
     assert float(best.errors.new_task_error) <= brute.min() * (1 + 1e-12)
 
