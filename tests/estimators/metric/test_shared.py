@@ -40,7 +40,9 @@ def test_few_shared_features_are_found_and_ridge_is_far_behind(data, fitted):
     assert data.excess_risk(fitted.coef_.T) < 2 * data.bayes_risk()
 
 
-@pytest.mark.parametrize("options", [{}, {"basis": "pca"}, {"n_steps": (0,)}, {"criterion": "dof", "dtype": "float64"}])
+@pytest.mark.parametrize(
+    "options", [{}, {"basis": "pca"}, {"n_steps": (0,)}, {"criterion": "degrees_of_freedom", "dtype": "float64"}]
+)
 def test_fit_is_ridge_on_the_learned_features(data, options):
     """scikit-learn's Ridge on `transform(X)` with the penalty `ridge_` gives the same predictions."""
     model = SharedMetricRegressor(rank=None, **options).fit(data.design, data.targets)
@@ -74,7 +76,7 @@ def test_rank_confines_predictions_to_combinations_of_targets(data):
 def test_cross_validation_does_not_see_held_out_labels_through_the_metric():
     """Targets are noise: a metric that had seen the held-out labels would predict them."""
     rng = np.random.default_rng(0)
-    for criterion in ("evidence", "dof"):
+    for criterion in ("evidence", "degrees_of_freedom"):
         targets = rng.standard_normal((60, 5))
         model = SharedMetricRegressor(criterion=criterion, random_state=1).fit(rng.standard_normal((60, 400)), targets)
         assert model.cv_mse_ > 0.93 * targets.var()

@@ -7,7 +7,7 @@ from unlazy.lab import registry
 from unlazy.lab.grid import preset_grids
 from unlazy.lab.running.laboratory import Laboratory
 
-SMALL = {"n": 16, "width": 30, "tasks": 2, "dimension": 4, "activation": "tanh", "draws": 400, "steps": 40}
+SMALL = {"n": 16, "width": 30, "tasks": 2, "d": 4, "activation": "tanh", "draws": 400, "steps": 40}
 SEEDS = {"identity": 6, "training": 12}
 
 
@@ -23,7 +23,7 @@ def run(tmp_path_factory):
 
 def test_identities_hold_to_rounding_at_any_size(run):
     verdicts = {v.claim.id: v for v in run.verdicts}
-    for name in ("expectation", "gradient-through", "gradient-frozen", "frozen-is-not-dof"):
+    for name in ("expectation", "gradient-through", "gradient-frozen", "frozen-is-not-degrees-of-freedom"):
         assert verdicts[name].verdict == "holds"
 
 
@@ -42,7 +42,7 @@ def test_gaps_grow_in_proportion_to_the_variance_of_the_noise(run):
     """The arms of a comparison are paired: at one ridge and without noise in training they share the network."""
     data = run.simulated["identity"]
     same = data.isel(ridge=np.flatnonzero(data.ridge.values == 0.05))
-    per_variance = same.gap / same.label_variance
+    per_variance = same.gap / same.label_noise_variance
     np.testing.assert_allclose(per_variance, per_variance.isel(ridge=[0] * same.sizes["ridge"]), rtol=1e-10)
 
 

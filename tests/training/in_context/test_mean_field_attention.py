@@ -261,9 +261,9 @@ def test_wrong_sizes_are_named():
     tokens = jnp.zeros((3, 2))
     with pytest.raises(InputError, match=r"width must be at least features = 5, .* got 4"):
         mfa.init(jax.random.key(0), 2, 5, 4, tokens=tokens, activation=jnp.tanh)
-    with pytest.raises(InputError, match="dimension must be >= 1, got 0"):
+    with pytest.raises(InputError, match="d must be >= 1, got 0"):
         mfa.init(jax.random.key(0), 0, 1, 4, tokens=tokens, activation=jnp.tanh)
     with pytest.raises(InputError, match="width must be a positive multiple of features = 2, got 3"):
         mfa.saddle(2, 1, 3, 4)
-    with pytest.raises(InputError, match="dimension must be at least 2 features = 4, got 3"):
+    with pytest.raises(InputError, match="d must be at least 2 features = 4, got 3"):
         mfa.saddle(2, 1, 2, 3)

@@ -57,7 +57,7 @@ class SharedMetricRegressor(
 
     Parameters
     ----------
-    criterion : "auto", "evidence" or "dof"
+    criterion : "auto", "evidence" or "degrees_of_freedom"
         What the path lowers: the evidence, or the ridge objective plus weighted degrees of freedom (Mallows' Cp for
         projections); "auto" takes the one with the smaller cross-validation error.
     basis : "auto", "features" or "pca"
@@ -222,13 +222,15 @@ class SharedMetricRegressor(
             "groups": self.groups if basis.name == "features" else None,
             "start_is_ridge": with_ridge and starts_at_ridge,
         }
-        if not (known and self.criterion == "dof"):
+        if not (known and self.criterion == "degrees_of_freedom"):
             records = search_path(folds, basis.name, "evidence", penalty, adapt=not known, **common)
             penalty = penalty if known else min(records, key=lambda record: record.best.error).noise_variance
         if self.criterion != "evidence":
             start_known = bool(records)
             penalty = max(penalty, LEAST_NOISE)
-            records += search_path(folds, basis.name, "dof", penalty, adapt=False, start_known=start_known, **common)
+            records += search_path(
+                folds, basis.name, "degrees_of_freedom", penalty, adapt=False, start_known=start_known, **common
+            )
         return ridge + records
 
     def _refit(
@@ -279,7 +281,7 @@ class SharedMetricRegressor(
         self.start_exponent_ = whole.exponent
 
     def _check_parameters(self, n: int, d: int) -> None:
-        check_choice("criterion", self.criterion, ("auto", "evidence", "dof"))
+        check_choice("criterion", self.criterion, ("auto", "evidence", "degrees_of_freedom"))
         check_choice("basis", self.basis, ("auto", "features", "pca"))
         check_choice("dtype", self.dtype, ("float32", "float64"))
         if self.start_exponent != "auto":

@@ -65,9 +65,11 @@ class SaddleEscape(Study):
     features: int = static(3, "features", symbol="k", low=1, high=32)
     missing: int = value(2, "features that the saddle misses", symbol="m", low=1, high=32)
     copies: int = static(4, "neurons of a slot", low=1, high=10_000, scale="log")
-    noise: float = value(1e-4, "deviation of the initial noise", symbol=r"\epsilon", low=1e-8, high=1e-3, scale="log")
-    kick: float = value(1e-3, "size of a kick", low=0, high=10)
-    rebirth: float = value(0.01, "probability per 10 steps that a neuron is redrawn", low=0, high=1)
+    perturbation_deviation: float = value(
+        1e-4, "deviation of the initial noise", symbol=r"\epsilon", low=1e-8, high=1e-3, scale="log"
+    )
+    kick_size: float = value(1e-3, "size of a kick", low=0, high=10)
+    rebirth_probability: float = value(0.01, "probability per 10 steps that a neuron is redrawn", low=0, high=1)
 
     outputs = {
         "loss": Output("loss over strength", "L/r", ("perturbation", "time")),
@@ -169,7 +171,7 @@ class SaddleEscape(Study):
 
         from unlazy.training.in_context.saddle_escape import escape_losses, log_slope, pauses
 
-        sizes: dict[str, Any] = self.as_dict("noise", "kick", birth="rebirth") | PERTURBED
+        sizes: dict[str, Any] = self.as_dict("perturbation_deviation", "kick_size", "rebirth_probability") | PERTURBED
         steps: dict[str, Any] = {"step_size": STEP, "record_every": RECORD, "records": RECORDS}
         losses = escape_losses(key, self.features, self.missing, self.copies, **sizes, **steps)
         found = pauses(losses[1:3], RECORD * STEP, SLOW, self.features + 1)

@@ -16,25 +16,25 @@ from unlazy.plotting.panels import Level, Panel, panels
 DERIVED = "the project's own derivation"
 IMPROVES = ("suzuki2024talk", "suggested by the talk", at_most(-0.05))
 LINEAR = ("identity", 0.1, 0.75)
-"""Activation, ridge and learning rate. At the ridge 1e-3 of the other network all directions of a linear one are
+"""Activation, ridge and step size. At the ridge 1e-3 of the other network all directions of a linear one are
 saturated: its degrees of freedom are its dimension, with noise or without."""
 ARMS = {
     "none": {},
-    "DoF penalty": {"penalty": "dof"},
+    "DoF penalty": {"noise_penalty": "degrees_of_freedom"},
     "label noise": {"gradient": "through"},
-    "frozen penalty": {"penalty": "frozen"},
+    "frozen penalty": {"noise_penalty": "frozen"},
     "frozen label noise": {"gradient": "frozen"},
 }
 """What is added to the objective: nothing, an exact penalty, or noise with one of the two gradients."""
 IDENTITY: dict[Any, Any] = {"activation": ["tanh", "identity"], "tasks": 4, "steps": 0, "draws": 400}
-NOISE = ("ridge", "label_variance")
+NOISE = ("ridge", "label_noise_variance")
 NOISES = [(0.05, 0.02), (0.05, 0.1), (0.05, 0.5), (0.3, 0.1)]
 MORE_NOISES = [(0.05, v) for v in (0.02, 0.05, 0.1, 0.2, 0.5, 1.0)] + [(r, 0.1) for r in (0.001, 0.01, 0.3, 3.0)]
-RIDGE = "ridge of the second layer, in (1/n)|y - f|^2 + (ridge/M)|a|^2"
+RIDGE = "ridge of the second layer a/M^(1/2), in (1/n)|y - f|^2 + (ridge/M)|a|^2"
 ADDED = "variance of the noise added to the labels"
 ADDED_AS = "variance v of the noise that training adds to the labels, uniform of half-width (3v)^1/2"
 CHOSEN: dict[str, Any] = {"scale": "log", "paired": True}
-NETWORK = ("activation", "ridge", "learning_rate")
+NETWORK = ("activation", "ridge", "step_size")
 
 
 def _freedom(part, arm):
@@ -68,7 +68,9 @@ def _freedom_panel(activation, **options):
     return Panel(noisy, also=(lines,), ylabel="degrees of freedom", **_training(activation), **options)
 
 
-IN_PENALTIES = tuple(lambda data, name=name: data[name] / data.penalty for name in ("uniform_gap", "slide_penalty"))
+IN_PENALTIES = tuple(
+    lambda data, name=name: data[name] / data.noise_penalty for name in ("uniform_gap", "slide_penalty")
+)
 SLIDE = ("uniform noise", r"the slide's $(\lambda s^2/n)\,\mathrm{DoF}$")
 
 
@@ -81,7 +83,7 @@ class LabelNoiseDegreesOfFreedom(Study):
     sources = cite("takakura2024", "suzuki2024", "suzuki2024talk")
 
     n: int = static(80, "training samples", symbol="n", low=2, high=5_000, scale="log")
-    dimension: int = static(10, "input dimension", symbol="p", low=2, high=10_000)
+    d: int = static(10, "input dimension", symbol="d", low=2, high=10_000)
     width: int = static(200, "neurons", symbol="M", low=1, high=100_000, scale="log")
     tasks: int = static(10, "tasks that share the first layer", symbol="m", low=1, high=1_000)
     steps: int = static(600, "steps of mean-field Langevin dynamics", low=0, high=1_000_000, scale="log")
@@ -90,16 +92,16 @@ class LabelNoiseDegreesOfFreedom(Study):
         "tanh", "activation: identity is the linear network", choices=("tanh", "identity", "erf", "relu"), paired=True
     )
     ridge: float = value(1e-3, RIDGE, symbol=r"\lambda", low=1e-5, high=100, short="ridge", **CHOSEN)
-    label_variance: float = value(0.25, ADDED_AS, symbol="v", low=1e-4, high=1e4, short=ADDED, **CHOSEN)
-    data_variance: float = value(0.25, "variance of the noise in the data", symbol=r"\sigma^2", low=0, high=100)
-    learning_rate: float = value(0.1, "learning rate", symbol=r"\eta", above=0, high=100, scale="log", paired=True)
+    label_noise_variance: float = value(0.25, ADDED_AS, symbol="v", low=1e-4, high=1e4, short=ADDED, **CHOSEN)
+    noise_variance: float = value(0.25, "variance of the noise in the data", symbol=r"\sigma^2", low=0, high=100)
+    step_size: float = value(0.1, "step size", symbol=r"\eta", above=0, high=100, scale="log", paired=True)
     weight_decay: float = value(2e-3, "weight decay of the first layer", low=0, high=100, paired=True)
     temperature: float = value(2e-4, "temperature of the Langevin noise", low=0, high=100, paired=True)
 
     outputs = {
         "gap": Output("gap E G - F, noise averaged exactly", r"\mathbb{E}\,G-F", scale="log"),
         "uniform_gap": Output("gap, mean over drawn uniform noise", r"\mathbb{E}\,G-F", scale="log"),
-        "penalty": Output("penalty (v/n) DoF", r"(v/n)\,\mathrm{DoF}", scale="log", predicts="gap"),
+        "noise_penalty": Output("penalty (v/n) DoF", r"(v/n)\,\mathrm{DoF}", scale="log", predicts="gap"),
         "slide_penalty": Output(
             "the slide's penalty, half-width s with s^2 = 3v", r"(\lambda s^2/n)\,\mathrm{DoF}", scale="log"
         ),
@@ -145,12 +147,15 @@ class LabelNoiseDegreesOfFreedom(Study):
         """Noise of variance v on the labels of the second layer adds (v/n) DoF to the expected objective of the first,
         exactly: the average over the noise vectors +-(nv)^1/2 e_i has a relative deviation of 0 {criterion}, at the
         start and after training."""
-        return [relative_deviation(part.simulated.gap, part.simulated.penalty) for part in (identity, training)]
+        return [relative_deviation(part.simulated.gap, part.simulated.noise_penalty) for part in (identity, training)]
 
     @claim("takakura2024", "", within(0.03))
     def uniform_noise(identity, training):
         """Noise that is drawn uniformly on [-s, s] adds (v/n) DoF with v = s^2/3, {criterion}."""
-        return [relative_deviation(part.simulated.uniform_gap, part.simulated.penalty) for part in (identity, training)]
+        return [
+            relative_deviation(part.simulated.uniform_gap, part.simulated.noise_penalty)
+            for part in (identity, training)
+        ]
 
     @claim(
         "suzuki2024talk",
@@ -177,7 +182,7 @@ class LabelNoiseDegreesOfFreedom(Study):
         return [part.simulated.frozen_error for part in (identity, training)]
 
     @claim(OWN, DERIVED, at_least(0.2))
-    def frozen_is_not_dof(identity, training):
+    def frozen_is_not_degrees_of_freedom(identity, training):
         """With the second layer held fixed it is not that of (v/n) DoF: the distance, relative to that gradient, is
         {criterion}."""
         return [part.simulated.frozen_distance for part in (identity, training)]
@@ -223,8 +228,8 @@ class LabelNoiseDegreesOfFreedom(Study):
         return _test_error_change(training.simulated.sel(activation="identity"))
 
     def validate(self) -> None:
-        if (product := self.learning_rate * self.weight_decay) > 1:
-            raise InputError(f"learning_rate * weight_decay must be <= 1, or the weights grow; got {product:g}")
+        if (product := self.step_size * self.weight_decay) > 1:
+            raise InputError(f"step_size * weight_decay must be <= 1, or the weights grow; got {product:g}")
 
     def coordinates(self) -> dict[str, Any]:
         return {"arm": list(ARMS), "step": np.unique(np.linspace(0, self.steps, 13).astype(int)).tolist()}

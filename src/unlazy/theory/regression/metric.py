@@ -27,11 +27,11 @@ class BayesRisk(NamedTuple):
     risk: np.ndarray
 
 
-class DofCriterion(NamedTuple):
-    """Every field has the broadcast shape of ridge and dof_weight."""
+class MetricCriterion(NamedTuple):
+    """Every field has the broadcast shape of ridge and degrees_of_freedom_weight."""
 
     value: np.ndarray
-    """data_fit + dof_weight degrees_of_freedom / n."""
+    """data_fit + degrees_of_freedom_weight degrees_of_freedom / n."""
     degrees_of_freedom: np.ndarray
     data_fit: np.ndarray
     """ridge tr(G T), the least of (1/n)|y - X b|^2 + ridge b.M^-1.b on average over tasks."""
@@ -62,8 +62,8 @@ def optimal_risk_bound(
     """The rate of the best metric, sum_j min(s2/n, t_j), with t_j as in `bayes_risk`.
 
     Each direction costs its own variance or the price s2/n of learning it. With s2 = sp2 - Var(noise) it bounds the
-    least of `dof_criterion` at weight sp2 minus Var(noise), up to constants and for many tasks. n and noise_variance
-    broadcast. Source: K. Suzuki & T. Suzuki (2024).
+    least of `degrees_of_freedom_criterion` at weight sp2 minus Var(noise), up to constants and for many tasks. n and
+    noise_variance broadcast. Source: K. Suzuki & T. Suzuki (2024).
     """
     signal = check_array("signal_spectrum", signal_spectrum, low=0, high=_LARGEST, ndim=1)
     copies = check_array("multiplicities", 1.0 if multiplicities is None else multiplicities, low=0)
@@ -78,8 +78,10 @@ def optimal_risk_bound(
     return (missed_signal[missed] + price * learned[missed])[()]
 
 
-def dof_criterion(kernel: ArrayLike, targets: ArrayLike, ridge: ArrayLike, dof_weight: ArrayLike) -> DofCriterion:
-    """The objective R by which a metric is learned: the ridge minimum plus sp2 (`dof_weight`) times the
+def degrees_of_freedom_criterion(
+    kernel: ArrayLike, targets: ArrayLike, ridge: ArrayLike, degrees_of_freedom_weight: ArrayLike
+) -> MetricCriterion:
+    """The objective R by which a metric is learned: the ridge minimum plus sp2 (`degrees_of_freedom_weight`) times the
     degrees of freedom per sample.
 
         R = ridge tr(G T) + (sp2/n) tr(K G) = sp2 + ridge tr[G (T - sp2 I)]
@@ -88,32 +90,35 @@ def dof_criterion(kernel: ArrayLike, targets: ArrayLike, ridge: ArrayLike, dof_w
     E R - s2 = (1/n) [f.(I - H) f + (sp2 - s2) tr H], which with sp2 = 2 s2 is at least the in-sample risk
     (1/n) [|(I - H) f|^2 + s2 tr H^2], and equal to it if H is a projection.
 
-    `targets` has shape (n,) or (n, tasks); ridge > 0 and dof_weight broadcast. Exact for every kernel. Source:
-    K. Suzuki & T. Suzuki (2024).
+    `targets` has shape (n,) or (n, tasks); ridge > 0 and degrees_of_freedom_weight broadcast. Exact for every kernel.
+    Source: K. Suzuki & T. Suzuki (2024).
     """
-    ridge, dof_weight = (
+    ridge, degrees_of_freedom_weight = (
         check_array("ridge", ridge, above=0, high=_LARGEST),
-        check_array("dof_weight", dof_weight, low=0),
+        check_array("degrees_of_freedom_weight", degrees_of_freedom_weight, low=0),
     )
-    common_shape(ridge=ridge, dof_weight=dof_weight)
+    common_shape(ridge=ridge, degrees_of_freedom_weight=degrees_of_freedom_weight)
     eigenvalues, signal = _kernel_signal(kernel, targets)
     total = eigenvalues + (n := eigenvalues.size) * ridge[..., None]
     data_fit = np.sum(ridge[..., None] / total * signal, axis=-1)
     dof = np.sum(eigenvalues / total, axis=-1)
-    value = data_fit + dof_weight * dof / n
-    return DofCriterion(*(np.broadcast_to(field, value.shape).copy()[()] for field in (value, dof, data_fit)))
+    value = data_fit + degrees_of_freedom_weight * dof / n
+    return MetricCriterion(*(np.broadcast_to(field, value.shape).copy()[()] for field in (value, dof, data_fit)))
 
 
-def dof_criterion_infimum(targets: ArrayLike, dof_weight: ArrayLike) -> np.ndarray:
-    """The infimum of `dof_criterion` over all kernels, (1/n) sum_i min(s_i, sp2) with s_i the eigenvalues of T.
+def degrees_of_freedom_criterion_infimum(targets: ArrayLike, degrees_of_freedom_weight: ArrayLike) -> np.ndarray:
+    """The infimum of `degrees_of_freedom_criterion` over all kernels, (1/n) sum_i min(s_i, sp2), s_i eigenvalues of T.
 
     R is linear in G, so that the infimum lies at the ends 0 <= c G <= I: K infinite on eigenvectors of T with
     s_i > sp2 and 0 on the others. Metrics reach every kernel only if X has rank n (thus d >= n); otherwise it is
     a lower bound. No finite metric attains it, and with few tasks it is far below the risk.
     """
-    targets, dof_weight = _columns(targets), check_array("dof_weight", dof_weight, low=0)
+    targets, degrees_of_freedom_weight = (
+        _columns(targets),
+        check_array("degrees_of_freedom_weight", degrees_of_freedom_weight, low=0),
+    )
     variances = np.linalg.svd(targets, compute_uv=False) ** 2 / targets.shape[1]
-    return np.sum(np.minimum(variances, dof_weight[..., None]), axis=-1)[()] / len(targets)
+    return np.sum(np.minimum(variances, degrees_of_freedom_weight[..., None]), axis=-1)[()] / len(targets)
 
 
 def mallows_cp(kernel: ArrayLike, targets: ArrayLike, ridge: ArrayLike, noise_variance: ArrayLike) -> np.ndarray:
