@@ -84,7 +84,7 @@ REFUSED = [
     ("reuse-dynamics", {"engine": "network", "size": 50, "d": 400.0}, "d must be size = 50 for a network, got 400"),
     ("reuse-dynamics", {"sign": 0.0}, "sign must be one of 1, -1; got 0.0"),
     ("reuse-scaling", {"sign": 0.5}, "sign must be one of 1, -1; got 0.5"),
-    ("saddle-escape", {"features": 2, "missing": 3}, "missing must be at most features = 2, got 3"),
+    ("saddle-escape", {"features": 2, "missing_features": 3}, "missing_features must be at most features = 2, got 3"),
     ("sharpness-aware-minimisation", {"batch": 21}, "batch"),
     ("sharpness-aware-minimisation", {"n": 21, "batch": 5}, "n must be even"),
     ("sequential-message-passing", {"ensemble": "row-orthogonal", "alpha": 0.9}, "alpha must be > 1"),

@@ -18,7 +18,8 @@ def simulated(option, covariance, noise, seeds=8):
         rng = np.random.default_rng(1000 + seed)
         tasks = rng.standard_normal((option.tasks, len(root))) @ root.T
         prompts = draw_prompts(rng, tasks, option.prompts, option.context, noise)
-        errors.append(exact_error(pretrained_weights(prompts, np.array([option.ridge_times_dimension]))[0], test))
+        weights = pretrained_weights(prompts, option.ridge_times_dimension)
+        errors.append(exact_error(test, weights))
     return np.mean(errors), np.std(errors, ddof=1) / np.sqrt(seeds)
 
 
@@ -51,7 +52,9 @@ def test_errors_of_options_are_the_finite_size_ones_at_their_ridge(covariance):
         sets = [task_moments(tasks[: option.tasks], option.context, 0.2) for tasks in drawn]
 
         def error(n, ridge, sets=sets, test=test):
-            return np.mean([finite_size_errors(moments, n, ridge, test=test).error for moments in sets], axis=0)
+            return np.mean(
+                [finite_size_errors(moments, n, ridge, test_moments=test).test_error for moments in sets], axis=0
+            )
 
         np.testing.assert_allclose(
             option.new_task_error, error(option.prompts, option.ridge_times_dimension), rtol=3e-3

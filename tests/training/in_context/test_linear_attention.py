@@ -128,9 +128,9 @@ def test_pretrained_errors_are_those_of_the_finite_size_theory():
         tasks = rng.standard_normal((2 * d, d))
         own, new = task_moments(tasks, context, noise), gaussian_task_moments(np.eye(d), context, noise)
         weights = pretrained_weights(draw_prompts(rng, tasks, n, context, noise), ridge)
-        theory = finite_size_errors(own, n, ridge, test=new)
+        theory = finite_size_errors(own, n, ridge, test_moments=new)
         ratios.append(
-            [exact_error(weights, new) / theory.error, exact_error(weights, own) / theory.pretraining_task_error]
+            [exact_error(new, weights) / theory.test_error, exact_error(own, weights) / theory.pretraining_task_error]
         )
     mean, deviation = np.mean(ratios, axis=0), np.std(ratios, axis=0, ddof=1) / np.sqrt(seeds)
     # the equivalent misses terms of relative size 1/d

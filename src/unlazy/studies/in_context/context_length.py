@@ -36,7 +36,7 @@ LENGTHS = np.geomspace(0.1, 1e4, 2001)
 
 def in_theory(kind: str, prompts_per_squared_dimension: float, tasks_per_dimension: float) -> np.ndarray:
     """The error on a kind of tasks without ridge in the limit of large d, at LENGTHS."""
-    return limits(prompts_per_squared_dimension, LENGTHS, tasks_per_dimension, THEORY_NOISE)[f"{kind}_error"]
+    return limits(prompts_per_squared_dimension, LENGTHS, tasks_per_dimension, 0.0, THEORY_NOISE)[f"{kind}_error"]
 
 
 def _without_ridge(pretraining):
@@ -196,7 +196,6 @@ class ContextLength(Pretraining):
         return found
 
     def predict(self) -> dict[str, Any]:
-        shifted = limits(
-            *self.ratios, self.ridge_times_dimension, test_context_per_dimension=self.test_context_per_dimension
-        )
+        setting = *self.ratios, self.ridge_times_dimension, self.noise_variance
+        shifted = limits(*setting, test_context_per_dimension=self.test_context_per_dimension)
         return super().predict() | {f"shifted_{name}": error for name, error in shifted.items()}

@@ -162,11 +162,9 @@ class LinearAttention(Pretraining):
         import xarray as xr
 
         distance = np.geomspace(1e-9, 1e-4, 11)
-        fixed = [
-            float(parameter(descent.predicted, n))
-            for n in ("context_per_dimension", "tasks_per_dimension", "noise_variance")
-        ]
-        curves = [limits(1 + side * distance, *fixed)["new_task_error"] for side in (-1, 1)]
+        names = "context_per_dimension", "tasks_per_dimension", "noise_variance"
+        context, tasks, noise = (float(parameter(descent.predicted, name)) for name in names)
+        curves = [limits(1 + side * distance, context, tasks, 0.0, noise)["new_task_error"] for side in (-1, 1)]
         found = [np.polyfit(np.log(distance), np.log(curve), 1)[0] for curve in curves]
         return xr.DataArray(found, dims="side", coords={"side": ["below", "above"]})
 

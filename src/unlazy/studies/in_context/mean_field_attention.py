@@ -46,7 +46,7 @@ def _slopes(data):
     import xarray as xr
 
     longest = np.sqrt((data.longest * data.longest_target).astype(float))
-    inputs = data.basis_cross, data.basis_root, longest, parameter(data, "true_features")
+    inputs = data.basis_cross_moment, data.basis_root, longest, parameter(data, "true_features")
     dims = [["teacher_feature", "basis"], ["basis", "feature"], [], []]
     return xr.apply_ufunc(measured_slopes, *inputs, input_core_dims=dims, output_core_dims=[[]] * 4, vectorize=True)
 
@@ -91,7 +91,7 @@ class MeanFieldAttention(Study):
         "attention_risk": Output("risk of the attention model with its own matrix", r"L(\mu,A)", ("step",), "log"),
         "linear_floor": Output("loss of the best affine features"),
         "transfer": Output("error on a prompt over second moment", "", ("feature_map", "task")),
-        "basis_cross": Output("E[f q^T], q an orthonormal basis of h", "", ("draw", "teacher_feature", "basis")),
+        "basis_cross_moment": Output("E[f q^T], q an orthonormal basis of h", "", ("draw", "teacher_feature", "basis")),
         "basis_root": Output("T with h = T^T q", "", ("draw", "basis", "feature")),
         "longest": Output("max |h| over the tokens", "", ("draw",)),
         "longest_target": Output("max |f| over the tokens"),

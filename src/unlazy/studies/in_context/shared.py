@@ -48,14 +48,13 @@ class Pretraining(Study):
         )
 
     @property
-    def ratios(self) -> tuple[float, float, float, float]:
-        sizes = self.prompts_per_squared_dimension, self.context_per_dimension, self.tasks_per_dimension
-        return *sizes, self.noise_variance
+    def ratios(self) -> tuple[float, float, float]:
+        return self.prompts_per_squared_dimension, self.context_per_dimension, self.tasks_per_dimension
 
     @property
     def best_ridge(self) -> float:
         """The ridge times d at which the error on new tasks is least in the limit of large d."""
-        return float(_best_ridge(*self.ratios).ridge)
+        return float(_best_ridge(*self.ratios, self.noise_variance).ridge_times_dimension)
 
     @property
     def used_ridge(self) -> float:
@@ -73,7 +72,7 @@ class Pretraining(Study):
         return pretraining.measured_errors(pretrained, self.sizes, self.noise_variance, self.used_ridge)
 
     def predict(self) -> dict[str, Any]:
-        return limits(*self.ratios, self.used_ridge)
+        return limits(*self.ratios, self.used_ridge, self.noise_variance)
 
 
 def limits(*setting: Any, **test: Any) -> dict[str, Any]:

@@ -27,7 +27,7 @@ def excess(tasks: Any, contexts: Any, noise_variance: float, prompts: float = MA
 
     coords = {"tasks_per_dimension": np.atleast_1d(tasks), "context_per_dimension": np.atleast_1d(contexts)}
     tasks, contexts = coords.values()
-    found = linear_attention_errors(prompts, contexts, tasks[:, None], noise_variance)
+    found = linear_attention_errors(prompts, contexts, tasks[:, None], 0.0, noise_variance)
     return xr.DataArray(found.new_task_error - bayes_error(contexts, noise_variance), coords)
 
 

@@ -4,7 +4,7 @@ Tokens x ~ N(0, I/d), labels y = x.w + noise of variance rho (`noise_variance`).
 (x_i, y_i) and a query x has the feature h = [(d/l) sum_i y_i x_i, (1/l) sum_i y_i^2] and the prediction x^T Gamma h,
 Gamma d x (d+1). Pretraining on n prompts, each with one of k tasks w_j ~ N(0, I), minimises
 
-    sum_prompts (y - x^T Gamma h)^2 + (n/d) ridge |Gamma|_F^2.
+    sum_prompts (y - x^T Gamma h)^2 + (n/d) lambda |Gamma|_F^2,      lambda = `ridge_times_dimension`.
 
 `context_per_dimension` alpha = l/d, `tasks_per_dimension` kappa = k/d, `prompts_per_squared_dimension` tau = n/d^2.
 All errors include rho.
@@ -23,7 +23,7 @@ from unlazy.numerics.roots import golden_minimum
 from unlazy.theory.in_context.large_dimension import PretrainingRatios, companion, effective_ridge, errors, ridge_share
 
 _LEAST, _LARGEST = 1e-100, 1e100
-TARGETS = ("new tasks", "pretraining tasks")
+KINDS = ("new tasks", "pretraining tasks")
 # the optimal effective ridge is searched on a grid of its distance from the ridgeless one, then between neighbours
 _GRID_DECADES = (-9.0, 5.0)
 _GRID_SIZE = 161
@@ -47,7 +47,7 @@ class LinearAttentionErrors(NamedTuple):
 class OptimalRidge(NamedTuple):
     """The ridge with the least error, and the errors there."""
 
-    ridge: np.ndarray
+    ridge_times_dimension: np.ndarray
     errors: LinearAttentionErrors
 
 
@@ -55,8 +55,8 @@ def linear_attention_errors(
     prompts_per_squared_dimension: ArrayLike,
     context_per_dimension: ArrayLike,
     tasks_per_dimension: ArrayLike,
+    ridge_times_dimension: ArrayLike,
     noise_variance: ArrayLike,
-    ridge: ArrayLike = 0.0,
     *,
     test_context_per_dimension: ArrayLike | None = None,
 ) -> LinearAttentionErrors:
@@ -64,7 +64,7 @@ def linear_attention_errors(
 
     With R_tr Marchenko-Pastur of ratio 1/kappa, q = (1 + rho)/alpha, M(s) = (1/d) tr (R_tr + s)^-1 and s = q + xi,
 
-        ridge = xi (1 - (1 - xi M(s)) / tau),
+        lambda = xi (1 - (1 - xi M(s)) / tau),
         e_IDG = (rho + E[x s^2 + q x^2] / (x+s)^2) / (1 - df2/tau),          df2 = E ((x+q) / (x+s))^2,
         e_ICL = rho + E[s^2 + q x^2] / (x+s)^2 + ((1+q)/tau) E[(x+q) / (x+s)^2] e_IDG,
 
@@ -75,17 +75,18 @@ def linear_attention_errors(
     tau = 1, where the model interpolates, they are inf. Exact in the limit; corrections are O(1/d), with a large
     constant for kappa < 1 (`finite_size_errors` has most of them). Source: Lu et al. (2024), results 1 to 3.
     """
-    setting, ridge_values = _setting(
+    setting, choices = _setting(
         prompts_per_squared_dimension,
         context_per_dimension,
         tasks_per_dimension,
         noise_variance,
         test_context_per_dimension,
-        ridge=ridge,
+        ridge_times_dimension=ridge_times_dimension,
     )
-    xi = effective_ridge(setting, ridge_values["ridge"])
+    ridge = choices["ridge_times_dimension"]
+    xi = effective_ridge(setting, ridge)
     with np.errstate(divide="ignore", invalid="ignore"):
-        share = np.where(xi > 0, ridge_values["ridge"] / xi, np.maximum(setting.spare_prompts, 0.0))
+        share = np.where(xi > 0, ridge / xi, np.maximum(setting.spare_prompts, 0.0))
     return _named(setting, xi, share)
 
 
@@ -96,14 +97,14 @@ def optimal_ridge(
     noise_variance: ArrayLike,
     *,
     test_context_per_dimension: ArrayLike | None = None,
-    target: str = "new tasks",
+    test_tasks: str = "new tasks",
 ) -> OptimalRidge:
     """The ridge >= 0 at which the error on new tasks (or on the pretraining tasks) is least, and the errors there.
 
     The errors are explicit in the effective ridge xi, so xi is searched: on a logarithmic grid above the xi of ridge 0,
     then by golden sections around the best point. 0 is an answer, in particular for infinitely many prompts and tasks.
     """
-    check_choice("target", target, TARGETS)
+    check_choice("test_tasks", test_tasks, KINDS)
     setting, _ = _setting(
         prompts_per_squared_dimension,
         context_per_dimension,
@@ -119,7 +120,7 @@ def optimal_ridge(
         xi = least + _distance(flat, exponent)
         wide = PretrainingRatios(*(np.broadcast_to(field, xi.shape) for field in flat))
         found = errors(wide, xi, ridge_share(wide, xi))
-        return found.new_tasks if target == TARGETS[0] else found.pretraining_tasks
+        return found.new_tasks if test_tasks == KINDS[0] else found.pretraining_tasks
 
     grid = np.linspace(_GRID_DECADES[0], _GRID_DECADES[1] + _more_decades(flat), _GRID_SIZE)
     grid = np.concatenate([np.full((1, least.size), -np.inf), grid])

@@ -14,7 +14,7 @@ _STENCIL = 1e-4
 class SaddleDifferences(NamedTuple):
     """What differences of the loss say of the saddle."""
 
-    eigenvalue: float
+    least_eigenvalue: float
     """The most negative one of N times the Hessian."""
     multiplicity: float
     """How many eigenvalues are within 0.1% of it."""
@@ -22,13 +22,14 @@ class SaddleDifferences(NamedTuple):
     """d^2 (L/r) / ds^2 towards the teacher whose missing features go to the idle slots."""
 
 
-def saddle_by_differences(features: int, missing: int) -> SaddleDifferences:
+def saddle_by_differences(features: int, missing_features: int) -> SaddleDifferences:
     """Hessian and curvature at the saddle of erf neurons, one per slot, by central differences.
 
-    For tokens N(0, I), k = `features` of which m = `missing` are not learned, by the exact moments of erf neurons.
+    For tokens N(0, I), k = `features` of which m = `missing_features` are not learned, by the exact moments of erf
+    neurons.
     """
     k = check_whole("features", features, 1)
-    m, d = check_whole("missing", missing, 1, k), 2 * k
+    m, d = check_whole("missing_features", missing_features, 1, k), 2 * k
     slots = np.arange(k)
     watched = np.where(slots < k - m, slots, slots + k)
     saddle = np.concatenate([np.eye(d)[watched], np.eye(k)], axis=1)

@@ -74,8 +74,10 @@ def measured_errors(
     }
     found = {}
     for kind, test in tests.items():
-        found[f"{kind}_error"] = exact_error(pretrained.weights, test)
-        found[f"{kind}_equivalent"] = finite_size_errors(own, system.prompts, ridge_times_dimension, test=test).error
+        found[f"{kind}_error"] = exact_error(test, pretrained.weights)
+        found[f"{kind}_equivalent"] = finite_size_errors(
+            own, system.prompts, ridge_times_dimension, test_moments=test
+        ).test_error
     return found
 
 

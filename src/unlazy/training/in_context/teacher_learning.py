@@ -192,7 +192,7 @@ def factored_moments(features: Array, targets: Array) -> dict[str, Array]:
     def of_one(features: Array) -> dict[str, Array]:
         orthonormal, root = jnp.linalg.qr(features)
         return {
-            "basis_cross": targets.T @ orthonormal / len(targets) ** 0.5,
+            "basis_cross_moment": targets.T @ orthonormal / len(targets) ** 0.5,
             "basis_root": root / len(targets) ** 0.5,
             "longest": largest_length(features),
         }
