@@ -396,7 +396,7 @@ def test_scalars_give_scalars_and_arrays_broadcast():
         (lambda: one_step_risk("erf", "erf", np.inf, np.inf, 0.1, 0), "must not both be inf"),
         (lambda: one_step_risk("erf", "erf", 1, 1e50, 0.1, 0), "features_ratio must be from 1e-40 to 1e.40 or inf"),
         (lambda: one_step_risk("erf", "erf", 0, 1, 0.1, 0), "samples_ratio must be > 0"),
-        (lambda: one_step_risk("erf", "erf", [1, 2], 1, [0.1] * 3, 0), "must broadcast together"),
+        (lambda: one_step_risk("erf", "erf", [1, 2], 1, [0.1] * 3, 0), "values and .*: give arrays that broadcast"),
         (lambda: one_step_risk("erff", "erf", 1, 1, 0.1, 0), "activation must be one of .*did you mean erf"),
         (lambda: one_step_risk("erf", "erff", 1, 1, 0.1, 0), "link must be one of .*did you mean erf"),
         (lambda: one_step_risk("erf", "erf", 1, 1, 0.1, -1), "noise_variance must be >= 0"),
