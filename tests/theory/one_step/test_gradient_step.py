@@ -15,6 +15,7 @@ from unlazy.theory.one_step.gradient_step import (
     rank_one_step,
     spiked_outlier,
 )
+from unlazy.theory.one_step.linear_kernels import LinearPart, linear_kernel_risk, tangent_kernel_part
 from unlazy.theory.one_step.moments import (
     ActivationMoments,
     LinkMoments,
@@ -51,6 +52,27 @@ def test_a_callable_has_the_moments_of_the_activation_it_is():
     np.testing.assert_allclose(activation_moments(np.tanh), activation_moments("tanh"), atol=1e-9)
     # a kink that is not named costs some digits
     np.testing.assert_allclose(activation_moments(lambda x: np.maximum(x, 0)), activation_moments("relu"), atol=3e-5)
+
+
+@pytest.mark.parametrize("sign", [np.sign, Piecewise(np.sign, (0.0,)), Piecewise(lambda x: np.sign(x - 0.5), (0.5,))])
+def test_jumps_are_refused_where_a_gradient_is_needed_and_there_alone(sign):
+    shift = 0.5 if sign(0.25) < 0 else 0.0
+    found = activation_moments(sign)
+    # E[z sign(z - c)] = 2 phi(c)
+    linear = 2 * math.exp(-(shift**2) / 2) / math.sqrt(2 * math.pi)
+    np.testing.assert_allclose(found.linear, linear, rtol=1e-10)
+    assert np.isfinite(one_step_risk(sign, "erf", 2.0, 1.0, 0.1, 0.1).risk)
+    for call in (lambda: rank_one_step(sign, "erf", 1, 1, 1, 0.1), lambda: tangent_kernel_part(sign)):
+        with pytest.raises(InputError, match=r"activation must be continuous .*jumps there is no gradient.*Piecewise"):
+            call()
+
+
+def test_the_step_moves_at_least_as_far_as_its_rank_one_part():
+    for activation in ("erf", "relu", np.tanh, np.abs, lambda x: np.tanh(50 * x), lambda x: np.maximum(x, 0)):
+        found = rank_one_step(activation, "erf", 1.0, [0.1, 1.0, 10.0], 1.0, 0.1)
+        assert (found.displacement >= found.spike).all()
+    with pytest.raises(InputError, match=r"activation.slope = E sigma'\^2 must be at least the variance, got 0.5"):
+        rank_one_step(ActivationMoments(0, 1, 1, 0.5), "erf", 1, 1, 1, 0)
 
 
 def test_resolvents_have_their_independently_computed_values():
@@ -297,8 +319,6 @@ def test_no_ridge_at_as_many_features_as_samples_is_an_infinite_risk():
 @pytest.mark.parametrize("samples", [1e-9, 0.5, 1.0, 3.0])
 def test_infinite_width_is_the_kernel(samples):
     """The kernel of tanh features is linear up to its diagonal."""
-    from unlazy.theory.one_step.linear_kernels import LinearPart, linear_kernel_risk
-
     activation, d = activation_moments("tanh"), 10**12
     found = one_step_risk("tanh", "tanh", samples, np.inf, [0.0, 1e-3, 1.0], 0.1, step_size=1.0)
     part = LinearPart(activation.linear**2, activation.nonlinear)

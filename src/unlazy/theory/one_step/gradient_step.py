@@ -30,6 +30,7 @@ from unlazy.theory.one_step.moments import (
     check_ratio,
     link_moments,
     require_linear,
+    require_slope,
     wishart_resolvent,
 )
 
@@ -95,8 +96,7 @@ def rank_one_step(
     is about 0.03 higher, because the residual contains -f(x); a step on y itself has no such bias.
     """
     moments, target = activation_moments(activation), link_moments(link)
-    if math.isnan(moments.slope):
-        raise InputError("activation must give its moment slope = E sigma'^2 here, got nan")
+    slope = require_slope(moments)
     eta = check_array("step_size", step_size, low=0, high=LARGEST)
     psi0, psi2 = check_ratio("step_samples_ratio", step_samples_ratio), check_ratio("features_ratio", features_ratio)
     noise = check_array("noise_variance", noise_variance, low=0, high=LARGEST)
@@ -104,7 +104,7 @@ def rank_one_step(
     spread = (target.variance + noise) / psi0
     theta1 = eta * moments.linear * target.linear
     theta = eta * abs(moments.linear) * np.sqrt(target.linear**2 + spread)
-    displacement = eta * np.sqrt((moments.linear * target.linear) ** 2 + spread * moments.slope)
+    displacement = eta * np.sqrt((moments.linear * target.linear) ** 2 + spread * slope)
     singular_value, alignment = _outlier(theta1, theta, psi2)
     fields = (
         displacement,

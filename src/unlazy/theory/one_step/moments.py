@@ -20,6 +20,7 @@ _NO_RIDGE = 1e-150
 _INFINITE_RATIO = 1e100
 # of a moment from quadrature, in parts of the second moment
 ROUNDING = 1e-18
+_MISSED_SLOPE = 1e-3
 _LARGEST_MOMENT = 1e20
 
 
@@ -33,7 +34,7 @@ class ActivationMoments(NamedTuple):
     nonlinear: float
     """mu*^2 = E sigma^2 - mu0^2 - mu1^2."""
     slope: float = math.nan
-    """E sigma'^2, of which only `rank_one_step` and gradient-step groups make use."""
+    """E sigma'^2, at least Var sigma; of use to gradients alone, and NaN for an activation with jumps."""
 
 
 class LinkMoments(NamedTuple):
@@ -68,11 +69,34 @@ def activation_moments(activation: Any) -> ActivationMoments:
     if isinstance(activation, ActivationMoments):
         check_array("activation.nonlinear", activation.nonlinear, low=0, high=_LARGEST_MOMENT, ndim=0)
         check_array("activation.linear", activation.linear, low=-_LARGEST_MOMENT, high=_LARGEST_MOMENT, ndim=0)
+        # NaN passes, for those who need no slope
+        if activation.slope < (activation.linear**2 + activation.nonlinear) * (1 - VANISHING):
+            raise InputError(f"activation.slope = E sigma'^2 must be at least the variance, got {activation.slope:g}")
         return activation
     function = piecewise("activation", activation)
     mean, linear, rest = (float(value) for value in normal_averages("activation", function, 0.0, 1.0))
-    slopes = normal_averages("activation", Piecewise(function.slope, function.breakpoints), 0.0, 1.0)
-    return ActivationMoments(mean, linear, rest, float(slopes.mean**2 + slopes.linear**2 + slopes.rest))
+    return ActivationMoments(mean, linear, rest, _mean_square_slope(function, linear, math.sqrt(linear**2 + rest)))
+
+
+def _mean_square_slope(function: Piecewise, linear: float, scale: float) -> float:
+    """E sigma'^2, or NaN where E sigma' is not E[z sigma]: the derivative does not see jumps."""
+    try:
+        slopes = normal_averages("activation", Piecewise(function.slope, function.breakpoints), 0.0, 1.0)
+    except InputError:
+        return math.nan
+    if abs(slopes.mean - linear) > _MISSED_SLOPE * scale:
+        return math.nan
+    return float(slopes.mean**2 + slopes.linear**2 + slopes.rest)
+
+
+def require_slope(moments: ActivationMoments) -> float:
+    """E sigma'^2, or an error that says why there is none."""
+    if math.isnan(moments.slope):
+        raise InputError(
+            "activation must be continuous and have a moment slope = E sigma'^2 here, got nan: where it jumps there is "
+            "no gradient (name the kinks of a continuous one by Piecewise(function, breakpoints))"
+        )
+    return moments.slope
 
 
 def link_moments(link: Any) -> LinkMoments:
