@@ -9,6 +9,7 @@ import difflib
 import math
 import sys
 from collections.abc import Iterable
+from itertools import combinations
 from operator import index
 from pathlib import Path
 from typing import Any
@@ -136,12 +137,24 @@ def _brief(value: Any) -> str:
 
 
 def common_shape(**arrays: np.ndarray) -> tuple[int, ...]:
-    """The shape that the named arrays broadcast to, or an error that names them and their shapes."""
+    """The shape that the named arrays broadcast to; the error names two that do not fit and says how to get a grid."""
+    shapes = {name: np.shape(array) for name, array in arrays.items()}
     try:
-        return np.broadcast_shapes(*(array.shape for array in arrays.values()))
+        return np.broadcast_shapes(*shapes.values())
     except ValueError:
-        shapes = ", ".join(f"{name} {array.shape}" for name, array in arrays.items())
-        raise InputError(f"{' and '.join(arrays)} must broadcast together, got the shapes {shapes}") from None
+        first, second = next(pair for pair in combinations(shapes, 2) if not _fit(shapes[pair[0]], shapes[pair[1]]))
+        kinds = (shapes[first], shapes[second])
+        if all(len(shape) == 1 for shape in kinds):
+            sizes = f"{first} has {kinds[0][0]} values and {second} {kinds[1][0]}"
+        else:
+            sizes = f"{first} has the shape {kinds[0]} and {second} {kinds[1]}"
+        raise InputError(
+            f"{sizes}: give arrays that broadcast, e.g. {first}[:, None] and {second}[None, :] for a grid"
+        ) from None
+
+
+def _fit(first: tuple[int, ...], second: tuple[int, ...]) -> bool:
+    return all(a == b or 1 in (a, b) for a, b in zip(first[::-1], second[::-1], strict=False))
 
 
 def check_like(like: str, values: np.ndarray, **arrays: np.ndarray) -> tuple[np.ndarray, ...]:

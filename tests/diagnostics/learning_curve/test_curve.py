@@ -554,7 +554,7 @@ def test_wrong_data_are_named(parameters, X, y, message):
         ({"ridge": -0.1}, "ridge must be >= 0 .*got -0.1"),
         ({"features": 0}, "features must be >= 1, got 0"),
         ({"features": np.nan}, "features must be >= 1, got nan"),
-        ({"n": [2, 3], "ridge": [1, 2, 3]}, r"n and ridge and features must broadcast together"),
+        ({"n": [2, 3], "ridge": [1, 2, 3]}, "n has 2 values and ridge 3"),
     ],
 )
 def test_wrong_questions_are_named(arguments, message):
