@@ -36,9 +36,10 @@ def fixed_points(
     *,
     admissible: Callable[[np.ndarray], np.ndarray] = lambda x: np.ones(len(x), bool),
     depth: int = 4,
+    tolerance: float = _TOLERANCE,
     max_iterations: int = 200,
 ) -> np.ndarray:
-    """x = step(x) for every row of `start`, to 1e-12 in each component (1e-10 where rounding ends the progress).
+    """x = step(x) for every row of `start`, to `tolerance` in each component (1e-10 where rounding ends the progress).
 
     `step(x, rows)` gets the rows that have not converged and their indices. The next iterate is step(x) corrected by
     the last `depth` differences (Anderson 1965), or step(x) alone where the correction is long, inadmissible or made
@@ -63,7 +64,7 @@ def fixed_points(
         since_best[active] = np.where(size < best[active], 0, since_best[active] + 1)
         best_x[active] = np.where((size < best[active])[:, None], now, best_x[active])
         best[active] = np.minimum(best[active], size)
-        done = size <= _TOLERANCE
+        done = size <= tolerance
         slot = iteration % depth
         if iteration > _PLAIN_STEPS:
             points[active, :, slot] = now - last_x[active]
