@@ -174,22 +174,26 @@ def along_the_ridge(
     n: np.ndarray,
     ridge: np.ndarray,
     start: np.ndarray,
-    first: float,
+    first: float | np.ndarray,
     *others: np.ndarray,
 ) -> np.ndarray:
-    """solve(n, ridge, start, *others), and where that fails the end of a path of solutions from the `first` ridge."""
+    """solve(n, ridge, start, *others), and where that fails the end of a path of solutions from the `first` ridge.
+
+    `first` is one number or one for each row.
+    """
     try:
         return solve(n, ridge, start, *others)
     except ConvergenceError as error:
         failure = error
+    first = np.broadcast_to(first, n.shape)
     if n.size > 1:
-        rows = [[array[[i]] for array in (n, ridge, start, *others)] for i in range(n.size)]
-        return np.concatenate([along_the_ridge(solve, r[0], r[1], r[2], first, *r[3:]) for r in rows])
-    if not 0 < ridge[0] < first:
+        rows = [[array[[i]] for array in (n, ridge, start, first, *others)] for i in range(n.size)]
+        return np.concatenate([along_the_ridge(solve, *row) for row in rows])
+    if not 0 < ridge[0] < first[0]:
         raise failure
     try:
-        begin = solve(n, np.array([first]), start, *others)
-        return continued(lambda r, x: solve(n, np.array([r]), x, *others), first, begin, float(ridge[0]))
+        begin = solve(n, first, start, *others)
+        return continued(lambda r, x: solve(n, np.array([r]), x, *others), float(first[0]), begin, float(ridge[0]))
     except ConvergenceError:
         raise failure from None
 
