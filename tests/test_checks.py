@@ -30,6 +30,7 @@ from unlazy.checks import (
         ([3.0], {"low": 0, "high": 2}, "x must be >= 0 and <= 2, got 3"),
         ([1.0], {"above": 0, "below": 1}, "x must be > 0 and < 1, got 1"),
         ([3.0, 2.5], {"low": 0, "whole": True}, "x must be whole and >= 0, got 2.5"),
+        (10**400, {}, "x must be numeric, got a int of 401 characters"),
     ],
 )
 def test_arrays_are_refused_with_name_value_and_bounds(value, options, message):
@@ -134,3 +135,21 @@ def test_sizes_that_do_not_fit_say_how_to_get_a_grid():
 def test_theory_refuses_sizes_that_do_not_fit_in_the_same_line(call):
     with pytest.raises(InputError, match=r"has 3 values and \w+ 2: give arrays that broadcast"):
         call(np.array([1.0, 2.0, 3.0]), np.array([1.0, 2.0]))
+
+
+@pytest.mark.parametrize(
+    "value", [np.array(["mse", "hinge"]), ["mse"], {"mse"}, b"mse", pytest.param(10**5000, id="long"), "m" * 10_000]
+)
+def test_what_is_no_name_is_no_choice_and_is_said_briefly(value):
+    with pytest.raises(InputError, match="loss must be one of mse, hinge; got ") as caught:
+        check_choice("loss", value, ("mse", "hinge"))
+    assert len(str(caught.value)) < 200
+
+
+def test_messages_are_one_line_whatever_they_quote():
+    assert str(InputError("store \x1b]0;x\x07 is\n  damaged:\r\n no such table")) == (
+        "store \\x1b]0;x\\x07 is damaged: no such table"
+    )
+    assert len(str(InputError(f"x must be small, got {np.arange(1000.0)!r}"))) < 1100
+    with pytest.raises(InputError, match="n must be an integer >= 1 and <= 5, got a int"):
+        check_whole("n", 10**5000, 1, 5)

@@ -144,6 +144,11 @@ class Store:
         """Whether an instance is stored."""
         return any(self._query("SELECT 1 FROM results WHERE point = ? AND seed = ?", (point, seed)))
 
+    def points(self, study: str, fingerprint: str) -> set[bytes]:
+        """The keys of all points of a study that were stored by this code."""
+        found = self._query("SELECT point FROM points WHERE study = ? AND fingerprint = ?", (study, fingerprint))
+        return {point for (point,) in found}
+
     def read(self, point: bytes, seeds: int) -> tuple[dict[int, Row], list[int]]:
         """The stored rows of a point below `seeds`, and the seeds whose rows are damaged."""
         rows, damaged = {}, []
