@@ -86,9 +86,9 @@ def metric_path(
 
     `targets` (n,) or (n, tasks) should be centred like `design`; more than n tasks cost no more than n.
     `dof_weight` is 2 penalty unless given. `cap` bounds m_j |x_j|^2 / penalty from step 1 on; the degrees-of-freedom
-    criterion has its infimum at infinity and is capped at 1e6 unless told otherwise, and at 1e10 in any case. `prune` drops at every
-    step the features with the smallest m_j |x_j|^2 / n, as many as together stay below prune times penalty;
-    features below 1e-24 penalty are always dropped, since denormal numbers are slow. `dtype` is that of the
+    criterion has its infimum at infinity and is capped at 1e6 unless told otherwise, and at 1e10 in any case. `prune`
+    drops at every step the features with the smallest m_j |x_j|^2 / n, as many as together stay below prune times
+    penalty; features below 1e-24 penalty are always dropped, since denormal numbers are slow. `dtype` is that of the
     products with X; everything n x n is in double precision. `path.send(c)` in place of `next(path)` takes the
     step, and all later ones, with the penalty c and a `dof_weight` in proportion.
 
