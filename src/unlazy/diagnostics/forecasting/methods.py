@@ -32,6 +32,8 @@ _FEWEST_FEATURES = 25
 # from here on all rows are used: a kernel matrix of 1200 rows and 1000 features lets forecasts rise at 5x
 _ROWS_PER_FEATURE = 1.5
 _MOST_ENTRIES = 20_000_000
+# of `LearningCurve` and `KernelRidge`
+KERNEL_OPTIONS = {"degree": 3, "coef0": 1}
 # forecasts were tested up to ten times the rows that they are made from
 FARTHEST = 10.0
 
@@ -119,17 +121,21 @@ class Method:
         from sklearn.kernel_approximation import RBFSampler
         from sklearn.kernel_ridge import KernelRidge
         from sklearn.linear_model import Ridge
+        from sklearn.metrics.pairwise import pairwise_kernels
         from sklearn.pipeline import make_pipeline
+        from sklearn.preprocessing import KernelCenterer
 
         if self.name == ONE_STEP:
             raise InputError("one-step forecasts cannot be checked by training, choose other methods")
         if self.name == FEATURES:
             sampler = RBFSampler(gamma=self.gamma, n_components=int(self.features), random_state=seed)
-            model = make_pipeline(sampler, Ridge(alpha=self.ridge, fit_intercept=False))
+            model = make_pipeline(sampler, Ridge(alpha=self.ridge))
         elif self.kernel == "linear":
-            model = Ridge(alpha=self.ridge, fit_intercept=False)
+            model = Ridge(alpha=self.ridge)
         else:
-            model = KernelRidge(alpha=self.ridge, kernel=self.kernel, gamma=self.gamma)
+            model = make_pipeline(KernelCenterer(), KernelRidge(alpha=self.ridge, kernel="precomputed"))
+            options: dict[str, Any] = {"metric": self.kernel, "filter_params": True, **KERNEL_OPTIONS}
+            inputs, new = (pairwise_kernels(rows, inputs, gamma=self.gamma, **options) for rows in (inputs, new))
         mean = targets.mean(axis=0)
         with warnings.catch_warnings():
             # a ridge near 0 is ill-conditioned by nature
@@ -164,11 +170,10 @@ def fit_methods(
 ) -> list[Method]:
     """Set each method for these rows; targets (rows, outputs) are scaled to a total variance of 1."""
     say = progress or (lambda text: None)
-    centred = targets - targets.mean(axis=0)
     methods: list[Method] = []
     curves: dict[str, LearningCurve] = {}
     if gamma is None and ("rbf" in names or "random-features" in names):
-        gamma, curve = _length_scale(inputs, centred)
+        gamma, curve = _length_scale(inputs, targets)
         if curve is not None and len(inputs) == curve.pool_.size <= largest_pool:
             curves["rbf"] = curve.set_params(ridge=1.0 if ridge is None else ridge, max_pool=largest_pool)
 
@@ -177,19 +182,19 @@ def fit_methods(
             scale = gamma if kernel == "rbf" else None
             level = 1.0 if ridge is None else ridge
             curves[kernel] = LearningCurve(kernel, gamma=scale, ridge=level, max_pool=largest_pool)
-            curves[kernel].fit(inputs, centred)
+            curves[kernel].fit(inputs, targets)
         return curves[kernel]
 
     for name in names:
         say(f"forecasting {_title(name)}")
         if name == ONE_STEP:
-            methods.append(_one_step(inputs, centred, ridge))
+            methods.append(_one_step(inputs, targets, ridge))
         elif name == "linear" and len(inputs) > max(largest_pool, 4 * inputs.shape[1]):
-            methods.append(_factor(RIDGE, "linear", inputs, centred, ridge, None, np.inf))
+            methods.append(_factor(RIDGE, "linear", inputs, targets, ridge, None, np.inf))
         elif name == "random-features":
             scale = float(gamma or 1 / inputs.shape[1])
-            count = features or _feature_count(inputs, centred, curve_of("rbf"), scale)
-            methods.append(_features(inputs, centred, scale, count, ridge, largest_pool))
+            count = features or _feature_count(inputs, targets, curve_of("rbf"), scale)
+            methods.append(_features(inputs, targets, scale, count, ridge, largest_pool))
         else:
             title = {"linear": RIDGE, "rbf": KERNEL}.get(name, f"{KERNEL} ({name})")
             methods.append(_kernel(title, name, curve_of(name), ridge))
@@ -263,7 +268,7 @@ def _factor(
     """For many rows and few columns: all rows, or as many as fit into memory."""
     width = inputs.shape[1] if np.isinf(features) else int(features)
     rows = subsample(len(inputs), max(_MOST_ENTRIES // width, 4 * width), 0)
-    chosen_inputs, chosen_targets = inputs[rows], targets[rows] - targets[rows].mean(axis=0)
+    chosen_inputs, chosen_targets = inputs[rows], targets[rows]
     if np.isfinite(features):
         from sklearn.kernel_approximation import RBFSampler
 

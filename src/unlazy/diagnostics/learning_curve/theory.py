@@ -36,6 +36,8 @@ class Theory(ABC):
     """Whether it finds the ridge of least error at each n, for ridge="opt"."""
     takes_no_ridge: ClassVar[bool] = True
     """Whether it has an answer at ridge 0."""
+    fewest: int = 1
+    """Rows from which there is an answer."""
     has_intervals: ClassVar[bool] = True
     without_matrix: ClassVar[str] = ""
     """Why there is no kernel matrix to ask about."""
@@ -78,7 +80,7 @@ class Theory(ABC):
         raise InputError(f"link() is for kernel='one-step', got {kernel!r}")
 
 
-def one_size(n: ArrayLike, ridge: Any) -> tuple[float, float]:
+def one_size(n: ArrayLike, ridge: Any, fewest: int = 1) -> tuple[float, float]:
     """One number of rows and one ridge, checked."""
-    size = float(check_array("n", n, low=1, high=1e15, ndim=0))
+    size = float(check_array("n", n, low=fewest, high=1e15, ndim=0))
     return size, float(check_array("ridge", ridge, low=0, high=LARGEST, ndim=0))
