@@ -29,7 +29,7 @@ _RIDGES = 1200
 
 
 class KernelTheory(Theory):
-    """A pool as its kernel matrix and targets (rows, outputs), decomposed once; with an intercept that no ridge shrinks."""
+    """A pool as its kernel matrix and targets (rows, outputs), decomposed once; with or without an intercept."""
 
     optimises = False
     page = pages.KERNEL

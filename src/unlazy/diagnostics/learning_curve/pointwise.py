@@ -17,8 +17,8 @@ c_i = 1/G_ii - kappa_i does not depend on kappa_i and changes slowly with f, so 
 with c_i continued from solutions at other f is a good start. The last Newton step needs no inverse: what it changes is
 known to first order.
 
-With an intercept G is the limit of `linear`, at which the equations stay as they are; of the N directions of rows one is
-the intercept's, so that tr K G and tr G K G K count N - 1.
+With an intercept G is the limit of `linear`, at which the equations stay as they are; of the N directions of rows one
+is the intercept's, so that tr K G and tr G K G K count N - 1.
 """
 
 from __future__ import annotations

@@ -14,8 +14,8 @@ and the training error (1 - z/n)^2 E. Without features u = 1 and X = 0. n = N gi
 population formula of `unlazy.theory.kernels.random_features`, and n > N is defined while kappa > 0.
 
 An intercept that no ridge shrinks is an infinite eigenvalue along the constant vector, which is no random feature: it
-takes one of the n rows, one of the N and nothing else. So the formulas hold with n - 1 and N - 1 and the eigenvalues of K
-orthogonal to the constant, E times n/(n-1) and the training error times (n-1)/n.
+takes one of the n rows, one of the N and nothing else. So the formulas hold with n - 1, N - 1 and the eigenvalues of
+K orthogonal to the constant, E times n/(n-1) and the training error times (n-1)/n.
 """
 
 from __future__ import annotations
