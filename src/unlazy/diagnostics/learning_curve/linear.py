@@ -1,8 +1,8 @@
 """Linear algebra of `pointwise`: inverses of K + diag(kappa), and systems with their entrywise squares.
 
-With an intercept that no ridge shrinks, K stands for K + c 1 1^T with c going to infinity. Inverse and determinant become
+With an intercept that no ridge shrinks, K stands for K + c 1 1^T with c going to infinity, inverse and determinant for
 
-    G = A - A 1 1^T A / 1^T A 1,    log det - log c -> log det(K + diag kappa) + log 1^T A 1,    A = (K + diag kappa)^-1,
+    G = A - A 1 1^T A / 1^T A 1,   log det - log c -> log det(K + diag kappa) + log 1^T A 1,   A = (K + diag kappa)^-1,
 
 which do not depend on what K has along 1. Leaving out row j takes G e_j e_j^T G / G_jj from G, as without an intercept,
 so that (G y)_j / G_jj is what a fit without row j misses, its intercept estimated without that row too.
