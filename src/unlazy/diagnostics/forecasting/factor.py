@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from unlazy.diagnostics.curves import MOST_DEVIATION, Curve, log_normal_interval
+from unlazy.diagnostics.curves import MOST_DEVIATION, Curve, forecast_deviation, forecast_interval
 from unlazy.diagnostics.learning_curve.spectral import PoolSpectrum, spectral_curve
 from unlazy.numerics.spectral_sums import Spectrum
 
@@ -41,14 +41,20 @@ class FactorCurve:
     def predict(self, n: np.ndarray, ridge: float) -> Curve:
         """Errors with n rows: the spectral curve times leave-one-out error over generalised cross-validation.
 
-        Their deviation is that of the mean of the squared leave-one-out errors.
+        Their deviation is that of the mean of the squared leave-one-out errors, at the pool for more rows than it has.
         """
         found = spectral_curve(self._spectrum, n, np.full(n.shape, ridge), np.full(n.shape, np.inf), intercept=True)
         rows = [self._left_out(kappa) for kappa in found.kappa]
         ratio, deviation, unevenness = (np.array(column) for column in list(zip(*rows, strict=True))[1:])
         error = found.error * ratio
+        size, more = len(self._targets), n > len(self._targets)
+        at_pool, now = np.full((2, n.size), np.nan), self._left_out(ridge)
+        at_pool[:, more] = np.array([[now[0]], [now[2]]])
+        share = np.sum(self._values / (self._values + ridge)) / size
+        deviation = np.where(more, forecast_deviation(now[2], share, np.maximum(n / size, 1)), deviation)
         reliable = ~(unevenness > _UNEVEN) & (deviation <= MOST_DEVIATION)
-        return Curve(n, error, log_normal_interval(error, deviation), np.isfinite(error), reliable)
+        interval = forecast_interval(error, deviation, at_pool[0], at_pool[1])
+        return Curve(n, error, interval, np.isfinite(error), reliable)
 
     def ridge_path(self) -> tuple[np.ndarray, np.ndarray]:
         """Ridges and leave-one-out errors."""

@@ -5,12 +5,13 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from unlazy.checks import InputError, check_choice
-from unlazy.diagnostics.curves import FEWEST_ROWS, MOST_DEVIATION, QUANTILE, Curve, Interval
+from unlazy.diagnostics.curves import FEWEST_ROWS, Curve, Interval
 from unlazy.diagnostics.forecasting.factor import FactorCurve
 from unlazy.diagnostics.learning_curve.curve import LearningCurve
 from unlazy.diagnostics.learning_curve.pool import subsample
@@ -80,12 +81,6 @@ class Method:
             for field, values in zip((error, low, high), (found.error, *found.interval), strict=True):
                 field[near] = np.where(found.in_range, values, np.nan)
             in_range[near], reliable[near] = found.in_range & np.isfinite(found.error), found.reliable
-        doubtful = in_range & ~reliable & (n > self.pool)
-        if doubtful.any() and self.name != ONE_STEP and not isinstance(self.curve, FactorCurve):
-            # with little noise the theory falls too slowly there: the power law of the last doubling may be right too
-            last = self.curve.predict(np.array([self.pool / 2, self.pool]), self.ridge)
-            slope = min(np.log2(last.error[1] / last.error[0]), 0.0) if last.error.min() > 0 else 0.0
-            low[doubtful] = np.fmin(low, last.low[1] * (n / self.pool) ** slope)[doubtful]
         found = Curve(n, error, Interval(low, high), in_range, reliable, r2=1 - error)
         return found._replace(reasons=tuple(self._reason(found, i, bool(near[i])) for i in range(n.size)))
 
@@ -100,12 +95,15 @@ class Method:
             return "too far beyond these rows for this ridge"
         if self.pool < FEWEST_ROWS:
             return "fewer than 20 rows"
-        with np.errstate(divide="ignore", invalid="ignore"):
-            if np.log(found.high[i] / found.low[i]) > 2 * QUANTILE * MOST_DEVIATION:
-                return "few rows carry the error"
-        if found.n[i] > self.pool and not isinstance(self.curve, FactorCurve):
+        if found.n[i] > self.pool and self._is_sure_now:
             return "far beyond these rows for this ridge"
-        return "uneven rows"
+        return "few rows carry the error, or uneven rows"
+
+    @cached_property
+    def _is_sure_now(self) -> bool:
+        """Whether the error with the rows at hand is reliable."""
+        ridge = None if np.isnan(self.ridge) else self.ridge
+        return bool(self.curve.predict(np.array([float(self.pool)]), ridge).reliable[0])
 
     def of_part(self, inputs: np.ndarray, targets: np.ndarray) -> Method:
         """The same learner, with the same settings and the same draw of features, forecast from other rows."""

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 
 from unlazy.checks import InputError, check_array, check_choice, common_shape
-from unlazy.diagnostics.curves import Curve, Interval, log_normal_interval
+from unlazy.diagnostics.curves import Curve, Interval, forecast_interval, log_normal_interval
 from unlazy.diagnostics.learning_curve.crossing import crossing
 from unlazy.diagnostics.learning_curve.index_model import IndexEvidence, centred_model
 from unlazy.diagnostics.learning_curve.kernel import KernelTheory
@@ -217,7 +217,10 @@ class LearningCurve(BaseEstimator):
         shape = common_shape(n=sizes, ridge=ridges, features=counts)
         n_, ridge_, features_ = (a.ravel().astype(np.float64) for a in np.broadcast_arrays(sizes, ridges, counts))
         found = theory.predict(n_, ridge_, features_, self.method)
-        interval = log_normal_interval(found.error, found.deviation, self.confidence)
+        if found.at_pool is None:
+            interval = log_normal_interval(found.error, found.deviation, self.confidence)
+        else:
+            interval = forecast_interval(found.error, found.deviation, *found.at_pool, self.confidence)
 
         def shaped(values: np.ndarray) -> np.ndarray:
             return values.reshape(shape)[()]

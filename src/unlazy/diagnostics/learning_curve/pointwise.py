@@ -61,7 +61,7 @@ class PointwiseError(NamedTuple):
     """One for each row."""
     training_error: float
     deviation: float
-    """Standard deviation over pools of the mean of `errors`."""
+    """Standard deviation over pools of the mean of `errors`; NaN for more rows than the pool has."""
     anchor: Anchor | None
     """None with random features."""
 
@@ -109,7 +109,7 @@ def pointwise_error(
         x = x + scale**2 / features * y * response
     triple = _triple(inverse, g, x)
     # the response of s to a row that is left out is neglected
-    deviation = _deviation(inverse, squares, residuals, x, triple, part)
+    deviation = _deviation(inverse, squares, residuals, x, triple, part) if part <= 1 else np.nan
     anchor = None if np.isfinite(features) else _anchor(part, kappa + step, squares, g)
     if step.any():
         g_change = -(squares @ step)

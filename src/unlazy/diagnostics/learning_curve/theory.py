@@ -21,12 +21,14 @@ class CurveLists(NamedTuple):
     """The ones used: of least error where NaN was given."""
     error: np.ndarray
     deviation: np.ndarray
-    """The standard deviation of log error over pools."""
+    """The standard deviation of log error: over pools, and what forecasts for more rows are off by."""
     training_error: np.ndarray
     in_range: np.ndarray
     reliable: np.ndarray
     method: np.ndarray
     point_errors: np.ndarray | None = None
+    at_pool: tuple[np.ndarray, np.ndarray] | None = None
+    """Error and deviation with as many rows as the pool has, NaN for fewer rows; None where there is no pool."""
 
 
 class Theory(ABC):
