@@ -9,12 +9,16 @@ from numpy.typing import ArrayLike
 
 from unlazy.checks import InputError, check_array
 
-# a relative standard deviation beyond it says that few rows carry the mean, and its interval is not normal
+# standard deviations of log error up to which an interval is of use: a 95% one of `forecast_interval` has ends that
+# differ by at most a factor of 4.6
 MOST_DEVIATION = 0.3
 # of a 95% interval
 QUANTILE = 1.959963984540054
 # with fewer, tests found errors beyond the intervals
 FEWEST_ROWS = 20
+# set on thirteen tables, see `benchmarks.intervals`
+_MODEL_ERROR = 0.5
+_ABOVE = 1.6
 
 
 class Interval(NamedTuple):
@@ -32,13 +36,12 @@ class Curve(NamedTuple):
     error: np.ndarray
     """On new rows, label noise included, summed over outputs; NaN where not `in_range`."""
     interval: Interval
-    """What other rows of the same number would say, with the probability asked for; NaN for moments."""
+    """Where the error of training on n rows lies, with the probability asked for; NaN for moments."""
     in_range: np.ndarray
     """False where so many rows are too far beyond those at hand, and there is no prediction."""
     reliable: np.ndarray
-    """False also where tests found errors beyond the interval: unequal leverages (`fast`, `hybrid`), a negative
-    effective ridge of some row (`pointwise`), a mean that few rows carry (relative standard deviation above 0.3), or
-    fewer than 20 rows; with kernel="one-step" fewer than 5 rows per dimension, strongly correlated inputs, an
+    """False also where the interval is of little use (a standard deviation of log error above 0.3), for unequal
+    leverages (`fast`, `hybrid`), and for fewer than 20 rows; with kernel="one-step" fewer than 5 rows per dimension, strongly correlated inputs, an
     index that is far from normal, or residuals that depend on other directions; for networks more rows than effective
     dimensions."""
     ridge: Any = None
@@ -71,6 +74,39 @@ def log_normal_interval(error: np.ndarray, deviation: np.ndarray, confidence: fl
     with np.errstate(over="ignore", invalid="ignore"):
         low, high = (error * np.exp(sign * quantile * deviation) for sign in (-1, 1))
     return Interval(low, high)
+
+
+def forecast_deviation(deviation: np.ndarray, freedom: np.ndarray, times: np.ndarray) -> np.ndarray:
+    """The standard deviation of log error with so many times the rows at hand, from that with these rows.
+
+        s(n)^2 = s(N)^2 + (0.5 (df/N) log(n/N))^2
+
+    `freedom` is the share df/N of the rows that the fit uses up, which is what bounds the gain of more of them: the
+    second term is how far forecasts of the gain were off on real tables (see `LearningCurve`).
+    """
+    return np.hypot(deviation, _MODEL_ERROR * freedom * np.log(times))
+
+
+def forecast_interval(
+    error: np.ndarray,
+    deviation: np.ndarray,
+    pool_error: np.ndarray,
+    pool_deviation: np.ndarray,
+    confidence: float = 0.95,
+) -> Interval:
+    """Of errors read off a pool, from the standard deviations of their logarithms.
+
+    The upper side is wider by a factor of 1.6, because a mean of squares with heavy tails is mostly too low. With more
+    rows than the pool has (else NaN) the error is at most what it is with the pool, unless it is forecast to rise.
+    """
+    from scipy.special import ndtri
+
+    quantile = float(ndtri((1 + confidence) / 2))
+    with np.errstate(over="ignore", invalid="ignore"):
+        low = error * np.exp(-quantile * deviation)
+        high = error * np.exp(_ABOVE * quantile * deviation)
+        bound = np.maximum(error, pool_error) * np.exp(_ABOVE * quantile * pool_deviation)
+    return Interval(low, np.fmin(high, bound))
 
 
 def checked_sizes(sizes: ArrayLike, low: int) -> np.ndarray:

@@ -34,7 +34,10 @@ class RowStatistics(NamedTuple):
 
 
 class RowTable:
-    """`RowStatistics` of a pool with eigenvectors U, computed where asked for and kept."""
+    """`RowStatistics` of a pool with eigenvectors U, computed where asked for and kept.
+
+    With an intercept U (N, N - 1) is orthogonal to the constant vector, and G = U diag(1/(l + kappa)) U^T.
+    """
 
     def __init__(self, eigenvalues: np.ndarray, vectors: np.ndarray, projections: np.ndarray):
         self._scale = eigenvalues.max()
@@ -57,13 +60,14 @@ class RowTable:
         return found
 
     def _loo_errors(self, logs: np.ndarray) -> np.ndarray:
-        squares, (rows, outputs) = np.square(self._vectors), self._projections.shape
+        squares, (size, outputs) = np.square(self._vectors), self._projections.shape
+        rows = len(squares)
         found = np.empty(logs.size)
         count = max(_MOST_ENTRIES // (rows * outputs), 1)
         for begin in range(0, logs.size, count):
             kappa = np.exp(logs[begin : begin + count])
             missed = kappa / (self._eigenvalues[:, None] + kappa)
-            parts = (missed[:, :, None] * self._projections[:, None]).reshape(rows, -1)
+            parts = (missed[:, :, None] * self._projections[:, None]).reshape(size, -1)
             residuals = np.square(self._vectors @ parts).reshape(rows, kappa.size, outputs).sum(axis=2)
             found[begin : begin + count] = np.mean(residuals / np.square(squares @ missed), axis=0)
         return found
