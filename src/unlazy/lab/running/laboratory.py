@@ -23,6 +23,7 @@ from unlazy.lab.running.plan import Chunk, Group, PointSeed, canonical, group_po
 from unlazy.lab.running.result import Run
 from unlazy.lab.running.store import Row, Store
 from unlazy.lab.study import Part, Study
+from unlazy.words import brief
 
 
 class Executor(Protocol):
@@ -88,9 +89,9 @@ class Laboratory:
         progress: Listener = only_warn,
     ) -> None:
         if memory is not None and not (isinstance(memory, int | float) and 0 < memory < math.inf):
-            raise InputError(f"memory must be a number of GiB > 0, got {memory!r}")
+            raise InputError(f"memory must be a number of GiB > 0, got {brief(memory)}")
         if not callable(progress):
-            raise InputError(f"progress must be a function of an event, got {progress!r}")
+            raise InputError(f"progress must be a function of an event, got {brief(progress)}")
         self.tell = progress
         self._owns_store = not isinstance(store, Store)
         self.store = store if isinstance(store, Store) else Store(store)
