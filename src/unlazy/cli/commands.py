@@ -260,7 +260,7 @@ def forecast_(
 
     from unlazy.diagnostics.forecasting import forecast
 
-    with Console(stderr=True).status(f"forecasting {data.name}") as status:
+    with Console(stderr=True).status("reading the table") as status:
         found = forecast(
             data,
             target,

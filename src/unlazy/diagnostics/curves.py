@@ -41,9 +41,9 @@ class Curve(NamedTuple):
     """False where so many rows are too far beyond those at hand, and there is no prediction."""
     reliable: np.ndarray
     """False also where the interval is of little use (a standard deviation of log error above 0.3), for unequal
-    leverages (`fast`, `hybrid`), and for fewer than 20 rows; with kernel="one-step" fewer than 5 rows per dimension, strongly correlated inputs, an
-    index that is far from normal, or residuals that depend on other directions; for networks more rows than effective
-    dimensions."""
+    leverages (`fast`, `hybrid`), and for fewer than 20 rows; with kernel="one-step" fewer than 5 rows per dimension,
+    strongly correlated inputs, an index that is far from normal, or residuals that depend on other directions; for
+    networks more rows than effective dimensions."""
     ridge: Any = None
     features: Any = None
     """Infinity for the kernel itself."""

@@ -674,7 +674,7 @@ LOPSIDED = np.eye(6) + np.triu(np.full((6, 6), 0.1), 1)
             {"kernel": "precomputed"},
             np.full((6, 6), 2.0),
             Y_GOOD,
-            "the kernel must differ between rows: .* is 2 for all",
+            "the kernel must differ between rows, got the same for",
         ),
         ({"fit_intercept": "no"}, X_GOOD, Y_GOOD, "fit_intercept must be one of True, False; got 'no'"),
         ({"kernel": "chi2"}, -X_GOOD, Y_GOOD, "X does not suit kernel='chi2': "),

@@ -180,10 +180,7 @@ def centred_kernel(matrix: np.ndarray) -> np.ndarray:
     found = matrix - means - (means - means.mean())[:, None]
     varies = float(np.diagonal(found).mean())
     if abs(varies) <= len(matrix) * np.finfo(np.float64).eps * np.abs(matrix).max():
-        raise InputError(
-            f"the kernel must differ between rows: with an intercept one that is {matrix.flat[0]:g} for all of them "
-            "teaches nothing"
-        )
+        raise InputError("the kernel must differ between rows, got the same for all: only the mean can be learned")
     return found
 
 
