@@ -258,7 +258,7 @@ def forecast_(
     from unlazy.diagnostics.forecasting import forecast
     from unlazy.reporting.terminal.show import open_console
 
-    with open_console(stderr=True).status(f"forecasting {data.name}") as status:
+    with open_console(stderr=True).status("reading the table") as status:
         found = forecast(
             data,
             target,

@@ -9,8 +9,7 @@ from numpy.typing import ArrayLike
 
 from unlazy.checks import InputError, check_array
 
-# standard deviations of log error up to which an interval is of use: a 95% one of `forecast_interval` has ends that
-# differ by at most a factor of 4.6
+# a relative standard deviation beyond it says that few rows carry the mean, and its interval is not normal
 MOST_DEVIATION = 0.3
 # of a 95% interval
 QUANTILE = 1.959963984540054
@@ -18,7 +17,8 @@ QUANTILE = 1.959963984540054
 FEWEST_ROWS = 20
 # set on thirteen tables, see `benchmarks.intervals`
 _MODEL_ERROR = 0.5
-_ABOVE = 1.6
+_MOST_ABOVE = 2.4
+_MOST_RATIO = 4.0
 
 
 class Interval(NamedTuple):
@@ -40,10 +40,10 @@ class Curve(NamedTuple):
     in_range: np.ndarray
     """False where so many rows are too far beyond those at hand, and there is no prediction."""
     reliable: np.ndarray
-    """False also where the interval is of little use (a standard deviation of log error above 0.3), for unequal
-    leverages (`fast`, `hybrid`), and for fewer than 20 rows; with kernel="one-step" fewer than 5 rows per dimension, strongly correlated inputs, an
-    index that is far from normal, or residuals that depend on other directions; for networks more rows than effective
-    dimensions."""
+    """False also where the interval is of little use (ends of a 95% one that differ by more than a factor of 4), for
+    unequal leverages (`fast`, `hybrid`), and for fewer than 20 rows; with kernel="one-step" fewer than 5 rows per
+    dimension, strongly correlated inputs, an index that is far from normal, or residuals that depend on other
+    directions; for networks more rows than effective dimensions."""
     ridge: Any = None
     features: Any = None
     """Infinity for the kernel itself."""
@@ -90,23 +90,38 @@ def forecast_deviation(deviation: np.ndarray, freedom: np.ndarray, times: np.nda
 def forecast_interval(
     error: np.ndarray,
     deviation: np.ndarray,
+    above: np.ndarray,
     pool_error: np.ndarray,
     pool_deviation: np.ndarray,
     confidence: float = 0.95,
 ) -> Interval:
-    """Of errors read off a pool, from the standard deviations of their logarithms.
+    """Of errors read off a pool, from the standard deviations of their logarithms, times `above` on the upper side.
 
-    The upper side is wider by a factor of 1.6, because a mean of squares with heavy tails is mostly too low. With more
-    rows than the pool has (else NaN) the error is at most what it is with the pool, unless it is forecast to rise.
+    With more rows than the pool has (else NaN) the error is at most what it is with the pool, unless it is forecast to
+    rise.
     """
     from scipy.special import ndtri
 
     quantile = float(ndtri((1 + confidence) / 2))
     with np.errstate(over="ignore", invalid="ignore"):
         low = error * np.exp(-quantile * deviation)
-        high = error * np.exp(_ABOVE * quantile * deviation)
-        bound = np.maximum(error, pool_error) * np.exp(_ABOVE * quantile * pool_deviation)
+        high = error * np.exp(quantile * above * deviation)
+        bound = np.maximum(error, pool_error) * np.exp(quantile * above * pool_deviation)
     return Interval(low, np.fmin(high, bound))
+
+
+def upper_factor(tail: np.ndarray) -> np.ndarray:
+    """How much wider an interval is above than below, from the tail E e^4 / (E e^2)^2 of left-out errors (normal: 3).
+
+    A mean of squares with heavy tails is mostly too low: half the tail, between 1 and 2.4.
+    """
+    return np.clip(tail / 2, 1.0, _MOST_ABOVE)
+
+
+def is_useful(deviation: np.ndarray, above: np.ndarray) -> np.ndarray:
+    """Whether the ends of the 95% interval differ by a factor of at most 4."""
+    with np.errstate(invalid="ignore"):
+        return QUANTILE * (1 + above) * deviation <= np.log(_MOST_RATIO)
 
 
 def checked_sizes(sizes: ArrayLike, low: int) -> np.ndarray:

@@ -190,6 +190,8 @@ def test_wrong_data_is_named(file):
         forecast(3, "y")
     with pytest.raises(InputError, match="X and y must have as many rows"):
         forecast((np.ones((30, 2)), np.ones(20)))
+    with pytest.raises(InputError, match=r"X must have 1 or 2 dimensions, got shape \(30, 2, 1\)"):
+        forecast((np.ones((30, 2, 1)), np.ones(30)))
     with pytest.raises(InputError, match="target must name"):
         forecast(file)
     with pytest.raises(InputError, match="must hold numbers"):

@@ -7,15 +7,30 @@ rows follow from one p x p decomposition.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
-from unlazy.diagnostics.curves import MOST_DEVIATION, Curve, forecast_deviation, forecast_interval
+from unlazy.diagnostics.curves import Curve, forecast_deviation, forecast_interval, is_useful, upper_factor
 from unlazy.diagnostics.learning_curve.spectral import PoolSpectrum, spectral_curve
 from unlazy.numerics.spectral_sums import Spectrum
 
 _RIDGES = 60
 # as in `learning_curve.kernel`: the coefficient of variation of leverages where one effective ridge is not enough
 _UNEVEN = 0.2
+
+
+class _LeftOut(NamedTuple):
+    """Of all rows at one effective ridge."""
+
+    error: float
+    ratio: float
+    """To generalised cross-validation."""
+    deviation: float
+    """Of the error's logarithm."""
+    unevenness: float
+    tail: float
+    """As in `learning_curve.rows`."""
 
 
 class FactorCurve:
@@ -45,21 +60,22 @@ class FactorCurve:
         """
         found = spectral_curve(self._spectrum, n, np.full(n.shape, ridge), np.full(n.shape, np.inf), intercept=True)
         rows = [self._left_out(kappa) for kappa in found.kappa]
-        ratio, deviation, unevenness = (np.array(column) for column in list(zip(*rows, strict=True))[1:])
+        _, ratio, deviation, unevenness, tail = (np.array(column) for column in zip(*rows, strict=True))
         error = found.error * ratio
         size, more = len(self._targets), n > len(self._targets)
         at_pool, now = np.full((2, n.size), np.nan), self._left_out(ridge)
-        at_pool[:, more] = np.array([[now[0]], [now[2]]])
+        at_pool[:, more] = np.array([[now.error], [now.deviation]])
         share = np.sum(self._values / (self._values + ridge)) / size
-        deviation = np.where(more, forecast_deviation(now[2], share, np.maximum(n / size, 1)), deviation)
-        reliable = ~(unevenness > _UNEVEN) & (deviation <= MOST_DEVIATION)
-        interval = forecast_interval(error, deviation, at_pool[0], at_pool[1])
+        deviation = np.where(more, forecast_deviation(now.deviation, share, np.maximum(n / size, 1)), deviation)
+        above = upper_factor(np.where(more, now.tail, tail))
+        reliable = ~(unevenness > _UNEVEN) & is_useful(deviation, above)
+        interval = forecast_interval(error, deviation, above, at_pool[0], at_pool[1])
         return Curve(n, error, interval, np.isfinite(error), reliable)
 
     def ridge_path(self) -> tuple[np.ndarray, np.ndarray]:
         """Ridges and leave-one-out errors."""
         ridges = np.geomspace(1e-9 * self._values[-1], 10 * self._values.sum(), _RIDGES)
-        return ridges, np.array([self._left_out(ridge)[0] for ridge in ridges])
+        return ridges, np.array([self._left_out(ridge).error for ridge in ridges])
 
     def noise(self, ridge: float) -> float:
         """SSE / (N - degrees of freedom)."""
@@ -67,15 +83,15 @@ class FactorCurve:
         residuals = self._targets - self._rows @ (learned[:, None] * self._projections)
         return float(np.sum(residuals**2) / max(len(self._targets) - 1 - learned.sum(), 1.0))
 
-    def _left_out(self, kappa: float) -> tuple[float, float, float, float]:
-        """Leave-one-out error, its ratio to generalised cross-validation, its relative deviation, the unevenness."""
+    def _left_out(self, kappa: float) -> _LeftOut:
         learned = self._values / (self._values + kappa)
         unused = 1 - 1 / len(self._rows) - np.einsum("ij,j,ij->i", self._rows, learned, self._rows)
         residuals = self._targets - self._rows @ (learned[:, None] * self._projections)
         squares = np.sum(residuals**2, axis=1)
         errors = squares / np.maximum(unused, 1e-12) ** 2
-        mean = float(errors.mean())
+        mean, uneven = float(errors.mean()), float(unused.std() / unused.mean())
         gcv = float(squares.mean() / unused.mean() ** 2)
         if not (mean > 0 and gcv > 0):
-            return mean, 1.0, 0.0, float(unused.std() / unused.mean())
-        return mean, mean / gcv, float(errors.std() / mean / np.sqrt(len(errors))), float(unused.std() / unused.mean())
+            return _LeftOut(mean, 1.0, 0.0, uneven, 1.0)
+        spread = float(errors.std() / mean)
+        return _LeftOut(mean, mean / gcv, spread / np.sqrt(len(errors)), uneven, 1 + spread**2)

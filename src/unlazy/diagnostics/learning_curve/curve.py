@@ -217,10 +217,10 @@ class LearningCurve(BaseEstimator):
         shape = common_shape(n=sizes, ridge=ridges, features=counts)
         n_, ridge_, features_ = (a.ravel().astype(np.float64) for a in np.broadcast_arrays(sizes, ridges, counts))
         found = theory.predict(n_, ridge_, features_, self.method)
-        if found.at_pool is None:
+        if found.at_pool is None or found.above is None:
             interval = log_normal_interval(found.error, found.deviation, self.confidence)
         else:
-            interval = forecast_interval(found.error, found.deviation, *found.at_pool, self.confidence)
+            interval = forecast_interval(found.error, found.deviation, found.above, *found.at_pool, self.confidence)
 
         def shaped(values: np.ndarray) -> np.ndarray:
             return values.reshape(shape)[()]

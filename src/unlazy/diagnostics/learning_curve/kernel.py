@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from unlazy.checks import InputError
-from unlazy.diagnostics.curves import FEWEST_ROWS, MOST_DEVIATION, forecast_deviation
+from unlazy.diagnostics.curves import FEWEST_ROWS, forecast_deviation, is_useful, upper_factor
 from unlazy.diagnostics.learning_curve import pages
 from unlazy.diagnostics.learning_curve.pointwise import Anchor, PointwiseError, first_anchor, pointwise_error
 from unlazy.diagnostics.learning_curve.results import Alignment, BestRidge, RidgeErrors
@@ -82,22 +82,21 @@ class KernelTheory(Theory):
             elif method == "pointwise":
                 error[i], training[i], deviation[i] = np.nan, np.nan, np.nan
                 in_range[i], reliable[i], kinds[i] = False, False, "pointwise"
-        at_pool = np.full((2, n.size), np.nan)
+        at_pool, above = np.full((2, n.size), np.nan), upper_factor(rows.tail)
         more = n > len(self._targets)
         if more.any():
             pool = np.full(np.count_nonzero(more), float(len(self._targets)))
             now = self.predict(pool, ridge[more], features[more], method)
             at_pool[:, more] = now.error, now.deviation
             share = self._spectral(pool, ridge[more], features[more]).freedom / pool
-            deviation[more] = forecast_deviation(now.deviation, share, n[more] / pool)
+            deviation[more], above[more] = forecast_deviation(now.deviation, share, n[more] / pool), now.above
             deviation[more & ~in_range] = np.nan
-        with np.errstate(invalid="ignore"):
-            reliable &= (deviation <= MOST_DEVIATION) & (len(self._targets) >= FEWEST_ROWS)
+        reliable &= is_useful(deviation, above) & (len(self._targets) >= FEWEST_ROWS)
         deviation[in_range & ~np.isfinite(deviation)] = np.inf
         deviation[np.isinf(error)] = 0.0
         points_found = points if len(points) else None
         found = ridge, error, deviation, training, in_range, reliable, kinds, points_found
-        return CurveLists(*found, (at_pool[0], at_pool[1]))
+        return CurveLists(*found, (at_pool[0], at_pool[1]), above)
 
     def ridge_path(self) -> RidgeErrors:
         if self._path is None:
@@ -180,10 +179,7 @@ def centred_kernel(matrix: np.ndarray) -> np.ndarray:
     found = matrix - means - (means - means.mean())[:, None]
     varies = float(np.diagonal(found).mean())
     if abs(varies) <= len(matrix) * np.finfo(np.float64).eps * np.abs(matrix).max():
-        raise InputError(
-            f"the kernel must differ between rows: with an intercept one that is {matrix.flat[0]:g} for all of them "
-            "teaches nothing"
-        )
+        raise InputError("the kernel must differ between rows, got the same for all: only the mean can be learned")
     return found
 
 

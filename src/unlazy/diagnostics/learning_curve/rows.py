@@ -13,7 +13,7 @@ import numpy as np
 _BIN_WIDTH = 3.0
 # interpolation errors fall like 4.4^-nodes
 _NODES_PER_BIN = 14
-_FIELDS = 16
+_FIELDS = 17
 # of a block of residuals, to bound memory
 _MOST_ENTRIES = 4_000_000
 
@@ -29,6 +29,8 @@ class RowStatistics(NamedTuple):
     """Mean of ((G Y)_i / G_ii)^2 with G = (K + kappa)^-1, the leave-one-out error, over GCV."""
     unevenness: np.ndarray
     """The coefficient of variation of G_ii, 0 if all rows have the same leverage."""
+    tail: np.ndarray
+    """The mean square of the rows' squared leave-one-out errors over the square of their mean: 3 for normal ones."""
     influences: np.ndarray
     """Of shape (kappa, 14): what `relative_deviation` needs."""
 
@@ -87,7 +89,7 @@ class RowTable:
             else:
                 found[here] = self._interpolated(number, distinct[here])
         values[known] = found[where]
-        return RowStatistics(values[:, 0], values[:, 1], values[:, 2:])
+        return RowStatistics(values[:, 0], values[:, 1], values[:, 2], values[:, 3:])
 
     def _interpolated(self, number: int, logs: np.ndarray) -> np.ndarray:
         if number not in self._bins:
@@ -106,14 +108,16 @@ class RowTable:
             once, twice = (self._vectors @ (missed[:, k, None] ** power * self._projections) for power in (1, 2))
             squares, products = np.sum(once**2, axis=1), np.sum(once * twice, axis=1)
             energy = squares.sum()
-            gcv, loo = squares.mean() / h.mean() ** 2, np.mean(squares / h**2)
+            left_out = squares / h**2
+            gcv, loo = squares.mean() / h.mean() ** 2, left_out.mean()
+            tail = np.mean((left_out / loo) ** 2) if loo > 0 else 1.0
             # K without row j has the resolvent G - G e_j e_j^T G / G_jj
             changes = np.stack(
                 [np.ones(rows), -h2 / h, (h2 / h) ** 2 - 2 * h3 / h, (squares * h2 / h - 2 * products) / h / energy]
             )
             sums = h.sum(), (missed[:, k] * (1 - missed[:, k])).sum(), h3.sum(), products.sum() / energy
             gram = changes @ changes.T
-            found[k] = loo / gcv, h.std() / h.mean(), *sums, *gram[np.triu_indices(4)]
+            found[k] = loo / gcv, h.std() / h.mean(), tail, *sums, *gram[np.triu_indices(4)]
         return found
 
 

@@ -29,6 +29,8 @@ class CurveLists(NamedTuple):
     point_errors: np.ndarray | None = None
     at_pool: tuple[np.ndarray, np.ndarray] | None = None
     """Error and deviation with as many rows as the pool has, NaN for fewer rows; None where there is no pool."""
+    above: np.ndarray | None = None
+    """How much wider the interval is above than below; None where it is not."""
 
 
 class Theory(ABC):
