@@ -248,7 +248,10 @@ def test_the_finite_size_errors_broadcast_and_are_inf_at_d_times_d_plus_1_prompt
         ({"noise_variance": -0.1}, "noise_variance must be >= 0"),
         ({"ridge_times_dimension": -1e-9}, "ridge_times_dimension must be >= 0"),
         ({"ridge_times_dimension": np.nan}, "ridge_times_dimension must be finite"),
-        ({"prompts_per_squared_dimension": [1, 2], "ridge_times_dimension": [1, 2, 3]}, "must broadcast together"),
+        (
+            {"prompts_per_squared_dimension": [1, 2], "ridge_times_dimension": [1, 2, 3]},
+            "values and .*: give arrays that broadcast",
+        ),
     ],
 )
 def test_wrong_input_is_named(change, message):
