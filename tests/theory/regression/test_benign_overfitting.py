@@ -200,7 +200,7 @@ def test_orders_broadcast_and_scalars_stay_scalars():
         ({"k": -1}, "k must be >= 0, got -1"),
         ({"k": 1.5}, "k must be whole and >= 0, got 1.5"),
         ({"k": "worst"}, "k must be None, 'best' or whole numbers, got 'worst'"),
-        ({"n": [1, 2], "k": [0, 1, 2]}, r"n and ridge and noise_variance and k must broadcast .* k \(3,\)"),
+        ({"n": [1, 2], "k": [0, 1, 2]}, "n has 2 values and k 3: give arrays that broadcast"),
     ],
 )
 def test_wrong_orders_are_named(change, message):
@@ -282,7 +282,7 @@ def test_slopes_that_fit_no_regime_are_undecided():
     [
         (lambda: overfitting_regime(0.5, 1.0), "dimension_exponent must be > 1, got 1"),
         (lambda: overfitting_regime(-0.5, 2.0), "spectrum_exponent must be >= 0, got -0.5"),
-        (lambda: overfitting_regime([1, 2], [2, 3, 4]), "spectrum_exponent and dimension_exponent must broadcast"),
+        (lambda: overfitting_regime([1, 2], [2, 3, 4]), "give arrays that broadcast"),
         (lambda: classify_regime([1, 2], [1, 1], [1, 1], 1), r"n must have at least 3 sizes, all different, got \[1"),
         (lambda: classify_regime([1, 2, 2], [1] * 3, [1] * 3, 1), "n must have at least 3 sizes, all different"),
         (lambda: classify_regime([1, 2, 3], [1] * 2, [1] * 3, 1), "ridgeless_risk must have 3 values"),
