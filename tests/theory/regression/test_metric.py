@@ -208,7 +208,7 @@ def test_the_bound_is_the_plain_sum_of_minima():
 
 def test_criterion_has_its_independently_computed_values():
     found = degrees_of_freedom_criterion((DESIGN * METRIC) @ DESIGN.T, TARGETS, RIDGE, WEIGHT)
-    np.testing.assert_allclose(found.value, 0.41299847950246, rtol=1e-12)
+    np.testing.assert_allclose(found.criterion, 0.41299847950246, rtol=1e-12)
     np.testing.assert_allclose(found.degrees_of_freedom, 3.8813021186310, rtol=1e-12)
     np.testing.assert_allclose(degrees_of_freedom_criterion_infimum(TARGETS, WEIGHT), 0.21363718997429, rtol=1e-12)
 
@@ -220,9 +220,9 @@ def test_data_fit_is_the_minimum_of_the_ridge_objective():
     objective = np.mean((TARGETS - features @ coefficients) ** 2) + RIDGE * np.mean(np.sum(coefficients**2, axis=0))
     found = degrees_of_freedom_criterion(features @ features.T, TARGETS, RIDGE, [[0.0], [WEIGHT]])
     np.testing.assert_allclose(found.data_fit, [[objective]] * 2, rtol=1e-12)
-    np.testing.assert_allclose(found.value[0], objective, rtol=1e-12)
+    np.testing.assert_allclose(found.criterion[0], objective, rtol=1e-12)
     hat = hat_matrix(features @ features.T, RIDGE)
-    np.testing.assert_allclose(found.value[1], objective + WEIGHT / n * np.trace(hat), rtol=1e-12)
+    np.testing.assert_allclose(found.criterion[1], objective + WEIGHT / n * np.trace(hat), rtol=1e-12)
     assert [np.shape(field) for field in degrees_of_freedom_criterion(np.eye(6), TARGETS[:, 0], RIDGE, WEIGHT)] == [
         ()
     ] * 3
@@ -256,10 +256,10 @@ def test_no_kernel_goes_below_the_infimum_and_bang_bang_kernels_reach_it(tasks):
     for _ in range(200):
         shared = (vectors * rng.exponential(size=n) ** 8) @ vectors.T
         for kernel in (drawn_kernel(rng, n), shared):
-            assert degrees_of_freedom_criterion(kernel, targets, RIDGE, WEIGHT).value >= infimum * (1 - 1e-12)
+            assert degrees_of_freedom_criterion(kernel, targets, RIDGE, WEIGHT).criterion >= infimum * (1 - 1e-12)
     kept = vectors * (variances > WEIGHT)
     gaps = [
-        degrees_of_freedom_criterion(scale * kept @ kept.T, targets, RIDGE, WEIGHT).value - infimum
+        degrees_of_freedom_criterion(scale * kept @ kept.T, targets, RIDGE, WEIGHT).criterion - infimum
         for scale in (1e3, 1e6, 1e9)
     ]
     assert 0 < gaps[2] < gaps[1] < gaps[0]
@@ -295,7 +295,7 @@ def test_criterion_bounds_the_in_sample_risk_in_expectation():
         residual = np.eye(n) - hat
         risk = (signal @ residual @ residual @ signal + noise * np.trace(hat @ hat)) / n
         targets = balanced_targets(signal, noise)
-        bound = degrees_of_freedom_criterion(kernel, targets, RIDGE, 2 * noise).value - noise
+        bound = degrees_of_freedom_criterion(kernel, targets, RIDGE, 2 * noise).criterion - noise
         stated = (signal @ residual @ signal + noise * np.trace(hat)) / n
         np.testing.assert_allclose(bound, stated, rtol=1e-8, atol=1e-12)
         assert bound >= risk - 1e-12
@@ -303,7 +303,7 @@ def test_criterion_bounds_the_in_sample_risk_in_expectation():
     projection = np.linalg.qr(rng.standard_normal((n, 3)))[0]
     risk = (np.sum((signal - projection @ (projection.T @ signal)) ** 2) + 3 * noise) / n
     kernel = 1e12 * projection @ projection.T
-    bound = degrees_of_freedom_criterion(kernel, balanced_targets(signal, noise), RIDGE, 2 * noise).value - noise
+    bound = degrees_of_freedom_criterion(kernel, balanced_targets(signal, noise), RIDGE, 2 * noise).criterion - noise
     np.testing.assert_allclose(bound, risk, rtol=1e-10)
 
 
@@ -311,7 +311,7 @@ def test_mallows_cp_is_minimal_at_the_best_kernel():
     rng = np.random.default_rng(9)
     n, noise = 6, 0.5
     targets = rng.standard_normal((n, 20)) * np.linspace(0.3, 2, n)[:, None]
-    kernel = best_kernel(targets, noise, n * RIDGE)
+    kernel = best_kernel(targets, n * RIDGE, noise)
     covariance = targets @ targets.T / 20
     variances = np.linalg.eigvalsh(covariance)
     assert (variances < noise).any()
@@ -331,7 +331,7 @@ def test_best_kernel_tends_to_the_kernel_of_the_bayes_metric():
     signal = drawn_kernel(rng, n) + np.eye(n)
     # targets whose T is exactly signal + s2 I
     targets = np.linalg.cholesky(signal + noise * np.eye(n)) * np.sqrt(n)
-    np.testing.assert_allclose(best_kernel(targets, noise, 3.0), 3.0 / noise * signal, rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(best_kernel(targets, 3.0, noise), 3.0 / noise * signal, rtol=1e-9, atol=1e-9)
 
 
 def test_label_noise_adds_the_penalty_exactly():
@@ -389,13 +389,17 @@ def test_penalties_agree_with_determinant_and_trace_and_keep_digits_for_weak_ker
 
 KERNEL_CALLS = {
     "degrees_of_freedom_criterion": lambda **c: degrees_of_freedom_criterion(
-        **{"kernel": np.eye(6), "targets": TARGETS, "ridge": 1, "degrees_of_freedom_weight": 1} | c
+        **{"kernel_matrix": np.eye(6), "targets": TARGETS, "ridge": 1, "degrees_of_freedom_weight": 1} | c
     ),
     "mallows_cp": lambda **c: mallows_cp(
-        **{"kernel": np.eye(6), "targets": TARGETS, "ridge": 1, "noise_variance": 1} | c
+        **{"kernel_matrix": np.eye(6), "targets": TARGETS, "ridge": 1, "noise_variance": 1} | c
     ),
-    "penalty": lambda **c: label_noise_penalty(**{"kernel": np.eye(6), "ridge": 1, "noise_variance": 1} | c),
-    "frozen": lambda **c: frozen_label_noise_penalty(**{"kernel": np.eye(6), "ridge": 1, "noise_variance": 1} | c),
+    "penalty": lambda **c: label_noise_penalty(
+        **{"kernel_matrix": np.eye(6), "ridge": 1, "label_noise_variance": 1} | c
+    ),
+    "frozen": lambda **c: frozen_label_noise_penalty(
+        **{"kernel_matrix": np.eye(6), "ridge": 1, "label_noise_variance": 1} | c
+    ),
 }
 
 
@@ -405,11 +409,11 @@ KERNEL_CALLS = {
     [
         ({"ridge": 0}, "ridge must be > 0 and <= 1e\\+280, got 0"),
         ({"ridge": -1}, "ridge must be > 0 and <= 1e\\+280, got -1"),
-        ({"kernel": np.ones((6, 5))}, r"kernel must be a square matrix, got shape \(6, 5\)"),
-        ({"kernel": np.ones(6)}, r"kernel must have 2 dimension\(s\)"),
-        ({"kernel": np.triu(np.ones((6, 6)))}, "kernel must be symmetric, got differences up to 1"),
-        ({"kernel": -np.eye(6)}, "kernel must be positive semi-definite, got the eigenvalue -1"),
-        ({"kernel": np.full((6, 6), np.nan)}, "kernel must be finite"),
+        ({"kernel_matrix": np.ones((6, 5))}, r"kernel_matrix must be a square matrix, got shape \(6, 5\)"),
+        ({"kernel_matrix": np.ones(6)}, r"kernel_matrix must have 2 dimension\(s\)"),
+        ({"kernel_matrix": np.triu(np.ones((6, 6)))}, "kernel_matrix must be symmetric, got differences up to 1"),
+        ({"kernel_matrix": -np.eye(6)}, "kernel_matrix must be positive semi-definite, got the eigenvalue -1"),
+        ({"kernel_matrix": np.full((6, 6), np.nan)}, "kernel_matrix must be finite"),
     ],
 )
 def test_wrong_kernels_are_named(call, change, message):
@@ -452,8 +456,8 @@ def test_wrong_kernels_are_named(call, change, message):
             lambda: degrees_of_freedom_criterion_infimum(3.0, 1),
             r"targets must have shape \(n,\) or \(n, tasks\), got shape \(\)",
         ),
-        (lambda: best_kernel(TARGETS, 0.0, 1.0), "noise_variance must be > 0, got 0"),
-        (lambda: best_kernel(TARGETS, 1.0, 0.0), "penalty must be > 0"),
+        (lambda: best_kernel(TARGETS, 1.0, 0.0), "noise_variance must be > 0, got 0"),
+        (lambda: best_kernel(TARGETS, 0.0, 1.0), "penalty must be > 0"),
         (lambda: mallows_cp(np.eye(6), TARGETS, 1.0, np.inf), "noise_variance must be finite"),
     ],
 )

@@ -122,7 +122,7 @@ def test_prompt_features_approach_the_closed_correlations(rng):
     weights, biases, some = unit_rows(rng, 3, 8), np.array([-0.5, 0.0, 0.8]), family(8, noise_variance=0.25)
     tasks = draw_tasks(rng, some, 2000)
     phi = prompt_features(rng, weights, biases, some, tasks, [500, 2000])
-    square = prompt_gradient(weights, biases, some.subspace, 1, 3).square
+    square = prompt_gradient(weights, biases, some.subspace, 1, 3).mean_square
     # E phi_n^2 = E phi^2 + c/n: extrapolated from two lengths
     long = (2000 * np.mean(phi[1] ** 2, axis=0) - 500 * np.mean(phi[0] ** 2, axis=0)) / 1500
     np.testing.assert_allclose(long, square, rtol=0.15)
@@ -160,7 +160,7 @@ def test_wrong_sizes_are_refused(rng):
         pretrain_weights(rng, family(8), width=1, tasks=10, context=10)
     with pytest.raises(InputError, match="queries must be one of"):
         drawn_gradient(rng, np.eye(3), np.zeros(3), family(3), 2, 4, "none")
-    with pytest.raises(InputError, match="lowest <= highest"):
+    with pytest.raises(InputError, match="highest_degree must be an integer >= 4, got 3"):
         pretrain_weights(rng, family(8, lowest=4), width=4, tasks=10, context=10)
     with pytest.raises(InputError, match="orthonormal"):
         pretrain_weights(rng, TaskFamily(np.ones((8, 2)), 1, 3), width=4, tasks=10, context=10)

@@ -162,7 +162,7 @@ class OptimalBound(Study):
         kernel = weighted @ weighted.T
         root = np.linalg.cholesky(kernel + self.noise_variance * np.eye(self.n))
         targets = root @ rng.standard_normal((self.n, self.tasks))
-        at_prior = degrees_of_freedom_criterion(kernel, targets, self.noise_variance / self.n, weight).value
+        at_prior = degrees_of_freedom_criterion(kernel, targets, self.noise_variance / self.n, weight).criterion
         return {
             "infimum": degrees_of_freedom_criterion_infimum(targets, weight) - self.noise_variance,
             "prior_metric": at_prior - self.noise_variance,

@@ -20,9 +20,9 @@ _MOST_NOISE = 1e100
 
 
 class TsiglerBartlett(NamedTuple):
-    """Orders of magnitude; every field has the broadcast shape of n, ridge, noise_variance and k."""
+    """Orders of magnitude; every field has the broadcast shape of n, ridge, noise_variance and learned_directions."""
 
-    k: np.ndarray
+    learned_directions: np.ndarray
     """The number of leading directions that are learned; the others act as a ridge."""
     bias: np.ndarray
     variance: np.ndarray
@@ -58,7 +58,7 @@ def tsigler_bartlett(
     ridge: ArrayLike,
     noise_variance: ArrayLike,
     *,
-    k: ArrayLike | str | None = None,
+    learned_directions: ArrayLike | str | None = None,
     multiplicities: ArrayLike | None = None,
 ) -> TsiglerBartlett:
     """The order of magnitude of bias and variance of ridge regression, from which one reads off rates.
@@ -69,11 +69,11 @@ def tsigler_bartlett(
         B(k) = sum_{j<=k} p_j t1^2 / (n^2 l_j) + sum_{j>k} p_j l_j,
         V(k) = s2 [k/n + n sum_{j>k} l_j^2 / t1^2].
 
-    k = None takes the smallest k with t1(k) >= n l_{k+1} (l_{d+1} = 0; ties hold up to rounding), which is optimal
-    up to a constant. The upper bound holds, up to constants, for every k <= n with that property; k = "best" takes
-    the one of them with the least B + V, and falls back to the rule where there is none. A given k, 0 <= k <= d,
-    broadcasts with n, ridge and noise_variance. 0/0 counts as 0 (k = d without ridge); B is infinite if k counts a
-    direction with l_j = 0, p_j > 0 under a ridge > 0.
+    learned_directions = None takes the smallest k with t1(k) >= n l_{k+1} (l_{d+1} = 0; ties hold up to rounding),
+    which is optimal up to a constant. The upper bound holds, up to constants, for every k <= n with that property;
+    "best" takes the one of them with the least B + V, and falls back to the rule where there is none. A given k, 0 <= k
+    <= d, broadcasts with n, ridge and noise_variance. 0/0 counts as 0 (k = d without ridge); B is infinite if k counts
+    a direction with l_j = 0, p_j > 0 under a ridge > 0.
 
     Entry i of `spectrum` stands for `multiplicities[i]` directions. Eigenvalues are 0 or >= 1e-150 of the largest.
 
@@ -84,11 +84,11 @@ def tsigler_bartlett(
     eigenvalues, prior_values, copies = _entries(spectrum, prior, multiplicities)
     n, ridge = check_array("n", n, above=0), check_array("ridge", ridge, low=0, high=_LARGEST)
     arrays = {"n": n, "ridge": ridge, "noise_variance": check_array("noise_variance", noise_variance, low=0)}
-    best = isinstance(k, str)
-    if best and k != "best":
-        raise InputError(f"k must be None, 'best' or whole numbers, got {k!r}")
-    if not best and k is not None:
-        arrays["k"] = _given_k(k, copies.sum())
+    best = isinstance(learned_directions, str)
+    if best and learned_directions != "best":
+        raise InputError(f"learned_directions must be None, 'best' or whole numbers, got {learned_directions!r}")
+    if not best and learned_directions is not None:
+        arrays["learned_directions"] = _given_number(learned_directions, copies.sum())
     common_shape(**arrays)
     n, ridge, noise, *given = np.broadcast_arrays(*arrays.values())
 
@@ -304,10 +304,10 @@ def _entries(
     return values[kept], variances[kept], copies[kept]
 
 
-def _given_k(k: ArrayLike, d: float) -> np.ndarray:
-    number = check_array("k", k, low=0, whole=True)
+def _given_number(learned_directions: ArrayLike, d: float) -> np.ndarray:
+    number = check_array("learned_directions", learned_directions, low=0, whole=True)
     if (number > d).any():
-        raise InputError(f"k must be <= d = {d:.0f}, got {number[number > d].flat[0]:g}")
+        raise InputError(f"learned_directions must be <= d = {d:.0f}, got {number[number > d].flat[0]:g}")
     return number
 
 

@@ -30,7 +30,7 @@ class BayesRisk(NamedTuple):
 class MetricCriterion(NamedTuple):
     """Every field has the broadcast shape of ridge and degrees_of_freedom_weight."""
 
-    value: np.ndarray
+    criterion: np.ndarray
     """data_fit + degrees_of_freedom_weight degrees_of_freedom / n."""
     degrees_of_freedom: np.ndarray
     data_fit: np.ndarray
@@ -79,7 +79,7 @@ def optimal_risk_bound(
 
 
 def degrees_of_freedom_criterion(
-    kernel: ArrayLike, targets: ArrayLike, ridge: ArrayLike, degrees_of_freedom_weight: ArrayLike
+    kernel_matrix: ArrayLike, targets: ArrayLike, ridge: ArrayLike, degrees_of_freedom_weight: ArrayLike
 ) -> MetricCriterion:
     """The objective R by which a metric is learned: the ridge minimum plus sp2 (`degrees_of_freedom_weight`) times the
     degrees of freedom per sample.
@@ -98,7 +98,7 @@ def degrees_of_freedom_criterion(
         check_array("degrees_of_freedom_weight", degrees_of_freedom_weight, low=0),
     )
     common_shape(ridge=ridge, degrees_of_freedom_weight=degrees_of_freedom_weight)
-    eigenvalues, signal = _kernel_signal(kernel, targets)
+    eigenvalues, signal = _kernel_signal(kernel_matrix, targets)
     total = eigenvalues + (n := eigenvalues.size) * ridge[..., None]
     data_fit = np.sum(ridge[..., None] / total * signal, axis=-1)
     dof = np.sum(eigenvalues / total, axis=-1)
@@ -121,7 +121,7 @@ def degrees_of_freedom_criterion_infimum(targets: ArrayLike, degrees_of_freedom_
     return np.sum(np.minimum(variances, degrees_of_freedom_weight[..., None]), axis=-1)[()] / len(targets)
 
 
-def mallows_cp(kernel: ArrayLike, targets: ArrayLike, ridge: ArrayLike, noise_variance: ArrayLike) -> np.ndarray:
+def mallows_cp(kernel_matrix: ArrayLike, targets: ArrayLike, ridge: ArrayLike, noise_variance: ArrayLike) -> np.ndarray:
     """Mallows' C_p, the unbiased estimate of the in-sample risk (1/n) E |f - H y|^2 at a fixed kernel.
 
         |Y - H Y|^2 / (n m) + 2 s2 tr(H) / n - s2
@@ -133,14 +133,14 @@ def mallows_cp(kernel: ArrayLike, targets: ArrayLike, ridge: ArrayLike, noise_va
         check_array("noise_variance", noise_variance, low=0),
     )
     common_shape(ridge=ridge, noise_variance=noise)
-    eigenvalues, signal = _kernel_signal(kernel, targets)
+    eigenvalues, signal = _kernel_signal(kernel_matrix, targets)
     penalty = (n := eigenvalues.size) * ridge[..., None]
     total = eigenvalues + penalty
     residual = np.sum((penalty / total) ** 2 * signal, axis=-1) / n
     return (residual + noise * (2 * np.sum(eigenvalues / total, axis=-1) / n - 1))[()]
 
 
-def best_kernel(targets: ArrayLike, noise_variance: float, penalty: float) -> np.ndarray:
+def best_kernel(targets: ArrayLike, penalty: float, noise_variance: float) -> np.ndarray:
     """The kernel with the least `mallows_cp`, K = (c / s2) (T - s2 I)_+, the positive part; c = n ridge (`penalty`).
 
     Then H = (I - s2 T^-1)_+. With many tasks T - s2 I tends to X B X^T, B = E b b^T: the learned metric is
@@ -154,26 +154,28 @@ def best_kernel(targets: ArrayLike, noise_variance: float, penalty: float) -> np
     return (left * (penalty * (excess / noise))) @ left.T
 
 
-def label_noise_penalty(kernel: ArrayLike, ridge: ArrayLike, noise_variance: ArrayLike) -> np.ndarray:
+def label_noise_penalty(kernel_matrix: ArrayLike, ridge: ArrayLike, label_noise_variance: ArrayLike) -> np.ndarray:
     """What fresh label noise of variance v adds to the clean objective: (v/n) tr H, no factor ridge.
 
     The second layer is fitted in closed form to y + eps and judged on y, which costs eps.H eps / n. Its
-    gradient in K is v ridge G^2. ridge > 0 and noise_variance broadcast. Exact for every kernel and noise with
+    gradient in K is v ridge G^2. ridge > 0 and label_noise_variance broadcast. Exact for every kernel and noise with
     independent entries of mean 0. Source: Takakura & T. Suzuki (2024), with the constant for v = Var(eps).
     """
-    eigenvalues, penalty, noise = _noise_arguments(kernel, ridge, noise_variance)
+    eigenvalues, penalty, noise = _noise_arguments(kernel_matrix, ridge, label_noise_variance)
     return (noise * np.mean(eigenvalues / (eigenvalues + penalty), axis=-1))[()]
 
 
-def frozen_label_noise_penalty(kernel: ArrayLike, ridge: ArrayLike, noise_variance: ArrayLike) -> np.ndarray:
+def frozen_label_noise_penalty(
+    kernel_matrix: ArrayLike, ridge: ArrayLike, label_noise_variance: ArrayLike
+) -> np.ndarray:
     """What label noise penalises if the fitted second layer counts as a constant in the gradient of the first.
 
         (v/n) [log det(I + K / (n ridge)) - tr H]
 
     Its gradient in K, (v/n) G K G, is the expectation of the noise part of that gradient. It is not that of
-    `label_noise_penalty`. ridge > 0 and noise_variance broadcast. Exact as `label_noise_penalty`.
+    `label_noise_penalty`. ridge > 0 and label_noise_variance broadcast. Exact as `label_noise_penalty`.
     """
-    eigenvalues, penalty, noise = _noise_arguments(kernel, ridge, noise_variance)
+    eigenvalues, penalty, noise = _noise_arguments(kernel_matrix, ridge, label_noise_variance)
     share = eigenvalues / (eigenvalues + penalty)
     # -log(1 - h) - h for the eigenvalues h of H; by its series where the two terms cancel
     small = np.minimum(share, 0.05)
@@ -189,28 +191,28 @@ def _sizes_and_noise(n: ArrayLike, noise_variance: ArrayLike) -> tuple[np.ndarra
     return n, noise_variance
 
 
-def _kernel_signal(kernel: ArrayLike, targets: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
+def _kernel_signal(kernel_matrix: ArrayLike, targets: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
     """The eigenvalues of K, and u.T u for its eigenvectors u."""
-    eigenvalues, vectors = _kernel_eigh(kernel)
+    eigenvalues, vectors = _kernel_eigh(kernel_matrix)
     columns = _columns(targets, len(vectors))
     return eigenvalues, np.mean((vectors.T @ columns) ** 2, axis=1)
 
 
 def _noise_arguments(
-    kernel: ArrayLike, ridge: ArrayLike, noise_variance: ArrayLike
+    kernel_matrix: ArrayLike, ridge: ArrayLike, label_noise_variance: ArrayLike
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """The eigenvalues of K, and n ridge with an axis for them."""
     ridge = check_array("ridge", ridge, above=0, high=_LARGEST)
-    noise = check_array("noise_variance", noise_variance, low=0)
-    common_shape(ridge=ridge, noise_variance=noise)
-    eigenvalues, _ = _kernel_eigh(kernel)
+    noise = check_array("label_noise_variance", label_noise_variance, low=0, high=_LARGEST)
+    common_shape(ridge=ridge, label_noise_variance=noise)
+    eigenvalues, _ = _kernel_eigh(kernel_matrix)
     return eigenvalues, eigenvalues.size * ridge[..., None], noise
 
 
-def _kernel_eigh(kernel: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
+def _kernel_eigh(kernel_matrix: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
     """Of a singular kernel the eigenvalues are 0 exactly, so that it keeps its rank under the smallest ridge."""
-    matrix = check_symmetric("kernel", kernel)
-    return eigenpairs("kernel", (matrix + matrix.T) / 2)
+    matrix = check_symmetric("kernel_matrix", kernel_matrix)
+    return eigenpairs("kernel_matrix", (matrix + matrix.T) / 2)
 
 
 def _columns(targets: ArrayLike, n: int | None = None) -> np.ndarray:

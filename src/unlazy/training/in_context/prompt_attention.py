@@ -18,9 +18,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from unlazy.checks import InputError, check_array, check_choice
+from unlazy.checks import InputError, check_array, check_choice, check_whole
 from unlazy.functions.orthogonal import Hermite
-from unlazy.theory.in_context.first_step import check_degrees
 
 QUERIES = ("each", "one")
 ROWS_TOGETHER = 2**14
@@ -157,7 +156,7 @@ def pretrain_weights(
     that already lean towards the subspace, which makes its signal larger by powers of d/r.
     """
     d, r = family.subspace.shape
-    check_degrees(family.lowest_degree, family.highest_degree)
+    check_whole("highest_degree", family.highest_degree, check_whole("lowest_degree", family.lowest_degree, 1))
     if r > d or not np.allclose(family.subspace.T @ family.subspace, np.eye(r)):
         raise InputError(f"the subspace must be orthonormal columns (d, r) with r <= d, got shape {(d, r)}")
     if min(width, tasks, steps) < 1 or context < 2 or width < r:

@@ -55,7 +55,7 @@ def ridge_criteria(data: ManyTasks, metric: np.ndarray, ridges: ArrayLike) -> Ri
         in_sample.append(np.mean((truth - vectors @ (eigenvalues[:, None] * dual)) ** 2))
     found = degrees_of_freedom_criterion(kernel, data.targets, ridges, 2 * noise)
     cp = mallows_cp(kernel, data.targets, ridges, noise)
-    return RidgeCriteria(np.array(risk), found.value - noise, np.array(in_sample), cp, found.degrees_of_freedom)
+    return RidgeCriteria(np.array(risk), found.criterion - noise, np.array(in_sample), cp, found.degrees_of_freedom)
 
 
 def free_criteria(data: ManyTasks) -> FreeCriteria:
