@@ -50,6 +50,11 @@ def task_moments(task_vectors: ArrayLike, context: float, noise_variance: float)
         E w h^T = [mean(w w^T),  mean(t w)].
 
     Exact for tokens N(0, I/d).
+
+    >>> moments = task_moments(task_vectors=[[1, 0], [0, 2]], context=10, noise_variance=0.1)
+    >>> print(moments.cross_moment)
+    [[0.5 0.  0.3]
+     [0.  2.  2.1]]
     """
     tasks = check_array("task_vectors", task_vectors, ndim=2, low=-_LARGEST, high=_LARGEST)
     context, noise_variance = _prompt(context, noise_variance)
@@ -65,6 +70,10 @@ def gaussian_task_moments(task_covariance: ArrayLike, context: float, noise_vari
     """The moments of prompts with tasks w ~ N(0, C), C (d, d); the identity gives the new tasks of `linear_attention`.
 
     As `task_moments` with mean(w w^T) = C, mean(t) = tr C/d + rho, mean(t w) = 0, mean(t^2) = mean(t)^2 + 2 tr C^2/d^2.
+
+    >>> moments = gaussian_task_moments(task_covariance=[[1, 0], [0, 1]], context=10, noise_variance=0.1)
+    >>> print(f"{moments.label_moment:.3f}", moments.feature_moment.diagonal())
+    1.100 [1.32  1.32  2.652]
     """
     covariance = check_symmetric("task_covariance", task_covariance, largest=_LARGEST)
     d = len(covariance)
@@ -80,6 +89,10 @@ def exact_error(moments: PromptMoments, attention_weights: ArrayLike) -> np.ndar
     """The exact error E (y - x^T Gamma h)^2 of any weights Gamma (..., d, d+1), without test prompts.
 
     e = mean(t) - (2/d) <Gamma, B> + (1/d) <Gamma R, Gamma>
+
+    >>> moments = gaussian_task_moments(task_covariance=[[1, 0], [0, 1]], context=10, noise_variance=0.1)
+    >>> print(f"{exact_error(moments, attention_weights=[[0.5, 0, 0], [0, 0.5, 0]]):.3f}")
+    0.430
     """
     d = len(_moments_given("moments", moments).cross_moment)
     weights = check_array("attention_weights", attention_weights, low=-_LARGEST, high=_LARGEST)
@@ -109,6 +122,10 @@ def finite_size_errors(
     are inf; the rank is d + 1 but for a single task without noise, whose h lies in a plane of d dimensions. At ridge 0
     the weights are those of least norm. Corrections are O(1/d), except close to interpolation with a tiny ridge, where
     simulations lie up to 15% above it at d = 32.
+
+    >>> moments = gaussian_task_moments(task_covariance=[[1, 0], [0, 1]], context=10, noise_variance=0.1)
+    >>> print(finite_size_errors(moments, prompts=[3, 6, 60], ridge_times_dimension=0.1).test_error)
+    [1.115 1.01  0.380]
     """
     d = len(_moments_given("moments", moments).cross_moment)
     test = moments if test_moments is None else _moments_given("test_moments", test_moments)

@@ -52,6 +52,10 @@ def prompt_gradient(
     columns of `subspace` (d, r) span the subspace. Exact to first order in Gamma, for prompts of any length, one query
     or many, and label noise of mean 0. Source: Oko, Song, Suzuki & Wu (2024), Algorithm 1, phase I; the project's
     closed form.
+
+    >>> weights, subspace = [[0.6, 0.8, 0]], [[1], [0], [0]]
+    >>> print(prompt_gradient(weights, biases=0.5, subspace=subspace, lowest_degree=1, highest_degree=3).gradient)
+    [[ 0.0948 -0.0135  0.    ]]
     """
     weights = check_array("weights", weights, low=-_LARGEST, high=_LARGEST, ndim=2)
     biases = check_array("biases", biases, low=-_LARGEST, high=_LARGEST)
@@ -95,8 +99,11 @@ def relu_coefficients(bias: ArrayLike, highest_degree: int) -> ReluCoefficients:
 
     A_0 = b Phi(b) + phi(b),    A_1 = Phi(b),                A_i = phi(b) He_{i-2}(-b) / sqrt(i!),
     D_0 = phi(b),               D_1 = Phi(b) - b phi(b),     D_i = phi(b) (He_i(-b) + i He_{i-2}(-b)) / sqrt(i!)
+
+    >>> print(relu_coefficients(bias=0.5, highest_degree=3).hermite_coefficients)
+    [ 0.698  0.691  0.249 -0.072]
     """
-    highest = check_whole("highest_degree", highest_degree, 0, _LARGEST_DEGREE)
+    highest = check_whole("highest_degree", highest_degree, 1, _LARGEST_DEGREE)
     return _relu_coefficients(check_array("bias", bias), highest)
 
 
@@ -117,8 +124,12 @@ def _relu_coefficients(bias: np.ndarray, highest: int) -> ReluCoefficients:
 
 
 def sphere_moments(rank: int, highest_degree: int) -> np.ndarray:
-    """K_i = E beta_1^(2i) for beta uniform on the unit sphere in `rank` dimensions, i = 0, ..., `highest_degree`."""
-    highest = check_whole("highest_degree", highest_degree, 0, _LARGEST_DEGREE)
+    """K_i = E beta_1^(2i) for beta uniform on the unit sphere in `rank` dimensions, i = 0, ..., `highest_degree`.
+
+    >>> print(sphere_moments(rank=3, highest_degree=3))
+    [1.    0.333 0.2   0.143]
+    """
+    highest = check_whole("highest_degree", highest_degree, 1, _LARGEST_DEGREE)
     return _sphere_moments(check_whole("rank", rank, 1), highest)
 
 

@@ -70,6 +70,11 @@ def attention_landscape(cross_moment: ArrayLike, feature_moment: ArrayLike, targ
 
     the least of which over |R| <= 1 is -2 |Z G|_* (sum of singular values), at R = V U^T of Z G = U D V^T. With k' > k
     teacher features L >= (k' - k) r. Exact for every law of x. Source: Kim & Suzuki 2024, Theorem 1 and its proof.
+
+    >>> cross_moment, feature_moment = [[0.5, 0], [0, 0]], [[1, 0], [0, 1]]
+    >>> found = attention_landscape(cross_moment, feature_moment, target_moment=1)
+    >>> print(f"{found.loss:.3f} {found.steepest_slope:.3f}")
+    1.750 -0.750
     """
     cross, covariance, strength = _checked(cross_moment, feature_moment, target_moment)
     fit = np.linalg.solve(covariance, cross.T).T
@@ -101,6 +106,9 @@ def slope_bound(loss: ArrayLike, target_moment: ArrayLike, largest_length: Array
     Kim & Suzuki 2024, Theorem 1 (1-2), where c is |sigma|_inf and second layers have length at most 1. The
     bound for all L follows from their choice R = E[h f^T] / c^2, with which the slope is -2 sum z (r - z) / c^2
     over the eigenvalues z of Z: a concave function, least where all z but one are 0 or r. Broadcasts.
+
+    >>> print(slope_bound(loss=[0.5, 1, 1.5], target_moment=1, largest_length=2))
+    [-0.125  0.    -0.125]
     """
     loss, strength = check_array("loss", loss, low=0), check_array("target_moment", target_moment, above=0)
     largest = check_array("largest_length", largest_length, above=0)
@@ -110,7 +118,7 @@ def slope_bound(loss: ArrayLike, target_moment: ArrayLike, largest_length: Array
     with np.errstate(over="ignore"):
         # 0 at multiples, also where the other factor overflows
         below = np.where(above > 0, strength - above, 0.0)
-        return (-2 * (above / largest) * (below / largest))[()]
+        return (0.0 - 2 * (above / largest) * (below / largest))[()]
 
 
 class MeasuredSlopes(NamedTuple):
@@ -132,6 +140,11 @@ def measured_slopes(
 
     The first k' = `true_features` rows of `basis_cross_moment` are E[f q^T] with E[q q^T] = I, `basis_root` is T: the
     moment T^T T is then as good as the digits of T. `largest_length` is that of `slope_bound`.
+
+    >>> cross, root = [[0.5, 0], [0, 0.2]], [[1, 0], [0, 1]]
+    >>> found = measured_slopes(cross, basis_root=root, largest_length=2, true_features=2)
+    >>> print(f"{found.steepest_slope:.4f} {found.slope_formula:.4f} {found.slope_bound:.4f}")
+    -1.1340 -1.1340 -0.1030
     """
     basis_cross = check_array("basis_cross_moment", basis_cross_moment, ndim=2, low=-_LARGEST, high=_LARGEST)
     root = check_array("basis_root", basis_root, ndim=2, low=-_LARGEST, high=_LARGEST)
@@ -159,6 +172,10 @@ def saddle_curvature(cross_moment: ArrayLike, feature_moment: ArrayLike, target_
 
     Only where Z G = 0, so that L is a multiple of r; other moments are refused. It is stronger than the bound
     -(2/k) L^2 / c^2 of Kim & Suzuki 2024, Theorem 1 (2). 0 if nothing is missing or no feature is idle.
+
+    >>> cross_moment, feature_moment = [[1, 0], [0, 0]], [[1, 0], [0, 1]]
+    >>> print(saddle_curvature(cross_moment, feature_moment, target_moment=1))
+    -2.0
     """
     found = attention_landscape(cross_moment, feature_moment, target_moment)
     _, covariance, strength = _checked(cross_moment, feature_moment, target_moment)
@@ -189,6 +206,10 @@ def attention_saddle(activation: Any, features: int, missing_features: int, *, n
     m^2 of them. `activation` is an odd function: a name, a `Link` or a function. z is standard normal, or, if
     `nodes` is given, has the law of the Gauss-Hermite rule of that many points (`normal_nodes`), whose product is then
     the law of x. Exact. Source: the project's; strict saddles are Theorem 1 (2) of Kim & Suzuki 2024.
+
+    >>> found = attention_saddle("tanh", features=2, missing_features=1)
+    >>> print(f"{found.growth_rate:.4f} {found.curvature:.4f}")
+    1.3655 -3.1544
     """
     k, m = check_whole("features", features, 1), check_whole("missing_features", missing_features, 1)
     if m > k:
@@ -222,6 +243,9 @@ def escape_slope(growth_rate: ArrayLike, step_size: ArrayLike) -> Any:
 
     2 nu for step size eta = 0, the flow. Exact as long as the perturbation is small and its fastest part dominates.
     Broadcasts.
+
+    >>> print(escape_slope(growth_rate=1.365, step_size=[0, 0.1, 1]))
+    [2.73  2.559 1.722]
     """
     rate, step = check_array("growth_rate", growth_rate, low=0), check_array("step_size", step_size, low=0)
     common_shape(growth_rate=rate, step_size=step)

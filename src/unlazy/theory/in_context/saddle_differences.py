@@ -9,6 +9,7 @@ import numpy as np
 from unlazy.checks import check_whole
 
 _STENCIL = 1e-4
+_MOST_FEATURES = 10
 
 
 class SaddleDifferences(NamedTuple):
@@ -27,8 +28,12 @@ def saddle_by_differences(features: int, missing_features: int) -> SaddleDiffere
 
     For tokens N(0, I), k = `features` of which m = `missing_features` are not learned, by the exact moments of erf
     neurons.
+
+    >>> found = saddle_by_differences(features=2, missing_features=1)
+    >>> print(f"{found.least_eigenvalue:.4f} {found.multiplicity:.0f} {found.curvature:.4f}")
+    -1.5509 1 -8.0000
     """
-    k = check_whole("features", features, 1)
+    k = check_whole("features", features, 1, _MOST_FEATURES)
     m, d = check_whole("missing_features", missing_features, 1, k), 2 * k
     slots = np.arange(k)
     watched = np.where(slots < k - m, slots, slots + k)

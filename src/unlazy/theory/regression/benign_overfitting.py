@@ -80,6 +80,11 @@ def tsigler_bartlett(
     An order statement: for x = S^(1/2) z with independent sub-Gaussian entries of z and k below a fraction of n the
     risk lies between constant multiples of B + V. Not at ridge 0 with n near the rank, where the risk diverges and
     B + V does not. Sources: Tsigler & Bartlett (2023); for V at ridge 0 Bartlett, Long, Lugosi & Tsigler (2020).
+
+    >>> spectrum, multiplicities = [4, 1, 0.01], [1, 5, 500]
+    >>> found = tsigler_bartlett(spectrum, 0.1, n=50, ridge=0, noise_variance=0.2, multiplicities=multiplicities)
+    >>> print(found.learned_directions, f"{found.bias:.3f} {found.variance:.3f}")
+    6 0.505 0.044
     """
     eigenvalues, prior_values, copies = _entries(spectrum, prior, multiplicities)
     n, ridge = check_array("n", n, above=0), check_array("ridge", ridge, low=0, high=_LARGEST)
@@ -129,6 +134,9 @@ def overfitting_regime(spectrum_exponent: ArrayLike, dimension_exponent: ArrayLi
     For gamma > 1 (else there is nothing to overfit with), a >= 0, and a signal p_j l_j with a finite sum that does not
     change with n. The arguments broadcast; scalars give a string. Sources: Bartlett, Long, Lugosi & Tsigler (2020),
     theorem 2; Mallinar et al. (2022) for a > 1.
+
+    >>> print(overfitting_regime(spectrum_exponent=[2, 0.5, 0.5], dimension_exponent=[2, 1.5, 3]))
+    ['kernel' 'benign' 'harmful']
     """
     a = check_array("spectrum_exponent", spectrum_exponent, low=0)
     gamma = check_array("dimension_exponent", dimension_exponent, above=1)
@@ -153,6 +161,10 @@ def classify_regime(
     in this order, with slopes by least squares. The sizes lie along the last axis (at least 3, all different); the
     risks broadcast with them, and zero_risk may be one number. The thresholds are conventions for n over a decade
     or more. Compare `overfitting_regime`, the limit.
+
+    >>> ridgeless, best = [0.3, 0.2, 0.13], [0.3, 0.19, 0.12]
+    >>> print(classify_regime(n=[50, 100, 200], ridgeless_risk=ridgeless, best_risk=best, zero_risk=1))
+    benign
     """
     sizes = check_array("n", n, above=0, ndim=1)
     if sizes.size < 3 or np.unique(sizes).size < sizes.size:
