@@ -110,10 +110,10 @@ def test_saddle_numbers_of_tanh_agree_with_adaptive_quadrature():
     np.testing.assert_allclose(found.linear_coefficient, mean(lambda z: z * np.tanh(z)), rtol=1e-11)
     np.testing.assert_allclose(found.mean_slope, mean(lambda z: 1 - np.tanh(z) ** 2), rtol=1e-11)
     # by adaptive quadrature, and by a numerical Hessian on the 12-node grid as population
-    np.testing.assert_allclose(found.growth_rate, 1.365480112, rtol=1e-9)
+    np.testing.assert_allclose(found.escape_rate, 1.365480112, rtol=1e-9)
     on_grid = attention_saddle("tanh", 2, 1, nodes=12)
     np.testing.assert_allclose(on_grid.target_moment, 0.3956276133, rtol=1e-9)
-    np.testing.assert_allclose(on_grid.growth_rate, 1.356546455, rtol=1e-9)
+    np.testing.assert_allclose(on_grid.escape_rate, 1.356546455, rtol=1e-9)
     np.testing.assert_allclose(on_grid.curvature, -3.165020907, rtol=1e-9)
     np.testing.assert_allclose(escape_slope(1.356546, 0.02), 2.6769, atol=5e-5)
 
@@ -124,7 +124,7 @@ def test_closed_forms_of_erf_and_identity():
     np.testing.assert_allclose(erf.linear_coefficient, 2 / np.sqrt(3 * np.pi), rtol=1e-12)
     assert erf.multiplicity == 4
     identity = attention_saddle("identity", 4, 1)
-    np.testing.assert_allclose([identity.target_moment, identity.growth_rate], [1, 8], rtol=1e-10)
+    np.testing.assert_allclose([identity.target_moment, identity.escape_rate], [1, 8], rtol=1e-10)
 
 
 def test_the_flow_is_the_limit_of_small_steps():
@@ -174,7 +174,7 @@ def test_saddle_curvature_is_the_second_derivative_on_a_product_grid(features, m
         (lambda: attention_landscape(np.eye(2), np.eye(2), 0.0), "target_moment must be > 0, got 0"),
         (lambda: saddle_curvature(0.5 * np.eye(2), np.eye(2), 1.0), "must be those of a saddle"),
         (lambda: slope_bound(-1.0, 1.0, 1.0), "loss must be >= 0, got -1"),
-        (lambda: escape_slope(np.nan, 0.1), "growth_rate must be finite"),
+        (lambda: escape_slope(np.nan, 0.1), "escape_rate must be finite"),
     ],
 )
 def test_wrong_input_is_named(call, message):

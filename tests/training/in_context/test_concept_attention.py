@@ -51,8 +51,8 @@ def test_a_concept_with_both_signs_flipped_is_right_alone_and_wrong_in_mixtures(
     mixed = draw(jax.random.key(2), 4000, sizes, noise_norm=0.05, mixed=True)
     meant, flipped = hand_made(np.ones(3)), hand_made(np.array([1.0, 1.0, -1.0]))
     found = jax.jit(lambda model: measure(model, 3))(flipped)
-    np.testing.assert_array_equal(np.sign(found["score"]), [1, 1, -1])
-    np.testing.assert_array_equal(np.sign(found["readout"]), [1, 1, -1])
+    np.testing.assert_array_equal(np.sign(found["concept_score"]), [1, 1, -1])
+    np.testing.assert_array_equal(np.sign(found["concept_readout"]), [1, 1, -1])
 
     wrong = jax.jit(error)
     shown = np.sign(alone.inputs[:, :, 3:].sum(axis=2))

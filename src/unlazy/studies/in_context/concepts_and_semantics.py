@@ -78,8 +78,8 @@ class ConceptsAndSemantics(Study):
         "output_semantics": Output("semantics in the output matrix", "|W_O d|", TRACE, scale="log"),
         "test_error": Output("error on fresh prompts", "", TRACE),
         "mixture_error": Output("error on mixtures of concepts", "", TRACE),
-        "score": Output("score of the same meaning", "b_k^T W_K^T W_Q b_k", CONCEPT, undefined=np.nan),
-        "readout": Output("answer to the meaning +1", "r^T relu(W_O(c_k+d_k))", CONCEPT, undefined=np.nan),
+        "concept_score": Output("score of the same meaning", "b_k^T W_K^T W_Q b_k", CONCEPT, undefined=np.nan),
+        "concept_readout": Output("answer to the meaning +1", "r^T relu(W_O(c_k+d_k))", CONCEPT, undefined=np.nan),
         "learned": Output("concepts with a score beyond +-1"),
         "flipped": Output("learned concepts with both signs flipped"),
         "diverged_at": DIVERGED_AT,
@@ -109,7 +109,7 @@ class ConceptsAndSemantics(Study):
         _traces(
             "test_error", "mixture_error", ylabel="error", log="y", ylim=(None, 9), legend="upper right", marks=(LEAST,)
         ),
-        Panel(_of_all("readout"), x=_of_all("score"), xlabel="score of a concept", ylabel="its readout", marks=ZERO),
+        Panel(_of_all("concept_readout"), x=_of_all("concept_score"), xlabel="score of a concept", ylabel="its readout", marks=ZERO),
         columns=2,
     )
 
@@ -145,7 +145,7 @@ class ConceptsAndSemantics(Study):
     @claim(OWN, "this project's observation", at_least(0.95))
     def signs_agree(main):
         """Score and readout of a concept have the same sign, flipped or not: in a share of concepts of {criterion}."""
-        score, readout = main.simulated.score, main.simulated.readout
+        score, readout = main.simulated.concept_score, main.simulated.concept_readout
         return (score * readout > 0).where(score.notnull()).mean("concept")
 
     @claim("bu2024", THEOREM, at_most(0.2), resampled=True)
@@ -181,13 +181,13 @@ class ConceptsAndSemantics(Study):
         options = initial | self.as_dict("noise_norm", "step_size", "weight_decay", "batch_size")
         result = learn_concepts(key, sizes, self.width, record_at=self._stops(), tests=2048, **options)
         records = result.records
-        score, readout = (records.pop(name)[-1] for name in ("score", "readout"))
+        score, readout = (records.pop(name)[-1] for name in ("concept_score", "concept_readout"))
         # as many as there is room for: the shape must not change with the number of concepts
         room: dict[str, Any] = {"pad_width": (0, self.d // 2 - self.concepts), "constant_values": jnp.nan}
         return {
             **records,
-            "score": jnp.pad(score, **room),
-            "readout": jnp.pad(readout, **room),
+            "concept_score": jnp.pad(score, **room),
+            "concept_readout": jnp.pad(readout, **room),
             "learned": (abs(score) > LEARNED).sum() * 1.0,
             "flipped": ((score < -LEARNED) & (readout < 0)).sum() * 1.0,
             "diverged_at": result.diverged_at,

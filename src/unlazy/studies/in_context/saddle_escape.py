@@ -187,8 +187,8 @@ class SaddleEscape(Study):
         saddle = attention_saddle("erf", self.features, self.missing_features)
         numerical = saddle_by_differences(self.features, self.missing_features)
         return {
-            "gap_slope": escape_slope(saddle.growth_rate, STEP),
-            "least_eigenvalue": -saddle.growth_rate,
+            "gap_slope": escape_slope(saddle.escape_rate, STEP),
+            "least_eigenvalue": -saddle.escape_rate,
             "multiplicity": float(saddle.multiplicity),
             "curvature": saddle.curvature / saddle.target_moment,
             "pauses": float(self.missing_features + 1),

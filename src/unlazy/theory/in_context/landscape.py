@@ -52,7 +52,7 @@ class Saddle(NamedTuple):
     """s = E sigma'(z), which is c for a Gaussian z."""
     loss: float
     """m r."""
-    growth_rate: float
+    escape_rate: float
     """nu = 2 k c^2 s^2 / r: the most negative eigenvalue of N times the Hessian is -nu."""
     multiplicity: int
     """m^2, of that eigenvalue."""
@@ -208,7 +208,7 @@ def attention_saddle(activation: Any, features: int, missing_features: int, *, n
     the law of x. Exact. Source: the project's; strict saddles are Theorem 1 (2) of Kim & Suzuki 2024.
 
     >>> found = attention_saddle("tanh", features=2, missing_features=1)
-    >>> print(f"{found.growth_rate:.4f} {found.curvature:.4f}")
+    >>> print(f"{found.escape_rate:.4f} {found.curvature:.4f}")
     1.3655 -3.1544
     """
     k, m = check_whole("features", features, 1), check_whole("missing_features", missing_features, 1)
@@ -232,23 +232,23 @@ def attention_saddle(activation: Any, features: int, missing_features: int, *, n
         linear_coefficient=overlap,
         mean_slope=slope,
         loss=m * strength,
-        growth_rate=2 * k * (overlap * slope) ** 2 / strength,
+        escape_rate=2 * k * (overlap * slope) ** 2 / strength,
         multiplicity=m * m,
         curvature=-2.0 * m * k**2 * strength,
     )
 
 
-def escape_slope(growth_rate: ArrayLike, step_size: ArrayLike) -> Any:
+def escape_slope(escape_rate: ArrayLike, step_size: ArrayLike) -> Any:
     """The slope of log(m r - L) in time while a saddle is left by Euler steps: 2 log(1 + eta nu) / eta.
 
     2 nu for step size eta = 0, the flow. Exact as long as the perturbation is small and its fastest part dominates.
     Broadcasts.
 
-    >>> print(escape_slope(growth_rate=1.365, step_size=[0, 0.1, 1]))
+    >>> print(escape_slope(escape_rate=1.365, step_size=[0, 0.1, 1]))
     [2.73  2.559 1.722]
     """
-    rate, step = check_array("growth_rate", growth_rate, low=0), check_array("step_size", step_size, low=0)
-    common_shape(growth_rate=rate, step_size=step)
+    rate, step = check_array("escape_rate", escape_rate, low=0), check_array("step_size", step_size, low=0)
+    common_shape(escape_rate=rate, step_size=step)
     rate, step = np.broadcast_arrays(rate, step)
     with np.errstate(over="ignore"):
         move = step * rate

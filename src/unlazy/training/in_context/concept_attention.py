@@ -108,6 +108,6 @@ def measure(model: ConceptAttention, concepts: int) -> dict[str, Array]:
         "key_semantics": model.key[b, b].mean(),
         "output_concept": jnp.abs(model.output[:, a]).mean(),
         "output_semantics": jnp.abs(model.output[:, b]).mean(),
-        "score": jnp.sum(model.key[:, b] * model.query[:, b], axis=0),
-        "readout": model.attended(both[a] + both[b]),
+        "concept_score": jnp.sum(model.key[:, b] * model.query[:, b], axis=0),
+        "concept_readout": model.attended(both[a] + both[b]),
     }
