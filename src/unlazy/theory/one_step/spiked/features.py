@@ -121,8 +121,8 @@ def gradient_step_equivalent(
     for odd activations. For others the second-order part eta a_i mu2 (X^T diag(y) X / n0) w_i, mu2 = E sigma'', changes
     the weights along beta by the part k b2, k = eta mu2 / sqrt(N), b2 = E[(z^2 - 1) g], and their variance there by
     k^2 E[(z^2 - 1) g^2] d / n0 beyond that of other directions. Either effect above 1/2 is refused: there
-    predicted risks of relu at 4 to 10 sqrt(N) were off in simulations, by 7 to 10 % below for x + (x^2 - 1)/2 (d = 250),
-    6 to 10 % below for x and 10 % above for .3 x + x^2 - 1 (d = 800; 14 to 16 % at d = 250); below 1/2 some 3 %.
+    predicted risks of relu at 4 to 10 sqrt(N) were off in simulations: 7 to 10 % low for x + (x^2 - 1)/2 (d = 250),
+    6 to 10 % low for x and 10 % high for .3 x + x^2 - 1 (d = 800; 14 to 16 % at d = 250); below 1/2 some 3 %.
     """
     function = piecewise("link", link)
     mean = float(normal_averages("link", function, 0.0, 1.0).mean)
