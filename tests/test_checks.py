@@ -99,3 +99,8 @@ def test_signs_and_truth_values_are_nothing_else():
     assert check_flag("reuse", np.bool_(True)) is True
     with pytest.raises(InputError, match="reuse must be True or False, got 1"):
         check_flag("reuse", 1)
+
+
+def test_lists_of_different_lengths_are_no_array():
+    with pytest.raises(InputError, match=r"x must be numeric, got \[\[1, 2\], \[3\]\]"):
+        check_array("x", [[1, 2], [3]])

@@ -36,12 +36,13 @@ def check_array(
 
     `low` and `high` are inclusive bounds, `above` and `below` exclusive ones; `whole` numbers are integers.
     """
-    if np.iscomplexobj(value):
-        raise InputError(f"{name} must be real, got complex numbers")
     try:
-        array = np.asarray(value, dtype=np.float64)
+        real = not np.iscomplexobj(value)
+        array = np.asarray(value, dtype=np.float64) if real else np.empty(0)
     except (TypeError, ValueError):
         raise InputError(f"{name} must be numeric, got {_brief(value)}") from None
+    if not real:
+        raise InputError(f"{name} must be real, got complex numbers")
     if ndim is not None and array.ndim != ndim:
         raise InputError(f"{name} must have {ndim} dimension(s), got shape {array.shape}")
     if array.size == 0:
