@@ -366,7 +366,7 @@ def test_steps_whose_second_order_part_matters_are_refused():
 def test_steps_of_a_second_order_part_below_its_bound_give_the_risk_of_drawn_problems():
     d, neurons, n, steps, ridge, noise = 200, 280, 720, 800, 0.05, 0.3
     eta = 1.2 * math.sqrt(neurons)
-    relu = activation("relu")
+    relu = as_activation("relu")
     runs = []
     for seed in range(10):
         rng = np.random.default_rng(seed)
