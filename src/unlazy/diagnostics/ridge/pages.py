@@ -70,9 +70,7 @@ def _draw_errors(axes: Axes, report: RidgeReport) -> None:
     shown = report.ridge > 0
     curves = (("GCV", report.gcv), ("leave-one-out", report.loo_error), ("training", report.training_error))
     for index, (name, values) in enumerate(curves):
-        style.theory(
-            axes, report.ridge[shown], values[shown], color=style.colour(index), label=name, dashed=index == 1
-        )
+        style.theory(axes, report.ridge[shown], values[shown], color=style.colour(index), label=name, dashed=index == 1)
     if report.chosen_ridge > 0:
         mark(axes, x=report.chosen_ridge)
     style.log_scale(axes)

@@ -112,9 +112,9 @@ def ridge_report(
 ) -> RidgeReport:
     """What n >= 3 rows X (n, d) and targets Y (n,) or (n, m) say about ridge regression, without a test set.
 
-    The fit minimises (1/n)|y - X b - intercept|^2 + ridge |b|^2 (no intercept if not `fit_intercept`); GCV, leave-one-out
-    error and degrees of freedom come from one decomposition. `ridge` (sorted in the report) defaults to 0 and 60
-    values on a logarithmic scale around the spectrum.
+    The fit minimises (1/n)|y - X b - intercept|^2 + ridge |b|^2 (no intercept if not `fit_intercept`); GCV,
+    leave-one-out error and degrees of freedom come from one decomposition. `ridge` (sorted in the report) defaults to 0
+    and 60 values on a logarithmic scale around the spectrum.
 
     The forecast for `sizes` (at least 10; by default n/4, ..., 4n) needs neither the covariance nor a model of the
     target. With G = (X X^T + n ridge)^-1 the effective ridge kappa = 1 / tr G and df2 = n - (tr G)^2 / tr G^2 depend on

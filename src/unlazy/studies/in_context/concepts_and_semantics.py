@@ -109,7 +109,13 @@ class ConceptsAndSemantics(Study):
         _traces(
             "test_error", "mixture_error", ylabel="error", log="y", ylim=(None, 9), legend="upper right", marks=(LEAST,)
         ),
-        Panel(_of_all("concept_readout"), x=_of_all("concept_score"), xlabel="score of a concept", ylabel="its readout", marks=ZERO),
+        Panel(
+            _of_all("concept_readout"),
+            x=_of_all("concept_score"),
+            xlabel="score of a concept",
+            ylabel="its readout",
+            marks=ZERO,
+        ),
         columns=2,
     )
 
