@@ -29,8 +29,8 @@ def test_identities_hold_to_rounding_at_any_size(run):
 
 def test_the_slide_is_off_by_one_over_three_ridges(run):
     data = run.simulated["identity"]
-    ratio = (data.uniform_gap / data.slide_penalty).mean("seed")
-    error = (data.uniform_gap / data.slide_penalty).std("seed", ddof=1) / np.sqrt(data.sizes["seed"])
+    ratio = (data.uniform_noise_gap / data.slide_penalty).mean("seed")
+    error = (data.uniform_noise_gap / data.slide_penalty).std("seed", ddof=1) / np.sqrt(data.sizes["seed"])
     assert (abs(ratio - 1 / (3 * data.ridge)) <= 4.1 * error).all()
     assert (abs(ratio - 1.2 / (3 * data.ridge)) > 4.1 * error).all()
     slide = next(v for v in run.verdicts if v.claim.id == "slide-constant")
@@ -42,7 +42,7 @@ def test_gaps_grow_in_proportion_to_the_variance_of_the_noise(run):
     """The arms of a comparison are paired: at one ridge and without noise in training they share the network."""
     data = run.simulated["identity"]
     same = data.isel(ridge=np.flatnonzero(data.ridge.values == 0.05))
-    per_variance = same.gap / same.label_noise_variance
+    per_variance = same.noise_gap / same.label_noise_variance
     np.testing.assert_allclose(per_variance, per_variance.isel(ridge=[0] * same.sizes["ridge"]), rtol=1e-10)
 
 

@@ -130,7 +130,7 @@ def test_noise_on_the_labels_adds_the_degrees_of_freedom_to_the_expected_objecti
     gaps = [clean_error(hidden, y, primal_fit(hidden, y + noise)) - clean for noise in balanced(len(x))]
     expected = np.mean(gaps)
     effect = EFFECT(w, x, y, RIDGE, VARIANCE, activation)
-    np.testing.assert_allclose([effect.gap, effect.noise_penalty], expected, rtol=1e-11)
+    np.testing.assert_allclose([effect.noise_gap, effect.noise_penalty], expected, rtol=1e-11)
     np.testing.assert_allclose(
         dynamics.noise_penalty_value(hidden, RIDGE, VARIANCE, "degrees_of_freedom"), expected, rtol=1e-11
     )

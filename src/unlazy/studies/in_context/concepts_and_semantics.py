@@ -80,8 +80,8 @@ class ConceptsAndSemantics(Study):
         "mixture_error": Output("error on mixtures of concepts", "", TRACE),
         "concept_score": Output("score of the same meaning", "b_k^T W_K^T W_Q b_k", CONCEPT, undefined=np.nan),
         "concept_readout": Output("answer to the meaning +1", "r^T relu(W_O(c_k+d_k))", CONCEPT, undefined=np.nan),
-        "learned": Output("concepts with a score beyond +-1"),
-        "flipped": Output("learned concepts with both signs flipped"),
+        "learned_concepts": Output("concepts with a score beyond +-1"),
+        "flipped_concepts": Output("learned concepts with both signs flipped"),
         "diverged_at": DIVERGED_AT,
     }
     presets = {
@@ -194,7 +194,7 @@ class ConceptsAndSemantics(Study):
             **records,
             "concept_score": jnp.pad(score, **room),
             "concept_readout": jnp.pad(readout, **room),
-            "learned": (abs(score) > LEARNED).sum() * 1.0,
-            "flipped": ((score < -LEARNED) & (readout < 0)).sum() * 1.0,
+            "learned_concepts": (abs(score) > LEARNED).sum() * 1.0,
+            "flipped_concepts": ((score < -LEARNED) & (readout < 0)).sum() * 1.0,
             "diverged_at": result.diverged_at,
         }

@@ -66,7 +66,7 @@ class InContextSingleIndex(Study):
     prompts_per_dimension: int = static(8, "prompts of a gradient step, over d", low=1, high=100_000, scale="log")
     context: int = static(512, "rows of a pretraining prompt", symbol="n_1", low=2, high=100_000, scale="log")
     width: int = static(16, "neurons of the first layer", symbol="m", low=1, high=4096)
-    biases: int = static(2, "biases of each neuron in the attention layer", low=1, high=100)
+    biases_per_neuron: int = static(2, "biases of each neuron in the attention layer", low=1, high=100)
     steps: int = static(3, "gradient steps on the first layer", low=1, high=100)
     project: bool = static(True, "whether the learned weights are projected on the found subspace")
     fitted_prompts: int = static(300, "prompts on which the attention is fitted", low=10, high=1_000_000, scale="log")
@@ -74,7 +74,7 @@ class InContextSingleIndex(Study):
 
     outputs = {
         "relative_risk": Output("risk of a new task over its variance", "R", ("learner", "test_context"), scale="log"),
-        "overlap": Output("overlap of the found subspace with that of the tasks", "", ("gradient_step",)),
+        "subspace_overlap": Output("overlap of the found subspace with that of the tasks", "", ("gradient_step",)),
         "gradient": Output("first gradient times its expectation, over all neurons", scale="log"),
         "gradient_beside": Output("product of two first gradients' differences from it, if one step", undefined=np.nan),
         "gradient_theory": Output("the square of its expectation", scale="log", predicts="gradient"),
@@ -103,7 +103,7 @@ class InContextSingleIndex(Study):
     figure = panels(
         Panel("relative_risk", x="test_context", by="learner", log="xy", line=True, ylim=RISKS, legend="lower left"),
         Panel("relative_risk", x="d", by="learner", log="xy", line=True, ylim=RISKS, legend=False),
-        Panel("overlap", x="gradient_step", by="d", line=True, ylim=(0, 1.03), legend="lower right"),
+        Panel("subspace_overlap", x="gradient_step", by="d", line=True, ylim=(0, 1.03), legend="lower right"),
     )
 
     @claim(OWN, CLOSED_FORM, within(0.1), resampled=True)
@@ -122,18 +122,18 @@ class InContextSingleIndex(Study):
     def literal_step(literal):
         """One step of the literal algorithm, one query per prompt and tasks with a linear part, finds the subspace: the
         overlap is {criterion}."""
-        return literal.simulated.overlap.isel(gradient_step=-1, drop=True)
+        return literal.simulated.subspace_overlap.isel(gradient_step=-1, drop=True)
 
     @claim("oko2024context", f"{THEOREM}, phase I", at_least(0.95))
     def subspace(main):
         """Without a linear part, repeated steps with many queries find it at every d: the overlap is {criterion}."""
-        return main.simulated.overlap.isel(gradient_step=-1, drop=True)
+        return main.simulated.subspace_overlap.isel(gradient_step=-1, drop=True)
 
     @claim(OWN, "this project's observation", at_least(0.2))
     def second_step(main):
         """At d = 64 one step is not enough: the second raises the overlap by {criterion}."""
         enough(main.simulated, "gradient_step", 2)
-        return main.simulated.overlap.sel(d=64).diff("gradient_step").isel(gradient_step=0, drop=True)
+        return main.simulated.subspace_overlap.sel(d=64).diff("gradient_step").isel(gradient_step=0, drop=True)
 
     @claim("oko2024context", THEOREM, at_most(2.0), resampled=True)
     def attention_and_dimension(main):
@@ -165,7 +165,7 @@ class InContextSingleIndex(Study):
         self.check_at_most(("rank", "d"), ("lowest_degree", "highest_degree"), ("rank", "width"))
 
     def memory(self) -> int:
-        hidden, longest = self.width * self.biases, max(self.test_context)
+        hidden, longest = self.width * self.biases_per_neuron, max(self.test_context)
         rows = max(prompt_attention.ROWS_TOGETHER, self.context, longest)
         kernels = max(40 * (self.test_context[0] + 50) * self.d, 4 * (longest + 50) * (self.d + longest))
         return 4 * rows * (6 * hidden + self.rank) + 8 * kernels + 8 * 20 * (self.fitted_prompts + 400) * 500
@@ -179,6 +179,6 @@ class InContextSingleIndex(Study):
 
         degrees = self.lowest_degree, self.highest_degree
         family = prompt_attention.TaskFamily(np.eye(self.d)[:, : self.rank], *degrees, self.noise_variance)
-        options = self.as_dict("context", "queries", "width", "steps", "fitted_prompts", "biases", "project")
+        options = self.as_dict("context", "queries", "width", "steps", "fitted_prompts", "biases_per_neuron", "project")
         options |= {"test_contexts": [int(n) for n in self.test_context]}
         return learn_subspace(rng, family, tasks=self.prompts_per_dimension * self.d, **options)

@@ -64,7 +64,7 @@ class SaddleEscape(Study):
 
     features: int = static(3, "features", symbol="k", low=1, high=32)
     missing_features: int = value(2, "features that the saddle misses", symbol="m", low=1, high=32)
-    copies: int = static(4, "neurons of a slot", low=1, high=10_000, scale="log")
+    neurons_per_slot: int = static(4, "neurons of a slot", low=1, high=10_000, scale="log")
     perturbation_deviation: float = value(
         1e-4, "deviation of the initial noise", symbol=r"\epsilon", low=1e-8, high=1e-3, scale="log"
     )
@@ -86,7 +86,7 @@ class SaddleEscape(Study):
     inner = {"perturbation": list(WAYS), "time": [RECORD * STEP * i for i in range(RECORDS + 1)]}
     presets = {
         "quick": {"missing_features": [1, 2, 3], "seeds": 8},
-        "full": {("features", "missing_features"): SADDLES, "copies": 8, "seeds": 32},
+        "full": {("features", "missing_features"): SADDLES, "neurons_per_slot": 8, "seeds": 32},
     }
     history = (
         Change(
@@ -173,7 +173,7 @@ class SaddleEscape(Study):
 
         sizes: dict[str, Any] = self.as_dict("perturbation_deviation", "kick_size", "rebirth_probability") | PERTURBED
         steps: dict[str, Any] = {"step_size": STEP, "record_every": RECORD, "records": RECORDS}
-        losses = escape_losses(key, self.features, self.missing_features, self.copies, **sizes, **steps)
+        losses = escape_losses(key, self.features, self.missing_features, self.neurons_per_slot, **sizes, **steps)
         found = pauses(losses[1:3], RECORD * STEP, SLOW, self.features + 1)
         gap = 2 / jnp.pi * jnp.arcsin(2 / 3) * (self.missing_features - losses[1])
         return {

@@ -69,7 +69,7 @@ def _freedom_panel(activation, **options):
 
 
 IN_PENALTIES = tuple(
-    lambda data, name=name: data[name] / data.noise_penalty for name in ("uniform_gap", "slide_penalty")
+    lambda data, name=name: data[name] / data.noise_penalty for name in ("uniform_noise_gap", "slide_penalty")
 )
 SLIDE = ("uniform noise", r"the slide's $(\lambda s^2/n)\,\mathrm{DoF}$")
 
@@ -99,9 +99,9 @@ class LabelNoiseDegreesOfFreedom(Study):
     temperature: float = value(2e-4, "temperature of the Langevin noise", low=0, high=100, paired=True)
 
     outputs = {
-        "gap": Output("gap E G - F, noise averaged exactly", r"\mathbb{E}\,G-F", scale="log"),
-        "uniform_gap": Output("gap, mean over drawn uniform noise", r"\mathbb{E}\,G-F", scale="log"),
-        "noise_penalty": Output("penalty (v/n) DoF", r"(v/n)\,\mathrm{DoF}", scale="log", predicts="gap"),
+        "noise_gap": Output("gap E G - F, noise averaged exactly", r"\mathbb{E}\,G-F", scale="log"),
+        "uniform_noise_gap": Output("gap, mean over drawn uniform noise", r"\mathbb{E}\,G-F", scale="log"),
+        "noise_penalty": Output("penalty (v/n) DoF", r"(v/n)\,\mathrm{DoF}", scale="log", predicts="noise_gap"),
         "slide_penalty": Output(
             "the slide's penalty, half-width s with s^2 = 3v", r"(\lambda s^2/n)\,\mathrm{DoF}", scale="log"
         ),
@@ -147,13 +147,15 @@ class LabelNoiseDegreesOfFreedom(Study):
         """Noise of variance v on the labels of the second layer adds (v/n) DoF to the expected objective of the first,
         exactly: the average over the noise vectors +-(nv)^1/2 e_i has a relative deviation of 0 {criterion}, at the
         start and after training."""
-        return [relative_deviation(part.simulated.gap, part.simulated.noise_penalty) for part in (identity, training)]
+        return [
+            relative_deviation(part.simulated.noise_gap, part.simulated.noise_penalty) for part in (identity, training)
+        ]
 
     @claim("takakura2024", "", within(0.03))
     def uniform_noise(identity, training):
         """Noise that is drawn uniformly on [-s, s] adds (v/n) DoF with v = s^2/3, {criterion}."""
         return [
-            relative_deviation(part.simulated.uniform_gap, part.simulated.noise_penalty)
+            relative_deviation(part.simulated.uniform_noise_gap, part.simulated.noise_penalty)
             for part in (identity, training)
         ]
 
@@ -167,7 +169,7 @@ class LabelNoiseDegreesOfFreedom(Study):
     )
     def slide_constant(identity):
         """Uniform noise on [-s, s] adds (ridge s^2/n) DoF: the ratio of the gap to this is {criterion}."""
-        return identity.simulated.uniform_gap / identity.simulated.slide_penalty
+        return identity.simulated.uniform_noise_gap / identity.simulated.slide_penalty
 
     @claim(OWN, DERIVED, at_most(1e-9))
     def gradient_through(identity, training):

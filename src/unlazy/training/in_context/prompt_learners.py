@@ -44,7 +44,7 @@ def attention_errors(
     test_context: int,
     *,
     width: int = 16,
-    biases: int = 2,
+    biases_per_neuron: int = 2,
     prompts_per_dimension: int = 32,
     context: int = 512,
     steps: int = 3,
@@ -57,7 +57,7 @@ def attention_errors(
     d, rank = family.subspace.shape
     tasks, width = prompts_per_dimension * d, max(width, rank)
     found = pretrain_weights(rng, family, width=width, tasks=tasks, context=context, steps=steps)
-    layer = attention_layer(rng, found.weights @ found.basis @ found.basis.T, biases)
+    layer = attention_layer(rng, found.weights @ found.basis @ found.basis.T, biases_per_neuron)
     return np.concatenate([[1.0], attention_risks(rng, *layer, family, fitted_prompts, range(1, test_context))])
 
 

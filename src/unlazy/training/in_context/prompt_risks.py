@@ -27,9 +27,11 @@ ATTENTION_RIDGES = np.geomspace(1e-8, 1.0, 17)
 KERNEL_RIDGES = np.geomspace(1e-5, 10.0, 5)
 
 
-def attention_layer(rng: np.random.Generator, weights: np.ndarray, biases: int) -> tuple[np.ndarray, np.ndarray]:
+def attention_layer(
+    rng: np.random.Generator, weights: np.ndarray, biases_per_neuron: int
+) -> tuple[np.ndarray, np.ndarray]:
     """Weights and biases of a layer in which every direction has several biases, uniform on [-3, 3]."""
-    return np.repeat(weights, biases, axis=0), rng.uniform(-3, 3, len(weights) * biases)
+    return np.repeat(weights, biases_per_neuron, axis=0), rng.uniform(-3, 3, len(weights) * biases_per_neuron)
 
 
 def attention_risks(
@@ -139,7 +141,7 @@ def learner_risks(
     prompts: int,
     contexts: Sequence[int],
     *,
-    biases: int,
+    biases_per_neuron: int,
     project: bool,
     tests: int = 400,
     kernel_work: int = 2048,
@@ -150,8 +152,8 @@ def learner_risks(
     is slow: n rows are tested on `kernel_work`/n prompts, from 4 to 40.
     """
     learned = found.weights @ found.basis @ found.basis.T if project else found.weights
-    learned, shifts = attention_layer(rng, learned, biases)
-    random = np.repeat(unit_rows(rng.standard_normal(found.weights.shape)), biases, axis=0)
+    learned, shifts = attention_layer(rng, learned, biases_per_neuron)
+    random = np.repeat(unit_rows(rng.standard_normal(found.weights.shape)), biases_per_neuron, axis=0)
     few = [(n, tests) for n in contexts]
     fewer = [(n, min(max(kernel_work // n, 4), 40)) for n in contexts]
     return [

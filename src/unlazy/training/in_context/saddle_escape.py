@@ -32,7 +32,7 @@ def escape_losses(
     key: Array,
     features: int,
     missing: ArrayLike,
-    copies: int,
+    neurons_per_slot: int,
     *,
     perturbation_deviation: ArrayLike,
     stagger: float,
@@ -53,7 +53,7 @@ def escape_losses(
     `kick_every` steps; "birth-death" redraws each neuron with `rebirth_probability` after each of the first
     `births_end` records; "modified" has both.
     """
-    k, width, d = features, copies * features, 2 * features
+    k, width, d = features, neurons_per_slot * features, 2 * features
     at_saddle, teacher = saddle(k, missing, width, d)
     strength = 2 / jnp.pi * jnp.arcsin(2 / 3)
 
@@ -68,7 +68,7 @@ def escape_losses(
     law = NeuronLaw(readout.reshape(d, k), d**0.5, 0.5, 1.0)
     behind = jnp.maximum(jnp.arange(k) - (k - jnp.asarray(missing)), 0)
     own = jnp.eye(k, d + k) * (perturbation_deviation * stagger**behind * sizes)[:, None]
-    moves = jnp.asarray(perturbation_deviation) * rows.reshape(width, d + k), jnp.repeat(own, copies, axis=0)
+    moves = jnp.asarray(perturbation_deviation) * rows.reshape(width, d + k), jnp.repeat(own, neurons_per_slot, axis=0)
     starts = [at_saddle, *(_moved(at_saddle, move) for move in moves), *[at_saddle] * 3]
     states = jax.tree.map(lambda *leaves: jnp.stack(leaves), *starts)
     kicks, births = kick_size * jnp.asarray(_KICKED, float), rebirth_probability * jnp.asarray(_REBORN, float)

@@ -22,7 +22,7 @@ def learn_subspace(
     steps: int,
     fitted_prompts: int,
     test_contexts: Sequence[int],
-    biases: int,
+    biases_per_neuron: int,
     project: bool,
 ) -> dict[str, Any]:
     """Gradient steps on the first layer, then the risks of all learners on new tasks.
@@ -41,9 +41,9 @@ def learn_subspace(
         beside = np.sum((found.first - theory) * (again - theory))
     return {
         "relative_risk": prompt_risks.learner_risks(
-            rng, found, family, fitted_prompts, test_contexts, biases=biases, project=project
+            rng, found, family, fitted_prompts, test_contexts, biases_per_neuron=biases_per_neuron, project=project
         ),
-        "overlap": found.overlaps,
+        "subspace_overlap": found.overlaps,
         "gradient": np.sum(found.first * theory),
         "gradient_beside": beside,
         "gradient_theory": np.sum(theory**2),

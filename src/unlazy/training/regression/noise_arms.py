@@ -42,4 +42,4 @@ def train_arms(
     effect = noise_effect(first_layer, data.inputs, *noise, activation)
     hidden = hidden_layer(first_layer, data.inputs, activation)
     gap = uniform_noise_gap(noise_key, hidden, *noise, draws)
-    return {**effect._asdict(), "uniform_gap": gap, "slide_penalty": 3 * ridge * effect.noise_penalty, **records}
+    return {**effect._asdict(), "uniform_noise_gap": gap, "slide_penalty": 3 * ridge * effect.noise_penalty, **records}

@@ -128,12 +128,12 @@ def noise_gap(hidden: Array, labels: Array, noise: Array, ridge: ArrayLike, *, g
 class NoiseEffect(NamedTuple):
     """What label noise does to the objective at one first layer, averaged over the noise exactly.
 
-    `gap` is E G - F and `noise_penalty` its formula (v/n) DoF. `through_error` is the distance of the noise part of the
-    expected gradient from that of `noise_penalty`, relative to the latter; `frozen_error` is that of the frozen
+    `noise_gap` is E G - F and `noise_penalty` its formula (v/n) DoF. `through_error` is the distance of the noise part
+    of the expected gradient from that of `noise_penalty`, relative to the latter; `frozen_error` is that of the frozen
     gradient from its own penalty, and `frozen_distance` that of the frozen gradient from the gradient of (v/n) DoF.
     """
 
-    gap: Array
+    noise_gap: Array
     noise_penalty: Array
     through_error: Array
     frozen_error: Array
@@ -164,7 +164,7 @@ def noise_effect(
     exact, freedom = jax.value_and_grad(penalty)(first_layer, "degrees_of_freedom")
     frozen, frozen_penalty = jax.grad(gap)(first_layer, "frozen"), jax.grad(penalty)(first_layer, "frozen")
     return NoiseEffect(
-        gap=found,
+        noise_gap=found,
         noise_penalty=exact,
         through_error=distance(through, freedom),
         frozen_error=distance(frozen, frozen_penalty),
