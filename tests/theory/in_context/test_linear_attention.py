@@ -54,7 +54,7 @@ def test_ridgeless_errors_are_the_closed_forms_of_the_paper(tasks_per_dimension,
 def test_errors_are_averages_over_the_marchenko_pastur_density(tasks_per_dimension, setting):
     (tau, ridge), alpha, noise, q_test = setting, 1.5, 0.2, 1.2 / 6
     found = linear_attention_errors(tau, alpha, tasks_per_dimension, ridge, noise, test_context_per_dimension=6)
-    q, c, xi = (1 + noise) / alpha, 1 / tasks_per_dimension, found.effective_ridge
+    q, c, xi = (1 + noise) / alpha, 1 / tasks_per_dimension, found.effective_ridge_times_dimension
     s, ends = q + xi, ((1 - np.sqrt(c)) ** 2, (1 + np.sqrt(c)) ** 2)
 
     def mean(function):
@@ -211,7 +211,7 @@ def test_the_finite_size_errors_are_those_of_the_plain_matrix_formulas():
     own = task_moments(rng.standard_normal((4, d)), 9, 0.2)
     test = gaussian_task_moments(np.diag([3.0, 2, 1, 1, 0.5, 0.1]), 5, 0.2)
     found = finite_size_errors(own, n, ridge, test_moments=test)
-    eye, xi = np.eye(d + 1), found.effective_ridge
+    eye, xi = np.eye(d + 1), found.effective_ridge_times_dimension
     inverse = np.linalg.inv(own.feature_moment + xi * eye)
     np.testing.assert_allclose(xi * (1 - d / n * np.trace(own.feature_moment @ inverse)), ridge, rtol=1e-10)
     mean = own.cross_moment @ inverse

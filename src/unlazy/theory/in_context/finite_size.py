@@ -31,7 +31,7 @@ class PromptMoments(NamedTuple):
 class FiniteSizeErrors(NamedTuple):
     """Deterministic equivalents; every field has the broadcast shape of prompts and ridge_times_dimension."""
 
-    effective_ridge: np.ndarray
+    effective_ridge_times_dimension: np.ndarray
     """xi: the mean weights are B (R + xi)^-1."""
     test_error: np.ndarray
     """The error on prompts of the test moments."""

@@ -34,7 +34,7 @@ _ROUNDING = 1e-13
 class LinearAttentionErrors(NamedTuple):
     """Mean squared errors with label noise; every field has the broadcast shape of the arguments."""
 
-    effective_ridge: np.ndarray
+    effective_ridge_times_dimension: np.ndarray
     """xi: the mean weights are R_tr (R_tr + q + xi)^-1, R_tr the second moment of the tasks, q = (1 + rho)/alpha."""
     new_task_error: np.ndarray
     """e_ICL, on tasks w ~ N(0, I) that pretraining has not seen."""
