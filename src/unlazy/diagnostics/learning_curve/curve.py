@@ -85,7 +85,7 @@ class LearningCurve(BaseEstimator):
     these rules, with a median of high/low of 3.4, 3.7, 7.5 and 10; where `reliable` in 95, 96, 99 and 99%, with 2.4,
     2.5, 2.7 and 2.6, which are 57, 52, 21 and 16% of the cases. Four of the nine are drawn; on the five real ones
     (columns of two tables, most with outliers) it is 91, 91, 90 and 90%, and 87% where `reliable` at 1 and 2 times. On
-    the thirteen tables that set the rules 97% were held, on twelve that were looked at once on the way 93 to 94%. The
+    the thirteen tables that set the rules 97% were held, on twelve that were looked at once on the way 92 to 96%. The
     worst tables have a target that the inputs nearly determine but for a few rows, of which pools of dozens of rows
     show none or one: 62 to 89% of their intervals hold, and fewer of those called `reliable`, because small pools
     without such a row look good.
