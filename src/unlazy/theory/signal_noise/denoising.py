@@ -18,7 +18,9 @@ from unlazy.numerics.roots import ConvergenceError, increasing_root
 _OVERLAP = (1 + np.sqrt(3)) ** (-1 / 3)
 """a beta^(-1/3) where the loss of one patch is least over a and |w|^2; there beta^2 |w|^2 = a^2/sqrt(3)."""
 _LARGEST_ENTRY = 1e30
-_LARGEST_TIME = 100.0
+_LEAST_TIME, _LARGEST_TIME = 1e-60, 100.0
+_MOST_NEURONS = 4096
+"""Their overlaps are a matrix."""
 _LEAST_PATCH = 1e-75
 """Times e^-t; below, powers of it underflow."""
 
@@ -153,6 +155,7 @@ def drawn_signal_ratio(noise: ArrayLike, signal_square: float, time: float, *, n
     this square, which the samples have by turns, are orthogonal: only inner products matter.
     """
     noise = check_array("noise", noise, ndim=2)
+    signal_square = float(check_array("signal_square", signal_square, above=0, high=_LARGEST_ENTRY**2, ndim=0))
     n, span = noise.shape
     patches = np.zeros((n, 2, 2 + span))
     patches[np.arange(n), 0, np.arange(n) % 2] = np.sqrt(signal_square)
@@ -214,7 +217,7 @@ def _patches(value: ArrayLike) -> np.ndarray:
 
 def _mixing(time: float) -> tuple[float, float]:
     """alpha = e^-t and beta = sqrt(1 - alpha^2)."""
-    t = float(check_array("time", time, above=0, high=_LARGEST_TIME, ndim=0))
+    t = float(check_array("time", time, low=_LEAST_TIME, high=_LARGEST_TIME, ndim=0))
     return float(np.exp(-t)), float(np.sqrt(-np.expm1(-2 * t)))
 
 
@@ -308,7 +311,7 @@ class _Restricted(NamedTuple):
 def _restricted(patches: ArrayLike, time: float, neurons: int) -> _Restricted:
     patches = _patches(patches)
     alpha, beta = _mixing(time)
-    neurons = check_whole("neurons", neurons, 1)
+    neurons = check_whole("neurons", neurons, 1, _MOST_NEURONS)
     flat = patches.reshape(-1, patches.shape[2])
     left, values, basis = np.linalg.svd(flat, full_matrices=False)
     kept = values > max(flat.shape) * np.finfo(float).eps * values[0]

@@ -92,7 +92,7 @@ def small_start_error(
     """
     signal_level = check_array("signal_level", signal_level, low=0, high=1e100)
     n, d = check_array("n", n, low=2), check_array("d", d, low=1)
-    start = check_array("initial_overlap", initial_overlap, above=0)
+    start = check_array("initial_overlap", initial_overlap, low=1e-100, high=1e100)
     loss = check_array("loss", loss, above=0, high=0.5)
     step = float(check_array("step", step, low=0, high=_ACCURATE_STEP, ndim=0))
     shape = common_shape(signal_level=signal_level, n=n, d=d, initial_overlap=start, loss=loss)
@@ -152,7 +152,7 @@ def averaging_error(signal_level: ArrayLike, signal_square: ArrayLike = np.inf) 
     signal_level = check_array("signal_level", signal_level, low=0, high=1e100)
     signal_square = check_array("signal_square", signal_square, low=0, finite=False)
     common_shape(signal_level=signal_level, signal_square=signal_square)
-    with np.errstate(divide="ignore"):
+    with np.errstate(divide="ignore", over="ignore"):
         return ndtr(-1 / np.sqrt(1 / signal_level + 1 / signal_square))[()]
 
 

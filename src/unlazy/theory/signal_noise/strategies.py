@@ -7,7 +7,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from unlazy.checks import check_array, common_shape
+from unlazy.checks import InputError, check_array, common_shape
+
+_LARGEST = 1e60
+"""Numbers whose products do not overflow."""
 
 
 class StableOutput(NamedTuple):
@@ -28,11 +31,13 @@ def stable_output(step_size: ArrayLike, n: ArrayLike, weak: ArrayLike, ratio: Ar
     the rest of the output, f_v = 1 - f_u, the square is 4 (f_u |u|^2 + f_v |v|^2)/m, and the largest stable f_u
     follows. `ratio` is |u|/|v|, `step_size` is in units of m/|u|^2. Noise is neglected. Source: this project's.
     """
-    step_size, ratio = check_array("step_size", step_size, above=0), check_array("ratio", ratio, above=0)
+    step_size = check_array("step_size", step_size, above=0)
+    ratio = check_array("ratio", ratio, low=1 / _LARGEST, high=_LARGEST)
     n, weak = check_array("n", n, low=1), check_array("weak", weak, low=0)
     common_shape(step_size=step_size, n=n, weak=weak, ratio=ratio)
+    _check_at_most("weak", weak, "n", n)
     edge, part = n / np.maximum(n - weak, 1e-300), 1 / ratio**2
-    with np.errstate(divide="ignore", invalid="ignore"):
+    with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
         stable = np.where(ratio > 1, (edge / step_size - part) / (1 - part), 1.0)
     return StableOutput(edge, np.clip(stable, 0.0, 1.0)[()])
 
@@ -57,6 +62,7 @@ def sign_step_balance(
     strength, support = check_array("strength", strength, low=0), check_array("support", support, low=1)
     n, d, length = check_array("n", n, low=1), check_array("d", d, low=1), check_array("length", length, low=2)
     common_shape(strength=strength, n=n, d=d, length=length, support=support)
+    _check_at_most("support", support, "d", d)
 
     def density(z: ArrayLike) -> np.ndarray:
         return np.exp(-(np.asarray(z) ** 2) / 2) / np.sqrt(2 * np.pi)
@@ -78,7 +84,18 @@ def balancing_penalty(n: ArrayLike, sparsity: ArrayLike, deviation: ArrayLike, s
     lambda sigma_0. s is the `sparsity`, sigma the noise's `deviation`, sigma_0 the `scale` of the start. An order of
     magnitude. Source: this project's.
     """
-    n, sparsity = check_array("n", n, low=1), check_array("sparsity", sparsity, low=0)
-    deviation, scale = check_array("deviation", deviation, low=0), check_array("scale", scale, low=0)
+    n = check_array("n", n, low=1)
+    sparsity, deviation, scale = (
+        check_array(name, value, low=0, high=_LARGEST)
+        for name, value in (("sparsity", sparsity), ("deviation", deviation), ("scale", scale))
+    )
     common_shape(n=n, sparsity=sparsity, deviation=deviation, scale=scale)
     return (1.5 * sparsity * deviation**3 * scale / n)[()]
+
+
+def _check_at_most(name: str, value: np.ndarray, bound_name: str, bound: np.ndarray) -> None:
+    value, bound = np.broadcast_arrays(value, bound)
+    if (wrong := value > bound).any():
+        raise InputError(
+            f"{name} must be at most {bound_name} = {bound[wrong].flat[0]:g}, got {value[wrong].flat[0]:g}"
+        )
