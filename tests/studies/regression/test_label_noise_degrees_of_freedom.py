@@ -65,5 +65,5 @@ def test_label_noise_follows_its_own_penalty_and_not_the_other(run):
         assert (near < far).all()
 
 
-def test_the_figure_has_a_panel_for_the_gap_each_network_and_the_test_error(run):
+def test_the_figure_has_a_panel_for_the_gap_each_network_and_the_risk(run):
     assert [len(axes.containers) for axes in run.figure().axes] == [2, 2, 2, 2]

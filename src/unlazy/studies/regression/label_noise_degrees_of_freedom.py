@@ -42,14 +42,14 @@ def _freedom(part, arm):
     return part.simulated.degrees_of_freedom.isel(step=-1).sel(arm=arm, drop=True)
 
 
-def _test_error_change(data):
-    noise, none = (data.test_error.isel(step=-1).sel(arm=arm, drop=True) for arm in ("label noise", "none"))
+def _risk_change(data):
+    noise, none = (data.risk.isel(step=-1).sel(arm=arm, drop=True) for arm in ("label noise", "none"))
     return relative_deviation(noise, none)
 
 
-def _relative_test_error(data):
-    noisy = data.test_error.sel(arm=["label noise", "frozen label noise"])
-    return noisy / data.test_error.sel(arm="none", drop=True)
+def _relative_risk(data):
+    noisy = data.risk.sel(arm=["label noise", "frozen label noise"])
+    return noisy / data.risk.sel(arm="none", drop=True)
 
 
 def _arms(*arms):
@@ -110,7 +110,7 @@ class LabelNoiseDegreesOfFreedom(Study):
         "frozen_distance": Output("gradient, second layer frozen: distance from that of (v/n) DoF", scale="log"),
         "degrees_of_freedom": Output("degrees of freedom", r"\mathrm{DoF}", ("arm", "step")),
         "clean_objective": Output("objective without noise", "F", ("arm", "step"), scale="log"),
-        "test_error": Output("excess test error", "", ("arm", "step"), scale="log"),
+        "risk": Output("risk", "", ("arm", "step"), scale="log"),
     }
     presets = {
         "quick": {
@@ -135,7 +135,7 @@ class LabelNoiseDegreesOfFreedom(Study):
         ),
         _freedom_panel("tanh", legend="lower left"),
         _freedom_panel("identity", legend=False),
-        Panel(_relative_test_error, ylabel="test error relative to no noise", legend=False, **_training("tanh")),
+        Panel(_relative_risk, ylabel="risk relative to no noise", legend=False, **_training("tanh")),
         columns=2,
         width=3.4,
         caption="Lines are means over seeds too, of training on an exact objective. Frozen: the "
@@ -210,24 +210,24 @@ class LabelNoiseDegreesOfFreedom(Study):
 
     @claim(
         *IMPROVES,
-        known_negative="Not reproduced here. Fewer degrees of freedom are not yet a lower test error: at n = 80 the "
-        "noise takes 18% of them and changes the test error by -2.0%, 99% interval [-4.1%, 0.0%] over 24 seeds; at n "
+        known_negative="Not reproduced here. Fewer degrees of freedom are not yet a lower risk: at n = 80 the "
+        "noise takes 18% of them and changes the risk by -2.0%, 99% interval [-4.1%, 0.0%] over 24 seeds; at n "
         "= 40 by 1.4%, [-2.7%, 5.5%] over 8 seeds.",
     )
-    def test_error(training):
-        """Label noise improves the mean-field network: against training without noise its test error changes by a
+    def risk(training):
+        """Label noise improves the mean-field network: against training without noise its risk changes by a
         share of {criterion}."""
-        return _test_error_change(training.simulated.sel(activation="tanh"))
+        return _risk_change(training.simulated.sel(activation="tanh"))
 
     @claim(
         *IMPROVES,
-        known_negative="The effect is real but small: at n = 80 the noise changes the test error by -2.2%, 99% "
+        known_negative="The effect is real but small: at n = 80 the noise changes the risk by -2.2%, 99% "
         "interval [-2.5%, -1.8%] over 24 seeds.",
     )
-    def test_error_linear(training):
-        """Label noise improves the linear network: against training without noise its test error changes by a share
+    def risk_linear(training):
+        """Label noise improves the linear network: against training without noise its risk changes by a share
         of {criterion}."""
-        return _test_error_change(training.simulated.sel(activation="identity"))
+        return _risk_change(training.simulated.sel(activation="identity"))
 
     def validate(self) -> None:
         if (product := self.step_size * self.weight_decay) > 1:

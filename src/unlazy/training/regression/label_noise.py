@@ -39,7 +39,7 @@ def train_variants(
     """Train every variant with noise or a penalty of this variance; the last states, and records (variant, record).
 
     A variant has the `gradient` through which noise acts, an exact `noise_penalty` in place of noise, or neither. The
-    records are degrees of freedom, objective without noise and excess test error of the second layer at its ridge
+    records are degrees of freedom, objective without noise and risk of the second layer at its ridge
     optimum for the labels. `options` are those of `build_step`.
     """
 
@@ -47,11 +47,11 @@ def train_variants(
     def measure(state: State) -> dict[str, Array]:
         hidden = hidden_layer(state.first_layer, data.inputs, activation)
         fitted = second_layer(hidden, data.labels, ridge)
-        outputs = hidden_layer(state.first_layer, data.fresh, activation) @ fitted / len(fitted)
+        outputs = hidden_layer(state.first_layer, data.fresh_inputs, activation) @ fitted / len(fitted)
         return {
             "degrees_of_freedom": degrees_of_freedom(intrinsic_kernel(hidden), ridge),
             "clean_objective": objective(hidden, data.labels, ridge),
-            "test_error": jnp.mean((outputs - data.targets) ** 2),
+            "risk": jnp.mean((outputs - data.fresh_values) ** 2),
         }
 
     def branch(variant: Mapping[str, str]) -> Any:
