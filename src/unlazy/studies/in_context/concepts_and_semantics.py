@@ -12,7 +12,7 @@ from unlazy.lab import DIVERGED_AT, OWN, Change, Output, Study, at_least, at_mos
 from unlazy.plotting.panels import Level, Panel, panels
 
 THEOREM = "theorem, as on the slide of the tutorial"
-TRACE, CONCEPT = ("training_step",), ("concept",)
+TRACE, CONCEPT = ("step",), ("concept",)
 RECORDS = 16
 LEARNED = 1.0
 """A score beyond which a concept counts as learned."""
@@ -23,7 +23,7 @@ LARGE = {"d": 64, "steps": 1600, "seeds": 24}
 
 
 def _end(part, name):
-    return part.simulated[name].isel(training_step=-1, drop=True)
+    return part.simulated[name].isel(step=-1, drop=True)
 
 
 def _over_start(part, name):
@@ -37,7 +37,7 @@ def _of_all(name):
 
 
 def _traces(*names, **others):
-    return Panel(names, x="training_step", runs=True, xlabel="step", **others)
+    return Panel(names, x="step", runs=True, xlabel="step", **others)
 
 
 @dataclass(frozen=True)
@@ -135,7 +135,7 @@ class ConceptsAndSemantics(Study):
     def output_learns_both(main):
         """The output matrix learns both: the mean |W_O c| and |W_O d| grow by a factor of {criterion}."""
         traces = [main.simulated[f"output_{name}"] for name in ("concept", "semantics")]
-        return [(one.isel(training_step=-1) / one.isel(training_step=0)).median("seed") for one in traces]
+        return [(one.isel(step=-1) / one.isel(step=0)).median("seed") for one in traces]
 
     @claim("bu2024", THEOREM, at_most(0.005), resampled=True)
     def test_error(main):
@@ -174,7 +174,7 @@ class ConceptsAndSemantics(Study):
         return [round(self.steps * i / RECORDS) for i in range(RECORDS + 1)]
 
     def coordinates(self) -> dict[str, Any]:
-        return {"training_step": self._stops(), "concept": list(range(self.d // 2))}
+        return {"step": self._stops(), "concept": list(range(self.d // 2))}
 
     def simulate(self, key: Any) -> dict[str, Any]:
         import jax.numpy as jnp

@@ -74,7 +74,7 @@ class InContextSingleIndex(Study):
 
     outputs = {
         "relative_risk": Output("risk of a new task over its variance", "R", ("learner", "test_context"), scale="log"),
-        "subspace_overlap": Output("overlap of the found subspace with that of the tasks", "", ("gradient_step",)),
+        "subspace_overlap": Output("overlap of the found subspace with that of the tasks", "", ("step",)),
         "gradient": Output("first gradient times its expectation, over all neurons", scale="log"),
         "gradient_beside": Output("product of two first gradients' differences from it, if one step", undefined=np.nan),
         "gradient_theory": Output("the square of its expectation", scale="log", predicts="gradient"),
@@ -103,7 +103,7 @@ class InContextSingleIndex(Study):
     figure = panels(
         Panel("relative_risk", x="test_context", by="learner", log="xy", line=True, ylim=RISKS, legend="lower left"),
         Panel("relative_risk", x="d", by="learner", log="xy", line=True, ylim=RISKS, legend=False),
-        Panel("subspace_overlap", x="gradient_step", by="d", line=True, ylim=(0, 1.03), legend="lower right"),
+        Panel("subspace_overlap", x="step", by="d", line=True, ylim=(0, 1.03), legend="lower right"),
     )
 
     @claim(OWN, CLOSED_FORM, within(0.1), resampled=True)
@@ -122,18 +122,18 @@ class InContextSingleIndex(Study):
     def literal_step(literal):
         """One step of the literal algorithm, one query per prompt and tasks with a linear part, finds the subspace: the
         overlap is {criterion}."""
-        return literal.simulated.subspace_overlap.isel(gradient_step=-1, drop=True)
+        return literal.simulated.subspace_overlap.isel(step=-1, drop=True)
 
     @claim("oko2024context", f"{THEOREM}, phase I", at_least(0.95))
     def subspace(main):
         """Without a linear part, repeated steps with many queries find it at every d: the overlap is {criterion}."""
-        return main.simulated.subspace_overlap.isel(gradient_step=-1, drop=True)
+        return main.simulated.subspace_overlap.isel(step=-1, drop=True)
 
     @claim(OWN, "this project's observation", at_least(0.2))
     def second_step(main):
         """At d = 64 one step is not enough: the second raises the overlap by {criterion}."""
-        enough(main.simulated, "gradient_step", 2)
-        return main.simulated.subspace_overlap.sel(d=64).diff("gradient_step").isel(gradient_step=0, drop=True)
+        enough(main.simulated, "step", 2)
+        return main.simulated.subspace_overlap.sel(d=64).diff("step").isel(step=0, drop=True)
 
     @claim("oko2024context", THEOREM, at_most(2.0), resampled=True)
     def attention_and_dimension(main):
@@ -171,7 +171,7 @@ class InContextSingleIndex(Study):
         return 4 * rows * (6 * hidden + self.rank) + 8 * kernels + 8 * 20 * (self.fitted_prompts + 400) * 500
 
     def coordinates(self) -> dict[str, Any]:
-        return {"learner": [PRETRAINED, RANDOM, SUBSPACE, ALL], "gradient_step": list(range(1, self.steps + 1))}
+        return {"learner": [PRETRAINED, RANDOM, SUBSPACE, ALL], "step": list(range(1, self.steps + 1))}
 
     def simulate(self, rng: np.random.Generator) -> dict[str, Any]:
         """The inputs are isotropic, so the subspace is that of the first coordinates."""
