@@ -20,14 +20,20 @@ def draw_mixture(rng: np.random.Generator, law: LineMixture, n: int, t: float) -
 
 
 def reverse_particles(
-    rng: np.random.Generator, problem: WrongScore, time: float, particles: int, steps: int, *, crowding: float = 4.0
+    rng: np.random.Generator,
+    problem: WrongScore,
+    time: float,
+    particles: int,
+    reverse_steps: int,
+    *,
+    crowding: float = 4.0,
 ) -> np.ndarray:
     """Draws of Y_T from Y_0 ~ p_T by Heun's scheme, of weak order two.
 
     Steps shrink towards the data in proportion to t + 1/crowding, which should be about the smallest variance.
     """
     y = draw_mixture(rng, problem.truth, particles, time)
-    grid = np.expm1(np.linspace(np.log1p(crowding * time), 0.0, steps + 1)) / crowding
+    grid = np.expm1(np.linspace(np.log1p(crowding * time), 0.0, reverse_steps + 1)) / crowding
     drift = y + 2 * problem.model_score(y, time)
     for t, following in pairwise(grid):
         dt = t - following
