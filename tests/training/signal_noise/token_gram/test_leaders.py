@@ -21,7 +21,7 @@ def double_precision():
 def test_the_race_of_a_masked_draw_is_that_of_the_theory_on_what_is_there(power):
     n, width, capacity, d = 6, 4, 5, 50
     rng = np.random.default_rng(0)
-    design, second_layer = signal_noise_design(8, live=n), paired_second_layer(width, capacity)
+    design, second_layer = signal_noise_design(n, largest_n=8), paired_second_layer(width, capacity)
     labels = np.asarray(design.classes)[:n]
     signal = np.eye(d)[:1] * np.sqrt(d) * ((2.0 if power > 2 else 1.7) / n) ** (1 / power)
     here = np.r_[:width, capacity : capacity + width]

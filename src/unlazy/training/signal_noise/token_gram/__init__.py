@@ -1,6 +1,6 @@
 """The token-Gram engine: exact gradient descent of patch networks at a cost that does not depend on the dimension.
 
-    problem = draw_signal_noise(key, samples=20, width=10, dimension=1e4, signal=10.0, scale=1e-4)
+    problem = draw_signal_noise(key, n=20, d=1e4, width=10, signal_norm=10.0, initial_deviation=1e-4)
     network = Network(relu_power(2))
     run = train(key, problem, network, gradient_descent(0.1), 500)
     error, loss = fresh_error(key, problem, run.state.weights, network)
