@@ -41,6 +41,7 @@ NAMES = (
     "diffusion",
     "mean_field",
     "forecast",
+    "intervals",
 )
 FILE = Path(__file__).with_name("results.json")
 PACKAGES = (

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from unlazy import theory
 from unlazy.checks import (
     InputError,
     check_array,
@@ -11,6 +12,7 @@ from unlazy.checks import (
     check_known,
     check_signs,
     check_whole,
+    common_shape,
     suggest,
 )
 
@@ -28,6 +30,7 @@ from unlazy.checks import (
         ([3.0], {"low": 0, "high": 2}, "x must be >= 0 and <= 2, got 3"),
         ([1.0], {"above": 0, "below": 1}, "x must be > 0 and < 1, got 1"),
         ([3.0, 2.5], {"low": 0, "whole": True}, "x must be whole and >= 0, got 2.5"),
+        (10**400, {}, "x must be numeric, got a int of 401 characters"),
     ],
 )
 def test_arrays_are_refused_with_name_value_and_bounds(value, options, message):
@@ -99,3 +102,54 @@ def test_signs_and_truth_values_are_nothing_else():
     assert check_flag("reuse", np.bool_(True)) is True
     with pytest.raises(InputError, match="reuse must be True or False, got 1"):
         check_flag("reuse", 1)
+
+
+def test_sizes_that_do_not_fit_say_how_to_get_a_grid():
+    line = (
+        r"^n has 3 values and ridge 2: give arrays that broadcast, e\.g\. n\[:, None\] and ridge\[None, :\] for a grid$"
+    )
+    with pytest.raises(InputError, match=line):
+        common_shape(noise=np.ones(1), n=np.ones(3), ridge=np.ones(2))
+    with pytest.raises(InputError, match=r"^n has the shape \(3, 2\) and ridge \(4,\): give arrays that broadcast"):
+        common_shape(n=np.ones((3, 2)), ridge=np.ones(4))
+    n, ridge = np.ones(3), np.ones(2)
+    assert common_shape(n=n[:, None], ridge=ridge[None, :]) == (3, 2)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda a, b: theory.one_step_risk("erf", "erf", a, 1.0, b, 0.1),
+        lambda a, b: theory.ridge_equivalent([1.0, 2.0], 1.0, a, b, 0.1),
+        lambda a, b: theory.kernel_regression_equivalent([1.0], [1.0], a, b, 0.1),
+        lambda a, b: theory.slope_bound(a, b, 1.0),
+        lambda a, b: theory.escape_slope(a, b),
+        lambda a, b: theory.log_sobolev_bound(a, b),
+        lambda a, b: theory.guaranteed_rate(a, b),
+        lambda a, b: theory.uniform_in_time_bound(a, b, 0.1, 3),
+        lambda a, b: theory.optimal_batch(a, b, 1.0, 0.1),
+        lambda a, b: theory.batch_variance(a, b, 1.0),
+        lambda a, b: theory.additive_spread(a[:, None] / 5, "He3", b),
+    ],
+)
+def test_theory_refuses_sizes_that_do_not_fit_in_the_same_line(call):
+    with pytest.raises(InputError, match=r"has 3 values and \w+ 2: give arrays that broadcast"):
+        call(np.array([1.0, 2.0, 3.0]), np.array([1.0, 2.0]))
+
+
+@pytest.mark.parametrize(
+    "value", [np.array(["mse", "hinge"]), ["mse"], {"mse"}, b"mse", pytest.param(10**5000, id="long"), "m" * 10_000]
+)
+def test_what_is_no_name_is_no_choice_and_is_said_briefly(value):
+    with pytest.raises(InputError, match="loss must be one of mse, hinge; got ") as caught:
+        check_choice("loss", value, ("mse", "hinge"))
+    assert len(str(caught.value)) < 200
+
+
+def test_messages_are_one_line_whatever_they_quote():
+    assert str(InputError("store \x1b]0;x\x07 is\n  damaged:\r\n no such table")) == (
+        "store \\x1b]0;x\\x07 is damaged: no such table"
+    )
+    assert len(str(InputError(f"x must be small, got {np.arange(1000.0)!r}"))) < 1100
+    with pytest.raises(InputError, match="n must be an integer >= 1 and <= 5, got a int"):
+        check_whole("n", 10**5000, 1, 5)

@@ -330,3 +330,184 @@ def test_a_prediction_that_does_not_converge_is_one_line(unlazy, monkeypatch):
     assert err.count("\n") == 1
     assert err.startswith("error: ")
     assert "the drift still changes" in err
+
+
+TITLE, ERASE, TURN = "\x1b]0;owned\x07", "\x9b2J\r", "\u202e"
+EVIL = TITLE + ERASE + TURN
+
+
+def commands(text):
+    """The characters in a text that a terminal obeys, or that turn the text around."""
+    return {sign for sign in text if sign in EVIL and not sign.isprintable()}
+
+
+OWN_EVIL = (
+    OWN.replace("from unlazy.lab import", "from unlazy.lab import Source,")
+    .replace(
+        'question = "?"\n    sources = ()',
+        f"question = {EVIL!r}\n    sources = (Source('a1', *({EVIL!r}, 1, *[{EVIL!r}] * 2)),)",
+    )
+    .replace('Output("y")', f"Output({EVIL!r})")
+    .replace('static(2, "n")', f"static(2, {EVIL!r})")
+)
+
+
+def test_what_a_study_says_commands_no_terminal_and_no_page(unlazy, tmp_path):
+    file = tmp_path / "own.py"
+    file.write_text(OWN_EVIL)
+    store = ["--store", tmp_path / "s.sqlite"]
+    for words in (["show", file], ["cite", file], ["run", file, *store], ["run", file, "--dry-run", *store]):
+        code, out, err = unlazy(*words)
+        assert code in (0, 1)
+        assert not commands(out + err)
+        if words[0] != "run" or "--dry-run" not in words:
+            assert r"\x1b]0;owned" in "".join(out.split())
+
+
+def test_the_report_shows_no_control_characters(tmp_path):
+    import unlazy as house
+    from unlazy.reporting.html.report import write_report
+
+    file = tmp_path / "own.py"
+    file.write_text(OWN_EVIL)
+    run = house.run(str(file), store=tmp_path / "s.sqlite")
+    write_report([run], tmp_path / "index.html", "quick", {f"lost{TURN}": f"it said {EVIL}"})
+    page = (tmp_path / "index.html").read_text()
+    assert not commands(page)
+    assert r"it said \x1b]0;owned\x07\x9b2J\r\u202e" in page
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["show", EVIL],
+        ["show", f"{EVIL}.py:Own"],
+        ["predict", "ridge-equivalent", "--set", f"{EVIL}=1"],
+        ["predict", "ridge-equivalent", "--set", f"n={EVIL}"],
+        ["run", "ridge-equivalent", "--preset", EVIL],
+        ["run", "ridge-equivalent", "--cluster", EVIL],
+        ["run", "ridge-equivalent", "--seeds", EVIL],
+        ["run", "ridge-equivalent", "--figure", f"{EVIL}.bmp"],
+        ["run", "ridge-equivalent", "--store", f"/dev/null/{EVIL}"],
+        ["list", "--topic", EVIL],
+        ["store", "--store", EVIL],
+        ["forecast", EVIL, "--target", EVIL],
+        [EVIL],
+        [f"--{EVIL}"],
+    ],
+)
+def test_what_an_argument_says_commands_no_terminal(unlazy, words):
+    code, out, err = unlazy(*words)
+    assert (code, out) == (2, "")
+    assert err.startswith("error: ")
+    assert err.count("\n") == 1
+    assert not commands(err)
+
+
+def test_the_columns_of_a_table_command_no_terminal(unlazy, tmp_path):
+    import numpy as np
+
+    rng = np.random.default_rng(0)
+    table = rng.standard_normal((60, 3))
+    header = ",".join(["a", "b", f"y{TITLE}{TURN}"])
+    file = tmp_path / f"data{TURN}.csv"
+    np.savetxt(file, table, delimiter=",", header=header, comments="")
+    code, out, err = unlazy("forecast", file, "--target", f"y{TITLE}{TURN}", "--kernel", "ridge")
+    assert code == 0, err
+    assert not commands(out + err)
+    assert "y" in out
+    code, out, err = unlazy("forecast", file, "--target", "z")
+    assert code == 2
+    assert err.count("\n") == 1
+    assert not commands(err)
+
+
+SELF_INTERRUPTED = """
+import os, signal, sys, threading
+
+moment = sys.argv[1]
+
+class Watch:
+    def find_spec(self, name, path=None, target=None):
+        if name == moment:
+            os.kill(os.getpid(), signal.SIGINT)
+
+sys.meta_path.insert(0, Watch())
+if moment.startswith("0."):
+    threading.Timer(float(moment), os.kill, (os.getpid(), signal.SIGINT)).start()
+from unlazy.cli import main
+
+sys.argv[:] = ["unlazy", *sys.argv[2:]]
+main()
+"""
+
+
+@pytest.mark.parametrize(
+    "moment", ["typer", "numpy", "unlazy.lab.grid", "rich.console", "jax", "jax._src.core", "0.1", "0.2", "0.4", "0.8"]
+)
+def test_ctrl_c_while_modules_are_imported_is_one_line(python, reference_of, tmp_path, moment):
+    store = tmp_path / "s.sqlite"
+    process = python(SELF_INTERRUPTED, moment, "run", reference_of("SlowTraced"), "--store", store)
+    out, err = process.communicate(timeout=120)
+    assert process.returncode == 3, err
+    assert out == ""
+    assert err == "interrupted: what was finished is stored; the same command goes on from there\n"
+
+
+def test_files_that_are_no_store_are_one_line_and_stay_as_they_are(unlazy, study, tmp_path):
+    import unlazy as house
+
+    good = tmp_path / "good.sqlite"
+    house.run(study("Hosted"), store=good, seeds=1)
+    whole = good.read_bytes()
+    files = {
+        "empty": b"",
+        "junk": bytes(range(256)) * 40,
+        "cut": whole[:6000],
+        "damaged": whole[:4096] + b"U" * (len(whole) - 4096),
+    }
+    (tmp_path / "folder").mkdir()
+    for name, data in files.items():
+        (tmp_path / name).write_bytes(data)
+    for name in (*files, "folder", "none", "good.sqlite/below"):
+        for words in (["store"], ["store", "prune"], ["export", "ridge-equivalent", tmp_path / "x.nc"]):
+            code, out, err = unlazy(*words, "--store", tmp_path / name)
+            assert (code, out) == (2, ""), name
+            assert err.startswith(f"error: store {tmp_path}")
+            assert err.count("\n") == 1
+        if name in files:
+            assert (tmp_path / name).read_bytes() == files[name]
+
+
+READ_ONLY = """
+import os, sys
+from unlazy.checks import InputError
+from unlazy.lab.running.store import Store
+
+os.chmod(os.path.dirname(sys.argv[1]), 0o555)
+if os.geteuid() == 0:
+    os.setegid(65534)
+    os.seteuid(65534)
+with Store(sys.argv[1], create=False) as store:
+    print(sum(c.instances for c in store.contents()))
+    try:
+        store.discard(b"", [0])
+    except InputError as error:
+        print(error)
+"""
+
+
+def test_a_store_in_a_folder_that_cannot_be_written_is_read(python, study):
+    import tempfile
+
+    import unlazy as house
+
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "s.sqlite"
+        result = house.run(study("Hosted"), store=file, seeds=2)
+        out, err = python(READ_ONLY, file).communicate(timeout=60)
+        Path(folder).chmod(0o755)
+    assert err == ""
+    count, refused = out.splitlines()
+    assert int(count) == result.computed
+    assert refused == f"store {file} cannot be written: attempt to write a readonly database"

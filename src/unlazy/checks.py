@@ -9,15 +9,24 @@ import difflib
 import math
 import sys
 from collections.abc import Iterable
+from itertools import combinations
 from operator import index
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from unlazy.words import brief, in_one_line
+
 
 class InputError(ValueError):
-    """The caller's input is wrong; the message is one line that says how to mend it."""
+    """The caller's input is wrong; the message is one line that says how to mend it.
+
+    Whatever a message quotes, such as another library's error or the name of a file, becomes part of that line.
+    """
+
+    def __init__(self, message: str = "") -> None:
+        super().__init__(in_one_line(str(message)))
 
 
 def check_array(
@@ -39,8 +48,8 @@ def check_array(
     try:
         found = np.asarray(value)
         array = np.asarray(found.real, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise InputError(f"{name} must be numeric, got {_brief(value)}") from None
+    except (TypeError, ValueError, OverflowError):
+        raise InputError(f"{name} must be numeric, got {brief(value)}") from None
     if np.iscomplexobj(found):
         raise InputError(f"{name} must be real, got complex numbers")
     if ndim is not None and array.ndim != ndim:
@@ -97,7 +106,7 @@ def _is_traced(value: Any) -> bool:
 def check_flag(name: str, value: Any) -> bool:
     """Return a truth value, or say that it is none."""
     if not isinstance(value, bool | np.bool_):
-        raise InputError(f"{name} must be True or False, got {_brief(value)}")
+        raise InputError(f"{name} must be True or False, got {brief(value)}")
     return bool(value)
 
 
@@ -116,7 +125,7 @@ def check_whole(name: str, value: Any, low: float, high: float = math.inf, *, fl
                 number = int(value)
     if number is None or not low <= number <= high:
         allowed = f"an integer >= {_plain(low)}" + (f" and <= {_plain(high)}" if high < math.inf else "")
-        raise InputError(f"{name} must be {allowed}, got {_brief(value) if number is None else number}")
+        raise InputError(f"{name} must be {allowed}, got {brief(value if number is None else number)}")
     return number
 
 
@@ -124,24 +133,25 @@ def _plain(bound: float) -> str:
     return f"{bound:g}" if isinstance(bound, float) else str(bound)
 
 
-def _brief(value: Any) -> str:
-    """A value in one short line: itself, or its kind and shape."""
-    text = repr(value)
-    if len(text) <= 80 and "\n" not in text:
-        return text
-    shape = getattr(value, "shape", None)
-    return f"a {type(value).__name__}" + (
-        f" of shape {tuple(shape)}" if shape is not None else f" of {len(text)} characters"
-    )
-
-
 def common_shape(**arrays: np.ndarray) -> tuple[int, ...]:
-    """The shape that the named arrays broadcast to, or an error that names them and their shapes."""
+    """The shape that the named arrays broadcast to; the error names two that do not fit and says how to get a grid."""
+    shapes = {name: np.shape(array) for name, array in arrays.items()}
     try:
-        return np.broadcast_shapes(*(array.shape for array in arrays.values()))
+        return np.broadcast_shapes(*shapes.values())
     except ValueError:
-        shapes = ", ".join(f"{name} {array.shape}" for name, array in arrays.items())
-        raise InputError(f"{' and '.join(arrays)} must broadcast together, got the shapes {shapes}") from None
+        first, second = next(pair for pair in combinations(shapes, 2) if not _fit(shapes[pair[0]], shapes[pair[1]]))
+        kinds = (shapes[first], shapes[second])
+        if all(len(shape) == 1 for shape in kinds):
+            sizes = f"{first} has {kinds[0][0]} values and {second} {kinds[1][0]}"
+        else:
+            sizes = f"{first} has the shape {kinds[0]} and {second} {kinds[1]}"
+        raise InputError(
+            f"{sizes}: give arrays that broadcast, e.g. {first}[:, None] and {second}[None, :] for a grid"
+        ) from None
+
+
+def _fit(first: tuple[int, ...], second: tuple[int, ...]) -> bool:
+    return all(a == b or 1 in (a, b) for a, b in zip(first[::-1], second[::-1], strict=False))
 
 
 def check_like(like: str, values: np.ndarray, **arrays: np.ndarray) -> tuple[np.ndarray, ...]:
@@ -168,15 +178,16 @@ def check_symmetric(name: str, value: Any, size: int | None = None, *, largest: 
 def check_choice(name: str, value: Any, allowed: Iterable[Any]) -> Any:
     """Return `value` if it is one of `allowed`, else name the allowed values and the nearest one."""
     allowed = list(allowed)
-    if value not in allowed:
+    # An array is equal to a name in every entry, which is no truth value.
+    if (not np.isscalar(value) and value is not None) or value not in allowed:
         listed = ", ".join(map(str, allowed))
-        raise InputError(f"{name} must be one of {listed}; got {value!r}{suggest(value, allowed)}")
+        raise InputError(f"{name} must be one of {listed}; got {brief(value)}{suggest(value, allowed)}")
     return value
 
 
 def suggest(word: Any, known: Iterable[Any]) -> str:
     """The end of an error message: the known names nearest to `word`, or nothing."""
-    near = difflib.get_close_matches(str(word), [str(k) for k in known], n=2, cutoff=0.5)
+    near = difflib.get_close_matches(brief(word).strip("'\""), [str(k) for k in known], n=2, cutoff=0.5)
     return f" (did you mean {' or '.join(near)}?)" if near else ""
 
 

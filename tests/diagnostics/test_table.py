@@ -84,11 +84,29 @@ def test_every_format_gives_the_same_table(frame, tmp_path, ending):
         (lambda f: f.assign(price=np.inf), "price", "target column 'price' must be finite, got inf"),
         (lambda f: f, [], "target must name at least one column"),
         (lambda f: f, ["price", "price"], "column names must differ, got 'price' more than once"),
+        (
+            lambda f: pd.concat([f, f[["price"]]], axis=1),
+            "price",
+            "column names must differ, got 'price' more than once",
+        ),
+        (lambda f: f.rename(columns={"price": "\x1b[31m"}), "\x1b[31m", r"no control characters, got '\\x1b\[31m': "),
+        (
+            lambda f: f.rename(columns={"colour": "a\u202eb"}),
+            "price",
+            r"no control characters, got 'a\\u202eb': rename",
+        ),
+        (lambda f: f.assign(size=1e300), "price", r"column 'size' must be between -1e\+100 and 1e\+100, got 1e\+300"),
+        (
+            lambda f: f.assign(colour=[[1]] * len(f)),
+            "price",
+            "column 'colour' must hold numbers or text, got a list in",
+        ),
     ],
 )
 def test_mistakes_are_named(frame, change, target, message):
-    with pytest.raises(InputError, match=message):
+    with pytest.raises(InputError, match=message) as told:
         prepare(change(frame), target)
+    assert str(told.value).isprintable()
 
 
 @pytest.mark.parametrize(
@@ -98,6 +116,8 @@ def test_mistakes_are_named(frame, change, target, message):
         ("data.csv", b"", "is empty"),
         ("data.csv", b"a,b,a\n1,2,3\n", "column names must differ, got 'a' more than once"),
         ("data.csv", b"a,b\n1,2\n1,2,3,4\n", "cannot be read"),
+        ("data.csv", b"a\x1b[2J,b\n1,2\n", r"column names must have no control characters, got 'a\\x1b\[2J'"),
+        ("a\x1b[2J.csv", b"a,b\n1,2\n", r"data file must have a name without control characters, got '.*a\\x1b\[2J"),
         ("data.csv", b"\xff\xfe\x00\xd8a,b", "cannot be read"),
         ("data.csv.gz", b"not zipped", "cannot be read"),
     ],

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+import numpy as np
 import pytest
 
 from unlazy.checks import InputError
@@ -126,3 +127,51 @@ def test_wrong_grids_say_what_is_allowed(options, message):
 def test_an_unknown_preset_names_the_known_ones():
     with pytest.raises(InputError, match="preset must be one of quick, parts"):
         preset_grids(Example, "slow")
+
+
+def test_a_point_is_found_by_its_number():
+    grid = preset_grids(Example, "quick", over={"kind": ["a", "b"]})["main"]
+    assert [grid.point(index) for index in range(grid.size)] == list(grid.points())
+
+
+@pytest.mark.parametrize(
+    ("over", "message"),
+    [
+        ({"noise": range(10**7 + 1)}, "noise must have at most 10000000 values, got 10000001"),
+        ({"noise": range(10**20)}, r"noise must have at most 10000000 values, got range\(0, 1"),
+        ({"ridge": range(10**20)}, "ridge must have at most 10000000 values"),
+        ({"noise": range(10**4), "d": range(1, 10**4)}, "a grid must have at most 10000000 points, got 99990000"),
+        ({"noise": {1, 2}}, "noise must be a value or a list of values, got {1, 2}"),
+        ({"ridge": {1, 2}}, "ridge must be a value or a list of values, got {1, 2}"),
+        ({"ridge": (v for v in (1, 2))}, "ridge must be a value or a list of values, got <generator"),
+        ({"noise": b"12"}, "noise must be a value or a list of values, got b'12'"),
+        ({"noise": [[1], [2]]}, r"noise must be a number >= 0, got \[1\]"),
+        ({"noise": np.array([[1.0], [2.0]])}, r"noise must be a number >= 0, got array\(\[1.\]\)"),
+        ({"noise": [1, [2, 3]]}, r"noise must be a number >= 0, got \[2, 3\]"),
+        ({"noise": None}, "noise must be a value or a list of values, got None"),
+        ({"d": [10**400]}, "d must be an integer >= 1, got"),
+        ({"d": [10**5000]}, "d must be an integer >= 1, got a int"),
+        ({"d": [2**53 + 1]}, "d must be below 2\\^53 in size, got 9007199254740993"),
+        ({"kind": [["a"]]}, r"kind must be one of a, b; got \['a'\]"),
+        ({3: [1]}, "example has no parameter 3"),
+    ],
+)
+def test_a_grid_is_counted_before_it_is_made_and_no_axis_is_guessed(over, message):
+    with pytest.raises(InputError, match=message) as caught:
+        preset_grids(Example, "parts", over=over)
+    assert "\n" not in str(caught.value)
+
+
+def test_the_seeds_of_all_points_are_counted_too():
+    with pytest.raises(InputError, match="at most 100000000 instances, got 500 points with 1000000 seeds"):
+        preset_grids(Example, "parts", over={"n": range(1, 501)}, seeds=10**6)
+
+
+def test_a_list_is_no_single_value():
+    with pytest.raises(InputError, match=r"d must be an integer >= 1, got \[1, 2\]"):
+        default_grid(Example, set={"d": [1, 2]})
+
+
+@pytest.mark.parametrize("values", [np.arange(3), range(3), (0, 1, 2), [np.float32(0), np.int64(1), 2.0]])
+def test_lists_ranges_and_arrays_are_axes(values):
+    assert default_grid(Example, over={"noise": values}).axes[0].column("noise") == [0.0, 1.0, 2.0]

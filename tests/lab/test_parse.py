@@ -48,6 +48,11 @@ def test_integer_ranges_are_rounded_without_repeats_and_may_fall():
         (parse_over, "ridge=0:1:5", "ends > 0"),
         (parse_over, "ridge=-1:1:5:lin", "ridge must be a number >= 0"),
         (parse_over, "ridge=nan", "ridge must be a number"),
+        (parse_over, "noise_variance=1:2:99999999999999999999", "steps >= 1 and <= 10000000, got"),
+        (parse_over, f"noise_variance=1:2:{'9' * 5000}", "steps >= 1 and <= 10000000, got a str of 500"),
+        (parse_over, "ridge=0.1:1:99999999", "steps >= 1 and <= 10000000, got"),
+        (parse_over, "ridge=0.1:1:6000000,1.1:2:6000000", "ridge must have at most 10000000 values, got 12000000"),
+        (parse_set, "n=" + "9" * 5000, "n must be an integer >= 1"),
     ],
 )
 def test_wrong_text_gets_one_clear_line(read, entry, message):
@@ -59,3 +64,12 @@ def test_wrong_text_gets_one_clear_line(read, entry, message):
 def test_a_parameter_given_twice_is_refused():
     with pytest.raises(InputError, match="'n' twice"):
         parse_set(RIDGE, ["n=1", "n=2"])
+
+
+def test_the_points_of_several_ranges_are_counted_together_before_they_are_made():
+    """Each of the axes alone would be made."""
+    with pytest.raises(InputError, match="a grid must have at most 10000000 points, got 100000000000000") as caught:
+        parse_over(RIDGE, ["noise_variance=0:1:10000000", "prior_exponent=0:1:10000000"])
+    assert "\n" not in str(caught.value)
+    # No more integers than there are between the ends.
+    assert len(parse_over(RIDGE, ["n=1:4:9000000", "noise_variance=0:1:100"])["n"]) == 4

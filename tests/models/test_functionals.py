@@ -185,3 +185,36 @@ def test_the_example_of_the_page_finds_the_exact_optimum(capsys):
     exec(blocks[1], space)
     assert np.isfinite(space["log_density"]).all()
     assert space["draws"].shape == (50, 2)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"damping": 0.0}, "damping must be > 0, got 0"),
+        ({"damping": np.inf}, "damping must be finite and > 0, got inf"),
+        ({"bandwidth": -1.0}, "bandwidth must be > 0, got -1"),
+        ({"bandwidth": [1.0, 2.0]}, r"bandwidth must have 0 dimension\(s\)"),
+        ({"points": [[0.0, 1.0], [2.0]]}, "points must be numeric"),
+        ({"points": [0.0, 1.0]}, r"points must have 2 dimension\(s\)"),
+        ({"scores": np.full((3, 2), np.nan)}, "scores must be finite, got nan"),
+        ({"other_scores": np.ones((5, 2))}, r"other_scores must have the shape \(4, 2\) of others, got \(5, 2\)"),
+        (
+            {"others": np.ones((4, 3)), "other_scores": np.ones((4, 3))},
+            "others must have the dimension of the points, 2",
+        ),
+    ],
+)
+def test_a_wrong_stein_kernel_is_named(change, message):
+    given = {"points": np.ones((3, 2)), "scores": np.ones((3, 2)), "others": np.ones((4, 2))}
+    given |= {"other_scores": np.ones((4, 2)), "damping": 1.0, "bandwidth": 1.0}
+    with pytest.raises(InputError, match=message):
+        stein_gram(**(given | change))
+
+
+def test_the_stein_kernel_takes_lists_and_traced_lengths():
+    x, scores = [[0.3, -0.2], [1.0, 0.5]], [[1.0, 2.0], [0.0, -1.0]]
+    arrays = np.array(x), np.array(scores)
+    expected = stein_gram(*arrays, *arrays, 2.0, 0.7)
+    np.testing.assert_array_equal(stein_gram(x, scores, x, scores, 2.0, 0.7), expected)
+    found = jax.jit(lambda damping: stein_gram(*map(jnp.asarray, arrays * 2), damping, 0.7))(2.0)
+    np.testing.assert_allclose(found, expected, rtol=1e-4)

@@ -92,6 +92,37 @@ def test_objective_never_rises_at_power_one_half(criterion, groups, seed):
     assert found[-1] < found[0] - 0.01 * abs(found[0])
 
 
+@pytest.mark.parametrize("criterion", ["evidence", "dof"])
+@pytest.mark.parametrize("groups", [None, np.arange(30) % 7])
+@pytest.mark.parametrize("seed", range(3))
+def test_objective_rises_at_most_in_the_first_step_of_a_start_above_the_cap(criterion, groups, seed):
+    design, targets = random_problem(seed)
+    found = objectives(metric_path(design, targets, 0.3, criterion=criterion, groups=groups, cap=2.0, start=100.0), 60)
+    assert (np.diff(found)[1:] <= 1e-12 * np.abs(found[1:-1])).all()
+    below = 2.0 * 0.3 / np.sum(design**2, axis=0).max()
+    found = objectives(metric_path(design, targets, 0.3, criterion=criterion, groups=groups, cap=2.0, start=below), 60)
+    assert (np.diff(found) <= 1e-12 * np.abs(found[:-1])).all()
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_dof_path_without_a_cap_ends_where_double_precision_does(seed):
+    """Its infimum lies at infinity, where the kernel would round the penalty away: the objective is its definition."""
+    design, targets = random_problem(seed, d=9)
+    steps = list(islice(metric_path(design, targets, 0.3, criterion="dof", cap=np.inf), 400))
+    found = np.array([step.objective for step in steps])
+    assert (np.diff(found) <= 1e-5 * np.abs(found[:-1])).all()
+    # with fewer features than rows the ridge minimum is a least-squares problem of d columns, well conditioned
+    last = steps[-1].metric
+    kept = last > 0
+    root = design[:, kept] * np.sqrt(last[kept])
+    stacked = np.vstack([root, np.sqrt(0.3) * np.eye(kept.sum())])
+    left = np.linalg.qr(stacked)[0][:12]
+    padded = np.vstack([targets, np.zeros((kept.sum(), 5))])
+    residual = np.sum(padded**2) - np.sum((np.linalg.qr(stacked)[0].T @ padded) ** 2)
+    expected = residual / 60 + 0.6 / 12 * np.sum(left**2)
+    np.testing.assert_allclose(found[-1], expected, rtol=1e-5)
+
+
 def test_dof_path_approaches_the_closed_form_infimum_where_the_kernel_is_free():
     """With as many orthogonal columns as rows the infimum over all kernels is mean_i min(s_i, weight)."""
     rng = np.random.default_rng(3)

@@ -47,7 +47,7 @@ def stored(setting: ExplorerSetting, store: str | None) -> xr.Dataset | None:
             there = next(
                 p for p in range(setting.grid.size) if any((p, s) not in lacking for s in range(setting.seeds))
             )
-            row = next(iter(opened.read(work[0].keys[there], setting.grid.seeds)[0].values()))
+            row = next(iter(opened.read(work[0].keys([there])[there], setting.grid.seeds)[0].values()))
             empty = {name: np.full(row.arrays[name].shape, np.nan) for name in setting.study.simulated_outputs()}
             for point, seed in lacking:
                 collector.put(point, seed, empty)

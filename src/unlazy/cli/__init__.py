@@ -1,6 +1,11 @@
 """The command line, thin."""
 
-from unlazy.cli.commands import app
-from unlazy.cli.program import main
+from typing import TYPE_CHECKING
 
-__all__ = ["app", "main"]
+from unlazy.doors import lazily
+
+if TYPE_CHECKING:
+    from unlazy.cli.commands import app
+    from unlazy.cli.program import main
+
+lazily(__name__)

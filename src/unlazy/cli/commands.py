@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from unlazy.checks import InputError, check_choice, check_writable
-from unlazy.cli.output import check_figure, print_json, save_figure
+from unlazy.cli.output import check_figure, print_json, save_figure, say
 from unlazy.lab import registry
 from unlazy.lab.sources import named
 
@@ -102,7 +102,7 @@ def show_(study: StudyName) -> None:
 def cite(study: StudyName) -> None:
     """Print a study's sources as BibTeX."""
     for source in registry.find(study).sources:
-        print(source.bibtex)
+        say(source.bibtex)
 
 
 @app.command("predict")
@@ -181,13 +181,12 @@ def reproduce(
     run 'unlazy reproduce --preset full --cluster tcp://HOST:8786' where the store is. Workers may come and go. The
     cost is shown beforehand by --dry-run, one topic at a time is run with --topic.
     """
-    from rich.console import Console
-
     from unlazy.lab.running.reproduce import check_jobs
     from unlazy.lab.running.reproduce import reproduce as reproduce_all
     from unlazy.reporting.html.report import section, write_report
     from unlazy.reporting.terminal import tables
     from unlazy.reporting.terminal.board import watching
+    from unlazy.reporting.terminal.show import open_console
     from unlazy.studies import LONGEST
 
     studies = registry.all_studies(topic)
@@ -196,7 +195,7 @@ def reproduce(
     if dry_run:
         from unlazy.lab.running.cost import outlook
 
-        with Console(stderr=True).status("planning") as status:
+        with open_console(stderr=True).status("planning") as status:
             planned = outlook(studies, preset, store, memory, lambda name: status.update(f"planning {name}"))
         print_json(planned.as_json()) if as_json else tables.outlook(planned)
         return
@@ -232,7 +231,7 @@ def reproduce(
             print_json({**outcome.as_json(), "report": str(page)})
         else:
             tables.verdicts(outcome)
-            print(f"report: {page}")
+            say(f"report: {page}")
     raise typer.Exit(0 if outcome.as_documented else 1)
 
 
@@ -256,11 +255,10 @@ def forecast_(
 ) -> None:
     """Forecast what more rows of your own data would bring to ridge, kernel ridge and random features."""
     check_figure(figure)
-    from rich.console import Console
-
     from unlazy.diagnostics.forecasting import forecast
+    from unlazy.reporting.terminal.show import open_console
 
-    with Console(stderr=True).status(f"forecasting {data.name}") as status:
+    with open_console(stderr=True).status("reading the table") as status:
         found = forecast(
             data,
             target,
@@ -273,7 +271,7 @@ def forecast_(
             progress=status.update,
         )
         page: Any = found.as_json() if as_json else str(found)
-    print_json(page) if as_json else print(page)
+    print_json(page) if as_json else say(page)
     save_figure(found, figure, as_json)
 
 
@@ -307,7 +305,7 @@ def export_(
     from unlazy.reporting.export import export
 
     export(study, file, preset=preset, set=set, over=over, seeds=seeds, store=store)
-    print(f"wrote {file}")
+    say(f"wrote {file}")
 
 
 @store_app.callback(invoke_without_command=True)
@@ -330,4 +328,4 @@ def prune(context: typer.Context, store: StoreFile = None) -> None:
 
     with Store(store or context.obj, create=False) as opened:
         removed = opened.prune((s.name, fingerprint(s)) for s in registry.all_studies())
-        print(f"removed {removed} instances from {opened.path}")
+        say(f"removed {removed} instances from {opened.path}")

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from unlazy.checks import check_writable
+from unlazy.words import plain
 
 
 def check_figure(file: Path | None) -> None:
@@ -23,7 +24,12 @@ def save_figure(found: Any, file: Path | None, quiet: bool) -> None:
 
         save(found.figure(), file)
         if not quiet:
-            print(f"figure: {file}")
+            say(f"figure: {file}")
+
+
+def say(text: str) -> None:
+    """Print text that may hold names of a user's."""
+    print(plain(text))
 
 
 def print_json(value: Any) -> None:

@@ -15,6 +15,10 @@ MOST_DEVIATION = 0.3
 QUANTILE = 1.959963984540054
 # with fewer, tests found errors beyond the intervals
 FEWEST_ROWS = 20
+# set on thirteen tables, see `benchmarks.intervals`
+_MODEL_ERROR = 0.5
+_MOST_ABOVE = 2.4
+_MOST_RATIO = 4.0
 
 
 class Interval(NamedTuple):
@@ -32,15 +36,14 @@ class Curve(NamedTuple):
     error: np.ndarray
     """On new rows, label noise included, summed over outputs; NaN where not `in_range`."""
     interval: Interval
-    """What other rows of the same number would say, with the probability asked for; NaN for moments."""
+    """Where the error of training on n rows lies, with the probability asked for; NaN for moments."""
     in_range: np.ndarray
     """False where so many rows are too far beyond those at hand, and there is no prediction."""
     reliable: np.ndarray
-    """False also where tests found errors beyond the interval: unequal leverages (`fast`, `hybrid`), a negative
-    effective ridge of some row (`pointwise`), a mean that few rows carry (relative standard deviation above 0.3), or
-    fewer than 20 rows; with kernel="one-step" fewer than 5 rows per dimension, strongly correlated inputs, an
-    index that is far from normal, or residuals that depend on other directions; for networks more rows than effective
-    dimensions."""
+    """False also where the interval is of little use (ends of a 95% one that differ by more than a factor of 4), for
+    unequal leverages (`fast`, `hybrid`), and for fewer than 20 rows; with kernel="one-step" fewer than 5 rows per
+    dimension, strongly correlated inputs, an index that is far from normal, or residuals that depend on other
+    directions; for networks more rows than effective dimensions."""
     ridge: Any = None
     features: Any = None
     """Infinity for the kernel itself."""
@@ -71,6 +74,54 @@ def log_normal_interval(error: np.ndarray, deviation: np.ndarray, confidence: fl
     with np.errstate(over="ignore", invalid="ignore"):
         low, high = (error * np.exp(sign * quantile * deviation) for sign in (-1, 1))
     return Interval(low, high)
+
+
+def forecast_deviation(deviation: np.ndarray, freedom: np.ndarray, times: np.ndarray) -> np.ndarray:
+    """The standard deviation of log error with so many times the rows at hand, from that with these rows.
+
+        s(n)^2 = s(N)^2 + (0.5 (df/N) log(n/N))^2
+
+    `freedom` is the share df/N of the rows that the fit uses up, which is what bounds the gain of more of them: the
+    second term is how far forecasts of the gain were off on real tables (see `LearningCurve`).
+    """
+    return np.hypot(deviation, _MODEL_ERROR * freedom * np.log(times))
+
+
+def forecast_interval(
+    error: np.ndarray,
+    deviation: np.ndarray,
+    above: np.ndarray,
+    pool_error: np.ndarray,
+    pool_deviation: np.ndarray,
+    confidence: float = 0.95,
+) -> Interval:
+    """Of errors read off a pool, from the standard deviations of their logarithms, times `above` on the upper side.
+
+    With more rows than the pool has (else NaN) the error is at most what it is with the pool, unless it is forecast to
+    rise.
+    """
+    from scipy.special import ndtri
+
+    quantile = float(ndtri((1 + confidence) / 2))
+    with np.errstate(over="ignore", invalid="ignore"):
+        low = error * np.exp(-quantile * deviation)
+        high = error * np.exp(quantile * above * deviation)
+        bound = np.maximum(error, pool_error) * np.exp(quantile * above * pool_deviation)
+    return Interval(low, np.fmin(high, bound))
+
+
+def upper_factor(tail: np.ndarray) -> np.ndarray:
+    """How much wider an interval is above than below, from the tail E e^4 / (E e^2)^2 of left-out errors (normal: 3).
+
+    A mean of squares with heavy tails is mostly too low: half the tail, between 1 and 2.4.
+    """
+    return np.clip(tail / 2, 1.0, _MOST_ABOVE)
+
+
+def is_useful(deviation: np.ndarray, above: np.ndarray) -> np.ndarray:
+    """Whether the ends of the 95% interval differ by a factor of at most 4."""
+    with np.errstate(invalid="ignore"):
+        return QUANTILE * (1 + above) * deviation <= np.log(_MOST_RATIO)
 
 
 def checked_sizes(sizes: ArrayLike, low: int) -> np.ndarray:

@@ -7,6 +7,7 @@ import difflib
 import gzip
 import io
 import os
+import unicodedata
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -25,6 +26,8 @@ _FEWEST_ROWS = 10
 _MOST_CATEGORIES = 50
 _SEPARATORS = {",": "comma", ";": "semicolon", "\t": "tab", "|": "bar"}
 _LINES_TO_GUESS = 20
+_LARGEST = 1e100
+_TURNS = "\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
 _LONGEST_LINE = 100_000_000
 # difflib's likeness of file names without their endings
 _ALIKE = 0.7
@@ -65,7 +68,7 @@ def read_table(path: str | os.PathLike) -> pd.DataFrame:
     except (pd.errors.ParserError, UnicodeDecodeError, OSError, EOFError, ValueError) as error:
         raise InputError(f"data file {file} cannot be read: {str(error).splitlines()[0]}") from None
     frame.columns = [str(name) for name in frame.columns]
-    _refuse_repeated(list(frame.columns))
+    check_names(list(frame.columns))
     frame.attrs["notes"] = notes
     return frame
 
@@ -73,6 +76,8 @@ def read_table(path: str | os.PathLike) -> pd.DataFrame:
 def find_table(path: str | os.PathLike) -> tuple[Path, str]:
     """A file that exists, and its ending."""
     file = Path(path)
+    if _has_controls(str(file)):
+        raise InputError(f"data file must have a name without control characters, got {str(file)!r}")
     ending = next((e for e in sorted(ENDINGS, key=len, reverse=True) if file.name.lower().endswith(e)), None)
     if ending is None:
         raise InputError(f"data file must end in one of {', '.join(ENDINGS)}; got {file.name!r}")
@@ -94,7 +99,7 @@ def read_names(file: Path, ending: str) -> list[str] | None:
         raise InputError(f"data file {file} is empty")
     # as pandas calls them
     names = [name or f"Unnamed: {i}" for i, name in enumerate(names)]
-    _refuse_repeated(names)
+    check_names(names)
     return names
 
 
@@ -102,7 +107,8 @@ def _nearest_file(file: Path) -> str:
     """Endings are left out, which make all names alike."""
     if not file.parent.is_dir():
         return ""
-    stems = {f.name.split(".")[0]: f.name for f in file.parent.iterdir() if f.name.lower().endswith(ENDINGS)}
+    names = [f.name for f in file.parent.iterdir() if f.name.lower().endswith(ENDINGS)]
+    stems = {name.split(".")[0]: name for name in names if not _has_controls(name)}
     near = difflib.get_close_matches(file.name.split(".")[0], stems, n=2, cutoff=_ALIKE)
     return f" (did you mean {' or '.join(stems[stem] for stem in near)}?)" if near else ""
 
@@ -178,6 +184,7 @@ def prepare(frame: pd.DataFrame, target: str | Sequence[str]) -> PreparedTable:
     different text in most rows say nothing and are left out. Rows without a target are left out.
     """
     names = [target] if isinstance(target, str) else list(target)
+    check_names(list(frame.columns))
     check_target_names(names, list(frame.columns))
     notes = list(frame.attrs.get("notes", ()))
     known = frame[names].notna().all(axis=1)
@@ -198,6 +205,14 @@ def prepare(frame: pd.DataFrame, target: str | Sequence[str]) -> PreparedTable:
             )
     inputs, columns = _inputs(frame.drop(columns=names), notes)
     return PreparedTable(inputs, targets, tuple(columns), tuple(notes))
+
+
+def check_names(names: Sequence[str]) -> None:
+    """Refuse columns with one name, and names that would move or colour what stands beside them on a terminal."""
+    _refuse_repeated(names)
+    for name in names:
+        if _has_controls(name):
+            raise InputError(f"column names must have no control characters, got {name!r}: rename it in the table")
 
 
 def check_target_names(names: Sequence[str], columns: Sequence[str]) -> None:
@@ -225,11 +240,18 @@ def _inputs(frame: pd.DataFrame, notes: list[str]) -> tuple[np.ndarray, list[str
             if np.isinf(frame[name]).any():
                 infinite.append(name)
                 frame[name] = frame[name].replace([np.inf, -np.inf], np.nan)
+            largest = float(frame[name].abs().max())
+            if largest > _LARGEST:
+                raise InputError(f"column {name!r} must be between -{_LARGEST:g} and {_LARGEST:g}, got {largest:g}")
     if infinite:
         notes.append(f"infinite values count as gaps: {', '.join(infinite)}")
     for name in frame.columns:
         column = frame[name]
-        distinct = column.nunique(dropna=True)
+        try:
+            distinct = column.nunique(dropna=True)
+        except TypeError:
+            kind = type(column.dropna().iloc[0]).__name__
+            raise InputError(f"column {name!r} must hold numbers or text, got a {kind} in a cell") from None
         if distinct == 0:
             left_out.setdefault("have no values", []).append(name)
         elif distinct == 1 and column.notna().all():
@@ -277,6 +299,11 @@ def _is_number(column: Any) -> bool:
     import pandas as pd
 
     return bool(pd.api.types.is_numeric_dtype(column) and not pd.api.types.is_complex_dtype(column))
+
+
+def _has_controls(text: str) -> bool:
+    """Escapes, line breaks and the like, and marks that turn the direction of writing."""
+    return any(unicodedata.category(letter) == "Cc" or letter in _TURNS for letter in text)
 
 
 def _refuse_repeated(names: Sequence[Any]) -> None:

@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from numbers import Real
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from unlazy.checks import InputError, check_choice, check_whole
+from unlazy.lab.parameters import MOST_POINTS, entries
 from unlazy.lab.study import Study, preset_parts
+from unlazy.words import brief, shown
 
 DEFAULT_SEEDS = 8
 MOST_SEEDS = 1_000_000
+MOST_INSTANCES = 10**8
+"""All seeds of all points of a grid: a byte for each says whether it is there."""
 
 
 class Axis(NamedTuple):
@@ -48,7 +54,7 @@ class ParameterGrid:
 
     @property
     def size(self) -> int:
-        return int(np.prod(self.shape, dtype=np.int64))
+        return math.prod(self.shape)
 
     @property
     def instances(self) -> int:
@@ -63,6 +69,14 @@ class ParameterGrid:
                 point.update(zip(axis.names, row, strict=True))
             yield point
 
+    def point(self, index: int) -> dict[str, Any]:
+        """All parameters of the point with this number."""
+        point = dict(self.fixed)
+        for axis in reversed(self.axes):
+            index, row = divmod(index, len(axis.rows))
+            point.update(zip(axis.names, axis.rows[row], strict=True))
+        return point
+
     def validate(self) -> None:
         """Run the study's own check on every point."""
         if self.study.defines("validate"):
@@ -72,7 +86,7 @@ class ParameterGrid:
     def parameters(self) -> dict[str, Any]:
         """The parameters that have one value on the whole grid."""
         varying = {name for axis in self.axes for name in axis.names if len(set(axis.column(name))) > 1}
-        return {name: value for name, value in next(self.points()).items() if name not in varying}
+        return {name: value for name, value in self.point(0).items() if name not in varying}
 
     def denser(self, dim: str, count: int = 60) -> ParameterGrid:
         """This grid with up to `count` values between the ends of the axis or path `dim`, besides its own.
@@ -82,7 +96,7 @@ class ParameterGrid:
         parameter = self.study.parameter(dim)
         if parameter.kind == "path":
             return replace(self, fixed={**self.fixed, dim: _fill(parameter, self.fixed[dim], count)})
-        first = next(self.points())
+        first = self.point(0)
         axes = tuple(
             Axis(
                 axis.names,
@@ -141,41 +155,40 @@ def _fill(parameter: Any, values: Sequence, count: int) -> tuple:
 def _grid(
     study: type[Study],
     part: str,
-    entries: Mapping,
+    preset: Mapping,
     fixed_by_user: Mapping[str, Any],
     over_by_user: Mapping[str, Any],
     seeds: int | None,
 ) -> ParameterGrid:
     for name, given in (("set", fixed_by_user), ("over", over_by_user)):
         if not isinstance(given, Mapping):
-            raise InputError(f"{name} must be a dict of parameters by name, got {given!r}")
-    both = fixed_by_user.keys() & over_by_user.keys()
+            raise InputError(f"{name} must be a dict of parameters by name, got {brief(given)}")
+        for key in given:
+            study.parameter(key)
+    both = [name for name in fixed_by_user if name in over_by_user]
     if both:
-        raise InputError(f"parameter {sorted(both)[0]!r} is given both as one value and as an axis; give one")
+        raise InputError(f"parameter {both[0]!r} is given both as one value and as an axis; give one")
     parameters = study.parameters()
+    check_size(len(entries(n, v)) for n, v in over_by_user.items() if parameters[n].kind != "path")
     fixed = {name: parameter.coerce(parameter.default) for name, parameter in parameters.items()}
     axes: dict[str, Axis] = {}
     dims: list[str] = []
 
     def put(name: str, values: Any) -> None:
         parameter = study.parameter(name)
-        if parameter.kind == "path":
+        if parameter.kind == "path" or isinstance(values, str | Real):
             fixed[name] = parameter.coerce(values)
-        elif isinstance(values, Sequence | np.ndarray) and not isinstance(values, str):
-            rows = tuple((parameter.coerce(v),) for v in values)
-            if not rows:
-                raise InputError(f"the axis {name} is empty; give at least one value")
-            if len(set(rows)) < len(rows):
-                raise InputError(f"the axis {name} repeats a value, got {', '.join(str(r[0]) for r in rows)}")
-            axes[name] = Axis((name,), rows)
-        else:
-            fixed[name] = parameter.coerce(values)
+            return
+        column = [parameter.coerce_one(v) for v in entries(name, values)]
+        if not column:
+            raise InputError(f"the axis {name} is empty; give at least one value")
+        if len(set(column)) < len(column):
+            raise InputError(f"the axis {name} repeats a value, got {shown(column)}")
+        axes[name] = Axis((name,), tuple((v,) for v in column))
 
-    entries = dict(entries)
-    preset_seeds = entries.pop("seeds", DEFAULT_SEEDS)
-    for name in (*fixed_by_user, *over_by_user):
-        study.parameter(name)
-    for key, values in entries.items():
+    preset = dict(preset)
+    preset_seeds = preset.pop("seeds", DEFAULT_SEEDS)
+    for key, values in preset.items():
         if isinstance(key, tuple):
             dims += key
             axis = _zipped(study, key, values, fixed_by_user, over_by_user)
@@ -190,10 +203,23 @@ def _grid(
     for name, single in fixed_by_user.items():
         # An axis of the preset stays a dimension, of length one, so that the study's figure and claims still find it.
         if not any(name in axis.names for axis in axes.values() if len(axis.names) > 1):
-            put(name, [single] if name in axes else single)
+            value = parameters[name].coerce(single)
+            put(name, [value] if name in axes else value)
+    check_size(len(axis.rows) for axis in axes.values())
     count = check_whole("seeds", preset_seeds if seeds is None else seeds, 1, MOST_SEEDS, floats=False)
     added = tuple(dim for dim in axes if dim not in dims)
-    return ParameterGrid(study, part, fixed, tuple(axes.values()), count, added)
+    grid = ParameterGrid(study, part, fixed, tuple(axes.values()), count, added)
+    if grid.instances > MOST_INSTANCES:
+        raise InputError(
+            f"a grid must have at most {MOST_INSTANCES} instances, got {grid.size} points with {count} seeds each"
+        )
+    return grid
+
+
+def check_size(lengths: Iterable[int]) -> None:
+    """Refuse a grid of more than 10^7 points by the lengths of its axes."""
+    if (size := math.prod(lengths)) > MOST_POINTS:
+        raise InputError(f"a grid must have at most {MOST_POINTS} points, got {brief(size)}")
 
 
 def _zipped(

@@ -4,13 +4,20 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from numbers import Real
 from typing import Any
 
 import numpy as np
 
 from unlazy.checks import InputError, check_choice
+from unlazy.words import brief, shown
+
+MOST_POINTS = 10**7
+"""More points than this no grid has; it is counted before it is made."""
+_EXACT = 2**53
+"""From here on not all integers are numbers in double precision."""
 
 
 @dataclass(frozen=True)
@@ -51,13 +58,11 @@ class Parameter:
         """`value` in the canonical form of this parameter, or an InputError that says what is allowed."""
         if self.kind != "path":
             return self.coerce_one(value)
-        if isinstance(value, str) or not isinstance(value, Iterable):
-            value = (value,)
-        values = tuple(self.coerce_one(v) for v in value)
+        values = tuple(map(self.coerce_one, entries(self.name, value)))
         if not values:
             raise InputError(f"{self.name} must have at least one value, got none")
         if len(set(values)) < len(values):
-            raise InputError(f"{self.name} must not repeat a value, got {', '.join(map(str, values))}")
+            raise InputError(f"{self.name} must not repeat a value, got {shown(values)}")
         return values
 
     def coerce_one(self, value: Any) -> Any:
@@ -66,23 +71,24 @@ class Parameter:
             value = value.item()
         if self.choices is not None:
             named = {str(choice): choice for choice in self.choices}
-            return named[check_choice(self.name, str(value), named)]
-        wrong = InputError(f"{self.name} must be {self.allowed}, got {value!r}")
+            return named[check_choice(self.name, value if isinstance(value, list | tuple) else str(value), named)]
         if self.type is str:
             if not isinstance(value, str):
-                raise wrong
+                raise self._wrong(value)
             return value
         if self.type is bool:
             lowered = str(value).lower()
             if lowered not in ("true", "false"):
-                raise wrong
+                raise self._wrong(value)
             return lowered == "true"
-        if isinstance(value, bool):
-            raise wrong
+        # An array with one entry is a number for NumPy; here it is an axis inside an axis.
+        single = isinstance(value, str | int | float) or (hasattr(value, "__float__") and np.ndim(value) == 0)
+        if isinstance(value, bool) or not single:
+            raise self._wrong(value)
         try:
             number = float(value)
-        except (TypeError, ValueError):
-            raise wrong from None
+        except (TypeError, ValueError, OverflowError):
+            raise self._wrong(value) from None
         outside = (
             not math.isfinite(number)
             or (self.low is not None and number < self.low)
@@ -90,13 +96,39 @@ class Parameter:
             or (self.above is not None and number <= self.above)
         )
         if outside:
-            raise wrong
+            raise self._wrong(value)
         if self.type is int:
             if not number.is_integer():
-                raise wrong
+                raise self._wrong(value)
+            if abs(number) >= _EXACT:
+                raise InputError(f"{self.name} must be below 2^53 in size, got {brief(value)}")
             return int(number)
         # Twelve digits: 0.1 + 0.2 and 0.3 are the same point of a grid and must have one key.
         return float(f"{number:.12g}") + 0.0
+
+    def _wrong(self, value: Any) -> InputError:
+        return InputError(f"{self.name} must be {self.allowed}, got {brief(value)}")
+
+
+def entries(name: str, values: Any) -> Sequence:
+    """The values of a path or an axis: those of a list or an array, or the only one."""
+    if isinstance(values, str | Real):
+        return (values,)
+    if hasattr(values, "__array__"):
+        values = np.atleast_1d(np.asarray(values))
+    if not isinstance(values, Sequence | np.ndarray) or isinstance(values, bytes | bytearray | memoryview):
+        raise InputError(f"{name} must be a value or a list of values, got {brief(values)}")
+    try:
+        check_count(name, len(values))
+    except OverflowError:
+        raise InputError(f"{name} must have at most {MOST_POINTS} values, got {brief(values)}") from None
+    return values
+
+
+def check_count(name: str, count: int) -> None:
+    """Refuse more points than a grid may have."""
+    if count > MOST_POINTS:
+        raise InputError(f"{name} must have at most {MOST_POINTS} values, got {brief(count)}")
 
 
 def _declare(

@@ -11,6 +11,7 @@ from types import ModuleType
 
 from unlazy.checks import InputError, suggest
 from unlazy.lab.study import Study, check_definition
+from unlazy.words import brief
 
 STUDIES = "unlazy.studies"
 
@@ -43,21 +44,23 @@ def find(study: str | type[Study]) -> type[Study]:
     if isinstance(study, type) and issubclass(study, Study):
         return check_definition(study)
     if not isinstance(study, str):
-        raise InputError(f"study must be a name, 'file.py:Class' or a Study class, got {study!r}")
+        raise InputError(f"study must be a name, 'file.py:Class' or a Study class, got {brief(study)}")
     if ".py" in study:
         return _from_file(study)
     modules = names()
     if study not in modules:
-        raise InputError(f"there is no study {study!r}{suggest(study, modules)}; 'unlazy list' shows them all")
+        raise InputError(f"there is no study {brief(study)}{suggest(study, modules)}; 'unlazy list' shows them all")
     return check_definition(_study_in(importlib.import_module(modules[study]), study))
 
 
 def all_studies(selected: list[str] | None = None) -> list[type[Study]]:
     """All studies of the package, or those of the selected topics."""
     known = topics()
+    if not (selected is None or isinstance(selected, list | tuple)):
+        raise InputError(f"topics must be a list of {', '.join(known)}, got {brief(selected)}")
     for topic in selected or ():
         if topic not in known:
-            raise InputError(f"topic must be one of {', '.join(known)}; got {topic!r}{suggest(topic, known)}")
+            raise InputError(f"topic must be one of {', '.join(known)}; got {brief(topic)}{suggest(topic, known)}")
     return [find(name) for name, topic in topic_of().items() if not selected or topic in selected]
 
 
@@ -80,7 +83,7 @@ def _from_file(reference: str) -> type[Study]:
     file, _, class_name = reference.rpartition(":") if ".py:" in reference else (reference, "", "")
     path = Path(file)
     if not path.is_file():
-        raise InputError(f"study file {file!r} does not exist")
+        raise InputError(f"study file {brief(file)} does not exist")
     module_name = f"unlazy_user_{path.stem}"
     spec = importlib.util.spec_from_file_location(module_name, path)
     if spec is None or spec.loader is None:

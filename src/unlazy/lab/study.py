@@ -22,6 +22,7 @@ from unlazy.checks import InputError, suggest
 from unlazy.lab.claims import Change, Claim, noted
 from unlazy.lab.parameters import Parameter
 from unlazy.lab.sources import Source
+from unlazy.words import brief
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -174,7 +175,7 @@ class Study:
         known = cls.parameters()
         if name not in known:
             listed = ", ".join(known)
-            raise InputError(f"{cls.name} has no parameter {name!r}{suggest(name, known)}; it has {listed}")
+            raise InputError(f"{cls.name} has no parameter {brief(name)}{suggest(name, known)}; it has {listed}")
         return known[name]
 
     @classmethod

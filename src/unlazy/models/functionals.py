@@ -16,7 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from unlazy.checks import InputError, check_array
+from unlazy.checks import InputError, check_array, check_known
 
 _BLOCK = 4_000_000
 """Entries of a Gram matrix that are formed at once where only its mean is wanted."""
@@ -124,15 +124,34 @@ def stein_gram(points: Any, scores: Any, others: Any, other_scores: Any, damping
 
     E_pi u(x, .) = 0 for every x, and u is positive semidefinite. Of NumPy or JAX arrays.
     """
-    xp = jnp if isinstance(points, Array) else np
+    damping, bandwidth = (
+        check_known(name, value, ndim=0, above=0) for name, value in (("damping", damping), ("bandwidth", bandwidth))
+    )
+    x, own = _with_scores("points", points, "scores", scores)
+    y, other = _with_scores("others", others, "other_scores", other_scores)
+    if y.shape[1] != x.shape[1]:
+        raise InputError(f"others must have the dimension of the points, {x.shape[1]}, got {y.shape[1]}")
+    xp = jnp if isinstance(x, Array) else np
     wide = bandwidth**2
-    x, y = points, others
-    a, b = scores - x / damping**2, other_scores - y / damping**2
+    a, b = own - x / damping**2, other - y / damping**2
     squares = _squares(x, y)
     size = (x**2).sum(axis=1)[:, None] + (y**2).sum(axis=1)
     kernel = xp.exp(-size / (2 * damping**2) - squares / (2 * wide))
     crossed = (a * x).sum(axis=1)[:, None] + (b * y).sum(axis=1) - _products(a, y) - _products(x, b)
     return kernel * (_products(a, b) + crossed / wide - squares / wide**2 + x.shape[1] / wide)
+
+
+def _with_scores(name: str, points: Any, scores_name: str, scores: Any) -> tuple[Any, Any]:
+    """Points (N, d) and their scores, as they are if they are arrays."""
+    found = []
+    for called, value in ((name, points), (scores_name, scores)):
+        array = value if isinstance(value, Array | np.ndarray) else check_array(called, value)
+        found.append(check_known(called, array, ndim=2))
+    if found[1].shape != found[0].shape:
+        raise InputError(
+            f"{scores_name} must have the shape {tuple(found[0].shape)} of {name}, got {tuple(found[1].shape)}"
+        )
+    return found[0], found[1]
 
 
 def _gaussian(x: Any, y: Any, variance: float) -> Any:

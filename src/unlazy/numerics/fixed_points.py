@@ -36,9 +36,10 @@ def fixed_points(
     *,
     admissible: Callable[[np.ndarray], np.ndarray] = lambda x: np.ones(len(x), bool),
     depth: int = 4,
+    tolerance: float = _TOLERANCE,
     max_iterations: int = 200,
 ) -> np.ndarray:
-    """x = step(x) for every row of `start`, to 1e-12 in each component (1e-10 where rounding ends the progress).
+    """x = step(x) for every row of `start`, to `tolerance` in each component (1e-10 where rounding ends the progress).
 
     `step(x, rows)` gets the rows that have not converged and their indices. The next iterate is step(x) corrected by
     the last `depth` differences (Anderson 1965), or step(x) alone where the correction is long, inadmissible or made
@@ -63,7 +64,7 @@ def fixed_points(
         since_best[active] = np.where(size < best[active], 0, since_best[active] + 1)
         best_x[active] = np.where((size < best[active])[:, None], now, best_x[active])
         best[active] = np.minimum(best[active], size)
-        done = size <= _TOLERANCE
+        done = size <= tolerance
         slot = iteration % depth
         if iteration > _PLAIN_STEPS:
             points[active, :, slot] = now - last_x[active]
@@ -173,22 +174,26 @@ def along_the_ridge(
     n: np.ndarray,
     ridge: np.ndarray,
     start: np.ndarray,
-    first: float,
+    first: float | np.ndarray,
     *others: np.ndarray,
 ) -> np.ndarray:
-    """solve(n, ridge, start, *others), and where that fails the end of a path of solutions from the `first` ridge."""
+    """solve(n, ridge, start, *others), and where that fails the end of a path of solutions from the `first` ridge.
+
+    `first` is one number or one for each row.
+    """
     try:
         return solve(n, ridge, start, *others)
     except ConvergenceError as error:
         failure = error
+    first = np.broadcast_to(first, n.shape)
     if n.size > 1:
-        rows = [[array[[i]] for array in (n, ridge, start, *others)] for i in range(n.size)]
-        return np.concatenate([along_the_ridge(solve, r[0], r[1], r[2], first, *r[3:]) for r in rows])
-    if not 0 < ridge[0] < first:
+        rows = [[array[[i]] for array in (n, ridge, start, first, *others)] for i in range(n.size)]
+        return np.concatenate([along_the_ridge(solve, *row) for row in rows])
+    if not 0 < ridge[0] < first[0]:
         raise failure
     try:
-        begin = solve(n, np.array([first]), start, *others)
-        return continued(lambda r, x: solve(n, np.array([r]), x, *others), first, begin, float(ridge[0]))
+        begin = solve(n, first, start, *others)
+        return continued(lambda r, x: solve(n, np.array([r]), x, *others), float(first[0]), begin, float(ridge[0]))
     except ConvergenceError:
         raise failure from None
 

@@ -24,6 +24,8 @@ _BLOCK_COLUMNS = 8192
 _NEGLIGIBLE = 1e-24
 _LARGEST_FACTOR = 1e4
 _DOF_CAP = 1e6
+# beyond it rounding of the kernel, 1e-16 of its size, is no longer small against the penalty
+_LARGEST_DOF_CAP = 1e10
 _STRONG = 1e2
 _COMPACT = 0.8
 
@@ -76,15 +78,17 @@ def metric_path(
         p_j = x_j.G x_j (evidence)  or  dof_weight x_j.G^2 x_j (dof)
 
     Step 0 is `start`, ridge regression if it is a number. Power 1/2 minimises a majoriser (tr(G T) <= sum of
-    q_j m_old^2/m, the rest linear), so the criterion never rises; power 1 is about twice as fast without that
-    guarantee, and each factor is then kept in [1e-4, 1e4]. Columns with the same label in `groups` share a
-    factor, that of the sums of m q and m p, and are capped and dropped together. Zero is absorbing.
+    q_j m_old^2/m, the rest linear) below the cap, so the criterion does not rise, up to rounding of about 1e-15 times
+    the largest m_j |x_j|^2 / penalty. Three things may raise it: the first step from a start above the cap, which ends
+    at the cap; features that `prune` drops; a penalty that is sent. Power 1 is about twice as fast without that
+    guarantee, and each factor is then kept in [1e-4, 1e4]. Columns with the same label in `groups` share a factor,
+    that of the sums of m q and m p, and are capped and dropped together. Zero is absorbing.
 
     `targets` (n,) or (n, tasks) should be centred like `design`; more than n tasks cost no more than n.
-    `dof_weight` is 2 penalty unless given. `cap` bounds m_j |x_j|^2 / penalty; the degrees-of-freedom
-    criterion has its infimum at infinity and is capped at 1e6 unless told otherwise. `prune` drops at every
-    step the features with the smallest m_j |x_j|^2 / n, as many as together stay below prune times penalty;
-    features below 1e-24 penalty are always dropped, since denormal numbers are slow. `dtype` is that of the
+    `dof_weight` is 2 penalty unless given. `cap` bounds m_j |x_j|^2 / penalty from step 1 on; the degrees-of-freedom
+    criterion has its infimum at infinity and is capped at 1e6 unless told otherwise, and at 1e10 in any case. `prune`
+    drops at every step the features with the smallest m_j |x_j|^2 / n, as many as together stay below prune times
+    penalty; features below 1e-24 penalty are always dropped, since denormal numbers are slow. `dtype` is that of the
     products with X; everything n x n is in double precision. `path.send(c)` in place of `next(path)` takes the
     step, and all later ones, with the penalty c and a `dof_weight` in proportion.
 
@@ -108,6 +112,7 @@ def metric_path(
         cap = np.inf if criterion == "evidence" else _DOF_CAP
     else:
         cap = float(check_array("cap", cap, above=0, ndim=0, finite=False))
+        cap = cap if criterion == "evidence" else min(cap, _LARGEST_DOF_CAP)
     start = check_array("start", start, low=0)
     if start.ndim and start.shape != (d,):
         raise InputError(f"start must be a number or have shape ({d},), got shape {start.shape}")

@@ -13,6 +13,7 @@ from unlazy.lab.running.laboratory import Laboratory
 from unlazy.lab.running.run import Given, ask
 from unlazy.lab.running.store import Store
 from unlazy.lab.study import Study
+from unlazy.words import brief
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -30,6 +31,8 @@ def export(
 ) -> None:
     """Write the stored results of a run, one group per part; nothing is computed."""
     asked = ask(study, preset, set, over, seeds)
+    if not isinstance(file, str | os.PathLike):
+        raise InputError(f"file must be the name of a file, got {brief(file)}")
     if Path(file).suffix != ".nc":
         raise InputError(f"output must end in .nc, got {str(file)!r}")
     check_writable(Path(file))

@@ -30,8 +30,9 @@ def test_a_covariance_says_what_the_kernel_matrix_says():
     n = np.array([100.0, 300.0, 900.0])
     np.testing.assert_allclose(factor.predict(n, 4.0).error, curve.predict(n=n).error, rtol=1e-7)
     ridges, errors = factor.ridge_path()
+    design = np.column_stack([x, np.ones(300)])
     for i in (10, 40):
-        gain = x @ np.linalg.solve(x.T @ x + ridges[i] * np.eye(8), x.T)
+        gain = design @ np.linalg.solve(design.T @ design + np.diag([*[ridges[i]] * 8, 0.0]), design.T)
         left_out = (y - gain @ y)[:, 0] / (1 - np.diag(gain))
         assert errors[i] == pytest.approx(np.mean(left_out**2), rel=1e-8)
 
@@ -116,7 +117,7 @@ def test_the_check_compares_with_training_on_rows_that_the_forecast_did_not_see(
     # by hand: the first split, from half of the rows
     order = np.random.default_rng(0).permutation(400)
     new, rows = order[:80], order[80:]
-    mean = y[rows].mean()
+    x, mean = x - x[rows].mean(axis=0), y[rows].mean()
     weights = np.linalg.solve(x[rows].T @ x[rows] + np.eye(5), x[rows].T @ (y[rows] - mean))
     assert checked[0].measured == pytest.approx(np.mean((y[new] - mean - x[new] @ weights) ** 2))
     assert all(c.covered for c in checked if c.factor == 2)
@@ -175,6 +176,7 @@ def test_the_check_keeps_the_learner_that_the_table_got():
     order = np.random.default_rng(0).permutation(200)
     new, rows = order[:40], order[40:]
     drawn = RBFSampler(gamma=0.2, n_components=30, random_state=0).fit_transform(x)
+    drawn -= drawn[rows].mean(axis=0)
     mean = y[rows].mean()
     gram = drawn[rows].T @ drawn[rows] + 0.7 * np.eye(30)
     weights = np.linalg.solve(gram, drawn[rows].T @ (y[rows] - mean))
@@ -197,8 +199,9 @@ def test_many_features_on_more_rows_than_a_kernel_takes_use_all_rows_and_do_not_
     left_out = []
     for i in range(360):
         kept = np.arange(360) != i
-        gram = drawn[kept].T @ drawn[kept] + method.ridge * np.eye(200)
-        left_out.append(((y[i] - drawn[i] @ np.linalg.solve(gram, drawn[kept].T @ y[kept])) ** 2).item())
+        rows, mean = drawn - drawn[kept].mean(axis=0), y[kept].mean()
+        weights = np.linalg.solve(rows[kept].T @ rows[kept] + method.ridge * np.eye(200), rows[kept].T @ y[kept])
+        left_out.append(((y[i] - mean - rows[i] @ weights) ** 2).item())
     assert errors[0] == pytest.approx(np.mean(left_out), rel=1e-6)
 
 

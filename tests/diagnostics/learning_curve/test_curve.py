@@ -7,7 +7,9 @@ import pytest
 from sklearn.base import clone
 from sklearn.datasets import load_breast_cancer, make_friedman1
 from sklearn.kernel_ridge import KernelRidge
+from sklearn.linear_model import Ridge
 from sklearn.metrics.pairwise import pairwise_kernels
+from sklearn.preprocessing import KernelCenterer
 
 from unlazy.checks import InputError
 from unlazy.diagnostics import LearningCurve, ridge_report
@@ -125,23 +127,126 @@ def test_all_rows_give_gcv_and_leave_one_out_errors(kernel):
     X, y = friedman(40, 0)
     Y = np.column_stack([y, X[:, 0] ** 2 + 1])
     ridge = 0.4
-    curve = LearningCurve(kernel, ridge=ridge, gamma=0.1).fit(X, Y)
+    curve = LearningCurve(kernel, ridge=ridge, gamma=0.1, fit_intercept=False).fit(X, Y)
     K = pairwise_kernels(X, metric=kernel, filter_params=True, gamma=0.1)
-    centred = Y - Y.mean(axis=0)
     G = np.linalg.inv(K + ridge * np.eye(40))
-    gcv = 40 * np.sum((G @ centred) ** 2) / np.trace(G) ** 2
+    gcv = 40 * np.sum((G @ Y) ** 2) / np.trace(G) ** 2
     left_out = []
     for row in range(40):
         kept = np.arange(40) != row
-        model = KernelRidge(alpha=ridge, kernel="precomputed").fit(K[np.ix_(kept, kept)], centred[kept])
-        left_out.append(np.sum((centred[row] - model.predict(K[row, kept][None])) ** 2))
+        model = KernelRidge(alpha=ridge, kernel="precomputed").fit(K[np.ix_(kept, kept)], Y[kept])
+        left_out.append(np.sum((Y[row] - model.predict(K[row, kept][None])) ** 2))
     for method, expected in (("fast", gcv), ("hybrid", np.mean(left_out)), ("pointwise", np.mean(left_out))):
         found = curve.set_params(method=method).predict()
         np.testing.assert_allclose(found.error, expected, rtol=1e-8)
-        np.testing.assert_allclose(found.training_error, np.mean(np.sum((ridge * G @ centred) ** 2, axis=1)), rtol=1e-8)
+        np.testing.assert_allclose(found.training_error, np.mean(np.sum((ridge * G @ Y) ** 2, axis=1)), rtol=1e-8)
         np.testing.assert_allclose(found.r2, 1 - expected / Y.var(axis=0).sum(), rtol=1e-8)
     np.testing.assert_allclose(found.point_errors, left_out, rtol=1e-7)
     np.testing.assert_allclose(curve.target_mean_, Y.mean(axis=0))
+
+
+def predicted_without(kernel, X, y, row, ridge):
+    """What scikit-learn, fitted to the other rows with an intercept, says of a row; gamma is 0.05."""
+    kept = np.arange(len(X)) != row
+    if kernel == "linear":
+        return Ridge(alpha=ridge, solver="svd").fit(X[kept], y[kept]).predict(X[[row]])[0]
+    K = pairwise_kernels(X, metric=kernel, gamma=0.05)
+    centrer, mean = KernelCenterer().fit(K[np.ix_(kept, kept)]), y[kept].mean(axis=0)
+    model = KernelRidge(alpha=ridge, kernel="precomputed")
+    model.fit(centrer.transform(K[np.ix_(kept, kept)]), y[kept] - mean)
+    return mean + model.predict(centrer.transform(K[row, kept][None]))[0]
+
+
+@pytest.mark.parametrize("kernel", ["linear", "rbf"])
+@pytest.mark.parametrize(("rows", "d"), [(15, 40), (15, 15), (16, 15), (17, 15), (40, 6)])
+@pytest.mark.parametrize("ridge", [1e-3, 3.0])
+def test_leave_one_out_errors_are_those_of_refits_that_estimate_the_mean_from_the_other_rows(kernel, rows, d, ridge):
+    rng = np.random.default_rng([rows, d])
+    # pure noise, and columns that are centred on all rows: each is minus the sum of the others
+    X, y = rng.standard_normal((rows, d)), 3 + rng.standard_normal((rows, 2))
+    X -= X.mean(axis=0)
+    left_out = [np.sum((y[row] - predicted_without(kernel, X, y, row, ridge)) ** 2) for row in range(rows)]
+    curve = LearningCurve(kernel, gamma=0.05, ridge=ridge, method="pointwise").fit(X, y)
+    found = curve.predict()
+    np.testing.assert_allclose(found.point_errors, left_out, rtol=1e-7)
+    hybrid = curve.set_params(method="hybrid").predict()
+    np.testing.assert_allclose([found.error, hybrid.error], np.mean(left_out), rtol=1e-8)
+    # the sampling error of some dozens of squares, few of which carry the sum
+    assert found.r2 < 0.7
+    if kernel == "linear":
+        fit = Ridge(alpha=ridge, solver="svd").fit(X, y).predict(X)
+        np.testing.assert_allclose(hybrid.training_error, np.mean(np.sum((y - fit) ** 2, axis=1)), rtol=1e-7)
+
+
+@pytest.mark.parametrize("kernel", ["linear", "rbf"])
+@pytest.mark.parametrize("shift", [0.0, 1e6])
+def test_with_an_intercept_means_of_columns_and_target_do_not_matter(kernel, shift):
+    X, y = friedman(40, 0)
+    sizes = [15, 40, 90]
+    plain = LearningCurve(kernel, gamma=0.05).fit(X, y).predict(sizes)
+    moved = LearningCurve(kernel, gamma=0.05).fit(X + shift, y + 3 + shift).predict(sizes)
+    np.testing.assert_allclose(moved.error, plain.error, rtol=1e-6)
+    np.testing.assert_allclose(moved.interval, plain.interval, rtol=1e-5)
+
+
+def test_without_an_intercept_the_error_is_that_of_kernel_ridge_on_the_target_as_it_is():
+    rng = np.random.default_rng(0)
+    X, new = rng.standard_normal((400, 5)), rng.standard_normal((4000, 5))
+    weights = rng.standard_normal(5)
+    for intercept in (False, True):
+        model = Ridge(alpha=1.0, fit_intercept=intercept)
+        model.fit(X, 3 + X @ weights + 0.2 * rng.standard_normal(400))
+        trained = np.mean((3 + new @ weights + 0.2 * rng.standard_normal(4000) - model.predict(new)) ** 2)
+        pool = X[:200], 3 + X[:200] @ weights + 0.2 * rng.standard_normal(200)
+        found = LearningCurve("linear", ridge=1.0, fit_intercept=intercept).fit(*pool).predict(400)
+        # the deviation of a mean of 200 squares, four times, and the trained one's
+        assert found.error == pytest.approx(trained, rel=4 * np.sqrt(2 / 200) + 0.05)
+
+
+@pytest.mark.parametrize("kernel", ["linear", "rbf"])
+@pytest.mark.parametrize("method", ["auto", "pointwise"])
+def test_errors_with_an_intercept_agree_with_fits_to_random_rows_of_the_pool(kernel, method):
+    X, y = friedman(160, 3)
+    # a kernel with little along the constant vector: fits without an intercept would be far off
+    X, y = X[:, :6], y + 3
+    curve = LearningCurve(kernel, ridge=0.5, gamma=0.3, method=method).fit(X, y)
+    rng = np.random.default_rng(0)
+    K = pairwise_kernels(X, metric=kernel, filter_params=True, gamma=0.3)
+    for n in (30, 100):
+        test, train = [], []
+        for _ in range(300):
+            order = rng.permutation(160)
+            a, b = order[:n], order[n:]
+            A = np.block([[K[np.ix_(a, a)] + 0.5 * np.eye(n), np.ones((n, 1))], [np.ones((1, n)), np.zeros((1, 1))]])
+            solution = np.linalg.solve(A, np.append(y[a], 0.0))
+            test.append(np.mean((y[b] - K[np.ix_(b, a)] @ solution[:-1] - solution[-1]) ** 2))
+            train.append(np.mean((0.5 * solution[:-1]) ** 2))
+        found = curve.predict(n)
+        assert_mean(test, found.error, 0.04)
+        assert_mean(train, found.training_error, 0.08)
+
+
+def test_features_with_an_intercept_solve_their_equations():
+    """G is the limit of (s K + c 1 1^T + diag kappa)^-1 for a large c."""
+    K, Y, n, ridge, features = LINE, LINE_TARGET + 2, 6, 0.2, 5
+    found = pointwise_error(K, Y, n, ridge, features, (0.5, 0.5), intercept=True)
+    f, s = n / 8, found.scale
+    G = np.linalg.inv(s * K + 1e7 + np.diag(found.kappa))
+    g, b = np.diagonal(G), np.diagonal(G @ K @ G)
+    np.testing.assert_allclose(found.kappa, ridge + (1 - f) / g, rtol=1e-6)
+    # without the intercept's direction, of which there is 1
+    kept = np.trace(G @ (s * K + np.diag(found.kappa)))
+    assert kept == pytest.approx(7, abs=1e-5)
+    assert 1 / s == pytest.approx(1 + np.trace(K @ G) / features, rel=1e-6)
+    system = np.block(
+        [
+            [np.diag(g**2) - (1 - f) * G**2, -(s**2) / features * b[:, None]],
+            [-(1 - f) * b, np.array([1 - s**2 * np.trace(G @ K @ G @ K) / features])],
+        ]
+    )
+    centred = Y - Y.mean()
+    right = np.append(np.sum((G @ centred) ** 2, axis=1), np.trace(centred.T @ G @ K @ G @ centred))
+    np.testing.assert_allclose(found.errors, f * np.linalg.solve(system, right)[:-1], rtol=1e-5)
 
 
 def test_few_rows_of_a_large_pool_are_rows_of_a_population():
@@ -169,10 +274,11 @@ def test_few_rows_of_a_large_pool_are_rows_of_a_population():
 def test_errors_agree_with_fits_to_random_rows_of_the_pool(kernel, ridge, method, accuracy):
     X, y = friedman(160, 3)
     Y = np.column_stack([y, np.sin(X[:, 0] + X[:, 1])])
-    curve = LearningCurve(kernel, ridge=ridge, method=method, gamma=0.05).fit(X, Y)
+    Y -= Y.mean(axis=0)
+    curve = LearningCurve(kernel, ridge=ridge, method=method, gamma=0.05, fit_intercept=False).fit(X, Y)
     for n in (30, 100):
         found = curve.predict(n)
-        test, train = errors_of_splits(curve.kernel_matrix_, Y - Y.mean(axis=0), n, ridge, 400)
+        test, train = errors_of_splits(curve.kernel_matrix_, Y, n, ridge, 400)
         assert_mean(test, found.error, accuracy)
         assert_mean(train, found.training_error, 2 * accuracy)
         assert found.in_range
@@ -184,7 +290,7 @@ def test_unequal_leverages_need_an_effective_ridge_for_each_row():
     X = ((X - X.mean(axis=0)) / X.std(axis=0))[rows]
     K = (X @ X.T / 30 + 1) ** 3 / 8
     Y = (y[rows] - y[rows].mean())[:, None]
-    curve = LearningCurve("precomputed", ridge=0.3).fit(K, Y)
+    curve = LearningCurve("precomputed", ridge=0.3, fit_intercept=False).fit(K, Y)
     found = curve.predict(100)
     test, _ = errors_of_splits(K, Y, 100, 0.3, 600)
     assert found.method == "pointwise"
@@ -200,7 +306,10 @@ def test_extrapolated_errors_agree_with_fits_to_more_rows(ridge, factor):
     found = []
     for seed in range(pools):
         found.append(
-            LearningCurve(ridge=ridge, gamma=0.05).fit(*friedman(pool, 100 + seed)).predict(factor * pool).error
+            LearningCurve(ridge=ridge, gamma=0.05, fit_intercept=False)
+            .fit(*friedman(pool, 100 + seed))
+            .predict(factor * pool)
+            .error
         )
     truth = []
     for seed in range(30):
@@ -215,17 +324,35 @@ def test_extrapolated_errors_agree_with_fits_to_more_rows(ridge, factor):
 
 def test_deviations_are_those_of_leaving_out_rows():
     X, y = friedman(70, 5)
-    sizes = np.array([20, 60, 70, 100])
+    sizes = np.array([20, 60, 70])
     for method, tolerance in (("fast", 0.08), ("pointwise", 0.15)):
         curve = LearningCurve(ridge=0.5, gamma=0.05, method=method)
         found = curve.fit(X, y).predict(sizes)
-        reach = np.log(found.interval.high / found.interval.low) / (2 * 1.959964)
+        reach = np.log(found.error / found.interval.low) / 1.959964
         left_out = []
         for row in range(70):
             kept = np.arange(70) != row
             left_out.append(np.log(clone(curve).fit(X[kept], y[kept]).predict(sizes).error))
         jackknife = np.sqrt(69 / 70 * np.sum((left_out - np.mean(left_out, axis=0)) ** 2, axis=0))
         np.testing.assert_allclose(reach, jackknife, rtol=tolerance)
+
+
+def test_intervals_for_more_rows_widen_with_the_freedom_of_the_fit_and_end_at_what_the_pool_has():
+    X, y = friedman(70, 5)
+    curve = LearningCurve(ridge=0.5, gamma=0.05).fit(X, y)
+    found = curve.predict([70, 100, 700])
+    K = KernelCenterer().fit_transform(curve.kernel_matrix_)
+    freedom = np.trace(K @ np.linalg.inv(K + 0.5 * np.eye(70)))
+    reach = np.log(found.error / found.interval.low) / 1.959964
+    np.testing.assert_allclose(reach[1:], np.hypot(reach[0], 0.5 * freedom / 70 * np.log([10 / 7, 10])), rtol=1e-5)
+    assert (found.interval.high[1:] <= found.interval.high[0]).all()
+    assert found.interval.high[2] == pytest.approx(found.interval.high[0])
+    # above by half the tail of left-out errors, which a normal law would have at 3
+    squares = np.array([(y[row] - predicted_without("rbf", X, y, row, 0.5)) ** 2 for row in range(70)])
+    factor = np.clip(np.mean(squares**2) / np.mean(squares) ** 2 / 2, 1, 2.4)
+    assert np.log(found.interval.high[0] / found.error[0]) / 1.959964 == pytest.approx(factor * reach[0], rel=1e-6)
+    np.testing.assert_array_equal(found.reliable, 1.959964 * (1 + factor) * reach <= np.log(4))
+    assert not found.reliable[2]
 
 
 def test_intervals_cover_the_error_of_fresh_data_nearly_as_often_as_they_say():
@@ -241,7 +368,7 @@ def test_intervals_cover_the_error_of_fresh_data_nearly_as_often_as_they_say():
         truth.append(np.mean(errors))
     covered, narrow = [], []
     for seed in range(pools):
-        curve = LearningCurve(ridge=ridge, gamma=0.05).fit(*friedman(pool, 7000 + seed))
+        curve = LearningCurve(ridge=ridge, gamma=0.05, fit_intercept=False).fit(*friedman(pool, 7000 + seed))
         for confidence, found in ((0.95, covered), (0.5, narrow)):
             low, high = curve.set_params(confidence=confidence).predict(sizes).interval
             found.append((low < truth) & (truth < high))
@@ -271,9 +398,12 @@ def test_a_linear_kernel_gives_the_forecast_of_ridge_report():
     Y = X @ rng.standard_normal((80, 3)) + rng.standard_normal((50, 3))
     Y -= Y.mean(axis=0)
     forecast = ridge_report(X, Y, centre=False, sizes=[15, 30, 50, 100]).forecast
-    curve = LearningCurve("linear", method="hybrid").fit(X, Y)
+    curve = LearningCurve("linear", method="hybrid", fit_intercept=False).fit(X, Y)
     # its ridge is divided by n and its errors are means over targets
     found = curve.predict(forecast.sizes, forecast.sizes * forecast.ridge)
+    np.testing.assert_allclose(found.error / 3, forecast.error, rtol=1e-6)
+    forecast = ridge_report(X, Y + 3, sizes=[15, 30, 50]).forecast
+    found = LearningCurve("linear", method="hybrid").fit(X, Y).predict(forecast.sizes, forecast.sizes * forecast.ridge)
     np.testing.assert_allclose(found.error / 3, forecast.error, rtol=1e-6)
 
 
@@ -308,18 +438,19 @@ def test_pointwise_extrapolation_solves_its_equations_however_far():
     np.testing.assert_array_equal(curve.predict([30, 600]).reliable, [True, False])
 
 
-def test_least_squares_is_the_limit_without_a_ridge():
+@pytest.mark.parametrize("intercept", [True, False])
+def test_least_squares_is_the_limit_without_a_ridge(intercept):
     rng = np.random.default_rng(2)
     X = rng.standard_normal((60, 5))
     y = X @ np.arange(5) + rng.standard_normal(60)
-    centred = y - y.mean()
-    outside = np.sum((centred - X @ np.linalg.lstsq(X, centred, rcond=None)[0]) ** 2)
-    curve = LearningCurve("linear", ridge=0, method="fast").fit(X, y)
-    n = np.array([8, 30, 60])
+    design = np.column_stack([X, np.ones(60)]) if intercept else X
+    outside = np.sum((y - design @ np.linalg.lstsq(design, y, rcond=None)[0]) ** 2)
+    curve = LearningCurve("linear", ridge=0, method="fast", fit_intercept=intercept).fit(X, y)
+    n, columns = np.array([8, 30, 60]), 5 + intercept
     found = curve.predict(n)
-    np.testing.assert_allclose(found.error, n * outside / (55 * (n - 5)), rtol=1e-10)
-    np.testing.assert_allclose(found.training_error, ((n - 5) / n) ** 2 * found.error, rtol=1e-10)
-    peak = curve.predict(5)
+    np.testing.assert_allclose(found.error, n * outside / ((60 - columns) * (n - columns)), rtol=1e-10)
+    np.testing.assert_allclose(found.training_error, ((n - columns) / n) ** 2 * found.error, rtol=1e-10)
+    peak = curve.predict(columns)
     assert peak.error == peak.interval.low == np.inf
     assert peak.training_error == 0
     assert peak.in_range
@@ -335,7 +466,7 @@ def test_random_features_agree_with_fits(method):
     X, y = friedman(120, 8)
     Y = (y - y.mean())[:, None]
     gamma, ridge, n = 0.05, 1.0, 50
-    curve = LearningCurve(ridge=ridge, gamma=gamma, method=method).fit(X, y)
+    curve = LearningCurve(ridge=ridge, gamma=gamma, method=method, fit_intercept=False).fit(X, Y)
     for p in (12, 50, 200):
 
         def design(rng, p=p):
@@ -403,7 +534,8 @@ def test_samples_needed_inverts_the_curve():
     assert never.n == np.inf
     assert not never.reliable
     assert 0.01 < never.least_error < curve.predict(150).error
-    assert curve.samples_needed(100.0).n == 1
+    assert curve.samples_needed(100.0).n == 2
+    assert LearningCurve(ridge=2.0, gamma=0.05, fit_intercept=False).fit(X, y).samples_needed(100.0).n == 1
 
 
 def test_features_needed_reach_the_tolerance():
@@ -412,7 +544,10 @@ def test_features_needed_reach_the_tolerance():
     for tol in (0.02, 0.2):
         needed = curve.features_needed(tol)
         assert needed.error <= (1 + tol) * needed.kernel_error
-        assert curve.predict(features=0.98 * needed.features).error > (1 + tol) * needed.kernel_error
+        assert (
+            curve.predict(features=min(0.98 * needed.features, needed.features - 1)).error
+            > (1 + tol) * needed.kernel_error
+        )
     assert curve.features_needed(0.02).features > needed.features
 
 
@@ -422,10 +557,9 @@ def test_best_ridge_has_the_least_leave_one_out_error():
     best = curve.best_ridge()
     assert best.where == "inside"
     ridges = best.ridge * np.array([0.3, 0.9, 1.0, 1.1, 3])
-    errors = []
-    for ridge in ridges:
-        G = np.linalg.inv(curve.kernel_matrix_ + ridge * np.eye(60))
-        errors.append(np.mean((G @ (y - y.mean()) / np.diagonal(G)) ** 2))
+    errors = [
+        np.mean([(y[row] - predicted_without("rbf", X, y, row, ridge)) ** 2 for row in range(60)]) for ridge in ridges
+    ]
     assert np.argmin(errors) == 2
     np.testing.assert_allclose(errors[2], best.error, rtol=1e-8)
     noise_only = LearningCurve(gamma=0.05).fit(X, np.random.default_rng(0).permutation(y))
@@ -446,11 +580,12 @@ def test_alignment_is_that_of_the_decomposition():
     X, y = friedman(50, 9)
     curve = LearningCurve(ridge=0.5, gamma=0.05).fit(X, y)
     found = curve.alignment()
-    hat = curve.kernel_matrix_ @ np.linalg.inv(curve.kernel_matrix_ + 0.5 * np.eye(50))
+    K = KernelCenterer().fit_transform(curve.kernel_matrix_)
+    hat = K @ np.linalg.inv(K + 0.5 * np.eye(50))
     centred = y - y.mean()
     np.testing.assert_allclose(found.effective_dimension, np.trace(hat), rtol=1e-10)
     np.testing.assert_allclose(found.learnable_share, centred @ hat @ centred / (centred @ centred), rtol=1e-10)
-    np.testing.assert_allclose(found.eigenvalues, np.linalg.eigvalsh(curve.kernel_matrix_)[::-1], atol=1e-12)
+    np.testing.assert_allclose(found.eigenvalues, np.linalg.eigvalsh(K)[:0:-1], atol=1e-12)
     np.testing.assert_allclose([found.cumulative_target[-1], found.cumulative_spectrum[-1]], 1)
     few = curve.alignment(10)
     assert few.effective_dimension < min(10, found.effective_dimension)
@@ -516,6 +651,7 @@ def test_importing_the_package_does_not_load_scikit_learn():
 
 
 X_GOOD, Y_GOOD = np.arange(12.0).reshape(6, 2) ** 0.5, np.arange(6.0) ** 2
+INDEFINITE = np.diag([1.0, 1, 1, 1, -0.5, -0.5])
 LOPSIDED = np.eye(6) + np.triu(np.full((6, 6), 0.1), 1)
 
 
@@ -535,8 +671,15 @@ LOPSIDED = np.eye(6) + np.triu(np.full((6, 6), 0.1), 1)
         ({}, X_GOOD[:, 0], Y_GOOD, r"X must have 2 dimension\(s\)"),
         ({"kernel": "precomputed"}, X_GOOD, Y_GOOD, r"X must be a square matrix .* got shape \(6, 2\)"),
         ({"kernel": "precomputed"}, LOPSIDED, Y_GOOD, "the kernel matrix must be symmetric, got differences up to 0.1"),
-        ({"kernel": "precomputed"}, 1.5 - np.eye(6), Y_GOOD, "the kernel must be positive semi-definite, got the eig"),
-        ({"kernel": "precomputed"}, np.zeros((6, 6)), Y_GOOD, "the kernel must be positive definite, got a mean"),
+        ({"kernel": "precomputed"}, INDEFINITE, Y_GOOD, "the kernel must be positive semi-definite, got the eig"),
+        ({"kernel": "precomputed"}, -np.eye(6), Y_GOOD, "the kernel must be positive definite, got a mean"),
+        (
+            {"kernel": "precomputed"},
+            np.full((6, 6), 2.0),
+            Y_GOOD,
+            "the kernel must differ between rows, got the same for",
+        ),
+        ({"fit_intercept": "no"}, X_GOOD, Y_GOOD, "fit_intercept must be one of True, False; got 'no'"),
         ({"kernel": "chi2"}, -X_GOOD, Y_GOOD, "X does not suit kernel='chi2': "),
     ],
 )
@@ -548,13 +691,13 @@ def test_wrong_data_are_named(parameters, X, y, message):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"n": 0}, "n must be >= 1 .*got 0"),
+        ({"n": 1}, "n must be >= 2 .*got 1"),
         ({"n": np.nan}, "n must be finite"),
         ({"n": 7, "ridge": 0}, "ridge must be > 0 for n > 6, the number of rows in the pool, got 0"),
         ({"ridge": -0.1}, "ridge must be >= 0 .*got -0.1"),
         ({"features": 0}, "features must be >= 1, got 0"),
         ({"features": np.nan}, "features must be >= 1, got nan"),
-        ({"n": [2, 3], "ridge": [1, 2, 3]}, r"n and ridge and features must broadcast together"),
+        ({"n": [2, 3], "ridge": [1, 2, 3]}, "n has 2 values and ridge 3"),
     ],
 )
 def test_wrong_questions_are_named(arguments, message):
@@ -579,10 +722,11 @@ def test_it_must_be_fitted_first():
 def test_extreme_input_gives_numbers_or_says_that_it_does_not(method):
     X, y = friedman(30, 3)
     repeated = np.vstack([X, X[:10]]), np.append(y, y[:10])
-    rows = ((X, y), repeated, (X[:2], y[:2]), (np.zeros((5, 2)), y[:5]))
-    for data in rows:
-        curve = LearningCurve(gamma=0.05, method=method).fit(*data)
-        n = np.array([1.0, 2, len(data[1]), 1e3, 1e15])[:, None]
+    rows = [(data, True) for data in ((X, y), repeated, (X[:2], y[:2]))]
+    rows += [(data, False) for data in ((X, y - y.mean()), (np.zeros((5, 2)), y[:5] - y[:5].mean()))]
+    for data, intercept in rows:
+        curve = LearningCurve(gamma=0.05, method=method, fit_intercept=intercept).fit(*data)
+        n = np.array([1.0 + intercept, 2, len(data[1]), 1e3, 1e15])[:, None]
         found = curve.predict(n, [1e-100, 1e-3, 1.0, 1e100])
         for field in (found.error, *found.interval, found.training_error, found.r2):
             np.testing.assert_array_equal(np.isnan(field), ~found.in_range)
@@ -591,5 +735,6 @@ def test_extreme_input_gives_numbers_or_says_that_it_does_not(method):
         assert not found.reliable[~found.in_range].any()
         # an infinite ridge predicts the mean
         known = found.in_range[:, 3]
-        variance = np.mean((data[1] - data[1].mean()) ** 2)
-        np.testing.assert_allclose(found.error[known, 3], variance, rtol=1e-6)
+        # from one row less than n, as at the pool itself
+        variance, rows_ = np.var(data[1], ddof=intercept), n[known, 0]
+        np.testing.assert_allclose(found.error[known, 3], variance * rows_ / (rows_ - intercept), rtol=1e-6)

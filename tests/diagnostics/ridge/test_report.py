@@ -256,7 +256,7 @@ def test_the_place_of_the_chosen_ridge_is_told():
     assert ridge_report(X, noise).chosen_ridge > 10 * inside.chosen_ridge
 
 
-@pytest.mark.parametrize(("n", "d"), [(2, 1), (2, 5), (3, 2), (11, 10), (11, 11), (12, 10)])
+@pytest.mark.parametrize(("n", "d"), [(3, 1), (3, 5), (3, 2), (11, 10), (11, 11), (12, 10)])
 @pytest.mark.parametrize("centre", [True, False])
 def test_the_smallest_and_the_square_designs_have_a_report(n, d, centre):
     X, Y, *_ = problem(n, d, 0.0, 0.0, targets=2)
@@ -288,7 +288,8 @@ def test_text_and_figure_show_what_was_found():
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"X": np.ones((1, 3)), "Y": [1.0]}, r"X must have at least 2 rows, got shape \(1, 3\)"),
+        ({"X": np.ones((1, 3)), "Y": [1.0]}, r"X must have at least 3 rows, got shape \(1, 3\)"),
+        ({"X": np.eye(2), "Y": [1.0, 2.0]}, r"X must have at least 3 rows, got shape \(2, 2\)"),
         ({"X": np.ones(6)}, r"X must have 2 dimension\(s\), got shape \(6,\)"),
         ({"X": np.ones((6, 0))}, "X must not be empty"),
         ({"X": np.full((6, 2), np.nan)}, "X must be finite"),

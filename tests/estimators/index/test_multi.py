@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from unlazy.estimators import MultiIndexRegressor
-from unlazy.estimators.index.multi.links import polynomial_fit, spline_fit
+from unlazy.estimators.index.multi.links import bounded, polynomial_fit, spline_fit
 from unlazy.estimators.index.newton import orthonormal, refine
 
 TEST_ROWS = 3000
@@ -156,7 +156,7 @@ def test_spline_is_a_linear_smoother_that_keeps_planes_and_has_the_least_gcv(cou
     assert best < 1.01 * fit.gcv()
 
 
-def test_polynomial_of_two_indices_is_least_squares_with_monomials_and_straight_beyond():
+def test_polynomial_of_two_indices_is_least_squares_with_monomials():
     rng = np.random.default_rng(13)
     t = rng.standard_normal((200, 2))
     y = t[:, 0] ** 2 * t[:, 1] + rng.standard_normal(200)
@@ -165,10 +165,21 @@ def test_polynomial_of_two_indices_is_least_squares_with_monomials_and_straight_
     expected = monomials @ np.linalg.lstsq(monomials, y, rcond=None)[0]
     np.testing.assert_allclose(fit.values, expected, atol=1e-9)
     np.testing.assert_allclose(fit.function(t), expected, atol=1e-9)
+
+
+def test_function_is_constant_beyond_the_rows_and_its_slopes_are_its_derivatives():
+    rng = np.random.default_rng(13)
+    t = rng.standard_normal((300, 2)) * [1.0, 3.0]
+    y = t[:, 0] ** 2 * t[:, 1] + 0.1 * rng.standard_normal(300)
+    found = bounded("p3", np.arange(40), t, y)
     center = t.mean(axis=0)
-    ray = center + np.array([[10.0], [11.0], [12.0]]) * t.std(axis=0)
-    values = fit.function(ray)
-    assert values[2] - values[1] == pytest.approx(values[1] - values[0])
+    rays = rng.standard_normal((30, 2)) * t.std(axis=0)
+    far = center + 10 * rays / np.linalg.norm(rays / t.std(axis=0), axis=1)[:, None]
+    np.testing.assert_allclose(found(far), found(center + 1e6 * (far - center)), rtol=1e-9)
+    assert np.abs(found(far)).max() < 2 * np.abs(y).max()
+    for places in (t[:50], far):
+        moved = [(found(places + h) - found(places - h)) / 2e-5 for h in 1e-5 * np.eye(2)]
+        np.testing.assert_allclose(found.slopes(places), np.column_stack(moved), rtol=1e-5, atol=1e-6)
 
 
 def test_joint_refinement_of_a_subspace_ends_where_the_error_is_stationary():

@@ -12,7 +12,7 @@ from unlazy.estimators import SingleIndexRegressor
 from unlazy.estimators.common.scaling import scale_data
 from unlazy.estimators.index.candidates import _ranks, compressed, ridge_fit
 from unlazy.estimators.index.certainty import effective_rows, null_error
-from unlazy.estimators.index.choice import LINEAR, STAGES, choose
+from unlazy.estimators.index.choice import LINEAR, STAGES, HeldOut, choose
 from unlazy.estimators.index.links import (
     KNOTS,
     choose_kind,
@@ -247,7 +247,7 @@ def test_steep_polynomials_are_continued_only_where_they_predict_the_outer_rows(
     t = np.random.default_rng(29).standard_normal(500)
     y = as_link(name)(t) + 0.1 * np.random.default_rng(30).standard_normal(500)
     assert continues(t, y, "p5") is right
-    found = limited(polynomial_fit(t, y, 5), t, y)
+    found = limited(polynomial_fit(t, y, 5), "p5", t, y)
     assert bool(found.high > t.max()) == right
     assert continues(t, y, "p3")
     assert continues(t, y, "s8")
@@ -372,20 +372,37 @@ def test_bic_takes_the_polynomial_that_made_the_labels():
         assert choose_kind(t, y, kinds(1000, 1000)) == f"p{degree}"
 
 
-def test_polynomial_goes_on_while_it_is_known_and_straight_beyond():
+def test_polynomial_goes_on_while_it_is_known_and_is_constant_beyond():
     rng = np.random.default_rng(18)
     t = rng.standard_normal(500)
     y = as_link("He5")(t) + 0.1 * rng.standard_normal(500)
     fit = polynomial_fit(t, y, 5)
-    found = limited(fit, t, y)
+    found = limited(fit, "p5", t, y)
     reach = 0.25 * np.ptp(t)
     assert t.max() < found.high <= t.max() + reach
     inside = np.linspace(found.low, found.high, 50)
     np.testing.assert_allclose(found(inside), fit.function(inside))
-    far = found.high + np.array([1.0, 2.0, 3.0])
-    np.testing.assert_allclose(np.diff(found(far)), found.slope(found.high), rtol=1e-9)
+    far = found.high + np.array([0.0, 1.0, 2.0, 1e6])
+    np.testing.assert_array_equal(found(far), found(far[:1])[0])
+    np.testing.assert_array_equal(found.slope(far[1:]), 0.0)
     noisy = y + 30 * rng.standard_normal(500)
-    assert limited(polynomial_fit(t, noisy, 5), t, noisy).high < found.high
+    assert limited(polynomial_fit(t, noisy, 5), "p5", t, noisy).high < found.high
+
+
+def test_link_swings_no_farther_than_the_labels_between_far_rows():
+    rng = np.random.default_rng(19)
+    t = np.append(rng.standard_normal(300), [40.0, 41.0])
+    y = np.append(np.abs(t[:300]), [0.0, 0.0]) + 0.1 * rng.standard_normal(302)
+    fit = polynomial_fit(t, y, 4)
+    gap = np.linspace(4, 39, 200)
+    assert np.abs(fit.function(gap)).max() > 10 * np.abs(y).max()
+    found = limited(fit, "p4", t, y)
+    ends = found(np.array([found.low, found.high]))
+    assert found(gap).max() <= max(y.max(), *ends)
+    assert found(gap).min() >= min(y.min(), *ends)
+    outside = found(gap) != fit.function(gap)
+    assert outside.any()
+    np.testing.assert_array_equal(found.slope(gap)[outside], 0.0)
 
 
 def test_refinement_ends_where_the_error_is_stationary():
@@ -432,24 +449,41 @@ def test_searches_in_noise_leave_more_than_the_null_error(rows_per_column):
     assert min(shares) > 0.8
 
 
+def held(predictions, targets, copies=1.0):
+    return HeldOut(STAGES, predictions, targets, copies, 0 * predictions[:4], targets[:4])
+
+
 def test_choice_weighs_predictions_by_what_held_out_rows_say():
     rng = np.random.default_rng(24)
     signal, n = rng.standard_normal(4000), 4000
     predictions = 3 * rng.standard_normal((n, len(STAGES)))
     predictions[:, 2] = 2 * signal
-    choice = choose(predictions, signal + 0.5 * rng.standard_normal(n))
+    choice = choose(held(predictions, signal + 0.5 * rng.standard_normal(n)))
     assert choice.stage == STAGES[2]
     assert choice.weight == pytest.approx(0.5, abs=0.02)
     assert choice.score == pytest.approx(0.8, abs=0.03)
-    nothing = choose(predictions, rng.standard_normal(n))
+    nothing = choose(held(predictions, rng.standard_normal(n)))
     assert nothing.weight < 0.05
-    assert choose(-predictions, signal).stage == "mean"
-    several = choose(np.repeat(predictions[:40], 3, 0), np.repeat(signal[:40], 3), 3.0)
-    once = choose(predictions[:40], signal[:40])
+    assert choose(held(-predictions, signal)).stage == "mean"
+    several = choose(held(np.repeat(predictions[:40], 3, 0), np.repeat(signal[:40], 3), 3.0))
+    once = choose(held(predictions[:40], signal[:40]))
     assert several.weight == pytest.approx(once.weight)
     assert several.stage == once.stage
     same = np.tile(signal[:, None], len(STAGES))
-    assert choose(same, signal + 0.1 * rng.standard_normal(n)).stage == LINEAR
+    assert choose(held(same, signal + 0.1 * rng.standard_normal(n))).stage == LINEAR
+
+
+def test_choice_is_ridge_regression_where_that_alone_knows_the_far_rows():
+    rng = np.random.default_rng(25)
+    signal = rng.standard_normal(1000)
+    predictions = np.tile(signal[:, None], len(STAGES))
+    predictions[:, 0] += 0.5 * rng.standard_normal(1000)
+    far = np.linspace(5, 9, 20)
+    known = np.tile(far[:, None], len(STAGES))
+    fine = HeldOut(STAGES, predictions, signal, 1.0, known, far)
+    assert choose(fine).stage != LINEAR
+    bounded = np.where(np.arange(len(STAGES)) > 0, 3.0, known)
+    assert choose(fine._replace(far_predictions=bounded)).stage == LINEAR
 
 
 @pytest.mark.parametrize(("name", "exponent"), [("He2", 2), ("He3", 1), ("He4", 2), ("relu", 1), ("z2exp", 4)])

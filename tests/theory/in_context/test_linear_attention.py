@@ -246,7 +246,7 @@ def test_the_finite_size_errors_broadcast_and_are_inf_at_d_times_d_plus_1_prompt
         ({"noise_variance": -0.1}, "noise_variance must be >= 0"),
         ({"ridge": -1e-9}, "ridge must be >= 0"),
         ({"ridge": np.nan}, "ridge must be finite"),
-        ({"prompt_ratio": [1, 2], "ridge": [1, 2, 3]}, "must broadcast together"),
+        ({"prompt_ratio": [1, 2], "ridge": [1, 2, 3]}, "values and .*: give arrays that broadcast"),
     ],
 )
 def test_wrong_input_is_named(change, message):

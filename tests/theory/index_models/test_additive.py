@@ -152,7 +152,7 @@ def test_arguments_broadcast_and_scalars_stay_scalars():
         (lambda: escape_samples("He3", 0, 64, 0.2, 0.5, 0.1), "tasks must be >= 1, got 0"),
         (lambda: escape_samples("He3", 2, 64, 0.0, 0.5, 0.1), "start must be > 0 and <= 1, got 0"),
         (lambda: escape_samples("He3", 2, 64, 0.2, 0.5, 0.0), "step_size must be > 0, got 0"),
-        (lambda: escape_samples("He3", [1, 2], [1, 2, 3], 0.2, 0.5, 0.1), "must broadcast together"),
+        (lambda: escape_samples("He3", [1, 2], [1, 2, 3], 0.2, 0.5, 0.1), "values and .*: give arrays that broadcast"),
         (lambda: additive_path([0.1], [1.0, 1.0], "He3", 0.1), "samples_per_dimension must increase"),
         (lambda: additive_step(0.5, 64, 2, 1), "exponent must be an integer >= 2, got 1"),
         (lambda: additive_step(0.5, 64, 2, 2.5), "exponent must be an integer >= 2, got 2.5"),

@@ -263,3 +263,56 @@ def test_wrong_losses_kernels_and_masses_are_refused():
         quadratic_optimum(lambda x, y: np.cos(x - y.T) ** 3 + (x - y.T) ** 2, **common)
     with pytest.raises(InputError, match="masses must sum to 1, got 2"):
         entropy_sandwich(small_optimum(points=101), np.full(101, 2 / 101))
+
+
+@pytest.mark.parametrize(
+    ("targets", "temperature"),
+    [
+        ((0.0,), 0.01),
+        ((1e3,), 0.01),
+        ((1e4,), 0.1),
+        ((1.0,), 1e-8),
+        ((-7.0,), 1e4),
+        ((100.0, -40.0), 0.1),
+        ((5.0, -5.0, 0.0), 0.1),
+    ],
+)
+def test_an_optimum_far_from_0_has_its_closed_form(targets, temperature):
+    """h(x) = x with squared loss: N(m, temperature/(2 confinement)), m = w y/(w + 2 confinement), w = 1/n."""
+    y, confinement = np.array(targets), 0.5
+    weight, d = 1 / y.size, y.size
+    found = mean_field_optimum(
+        lambda x: x, square_loss(y), dimension=d, confinement=confinement, temperature=temperature
+    )
+    mean, variance = weight * y / (weight + 2 * confinement), temperature / (2 * confinement)
+    energy = weight / 2 * ((mean - y) ** 2).sum() + confinement * ((mean**2).sum() + d * variance)
+    entropy = -d / 2 * np.log(2 * np.pi * np.e * variance)
+    np.testing.assert_allclose(found.predictions, mean, rtol=1e-9, atol=1e-9 * np.sqrt(variance))
+    np.testing.assert_allclose(np.diag(found.covariance), variance, rtol=1e-8)
+    np.testing.assert_allclose((found.energy, found.entropy), (energy, entropy), rtol=1e-7)
+    np.testing.assert_allclose(found.objective, energy + temperature * entropy, rtol=1e-9)
+
+
+@pytest.mark.parametrize("points", [None, 601])
+@pytest.mark.parametrize("centre", [-30.0, 1e3])
+def test_a_problem_that_is_moved_has_the_optimum_of_the_one_around_0(centre, points):
+    """With two wells and two features, of which one is even: the confinement is moved by the potential."""
+    confinement, settings = 0.2, {"dimension": 1, "confinement": 0.2, "temperature": 0.05}
+
+    def moved(by):
+        def potential(x):
+            x = x[:, 0]
+            return np.exp(-2 * (x - by) ** 2) + confinement * ((x - by) ** 2 - x**2)
+
+        def features(x):
+            return np.hstack([np.tanh(x - by), np.cos(x - by)])
+
+        return mean_field_optimum(features, square_loss([0.3, 0.1]), potential=potential, points=points, **settings)
+
+    here, there = moved(0.0), moved(centre)
+    np.testing.assert_allclose(there.predictions, here.predictions, rtol=1e-7)
+    np.testing.assert_allclose(there.covariance, here.covariance, rtol=1e-7)
+    np.testing.assert_allclose(there[:3], here[:3], rtol=1e-8)
+    np.testing.assert_allclose(there.centre, here.centre + centre, atol=2)
+    assert not here.centre.any()
+    assert sample_optimum(there, 100, np.random.default_rng(0)).mean() == pytest.approx(centre, abs=2)

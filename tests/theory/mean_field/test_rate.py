@@ -68,6 +68,64 @@ def test_the_rate_is_the_second_eigenvalue_of_the_dense_operator(target):
     np.testing.assert_allclose(grid_rates(problem), (values[1], frozen), rtol=1e-7)
 
 
+@pytest.mark.parametrize("points", [2001, 60_001, 99_999])
+@pytest.mark.parametrize(("b", "rate"), [(0.2, 0.7), (0.499, 0.999), (3.0, 1.0)])
+def test_rates_keep_their_digits_on_fine_grids(points, b, rate):
+    """The eigenvalues of T are 0.5, 1, 1.5, ...; the interaction moves the first one alone, from 0.5 to 0.5 + b."""
+    rates = grid_rates(quadratic(0.5, b, points=points, half_width=8.0))
+    spacing = 16 / (points - 1)
+    np.testing.assert_allclose(rates, (rate, 0.5), rtol=spacing**2 + 1e-9)
+
+
+def test_a_rate_does_not_depend_on_how_fine_the_grid_is():
+    """A bump that is 1/1000 wide and high needs 100,000 points; as it vanishes the rates become those without it."""
+
+    def found(width):
+        return decay_rates(
+            scalar_problem(
+                lambda x: np.exp(-(x**2) / (2 * width**2)),
+                np.tanh,
+                interaction=2,
+                target=0.3,
+                confinement=0.2,
+                temperature=1.0,
+            )
+        )
+
+    fine, coarse = found(1e-3), found(4e-3)
+    flat = decay_rates(
+        scalar_problem(np.zeros_like, np.tanh, interaction=2, target=0.3, confinement=0.2, temperature=1.0)
+    )
+    # what a narrow bump changes is proportional to its width
+    for name in ("rate", "gap"):
+        limit = getattr(flat, name)
+        np.testing.assert_allclose((getattr(coarse, name) - limit) / (getattr(fine, name) - limit), 4, rtol=0.05)
+
+
+@pytest.mark.parametrize("temperature", [0.05, 0.03, 0.02, 0.013])
+def test_rates_behind_a_high_barrier_are_those_of_two_wells(temperature):
+    """All other modes are faster by exp(barrier/temperature), up to 1e22, so that the odd mode is 1 in a well:
+
+    1/gap = (1/temperature) int_0 exp(U/temperature) int_x exp(-U/temperature), and the interaction multiplies it by
+    1 + s b/(1 + s w), s = interaction/temperature, b and w the variances of phi between and within the wells.
+    """
+    problem = bump(temperature, target=0.0)
+    x = np.linspace(0, 6, 400_001)
+    potential = (0.2 * x**2 + np.exp(-2 * x**2)) / temperature
+    step = x[1]
+    law = np.exp(potential.min() - potential)
+    law[0] /= 2
+    beyond = law.sum() - np.cumsum(law) + law / 2
+    well = np.argmin(potential)
+    passage = np.exp(potential[:well] - potential.min()) * beyond[:well]
+    gap = temperature / (step**2 * (passage.sum() - passage[0] / 2))
+    mean, square = (law @ np.tanh(x) ** power / law.sum() for power in (1, 2))
+    strength = 2 / temperature
+    rate = gap * (1 + strength * mean**2 / (1 + strength * (square - mean**2)))
+    found = decay_rates(problem)
+    np.testing.assert_allclose((found.rate, found.gap), (rate, gap), rtol=1e-4 + 20 * gap)
+
+
 def narrow(temperature=2.0, *, centre=0.0, **options):
     """A bump of height 10 and width 0.1."""
     settings = {"interaction": 0, "target": 0.3, "confinement": 0.2} | options

@@ -219,3 +219,36 @@ def test_wrong_input_is_refused_in_words(change, message):
     }
     with pytest.raises(InputError, match=message):
         mixture_state_evolution(**arguments)
+
+
+def widest_margin(strength, deviation, n, d):
+    """M and Q of the smallest w with y w.x >= 1 for all samples, by Gordon's inequality.
+
+    w has the length a along the means and a rho across; t = (1 - M)/sqrt(Q) is where the samples of the margin begin.
+    """
+    from scipy.optimize import brentq, minimize_scalar
+    from scipy.special import ndtr
+
+    def found(rho):
+        def excess(t):
+            return (1 + t**2) * ndtr(t) + t * np.exp(-(t**2) / 2) / np.sqrt(2 * np.pi) - d / n * rho**2 / (1 + rho**2)
+
+        t = brentq(excess, -30, 30, xtol=1e-14)
+        along = 1 / (strength + t * deviation * np.sqrt(1 + rho**2))
+        return along, along**2 * (1 + rho**2)
+
+    rho = minimize_scalar(lambda x: found(np.exp(x))[1], bounds=(-12, 3), options={"xatol": 1e-10}).x
+    along, square = found(np.exp(rho))
+    return along * strength, deviation**2 * square
+
+
+@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize("ridge", [1e-8, 1e-3, 0.1])
+@pytest.mark.parametrize("strength", [1.2, 3.0, 5.7, 6.0, 10.0, 30.0, 300.0])
+def test_hinge_fits_of_clusters_however_far_apart_have_the_widest_margin(strength, ridge, bias):
+    n, d = 200, 100
+    means = strength * np.eye(1, d) * np.array([[1.0], [-1.0]])
+    found = mixture_state_evolution(means, 1 / d, (0.5, 0.5), (1, -1), n, ridge, loss="hinge", bias=bias)
+    mean, norm = widest_margin(strength, d**-0.5, n, d)
+    np.testing.assert_allclose(found.mean, [mean, -mean], rtol=1e-6)
+    np.testing.assert_allclose(found.norm, norm, rtol=1e-6)

@@ -1,3 +1,5 @@
+from itertools import product
+
 import numpy as np
 import pytest
 
@@ -99,6 +101,55 @@ def test_two_classes_of_unequal_covariances_agree_with_the_scalar_mixture():
         np.testing.assert_allclose(getattr(found, name), getattr(scalar, name), rtol=1e-7, err_msg=name)
     np.testing.assert_allclose(2 * found.covariance[:, 0, 0], scalar.norm, rtol=1e-7)
     np.testing.assert_allclose(2**0.5 * found.bias, scalar.bias, rtol=1e-7)
+
+
+@pytest.mark.parametrize(
+    ("classes", "ratio", "ridge"),
+    # four classes have the dearest averages
+    [*product((2, 3, 5), (0.5, 2.0, 10.0), (1e-2, 0.1, 1.0)), (4, 0.5, 1.0), (4, 2.0, 0.1)],
+)
+def test_equal_classes_have_no_bias_to_learn(classes, ratio, ridge):
+    means = corners(classes, 2.0) - corners(classes, 2.0).mean(axis=0)
+    found = multiclass_clusters(means, ratio * D, ridge, variances=FLAT, bias=True)
+    without = multiclass_clusters(means, ratio * D, ridge, variances=FLAT)
+    # the Sobol points of five classes are not symmetric
+    tolerance = {2: 1e-9, 3: 1e-8, 4: 1e-6, 5: 5e-3}[classes]
+    np.testing.assert_allclose(found.bias / np.sqrt(np.trace(found.covariance[0])), 0, atol=tolerance)
+    for name in ("test_error", "train_loss", "test_loss"):
+        np.testing.assert_allclose(getattr(found, name), getattr(without, name), rtol=tolerance, err_msg=name)
+
+
+@pytest.mark.parametrize("ridge", [1e-4, 1e-6, 1e-8])
+@pytest.mark.parametrize("ratio", [0.02, 2.0, 10.0, 1e6])
+def test_two_classes_at_small_ridges_agree_with_the_scalar_mixture(ratio, ridge):
+    from unlazy.theory.message_passing.state_evolution.mixture import mixture_state_evolution
+
+    means = 0.15 * np.eye(1, D) * np.array([[1.0], [-1.0]])
+    found = multiclass_clusters(means, ratio * D, ridge, variances=FLAT, probabilities=(0.6, 0.4), bias=True)
+    scalar = mixture_state_evolution(means, 1 / D, (0.6, 0.4), (1, -1), ratio * D, ridge / 2, bias=True)
+    for name in ("test_error", "test_loss", "train_loss", "stability"):
+        np.testing.assert_allclose(getattr(found, name), getattr(scalar, name), rtol=1e-6, err_msg=name)
+
+
+@pytest.mark.parametrize(("classes", "ridge"), [(3, 1e-6), (4, 1e-3)])
+def test_fits_of_separable_clusters_follow_the_prediction_that_few_steps_find(classes, ridge):
+    from unlazy.training.message_passing.softmax_fits import fit_softmax
+
+    d, seeds = 150, 8
+    means, variances, n = corners(classes, 2.0, d), np.full(d, 1 / d), 2 * d
+    theory = multiclass_clusters(means, n, ridge, variances=variances)
+    assert theory.iterations < 100
+    found = []
+    for seed in range(seeds):
+        rng = np.random.default_rng(seed)
+        labels = np.arange(n) % classes
+        rows = means[labels] + rng.standard_normal((n, d)) / d**0.5
+        weights = fit_softmax(rows, labels, classes, ridge, tolerance=1e-4 * ridge).weights @ helmert_contrasts(classes)
+        found.append((np.sum(weights**2) / d, np.sum((means @ weights) ** 2)))
+    expected = np.array([np.trace(theory.covariance[0]), np.sum(theory.overlaps**2)])
+    error = np.std(found, axis=0, ddof=1) / seeds**0.5
+    assert (error < 0.05 * expected).all()
+    assert (np.abs(np.mean(found, axis=0) - expected) < 4 * error).all()
 
 
 def test_teacher_of_three_classes_agree_with_an_independent_computation():

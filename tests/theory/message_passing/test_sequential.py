@@ -16,7 +16,9 @@ from unlazy.numerics.roots import ConvergenceError
 from unlazy.theory.message_passing.sequential.inference import (
     CovarianceEnsemble,
     at_line,
+    covariance_ensemble,
     ensemble_of_spectra,
+    matched_beta,
     mean_field_residual,
     row_orthogonal_ensemble,
     static_solution,
@@ -341,3 +343,26 @@ def test_wrong_input_is_named(call, message):
 def test_labels_that_no_student_explains_have_no_solution():
     with pytest.raises(ConvergenceError, match=r"beta = inf, flip = 0.1"):
         static_solution(wishart_ensemble(12.0), math.inf, 0.1)
+
+
+@pytest.mark.parametrize("ensemble", ["wishart", "row-orthogonal"])
+@pytest.mark.parametrize("flip", [0.0, 0.1, 0.4])
+@pytest.mark.parametrize("alpha", [1e3, 1e5, 1e6])
+def test_a_student_that_knows_the_model_and_has_very_many_labels_errs_as_one_over_their_number(ensemble, flip, alpha):
+    found = static_solution(covariance_ensemble(ensemble, alpha), matched_beta(flip) if flip else math.inf, flip)
+
+    # only fields of the order sqrt(v) teach: 1/alpha = E h^2 = sqrt(v/2 pi) 2 int (1 - 2e)^2 phi^2/(e + (1 - 2e) Phi)
+    def taught(u):
+        return ((1 - 2 * flip) * math.exp(-u * u / 2)) ** 2 / (2 * math.pi) / (flip + (1 - 2 * flip) * norm.cdf(u))
+
+    slope = 2 / math.sqrt(2 * math.pi) * quad(taught, -30, 12)[0]
+    np.testing.assert_allclose(found.cavity_variance, (alpha * slope) ** -2, rtol=20 / alpha)
+    # who knows the model has fields as correlated with the truth as with themselves
+    np.testing.assert_allclose(found.field_variance, found.field_overlap, rtol=1e-12)
+    np.testing.assert_allclose(found.field_variance + found.cavity_variance, 1, rtol=1e-12)
+    np.testing.assert_allclose(found.mean_square, found.mean_overlap, rtol=1e-12)
+
+
+def test_ensembles_with_very_many_labels_differ_by_their_inverse_number_also_for_a_student_who_is_too_sure():
+    one, other = (static_solution(covariance_ensemble(name, 1e6), 4.0, 0.1) for name in ("wishart", "row-orthogonal"))
+    np.testing.assert_allclose(one, other, rtol=1e-5)

@@ -298,7 +298,7 @@ def test_an_iteration_without_fixed_point_is_reported_with_its_residual():
         ({"teacher": lambda t: (t > 0.3).astype(float), "loss": "square"}, "teacher must be a smooth function"),
         ({"teacher": lambda t: np.clip(t + 0.5, 0, 1), "loss": "square", "ridge": 0.0}, "must be a smooth function"),
         ({"teacher": SignTeacher}, "teacher must be a LinearTeacher"),
-        ({"n": [1, 2], "ridge": [1, 2, 3]}, "must broadcast together"),
+        ({"n": [1, 2], "ridge": [1, 2, 3]}, "values and .*: give arrays that broadcast"),
         ({"signal": [0.1, np.nan]}, "signal must be finite"),
     ],
 )

@@ -1,9 +1,11 @@
 import math
+from decimal import Decimal, localcontext
 
 import numpy as np
 import pytest
 
 from unlazy.checks import InputError
+from unlazy.functions.elementwise import Link, as_link
 from unlazy.theory.kernels.random_features import kernel_regression_equivalent
 from unlazy.theory.one_step.gradient_step import (
     best_direction_ridge,
@@ -13,6 +15,7 @@ from unlazy.theory.one_step.gradient_step import (
     rank_one_step,
     spiked_outlier,
 )
+from unlazy.theory.one_step.linear_kernels import LinearPart, linear_kernel_risk, tangent_kernel_part
 from unlazy.theory.one_step.moments import (
     ActivationMoments,
     LinkMoments,
@@ -49,6 +52,29 @@ def test_a_callable_has_the_moments_of_the_activation_it_is():
     np.testing.assert_allclose(activation_moments(lambda x: np.maximum(x, 0)), activation_moments("relu"), atol=3e-5)
 
 
+@pytest.mark.parametrize(
+    "sign", [np.sign, as_link("sign"), Link("late", lambda x: np.sign(x - 0.5), breakpoints=(0.5,))]
+)
+def test_jumps_are_refused_where_a_gradient_is_needed_and_there_alone(sign):
+    shift = 0.5 if sign(0.25) < 0 else 0.0
+    found = activation_moments(sign)
+    # E[z sign(z - c)] = 2 phi(c)
+    linear = 2 * math.exp(-(shift**2) / 2) / math.sqrt(2 * math.pi)
+    np.testing.assert_allclose(found.linear, linear, rtol=1e-10)
+    assert np.isfinite(one_step_risk(sign, "erf", 2.0, 1.0, 0.1, 0.1).risk)
+    for call in (lambda: rank_one_step(sign, "erf", 1, 1, 1, 0.1), lambda: tangent_kernel_part(sign)):
+        with pytest.raises(InputError, match=r"activation must be continuous .*jumps there is no gradient.*Link"):
+            call()
+
+
+def test_the_step_moves_at_least_as_far_as_its_rank_one_part():
+    for activation in ("erf", "relu", np.tanh, np.abs, lambda x: np.tanh(50 * x), lambda x: np.maximum(x, 0)):
+        found = rank_one_step(activation, "erf", 1.0, [0.1, 1.0, 10.0], 1.0, 0.1)
+        assert (found.displacement >= found.spike).all()
+    with pytest.raises(InputError, match=r"activation.slope = E sigma'\^2 must be at least the variance, got 0.5"):
+        rank_one_step(ActivationMoments(0, 1, 1, 0.5), "erf", 1, 1, 1, 0)
+
+
 def test_resolvents_have_their_independently_computed_values():
     found = wishart_resolvent([0.1, 1, 0.01], [2, 0.5, 1])
     np.testing.assert_allclose(found.direct, [0.844288770225, 0.780776406404, 9.512492197250], rtol=1e-12)
@@ -56,16 +82,13 @@ def test_resolvents_have_their_independently_computed_values():
 
 @pytest.mark.parametrize("ratio", [0.3, 1.0, 4.0])
 def test_resolvents_are_those_of_a_drawn_matrix(ratio):
-    d, t, h = 1200, 0.3, 1e-5
+    d, t = 1200, 0.3
     rng = np.random.default_rng(0)
     squares = np.linalg.svd(rng.normal(size=(d, int(ratio * d))) / math.sqrt(d), compute_uv=False) ** 2
     direct = (np.sum(1 / (squares + t)) + (d - squares.size) / t) / d
     companion = (np.sum(1 / (squares + t)) + (ratio * d - squares.size) / t) / d
     found = wishart_resolvent(t, ratio)
     np.testing.assert_allclose([found.direct, found.companion], [direct, companion], rtol=5e-3)
-    above, below = wishart_resolvent(t + h, ratio), wishart_resolvent(t - h, ratio)
-    np.testing.assert_allclose(found.direct_slope, (above.direct - below.direct) / (2 * h), rtol=1e-8)
-    np.testing.assert_allclose(found.companion_slope, (above.companion - below.companion) / (2 * h), rtol=1e-8)
 
 
 def test_resolvents_keep_their_digits_at_extreme_arguments():
@@ -219,6 +242,139 @@ def test_extreme_ridges_have_their_limits():
     assert found.training_error[0] > 1e-3
 
 
+def written_risk(activation, link, samples, features, ridge, noise, step):
+    """The formulas of `one_step_risk` as they are written, in 250 digits, with n0 = n."""
+    with localcontext() as context:
+        context.prec = 250
+        mu1, rest = Decimal(activation.linear) ** 2, Decimal(activation.nonlinear)
+        signal, nonlinear = Decimal(link.linear) ** 2, Decimal(link.nonlinear)
+        psi1, psi2, ridge, noise, step = (Decimal(x) for x in (samples, features, ridge, noise, step))
+
+        def at(kappa):
+            t = (rest + kappa) / mu1
+            linear = t + psi2 - 1
+            root = (linear**2 + 4 * t).sqrt()
+            m = (root - linear) / (2 * t)
+            u = m + (psi2 - 1) / t
+            return t, m, u, -m * (1 + m) / root, -u * (1 + u) / root
+
+        low, high = ridge.log10(), (ridge + psi2 / psi1 * (rest + mu1)).log10()
+        for _ in range(240):
+            kappa = 10 ** ((low + high) / 2)
+            s = at(kappa)[2] / (psi2 * mu1)
+            if kappa * (1 - psi2 / psi1 * (1 - kappa * s)) < ridge:
+                low = (low + high) / 2
+            else:
+                high = (low + high) / 2
+        t, m, u, m_slope, u_slope = at(kappa)
+        s, s2 = u / (psi2 * mu1), -u_slope / (psi2 * mu1**2)
+        gamma = psi2 / psi1 * (1 - 2 * kappa * s + kappa**2 * s2)
+        aligned = step**2 * mu1 * signal
+        whole = aligned + step**2 * mu1 * (signal + nonlinear + noise) / psi1
+        total = 1 + (1 + whole) * m
+        q = t * m * (1 - aligned * m / total)
+        q_slope = (m + t * m_slope) * (1 - aligned * m / total) - t * m * aligned * m_slope / total**2
+        test = (signal * (q - kappa / mu1 * q_slope) + noise + nonlinear) / (1 - gamma)
+        return [float(x) for x in (kappa, test - noise, test, (ridge / kappa) ** 2 * test)]
+
+
+@pytest.mark.parametrize(
+    ("samples", "features"),
+    [(1, 1e15), (1e-10, 1e10), (1e-12, 1e-12), (1e15, 1e-12), (1e15, 1e15), (3.0, 3.0), (1e-12, 1e15), (1e3, 2.0)],
+)
+def test_risk_keeps_its_digits_at_extreme_sizes(samples, features):
+    activation, link = activation_moments("tanh"), link_moments("tanh")
+    for ridge, noise, step in ((1e-3, 0.1, 0.0), (1e-15, 0.0, 3.0), (1e9, 1e-12, 1e6)):
+        found = one_step_risk(activation, link, samples, features, ridge, noise, step_size=step)
+        np.testing.assert_allclose(
+            found, written_risk(activation, link, samples, features, ridge, noise, step), rtol=1e-11
+        )
+
+
+def test_a_risk_far_below_the_noise_keeps_its_digits():
+    activation, link = ActivationMoments(0.0, 1.0, 0.0), LinkMoments(1e-9, 0.0)
+    found = one_step_risk(activation, link, 1e12, 2.0, 1e-3, 1.0)
+    np.testing.assert_allclose(found.risk, written_risk(activation, link, 1e12, 2.0, 1e-3, 1.0, 0)[1], rtol=1e-11)
+
+
+@pytest.mark.parametrize(("samples", "features"), [(0.5, 2.0), (2.0, 0.5), (2.0, 1.9), (1.0, 3.0), (1e-9, 1e-8)])
+def test_no_ridge_is_the_limit_of_small_ones(samples, features):
+    link = link_moments("tanh")
+    for activation in (activation_moments("tanh"), ActivationMoments(0.0, 2.0, 0.0)):
+        found = one_step_risk(activation, link, samples, features, 0.0, 0.1, step_size=2.0)
+        limit = written_risk(activation, link, samples, features, "1e-60", 0.1, 2.0)
+        if samples == 1.0 and activation.nonlinear == 0:
+            assert found.risk == np.inf
+        else:
+            np.testing.assert_allclose(found, limit, rtol=1e-10, atol=1e-40)
+
+
+def test_no_ridge_at_as_many_features_as_samples_is_an_infinite_risk():
+    found = one_step_risk("tanh", "tanh", [1.0, 2.0], [1.0, 2.0], 0.0, 0.0)
+    assert (found.risk == np.inf).all()
+    assert (found.effective_ridge == 0).all()
+    assert (found.training_error == 0).all()
+
+
+@pytest.mark.parametrize("samples", [1e-9, 0.5, 1.0, 3.0])
+def test_infinite_width_is_the_kernel(samples):
+    """The kernel of tanh features is linear up to its diagonal."""
+    activation, d = activation_moments("tanh"), 10**12
+    found = one_step_risk("tanh", "tanh", samples, np.inf, [0.0, 1e-3, 1.0], 0.1, step_size=1.0)
+    part = LinearPart(activation.linear**2, activation.nonlinear)
+    expected = linear_kernel_risk(part, "tanh", samples * d, d, 1e-200, 0.1)
+    np.testing.assert_allclose(found.risk, expected, rtol=1e-10)
+    assert (found.effective_ridge == np.inf).all()
+    assert (found.training_error == 0).all()
+
+
+def test_infinite_width_without_nonlinear_part_is_least_squares():
+    """On n = 3 d samples: risk noise / (3 - 1), training error noise (1 - 1/3)."""
+    found = one_step_risk("identity", "identity", 3.0, np.inf, [0.0, 0.1], 0.2)
+    np.testing.assert_allclose(found.risk, 0.1, rtol=1e-12)
+    np.testing.assert_allclose(found.training_error, 0.2 * 2 / 3, rtol=1e-12)
+    np.testing.assert_allclose(found.effective_ridge, [0, 0.15], rtol=1e-12)
+
+
+def test_infinitely_many_samples_find_the_best_readout():
+    """With t = mu*^2 / mu1^2 the best readout misses b1^2 t m of the linear part."""
+    moments, link = activation_moments("tanh"), link_moments("tanh")
+    t = moments.nonlinear / moments.linear**2
+    b = t + 2 - 1
+    m = 2 / (b + math.sqrt(b**2 + 4 * t))
+    found = one_step_risk("tanh", "tanh", np.inf, 2.0, 0.0, 0.3)
+    np.testing.assert_allclose(found.risk, link.linear**2 * t * m + link.nonlinear, rtol=1e-12)
+    np.testing.assert_allclose(found.training_error, found.test_error, rtol=1e-12)
+
+
+def test_outliers_do_not_overflow():
+    found = spiked_outlier([1e100, 5e99, 1e-100, 1e-120], [1e100, 1e100, 1e-100, 1e-120], [1.0, 1e40, 1e-40, np.inf])
+    # (theta1 / theta)^2 for a spike far above the bulk, 0 below
+    np.testing.assert_allclose(found.alignment, [1, 0.25, 0, 0], rtol=1e-12)
+    np.testing.assert_allclose(found.singular_value, [1e100, 1e100, 1 + 1e-20, np.inf], rtol=1e-12)
+    step = rank_one_step("erf", "erf", 1e100, 1e-40, np.inf, 1e100)
+    assert np.isfinite(step.displacement)
+    assert step.kernel_alignment_growth == 1
+    # just above the transition the alignment is 4 (theta - 1) / 2 to leading order
+    np.testing.assert_allclose(spiked_outlier(1 + 1e-12, 1 + 1e-12, 1.0).alignment, 2e-12, rtol=1e-3)
+
+
+@pytest.mark.parametrize("samples", [0.25, 4.0, 1 + 1e-9])
+def test_least_squares_directions_have_their_closed_form(samples):
+    """v = pinv(X) y: for n > d, v = beta + noise of |.|^2 s2 / (psi0 - 1); for n < d a projection of beta as well."""
+    link, noise = LinkMoments(0.8, 0.1), 0.2
+    unexplained = noise + link.nonlinear
+    if samples > 1:
+        along, norm = link.linear, link.linear**2 + unexplained / (samples - 1)
+    else:
+        along = link.linear * samples
+        norm = link.linear**2 * samples + unexplained * samples / (1 - samples)
+    found = preconditioned_cosine(link, samples, noise, 0.0)
+    np.testing.assert_allclose(found, along / math.sqrt(norm), rtol=1e-7 if samples < 1.1 else 1e-12)
+    assert preconditioned_cosine(link, 1.0, noise, 0.0) == 0
+    assert preconditioned_cosine(link, np.inf, noise, 0.0) == 1
+
+
 def test_preconditioned_cosine_has_its_independently_computed_value():
     np.testing.assert_allclose(preconditioned_cosine(LinkMoments(0.65, 0.05), 4, 0, 0.03), 0.981070951340, rtol=1e-11)
 
@@ -256,9 +412,11 @@ def test_scalars_give_scalars_and_arrays_broadcast():
     ("call", "message"),
     [
         (lambda: one_step_risk(lambda x: x**2 - 1, "erf", 1, 1, 0.1, 0), r"linear coefficient mu1 = E\[z sigma"),
-        (lambda: one_step_risk("erf", "erf", 1, 1, 0.0, 0), "ridge must be >= 1e-12 .*got 0"),
+        (lambda: one_step_risk("erf", "erf", 1, 1, -1e-9, 0), "ridge must be .*>= 0 .*got -1e-09"),
+        (lambda: one_step_risk("erf", "erf", np.inf, np.inf, 0.1, 0), "must not both be inf"),
+        (lambda: one_step_risk("erf", "erf", 1, 1e50, 0.1, 0), "features_ratio must be from 1e-40 to 1e.40 or inf"),
         (lambda: one_step_risk("erf", "erf", 0, 1, 0.1, 0), "samples_ratio must be > 0"),
-        (lambda: one_step_risk("erf", "erf", [1, 2], 1, [0.1] * 3, 0), "must broadcast together"),
+        (lambda: one_step_risk("erf", "erf", [1, 2], 1, [0.1] * 3, 0), "values and .*: give arrays that broadcast"),
         (lambda: one_step_risk("erff", "erf", 1, 1, 0.1, 0), "activation must be one of .*did you mean erf"),
         (lambda: one_step_risk("erf", "erff", 1, 1, 0.1, 0), "link must be one of .*did you mean erf"),
         (lambda: one_step_risk("erf", "erf", 1, 1, 0.1, -1), "noise_variance must be >= 0"),
@@ -267,7 +425,7 @@ def test_scalars_give_scalars_and_arrays_broadcast():
         (lambda: rank_one_step("erf", lambda x: 0 * x, 1, 1, 1, 0), "link must not be constant without noise"),
         (lambda: best_direction_ridge(lambda x: x**2, 1, 0), r"linear coefficient b1 = E\[z g"),
         (lambda: spiked_outlier(2, 1, 1), "aligned_spike must not exceed spike"),
-        (lambda: preconditioned_cosine("erf", 1, 0, 0), "direction_ridge must be >= 1e-12"),
+        (lambda: preconditioned_cosine("erf", 1, 0, -1), "direction_ridge must be >= 0"),
     ],
 )
 def test_wrong_input_is_named(call, message):

@@ -1,10 +1,12 @@
 import math
+from decimal import Decimal, localcontext
 
 import numpy as np
 import pytest
 
 from unlazy.checks import InputError
 from unlazy.theory.one_step.gradient_step import one_step_risk
+from unlazy.theory.one_step.moments import activation_moments, link_moments
 from unlazy.theory.one_step.noise_injection import (
     noise_averaged,
     noise_injection_equivalent,
@@ -79,6 +81,82 @@ def test_without_input_noise_it_is_ridge_on_random_features(delta, copies):
     np.testing.assert_allclose(limit.test_error, 1.079733454, atol=1e-9)
     np.testing.assert_allclose(found.test_error, limit.test_error, rtol=1e-6)
     np.testing.assert_allclose(found.training_error, limit.training_error, rtol=1e-6)
+
+
+@pytest.mark.parametrize("copies", [1, 3, 1e15, math.inf])
+def test_without_input_noise_it_is_ridge_on_random_features_at_extreme_sizes(copies):
+    samples = np.array([1, 1e-10, 1e-12, 1e15, 1e15, 1.0, 2.0, 1.0, np.inf])
+    features = np.array([1e15, 1e10, 1e-12, 1e-12, 1e15, 3.0, 1.0, 1.0, 3.0])
+    ridge = np.array([1e-3, 1e-3, 1e-15, 1e9, 1e-3, 0.0, 0.0, 0.0, 0.0])
+    found = noise_injection_equivalent("tanh", SIGN, samples, features, ridge, 0.04, input_noise=0.0, copies=copies)
+    limit = one_step_risk("tanh", SIGN, samples, features, ridge, 0.04)
+    np.testing.assert_allclose(found.risk, limit.risk, rtol=1e-11)
+    np.testing.assert_allclose(found.training_error, limit.training_error, rtol=1e-11)
+    if copies < math.inf:
+        wide = noise_injection_equivalent("tanh", SIGN, 2.0, math.inf, 0.1, 0.04, input_noise=0.0, copies=copies)
+        np.testing.assert_allclose(wide.risk, one_step_risk("tanh", SIGN, 2.0, math.inf, 0.1, 0.04).risk, rtol=1e-11)
+
+
+def written(samples, features, ridge, noise, delta, copies):
+    """Test error and objective from the equations as they are written, in 60 digits, by nested bisection."""
+    with localcontext() as context:
+        context.prec = 60
+        clean, noisy, target = activation_moments("tanh"), noise_moments("tanh", delta), link_moments(SIGN)
+        psi1, psi2, ridge, noise, delta, copies = (Decimal(x) for x in (samples, features, ridge, noise, delta, copies))
+        mu1, mu_rest, slope, smooth, rough, b1, b_rest = (
+            Decimal(x) for x in (clean.linear, clean.nonlinear, noisy.linear, noisy.smooth, noisy.rough, *target)
+        )
+
+        def weights(p_mean, p_other, shift):
+            a = p_mean * slope**2 * (1 + delta**2 / copies) + p_other * (1 - 1 / copies) * slope**2 * delta**2
+            b = ridge + p_mean * (smooth + rough / copies) + p_other * (1 - 1 / copies) * rough
+            a, b = a + shift * mu1**2, b + shift * mu_rest
+            t = b / a
+            linear = t + psi2 - 1
+            m = ((linear**2 + 4 * t).sqrt() - linear) / (2 * t)
+            u = m + (psi2 - 1) / t
+            w, v = t * m * u / a, u / a
+            mean = (slope**2 * (1 + delta**2 / copies) * w + (smooth + rough / copies) * v) / psi1
+            return w, mean, (slope**2 * delta**2 * w + rough * v) / (copies * psi1)
+
+        def root(function):
+            low, high = Decimal(-40), Decimal(0)
+            for _ in range(110):
+                middle = (low + high) / 2
+                low, high = (middle, high) if function(10**middle) < 0 else (low, middle)
+            return 10 ** ((low + high) / 2)
+
+        def phi(shift):
+            # p counts its own share of the shift, the equations hold for p alone
+            def other(p):
+                return root(lambda q: q * (1 + weights(p, q, shift)[2]) - 1)
+
+            p = root(lambda p: p * (1 + weights(p, other(p), shift)[1]) - 1)
+            w = weights(p, other(p), shift)[0]
+            return (p + shift) * (b1**2 + b_rest + noise) - (p * slope + shift * mu1) ** 2 * b1**2 * w
+
+        objective = phi(Decimal(0))
+        h = objective / 10**10
+        return float((phi(h) - phi(-h)) / (2 * h)), float(objective)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("samples", "features", "ridge", "copies"), [(1.0, 1e12, 1e-3, 2), (1e-6, 1e6, 1e-9, 3), (1e9, 0.01, 1e-12, 5)]
+)
+def test_copies_keep_their_digits_at_extreme_sizes(samples, features, ridge, copies):
+    test, objective = written(samples, features, ridge, 0.04, 0.5, copies)
+    found = noise_injection_equivalent("tanh", SIGN, samples, features, ridge, 0.04, input_noise=0.5, copies=copies)
+    np.testing.assert_allclose([found.test_error, found.objective], [test, objective], rtol=1e-9)
+
+
+def test_no_ridge_is_the_limit_of_small_ones():
+    arguments = {"copies": [1, 2, 20, math.inf], "samples_ratio": 2.0, "features_ratio": 3.0}
+    found, small = equivalent(ridge=0.0, **arguments), equivalent(ridge=1e-11, **arguments)
+    np.testing.assert_allclose(found.risk, small.risk, rtol=1e-6)
+    np.testing.assert_allclose(found.training_error, small.training_error, rtol=1e-6, atol=1e-15)
+    # two copies of one and a half times as many samples as features are exactly interpolated
+    assert equivalent(ridge=0.0, copies=2, samples_ratio=1.5, features_ratio=3.0).risk == math.inf
 
 
 def test_many_copies_are_infinitely_many():
@@ -165,7 +243,16 @@ def test_numbers_broadcast_and_scalars_give_scalars():
         ({"input_noise": -1}, "input_noise must be >= 0"),
         ({"input_noise": [0.1, 0.2]}, "input_noise must be one number"),
         ({"copies": 0}, "copies must be >= 1"),
-        ({"ridge": 0}, "ridge must be >= 1e-12"),
+        ({"ridge": -1}, "ridge must be >= 0"),
+        (
+            {"features_ratio": math.inf, "samples_ratio": math.inf},
+            "samples_ratio and features_ratio must not both be inf",
+        ),
+        ({"features_ratio": math.inf, "copies": math.inf}, "copies and features_ratio must not both be inf"),
+        (
+            {"activation": lambda x: x**3 - 6 * x, "input_noise": 1.0},
+            "input_noise must leave the activation a linear part",
+        ),
         ({"activation": "tan"}, "activation must be one of"),
         ({"activation": lambda x: x**2}, "linear coefficient mu1"),
         ({"samples_ratio": 0}, "samples_ratio must be > 0"),

@@ -427,7 +427,7 @@ def called(**changes):
         ({"groups": ([1.0], [1.0], [0.0])}, "radii must be > 0"),
         ({"groups": ([1.0], [100.0], [1.0])}, "root mean square <= 25 radii unless nodes is given, got 100"),
         ({"nodes": 0}, "nodes must be >= 1"),
-        ({"n": [1, 2], "ridge": [1, 2, 3]}, "must broadcast together"),
+        ({"n": [1, 2], "ridge": [1, 2, 3]}, "values and .*: give arrays that broadcast"),
     ],
 )
 def test_wrong_input_is_named(changes, message):

@@ -1,11 +1,13 @@
 import numpy as np
 import pytest
+from scipy.optimize import minimize
 
 from unlazy.checks import InputError
 from unlazy.theory.signal_noise.denoising import (
     denoising_loss,
     early_signal_ratio,
     signal_ratio,
+    symmetric_minimum,
     symmetric_stationary_point,
 )
 
@@ -79,6 +81,101 @@ def test_the_stationary_point_is_one_of_the_whole_loss(neurons):
     for _ in range(20):
         moved = single.weights + 0.05 * np.linalg.norm(single.weights) * rng.standard_normal(80) / np.sqrt(80)
         assert denoising_loss(moved[None], patches, 0.5).loss > single.loss
+
+
+def descended(patches, time, start):
+    """The loss where a descent of one neuron ends."""
+
+    def value(w):
+        found = denoising_loss(w[None], patches, time)
+        return found.loss, found.gradient[0]
+
+    return minimize(value, start, jac=True, method="L-BFGS-B", options={"maxiter": 20_000, "ftol": 1e-15}).fun
+
+
+def dependent_samples():
+    """More patches than dimensions of their span, in more dimensions than these; no w has the same overlap with all."""
+    rng = np.random.default_rng(5)
+    return np.concatenate([0.5 + rng.standard_normal((10, 2, 5)), np.zeros((10, 2, 3))], axis=2)
+
+
+@pytest.mark.parametrize("time", [0.05, 0.15, 0.5, 1.0, 2.0])
+@pytest.mark.parametrize("patches", [samples(6, 40, 2.0)[0], dependent_samples()], ids=["independent", "dependent"])
+def test_the_minimum_is_where_descents_from_anywhere_end(patches, time):
+    point, lowest = symmetric_stationary_point(patches, time), symmetric_minimum(patches, time)
+    rng, size = np.random.default_rng(6), np.linalg.norm(lowest.weights) / np.sqrt(patches.shape[2])
+    ends = [descended(patches, time, scale * size * rng.standard_normal(patches.shape[2])) for scale in (0.2, 1, 1, 3)]
+    np.testing.assert_allclose(ends, lowest.loss, rtol=1e-6)
+    assert lowest.outside_slope > -1e-9
+    assert lowest.least_curvature > 0
+    if point.outside_slope < 0:
+        assert lowest.loss < point.loss
+        assert lowest.outside_square > 0
+    else:
+        np.testing.assert_array_equal(lowest.weights, point.weights)
+
+
+@pytest.mark.parametrize("neurons", [1, 4])
+def test_the_minimum_at_small_times_has_its_closed_form_and_the_stationary_point_is_a_saddle(neurons):
+    patches, square = samples(20, 1500, 2.0)
+    time, beta = 0.15, np.sqrt(-np.expm1(-0.3))
+    point, lowest = (
+        function(patches, time, neurons=neurons) for function in (symmetric_stationary_point, symmetric_minimum)
+    )
+    overlap = (beta / (1 + np.sqrt(3))) ** (1 / 3)
+    length = neurons ** (-1 / 3)
+    np.testing.assert_allclose(np.exp(-time) * lowest.overlaps, overlap * np.sqrt(length), rtol=1e-9)
+    np.testing.assert_allclose(lowest.weights @ lowest.weights, length * overlap**2 / np.sqrt(3) / beta**2, rtol=1e-9)
+    np.testing.assert_allclose(lowest.loss, -4 / (3 + np.sqrt(3)), rtol=1e-9)
+    # the slope outside the span, by differences
+    span = np.linalg.qr(patches.reshape(-1, 1500).T)[0]
+    outward = np.random.default_rng(0).standard_normal(1500)
+    outward -= span @ (span.T @ outward)
+    outward *= np.linalg.norm(point.weights) / np.linalg.norm(outward)
+    moved = denoising_loss(np.tile(point.weights + 1e-3 * outward, (neurons, 1)), patches, time).loss
+    np.testing.assert_allclose((moved - point.loss) / 1e-6, point.outside_slope, rtol=1e-3)
+    assert point.outside_slope < 0 < point.least_curvature
+    found = signal_ratio(2.0, square, time)
+    np.testing.assert_allclose(found.outside_slope, point.outside_slope, rtol=0.05)
+    assert found.minimum_ratio == 1
+
+
+@pytest.mark.parametrize("time", [0.01, 0.15, 1.0, 4.0])
+@pytest.mark.parametrize("find", [symmetric_stationary_point, symmetric_minimum])
+def test_neurons_that_differ_outside_the_span_lower_the_loss(find, time):
+    patches, _ = samples(6, 40, 2.0)
+    point, alpha, beta = find(patches, time, neurons=2), np.exp(-time), np.sqrt(-np.expm1(-2 * time))
+    known = np.vstack([patches.reshape(-1, 40), point.weights])
+    z = np.linalg.svd(known)[2][-1]
+    step = 1e-4 * np.linalg.norm(point.weights)
+    pair = point.weights + step * np.array([[1], [-1]]) * z
+    g, a = 2 ** (1 / 3) * point.weights @ point.weights, alpha * 2 ** (1 / 6) * point.overlaps
+    pull = (2 * beta**2 * g * (a**2 + beta**2 * g) - 4 * beta * a).sum(axis=1).mean()
+    # m^(-2/3) |z|^2 sum c_r^2 with two neurons and c = +-1
+    change = (denoising_loss(pair, patches, time).loss - point.loss) / step**2
+    np.testing.assert_allclose(change, 2 ** (-2 / 3) * 2 * pull, rtol=1e-4)
+    assert change < 0
+
+
+@pytest.mark.parametrize("growth_ratio", [0.1, 2.0, 30.0])
+def test_the_stationary_point_of_orthogonal_patches_turns_into_a_saddle_at_its_threshold(growth_ratio):
+    square = 7.0
+    threshold = np.log1p(square / (np.sqrt(3) * (2 + growth_ratio))) / 2
+    slopes = signal_ratio(growth_ratio, square, threshold * np.array([0.1, 0.999, 1.001, 3])).outside_slope
+    assert (np.sign(slopes) == [-1, -1, 1, 1]).all()
+    at = signal_ratio(growth_ratio, square, threshold)
+    np.testing.assert_allclose((at.outside_slope, at.ratio), (0, 1), atol=1e-9)
+    patches, square = orthogonal_samples(10, growth_ratio)
+    wider = np.concatenate([patches, np.zeros((10, 2, 1))], axis=2)
+    threshold = np.log1p(square / (np.sqrt(3) * (2 + growth_ratio))) / 2
+    for time in threshold * np.array([0.5, 1.5]):
+        found, theory = symmetric_stationary_point(wider, time), signal_ratio(growth_ratio, square, time)
+        np.testing.assert_allclose(found.outside_slope, theory.outside_slope, rtol=1e-7)
+        signal, noise = np.abs(symmetric_minimum(wider, time).overlaps).mean(axis=0)
+        np.testing.assert_allclose(signal / noise, theory.minimum_ratio, rtol=1e-7)
+    # without a dimension outside the span there is no way down
+    lowest = symmetric_minimum(patches, threshold / 2)
+    np.testing.assert_array_equal(lowest.weights, symmetric_stationary_point(patches, threshold / 2).weights)
 
 
 def test_the_ratio_agrees_with_an_independent_computation():

@@ -1,3 +1,5 @@
+from time import process_time
+
 import numpy as np
 import pytest
 from scipy.integrate import dblquad, solve_ivp
@@ -306,6 +308,22 @@ def test_label_noise_flow_is_the_limit_of_small_steps_and_closed_without_flips()
     assert label_noise_flow([[1.0], [2.0]], [1.0, 2.0, 3.0], 0.1, 0.5).signal.shape == (2, 3)
 
 
+def test_label_noise_of_many_cases_is_that_of_each_alone():
+    """Ratios up to 1e6 are stiff; the three numbers have an invariant, and without flips one closed form."""
+    ratio, flipped, active = np.geomspace(0.1, 1e6, 2000), 0.2, 0.7
+    start = process_time()
+    together = label_noise_flow(100.0, ratio, flipped, active)
+    assert process_time() - start < 10
+    for place in (0, 1000, 1999):
+        alone = label_noise_flow(100.0, ratio[place], flipped, active)
+        np.testing.assert_allclose([field[place] for field in together], alone, rtol=1e-7)
+    share = (1 - flipped) * together.clean - flipped * together.noisy
+    np.testing.assert_allclose(together.signal * 2 * active / ratio, share, rtol=1e-7, atol=1e-8)
+    clean = label_noise_flow(100.0, ratio, 0.0, active)
+    growth = ratio / 2 + active
+    np.testing.assert_allclose(clean.clean_margin + np.exp(clean.clean_margin), 1 + growth * 100, rtol=1e-7)
+
+
 def test_clean_labels_are_fitted_first_iff_the_signal_leads_at_the_start():
     for ratio in (2.2, 2.4):
         early = label_noise_flow(1e-4, ratio, 0.2, 0.7)
@@ -374,6 +392,7 @@ def test_averaging_errors_agree_and_are_those_of_a_simulation():
         (lambda: label_noise_flow(1, 1, 0.5, 0.5), "flipped must be >= 0 and < 0.5"),
         (lambda: label_noise_flow(1, 1, 0.1, 1.5), "active must be"),
         (lambda: label_noise_flow(1e9, 1, 0.1, 0.5, step=1e-3), "time / step"),
+        (lambda: label_noise_flow(1e12, 1, 0.1, 0.5, step=1e-300), "time / step must be at most 500000 steps"),
         (lambda: label_noise_plateau(0.5), "flip_probability must be"),
         (lambda: small_start_error(1, 80, 1e6, 0.0), "initial_overlap must be"),
         (lambda: averaging_classifier_error(5, np.ones(3), np.ones(4)), "covariance must be"),

@@ -189,6 +189,9 @@ def _frame(data: Any, target: str | Sequence[str] | None) -> tuple[pd.DataFrame,
     if isinstance(data, tuple):
         if len(data) != 2 or target is not None:
             raise InputError("data must be a file, a DataFrame with `target`, or a pair (X, y) without `target`")
+        for name, part in zip(("X", "y"), data, strict=True):
+            if np.ndim(part) not in (1, 2):
+                raise InputError(f"{name} must have 1 or 2 dimensions, got shape {np.shape(part)}")
         inputs = data[0] if isinstance(data[0], pd.DataFrame) else pd.DataFrame(np.asarray(data[0]))
         outputs = pd.DataFrame(np.asarray(data[1]))
         if len(inputs) != len(outputs):

@@ -45,7 +45,9 @@ class Checked(NamedTuple):
         """Whether the two agree within the interval and the measurement's own standard error, taken together."""
         if not np.isfinite(self.forecast):
             return False
-        spread = np.hypot(np.log(self.high / self.low) / 2, QUANTILE * self.measured_deviation)
+        end = self.high if self.measured > self.forecast else self.low
+        with np.errstate(divide="ignore"):
+            spread = np.hypot(np.log(end / self.forecast), QUANTILE * self.measured_deviation)
         return bool(abs(np.log(self.forecast / self.measured)) <= spread)
 
 

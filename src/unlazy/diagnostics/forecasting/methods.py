@@ -5,12 +5,13 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from unlazy.checks import InputError, check_choice
-from unlazy.diagnostics.curves import FEWEST_ROWS, MOST_DEVIATION, QUANTILE, Curve, Interval
+from unlazy.diagnostics.curves import FEWEST_ROWS, Curve, Interval
 from unlazy.diagnostics.forecasting.factor import FactorCurve
 from unlazy.diagnostics.learning_curve.curve import LearningCurve
 from unlazy.diagnostics.learning_curve.pool import subsample
@@ -32,6 +33,8 @@ _FEWEST_FEATURES = 25
 # from here on all rows are used: a kernel matrix of 1200 rows and 1000 features lets forecasts rise at 5x
 _ROWS_PER_FEATURE = 1.5
 _MOST_ENTRIES = 20_000_000
+# of `LearningCurve` and `KernelRidge`
+KERNEL_OPTIONS = {"degree": 3, "coef0": 1}
 # forecasts were tested up to ten times the rows that they are made from
 FARTHEST = 10.0
 
@@ -78,12 +81,6 @@ class Method:
             for field, values in zip((error, low, high), (found.error, *found.interval), strict=True):
                 field[near] = np.where(found.in_range, values, np.nan)
             in_range[near], reliable[near] = found.in_range & np.isfinite(found.error), found.reliable
-        doubtful = in_range & ~reliable & (n > self.pool)
-        if doubtful.any() and self.name != ONE_STEP and not isinstance(self.curve, FactorCurve):
-            # with little noise the theory falls too slowly there: the power law of the last doubling may be right too
-            last = self.curve.predict(np.array([self.pool / 2, self.pool]), self.ridge)
-            slope = min(np.log2(last.error[1] / last.error[0]), 0.0) if last.error.min() > 0 else 0.0
-            low[doubtful] = np.fmin(low, last.low[1] * (n / self.pool) ** slope)[doubtful]
         found = Curve(n, error, Interval(low, high), in_range, reliable, r2=1 - error)
         return found._replace(reasons=tuple(self._reason(found, i, bool(near[i])) for i in range(n.size)))
 
@@ -98,12 +95,15 @@ class Method:
             return "too far beyond these rows for this ridge"
         if self.pool < FEWEST_ROWS:
             return "fewer than 20 rows"
-        with np.errstate(divide="ignore", invalid="ignore"):
-            if np.log(found.high[i] / found.low[i]) > 2 * QUANTILE * MOST_DEVIATION:
-                return "few rows carry the error"
-        if found.n[i] > self.pool and not isinstance(self.curve, FactorCurve):
+        if found.n[i] > self.pool and self._is_sure_now:
             return "far beyond these rows for this ridge"
-        return "uneven rows"
+        return "few rows carry the error, or uneven rows"
+
+    @cached_property
+    def _is_sure_now(self) -> bool:
+        """Whether the error with the rows at hand is reliable."""
+        ridge = None if np.isnan(self.ridge) else self.ridge
+        return bool(self.curve.predict(np.array([float(self.pool)]), ridge).reliable[0])
 
     def of_part(self, inputs: np.ndarray, targets: np.ndarray) -> Method:
         """The same learner, with the same settings and the same draw of features, forecast from other rows."""
@@ -119,17 +119,21 @@ class Method:
         from sklearn.kernel_approximation import RBFSampler
         from sklearn.kernel_ridge import KernelRidge
         from sklearn.linear_model import Ridge
+        from sklearn.metrics.pairwise import pairwise_kernels
         from sklearn.pipeline import make_pipeline
+        from sklearn.preprocessing import KernelCenterer
 
         if self.name == ONE_STEP:
             raise InputError("one-step forecasts cannot be checked by training, choose other methods")
         if self.name == FEATURES:
             sampler = RBFSampler(gamma=self.gamma, n_components=int(self.features), random_state=seed)
-            model = make_pipeline(sampler, Ridge(alpha=self.ridge, fit_intercept=False))
+            model = make_pipeline(sampler, Ridge(alpha=self.ridge))
         elif self.kernel == "linear":
-            model = Ridge(alpha=self.ridge, fit_intercept=False)
+            model = Ridge(alpha=self.ridge)
         else:
-            model = KernelRidge(alpha=self.ridge, kernel=self.kernel, gamma=self.gamma)
+            model = make_pipeline(KernelCenterer(), KernelRidge(alpha=self.ridge, kernel="precomputed"))
+            options: dict[str, Any] = {"metric": self.kernel, "filter_params": True, **KERNEL_OPTIONS}
+            inputs, new = (pairwise_kernels(rows, inputs, gamma=self.gamma, **options) for rows in (inputs, new))
         mean = targets.mean(axis=0)
         with warnings.catch_warnings():
             # a ridge near 0 is ill-conditioned by nature
@@ -164,11 +168,10 @@ def fit_methods(
 ) -> list[Method]:
     """Set each method for these rows; targets (rows, outputs) are scaled to a total variance of 1."""
     say = progress or (lambda text: None)
-    centred = targets - targets.mean(axis=0)
     methods: list[Method] = []
     curves: dict[str, LearningCurve] = {}
     if gamma is None and ("rbf" in names or "random-features" in names):
-        gamma, curve = _length_scale(inputs, centred)
+        gamma, curve = _length_scale(inputs, targets)
         if curve is not None and len(inputs) == curve.pool_.size <= largest_pool:
             curves["rbf"] = curve.set_params(ridge=1.0 if ridge is None else ridge, max_pool=largest_pool)
 
@@ -177,19 +180,19 @@ def fit_methods(
             scale = gamma if kernel == "rbf" else None
             level = 1.0 if ridge is None else ridge
             curves[kernel] = LearningCurve(kernel, gamma=scale, ridge=level, max_pool=largest_pool)
-            curves[kernel].fit(inputs, centred)
+            curves[kernel].fit(inputs, targets)
         return curves[kernel]
 
     for name in names:
         say(f"forecasting {_title(name)}")
         if name == ONE_STEP:
-            methods.append(_one_step(inputs, centred, ridge))
+            methods.append(_one_step(inputs, targets, ridge))
         elif name == "linear" and len(inputs) > max(largest_pool, 4 * inputs.shape[1]):
-            methods.append(_factor(RIDGE, "linear", inputs, centred, ridge, None, np.inf))
+            methods.append(_factor(RIDGE, "linear", inputs, targets, ridge, None, np.inf))
         elif name == "random-features":
             scale = float(gamma or 1 / inputs.shape[1])
-            count = features or _feature_count(inputs, centred, curve_of("rbf"), scale)
-            methods.append(_features(inputs, centred, scale, count, ridge, largest_pool))
+            count = features or _feature_count(inputs, targets, curve_of("rbf"), scale)
+            methods.append(_features(inputs, targets, scale, count, ridge, largest_pool))
         else:
             title = {"linear": RIDGE, "rbf": KERNEL}.get(name, f"{KERNEL} ({name})")
             methods.append(_kernel(title, name, curve_of(name), ridge))
@@ -263,7 +266,7 @@ def _factor(
     """For many rows and few columns: all rows, or as many as fit into memory."""
     width = inputs.shape[1] if np.isinf(features) else int(features)
     rows = subsample(len(inputs), max(_MOST_ENTRIES // width, 4 * width), 0)
-    chosen_inputs, chosen_targets = inputs[rows], targets[rows] - targets[rows].mean(axis=0)
+    chosen_inputs, chosen_targets = inputs[rows], targets[rows]
     if np.isfinite(features):
         from sklearn.kernel_approximation import RBFSampler
 

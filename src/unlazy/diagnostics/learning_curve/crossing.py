@@ -10,8 +10,8 @@ _PRECISION = 1.005
 _MOST_STEPS = 12
 
 
-def crossing(curve: Callable[[float], float], level: float, start: float, most: float) -> float:
-    """The whole number at which the curve falls to the level: infinity if it does not up to `most`.
+def crossing(curve: Callable[[float], float], level: float, start: float, most: float, least: float = 1.0) -> float:
+    """The whole number at which the curve falls to the level: infinity if it does not up to `most`, `least` if there.
 
     Doubles or halves from `start` until the level lies between, then interpolates on logarithmic axes, to 0.5% or the
     next whole number. NaN ends the search: the curve is not known beyond.
@@ -20,10 +20,10 @@ def crossing(curve: Callable[[float], float], level: float, start: float, most: 
     low, below = high, above
     if above <= level:
         while below <= level:
-            if low <= 1:
-                return 1.0
+            if low <= least:
+                return least
             high, above = low, below
-            low = max(np.floor(low / 2), 1.0)
+            low = max(np.floor(low / 2), least)
             below = curve(low)
     else:
         while not above <= level:

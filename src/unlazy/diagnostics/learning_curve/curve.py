@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 
 from unlazy.checks import InputError, check_array, check_choice, common_shape
-from unlazy.diagnostics.curves import Curve, Interval, log_normal_interval
+from unlazy.diagnostics.curves import Curve, Interval, forecast_interval, log_normal_interval
 from unlazy.diagnostics.learning_curve.crossing import crossing
 from unlazy.diagnostics.learning_curve.index_model import IndexEvidence, centred_model
 from unlazy.diagnostics.learning_curve.kernel import KernelTheory
@@ -39,10 +39,14 @@ _ROWS_PER_DIMENSION = 4
 
 
 class LearningCurve(BaseEstimator):
-    """Predict the error of `KernelRidge(alpha=ridge)` with other numbers of rows, without training.
+    """Predict the error of kernel ridge regression with other numbers of rows, without training.
 
     The error is that of new rows after training on n random ones, label noise included; n may be larger than the
-    number of rows at hand. y is centred by its mean over all of them.
+    number of rows at hand. The fit minimises |y - f - b|^2 + ridge |f|_K^2 over functions f and an intercept b that no
+    ridge shrinks: for kernel="linear" it is `Ridge(alpha=ridge)`, for others `KernelRidge(alpha=ridge)` after
+    `KernelCenterer` on centred y. With fit_intercept=False there is no b and nothing is centred: `KernelRidge` itself,
+    and `Ridge(fit_intercept=False)`. Every error counts what estimating b from the n rows costs; leave-one-out errors
+    are those of fits that estimate it from the other rows.
 
     `fast` needs one eigendecomposition of the kernel matrix for all n, ridges and numbers of random features, and is
     generalised cross-validation at n = N rows. `hybrid` multiplies it by the ratio of leave-one-out error and
@@ -76,6 +80,8 @@ class LearningCurve(BaseEstimator):
     ----------
     kernel : name of a scikit-learn pairwise kernel, "precomputed", a callable of two rows or "one-step"
     ridge : float, `alpha` of `KernelRidge`; or "opt" for kernel="one-step" and `fit_moments`
+    fit_intercept : whether the fit has an intercept; without a meaning for kernel="one-step", which has one, and for
+        `fit_moments`
     method : "auto", "fast", "hybrid" or "pointwise"
     gamma, degree, coef0, kernel_params : as in `KernelRidge`; for kernel="one-step" kernel_params may hold `activation`
         ("tanh"), `spike` (the standard deviation of a, 1.5, or a list of which the best counts), `bias` (that of c, 1),
@@ -101,6 +107,7 @@ class LearningCurve(BaseEstimator):
         kernel: str | Callable[..., float] = "rbf",
         *,
         ridge: float | str = 1.0,
+        fit_intercept: bool = True,
         method: str = "auto",
         gamma: float | None = None,
         degree: float = 3,
@@ -112,6 +119,7 @@ class LearningCurve(BaseEstimator):
     ):
         self.kernel = kernel
         self.ridge = ridge
+        self.fit_intercept = fit_intercept
         self.method = method
         self.gamma = gamma
         self.degree = degree
@@ -135,10 +143,13 @@ class LearningCurve(BaseEstimator):
         if not np.ptp(columns[pool], axis=0).any():
             raise InputError(f"y must vary, got the constant {targets.flat[0]:g}")
         options = {"gamma": self.gamma, "degree": self.degree, "coef0": self.coef0}
-        self.kernel_matrix_ = kernel_matrix(rows, pool, self.kernel, options, self.kernel_params)
-        columns = columns - columns.mean(axis=0)
+        self.kernel_matrix_ = matrix = kernel_matrix(rows, pool, self.kernel, options, self.kernel_params)
+        if self.fit_intercept and isinstance(self.kernel, str) and self.kernel == "linear":
+            # the same fit: centring the columns first keeps the digits that their means would take
+            matrix = kernel_matrix(rows - rows[pool].mean(axis=0), pool, self.kernel, options, self.kernel_params)
         variance = float(np.sum(np.var(columns, axis=0)))
-        return self._fitted(KernelTheory(self.kernel_matrix_, columns[pool]), len(rows), pool, mean, variance)
+        theory = KernelTheory(matrix, columns[pool], intercept=bool(self.fit_intercept))
+        return self._fitted(theory, len(rows), pool, mean, variance)
 
     def fit_link(self, link: Any, dimension: float, noise_variance: float = 0.0) -> LearningCurve:
         """Take labels link(x.beta) + noise of inputs x ~ N(0, I_d) in place of rows; for kernel="one-step"."""
@@ -194,18 +205,22 @@ class LearningCurve(BaseEstimator):
     ) -> Curve:
         """Errors after training on n rows (all rows at hand if not given) with so much ridge and so many features.
 
-        The three broadcast: n[:, None] and a list of ridges give a table. `features` counts random features
-        phi_j(x) = sqrt(2/p) cos(w_j.x + b_j) or others whose mean of products is the kernel; None is the kernel itself.
+        n is at least 1, with an intercept 2. The three broadcast: n[:, None] and a list of ridges give a table.
+        `features` counts random features phi_j(x) = sqrt(2/p) cos(w_j.x + b_j) or others whose mean of products is the
+        kernel; None is the kernel itself.
         """
         theory = self._fitted_theory()
         self._check_parameters(type(theory))
-        sizes = check_array("n", self.rows_ if n is None else n, low=1, high=1e15)
+        sizes = check_array("n", self.rows_ if n is None else n, low=theory.fewest, high=1e15)
         ridges = theory.checked_ridge(self.ridge if ridge is None else ridge)
         counts = check_array("features", np.inf if features is None else features, low=1, finite=False)
         shape = common_shape(n=sizes, ridge=ridges, features=counts)
         n_, ridge_, features_ = (a.ravel().astype(np.float64) for a in np.broadcast_arrays(sizes, ridges, counts))
         found = theory.predict(n_, ridge_, features_, self.method)
-        interval = log_normal_interval(found.error, found.deviation, self.confidence)
+        if found.at_pool is None or found.above is None:
+            interval = log_normal_interval(found.error, found.deviation, self.confidence)
+        else:
+            interval = forecast_interval(found.error, found.deviation, found.above, *found.at_pool, self.confidence)
 
         def shaped(values: np.ndarray) -> np.ndarray:
             return values.reshape(shape)[()]
@@ -239,7 +254,7 @@ class LearningCurve(BaseEstimator):
                 seen.append(float(found.error))
                 return float(field(found))
 
-            return crossing(value, target, pool, _FARTHEST * pool)
+            return crossing(value, target, pool, _FARTHEST * pool, theory.fewest)
 
         n = needed(lambda found: found.error)
         interval = Interval(np.nan, np.nan)
@@ -304,6 +319,7 @@ class LearningCurve(BaseEstimator):
 
     def _check_parameters(self, theory: type[Theory]) -> None:
         check_choice("method", self.method, _METHODS)
+        check_choice("fit_intercept", self.fit_intercept, (True, False))
         if theory.checked_ridge(self.ridge).ndim:
             raise InputError(f"ridge must be one number here, got {self.ridge!r}")
         check_array("confidence", self.confidence, ndim=0, above=0, below=1)

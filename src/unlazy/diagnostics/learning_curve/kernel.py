@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from unlazy.checks import InputError
-from unlazy.diagnostics.curves import FEWEST_ROWS, MOST_DEVIATION
+from unlazy.diagnostics.curves import FEWEST_ROWS, forecast_deviation, is_useful, upper_factor
 from unlazy.diagnostics.learning_curve import pages
 from unlazy.diagnostics.learning_curve.pointwise import Anchor, PointwiseError, first_anchor, pointwise_error
 from unlazy.diagnostics.learning_curve.results import Alignment, BestRidge, RidgeErrors
@@ -29,16 +29,24 @@ _RIDGES = 1200
 
 
 class KernelTheory(Theory):
-    """A pool as its kernel matrix and centred targets (rows, outputs), decomposed once."""
+    """A pool as its kernel matrix and targets (rows, outputs), decomposed once; with or without an intercept."""
 
     optimises = False
     page = pages.KERNEL
 
-    def __init__(self, kernel_matrix: np.ndarray, targets: np.ndarray):
-        eigenvalues, vectors, unit = decompose_kernel(kernel_matrix)
-        projections = vectors.T @ targets
-        self._unit = unit
+    def __init__(self, kernel_matrix: np.ndarray, targets: np.ndarray, *, intercept: bool = False):
+        if intercept:
+            kernel_matrix, targets = centred_kernel(kernel_matrix), targets - targets.mean(axis=0)
+        unit = kernel_unit(kernel_matrix)
         self._kernel, self._targets = kernel_matrix / unit, targets
+        self._unit, self._intercept, self.fewest = unit, intercept, 1 + intercept
+        if intercept:
+            # nothing depends on what the kernel has along the constant vector: make it more than the trace
+            self._kernel += 2.0
+        eigenvalues, vectors = decompose_kernel(self._kernel, unit)
+        if intercept:
+            eigenvalues, vectors = eigenvalues[:-1], vectors[:, :-1]
+        projections = vectors.T @ targets
         self._eigenvalues, self._energies = eigenvalues, np.sum(projections**2, axis=1)
         self._spectrum = pool_spectrum(eigenvalues, self._energies)
         self._table = RowTable(eigenvalues, vectors, projections)
@@ -70,15 +78,25 @@ class KernelTheory(Theory):
                 error[i], training[i], points[i] = solved.errors.mean(), solved.training_error, solved.errors
                 deviation[i] = solved.deviation / error[i] if error[i] else 0.0
                 in_range[i], kinds[i] = True, "pointwise"
-                reliable[i] = (solved.kappa > 0).all() and not (vague and ridge[i] < _LEAST_RIDGE * self._unit)
+                reliable[i] = not (vague and ridge[i] < _LEAST_RIDGE * self._unit)
             elif method == "pointwise":
                 error[i], training[i], deviation[i] = np.nan, np.nan, np.nan
                 in_range[i], reliable[i], kinds[i] = False, False, "pointwise"
-        with np.errstate(invalid="ignore"):
-            reliable &= (deviation <= MOST_DEVIATION) & (len(self._targets) >= FEWEST_ROWS)
+        at_pool, above = np.full((2, n.size), np.nan), upper_factor(rows.tail)
+        more = n > len(self._targets)
+        if more.any():
+            pool = np.full(np.count_nonzero(more), float(len(self._targets)))
+            now = self.predict(pool, ridge[more], features[more], method)
+            at_pool[:, more] = now.error, now.deviation
+            share = self._spectral(pool, ridge[more], features[more]).freedom / pool
+            deviation[more], above[more] = forecast_deviation(now.deviation, share, n[more] / pool), now.above
+            deviation[more & ~in_range] = np.nan
+        reliable &= is_useful(deviation, above) & (len(self._targets) >= FEWEST_ROWS)
         deviation[in_range & ~np.isfinite(deviation)] = np.inf
         deviation[np.isinf(error)] = 0.0
-        return CurveLists(ridge, error, deviation, training, in_range, reliable, kinds, points if len(points) else None)
+        points_found = points if len(points) else None
+        found = ridge, error, deviation, training, in_range, reliable, kinds, points_found
+        return CurveLists(*found, (at_pool[0], at_pool[1]), above)
 
     def ridge_path(self) -> RidgeErrors:
         if self._path is None:
@@ -109,14 +127,14 @@ class KernelTheory(Theory):
         return float(path.noise[best]), float(path.ridge[best])
 
     def alignment(self, n: ArrayLike, ridge: Any) -> Alignment:
-        size, level = one_size(n, ridge)
+        size, level = one_size(n, ridge, self.fewest)
         kappa = float(self._spectral(np.array([size]), np.array([level]), np.array([np.inf])).kappa[0])
         if np.isnan(kappa):
             raise InputError(f"n must be smaller or ridge larger: no prediction for n = {size:g} at ridge = {level:g}")
         return Alignment.at(self._eigenvalues, self._energies, kappa, self._unit)
 
     def _spectral(self, n: np.ndarray, ridge: np.ndarray, features: np.ndarray) -> SpectralCurve:
-        return spectral_curve(self._spectrum, n, ridge / self._unit, features)
+        return spectral_curve(self._spectrum, n, ridge / self._unit, features, intercept=self._intercept)
 
     def _pointwise(self, key: tuple[float, float, float], kappa: float, freedom: float) -> PointwiseError | None:
         if key not in self._solved:
@@ -126,9 +144,16 @@ class KernelTheory(Theory):
             anchors = self._anchors.setdefault(level, []) if np.isinf(features) else []
             try:
                 if np.isinf(features) and not anchors and n != len(self._targets):
-                    anchors.append(first_anchor(self._kernel, level))
+                    anchors.append(first_anchor(self._kernel, level, intercept=self._intercept))
                 solved = pointwise_error(
-                    self._kernel, self._targets, n, level, features, (kappa * share, share), anchors
+                    self._kernel,
+                    self._targets,
+                    n,
+                    level,
+                    features,
+                    (kappa * share, share),
+                    anchors,
+                    intercept=self._intercept,
                 )
                 if solved.anchor is not None and n not in (anchor.part * len(self._targets) for anchor in anchors):
                     anchors.append(solved.anchor)
@@ -148,17 +173,29 @@ class KernelTheory(Theory):
             )
 
 
-def decompose_kernel(matrix: np.ndarray) -> tuple[np.ndarray, np.ndarray, float]:
-    """Eigenvalues (ascending) and eigenvectors in units of the mean of the diagonal, and this unit."""
+def centred_kernel(matrix: np.ndarray) -> np.ndarray:
+    """The kernel of rows whose images have the mean 0, which is all of a kernel that a fit with an intercept knows."""
+    means = matrix.mean(axis=1)
+    found = matrix - means - (means - means.mean())[:, None]
+    varies = float(np.diagonal(found).mean())
+    if abs(varies) <= len(matrix) * np.finfo(np.float64).eps * np.abs(matrix).max():
+        raise InputError("the kernel must differ between rows, got the same for all: only the mean can be learned")
+    return found
+
+
+def kernel_unit(matrix: np.ndarray) -> float:
+    """The mean of the diagonal."""
     unit = float(np.diagonal(matrix).mean())
     if not unit > 0:
         raise InputError(f"the kernel must be positive definite, got a mean of K_ii of {unit:g}")
-    eigenvalues, vectors = np.linalg.eigh(matrix / unit)
+    return unit
+
+
+def decompose_kernel(matrix: np.ndarray, unit: float = 1.0) -> tuple[np.ndarray, np.ndarray]:
+    """Eigenvalues (ascending) and eigenvectors of a kernel matrix in that unit."""
+    eigenvalues, vectors = np.linalg.eigh(matrix)
     if eigenvalues[0] < -1e-8 * eigenvalues[-1]:
-        raise InputError(
-            "the kernel must be positive semi-definite, got the eigenvalues "
-            f"{eigenvalues[0] * unit:.3g} to {eigenvalues[-1] * unit:.3g}"
-        )
+        raise InputError(f"the kernel must be positive semi-definite, got the eigenvalue {eigenvalues[0] * unit:.3g}")
     # what is left below are rounding errors, by which ridge 0 would divide
     eigenvalues[eigenvalues <= len(eigenvalues) * np.finfo(np.float64).eps * eigenvalues[-1]] = 0.0
-    return eigenvalues, vectors, unit
+    return eigenvalues, vectors

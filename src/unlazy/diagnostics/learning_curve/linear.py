@@ -1,6 +1,16 @@
-"""Linear algebra of `pointwise`: inverses of K + diag(kappa), and systems with their entrywise squares."""
+"""Linear algebra of `pointwise`: inverses of K + diag(kappa), and systems with their entrywise squares.
+
+With an intercept that no ridge shrinks, K stands for K + c 1 1^T with c going to infinity, inverse and determinant for
+
+    G = A - A 1 1^T A / 1^T A 1,   log det - log c -> log det(K + diag kappa) + log 1^T A 1,   A = (K + diag kappa)^-1,
+
+which do not depend on what K has along 1. Leaving out row j takes G e_j e_j^T G / G_jj from G, as without an intercept,
+so that (G y)_j / G_jj is what a fit without row j misses, its intercept estimated without that row too.
+"""
 
 from __future__ import annotations
+
+from typing import NamedTuple
 
 import numpy as np
 
@@ -10,6 +20,34 @@ from unlazy.numerics.roots import ConvergenceError
 _LEAST_PRECISION = 1e-5
 _MOST_PRODUCTS = 500
 _BLOCK = 128
+
+
+class PoolKernel(NamedTuple):
+    """The kernel matrix of a pool; with an intercept it must have a positive part along 1, of any size."""
+
+    matrix: np.ndarray
+    intercept: bool = False
+
+    @property
+    def rows(self) -> int:
+        return len(self.matrix)
+
+    def cholesky(self, kappa: np.ndarray, scale: float = 1.0) -> tuple[np.ndarray, float]:
+        """The factor from which `inverse` comes, and the logarithm of the determinant, or its limit."""
+        factor, log_determinant = cholesky(self.matrix if scale == 1 else scale * self.matrix, kappa)
+        if self.intercept:
+            from scipy.linalg.lapack import dpotrs
+
+            log_determinant += float(np.log(dpotrs(factor, np.ones(self.rows), lower=1)[0].sum()))
+        return factor, log_determinant
+
+    def inverse(self, factor: np.ndarray) -> np.ndarray:
+        """G; the factor is overwritten."""
+        found = inverse_of(factor)
+        if self.intercept:
+            sums = found.sum(axis=1)
+            found -= np.outer(sums, sums / sums.sum())
+        return found
 
 
 def cholesky(kernel: np.ndarray, kappa: np.ndarray) -> tuple[np.ndarray, float]:

@@ -16,6 +16,9 @@ stationary: there is exactly one solution, and line search finds it. kappa_i may
 c_i = 1/G_ii - kappa_i does not depend on kappa_i and changes slowly with f, so that kappa_i = (ridge + (1-f) c_i) / f
 with c_i continued from solutions at other f is a good start. The last Newton step needs no inverse: what it changes is
 known to first order.
+
+With an intercept G is the limit of `linear`, at which the equations stay as they are; of the N directions of rows one
+is the intercept's, so that tr K G and tr G K G K count N - 1.
 """
 
 from __future__ import annotations
@@ -25,7 +28,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from unlazy.diagnostics.learning_curve.linear import cholesky, inverse_of, solve
+from unlazy.diagnostics.learning_curve.linear import PoolKernel, solve
 from unlazy.numerics.roots import ConvergenceError
 
 _TOLERANCE = 1e-9
@@ -58,7 +61,7 @@ class PointwiseError(NamedTuple):
     """One for each row."""
     training_error: float
     deviation: float
-    """Standard deviation over pools of the mean of `errors`."""
+    """Standard deviation over pools of the mean of `errors`; NaN for more rows than the pool has."""
     anchor: Anchor | None
     """None with random features."""
 
@@ -78,24 +81,26 @@ def pointwise_error(
     features: float = np.inf,
     start: tuple[float, float] = (1.0, 1.0),
     anchors: Sequence[Anchor] = (),
+    *,
+    intercept: bool = False,
 ) -> PointwiseError:
     """Errors of the rows at one n, ridge and number of features, for a kernel of mean diagonal about 1.
 
     With features the iteration starts from `start`, one kappa_i for all rows and s; without them from `anchors`, the
     solutions at other n for this ridge, if there are any.
     """
-    part, scale = n / len(kernel), 1.0
+    pool, part, scale = PoolKernel(kernel, intercept), n / len(kernel), 1.0
     if np.isfinite(features):
-        kappa, scale, inverse = _with_features(kernel, part, ridge, features, start)
-        step = np.zeros(len(kernel))
+        kappa, scale, inverse = _with_features(pool, part, ridge, features, start)
+        step = np.zeros(pool.rows)
     else:
-        kappa, inverse, step = _solution(kernel, part, ridge, anchors)
+        kappa, inverse, step = _solution(pool, part, ridge, anchors)
     g, squares = np.diagonal(inverse).copy(), np.square(inverse)
     residuals = inverse @ targets
     a = np.sum(residuals**2, axis=1)
     x = solve(squares, g**2, part - 1, a)
     if np.isfinite(features):
-        b, _, twice = _feature_sums(squares, g, kappa, scale)
+        b, _, twice = _feature_sums(squares, g, kappa, scale, pool.rows - intercept)
         energy = (np.sum(targets * residuals) - kappa @ a) / scale
         response = solve(squares, g**2, part - 1, b)
         y = (energy + (1 - part) * (b @ x)) / (
@@ -104,7 +109,7 @@ def pointwise_error(
         x = x + scale**2 / features * y * response
     triple = _triple(inverse, g, x)
     # the response of s to a row that is left out is neglected
-    deviation = _deviation(inverse, squares, residuals, x, triple, part)
+    deviation = _deviation(inverse, squares, residuals, x, triple, part) if part <= 1 else np.nan
     anchor = None if np.isfinite(features) else _anchor(part, kappa + step, squares, g)
     if step.any():
         g_change = -(squares @ step)
@@ -118,10 +123,10 @@ def pointwise_error(
     return PointwiseError(kappa, scale, part * x, training, deviation, anchor)
 
 
-def first_anchor(kernel: np.ndarray, ridge: float) -> Anchor:
+def first_anchor(kernel: np.ndarray, ridge: float, *, intercept: bool = False) -> Anchor:
     """The solution at n = N, where kappa_i is the ridge."""
-    kappa = np.full(len(kernel), ridge)
-    inverse = inverse_of(cholesky(kernel, kappa)[0])
+    kappa, pool = np.full(len(kernel), ridge), PoolKernel(kernel, intercept)
+    inverse = pool.inverse(pool.cholesky(kappa)[0])
     return _anchor(1.0, kappa, np.square(inverse), np.diagonal(inverse))
 
 
@@ -161,19 +166,20 @@ def _cubic(place: float, points: Sequence[tuple[float, np.ndarray, np.ndarray]])
     return found
 
 
-def _solution(kernel: np.ndarray, part: float, ridge: float, anchors: Sequence[Anchor]) -> _Solution:
+def _solution(pool: PoolKernel, part: float, ridge: float, anchors: Sequence[Anchor]) -> _Solution:
     if part == 1:
-        kappa = np.full(len(kernel), ridge)
-        return _Solution(kappa, inverse_of(cholesky(kernel, kappa)[0]), np.zeros(len(kernel)))
+        kappa = np.full(pool.rows, ridge)
+        return _Solution(kappa, pool.inverse(pool.cholesky(kappa)[0]), np.zeros(pool.rows))
     start = _continued(part, ridge, anchors) if anchors else None
     if part > 1:
-        return _more_rows(kernel, part, ridge, start)
+        return _more_rows(pool, part, ridge, start)
     if start is not None:
         try:
-            return _fewer_rows(kernel, part, ridge, np.maximum(start, ridge))
+            return _fewer_rows(pool, part, ridge, np.maximum(start, ridge))
         except ConvergenceError:
             pass
-    return _fewer_rows(kernel, part, ridge, (ridge + (1 - part) * np.diagonal(kernel)) / part)
+    taught = (part * pool.rows - pool.intercept) / (pool.rows - pool.intercept)
+    return _fewer_rows(pool, part, ridge, (ridge + (1 - part) * np.diagonal(pool.matrix)) / taught)
 
 
 def _is_last(size: float, before: float) -> bool:
@@ -181,10 +187,10 @@ def _is_last(size: float, before: float) -> bool:
     return size <= _LAST_STEP and size * (size / before) ** 2 <= _REMAINDER
 
 
-def _fewer_rows(kernel: np.ndarray, part: float, ridge: float, kappa: np.ndarray) -> _Solution:
+def _fewer_rows(pool: PoolKernel, part: float, ridge: float, kappa: np.ndarray) -> _Solution:
     before = _USUAL_STEP
     for _ in range(_MOST_STEPS):
-        inverse = inverse_of(cholesky(kernel, kappa)[0])
+        inverse = pool.inverse(pool.cholesky(kappa)[0])
         g = np.diagonal(inverse)
         residual = kappa - ridge - (1 - part) / g
         step = -solve(np.square(inverse), g**2, part - 1, g**2 * residual, 1e-6)
@@ -195,11 +201,11 @@ def _fewer_rows(kernel: np.ndarray, part: float, ridge: float, kappa: np.ndarray
     raise ConvergenceError(f"no effective ridges for {part:g} of the rows at ridge {ridge:g}")
 
 
-def _more_rows(kernel: np.ndarray, part: float, ridge: float, start: np.ndarray | None) -> _Solution:
-    kappa, factor, value = _feasible(kernel, part, ridge, start)
+def _more_rows(pool: PoolKernel, part: float, ridge: float, start: np.ndarray | None) -> _Solution:
+    kappa, factor, value = _feasible(pool, part, ridge, start)
     before = _USUAL_STEP
     for _ in range(_MOST_STEPS):
-        inverse = inverse_of(factor)
+        inverse = pool.inverse(factor)
         g, gap = np.diagonal(inverse), ridge - kappa
         residual = (part - 1) / g - gap
         squares, gradient = np.square(inverse), g - (part - 1) / gap
@@ -208,10 +214,10 @@ def _more_rows(kernel: np.ndarray, part: float, ridge: float, start: np.ndarray 
         size = float(np.max(np.abs(step) * g))
         if _is_last(size, before):
             return _Solution(kappa, inverse, step)
-        accepted = _ascend(kernel, part, ridge, kappa, step, gradient, value, 2)
+        accepted = _ascend(pool, part, ridge, kappa, step, gradient, value, 2)
         if accepted is None:
             step = solve(squares, (part - 1) / gap**2, 1.0, gradient, 1e-6)
-            accepted = _ascend(kernel, part, ridge, kappa, step, gradient, value, 40)
+            accepted = _ascend(pool, part, ridge, kappa, step, gradient, value, 40)
         if accepted is None:
             break
         before, (kappa, factor, value) = size, accepted
@@ -219,21 +225,21 @@ def _more_rows(kernel: np.ndarray, part: float, ridge: float, start: np.ndarray 
 
 
 def _feasible(
-    kernel: np.ndarray, part: float, ridge: float, start: np.ndarray | None
+    pool: PoolKernel, part: float, ridge: float, start: np.ndarray | None
 ) -> tuple[np.ndarray, np.ndarray, float]:
     """The start, or what lies between it and one effective ridge for all rows, where the concave function exists."""
-    usual = np.full(len(kernel), ridge / part)
+    usual = np.full(pool.rows, ridge / part)
     between = [] if start is None else [share * start + (1 - share) * usual for share in (1.0, 0.9, 0.7)]
     for kappa in between:
         try:
-            return kappa, *_concave(kernel, part, ridge, kappa)
+            return kappa, *_concave(pool, part, ridge, kappa)
         except ConvergenceError:
             continue
-    return usual, *_concave(kernel, part, ridge, usual)
+    return usual, *_concave(pool, part, ridge, usual)
 
 
 def _ascend(
-    kernel: np.ndarray,
+    pool: PoolKernel,
     part: float,
     ridge: float,
     kappa: np.ndarray,
@@ -247,7 +253,7 @@ def _ascend(
     for halvings in range(trials if gain > 0 else 0):
         following = kappa + 0.5**halvings * step
         try:
-            found, next_value = _concave(kernel, part, ridge, following)
+            found, next_value = _concave(pool, part, ridge, following)
         except ConvergenceError:
             continue
         if next_value >= value + 0.5**halvings * gain - 1e-12 * abs(value):
@@ -255,22 +261,22 @@ def _ascend(
     return None
 
 
-def _concave(kernel: np.ndarray, part: float, ridge: float, kappa: np.ndarray) -> tuple[np.ndarray, float]:
+def _concave(pool: PoolKernel, part: float, ridge: float, kappa: np.ndarray) -> tuple[np.ndarray, float]:
     """The Cholesky factor of K + diag kappa and the function that is stationary for f > 1."""
     if not (kappa < ridge).all():
         raise ConvergenceError("an effective ridge above the ridge")
-    factor, log_determinant = cholesky(kernel, kappa)
+    factor, log_determinant = pool.cholesky(kappa)
     return factor, log_determinant + (part - 1) * float(np.sum(np.log(ridge - kappa)))
 
 
 def _with_features(
-    kernel: np.ndarray, part: float, ridge: float, features: float, start: tuple[float, float]
+    pool: PoolKernel, part: float, ridge: float, features: float, start: tuple[float, float]
 ) -> tuple[np.ndarray, float, np.ndarray]:
-    kappa, scale = np.full(len(kernel), start[0]), start[1]
+    kappa, scale = np.full(pool.rows, start[0]), start[1]
     for _ in range(_MOST_STEPS):
-        inverse = inverse_of(cholesky(scale * kernel, kappa)[0])
+        inverse = pool.inverse(pool.cholesky(kappa, scale)[0])
         g, squares = np.diagonal(inverse), np.square(inverse)
-        b, trace, twice = _feature_sums(squares, g, kappa, scale)
+        b, trace, twice = _feature_sums(squares, g, kappa, scale, pool.rows - pool.intercept)
         residual = kappa - ridge - (1 - part) / g
         scale_residual = 1 / scale - 1 - trace / features
         if (np.abs(residual) <= _TOLERANCE * np.abs(kappa)).all() and abs(scale_residual) <= _TOLERANCE / scale:
@@ -288,11 +294,10 @@ def _with_features(
 
 
 def _feature_sums(
-    squares: np.ndarray, g: np.ndarray, kappa: np.ndarray, scale: float
+    squares: np.ndarray, g: np.ndarray, kappa: np.ndarray, scale: float, size: int
 ) -> tuple[np.ndarray, float, float]:
-    """(G K G)_ii, tr K G and tr G K G K, from s K = G^-1 - diag kappa."""
+    """(G K G)_ii, tr K G and tr G K G K, from G (s K + diag kappa) G = G and its trace `size` before the last G."""
     product = squares @ kappa
-    size = len(g)
     return (
         (g - product) / scale,
         float(size - kappa @ g) / scale,
@@ -339,7 +344,9 @@ def _deviation(
     ratio = squares / g
     ratio /= g[:, None]
     np.fill_diagonal(ratio, 0.0)
-    ratio /= 1 - ratio
-    through_kappa = (1 - part) * (ratio @ shift)
-    changes = direct + through_kappa - part / size * x
-    return float(np.sqrt((size - 1) / size * np.sum((changes - changes.mean()) ** 2)))
+    # of two rows with an intercept one is left, and nothing to leave out of it: the deviation is not a number
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ratio /= 1 - ratio
+        through_kappa = (1 - part) * (ratio @ shift)
+        changes = direct + through_kappa - part / size * x
+        return float(np.sqrt((size - 1) / size * np.sum((changes - changes.mean()) ** 2)))

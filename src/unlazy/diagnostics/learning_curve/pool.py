@@ -53,8 +53,10 @@ def kernel_matrix(
         matrix = rows[np.ix_(pool, pool)]
     else:
         check_choice("kernel", kernel, (*sorted(PAIRWISE_KERNEL_FUNCTIONS), "precomputed"))
+        # distances are computed from inner products, in which a common mean costs digits
+        moved = rows[pool] - rows[pool].mean(axis=0) if kernel == "rbf" else rows[pool]
         try:
-            matrix = pairwise_kernels(rows[pool], metric=kernel, filter_params=True, **options)
+            matrix = pairwise_kernels(moved, metric=kernel, filter_params=True, **options)
         except ValueError as error:
             raise InputError(f"X does not suit kernel={kernel!r}: {error}") from None
     matrix = check_array("the kernel matrix", matrix, low=-LARGEST, high=LARGEST)

@@ -13,7 +13,7 @@ import numpy as np
 _BIN_WIDTH = 3.0
 # interpolation errors fall like 4.4^-nodes
 _NODES_PER_BIN = 14
-_FIELDS = 16
+_FIELDS = 17
 # of a block of residuals, to bound memory
 _MOST_ENTRIES = 4_000_000
 
@@ -29,12 +29,17 @@ class RowStatistics(NamedTuple):
     """Mean of ((G Y)_i / G_ii)^2 with G = (K + kappa)^-1, the leave-one-out error, over GCV."""
     unevenness: np.ndarray
     """The coefficient of variation of G_ii, 0 if all rows have the same leverage."""
+    tail: np.ndarray
+    """The mean square of the rows' squared leave-one-out errors over the square of their mean: 3 for normal ones."""
     influences: np.ndarray
     """Of shape (kappa, 14): what `relative_deviation` needs."""
 
 
 class RowTable:
-    """`RowStatistics` of a pool with eigenvectors U, computed where asked for and kept."""
+    """`RowStatistics` of a pool with eigenvectors U, computed where asked for and kept.
+
+    With an intercept U (N, N - 1) is orthogonal to the constant vector, and G = U diag(1/(l + kappa)) U^T.
+    """
 
     def __init__(self, eigenvalues: np.ndarray, vectors: np.ndarray, projections: np.ndarray):
         self._scale = eigenvalues.max()
@@ -57,13 +62,14 @@ class RowTable:
         return found
 
     def _loo_errors(self, logs: np.ndarray) -> np.ndarray:
-        squares, (rows, outputs) = np.square(self._vectors), self._projections.shape
+        squares, (size, outputs) = np.square(self._vectors), self._projections.shape
+        rows = len(squares)
         found = np.empty(logs.size)
         count = max(_MOST_ENTRIES // (rows * outputs), 1)
         for begin in range(0, logs.size, count):
             kappa = np.exp(logs[begin : begin + count])
             missed = kappa / (self._eigenvalues[:, None] + kappa)
-            parts = (missed[:, :, None] * self._projections[:, None]).reshape(rows, -1)
+            parts = (missed[:, :, None] * self._projections[:, None]).reshape(size, -1)
             residuals = np.square(self._vectors @ parts).reshape(rows, kappa.size, outputs).sum(axis=2)
             found[begin : begin + count] = np.mean(residuals / np.square(squares @ missed), axis=0)
         return found
@@ -83,7 +89,7 @@ class RowTable:
             else:
                 found[here] = self._interpolated(number, distinct[here])
         values[known] = found[where]
-        return RowStatistics(values[:, 0], values[:, 1], values[:, 2:])
+        return RowStatistics(values[:, 0], values[:, 1], values[:, 2], values[:, 3:])
 
     def _interpolated(self, number: int, logs: np.ndarray) -> np.ndarray:
         if number not in self._bins:
@@ -102,14 +108,16 @@ class RowTable:
             once, twice = (self._vectors @ (missed[:, k, None] ** power * self._projections) for power in (1, 2))
             squares, products = np.sum(once**2, axis=1), np.sum(once * twice, axis=1)
             energy = squares.sum()
-            gcv, loo = squares.mean() / h.mean() ** 2, np.mean(squares / h**2)
+            left_out = squares / h**2
+            gcv, loo = squares.mean() / h.mean() ** 2, left_out.mean()
+            tail = np.mean((left_out / loo) ** 2) if loo > 0 else 1.0
             # K without row j has the resolvent G - G e_j e_j^T G / G_jj
             changes = np.stack(
                 [np.ones(rows), -h2 / h, (h2 / h) ** 2 - 2 * h3 / h, (squares * h2 / h - 2 * products) / h / energy]
             )
             sums = h.sum(), (missed[:, k] * (1 - missed[:, k])).sum(), h3.sum(), products.sum() / energy
             gram = changes @ changes.T
-            found[k] = loo / gcv, h.std() / h.mean(), *sums, *gram[np.triu_indices(4)]
+            found[k] = loo / gcv, h.std() / h.mean(), tail, *sums, *gram[np.triu_indices(4)]
         return found
 
 

@@ -12,6 +12,10 @@ whose left side increases and whose right side decreases. The error on rows that
 
 and the training error (1 - z/n)^2 E. Without features u = 1 and X = 0. n = N gives kappa = ridge and GCV, n << N the
 population formula of `unlazy.theory.kernels.random_features`, and n > N is defined while kappa > 0.
+
+An intercept that no ridge shrinks is an infinite eigenvalue along the constant vector, which is no random feature: it
+takes one of the n rows, one of the N and nothing else. So the formulas hold with n - 1, N - 1 and the eigenvalues of
+K orthogonal to the constant, E times n/(n-1) and the training error times (n-1)/n.
 """
 
 from __future__ import annotations
@@ -32,6 +36,7 @@ class PoolSpectrum(NamedTuple):
     """A pool in the eigenbasis of its kernel matrix, in units of the largest eigenvalue."""
 
     rows: int
+    """N, or N - 1 with an intercept."""
     scale: float
     """The largest eigenvalue."""
     positive: Spectrum
@@ -70,8 +75,17 @@ def pool_spectrum(eigenvalues: np.ndarray, energies: np.ndarray) -> PoolSpectrum
     )
 
 
-def spectral_curve(pool: PoolSpectrum, n: np.ndarray, ridge: np.ndarray, features: np.ndarray) -> SpectralCurve:
-    """The formulas above at equally long lists of n, ridge and features (infinity for the kernel itself)."""
+def spectral_curve(
+    pool: PoolSpectrum, n: np.ndarray, ridge: np.ndarray, features: np.ndarray, *, intercept: bool = False
+) -> SpectralCurve:
+    """The formulas above at equally long lists of n, ridge and features (infinity for the kernel itself).
+
+    With an intercept the pool is that of eigenvectors orthogonal to the constant one, n > 1 counts all rows, and
+    `freedom` is without the intercept's.
+    """
+    if intercept:
+        found, cost = spectral_curve(pool, n - 1, ridge, features), n / (n - 1)
+        return found._replace(error=cost * found.error, training_error=found.training_error / cost)
     delta = np.maximum(ridge / pool.scale, _NO_RIDGE)
     rank, null = pool.positive.rank, pool.null
     nodes = pool.positive.nodes((SOLVER_EVALUATIONS + 8) * n.size)

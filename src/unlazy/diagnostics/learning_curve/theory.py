@@ -21,12 +21,16 @@ class CurveLists(NamedTuple):
     """The ones used: of least error where NaN was given."""
     error: np.ndarray
     deviation: np.ndarray
-    """The standard deviation of log error over pools."""
+    """The standard deviation of log error: over pools, and what forecasts for more rows are off by."""
     training_error: np.ndarray
     in_range: np.ndarray
     reliable: np.ndarray
     method: np.ndarray
     point_errors: np.ndarray | None = None
+    at_pool: tuple[np.ndarray, np.ndarray] | None = None
+    """Error and deviation with as many rows as the pool has, NaN for fewer rows; None where there is no pool."""
+    above: np.ndarray | None = None
+    """How much wider the interval is above than below; None where it is not."""
 
 
 class Theory(ABC):
@@ -36,6 +40,8 @@ class Theory(ABC):
     """Whether it finds the ridge of least error at each n, for ridge="opt"."""
     takes_no_ridge: ClassVar[bool] = True
     """Whether it has an answer at ridge 0."""
+    fewest: int = 1
+    """Rows from which there is an answer."""
     has_intervals: ClassVar[bool] = True
     without_matrix: ClassVar[str] = ""
     """Why there is no kernel matrix to ask about."""
@@ -78,7 +84,7 @@ class Theory(ABC):
         raise InputError(f"link() is for kernel='one-step', got {kernel!r}")
 
 
-def one_size(n: ArrayLike, ridge: Any) -> tuple[float, float]:
+def one_size(n: ArrayLike, ridge: Any, fewest: int = 1) -> tuple[float, float]:
     """One number of rows and one ridge, checked."""
-    size = float(check_array("n", n, low=1, high=1e15, ndim=0))
+    size = float(check_array("n", n, low=fewest, high=1e15, ndim=0))
     return size, float(check_array("ridge", ridge, low=0, high=LARGEST, ndim=0))

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 _LARGEST_ENTRY = 1e100
 _LARGEST_RIDGE = 1e200
 _SMALLEST_SIZE = 10
+# two rows with an intercept have one left-out residual up to its sign: no scatter, no regime, no forecast
+_FEWEST_ROWS = 3
 _PATH_ENTRIES = 4_000_000
 # distances from the boundaries of the regimes below which an estimated exponent decides nothing
 _EXPONENT_MARGIN = 0.1
@@ -106,7 +108,7 @@ def ridge_report(
     sizes: ArrayLike | None = None,
     centre: bool = True,
 ) -> RidgeReport:
-    """What n rows X (n, d) and targets Y (n,) or (n, m) say about ridge regression, without a test set.
+    """What n >= 3 rows X (n, d) and targets Y (n,) or (n, m) say about ridge regression, without a test set.
 
     The fit minimises (1/n)|y - X b - intercept|^2 + ridge |b|^2 (no intercept if not `centre`); GCV, leave-one-out
     error and degrees of freedom come from one decomposition. `ridges` (sorted in the report) defaults to 0 and 60
@@ -130,8 +132,8 @@ def ridge_report(
     check_choice("centre", centre, (True, False))
     design, targets = _rows("X", X), check_array("Y", Y, low=-_LARGEST_ENTRY, high=_LARGEST_ENTRY)
     n = len(design)
-    if n < 2:
-        raise InputError(f"X must have at least 2 rows, got shape {design.shape}")
+    if n < _FEWEST_ROWS:
+        raise InputError(f"X must have at least {_FEWEST_ROWS} rows, got shape {design.shape}")
     if targets.ndim not in (1, 2) or len(targets) != n:
         raise InputError(
             f"Y must have shape ({n},) or ({n}, targets) like the {n} rows of X, got shape {targets.shape}"

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from unlazy.estimators.common.gate import Choice, choose_stage
-from unlazy.estimators.index.candidates import compressed
+from unlazy.estimators.index.base import WEAK_SCORE
+from unlazy.estimators.index.candidates import compressed, ridge_fit
 from unlazy.estimators.index.links import (
     Affine,
     IndexLink,
@@ -19,7 +21,7 @@ from unlazy.estimators.index.links import (
     spline_fit,
 )
 from unlazy.estimators.index.newton import Refined, left_out_error, refine, unit
-from unlazy.estimators.index.search import QUICK, ROUNDS, FoundDirection, find, polish
+from unlazy.estimators.index.search import ROUNDS, FoundDirection, find, polish
 
 LINEAR = "ridge"
 FULL = "full"
@@ -36,6 +38,8 @@ _HELD = {
 STAGES = (LINEAR, *_HELD, FULL)
 # of the error for compressed labels, before polishing against after
 _SPOILED = 0.5
+# share of the rows, the longest, that are predicted from the others, and the error in units of ridge regression's there
+_FAR, _FEWEST_FAR, _FAR_WORSE = 0.05, 4, 1.5
 # rows held out from certain fits that say enough of their error
 _ENOUGH_HELD_OUT = 200
 
@@ -56,6 +60,23 @@ class Folds(NamedTuple):
     labels: np.ndarray
     splits: list[tuple[np.ndarray, np.ndarray]]
     """Training and held-out rows."""
+
+
+class HeldOut(NamedTuple):
+    """Predictions (rows, stages) of held-out rows and their labels, both less the mean of the training labels."""
+
+    stages: tuple[str, ...]
+    predictions: np.ndarray
+    targets: np.ndarray
+    copies: float
+    """How often every row has been held out."""
+    far_predictions: np.ndarray
+    far_targets: np.ndarray
+
+    def is_worse_far_out(self, stage: str) -> bool:
+        """Whether ridge regression predicts the far rows from the others with two thirds of the error or less."""
+        errors = np.mean((self.far_targets[:, None] - self.far_predictions) ** 2, axis=0)
+        return bool(errors[self.stages.index(stage)] > _FAR_WORSE * errors[self.stages.index(LINEAR)])
 
 
 def models(
@@ -97,7 +118,7 @@ def full_model(rows: np.ndarray, labels: np.ndarray, full: Refined) -> tuple[Mod
         kind = choose_kind(index, labels, kinds(labels.size, np.unique(index).size), d)
         fit = fit_kind(index, labels, kind)
     error = left_out_error(rows, labels, direction, fit)
-    return Model(direction, limited(fit, index, labels, d), kind), error
+    return Model(direction, limited(fit, kind, index, labels, d), kind), error
 
 
 def _held_model(rows: np.ndarray, labels: np.ndarray, start: np.ndarray, penalty: float) -> Model:
@@ -109,20 +130,26 @@ def _held_model(rows: np.ndarray, labels: np.ndarray, start: np.ndarray, penalty
         fit = refine(rows, labels, start, lambda t, y: fit_kind(t, y, kind), _PENALISED_STEPS, penalty=penalty)
         direction = fit.directions
         index = rows @ direction
-    return Model(direction, limited(fit_kind(index, labels, kind), index, labels), kind)
+    return Model(direction, limited(fit_kind(index, labels, kind), kind, index, labels), kind)
 
 
-def held_out_predictions(
-    rows: np.ndarray, labels: np.ndarray, splits: list[tuple[np.ndarray, np.ndarray]], random: np.random.RandomState
-) -> tuple[np.ndarray, np.ndarray]:
-    """Predictions (rows held out, stages) less the mean of the training labels, and the labels less the same."""
-    predictions, targets = [], []
-    for train, held in splits:
+def held_out_predictions(folds: Folds, fit: Callable[[np.ndarray, np.ndarray], dict[str, Any]]) -> HeldOut:
+    """What `fit`, of rows and labels to models, predicts of the rows of each fold, and of far rows from the others."""
+    rows, labels, splits = folds
+    found = []
+    for train, held in (*splits, far_split(rows)):
         center = labels[train].mean()
-        fitted = models(rows[train], labels[train], find(rows[train], labels[train], random, QUICK))
-        predictions.append(np.column_stack([fitted[stage](rows[held]) for stage in STAGES]) - center)
-        targets.append(labels[held] - center)
-    return np.concatenate(predictions), np.concatenate(targets)
+        fitted = fit(rows[train], labels[train])
+        found.append((np.column_stack([one(rows[held]) for one in fitted.values()]) - center, labels[held] - center))
+    predictions, targets = (np.concatenate(part) for part in zip(*found[:-1], strict=True))
+    return HeldOut(tuple(fitted), predictions, targets, max(targets.size / len(labels), 1.0), *found[-1])
+
+
+def far_split(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """All rows but the longest 5%, and these: folds by chance do not ask what a fit says beyond its rows."""
+    order = np.argsort(np.einsum("ij,ij->i", rows, rows), kind="stable")
+    far = max(int(_FAR * len(rows)), _FEWEST_FAR)
+    return order[:-far], order[-far:]
 
 
 def certain_error(folds: Folds, random: np.random.RandomState) -> float | None:
@@ -142,9 +169,29 @@ def certain_error(folds: Folds, random: np.random.RandomState) -> float | None:
     return float(np.mean(np.concatenate(losses))) if losses else None
 
 
-def choose(predictions: np.ndarray, targets: np.ndarray, copies: float = 1.0) -> Choice:
-    """The stage and its weight; ridge regression is left only for a gain of a standard error."""
-    return choose_stage(predictions, targets, STAGES, [(LINEAR,)], copies)
+def beats_ridge(folds: Folds, fit: Callable[[np.ndarray, np.ndarray], Callable[[np.ndarray], np.ndarray]]) -> bool:
+    """Whether `fit`, of rows and labels to a model, has less error than ridge regression on held-out rows.
+
+    Asked of a certain fit, which is then fitted again from the directions that it found: few far rows, on which the
+    squared error depends most, are not seen by what a fit leaves on its own rows.
+    """
+
+    def both(x: np.ndarray, y: np.ndarray) -> dict[str, Callable[[np.ndarray], np.ndarray]]:
+        linear = ridge_fit(x, y)
+        return {LINEAR: lambda z: linear.intercept + z @ linear.coefficients, FULL: fit(x, y)}
+
+    held = held_out_predictions(folds, both)
+    ridge, found = np.mean((held.targets[:, None] - held.predictions) ** 2, axis=0)
+    return bool(found < ridge) and not held.is_worse_far_out(FULL)
+
+
+def choose(held: HeldOut, ladder: Sequence[Sequence[str]] = ((LINEAR,),)) -> Choice:
+    """`choose_stage`; ridge regression or the mean if nothing explains y, or if what does is far worse on far rows."""
+    choice = choose_stage(held.predictions, held.targets, held.stages, ladder, held.copies)
+    if choice.score >= WEAK_SCORE and not held.is_worse_far_out(choice.stage):
+        return choice
+    linear = held.predictions[:, [held.stages.index(LINEAR)]]
+    return choose_stage(linear, held.targets, (LINEAR,), (), held.copies)._replace(scores=choice.scores)
 
 
 def shrunk(model: Model, weight: float, mean: float = 0.0) -> Model:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
@@ -18,7 +18,7 @@ _ROWS_PER_KNOT = 12
 # the penalty makes the coarsest spline fit for few rows
 _ROWS_PER_SMOOTH_KNOT = 4
 _PENALTIES = np.logspace(-6, 4, 21)
-# of the range of t on either side: beyond it no polynomial is continued
+# of the range of t on either side: beyond it every link is constant
 _FARTHEST = 0.25
 # of the deviation of y: a continued polynomial must be known that well
 _LARGEST_ERROR = 0.5
@@ -58,30 +58,46 @@ class Affine:
 
 
 @dataclass(frozen=True)
+class BoundedLink:
+    """A link that is constant below `low` and above `high`, with values from `least` to `most`."""
+
+    link: IndexLink
+    low: float
+    high: float
+    least: float = -np.inf
+    most: float = np.inf
+
+    def __call__(self, index: Any) -> np.ndarray:
+        inside = np.clip(np.asarray(index, dtype=np.float64), self.low, self.high)
+        return np.clip(self.link(inside), self.least, self.most)
+
+    def slope(self, index: Any) -> np.ndarray:
+        index = np.asarray(index, dtype=np.float64)
+        inside = np.clip(index, self.low, self.high)
+        values = self.link(inside)
+        return np.where(
+            (index == inside) & (values >= self.least) & (values <= self.most), self.link.slope(inside), 0.0
+        )
+
+
+@dataclass(frozen=True)
 class PolynomialLink:
-    """sum_k c_k h_k((t - center) / deviation) from `low` to `high`, straight beyond, h_k = He_k / sqrt(k!)."""
+    """sum_k c_k h_k((t - center) / deviation), h_k = He_k / sqrt(k!)."""
 
     coefficients: tuple[float, ...]
     center: float
     deviation: float
-    low: float = -np.inf
-    high: float = np.inf
 
     def __call__(self, index: Any) -> np.ndarray:
-        index = np.asarray(index, dtype=np.float64)
-        inside = np.clip(index, self.low, self.high)
-        # beyond no end the difference is 0, whatever the slope
-        return self._sum(inside, 0) + np.where(index == inside, 0.0, (index - inside) * self._sum(inside, 1))
+        return np.tensordot(np.array(self.coefficients), self._basis(index), 1)
 
     def slope(self, index: Any) -> np.ndarray:
-        return self._sum(np.clip(np.asarray(index, dtype=np.float64), self.low, self.high), 1)
-
-    def _sum(self, index: np.ndarray, derivative: int) -> np.ndarray:
-        values = _hermite(index, self.center, self.deviation, len(self.coefficients) - 1)
-        if not derivative:
-            return np.tensordot(np.array(self.coefficients), values, 1)
         slopes = np.sqrt(np.arange(1, len(self.coefficients))) * np.array(self.coefficients[1:])
-        return np.tensordot(slopes, values[:-1], 1) / self.deviation
+        return np.tensordot(slopes, self._basis(index)[:-1], 1) / self.deviation
+
+    def _basis(self, index: Any) -> np.ndarray:
+        index = np.asarray(index, dtype=np.float64)
+        return _hermite(index, self.center, self.deviation, len(self.coefficients) - 1)
 
 
 @dataclass(frozen=True)
@@ -181,43 +197,69 @@ def continues(index: np.ndarray, labels: np.ndarray, kind: str) -> bool:
     degree = int(kind[1:])
     if kind[0] != "p" or degree < _STEEP_DEGREE:
         return True
-    order = np.argsort(index, kind="stable")
     for share, most in _OUTER_TESTS:
-        outer = max(int(share * index.size), _FEWEST_OUTER)
-        inner, left_out = order[outer:-outer], np.r_[order[:outer], order[-outer:]]
+        inner, outer = _without_outer(index, share)
         if np.unique(index[inner]).size <= max(degree, SMOOTH_KNOTS):
             return False
         fits = polynomial_fit(index[inner], labels[inner], degree), spline_fit(index[inner], labels[inner])
-        polynomial, spline = (mean_square(labels[left_out] - fit.function(index[left_out])) for fit in fits)
+        polynomial, spline = (mean_square(labels[outer] - fit.function(index[outer])) for fit in fits)
         if polynomial >= most * spline:
             return False
     return True
 
 
-def limited(fit: IndexFit, index: np.ndarray, labels: np.ndarray, spent: float = 0.0) -> IndexLink:
-    """The fitted link; a polynomial ends, and goes on straight, where it is no longer known.
+def _predicts_outer_rows(index: np.ndarray, labels: np.ndarray, kind: str) -> bool:
+    """Whether the link, fitted without the outer 1% on each side, predicts them better than if it stayed constant."""
+    inner, outer = _without_outer(index, _OUTER_TESTS[0][0])
+    if np.unique(index[inner]).size <= max(int(kind[1:]), SMOOTH_KNOTS):
+        return False
+    link = fit_kind(index[inner], labels[inner], kind).function
+    constant = BoundedLink(link, float(index[inner[0]]), float(index[inner[-1]]))
+    goes_on, stays = (mean_square(labels[outer] - one(index[outer])) for one in (link, constant))
+    return goes_on < stays
 
-    It is continued beyond the rows by at most a quarter of their range, as long as its standard error is below half the
-    deviation of y or a tenth of its distance from the mean of y. A clip of the values instead would cut the tails of
-    links of degree 5 and more, which hold most of their variance; but those end with the rows unless they `continues`.
+
+def _without_outer(index: np.ndarray, share: float) -> tuple[np.ndarray, np.ndarray]:
+    """The rows in the order of the index but such a share on each side, and those."""
+    order = np.argsort(index, kind="stable")
+    outer = max(int(share * index.size), _FEWEST_OUTER)
+    return order[outer:-outer], np.r_[order[:outer], order[-outer:]]
+
+
+def reach(fit: IndexFit, kind: str, index: np.ndarray, labels: np.ndarray, spent: float = 0.0) -> tuple[float, float]:
+    """The interval on which a link is known, that of the rows or more; it is constant beyond.
+
+    A link that `continues`, and that predicts the outer rows from the others, goes on beyond them by at most a quarter
+    of their range, a polynomial as long as its standard error is below half the deviation of y or a tenth of its
+    distance from the mean of y. Without that the tails of polynomials would be cut, which hold most of their variance.
     """
-    link = fit.function
-    if not isinstance(link, PolynomialLink) or len(link.coefficients) < 3:
-        return link
     low, high = float(index.min()), float(index.max())
-    if not continues(index, labels, f"p{len(link.coefficients) - 1}"):
-        return replace(link, low=low, high=high)
+    if not (continues(index, labels, kind) and _predicts_outer_rows(index, labels, kind)):
+        return low, high
     noise = fit.error * labels.size / max(labels.size - fit.freedom - spent, 1.0)
+    link = fit.function
 
     def end(start: float, sign: int) -> float:
         places = start + sign * _FARTHEST * (high - low) * np.linspace(0, 1, _CONTINUED)
+        if not isinstance(link, PolynomialLink):
+            return float(places[-1])
         values = _hermite(places, link.center, link.deviation, len(link.coefficients) - 1)
         distance = link(places) - labels.mean()
         variance = noise * np.einsum("kp,kl,lp->p", values, fit.inverse, values)
         bad = variance > _LARGEST_ERROR**2 * labels.var() + (_RELATIVE_ERROR * distance) ** 2
         return float(places[max(int(np.argmax(bad)) - 1, 0)] if bad.any() else places[-1])
 
-    return replace(link, low=end(low, -1), high=end(high, 1))
+    return end(low, -1), end(high, 1)
+
+
+def limited(fit: IndexFit, kind: str, index: np.ndarray, labels: np.ndarray, spent: float = 0.0) -> BoundedLink:
+    """The fitted link where it is known, constant beyond, with no values but those of the labels and of its ends.
+
+    Between far rows a polynomial may swing as wildly as beyond them: the last bound is for those gaps.
+    """
+    low, high = reach(fit, kind, index, labels, spent)
+    values = (*fit.function(np.array([low, high])), labels.min(), labels.max())
+    return BoundedLink(fit.function, low, high, float(min(values)), float(max(values)))
 
 
 def _hermite(index: np.ndarray, center: float, deviation: float, degree: int) -> np.ndarray:

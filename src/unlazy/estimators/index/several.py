@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,10 +11,20 @@ from sklearn.utils import check_random_state
 
 from unlazy.checks import InputError
 from unlazy.estimators.common.folds import make_splits, some_rows
-from unlazy.estimators.common.gate import MEAN, Choice, choose_stage
+from unlazy.estimators.common.gate import MEAN, Choice
 from unlazy.estimators.index.base import LEAST_SAMPLES, WEAK_SCORE, IndexData, IndexRegressor
 from unlazy.estimators.index.certainty import has_few_values
-from unlazy.estimators.index.choice import LINEAR, STAGES, Model, linear_model, models
+from unlazy.estimators.index.choice import (
+    LINEAR,
+    STAGES,
+    Folds,
+    Model,
+    beats_ridge,
+    choose,
+    held_out_predictions,
+    linear_model,
+    models,
+)
 from unlazy.estimators.index.search import QUICK, ROUNDS, find
 from unlazy.estimators.index.whitening import Whitening, check_enough_rows
 
@@ -60,7 +70,6 @@ class SeveralIndexRegressor(IndexRegressor):
         data = self._prepare(X, y, LEAST_SAMPLES)
         rows, labels = data.rows, data.labels
         check_rows(name, count, len(rows), data.whitening)
-        check_folds(self.cv, rows, labels)
         random = check_random_state(self.random_state)
         most = count or min(most, rows.shape[1])
         model, choice, self.certain_ = gated_fit(rows, labels, count, most, self.cv, random, family)
@@ -76,14 +85,22 @@ def gated_fit(
     random: np.random.RandomState,
     family: Family,
 ) -> Gated:
-    """The fit of `count` directions if it is certain, else what held-out rows choose; its weight is not applied yet.
+    """The fit of `count` directions if it is certain and better than ridge regression on held-out rows, else what those
+    choose; its weight is not applied yet.
 
     Without `count` all sizes up to `most` compete.
     """
     found: Any = None
+    most_rows = max(_MOST_FOLD_ROWS, _MOST_FOLD_ROWS_PER_PARAMETER * rows.shape[1] * most)
+    part = some_rows(rows, labels, most_rows, random)
+    folds = Folds(*part, make_splits(cv, random, *part))
+
+    def refitted(x: np.ndarray, y: np.ndarray) -> Any:
+        return family.polish(x, y, found.directions, random)
+
     if count is not None:
         found, certain = family.search(rows, labels, count, random)
-        if certain and not has_few_values(labels):
+        if certain and not has_few_values(labels) and beats_ridge(folds, refitted):
             score = 1 - found.fit.gcv(found.directions.size)
             model = family.polish(rows, labels, found.directions, random)
             return Gated(model, Choice(family.name(count), 1.0, score, {}), True)
@@ -92,7 +109,7 @@ def gated_fit(
     def fit(x: np.ndarray, y: np.ndarray) -> dict[str, Any]:
         return family.path(x, y, sizes if count is None else range(count, count + 1), random)
 
-    choice = held_out_choice(rows, labels, cv, random, fit, most)
+    choice = held_out_choice(folds, random, fit)
     warn_if_weak(choice)
     if choice.stage in (*STAGES, MEAN):
         single = find(rows, labels, random, ROUNDS[:1])
@@ -113,31 +130,12 @@ def gated_fit(
     return Gated(model, choice._replace(weight=1.0) if certain else choice, certain)
 
 
-def check_folds(cv: Any, rows: np.ndarray, labels: np.ndarray) -> None:
-    """Refuse a wrong `cv` even where nothing will be held out; an iterator would be used up by that."""
-    if not isinstance(cv, Iterator):
-        make_splits(cv, 0, rows, labels)
-
-
-def held_out_choice(
-    rows: np.ndarray, labels: np.ndarray, cv: Any, random: np.random.RandomState, fit: Fitter, largest: int
-) -> Choice:
+def held_out_choice(folds: Folds, random: np.random.RandomState, fit: Fitter) -> Choice:
     """The stage of least held-out error: those of a single index, then those of `fit`, which come in order of size."""
-    most = max(_MOST_FOLD_ROWS, _MOST_FOLD_ROWS_PER_PARAMETER * rows.shape[1] * largest)
-    rows, labels = some_rows(rows, labels, most, random)
-    predictions, targets, names = [], [], []
-    for train, held in make_splits(cv, random, rows, labels):
-        if len(train) < LEAST_SAMPLES:
-            raise InputError(f"cv must leave at least {LEAST_SAMPLES} training rows in each fold, got {len(train)}")
-        x, y = rows[train], labels[train]
-        center = y.mean()
-        fitted: dict[str, Any] = {**models(x, y, find(x, y, random, QUICK)), **fit(x, y)}
-        names = list(fitted)
-        predictions.append(np.column_stack([one(rows[held]) for one in fitted.values()]) - center)
-        targets.append(labels[held] - center)
-    found, held_labels = np.concatenate(predictions), np.concatenate(targets)
-    ladder = [(LINEAR,), STAGES, *((name,) for name in names if name not in STAGES)]
-    return choose_stage(found, held_labels, names, ladder, max(held_labels.size / len(rows), 1.0))
+    if (fewest := min(len(train) for train, _ in folds.splits)) < LEAST_SAMPLES:
+        raise InputError(f"cv must leave at least {LEAST_SAMPLES} training rows in each fold, got {fewest}")
+    held = held_out_predictions(folds, lambda x, y: {**models(x, y, find(x, y, random, QUICK)), **fit(x, y)})
+    return choose(held, [(LINEAR,), STAGES, *((name,) for name in held.stages if name not in STAGES)])
 
 
 def check_count(name: str, value: Any) -> None:
@@ -160,7 +158,7 @@ def check_rows(name: str, count: int | None, n: int, whitening: Whitening) -> No
     if n < _RULE * count * rank:
         warnings.warn(
             f"n = {n} is below the rule n >= 10 {name} d = {_RULE * count * rank} (d = {rank} independent columns): "
-            "directions may be missed",
+            "fewer are kept, down to ridge regression or the mean, where held-out rows do not support them",
             UserWarning,
             stacklevel=4,
         )
@@ -169,8 +167,8 @@ def check_rows(name: str, count: int | None, n: int, whitening: Whitening) -> No
 def warn_if_weak(choice: Choice) -> None:
     if choice.score < WEAK_SCORE:
         warnings.warn(
-            f"held-out rows show no dependence of y on few directions of X (R^2 {choice.score:.2g}), stage_ is "
-            f"{choice.stage!r}: y is noise, or depends on many directions, or there are too few rows",
+            f"held-out rows show no dependence of y on few directions of X (R^2 {choice.score:.2g}), stage_ falls back "
+            f"to {choice.stage!r}: y is noise, or depends on many directions, or there are too few rows",
             UserWarning,
             stacklevel=5,
         )

@@ -21,6 +21,7 @@ from unlazy.estimators.index.choice import (
     LINEAR,
     Folds,
     Model,
+    beats_ridge,
     certain_error,
     choose,
     full_model,
@@ -34,6 +35,7 @@ from unlazy.estimators.index.report import generative_exponent, plot_link
 from unlazy.estimators.index.search import (
     FEW_COLUMNS,
     HARD_ROWS_PER_COLUMN,
+    QUICK,
     ROUNDS,
     FoundDirection,
     find,
@@ -77,9 +79,14 @@ class SingleIndexRegressor(IndexRegressor):
     of y (SIR, spectral methods, ridge), the search goes through their span, then by Gauss-Newton through the whole
     space with a spline refitted at every trial, all for arcsinh-compressed labels; polynomials and splines compete by a
     BIC of left-out errors in a last refinement on y itself. Rounds of wider search follow until the fit leaves less
-    than a quarter of what fits of pure noise leave ("certain"). If none does, stages from ridge regression to the full
-    search are judged on held-out rows, each shrunk to the mean by a weight that those rows choose; the mean alone is
-    left if none of them can be told from chance.
+    than a quarter of what fits of pure noise leave ("certain"). If none does, or if ridge regression is better than it
+    on held-out rows, stages from ridge regression to the full search are judged on held-out rows, each shrunk to the
+    mean by a weight that those rows choose; ridge regression or the mean are left if none of them explains 2% of y.
+
+    Links are constant beyond the training rows, after a quarter of their range where they predict the outer rows from
+    the others, and have no values that the labels do not support; only ridge regression goes on straight. It is taken
+    where it predicts the longest 5% of the rows from the others with two thirds of the error. What no row tells is lost:
+    if y goes on straight far beyond them, ridge regression is better there.
 
     Finds every link that is not hidden from first and second moments given y (generative exponent 1 or 2) from n of
     order d: at n = 6 d and noise of a tenth of the deviation of y the cosine with theta is above 0.99. Links of
@@ -158,22 +165,21 @@ class SingleIndexRegressor(IndexRegressor):
     def _choose(
         self, rows: np.ndarray, labels: np.ndarray, found: FoundDirection, folds: Folds, random: np.random.RandomState
     ) -> tuple[Model, Choice]:
-        if found.certain:
+        if found.certain and beats_ridge(folds, lambda x, y: full_model(x, y, found.full)[0]):
             return self._certain(rows, labels, found, folds, random)
-        predictions, targets = held_out_predictions(*folds, random)
-        choice = choose(predictions, targets, max(targets.size / len(folds.labels), 1.0))
+        choice = choose(held_out_predictions(folds, lambda x, y: models(x, y, find(x, y, random, QUICK))))
         enough = len(rows) >= HARD_ROWS_PER_COLUMN * rows.shape[1]
         tried = not has_few_values(labels) and choice.score < _HARD_SCORE
         if tried and (self.hard is True or (self.hard == "auto" and enough)):
             full = hard_find(rows, labels, random)
-            if full is not None:
+            if full is not None and beats_ridge(folds, lambda x, y: full_model(x, y, full)[0]):
                 return self._certain(rows, labels, found._replace(full=full, certain=True), folds, random)
         if choice.score < WEAK_SCORE:
             needed = rows_for_exponent(rows.shape[1], _HARD_EXPONENT)
             warnings.warn(
-                f"held-out rows show no dependence of y on one direction of X (R^2 {choice.score:.2g}), stage_ is "
-                f"{choice.stage!r}: y is noise, or depends on many directions, or its link has a generative exponent "
-                f">= 3, for which n of order {needed} would do (d^2, at least 15 d), got n = {len(rows)}",
+                f"held-out rows show no dependence of y on one direction of X (R^2 {choice.score:.2g}), stage_ falls "
+                f"back to {choice.stage!r}: y is noise, or depends on many directions, or its link has a generative "
+                f"exponent >= 3, for which n of order {needed} would do (d^2, at least 15 d), got n = {len(rows)}",
                 UserWarning,
                 stacklevel=3,
             )

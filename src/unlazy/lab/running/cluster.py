@@ -17,6 +17,7 @@ from unlazy.lab.running.execute import Computed, memory_budget, run_chunk
 from unlazy.lab.running.fingerprint import dependencies, fingerprint
 from unlazy.lab.running.plan import Chunk
 from unlazy.lab.study import Study
+from unlazy.words import brief
 
 CONNECT_SECONDS = 8
 _ALLOWED_FAILURES = 100
@@ -37,9 +38,9 @@ class DaskExecutor:
             raise InputError("cluster needs the extra 'cluster': pip install 'unlazy[cluster]'") from None
         self._budget = budget
         self._cluster = None
-        local = re.fullmatch(r"local:([1-9]\d*)", str(address))
-        if not local and "://" not in str(address):
-            raise InputError(f"cluster must be local:N with N >= 1 or tcp://HOST:PORT, got {address!r}")
+        local = re.fullmatch(r"local:([1-9]\d{0,2})", address) if isinstance(address, str) else None
+        if not local and not (isinstance(address, str) and "://" in address):
+            raise InputError(f"cluster must be local:N with N from 1 to 999 or tcp://HOST:PORT, got {brief(address)}")
         if local:
             count = local[1]
             self._budget = memory_budget(0.25 / int(count)) if budget is None else budget

@@ -8,6 +8,7 @@ the ratio of the work, else the work at an assumed speed.
 
 from __future__ import annotations
 
+import itertools
 import math
 import os
 import time
@@ -21,7 +22,7 @@ from unlazy.lab.grid import Grids, preset_grids
 from unlazy.lab.running.arithmetic import cores
 from unlazy.lab.running.execute import run_chunk, too_large, traced
 from unlazy.lab.running.laboratory import Laboratory
-from unlazy.lab.running.plan import Group, PointSeed, canonical, group_points
+from unlazy.lab.running.plan import Group, PointSeed, canonical, canonical_points, group_points
 from unlazy.lab.running.store import Store, default_path
 from unlazy.lab.study import Study
 
@@ -196,7 +197,7 @@ def _rates(
 
 def _stored(group: Group, known: Mapping[str, float]) -> float | None:
     """The seconds per instance of a group, if any of its points is stored."""
-    texts = (canonical({**group.shared, **values}) for values in group.points.values())
+    texts = canonical_points(group.grid, group.points) if known else ()
     rates = [known[text] for text in texts if text in known]
     return sum(rates) / len(rates) if rates else None
 
@@ -212,7 +213,8 @@ def _reference(laboratory: Laboratory, study: type[Study], known: Mapping[str, f
 
 def _measure(group: Group, budget: int) -> float:
     """Seconds per instance of one chunk."""
-    instances = [PointSeed(p, s) for p in group.points for s in range(group.grid.seeds)][: group.width]
+    pairs = itertools.product(group.points.tolist(), range(group.grid.seeds))
+    instances = [PointSeed(*pair) for pair in itertools.islice(pairs, group.width)]
     return run_chunk(group.chunk(instances), budget).seconds / len(instances)
 
 
@@ -250,11 +252,11 @@ class _Size(NamedTuple):
 
 def _size(group: Group) -> _Size:
     study = group.grid.study
-    points = [{**group.shared, **values} for values in group.points.values()]
     if study.is_hosted():
-        needed = max(study(**point).memory() for point in points)
+        points = group.points.tolist() if study.defines("memory") else ()
+        needed = max((study(**group.grid.point(point)).memory() for point in points), default=0)
         return _Size(float(needed) ** 1.5, needed, False)
-    jaxpr = traced(group.chunk([PointSeed(next(iter(group.points)), 0)]))
+    jaxpr = traced(group.chunk([PointSeed(int(group.points[0]), 0)]))
     return _Size(operations(jaxpr), peak_bytes(jaxpr), _has_lapack(jaxpr))
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -24,7 +24,8 @@ class Collector:
         self.seconds = 0.0
         """What the instances took when they were computed."""
         self._arrays: dict[str, np.ndarray] = {}
-        self._missing = np.ones((grid.size, grid.seeds), bool)
+        self.missing = np.ones((grid.size, grid.seeds), bool)
+        """Which seeds of which points are not there yet."""
 
     def put(self, point: int, seed: int, arrays: Mapping[str, np.ndarray]) -> None:
         for name, array in arrays.items():
@@ -40,16 +41,11 @@ class Collector:
                 common = np.result_type(self._arrays[name], array)
                 self._arrays[name] = self._arrays[name].astype(common, copy=False)
             self._arrays[name][point, seed] = array
-        self._missing[point, seed] = False
-
-    @property
-    def missing(self) -> Iterator[tuple[int, int]]:
-        """The (point, seed) pairs that are not there yet."""
-        return ((int(p), int(s)) for p, s in np.argwhere(self._missing))
+        self.missing[point, seed] = False
 
     def dataset(self) -> xr.Dataset:
-        if self._missing.any():
-            raise InputError(f"{int(self._missing.sum())} results of {self.grid.study.name} are missing")
+        if self.missing.any():
+            raise InputError(f"{int(self.missing.sum())} results of {self.grid.study.name} are missing")
         shape = (*self.grid.shape, self.grid.seeds)
         names = self.grid.study.simulated_outputs()
         arrays = {n: self._arrays[n].reshape((*shape, *self._arrays[n].shape[2:])) for n in names}

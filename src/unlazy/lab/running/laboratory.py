@@ -9,6 +9,8 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple, Protocol
 
+import numpy as np
+
 from unlazy.checks import InputError
 from unlazy.lab.grid import Grids
 from unlazy.lab.judge import judge
@@ -17,10 +19,11 @@ from unlazy.lab.running.arithmetic import made_wrong
 from unlazy.lab.running.events import Event, Listener, heeding_interrupts, only_warn
 from unlazy.lab.running.execute import Computed, InProcess, memory_budget
 from unlazy.lab.running.fingerprint import fingerprint
-from unlazy.lab.running.plan import Chunk, Group, PointSeed, canonical, group_points, point_key
+from unlazy.lab.running.plan import Chunk, Group, PointSeed, canonical, group_points, point_keys
 from unlazy.lab.running.result import Run
 from unlazy.lab.running.store import Row, Store
 from unlazy.lab.study import Part, Study
+from unlazy.words import brief
 
 
 class Executor(Protocol):
@@ -43,16 +46,36 @@ class Stale(NamedTuple):
     reason: str
 
 
+class Missing:
+    """The instances of a group that the store lacks: counted, and made one by one where they are asked for."""
+
+    def __init__(self, points: np.ndarray, lacking: np.ndarray) -> None:
+        self._points, self._lacking = points, lacking[points]
+        self._count = int(np.count_nonzero(self._lacking))
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __iter__(self) -> Iterator[PointSeed]:
+        for point, lacking in zip(self._points.tolist(), self._lacking, strict=True):
+            for seed in np.flatnonzero(lacking).tolist():
+                yield PointSeed(point, seed)
+
+
 class Work(NamedTuple):
     """A group of a grid, what the store lacks of it, and where the results go."""
 
     collector: dataset.Collector
     group: Group
-    keys: list[bytes]
-    """The store's keys of all points of the grid."""
-    missing: list[PointSeed]
+    missing: Missing
     stale: list[Stale]
     """Stored rows that cannot be used: those of the whole grid stand with its first group."""
+
+    def keys(self, points: Iterable[int]) -> dict[int, bytes]:
+        """The store's keys of some points of the grid."""
+        numbers = list(points)
+        keys = point_keys(self.group.grid, self.group.fingerprint, np.asarray(numbers, np.intp))
+        return dict(zip(numbers, keys, strict=True))
 
 
 class Laboratory:
@@ -66,9 +89,9 @@ class Laboratory:
         progress: Listener = only_warn,
     ) -> None:
         if memory is not None and not (isinstance(memory, int | float) and 0 < memory < math.inf):
-            raise InputError(f"memory must be a number of GiB > 0, got {memory!r}")
+            raise InputError(f"memory must be a number of GiB > 0, got {brief(memory)}")
         if not callable(progress):
-            raise InputError(f"progress must be a function of an event, got {progress!r}")
+            raise InputError(f"progress must be a function of an event, got {brief(progress)}")
         self.tell = progress
         self._owns_store = not isinstance(store, Store)
         self.store = store if isinstance(store, Store) else Store(store)
@@ -124,9 +147,11 @@ class Laboratory:
         collectors, work = {}, []
         for name, grid in grids.items():
             collectors[name] = collector = dataset.Collector(grid)
-            keys = [point_key(study, code, point) for point in grid.points()]
-            stale = []
-            for index, key in enumerate(keys):
+            stored, stale = self.store.points(study.name, code), []
+            # Most grids are new: what the store does not have needs no key.
+            for index, key in enumerate(point_keys(grid, code) if stored else ()):
+                if key not in stored:
+                    continue
                 rows, broken = self.store.read(key, grid.seeds)
                 stale += [Stale(key, seed, "damaged") for seed in broken]
                 for seed, row in rows.items():
@@ -135,12 +160,8 @@ class Laboratory:
                         continue
                     collector.put(index, seed, {name: row.arrays[name] for name in wanted})
                     collector.seconds += row.seconds
-            lacking: dict[int, list[int]] = {}
-            for point, seed in collector.missing:
-                lacking.setdefault(point, []).append(seed)
             for group in group_points(grid, code):
-                missing = [PointSeed(p, s) for p in group.points for s in lacking.get(p, ())]
-                work.append(Work(collector, group, keys, missing, stale))
+                work.append(Work(collector, group, Missing(group.points, collector.missing), stale))
                 stale = []
         return collectors, work
 
@@ -163,7 +184,7 @@ class Laboratory:
         finally:
             self.tell(Event("simulated", study.name, done))
         for w in work:
-            self._fetch(w.collector, w.keys)
+            self._fetch(w)
         return collectors, done
 
     def _discard(self, stale: list[Stale]) -> None:
@@ -180,28 +201,31 @@ class Laboratory:
         for w in work:
             for batch, chunk in w.group.chunks(w.missing):
                 # Another process on the same store may have finished these meanwhile.
-                if all(self.store.has(w.keys[instance.point], instance.seed) for instance in batch):
+                keys = w.keys({instance.point for instance in batch})
+                if all(self.store.has(keys[instance.point], instance.seed) for instance in batch):
                     self.tell(Event("advanced", w.group.grid.study.name, len(batch)))
                     continue
                 yield (w, batch), chunk
 
     def _commit(self, work: Work, batch: list[PointSeed], result: Computed) -> None:
-        group, rows, points = work.group, [], {}
+        group, rows = work.group, []
+        keys = work.keys(dict.fromkeys(instance.point for instance in batch))
         seconds = result.seconds / len(batch)
         for position, (point, seed) in enumerate(batch):
             arrays = {name: array[position] for name, array in result.arrays.items()}
-            rows.append(Row(work.keys[point], seed, seconds, arrays, result.versions))
-            points[work.keys[point]] = canonical({**group.shared, **group.points[point]})
+            rows.append(Row(keys[point], seed, seconds, arrays, result.versions))
+        points = {key: canonical(group.grid.point(point)) for point, key in keys.items()}
         self.store.write(group.grid.study.name, group.fingerprint, points, rows)
         for instance, row in zip(batch, rows, strict=True):
             work.collector.put(instance.point, instance.seed, row.arrays)
         work.collector.seconds += result.seconds
 
-    def _fetch(self, collector: dataset.Collector, keys: list[bytes]) -> None:
+    def _fetch(self, work: Work) -> None:
         """Read what other processes computed while this one ran."""
+        collector = work.collector
         wanted = set(collector.grid.study.simulated_outputs())
-        for point in sorted({point for point, _ in collector.missing}):
-            for seed, row in self.store.read(keys[point], collector.grid.seeds)[0].items():
+        for point, key in work.keys(np.flatnonzero(collector.missing.any(1)).tolist()).items():
+            for seed, row in self.store.read(key, collector.grid.seeds)[0].items():
                 if not _unusable(row, wanted):
                     collector.put(point, seed, row.arrays)
 

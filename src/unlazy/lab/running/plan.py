@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -50,20 +51,22 @@ class Group:
     grid: ParameterGrid
     fingerprint: str
     shared: Mapping[str, Any]
-    points: Mapping[int, Mapping[str, Any]]
+    points: np.ndarray
+    """The numbers of its points in the grid, in their order."""
     width: int
 
-    def chunks(self, missing: list[PointSeed]) -> Iterator[tuple[list[PointSeed], Chunk]]:
+    def chunks(self, missing: Iterable[PointSeed]) -> Iterator[tuple[list[PointSeed], Chunk]]:
         """The missing instances, `width` at a time."""
-        for start in range(0, len(missing), self.width):
-            batch = missing[start : start + self.width]
+        rest = iter(missing)
+        while batch := list(itertools.islice(rest, self.width)):
             yield batch, self.chunk(batch)
 
     def chunk(self, batch: list[PointSeed]) -> Chunk:
         study = self.grid.study
         names = [n for n in study.parameters() if n not in self.shared]
-        values = {n: tuple(self.points[i.point][n] for i in batch) for n in names}
-        entropies = tuple(entropy(study, {**self.shared, **self.points[i.point]}, i.seed) for i in batch)
+        points = [self.grid.point(i.point) for i in batch]
+        values = {n: tuple(point[n] for point in points) for n in names}
+        entropies = tuple(entropy(study, point, i.seed) for point, i in zip(points, batch, strict=True))
         return Chunk(study, self.fingerprint, self.shared, values, entropies, self.width)
 
 
@@ -72,10 +75,28 @@ def canonical(value: Any) -> str:
     return json.dumps(value, sort_keys=True, separators=(",", ":"))
 
 
-def point_key(study: type[Study], fingerprint: str, point: Mapping[str, Any]) -> bytes:
-    """The store's key of a point."""
-    text = canonical([study.name, fingerprint, point])
-    return hashlib.sha256(text.encode()).digest()[:16]
+def canonical_points(grid: ParameterGrid, indices: np.ndarray | None = None) -> Iterator[str]:
+    """`canonical` of points by their numbers, of all if None: every value of an axis is written once."""
+    positions = np.unravel_index(np.arange(grid.size) if indices is None else indices, grid.shape or (1,))
+    columns = {}
+    for axis, at in zip(grid.axes, positions, strict=False):
+        rows = at.tolist()
+        for place, name in enumerate(axis.names):
+            texts = {row: canonical(axis.rows[row][place]) for row in set(rows)}
+            columns[name] = [texts[row] for row in rows]
+    names = sorted(grid.fixed)
+    written = {n: "%s" if n in columns else canonical(grid.fixed[n]).replace("%", "%%") for n in names}
+    pattern = "{" + ",".join(f"{canonical(n)}:{text}" for n, text in written.items()) + "}"
+    if not columns:
+        return iter([pattern % ()] * len(positions[0]))
+    return map(pattern.__mod__, zip(*(columns[n] for n in names if n in columns), strict=True))
+
+
+def point_keys(grid: ParameterGrid, fingerprint: str, indices: np.ndarray | None = None) -> Iterator[bytes]:
+    """The store's keys of points by their numbers, of all if None."""
+    head = canonical([grid.study.name, fingerprint])[:-1]
+    for text in canonical_points(grid, indices):
+        yield hashlib.sha256(f"{head},{text}]".encode()).digest()[:16]
 
 
 def entropy(study: type[Study], point: Mapping[str, Any], seed: int) -> bytes:
@@ -95,17 +116,25 @@ def group_points(grid: ParameterGrid, fingerprint: str) -> list[Group]:
     program, but are grouped the same way so that timings can be told apart.
     """
     parameters = grid.study.parameters()
-    members: dict[str, dict[int, dict[str, Any]]] = {}
-    shared: dict[str, dict[str, Any]] = {}
-    for index, point in enumerate(grid.points()):
-        fixed = {n: v for n, v in point.items() if parameters[n].kind != "value"}
-        identity = canonical(fixed)
-        shared.setdefault(identity, fixed)
-        members.setdefault(identity, {})[index] = {n: v for n, v in point.items() if n not in fixed}
+    labels, count = np.zeros(1, np.intp), 1
+    for axis in grid.axes:
+        fixed = [axis.names.index(n) for n in axis.names if parameters[n].kind != "value"]
+        seen: dict[tuple, int] = {}
+        own = [seen.setdefault(tuple(row[i] for i in fixed), len(seen)) for row in axis.rows]
+        labels, count = np.add.outer(labels * len(seen), own).ravel(), count * len(seen)
+    # Labels count up in the order in which they first appear.
+    order = np.argsort(labels, kind="stable")
+    members = np.split(order, np.searchsorted(labels[order], np.arange(1, count)))
     width = hosted_width if grid.study.is_hosted() else best_width
     return [
-        Group(grid, fingerprint, shared[g], points, width(len(points) * grid.seeds, grid.study.chunk_width))
-        for g, points in members.items()
+        Group(
+            grid,
+            fingerprint,
+            {n: v for n, v in grid.point(int(points[0])).items() if parameters[n].kind != "value"},
+            points,
+            width(len(points) * grid.seeds, grid.study.chunk_width),
+        )
+        for points in members
     ]
 
 

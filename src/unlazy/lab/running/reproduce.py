@@ -21,6 +21,7 @@ from unlazy.lab.running.result import Run
 from unlazy.lab.running.run import command_line
 from unlazy.lab.running.worker import request
 from unlazy.lab.study import Study
+from unlazy.words import brief
 
 _JOBS_PER_CORE = 4
 """More processes than this only take each other's memory."""
@@ -63,7 +64,7 @@ def check_jobs(jobs: int | None, cluster: str | None = None) -> None:
         return
     most = _JOBS_PER_CORE * cores()
     if isinstance(jobs, bool) or not isinstance(jobs, int) or not 1 <= jobs <= most:
-        raise InputError(f"jobs must be an integer from 1 to {most}, {_JOBS_PER_CORE} per core here, got {jobs!r}")
+        raise InputError(f"jobs must be an integer from 1 to {most}, {_JOBS_PER_CORE} per core here, got {brief(jobs)}")
     if cluster is not None and jobs != 1:
         raise InputError(f"jobs is for this machine and cannot be {jobs} with cluster {cluster}; the cluster computes")
 
@@ -90,6 +91,8 @@ def reproduce(
     depend on it. With a cluster its workers compute, study after study.
     """
     start = time.perf_counter()
+    if not isinstance(studies, list | tuple) or not all(isinstance(s, type) and issubclass(s, Study) for s in studies):
+        raise InputError(f"studies must be a list of Study classes, got {brief(studies)}")
     check_jobs(jobs, cluster)
     tell = _enduring(progress)
     # All fingerprints are taken now, while the code that is loaded is the code on disk.

@@ -19,6 +19,7 @@ from unlazy.lab.running.laboratory import Laboratory
 from unlazy.lab.running.result import Run
 from unlazy.lab.running.store import Store
 from unlazy.lab.study import Study
+from unlazy.words import brief
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -77,6 +78,8 @@ def estimate(
     """What a run would cost, program by program; chunks that were never run are run once for it, and not stored."""
     from unlazy.lab.running.cost import costs
 
+    if not isinstance(asked, Asked):
+        raise InputError(f"asked must be what ask() returns, got {brief(asked)}")
     with Laboratory(store, memory=memory) as laboratory:
         return costs(laboratory, asked.study, asked.grids, measure=True)
 
@@ -117,7 +120,7 @@ def _read(cls: type[Study], set: Given, over: Given) -> tuple[Mapping[str, Any],
     for name, given in (("set", set), ("over", over)):
         listed = isinstance(given, list | tuple) and all(isinstance(entry, str) for entry in given)
         if not (given is None or isinstance(given, Mapping) or listed):
-            raise InputError(f"{name} must be a dict, or a list of texts like 'name=value', got {given!r}")
+            raise InputError(f"{name} must be a dict, or a list of texts like 'name=value', got {brief(given)}")
     fixed = set if isinstance(set, Mapping) else parse_set(cls, set or ())
     return fixed, over if isinstance(over, Mapping) else parse_over(cls, over or ())
 

@@ -19,6 +19,7 @@ import numpy as np
 
 from unlazy.checks import InputError
 from unlazy.lab.running.arithmetic import made_wrong
+from unlazy.words import brief
 
 SCHEMA = 1
 _APPLICATION = 0x756E6C7A
@@ -72,27 +73,45 @@ class Store:
 
     def __init__(self, path: str | os.PathLike | None = None, *, create: bool = True) -> None:
         if path is not None and not isinstance(path, str | os.PathLike):
-            raise InputError(f"store must be a file name, got {path!r}")
+            raise InputError(f"store must be a file name, got {brief(path)}")
         self.path = Path(path) if path is not None else default_path()
-        if not create and not self.path.is_file():
-            raise InputError(f"store {self.path} is no file; 'unlazy run' makes one")
         try:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            self._db = sqlite3.connect(self.path, timeout=_WAIT_SECONDS, isolation_level=None)
-        except (sqlite3.Error, OSError) as error:
-            raise InputError(f"store {self.path} cannot be used: {error}") from None
+            if not create and not self.path.is_file():
+                raise InputError(f"store {self.path} is no file; 'unlazy run' makes one")
+            if not create and self.path.stat().st_size == 0:
+                raise InputError(f"store {self.path} is an empty file; 'unlazy run' makes a store of it")
+            if not self.path.parent.is_dir():
+                self.path.parent.mkdir(parents=True, exist_ok=True)
+            self._connect(str(self.path))
+            try:
+                self._open()
+            except sqlite3.OperationalError as error:
+                # Where nothing can be written SQLite reads only what it is told that nobody changes.
+                if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_READONLY or self._has_log():
+                    raise
+                self._db.close()
+                self._connect(f"{self.path.resolve().as_uri()}?immutable=1")
+                self._check_owner()
+        except (sqlite3.Error, OSError, ValueError) as error:
+            if hasattr(self, "_db"):
+                self._db.close()
+            if isinstance(error, InputError):
+                raise
+            reason = error.strerror if isinstance(error, OSError) else error
+            raise InputError(f"store {self.path} cannot be used: {reason}") from None
+
+    def _connect(self, name: str) -> None:
+        self._db = sqlite3.connect(name, timeout=_WAIT_SECONDS, isolation_level=None, uri=name.startswith("file:"))
         # Damaged text becomes text with another checksum, a damaged row like any other.
         self._db.text_factory = lambda text: text.decode(errors="replace")
-        try:
-            self._open()
-        except sqlite3.Error as error:
-            self._db.close()
-            raise InputError(f"store {self.path} cannot be used: {error}") from None
-        except InputError:
-            self._db.close()
-            raise
 
-    def _open(self) -> None:
+    def _has_log(self) -> bool:
+        """Whether some of what was committed stands beside the file."""
+        log = self.path.with_name(f"{self.path.name}-wal")
+        return log.is_file() and log.stat().st_size > 0
+
+    def _check_owner(self) -> bool:
+        """Refuse a file of another program or a later unlazy; returns whether it has no tables yet."""
         db = self._db
         # One transaction: between two readings another process could make the tables.
         db.execute("BEGIN")
@@ -107,7 +126,11 @@ class Store:
             )
         if not empty and application != _APPLICATION:
             raise InputError(f"store {self.path} is a database of another program; choose another file with --store")
-        if empty:
+        return empty
+
+    def _open(self) -> None:
+        db = self._db
+        if self._check_owner():
             db.execute("BEGIN IMMEDIATE")
             # Another process may have made the tables while this one waited for the lock.
             if db.execute("SELECT count(*) FROM sqlite_master").fetchone()[0] == 0:
@@ -143,6 +166,11 @@ class Store:
     def has(self, point: bytes, seed: int) -> bool:
         """Whether an instance is stored."""
         return any(self._query("SELECT 1 FROM results WHERE point = ? AND seed = ?", (point, seed)))
+
+    def points(self, study: str, fingerprint: str) -> set[bytes]:
+        """The keys of all points of a study that were stored by this code."""
+        found = self._query("SELECT point FROM points WHERE study = ? AND fingerprint = ?", (study, fingerprint))
+        return {point for (point,) in found}
 
     def read(self, point: bytes, seeds: int) -> tuple[dict[int, Row], list[int]]:
         """The stored rows of a point below `seeds`, and the seeds whose rows are damaged."""

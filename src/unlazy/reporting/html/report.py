@@ -19,7 +19,7 @@ from unlazy.lab import registry
 from unlazy.lab.claims import KINDS
 from unlazy.lab.running.result import Run
 from unlazy.plotting.style import svg
-from unlazy.words import number
+from unlazy.words import number, plain
 
 _TITLES = {"in_context": "in-context learning", "signal_noise": "signal and noise"}
 _WORDS = {
@@ -54,6 +54,8 @@ def write_report(
         loader=jinja2.FileSystemLoader(folder),
         autoescape=True,
         undefined=jinja2.StrictUndefined,
+        # Nothing that a user wrote turns the direction of the page's text.
+        finalize=lambda text: plain(text) if isinstance(text, str) else text,
         trim_blocks=True,
         lstrip_blocks=True,
     )

@@ -11,9 +11,9 @@ class Bar:
     """Instances, their number per second, and the time left."""
 
     def __init__(self) -> None:
-        from rich.console import Console
+        from unlazy.reporting.terminal.show import open_console
 
-        self.console = Console(stderr=True)
+        self.console = open_console(stderr=True)
         self._bar: Any = None
 
     def __call__(self, event: Event) -> None:
@@ -28,7 +28,7 @@ class Bar:
             self._bar.stop()
             self._bar = None
         elif event.kind == "warned":
-            self.console.print(f"warning: {event.message}", markup=False, highlight=False, soft_wrap=True)
+            self.console.print(f"warning: {event.message}", soft_wrap=True)
 
     def _begin(self, event: Event) -> None:
         if not self.console.is_terminal or event.count == 0:

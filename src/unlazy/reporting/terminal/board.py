@@ -17,7 +17,8 @@ from rich.text import Text
 from unlazy.lab.claims import KINDS, count
 from unlazy.lab.running.events import Event
 from unlazy.lab.study import Study
-from unlazy.reporting.terminal.show import SHORT_KINDS, clock, kind_cells, kinds_in_words, summary
+from unlazy.reporting.terminal.show import SHORT_KINDS, clock, kind_cells, kinds_in_words, open_console, summary
+from unlazy.words import in_one_line
 
 _WIDE, _NARROW = 79, 66
 """Below these widths the headings are short, and the table gives way to its last line."""
@@ -47,7 +48,7 @@ class Silent:
 
     def say(self, line: str, style: str = "") -> None:
         """What is more than progress goes to standard error, if it has a style."""
-        print(line, file=sys.stderr if style else sys.stdout, flush=True)
+        print(in_one_line(line), file=sys.stderr if style else sys.stdout, flush=True)
 
 
 class ProgressLines(Silent):
@@ -212,5 +213,5 @@ def watching(studies: Sequence[type[Study]], quiet: bool) -> Silent:
     """The right way to watch: nothing for a program that reads the result, the board on a terminal, else lines."""
     if quiet:
         return Silent(studies)
-    console = Console(highlight=False, markup=False)
+    console = open_console()
     return Board(studies, console) if console.is_terminal and not console.is_dumb_terminal else ProgressLines(studies)

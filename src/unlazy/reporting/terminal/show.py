@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from rich.console import Console
+from rich.console import Console, ConsoleOptions
+from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
@@ -18,7 +21,7 @@ from unlazy.lab.running.arithmetic import made_wrong
 from unlazy.lab.running.dataset import as_json, inner_coordinates
 from unlazy.lab.sources import named
 from unlazy.lab.study import Study
-from unlazy.words import number, shown
+from unlazy.words import number, plain, shown
 
 if TYPE_CHECKING:
     from unlazy.lab.running.cost import Cost
@@ -41,10 +44,15 @@ class _Console(Console):
     def on_broken_pipe(self) -> None:
         raise BrokenPipeError
 
+    def render(self, renderable: Any, options: ConsoleOptions | None = None) -> Iterable[Segment]:
+        # Here pass all texts, and rich's own control codes apart from them.
+        for text, style, control in super().render(renderable, options):
+            yield Segment(text if control else plain(text), style, control)
 
-def open_console() -> Console:
-    """Standard output; 120 columns where it is no terminal."""
-    console = _Console(highlight=False, markup=False)
+
+def open_console(*, stderr: bool = False) -> Console:
+    """Standard output or error, on which no text is a command; 120 columns where it is no terminal."""
+    console = _Console(highlight=False, markup=False, stderr=stderr)
     if not console.is_terminal and "COLUMNS" not in os.environ:
         console.width = 120
     return console
@@ -111,16 +119,12 @@ def _axes_text(grid: ParameterGrid) -> str:
     return "; ".join(words)
 
 
-def _rows(grid: ParameterGrid, columns: Mapping[str, list[np.ndarray]]) -> tuple[list[str], list[list[Any]]]:
-    """Predictions as a table: one row per point and per entry of its output dimensions."""
+def _rows(grid: ParameterGrid, columns: Mapping[str, list[np.ndarray]], dims: Sequence[str]) -> Iterator[list[Any]]:
+    """Predictions as rows of a table: one per point and per entry of its output dimensions."""
     cls = grid.study
-    dims = list(dict.fromkeys(dim for name in columns for dim in cls.outputs[name].dims))
     varying = [name for axis in grid.axes for name in axis.names]
-    rows = []
     for index, point in enumerate(grid.points()):
-        shapes = {
-            d: columns[n][index].shape[cls.outputs[n].dims.index(d)] for n in columns for d in cls.outputs[n].dims
-        }
+        shapes = _lengths(cls, columns, index)
         inner = dict(cls(**point).coordinates())
         inner.update({d: point[d] for d in dims if d in point})
         for position in np.ndindex(*(shapes[d] for d in dims)):
@@ -128,22 +132,29 @@ def _rows(grid: ParameterGrid, columns: Mapping[str, list[np.ndarray]]) -> tuple
             row = [point[n] for n in varying] + [inner.get(d, range(shapes[d]))[at[d]] for d in dims]
             for name, column in columns.items():
                 row.append(column[index][tuple(at[d] for d in cls.outputs[name].dims)].item())
-            rows.append(row)
-    return [*varying, *dims, *columns], rows
+            yield row
+
+
+def _lengths(cls: type[Study], columns: Mapping[str, list[np.ndarray]], index: int) -> dict[str, int]:
+    """The lengths of the output dimensions at a point."""
+    return {d: length for n in columns for d, length in zip(cls.outputs[n].dims, columns[n][index].shape, strict=True)}
 
 
 def prediction(grid: ParameterGrid, columns: Mapping[str, list[np.ndarray]]) -> None:
     """The table of predictions."""
-    header, rows = _rows(grid, columns)
+    outputs = grid.study.outputs
+    dims = list(dict.fromkeys(dim for name in columns for dim in outputs[name].dims))
+    header = [*(name for axis in grid.axes for name in axis.names), *dims, *columns]
     fixed = {n: v for n, v in grid.fixed.items() if n not in header}
     console = open_console()
     console.print(f"{grid.study.name}: " + ", ".join(f"{n} = {number(v, 6)}" for n, v in fixed.items()))
     table = plain_table(*header)
-    for row in rows[:_MOST_ROWS]:
+    for row in islice(_rows(grid, columns, dims), _MOST_ROWS):
         table.add_row(*(number(v, 6, missing="nan") for v in row))
     console.print(table)
-    if len(rows) > _MOST_ROWS:
-        console.print(f"… {len(rows) - _MOST_ROWS} more rows; --json prints them all")
+    total = sum(math.prod(_lengths(grid.study, columns, index).values()) for index in range(grid.size))
+    if total > _MOST_ROWS:
+        console.print(f"… {total - _MOST_ROWS} more rows; --json prints them all")
 
 
 def prediction_json(grid: ParameterGrid, columns: Mapping[str, list[np.ndarray]], seconds: float) -> dict[str, Any]:
@@ -247,15 +258,17 @@ def store(opened: Store) -> None:
     from unlazy.lab.running.fingerprint import fingerprint
 
     current = {s.name: fingerprint(s) for s in registry.all_studies()}
+    # A damaged file is told before anything is shown of it.
+    contents, made_by = opened.contents(), opened.made_by()
     console = open_console()
     console.print(f"{opened.path} ({opened.path.stat().st_size / 2**20:.1f} MiB)")
     table = plain_table("study", "instances", "MiB", "seconds", "state")
-    for c in opened.contents():
+    for c in contents:
         state = "own file" if c.study not in current else "current" if current[c.study] == c.fingerprint else "stale"
         table.add_row(c.study, str(c.instances), f"{c.bytes / 2**20:.2f}", f"{c.seconds:.1f}", state)
     console.print(table)
     wrong: Counter[str] = Counter()
-    for versions, instances in opened.made_by().items():
+    for versions, instances in made_by.items():
         if jaxlib := made_wrong(versions):
             wrong[jaxlib] += instances
     for jaxlib, instances in wrong.items():

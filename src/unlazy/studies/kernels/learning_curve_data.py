@@ -151,5 +151,5 @@ class LearningCurveData(Study):
 def _predicted(kernel: np.ndarray, labels: np.ndarray, sizes: list[int], ridges: tuple, method: str) -> np.ndarray:
     from unlazy.diagnostics.learning_curve.curve import LearningCurve
 
-    curve = LearningCurve("precomputed", method=method).fit(kernel, labels)
+    curve = LearningCurve("precomputed", method=method, fit_intercept=False).fit(kernel, labels)
     return curve.predict(n=np.array(sizes), ridge=np.array(ridges)[:, None]).error

@@ -43,7 +43,9 @@ class DiffusionVsClassification(Study):
     sources = cite("han2025diffusion", "han2025tutorial")
     departs = (
         "The denoiser is not trained: its stationary point with all neurons alike is computed, at one diffusion time, "
-        "for a quadratic activation and orthogonal mu_1, mu_-1; the classifier has [y mu, xi] and sizes of its own."
+        "for a quadratic activation and orthogonal mu_1, mu_-1. It is a saddle of the loss of several neurons, and at "
+        "small t (0.2) also of one: parts of the weights outside the span of the patches lower the loss. The "
+        "classifier has [y mu, xi] and sizes of its own."
     )
 
     signal_strength: tuple = path(

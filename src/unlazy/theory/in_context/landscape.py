@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from unlazy.checks import InputError, check_array, check_symmetric, check_whole
+from unlazy.checks import InputError, check_array, check_symmetric, check_whole, common_shape
 from unlazy.functions.elementwise import as_activation
 from unlazy.numerics.gaussian import normal_averages, normal_nodes
 
@@ -102,6 +102,7 @@ def slope_bound(loss: ArrayLike, strength: ArrayLike, largest: ArrayLike) -> Any
     """
     loss, strength = check_array("loss", loss, low=0), check_array("strength", strength, above=0)
     largest = check_array("largest", largest, above=0)
+    common_shape(loss=loss, strength=strength, largest=largest)
     loss, strength, largest = np.broadcast_arrays(loss, strength, largest)
     above = np.fmod(loss, strength)
     with np.errstate(over="ignore"):
@@ -211,6 +212,7 @@ def escape_slope(growth_rate: ArrayLike, step: ArrayLike) -> Any:
     2 nu for step 0, the flow. Exact as long as the perturbation is small and its fastest part dominates. Broadcasts.
     """
     rate, step = check_array("growth_rate", growth_rate, low=0), check_array("step", step, low=0)
+    common_shape(growth_rate=rate, step=step)
     rate, step = np.broadcast_arrays(rate, step)
     with np.errstate(over="ignore"):
         move = step * rate

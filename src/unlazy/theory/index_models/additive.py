@@ -78,6 +78,7 @@ def additive_spread(
     """
     m, moments = _overlaps(overlaps), _moments(link, student)
     noise = check_array("noise_variance", noise_variance, low=0)
+    common_shape(overlaps=m[..., 0], noise_variance=noise)
     powers = np.sum(m[..., None] ** np.arange(moments.single.size), axis=-2)
     return (_spread(powers, m.shape[-1], moments) + noise * moments.slope)[()]
 

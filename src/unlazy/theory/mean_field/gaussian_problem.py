@@ -130,6 +130,7 @@ def gaussian_free_energy(
     """
     heat = check_array("temperature", temperature, above=0)[..., None]
     number = _checked_particles(particles)[..., None]
+    common_shape(temperature=heat[..., 0], particles=number[..., 0])
     with np.errstate(divide="ignore", invalid="ignore"):
         own = (1 - 1 / number) * np.log(moments.variance)
         joint = np.where(np.isinf(number), 0.0, np.log(number * moments.mean_variance) / number)
@@ -195,9 +196,10 @@ def batch_variance(row_variance: ArrayLike, n: ArrayLike, batch: ArrayLike) -> n
     """The variance s2 = V (n-B)/(B (n-1)) of a mean over B of n rows without replacement, V their 1/n variance."""
     rows = check_array("n", n, low=1)
     size = check_array("batch", batch, low=1)
+    spread = check_array("row_variance", row_variance, low=0)
+    common_shape(row_variance=spread, n=rows, batch=size)
     if (size > rows).any():
         raise InputError(f"batch must be <= n, got batch={size.max():g} with n={rows.min():g}")
-    spread = check_array("row_variance", row_variance, low=0)
     return spread * (rows - size) / (size * np.maximum(rows - 1, 1))
 
 

@@ -137,10 +137,12 @@ def newton(grid: GridProblem, start: np.ndarray, max_iterations: int = 200) -> t
     for _ in range(max_iterations):
         residual = law.predictions - u
         curved = grid.weights * grid.loss.curvature(u)
-        jacobian = np.eye(u.size) + covariance(grid, law) * curved / grid.temperature
+        spread = covariance(grid, law)
+        jacobian = np.eye(u.size) + spread * curved / grid.temperature
         step = np.linalg.solve(jacobian, residual)
         ascent = float((curved * residual) @ step)
-        scale = np.abs(u).max(initial=0.0) + np.abs(law.predictions).max() + 1e-300
+        # rounding leaves this of the features' deviations even where their means are 0
+        scale = np.abs(u).max(initial=0.0) + np.abs(law.predictions).max() + np.sqrt(np.diag(spread).max()) + 1e-300
         if np.abs(residual).max() <= 1e-14 * scale or np.abs(step).max() <= 4e-16 * scale:
             return u, law
         share = 1.0
@@ -167,9 +169,10 @@ def newton(grid: GridProblem, start: np.ndarray, max_iterations: int = 200) -> t
     )
 
 
-def face_share(grid: GridProblem, law: Gibbs, half_width: float) -> float:
+def face_share(grid: GridProblem, law: Gibbs) -> float:
     """The largest density on the faces of the box over the largest of all."""
-    on_face = (np.abs(grid.points) >= half_width * (1 - 1e-12)).any(axis=1)
+    ends = grid.points.min(axis=0), grid.points.max(axis=0)
+    on_face = ((grid.points == ends[0]) | (grid.points == ends[1])).any(axis=1)
     return float(law.masses[on_face].max() / law.masses.max())
 
 

@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from unlazy.checks import InputError, check_array, check_choice
+from unlazy.checks import InputError, check_array, check_choice, common_shape
 from unlazy.numerics.roots import bisect
 from unlazy.theory.mean_field.gaussian_problem import (
     Modes,
@@ -44,6 +44,7 @@ def log_sobolev_bound(confinement: ArrayLike, temperature: ArrayLike, oscillatio
     weight = check_array("confinement", confinement, above=0)
     heat = check_array("temperature", temperature, above=0)
     swing = check_array("oscillation", oscillation, low=0)
+    common_shape(confinement=weight, temperature=heat, oscillation=swing)
     with np.errstate(over="ignore"):
         return heat / (2 * weight) * np.exp(swing / heat)
 
@@ -57,6 +58,7 @@ def guaranteed_rate(log_sobolev: ArrayLike, temperature: ArrayLike, *, discrete:
     """
     alpha = check_array("log_sobolev", log_sobolev, above=0, finite=False)
     heat = check_array("temperature", temperature, above=0)
+    common_shape(log_sobolev=alpha, temperature=heat)
     return (1 if discrete else 2) * heat / alpha
 
 
@@ -95,6 +97,7 @@ def uniform_in_time_bound(
     k = check_array("steps", steps, low=0, finite=False)
     number = check_array("particles", particles, low=1, finite=False)
     noise = batch_variance(1.0, n, n if batch is None else batch)
+    common_shape(log_sobolev=alpha, temperature=heat, step_size=eta, steps=k, particles=number, n=noise)
     factor = alpha / heat
     return BoundTerms(
         initial=np.exp(-eta * k / factor),
@@ -114,6 +117,7 @@ def optimal_batch(n: ArrayLike, log_sobolev: ArrayLike, temperature: ArrayLike, 
     alpha = check_array("log_sobolev", log_sobolev, above=0)
     heat = check_array("temperature", temperature, above=0)
     eps = check_array("error", error, above=0)
+    common_shape(n=rows, log_sobolev=alpha, temperature=heat, error=eps)
     return np.clip(np.sqrt(alpha / (heat * eps)), 1.0, rows)
 
 

@@ -28,10 +28,16 @@ from unlazy.theory.mean_field.grid import (
 from unlazy.theory.mean_field.kernel import kernel_diagonal, kernel_factors, squared_distances
 
 Features = Callable[[np.ndarray], np.ndarray]
+Build = Callable[[np.ndarray, float, float], GridProblem]
+"""Of the points of a grid, the volume of its cell and the temperature."""
 _START = {1: 401, 2: 161, 3: 61}
 _REFINEMENT = 1.25
 # The density of a Gaussian there is 2e-16 of its maximum.
 _DEVIATIONS = 8.5
+# Of the largest density, at the faces of a box.
+_NEGLIGIBLE = 1e-15
+_GROWTHS = 3
+_DOUBLINGS = 60
 
 
 class MeanFieldOptimum(NamedTuple):
@@ -56,7 +62,9 @@ class MeanFieldOptimum(NamedTuple):
     refinement_change: float
     """How much L* and F* changed with the last refinement of the grid (the larger of the two)."""
     half_width: float
-    """The box is [-half_width, half_width]^dimension."""
+    """The box is centre + [-half_width, half_width]^dimension."""
+    centre: np.ndarray
+    """(dimension,); 0 unless the optimum is far from there."""
     grid: GridProblem
     """Points, features, potential and loss on the grid."""
     law: Gibbs
@@ -87,9 +95,11 @@ def mean_field_optimum(
 
     is maximised by Newton's method on a tensor grid with the trapezoid rule, whose error falls exponentially for smooth
     features. Without `half_width` the box starts at 8.5 standard deviations of the prior, sqrt(temperature / (2
-    confinement)), and grows until the density at its faces is below 1e-15 of its maximum (a given one is refused above
-    1e-9); without `points` the grid is refined until L* and F* change by less than `tolerance` times 1 + their size.
-    What memory (4e7 entries of h) does not allow is refused with `ConvergenceError`.
+    confinement)), around 0 and grows until the density at its faces is below 1e-15 of its maximum (a given one is
+    refused above 1e-9); an optimum that a box 1.44 times as large does not hold is followed down from a temperature at
+    which one around 0 does. Without `points` the grid is refined until L* and F* change by less than `tolerance` times
+    1 + their size. What memory (4e7 entries of h) does not allow is refused with `ConvergenceError`. Far from 0
+    rounding leaves about 1e-16 of the potential over the temperature in the logarithm of the density.
 
     Exact for any convex, twice differentiable loss. Source: the dual of Nitanda, Wu & Suzuki (2021) and Oko, Suzuki, Wu
     & Nitanda (2022).
@@ -99,7 +109,7 @@ def mean_field_optimum(
     if not isinstance(loss, Loss):
         raise InputError(f"loss must be a Loss, such as square_loss(targets), got {loss!r}")
 
-    def build(mesh: np.ndarray, volume: float) -> GridProblem:
+    def build(mesh: np.ndarray, volume: float, temperature: float) -> GridProblem:
         rows = on_grid("features", features(mesh), len(mesh), 2)
         extra = 0.0 if potential is None else on_grid("potential", potential(mesh), len(mesh), 1)
         shares = np.full(rows.shape[1], 1 / rows.shape[1]) if weights is None else _weights(weights, rows.shape[1])
@@ -107,8 +117,7 @@ def mean_field_optimum(
         outside = confinement * (mesh**2).sum(axis=1) + extra
         return GridProblem(mesh, rows, outside, volume, loss, shares, temperature, constant)
 
-    prior_scale = np.sqrt(temperature / (2 * confinement))
-    return _refined(build, dimension, prior_scale, points, half_width, tolerance)
+    return _refined(build, dimension, confinement, temperature, points, half_width, tolerance)
 
 
 def quadratic_optimum(
@@ -133,7 +142,7 @@ def quadratic_optimum(
     given = (dimension, confinement, temperature, tolerance, constant)
     dimension, confinement, temperature, tolerance, constant = _checked(*given)
 
-    def build(mesh: np.ndarray, volume: float) -> GridProblem:
+    def build(mesh: np.ndarray, volume: float, temperature: float) -> GridProblem:
         extra = 0.0 if linear is None else on_grid("linear", linear(mesh), len(mesh), 1)
         outside = confinement * (mesh**2).sum(axis=1) + extra
         diagonal = kernel_diagonal(kernel, mesh)
@@ -153,8 +162,7 @@ def quadratic_optimum(
                 return grid
         raise ConvergenceError(f"the factors of the kernel leave {missing:.2g} of F(mu*) out")
 
-    prior_scale = np.sqrt(temperature / (2 * confinement))
-    return _refined(build, dimension, prior_scale, points, half_width, tolerance)
+    return _refined(build, dimension, confinement, temperature, points, half_width, tolerance)
 
 
 def density_optimum(
@@ -201,37 +209,44 @@ def density_optimum(
 
 
 def _refined(
-    build: Callable[[np.ndarray, float], GridProblem],
+    build: Build,
     dimension: int,
-    prior_scale: float,
+    confinement: float,
+    temperature: float,
     points: int | None,
     half_width: float | None,
     tolerance: float,
 ) -> MeanFieldOptimum:
-    """Grow the box, then refine the grid, until neither matters."""
-    half = _DEVIATIONS * prior_scale if half_width is None else _positive("half_width", half_width)
+    """Find the box, then refine the grid, until neither matters."""
     count = _START[dimension] if points is None else check_whole("points", points, 5, 100_000)
-    found, change = _solve(build, dimension, half, count), np.inf
-    for _ in range(24):
-        if face_share(found.grid, found.law, half) < (1e-15 if half_width is None else 1e-9):
-            break
-        if half_width is not None:
+    middle = np.zeros(dimension)
+    found: MeanFieldOptimum | None
+    if half_width is not None:
+        half = _positive("half_width", half_width)
+        found = _solve(build, temperature, middle, half, count)
+        if (share := face_share(found.grid, found.law)) >= 1e-9:
             raise ConvergenceError(
-                f"half_width = {half_width:g} cuts the optimum off: the density at the faces of the box is "
-                f"{face_share(found.grid, found.law, half):.2g} of its maximum"
+                f"half_width = {half:g} cuts the optimum off: the density at the faces of the box is {share:.2g} of "
+                f"its maximum"
             )
-        # The same spacing in a larger box.
-        half, count = 1.2 * half, round(1.2 * count) if points is None else count
-        found = _solve(build, dimension, half, count)
     else:
-        raise ConvergenceError(f"the box grew to half width {half:g} and still cuts the optimum off")
+        half = _DEVIATIONS * float(np.sqrt(temperature / (2 * confinement)))
+        try:
+            found = _fitted(build, temperature, middle, half, count, points is None)
+        except ConvergenceError:
+            found = None
+        if found is None:
+            found = _followed(build, temperature, middle, half)
+            if points is not None:
+                found = _solve(build, temperature, found.centre, found.half_width, count)
     if points is not None:
         if not resolves(found.grid, found.law):
             raise ConvergenceError(f"points = {points} do not resolve the optimum, which covers less than three cells")
         return found
+    count = round(len(found.grid.points) ** (1 / dimension))
     while True:
         count = round(_REFINEMENT * count) | 1
-        finer = _solve(build, dimension, half, count, found.predictions)
+        finer = _solve(build, temperature, found.centre, found.half_width, count, found.predictions)
         change = max(
             abs(finer.objective - found.objective) / (1 + abs(finer.objective)),
             abs(finer.energy - found.energy) / (1 + abs(finer.energy)),
@@ -241,19 +256,61 @@ def _refined(
             return found
 
 
+def _fitted(
+    build: Build, temperature: float, centre: np.ndarray, half: float, count: int, denser: bool
+) -> MeanFieldOptimum | None:
+    """The optimum in the box, or one up to 1.44 times as large, whose faces it does not reach; None if there is none.
+
+    `denser` keeps the spacing, by more points in larger boxes.
+    """
+    for _ in range(_GROWTHS):
+        found = _solve(build, temperature, centre, half, count)
+        if face_share(found.grid, found.law) < _NEGLIGIBLE:
+            return found
+        half, count = 1.2 * half, round(1.2 * count) if denser else count
+    return None
+
+
+def _followed(build: Build, temperature: float, centre: np.ndarray, half: float) -> MeanFieldOptimum:
+    """The optimum far from `centre`, followed by quarters from the first temperature at which a box around it will do.
+
+    The law at a quarter of the temperature is half as wide and inside what is not negligible before: every grid
+    resolves its law.
+    """
+    count, warmer = _START[centre.size], 0
+    found = None
+    while found is None:
+        warmer += 1
+        if warmer > _DOUBLINGS:
+            raise ConvergenceError(f"a box of half width {half * 2.0**_DOUBLINGS:g} still cuts the optimum off")
+        found = _fitted(build, temperature * 4.0**warmer, centre, half * 2.0**warmer, count, True)
+    # the last temperature twice: then in a box of its own law
+    for heat in temperature * 4.0 ** np.append(np.arange(warmer)[::-1], 0):
+        held = found.grid.points[found.law.masses > _NEGLIGIBLE * found.law.masses.max()]
+        spacing = found.grid.volume ** (1 / centre.size)
+        low, high = held.min(axis=0) - spacing, held.max(axis=0) + spacing
+        found = _fitted(build, float(heat), (low + high) / 2, float((high - low).max()) / 2, count, True)
+        if found is None:
+            raise ConvergenceError(f"the optimum was lost at temperature {heat:g} on the way to it")
+    return found
+
+
 def _solve(
-    build: Callable[[np.ndarray, float], GridProblem],
-    dimension: int,
+    build: Build,
+    temperature: float,
+    centre: np.ndarray,
     half: float,
     count: int,
     start: np.ndarray | None = None,
 ) -> MeanFieldOptimum:
+    dimension = centre.size
     if count**dimension > MOST_ENTRIES / 20:
         raise ConvergenceError(
             f"{count} points along each of {dimension} axes are more than memory allows; the optimum is too narrow for "
             f"its box, or tolerance is too small (give points= for the grid of your choice)"
         )
-    grid = build(*tensor_grid(np.full(dimension, half), count))
+    mesh, volume = tensor_grid(np.full(dimension, half), count)
+    grid = build(mesh + centre, volume, temperature)
     if grid.features.size > MOST_ENTRIES:
         raise ConvergenceError(
             f"{count}^{dimension} points and {grid.features.shape[1]} features are more than {MOST_ENTRIES:g} entries; "
@@ -275,6 +332,7 @@ def _solve(
         duality_gap=primal - objective,
         refinement_change=np.nan,
         half_width=half,
+        centre=centre,
         grid=grid,
         law=law,
     )

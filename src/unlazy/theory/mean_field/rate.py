@@ -7,12 +7,13 @@ and the guaranteed decay of L - L* is exp(-2 temperature t / alpha). Authors who
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
 
 from unlazy.checks import check_array
-from unlazy.numerics.roots import ConvergenceError, scalar_root
+from unlazy.numerics.roots import ConvergenceError
 from unlazy.theory.mean_field.flow import jump_rates
 from unlazy.theory.mean_field.langevin import log_sobolev_bound
 from unlazy.theory.mean_field.one_dimension import ScalarProblem, refined
@@ -67,47 +68,47 @@ def decay_rates(problem: ScalarProblem, *, tolerance: float = 5e-3) -> DecayRate
 def grid_rates(problem: ScalarProblem) -> tuple[float, float]:
     """r_min and temperature times the spectral gap of mu*, on the problem's grid as it is.
 
-    On the grid the generator of mu* is reversible, -S after symmetrisation, and r_min solves
+    On the grid the generator of mu* is reversible, -B^T B after symmetrisation, B the weighted differences between
+    neighbours, and the non-zero eigenvalues of the linearised flow are those of
 
-        1 + (interaction/temperature) u^T S (S - r)^-1 u = 0,     u = sqrt(mu*)(phi - m),
+        T + (interaction/temperature) v v^T,     T = B B^T,     v = B sqrt(mu*)(phi - m),
 
-    between the first two non-zero eigenvalues of S. The flow on this grid decays with exactly this rate; that of the
-    continuum, `decay_rates`, differs from it in the order spacing^2.
+    which is positive definite and tridiagonal but for one rank. The gap is the least eigenvalue of T, r_min that of the
+    sum, each the inverse of the largest eigenvalue of the inverse (Lanczos): the factors of T are sums of positive
+    numbers, so that neither fine grids nor high barriers spoil them. The flow on this grid decays with exactly this
+    rate; that of the continuum, `decay_rates`, differs from it in the order spacing^2.
     """
-    from scipy.linalg import eigh_tridiagonal, solve_banded
-
-    main, off = _symmetric_generator(problem)
-    values, vectors = eigh_tridiagonal(main, off, select="i", select_range=(0, 2))
-    gap, second = float(values[1]), float(values[2])
-    if gap < 1e3 * np.finfo(float).eps * main.max():
-        raise ConvergenceError(
-            f"the spectral gap {gap:.2g} is lost in rounding at temperature {problem.temperature:g}: the barrier "
-            f"{barrier(problem):.3g} is too many times higher"
-        )
+    solve, pushed = _factored_generator(problem)
+    inverse, slowest = _largest_eigenvalue(solve, pushed.size)
     strength = problem.interaction / problem.temperature
-    u = np.sqrt(problem.masses) * (problem.feature - problem.mean)
-    share = float(vectors[:, 1] @ u) ** 2
-    rate = gap
-    if strength * share > 1e-14 * (1 + strength * float(u @ u)):
-        pushed = main * u
-        pushed[:-1] += off * u[1:]
-        pushed[1:] += off * u[:-1]
-        bands = np.zeros((3, len(main)))
-        bands[0, 1:], bands[2, :-1] = off, off
+    # below this the rounding of v's share in the slowest direction would be taken for interaction
+    least = max(1e-290, 1e6 * np.finfo(float).eps ** 2 * strength * float(pushed @ pushed))
+    if not inverse * least < 1:
+        raise ConvergenceError(
+            f"the spectral gap is below {least:.2g} and is lost in rounding at temperature {problem.temperature:g}: "
+            f"the barrier {barrier(problem):.3g} is too many times higher"
+        )
+    gap = 1 / inverse
+    if strength * float(pushed @ pushed) == 0:
+        return gap, gap
 
-        def secular(position: float) -> float:
-            r = gap + position * (second - gap)
-            bands[1] = main - r
-            return (1 + strength * float(u @ solve_banded((1, 1), bands, pushed))) * position * (1 - position)
+    def complement(b: np.ndarray) -> np.ndarray:
+        """T^-1 without the slowest direction."""
+        b = solve(b - slowest * (slowest @ b))
+        return b - slowest * (slowest @ b)
 
-        low, high = 1e-9, 1 - 1e-9
-        if secular(low) >= 0:
-            rate = gap
-        elif secular(high) <= 0:
-            rate = second
-        else:
-            rate = gap + scalar_root(secular, low, high, 1e-13) * (second - gap)
-    return rate, gap
+    along, answer = float(slowest @ pushed), complement(pushed)
+    rest = 1 + strength * float(pushed @ answer)
+    total = gap * rest + strength * along**2
+
+    def updated(b: np.ndarray) -> np.ndarray:
+        """(T + strength v v^T)^-1 b, by Sherman and Morrison, with the slowest direction apart: no 1/gap cancels."""
+        own, others = float(slowest @ b), complement(b)
+        crossed = float(answer @ b)
+        slow = (own * rest - strength * along * crossed) / total
+        return slow * slowest + others - answer * (strength * (along * own + gap * crossed) / total)
+
+    return 1 / _largest_eigenvalue(updated, pushed.size)[0], gap
 
 
 def barrier(problem: ScalarProblem) -> float:
@@ -129,13 +130,37 @@ def barrier(problem: ScalarProblem) -> float:
     return max(climbs)
 
 
-def _symmetric_generator(problem: ScalarProblem) -> tuple[np.ndarray, np.ndarray]:
-    """Diagonal and off-diagonal of S >= 0, the symmetrised generator of mu* with the opposite sign."""
+def _factored_generator(problem: ScalarProblem) -> tuple[Callable[[np.ndarray], np.ndarray], np.ndarray]:
+    """b -> T^-1 b and v of `grid_rates`.
+
+    With jumps to the right at the rates right_i and to the left at left_i between the points i and i + 1, T has the
+    diagonal right_i + left_i and beside it -sqrt(left_i right_(i+1)). The pivots of its elimination are
+    left_i + right_i mu*_i / mu*(points up to i), without a subtraction.
+    """
+    from scipy.linalg.lapack import dpttrs
+
     pull = problem.interaction * (problem.mean - problem.target)
     differences = np.diff(problem.external) + pull * np.diff(problem.feature)
     speed = problem.temperature / (problem.points[1] - problem.points[0]) ** 2
     right, left = jump_rates(differences, problem.temperature, speed)
-    main = np.zeros(problem.points.size)
-    main[:-1] += right
-    main[1:] += left
-    return main, np.full(problem.points.size - 1, -speed)
+    exponents = -(problem.external + pull * problem.feature) / problem.temperature
+    exponents = exponents - exponents.max()
+    shares = np.exp(exponents - np.logaddexp.accumulate(exponents))[:-1]
+    pivots = left + right * shares
+    beside = -np.sqrt(left[:-1] * right[1:]) / pivots[:-1]
+    flows = speed * np.sqrt(problem.masses[:-1] * problem.masses[1:])
+    return lambda b: dpttrs(pivots, beside, b)[0], np.sqrt(flows) * np.diff(problem.feature)
+
+
+def _largest_eigenvalue(apply: Callable[[np.ndarray], np.ndarray], size: int) -> tuple[float, np.ndarray]:
+    """Of a symmetric positive operator, with its vector; infinite if the operator overflows."""
+    from scipy.sparse.linalg import ArpackError, LinearOperator, eigsh
+
+    start = np.random.default_rng(0).standard_normal(size)
+    if not np.isfinite(apply(start)).all():
+        return np.inf, start
+    try:
+        values, vectors = eigsh(LinearOperator((size, size), matvec=apply, dtype=float), k=1, v0=start)
+    except ArpackError as error:
+        raise ConvergenceError(f"the least eigenvalue on {size + 1} points was not found: {error}") from None
+    return float(values[0]), vectors[:, 0]

@@ -22,15 +22,20 @@ from numpy.typing import ArrayLike
 from unlazy.checks import InputError, check_array, common_shape
 from unlazy.numerics.roots import increasing_root
 from unlazy.theory.one_step.moments import (
-    SMALLEST_RIDGE,
+    LARGEST,
+    ROUNDING,
     VANISHING,
     activation_moments,
+    at_limits,
+    check_ratio,
     link_moments,
     require_linear,
+    require_slope,
     wishart_resolvent,
 )
 
-_LARGEST = 1e150
+# what is left of 0 and of 1 over infinity at their limits
+_NOTHING = 1e-40
 
 
 class RankOneStep(NamedTuple):
@@ -91,16 +96,15 @@ def rank_one_step(
     is about 0.03 higher, because the residual contains -f(x); a step on y itself has no such bias.
     """
     moments, target = activation_moments(activation), link_moments(link)
-    if math.isnan(moments.slope):
-        raise InputError("activation must give its moment slope = E sigma'^2 here, got nan")
-    eta = check_array("step_size", step_size, low=0, high=_LARGEST)
-    psi0, psi2 = _ratio("step_samples_ratio", step_samples_ratio), _ratio("features_ratio", features_ratio)
-    noise = check_array("noise_variance", noise_variance, low=0, high=_LARGEST)
+    slope = require_slope(moments)
+    eta = check_array("step_size", step_size, low=0, high=LARGEST)
+    psi0, psi2 = check_ratio("step_samples_ratio", step_samples_ratio), check_ratio("features_ratio", features_ratio)
+    noise = check_array("noise_variance", noise_variance, low=0, high=LARGEST)
     shape = common_shape(step_size=eta, step_samples_ratio=psi0, features_ratio=psi2, noise_variance=noise)
     spread = (target.variance + noise) / psi0
     theta1 = eta * moments.linear * target.linear
     theta = eta * abs(moments.linear) * np.sqrt(target.linear**2 + spread)
-    displacement = eta * np.sqrt((moments.linear * target.linear) ** 2 + spread * moments.slope)
+    displacement = eta * np.sqrt((moments.linear * target.linear) ** 2 + spread * slope)
     singular_value, alignment = _outlier(theta1, theta, psi2)
     fields = (
         displacement,
@@ -109,7 +113,7 @@ def rank_one_step(
         gradient_cosine(target, psi0, noise),
         singular_value,
         alignment,
-        (psi2 + theta1**2) / psi2,
+        1 + (theta1 / np.sqrt(psi2)) ** 2,
     )
     return RankOneStep(*(np.broadcast_to(field, shape).copy()[()] for field in fields))
 
@@ -120,8 +124,8 @@ def gradient_cosine(link: Any, step_samples_ratio: ArrayLike, noise_variance: Ar
     Exact as n0 and d grow in proportion. Ba et al. (2022); Dandi et al. (2024).
     """
     target = link_moments(link)
-    psi0 = _ratio("step_samples_ratio", step_samples_ratio)
-    noise = check_array("noise_variance", noise_variance, low=0, high=_LARGEST)
+    psi0 = check_ratio("step_samples_ratio", step_samples_ratio)
+    noise = check_array("noise_variance", noise_variance, low=0, high=LARGEST)
     common_shape(step_samples_ratio=psi0, noise_variance=noise)
     total = target.linear**2 + (target.variance + noise) / psi0
     if not (total > 0).all():
@@ -135,11 +139,12 @@ def spiked_outlier(aligned_spike: ArrayLike, spike: ArrayLike, features_ratio: A
         s1^2 = (1 + theta^2) (psi2 + theta^2) / theta^2,
         (u1.beta)^2 = (theta1/theta)^2 [1 - (psi2 + theta^2) / (theta^2 (1 + theta^2))]       if theta^4 > psi2,
 
-    else s1 = 1 + sqrt(psi2) and 0. W0 is d x N with entries N(0, 1/d), u and a are unit vectors independent of it.
+    else s1 = 1 + sqrt(psi2) and 0; features_ratio may be inf. W0 is d x N with entries N(0, 1/d), u and a are unit
+    vectors independent of it.
     Benaych-Georges & Nadakuditi (2012).
     """
-    theta1, theta = check_array("aligned_spike", aligned_spike), check_array("spike", spike, low=0, high=_LARGEST)
-    psi2 = _ratio("features_ratio", features_ratio)
+    theta1, theta = check_array("aligned_spike", aligned_spike), check_array("spike", spike, low=0, high=LARGEST)
+    psi2 = check_ratio("features_ratio", features_ratio)
     shape = common_shape(aligned_spike=theta1, spike=theta, features_ratio=psi2)
     if (np.abs(theta1) > theta * (1 + 1e-12)).any():
         raise InputError("aligned_spike must not exceed spike in absolute value")
@@ -167,37 +172,67 @@ def one_step_risk(
     `step_samples_ratio` is given; the readout sees fresh samples. The risk falls with step_size and saturates, but
     never below |P_{>1} g|^2. Activations with mu0 != 0 have a free intercept; centre the labels otherwise.
 
+    Computed as sums of positive terms, to some 1e-13 for ratios from 1e-40 to 1e40. Ridge 0 is the limit from above:
+    least squares, or the interpolator of least norm; where samples and features (for a linear activation: or
+    dimensions) are equally many, the risk is infinite unless nothing is missed. features_ratio = inf is the kernel, at
+    any ridge (a fixed ridge per feature is none for the kernel) with an infinite effective ridge unless the samples
+    determine the readout; samples_ratio = inf is the best readout. Not both.
+
     Exact as n0, n, d and N grow in proportion at step_size = O(1). Ba et al. (2022), Theorem 5; Mei & Montanari
     (2022) at step_size 0, whose ridge is ridge / psi2.
     """
     moments, target = activation_moments(activation), link_moments(link)
     slope = require_linear(moments)
-    psi1, psi2 = _ratio("samples_ratio", samples_ratio), _ratio("features_ratio", features_ratio)
-    ridge = check_array("ridge", ridge, low=SMALLEST_RIDGE, high=_LARGEST)
-    noise = check_array("noise_variance", noise_variance, low=0, high=_LARGEST)
-    eta = check_array("step_size", step_size, low=0, high=_LARGEST)
-    psi0 = psi1 if step_samples_ratio is None else _ratio("step_samples_ratio", step_samples_ratio)
-    named = {"samples_ratio": psi1, "features_ratio": psi2, "ridge": ridge, "noise_variance": noise}
-    shape = common_shape(**named, step_size=eta, step_samples_ratio=psi0)
+    given_samples, given_features = (
+        check_ratio("samples_ratio", samples_ratio),
+        check_ratio("features_ratio", features_ratio),
+    )
+    given_ridge = check_array("ridge", ridge, low=0, high=LARGEST)
+    noise = check_array("noise_variance", noise_variance, low=0, high=LARGEST)
+    eta = check_array("step_size", step_size, low=0, high=LARGEST)
+    psi0 = given_samples if step_samples_ratio is None else check_ratio("step_samples_ratio", step_samples_ratio)
+    named = {"samples_ratio": given_samples, "features_ratio": given_features, "ridge": given_ridge}
+    shape = common_shape(**named, noise_variance=noise, step_size=eta, step_samples_ratio=psi0)
+    scale = slope + moments.nonlinear
+    rest = moments.nonlinear / slope if moments.nonlinear > ROUNDING * scale else 0.0
+    psi1, psi2, ridge, inside, peak = at_limits(given_samples, given_features, given_ridge, rest, scale)
 
     def excess(kappa: np.ndarray, psi1: np.ndarray, psi2: np.ndarray, ridge: np.ndarray) -> np.ndarray:
-        u = wishart_resolvent((moments.nonlinear + kappa) / slope, psi2).companion
-        return 1 - (psi2 - kappa * u / slope) / psi1 - ridge / kappa
+        a = kappa / slope
+        m, u = wishart_resolvent(rest + a, psi2)
+        # psi2 = fitted + a u: the smaller of the two keeps its digits
+        fitted = u * ((rest + a) * m + rest)
+        unused = np.where(fitted < a * u, 1 - fitted / psi1, (psi1 - psi2 + a * u) / psi1)
+        return unused - ridge / kappa
 
-    highest = ridge + psi2 / psi1 * (moments.nonlinear + slope)
+    highest = ridge + psi2 / psi1 * scale
     kappa = increasing_root(excess, ridge * (1 - 1e-9), highest * (1 + 1e-9), psi1, psi2, ridge)
-    t = (moments.nonlinear + kappa) / slope
-    m, u, m_slope, u_slope = wishart_resolvent(t, psi2)
-    # 1 - gamma as a sum of positive terms
-    remaining = ridge / kappa + (kappa / slope) * (u + (kappa / slope) * u_slope) / psi1
-    theta1_squared = eta**2 * slope * target.linear**2
-    theta_squared = theta1_squared + eta**2 * slope * (target.variance + noise) / psi0
-    total = 1 + (1 + theta_squared) * m
-    kept = 1 - theta1_squared * m / total
-    q = t * m * kept
-    q_slope = (m + t * m_slope) * kept - t * m * theta1_squared * m_slope / total**2
-    test = (target.linear**2 * (q - kappa / slope * q_slope) + noise + target.nonlinear) / remaining
-    fields = (kappa, test - noise, test, (ridge / kappa) ** 2 * test)
+    a = kappa / slope
+    t = rest + a
+    m, u = wishart_resolvent(t, psi2)
+    missed, total = t * m, 1 + u + m
+    # 1 - gamma and gamma as sums of positive terms
+    remaining = ridge / kappa + (a / t) * (u / total) * (missed + rest * (1 + u)) / psi1
+    spread = missed * (u + m) + 2 * rest * m + rest * (rest / t) * (1 + u)
+    gamma = (u / total) * spread / psi1
+    # the spike in units of 1 + eta^2, which may overflow
+    before, after = 1 / (1 + eta**2), eta**2 / (1 + eta**2)
+    aligned = after * m * slope * target.linear**2
+    others = m * (before + after * slope * (target.variance + noise) / psi0)
+    whole = before + others + aligned
+    lost, kept = (before + others) / whole, aligned / whole
+    bias = lost**2 * (missed * (1 + m) + rest * m * u)
+    bias += kept * (others / whole * missed * (1 + m) + rest * m * (lost * u + before / whole * (1 + m)))
+    signal = target.linear**2 * bias / total + target.nonlinear
+    error = signal + noise * gamma
+    learned = error <= VANISHING * (target.variance + noise)
+    risk = np.where(peak, np.where(learned, 0.0, np.inf), error / remaining)
+    unfitted = np.where(inside | (ridge / kappa > _NOTHING), ridge / kappa, 0.0)
+    training = np.where(peak, 0.0, unfitted**2 * (np.where(peak, 0.0, risk) + noise))
+    kappa = np.where(
+        inside, kappa, np.where(kappa < _NOTHING * scale, 0.0, np.where(kappa * _NOTHING > scale, np.inf, kappa))
+    )
+    fields = (kappa, risk, risk + noise, training)
     return OneStepRisk(*(np.broadcast_to(field, shape).copy()[()] for field in fields))
 
 
@@ -210,26 +245,32 @@ def preconditioned_cosine(
         v2 = (kappa^2 b1^2 / (1 + kappa)^2 + s2) / (1 - 1 / (psi0 (1 + kappa)^2)) - s2 - b1^2 + 2 b1^2 / (1 + kappa),
         zeta = b1 / (1 + kappa) / sqrt(v2)
 
-    rho -> infinity is the gradient, `gradient_cosine`; `best_direction_ridge` gives the highest cosine. Exact as n0
+    rho = 0 is least squares (of least norm for psi0 < 1; cosine 0 at psi0 = 1 unless nothing is missed), rho ->
+    infinity is the gradient, `gradient_cosine`; `best_direction_ridge` gives the highest cosine. Exact as n0
     and d grow in proportion, because x is Gaussian and so what is nonlinear in g acts on it as noise.
     """
     target = link_moments(link)
-    psi0 = _ratio("step_samples_ratio", step_samples_ratio)
-    noise = check_array("noise_variance", noise_variance, low=0, high=_LARGEST)
-    rho = check_array("direction_ridge", direction_ridge, low=SMALLEST_RIDGE, high=_LARGEST)
+    psi0 = check_ratio("step_samples_ratio", step_samples_ratio)
+    noise = check_array("noise_variance", noise_variance, low=0, high=LARGEST)
+    rho = check_array("direction_ridge", direction_ridge, low=0, high=LARGEST)
     common_shape(step_samples_ratio=psi0, noise_variance=noise, direction_ridge=rho)
     unexplained = noise + target.nonlinear
     if not (target.linear**2 + unexplained > 0).all():
         raise InputError("link must not be constant without noise: the labels are 0 and there is no direction")
-    b = 1 - 1 / psi0 - rho
-    root = np.hypot(b, 2 * np.sqrt(rho))
-    # the factor of (root - b) (root + b) = 4 rho that does not cancel
-    kappa = np.where(b > 0, 2 * rho / (root + np.abs(b)), (root - b) / 2)
-    # |v|^2 is signal + norm: the same number as v2, without its differences
+    with np.errstate(invalid="ignore"):
+        b = np.where(np.isinf(psi0), 1.0, (psi0 - 1) / psi0) - rho
+    larger = (np.hypot(b, 2 * np.sqrt(rho)) + np.abs(b)) / 2
+    # kappa (rho / kappa) = rho, and their difference is b: the larger one does not cancel
+    other = np.divide(rho, larger, out=np.zeros(larger.shape), where=larger > 0)
+    kappa, unfitted = np.where(b > 0, other, larger), np.where(b > 0, larger, other)
     shrink = 1 / (1 + kappa)
-    norm = (target.linear**2 * (kappa * shrink) ** 2 + unexplained) * shrink**2 / psi0 / (1 - shrink**2 / psi0)
-    signal = (target.linear * shrink) ** 2
-    return np.copysign(np.sqrt(signal / (signal + norm)), target.linear)[()]
+    # |v|^2 is signal + norm: the same number as v2, without its differences
+    remaining = unfitted + kappa * shrink**2 / psi0
+    signal = (target.linear * shrink) ** 2 * remaining
+    norm = (target.linear**2 * (kappa * shrink) ** 2 + unexplained) * shrink**2 / psi0
+    with np.errstate(invalid="ignore"):
+        square = np.where(norm > 0, signal / (signal + norm), 1.0)
+    return np.copysign(np.sqrt(square), target.linear)[()]
 
 
 def best_direction_ridge(link: Any, step_samples_ratio: ArrayLike, noise_variance: ArrayLike) -> Any:
@@ -238,8 +279,8 @@ def best_direction_ridge(link: Any, step_samples_ratio: ArrayLike, noise_varianc
     Dobriban & Wager (2018).
     """
     target = link_moments(link)
-    psi0 = _ratio("step_samples_ratio", step_samples_ratio)
-    noise = check_array("noise_variance", noise_variance, low=0, high=_LARGEST)
+    psi0 = check_ratio("step_samples_ratio", step_samples_ratio)
+    noise = check_array("noise_variance", noise_variance, low=0, high=LARGEST)
     common_shape(step_samples_ratio=psi0, noise_variance=noise)
     if abs(target.linear) <= VANISHING * math.sqrt(target.variance):
         raise InputError(f"link must have a linear coefficient b1 = E[z g(z)] != 0, got {target.linear:g}")
@@ -247,13 +288,11 @@ def best_direction_ridge(link: Any, step_samples_ratio: ArrayLike, noise_varianc
 
 
 def _outlier(theta1: np.ndarray, theta: np.ndarray, psi2: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    square = theta**2
-    leaves = square**2 > psi2
-    safe = np.where(leaves, square, 1.0)
-    singular_value = np.where(leaves, np.sqrt((1 + safe) * (psi2 / safe + 1)), 1 + np.sqrt(psi2))
-    alignment = np.where(leaves, theta1**2 / safe * (safe**2 - psi2) / (safe * (1 + safe)), 0.0)
-    return singular_value, alignment
-
-
-def _ratio(name: str, value: ArrayLike) -> np.ndarray:
-    return check_array(name, value, above=0, high=_LARGEST)
+    root = np.sqrt(psi2)
+    leaves = theta > np.sqrt(root)
+    safe = np.where(leaves, theta, 1.0)
+    singular_value = np.where(leaves, np.hypot(1, 1 / safe) * np.hypot(safe, root), 1 + root)
+    # 1 - psi2 / theta^4 by its factors
+    edge = np.where(leaves, np.sqrt(root) / safe, 1.0)
+    cosine = np.minimum(np.abs(theta1 / safe), 1.0) / np.hypot(1, 1 / safe)
+    return singular_value, np.where(leaves, cosine**2 * (1 - edge) * (1 + edge) * (1 + edge**2), 0.0)

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from unlazy.checks import check_array
-from unlazy.theory.one_step.moments import activation_moments, link_moments
+from unlazy.theory.one_step.moments import activation_moments, link_moments, require_slope
 from unlazy.theory.regression.ridge import ridge_equivalent
 
 
@@ -24,7 +24,7 @@ class LinearPart(NamedTuple):
 def tangent_kernel_part(activation: Any) -> LinearPart:
     """Of E sigma sigma + (x.x'/d) E sigma' sigma': (E sigma')^2 = mu_1^2 is linear in either term."""
     moments = activation_moments(activation)
-    return LinearPart(2 * moments.linear**2, moments.nonlinear + moments.slope - moments.linear**2)
+    return LinearPart(2 * moments.linear**2, moments.nonlinear + require_slope(moments) - moments.linear**2)
 
 
 def gaussian_kernel_part(bandwidth: float) -> LinearPart:

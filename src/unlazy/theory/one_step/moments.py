@@ -14,6 +14,15 @@ from unlazy.numerics.gaussian import normal_averages
 
 SMALLEST_RIDGE = 1e-12
 VANISHING = 1e-9
+LARGEST = 1e100
+LARGEST_RATIO = 1e40
+# ridge 0 and an infinite ratio are these numbers to rounding, where no formula cancels
+_NO_RIDGE = 1e-150
+_INFINITE_RATIO = 1e100
+# of a moment from quadrature, in parts of the second moment
+ROUNDING = 1e-18
+_MISSED_SLOPE = 1e-3
+_LARGEST_MOMENT = 1e20
 
 
 class ActivationMoments(NamedTuple):
@@ -26,7 +35,7 @@ class ActivationMoments(NamedTuple):
     nonlinear: float
     """mu*^2 = E sigma^2 - mu0^2 - mu1^2."""
     slope: float = math.nan
-    """E sigma'^2, of which only `rank_one_step` and gradient-step groups make use."""
+    """E sigma'^2, at least Var sigma; of use to gradients alone, and NaN for an activation with jumps."""
 
 
 class LinkMoments(NamedTuple):
@@ -44,49 +53,109 @@ class LinkMoments(NamedTuple):
 
 
 class WishartResolvent(NamedTuple):
-    """Of W W^T (d x d) and W^T W (N x N), N/d = ratio, W_ij ~ N(0, 1/d), at -t."""
+    """Of W W^T (d x d) and W^T W (N x N), N/d = ratio, W_ij ~ N(0, 1/d), at -t.
+
+    t m (1 + u) = 1,                                 t u (1 + m) = ratio,
+    dm/dt = -m (1 + m) / (t (1 + u + m)),            du/dt = -u (1 + u) / (t (1 + u + m))
+    """
 
     direct: np.ndarray
     """m = (1/d) tr (W W^T + t)^-1, the root of t m^2 + (t + ratio - 1) m = 1."""
     companion: np.ndarray
     """u = (1/d) tr (W^T W + t)^-1 = m + (ratio - 1)/t, the root of t u^2 + (t + 1 - ratio) u = ratio."""
-    direct_slope: np.ndarray
-    """dm/dt."""
-    companion_slope: np.ndarray
-    """du/dt."""
 
 
 def activation_moments(activation: Any) -> ActivationMoments:
     """mu0, mu1, mu*^2 and E sigma'^2 of an activation; moments are returned as they are."""
     if isinstance(activation, ActivationMoments):
-        check_array("activation.nonlinear", activation.nonlinear, low=0, ndim=0)
-        check_array("activation.linear", activation.linear, ndim=0)
+        check_array("activation.nonlinear", activation.nonlinear, low=0, high=_LARGEST_MOMENT, ndim=0)
+        check_array("activation.linear", activation.linear, low=-_LARGEST_MOMENT, high=_LARGEST_MOMENT, ndim=0)
+        # NaN passes, for those who need no slope
+        if activation.slope < (activation.linear**2 + activation.nonlinear) * (1 - VANISHING):
+            raise InputError(f"activation.slope = E sigma'^2 must be at least the variance, got {activation.slope:g}")
         return activation
     function = as_activation(activation)
     mean, linear, rest = (float(value) for value in normal_averages("activation", function, 0.0, 1.0))
-    slopes = normal_averages("activation", Link("own", function.slope, breakpoints=function.breakpoints), 0.0, 1.0)
-    return ActivationMoments(mean, linear, rest, float(slopes.mean**2 + slopes.linear**2 + slopes.rest))
+    return ActivationMoments(mean, linear, rest, _mean_square_slope(function, linear, math.sqrt(linear**2 + rest)))
+
+
+def _mean_square_slope(function: Link, linear: float, scale: float) -> float:
+    """E sigma'^2, or NaN where E sigma' is not E[z sigma]: the derivative does not see jumps."""
+    try:
+        slopes = normal_averages("activation", Link("own", function.slope, breakpoints=function.breakpoints), 0.0, 1.0)
+    except InputError:
+        return math.nan
+    if abs(slopes.mean - linear) > _MISSED_SLOPE * scale:
+        return math.nan
+    return float(slopes.mean**2 + slopes.linear**2 + slopes.rest)
+
+
+def require_slope(moments: ActivationMoments) -> float:
+    """E sigma'^2, or an error that says why there is none."""
+    if math.isnan(moments.slope):
+        raise InputError(
+            "activation must be continuous and have a moment slope = E sigma'^2 here, got nan: where it jumps there is "
+            "no gradient (name the kinks of a continuous one by Link(name, function, breakpoints=...))"
+        )
+    return moments.slope
 
 
 def link_moments(link: Any) -> LinkMoments:
     """b1 and |P_{>1} g|^2 of a link; moments are returned as they are."""
     if isinstance(link, LinkMoments):
-        check_array("link.nonlinear", link.nonlinear, low=0, ndim=0)
-        check_array("link.linear", link.linear, ndim=0)
+        check_array("link.nonlinear", link.nonlinear, low=0, high=_LARGEST_MOMENT, ndim=0)
+        check_array("link.linear", link.linear, low=-_LARGEST_MOMENT, high=_LARGEST_MOMENT, ndim=0)
         return link
     averages = normal_averages("link", as_link(link), 0.0, 1.0)
     return LinkMoments(float(averages.linear), float(averages.rest))
+
+
+def check_ratio(name: str, value: ArrayLike) -> np.ndarray:
+    """Return a ratio of sizes, from 1e-40 to 1e40 or infinite, or say what is wrong with it."""
+    ratio = check_array(name, value, above=0, finite=False)
+    outside = np.isfinite(ratio) & ((ratio > LARGEST_RATIO) | (ratio < 1 / LARGEST_RATIO))
+    if outside.any():
+        bad = ratio[outside].flat[0]
+        raise InputError(f"{name} must be from {1 / LARGEST_RATIO:g} to {LARGEST_RATIO:g} or inf, got {bad:g}")
+    return ratio
+
+
+class Limits(NamedTuple):
+    """Sizes at which formulas that do not cancel have the values of their limits, and the peak, which has none."""
+
+    samples: np.ndarray
+    features: np.ndarray
+    ridge: np.ndarray
+    inside: np.ndarray
+    """Whether nothing was replaced."""
+    peak: np.ndarray
+    """No ridge, and as many samples as dimensions of the features: errors grow without bound as the ridge goes to 0."""
+
+
+def at_limits(
+    samples: np.ndarray, features: np.ndarray, ridge: np.ndarray, nonlinear: Any, scale: float, copies: Any = 1.0
+) -> Limits:
+    """Numbers for infinite ratios of samples and features and for ridge 0, for features of second moment `scale`."""
+    if (np.isinf(samples * copies) & np.isinf(features)).any():
+        many = "samples_ratio" if np.isinf(samples).any() else "copies"
+        raise InputError(f"{many} and features_ratio must not both be inf: the limit depends on their quotient")
+    rank = np.where(np.asarray(nonlinear) > 0, features, np.minimum(features, 1.0))
+    # of infinitely many features each has an infinitely small share of the ridge
+    inside = (ridge > 0) & np.isfinite(features)
+    peak = ~inside & (rank == samples * copies)
+    finite = (np.where(np.isinf(a), _INFINITE_RATIO, a) for a in (samples, features))
+    return Limits(*finite, np.where(ridge == 0, _NO_RIDGE * scale, ridge), inside, peak)
 
 
 def wishart_resolvent(t: ArrayLike, ratio: ArrayLike) -> WishartResolvent:
     """The normalised resolvents of W W^T and W^T W at -t < 0 (Marchenko & Pastur 1967), without cancellation."""
     t, ratio = np.asarray(t), np.asarray(ratio)
     direct, companion = t + (ratio - 1), t + (1 - ratio)
-    root = np.sqrt(direct**2 + 4 * t)
+    root = np.hypot(direct, 2 * np.sqrt(t))
     with np.errstate(divide="ignore"):
         m = np.where(direct > 0, 2 / (direct + root), (root - direct) / (2 * t))
         u = np.where(companion > 0, 2 * ratio / (companion + root), (root - companion) / (2 * t))
-    return WishartResolvent(m, u, -m * (1 + m) / root, -u * (1 + u) / root)
+    return WishartResolvent(m, u)
 
 
 def require_linear(moments: ActivationMoments) -> float:

@@ -16,21 +16,25 @@ from numpy.typing import ArrayLike
 
 from unlazy.checks import InputError, check_array, common_shape
 from unlazy.functions.elementwise import Link, as_activation
-from unlazy.numerics.fixed_points import newton
 from unlazy.numerics.gaussian import normal_averages
+from unlazy.numerics.roots import increasing_root
 from unlazy.theory.one_step.moments import (
-    SMALLEST_RIDGE,
+    LARGEST,
+    ROUNDING,
+    VANISHING,
     activation_moments,
+    at_limits,
+    check_ratio,
     link_moments,
     require_linear,
     wishart_resolvent,
 )
 
-_LARGEST = 1e150
-_SWEEPS = 60
-_SHORT_STEP = 1e-13
-_NO_VARIANCE = 1e-150
 _TABLE_DENSITY = 50
+# of the second moment: rounding errors of quadrature
+_NOT_ROUGH = 1e-13
+# what is left of 0 at its limit
+_NOTHING = 1e-40
 
 
 class NoiseMoments(NamedTuple):
@@ -73,7 +77,8 @@ def noise_moments(activation: Any, input_noise: float) -> NoiseMoments:
     mean, linear, rest = (float(value) for value in smooth)
     offset = mean**2 + linear**2 + rest
     rough = normal_averages("activation", Link("own", noise_part, breakpoints=function.breakpoints), 0.0, 1.0).mean
-    return NoiseMoments(mean, linear, rest, max(float(rough) - offset, 0.0))
+    excess = float(rough) - offset
+    return NoiseMoments(mean, linear, rest, excess if excess > _NOT_ROUGH * offset else 0.0)
 
 
 def noise_averaged(activation: Any, input_noise: float) -> Callable[[ArrayLike], np.ndarray]:
@@ -130,8 +135,10 @@ def noise_injection_equivalent(
         psi1 chi_A = L^2 (1 + delta^2/l) w + (v_b + v_r/l) v,              psi1 chi_B = (L^2 delta^2 w + v_r v) / l,
         Phi = (p_A + J) E y^2 - (p_A L + J mu1)^2 b1^2 w,
 
-    test error = dPhi/dJ, objective = Phi and training error = Phi - ridge dPhi/dridge at J = 0. copies = infinity is
-    ridge regression on the noise-averaged features with `noise_penalty`; input_noise 0 is `one_step_risk`.
+    test error = dPhi/dJ, objective = Phi and training error = Phi - ridge dPhi/dridge at J = 0, all computed as sums of
+    positive terms. copies = infinity is ridge regression on the noise-averaged features with `noise_penalty`;
+    input_noise 0 is `one_step_risk`. Ridge 0 and infinite ratios are limits as there; `copies` and `features_ratio`
+    must not both be infinite.
 
     Exact as n, d and N grow in proportion, for odd activations or centred features. Dhifallah & Lu (2021) for
     infinitely many copies; own derivation for finitely many.
@@ -140,98 +147,162 @@ def noise_injection_equivalent(
     slope = require_linear(clean)
     delta = _level(input_noise)
     noisy = noise_moments(activation, delta)
-    psi1 = check_array("samples_ratio", samples_ratio, above=0, high=_LARGEST)
-    psi2 = check_array("features_ratio", features_ratio, above=0, high=_LARGEST)
-    ridge = check_array("ridge", ridge, low=SMALLEST_RIDGE, high=_LARGEST)
-    noise = check_array("noise_variance", noise_variance, low=0, high=_LARGEST)
-    number = check_array("copies", copies, low=1, finite=False)
-    named = {"samples_ratio": psi1, "features_ratio": psi2, "ridge": ridge, "noise_variance": noise, "copies": number}
-    shape = common_shape(**named)
-    psi1, psi2, ridge, noise, number = (a.reshape(-1) for a in np.broadcast_arrays(psi1, psi2, ridge, noise, number))
+    scale = noisy.linear**2 + noisy.smooth + noisy.rough
+    if abs(noisy.linear) <= VANISHING * math.sqrt(noisy.mean**2 + scale):
+        raise InputError(
+            f"input_noise must leave the activation a linear part L = E[u sigma(u + delta z)] != 0, got L = "
+            f"{noisy.linear:g} at {delta:g}"
+        )
+    given_samples = check_ratio("samples_ratio", samples_ratio)
+    given_features = check_ratio("features_ratio", features_ratio)
+    given_ridge = check_array("ridge", ridge, low=0, high=LARGEST)
+    noise = check_array("noise_variance", noise_variance, low=0, high=LARGEST)
+    number = check_ratio("copies", check_array("copies", copies, low=1, finite=False))
+    named = {"samples_ratio": given_samples, "features_ratio": given_features, "ridge": given_ridge}
+    shape = common_shape(**named, noise_variance=noise, copies=number)
+    numbers = np.broadcast_arrays(*named.values(), noise, number)
+    given_samples, given_features, given_ridge, noise, number = (a.reshape(-1) for a in numbers)
+    rest = noisy.smooth + noisy.rough > ROUNDING * scale
+    distinct = number if delta > 0 else 1.0
+    psi1, psi2, ridge, inside, peak = at_limits(given_samples, given_features, given_ridge, rest, scale, distinct)
+    system = _Copies(noisy, delta, number, psi1, psi2, ridge)
+    p = system.solved()
+    state = system.state(p, slice(None))
+    f, g, learned = state.linear, state.rest, state.learned
 
-    one, others = 1 / number, 1 - 1 / number
-    squared, noise_squared = noisy.linear**2, (noisy.linear * delta) ** 2
-    linear = np.stack([squared + noise_squared * one, noise_squared * others])
-    rest = np.stack([noisy.smooth + noisy.rough * one, noisy.rough * others])
-    scale = np.stack([1 / psi1, 1 / (psi1 * np.where(number > 1, number - 1, 1))])
-    system = _Copies(linear, rest, scale, psi2, ridge)
-    log_chi = system.solved()
-
-    chi = np.exp(log_chi)
-    p = 1 / (1 + chi)
-    jacobian, state = system.derivative(log_chi)
-    w, w_linear, w_rest = state.w, state.w_linear, state.w_rest
-    fitted, signal = p[0] * noisy.linear, target.linear**2
-    energy = target.variance + noise
-    objective = p[0] * energy - fitted**2 * signal * w
-    by_weights = -(fitted**2) * signal * (w_linear * linear + w_rest * rest)
-    by_weights[0] += energy - 2 * fitted * noisy.linear * signal * w
-    # the adjoint of the two equations
-    sources = np.moveaxis(by_weights * -chi * p**2, 0, -1)[..., None]
-    adjoint = np.linalg.solve(np.moveaxis(jacobian, (0, 1), (-1, -2)), sources)[..., 0].T
-    by_j = energy - 2 * fitted * clean.linear * signal * w
-    by_j -= fitted**2 * signal * (w_linear * slope + w_rest * clean.nonlinear)
-    test = by_j - np.sum(adjoint * system.shift(state, slope, clean.nonlinear), axis=0)
-    norm = -(fitted**2) * signal * w_rest - np.sum(adjoint * system.shift(state, 0.0, 1.0), axis=0)
-    fields = (test - noise, test, objective - ridge * norm, objective)
+    # dPhi/dlog p over p_A; a square and its spread in place of 1 - 2 x + y
+    signal, unexplained = target.linear**2, target.nonlinear + noise
+    excess = f[0] * (delta**2 / number) / (1 + delta**2 / number)
+    share = f[0] - excess
+    shrunk = excess + f[1] + share / (1 + state.u)
+    spread = f[0] * state.learned_spread + excess * learned**2 + g[0] * state.mixed
+    by_p = np.stack(
+        [
+            unexplained + signal * (shrunk**2 + share * spread),
+            signal * share * (f[1] * state.squared + g[1] * state.mixed),
+        ]
+    )
+    adjoint = system.adjoint(state, p, by_p)
+    fitted = share / noisy.linear
+    missed = (1 - fitted * clean.linear * learned) ** 2
+    missed += fitted**2 * (slope * state.learned_spread + clean.nonlinear * state.mixed)
+    through = np.sum(adjoint * system.shift(state, slope, clean.nonlinear), axis=0) * fitted / noisy.linear
+    error = target.nonlinear + signal * missed + through
+    nothing = target.nonlinear + signal * missed <= VANISHING * (target.variance + noise)
+    risk = np.where(peak, np.where(nothing & (noise == 0), 0.0, np.inf), error)
+    by_group = [by_p[i] + np.sum(adjoint * system.shift(state, f[i], g[i]), axis=0) for i in range(2)]
+    weight = np.where(inside | (p[0] > _NOTHING), p[0], 0.0)
+    objective = weight * (unexplained + signal * shrunk)
+    training = np.where(weight > 0, weight * np.sum(p * by_group, axis=0), 0.0)
+    fields = (risk, risk + noise, training, objective)
     return NoiseInjection(*(field.reshape(shape)[()] for field in fields))
 
 
 class _State(NamedTuple):
-    variance: np.ndarray
-    w: np.ndarray
-    v: np.ndarray
-    w_linear: np.ndarray
-    w_rest: np.ndarray
-    v_linear: np.ndarray
-    v_rest: np.ndarray
+    """At weights p: the parts of A and B in units of A, and the derivatives of A^2 w and A^2 v in positive terms."""
+
+    linear: np.ndarray
+    rest: np.ndarray
+    ridge: np.ndarray
+    u: np.ndarray
+    learned: np.ndarray
+    """A w."""
+    squared: np.ndarray
+    """-A^2 dw/dA."""
+    mixed: np.ndarray
+    """-A^2 dw/dB = -A^2 dv/dA."""
+    plain: np.ndarray
+    """-A^2 dv/dB."""
+    learned_spread: np.ndarray
+    """-A^2 dw/dA - (A w)^2."""
 
 
 class _Copies:
-    """The two equations chi = X(chi) for the means and the differences of copies, in logarithms."""
+    """p (1 + chi) = 1 for the means (first) and the differences (second) of copies.
+
+    The derivatives of p_i (1 + chi_i) by log p_j are positive for i = j and negative else, with positive row sums, so
+    that nothing cancels in their inverse.
+    """
 
     def __init__(
-        self, linear: np.ndarray, rest: np.ndarray, scale: np.ndarray, psi2: np.ndarray, ridge: np.ndarray
+        self,
+        noisy: NoiseMoments,
+        delta: float,
+        number: np.ndarray,
+        psi1: np.ndarray,
+        psi2: np.ndarray,
+        ridge: np.ndarray,
     ) -> None:
-        self.linear, self.rest, self.scale, self.psi2, self.ridge = linear, rest, scale, psi2, ridge
+        one, others = 1 / number, 1 - 1 / number
+        squared, noise_squared = noisy.linear**2, (noisy.linear * delta) ** 2
+        self.linear = np.stack([squared + noise_squared * one, noise_squared * others])
+        self.rest = np.stack([noisy.smooth + noisy.rough * one, noisy.rough * others])
+        self.scale = np.stack([1 / psi1, 1 / (psi1 * np.where(number > 1, number - 1, 1))])
+        self.psi1, self.psi2, self.ridge = psi1, psi2, ridge
 
     def solved(self) -> np.ndarray:
-        start = np.zeros(self.linear.shape)
-        for _ in range(_SWEEPS):
-            start = (start + np.log(self.state(start).variance)) / 2
-        return newton(self.equations, start.T, tolerance=_SHORT_STEP).T
+        """p (2, cases), the second root inside the first."""
+        cases = np.arange(self.psi1.size)
+        lowest = (1 - 1e-9) / (1 + self.scale * (self.linear + self.rest) * (self.psi2 / self.ridge))
 
-    def equations(self, log_chi: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The residuals (cases, 2) and their derivatives."""
-        jacobian, state = self.derivative(log_chi.T)
-        return log_chi - np.log(state.variance).T, np.moveaxis(jacobian, (0, 1), (-2, -1))
+        def second(p: np.ndarray, first: np.ndarray, cases: np.ndarray) -> np.ndarray:
+            rows = cases.astype(int)
+            both = np.stack([first, p])
+            state = self.state(both, rows)
+            return p + self.scale[1, rows] * (state.linear[1] * state.learned + state.rest[1] * state.u) - 1
 
-    def state(self, log_chi: np.ndarray) -> _State:
-        p = 1 / (1 + np.exp(log_chi))
-        a = np.sum(p * self.linear, axis=0)
-        t = (self.ridge + np.sum(p * self.rest, axis=0)) / a
-        m, u, _, u_slope = wishart_resolvent(t, self.psi2)
-        w, v = t * m * u / a, u / a
-        v_rest = u_slope / a**2
-        v_linear = -v / a - t * v_rest
-        # both are derivatives of one log determinant
-        w_rest, w_linear = v_linear, -w / a - t * v_linear
-        # without differences of copies (l = 1 or infinity) there is no chi_B
-        variance = np.maximum((self.linear * w + self.rest * v) * self.scale, _NO_VARIANCE)
-        return _State(variance, w, v, w_linear, w_rest, v_linear, v_rest)
+        def differences(p: np.ndarray, rows: np.ndarray) -> np.ndarray:
+            return increasing_root(second, lowest[1, rows], 1.0, p, rows)
+
+        def first(p: np.ndarray, cases: np.ndarray) -> np.ndarray:
+            rows = cases.astype(int)
+            state = self.state(np.stack([p, differences(p, rows)]), rows)
+            fitted, other = state.linear * state.learned + state.rest * state.u
+            # psi2 = fitted + free: the smaller of the two keeps its digits
+            free = other + state.ridge * state.u
+            psi1, psi2 = self.psi1[rows], self.psi2[rows]
+            return p - np.where(fitted < free, 1 - fitted / psi1, (psi1 - psi2 + free) / psi1)
+
+        found = increasing_root(first, lowest[0], 1.0, cases)
+        return np.stack([found, differences(found, cases)])
+
+    def state(self, p: np.ndarray, rows: Any) -> _State:
+        linear, rest = p * self.linear[:, rows], p * self.rest[:, rows]
+        whole = linear.sum(axis=0)
+        linear, rest, ridge = linear / whole, rest / whole, self.ridge[rows] / whole
+        t = ridge + rest.sum(axis=0)
+        m, u = wishart_resolvent(t, self.psi2[rows])
+        total, learned = 1 + u + m, u / (1 + u)
+        return _State(
+            linear,
+            rest,
+            ridge,
+            u,
+            learned,
+            learned * ((u + m) / total),
+            u / total * m,
+            u / total * ((1 + u) / t),
+            learned * (m / total) / (1 + u),
+        )
 
     def shift(self, state: _State, linear: Any, rest: Any) -> np.ndarray:
-        """The derivative of the residuals when A and B grow by `linear` and `rest`."""
-        w_change = state.w_linear * linear + state.w_rest * rest
-        v_change = state.v_linear * linear + state.v_rest * rest
-        return -(self.linear * w_change + self.rest * v_change) * self.scale / state.variance
+        """-A p_i dchi_i when A and B grow by `linear` and `rest`."""
+        by_linear = state.squared * linear + state.mixed * rest
+        by_rest = state.mixed * linear + state.plain * rest
+        return self.scale * (state.linear * by_linear + state.rest * by_rest)
 
-    def derivative(self, log_chi: np.ndarray) -> tuple[np.ndarray, _State]:
-        state = self.state(log_chi)
-        chi = np.exp(log_chi)
-        rate = -chi / (1 + chi) ** 2
-        columns = [self.shift(state, self.linear[i] * rate[i], self.rest[i] * rate[i]) for i in range(2)]
-        return np.stack(columns, axis=1) + np.eye(2)[:, :, None], state
+    def adjoint(self, state: _State, p: np.ndarray, sources: np.ndarray) -> np.ndarray:
+        """The sources times the inverse of the derivatives of p (1 + chi) by log p."""
+        f, g = state.linear, state.rest
+        coupling = f[0] * f[1] * state.squared + (f[0] * g[1] + g[0] * f[1]) * state.mixed + g[0] * g[1] * state.plain
+        sums = p + self.scale * state.ridge * (f * state.mixed + g * state.plain)
+        off = self.scale * coupling
+        diagonal = sums + off
+        determinant = sums[0] * diagonal[1] + off[0] * sums[1]
+        return (
+            np.stack([sources[0] * diagonal[1] + sources[1] * off[1], sources[0] * off[0] + sources[1] * diagonal[0]])
+            / determinant
+        )
 
 
 def _averaged(function: Link, delta: float) -> Link:
@@ -242,7 +313,7 @@ def _averaged(function: Link, delta: float) -> Link:
 
 
 def _level(input_noise: Any) -> float:
-    level = check_array("input_noise", input_noise, low=0, high=_LARGEST)
+    level = check_array("input_noise", input_noise, low=0, high=LARGEST)
     if level.ndim:
         raise InputError(f"input_noise must be one number, got shape {level.shape}")
     return float(level)

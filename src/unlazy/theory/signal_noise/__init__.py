@@ -13,6 +13,7 @@ if TYPE_CHECKING:
         drawn_signal_ratio,
         early_signal_ratio,
         signal_ratio,
+        symmetric_minimum,
         symmetric_stationary_point,
     )
     from unlazy.theory.signal_noise.growth import GrowthRates, blow_up_time, growth_rates, power_growth

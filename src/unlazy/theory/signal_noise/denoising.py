@@ -1,4 +1,4 @@
-"""Denoising score matching of a two-layer quadratic network in closed form, and its symmetric stationary point.
+"""Denoising score matching of a two-layer quadratic network in closed form, and its symmetric stationary points.
 
 A sample is two patches [mu_y, xi] with orthogonal mu_1, mu_-1. The network maps each patch to
 f(x) = m^(-1/2) sum_r <w_r, x>^2 w_r and predicts the noise eps in x_t = e^-t x + beta eps, beta^2 = 1 - e^(-2t).
@@ -15,6 +15,8 @@ from numpy.typing import ArrayLike
 from unlazy.checks import InputError, check_array, check_whole, common_shape
 from unlazy.numerics.roots import ConvergenceError, increasing_root
 
+_OVERLAP = (1 + np.sqrt(3)) ** (-1 / 3)
+"""a beta^(-1/3) where the loss of one patch is least over a and |w|^2; there beta^2 |w|^2 = a^2/sqrt(3)."""
 _LARGEST_ENTRY = 1e30
 _LARGEST_TIME = 100.0
 _LEAST_PATCH = 1e-75
@@ -40,17 +42,27 @@ class StationaryPoint(NamedTuple):
     loss: float
     gradient_norm: float
     """|gradient| over the norm of its part that is linear in the patches, at most 1e-6."""
+    outside_square: float
+    """The square of the part of w outside the span of the patches."""
+    outside_slope: float
+    """|w|^2 times the derivative of the loss by that square; if negative, the point is a saddle where d allows one."""
+    least_curvature: float
+    """|w|^2 times the least eigenvalue of the Hessian for moves of all w alike in the span; if negative, a saddle."""
 
 
 class SignalRatio(NamedTuple):
     """Every field has the broadcast shape of the arguments of `signal_ratio`."""
 
     ratio: np.ndarray
-    """<w, mu> / <w, xi>."""
+    """<w, mu> / <w, xi> at the stationary point in the span of the patches."""
     signal: np.ndarray
     """<w, mu> for one neuron; multiply by m^(-1/6) for m."""
     noise: np.ndarray
     """<w, xi> for one neuron."""
+    outside_slope: np.ndarray
+    """|w|^2 times the derivative of the loss by the square of a part of w outside the span; if negative, a saddle."""
+    minimum_ratio: np.ndarray
+    """<w, mu> / <w, xi> at the minimum over all w: 1 where the other point is a saddle, else the same."""
 
 
 def denoising_loss(weights: ArrayLike, patches: ArrayLike, time: float) -> DenoisingLoss:
@@ -91,39 +103,47 @@ def denoising_loss(weights: ArrayLike, patches: ArrayLike, time: float) -> Denoi
 
 
 def symmetric_stationary_point(patches: ArrayLike, time: float, *, neurons: int = 1) -> StationaryPoint:
-    """The stationary point of `denoising_loss` on `patches` (n, P, d) at which all neurons are equal.
+    """The stationary point of `denoising_loss` on `patches` (n, P, d) at which all neurons are equal, in their span.
 
     By permutation symmetry a stationary point of the loss restricted to w_1 = ... = w_m = w is one of the whole loss.
     With g = |w|^2 and a = e^-t <w, x> the restricted loss of a patch is
 
         m g (a^4 + 6 beta^2 a^2 g + 3 beta^4 g^2) - 4 beta sqrt(m) a g,
 
-    so w = m^(-1/6) times that of one neuron, which is in the span of the patches. Found by L-BFGS from the best
-    multiple of the mean patch, refined by Newton's method in that span. Raises `ConvergenceError` if it fails.
+    so w = m^(-1/6) times that of one neuron, and g enters for itself: w may have a part outside the span of the
+    patches, by symmetry with a gradient of 0 where there is none. This point has none. It is the minimum over w in the
+    span, but a saddle over all w where `outside_slope` is negative, as at small t: `symmetric_minimum` is lower then.
+    With two neurons or more both are saddles of the whole loss at every t if d exceeds the rank: neurons w + c_r z,
+    sum c_r = 0, z outside the span and orthogonal to w, change it by m^(-2/3) |z|^2 sum c_r^2 times
+
+        mean over samples of the sum over patches of 2 beta^2 g (a^2 + beta^2 g) - 4 beta a < 0   (g, a of one neuron),
+
+    for at a stationary point the sums of a^4 + 6 beta^2 a^2 g + 3 beta^4 g^2 and 2 beta a are equal. Found by L-BFGS
+    from the best multiple of the mean patch, refined by Newton's method in the span. Raises `ConvergenceError` if it
+    fails.
     """
-    patches = _patches(patches)
-    alpha, beta = _mixing(time)
-    neurons = check_whole("neurons", neurons, 1)
-    n = len(patches)
-    rows = patches.reshape(-1, patches.shape[2])
-    # orthonormal coordinates of the span
-    left, values, basis = np.linalg.svd(rows, full_matrices=False)
-    kept = values > max(rows.shape) * np.finfo(float).eps * values[0]
-    if not kept.any():
-        raise InputError("patches must not all be 0")
-    inside, basis = left[:, kept] * values[kept], basis[kept]
-    if np.linalg.norm(inside.mean(axis=0)) <= 1e-12 * values[0]:
-        raise InputError("patches must have a mean that is not 0: signals of opposite sign cancel")
-    # |w|^3 = unit^3 brings the scales of weights and patches to 1
-    length = float(np.sqrt(np.mean(np.sum(inside**2, axis=1))))
-    point = _restricted_minimum(inside / length, alpha * length, beta, n)
-    weights = point @ basis * neurons ** (-1 / 6)
-    everything = denoising_loss(np.tile(weights, (neurons, 1)), patches, time)
-    pull = 4 * beta * alpha * (point @ point) * np.linalg.norm(inside.sum(axis=0)) / n * neurons ** (-5 / 6)
-    relative = float(np.linalg.norm(everything.gradient, axis=1).max() / pull)
-    if not relative < 1e-6:
-        raise ConvergenceError(f"no stationary point found: relative gradient {relative:.1e}")
-    return StationaryPoint(weights, patches @ weights, everything.loss, relative)
+    problem = _restricted(patches, time, neurons)
+    return problem.described(problem.inside_minimum(), 0.0)
+
+
+def symmetric_minimum(patches: ArrayLike, time: float, *, neurons: int = 1) -> StationaryPoint:
+    """The minimum of `denoising_loss` on `patches` (n, P, d) over weights w_1 = ... = w_m = w, any w in R^d.
+
+    For one neuron the loss of a patch over its overlap a = e^-t <w, x> and g = |w|^2 is least at
+
+        a^3 (1 + sqrt(3)) = beta,      beta^2 g = a^2 / sqrt(3),      where it is -2/(3 + sqrt(3)) = -0.423,
+
+    the same a for every patch. All reach it at once, and then no w is lower, iff some u has <u, x> = 1 for every patch
+    and |u|^2 <= e^(-2t)/(sqrt(3) beta^2); what the least such u leaves of g is a part of w outside the span, for which
+    d must exceed the patches' rank. Elsewhere it is `symmetric_stationary_point`, or where that is a saddle the end of
+    a descent from outside the span: a local minimum, which no theorem says to be the lowest. Raises `ConvergenceError`
+    if it fails.
+    """
+    problem = _restricted(patches, time, neurons)
+    inside = problem.described(problem.inside_minimum(), 0.0)
+    if not problem.has_outside or inside.outside_slope >= 0:
+        return inside
+    return problem.described(*problem.outside_minimum())
 
 
 def drawn_signal_ratio(noise: ArrayLike, signal_square: float, time: float, *, neurons: int = 1) -> tuple[float, float]:
@@ -143,16 +163,18 @@ def drawn_signal_ratio(noise: ArrayLike, signal_square: float, time: float, *, n
 
 
 def signal_ratio(growth_ratio: ArrayLike, signal_square: ArrayLike, time: ArrayLike) -> SignalRatio:
-    """<w, mu> / <w, xi> at the symmetric stationary point, for patches that are orthogonal to one another.
+    """<w, mu> / <w, xi> at the symmetric stationary points, for patches that are orthogonal to one another.
 
     With x = n SNR^2 (`growth_ratio`), |mu|^2 = `signal_square`, a = e^-t <w, mu>, b = e^-t <w, xi> and
     g = |w|^2 = (2/|mu|^2) e^(2t) (a^2 + (x/2) b^2), the two numbers are stationary for
 
         L(a) + L(b),      L(a) = g (a^4 + 6 beta^2 a^2 g + 3 beta^4 g^2) - 4 beta a g.
 
-    The ratio tends to x/2 = n SNR^2 / 2 for large t and to `early_signal_ratio(x)`, between .72 and 1.40, for t -> 0.
-    Exact as d/n grows, for balanced labels and noise orthogonal to mu_1 and mu_-1. Source: Han et al. (2025) for the
-    order at large t; the equations are this project's.
+    This is `symmetric_stationary_point`, and a saddle where e^(2t) - 1 < |mu|^2 / (sqrt(3) (2 + x)): there a part of w
+    outside the span lowers the loss, to `symmetric_minimum`, at which a = b. The ratio of the stationary point tends to
+    x/2 = n SNR^2 / 2 for large t and to `early_signal_ratio(x)`, between .72 and 1.40, for t -> 0. Exact as d/n grows,
+    for balanced labels and noise orthogonal to mu_1 and mu_-1. Source: Han et al. (2025) for the order at large t; the
+    equations are this project's.
     """
     growth_ratio = check_array("growth_ratio", growth_ratio, low=1e-12, high=1e12)
     signal_square = check_array("signal_square", signal_square, low=1e-12, high=1e12)
@@ -163,7 +185,10 @@ def signal_ratio(growth_ratio: ArrayLike, signal_square: ArrayLike, time: ArrayL
     ratio, noise = _balanced(half, spread)
     # in units in which beta = 1 and e^-t = 1
     unit = np.cbrt(np.sqrt(-np.expm1(-2 * t))) * np.exp(t)
-    return SignalRatio(ratio[()], (ratio * noise * unit)[()], (noise * unit)[()])
+    a, b, s = ratio * noise, noise, spread * (ratio**2 + half) * noise**2
+    slope = s * (a**4 + b**4 + 12 * s * (a**2 + b**2) + 18 * s**2 - 4 * (a + b))
+    lowest = np.where(np.sqrt(3) * spread * (1 + half) < 1, 1.0, ratio)
+    return SignalRatio(ratio[()], (a * unit)[()], (b * unit)[()], slope[()], lowest[()])
 
 
 def early_signal_ratio(growth_ratio: ArrayLike) -> np.ndarray:
@@ -193,41 +218,133 @@ def _mixing(time: float) -> tuple[float, float]:
     return float(np.exp(-t)), float(np.sqrt(-np.expm1(-2 * t)))
 
 
-def _restricted_minimum(rows: np.ndarray, alpha: float, beta: float, n: int) -> np.ndarray:
-    """The minimum w over one neuron; `rows` are all patches, of mean square 1."""
-    from scipy.optimize import minimize
+class _Restricted(NamedTuple):
+    """The loss of one neuron in units in which the patches have mean square 1 and, for u = w/unit, it is a polynomial.
 
-    if alpha < _LEAST_PATCH:
-        raise InputError(f"patches must be larger for this time: e^-time times their size is {alpha:.1e}")
-    # with w = unit v the loss is beta^(4/3) unit^2 times a polynomial with coefficients of order one
-    spread = (beta / alpha) ** 2
-    shrink = (1 + spread) ** (-2 / 3)
-    unit = np.cbrt(beta) / alpha
+    In orthonormal coordinates of the span; outside it, one more coordinate is enough.
+    """
 
-    def value(v: np.ndarray) -> tuple[float, np.ndarray]:
-        u = shrink * v
-        found, slope, _ = _polynomial(rows, u, spread)
-        return found / shrink**3 / n, slope / shrink**2 / n
+    patches: np.ndarray
+    time: float
+    neurons: int
+    rows: np.ndarray
+    """All patches in coordinates of the span, (n P, rank)."""
+    basis: np.ndarray
+    """(rank, d)."""
+    spread: float
+    """(beta/alpha)^2, alpha = e^-t times the patches' size."""
+    unit: float
 
-    # A c^6 - B c^3 along the mean patch: both terms are homogeneous
-    mean = rows.mean(axis=0)
-    towards, against = (_polynomial(rows, sign * shrink * mean, spread)[0] for sign in (1, -1))
-    start = np.cbrt((against - towards) / (2 * (against + towards))) * mean
-    found = minimize(value, start, jac=True, method="L-BFGS-B", options={"maxiter": 20_000, "ftol": 0, "gtol": 1e-9})
-    u = shrink * found.x
-    for _ in range(20):
-        _, slope, curvature = _polynomial(rows, u, spread)
-        step = np.linalg.lstsq(curvature(), slope, rcond=None)[0]
-        if not np.linalg.norm(step) < 0.1 * np.linalg.norm(u):
-            break
-        u = u - step
-        if np.linalg.norm(step) < 1e-14 * np.linalg.norm(u):
-            break
-    return unit * u
+    @property
+    def has_outside(self) -> bool:
+        return self.basis.shape[0] < self.basis.shape[1]
+
+    def inside_minimum(self) -> np.ndarray:
+        """u in the span, from the best multiple of the mean patch: A c^6 - B c^3, for both terms are homogeneous."""
+        mean, shrink = self.rows.mean(axis=0), self.shrink
+        towards, against = (_polynomial(self.rows, sign * shrink * mean, self.spread).value for sign in (1, -1))
+        return self._descended(self.rows, np.cbrt((against - towards) / (2 * (against + towards))) * shrink * mean)
+
+    def outside_minimum(self) -> tuple[np.ndarray, float]:
+        """u in the span and the part outside it, from where every patch has its least loss if that can be."""
+        even = np.linalg.lstsq(self.rows, np.full(len(self.rows), _OVERLAP), rcond=None)[0]
+        square = _OVERLAP**2 / (np.sqrt(3) * self.spread)
+        outside = np.sqrt(max(square - even @ even, 0.01 * square))
+        padded = np.hstack([self.rows, np.zeros((len(self.rows), 1))])
+        found = self._descended(padded, np.append(even, outside))
+        return found[:-1], float(found[-1])
+
+    def described(self, u: np.ndarray, outside: float) -> StationaryPoint:
+        n, neurons = len(self.patches), self.neurons
+        direction = _orthogonal(self.basis) if outside else 0.0
+        weights = self.unit * neurons ** (-1 / 6) * (u @ self.basis + outside * direction)
+        everything = denoising_loss(np.tile(weights, (neurons, 1)), self.patches, self.time)
+        mean_patch = np.linalg.norm(self.patches.sum(axis=(0, 1))) / n
+        alpha, beta = _mixing(self.time)
+        pull = 4 * beta * alpha * (weights @ weights) * mean_patch / np.sqrt(neurons)
+        relative = float(np.linalg.norm(everything.gradient, axis=1).max() / pull)
+        if not relative < 1e-6:
+            raise ConvergenceError(f"no stationary point found: relative gradient {relative:.1e}")
+        padded = np.hstack([self.rows, np.zeros((len(self.rows), 1))]) if outside else self.rows
+        place = np.append(u, outside) if outside else u
+        found, scale = _polynomial(padded, place, self.spread), self.spread / n * (place @ place)
+        return StationaryPoint(
+            weights=weights,
+            overlaps=self.patches @ weights,
+            loss=everything.loss,
+            gradient_norm=relative,
+            outside_square=float(self.unit**2 * neurons ** (-1 / 3) * outside**2),
+            outside_slope=float(scale * found.by_square),
+            least_curvature=float(scale * np.linalg.eigvalsh(found.hessian()[: u.size, : u.size])[0]),
+        )
+
+    @property
+    def shrink(self) -> float:
+        """With u = shrink v the polynomial has coefficients of order one in v."""
+        return (1 + self.spread) ** (-2 / 3)
+
+    def _descended(self, rows: np.ndarray, start: np.ndarray) -> np.ndarray:
+        from scipy.optimize import minimize
+
+        shrink, n = self.shrink, len(self.patches)
+
+        def value(v: np.ndarray) -> tuple[float, np.ndarray]:
+            found = _polynomial(rows, shrink * v, self.spread)
+            return found.value / shrink**3 / n, found.gradient / shrink**2 / n
+
+        options = {"maxiter": 20_000, "ftol": 0, "gtol": 1e-9}
+        u = shrink * minimize(value, start / shrink, jac=True, method="L-BFGS-B", options=options).x
+        for _ in range(20):
+            found = _polynomial(rows, u, self.spread)
+            step = np.linalg.lstsq(found.hessian(), found.gradient, rcond=None)[0]
+            if not np.linalg.norm(step) < 0.1 * np.linalg.norm(u):
+                break
+            u = u - step
+            if np.linalg.norm(step) < 1e-14 * np.linalg.norm(u):
+                break
+        return u
 
 
-def _polynomial(rows: np.ndarray, u: np.ndarray, spread: float) -> tuple[float, np.ndarray, Callable[[], np.ndarray]]:
-    """sum over rows x of G (a^4 + 6 spread a^2 G + 3 spread^2 G^2 - 4 a), a = x.u, G = |u|^2; gradient and Hessian."""
+def _restricted(patches: ArrayLike, time: float, neurons: int) -> _Restricted:
+    patches = _patches(patches)
+    alpha, beta = _mixing(time)
+    neurons = check_whole("neurons", neurons, 1)
+    flat = patches.reshape(-1, patches.shape[2])
+    left, values, basis = np.linalg.svd(flat, full_matrices=False)
+    kept = values > max(flat.shape) * np.finfo(float).eps * values[0]
+    if not kept.any():
+        raise InputError("patches must not all be 0")
+    rows = left[:, kept] * values[kept]
+    if np.linalg.norm(rows.mean(axis=0)) <= 1e-12 * values[0]:
+        raise InputError("patches must have a mean that is not 0: signals of opposite sign cancel")
+    length = float(np.sqrt(np.mean(np.sum(rows**2, axis=1))))
+    if alpha * length < _LEAST_PATCH:
+        raise InputError(f"patches must be larger for this time: e^-time times their size is {alpha * length:.1e}")
+    spread = (beta / (alpha * length)) ** 2
+    return _Restricted(
+        patches, time, neurons, rows / length, basis[kept], spread, float(np.cbrt(beta) / (alpha * length))
+    )
+
+
+def _orthogonal(basis: np.ndarray) -> np.ndarray:
+    """A unit vector orthogonal to orthonormal rows, near the axis that is farthest from their span."""
+    found = np.zeros(basis.shape[1])
+    found[np.argmin((basis**2).sum(axis=0))] = 1.0
+    for _ in range(2):
+        found = found - (basis @ found) @ basis
+    return found / np.linalg.norm(found)
+
+
+class _Polynomial(NamedTuple):
+    value: float
+    gradient: np.ndarray
+    by_square: float
+    """The derivative by G."""
+    hessian: Callable[[], np.ndarray]
+
+
+def _polynomial(rows: np.ndarray, u: np.ndarray, spread: float) -> _Polynomial:
+    """sum over rows x of G (a^4 + 6 spread a^2 G + 3 spread^2 G^2 - 4 a), a = x.u, G = |u|^2."""
     a, square, count = rows @ u, u @ u, len(rows)
     sums = a.sum(), np.sum(a**2), np.sum(a**4)
     value = (
@@ -252,7 +369,7 @@ def _polynomial(rows: np.ndarray, u: np.ndarray, spread: float) -> tuple[float, 
             + (rows.T * weight) @ rows
         )
 
-    return float(value), gradient, hessian
+    return _Polynomial(float(value), gradient, float(by_square), hessian)
 
 
 def _balanced(half: np.ndarray, spread: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -3,11 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from unlazy.estimators.index.links import Affine, IndexLink, PolynomialLink, choose_kind, fit_kind, kinds, limited
+from unlazy.estimators.index.links import (
+    Affine,
+    BoundedLink,
+    IndexLink,
+    PolynomialLink,
+    choose_kind,
+    fit_kind,
+    kinds,
+    reach,
+)
 from unlazy.estimators.index.newton import IndexFit, mean_square
 
 SMOOTH = "s8"
@@ -121,14 +130,26 @@ def choose_kinds(
     return found
 
 
-def limited_terms(indices: np.ndarray, labels: np.ndarray, fit: IndexFit, wanted: tuple[str, ...]) -> SumOfLinks:
-    """The fitted sum, whose polynomials end where they are no longer known."""
+class LimitedSum(NamedTuple):
+    function: SumOfLinks
+    bounds: tuple[float, float]
+    """Of the sum."""
+
+
+def limited_terms(indices: np.ndarray, labels: np.ndarray, fit: IndexFit, wanted: tuple[str, ...]) -> LimitedSum:
+    """The fitted sum, whose links are constant where they are no longer known.
+
+    Terms that are large and cancel at the rows need not do so elsewhere: the sum has no values but those of the
+    labels, and what the links add at their ends to what they are at the rows.
+    """
     terms = fit.function.terms(indices)
     links = []
+    lower, upper = float(labels.min() - labels.mean()), float(labels.max() - labels.mean())
     for m, (t, kind, link) in enumerate(zip(indices.T, wanted, fit.function.links, strict=True)):
-        if kind[0] == "p" and kind != "p1":
-            partial = labels - terms.sum(axis=1) + terms[:, m]
-            end: Any = limited(fit_kind(t, partial, kind), t, partial, fit.freedom)
-            link = replace(link, link=replace(link.link, low=end.low, high=end.high))
-        links.append(link)
-    return SumOfLinks(tuple(links))
+        partial = labels - terms.sum(axis=1) + terms[:, m]
+        low, high = reach(fit_kind(t, partial, kind), kind, t, partial, fit.freedom)
+        ends = link(np.array([low, high]))
+        lower += min(float(ends.min() - terms[:, m].min()), 0.0)
+        upper += max(float(ends.max() - terms[:, m].max()), 0.0)
+        links.append(BoundedLink(link, low, high))
+    return LimitedSum(SumOfLinks(tuple(links)), (lower, upper))

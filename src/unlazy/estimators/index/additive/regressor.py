@@ -29,9 +29,11 @@ class AdditiveIndexRegressor(SeveralIndexRegressor):
     of `SingleIndexRegressor`; after each all directions are refined together by Gauss-Newton, the links (splines)
     following as penalised least squares for all at once. Until the fit leaves less than a quarter of what fits of noise
     leave ("certain"), every term in turn is taken out and searched anew, then the whole begins again with a wider
-    search. Polynomials and splines compete for each link by a BIC of left-out errors. If no fit is certain, fits with
-    1, ..., `n_terms` terms and those of a single index from ridge regression on are judged on held-out rows and shrunk
-    to the mean by a weight that those rows choose; the mean alone is left if none can be told from chance.
+    search. Polynomials and splines compete for each link by a BIC of left-out errors. If no fit is certain, or if
+    ridge regression is better than it on held-out rows, fits with 1, ..., `n_terms` terms and those of a single index
+    from ridge regression on are judged on held-out rows and shrunk to the mean by a weight that those rows choose;
+    ridge regression or the mean are left if none of them explains 2% of y. Links are constant beyond the training rows
+    like those of `SingleIndexRegressor`.
 
     For links that first and second moments given y show (generative exponent 1 or 2) and directions that are not
     nearly parallel; rule: n >= 10 `n_terms` d. Model: Friedman and Stuetzle's (1981) projection pursuit, Oko et al.
@@ -50,7 +52,8 @@ class AdditiveIndexRegressor(SeveralIndexRegressor):
     ----------
     directions_ : (n_terms_, d), unit vectors in the space of X, the term of largest variance first
     links_ : tuple of callables of mean 0 over the training rows, each with its derivative `slope`;
-        `predict(X)` is `intercept_ + sum_m links_[m](X @ directions_[m])` up to rounding
+        `predict(X)` is `intercept_ + sum_m links_[m](X @ directions_[m])` up to rounding, kept within `bounds_`
+    bounds_ : (2,), the least and the largest prediction that the training rows support
     intercept_ : float
     term_variances_ : (n_terms_,), variance of each term over the training rows
     link_kinds_ : tuple of "p3" (polynomial of degree 3), "s8" (spline of 8 intervals), ...
@@ -83,6 +86,7 @@ class AdditiveIndexRegressor(SeveralIndexRegressor):
             for m, direction, factor in zip(order, self.directions_, factors, strict=True)
         )
         self.intercept_ = data.center + data.unit * model.intercept
+        self.bounds_ = self.intercept_ + data.unit * np.array(model.bounds)
         self.term_variances_ = data.unit**2 * variances[order]
         self.link_kinds_ = tuple(model.kinds[m] if choice.stage != MEAN else "p0" for m in order)
         self.n_terms_ = len(self.links_)
@@ -97,7 +101,7 @@ class AdditiveIndexRegressor(SeveralIndexRegressor):
 
     def _values(self, indices: np.ndarray) -> np.ndarray:
         terms = [link.link(t) for link, t in zip(self.links_, indices.T, strict=True)]
-        return self.intercept_ + np.sum(terms, axis=0)
+        return np.clip(self.intercept_ + np.sum(terms, axis=0), *self.bounds_)
 
 
 def _name(count: int) -> str:
@@ -106,7 +110,8 @@ def _name(count: int) -> str:
 
 def _shrunk(model: AdditiveModel, weight: float) -> AdditiveModel:
     links = tuple(Affine(link, 0.0, weight) for link in model.function.links)
-    return model._replace(function=SumOfLinks(links))
+    low, high = ((weight * bound if weight else 0.0) for bound in model.bounds)
+    return model._replace(function=SumOfLinks(links), bounds=(low, high))
 
 
 def _path(
@@ -121,7 +126,8 @@ def _of_one(rows: np.ndarray, labels: np.ndarray, one: Model) -> AdditiveModel:
     """A single index as one term."""
     mean = float(one.link(rows @ one.direction).mean())
     function = SumOfLinks((Affine(one.link, -mean, 1.0),))
-    return AdditiveModel(one.direction[:, None], function, float(labels.mean()), (one.kind,))
+    # the link has its own bounds
+    return AdditiveModel(one.direction[:, None], function, float(labels.mean()), (one.kind,), (-np.inf, np.inf))
 
 
 _FAMILY = Family(_name, search, polish, _path, _of_one)

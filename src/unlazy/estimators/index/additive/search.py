@@ -53,9 +53,11 @@ class AdditiveModel(NamedTuple):
     function: SumOfLinks
     intercept: float
     kinds: tuple[str, ...]
+    bounds: tuple[float, float]
+    """Between which the sum is kept."""
 
     def __call__(self, rows: np.ndarray) -> np.ndarray:
-        return self.intercept + self.function(rows @ self.directions)
+        return self.intercept + np.clip(self.function(rows @ self.directions), *self.bounds)
 
 
 def search(rows: np.ndarray, labels: np.ndarray, count: int, random: np.random.RandomState) -> tuple[Refined, bool]:
@@ -178,4 +180,5 @@ def model_along(
             indices, labels, TermSmoother((SMOOTH,) * directions.shape[1])(indices, labels), len(directions)
         )
     fit = TermSmoother(wanted)(indices, labels)
-    return AdditiveModel(directions, limited_terms(indices, labels, fit, wanted), float(labels.mean()), wanted)
+    function, bounds = limited_terms(indices, labels, fit, wanted)
+    return AdditiveModel(directions, function, float(labels.mean()), wanted, bounds)

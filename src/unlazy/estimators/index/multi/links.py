@@ -20,13 +20,15 @@ _ROWS_PER_KNOT = 4
 _ROWS_PER_COEFFICIENT = 4
 _PENALTIES = np.logspace(-10, 4, 43)
 _ROUNDING = 1e-12
-# of the largest radius of the rows: polynomials go on straight beyond
-_RADIUS = 1.1
+# of the largest radius of the rows: functions are constant beyond
+_FARTHEST = 1.1
+# share of the rows, the outermost, that a function must predict from the others to be continued beyond them
+_OUTER, _FEWEST_OUTER = 0.02, 4
 
 
 @dataclass(frozen=True)
 class Surface:
-    """constant + slope.t + sum_j c_j |t - knot_j|^3: a spline without a scale of its own, of linear growth far out."""
+    """constant + slope.t + sum_j c_j |t - knot_j|^3: a spline without a scale of its own."""
 
     knots: np.ndarray
     weights: np.ndarray
@@ -45,36 +47,60 @@ class Surface:
 
 @dataclass(frozen=True)
 class PolynomialSurface:
-    """sum_e c_e prod_j h_{e_j}((t_j - center_j) / deviation_j) within a radius, straight beyond."""
+    """sum_e c_e prod_j h_{e_j}((t_j - center_j) / deviation_j)."""
 
     exponents: tuple[tuple[int, ...], ...]
     coefficients: np.ndarray
     center: np.ndarray
     deviation: np.ndarray
-    radius: float = np.inf
 
     def __call__(self, indices: Any) -> np.ndarray:
-        u = (np.asarray(indices, dtype=np.float64) - self.center) / self.deviation
-        inside = self._inside(u)
-        values = _products(inside, self.exponents) @ self.coefficients
-        return values + np.sum((u - inside) * self._gradient(inside), axis=1)
+        return _products(self._standardised(indices), self.exponents) @ self.coefficients
 
     def slopes(self, indices: Any) -> np.ndarray:
-        """Of the continuation too: its gradient at the edge, exact in the radial direction."""
-        u = (np.asarray(indices, dtype=np.float64) - self.center) / self.deviation
-        return self._gradient(self._inside(u)) / self.deviation
-
-    def _inside(self, u: np.ndarray) -> np.ndarray:
-        norms = np.linalg.norm(u, axis=1, keepdims=True)
-        return u * np.minimum(1.0, self.radius / np.maximum(norms, 1e-300))
-
-    def _gradient(self, u: np.ndarray) -> np.ndarray:
+        u = self._standardised(indices)
         columns = []
         for j in range(u.shape[1]):
             lowered = tuple((*e[:j], max(e[j] - 1, 0), *e[j + 1 :]) for e in self.exponents)
             factors = np.sqrt([e[j] for e in self.exponents])
             columns.append(_products(u, lowered) @ (factors * self.coefficients))
-        return np.column_stack(columns)
+        return np.column_stack(columns) / self.deviation
+
+    def _standardised(self, indices: Any) -> np.ndarray:
+        return (np.asarray(indices, dtype=np.float64) - self.center) / self.deviation
+
+
+@dataclass(frozen=True)
+class BoundedSurface:
+    """f within a radius, constant along the rays from the center beyond, with values from `least` to `most`.
+
+    The radius is of u = (t - center) / deviation.
+    """
+
+    function: Any
+    center: np.ndarray
+    deviation: np.ndarray
+    radius: float
+    least: float
+    most: float
+
+    def __call__(self, indices: Any) -> np.ndarray:
+        return np.clip(self.function(self._inside(indices)[0]), self.least, self.most)
+
+    def slopes(self, indices: Any) -> np.ndarray:
+        inside, u, pull = self._inside(indices)
+        values = self.function(inside)
+        # beyond the radius nothing changes along the ray, and across it by the share `pull`
+        slopes = pull * self.function.slopes(inside) * self.deviation
+        ray = u / np.maximum(np.linalg.norm(u, axis=1, keepdims=True), 1e-300)
+        slopes -= np.where(pull < 1, np.sum(slopes * ray, axis=1, keepdims=True) * ray, 0.0)
+        return np.where(((values >= self.least) & (values <= self.most))[:, None], slopes / self.deviation, 0.0)
+
+    def _inside(self, indices: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        u = (np.asarray(indices, dtype=np.float64) - self.center) / self.deviation
+        norms = np.linalg.norm(u, axis=1, keepdims=True)
+        pull = np.minimum(1.0, self.radius / np.maximum(norms, 1e-300))
+        return self.center + pull * u * self.deviation, u, pull
 
 
 @dataclass(frozen=True)
@@ -123,6 +149,36 @@ class SurfaceSmoother:
         return spline_fit(indices, labels, indices[self.places[:size]])
 
 
+def bounded(kind: str, knots: np.ndarray, indices: np.ndarray, labels: np.ndarray) -> BoundedSurface:
+    """The fitted function as far as the rows support it; `knots` are the rows at which a spline has them.
+
+    It is constant beyond their largest radius, with no values but those of the labels. If, fitted without the outer 2%
+    of the rows, it predicts them better than so, it goes on for a tenth of the radius, and may have the values that it
+    has at the rows moved out by a tenth.
+    """
+    u = (indices - indices.mean(axis=0)) / _deviation(indices)
+    order = np.argsort(np.linalg.norm(u, axis=1), kind="stable")
+    count = max(int(_OUTER * len(labels)), _FEWEST_OUTER)
+    inner, outer = order[:-count], order[-count:]
+    place = np.full(len(labels), -1)
+    place[inner] = np.arange(len(inner))
+    smoother = SurfaceSmoother(kind, (inside := place[knots])[inside >= 0])
+    function = smoother(indices[inner], labels[inner]).function
+    goes_on, stays = (
+        mean_square(labels[outer] - one(indices[outer]))
+        for one in (function, _bounded(function, indices[inner], labels[inner], 1.0))
+    )
+    function = SurfaceSmoother(kind, knots)(indices, labels).function
+    return _bounded(function, indices, labels, _FARTHEST if goes_on < stays else 1.0)
+
+
+def _bounded(function: Any, indices: np.ndarray, labels: np.ndarray, farthest: float) -> BoundedSurface:
+    center, deviation = indices.mean(axis=0), _deviation(indices)
+    radius = farthest * float(np.linalg.norm((indices - center) / deviation, axis=1).max())
+    values = labels if farthest == 1 else np.r_[labels, function(center + farthest * (indices - center))]
+    return BoundedSurface(function, center, deviation, radius, float(values.min()), float(values.max()))
+
+
 def surface_kinds(n: int, count: int) -> tuple[str, ...]:
     """The functions of so many indices that n rows can tell apart."""
     degrees = tuple(f"p{q}" for q in DEGREES if _ROWS_PER_COEFFICIENT * len(_exponents(count, q)) <= n or q == 1)
@@ -130,16 +186,14 @@ def surface_kinds(n: int, count: int) -> tuple[str, ...]:
 
 
 def polynomial_fit(indices: np.ndarray, labels: np.ndarray, degree: int) -> IndexFit:
-    """Least squares with all products of h_k of total degree at most `degree`; radius where the rows end."""
-    center, deviation = indices.mean(axis=0), indices.std(axis=0)
-    deviation = np.where(deviation > 0, deviation, 1.0)
+    """Least squares with all products of h_k of total degree at most `degree`."""
+    center, deviation = indices.mean(axis=0), _deviation(indices)
     u = (indices - center) / deviation
     exponents = _exponents(indices.shape[1], degree)
     basis = _products(u, exponents)
     coefficients, inverse = least_squares(basis, labels)
     values = basis @ coefficients
-    radius = _RADIUS * float(np.sqrt(np.max(np.sum(u**2, axis=1)))) if degree > 1 else np.inf
-    function = PolynomialSurface(exponents, coefficients, center, deviation, radius)
+    function = PolynomialSurface(exponents, coefficients, center, deviation)
     return IndexFit(function, values, basis, inverse, mean_square(labels - values), float(len(exponents)))
 
 
@@ -178,6 +232,11 @@ def spline_fit(indices: np.ndarray, labels: np.ndarray, knots: np.ndarray) -> In
     function = Surface(np.array(knots), weights, float(linear[0]), linear[1:])
     fitted = flat @ linear + bent @ inner
     return IndexFit(function, fitted, basis, inverse, mean_square(labels - fitted), float(freedoms[best]))
+
+
+def _deviation(indices: np.ndarray) -> np.ndarray:
+    deviation = indices.std(axis=0)
+    return np.where(deviation > 0, deviation, 1.0)
 
 
 def distances(left: np.ndarray, right: np.ndarray) -> np.ndarray:

@@ -9,7 +9,7 @@ import numpy as np
 from unlazy.estimators.common.folds import some_rows
 from unlazy.estimators.index.candidates import candidates, compressed, ridge_fit
 from unlazy.estimators.index.certainty import is_certain_compressed
-from unlazy.estimators.index.multi.links import KNOTS, SEARCH_KNOTS, SurfaceSmoother, surface_kinds
+from unlazy.estimators.index.multi.links import KNOTS, SEARCH_KNOTS, SurfaceSmoother, bounded, surface_kinds
 from unlazy.estimators.index.newton import Refined, most_rows, orthonormal, refine
 from unlazy.estimators.index.search import FEW_COLUMNS, MOST_COORDINATES, searched_rows
 
@@ -140,11 +140,11 @@ def polish(rows: np.ndarray, labels: np.ndarray, directions: np.ndarray, random:
             kind = better
     assert best is not None
     _, kind, w = best
-    smoother = SurfaceSmoother(kind, _spread(rows @ w, max(KNOTS)))
-    slopes = smoother(rows @ w, labels).function.slopes(rows @ w)
+    knots = _spread(rows @ w, max(KNOTS))
+    slopes = SurfaceSmoother(kind, knots)(rows @ w, labels).function.slopes(rows @ w)
     # the average outer product of gradients: its axes are a gauge for the subspace
     w = w @ np.linalg.eigh(slopes.T @ slopes)[1][:, ::-1]
-    return MultiModel(w, smoother(rows @ w, labels).function, kind)
+    return MultiModel(w, bounded(kind, knots, rows @ w, labels), kind)
 
 
 def _random_smoother(n: int, count: int, random: np.random.RandomState) -> SurfaceSmoother:

@@ -51,6 +51,10 @@ class ClusterEquations:
             np.zeros(self.r),
         )
 
+    def largest_ridge(self) -> float:
+        """Where scores and responses are of order 1 or less."""
+        return float(self.geometry.traces().max())
+
     def solve(self, point: ClusterPoint | None, max_iterations: int) -> tuple[ClusterPoint, int]:
         return settle(self, self.first() if point is None else point, max_iterations)
 

@@ -7,11 +7,16 @@ from typing import Any
 
 import numpy as np
 
+from unlazy.numerics.fixed_points import continued, fixed_points
 from unlazy.numerics.roots import ConvergenceError
 
 _STEP = 1e-5
 _TOLERANCE = 1e-10
 _COARSE_TOLERANCE = 1e-4
+_COARSE_STEPS = 40
+_DEPTH = 8
+_TINY = 1e-290
+_MATRICES = ("response", "covariance")
 COARSE = 8.0
 """Minus the logarithm of the error of the nodes with which an iteration begins."""
 MODES = 12.0
@@ -21,32 +26,90 @@ MODES = 12.0
 def settle(system: Any, point: Any, max_iterations: int) -> tuple[Any, int]:
     """The fixed point of `system.step`, a named tuple of arrays, and the number of steps.
 
-    The first half of the steps may be those of coarse nodes (`system.accuracy`): only where the iteration ends has to
-    be exact. Raises `ConvergenceError` with the residual.
+    Anderson's acceleration in the coordinates of `_free`, first with coarse nodes (`system.accuracy`), as only where
+    the iteration ends has to be exact. Where these do not arrive, they follow the solutions from a ridge as large as
+    the trace of the covariance. Raises `ConvergenceError` with the residual.
     """
+    ridge, total = system.ridge, 0
 
-    def change(new: Any, old: Any) -> float:
-        return max(np.abs(a - b).max() / (np.abs(b).max() + 1e-9) for a, b in zip(new, old, strict=True))
+    def solution(strength: float, start: np.ndarray, tolerance: float, most: int) -> np.ndarray:
+        iterations, residual = 0, np.inf
 
-    iteration, residual, start = 0, np.inf, point
-    system.accuracy = COARSE
-    while iteration < max_iterations // 2 and residual > _COARSE_TOLERANCE:
-        new = system.step(point)
-        iteration, residual, point = iteration + 1, change(new, point), new
-    if not np.isfinite(residual) or residual > 1:
-        point = start
+        def step(x: np.ndarray, rows: np.ndarray) -> np.ndarray:
+            nonlocal iterations, residual, total
+            if iterations == most:
+                raise ConvergenceError(
+                    f"the state evolution of {system.r + 1} classes left a relative change of {residual:.2g} after "
+                    f"{iterations} iterations at n = {system.n:g}, ridge = {strength:g}"
+                )
+            new = _free(system.step(_point(x[0], point)))
+            iterations, total, residual = iterations + 1, total + 1, float(np.abs(new - x[0]).max())
+            return new[None]
+
+        system.ridge = strength
+        return fixed_points(
+            step,
+            start[None],
+            lambda row: f"n = {system.n:g}, ridge = {strength:g}",
+            admissible=lambda x: np.array([_is_positive(_point(row, point)) for row in x]),
+            depth=_DEPTH,
+            tolerance=tolerance,
+            max_iterations=most + 1,
+        )[0]
+
+    def coarse(strength: float, start: np.ndarray) -> np.ndarray:
+        return solution(strength, start, _COARSE_TOLERANCE, min(_COARSE_STEPS, max_iterations))
+
+    x, system.accuracy = _free(point), COARSE
+    try:
+        try:
+            x = coarse(ridge, x)
+        except ConvergenceError:
+            first = max(system.largest_ridge(), ridge)
+            x = continued(coarse, first, coarse(first, _free(system.first())), ridge)
+    except ConvergenceError:
+        pass
     system.accuracy = None
-    while iteration < max_iterations:
-        new = system.step(point)
-        iteration, residual, point = iteration + 1, change(new, point), new
-        if not np.isfinite(residual):
-            break
-        if residual < _TOLERANCE:
-            return point, iteration
-    raise ConvergenceError(
-        f"the state evolution of {system.r + 1} classes left a relative change of {residual:.2g} after {iteration} "
-        f"iterations at n = {system.n:g}, ridge = {system.ridge:g}"
-    )
+    return _point(solution(ridge, x, _TOLERANCE, max_iterations), point), total
+
+
+def _free(point: Any) -> np.ndarray:
+    """Coordinates of order one: matrices over their traces, the logarithms of these, and vectors over the scores' size.
+
+    So the change of a vector that is 0 by symmetry is measured against something that is not.
+    """
+    parts, unit = [], _score_size(point.covariance)
+    for name, field in zip(point._fields, point, strict=True):
+        if name in _MATRICES:
+            traces = np.maximum(np.trace(field, axis1=-2, axis2=-1), _TINY)
+            parts += [np.log(traces).ravel(), (field / traces[..., None, None]).ravel()]
+        else:
+            parts.append(field.ravel() / unit)
+    return np.concatenate(parts)
+
+
+def _point(free: np.ndarray, like: Any) -> Any:
+    """The point of these coordinates, with arrays of the shapes of another."""
+    fields, first = {}, 0
+    for name, field in zip(like._fields, like, strict=True):
+        if name in _MATRICES:
+            count = field[..., 0, 0].size
+            traces = np.exp(free[first : first + count]).reshape(field.shape[:-2])
+            first += count
+        fields[name] = free[first : first + field.size].reshape(field.shape)
+        first += field.size
+        if name in _MATRICES:
+            fields[name] = traces[..., None, None] * (fields[name] + fields[name].swapaxes(-1, -2)) / 2
+    unit = _score_size(fields["covariance"])
+    return type(like)(**{name: field if name in _MATRICES else unit * field for name, field in fields.items()})
+
+
+def _score_size(covariance: np.ndarray) -> float:
+    return float(np.sqrt(max(np.trace(covariance, axis1=-2, axis2=-1).mean(), _TINY)))
+
+
+def _is_positive(point: Any) -> bool:
+    return all(np.linalg.eigvalsh(getattr(point, name)).min() >= 0 for name in _MATRICES)
 
 
 def overlap_rate(step: Callable[[Any], Any], point: Any) -> float:
@@ -66,7 +129,7 @@ def overlap_rate(step: Callable[[Any], Any], point: Any) -> float:
         symmetric = {
             name: (field + field.swapaxes(-1, -2)) / 2
             for name, field in zip(kind._fields, fields, strict=True)
-            if name in ("response", "covariance")
+            if name in _MATRICES
         }
         return np.concatenate([field.ravel() for field in step(named._replace(**symmetric))])
 

@@ -45,15 +45,17 @@ def nodes_for(dimension: int, deviation: float, accuracy: float | None = None) -
     """Nodes for functions of z = m + deviation xi with the singularities of softmax.
 
     The trapezoid rule errs by exp(-2 pi strip / (deviation step)): 1e-13, 1e-9 and 3e-7 in one, two and three
-    dimensions, the last only for deviations below 3.7; or `accuracy` as minus the logarithm. In more dimensions Sobol
-    points.
+    dimensions, for deviations below 46, 11 and 3.7, beyond which the step stays; or `accuracy` as minus the logarithm.
+    In more dimensions Sobol points.
     """
     if dimension > 3:
         return sobol(dimension, _SOBOL if accuracy is None else _COARSE_SOBOL)
-    step = 2 * np.pi * _STRIP / ((accuracy or _ACCURACY[dimension]) * max(deviation, 1e-3))
+    wanted = accuracy or _ACCURACY[dimension]
+    step = 2 * np.pi * _STRIP / (wanted * max(deviation, 1e-3))
     # steps of a coarse ladder, so that the nodes stay the same while the deviation settles
     step = 2.0 ** (np.floor(4 * np.log2(step)) / 4)
-    return grid(dimension, float(np.clip(step, _FINEST[dimension], _LARGEST_STEP)))
+    finest = _FINEST[dimension] * _ACCURACY[dimension] / wanted
+    return grid(dimension, float(np.clip(step, finest, _LARGEST_STEP)))
 
 
 def cone_chance(mean: np.ndarray, covariance: np.ndarray) -> float:
@@ -83,7 +85,7 @@ def cone_chance(mean: np.ndarray, covariance: np.ndarray) -> float:
         r = np.clip((correlation[1, 2] - first[0] * first[1]) / (rest[0] * rest[1]), -1 + 1e-12, 1 - 1e-12)
         h, k = ((low[i + 1] - first[i] * x) / rest[i] for i in (0, 1))
         chance = orthant_moments(h, k, np.full_like(h, r), np.full_like(h, np.sqrt((1 - r) * (1 + r)))).chance
-        return float(weights @ (np.exp(-(x**2) / 2) / np.sqrt(2 * np.pi) * chance))
+        return min(float(weights @ (np.exp(-(x**2) / 2) / np.sqrt(2 * np.pi) * chance)), 1.0)
     return _genz(-low, correlation)
 
 

@@ -53,6 +53,10 @@ class TeacherEquations:
         start = min(self.spectrum.sum() / self.ridge, _LARGEST_RESPONSE)
         return TeacherPoint(start * eye, np.zeros_like(eye), 1e-12 * eye)
 
+    def largest_ridge(self) -> float:
+        """Where responses are of order 1 or less."""
+        return float(self.spectrum.sum())
+
     def solve(self, point: TeacherPoint | None, max_iterations: int) -> tuple[TeacherPoint, int]:
         return settle(self, self.first() if point is None else point, max_iterations)
 

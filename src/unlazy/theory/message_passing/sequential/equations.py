@@ -24,7 +24,7 @@ _NEWTON_STEPS = 10
 _DAMPING = 0.7
 _SLOWER = 0.9
 _PARTS = (1.0, 0.5, 0.2)
-_LEAST_CAVITY = 1e-12
+_LEAST_CAVITY = 1e-18
 _LEAST_FIELD = 1e-30
 _LEAST_PRECISION = -0.999
 _LEAST_REST = 1e-16
@@ -44,6 +44,8 @@ class SpectralMeans(NamedTuple):
     """mean a k*."""
     teacher_variance: float
     """mean a^2 k* - (mean a k*)^2."""
+    teacher_left: float
+    """mean k*/(1 + Lambda k)."""
 
 
 class CavityPoint(NamedTuple):
@@ -77,6 +79,7 @@ class Equations(NamedTuple):
             float(self.weights @ multiplier**2),
             teacher,
             float(tilted @ (multiplier - teacher) ** 2),
+            float(tilted @ shrink),
         )
 
     def averages(self, point: CavityPoint) -> TiltedAverages:
@@ -94,6 +97,25 @@ class Equations(NamedTuple):
         noise = mean.message_teacher**2 * moments.teacher_variance + moments.variance * mean.message_noise
         return with_noise(moments.cavity, noise, overlap)
 
+    def sharp_image(self, point: CavityPoint) -> CavityPoint:
+        """Another map with the fixed points of T: mk and tau - mk^2 on the right of its equations moved to the left.
+
+        With g = eta - kappa, C = E g theta*, E f theta* = (v/chi) C + Lambda v mk, and
+
+            1 - Lambda v mean(a k*) = (v/chi) mean k*/(1 + Lambda k),
+            E (f - c theta*)^2 = (v/chi)^2 (E g^2 - C^2) - (Lambda v)^2 (tau - mk^2),
+
+        T's equations are mk = mean(a k*) C / mean(k*/(1 + Lambda k)) and that of the noise below. T multiplies mk by
+        1 - O(v) on the way, so that a student that learns well fixes it by differences of the order v only.
+        """
+        mean = self.averages(point)
+        moments = self.moments(self.precision(point, mean))
+        message = mean.gap_teacher / moments.teacher_left
+        noise = message**2 * moments.teacher_variance
+        noise += moments.variance * (mean.gap_square - mean.gap_teacher**2) / mean.slope**2
+        noise /= 1 + moments.variance * (mean.gap_slope / mean.slope) ** 2
+        return with_noise(moments.cavity, noise, message * moments.teacher)
+
 
 UNINFORMED = CavityPoint(0.9, 1e-3, 1e-3, 1.0 - 1e-3)
 
@@ -104,13 +126,12 @@ def with_noise(cavity: float, noise: float, overlap: float) -> CavityPoint:
     return CavityPoint(cavity, tau, overlap, noise / tau if tau > 0 else 1.0)
 
 
-def solve(
-    image_at: Callable[[float], Callable[[CavityPoint], CavityPoint]], start: CavityPoint, beta: float, where: str
-) -> CavityPoint:
-    """The fixed point of image_at(beta) near `start`, or else the one that continues the warm student's."""
+def solve(equations: Equations, start: CavityPoint, where: str) -> CavityPoint:
+    """The solution of the equations near `start`, or else the one that continues the warm student's."""
+    beta = equations.beta
 
     def solution(coldness: float, free: np.ndarray) -> np.ndarray:
-        return _solve(image_at(coldness), free, where)
+        return _solve(equations._replace(beta=coldness), free, where)
 
     free = _free(start)
     try:
@@ -127,27 +148,28 @@ def solve(
             raise error from None
 
 
-def _solve(image: Callable[[CavityPoint], CavityPoint], start: np.ndarray, where: str) -> np.ndarray:
-    """Rounds of damped iteration and of Newton's method in `_free` coordinates.
+def _solve(equations: Equations, start: np.ndarray, where: str) -> np.ndarray:
+    """Rounds of damped iteration and of Newton's method, for T and then for the sharp image, in `_free` coordinates.
 
     Far from the solution the iteration is slow, and variances change by orders of magnitude; in their logarithms
-    Newton's method jumps. A student that learns well fixes the scale of its fields only weakly: the miss of the
-    equations may be far smaller than the error of the solution, which Newton's last step estimates.
+    Newton's method jumps. For T it comes near from farther away; for the sharp image its last step, which estimates
+    the error of the solution, is exact also where a student learns well.
     """
     free, damping, size, error = start, _DAMPING, math.inf, math.inf
     for _ in range(_ROUNDS):
         for _ in range(_DAMPED_STEPS):
-            gap = _gap(image, free)
+            gap = _gap(equations.image, free)
             free = free + damping * gap if np.isfinite(gap).all() else start
         # a step beyond the tolerance costs little and gives all digits that rounding leaves
-        free, gap, error = newton_by_differences(
-            partial(_gap, image),
-            free,
-            parts=_PARTS,
-            cutoff=None,
-            settled=_LARGEST_ERROR * 1e-5,
-            max_iterations=_NEWTON_STEPS,
-        )
+        for image in (equations.image, equations.sharp_image):
+            free, gap, error = newton_by_differences(
+                partial(_gap, image),
+                free,
+                parts=_PARTS,
+                cutoff=None,
+                settled=_LARGEST_ERROR * 1e-5,
+                max_iterations=_NEWTON_STEPS,
+            )
         size = float(np.abs(gap).max())
         if size <= _TOLERANCE:
             if not (math.exp(free[0]) > 2 * _LEAST_CAVITY and free[:2].max() < _LARGEST_LOGARITHM):

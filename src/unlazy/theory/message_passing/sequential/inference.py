@@ -141,12 +141,7 @@ def static_solution(
         overlap = start.field_overlap / math.sqrt(size * power)
         noise = max(start.field_variance / size - overlap**2, 0.0)
         point = with_noise(start.cavity_variance / size, noise, overlap)
-    point = solve(
-        lambda coldness: equations._replace(beta=coldness).image,
-        point,
-        inverse_temperature,
-        f"beta = {inverse_temperature:g}, flip = {error:g}",
-    )
+    point = solve(equations, point, f"beta = {inverse_temperature:g}, flip = {error:g}")
     mean = equations.averages(point)
     precision = equations.precision(point, mean)
     moments = equations.moments(precision)

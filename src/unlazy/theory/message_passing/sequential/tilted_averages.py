@@ -41,6 +41,8 @@ class TiltedAverages(NamedTuple):
     """E (eta - kappa)^2."""
     gap_response: float
     """E sum_y dP(y|kappa)/dmu (eta - kappa), mu the teacher's conditional mean."""
+    gap_teacher: float
+    """E (eta - kappa) theta*."""
     square: float
     """E eta^2."""
     teacher: float
@@ -116,6 +118,7 @@ def averages(v: float, tau: float, mk: float, rest: float, beta: float, flip: fl
         weighted @ gap_slope**2,
         weighted @ gap**2,
         (weight * label_slope) @ gap,
+        (weight * gap) @ seen,
         weighted @ (kappa + gap) ** 2,
         (weight * (kappa + gap)) @ seen,
         overlap,

@@ -26,6 +26,10 @@ class GaussianClusters(NamedTuple):
         """tr Sigma_c."""
         return (self.covariances if self.covariances.ndim == 2 else np.einsum("cjj->cj", self.covariances)).sum(axis=1)
 
+    def large_ridge(self, n: np.ndarray) -> np.ndarray:
+        """Ridges at which responses are of order one and the mean scores of the clusters not far beyond it."""
+        return self.traces.mean() + 0.1 * n * (self.probabilities @ (self.means**2).sum(axis=1))
+
 
 def check_clusters(
     means: ArrayLike, covariances: ArrayLike, probabilities: ArrayLike, labels: ArrayLike

@@ -15,7 +15,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from unlazy.numerics.fixed_points import continued, fixed_points
+from unlazy.numerics.fixed_points import along_the_ridge, continued, fixed_points
 from unlazy.numerics.roots import ConvergenceError, expanded, increasing_root
 from unlazy.theory.message_passing.state_evolution.clusters import GaussianClusters
 from unlazy.theory.message_passing.state_evolution.mixture_equations import (
@@ -25,6 +25,7 @@ from unlazy.theory.message_passing.state_evolution.mixture_equations import (
     hats_of,
     response_of,
     state_of,
+    unknowns_of,
 )
 
 _SUSPICIOUS = 1e-5
@@ -59,11 +60,11 @@ def ignored_cases(
 def _one_case(
     limits: _Limits, n: np.ndarray, ridge: np.ndarray, start: np.ndarray, solve: Solve, balanced: bool
 ) -> tuple[bool, np.ndarray]:
+    if balanced:
+        return False, along_the_ridge(solve, n, ridge, start, limits.clusters.large_ridge(n))[0]
     try:
         return False, solve(n, ridge, start)[0]
     except ConvergenceError as error:
-        if balanced:
-            raise
         limit, first = limits.at(n)
         if limit <= 0:
             return True, start[0]
@@ -120,8 +121,7 @@ def _small_weights(clusters: GaussianClusters, n: np.ndarray) -> tuple[float, np
 
         ridge[:] = _ridge_of_norm(response, _least_precision(clusters, hats[0][0]), reference)
         found = response(ridge)
-        deviation = np.sqrt(found.norm)
-        return np.column_stack([np.log(found.variance), found.mean / deviation, 2 * np.log(deviation)])
+        return unknowns_of(found.variance, found.mean, found.norm)
 
     x = fixed_points(step, np.zeros((1, 3 * count)), lambda row: f"n = {n[0]:g} and small weights", depth=6)
     one_step(x)

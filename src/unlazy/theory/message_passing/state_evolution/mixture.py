@@ -24,6 +24,7 @@ from unlazy.theory.message_passing.state_evolution.mixture_equations import (
     hats_of,
     response_of,
     state_of,
+    unknowns_of,
 )
 from unlazy.theory.message_passing.state_evolution.nodes import plain_nodes
 
@@ -119,10 +120,7 @@ def mixture_state_evolution(
             fields = fields_of(loss, clusters, seen, mean, norm, offset[rows])
             hats = hats_of(fields, clusters, n[rows])
             found = respond(clusters, ridge[rows], *hats, mean, bias)
-            deviation = np.sqrt(np.maximum(found.norm, _TINY))
-            return np.column_stack(
-                [np.log(np.maximum(found.variance, _TINY)), found.mean / deviation, 2 * np.log(deviation)]
-            )
+            return unknowns_of(found.variance, found.mean, found.norm)
 
         return fixed_points(step, start, lambda row: f"n = {n[row]:g}, ridge = {ridge[row] * unit[row]:g}", depth=6)
 
@@ -134,7 +132,7 @@ def mixture_state_evolution(
         ignored, x = ignored_cases(clusters, n, ridge, start, lambda n, r, x: solve(n, r, x, np.ones(n.size)))
     else:
         ignored = np.zeros(n.size, bool)
-        x = along_the_ridge(solve, n, scale, start, float(clusters.traces.mean()), unit)
+        x = along_the_ridge(solve, n, scale, start, clusters.large_ridge(n), unit)
     found = _summary(loss, clusters, n, scale, respond, state_of(x), bias, unit)
     found = _interpolated(found, interpolates)
     found = _with_ignored(found, clusters, ignored)

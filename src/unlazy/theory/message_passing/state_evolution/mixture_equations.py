@@ -27,9 +27,16 @@ class Response(NamedTuple):
 
 
 def state_of(x: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """V, M and Q of the unknowns (log V, arsinh(M/sqrt(Q)), log Q), of order one for clusters however far apart."""
     log_variance, scaled, log_norm = np.split(x, 3, axis=1)
     norm = np.exp(log_norm)
-    return np.exp(log_variance), scaled * np.sqrt(norm), norm
+    return np.exp(log_variance), np.sinh(scaled) * np.sqrt(norm), norm
+
+
+def unknowns_of(variance: np.ndarray, mean: np.ndarray, norm: np.ndarray) -> np.ndarray:
+    """x of `state_of`."""
+    variance, norm = np.maximum(variance, _TINY), np.maximum(norm, _TINY)
+    return np.column_stack([np.log(variance), np.arcsinh(mean / np.sqrt(norm)), np.log(norm)])
 
 
 def bias_of(

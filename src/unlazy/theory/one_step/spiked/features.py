@@ -19,7 +19,7 @@ from unlazy.checks import InputError, check_array, check_choice, common_shape
 from unlazy.functions.elementwise import as_link
 from unlazy.numerics.gaussian import normal_averages, normal_nodes
 from unlazy.theory.one_step.gradient_step import gradient_cosine
-from unlazy.theory.one_step.moments import SMALLEST_RIDGE, activation_moments, link_moments
+from unlazy.theory.one_step.moments import SMALLEST_RIDGE, activation_moments, link_moments, require_slope
 from unlazy.theory.one_step.spiked.fixed_point import FeatureSizes, solve
 from unlazy.theory.one_step.spiked.statistics import (
     FeatureStatistics,
@@ -171,8 +171,7 @@ def gradient_step_groups(
     the spikes.
     """
     moments, target = activation_moments(activation), link_moments(link)
-    if math.isnan(moments.slope):
-        raise InputError("activation must give its moment slope = E sigma'^2 here, got nan")
+    slope = require_slope(moments)
     eta = float(check_array("step_size", step_size, low=0, high=_LARGEST, ndim=0))
     n0 = float(check_array("n_step", n_step, low=1, high=_LARGEST, ndim=0))
     dimension = float(check_array("d", d, low=1, high=_LARGEST, ndim=0))
@@ -181,7 +180,7 @@ def gradient_step_groups(
     spread = (target.variance + noise) * dimension / n0
     cosine = float(gradient_cosine(target, n0 / dimension, noise))
     spike = eta * moments.linear * math.sqrt((target.linear**2 + spread) / neurons)
-    growth = eta**2 / neurons * max(moments.slope - moments.linear**2, 0.0) * spread
+    growth = eta**2 / neurons * max(slope - moments.linear**2, 0.0) * spread
     if isinstance(second_layer, str):
         check_choice("second_layer", second_layer, ("normal",))
         deviation = math.hypot(spike, dimension**-0.5)
