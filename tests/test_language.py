@@ -16,7 +16,16 @@ SPOKEN = ("theory", "functions", "estimators", "diagnostics", "optim", "data")
 INNER = ("training", "numerics", "models", "observables")
 """Rooms that the others are built of: their names are their own, but none says in another word what has one."""
 OF_PYTHON = {"self", "args", "kwargs", "options"}
-TO_COME = {"one_step", "kernels", "signal_noise", "index_models", "in_context", "message_passing", "mean_field", "diffusion"}
+TO_COME = {
+    "one_step",
+    "kernels",
+    "signal_noise",
+    "index_models",
+    "in_context",
+    "message_passing",
+    "mean_field",
+    "diffusion",
+}
 """Topics of theory, training and studies that do not speak it yet."""
 ROOMS_TO_COME = {"estimators", "diagnostics", "optim", "data", "numerics", "observables"}
 REFUSED_INSIDE = {"learning_rate", "rate", "eta", "alpha", "ratio", "neurons", "features_ratio", "samples_ratio"}

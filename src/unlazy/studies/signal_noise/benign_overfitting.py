@@ -276,4 +276,4 @@ class BenignOverfitting(Study):
     def predict(self) -> dict[str, Any]:
         """The probability that the race, whose outcome depends on the draw, predicts benign overfitting."""
         ratio = (self.signal_strength / self.n) ** (1 / self.power)
-        return {"benign": benign_probability(self.n, self.d, ratio, self.width, self.power)}
+        return {"benign": benign_probability(ratio, self.power, self.n, self.d, self.width)}

@@ -211,6 +211,7 @@ class ContrastiveModalities(Study):
 
     def predict(self) -> dict[str, Any]:
         """Linear growth at small weights; the positive's softmax weight 1/(n/2 + 1) is what 1 lacks to n/(n + 2)."""
-        rate = contrastive_rates(self.signal_strength, self.signal_gain if self.modalities == 2 else None).signal
+        gain = self.signal_gain if self.modalities == 2 else None
+        rate = contrastive_rates(self.signal_strength, gain).signal_growth_rate
         factor = 1 + self.relative_step_size * rate * self.n / (self.n + 2)
         return {"relative_growth_rate": rate, "signal_growth_factor": factor}

@@ -222,9 +222,6 @@ class LabelNoiseStages(Study):
     def predict(self) -> dict[str, Any]:
         """Euler's method for the three equations, with the step of the simulation."""
         size = float(self._step_size(max))
-        flow = label_noise_flow(size * np.array(STEPS), self.signal_strength, self.flip_probability, ACTIVE, step=size)
-        return {
-            "mean_signal_coefficient": flow.signal,
-            "clean_noise": flow.clean,
-            "flipped_noise": flow.noisy,
-        }
+        times, strength, flips = size * np.array(STEPS), self.signal_strength, self.flip_probability
+        flow = label_noise_flow(strength, ACTIVE, times, flips, relative_step_size=size)
+        return {name: getattr(flow, name) for name in ("mean_signal_coefficient", "clean_noise", "flipped_noise")}
