@@ -158,7 +158,7 @@ def test_the_forecast_is_right_on_average_and_its_interval_covers(n, d, level):
     # 90% asked for; 150 draws have a standard error of .025
     assert np.mean(covered) > 0.82
     deviation = np.std(errors) / np.sqrt(len(errors))
-    expected = averaging_classifier_error(n, mu, 1.0)
+    expected = averaging_classifier_error(mu, 1.0, n)
     np.testing.assert_allclose(np.mean(true), expected, rtol=0.04)
     # the normal tail of an uncertain number is larger than that of its mean
     assert -4 * deviation < np.mean(errors) - expected < 4 * deviation + 1.5 / n
@@ -195,7 +195,7 @@ def test_the_forecast_for_more_rows_is_that_of_the_formula():
     lines = np.array([found.curve.error, *found.curve.interval])
     np.testing.assert_allclose(lines[:, 1], [found.test_error, found.low, found.high], rtol=1e-12)
     for size, error, low, high in zip(found.curve.n, *lines, strict=True):
-        assert low < averaging_classifier_error(size, mu, 1.0) < high
+        assert low < averaging_classifier_error(mu, 1.0, size) < high
         assert low < error < high
     assert (np.diff(lines, axis=1) < 0).all()
 

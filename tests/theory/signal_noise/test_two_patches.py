@@ -213,23 +213,21 @@ def test_active_pairs_are_those_of_patches_that_push_each_other():
         fractions.append(active.mean())
     deviation = np.std(fractions, ddof=1) / np.sqrt(repeats)
     assert deviation < 0.01
-    np.testing.assert_allclose(active_pairs(end).fraction, np.mean(fractions), atol=4 * deviation + 0.003)
+    np.testing.assert_allclose(active_pairs(end).active_fraction, np.mean(fractions), atol=4 * deviation + 0.003)
 
 
 def test_active_pairs_start_at_one_half_and_only_grow():
     found = active_pairs(np.concatenate([[0.0], np.geomspace(1e-3, 1e4, 30)]))
-    np.testing.assert_allclose(
-        [found.fraction[0], found.overlap[0], found.mean[0], found.mean_square[0]], [0.5, 0.25, 0.5, 0.5]
-    )
+    np.testing.assert_allclose([field[0] for field in found], [0.5, 0.25, 0.5, 0.5])
     for field in found[:3]:
         assert (np.diff(field) >= 0).all()
-    assert (found.overlap >= found.fraction**2 - 1e-9).all()
-    assert (found.mean <= found.fraction + 1e-12).all()
-    assert (found.mean_square <= found.mean + 1e-12).all()
+    assert (found.both_active_fraction >= found.active_fraction**2 - 1e-9).all()
+    assert (found.active_time_share <= found.active_fraction + 1e-12).all()
+    assert (found.squared_active_time_share <= found.active_time_share + 1e-12).all()
     # early, E relu of N(0, t^2/2) times the normal density at 0
     small = 0.02
-    np.testing.assert_allclose(active_pairs(small).fraction - 0.5, small / (2 * np.pi * np.sqrt(2)), rtol=0.05)
-    assert active_pairs(1e4, 100.0).fraction > active_pairs(1e4).fraction + 0.03
+    np.testing.assert_allclose(active_pairs(small).active_fraction - 0.5, small / (2 * np.pi * np.sqrt(2)), rtol=0.05)
+    assert active_pairs(1e4, first_step_time=100.0).active_fraction > active_pairs(1e4).active_fraction + 0.03
 
 
 def trained_relu_network(n, d, m, start, level, step, loss, seed):
@@ -268,24 +266,25 @@ def test_small_start_error_is_that_of_trained_networks(n, d, start, level):
     runs = np.array([trained_relu_network(n, d, 40, start, level, 0.3, 0.02, [seed, n]) for seed in range(24)])
     errors, active = runs.mean(axis=0)
     deviations = runs.std(axis=0, ddof=1) / np.sqrt(len(runs))
-    found = small_start_error(level, n, d, start, loss=0.02, step=0.3)
+    found = small_start_error(level, n, d, start, stop_loss=0.02, relative_step_size=0.3)
     # a tenth for n, m and d/n that are finite
-    np.testing.assert_allclose(found.error, errors, atol=4 * deviations[0] + 0.1 * errors)
-    np.testing.assert_allclose(found.active, active, atol=4 * deviations[1] + 0.02)
+    np.testing.assert_allclose(found.test_error, errors, atol=4 * deviations[0] + 0.1 * errors)
+    np.testing.assert_allclose(found.active_fraction, active, atol=4 * deviations[1] + 0.02)
     assert 4 * deviations[0] < 0.1 * errors
 
 
 def test_small_start_error_ends_at_the_margin_that_the_loss_asks_for():
-    found = small_start_error([0.0, 1.0], 80, 1e6, 1e-4, loss=0.02)
+    found = small_start_error([0.0, 1.0], 80, 1e6, 1e-4, stop_loss=0.02)
     tau = found.memorised[1] * np.sqrt(80 / 2e6) / 1e-4
     pairs = active_pairs(tau)
-    np.testing.assert_allclose(np.logaddexp(0, -found.memorised[1] * pairs.mean), 0.02, rtol=1e-3)
-    np.testing.assert_allclose(found.active[1], pairs.fraction, rtol=1e-6)
-    assert found.error[0] == 0.5
+    np.testing.assert_allclose(np.logaddexp(0, -found.memorised[1] * pairs.active_time_share), 0.02, rtol=1e-3)
+    np.testing.assert_allclose(found.active_fraction[1], pairs.active_fraction, rtol=1e-6)
+    assert found.test_error[0] == 0.5
     # a tiny start: everything is active from the beginning of time
     late = small_start_error(1.0, 80, 1e6, 1e-9)
     pairs = active_pairs(1e4)
-    np.testing.assert_allclose(late.error, relu_error(1.0, pairs.fraction, pairs.overlap), rtol=0.02)
+    again = relu_error(1.0, pairs.active_fraction, pairs.both_active_fraction)
+    np.testing.assert_allclose(late.test_error, again, rtol=0.02)
 
 
 def test_label_noise_flow_agrees_with_an_independent_computation():
@@ -356,11 +355,11 @@ def test_averaging_errors_agree_and_are_those_of_a_simulation():
     mean = 0.08 * rng.standard_normal(d)
     level = n * (mean @ mean) ** 2 / d
     np.testing.assert_allclose(
-        averaging_classifier_error(n, mean, 1.0), averaging_error(level, mean @ mean), rtol=1e-12
+        averaging_classifier_error(mean, 1.0, n), averaging_error(level, np.linalg.norm(mean)), rtol=1e-12
     )
     np.testing.assert_allclose(averaging_error(level), ndtr(-np.sqrt(level)), rtol=1e-12)
-    expected = averaging_classifier_error(n, mean, variances)
-    np.testing.assert_allclose(averaging_classifier_error(n, mean, np.diag(variances)), expected, rtol=1e-12)
+    expected = averaging_classifier_error(mean, variances, n)
+    np.testing.assert_allclose(averaging_classifier_error(mean, np.diag(variances), n), expected, rtol=1e-12)
     errors = []
     for _ in range(400):
         weights = mean + np.sqrt(variances / n) * rng.standard_normal(d)
@@ -368,8 +367,8 @@ def test_averaging_errors_agree_and_are_those_of_a_simulation():
     deviation = np.std(errors) / np.sqrt(len(errors))
     np.testing.assert_allclose(expected, np.mean(errors), atol=4 * deviation)
     assert 4 * deviation < 0.2 * np.mean(errors)
-    assert averaging_error(0.0) == averaging_classifier_error(5, np.zeros(3), 1.0) == 0.5
-    assert averaging_classifier_error(5, np.ones(3), 0.0) == 0.0
+    assert averaging_error(0.0) == averaging_classifier_error(np.zeros(3), 1.0, 5) == 0.5
+    assert averaging_classifier_error(np.ones(3), 0.0, 5) == 0.0
 
 
 @pytest.mark.parametrize(
@@ -388,9 +387,9 @@ def test_averaging_errors_agree_and_are_those_of_a_simulation():
         (lambda: race(np.ones((2, 5)), np.ones((4, 5)), 1, np.ones(4), [1, 1, -1, -1], 1), "power must be"),
         (lambda: race(np.ones((2, 5)), np.ones((4, 5)), 1, np.ones(4), [1, 1, 1, 1], 3), "labels must be 4 numbers"),
         (lambda: benign_probability(0.1, 3, 11, 100, 5), "n must be even"),
-        (lambda: relu_error(1, 0), "active must be"),
+        (lambda: relu_error(1, 0), "active_fraction must be"),
         (lambda: relu_error(-1, 0.5), "signal_level must be"),
-        (lambda: relu_error(1, 0.5, 0.2), "overlap must be >= active"),
+        (lambda: relu_error(1, 0.5, 0.2), "both_active_fraction must be >= p"),
         (lambda: label_noise_flow(1, 0.5, 1, 0.5), "flip_probability must be >= 0 and < 0.5"),
         (lambda: label_noise_flow(1, 1.5, 1, 0.1), "active_fraction must be"),
         (lambda: label_noise_flow(1, 0.5, 1e9, 0.1, relative_step_size=1e-3), "time / relative_step_size"),
@@ -399,12 +398,15 @@ def test_averaging_errors_agree_and_are_those_of_a_simulation():
             "time / relative_step_size must be at most 500000 steps",
         ),
         (lambda: label_noise_plateau(0.5), "flip_probability must be"),
-        (lambda: small_start_error(1, 80, 1e6, 0.0), "initial_overlap must be"),
-        (lambda: averaging_classifier_error(5, np.ones(3), np.ones(4)), "covariance must be"),
-        (lambda: small_start_error(1, 80, 1e6, 1e-3, step=1.0), "step must be >= 0 and <= 0.5, got 1"),
-        (lambda: averaging_classifier_error(5, np.ones(3), -1.0), "positive semi-definite"),
+        (lambda: small_start_error(1, 80, 1e6, 0.0), "initial_scale must be"),
+        (lambda: averaging_classifier_error(np.ones(3), np.ones(4), 5), "covariance must be"),
         (
-            lambda: averaging_classifier_error(5, [1.0, 0.0], [[1.0, 5.0], [5.0, 1.0]]),
+            lambda: small_start_error(1, 80, 1e6, 1e-3, relative_step_size=1.0),
+            "relative_step_size must be >= 0 and <= 0.5, got 1",
+        ),
+        (lambda: averaging_classifier_error(np.ones(3), -1.0, 5), "positive semi-definite"),
+        (
+            lambda: averaging_classifier_error([1.0, 0.0], [[1.0, 5.0], [5.0, 1.0]], 5),
             "positive semi-definite, got the variance -4",
         ),
         (lambda: benign_probability(np.nan, 3, 10, 100, 5), "signal_to_noise must be"),

@@ -12,7 +12,7 @@ from unlazy.lab import DIVERGED_AT, Output, Study, cite, static, value
 from unlazy.lab.claims import OWN, Change, at_least, at_most, changes, claim, parameter
 from unlazy.plotting.panels import Level, Panel, panels
 from unlazy.studies.signal_noise.shared import GUESSING, check_even, in_settings
-from unlazy.theory.signal_noise.strategies import balancing_penalty
+from unlazy.theory.signal_noise.strategies import balancing_ridge
 
 ARMS = {("optimiser", "step_size", "steps"): [("gd", 0.5, 1000), ("adam", 2e-3, 1000), ("sign", 2e-3, 600)]}
 DECAYS = ("adversary", "ridge", "decoupled_weight_decay")
@@ -179,7 +179,7 @@ class AdamVsGradientDescent(Study):
 
     def predict(self) -> dict[str, Any]:
         return {
-            "balancing_ridge": balancing_penalty(
+            "balancing_ridge": balancing_ridge(
                 self.n, self.noise_coordinates, self.noise_deviation, self.initial_deviation
             )
         }

@@ -194,13 +194,13 @@ class BenignOverfittingRelu(Study):
 
     def predict(self) -> dict[str, Any]:
         """Growth is linear: per unit of time gamma by n SNR^2/4 and rho by 1/2."""
-        end = {"loss": self.stop_loss, "step": float(self.relative_step_size)}
-        found = small_start_error(self.signal_level, self.n, self.d, self.initial_scale, **end)
+        words = "signal_level", "n", "d", "initial_scale", "stop_loss", "relative_step_size"
+        found = small_start_error(**self.as_dict(*words))
         time = self.relative_step_size * np.array(STEPS)
         ratio = np.sqrt(self.signal_level * self.n / self.d)
         return {
-            "test_error": found.error,
-            "active_fraction": found.active,
+            "test_error": found.test_error,
+            "active_fraction": found.active_fraction,
             "mean_signal_coefficient": ratio * time / 4,
             "mean_noise_coefficient": time / 2,
         }

@@ -12,7 +12,7 @@ from unlazy.lab import DIVERGED_AT, Output, Study, cite, path, static, value
 from unlazy.lab.claims import OWN, Change, at_least, at_most, between, claim, over_theory, slope, within
 from unlazy.plotting.panels import Panel, panels
 from unlazy.studies.signal_noise.shared import check_even
-from unlazy.theory.signal_noise.denoising import drawn_signal_ratio, signal_ratio
+from unlazy.theory.signal_noise.denoising import denoiser_balance, drawn_denoiser_balance
 
 DIMS = ("signal_strength",)
 STRENGTHS = (0.1, 0.3, 1.0, 2.0, 4.0, 10.0, 20.0)
@@ -165,14 +165,14 @@ class DiffusionVsClassification(Study):
 
         # Only inner products matter: the noise in an orthonormal basis of its span.
         noise = np.asarray(np.linalg.qr(rng.standard_normal((self.d - 2, self.n)), mode="r")).T
-        squares = [strength * self.d / self.n for strength in self.signal_strength]
-        points = [drawn_signal_ratio(noise, square, self.time, neurons=self.width) for square in squares]
+        lengths = [(strength * self.d / self.n) ** 0.5 for strength in self.signal_strength]
+        points = [drawn_denoiser_balance(noise, length, self.time, width=self.width) for length in lengths]
         words = rng.integers(2**32, size=(len(self.signal_strength), 2), dtype=np.uint32)
         norms = np.sqrt(np.array(self.signal_strength) * self.classifier_d / self.classifier_n)
         sizes = self.as_dict("width", "largest_width", "steps", n="classifier_n", d="classifier_d")
         found = train_classifiers(words, norms, **sizes)
         return {
-            "denoiser_balance": [ratio for ratio, _ in points],
+            "denoiser_balance": [balance for balance, _ in points],
             "gradient_norm": [gradient for _, gradient in points],
             "classifier_balance": found.signal_coefficient / found.noise_coefficient,
             "classifier_loss": found.training_loss,
@@ -181,5 +181,5 @@ class DiffusionVsClassification(Study):
 
     def predict(self) -> dict[str, Any]:
         strength = np.array(self.signal_strength)
-        found = signal_ratio(strength, strength * self.d / self.n, self.time)
-        return {"denoiser_balance": found.ratio, "proportional": strength / 2}
+        found = denoiser_balance(strength, np.sqrt(strength * self.d / self.n), self.time)
+        return {"denoiser_balance": found.balance, "proportional": strength / 2}

@@ -168,5 +168,4 @@ class LargeLearningRate(Study):
         return dict(zip(names, found, strict=True)) | shared.end_of_run(run)
 
     def predict(self) -> dict[str, Any]:
-        found = stable_output(self.relative_step_size, self.n, self.weak_samples, self.feature_ratio)
-        return {"strong_output": found.strong_output, "stable_step_size": found.edge}
+        return stable_output(**self.as_dict("feature_ratio", "n", "weak_samples", "relative_step_size"))._asdict()

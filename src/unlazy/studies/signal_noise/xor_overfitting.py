@@ -130,6 +130,6 @@ class XorOverfitting(Study):
         return {"test_error": error, "test_loss": loss, "updates": run.state.step, **end_of_run(run)}
 
     def predict(self) -> dict[str, Any]:
-        level, step = xor_level(self.signal_level, self.feature_cosine), self.relative_step_size
-        found = small_start_error(level, self.n, self.d, self.initial_scale, loss=self.stop_loss, step=step)
-        return {"test_error": found.error}
+        level = xor_level(self.signal_level, self.feature_cosine)
+        found = small_start_error(level, **self.as_dict("n", "d", "initial_scale", "stop_loss", "relative_step_size"))
+        return {"test_error": found.test_error}

@@ -195,7 +195,7 @@ def mixture_score(x: ArrayLike, t: float, weights: ArrayLike, means: ArrayLike, 
 
         p_t = sum_k w_k N(m mu_k, m^2 v_k + sigma^2)
 
-    `means` (K, d); `variances` (K,) or (K, d) along the axes, 0 for points (the score of an empirical measure); t > 0.
+    `means` (K, d); `variances` (K,) or (K, d) along the axes, 0 for points (an empirical measure); t >= 1e-100.
     """
     points = check_array("x", x, low=-_LARGEST, high=_LARGEST, ndim=2)
     means = check_array("means", means, low=-_LARGEST, high=_LARGEST, ndim=2)
@@ -211,11 +211,12 @@ def mixture_score(x: ArrayLike, t: float, weights: ArrayLike, means: ArrayLike, 
     if spread.shape not in ((k,), (k, d)):
         raise InputError(f"variances must have shape ({k},) or ({k}, {d}), got {spread.shape}")
     spread = np.broadcast_to(spread.reshape(k, -1), (k, d))
-    signal, _ = forward_process(float(check_array("t", t, above=0, ndim=0)))
+    t = float(check_array("t", t, low=1 / _LARGEST, ndim=0))
     total = diffused_variance(spread, t)
-    pull = (signal * means - points[:, None, :]) / total
+    apart = forward_process(t).signal * means - points[:, None, :]
+    pull = apart / total
     with np.errstate(divide="ignore"):
-        logs = np.log(shares) - 0.5 * (pull**2 * total + np.log(2 * np.pi * total)).sum(axis=2)
+        logs = np.log(shares) - 0.5 * (apart**2 / total + np.log(2 * np.pi * total)).sum(axis=2)
     top = logs.max(axis=1, keepdims=True)
     responsibilities = np.exp(logs - top)
     norm = responsibilities.sum(axis=1)

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from unlazy.checks import InputError, check_array
 from unlazy.numerics.quadrature import hermite_rule
 from unlazy.theory.diffusion.process import (
     ScoreErrorCost,
@@ -65,6 +66,23 @@ class WrongScore:
     model: LineMixture
     scale: float = 1.0
 
+    def __post_init__(self) -> None:
+        for name, law in (("truth", self.truth), ("model", self.model)):
+            parts = {part: check_array(f"{name}.{part}", getattr(law, part), ndim=1) for part in law._fields}
+            common = {values.shape for values in parts.values()}
+            if len(common) > 1:
+                raise InputError(f"{name} must have as many weights as means and variances, got {law}")
+            if (parts["weights"] < 0).any() or abs(parts["weights"].sum() - 1) > 1e-8:
+                raise InputError(f"{name}.weights must be >= 0 and sum to 1, got {law.weights}")
+            check_array(f"{name}.variances", law.variances, low=1e-100, high=1e100)
+        check_array("scale", self.scale, above=0, ndim=0)
+        if self.scale != 1 and not (self.gaussian and self.truth == self.model and self.truth.means[0] == 0):
+            raise InputError(
+                f"scale must be 1 unless the truth is its own model, one normal of mean 0, got {self.scale:g}"
+            )
+        if len(self.truth.weights) != len(self.model.weights) and self.gaussian:
+            raise InputError(f"model must be one normal like the truth, got {len(self.model.weights)}")
+
     @property
     def gaussian(self) -> bool:
         return len(self.truth.weights) == 1
@@ -76,7 +94,10 @@ class WrongScore:
         return self.scale * self.model.diffused(x, t)[1]
 
     def cost(self, time: np.ndarray) -> ScoreErrorCost:
-        """The exact divergence and integral for each T; those of mixtures by quadrature, to about 1e-6."""
+        """The exact divergence and integral for each T; those of mixtures by quadrature, to about 1e-6 (absolute)."""
+        time = check_array("time", time, above=0)
+        if time.ndim > 1:
+            raise InputError(f"time must be a number or a list of them, got shape {time.shape}")
         if not self.gaussian:
             return self._mixture_cost(time)
         (mean,), (variance,) = self.truth[1:]

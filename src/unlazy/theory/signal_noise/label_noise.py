@@ -60,9 +60,9 @@ def label_noise_flow(
         g_c = 1 / (1 + exp(gamma + rho_c)),           g_n = 1 / (1 + exp(-gamma + rho_n)),
 
     from 0. Gradient flow (relative accuracy 1e-8), or Euler's method if a `relative_step_size` is given, that of
-    gradient descent times sigma^2 d / (nm): at the whole number of steps nearest to `time`, at most 5e5. All arguments broadcast. Exact for orthogonal
-    noise patches whose activations do not change; p is an input. Source: after Han et al. (2025), the three numbers
-    are this project's.
+    gradient descent times sigma^2 d / (nm): at the whole number of steps nearest to `time`, at most 5e5. All
+    arguments broadcast. Exact for orthogonal noise patches whose activations do not change; p is an input. Source:
+    after Han et al. (2025), the three numbers are this project's.
 
     >>> found = label_noise_flow(signal_strength=8, active_fraction=0.7, time=[1, 30], flip_probability=0.3)
     >>> print(found.clean_margin, found.flipped_margin)

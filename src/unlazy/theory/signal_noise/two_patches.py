@@ -137,9 +137,9 @@ def contrastive_rates(signal_strength: ArrayLike, signal_gain: ArrayLike | None 
 
         signal x/2 with one modality, C x/2 with two whose second has the signal C mu;     noise 1,
 
-    x = n SNR^2 the `signal_strength`, C the `signal_gain` (None: one modality). Exact for the linearised ReLU dynamics at small
-    weights, where the two encoders grow together. Which is ahead at the end also depends on the start: the rates must
-    differ clearly. Source: Huang et al. (2024).
+    x = n SNR^2 the `signal_strength`, C the `signal_gain` (None: one modality). Exact for the linearised ReLU dynamics
+    at small weights, where the two encoders grow together. Which is ahead at the end also depends on the start: the
+    rates must differ clearly. Source: Huang et al. (2024).
 
     >>> print(contrastive_rates(signal_strength=0.6, signal_gain=[1, 8]).signal_growth_rate)
     [0.3 2.4]
