@@ -271,9 +271,10 @@ class _Restricted(NamedTuple):
 
     def inside_minimum(self) -> np.ndarray:
         """u in the span, from the best multiple of the mean patch: A c^6 - B c^3, for both terms are homogeneous."""
-        mean, shrink = self.rows.mean(axis=0), self.shrink
-        towards, against = (_polynomial(self.rows, sign * shrink * mean, self.spread).value for sign in (1, -1))
-        return self._descended(self.rows, np.cbrt((against - towards) / (2 * (against + towards))) * shrink * mean)
+        mean = self.shrink * self.rows.mean(axis=0)
+        a, spread = self.rows @ mean, self.spread * (mean @ mean)
+        even = np.sum(a**4) + 6 * spread * np.sum(a**2) + 3 * spread**2 * a.size
+        return self._descended(self.rows, np.cbrt(2 * a.sum() / even) * mean)
 
     def outside_minimum(self) -> tuple[np.ndarray, float]:
         """u in the span and the part outside it, from where every patch has its least loss if that can be."""
