@@ -12,7 +12,7 @@ from unlazy.lab import OWN, Change, Output, Study, cite, claim, path, static
 from unlazy.lab.claims import at_least, at_most, enough, parameter, slope, within
 from unlazy.plotting.panels import Panel, panels
 from unlazy.studies.diffusion.shared import power_law
-from unlazy.theory.diffusion.process import rates
+from unlazy.theory.diffusion.process import density_rates
 
 CELLS = (2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128)
 ASYMPTOTIC = [cells for cells in CELLS if cells >= 16]
@@ -187,7 +187,7 @@ class DiffusionRateTotalVariation(Study):
         return total_variations(rng, self.smoothness, self.n, self.densities, **options)
 
     def predict(self) -> dict[str, Any]:
-        line, plane = (rates(self.smoothness, d).total_variation for d in (1, 2))
+        line, plane = (density_rates(self.smoothness, d).total_variation for d in (1, 2))
         return {"rate_exponent": line, "plane_rate_exponent": plane}
 
     def derive(self, simulated: Any) -> Any:

@@ -12,7 +12,7 @@ from unlazy.lab import Change, Output, Study, changes, cite, claim, path, static
 from unlazy.lab.claims import at_least, at_most, between, parameter, slope, within
 from unlazy.plotting.panels import Guide, Level, Panel, panels
 from unlazy.studies.diffusion.shared import power_law
-from unlazy.theory.diffusion.process import rates
+from unlazy.theory.diffusion.process import density_rates
 
 RESOLUTION = 64
 """Cells per axis of the histogram in the cube; half as many for the fits."""
@@ -158,7 +158,7 @@ class DiffusionRateWasserstein(Study):
         return dict(zip(("spline_distance", "empirical_distance"), geometric_mean(found, axis=0), strict=True))
 
     def predict(self) -> dict[str, Any]:
-        found = rates(self.smoothness, self.support_dimension)
+        found = density_rates(self.smoothness, self.support_dimension)
         stated, empirical = found.wasserstein_as_stated, found.wasserstein_empirical
         others = {"stated_rate_exponent": stated, "empirical_rate_exponent": empirical}
         return {"rate_exponent": found.wasserstein, **others}

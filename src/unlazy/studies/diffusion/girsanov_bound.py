@@ -24,7 +24,7 @@ def _two_modes(share: float) -> LineMixture:
 PROBLEMS = {
     "variance": WrongScore(_normal(0.0, 0.5), _normal(0.0, 0.8)),
     "mean": WrongScore(_normal(0.0, 0.3), _normal(0.2, 0.3)),
-    "scaled": WrongScore(_normal(0.0, 0.5), _normal(0.0, 0.5), scale=1.4),
+    "scaled": WrongScore(_normal(0.0, 0.5), _normal(0.0, 0.5), score_scale=1.4),
     "mixture": WrongScore(_two_modes(0.75), _two_modes(0.5)),
 }
 DIFFUSED = ["variance", "mean", "mixture"]

@@ -13,7 +13,7 @@ from unlazy.theory.diffusion.wrong_score import LineMixture, WrongScore
 
 def draw_mixture(rng: np.random.Generator, law: LineMixture, n: int, t: float) -> np.ndarray:
     """n draws of X_t for a start of the given law."""
-    which = rng.choice(len(law.weights), n, p=law.weights)
+    which = rng.choice(len(law.means), n, p=law.component_weights)
     mean, variance = np.array(law.means)[which], np.array(law.variances)[which]
     deviation = np.sqrt(diffused_variance(variance, t))
     return np.exp(-t) * mean + deviation * rng.standard_normal(n)
@@ -49,7 +49,7 @@ def divergence_from(law: LineMixture, y: np.ndarray) -> float:
 
     The histogram has 40 bins on [-2.4, 2.4], and what is outside is counted in the last ones.
     """
-    if len(law.weights) == 1:
+    if len(law.means) == 1:
         return float(gaussian_divergence(law.means[0], law.variances[0], y.mean(), y.var()))
     edges = np.linspace(-2.4, 2.4, 41)
     truth = np.diff(np.r_[0.0, law.cdf(edges)[1:-1], 1.0])
