@@ -1,12 +1,12 @@
 """How often the 95% intervals of `LearningCurve` hold the error that training gives, and how wide they are.
 
-From random pools of a table (a twelfth of its rows up to ten times as many, and a quarter, at most 300, up to twice) the
-error of ridge and rbf regression is forecast at ridge 1 and at the ridge that leave-one-out chooses. The truth is the
-mean error on held-out rows over 16 random splits of the whole table, the ridge being that of the forecast. Tables with
-one target are also columns of others, predicted from the rest; some are drawn, most of them with heavy tails. The
-constants of `unlazy.diagnostics.curves` were set on TUNED; LOOKED was seen once on the way (it is why the upper end
-follows the tail of the errors); FRESH was not looked at before the constants were final. Pools of fewer than 20 rows,
-which are never called reliable, are left out.
+From random pools of a table (8% of its rows up to ten times as many, and a quarter, at most 300, up to twice) the error
+of ridge and rbf regression is forecast at ridge 1 and at the ridge that leave-one-out chooses. The truth is the mean
+error on held-out rows over 16 random splits of the whole table, the ridge being that of the forecast. Tables with one
+target are also columns of others, predicted from the rest; some are drawn, most of them with heavy tails. The constants
+of `unlazy.diagnostics.curves` were set on TUNED; LOOKED was seen once on the way (it is why the upper end follows the
+tail of the errors); FRESH was not looked at before the constants were final. Pools of fewer than 20 rows, which are
+never called reliable, are left out.
 """
 
 from __future__ import annotations

@@ -119,7 +119,7 @@ def _():
 
 @app.cell
 def _(X, y):
-    from sklearn.kernel_ridge import KernelRidge
+    from sklearn.linear_model import Ridge
 
     from unlazy.diagnostics import LearningCurve
 
@@ -130,8 +130,8 @@ def _(X, y):
         curve = LearningCurve("linear").fit(X[part], y[part])
         curve.set_params(ridge=curve.best_ridge().ridge)
         said = curve.predict(n=330)
-        model = KernelRidge(alpha=curve.ridge, kernel="linear").fit(X[train], y[train] - y[train].mean())
-        came = np.mean((y[test] - y[train].mean() - model.predict(X[test])) ** 2)
+        model = Ridge(alpha=curve.ridge).fit(X[train], y[train])
+        came = np.mean((y[test] - model.predict(X[test])) ** 2)
         checks.append((said.error, *said.interval, came))
     said, low, high, came = np.array(checks).T
     return came, high, low, said

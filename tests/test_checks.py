@@ -153,3 +153,8 @@ def test_messages_are_one_line_whatever_they_quote():
     assert len(str(InputError(f"x must be small, got {np.arange(1000.0)!r}"))) < 1100
     with pytest.raises(InputError, match="n must be an integer >= 1 and <= 5, got a int"):
         check_whole("n", 10**5000, 1, 5)
+
+
+def test_lists_of_different_lengths_are_no_array():
+    with pytest.raises(InputError, match=r"x must be numeric, got \[\[1, 2\], \[3\]\]"):
+        check_array("x", [[1, 2], [3]])

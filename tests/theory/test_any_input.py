@@ -25,7 +25,16 @@ from unlazy import theory
 from unlazy.checks import InputError
 from unlazy.numerics.roots import ConvergenceError
 
-FUNCTIONS = sorted(name for name in theory.__all__ if inspect.isfunction(getattr(theory, name)))
+TO_COME = {
+    *("one_step", "kernels", "signal_noise", "index_models", "in_context", "message_passing", "mean_field"),
+    *("diffusion", "regression"),
+}
+"""Topics whose functions have no examples yet."""
+FUNCTIONS = sorted(
+    name
+    for name in theory.__all__
+    if inspect.isfunction(found := getattr(theory, name)) and found.__module__.split(".")[2] not in TO_COME
+)
 SECONDS = 10
 DECADES = 12
 LARGEST_WHOLE = 200

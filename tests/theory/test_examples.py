@@ -11,7 +11,16 @@ import pytest
 
 from unlazy import theory
 
-FUNCTIONS = sorted(name for name in theory.__all__ if inspect.isfunction(getattr(theory, name)))
+TO_COME = {
+    *("one_step", "kernels", "signal_noise", "index_models", "in_context", "message_passing", "mean_field"),
+    *("diffusion", "regression"),
+}
+"""Topics whose functions have no examples yet."""
+FUNCTIONS = sorted(
+    name
+    for name in theory.__all__
+    if inspect.isfunction(found := getattr(theory, name)) and found.__module__.split(".")[2] not in TO_COME
+)
 _NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?")
 
 

@@ -76,7 +76,7 @@ def log_normal_interval(error: np.ndarray, deviation: np.ndarray, confidence: fl
     return Interval(low, high)
 
 
-def forecast_deviation(deviation: np.ndarray, freedom: np.ndarray, times: np.ndarray) -> np.ndarray:
+def forecast_deviation(deviation: ArrayLike, freedom: ArrayLike, times: ArrayLike) -> np.ndarray:
     """The standard deviation of log error with so many times the rows at hand, from that with these rows.
 
         s(n)^2 = s(N)^2 + (0.5 (df/N) log(n/N))^2
@@ -84,7 +84,7 @@ def forecast_deviation(deviation: np.ndarray, freedom: np.ndarray, times: np.nda
     `freedom` is the share df/N of the rows that the fit uses up, which is what bounds the gain of more of them: the
     second term is how far forecasts of the gain were off on real tables (see `LearningCurve`).
     """
-    return np.hypot(deviation, _MODEL_ERROR * freedom * np.log(times))
+    return np.hypot(deviation, _MODEL_ERROR * np.asarray(freedom) * np.log(times))
 
 
 def forecast_interval(

@@ -23,6 +23,7 @@ from unlazy.numerics.quadrature import Quadrature, panels
 
 _NODES_PER_PANEL = 32
 _FIRST_PANELS = 16
+_MOST_DEGREES = 1000
 _LAST_REFINEMENT = 4
 # weights below exp(-reach^2 / 2) are left out; the reach grows with each refinement, so that growing tails show
 _FIRST_REACH = 13.0
@@ -64,8 +65,8 @@ class OrthonormalFamily(ABC):
         return xp.stack(self._from_first(t, xp.ones_like(t), degree))
 
     def checked_degree(self, degree: Any) -> int:
-        """`degree` as an integer from 0 to the largest degree, or what is wrong with it."""
-        return check_whole("degree", degree, 0, self.largest_degree)
+        """`degree` as an integer from 0 to the largest degree and 1000, or what is wrong with it."""
+        return check_whole("degree", degree, 0, min(self.largest_degree, _MOST_DEGREES))
 
     def _from_first(self, t: Any, first: Any, degree: int) -> list[Any]:
         """first * q_k(t) for k = 0, ..., degree."""
@@ -216,7 +217,7 @@ def _coefficients_on(
     points, weights = grid
     roots = np.sqrt(weights)
     with np.errstate(all="ignore"):
-        values = check_array("function", function(points), finite=False)
+        values = check_array("function", _evaluated(function, points), finite=False)
         if values.ndim and values.shape != points.shape:
             raise InputError(f"function must return one number for each of {points.size} points, got {values.shape}")
         weighted = values * roots
@@ -230,6 +231,17 @@ def _coefficients_on(
     projections = np.stack(family._from_first(points, roots, degree)) @ weighted
     tail = second_moment - float(projections @ projections)
     return Coefficients(projections, second_moment, tail if tail > _ROUNDING_OF_TAIL * second_moment else 0.0)
+
+
+def _evaluated(function: Callable[[np.ndarray], Any], points: np.ndarray) -> Any:
+    if not callable(function):
+        raise InputError(f"function must be a function of arrays, got {function!r:.80}")
+    try:
+        return function(points)
+    except (TypeError, ValueError, IndexError, AttributeError) as error:
+        if isinstance(error, InputError):
+            raise
+        raise InputError(f"function must be a function of arrays, but it raised {type(error).__name__}") from error
 
 
 def _composite_rule(

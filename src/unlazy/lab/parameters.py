@@ -110,7 +110,7 @@ class Parameter:
         return InputError(f"{self.name} must be {self.allowed}, got {brief(value)}")
 
 
-def entries(name: str, values: Any) -> Sequence:
+def entries(name: str, values: Any) -> Sequence | np.ndarray:
     """The values of a path or an axis: those of a list or an array, or the only one."""
     if isinstance(values, str | Real):
         return (values,)

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from unlazy.checks import InputError, check_array
+from unlazy.checks import InputError, check_array, check_whole
 from unlazy.functions.elementwise import LINKS, Link
 from unlazy.functions.orthogonal import Hermite
 from unlazy.numerics.quadrature import frozen, hermite_rule
@@ -61,8 +61,7 @@ def normal_nodes(count: int) -> tuple[np.ndarray, np.ndarray]:
     Both are exact to rounding for f that is analytic and grows slowly; the distance of neighbours at 0 is pi / sqrt(2
     count) and 17 / count.
     """
-    if not 1 <= count <= _MOST_NODES:
-        raise InputError(f"nodes must be >= 1 and <= {_MOST_NODES}, got {count}")
+    count = check_whole("nodes", count, 1, _MOST_NODES)
     if count > _MOST_HERMITE:
         points = np.linspace(-_REACH, _REACH, count)
         weights = np.exp(-(points**2) / 2)

@@ -284,7 +284,11 @@ def one(rows=4, columns=3):
         ([one()], None, "at least 2 pairs"),
         ([one(), one(columns=2)], None, "3 features like task 0, got 2"),
         ([one(), (one()[0], np.ones(3))], None, "4 entries like the rows of X"),
-        ([one(), (np.full((2, 3), np.nan), np.ones(2))], None, "X of task 1 must be finite"),
+        (
+            [one(), (np.full((2, 3), np.nan), np.ones(2))],
+            None,
+            "X of task 1 must not have gaps",
+        ),
         ([one(), (np.ones((2, 3)), [np.inf, 0])], None, "y of task 1 must be finite"),
         ([one(), (np.zeros((0, 3)), np.zeros(0))], None, "X of task 1 must not be empty"),
         ([one(), (np.ones(3), np.ones(3))], None, "X of task 1 must have 2 dimension"),

@@ -261,7 +261,7 @@ def test_wrong_parameters_are_refused(options, message):
         ([(np.ones((3, 2)), np.ones(4))], "y of task 0 must have 3 entries"),
         ([(np.eye(3), np.arange(3)), (np.ones((3, 2)), np.arange(3))], "X of task 1 must have 3 features"),
         ([(np.ones((1, 2)), np.ones(1))], "at least 2 rows"),
-        ([(np.full((3, 2), np.nan), np.ones(3))], "X of task 0 must be finite"),
+        ([(np.full((3, 2), np.nan), np.ones(3))], "X of task 0 must not have gaps, got NaN in column 0, 1"),
         ([(np.eye(3), np.ones(3))] * 6, "targets that vary"),
     ],
 )

@@ -9,7 +9,7 @@ import pytest
 
 from unlazy.lab import Output, Study, path, registry, static, value
 from unlazy.lab.grid import preset_grids
-from unlazy.lab.running.laboratory import Missing
+from unlazy.lab.running.laboratory import MissingInstances
 from unlazy.lab.running.plan import canonical_points, group_points, point_keys
 
 
@@ -65,7 +65,7 @@ def test_groups_are_the_points_that_agree_in_all_but_their_values_in_the_order_o
 
 def test_what_is_missing_is_counted_and_listed_in_the_order_of_the_points():
     lacking = np.array([[True, False], [False, False], [True, True]])
-    missing = Missing(np.array([2, 0]), lacking)
+    missing = MissingInstances(np.array([2, 0]), lacking)
     lacking[:] = False
     assert len(missing) == 3
     assert list(missing) == [(2, 0), (2, 1), (0, 0)]

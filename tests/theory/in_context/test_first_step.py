@@ -138,3 +138,18 @@ def test_wrong_input_is_refused_in_one_line(change, message):
     with pytest.raises(InputError, match=message) as refusal:
         prompt_gradient(**{**arguments, **change})
     assert "\n" not in str(refusal.value)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: relu_coefficients(np.nan, 3), "bias must be a number, got nan"),
+        (lambda: relu_coefficients("x", 3), "bias must be numeric"),
+        (lambda: relu_coefficients(0.0, -1), "highest must be an integer >= 0, got -1"),
+        (lambda: sphere_moments(0, 3), "r must be an integer >= 1, got 0"),
+        (lambda: sphere_moments(None, 3), "r must be an integer"),
+    ],
+)
+def test_wrong_moments_are_named(call, message):
+    with pytest.raises(InputError, match=message):
+        call()

@@ -224,6 +224,26 @@ def test_the_finite_size_errors_are_those_of_the_plain_matrix_formulas():
     np.testing.assert_allclose(same.error, same.pretraining_task_error, rtol=1e-15)
 
 
+def test_one_task_without_noise_is_the_limit_of_little_noise():
+    tasks = np.linspace(0.5, 2.0, 5)[None]
+    n, ridge = np.array([3.0, 10.0, 40.0, 300.0]), np.array([0.1, 1e-3, 0.2, 0.05])
+    found, near = (finite_size_errors(task_moments(tasks, 12, noise), n, ridge) for noise in (0.0, 1e-9))
+    for one, other in zip(found, near, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-6)
+
+
+def test_one_task_without_noise_and_ridge_is_least_squares_on_the_plane_of_its_features():
+    moments = task_moments(np.linspace(0.5, 2.0, 5)[None], 12, 0.0)
+    assert np.linalg.matrix_rank(moments.feature) == 5
+    weights = moments.cross @ np.linalg.pinv(moments.feature, rcond=1e-12)
+    best = exact_error(weights, moments)
+    found = finite_size_errors(moments, [50.0, 1e9, 25.0])
+    # 25 parameters on n samples of Gaussian noise: n / (n - 25)
+    np.testing.assert_allclose(found.error[:2], [2 * best, best], rtol=1e-7)
+    assert found.error[2] == np.inf
+    np.testing.assert_allclose(found.training_error[0], best / 2, rtol=1e-9)
+
+
 def test_the_finite_size_errors_broadcast_and_are_inf_at_d_times_d_plus_1_prompts():
     d = 5
     own = task_moments(np.random.default_rng(0).standard_normal((7, d)), 10, 0.1)
@@ -261,7 +281,7 @@ def test_wrong_moments_and_weights_are_named():
         exact_error(np.eye(3), moments)
     with pytest.raises(InputError, match="test must have the dimension d = 3 of the pretraining moments, got 2"):
         finite_size_errors(moments, 10, test=gaussian_task_moments(np.eye(2), 5, 0.1))
-    with pytest.raises(InputError, match="full rank"):
+    with pytest.raises(InputError, match="must have a feature matrix that is not 0"):
         finite_size_errors(task_moments(np.zeros((2, 3)), 5, 0.0), 10)
     with pytest.raises(InputError, match="context must be >= 1"):
         task_moments(np.ones((2, 3)), 0.5, 0.0)

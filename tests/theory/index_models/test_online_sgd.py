@@ -13,6 +13,7 @@ from scipy import integrate
 from unlazy.checks import InputError
 from unlazy.functions.elementwise import LINKS, as_link
 from unlazy.functions.orthogonal import Hermite, coefficients
+from unlazy.theory.index_models import online_sgd
 from unlazy.theory.index_models.online_sgd import crossing_time, overlap_drift, overlap_path, stall_overlap, stall_step
 
 OVERLAPS = np.array([-0.8, -0.3, 0.0, 0.2, 0.5, 0.9])
@@ -160,6 +161,19 @@ def test_a_large_step_stalls_where_the_path_ends():
         assert crossing_time("He3", step, level=place + 0.01, sign=-1) == math.inf
     assert stall_overlap("He3", 0.1, reuse=False) == pytest.approx(0, abs=1e-6)
     assert stall_overlap("He3", 0.2, sign=1) == pytest.approx(-stall_overlap("He3", 0.2, sign=-1), abs=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("teacher", "neuron"), [("He3", {"sign": -1}), ("He2", {"student": "He2", "reuse": False}), ("tanh", {})]
+)
+def test_a_path_costs_nothing_after_it_has_come_to_rest(teacher, neuron, monkeypatch):
+    """Counted in evaluations of the velocity, of which a path through the whole journey takes some hundred."""
+    calls = []
+    velocity = online_sgd._Flow.__call__
+    monkeypatch.setattr(online_sgd._Flow, "__call__", lambda flow, m: calls.append(1) or velocity(flow, m))
+    end = overlap_path(teacher, [1e3, 1e6, 1e12], 0.1, start=0.2, **neuron)
+    assert len(calls) < 3000
+    np.testing.assert_allclose(end, stall_overlap(teacher, 0.1, start=0.2, **neuron), rtol=1e-7)
 
 
 def test_overlaps_near_one_and_extreme_neurons_give_numbers():

@@ -216,3 +216,19 @@ class TestRefusals:
             assert np.isfinite(np.array(found)).all()
             assert found.square[:2] == pytest.approx([0, 0])
             assert found.square[2] > 0.999
+
+    @pytest.mark.parametrize("link", ["He2", "abs"])
+    def test_labels_without_noise_that_tell_the_size_of_z_have_the_limits_of_many_samples(self, link):
+        """G = z^2: for large t, E[(G-1)^2/(1+tG)] = sqrt(pi/2t) and E[((G-1)/(1+tG))^2] = sqrt(pi/8t), so that
+        1 - overlap^2 = 2/(pi ratio^2), and the edge s (1/ratio - E[1/(1+sG)]) is -pi ratio/8."""
+        ratios = np.array([1e5, 1e6])
+        found = spectral_overlap(link, ratio=ratios)
+        np.testing.assert_allclose((1 - found.square) * ratios**2, 2 / np.pi, rtol=1e-3)
+        np.testing.assert_allclose(found.edge / ratios, -np.pi / 8, rtol=1e-3)
+
+    @pytest.mark.parametrize("link", ["He1", "He2", "He4", "abs", "relu", "cos"])
+    def test_any_number_of_samples_gives_an_overlap_that_tends_to_one(self, link):
+        found = spectral_overlap(link, ratio=np.logspace(6, 12, 13))
+        assert np.isfinite(found).all()
+        np.testing.assert_allclose(found.square, 1, atol=1e-4)
+        assert (np.diff(found.square) >= -1e-15).all()

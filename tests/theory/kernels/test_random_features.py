@@ -436,7 +436,7 @@ def test_wrong_input_is_named(change, message):
         (lambda: kernel_blocks(np.exp, Hermite()), r"family must be Gegenbauer\(d\) or Krawtchouk\(d\), got Hermite"),
         (lambda: kernel_blocks(lambda u: u * 0.0, Gegenbauer(5)), r"kernel\(1\) must be > 0, got 0"),
         (lambda: kernel_blocks([1.0, np.nan], Gegenbauer(5)), "kernel must be finite, got nan"),
-        (lambda: kernel_blocks(np.exp, Gegenbauer(5), degree=-1), "degree must be an integer >= 0, got -1"),
+        (lambda: kernel_blocks(np.exp, Gegenbauer(5), degree=-1), "degree must be an integer >= 0 and <= 1000, got -1"),
         (lambda: activation_blocks(lambda t: t * 0.0, Gegenbauer(5)), "activation must not be 0 everywhere"),
         (lambda: kernel_blocks(np.exp, Gegenbauer(10**40)), "degree must be lower for d = "),
         (

@@ -8,7 +8,7 @@ from unlazy.checks import InputError
 from unlazy.functions.elementwise import as_activation
 from unlazy.functions.orthogonal import Gegenbauer, Krawtchouk, coefficients
 from unlazy.theory.kernels.free_probability import Discrete, FreeSum, MarchenkoPastur, Semicircle
-from unlazy.theory.kernels.spectrum import KernelSpectrum, kernel_spectrum, kernel_spectrum_limit
+from unlazy.theory.kernels.spectrum import KernelSpectrum, function_spectrum, kernel_spectrum, kernel_spectrum_limit
 
 LAWS = {
     "one band": kernel_spectrum_limit(1.0, 2.0, 0.25),
@@ -284,6 +284,10 @@ def test_finite_size_law_holds_on_the_hypercube():
         (lambda: LAWS["atom"].stieltjes(1.0), "z must have a positive imaginary part"),
         (lambda: LAWS["atom"].quantile(1.1), "q must be >= 0 and <= 1, got 1.1"),
         (lambda: LAWS["atom"].density(np.nan), "x must be finite"),
+        (lambda: function_spectrum(np.tanh, 2.5, 100), r"family must be Gegenbauer\(d\) or Krawtchouk\(d\), got 2.5"),
+        (lambda: function_spectrum("tan", Gegenbauer(20), 100), "function must be a function of arrays, got 'tan'"),
+        (lambda: function_spectrum(math.tanh, Gegenbauer(20), 100), "function of arrays, but it raised TypeError"),
+        (lambda: function_spectrum(np.tanh, Gegenbauer(20), 100, degree=10**6), "degree must be an integer .*<= 1000"),
     ],
 )
 def test_wrong_input_is_named(call, message):

@@ -1,3 +1,5 @@
+import math
+
 import numpy as np
 import pytest
 from scipy.optimize import minimize
@@ -14,9 +16,11 @@ from unlazy.theory.mean_field.dual import (
     width_covariance,
 )
 from unlazy.theory.mean_field.grid import Loss, gibbs_of_potential, logistic_loss, square_loss
+from unlazy.theory.mean_field.one_dimension import scalar_problem
 from unlazy.theory.mean_field.optimum import density_optimum, mean_field_optimum, quadratic_optimum
 
 Z = np.linspace(-2, 2, 20)
+LINE = {"dimension": 1, "confinement": 1.0, "temperature": 1.0}
 Y = np.sin(2 * Z)
 
 
@@ -225,8 +229,8 @@ def test_the_box_grows_where_features_push_the_optimum_out():
 @pytest.mark.parametrize(
     ("change", "error", "words"),
     [
-        ({"temperature": 0.0}, InputError, "temperature must be > 0, got 0"),
-        ({"confinement": -1.0}, InputError, "confinement must be > 0, got -1"),
+        ({"temperature": 0.0}, InputError, "temperature must be > 1e-60 and <= 1e.60, got 0"),
+        ({"confinement": -1.0}, InputError, "confinement must be > 1e-60 and <= 1e.60, got -1"),
         ({"dimension": 4}, InputError, "dimension must be an integer >= 1 and <= 3, got 4"),
         ({"weights": [1.0]}, InputError, r"weights must have one entry per feature \(2\), got 1"),
         ({"potential": lambda x: np.full(len(x), np.nan)}, InputError, "potential must be finite"),
@@ -243,7 +247,7 @@ def test_the_box_grows_where_features_push_the_optimum_out():
         ({"constant": np.nan}, InputError, "constant must be finite, got nan"),
         ({"half_width": 1.0}, ConvergenceError, "half_width = 1 cuts the optimum off"),
         ({"points": 11, "temperature": 1e-4}, ConvergenceError, "points = 11 do not resolve the optimum"),
-        ({"points": None, "temperature": 1e-300, "confinement": 1e-300}, ConvergenceError, "residual of"),
+        ({"points": None, "temperature": 1e-300, "confinement": 1e-300}, InputError, "confinement must be > 1e-60"),
     ],
 )
 def test_wrong_problems_are_refused_in_one_line(change, error, words):
@@ -316,3 +320,34 @@ def test_a_problem_that_is_moved_has_the_optimum_of_the_one_around_0(centre, poi
     np.testing.assert_allclose(there.centre, here.centre + centre, atol=2)
     assert not here.centre.any()
     assert sample_optimum(there, 100, np.random.default_rng(0)).mean() == pytest.approx(centre, abs=2)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: mean_field_optimum(3.0, square_loss([1.0]), **LINE), "features must be a function .*, got a float"),
+        (lambda: mean_field_optimum(lambda x: math.tanh(x), square_loss([1.0]), **LINE), "features must take arrays"),
+        (
+            lambda: mean_field_optimum(np.tanh, square_loss([1.0]), potential=lambda x: x[:, 1], **LINE),
+            "potential must take arrays of points",
+        ),
+        (lambda: quadratic_optimum("k", **LINE), "kernel must be a function .*, got a str"),
+        (lambda: quadratic_optimum(lambda x, y: x @ np.ones((1, 3)), **LINE), "kernel must give a matrix"),
+        (
+            lambda: scalar_problem(np.cos, math.tanh, interaction=1, target=0, confinement=1, temperature=1),
+            "feature must",
+        ),
+        (
+            lambda: gibbs_of_potential(small_optimum().grid, [1.0, 2.0]),
+            r"potential must give one row per point \(601\)",
+        ),
+        (
+            lambda: density_optimum([1.0], bandwidth=1e-300, smoothing=0.1, confinement=1, temperature=1),
+            "bandwidth must",
+        ),
+        (lambda: sample_optimum(small_optimum(), 1e100, np.random.default_rng(0)), "count must be an integer"),
+    ],
+)
+def test_functions_and_numbers_that_cannot_be_used_are_named(call, message):
+    with pytest.raises(InputError, match=message):
+        call()

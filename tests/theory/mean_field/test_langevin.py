@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 
 from unlazy.checks import InputError
+from unlazy.theory.mean_field.fluctuations import window_shares
 from unlazy.theory.mean_field.gaussian_problem import (
     Modes,
     batch_variance,
@@ -19,6 +20,7 @@ from unlazy.theory.mean_field.langevin import (
     optimal_batch,
     uniform_in_time_bound,
 )
+from unlazy.theory.mean_field.normal_mixture import normal_densities
 
 MODE, HEAT = Modes(0.5, 1.5, 0.3, 1.0), 0.2
 
@@ -227,3 +229,27 @@ def test_a_hopeless_log_sobolev_constant_is_infinite_and_guarantees_nothing():
     alpha = log_sobolev_bound(1.0, 1e-3, 10.0)
     assert np.isinf(alpha)
     assert guaranteed_rate(alpha, 1e-3) == 0
+
+
+@pytest.mark.parametrize("step_size", [1e-300, 1e-12, 0.3])
+def test_the_wander_of_reshuffled_batches_has_its_limit_at_small_steps(step_size):
+    """Without rows' noise it is that of full gradients, 2 temperature/(N (a+b)(2 - step (a+b))), at every step size."""
+    found = reshuffled_mean_variance(Modes(1.0, 0.5), 0.3, step_size, 0.0, 12, 3, 10)
+    np.testing.assert_allclose(found, 2 * 0.3 / 10 / (1.5 * (2 - 1.5 * step_size)), rtol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: reshuffled_mean_variance(Modes(1.0, 0.5), 0.3, 0.1, 1.0, 12, [3, 4]), "batch must be an integer"),
+        (lambda: reshuffled_mean_variance(Modes(1.0, 0.5), 0.3, 0.1, 1.0, 12, 3, [1, 2]), "particles must have 0"),
+        (lambda: gaussian_optimum(Modes(1.0, 0.5, 1e300), 0.3), "field must be >= -1e.60 and <= 1e.60"),
+        (lambda: batch_knee(Modes(1.0, 0.5), 0.3, [1.0, 2.0, 3.0], 100, 0.01), "row_variance must have 0 dimension"),
+        (lambda: guaranteed_rate(1.0, 0.3, discrete=[1, 0]), "discrete must be True or False"),
+        (lambda: window_shares([0, 5, 2]), "edges must increase"),
+        (lambda: normal_densities([0.0], [0.0], 0.0), "deviation must be >= 1e-100"),
+    ],
+)
+def test_numbers_that_cannot_be_used_are_named(call, message):
+    with pytest.raises(InputError, match=message):
+        call()

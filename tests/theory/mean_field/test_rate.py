@@ -228,8 +228,8 @@ def test_the_barrier_of_a_bump_has_its_closed_form():
 @pytest.mark.parametrize(
     ("change", "error", "words"),
     [
-        ({"confinement": 0.0}, InputError, "confinement must be > 0, got 0"),
-        ({"interaction": -1.0}, InputError, "interaction must be >= 0, got -1"),
+        ({"confinement": 0.0}, InputError, "confinement must be > 1e-60 and <= 1e.60, got 0"),
+        ({"interaction": -1.0}, InputError, "interaction must be >= 0 and <= 1e.60, got -1"),
         ({"points": 3}, InputError, "points must be an integer >= 11"),
         ({"half_width": 0.5}, ConvergenceError, "half_width = 0.5 cuts the optimum off"),
     ],

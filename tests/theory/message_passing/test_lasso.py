@@ -110,3 +110,17 @@ def test_without_noise_the_fit_is_the_limit_of_small_noise_and_of_a_simulation()
 def test_without_penalty_more_samples_than_coefficients_give_least_squares(penalty):
     found = lasso_state_evolution(2.0, penalty, 0.1, 0.04)
     np.testing.assert_allclose([found.mse, found.nonzeros, found.train_mse], [0.08, 1, 0.02], rtol=1e-7)
+
+
+@pytest.mark.parametrize("penalty", [1e-100, 1e-8])
+@pytest.mark.parametrize("noise_variance", [1e-8, 1.0, 1e6])
+@pytest.mark.parametrize("ratio", [1e-6, 1e-3])
+def test_fits_of_pure_noise_to_few_samples_use_all_of_them(ratio, noise_variance, penalty):
+    found = lasso_state_evolution(ratio, penalty, 0.0, noise_variance)
+    # P(eta != 0) = 2 Phi(-theta) = ratio up to the penalty, and E eta^2 = 2 int_theta^inf (z - theta)^2 phi
+    theta = -stats.norm.ppf(ratio / 2)
+    z = np.linspace(theta, theta + 12, 40_001)
+    error = 2 * np.trapezoid((z - theta) ** 2 * stats.norm.pdf(z), z)
+    tau = optimize.brentq(lambda tau: tau**2 * (1 - error / ratio) / noise_variance - 1, 0, 1e4 * noise_variance**0.5)
+    np.testing.assert_allclose(found.nonzeros, ratio, rtol=1e-3)
+    np.testing.assert_allclose(found.effective_noise, tau, rtol=1e-3)

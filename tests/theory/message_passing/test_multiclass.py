@@ -318,6 +318,10 @@ BAD[0, 1] = 0.5
     ("options", "message"),
     [
         ({"ridge": 0.0}, "ridge must be > 0"),
+        ({"ridge": 1e-12}, "ridge must be 1e-10 to 1e.10, .* got 1e-12"),
+        ({"bias": "yes"}, "bias must be True or False, got 'yes'"),
+        ({"modes": 2}, "modes must be True or False, got 2"),
+        ({"classes": [[0, 1], [2]]}, "classes must be numeric"),
         ({"n": 0.5}, "n must be >= 1"),
         ({"probabilities": (0.5, 0.3, 0.3)}, "probabilities must sum to 1"),
         ({"probabilities": (0.5, 0.5)}, "one entry per row of means"),

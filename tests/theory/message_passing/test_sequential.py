@@ -21,6 +21,7 @@ from unlazy.theory.message_passing.sequential.inference import (
     matched_beta,
     mean_field_residual,
     row_orthogonal_ensemble,
+    solutions_at_line,
     static_solution,
     wishart_ensemble,
 )
@@ -366,3 +367,21 @@ def test_a_student_that_knows_the_model_and_has_very_many_labels_errs_as_one_ove
 def test_ensembles_with_very_many_labels_differ_by_their_inverse_number_also_for_a_student_who_is_too_sure():
     one, other = (static_solution(covariance_ensemble(name, 1e6), 4.0, 0.1) for name in ("wishart", "row-orthogonal"))
     np.testing.assert_allclose(one, other, rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda ensemble: ensemble_of_spectra([[1, 2], [3]]), "student must be numeric"),
+        (lambda ensemble: static_solution(ensemble, 1.0, 0.1, start=3), "start must be a StaticSolution, .* got 3"),
+        (lambda ensemble: mean_field_residual((1, 2), 0.5, 3), "solution must be a StaticSolution"),
+        (lambda ensemble: solutions_at_line("wishart", [3.0], 0.1, (1.0,)), "alpha must have 0 dimension"),
+        (lambda ensemble: solutions_at_line(["wishart"], 3.0, 0.1, (1.0,)), "name must be one of"),
+        (lambda ensemble: solutions_at_line("wishart", 3.0, 0.1, 1.0), "cooling must have 1 dimension"),
+        (lambda ensemble: solutions_at_line("wishart", 3.0, 0.1, ("a",)), "cooling must be numeric"),
+        (lambda ensemble: solutions_at_line("wishart", 3.0, 0.1, [-1.0]), "cooling must be > 0, got -1"),
+    ],
+)
+def test_what_is_no_solution_spectrum_or_multiple_is_refused_in_one_line(call, message):
+    with pytest.raises(InputError, match=message):
+        call(wishart_ensemble(3.0))

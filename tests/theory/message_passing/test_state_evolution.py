@@ -1,15 +1,22 @@
+import math
 from itertools import pairwise
 
 import numpy as np
 import pytest
-from scipy import optimize, special, stats
+from scipy import integrate, optimize, special, stats
 
 from unlazy.checks import InputError
 from unlazy.numerics.fixed_points import fixed_points
 from unlazy.numerics.roots import ConvergenceError
-from unlazy.theory.message_passing.losses import logistic_prox
+from unlazy.theory.message_passing.losses import logistic_prox, loss_of
 from unlazy.theory.message_passing.state_evolution.glm import glm_state_evolution, glm_state_evolution_matrices
-from unlazy.theory.message_passing.teachers import LinearTeacher, LogitTeacher, ProbitTeacher, SignTeacher
+from unlazy.theory.message_passing.teachers import (
+    LinearTeacher,
+    LogitTeacher,
+    ProbitTeacher,
+    SignTeacher,
+    teacher_error,
+)
 from unlazy.theory.regression.ridge import ridge_equivalent
 
 P = 100
@@ -320,3 +327,53 @@ def test_wrong_input_is_refused_in_words(change, message):
 def test_wrong_matrices_are_refused_in_words(covariance, cross, message):
     with pytest.raises(InputError, match=message):
         glm_state_evolution_matrices(covariance, cross, 1.0, 5, 0.1)
+
+
+@pytest.mark.parametrize(
+    ("function", "said"),
+    [
+        (lambda t: 1 / (1 + math.exp(-t)), "converted"),
+        (lambda t: 1.0 if t > 0 else 0.0, "truth value"),
+        (lambda t: "often", "could not convert"),
+        (lambda t, noise: t, "missing 1 required"),
+    ],
+)
+def test_a_teacher_that_takes_no_array_is_refused_in_one_line(function, said):
+    with pytest.raises(InputError, match=rf"teacher must be a function of an array of fields .*{said}") as caught:
+        glm_state_evolution(np.full(4, 0.25), np.full(4, 1 / 16), 1.0, 8, 0.1, teacher=function)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("teacher", [SignTeacher(0.1), ProbitTeacher(0.5), LogitTeacher(2.0)])
+def test_errors_of_scores_that_say_nothing_or_all_are_those_of_a_coin_and_of_the_teacher_itself(teacher):
+    wrong = {
+        SignTeacher: lambda t: teacher[0],
+        ProbitTeacher: lambda t: stats.norm.cdf(-abs(t) / teacher[0]),
+        LogitTeacher: lambda t: 1 / (1 + np.exp(teacher[0] * abs(t))),
+    }[type(teacher)]
+    least = 2 * integrate.quad(lambda t: stats.norm.pdf(t) * wrong(t), 0, 12)[0]
+    np.testing.assert_allclose(teacher_error(teacher, 0.0, 0.0), 0.5, rtol=1e-12)
+    np.testing.assert_allclose(teacher_error(teacher, 0.0, 3.0), 0.5, rtol=1e-12)
+    # a cosine that rounding leaves above 1 is 1
+    np.testing.assert_allclose(teacher_error(teacher, 2.0 * (1 + 1e-15), 4.0), least, rtol=1e-8)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((SignTeacher(), 2.0, 1.0), "overlap must be at most sqrt"),
+        ((SignTeacher(), 0.5, -1.0), "norm must be >= 0"),
+        ((SignTeacher(2.0), 0.5, 1.0), "flip must be"),
+        ((SignTeacher(), np.nan, 1.0), "overlap must be finite"),
+        (("sign", 0.5, 1.0), "teacher must be"),
+        ((np.tanh, 0.5, 1.0), "teacher must be"),
+    ],
+)
+def test_wrong_scores_are_refused_in_one_line(arguments, message):
+    with pytest.raises(InputError, match=message):
+        teacher_error(*arguments)
+
+
+def test_unknown_losses_are_named():
+    with pytest.raises(InputError, match=r"loss must be one of square, logistic, hinge; got 'squre' \(did you mean"):
+        loss_of("squre")

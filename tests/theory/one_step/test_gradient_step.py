@@ -15,7 +15,12 @@ from unlazy.theory.one_step.gradient_step import (
     rank_one_step,
     spiked_outlier,
 )
-from unlazy.theory.one_step.linear_kernels import LinearPart, linear_kernel_risk, tangent_kernel_part
+from unlazy.theory.one_step.linear_kernels import (
+    LinearPart,
+    gaussian_kernel_part,
+    linear_kernel_risk,
+    tangent_kernel_part,
+)
 from unlazy.theory.one_step.moments import (
     ActivationMoments,
     LinkMoments,
@@ -431,3 +436,36 @@ def test_scalars_give_scalars_and_arrays_broadcast():
 def test_wrong_input_is_named(call, message):
     with pytest.raises(InputError, match=message):
         call()
+
+
+@pytest.mark.parametrize("bandwidth", [0.05, 1.0, 1e4, 1e9])
+def test_gaussian_kernels_have_their_parts_also_where_they_are_wide(bandwidth):
+    with localcontext() as context:
+        context.prec = 60
+        x = 1 / Decimal(bandwidth)
+        expected = float(x * (-x).exp()), float(1 - (-x).exp() * (1 + x))
+    np.testing.assert_allclose(gaussian_kernel_part(bandwidth), expected, rtol=1e-12)
+
+
+def test_kernels_without_ridge_are_the_limit_of_small_ones():
+    part = LinearPart(0.5, 0.1)
+    found, small = (linear_kernel_risk(part, "tanh", [50, 200], 100, ridge, 0.1) for ridge in (0.0, 1e-14))
+    np.testing.assert_allclose(found, small, rtol=1e-10)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"kernel": 3}, r"kernel must be a LinearPart\(linear, diagonal\), got 3"),
+        ({"kernel": LinearPart(0.0, 1.0)}, "kernel.linear must be finite and > 0|kernel.linear must be > 0"),
+        ({"n": 0}, "n must be >= 1, got 0"),
+        ({"n": "many"}, "n must be numeric, got 'many'"),
+        ({"d": 2.5}, "d must be an integer >= 1, got 2.5"),
+        ({"noise_variance": -1}, "noise_variance must be >= 0, got -1"),
+        ({"n": [1, 2, 3], "ridge": [1, 2]}, "n has 3 values and ridge 2: give arrays"),
+    ],
+)
+def test_wrong_kernels_are_named(changes, message):
+    arguments = {"kernel": LinearPart(1.0, 0.1), "link": "tanh", "n": 100, "d": 50, "ridge": 0.1, "noise_variance": 0.1}
+    with pytest.raises(InputError, match=message):
+        linear_kernel_risk(**(arguments | changes))

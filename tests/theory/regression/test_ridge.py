@@ -378,6 +378,45 @@ def test_a_metric_that_misses_the_target_has_the_whole_target_as_noise():
     assert threshold.risk == np.inf
 
 
+@pytest.mark.parametrize("small", [1e-8, 1e-16, 1e-28])
+@pytest.mark.parametrize("turned", [False, True])
+def test_units_of_the_coordinates_do_not_matter_to_matrices(small, turned):
+    """x -> U x, b -> U^-1 b and the penalty with it leave the problem; variances of any size are kept."""
+    _, covariance, prior = random_matrices(4, 5)
+    covariance, prior = (covariance, prior) if turned else (np.diag(np.diag(covariance)), np.diag(np.diag(prior)))
+    units = np.array([1.0, 1.0, np.sqrt(small), np.sqrt(small)])
+    n, ridge = np.array([2.5, 3.0, 9.0]), 0.2
+    plain = ridge_equivalent_matrices(covariance, prior, n, ridge, 0.1)
+    moved = ridge_equivalent_matrices(
+        covariance * np.outer(units, units), prior / np.outer(units, units), n, ridge, 0.1, metric=np.diag(units**-2.0)
+    )
+    assert_same(moved, plain, rtol=1e-9)
+    if not turned:
+        graded = np.diag(covariance) * units**2
+        found = ridge_equivalent_matrices(np.diag(graded), prior / np.outer(units, units), n, 0.0, 0.1)
+        assert_same(found, ridge_equivalent(graded, np.diag(prior) / units**2, n, 0.0, 0.1), rtol=1e-9)
+
+
+def test_direction_of_little_variance_and_large_coefficient_is_kept():
+    """Two directions of the same signal 1, at n = 3/2 without ridge: kappa = l_2, and the bias is (1/4) / (1/6)."""
+    found = ridge_equivalent_matrices(np.diag([1.0, 1e-16]), np.diag([1.0, 1e16]), 1.5, 0.0, 0.0)
+    assert found.effective_ridge == pytest.approx(1e-16, rel=1e-9, abs=0)
+    assert found.bias == pytest.approx(1.5)
+
+
+def test_small_singular_value_of_a_coupled_metric_has_its_digits():
+    """S^(1/2) M S^(1/2) of S = diag(1, e), M = [[2, 1], [1, 2]] has determinant 3 e and trace 2 (1 + e)."""
+    covariance, metric = np.diag([1.0, 1e-20]), np.array([[2.0, 1.0], [1.0, 2.0]])
+    found = ridge_equivalent_matrices(covariance, np.eye(2), 1.5, 0.0, 0.1, metric=metric)
+    assert found.effective_ridge == pytest.approx(1.5e-20, rel=1e-9, abs=0)
+
+
+def test_columns_that_vary_by_rounding_only_do_not_count():
+    covariance = np.diag([2.0, 1.0, 1e-33])
+    found = ridge_equivalent_matrices(covariance, np.eye(3), 2.5, 0.0, 0.1)
+    assert_same(found, ridge_equivalent([2.0, 1.0], 1.0, 2.5, 0.0, 0.1), rtol=1e-12)
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [

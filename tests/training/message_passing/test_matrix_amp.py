@@ -103,10 +103,35 @@ def test_clusters_of_different_covariances_converge_at_the_rate_of_the_block_ope
     assert abs(np.median(rates) - theory.stability) < 0.03
 
 
+BROKEN = np.zeros((N, D))
+BROKEN[3, 2] = np.nan
+
+
 @pytest.mark.parametrize(
-    ("labels", "second", "message"),
-    [(np.zeros(3, int), np.ones(D), "must fit together"), (np.zeros(N, int), np.ones(5), "must have 40 columns")],
+    ("wrong", "message"),
+    [
+        ({"labels": np.zeros(3, int)}, r"labels must have one entry per row, 120, got shape \(3,\)"),
+        ({"labels": np.full(N, 3)}, "labels must be >= 0 and <= 2, got 3"),
+        ({"labels": np.full(N, -1)}, "labels must be >= 0 and <= 2, got -1"),
+        ({"labels": np.full(N, 0.5)}, "labels must be whole and >= 0 and <= 2, got 0.5"),
+        ({"rows": BROKEN}, "rows must be finite, got nan"),
+        ({"rows": np.zeros(N)}, "rows must have 2 dimension"),
+        ({"rows": [[1.0, 2.0], [3.0]]}, "rows must be numeric"),
+        ({"ridge": -1.0}, "ridge must be > 0, got -1"),
+        ({"ridge": 0.0}, "ridge must be > 0, got 0"),
+        ({"ridge": np.nan}, "ridge must be finite and > 0, got nan"),
+        ({"classes": 1}, "classes must be an integer >= 2"),
+        ({"second": np.ones(5)}, "second must have 40 columns"),
+        ({"second": -np.ones(D)}, "second must be >= 0, got -1"),
+        ({"spread": np.ones((2, D))}, "spread must have the shape of second"),
+        ({"groups": np.ones(N, int)}, "groups must be >= 0 and <= 0, got 1"),
+        ({"used": np.full(N, 2.0)}, "used must be >= 0 and <= 1, got 2"),
+        ({"used": np.ones(3)}, "used must have one entry per row"),
+    ],
 )
-def test_wrong_problems_are_refused(labels, second, message):
-    with pytest.raises(InputError, match=message):
-        amp.problem(jnp.zeros((N, D)), jnp.asarray(labels), 3, 1.0, second=jnp.asarray(second))
+def test_wrong_problems_are_refused_in_one_line(wrong, message):
+    given = {"rows": np.zeros((N, D)), "labels": np.zeros(N, int), "classes": 3, "ridge": 1.0, "second": np.ones(D)}
+    amp.problem(**given)
+    with pytest.raises(InputError, match=message) as caught:
+        amp.problem(**given | wrong)
+    assert "\n" not in str(caught.value)

@@ -9,12 +9,13 @@ What a forecast takes for granted, and where it ends:
   whose neighbours in the file have alike residuals are told in a note; groups are not recognised.
 - Range. A kernel's eigenvalues below the ridge say what is still to be learned, and the rows at hand know only as many
   eigenvalues as there are rows. So the forecast has an end: "out of range" beyond ten times the rows it is made from,
-  and "doubtful" where the theory needs negative effective ridges, few rows carry the error, leverages are uneven or
-  there are fewer than 20 rows. From a few dozen rows, chance in which rows these are makes errors of 20% and more in
-  any forecast; intervals tell it only in part, and on small tables they are too narrow. Doubtful forecasts of targets
-  with little noise are too high: for the digits from 143 rows by half at 2x and by a factor of 2.5 at 10x, because the
-  theory falls too slowly there. So the interval's low end is then at least as low as the power law of the last
-  doubling. A continuation by a power law with a floor was better on two sets of four, worse on two, and is not used.
+  and "doubtful" where the ends of its interval differ by more than a factor of 4, leverages are uneven or there are
+  fewer than 20 rows. Forecasts of targets with little noise may be too high: for the digits from 143 rows by half at
+  2x and by a factor of 2.5 at 10x, because the theory falls too slowly there. A continuation by a power law with a
+  floor was better on two sets of four, worse on two, and is not used.
+- Intervals are those of `LearningCurve`, which says how often they hold; choosing gamma and drawing features is not in
+  them. A few rows with enormous errors that the table has not shown yet are in no interval.
+- Intercept. Every learner has one that no ridge shrinks; leave-one-out estimates it from the other rows.
 - Ridge. For kernels the largest one within 1% of the least leave-one-out error now, kept for all sizes. Choosing it
   anew for each size from the forecast itself was no better on two data sets, and had no reliable answer on two others:
   the least forecast lies at the end of the range. Tuned again by leave-one-out with ten times the rows, errors were 0

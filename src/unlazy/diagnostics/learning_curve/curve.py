@@ -73,8 +73,22 @@ class LearningCurve(BaseEstimator):
     regression on x from E x x^T, E x y and E y^2 alone.
 
     Assumes exchangeable rows (no groups, no time series), and that random subsets of rows compress the kernel matrix
-    freely, which is exact for large N. Intervals are first-order jackknife ones over pools. Sources: Simon et al.
-    (2023) and Canatar et al. (2021) for the population; the formulas for finite pools are this project's.
+    freely, which is exact for large N. Sources: Simon et al. (2023) and Canatar et al. (2021) for the population; the
+    formulas for finite pools are this project's.
+
+    Intervals are for the error of training on n random rows, in its mean over such rows. For n <= N their standard
+    deviation is that of a first-order jackknife over pools; for more rows half of (df/N) log(n/N), with df the degrees
+    of freedom at N, is added in quadrature, and the high end is at most that at N. The high side is wider, by half the
+    tail E e^4 / (E e^2)^2 of the left-out errors, 1 to 2.4 times. Measured by `benchmarks.intervals` with linear and
+    rbf kernels from pools of 37 to 300 rows, 95% intervals held the error of training at 1, 2, 5 and 10 times the rows
+    in 95, 95, 95 and 95% of the cases (linear 93, 92, 91, 91; rbf 97, 98, 98, 98) on nine tables that had no say in
+    these rules, with a median of high/low of 3.4, 3.7, 7.5 and 10; where `reliable` in 95, 96, 99 and 99%, with 2.4,
+    2.5, 2.7 and 2.6, which are 57, 52, 21 and 16% of the cases. Four of the nine are drawn; on the five real ones
+    (columns of two tables, most with outliers) it is 91, 91, 90 and 90%, and 87% where `reliable` at 1 and 2 times. On
+    the thirteen tables that set the rules 97% were held, on twelve that were looked at once on the way 92 to 96%. The
+    worst tables have a target that the inputs nearly determine but for a few rows, of which pools of dozens of rows
+    show none or one: 62 to 89% of their intervals hold, and fewer of those called `reliable`, because small pools
+    without such a row look good.
 
     Parameters
     ----------
@@ -136,8 +150,8 @@ class LearningCurve(BaseEstimator):
         rows, targets = checked_rows(X, y)
         mean = targets.mean(axis=0)
         if self._is_one_step():
-            theory = self._one_step_of(rows, targets)
-            return self._fitted(theory, len(rows), np.arange(len(rows)), mean, float(np.var(targets)))
+            one_step = self._one_step_of(rows, targets)
+            return self._fitted(one_step, len(rows), np.arange(len(rows)), mean, float(np.var(targets)))
         pool = subsample(len(rows), most, self.random_state)
         columns = targets.reshape(len(rows), -1)
         if not np.ptp(columns[pool], axis=0).any():

@@ -9,9 +9,81 @@ import numpy as np
 
 from unlazy.checks import InputError, check_array
 from unlazy.functions.elementwise import Link, as_activation
+from unlazy.words import first_of
+
+# columns that a message names
+_MOST_NAMED = 5
 
 Pairs = list[tuple[np.ndarray, np.ndarray]]
 """Tasks: rows (n, d) and targets (n,) of each, n may differ."""
+
+
+def check_table(estimator: Any, X: Any, y: Any = "no_validation", **options: Any) -> Any:
+    """scikit-learn's `validate_data`: X, or X and y, in double precision; says which columns have texts or gaps."""
+    from sklearn.utils.validation import validate_data
+
+    try:
+        found = validate_data(estimator, X, y, dtype=np.float64, **options)
+        if options.get("y_numeric"):
+            # texts of one length, unlike objects, are let through
+            np.asarray(found[1], dtype=np.float64)
+        return found
+    except (TypeError, ValueError):
+        check_columns("X", X)
+        if options.get("y_numeric"):
+            check_columns("y", y)
+        raise
+
+
+def check_columns(name: str, X: Any) -> None:
+    """Refuse texts and gaps in X (n, d) or (n,); names their columns and the transformer of scikit-learn that helps."""
+    if getattr(X, "ndim", 2) > 2 or hasattr(X, "toarray"):
+        return
+    names, columns = _columns_of(X)
+    texts, gaps, example = [], [], ""
+    for column, values in zip(names, columns, strict=True):
+        text = next((v for v in values if isinstance(v, str) and not _is_number(v)), None)
+        if text is not None:
+            example = example or text
+            texts.append(column)
+        elif any(v is None or v != v for v in values if not isinstance(v, dict | list)):
+            gaps.append(column)
+    plain = len(names) == 1 and name == "y"
+    if texts:
+        where = "" if plain else f" in column {first_of(texts, _MOST_NAMED)}"
+        helps = (
+            "use a classifier, or numbers for the classes"
+            if plain
+            else "encode them first, as in make_pipeline(make_column_transformer((OneHotEncoder(), "
+            f"[{first_of(texts, _MOST_NAMED)}]), remainder='passthrough'), estimator)"
+        )
+        raise InputError(f"{name} must be numeric, got the text {example!r:.40}{where}: {helps}") from None
+    if gaps:
+        where = "" if plain else f" in column {first_of(gaps, _MOST_NAMED)}"
+        helps = "drop these rows" if plain else "fill them first, as in make_pipeline(SimpleImputer(), estimator)"
+        raise InputError(f"{name} must not have gaps, got NaN{where}: {helps}") from None
+
+
+def _columns_of(X: Any) -> tuple[list[str], list[np.ndarray]]:
+    """Names and values of the columns of a table; nothing of what is none."""
+    if hasattr(X, "columns") and hasattr(X, "iloc"):
+        frame = X.astype(object)
+        values = frame.where(frame.notna(), None).to_numpy()
+        return [repr(column) for column in X.columns], list(values.T)
+    try:
+        array = np.asarray(X, dtype=object)
+    except ValueError:
+        return [], []
+    array = array.reshape(-1, 1) if array.ndim == 1 else array
+    return ([str(j) for j in range(array.shape[1])], list(array.T)) if array.ndim == 2 else ([], [])
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
 
 
 def check_pair(
@@ -19,7 +91,11 @@ def check_pair(
 ) -> tuple[np.ndarray, np.ndarray]:
     """X (n, d) and y (n,) of at least so many rows, and of numbers up to `size`."""
     low = None if size is None else -size
-    design = check_array(X_name, X, low=low, high=size, ndim=2)
+    try:
+        design = check_array(X_name, X, low=low, high=size, ndim=2)
+    except InputError:
+        check_columns(X_name, X)
+        raise
     target = check_array(y_name, y, low=low, high=size, ndim=1)
     if len(design) != len(target):
         raise InputError(f"{y_name} must have {len(design)} entries like the rows of X, got {len(target)}")

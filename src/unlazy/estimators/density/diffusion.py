@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 from sklearn.base import BaseEstimator, DensityMixin
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from unlazy.checks import InputError, check_array, check_choice, check_whole
+from unlazy.estimators.common.inputs import check_table
 from unlazy.estimators.density.laws import NetworkLaw, SplineLaw, network_law, spline_law
 from unlazy.estimators.density.support import Support, far_out, find_support
 from unlazy.numerics.splines.likelihood import MOST_DIMENSIONS
@@ -107,7 +108,7 @@ class DiffusionDensity(DensityMixin, BaseEstimator):
 
     def fit(self, X: Any, y: Any = None) -> DiffusionDensity:
         """Estimate the density of the rows of X (n, d)."""
-        X = validate_data(self, X, dtype=np.float64, ensure_min_samples=2)
+        X = check_table(self, X, ensure_min_samples=2)
         check_choice("kind", self.kind, KINDS)
         self._check_first_time()
         support = find_support(X, self.support_dimension)
@@ -142,7 +143,7 @@ class DiffusionDensity(DensityMixin, BaseEstimator):
     def score_samples(self, X: Any) -> np.ndarray:
         """log density (n,) at the rows of X, in the units of X; with respect to area on the plane, -inf off it."""
         check_is_fitted(self)
-        X = validate_data(self, X, dtype=np.float64, reset=False)
+        X = check_table(self, X, reset=False)
         along, off = self._support.coordinates(X)
         z, log_volume = self._to_law(along)
         found = self._law.log_density(z) - log_volume - self._support.log_volume
@@ -176,7 +177,7 @@ class DiffusionDensity(DensityMixin, BaseEstimator):
         noisy rows are given in the units of X.
         """
         check_is_fitted(self)
-        X = validate_data(self, X, dtype=np.float64, reset=False)
+        X = check_table(self, X, reset=False)
         t = float(check_array("time", time, above=0, ndim=0))
         along, off = self._support.coordinates(X)
         z, _ = self._to_law(along)

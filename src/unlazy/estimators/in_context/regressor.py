@@ -9,10 +9,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.base import BaseEstimator, RegressorMixin, clone
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from unlazy.checks import InputError, check_choice, check_whole
-from unlazy.estimators.common.inputs import Pairs, check_memory, finite_or_refused
+from unlazy.estimators.common.inputs import Pairs, check_memory, check_table, finite_or_refused
 from unlazy.estimators.in_context.attention import LearnedAttention, in_context_coefficients, learn_attention
 from unlazy.estimators.in_context.kernel import learn_kernel
 from unlazy.estimators.in_context.prior import learn_prior
@@ -152,7 +152,7 @@ class InContextRegressor(RegressorMixin, BaseEstimator):
             )
         if self._settings() != self._state.settings:
             raise InputError("parameters must stay as they were in pretrain, got others: call pretrain again")
-        X, y = validate_data(self, X, y, dtype=np.float64, y_numeric=True)
+        X, y = check_table(self, X, y, y_numeric=True)
         if X.shape[1] != len(self._state.scales.mean):
             width, self.n_features_in_ = X.shape[1], len(self._state.scales.mean)
             raise InputError(f"X must have {self.n_features_in_} features like the pretraining tasks, got {width}")
@@ -164,7 +164,7 @@ class InContextRegressor(RegressorMixin, BaseEstimator):
     def predict(self, X: Any, return_std: bool = False) -> Any:
         """Predictions for rows X (n, d), and with `return_std` the standard deviations of new targets there."""
         check_is_fitted(self, msg="this %(name)s has no context yet: call pretrain(tasks), then fit(X, y)")
-        X = validate_data(self, X, dtype=np.float64, reset=False)
+        X = check_table(self, X, reset=False)
         if return_std and self.mode_ == ATTENTION:
             raise InputError("return_std must be False for linear attention, which has no distribution, got True")
         scales = self._state.scales

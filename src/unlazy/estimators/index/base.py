@@ -6,11 +6,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.base import BaseEstimator, RegressorMixin
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from unlazy.checks import InputError
 from unlazy.estimators.common.gate import Choice
-from unlazy.estimators.common.inputs import finite_or_refused, standardised
+from unlazy.estimators.common.inputs import check_table, finite_or_refused, standardised
 from unlazy.estimators.common.scaling import scale_data
 from unlazy.estimators.index.whitening import Whitening, whiten
 
@@ -39,7 +39,7 @@ class IndexRegressor(RegressorMixin, BaseEstimator):
     def predict(self, X: Any) -> np.ndarray:
         """Predictions, (n,)."""
         check_is_fitted(self)
-        X = validate_data(self, X, dtype=np.float64, reset=False)
+        X = check_table(self, X, reset=False)
         with np.errstate(over="ignore", invalid="ignore"):
             indices = standardised(X, self.mean_, self.scale_) @ self._standardised_coefficients
             return finite_or_refused(self._values(indices), X)
@@ -49,7 +49,7 @@ class IndexRegressor(RegressorMixin, BaseEstimator):
 
     def _prepare(self, X: Any, y: Any, least: int, why: str = "") -> IndexData:
         """The data in its own units; fewer than `least` rows are refused."""
-        X, y = validate_data(self, X, y, dtype=np.float64, y_numeric=True, ensure_min_samples=2)
+        X, y = check_table(self, X, y, y_numeric=True, ensure_min_samples=2)
         if len(X) < least:
             raise InputError(f"X must have at least {least} rows{why}, got n_samples = {len(X)}")
         y = y.astype(np.float64)

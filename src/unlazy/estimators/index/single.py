@@ -85,8 +85,8 @@ class SingleIndexRegressor(IndexRegressor):
 
     Links are constant beyond the training rows, after a quarter of their range where they predict the outer rows from
     the others, and have no values that the labels do not support; only ridge regression goes on straight. It is taken
-    where it predicts the longest 5% of the rows from the others with two thirds of the error. What no row tells is lost:
-    if y goes on straight far beyond them, ridge regression is better there.
+    where it predicts the longest 5% of the rows from the others with two thirds of the error. Where y goes on straight
+    far beyond all rows, of which none can tell, ridge regression is better.
 
     Finds every link that is not hidden from first and second moments given y (generative exponent 1 or 2) from n of
     order d: at n = 6 d and noise of a tenth of the deviation of y the cosine with theta is above 0.99. Links of

@@ -8,10 +8,10 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from unlazy.checks import InputError, check_array, check_whole
-from unlazy.estimators.common.inputs import check_memory, check_numbers
+from unlazy.estimators.common.inputs import check_memory, check_numbers, check_table
 from unlazy.numerics.leave_one_out import SingularHessian
 from unlazy.numerics.softmax_regression import class_basis, class_scores, design, left_out_scores, log_shares, path
 
@@ -64,7 +64,7 @@ class LogisticRegressionLOO(ClassifierMixin, BaseEstimator):
         """Choose C and fit."""
         strengths = _strengths(self.Cs)
         refits = check_whole("refits", self.refits, 0)
-        rows, targets = validate_data(self, X, y, dtype=np.float64)
+        rows, targets = check_table(self, X, y)
         check_classification_targets(targets)
         own = _sample_weight(sample_weight, len(rows))
         self.classes_, labels = np.unique(targets, return_inverse=True)
@@ -116,7 +116,7 @@ class LogisticRegressionLOO(ClassifierMixin, BaseEstimator):
     def decision_function(self, X: Any) -> np.ndarray:
         """Log odds of the second class (n,), or scores (n, K)."""
         check_is_fitted(self)
-        rows = validate_data(self, X, reset=False, dtype=np.float64)
+        rows = check_table(self, X, reset=False)
         scores = rows @ self.coef_.T + self.intercept_
         return scores[:, 0] if len(self.classes_) == 2 else scores
 

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from unlazy.checks import InputError, check_array, check_choice, check_whole
-from unlazy.estimators.common.inputs import check_memory, standardised
+from unlazy.estimators.common.inputs import check_memory, check_table, standardised
 from unlazy.estimators.mean_field.certificate import CertificateEffort, certified, warn_of_width
 from unlazy.estimators.mean_field.fit import (
     NetworkSetting,
@@ -209,7 +209,7 @@ class MeanField(BaseEstimator):
 
     def _rows(self, X: Any) -> np.ndarray:
         check_is_fitted(self)
-        X = validate_data(self, X, dtype=np.float64, reset=False)
+        X = check_table(self, X, reset=False)
         return standardised(X, self.mean_, self.scale_)
 
     def _evaluate(self, rows: np.ndarray, law: str) -> np.ndarray:

@@ -7,9 +7,9 @@ from typing import Any, Self
 import numpy as np
 from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import validate_data
 
 from unlazy.checks import InputError, check_array
+from unlazy.estimators.common.inputs import check_table
 from unlazy.estimators.common.scaling import scale_data
 from unlazy.estimators.mean_field.base import MeanField
 from unlazy.estimators.mean_field.certificate import OptimalityCertificate, network_certificate, warn_of_width
@@ -112,7 +112,7 @@ class MeanFieldRegressor(RegressorMixin, MeanField):
 
     def fit(self, X: Any, y: Any) -> Self:
         """Train on X (n, d) and y (n,)."""
-        X, y = validate_data(self, X, y, dtype=np.float64, y_numeric=True, ensure_min_samples=4)
+        X, y = check_table(self, X, y, y_numeric=True, ensure_min_samples=4)
         scaled = scale_data(X, y.astype(np.float64).reshape(-1, 1), "float64")
         self._keep_scaling(scaled.mean, scaled.log_deviation)
         self._target_mean = float(scaled.target_mean[0])
@@ -164,7 +164,7 @@ class MeanFieldClassifier(ClassifierMixin, MeanField):
 
     def fit(self, X: Any, y: Any) -> Self:
         """Train on X (n, d) and labels y (n,)."""
-        X, y = validate_data(self, X, y, dtype=np.float64, ensure_min_samples=4)
+        X, y = check_table(self, X, y, ensure_min_samples=4)
         check_classification_targets(y)
         self.classes_, places = np.unique(y, return_inverse=True)
         if len(self.classes_) < 2:

@@ -16,10 +16,11 @@ from sklearn.base import (
     RegressorMixin,
     TransformerMixin,
 )
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from unlazy.checks import InputError, check_array, check_choice
 from unlazy.estimators.common.folds import make_splits
+from unlazy.estimators.common.inputs import check_table
 from unlazy.estimators.common.scaling import Scaled, scale_data
 from unlazy.estimators.metric.bases import Basis, ComponentBasis, FeatureBasis
 from unlazy.estimators.metric.search import (
@@ -130,7 +131,7 @@ class SharedMetricRegressor(
 
     def fit(self, X: Any, y: Any) -> SharedMetricRegressor:
         """Learn metric and coefficients from X (n, d) and y (n,) or (n, tasks)."""
-        X, y = validate_data(self, X, y, dtype=np.float64, multi_output=True, y_numeric=True)
+        X, y = check_table(self, X, y, multi_output=True, y_numeric=True)
         self._check_parameters(*X.shape)
         splits = make_splits(self.cv, self.random_state, X, y)
         scaled = scale_data(X, y.reshape(len(y), -1).astype(np.float64), self.dtype)
@@ -162,7 +163,7 @@ class SharedMetricRegressor(
     def predict(self, X: Any) -> np.ndarray:
         """Predictions, (n,) if y was one-dimensional, else (n, tasks)."""
         check_is_fitted(self)
-        X = validate_data(self, X, dtype=np.float64, reset=False)
+        X = check_table(self, X, reset=False)
         return X @ self.coef_.T + self.intercept_
 
     def transform(self, X: Any) -> np.ndarray:
@@ -171,7 +172,7 @@ class SharedMetricRegressor(
         Ridge with the penalty `ridge_` on these is the fitted regressor, up to `rank_`.
         """
         check_is_fitted(self)
-        X = validate_data(self, X, dtype=np.float64, reset=False)
+        X = check_table(self, X, reset=False)
         active = np.flatnonzero(self.metric_)
         centred = X - self.mean_
         columns = centred[:, active] if self.components_ is None else centred @ self.components_[active].T

@@ -7,10 +7,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from unlazy.checks import InputError, check_flag, check_whole
-from unlazy.estimators.common.inputs import check_memory, finite_or_refused, guarded, standardised
+from unlazy.estimators.common.inputs import check_memory, check_table, finite_or_refused, guarded, standardised
 from unlazy.estimators.common.scaling import Scaled, scale_data
 from unlazy.estimators.one_step.search import Candidate, Directions, Recipe, Search, features
 from unlazy.numerics.index_directions import Signal
@@ -37,7 +37,7 @@ class OneStepEstimator(BaseEstimator):
 
     def _prepare(self, X: Any, y: Any, directions: int, refinements: int) -> Prepared:
         """The data in its own units, and what is drawn at random."""
-        X, y = validate_data(self, X, y, dtype=np.float64, y_numeric=True, ensure_min_samples=2)
+        X, y = check_table(self, X, y, y_numeric=True, ensure_min_samples=2)
         if len(X) < _LEAST_SAMPLES:
             raise InputError(f"X must have at least {_LEAST_SAMPLES} rows, got n_samples = {len(X)}")
         count = check_whole("n_features", self.n_features, 1, floats=False)
@@ -78,7 +78,7 @@ class OneStepEstimator(BaseEstimator):
 
     def _features(self, X: Any) -> np.ndarray:
         check_is_fitted(self)
-        X = validate_data(self, X, dtype=np.float64, reset=False)
+        X = check_table(self, X, reset=False)
         rows = standardised(X, self.mean_, self.scale_)
         with np.errstate(over="ignore", invalid="ignore"):
             hidden = finite_or_refused(rows @ self.weights_ + self.biases_, X)

@@ -8,10 +8,17 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from unlazy.checks import InputError, check_whole
-from unlazy.estimators.common.inputs import check_memory, check_numbers, finite_or_refused, guarded, standardised
+from unlazy.estimators.common.inputs import (
+    check_memory,
+    check_numbers,
+    check_table,
+    finite_or_refused,
+    guarded,
+    standardised,
+)
 from unlazy.estimators.common.scaling import scale_data
 from unlazy.estimators.random_features.noisy_features import NoisyFeatures, noisy_features
 
@@ -97,7 +104,7 @@ class NoiseRegularizedRidge(MultiOutputMixin, RegressorMixin, BaseEstimator):
 
     def fit(self, X: Any, y: Any) -> NoiseRegularizedRidge:
         """Compare all deltas and alphas on rows X (n, d) and y (n,) or (n, targets), and keep the best."""
-        X, y = validate_data(self, X, y, dtype=np.float64, multi_output=True, y_numeric=True, ensure_min_samples=3)
+        X, y = check_table(self, X, y, multi_output=True, y_numeric=True, ensure_min_samples=3)
         deltas, alphas = self._grids()
         count = check_whole("n_features", self.n_features, 1, _MOST_FEATURES)
         bias = float(check_numbers("bias", self.bias, low=0, high=1e3, ndim=0))
@@ -146,7 +153,7 @@ class NoiseRegularizedRidge(MultiOutputMixin, RegressorMixin, BaseEstimator):
     def predict(self, X: Any) -> np.ndarray:
         """b0 + b.phi(x) for rows x without noise."""
         check_is_fitted(self)
-        X = validate_data(self, X, reset=False, dtype=np.float64)
+        X = check_table(self, X, reset=False)
         rows = standardised(X, self.mean_, self.deviation_)
         with np.errstate(over="ignore", invalid="ignore"):
             hidden = finite_or_refused(rows @ self.weights_ + self.biases_, X)

@@ -46,7 +46,7 @@ class Stale(NamedTuple):
     reason: str
 
 
-class Missing:
+class MissingInstances:
     """The instances of a group that the store lacks: counted, and made one by one where they are asked for."""
 
     def __init__(self, points: np.ndarray, lacking: np.ndarray) -> None:
@@ -67,7 +67,7 @@ class Work(NamedTuple):
 
     collector: dataset.Collector
     group: Group
-    missing: Missing
+    missing: MissingInstances
     stale: list[Stale]
     """Stored rows that cannot be used: those of the whole grid stand with its first group."""
 
@@ -161,7 +161,7 @@ class Laboratory:
                     collector.put(index, seed, {name: row.arrays[name] for name in wanted})
                     collector.seconds += row.seconds
             for group in group_points(grid, code):
-                work.append(Work(collector, group, Missing(group.points, collector.missing), stale))
+                work.append(Work(collector, group, MissingInstances(group.points, collector.missing), stale))
                 stale = []
         return collectors, work
 

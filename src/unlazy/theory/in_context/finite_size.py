@@ -99,8 +99,10 @@ def finite_size_errors(
         e_test = e_test(Gamma) + (d/n) tr[R_test (R+xi)^-1 R (R+xi)^-1] e_tr
 
     with the exact error e(Gamma) of `exact_error`. `test` are the moments at test, those of pretraining if not given.
-    The model interpolates at n = d (d+1), where the errors without ridge are inf. Corrections are O(1/d), except close
-    to interpolation with a tiny ridge, where simulations lie up to 15% above it at d = 32.
+    The model interpolates at n = d rank(R), where the errors without ridge are inf; the rank is d + 1 but for a single
+    task without noise, whose h lies in a plane of d dimensions. At ridge 0 the weights are those of least norm.
+    Corrections are O(1/d), except close to interpolation with a tiny ridge, where simulations lie up to 15% above it at
+    d = 32.
     """
     test = moments if test is None else test
     d = len(moments.cross)
@@ -110,9 +112,11 @@ def finite_size_errors(
     ridge = check_array("ridge", ridge, low=0, high=_LARGEST)
     common_shape(n=n, ridge=ridge)
     eigenvalues, vectors = np.linalg.eigh(moments.feature)
-    rounding = len(eigenvalues) * np.finfo(np.float64).eps * eigenvalues[-1]
-    if eigenvalues[0] <= rounding:
-        raise InputError("moments must have a feature matrix of full rank: some task or the noise must not be 0")
+    # where h never points there is nothing to learn, and B is 0 too
+    kept = eigenvalues > len(eigenvalues) * np.finfo(np.float64).eps * eigenvalues[-1]
+    if not kept.any():
+        raise InputError("moments must have a feature matrix that is not 0: some task or the noise must not be 0")
+    eigenvalues, vectors = eigenvalues[kept], vectors[:, kept]
 
     # with no signal and unit noise the risk of ridge regression is what multiplies a residual: df2/(n' - df2)
     equivalent = ridge_equivalent(eigenvalues, 0.0, n / d, ridge, 1.0)

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from unlazy.checks import InputError, check_array
+from unlazy.checks import InputError, check_array, check_whole
 from unlazy.functions.orthogonal import Hermite
 
 _LARGEST = 1e100
@@ -97,7 +97,8 @@ def relu_coefficients(bias: ArrayLike, highest: int) -> ReluCoefficients:
     """
     from scipy.special import ndtr
 
-    bias = np.asarray(bias, dtype=np.float64)
+    bias = check_array("bias", bias, finite=False)
+    highest = check_whole("highest", highest, 0)
     near = np.clip(bias, -_FAR, _FAR)
     density = np.exp(-(near**2) / 2) / np.sqrt(2 * np.pi)
     hermite = Hermite().values(-near, max(highest, 1))
@@ -113,6 +114,7 @@ def relu_coefficients(bias: ArrayLike, highest: int) -> ReluCoefficients:
 
 def sphere_moments(r: int, highest: int) -> np.ndarray:
     """K_i = E beta_1^(2i) for beta uniform on the unit sphere in r dimensions, i = 0, ..., highest."""
+    r, highest = check_whole("r", r, 1), check_whole("highest", highest, 0)
     s = np.arange(1, highest + 1)
     return np.append(1.0, np.cumprod((2 * s - 1) / (r + 2 * s - 2)))
 

@@ -98,8 +98,8 @@ def overlap_path(
     order, places = np.unique(moments.ravel(), return_inverse=True)
     run = solve_ivp(
         lambda _, m: flow(np.clip(m, -1 + 1e-12, 1 - 1e-12)),
-        (0.0, max(order[-1], 1e-300)), [first], method="DOP853", t_eval=order, rtol=1e-9,
-        atol=min(1e-12, 1e-9 * abs(first)) if first else 1e-12,
+        (0.0, max(order[-1], 1e-300)), [first], method="LSODA", t_eval=order, rtol=1e-12,
+        atol=min(1e-14, 1e-11 * abs(first)) if first else 1e-14,
     )  # fmt: skip
     if not run.success:
         raise ConvergenceError(f"the overlap could not be followed to t = {order[-1]:g}: {run.message}")

@@ -97,7 +97,7 @@ def activation_blocks(
 
 def _multiplicities(family: InnerProductFamily, degree: int) -> list[int]:
     if not isinstance(family, InnerProductFamily):
-        raise InputError(f"family must be Gegenbauer(d) or Krawtchouk(d), got {family!r}")
+        raise InputError(f"family must be Gegenbauer(d) or Krawtchouk(d), got {family!r:.80}")
     copies = family.multiplicities(family.checked_degree(min(degree, family.largest_degree)))
     if copies[-1] > _LARGEST_MULTIPLICITY:
         raise InputError(f"degree must be lower for d = {family.d}: N_{degree} is above {_LARGEST_MULTIPLICITY:g}")

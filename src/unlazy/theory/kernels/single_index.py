@@ -8,9 +8,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from unlazy.checks import InputError, check_array, check_whole
 from unlazy.functions.orthogonal import Gegenbauer, coefficients
 from unlazy.theory.kernels.blocks import kernel_blocks
 from unlazy.theory.kernels.random_features import kernel_regression_equivalent
+
+# of the blocks that the exponential kernel has
+_LARGEST_DEGREE = 10
 
 
 class IndexKernelScores(NamedTuple):
@@ -32,13 +36,18 @@ def index_kernel_scores(
     By the deterministic equivalent of kernel regression with n samples, exact to leading order in n; `jitter` is the
     ridge of the matched kernel. Source: Ghorbani et al. (2021) for the bound.
     """
+    degree = check_whole("degree", degree, 0, _LARGEST_DEGREE)
     family = Gegenbauer(d)
     energies = coefficients(link, family, degree).values ** 2
+    if not energies.sum() > 0:
+        raise InputError(f"link must have a part of degree <= {degree}, got none")
     copies = np.array(family.multiplicities(degree), dtype=float)
     alone = np.eye(degree + 1)[degree] / copies
     matched = kernel_regression_equivalent(alone, energies, n, jitter, 0.0, multiplicities=copies)
     values, more, _ = blocks = kernel_blocks([1 / math.factorial(k) for k in range(30)], family)
     powers = blocks.energies(energies.tolist())
-    exponential = kernel_regression_equivalent(values, powers, n, np.array(ridges), 0.0, multiplicities=more)
+    exponential = kernel_regression_equivalent(
+        values, powers, n, check_array("ridges", ridges, ndim=1), 0.0, multiplicities=more
+    )
     matched_score, exponential_score = (1 - risk / energies.sum() for risk in (matched.risk, exponential.risk.min()))
     return IndexKernelScores(matched_score, exponential_score, min(n / copies[-1], 1.0))

@@ -290,6 +290,8 @@ def function_spectrum(
     breakpoints: Iterable[float] = (),
 ) -> KernelSpectrum:
     """`kernel_spectrum` of f on the sphere or the hypercube, with degrees up to `degree` apart from each other."""
+    if not isinstance(family, InnerProductFamily):
+        raise InputError(f"family must be Gegenbauer(d) or Krawtchouk(d), got {family!r:.80}")
     found = coefficients(function, family, degree, breakpoints)
     return kernel_spectrum(found.values, family.multiplicities(degree), n, found.tail)
 

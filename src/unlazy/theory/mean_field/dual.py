@@ -15,6 +15,8 @@ from unlazy.checks import InputError, check_array, check_whole
 from unlazy.theory.mean_field.grid import Gibbs, GridProblem, energy_and_entropy, gibbs, on_grid
 from unlazy.theory.mean_field.optimum import Features, MeanFieldOptimum
 
+_MOST_PARTICLES = 50_000_000
+
 
 class ParticleConstants(NamedTuple):
     """What N particles add to the optimum: min L^N/N = L* + excess/N, E F(mu_hat) = F* + energy_excess/N."""
@@ -173,12 +175,14 @@ def sample_optimum(optimum: MeanFieldOptimum, count: int, rng: np.random.Generat
 
     The cell adds spacing^2/12 to each variance, 1e-4 of the prior's or less on the default grids.
     """
-    count = check_whole("count", count, 1)
+    count = check_whole("count", count, 1, _MOST_PARTICLES)
     return place_samples(optimum, rng.random(count), rng.random((count, optimum.grid.points.shape[1])))
 
 
 def typical_cloud(optimum: MeanFieldOptimum, count: int, rng: np.random.Generator, clouds: int = 400) -> np.ndarray:
     """Of so many clouds (count, d) from mu* the one whose E|x|^2 is nearest that law's, as this relaxes most slowly."""
+    count = check_whole("count", count, 1, _MOST_PARTICLES)
+    clouds = check_whole("clouds", clouds, 1, _MOST_PARTICLES // count)
     square = float(optimum.law.masses @ (optimum.grid.points**2).sum(axis=1))
     drawn = sample_optimum(optimum, clouds * count, rng).reshape(clouds, count, -1)
     return drawn[np.abs((drawn**2).sum(axis=2).mean(axis=1) - square).argmin()]

@@ -65,8 +65,8 @@ def mean_field_flow(problem: ScalarProblem, start: ArrayLike, times: ArrayLike, 
 
 def normal_masses(problem: ScalarProblem, mean: Any, variance: Any) -> np.ndarray:
     """The masses of N(mean, variance) on the problem's grid, normalised there."""
-    mean = float(check_array("mean", mean, ndim=0))
-    variance = float(check_array("variance", variance, above=0, ndim=0))
+    mean = float(check_array("mean", mean, low=-1e100, high=1e100, ndim=0))
+    variance = float(check_array("variance", variance, low=1e-100, high=1e100, ndim=0))
     exponent = -((problem.points - mean) ** 2) / (2 * variance)
     masses = np.exp(exponent - exponent.max())
     return masses / masses.sum()

@@ -84,6 +84,10 @@ def width_fluctuations(optimum: MeanFieldOptimum, times: ArrayLike) -> np.ndarra
 
 def window_shares(edges: Sequence[int]) -> np.ndarray:
     """The matrix (1 + windows, 1 + observations) that averages the observations of each window; first the start."""
+    found = check_array("edges", edges, ndim=1, low=0, high=1e7, whole=True).astype(int)
+    if (np.diff(found) <= 0).any():
+        raise InputError("edges must increase")
+    edges = found.tolist()
     shares = np.zeros((len(edges), edges[-1] + 1))
     shares[0, 0] = 1
     for row, (low, high) in enumerate(pairwise(edges), 1):

@@ -12,9 +12,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from unlazy.checks import InputError, check_array, common_shape
+from unlazy.checks import InputError, check_array, check_flag, check_whole, common_shape
 
 _ENTROPY = np.log(2 * np.pi * np.e)
+_LARGEST = 1e60
+"""Fields whose squares do not overflow."""
 
 
 class Modes(NamedTuple):
@@ -153,6 +155,10 @@ def added_by_width(modes: Modes, variance: Any, mean_variance: Any, temperature:
     for name, number in {"variance": variance, "mean_variance": mean_variance, "temperature": temperature}.items():
         check_array(name, number, above=0)
     check_array("particles", particles, low=1, whole=True)
+    variance, mean_variance, temperature, particles = (
+        np.asarray(value) if isinstance(value, list | tuple) else value
+        for value in (variance, mean_variance, temperature, particles)
+    )
     a: Any = modes.curvature
     wide = particles * mean_variance
     return (a + modes.interaction) / 2 * wide - a * variance / 2 + temperature / 2 * np.log(variance / wide)
@@ -221,6 +227,8 @@ def batched_moments(
 
     The fields of the rows have the variance `row_variance`; of a reshuffled epoch see `reshuffled_mean_variance`.
     """
+    n = check_whole("n", n, 1)
+    batch, reshuffled = check_whole("batch", batch, 1, n), check_flag("reshuffled", reshuffled)
     start: dict[str, Any] = {"particles": particles, "start_variance": start_variance}
     noise = batch_variance(row_variance, n, batch)
     found = gaussian_moments(
@@ -258,10 +266,12 @@ def reshuffled_mean_variance(
     Exact; for batches drawn anew at every step see `gaussian_moments`.
     """
     a, b, _, _ = _checked(modes)
+    n = check_whole("n", n, 1, 10**7)
+    batch = check_whole("batch", batch, 1, n)
     spread, s2 = check_array("row_variance", row_variance, low=0), batch_variance(row_variance, n, batch)
     heat = float(check_array("temperature", temperature, ndim=0, above=0))
     eta = float(check_array("step_size", step_size, ndim=0, above=0))
-    number = float(_checked_particles(particles))
+    number = float(check_array("particles", particles, low=1, finite=False, whole=True, ndim=0))
     check_stable(a + b, eta)
     kept, own = 1 - eta * (a + b), 2 * heat * eta / number + eta**2 * s2
     length = n // batch
@@ -273,7 +283,10 @@ def reshuffled_mean_variance(
         linked = kept * linked - eta * spread / max(n - 1, 1)
         gains.append(gain)
         sums.append(added)
-    settled = added / (1 - gain)
+    # 1 - gain without its cancellation at small steps
+    with np.errstate(divide="ignore"):
+        decay = np.where(kept > 0, np.log1p(-np.minimum(eta * (a + b), 1)), np.log(np.abs(kept)))
+    settled = added / -np.expm1(2 * length * decay)
     if steps is None:
         return np.mean(gains[1:], axis=0) * settled + np.mean(sums[1:], axis=0)
     k = check_array("steps", steps, low=0, whole=True)
@@ -293,7 +306,8 @@ def _power(base: np.ndarray, exponent: np.ndarray) -> np.ndarray:
 def _checked(modes: Modes) -> tuple[np.ndarray, ...]:
     a = np.atleast_1d(check_array("curvature", modes.curvature, above=0))
     b = np.atleast_1d(check_array("interaction", modes.interaction, low=0))
-    h, c = (np.atleast_1d(check_array(name, getattr(modes, name))) for name in ("field", "target"))
+    wide: dict[str, Any] = {"low": -_LARGEST, "high": _LARGEST}
+    h, c = (np.atleast_1d(check_array(name, getattr(modes, name), **wide)) for name in ("field", "target"))
     common_shape(curvature=a, interaction=b, field=h, target=c)
     return tuple(np.broadcast_arrays(a, b, h, c))
 

@@ -96,11 +96,15 @@ def tensor_grid(half_widths: np.ndarray, points: int) -> tuple[np.ndarray, float
 def gibbs(grid: GridProblem, pseudo_predictions: np.ndarray) -> Gibbs:
     """The Gibbs law of the slopes of the loss at `pseudo_predictions` (u)."""
     slopes = grid.weights * grid.loss.slope(pseudo_predictions)
-    return gibbs_of_potential(grid, grid.features @ slopes + grid.potential)
+    return _law(grid, grid.features @ slopes + grid.potential)
 
 
 def gibbs_of_potential(grid: GridProblem, potential: np.ndarray) -> Gibbs:
     """The law ~ exp(-potential / temperature)."""
+    return _law(grid, on_grid("potential", potential, len(grid.points), 1))
+
+
+def _law(grid: GridProblem, potential: np.ndarray) -> Gibbs:
     exponent = -potential / grid.temperature
     top = exponent.max()
     if not np.isfinite(top):
@@ -191,6 +195,17 @@ def energy_and_entropy(
     fit = float(grid.weights @ grid.loss.value(masses @ grid.features))
     energy = fit + float(masses @ grid.potential) + grid.constant
     return energy + grid.temperature * entropy, energy, entropy
+
+
+def called(name: str, function: Any, *points: np.ndarray) -> Any:
+    """What a user's function gives at points, or an error that names it."""
+    if not callable(function):
+        raise InputError(f"{name} must be a function of an array of points, got a {type(function).__name__}")
+    try:
+        return function(*points)
+    except (TypeError, ValueError, IndexError) as error:
+        shapes = " and ".join(str(each.shape) for each in points)
+        raise InputError(f"{name} must take arrays of points, here of shape {shapes}: {error}") from error
 
 
 def on_grid(name: str, values: Any, count: int, ndim: int) -> np.ndarray:

@@ -8,7 +8,7 @@ import numpy as np
 
 from unlazy.checks import InputError
 from unlazy.numerics.roots import ConvergenceError
-from unlazy.theory.mean_field.grid import MOST_ENTRIES, on_grid
+from unlazy.theory.mean_field.grid import MOST_ENTRIES, called, on_grid
 
 
 def kernel_factors(
@@ -33,7 +33,7 @@ def kernel_factors(
         pivot = int((weights * remaining).argmax())
         if weights[pivot] * remaining[pivot] <= precision * largest or remaining[pivot] <= 1e-15 * largest:
             break
-        column = on_grid("kernel", kernel(mesh, mesh[pivot : pivot + 1])[:, 0], len(mesh), 1)
+        column = on_grid("kernel", called("kernel", kernel, mesh, mesh[pivot : pivot + 1]), len(mesh), 2)[:, 0]
         column = (column - columns[:rank].T @ columns[:rank, pivot]) / np.sqrt(remaining[pivot])
         if rank == len(columns):
             columns = np.concatenate([columns, np.empty_like(columns)])
@@ -55,8 +55,11 @@ def kernel_factors(
 def kernel_diagonal(kernel: Callable[[np.ndarray, np.ndarray], np.ndarray], mesh: np.ndarray) -> np.ndarray:
     """k(x, x) for every point, in blocks: a kernel is a function of two sets of points."""
     size = 64
-    blocks = [np.diag(kernel(mesh[i : i + size], mesh[i : i + size])) for i in range(0, len(mesh), size)]
-    return on_grid("kernel", np.concatenate(blocks), len(mesh), 1)
+    parts = [mesh[i : i + size] for i in range(0, len(mesh), size)]
+    blocks = [on_grid("kernel", called("kernel", kernel, part, part), len(part), 2) for part in parts]
+    if blocks[0].shape != (len(parts[0]), len(parts[0])):
+        raise InputError(f"kernel must give a matrix {(len(parts[0]), len(parts[0]))} here, got {blocks[0].shape}")
+    return np.concatenate([np.diag(block) for block in blocks])
 
 
 def squared_distances(x: np.ndarray, y: np.ndarray) -> np.ndarray:

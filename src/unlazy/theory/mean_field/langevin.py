@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from unlazy.checks import InputError, check_array, check_choice, common_shape
+from unlazy.checks import InputError, check_array, check_choice, check_flag, check_whole, common_shape
 from unlazy.numerics.roots import bisect
 from unlazy.theory.mean_field.gaussian_problem import (
     Modes,
@@ -29,6 +29,7 @@ from unlazy.theory.mean_field.gaussian_problem import (
 
 _JUDGED = ("free energy", "energy")
 _SHORTEST = 1e-9
+_LARGEST = 1e60
 _STEP_SIZES = 48
 _BATCHES = 30
 
@@ -59,7 +60,7 @@ def guaranteed_rate(log_sobolev: ArrayLike, temperature: ArrayLike, *, discrete:
     alpha = check_array("log_sobolev", log_sobolev, above=0, finite=False)
     heat = check_array("temperature", temperature, above=0)
     common_shape(log_sobolev=alpha, temperature=heat)
-    return (1 if discrete else 2) * heat / alpha
+    return (1 if check_flag("discrete", discrete) else 2) * heat / alpha
 
 
 class BoundTerms(NamedTuple):
@@ -93,7 +94,7 @@ def uniform_in_time_bound(
     """
     alpha = check_array("log_sobolev", log_sobolev, above=0)
     heat = check_array("temperature", temperature, above=0)
-    eta = check_array("step_size", step_size, above=0)
+    eta = check_array("step_size", step_size, above=0, high=1e100)
     k = check_array("steps", steps, low=0, finite=False)
     number = check_array("particles", particles, low=1, finite=False)
     noise = batch_variance(1.0, n, n if batch is None else batch)
@@ -137,7 +138,7 @@ class BatchCost(NamedTuple):
 def batch_knee(
     modes: Modes,
     temperature: float,
-    row_variance: ArrayLike,
+    row_variance: float,
     n: int,
     error: float,
     *,
@@ -155,26 +156,27 @@ def batch_knee(
     so that its knee stays where it is.
     """
     check_choice("judged", judged, _JUDGED)
-    rows = int(check_array("n", n, ndim=0, low=1, whole=True))
+    rows = check_whole("n", n, 1, 10**15)
+    heat = float(check_array("temperature", temperature, ndim=0, above=0, high=_LARGEST))
+    spread = float(check_array("row_variance", row_variance, ndim=0, low=0, high=_LARGEST))
+    beginning = {
+        "start_mean": check_array("start_mean", start_mean, low=-_LARGEST, high=_LARGEST),
+        "start_variance": check_array("start_variance", start_variance, low=0, high=_LARGEST),
+    }
+    for name, value in beginning.items():
+        if value.ndim > 1:
+            raise InputError(f"{name} must be a number or one per mode, got shape {value.shape}")
     eps = float(check_array("error", error, ndim=0, above=0))
     waste = float(check_array("factor", factor, ndim=0, above=1))
     stiff = float(np.max(np.asarray(modes.curvature, float) + np.asarray(modes.interaction, float)))
-    best = gaussian_optimum(modes, temperature)
+    best = gaussian_optimum(modes, heat)
 
     def gap(sizes: np.ndarray, rates: np.ndarray, steps: np.ndarray) -> np.ndarray:
-        noise = batch_variance(row_variance, rows, sizes)[..., None]
-        moments = gaussian_moments(
-            modes,
-            temperature,
-            rates,
-            steps,
-            start_mean=start_mean,
-            start_variance=start_variance,
-            gradient_variance=noise,
-        )
+        noise = batch_variance(spread, rows, sizes)[..., None]
+        moments = gaussian_moments(modes, heat, rates, steps, gradient_variance=noise, **beginning)
         if judged == "energy":
             return np.abs(gaussian_energy(modes, moments) - best.energy)
-        return gaussian_free_energy(modes, moments, temperature) - best.free_energy
+        return gaussian_free_energy(modes, moments, heat) - best.free_energy
 
     def largest_steps(sizes: np.ndarray) -> np.ndarray:
         """For each batch the largest step whose stationary gap is within the error, 0 if there is none."""

@@ -6,11 +6,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from unlazy.checks import check_array
+
 
 def normal_densities(places: np.ndarray, centres: np.ndarray, deviation: float) -> np.ndarray:
     """The density of N(centre, deviation^2) at each place, for each centre, (places, centres)."""
+    places, centres = check_array("places", places, ndim=1), check_array("centres", centres, ndim=1)
+    deviation = float(check_array("deviation", deviation, low=1e-100, high=1e100, ndim=0))
     ratio = (places[:, None] - centres) / deviation
-    return np.exp(-(ratio**2) / 2) / (np.sqrt(2 * np.pi) * deviation)
+    return np.exp(-(np.minimum(np.abs(ratio), 1e100) ** 2) / 2) / (np.sqrt(2 * np.pi) * deviation)
 
 
 class Normal(NamedTuple):

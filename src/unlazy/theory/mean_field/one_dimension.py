@@ -9,6 +9,7 @@ import numpy as np
 
 from unlazy.checks import InputError, check_array, check_whole
 from unlazy.numerics.roots import ConvergenceError, scalar_minimum, scalar_root
+from unlazy.theory.mean_field.grid import called
 
 Function = Callable[[np.ndarray], np.ndarray]
 _DEVIATIONS = 8.5
@@ -17,6 +18,8 @@ _COARSE = 0.02
 # Cells whose potential is this many temperatures above the lowest do not matter for any rate that rounding leaves.
 _HIGH = 40.0
 _START, _MOST, _FINEST = 401, 100_000, 500_000
+# Numbers whose squares and quotients do not overflow.
+_LARGEST = 1e60
 
 
 class ScalarProblem(NamedTuple):
@@ -73,12 +76,16 @@ def scalar_problem(
     grid. A given number that does not is refused. The oscillations are taken over a ten times wider box, on a grid
     that is dense around 0, with a search around the extremes.
     """
-    interaction = float(check_array("interaction", interaction, low=0, ndim=0))
-    target = float(check_array("target", target, ndim=0))
-    confinement = float(check_array("confinement", confinement, above=0, ndim=0))
-    temperature = float(check_array("temperature", temperature, above=0, ndim=0))
+    interaction = float(check_array("interaction", interaction, low=0, high=_LARGEST, ndim=0))
+    target = float(check_array("target", target, low=-_LARGEST, high=_LARGEST, ndim=0))
+    confinement = float(check_array("confinement", confinement, above=1 / _LARGEST, high=_LARGEST, ndim=0))
+    temperature = float(check_array("temperature", temperature, above=1 / _LARGEST, high=_LARGEST, ndim=0))
     count = _START if points is None else check_whole("points", points, 11, _MOST)
-    fixed = None if half_width is None else float(check_array("half_width", half_width, above=0, ndim=0))
+    fixed = (
+        None
+        if half_width is None
+        else float(check_array("half_width", half_width, above=1 / _LARGEST, high=_LARGEST, ndim=0))
+    )
     half = _DEVIATIONS * np.sqrt(temperature / (2 * confinement)) if fixed is None else fixed
     bare = ScalarProblem(
         points=np.zeros(0),
@@ -182,7 +189,7 @@ def on_points(problem: ScalarProblem, x: np.ndarray) -> ScalarProblem:
 
 def values_on(name: str, function: Function, x: np.ndarray) -> np.ndarray:
     """The values of a user's function, one per point."""
-    values = check_array(name, function(x))
+    values = check_array(name, called(name, function, x))
     if values.shape != x.shape:
         raise InputError(f"{name} must give one number per point, got shape {values.shape} for {x.shape}")
     return values

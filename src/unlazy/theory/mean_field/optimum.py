@@ -15,6 +15,7 @@ from unlazy.theory.mean_field.grid import (
     Gibbs,
     GridProblem,
     Loss,
+    called,
     covariance,
     dual_value,
     energy_and_entropy,
@@ -34,6 +35,8 @@ _START = {1: 401, 2: 161, 3: 61}
 _REFINEMENT = 1.25
 # The density of a Gaussian there is 2e-16 of its maximum.
 _DEVIATIONS = 8.5
+# Lengths, temperatures and the like whose squares and quotients neither overflow nor vanish.
+_LEAST = 1e-60
 # Of the largest density, at the faces of a box.
 _NEGLIGIBLE = 1e-15
 _GROWTHS = 3
@@ -60,7 +63,7 @@ class MeanFieldOptimum(NamedTuple):
     duality_gap: float
     """L(mu*) - D(g): what rounding and the last Newton step leave."""
     refinement_change: float
-    """How much L* and F* changed with the last refinement of the grid (the larger of the two)."""
+    """How much L* and F* changed with the last refinement of the grid (the larger of the two); NaN without any."""
     half_width: float
     """The box is centre + [-half_width, half_width]^dimension."""
     centre: np.ndarray
@@ -110,8 +113,8 @@ def mean_field_optimum(
         raise InputError(f"loss must be a Loss, such as square_loss(targets), got {loss!r}")
 
     def build(mesh: np.ndarray, volume: float, temperature: float) -> GridProblem:
-        rows = on_grid("features", features(mesh), len(mesh), 2)
-        extra = 0.0 if potential is None else on_grid("potential", potential(mesh), len(mesh), 1)
+        rows = on_grid("features", called("features", features, mesh), len(mesh), 2)
+        extra = 0.0 if potential is None else on_grid("potential", called("potential", potential, mesh), len(mesh), 1)
         shares = np.full(rows.shape[1], 1 / rows.shape[1]) if weights is None else _weights(weights, rows.shape[1])
         _check_loss(loss, rows.shape[1])
         outside = confinement * (mesh**2).sum(axis=1) + extra
@@ -143,7 +146,7 @@ def quadratic_optimum(
     dimension, confinement, temperature, tolerance, constant = _checked(*given)
 
     def build(mesh: np.ndarray, volume: float, temperature: float) -> GridProblem:
-        extra = 0.0 if linear is None else on_grid("linear", linear(mesh), len(mesh), 1)
+        extra = 0.0 if linear is None else on_grid("linear", called("linear", linear, mesh), len(mesh), 1)
         outside = confinement * (mesh**2).sum(axis=1) + extra
         diagonal = kernel_diagonal(kernel, mesh)
 
@@ -188,7 +191,7 @@ def density_optimum(
     if rows.ndim != 2:
         raise InputError(f"data must have shape (n,) or (n, d), got {rows.shape}")
     bandwidth = _positive("bandwidth", bandwidth)
-    smoothing = float(check_array("smoothing", smoothing, low=0, ndim=0))
+    smoothing = float(check_array("smoothing", smoothing, low=0, high=1 / _LEAST, ndim=0))
     d = rows.shape[1]
 
     def smoothed(times: int) -> Callable[[np.ndarray, np.ndarray], np.ndarray]:
@@ -351,7 +354,7 @@ def _checked(
 
 
 def _positive(name: str, value: Any) -> float:
-    return float(check_array(name, value, above=0, ndim=0))
+    return float(check_array(name, value, above=_LEAST, high=1 / _LEAST, ndim=0))
 
 
 def _weights(weights: ArrayLike, count: int) -> np.ndarray:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from unlazy.checks import check_array
 from unlazy.theory.mean_field.finite_step import StepBias, step_size_bias
 from unlazy.theory.mean_field.grid import Loss
 from unlazy.theory.mean_field.optimum import MeanFieldOptimum, mean_field_optimum
@@ -24,6 +25,16 @@ def tanh_optimum(
     Half the side of the grid's box is `deviations` times that of the prior, sqrt(temperature/(2 confinement)); without
     them it is as large as the law needs.
     """
+    inputs = check_array("inputs", inputs, ndim=1)
+    amplitude = float(check_array("amplitude", amplitude, ndim=0, low=-1e60, high=1e60))
+    half_width = None
+    if deviations is not None:
+        wide = float(check_array("deviations", deviations, above=0, ndim=0))
+        heat, weight = (
+            float(check_array(name, value, above=0, ndim=0))
+            for name, value in (("temperature", temperature), ("confinement", confinement))
+        )
+        half_width = wide * float(np.sqrt(heat / (2 * weight)))
     return mean_field_optimum(
         lambda places: amplitude * np.tanh(np.outer(places[:, 0], inputs) + places[:, 1:]),
         loss,
@@ -31,7 +42,7 @@ def tanh_optimum(
         confinement=confinement,
         temperature=temperature,
         points=points,
-        half_width=None if deviations is None else deviations * float(np.sqrt(temperature / (2 * confinement))),
+        half_width=half_width,
     )
 
 

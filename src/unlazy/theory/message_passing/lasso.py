@@ -142,8 +142,11 @@ def _noise_first(problem: _LassoProblem) -> tuple[np.ndarray, np.ndarray]:
 def _missing(theta: np.ndarray, tau: np.ndarray, problem: _LassoProblem) -> np.ndarray:
     """(noise + mse / ratio) / tau^2 - 1, which falls with tau and rises with theta."""
     ratio, _, density, noise = problem
+    found = _averages(theta, tau, density)
     with np.errstate(over="ignore"):
-        return (np.sqrt(noise) / tau) ** 2 + (_averages(theta, tau, density).excess - (ratio - 1)) / ratio
+        # of few samples the error is far below 1, and its excess has none of its digits
+        small = (np.sqrt(noise) / tau) ** 2 - 1 + found.error / ratio
+        return np.where(found.error < 0.5, small, (np.sqrt(noise) / tau) ** 2 + (found.excess - (ratio - 1)) / ratio)
 
 
 def _noise_at(

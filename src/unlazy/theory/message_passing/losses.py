@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from unlazy.checks import check_choice
 from unlazy.numerics.roots import newton_root
 
 LOSSES = ("square", "logistic", "hinge")
@@ -36,7 +37,7 @@ def loss_of(name: str) -> MarginLoss:
         "square": MarginLoss(lambda s: (1 - s) ** 2 / 2, 1.0),
         "logistic": MarginLoss(lambda s: np.logaddexp(0.0, -s), 0.5),
         "hinge": MarginLoss(lambda s: np.maximum(1 - s, 0.0), 1.0),
-    }[name]
+    }[check_choice("loss", name, LOSSES)]
 
 
 def logistic_prox(margin: np.ndarray, variance: np.ndarray, tolerance: float | np.ndarray = 1e-14) -> np.ndarray:

@@ -9,13 +9,15 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from unlazy.checks import InputError, check_array
-from unlazy.numerics.gaussian import normal_nodes
+from unlazy.numerics.quadrature import panels
 
 # steps at which the trapezoidal rule is exact to rounding for the normal and for the logistic density
 _NORMAL_STEP, _NORMAL_REACH = 0.6, 8.5
 _LOGISTIC_STEP, _LOGISTIC_REACH = 0.6, 36.0
 _WIDE = 3.0
 _CALLABLE_NODES = 201
+_SCALES = np.append(0.0, 2.0 ** np.arange(-40.0, 4.0))
+_PANEL_NODES = 16
 
 
 class LinearTeacher(NamedTuple):
@@ -101,20 +103,32 @@ def teacher_error(
 ) -> float:
     """P(y z < 0), of real labels E (y - z)^2, for a score z of variance `norm` and a field t of variance 1.
 
-    `overlap` is the covariance of z and t, which are normal.
+    `overlap` is the covariance of z and t, which are normal. A score that is 0 is wrong half of the time.
     """
     from scipy.special import expit, ndtr
 
+    check_teacher(teacher)
+    if not isinstance(teacher, LinearTeacher | SignTeacher | ProbitTeacher | LogitTeacher):
+        raise InputError(
+            f"teacher must be a LinearTeacher, SignTeacher, ProbitTeacher or LogitTeacher, got {teacher!r}"
+        )
+    norm = float(check_array("norm", norm, low=0, ndim=0))
+    overlap = float(check_array("overlap", overlap, ndim=0))
+    if abs(overlap) > np.sqrt(norm) * (1 + 1e-9):
+        raise InputError(f"overlap must be at most sqrt(norm) = {np.sqrt(norm):g} in size, got {overlap:g}")
+    cosine = float(np.clip(overlap / np.sqrt(norm), -1, 1)) if norm > 0 else 0.0
     if isinstance(teacher, LinearTeacher):
         return 1 + teacher.noise_variance - 2 * overlap + norm
     if isinstance(teacher, SignTeacher):
-        return teacher.flip + (1 - 2 * teacher.flip) * np.arccos(overlap / np.sqrt(norm)) / np.pi
+        return teacher.flip + (1 - 2 * teacher.flip) * np.arccos(cosine) / np.pi
     if isinstance(teacher, ProbitTeacher):
-        return np.arccos(overlap / np.sqrt(norm * (1 + teacher.noise**2))) / np.pi
-    fields, weights = normal_nodes(600)
-    same = ndtr(overlap * fields / np.sqrt(norm - overlap**2))
+        return np.arccos(cosine / np.sqrt(1 + teacher.noise**2)) / np.pi
+    # the other half of the fields is a mirror image; panels of every scale, as both factors may be steep at 0
+    fields, weights = panels(_SCALES, _PANEL_NODES)
+    same = ndtr(cosine * fields / np.sqrt(max((1 - cosine) * (1 + cosine), 1e-300)))
     positive = expit(teacher.slope * fields)
-    return float((positive * (1 - same) + (1 - positive) * same) @ weights)
+    density = np.exp(-(fields**2) / 2) * np.sqrt(2 / np.pi)
+    return float((positive * (1 - same) + (1 - positive) * same) @ (weights * density))
 
 
 def _normal(mean: np.ndarray, deviation: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -150,7 +164,13 @@ def _callable_average(
 ) -> tuple[np.ndarray, np.ndarray]:
     """The derivative by parts: dZ/dmean = E[z P] / deviation."""
     points, weights = _normal_grid(2 * _NORMAL_REACH / (_CALLABLE_NODES * refinement))
-    value = np.asarray(teacher(mean[..., None] + deviation[..., None] * points), dtype=float)
+    fields = mean[..., None] + deviation[..., None] * points
+    try:
+        value = np.asarray(teacher(fields), dtype=float)
+    except (TypeError, ValueError) as error:
+        raise InputError(
+            f"teacher must be a function of an array of fields that returns one number for each, got the error: {error}"
+        ) from None
     if value.shape != (*mean.shape, points.size):
         raise InputError(
             f"teacher must return one number per field, got shape {value.shape} for {(*mean.shape, points.size)}"

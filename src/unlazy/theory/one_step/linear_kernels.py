@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from unlazy.checks import check_array
+from unlazy.checks import InputError, check_array, check_whole, common_shape
 from unlazy.theory.one_step.moments import activation_moments, link_moments, require_slope
 from unlazy.theory.regression.ridge import ridge_equivalent
 
@@ -28,13 +29,16 @@ def tangent_kernel_part(activation: Any) -> LinearPart:
 
 
 def gaussian_kernel_part(bandwidth: float) -> LinearPart:
-    """Of exp(-|x - x'|^2 / (2 d bandwidth))."""
-    width = float(check_array("bandwidth", bandwidth, above=0, ndim=0))
-    return LinearPart(np.exp(-1 / width) / width, 1 - np.exp(-1 / width) * (1 + 1 / width))
+    """Of exp(-|x - x'|^2 / (2 d bandwidth)), bandwidth >= 0.01: below it the kernel is its diagonal."""
+    from scipy.special import gammainc
+
+    inverse = 1 / float(check_array("bandwidth", bandwidth, low=1e-2, high=1e100, ndim=0))
+    # 1 - exp(-x) (1 + x) as the integral of x exp(-x), which does not cancel for wide kernels
+    return LinearPart(inverse * math.exp(-inverse), float(gammainc(2, inverse)))
 
 
 def linear_kernel_risk(
-    kernel: LinearPart, link: Any, n: float, d: int, ridge: ArrayLike, noise_variance: float
+    kernel: LinearPart, link: Any, n: ArrayLike, d: int, ridge: ArrayLike, noise_variance: ArrayLike
 ) -> np.ndarray:
     """The risk of kernel ridge regression for y = g(x.beta) + noise, x ~ N(0, I_d): that of linear regression with
 
@@ -42,8 +46,16 @@ def linear_kernel_risk(
 
     plus |P_{>1} g|^2, which no kernel learns. Leading order as n and d grow in proportion.
     """
+    if not isinstance(kernel, LinearPart):
+        raise InputError(f"kernel must be a LinearPart(linear, diagonal), got {kernel!r:.80}")
+    linear = float(check_array("kernel.linear", kernel.linear, above=0, ndim=0))
+    diagonal = float(check_array("kernel.diagonal", kernel.diagonal, low=0, ndim=0))
     target = link_moments(link)
-    ridges = (kernel.diagonal / n + check_array("ridge", ridge, above=0)) * d / kernel.linear
-    noise = noise_variance + target.nonlinear
-    fit = ridge_equivalent([1.0], target.linear**2 / d, n, ridges, noise, multiplicities=[d])
+    samples = check_array("n", n, low=1)
+    dimension = check_whole("d", d, 1)
+    penalty = check_array("ridge", ridge, low=0)
+    noise = check_array("noise_variance", noise_variance, low=0) + target.nonlinear
+    common_shape(n=samples, ridge=penalty, noise_variance=noise)
+    ridges = (diagonal / samples + penalty) * dimension / linear
+    fit = ridge_equivalent([1.0], target.linear**2 / dimension, samples, ridges, noise, multiplicities=[dimension])
     return fit.risk + target.nonlinear

@@ -143,8 +143,8 @@ def at_limits(
     # of infinitely many features each has an infinitely small share of the ridge
     inside = (ridge > 0) & np.isfinite(features)
     peak = ~inside & (rank == samples * copies)
-    finite = (np.where(np.isinf(a), _INFINITE_RATIO, a) for a in (samples, features))
-    return Limits(*finite, np.where(ridge == 0, _NO_RIDGE * scale, ridge), inside, peak)
+    samples, features = (np.where(np.isinf(a), _INFINITE_RATIO, a) for a in (samples, features))
+    return Limits(samples, features, np.where(ridge == 0, _NO_RIDGE * scale, ridge), inside, peak)
 
 
 def wishart_resolvent(t: ArrayLike, ratio: ArrayLike) -> WishartResolvent:

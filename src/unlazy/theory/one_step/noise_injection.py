@@ -31,6 +31,7 @@ from unlazy.theory.one_step.moments import (
 )
 
 _TABLE_DENSITY = 50
+_LARGEST_NOISE = 1e6
 # of the second moment: rounding errors of quadrature
 _NOT_ROUGH = 1e-13
 # what is left of 0 at its limit
@@ -313,7 +314,7 @@ def _averaged(function: Link, delta: float) -> Link:
 
 
 def _level(input_noise: Any) -> float:
-    level = check_array("input_noise", input_noise, low=0, high=LARGEST)
+    level = check_array("input_noise", input_noise, low=0, high=_LARGEST_NOISE)
     if level.ndim:
         raise InputError(f"input_noise must be one number, got shape {level.shape}")
     return float(level)

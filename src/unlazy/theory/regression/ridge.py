@@ -15,6 +15,8 @@ from unlazy.numerics.spectral_sums import SOLVER_EVALUATIONS, SpectralNodes, Spe
 
 _LARGEST = 1e300
 _LARGEST_SUM = 1e306
+# of singular values: down to it LAPACK's usual algorithm leaves ten digits
+_SPREAD = 1e-6
 
 
 class RidgeEquivalent(NamedTuple):
@@ -99,8 +101,11 @@ def ridge_equivalent_matrices(
 
     A singular M confines the estimator to the range of M. The variance of the target that this range cannot
     express, u = sum of (P^T L^T B L P)_ii over sigma_i = 0, then acts as label noise: bias becomes (bias +
-    u) with the same amplification 1 / (1 - df2/n). Eigenvalues below d times the rounding error of the
-    largest count as 0.
+    u) with the same amplification 1 / (1 - df2/n).
+
+    Units of the coordinates do not matter: whether a matrix is singular is asked of its correlations, whose eigenvalues
+    below d times rounding count as 0, like variances below (d rounding)^2 of the largest, and the singular values are
+    found to relative accuracy (Jacobi). With a singular M, sigma_i below d times rounding of the largest count as 0.
 
     Exact in the limit of `ridge_equivalent`; with a singular metric x must be Gaussian, so that what is out
     of reach is independent of what is not. Source: as `ridge_equivalent`, in the coordinates F^T x of the
@@ -110,10 +115,11 @@ def ridge_equivalent_matrices(
     d = len(covariance_root)
     prior_root = _root("prior", prior, d)
     metric_root = np.eye(d) if metric is None else _root("metric", metric, d)
-    directions, sigma, _ = np.linalg.svd(covariance_root.T @ metric_root)
-    signal = np.sum((directions.T @ covariance_root.T @ prior_root) ** 2, axis=1)
+    directions, sigma = _left_singular(covariance_root.T @ metric_root)
+    signal = np.sum((directions.T @ (covariance_root.T @ prior_root)) ** 2, axis=1)
     rounding = d * np.finfo(np.float64).eps
-    reached = sigma > rounding * sigma[0]
+    # a metric of full rank reaches whatever varies
+    reached = sigma > (rounding * sigma.max(initial=0.0) if metric_root.shape[1] < d else 0.0)
     unexplained = float(signal[~reached].sum())
     if unexplained <= rounding * signal.sum():
         unexplained = 0.0
@@ -214,9 +220,48 @@ def _diagonal(spectrum: ArrayLike, prior: ArrayLike, multiplicities: ArrayLike |
 
 
 def _root(name: str, value: ArrayLike, d: int | None = None) -> np.ndarray:
-    """R with R R^T the given positive semi-definite matrix."""
-    eigenvalues, vectors = eigenpairs(name, check_symmetric(name, value, d))
-    return vectors * np.sqrt(eigenvalues)
+    """R with R R^T the given positive semi-definite matrix and as many columns as its rank.
+
+    R = D V diag(w)^(1/2) with the deviations D and the eigenpairs of the correlation matrix: units that differ by 15
+    decades leave every digit. Where rounding has made correlations larger than 1 the matrix is decomposed as it is.
+    """
+    matrix = check_symmetric(name, value, d)
+    d = len(matrix)
+    rounding = d * np.finfo(np.float64).eps
+    variances = np.diagonal(matrix)
+    varying = variances > rounding**2 * np.abs(matrix).max()
+    deviations = np.sqrt(np.where(varying, variances, 1.0))
+    correlations = np.where(varying & varying[:, None], matrix, 0.0) / deviations / deviations[:, None]
+    left_out = np.abs(np.where(varying & varying[:, None], 0.0, matrix)).max(initial=0.0)
+    eigenvalues, vectors = np.linalg.eigh(correlations)
+    if eigenvalues[0] < -1e3 * rounding * eigenvalues[-1] or left_out > rounding * np.abs(matrix).max():
+        deviations = np.ones(d)
+        eigenvalues, vectors = eigenpairs(name, matrix)
+    kept = eigenvalues > rounding * eigenvalues[-1]
+    return deviations[:, None] * vectors[:, kept] * np.sqrt(eigenvalues[kept])
+
+
+def _left_singular(matrix: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """All left singular vectors, and their singular values with zeros where there are fewer columns.
+
+    Where they spread over more than 6 decades by one-sided Jacobi rotations, which take eight times as long and keep
+    the digits of small values where rows or columns are graded.
+    """
+    from scipy.linalg.lapack import dgejsv
+
+    rows, columns = matrix.shape
+    left, values, _ = np.linalg.svd(matrix)
+    if columns >= rows and values[-1] > _SPREAD * values[0]:
+        return left, values
+    size = max(rows, columns)
+    square = np.zeros((size, size))
+    square[:rows, :columns] = matrix
+    values, left, _, work, _, info = dgejsv(square, joba=2, jobu=0, jobv=3, jobp=0)
+    if info:
+        raise np.linalg.LinAlgError(f"the singular values did not converge (dgejsv returned {info})")
+    # rows of zeros have singular vectors of their own
+    own = np.sort(np.argsort(np.sum(left[rows:] ** 2, axis=0), kind="stable")[:rows])
+    return left[:rows, own], values[own] * (work[0] / work[1])
 
 
 def eigenpairs(name: str, matrix: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

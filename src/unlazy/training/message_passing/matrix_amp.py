@@ -21,7 +21,7 @@ import numpy as np
 from jax import Array
 from jax.typing import ArrayLike
 
-from unlazy.checks import InputError
+from unlazy.checks import InputError, check_known
 from unlazy.theory.message_passing.multiclass.softmax import helmert_contrasts
 
 _PROX_STEPS = 100
@@ -85,18 +85,36 @@ def problem(
 ) -> AmpProblem:
     """A problem of rows (n, d) whose second moments are diagonal: `second` and `spread` are (d,) or (G, d).
 
-    `spread` is the covariance within a cluster; without it the rows have mean 0 and it is `second`.
+    `spread` is the covariance within a cluster; without it the rows have mean 0 and it is `second`. Values that JAX
+    traces are not checked.
     """
-    if rows.ndim != 2 or labels.shape != rows.shape[:1]:
-        raise InputError(f"rows (n, d) and labels (n,) must fit together, got shapes {rows.shape} and {labels.shape}")
-    second = jnp.atleast_2d(second)
-    spread = second if spread is None else jnp.broadcast_to(jnp.atleast_2d(spread), second.shape)
-    if second.shape[1] != rows.shape[1]:
-        raise InputError(f"second must have {rows.shape[1]} columns like rows, got {second.shape[1]}")
-    groups = jnp.zeros(labels.shape, int) if groups is None else groups
-    used = jnp.ones(len(rows), rows.dtype) if used is None else used.astype(rows.dtype)
-    basis = jnp.asarray(helmert_contrasts(classes), rows.dtype)
-    return AmpProblem(rows, labels, groups, used, basis, second, spread, jnp.asarray(ridge, rows.dtype))
+    basis = helmert_contrasts(classes)
+    rows, labels = (jnp.asarray(given) for given in (check_known("rows", rows, ndim=2), _numbered(labels, classes)))
+    if labels.shape != rows.shape[:1]:
+        raise InputError(f"labels must have one entry per row, {len(rows)}, got shape {labels.shape}")
+    rows = rows.astype(jnp.result_type(rows.dtype, jnp.float32))
+    second = jnp.atleast_2d(jnp.asarray(check_known("second", second, low=0), rows.dtype))
+    if second.ndim != 2 or second.shape[1] != rows.shape[1]:
+        raise InputError(f"second must have {rows.shape[1]} columns like rows, got shape {second.shape}")
+    if spread is not None:
+        spread = jnp.atleast_2d(jnp.asarray(check_known("spread", spread, low=0), rows.dtype))
+        if spread.shape not in (second.shape, (1, second.shape[1])):
+            raise InputError(f"spread must have the shape of second, {second.shape}, got {spread.shape}")
+    spread = second if spread is None else jnp.broadcast_to(spread, second.shape)
+    groups = jnp.zeros(labels.shape, int) if groups is None else jnp.asarray(_numbered(groups, len(second), "groups"))
+    used = jnp.ones(len(rows)) if used is None else jnp.asarray(check_known("used", used, low=0, high=1))
+    for name, array in (("groups", groups), ("used", used)):
+        if array.shape != labels.shape:
+            raise InputError(f"{name} must have one entry per row, {len(rows)}, got shape {array.shape}")
+    strength = jnp.asarray(check_known("ridge", ridge, above=0, ndim=0), rows.dtype)
+    dtype = rows.dtype
+    return AmpProblem(rows, labels, groups, used.astype(dtype), jnp.asarray(basis, dtype), second, spread, strength)
+
+
+def _numbered(values: ArrayLike, count: int, name: str = "labels") -> ArrayLike:
+    """Whole numbers 0 to count - 1: an index out of range would be taken for the last one without a word."""
+    check_known(name, values, low=0, high=count - 1, ndim=1, whole=True)
+    return jnp.asarray(values).astype(int)
 
 
 def rotated_problem(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 
@@ -41,11 +42,18 @@ def slopes(function: Function, piece: Piece, z: np.ndarray) -> np.ndarray:
 
 
 def conditional_means(pieces: Pieces, y: np.ndarray, degree: int) -> np.ndarray:
-    """E[h_k(z) | y] for k = 0, ..., degree at values that the link does not take with positive probability.
+    """E[h_k(z) | y] for k = 0, ..., degree, as `conditional_averages`."""
+    return conditional_averages(pieces, y, lambda z: Hermite().values(z, degree), degree + 1)
 
-    sum_b h_k(z_b) w_b / sum_b w_b, w_b = phi(z_b) / |link'(z_b)|, over all z_b with link(z_b) = y.
+
+def conditional_averages(
+    pieces: Pieces, y: np.ndarray, functions: Callable[[np.ndarray], np.ndarray], count: int
+) -> np.ndarray:
+    """E[f_k(z) | y] of so many functions at values that the link does not take with positive probability.
+
+    sum_b f_k(z_b) w_b / sum_b w_b, w_b = phi(z_b) / |link'(z_b)|, over all z_b with link(z_b) = y.
     """
-    sums = np.zeros((degree + 1, y.size))
+    sums = np.zeros((count, y.size))
     total = np.zeros(y.size)
     for piece in pieces.monotone:
         low, high = sorted((piece.first, piece.last))
@@ -54,7 +62,7 @@ def conditional_means(pieces: Pieces, y: np.ndarray, degree: int) -> np.ndarray:
             continue
         z = inverse(pieces.function, piece, y[here])
         weights = np.exp(-(z**2) / 2) / slopes(pieces.function, piece, z)
-        sums[:, here] += Hermite().values(z, degree) * weights
+        sums[:, here] += functions(z) * weights
         total[here] += weights
     return np.divide(sums, total, out=np.zeros_like(sums), where=total > 0)
 

@@ -12,6 +12,7 @@ from unlazy.theory.index_models.spectral.label_nodes import LabelNodes
 
 _LEAST_EXCESS = 1e-10
 _FURTHEST = 1e40
+_LEAST_SQUARE = 1e-16
 _GRID = 160
 _BLOCK = 64
 
@@ -103,8 +104,11 @@ def least_ratio(moments: TransformMoments, targets: np.ndarray) -> np.ndarray:
 
 
 def best_spectral(nodes: LabelNodes, ratios: np.ndarray) -> np.ndarray:
-    """Overlap, top eigenvalue and edge for T = 1 - 1/G, whose T/(s-T) is (G-1)/(1+(s-1)G) also where G is 0."""
-    weights, square = nodes.weights, nodes.square
+    """Overlap, top eigenvalue and edge for T = 1 - 1/G, whose T/(s-T) is (G-1)/(1+(s-1)G).
+
+    G is at least 1e-16: labels in double precision do not tell a smaller E[z^2 | y].
+    """
+    weights, square = nodes.weights, np.maximum(nodes.square, _LEAST_SQUARE)
     least = 1 / float(square.max())
     if not nodes.seen[1] or least >= 1:
         # G is 1, and T is 0

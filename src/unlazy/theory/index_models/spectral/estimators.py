@@ -84,8 +84,10 @@ def spectral_overlap(
 
     The best T is 1 - 1/G with G = E[z^2 | y], whatever the ratio (Luo, Alghamdi & Lu 2019). Its overlap q is the root
     of 1/ratio = (1-q) E[(G-1)^2 / (1-q+qG)] and its eigenvalue 1/ratio; q is above 0 for ratio > 1/E[(G-1)^2] = 1/(2
-    lambda_2^2), where also the best known algorithms start if lambda_1 = 0. T must be bounded above, and not everywhere
-    <= 0 unless ratio > 1, because n < d samples leave a null space then. Mondelli & Montanari 2018; Lu & Li 2020.
+    lambda_2^2), where also the best known algorithms start if lambda_1 = 0. This T is kept above -1e16, since labels in
+    double precision do not tell a smaller G; only the edge at ratios beyond 1e7 feels that. A given T must be bounded
+    above, and not everywhere <= 0 unless ratio > 1, because n < d samples leave a null space then. Mondelli & Montanari
+    2018; Lu & Li 2020.
     """
     ratios = check_array("ratio", ratio, low=_SMALLEST, high=_LARGEST)
     flat = ratios.reshape(-1)

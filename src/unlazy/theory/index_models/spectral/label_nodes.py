@@ -12,7 +12,7 @@ import numpy as np
 from unlazy.checks import InputError, check_array
 from unlazy.functions.orthogonal import Hermite
 from unlazy.numerics.quadrature import panels
-from unlazy.theory.index_models.exponents.conditional import conditional_means, flat_moments, squares
+from unlazy.theory.index_models.exponents.conditional import conditional_averages, flat_moments, squares
 from unlazy.theory.index_models.exponents.expansion import cuts_of
 from unlazy.theory.index_models.exponents.noisy import Channel, noisy_squares
 from unlazy.theory.index_models.exponents.pieces import Pieces, as_function, find_pieces, inverse, reach
@@ -75,8 +75,7 @@ def label_nodes(link: Any, noise: float, breakpoints: tuple[float, ...], breaks:
         labels, weights, moments = (np.concatenate(part, axis=-1) for part in zip(*parts, strict=True))
     kept = weights > _LEAST_WEIGHT
     weights = weights[kept] / weights[kept].sum()
-    square = np.maximum(1 + math.sqrt(2) * moments[1, kept], 0.0)
-    return LabelNodes(labels[kept], weights, moments[0, kept], square, seen)
+    return LabelNodes(labels[kept], weights, moments[0, kept], np.maximum(moments[1, kept], 0.0), seen)
 
 
 def conditional_moment(law: LabelLaw, order: int) -> Callable[[Any], np.ndarray]:
@@ -91,12 +90,15 @@ def conditional_moment(law: LabelLaw, order: int) -> Callable[[Any], np.ndarray]
 def _clean(
     pieces: Pieces, breaks: Iterable[float], outside: tuple[float, float] = (math.inf, -math.inf)
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Labels, weights and E[h_k | y], k = 1, 2; only labels outside the interval count."""
+    """Labels, weights, E[z | y] and E[z^2 | y]; only labels outside the interval count.
+
+    The square is averaged itself: from E[h_2 | y] it would have lost its digits where it is small.
+    """
     found = []
     for value, members in pieces.flat:
         moments = sum((flat_moments(piece.low, piece.high, 2) for piece in members), np.zeros(3))
         if moments[0] > 0:
-            found.append((np.array([value]), moments[:1], (moments[1:] / moments[0])[:, None]))
+            found.append((np.array([value]), moments[:1], _first_and_square(moments[1:] / moments[0])[:, None]))
     if pieces.monotone:
         limits = [value for piece in pieces.monotone for value in (piece.first, piece.last)]
         ends = np.unique([*limits, *(value for value, _ in pieces.flat), *breaks])
@@ -107,7 +109,7 @@ def _clean(
             moving |= (z >= piece.low) & (z <= piece.high)
         z, weights = z[moving], weights[moving]
         labels = pieces.function(z)
-        found.append((labels, weights, conditional_means(pieces, labels, 2)[1:]))
+        found.append((labels, weights, conditional_averages(pieces, labels, lambda at: np.stack([at, at**2]), 2)))
     labels, weights, moments = (np.concatenate(part, axis=-1) for part in zip(*found, strict=True))
     kept = (labels < outside[0]) | (labels > outside[1]) if outside[0] < outside[1] else np.ones(labels.size, bool)
     return labels[kept], weights[kept], moments[:, kept]
@@ -130,7 +132,12 @@ def _noisy(channel: Channel, breaks: Iterable[float]) -> tuple[np.ndarray, np.nd
     edges = np.unique([*edges, *(b for b in breaks if y[0] < b < y[-1])])
     labels, widths = panels(edges, _PANEL_NODES)
     at = CubicSpline(y, densities, axis=1)(labels)
-    return labels, widths * at[0], at[1:] / np.maximum(at[0], 1e-290)
+    return labels, widths * at[0], _first_and_square(at[1:] / np.maximum(at[0], 1e-290))
+
+
+def _first_and_square(means: np.ndarray) -> np.ndarray:
+    """E[z | y] and E[z^2 | y] from E[h_1 | y] and E[h_2 | y]."""
+    return np.stack([means[0], 1 + math.sqrt(2) * means[1]])
 
 
 def grows_without_bound(

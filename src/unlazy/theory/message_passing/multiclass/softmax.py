@@ -14,11 +14,14 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from unlazy.checks import InputError, check_array, check_symmetric, check_whole, common_shape
+from unlazy.checks import InputError, check_array, check_flag, check_symmetric, check_whole, common_shape
 from unlazy.theory.message_passing.multiclass.clusters import ClusterEquations
 from unlazy.theory.message_passing.multiclass.prox import contrasts
 from unlazy.theory.message_passing.multiclass.resolvent import Diagonal, Full
 from unlazy.theory.message_passing.multiclass.teacher import TeacherEquations
+
+_LARGEST = 1e100
+_LEAST_RIDGE, _LARGEST_RIDGE = 1e-10, 1e10
 
 
 class ClusterState(NamedTuple):
@@ -77,7 +80,7 @@ def multiclass_clusters(
     plain iteration ends in a cycle for strong clusters. `means` is (C, d). One of `variances`, (d,) for all clusters
     or (C, d), and `covariances`, (d, d) or (C, d, d), says Sigma_c. `classes` (C,) is the class of each cluster, 0 to
     K - 1, by default one class per cluster. n and ridge broadcast; ridge > 0, as without it separable data have no
-    solution. `stability` is the largest eigenvalue of
+    solution, and between 1e-10 and 1e10 times the trace of the covariance. `stability` is the largest eigenvalue of
 
         (T Y)_c = sum_e tr_d Sigma_c A (Sigma_e (x) n p_e E_e[dg Y_e dg^T]) A
 
@@ -91,12 +94,13 @@ def multiclass_clusters(
     geometry = _geometry(means, variances, covariances)
     count = len(geometry.means)
     labels = _labels(classes, count)
-    weights = _probabilities(probabilities, count)
+    weights, with_bias = _probabilities(probabilities, count), check_flag("bias", bias)
 
     def problem(n: float, ridge: float) -> ClusterEquations:
-        return ClusterEquations(geometry, labels, weights, n, ridge, bool(bias))
+        return ClusterEquations(geometry, labels, weights, n, ridge, with_bias)
 
-    return ClusterState(*_solved(problem, n, ridge, modes, max_iterations))
+    trace = float(geometry.traces().max())
+    return ClusterState(*_solved(problem, trace, n, ridge, check_flag("modes", modes), max_iterations))
 
 
 class TeacherState(NamedTuple):
@@ -143,7 +147,7 @@ def multiclass_teacher(
     n, d -> infinity at fixed n/d if no eigenvalue is a share of the trace that stays. Averages are product rules for
     r <= 2 and 16384 Sobol points beyond. Source: Cakmak, Lu & Opper 2024. Raises `ConvergenceError` with the residual.
     """
-    eigenvalues = check_array("spectrum", spectrum, low=0, ndim=1)
+    eigenvalues = check_array("spectrum", spectrum, low=0, high=_LARGEST, ndim=1)
     if not eigenvalues.any():
         raise InputError("spectrum must not be all 0")
     size = check_array("teacher_covariance", teacher_covariance, ndim=2).shape[0]
@@ -154,26 +158,34 @@ def multiclass_teacher(
     def problem(n: float, ridge: float) -> TeacherEquations:
         return TeacherEquations(eigenvalues, teacher, n, ridge)
 
-    return TeacherState(*_solved(problem, n, ridge, modes, max_iterations))
+    trace = float(eigenvalues.sum())
+    return TeacherState(*_solved(problem, trace, n, ridge, check_flag("modes", modes), max_iterations))
 
 
 def _solved(
     problem: Callable[[float, float], ClusterEquations | TeacherEquations],
+    trace: float,
     n: ArrayLike,
     ridge: ArrayLike,
     modes: bool,
     steps: int,
 ) -> list[np.ndarray]:
     """The outputs at each n and ridge, which broadcast; every solution is the start of the next."""
-    n, ridge = check_array("n", n, low=1), check_array("ridge", ridge, above=0)
+    n, ridge = check_array("n", n, low=1, high=1e100), check_array("ridge", ridge, above=0)
     shape = common_shape(n=n, ridge=ridge)
+    least, most = _LEAST_RIDGE * trace, _LARGEST_RIDGE * trace
+    if (wrong := (ridge < least) | (ridge > most)).any():
+        raise InputError(
+            f"ridge must be {least:g} to {most:g}, {_LEAST_RIDGE:g} to {_LARGEST_RIDGE:g} times the trace of the "
+            f"covariance, got {ridge[wrong].flat[0]:g}"
+        )
     check_whole("max_iterations", steps, 1)
     found: list[tuple[np.ndarray, ...]] = []
     start: Any = None
     for rows, strength in zip(*(a.ravel() for a in np.broadcast_arrays(n, ridge)), strict=True):
         run = problem(float(rows), float(strength))
         start, iterations = run.solve(start, steps)
-        found.append(run.outputs(start, iterations, bool(modes)))
+        found.append(run.outputs(start, iterations, modes))
     fields = [np.stack(field) for field in zip(*found, strict=True)]
     return [field.reshape((*shape, *field.shape[1:]))[()] for field in fields]
 
@@ -187,18 +199,18 @@ def _covariance(name: str, value: ArrayLike, size: int) -> np.ndarray:
 
 
 def _geometry(means: ArrayLike, variances: ArrayLike | None, covariances: ArrayLike | None) -> Diagonal | Full:
-    centers = check_array("means", means, ndim=2)
+    centers = check_array("means", means, ndim=2, low=-_LARGEST, high=_LARGEST)
     count, d = centers.shape
     if (variances is None) == (covariances is None):
         raise InputError("exactly one of variances and covariances must be given, got both or none")
     if variances is not None:
-        spread = check_array("variances", variances, low=0)
+        spread = check_array("variances", variances, low=0, high=_LARGEST)
         if spread.shape not in ((d,), (count, d)):
             raise InputError(f"variances must have shape ({d},) or ({count}, {d}) to fit means, got {spread.shape}")
         if not spread.any():
             raise InputError("variances must not all be 0")
         return Diagonal(np.broadcast_to(spread, (count, d)), centers)
-    full = check_array("covariances", covariances)
+    full = check_array("covariances", covariances, low=-_LARGEST, high=_LARGEST)
     if full.shape == (d, d):
         values, vectors = np.linalg.eigh(_covariance("covariances", full, d))
         return Diagonal(np.broadcast_to(np.maximum(values, 0.0), (count, d)), centers @ vectors)

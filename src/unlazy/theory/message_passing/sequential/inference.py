@@ -103,9 +103,9 @@ def ensemble_of_spectra(
     student: ArrayLike, teacher: ArrayLike | None = None, weights: ArrayLike | None = None
 ) -> CovarianceEnsemble:
     """Any spectra on common eigenvectors; by default the teacher's is the student's and the weights are equal."""
-    shape = np.shape(student)
+    student = check_array("student", student, ndim=1)
     teacher = student if teacher is None else teacher
-    weights = np.ones(shape) if weights is None else check_array("weights", weights, low=0, ndim=1)
+    weights = np.ones(student.shape) if weights is None else check_array("weights", weights, low=0, ndim=1)
     return _check_ensemble(student, teacher, weights)
 
 
@@ -138,6 +138,7 @@ def static_solution(
     equations = Equations(student / size, teacher / power, weights, inverse_temperature, error)
     point = UNINFORMED
     if start is not None:
+        _check_solution("start", start)
         overlap = start.field_overlap / math.sqrt(size * power)
         noise = max(start.field_variance / size - overlap**2, 0.0)
         point = with_noise(start.cavity_variance / size, noise, overlap)
@@ -191,12 +192,19 @@ def matched_beta(flip: float) -> float:
     return math.log((1 - error) / error)
 
 
-@cache
-def solutions_at_line(name: str, alpha: float, flip: float, cooling: tuple[float, ...]) -> tuple[StaticSolution, ...]:
+def solutions_at_line(name: str, alpha: float, flip: float, cooling: ArrayLike) -> tuple[StaticSolution, ...]:
     """Static solutions at multiples of the inverse temperature of the AT line; `InputError` if there is none.
 
-    Results are kept, so that `cooling` must be a tuple.
+    Results are kept.
     """
+    check_choice("name", name, ENSEMBLES)
+    ratio = float(check_array("alpha", alpha, above=0, high=1e6, ndim=0))
+    multiples = check_array("cooling", cooling, above=0, ndim=1)
+    return _solutions_at_line(name, ratio, check_flip("flip", flip), tuple(multiples.tolist()))
+
+
+@cache
+def _solutions_at_line(name: str, alpha: float, flip: float, cooling: tuple[float, ...]) -> tuple[StaticSolution, ...]:
     ensemble = covariance_ensemble(name, alpha)
     line = at_line(ensemble, flip)
     if not math.isfinite(line):
@@ -222,6 +230,7 @@ def mean_field_residual(solution: StaticSolution, rate: ArrayLike, steps: int) -
     averages stationary. Asymptotically r decays by 1 - rate (1 - a) per step. The result has the shape of `rate` and a
     last axis of times. Source: Cakmak, Lu & Opper (2022).
     """
+    _check_solution("solution", solution)
     updates = check_array("rate", rate, above=0, high=1)
     count = check_whole("steps", steps, 1, 2000)
     residual = np.zeros((*updates.shape, count))
@@ -235,6 +244,11 @@ def mean_field_residual(solution: StaticSolution, rate: ArrayLike, steps: int) -
 
 def _inverse_temperature(beta: float) -> float:
     return float(check_array("beta", beta, above=0, ndim=0, finite=False))
+
+
+def _check_solution(name: str, value: StaticSolution) -> None:
+    if not isinstance(value, StaticSolution):
+        raise InputError(f"{name} must be a StaticSolution, as static_solution returns, got {value!r:.60}")
 
 
 def _check_ensemble(student: ArrayLike, teacher: ArrayLike, weights: ArrayLike) -> CovarianceEnsemble:

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from unlazy.checks import InputError, check_array, check_choice, common_shape
+from unlazy.checks import InputError, check_array, check_choice, check_flag, common_shape
 from unlazy.numerics.fixed_points import along_the_ridge, fixed_points
 from unlazy.theory.message_passing.losses import LOSSES, loss_of
 from unlazy.theory.message_passing.state_evolution.clusters import GaussianClusters, check_clusters, on_support
@@ -94,7 +94,7 @@ def mixture_state_evolution(
     with generalised linear models".
     """
     check_choice("loss", loss, LOSSES)
-    check_choice("bias", bias, (True, False))
+    bias = check_flag("bias", bias)
     clusters = check_clusters(means, covariances, probabilities, labels)
     n, ridge = check_array("n", n, low=1, high=1e100), check_array("ridge", ridge, low=0, high=1e100)
     shape = common_shape(n=n, ridge=ridge)
