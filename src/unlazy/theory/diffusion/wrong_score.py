@@ -82,23 +82,6 @@ class WrongScore:
         if len(self.truth.means) != len(self.model.means) and self.gaussian:
             raise InputError(f"model must be one normal like the truth, got {len(self.model.means)}")
 
-    def __post_init__(self) -> None:
-        for name, law in (("truth", self.truth), ("model", self.model)):
-            parts = {part: check_array(f"{name}.{part}", getattr(law, part), ndim=1) for part in law._fields}
-            common = {values.shape for values in parts.values()}
-            if len(common) > 1:
-                raise InputError(f"{name} must have as many weights as means and variances, got {law}")
-            if (parts["weights"] < 0).any() or abs(parts["weights"].sum() - 1) > 1e-8:
-                raise InputError(f"{name}.weights must be >= 0 and sum to 1, got {law.weights}")
-            check_array(f"{name}.variances", law.variances, low=1e-100, high=1e100)
-        check_array("scale", self.scale, above=0, ndim=0)
-        if self.scale != 1 and not (self.gaussian and self.truth == self.model and self.truth.means[0] == 0):
-            raise InputError(
-                f"scale must be 1 unless the truth is its own model, one normal of mean 0, got {self.scale:g}"
-            )
-        if len(self.truth.weights) != len(self.model.weights) and self.gaussian:
-            raise InputError(f"model must be one normal like the truth, got {len(self.model.weights)}")
-
     @property
     def gaussian(self) -> bool:
         return len(self.truth.means) == 1
