@@ -26,8 +26,11 @@ from unlazy.checks import InputError
 from unlazy.numerics.roots import ConvergenceError
 
 TO_COME = {
-    *("one_step", "kernels", "signal_noise", "index_models", "message_passing", "mean_field"),
-    *("diffusion",),
+    "index_models",
+    "kernels",
+    "mean_field",
+    "message_passing",
+    "one_step",
 }
 """Topics whose functions have no examples yet."""
 FUNCTIONS = sorted(
