@@ -192,7 +192,7 @@ def test_a_cluster_in_two_halves_is_one_cluster():
         ({"ridge": 0.0}, r"ridge must be > 0 for the logistic loss \(separable data"),
         ({"ridge": 0.0, "loss": "square", "n": 2}, r"ridge must be > 0 where n = rank = 2"),
         ({"ridge": 0.0, "loss": "square", "covariances": [[1, 0], [1, 0]], "means": np.eye(2)}, "without any variance"),
-        ({"bias": "no"}, "bias must be one of True, False"),
+        ({"bias": "no"}, "bias must be True or False"),
         ({"n": 0}, "n must be >= 1"),
         ({"probabilities": [0.5, 0.6]}, "probabilities must sum to 1"),
         ({"probabilities": [1.0]}, "probabilities must have one entry per cluster"),
