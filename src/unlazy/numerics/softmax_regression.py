@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from unlazy.numerics.contrasts import helmert_contrasts
 from unlazy.numerics.leave_one_out import LeaveOneOut, inverse_hessian, leave_one_out, newton_step, span
 from unlazy.numerics.roots import ConvergenceError
 
@@ -86,9 +87,7 @@ class _Point(NamedTuple):
 
 def class_basis(classes: int) -> np.ndarray:
     """B (K, r): the scores of the classes are B z."""
-    from scipy.linalg import helmert
-
-    return np.array([[-0.5], [0.5]]) if classes == 2 else helmert(classes).T
+    return np.array([[-0.5], [0.5]]) if classes == 2 else helmert_contrasts(classes)
 
 
 def design(
