@@ -72,6 +72,10 @@ def wishart_ensemble(aspect_ratio: float, *, student_scale: float = 1.0) -> Cova
     The Marchenko-Pastur law by the trapezoidal rule in the angle of k = 1 + alpha + 2 sqrt(alpha) cos(angle), which is
     exact to rounding for analytic functions that vanish at k = 0; the rest of the weight stands at 0. The latent
     variables are the N outputs of a perceptron with weights N(0, I/p).
+
+    >>> ensemble = wishart_ensemble(aspect_ratio=3)
+    >>> print(ensemble.multiplicities @ ensemble.spectrum, round(ensemble.multiplicities @ ensemble.spectrum**2, 4))
+    1.0 4.0
     """
     ratio = float(check_array("aspect_ratio", aspect_ratio, above=0, high=1e6, ndim=0))
     scale = float(check_array("student_scale", student_scale, above=0, ndim=0))
@@ -83,7 +87,12 @@ def wishart_ensemble(aspect_ratio: float, *, student_scale: float = 1.0) -> Cova
 
 
 def row_orthogonal_ensemble(aspect_ratio: float, *, student_scale: float = 1.0) -> CovarianceEnsemble:
-    """K* = alpha times a random projection of rank N/alpha, aspect ratio alpha > 1; K = student_scale K*."""
+    """K* = alpha times a random projection of rank N/alpha, aspect ratio alpha > 1; K = student_scale K*.
+
+    >>> ensemble = row_orthogonal_ensemble(aspect_ratio=4)
+    >>> print(ensemble.spectrum, ensemble.multiplicities)
+    [4. 0.] [0.25 0.75]
+    """
     ratio = float(check_array("aspect_ratio", aspect_ratio, above=1, high=1e6, ndim=0))
     scale = float(check_array("student_scale", student_scale, above=0, ndim=0))
     eigenvalues = np.array([ratio, 0.0])
@@ -94,7 +103,11 @@ ENSEMBLES = ("wishart", "row-orthogonal")
 
 
 def covariance_ensemble(ensemble: str, aspect_ratio: float) -> CovarianceEnsemble:
-    """The ensemble of a name of `ENSEMBLES` at an aspect ratio, which is above 1 for the row-orthogonal one."""
+    """The ensemble of a name of `ENSEMBLES` at an aspect ratio, which is above 1 for the row-orthogonal one.
+
+    >>> print(covariance_ensemble("row-orthogonal", aspect_ratio=4).multiplicities)
+    [0.25 0.75]
+    """
     make = wishart_ensemble if check_choice("ensemble", ensemble, ENSEMBLES) == "wishart" else row_orthogonal_ensemble
     return make(aspect_ratio)
 
@@ -102,7 +115,12 @@ def covariance_ensemble(ensemble: str, aspect_ratio: float) -> CovarianceEnsembl
 def ensemble_of_spectra(
     spectrum: ArrayLike, teacher_spectrum: ArrayLike | None = None, multiplicities: ArrayLike | None = None
 ) -> CovarianceEnsemble:
-    """Any spectra on common eigenvectors; by default the teacher's is the student's and all occur equally often."""
+    """Any spectra on common eigenvectors; by default the teacher's is the student's and all occur equally often.
+
+    >>> ensemble = ensemble_of_spectra(spectrum=[2, 1], teacher_spectrum=[3, 1], multiplicities=[1, 3])
+    >>> print(ensemble.multiplicities @ ensemble.teacher_spectrum)
+    1.5
+    """
     eigenvalues = check_array("spectrum", spectrum, ndim=1)
     copies = np.ones(eigenvalues.shape) if multiplicities is None else multiplicities
     copies = check_array("multiplicities", copies, low=0, ndim=1)
@@ -130,6 +148,10 @@ def static_solution(
     `ConvergenceError` if the equations are not met to 1e-9 or the last step of Newton's method exceeds 1e-7 (usually
     they are to 1e-13), as at beta = inf with labels that no student explains. Source: Cakmak, Lu & Opper (2022), in the
     form of the vector-AMP equations.
+
+    >>> found = static_solution(wishart_ensemble(aspect_ratio=3), inverse_temperature=4, flip_probability=0.1)
+    >>> print(f"overlap {found.posterior_overlap:.4f}, stability {found.stability:.4f}")
+    overlap 0.7524, stability 0.4053
     """
     beta = float(check_array("inverse_temperature", inverse_temperature, above=0, ndim=0, finite=False))
     error = check_flip_probability(flip_probability)
@@ -173,6 +195,10 @@ def almeida_thouless_line(ensemble: CovarianceEnsemble, flip_probability: float)
     The line of de Almeida and Thouless; inf if the factor stays below 1 up to 246. It is followed upwards from 0.25 in
     steps of a factor 1.5, so that two crossings within one step are missed. Above the line no schedule of the algorithm
     converges. Source: Cakmak, Lu & Opper (2022).
+
+    >>> line = almeida_thouless_line(row_orthogonal_ensemble(aspect_ratio=3), flip_probability=0.1)
+    >>> print(f"{line:.2f}, matched {matched_inverse_temperature(0.1):.2f}")
+    10.21, matched 2.20
     """
     lower: StaticSolution | None = None
     for beta in _BETAS:
@@ -196,7 +222,11 @@ def almeida_thouless_line(ensemble: CovarianceEnsemble, flip_probability: float)
 
 
 def matched_inverse_temperature(flip_probability: float) -> float:
-    """The inverse temperature log((1 - e)/e) at which the student knows the teacher's noise, 0 < e < 1/2."""
+    """The inverse temperature log((1 - e)/e) at which the student knows the teacher's noise, 0 < e < 1/2.
+
+    >>> print(f"{matched_inverse_temperature(flip_probability=0.1):.3f}")
+    2.197
+    """
     error = float(check_array("flip_probability", check_flip_probability(flip_probability), above=0))
     return math.log((1 - error) / error)
 
@@ -207,6 +237,11 @@ def almeida_thouless_solutions(
     """Static solutions at multiples of the inverse temperature of `almeida_thouless_line`, of an ensemble by its name.
 
     `InputError` if there is no line. Results are kept.
+
+    >>> multiples = [0.7, 1, 1.3]
+    >>> found = almeida_thouless_solutions("wishart", 3, relative_inverse_temperature=multiples, flip_probability=0.1)
+    >>> print([round(solution.stability, 3) for solution in found])
+    [0.759, 1.0, 1.187]
     """
     check_choice("ensemble", ensemble, ENSEMBLES)
     ratio = float(check_array("aspect_ratio", aspect_ratio, above=0, high=1e6, ndim=0))
@@ -242,6 +277,11 @@ def mean_field_residual(solution: StaticSolution, update_probability: ArrayLike,
     Exact as N grows from the start kappa(0) = (mk/rho*) theta* + sqrt(tau - mk^2/rho*) noise, which makes all one-time
     averages stationary. Asymptotically r decays by 1 - p (1 - a) per step. The result has the shape of p and a
     last axis of times. Source: Cakmak, Lu & Opper (2022).
+
+    >>> solution = static_solution(wishart_ensemble(3), inverse_temperature=4, flip_probability=0.1)
+    >>> print(mean_field_residual(solution, update_probability=[1, 0.25], iterations=4).round(3))
+    [[0.568 0.106 0.035 0.013]
+     [0.568 0.433 0.334 0.259]]
     """
     _check_solution("solution", solution)
     updates = check_array("update_probability", update_probability, above=0, high=1)

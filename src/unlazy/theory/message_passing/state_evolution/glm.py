@@ -63,6 +63,11 @@ def glm_state_evolution(
     the training loss of the hinge loss with heavy spectra. The square loss needs second moments of x and y only.
     A case that does not converge raises `ConvergenceError`. Source: Loureiro, Gerbelot, Cui, Goldt, Krzakala, Mezard &
     Zdeborova (2021), "Learning curves of generic features maps for realistic datasets with a teacher-student model".
+
+    >>> found = glm_state_evolution(spectrum=[0.01], squared_cross_covariance=1e-4, teacher_variance=1, n=[100, 900],
+    ...     penalty=0.1, loss="logistic", label_law=SignTeacher(flip_probability=0.05), multiplicities=[100])
+    >>> print(found.test_error.round(4), found.training_error.round(4))
+    [0.3064 0.1377] [0.0046 0.0803]
     """
     population = _population(spectrum, squared_cross_covariance, teacher_variance, multiplicities)
     return _evolve(population, teacher_variance, n, penalty, loss, label_law)
@@ -82,6 +87,11 @@ def glm_state_evolution_matrices(
 
     One eigendecomposition serves all n and penalty. In the notation of Loureiro et al. (2021), t = theta.c with teacher
     features c: rho = theta.Psi.theta, u = Phi^T theta, and Omega is the students' covariance.
+
+    >>> covariance, cross_covariance = [[1, 0.5], [0.5, 1]], [0.5, 0.1]
+    >>> found = glm_state_evolution_matrices(covariance, cross_covariance, teacher_variance=1, n=[20, 80], penalty=1)
+    >>> print(found.test_error.round(4), found.response.round(4))
+    [0.3598 0.3334] [0.3894 0.1145]
     """
     matrix = check_symmetric("covariance", covariance)
     vector = check_array("cross_covariance", cross_covariance, ndim=1, low=-1e150, high=1e150)

@@ -92,6 +92,11 @@ def mixture_state_evolution(
     loss, the errors are the share of the smaller class, the losses twice that, and V and the stability, which have no
     limit, are NaN. Source: Loureiro, Sicuro, Gerbelot, Pacco, Krzakala & Zdeborova (2021), "Learning Gaussian mixtures
     with generalised linear models".
+
+    >>> found = mixture_state_evolution(means=[[0.3, 0], [-0.3, 0]], covariances=0.1, cluster_probabilities=[0.7, 0.3],
+    ...     cluster_labels=[1, -1], n=[10, 100], penalty=1, loss="logistic", fit_intercept=True)
+    >>> print(found.test_error.round(4), found.bias.round(4))
+    [0.2831 0.1593] [0.7759 0.7418]
     """
     check_choice("loss", loss, LOSSES)
     bias = check_flag("fit_intercept", fit_intercept)
