@@ -11,17 +11,16 @@ import pytest
 from unlazy.lab.registry import all_studies, topics
 
 TO_COME = {
-    "data",
-    "diagnostics",
-    "estimators",
-    "functions",
-    "index_models",
+    "one_step",
     "kernels",
+    "index_models",
     "mean_field",
-    "message_passing",
+    "estimators",
+    "diagnostics",
+    "data",
     "numerics",
     "observables",
-    "one_step",
+    "functions",
 }
 """Topics and rooms that do not speak it yet."""
 SPOKEN = [f"theory.{topic}" for topic in topics()] + ["functions", "estimators", "diagnostics", "optim", "data"]

@@ -25,13 +25,7 @@ from unlazy import theory
 from unlazy.checks import InputError
 from unlazy.numerics.roots import ConvergenceError
 
-TO_COME = {
-    "index_models",
-    "kernels",
-    "mean_field",
-    "message_passing",
-    "one_step",
-}
+TO_COME = {"one_step", "kernels", "index_models", "mean_field"}
 """Topics whose functions have no examples yet."""
 FUNCTIONS = sorted(
     name

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from unlazy.theory.message_passing.multiclass.softmax import helmert_contrasts
+from unlazy.numerics.contrasts import helmert_contrasts
 from unlazy.theory.message_passing.teachers import LinearTeacher, LogitTeacher, ProbitTeacher, SignTeacher
 
 
@@ -34,9 +34,9 @@ def draw_labels(
     if isinstance(teacher, LinearTeacher):
         return fields + np.sqrt(teacher.noise_variance) * noise
     if isinstance(teacher, SignTeacher):
-        return np.where(fixed_count(uniform, teacher.flip, sizes), -1.0, 1.0) * np.sign(fields)
+        return np.where(fixed_count(uniform, teacher.flip_probability, sizes), -1.0, 1.0) * np.sign(fields)
     if isinstance(teacher, ProbitTeacher):
-        return np.sign(fields + teacher.noise * noise)
+        return np.sign(fields + np.sqrt(teacher.noise_variance) * noise)
     return np.where(uniform < expit(teacher.slope * fields), 1.0, -1.0)
 
 
