@@ -145,6 +145,7 @@ class CovariatesReal(Study):
             error, training = found.error, found.training_error
         else:
             pool = digits()
-            theory = mixture_state_evolution(pool.means, pool.covariances, pool.shares, [-1, 1], sizes, ridges)
+            clusters = (pool.class_means, pool.class_covariances, pool.class_shares)
+            theory = mixture_state_evolution(*clusters, [-1, 1], sizes, ridges)
             error, training = theory.test_error, theory.train_loss
         return {"error": error, "surrogate_error": error, "training_loss": training}
