@@ -229,7 +229,7 @@ def _sizes(sizes: ArrayLike | None, n: int, most: float) -> np.ndarray:
 
 def _draw_curve(axes: Axes, forecast: OverfitForecast) -> None:
     band(axes, forecast.curve, label=f"{forecast.level:.0%} interval")
-    style.theory(axes, forecast.curve.n, forecast.curve.error, color=style.colour(0), label="forecast")
+    style.theory(axes, forecast.curve.n, forecast.curve.test_error, color=style.colour(0), label="forecast")
     spread = [[forecast.error - forecast.low], [forecast.high - forecast.error]]
     axes.errorbar([forecast.n], [forecast.error], yerr=spread, color=style.colour(0), marker="o", linestyle="none")
     axes.plot(

@@ -142,7 +142,7 @@ class CovariatesReal(Study):
         sizes, ridges = np.array(self.n, dtype=float)[:, None], np.array(self.ridge)
         if self.model == "ridge":
             found = LearningCurve("linear").fit_moments(*digit_moments()).predict(sizes, ridges)
-            error, training = found.error, found.training_error
+            error, training = found.test_error, found.training_error
         else:
             pool = digits()
             clusters = (pool.class_means, pool.class_covariances, pool.class_shares)
