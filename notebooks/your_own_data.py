@@ -179,7 +179,8 @@ def _(X, y):
 
 
 @app.cell
-def _(KernelRidge):
+def _():
+    from sklearn.kernel_ridge import KernelRidge
     from sklearn.linear_model import RidgeCV
     from sklearn.model_selection import GridSearchCV
     from sklearn.pipeline import make_pipeline
