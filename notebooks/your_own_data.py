@@ -66,7 +66,7 @@ def _(X, y):
 
 @app.cell(hide_code=True)
 def _(report):
-    now, more = report.forecast.error[-3], report.forecast.error[-1]
+    now, more = report.forecast.test_error[-3], report.forecast.test_error[-1]
     mo.md(f"""
     Of the variance {report.target_variance:.0f} of the target a linear model leaves {now:.0f}, and
     {report.noise_variance:.0f} would be left with endless rows. With four times the rows it would leave {more:.0f}:

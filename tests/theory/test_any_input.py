@@ -26,8 +26,8 @@ from unlazy.checks import InputError
 from unlazy.numerics.roots import ConvergenceError
 
 TO_COME = {
-    *("one_step", "kernels", "signal_noise", "index_models", "in_context", "message_passing", "mean_field"),
-    *("diffusion", "regression"),
+    *("one_step", "kernels", "signal_noise", "index_models", "message_passing", "mean_field"),
+    *("diffusion",),
 }
 """Topics whose functions have no examples yet."""
 FUNCTIONS = sorted(

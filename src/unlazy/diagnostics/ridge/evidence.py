@@ -94,13 +94,13 @@ class RidgeForecast(NamedTuple):
     sizes: np.ndarray
     ridge: np.ndarray
     """The best ridge."""
-    error: np.ndarray
-    """The test error there, label noise included."""
+    test_error: np.ndarray
+    """There, label noise included."""
     standard_error: np.ndarray
-    """Of `error`, from the scatter of the leave-one-out residuals over the rows."""
+    """Of `test_error`, from the scatter of the leave-one-out residuals over the rows."""
     is_bound: np.ndarray
-    """True where a smaller ridge than these rows can speak for may be better still: `error` is an upper bound."""
-    ridgeless_error: np.ndarray
+    """True where a smaller ridge than these rows can speak for may be better still: `test_error` is a bound."""
+    ridgeless_test_error: np.ndarray
     """The test error at ridge 0; NaN where no n rows can tell, which is where sizes > n <= rank."""
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from unlazy.checks import InputError, check_array, check_choice
+from unlazy.checks import InputError, check_array, check_flag
 from unlazy.diagnostics.curves import checked_sizes
 from unlazy.diagnostics.ridge import pages
 from unlazy.diagnostics.ridge.evidence import (
@@ -40,13 +40,15 @@ _MOST_SCATTER = 0.3
 
 @dataclass(frozen=True)
 class RidgeReport:
-    """What `ridge_report` found. Errors are mean squares, averaged over the targets; arrays run along `ridges`."""
+    """What `ridge_report` found. Errors are mean squares, averaged over the targets; arrays run along `ridge`."""
 
     n: int
     d: int
     """Columns of X that vary."""
-    targets: int
-    ridges: np.ndarray
+    tasks: int
+    """Columns of Y."""
+    ridge: np.ndarray
+    """The path, ascending."""
     gcv: np.ndarray
     loo_error: np.ndarray
     training_error: np.ndarray
@@ -79,7 +81,7 @@ class RidgeReport:
 
     @property
     def chosen_ridge(self) -> float:
-        return float(self.ridges[self.chosen])
+        return float(self.ridge[self.chosen])
 
     @property
     def disagreement(self) -> float:
@@ -103,16 +105,16 @@ def ridge_report(
     X: ArrayLike,
     Y: ArrayLike,
     *,
-    ridges: ArrayLike | None = None,
-    unlabeled: ArrayLike | None = None,
+    ridge: ArrayLike | None = None,
+    unlabelled: ArrayLike | None = None,
     sizes: ArrayLike | None = None,
-    centre: bool = True,
+    fit_intercept: bool = True,
 ) -> RidgeReport:
     """What n >= 3 rows X (n, d) and targets Y (n,) or (n, m) say about ridge regression, without a test set.
 
-    The fit minimises (1/n)|y - X b - intercept|^2 + ridge |b|^2 (no intercept if not `centre`); GCV, leave-one-out
-    error and degrees of freedom come from one decomposition. `ridges` (sorted in the report) defaults to 0 and 60
-    values on a logarithmic scale around the spectrum.
+    The fit minimises (1/n)|y - X b - intercept|^2 + ridge |b|^2 (no intercept if not `fit_intercept`); GCV,
+    leave-one-out error and degrees of freedom come from one decomposition. `ridge` (sorted in the report) defaults to 0
+    and 60 values on a logarithmic scale around the spectrum.
 
     The forecast for `sizes` (at least 10; by default n/4, ..., 4n) needs neither the covariance nor a model of the
     target. With G = (X X^T + n ridge)^-1 the effective ridge kappa = 1 / tr G and df2 = n - (tr G)^2 / tr G^2 depend on
@@ -124,12 +126,12 @@ def ridge_report(
     The same limit is why the noise is identified only if the rows outnumber the rank; else its estimate
     |G y|^2 / tr G^2 at ridge 0 is noise plus the signal that n rows cannot see.
 
-    The regime compares the decay of the covariance's eigenvalues with d; `unlabeled` rows (k, d) sharpen that, and
+    The regime compares the decay of the covariance's eigenvalues with d; `unlabelled` rows (k, d) sharpen that, and
     nothing else. Exact in the limit of `theory.regression.ridge.ridge_equivalent`, for independent rows; relative error
     O(1/n) besides the sampling error, about sqrt(2 / (n m)) for m independent targets. Sources: Golub, Heath & Wahba
     (1979); Patil, Wei, Rinaldo & Tibshirani (2021); Bartlett, Long, Lugosi & Tsigler (2020).
     """
-    check_choice("centre", centre, (True, False))
+    centre = check_flag("fit_intercept", fit_intercept)
     design, targets = _rows("X", X), check_array("Y", Y, low=-_LARGEST_ENTRY, high=_LARGEST_ENTRY)
     n = len(design)
     if n < _FEWEST_ROWS:
@@ -152,7 +154,7 @@ def ridge_report(
     outside = np.mean(np.sum((columns - left @ (left.T @ columns)) ** 2, axis=0)) if squares.size < rows else 0.0
     evidence = Evidence(rows, squares, energies, float(outside))
 
-    levels = _path_ridges(squares, n) if ridges is None else _ridges(ridges)
+    levels = _path_ridges(squares, n) if ridge is None else _ridges(ridge)
     reduced = RidgeDecomposition(left * np.sqrt(squares), squares, np.eye(squares.size), left)
     if centre:
         reduced = with_intercept(squares, left, n * float(levels.max()))
@@ -164,8 +166,8 @@ def ridge_report(
     at_zero = evidence.levels(np.zeros(()))
     threshold = float(at_zero.effective_ridge)
     all_squares, all_rows = squares, rows
-    if unlabeled is not None:
-        both = np.vstack([np.asarray(X, dtype=np.float64), _rows("unlabeled", unlabeled, design.shape[1])])
+    if unlabelled is not None:
+        both = np.vstack([np.asarray(X, dtype=np.float64), _rows("unlabelled", unlabelled, design.shape[1])])
         all_squares = decompose_rows(_centred("X", both, centre), centre)[0].squares
         all_rows = len(both) - centre
     slope = spectrum_slope(all_squares, all_rows, threshold)
@@ -185,8 +187,8 @@ def ridge_report(
     return RidgeReport(
         n=n,
         d=varying,
-        targets=columns.shape[1],
-        ridges=levels,
+        tasks=columns.shape[1],
+        ridge=levels,
         gcv=gcv,
         loo_error=loo_error,
         training_error=path.training_error,
@@ -280,10 +282,10 @@ def _path_ridges(squares: np.ndarray, n: int) -> np.ndarray:
     return np.append(0.0, np.geomspace(lowest, 10 * squares.sum() / n, 60))
 
 
-def _ridges(ridges: ArrayLike) -> np.ndarray:
-    levels = np.atleast_1d(check_array("ridges", ridges, low=0, high=_LARGEST_RIDGE))
+def _ridges(ridge: ArrayLike) -> np.ndarray:
+    levels = np.atleast_1d(check_array("ridge", ridge, low=0, high=_LARGEST_RIDGE))
     if levels.ndim != 1:
-        raise InputError(f"ridges must have at most 1 dimension, got shape {levels.shape}")
+        raise InputError(f"ridge must have at most 1 dimension, got shape {levels.shape}")
     return np.unique(levels)
 
 

@@ -240,7 +240,7 @@ def sample_complexity(
     return SampleComplexity(method, exponent, logarithms, formula, samples)
 
 
-def _power(function: Callable[[np.ndarray], Any], i: int, z: np.ndarray) -> np.ndarray:
+def _power(function: Function, i: int, z: np.ndarray) -> np.ndarray:
     return function(z) ** i
 
 
