@@ -397,13 +397,13 @@ def test_a_linear_kernel_gives_the_forecast_of_ridge_report():
     X = rng.standard_normal((50, 80)) * np.arange(1, 81) ** -0.5
     Y = X @ rng.standard_normal((80, 3)) + rng.standard_normal((50, 3))
     Y -= Y.mean(axis=0)
-    forecast = ridge_report(X, Y, fit_intercept=False, sizes=[15, 30, 50, 100]).forecast
+    forecast = ridge_report(X, Y, fit_intercept=False, n=[15, 30, 50, 100]).forecast
     curve = LearningCurve("linear", method="hybrid", fit_intercept=False).fit(X, Y)
     # its ridge is the penalty over n and its errors are means over targets
-    found = curve.predict(forecast.sizes, forecast.sizes * forecast.ridge)
+    found = curve.predict(forecast.n, forecast.n * forecast.ridge)
     np.testing.assert_allclose(found.test_error / 3, forecast.test_error, rtol=1e-6)
-    forecast = ridge_report(X, Y + 3, sizes=[15, 30, 50]).forecast
-    found = LearningCurve("linear", method="hybrid").fit(X, Y).predict(forecast.sizes, forecast.sizes * forecast.ridge)
+    forecast = ridge_report(X, Y + 3, n=[15, 30, 50]).forecast
+    found = LearningCurve("linear", method="hybrid").fit(X, Y).predict(forecast.n, forecast.n * forecast.ridge)
     np.testing.assert_allclose(found.test_error / 3, forecast.test_error, rtol=1e-6)
 
 

@@ -218,7 +218,7 @@ def _sizes(sizes: ArrayLike | None, n: int, most: float) -> np.ndarray:
     if sizes is None:
         growth = np.rint(n * 2.0 ** np.arange(-2, 5)).astype(np.int64)
         return growth[(growth <= most) | (growth <= n)]
-    found = checked_sizes(sizes, 2)
+    found = checked_sizes("sizes", sizes, 2)
     if found.max() > most:
         raise InputError(
             f"sizes must be at most {most:.0f}, {_MOST_PER_DIMENSION:g} for each effective dimension of the noise, "
