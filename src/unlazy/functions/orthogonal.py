@@ -181,11 +181,12 @@ def coefficients(
         E f(t)^2 = sum_k a_k^2                    (Parseval, which gives the tail)
 
     `function` takes an array and must be square integrable and smooth between the `breakpoints` (0 for relu, abs and
-    sign). Composite Gauss-Legendre rules, doubled until E f^2 and all a_k agree to 1e-11; a function for which they
-    do not agree is refused. On the hypercube the sum over the law is exact and needs no breakpoints.
+    sign); a `Link` brings its own. Composite Gauss-Legendre rules, doubled until E f^2 and all a_k agree to 1e-11; a
+    function for which they do not agree is refused. On the hypercube the sum over the law is exact and needs no
+    breakpoints.
     """
     degree = family.checked_degree(degree)
-    breaks = check_breakpoints(breakpoints)
+    breaks = sorted({*check_breakpoints(breakpoints), *check_breakpoints(getattr(function, "breakpoints", ()))})
     previous = _coefficients_on(family.grid(0, breaks), function, family, degree)
     for refinement in range(1, _LAST_REFINEMENT + 1):
         found = _coefficients_on(family.grid(refinement, breaks), function, family, degree)

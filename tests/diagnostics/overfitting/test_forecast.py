@@ -192,7 +192,7 @@ def test_the_forecast_is_the_test_error_of_trained_networks(n, d, level):
 def test_the_forecast_for_more_rows_is_that_of_the_formula():
     X, y, mu = mixture(400, 200, 40.0, 6)
     found = forecast_overfit(X, y, sizes=[50, 400, 800])
-    lines = np.array([found.curve.error, *found.curve.interval])
+    lines = np.array([found.curve.test_error, *found.curve.interval])
     np.testing.assert_allclose(lines[:, 1], [found.test_error, found.low, found.high], rtol=1e-12)
     for size, error, low, high in zip(found.curve.n, *lines, strict=True):
         assert low < averaging_classifier_error(mu, 1.0, size) < high

@@ -96,7 +96,7 @@ def test_forecasts_agree_with_the_equivalent_of_the_known_covariance(a, b, d):
     at_best, at_zero, standard = [], [], []
     for seed in range(seeds):
         X, Y, spectrum, prior, _ = problem(n, d, a, b, seed=seed)
-        forecast = ridge_report(X, Y, sizes=sizes).forecast
+        forecast = ridge_report(X, Y, n=sizes).forecast
         # an intercept costs a row, and the mean is estimated from n of them
         factor = sizes / (sizes - 1)
         theory = ridge_equivalent(spectrum, prior, sizes - 1, forecast.ridge * factor, noise)
@@ -119,7 +119,7 @@ def test_forecasts_agree_with_fits_to_fresh_rows():
     ratios = []
     for seed in range(seeds):
         X, Y, spectrum, _, _ = problem(100, d, a, b, seed=seed)
-        forecast = ridge_report(X, Y, sizes=[250]).forecast
+        forecast = ridge_report(X, Y, n=[250]).forecast
         # the same draw of coefficients with more rows: replay the generator
         rng = np.random.default_rng([100, d, seed])
         rng.standard_normal((100, d))
@@ -138,7 +138,7 @@ def test_forecasts_agree_with_fits_to_fresh_rows():
 
 def test_the_forecast_for_n_rows_is_the_leave_one_out_error():
     X, Y, *_ = problem(60, 200, 1.0, 1.0)
-    forecast = ridge_report(X, Y, sizes=[60]).forecast
+    forecast = ridge_report(X, Y, n=[60]).forecast
     at_it = ridge_report(X, Y, ridge=[0.0, forecast.ridge[0]])
     np.testing.assert_allclose(forecast.test_error[0], at_it.loo_error[1], rtol=1e-9)
     np.testing.assert_allclose(forecast.ridgeless_test_error[0], at_it.loo_error[0], rtol=1e-9)
@@ -146,14 +146,14 @@ def test_the_forecast_for_n_rows_is_the_leave_one_out_error():
 
 def test_forecasts_beyond_what_the_rows_show_are_bounds_and_say_so():
     X, Y, spectrum, prior, _ = problem(100, 1000, 0.5, 2.0)
-    forecast = ridge_report(X, Y, sizes=[50, 100, 800]).forecast
+    forecast = ridge_report(X, Y, n=[50, 100, 800]).forecast
     assert forecast.is_bound.tolist() == [False, False, True]
     assert np.isnan(forecast.ridgeless_test_error).tolist() == [False, False, True]
     best = ridge_equivalent(spectrum, prior, 799, np.append(0, np.geomspace(1e-4, 10, 200)), 0.3).gcv.min()
     assert best < forecast.test_error[2] + 4 * forecast.standard_error[2]
     # columns that n rows determine leave nothing open
     X, Y, *_ = problem(100, 30, 0.5, 2.0)
-    forecast = ridge_report(X, Y, sizes=[50, 800]).forecast
+    forecast = ridge_report(X, Y, n=[50, 800]).forecast
     assert not forecast.is_bound.any()
     assert np.isfinite(forecast.ridgeless_test_error).all()
 
@@ -235,7 +235,7 @@ def test_rows_of_unequal_leverage_are_forecast_by_leaving_out_and_named():
     coefficients = rng.standard_normal((d, 20)) / np.sqrt(d)
     X = rng.standard_normal((n + test, d)) * rng.choice([0.2, 2.0], (n + test, 1))
     Y = X @ coefficients + np.sqrt(noise) * rng.standard_normal((n + test, 20))
-    report = ridge_report(X[:n], Y[:n], sizes=[n])
+    report = ridge_report(X[:n], Y[:n], n=[n])
     assert "trust the latter" in str(report)
     centre = X[:n].mean(axis=0), Y[:n].mean(axis=0)
     inner, ridge = X[:n] - centre[0], report.forecast.ridge[0]
@@ -268,7 +268,7 @@ def test_the_smallest_and_the_square_designs_have_a_report(n, d, centre):
 
 def test_text_and_figure_show_what_was_found():
     X, Y, *_ = problem(100, 600, 1.5, 1.0)
-    report = ridge_report(X, Y, sizes=[50, 100, 200])
+    report = ridge_report(X, Y, n=[50, 100, 200])
     lines = str(report).splitlines()
     assert 10 <= len(lines) <= 18
     assert max(map(len, lines)) <= 100
@@ -307,8 +307,8 @@ def test_text_and_figure_show_what_was_found():
         ({"ridge": [0.1, -0.1]}, "ridge must be >= 0 and <= 1e\\+200, got -0.1"),
         ({"ridge": []}, "ridge must not be empty"),
         ({"ridge": [[1.0]]}, r"ridge must have at most 1 dimension, got shape \(1, 1\)"),
-        ({"sizes": [5]}, "sizes must be >= 10 and <= 1e\\+15, got 5"),
-        ({"sizes": [20.5]}, r"sizes must be whole and >= 10 and <= .*, got 20.5"),
+        ({"n": [5]}, "n must be >= 10 and <= 1e\\+15, got 5"),
+        ({"n": [20.5]}, r"n must be whole and >= 10 and <= .*, got 20.5"),
         ({"unlabelled": np.ones((4, 3))}, r"unlabelled must have 2 columns like X, got shape \(4, 3\)"),
         ({"unlabelled": [[np.nan, 1.0]]}, "unlabelled must be finite"),
         ({"fit_intercept": "no"}, "fit_intercept must be True or False, got 'no'"),

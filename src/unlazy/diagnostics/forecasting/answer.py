@@ -7,16 +7,16 @@ What a forecast takes for granted, and where it ends:
 - New rows come from where these came from, at random. Rows of a later time, another place or other customers are not
   forecast; nor are groups (several rows of one patient), repeated rows, or a series in time. Repeated rows and rows
   whose neighbours in the file have alike residuals are told in a note; groups are not recognised.
-- Range. A kernel's eigenvalues below the ridge say what is still to be learned, and the rows at hand know only as many
-  eigenvalues as there are rows. So the forecast has an end: "out of range" beyond ten times the rows it is made from,
-  and "doubtful" where the ends of its interval differ by more than a factor of 4, leverages are uneven or there are
-  fewer than 20 rows. Forecasts of targets with little noise may be too high: for the digits from 143 rows by half at
-  2x and by a factor of 2.5 at 10x, because the theory falls too slowly there. A continuation by a power law with a
+- Range. A kernel's eigenvalues below the penalty say what is still to be learned, and the rows at hand know only as
+  many eigenvalues as there are rows. So the forecast has an end: "out of range" beyond ten times the rows it is made
+  from, and "doubtful" where the ends of its interval differ by more than a factor of 4, leverages are uneven or there
+  are fewer than 20 rows. Forecasts of targets with little noise may be too high: for the digits from 143 rows by half
+  at 2x and by a factor of 2.5 at 10x, because the theory falls too slowly there. A continuation by a power law with a
   floor was better on two sets of four, worse on two, and is not used.
 - Intervals are those of `LearningCurve`, which says how often they hold; choosing gamma and drawing features is not in
   them. A few rows with enormous errors that the table has not shown yet are in no interval.
-- Intercept. Every learner has one that no ridge shrinks; leave-one-out estimates it from the other rows.
-- Ridge. For kernels the largest one within 1% of the least leave-one-out error now, kept for all sizes. Choosing it
+- Intercept. Every learner has one that no penalty shrinks; leave-one-out estimates it from the other rows.
+- Penalty. For kernels the largest one within 1% of the least leave-one-out error now, kept for all sizes. Choosing it
   anew for each size from the forecast itself was no better on two data sets, and had no reliable answer on two others:
   the least forecast lies at the end of the range. Tuned again by leave-one-out with ten times the rows, errors were 0
   to 10% lower, more where it had been set from fewer than 20 rows.
@@ -26,8 +26,9 @@ What a forecast takes for granted, and where it ends:
   kernel's (at most 3200, and 1000 if there are more than 1200 rows), and the same ones at all sizes. Drawn, because the
   theory of undrawn ones promised too much in few dimensions. Another draw has another error: for the digits with 1000
   features three others were 9 to 15% better than the one that is taken.
-- The check keeps the learner: ridge, gamma and the drawn features are those that the table got, in forecasts from parts
-  and in training. They were set with the held-out rows among others, so that it does not show what setting them costs.
+- The check keeps the learner: penalty, gamma and the drawn features are those that the table got, in forecasts from
+  parts and in training. They were set with the held-out rows among others, so that it does not show what setting them
+  costs.
 - Columns are standardised with the whole table, a target with outliers by its variance: where few rows carry the error
   the forecast says so, and nothing is trimmed. A target of two values works as least squares; the error is not the
   share of wrong answers.
@@ -70,7 +71,7 @@ _LEAK = 1e-4
 
 @dataclass(frozen=True)
 class MethodForecast:
-    """Errors of one method at the sizes asked for."""
+    """Errors of one method with the numbers of rows asked for."""
 
     method: Method
     points: Curve
@@ -93,7 +94,7 @@ class Forecast:
 
     table: PreparedTable
     targets: tuple[str, ...]
-    sizes: np.ndarray
+    n: np.ndarray
     methods: tuple[MethodForecast, ...]
     checked: tuple[Checked, ...] = ()
 
@@ -113,9 +114,9 @@ class Forecast:
         raise InputError(f"there is no method {name!r}; there are {', '.join(m.name for m in self.methods)}")
 
     @cached_property
-    def noise(self) -> float:
+    def noise_variance(self) -> float:
         """The least, over methods, of what is noise or out of reach with the rows at hand, of the target's variance."""
-        return min(min(found.method.noise, 1.0) for found in self.methods)
+        return min(min(found.method.noise_variance, 1.0) for found in self.methods)
 
     def sentence(self) -> str:
         """Which method will do how well, whether rows or methods pay more, and how much is noise."""
@@ -143,10 +144,10 @@ def forecast(
     target: str | Sequence[str] | None = None,
     *,
     kernel: str | Sequence[str] | None = None,
-    ridge: float | None = None,
+    n: str | Sequence[float] = SIZES,
+    width: int | None = None,
+    penalty: float | None = None,
     gamma: float | None = None,
-    features: int | None = None,
-    sizes: str | Sequence[float] = SIZES,
     check: bool | int = False,
     progress: Callable[[str], None] | None = None,
 ) -> Forecast:
@@ -155,12 +156,12 @@ def forecast(
     `data` is a CSV, TSV or Parquet file or a DataFrame, of which `target` names one or more columns; or a pair (X, y),
     without `target`. Targets are scaled to variance 1, so that an error of 0.3 is 30% of what the mean leaves
     unexplained. `kernel` chooses among ridge, kernel-ridge (rbf), random-features, one-step and scikit-learn's kernels.
-    `ridge` and `gamma` are chosen by leave-one-out and `features` to be within 5% of the kernel unless given. `sizes`
-    are numbers of rows, or multiples like "2x" of the table's. `check` forecasts from parts of the table and trains on
-    larger ones, as many times as it says (True: three). What to know before trusting it stands at the head of this
-    module.
+    `n` are numbers of rows, or multiples like "2x" of the table's. The `width`, the number of random features, is
+    chosen to be within 5% of the kernel, `penalty` (scikit-learn's alpha) and `gamma` by leave-one-out unless given.
+    `check` forecasts from parts of the table and trains on larger ones, as many times as it says (True: three). What to
+    know before trusting it stands at the head of this module.
     """
-    asked = check_request(data, target, ridge=ridge, gamma=gamma, features=features, sizes=sizes, check=check)
+    asked = check_request(data, target, penalty=penalty, gamma=gamma, width=width, n=n, check=check)
     # mistakes are told before the heavy imports
     from unlazy.diagnostics.forecasting.check import SPLITS, check_methods
     from unlazy.diagnostics.forecasting.methods import fit_methods, method_names
@@ -174,7 +175,7 @@ def forecast(
     if not (np.isfinite(spread).all() and (spread > 0).all()):
         raise InputError(f"target column {names[int(np.argmin(np.isfinite(spread)))]!r} has no finite variance")
     scaled = (table.targets - table.targets.mean(axis=0)) / spread / np.sqrt(len(names))
-    options: dict[str, Any] = {"ridge": ridge, "gamma": gamma, "features": features, "progress": progress}
+    options: dict[str, Any] = {"penalty": penalty, "gamma": gamma, "width": width, "progress": progress}
     methods = [_answer(method, len(scaled), wanted) for method in fit_methods(chosen, table.inputs, scaled, **options)]
     checked: tuple[Checked, ...] = ()
     if check:
@@ -264,7 +265,7 @@ def _leaks(
             "known beforehand?"
             for i in np.flatnonzero(shares > 1 - _LEAK)
         ]
-    exact = [found.name for found in methods if (found.points.error[found.points.in_range] < EXACT).any()]
+    exact = [found.name for found in methods if (found.points.test_error[found.points.in_range] < EXACT).any()]
     if exact and not notes:
         notes.append(
             f"{exact[0]} leaves an error below {EXACT:g}: the inputs determine the target; are they known beforehand?"

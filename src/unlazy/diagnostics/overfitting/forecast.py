@@ -218,7 +218,7 @@ def _sizes(sizes: ArrayLike | None, n: int, most: float) -> np.ndarray:
     if sizes is None:
         growth = np.rint(n * 2.0 ** np.arange(-2, 5)).astype(np.int64)
         return growth[(growth <= most) | (growth <= n)]
-    found = checked_sizes(sizes, 2)
+    found = checked_sizes("sizes", sizes, 2)
     if found.max() > most:
         raise InputError(
             f"sizes must be at most {most:.0f}, {_MOST_PER_DIMENSION:g} for each effective dimension of the noise, "
@@ -229,7 +229,7 @@ def _sizes(sizes: ArrayLike | None, n: int, most: float) -> np.ndarray:
 
 def _draw_curve(axes: Axes, forecast: OverfitForecast) -> None:
     band(axes, forecast.curve, label=f"{forecast.confidence:.0%} interval")
-    style.theory(axes, forecast.curve.n, forecast.curve.error, color=style.colour(0), label="forecast")
+    style.theory(axes, forecast.curve.n, forecast.curve.test_error, color=style.colour(0), label="forecast")
     spread = [[forecast.test_error - forecast.low], [forecast.high - forecast.test_error]]
     axes.errorbar([forecast.n], [forecast.test_error], yerr=spread, color=style.colour(0), marker="o", linestyle="none")
     axes.plot(

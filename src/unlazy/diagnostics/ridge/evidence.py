@@ -86,12 +86,12 @@ class Evidence(NamedTuple):
 
 
 class RidgeForecast(NamedTuple):
-    """Test errors to expect with other numbers of labelled rows; every field has one entry for each size.
+    """Test errors to expect with other numbers of labelled rows; every field has one entry for each n.
 
     No `Curve`, because an error here may be a bound, has a standard error, and stands beside that without a ridge.
     """
 
-    sizes: np.ndarray
+    n: np.ndarray
     ridge: np.ndarray
     """The best ridge."""
     test_error: np.ndarray
@@ -101,7 +101,7 @@ class RidgeForecast(NamedTuple):
     is_bound: np.ndarray
     """True where a smaller ridge than these rows can speak for may be better still: `test_error` is a bound."""
     ridgeless_test_error: np.ndarray
-    """The test error at ridge 0; NaN where no n rows can tell, which is where sizes > n <= rank."""
+    """The test error at ridge 0; NaN where no n rows can tell, which is where n > rows <= rank."""
 
 
 def forecasts(

@@ -101,7 +101,7 @@ def as_function(link: Any, breakpoints: Iterable[float] = ()) -> Function:
     known = tuple(getattr(link, "breakpoints", ()))
     breaks = [*check_breakpoints(known), *check_breakpoints(breakpoints)]
     derivative = getattr(link, "derivative", None)
-    hermite = link.hermite if isinstance(link, Link) else None
+    hermite = link.hermite_coefficients if isinstance(link, Link) else None
     return Function(link, derivative, tuple(np.unique(breaks).tolist()), hermite)
 
 
