@@ -53,6 +53,11 @@ def particle_constants(optimum: MeanFieldOptimum) -> ParticleConstants:
     dC/dlambda is a third moment under mu*; the derivative of l'' along the path is a central difference (relative error
     1e-9). The bound C D/2 >= c is that of Suzuki, Wu & Nitanda (2023) and Chen, Ren & Wang (2022) in form; the constant
     is the Gaussian (second-order) expansion around mu*.
+
+    >>> from unlazy.theory import mean_field_optimum, square_loss
+    >>> optimum = mean_field_optimum(np.tanh, square_loss([1]), d=1, confinement=0.1, temperature=0.1)
+    >>> print(f"{particle_constants(optimum=optimum).free_energy_excess:.4f}")
+    0.0291
     """
     check_kind("optimum", optimum, MeanFieldOptimum, "as mean_field_optimum gives it")
     grid, law, lam = optimum.grid, optimum.law, optimum.grid.temperature
@@ -83,6 +88,11 @@ def width_covariance(optimum: MeanFieldOptimum, feature_map: ArrayLike | Feature
     which for squared loss and w = 1/n is the covariance of a Gaussian-process posterior with noise n lambda.
     `feature_map` is that of the wanted predictions: an array (G, m) on `optimum.grid.points` or a function of the
     points; without it the result is for the training predictions. Independent particles would give c(z, z').
+
+    >>> from unlazy.theory import mean_field_optimum, square_loss
+    >>> optimum = mean_field_optimum(np.tanh, square_loss([1]), d=1, confinement=0.1, temperature=0.1)
+    >>> print(optimum.covariance.round(4), width_covariance(optimum=optimum).round(4))
+    [[0.0789]] [[0.0441]]
     """
     check_kind("optimum", optimum, MeanFieldOptimum, "as mean_field_optimum gives it")
     grid, law = optimum.grid, optimum.law
@@ -104,6 +114,11 @@ def naive_iteration_radius(optimum: MeanFieldOptimum) -> float:
 
     The Jacobian of the predictions is -C D / lambda, so that the iteration oscillates and diverges above 1, where it
     must be damped; Newton's method and the double loops need not be.
+
+    >>> from unlazy.theory import mean_field_optimum, square_loss
+    >>> optimum = mean_field_optimum(np.tanh, square_loss([1]), d=1, confinement=0.1, temperature=0.1)
+    >>> print(f"{naive_iteration_radius(optimum=optimum):.3f}")
+    0.789
     """
     check_kind("optimum", optimum, MeanFieldOptimum, "as mean_field_optimum gives it")
     return float(np.linalg.eigvalsh(_scaled_covariance(optimum))[-1])
@@ -137,6 +152,13 @@ def online_averaging_constant(optimum: MeanFieldOptimum) -> float:
         constant = tr(M S)/2,    M = W C W / lambda + W C D C W / lambda^2,   D = W D'.
 
     Weights must be 1/n. A linearisation: exact as t grows.
+
+    >>> from unlazy.theory import mean_field_optimum, square_loss
+    >>> def feature_map(x):
+    ...     return np.tanh(x + np.array([0.5, -1]))
+    >>> optimum = mean_field_optimum(feature_map, square_loss([1, 0]), d=1, confinement=0.1, temperature=0.1)
+    >>> print(f"{online_averaging_constant(optimum=optimum):.4f}")
+    0.0071
     """
     from scipy.linalg import solve_continuous_lyapunov
 
@@ -155,7 +177,13 @@ def online_averaging_constant(optimum: MeanFieldOptimum) -> float:
 
 
 def free_energy_on(grid: GridProblem, law: Gibbs) -> float:
-    """L(q) of a Gibbs law on a grid."""
+    """L(q) of a Gibbs law on a grid.
+
+    >>> from unlazy.theory import mean_field_optimum, square_loss
+    >>> optimum = mean_field_optimum(np.tanh, square_loss([1]), d=1, confinement=0.1, temperature=0.1)
+    >>> print(f"{free_energy_on(grid=optimum.grid, law=optimum.law):.4f}")
+    0.0978
+    """
     check_kind("grid", grid, GridProblem, "as mean_field_optimum(...).grid")
     check_kind("law", law, Gibbs, "as gibbs_of_potential gives it")
     if law.grid_masses.size != len(grid.points):
@@ -169,6 +197,12 @@ def entropy_sandwich(optimum: MeanFieldOptimum, grid_masses: ArrayLike) -> Entro
     """temperature KL(mu || mu*) <= L(mu) - L* <= temperature KL(mu || p_mu), for `grid_masses` on the optimum's grid.
 
     Holds for every convex F. Source: Nitanda, Wu & Suzuki (2022), Chizat (2022).
+
+    >>> from unlazy.theory import mean_field_optimum, square_loss
+    >>> optimum = mean_field_optimum(np.tanh, square_loss([1]), d=1, confinement=0.1, temperature=0.1)
+    >>> uniform = np.full(len(optimum.grid.points), 1 / len(optimum.grid.points))
+    >>> print(np.round(entropy_sandwich(optimum=optimum, grid_masses=uniform), 3))
+    [1.669 1.875 2.166]
     """
     check_kind("optimum", optimum, MeanFieldOptimum, "as mean_field_optimum gives it")
     mu = _masses(optimum, grid_masses)
@@ -189,6 +223,11 @@ def sample_optimum(optimum: MeanFieldOptimum, particles: int, *, rng: np.random.
     """Draw particles (N, d) from mu*: a cell of the grid by its mass, then a uniform point of the cell.
 
     The cell adds spacing^2/12 to each variance, 1e-4 of the prior's or less on the default grids.
+
+    >>> from unlazy.theory import mean_field_optimum, square_loss
+    >>> optimum = mean_field_optimum(np.tanh, square_loss([1]), d=1, confinement=0.1, temperature=0.1)
+    >>> print(sample_optimum(optimum, particles=4, rng=np.random.default_rng(0)).ravel().round(3))
+    [ 1.089  0.611  0.027 -0.211]
     """
     check_kind("optimum", optimum, MeanFieldOptimum, "as mean_field_optimum gives it")
     check_kind("rng", rng, np.random.Generator, "such as numpy.random.default_rng(0)")
@@ -202,7 +241,14 @@ def sample_optimum(optimum: MeanFieldOptimum, particles: int, *, rng: np.random.
 def typical_cloud(
     optimum: MeanFieldOptimum, particles: int, *, rng: np.random.Generator, clouds: int = 400
 ) -> np.ndarray:
-    """Of so many clouds (N, d) from mu* the one whose E|x|^2 is nearest that law's, as this relaxes most slowly."""
+    """Of so many clouds (N, d) from mu* the one whose E|x|^2 is nearest that law's, as this relaxes most slowly.
+
+    >>> from unlazy.theory import mean_field_optimum, square_loss
+    >>> optimum = mean_field_optimum(np.tanh, square_loss([1]), d=1, confinement=0.1, temperature=0.1)
+    >>> cloud = typical_cloud(optimum, particles=100, rng=np.random.default_rng(0), clouds=50)
+    >>> print(f"{(cloud**2).mean():.3f}")
+    1.091
+    """
     check_kind("optimum", optimum, MeanFieldOptimum, "as mean_field_optimum gives it")
     particles = check_whole("particles", particles, 1, _MOST_PARTICLES)
     clouds = check_whole("clouds", clouds, 1, _MOST_PARTICLES // particles)

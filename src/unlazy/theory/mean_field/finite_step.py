@@ -43,6 +43,14 @@ def step_size_bias(
     h_i|^2, the self-interaction; what correlations add to B is left out. N Cov(f_hat) is that of the functional F +
     step_size F_1, F_1 = E[-|grad F'|^2/4 + temperature Laplacian F'/2], whose second variation is exact; its slope in
     step_size is a central difference. Exact for a quadratic F of Gaussian particles. For l'' = const (squared loss).
+
+    >>> from unlazy.theory import mean_field_optimum, square_loss
+    >>> optimum = mean_field_optimum(lambda x: x, square_loss([1]), d=1, confinement=0.1, temperature=0.1)
+    >>> x, one = optimum.grid.points, np.ones((len(optimum.grid.points), 1))
+    >>> found = step_size_bias(optimum, gradients=one[:, :, None], laplacians=0 * one, potential_gradient=0.2 * x,
+    ...                        potential_laplacian=0.2 * one[:, 0])
+    >>> print(f"{found.energy_slope:.4f} {found.energy_excess_slope:.4f}")
+    0.0050 0.0250
     """
     check_kind("optimum", optimum, MeanFieldOptimum, "as mean_field_optimum gives it")
     grid, law, lam = optimum.grid, optimum.law, optimum.grid.temperature

@@ -57,7 +57,13 @@ class GaussianOptimum(NamedTuple):
 
 
 def gaussian_optimum(modes: Modes, temperature: ArrayLike) -> GaussianOptimum:
-    """The minimiser of problem Q: m = (h + b c)/(a + b), variance temperature/a. `temperature` broadcasts."""
+    """The minimiser of problem Q: m = (h + b c)/(a + b), variance temperature/a. `temperature` broadcasts.
+
+    >>> modes = Modes(external_curvature=0.5, interaction=1.5, data_field=0.3, target_mean=1)
+    >>> found = gaussian_optimum(modes, temperature=[0.1, 0.2])
+    >>> print(found.energy.round(4), found.free_energy.round(4))
+    [-0.01  0.04] [-0.0714 -0.1522]
+    """
     a, b, h, c = _checked(modes)
     heat = check_array("temperature", temperature, above=0)[..., None]
     mean, variance = (h + b * c) / (a + b), heat / a
@@ -90,6 +96,11 @@ def gaussian_moments(
     `gradient_variance` s2 is that of a gradient noise common to all particles and independent at every step, as
     `batch_variance` gives it. All numbers broadcast, modes last: `step_size`, `steps` and `particles` have no axis for
     the modes. Steps eta >= 2/(a + b) never settle and are refused. Exact.
+
+    >>> modes = Modes(external_curvature=0.5, interaction=1.5)
+    >>> found = gaussian_moments(modes, temperature=0.2, step_size=0.1, steps=[0, 10, 100], start_mean=2)
+    >>> print(found.particle_mean[:, 0].round(4), found.particle_variance[:, 0].round(4))
+    [2.     0.2147 0.    ] [1.     0.6217 0.4103]
     """
     a, b, h, c = _checked(modes)
     heat = check_array("temperature", temperature, above=0)[..., None]
@@ -123,7 +134,13 @@ def gaussian_moments(
 
 
 def gaussian_energy(modes: Modes, particle_moments: GaussianMoments, *, particles: ArrayLike = np.inf) -> np.ndarray:
-    """E F of N particles: sum over modes of a/2 (m^2 + w + (N-1)v/N) - h m + b/2 ((m-c)^2 + w)."""
+    """E F of N particles: sum over modes of a/2 (m^2 + w + (N-1)v/N) - h m + b/2 ((m-c)^2 + w).
+
+    >>> modes = Modes(external_curvature=0.5, interaction=1.5, data_field=0.3, target_mean=1)
+    >>> moments = gaussian_moments(modes, temperature=0.2, step_size=0.1, steps=[0, 10, 100], particles=20)
+    >>> print(gaussian_energy(modes, particle_moments=moments, particles=20).round(4))
+    [1.0375 0.1031 0.043 ]
+    """
     a, b, h, c = _checked(modes)
     m, v, w = _checked_moments(particle_moments)
     number = _checked_particles(particles)[..., None]
@@ -140,6 +157,11 @@ def gaussian_free_energy(
         L^N/N = E F - lambda sum over modes of [(N-1)/(2N) log(2 pi e v) + 1/(2N) log(2 pi e N w)]
 
     Exact without mini-batches, whose noise is not Gaussian; inf where a variance is 0.
+
+    >>> modes = Modes(external_curvature=0.5, interaction=1.5, data_field=0.3, target_mean=1)
+    >>> moments = gaussian_moments(modes, temperature=0.2, step_size=0.1, steps=[0, 10, 100], particles=20)
+    >>> print(gaussian_free_energy(modes, particle_moments=moments, temperature=0.2, particles=20).round(4))
+    [ 0.7537 -0.125  -0.1452]
     """
     m, v, w = _checked_moments(particle_moments)
     heat = check_array("temperature", temperature, above=0)[..., None]
@@ -152,7 +174,13 @@ def gaussian_free_energy(
 
 
 def gaussian_wander(modes: Modes, particle_moments: GaussianMoments) -> np.ndarray:
-    """E |x_bar - m*|^2: how far the particles' mean is from that of the optimum, squared and summed over modes."""
+    """E |x_bar - m*|^2: how far the particles' mean is from that of the optimum, squared and summed over modes.
+
+    >>> modes = Modes(external_curvature=0.5, interaction=1.5, data_field=0.3, target_mean=1)
+    >>> moments = gaussian_moments(modes, temperature=0.2, step_size=0.1, steps=[0, 10, 100], particles=20)
+    >>> print(gaussian_wander(modes, particle_moments=moments).round(4))
+    [0.86   0.0154 0.0056]
+    """
     a, b, h, c = _checked(modes)
     m, _, w = _checked_moments(particle_moments)
     return ((m - (h + b * c) / (a + b)) ** 2 + w).sum(-1)
@@ -163,6 +191,12 @@ def added_by_width(modes: Modes, particle_variance: Any, mean_variance: Any, par
 
     Of each mode it is (a+b)/2 N w - a v/2 + (lambda/2) log(v/(N w)), as m and v do not depend on N: the same for every
     N, b v0/2 at the start, and the `free_energy_excess` of the optimum in the end, but for the bias of a step.
+
+    >>> modes = Modes(external_curvature=0.5, interaction=1.5, data_field=0.3, target_mean=1)
+    >>> found = gaussian_moments(modes, temperature=0.2, step_size=0.01, steps=300, particles=20)
+    >>> v, w = found.particle_variance, found.mean_variance
+    >>> print(added_by_width(modes, particle_variance=v, mean_variance=w, particles=20, temperature=0.2).round(4))
+    [0.1384]
     """
     _checked(modes)
     given = {"particle_variance": particle_variance, "mean_variance": mean_variance, "temperature": temperature}
@@ -194,6 +228,12 @@ def width_excess(
     """The largest of `added_by_width` over the steps, over the larger of b v0/2 and the particle constant.
 
     For one mode, (starts, widths); at most 1 in continuous time, and above it by a share of the order of step_size^2.
+
+    >>> found = width_excess(Modes(external_curvature=0.5, interaction=1.5), temperature=0.2, step_size=0.01,
+    ...                      steps=[0, 10, 100], particles=[10, 100], start_mean=2, start_variance=[0.1, 1])
+    >>> print(found.round(4))
+    [[0.9668 0.9668]
+     [1.     1.    ]]
     """
     if (count := len(_checked(modes)[0])) != 1:
         raise InputError(f"modes must be one, got {count}")
@@ -219,13 +259,21 @@ def gaussian_decay_rates(modes: Modes) -> GaussianDecayRates:
     """The rates per unit of time at which L - L* decays in continuous time: 2(a+b) of the means, 4a of the variances.
 
     F - F* is of first order in the variance and decays at 2a there. The log-Sobolev bound 2 min a is attained by b = 0.
+
+    >>> found = gaussian_decay_rates(modes=Modes(external_curvature=0.5, interaction=1.5))
+    >>> print(found.mean_decay_rate, found.variance_decay_rate)
+    [4.] [2.]
     """
     a, b, _, _ = _checked(modes)
     return GaussianDecayRates(2 * (a + b), np.broadcast_to(4 * a, (a + b).shape))
 
 
 def batch_variance(n: ArrayLike, batch_size: ArrayLike, field_variance: ArrayLike) -> np.ndarray:
-    """The variance s2 = V (n-B)/(B (n-1)) of a mean over B of n samples without replacement, V their 1/n variance."""
+    """The variance s2 = V (n-B)/(B (n-1)) of a mean over B of n samples without replacement, V their 1/n variance.
+
+    >>> print(batch_variance(n=100, batch_size=[1, 10, 100], field_variance=1.0).round(4))
+    [1.     0.0909 0.    ]
+    """
     whole = check_array("n", n, low=1)
     size = check_array("batch_size", batch_size, low=1)
     spread = check_array("field_variance", field_variance, low=0)
@@ -253,6 +301,11 @@ def batched_moments(
 
     The fields h of the samples have the variance `field_variance`; of a `reshuffled` epoch see
     `reshuffled_mean_variance`.
+
+    >>> found = batched_moments(Modes(external_curvature=0.5, interaction=1.5), n=64, batch_size=4, temperature=0.2,
+    ...                         step_size=0.1, steps=[10, 100], field_variance=1.0, reshuffled=True)
+    >>> print(found.mean_variance[:, 0].round(5))
+    [0.00381 0.00504]
     """
     n = check_whole("n", n, 1)
     batch_size, reshuffled = check_whole("batch_size", batch_size, 1, n), check_flag("reshuffled", reshuffled)
@@ -291,6 +344,11 @@ def reshuffled_mean_variance(
         w <- r^2 w + 2 r eta p + 2 lambda eta/N + eta^2 s2,    p <- r p - eta V/(n-1),    r = 1 - eta (a+b).
 
     Exact; for batches drawn anew at every step see `gaussian_moments`.
+
+    >>> modes = Modes(external_curvature=0.5, interaction=1.5, data_field=0.3, target_mean=1)
+    >>> w = reshuffled_mean_variance(modes, n=64, batch_size=4, temperature=0.2, step_size=0.1, field_variance=1.0)
+    >>> print(w.round(5))
+    [0.00416]
     """
     a, b, _, _ = _checked(modes)
     n = check_whole("n", n, 1, 10**7)

@@ -49,7 +49,13 @@ class Gibbs(NamedTuple):
 
 
 def square_loss(targets: Any) -> Loss:
-    """l_i(f) = (f - y_i)^2 / 2, whose conjugate is g^2/2 + g y_i."""
+    """l_i(f) = (f - y_i)^2 / 2, whose conjugate is g^2/2 + g y_i.
+
+    >>> loss = square_loss(targets=[1, -1])
+    >>> f = np.array([0.5, 0.5])
+    >>> print(loss.value(f), loss.slope(f))
+    [0.125 1.125] [-0.5  1.5]
+    """
     y = check_array("targets", targets, ndim=1)
 
     def error(f: np.ndarray) -> np.ndarray:
@@ -63,6 +69,11 @@ def logistic_loss(labels: Any) -> Loss:
     """l_i(f) = log(1 + exp(-y_i f)), y_i in {-1, 1}.
 
     Its conjugate at g, with p = -y_i g in [0, 1], is p log p + (1 - p) log(1 - p).
+
+    >>> loss = logistic_loss(labels=[1, -1])
+    >>> f = np.array([0.5, 0.5])
+    >>> print(loss.value(f).round(4), loss.slope(f).round(4))
+    [0.4741 0.9741] [-0.3775  0.6225]
     """
     y = check_signs("labels", labels, ndim=1)
 
@@ -102,7 +113,14 @@ def gibbs(grid: GridProblem, pseudo_predictions: np.ndarray) -> Gibbs:
 
 
 def gibbs_of_potential(grid: GridProblem, potential: np.ndarray) -> Gibbs:
-    """The law ~ exp(-potential / temperature)."""
+    """The law ~ exp(-potential / temperature).
+
+    >>> from unlazy.theory import mean_field_optimum
+    >>> grid = mean_field_optimum(np.tanh, square_loss([1]), d=1, confinement=0.1, temperature=0.1).grid
+    >>> law = gibbs_of_potential(grid=grid, potential=grid.points[:, 0] ** 2)
+    >>> print(f"{law.grid_masses @ grid.points[:, 0] ** 2:.4f}")
+    0.0500
+    """
     check_kind("grid", grid, GridProblem, "as mean_field_optimum(...).grid")
     return _law(grid, on_grid("potential", potential, len(grid.points), 1))
 

@@ -41,6 +41,9 @@ def log_sobolev_bound(confinement: ArrayLike, temperature: ArrayLike, oscillatio
 
     In the convention KL <= (alpha/2) I; infinite where the exponential overflows. Source: Holley & Stroock (1987), with
     the constant of a Gaussian law, attained at oscillation 0.
+
+    >>> print(log_sobolev_bound(confinement=0.1, temperature=[0.1, 0.2, 0.4], oscillation=1.0).round(1))
+    [11013.2   148.4    24.4]
     """
     weight = check_array("confinement", confinement, above=0)
     heat = check_array("temperature", temperature, above=0)
@@ -56,6 +59,9 @@ def guaranteed_decay_rate(log_sobolev: ArrayLike, temperature: ArrayLike, *, dis
     In continuous time L - L* <= exp(-2 lambda_2 t/alpha); the theorem for N particles and steps eta keeps
     exp(-lambda_2 eta k/alpha). `log_sobolev` is alpha in the convention KL <= (alpha/2) I. Sources: Nitanda, Wu &
     Suzuki (2022), Chizat (2022); Suzuki, Wu & Nitanda (2023).
+
+    >>> print(guaranteed_decay_rate(log_sobolev=[1, 100], temperature=0.1).round(4))
+    [0.2   0.002]
     """
     alpha = check_array("log_sobolev", log_sobolev, above=0, finite=False)
     heat = check_array("temperature", temperature, above=0)
@@ -91,6 +97,10 @@ def uniform_in_time_bound(
     The bound is an upper one and not sharp in each term. In problem Q the bias of a step eta is linear in eta for F but
     quadratic for L, and that of mini-batches is linear in eta, below this sqrt(eta); the width costs c/N with the exact
     constant c of the second variation. `batch_size=None` is the full gradient. Source: Suzuki, Wu & Nitanda (2023).
+
+    >>> found = uniform_in_time_bound(log_sobolev=1, temperature=0.1, step_size=0.01, steps=[0, 100], particles=100)
+    >>> print(found.initial_term.round(4), f"{found.step_size_term:.4f} {found.particles_term:.4f}")
+    [1.     0.9048] 0.0110 0.1000
     """
     alpha = check_array("log_sobolev", log_sobolev, above=0)
     heat = check_array("temperature", temperature, above=0)
@@ -116,6 +126,9 @@ def optimal_batch_size(
     The largest batch that wastes nothing, up to a constant: below it the cost B k of reaching the gap eps
     (`target_gap`) is flat, as the step must shrink like B; above it the cost grows like B. Source: Suzuki, Wu & Nitanda
     (2023).
+
+    >>> print(optimal_batch_size(log_sobolev=1, n=10_000, temperature=0.1, target_gap=[1e-2, 1e-4]).round(1))
+    [ 31.6 316.2]
     """
     rows = check_array("n", n, low=1)
     alpha = check_array("log_sobolev", log_sobolev, above=0)
@@ -157,6 +170,11 @@ def batch_knee(
     lie above the optimum, so that the gap falls. The knee grows like target_gap^(-1/2), the exponent of
     `optimal_batch_size`, if the free energy is judged and the variance has a way to go; the energy has a bias linear in
     the step, like that of batches, so that its knee stays where it is.
+
+    >>> modes = Modes(external_curvature=0.5, interaction=1.5, data_field=0.3, target_mean=1)
+    >>> found = batch_knee(modes, n=1000, temperature=0.2, target_gap=0.01, field_variance=1.0, start_mean=2)
+    >>> print(found.knee)
+    14.0
     """
     check_choice("judged", judged, _JUDGED)
     rows = check_whole("n", n, 1, 10**15)

@@ -10,7 +10,12 @@ from unlazy.checks import check_array
 
 
 def normal_densities(points: np.ndarray, centres: np.ndarray, deviation: float) -> np.ndarray:
-    """The density of N(centre, deviation^2) at each point, for each centre, (points, centres)."""
+    """The density of N(centre, deviation^2) at each point, for each centre, (points, centres).
+
+    >>> print(normal_densities(points=[0, 1], centres=[0, 2], deviation=1).round(4))
+    [[0.3989 0.054 ]
+     [0.242  0.242 ]]
+    """
     points, centres = check_array("points", points, ndim=1), check_array("centres", centres, ndim=1)
     deviation = float(check_array("deviation", deviation, low=1e-100, high=1e100, ndim=0))
     ratio = (points[:, None] - centres) / deviation

@@ -75,6 +75,12 @@ def scalar_problem(
     linear interpolation between its points is wrong by at most 0.02 temperatures, which leaves about 1.5% in the rates
     of the grid. A given number that does not is refused. The oscillations are taken over a ten times wider box, on a
     grid that is dense around 0, with a search around the extremes.
+
+    >>> found = scalar_problem(
+    ...     lambda x: np.exp(-2 * x**2), np.tanh, interaction=2, target_mean=0.3, confinement=0.2, temperature=0.3
+    ... )
+    >>> print(f"{found.free_energy:.4f} {found.feature_mean:.4f}")
+    0.1004 0.2402
     """
     interaction = float(check_array("interaction", interaction, low=0, high=_LARGEST, ndim=0))
     target_mean = float(check_array("target_mean", target_mean, low=-_LARGEST, high=_LARGEST, ndim=0))

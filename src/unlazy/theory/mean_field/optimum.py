@@ -106,6 +106,12 @@ def mean_field_optimum(
 
     Exact for any convex, twice differentiable loss. Source: the dual of Nitanda, Wu & Suzuki (2021) and Oko, Suzuki, Wu
     & Nitanda (2022).
+
+    >>> def feature_map(x):
+    ...     return np.tanh(x + np.array([0.5, -1]))
+    >>> found = mean_field_optimum(feature_map, square_loss([1, 0]), d=1, confinement=0.1, temperature=0.1)
+    >>> print(f"{found.free_energy:.4f} {found.energy:.4f}", found.predictions.round(4))
+    0.0223 0.1224 [ 0.7231 -0.2303]
     """
     given = (d, confinement, temperature, tolerance, constant)
     d, confinement, temperature, tolerance, constant = _checked(*given)
@@ -143,6 +149,12 @@ def quadratic_optimum(
     kernel is factored on the grid, k = Phi Phi^T, by a pivoted Cholesky decomposition (to 1e-13 in F under mu*), and
     then F is a sum of squares of E Phi_j: `predictions` are E Phi_j and `loss_curvature` is 2. The second variation of
     F is 2 k. Grid, box and refusals are those of `mean_field_optimum`.
+
+    >>> def repulsion(x, y):
+    ...     return np.exp(-((x - y.T) ** 2))
+    >>> found = quadratic_optimum(interaction_kernel=repulsion, d=1, confinement=0.1, temperature=0.1)
+    >>> print(f"{found.free_energy:.4f} {found.energy:.4f}")
+    0.3463 0.5187
     """
     given = (d, confinement, temperature, tolerance, constant)
     d, confinement, temperature, tolerance, constant = _checked(*given)
@@ -187,6 +199,11 @@ def density_optimum(
     data_j) + mean k(data, data), where k2 and k1 are k convolved with g twice and once: k_m = (l^2/(l^2 + m s^2))^(d/2)
     exp(-r^2 / (2 (l^2 + m s^2))). `data` has shape (n,) or (n, d), d <= 3. Source: Suzuki, Wu & Nitanda (2023),
     example of density estimation.
+
+    >>> points = [-1.5, -1.2, 0.8, 1.1]
+    >>> found = density_optimum(data=points, bandwidth=0.6, smoothing=0.3, confinement=0.02, temperature=0.05)
+    >>> print(f"{found.free_energy:.4f} {found.energy:.4f}")
+    0.0094 0.0583
     """
     rows = check_array("data", data)
     rows = rows[:, None] if rows.ndim == 1 else rows

@@ -52,6 +52,12 @@ def decay_rates(problem: ScalarProblem, *, tolerance: float = 5e-3) -> DecayRate
     of the order spacing^2: the result does not depend on the grid. Always exact >= frozen >= guaranteed =
     2 temperature/alpha, alpha the bound of Holley & Stroock (1987) with the true oscillation. Sources: Nitanda, Wu &
     Suzuki (2022), Chizat (2022) for the guarantee; the exact rate is the linearisation.
+
+    >>> from unlazy.theory import scalar_problem
+    >>> settings = {"interaction": 2, "target_mean": 0.3, "confinement": 0.2, "temperature": 0.3}
+    >>> problem = scalar_problem(lambda x: np.exp(-2 * x**2), np.tanh, **settings)
+    >>> print(np.round(decay_rates(problem=problem), 4))
+    [0.638  0.1419 0.019  0.0129]
     """
     check_kind("problem", problem, ScalarProblem, "as scalar_problem gives it")
     tolerance = float(check_array("tolerance", tolerance, above=0, high=0.1, ndim=0))
@@ -87,6 +93,12 @@ def grid_decay_rates(problem: ScalarProblem) -> GridDecayRates:
     exact one twice that of the sum, each the inverse of the largest eigenvalue of the inverse (Lanczos): the factors of
     T are sums of positive numbers, so that neither fine grids nor high barriers spoil them. The flow on this grid
     decays with exactly this rate; that of the continuum, `decay_rates`, differs from it in the order spacing^2.
+
+    >>> from unlazy.theory import scalar_problem
+    >>> settings = {"interaction": 2, "target_mean": 0.3, "confinement": 0.2, "temperature": 0.3}
+    >>> problem = scalar_problem(lambda x: np.exp(-2 * x**2), np.tanh, **settings)
+    >>> print(np.round(grid_decay_rates(problem=problem), 4))
+    [0.6386 0.1421]
     """
     check_kind("problem", problem, ScalarProblem, "as scalar_problem gives it")
     solve, pushed = _factored_generator(problem)
@@ -126,6 +138,12 @@ def barrier(problem: ScalarProblem) -> float:
     """The smallest climb out of the shallower of two wells of the first variation at mu*; 0 with one well.
 
     With more wells, the climb that dominates: the largest over wells of the least ascent to a deeper one.
+
+    >>> from unlazy.theory import scalar_problem
+    >>> settings = {"interaction": 2, "target_mean": 0.3, "confinement": 0.2, "temperature": 0.3}
+    >>> problem = scalar_problem(lambda x: np.exp(-2 * x**2), np.tanh, **settings)
+    >>> print(f"{barrier(problem=problem):.4f}")
+    0.5774
     """
     check_kind("problem", problem, ScalarProblem, "as scalar_problem gives it")
     potential = (

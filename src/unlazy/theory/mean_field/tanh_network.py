@@ -24,6 +24,12 @@ def tanh_optimum(
 
     Half the side of the grid's box is `relative_half_width` times the deviation of the prior, sqrt(temperature/(2
     confinement)); without it the box is as large as the law needs.
+
+    >>> from unlazy.theory import square_loss
+    >>> z, loss = [-1, 0, 1], square_loss([-1, 0, 1])
+    >>> found = tanh_optimum(inputs=z, loss=loss, amplitude=2, confinement=0.1, temperature=0.1, grid_points=61)
+    >>> print(f"{found.free_energy:.4f}", found.predictions.round(4))
+    -0.0587 [-0.8246 -0.      0.8246]
     """
     inputs = check_array("inputs", inputs, ndim=1)
     amplitude = float(check_array("amplitude", amplitude, ndim=0, low=-1e60, high=1e60))
@@ -47,7 +53,14 @@ def tanh_optimum(
 
 
 def tanh_step_bias(optimum: MeanFieldOptimum, inputs: np.ndarray, *, amplitude: float, confinement: float) -> StepBias:
-    """What a step size adds to the network of squared loss with this optimum, to first order: `step_size_bias`."""
+    """What a step size adds to the network of squared loss with this optimum, to first order: `step_size_bias`.
+
+    >>> from unlazy.theory import square_loss
+    >>> z, loss = [-1, 0, 1], square_loss([-1, 0, 1])
+    >>> optimum = tanh_optimum(z, loss, amplitude=2, confinement=0.1, temperature=0.1, grid_points=61)
+    >>> print(f"{tanh_step_bias(optimum, inputs=z, amplitude=2, confinement=0.1).energy_slope:.5f}")
+    0.01380
+    """
     check_kind("optimum", optimum, MeanFieldOptimum, "as tanh_optimum gives it")
     inputs = check_array("inputs", inputs, ndim=1)
     if inputs.size != optimum.predictions.size:
