@@ -73,7 +73,7 @@ def test_error_of_a_link_is_that_of_simulations(link, bias, n):
 def test_given_ridge_without_biases_is_the_theory_of_spiked_features():
     d, n, features, ridge = 100.0, 500.0, 300.0, 0.2
     curve = LearningCurve("one-step", ridge=ridge, kernel_params={"spike": 1.0, "bias": 0.0}).fit_link(steep, d, NOISE)
-    cosine = preconditioned_cosine(steep, n / d, NOISE, best_direction_ridge(steep, n / d, NOISE))
+    cosine = preconditioned_cosine(steep, n / d, best_direction_ridge(steep, n / d, NOISE), NOISE)
     groups = normal_groups(np.hypot(1.0, d**-0.5))
     expected = spiked_features_equivalent("tanh", steep, groups, cosine, n, d, features, ridge * features / n, NOISE)
     found = curve.predict(n, features=features)
@@ -85,7 +85,9 @@ def test_plain_gradient_step_is_the_theory_of_gradient_steps():
     d, n, features, ridge = 100.0, 500.0, 400.0, 0.2
     curve = LearningCurve("one-step", ridge=ridge, kernel_params={"step_size": 20.0, "n_step": 300})
     found = curve.fit_link(np.tanh, d, NOISE).predict(n, features=features)
-    expected = gradient_step_equivalent("tanh", np.tanh, 20.0, n, d, features, ridge * features / n, NOISE, n_step=300)
+    expected = gradient_step_equivalent(
+        "tanh", np.tanh, n, d, features, 20.0, ridge * features / n, NOISE, step_samples=300
+    )
     np.testing.assert_allclose(found.error, expected.test_error, rtol=1e-3)
 
 

@@ -164,7 +164,7 @@ def test_direction_and_its_estimated_alignment_are_those_of_the_theory(precondit
 
     def theory(ratio):
         if precondition:
-            return preconditioned_cosine(link, ratio, noise**2, best_direction_ridge(link, ratio, noise**2))
+            return preconditioned_cosine(link, ratio, best_direction_ridge(link, ratio, noise**2), noise**2)
         return gradient_cosine(link, ratio, noise**2)
 
     cosines, estimates = [], []

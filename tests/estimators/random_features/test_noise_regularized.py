@@ -120,7 +120,9 @@ def test_covariance_in_one_dimension_is_that_of_a_fine_sum_over_the_noise(activa
 
 def test_risk_on_gaussian_rows_is_that_of_the_theory():
     d, n, count, seeds, delta = 150, 375, 225, 8, 0.5
-    expected = noise_injection_equivalent("tanh", np.sign, n / d, count / d, 1e-3, 0.04, input_noise=delta).test_error
+    expected = noise_injection_equivalent(
+        "tanh", np.sign, n / d, count / d, 1e-3, 0.04, input_noise_variance=delta**2
+    ).test_error
     errors = []
     for seed in range(seeds):
         rng = np.random.default_rng(seed)

@@ -14,7 +14,7 @@ from unlazy.estimators.common.inputs import check_memory, check_table, finite_or
 from unlazy.estimators.common.scaling import Scaled, scale_data
 from unlazy.estimators.one_step.search import Candidate, Directions, Recipe, Search, features
 from unlazy.numerics.index_directions import Signal
-from unlazy.theory.one_step.moments import activation_moments, require_linear
+from unlazy.theory.one_step.moments import activation_moments
 
 _LEAST_SAMPLES = 10
 
@@ -45,7 +45,7 @@ class OneStepEstimator(BaseEstimator):
         # W0, and of every row: what W0 gives, what a candidate adds, its features
         check_memory("n_features", count, float(count) * (X.shape[1] + directions + 3 * len(X)))
         activation = guarded(self.activation)
-        require_linear(activation_moments(activation))
+        activation_moments(activation).linear_square()
         scaled = scale_data(X, y.astype(np.float64).reshape(-1, 1), "float64")
         random = check_random_state(self.random_state)
         d = X.shape[1]

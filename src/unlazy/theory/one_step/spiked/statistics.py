@@ -83,7 +83,7 @@ def resolution(steepness: float) -> tuple[int, int]:
 
 def feature_statistics(activation: Any, groups: NeuronGroups, nodes: int | None) -> FeatureStatistics:
     """At `nodes` points s_j, by default as many as the spikes need."""
-    points, weights = normal_nodes(_nodes_for_spikes(groups) if nodes is None else nodes)
+    points, weights = normal_nodes(_nodes_for_spikes(groups) if nodes is None else nodes, "index_nodes")
     function = as_activation(activation)
     averages = normal_averages("activation", function, points[:, None] * groups.spikes, groups.radii)
     return FeatureStatistics(weights, averages.mean, averages.linear / groups.radii, averages.rest)
@@ -99,7 +99,8 @@ def statistics(
     """
     function = as_link(link)
     if nodes is not None:
-        return feature_statistics(activation, groups, nodes), _target(function, cosine, normal_nodes(nodes)[0])
+        features = feature_statistics(activation, groups, nodes)
+        return features, _target(function, cosine, normal_nodes(nodes)[0])
     whole = normal_averages("link", function, 0.0, 1.0)
     second = whole.mean**2 + whole.linear**2 + whole.rest
     fewest = _nodes_for_spikes(groups)
@@ -118,7 +119,8 @@ def _nodes_for_spikes(groups: NeuronGroups) -> int:
     steepness = math.sqrt(groups.fractions @ (groups.spikes / groups.radii) ** 2)
     if steepness > _STEEPEST:
         raise InputError(
-            f"groups must have spikes of root mean square <= {_STEEPEST} radii unless nodes is given, got {steepness:g}"
+            f"groups must have spikes of root mean square <= {_STEEPEST} radii unless index_nodes is given, got "
+            f"{steepness:g}"
         )
     return resolution(steepness)[1]
 
