@@ -74,7 +74,7 @@ def test_spectrum_has_its_independently_computed_values():
 
 
 def test_edge_is_where_the_density_ends():
-    for groups in (two_groups(2.0, -1.0), gradient_step_groups("tanh", "tanh", 800, 400, 600, 20.0, 0.1).groups):
+    for groups in (two_groups(2.0, -1.0), gradient_step_groups("tanh", "tanh", 800, 400, 600, 20.0, 0.1).neuron_groups):
         edge = feature_outliers("tanh", groups, 1000, 400, 600, index_nodes=40).bulk_edge
         inside, outside = feature_spectrum(
             "tanh", groups, 1000, 400, 600, [edge * 0.999, edge * 1.001], resolution=1e-9, index_nodes=40
@@ -142,7 +142,7 @@ def test_linear_features_have_at_most_the_rank_of_the_inputs():
 
 
 def test_many_tiny_groups_keep_the_distribution_exact():
-    groups = gradient_step_groups("erf", "erf", 1000, 400, 600, 30.0, 0.01).groups
+    groups = gradient_step_groups("erf", "erf", 1000, 400, 600, 30.0, 0.01).neuron_groups
     assert groups.fractions.min() < 1e-12
     found = feature_spectrum("erf", groups, 500, 400, 600, [1e-5, 20.0], index_nodes=40)
     np.testing.assert_allclose(found.distribution, [1 / 6, 1], atol=2e-3)
@@ -156,10 +156,17 @@ def test_many_tiny_groups_keep_the_distribution_exact():
         ({"resolution": 0.5}, "resolution must be > 0 and <= 0.1"),
         ({"activation": "tan"}, "activation must be one of"),
         ({"activation": lambda x: 1.0}, "activation must not be constant"),
-        ({"groups": ([1.0], [0.0], [-1.0])}, "radii must be > 0"),
+        ({"neuron_groups": ([1.0], [0.0], [-1.0])}, "radii must be > 0"),
     ],
 )
 def test_wrong_input_is_named(changes, message):
-    arguments = {"activation": "tanh", "groups": START, "n": 10, "d": 10, "width": 10, "eigenvalue": [1.0]} | changes
+    arguments = {
+        "activation": "tanh",
+        "neuron_groups": START,
+        "n": 10,
+        "d": 10,
+        "width": 10,
+        "eigenvalue": [1.0],
+    } | changes
     with pytest.raises(InputError, match=message):
         feature_spectrum(**arguments)

@@ -145,7 +145,7 @@ def test_derivatives_are_those_of_a_complex_step_through_the_written_equations(n
 @pytest.mark.parametrize("ridge", [1e-12, 1e-4, 10.0])
 @pytest.mark.parametrize("name", ["tanh", "relu", "identity"])
 def test_fixed_point_and_jacobian_are_exact_to_rounding(name, ridge):
-    groups = gradient_step_groups(name, steep, 300, 200, 300, 30.0, 0.1).groups
+    groups = gradient_step_groups(name, steep, 300, 200, 300, 30.0, 0.1).neuron_groups
     system = _System(
         feature_statistics(name, groups, None), FeatureSizes(300, 200, 300 * groups.fractions, groups.radii), ridge
     )
@@ -399,14 +399,16 @@ def test_finite_second_layers_are_groups_of_their_values():
     step = gradient_step_groups(
         "erf", "erf", 500, 400, 600, 20.0, 0.01, second_layer=[-1.0, 2.0], probabilities=[0.2, 0.8]
     )
-    groups, negative = step.groups, step.groups.fractions.reshape(2, -1)[0].sum()
+    groups, negative = step.neuron_groups, step.neuron_groups.fractions.reshape(2, -1)[0].sum()
     np.testing.assert_allclose([groups.fractions.sum(), negative], [1, 0.2], rtol=1e-12)
     means = (groups.fractions * groups.spikes).reshape(2, -1).sum(axis=1) / [0.2, 0.8]
     np.testing.assert_allclose(means[1], -2 * means[0], rtol=1e-12)
     spread = (groups.fractions * (groups.spikes - np.repeat(means, 7)) ** 2).sum()
     np.testing.assert_allclose(spread, 1 / 400, rtol=1e-10)
     normal = gradient_step_groups("erf", "erf", 500, 400, 600, 20.0, 0.01)
-    np.testing.assert_allclose(normal.groups.fractions @ normal.groups.spikes**2, means[0] ** 2 + 1 / 400, rtol=1e-10)
+    np.testing.assert_allclose(
+        normal.neuron_groups.fractions @ normal.neuron_groups.spikes**2, means[0] ** 2 + 1 / 400, rtol=1e-10
+    )
 
 
 def test_target_alignment_is_that_of_drawn_weights():
@@ -441,7 +443,7 @@ def test_labels_are_centred_for_the_step_and_its_readout():
 
 
 def called(**changes):
-    arguments = {"activation": "tanh", "link": "tanh", "groups": ONE_GROUP, "cosine": 0.5, "n": 10, "d": 10}
+    arguments = {"activation": "tanh", "link": "tanh", "neuron_groups": ONE_GROUP, "cosine": 0.5, "n": 10, "d": 10}
     arguments |= {"width": 10, "ridge": 0.1, "noise_variance": 0.1} | changes
     return spiked_features_equivalent(**arguments)
 
@@ -458,11 +460,14 @@ def called(**changes):
         ({"activation": "relus"}, "activation must be one of .*did you mean relu"),
         ({"activation": lambda x: 1 / (x - x)}, "activation must be finite"),
         ({"link": "tan"}, "link must be one of .*did you mean tanh"),
-        ({"groups": 3}, "groups must be fractions, spikes and radii"),
-        ({"groups": ([0.5, 0.4], [0, 0], [1, 1])}, "fractions must add up to 1, got 0.9"),
-        ({"groups": ([0.5, 0.5], [0, 0, 0], [1, 1])}, "spikes must be 2 numbers like fractions"),
-        ({"groups": ([1.0], [1.0], [0.0])}, "radii must be > 0"),
-        ({"groups": ([1.0], [100.0], [1.0])}, "root mean square <= 25 radii unless index_nodes is given, got 100"),
+        ({"neuron_groups": 3}, "neuron_groups must be fractions, spikes and radii"),
+        ({"neuron_groups": ([0.5, 0.4], [0, 0], [1, 1])}, "fractions must add up to 1, got 0.9"),
+        ({"neuron_groups": ([0.5, 0.5], [0, 0, 0], [1, 1])}, "spikes must be 2 numbers like fractions"),
+        ({"neuron_groups": ([1.0], [1.0], [0.0])}, "radii must be > 0"),
+        (
+            {"neuron_groups": ([1.0], [100.0], [1.0])},
+            "root mean square <= 25 radii unless index_nodes is given, got 100",
+        ),
         ({"index_nodes": 0}, "index_nodes must be an integer >= 1 and <= 2000, got 0"),
         ({"n": [1, 2], "ridge": [1, 2, 3]}, "values and .*: give arrays that broadcast"),
     ],

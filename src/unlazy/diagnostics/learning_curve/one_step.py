@@ -242,7 +242,7 @@ class OneStepTheory(Theory):
             if options.step_size is not None:
                 noise, d = model.noise_variance, model.dimension
                 arguments = (options.activation, model.moments, n_step, d, count, options.step_size, noise)
-                groups = gradient_step_groups(*arguments, group_count=_SPIKES).groups
+                groups = gradient_step_groups(*arguments, group_count=_SPIKES).neuron_groups
             else:
                 groups, biases = _neurons(math.hypot(spike, model.dimension**-0.5), options.bias, resolution[0])
             points, weights = normal_nodes(resolution[1])

@@ -107,7 +107,7 @@ class FeatureSpectrumStudy(Study):
 
     def _setting(self) -> dict[str, Any]:
         groups = shared.planted_groups(self.spikes)
-        return {"activation": self.activation, "groups": groups, "n": self.n, "d": self.d, "width": self.width}
+        return {"activation": self.activation, "neuron_groups": groups, "n": self.n, "d": self.d, "width": self.width}
 
     def _outliers(self) -> Any:
         return feature_outliers(**self._setting())

@@ -187,9 +187,9 @@ def one_step_risk(
 
     Computed as sums of positive terms, to some 1e-13 for ratios from 1e-40 to 1e40. Ridge 0 is the limit from above:
     least squares, or the interpolator of least norm; where samples and features (for a linear activation: or
-    dimensions) are equally many, the risk is infinite unless nothing is missed. width_per_dimension = inf is the kernel,
-    at any ridge (a fixed ridge per feature is none for the kernel) with an infinite effective ridge unless the samples
-    determine the readout; samples_per_dimension = inf is the best readout. Not both.
+    dimensions) are equally many, the risk is infinite unless nothing is missed. width_per_dimension = inf is the
+    kernel, at any ridge (a fixed ridge per feature is none for the kernel) with an infinite effective ridge unless the
+    samples determine the readout; samples_per_dimension = inf is the best readout. Not both.
 
     Exact as n0, n, d and N grow in proportion at step_size = O(1). Ba et al. (2022), Theorem 5; Mei & Montanari
     (2022) at step_size 0, whose ridge is ridge / psi2.

@@ -2,8 +2,8 @@
 
     b minimises (1/(n l)) sum_i sum_{j <= l} (y_i - b.sigma(W^T (x_i + delta z_ij)))^2 + ridge |b|^2
 
-with delta^2 = `input_noise_variance`, z ~ N(0, I_d), labels y = g(x.beta) + noise (centred) and W_ij ~ N(0, 1/d), d x N,
-as in `gradient_step`.
+with delta^2 = `input_noise_variance`, z ~ N(0, I_d), labels y = g(x.beta) + noise (centred) and W_ij ~ N(0, 1/d),
+d x N, as in `gradient_step`.
 """
 
 from __future__ import annotations

@@ -55,14 +55,14 @@ class SpikedEquivalent(NamedTuple):
 class GradientStep(NamedTuple):
     """The neurons after one gradient step, and the cosine of their common direction with beta."""
 
-    groups: NeuronGroups
+    neuron_groups: NeuronGroups
     cosine: float
 
 
 def spiked_features_equivalent(
     activation: Any,
     link: Any,
-    groups: NeuronGroups,
+    neuron_groups: NeuronGroups,
     cosine: float,
     n: ArrayLike,
     d: ArrayLike,
@@ -80,11 +80,11 @@ def spiked_features_equivalent(
         Phi = sum_j w_j p_j E_h y^2 - h.(P^-1 + C)^-1 h - u.(K^-1 + H)^-1 u,    h = L^T(w p l),   u = M^T(w p m),
         test error = dPhi/dJ,    norm = dPhi/dridge,    objective = Phi,    training error = Phi - ridge norm
 
-    at J = 0 by total derivatives, where m(s) and l(s) are mean and slope of g given s. `groups` holds the fractions,
-    spikes and radii of the neurons (`gradient_step_groups`, `groups_of_weights`, `normal_groups`); n, d, width (N),
-    ridge >= 1e-12 and noise_variance broadcast. `index_nodes` is the number of points s_j, by default 40 for spikes up
-    to half a radius in root mean square, 80 up to two radii and 30 per radius beyond, and up to 400 for a target that
-    is steep in s; a link with a jump at cosine 1 keeps errors of some 1e-3.
+    at J = 0 by total derivatives, where m(s) and l(s) are mean and slope of g given s. `neuron_groups` holds the
+    fractions, spikes and radii of the neurons (`gradient_step_groups`, `groups_of_weights`, `normal_groups`); n, d,
+    width (N), ridge >= 1e-12 and noise_variance broadcast. `index_nodes` is the number of points s_j, by default 40 for
+    spikes up to half a radius in root mean square, 80 up to two radii and 30 per radius beyond, and up to 400 for a
+    target that is steep in s; a link with a jump at cosine 1 keeps errors of some 1e-3.
 
     Leading order as n, d and N grow in proportion with spikes O(1); simulations at d of some hundreds agree to 1-4 %,
     at worst 7 %. Same object as in Cui et al. (2024) and Dandi et al. (2024), in other coordinates.
@@ -96,7 +96,7 @@ def spiked_features_equivalent(
     >>> print(found.risk)
     [0.9442 0.5195]
     """
-    checked = checked_groups(groups)
+    checked = checked_groups(neuron_groups)
     cosine = float(check_array("cosine", cosine, low=-1, high=1, ndim=0))
     arguments = _checked_sizes(n, d, width, ridge, noise_variance)
     known, target = statistics(activation, link, cosine, checked, index_nodes)
@@ -322,7 +322,7 @@ def groups_of_weights(first_layer: ArrayLike, direction: ArrayLike, *, group_cou
 
 
 def target_alignment(
-    activation: Any, link: Any, groups: NeuronGroups, cosine: float, d: float, *, index_nodes: int | None = None
+    activation: Any, link: Any, neuron_groups: NeuronGroups, cosine: float, d: float, *, index_nodes: int | None = None
 ) -> float:
     """E[y y' phi(x).phi(x')] of independent pairs, phi = sigma(W^T x) / sqrt(N): how well the kernel fits the labels.
 
@@ -330,10 +330,10 @@ def target_alignment(
 
     Leading order in 1/d, as `spiked_features_equivalent`.
 
-    >>> print(f"{target_alignment('erf', 'erf', groups=normal_groups(1.5), cosine=0.8, d=200):.4f}")
+    >>> print(f"{target_alignment('erf', 'erf', neuron_groups=normal_groups(1.5), cosine=0.8, d=200):.4f}")
     0.0782
     """
-    checked = checked_groups(groups)
+    checked = checked_groups(neuron_groups)
     cosine = float(check_array("cosine", cosine, low=-1, high=1, ndim=0))
     dimension = float(check_array("d", d, low=1, high=_LARGEST, ndim=0))
     known, target = statistics(activation, link, cosine, checked, index_nodes)

@@ -43,7 +43,7 @@ class FeatureOutliers(NamedTuple):
 
 def feature_spectrum(
     activation: Any,
-    groups: NeuronGroups,
+    neuron_groups: NeuronGroups,
     n: float,
     d: float,
     width: float,
@@ -64,7 +64,7 @@ def feature_spectrum(
     >>> print(feature_spectrum("tanh", groups, n=1000, d=400, width=600, eigenvalue=[0.05, 0.2, 1]).distribution)
     [0.4245 0.6715 0.9571]
     """
-    system = _system(activation, groups, n, d, width, index_nodes)
+    system = _system(activation, neuron_groups, n, d, width, index_nodes)
     x = check_array("eigenvalue", eigenvalue, above=0, high=_LARGEST)
     blur = float(check_array("resolution", resolution, above=0, high=0.1, ndim=0))
     fractions = system.sizes.neurons / system.neurons
@@ -82,7 +82,7 @@ def feature_spectrum(
 
 
 def feature_outliers(
-    activation: Any, groups: NeuronGroups, n: float, d: float, width: float, *, index_nodes: int | None = None
+    activation: Any, neuron_groups: NeuronGroups, n: float, d: float, width: float, *, index_nodes: int | None = None
 ) -> FeatureOutliers:
     """The upper end of the bulk of F^T F / n and the eigenvalues x beyond it, which solve
 
@@ -97,7 +97,7 @@ def feature_outliers(
     >>> print(f"{found.bulk_edge:.3f}", found.outliers)
     1.572 [215.6 1.875]
     """
-    system = _system(activation, groups, n, d, width, index_nodes, only_reached=True)
+    system = _system(activation, neuron_groups, n, d, width, index_nodes, only_reached=True)
     top = 10 * (system.scale + system.neurons * system.largest_mean)
     x, found = top, system.newton(top, system.far(top))
     values: list[float] = []

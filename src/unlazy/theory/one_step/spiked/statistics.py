@@ -56,15 +56,17 @@ def checked_groups(groups: Any) -> NeuronGroups:
     try:
         fractions, spikes, radii = groups
     except (TypeError, ValueError):
-        raise InputError(f"groups must be fractions, spikes and radii (NeuronGroups), got {groups!r}") from None
-    fractions = check_array("groups.fractions", fractions, above=0, ndim=1)
-    spikes = check_array("groups.spikes", spikes)
-    radii = check_array("groups.radii", radii, above=0)
+        raise InputError(f"neuron_groups must be fractions, spikes and radii (NeuronGroups), got {groups!r}") from None
+    fractions = check_array("neuron_groups.fractions", fractions, above=0, ndim=1)
+    spikes = check_array("neuron_groups.spikes", spikes)
+    radii = check_array("neuron_groups.radii", radii, above=0)
     for name, array in (("spikes", spikes), ("radii", radii)):
         if array.ndim and array.shape != fractions.shape:
-            raise InputError(f"groups.{name} must be {fractions.size} numbers like fractions, got shape {array.shape}")
+            raise InputError(
+                f"neuron_groups.{name} must be {fractions.size} numbers like fractions, got shape {array.shape}"
+            )
     if abs(fractions.sum() - 1) > 1e-9:
-        raise InputError(f"groups.fractions must add up to 1, got {fractions.sum():g}")
+        raise InputError(f"neuron_groups.fractions must add up to 1, got {fractions.sum():g}")
     return NeuronGroups(
         fractions / fractions.sum(),
         np.broadcast_to(spikes, fractions.shape),
@@ -119,7 +121,7 @@ def _nodes_for_spikes(groups: NeuronGroups) -> int:
     steepness = math.sqrt(groups.fractions @ (groups.spikes / groups.radii) ** 2)
     if steepness > _STEEPEST:
         raise InputError(
-            f"groups must have spikes of root mean square <= {_STEEPEST} radii unless index_nodes is given, got "
+            f"neuron_groups must have spikes of root mean square <= {_STEEPEST} radii unless index_nodes is given, got "
             f"{steepness:g}"
         )
     return resolution(steepness)[1]
