@@ -394,7 +394,7 @@ def test_wrong_data_are_named(model):
         model.fit(x, np.full(50, 2.0))
     with pytest.raises(ValueError, match="X must not have gaps, got NaN"):
         model.fit(np.where(x > 1, np.nan, x), y)
-    with pytest.raises(ValueError, match="y contains NaN"):
+    with pytest.raises(ValueError, match="y must not have gaps, got NaN"):
         model.fit(x, np.where(y > 0.5, np.nan, y))
     with pytest.raises(ValueError, match="Expected 2D array"):
         model.fit(x[:, 0], y)

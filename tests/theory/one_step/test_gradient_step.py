@@ -199,7 +199,7 @@ def test_without_a_step_it_is_the_equivalent_of_random_features(samples, feature
         samples * d,
         ridge * samples / features,
         0.05,
-        features=features * d,
+        width=features * d,
         multiplicities=[d, many],
     )
     found = one_step_risk(activation, link, samples, features, ridge, 0.05)
