@@ -95,7 +95,7 @@ REFUSED = [
 ACCEPTED = [
     ("label-noise-stages", {"flip_probability": 0.03}),
     ("mean-field-particles", {"step_size": 0.005}),
-    ("mixture-classification", {"loss": "hinge", "bias": False}),
+    ("mixture-classification", {"loss": "hinge", "fit_intercept": False}),
     *((name, {}) for name in sorted({name for name, *_ in REFUSED})),
 ]
 
