@@ -24,10 +24,10 @@ def unit_vectors(rng: np.random.Generator, n: int, d: int, law: str = "sphere") 
 
 
 def kernel_eigenvalues(
-    rng: np.random.Generator, function: Callable[[Any], Any], n: int, d: int, law: str = "sphere"
+    rng: np.random.Generator, kernel_function: Callable[[Any], Any], n: int, d: int, law: str = "sphere"
 ) -> np.ndarray:
     """Ascending eigenvalues of A_ij = f(sqrt(d) <x_i, x_j>) / sqrt(n), A_ii = 0, of n drawn rows."""
     x = unit_vectors(rng, n, d, law)
-    matrix = function(np.sqrt(d) * (x @ x.T)) / np.sqrt(n)
+    matrix = kernel_function(np.sqrt(d) * (x @ x.T)) / np.sqrt(n)
     np.fill_diagonal(matrix, 0.0)
     return np.linalg.eigvalsh(matrix)

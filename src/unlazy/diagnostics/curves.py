@@ -47,7 +47,7 @@ class Curve(NamedTuple):
     penalty: Any = None
     width: Any = None
     """Infinity for the kernel itself."""
-    r2: Any = None
+    r_squared: Any = None
     """1 - test_error / variance of y."""
     training_error: Any = None
     method: Any = None

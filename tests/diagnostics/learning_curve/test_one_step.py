@@ -138,7 +138,7 @@ def test_errors_fall_with_rows_towards_the_noise(of_link):
     found = of_link.predict([50, 100, 200, 800, 20_000])
     assert (np.diff(found.test_error) < 0).all()
     assert NOISE < found.test_error[-1] < 1.2 * NOISE
-    np.testing.assert_allclose(found.r2, 1 - found.test_error / of_link.target_variance_)
+    np.testing.assert_allclose(found.r_squared, 1 - found.test_error / of_link.target_variance_)
     needed = of_link.samples_needed(float(found.test_error[2])).n
     assert needed == pytest.approx(200, rel=0.02)
 

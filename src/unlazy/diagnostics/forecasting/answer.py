@@ -93,7 +93,7 @@ class Forecast:
     """Errors of several methods on a table, with the rows it has and with more."""
 
     table: PreparedTable
-    targets: tuple[str, ...]
+    target_names: tuple[str, ...]
     n: np.ndarray
     methods: tuple[MethodForecast, ...]
     checked: tuple[Checked, ...] = ()
@@ -105,7 +105,7 @@ class Forecast:
     @property
     def unit(self) -> float | None:
         """The standard deviation of the target, by which the root of an error becomes one in its own units."""
-        return float(self.table.targets.std()) if len(self.targets) == 1 else None
+        return float(self.table.targets.std()) if len(self.target_names) == 1 else None
 
     def __getitem__(self, name: str) -> MethodForecast:
         for method in self.methods:
