@@ -11,7 +11,7 @@ from unlazy.theory.message_passing.teachers import (
 )
 
 
-@pytest.mark.parametrize("teacher", [LinearTeacher(0.09), SignTeacher(0.1), ProbitTeacher(0.5), LogitTeacher(3.0)])
+@pytest.mark.parametrize("teacher", [LinearTeacher(0.09), SignTeacher(0.1), ProbitTeacher(0.25), LogitTeacher(3.0)])
 def test_errors_given_the_overlaps_are_averages_over_a_large_sample(teacher):
     rng = np.random.default_rng(0)
     fields, other = rng.standard_normal((2, 400_000))

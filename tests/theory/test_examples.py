@@ -11,10 +11,7 @@ import pytest
 
 from unlazy import theory
 
-TO_COME = {
-    *("one_step", "kernels", "signal_noise", "index_models", "message_passing", "mean_field"),
-    *("diffusion",),
-}
+TO_COME = {"one_step", "kernels", "index_models", "mean_field"}
 """Topics whose functions have no examples yet."""
 FUNCTIONS = sorted(
     name

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from unlazy.theory.message_passing.multiclass.softmax import helmert_contrasts
+from unlazy.numerics.contrasts import helmert_contrasts
 from unlazy.theory.message_passing.teachers import LinearTeacher, LogitTeacher, ProbitTeacher, SignTeacher
 
 
@@ -34,9 +34,9 @@ def draw_labels(
     if isinstance(label_law, LinearTeacher):
         return fields + np.sqrt(label_law.noise_variance) * noise
     if isinstance(label_law, SignTeacher):
-        return np.where(fixed_count(uniform, label_law.flip, n), -1.0, 1.0) * np.sign(fields)
+        return np.where(fixed_count(uniform, label_law.flip_probability, n), -1.0, 1.0) * np.sign(fields)
     if isinstance(label_law, ProbitTeacher):
-        return np.sign(fields + label_law.noise * noise)
+        return np.sign(fields + np.sqrt(label_law.noise_variance) * noise)
     return np.where(uniform < expit(label_law.slope * fields), 1.0, -1.0)
 
 

@@ -256,7 +256,7 @@ def test_few_rows_of_a_large_pool_are_rows_of_a_population():
     n, penalty = np.array([4.0, 12, 40]), 0.3
     for features in (np.inf, 15):
         found = spectral(n, np.full(3, penalty), np.full(3, features), eigenvalues, energies)
-        theory = kernel_regression_equivalent(eigenvalues / N, energies / N, n, penalty, 0, features=features)
+        theory = kernel_regression_equivalent(eigenvalues / N, energies / N, n, penalty, 0, width=features)
         # rows that are drawn without replacement differ by the order of n/N
         np.testing.assert_allclose(found.test_error / theory.risk, 1, atol=2 * 40 / N)
         np.testing.assert_allclose(found.kappa / (N * theory.effective_ridge), 1, atol=2 * 40 / N)

@@ -75,7 +75,7 @@ def test_given_penalty_without_biases_is_the_theory_of_spiked_features():
     curve = LearningCurve("one-step", penalty=penalty, kernel_params={"spike": 1.0, "bias": 0.0}).fit_link(
         steep, d, NOISE
     )
-    cosine = preconditioned_cosine(steep, n / d, NOISE, best_direction_ridge(steep, n / d, NOISE))
+    cosine = preconditioned_cosine(steep, n / d, best_direction_ridge(steep, n / d, NOISE), NOISE)
     groups = normal_groups(np.hypot(1.0, d**-0.5))
     expected = spiked_features_equivalent("tanh", steep, groups, cosine, n, d, features, penalty * features / n, NOISE)
     found = curve.predict(n, width=features)
@@ -88,7 +88,7 @@ def test_plain_gradient_step_is_the_theory_of_gradient_steps():
     curve = LearningCurve("one-step", penalty=penalty, kernel_params={"step_size": 20.0, "step_samples": 300})
     found = curve.fit_link(np.tanh, d, NOISE).predict(n, width=features)
     expected = gradient_step_equivalent(
-        "tanh", np.tanh, 20.0, n, d, features, penalty * features / n, NOISE, n_step=300
+        "tanh", np.tanh, n, d, features, 20.0, penalty * features / n, NOISE, step_samples=300
     )
     np.testing.assert_allclose(found.test_error, expected.test_error, rtol=1e-3)
 

@@ -114,7 +114,7 @@ def index_evidence(X: np.ndarray, y: np.ndarray, folds: np.ndarray, smoothing: f
     ridge = (
         _LEAST_PENALTY if whitened else max(float(best_direction_ridge(linear, kept / d, 1 - share)), _LEAST_PENALTY)
     )
-    cosine = float(preconditioned_cosine(linear, kept / d, 1 - share, ridge))
+    cosine = float(preconditioned_cosine(linear, kept / d, ridge, 1 - share))
     index = _out_of_fold_index(rows, targets, folds, ridge, 0, smoothing)
     plain = fitted_link(index, targets, cosine, smoothing)
     link, chosen = plain.link, plain.smoothing

@@ -252,8 +252,8 @@ class OneStepTheory(Theory):
             biases = np.zeros(1)
             if options.step_size is not None:
                 noise, d = model.noise_variance, model.dimension
-                arguments = (options.activation, model.moments, options.step_size, step_samples, d, count, noise)
-                groups = gradient_step_groups(*arguments, count=_SPIKES).groups
+                arguments = (options.activation, model.moments, step_samples, d, count, options.step_size, noise)
+                groups = gradient_step_groups(*arguments, group_count=_SPIKES).neuron_groups
             else:
                 groups, biases = _neurons(math.hypot(spike, model.dimension**-0.5), options.bias, resolution[0])
             points, weights = normal_nodes(resolution[1])
@@ -272,7 +272,7 @@ class OneStepTheory(Theory):
         best = min(best_direction_ridge(model.moments, ratio, model.noise_variance), _GRADIENT)
         if not self.options.precondition or self.options.step_size is not None:
             return float(gradient_cosine(model.moments, ratio, model.noise_variance))
-        return float(preconditioned_cosine(model.moments, ratio, model.noise_variance, max(best, 1e-12)))
+        return float(preconditioned_cosine(model.moments, ratio, max(best, 1e-12), model.noise_variance))
 
 
 def _neurons(deviation: float, bias: float, count: int) -> tuple[NeuronGroups, np.ndarray]:
@@ -284,7 +284,7 @@ def _neurons(deviation: float, bias: float, count: int) -> tuple[NeuronGroups, n
     from scipy.special import ndtri
 
     if not bias:
-        groups = normal_groups(deviation, count=_SPIKES)
+        groups = normal_groups(deviation, group_count=_SPIKES)
         return groups, np.zeros(groups.spikes.size)
     order = np.arange(count) + 0.5
     spikes, biases = ndtri(order / count), ndtri((order * _LATTICE) % 1)
