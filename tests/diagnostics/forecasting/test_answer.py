@@ -186,7 +186,7 @@ def test_mistakes_are_named(file, options, message):
 
 
 def test_wrong_data_is_named(file):
-    with pytest.raises(InputError, match="data must be a file, a DataFrame or a pair"):
+    with pytest.raises(InputError, match="table must be a file, a DataFrame or a pair"):
         forecast(3, "y")
     with pytest.raises(InputError, match="X and y must have as many rows"):
         forecast((np.ones((30, 2)), np.ones(20)))

@@ -98,9 +98,9 @@ class LearningCurve(BaseEstimator):
         `fit_moments`
     method : "auto", "fast", "hybrid" or "pointwise"
     gamma, degree, coef0, kernel_params : as in `KernelRidge`; for kernel="one-step" kernel_params may hold `activation`
-        ("tanh"), `spike` (the standard deviation of a, 1.5, or a list of which the best counts), `bias` (that of c, 1),
+        ("tanh"), `spike_deviation` (of a, 1.5, or a list of which the best counts), `bias_deviation` (of c, 1),
         `precondition` (False: v is the gradient X^T y), `step_samples` (rows for v, all if not given), or the
-        `step_size` of the plain gradient step of `unlazy.theory.one_step.gradient_step` instead of spike and bias
+        `step_size` of the plain gradient step of `unlazy.theory.one_step.gradient_step` instead of these deviations
     max_rows : larger pools are subsampled to so many rows
     confidence : probability of the intervals
     random_state : chooses the subsample
