@@ -17,8 +17,6 @@ TO_COME = {
     "mean_field",
     "estimators",
     "diagnostics",
-    "data",
-    "numerics",
     "observables",
     "functions",
 }
