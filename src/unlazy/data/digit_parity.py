@@ -28,7 +28,7 @@ class ParityMoments(NamedTuple):
     """Covariance of the pixels, their covariance with the label, and its variance."""
 
     covariance: np.ndarray
-    cross_covariance: np.ndarray
+    cross_moment: np.ndarray
     target_variance: float
 
 

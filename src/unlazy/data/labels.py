@@ -10,12 +10,12 @@ from unlazy.numerics.contrasts import helmert_contrasts
 from unlazy.theory.message_passing.teachers import LinearTeacher, LogitTeacher, ProbitTeacher, SignTeacher
 
 
-def fixed_count(uniform: np.ndarray, share: float, n: Sequence[int]) -> np.ndarray:
+def fixed_count(uniform: np.ndarray, chosen_share: float, n: Sequence[int]) -> np.ndarray:
     """Which samples are chosen, given a uniform number each: the same number in every draw of the first n each."""
     chosen = np.zeros(uniform.size, bool)
     begin, count = 0, 0
     for end in sorted(n):
-        more = round(share * end) - count
+        more = round(chosen_share * end) - count
         chosen[begin + np.argsort(uniform[begin:end])[:more]] = True
         begin, count = end, count + more
     return chosen

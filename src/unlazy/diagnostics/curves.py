@@ -47,7 +47,7 @@ class Curve(NamedTuple):
     penalty: Any = None
     width: Any = None
     """Infinity for the kernel itself."""
-    r2: Any = None
+    r_squared: Any = None
     """1 - test_error / variance of y."""
     training_error: Any = None
     method: Any = None
@@ -124,9 +124,9 @@ def is_useful(deviation: np.ndarray, above: np.ndarray) -> np.ndarray:
         return QUANTILE * (1 + above) * deviation <= np.log(_MOST_RATIO)
 
 
-def checked_sizes(name: str, sizes: ArrayLike, low: int) -> np.ndarray:
+def checked_n(n: ArrayLike, low: int) -> np.ndarray:
     """Whole numbers of rows to forecast for."""
-    found = np.atleast_1d(check_array(name, sizes, low=low, high=1e15, whole=True))
+    found = np.atleast_1d(check_array("n", n, low=low, high=1e15, whole=True))
     if found.ndim != 1:
-        raise InputError(f"{name} must have at most 1 dimension, got shape {found.shape}")
+        raise InputError(f"n must have at most 1 dimension, got shape {found.shape}")
     return found.astype(np.int64)

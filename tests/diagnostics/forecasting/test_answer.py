@@ -86,8 +86,8 @@ def test_errors_are_shares_of_the_variance_and_roots_are_in_the_units_of_the_tar
     page = found.as_json()
     spread = pd.read_csv(file)["y"].std(ddof=0)
     for one in page["methods"]:
-        np.testing.assert_allclose(one["r2"], 1 - one["test_error"])
-        np.testing.assert_allclose(one["rmse"], spread * np.sqrt(one["test_error"]), rtol=1e-9)
+        np.testing.assert_allclose(one["r_squared"], 1 - one["test_error"])
+        np.testing.assert_allclose(one["root_test_error"], spread * np.sqrt(one["test_error"]), rtol=1e-9)
 
 
 def test_units_do_not_matter(file):
@@ -131,7 +131,7 @@ def test_several_targets_are_averaged(file):
     )
     both = forecast(frame, ["y", "z"], kernel="ridge", penalty=5.0)
     np.testing.assert_allclose(both.methods[0].points.test_error, (one + other) / 2, rtol=0.02)
-    assert both.as_json()["methods"][0]["rmse"] is None
+    assert both.as_json()["methods"][0]["root_test_error"] is None
 
 
 def test_the_page_has_a_sentence_a_table_for_each_method_and_notes(found):
@@ -186,7 +186,7 @@ def test_mistakes_are_named(file, options, message):
 
 
 def test_wrong_data_is_named(file):
-    with pytest.raises(InputError, match="data must be a file, a DataFrame or a pair"):
+    with pytest.raises(InputError, match="table must be a file, a DataFrame or a pair"):
         forecast(3, "y")
     with pytest.raises(InputError, match="X and y must have as many rows"):
         forecast((np.ones((30, 2)), np.ones(20)))

@@ -49,7 +49,9 @@ def test_json_is_all_that_is_printed(unlazy, file):
     assert [method["name"] for method in page["methods"]] == NAMES[:2]
     assert page["rows"] == 80
     for method in page["methods"]:
-        assert [round(error, 9) for error in method["r2"]] == [round(1 - error, 9) for error in method["test_error"]]
+        assert [round(error, 9) for error in method["r_squared"]] == [
+            round(1 - error, 9) for error in method["test_error"]
+        ]
 
 
 @pytest.mark.parametrize(

@@ -140,7 +140,7 @@ def test_all_rows_give_gcv_and_leave_one_out_errors(kernel):
         found = curve.set_params(method=method).predict()
         np.testing.assert_allclose(found.test_error, expected, rtol=1e-8)
         np.testing.assert_allclose(found.training_error, np.mean(np.sum((penalty * G @ Y) ** 2, axis=1)), rtol=1e-8)
-        np.testing.assert_allclose(found.r2, 1 - expected / Y.var(axis=0).sum(), rtol=1e-8)
+        np.testing.assert_allclose(found.r_squared, 1 - expected / Y.var(axis=0).sum(), rtol=1e-8)
     np.testing.assert_allclose(found.point_errors, left_out, rtol=1e-7)
     np.testing.assert_allclose(curve.target_mean_, Y.mean(axis=0))
 
@@ -172,7 +172,7 @@ def test_leave_one_out_errors_are_those_of_refits_that_estimate_the_mean_from_th
     hybrid = curve.set_params(method="hybrid").predict()
     np.testing.assert_allclose([found.test_error, hybrid.test_error], np.mean(left_out), rtol=1e-8)
     # the sampling error of some dozens of squares, few of which carry the sum
-    assert found.r2 < 0.7
+    assert found.r_squared < 0.7
     if kernel == "linear":
         fit = Ridge(alpha=penalty, solver="svd").fit(X, y).predict(X)
         np.testing.assert_allclose(hybrid.training_error, np.mean(np.sum((y - fit) ** 2, axis=1)), rtol=1e-7)
@@ -418,7 +418,7 @@ def test_spectral_extrapolation_ends_where_the_effective_penalty_is_zero():
     curve = LearningCurve(penalty=1e-3, gamma=0.05, method="fast").fit(X, y)
     far = curve.predict([20, 4000])
     np.testing.assert_array_equal(far.in_range, [True, False])
-    assert np.isnan([far.test_error[1], far.r2[1], far.interval.low[1], far.training_error[1]]).all()
+    assert np.isnan([far.test_error[1], far.r_squared[1], far.interval.low[1], far.training_error[1]]).all()
     assert not far.reliable[1]
     with pytest.raises(
         InputError, match=r"n must be smaller or penalty larger: no prediction for n = 4000 at penalty = 0\.001"
@@ -518,7 +518,7 @@ def test_a_table_of_many_sizes_and_penalties_agrees_with_each_entry():
     assert table.point_errors is None
     for row, column in ((0, 0), (17, 9), (39, 29), (39, 0)):
         alone = clone(curve).fit(X, y).predict(n[row, 0], penalties[column])
-        for field in ("test_error", "training_error", "r2"):
+        for field in ("test_error", "training_error", "r_squared"):
             np.testing.assert_allclose(getattr(table, field)[row, column], getattr(alone, field), rtol=1e-7)
         np.testing.assert_allclose(table.interval.high[row, column], alone.interval.high, rtol=1e-6)
 
@@ -730,7 +730,7 @@ def test_extreme_input_gives_numbers_or_says_that_it_does_not(method):
         curve = LearningCurve(gamma=0.05, method=method, fit_intercept=intercept).fit(*data)
         n = np.array([1.0 + intercept, 2, len(data[1]), 1e3, 1e15])[:, None]
         found = curve.predict(n, [1e-100, 1e-3, 1.0, 1e100])
-        for field in (found.test_error, *found.interval, found.training_error, found.r2):
+        for field in (found.test_error, *found.interval, found.training_error, found.r_squared):
             np.testing.assert_array_equal(np.isnan(field), ~found.in_range)
         assert found.in_range[:3].all()
         assert (found.test_error[found.in_range] >= 0).all()

@@ -100,13 +100,13 @@ def test_curve_has_the_interface_of_the_others():
         ({"covariance": np.zeros((3, 3))}, "covariance must have an eigenvalue > 0"),
         ({"covariance": np.diag([1.0, 1.0, np.nan])}, "covariance must be finite"),
         ({"covariance": np.diag([1.0, 1.0, 0.0])}, "range of covariance"),
-        ({"cross_covariance": np.ones(4)}, r"cross_covariance must have shape \(3,\)"),
+        ({"cross_moment": np.ones(4)}, r"cross_moment must have shape \(3,\)"),
         ({"target_variance": 0.2}, "target_variance must be >= 0.75"),
         ({"target_variance": -1.0}, "target_variance must be > 0"),
     ],
 )
 def test_impossible_moments_are_refused_in_one_line(change, message):
-    good = {"covariance": np.eye(3), "cross_covariance": np.full(3, 0.5), "target_variance": 1.0}
+    good = {"covariance": np.eye(3), "cross_moment": np.full(3, 0.5), "target_variance": 1.0}
     LearningCurve("linear").fit_moments(**good)
     with pytest.raises(InputError, match=message):
         LearningCurve("linear").fit_moments(**{**good, **change})

@@ -50,7 +50,7 @@ def simulated_errors(link, n, d, features, penalties, *, spike, bias, direction_
 @pytest.mark.parametrize("n", [300, 1200])
 def test_error_of_a_link_is_that_of_simulations(link, bias, n):
     d, features, seeds = 60, 300, 12
-    curve = LearningCurve("one-step", penalty="opt", kernel_params={"bias": bias}).fit_link(link, d, NOISE)
+    curve = LearningCurve("one-step", penalty="opt", kernel_params={"bias_deviation": bias}).fit_link(link, d, NOISE)
     found = curve.predict(n, width=features)
     penalties = float(found.penalty) * np.array([1.0, 5.0, 0.2])
     errors = simulated_errors(
@@ -72,9 +72,9 @@ def test_error_of_a_link_is_that_of_simulations(link, bias, n):
 
 def test_given_penalty_without_biases_is_the_theory_of_spiked_features():
     d, n, features, penalty = 100.0, 500.0, 300.0, 0.2
-    curve = LearningCurve("one-step", penalty=penalty, kernel_params={"spike": 1.0, "bias": 0.0}).fit_link(
-        steep, d, NOISE
-    )
+    curve = LearningCurve(
+        "one-step", penalty=penalty, kernel_params={"spike_deviation": 1.0, "bias_deviation": 0.0}
+    ).fit_link(steep, d, NOISE)
     cosine = preconditioned_cosine(steep, n / d, best_direction_ridge(steep, n / d, NOISE), NOISE)
     groups = normal_groups(np.hypot(1.0, d**-0.5))
     expected = spiked_features_equivalent("tanh", steep, groups, cosine, n, d, features, penalty * features / n, NOISE)
@@ -138,7 +138,7 @@ def test_errors_fall_with_rows_towards_the_noise(of_link):
     found = of_link.predict([50, 100, 200, 800, 20_000])
     assert (np.diff(found.test_error) < 0).all()
     assert NOISE < found.test_error[-1] < 1.2 * NOISE
-    np.testing.assert_allclose(found.r2, 1 - found.test_error / of_link.target_variance_)
+    np.testing.assert_allclose(found.r_squared, 1 - found.test_error / of_link.target_variance_)
     needed = of_link.samples_needed(float(found.test_error[2])).n
     assert needed == pytest.approx(200, rel=0.02)
 
@@ -249,7 +249,7 @@ def test_curve_is_marked_reliable_only_where_its_assumptions_hold():
     rng = np.random.default_rng(8)
     X = rng.standard_normal((500, 20))
     noise = 0.2 * rng.standard_normal(500)
-    curve = LearningCurve("one-step", penalty=0.3, kernel_params={"bias": 0.0})
+    curve = LearningCurve("one-step", penalty=0.3, kernel_params={"bias_deviation": 0.0})
     assert clone(curve).fit(X, steep(X[:, 0]) + noise).predict(500).reliable
     other_direction = clone(curve).fit(X, steep(X[:, 0]) + 0.4 * (X[:, 1] ** 2 - 1) + noise)
     assert other_direction.evidence_.other_signal > 4
@@ -354,7 +354,7 @@ def test_residuals_of_a_single_index_have_no_quadratic_signal():
 
 
 def test_pages_tell_the_curve():
-    curve = LearningCurve("one-step", penalty=0.3, kernel_params={"bias": 0.0})
+    curve = LearningCurve("one-step", penalty=0.3, kernel_params={"bias_deviation": 0.0})
     samples = draw_samples(np.random.default_rng(6), 200, 8, steep, NOISE)
     page = str(clone(curve).fit(samples.inputs, samples.labels))
     assert "200 rows, features after one gradient step, penalty 0.3" in page
@@ -379,9 +379,9 @@ def test_forecast_of_a_table_takes_it(tmp_path):
     ("options", "message"),
     [
         ({"kernel_params": {"spikes": 1.0}}, "kernel_params of kernel='one-step' must be one of .*did you mean spike"),
-        ({"kernel_params": {"spike": -1.0}}, "spike must be >= 0"),
+        ({"kernel_params": {"spike_deviation": -1.0}}, "spike_deviation must be >= 0"),
         ({"kernel_params": {"activation": "tan"}}, "activation must be one of"),
-        ({"kernel_params": {"step_size": 1.0, "spike": 1.0}}, "step_size is that of the plain gradient"),
+        ({"kernel_params": {"step_size": 1.0, "spike_deviation": 1.0}}, "step_size is that of the plain gradient"),
         ({"kernel_params": {"precondition": "no"}}, "precondition must be True or False, got 'no'"),
         ({"penalty": 0.0}, "penalty must be > 0"),
         ({"penalty": "best"}, "penalty must be numeric"),

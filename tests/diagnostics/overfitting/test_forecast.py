@@ -191,7 +191,7 @@ def test_the_forecast_is_the_test_error_of_trained_networks(n, d, level):
 
 def test_the_forecast_for_more_rows_is_that_of_the_formula():
     X, y, mu = mixture(400, 200, 40.0, 6)
-    found = forecast_overfit(X, y, sizes=[50, 400, 800])
+    found = forecast_overfit(X, y, n=[50, 400, 800])
     lines = np.array([found.curve.test_error, *found.curve.interval])
     np.testing.assert_allclose(lines[:, 1], [found.test_error, found.low, found.high], rtol=1e-12)
     for size, error, low, high in zip(found.curve.n, *lines, strict=True):
@@ -266,8 +266,8 @@ def test_what_cannot_be_forecast_is_refused_with_the_reason(change, message):
     ("option", "message"),
     [
         ({"confidence": 1.0}, "confidence must be"),
-        ({"sizes": [2.5]}, "sizes must be whole"),
-        ({"sizes": [10_000]}, "sizes must be at most"),
+        ({"n": [2.5]}, "n must be whole"),
+        ({"n": [10_000]}, "n must be at most"),
     ],
 )
 def test_wrong_options_are_refused(option, message):

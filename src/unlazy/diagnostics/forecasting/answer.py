@@ -93,7 +93,7 @@ class Forecast:
     """Errors of several methods on a table, with the rows it has and with more."""
 
     table: PreparedTable
-    targets: tuple[str, ...]
+    target_names: tuple[str, ...]
     n: np.ndarray
     methods: tuple[MethodForecast, ...]
     checked: tuple[Checked, ...] = ()
@@ -105,7 +105,7 @@ class Forecast:
     @property
     def unit(self) -> float | None:
         """The standard deviation of the target, by which the root of an error becomes one in its own units."""
-        return float(self.table.targets.std()) if len(self.targets) == 1 else None
+        return float(self.table.targets.std()) if len(self.target_names) == 1 else None
 
     def __getitem__(self, name: str) -> MethodForecast:
         for method in self.methods:
@@ -140,7 +140,7 @@ class Forecast:
 
 
 def forecast(
-    data: str | os.PathLike | pd.DataFrame | tuple[Any, Any],
+    table: str | os.PathLike | pd.DataFrame | tuple[Any, Any],
     target: str | Sequence[str] | None = None,
     *,
     kernel: str | Sequence[str] | None = None,
@@ -153,7 +153,7 @@ def forecast(
 ) -> Forecast:
     """Forecast the errors of ridge, kernel ridge and random features with more rows of a table.
 
-    `data` is a CSV, TSV or Parquet file or a DataFrame, of which `target` names one or more columns; or a pair (X, y),
+    `table` is a CSV, TSV or Parquet file or a DataFrame, of which `target` names one or more columns; or a pair (X, y),
     without `target`. Targets are scaled to variance 1, so that an error of 0.3 is 30% of what the mean leaves
     unexplained. `kernel` chooses among ridge, kernel-ridge (rbf), random-features, one-step and scikit-learn's kernels.
     `n` are numbers of rows, or multiples like "2x" of the table's. The `width`, the number of random features, is
@@ -161,44 +161,46 @@ def forecast(
     `check` forecasts from parts of the table and trains on larger ones, as many times as it says (True: three). What to
     know before trusting it stands at the head of this module.
     """
-    asked = check_request(data, target, penalty=penalty, gamma=gamma, width=width, n=n, check=check)
+    asked = check_request(table, target, penalty=penalty, gamma=gamma, width=width, n=n, check=check)
     # mistakes are told before the heavy imports
     from unlazy.diagnostics.forecasting.check import SPLITS, check_methods
     from unlazy.diagnostics.forecasting.methods import fit_methods, method_names
 
     chosen = method_names(kernel)
-    frame, names = _frame(data, target)
-    table = prepare(frame, names)
-    wanted = np.unique(np.maximum(np.round([size.rows(len(table.inputs)) for size in asked]), 2))
+    frame, names = _frame(table, target)
+    prepared = prepare(frame, names)
+    wanted = np.unique(np.maximum(np.round([size.rows(len(prepared.inputs)) for size in asked]), 2))
     with np.errstate(over="ignore"):
-        spread = table.targets.std(axis=0)
+        spread = prepared.targets.std(axis=0)
     if not (np.isfinite(spread).all() and (spread > 0).all()):
         raise InputError(f"target column {names[int(np.argmin(np.isfinite(spread)))]!r} has no finite variance")
-    scaled = (table.targets - table.targets.mean(axis=0)) / spread / np.sqrt(len(names))
+    scaled = (prepared.targets - prepared.targets.mean(axis=0)) / spread / np.sqrt(len(names))
     options: dict[str, Any] = {"penalty": penalty, "gamma": gamma, "width": width, "progress": progress}
-    methods = [_answer(method, len(scaled), wanted) for method in fit_methods(chosen, table.inputs, scaled, **options)]
+    methods = [
+        _answer(method, len(scaled), wanted) for method in fit_methods(chosen, prepared.inputs, scaled, **options)
+    ]
     checked: tuple[Checked, ...] = ()
     if check:
         splits = SPLITS if check is True else check
-        checked = check_methods([m.method for m in methods], table.inputs, scaled, splits=splits, progress=progress)
-    notes = (*table.notes, *_leaks(table, scaled, names, methods), *_cautions(table, scaled))
-    return Forecast(table._replace(notes=notes), names, wanted, tuple(methods), checked)
+        checked = check_methods([m.method for m in methods], prepared.inputs, scaled, splits=splits, progress=progress)
+    notes = (*prepared.notes, *_leaks(prepared, scaled, names, methods), *_cautions(prepared, scaled))
+    return Forecast(prepared._replace(notes=notes), names, wanted, tuple(methods), checked)
 
 
-def _frame(data: Any, target: str | Sequence[str] | None) -> tuple[pd.DataFrame, tuple[str, ...]]:
+def _frame(table: Any, target: str | Sequence[str] | None) -> tuple[pd.DataFrame, tuple[str, ...]]:
     import pandas as pd
 
-    if isinstance(data, tuple):
-        if len(data) != 2 or target is not None:
-            raise InputError("data must be a file, a DataFrame with `target`, or a pair (X, y) without `target`")
-        for name, part in zip(("X", "y"), data, strict=True):
+    if isinstance(table, tuple):
+        if len(table) != 2 or target is not None:
+            raise InputError("table must be a file, a DataFrame with `target`, or a pair (X, y) without `target`")
+        for name, part in zip(("X", "y"), table, strict=True):
             if np.ndim(part) not in (1, 2):
                 raise InputError(f"{name} must have 1 or 2 dimensions, got shape {np.shape(part)}")
-        inputs = data[0] if isinstance(data[0], pd.DataFrame) else pd.DataFrame(np.asarray(data[0]))
-        outputs = pd.DataFrame(np.asarray(data[1]))
+        inputs = table[0] if isinstance(table[0], pd.DataFrame) else pd.DataFrame(np.asarray(table[0]))
+        outputs = pd.DataFrame(np.asarray(table[1]))
         if len(inputs) != len(outputs):
             raise InputError(f"X and y must have as many rows as each other, got {len(inputs)} and {len(outputs)}")
-        if isinstance(data[0], pd.DataFrame):
+        if isinstance(table[0], pd.DataFrame):
             inputs = inputs.reset_index(drop=True)
         else:
             inputs.columns = [f"x{i}" for i in range(inputs.shape[1])]
@@ -207,17 +209,17 @@ def _frame(data: Any, target: str | Sequence[str] | None) -> tuple[pd.DataFrame,
         if clash:
             raise InputError(f"X must not have a column called {clash[0]!r}: pass one DataFrame and name the target")
         outputs.columns = list(names)
-        data, target = pd.concat([inputs, outputs], axis=1), names
+        table, target = pd.concat([inputs, outputs], axis=1), names
     if target is None:
         raise InputError("target must name at least one column")
     names = (target,) if isinstance(target, str) else tuple(target)
-    if isinstance(data, pd.DataFrame):
-        data = data.copy(deep=False)
-        data.columns = [str(name) for name in data.columns]
-        return data, names
-    if not isinstance(data, str | os.PathLike):
-        raise InputError(f"data must be a file, a DataFrame or a pair (X, y), got a {type(data).__name__}")
-    return read_table(data), names
+    if isinstance(table, pd.DataFrame):
+        table = table.copy(deep=False)
+        table.columns = [str(name) for name in table.columns]
+        return table, names
+    if not isinstance(table, str | os.PathLike):
+        raise InputError(f"table must be a file, a DataFrame or a pair (X, y), got a {type(table).__name__}")
+    return read_table(table), names
 
 
 def _answer(method: Method, rows: int, sizes: np.ndarray) -> MethodForecast:

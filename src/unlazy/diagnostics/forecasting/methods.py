@@ -81,7 +81,7 @@ class Method:
             for field, values in zip((error, low, high), (found.test_error, *found.interval), strict=True):
                 field[near] = np.where(found.in_range, values, np.nan)
             in_range[near], reliable[near] = found.in_range & np.isfinite(found.test_error), found.reliable
-        found = Curve(n, error, Interval(low, high), in_range, reliable, r2=1 - error)
+        found = Curve(n, error, Interval(low, high), in_range, reliable, r_squared=1 - error)
         return found._replace(reasons=tuple(self._reason(found, i, bool(near[i])) for i in range(n.size)))
 
     def _reason(self, found: Curve, i: int, near: bool) -> str:

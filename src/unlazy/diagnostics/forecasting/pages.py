@@ -26,7 +26,10 @@ def text(found: Forecast) -> str:
     """Notes, the paragraph, a table for each method, and the check."""
     unit = "" if found.unit is None else f" (standard deviation {found.unit:.4g})"
     lines = [paragraph(f"note: {note}", 6) for note in found.table.notes]
-    lines += [f"{found.rows} rows, {found.table.inputs.shape[1]} inputs, target {', '.join(found.targets)}{unit}", ""]
+    lines += [
+        f"{found.rows} rows, {found.table.inputs.shape[1]} inputs, target {', '.join(found.target_names)}{unit}",
+        "",
+    ]
     lines += [paragraph(found.sentence()), ""]
     rows: list[tuple[str, ...]] = [("rows", "", "error", "95% interval", "R2", "RMSE" if found.unit else "", "")]
     titles = {}
@@ -97,7 +100,7 @@ def as_json(found: Forecast) -> dict[str, Any]:
     return {
         "rows": found.rows,
         "columns": list(found.table.columns),
-        "targets": list(found.targets),
+        "target_names": list(found.target_names),
         "notes": list(found.table.notes),
         "standard_deviation": found.unit,
         "noise_variance": found.noise_variance,
@@ -124,8 +127,8 @@ def _method_json(found: Forecast, method: MethodForecast) -> dict[str, Any]:
         "test_error": points.test_error,
         "low": points.low,
         "high": points.high,
-        "r2": points.r2,
-        "rmse": None if found.unit is None else np.sqrt(points.test_error) * found.unit,
+        "r_squared": points.r_squared,
+        "root_test_error": None if found.unit is None else np.sqrt(points.test_error) * found.unit,
         "in_range": points.in_range,
         "reliable": points.reliable,
         "reasons": list(points.reasons),
@@ -170,7 +173,7 @@ def _draw(axes: Axes, found: Forecast) -> None:
         axes.plot([], [], "o", color="#444444", label=f"trained on {trained} rows, range over splits")
     if doubtful:
         axes.plot([], [], "--", color="#444444", label="doubtful")
-    title = f"{', '.join(found.targets)}; dotted: the {found.rows} rows at hand"
+    title = f"{', '.join(found.target_names)}; dotted: the {found.rows} rows at hand"
     finish(axes, style.label("rows", "n"), "error / variance of the target", title)
 
 

@@ -37,7 +37,7 @@ def _parse_size(word: str) -> Size:
 
 
 def check_request(
-    data: Any,
+    table: Any,
     target: str | Sequence[str] | None,
     *,
     n: str | Sequence[float] = SIZES,
@@ -56,8 +56,8 @@ def check_request(
         check_whole("width", width, 1, 100_000)
     if check is not True and check is not False:
         check_whole("check", check, 1, 1000)
-    if isinstance(data, str | os.PathLike) and target is not None:
-        names = read_names(*find_table(data))
+    if isinstance(table, str | os.PathLike) and target is not None:
+        names = read_names(*find_table(table))
         if names is not None:
             check_target_names([target] if isinstance(target, str) else list(target), names)
     return wanted

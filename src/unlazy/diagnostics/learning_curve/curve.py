@@ -98,9 +98,9 @@ class LearningCurve(BaseEstimator):
         `fit_moments`
     method : "auto", "fast", "hybrid" or "pointwise"
     gamma, degree, coef0, kernel_params : as in `KernelRidge`; for kernel="one-step" kernel_params may hold `activation`
-        ("tanh"), `spike` (the standard deviation of a, 1.5, or a list of which the best counts), `bias` (that of c, 1),
+        ("tanh"), `spike_deviation` (of a, 1.5, or a list of which the best counts), `bias_deviation` (of c, 1),
         `precondition` (False: v is the gradient X^T y), `step_samples` (rows for v, all if not given), or the
-        `step_size` of the plain gradient step of `unlazy.theory.one_step.gradient_step` instead of spike and bias
+        `step_size` of the plain gradient step of `unlazy.theory.one_step.gradient_step` instead of these deviations
     max_rows : larger pools are subsampled to so many rows
     confidence : probability of the intervals
     random_state : chooses the subsample
@@ -177,7 +177,7 @@ class LearningCurve(BaseEstimator):
         rows = int(_ROWS_PER_DIMENSION * d)
         return self._fitted(theory, rows, np.arange(0), np.zeros(()), model.moments.variance + noise)
 
-    def fit_moments(self, covariance: ArrayLike, cross_covariance: ArrayLike, target_variance: float) -> LearningCurve:
+    def fit_moments(self, covariance: ArrayLike, cross_moment: ArrayLike, target_variance: float) -> LearningCurve:
         """Take Omega = E x x^T, u = E x y (d,) or (d, outputs) and E y^2 of a population in place of rows.
 
         For kernel="linear". E y^2 is summed over outputs. For a model with intercept take moments of centred x and y;
@@ -189,9 +189,9 @@ class LearningCurve(BaseEstimator):
         """
         if not (isinstance(self.kernel, str) and self.kernel == "linear"):
             raise InputError(f"kernel must be 'linear' for moments, got {self.kernel!r}")
-        moments = population_moments(covariance, cross_covariance, target_variance)
+        moments = population_moments(covariance, cross_moment, target_variance)
         self._check_parameters(MomentsTheory)
-        rows = _ROWS_PER_DIMENSION * len(np.atleast_1d(cross_covariance))
+        rows = _ROWS_PER_DIMENSION * len(np.atleast_1d(cross_moment))
         mean = np.zeros(() if moments.outputs == 1 else moments.outputs)
         return self._fitted(MomentsTheory(moments), rows, np.arange(0), mean, moments.target_variance)
 
@@ -249,7 +249,7 @@ class LearningCurve(BaseEstimator):
             reliable=shaped(found.reliable),
             penalty=shaped(found.penalty),
             width=shaped(width_),
-            r2=shaped(1 - found.test_error / self.target_variance_),
+            r_squared=shaped(1 - found.test_error / self.target_variance_),
             training_error=shaped(found.training_error),
             method=shaped(found.method),
             point_errors=None if found.point_errors is None else found.point_errors.reshape(*shape, self.pool_.size),

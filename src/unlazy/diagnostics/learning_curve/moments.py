@@ -35,15 +35,15 @@ class PopulationMoments(NamedTuple):
     outputs: int
 
 
-def population_moments(covariance: ArrayLike, cross_covariance: ArrayLike, target_variance: float) -> PopulationMoments:
+def population_moments(covariance: ArrayLike, cross_moment: ArrayLike, target_variance: float) -> PopulationMoments:
     """Omega = E x x^T, u = E x y and E y^2 in the eigenbasis of Omega, or a refusal where no population has them."""
     matrix = check_symmetric("covariance", covariance, largest=1e100)
     d = len(matrix)
     if not matrix.any():
         raise InputError("covariance must have an eigenvalue > 0, got only zeros")
-    cross = check_array("cross_covariance", cross_covariance, high=1e100, low=-1e100)
+    cross = check_array("cross_moment", cross_moment, high=1e100, low=-1e100)
     if cross.ndim > 2 or cross.ndim == 0 or len(cross) != d:
-        raise InputError(f"cross_covariance must have shape ({d},) or ({d}, outputs), got shape {cross.shape}")
+        raise InputError(f"cross_moment must have shape ({d},) or ({d}, outputs), got shape {cross.shape}")
     variance = float(check_array("target_variance", target_variance, above=0, high=1e100, ndim=0))
     eigenvalues, vectors = np.linalg.eigh((matrix + matrix.T) / 2)
     if eigenvalues[0] < -_ROUNDING * eigenvalues[-1]:
@@ -51,7 +51,7 @@ def population_moments(covariance: ArrayLike, cross_covariance: ArrayLike, targe
     reached = eigenvalues > d * np.finfo(np.float64).eps * eigenvalues[-1]
     products = np.sum((vectors.T @ cross.reshape(d, -1)) ** 2, axis=1)
     if products[~reached].sum() > _ROUNDING**2 * eigenvalues[-1] * variance:
-        raise InputError("cross_covariance must lie in the range of covariance, got a part along its null vectors")
+        raise InputError("cross_moment must lie in the range of covariance, got a part along its null vectors")
     spectrum = eigenvalues[reached]
     explained = float(np.sum(products[reached] / spectrum))
     if explained > variance * (1 + _ROUNDING):

@@ -57,19 +57,19 @@ _MOST_TAILS = 0.2
 _LEAST_KURTOSIS = 1.8
 # with fewer the noise is found too large, by a factor of two at 3.5 and a steep link
 _ROWS_PER_DIMENSION = 5
-_OPTIONS = ("activation", "spike", "precondition", "step_size", "step_samples", "bias")
+_OPTIONS = ("activation", "spike_deviation", "bias_deviation", "precondition", "step_samples", "step_size")
 
 
 class OneStepOptions(NamedTuple):
-    """Features sigma(W^T x + c) with W = W0 + v a^T, a ~ N(0, spike^2), or after a gradient step of `step_size`."""
+    """Features sigma(W^T x + c), W = W0 + v a^T with a normal, or W after a gradient step of `step_size`."""
 
     activation: Link
-    spikes: tuple[float, ...]
+    spike_deviations: tuple[float, ...]
     precondition: bool
     """v is the direction of a ridge regression, or that of the gradient X^T y."""
     step_size: float | None
     step_samples: float | None
-    bias: float
+    bias_deviation: float
 
 
 def one_step_options(given: dict[str, Any] | None) -> OneStepOptions:
@@ -78,10 +78,15 @@ def one_step_options(given: dict[str, Any] | None) -> OneStepOptions:
     for name in given:
         check_choice("kernel_params of kernel='one-step'", name, _OPTIONS)
     step_size = given.get("step_size")
-    if step_size is not None and (given.get("spike") is not None or given.get("precondition") or given.get("bias")):
-        raise InputError("step_size is that of the plain gradient without biases: give no spike, precondition or bias")
+    others = given.get("spike_deviation") is not None or given.get("precondition") or given.get("bias_deviation")
+    if step_size is not None and others:
+        raise InputError(
+            "step_size is that of the plain gradient without biases: give no spike_deviation, precondition or "
+            "bias_deviation"
+        )
     precondition = check_flag("precondition", given.get("precondition", True))
-    spikes = np.atleast_1d(check_array("spike", given.get("spike", 1.5), low=0, high=10))
+    spikes = np.atleast_1d(check_array("spike_deviation", given.get("spike_deviation", 1.5), low=0, high=10))
+    bias = float(check_array("bias_deviation", given.get("bias_deviation", 1.0), low=0, high=10, ndim=0))
     step_samples = given.get("step_samples")
     return OneStepOptions(
         as_activation(given.get("activation", "tanh")),
@@ -89,7 +94,7 @@ def one_step_options(given: dict[str, Any] | None) -> OneStepOptions:
         bool(precondition),
         None if step_size is None else float(check_array("step_size", step_size, low=0, high=1e6, ndim=0)),
         None if step_samples is None else float(check_array("step_samples", step_samples, low=1, high=1e15, ndim=0)),
-        0.0 if step_size is not None else float(check_array("bias", given.get("bias", 1.0), low=0, high=10, ndim=0)),
+        0.0 if step_size is not None else bias,
     )
 
 
@@ -182,7 +187,7 @@ class OneStepTheory(Theory):
     def _new_point(self, n: float, penalty: float, width: float) -> tuple[float, float, float, float]:
         count = min(width, _ALL_FEATURES)
         best = (math.inf, math.nan, penalty, 0.0)
-        for spike in self.options.spikes:
+        for spike in self.options.spike_deviations:
             level = self._least(n, count, spike) if math.isnan(penalty) else penalty
             found = self._solved(0, n, count, spike, level, _FINE)
             if found is not None and found.test_error < best[0]:
@@ -255,7 +260,9 @@ class OneStepTheory(Theory):
                 arguments = (options.activation, model.moments, step_samples, d, count, options.step_size, noise)
                 groups = gradient_step_groups(*arguments, group_count=_SPIKES).neuron_groups
             else:
-                groups, biases = _neurons(math.hypot(spike, model.dimension**-0.5), options.bias, resolution[0])
+                groups, biases = _neurons(
+                    math.hypot(spike, model.dimension**-0.5), options.bias_deviation, resolution[0]
+                )
             points, weights = normal_nodes(resolution[1])
             places = points[:, None] * groups.spikes + biases
             averages = normal_averages("activation", options.activation, places, groups.radii)

@@ -51,7 +51,7 @@ def _kernel_text(curve: LearningCurve) -> str:
         item("in short", _twice(found, now)),
         item(
             "error",
-            f"{found.test_error[at]:.4g} ({ends(found, at)}), R2 {found.r2[at]:.3f}; on the training rows "
+            f"{found.test_error[at]:.4g} ({ends(found, at)}), R2 {found.r_squared[at]:.3f}; on the training rows "
             f"{found.training_error[at]:.3g}",
         ),
         _variance(curve, f"noise or not learnable from {pool} rows"),
@@ -79,7 +79,7 @@ def _one_step_text(curve: LearningCurve) -> str:
     if found.in_range.all():
         lines.append(item("in short", _twice(found, rows)))
     lines += [
-        item("error", f"{found.test_error[at]:.4g} ({ends(found, at)}), R2 {found.r2[at]:.3f} with {rows} rows"),
+        item("error", f"{found.test_error[at]:.4g} ({ends(found, at)}), R2 {found.r_squared[at]:.3f} with {rows} rows"),
         _variance(curve, "noise"),
     ]
     if evidence is not None:
@@ -105,7 +105,7 @@ def _moments_text(curve: LearningCurve) -> str:
     at = _place(found, rows)
     lines = [
         f"learning curve: moments of a population, {_penalty(curve)}",
-        item("error", f"{found.test_error[at]:.4g}, R2 {found.r2[at]:.3f} with {rows} rows"),
+        item("error", f"{found.test_error[at]:.4g}, R2 {found.r_squared[at]:.3f} with {rows} rows"),
         _variance(curve, "not linear in x"),
         item("best penalty", f"{best.penalty:.3g} with {rows} rows, error {best.test_error:.4g}"),
         item("intervals", "none: moments do not say how well they are known"),

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from unlazy.checks import InputError, check_array
-from unlazy.diagnostics.curves import Curve, Interval, checked_sizes
+from unlazy.diagnostics.curves import Curve, Interval, checked_n
 from unlazy.diagnostics.overfitting.two_sample import (
     ClassMoments,
     inner_products,
@@ -96,19 +96,19 @@ class OverfitForecast:
 
 
 def forecast_overfit(
-    X: ArrayLike, y: ArrayLike, *, confidence: float = 0.9, sizes: ArrayLike | None = None
+    X: ArrayLike, y: ArrayLike, *, confidence: float = 0.9, n: ArrayLike | None = None
 ) -> OverfitForecast:
-    """Forecast the test error of a two-layer ReLU network trained to zero loss on rows X (n, d) with two labels y.
+    """Forecast the test error of a two-layer ReLU network trained to zero loss on N rows X (N, d) with two labels y.
 
     Started small, such a network classifies nearly like the difference of its class means, whose error for normal
     classes with means +-mu about their midpoint and covariances S_1, S_2 is, averaged over c,
 
-        Phi( -M / sqrt(V_c) ),    M = |mu|^2,    V_c = mu.S_c mu + tr(S_c S_1) / (4 n_1) + tr(S_c S_2) / (4 n_2).
+        Phi( -M / sqrt(V_c) ),    M = |mu|^2,    V_c = mu.S_c mu + tr(S_c S_1) / (4 N_1) + tr(S_c S_2) / (4 N_2).
 
     All moments are U-statistics over distinct rows of each class, so that neither the noise of a row nor the estimated
     centre enters its own product: they are unbiased for any distribution, and shifting X changes nothing. The interval
-    comes from the jackknife, whose known excess 2 tr S^2 / n^2 for the variance of M is removed. `sizes` are numbers of
-    rows to forecast for besides n (n/4, ..., 16n by default, as far as the forecast goes).
+    comes from the jackknife, whose known excess 2 tr S^2 / N^2 for the variance of M is removed. `n` are numbers of
+    rows to forecast for besides N (N/4, ..., 16N by default, as far as the forecast goes).
 
     For classes of equal weight in the test data and centred inputs; not for networks that start large, deep ones, or
     classes that differ in more than their means. Refused: fewer than 20 rows, 8 of a class or 30% of a class, more or
@@ -120,7 +120,7 @@ def forecast_overfit(
     confidence = float(check_array("confidence", confidence, above=0, below=1, ndim=0))
     rows = check_array("X", X, low=-_LARGEST_ENTRY, high=_LARGEST_ENTRY, ndim=2)
     labels, first = _two_classes(y, len(rows))
-    n = len(rows)
+    count = len(rows)
     centred = rows - rows.mean(axis=0)
     scale = float(np.sqrt(np.mean(centred**2) * rows.shape[1]))
     if not scale > 0:
@@ -136,24 +136,24 @@ def forecast_overfit(
     total = np.mean([np.var(centred[part] / scale, axis=0, ddof=1).sum() for part in (first, ~first)])
     effective_rank = float(total**2 / moments.noise_square_trace)
     most = _MOST_PER_DIMENSION * effective_rank
-    if n > most:
+    if count > most:
         raise InputError(
             f"X must have at most {_MOST_PER_DIMENSION:g} rows for each of {effective_rank:.3g} effective dimensions"
-            f" (tr S)^2 / tr S^2 of its noise, got {n}: networks that fit them do not classify like class means"
+            f" (tr S)^2 / tr S^2 of its noise, got {count}: networks that fit them do not classify like class means"
         )
-    rows_at_hand = _sizes(sizes, n, most)
+    rows_at_hand = _sizes(n, count, most)
 
     separation, variance = float(separation_of(moments)), float(pooled_variance(moments))
     deviations = np.concatenate([separation_of(moments_of(part)) for part in without_one_row(products, sums)])
-    jackknife = (n - 1) * float(np.var(deviations))
-    excess = 2 * float(moments.noise_square_trace) / n**2 / variance
+    jackknife = (count - 1) * float(np.var(deviations))
+    excess = 2 * float(moments.noise_square_trace) / count**2 / variance
     standard_error = float(np.sqrt(max(jackknife - excess, excess)))
     scores = margins(products) / np.sqrt(variance)
 
     from scipy.special import ndtri
 
     reach = float(ndtri((1 + confidence) / 2)) * standard_error
-    errors, *ends = (_errors(moments, rows_at_hand / n, shift) for shift in (0.0, reach, -reach))
+    errors, *ends = (_errors(moments, rows_at_hand / count, shift) for shift in (0.0, reach, -reach))
     known = np.ones(rows_at_hand.shape, dtype=bool)
     curve = Curve(rows_at_hand, errors, Interval(*ends), known, rows_at_hand <= effective_rank)
     error, low, high = (float(_errors(moments, np.ones(1), shift)[0]) for shift in (0.0, reach, -reach))
@@ -162,7 +162,7 @@ def forecast_overfit(
         low=low,
         high=high,
         confidence=confidence,
-        n=n,
+        n=count,
         d=rows.shape[1],
         squared_signal_norm=float(moments.signal) * scale**2,
         noise_along=float(moments.along.mean()) * scale**4,
@@ -204,7 +204,7 @@ def _two_classes(y: ArrayLike, n: int) -> tuple[tuple[Any, Any], np.ndarray]:
     if n < _FEWEST_ROWS:
         raise InputError(f"X must have at least {_FEWEST_ROWS} rows: with fewer the forecast is off by .1, got {n}")
     if n > _MOST_ROWS:
-        raise InputError(f"X must have at most {_MOST_ROWS} rows, got {n}: take some and forecast for `sizes`=[{n}]")
+        raise InputError(f"X must have at most {_MOST_ROWS} rows, got {n}: take some and forecast for n=[{n}]")
     rare = int(np.argmin(counts))
     if counts[rare] < max(_FEWEST_OF_CLASS, _LEAST_SHARE * n):
         raise InputError(
@@ -214,14 +214,14 @@ def _two_classes(y: ArrayLike, n: int) -> tuple[tuple[Any, Any], np.ndarray]:
     return (values[0].item(), values[1].item()), labels == values[1]
 
 
-def _sizes(sizes: ArrayLike | None, n: int, most: float) -> np.ndarray:
-    if sizes is None:
-        growth = np.rint(n * 2.0 ** np.arange(-2, 5)).astype(np.int64)
-        return growth[(growth <= most) | (growth <= n)]
-    found = checked_sizes("sizes", sizes, 2)
+def _sizes(n: ArrayLike | None, count: int, most: float) -> np.ndarray:
+    if n is None:
+        growth = np.rint(count * 2.0 ** np.arange(-2, 5)).astype(np.int64)
+        return growth[(growth <= most) | (growth <= count)]
+    found = checked_n(n, 2)
     if found.max() > most:
         raise InputError(
-            f"sizes must be at most {most:.0f}, {_MOST_PER_DIMENSION:g} for each effective dimension of the noise, "
+            f"n must be at most {most:.0f}, {_MOST_PER_DIMENSION:g} for each effective dimension of the noise, "
             f"got {found.max():g}"
         )
     return found

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from unlazy.checks import InputError, check_array, check_flag
-from unlazy.diagnostics.curves import checked_sizes
+from unlazy.diagnostics.curves import checked_n
 from unlazy.diagnostics.ridge import pages
 from unlazy.diagnostics.ridge.evidence import (
     Evidence,
@@ -292,7 +292,7 @@ def _ridges(ridge: ArrayLike) -> np.ndarray:
 def _sizes(n: ArrayLike | None, count: int) -> np.ndarray:
     if n is None:
         return np.unique(np.maximum(count * np.array([1, 2, 4, 8, 16]) // 4, _SMALLEST_SIZE))
-    return checked_sizes("n", n, _SMALLEST_SIZE)
+    return checked_n(n, _SMALLEST_SIZE)
 
 
 def _rows(name: str, value: ArrayLike, d: int | None = None) -> np.ndarray:
