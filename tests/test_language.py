@@ -11,7 +11,7 @@ import pytest
 from unlazy.lab.registry import all_studies, topics
 
 TO_COME = {
-    *("one_step", "kernels", "signal_noise", "index_models", "in_context", "message_passing", "mean_field"),
+    *("one_step", "kernels", "signal_noise", "in_context", "message_passing", "mean_field"),
     *("diffusion", "regression", "estimators", "diagnostics", "optim", "data", "numerics", "observables", "functions"),
 }
 """Topics and rooms that do not speak it yet."""

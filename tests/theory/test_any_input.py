@@ -26,7 +26,7 @@ from unlazy.checks import InputError
 from unlazy.numerics.roots import ConvergenceError
 
 TO_COME = {
-    *("one_step", "kernels", "signal_noise", "index_models", "in_context", "message_passing", "mean_field"),
+    *("one_step", "kernels", "signal_noise", "in_context", "message_passing", "mean_field"),
     *("diffusion", "regression"),
 }
 """Topics whose functions have no examples yet."""

@@ -12,7 +12,7 @@ import pytest
 from unlazy import theory
 
 TO_COME = {
-    *("one_step", "kernels", "signal_noise", "index_models", "in_context", "message_passing", "mean_field"),
+    *("one_step", "kernels", "signal_noise", "in_context", "message_passing", "mean_field"),
     *("diffusion", "regression"),
 }
 """Topics whose functions have no examples yet."""
