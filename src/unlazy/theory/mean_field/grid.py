@@ -25,7 +25,7 @@ class Loss(NamedTuple):
 
 
 class GridProblem(NamedTuple):
-    """A functional sum_j w_j l_j(E h_j) + E V + constant, on points of a grid."""
+    """A functional sum_j w_j l_j(E h_j) + E V + energy_constant, on points of a grid."""
 
     points: np.ndarray
     feature_values: np.ndarray
@@ -36,7 +36,7 @@ class GridProblem(NamedTuple):
     loss: Loss
     loss_weights: np.ndarray
     temperature: float
-    constant: float
+    energy_constant: float
 
 
 class Gibbs(NamedTuple):
@@ -139,9 +139,9 @@ def _law(grid: GridProblem, potential: np.ndarray) -> Gibbs:
 
 
 def dual_value(grid: GridProblem, u: np.ndarray, law: Gibbs) -> float:
-    """D(g) = -sum_j w_j l_j*(g_j) - temperature log Z + constant, with l*(g) = g u - l(u) at g = l'(u)."""
+    """D(g) = -sum_j w_j l_j*(g_j) - temperature log Z + energy_constant, with l*(g) = g u - l(u) at g = l'(u)."""
     conjugates = grid.loss.slope(u) * u - grid.loss.value(u)
-    return float(-(grid.loss_weights @ conjugates) - grid.temperature * law.log_partition + grid.constant)
+    return float(-(grid.loss_weights @ conjugates) - grid.temperature * law.log_partition + grid.energy_constant)
 
 
 def covariance(grid: GridProblem, law: Gibbs) -> np.ndarray:
@@ -214,7 +214,7 @@ def energy_and_entropy(
         log_masses = np.log(np.where(masses > 0, masses, 1.0))
     entropy = float(masses @ log_masses) - float(np.log(grid.volume))
     fit = float(grid.loss_weights @ grid.loss.value(masses @ grid.feature_values))
-    energy = fit + float(masses @ grid.potential) + grid.constant
+    energy = fit + float(masses @ grid.potential) + grid.energy_constant
     return energy + grid.temperature * entropy, energy, entropy
 
 

@@ -85,17 +85,19 @@ def mean_field_optimum(
     temperature: float,
     potential: Callable[[np.ndarray], np.ndarray] | None = None,
     loss_weights: ArrayLike | None = None,
-    constant: float = 0.0,
+    energy_constant: float = 0.0,
     grid_points: int | None = None,
     half_width: float | None = None,
     tolerance: float = 3e-11,
 ) -> MeanFieldOptimum:
-    """The exact minimiser of L(mu) = sum_i w_i l_i(E h_i) + E V + confinement E|x|^2 + constant + temperature Ent(mu).
+    """The exact minimiser of L(mu) = sum_i w_i l_i(E h_i) + E V + confinement E|x|^2 + c + temperature Ent(mu).
+
+    c is the `energy_constant`.
 
     `feature_map` maps points (G, d) to h (G, n); `potential` maps them to V (G,), 0 if not given; weights are 1/n
     unless given. The dual
 
-        D(g) = constant - sum_i w_i l_i*(g_i) - temperature log int exp(-(sum_i w_i g_i h_i + V + confinement |x|^2)
+        D(g) = c - sum_i w_i l_i*(g_i) - temperature log int exp(-(sum_i w_i g_i h_i + V + confinement |x|^2)
                / temperature) dx,     max D = L*,
 
     is maximised by Newton's method on a tensor grid with the trapezoid rule, whose error falls exponentially for smooth
@@ -115,8 +117,8 @@ def mean_field_optimum(
     >>> print(f"{found.free_energy:.4f} {found.energy:.4f}", found.predictions.round(4))
     0.0223 0.1224 [ 0.7231 -0.2303]
     """
-    given = (d, confinement, temperature, tolerance, constant)
-    d, confinement, temperature, tolerance, constant = _checked(*given)
+    given = (d, confinement, temperature, tolerance, energy_constant)
+    d, confinement, temperature, tolerance, energy_constant = _checked(*given)
     if not isinstance(loss, Loss):
         raise InputError(f"loss must be a Loss, such as square_loss(targets), got {loss!r}")
 
@@ -128,7 +130,7 @@ def mean_field_optimum(
         )
         _check_loss(loss, rows.shape[1])
         outside = confinement * (mesh**2).sum(axis=1) + extra
-        return GridProblem(mesh, rows, outside, volume, loss, shares, temperature, constant)
+        return GridProblem(mesh, rows, outside, volume, loss, shares, temperature, energy_constant)
 
     return _refined(build, d, confinement, temperature, grid_points, half_width, tolerance)
 
@@ -140,12 +142,14 @@ def quadratic_optimum(
     confinement: float,
     temperature: float,
     potential: Callable[[np.ndarray], np.ndarray] | None = None,
-    constant: float = 0.0,
+    energy_constant: float = 0.0,
     grid_points: int | None = None,
     half_width: float | None = None,
     tolerance: float = 3e-11,
 ) -> MeanFieldOptimum:
-    """The minimiser for F(mu) = int int k dmu dmu + int V dmu + confinement E|x|^2 + constant, k positive semidefinite.
+    """The minimiser for F(mu) = int int k dmu dmu + int V dmu + confinement E|x|^2 + c, k positive semidefinite.
+
+    c is the `energy_constant`.
 
     `interaction_kernel(x, y)` maps points (G, d), (H, d) to the matrix (G, H); `potential` maps points to V (G,). The
     kernel is factored on the grid, k = Phi Phi^T, by a pivoted Cholesky decomposition (to 1e-13 in F under mu*), and
@@ -158,8 +162,8 @@ def quadratic_optimum(
     >>> print(f"{found.free_energy:.4f} {found.energy:.4f}")
     0.3463 0.5187
     """
-    given = (d, confinement, temperature, tolerance, constant)
-    d, confinement, temperature, tolerance, constant = _checked(*given)
+    given = (d, confinement, temperature, tolerance, energy_constant)
+    d, confinement, temperature, tolerance, energy_constant = _checked(*given)
 
     most_work = _WORK[grid_points is not None]
 
@@ -171,7 +175,7 @@ def quadratic_optimum(
         def factored(weights: np.ndarray, precision: float) -> tuple[Gibbs, GridProblem, float]:
             rows, left = kernel_factors(interaction_kernel, mesh, diagonal, weights, precision, most_work)
             squares, rank = square_loss(np.zeros(rows.shape[1])), rows.shape[1]
-            grid = GridProblem(mesh, rows, outside, volume, squares, np.full(rank, 2.0), temperature, constant)
+            grid = GridProblem(mesh, rows, outside, volume, squares, np.full(rank, 2.0), temperature, energy_constant)
             law = newton(grid, np.zeros(rank))[1]
             return law, grid, float(law.grid_masses @ np.sqrt(left)) ** 2
 
@@ -227,7 +231,7 @@ def density_optimum(
         confinement=confinement,
         temperature=temperature,
         potential=lambda x: -2 * smoothed(1)(x, rows).mean(axis=1),
-        constant=float(smoothed(0)(rows, rows).mean()),
+        energy_constant=float(smoothed(0)(rows, rows).mean()),
         grid_points=grid_points,
         half_width=half_width,
         tolerance=tolerance,
@@ -367,14 +371,14 @@ def _solve(
 
 
 def _checked(
-    d: int, confinement: float, temperature: float, tolerance: float, constant: float
+    d: int, confinement: float, temperature: float, tolerance: float, energy_constant: float
 ) -> tuple[int, float, float, float, float]:
     return (
         check_whole("d", d, 1, 3),
         _positive("confinement", confinement),
         _positive("temperature", temperature),
         _positive("tolerance", tolerance),
-        float(check_array("constant", constant, ndim=0)),
+        float(check_array("energy_constant", energy_constant, ndim=0)),
     )
 
 

@@ -78,7 +78,7 @@ def exact_inner(grid: GridProblem) -> InnerLoop:
         found = gibbs_of_potential(grid, potential)
         return InnerLaw(found.predictions, free_energy_on(grid, found), found.log_partition)
 
-    return InnerLoop(law, grid.loss, grid.loss_weights, grid.temperature, grid.constant)
+    return InnerLoop(law, grid.loss, grid.loss_weights, grid.temperature, grid.energy_constant)
 
 
 def dual_averaging_init(loop: InnerLoop) -> AveragingState:

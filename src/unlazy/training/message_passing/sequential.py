@@ -163,7 +163,7 @@ def init(rng: np.random.Generator, instance: TeacherInstance, setting: Algorithm
         for row, student in zip(fields, setting.students, strict=True):
             slope = student.field_overlap / student.teacher_variance
             row += slope * instance.latent
-            row += math.sqrt(max(student.field_variance - slope * student.field_overlap, 0.0)) * noise
+            row += math.sqrt(max(student.cavity_field_variance - slope * student.field_overlap, 0.0)) * noise
     messages = [_messages(row, instance.labels, student) for row, student in zip(fields, setting.students, strict=True)]
     return State(fields, np.stack(messages))
 
