@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from unlazy.checks import check_choice
+from unlazy.functions.elementwise import Link
 
 LAWS = ("sphere", "rademacher", "uniform", "gaussian")
 
@@ -24,7 +25,7 @@ def unit_vectors(rng: np.random.Generator, n: int, d: int, input_law: str = "sph
 
 
 def kernel_eigenvalues(
-    rng: np.random.Generator, kernel_function: Callable[[Any], Any], n: int, d: int, input_law: str = "sphere"
+    rng: np.random.Generator, kernel_function: Link | Callable[[Any], Any], n: int, d: int, input_law: str = "sphere"
 ) -> np.ndarray:
     """Ascending eigenvalues of A_ij = f(sqrt(d) <x_i, x_j>) / sqrt(n), A_ii = 0, of n drawn rows."""
     x = unit_vectors(rng, n, d, input_law)
