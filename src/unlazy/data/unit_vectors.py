@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from unlazy.checks import check_choice
-from unlazy.functions.elementwise import Link
+from unlazy.functions.elementwise import Link, as_link
 
 LAWS = ("sphere", "rademacher", "uniform", "gaussian")
 
@@ -25,10 +25,14 @@ def unit_vectors(rng: np.random.Generator, n: int, d: int, input_law: str = "sph
 
 
 def kernel_eigenvalues(
-    rng: np.random.Generator, kernel_function: Link | Callable[[Any], Any], n: int, d: int, input_law: str = "sphere"
+    rng: np.random.Generator,
+    kernel_function: str | Link | Callable[[Any], Any],
+    n: int,
+    d: int,
+    input_law: str = "sphere",
 ) -> np.ndarray:
     """Ascending eigenvalues of A_ij = f(sqrt(d) <x_i, x_j>) / sqrt(n), A_ii = 0, of n drawn rows."""
     x = unit_vectors(rng, n, d, input_law)
-    matrix = kernel_function(np.sqrt(d) * (x @ x.T)) / np.sqrt(n)
+    matrix = as_link(kernel_function, "kernel_function")(np.sqrt(d) * (x @ x.T)) / np.sqrt(n)
     np.fill_diagonal(matrix, 0.0)
     return np.linalg.eigvalsh(matrix)

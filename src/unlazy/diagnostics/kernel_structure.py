@@ -104,7 +104,7 @@ def _quadratic(t: np.ndarray) -> np.ndarray:
     return (t**2 - 1) / np.sqrt(2)
 
 
-def _largest_eigenvalue(rows: np.ndarray, kernel: Callable[[np.ndarray], Any], whiten: bool) -> float:
+def _largest_eigenvalue(rows: np.ndarray, kernel: Link, whiten: bool) -> float:
     from scipy.linalg import eigh
 
     n, d = rows.shape

@@ -66,7 +66,7 @@ def test_a_step_size_adds_what_it_does_to_gaussian_particles():
     """The mean has rate A + B and the other modes A; a mode of rate r has the variance LAM/(r (1 - step r/2))."""
     found = quadratic(grid_points=401)
     x = found.grid.points
-    given = {"gradients": np.ones((401, 1, 1)), "laplacians": np.zeros((401, 1))}
+    given = {"feature_gradient": np.ones((401, 1, 1)), "feature_laplacian": np.zeros((401, 1))}
     bias = step_size_bias(found, **given, potential_gradient=A * x, potential_laplacian=np.full(401, A))
     np.testing.assert_allclose((bias.energy_slope, bias.energy_excess_slope), (LAM * A / 4, LAM * B / 4), rtol=1e-9)
     np.testing.assert_allclose(bias.covariance_slope, LAM / 2, rtol=1e-6)
@@ -83,8 +83,8 @@ def test_a_step_size_adds_what_it_does_to_one_particle_in_a_double_well():
     bump = np.exp(-(x**2))
     bias = step_size_bias(
         found,
-        gradients=(-2 * x * bump)[:, None, None],
-        laplacians=((4 * x**2 - 2) * bump)[:, None],
+        feature_gradient=(-2 * x * bump)[:, None, None],
+        feature_laplacian=((4 * x**2 - 2) * bump)[:, None],
         potential_gradient=2 * confinement * x[:, None],
         potential_laplacian=np.full(points, 2 * confinement),
     )
@@ -104,7 +104,11 @@ def test_wrong_times_losses_and_shapes_are_refused():
     found = quadratic(grid_points=101)
     with pytest.raises(InputError, match="time must be >= 0, got -1"):
         width_fluctuations(found, [-1.0])
-    shapes = {"gradients": np.ones((101, 1, 1)), "laplacians": np.zeros((101, 1)), "potential_laplacian": np.ones(101)}
+    shapes = {
+        "feature_gradient": np.ones((101, 1, 1)),
+        "feature_laplacian": np.zeros((101, 1)),
+        "potential_laplacian": np.ones(101),
+    }
     with pytest.raises(InputError, match=r"potential_gradient must have shape \(101, 1\), got \(3,\)"):
         step_size_bias(found, **shapes, potential_gradient=[1.0, 2.0, 3.0])
     logistic = mean_field_optimum(

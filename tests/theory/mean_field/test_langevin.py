@@ -115,7 +115,7 @@ def test_rates_are_the_decay_of_small_steps():
     alpha = log_sobolev_bound(0.25, HEAT)
     assert alpha == pytest.approx(HEAT / 0.5)  # the variance of exp(-x^2/4 / 0.2), whose constant it is
     assert guaranteed_decay_rate(alpha, HEAT) == pytest.approx(gaussian_decay_rates(Modes(0.5, 0.0))[0][0])
-    assert guaranteed_decay_rate(alpha, HEAT, discrete=True) == pytest.approx(0.5)
+    assert guaranteed_decay_rate(alpha, HEAT, discrete_time=True) == pytest.approx(0.5)
 
 
 def test_the_variance_of_a_batch_is_that_of_all_subsets():
@@ -249,7 +249,7 @@ def test_the_wander_of_reshuffled_batches_has_its_limit_at_small_steps(step_size
         ),
         (lambda: gaussian_optimum(Modes(1.0, 0.5, 1e300), 0.3), "data_field must be >= -1e.60 and <= 1e.60"),
         (lambda: batch_knee(Modes(1.0, 0.5), 100, 0.3, 0.01, [1.0, 2.0, 3.0]), "field_variance must have 0 dimension"),
-        (lambda: guaranteed_decay_rate(1.0, 0.3, discrete=[1, 0]), "discrete must be True or False"),
+        (lambda: guaranteed_decay_rate(1.0, 0.3, discrete_time=[1, 0]), "discrete_time must be True or False"),
         (lambda: normal_densities([0.0], [0.0], 0.0), "deviation must be >= 1e-100"),
     ],
 )

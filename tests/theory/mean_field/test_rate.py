@@ -57,7 +57,7 @@ def test_a_quadratic_problem_decays_with_its_slower_mode(b, rate):
 def test_the_rate_is_twice_the_second_eigenvalue_of_the_dense_operator(target):
     problem = bump(0.3, grid_points=201, target_mean=target)
     x, h, lam = problem.points, problem.points[1] - problem.points[0], 0.3
-    potential = problem.external + 2 * (problem.feature_mean - target) * problem.feature_values
+    potential = problem.external_potential + 2 * (problem.feature_mean - target) * problem.feature_values
     generator = np.zeros((201, 201))
     for i in range(200):
         generator[i, i + 1] = lam / h**2 * np.exp((potential[i] - potential[i + 1]) / (2 * lam))

@@ -27,20 +27,20 @@ def _away_from_peak(part):
 def _panel(part, x, other, infinite, label):
     """The risk against one size, and what it is with infinitely many; a line across at the other size."""
     also = Panel(infinite, x=x, by="penalty", part=part, labels=(label,), colours=("#aaaaaa", "#555555"))
-    peak = Level(lambda data: data.attrs[other], "$N = n$", vertical=True)
+    peak = Level(lambda data: data.attrs[other], "$p = n$", vertical=True)
     return Panel("risk", x=x, by="penalty", part=part, marks=(peak,), also=(also,))
 
 
 @dataclass(frozen=True)
 class RandomFeaturesBottleneck(Study):
     question = (
-        "Ridge regression on N random features of n samples in the sphere: when is the error that of the kernel "
-        "(N infinite), and when the approximation error of the features (n infinite)?"
+        "Ridge regression on p random features of n samples in the sphere: when is the error that of the kernel "
+        "(p infinite), and when the approximation error of the features (n infinite)?"
     )
     sources = cite("hu2024", "defilippis2024")
 
     n: int = static(400, "samples", symbol="n", low=1, high=20_000, scale="log")
-    width: int = static(800, "random features", symbol="N", low=1, high=20_000, scale="log")
+    width: int = static(800, "random features", symbol="p", low=1, high=20_000, scale="log")
     d: int = static(30, "dimension", symbol="d", low=3, high=10_000)
     noise_variance: float = value(0.1, "variance of the label noise", symbol=r"\sigma^2", low=0, high=1e6)
     penalty: tuple = path(
@@ -50,7 +50,7 @@ class RandomFeaturesBottleneck(Study):
     outputs = {
         "risk": Output("excess risk", "", ("penalty",), scale="log"),
         "training_error": Output("training error", "", ("penalty",), scale="log"),
-        "kernel_risk": Output("excess risk of the kernel, N infinite", "", ("penalty",), scale="log", theory_only=True),
+        "kernel_risk": Output("excess risk of the kernel, p infinite", "", ("penalty",), scale="log", theory_only=True),
         "approximation_error": Output("approximation error, n infinite", scale="log", theory_only=True),
     }
     presets = {
@@ -65,7 +65,7 @@ class RandomFeaturesBottleneck(Study):
     }
     lines = {"widths": "width", "samples": "n"}
     figure = panels(
-        _panel("widths", "width", "n", "kernel_risk", "$N$ infinite"),
+        _panel("widths", "width", "n", "kernel_risk", "$p$ infinite"),
         _panel("samples", "n", "width", "approximation_error", "$n$ infinite"),
         width=3.7,
         height=3.2,
@@ -80,7 +80,7 @@ class RandomFeaturesBottleneck(Study):
 
     @claim("hu2024", "", at_most(0.0), resampled=True)
     def more_features(widths):
-        """Beyond N = 2n every doubling of the features lowers the error: its change, relative to the first, is
+        """Beyond p = 2n every doubling of the features lowers the error: its change, relative to the first, is
         {criterion}."""
         enough(widths.simulated, "width", 3)
         above = widths.simulated.risk.sel(penalty=RIDGE).mean("seed")
@@ -96,7 +96,7 @@ class RandomFeaturesBottleneck(Study):
 
     @claim("defilippis2024", "", within(0.08))
     def theory(widths, samples):
-        """One deterministic equivalent gives the error away from n = N (beyond a factor of 1.4): {criterion}."""
+        """One deterministic equivalent gives the error away from n = p (beyond a factor of 1.4): {criterion}."""
         return [_away_from_peak(part) for part in (widths, samples)]
 
     def memory(self) -> int:

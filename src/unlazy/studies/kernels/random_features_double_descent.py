@@ -1,4 +1,4 @@
-"""Double descent of random features at n = N, also where both are of order d^2."""
+"""Double descent of random features at n = p, also where both are of order d^2."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class RandomFeaturesDoubleDescent(Study):
     sources = cite("hu2024", "defilippis2024")
 
     n: int = static(350, "samples", symbol="n", low=1, high=20_000, scale="log")
-    width: int = static(500, "random features", symbol="N", low=1, high=20_000, scale="log")
+    width: int = static(500, "random features", symbol="p", low=1, high=20_000, scale="log")
     d: int = static(50, "dimension", symbol="d", low=3, high=10_000)
     noise_variance: float = value(0.1, "variance of the label noise", symbol=r"\sigma^2", low=0, high=1e6)
     penalty: tuple = path(
@@ -62,7 +62,7 @@ class RandomFeaturesDoubleDescent(Study):
             x="width",
             by="penalty",
             part="curve",
-            marks=(Level(lambda data: data.attrs["n"], "$N = n$", vertical=True),),
+            marks=(Level(lambda data: data.attrs["n"], "$p = n$", vertical=True),),
         ),
         *(Map(_logarithm, "width", "n", "map", title=shown, theory=shown == "theory", label=SCALE) for shown in BOTH),
         height=3.2,
@@ -70,7 +70,7 @@ class RandomFeaturesDoubleDescent(Study):
 
     @claim("hu2024", "", at_least(1.0), resampled=True)
     def peak(curve):
-        """With n = 350 samples in dimension 50, far above d and below d^2, the error has its maximum at N = n: over
+        """With n = 350 samples in dimension 50, far above d and below d^2, the error has its maximum at p = n: over
         that at any other number of features it is {criterion}."""
         risk = curve.simulated.risk.sel(penalty=SMALLEST).mean("seed")
         n = curve.simulated.attrs["n"]

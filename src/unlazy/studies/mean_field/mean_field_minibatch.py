@@ -46,7 +46,7 @@ def optimum(n: int, confinement: float, temperature: float) -> Any:
 
 
 def _of(data: Any, gradient: str) -> Any:
-    return data.sel(gradient=gradient, drop=True)
+    return data.sel(gradient_estimate=gradient, drop=True)
 
 
 def _floor(part, gradient):
@@ -100,7 +100,7 @@ class MeanFieldMinibatch(Study):
     precision = "float32"
     chunk_width = 8
 
-    gradient: str = static("svrg-4", "estimate of the gradient", choices=tuple(METHODS), paired=True)
+    gradient_estimate: str = static("svrg-4", "estimate of the gradient", choices=tuple(METHODS), paired=True)
     particles: int = static(100, "particles", symbol="N", low=2, high=100_000, scale="log")
     n: int = static(256, "samples, at least two batches of 16", low=32, high=100_000, scale="log")
     evaluations: int = static(
@@ -123,18 +123,18 @@ class MeanFieldMinibatch(Study):
     )
     presets = {
         "quick": {
-            "race": {"gradient": ["full", "sgd-4", "svrg-4"], "seeds": 8},
-            "floor": {("gradient", "evaluations"): FLOORS[:3], "near": 1.0, "seeds": 16},
+            "race": {"gradient_estimate": ["full", "sgd-4", "svrg-4"], "seeds": 8},
+            "floor": {("gradient_estimate", "evaluations"): FLOORS[:3], "near": 1.0, "seeds": 16},
         },
         "full": {
-            "race": {"gradient": list(METHODS), "particles": 200, "seeds": 16},
-            "floor": {("gradient", "evaluations"): FLOORS, "near": 1.0, "particles": 200, "seeds": 48},
+            "race": {"gradient_estimate": list(METHODS), "particles": 200, "seeds": 16},
+            "floor": {("gradient_estimate", "evaluations"): FLOORS, "near": 1.0, "particles": 200, "seeds": 48},
         },
     }
     figure = panels(
         Panel(
             _excess("energy"),
-            by="gradient",
+            by="gradient_estimate",
             part="race",
             line=True,
             **EVALUATIONS,
@@ -142,7 +142,7 @@ class MeanFieldMinibatch(Study):
             ylabel="$F - F^*$",
             ylim=(2e-5, 0.3),
         ),
-        Panel(_excess("late_energy"), x="gradient", part="floor", log="y", ylabel="floor of $F - F^*$"),
+        Panel(_excess("late_energy"), x="gradient_estimate", part="floor", log="y", ylabel="floor of $F - F^*$"),
     )
 
     @claim(PAPER, PLACE, between(3.0, 5.5), resampled=True)
@@ -175,8 +175,8 @@ class MeanFieldMinibatch(Study):
 
     def _cost(self) -> float:
         """Gradient evaluations per particle and step."""
-        batch = float(METHODS[self.gradient].get("batch_size", self.n))
-        return 3 * batch if "variance_reduction" in METHODS[self.gradient] else batch
+        batch = float(METHODS[self.gradient_estimate].get("batch_size", self.n))
+        return 3 * batch if "variance_reduction" in METHODS[self.gradient_estimate] else batch
 
     def simulate(self, key: Any) -> dict[str, Any]:
         from unlazy.training.mean_field.batch_races import race_energies
@@ -184,7 +184,7 @@ class MeanFieldMinibatch(Study):
         at_budgets = [max(int(share * self.evaluations // self._cost()), 1) for share in self.coordinates()["budget"]]
         law = optimum(self.n, self.confinement, self.temperature)
         options = self.as_dict("temperature", "confinement", "step_size", "near", "particles")
-        options |= {"amplitude": AMPLITUDE, "batches": "independent"} | METHODS[self.gradient]
+        options |= {"amplitude": AMPLITUDE, "batches": "independent"} | METHODS[self.gradient_estimate]
         energy, late = race_energies(key, law, network_data(self.n), at_budgets, LATE_STEPS, **options)
         return {"energy": energy, "late_energy": late}
 

@@ -112,6 +112,8 @@ def feature_regression_equivalent(
 ) -> KernelEquivalent:
     """The same for features sigma(sqrt(d) <x, w>) / sqrt(p), x and w on the unit sphere, and energies by degree.
 
+    At penalty 0 and n = width, where it is not the rank that is smaller, the risk is infinite.
+
     >>> found = feature_regression_equivalent(
     ...     "relu", energies=[0, 1, 0.5], n=400, d=30, width=[100, 400, 3200], penalty=0.01, noise_variance=0.1
     ... )

@@ -33,13 +33,13 @@ class ParticleConstants(NamedTuple):
 
 
 class EntropySandwich(NamedTuple):
-    """lower <= optimality_gap <= upper for any mu."""
+    """lower_bound <= optimality_gap <= upper_bound for any mu."""
 
-    lower: float
+    lower_bound: float
     """temperature KL(mu || mu*)."""
     optimality_gap: float
     """L(mu) - L*."""
-    upper: float
+    upper_bound: float
     """temperature KL(mu || p_mu), p_mu the proximal Gibbs law of mu."""
 
 

@@ -26,16 +26,17 @@ class StepBias(NamedTuple):
 def step_size_bias(
     optimum: MeanFieldOptimum,
     *,
-    gradients: ArrayLike,
-    laplacians: ArrayLike,
+    feature_gradient: ArrayLike,
+    feature_laplacian: ArrayLike,
     potential_gradient: ArrayLike,
     potential_laplacian: ArrayLike,
 ) -> StepBias:
     """The bias of the steps x <- x - step_size grad + sqrt(2 temperature step_size) xi, to first order in step_size.
 
-    On `optimum.grid.points`, `gradients` (G, n, d) and `laplacians` (G, n) are those of the features h, the others (G,
-    d) and (G,) those of the whole potential, confinement included. The stationary law of the steps in a potential U is
-    exp(-(U + step_size U_1)/temperature) with U_1 = -|grad U|^2/4 + temperature Laplacian U/2, so that E U grows by
+    On `optimum.grid.points`, `feature_gradient` (G, n, d) and `feature_laplacian` (G, n) are those of the features h,
+    the others (G, d) and (G,) those of the whole potential, confinement included. The stationary law of the steps in a
+    potential U is exp(-(U + step_size U_1)/temperature) with U_1 = -|grad U|^2/4 + temperature Laplacian U/2, so that E
+    U grows by
 
         step_size (temperature/4)[E Laplacian U - temperature d/dtemperature E Laplacian U].
 
@@ -47,8 +48,8 @@ def step_size_bias(
     >>> from unlazy.theory import mean_field_optimum, square_loss
     >>> optimum = mean_field_optimum(lambda x: x, square_loss([1]), d=1, confinement=0.1, temperature=0.1)
     >>> x, one = optimum.grid.points, np.ones((len(optimum.grid.points), 1))
-    >>> found = step_size_bias(optimum, gradients=one[:, :, None], laplacians=0 * one, potential_gradient=0.2 * x,
-    ...                        potential_laplacian=0.2 * one[:, 0])
+    >>> found = step_size_bias(optimum, feature_gradient=one[:, :, None], feature_laplacian=0 * one,
+    ...                        potential_gradient=0.2 * x, potential_laplacian=0.2 * one[:, 0])
     >>> print(f"{found.energy_slope:.4f} {found.energy_excess_slope:.4f}")
     0.0050 0.0250
     """
@@ -56,8 +57,8 @@ def step_size_bias(
     grid, law, lam = optimum.grid, optimum.law, optimum.grid.temperature
     count, n, d = len(grid.points), optimum.predictions.size, grid.points.shape[1]
     given = {
-        "gradients": (gradients, (count, n, d)),
-        "laplacians": (laplacians, (count, n)),
+        "feature_gradient": (feature_gradient, (count, n, d)),
+        "feature_laplacian": (feature_laplacian, (count, n)),
         "potential_gradient": (potential_gradient, (count, d)),
         "potential_laplacian": (potential_laplacian, (count,)),
     }

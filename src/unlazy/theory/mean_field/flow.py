@@ -66,7 +66,9 @@ def mean_field_flow(problem: ScalarProblem, start_masses: ArrayLike, time: Array
         mean = float(masses @ problem.feature_values)
         means.append(mean)
         away = (mean - problem.target_mean) ** 2 - (problem.feature_mean - problem.target_mean) ** 2
-        energy_gaps.append(float((masses - problem.grid_masses) @ problem.external) + problem.interaction / 2 * away)
+        energy_gaps.append(
+            float((masses - problem.grid_masses) @ problem.external_potential) + problem.interaction / 2 * away
+        )
     return Flow(moments, np.array(gaps), np.array(energy_gaps), np.array(means))
 
 
@@ -97,7 +99,7 @@ def _implicit_step(problem: ScalarProblem, masses: np.ndarray, size: float, slop
     """The masses after an implicit step and the slope of its residual, a good first guess for the next step's."""
     from scipy.linalg.lapack import dgtsv
 
-    differences, phi = np.diff(problem.external), np.diff(problem.feature_values)
+    differences, phi = np.diff(problem.external_potential), np.diff(problem.feature_values)
     speed = size * problem.temperature / (problem.points[1] - problem.points[0]) ** 2
     tolerance = 1e-13 * float(np.abs(problem.feature_values).max())
 

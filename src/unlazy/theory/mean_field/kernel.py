@@ -17,10 +17,12 @@ def kernel_factors(
     diagonal: np.ndarray,
     weights: np.ndarray,
     precision: float,
+    most_work: float,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Columns Phi with Phi Phi^T = kernel on the mesh by pivoted Cholesky decomposition, and what is left of k(x, x).
 
-    It stops when weights times what is left is at most `precision` times the largest k(x, x).
+    It stops when weights times what is left is at most `precision` times the largest k(x, x), and refuses a rank whose
+    square times the number of points, the work of a step of Newton's method, is above `most_work`.
     """
     if (diagonal < 0).any():
         raise InputError(f"interaction_kernel must be positive semidefinite, got {diagonal.min():g} on its diagonal")
@@ -48,9 +50,10 @@ def kernel_factors(
                 f"interaction_kernel must be positive semidefinite, got a pivot of "
                 f"{remaining.min() / largest:.2g} of its diagonal"
             )
-        if rank * len(mesh) > MOST_ENTRIES or rank > 3000:
+        if rank * len(mesh) > MOST_ENTRIES or rank**2 * len(mesh) > most_work:
             raise ConvergenceError(
-                f"the kernel has a rank above {rank} on {len(mesh)} points; it is too narrow for its box"
+                f"interaction_kernel has a rank above {rank} on {len(mesh)} points, too narrow for its box; give fewer "
+                "grid_points= if so fine a grid is not needed"
             )
     return np.ascontiguousarray(columns[:rank].T), np.maximum(remaining, 0)
 

@@ -53,7 +53,7 @@ def log_sobolev_bound(confinement: ArrayLike, temperature: ArrayLike, oscillatio
         return heat / (2 * weight) * np.exp(swing / heat)
 
 
-def guaranteed_decay_rate(log_sobolev: ArrayLike, temperature: ArrayLike, *, discrete: bool = False) -> np.ndarray:
+def guaranteed_decay_rate(log_sobolev: ArrayLike, temperature: ArrayLike, *, discrete_time: bool = False) -> np.ndarray:
     """The rate per unit of time at which L - L* decays at least: 2 temperature/alpha, half of it in discrete time.
 
     In continuous time L - L* <= exp(-2 lambda_2 t/alpha); the theorem for N particles and steps eta keeps
@@ -66,7 +66,7 @@ def guaranteed_decay_rate(log_sobolev: ArrayLike, temperature: ArrayLike, *, dis
     alpha = check_array("log_sobolev", log_sobolev, above=0, finite=False)
     heat = check_array("temperature", temperature, above=0)
     common_shape(log_sobolev=alpha, temperature=heat)
-    return (1 if check_flag("discrete", discrete) else 2) * heat / alpha
+    return (1 if check_flag("discrete_time", discrete_time) else 2) * heat / alpha
 
 
 class BoundTerms(NamedTuple):
@@ -148,7 +148,7 @@ class BatchCost(NamedTuple):
     step_size: np.ndarray
     """The step at which it is least."""
     knee: float
-    """The largest batch whose cost is within the factor of the least one."""
+    """The largest batch whose cost is within `cost_factor` times the least one."""
 
 
 def batch_knee(
@@ -161,7 +161,7 @@ def batch_knee(
     start_mean: ArrayLike = 0.0,
     start_variance: ArrayLike = 1.0,
     judged: str = "free energy",
-    factor: float = 1.5,
+    cost_factor: float = 1.5,
 ) -> BatchCost:
     """The cost of a gap in problem Q with infinitely many particles, and the largest batch that wastes little.
 
@@ -188,7 +188,7 @@ def batch_knee(
         if value.ndim > 1:
             raise InputError(f"{name} must be a number or one per mode, got shape {value.shape}")
     eps = float(check_array("target_gap", target_gap, ndim=0, above=0))
-    waste = float(check_array("factor", factor, ndim=0, above=1))
+    waste = float(check_array("cost_factor", cost_factor, ndim=0, above=1))
     best = gaussian_optimum(modes, heat)
     stiff = float(np.max(np.asarray(modes.external_curvature, float) + np.asarray(modes.interaction, float)))
 

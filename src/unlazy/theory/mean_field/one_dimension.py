@@ -27,7 +27,7 @@ class ScalarProblem(NamedTuple):
 
     points: np.ndarray
     """The grid, equally spaced."""
-    external: np.ndarray
+    external_potential: np.ndarray
     """confinement x^2 + V(x) on it."""
     feature_values: np.ndarray
     """phi on it."""
@@ -95,7 +95,7 @@ def scalar_problem(
     half = _DEVIATIONS * np.sqrt(temperature / (2 * confinement)) if fixed is None else fixed
     bare = ScalarProblem(
         points=np.zeros(0),
-        external=np.zeros(0),
+        external_potential=np.zeros(0),
         feature_values=np.zeros(0),
         interaction=interaction,
         target_mean=target_mean,
@@ -183,7 +183,7 @@ def on_points(problem: ScalarProblem, x: np.ndarray) -> ScalarProblem:
     matters = np.minimum(variation, straight) - min(variation.min(), straight.min()) < _HIGH * temperature
     return problem._replace(
         points=x,
-        external=external,
+        external_potential=external,
         feature_values=phi,
         feature_mean=mean,
         grid_masses=masses,

@@ -40,6 +40,8 @@ _LEAST = 1e-60
 # Of the largest density, at the faces of a box.
 _NEGLIGIBLE = 1e-15
 _GROWTHS = 3
+# Products in a step of Newton's method on one of many grids, and on the only one.
+_WORK = 1e9, 1e10
 _DOUBLINGS = 60
 
 
@@ -62,8 +64,8 @@ class MeanFieldOptimum(NamedTuple):
     """w_i l_i''(f_i); the second variation of F is sum_i of these times h_i(x) h_i(y)."""
     duality_gap: float
     """L(mu*) - D(g): what rounding and the last Newton step leave."""
-    refinement_change: float
-    """How much L* and F* changed with the last refinement of the grid (the larger of the two); NaN without any."""
+    refinement_change: float | None
+    """How much L* and F* changed with the last refinement of the grid (the larger of the two); None without any."""
     half_width: float
     r"""The box is centre + [-half_width, half_width\]^d."""
     centre: np.ndarray
@@ -159,13 +161,15 @@ def quadratic_optimum(
     given = (d, confinement, temperature, tolerance, constant)
     d, confinement, temperature, tolerance, constant = _checked(*given)
 
+    most_work = _WORK[grid_points is not None]
+
     def build(mesh: np.ndarray, volume: float, temperature: float) -> GridProblem:
         extra = 0.0 if potential is None else on_grid("potential", called("potential", potential, mesh), len(mesh), 1)
         outside = confinement * (mesh**2).sum(axis=1) + extra
         diagonal = kernel_diagonal(interaction_kernel, mesh)
 
         def factored(weights: np.ndarray, precision: float) -> tuple[Gibbs, GridProblem, float]:
-            rows, left = kernel_factors(interaction_kernel, mesh, diagonal, weights, precision)
+            rows, left = kernel_factors(interaction_kernel, mesh, diagonal, weights, precision, most_work)
             squares, rank = square_loss(np.zeros(rows.shape[1])), rows.shape[1]
             grid = GridProblem(mesh, rows, outside, volume, squares, np.full(rank, 2.0), temperature, constant)
             law = newton(grid, np.zeros(rank))[1]
@@ -354,7 +358,7 @@ def _solve(
         covariance=covariance(grid, law),
         loss_curvature=grid.loss_weights * grid.loss.second_derivative(law.predictions),
         duality_gap=primal - objective,
-        refinement_change=np.nan,
+        refinement_change=None,
         half_width=half,
         centre=centre,
         grid=grid,

@@ -147,7 +147,8 @@ def barrier(problem: ScalarProblem) -> float:
     """
     check_kind("problem", problem, ScalarProblem, "as scalar_problem gives it")
     potential = (
-        problem.external + problem.interaction * (problem.feature_mean - problem.target_mean) * problem.feature_values
+        problem.external_potential
+        + problem.interaction * (problem.feature_mean - problem.target_mean) * problem.feature_values
     )
     wells = np.flatnonzero((potential[1:-1] < potential[:-2]) & (potential[1:-1] <= potential[2:])) + 1
     climbs = [0.0]
@@ -172,10 +173,10 @@ def _factored_generator(problem: ScalarProblem) -> tuple[Callable[[np.ndarray], 
     from scipy.linalg.lapack import dpttrs
 
     pull = problem.interaction * (problem.feature_mean - problem.target_mean)
-    differences = np.diff(problem.external) + pull * np.diff(problem.feature_values)
+    differences = np.diff(problem.external_potential) + pull * np.diff(problem.feature_values)
     speed = problem.temperature / (problem.points[1] - problem.points[0]) ** 2
     right, left = jump_rates(differences, problem.temperature, speed)
-    exponents = -(problem.external + pull * problem.feature_values) / problem.temperature
+    exponents = -(problem.external_potential + pull * problem.feature_values) / problem.temperature
     exponents = exponents - exponents.max()
     shares = np.exp(exponents - np.logaddexp.accumulate(exponents))[:-1]
     pivots = left + right * shares

@@ -72,8 +72,8 @@ def tanh_step_bias(optimum: MeanFieldOptimum, inputs: np.ndarray, *, amplitude: 
     slope = amplitude * (1 - hidden**2)
     return step_size_bias(
         optimum,
-        gradients=np.stack([slope * inputs, slope], axis=2),
-        laplacians=-2 * hidden * slope * (1 + inputs**2),
+        feature_gradient=np.stack([slope * inputs, slope], axis=2),
+        feature_laplacian=-2 * hidden * slope * (1 + inputs**2),
         potential_gradient=2 * confinement * places,
         potential_laplacian=np.full(len(places), 4 * confinement),
     )

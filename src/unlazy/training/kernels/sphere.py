@@ -61,7 +61,7 @@ def feature_risks(
     noise_variance: float,
     fresh: int = 500,
 ) -> SmootherErrors:
-    """Errors of ridge regression on N features sigma(sqrt(d) <x, w>) / sqrt(N) of n points, w on the sphere too."""
+    """Errors of ridge regression on p = `width` features sigma(sqrt(d) <x, w>) / sqrt(p), x and w on the sphere."""
     x, new, weights = (unit_vectors(rng, size, d) for size in (n, fresh, width))
     sigma = as_activation(activation)
     known, crossed = (sigma(np.sqrt(d) * (points @ weights.T)) / np.sqrt(width) for points in (x, new))

@@ -16,6 +16,7 @@ _COARSE_TOLERANCE = 1e-4
 _COARSE_STEPS = 40
 _DEPTH = 8
 _TINY = 1e-290
+_LARGEST_LOGARITHM = 690.0
 _MATRICES = ("response", "norm")
 COARSE = 8.0
 """Minus the logarithm of the error of the nodes with which an iteration begins."""
@@ -51,7 +52,7 @@ def settle(system: Any, point: Any, max_iterations: int) -> tuple[Any, int]:
             step,
             start[None],
             lambda row: f"n = {system.n:g}, penalty = {strength:g}",
-            admissible=lambda x: np.array([_is_positive(_point(row, point)) for row in x]),
+            admissible=lambda x: np.array([_is_admissible(row, point) for row in x]),
             depth=_DEPTH,
             tolerance=tolerance,
             max_iterations=most + 1,
@@ -108,7 +109,11 @@ def _score_size(covariance: np.ndarray) -> float:
     return float(np.sqrt(max(np.trace(covariance, axis1=-2, axis2=-1).mean(), _TINY)))
 
 
-def _is_positive(point: Any) -> bool:
+def _is_admissible(free: np.ndarray, like: Any) -> bool:
+    """Whether the matrices of these coordinates are numbers and positive."""
+    if not np.abs(free).max() <= _LARGEST_LOGARITHM:
+        return False
+    point = _point(free, like)
     return all(np.linalg.eigvalsh(getattr(point, name)).min() >= 0 for name in _MATRICES)
 
 

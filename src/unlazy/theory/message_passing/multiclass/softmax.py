@@ -44,8 +44,8 @@ class ClusterState(NamedTuple):
     test_loss: np.ndarray
     stability: np.ndarray
     """The factor by which message passing shrinks E|change of a score|^2 per step where fields fluctuate; < 1."""
-    overlap_stability: np.ndarray
-    """The same factor of the slowest of the order parameters (V, M, Q, b); NaN unless it was asked for."""
+    overlap_stability: np.ndarray | None
+    """The same factor of the slowest of the order parameters (V, M, Q, b); None unless it was asked for."""
     iterations: np.ndarray
 
 
@@ -99,11 +99,9 @@ def multiclass_clusters(
         return ClusterEquations(geometry, labels, weights, n, penalty, with_bias)
 
     trace = float(geometry.traces().max())
-    return ClusterState(
-        *_solved(
-            problem, trace, n, penalty, check_flag("with_overlap_stability", with_overlap_stability), max_iterations
-        )
-    )
+    with_modes = check_flag("with_overlap_stability", with_overlap_stability)
+    found = ClusterState(*_solved(problem, trace, n, penalty, with_modes, max_iterations))
+    return found if with_modes else found._replace(overlap_stability=None)
 
 
 class TeacherState(NamedTuple):
@@ -123,8 +121,8 @@ class TeacherState(NamedTuple):
     test_loss: np.ndarray
     stability: np.ndarray
     """The factor by which message passing shrinks E|change of a score|^2 per step where fields fluctuate."""
-    overlap_stability: np.ndarray
-    """The same factor of the slowest of the order parameters (V, M, Q); NaN unless it was asked for."""
+    overlap_stability: np.ndarray | None
+    """The same factor of the slowest of the order parameters (V, M, Q); None unless it was asked for."""
     iterations: np.ndarray
 
 
@@ -167,11 +165,9 @@ def multiclass_teacher(
         return TeacherEquations(eigenvalues, teacher, n, penalty)
 
     trace = float(eigenvalues.sum())
-    return TeacherState(
-        *_solved(
-            problem, trace, n, penalty, check_flag("with_overlap_stability", with_overlap_stability), max_iterations
-        )
-    )
+    with_modes = check_flag("with_overlap_stability", with_overlap_stability)
+    found = TeacherState(*_solved(problem, trace, n, penalty, with_modes, max_iterations))
+    return found if with_modes else found._replace(overlap_stability=None)
 
 
 def _solved(
