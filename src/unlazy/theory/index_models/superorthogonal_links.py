@@ -38,7 +38,7 @@ class ExactSeries(NamedTuple):
 
 
 class SuperOrthogonal(NamedTuple):
-    """g = sum_j link.hermite_coefficients[j] h_j with E[g^i h_k] = 0 for 1 <= k <= K and 1 <= i <= I, and variance 1."""
+    """g = sum_j a_j h_j, a those of `link`, with E[g^i h_k] = 0 for 1 <= k <= K and 1 <= i <= I, and variance 1."""
 
     link: Link
     moment_residual: float
