@@ -34,7 +34,7 @@ _ROUNDING_OF_TAIL = 1e-13
 class Coefficients(NamedTuple):
     """f = sum_k a_k q_k up to some degree, and what is beyond it."""
 
-    values: np.ndarray
+    polynomial_coefficients: np.ndarray
     """a_0, a_1, ..., a_degree."""
     second_moment: float
     """E f(t)^2, the sum of all a_k^2."""
@@ -193,7 +193,7 @@ def coefficients(
     for refinement in range(1, _LAST_REFINEMENT + 1):
         found = _coefficients_on(family.grid(refinement, breaks), function, family, degree, name)
         scale = math.sqrt(found.second_moment)
-        change = np.abs(found.values - previous.values).max()
+        change = np.abs(found.polynomial_coefficients - previous.polynomial_coefficients).max()
         moment_change = abs(found.second_moment - previous.second_moment)
         if change <= _TOLERANCE * scale and moment_change <= _TOLERANCE * found.second_moment:
             return found

@@ -378,7 +378,10 @@ def test_forecast_of_a_table_takes_it(tmp_path):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"kernel_params": {"spikes": 1.0}}, "kernel_params of kernel='one-step' must be one of .*did you mean spike"),
+        (
+            {"kernel_params": {"spike_deviations": 1.0}},
+            "kernel_params of kernel='one-step' must be one of .*did you mean spike_deviation",
+        ),
         ({"kernel_params": {"spike_deviation": -1.0}}, "spike_deviation must be >= 0"),
         ({"kernel_params": {"activation": "tan"}}, "activation must be one of"),
         ({"kernel_params": {"step_size": 1.0, "spike_deviation": 1.0}}, "step_size is that of the plain gradient"),
