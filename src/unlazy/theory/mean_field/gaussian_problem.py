@@ -123,13 +123,12 @@ def gaussian_moments(
     check_stable(a + b, eta)
 
     best = (h + b * c) / (a + b)
-    kept, slow = _power(1 - eta * (a + b), k), _power(1 - eta * a, k)
     # the factor 1 - (1 - eta a)^2 = eta a (2 - eta a) of the geometric sums
     v_end = 2 * heat / (a * (2 - eta * a))
     w_end = (2 * heat / number + eta * s2) / ((a + b) * (2 - eta * (a + b)))
-    mean = best + kept * (m0 - best)
-    variance = v_end + slow**2 * (v0 - v_end)
-    mean_variance = w_end + kept**2 * (v0 / number - w_end)
+    mean = _relaxed(m0, best, eta * (a + b), k)
+    variance = _relaxed(v0, v_end, eta * a, 2 * k)
+    mean_variance = _relaxed(v0 / number, w_end, eta * (a + b), 2 * k)
     return GaussianMoments(*np.broadcast_arrays(mean, variance, mean_variance))
 
 
@@ -235,8 +234,9 @@ def width_excess(
     [[0.9668 0.9668]
      [1.     1.    ]]
     """
-    if (count := len(_checked(modes)[0])) != 1:
-        raise InputError(f"modes must be one, got {count}")
+    _, b, _, _ = _checked(modes)
+    if len(b) != 1 or b[0] == 0:
+        raise InputError(f"modes must be one with an interaction > 0, got {len(b)} with the interactions {b.tolist()}")
     number = check_array("particles", particles, ndim=1, low=1, whole=True)[:, None]
     v0 = check_array("start_variance", start_variance, ndim=1, above=0)
     start: dict[str, Any] = {"start_mean": start_mean, "start_variance": v0[:, None, None, None]}
@@ -381,11 +381,14 @@ def reshuffled_mean_variance(
     return np.take(gains, place.astype(int), axis=0) * at_start + np.take(sums, place.astype(int), axis=0)
 
 
-def _power(base: np.ndarray, exponent: np.ndarray) -> np.ndarray:
-    """base^exponent for |base| < 1, also where the base is negative and the exponent infinite."""
-    size = np.abs(base) ** exponent
-    flips = (base < 0) & np.isfinite(exponent) & (np.mod(np.where(np.isfinite(exponent), exponent, 0), 2) == 1)
-    return np.where(flips, -size, size)
+def _relaxed(start: np.ndarray, end: np.ndarray, share: np.ndarray, steps: np.ndarray) -> np.ndarray:
+    """end + (1 - share)^steps (start - end), share below 2, where neither may be lost in the other's rounding."""
+    flips = (share > 1) & np.isfinite(steps) & (np.mod(np.where(np.isfinite(steps), steps, 0), 2) == 1)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        exponent = steps * np.where(share > 1, np.log1p(share - 2), np.log1p(-np.minimum(share, 1)))
+    exponent = np.where(steps == 0, 0.0, np.where(np.isinf(steps), -np.inf, exponent))
+    kept, gone = np.exp(exponent), -np.expm1(exponent)
+    return np.where(flips, -kept, kept) * start + np.where(flips, 1 + kept, gone) * end
 
 
 def _checked(modes: Modes) -> tuple[np.ndarray, ...]:

@@ -164,7 +164,13 @@ def newton(grid: GridProblem, start: np.ndarray, max_iterations: int = 200) -> t
         curved = grid.loss_weights * grid.loss.second_derivative(u)
         spread = covariance(grid, law)
         jacobian = np.eye(u.size) + spread * curved / grid.temperature
-        step = np.linalg.solve(jacobian, residual)
+        try:
+            step = np.linalg.solve(jacobian, residual)
+        except np.linalg.LinAlgError:
+            raise ConvergenceError(
+                f"Newton's step on the dual is lost in rounding: the features have variances up to "
+                f"{np.diag(spread).max():.2g}, the temperature is {grid.temperature:g}"
+            ) from None
         ascent = float((curved * residual) @ step)
         # rounding leaves this of the features' deviations even where their means are 0
         scale = np.abs(u).max(initial=0.0) + np.abs(law.predictions).max() + np.sqrt(np.diag(spread).max()) + 1e-300

@@ -32,6 +32,7 @@ _SHORTEST = 1e-9
 _LARGEST = 1e60
 _STEP_SIZES = 48
 _BATCHES = 30
+_MOST_STEPS = 1e18
 
 
 def log_sobolev_bound(confinement: ArrayLike, temperature: ArrayLike, oscillation: ArrayLike = 0.0) -> np.ndarray:
@@ -215,7 +216,8 @@ def batch_knee(
         steps = np.full(rates.shape, np.inf)
         reached = np.broadcast_to(largest[:, None] > 0, rates.shape)
         flat = np.broadcast_to(sizes[:, None], rates.shape)[reached], rates[reached]
-        steps[reached] = _first_step_below(lambda k: gap(*flat, k) - eps, 1 / (stiff * flat[1]))
+        if reached.any():
+            steps[reached] = _first_step_below(lambda k: gap(*flat, k) - eps, 1 / (stiff * flat[1]))
         total = sizes[:, None] * steps
         place = total.argmin(axis=1)[:, None]
         return np.take_along_axis(total, place, 1)[:, 0], np.take_along_axis(rates, place, 1)[:, 0]
@@ -238,12 +240,15 @@ def batch_knee(
 
 
 def _first_step_below(excess: Callable[[np.ndarray], np.ndarray], guess: np.ndarray) -> np.ndarray:
-    """The least whole k at which the falling `excess(k)` <= 0, to 1e-4 of it: `bisect` knows no whole numbers."""
+    """The least whole k at which the falling `excess(k)` <= 0, to 1e-4 of it: `bisect` knows no whole numbers.
+
+    Infinite where rounding keeps it above 0.
+    """
     low, high = np.zeros(guess.shape), np.ceil(guess)
-    while (above := excess(high) > 0).any():
+    while (above := (excess(high) > 0) & (high < _MOST_STEPS)).any():
         low, high = np.where(above, high, low), np.where(above, 2 * high, high)
     while (wide := high - low > np.maximum(1, 1e-4 * high)).any():
         middle = np.floor((low + high) / 2)
         below = excess(middle) <= 0
         high, low = np.where(wide & below, middle, high), np.where(wide & ~below, middle, low)
-    return high
+    return np.where(excess(high) > 0, np.inf, high)
