@@ -70,7 +70,10 @@ def test_a_quadratic_problem_has_its_closed_form(as_kernel):
     common = {"d": 1, "confinement": a / 2, "temperature": lam}
     if as_kernel:
         found = quadratic_optimum(
-            lambda x, y: b / 2 * x @ y.T, potential=lambda x: -(h + b * c) * x[:, 0], constant=b * c**2 / 2, **common
+            lambda x, y: b / 2 * x @ y.T,
+            potential=lambda x: -(h + b * c) * x[:, 0],
+            added_constant=b * c**2 / 2,
+            **common,
         )
     else:
         found = mean_field_optimum(
@@ -202,7 +205,7 @@ def test_the_naive_iteration_grows_or_shrinks_by_its_radius(confinement):
     grid, radius, u = found.grid, naive_iteration_radius(found), found.predictions + 1e-7
     errors = []
     for _ in range(12 if radius < 1 else 6):
-        potential = grid.feature_values @ (grid.loss_weights * grid.loss.slope(u)) + grid.potential
+        potential = grid.feature_values @ (grid.loss_weights * grid.loss.first_derivative(u)) + grid.potential
         u = gibbs_of_potential(grid, potential).predictions
         errors.append(u - found.predictions)
     assert errors[-1] @ errors[-2] < 0
@@ -249,8 +252,8 @@ def test_the_box_grows_where_features_push_the_optimum_out():
         ({"loss": logistic_loss([1])}, InputError, r"labels must have one entry per prediction \(2,\), got \(1,\)"),
         ({"loss": Loss(np.sum, np.sum, np.sum)}, InputError, r"loss must give one value per feature, shape \(2,\)"),
         ({"loss": "square"}, InputError, "loss must be a Loss, such as .*, got 'square'"),
-        ({"constant": "a"}, InputError, "constant must be numeric, got"),
-        ({"constant": np.nan}, InputError, "constant must be finite, got nan"),
+        ({"added_constant": "a"}, InputError, "added_constant must be numeric, got"),
+        ({"added_constant": np.nan}, InputError, "added_constant must be finite, got nan"),
         ({"half_width": 1.0}, ConvergenceError, "half_width = 1 cuts the optimum off"),
         ({"grid_points": 11, "temperature": 1e-4}, ConvergenceError, "grid_points = 11 do not resolve the optimum"),
         (
@@ -269,8 +272,8 @@ def test_wrong_losses_kernels_and_masses_are_refused():
     with pytest.raises(InputError, match="labels must be 1 or -1, got 0"):
         logistic_loss([0, 1])
     common = {"d": 1, "confinement": 0.2, "temperature": 0.3, "grid_points": 101}
-    with pytest.raises(InputError, match="constant must be finite, got nan"):
-        quadratic_optimum(lambda x, y: np.exp(-((x - y.T) ** 2)), constant=np.nan, **common)
+    with pytest.raises(InputError, match="added_constant must be finite, got nan"):
+        quadratic_optimum(lambda x, y: np.exp(-((x - y.T) ** 2)), added_constant=np.nan, **common)
     with pytest.raises(InputError, match="interaction_kernel must be positive semidefinite"):
         quadratic_optimum(lambda x, y: -np.exp(-((x - y.T) ** 2)), **common)
     with pytest.raises(InputError, match="interaction_kernel must be positive semidefinite"):

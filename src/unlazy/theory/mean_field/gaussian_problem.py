@@ -268,16 +268,16 @@ def gaussian_decay_rates(modes: Modes) -> GaussianDecayRates:
     return GaussianDecayRates(2 * (a + b), np.broadcast_to(4 * a, (a + b).shape))
 
 
-def batch_variance(n: ArrayLike, batch_size: ArrayLike, field_variance: ArrayLike) -> np.ndarray:
+def batch_variance(n: ArrayLike, batch_size: ArrayLike, data_field_variance: ArrayLike) -> np.ndarray:
     """The variance s2 = V (n-B)/(B (n-1)) of a mean over B of n samples without replacement, V their 1/n variance.
 
-    >>> print(batch_variance(n=100, batch_size=[1, 10, 100], field_variance=1.0).round(4))
+    >>> print(batch_variance(n=100, batch_size=[1, 10, 100], data_field_variance=1.0).round(4))
     [1.     0.0909 0.    ]
     """
     whole = check_array("n", n, low=1)
     size = check_array("batch_size", batch_size, low=1)
-    spread = check_array("field_variance", field_variance, low=0)
-    common_shape(n=whole, batch_size=size, field_variance=spread)
+    spread = check_array("data_field_variance", data_field_variance, low=0)
+    common_shape(n=whole, batch_size=size, data_field_variance=spread)
     if (size > whole).any():
         raise InputError(f"batch_size must be <= n, got batch_size={size.max():g} with n={whole.min():g}")
     return spread * (whole - size) / (size * np.maximum(whole - 1, 1))
@@ -290,7 +290,7 @@ def batched_moments(
     temperature: float,
     step_size: float,
     steps: ArrayLike,
-    field_variance: ArrayLike,
+    data_field_variance: ArrayLike,
     *,
     reshuffled: bool = False,
     particles: float = np.inf,
@@ -299,24 +299,24 @@ def batched_moments(
 ) -> GaussianMoments:
     """`gaussian_moments` with mini-batches, drawn anew at every step or cut from one permutation per epoch.
 
-    The fields h of the samples have the variance `field_variance`; of a `reshuffled` epoch see
+    The fields h of the samples have the variance `data_field_variance`; of a `reshuffled` epoch see
     `reshuffled_mean_variance`.
 
     >>> found = batched_moments(Modes(external_curvature=0.5, interaction=1.5), n=64, batch_size=4, temperature=0.2,
-    ...                         step_size=0.1, steps=[10, 100], field_variance=1.0, reshuffled=True)
+    ...                         step_size=0.1, steps=[10, 100], data_field_variance=1.0, reshuffled=True)
     >>> print(found.mean_variance[:, 0].round(5))
     [0.00381 0.00504]
     """
     n = check_whole("n", n, 1)
     batch_size, reshuffled = check_whole("batch_size", batch_size, 1, n), check_flag("reshuffled", reshuffled)
     start: dict[str, Any] = {"particles": particles, "start_variance": start_variance}
-    noise = batch_variance(n, batch_size, field_variance)
+    noise = batch_variance(n, batch_size, data_field_variance)
     found = gaussian_moments(
         modes, temperature, step_size, steps, start_mean=start_mean, gradient_variance=noise, **start
     )
     if not reshuffled or batch_size == n:
         return found
-    numbers = (modes, n, batch_size, temperature, step_size, field_variance)
+    numbers = (modes, n, batch_size, temperature, step_size, data_field_variance)
     return found._replace(mean_variance=reshuffled_mean_variance(*numbers, steps=steps, **start))
 
 
@@ -326,7 +326,7 @@ def reshuffled_mean_variance(
     batch_size: int,
     temperature: float,
     step_size: float,
-    field_variance: ArrayLike,
+    data_field_variance: ArrayLike,
     *,
     steps: ArrayLike | None = None,
     particles: float = np.inf,
@@ -346,14 +346,17 @@ def reshuffled_mean_variance(
     Exact; for batches drawn anew at every step see `gaussian_moments`.
 
     >>> modes = Modes(external_curvature=0.5, interaction=1.5, data_field=0.3, target_mean=1)
-    >>> w = reshuffled_mean_variance(modes, n=64, batch_size=4, temperature=0.2, step_size=0.1, field_variance=1.0)
+    >>> w = reshuffled_mean_variance(modes, n=64, batch_size=4, temperature=0.2, step_size=0.1, data_field_variance=1.0)
     >>> print(w.round(5))
     [0.00416]
     """
     a, b, _, _ = _checked(modes)
     n = check_whole("n", n, 1, 10**7)
     batch_size = check_whole("batch_size", batch_size, 1, n)
-    spread, s2 = check_array("field_variance", field_variance, low=0), batch_variance(n, batch_size, field_variance)
+    spread, s2 = (
+        check_array("data_field_variance", data_field_variance, low=0),
+        batch_variance(n, batch_size, data_field_variance),
+    )
     heat = float(check_array("temperature", temperature, ndim=0, above=0))
     eta = float(check_array("step_size", step_size, ndim=0, above=0))
     number = float(check_array("particles", particles, low=1, finite=False, whole=True, ndim=0))

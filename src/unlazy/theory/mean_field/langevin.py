@@ -157,7 +157,7 @@ def batch_knee(
     n: int,
     temperature: float,
     target_gap: float,
-    field_variance: float,
+    data_field_variance: float,
     *,
     start_mean: ArrayLike = 0.0,
     start_variance: ArrayLike = 1.0,
@@ -173,14 +173,14 @@ def batch_knee(
     the step, like that of batches, so that its knee stays where it is.
 
     >>> modes = Modes(external_curvature=0.5, interaction=1.5, data_field=0.3, target_mean=1)
-    >>> found = batch_knee(modes, n=1000, temperature=0.2, target_gap=0.01, field_variance=1.0, start_mean=2)
+    >>> found = batch_knee(modes, n=1000, temperature=0.2, target_gap=0.01, data_field_variance=1.0, start_mean=2)
     >>> print(found.knee)
     14.0
     """
     check_choice("judged", judged, _JUDGED)
     rows = check_whole("n", n, 1, 10**15)
     heat = float(check_array("temperature", temperature, ndim=0, above=0, high=_LARGEST))
-    spread = float(check_array("field_variance", field_variance, ndim=0, low=0, high=_LARGEST))
+    spread = float(check_array("data_field_variance", data_field_variance, ndim=0, low=0, high=_LARGEST))
     beginning = {
         "start_mean": check_array("start_mean", start_mean, low=-_LARGEST, high=_LARGEST),
         "start_variance": check_array("start_variance", start_variance, low=0, high=_LARGEST),

@@ -47,7 +47,7 @@ class ScalarProblem(NamedTuple):
     """sup - inf of V + interaction (m - target_mean) phi, what is not the confinement in the first variation."""
     oscillation_sum: float
     """The sum of the oscillations of its two parts, which is larger."""
-    resolution: float
+    interpolation_error: float
     """The largest error of linear interpolation of the first variation on the grid, over the temperature."""
     potential: Function
     """V."""
@@ -107,7 +107,7 @@ def scalar_problem(
         confinement=confinement,
         oscillation=np.nan,
         oscillation_sum=np.nan,
-        resolution=np.nan,
+        interpolation_error=np.nan,
         potential=potential,
         feature=feature,
     )
@@ -123,7 +123,7 @@ def scalar_problem(
         half *= 1.3
     else:
         raise ConvergenceError(f"the box grew to half width {half:g} and still cuts the optimum off")
-    while problem.resolution > _COARSE or problem.grid_masses @ problem.grid_masses > 1 / 3:
+    while problem.interpolation_error > _COARSE or problem.grid_masses @ problem.grid_masses > 1 / 3:
         if grid_points is not None:
             if problem.grid_masses @ problem.grid_masses > 1 / 3:
                 raise ConvergenceError(
@@ -132,7 +132,7 @@ def scalar_problem(
             raise ConvergenceError(
                 f"grid_points = {grid_points} do not resolve the potential: between points "
                 f"{2 * half / (grid_points - 1):.2g} apart it differs from a straight line by "
-                f"{problem.resolution:.2g} temperatures, at most {_COARSE:g} are allowed; take more points"
+                f"{problem.interpolation_error:.2g} temperatures, at most {_COARSE:g} are allowed; take more points"
             )
         problem = refined(problem)
     pull = interaction * (problem.feature_mean - target_mean)
@@ -157,8 +157,8 @@ def refined(problem: ScalarProblem) -> ScalarProblem:
     count = 2 * problem.points.size - 1
     if count > _FINEST:
         raise ConvergenceError(
-            f"{problem.points.size} points leave an error of {problem.resolution:.2g} temperatures in the potential, "
-            f"and more than {_FINEST} are not tried"
+            f"{problem.points.size} points leave an error of {problem.interpolation_error:.2g} temperatures in the "
+            f"potential, and more than {_FINEST} are not tried"
         )
     return on_points(problem, np.linspace(problem.points[0], problem.points[-1], count))
 
@@ -189,7 +189,7 @@ def on_points(problem: ScalarProblem, x: np.ndarray) -> ScalarProblem:
         grid_masses=masses,
         free_energy=energy + temperature * entropy,
         energy=energy,
-        resolution=float(np.abs(variation - straight)[matters].max()) / temperature,
+        interpolation_error=float(np.abs(variation - straight)[matters].max()) / temperature,
     )
 
 

@@ -85,7 +85,7 @@ def mean_field_optimum(
     temperature: float,
     potential: Callable[[np.ndarray], np.ndarray] | None = None,
     loss_weights: ArrayLike | None = None,
-    constant: float = 0.0,
+    added_constant: float = 0.0,
     grid_points: int | None = None,
     half_width: float | None = None,
     tolerance: float = 3e-11,
@@ -115,8 +115,8 @@ def mean_field_optimum(
     >>> print(f"{found.free_energy:.4f} {found.energy:.4f}", found.predictions.round(4))
     0.0223 0.1224 [ 0.7231 -0.2303]
     """
-    given = (d, confinement, temperature, tolerance, constant)
-    d, confinement, temperature, tolerance, constant = _checked(*given)
+    given = (d, confinement, temperature, tolerance, added_constant)
+    d, confinement, temperature, tolerance, added_constant = _checked(*given)
     if not isinstance(loss, Loss):
         raise InputError(f"loss must be a Loss, such as square_loss(targets), got {loss!r}")
 
@@ -128,7 +128,7 @@ def mean_field_optimum(
         )
         _check_loss(loss, rows.shape[1])
         outside = confinement * (mesh**2).sum(axis=1) + extra
-        return GridProblem(mesh, rows, outside, volume, loss, shares, temperature, constant)
+        return GridProblem(mesh, rows, outside, volume, loss, shares, temperature, added_constant)
 
     return _refined(build, d, confinement, temperature, grid_points, half_width, tolerance)
 
@@ -140,7 +140,7 @@ def quadratic_optimum(
     confinement: float,
     temperature: float,
     potential: Callable[[np.ndarray], np.ndarray] | None = None,
-    constant: float = 0.0,
+    added_constant: float = 0.0,
     grid_points: int | None = None,
     half_width: float | None = None,
     tolerance: float = 3e-11,
@@ -158,8 +158,8 @@ def quadratic_optimum(
     >>> print(f"{found.free_energy:.4f} {found.energy:.4f}")
     0.3463 0.5187
     """
-    given = (d, confinement, temperature, tolerance, constant)
-    d, confinement, temperature, tolerance, constant = _checked(*given)
+    given = (d, confinement, temperature, tolerance, added_constant)
+    d, confinement, temperature, tolerance, added_constant = _checked(*given)
 
     most_work = _WORK[grid_points is not None]
 
@@ -171,7 +171,7 @@ def quadratic_optimum(
         def factored(weights: np.ndarray, precision: float) -> tuple[Gibbs, GridProblem, float]:
             rows, left = kernel_factors(interaction_kernel, mesh, diagonal, weights, precision, most_work)
             squares, rank = square_loss(np.zeros(rows.shape[1])), rows.shape[1]
-            grid = GridProblem(mesh, rows, outside, volume, squares, np.full(rank, 2.0), temperature, constant)
+            grid = GridProblem(mesh, rows, outside, volume, squares, np.full(rank, 2.0), temperature, added_constant)
             law = newton(grid, np.zeros(rank))[1]
             return law, grid, float(law.grid_masses @ np.sqrt(left)) ** 2
 
@@ -227,7 +227,7 @@ def density_optimum(
         confinement=confinement,
         temperature=temperature,
         potential=lambda x: -2 * smoothed(1)(x, rows).mean(axis=1),
-        constant=float(smoothed(0)(rows, rows).mean()),
+        added_constant=float(smoothed(0)(rows, rows).mean()),
         grid_points=grid_points,
         half_width=half_width,
         tolerance=tolerance,
@@ -354,7 +354,7 @@ def _solve(
         energy=energy,
         entropy=entropy,
         predictions=law.predictions,
-        multipliers=grid.loss.slope(law.predictions),
+        multipliers=grid.loss.first_derivative(law.predictions),
         covariance=covariance(grid, law),
         loss_curvature=grid.loss_weights * grid.loss.second_derivative(law.predictions),
         duality_gap=primal - objective,
@@ -367,14 +367,14 @@ def _solve(
 
 
 def _checked(
-    d: int, confinement: float, temperature: float, tolerance: float, constant: float
+    d: int, confinement: float, temperature: float, tolerance: float, added_constant: float
 ) -> tuple[int, float, float, float, float]:
     return (
         check_whole("d", d, 1, 3),
         _positive("confinement", confinement),
         _positive("temperature", temperature),
         _positive("tolerance", tolerance),
-        float(check_array("constant", constant, ndim=0)),
+        float(check_array("added_constant", added_constant, ndim=0)),
     )
 
 
