@@ -55,7 +55,7 @@ def test_mmd_is_a_mean_over_rows_and_runs_in_mini_batches():
     sample = sample_mean_field(
         functional, data[:8], temperature=0.05, confinement=0.02, steps=64, data=data, batch_size=10
     )
-    assert np.isfinite(sample.particles).all()
+    assert np.isfinite(sample.cloud).all()
 
 
 @pytest.mark.slow

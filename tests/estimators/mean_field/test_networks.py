@@ -102,7 +102,7 @@ def test_gap_of_a_trained_regressor_is_certified_and_small(sine):
 
 def test_certificates_by_function_agree_with_that_of_the_fit(sine):
     model, x, y = sine
-    again = optimality_certificate(model, x[:64], y[:64], chains=4096, random_state=1)[0]
+    again = optimality_certificate(model, x[:64], y[:64], markov_chains=4096, random_state=1)[0]
     assert again.holds
     error = np.hypot(again.standard_error, model.optimality_gap_se_)
     assert abs(again.optimality_gap - model.optimality_gap_) < 4 * error

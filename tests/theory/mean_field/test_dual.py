@@ -72,7 +72,7 @@ def test_a_quadratic_problem_has_its_closed_form(as_kernel):
         found = quadratic_optimum(
             lambda x, y: b / 2 * x @ y.T,
             potential=lambda x: -(h + b * c) * x[:, 0],
-            energy_constant=b * c**2 / 2,
+            added_constant=b * c**2 / 2,
             **common,
         )
     else:
@@ -141,7 +141,7 @@ def test_the_logistic_optimum_is_that_of_the_textbook_dual():
     assert free_energy_on(found.grid, found.law) == pytest.approx(found.free_energy, abs=1e-14)
 
 
-def test_the_energy_constant_is_the_derivative_along_the_path_of_optima():
+def test_the_added_constant_is_the_derivative_along_the_path_of_optima():
     found, step = small_optimum(), 1e-4
     low, high = (
         particle_constants(small_optimum(temperature=0.3 * s)).free_energy_excess for s in (1 - step, 1 + step)
@@ -205,7 +205,7 @@ def test_the_naive_iteration_grows_or_shrinks_by_its_radius(confinement):
     grid, radius, u = found.grid, naive_iteration_radius(found), found.predictions + 1e-7
     errors = []
     for _ in range(12 if radius < 1 else 6):
-        potential = grid.feature_values @ (grid.loss_weights * grid.loss.slope(u)) + grid.potential
+        potential = grid.feature_values @ (grid.loss_weights * grid.loss.first_derivative(u)) + grid.potential
         u = gibbs_of_potential(grid, potential).predictions
         errors.append(u - found.predictions)
     assert errors[-1] @ errors[-2] < 0
@@ -252,8 +252,8 @@ def test_the_box_grows_where_features_push_the_optimum_out():
         ({"loss": logistic_loss([1])}, InputError, r"labels must have one entry per prediction \(2,\), got \(1,\)"),
         ({"loss": Loss(np.sum, np.sum, np.sum)}, InputError, r"loss must give one value per feature, shape \(2,\)"),
         ({"loss": "square"}, InputError, "loss must be a Loss, such as .*, got 'square'"),
-        ({"energy_constant": "a"}, InputError, "energy_constant must be numeric, got"),
-        ({"energy_constant": np.nan}, InputError, "energy_constant must be finite, got nan"),
+        ({"added_constant": "a"}, InputError, "added_constant must be numeric, got"),
+        ({"added_constant": np.nan}, InputError, "added_constant must be finite, got nan"),
         ({"half_width": 1.0}, ConvergenceError, "half_width = 1 cuts the optimum off"),
         ({"grid_points": 11, "temperature": 1e-4}, ConvergenceError, "grid_points = 11 do not resolve the optimum"),
         (
@@ -272,8 +272,8 @@ def test_wrong_losses_kernels_and_masses_are_refused():
     with pytest.raises(InputError, match="labels must be 1 or -1, got 0"):
         logistic_loss([0, 1])
     common = {"d": 1, "confinement": 0.2, "temperature": 0.3, "grid_points": 101}
-    with pytest.raises(InputError, match="energy_constant must be finite, got nan"):
-        quadratic_optimum(lambda x, y: np.exp(-((x - y.T) ** 2)), energy_constant=np.nan, **common)
+    with pytest.raises(InputError, match="added_constant must be finite, got nan"):
+        quadratic_optimum(lambda x, y: np.exp(-((x - y.T) ** 2)), added_constant=np.nan, **common)
     with pytest.raises(InputError, match="interaction_kernel must be positive semidefinite"):
         quadratic_optimum(lambda x, y: -np.exp(-((x - y.T) ** 2)), **common)
     with pytest.raises(InputError, match="interaction_kernel must be positive semidefinite"):

@@ -248,7 +248,10 @@ def test_the_wander_of_reshuffled_batches_has_its_limit_at_small_steps(step_size
             "particles must have 0",
         ),
         (lambda: gaussian_optimum(Modes(1.0, 0.5, 1e300), 0.3), "data_field must be >= -1e.60 and <= 1e.60"),
-        (lambda: batch_knee(Modes(1.0, 0.5), 100, 0.3, 0.01, [1.0, 2.0, 3.0]), "field_variance must have 0 dimension"),
+        (
+            lambda: batch_knee(Modes(1.0, 0.5), 100, 0.3, 0.01, [1.0, 2.0, 3.0]),
+            "data_field_variance must have 0 dimension",
+        ),
         (lambda: guaranteed_decay_rate(1.0, 0.3, discrete_time=[1, 0]), "discrete_time must be True or False"),
         (lambda: normal_densities([0.0], [0.0], 0.0), "deviation must be >= 1e-100"),
     ],

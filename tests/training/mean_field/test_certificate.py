@@ -43,7 +43,7 @@ def program(name):
             amplitude=AMPLITUDE,
             temperature=TEMPERATURE,
             confinement=CONFINEMENT,
-            chains=2048,
+            markov_chains=2048,
             annealing=100,
             polish=0,
         )

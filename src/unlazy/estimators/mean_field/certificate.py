@@ -23,7 +23,7 @@ _WIDE = 50
 class CertificateEffort(NamedTuple):
     """How a certificate is computed."""
 
-    chains: int = 1024
+    markov_chains: int = 1024
     steps: int = 200
     annealing: int = 200
     polish: int = 2
@@ -63,7 +63,7 @@ def network_certificate(
     amplitude: float,
     temperature: float,
     confinement: float,
-    chains: int = 1024,
+    markov_chains: int = 1024,
     steps: int = 200,
     annealing: int = 200,
     polish: int = 2,
@@ -101,7 +101,7 @@ def network_certificate(
         predictions,
         setting,
         CertificateEffort(
-            check_whole("chains", chains, 4),
+            check_whole("markov_chains", markov_chains, 4),
             check_whole("steps", steps, 8),
             check_whole("annealing", annealing, 10),
             check_whole("polish", polish, 0),
@@ -146,7 +146,9 @@ def certified(
     """The certificate of the slopes at `predictions` (at the padded rows), with its checks, in float32."""
     import jax
 
-    even = effort._replace(chains=effort.chains - effort.chains % 2, steps=effort.steps - effort.steps % 8)
+    even = effort._replace(
+        markov_chains=effort.markov_chains - effort.markov_chains % 2, steps=effort.steps - effort.steps % 8
+    )
     program = _compiled(loss, even)
     with jax.enable_x64(False):
         arrays = (rows.inputs, labels.astype(np.float32), rows.weights)
@@ -173,9 +175,9 @@ def _reasons(found: Any) -> tuple[str, ...]:
         f"two halves differ by {abs(found.disagreement):.1f} standard errors": abs(found.disagreement)
         > _MOST_STANDARD_ERRORS,
         f"the means moved during the run, by {found.drift:.1f} standard errors": found.drift > _MOST_DRIFT,
-        f"the chains descend from {found.ancestors} first draws only (raise chains)": found.ancestors
+        f"the chains descend from {found.ancestors} first draws only (raise markov_chains)": found.ancestors
         < _FEWEST_ANCESTORS,
-        f"the chains are worth {found.effective:.0f} draws only (raise chains or steps)": found.effective
+        f"the chains are worth {found.effective:.0f} draws only (raise markov_chains or steps)": found.effective
         < _FEWEST_EFFECTIVE,
         f"{found.acceptance:.2f} of the moves were accepted, not {low} to {high}": not low <= found.acceptance <= high,
     }

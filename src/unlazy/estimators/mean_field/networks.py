@@ -204,11 +204,11 @@ class MeanFieldClassifier(ClassifierMixin, MeanField):
 
 
 def optimality_certificate(
-    network: MeanFieldRegressor | MeanFieldClassifier,
+    fitted_network: MeanFieldRegressor | MeanFieldClassifier,
     X: Any,
     y: Any,
     *,
-    chains: int = 1024,
+    markov_chains: int = 1024,
     steps: int = 200,
     annealing: int = 200,
     polish: int = 2,
@@ -219,18 +219,22 @@ def optimality_certificate(
     The objective is that of the given rows, standardised as the network does; on other rows than those of the training
     the law is certified for the objective of these. For other networks see `network_certificate`.
     """
-    if not isinstance(network, MeanField):
-        raise InputError(f"network must be a MeanFieldRegressor or MeanFieldClassifier, got {type(network).__name__}")
-    rows = network._rows(X)
+    if not isinstance(fitted_network, MeanField):
+        raise InputError(
+            f"fitted_network must be a MeanFieldRegressor or MeanFieldClassifier, got {type(fitted_network).__name__}"
+        )
+    rows = fitted_network._rows(X)
     if len(rows) != len(y):
         raise InputError(f"y must have one entry per row of X, got {len(y)} for {len(rows)}")
-    if isinstance(network, MeanFieldRegressor):
-        targets = (check_array("y", y, ndim=1)[None] - network._target_mean) / network._target_scale
+    if isinstance(fitted_network, MeanFieldRegressor):
+        targets = (check_array("y", y, ndim=1)[None] - fitted_network._target_mean) / fitted_network._target_scale
     else:
-        unknown = sorted(set(np.asarray(y).tolist()) - set(network.classes_.tolist()))
+        unknown = sorted(set(np.asarray(y).tolist()) - set(fitted_network.classes_.tolist()))
         if unknown:
-            raise InputError(f"y must have classes of the training, {network.classes_.tolist()}, got {unknown[0]!r}")
-        targets = 2.0 * (np.asarray(y) == network.classes_[:, None]) - 1
+            raise InputError(
+                f"y must have classes of the training, {fitted_network.classes_.tolist()}, got {unknown[0]!r}"
+            )
+        targets = 2.0 * (np.asarray(y) == fitted_network.classes_[:, None]) - 1
         targets = targets[1:] if len(targets) == 2 else targets
     warn_of_width(rows.shape[1] + 1)
     width = rows.shape[1] + 1
@@ -239,15 +243,15 @@ def optimality_certificate(
             cloud[:, :width],
             rows,
             target,
-            loss=network._loss,
-            amplitude=network.amplitude_,
-            temperature=network.temperature_,
-            confinement=network.confinement_,
-            chains=chains,
+            loss=fitted_network._loss,
+            amplitude=fitted_network.amplitude_,
+            temperature=fitted_network.temperature_,
+            confinement=fitted_network.confinement_,
+            markov_chains=markov_chains,
             steps=steps,
             annealing=annealing,
             polish=polish,
             random_state=random_state + task,
         )
-        for task, (cloud, target) in enumerate(zip(network._clouds, targets, strict=True))
+        for task, (cloud, target) in enumerate(zip(fitted_network._clouds, targets, strict=True))
     ]

@@ -55,7 +55,7 @@ class MeanFieldCertificate(Study):
 
     averaged: tuple = path((1, 100, 1500), "steps averaged over", symbol="T", low=1, high=1_000_000, scale="log")
     particles: int = static(1000, "particles", symbol="N", low=2, high=100_000, scale="log")
-    chains: int = static(256, "chains", low=64, high=1_000_000, scale="log")
+    markov_chains: int = static(256, "chains", low=64, high=1_000_000, scale="log")
     step_size: float = static(0.03, "step size", symbol=r"\eta", above=0, high=0.05, scale="log")
     longest: int = static(1500, "steps after the burn-in", low=25, high=1_000_000, scale="log")
     burn_in: int = static(500, "steps before the averages", low=1, high=1_000_000, scale="log")
@@ -88,7 +88,10 @@ class MeanFieldCertificate(Study):
         ),
         Change("", "N from 2000 to 1000, chains from 1024 to 256, annealing from 200 to 100 steps", "time"),
     )
-    presets = {"quick": {"seeds": 112}, "full": {"particles": [500, 1000, 2000, 4000], "chains": 4096, "seeds": 32}}
+    presets = {
+        "quick": {"seeds": 112},
+        "full": {"particles": [500, 1000, 2000, 4000], "markov_chains": 4096, "seeds": 32},
+    }
     figure = panels(
         Panel("duality_gap", by="stage", marks=(LAW,), **GAPS),
         Panel(
@@ -170,7 +173,7 @@ class MeanFieldCertificate(Study):
     def simulate(self, key: Any) -> dict[str, Any]:
         from unlazy.training.mean_field.certified_runs import certify_run
 
-        names = "particles", "step_size", "burn_in", "averaged", "chains", "temperature", "confinement"
+        names = "particles", "step_size", "burn_in", "averaged", "markov_chains", "temperature", "confinement"
         options = self.as_dict(*names) | {"amplitude": AMPLITUDE, "stages": len(STAGES), "steps": self.longest}
         return certify_run(key, INPUTS, TARGETS, self._optimum().free_energy, **options)
 

@@ -122,7 +122,7 @@ class MeanFieldDensity(Study):
         "offset": Output("deviation of the density from the optimum's", "", ("place",), only=IN_FIXED),
         "snapshot_error": Output("squared error of the density at one time", scale="log", only=IN_SAMPLED),
         "average_error": Output("squared error of the density, averaged over time", scale="log", only=IN_SAMPLED),
-        "kernel_density_error": Output("squared error of KDE, best bandwidth", scale="log", only=IN_SAMPLED),
+        "best_bandwidth_error": Output("squared error of KDE, best bandwidth", scale="log", only=IN_SAMPLED),
         "silverman_error": Output("squared error of KDE, Silverman's bandwidth", scale="log", only=IN_SAMPLED),
         "average_density": Output("density, averaged over time", "", ("point",), only=IN_SAMPLED),
         "kernel_density": Output("density by KDE, best bandwidth", "", ("point",), only=IN_SAMPLED),
@@ -195,7 +195,7 @@ class MeanFieldDensity(Study):
     def kernel_density(sampled):
         """The squared error of the density, averaged over time, over that of a kernel density estimate with the best
         bandwidth for each sample is {criterion}."""
-        return sampled.simulated.average_error.mean("seed") / sampled.simulated.kernel_density_error.mean("seed")
+        return sampled.simulated.average_error.mean("seed") / sampled.simulated.best_bandwidth_error.mean("seed")
 
     @claim("suzuki2023convergence", EXAMPLE, at_most(1.0), resampled=True)
     def few_particles(sampled):

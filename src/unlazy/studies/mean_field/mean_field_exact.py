@@ -120,7 +120,7 @@ def _knees(judged, start_variance):
 
     start = {"start_mean": DEFAULTS["start_mean"], "start_variance": start_variance}
     problem = Modes(**PROBLEM), 100_000, DEFAULTS["temperature"]
-    found = [batch_knee(*problem, gap, field_variance=1.0, judged=judged, **start).knee for gap in GAPS]
+    found = [batch_knee(*problem, gap, data_field_variance=1.0, judged=judged, **start).knee for gap in GAPS]
     return xr.DataArray(found, {"target_gap": list(GAPS)}, dims="target_gap")
 
 
@@ -348,7 +348,7 @@ class MeanFieldExact(Study):
         return dict(zip(SEEN, (*found.moments, *averages), strict=True))
 
     def predict(self) -> dict[str, Any]:
-        options = self._run() | {"field_variance": 1.0}
+        options = self._run() | {"data_field_variance": 1.0}
         modes, size = options["modes"], self.batch_size or self.n
         at, late = self.coordinates()["checkpoint"], np.arange(self.steps // 4 + 1, self.steps + 1)
         cases = (at, size), (late, size), (late, self.n), ([np.inf], self.n)

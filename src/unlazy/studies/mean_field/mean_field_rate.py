@@ -92,7 +92,7 @@ class MeanFieldRate(Study):
 
     @claim(GUARANTEE, "", at_least(1.0), theory=True)
     def frozen_guaranteed(main):
-        """So is the spectral gap of mu* alone over that rate: {criterion}."""
+        """So is 2 lambda_2 times the spectral gap of mu* alone over that rate: {criterion}."""
         return main.predicted.frozen_decay_rate / main.predicted.guaranteed_decay_rate
 
     @claim(GUARANTEE, "", between(1.0, 2.0), known_negative=LOOSE)

@@ -11,6 +11,9 @@ from unlazy.checks import InputError, check_array, check_kind
 from unlazy.numerics.roots import ConvergenceError
 from unlazy.theory.mean_field.one_dimension import ScalarProblem
 
+# Steps times points, where a step costs as much as so many points besides.
+_OVERHEAD, _MOST_WORK = 500, 6e7
+
 
 class Flow(NamedTuple):
     """The flow of mu_t."""
@@ -49,6 +52,12 @@ def mean_field_flow(problem: ScalarProblem, start_masses: ArrayLike, time: Array
     if (np.diff(moments) <= 0).any():
         raise InputError("time must increase")
     step = float(check_array("step_size", step_size, above=0, ndim=0))
+    least = float(moments[-1]) * (_OVERHEAD + masses.size) / _MOST_WORK
+    if step < least:
+        raise InputError(
+            f"step_size must be at least {least:.3g} on {masses.size} points up to time {moments[-1]:g}, or there are "
+            f"too many steps; got {step:g}"
+        )
     if (problem.grid_masses == 0).any():
         raise InputError(
             f"temperature must be high enough for masses above 1e-300 in the whole box, got {problem.temperature:g}"

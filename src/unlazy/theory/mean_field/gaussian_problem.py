@@ -123,13 +123,12 @@ def gaussian_moments(
     check_stable(a + b, eta)
 
     best = (h + b * c) / (a + b)
-    kept, slow = _power(1 - eta * (a + b), k), _power(1 - eta * a, k)
     # the factor 1 - (1 - eta a)^2 = eta a (2 - eta a) of the geometric sums
     v_end = 2 * heat / (a * (2 - eta * a))
     w_end = (2 * heat / number + eta * s2) / ((a + b) * (2 - eta * (a + b)))
-    mean = best + kept * (m0 - best)
-    variance = v_end + slow**2 * (v0 - v_end)
-    mean_variance = w_end + kept**2 * (v0 / number - w_end)
+    mean = _relaxed(m0, best, eta * (a + b), k)
+    variance = _relaxed(v0, v_end, eta * a, 2 * k)
+    mean_variance = _relaxed(v0 / number, w_end, eta * (a + b), 2 * k)
     return GaussianMoments(*np.broadcast_arrays(mean, variance, mean_variance))
 
 
@@ -235,8 +234,9 @@ def width_excess(
     [[0.9668 0.9668]
      [1.     1.    ]]
     """
-    if (count := len(_checked(modes)[0])) != 1:
-        raise InputError(f"modes must be one, got {count}")
+    _, b, _, _ = _checked(modes)
+    if len(b) != 1 or b[0] == 0:
+        raise InputError(f"modes must be one with an interaction > 0, got {len(b)} with the interactions {b.tolist()}")
     number = check_array("particles", particles, ndim=1, low=1, whole=True)[:, None]
     v0 = check_array("start_variance", start_variance, ndim=1, above=0)
     start: dict[str, Any] = {"start_mean": start_mean, "start_variance": v0[:, None, None, None]}
@@ -268,16 +268,16 @@ def gaussian_decay_rates(modes: Modes) -> GaussianDecayRates:
     return GaussianDecayRates(2 * (a + b), np.broadcast_to(4 * a, (a + b).shape))
 
 
-def batch_variance(n: ArrayLike, batch_size: ArrayLike, field_variance: ArrayLike) -> np.ndarray:
+def batch_variance(n: ArrayLike, batch_size: ArrayLike, data_field_variance: ArrayLike) -> np.ndarray:
     """The variance s2 = V (n-B)/(B (n-1)) of a mean over B of n samples without replacement, V their 1/n variance.
 
-    >>> print(batch_variance(n=100, batch_size=[1, 10, 100], field_variance=1.0).round(4))
+    >>> print(batch_variance(n=100, batch_size=[1, 10, 100], data_field_variance=1.0).round(4))
     [1.     0.0909 0.    ]
     """
     whole = check_array("n", n, low=1)
     size = check_array("batch_size", batch_size, low=1)
-    spread = check_array("field_variance", field_variance, low=0)
-    common_shape(n=whole, batch_size=size, field_variance=spread)
+    spread = check_array("data_field_variance", data_field_variance, low=0)
+    common_shape(n=whole, batch_size=size, data_field_variance=spread)
     if (size > whole).any():
         raise InputError(f"batch_size must be <= n, got batch_size={size.max():g} with n={whole.min():g}")
     return spread * (whole - size) / (size * np.maximum(whole - 1, 1))
@@ -290,7 +290,7 @@ def batched_moments(
     temperature: float,
     step_size: float,
     steps: ArrayLike,
-    field_variance: ArrayLike,
+    data_field_variance: ArrayLike,
     *,
     reshuffled: bool = False,
     particles: float = np.inf,
@@ -299,24 +299,24 @@ def batched_moments(
 ) -> GaussianMoments:
     """`gaussian_moments` with mini-batches, drawn anew at every step or cut from one permutation per epoch.
 
-    The fields h of the samples have the variance `field_variance`; of a `reshuffled` epoch see
+    The fields h of the samples have the variance `data_field_variance`; of a `reshuffled` epoch see
     `reshuffled_mean_variance`.
 
     >>> found = batched_moments(Modes(external_curvature=0.5, interaction=1.5), n=64, batch_size=4, temperature=0.2,
-    ...                         step_size=0.1, steps=[10, 100], field_variance=1.0, reshuffled=True)
+    ...                         step_size=0.1, steps=[10, 100], data_field_variance=1.0, reshuffled=True)
     >>> print(found.mean_variance[:, 0].round(5))
     [0.00381 0.00504]
     """
     n = check_whole("n", n, 1)
     batch_size, reshuffled = check_whole("batch_size", batch_size, 1, n), check_flag("reshuffled", reshuffled)
     start: dict[str, Any] = {"particles": particles, "start_variance": start_variance}
-    noise = batch_variance(n, batch_size, field_variance)
+    noise = batch_variance(n, batch_size, data_field_variance)
     found = gaussian_moments(
         modes, temperature, step_size, steps, start_mean=start_mean, gradient_variance=noise, **start
     )
     if not reshuffled or batch_size == n:
         return found
-    numbers = (modes, n, batch_size, temperature, step_size, field_variance)
+    numbers = (modes, n, batch_size, temperature, step_size, data_field_variance)
     return found._replace(mean_variance=reshuffled_mean_variance(*numbers, steps=steps, **start))
 
 
@@ -326,7 +326,7 @@ def reshuffled_mean_variance(
     batch_size: int,
     temperature: float,
     step_size: float,
-    field_variance: ArrayLike,
+    data_field_variance: ArrayLike,
     *,
     steps: ArrayLike | None = None,
     particles: float = np.inf,
@@ -346,14 +346,17 @@ def reshuffled_mean_variance(
     Exact; for batches drawn anew at every step see `gaussian_moments`.
 
     >>> modes = Modes(external_curvature=0.5, interaction=1.5, data_field=0.3, target_mean=1)
-    >>> w = reshuffled_mean_variance(modes, n=64, batch_size=4, temperature=0.2, step_size=0.1, field_variance=1.0)
+    >>> w = reshuffled_mean_variance(modes, n=64, batch_size=4, temperature=0.2, step_size=0.1, data_field_variance=1.0)
     >>> print(w.round(5))
     [0.00416]
     """
     a, b, _, _ = _checked(modes)
     n = check_whole("n", n, 1, 10**7)
     batch_size = check_whole("batch_size", batch_size, 1, n)
-    spread, s2 = check_array("field_variance", field_variance, low=0), batch_variance(n, batch_size, field_variance)
+    spread, s2 = (
+        check_array("data_field_variance", data_field_variance, low=0),
+        batch_variance(n, batch_size, data_field_variance),
+    )
     heat = float(check_array("temperature", temperature, ndim=0, above=0))
     eta = float(check_array("step_size", step_size, ndim=0, above=0))
     number = float(check_array("particles", particles, low=1, finite=False, whole=True, ndim=0))
@@ -381,11 +384,14 @@ def reshuffled_mean_variance(
     return np.take(gains, place.astype(int), axis=0) * at_start + np.take(sums, place.astype(int), axis=0)
 
 
-def _power(base: np.ndarray, exponent: np.ndarray) -> np.ndarray:
-    """base^exponent for |base| < 1, also where the base is negative and the exponent infinite."""
-    size = np.abs(base) ** exponent
-    flips = (base < 0) & np.isfinite(exponent) & (np.mod(np.where(np.isfinite(exponent), exponent, 0), 2) == 1)
-    return np.where(flips, -size, size)
+def _relaxed(start: np.ndarray, end: np.ndarray, share: np.ndarray, steps: np.ndarray) -> np.ndarray:
+    """end + (1 - share)^steps (start - end), share below 2, where neither may be lost in the other's rounding."""
+    flips = (share > 1) & np.isfinite(steps) & (np.mod(np.where(np.isfinite(steps), steps, 0), 2) == 1)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        exponent = steps * np.where(share > 1, np.log1p(share - 2), np.log1p(-np.minimum(share, 1)))
+    exponent = np.where(steps == 0, 0.0, np.where(np.isinf(steps), -np.inf, exponent))
+    kept, gone = np.exp(exponent), -np.expm1(exponent)
+    return np.where(flips, -kept, kept) * start + np.where(flips, 1 + kept, gone) * end
 
 
 def _checked(modes: Modes) -> tuple[np.ndarray, ...]:

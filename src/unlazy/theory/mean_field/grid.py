@@ -18,14 +18,14 @@ class Loss(NamedTuple):
 
     value: Callable[[np.ndarray], np.ndarray]
     """l_i(f_i)."""
-    slope: Callable[[np.ndarray], np.ndarray]
+    first_derivative: Callable[[np.ndarray], np.ndarray]
     """l_i'(f_i), increasing."""
     second_derivative: Callable[[np.ndarray], np.ndarray]
     """l_i''(f_i) >= 0."""
 
 
 class GridProblem(NamedTuple):
-    """A functional sum_j w_j l_j(E h_j) + E V + energy_constant, on points of a grid."""
+    """A functional sum_j w_j l_j(E h_j) + E V + added_constant, on points of a grid."""
 
     points: np.ndarray
     feature_values: np.ndarray
@@ -36,7 +36,7 @@ class GridProblem(NamedTuple):
     loss: Loss
     loss_weights: np.ndarray
     temperature: float
-    energy_constant: float
+    added_constant: float
 
 
 class Gibbs(NamedTuple):
@@ -53,7 +53,7 @@ def square_loss(targets: Any) -> Loss:
 
     >>> loss = square_loss(targets=[1, -1])
     >>> f = np.array([0.5, 0.5])
-    >>> print(loss.value(f), loss.slope(f))
+    >>> print(loss.value(f), loss.first_derivative(f))
     [0.125 1.125] [-0.5  1.5]
     """
     y = check_array("targets", targets, ndim=1)
@@ -72,7 +72,7 @@ def logistic_loss(labels: Any) -> Loss:
 
     >>> loss = logistic_loss(labels=[1, -1])
     >>> f = np.array([0.5, 0.5])
-    >>> print(loss.value(f).round(4), loss.slope(f).round(4))
+    >>> print(loss.value(f).round(4), loss.first_derivative(f).round(4))
     [0.4741 0.9741] [-0.3775  0.6225]
     """
     y = check_signs("labels", labels, ndim=1)
@@ -108,7 +108,7 @@ def tensor_grid(half_widths: np.ndarray, points: int) -> tuple[np.ndarray, float
 
 def gibbs(grid: GridProblem, pseudo_predictions: np.ndarray) -> Gibbs:
     """The Gibbs law of the slopes of the loss at `pseudo_predictions` (u)."""
-    slopes = grid.loss_weights * grid.loss.slope(pseudo_predictions)
+    slopes = grid.loss_weights * grid.loss.first_derivative(pseudo_predictions)
     return _law(grid, grid.feature_values @ slopes + grid.potential)
 
 
@@ -139,9 +139,9 @@ def _law(grid: GridProblem, potential: np.ndarray) -> Gibbs:
 
 
 def dual_value(grid: GridProblem, u: np.ndarray, law: Gibbs) -> float:
-    """D(g) = -sum_j w_j l_j*(g_j) - temperature log Z + energy_constant, with l*(g) = g u - l(u) at g = l'(u)."""
-    conjugates = grid.loss.slope(u) * u - grid.loss.value(u)
-    return float(-(grid.loss_weights @ conjugates) - grid.temperature * law.log_partition + grid.energy_constant)
+    """D(g) = -sum_j w_j l_j*(g_j) - temperature log Z + constant, with l*(g) = g u - l(u) at g = l'(u)."""
+    conjugates = grid.loss.first_derivative(u) * u - grid.loss.value(u)
+    return float(-(grid.loss_weights @ conjugates) - grid.temperature * law.log_partition + grid.added_constant)
 
 
 def covariance(grid: GridProblem, law: Gibbs) -> np.ndarray:
@@ -164,7 +164,13 @@ def newton(grid: GridProblem, start: np.ndarray, max_iterations: int = 200) -> t
         curved = grid.loss_weights * grid.loss.second_derivative(u)
         spread = covariance(grid, law)
         jacobian = np.eye(u.size) + spread * curved / grid.temperature
-        step = np.linalg.solve(jacobian, residual)
+        try:
+            step = np.linalg.solve(jacobian, residual)
+        except np.linalg.LinAlgError:
+            raise ConvergenceError(
+                f"Newton's step on the dual is lost in rounding: the features have variances up to "
+                f"{np.diag(spread).max():.2g}, the temperature is {grid.temperature:g}"
+            ) from None
         ascent = float((curved * residual) @ step)
         # rounding leaves this of the features' deviations even where their means are 0
         scale = np.abs(u).max(initial=0.0) + np.abs(law.predictions).max() + np.sqrt(np.diag(spread).max()) + 1e-300
@@ -214,7 +220,7 @@ def energy_and_entropy(
         log_masses = np.log(np.where(masses > 0, masses, 1.0))
     entropy = float(masses @ log_masses) - float(np.log(grid.volume))
     fit = float(grid.loss_weights @ grid.loss.value(masses @ grid.feature_values))
-    energy = fit + float(masses @ grid.potential) + grid.energy_constant
+    energy = fit + float(masses @ grid.potential) + grid.added_constant
     return energy + grid.temperature * entropy, energy, entropy
 
 

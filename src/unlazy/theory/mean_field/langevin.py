@@ -32,6 +32,7 @@ _SHORTEST = 1e-9
 _LARGEST = 1e60
 _STEP_SIZES = 48
 _BATCHES = 30
+_MOST_STEPS = 1e18
 
 
 def log_sobolev_bound(confinement: ArrayLike, temperature: ArrayLike, oscillation: ArrayLike = 0.0) -> np.ndarray:
@@ -156,7 +157,7 @@ def batch_knee(
     n: int,
     temperature: float,
     target_gap: float,
-    field_variance: float,
+    data_field_variance: float,
     *,
     start_mean: ArrayLike = 0.0,
     start_variance: ArrayLike = 1.0,
@@ -172,14 +173,14 @@ def batch_knee(
     the step, like that of batches, so that its knee stays where it is.
 
     >>> modes = Modes(external_curvature=0.5, interaction=1.5, data_field=0.3, target_mean=1)
-    >>> found = batch_knee(modes, n=1000, temperature=0.2, target_gap=0.01, field_variance=1.0, start_mean=2)
+    >>> found = batch_knee(modes, n=1000, temperature=0.2, target_gap=0.01, data_field_variance=1.0, start_mean=2)
     >>> print(found.knee)
     14.0
     """
     check_choice("judged", judged, _JUDGED)
     rows = check_whole("n", n, 1, 10**15)
     heat = float(check_array("temperature", temperature, ndim=0, above=0, high=_LARGEST))
-    spread = float(check_array("field_variance", field_variance, ndim=0, low=0, high=_LARGEST))
+    spread = float(check_array("data_field_variance", data_field_variance, ndim=0, low=0, high=_LARGEST))
     beginning = {
         "start_mean": check_array("start_mean", start_mean, low=-_LARGEST, high=_LARGEST),
         "start_variance": check_array("start_variance", start_variance, low=0, high=_LARGEST),
@@ -215,7 +216,8 @@ def batch_knee(
         steps = np.full(rates.shape, np.inf)
         reached = np.broadcast_to(largest[:, None] > 0, rates.shape)
         flat = np.broadcast_to(sizes[:, None], rates.shape)[reached], rates[reached]
-        steps[reached] = _first_step_below(lambda k: gap(*flat, k) - eps, 1 / (stiff * flat[1]))
+        if reached.any():
+            steps[reached] = _first_step_below(lambda k: gap(*flat, k) - eps, 1 / (stiff * flat[1]))
         total = sizes[:, None] * steps
         place = total.argmin(axis=1)[:, None]
         return np.take_along_axis(total, place, 1)[:, 0], np.take_along_axis(rates, place, 1)[:, 0]
@@ -238,12 +240,15 @@ def batch_knee(
 
 
 def _first_step_below(excess: Callable[[np.ndarray], np.ndarray], guess: np.ndarray) -> np.ndarray:
-    """The least whole k at which the falling `excess(k)` <= 0, to 1e-4 of it: `bisect` knows no whole numbers."""
+    """The least whole k at which the falling `excess(k)` <= 0, to 1e-4 of it: `bisect` knows no whole numbers.
+
+    Infinite where rounding keeps it above 0.
+    """
     low, high = np.zeros(guess.shape), np.ceil(guess)
-    while (above := excess(high) > 0).any():
+    while (above := (excess(high) > 0) & (high < _MOST_STEPS)).any():
         low, high = np.where(above, high, low), np.where(above, 2 * high, high)
     while (wide := high - low > np.maximum(1, 1e-4 * high)).any():
         middle = np.floor((low + high) / 2)
         below = excess(middle) <= 0
         high, low = np.where(wide & below, middle, high), np.where(wide & ~below, middle, low)
-    return high
+    return np.where(excess(high) > 0, np.inf, high)

@@ -158,8 +158,7 @@ def refined(problem: ScalarProblem) -> ScalarProblem:
     if count > _FINEST:
         raise ConvergenceError(
             f"{problem.points.size} points leave an error of {problem.interpolation_error:.2g} temperatures in the "
-            "potential, "
-            f"and more than {_FINEST} are not tried"
+            f"potential, and more than {_FINEST} are not tried"
         )
     return on_points(problem, np.linspace(problem.points[0], problem.points[-1], count))
 
@@ -244,7 +243,10 @@ def _optimal_mean(
     low, high = float(phi.min()), float(phi.max())
     mean = low
     if high > low:
-        mean = scalar_root(lambda m: float(law(m)[0] @ phi) - m, low, high, 1e-15 * max(abs(low), abs(high), 1))
+        size = max(abs(low), abs(high), 1)
+        # a law at one end of phi has a mean beyond it by rounding
+        ends = low - 1e-12 * size, high + 1e-12 * size
+        mean = scalar_root(lambda m: float(law(m)[0] @ phi) - m, *ends, 1e-15 * size)
     masses, log_total = law(mean)
     # The mean of the law itself, so that what is orthogonal to constants is so to rounding.
     return float(masses @ phi), masses, log_total

@@ -85,14 +85,14 @@ def mean_field_optimum(
     temperature: float,
     potential: Callable[[np.ndarray], np.ndarray] | None = None,
     loss_weights: ArrayLike | None = None,
-    energy_constant: float = 0.0,
+    added_constant: float = 0.0,
     grid_points: int | None = None,
     half_width: float | None = None,
     tolerance: float = 3e-11,
 ) -> MeanFieldOptimum:
     """The exact minimiser of L(mu) = sum_i w_i l_i(E h_i) + E V + confinement E|x|^2 + c + temperature Ent(mu).
 
-    c is the `energy_constant`.
+    c is the `added_constant`.
 
     `feature_map` maps points (G, d) to h (G, n); `potential` maps them to V (G,), 0 if not given; weights are 1/n
     unless given. The dual
@@ -117,8 +117,8 @@ def mean_field_optimum(
     >>> print(f"{found.free_energy:.4f} {found.energy:.4f}", found.predictions.round(4))
     0.0223 0.1224 [ 0.7231 -0.2303]
     """
-    given = (d, confinement, temperature, tolerance, energy_constant)
-    d, confinement, temperature, tolerance, energy_constant = _checked(*given)
+    given = (d, confinement, temperature, tolerance, added_constant)
+    d, confinement, temperature, tolerance, added_constant = _checked(*given)
     if not isinstance(loss, Loss):
         raise InputError(f"loss must be a Loss, such as square_loss(targets), got {loss!r}")
 
@@ -130,7 +130,7 @@ def mean_field_optimum(
         )
         _check_loss(loss, rows.shape[1])
         outside = confinement * (mesh**2).sum(axis=1) + extra
-        return GridProblem(mesh, rows, outside, volume, loss, shares, temperature, energy_constant)
+        return GridProblem(mesh, rows, outside, volume, loss, shares, temperature, added_constant)
 
     return _refined(build, d, confinement, temperature, grid_points, half_width, tolerance)
 
@@ -142,14 +142,14 @@ def quadratic_optimum(
     confinement: float,
     temperature: float,
     potential: Callable[[np.ndarray], np.ndarray] | None = None,
-    energy_constant: float = 0.0,
+    added_constant: float = 0.0,
     grid_points: int | None = None,
     half_width: float | None = None,
     tolerance: float = 3e-11,
 ) -> MeanFieldOptimum:
     """The minimiser for F(mu) = int int k dmu dmu + int V dmu + confinement E|x|^2 + c, k positive semidefinite.
 
-    c is the `energy_constant`.
+    c is the `added_constant`.
 
     `interaction_kernel(x, y)` maps points (G, d), (H, d) to the matrix (G, H); `potential` maps points to V (G,). The
     kernel is factored on the grid, k = Phi Phi^T, by a pivoted Cholesky decomposition (to 1e-13 in F under mu*), and
@@ -162,8 +162,8 @@ def quadratic_optimum(
     >>> print(f"{found.free_energy:.4f} {found.energy:.4f}")
     0.3463 0.5187
     """
-    given = (d, confinement, temperature, tolerance, energy_constant)
-    d, confinement, temperature, tolerance, energy_constant = _checked(*given)
+    given = (d, confinement, temperature, tolerance, added_constant)
+    d, confinement, temperature, tolerance, added_constant = _checked(*given)
 
     most_work = _WORK[grid_points is not None]
 
@@ -175,7 +175,7 @@ def quadratic_optimum(
         def factored(weights: np.ndarray, precision: float) -> tuple[Gibbs, GridProblem, float]:
             rows, left = kernel_factors(interaction_kernel, mesh, diagonal, weights, precision, most_work)
             squares, rank = square_loss(np.zeros(rows.shape[1])), rows.shape[1]
-            grid = GridProblem(mesh, rows, outside, volume, squares, np.full(rank, 2.0), temperature, energy_constant)
+            grid = GridProblem(mesh, rows, outside, volume, squares, np.full(rank, 2.0), temperature, added_constant)
             law = newton(grid, np.zeros(rank))[1]
             return law, grid, float(law.grid_masses @ np.sqrt(left)) ** 2
 
@@ -231,7 +231,7 @@ def density_optimum(
         confinement=confinement,
         temperature=temperature,
         potential=lambda x: -2 * smoothed(1)(x, rows).mean(axis=1),
-        energy_constant=float(smoothed(0)(rows, rows).mean()),
+        added_constant=float(smoothed(0)(rows, rows).mean()),
         grid_points=grid_points,
         half_width=half_width,
         tolerance=tolerance,
@@ -358,7 +358,7 @@ def _solve(
         energy=energy,
         entropy=entropy,
         predictions=law.predictions,
-        multipliers=grid.loss.slope(law.predictions),
+        multipliers=grid.loss.first_derivative(law.predictions),
         covariance=covariance(grid, law),
         loss_curvature=grid.loss_weights * grid.loss.second_derivative(law.predictions),
         duality_gap=primal - objective,
@@ -371,14 +371,14 @@ def _solve(
 
 
 def _checked(
-    d: int, confinement: float, temperature: float, tolerance: float, energy_constant: float
+    d: int, confinement: float, temperature: float, tolerance: float, added_constant: float
 ) -> tuple[int, float, float, float, float]:
     return (
         check_whole("d", d, 1, 3),
         _positive("confinement", confinement),
         _positive("temperature", temperature),
         _positive("tolerance", tolerance),
-        float(check_array("energy_constant", energy_constant, ndim=0)),
+        float(check_array("added_constant", added_constant, ndim=0)),
     )
 
 

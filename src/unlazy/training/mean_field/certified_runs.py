@@ -27,7 +27,7 @@ def certify_run(
     confinement: float,
     averaged: Sequence[int],
     stages: int,
-    chains: int,
+    markov_chains: int,
     **run: Any,
 ) -> dict[str, Array]:
     """The estimate with its error, L(q_g) - D(g) and L(q_g) - L* for residuals averaged over so many steps.
@@ -42,7 +42,7 @@ def certify_run(
     first, *later = jax.random.split(key, 1 + stages * len(averaged))
     anchors, snapshots = watch_predictions(first, rows, **problem, averaged=averaged, snapshots=25, every=5, **run)
     keys = jnp.stack(later).reshape(stages, len(anchors))
-    found = certify_stages(keys, rows, anchors, **problem, chains=chains, annealing=100)
+    found = certify_stages(keys, rows, anchors, **problem, markov_chains=markov_chains, annealing=100)
     exact = gap_quadrature(inputs, targets, amplitude=amplitude, **heats)
     gaps, duals = jax.lax.map(exact, jnp.concatenate([found.anchor.reshape(-1, n), snapshots]))
     true = gaps + duals - least_free_energy

@@ -140,7 +140,7 @@ def fit_and_rivals(
     return {
         "snapshot_error": error(density(found.particles[:, 0], smoothing)),
         "average_error": error(found.averages),
-        "kernel_density_error": errors.min(),
+        "best_bandwidth_error": errors.min(),
         "silverman_error": error(density(data, 1.06 * data.std() * n**-0.2)),
         "average_density": found.averages,
         "kernel_density": kernels[errors.argmin()],

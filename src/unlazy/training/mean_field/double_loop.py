@@ -44,7 +44,7 @@ class InnerLoop(NamedTuple):
     loss: Loss
     loss_weights: np.ndarray
     temperature: float
-    constant: float = 0.0
+    added_constant: float = 0.0
 
 
 class AveragingState(NamedTuple):
@@ -78,7 +78,7 @@ def exact_inner(grid: GridProblem) -> InnerLoop:
         found = gibbs_of_potential(grid, potential)
         return InnerLaw(found.predictions, free_energy_on(grid, found), found.log_partition)
 
-    return InnerLoop(law, grid.loss, grid.loss_weights, grid.temperature, grid.energy_constant)
+    return InnerLoop(law, grid.loss, grid.loss_weights, grid.temperature, grid.added_constant)
 
 
 def dual_averaging_init(loop: InnerLoop) -> AveragingState:
@@ -96,7 +96,7 @@ def dual_averaging_step(loop: InnerLoop, state: AveragingState, row: int | None 
     uniformly). L(q_t) - L* = O(1/t) for bounded features. Source: Nitanda, Wu & Suzuki (2021).
     """
     t = state.iteration
-    slopes = loop.loss.slope(state.law.predictions)
+    slopes = loop.loss.first_derivative(state.law.predictions)
     if row is not None:
         row = check_whole("row", row, 0, slopes.size - 1)
         slopes = np.where(np.arange(slopes.size) == row, slopes.size * slopes, 0.0)
@@ -113,7 +113,7 @@ def coordinate_ascent_init(loop: InnerLoop, pseudo_predictions: ArrayLike | None
     u = np.zeros(count) if pseudo_predictions is None else check_array("pseudo_predictions", pseudo_predictions, ndim=1)
     if u.size != count:
         raise InputError(f"pseudo_predictions must have one entry per loss ({count}), got {u.size}")
-    return _ascent_state(loop, 0, u, loop.loss.slope(u))
+    return _ascent_state(loop, 0, u, loop.loss.first_derivative(u))
 
 
 def coordinate_ascent_step(loop: InnerLoop, state: AscentState, row: int, bound: float) -> AscentState:
@@ -168,7 +168,7 @@ def ascent_contraction(n: int, bound: float, temperature: float, smoothness: flo
 def _ascent_state(loop: InnerLoop, iteration: int, u: np.ndarray, g: np.ndarray) -> AscentState:
     law = loop.law(g, 1.0)
     conjugates = g * u - loop.loss.value(u)
-    dual = float(-(loop.loss_weights @ conjugates) - loop.temperature * law.log_partition + loop.constant)
+    dual = float(-(loop.loss_weights @ conjugates) - loop.temperature * law.log_partition + loop.added_constant)
     return AscentState(iteration, u, g, law, dual)
 
 
@@ -177,7 +177,7 @@ def _proximal(loss: Loss, count: int, row: int, mean: float, g: float, stiffness
 
     def at(u: float) -> tuple[float, float, float]:
         filled = np.full(count, u)
-        slope, curvature = float(loss.slope(filled)[row]), float(loss.second_derivative(filled)[row])
+        slope, curvature = float(loss.first_derivative(filled)[row]), float(loss.second_derivative(filled)[row])
         return u - mean + stiffness * (slope - g), 1 + stiffness * curvature, slope
 
     u = mean

@@ -50,7 +50,7 @@ class MeanFieldSample(NamedTuple):
     `step_reason` says where `step_size`, the last one used, comes from.
     """
 
-    particles: np.ndarray
+    cloud: np.ndarray
     energies: np.ndarray
     recorded_at: np.ndarray
     averages: Any
@@ -175,7 +175,7 @@ def sample_mean_field(
     _warn_if_short(lasted, weight, rate)
     averages, errors = _time_average(means, ends, settled, observe_every)
     return MeanFieldSample(
-        particles=np.asarray(carry.state.particles),
+        cloud=np.asarray(carry.state.particles),
         energies=np.asarray(energies),
         recorded_at=ends,
         averages=averages,
