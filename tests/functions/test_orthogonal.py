@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from unlazy.checks import InputError
-from unlazy.functions.elementwise import as_activation
+from unlazy.functions.elementwise import as_activation, as_link
 from unlazy.functions.orthogonal import Gegenbauer, Hermite, Krawtchouk, coefficients
 
 RELU = as_activation("relu")
@@ -101,6 +101,13 @@ def test_second_moments_and_tails_obey_parseval():
     for family in FAMILIES:
         long, short = coefficients(np.tanh, family, 12), coefficients(np.tanh, family, 3)
         np.testing.assert_allclose(short.tail, long.tail + np.sum(long.values[4:] ** 2), rtol=1e-10)
+
+
+def test_a_link_brings_its_own_breakpoints():
+    for name in ("relu", "sign", "abs"):
+        link = as_link(name)
+        named = coefficients(link.value, Hermite(), 6, link.breakpoints)
+        np.testing.assert_array_equal(coefficients(link, Hermite(), 6).values, named.values)
 
 
 @pytest.mark.parametrize("family", FAMILIES, ids=str)

@@ -25,10 +25,7 @@ from unlazy import theory
 from unlazy.checks import InputError
 from unlazy.numerics.roots import ConvergenceError
 
-TO_COME = {
-    *("one_step", "kernels", "signal_noise", "index_models", "in_context", "mean_field"),
-    *("diffusion", "regression"),
-}
+TO_COME = {"one_step", "kernels", "index_models"}
 """Topics whose functions have no examples yet."""
 FUNCTIONS = sorted(
     name

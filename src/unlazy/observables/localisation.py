@@ -43,10 +43,10 @@ def localisation(overlaps: Array, threshold: float, widths: Sequence[int]) -> Lo
     )
 
 
-def chance_to_miss(found: Array, neurons: int, width: ArrayLike) -> Array:
+def chance_to_miss(found: Array, total: int, width: ArrayLike) -> Array:
     """The chance C(K - k, N) / C(K, N) that N of K neurons are without any of the k that found a task."""
-    others = neurons - found
+    others = total - found
     enough = others >= width
     others = jnp.where(enough, others, width)
-    logs = gammaln(others + 1) - gammaln(others - width + 1) + gammaln(neurons - width + 1) - gammaln(neurons + 1)
+    logs = gammaln(others + 1) - gammaln(others - width + 1) + gammaln(total - width + 1) - gammaln(total + 1)
     return jnp.where(enough, jnp.exp(logs), 0.0)

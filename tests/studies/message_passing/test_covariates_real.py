@@ -13,14 +13,16 @@ def test_theory_of_two_clusters_agrees_with_an_independent_computation():
 def test_fits_are_those_of_scikit_learn():
     pool = digits()
     found = CovariatesReal(n=(60,), penalty=(0.5,)).simulate(np.random.default_rng(4))
-    drawn = np.random.default_rng(4).integers(0, len(pool.rows), 60)
+    drawn = np.random.default_rng(4).integers(0, len(pool.inputs), 60)
     targets = pool.labels - pool.labels.mean()
-    fit = Ridge(alpha=0.5, fit_intercept=False).fit(pool.rows[drawn], targets[drawn])
-    np.testing.assert_allclose(found["test_error"][0, 0], np.mean((targets - fit.predict(pool.rows)) ** 2))
+    fit = Ridge(alpha=0.5, fit_intercept=False).fit(pool.inputs[drawn], targets[drawn])
+    np.testing.assert_allclose(found["test_error"][0, 0], np.mean((targets - fit.predict(pool.inputs)) ** 2))
     found = CovariatesReal(loss="logistic", n=(120,), penalty=(2.0,)).simulate(np.random.default_rng(4))
-    order = np.random.default_rng(4).permutation(len(pool.rows))
-    logistic = LogisticRegression(C=0.5, tol=1e-8, max_iter=5000).fit(pool.rows[order[:120]], pool.labels[order[:120]])
-    wrong = 1 - logistic.score(pool.rows[order[120:]], pool.labels[order[120:]])
+    order = np.random.default_rng(4).permutation(len(pool.inputs))
+    logistic = LogisticRegression(C=0.5, tol=1e-8, max_iter=5000).fit(
+        pool.inputs[order[:120]], pool.labels[order[:120]]
+    )
+    wrong = 1 - logistic.score(pool.inputs[order[120:]], pool.labels[order[120:]])
     np.testing.assert_allclose(found["test_error"][0, 0], wrong)
 
 

@@ -163,5 +163,5 @@ class SuperOrthogonalStudy(Study):
 
     def predict(self) -> dict[str, Any]:
         found = [exact_moments(_link(self.case, kind).value, 34.0, POWERS, max(ORDERS)) for kind in LINKS]
-        residual = moment_residual(_link(self.case, "superorthogonal").hermite, *CASES[self.case][:2])
+        residual = moment_residual(_link(self.case, "superorthogonal").hermite_coefficients, *CASES[self.case][:2])
         return {"moment": np.array(found), "residual": residual}

@@ -149,9 +149,11 @@ class CovariatesReal(Study):
         sizes, penalties = np.array(self.n, dtype=float)[:, None], np.array(self.penalty)
         if self.loss == "square":
             found = LearningCurve("linear").fit_moments(*digit_moments()).predict(sizes, penalties)
-            error, training = found.error, found.training_error
+            error, training = found.test_error, found.training_error
         else:
             pool = digits()
-            theory = mixture_state_evolution(pool.means, pool.covariances, pool.shares, [-1, 1], sizes, penalties)
+            theory = mixture_state_evolution(
+                pool.class_means, pool.class_covariances, pool.class_shares, [-1, 1], sizes, penalties
+            )
             error, training = theory.test_error, theory.training_loss
         return {"test_error": error, "surrogate_error": error, "training_loss": training}

@@ -268,9 +268,9 @@ def _moments(link: str | Link, student: str | Link | None) -> _Moments:
     """Exact by Gauss-Hermite rules: everything is a polynomial."""
     teacher, pupil = named_link(link), named_link(link if student is None else student)
     for name, one in (("link", teacher), ("student", pupil)):
-        if one.hermite is None:
+        if one.hermite_coefficients is None:
             raise InputError(f"{name} must be a polynomial such as He3, got {one.name!r}")
-    a, b = np.array(teacher.hermite), np.array(pupil.hermite)
+    a, b = (np.array(one.hermite_coefficients) for one in (teacher, pupil))
     most = max(a.size, b.size) - 1
     signal = np.arange(most + 1) * np.pad(a, (0, most + 1 - a.size)) * np.pad(b, (0, most + 1 - b.size))
     degree = max(2 * (b.size - 1) - 2, 0)

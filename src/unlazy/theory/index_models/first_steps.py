@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
+from unlazy.checks import check_array, check_whole
 from unlazy.functions.elementwise import Link
 from unlazy.functions.elementwise import as_link as named
 from unlazy.functions.orthogonal import Hermite, coefficients
@@ -28,7 +29,7 @@ class FirstGradient(NamedTuple):
     """Of the gradient at a weight of overlap d^(-1/2)."""
 
     alignment: np.ndarray
-    """The mean squared cosine with the direction, one entry per number of samples."""
+    """The mean squared cosine with the direction, in the shape of n."""
     signal: float
     """S = E[y student'(u) v], v the part of x along theta orthogonal to w."""
     size: float
@@ -46,7 +47,9 @@ def first_gradient(link: str | Link, student: str | Link, n: ArrayLike, d: int) 
     from scipy.special import gammaincinv
 
     link, student = named(link), named(student)
-    n, m = np.asarray(n), d**-0.5
+    sizes = check_array("n", n, above=0)
+    d = check_whole("d", d, 3)
+    n, m = sizes.reshape(-1), d**-0.5
     orders = np.arange(1, _DEGREE + 1)
     own, its = (coefficients(f.value, Hermite(), _DEGREE, f.breakpoints).values for f in (link, student))
     signal = float((orders * (own * its)[1:] * m ** (orders - 1)).sum()) * np.sqrt(1 - m**2)
@@ -60,7 +63,8 @@ def first_gradient(link: str | Link, student: str | Link, n: ArrayLike, d: int) 
     length = 2 * gammaincinv((d - 2) / 2, (np.arange(_QUANTILES) + 0.5) / _QUANTILES)
     seen = (np.sqrt(n)[:, None, None] * signal + np.sqrt(width) * chance[:, None]) ** 2
     cosines = seen / (seen + size * length)
-    return FirstGradient(np.einsum("nij,i->n", cosines, share) / length.size, signal, size)
+    alignment = np.einsum("nij,i->n", cosines, share) / length.size
+    return FirstGradient(alignment.reshape(sizes.shape)[()], signal, size)
 
 
 def step_price(link: str | Link, powers: Sequence[int], overlap: float, *, reach: float = 24.0) -> np.ndarray:
@@ -69,6 +73,9 @@ def step_price(link: str | Link, powers: Sequence[int], overlap: float, *, reach
     The linear step, s = 1, has S = E[T z] and V = E[T^2]; the quadratic one, s = u, m (1-m^2)^(1/2) E[T (z^2-1)] and
     E[T^2 (1 + m^2 (z^2-1))], m = `overlap`. By the trapezoidal rule on |z| <= reach, for polynomial links.
     """
+    powers = [check_whole("powers", power, 1) for power in powers]
+    overlap = float(check_array("overlap", overlap, low=-1, high=1, ndim=0))
+    reach = float(check_array("reach", reach, above=0, ndim=0))
     z = np.linspace(-reach, reach, 20_001)
     density = np.exp(-(z**2) / 2) / np.sqrt(2 * np.pi) * (z[1] - z[0])
     y, m = named(link)(z), overlap

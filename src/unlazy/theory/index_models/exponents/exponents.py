@@ -163,7 +163,7 @@ def monomial_exponents(
             values, variance, sizes = power_of_polynomial(function, i, degree)
             found.append(np.abs(values) > _ROUNDING * sizes)
         else:
-            values, _, variance = expansion(function._replace(value=partial(_power, function.value, i)), degree)
+            values, _, variance = expansion(function._replace(value=partial(_power, function, i)), degree)
             found.append(np.abs(values) > _VANISHING * math.sqrt(variance))
         rows.append(values / math.sqrt(variance) if variance > 0 else np.zeros(degree + 1))
     relative = np.array(rows)
@@ -240,8 +240,8 @@ def sample_complexity(
     return SampleComplexity(method, exponent, logarithms, formula, samples)
 
 
-def _power(function: Callable[[np.ndarray], Any], i: int, z: np.ndarray) -> np.ndarray:
-    return np.asarray(function(z), float) ** i
+def _power(function: Function, i: int, z: np.ndarray) -> np.ndarray:
+    return function(z) ** i
 
 
 def _sgd_rate(k: int) -> tuple[float, str, str]:

@@ -35,7 +35,7 @@ class Function(NamedTuple):
         if not np.size(z):
             return np.zeros(np.shape(z))
         with np.errstate(all="ignore"):
-            values = np.asarray(check_array("link", _numbers(self.value(z)), finite=False))
+            values = np.asarray(check_array("link", _numbers(_called(self.value, z)), finite=False))
         if values.shape not in ((), np.shape(z)):
             raise InputError(f"link must return one number per point, got shape {values.shape} for {np.shape(z)}")
         values = np.broadcast_to(values, np.shape(z))
@@ -43,6 +43,28 @@ class Function(NamedTuple):
         if wrong.any():
             raise InputError(f"link must be finite, got infinity or NaN at z = {np.asarray(z)[wrong][0]:g}")
         return values
+
+
+def _called(value: Callable[[np.ndarray], Any], z: np.ndarray) -> Any:
+    """The values at an array, if the link takes one and computes in double precision."""
+    try:
+        values = value(z)
+    except (TypeError, ValueError) as error:
+        if isinstance(error, InputError):
+            raise
+        raise InputError(
+            f"link must take an array of points, got {type(error).__name__} for one: use NumPy or np.vectorize"
+        ) from None
+    found = getattr(values, "dtype", None)
+    if found is not None and np.finfo(np.float64).eps < _rounding_of(found):
+        raise InputError(f"link must compute in double precision, got {found}: use NumPy, or JAX with jax_enable_x64")
+    return values
+
+
+def _rounding_of(dtype: Any) -> float:
+    """0 of whole numbers and of whatever is no number."""
+    kind = np.dtype(dtype)
+    return float(np.finfo(kind).eps) if kind.kind == "f" else 0.0
 
 
 def _numbers(values: Any) -> Any:
@@ -79,7 +101,7 @@ def as_function(link: Any, breakpoints: Iterable[float] = ()) -> Function:
     known = tuple(getattr(link, "breakpoints", ()))
     breaks = [*check_breakpoints(known), *check_breakpoints(breakpoints)]
     derivative = getattr(link, "derivative", None)
-    hermite = link.hermite if isinstance(link, Link) else None
+    hermite = link.hermite_coefficients if isinstance(link, Link) else None
     return Function(link, derivative, tuple(np.unique(breaks).tolist()), hermite)
 
 
