@@ -43,8 +43,8 @@ def decorrelation_table(solution: StaticSolution, farthest: float) -> np.polynom
         return np.polynomial.Chebyshev([solution.stability / spread if spread else 0.0])
     beta, gain = solution.inverse_temperature, solution.cavity_variance / solution.posterior_variance
     model = (
-        solution.field_variance,
-        solution.field_overlap,
+        solution.cavity_field_variance,
+        solution.cavity_field_overlap,
         solution.teacher_variance,
         beta,
         solution.flip_probability,
