@@ -34,11 +34,11 @@ def test_alignment_goes_from_chance_to_one(d):
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: first_gradient("He2", "relu", -1, 10), "n must be > 0, got -1"),
+        (lambda: first_gradient("He2", "relu", -1, 10), r"n must be > 0 and <= 1e\+300, got -1"),
         (lambda: first_gradient("He2", "relu", "x", 10), "n must be numeric"),
         (lambda: first_gradient("He2", "relu", 10, 2), "d must be an integer >= 3, got 2"),
         (lambda: step_price("He2", [1], 2.0), "overlap must be >= -1 and <= 1, got 2"),
-        (lambda: step_price("He2", [0], 0.5), "powers must be an integer >= 1, got 0"),
+        (lambda: step_price("He2", [0], 0.5), "label_powers must be >= 1, got 0"),
         (lambda: step_price("He2", [1], None), "overlap must be"),
     ],
 )
@@ -51,7 +51,7 @@ def test_wrong_input_is_named(call, message):
 @pytest.mark.parametrize(
     ("link", "message"),
     [
-        (lambda z: math.sin(z), "link must take an array of points, got TypeError"),
+        (lambda z: math.sin(z), "link must be a function of NumPy arrays, but it raised TypeError"),
         (lambda z: np.tanh(z).astype(np.float32), "link must compute in double precision, got float32"),
         (lambda z: z + 1j, "link must be real"),
         (lambda z: "a", "link must be numeric"),

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from unlazy.checks import InputError, check_array, check_choice
-from unlazy.functions.elementwise import LINKS, Link
-from unlazy.functions.orthogonal import check_breakpoints
+from unlazy.checks import InputError, check_array
+from unlazy.functions.elementwise import Elementwise, Link, as_link
 from unlazy.numerics.roots import bisect, golden_minimum, root_between
 
 _POINTS = 20_001
@@ -92,17 +91,10 @@ class Pieces(NamedTuple):
     """Values that the link takes with positive probability, each with its pieces."""
 
 
-def as_function(link: Any, breakpoints: Iterable[float] = ()) -> Function:
+def as_function(link: str | Link | Elementwise) -> Function:
     """A name of `LINKS`, a `Link`, or any callable of arrays, smooth between its breakpoints."""
-    if isinstance(link, str):
-        link = LINKS[check_choice("link", link, LINKS)]
-    if not callable(link):
-        raise InputError(f"link must be one of {', '.join(LINKS)}, a Link or a callable, got {link!r}")
-    known = tuple(getattr(link, "breakpoints", ()))
-    breaks = [*check_breakpoints(known), *check_breakpoints(breakpoints)]
-    derivative = getattr(link, "derivative", None)
-    hermite = link.hermite_coefficients if isinstance(link, Link) else None
-    return Function(link, derivative, tuple(np.unique(breaks).tolist()), hermite)
+    known = as_link(link)
+    return Function(known.value, known.derivative, tuple(sorted(set(known.breakpoints))), known.hermite_coefficients)
 
 
 def reach(degree: int) -> float:
