@@ -37,7 +37,7 @@ def draw_labels(
         return np.where(fixed_count(uniform, label_law.flip_probability, n), -1.0, 1.0) * np.sign(fields)
     if isinstance(label_law, ProbitTeacher):
         return np.sign(fields + np.sqrt(label_law.noise_variance) * noise)
-    return np.where(uniform < expit(label_law.slope * fields), 1.0, -1.0)
+    return np.where(uniform < expit(label_law.logit_slope * fields), 1.0, -1.0)
 
 
 def softmax_rows(

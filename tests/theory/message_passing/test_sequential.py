@@ -69,7 +69,7 @@ def test_wishart_quadrature_has_the_moments_of_marchenko_and_pastur():
 )
 def test_static_solution_has_its_independently_computed_values(ensemble, multiple, expected):
     found = static_solution(ensemble(3.0), multiple * MATCHED, 0.1)
-    numbers = (found.cavity_variance, found.cavity_field_variance, found.field_overlap, found.stability)
+    numbers = (found.cavity_variance, found.cavity_field_variance, found.cavity_field_overlap, found.stability)
     assert numbers == pytest.approx(expected, abs=2e-10 if ensemble is row_orthogonal_ensemble else 2e-6)
 
 
@@ -78,7 +78,12 @@ def test_static_solution_meets_its_equations_by_adaptive_quadrature():
     k, teacher, share = np.array([2.5, 0.3]), np.array([1.0, 0.8]), np.array([0.4, 0.6])
     beta, flip = 5.0, 0.05
     found = static_solution(ensemble_of_spectra(k, teacher, share), beta, flip)
-    v, tau, overlap, power = found.cavity_variance, found.cavity_field_variance, found.field_overlap, share @ teacher
+    v, tau, overlap, power = (
+        found.cavity_variance,
+        found.cavity_field_variance,
+        found.cavity_field_overlap,
+        share @ teacher,
+    )
     rest = power - overlap**2 / tau
 
     def average(function):
@@ -117,7 +122,7 @@ def test_static_solution_meets_its_equations_by_adaptive_quadrature():
 def test_a_matched_student_is_on_the_nishimori_line(ensemble):
     for alpha, flip in ((1.3, 0.02), (8.0, 0.3)):
         found = static_solution(ensemble(alpha), math.log((1 - flip) / flip), flip)
-        assert found.cavity_field_variance == pytest.approx(found.field_overlap, rel=1e-8)
+        assert found.cavity_field_variance == pytest.approx(found.cavity_field_overlap, rel=1e-8)
         assert found.posterior_square == pytest.approx(found.posterior_overlap, rel=1e-8)
         assert found.cavity_variance + found.cavity_field_variance == pytest.approx(found.teacher_variance, rel=1e-8)
         assert found.stability < 1
@@ -192,7 +197,7 @@ def _mills(u):
 def test_wishart_solution_meets_the_equations_of_message_passing_on_weights(alpha, beta):
     """With averages of the test's own: V = 1/(1 + Vh), m = mh V, q = (qh + mh^2) V^2."""
     found = static_solution(wishart_ensemble(alpha), beta, 0.1)
-    v, tau, overlap = found.cavity_variance, found.cavity_field_variance, found.field_overlap
+    v, tau, overlap = found.cavity_variance, found.cavity_field_variance, found.cavity_field_overlap
     loss, square, response, _ = _label_averages(v, tau, overlap, 1 - overlap**2 / tau, beta, 0.1)
     assert v == pytest.approx(1 / (1 + alpha * loss / v), rel=1e-6)
     assert overlap == pytest.approx(alpha * response, rel=1e-6)
@@ -228,7 +233,7 @@ def test_stability_of_a_warm_student_is_that_of_the_expansion(beta):
     seen = (1 - 2 * flip) * math.sqrt(2 / math.pi)
     found = static_solution(wishart_ensemble(alpha), beta, flip)
     assert found.cavity_field_variance == pytest.approx(hazard**2 * (alpha + alpha**2 * seen**2), rel=10 * beta)
-    assert found.field_overlap == pytest.approx(alpha * hazard * seen, rel=10 * beta)
+    assert found.cavity_field_overlap == pytest.approx(alpha * hazard * seen, rel=10 * beta)
     expected = alpha**2 * hazard**4 * (1 + alpha * seen**2 - alpha * seen**4)
     assert found.stability == pytest.approx(expected, rel=10 * beta)
 
@@ -244,7 +249,7 @@ def test_lines_have_their_independently_computed_values_and_are_those_of_message
     line = almeida_thouless_line(wishart_ensemble(3.0), 0.1)
     assert line == pytest.approx(10.42898, abs=1e-5)
     found = static_solution(wishart_ensemble(3.0), line, 0.1)
-    v, tau, overlap = found.cavity_variance, found.cavity_field_variance, found.field_overlap
+    v, tau, overlap = found.cavity_variance, found.cavity_field_variance, found.cavity_field_overlap
     # alpha V^2 E g'^2
     loss_square = _label_averages(v, tau, overlap, 1 - overlap**2 / tau, line, 0.1)[3]
     assert 3 * loss_square == pytest.approx(1.0, abs=1e-7)
@@ -274,7 +279,10 @@ def test_first_residuals_are_gaussian_integrals():
     """r(0) and, for parallel updates, r(1) from a two-dimensional integral over two fields that share only theta*."""
     found = static_solution(row_orthogonal_ensemble(3.0), 6.0, 0.1)
     v, power = found.cavity_variance, found.teacher_variance
-    slope, noise = found.field_overlap / power, found.cavity_field_variance - found.field_overlap**2 / power
+    slope, noise = (
+        found.cavity_field_overlap / power,
+        found.cavity_field_variance - found.cavity_field_overlap**2 / power,
+    )
     gain = v / found.posterior_variance
 
     def message(theta, y):
@@ -314,7 +322,7 @@ def test_extreme_students_give_finite_numbers(alpha, beta):
     found = static_solution(wishart_ensemble(alpha), beta, 0.0)
     assert np.isfinite(found[1:]).all()
     assert found.cavity_variance > 0
-    assert found.field_overlap**2 <= found.cavity_field_variance * found.teacher_variance * (1 + 1e-9)
+    assert found.cavity_field_overlap**2 <= found.cavity_field_variance * found.teacher_variance * (1 + 1e-9)
 
 
 @pytest.mark.parametrize(
@@ -378,7 +386,7 @@ def test_a_student_that_knows_the_model_and_has_very_many_labels_errs_as_one_ove
     slope = 2 / math.sqrt(2 * math.pi) * quad(taught, -30, 12)[0]
     np.testing.assert_allclose(found.cavity_variance, (alpha * slope) ** -2, rtol=20 / alpha)
     # who knows the model has fields as correlated with the truth as with themselves
-    np.testing.assert_allclose(found.cavity_field_variance, found.field_overlap, rtol=1e-12)
+    np.testing.assert_allclose(found.cavity_field_variance, found.cavity_field_overlap, rtol=1e-12)
     np.testing.assert_allclose(found.cavity_field_variance + found.cavity_variance, 1, rtol=1e-12)
     np.testing.assert_allclose(found.posterior_square, found.posterior_overlap, rtol=1e-12)
 

@@ -45,7 +45,7 @@ class IndexReport:
     d: int
     """Directions in which the rows of X vary."""
     slices: tuple[int, int]
-    squares: tuple[float, float]
+    squared_correlations: tuple[float, float]
     """Estimates of lambda_1^2 and lambda_2^2; chance makes them negative as often as positive if there is nothing."""
     intervals: tuple[tuple[float, float], tuple[float, float]]
     """Within [0, 1], at the report's confidence."""
@@ -53,7 +53,7 @@ class IndexReport:
     p_values: tuple[float, float]
     """Of 'no linear part' and of 'no dependence'."""
     permutations: int
-    level: float
+    significance_level: float
     overlap: float
     rows_needed: tuple[tuple[float, float], tuple[float, float]]
     """For this overlap by the best linear and spectral estimator, from the ends of the intervals; infinity where the
@@ -67,7 +67,7 @@ class IndexReport:
     @property
     def carriers(self) -> tuple[str, ...]:
         """Which parts carry signal: 'linear', 'even', both or none, with Holm's correction for two tests."""
-        return _carriers(self.p_values, self.level)
+        return _carriers(self.p_values, self.significance_level)
 
     def __str__(self) -> str:
         return pages.text(self)
@@ -82,7 +82,7 @@ def index_report(
     y: ArrayLike,
     *,
     overlap: float = 0.9,
-    level: float = 0.05,
+    significance_level: float = 0.05,
     confidence: float = 0.95,
     permutations: int = 199,
     seed: int = 0,
@@ -107,7 +107,7 @@ def index_report(
     """
     design, labels = _checked(X, y)
     target = float(check_array("overlap", overlap, above=0, ndim=0))
-    for name, value in (("overlap", target), ("level", level), ("confidence", confidence)):
+    for name, value in (("overlap", target), ("significance_level", significance_level), ("confidence", confidence)):
         check_array(name, value, ndim=0, above=0, below=1)
     count = int(check_array("permutations", permutations, low=_LEAST_PERMUTATIONS, high=100_000, ndim=0))
     rng = np.random.default_rng(int(check_array("seed", seed, low=0, high=2**63, ndim=0)))
@@ -150,7 +150,7 @@ def index_report(
         max(_p_value(linear, np.column_stack([chance[:, 0], chance_sums])), _p_value(linear, flipped)),
         _p_value(np.append(squares[1], tops), np.column_stack([chance[:, 1], chance_tops])),
     )
-    carriers = _carriers(p_values, level)
+    carriers = _carriers(p_values, significance_level)
     ratios = _ratios(target**2)
     needed = [
         (float(d * ratio / max(high, _LEAST_SQUARE)), float(d * ratio / low) if low > 0 else np.inf)
@@ -169,12 +169,12 @@ def index_report(
         n=n,
         d=d,
         slices=(slices[0].counts.size, slices[1].counts.size),
-        squares=(float(squares[0]), float(squares[1])),
+        squared_correlations=(float(squares[0]), float(squares[1])),
         intervals=intervals,
         confidence=float(confidence),
         p_values=p_values,
         permutations=count,
-        level=float(level),
+        significance_level=float(significance_level),
         overlap=target,
         rows_needed=(needed[0], needed[1]),
         recommended_rows=recommended,
@@ -201,11 +201,15 @@ def _p_value(values: np.ndarray, chance: np.ndarray) -> float:
     return float((1 + np.sum(scores[1:] >= scores[0] - 1e-9)) / len(both))
 
 
-def _carriers(p_values: tuple[float, float], level: float) -> tuple[str, ...]:
+def _carriers(p_values: tuple[float, float], significance_level: float) -> tuple[str, ...]:
     least, largest = sorted(p_values)
-    if least > level / 2:
+    if least > significance_level / 2:
         return ()
-    return tuple(name for name, p in zip(PARTS, p_values, strict=True) if p <= level / 2 or largest <= level)
+    return tuple(
+        name
+        for name, p in zip(PARTS, p_values, strict=True)
+        if p <= significance_level / 2 or largest <= significance_level
+    )
 
 
 def _intervals(

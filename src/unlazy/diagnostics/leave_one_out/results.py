@@ -44,7 +44,9 @@ class LooScores:
     def __str__(self) -> str:
         n = len(self.losses)
         lines = [f"leave-one-out of {n} rows, {'exact' if self.is_exact else 'one Newton step from the fit'}"]
-        measures: list[tuple] = [("error", self.loo_error, self.loo_error_deviation, self.training_error)]
+        measures: list[tuple[str, float, float | None, float | None]] = [
+            ("error", self.loo_error, self.loo_error_deviation, self.training_error)
+        ]
         if self.loo_log_loss is not None:
             measures.append(("log loss", self.loo_log_loss, self.loo_log_loss_deviation, self.training_log_loss))
         for name, value, deviation, training in measures:

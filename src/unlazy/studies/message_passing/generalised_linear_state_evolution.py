@@ -19,7 +19,7 @@ TEACHERS: dict[str, Any] = {
     "linear": lambda study: LinearTeacher(float(study.noise_variance)),
     "sign": lambda study: SignTeacher(float(study.flip_probability)),
     "probit": lambda study: ProbitTeacher(float(study.noise_variance)),
-    "logit": lambda study: LogitTeacher(float(study.slope)),
+    "logit": lambda study: LogitTeacher(float(study.logit_slope)),
 }
 SQUARE = {
     "loss": "square",
@@ -67,7 +67,7 @@ class GeneralisedLinearStateEvolution(Study):
     label_law: str = static("sign", "law of the labels", choices=tuple(TEACHERS))
     noise_variance: float = value(0.25, "variance of the noise of linear and probit labels", low=0, high=1e4)
     flip_probability: float = value(0.05, "probability of a flipped label, of sign labels", low=0, high=0.499)
-    slope: float = value(3.0, "slope of logit labels", above=0, high=100)
+    logit_slope: float = value(3.0, "slope of logit labels", above=0, high=100)
     penalty: float = value(0.02, "penalty, in sum of losses + (penalty/2)|w|^2", symbol=r"\lambda", above=0, high=1e6)
     spectrum_exponent: float = value(0.0, "decay a of the covariance eigenvalues j^-a", symbol="a", low=0, high=3)
     d: int = static(300, "dimension", symbol="d", low=2, high=5000)

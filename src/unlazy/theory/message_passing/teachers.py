@@ -39,9 +39,9 @@ class ProbitTeacher(NamedTuple):
 
 
 class LogitTeacher(NamedTuple):
-    """P(1|t) = 1 / (1 + exp(-`slope` t))."""
+    """P(1|t) = 1 / (1 + exp(-logit_slope t))."""
 
-    slope: float = 1.0
+    logit_slope: float = 1.0
 
 
 Teacher = LinearTeacher | SignTeacher | ProbitTeacher | LogitTeacher | Callable[[np.ndarray], np.ndarray]
@@ -59,7 +59,7 @@ def check_teacher(teacher: Teacher) -> Teacher:
     elif isinstance(teacher, SignTeacher):
         check_flip_probability(teacher.flip_probability)
     elif isinstance(teacher, LogitTeacher):
-        check_array("slope", teacher.slope, above=0, ndim=0)
+        check_array("logit_slope", teacher.logit_slope, above=0, ndim=0)
     elif not callable(teacher) or isinstance(teacher, type):
         raise InputError(
             "label_law must be a LinearTeacher, SignTeacher, ProbitTeacher or LogitTeacher, or a function that gives "
@@ -78,7 +78,7 @@ def width(teacher: Teacher, variance: np.ndarray) -> np.ndarray:
     if isinstance(teacher, ProbitTeacher):
         return np.sqrt(variance + teacher.noise_variance)
     if isinstance(teacher, LogitTeacher):
-        return np.sqrt(variance + (1.7 / teacher.slope) ** 2)
+        return np.sqrt(variance + (1.7 / teacher.logit_slope) ** 2)
     return np.sqrt(variance)
 
 
@@ -91,7 +91,7 @@ def label_average(
         share, density = _normal(mean, width(teacher, variance))
         return flip + (1 - 2 * flip) * share, (1 - 2 * flip) * density
     if isinstance(teacher, LogitTeacher):
-        return _logit_average(teacher.slope, mean, np.broadcast_to(np.sqrt(variance), mean.shape))
+        return _logit_average(teacher.logit_slope, mean, np.broadcast_to(np.sqrt(variance), mean.shape))
     assert callable(teacher)
     return _callable_average(teacher, mean, np.broadcast_to(np.sqrt(variance), mean.shape), refinement)
 
@@ -127,7 +127,7 @@ def teacher_error(
     # the other half of the fields is a mirror image; panels of every scale, as both factors may be steep at 0
     fields, weights = panels(_SCALES, _PANEL_NODES)
     same = ndtr(cosine * fields / np.sqrt(max((1 - cosine) * (1 + cosine), 1e-300)))
-    positive = expit(label_law.slope * fields)
+    positive = expit(label_law.logit_slope * fields)
     density = np.exp(-(fields**2) / 2) * np.sqrt(2 / np.pi)
     return float((positive * (1 - same) + (1 - positive) * same) @ (weights * density))
 

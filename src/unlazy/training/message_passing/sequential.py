@@ -161,9 +161,9 @@ def init(rng: np.random.Generator, instance: TeacherInstance, setting: Algorithm
     if check_choice("start", start, STARTS) == "stationary":
         noise = rng.standard_normal(instance.latent.size)
         for row, student in zip(fields, setting.students, strict=True):
-            slope = student.field_overlap / student.teacher_variance
+            slope = student.cavity_field_overlap / student.teacher_variance
             row += slope * instance.latent
-            row += math.sqrt(max(student.cavity_field_variance - slope * student.field_overlap, 0.0)) * noise
+            row += math.sqrt(max(student.cavity_field_variance - slope * student.cavity_field_overlap, 0.0)) * noise
     messages = [_messages(row, instance.labels, student) for row, student in zip(fields, setting.students, strict=True)]
     return State(fields, np.stack(messages))
 

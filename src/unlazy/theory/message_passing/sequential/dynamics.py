@@ -44,7 +44,7 @@ def decorrelation_table(solution: StaticSolution, farthest: float) -> np.polynom
     beta, gain = solution.inverse_temperature, solution.cavity_variance / solution.posterior_variance
     model = (
         solution.cavity_field_variance,
-        solution.field_overlap,
+        solution.cavity_field_overlap,
         solution.teacher_variance,
         beta,
         solution.flip_probability,

@@ -52,7 +52,7 @@ class StaticSolution(NamedTuple):
     """v."""
     cavity_field_variance: float
     """tau = E kappa^2 of the cavity fields."""
-    field_overlap: float
+    cavity_field_overlap: float
     """mk = E kappa theta*."""
     posterior_square: float
     """q = E eta^2 of the posterior means."""
@@ -166,7 +166,7 @@ def static_solution(
     point = UNINFORMED
     if nearby_solution is not None:
         _check_solution("nearby_solution", nearby_solution)
-        overlap = nearby_solution.field_overlap / math.sqrt(size * power)
+        overlap = nearby_solution.cavity_field_overlap / math.sqrt(size * power)
         noise = max(nearby_solution.cavity_field_variance / size - overlap**2, 0.0)
         point = with_noise(nearby_solution.cavity_variance / size, noise, overlap)
     point = solve(equations, point, f"inverse_temperature = {beta:g}, flip_probability = {error:g}")
@@ -287,7 +287,7 @@ def mean_field_residual(solution: StaticSolution, update_probability: ArrayLike,
     updates = check_array("update_probability", update_probability, above=0, high=1)
     count = check_whole("iterations", iterations, 1, 2000)
     residual = np.zeros((*updates.shape, count))
-    farthest = solution.cavity_field_variance - solution.field_overlap**2 / solution.teacher_variance
+    farthest = solution.cavity_field_variance - solution.cavity_field_overlap**2 / solution.teacher_variance
     if farthest > 0:
         decorrelation = decorrelation_table(solution, farthest)
         for index, update in np.ndenumerate(updates):
