@@ -29,19 +29,21 @@ def text(report: IndexReport) -> str:
     for index, (name, symbol) in enumerate(PARTS):
         low, high = report.intervals[index]
         seen = "seen" if name in report.carriers else "not seen"
-        rows = _rows_text(*report.rows_needed[index], report.overlap)
+        rows = _rows_text(*report.rows_needed[index], report.target_overlap)
         lines.append(
             item(
                 f"{name} part",
                 f"{seen}, {_p_text(report.p_values[index], report.permutations)}; {symbol} = "
-                f"{report.squares[index]:.3f}, {report.confidence:.0%} interval [{low:.3f}, {high:.3f}]{rows}",
+                f"{report.squared_correlations[index]:.3f}, {report.confidence:.0%} interval "
+                f"[{low:.3f}, {high:.3f}]{rows}",
                 _NAMES,
             )
         )
     lines.append(
         item(
             "tests",
-            f"{report.permutations} permutations of y and mirrored rows, level {report.level:g} for both together",
+            f"{report.permutations} permutations of y and mirrored rows, level {report.significance_level:g} for both "
+            "together",
             _NAMES,
         )
     )
@@ -67,9 +69,11 @@ def figure_of(report: IndexReport) -> Figure:
 def _draw_parts(axes: Axes, report: IndexReport) -> None:
     for index in range(len(PARTS)):
         axes.plot([index, index], report.intervals[index], color=style.colour(index), linewidth=1.5)
-        axes.plot(index, report.squares[index], style.marker(index), color=style.colour(index))
+        axes.plot(index, report.squared_correlations[index], style.marker(index), color=style.colour(index))
     mark(axes, y=0)
-    axes.set(xticks=[0, 1], xlim=(-0.6, 1.6), ylim=(min(-0.05, *report.squares), 1.05), ylabel=r"$\lambda_k^2$")
+    axes.set(
+        xticks=[0, 1], xlim=(-0.6, 1.6), ylim=(min(-0.05, *report.squared_correlations), 1.05), ylabel=r"$\lambda_k^2$"
+    )
     axes.set_xticklabels([f"{name}, p = {p:.2g}" for (name, _), p in zip(PARTS, report.p_values, strict=True)])
     axes.set_title(report.verdict)
 
@@ -81,13 +85,13 @@ def _draw_overlaps(axes: Axes, report: IndexReport) -> None:
         if name not in report.carriers:
             continue
         low, high = report.intervals[index]
-        square = float(np.clip(report.squares[index] if low > 0 else high, 1e-3, 1.0))
+        square = float(np.clip(report.squared_correlations[index] if low > 0 else high, 1e-3, 1.0))
         ratio = np.geomspace(0.2, 5 * max(report.recommended_rows, report.n) / report.d, 120) * square
         # a link that shows all of z, or all of z^2, with as many rows as the estimate leaves of them
         found = linear_overlap("He1", ratio) if index == 0 else spectral_overlap("He2", ratio).squared_overlap
         style.theory(axes, ratio / square * report.d, np.sqrt(found), color=style.colour(index), label=f"{name} part")
     mark(axes, x=report.n, label="rows at hand")
-    mark(axes, y=report.overlap)
+    mark(axes, y=report.target_overlap)
     style.log_scale(axes, "x")
     axes.set(xlabel=style.label("rows", "n"), ylabel="expected overlap", ylim=(-0.03, 1.03))
     axes.legend()
