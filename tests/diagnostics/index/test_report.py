@@ -95,7 +95,11 @@ def test_noise_is_taken_for_signal_no_more_often_than_the_level_says():
     runs, seen = 80, 0
     for seed in range(runs):
         X = rng.lognormal(size=(60, 6)) if seed % 2 else rng.standard_normal((60, 6))
-        seen += bool(index_report(X, rng.standard_cauchy(60), permutations=39, level=0.2, seed=seed).carriers)
+        seen += bool(
+            index_report(
+                X, rng.standard_cauchy(60), permutations=39, significance_level=0.2, random_state=seed
+            ).carriers
+        )
     # at most level * runs = 16 are expected, with a deviation of 3.6
     assert seen <= 16 + 4 * math.sqrt(runs * 0.2 * 0.8)
     assert seen > 0
@@ -107,7 +111,7 @@ def test_scales_shifts_constant_and_repeated_columns_change_nothing():
     moved = np.column_stack([X * np.geomspace(1e-8, 1e8, 10) + 3, np.full(400, 7.0)])
     other = index_report(moved, 5 * y - 2, permutations=39)
     assert other.d == 10
-    np.testing.assert_allclose(other.squares, plain.squares, rtol=1e-6)
+    np.testing.assert_allclose(other.squared_correlations, plain.squared_correlations, rtol=1e-6)
     assert other.p_values == plain.p_values
     assert index_report(np.column_stack([X, X[:, 0]]), y, permutations=39).d == 10
 
@@ -152,10 +156,11 @@ def test_wrong_input_is_refused_with_a_hint():
         with pytest.raises(InputError, match=match):
             index_report(*arguments)
     for options, match in (
-        ({"overlap": 1.0}, "overlap must be > 0 and < 1"),
-        ({"level": 0.0}, "level must be"),
+        ({"target_overlap": 1.0}, "target_overlap must be > 0 and < 1"),
+        ({"significance_level": 0.0}, "significance_level must be"),
         ({"confidence": 2.0}, "confidence must be"),
-        ({"permutations": 3}, "permutations must be >= 39"),
+        ({"permutations": 3}, "permutations must be an integer >= 39"),
+        ({"random_state": "x"}, "random_state must be an integer >= 0"),
     ):
         with pytest.raises(InputError, match=match):
             index_report(X, y, **options)

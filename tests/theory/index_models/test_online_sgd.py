@@ -370,3 +370,12 @@ def test_reuse_is_a_truth_value(reuse):
         overlap_drift("He3", 0.1, reuse=reuse)
     with pytest.raises(InputError, match="reuse must be True or False, got "):
         crossing_time("He3", 0.1, reuse=reuse)
+
+
+def test_a_start_that_is_next_to_nothing_is_none():
+    found = overlap_path("He3", [1.0, 1e4], 1.0, start_overlap=3.5e-294, sign=-1)
+    np.testing.assert_allclose(found, overlap_path("He3", [1.0, 1e4], 1.0, sign=-1), rtol=1e-9)
+    # next to an unstable fixed point it counts: m = start exp(2 gamma t), down to rounding
+    start = 1e-11
+    slow = overlap_path("He2", 5e4, 1e-4, start_overlap=start, activation="He2", reuse=False)
+    assert math.log(slow / start) == pytest.approx(10, rel=1e-3)

@@ -29,19 +29,21 @@ def text(report: IndexReport) -> str:
     for index, (name, symbol) in enumerate(PARTS):
         low, high = report.intervals[index]
         seen = "seen" if name in report.carriers else "not seen"
-        rows = _rows_text(*report.rows_needed[index], report.overlap)
+        rows = _rows_text(*report.rows_needed[index], report.target_overlap)
         lines.append(
             item(
                 f"{name} part",
                 f"{seen}, {_p_text(report.p_values[index], report.permutations)}; {symbol} = "
-                f"{report.squared_correlations[index]:.3f}, {report.confidence:.0%} interval [{low:.3f}, {high:.3f}]{rows}",
+                f"{report.squared_correlations[index]:.3f}, {report.confidence:.0%} interval "
+                f"[{low:.3f}, {high:.3f}]{rows}",
                 _NAMES,
             )
         )
     lines.append(
         item(
             "tests",
-            f"{report.permutations} permutations of y and mirrored rows, level {report.significance_level:g} for both together",
+            f"{report.permutations} permutations of y and mirrored rows, level {report.significance_level:g} for both "
+            "together",
             _NAMES,
         )
     )
@@ -89,7 +91,7 @@ def _draw_overlaps(axes: Axes, report: IndexReport) -> None:
         found = linear_overlap("He1", ratio) if index == 0 else spectral_overlap("He2", ratio).squared_overlap
         style.theory(axes, ratio / square * report.d, np.sqrt(found), color=style.colour(index), label=f"{name} part")
     mark(axes, x=report.n, label="rows at hand")
-    mark(axes, y=report.overlap)
+    mark(axes, y=report.target_overlap)
     style.log_scale(axes, "x")
     axes.set(xlabel=style.label("rows", "n"), ylabel="expected overlap", ylim=(-0.03, 1.03))
     axes.legend()

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from unlazy.checks import InputError, check_array
+from unlazy.checks import InputError, check_array, check_whole
 from unlazy.diagnostics.index import pages
 from unlazy.diagnostics.index.evidence import (
     even_part,
@@ -54,7 +54,7 @@ class IndexReport:
     """Of 'no linear part' and of 'no dependence'."""
     permutations: int
     significance_level: float
-    overlap: float
+    target_overlap: float
     rows_needed: tuple[tuple[float, float], tuple[float, float]]
     """For this overlap by the best linear and spectral estimator, from the ends of the intervals; infinity where the
     part is not seen, or its interval contains 0."""
@@ -81,11 +81,11 @@ def index_report(
     X: ArrayLike,
     y: ArrayLike,
     *,
-    overlap: float = 0.9,
+    target_overlap: float = 0.9,
     significance_level: float = 0.05,
     confidence: float = 0.95,
     permutations: int = 199,
-    seed: int = 0,
+    random_state: Any = 0,
 ) -> IndexReport:
     """Whether rows X (n, d) and labels y (n,) show an index, y = link(x . theta) + noise, before any model is fitted.
 
@@ -93,24 +93,30 @@ def index_report(
 
     are estimated from pairs of whitened rows within slices of y, less the mean over all pairs. Slices show less than y
     does: with n = 4 d two thirds of it for He3, with n = 16 d nearly all. Whether the two differ from 0 is tested by
-    permutations of y, with the largest of the estimate and of |sum_i T(y_i) x_i|^2, or the extreme eigenvalues of
-    sum_i T(y_i) x_i x_i^T, for four transforms of the rank of y; the linear part also by mirrored rows, +-x_i, since an
-    even part alone makes its sums wider. The rows for an overlap are those of the best linear estimator,
-    d q/((1-q) lambda_1^2) with q = overlap^2, and for the spectral one d/lambda_2^2 times what a square link without
-    noise needs; other links of the same lambda_2^2 can need more (He3 about four times as many).
+    permutations of y, with the largest of the estimate and of |sum_i T(y_i) x_i|^2, or the extreme eigenvalues of sum_i
+    T(y_i) x_i x_i^T, for four transforms of the rank of y; the linear part also by mirrored rows, +-x_i, since an even
+    part alone makes its sums wider. The rows for an overlap are those of the best linear estimator, d q/((1-q)
+    lambda_1^2) with q = target_overlap^2, and for the spectral one d/lambda_2^2 times what a square link without noise
+    needs; other links of the same lambda_2^2 can need more (He3 about four times as many).
 
     If neither part is seen, links with a generative exponent of 3 or more (n of order d^(3/2) and hard search) cannot
     be told from no signal at all: the verdict is 'needs hard search' if both intervals end below 0.15, else 'no signal
     seen'. lambda_k^2 are those of normal X, of any covariance; p-values are exact for any X with independent rows (that
     of the linear part next to an even one for rows whose law is symmetric). The number of permutations is lowered where
-    they would take minutes. Damian et al. 2024; Li 1991; Cook & Weisberg 1991; Mondelli & Montanari 2018.
+    they would take minutes. `random_state` is an integer, a RandomState or None. Damian et al. 2024; Li 1991; Cook &
+    Weisberg 1991; Mondelli & Montanari 2018.
     """
     design, labels = _checked(X, y)
-    target = float(check_array("overlap", overlap, above=0, ndim=0))
-    for name, value in (("overlap", target), ("significance_level", significance_level), ("confidence", confidence)):
-        check_array(name, value, ndim=0, above=0, below=1)
-    count = int(check_array("permutations", permutations, low=_LEAST_PERMUTATIONS, high=100_000, ndim=0))
-    rng = np.random.default_rng(int(check_array("seed", seed, low=0, high=2**63, ndim=0)))
+    target, level, share = (
+        float(check_array(name, value, ndim=0, above=0, below=1))
+        for name, value in (
+            ("target_overlap", target_overlap),
+            ("significance_level", significance_level),
+            ("confidence", confidence),
+        )
+    )
+    count = check_whole("permutations", permutations, _LEAST_PERMUTATIONS, 100_000)
+    rng = _generator(random_state)
     rows = whitened(design)
     n, d = rows.shape
     if d < 2:
@@ -143,14 +149,14 @@ def index_report(
     noise = chance.var(axis=0, ddof=1)
     # the jackknife counts the part that chance alone gives twice
     spread = np.sqrt(np.maximum(np.array([estimate.variance for estimate in found]) - noise, noise))
-    intervals = _intervals(squares, spread, confidence)
+    intervals = _intervals(squares, spread, share)
     linear = np.append(squares[0], sums)
     p_values = (
         # an even part makes linear sums wider than permutations do, but not wider than mirrored rows
         max(_p_value(linear, np.column_stack([chance[:, 0], chance_sums])), _p_value(linear, flipped)),
         _p_value(np.append(squares[1], tops), np.column_stack([chance[:, 1], chance_tops])),
     )
-    carriers = _carriers(p_values, significance_level)
+    carriers = _carriers(p_values, level)
     ratios = _ratios(target**2)
     needed = [
         (float(d * ratio / max(high, _LEAST_SQUARE)), float(d * ratio / low) if low > 0 else np.inf)
@@ -171,16 +177,24 @@ def index_report(
         slices=(slices[0].counts.size, slices[1].counts.size),
         squared_correlations=(float(squares[0]), float(squares[1])),
         intervals=intervals,
-        confidence=float(confidence),
+        confidence=share,
         p_values=p_values,
         permutations=count,
-        significance_level=float(significance_level),
-        overlap=target,
+        significance_level=level,
+        target_overlap=target,
         rows_needed=(needed[0], needed[1]),
         recommended_rows=recommended,
         verdict=verdict,
         reason=reason,
     )
+
+
+def _generator(random_state: Any) -> np.random.Generator:
+    if random_state is None:
+        return np.random.default_rng()
+    if isinstance(random_state, np.random.RandomState):
+        return np.random.default_rng(random_state.randint(2**31 - 1))
+    return np.random.default_rng(check_whole("random_state", random_state, 0))
 
 
 def _checked(X: ArrayLike, y: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
@@ -201,15 +215,11 @@ def _p_value(values: np.ndarray, chance: np.ndarray) -> float:
     return float((1 + np.sum(scores[1:] >= scores[0] - 1e-9)) / len(both))
 
 
-def _carriers(p_values: tuple[float, float], significance_level: float) -> tuple[str, ...]:
+def _carriers(p_values: tuple[float, float], level: float) -> tuple[str, ...]:
     least, largest = sorted(p_values)
-    if least > significance_level / 2:
+    if least > level / 2:
         return ()
-    return tuple(
-        name
-        for name, p in zip(PARTS, p_values, strict=True)
-        if p <= significance_level / 2 or largest <= significance_level
-    )
+    return tuple(name for name, p in zip(PARTS, p_values, strict=True) if p <= level / 2 or largest <= level)
 
 
 def _intervals(

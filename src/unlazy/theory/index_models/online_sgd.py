@@ -119,10 +119,12 @@ def overlap_path(
     if flow.rests_at(first):
         return np.full(moments.shape, first)[()]
     order, places = np.unique(moments.ravel(), return_inverse=True)
+    # a start next to a fixed point needs all its digits, one that moves at once has none to keep
+    scale = max(abs(first), abs(float(flow(np.array([first]))[0])) / flow.step_size)
     run = solve_ivp(
         lambda _, m: flow(np.clip(m, -1 + 1e-12, 1 - 1e-12)),
         (0.0, max(order[-1], 1e-300)), [first], method="LSODA", t_eval=order, rtol=1e-12,
-        atol=min(1e-14, 1e-11 * abs(first)) if first else 1e-14,
+        atol=min(1e-14, 1e-11 * scale),
     )  # fmt: skip
     if not run.success:
         raise ConvergenceError(f"the overlap could not be followed to t = {order[-1]:g}: {run.message}")

@@ -19,7 +19,7 @@ _SPAN = 7.5
 _RESOLUTIONS = ((0.8, 4), (0.4, 6), (0.2, 9))
 _SETTLED = 1e-6
 _TOLERATED = 1e-4
-_MOST_WORK = 6e8
+_MOST_WORK = 3e8
 _LEFT_OUT = 1e-9
 _STEEP = 1000.0
 _ERROR_OF_STEEP = 2e-6
@@ -89,7 +89,7 @@ def _channel(
     function: Function, breakpoints: list[float], noise: float, degree: int, move: float, per_noise: int
 ) -> Channel:
     step, width = noise / per_noise, 2 * round(_SPAN * per_noise)
-    z, mass, centers, low, high = _places(function, breakpoints, noise, degree, move, width * (degree + 1))
+    z, mass, centers, low, high = _places(function, breakpoints, noise, degree, move, width * (degree + 2))
     wanted = (high - low) / step
     if not wanted * width * (degree + 1) <= _MOST_WORK:
         raise InputError(
