@@ -57,7 +57,7 @@ def _chain(key: Any) -> Any:
     from unlazy.functions.elementwise import as_link
     from unlazy.training.index_models.overlap_chain import Rule, train
 
-    return train(key, jnp.zeros(CHAINS // 2), DIMENSION, Rule(0.1, sign=-1.0), [STEPS], teacher=as_link("He3"))
+    return train(key, jnp.zeros(CHAINS // 2), DIMENSION, Rule(0.1, sign=-1.0), [STEPS], link=as_link("He3"))
 
 
 def _neuron(key: Any) -> Any:
@@ -68,7 +68,7 @@ def _neuron(key: Any) -> Any:
     from unlazy.training.index_models.overlap_chain import Rule
 
     weights = init(key, 1, DIMENSION, jnp.float32)
-    return train(key, weights, Rule(0.1, sign=-1.0), FEW, teacher=as_link("He3")).overlaps
+    return train(key, weights, Rule(0.1, sign=-1.0), FEW, link=as_link("He3")).overlaps
 
 
 def _network(key: Any) -> Any:
@@ -82,6 +82,6 @@ def _network(key: Any) -> Any:
 
     start_key, neuron_key, train_key = jax.random.split(key, 3)
     signs, biases = normal(neuron_key, (2, NEURONS))
-    rule = Rule(0.1, sign=jnp.sign(signs), bias=0.5 * biases, noise=0.1)
+    rule = Rule(0.1, sign=jnp.sign(signs), bias=0.5 * biases, noise_variance=0.01)
     weights = init(start_key, NEURONS, DIMENSION, jnp.float32)
-    return train(train_key, weights, rule, SAMPLES, teacher=as_link("He3")).overlaps
+    return train(train_key, weights, rule, SAMPLES, link=as_link("He3")).overlaps

@@ -33,7 +33,7 @@ class Curve(NamedTuple):
     """
 
     n: np.ndarray
-    error: np.ndarray
+    test_error: np.ndarray
     """On new rows, label noise included, summed over outputs; NaN where not `in_range`."""
     interval: Interval
     """Where the error of training on n rows lies, with the probability asked for; NaN for moments."""
@@ -44,11 +44,11 @@ class Curve(NamedTuple):
     unequal leverages (`fast`, `hybrid`), and for fewer than 20 rows; with kernel="one-step" fewer than 5 rows per
     dimension, strongly correlated inputs, an index that is far from normal, or residuals that depend on other
     directions; for networks more rows than effective dimensions."""
-    ridge: Any = None
-    features: Any = None
+    penalty: Any = None
+    width: Any = None
     """Infinity for the kernel itself."""
-    r2: Any = None
-    """1 - error / variance of y."""
+    r_squared: Any = None
+    """1 - test_error / variance of y."""
     training_error: Any = None
     method: Any = None
     """'fast', 'hybrid' or 'pointwise'; 'one-step' with that kernel, 'moments' after `fit_moments`."""
@@ -76,7 +76,7 @@ def log_normal_interval(error: np.ndarray, deviation: np.ndarray, confidence: fl
     return Interval(low, high)
 
 
-def forecast_deviation(deviation: np.ndarray, freedom: np.ndarray, times: np.ndarray) -> np.ndarray:
+def forecast_deviation(deviation: ArrayLike, freedom: ArrayLike, times: ArrayLike) -> np.ndarray:
     """The standard deviation of log error with so many times the rows at hand, from that with these rows.
 
         s(n)^2 = s(N)^2 + (0.5 (df/N) log(n/N))^2
@@ -84,7 +84,7 @@ def forecast_deviation(deviation: np.ndarray, freedom: np.ndarray, times: np.nda
     `freedom` is the share df/N of the rows that the fit uses up, which is what bounds the gain of more of them: the
     second term is how far forecasts of the gain were off on real tables (see `LearningCurve`).
     """
-    return np.hypot(deviation, _MODEL_ERROR * freedom * np.log(times))
+    return np.hypot(deviation, _MODEL_ERROR * np.asarray(freedom) * np.log(times))
 
 
 def forecast_interval(
@@ -124,9 +124,9 @@ def is_useful(deviation: np.ndarray, above: np.ndarray) -> np.ndarray:
         return QUANTILE * (1 + above) * deviation <= np.log(_MOST_RATIO)
 
 
-def checked_sizes(sizes: ArrayLike, low: int) -> np.ndarray:
+def checked_n(n: ArrayLike, low: int) -> np.ndarray:
     """Whole numbers of rows to forecast for."""
-    found = np.atleast_1d(check_array("sizes", sizes, low=low, high=1e15, whole=True))
+    found = np.atleast_1d(check_array("n", n, low=low, high=1e15, whole=True))
     if found.ndim != 1:
-        raise InputError(f"sizes must have at most 1 dimension, got shape {found.shape}")
+        raise InputError(f"n must have at most 1 dimension, got shape {found.shape}")
     return found.astype(np.int64)

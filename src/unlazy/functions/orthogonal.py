@@ -34,7 +34,7 @@ _ROUNDING_OF_TAIL = 1e-13
 class Coefficients(NamedTuple):
     """f = sum_k a_k q_k up to some degree, and what is beyond it."""
 
-    values: np.ndarray
+    polynomial_coefficients: np.ndarray
     """a_0, a_1, ..., a_degree."""
     second_moment: float
     """E f(t)^2, the sum of all a_k^2."""
@@ -183,17 +183,17 @@ def coefficients(
         E f(t)^2 = sum_k a_k^2                    (Parseval, which gives the tail)
 
     `function` takes an array and must be square integrable and smooth between the `breakpoints` (0 for relu, abs and
-    sign). Composite Gauss-Legendre rules, doubled until E f^2 and all a_k agree to 1e-11; a function for which they
-    do not agree is refused. On the hypercube the sum over the law is exact and needs no breakpoints. `name` is what
-    errors call the function.
+    sign); a `Link` brings its own. Composite Gauss-Legendre rules, doubled until E f^2 and all a_k agree to 1e-11; a
+    function for which they do not agree is refused. On the hypercube the sum over the law is exact and needs no
+    breakpoints. `name` is what errors call the function.
     """
     degree = family.checked_degree(degree)
-    breaks = check_breakpoints(breakpoints)
+    breaks = sorted({*check_breakpoints(breakpoints), *check_breakpoints(getattr(function, "breakpoints", ()))})
     previous = _coefficients_on(family.grid(0, breaks), function, family, degree, name)
     for refinement in range(1, _LAST_REFINEMENT + 1):
         found = _coefficients_on(family.grid(refinement, breaks), function, family, degree, name)
         scale = math.sqrt(found.second_moment)
-        change = np.abs(found.values - previous.values).max()
+        change = np.abs(found.polynomial_coefficients - previous.polynomial_coefficients).max()
         moment_change = abs(found.second_moment - previous.second_moment)
         if change <= _TOLERANCE * scale and moment_change <= _TOLERANCE * found.second_moment:
             return found

@@ -10,16 +10,16 @@ from unlazy.functions.orthogonal import Hermite
 
 
 class LabelCorrelations(NamedTuple):
-    """Squared correlations with h_1, ..., h_degree."""
+    """Squared correlations with h_1, ..., h_k."""
 
-    squares: np.ndarray
+    squared_correlations: np.ndarray
     """lambda_k^2 = E[E[h_k(z) | y]^2], that of the best transform of the label."""
-    plain: np.ndarray
+    plain_squared_correlations: np.ndarray
     """That of the label itself."""
 
 
 def label_correlations(
-    z: np.ndarray, labels: np.ndarray, weights: np.ndarray, degree: int, *, slice_size: int = 60
+    z: np.ndarray, labels: np.ndarray, weights: np.ndarray, largest_degree: int, *, slice_size: int = 60
 ) -> LabelCorrelations:
     """From means of h_k over slices of about `slice_size` sorted labels, less what chance gives.
 
@@ -27,7 +27,7 @@ def label_correlations(
     """
     order = np.argsort(labels)
     z, y, weights = z[order], labels[order], weights[order] / weights[order].sum()
-    values = Hermite().values(z, degree)[1:]
+    values = Hermite().values(z, largest_degree)[1:]
     wanted = np.searchsorted(y, y[slice_size : y.size - slice_size // 2 : slice_size])
     first = np.unique(np.append(0, wanted[wanted <= y.size - slice_size // 2]))
     counts = np.diff(np.append(first, y.size))

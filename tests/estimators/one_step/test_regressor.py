@@ -392,7 +392,7 @@ def test_wrong_data_are_named(model):
         model.fit(x[:9], y[:9])
     with pytest.raises(InputError, match="y must have a target that is not constant"):
         model.fit(x, np.full(50, 2.0))
-    with pytest.raises(ValueError, match="X must not have gaps, got NaN"):
+    with pytest.raises(ValueError, match="X must not have gaps, got NaN in column 0, 1, 2"):
         model.fit(np.where(x > 1, np.nan, x), y)
     with pytest.raises(ValueError, match="y must not have gaps, got NaN"):
         model.fit(x, np.where(y > 0.5, np.nan, y))

@@ -6,7 +6,7 @@ from unlazy.studies.index_models.kernel_vs_index import LEARNERS, KernelVsIndex
 
 def test_one_shot_overlaps_agree_with_an_independent_computation():
     def overlap(link, ratio):
-        return KernelVsIndex(link=link, d=2000, samples_per_dimension=2 * ratio).predict()["overlap"]
+        return KernelVsIndex(link=link, d=2000, samples_per_dimension=2 * ratio).predict()["squared_overlap"]
 
     # |z| with T = 1 - 1/max(z^2, 1e-3) and lambda_1^2 of He3
     found = [overlap("He2", ratio) for ratio in (1.0, 2.0, 4.0)]
@@ -17,7 +17,7 @@ def test_one_shot_overlaps_agree_with_an_independent_computation():
 
 
 def test_a_kernel_learns_all_and_the_index_too_where_samples_abound():
-    score = KernelVsIndex(link="He2", d=8, samples_per_dimension=40.0).simulate(np.random.default_rng(2))["score"]
+    score = KernelVsIndex(link="He2", d=8, samples_per_dimension=40.0).simulate(np.random.default_rng(2))["r_squared"]
     found = dict(zip(LEARNERS, score, strict=True))
     assert found["matched kernel"] > 0.999
     assert found["refined index"] > 0.999
@@ -28,11 +28,14 @@ def test_without_samples_of_the_second_degree_a_kernel_has_n_over_its_multiplici
     d = 40
     harmonics = (d - 1) * (d + 2) / 2
     predicted = KernelVsIndex(link="He2", d=d, samples_per_dimension=4.0).predict()
-    np.testing.assert_allclose(predicted["bound"], 4 * d / harmonics)
-    np.testing.assert_allclose(predicted["score"][0], predicted["bound"], rtol=0.02)
+    np.testing.assert_allclose(predicted["kernel_bound"], 4 * d / harmonics)
+    np.testing.assert_allclose(predicted["r_squared"][0], predicted["kernel_bound"], rtol=0.02)
 
 
 def test_random_starts_of_one_task_have_no_flow():
-    assert np.isinf(AdditiveScaling(tasks=1, start=0.0).predict()["samples"])
-    many = [AdditiveScaling(tasks=tasks, start=0.0).predict()["drift_only"] / tasks for tasks in (2, 4, 16)]
+    assert np.isinf(AdditiveScaling(tasks=1, relative_start_overlap=0.0).predict()["n"])
+    many = [
+        AdditiveScaling(tasks=tasks, relative_start_overlap=0.0).predict()["drift_only_n"] / tasks
+        for tasks in (2, 4, 16)
+    ]
     assert many[0] > many[1] > many[2]

@@ -27,7 +27,7 @@ each_law = pytest.mark.parametrize("law", LAWS.values(), ids=LAWS.keys())
 def relu_spectrum(d, n):
     family = Gegenbauer(d)
     found = coefficients(as_activation("relu"), family, 8, (0,))
-    return kernel_spectrum(found.values, family.multiplicities(8), n, found.tail)
+    return kernel_spectrum(found.polynomial_coefficients, family.multiplicities(8), n, found.tail)
 
 
 def band_grid(law, nodes=300):
@@ -263,7 +263,7 @@ def test_finite_size_law_holds_on_the_hypercube():
         return 0.8 * (t**2 - 1) / math.sqrt(2) + 0.6 * (t**3 - 3 * t) / math.sqrt(6)
 
     found = coefficients(function, family, 3)
-    law = kernel_spectrum(found.values[1:], family.multiplicities(3)[1:], n, found.tail)
+    law = kernel_spectrum(found.polynomial_coefficients[1:], family.multiplicities(3)[1:], n, found.tail)
     eigenvalues = kernel_eigenvalues(points, function)
     assert distance(eigenvalues, law) < 0.015
     assert distance(eigenvalues, kernel_spectrum_limit(0.0, 1.0, float(np.sum(law.residues)))) > 0.06

@@ -76,7 +76,9 @@ def test_the_step_moves_at_least_as_far_as_its_rank_one_part():
     for activation in ("erf", "relu", np.tanh, np.abs, lambda x: np.tanh(50 * x), lambda x: np.maximum(x, 0)):
         found = rank_one_step(activation, "erf", [0.1, 1.0, 10.0], 1.0, 1.0, 0.1)
         assert (found.displacement >= found.spike).all()
-    with pytest.raises(InputError, match=r"activation.slope = E sigma'\^2 must be at least the variance, got 0.5"):
+    with pytest.raises(
+        InputError, match=r"activation.squared_slope = E sigma'\^2 must be at least the variance, got 0.5"
+    ):
         rank_one_step(ActivationMoments(0, 1, 1, 0.5), "erf", 1, 1, 1, 0)
 
 

@@ -18,7 +18,7 @@ def test_one_shot_directions_have_the_predicted_overlap(link):
     for _ in range(12):
         rows = rng.standard_normal((n, d))
         squares.append(one_shot_direction(rows, named(link)(rows[:, 0]), link)[0] ** 2)
-    limit = linear_overlap(link, ratio=n / d) if link == "He3" else spectral_overlap(link, ratio=n / d).square
+    limit = linear_overlap(link, n / d) if link == "He3" else spectral_overlap(link, n / d).squared_overlap
     expected, error = float(limit), np.std(squares, ddof=1) / np.sqrt(12)
     assert abs(np.mean(squares) - expected) < 4 * error + 2 / d
     assert abs(np.mean(squares) - 0.8 * expected) > 4 * error + 2 / d

@@ -29,7 +29,7 @@ def example(count, seed=0):
 def test_a_block_is_as_many_single_steps(reuse, length):
     weights, signs, biases, inputs, noise = example(16)
     with jax.enable_x64(True):
-        rule = Rule(1.5, 2.0, reuse, jnp.asarray(signs), jnp.asarray(biases), 0.3, 2.0)
+        rule = Rule(1.5, 2.0, reuse, jnp.asarray(signs), jnp.asarray(biases), 0.09, 2.0)
         moved = _block(jnp.asarray(weights), jnp.asarray(inputs), jnp.asarray(noise), length, rule, THIRD, RELU)
         expected = jnp.asarray(weights)
         for x, drawn in zip(inputs[:length], noise[:length], strict=True):
@@ -55,7 +55,7 @@ def test_a_step_is_two_gradient_steps_on_the_correlation_loss_and_an_interpolati
     expected = twice - xi * (twice - w)
     expected /= np.linalg.norm(expected, axis=1, keepdims=True)
     with jax.enable_x64(True):
-        rule = Rule(gamma, strength, 1.0, jnp.asarray(signs), jnp.asarray(biases), 0.2)
+        rule = Rule(gamma, strength, 1.0, jnp.asarray(signs), jnp.asarray(biases), 0.04)
         found = step(jnp.asarray(w), jnp.asarray(x), noise[0], rule, THIRD, RELU)
     np.testing.assert_allclose(found, expected, atol=1e-12)
 
@@ -65,7 +65,7 @@ def test_single_precision_does_not_matter():
     ends = {}
     for dtype in (np.float32, np.float64):
         with jax.enable_x64(dtype is np.float64):
-            numbers = (0.1, 1.0, 1.0, signs, biases, 0.1)
+            numbers = (0.1, 1.0, 1.0, signs, biases, 0.01)
             rule = Rule(*(jnp.asarray(number, dtype) for number in numbers))
             advance = jax.jit(lambda w, x, e, rule=rule: _block(w, x, e, 16, rule, THIRD, RELU))
             current = jnp.asarray(weights, dtype)
@@ -81,7 +81,7 @@ def test_records_are_the_overlaps_on_the_way_and_lengths_stay_one():
 
     @partial(jax.jit, static_argnums=(0, 1))
     def trained(samples, record_at):
-        return train(jax.random.key(1), weights, Rule(0.5), samples, teacher=THIRD, record_at=record_at, block=8)
+        return train(jax.random.key(1), weights, Rule(0.5), samples, link=THIRD, record_at=record_at, block=8)
 
     run = trained(50, (0, 7, 50))
     np.testing.assert_allclose(run.overlaps[0], weights[:, 0])
@@ -103,7 +103,7 @@ def test_the_start_is_uniform_on_the_sphere():
 def test_the_second_layer_learns_the_link_from_aligned_neurons_alone():
     with jax.enable_x64(True):
         aligned = jnp.zeros((64, 50)).at[:, 0].set(1.0)
-        fit = jax.jit(lambda weights: fit_second_layer(jax.random.key(1), weights, 0.1, teacher=THIRD).relative_error)
+        fit = jax.jit(lambda weights: fit_second_layer(jax.random.key(1), weights, 0.01, link=THIRD).relative_risk)
         assert float(fit(aligned)) < 0.1
         assert float(fit(init(jax.random.key(2), 64, 50))) > 0.8
 
@@ -111,12 +111,12 @@ def test_the_second_layer_learns_the_link_from_aligned_neurons_alone():
 @pytest.mark.parametrize(
     ("call", "words"),
     [
-        (lambda w: train(jax.random.key(0), w, Rule(0.1), 0, teacher=THIRD), "samples must be >= 1, got 0"),
-        (lambda w: train(jax.random.key(0), w, Rule(0.0), 5, teacher=THIRD), "step must be > 0, got 0"),
-        (lambda w: train(jax.random.key(0), w[:, :2], Rule(0.1), 5, teacher=THIRD), "d must be >= 3, got 2"),
-        (lambda w: train(jax.random.key(0), w[0], Rule(0.1), 5, teacher=THIRD), "weights must have shape"),
-        (lambda w: train(jax.random.key(0), w, Rule(0.1), 5, teacher=THIRD, record_at=[6]), "record_at must be"),
-        (lambda w: init(jax.random.key(0), 0, 5), "neurons must be >= 1, got 0"),
+        (lambda w: train(jax.random.key(0), w, Rule(0.1), 0, link=THIRD), "n must be >= 1, got 0"),
+        (lambda w: train(jax.random.key(0), w, Rule(0.0), 5, link=THIRD), "step_size must be > 0, got 0"),
+        (lambda w: train(jax.random.key(0), w[:, :2], Rule(0.1), 5, link=THIRD), "d must be >= 3, got 2"),
+        (lambda w: train(jax.random.key(0), w[0], Rule(0.1), 5, link=THIRD), "weights must have shape"),
+        (lambda w: train(jax.random.key(0), w, Rule(0.1), 5, link=THIRD, record_at=[6]), "record_at must be"),
+        (lambda w: init(jax.random.key(0), 0, 5), "width must be >= 1, got 0"),
         (lambda w: init(jax.random.key(0), 4, 2), "d must be >= 3, got 2"),
     ],
 )

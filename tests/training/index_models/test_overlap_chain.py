@@ -47,12 +47,12 @@ def test_the_draws_are_independent_standard_normal_numbers():
 
 @pytest.mark.parametrize("d", [3, 5, 40])
 @pytest.mark.parametrize("reuse", [0.0, 1.0])
-@pytest.mark.parametrize("student", ["relu", "He3"])
-def test_a_step_is_that_of_the_neuron_in_d_dimensions(d, reuse, student):
+@pytest.mark.parametrize("activation", ["relu", "He3"])
+def test_a_step_is_that_of_the_neuron_in_d_dimensions(d, reuse, activation):
     rng = np.random.default_rng(d)
-    derivative = as_link(student).derivative
+    derivative = as_link(activation).derivative
     with jax.enable_x64(True):
-        rule = Rule(2.0, strength=1.5, reuse=reuse, sign=-1.0, bias=0.3, noise=0.4, clip=1.0)
+        rule = Rule(2.0, reuse_step_size=1.5, reuse=reuse, sign=-1.0, bias=0.3, noise_variance=0.16, clip=1.0)
         for _ in range(20):
             w = rng.standard_normal(d)
             w /= np.linalg.norm(w)
@@ -65,12 +65,12 @@ def test_a_step_is_that_of_the_neuron_in_d_dimensions(d, reuse, student):
             moved = step(draws, jnp.array([m]), d, rule, THIRD, derivative)
             weights = online_index.step(jnp.asarray(w)[None], jnp.asarray(x), noise, rule, THIRD, derivative)
             assert float(moved[0]) == pytest.approx(float(weights[0, 0]), abs=1e-12)
-            assert abs(float(moved[0]) - m) > 1e-12 or student == "relu"
+            assert abs(float(moved[0]) - m) > 1e-12 or activation == "relu"
 
 
 def test_the_mean_overlap_follows_the_ode():
     d, times = 2000, np.array([10, 20])
-    found = jax.jit(lambda key: train(key, jnp.zeros(256), d, Rule(0.2, sign=-1.0), times * d, teacher=THIRD))(
+    found = jax.jit(lambda key: train(key, jnp.zeros(256), d, Rule(0.2, sign=-1.0), times * d, link=THIRD))(
         jax.random.key(3)
     )
     expected = overlap_path("He3", times, 0.2, sign=-1)
@@ -84,25 +84,30 @@ def test_traced_dimensions_and_records_give_the_same_overlaps():
     rule, times = Rule(0.3, sign=-1.0), jnp.array([1, 3])
 
     def overlaps(d):
-        return train(jax.random.key(0), jnp.full(8, 0.2), d, rule, (times * d).astype(int), teacher=THIRD)
+        return train(jax.random.key(0), jnp.full(8, 0.2), d, rule, (times * d).astype(int), link=THIRD)
 
     together = jax.jit(jax.vmap(overlaps))(jnp.array([30.0, 100.0]))
     for row, d in zip(together, (30, 100), strict=True):
-        alone = train(jax.random.key(0), jnp.full(8, 0.2), d, rule, [d, 3 * d], teacher=THIRD)
+        alone = train(jax.random.key(0), jnp.full(8, 0.2), d, rule, [d, 3 * d], link=THIRD)
         np.testing.assert_allclose(row, alone, atol=1e-5)
 
 
 def test_a_record_at_0_is_the_start():
     start = jnp.linspace(-0.5, 0.5, 4)
-    found = train(jax.random.key(0), start, 20, Rule(0.1), [0, 5], teacher=THIRD)
+    found = train(jax.random.key(0), start, 20, Rule(0.1), [0, 5], link=THIRD)
     np.testing.assert_array_equal(found[0], start)
     assert (found[1] != start).any()
 
 
 def test_the_crossing_step_is_the_first_at_which_the_share_is_above():
-    key, start, rule, share = jax.random.key(5), jnp.full(20, 0.2), Rule(0.2, sign=-1.0, bias=1.0, noise=0.1), 0.6
-    crossing = jax.jit(lambda start, most: crossing_step(key, start, 30, rule, most, teacher=THIRD, share=share))
-    overlaps = jax.jit(lambda n: train(key, start, 30, rule, jnp.array([n]), teacher=THIRD)[0])
+    key, start, rule, share = (
+        jax.random.key(5),
+        jnp.full(20, 0.2),
+        Rule(0.2, sign=-1.0, bias=1.0, noise_variance=0.01),
+        0.6,
+    )
+    crossing = jax.jit(lambda start, most: crossing_step(key, start, 30, rule, most, link=THIRD, share=share))
+    overlaps = jax.jit(lambda n: train(key, start, 30, rule, jnp.array([n]), link=THIRD)[0])
     found = int(crossing(start, 20_000))
     assert found > 64
     above = [np.mean(np.abs(overlaps(n)) >= 0.5) >= share for n in (found - 30, found - 1, found)]
@@ -147,14 +152,14 @@ def test_the_clip_bounds_the_change():
     ("changes", "words"),
     [
         ({"d": 2}, "d must be >= 3, got 2"),
-        ({"rule": Rule(0.0)}, "step must be > 0, got 0"),
-        ({"rule": Rule(-1.0)}, "step must be > 0, got -1"),
-        ({"rule": Rule(0.1, strength=-1.0)}, "strength must be >= 0, got -1"),
+        ({"rule": Rule(0.0)}, "step_size must be > 0, got 0"),
+        ({"rule": Rule(-1.0)}, "step_size must be > 0, got -1"),
+        ({"rule": Rule(0.1, reuse_step_size=-1.0)}, "reuse_step_size must be >= 0, got -1"),
         ({"rule": Rule(0.1, sign=0.0)}, "sign must be 1 or -1, got 0"),
-        ({"rule": Rule(0.1, noise=-0.1)}, "noise must be >= 0, got -0.1"),
+        ({"rule": Rule(0.1, noise_variance=-0.1)}, "noise_variance must be >= 0, got -0.1"),
         ({"rule": Rule(0.1, clip=0.0)}, "clip must be > 0, got 0"),
         ({"rule": Rule(0.1, reuse=2.0)}, "reuse must be >= 0 and <= 1, got 2"),
-        ({"rule": Rule(math.nan)}, "step must be finite"),
+        ({"rule": Rule(math.nan)}, "step_size must be finite"),
         ({"start": jnp.ones(3)}, r"\|start\| must be < 1, got 1"),
         ({"start": jnp.zeros((2, 2))}, "start must have 1 dimension"),
         ({"record_at": [0]}, "the last of record_at must be >= 1, got 0"),
@@ -165,14 +170,14 @@ def test_the_clip_bounds_the_change():
 def test_bad_input_is_named(changes, words):
     call = {"start": jnp.zeros(3), "d": 10, "rule": Rule(0.1), "record_at": [5]} | changes
     with pytest.raises(InputError, match=words):
-        train(jax.random.key(0), call["start"], call["d"], call["rule"], call["record_at"], teacher=THIRD)
+        train(jax.random.key(0), call["start"], call["d"], call["rule"], call["record_at"], link=THIRD)
 
 
 def test_bad_crossings_are_named():
     call = (jax.random.key(0), jnp.zeros(3), 10, Rule(0.1))
-    with pytest.raises(InputError, match="most_steps must be >= 1, got 0"):
-        crossing_step(*call, 0, teacher=THIRD)
-    with pytest.raises(InputError, match="level must be > 0 and < 1, got 1"):
-        crossing_step(*call, 5, teacher=THIRD, level=1.0)
+    with pytest.raises(InputError, match="largest_steps must be >= 1, got 0"):
+        crossing_step(*call, 0, link=THIRD)
+    with pytest.raises(InputError, match="target_overlap must be > 0 and < 1, got 1"):
+        crossing_step(*call, 5, link=THIRD, target_overlap=1.0)
     with pytest.raises(InputError, match="share must be > 0"):
-        crossing_step(*call, 5, teacher=THIRD, share=0.0)
+        crossing_step(*call, 5, link=THIRD, share=0.0)

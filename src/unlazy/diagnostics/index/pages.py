@@ -84,7 +84,7 @@ def _draw_overlaps(axes: Axes, report: IndexReport) -> None:
         square = float(np.clip(report.squares[index] if low > 0 else high, 1e-3, 1.0))
         ratio = np.geomspace(0.2, 5 * max(report.recommended_rows, report.n) / report.d, 120) * square
         # a link that shows all of z, or all of z^2, with as many rows as the estimate leaves of them
-        found = linear_overlap("He1", ratio=ratio) if index == 0 else spectral_overlap("He2", ratio=ratio).square
+        found = linear_overlap("He1", ratio) if index == 0 else spectral_overlap("He2", ratio).squared_overlap
         style.theory(axes, ratio / square * report.d, np.sqrt(found), color=style.colour(index), label=f"{name} part")
     mark(axes, x=report.n, label="rows at hand")
     mark(axes, y=report.overlap)

@@ -220,9 +220,9 @@ def _intervals(
 
 def _ratios(target: float) -> tuple[float, float]:
     """n/d times lambda_k^2 for a squared overlap."""
-    from unlazy.theory.index_models.spectral.estimators import ratio_for_overlap
+    from unlazy.theory.index_models.spectral.estimators import samples_for_overlap
 
-    return target / (1 - target), float(ratio_for_overlap(target, "He2"))
+    return target / (1 - target), float(samples_for_overlap("He2", target))
 
 
 def _verdict(

@@ -62,7 +62,7 @@ class IndexEvidence(NamedTuple):
     """(tr S)^2 / (d tr S^2) of the correlation matrix S of the inputs: 1 if they are uncorrelated."""
     other_signal: float
     """What is quadratic in x in the residuals, in standard deviations of what chance gives."""
-    least_noise: float
+    least_noise_variance: float
     """The noise variance if the largest residuals along the index are misfit: with the median over ten parts of it in
     place of the mean, where chance does not explain the difference."""
     tails: float

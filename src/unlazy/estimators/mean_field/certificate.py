@@ -34,17 +34,17 @@ class OptimalityCertificate(NamedTuple):
     """An upper bound of L(q_g) - min L, where q_g is the law that `draws` are from.
 
     The objective L = mean loss + confinement E|x|^2 + temperature E log mu is in units of the loss: half the squared
-    error over the variance of y, or nats. The bound is estimated without bias: `gap` +- `standard_error`, which can be
-    below 0 where it is as good as 0. If `reasons` is not empty the estimate is not trusted and must not be quoted as a
-    bound. N neurons drawn from q_g are worse than q_g by another term of order 1/N.
+    error over the variance of y, or nats. The bound is estimated without bias: `optimality_gap` +- `standard_error`,
+    which can be below 0 where it is as good as 0. If `reasons` is not empty the estimate is not trusted and must not be
+    quoted as a bound. N neurons drawn from q_g are worse than q_g by another term of order 1/N.
     """
 
-    gap: float
+    optimality_gap: float
     standard_error: float
     reasons: tuple[str, ...]
     acceptance: float
-    effective: float
-    """How many independent draws have the variance of the predictions behind `gap`."""
+    effective_draws: float
+    """How many independent draws have the variance of the predictions behind `optimality_gap`."""
     draws: np.ndarray
     """(draws, d + 1 or more) of q_g, in standardised inputs; weights of the columns of X, then the bias."""
 
@@ -55,7 +55,7 @@ class OptimalityCertificate(NamedTuple):
 
 
 def network_certificate(
-    particles: Any,
+    cloud: Any,
     X: Any,
     y: Any,
     *,
@@ -69,20 +69,21 @@ def network_certificate(
     polish: int = 2,
     random_state: int = 0,
 ) -> OptimalityCertificate:
-    """Certify a network f(z) = amplitude mean tanh(w.z + b) with `particles` (w, b) (N, d + 1) on X (n, d) and y (n,).
+    """Certify a network f(z) = amplitude mean tanh(w.z + b) on X (n, d) and y (n,).
 
-    The loss is "square", (f - y)^2 / 2, or "logistic", log(1 + exp(-y f)) with y = -1 or 1; X and y are taken as they
-    are. Best give particles of several times of the training together: from few of them the gap is that of their noise.
-    See `training.mean_field.certificate` for the method; `polish` steps improve the law before it is judged.
+    Its `cloud` (N, d + 1) has a row (w, b) for each particle. The loss is "square", (f - y)^2 / 2, or "logistic", log(1
+    + exp(-y f)) with y = -1 or 1; X and y are taken as they are. Best give particles of several times of the training
+    together: from few of them the gap is that of their noise. See `training.mean_field.certificate` for the method;
+    `polish` steps improve the law before it is judged.
     """
     inputs = check_array("X", X, ndim=2)
     labels = check_array("y", y, ndim=1)
-    cloud = check_array("particles", particles, ndim=2)
+    cloud = check_array("cloud", cloud, ndim=2)
     check_choice("loss", loss, ("square", "logistic"))
     if len(labels) != len(inputs):
         raise InputError(f"y must have one entry per row of X, got {len(labels)} for {len(inputs)}")
     if cloud.shape[1] != inputs.shape[1] + 1:
-        raise InputError(f"particles must have d + 1 = {inputs.shape[1] + 1} columns, got {cloud.shape[1]}")
+        raise InputError(f"cloud must have d + 1 = {inputs.shape[1] + 1} columns, got {cloud.shape[1]}")
     if loss == "logistic" and not np.isin(labels, (-1.0, 1.0)).all():
         raise InputError(f"y must be -1 or 1 for the logistic loss, got {labels[~np.isin(labels, (-1.0, 1.0))][0]:g}")
     temperature, confinement, amplitude = (

@@ -12,7 +12,7 @@ from unlazy.functions.elementwise import as_link
 from unlazy.lab import OWN, Change, Output, Study, changes, cite, claim, path, static, value
 from unlazy.lab.claims import at_least, parameter, within
 from unlazy.plotting.panels import Level, Map, Panel, panels
-from unlazy.theory.index_models.additive import additive_stall_overlap, additive_step
+from unlazy.theory.index_models.additive import additive_stall_overlap, additive_step_size
 
 ARRIVED = 0.8
 TIME = ("progress",)
@@ -20,7 +20,7 @@ TIME = ("progress",)
 
 def _coupons(data: Any) -> Any:
     """The covered share of the tasks if neurons arrive or not and pick a task without preference."""
-    arrived = data.arrived.isel(progress=-1).mean("seed")
+    arrived = data.arrived_share.isel(progress=-1).mean("seed")
     return 1 - (1 - arrived / int(parameter(data, "tasks"))) ** data.width
 
 
@@ -37,15 +37,15 @@ def _overlaps(data: Any) -> Any:
 
 OVERLAP = r"overlap $|\langle w_j,\theta_m\rangle|$"
 LABELS = ("median neuron", "worst task", "share of the best task")
-STALL = Level(lambda data: _last(data).stall, "the flow stalls (theory)", theory=True)
+STALL = Level(lambda data: _last(data).stall_overlap, "the flow stalls (theory)", theory=True)
 
 
 @dataclass(frozen=True)
 class AdditiveLocalisation(Study):
     """f = M^(-1/2) sum_m h_3(<x, theta_m>), N neurons on the same n = 0.7 M d^2 fresh samples, step 0.5 (dM)^(-1/2).
 
-    Neurons do not see each other's output, so that N of them are a network of N: `covered` is the average over all
-    choices of N.
+    Neurons do not see each other's output, so that N of them are a network of N: `covered_share` is the average over
+    all choices of N.
     """
 
     question = "Do the neurons of a network that learns a sum of tasks each find one task, and is every task found?"
@@ -54,21 +54,23 @@ class AdditiveLocalisation(Study):
 
     d: int = static(64, "dimension", symbol="d", low=4, high=10_000)
     tasks: int = static(8, "tasks", symbol="M", low=1, high=1000)
-    samples: float = static(0.7, "samples over M d^2", above=0, high=100)
+    task_samples_per_squared_dimension: float = static(
+        0.7, "samples per task over the squared dimension", symbol="n/(Md^2)", above=0, high=100
+    )
     records: int = static(7, "records on the way", low=1, high=1000)
-    step: float = value(0.5, "step size, before the powers of d and M", symbol="g", above=0, high=100)
-    noise: float = value(0.0, "deviation of the label noise", symbol=r"\tau", low=0, high=100)
-    most_neurons: int = static(64, "neurons that are trained", low=1, high=100_000)
+    relative_step_size: float = value(0.5, "step size over (dM)^(-1/2)", symbol="g", above=0, high=100)
+    noise_variance: float = value(0.0, "variance of the label noise", symbol=r"\sigma^2", low=0, high=10_000)
+    largest_width: int = static(64, "neurons that are trained", low=1, high=100_000)
     width: tuple = path((4, 8, 16, 32, 64), "neurons", symbol="N", low=1, high=100_000, scale="log")
 
     outputs = {
         "overlap": Output("overlap at the end", r"|\langle w_j,\theta_m\rangle|", ("neuron", "task")),
-        "best": Output("median over neurons of the best overlap", "", TIME),
-        "worst_task": Output("best overlap of the task found worst", "", TIME),
-        "share": Output("share of the best task in a neuron's overlaps", "", TIME),
-        "arrived": Output("share of neurons at 0.8", "", TIME),
-        "covered": Output("share of the tasks that have a neuron", "", ("width",)),
-        "stall": Output("overlap at which the flow stalls", theory_only=True),
+        "best_overlap": Output("median over neurons of the best overlap", "", TIME),
+        "worst_task_overlap": Output("best overlap of the task found worst", "", TIME),
+        "best_task_share": Output("share of the best task in a neuron's overlaps", "", TIME),
+        "arrived_share": Output("share of neurons at 0.8", "", TIME),
+        "covered_share": Output("share of the tasks that have a neuron", "", ("width",)),
+        "stall_overlap": Output("overlap at which the flow stalls", theory_only=True),
     }
     presets = {"quick": {"seeds": 8}, "full": {"d": [64, 128], "seeds": 32}}
     history = (
@@ -82,7 +84,7 @@ class AdditiveLocalisation(Study):
     figure = panels(
         Map(_overlaps, x="task", y="neuron", title="one run", limits=(0, 1), label=OVERLAP),
         Panel(
-            ("best", "worst_task", "share"),
+            ("best_overlap", "worst_task_overlap", "best_task_share"),
             x="progress",
             line=True,
             labels=LABELS,
@@ -92,7 +94,7 @@ class AdditiveLocalisation(Study):
             ylim=(0, 1.03),
             legend="lower right",
         ),
-        Panel("covered", x="width", ylim=(0, 1.03)),
+        Panel("covered_share", x="width", ylim=(0, 1.03)),
         width=3.2,
         height=3.0,
     )
@@ -100,34 +102,34 @@ class AdditiveLocalisation(Study):
     @claim("oko2024", "localisation", at_least(ARRIVED))
     def every_task(main):
         """Every task has a neuron: the best overlap of the task that is found worst is {criterion}."""
-        return main.simulated.worst_task.isel(progress=-1)
+        return main.simulated.worst_task_overlap.isel(progress=-1)
 
     @claim("oko2024", "localisation", at_least(0.85))
     def strong(main):
         """The median over neurons of the best overlap is {criterion}."""
-        return main.simulated.best.isel(progress=-1)
+        return main.simulated.best_overlap.isel(progress=-1)
 
     @claim("oko2024", "localisation", at_least(0.9))
     def one_task_each(main):
         """Neurons are not spread over the tasks' subspace: the share of the best task in the sum of squared overlaps is
         {criterion} (median over neurons)."""
-        return main.simulated.share.isel(progress=-1)
+        return main.simulated.best_task_share.isel(progress=-1)
 
     @claim(OWN, "neurons that choose tasks independently and uniformly", within(0.15), resampled=True)
     def no_preference(main):
         """Tasks are found like coupons: the share with a neuron is 1 - (1 - p/M)^N {criterion}, p the share of neurons
         that arrived."""
-        return main.simulated.covered.mean("seed") / _coupons(main.simulated) - 1
+        return main.simulated.covered_share.mean("seed") / _coupons(main.simulated) - 1
 
     def validate(self) -> None:
         if self.d < self.tasks + 3:
             raise InputError(f"d must be at least tasks + 3 = {self.tasks + 3}, got {self.d}")
-        if max(self.width) > self.most_neurons:
-            raise InputError(f"width must be at most most_neurons = {self.most_neurons}, got {max(self.width)}")
+        if max(self.width) > self.largest_width:
+            raise InputError(f"width must be at most largest_width = {self.largest_width}, got {max(self.width)}")
 
     def coordinates(self) -> dict[str, Any]:
-        progress = np.linspace(0, self.samples, self.records + 1).tolist()
-        return {"neuron": list(range(self.most_neurons)), "task": list(range(self.tasks)), "progress": progress}
+        progress = np.linspace(0, self.task_samples_per_squared_dimension, self.records + 1).tolist()
+        return {"neuron": list(range(self.largest_width)), "task": list(range(self.tasks)), "progress": progress}
 
     def simulate(self, key: Any) -> dict[str, Any]:
         import jax
@@ -138,16 +140,17 @@ class AdditiveLocalisation(Study):
         from unlazy.training.index_models.online_index import init
 
         start_key, train_key = jax.random.split(key)
-        weights = init(start_key, self.most_neurons, self.d)
-        rule = AdditiveRule(as_link("He3"), self.tasks, self.d, self.step / (self.d * self.tasks) ** 0.5, self.noise)
-        steps = round(self.samples * self.tasks * self.d**2)
+        weights = init(start_key, self.largest_width, self.d)
+        step_size = self.relative_step_size / (self.d * self.tasks) ** 0.5
+        rule = AdditiveRule(as_link("He3"), self.tasks, self.d, step_size, self.noise_variance)
+        steps = round(self.task_samples_per_squared_dimension * self.tasks * self.d**2)
         trained = train_network(train_key, weights, rule, steps, self.records)
         overlaps = jnp.concatenate([weights[None, :, : self.tasks], trained.overlaps])
         return localisation(overlaps, ARRIVED, self.width)._asdict()
 
     def predict(self) -> dict[str, Any]:
-        size = additive_step(self.step, self.d, self.tasks, 3)
-        return {"stall": additive_stall_overlap("He3", self.tasks, size, self.noise**2)}
+        step_size = additive_step_size("He3", self.d, self.tasks, self.relative_step_size)
+        return {"stall_overlap": additive_stall_overlap("He3", self.tasks, step_size, self.noise_variance)}
 
     def derive(self, simulated: Any) -> Any:
-        return _coupons(simulated).to_dataset(name="covered")
+        return _coupons(simulated).to_dataset(name="covered_share")

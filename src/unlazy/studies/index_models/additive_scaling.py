@@ -12,7 +12,7 @@ from unlazy.functions.elementwise import as_link
 from unlazy.lab import Output, Study, cite, static, value
 from unlazy.lab.claims import OWN, Change, between, changes, claim, relative_deviation, slope, within
 from unlazy.plotting.panels import Panel, panels
-from unlazy.theory.index_models.additive import additive_step, escape_samples
+from unlazy.theory.index_models.additive import additive_step_size, escape_samples
 
 EXPONENTS = {"He3": 3, "He4": 4}
 PATIENCE = 6
@@ -22,7 +22,7 @@ MANY = [4, 8, 16]
 
 
 def _panel(part: str, x: str, **options: Any) -> Panel:
-    return Panel(("samples", "drift_only"), x, part=part, labels=("controlled start", "drift alone"), **options)
+    return Panel(("n", "drift_only_n"), x, part=part, labels=("controlled start", "drift alone"), **options)
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class AdditiveScaling(Study):
     the factor M and is not judged: its best of M overlaps grows like sqrt(2 log M), which makes up for most of the
     factor, and with one task half of the neurons start on the wrong side, where only noise gets them across 0.
 
-    `flow` leaves out M < 4, where the flow stalls at or next to the threshold (M = 1: at 0.70) and the cut of large
+    `flow` leaves out M < 4, where the flow stalls at or next to the target (M = 1: at 0.70) and the cut of large
     steps at |c| = 1/sqrt(d), which it ignores, decides. Nothing in it is fitted.
     """
 
@@ -45,28 +45,30 @@ class AdditiveScaling(Study):
 
     tasks: int = value(4, "tasks", symbol="M", low=1, high=1024, scale="log")
     d: int = value(64, "dimension", symbol="d", low=4, high=1_000_000, scale="log")
-    start: float = value(2.0, "first overlap times the root of d, 0 for a random start", low=0, high=1000)
-    step: float = value(0.5, "step size, before the powers of d and M", symbol="g", above=0, high=100)
-    noise: float = value(0.0, "deviation of the label noise", symbol=r"\tau", low=0, high=100)
-    threshold: float = value(0.8, "overlap at which a neuron has arrived", above=0, high=0.999)
-    link: str = static("He3", "link and student", choices=tuple(EXPONENTS))
-    neurons: int = static(16, "neurons", symbol="N", low=1, high=100_000)
-    most_tasks: int = static(16, "largest number of tasks", low=1, high=1024)
+    relative_start_overlap: float = value(
+        2.0, "overlap at the start times the root of d, 0 for a random start", low=0, high=1000
+    )
+    relative_step_size: float = value(0.5, "step size over d^(-(k-2)/2) M^(-1/2)", symbol="g", above=0, high=100)
+    noise_variance: float = value(0.0, "variance of the label noise", symbol=r"\sigma^2", low=0, high=10_000)
+    target_overlap: float = value(0.8, "overlap at which a neuron has arrived", above=0, high=0.999)
+    link: str = static("He3", "link and activation", choices=tuple(EXPONENTS))
+    width: int = static(16, "neurons", symbol="N", low=1, high=100_000)
+    largest_tasks: int = static(16, "largest number of tasks", low=1, high=1024)
 
     outputs = {
-        "samples": Output("samples until half of the neurons have arrived", "n", scale="log", undefined=np.inf),
-        "drift_only": Output("the same without the price of noise", "", scale="log", theory_only=True),
+        "n": Output("samples until half of the neurons have arrived", "n", scale="log", undefined=np.inf),
+        "drift_only_n": Output("the same without the price of noise", "", scale="log", theory_only=True),
     }
     presets = {
         "quick": {
             "controlled": {"tasks": ALL, "seeds": 16},
             "dimension": {"d": [32, 64, 128], "seeds": 16},
-            "random": {"tasks": [1, 4, 16], "start": 0.0, "seeds": 16},
+            "random": {"tasks": [1, 4, 16], "relative_start_overlap": 0.0, "seeds": 16},
         },
         "full": {
-            "controlled": {"tasks": ALL, "neurons": 64, "seeds": 24},
-            "dimension": {"d": [32, 64, 128, 256], "neurons": 64, "seeds": 16},
-            "random": {"tasks": ALL, "start": 0.0, "neurons": 64, "seeds": 16},
+            "controlled": {"tasks": ALL, "width": 64, "seeds": 24},
+            "dimension": {"d": [32, 64, 128, 256], "width": 64, "seeds": 16},
+            "random": {"tasks": ALL, "relative_start_overlap": 0.0, "width": 64, "seeds": 16},
         },
     }
     lines = {"controlled": "tasks", "dimension": "d", "random": "tasks"}
@@ -76,7 +78,7 @@ class AdditiveScaling(Study):
         Change("flow", "16 seeds of 16 neurons", "with 8 seeds of 24 it was inconclusive"),
     )
     figure = panels(
-        _panel("controlled", "tasks", also=(Panel("samples", x="tasks", part="random", labels=("random start",)),)),
+        _panel("controlled", "tasks", also=(Panel("n", x="tasks", part="random", labels=("random start",)),)),
         _panel("dimension", "d"),
         width=3.6,
         height=3.0,
@@ -85,34 +87,35 @@ class AdditiveScaling(Study):
     @claim("oko2024", "complexity of SGD", between(0.7, 1.1))
     def linear_in_tasks(controlled):
         """From a controlled start the samples grow like M: the slope of log n against log M is {criterion}."""
-        return slope(controlled.simulated.samples.sel(tasks=ALL), "tasks")
+        return slope(controlled.simulated.n.sel(tasks=ALL), "tasks")
 
     @claim("oko2024 benarous2021", "complexity of SGD", between(1.8, 2.2))
     def power_of_dimension(dimension):
         """They grow like d^(k-1) = d^2 for h_3: the slope of log n against log d is {criterion}."""
-        return slope(dimension.simulated.samples, "d")
+        return slope(dimension.simulated.n, "d")
 
     @claim(OWN, "flow with drift and spread in closed form", within(0.1))
     def flow(controlled):
         """For M >= 4 the flow with drift and spread in closed form gives the samples {criterion}."""
-        simulated, predicted = (data.samples.sel(tasks=MANY) for data in (controlled.simulated, controlled.predicted))
+        simulated, predicted = (data.n.sel(tasks=MANY) for data in (controlled.simulated, controlled.predicted))
         return relative_deviation(simulated, predicted)
 
     def validate(self) -> None:
-        self.check_at_most(("tasks", "most_tasks"))
+        self.check_at_most(("tasks", "largest_tasks"))
         if self.d < self.tasks + 3:
             raise InputError(f"d must be at least tasks + 3 = {self.tasks + 3}, got {self.d}")
         if self._limit > LONGEST:
             raise InputError(
-                f"tasks, d and step would need up to {self._limit:.1g} samples, more than {LONGEST:g}; choose smaller d"
+                f"tasks, d and relative_step_size would need up to {self._limit:.1g} samples, more than {LONGEST:g}; "
+                "choose smaller d"
             )
-        if self.start >= self.d**0.5:
-            raise InputError(f"start must be below the root of d = {self.d}, got {self.start:g}")
+        if (start := self.relative_start_overlap) >= self.d**0.5:
+            raise InputError(f"relative_start_overlap must be below the root of d = {self.d}, got {start:g}")
 
     @property
     def _limit(self) -> Any:
         """Samples after which those that have not arrived are given up."""
-        return PATIENCE * self.tasks * (1.0 * self.d) ** (EXPONENTS[self.link] - 1) / self.step
+        return PATIENCE * self.tasks * (1.0 * self.d) ** (EXPONENTS[self.link] - 1) / self.relative_step_size
 
     def simulate(self, key: Any) -> dict[str, Any]:
         import jax
@@ -121,11 +124,11 @@ class AdditiveScaling(Study):
         from unlazy.training.index_models.additive_chain import AdditiveRule, escape, init
 
         start_key, run_key = jax.random.split(key)
-        first = self.start / jnp.sqrt(self.d)
-        begin = init(start_key, self.neurons, self.most_tasks, self.tasks, self.d, first)
-        step_size = self.step * self.d ** (-(EXPONENTS[self.link] - 2) / 2) / jnp.sqrt(self.tasks)
-        rule = AdditiveRule(as_link(self.link), self.tasks, self.d, step_size, self.noise)
-        return {"samples": escape(run_key, begin, rule, self.threshold, self._limit).half}
+        first = self.relative_start_overlap / jnp.sqrt(self.d)
+        begin = init(start_key, self.width, self.largest_tasks, self.tasks, self.d, first)
+        step_size = self.relative_step_size * self.d ** (-(EXPONENTS[self.link] - 2) / 2) / jnp.sqrt(self.tasks)
+        rule = AdditiveRule(as_link(self.link), self.tasks, self.d, step_size, self.noise_variance)
+        return {"n": escape(run_key, begin, rule, self.target_overlap, self._limit).median_n}
 
     def predict(self) -> dict[str, Any]:
         """From a random start, the flow of the neuron with the median best overlap.
@@ -137,10 +140,10 @@ class AdditiveScaling(Study):
         share = 0.5 ** (1 / self.tasks)
         # an even link drifts away from 0 on both sides: the best of |overlap| counts
         share = (1 + share) / 2 if EXPONENTS[self.link] % 2 == 0 else share
-        first = self.start if self.start > 0 else float(ndtri(share))
+        first = self.relative_start_overlap if self.relative_start_overlap > 0 else float(ndtri(share))
         if first <= 0:
-            return {"samples": np.inf, "drift_only": np.inf}
-        size = additive_step(self.step, self.d, self.tasks, EXPONENTS[self.link])
+            return {"n": np.inf, "drift_only_n": np.inf}
+        step_size = additive_step_size(self.link, self.d, self.tasks, self.relative_step_size)
         begin = min(first / self.d**0.5, 1.0)
-        given = self.link, self.tasks, self.d, begin, self.threshold, size, self.noise**2
-        return {"samples": escape_samples(*given), "drift_only": escape_samples(*given, drift_only=True)}
+        given = self.link, self.d, self.tasks, begin, self.target_overlap, step_size, self.noise_variance
+        return {"n": escape_samples(*given), "drift_only_n": escape_samples(*given, drift_only=True)}

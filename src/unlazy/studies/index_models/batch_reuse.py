@@ -17,10 +17,10 @@ QUANTILES = (0.1, 0.25, 0.5, 0.75, 0.9, 1.0)
 
 
 def _median_at_end(main: Any, reuse: int) -> Any:
-    return main.simulated.overlaps.sel(reuse=reuse, fraction=0.5).isel(stage=-1)
+    return main.simulated.overlap_quantiles.sel(reuse=reuse, fraction=0.5).isel(stage=-1)
 
 
-SHARES = (lambda data: data.overlaps.sel(fraction=0.5), lambda data: data.overlaps.sel(fraction=0.9))
+SHARES = (lambda data: data.overlap_quantiles.sel(fraction=0.5), lambda data: data.overlap_quantiles.sel(fraction=0.9))
 TIME = "examples per dimension $n/d$"
 
 
@@ -40,18 +40,22 @@ class BatchReuse(Study):
     agreement = 1e-3
 
     reuse: int = value(1, "whether each example is used twice", low=0, high=1, paired=True)
-    step: float = value(0.1, "step", symbol=r"\gamma", above=0, high=100, paired=True)
-    strength: float = value(1.0, "strength of the first of two steps", symbol="s", low=0, high=100, paired=True)
-    noise: float = value(0.1, "deviation of the label noise", symbol=r"\tau", low=0, high=100)
-    bias: float = value(0.5, "deviation of the biases in phase I", low=0, high=10)
-    ratio: int = static(150, "examples per dimension in phase I", symbol="n/d", low=RECORDS, high=100_000)
+    step_size: float = value(0.1, "step size times the dimension", symbol=r"\gamma", above=0, high=100, paired=True)
+    reuse_step_size: float = value(
+        1.0, "step size of the first of two uses, times the dimension", symbol="s", low=0, high=100, paired=True
+    )
+    noise_variance: float = value(0.01, "variance of the label noise", symbol=r"\sigma^2", low=0, high=10_000)
+    bias_deviation: float = value(0.5, "deviation of the biases in phase I", low=0, high=10)
+    samples_per_dimension: int = static(
+        150, "examples per dimension in phase I", symbol="n/d", low=RECORDS, high=100_000
+    )
     d: int = static(100, "dimension", symbol="d", low=3, high=10_000, scale="log")
-    neurons: int = static(128, "neurons", symbol="N", low=1, high=10_000, scale="log")
+    width: int = static(128, "neurons", symbol="N", low=1, high=10_000, scale="log")
     link: str = static("He3", "link", choices=("He2", "He3", "He4", "relu", "abs", "tanh", "sin", "z2exp"))
 
     outputs = {
-        "overlaps": Output("quantiles of |overlap|", r"|m|", dims=("stage", "fraction")),
-        "relative_error": Output("test error over the variance of the link"),
+        "overlap_quantiles": Output("quantiles of |overlap|", r"|m|", dims=("stage", "fraction")),
+        "relative_risk": Output("test error over the variance of the link"),
     }
     inner = {"stage": (np.arange(1, RECORDS + 1) / RECORDS).tolist(), "fraction": list(QUANTILES)}
     presets = {"quick": {"reuse": [0, 1], "seeds": 8}, "full": {"reuse": [0, 1], "d": [50, 100, 200], "seeds": 32}}
@@ -66,7 +70,7 @@ class BatchReuse(Study):
     figure = panels(
         Panel(
             SHARES,
-            x=lambda data: data.attrs["ratio"] * data.stage,
+            x=lambda data: data.attrs["samples_per_dimension"] * data.stage,
             by="reuse",
             at={"d": 100},
             line=True,
@@ -76,8 +80,16 @@ class BatchReuse(Study):
             ylim=(0, 1.5),
             legend="upper left",
         ),
-        Panel("overlaps", x="fraction", by="reuse", at={"d": 100}, line=True, xlabel="share of neurons", legend=False),
-        Panel("relative_error", x="reuse", by="d", runs=True, beside=True, xlim=(-0.5, 1.5), marks=(Level(1.0),)),
+        Panel(
+            "overlap_quantiles",
+            x="fraction",
+            by="reuse",
+            at={"d": 100},
+            line=True,
+            xlabel="share of neurons",
+            legend=False,
+        ),
+        Panel("relative_risk", x="reuse", by="d", runs=True, beside=True, xlim=(-0.5, 1.5), marks=(Level(1.0),)),
         width=3.0,
         height=2.8,
         caption="Dotted: predicting the mean.",
@@ -96,12 +108,12 @@ class BatchReuse(Study):
     @claim("lee2024 wu2024talk", ALGORITHM, at_most(0.5))
     def error(main):
         """With reuse the test error over the variance is {criterion}."""
-        return main.simulated.relative_error.sel(reuse=1)
+        return main.simulated.relative_risk.sel(reuse=1)
 
     @claim("lee2024 wu2024talk", ALGORITHM, at_least(0.9))
     def no_error(main):
         """Without reuse it is {criterion}."""
-        return main.simulated.relative_error.sel(reuse=0)
+        return main.simulated.relative_risk.sel(reuse=0)
 
     @claim("lee2024 wu2024talk", ALGORITHM, at_least(0.3))
     def ablation(main):
@@ -109,12 +121,14 @@ class BatchReuse(Study):
         return _median_at_end(main, 1) - _median_at_end(main, 0)
 
     def validate(self) -> None:
-        if self.ratio % RECORDS:
-            raise InputError(f"ratio must be a multiple of {RECORDS}, got {self.ratio}")
+        if self.samples_per_dimension % RECORDS:
+            raise InputError(f"samples_per_dimension must be a multiple of {RECORDS}, got {self.samples_per_dimension}")
 
     def simulate(self, key: Any) -> dict[str, Any]:
         from unlazy.training.index_models.reused_runs import network_run
 
-        stops = [self.ratio // RECORDS * self.d * stage for stage in range(1, RECORDS + 1)]
-        options = self.as_dict("d", "neurons", "step", "strength", "reuse", "bias", "noise")
+        stops = [self.samples_per_dimension // RECORDS * self.d * stage for stage in range(1, RECORDS + 1)]
+        options = self.as_dict(
+            "d", "width", "step_size", "reuse_step_size", "reuse", "bias_deviation", "noise_variance"
+        )
         return network_run(key, self.link, stops, QUANTILES, **options)

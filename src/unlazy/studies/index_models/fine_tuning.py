@@ -16,13 +16,13 @@ ARMS = {
     "subspace": "random in the tasks' subspace",
     "random": "random, untrained",
 }
-SCORES = tuple(lambda data, arm=arm: data.score.sel(arm=arm) for arm in ARMS)
+SCORES = tuple(lambda data, arm=arm: data.r_squared.sel(arm=arm) for arm in ARMS)
 FEW = (50, 100)
 FRESH = 2000
 
 
 def _gap(main: Any, better: str, worse: str) -> Any:
-    score = main.simulated.score.sel(fresh_samples=list(FEW))
+    score = main.simulated.r_squared.sel(n=list(FEW))
     return score.sel(arm=better, drop=True) - score.sel(arm=worse, drop=True)
 
 
@@ -45,21 +45,23 @@ class FineTuning(Study):
 
     d: int = static(64, "dimension", symbol="d", low=12, high=10_000)
     tasks: int = static(8, "tasks", symbol="M", low=4, high=1000)
-    neurons: int = static(96, "neurons", symbol="N", low=1, high=10_000)
-    samples: float = static(1.2, "training samples over M d^2", above=0, high=100)
-    most_samples: int = static(200, "largest number of new samples", low=10, high=100_000)
-    step: float = value(0.5, "step size, before the powers of d and M", symbol="g", above=0, high=100)
-    noise: float = value(0.0, "deviation of the noise of all labels", symbol=r"\tau", low=0, high=100)
-    fresh_samples: tuple = path((50, 100, 200), "samples of the new target", symbol="n'", low=10, scale="log")
+    width: int = static(96, "neurons", symbol="N", low=1, high=10_000)
+    task_samples_per_squared_dimension: float = static(
+        1.2, "training samples per task over the squared dimension", symbol="n/(Md^2)", above=0, high=100
+    )
+    largest_n: int = static(200, "largest number of new samples", low=10, high=100_000)
+    relative_step_size: float = value(0.5, "step size over (dM)^(-1/2)", symbol="g", above=0, high=100)
+    noise_variance: float = value(0.0, "variance of the noise of all labels", symbol=r"\sigma^2", low=0, high=10_000)
+    n: tuple = path((50, 100, 200), "samples of the new target", symbol="n'", low=10, scale="log")
 
     outputs = {
-        "score": Output("test R^2 on the new target", "R^2", ("arm", "fresh_samples")),
-        "overlap": Output("median over neurons of the best overlap", "", ("arm",)),
+        "r_squared": Output("test R^2 on the new target", "R^2", ("arm", "n")),
+        "best_overlap": Output("median over neurons of the best overlap", "", ("arm",)),
     }
     inner = {"arm": list(ARMS)}
     presets = {
         "quick": {"seeds": 16},
-        "full": {"neurons": [96, 192], "most_samples": 400, "fresh_samples": (50, 100, 200, 400), "seeds": 32},
+        "full": {"width": [96, 192], "largest_n": 400, "n": (50, 100, 200, 400), "seeds": 32},
     }
     history = changes(
         "localised-beats-subspace",
@@ -70,8 +72,8 @@ class FineTuning(Study):
     figure = panels(
         Panel(
             SCORES,
-            x="fresh_samples",
-            at={"neurons": 96},
+            x="n",
+            at={"width": 96},
             labels=tuple(ARMS.values()),
             line=True,
             title="directions of the first layer",
@@ -93,9 +95,9 @@ class FineTuning(Study):
     def half_the_samples(main):
         """With 50 samples it is not below what random directions in the subspace reach with 100: the difference is
         {criterion}."""
-        score, (few, more) = main.simulated.score, FEW
-        localised = score.sel(arm="localised", fresh_samples=few, drop=True)
-        return localised - score.sel(arm="subspace", fresh_samples=more, drop=True)
+        score, (few, more) = main.simulated.r_squared, FEW
+        localised = score.sel(arm="localised", n=few, drop=True)
+        return localised - score.sel(arm="subspace", n=more, drop=True)
 
     @claim("oko2024", "fine-tuning", at_least(0.2))
     def training_needed(main):
@@ -105,13 +107,19 @@ class FineTuning(Study):
     def validate(self) -> None:
         if self.d < self.tasks + 3:
             raise InputError(f"d must be at least tasks + 3 = {self.tasks + 3}, got {self.d}")
-        if max(self.fresh_samples) > self.most_samples:
-            raise InputError(
-                f"fresh_samples must be at most most_samples = {self.most_samples}, got {max(self.fresh_samples)}"
-            )
+        if max(self.n) > self.largest_n:
+            raise InputError(f"n must be at most largest_n = {self.largest_n}, got {max(self.n)}")
 
     def simulate(self, key: Any) -> dict[str, Any]:
         from unlazy.training.index_models.fine_tuned import fine_tuned_scores
 
-        options = self.as_dict("d", "tasks", "neurons", "most_samples", "samples", "step", "noise")
-        return fine_tuned_scores(key, list(ARMS), self.fresh_samples, fresh=FRESH, **options)._asdict()
+        options = self.as_dict(
+            "d",
+            "tasks",
+            "width",
+            "largest_n",
+            "task_samples_per_squared_dimension",
+            "relative_step_size",
+            "noise_variance",
+        )
+        return fine_tuned_scores(key, list(ARMS), self.n, fresh=FRESH, **options)._asdict()

@@ -18,9 +18,9 @@ from unlazy.theory.index_models.first_steps import FirstGradient, first_gradient
 BLIND = "relu on He3"
 """relu has no third Hermite coefficient."""
 SINE = Link("sine", lambda u: np.sin(u) + np.cos(u), lambda u: np.cos(u) - np.sin(u))
-"""A student that has no zero coefficient."""
+"""An activation that has no zero coefficient."""
 PAIRS = {name: (LINKS[name], SINE) for name in ("tanh", "abs", "He3")} | {BLIND: (LINKS["He3"], LINKS["relu"])}
-"""The link and the student of each case."""
+"""The link and the activation of each case."""
 EXPONENTS = {"tanh": 1, "abs": 2, "He3": 3, BLIND: 3}
 """The powers of d in the figure: information exponents of the links."""
 SEEN = [name for name in PAIRS if name != BLIND]
@@ -30,15 +30,16 @@ LEAST = 1000
 def _needed(data: Any) -> Any:
     """(d-2) V / S^2, from the means over seeds of a simulation."""
     data = data.sel(case=SEEN)
-    size, signal = (data[name].mean("seed") if "seed" in data.dims else data[name] for name in ("size", "signal"))
-    return (parameter(data, "d") - 2) * size / signal**2
+    names = "update_square", "gradient_signal"
+    square, signal = (data[name].mean("seed") if "seed" in data.dims else data[name] for name in names)
+    return (parameter(data, "d") - 2) * square / signal**2
 
 
 def _panel(case: str, exponent: int) -> Panel:
     """Alignments against n over a power of d."""
     return Panel(
         "alignment",
-        x=lambda data: data.samples / float(parameter(data, "d")) ** exponent,
+        x=lambda data: data.n / float(parameter(data, "d")) ** exponent,
         by="d",
         at={"case": case},
         xlabel=f"$n/d^{exponent}$" if exponent > 1 else "$n/d$",
@@ -64,21 +65,21 @@ class InformationExponentStudy(Study):
     sources = cite("benarous2021", "wu2024talk")
 
     d: int = static(16, "dimension", symbol="d", low=3, high=10**9, scale="log")
-    samples: tuple = path(
+    n: tuple = path(
         tuple(np.geomspace(10, 80_000, 16).round().tolist()), "samples of the gradient", symbol="n", low=1, scale="log"
     )
 
     outputs = {
-        "alignment": Output("squared cosine of gradient and direction", r"\cos^2", ("case", "samples")),
-        "signal": Output("gradient along the direction", "S", ("case",), scale="log"),
-        "size": Output("mean square of the gradient's factor", "V", ("case",), scale="log"),
+        "alignment": Output("squared cosine of gradient and direction", r"\cos^2", ("case", "n")),
+        "gradient_signal": Output("gradient along the direction", "S", ("case",), scale="log"),
+        "update_square": Output("mean square of the gradient's factor", "V", ("case",), scale="log"),
     }
     inner = {"case": list(PAIRS)}
     presets = {
         "quick": {"d": [8, 16, 32], "seeds": 64},
-        "full": {"d": [8, 16, 32, 64], "samples": np.geomspace(10, 2_000_000, 22).round().tolist(), "seeds": 48},
+        "full": {"d": [8, 16, 32, 64], "n": np.geomspace(10, 2_000_000, 22).round().tolist(), "seeds": 48},
     }
-    lines = {"main": "samples"}
+    lines = {"main": "n"}
     history = changes(
         "alignment",
         "the mean of the ratio for n >= 1000, where sums are normal, in place of a ratio of means for all n",
@@ -105,29 +106,31 @@ class InformationExponentStudy(Study):
     def alignment(main):
         """For n >= 1000 the squared cosine between gradient and direction is on average E[A^2 / (A^2 + V X)], A normal
         with mean n^(1/2) S and variance Var[y sigma' v], X chi-square with d-2 degrees of freedom, {criterion}."""
-        error = difference(main, "alignment").sel(case=SEEN, samples=slice(LEAST, None))
-        enough(error, "samples", 1)
+        error = difference(main, "alignment").sel(case=SEEN, n=slice(LEAST, None))
+        enough(error, "n", 1)
         return error
 
-    @claim(OWN, "a zero coefficient of the student", within(0.25, absolute=True))
-    def blind_student(main):
-        """A student whose own third coefficient vanishes, relu without bias, is nearly blind to He3: its signal over
-        that of a student without zero coefficients is 0, as in theory, {criterion}."""
-        enough(main.simulated.sel(samples=slice(LEAST, None)), "samples", 1)
-        return main.simulated.signal.sel(case=BLIND, drop=True) / main.predicted.signal.sel(case="He3", drop=True)
+    @claim(OWN, "a zero coefficient of the activation", within(0.25, absolute=True))
+    def blind_activation(main):
+        """An activation whose own third coefficient vanishes, relu without bias, is nearly blind to He3: its signal
+        over that of an activation without zero coefficients is 0, as in theory, {criterion}."""
+        enough(main.simulated.sel(n=slice(LEAST, None)), "n", 1)
+        return main.simulated.gradient_signal.sel(case=BLIND, drop=True) / main.predicted.gradient_signal.sel(
+            case="He3", drop=True
+        )
 
     def validate(self) -> None:
-        if list(self.samples) != sorted(self.samples):
-            raise InputError(f"samples must grow, got {self.samples}")
+        if list(self.n) != sorted(self.n):
+            raise InputError(f"n must grow, got {self.n}")
 
     def memory(self) -> int:
-        return int(64 * max(self.samples))
+        return int(64 * max(self.n))
 
     def simulate(self, rng: np.random.Generator) -> dict[str, Any]:
         from unlazy.training.index_models.first_steps import first_gradients
 
-        return first_gradients(rng, list(PAIRS.values()), [int(n) for n in self.samples], self.d)._asdict()
+        return first_gradients(rng, list(PAIRS.values()), [int(n) for n in self.n], self.d)._asdict()
 
     def predict(self) -> dict[str, Any]:
-        found = [first_gradient(*pair, self.samples, self.d) for pair in PAIRS.values()]
+        found = [first_gradient(*pair, self.n, self.d) for pair in PAIRS.values()]
         return dict(zip(FirstGradient._fields, zip(*found, strict=True), strict=True))

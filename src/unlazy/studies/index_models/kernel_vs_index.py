@@ -22,13 +22,18 @@ RATIOS = [2.0, 4.0, 8.0, 16.0]
 
 
 def _lead(part: Any, d: int) -> Any:
-    score = part.simulated.score.sel(d=d, samples_per_dimension=16.0, drop=True)
+    score = part.simulated.r_squared.sel(d=d, samples_per_dimension=16.0, drop=True)
     return score.sel(learner="one-shot index", drop=True) - score.sel(learner=KERNELS).max("learner")
 
 
 def _panel(link: str, learner: str) -> Panel:
     """The scores of one learner, of the dimensions of both parts."""
-    shown: Any = {"show": "score", "x": "samples_per_dimension", "by": "d", "at": {"link": link, "learner": learner}}
+    shown: Any = {
+        "show": "r_squared",
+        "x": "samples_per_dimension",
+        "by": "d",
+        "at": {"link": link, "learner": learner},
+    }
     shown |= {"theory": learner != "refined index"}
     legend = "upper left" if (link, learner) == ("He3", KERNELS[0]) else False
     also = (Panel(part="large", **shown),)
@@ -58,9 +63,11 @@ class KernelVsIndex(Study):
     samples_per_dimension: float = static(8.0, "samples per dimension", symbol="n/d", low=1, high=1000, scale="log")
 
     outputs = {
-        "score": Output("test R^2", "R^2", ("learner",)),
-        "overlap": Output("squared overlap of the one-shot direction, mean of four", r"\langle w,\theta\rangle^2"),
-        "bound": Output("what no kernel exceeds", "n/N_p", theory_only=True),
+        "r_squared": Output("test R^2", "R^2", ("learner",)),
+        "squared_overlap": Output(
+            "squared overlap of the one-shot direction, mean of four", r"\langle w,\theta\rangle^2"
+        ),
+        "kernel_bound": Output("what no kernel exceeds", "n/N_p", theory_only=True),
     }
     inner = {"learner": LEARNERS}
     presets = {
@@ -94,25 +101,25 @@ class KernelVsIndex(Study):
     @claim("ghorbani2021 wu2024talk", "baseline II", within(0.08, absolute=True))
     def kernel_theory(small, large):
         """The R^2 of both kernels is that of the theory, n/N_p for the matched one until it is 1, {criterion}."""
-        return [difference(part, "score").sel(learner=KERNELS) for part in (small, large)]
+        return [difference(part, "r_squared").sel(learner=KERNELS) for part in (small, large)]
 
     @claim("ghorbani2021 wu2024talk", "baseline II", at_most(0.1))
     def kernel_fails(large):
         """With n = 16 d samples of h_3 no kernel learns: at d = 50 the better one's R^2 is {criterion}."""
         at = {"link": "He3", "d": 50, "samples_per_dimension": 16.0}
-        return large.simulated.score.sel(learner=KERNELS, **at, drop=True).max("learner")
+        return large.simulated.r_squared.sel(learner=KERNELS, **at, drop=True).max("learner")
 
     @claim("wu2024talk damian2024", "baseline I", at_least(0.9), resampled=True)
     def index_learns(large):
         """With as many the refined index has a median R^2 of {criterion} there, for both links."""
-        score = large.simulated.score.sel(link=list(LINKS))
+        score = large.simulated.r_squared.sel(link=list(LINKS))
         return score.sel(learner="refined index", d=50, samples_per_dimension=16.0, drop=True).median("seed")
 
     @claim("lu2020", "overlap of spectral estimators", within(0.05, absolute=True))
     def one_shot_theory(small, large):
         """For d >= 30 and n = 8 d, 16 d the squared overlap of the one-shot direction is that of the theory
         {criterion}."""
-        errors = [difference(part, "overlap") for part in (small, large)]
+        errors = [difference(part, "squared_overlap") for part in (small, large)]
         return [error.sel(d=error.d >= 30, samples_per_dimension=[8.0, 16.0]) for error in errors]
 
     @claim("ghorbani2021 wu2024talk", "baselines I and II", at_least(0.1))
@@ -136,15 +143,14 @@ class KernelVsIndex(Study):
         """All learners see the same samples and are tested on the same points."""
         from unlazy.training.index_models.kernel_or_index import learner_scores
 
-        options: dict[str, Any] = {"ridges": RIDGES, "jitter": JITTER, "fresh": FRESH}
-        scores, overlap = learner_scores(rng, self.link, self._degree, self._n, self.d, **options)
-        return {"score": scores, "overlap": overlap}
+        options: dict[str, Any] = {"penalties": RIDGES, "jitter": JITTER, "fresh": FRESH}
+        return learner_scores(rng, self.link, self._degree, self._n, self.d, **options)._asdict()
 
     def predict(self) -> dict[str, Any]:
         """The refined index has no theory here; 1, its limit for n/d beyond a few, stands for it."""
-        degree, ratio = self._degree, (self._n // 2) / self.d
+        degree, half = self._degree, (self._n // 2) / self.d
         options: dict[str, Any] = {"penalties": RIDGES, "matched_penalty": JITTER}
         *kernels, bound = index_kernel_scores(self.link, degree, self._n, self.d, **options)
-        one_shot = linear_overlap("He3", ratio=ratio) if degree == 3 else spectral_overlap("He2", ratio=ratio).square
-        overlap = float(one_shot)
-        return {"score": [*kernels, overlap**degree, 1.0], "overlap": overlap, "bound": bound}
+        one_shot = linear_overlap("He3", half) if degree == 3 else spectral_overlap("He2", half).squared_overlap
+        square = float(one_shot)
+        return {"r_squared": [*kernels, square**degree, 1.0], "squared_overlap": square, "kernel_bound": bound}

@@ -28,7 +28,7 @@ def _exponents() -> Any:
 
     powers = range(1, 7)
     found = [monomial_exponents(name, powers).exponents for name in NAMES]
-    return xr.DataArray(found, {"link": list(NAMES), "power": list(powers)}, ("link", "power"))
+    return xr.DataArray(found, {"link": list(NAMES), "label_power": list(powers)}, ("link", "label_power"))
 
 
 @dataclass(frozen=True)
@@ -46,17 +46,17 @@ class MonomialTransform(Study):
 
     link: str = static("He3", "link", choices=NAMES)
     d: int = static(1000, "dimension", symbol="d", low=3, high=10**9, scale="log")
-    ratio: int = static(128, "samples per dimension", symbol="n/d", low=1, high=10**6, scale="log")
+    samples_per_dimension: int = static(128, "samples per dimension", symbol="n/d", low=1, high=10**6, scale="log")
     overlap: float = static(0.3, "overlap of the weight of the quadratic step", symbol="m", above=0, high=0.99)
 
     outputs = {
-        "alignment": Output("squared cosine of step and direction", r"\cos^2", ("step", "power")),
-        "coefficient": Output("coefficient", "E[y^i h_j]\\,/\\,E|y^i h_j|", ("power", "order")),
+        "alignment": Output("squared cosine of step and direction", r"\cos^2", ("step_kind", "label_power")),
+        "relative_moment": Output("relative moment", r"E[y^i h_j]\,/\,E|y^i h_j|", ("label_power", "hermite_degree")),
     }
-    inner = {"step": list(STEPS), "power": list(POWERS), "order": [1, 2]}
+    inner = {"step_kind": list(STEPS), "label_power": list(POWERS), "hermite_degree": [1, 2]}
     presets = {
         "quick": {"link": list(NAMES), "seeds": 16},
-        "full": {"link": list(NAMES), "ratio": [64, 256, 1024, 4096], "seeds": 32},
+        "full": {"link": list(NAMES), "samples_per_dimension": [64, 256, 1024, 4096], "seeds": 32},
     }
     history = (
         Change("coefficients", "divided by E|y^i h_j| in place of E|y|^i", "they were as large as 23"),
@@ -75,16 +75,19 @@ class MonomialTransform(Study):
     )
     figure = panels(
         Panel(
-            lambda data: _exponents().sel(power=list(POWERS)),
+            lambda data: _exponents().sel(label_power=list(POWERS)),
             x="link",
-            by="power",
+            by="label_power",
             points=False,
             ylabel="information exponent of $y^i$",
             ylim=(0, 9),
             marks=(Level(2, dashed=True),),
         ),
-        *(Panel("coefficient", x="link", by="power", at={"order": order}, legend=False) for order in (1, 2)),
-        *(Panel("alignment", x="link", by="power", at={"step": step}, ylim=(-0.03, 1), legend=False) for step in STEPS),
+        *(Panel("relative_moment", x="link", by="label_power", at={"hermite_degree": k}, legend=False) for k in (1, 2)),
+        *(
+            Panel("alignment", x="link", by="label_power", at={"step_kind": step}, ylim=(-0.03, 1), legend=False)
+            for step in STEPS
+        ),
         columns=3,
         width=3.1,
         height=2.8,
@@ -94,53 +97,55 @@ class MonomialTransform(Study):
     def smallest_power():
         """The smallest power of He3, ..., He8 with information exponent at most 2 is 2 for each of them."""
         exponents = _exponents()
-        return exponents.power[(exponents <= 2).argmax("power")].drop_vars("power")
+        return exponents.label_power[(exponents <= 2).argmax("label_power")].drop_vars("label_power")
 
     @claim("lee2024", PROPOSITION, within(0.05, absolute=True))
     def coefficients(main):
         """Simulated E[y^i h_j] / E|y^i h_j|, j = 1, 2, agree with exact quadrature {criterion} for every link and
         power."""
-        return difference(main, "coefficient")
+        return difference(main, "relative_moment")
 
     @claim("benarous2021", "information exponent above 2", at_most(0.05))
     def label_is_blind(main):
         """From the label itself neither step finds the direction: the squared cosine is {criterion} for every link."""
-        return main.simulated.alignment.sel(power=1)
+        return main.simulated.alignment.sel(label_power=1)
 
     @claim("lee2024", PROPOSITION, at_least(0.2))
     def square_shows(main):
         """From the square of the label the quadratic step finds it for He3 and He4: the squared cosine is
         {criterion}."""
-        return main.simulated.alignment.sel(step="quadratic", power=2, link=["He3", "He4"])
+        return main.simulated.alignment.sel(step_kind="quadratic", label_power=2, link=["He3", "He4"])
 
     @claim("lee2024", PROPOSITION, at_least(0.3))
     def cube_shows(main):
         """He3 is not even, and the linear step with the cube of its label finds the direction: the squared cosine is
         {criterion}."""
-        return main.simulated.alignment.sel(step="linear", power=3, link="He3")
+        return main.simulated.alignment.sel(step_kind="linear", label_power=3, link="He3")
 
     @claim("lee2024", PROPOSITION, at_most(0.05))
     def even_stays_blind(main):
         """For the even He4 no power has a linear coefficient: the linear step's squared cosine is {criterion}."""
-        return main.simulated.alignment.sel(step="linear", link="He4")
+        return main.simulated.alignment.sel(step_kind="linear", link="He4")
 
     @claim(OWN, "ratio of the means of signal and noise", within(0.1, absolute=True))
     def alignment(main):
         """For He3 with powers 1 and 2 the squared cosine is a^2 / (a^2 + (d/n) V), a = E[T h_1] or m (1-m^2)^(1/2)
         E[T (z^2-1)], V = E[T^2] or E[T^2 (1 + m^2 (z^2-1))], {criterion}."""
-        return difference(main, "alignment").sel(link="He3", power=[1, 2])
+        return difference(main, "alignment").sel(link="He3", label_power=[1, 2])
 
     def memory(self) -> int:
-        return 8 * 8 * self.d * self.ratio
+        return 8 * 8 * self.d * self.samples_per_dimension
 
     def simulate(self, rng: np.random.Generator) -> dict[str, Any]:
         from unlazy.training.index_models.first_steps import power_alignments
 
         function = as_link(self.link)
-        alignment = power_alignments(rng, function, POWERS, self.ratio * self.d, self.d, self.overlap)
+        alignment = power_alignments(rng, function, POWERS, self.samples_per_dimension * self.d, self.d, self.overlap)
         z, weights = wide_draws(rng, 20_000, spread=2.5)
-        return {"alignment": alignment, "coefficient": moments(function(z), z, weights, POWERS, 2)}
+        return {"alignment": alignment, "relative_moment": moments(function(z), z, weights, POWERS, 2)}
 
     def predict(self) -> dict[str, Any]:
-        alignment = self.ratio / (self.ratio + step_price(self.link, POWERS, self.overlap))
-        return {"alignment": alignment, "coefficient": exact_moments(as_link(self.link).value, 24.0, POWERS, 2)}
+        alignment = self.samples_per_dimension / (
+            self.samples_per_dimension + step_price(self.link, POWERS, self.overlap)
+        )
+        return {"alignment": alignment, "relative_moment": exact_moments(as_link(self.link).value, 24.0, POWERS, 2)}

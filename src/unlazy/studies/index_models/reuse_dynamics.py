@@ -19,7 +19,7 @@ TIMES = (5, 10, 20, 30, 40, 50, 60)
 TIME = "examples per dimension $n/d$"
 PLACES = tuple(np.linspace(-0.9, 0.9, 13).round(2).tolist())
 TRANSFORMATION = "SGD with reused batches implements a label transformation"
-ZIPPED = ("degree", "reuse", "sign", "start")
+ZIPPED = ("degree", "reuse", "sign", "start_overlap")
 ARMS = [(3, 0, -1.0, 0.0), (4, 1, -1.0, 0.1), (4, 1, 1.0, 0.1), (4, 0, -1.0, 0.1)]
 """Beside (3, 1, -1, 0), which is the part `limit`."""
 
@@ -46,33 +46,35 @@ class ReuseDynamics(Study):
     degree: int = value(3, "degree of the link", symbol="k", low=2, high=4)
     reuse: int = value(1, "whether each example is used twice", low=0, high=1)
     sign: float = value(-1.0, "output sign of the neuron", symbol="a", low=-1, high=1)
-    start: float = value(0.0, "overlap at the start", symbol="m_0", low=-0.99, high=0.99)
+    start_overlap: float = value(0.0, "overlap at the start", symbol="m_0", low=-0.99, high=0.99)
     bias: float = value(0.0, "bias of the neuron", symbol="b", low=-10, high=10)
-    step: float = value(0.1, "step", symbol=r"\gamma", above=0, high=100)
-    strength: float = value(1.0, "strength of the first of two steps", symbol="s", low=0, high=100)
+    step_size: float = value(0.1, "step size times the dimension", symbol=r"\gamma", above=0, high=100)
+    reuse_step_size: float = value(
+        1.0, "step size of the first of two uses, times the dimension", symbol="s", low=0, high=100
+    )
     d: float = value(400.0, "dimension of the chain", symbol="d", low=3, high=1e6, scale="log")
-    size: int = static(100, "dimension of the network", low=3, high=100_000, scale="log")
-    group: int = static(16, "chains, or neurons of the network", low=1, high=65_536)
-    place: tuple = path(PLACES, "overlap of a measured drift", symbol="m", low=-0.99, high=0.99)
+    network_d: int = static(100, "dimension of the network", low=3, high=100_000, scale="log")
+    chains: int = static(16, "chains, or neurons of the network", low=1, high=65_536)
+    drift_overlap: tuple = path(PLACES, "overlap of a measured drift", symbol="m", low=-0.99, high=0.99)
 
     outputs = {
-        "overlap": Output("mean overlap", "m", dims=("time",)),
-        "signal": Output("drift towards the direction", "S(m)", dims=("place",)),
+        "overlap": Output("mean overlap", "m", dims=("samples_per_dimension",)),
+        "pull": Output("drift towards the direction", "S(m)", dims=("drift_overlap",)),
     }
-    inner = {"time": list(TIMES)}
+    inner = {"samples_per_dimension": list(TIMES)}
     presets = {
         "quick": {
             "limit": {"d": 400.0, "seeds": 64},
             "arms": {ZIPPED: ARMS, "d": 200.0, "seeds": 32},
-            "network": {"engine": ["chain", "network"], "size": 100, "d": 100.0, "seeds": 256},
+            "network": {"engine": ["chain", "network"], "network_d": 100, "d": 100.0, "seeds": 256},
         },
         "full": {
             "limit": {"d": [100.0, 400.0, 1600.0], "seeds": 256},
             "arms": {ZIPPED: ARMS, "d": 400.0, "seeds": 128},
-            "network": {"engine": ["chain", "network"], "size": 100, "d": 100.0, "seeds": 512},
+            "network": {"engine": ["chain", "network"], "network_d": 100, "d": 100.0, "seeds": 512},
         },
     }
-    lines = {"limit": "place", "arms": "place"}
+    lines = {"limit": "drift_overlap", "arms": "drift_overlap"}
     history = (
         Change("equation", "criterion", "set after a prototype had been seen"),
         Change("", "more seeds", "intervals were too wide"),
@@ -80,17 +82,25 @@ class ReuseDynamics(Study):
     figure = panels(
         Panel(
             "overlap",
-            x="time",
+            x="samples_per_dimension",
             by="engine",
             part="network",
-            also=(Panel("overlap", x="time", by="d", part="limit", theory=False),),
+            also=(Panel("overlap", x="samples_per_dimension", by="d", part="limit", theory=False),),
             title="$h_3$, reuse, $a = -1$",
             xlabel=TIME,
             legend="upper left",
         ),
-        Panel("signal", x="place", part="limit", title="$h_3$, reuse, $a = -1$", marks=(Level(0),)),
-        Panel("overlap", x="time", by=ZIPPED[:3], part="arms", xlabel=TIME, colours=COLOURS, legend="upper left"),
-        Panel("signal", x="place", by=ZIPPED[:3], part="arms", colours=COLOURS, legend=False, marks=(Level(0),)),
+        Panel("pull", x="drift_overlap", part="limit", title="$h_3$, reuse, $a = -1$", marks=(Level(0),)),
+        Panel(
+            "overlap",
+            x="samples_per_dimension",
+            by=ZIPPED[:3],
+            part="arms",
+            xlabel=TIME,
+            colours=COLOURS,
+            legend="upper left",
+        ),
+        Panel("pull", x="drift_overlap", by=ZIPPED[:3], part="arms", colours=COLOURS, legend=False, marks=(Level(0),)),
         columns=2,
         width=3.8,
         height=2.8,
@@ -110,18 +120,20 @@ class ReuseDynamics(Study):
         return overlap.sel(engine="network") - overlap.sel(engine="chain")
 
     @claim(OWN, "drift of the overlap, an integral over two normal variables", within(0.03, absolute=True))
-    def signal(limit, arms):
+    def pull(limit, arms):
         """The measured drift is S(m) {criterion} for both links, both signs, with and without reuse."""
-        return [difference(part, "signal") for part in (limit, arms)]
+        return [difference(part, "pull") for part in (limit, arms)]
 
     @claim("lee2024", TRANSFORMATION, at_least(0.25))
     def odd_link(limit):
         """With reuse h_3 is seen at the overlap 0 already (generative exponent 1): after 60 d examples the mean overlap
         is {criterion}."""
-        return _limit(limit.simulated).sel(time=60)
+        return _limit(limit.simulated).sel(samples_per_dimension=60)
 
     @claim(
-        "benarous2021", "no common degree of the Hermite coefficients of link and student", within(0.02, absolute=True)
+        "benarous2021",
+        "no common degree of the Hermite coefficients of link and activation",
+        within(0.02, absolute=True),
     )
     def no_reuse(arms):
         """Without reuse the mean overlap stays 0 {criterion}."""
@@ -135,26 +147,37 @@ class ReuseDynamics(Study):
     def even_link(arms):
         """For h_4 (generative exponent 2) from m = 0.1 the neuron with sign -1 gets ahead of the one with sign +1,
         which stalls: after 60 d examples by {criterion}."""
-        found = arms.simulated.sel(time=60)
+        found = arms.simulated.sel(samples_per_dimension=60)
         reused = (found.degree == 4) & (found.reuse == 1)
         towards, away = (kept(found.overlap, reused & (found.sign == sign)) for sign in (-1, 1))
         return towards - away
 
     def validate(self) -> None:
         check_choice("sign", self.sign, (1, -1))
-        if self.engine == "network" and self.d != self.size:
-            raise InputError(f"d must be size = {self.size} for a network, got {self.d:g}")
+        if self.engine == "network" and self.d != self.network_d:
+            raise InputError(f"d must be network_d = {self.network_d} for a network, got {self.d:g}")
 
     def simulate(self, key: Any) -> dict[str, Any]:
         from unlazy.training.index_models.reused_runs import mean_overlaps
 
-        names = "degree", "start", "d", "size", "group", "step", "strength", "reuse", "sign", "bias"
-        return mean_overlaps(key, TIMES, self.place, chain=self.engine == "chain", **self.as_dict(*names))
+        names = (
+            "degree",
+            "start_overlap",
+            "d",
+            "network_d",
+            "chains",
+            "step_size",
+            "reuse_step_size",
+            "reuse",
+            "sign",
+            "bias",
+        )
+        return mean_overlaps(key, TIMES, self.drift_overlap, chain=self.engine == "chain", **self.as_dict(*names))
 
     def predict(self) -> dict[str, Any]:
-        neuron: Any = {"sign": self.sign, "bias": self.bias, "strength": self.strength, "reuse": bool(self.reuse)}
+        neuron: Any = self.as_dict("sign", "bias", "reuse_step_size") | {"reuse": bool(self.reuse)}
         link = f"He{self.degree}"
         return {
-            "overlap": overlap_path(link, TIMES, self.step, start=self.start, **neuron),
-            "signal": overlap_drift(link, self.place, **neuron).signal,
+            "overlap": overlap_path(link, TIMES, self.step_size, start_overlap=self.start_overlap, **neuron),
+            "pull": overlap_drift(link, self.drift_overlap, **neuron).pull,
         }

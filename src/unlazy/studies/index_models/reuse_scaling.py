@@ -16,12 +16,15 @@ from unlazy.theory.index_models.online_sgd import crossing_time
 
 COMPLEXITY = "complexity of SGD with reused batches"
 ORDER = "information exponent k: n of order d^(k-1)"
-LEVEL = 0.5
+TARGET = 0.5
 PLAIN: dict[Any, Any] = {"matched": 1, "reuse": 0, "sign": 1.0}
-MATCHED = {("degree", "step", "power"): [(2, 0.25, 0.0), (3, 0.5, 0.5)], **PLAIN}
-FOURTH = {"degree": 4, "step": 0.5, "power": 1.0, **PLAIN}
+MATCHED = {("degree", "relative_step_size", "step_size_exponent"): [(2, 0.25, 0.0), (3, 0.5, 0.5)], **PLAIN}
+FOURTH = {"degree": 4, "relative_step_size": 0.5, "step_size_exponent": 1.0, **PLAIN}
 REUSED: dict[Any, Any] = {("degree", "sign"): [(2, 1.0), (3, -1.0), (4, -1.0)]}
-ABLATION: dict[Any, Any] = {("reuse", "step", "power"): [(1, 0.1, 0.0), (1, 0.35, 0.5), (0, 0.35, 0.5)], "bias": 1.0}
+ABLATION: dict[Any, Any] = {
+    ("reuse", "relative_step_size", "step_size_exponent"): [(1, 0.1, 0.0), (1, 0.35, 0.5), (0, 0.35, 0.5)],
+    "bias": 1.0,
+}
 
 
 def _with(data: Any, **wanted: float) -> Any:
@@ -36,28 +39,28 @@ def _with(data: Any, **wanted: float) -> Any:
 def _at(data: Any, **wanted: float) -> Any:
     """The examples at the first place with these parameters."""
     axes = {data[name].dims[0]: 0 for name in wanted if name in data.coords}
-    return _with(data, **wanted).examples.isel(axes, drop=True)
+    return _with(data, **wanted).n.isel(axes, drop=True)
 
 
 def _arms(data: Any) -> list[Any]:
     """The examples without reuse, and with reuse at the same steps."""
     plain = _with(data, reuse=0)
-    steps = {name: np.ravel(parameter(plain, name))[0] for name in ("step", "power")}
+    steps = {name: np.ravel(parameter(plain, name))[0] for name in ("relative_step_size", "step_size_exponent")}
     return [_at(data, reuse=reuse, **steps) for reuse in (0, 1)]
 
 
 def _panel(part: str, by: str | tuple[str, ...], **options: Any) -> Panel:
-    return Panel("examples", x="d", by=by, part=part, ylabel="examples $n$", legend="upper left", **options)
+    return Panel("n", x="d", by=by, part=part, ylabel="examples $n$", legend="upper left", **options)
 
 
 @dataclass(frozen=True)
 class ReuseScaling(Study):
     """The first n at which half of the chains (one neuron each, exact) have |m| >= 1/2, from m = d^(-1/2) > 0.
 
-    The step is gamma = g d^(-p). Without reuse the students are the links themselves, h_k, with |c| <= d^(-1/2); with
-    reuse they are ReLU neurons without bias and of the favourable sign. These two differ in more than reuse; the
-    ablation is one ReLU student (b = 1, a = -1, He_3) in three arms: reuse and constant step, reuse with step d^(-1/2),
-    no reuse with the same step. Its criteria were set before any run, from the ODE.
+    The step is gamma = g d^(-p). Without reuse the activations are the links themselves, h_k, with |c| <= d^(-1/2);
+    with reuse they are ReLU without bias and of the favourable sign. These two differ in more than reuse; the ablation
+    is one ReLU neuron (b = 1, a = -1, He_3) in three arms: reuse and constant step, reuse with step d^(-1/2), no reuse
+    with the same step. Its criteria were set before any run, from the ODE.
     """
 
     question = "With which power of the dimension does the number of examples grow that online SGD needs?"
@@ -68,16 +71,18 @@ class ReuseScaling(Study):
     degree: int = value(3, "degree of the link", symbol="k", low=2, high=4)
     d: float = value(256.0, "dimension", symbol="d", low=3, high=1e6, scale="log")
     reuse: int = value(1, "whether each example is used twice", low=0, high=1)
-    matched: int = value(0, "whether the student is the link, instead of ReLU", low=0, high=1)
-    step: float = value(0.1, "step, times d^p", symbol="g", above=0, high=100)
-    power: float = value(0.0, "decay of the step with the dimension", symbol="p", low=0, high=4)
-    sign: float = value(-1.0, "output sign of the student", symbol="a", low=-1, high=1)
-    bias: float = value(0.0, "bias of the student", symbol="b", low=-10, high=10)
-    strength: float = value(1.0, "strength of the first of two steps", symbol="s", low=0, high=100)
-    most: float = value(1e4, "most examples, over the dimension", low=1, high=1e8, scale="log")
+    matched: int = value(0, "whether the activation is the link, instead of ReLU", low=0, high=1)
+    relative_step_size: float = value(0.1, "step size over d^(-1-p)", symbol="g", above=0, high=100)
+    step_size_exponent: float = value(0.0, "decay of the step size with the dimension", symbol="p", low=0, high=4)
+    sign: float = value(-1.0, "output sign of the neuron", symbol="a", low=-1, high=1)
+    bias: float = value(0.0, "bias of the neuron", symbol="b", low=-10, high=10)
+    reuse_step_size: float = value(
+        1.0, "step size of the first of two uses, times the dimension", symbol="s", low=0, high=100
+    )
+    largest_samples_per_dimension: float = value(1e4, "most examples, over the dimension", low=1, high=1e8, scale="log")
     chains: int = static(32, "chains", low=2, high=65_536)
 
-    outputs = {"examples": Output("examples until half of the overlaps are 1/2", "n", scale="log", undefined=np.inf)}
+    outputs = {"n": Output("examples until half of the overlaps are 1/2", "n", scale="log", undefined=np.inf)}
     presets = {
         "quick": {
             "matched": MATCHED | {"d": [32.0, 64.0, 128.0], "seeds": 64},
@@ -105,9 +110,9 @@ class ReuseScaling(Study):
         ),
     )
     figure = panels(
-        _panel("matched", "degree", title="no reuse, student = link", also=(_panel("fourth", "degree"),)),
+        _panel("matched", "degree", title="no reuse, activation = link", also=(_panel("fourth", "degree"),)),
         _panel("reused", "degree", title="reuse, ReLU", marks=(Guide(1.0, "slope 1", factor=0.5),)),
-        _panel("ablation", ("reuse", "power"), title="ablation: ReLU, $h_3$, $b = 1$"),
+        _panel("ablation", ("reuse", "step_size_exponent"), title="ablation: ReLU, $h_3$, $b = 1$"),
         width=3.1,
         height=3.1,
     )
@@ -125,7 +130,7 @@ class ReuseScaling(Study):
     )
     def fourth_plain(fourth):
         """Without reuse He_4 needs a higher power of d: the slope is {criterion}."""
-        return slope(fourth.simulated.examples, "d")
+        return slope(fourth.simulated.n, "d")
 
     @claim("lee2024", COMPLEXITY, at_most(1.35))
     def third_reused(reused):
@@ -145,7 +150,7 @@ class ReuseScaling(Study):
 
     @claim("lee2024", COMPLEXITY, at_least(0.2))
     def ablation_slope(ablation):
-        """The same student with the same steps: reuse lowers the slope by {criterion} (0.43 in the ODE)."""
+        """The same neuron with the same steps: reuse lowers the slope by {criterion} (0.43 in the ODE)."""
         plain, reused = _arms(ablation.simulated)
         return slope(plain, "d") - slope(reused, "d")
 
@@ -166,24 +171,26 @@ class ReuseScaling(Study):
         from unlazy.training.index_models.traced_links import chosen_link, hermite_link
 
         clip = jnp.where(self.matched != 0, 1.0, jnp.inf)
-        size = self.step * self.d ** (-self.power)
-        rule = Rule(size, self.strength, self.reuse, self.sign, self.bias, clip=clip)
-        teacher = hermite_link(self.degree)
-        student = chosen_link((LINKS["relu"], teacher), self.matched)
+        step_size = self.relative_step_size * self.d ** (-self.step_size_exponent)
+        rule = Rule(step_size, self.reuse_step_size, self.reuse, self.sign, self.bias, clip=clip)
+        link = hermite_link(self.degree)
+        activation = chosen_link((LINKS["relu"], link), self.matched)
         start = jnp.full(self.chains, 1.0) / jnp.sqrt(self.d)
-        limit = jnp.minimum(self.most * self.d, 2e9).astype(jnp.int32)
-        found = crossing_step(key, start, self.d, rule, limit, teacher=teacher, student=student, level=LEVEL)
-        return {"examples": jnp.where(found < 0, jnp.inf, found)}
+        limit = jnp.minimum(self.largest_samples_per_dimension * self.d, 2e9).astype(jnp.int32)
+        arguments = key, start, self.d, rule, limit
+        found = crossing_step(*arguments, link=link, activation=activation, target_overlap=TARGET)
+        return {"n": jnp.where(found < 0, jnp.inf, found)}
 
     def predict(self) -> dict[str, Any]:
-        """The first time at which |m| is at the level, m or -m; the chains' clip is left out."""
-        link, size, start = f"He{self.degree}", self.step * self.d ** (-self.power), self.d**-0.5
-        neuron: Any = {"student": link if self.matched else "relu", "bias": self.bias, "strength": self.strength}
-        neuron |= {"reuse": bool(self.reuse), "level": LEVEL}
+        """The first time at which |m| is at the target, m or -m; the chains' clip is left out."""
+        link, start = f"He{self.degree}", self.d**-0.5
+        step_size = self.relative_step_size * self.d ** (-self.step_size_exponent)
+        neuron: Any = self.as_dict("bias", "reuse_step_size") | {"activation": link if self.matched else "relu"}
+        neuron |= {"reuse": bool(self.reuse), "target_overlap": TARGET}
         # -m is the overlap with -theta, for which the labels of an odd link have the other sign
         mirrored = self.sign if self.degree % 2 == 0 else -self.sign
         times = [
-            crossing_time(link, size, start=first, sign=sign, **neuron)
+            crossing_time(link, step_size, start_overlap=first, sign=sign, **neuron)
             for sign, first in ((self.sign, start), (mirrored, -start))
         ]
-        return {"examples": min(times) * self.d}
+        return {"n": min(times) * self.d}

@@ -33,20 +33,24 @@ def clipped_square(y: np.ndarray) -> np.ndarray:
 
 
 @cache
-def transforms(name: str, noise: float) -> tuple[Callable[[Any], Any], ...]:
+def transforms(link: str, noise_variance: float) -> tuple[Callable[[Any], Any], ...]:
     """In the order of ESTIMATORS."""
-    return clipped, exact.best_linear_transform(name, noise), clipped_square, exact.best_spectral_transform(name, noise)
+    linear, spectral = (
+        best(link, noise_variance) for best in (exact.best_linear_transform, exact.best_spectral_transform)
+    )
+    return clipped, linear, clipped_square, spectral
 
 
-def _growth(sizes: Any, ratio: float) -> Any:
+def _growth(sizes: Any, samples_per_dimension: float) -> Any:
     """The power of d with which the best spectral overlap of even links changes."""
-    found = sizes.simulated.overlap.sel(ratio=ratio, estimator="spectral, best", link=EVEN)
+    found = sizes.simulated.squared_overlap.sel(estimator="spectral, best", link=EVEN)
+    found = found.sel(samples_per_dimension=samples_per_dimension)
     return slope(found.mean("seed"), "d", least=2)
 
 
 def _draw_thresholds(estimator: str, axes: Any, main: Any, **_: Any) -> None:
-    for index, threshold in enumerate(np.atleast_1d(main.lines.threshold.sel(estimator=estimator))):
-        if 0 < threshold <= main.lines.ratio.max():
+    for index, threshold in enumerate(np.atleast_1d(main.lines.samples_threshold.sel(estimator=estimator))):
+        if 0 < threshold <= main.lines.samples_per_dimension.max():
             axes.axvline(threshold, color=style.colour(index), linewidth=1.2, linestyle=":", zorder=1)
 
 
@@ -54,7 +58,7 @@ def _draw_thresholds(estimator: str, axes: Any, main: Any, **_: Any) -> None:
 class SpectralThresholds(Study):
     """y = link(<x, theta>) + noise; squared overlaps of sum_i T_i x_i and the top eigenvector of sum_i T_i x_i x_i^T.
 
-    One draw serves all ratios, each with its first n = ratio d samples. T is clip(y, -1, 1) and min(y^2, 4), or the
+    One draw serves all n, each with its first samples. T is clip(y, -1, 1) and min(y^2, 4), or the
     best ones, E[z | y] and 1 - 1/E[z^2 | y].
     """
 
@@ -62,32 +66,43 @@ class SpectralThresholds(Study):
     sources = cite("mondelli2018", "lu2020", "luo2019", "barbier2019", "damian2024")
 
     link: str = static("He2", "link", choices=tuple(LINKS))
-    noise: float = static(0.1, "deviation of the label noise", symbol=r"\tau", low=0, high=100)
+    noise_variance: float = static(0.01, "variance of the label noise", symbol=r"\sigma^2", low=0, high=10_000)
     d: int = static(300, "dimension", symbol="d", low=3, high=20_000, scale="log")
-    ratio: tuple = path((0.25, 1.0, *JUDGED), "samples per dimension", symbol="n/d", above=0, high=1e4, scale="log")
+    samples_per_dimension: tuple = path(
+        (0.25, 1.0, *JUDGED), "samples per dimension", symbol="n/d", above=0, high=1e4, scale="log"
+    )
 
     outputs = {
-        "overlap": Output("squared overlap", r"\langle w,\theta\rangle^2", ("estimator", "ratio")),
-        "threshold": Output("ratio where the overlap starts", dims=("estimator",), theory_only=True),
-        "eigenvalue": Output("largest eigenvalue", r"\lambda_{\max}", ("spectral", "ratio")),
+        "squared_overlap": Output(
+            "squared overlap", r"\langle w,\theta\rangle^2", ("estimator", "samples_per_dimension")
+        ),
+        "samples_threshold": Output(
+            "samples per dimension where the overlap starts", dims=("estimator",), theory_only=True
+        ),
+        "largest_eigenvalue": Output("largest eigenvalue", r"\lambda_{\max}", ("spectral", "samples_per_dimension")),
     }
     inner = {"estimator": list(ESTIMATORS), "spectral": list(SPECTRAL)}
     presets = {
         "quick": {
             "main": {"link": ["abs", "He2", "He3", "He4"], "d": 300, "seeds": 16},
-            "sizes": {"link": EVEN, "d": [30, 60, 120, 240], "ratio": (BELOW, ABOVE), "seeds": 96},
+            "sizes": {"link": EVEN, "d": [30, 60, 120, 240], "samples_per_dimension": (BELOW, ABOVE), "seeds": 96},
         },
         "full": {
             "main": {"link": ["abs", "He2", "He3", "He4", "relu", "tanh", "cos"], "d": 500, "seeds": 24},
-            "sizes": {"link": EVEN, "d": [30, 60, 120, 240, 480], "ratio": (BELOW, ABOVE), "seeds": 256},
+            "sizes": {
+                "link": EVEN,
+                "d": [30, 60, 120, 240, 480],
+                "samples_per_dimension": (BELOW, ABOVE),
+                "seeds": 256,
+            },
         },
     }
-    lines = {"main": "ratio"}
+    lines = {"main": "samples_per_dimension"}
     history = (
         Change("", "more seeds", "after a first run"),
         Change("overlap", "judged from twice the threshold on", "at 1.4 times it d = 300 adds 0.05"),
         Change("overlap", "a claim that it holds within 0.015 on average was dropped", "its noise"),
-        Change("eigenvalue", "averaged over the ratios", "its noise"),
+        Change("eigenvalue", "averaged over n/d", "its noise"),
         Change("nothing-below", "at most -0.3 in place of -0.7", "measured as -0.5 for d up to 480"),
         Change("something-above", "at n = 2 d in place of 1.5 d", "after a first run"),
         Change("best-transform", "compared at n = 5 d in place of 4 d", "after a first run"),
@@ -95,8 +110,8 @@ class SpectralThresholds(Study):
     figure = panels(
         *(
             Panel(
-                "overlap",
-                x="ratio",
+                "squared_overlap",
+                x="samples_per_dimension",
                 by="link",
                 at={"estimator": name},
                 draw=partial(_draw_thresholds, name),
@@ -104,7 +119,15 @@ class SpectralThresholds(Study):
             )
             for name in ESTIMATORS
         ),
-        Panel("overlap", "d", ("link", "ratio"), "sizes", {"estimator": "spectral, best"}, theory=False, log="xy"),
+        Panel(
+            "squared_overlap",
+            "d",
+            ("link", "samples_per_dimension"),
+            "sizes",
+            {"estimator": "spectral, best"},
+            theory=False,
+            log="xy",
+        ),
         columns=3,
         width=3.1,
         height=2.7,
@@ -115,18 +138,18 @@ class SpectralThresholds(Study):
     def overlap(main):
         """From twice an estimator's threshold and n = 2 d on its mean squared overlap is that of the theory: beyond
         three standard errors the difference is {criterion}."""
-        error = difference(main, "overlap").sel(ratio=list(JUDGED))
+        error = difference(main, "squared_overlap").sel(samples_per_dimension=list(JUDGED))
         # from there on a few hundred dimensions are many
-        error = error.where(error.ratio >= 2 * main.predicted.threshold)
+        error = error.where(error.samples_per_dimension >= 2 * main.predicted.samples_threshold)
         excess = abs(error.mean("seed")) - 3 * error.std("seed", ddof=1) / np.sqrt(error.sizes["seed"])
-        return [excess.sel(estimator=name).max(["ratio", "link"]) for name in ESTIMATORS]
+        return [excess.sel(estimator=name).max(["samples_per_dimension", "link"]) for name in ESTIMATORS]
 
     @claim("lu2020", "largest eigenvalue", within(0.1))
     def eigenvalue(main):
         """For the clipped transform the largest eigenvalue is that of the theory {criterion}, on average over n/d = 2,
         ..., 8."""
-        error = main.simulated.eigenvalue / main.predicted.eigenvalue - 1
-        return error.sel(ratio=list(JUDGED), spectral="clipped").mean("ratio")
+        error = main.simulated.largest_eigenvalue / main.predicted.largest_eigenvalue - 1
+        return error.sel(samples_per_dimension=list(JUDGED), spectral="clipped").mean("samples_per_dimension")
 
     @claim("mondelli2018", RECOVERY, at_most(-0.3), resampled=True)
     def nothing_below(sizes):
@@ -143,13 +166,13 @@ class SpectralThresholds(Study):
     def no_linear_threshold(main):
         """He3 has lambda_1 > 0, and the best linear estimator no threshold: at n = d/4 its squared overlap is
         {criterion}."""
-        return main.simulated.overlap.sel(ratio=BELOW, estimator="linear, best", link="He3")
+        return main.simulated.squared_overlap.sel(samples_per_dimension=BELOW, estimator="linear, best", link="He3")
 
     @claim("luo2019", "optimal transforms", at_least(0.05))
     def best_transform(main):
         """The best transforms beat the clipped ones at n = 5 d in the squared overlap by {criterion}: the spectral one
         for He2, He3 and He4, the linear one for He3."""
-        found = main.simulated.overlap.sel(ratio=5.0)
+        found = main.simulated.squared_overlap.sel(samples_per_dimension=5.0)
         linear, spectral = (
             found.sel(estimator=f"{kind}, best", drop=True) - found.sel(estimator=f"{kind}, clipped", drop=True)
             for kind in ("linear", "spectral")
@@ -157,36 +180,37 @@ class SpectralThresholds(Study):
         return [linear.sel(link="He3"), *(spectral.sel(link=name) for name in ("He2", "He3", "He4"))]
 
     def validate(self) -> None:
-        if list(self.ratio) != sorted(self.ratio):
-            raise InputError(f"ratio must grow, got {list(self.ratio)}")
-        if self.d * self.ratio[0] < 1:
-            raise InputError(f"ratio must be at least 1/d, got {self.ratio[0]} at d = {self.d}")
+        asked = list(self.samples_per_dimension)
+        if asked != sorted(asked):
+            raise InputError(f"samples_per_dimension must grow, got {asked}")
+        if self.d * asked[0] < 1:
+            raise InputError(f"samples_per_dimension must be at least 1/d, got {asked[0]} at d = {self.d}")
 
     def memory(self) -> int:
-        return 8 * self.d * (round(max(self.ratio) * self.d) + 8 * self.d)
+        return 8 * self.d * (round(max(self.samples_per_dimension) * self.d) + 8 * self.d)
 
     def simulate(self, rng: np.random.Generator) -> dict[str, Any]:
         """theta is the first unit vector, since the law of x has no preferred direction; rows in single precision."""
         from unlazy.training.index_models.one_shot import first_looks
 
-        ends = [round(ratio * self.d) for ratio in self.ratio]
+        ends = [round(each * self.d) for each in self.samples_per_dimension]
         rows = rng.standard_normal((ends[-1], self.d), dtype=np.float32)
         z = rows[:, 0].astype(float)
-        y = as_link(self.link)(z) + self.noise * rng.standard_normal(z.size)
-        chosen = [np.asarray(transform(y)) for transform in transforms(self.link, float(self.noise))]
+        y = as_link(self.link)(z) + self.noise_variance**0.5 * rng.standard_normal(z.size)
+        chosen = [np.asarray(transform(y)) for transform in transforms(self.link, float(self.noise_variance))]
         return first_looks(rows, chosen[:2], chosen[2:], ends)._asdict()
 
     def predict(self) -> dict[str, Any]:
-        at = self.link, float(self.noise)
-        ratios = np.array(self.ratio, dtype=float)
-        linear = [exact.linear_overlap(*at, transform, ratios) for transform in (clipped, None)]
-        spectral = [exact.spectral_overlap(*at, transform, ratios) for transform in (clipped_square, None)]
+        asked, noise_variance = np.array(self.samples_per_dimension, dtype=float), float(self.noise_variance)
+        given = self.link, asked, noise_variance
+        linear = [exact.linear_overlap(*given, transform=transform) for transform in (clipped, None)]
+        spectral = [exact.spectral_overlap(*given, transform=transform) for transform in (clipped_square, None)]
+        thresholds = [
+            exact.spectral_threshold(self.link, noise_variance, transform=transform)
+            for transform in (clipped_square, None)
+        ]
         return {
-            "overlap": np.array([*linear, *(found.square for found in spectral)]),
-            "threshold": [
-                0.0,
-                0.0,
-                *(exact.spectral_threshold(*at, transform) for transform in (clipped_square, None)),
-            ],
-            "eigenvalue": np.array([found.eigenvalue for found in spectral]),
+            "squared_overlap": np.array([*linear, *(found.squared_overlap for found in spectral)]),
+            "samples_threshold": [0.0, 0.0, *thresholds],
+            "largest_eigenvalue": np.array([found.largest_eigenvalue for found in spectral]),
         }

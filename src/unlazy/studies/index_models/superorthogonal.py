@@ -25,14 +25,15 @@ CASES = {
 """K, I, parity and degree."""
 LINKS = ("superorthogonal", "generic")
 POWERS = (1, 2, 3, 4)
-ORDERS = (1, 2, 3, 4)
+DEGREES = (1, 2, 3, 4)
 PROPOSITION = "proposition on superorthogonal polynomials"
 
 
 @cache
 def _link(case: str, kind: str) -> Link:
     """The superorthogonal link of a case, or one with the same sizes of coefficients and random signs."""
-    found = superorthogonal(*CASES[case]).hermite
+    degrees, powers, parity, degree = CASES[case]
+    found = np.array(superorthogonal(degrees, powers, parity, degree=degree).link.hermite_coefficients)
     if kind == "generic":
         used = np.flatnonzero(found)
         found = found.copy()
@@ -44,10 +45,10 @@ def _of_cases(data: Any, kind: str, *, beyond: bool = False) -> list[Any]:
     """E[g^i h_k], k <= K, of every case of a run: for the powers i <= I, or for I + 1."""
     found = []
     for case in np.atleast_1d(parameter(data, "case")):
-        orders, powers, *_ = CASES[str(case)]
-        moment = data.moment.sel(case=case) if "case" in data.moment.dims else data.moment
+        degrees, powers, *_ = CASES[str(case)]
+        moment = data.relative_moment.sel(case=case) if "case" in data.relative_moment.dims else data.relative_moment
         power = powers + 1 if beyond else list(range(1, powers + 1))
-        found.append(moment.sel(kind=kind).sel(power=power, order=list(range(1, orders + 1))))
+        found.append(moment.sel(link=kind).sel(label_power=power, hermite_degree=list(range(1, degrees + 1))))
     return found
 
 
@@ -55,10 +56,12 @@ def _largest(kind: str, data: Any) -> Any:
     """The size of the mean E[g^i h_k] over E|g^i h_k| that is largest among k <= K, of every case and power."""
     import xarray as xr
 
-    means = abs(data.moment.mean("seed") if "seed" in data.dims else data.moment).sel(kind=kind, drop=True)
+    means = abs(data.relative_moment.mean("seed") if "seed" in data.dims else data.relative_moment).sel(
+        link=kind, drop=True
+    )
     cases = np.atleast_1d(parameter(data, "case"))
-    orders = xr.DataArray([CASES[str(case)][0] for case in cases], {"case": cases}, ("case",))
-    return means.where(means.order <= orders).max("order")
+    degrees = xr.DataArray([CASES[str(case)][0] for case in cases], {"case": cases}, ("case",))
+    return means.where(means.hermite_degree <= degrees).max("hermite_degree")
 
 
 def _draw_links(axes: Any, main: Any) -> None:
@@ -72,7 +75,7 @@ def _draw_links(axes: Any, main: Any) -> None:
 
 @dataclass(frozen=True)
 class SuperOrthogonalStudy(Study):
-    """E[g^i h_k] / E|g^i h_k| from stratified draws of z with deviation `spread`, weighted back to 1.
+    """E[g^i h_k] / E|g^i h_k| from stratified draws of z with deviation `draw_deviation`, weighted back to 1.
 
     The generic link has the same sizes of Hermite coefficients with random signs, hence the same degree, parity and
     information exponent. The moments are dominated by |z| of 4 to 10, which plain draws do not reach.
@@ -82,17 +85,19 @@ class SuperOrthogonalStudy(Study):
     sources = cite("oko2024", "wu2024talk")
 
     case: str = static("K=2, I=2, even", "degrees K and powers I that see nothing", choices=tuple(CASES))
-    spread: float = static(5.0, "deviation of the draws", above=1, high=20)
-    n: int = static(200_000, "draws", symbol="n", low=100, high=10**8, scale="log")
+    draw_deviation: float = static(5.0, "deviation of the draws", above=1, high=20)
+    draws: int = static(200_000, "draws", low=100, high=10**8, scale="log")
 
     outputs = {
-        "moment": Output("moment", r"E[g^i h_k]\,/\,E|g^i h_k|", ("kind", "power", "order")),
-        "residual": Output("largest hidden moment by quadrature", "", theory_only=True, scale="log"),
+        "relative_moment": Output(
+            "relative moment", r"E[g^i h_k]\,/\,E|g^i h_k|", ("link", "label_power", "hermite_degree")
+        ),
+        "moment_residual": Output("largest hidden moment by quadrature", "", theory_only=True, scale="log"),
     }
-    inner = {"kind": list(LINKS), "power": list(POWERS), "order": list(ORDERS)}
+    inner = {"link": list(LINKS), "label_power": list(POWERS), "hermite_degree": list(DEGREES)}
     presets = {
-        "quick": {"case": list(CASES), "n": 20_000, "seeds": 16},
-        "full": {"case": list(CASES), "n": 200_000, "seeds": 32},
+        "quick": {"case": list(CASES), "draws": 20_000, "seeds": 16},
+        "full": {"case": list(CASES), "draws": 200_000, "seeds": 32},
     }
     history = (
         Change(
@@ -114,7 +119,7 @@ class SuperOrthogonalStudy(Study):
             Panel(
                 partial(_largest, kind),
                 x="case",
-                by="power",
+                by="label_power",
                 title=kind,
                 ylabel=r"largest $|E[g^i h_k]|\,/\,E|g^i h_k|$, $k \leq K$",
                 ylim=(-0.05, 1.05),
@@ -136,32 +141,37 @@ class SuperOrthogonalStudy(Study):
     @claim("oko2024", PROPOSITION, at_most(1e-10), theory=True)
     def residual(main):
         """By quadrature E[g^i h_k] over E|g|^i is {criterion}."""
-        return main.predicted.residual
+        return main.predicted.moment_residual
 
     @claim(OWN, "control", at_least(0.2), resampled=True)
     def generic(main):
         """Random signs of the same coefficients show the direction: some E[g^i h_k] over E|g^i h_k| is {criterion}."""
-        return [abs(array.mean("seed")).max(["power", "order"]) for array in _of_cases(main.simulated, "generic")]
+        return [
+            abs(array.mean("seed")).max(["label_power", "hermite_degree"])
+            for array in _of_cases(main.simulated, "generic")
+        ]
 
     @claim(OWN, "control", at_least(0.2), resampled=True)
     def next_power(main):
         """The next power I + 1 shows it too: some E[g^(I+1) h_k] over E|g^(I+1) h_k|, k <= K, is {criterion}."""
         found = _of_cases(main.simulated, "superorthogonal", beyond=True)
-        return [abs(array.mean("seed")).max("order") for array in found]
+        return [abs(array.mean("seed")).max("hermite_degree") for array in found]
 
     @claim(OWN, "quadrature", within(0.05, absolute=True))
     def theory(main):
         """All moments of both links up to the fourth power and degree agree with quadrature {criterion}."""
-        return difference(main, "moment")
+        return difference(main, "relative_moment")
 
     def memory(self) -> int:
-        return 8 * 16 * self.n
+        return 8 * 16 * self.draws
 
     def simulate(self, rng: np.random.Generator) -> dict[str, Any]:
-        z, weights = wide_draws(rng, self.n, self.spread)
-        return {"moment": [moments(_link(self.case, kind)(z), z, weights, POWERS, max(ORDERS)) for kind in LINKS]}
+        z, weights = wide_draws(rng, self.draws, self.draw_deviation)
+        return {
+            "relative_moment": [moments(_link(self.case, kind)(z), z, weights, POWERS, max(DEGREES)) for kind in LINKS]
+        }
 
     def predict(self) -> dict[str, Any]:
-        found = [exact_moments(_link(self.case, kind).value, 34.0, POWERS, max(ORDERS)) for kind in LINKS]
-        residual = moment_residual(_link(self.case, "superorthogonal").hermite, *CASES[self.case][:2])
-        return {"moment": np.array(found), "residual": residual}
+        found = [exact_moments(_link(self.case, kind).value, 34.0, POWERS, max(DEGREES)) for kind in LINKS]
+        residual = moment_residual(_link(self.case, "superorthogonal"), *CASES[self.case][:2])
+        return {"relative_moment": np.array(found), "moment_residual": residual}

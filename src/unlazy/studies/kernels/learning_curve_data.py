@@ -156,4 +156,4 @@ def _predicted(kernel: np.ndarray, labels: np.ndarray, sizes: list[int], penalti
     from unlazy.diagnostics.learning_curve.curve import LearningCurve
 
     curve = LearningCurve("precomputed", method=method, fit_intercept=False).fit(kernel, labels)
-    return curve.predict(n=np.array(sizes), ridge=np.array(penalties)[:, None]).error
+    return curve.predict(n=np.array(sizes), penalty=np.array(penalties)[:, None]).test_error

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
         additive_path,
         additive_spread,
         additive_stall_overlap,
-        additive_step,
+        additive_step_size,
         escape_samples,
     )
     from unlazy.theory.index_models.exponents import (
@@ -27,19 +27,18 @@ if TYPE_CHECKING:
     from unlazy.theory.index_models.first_steps import FirstGradient, first_gradient, step_price
     from unlazy.theory.index_models.online_sgd import (
         Drift,
-        check_overlap,
         crossing_time,
         overlap_drift,
         overlap_path,
         stall_overlap,
-        stall_step,
+        stall_step_size,
     )
     from unlazy.theory.index_models.spectral import (
         SpectralOverlap,
         best_linear_transform,
         best_spectral_transform,
         linear_overlap,
-        ratio_for_overlap,
+        samples_for_overlap,
         spectral_overlap,
         spectral_threshold,
     )
@@ -47,7 +46,6 @@ if TYPE_CHECKING:
         ExactSeries,
         NotConverged,
         SuperOrthogonal,
-        exact_even_series,
         moment_residual,
         superorthogonal,
     )

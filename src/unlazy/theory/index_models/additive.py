@@ -1,11 +1,12 @@
 """Additive index models learned by online SGD: what the overlaps of a neuron with the tasks do on average.
 
     y = M^(-1/2) sum_l link(<x, theta_l>) + noise,    x ~ N(0, I_d), theta_1, ..., theta_M orthonormal
-    w <- normalise(w + (step_size/d) y student'(<w, x>) (x - <w, x> w),     one fresh pair (x, y) per step
+    w <- normalise(w + (step_size/d) y activation'(<w, x>) (x - <w, x> w)),      one fresh pair (x, y) per step
 
-with polynomial links, link = sum_j a_j h_j and student = sum_j b_j h_j (`unlazy.functions.elementwise`). The overlaps
-m_l = <w, theta_l> are a Markov chain, drawn by `training.index_models.additive_chain`; here are its drift and spread in
-closed form and the flow that they give. Sources: Oko, Song, Suzuki & Wu (2024), Ben Arous et al. (2021).
+with polynomials, link = sum_j a_j h_j and activation = sum_j b_j h_j (`unlazy.functions`), which is the link unless
+another one is given. The overlaps m_l = <w, theta_l> are a Markov chain, drawn by
+`training.index_models.additive_chain`; here are its drift and spread in closed form and the flow that they give.
+Sources: Oko, Song, Suzuki & Wu (2024), Ben Arous et al. (2021).
 """
 
 from __future__ import annotations
@@ -16,11 +17,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from unlazy.checks import InputError, check_array, check_whole, common_shape
-from unlazy.functions.elementwise import Link
-from unlazy.functions.elementwise import as_link as named_link
+from unlazy.checks import InputError, check_array, check_flag, common_shape
+from unlazy.functions.elementwise import Elementwise, Link, as_activation, as_link
 from unlazy.functions.orthogonal import Hermite
 from unlazy.numerics.quadrature import hermite_rule, panels
+from unlazy.numerics.roots import ConvergenceError
 
 _NODES = 16
 _REAL = 1e-10
@@ -28,166 +29,197 @@ _SAME = 1e-12
 _VANISHING = 1e-30
 _LARGEST = 1e300
 
+LinkLike = str | Link | Elementwise
+
 
 class _Moments(NamedTuple):
     """What drift and spread need of the two links."""
 
     signal: np.ndarray
-    """j a_j b_j for j = 1, 2, ...: E[link'(z) student'(u)] = sum_j signal_j m^(j-1) at overlap m."""
+    """j a_j b_j for j = 1, 2, ...: E[link'(z) activation'(u)] = sum_j signal_j m^(j-1) at overlap m."""
     single: np.ndarray
-    """E[link^2 h_j] E[student'^2 h_j]."""
+    """E[link^2 h_j] E[activation'^2 h_j]."""
     paired: np.ndarray
-    """a_p a_q sqrt(C(p+q, p)) E[student'^2 h_(p+q)]."""
+    """a_p a_q sqrt(C(p+q, p)) E[activation'^2 h_(p+q)]."""
     slope: float
-    """E[student'^2]."""
+    """E[activation'^2]."""
 
 
-def additive_step(scale: ArrayLike, d: ArrayLike, tasks: ArrayLike, exponent: int) -> Any:
-    """The step size scale * d^(-(k-2)/2) M^(-1/2) that learns M tasks of information exponent k from n ~ M d^(k-1).
+def additive_step_size(link: LinkLike, d: ArrayLike, tasks: ArrayLike, relative_step_size: ArrayLike) -> Any:
+    """The step size relative_step_size d^(-(k-2)/2) M^(-1/2) that learns M tasks from n of order M d^(k-1) samples.
 
-    `exponent` is k >= 2; all other arguments broadcast. Source: Oko et al. (2024), constants ours.
+    k >= 2 is the information exponent of the link, a polynomial; tasks <= d. The numbers broadcast. Source: Oko et al.
+    (2024), constants ours.
+
+    >>> print(additive_step_size("He3", d=[100, 400], tasks=4, relative_step_size=0.5))
+    [0.025  0.0125]
     """
-    exponent = check_whole("exponent", exponent, 2)
-    scale = check_array("scale", scale, above=0)
-    d, tasks = check_array("d", d, low=1), check_array("tasks", tasks, low=1, whole=True)
-    common_shape(scale=scale, d=d, tasks=tasks)
-    return (scale * d ** (-(exponent - 2) / 2) / np.sqrt(tasks))[()]
+    signal = np.flatnonzero(_polynomial("link", link)[1:]) + 1
+    if not signal.size or signal[0] < 2:
+        raise InputError("link must have information exponent >= 2, got a link that is constant or correlated with z")
+    given = _checked(d=d, tasks=tasks, relative_step_size=relative_step_size)
+    shape = common_shape(**given)
+    _check_room(given["tasks"], given["d"])
+    found = given["relative_step_size"] * given["d"] ** (-(signal[0] - 2) / 2) / np.sqrt(given["tasks"])
+    return np.broadcast_to(found, shape)[()]
 
 
-def additive_drift(overlaps: ArrayLike, link: str | Link, student: str | Link | None = None) -> Any:
-    """S_l, the mean motion of each overlap in units of step_size/d per step; the last axis of `overlaps` is the task.
+def additive_drift(link: LinkLike, task_overlaps: ArrayLike, *, activation: LinkLike | None = None) -> Any:
+    """S_l, the mean motion of each overlap in units of step_size/d per step; the last axis of `task_overlaps` is tasks.
 
         S_l = M^(-1/2) (P(m_l) - m_l sum_i m_i P(m_i)),      P(m) = sum_j j a_j b_j m^(j-1)
 
-    Exact to first order in the step size, for every d. For link = student = h_k and one task k m^(k-1) (1 - m^2).
+    Exact to first order in the step size, for every d. For link = activation = h_k and one task k m^(k-1) (1 - m^2).
+
+    >>> print(additive_drift("He3", task_overlaps=[0.3, 0.2]).round(4))
+    [0.1686 0.07  ]
     """
-    m, moments = _overlaps(overlaps), _moments(link, student)
-    push = np.polynomial.polynomial.polyval(m, moments.signal)
-    return (push - m * np.sum(m * push, axis=-1, keepdims=True)) / math.sqrt(m.shape[-1])
+    return _drift(_overlaps("task_overlaps", task_overlaps), _moments(link, activation))
 
 
 def additive_spread(
-    overlaps: ArrayLike, link: str | Link, noise_variance: ArrayLike = 0.0, student: str | Link | None = None
+    link: LinkLike,
+    task_overlaps: ArrayLike,
+    noise_variance: ArrayLike = 0.0,
+    *,
+    activation: LinkLike | None = None,
 ) -> Any:
-    """V = E[y^2 student'(u)^2], the mean square of a step in units of step_size/d, without the factor |x|^2.
+    """V = E[y^2 activation'(u)^2], the mean square of a step in units of step_size/d, without the factor |x|^2.
 
-        V = (1/M) sum_l sum_j m_l^j E[link^2 h_j] E[student'^2 h_j] + noise_variance E[student'^2]
-            + (1/M) sum_{l != i} sum_{p,q} a_p a_q m_l^p m_i^q sqrt(C(p+q, p)) E[student'^2 h_(p+q)]
+        V = (1/M) sum_l sum_j m_l^j E[link^2 h_j] E[activation'^2 h_j] + noise_variance E[activation'^2]
+            + (1/M) sum_{l != i} sum_{p,q} a_p a_q m_l^p m_i^q sqrt(C(p+q, p)) E[activation'^2 h_(p+q)]
 
-    The second line is 0 for link = student = h_k. Exact.
+    The second line is 0 for link = activation = h_k. Exact.
+
+    >>> print(additive_spread("He3", task_overlaps=[0.3, 0.2], noise_variance=[0, 1]).round(3))
+    [5.602 8.602]
     """
-    m, moments = _overlaps(overlaps), _moments(link, student)
-    noise = check_array("noise_variance", noise_variance, low=0)
-    common_shape(overlaps=m[..., 0], noise_variance=noise)
-    powers = np.sum(m[..., None] ** np.arange(moments.single.size), axis=-2)
-    return (_spread(powers, m.shape[-1], moments) + noise * moments.slope)[()]
+    m, moments = _overlaps("task_overlaps", task_overlaps), _moments(link, activation)
+    noise = check_array("noise_variance", noise_variance, low=0, high=_LARGEST)
+    common_shape(task_overlaps=m[..., 0], noise_variance=noise)
+    return (_spread(m, moments) + noise * moments.slope)[()]
 
 
 def additive_path(
-    start: ArrayLike,
+    link: LinkLike,
+    start_overlaps: ArrayLike,
     samples_per_dimension: ArrayLike,
-    link: str | Link,
     step_size: float,
     noise_variance: float = 0.0,
-    student: str | Link | None = None,
+    *,
+    activation: LinkLike | None = None,
 ) -> np.ndarray:
-    """The overlaps after n = d t samples from `start` (M,), at the increasing times t: an array (times, M).
+    """The overlaps after n = d t samples from `start_overlaps` (M,), at the increasing t = n/d: an array (times, M).
 
         dm_l/dt = step_size S_l(m) - (step_size^2 / 2) m_l V(m)
 
-    The limit of the chain for d -> infinity at a fixed step size and start. At the step size of `additive_step` both
-    terms and the diffusion, which is left out, matter while m is of order d^(-1/2).
+    The limit of the chain for d -> infinity at a fixed step size and start. At the step size of `additive_step_size`
+    both terms and the diffusion, which is left out, matter while m is of order d^(-1/2).
+
+    >>> path = additive_path("He3", start_overlaps=[0.3, 0.2], samples_per_dimension=[50, 200], step_size=0.05)
+    >>> print(path.round(3))
+    [[0.775 0.076]
+     [0.793 0.   ]]
     """
     from scipy.integrate import solve_ivp
 
-    first = _overlaps(start)
+    first = _overlaps("start_overlaps", start_overlaps)
     if first.ndim != 1:
-        raise InputError(f"start must have 1 dimension(s), got shape {first.shape}")
-    times = check_array("samples_per_dimension", samples_per_dimension, low=0, ndim=1)
+        raise InputError(f"start_overlaps must have 1 dimension(s), got shape {first.shape}")
+    times = check_array("samples_per_dimension", samples_per_dimension, low=0, high=_LARGEST, ndim=1)
     if (np.diff(times) <= 0).any():
         raise InputError("samples_per_dimension must increase")
-    size = float(check_array("step_size", step_size, above=0, ndim=0))
-    noise = float(check_array("noise_variance", noise_variance, low=0, ndim=0))
-    teacher, pupil = named_link(link), None if student is None else named_link(student)
+    size = float(check_array("step_size", step_size, low=0, high=_LARGEST, ndim=0))
+    noise = float(check_array("noise_variance", noise_variance, low=0, high=_LARGEST, ndim=0))
+    moments = _moments(link, activation)
+    # in units of step_size t, in which the drift does not depend on the step size
+    last = size * float(times[-1])
+    if not (last <= _LARGEST and size * (1 + noise) <= _LARGEST):
+        raise InputError(f"step_size must be smaller for {times[-1]:g} samples per dimension, got {size:g}")
 
     def motion(_: float, m: np.ndarray) -> np.ndarray:
         inside = m / max(1.0, float(np.linalg.norm(m)))
-        drift = additive_drift(inside, teacher, pupil)
-        return size * drift - size**2 / 2 * m * additive_spread(inside, teacher, noise, pupil)
+        return _drift(inside, moments) - size / 2 * m * (_spread(inside, moments) + noise * moments.slope)
 
-    found = solve_ivp(motion, (0.0, max(times[-1], 1e-12)), first, "LSODA", times, rtol=1e-9, atol=1e-12)
-    if not found.success:
-        raise InputError(f"step_size = {size:g} makes a flow that cannot be followed: {found.message}")
+    if last == 0:
+        return np.tile(first, (times.size, 1))
+    with np.errstate(all="ignore"):
+        found = solve_ivp(motion, (0.0, last), first, "LSODA", size * times, rtol=1e-9, atol=1e-12)
+    if not found.success or found.y.shape[1] != times.size or not np.isfinite(found.y).all():
+        raise ConvergenceError(f"the flow cannot be followed to {times[-1]:g} at step_size {size:g}: {found.message}")
     return found.y.T
 
 
 def escape_samples(
-    link: str | Link,
-    tasks: ArrayLike,
+    link: LinkLike,
     d: ArrayLike,
-    start: ArrayLike,
-    threshold: ArrayLike,
+    tasks: ArrayLike,
+    start_overlap: ArrayLike,
+    target_overlap: ArrayLike,
     step_size: ArrayLike,
     noise_variance: ArrayLike = 0.0,
     *,
-    student: str | Link | None = None,
+    activation: LinkLike | None = None,
     drift_only: bool = False,
 ) -> Any:
-    """Samples until the overlap with one task grows from `start` to `threshold`, the others being 0.
+    """Samples until the overlap with one task grows from `start_overlap` to `target_overlap`, the others being 0.
 
-        n = d int_start^threshold dm / (step_size M^(-1/2) P(m) (1 - m^2) - (step_size^2 / 2) m V(m))
+        n = d int_start^target dm / (step_size M^(-1/2) P(m) (1 - m^2) - (step_size^2 / 2) m V(m))
 
     With `drift_only` the term with V, the price of the noise, is left out: then n is M d^(k-1) times a constant at
-    the step size of `additive_step` and a start of order d^(-1/2). Infinite where the flow has a zero up to and
-    including the threshold, 0 where the start is beyond it. The link must have information exponent >= 2, or the other
-    overlaps would not stay 0, and tasks <= d. All numeric arguments broadcast. Diffusion is left out.
+    the step size of `additive_step_size` and a start of order d^(-1/2). Infinite (inf) where the flow has a zero up to
+    and including the target, 0 where the start is beyond it. The start must be above 0; the link must have information
+    exponent >= 2, or the other overlaps would not stay 0, and tasks <= d. All numeric arguments broadcast. Diffusion is
+    left out.
+
+    >>> n = escape_samples("He3", d=100, tasks=[1, 4], start_overlap=0.2, target_overlap=0.8, step_size=[0.02, 0.01])
+    >>> print(n.round())
+    [ 9185. 33018.]
     """
-    moments = _moments(link, student)
+    moments = _moments(link, activation)
+    drift_only = check_flag("drift_only", drift_only)
     if moments.signal[0] != 0:
-        raise InputError("link must have information exponent >= 2 with this student: the other tasks would grow too")
-    given = {
-        "tasks": check_array("tasks", tasks, low=1, whole=True),
-        "d": check_array("d", d, low=1),
-        "start": check_array("start", start, above=0, high=1),
-        "threshold": check_array("threshold", threshold, above=0, high=1),
-        "step_size": check_array("step_size", step_size, above=0),
-        "noise_variance": check_array("noise_variance", noise_variance, low=0),
-    }
-    shape = common_shape(**given)
-    rows = np.stack([np.broadcast_to(one, shape).ravel() for one in given.values()], axis=1)
-    crowded = rows[rows[:, 0] > rows[:, 1]]
-    if crowded.size:
         raise InputError(
-            f"tasks must be at most d = {crowded[0, 1]:g}, which has no more orthogonal directions, got "
-            f"{crowded[0, 0]:g}"
+            "link must have information exponent >= 2 with this activation: the other tasks would grow too"
         )
+    given = _checked(
+        d=d,
+        tasks=tasks,
+        start_overlap=start_overlap,
+        target_overlap=target_overlap,
+        step_size=step_size,
+        noise_variance=noise_variance,
+    )
+    shape = common_shape(**given)
+    _check_room(given["tasks"], given["d"])
+    rows = np.stack([np.broadcast_to(one, shape).ravel() for one in given.values()], axis=1)
     found = []
-    for count, dimension, low, high, size, noise in rows.tolist():
+    for dimension, count, low, high, size, noise in rows.tolist():
         speed = _speed(count, 0.0 if drift_only else size, noise, moments)
-        found.append(dimension * _time(speed, low, high) / size)
+        time = _time(speed, low, high)
+        found.append(dimension * (time / size if size > 0 else math.inf) if time > 0 else 0.0)
     return np.array(found).reshape(shape)[()]
 
 
 def additive_stall_overlap(
-    link: str | Link,
+    link: LinkLike,
     tasks: ArrayLike,
     step_size: ArrayLike,
     noise_variance: ArrayLike = 0.0,
     *,
-    student: str | Link | None = None,
+    activation: LinkLike | None = None,
 ) -> Any:
-    """The overlap with one task at which a constant step size stops gaining: the largest m < 1 with
+    """The overlap with one task at which a constant step size stops gaining: the largest m <= 1 with
 
         M^(-1/2) P(m) (1 - m^2) = (step_size / 2) m V(m),
 
     a root of a polynomial; 0 if the noise wins everywhere. The arguments broadcast.
+
+    >>> print(additive_stall_overlap("He3", tasks=8, step_size=[0.01, 0.03, 0.1]).round(3))
+    [0.967 0.908 0.727]
     """
-    moments = _moments(link, student)
-    given = {
-        "tasks": check_array("tasks", tasks, low=1, whole=True),
-        "step_size": check_array("step_size", step_size, above=0),
-        "noise_variance": check_array("noise_variance", noise_variance, low=0),
-    }
+    moments = _moments(link, activation)
+    given = _checked(tasks=tasks, step_size=step_size, noise_variance=noise_variance)
     shape = common_shape(**given)
     found = []
     for count, size, noise in zip(
@@ -198,6 +230,30 @@ def additive_stall_overlap(
         inside = roots.real[(np.abs(roots.imag) <= _REAL) & (roots.real > 0) & (roots.real < 1 + _SAME)]
         found.append(min(inside.max(initial=0.0), 1.0))
     return np.array(found).reshape(shape)[()]
+
+
+_ALLOWED: dict[str, dict[str, Any]] = {
+    "d": {"low": 1, "high": _LARGEST},
+    "tasks": {"low": 1, "high": _LARGEST, "whole": True},
+    "start_overlap": {"above": 0, "high": 1},
+    "target_overlap": {"above": 0, "high": 1},
+    "relative_step_size": {"low": 0, "high": _LARGEST},
+    "step_size": {"low": 0, "high": _LARGEST},
+    "noise_variance": {"low": 0, "high": _LARGEST},
+}
+
+
+def _checked(**given: ArrayLike) -> dict[str, np.ndarray]:
+    return {name: check_array(name, value, **_ALLOWED[name]) for name, value in given.items()}
+
+
+def _check_room(tasks: np.ndarray, d: np.ndarray) -> None:
+    tasks, d = np.broadcast_arrays(tasks, d)
+    if (crowded := tasks > d).any():
+        raise InputError(
+            f"tasks must be at most d = {d[crowded][0]:g}, which has no more orthogonal directions, got "
+            f"{tasks[crowded][0]:g}"
+        )
 
 
 def _speed(tasks: float, size: float, noise: float, moments: _Moments) -> np.ndarray:
@@ -244,40 +300,51 @@ def _time(speed: np.ndarray, low: float, high: float) -> float:
     return float(np.sum(weights / speeds)) if (speeds > 0).all() else math.inf
 
 
-def _spread(powers: np.ndarray, tasks: Any, moments: _Moments) -> np.ndarray:
-    """V without label noise from the power sums sum_l m_l^j, j = 0, 1, ..."""
+def _drift(m: np.ndarray, moments: _Moments) -> np.ndarray:
+    push = np.polynomial.polynomial.polyval(m, moments.signal)
+    return (push - m * np.sum(m * push, axis=-1, keepdims=True)) / math.sqrt(m.shape[-1])
+
+
+def _spread(m: np.ndarray, moments: _Moments) -> np.ndarray:
+    """V without label noise, from the power sums sum_l m_l^j, j = 0, 1, ..."""
     size = moments.single.size
+    powers = np.sum(m[..., None] ** np.arange(size), axis=-2)
     total = powers @ moments.single
     for p, q in zip(*np.nonzero(moments.paired), strict=True):
         both = powers[..., p] * powers[..., q] - (powers[..., p + q] if p + q < size else 0.0)
         total = total + moments.paired[p, q] * both
-    return total / tasks
+    return total / m.shape[-1]
 
 
-def _overlaps(overlaps: ArrayLike) -> np.ndarray:
-    m = np.atleast_1d(check_array("overlaps", overlaps, low=-1, high=1))
+def _overlaps(name: str, overlaps: ArrayLike) -> np.ndarray:
+    m = np.atleast_1d(check_array(name, overlaps, low=-1, high=1))
     if (np.sum(m**2, axis=-1) > 1 + 1e-12).any():
         raise InputError(
-            f"overlaps must have squares that add up to at most 1, got {np.sum(m**2, axis=-1).max():.6g}: the tasks "
+            f"{name} must have squares that add up to at most 1, got {np.sum(m**2, axis=-1).max():.6g}: the tasks "
             "are orthonormal"
         )
     return m
 
 
-def _moments(link: str | Link, student: str | Link | None) -> _Moments:
+def _polynomial(name: str, function: LinkLike) -> np.ndarray:
+    """The Hermite coefficients of a polynomial."""
+    found = as_link(function, name)
+    if found.hermite_coefficients is None:
+        raise InputError(f"{name} must be a polynomial such as He3, got {found.name!r}")
+    return np.array(found.hermite_coefficients)
+
+
+def _moments(link: LinkLike, activation: LinkLike | None) -> _Moments:
     """Exact by Gauss-Hermite rules: everything is a polynomial."""
-    teacher, pupil = named_link(link), named_link(link if student is None else student)
-    for name, one in (("link", teacher), ("student", pupil)):
-        if one.hermite is None:
-            raise InputError(f"{name} must be a polynomial such as He3, got {one.name!r}")
-    a, b = np.array(teacher.hermite), np.array(pupil.hermite)
+    a, b = _polynomial("link", link), _polynomial("activation", link if activation is None else activation)
+    target, pupil = as_link(link), as_activation(link if activation is None else activation)
     most = max(a.size, b.size) - 1
     signal = np.arange(most + 1) * np.pad(a, (0, most + 1 - a.size)) * np.pad(b, (0, most + 1 - b.size))
     degree = max(2 * (b.size - 1) - 2, 0)
     points, weights = hermite_rule(2 * most + 2)
     basis = Hermite().values(points, degree)
     slopes = basis @ (weights * np.asarray(pupil.slope(points)) ** 2)
-    squares = basis @ (weights * np.asarray(teacher(points)) ** 2)
+    squares = basis @ (weights * np.asarray(target(points)) ** 2)
     paired = np.zeros((degree + 1, degree + 1))
     for p in range(min(a.size, degree + 1)):
         for q in range(min(a.size, degree + 1 - p)):

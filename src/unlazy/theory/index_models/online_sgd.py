@@ -1,9 +1,10 @@
 """Online SGD on a single-index model: the drift of a neuron's overlap, with and without reuse of each example.
 
-One example (x, y = link(z) + noise, z = x.theta) per step; a neuron a student(w.x + b) with |w| = 1, u = w.x, overlap
-m = w.theta. On the correlation loss its gradient is g1 = a y student'(u + b) times x; a second step on the same example
-with step s/d sees the pre-activation moved by s g1, hence g2 = a y student'(u + b + s g1). The update is psi = g1 + g2
-(g1 alone without reuse) times gamma/d along x minus its part along w, and then |w| = 1 again.
+One example (x, y = link(z) + noise, z = x.theta) per step; a neuron a activation(w.x + b) with |w| = 1, u = w.x,
+overlap m = w.theta. On the correlation loss its gradient is g1 = a y activation'(u + b) times x; a second step on the
+same example sees the pre-activation moved by s g1, where s/d is the step size of the first (`reuse_step_size` s), hence
+g2 = a y activation'(u + b + s g1). The update is psi = g1 + g2 (g1 alone without reuse) times gamma/d (`step_size`
+gamma) along x minus its part along w, and then |w| = 1 again.
 """
 
 from __future__ import annotations
@@ -15,59 +16,66 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from unlazy.checks import InputError, check_array, check_signs, common_shape
-from unlazy.functions.elementwise import Link, as_link
+from unlazy.checks import check_array, check_flag, check_signs, common_shape
+from unlazy.functions.elementwise import Elementwise, Link, as_activation, as_link
 from unlazy.numerics.quadrature import panels
 from unlazy.numerics.roots import ConvergenceError, bisect, scalar_minimum
 from unlazy.theory.index_models.overlap_averages import Averages, averages_of
 
 _SETTLED = 1e-9
-_LARGEST = 1e3
+_LARGEST, _LONGEST = 1e3, 1e300
 _LAST_ANGLE = 1.4
-"""arcsin of the largest overlap that the series reach for students with a kink; for smooth ones they reach 1."""
+"""arcsin of the largest overlap that the series reach for activations with a kink; for smooth ones they reach 1."""
 _AT_REST = 1e-14
 _ROUNDING = 1e-13
 _ANGLES = 400
 _GRADES = 50
 _NODES = 12
 
+LinkLike = str | Link | Elementwise
+
 
 class Drift(NamedTuple):
     """What moves the overlap m; both fields have the broadcast shape of the arguments."""
 
-    signal: np.ndarray
+    pull: np.ndarray
     """S(m) = E[psi (z - m u)]: the pull towards the hidden direction."""
-    square: np.ndarray
+    update_square: np.ndarray
     """V(m) = E psi^2: what the other directions add to |w|^2, which pulls back."""
 
 
 def overlap_drift(
-    teacher: str | Link,
+    link: LinkLike,
     overlap: ArrayLike,
     *,
-    student: str | Link = "relu",
+    activation: LinkLike = "relu",
     sign: ArrayLike = 1.0,
     bias: ArrayLike = 0.0,
-    strength: ArrayLike = 1.0,
     reuse: bool = True,
-    noise: ArrayLike = 0.0,
+    reuse_step_size: ArrayLike = 1.0,
+    noise_variance: ArrayLike = 0.0,
 ) -> Drift:
-    """Signal S(m) and square V(m) of a neuron's update, of which dm/dt = gamma S(m) - gamma^2 m V(m) / 2, t = n/d.
+    """Pull S(m) and square V(m) of a neuron's update, of which dm/dt = gamma S(m) - gamma^2 m V(m) / 2, t = n/d.
 
-        psi = a y [student'(u + b) + student'(u + b + s a y student'(u + b))]          (the second term with reuse)
+        psi = a y [activation'(u + b) + activation'(u + b + s a y activation'(u + b))]   (the second term with reuse)
 
-    with `sign` a, `bias` b and `strength` s; `noise` is the deviation of the label noise. Given z, u is normal with
-    mean m z and variance 1 - m^2: for the ReLU all averages over u and the noise are closed forms, and what remains is
-    a quadrature over z that is split where the label changes its sign. Students with other kinks are refused. Without
-    reuse noise adds noise^2 E[student'(u + b)^2] to V and nothing to S, and with student = teacher = h_k, S(m) =
-    k m^(k-1) (1 - m^2). Errors are at most 1e-7 of V^(1/2) and V, and of a neuron that is nearly silent 1e-11 of the
-    label's deviation and 1e-15 of its variance.
+    with `sign` a, `bias` b and `reuse_step_size` s. Given z, u is normal with mean m z and variance 1 - m^2: for the
+    ReLU all averages over u and the noise are closed forms, and what remains is a quadrature over z that is split where
+    the label changes its sign. Activations with other kinks are refused. Without reuse noise adds noise_variance
+    E[activation'(u + b)^2] to V and nothing to S, and with activation = link = h_k, S(m) = k m^(k-1) (1 - m^2). Errors
+    are at most 1e-7 of V^(1/2) and V, and of a neuron that is nearly silent 1e-11 of the label's deviation and 1e-15 of
+    its variance. |overlap| < 1; |bias| and reuse_step_size at most 1000, noise_variance at most 1e6.
 
     Exact as d grows at fixed n/d, where |x|^2/d = 1. Source: Lee, Oko, Suzuki & Wu (2024), Algorithm 1; the reduction
     to one dimension as in Ben Arous, Gheissari & Jagannath (2021).
+
+    >>> found = overlap_drift("He3", overlap=[0.0, 0.3], sign=-1, bias=0.0, reuse_step_size=1.0, noise_variance=0.01)
+    >>> print(found.pull.round(4), found.update_square.round(2))
+    [0.0396 0.0729] [1.38 1.06]
     """
-    overlap, twice = check_overlap("overlap", overlap), _check_reuse(reuse)
-    arrays = _checked(sign=sign, bias=bias, strength=strength, noise=noise)
+    overlap, twice = _check_overlap("overlap", overlap), check_flag("reuse", reuse)
+    truth, neuron = as_link(link), as_activation(activation)
+    arrays = _checked(sign=sign, bias=bias, reuse_step_size=reuse_step_size, noise_variance=noise_variance)
     shape = common_shape(overlap=overlap, **arrays)
     flat = {name: np.broadcast_to(array, shape).ravel() for name, array in arrays.items()}
     overlaps = np.broadcast_to(overlap, shape).ravel()
@@ -75,24 +83,39 @@ def overlap_drift(
     settings, group = np.unique(np.stack(list(flat.values())), axis=1, return_inverse=True)
     for index, setting in enumerate(settings.T):
         chosen = group.ravel() == index
-        found[:, chosen] = averages_of(as_link(teacher), as_link(student), twice, *setting.tolist())(overlaps[chosen])
+        found[:, chosen] = averages_of(truth, neuron, twice, *setting.tolist())(overlaps[chosen])
     return Drift(*(row.reshape(shape)[()] for row in found))
 
 
 def overlap_path(
-    teacher: str | Link, times: ArrayLike, step: float, *, start: float = 0.0, **neuron: Any
+    link: LinkLike,
+    samples_per_dimension: ArrayLike,
+    step_size: float,
+    *,
+    start_overlap: float = 0.0,
+    activation: LinkLike = "relu",
+    sign: float = 1.0,
+    bias: float = 0.0,
+    reuse: bool = True,
+    reuse_step_size: float = 1.0,
+    noise_variance: float = 0.0,
 ) -> np.ndarray:
-    """The overlap m(t) at the given times t = n/d: dm/dt = gamma S(m) - gamma^2 m V(m) / 2 from m(0) = `start`.
+    """The overlap m(t) at t = n/d samples per dimension: dm/dt = gamma S(m) - gamma^2 m V(m) / 2.
 
-    `step` is gamma; `neuron` as in `overlap_drift`, single numbers. The limit of one neuron as d grows at fixed n/d, in
-    which its fluctuations of order d^(-1/2) vanish: it is no guide where m(0) is of their order and S(0) = 0. A start
-    whose velocity is below 1e-14 gamma V^(1/2), which is rounding, is a fixed point.
+    It begins at `start_overlap`; `step_size` is gamma, from 0 to 1000, the rest as in `overlap_drift`, single numbers.
+    The limit of one neuron as d grows at fixed n/d, in which its fluctuations of order d^(-1/2) vanish: it is no guide
+    where m(0) is of their order and S(0) = 0. A start whose velocity is below 1e-14 gamma V^(1/2), which is rounding,
+    is a fixed point.
+
+    >>> path = overlap_path("He3", samples_per_dimension=[20, 60, 100], step_size=0.1, start_overlap=0.0, sign=-1)
+    >>> print(path.round(3))
+    [0.088 0.304 0.519]
     """
     from scipy.integrate import solve_ivp
 
-    moments = check_array("times", times, low=0)
-    flow = _flow(teacher, step, neuron)
-    first = float(check_overlap("start", _single("start", start)))
+    moments = check_array("samples_per_dimension", samples_per_dimension, low=0, high=_LONGEST)
+    flow = _flow(link, step_size, activation, sign, bias, reuse, reuse_step_size, noise_variance)
+    first = float(_check_overlap("start_overlap", _single("start_overlap", start_overlap)))
     if flow.rests_at(first):
         return np.full(moments.shape, first)[()]
     order, places = np.unique(moments.ravel(), return_inverse=True)
@@ -106,15 +129,34 @@ def overlap_path(
     return run.y[0][places.ravel()].reshape(moments.shape)[()]
 
 
-def crossing_time(teacher: str | Link, step: float, *, start: float = 0.0, level: float = 0.5, **neuron: Any) -> float:
-    """The time t = n/d at which `overlap_path` gets from `start` up to `level`, infinite if it never does.
+def crossing_time(
+    link: LinkLike,
+    step_size: float,
+    *,
+    start_overlap: float = 0.0,
+    target_overlap: float = 0.5,
+    activation: LinkLike = "relu",
+    sign: float = 1.0,
+    bias: float = 0.0,
+    reuse: bool = True,
+    reuse_step_size: float = 1.0,
+    noise_variance: float = 0.0,
+) -> float:
+    """The samples per dimension t = n/d at which `overlap_path` gets from `start_overlap` up to `target_overlap`.
 
-        t = int_start^level dm / (gamma S(m) - gamma^2 m V(m) / 2)
+        t = int_start^target dm / (gamma S(m) - gamma^2 m V(m) / 2)
 
-    Infinite from a fixed point, and where the velocity has a zero up to and including the level.
+    Infinite (inf) from a fixed point, and where the velocity has a zero up to and including the target: where the
+    target is never reached. 0 where the start is beyond it.
+
+    >>> print(round(crossing_time("He3", step_size=0.1, start_overlap=0.0, target_overlap=0.5, sign=-1), 1))
+    95.9
     """
-    flow = _flow(teacher, step, neuron)
-    first, last = (float(check_overlap(name, _single(name, m))) for name, m in (("start", start), ("level", level)))
+    flow = _flow(link, step_size, activation, sign, bias, reuse, reuse_step_size, noise_variance)
+    first, last = (
+        float(_check_overlap(name, _single(name, m)))
+        for name, m in (("start_overlap", start_overlap), ("target_overlap", target_overlap))
+    )
     if first >= last:
         return 0.0
     if flow.rests_at(first) or float(flow(np.array([first]))[0]) < 0:
@@ -131,22 +173,61 @@ def crossing_time(teacher: str | Link, step: float, *, start: float = 0.0, level
     return float(np.sum(weights / speeds)) if (speeds > 0).all() else math.inf
 
 
-def stall_step(teacher: str | Link, overlap: ArrayLike, **neuron: Any) -> np.ndarray:
-    """The step gamma from which on m > 0 does not grow, 2 S(m) / (m V(m)); 0 where S(m) <= 0 and no step helps."""
-    overlap = check_array("overlap", check_overlap("overlap", overlap), above=0)
-    signal, square = overlap_drift(teacher, overlap, **neuron)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return np.where(signal > 0, 2 * signal / (overlap * square), 0.0)[()]
+def stall_step_size(
+    link: LinkLike,
+    overlap: ArrayLike,
+    *,
+    activation: LinkLike = "relu",
+    sign: ArrayLike = 1.0,
+    bias: ArrayLike = 0.0,
+    reuse: bool = True,
+    reuse_step_size: ArrayLike = 1.0,
+    noise_variance: ArrayLike = 0.0,
+) -> np.ndarray:
+    """The step size gamma from which on m > 0 does not grow, 2 S(m) / (m V(m)); 0 where S(m) <= 0 and none helps.
+
+    The neuron is that of `overlap_drift`; infinite (inf) where V(m) is 0.
+
+    >>> print(stall_step_size("He3", overlap=[0.3, 0.5, 0.7], sign=-1).round(2))
+    [0.47 0.31 0.15]
+    """
+    overlap = check_array("overlap", _check_overlap("overlap", overlap), above=0)
+    pull, square = overlap_drift(
+        link,
+        overlap,
+        activation=activation,
+        sign=sign,
+        bias=bias,
+        reuse=reuse,
+        reuse_step_size=reuse_step_size,
+        noise_variance=noise_variance,
+    )
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        return np.where(pull > 0, 2 * pull / (overlap * square), 0.0)[()]
 
 
-def stall_overlap(teacher: str | Link, step: float, *, start: float = 0.0, **neuron: Any) -> float:
-    """Where `overlap_path` ends: the first overlap >= `start` (or below it, if m falls at first) that no longer moves.
+def stall_overlap(
+    link: LinkLike,
+    step_size: float,
+    *,
+    start_overlap: float = 0.0,
+    activation: LinkLike = "relu",
+    sign: float = 1.0,
+    bias: float = 0.0,
+    reuse: bool = True,
+    reuse_step_size: float = 1.0,
+    noise_variance: float = 0.0,
+) -> float:
+    """Where `overlap_path` ends: the first overlap >= `start_overlap` that no longer moves, or below it, if m falls.
 
     The nearest sign change of the velocity on some hundred angles and at its dips between them, by bisection; a path
     that reaches none ends at +-1. A start at which nothing moves is itself the answer.
+
+    >>> print(round(stall_overlap("He3", step_size=0.1, start_overlap=0.0, sign=-1), 3))
+    0.779
     """
-    flow = _flow(teacher, step, neuron)
-    first = float(check_overlap("start", _single("start", start)))
+    flow = _flow(link, step_size, activation, sign, bias, reuse, reuse_step_size, noise_variance)
+    first = float(_check_overlap("start_overlap", _single("start_overlap", start_overlap)))
     if flow.rests_at(first):
         return first
     side = math.copysign(1.0, float(flow(np.array([first]))[0]))
@@ -188,28 +269,22 @@ def _sign_change(flow: _Flow, side: float, low: float, high: float) -> float:
     return float(np.mean(bisect(lambda angle: side * flow(np.sin(angle)[None])[0] > 0, low, high, 50)))
 
 
-def check_overlap(name: str, overlap: ArrayLike) -> np.ndarray:
+def _check_overlap(name: str, overlap: ArrayLike) -> np.ndarray:
     """An overlap as an array, or an error unless it lies strictly between -1 and 1."""
     return check_array(name, overlap, above=-1, below=1)
 
 
-def _checked(*, sign: Any, bias: Any, strength: Any, noise: Any) -> dict[str, np.ndarray]:
+def _checked(*, sign: Any, bias: Any, reuse_step_size: Any, noise_variance: Any) -> dict[str, np.ndarray]:
     return {
         "sign": check_signs("sign", sign),
         "bias": check_array("bias", bias, low=-_LARGEST, high=_LARGEST),
-        "strength": check_array("strength", strength, low=0, high=_LARGEST),
-        "noise": check_array("noise", noise, low=0, high=_LARGEST),
+        "reuse_step_size": check_array("reuse_step_size", reuse_step_size, low=0, high=_LARGEST),
+        "noise_variance": check_array("noise_variance", noise_variance, low=0, high=_LARGEST**2),
     }
 
 
 def _single(name: str, value: Any) -> float:
     return float(check_array(name, value, ndim=0))
-
-
-def _check_reuse(reuse: Any) -> bool:
-    if not isinstance(reuse, bool | np.bool_ | int) or reuse not in (0, 1):
-        raise InputError(f"reuse must be True or False, got {reuse!r:.80}")
-    return bool(reuse)
 
 
 class _Flow(NamedTuple):
@@ -218,7 +293,7 @@ class _Flow(NamedTuple):
     direct: Averages
     series: np.ndarray | None
     reach: float
-    step: float
+    step_size: float
 
     def __call__(self, m: np.ndarray) -> np.ndarray:
         angles = np.arcsin(m)
@@ -228,31 +303,36 @@ class _Flow(NamedTuple):
             found[:, near] = np.polynomial.chebyshev.chebval(angles[near] / self.reach, self.series)
         if not near.all():
             found[:, ~near] = self.direct(m[~near])
-        return self.step * found[0] - self.step**2 / 2 * m * found[1]
+        return self.step_size * (found[0] - self.step_size / 2 * m * found[1])
 
     def rests_at(self, m: float) -> bool:
         """Whether the velocity is 0 up to rounding."""
-        (signal,), (square,) = self.direct(np.array([m]))
-        pull = self.step / 2 * m * square
-        return bool(abs(signal - pull) <= _AT_REST * (math.sqrt(square) + abs(pull)))
+        (pull,), (square,) = self.direct(np.array([m]))
+        back = self.step_size / 2 * m * square
+        return bool(abs(pull - back) <= _AT_REST * (math.sqrt(square) + abs(back)) or self.step_size == 0)
 
 
-def _flow(teacher: str | Link, step: Any, neuron: dict[str, Any]) -> _Flow:
-    gamma = float(check_array("step", _single("step", step), above=0, high=_LARGEST))
-    settings: dict[str, Any] = {"student": "relu", "reuse": True}
-    numbers = {"sign": 1.0, "bias": 0.0, "strength": 1.0, "noise": 0.0}
-    for name, value in neuron.items():
-        if name in settings:
-            settings[name] = value
-        elif name in numbers:
-            numbers[name] = _single(name, value)
-        else:
-            raise InputError(f"a neuron has {', '.join((*settings, *numbers))}; got {name!r}")
-    _checked(**numbers)
-    student = as_link(settings["student"])
-    reach = _LAST_ANGLE if student.breakpoints else math.pi / 2
-    direct, series = _table(as_link(teacher), student, _check_reuse(settings["reuse"]), reach, **numbers)
+def _flow(
+    link: LinkLike,
+    step_size: Any,
+    activation: LinkLike,
+    sign: Any,
+    bias: Any,
+    reuse: Any,
+    reuse_step_size: Any,
+    noise_variance: Any,
+) -> _Flow:
+    gamma = float(check_array("step_size", step_size, low=0, high=_LARGEST, ndim=0))
+    numbers = {"sign": sign, "bias": bias, "reuse_step_size": reuse_step_size, "noise_variance": noise_variance}
+    found = {name: float(number) for name, number in _checked(**_singles(numbers)).items()}
+    truth, neuron = as_link(link), as_activation(activation)
+    reach = _LAST_ANGLE if neuron.breakpoints else math.pi / 2
+    direct, series = _table(truth, neuron, check_flag("reuse", reuse), reach, **found)
     return _Flow(direct, series, reach, gamma)
+
+
+def _singles(numbers: dict[str, Any]) -> dict[str, float]:
+    return {name: _single(name, value) for name, value in numbers.items()}
 
 
 @lru_cache(maxsize=64)

@@ -32,23 +32,24 @@ Averages = Callable[[np.ndarray], np.ndarray]
 
 
 def averages_of(
-    teacher: Link, student: Link, reuse: bool, sign: float, bias: float, strength: float, noise: float
+    link: Link, activation: Link, reuse: bool, sign: float, bias: float, reuse_step_size: float, noise_variance: float
 ) -> Averages:
     """m -> (S(m), V(m)), on the coarsest quadrature whose values at some overlaps do not change when it is refined.
 
     Errors are relative to V^(1/2) and V, or to 1e-4 of the label's size where the neuron is fainter than that.
     """
-    if student is LINKS["relu"]:
+    if activation is LINKS["relu"]:
         make: Any = _ReluAverages
-    elif not student.breakpoints:
+    elif not activation.breakpoints:
         make = _SmoothAverages
     else:
-        raise InputError(f"student must be relu or a link without kinks, got {student.name}")
+        raise InputError(f"activation must be relu or a function without kinks, got {activation.name}")
 
     def at(refinement: int) -> Any:
-        return make(teacher, student, reuse, sign, bias, strength, noise, refinement)
+        return make(link, activation, reuse, sign, bias, reuse_step_size, math.sqrt(noise_variance), refinement)
 
-    return _Settled(at, f"{student.name} on {teacher.name} with bias {bias:g}, strength {strength:g}, noise {noise:g}")
+    what = f"{activation.name} on {link.name} with bias {bias:g}, reuse_step_size {reuse_step_size:g}"
+    return _Settled(at, f"{what} and noise_variance {noise_variance:g}")
 
 
 class _Settled:
@@ -107,19 +108,19 @@ class _ReluAverages:
     affordable = True
 
     def __init__(
-        self, teacher: Link, _: Link, reuse: bool, sign: float, bias: float, strength: float, noise: float, level: int
+        self, link: Link, _: Link, reuse: bool, sign: float, bias: float, strength: float, noise: float, level: int
     ) -> None:
-        breaks = [*teacher.breakpoints, -bias, bias]
+        breaks = [*link.breakpoints, -bias, bias]
         if reuse:
             # the label changes its sign, and t2 = u there for m near 1 and -1
-            breaks += _zeros(teacher.value)
+            breaks += _zeros(link.value)
             for side in (1.0, -1.0):
-                crossings = _zeros(lambda z: side * z + bias + strength * sign * teacher(z))  # noqa: B023
-                breaks += [z for z in crossings if sign * float(teacher(np.array(z))) < 0]
+                crossings = _zeros(lambda z: side * z + bias + strength * sign * link(z))  # noqa: B023
+                breaks += [z for z in crossings if sign * float(link(np.array(z))) < 0]
         z, weights = Hermite().grid(level, breaks)
         kept = weights > _LEAST_WEIGHT
         self.z, self.weights = z[kept], weights[kept]
-        self.labels = np.asarray(teacher(self.z), float) * sign
+        self.labels = np.asarray(link(self.z), float) * sign
         self.label_square = float(self.weights @ self.labels**2) + noise**2
         self.bias, self.reuse, self.strength, self.noise = bias, reuse, strength, noise
 
@@ -178,21 +179,21 @@ class _SmoothAverages:
     """Tensor quadrature over z, the part of u that is independent of z, and, where it is needed, the noise."""
 
     def __init__(
-        self, teacher: Link, student: Link, reuse: bool, sign: float, bias: float, strength: float, noise: float,
+        self, link: Link, activation: Link, reuse: bool, sign: float, bias: float, strength: float, noise: float,
         level: int,
     ) -> None:  # fmt: skip
         # without reuse the update is linear in the noise
         drawn = noise > 0 and reuse
         nodes = (_SMOOTH_NODES_WITH_NOISE if drawn else _SMOOTH_NODES)[level]
-        self.z, weights = _pieces(nodes, teacher.breakpoints) if teacher.breakpoints else normal_nodes(nodes)
+        self.z, weights = _pieces(nodes, link.breakpoints) if link.breakpoints else normal_nodes(nodes)
         self.rest, rest = normal_nodes(nodes)
         draws, shares = normal_nodes(_NOISE_NODES[level]) if drawn else (np.zeros(1), np.ones(1))
         self.extra = 0.0 if drawn else noise**2
-        clean = np.asarray(teacher(self.z), float)
+        clean = np.asarray(link(self.z), float)
         self.label_square = float(weights @ clean**2) + noise**2
         self.labels = sign * (clean[:, None] + noise * draws)
         self.weights = weights[:, None, None] * rest[None, :, None] * shares
-        self.student, self.reuse, self.bias, self.strength = student, reuse, bias, strength
+        self.activation, self.reuse, self.bias, self.strength = activation, reuse, bias, strength
         self.affordable = self.weights.size <= _MOST_VALUES
 
     def __call__(self, m: np.ndarray) -> np.ndarray:
@@ -203,10 +204,10 @@ class _SmoothAverages:
         deviation = np.sqrt((1 - m) * (1 + m))
         across = deviation**2 * self.z[:, None] - m * deviation * self.rest
         argument = m * self.z[:, None] + deviation * self.rest + self.bias
-        slope = np.asarray(self.student.slope(argument), float)[..., None]
+        slope = np.asarray(self.activation.slope(argument), float)[..., None]
         push = self.labels[:, None] * slope
         if self.reuse:
-            push = push + self.labels[:, None] * self.student.slope(argument[..., None] + self.strength * push)
+            push = push + self.labels[:, None] * self.activation.slope(argument[..., None] + self.strength * push)
         weighted = push * self.weights
         square = (weighted * push).sum((1, 2, 3)) + self.extra * (slope**2 * self.weights).sum((1, 2, 3))
         return np.stack([(weighted * across[..., None]).sum((1, 2, 3)), square])

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-from unlazy.checks import InputError, check_array, check_choice, check_whole
-from unlazy.functions.elementwise import Link, polynomial
+from unlazy.checks import InputError, check_choice, check_whole
+from unlazy.functions.elementwise import Link, as_link, polynomial
 from unlazy.functions.orthogonal import Hermite
 from unlazy.numerics.quadrature import hermite_rule
 from unlazy.numerics.roots import ConvergenceError
 
-_LARGEST = 6
+_LARGEST, _MOST = 6, 60
 _LARGEST_DEGREE = 40
 _DEFAULT_DEGREES = 16
 _EXACT_DEGREE = 20
@@ -38,30 +38,37 @@ class ExactSeries(NamedTuple):
 
 
 class SuperOrthogonal(NamedTuple):
-    """g = sum_j hermite[j] h_j with E[g^i h_k] = 0 for 1 <= k <= K and 1 <= i <= I, and variance 1."""
+    """g = sum_j a_j h_j with E[g^i h_k] = 0 for 1 <= k <= K and 1 <= i <= I, and variance 1."""
 
     link: Link
-    hermite: np.ndarray
-    """Coefficients in the orthonormal h_j."""
-    residual: float
+    moment_residual: float
     """max |E[g^i h_k]| / E|g|^i by a quadrature that the search did not use."""
-    exact: ExactSeries | None
+    exact_series: ExactSeries | None
     """The same polynomial, up to a factor, in exact numbers; None where it was found by search."""
 
 
-def superorthogonal(K: int, I: int, parity: str = "even", degree: int | None = None) -> SuperOrthogonal:  # noqa: E741
-    """A polynomial g whose powers up to I have no Hermite coefficient of degree 1, ..., K.
+def superorthogonal(
+    hidden_degree: int, hidden_power: int, parity: str = "even", *, degree: int | None = None
+) -> SuperOrthogonal:
+    """A polynomial g whose powers up to I = `hidden_power` hide its argument up to degree K = `hidden_degree`.
 
         E[g(z)^i h_k(z)] = 0,     1 <= i <= I, 1 <= k <= K
 
     so that polynomial transforms of the label of degree at most I leave the information exponent above K (Oko et al.
     2024, proposition on superorthogonal polynomials). I = 1: h_{K+1} or h_{K+2}. K = I = 2, even, degree 20: the
     Hermite series of delta_1 + delta_{-1} up to degree 18 and a last coefficient that solves a quadratic, exact in
-    rational numbers and one root (`exact`). Otherwise Levenberg-Marquardt from fixed random starts, at `degree` or at
-    degrees from 2 to 30 above the lowest of this parity beyond K; what does not pass the independent check max
-    |E[g^i h_k]| / E|g|^i < 1e-10 is never returned but refused with `NotConverged`.
+    rational numbers and one root (`exact_series`). Otherwise Levenberg-Marquardt from fixed random starts, at `degree`
+    or at degrees from 2 to 30 above the lowest of this parity beyond K; what does not pass the independent check max
+    |E[g^i h_k]| / E|g|^i < 1e-10 is never returned but refused with `NotConverged`. K and I are at most 6, `parity` is
+    even or odd.
+
+    >>> found = superorthogonal(hidden_degree=2, hidden_power=2, parity="even", degree=20)
+    >>> from unlazy.theory import monomial_exponents
+    >>> print(monomial_exponents(found.link, [1, 2, 3]).exponents)
+    [4 4 2]
     """
-    largest_k, largest_i = check_whole("K", K, 1, _LARGEST), check_whole("I", I, 1, _LARGEST)
+    largest_k = check_whole("hidden_degree", hidden_degree, 1, _LARGEST)
+    largest_i = check_whole("hidden_power", hidden_power, 1, _LARGEST)
     odd = check_choice("parity", parity, ("even", "odd")) == "odd"
     start = largest_k + 1 if (largest_k + 1) % 2 == odd else largest_k + 2
     if degree is not None:
@@ -81,12 +88,12 @@ def superorthogonal(K: int, I: int, parity: str = "even", degree: int | None = N
     for last in degrees:
         found, residual = _search(largest_k, largest_i, start, last, rng)
         best = min(best, residual)
-        if residual <= _SETTLED and moment_residual(found, largest_k, largest_i) < _ACCEPTED:
+        if residual <= _SETTLED and _residual(found, largest_k, largest_i) < _ACCEPTED:
             return _checked(found, largest_k, largest_i, None)
     raise NotConverged(
-        f"no {parity} polynomial of degree {degrees[0]}{'' if degree else f' to {degrees[-1]}'} with K = {largest_k} "
-        f"and I = {largest_i} was found: the best of {_STARTS} starts per degree leaves max |E[g^i h_k]| / E|g|^i = "
-        f"{best:.2g}"
+        f"no {parity} polynomial of degree {degrees[0]}{'' if degree else f' to {degrees[-1]}'} with hidden_degree "
+        f"{largest_k} and hidden_power {largest_i} was found: the best of {_STARTS} starts per degree leaves max "
+        f"|E[g^i h_k]| / E|g|^i = {best:.2g}"
     )
 
 
@@ -113,26 +120,39 @@ def exact_even_series() -> ExactSeries:
     return ExactSeries(tuple(rational), Fraction(1), radicand)
 
 
-def moment_residual(hermite: Any, K: int, I: int) -> float:  # noqa: E741
-    """max |E[g^i h_k]| / E|g|^i over 1 <= k <= K, 1 <= i <= I, g = sum_j hermite[j] h_j, on an equidistant grid.
+def moment_residual(link: str | Link, hidden_degree: int, hidden_power: int) -> float:
+    """max |E[g^i h_k]| / E|g|^i over 1 <= k <= K, 1 <= i <= I of a polynomial g, on an equidistant grid.
 
-    Its half width 2 sqrt(I degree) + 12 is beyond all zeros of g^I h_K, where the trapezoidal rule is exact to
-    rounding.
+    K = `hidden_degree`, I = `hidden_power`, at most 60. Its half width 2 sqrt(I degree) + 12 is beyond all zeros of
+    g^I h_K, where the trapezoidal rule is exact to rounding.
+
+    >>> print(round(moment_residual("He3", hidden_degree=2, hidden_power=2), 3))
+    4.243
     """
-    coefficients = check_array("hermite", hermite, ndim=1)
+    largest_k = check_whole("hidden_degree", hidden_degree, 1, _MOST)
+    largest_i = check_whole("hidden_power", hidden_power, 1, _MOST)
+    found = as_link(link)
+    if found.hermite_coefficients is None:
+        raise InputError(f"link must be a polynomial such as He3, got {found.name!r}")
+    hermite = np.trim_zeros(np.array(found.hermite_coefficients), "b")
+    if not hermite.size:
+        raise InputError("link must be a polynomial other than 0")
+    return _residual(hermite / np.abs(hermite).max(), largest_k, largest_i)
+
+
+def _residual(coefficients: np.ndarray, K: int, I: int) -> float:  # noqa: E741
     size = 2 * math.sqrt(I * (coefficients.size - 1)) + 12
     z = np.linspace(-size, size, 20_001)
     # each factor carries its share of the Gaussian weight, so that none overflows
     share = np.exp(-(z**2) / (4 * I))
     g = (Hermite().values(z, coefficients.size - 1) * share).T @ coefficients
+    # E[g^i h_k] / E|g|^i does not change with g
+    g = g / np.abs(g).max()
     worst = 0.0
     for i in range(1, I + 1):
         rest = np.exp(-(z**2) / 2 * (1 - i / (2 * I)))
         low = Hermite().values(z, K)[1:] * rest
-        total = float(np.abs(g) ** i @ rest)
-        if not (math.isfinite(total) and total > 0):
-            raise InputError("hermite must be the coefficients of a polynomial other than 0")
-        worst = max(worst, float(np.abs(low @ g**i).max()) / total)
+        worst = max(worst, float(np.abs(low @ g**i).max()) / float(np.abs(g) ** i @ rest))
     return worst
 
 
@@ -148,11 +168,11 @@ def _normalised(series: ExactSeries) -> np.ndarray:
 
 
 def _checked(hermite: np.ndarray, K: int, I: int, exact: ExactSeries | None) -> SuperOrthogonal:  # noqa: E741
-    residual = moment_residual(hermite, K, I)
+    residual = _residual(hermite, K, I)
     if not residual < _ACCEPTED:
         raise NotConverged(f"the check max |E[g^i h_k]| / E|g|^i < {_ACCEPTED:g} failed with {residual:.2g}")
     name = f"superorthogonal({K}, {I})"
-    return SuperOrthogonal(polynomial(hermite.tolist(), name), hermite, residual, exact)
+    return SuperOrthogonal(polynomial(hermite.tolist(), name), residual, exact)
 
 
 def _search(K: int, I: int, start: int, last: int, rng: np.random.Generator) -> tuple[np.ndarray, float]:  # noqa: E741

@@ -91,7 +91,7 @@ def activation_blocks(
     found = expanded("activation", as_activation(activation), family, len(copies) - 1)
     if not found.second_moment > 0:
         raise InputError("activation must not be 0 everywhere")
-    masses = found.values**2
+    masses = found.polynomial_coefficients**2
     masses[masses < 1e-24 * found.second_moment] = 0.0
     return _with_tail(family, copies, masses, found.second_moment)
 
@@ -138,7 +138,7 @@ def _masses_of_function(
     total = float(check_array("kernel(1)", np.ravel(kernel(np.ones(1))), above=0)[0])
     roots = np.sqrt(np.array(copies, dtype=float))
     rounding = _ROUNDING * roots * math.sqrt(found.second_moment)
-    return np.where(rounding > _HIDING_ROUNDING * total, 0.0, found.values * roots), rounding, total
+    return np.where(rounding > _HIDING_ROUNDING * total, 0.0, found.polynomial_coefficients * roots), rounding, total
 
 
 def _scaled(breakpoints: tuple[float, ...], scale: float) -> tuple[float, ...]:

@@ -51,7 +51,7 @@ def index_kernel_scores(
     """
     degree = check_whole("degree", degree, 0, _LARGEST_DEGREE)
     family = Gegenbauer(d)
-    energies = expanded("link", as_link(link), family, degree).values ** 2
+    energies = expanded("link", as_link(link), family, degree).polynomial_coefficients ** 2
     choices = check_array("penalties", penalties, low=0, high=_LARGEST, ndim=1)
     jitter = check_array("matched_penalty", matched_penalty, low=0, high=_LARGEST, ndim=0)
     n = float(check_array("n", n, low=1, finite=False, ndim=0))

@@ -309,7 +309,7 @@ def function_spectrum(
     """
     degree = min(_checked_degree(last_degree), check_family(family).largest_degree)
     found = expanded("kernel_function", as_link(kernel_function, "kernel_function"), family, int(degree))
-    return kernel_spectrum(found.values, family.multiplicities(int(degree)), n, found.tail)
+    return kernel_spectrum(found.polynomial_coefficients, family.multiplicities(int(degree)), n, found.tail)
 
 
 def function_spectrum_limit(
@@ -330,10 +330,10 @@ def function_spectrum_limit(
     exponent = float(check_array("samples_exponent", samples_exponent, low=0, high=degree, ndim=0))
     found = expanded("kernel_function", as_link(kernel_function, "kernel_function"), Hermite(), degree)
     own = int(exponent)
-    tail = float(np.sum(found.values[own + 1 :] ** 2) + found.tail)
+    tail = float(np.sum(found.polynomial_coefficients[own + 1 :] ** 2) + found.tail)
     if exponent != own:
         return _free_sum(np.zeros(1), np.ones(1), tail)
-    return kernel_spectrum_limit(found.values[own], math.factorial(own) * n / d**own, tail)
+    return kernel_spectrum_limit(found.polynomial_coefficients[own], math.factorial(own) * n / d**own, tail)
 
 
 def _checked_degree(last_degree: Any) -> int:

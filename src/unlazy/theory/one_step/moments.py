@@ -34,7 +34,7 @@ class ActivationMoments(NamedTuple):
     """mu1 = E[z sigma] = E sigma'."""
     nonlinear: float
     """mu*^2 = E sigma^2 - mu0^2 - mu1^2."""
-    slope: float = math.nan
+    squared_slope: float = math.nan
     """E sigma'^2, at least Var sigma; of use to gradients alone, and NaN for an activation with jumps."""
 
     def linear_square(self) -> float:
@@ -49,12 +49,12 @@ class ActivationMoments(NamedTuple):
 
     def slope_square(self) -> float:
         """E sigma'^2, or an error that says why there is none."""
-        if math.isnan(self.slope):
+        if math.isnan(self.squared_slope):
             raise InputError(
                 "activation must be continuous and have a moment slope = E sigma'^2 here, got nan: where it jumps "
                 "there is no gradient (name the kinks of a continuous one by Link(name, function, breakpoints=...))"
             )
-        return self.slope
+        return self.squared_slope
 
 
 class LinkMoments(NamedTuple):
@@ -88,15 +88,17 @@ def activation_moments(activation: Any) -> ActivationMoments:
     """mu0, mu1, mu*^2 and E sigma'^2 of an activation; moments are returned as they are.
 
     >>> found = activation_moments(activation="relu")
-    >>> print(f"{found.constant:.4f} {found.linear:.4f} {found.nonlinear:.4f} {found.slope:.4f}")
+    >>> print(f"{found.constant:.4f} {found.linear:.4f} {found.nonlinear:.4f} {found.squared_slope:.4f}")
     0.3989 0.5 0.0908 0.5
     """
     if isinstance(activation, ActivationMoments):
         check_array("activation.nonlinear", activation.nonlinear, low=0, high=_LARGEST_MOMENT, ndim=0)
         check_array("activation.linear", activation.linear, low=-_LARGEST_MOMENT, high=_LARGEST_MOMENT, ndim=0)
         # NaN passes, for those who need no slope
-        if activation.slope < (activation.linear**2 + activation.nonlinear) * (1 - VANISHING):
-            raise InputError(f"activation.slope = E sigma'^2 must be at least the variance, got {activation.slope:g}")
+        if activation.squared_slope < (activation.linear**2 + activation.nonlinear) * (1 - VANISHING):
+            raise InputError(
+                f"activation.squared_slope = E sigma'^2 must be at least the variance, got {activation.squared_slope:g}"
+            )
         return activation
     function = as_activation(activation)
     mean, linear, rest = (float(value) for value in normal_averages("activation", function, 0.0, 1.0))

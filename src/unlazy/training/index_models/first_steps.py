@@ -15,29 +15,29 @@ from unlazy.functions.elementwise import Link
 
 
 class Gradients(NamedTuple):
-    """One row for each pair of link and student."""
+    """One row for each pair of link and activation."""
 
     alignment: list[list[float]]
     """The squared cosine with the direction, averaged over disjoint sets of n samples, for every n."""
-    signal: list[float]
-    """The mean of y student'(u) v over all samples."""
-    size: list[float]
-    """The mean of y^2 student'(u)^2."""
+    gradient_signal: list[float]
+    """The mean of y activation'(u) v over all samples."""
+    update_square: list[float]
+    """The mean of y^2 activation'(u)^2."""
 
 
 def first_gradients(
-    rng: np.random.Generator, pairs: Sequence[tuple[Link, Link]], sizes: Sequence[int], d: int
+    rng: np.random.Generator, pairs: Sequence[tuple[Link, Link]], n: Sequence[int], d: int
 ) -> Gradients:
-    """Gradients of the correlation loss at overlap d^(-1/2), from n samples for every n of the increasing `sizes`."""
-    most = int(sizes[-1])
+    """Gradients of the correlation loss at overlap d^(-1/2), from every number of samples of the increasing `n`."""
+    most = int(n[-1])
     u, v = rng.standard_normal((2, most))
-    places = [np.arange(0, most + 1, n) for n in sizes]
+    places = [np.arange(0, most + 1, size) for size in n]
     rest = [rng.chisquare(d - 2, place.size - 1) for place in places]
     m = d**-0.5
     z = m * u + np.sqrt(1 - m**2) * v
     found = Gradients([], [], [])
-    for link, student in pairs:
-        factors = link(z) * student.slope(u)
+    for link, activation in pairs:
+        factors = link(z) * activation.slope(u)
         along, squares = (np.append(0.0, np.cumsum(terms)) for terms in (factors * v, factors**2))
         cosines = []
         for place, length in zip(places, rest, strict=True):
@@ -46,13 +46,13 @@ def first_gradients(
             # a relu that no sample activates has no gradient
             cosines.append(np.divide(signal, total, out=np.zeros_like(total), where=total > 0).mean())
         found.alignment.append(cosines)
-        found.signal.append(along[-1] / most)
-        found.size.append(squares[-1] / most)
+        found.gradient_signal.append(along[-1] / most)
+        found.update_square.append(squares[-1] / most)
     return found
 
 
 def power_alignments(
-    rng: np.random.Generator, link: Link, powers: Sequence[int], n: int, d: int, overlap: float
+    rng: np.random.Generator, link: Link, label_powers: Sequence[int], n: int, d: int, overlap: float
 ) -> list[list[float]]:
     """Squared cosines with the direction of the steps sum_a y_a^i x_a and sum_a y_a^i u_a x_a for every power i."""
     u, v = rng.standard_normal((2, n))
@@ -62,7 +62,7 @@ def power_alignments(
     # a step that is blind to w may as well be measured along z itself
     for weight, along, dimensions in ((1.0, z, d - 1), (u, v, d - 2)):
         cosines = []
-        for power in powers:
+        for power in label_powers:
             factors = y**power * weight
             signal = (factors @ along) ** 2
             cosines.append(signal / (signal + factors @ factors * rng.chisquare(dimensions)))

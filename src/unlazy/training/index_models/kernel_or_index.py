@@ -17,34 +17,34 @@ from unlazy.training.kernels.sphere import harmonic_kernel
 class LearnerScores(NamedTuple):
     """Test R^2 of the matched kernel, the exponential kernel, the one-shot and the refined index."""
 
-    scores: np.ndarray
-    overlap: float
+    r_squared: np.ndarray
+    squared_overlap: float
     """Squared overlap of the one-shot direction, mean over four sets of samples."""
 
 
 def learner_scores(
     rng: np.random.Generator,
-    name: str,
+    link: str,
     degree: int,
     n: int,
     d: int,
     *,
-    ridges: Sequence[float],
+    penalties: Sequence[float],
     jitter: float,
     fresh: int,
 ) -> LearnerScores:
     """Draw the direction, n samples and fresh points on the sphere of radius sqrt(d), and fit all learners.
 
-    The exponential kernel has the ridge that is best on the test points. The one-shot index takes its direction from
+    The exponential kernel has the penalty that is best on the test points. The one-shot index takes its direction from
     one half of the samples and fits a polynomial on the other, the refined one takes both from all.
     """
-    half, teacher = n // 2, as_link(name)
+    half, target = n // 2, as_link(link)
     theta = unit_vectors(rng, 1, d)[0]
     x, new = unit_vectors(rng, n, d), unit_vectors(rng, fresh, d)
     rows, points = np.sqrt(d) * x, np.sqrt(d) * new
-    y, truth = teacher(rows @ theta), teacher(points @ theta)
-    first = one_shot_direction(rows[:half], y[:half], name)
-    refined = refined_direction(rows, y, one_shot_direction(rows, y, name), degree, steps=12)
+    y, truth = target(rows @ theta), target(points @ theta)
+    first = one_shot_direction(rows[:half], y[:half], link)
+    refined = refined_direction(rows, y, one_shot_direction(rows, y, link), degree, steps=12)
 
     def along(direction: np.ndarray, start: int) -> np.ndarray:
         fit = np.polynomial.Polynomial.fit(rows[start:] @ direction, y[start:], degree)
@@ -52,7 +52,7 @@ def learner_scores(
 
     among, across = x @ x.T, new @ x.T
     matched = ridge_predictions(harmonic_kernel(among, d, degree), harmonic_kernel(across, d, degree), y, (jitter,))
-    exponential = ridge_predictions(np.exp(among), np.exp(across), y, ridges)
+    exponential = ridge_predictions(np.exp(among), np.exp(across), y, penalties)
     errors = [
         min(np.mean((found - truth) ** 2) for found in predictions)
         for predictions in (matched, exponential, [along(first, half)], [along(refined, 0)])
@@ -61,5 +61,5 @@ def learner_scores(
     # further samples cost little next to a kernel
     for _ in range(3):
         rows = np.sqrt(d) * unit_vectors(rng, half, d)
-        overlaps.append((one_shot_direction(rows, teacher(rows @ theta), name) @ theta) ** 2)
+        overlaps.append((one_shot_direction(rows, target(rows @ theta), link) @ theta) ** 2)
     return LearnerScores(1 - np.array(errors) / np.mean(truth**2), float(np.mean(overlaps)))

@@ -15,8 +15,8 @@ LEAST = 1e-3
 class Looks(NamedTuple):
     """At every size: squared overlaps, of the linear estimators first, and the largest eigenvalues of the others."""
 
-    overlap: np.ndarray
-    eigenvalue: np.ndarray
+    squared_overlap: np.ndarray
+    largest_eigenvalue: np.ndarray
 
 
 def first_looks(

@@ -1,8 +1,8 @@
 """Two-layer networks on single-index data by layer-wise online SGD: all neurons see the same examples, once or twice.
 
     weights = init(key, 64, 1000)
-    run = train(key, weights, rule, 50_000, teacher=link("He3"), record_at=(10_000, 50_000))
-    fit = fit_second_layer(key, run.weights, 0.1, teacher=link("He3"))
+    run = train(key, weights, rule, 50_000, link=as_link("He3"), record_at=(10_000, 50_000))
+    fit = fit_second_layer(key, run.weights, 0.01, link=as_link("He3"))
 
 Phase I moves each neuron's w_j by the update of `overlap_chain`, of which one neuron's overlap is an exact chain; phase
 II fits the second layer by ridge regression on fresh examples, with fresh biases. The hidden direction is the first
@@ -30,7 +30,7 @@ RIDGES = (1e-4, 1e-3, 1e-2, 1e-1)
 
 
 class TrainedLayer(NamedTuple):
-    """The first layer, unit rows (neurons, d), and its overlaps (records, neurons, ...) on the way."""
+    """The first layer, unit rows (width, d), and its overlaps (records, width, ...) on the way."""
 
     weights: Array
     overlaps: Array
@@ -39,32 +39,32 @@ class TrainedLayer(NamedTuple):
 class SecondLayer(NamedTuple):
     """What phase II leaves behind."""
 
-    relative_error: Array
+    relative_risk: Array
     """Mean squared error at fresh points without noise, over the variance of the link there."""
     ridge: Array
     """The one of `RIDGES` that was chosen."""
 
 
-def init(key: Array, neurons: int, d: int, dtype: Any = None) -> Array:
-    """First-layer weights (neurons, d), uniform on the unit sphere."""
-    check_known("neurons", neurons, whole=True, ndim=0, low=1)
+def init(key: Array, width: int, d: int, dtype: Any = None) -> Array:
+    """First-layer weights (width, d), uniform on the unit sphere."""
+    check_known("width", width, whole=True, ndim=0, low=1)
     check_known("d", d, whole=True, ndim=0, low=3)
-    weights = normal(key, (neurons, d), dtype)
+    weights = normal(key, (width, d), dtype)
     return weights / jnp.linalg.norm(weights, axis=1, keepdims=True)
 
 
-def planted(key: Array, neurons: int, d: int, overlap: ArrayLike) -> Array:
+def planted(key: Array, width: int, d: int, overlap: ArrayLike) -> Array:
     """First-layer weights of unit length with this overlap each, uniform otherwise."""
-    rest = init(key, neurons, d).at[:, 0].set(0.0)
+    rest = init(key, width, d).at[:, 0].set(0.0)
     rest = rest / jnp.linalg.norm(rest, axis=1, keepdims=True)
     return (jnp.sqrt(1 - jnp.square(overlap)) * rest).at[:, 0].set(overlap)
 
 
-def step(weights: Array, x: Array, noise: ArrayLike, rule: Rule, teacher: Link, derivative: Callable) -> Array:
+def step(weights: Array, x: Array, noise: ArrayLike, rule: Rule, link: Link, derivative: Callable) -> Array:
     """The weights after one example x: w + c (x - (w.x) w), c = gamma psi/d, and then unit length again."""
     d = x.size
     u = weights @ x
-    label = teacher(x[0]) + rule.noise * noise
+    label = link(x[0]) + jnp.sqrt(rule.noise_variance) * noise
     c = clipped(rule, push(rule, derivative, u, label, (x @ x - u**2) / d), d)
     moved = weights + c[:, None] * (x - u[:, None] * weights)
     return moved / jnp.linalg.norm(moved, axis=1, keepdims=True)
@@ -74,35 +74,35 @@ def train(
     key: Array,
     weights: Array,
     rule: Rule,
-    samples: int,
+    n: int,
     *,
-    teacher: Link,
-    student: Link = LINKS["relu"],
+    link: Link,
+    activation: Link = LINKS["relu"],
     record_at: Sequence[int] | None = None,
     block: int = 16,
 ) -> TrainedLayer:
-    """Phase I: `samples` fresh examples, one after the other; the precision is that of `weights`.
+    """Phase I: `n` fresh examples, one after the other; the precision is that of `weights`.
 
     Sign and bias of the rule may be arrays, one for each neuron. Overlaps are recorded after each number of examples in
-    `record_at` (increasing, from 0 to `samples`; by default the end alone).
+    `record_at` (increasing, from 0 to `n`; by default the end alone).
 
     The same as `step` repeated, up to rounding, but the d-dimensional work is done for `block` examples X at once by
     two matrix products. Within a block all weights are combinations of those at its start and of X, so that a step
     updates their coefficients alone. Source: Lee, Oko, Suzuki & Wu (2024), Algorithm 1, phase I.
     """
     if getattr(weights, "ndim", 0) != 2:
-        raise InputError(f"weights must have shape (neurons, d), got shape {getattr(weights, 'shape', ())}")
+        raise InputError(f"weights must have shape (width, d), got shape {getattr(weights, 'shape', ())}")
     check_rule(rule, weights.shape[1])
-    check_known("samples", samples, whole=True, ndim=0, low=1)
+    check_known("n", n, whole=True, ndim=0, low=1)
     check_known("block", block, whole=True, ndim=0, low=1)
-    stops = record_steps(samples, record_at)
-    lengths, after = _blocks((*stops, samples), block)
+    stops = record_steps(n, record_at)
+    lengths, after = _blocks((*stops, n), block)
     d = weights.shape[1]
 
     def advance(index: Array, weights: Array) -> Array:
         numbers = short_normals(jax.random.fold_in(key, index), (block * (d + 1),), weights.dtype)
         inputs, noise = numbers[: block * d].reshape(block, d), numbers[block * d :]
-        return _block(weights, inputs, noise, jnp.asarray(lengths)[index], rule, teacher, student.slope)
+        return _block(weights, inputs, noise, jnp.asarray(lengths)[index], rule, link, activation.slope)
 
     record_after = after[: len(stops)]
     return TrainedLayer(*evolve(advance, weights, len(lengths), record=lambda w: w[:, 0], record_at=record_after))
@@ -121,11 +121,11 @@ def _blocks(ends: Sequence[int], length: int) -> tuple[np.ndarray, list[int]]:
 
 
 def _block(
-    weights: Array, inputs: Array, noise: Array, length: ArrayLike, rule: Rule, teacher: Link, derivative: Callable
+    weights: Array, inputs: Array, noise: Array, length: ArrayLike, rule: Rule, link: Link, derivative: Callable
 ) -> Array:
     """The weights after the first `length` of the inputs."""
     d = inputs.shape[1]
-    labels = teacher(inputs[:, 0]) + rule.noise * noise
+    labels = link(inputs[:, 0]) + jnp.sqrt(rule.noise_variance) * noise
 
     def size(u: Array, across: Array, label: Array) -> Array:
         return clipped(rule, push(rule, derivative, u, label, across / d), d)
@@ -173,27 +173,27 @@ def move_together(
 def fit_second_layer(
     key: Array,
     weights: Array,
-    noise: ArrayLike,
+    noise_variance: ArrayLike,
     *,
-    teacher: Link,
-    student: Link = LINKS["relu"],
+    link: Link,
+    activation: Link = LINKS["relu"],
     reach: float = 3.0,
-    per_neuron: int = 5,
+    samples_per_neuron: int = 5,
     test_points: int = 4000,
 ) -> SecondLayer:
-    """Phase II: ridge regression on student(w_j.x + b_j) and a constant, fresh b_j uniform on [-reach, reach].
+    """Phase II: ridge regression on sigma(w_j.x + b_j) and a constant, fresh b_j uniform on [-reach, reach].
 
-    `per_neuron` fresh examples for each neuron; half as many more choose the ridge.
+    `samples_per_neuron` fresh examples for each neuron; half as many more choose the ridge.
     """
     count = len(weights)
     bias_key, draw_key, noise_key = jax.random.split(key, 3)
     biases = uniform(bias_key, (count,), -reach, reach)
-    fitted, chosen = per_neuron * count, max(per_neuron * count // 2, 1)
+    fitted, chosen = samples_per_neuron * count, max(samples_per_neuron * count // 2, 1)
     inputs = normal(draw_key, (fitted + chosen + test_points, weights.shape[1]), weights.dtype)
-    truth = teacher(inputs[:, 0].astype(float))
-    hidden = student((inputs @ weights.T).astype(float) + biases)
+    truth = link(inputs[:, 0].astype(float))
+    hidden = activation((inputs @ weights.T).astype(float) + biases)
     features = jnp.concatenate([hidden, jnp.ones((len(hidden), 1))], axis=1)
-    labels = truth[: fitted + chosen] + noise * normal(noise_key, (fitted + chosen,))
+    labels = truth[: fitted + chosen] + jnp.sqrt(noise_variance) * normal(noise_key, (fitted + chosen,))
     squares, basis = jnp.linalg.eigh(features[:fitted].T @ features[:fitted] / fitted)
     rotated = basis.T @ (features[:fitted].T @ labels[:fitted]) / fitted
     dual = basis @ (rotated[:, None] / (jnp.maximum(squares, 0.0)[:, None] + jnp.asarray(RIDGES)))

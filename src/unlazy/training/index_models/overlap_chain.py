@@ -1,7 +1,7 @@
 """The overlap of one neuron in online SGD as an exact Markov chain, at a cost that does not depend on the dimension.
 
-    rule = Rule(step=0.1, sign=-1.0)
-    overlaps = train(key, jnp.zeros(64), 400, rule, (4000, 24_000), teacher=link("He3"))            # (2, 64)
+    rule = Rule(step_size=0.1, sign=-1.0)
+    overlaps = train(key, jnp.zeros(64), 400, rule, (4000, 24_000), link=as_link("He3"))            # (2, 64)
 
 Of an example x only u = w.x, the part v along theta without its part along w, and the square R of what is left count:
 independent, u and v standard normal and R chi-square with d - 2 degrees of freedom. With psi of `push`, c = gamma psi/d
@@ -34,20 +34,19 @@ _BLOCK = 64
 class Rule(NamedTuple):
     """What a neuron does with an example; numbers, or arrays with an entry for each chain or neuron, traced or not."""
 
-    step: ArrayLike
+    step_size: ArrayLike
     """gamma: the update is gamma/d times psi."""
-    strength: ArrayLike = 1.0
-    """s: the first of two steps on an example, in units 1/d, as the second one sees it."""
+    reuse_step_size: ArrayLike = 1.0
+    """s: that of the first of two steps on an example, over d, as the second one sees it."""
     reuse: ArrayLike = 1.0
     """1 for two steps on each example, 0 for one."""
     sign: ArrayLike = 1.0
     """a, the output weight, 1 or -1."""
     bias: ArrayLike = 0.0
     """b."""
-    noise: ArrayLike = 0.0
-    """Deviation of the label noise."""
+    noise_variance: ArrayLike = 0.0
     clip: ArrayLike = math.inf
-    """Largest |gamma psi/d| sqrt(d); polynomial students need about 1 against rare huge gradients."""
+    """Largest |gamma psi/d| sqrt(d); polynomial activations need about 1 against rare huge gradients."""
 
 
 class Draws(NamedTuple):
@@ -64,27 +63,27 @@ class Draws(NamedTuple):
 
 
 def push(rule: Rule, derivative: Callable[[Array], Array], along: Array, label: Array, square: Array) -> Array:
-    """psi = g1 + g2, g1 = a y student'(u + b), g2 = a y student'(u + b + s q g1), of pre-activations u and labels y.
+    """psi = g1 + g2, g1 = a y sigma'(u + b), g2 = a y sigma'(u + b + s q g1), of pre-activations u and labels y.
 
     `square` is q = |x - u w|^2/d. g2 is left out where `reuse` is 0.
     """
     signed = rule.sign * label
     first = signed * derivative(along + rule.bias)
-    second = signed * derivative(along + rule.bias + rule.strength * square * first)
+    second = signed * derivative(along + rule.bias + rule.reuse_step_size * square * first)
     return jnp.add(first, rule.reuse * second)
 
 
 def clipped(rule: Rule, psi: Array, d: ArrayLike) -> Array:
     """c = gamma psi/d within +-clip/sqrt(d)."""
     limit = rule.clip / jnp.sqrt(d)
-    return jnp.clip(rule.step / d * psi, -limit, limit)
+    return jnp.clip(rule.step_size / d * psi, -limit, limit)
 
 
-def step(draws: Draws, overlap: Array, d: ArrayLike, rule: Rule, teacher: Link, derivative: Callable) -> Array:
+def step(draws: Draws, overlap: Array, d: ArrayLike, rule: Rule, link: Link, derivative: Callable) -> Array:
     """The overlaps after one example each."""
     u, v, rest, noise = draws
     side = jnp.sqrt((1 - overlap) * (1 + overlap))
-    label = teacher(overlap * u + side * v) + rule.noise * noise
+    label = link(overlap * u + side * v) + jnp.sqrt(rule.noise_variance) * noise
     square = v**2 + rest
     c = clipped(rule, push(rule, derivative, u, label, square / d), d)
     moved = (overlap + c * side * v) / jnp.sqrt(1 + c**2 * square)
@@ -106,8 +105,8 @@ def train(
     rule: Rule,
     record_at: ArrayLike,
     *,
-    teacher: Link,
-    student: Link = LINKS["relu"],
+    link: Link,
+    activation: Link = LINKS["relu"],
 ) -> Array:
     """The overlaps (records, chains) at `record_at` examples, in a loop of its own since these numbers may be traced.
 
@@ -132,7 +131,7 @@ def train(
 
             def one(overlap: Array, x: tuple[Array, Draws]) -> tuple[Array, None]:
                 place, drawn = x
-                moved = step(drawn, overlap, d, rule, teacher, student.slope)
+                moved = step(drawn, overlap, d, rule, link, activation.slope)
                 return jnp.where(place < length, moved, overlap), None
 
             overlap, _ = jax.lax.scan(one, overlap, (jnp.arange(_BLOCK), draws))
@@ -149,43 +148,43 @@ def crossing_step(
     start: Array,
     d: ArrayLike,
     rule: Rule,
-    most_steps: ArrayLike,
+    largest_steps: ArrayLike,
     *,
-    teacher: Link,
-    student: Link = LINKS["relu"],
-    level: ArrayLike = 0.5,
+    link: Link,
+    activation: Link = LINKS["relu"],
+    target_overlap: ArrayLike = 0.5,
     share: float = 0.5,
 ) -> Array:
-    """The first number of examples after which at least `share` of the chains have |m| >= `level`; -1 if there is none.
+    """The first number of examples after which at least `share` of the chains have |m| >= `target_overlap`, or -1.
 
     Looked at after every example, and no longer than needed: the chains go on in blocks of 64 examples until then, or
-    until `most_steps`, which may be traced. Everything else as in `train`.
+    until `largest_steps`, which may be traced. Everything else as in `train`.
     """
     start = _checked(start, d, rule)
-    check_known("most_steps", most_steps, whole=True, ndim=0, low=1)
+    check_known("largest_steps", largest_steps, whole=True, ndim=0, low=1)
     check_known("share", share, ndim=0, above=0, high=1)
-    check_known("level", level, ndim=0, above=0, below=1)
+    check_known("target_overlap", target_overlap, ndim=0, above=0, below=1)
     none = jnp.int32(-1)
 
     def there(overlap: Array) -> Array:
         # a count, so that a share of 1/2 is exact
-        return (jnp.abs(overlap) >= level).sum(axis=-1) >= share * start.size
+        return (jnp.abs(overlap) >= target_overlap).sum(axis=-1) >= share * start.size
 
     def block(state: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
         overlap, index, _ = state
         draws = _draw_block(key, index, start, d, rule)
 
         def one(overlap: Array, drawn: Draws) -> tuple[Array, Array]:
-            moved = step(drawn, overlap, d, rule, teacher, student.slope)
+            moved = step(drawn, overlap, d, rule, link, activation.slope)
             return moved, moved
 
         overlap, path = jax.lax.scan(one, overlap, draws)
         reached = there(path)
         found = index * _BLOCK + 1 + jnp.argmax(reached).astype(jnp.int32)
-        return overlap, index + 1, jnp.where(reached.any() & (found <= most_steps), found, none)
+        return overlap, index + 1, jnp.where(reached.any() & (found <= largest_steps), found, none)
 
     def goes_on(state: tuple[Array, Array, Array]) -> Array:
-        return (state[2] < 0) & (state[1] * _BLOCK < most_steps)
+        return (state[2] < 0) & (state[1] * _BLOCK < largest_steps)
 
     begin = (start, jnp.int32(0), jnp.where(there(start), jnp.int32(0), none))
     return jax.lax.while_loop(goes_on, block, begin)[2]
@@ -196,8 +195,8 @@ def measured_drift(
     rule: Rule,
     overlaps: Sequence[float],
     *,
-    teacher: Link,
-    student: Link = LINKS["relu"],
+    link: Link,
+    activation: Link = LINKS["relu"],
     cells: int = 64,
 ) -> Array:
     """The mean of psi (z - m u) over drawn examples with |x|^2 = d, the same u and v for all overlaps m.
@@ -212,24 +211,24 @@ def measured_drift(
     u, v = (to_normal(jnp.clip(rank, -most, most)).reshape(-1) for rank in ranks)
     m = jnp.asarray(overlaps, u.dtype)[:, None]
     across = jnp.sqrt(1 - m**2) * v
-    psi = push(rule, student.slope, u, teacher(m * u + across), jnp.ones_like(u))
+    psi = push(rule, activation.slope, u, link(m * u + across), jnp.ones_like(u))
     return (psi * across).mean(1)
 
 
 def check_rule(rule: Rule, d: ArrayLike) -> None:
     """Raise an `InputError` for what is known to be impossible; traced numbers pass."""
     check_known("d", d, ndim=0, low=3)
-    check_known("step", rule.step, above=0)
-    check_known("strength", rule.strength, low=0)
+    check_known("step_size", rule.step_size, above=0)
+    check_known("reuse_step_size", rule.reuse_step_size, low=0)
     check_known("reuse", rule.reuse, low=0, high=1)
     check_known("bias", rule.bias)
-    check_known("noise", rule.noise, low=0)
+    check_known("noise_variance", rule.noise_variance, low=0)
     check_known("clip", rule.clip, above=0, finite=False)
     check_signs("sign", rule.sign)
 
 
 def _draw_block(key: Array, index: Array, start: Array, d: ArrayLike, rule: Rule) -> Draws:
-    silent = isinstance(rule.noise, int | float) and rule.noise == 0
+    silent = isinstance(rule.noise_variance, int | float) and rule.noise_variance == 0
     return draw(jax.random.fold_in(key, index), (_BLOCK, start.size), d, start.dtype, noisy=not silent)
 
 

@@ -110,7 +110,7 @@ def squares(
         raise InputError(
             f"link must be piecewise smooth with breakpoints = {pieces.function.breakpoints}: with twice the "
             f"quadrature points lambda_k^2 still changes by {change:.2g} (total probability {found[0]:.6g}); name its "
-            "kinks and jumps as breakpoints"
+            "kinks and jumps by Link(name, link, breakpoints=...)"
         )
     return found, change
 

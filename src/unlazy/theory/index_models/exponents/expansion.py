@@ -33,12 +33,15 @@ def expansion(function: Function, degree: int) -> tuple[np.ndarray, float, float
         if set(cuts) <= set(function.breakpoints):
             raise
         found = coefficients(scaled, Hermite(), degree, {*cuts, *function.breakpoints})
-    variance = found.second_moment - float(found.values[0]) ** 2
-    return found.values, size, variance if variance > 1e-14 * found.second_moment else 0.0
+    variance = found.second_moment - float(found.polynomial_coefficients[0]) ** 2
+    return found.polynomial_coefficients, size, variance if variance > 1e-14 * found.second_moment else 0.0
 
 
 def power_of_polynomial(function: Function, power: int, degree: int) -> tuple[np.ndarray, float, np.ndarray]:
-    """E[f^i h_k] for k = 0, ..., degree, the variance of f^i, and E|f^i h_k|, the scale of rounding errors."""
+    """E[f^i h_k] for k = 0, ..., degree, the variance of f^i, and E|f^i h_k|, the scale of rounding errors.
+
+    All for f over its largest value at the points, whose powers do not overflow.
+    """
     assert function.hermite is not None
     own = max((k for k, a in enumerate(function.hermite) if a != 0), default=0)
     total = 2 * own * power
@@ -47,9 +50,10 @@ def power_of_polynomial(function: Function, power: int, degree: int) -> tuple[np
             f"powers must keep degree * power <= {LARGEST_POWER_DEGREE // 2}, got {own} * {power} = {own * power}"
         )
     points, weights = hermite_rule(max(total, own * power + degree) // 2 + 2)
-    raised = function(points) ** power
     if own * power == 0:
         return np.zeros(degree + 1), 0.0, np.ones(degree + 1)
+    found = function(points)
+    raised = (found / np.abs(found).max()) ** power
     basis = Hermite().values(points, degree)
     values = basis @ (weights * raised)
     variance = float(weights @ raised**2 - values[0] ** 2)

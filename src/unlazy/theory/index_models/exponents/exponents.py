@@ -7,7 +7,7 @@ sqrt(k!) are the orthonormal Hermite polynomials.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from unlazy.checks import InputError, check_array, check_choice, check_whole
+from unlazy.functions.elementwise import Elementwise, Link
 from unlazy.theory.index_models.exponents.conditional import squares
 from unlazy.theory.index_models.exponents.expansion import LARGEST_POWER_DEGREE, cuts_of, expansion, power_of_polynomial
 from unlazy.theory.index_models.exponents.noisy import noisy_squares
@@ -26,7 +27,9 @@ _VANISHING_SQUARE = 1e-6
 _ROUNDING = 1e-10
 _TINY_SHARE = 0.05
 _LARGEST_DEGREE = 60
-_LARGEST_NOISE = 1e250
+_LARGEST_VARIANCE = 1e300
+
+LinkLike = str | Link | Elementwise
 
 
 class InformationExponent(NamedTuple):
@@ -34,10 +37,10 @@ class InformationExponent(NamedTuple):
 
     exponent: int
     """IE = min{k >= 1 : a_k != 0}."""
-    coefficients: np.ndarray
-    """a_k = E[link(z) h_k(z)] for k = 0, ..., degree."""
-    relative: np.ndarray
-    """|a_k| over the standard deviation of the link, 0 at k = 0."""
+    hermite_coefficients: np.ndarray
+    """a_k = E[link(z) h_k(z)] for k = 0, ..., largest_degree."""
+    relative_coefficients: np.ndarray
+    """a_k over the standard deviation of the link."""
     remark: str
     """Empty, or what to know about a first coefficient that is not 0 but tiny."""
 
@@ -47,68 +50,74 @@ class GenerativeExponent(NamedTuple):
 
     exponent: int
     """GE = min{k >= 1 : lambda_k^2 > 0}, which additive Gaussian noise does not change."""
-    squares: np.ndarray
-    """lambda_k^2 for k = 0, ..., degree, at the given noise."""
-    error: float
-    """By how much the squares still changed with the last refinement."""
+    squared_correlations: np.ndarray
+    """lambda_k^2 for k = 0, ..., largest_degree, at the given noise."""
+    quadrature_error: float
+    """By how much they still changed with the last refinement."""
 
 
 class MonomialExponents(NamedTuple):
     """Information exponents of powers of a link; every field has one row per power."""
 
-    powers: np.ndarray
+    label_powers: np.ndarray
     exponents: np.ndarray
     """IE(link^i); 0 for a power that is constant."""
-    coefficients: np.ndarray
-    """E[link^i h_k] over the standard deviation of link^i, k = 0, ..., degree; rows of a constant power are 0."""
+    relative_coefficients: np.ndarray
+    """E[link^i h_k] over the standard deviation of link^i, k = 0, ..., largest_degree; 0 where a power is constant."""
 
 
 class SampleComplexity(NamedTuple):
-    """How many samples an algorithm needs, up to constants: tasks d^exponent times logarithms."""
+    """How many samples an algorithm needs, up to constants: tasks d^samples_exponent times logarithms."""
 
     method: str
-    exponent: float
-    """Of the dimension; infinity where no power of d suffices."""
+    samples_exponent: float
+    """Of the dimension; infinity (inf) where no power of d suffices."""
     logarithms: str
     formula: str
-    samples: float | None
-    """tasks d^exponent, without constants and logarithms; None if no dimension was given."""
+    n: float | None
+    """tasks d^samples_exponent, without constants and logarithms; None if no dimension was given."""
 
 
-def information_exponent(link: Any, *, degree: int = 20, breakpoints: Iterable[float] = ()) -> InformationExponent:
+def information_exponent(link: LinkLike, *, largest_degree: int = 20) -> InformationExponent:
     """The first Hermite coefficient of a link that is not 0: what gradients see of a direction at overlap m is
     m^(IE-1).
 
         a_k = E[link(z) h_k(z)],       IE = min{k >= 1 : |a_k| > 1e-8 (Var link)^(1/2)}
 
-    `link` is a name of `LINKS`, a `Link` or a callable that is square integrable and smooth between its `breakpoints`;
-    jumps, extrema and ends of flat pieces are found without being named. A polynomial's coefficients are its own,
-    without quadrature. A constant link, or one whose first coefficient is beyond `degree`, is refused. Ben Arous,
-    Gheissari & Jagannath 2021.
+    `link` is a name of `LINKS`, a `Link` or a callable that is square integrable and smooth between its breakpoints
+    (`Link.breakpoints`); jumps, extrema and ends of flat pieces are found without being named. A polynomial's
+    coefficients are its own, without quadrature. A constant link, or one whose first coefficient is beyond
+    `largest_degree`, which is at most 60, is refused. Ben Arous, Gheissari & Jagannath 2021.
+
+    >>> found = information_exponent("He3", largest_degree=4)
+    >>> print(found.exponent, found.hermite_coefficients)
+    3 [0. 0. 0. 1. 0.]
     """
-    degree = _checked_degree(degree)
-    function = as_function(link, breakpoints)
+    degree = _checked_degree(largest_degree)
+    function = as_function(link)
     values, size, variance = expansion(function, degree)
     relative = _relative(values, variance)
-    exponent = _first(relative, _VANISHING, degree, "information exponent", "E[link h_k]")
-    return InformationExponent(exponent, size * values, relative, _remark(exponent, relative))
+    exponent = _first(np.abs(relative), _VANISHING, degree, "information exponent", "E[link h_k]")
+    return InformationExponent(exponent, size * values, relative, _remark(exponent, np.abs(relative)))
 
 
-def generative_exponent(
-    link: Any, noise: float = 0.0, *, degree: int = 8, breakpoints: Iterable[float] = ()
-) -> GenerativeExponent:
+def generative_exponent(link: LinkLike, noise_variance: float = 0.0, *, largest_degree: int = 8) -> GenerativeExponent:
     """The first h_k(z) of which the label says anything at all, through any transform of it.
 
         zeta_k(y) = E[h_k(z) | y],     lambda_k^2 = E[zeta_k(y)^2] = max_T corr(T(y), h_k(z))^2 <= 1,
         GE = min{k >= 1 : lambda_k^2 > 1e-6 without noise}
 
-    y = link(z) + noise * N(0, 1). Without noise zeta_k averages h_k over the preimages of y with weights phi/|link'|,
-    and a flat piece of the link is a value of positive probability; with noise everything is integrated on grids. Noise
-    lowers lambda_k^2 but keeps the exponent: a density that a Gaussian convolves to 0 is 0. Damian et al. 2024.
+    y = link(z) + N(0, noise_variance). Without noise zeta_k averages h_k over the preimages of y with weights
+    phi/|link'|, and a flat piece of the link is a value of positive probability; with noise everything is integrated on
+    grids. Noise lowers lambda_k^2 but keeps the exponent: a density that a Gaussian convolves to 0 is 0. Damian et al.
+    2024.
+
+    >>> found = generative_exponent("He3", noise_variance=0.01, largest_degree=2)
+    >>> print(found.exponent, found.squared_correlations.round(3))
+    1 [1.    0.6   0.589]
     """
-    degree = _checked_degree(degree)
-    function = as_function(link, breakpoints)
-    deviation = float(check_array("noise", noise, low=0, high=_LARGEST_NOISE, ndim=0))
+    degree = _checked_degree(largest_degree)
+    function, deviation = as_function(link), noise_deviation(noise_variance)
     pieces = find_pieces(function, reach(degree))
     if not pieces.monotone and len(pieces.flat) == 1:
         raise InputError("link must not be constant: it has no exponent")
@@ -121,19 +130,22 @@ def generative_exponent(
 
 
 def label_transform(
-    link: Any, noise: float = 0.0, k: int = 1, *, breakpoints: Iterable[float] = ()
+    link: LinkLike, noise_variance: float = 0.0, *, hermite_degree: int = 1
 ) -> Callable[[ArrayLike], np.ndarray]:
     """The label transform that is most correlated with h_k(z), as a function of arrays of labels.
 
-        zeta_k(y) = E[h_k(z) | y],     y = link(z) + noise * N(0, 1)
+        zeta_k(y) = E[h_k(z) | y],     y = link(z) + N(0, noise_variance)
 
-    zeta_1 is the best transform of linear estimators, and E[z^2 | y] = 1 + sqrt(2) zeta_2 gives the best spectral one,
-    1 - 1/E[z^2 | y]. A label outside the values of the link (with noise: farther than 7.5 noise) is taken to the
-    nearest.
+    for k = `hermite_degree`. zeta_1 is the best transform of linear estimators, and E[z^2 | y] = 1 + sqrt(2) zeta_2
+    gives the best spectral one, 1 - 1/E[z^2 | y]. A label outside the values of the link (with noise: farther than 7.5
+    deviations of it) is taken to the nearest.
+
+    >>> transform = label_transform("abs", noise_variance=0.01, hermite_degree=2)
+    >>> print(transform([0.5, 1.0, 2.0]).round(3))
+    [-0.527 -0.007  2.073]
     """
-    order = check_whole("k", k, 0, _LARGEST_DEGREE)
-    function = as_function(link, breakpoints)
-    deviation = float(check_array("noise", noise, low=0, high=_LARGEST_NOISE, ndim=0))
+    order = check_whole("hermite_degree", hermite_degree, 0, _LARGEST_DEGREE)
+    function, deviation = as_function(link), noise_deviation(noise_variance)
     pieces = find_pieces(function, reach(order))
     if deviation == 0:
         return lambda y: clean_transform(pieces, check_array("y", y), order)
@@ -142,7 +154,7 @@ def label_transform(
 
 
 def monomial_exponents(
-    link: Any, powers: Sequence[int] = (1, 2, 3, 4), *, degree: int = 8, breakpoints: Iterable[float] = ()
+    link: LinkLike, label_powers: Sequence[int] = (1, 2, 3, 4), *, largest_degree: int = 8
 ) -> MonomialExponents:
     """The information exponents of powers of a link, which polynomial transforms of the label have.
 
@@ -151,19 +163,21 @@ def monomial_exponents(
     Gauss-Hermite quadrature that is exact for polynomials, whose coefficients are 0 if they are below 1e-10 E|link^i
     h_k|; other links as in `information_exponent`. Some power of a polynomial has exponent 2 if it is even and 1 if not
     (Lee et al. 2024, proposition on monomial transforms).
+
+    >>> print(monomial_exponents("He5", label_powers=[1, 2, 3, 4]).exponents)
+    [5 2 1 2]
     """
-    degree = _checked_degree(degree)
-    orders = [check_whole("powers", i, 1, LARGEST_POWER_DEGREE) for i in np.atleast_1d(np.asarray(powers)).tolist()]
-    if not orders:
-        raise InputError("powers must have at least one power, got none")
-    function = as_function(link, breakpoints)
+    degree = _checked_degree(largest_degree)
+    asked = check_array("label_powers", label_powers, low=1, high=LARGEST_POWER_DEGREE, whole=True)
+    orders = np.atleast_1d(asked).ravel().astype(int).tolist()
+    function = as_function(link)
     rows, found = [], []
     for i in orders:
         if function.hermite is not None:
             values, variance, sizes = power_of_polynomial(function, i, degree)
             found.append(np.abs(values) > _ROUNDING * sizes)
         else:
-            values, _, variance = expansion(function._replace(value=partial(_power, function.value, i)), degree)
+            values, _, variance = expansion(function._replace(value=partial(_power, function, i)), degree)
             found.append(np.abs(values) > _VANISHING * math.sqrt(variance))
         rows.append(values / math.sqrt(variance) if variance > 0 else np.zeros(degree + 1))
     relative = np.array(rows)
@@ -171,8 +185,8 @@ def monomial_exponents(
     missing = ~seen.any(axis=1) & (np.abs(relative).max(axis=1) > 0)
     if missing.any():
         raise InputError(
-            f"degree must be at least the exponent of every power, got {degree}: E[link^i h_k] vanishes up to it for "
-            f"i = {orders[int(np.argmax(missing))]}"
+            f"largest_degree must be at least the exponent of every power, got {degree}: E[link^i h_k] vanishes up to "
+            f"it for i = {orders[int(np.argmax(missing))]}"
         )
     exponents = np.where(seen.any(axis=1), seen.argmax(axis=1) + 1, 0)
     return MonomialExponents(np.array(orders), exponents, relative)
@@ -189,13 +203,7 @@ _METHODS = {
 
 
 def sample_complexity(
-    link: Any,
-    method: str,
-    d: float | None = None,
-    *,
-    tasks: int = 1,
-    degree: int = 12,
-    breakpoints: Iterable[float] = (),
+    link: LinkLike, method: str, d: float | None = None, *, tasks: int = 1, largest_degree: int = 12
 ) -> SampleComplexity:
     """How many samples a method needs to find the direction of an index model, as a power of the dimension.
 
@@ -209,13 +217,18 @@ def sample_complexity(
     for statistical queries has no row: it says that for every rho there is some superorthogonal link that needs so
     many, of a degree that it does not bound, and gives no rho to a given link. Ben Arous et al. 2021; Damian et al.
     2023, 2024; Lee et al. 2024; Oko et al. 2024; Ghorbani et al. 2021.
+
+    >>> once = sample_complexity("He3", method="online-sgd", d=100, tasks=1)
+    >>> print(once.formula, once.n, sample_complexity("He3", method="batch-reuse", d=100).n)
+    d^2 10000.0 100.0
     """
     check_choice("method", method, _METHODS)
+    degree = _checked_degree(largest_degree)
     size = None if d is None else float(check_array("d", d, low=1, ndim=0))
     count = check_whole("tasks", tasks, 1, 10**12)
     if size is not None and count > size:
         raise InputError(f"tasks must be at most d = {size:g}, which has no more orthogonal directions, got {count}")
-    function = as_function(link, breakpoints)
+    function = as_function(link)
     logarithms = ""
     if count > 1 and method in ("batch-reuse", "spectral"):
         raise InputError(f"tasks must be 1 for method {method}, whose rate for sums of links is not known, got {count}")
@@ -224,24 +237,29 @@ def sample_complexity(
     elif method == "kernel":
         exponent, formula = _kernel_exponent(function)
     elif method in ("online-sgd", "smoothed-sgd"):
-        k = information_exponent(link, degree=degree, breakpoints=breakpoints).exponent
+        k = information_exponent(link, largest_degree=degree).exponent
         if count > 1 and k < 3:
             raise InputError(f"tasks must be 1 for a link of information exponent {k} < 3, got {count}")
         exponent, formula, logarithms = _sgd_rate(k) if method == "online-sgd" else _half_rate(k)
     else:
-        k = generative_exponent(link, degree=degree, breakpoints=breakpoints).exponent
+        k = generative_exponent(link, largest_degree=degree).exponent
         exponent, formula, logarithms = _sgd_rate(k) if method == "batch-reuse" else _half_rate(k)
     copies = 1 if method == "kernel" else count
-    samples = None if size is None else math.inf
+    n = None if size is None else math.inf
     if size is not None and math.isfinite(exponent):
         with np.errstate(over="ignore"):
-            samples = float(copies * np.float64(size) ** exponent)
+            n = float(copies * np.float64(size) ** exponent)
     formula = formula if copies == 1 else f"M {formula}"
-    return SampleComplexity(method, exponent, logarithms, formula, samples)
+    return SampleComplexity(method, exponent, logarithms, formula, n)
 
 
-def _power(function: Callable[[np.ndarray], Any], i: int, z: np.ndarray) -> np.ndarray:
-    return np.asarray(function(z), float) ** i
+def noise_deviation(noise_variance: Any) -> float:
+    """The standard deviation of a noise variance that a label may have."""
+    return math.sqrt(float(check_array("noise_variance", noise_variance, low=0, high=_LARGEST_VARIANCE, ndim=0)))
+
+
+def _power(function: Function, i: int, z: np.ndarray) -> np.ndarray:
+    return function(z) ** i
 
 
 def _sgd_rate(k: int) -> tuple[float, str, str]:
@@ -266,17 +284,15 @@ def _kernel_exponent(function: Function) -> tuple[float, str]:
 def _relative(values: np.ndarray, variance: float) -> np.ndarray:
     if variance <= 0:
         raise InputError("link must not be constant: it has variance 0 and no exponent")
-    relative = np.abs(values) / math.sqrt(variance)
-    relative[0] = 0.0
-    return relative
+    return values / math.sqrt(variance)
 
 
 def _first(sizes: np.ndarray, tolerance: float, degree: int, name: str, what: str) -> int:
     seen = np.flatnonzero(sizes[1:] > tolerance)
     if not seen.size:
         raise InputError(
-            f"degree must be at least the {name} of a link that is not constant, got {degree}: {what} vanishes for "
-            f"k = 1, ..., {degree}"
+            f"largest_degree must be at least the {name} of a link that is not constant, got {degree}: {what} vanishes "
+            f"for k = 1, ..., {degree}"
         )
     return int(seen[0]) + 1
 
@@ -284,7 +300,7 @@ def _first(sizes: np.ndarray, tolerance: float, degree: int, name: str, what: st
 def _remark(exponent: int, relative: np.ndarray) -> str:
     if relative[exponent] >= _TINY_SHARE:
         return ""
-    larger = np.flatnonzero(relative >= _TINY_SHARE)
+    larger = np.flatnonzero(relative[1:] >= _TINY_SHARE) + 1
     behaves = f"; the first of at least {_TINY_SHARE:g} is k = {larger[0]}" if larger.size else ""
     return (
         f"coefficient {exponent} is not 0 but only {relative[exponent]:.2g} of the link's deviation, so that finite "
@@ -293,4 +309,4 @@ def _remark(exponent: int, relative: np.ndarray) -> str:
 
 
 def _checked_degree(degree: Any) -> int:
-    return check_whole("degree", degree, 1, _LARGEST_DEGREE)
+    return check_whole("largest_degree", degree, 1, _LARGEST_DEGREE)

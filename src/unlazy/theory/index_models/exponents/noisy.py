@@ -71,8 +71,8 @@ def noisy_squares(pieces: Pieces, breakpoints: list[float], noise: float, degree
             break
     if change > _TOLERATED or abs(total[0] - 1) > _TOLERATED:
         raise InputError(
-            f"noise must be 0 or another number for this link, got {noise:g}: with finer grids lambda_k^2 still "
-            f"changes by {change:.2g} (total probability {total[0]:.6g})"
+            f"noise_variance must be 0 or another number for this link, got {noise**2:g}: with finer grids lambda_k^2 "
+            f"still changes by {change:.2g} (total probability {total[0]:.6g})"
         )
     return NoisySquares(total, change, channel)
 
@@ -93,8 +93,8 @@ def _channel(
     wanted = (high - low) / step
     if not wanted * width * (degree + 1) <= _MOST_WORK:
         raise InputError(
-            f"noise must be 0 or larger than {noise:g} for values as far apart as this link's, from {low:.3g} to "
-            f"{high:.3g}"
+            f"noise_variance must be 0 or larger than {noise**2:g} for values as far apart as this link's, from "
+            f"{low:.3g} to {high:.3g}"
         )
     count = math.ceil(wanted)
     first = np.floor((centers - low) / step).astype(np.int64) - width // 2
@@ -131,8 +131,8 @@ def _places(
     parts = np.where(near, np.maximum(np.ceil(moved / (move * noise)), 1.0), 0.0)
     if not parts.sum() * _NODES * work <= _MOST_WORK:
         raise InputError(
-            f"noise must be 0 or larger than {noise:g} for a link this steep, which moves by {moved[near].sum():.3g} "
-            "where the noise shows"
+            f"noise_variance must be 0 or larger than {noise**2:g} for a link this steep, which moves by "
+            f"{moved[near].sum():.3g} where the noise shows"
         )
     parts = parts.astype(int)
     cell = np.repeat(np.arange(parts.size), parts)

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from unlazy.checks import InputError, check_array, check_choice
-from unlazy.functions.elementwise import LINKS, Link
-from unlazy.functions.orthogonal import check_breakpoints
+from unlazy.checks import InputError, check_array
+from unlazy.functions.elementwise import Elementwise, Link, as_link
 from unlazy.numerics.roots import bisect, golden_minimum, root_between
 
 _POINTS = 20_001
@@ -35,7 +34,7 @@ class Function(NamedTuple):
         if not np.size(z):
             return np.zeros(np.shape(z))
         with np.errstate(all="ignore"):
-            values = np.asarray(check_array("link", _numbers(self.value(z)), finite=False))
+            values = np.asarray(check_array("link", _numbers(_called(self.value, z)), finite=False))
         if values.shape not in ((), np.shape(z)):
             raise InputError(f"link must return one number per point, got shape {values.shape} for {np.shape(z)}")
         values = np.broadcast_to(values, np.shape(z))
@@ -43,6 +42,28 @@ class Function(NamedTuple):
         if wrong.any():
             raise InputError(f"link must be finite, got infinity or NaN at z = {np.asarray(z)[wrong][0]:g}")
         return values
+
+
+def _called(value: Callable[[np.ndarray], Any], z: np.ndarray) -> Any:
+    """The values at an array, if the link takes one and computes in double precision."""
+    try:
+        values = value(z)
+    except (TypeError, ValueError) as error:
+        if isinstance(error, InputError):
+            raise
+        raise InputError(
+            f"link must take an array of points, got {type(error).__name__} for one: use NumPy or np.vectorize"
+        ) from None
+    found = getattr(values, "dtype", None)
+    if found is not None and np.finfo(np.float64).eps < _rounding_of(found):
+        raise InputError(f"link must compute in double precision, got {found}: use NumPy, or JAX with jax_enable_x64")
+    return values
+
+
+def _rounding_of(dtype: Any) -> float:
+    """0 of whole numbers and of whatever is no number."""
+    kind = np.dtype(dtype)
+    return float(np.finfo(kind).eps) if kind.kind == "f" else 0.0
 
 
 def _numbers(values: Any) -> Any:
@@ -70,17 +91,10 @@ class Pieces(NamedTuple):
     """Values that the link takes with positive probability, each with its pieces."""
 
 
-def as_function(link: Any, breakpoints: Iterable[float] = ()) -> Function:
+def as_function(link: str | Link | Elementwise) -> Function:
     """A name of `LINKS`, a `Link`, or any callable of arrays, smooth between its breakpoints."""
-    if isinstance(link, str):
-        link = LINKS[check_choice("link", link, LINKS)]
-    if not callable(link):
-        raise InputError(f"link must be one of {', '.join(LINKS)}, a Link or a callable, got {link!r}")
-    known = tuple(getattr(link, "breakpoints", ()))
-    breaks = [*check_breakpoints(known), *check_breakpoints(breakpoints)]
-    derivative = getattr(link, "derivative", None)
-    hermite = link.hermite if isinstance(link, Link) else None
-    return Function(link, derivative, tuple(np.unique(breaks).tolist()), hermite)
+    known = as_link(link)
+    return Function(known.value, known.derivative, tuple(sorted(set(known.breakpoints))), known.hermite_coefficients)
 
 
 def reach(degree: int) -> float:

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
         best_linear_transform,
         best_spectral_transform,
         linear_overlap,
-        ratio_for_overlap,
+        samples_for_overlap,
         spectral_overlap,
         spectral_threshold,
     )

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from unlazy.checks import InputError, check_array
+from unlazy.functions.elementwise import Link
 from unlazy.functions.orthogonal import Hermite
 from unlazy.numerics.quadrature import panels
 from unlazy.theory.index_models.exponents.conditional import conditional_averages, flat_moments, squares
@@ -49,8 +50,9 @@ class LabelLaw(NamedTuple):
 
 
 @lru_cache(maxsize=64)
-def label_law(link: Any, noise: float, breakpoints: tuple[float, ...]) -> LabelLaw:
-    pieces = find_pieces(as_function(link, breakpoints), reach(2))
+def label_law(link: Link, noise: float) -> LabelLaw:
+    """`noise` is the deviation of the noise."""
+    pieces = find_pieces(as_function(link), reach(2))
     if not pieces.monotone and len(pieces.flat) == 1:
         raise InputError("link must not be constant: its labels say nothing")
     clean, _ = squares(pieces, 2)
@@ -60,13 +62,13 @@ def label_law(link: Any, noise: float, breakpoints: tuple[float, ...]) -> LabelL
 
 
 @lru_cache(maxsize=64)
-def label_nodes(link: Any, noise: float, breakpoints: tuple[float, ...], breaks: tuple[float, ...]) -> LabelNodes:
+def label_nodes(link: Link, noise: float, breaks: tuple[float, ...]) -> LabelNodes:
     """Points that are cut where E[. | y] jumps and at the `breaks` of a function of the label.
 
     Without noise they are points of z, denser at the ends of the monotone pieces; with noise panels of y on which the
     law and the conditional moments change little, and points of z for labels from places too steep to show the noise.
     """
-    pieces, channel, seen = label_law(link, noise, breakpoints)
+    pieces, channel, seen = label_law(link, noise)
     if channel is None:
         labels, weights, moments = _clean(pieces, breaks)
     else:
@@ -141,14 +143,14 @@ def _first_and_square(means: np.ndarray) -> np.ndarray:
 
 
 def grows_without_bound(
-    transform: Callable[[np.ndarray], np.ndarray], link: Any, noise: float, labels: np.ndarray
+    transform: Callable[[np.ndarray], np.ndarray], link: Link, noise: float, labels: np.ndarray
 ) -> bool:
     """Whether T still rises from very large labels to 1000 times larger ones, of those that can occur."""
     with np.errstate(all="ignore"):
         if noise > 0:
             far = np.outer([-1.0, 1.0], _FAR) * max(float(np.abs(labels).max()), 1.0)
         else:
-            far = np.array(as_function(link).value(np.outer([-1.0, 1.0], _FAR)), dtype=float)
+            far = np.array(link(np.outer([-1.0, 1.0], _FAR)), dtype=float)
             far = np.clip(np.nan_to_num(far, nan=0.0, posinf=_INFINITY, neginf=-_INFINITY), -_INFINITY, _INFINITY)
         near, further = np.asarray(transform(far), float).T
         here = np.asarray(transform(labels), float)

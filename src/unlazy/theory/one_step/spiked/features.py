@@ -275,15 +275,15 @@ def _support(second_layer: Any, probabilities: ArrayLike | None) -> tuple[np.nda
     return values, shares
 
 
-def normal_groups(spike_deviation: float, *, radius: float = 1.0, group_count: int | None = None) -> NeuronGroups:
+def normal_groups(spike_deviation: float, *, radii: float = 1.0, group_count: int | None = None) -> NeuronGroups:
     """Neurons with normal spikes of that standard deviation and one radius, as `group_count` groups.
 
-    >>> groups = normal_groups(spike_deviation=1.5, radius=2.0, group_count=3)
+    >>> groups = normal_groups(spike_deviation=1.5, radii=2.0, group_count=3)
     >>> print(groups.spikes, groups.fractions)
     [-2.598 0. 2.598] [0.1667 0.6667 0.1667]
     """
     deviation = float(check_array("spike_deviation", spike_deviation, low=0, high=_LARGEST, ndim=0))
-    radius = float(check_array("radius", radius, above=0, high=_LARGEST, ndim=0))
+    radius = float(check_array("radii", radii, above=0, high=_LARGEST, ndim=0))
     if deviation == 0:
         return NeuronGroups(np.ones(1), np.zeros(1), np.full(1, radius))
     points, weights = _normal_points(deviation / radius, group_count)

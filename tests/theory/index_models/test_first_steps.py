@@ -1,0 +1,62 @@
+"""The first gradient and the price of a step: shapes, extreme sizes, and what is refused."""
+
+import math
+
+import numpy as np
+import pytest
+
+from unlazy.checks import InputError
+from unlazy.theory.index_models import (
+    first_gradient,
+    generative_exponent,
+    information_exponent,
+    monomial_exponents,
+    spectral_threshold,
+    step_price,
+)
+
+
+def test_one_number_of_samples_is_one_of_many():
+    many = first_gradient("He2", "relu", [[10, 1000], [1e5, 1e12]], 50).alignment
+    assert many.shape == (2, 2)
+    for i, n in np.ndenumerate([[10, 1000], [1e5, 1e12]]):
+        assert first_gradient("He2", "relu", n, 50).alignment == many[i]
+
+
+@pytest.mark.parametrize("d", [3, 100, 10**12])
+def test_alignment_goes_from_chance_to_one(d):
+    """Without samples the cosine is that of a random direction, 1/(d-1); S^2 n >> V d makes it 1."""
+    few, many = first_gradient("He1", "relu", [1e-9, 1e9 * d], d).alignment
+    assert many == pytest.approx(1, abs=1e-6)
+    assert few < 5 / (d - 1)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: first_gradient("He2", "relu", -1, 10), r"n must be > 0 and <= 1e\+300, got -1"),
+        (lambda: first_gradient("He2", "relu", "x", 10), "n must be numeric"),
+        (lambda: first_gradient("He2", "relu", 10, 2), "d must be an integer >= 3, got 2"),
+        (lambda: step_price("He2", [1], 2.0), "overlap must be >= -1 and <= 1, got 2"),
+        (lambda: step_price("He2", [0], 0.5), "label_powers must be >= 1, got 0"),
+        (lambda: step_price("He2", [1], None), "overlap must be"),
+    ],
+)
+def test_wrong_input_is_named(call, message):
+    with pytest.raises(InputError, match=message):
+        call()
+
+
+@pytest.mark.parametrize("of", [information_exponent, generative_exponent, monomial_exponents, spectral_threshold])
+@pytest.mark.parametrize(
+    ("link", "message"),
+    [
+        (lambda z: math.sin(z), "link must be a function of NumPy arrays, but it raised TypeError"),
+        (lambda z: np.tanh(z).astype(np.float32), "link must compute in double precision, got float32"),
+        (lambda z: z + 1j, "link must be real"),
+        (lambda z: "a", "link must be numeric"),
+    ],
+)
+def test_links_that_cannot_be_averaged_are_refused(of, link, message):
+    with pytest.raises(InputError, match=message):
+        of(link)
