@@ -52,10 +52,10 @@ class RandomFeaturesDoubleDescent(Study):
         },
         "full": {
             "curve": {"n": 350, "width": [50, 100, 175, 250, 300, 350, 420, 500, 700, 1200, 2500], "seeds": 48},
-            "map": {"n": DOUBLED, "features": DOUBLED, "penalty": [1e-4], "seeds": 8},
+            "map": {"n": DOUBLED, "width": DOUBLED, "penalty": [1e-4], "seeds": 8},
         },
     }
-    lines = {"curve": "features"}
+    lines = {"curve": "width"}
     figure = panels(
         Panel(
             "risk",
