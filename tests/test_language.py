@@ -10,18 +10,12 @@ import pytest
 
 from unlazy.lab.registry import all_studies, topics
 
-TO_COME: set[str] = set()
-"""Topics and rooms that do not speak it yet."""
 SPOKEN = [f"theory.{topic}" for topic in topics()] + ["functions", "estimators", "diagnostics", "optim", "data"]
 """Rooms of which users call every function: all their names are in the glossary."""
 INNER = [f"training.{topic}" for topic in topics()] + ["numerics", "models", "observables"]
 """Rooms that the others are built of: their names are their own, but none says in another word what has one."""
 REFUSED_INSIDE = {"learning_rate", "rate", "eta", "alpha", "ratio", "neurons", "features_ratio", "samples_ratio"}
 OF_PYTHON = {"self", "args", "kwargs", "options"}
-
-
-def spoken(rooms):
-    return [room for room in rooms if room.rpartition(".")[2] not in TO_COME]
 
 
 def public(room):
@@ -49,18 +43,14 @@ def names_of(found):
     return {name.rstrip("_") for name in names if not name.startswith("_")} - OF_PYTHON
 
 
-def studies():
-    return [study for study in all_studies() if study.topic not in TO_COME]
-
-
-@pytest.mark.parametrize("room", spoken(SPOKEN))
+@pytest.mark.parametrize("room", SPOKEN)
 def test_every_public_name_is_in_the_glossary(room, glossary):
     words, _ = glossary
     missing = {name: sorted(names_of(found) - set(words)) for name, found in public(room).items()}
     assert {name: unknown for name, unknown in missing.items() if unknown} == {}
 
 
-@pytest.mark.parametrize("room", spoken(SPOKEN + INNER))
+@pytest.mark.parametrize("room", SPOKEN + INNER)
 def test_no_public_name_says_in_another_word_what_has_one(room, glossary):
     _, refused = glossary
     refused = refused & REFUSED_INSIDE if room in INNER else refused
@@ -75,14 +65,13 @@ def test_studies_speak_the_same_language(kind, glossary):
         "fields": lambda study: [field.name for field in dataclasses.fields(study)],
         "outputs": lambda study: list(study.outputs),
     }[kind]
-    said = {study.name: names(study) for study in studies()}
+    said = {study.name: names(study) for study in all_studies()}
     shared = {name for name, times in Counter(name for found in said.values() for name in found).items() if times > 1}
     assert sorted(shared - set(words)) == []
     wrong = {study: sorted(refused & set(found)) for study, found in said.items()}
     assert {study: found for study, found in wrong.items() if found} == {}
 
 
-@pytest.mark.skipif(bool(TO_COME), reason="topics that are to come use words that others do not")
 def test_the_glossary_has_no_word_that_nothing_uses(glossary):
     words, _ = glossary
     used = {name for room in SPOKEN + INNER for found in public(room).values() for name in names_of(found)}

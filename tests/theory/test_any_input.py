@@ -25,13 +25,7 @@ from unlazy import theory
 from unlazy.checks import InputError
 from unlazy.numerics.roots import ConvergenceError
 
-TO_COME: set = set()
-"""Topics whose functions have no examples yet."""
-FUNCTIONS = sorted(
-    name
-    for name in theory.__all__
-    if inspect.isfunction(found := getattr(theory, name)) and found.__module__.split(".")[2] not in TO_COME
-)
+FUNCTIONS = sorted(name for name in theory.__all__ if inspect.isfunction(getattr(theory, name)))
 SECONDS = 10
 DECADES = 12
 LARGEST_WHOLE = 200

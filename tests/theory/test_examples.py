@@ -11,13 +11,7 @@ import pytest
 
 from unlazy import theory
 
-TO_COME: set = set()
-"""Topics whose functions have no examples yet."""
-FUNCTIONS = sorted(
-    name
-    for name in theory.__all__
-    if inspect.isfunction(found := getattr(theory, name)) and found.__module__.split(".")[2] not in TO_COME
-)
+FUNCTIONS = sorted(name for name in theory.__all__ if inspect.isfunction(getattr(theory, name)))
 _NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?")
 
 

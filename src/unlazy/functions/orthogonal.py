@@ -171,7 +171,7 @@ class Krawtchouk(InnerProductFamily):
 
 
 def coefficients(
-    function: Callable[[np.ndarray], Any],
+    function: Callable[[Any], Any],
     family: OrthonormalFamily,
     degree: int,
     breakpoints: Iterable[float] = (),
