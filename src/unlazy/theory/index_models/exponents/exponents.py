@@ -258,7 +258,7 @@ def noise_deviation(noise_variance: Any) -> float:
     return math.sqrt(float(check_array("noise_variance", noise_variance, low=0, high=_LARGEST_VARIANCE, ndim=0)))
 
 
-def _power(function: Callable[[np.ndarray], Any], i: int, z: np.ndarray) -> np.ndarray:
+def _power(function: Function, i: int, z: np.ndarray) -> np.ndarray:
     return function(z) ** i
 
 
