@@ -11,15 +11,15 @@ from numpy.typing import ArrayLike
 
 
 def gcm_point(
-    spectrum: np.ndarray, signal: np.ndarray, rho: float, n: float, ridge: float, flip: float = 0.0
+    spectrum: np.ndarray, signal: np.ndarray, rho: float, n: float, penalty: float, flip: float = 0.0
 ) -> dict[str, float]:
     """V, m, q, test error and training loss of logistic regression on the signs of the teacher's field."""
     from scipy.special import erfc
 
-    variance, overlap, norm = min(float(spectrum.sum()) / ridge, 1e4), 0.0, 1e-12
+    variance, overlap, norm = min(float(spectrum.sum()) / penalty, 1e4), 0.0, 1e-12
     for _ in range(500):
         hats = [n * integral for integral in _integrals(variance, overlap, norm, rho, flip)]
-        weights = 1 / (ridge + hats[0] * spectrum)
+        weights = 1 / (penalty + hats[0] * spectrum)
         new = (
             float(spectrum @ weights),
             float(hats[2] * (signal @ weights)),
@@ -41,11 +41,11 @@ def gcm_point(
 
     error = flip + (1 - 2 * flip) * np.arccos(overlap / np.sqrt(rho * norm)) / np.pi
     return {
-        "variance": variance,
+        "response": variance,
         "overlap": overlap,
         "norm": norm,
         "test_error": error,
-        "train_loss": _mean(loss, norm),
+        "training_loss": _mean(loss, norm),
     }
 
 
@@ -100,9 +100,9 @@ def _mean(function: object, norm: float) -> float:
 
 
 def gcm_curve(
-    covariance: np.ndarray, cross: np.ndarray, rho: float, n: ArrayLike, ridge: float, flip: float
+    covariance: np.ndarray, cross: np.ndarray, rho: float, n: ArrayLike, penalty: float, flip: float
 ) -> list[dict[str, float]]:
     """`gcm_point` for each sample size, with one eigendecomposition."""
     spectrum, vectors = np.linalg.eigh(covariance)
     signal = (vectors.T @ cross) ** 2
-    return [gcm_point(spectrum, signal, rho, size, ridge, flip) for size in np.atleast_1d(n)]
+    return [gcm_point(spectrum, signal, rho, size, penalty, flip) for size in np.atleast_1d(n)]

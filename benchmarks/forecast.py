@@ -101,7 +101,7 @@ def _cases(name: str, seed: int, model: Any) -> list[Case]:
             ]
         )
         points = method.at(FACTORS * n)
-        forecasts = {"unlazy": points.error, **_shapes(method, inputs[part], targets[part], seed, model)}
+        forecasts = {"unlazy": points.test_error, **_shapes(method, inputs[part], targets[part], seed, model)}
         with np.errstate(invalid="ignore"):
             misses = {who: np.nan_to_num(np.abs(np.log(f / truth)), nan=np.inf) for who, f in forecasts.items()}
         found.append(

@@ -25,7 +25,7 @@ SEED = 20261118
 REPETITIONS = 1
 NEW_TASKS, NEW_ROWS = 100, 40
 OWN = "ridge of the task"
-OURS = ("eb", "linear_attention", "subspace_kernel", "auto")
+OURS = ("empirical_bayes", "linear_attention", "subspace_kernel", "auto")
 # name, kind of tasks, d, pretraining tasks, their rows, context rows
 DRAWN = (
     ("rank 4", "rank 4", 30, 400, 15, 15),
@@ -92,10 +92,10 @@ def in_context() -> Benchmark:
             OWN, f"{label}, {mode}", [found.mean(OWN) / found.mean(mode)], kind="error", at_least=1 / most, detail=True
         )
         for found, label, mode, most in (
-            (drawn[0], "rank 4", "eb", 0.35),
-            (drawn[3], "power law", "eb", 0.7),
-            (drawn[4], "isotropic", "eb", 1.0),
-            (drawn[5], "rank 4, 60 rows", "eb", 0.75),
+            (drawn[0], "rank 4", "empirical_bayes", 0.35),
+            (drawn[3], "power law", "empirical_bayes", 0.7),
+            (drawn[4], "isotropic", "empirical_bayes", 1.0),
+            (drawn[5], "rank 4, 60 rows", "empirical_bayes", 0.75),
             (drawn[8], "He2, He3 of a plane", "subspace_kernel", 0.2),
         )
     ]

@@ -34,7 +34,7 @@ FRESH = (
     "breast_cancer:1", "breast_cancer:15", "breast_cancer:27", "breast_cancer:23", "iris:0", "mixed", "laplace",
     "counts", "step",
 )  # fmt: skip
-_RIDGES = np.geomspace(1e-3, 1e4, 22)
+_PENALTIES = np.geomspace(1e-3, 1e4, 22)
 _DRAWN_ROWS = 1500
 _FEWEST = 20
 
@@ -163,12 +163,15 @@ def _forecasts(
     from unlazy.diagnostics.learning_curve import LearningCurve
 
     curve = LearningCurve(kernel, gamma=1 / inputs.shape[1]).fit(inputs, targets)
-    path = curve.ridge_path()
+    path = curve.penalty_path()
     found = []
-    for ridge in (1.0, float(np.clip(largest_near_least(path.ridge, path.loo_error), _RIDGES[0], _RIDGES[-1]))):
-        points = curve.predict(np.floor(factors * len(inputs)), ridge)
+    for penalty in (
+        1.0,
+        float(np.clip(largest_near_least(path.penalty, path.loo_error), _PENALTIES[0], _PENALTIES[-1])),
+    ):
+        points = curve.predict(np.floor(factors * len(inputs)), penalty)
         for i in np.flatnonzero(points.in_range):
-            measured = np.exp(np.interp(np.log(ridge), np.log(_RIDGES), np.log(truth[i])))
+            measured = np.exp(np.interp(np.log(penalty), np.log(_PENALTIES), np.log(truth[i])))
             low, high = points.low[i], points.high[i]
             found.append(
                 Case(name, kernel, factors[i], bool(low <= measured <= high), high / low, bool(points.reliable[i]))
@@ -177,13 +180,13 @@ def _forecasts(
 
 
 def _truth(inputs: np.ndarray, targets: np.ndarray, kernel: str, sizes: list[int]) -> np.ndarray:
-    """Mean errors on held-out rows, (sizes, ridges), of fits with an intercept."""
+    """Mean errors on held-out rows, (sizes, penalties), of fits with an intercept."""
     from sklearn.metrics.pairwise import pairwise_kernels
 
     rows = len(inputs)
     options: dict[str, Any] = {"filter_params": True, "gamma": 1 / inputs.shape[1]}
     matrix = pairwise_kernels(inputs, metric=kernel, **options)
-    errors = np.zeros((len(sizes), _RIDGES.size))
+    errors = np.zeros((len(sizes), _PENALTIES.size))
     for split in range(SPLITS):
         order = np.random.default_rng([0, split]).permutation(rows)
         new = order[int(0.8 * rows) :]
@@ -194,7 +197,7 @@ def _truth(inputs: np.ndarray, targets: np.ndarray, kernel: str, sizes: list[int
             values, vectors = np.linalg.eigh(own - means - means[:, None] + means.mean())
             left = (other - other.mean(axis=1, keepdims=True) - means + means.mean()) @ vectors
             right, values = vectors.T @ (targets[part] - mean), np.maximum(values, 0.0)
-            for j, ridge in enumerate(_RIDGES):
-                missed = targets[new] - mean - left @ (right / (values + ridge)[:, None])
+            for j, penalty in enumerate(_PENALTIES):
+                missed = targets[new] - mean - left @ (right / (values + penalty)[:, None])
                 errors[i, j] += np.mean(np.sum(missed**2, axis=1)) / SPLITS
     return errors

@@ -63,12 +63,10 @@ def _theory() -> tuple[list[Row], list[str]]:
 def _density() -> list[Row]:
     import numpy as np
 
-    from unlazy.functions.orthogonal import Gegenbauer, coefficients
-    from unlazy.theory.kernels.spectrum import kernel_spectrum
+    from unlazy.functions.orthogonal import Gegenbauer
+    from unlazy.theory.kernels.spectrum import function_spectrum
 
-    family = Gegenbauer(45)
-    found = coefficients(lambda t: np.maximum(t, 0.0), family, 8, (0.0,))
-    law = kernel_spectrum(found.values, family.multiplicities(8), 1500, found.tail)
+    law = function_spectrum("relu", Gegenbauer(45), 1500)
     x = np.linspace(-1, 5, 1000)
     seconds = interleaved({"density": lambda: law.density(x)}, rounds=9, clock=time.process_time)["density"]
     return [Row("density of a spectrum on 1,000 points", [1e3 * t for t in seconds], "CPU ms", at_most=50)]
@@ -103,14 +101,14 @@ def _curve() -> list[Row]:
     data = load("digit_classes")
     x = data.inputs / 16
     gamma = 1 / (x.shape[1] * x.var())
-    sizes, ridges = np.geomspace(50, 1797, 50), np.geomspace(1e-3, 10, 30)
-    fast = LearningCurve("rbf", gamma=gamma, ridge=0.3, method="fast").fit(x, data.targets)
-    pointwise = LearningCurve("rbf", gamma=gamma, ridge=0.3, method="pointwise").fit(x, data.targets)
+    sizes, penalties = np.geomspace(50, 1797, 50), np.geomspace(1e-3, 10, 30)
+    fast = LearningCurve("rbf", gamma=gamma, penalty=0.3, method="fast").fit(x, data.targets)
+    pointwise = LearningCurve("rbf", gamma=gamma, penalty=0.3, method="pointwise").fit(x, data.targets)
     # a size that was asked for before is remembered, so that every round asks for another
     below, beyond = (itertools.count(size, 7) for size in DIGITS_SIZES)
     calls = {
         "fit": lambda: fast.fit(x, data.targets),
-        "grid": lambda: fast.predict(n=sizes[:, None], ridge=ridges),
+        "grid": lambda: fast.predict(n=sizes[:, None], penalty=penalties),
         "pointwise": lambda: pointwise.predict(n=next(below)),
         "beyond": lambda: pointwise.predict(n=next(beyond)),
         "training": lambda: KernelRidge(alpha=0.3, kernel="rbf", gamma=gamma).fit(x, data.targets),
@@ -118,7 +116,7 @@ def _curve() -> list[Row]:
     seconds = interleaved(calls, rounds=2, clock=time.process_time)
     return [
         Row("digits, 1,797 rows: fit (one decomposition)", seconds["fit"], "CPU s"),
-        Row("digits: 50 sizes x 30 ridges after it, with intervals", seconds["grid"], "CPU s"),
+        Row("digits: 50 sizes x 30 penalties after it, with intervals", seconds["grid"], "CPU s"),
         Row(f"digits: pointwise at n = {DIGITS_SIZES[0]} or so", seconds["pointwise"], "CPU s", at_most=10),
         Row(f"digits: pointwise at n = {DIGITS_SIZES[1]} or so", seconds["beyond"], "CPU s"),
         Row("digits: one KernelRidge fit, for comparison", seconds["training"], "CPU s"),

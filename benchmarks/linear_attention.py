@@ -25,7 +25,7 @@ def linear_attention() -> Benchmark:
     from unlazy.theory.in_context.linear_attention import linear_attention_errors, optimal_ridge
     from unlazy.training.in_context.linear_attention import PromptStream, draw_prompts, pretrained_weights
 
-    prompt_ratios = np.geomspace(0.01, 100, 200)
+    prompts = np.geomspace(0.01, 100, 200)
     path = np.geomspace(1e-6, 10, PATH_SIZE)
 
     def tasks_of(d: int) -> Any:
@@ -46,8 +46,8 @@ def linear_attention() -> Benchmark:
     with threadpool_limits(1, user_api="blas"):
         fast = interleaved(
             {
-                "curve": lambda: linear_attention_errors(prompt_ratios, 2, 0.5, NOISE, 0.1),
-                "optimal": lambda: optimal_ridge(prompt_ratios, 2, 0.5, NOISE),
+                "curve": lambda: linear_attention_errors(prompts, 2, 0.5, 0.1, NOISE),
+                "optimal": lambda: optimal_ridge(prompts, 2, 0.5, NOISE),
             },
             rounds=9,
             clock=time.process_time,

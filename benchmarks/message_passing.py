@@ -4,8 +4,8 @@ CPU seconds after start (imports done, one warm-up), BLAS on one thread, the eig
 is a minimal version of the published GCMProject scripts (`benchmarks/_gcm.py`, nested adaptive quadrature around a
 scalar minimiser), which took 66 to 97 s for such a curve elsewhere; two of the ten points are timed here, times 5.
 Tree-AMP's 0.9 s for a perceptron's state evolution was measured elsewhere: it could not be installed here. The last
-rows are random sequential message passing (alpha = 3, flip 0.1, twice the matched inverse temperature, rate 0.25) on
-one instance, its draw included, and the static solution that it needs.
+rows are random sequential message passing (aspect ratio 3, flips of 10%, twice the matched inverse temperature, updates
+with probability 0.25) on one instance, its draw included, and the static solution that it needs.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ def message_passing() -> Benchmark:
     from unlazy.theory.message_passing.teachers import SignTeacher
 
     covariance, cross = _population()
-    sizes, ridge, flip = np.geomspace(100, 5000, 10), 0.02, 0.05
+    sizes, penalty, flip = np.geomspace(100, 5000, 10), 0.02, 0.05
 
     def curve() -> Any:
-        return glm_state_evolution_matrices(covariance, cross, 1.0, sizes, ridge, teacher=SignTeacher(flip))
+        return glm_state_evolution_matrices(covariance, cross, 1.0, sizes, penalty, label_law=SignTeacher(flip))
 
     def baseline() -> Any:
-        return gcm_curve(covariance, cross, 1.0, sizes[list(SHARE)], ridge, flip)
+        return gcm_curve(covariance, cross, 1.0, sizes[list(SHARE)], penalty, flip)
 
     def perceptron() -> Any:
         return glm_state_evolution([1 / D], 1 / D**2, 1.0, np.linspace(0.5, 5, 10) * D, 0.1, multiplicities=D)

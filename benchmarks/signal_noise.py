@@ -116,7 +116,13 @@ def _engine(key: Any, point: Any, dimension: Any, shape: int) -> Any:
     from unlazy.training.signal_noise.token_gram import Network, draw_signal_noise, gradient_descent, relu_power, train
 
     problem = draw_signal_noise(
-        key, samples=shape, width=WIDTH, dimension=dimension, signal=point[1], scale=SCALE, live=point[0]
+        key,
+        n=point[0],
+        d=dimension,
+        width=WIDTH,
+        signal_norm=point[1],
+        initial_deviation=SCALE,
+        largest_n=shape,
     )
     # In higher dimensions the noise is longer and the step shorter: the same dynamics.
     rate = point[2] * DIMENSION / dimension
@@ -135,7 +141,7 @@ def _vectors(key: Any, point: Any, shape: int) -> tuple[Any, ...]:
     noises = normal(noise_key, (shape, 1, DIMENSION)).at[:, :, 0].set(0.0)
     feature = jnp.zeros((1, DIMENSION)).at[0, 0].set(point[1])
     weights = SCALE * normal(weight_key, (2 * WIDTH, DIMENSION))
-    return signal_noise_design(shape, live=point[0]), feature, noises, weights, paired_second_layer(WIDTH)
+    return signal_noise_design(point[0], largest_n=shape), feature, noises, weights, paired_second_layer(WIDTH)
 
 
 def _direct(key: Any, point: Any, shape: int) -> Any:

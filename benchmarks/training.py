@@ -42,7 +42,7 @@ def _at_width(width: int) -> Benchmark:
     grids = {"main": preset_grids(LazyVsFeature, "quick", set={"width": width}, seeds=SEEDS)["main"]}
     networks = [(point, seed) for point in grids["main"].points() for seed in range(SEEDS)]
     shared = networks[0][0]
-    exponents = np.array([point["exponent"] for point, _ in networks], np.float32)
+    exponents = np.array([point["output_exponent"] for point, _ in networks], np.float32)
     bits = [np.frombuffer(entropy(LazyVsFeature, *network)[:8], ">u4").astype(np.uint32) for network in networks]
 
     def laboratory() -> np.ndarray:
@@ -51,7 +51,7 @@ def _at_width(width: int) -> Benchmark:
 
     @jax.jit
     def one(bits: Any, exponent: Any) -> dict[str, Any]:
-        return LazyVsFeature(**{**shared, "exponent": exponent}).simulate(jax.random.wrap_key_data(bits))
+        return LazyVsFeature(**{**shared, "output_exponent": exponent}).simulate(jax.random.wrap_key_data(bits))
 
     def plain() -> list[float]:
         return [float(one(b, e)["displacement"]) for b, e in zip(bits, exponents, strict=True)]
@@ -93,11 +93,11 @@ def _start(shared: dict[str, Any], bits: Any, exponents: Any) -> list[Any]:
 
     def draw(bits: Any, exponent: Any) -> tuple[Any, ...]:
         data_key, network_key, _ = jax.random.split(jax.random.wrap_key_data(bits), 3)
-        data = SingleIndex(shared["dimension"], shared["link"], shared["noise_variance"])
-        network = TwoLayer.antisymmetric(network_key, shared["dimension"], shared["width"])
-        rate = shared["learning_rate"] * shared["width"] ** (2 * exponent - 1)
+        data = SingleIndex(shared["d"], shared["link"], shared["noise_variance"])
+        network = TwoLayer.antisymmetric(network_key, shared["d"], shared["width"])
+        rate = shared["relative_step_size"] * shared["width"] ** (2 * exponent - 1)
         scale = shared["width"] ** -exponent
-        return *data.sample(data_key, shared["samples"]), network.first_layer, network.second_layer, scale, rate
+        return *data.sample(data_key, shared["n"]), network.first_layer, network.second_layer, scale, rate
 
     return [torch.from_numpy(np.array(array)) for array in jax.vmap(draw)(bits, exponents)]
 

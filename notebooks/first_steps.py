@@ -165,18 +165,20 @@ def _(few, study):
 
 @app.cell
 def _():
-    small = {"d": 100, "features": 200, "n": 800}
-    step = unlazy.run("best-step-size", set=small, over={"relative_step": [0, 1, 2, 4, 16]}, seeds=8)
+    small = {"d": 100, "width": 200, "n": 800}
+    step = unlazy.run("best-step-size", set=small, over={"relative_step_size": [0, 1, 2, 4, 16]}, seeds=8)
     return small, step
 
 
 @app.cell
 def _(small, step):
     sizes = np.linspace(0, 16, 17)
-    line = unlazy.predict("best-step-size", set=small, over={"relative_step": sizes.tolist()})
+    line = unlazy.predict("best-step-size", set=small, over={"relative_step_size": sizes.tolist()})
     picture, plot = style.panels(width=5.5, height=3.2)
     style.theory(plot, sizes, line.risk, color=style.colour(0), label="theory")
-    style.simulation(plot, step.simulated.relative_step, step.simulated.risk, color=style.colour(1), label="networks")
+    style.simulation(
+        plot, step.simulated.relative_step_size, step.simulated.risk, color=style.colour(1), label="networks"
+    )
     plot.set(xlabel="size of the step", ylabel="error beyond the noise", ylim=(0, None))
     plot.legend()
     picture
@@ -186,9 +188,9 @@ def _(small, step):
 @app.cell(hide_code=True)
 def _(line, step):
     lazy, best = line.risk.values[0], line.risk.min().item()
-    where = line.relative_step.values[line.risk.values.argmin()]
+    where = line.relative_step_size.values[line.risk.values.argmin()]
     trained = step.simulated.risk.mean("seed").squeeze()
-    tried = trained.relative_step.values
+    tried = trained.relative_step_size.values
     seen = tried[trained.values.argmin()]
     mo.md(f"""
     Theory gives the lazy network an error of {lazy:.2f} and says that a step of size {where:g} is the best, with

@@ -66,7 +66,7 @@ def _(X, y):
 
 @app.cell(hide_code=True)
 def _(report):
-    now, more = report.forecast.error[-3], report.forecast.error[-1]
+    now, more = report.forecast.test_error[-3], report.forecast.test_error[-1]
     mo.md(f"""
     Of the variance {report.target_variance:.0f} of the target a linear model leaves {now:.0f}, and
     {report.noise_variance:.0f} would be left with endless rows. With four times the rows it would leave {more:.0f}:
@@ -128,11 +128,11 @@ def _(X, y):
         order = np.random.default_rng(seed).permutation(len(y))
         part, train, test = order[:110], order[:330], order[330:]
         curve = LearningCurve("linear").fit(X[part], y[part])
-        curve.set_params(ridge=curve.best_ridge().ridge)
+        curve.set_params(penalty=curve.best_penalty().penalty)
         said = curve.predict(n=330)
-        model = Ridge(alpha=curve.ridge).fit(X[train], y[train])
+        model = Ridge(alpha=curve.penalty).fit(X[train], y[train])
         came = np.mean((y[test] - model.predict(X[test])) ** 2)
-        checks.append((said.error, *said.interval, came))
+        checks.append((said.test_error, *said.interval, came))
     said, low, high, came = np.array(checks).T
     return came, high, low, said
 
@@ -179,7 +179,8 @@ def _(X, y):
 
 
 @app.cell
-def _(KernelRidge):
+def _():
+    from sklearn.kernel_ridge import KernelRidge
     from sklearn.linear_model import RidgeCV
     from sklearn.model_selection import GridSearchCV
     from sklearn.pipeline import make_pipeline

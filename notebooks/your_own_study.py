@@ -34,9 +34,10 @@ def _():
     ## The study
 
     `static` parameters change the shapes, a `path` is a list of values that one draw serves. A claim is a function of
-    the run: its docstring is the sentence, what it returns the number that decides it (the second from strength 2 on,
-    where PCA finds the direction). `simulate` is one instance and gets a NumPy generator; call its argument `key`
-    instead of `rng` and it is traced by JAX and compiled. `predict` returns the theory under the same names.
+    the run: its docstring is the sentence, what it returns the number that decides it (the second where the extra
+    variance is 2 or more and PCA finds the direction). `simulate` is one instance and gets a NumPy generator; call its
+    argument `key` instead of `rng` and it is traced by JAX and compiled. `predict` returns the theory under the same
+    names.
     """)
     return
 
@@ -48,41 +49,45 @@ class HiddenDirection(Study):
     sources = (Source("paul2007", "Paul, D.", 2007, "Asymptotics of sample eigenstructure", "Statistica Sinica 17(4)"),)
 
     d: int = static(100, "columns", symbol="d", low=2, high=5000, scale="log")
-    ratio: float = static(0.5, "columns over rows", symbol=r"\gamma", above=0, high=10)
-    strength: tuple = path((0.15, 0.3, 1.5, 2.5, 4.0, 8.0), "extra variance", symbol=r"\theta", above=0, scale="log")
+    samples_per_dimension: float = static(2.0, "rows over columns", symbol="n/d", low=0.1, high=100, scale="log")
+    extra_variance: tuple = path(
+        (0.15, 0.3, 1.5, 2.5, 4.0, 8.0), "extra variance", symbol=r"\theta", above=0, scale="log"
+    )
 
     outputs = {
-        "overlap": Output("squared cosine with the direction", dims=("strength",)),
-        "variance": Output("variance that PCA reports", dims=("strength",), scale="log"),
+        "squared_overlap": Output("squared cosine with the direction", dims=("extra_variance",)),
+        "reported_variance": Output("variance that PCA reports", dims=("extra_variance",), scale="log"),
     }
     presets = {"quick": {"d": [100, 200], "seeds": 128}, "full": {"d": [200, 800, 3200], "seeds": 200}}
-    lines = {"main": "strength"}
+    lines = {"main": "extra_variance"}
 
     @claim("paul2007", "", within(0.05, absolute=True))
-    def overlap(main):
+    def squared_overlap(main):
         """The squared cosine is the theory's, {criterion}."""
-        return difference(main, "overlap")
+        return difference(main, "squared_overlap")
 
     @claim(OWN, "a common belief", within(0.05))
-    def variance(main):
-        """From strength 2 on PCA reports the variance that is there, {criterion}."""
-        return kept(main.simulated.variance / (1 + main.simulated.strength) - 1, main.simulated.strength >= 2)
+    def reported_variance(main):
+        """From an extra variance of 2 on PCA reports the variance that is there, {criterion}."""
+        extra = main.simulated.extra_variance
+        return kept(main.simulated.reported_variance / (1 + extra) - 1, extra >= 2)
 
     def simulate(self, rng):
-        deviations = np.sqrt(1 + np.outer(self.strength, np.arange(self.d) == 0))
-        rows = rng.standard_normal((round(self.d / self.ratio), self.d)) * deviations[:, None]
+        deviations = np.sqrt(1 + np.outer(self.extra_variance, np.arange(self.d) == 0))
+        rows = rng.standard_normal((round(self.samples_per_dimension * self.d), self.d)) * deviations[:, None]
         values, vectors = np.linalg.eigh(rows.swapaxes(1, 2) @ rows / rows.shape[1])
-        return {"overlap": vectors[:, 0, -1] ** 2, "variance": values[:, -1]}
+        return {"squared_overlap": vectors[:, 0, -1] ** 2, "reported_variance": values[:, -1]}
 
     def predict(self):
-        seen = np.maximum(self.strength, np.sqrt(self.ratio))
-        overlap = (1 - self.ratio / seen**2) / (1 + self.ratio / seen)
-        return {"overlap": overlap, "variance": (1 + seen) * (1 + self.ratio / seen)}
+        ratio = 1 / self.samples_per_dimension
+        seen = np.maximum(self.extra_variance, np.sqrt(ratio))
+        overlap = (1 - ratio / seen**2) / (1 + ratio / seen)
+        return {"squared_overlap": overlap, "reported_variance": (1 + seen) * (1 + ratio / seen)}
 
 
 @app.cell(hide_code=True)
 def _():
-    columns_over_rows = HiddenDirection().ratio
+    columns_over_rows = 1 / HiddenDirection().samples_per_dimension
     mo.md(rf"""
     ## Predict, simulate, judge
 
@@ -97,7 +102,7 @@ def _():
 def _():
     import unlazy
 
-    unlazy.predict(HiddenDirection, over={"strength": [0.35, 0.7, 1.4, 2.8, 5.6]}).to_dataframe().round(3)
+    unlazy.predict(HiddenDirection, over={"extra_variance": [0.35, 0.7, 1.4, 2.8, 5.6]}).to_dataframe().round(3)
     return (unlazy,)
 
 
@@ -105,9 +110,9 @@ def _():
 def _():
     mo.md("""
     `run` draws every point of the preset with every seed, evaluates the theory at the same points and judges the
-    claims. A claim *holds* if in every case (here each `d` and each strength) the 99% interval of the mean over seeds
-    lies inside the criterion. It *fails* if the interval of some case lies outside. Else it is *inconclusive*: more
-    seeds are needed, not another criterion. The table shows the worst case.
+    claims. A claim *holds* if in every case (here each `d` and each extra variance) the 99% interval of the mean over
+    seeds lies inside the criterion. It *fails* if the interval of some case lies outside. Else it is *inconclusive*:
+    more seeds are needed, not another criterion. The table shows the worst case.
     """)
     return
 
@@ -127,8 +132,8 @@ def _(run):
 
 @app.cell(hide_code=True)
 def _(columns_over_rows, run):
-    belief = {verdict.claim.id: verdict for verdict in run.verdicts}["variance"]
-    theory = columns_over_rows / float(belief.case.split("strength = ")[1])
+    belief = {verdict.claim.id: verdict for verdict in run.verdicts}["reported-variance"]
+    theory = columns_over_rows / float(belief.case.split("extra_variance = ")[1])
     mo.md(rf"""
     The cosine is the theory's. The second claim was put in to fail: many readers of a PCA take the variance it reports
     for the variance along the direction. It is too large by {belief.measured:.0%} in the worst case; the noise that the
@@ -146,24 +151,24 @@ def _(columns_over_rows, run):
 
 @app.cell
 def _(unlazy):
-    near = unlazy.run(HiddenDirection, over={"strength": [0.5, 0.7, 0.9], "d": [30, 60, 120, 240]}, seeds=24)
+    near = unlazy.run(HiddenDirection, over={"extra_variance": [0.5, 0.7, 0.9], "d": [30, 60, 120, 240]}, seeds=24)
     near
     return (near,)
 
 
 @app.cell(hide_code=True)
 def _(near):
-    at_transition = near.simulated.overlap.sel(strength=0.7).mean("seed")
+    at_transition = near.simulated.squared_overlap.sel(extra_variance=0.7).mean("seed")
     numbers = "\n".join(f"    | {d} | {value:.2f} |" for d, value in at_transition.to_series().items())
     mo.md(rf"""
     The same claim fails here. At $\theta = 0.7$, just below the transition, theory says
-    {float(near.predicted.overlap.sel(strength=0.7)[0]):.2f}. Finite rows say
+    {float(near.predicted.squared_overlap.sel(extra_variance=0.7)[0]):.2f}. Finite rows say
 
     | columns | squared cosine |
     | --- | --- |
 {numbers}
 
-    It falls slowly: the transition is smeared over a window of strengths that shrinks only like $d^{{-1/3}}$. The limit
+    It falls slowly: the transition is smeared over a window that shrinks only like $d^{{-1/3}}$. The limit
     is right and the sizes are too small; both belong in the text next to the formula.
     """)
     return
@@ -178,7 +183,7 @@ def _():
 
     ```console
     unlazy run notebooks/your_own_study.py:HiddenDirection --figure pca.pdf
-    unlazy run notebooks/your_own_study.py:HiddenDirection --over strength=0.3:3:12 --set ratio=2 --seeds 200
+    unlazy run notebooks/your_own_study.py:HiddenDirection --over extra_variance=0.3:3:12 --seeds 200
     unlazy run notebooks/your_own_study.py:HiddenDirection --preset full --dry-run
     unlazy run notebooks/your_own_study.py:HiddenDirection --preset full --cluster tcp://scheduler:8786
     unlazy export notebooks/your_own_study.py:HiddenDirection pca.nc
@@ -194,7 +199,7 @@ def _():
 
 @app.cell
 def _(run):
-    run.simulated.overlap.quantile([0.1, 0.5, 0.9], "seed").sel(d=200).to_pandas().round(3)
+    run.simulated.squared_overlap.quantile([0.1, 0.5, 0.9], "seed").sel(d=200).to_pandas().round(3)
     return
 
 

@@ -50,10 +50,10 @@ def test_first_steps_predicts_what_plain_numpy_measures_and_shows_a_failure(conc
 
 def test_of_the_claims_of_the_own_study_the_true_one_holds_and_the_belief_fails(conclusions):
     found = conclusions("your_own_study")
-    assert found["run"]["verdicts"] == {"overlap": "holds", "variance": "fails"}
-    assert found["near"]["verdicts"]["overlap"] == "fails"
+    assert found["run"]["verdicts"] == {"squared-overlap": "holds", "reported-variance": "fails"}
+    assert found["near"]["verdicts"]["squared-overlap"] == "fails"
     assert found["again"]["computed"] == 0
-    transition = simulated(found["near"], "overlap", strength=0.7)
+    transition = simulated(found["near"], "squared_overlap", extra_variance=0.7)
     assert list(transition) == sorted(transition, reverse=True)
     assert transition[-1] > 0.05
 

@@ -103,6 +103,15 @@ def _is_traced(value: Any) -> bool:
     return jax is not None and isinstance(value, jax.core.Tracer)
 
 
+def check_kind(name: str, value: Any, kind: type | tuple[type, ...], example: str = "") -> Any:
+    """Return `value` if it is of a kind, else say which kind is meant; `example` says how one gets it."""
+    if not isinstance(value, kind):
+        kinds = kind if isinstance(kind, tuple) else (kind,)
+        meant = " or ".join(f"a {each.__name__}" for each in kinds)
+        raise InputError(f"{name} must be {meant}{example and ', ' + example}; got {brief(value)}")
+    return value
+
+
 def check_flag(name: str, value: Any) -> bool:
     """Return a truth value, or say that it is none."""
     if not isinstance(value, bool | np.bool_):

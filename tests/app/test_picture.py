@@ -119,5 +119,5 @@ def test_the_note_tells_where_lines_and_points_come_from(explored):
     assert "99% intervals" in theory_note(setting, theory, points)
     assert "would take about" in theory_note(setting, TheoryLines(None, 200.0, False, True), None)
     mixup = registry.find("mixup")
-    other = make_setting(mixup, "main", "share", [], ["share=0.6,0.8"], 1)
+    other = make_setting(mixup, "main", "mixing_weight", [], ["mixing_weight=0.6,0.8"], 1)
     assert "no theory without simulation" in theory_note(other, TheoryLines(None, 0.0, True), None)

@@ -107,7 +107,7 @@ def test_a_store_is_part_of_the_command():
         ("study=spike&seeds=0", "seeds must be an integer >= 1"),
         ("study=spike&seeds=1e9", "seeds must be an integer"),
         ("study=spike&show=loss", "show must be one of"),
-        ("study=spike&over=d=100:1000:20&over=features_per_dimension=1:2:20", "400 points"),
+        ("study=spike&over=d=100:1000:20&over=width_per_dimension=1:2:20", "400 points"),
         ("study=spike&set=step_size=" + "1," * 2000, "at most 2000 characters"),
     ],
 )
@@ -160,8 +160,8 @@ def test_a_link_that_names_only_a_study_shows_its_preset():
 
 
 def test_a_link_that_fixes_the_curves_keeps_the_horizontal_axis():
-    setting = from_query({"study": "spike", "set": "samples_per_dimension=2"})
-    assert setting.values["samples_per_dimension"] == 2.0
+    setting = from_query({"study": "spike", "set": "step_samples_per_dimension=2"})
+    assert setting.values["step_samples_per_dimension"] == 2.0
     assert list(setting.over) == ["step_size"]
 
 

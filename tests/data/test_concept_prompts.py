@@ -4,11 +4,11 @@ import numpy as np
 from unlazy.data.concept_prompts import PromptSizes, draw_prompts
 
 draw = jax.jit(draw_prompts, static_argnames=("n", "sizes", "mixed"))
-SIZES = PromptSizes(concepts=3, length=5, d=10)
+SIZES = PromptSizes(concepts=3, context=5, d=10)
 
 
 def test_prompts_are_one_concept_with_two_meanings():
-    prompts = draw(jax.random.key(0), 3000, SIZES, noise=0.0)
+    prompts = draw(jax.random.key(0), 3000, SIZES, noise_norm=0.0)
     concepts, semantics = prompts.inputs[:, :, :3], prompts.inputs[:, :, 3:6]
     assert set(np.unique(concepts)) == {0.0, 1.0}
     np.testing.assert_array_equal(concepts.sum(axis=2), 1)
@@ -22,7 +22,7 @@ def test_prompts_are_one_concept_with_two_meanings():
 
 
 def test_noise_has_the_stated_length_and_mixtures_unit_length():
-    clean, noisy = (draw(jax.random.key(3), 2000, SIZES, noise=s, mixed=True) for s in (0.0, 0.5))
+    clean, noisy = (draw(jax.random.key(3), 2000, SIZES, noise_norm=s, mixed=True) for s in (0.0, 0.5))
     np.testing.assert_allclose(np.linalg.norm(clean.query[:, :3], axis=1), 1, rtol=1e-5)
     squares = np.sum((noisy.labels - clean.labels) ** 2, axis=2)
     np.testing.assert_allclose(squares.mean(), 0.25, rtol=0.05)

@@ -8,7 +8,7 @@ from unlazy.data.signal_tokens import draw_supports, draw_tokens
 
 
 def test_tokens_have_balanced_labels_a_signal_of_the_given_length_and_standard_noise():
-    x, y = draw_tokens(jax.random.key(0), 40, 4, 300, norm=5.0, support=9)
+    x, y = draw_tokens(jax.random.key(0), 40, 300, 4, signal_norm=5.0, signal_coordinates=9)
     assert y.sum() == 0
     np.testing.assert_allclose(jnp.linalg.norm(x[:, 0], axis=1), 5, rtol=1e-5)
     assert (jnp.count_nonzero(x[:, 0], axis=1) == 9).all()
@@ -20,7 +20,7 @@ def test_tokens_have_balanced_labels_a_signal_of_the_given_length_and_standard_n
 
 def test_supports_are_uniform_subsets():
     d, size, rows = 12, 4, 20_000
-    found = np.asarray(draw_supports(jax.random.key(0), rows, size, d))
+    found = np.asarray(draw_supports(jax.random.key(0), rows, d, size))
     assert all(len(set(row)) == size for row in found[:2000])
     assert found.min() == 0
     assert found.max() == d - 1

@@ -8,7 +8,7 @@ from unlazy.data.single_index import SingleIndex
 
 
 def test_noiseless_labels_are_the_link_of_the_projection_on_a_unit_direction():
-    data = SingleIndex(dimension=4, link="tanh")
+    data = SingleIndex(d=4, link="tanh")
     x, y = data.sample(jax.random.key(0), 7)
     beta = np.asarray(data.direction)
     assert np.linalg.norm(beta) == 1.0
@@ -17,7 +17,7 @@ def test_noiseless_labels_are_the_link_of_the_projection_on_a_unit_direction():
 
 def test_noise_has_the_stated_variance():
     n, variance = 20_000, 0.09
-    data = SingleIndex(dimension=3, link="identity", noise_variance=variance)
+    data = SingleIndex(d=3, link="identity", noise_variance=variance)
     x, y = data.sample(jax.random.key(1), n)
     measured = np.mean(np.asarray(y - data.target(x)) ** 2)
     standard_error = variance * np.sqrt(2 / n)
@@ -28,7 +28,7 @@ def test_noise_has_the_stated_variance():
 
 def test_labels_correlate_with_the_inputs_along_the_direction_by_the_links_mean_slope():
     n, d = 20_000, 3
-    data = SingleIndex(dimension=d, link="erf", noise_variance=0.1)
+    data = SingleIndex(d=d, link="erf", noise_variance=0.1)
     x, y = (np.asarray(array, np.float64) for array in data.sample(jax.random.key(2), n))
     products = x * y[:, None]
     standard_error = products.std(axis=0) / np.sqrt(n)
@@ -46,10 +46,10 @@ def test_noise_variance_may_be_traced():
     np.testing.assert_allclose(jax.jit(jax.vmap(labels))(jnp.array(variances)), single, rtol=1e-5, atol=1e-6)
 
 
-@pytest.mark.parametrize(("dimension", "n"), [(0, 5), (3, 0)])
-def test_empty_data_are_refused(dimension, n):
+@pytest.mark.parametrize(("d", "n"), [(0, 5), (3, 0)])
+def test_empty_data_are_refused(d, n):
     with pytest.raises(InputError, match="must be >= 1"):
-        SingleIndex(dimension).sample(jax.random.key(0), n)
+        SingleIndex(d).sample(jax.random.key(0), n)
 
 
 def test_an_unknown_link_is_refused():

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from unlazy.checks import InputError
-from unlazy.functions.elementwise import as_activation
+from unlazy.functions.elementwise import as_activation, as_link
 from unlazy.functions.orthogonal import Gegenbauer, Hermite, Krawtchouk, coefficients
 
 RELU = as_activation("relu")
@@ -88,7 +88,7 @@ def test_coefficients_have_their_independently_computed_values(function, family,
     found = coefficients(function, family, 6, breakpoints)
     for k, value in expected.items():
         np.testing.assert_allclose(
-            found.values[k], value, atol=6e-11 if family == Hermite() and function is RELU else 6e-14
+            found.polynomial_coefficients[k], value, atol=6e-11 if family == Hermite() and function is RELU else 6e-14
         )
 
 
@@ -100,37 +100,48 @@ def test_second_moments_and_tails_obey_parseval():
     np.testing.assert_allclose(coefficients(np.tanh, Hermite(), 1).second_moment, 0.3942944903979, rtol=1e-12)
     for family in FAMILIES:
         long, short = coefficients(np.tanh, family, 12), coefficients(np.tanh, family, 3)
-        np.testing.assert_allclose(short.tail, long.tail + np.sum(long.values[4:] ** 2), rtol=1e-10)
+        np.testing.assert_allclose(short.tail, long.tail + np.sum(long.polynomial_coefficients[4:] ** 2), rtol=1e-10)
+
+
+def test_a_link_brings_its_own_breakpoints():
+    for name in ("relu", "sign", "abs"):
+        link = as_link(name)
+        named = coefficients(link.value, Hermite(), 6, link.breakpoints)
+        np.testing.assert_array_equal(
+            coefficients(link, Hermite(), 6).polynomial_coefficients, named.polynomial_coefficients
+        )
 
 
 @pytest.mark.parametrize("family", FAMILIES, ids=str)
 def test_a_polynomial_has_its_coefficients_and_no_tail(family):
     wanted = np.array([0.3, -1.0, 0.0, 2.0, 0.0])
     found = coefficients(lambda t: wanted @ family.values(t, 4), family, 4)
-    np.testing.assert_allclose(found.values, wanted, atol=1e-13)
+    np.testing.assert_allclose(found.polynomial_coefficients, wanted, atol=1e-13)
     assert found.tail == 0
     np.testing.assert_allclose(found.second_moment, wanted @ wanted, rtol=1e-13)
 
 
 def test_constants_and_singular_functions_are_expanded():
-    assert coefficients(lambda t: 2.0, Gegenbauer(5), 3).values[0] == pytest.approx(2)
+    assert coefficients(lambda t: 2.0, Gegenbauer(5), 3).polynomial_coefficients[0] == pytest.approx(2)
     # E |t| and E log(t)^2 of a normal t
     root = coefficients(lambda t: np.abs(t) ** 0.5, Hermite(), 2, (0,))
     np.testing.assert_allclose(root.second_moment, math.sqrt(2 / math.pi), rtol=1e-12)
     logarithm = coefficients(lambda t: np.log(np.abs(t)), Hermite(), 2, (0,))
     euler_gamma = 0.5772156649015329
-    np.testing.assert_allclose(logarithm.values[0], -(euler_gamma + math.log(2)) / 2, rtol=1e-11)
+    np.testing.assert_allclose(logarithm.polynomial_coefficients[0], -(euler_gamma + math.log(2)) / 2, rtol=1e-11)
 
 
 def test_many_degrees_and_a_shifted_kink_keep_their_digits():
     # E[e^{st} q_k] = e^{s^2/2} s^k / sqrt(k!)
     found = coefficients(lambda t: np.exp(0.5 * t), Hermite(), 60)
     expected = [math.exp(0.125) * 0.5**k / math.sqrt(math.factorial(k)) for k in range(61)]
-    np.testing.assert_allclose(found.values, expected, atol=1e-13)
+    np.testing.assert_allclose(found.polynomial_coefficients, expected, atol=1e-13)
     # E |t - c| = 2 phi(c) + c (2 Phi(c) - 1)
     c = 0.7
     mean = 2 * math.exp(-(c**2) / 2) / math.sqrt(2 * math.pi) + c * math.erf(c / math.sqrt(2))
-    np.testing.assert_allclose(coefficients(lambda t: np.abs(t - c), Hermite(), 1, (c,)).values[0], mean, rtol=1e-13)
+    np.testing.assert_allclose(
+        coefficients(lambda t: np.abs(t - c), Hermite(), 1, (c,)).polynomial_coefficients[0], mean, rtol=1e-13
+    )
 
 
 def test_jax_arrays_give_the_same_polynomials():

@@ -130,8 +130,8 @@ def test_examples_stay_short_at_any_size():
     [
         (lambda: power_law(0, 1.0), "d must be an integer >= 1, got 0"),
         (lambda: power_law(2.5, 1.0), "d must be an integer >= 1, got 2.5"),
-        (lambda: two_level(3, 4, 2.0), "leading must be <= d = 3, got 4"),
-        (lambda: two_level(3, -1, 2.0), "leading must be an integer >= 0, got -1"),
+        (lambda: two_level(3, 4, 2.0), "leading_directions must be <= d = 3, got 4"),
+        (lambda: two_level(3, -1, 2.0), "leading_directions must be an integer >= 0, got -1"),
         (lambda: index_blocks(0), "d must be an integer >= 1, got 0"),
         (lambda: index_blocks(5, breaks=(6,)), "breaks must be <= d = 5, got 6"),
         (lambda: index_blocks(5, breaks=(-1,)), "breaks must be an integer >= 0, got -1"),

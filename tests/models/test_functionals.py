@@ -52,8 +52,10 @@ def test_mmd_is_a_mean_over_rows_and_runs_in_mini_batches():
     particles = jnp.asarray(data[:8], jnp.float32)
     parts = [float(functional(particles, data[i : i + 10])) for i in range(0, 40, 10)]
     assert np.mean(parts) == pytest.approx(float(functional(particles)), abs=1e-6)
-    sample = sample_mean_field(functional, data[:8], temperature=0.05, confinement=0.02, steps=64, data=data, batch=10)
-    assert np.isfinite(sample.particles).all()
+    sample = sample_mean_field(
+        functional, data[:8], temperature=0.05, confinement=0.02, steps=64, data=data, batch_size=10
+    )
+    assert np.isfinite(sample.cloud).all()
 
 
 @pytest.mark.slow
@@ -151,7 +153,7 @@ def test_memory_of_a_gradient_does_not_grow_with_n_squared_times_d(kind):
         (lambda: smoothed_log_density([0.0], 0.0, [1.0]), "smoothing must be > 0, got 0"),
         (lambda: smoothed_log_density([[0.0, 1.0]], 1.0, [1.0]), "points must have the dimension of the particles, 2"),
         (lambda: stein_functional(3.0, 1.0, 1.0), "score must be a function of one point"),
-        (lambda: stein_functional(lambda x: -x, -1.0, 1.0), "damping must be > 0, got -1"),
+        (lambda: stein_functional(lambda x: -x, -1.0, 1.0), "damping_length must be > 0, got -1"),
         (
             lambda: stein_functional(lambda x: x @ x, 1.0, 1.0)(jnp.ones((3, 2))),
             r"score must map a point of shape \(2,\)",
@@ -173,13 +175,13 @@ def test_the_example_of_the_page_finds_the_exact_optimum(capsys):
     exact = mean_field_optimum(
         lambda x: np.column_stack([x[:, 0], 1 / (1 + np.exp(-(x[:, 0] - 3) / 0.2))]),
         Loss(lambda f: (f - targets) ** 2, lambda f: 2 * (f - targets), lambda f: np.full(2, 2.0)),
-        dimension=1,
+        d=1,
         confinement=0.01,
         temperature=0.1,
         weights=weights,
     )
     sample = space["sample"]
-    above = float(exact.law.masses[exact.grid.points[:, 0] > 3].sum())
+    above = float(exact.law.grid_masses[exact.grid.points[:, 0] > 3].sum())
     assert sample.averages["mean"] == pytest.approx(exact.predictions[0], abs=0.05)
     assert sample.averages["above 3"] == pytest.approx(above, abs=0.01)
     exec(blocks[1], space)
@@ -190,8 +192,8 @@ def test_the_example_of_the_page_finds_the_exact_optimum(capsys):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"damping": 0.0}, "damping must be > 0, got 0"),
-        ({"damping": np.inf}, "damping must be finite and > 0, got inf"),
+        ({"damping_length": 0.0}, "damping_length must be > 0, got 0"),
+        ({"damping_length": np.inf}, "damping_length must be finite and > 0, got inf"),
         ({"bandwidth": -1.0}, "bandwidth must be > 0, got -1"),
         ({"bandwidth": [1.0, 2.0]}, r"bandwidth must have 0 dimension\(s\)"),
         ({"points": [[0.0, 1.0], [2.0]]}, "points must be numeric"),
@@ -206,7 +208,7 @@ def test_the_example_of_the_page_finds_the_exact_optimum(capsys):
 )
 def test_a_wrong_stein_kernel_is_named(change, message):
     given = {"points": np.ones((3, 2)), "scores": np.ones((3, 2)), "others": np.ones((4, 2))}
-    given |= {"other_scores": np.ones((4, 2)), "damping": 1.0, "bandwidth": 1.0}
+    given |= {"other_scores": np.ones((4, 2)), "damping_length": 1.0, "bandwidth": 1.0}
     with pytest.raises(InputError, match=message):
         stein_gram(**(given | change))
 

@@ -3,7 +3,7 @@ import numpy as np
 import pytest
 
 from unlazy.checks import InputError
-from unlazy.models.mean_field import LOSSES, named_loss, network_functional, predictions, safe_step, with_one
+from unlazy.models.mean_field import LOSSES, named_loss, network_functional, predictions, safe_step_size, with_one
 
 
 @pytest.mark.parametrize("name", LOSSES)
@@ -42,7 +42,9 @@ def test_safe_step_is_half_the_limit_of_linear_stability():
     inputs = with_one(np.random.default_rng(1).standard_normal((30, 4))).astype(np.float32)
     rows = (jax.numpy.asarray(inputs), None)
     largest = np.linalg.eigvalsh(inputs.T @ inputs / 30)[-1]
-    assert float(safe_step(rows, named_loss("logistic"), 6.0, 0.2)) == pytest.approx(1 / (9 * largest + 0.4), rel=1e-4)
+    assert float(safe_step_size(rows, named_loss("logistic"), 6.0, 0.2)) == pytest.approx(
+        1 / (9 * largest + 0.4), rel=1e-4
+    )
 
 
 def test_an_unknown_loss_is_refused():

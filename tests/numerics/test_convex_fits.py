@@ -17,7 +17,7 @@ def test_logistic_fits_are_those_of_scikit_learn(problem, bias):
     from sklearn.linear_model import LogisticRegression
 
     model = LogisticRegression(C=1 / 0.05, fit_intercept=bias, tol=1e-12, max_iter=10_000).fit(*problem)
-    weights, offset = convex_fit("logistic", *problem, 0.05, bias=bias)
+    weights, offset = convex_fit("logistic", *problem, 0.05, fit_intercept=bias)
     np.testing.assert_allclose(weights, model.coef_[0], atol=2e-5)
     np.testing.assert_allclose(offset, np.ravel(model.intercept_)[0] if bias else 0.0, atol=2e-5)
 
@@ -44,5 +44,5 @@ def test_square_fits_solve_the_normal_equations(problem):
 
 
 def test_a_bias_is_for_the_logistic_loss_only(problem):
-    with pytest.raises(InputError, match="bias must be false with the hinge loss"):
-        convex_fit("hinge", *problem, 0.05, bias=True)
+    with pytest.raises(InputError, match="fit_intercept must be false with the hinge loss"):
+        convex_fit("hinge", *problem, 0.05, fit_intercept=True)

@@ -1,11 +1,20 @@
 import math
 
+import jax
 import numpy as np
 import pytest
 from scipy import integrate
 from scipy.stats import norm
 
-from unlazy.numerics.monte_carlo import exact_moments, moments, wide_draws, without_controls
+from unlazy.checks import InputError
+from unlazy.numerics.monte_carlo import (
+    exact_moments,
+    moments,
+    placed_in_cells,
+    wide_draws,
+    window_shares,
+    without_controls,
+)
 
 
 def test_weighted_draws_give_standard_normal_means():
@@ -30,3 +39,23 @@ def test_noise_that_the_controls_explain_is_taken_off_and_the_mean_stays():
     means = without_controls(3 + controls @ [2.0, -1.0] + noise, controls).mean(axis=-1)
     assert abs(means.mean() - 3) < 4 * means.std() / np.sqrt(500)
     assert means.std() < 0.12 / np.sqrt(40)
+
+
+def test_draws_in_cells_are_the_same_traced():
+    """Uniform numbers become draws whose cells have their masses; rounding moves one to the next cell now and then."""
+    rng = np.random.default_rng(0)
+    points, masses = rng.normal(size=(50, 2)), rng.dirichlet(np.ones(50))
+    which, where = rng.random(4000), rng.random((4000, 2))
+    found = placed_in_cells(points, masses, 0.1, which, where)
+    cells = np.abs(found[:, None] - points).max(axis=2).argmin(axis=1)
+    np.testing.assert_allclose(np.bincount(cells, minlength=50) / 4000, masses, atol=4 * 0.5 / np.sqrt(4000))
+    traced = jax.jit(lambda a, b: placed_in_cells(points, masses, 0.1, a, b, jax.numpy))
+    same = np.abs(np.asarray(traced(which.astype("f4"), where.astype("f4"))) - found).max(axis=1) < 1e-5
+    assert same.mean() > 0.98
+
+
+def test_windows_average_the_observations_between_their_edges():
+    shares = window_shares([0, 1, 3])
+    np.testing.assert_allclose(shares @ [5.0, 1.0, 2.0, 4.0], [5.0, 1.0, 3.0])
+    with pytest.raises(InputError, match="edges must increase"):
+        window_shares([0, 5, 2])

@@ -63,7 +63,7 @@ def test_a_schedule_scales_the_noise_by_the_root_of_the_rate():
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
-    [((-1.0, 0.1), "temperature"), ((0.2, -0.1), "learning_rate"), ((0.2, 0.1, 0.5), "seed")],
+    [((-1.0, 0.1), "temperature"), ((0.2, -0.1), "step_size"), ((0.2, 0.1, 0.5), "seed")],
 )
 def test_wrong_input_is_named(arguments, message):
     with pytest.raises(InputError, match=message):

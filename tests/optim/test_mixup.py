@@ -43,7 +43,9 @@ def test_the_example_runs():
 def test_every_pairing_occurs_equally_often_and_gives_the_loss_written_by_hand():
     w, x, y = problem()
     draws = 4800
-    found = jax.vmap(lambda key: mixup(logistic, weight=0.6)(w, x, y, key))(jax.random.split(jax.random.key(0), draws))
+    found = jax.vmap(lambda key: mixup(logistic, mixing_weight=0.6)(w, x, y, key))(
+        jax.random.split(jax.random.key(0), draws)
+    )
     expected = np.array([by_hand(w, x, y, 0.6, partners) for partners in permutations(range(4))])
     distance = np.abs(np.asarray(found)[:, None] - expected)
     assert distance.min(axis=1).max() < 1e-12
@@ -55,7 +57,7 @@ def test_every_pairing_occurs_equally_often_and_gives_the_loss_written_by_hand()
 def test_weight_1_is_the_plain_loss(weight):
     w, x, y = problem()
     np.testing.assert_allclose(
-        mixup(logistic, weight=weight)(w, x, y, jax.random.key(0)), logistic(w, x, y), rtol=1e-14
+        mixup(logistic, mixing_weight=weight)(w, x, y, jax.random.key(0)), logistic(w, x, y), rtol=1e-14
     )
 
 
@@ -89,24 +91,26 @@ def test_trees_of_inputs_are_mixed_leaf_by_leaf_with_the_same_pairs():
         return logistic(w, jnp.concatenate([inputs["one"][:, None], inputs["rest"]], axis=1), labels["y"])
 
     key = jax.random.key(5)
-    tree = mixup(of_tree, weight=0.3)(w, {"one": x[:, 0], "rest": x[:, 1:]}, {"y": y}, key)
-    np.testing.assert_allclose(tree, mixup(logistic, weight=0.3)(w, x, y, key), rtol=1e-14)
+    tree = mixup(of_tree, mixing_weight=0.3)(w, {"one": x[:, 0], "rest": x[:, 1:]}, {"y": y}, key)
+    np.testing.assert_allclose(tree, mixup(logistic, mixing_weight=0.3)(w, x, y, key), rtol=1e-14)
 
 
 def test_compiled_mapped_and_scanned_losses_are_the_eager_ones():
     w, x, y = problem()
-    mixed = mixup(logistic, weight=0.6)
+    mixed = mixup(logistic, mixing_weight=0.6)
     keys = jax.random.split(jax.random.key(3), 4)
     eager = [mixed(w, x, y, key) for key in keys]
     np.testing.assert_allclose(jax.jit(mixed)(w, x, y, keys[0]), eager[0], rtol=1e-12)
     np.testing.assert_allclose(jax.vmap(lambda key: mixed(w, x, y, key))(keys), eager, rtol=1e-12)
     scanned = jax.lax.scan(lambda carry, key: (carry, mixed(w, x, y, key)), 0, keys)[1]
     np.testing.assert_allclose(scanned, eager, rtol=1e-12)
-    traced = jax.vmap(lambda weight: mixup(logistic, weight=weight)(w, x, y, keys[0]))(jnp.array([1.0, 0.6]))
+    traced = jax.vmap(lambda weight: mixup(logistic, mixing_weight=weight)(w, x, y, keys[0]))(jnp.array([1.0, 0.6]))
     np.testing.assert_allclose(traced, [logistic(w, x, y), eager[0]], rtol=1e-12)
 
 
-@pytest.mark.parametrize("options", [{"weight": 0.5}, {"weight": np.float64(0.5)}, {"concentration": 0.4}])
+@pytest.mark.parametrize(
+    "options", [{"mixing_weight": 0.5}, {"mixing_weight": np.float64(0.5)}, {"concentration": 0.4}]
+)
 def test_inputs_and_losses_keep_their_precision_and_whole_numbers_become_fractions(options):
     seen = []
 
@@ -123,9 +127,9 @@ def test_inputs_and_losses_keep_their_precision_and_whole_numbers_become_fractio
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({}, "give weight or concentration, got weight = None and concentration = None"),
-        ({"weight": 0.5, "concentration": 1.0}, "give weight or concentration, got weight = 0.5"),
-        ({"weight": 1.5}, "weight must be >= 0 and <= 1, got 1.5"),
+        ({}, "give mixing_weight or concentration, got mixing_weight = None and concentration = None"),
+        ({"mixing_weight": 0.5, "concentration": 1.0}, "give mixing_weight or concentration, got mixing_weight = 0.5"),
+        ({"mixing_weight": 1.5}, "mixing_weight must be >= 0 and <= 1, got 1.5"),
         ({"concentration": 0}, "concentration must be > 0, got 0"),
     ],
 )
@@ -138,10 +142,10 @@ def test_inputs_and_labels_of_different_length_are_named():
     with pytest.raises(
         InputError, match=r"same number of samples along their first axis, got shapes \(3, 2\) and \(4,\)"
     ):
-        mixup(logistic, weight=0.5)(None, np.zeros((3, 2)), np.zeros(4), jax.random.key(0))
+        mixup(logistic, mixing_weight=0.5)(None, np.zeros((3, 2)), np.zeros(4), jax.random.key(0))
 
 
 @pytest.mark.parametrize("y", [np.array(["cat", "dog"]), ["cat", "dog"]])
 def test_labels_that_are_words_are_named(y):
     with pytest.raises(InputError, match="x and y must"):
-        mixup(logistic, weight=0.5)(None, np.zeros((2, 2)), y, jax.random.key(0))
+        mixup(logistic, mixing_weight=0.5)(None, np.zeros((2, 2)), y, jax.random.key(0))

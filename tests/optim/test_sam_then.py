@@ -64,7 +64,7 @@ def run(optimiser, calls, opaque=False):
     for _ in range(calls):
         params, state = call(params, state)
         path.append(params)
-        counts.append(int(getattr(state, "step", 0)))
+        counts.append(int(getattr(state, "steps", 0)))
     return path, counts
 
 

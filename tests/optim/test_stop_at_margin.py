@@ -44,8 +44,8 @@ def test_it_stops_for_good_at_the_first_step_with_enough_large_margins(share, ex
     ("arguments", "message"),
     [
         ((optax.sgd(0.1), float("nan")), "margin must be finite, got nan"),
-        ((optax.sgd(0.1), 1.0, 0.0), "share must be > 0 and <= 1, got 0"),
-        ((optax.sgd(0.1), 1.0, 1.2), "share must be > 0 and <= 1, got 1.2"),
+        ((optax.sgd(0.1), 1.0, 0.0), "fitted_share must be > 0 and <= 1, got 0"),
+        ((optax.sgd(0.1), 1.0, 1.2), "fitted_share must be > 0 and <= 1, got 1.2"),
         (("sgd", 1.0), "optimizer must be an optax.GradientTransformation, got 'sgd'"),
     ],
 )

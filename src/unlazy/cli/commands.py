@@ -243,12 +243,12 @@ def forecast_(
         list[str] | None,
         typer.Option(help="ridge, kernel-ridge, random-features (these three if not given), one-step, laplacian, ..."),
     ] = None,
-    ridge: Annotated[float | None, typer.Option(help="alpha of KernelRidge; chosen by leave-one-out")] = None,
-    gamma: Annotated[float | None, typer.Option(help="of the rbf kernel; chosen by leave-one-out")] = None,
-    features: Annotated[int | None, typer.Option(help="random features; enough to be within 5% of the kernel")] = None,
-    sizes: Annotated[str, typer.Option(metavar="N,N,2x", help="numbers of rows, or multiples of those in the file")] = (
+    n: Annotated[str, typer.Option(metavar="N,N,2x", help="numbers of rows, or multiples of those in the file")] = (
         "1x,2x,5x,10x"
     ),
+    width: Annotated[int | None, typer.Option(help="random features; enough to be within 5% of the kernel")] = None,
+    penalty: Annotated[float | None, typer.Option(help="alpha of KernelRidge; chosen by leave-one-out")] = None,
+    gamma: Annotated[float | None, typer.Option(help="of the rbf kernel; chosen by leave-one-out")] = None,
     check: Annotated[bool, typer.Option("--check", help="forecast from parts of the file, then train on it")] = False,
     figure: Annotated[Path | None, typer.Option(metavar="FILE", help="write the figure: .png .svg .pdf")] = None,
     as_json: AsJson = False,
@@ -263,10 +263,10 @@ def forecast_(
             data,
             target,
             kernel=kernel,
-            ridge=ridge,
+            n=n,
+            width=width,
+            penalty=penalty,
             gamma=gamma,
-            features=features,
-            sizes=sizes,
             check=check,
             progress=status.update,
         )

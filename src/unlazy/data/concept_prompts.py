@@ -34,29 +34,31 @@ class PromptSizes(NamedTuple):
     """Concepts K, demonstrations L of a prompt and dimension d >= 2K of a word."""
 
     concepts: int
-    length: int
+    context: int
     d: int
 
     def numbers(self, n: int) -> int:
         """How many standard normal numbers n prompts take."""
-        return n * ((2 * self.length + 1) * self.d + self.length + 1 + self.concepts)
+        return n * ((2 * self.context + 1) * self.d + self.context + 1 + self.concepts)
 
 
-def draw_prompts(key: Array, n: int, sizes: PromptSizes, noise: ArrayLike, mixed: bool = False) -> ConceptPrompts:
-    """n prompts; `noise` is the expected length of a noise vector.
+def draw_prompts(key: Array, n: int, sizes: PromptSizes, noise_norm: ArrayLike, mixed: bool = False) -> ConceptPrompts:
+    """n prompts; `noise_norm` is the expected length of a noise vector.
 
     Each has one concept, or if `mixed` Dirichlet(1) weights of all concepts, scaled to Euclidean length 1.
     """
-    return prompts_from(normal(key, (sizes.numbers(n),)), n, sizes, noise, mixed)
+    return prompts_from(normal(key, (sizes.numbers(n),)), n, sizes, noise_norm, mixed)
 
 
-def prompts_from(drawn: Array, n: int, sizes: PromptSizes, noise: ArrayLike, mixed: bool = False) -> ConceptPrompts:
+def prompts_from(
+    drawn: Array, n: int, sizes: PromptSizes, noise_norm: ArrayLike, mixed: bool = False
+) -> ConceptPrompts:
     """The prompts of `draw_prompts` from given numbers: what is drawn at once compiles once."""
-    concepts, length, d = sizes
-    vectors = 2 * length + 1
-    signs = n * (length + 1)
-    added = noise / jnp.sqrt(float(d)) * drawn[: n * vectors * d].reshape(n, vectors, d)
-    meanings = jnp.where(drawn[n * vectors * d :][:signs] > 0, 1.0, -1.0).reshape(n, length + 1)
+    concepts, context, d = sizes
+    vectors = 2 * context + 1
+    signs = n * (context + 1)
+    added = noise_norm / jnp.sqrt(float(d)) * drawn[: n * vectors * d].reshape(n, vectors, d)
+    meanings = jnp.where(drawn[n * vectors * d :][:signs] > 0, 1.0, -1.0).reshape(n, context + 1)
     free = drawn[n * vectors * d + signs :].reshape(n, concepts)
     if mixed:
         exponential = -jax.scipy.stats.norm.logcdf(free)
@@ -65,9 +67,9 @@ def prompts_from(drawn: Array, n: int, sizes: PromptSizes, noise: ArrayLike, mix
         weights = jax.nn.one_hot(jnp.argmax(free, axis=1), concepts)
     meanings, weights = meanings.astype(drawn.dtype), weights.astype(drawn.dtype)
 
-    shared = jnp.broadcast_to(weights[:, None], (n, length + 1, concepts))
+    shared = jnp.broadcast_to(weights[:, None], (n, context + 1, concepts))
     signal = jnp.concatenate([shared, meanings[:, :, None] * shared], axis=2)
     signal = jnp.pad(signal, ((0, 0), (0, 0), (0, d - 2 * concepts)))
-    inputs = signal + added[:, : length + 1]
-    labels = signal[:, :length] + added[:, length + 1 :]
-    return ConceptPrompts(inputs[:, :length], labels, inputs[:, length], meanings[:, length])
+    inputs = signal + added[:, : context + 1]
+    labels = signal[:, :context] + added[:, context + 1 :]
+    return ConceptPrompts(inputs[:, :context], labels, inputs[:, context], meanings[:, context])

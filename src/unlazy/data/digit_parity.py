@@ -11,12 +11,12 @@ import numpy as np
 class Digits(NamedTuple):
     """Centred pixels/16 that are not constant, and 1 for odd, -1 for even digits."""
 
-    rows: np.ndarray
+    inputs: np.ndarray
     labels: np.ndarray
-    means: np.ndarray
+    class_means: np.ndarray
     """Of even and odd digits."""
-    covariances: np.ndarray
-    shares: np.ndarray
+    class_covariances: np.ndarray
+    class_shares: np.ndarray
 
     @property
     def targets(self) -> np.ndarray:
@@ -28,8 +28,8 @@ class ParityMoments(NamedTuple):
     """Covariance of the pixels, their covariance with the label, and its variance."""
 
     covariance: np.ndarray
-    cross: np.ndarray
-    square: float
+    cross_moment: np.ndarray
+    target_variance: float
 
 
 @cache
@@ -49,23 +49,23 @@ def digits() -> Digits:
 @cache
 def digit_moments() -> ParityMoments:
     pool = digits()
-    n = len(pool.rows)
-    return ParityMoments(pool.rows.T @ pool.rows / n, pool.rows.T @ pool.targets / n, float(np.mean(pool.targets**2)))
+    inputs, targets, n = pool.inputs, pool.targets, len(pool.inputs)
+    return ParityMoments(inputs.T @ inputs / n, inputs.T @ targets / n, float(np.mean(targets**2)))
 
 
 def gaussian_regression(rng: np.random.Generator, n: int) -> tuple[np.ndarray, np.ndarray]:
     """n Gaussian rows and targets with the moments of the digits."""
-    root, teacher, noise = _gaussian_model()
+    root, weights, noise = _gaussian_model()
     rows = rng.standard_normal((n, len(root))) @ root
-    return rows, rows @ teacher + noise * rng.standard_normal(n)
+    return rows, rows @ weights + noise * rng.standard_normal(n)
 
 
 def gaussian_clusters(rng: np.random.Generator, n: int) -> tuple[np.ndarray, np.ndarray]:
     """n rows of two Gaussian clusters with the moments of even and odd digits, and their labels."""
     pool, (even, odd) = digits(), _class_roots()
-    cluster = (rng.random(n) < pool.shares[1]).astype(int)
-    normal = rng.standard_normal((n, pool.rows.shape[1]))
-    rows = np.where(cluster[:, None] == 1, normal @ odd, normal @ even) + pool.means[cluster]
+    cluster = (rng.random(n) < pool.class_shares[1]).astype(int)
+    normal = rng.standard_normal((n, pool.inputs.shape[1]))
+    rows = np.where(cluster[:, None] == 1, normal @ odd, normal @ even) + pool.class_means[cluster]
     return rows, 2.0 * cluster - 1
 
 
@@ -73,12 +73,12 @@ def gaussian_clusters(rng: np.random.Generator, n: int) -> tuple[np.ndarray, np.
 def _gaussian_model() -> tuple[np.ndarray, np.ndarray, float]:
     """R with R^T R the covariance, the best linear weights, and the deviation of the noise."""
     covariance, cross, square = digit_moments()
-    teacher = np.linalg.solve(covariance, cross)
-    return np.linalg.cholesky(covariance).T, teacher, float(np.sqrt(square - cross @ teacher))
+    weights = np.linalg.solve(covariance, cross)
+    return np.linalg.cholesky(covariance).T, weights, float(np.sqrt(square - cross @ weights))
 
 
 @cache
 def _class_roots() -> list[np.ndarray]:
     """R with R^T R the covariance of each class."""
-    found = [np.linalg.eigh(covariance) for covariance in digits().covariances]
+    found = [np.linalg.eigh(covariance) for covariance in digits().class_covariances]
     return [(vectors * np.sqrt(np.maximum(values, 0))).T for values, vectors in found]

@@ -18,8 +18,8 @@ class PlaneTasks(NamedTuple):
     """(n, d)."""
     labels: Array
     """(n, tasks)."""
-    fresh: Array
-    targets: Array
+    fresh_inputs: Array
+    fresh_values: Array
 
 
 def plane_tasks(

@@ -49,7 +49,7 @@ class RealData:
     input_names: tuple[str, ...]
     target_names: tuple[str, ...]
     same_unit: bool
-    task: str
+    description: str
     source: str
     licence: str
 
@@ -66,7 +66,7 @@ class RealData:
 class _Entry(NamedTuple):
     read: Callable[[], RealTable]
     shape: tuple[int, int, int]
-    task: str
+    description: str
     source: str
     licence: str
     same_unit: bool = True
@@ -92,7 +92,8 @@ def load(name: str) -> RealData:
     if not (np.isfinite(inputs).all() and np.isfinite(targets).all()):
         raise InputError(f"{name} should be finite, its package has missing numbers")
     columns, outputs = (tuple(map(str, part)) for part in table[2:])
-    return RealData(name, inputs, targets, columns, outputs, entry.same_unit, entry.task, entry.source, entry.licence)
+    about = entry.same_unit, entry.description, entry.source, entry.licence
+    return RealData(name, inputs, targets, columns, outputs, *about)
 
 
 def _bundled(name: str) -> Callable[[], RealTable]:

@@ -33,7 +33,7 @@ class Curve(NamedTuple):
     """
 
     n: np.ndarray
-    error: np.ndarray
+    test_error: np.ndarray
     """On new rows, label noise included, summed over outputs; NaN where not `in_range`."""
     interval: Interval
     """Where the error of training on n rows lies, with the probability asked for; NaN for moments."""
@@ -44,11 +44,11 @@ class Curve(NamedTuple):
     unequal leverages (`fast`, `hybrid`), and for fewer than 20 rows; with kernel="one-step" fewer than 5 rows per
     dimension, strongly correlated inputs, an index that is far from normal, or residuals that depend on other
     directions; for networks more rows than effective dimensions."""
-    ridge: Any = None
-    features: Any = None
+    penalty: Any = None
+    width: Any = None
     """Infinity for the kernel itself."""
-    r2: Any = None
-    """1 - error / variance of y."""
+    r_squared: Any = None
+    """1 - test_error / variance of y."""
     training_error: Any = None
     method: Any = None
     """'fast', 'hybrid' or 'pointwise'; 'one-step' with that kernel, 'moments' after `fit_moments`."""
@@ -124,9 +124,9 @@ def is_useful(deviation: np.ndarray, above: np.ndarray) -> np.ndarray:
         return QUANTILE * (1 + above) * deviation <= np.log(_MOST_RATIO)
 
 
-def checked_sizes(sizes: ArrayLike, low: int) -> np.ndarray:
+def checked_n(n: ArrayLike, low: int) -> np.ndarray:
     """Whole numbers of rows to forecast for."""
-    found = np.atleast_1d(check_array("sizes", sizes, low=low, high=1e15, whole=True))
+    found = np.atleast_1d(check_array("n", n, low=low, high=1e15, whole=True))
     if found.ndim != 1:
-        raise InputError(f"sizes must have at most 1 dimension, got shape {found.shape}")
+        raise InputError(f"n must have at most 1 dimension, got shape {found.shape}")
     return found.astype(np.int64)

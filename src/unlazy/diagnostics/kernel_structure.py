@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from numbers import Integral
 from typing import Any, NamedTuple
 
@@ -10,8 +10,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from unlazy.checks import InputError, check_array, check_choice
-from unlazy.functions.orthogonal import Gegenbauer, coefficients
-from unlazy.theory.kernels.spectrum import kernel_spectrum
+from unlazy.functions.elementwise import Link, as_link
+from unlazy.functions.orthogonal import Gegenbauer
+from unlazy.theory.kernels.spectrum import function_spectrum
 
 _DEGREE = 8
 _LARGEST_ENTRY = 1e100
@@ -21,32 +22,32 @@ _STREAM = 0x6E756C6C
 class KernelStructure(NamedTuple):
     """What `kernel_structure_test` found."""
 
-    top: float
-    """The largest eigenvalue of the kernel matrix."""
-    edge: float
+    largest_eigenvalue: float
+    """That of the kernel matrix."""
+    null_edge: float
     """The right end of its spectrum for rows without structure, in theory."""
     p_value: float
     """The share of draws without structure whose largest eigenvalue is at least as large, the data counted as one."""
-    null: np.ndarray
+    null_eigenvalues: np.ndarray
     """The largest eigenvalues of these draws."""
-    rows: int
+    n: int
     """The number of rows used."""
 
     def __str__(self) -> str:
         return (
-            f"largest eigenvalue {self.top:.3g} from {self.rows} rows; without structure {np.mean(self.null):.3g} on "
-            f"average and at most {np.max(self.null):.3g} in {self.null.size} draws (edge {self.edge:.3g}): "
+            f"largest eigenvalue {self.largest_eigenvalue:.3g} from {self.n} rows; without structure "
+            f"{np.mean(self.null_eigenvalues):.3g} on average and at most {np.max(self.null_eigenvalues):.3g} in "
+            f"{self.null_eigenvalues.size} draws (edge {self.null_edge:.3g}): "
             f"p = {self.p_value:.2g}"
         )
 
 
 def kernel_structure_test(
     X: ArrayLike,
-    function: Callable[[np.ndarray], Any] | None = None,
+    kernel_function: str | Link | Callable[[np.ndarray], Any] | None = None,
     *,
-    breakpoints: Iterable[float] = (),
     whiten: bool = False,
-    draws: int = 99,
+    null_draws: int = 99,
     max_rows: int = 1500,
     random_state: Any = 0,
 ) -> KernelStructure:
@@ -55,18 +56,18 @@ def kernel_structure_test(
     Columns are standardised (`whiten` also removes their correlations, so that only structure beyond the covariance is
     left) and rows projected to the unit sphere; then
 
-        A_ij = f(sqrt(d) <x_i, x_j>) / sqrt(n),    A_ii = 0,      f(t) = (t^2 - 1)/sqrt(2) unless `function` is given.
+        A_ij = f(sqrt(d) <x_i, x_j>) / sqrt(n),    A_ii = 0,      f = `kernel_function`, (t^2 - 1)/sqrt(2) unless given.
 
-    The quadratic f sees structure in pairs of coordinates and their squares that principal components do not: a
-    sparse coordinate, a mixture of scales. It needs about n > d^2/2. The p-value compares with `draws` Gaussian data
-    sets of the same shape that are treated alike, so it is exact at any size for the null hypothesis of Gaussian rows
-    with independent columns, or with any columns if `whiten`. It is at least 1 / (draws + 1). `edge` is that of
-    `unlazy.theory.kernel_spectrum`, which needs the `breakpoints` of f. More than `max_rows` rows are
-    subsampled. Sources: Lu & Yau (2022) for the law; the test is this project's.
+    The quadratic f sees structure in pairs of coordinates and their squares that principal components do not: a sparse
+    coordinate, a mixture of scales. It needs about n > d^2/2. The p-value compares with `null_draws` Gaussian data sets
+    of the same shape that are treated alike, so it is exact at any size for the null hypothesis of Gaussian rows with
+    independent columns, or with any columns if `whiten`. It is at least 1 / (null_draws + 1). `null_edge` is that of
+    `unlazy.theory.function_spectrum`, for which an f with kinks is a `Link`. More than `max_rows` rows are subsampled.
+    Sources: Lu & Yau (2022) for the law; the test is this project's.
     """
     rows = check_array("X", X, low=-_LARGEST_ENTRY, high=_LARGEST_ENTRY, ndim=2)
     check_choice("whiten", whiten, (True, False))
-    draws = int(check_array("draws", draws, low=1, high=1e6, ndim=0))
+    draws = int(check_array("null_draws", null_draws, low=1, high=1e6, ndim=0))
     n, d = rows.shape
     if d < 3:
         raise InputError(f"X must have at least 3 columns, got shape {rows.shape}")
@@ -82,9 +83,8 @@ def kernel_structure_test(
         n = len(rows)
     if whiten and np.linalg.matrix_rank(rows - rows.mean(axis=0)) < d:
         raise InputError(f"X must have {d} columns that are not linear combinations of each other for whiten=True")
-    kernel = _quadratic if function is None else function
-    expansion = coefficients(kernel, Gegenbauer(d), _DEGREE, breakpoints)
-    law = kernel_spectrum(expansion.values, Gegenbauer(d).multiplicities(_DEGREE), n, expansion.tail)
+    kernel = as_link(_quadratic if kernel_function is None else kernel_function, "kernel_function")
+    law = function_spectrum(kernel, Gegenbauer(d), n, last_degree=_DEGREE)
     top = _largest_eigenvalue(rows, kernel, whiten)
     null = np.array([_largest_eigenvalue(generator.standard_normal((n, d)), kernel, whiten) for _ in range(draws)])
     p_value = (1 + np.count_nonzero(null >= top)) / (draws + 1)
@@ -104,7 +104,7 @@ def _quadratic(t: np.ndarray) -> np.ndarray:
     return (t**2 - 1) / np.sqrt(2)
 
 
-def _largest_eigenvalue(rows: np.ndarray, kernel: Callable[[np.ndarray], Any], whiten: bool) -> float:
+def _largest_eigenvalue(rows: np.ndarray, kernel: Link, whiten: bool) -> float:
     from scipy.linalg import eigh
 
     n, d = rows.shape

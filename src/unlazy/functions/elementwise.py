@@ -21,15 +21,15 @@ _SLOPE_STEP = 1e-5
 class Link(NamedTuple):
     """A function of one variable that is smooth between its breakpoints (kinks and jumps); calling it evaluates it.
 
-    At a kink the derivative is the left one (relu'(0) = 0), which is also what JAX differentiates to. `hermite` holds
-    the coefficients in the orthonormal h_0, h_1, ... of a polynomial, and is None for other functions.
+    At a kink the derivative is the left one (relu'(0) = 0), which is also what JAX differentiates to.
+    `hermite_coefficients` are those of a polynomial in the orthonormal h_0, h_1, ..., and None for other functions.
     """
 
     name: str
     value: Elementwise
     derivative: Elementwise | None = None
     breakpoints: tuple[float, ...] = ()
-    hermite: tuple[float, ...] | None = None
+    hermite_coefficients: tuple[float, ...] | None = None
 
     def __call__(self, x: Any) -> Any:
         return self.value(x)
@@ -69,9 +69,9 @@ def as_activation(function: str | Link | Elementwise, name: str = "activation") 
     return as_link(function, name)
 
 
-def polynomial(hermite: Sequence[float], name: str = "polynomial") -> Link:
-    """sum_k hermite[k] h_k(z), h_k = He_k / sqrt(k!), with h_k' = sqrt(k) h_{k-1}."""
-    found = tuple(check_array("hermite", hermite, ndim=1).tolist())
+def polynomial(hermite_coefficients: Sequence[float], name: str = "polynomial") -> Link:
+    """sum_k hermite_coefficients[k] h_k(z), h_k = He_k / sqrt(k!), with h_k' = sqrt(k) h_{k-1}."""
+    found = tuple(check_array("hermite_coefficients", hermite_coefficients, ndim=1).tolist())
     slopes = [math.sqrt(k) * a for k, a in enumerate(found)][1:] or [0.0]
     return Link(name, lambda z: _sum(found, z), lambda z: _sum(slopes, z), (), found)
 

@@ -34,7 +34,7 @@ _ROUNDING_OF_TAIL = 1e-13
 class Coefficients(NamedTuple):
     """f = sum_k a_k q_k up to some degree, and what is beyond it."""
 
-    values: np.ndarray
+    polynomial_coefficients: np.ndarray
     """a_0, a_1, ..., a_degree."""
     second_moment: float
     """E f(t)^2, the sum of all a_k^2."""
@@ -175,28 +175,31 @@ def coefficients(
     family: OrthonormalFamily,
     degree: int,
     breakpoints: Iterable[float] = (),
+    *,
+    name: str = "function",
 ) -> Coefficients:
     """The coefficients a_k = E[f(t) q_k(t)], k <= degree, of a function in the orthonormal polynomials of a law.
 
         E f(t)^2 = sum_k a_k^2                    (Parseval, which gives the tail)
 
     `function` takes an array and must be square integrable and smooth between the `breakpoints` (0 for relu, abs and
-    sign). Composite Gauss-Legendre rules, doubled until E f^2 and all a_k agree to 1e-11; a function for which they
-    do not agree is refused. On the hypercube the sum over the law is exact and needs no breakpoints.
+    sign); a `Link` brings its own. Composite Gauss-Legendre rules, doubled until E f^2 and all a_k agree to 1e-11; a
+    function for which they do not agree is refused. On the hypercube the sum over the law is exact and needs no
+    breakpoints. `name` is what errors call the function.
     """
     degree = family.checked_degree(degree)
-    breaks = check_breakpoints(breakpoints)
-    previous = _coefficients_on(family.grid(0, breaks), function, family, degree)
+    breaks = sorted({*check_breakpoints(breakpoints), *check_breakpoints(getattr(function, "breakpoints", ()))})
+    previous = _coefficients_on(family.grid(0, breaks), function, family, degree, name)
     for refinement in range(1, _LAST_REFINEMENT + 1):
-        found = _coefficients_on(family.grid(refinement, breaks), function, family, degree)
+        found = _coefficients_on(family.grid(refinement, breaks), function, family, degree, name)
         scale = math.sqrt(found.second_moment)
-        change = np.abs(found.values - previous.values).max()
+        change = np.abs(found.polynomial_coefficients - previous.polynomial_coefficients).max()
         moment_change = abs(found.second_moment - previous.second_moment)
         if change <= _TOLERANCE * scale and moment_change <= _TOLERANCE * found.second_moment:
             return found
         previous = found
     raise InputError(
-        f"function must be square integrable and smooth between breakpoints = {tuple(breaks)}: with twice the "
+        f"{name} must be square integrable and smooth between breakpoints = {tuple(breaks)}: with twice the "
         f"quadrature points E f^2 still changes by {moment_change:.2g} of {found.second_moment:.4g} and a coefficient "
         f"by {change:.2g}; name its kinks and jumps as breakpoints"
     )
@@ -212,36 +215,34 @@ def check_breakpoints(breakpoints: Any) -> list[float]:
 
 
 def _coefficients_on(
-    grid: Quadrature, function: Callable[[np.ndarray], Any], family: OrthonormalFamily, degree: int
+    grid: Quadrature, function: Callable[[np.ndarray], Any], family: OrthonormalFamily, degree: int, name: str
 ) -> Coefficients:
     points, weights = grid
     roots = np.sqrt(weights)
     with np.errstate(all="ignore"):
-        values = check_array("function", _evaluated(function, points), finite=False)
+        values = check_array(name, _evaluated(function, points, name), finite=False)
         if values.ndim and values.shape != points.shape:
-            raise InputError(f"function must return one number for each of {points.size} points, got {values.shape}")
+            raise InputError(f"{name} must return one number for each of {points.size} points, got {values.shape}")
         weighted = values * roots
         second_moment = float(weighted @ weighted)
     if not math.isfinite(second_moment):
         at = points[np.argmin(np.isfinite(weighted))]
-        raise InputError(
-            f"function must be finite and square integrable, got E f^2 = {second_moment:g} (see t = {at:g})"
-        )
+        raise InputError(f"{name} must be finite and square integrable, got E f^2 = {second_moment:g} (see t = {at:g})")
     # q_k sqrt(weight) instead of q_k, which overflows far out
     projections = np.stack(family._from_first(points, roots, degree)) @ weighted
     tail = second_moment - float(projections @ projections)
     return Coefficients(projections, second_moment, tail if tail > _ROUNDING_OF_TAIL * second_moment else 0.0)
 
 
-def _evaluated(function: Callable[[np.ndarray], Any], points: np.ndarray) -> Any:
+def _evaluated(function: Callable[[np.ndarray], Any], points: np.ndarray, name: str) -> Any:
     if not callable(function):
-        raise InputError(f"function must be a function of arrays, got {function!r:.80}")
+        raise InputError(f"{name} must be a function of arrays, got {function!r:.80}")
     try:
         return function(points)
     except (TypeError, ValueError, IndexError, AttributeError) as error:
         if isinstance(error, InputError):
             raise
-        raise InputError(f"function must be a function of arrays, but it raised {type(error).__name__}") from error
+        raise InputError(f"{name} must be a function of arrays, but it raised {type(error).__name__}") from error
 
 
 def _composite_rule(

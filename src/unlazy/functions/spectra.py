@@ -37,17 +37,20 @@ class BlockSpectrum(NamedTuple):
     multiplicities: np.ndarray
 
 
-def power_law(d: int, exponent: Any, *, xp: Any = np) -> Any:
-    """Eigenvalues j^-exponent for j = 1, ..., d; exponent 0 is the isotropic spectrum."""
-    return xp.arange(1, check_whole("d", d, 1, floats=False) + 1, dtype=float) ** -exponent
+def power_law(d: int, spectrum_exponent: Any, *, xp: Any = np) -> Any:
+    """The spectrum j^-spectrum_exponent for j = 1, ..., d; exponent 0 is the isotropic one."""
+    return xp.arange(1, check_whole("d", d, 1, floats=False) + 1, dtype=float) ** -spectrum_exponent
 
 
-def two_level(d: int, leading: int, high: Any, low: Any = 1.0, *, xp: Any = np) -> Any:
-    """Eigenvalues `high` in the first `leading` of d directions and `low` in the rest (Johnstone 2001)."""
-    d, leading = check_whole("d", d, 1, floats=False), check_whole("leading", leading, 0, floats=False)
+def two_level(
+    d: int, leading_directions: int, leading_eigenvalue: Any, other_eigenvalue: Any = 1.0, *, xp: Any = np
+) -> Any:
+    """One eigenvalue in the first `leading_directions` of d directions and another in the rest (Johnstone 2001)."""
+    d = check_whole("d", d, 1, floats=False)
+    leading = check_whole("leading_directions", leading_directions, 0, floats=False)
     if leading > d:
-        raise InputError(f"leading must be <= d = {d}, got {leading}")
-    return xp.where(xp.arange(d) < leading, high, low) * xp.ones(d)
+        raise InputError(f"leading_directions must be <= d = {d}, got {leading}")
+    return xp.where(xp.arange(d) < leading, leading_eigenvalue, other_eigenvalue) * xp.ones(d)
 
 
 def index_blocks(d: int, *, breaks: Iterable[int] = ()) -> IndexBlocks:

@@ -33,7 +33,7 @@ def mmd_functional(data: Any, bandwidth: float, smoothing: float) -> Callable[..
 
     terms i = j included. The second variation is 2 k_2. `data` has shape (n,) or (n, d); lengths are in its units. The
     result is also a function F(particles, rows) and then a mean over rows: `sample_mean_field(F, start, data=data,
-    batch=32, ...)` takes mini-batches. The confinement of the dynamics pulls to 0, so that data should be centred.
+    batch_size=32, ...)` takes mini-batches. The confinement of the dynamics pulls to 0, so that data should be centred.
     Exact; in single precision r^2 is right to about 1e-6 times the squared distance from the data's mean.
     """
     rows = _points("data", data)
@@ -86,19 +86,19 @@ def smoothed_log_density(particles: Any, smoothing: float, points: Any) -> np.nd
 
 
 def stein_functional(
-    score: Callable[[Array], Array], damping: float = 10.0, bandwidth: float = 1.0
+    score: Callable[[Array], Array], damping_length: float = 10.0, bandwidth: float = 1.0
 ) -> Callable[[Array], Array]:
     """F(particles) = KSD^2(mu_hat, pi) = mean_ij u(x_i, x_j), the squared kernel Stein discrepancy to a target law pi.
 
     `score` is x -> grad log pi(x) of one point, (d,) to (d,), as a JAX function: `jax.grad(log_density)`, for which
     the constant of pi need not be known. u is `stein_gram`'s, terms i = j included, and F(pi) = 0. A gradient costs one
     score and one vector-Jacobian product of it for each particle. The kernel is damped around 0 with the length
-    `damping`, without which u grows with |score|^2: pi should have most of its mass within it. F hardly sees the
+    `damping_length`, without which u grows with |score|^2: pi should have most of its mass within it. F hardly sees the
     weights of modes that are farther apart than `bandwidth`. The second variation is 2u.
     """
     if not callable(score):
         raise InputError(f"score must be a function of one point (d,), got {score!r}")
-    damping = float(check_array("damping", damping, ndim=0, above=0))
+    damping_length = float(check_array("damping_length", damping_length, ndim=0, above=0))
     bandwidth = float(check_array("bandwidth", bandwidth, ndim=0, above=0))
 
     def functional(particles: Array) -> Array:
@@ -109,23 +109,26 @@ def stein_functional(
                 f"{getattr(shape, 'shape', type(shape).__name__)}"
             )
         scores = jax.vmap(score)(particles)
-        return stein_gram(particles, scores, particles, scores, damping, bandwidth).mean()
+        return stein_gram(particles, scores, particles, scores, damping_length, bandwidth).mean()
 
     return functional
 
 
-def stein_gram(points: Any, scores: Any, others: Any, other_scores: Any, damping: float, bandwidth: float) -> Any:
+def stein_gram(
+    points: Any, scores: Any, others: Any, other_scores: Any, damping_length: float, bandwidth: float
+) -> Any:
     """u(x, y), the Stein kernel of the damped Gaussian kernel, for points (N, d) and (M, d) with their scores; (N, M).
 
-    k(x, y) = exp(-(|x|^2 + |y|^2)/(2 s1^2) - |x - y|^2/(2 s2^2)), s1 the `damping` and s2 the `bandwidth`, and
+    k(x, y) = exp(-(|x|^2 + |y|^2)/(2 s1^2) - |x - y|^2/(2 s2^2)), s1 the `damping_length` and s2 the `bandwidth`, and
 
         u = s(x).s(y) k + s(x).grad_y k + grad_x k.s(y) + tr grad_x grad_y k
           = k [a(x).a(y) + (a(x) - a(y)).(x - y)/s2^2 - |x - y|^2/s2^4 + d/s2^2],     a(x) = s(x) - x/s1^2.
 
     E_pi u(x, .) = 0 for every x, and u is positive semidefinite. Of NumPy or JAX arrays.
     """
-    damping, bandwidth = (
-        check_known(name, value, ndim=0, above=0) for name, value in (("damping", damping), ("bandwidth", bandwidth))
+    damping_length, bandwidth = (
+        check_known(name, value, ndim=0, above=0)
+        for name, value in (("damping_length", damping_length), ("bandwidth", bandwidth))
     )
     x, own = _with_scores("points", points, "scores", scores)
     y, other = _with_scores("others", others, "other_scores", other_scores)
@@ -133,10 +136,10 @@ def stein_gram(points: Any, scores: Any, others: Any, other_scores: Any, damping
         raise InputError(f"others must have the dimension of the points, {x.shape[1]}, got {y.shape[1]}")
     xp = jnp if isinstance(x, Array) else np
     wide = bandwidth**2
-    a, b = own - x / damping**2, other - y / damping**2
+    a, b = own - x / damping_length**2, other - y / damping_length**2
     squares = _squares(x, y)
     size = (x**2).sum(axis=1)[:, None] + (y**2).sum(axis=1)
-    kernel = xp.exp(-size / (2 * damping**2) - squares / (2 * wide))
+    kernel = xp.exp(-size / (2 * damping_length**2) - squares / (2 * wide))
     crossed = (a * x).sum(axis=1)[:, None] + (b * y).sum(axis=1) - _products(a, y) - _products(x, b)
     return kernel * (_products(a, b) + crossed / wide - squares / wide**2 + x.shape[1] / wide)
 

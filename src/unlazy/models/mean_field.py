@@ -107,7 +107,7 @@ def network_functional(loss: ConvexLoss, amplitude: ArrayLike) -> Callable[[Arra
     return functional
 
 
-def safe_step(rows: Any, loss: ConvexLoss, amplitude: ArrayLike, confinement: ArrayLike) -> Array:
+def safe_step_size(rows: Any, loss: ConvexLoss, amplitude: ArrayLike, confinement: ArrayLike) -> Array:
     """1 / (R^2 sup l'' lambda_max(sum c_i z_i z_i^T) + 2 confinement), half of what linear stability allows at worst.
 
     Sufficient, not sharp: tanh networks stay bounded at several times this step, since tanh' < 1 away from 0.

@@ -38,7 +38,7 @@ class TwoLayer(eqx.Module):
     def random(
         cls,
         key: Array,
-        dimension: int,
+        d: int,
         width: int,
         *,
         activation: str = "tanh",
@@ -50,7 +50,7 @@ class TwoLayer(eqx.Module):
         first_key, second_key = jax.random.split(key)
         a = normal(second_key, (width,))
         return cls(
-            first_layer=normal(first_key, (dimension, width)) / dimension**0.5,
+            first_layer=normal(first_key, (d, width)) / d**0.5,
             second_layer=jnp.where(a < 0, -1.0, 1.0).astype(a.dtype) if second_layer == "signs" else a,
             scale=jnp.asarray(scale, a.dtype),
             activation=activation,
@@ -60,7 +60,7 @@ class TwoLayer(eqx.Module):
     def antisymmetric(
         cls,
         key: Array,
-        dimension: int,
+        d: int,
         width: int,
         *,
         activation: str = "tanh",
@@ -73,7 +73,7 @@ class TwoLayer(eqx.Module):
         """
         if width % 2:
             raise InputError(f"width must be even for antisymmetric pairs, got {width}")
-        half = cls.random(key, dimension, width // 2, activation=activation, scale=scale, second_layer=second_layer)
+        half = cls.random(key, d, width // 2, activation=activation, scale=scale, second_layer=second_layer)
         return cls(
             first_layer=jnp.concatenate([half.first_layer, half.first_layer], axis=1),
             second_layer=jnp.concatenate([half.second_layer, -half.second_layer]),

@@ -7,11 +7,13 @@ from unlazy.doors import lazily
 if TYPE_CHECKING:
     from unlazy.numerics import (
         compress,
+        contrasts,
         convex_fits,
         fixed_points,
         gaussian,
         index_directions,
         leave_one_out,
+        margin_losses,
         metric_path,
         monte_carlo,
         orthant_moments,

@@ -1,4 +1,4 @@
-"""Exact fits of sum_i loss(y_i, x_i.w + b) + (ridge/2) |w|^2 for the square, logistic and hinge loss, in NumPy."""
+"""Exact fits of sum_i loss(y_i, x_i.w + b) + (penalty/2) |w|^2 for the square, logistic and hinge loss, in NumPy."""
 
 from __future__ import annotations
 
@@ -19,29 +19,29 @@ _RESIDUAL = 1e-7
 
 
 def convex_fit(
-    loss: str, design: np.ndarray, labels: np.ndarray, ridge: float, *, bias: bool = False
+    loss: str, design: np.ndarray, labels: np.ndarray, penalty: float, *, fit_intercept: bool = False
 ) -> tuple[np.ndarray, float]:
-    """The weights w and b, which is 0 without `bias`; one that is not penalised is for the logistic loss only.
+    """The weights w and b, which is 0 without `fit_intercept`; one that is not penalised is for the logistic loss only.
 
     Labels are 1 or -1, any numbers for the square loss. Fewer samples than coordinates are fitted in their span.
     """
     n, d = design.shape
-    if bias and loss != "logistic":
-        raise InputError(f"bias must be false with the {loss} loss, which is fitted without one, got true")
+    if fit_intercept and loss != "logistic":
+        raise InputError(f"fit_intercept must be false with the {loss} loss, which is fitted without one, got true")
     if loss == "square":
-        return ridge_coefficients(design, labels, ridge), 0.0
+        return ridge_coefficients(design, labels, penalty), 0.0
     basis = None
     if n < d:
         basis, triangle = np.linalg.qr(design.T)
         design = triangle.T
-    signed = (np.column_stack([design, np.ones(n)]) if bias else design) * labels[:, None]
+    signed = (np.column_stack([design, np.ones(n)]) if fit_intercept else design) * labels[:, None]
     if loss == "hinge":
-        weights, offset = _hinge(signed, ridge), 0.0
+        weights, offset = _hinge(signed, penalty), 0.0
     else:
-        penalty = np.full(signed.shape[1], float(ridge))
-        penalty[min(n, d) :] = 0.0
-        found = _logistic(signed, penalty)
-        weights, offset = found[: min(n, d)], float(found[-1]) if bias else 0.0
+        penalties = np.full(signed.shape[1], float(penalty))
+        penalties[min(n, d) :] = 0.0
+        found = _logistic(signed, penalties)
+        weights, offset = found[: min(n, d)], float(found[-1]) if fit_intercept else 0.0
     return (weights if basis is None else basis @ weights), offset
 
 
@@ -88,20 +88,20 @@ def _logistic(signed: np.ndarray, penalty: np.ndarray) -> np.ndarray:
     raise ConvergenceError(f"the logistic fit did not converge: squared Newton decrement {decrease:.3g}")
 
 
-def _hinge(signed: np.ndarray, ridge: float) -> np.ndarray:
-    """The dual, max sum_i a_i - |B^T a|^2 / (2 ridge) over 0 <= a <= 1, by Mehrotra's interior-point method.
+def _hinge(signed: np.ndarray, penalty: float) -> np.ndarray:
+    """The dual, max sum_i a_i - |B^T a|^2 / (2 penalty) over 0 <= a <= 1, by Mehrotra's interior-point method.
 
-    w = B^T a / ridge; with below and above the multipliers of the two bounds, B w - 1 - below + above = 0.
+    w = B^T a / penalty; with below and above the multipliers of the two bounds, B w - 1 - below + above = 0.
     """
     n = len(signed)
     at = _Iterate(np.full(n, 0.5), np.ones(n), np.ones(n))
     for _ in range(_INTERIOR_STEPS):
-        weights = signed.T @ at.dual / ridge
+        weights = signed.T @ at.dual / penalty
         residual = signed @ weights - 1 - at.below + at.above
         gap = at.dual @ at.below + (1 - at.dual) @ at.above
         if gap <= _GAP * n and np.abs(residual).max() <= _RESIDUAL:
             return weights
-        direction = _newton_direction(signed, ridge, at, residual)
+        direction = _newton_direction(signed, penalty, at, residual)
         move = direction(np.zeros(n), np.zeros(n))
         ahead = _moved(at, move, _longest(at, move))
         after = ahead.dual @ ahead.below + (1 - ahead.dual) @ ahead.above
@@ -118,7 +118,7 @@ class _Iterate(NamedTuple):
 
 
 def _newton_direction(
-    signed: np.ndarray, ridge: float, at: _Iterate, residual: np.ndarray
+    signed: np.ndarray, penalty: float, at: _Iterate, residual: np.ndarray
 ) -> Callable[[np.ndarray, np.ndarray], _Iterate]:
     """The step to complementarity products `lower` and `upper`, for one factorisation."""
     from scipy.linalg import cho_factor, cho_solve
@@ -128,7 +128,7 @@ def _newton_direction(
     diagonal = below / dual + above / room
     scaled = signed / np.sqrt(diagonal)[:, None]
     system = scaled.T @ scaled
-    system[np.diag_indices_from(system)] += ridge
+    system[np.diag_indices_from(system)] += penalty
     factor = cho_factor(system, overwrite_a=True, check_finite=False)
 
     def direction(lower: np.ndarray, upper: np.ndarray) -> _Iterate:

@@ -55,13 +55,13 @@ def normal_averages(name: str, function: Link, means: ArrayLike, deviations: Arr
     return NormalAverages(*found.reshape(3, *shape))
 
 
-def normal_nodes(count: int) -> tuple[np.ndarray, np.ndarray]:
+def normal_nodes(count: int, name: str = "nodes") -> tuple[np.ndarray, np.ndarray]:
     """Points and weights for E f(z), read-only: Gauss-Hermite up to 80, beyond equidistant, denser at the centre.
 
     Both are exact to rounding for f that is analytic and grows slowly; the distance of neighbours at 0 is pi / sqrt(2
-    count) and 17 / count.
+    count) and 17 / count. `name` is what errors call the number.
     """
-    count = check_whole("nodes", count, 1, _MOST_NODES)
+    count = check_whole(name, count, 1, _MOST_NODES)
     if count > _MOST_HERMITE:
         points = np.linspace(-_REACH, _REACH, count)
         weights = np.exp(-(points**2) / 2)

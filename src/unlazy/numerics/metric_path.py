@@ -4,9 +4,9 @@ Ridge with the penalty b.M^-1.b, M = diag(m), sees the data through K = X M X^T.
 G = (K + c I)^-1 and T = Y Y^T / tasks the two criteria are
 
     evidence:             log det(K + c I) + tr(G T)
-    degrees of freedom:   w + (c/n) tr[G (T - w I)]  =  mean ridge minimum + (w/n) tr(K G),   w = `dof_weight`.
+    degrees of freedom:   w + (c/n) tr[G (T - w I)]  =  mean ridge minimum + (w/n) tr(K G)
 
-Both depend on the n x n matrix K only, so a step costs 2 n^2 d multiplications.
+with w the `degrees_of_freedom_weight`. Both depend on the n x n matrix K only, so a step costs 2 n^2 d multiplications.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike
 
 from unlazy.checks import InputError, check_array, check_choice
 
-CRITERIA = ("evidence", "dof")
+CRITERIA = ("evidence", "degrees_of_freedom")
 _BLOCK_COLUMNS = 8192
 _NEGLIGIBLE = 1e-24
 _LARGEST_FACTOR = 1e4
@@ -52,7 +52,7 @@ class _MetricProblem(NamedTuple):
     norms: np.ndarray
     """|x_j|^2."""
     criterion: str
-    dof_weight: float
+    degrees_of_freedom_weight: float
     power: float
     cap: float
     prune: float
@@ -64,7 +64,7 @@ def metric_path(
     penalty: float,
     *,
     criterion: str = "evidence",
-    dof_weight: float | None = None,
+    degrees_of_freedom_weight: float | None = None,
     start: ArrayLike = 1.0,
     power: float = 0.5,
     groups: ArrayLike | None = None,
@@ -75,7 +75,7 @@ def metric_path(
     """The endless path of diagonal metrics that lowers the evidence or the degrees-of-freedom criterion.
 
         m_j <- m_j (q_j / p_j)^power,   q_j = |Y^T G x_j|^2 / tasks,
-        p_j = x_j.G x_j (evidence)  or  dof_weight x_j.G^2 x_j (dof)
+        p_j = x_j.G x_j (evidence)  or  degrees_of_freedom_weight x_j.G^2 x_j (degrees of freedom)
 
     Step 0 is `start`, ridge regression if it is a number. Power 1/2 minimises a majoriser (tr(G T) <= sum of
     q_j m_old^2/m, the rest linear) below the cap, so the criterion does not rise, up to rounding of about 1e-15 times
@@ -85,12 +85,12 @@ def metric_path(
     that of the sums of m q and m p, and are capped and dropped together. Zero is absorbing.
 
     `targets` (n,) or (n, tasks) should be centred like `design`; more than n tasks cost no more than n.
-    `dof_weight` is 2 penalty unless given. `cap` bounds m_j |x_j|^2 / penalty from step 1 on; the degrees-of-freedom
-    criterion has its infimum at infinity and is capped at 1e6 unless told otherwise, and at 1e10 in any case. `prune`
-    drops at every step the features with the smallest m_j |x_j|^2 / n, as many as together stay below prune times
-    penalty; features below 1e-24 penalty are always dropped, since denormal numbers are slow. `dtype` is that of the
-    products with X; everything n x n is in double precision. `path.send(c)` in place of `next(path)` takes the
-    step, and all later ones, with the penalty c and a `dof_weight` in proportion.
+    `degrees_of_freedom_weight` is 2 penalty unless given. `cap` bounds m_j |x_j|^2 / penalty from step 1 on; the
+    degrees-of-freedom criterion has its infimum at infinity and is capped at 1e6 unless told otherwise, and at 1e10 in
+    any case. `prune` drops at every step the features with the smallest m_j |x_j|^2 / n, as many as together stay below
+    prune times penalty; features below 1e-24 penalty are always dropped, since denormal numbers are slow. `dtype` is
+    that of the products with X; everything n x n is in double precision. `path.send(c)` in place of `next(path)` takes
+    the step, and all later ones, with the penalty c and a `degrees_of_freedom_weight` in proportion.
 
     Sources: Wipf & Rao (2007) for the evidence of several responses; Hunter & Lange (2004) for the method.
     """
@@ -105,7 +105,11 @@ def metric_path(
         raise InputError(f"targets must have shape ({n},) or ({n}, tasks), got shape {targets.shape}")
     check_choice("criterion", criterion, CRITERIA)
     penalty = float(check_array("penalty", penalty, above=0, ndim=0))
-    weight = 2 * penalty if dof_weight is None else float(check_array("dof_weight", dof_weight, above=0, ndim=0))
+    weight = (
+        2 * penalty
+        if degrees_of_freedom_weight is None
+        else float(check_array("degrees_of_freedom_weight", degrees_of_freedom_weight, above=0, ndim=0))
+    )
     power = float(check_array("power", power, above=0, high=1, ndim=0))
     prune = float(check_array("prune", prune, low=0, ndim=0))
     if cap is None:
@@ -147,7 +151,7 @@ def _path(
             objective = n * np.log(penalty) + log_determinant + fit
         else:
             trace = float(np.sum(inverse_root**2))
-            objective = penalty * (problem.dof_weight * (1 - trace / n) + fit / n)
+            objective = penalty * (problem.degrees_of_freedom_weight * (1 - trace / n) + fit / n)
         whole = np.zeros(d)
         whole[active] = metric * unit
         changed = yield MetricStep(step, whole, objective, penalty * kernel)
@@ -199,7 +203,7 @@ def _gain_and_price(problem: _MetricProblem, inverse_root: np.ndarray) -> tuple[
         left, weight = inverse_root, 1.0
         right = (inverse_root @ problem.root).T.astype(dtype)
     else:
-        left, weight = inverse_root.T @ inverse_root, problem.dof_weight
+        left, weight = inverse_root.T @ inverse_root, problem.degrees_of_freedom_weight
         right = problem.root.T.astype(dtype)
     left = left.astype(dtype)
     for first in range(0, columns, _BLOCK_COLUMNS):

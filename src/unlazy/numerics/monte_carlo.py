@@ -1,13 +1,15 @@
-"""Averages over draws with less noise: draws in strata that reach where steep functions live, and control variates."""
+"""Averages over draws: in strata that reach where steep functions live, with control variates, over windows of time."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
+from unlazy.checks import InputError, check_array
 from unlazy.functions.orthogonal import Hermite
 
 
@@ -40,3 +42,30 @@ def without_controls(values: np.ndarray, controls: np.ndarray) -> np.ndarray:
     deviation = values - values.mean(axis=-1, keepdims=True)
     coefficients = np.linalg.pinv(centred) @ deviation[..., None]
     return values - (controls @ coefficients)[..., 0]
+
+
+def window_shares(edges: Sequence[int]) -> np.ndarray:
+    """The matrix (1 + windows, 1 + observations) that averages the observations of each window; first the start."""
+    found = check_array("edges", edges, ndim=1, low=0, high=1e7, whole=True).astype(int)
+    if (np.diff(found) <= 0).any():
+        raise InputError("edges must increase")
+    edges = found.tolist()
+    shares = np.zeros((len(edges), edges[-1] + 1))
+    shares[0, 0] = 1
+    for row, (low, high) in enumerate(pairwise(edges), 1):
+        shares[row, low + 1 : high + 1] = 1 / (high - low)
+    return shares
+
+
+def placed_in_cells(
+    points: np.ndarray, masses: np.ndarray, side: float, which: Any, where: Any, numpy: Any = np
+) -> Any:
+    """Draws (count, d) from masses on points: a cell by uniform numbers `which` (count,), in it a place by `where`.
+
+    Cells are cubes of the given side around the points. `numpy` is the module of arrays to compute with, in the
+    precision of `where` (count, d): `jax.numpy` inside a traced function.
+    """
+    cumulative = np.cumsum(masses)
+    cells = numpy.searchsorted(numpy.asarray(cumulative / cumulative[-1], where.dtype), which, side="right")
+    cells = numpy.minimum(cells, len(cumulative) - 1)
+    return numpy.asarray(points, where.dtype)[cells] + side * (where - 0.5)

@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from unlazy.numerics.contrasts import helmert_contrasts
 from unlazy.numerics.leave_one_out import LeaveOneOut, inverse_hessian, leave_one_out, newton_step, span
 from unlazy.numerics.roots import ConvergenceError
 
@@ -86,9 +87,7 @@ class _Point(NamedTuple):
 
 def class_basis(classes: int) -> np.ndarray:
     """B (K, r): the scores of the classes are B z."""
-    from scipy.linalg import helmert
-
-    return np.array([[-0.5], [0.5]]) if classes == 2 else helmert(classes).T
+    return np.array([[-0.5], [0.5]]) if classes == 2 else helmert_contrasts(classes)
 
 
 def design(
@@ -96,19 +95,21 @@ def design(
     labels: np.ndarray,
     classes: int,
     weights: np.ndarray,
-    ridge: float,
+    penalty: float,
     *,
-    intercept: bool,
+    fit_intercept: bool,
     penalised_constant: float = 0.0,
 ) -> SoftmaxDesign:
     """The problem of rows (n, columns), with an intercept that is not penalised or, as a column, like all others."""
     reduced, directions = span(rows)
-    penalty = np.full(reduced.shape[1], float(ridge))
-    constant = (penalised_constant or 1.0) if intercept else 0.0
-    if intercept:
+    penalties = np.full(reduced.shape[1], float(penalty))
+    constant = (penalised_constant or 1.0) if fit_intercept else 0.0
+    if fit_intercept:
         reduced = np.column_stack([reduced, np.full(len(rows), constant)])
-        penalty = np.append(penalty, ridge if penalised_constant else 0.0)
-    return SoftmaxDesign(SoftmaxProblem(reduced, labels, weights, penalty, class_basis(classes)), directions, constant)
+        penalties = np.append(penalties, penalty if penalised_constant else 0.0)
+    return SoftmaxDesign(
+        SoftmaxProblem(reduced, labels, weights, penalties, class_basis(classes)), directions, constant
+    )
 
 
 def log_shares(scores: np.ndarray, basis: np.ndarray) -> np.ndarray:

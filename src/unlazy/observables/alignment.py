@@ -7,13 +7,13 @@ from typing import Any
 import jax.numpy as jnp
 from jax import Array
 
-from unlazy.functions.elementwise import as_activation
+from unlazy.functions.elementwise import as_activation, as_link
 from unlazy.numerics.wide_kernel import hermite_halves
 
 _DEGREE = 60
 
 
-def target_alignment(network: Any, link: str, direction: Array) -> Array:
+def target_alignment(network: Any, link: Any, direction: Array) -> Array:
     """E[y y' K(x, x')] of independent inputs N(0, I), y = g(x.beta), K the conjugate kernel: (1/N) sum_i (E y phi_i)^2.
 
         E y phi_i = sum_k E[g h_k] E[sigma(|w_i| z) h_k(z)] cos(w_i, beta)^k,      h_k Hermite polynomials, E h_k^2 = 1.
@@ -30,7 +30,7 @@ def target_alignment(network: Any, link: str, direction: Array) -> Array:
     right, left = sigma(places), sigma(-places)
     means = jnp.zeros_like(norms)
     for half, sign in ((even, 1), (odd, -1)):
-        target = (as_activation(link)(half.points) + sign * as_activation(link)(-half.points)) / 2
+        target = (as_link(link)(half.points) + sign * as_link(link)(-half.points)) / 2
         coefficients = half.basis @ target
         # the last one is the sum of what is left
         rest = half.weights * target - coefficients @ half.basis

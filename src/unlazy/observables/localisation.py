@@ -43,16 +43,10 @@ def localisation(overlaps: Array, target_overlap: float, width: Sequence[int]) -
     )
 
 
-def chance_to_miss(found: Array, largest_width: int, width: ArrayLike) -> Array:
+def chance_to_miss(found: Array, total: int, width: ArrayLike) -> Array:
     """The chance C(K - k, N) / C(K, N) that N of K neurons are without any of the k that found a task."""
-    every = largest_width
-    others = every - found
+    others = total - found
     enough = others >= width
     others = jnp.where(enough, others, width)
-    logs = (
-        gammaln(others + 1)
-        - gammaln(others - width + 1)
-        + gammaln(largest_width - width + 1)
-        - gammaln(largest_width + 1)
-    )
+    logs = gammaln(others + 1) - gammaln(others - width + 1) + gammaln(total - width + 1) - gammaln(total + 1)
     return jnp.where(enough, jnp.exp(logs), 0.0)

@@ -74,9 +74,9 @@ def label_noise(
     return noisy
 
 
-def replaced(key: Array, labels: Array, others: Array, probability: ArrayLike) -> Array:
+def replaced(key: Array, labels: Array, others: Array, flip_probability: ArrayLike) -> Array:
     """Labels of which each gives way to the one of `others` in its place, independently with this probability."""
-    return jnp.where(jax.random.bernoulli(key, probability, labels.shape), others, labels)
+    return jnp.where(jax.random.bernoulli(key, flip_probability, labels.shape), others, labels)
 
 
 def _values(classes: Any) -> np.ndarray | None:

@@ -16,32 +16,36 @@ from unlazy.optim.checks import check_loss
 
 
 def mixup(
-    loss: Callable[[Any, Any, Any], Array], *, weight: ArrayLike | None = None, concentration: ArrayLike | None = None
+    loss: Callable[[Any, Any, Any], Array],
+    *,
+    mixing_weight: ArrayLike | None = None,
+    concentration: ArrayLike | None = None,
 ) -> Callable[[Any, Any, Any, Array], Array]:
     """The loss on mixtures of two samples, with the labels of both.
 
     `loss(params, x, y)` becomes `mixed(params, x, y, key)`, which for a random permutation s of the batch is
 
-        weight * loss(x~, y) + (1 - weight) * loss(x~, y_s),      x~_i = weight * x_i + (1 - weight) * x_s(i).
+        c loss(x~, y) + (1 - c) loss(x~, y_s),      x~_i = c x_i + (1 - c) x_s(i).
 
-    `weight` is a number in [0, 1], or drawn from Beta(concentration, concentration), once for each batch: give one of
-    the two. x and y are arrays or trees of arrays with the samples along their first axis. A sample is its own partner
+    c is the `mixing_weight`, or drawn from Beta(concentration, concentration), once for each batch: give one of the
+    two. x and y are arrays or trees of arrays with the samples along their first axis. A sample is its own partner
     with probability 1/n. For a loss linear in its labels, such as cross-entropy, this is the loss at mixed one-hot
     labels. Source: Zhang, Cissé, Dauphin & Lopez-Paz (2018); a fixed weight: Zou et al. (2023b).
 
     >>> import jax, jax.numpy as jnp
     >>> x, y = jnp.array([[0.0], [1.0]]), jnp.array([0.0, 1.0])
     >>> square = lambda w, x, y: jnp.mean((x @ w - y) ** 2)
-    >>> mixed = mixup(square, weight=0.5)
+    >>> mixed = mixup(square, mixing_weight=0.5)
     >>> losses = {float(mixed(jnp.ones(1), x, y, jax.random.key(seed))) for seed in range(20)}
     >>> sorted(losses)  # each with itself, or the two with each other
     [0.0, 0.25]
     """
     check_loss(loss)
-    if (weight is None) == (concentration is None):
-        raise InputError(f"give weight or concentration, got weight = {weight} and concentration = {concentration}")
-    if weight is not None:
-        check_known("weight", weight, low=0, high=1, ndim=0)
+    if (mixing_weight is None) == (concentration is None):
+        got = f"mixing_weight = {mixing_weight} and concentration = {concentration}"
+        raise InputError(f"give mixing_weight or concentration, got {got}")
+    if mixing_weight is not None:
+        check_known("mixing_weight", mixing_weight, low=0, high=1, ndim=0)
     else:
         check_known("concentration", concentration, above=0, ndim=0)
 
@@ -49,7 +53,7 @@ def mixup(
         samples = _samples(x, y)
         pair_key, weight_key = jax.random.split(key)
         partners = jax.random.permutation(pair_key, samples)
-        share = _beta(weight_key, concentration) if weight is None else weight
+        share = _beta(weight_key, concentration) if mixing_weight is None else mixing_weight
         other = jax.tree.map(lambda leaf: jnp.asarray(leaf)[partners], (x, y))
         inputs = jax.tree.map(lambda one, two: _mixture(share, jnp.asarray(one), two), x, other[0])
         return _mixture(share, loss(params, inputs, y), loss(params, inputs, other[1]))

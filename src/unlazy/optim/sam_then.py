@@ -21,7 +21,7 @@ _LARGEST_STEP = 2**31 - 1
 class SamThenState(NamedTuple):
     """The state of `sam_then`."""
 
-    step: Array
+    steps: Array
     """True steps done, of either kind."""
     sam: optax.contrib.SAMState
     """Holds the state of the optimiser, which the switch does not reset."""
@@ -42,7 +42,7 @@ def sam_then(
     Calls are counted as in `optax.contrib.sam`, which does the steps: by default (`opaque_mode=False`) a step of the
     first kind takes two calls of `update`, one to go up, after which the parameters are the perturbed ones, and one to
     come back and go down; after the switch a step is one call. T steps are 2 min(T, switch_step) + max(T - switch_step,
-    0) calls, and `state.step` counts the steps. If the loss is random, give both calls of a step the same batch and
+    0) calls, and `state.steps` counts the steps. If the loss is random, give both calls of a step the same batch and
     key. With `opaque_mode=True` every step is one call, `update(g, state, params, grad_fn=grad_fn)`, where
     `grad_fn(params, 0)` is the gradient at other parameters; it is not evaluated after the switch. Other arguments of
     `update` by name are the optimiser's, such as the margins of `stop_at_margin`.
@@ -57,7 +57,7 @@ def sam_then(
     >>> for _ in range(3):
     ...     change, state = optimiser.update(jax.grad(loss)(w), state, w)
     ...     w = optax.apply_updates(w, change)
-    ...     print(f"{w[0]:.2f} after {state.step} steps")
+    ...     print(f"{w[0]:.2f} after {state.steps} steps")
     1.20 after 0 steps
     0.40 after 1 steps
     0.20 after 2 steps
@@ -99,15 +99,15 @@ def sam_then(
             change, memory = descend(updates, state.sam.opt_state, params)
             return change, state.sam._replace(opt_state=memory)
 
-        change, inner = jax.lax.cond(state.step < switch_step, sharpness_aware, alone)
-        return change, SamThenState(state.step + (inner.steps_since_sync == 0), inner)
+        change, inner = jax.lax.cond(state.steps < switch_step, sharpness_aware, alone)
+        return change, SamThenState(state.steps + (inner.steps_since_sync == 0), inner)
 
     return optax.GradientTransformationExtraArgs(init, update)
 
 
-def ascent(radius: ArrayLike, norm: Array) -> Array:
+def ascent(radius: ArrayLike, gradient_norm: Array) -> Array:
     """radius/|g|, the multiple of a gradient g by which sharpness-aware minimisation goes up; 0 where g is 0."""
-    return jnp.multiply(radius, jnp.where(norm > 0, 1 / jnp.where(norm > 0, norm, 1.0), 0.0))
+    return jnp.multiply(radius, jnp.where(gradient_norm > 0, 1 / jnp.where(gradient_norm > 0, gradient_norm, 1.0), 0.0))
 
 
 def _upwards(radius: ArrayLike) -> optax.GradientTransformation:

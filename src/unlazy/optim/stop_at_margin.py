@@ -17,7 +17,7 @@ from unlazy.optim.checks import check_optimiser
 class StopAtMarginState(NamedTuple):
     """The state of `stop_at_margin`."""
 
-    step: Array
+    updates: Array
     """Calls of `update` so far."""
     stopped_at: Array
     """The number of updates that were made before it stopped; -1 if it has not."""
@@ -25,14 +25,14 @@ class StopAtMarginState(NamedTuple):
 
 
 def stop_at_margin(
-    optimizer: optax.GradientTransformation, margin: ArrayLike, share: ArrayLike = 1.0
+    optimizer: optax.GradientTransformation, margin: ArrayLike, fitted_share: ArrayLike = 1.0
 ) -> optax.GradientTransformationExtraArgs:
     """Stop an optimiser for good as soon as a share of the training samples have a margin of at least `margin`.
 
     `update(gradient, state, params, margins=margins)` gets the margins y_i f(x_i) at the current parameters (any
-    shape); from the first call with mean(margins >= margin) >= share on, updates are 0. If a share tau of the labels
-    is flipped, share = 1 - tau stops when the others can have been fitted: before the flipped ones are, if the signal
-    is learned first. Source of the two stages: Han et al. (2025b); the rule is this project's.
+    shape); from the first call with mean(margins >= margin) >= fitted_share on, updates are 0. If a share tau of the
+    labels is flipped, fitted_share = 1 - tau stops when the others can have been fitted: before the flipped ones, if
+    the signal is learned first. Source of the two stages: Han et al. (2025b); the rule is this project's.
 
     >>> import jax, jax.numpy as jnp, optax
     >>> optimiser = stop_at_margin(optax.sgd(1.0), margin=2.0)
@@ -46,7 +46,7 @@ def stop_at_margin(
     """
     inner = check_optimiser("optimizer", optimizer)
     check_known("margin", margin, ndim=0)
-    check_known("share", share, above=0, high=1, ndim=0)
+    check_known("fitted_share", fitted_share, above=0, high=1, ndim=0)
 
     def init(params: optax.Params) -> StopAtMarginState:
         return StopAtMarginState(jnp.zeros((), jnp.int32), -jnp.ones((), jnp.int32), inner.init(params))
@@ -62,8 +62,8 @@ def stop_at_margin(
         if margins is None:
             raise InputError("update must be given margins: update(gradient, state, params, margins=...)")
         # the mean of n ones is 1, but the mean of 7 of 10 may fall short of 0.7 by a rounding
-        reached = jnp.mean(jnp.asarray(margins) >= margin) >= share - 1e-6
-        stopped_at = jnp.where((state.stopped_at < 0) & reached, state.step, state.stopped_at)
+        reached = jnp.mean(jnp.asarray(margins) >= margin) >= fitted_share - 1e-6
+        stopped_at = jnp.where((state.stopped_at < 0) & reached, state.updates, state.stopped_at)
 
         def halt() -> tuple[optax.Updates, optax.OptState]:
             return jax.tree.map(jnp.zeros_like, updates), state.inner
@@ -72,6 +72,6 @@ def stop_at_margin(
             return inner.update(updates, state.inner, params, **extra)
 
         change, memory = jax.lax.cond(stopped_at >= 0, halt, go_on)
-        return change, StopAtMarginState(state.step + 1, stopped_at, memory)
+        return change, StopAtMarginState(state.updates + 1, stopped_at, memory)
 
     return optax.GradientTransformationExtraArgs(init, update)

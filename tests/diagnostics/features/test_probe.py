@@ -179,17 +179,17 @@ def test_fits_and_margins_are_those_counted_by_hand():
         return row[label] - max(value for other, value in enumerate(row) if other != label)
 
     predicted = outputs(X).argmax(axis=1)
-    np.testing.assert_allclose(probe.train_fit, np.mean(predicted == given))
+    np.testing.assert_allclose(probe.training_fit, np.mean(predicted == given))
     np.testing.assert_allclose(probe.clean_fit, np.mean(predicted[6:] == y[6:]))
     np.testing.assert_allclose(probe.flipped_fit, np.mean(predicted[:6] == given[:6]))
     np.testing.assert_allclose(probe.flipped_recovered, np.mean(predicted[:6] == y[:6]))
     np.testing.assert_allclose(probe.held_out_accuracy, np.mean(outputs(V).argmax(axis=1) == y_val))
-    train_margin = np.mean([margin(row, label) for row, label in zip(outputs(X)[6:], y[6:], strict=True)])
+    training_margin = np.mean([margin(row, label) for row, label in zip(outputs(X)[6:], y[6:], strict=True)])
     held_out_margin = np.mean([margin(row, label) for row, label in zip(outputs(V), y_val, strict=True)])
-    np.testing.assert_allclose(probe.train_margin, train_margin, rtol=1e-5)
+    np.testing.assert_allclose(probe.training_margin, training_margin, rtol=1e-5)
     np.testing.assert_allclose(probe.held_out_margin, held_out_margin, rtol=1e-5)
-    assert probe.flipped == 6
-    expected = 1 - held_out_margin / train_margin if train_margin > 0 else np.nan
+    assert probe.flipped_labels == 6
+    expected = 1 - held_out_margin / training_margin if training_margin > 0 else np.nan
     np.testing.assert_allclose(probe.margin_gap, expected, rtol=1e-4)
 
 
@@ -198,8 +198,8 @@ def test_a_linear_output_of_two_classes_has_signed_margins_and_ties_are_half_hit
     (X, y), (V, y_val) = mixture(rng, 20, 4, 16.0), mixture(rng, 50, 4, 16.0)
     w = np.eye(4)[0]
     probe = feature_probe([0 * w, w], 0 * w, X, y, V, y_val, network=lambda w, x: (x @ w)[:, None])
-    np.testing.assert_allclose(probe.train_margin, [0, np.mean(y * X[:, 0])], rtol=1e-5)
-    np.testing.assert_allclose(probe.train_fit, [0.5, np.mean(y * X[:, 0] > 0)])
+    np.testing.assert_allclose(probe.training_margin, [0, np.mean(y * X[:, 0])], rtol=1e-5)
+    np.testing.assert_allclose(probe.training_fit, [0.5, np.mean(y * X[:, 0] > 0)])
     np.testing.assert_allclose(probe.held_out_accuracy, [0.5, np.mean(y_val * V[:, 0] > 0)])
     np.testing.assert_allclose(probe.margin_gap[1], 1 - np.mean(y_val * V[:, 0]) / np.mean(y * X[:, 0]), atol=1e-5)
     assert np.isnan(probe.margin_gap[0])

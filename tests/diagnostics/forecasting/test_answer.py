@@ -30,7 +30,7 @@ def file(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def found(file):
-    return forecast(file, "y", features=200)
+    return forecast(file, "y", width=200)
 
 
 def trained(method, frame, n, seeds=30):
@@ -50,15 +50,15 @@ def test_the_forecast_is_that_of_training_on_random_parts(file):
     """Below the number of rows at hand, where parts of the table itself can be trained on."""
     from sklearn.kernel_ridge import KernelRidge
 
-    one = forecast(file, "y", kernel="rbf", sizes=[40, 80])["kernel ridge"]
-    whole = forecast(file, "y", kernel="rbf", sizes="1x").table
+    one = forecast(file, "y", kernel="rbf", n=[40, 80])["kernel ridge"]
+    whole = forecast(file, "y", kernel="rbf", n="1x").table
     x, y = whole.inputs, whole.targets[:, 0]
     y = (y - y.mean()) / y.std()
-    for n, error in zip((40, 80), one.points.error, strict=True):
+    for n, error in zip((40, 80), one.points.test_error, strict=True):
         errors = []
         for seed in range(60):
             order = np.random.default_rng(seed).permutation(len(x))
-            model = KernelRidge(alpha=one.method.ridge, kernel="rbf", gamma=one.method.gamma)
+            model = KernelRidge(alpha=one.method.penalty, kernel="rbf", gamma=one.method.gamma)
             model.fit(x[order[:n]], y[order[:n]])
             errors.append(np.mean((model.predict(x[order[n:]]) - y[order[n:]]) ** 2))
         assert error == pytest.approx(np.mean(errors), rel=0.06)
@@ -68,57 +68,57 @@ def test_the_forecast_is_that_of_training_on_random_parts(file):
 def test_all_three_methods_are_forecast_within_their_intervals_at_five_times_the_rows(found):
     truth = table(2400, seed=1)
     for one in found.methods:
-        i = int(np.flatnonzero(found.sizes == 800)[0])
+        i = int(np.flatnonzero(found.n == 800)[0])
         measured = trained(one.method, truth, 800, seeds=6)
         assert one.points.low[i] * 0.97 < measured < one.points.high[i] * 1.03, one.name
 
 
 def test_kernel_ridge_wins_over_ridge_on_a_curved_target_and_the_sentence_says_so(found):
     assert [one.name for one in found.methods] == ["ridge", "kernel ridge", "random features"]
-    assert found["kernel ridge"].points.error[0] < 0.8 * found["ridge"].points.error[0]
+    assert found["kernel ridge"].points.test_error[0] < 0.8 * found["ridge"].points.test_error[0]
     assert "in place of ridge" in found.sentence()
     assert "noise" in found.sentence()
     # noise of variance .09 beside a signal of variance 1/2 (1 - exp(-8)) + 1/4
-    assert 0.5 < found.noise / (0.09 / (0.09 + 0.5 * (1 - np.exp(-8)) + 0.25)) < 2
+    assert 0.5 < found.noise_variance / (0.09 / (0.09 + 0.5 * (1 - np.exp(-8)) + 0.25)) < 2
 
 
 def test_errors_are_shares_of_the_variance_and_roots_are_in_the_units_of_the_target(file, found):
     page = found.as_json()
     spread = pd.read_csv(file)["y"].std(ddof=0)
     for one in page["methods"]:
-        np.testing.assert_allclose(one["r2"], 1 - one["error"])
-        np.testing.assert_allclose(one["rmse"], spread * np.sqrt(one["error"]), rtol=1e-9)
+        np.testing.assert_allclose(one["r_squared"], 1 - one["test_error"])
+        np.testing.assert_allclose(one["root_test_error"], spread * np.sqrt(one["test_error"]), rtol=1e-9)
 
 
 def test_units_do_not_matter(file):
     frame = pd.read_csv(file).head(60)
     scaled = frame.assign(y=7 - 1e-3 * frame["y"], a=1e6 * frame["a"])
-    options = {"kernel": "ridge,rbf", "sizes": "1x,2x"}
+    options = {"kernel": "ridge,rbf", "n": "1x,2x"}
     for one, other in zip(
         forecast(frame, "y", **options).methods, forecast(scaled, "y", **options).methods, strict=True
     ):
-        np.testing.assert_allclose(one.points.error, other.points.error, rtol=1e-6)
+        np.testing.assert_allclose(one.points.test_error, other.points.test_error, rtol=1e-6)
 
 
 def test_a_file_a_frame_and_a_pair_of_arrays_agree(file):
     frame = pd.read_csv(file).drop(columns="kind")
     numbers = frame.drop(columns="y")
-    from_frame = forecast(frame, "y", kernel="ridge").methods[0].points.error
-    from_pair = forecast((numbers.to_numpy(), frame["y"].to_numpy()), kernel="ridge").methods[0].points.error
+    from_frame = forecast(frame, "y", kernel="ridge").methods[0].points.test_error
+    from_pair = forecast((numbers.to_numpy(), frame["y"].to_numpy()), kernel="ridge").methods[0].points.test_error
     np.testing.assert_allclose(from_frame, from_pair)
     path = file.with_name("numbers.csv")
     frame.to_csv(path, index=False)
-    np.testing.assert_allclose(from_frame, forecast(path, "y", kernel="ridge").methods[0].points.error, rtol=1e-9)
+    np.testing.assert_allclose(from_frame, forecast(path, "y", kernel="ridge").methods[0].points.test_error, rtol=1e-9)
 
 
 @pytest.mark.parametrize(("rows", "columns"), [(20, 19), (20, 20), (30, 60), (25, 200)])
 def test_nothing_is_promised_of_pure_noise_however_many_columns_there_are(rows, columns):
     rng = np.random.default_rng([rows, columns])
     frame = pd.DataFrame(rng.normal(size=(rows, columns))).assign(y=rng.normal(size=rows))
-    found = forecast(frame, "y", kernel="ridge,rbf", sizes="1x,2x")
+    found = forecast(frame, "y", kernel="ridge,rbf", n="1x,2x")
     for one in found.methods:
-        # the mean leaves 1 + 1/rows; the ridge of least leave-one-out error may look better by chance
-        assert (one.points.error > 0.6).all(), one.name
+        # the mean leaves 1 + 1/rows; the penalty of least leave-one-out error may look better by chance
+        assert (one.points.test_error > 0.6).all(), one.name
     assert "determine" not in str(found)
 
 
@@ -126,12 +126,12 @@ def test_several_targets_are_averaged(file):
     frame = pd.read_csv(file)
     frame["z"] = frame["c"] + np.random.default_rng(1).normal(size=len(frame))
     one, other = (
-        forecast(frame.drop(columns=left), kept, kernel="ridge", ridge=5.0).methods[0].points.error
+        forecast(frame.drop(columns=left), kept, kernel="ridge", penalty=5.0).methods[0].points.test_error
         for left, kept in (("z", "y"), ("y", "z"))
     )
-    both = forecast(frame, ["y", "z"], kernel="ridge", ridge=5.0)
-    np.testing.assert_allclose(both.methods[0].points.error, (one + other) / 2, rtol=0.02)
-    assert both.as_json()["methods"][0]["rmse"] is None
+    both = forecast(frame, ["y", "z"], kernel="ridge", penalty=5.0)
+    np.testing.assert_allclose(both.methods[0].points.test_error, (one + other) / 2, rtol=0.02)
+    assert both.as_json()["methods"][0]["root_test_error"] is None
 
 
 def test_the_page_has_a_sentence_a_table_for_each_method_and_notes(found):
@@ -146,20 +146,20 @@ def test_the_page_has_a_sentence_a_table_for_each_method_and_notes(found):
 def test_json_has_what_the_page_has_and_no_nan(file):
     from unlazy.lab.running.dataset import as_json
 
-    answer = forecast(file, "y", kernel="rbf", sizes="1x,1e9")
+    answer = forecast(file, "y", kernel="rbf", n="1x,1e9")
     page = json.loads(json.dumps(as_json(answer.as_json()), allow_nan=False))
     assert page["rows"] == 160
     assert page["methods"][0]["in_range"] == [True, False]
-    assert page["methods"][0]["error"][1] is None
+    assert page["methods"][0]["test_error"][1] is None
     assert page["methods"][0]["reasons"][1] == "more than 10 times the 160 rows that the forecast is made from"
 
 
 def test_the_reach_is_where_reliability_ends(file):
-    one = forecast(file, "y", kernel="rbf", ridge=0.02).methods[0]
+    one = forecast(file, "y", kernel="rbf", penalty=0.02).methods[0]
     assert 0 < one.reach < 10
     ends = one.method.at(160 * np.array([one.reach, 1.12 * one.reach]))
     assert ends.reliable.tolist() == [True, False]
-    assert f"reliable up to {one.reach:.2g}x" in str(forecast(file, "y", kernel="rbf", ridge=0.02))
+    assert f"reliable up to {one.reach:.2g}x" in str(forecast(file, "y", kernel="rbf", penalty=0.02))
 
 
 def test_the_figure_shows_every_method(found):
@@ -170,13 +170,13 @@ def test_the_figure_shows_every_method(found):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"sizes": "2y"}, "sizes must be numbers of rows or multiples like 2x, got '2y'"),
-        ({"sizes": "-5"}, "sizes must be finite and > 0.*got -5|sizes must be > 0.*got -5"),
+        ({"n": "2y"}, "n must be numbers of rows or multiples like 2x, got '2y'"),
+        ({"n": "-5"}, "n must be finite and > 0.*got -5|n must be > 0.*got -5"),
         ({"kernel": "rbff"}, r"kernel must be one of .*did you mean rbf"),
         ({"kernel": ["rbf", "no"]}, r"kernel must be one of .*got 'no'"),
-        ({"ridge": -1.0}, "ridge must be >= 0"),
+        ({"penalty": -1.0}, "penalty must be >= 0"),
         ({"gamma": 0.0}, "gamma must be > 0|gamma must be finite and > 0"),
-        ({"features": 0}, "features must be an integer >= 1"),
+        ({"width": 0}, "width must be an integer >= 1"),
         ({"check": -2}, "check must be an integer >= 1"),
     ],
 )
@@ -186,7 +186,7 @@ def test_mistakes_are_named(file, options, message):
 
 
 def test_wrong_data_is_named(file):
-    with pytest.raises(InputError, match="data must be a file, a DataFrame or a pair"):
+    with pytest.raises(InputError, match="table must be a file, a DataFrame or a pair"):
         forecast(3, "y")
     with pytest.raises(InputError, match="X and y must have as many rows"):
         forecast((np.ones((30, 2)), np.ones(20)))

@@ -1,6 +1,7 @@
 """`unlazy forecast` as a user meets it: three methods, the check, JSON, a figure, and mistakes in one line."""
 
 import json
+import signal
 import subprocess
 import sys
 
@@ -8,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from unlazy.cli import program
+from unlazy.cli import commands
 
 NAMES = ["ridge", "kernel ridge", "random features"]
 
@@ -27,7 +28,7 @@ def file(tmp_path_factory):
 
 def test_three_methods_are_compared_and_checked_and_drawn(unlazy, file, tmp_path):
     picture = tmp_path / "curve.svg"
-    words = ("--target", "price", "--features", 50, "--check", "--figure", picture)
+    words = ("--target", "price", "--width", 50, "--check", "--figure", picture)
     code, out, err = unlazy("forecast", file, *words)
     assert code in (0, None), err
     for title in NAMES:
@@ -48,7 +49,9 @@ def test_json_is_all_that_is_printed(unlazy, file):
     assert [method["name"] for method in page["methods"]] == NAMES[:2]
     assert page["rows"] == 80
     for method in page["methods"]:
-        assert [round(error, 9) for error in method["r2"]] == [round(1 - error, 9) for error in method["error"]]
+        assert [round(error, 9) for error in method["r_squared"]] == [
+            round(1 - error, 9) for error in method["test_error"]
+        ]
 
 
 @pytest.mark.parametrize(
@@ -57,10 +60,10 @@ def test_json_is_all_that_is_printed(unlazy, file):
         (["--target", "prize"], "prize"),
         (["--target", "name"], "must hold numbers"),
         (["--target", "price", "--kernel", "rbff"], "did you mean rbf"),
-        (["--target", "price", "--ridge", "-1"], "ridge must be"),
+        (["--target", "price", "--penalty", "-1"], "penalty must be"),
         (["--target", "price", "--gamma", "0"], "gamma must be"),
-        (["--target", "price", "--features", "0"], "features must be"),
-        (["--target", "price", "--sizes", "2y"], "got '2y'"),
+        (["--target", "price", "--width", "0"], "width must be"),
+        (["--target", "price", "--n", "2y"], "got '2y'"),
         (["--target", "price", "--figure", "curve.doc"], "doc"),
     ],
 )
@@ -73,7 +76,7 @@ def test_a_mistake_is_one_line_and_exit_code_2(unlazy, file, words, said):
 
 
 def test_a_wrong_column_or_size_is_refused_before_pandas_and_scikit_learn_are_imported(file):
-    for words in (["--target", "prize"], ["--target", "price", "--sizes", "2y"]):
+    for words in (["--target", "prize"], ["--target", "price", "--n", "2y"]):
         code = (
             "import sys; from unlazy import cli; sys.argv = ['unlazy', 'forecast', *sys.argv[1:]]\n"
             "try: cli.main()\n"
@@ -88,8 +91,8 @@ def test_an_interrupt_promises_to_go_on_only_where_results_are_stored(monkeypatc
     def interrupted(**_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(program, "app", interrupted)
-    monkeypatch.setattr(program.signal, "signal", lambda *_: None)
+    monkeypatch.setattr(commands, "app", interrupted)
+    monkeypatch.setattr(signal, "signal", lambda *_: None)
     code, _, err = unlazy(command)
     assert code == 3
     assert err.startswith("interrupted")

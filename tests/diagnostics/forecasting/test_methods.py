@@ -26,13 +26,13 @@ def linear(rows, columns, noise=1.0, seed=0):
 def test_a_covariance_says_what_the_kernel_matrix_says():
     x, y = linear(300, 8)
     factor = FactorCurve(x, y)
-    curve = LearningCurve("linear", ridge=4.0, method="hybrid").fit(x, y)
+    curve = LearningCurve("linear", penalty=4.0, method="hybrid").fit(x, y)
     n = np.array([100.0, 300.0, 900.0])
-    np.testing.assert_allclose(factor.predict(n, 4.0).error, curve.predict(n=n).error, rtol=1e-7)
-    ridges, errors = factor.ridge_path()
+    np.testing.assert_allclose(factor.predict(n, 4.0).test_error, curve.predict(n=n).test_error, rtol=1e-7)
+    penalties, errors = factor.penalty_path()
     design = np.column_stack([x, np.ones(300)])
     for i in (10, 40):
-        gain = design @ np.linalg.solve(design.T @ design + np.diag([*[ridges[i]] * 8, 0.0]), design.T)
+        gain = design @ np.linalg.solve(design.T @ design + np.diag([*[penalties[i]] * 8, 0.0]), design.T)
         left_out = (y - gain @ y)[:, 0] / (1 - np.diag(gain))
         assert errors[i] == pytest.approx(np.mean(left_out**2), rel=1e-8)
 
@@ -40,12 +40,12 @@ def test_a_covariance_says_what_the_kernel_matrix_says():
 def test_ridge_on_many_rows_uses_all_of_them_and_meets_the_law_of_least_squares():
     """With n Gaussian rows, d columns and noise s the error is s (1 + d / (n - d - 1))."""
     x, y = linear(20_000, 20, noise=2.0)
-    (method,) = fit_methods(["linear"], x, y, ridge=1e-6)
+    (method,) = fit_methods(["linear"], x, y, penalty=1e-6)
     assert method.pool == 20_000
     points = method.at(np.array([60.0, 20_000.0, 200_000.0]))
     noise = 4 / 5
     # the sampling error of 20,000 squared residuals is 1%
-    np.testing.assert_allclose(points.error, noise * (1 + 20 / (points.n - 21)), rtol=0.04)
+    np.testing.assert_allclose(points.test_error, noise * (1 + 20 / (points.n - 21)), rtol=0.04)
     assert points.reliable[1:].all()
 
 
@@ -60,10 +60,10 @@ def test_kernels_on_many_rows_say_that_they_used_a_part_and_where_they_end():
     assert points.reasons[1] == "more than 10 times the 150 rows that the forecast is made from"
 
 
-def test_the_ridge_is_the_largest_of_those_that_cannot_be_told_apart():
-    ridges = np.arange(1.0, 8)
-    assert largest_near_least(ridges, np.array([2, 1.5, 1.0, 1.005, 1.009, 1.02, 1.0])) == 5
-    assert largest_near_least(ridges, np.array([2, 1.5, 1.0, 1.005, 1.009, 1.02, 1.0]), tolerance=0) == 3
+def test_the_penalty_is_the_largest_of_those_that_cannot_be_told_apart():
+    penalties = np.arange(1.0, 8)
+    assert largest_near_least(penalties, np.array([2, 1.5, 1.0, 1.005, 1.009, 1.02, 1.0])) == 5
+    assert largest_near_least(penalties, np.array([2, 1.5, 1.0, 1.005, 1.009, 1.02, 1.0]), tolerance=0) == 3
 
 
 def test_random_features_are_as_many_as_leave_one_out_asks_for():
@@ -72,9 +72,9 @@ def test_random_features_are_as_many_as_leave_one_out_asks_for():
     (few,) = fit_methods(["random-features"], x, y)
     (kernel,) = fit_methods(["rbf"], x, y, gamma=few.gamma)
     now = np.array([120.0])
-    assert few.at(now).error[0] < 1.05 * 1.01 * kernel.curve.best_ridge().error * 1.001
-    (given,) = fit_methods(["random-features"], x, y, features=7)
-    assert given.features == 7
+    assert few.at(now).test_error[0] < 1.05 * 1.01 * kernel.curve.best_penalty().test_error * 1.001
+    (given,) = fit_methods(["random-features"], x, y, width=7)
+    assert given.width == 7
 
 
 @pytest.mark.parametrize(
@@ -90,11 +90,11 @@ def test_random_features_are_as_many_as_leave_one_out_asks_for():
     ids=["few rows", "two values", "an outlier", "wide", "repeated rows", "noise only"],
 )
 def test_odd_tables_have_an_answer_without_silent_nan(frame):
-    found = forecast(frame, "y", sizes="1x,10x")
+    found = forecast(frame, "y", n="1x,10x")
     for one in found.methods:
         points = one.points
-        assert np.isfinite(points.error[points.in_range]).all()
-        assert (points.error[points.in_range] >= 0).all()
+        assert np.isfinite(points.test_error[points.in_range]).all()
+        assert (points.test_error[points.in_range] >= 0).all()
         assert all(reason for reason, sure in zip(points.reasons, points.reliable, strict=True) if not sure)
     assert "nan" not in str(found).replace("unnamed", "").split("error", 1)[1]
 
@@ -112,7 +112,7 @@ def test_repeated_and_neighbouring_rows_are_told():
 
 def test_the_check_compares_with_training_on_rows_that_the_forecast_did_not_see():
     x, y = linear(400, 5, noise=0.5)
-    checked = check_methods(fit_methods(["linear"], x, y, ridge=1.0), x, y, splits=2)
+    checked = check_methods(fit_methods(["linear"], x, y, penalty=1.0), x, y, splits=2)
     assert {(c.factor, c.n_from, c.n_to) for c in checked} == {(2, 160, 320), (5, 64, 320), (10, 32, 320)}
     # by hand: the first split, from half of the rows
     order = np.random.default_rng(0).permutation(400)
@@ -164,13 +164,13 @@ def test_what_does_not_fall_is_not_said_to_fall(errors, said):
 
 
 def test_the_check_keeps_the_learner_that_the_table_got():
-    """Its features and its ridge, by hand; on so few rows another gamma would be taken for a part."""
+    """Its features and its penalty, by hand; on so few rows another gamma would be taken for a part."""
     from sklearn.kernel_approximation import RBFSampler
 
     x, y = linear(200, 3, noise=0.3)
-    (method,) = fit_methods(["random-features"], x, y, gamma=0.2, features=30, ridge=0.7)
+    (method,) = fit_methods(["random-features"], x, y, gamma=0.2, width=30, penalty=0.7)
     part = method.of_part(x[:40], y[:40])
-    assert (part.gamma, part.features, part.ridge, part.pool) == (0.2, 30, 0.7, 40)
+    assert (part.gamma, part.width, part.penalty, part.pool) == (0.2, 30, 0.7, 40)
     checked = check_methods([method], x, y, splits=1)
     assert len({c.measured for c in checked}) == 1
     order = np.random.default_rng(0).permutation(200)
@@ -188,9 +188,9 @@ def test_many_features_on_more_rows_than_a_kernel_takes_use_all_rows_and_do_not_
     x = rng.normal(size=(360, 12))
     y = np.tanh(x[:, :1] * x[:, 1:2]) + x[:, 2:3]
     y = (y - y.mean()) / y.std()
-    (method,) = fit_methods(["random-features"], x, y, gamma=1 / 12, features=200, largest_pool=240)
+    (method,) = fit_methods(["random-features"], x, y, gamma=1 / 12, width=200, largest_pool=240)
     assert method.pool == 360
-    errors = method.at(360 * np.array([1.0, 2.0, 5.0])).error
+    errors = method.at(360 * np.array([1.0, 2.0, 5.0])).test_error
     assert (np.diff(errors) < 0).all()
     # at the rows at hand it is leave-one-out, by brute force of refitting without a row
     from sklearn.kernel_approximation import RBFSampler
@@ -200,7 +200,7 @@ def test_many_features_on_more_rows_than_a_kernel_takes_use_all_rows_and_do_not_
     for i in range(360):
         kept = np.arange(360) != i
         rows, mean = drawn - drawn[kept].mean(axis=0), y[kept].mean()
-        weights = np.linalg.solve(rows[kept].T @ rows[kept] + method.ridge * np.eye(200), rows[kept].T @ y[kept])
+        weights = np.linalg.solve(rows[kept].T @ rows[kept] + method.penalty * np.eye(200), rows[kept].T @ y[kept])
         left_out.append(((y[i] - mean - rows[i] @ weights) ** 2).item())
     assert errors[0] == pytest.approx(np.mean(left_out), rel=1e-6)
 
@@ -231,8 +231,8 @@ def test_one_step_is_there_on_request():
     rng = np.random.default_rng(0)
     x = rng.normal(size=(200, 4))
     y = np.tanh(2 * x[:, 0]) + 0.1 * rng.normal(size=200)
-    found = forecast((x, y), kernel="ridge,one-step", sizes="1x")
+    found = forecast((x, y), kernel="ridge,one-step", n="1x")
     assert [one.name for one in found.methods] == ["ridge", "one-step"]
-    assert found["one-step"].points.error[0] < found["ridge"].points.error[0]
+    assert found["one-step"].points.test_error[0] < found["ridge"].points.test_error[0]
     with pytest.raises(InputError, match="one-step' takes one target"):
         forecast((x, np.column_stack([y, -y])), kernel="one-step")

@@ -30,12 +30,12 @@ def friedman(rows, seed, noise=0.3):
     return (X - 0.5) * np.sqrt(12), (y - 14.4) / 4.9 + np.sqrt(noise) * rng.standard_normal(rows)
 
 
-def spectral(n, ridge, features=np.inf, eigenvalues=EIGENVALUES, energies=ENERGIES):
-    lists = np.broadcast_arrays(*(np.atleast_1d(np.asarray(a, dtype=float)) for a in (n, ridge, features)))
+def spectral(n, penalty, width=np.inf, eigenvalues=EIGENVALUES, energies=ENERGIES):
+    lists = np.broadcast_arrays(*(np.atleast_1d(np.asarray(a, dtype=float)) for a in (n, penalty, width)))
     return spectral_curve(pool_spectrum(eigenvalues, energies), *lists)
 
 
-def errors_of_splits(K, Y, n, ridge, splits, seed=0, design=None):
+def errors_of_splits(K, Y, n, penalty, splits, seed=0, design=None):
     """Test and training errors of kernel regression on random n rows of the pool; `design(rng)` makes another K."""
     rng = np.random.default_rng(seed)
     test, train = [], []
@@ -43,9 +43,9 @@ def errors_of_splits(K, Y, n, ridge, splits, seed=0, design=None):
         matrix = K if design is None else design(rng)
         order = rng.permutation(len(K))
         a, b = order[:n], order[n:]
-        weights = np.linalg.solve(matrix[np.ix_(a, a)] + ridge * np.eye(n), Y[a])
+        weights = np.linalg.solve(matrix[np.ix_(a, a)] + penalty * np.eye(n), Y[a])
         test.append(np.mean(np.sum((Y[b] - matrix[np.ix_(b, a)] @ weights) ** 2, axis=1)))
-        train.append(np.mean(np.sum((ridge * weights) ** 2, axis=1)))
+        train.append(np.mean(np.sum((penalty * weights) ** 2, axis=1)))
     return np.array(test), np.array(train)
 
 
@@ -58,7 +58,7 @@ def assert_mean(values, prediction, remainder):
 
 
 @pytest.mark.parametrize(
-    ("n", "ridge", "features", "kappa", "error"),
+    ("n", "penalty", "width", "kappa", "error"),
     [
         (2, 0.1, np.inf, 3.342648687436, 0.834674123830),
         (4, 0.1, np.inf, 0.714037268002, 0.632556203619),
@@ -69,10 +69,10 @@ def assert_mean(values, prediction, remainder):
         (3, 0.2, 3, 2.778972436434, 1.521123101286),
     ],
 )
-def test_spectral_formula_has_values_computed_outside_of_the_package(n, ridge, features, kappa, error):
-    found = spectral(n, ridge, features)
+def test_spectral_formula_has_values_computed_outside_of_the_package(n, penalty, width, kappa, error):
+    found = spectral(n, penalty, width)
     np.testing.assert_allclose(found.kappa, kappa, rtol=2e-12)
-    np.testing.assert_allclose(found.error, error, rtol=2e-12)
+    np.testing.assert_allclose(found.test_error, error, rtol=2e-12)
     if n == 2:
         np.testing.assert_allclose(found.training_error, 0.003175244283, rtol=1e-9)
 
@@ -91,90 +91,90 @@ def test_both_formulas_have_values_computed_outside_of_the_package_on_eight_poin
     eigenvalues, vectors = np.linalg.eigh(LINE)
     energies = (vectors.T @ LINE_TARGET)[:, 0] ** 2
     found = spectral(n, 0.2, eigenvalues=eigenvalues, energies=energies)
-    np.testing.assert_allclose(found.error, fast, rtol=1e-11)
+    np.testing.assert_allclose(found.test_error, fast, rtol=1e-11)
     solved = pointwise_error(LINE, LINE_TARGET, n, 0.2)
     np.testing.assert_allclose(solved.errors.mean(), pointwise, rtol=1e-11)
     if n == 6:
         np.testing.assert_allclose(solved.kappa[:3], [0.400622, 0.33327508, 0.32740818], rtol=1e-7)
 
 
-@pytest.mark.parametrize(("n", "features", "error"), [(4, 6, 3.510837126864), (6, 3, 2.956584967824)])
-def test_pointwise_features_solve_their_equations(n, features, error):
-    K, Y, f, ridge = LINE, LINE_TARGET, n / 8, 0.2
+@pytest.mark.parametrize(("n", "width", "error"), [(4, 6, 3.510837126864), (6, 3, 2.956584967824)])
+def test_pointwise_features_solve_their_equations(n, width, error):
+    K, Y, f, penalty = LINE, LINE_TARGET, n / 8, 0.2
     for start in ((0.5, 0.5), (2.0, 0.9)):
-        found = pointwise_error(K, Y, n, ridge, features, start)
+        found = pointwise_error(K, Y, n, penalty, width, start)
         # computed outside of the package
         np.testing.assert_allclose(found.errors.mean(), error, rtol=1e-9)
         s = found.scale
         G = np.linalg.inv(s * K + np.diag(found.kappa))
         g, b = np.diagonal(G), np.diagonal(G @ K @ G)
-        np.testing.assert_allclose(found.kappa, ridge + (1 - f) / g, rtol=1e-8)
-        assert 1 / s == pytest.approx(1 + np.trace(K @ G) / features)
+        np.testing.assert_allclose(found.kappa, penalty + (1 - f) / g, rtol=1e-8)
+        assert 1 / s == pytest.approx(1 + np.trace(K @ G) / width)
         system = np.block(
             [
-                [np.diag(g**2) - (1 - f) * G**2, -(s**2) / features * b[:, None]],
-                [-(1 - f) * b, np.array([1 - s**2 * np.trace(G @ K @ G @ K) / features])],
+                [np.diag(g**2) - (1 - f) * G**2, -(s**2) / width * b[:, None]],
+                [-(1 - f) * b, np.array([1 - s**2 * np.trace(G @ K @ G @ K) / width])],
             ]
         )
         right = np.append(np.sum((G @ Y) ** 2, axis=1), np.trace(Y.T @ G @ K @ G @ Y))
         np.testing.assert_allclose(found.errors, f * np.linalg.solve(system, right)[:-1], rtol=1e-7)
-    many = pointwise_error(K, Y, n, ridge, 1e12, (0.5, 1.0)).errors
-    np.testing.assert_allclose(many, pointwise_error(K, Y, n, ridge).errors, rtol=1e-9)
+    many = pointwise_error(K, Y, n, penalty, 1e12, (0.5, 1.0)).errors
+    np.testing.assert_allclose(many, pointwise_error(K, Y, n, penalty).errors, rtol=1e-9)
 
 
 @pytest.mark.parametrize("kernel", ["rbf", "laplacian", "poly", "linear"])
 def test_all_rows_give_gcv_and_leave_one_out_errors(kernel):
     X, y = friedman(40, 0)
     Y = np.column_stack([y, X[:, 0] ** 2 + 1])
-    ridge = 0.4
-    curve = LearningCurve(kernel, ridge=ridge, gamma=0.1, fit_intercept=False).fit(X, Y)
+    penalty = 0.4
+    curve = LearningCurve(kernel, penalty=penalty, gamma=0.1, fit_intercept=False).fit(X, Y)
     K = pairwise_kernels(X, metric=kernel, filter_params=True, gamma=0.1)
-    G = np.linalg.inv(K + ridge * np.eye(40))
+    G = np.linalg.inv(K + penalty * np.eye(40))
     gcv = 40 * np.sum((G @ Y) ** 2) / np.trace(G) ** 2
     left_out = []
     for row in range(40):
         kept = np.arange(40) != row
-        model = KernelRidge(alpha=ridge, kernel="precomputed").fit(K[np.ix_(kept, kept)], Y[kept])
+        model = KernelRidge(alpha=penalty, kernel="precomputed").fit(K[np.ix_(kept, kept)], Y[kept])
         left_out.append(np.sum((Y[row] - model.predict(K[row, kept][None])) ** 2))
     for method, expected in (("fast", gcv), ("hybrid", np.mean(left_out)), ("pointwise", np.mean(left_out))):
         found = curve.set_params(method=method).predict()
-        np.testing.assert_allclose(found.error, expected, rtol=1e-8)
-        np.testing.assert_allclose(found.training_error, np.mean(np.sum((ridge * G @ Y) ** 2, axis=1)), rtol=1e-8)
-        np.testing.assert_allclose(found.r2, 1 - expected / Y.var(axis=0).sum(), rtol=1e-8)
+        np.testing.assert_allclose(found.test_error, expected, rtol=1e-8)
+        np.testing.assert_allclose(found.training_error, np.mean(np.sum((penalty * G @ Y) ** 2, axis=1)), rtol=1e-8)
+        np.testing.assert_allclose(found.r_squared, 1 - expected / Y.var(axis=0).sum(), rtol=1e-8)
     np.testing.assert_allclose(found.point_errors, left_out, rtol=1e-7)
     np.testing.assert_allclose(curve.target_mean_, Y.mean(axis=0))
 
 
-def predicted_without(kernel, X, y, row, ridge):
+def predicted_without(kernel, X, y, row, penalty):
     """What scikit-learn, fitted to the other rows with an intercept, says of a row; gamma is 0.05."""
     kept = np.arange(len(X)) != row
     if kernel == "linear":
-        return Ridge(alpha=ridge, solver="svd").fit(X[kept], y[kept]).predict(X[[row]])[0]
+        return Ridge(alpha=penalty, solver="svd").fit(X[kept], y[kept]).predict(X[[row]])[0]
     K = pairwise_kernels(X, metric=kernel, gamma=0.05)
     centrer, mean = KernelCenterer().fit(K[np.ix_(kept, kept)]), y[kept].mean(axis=0)
-    model = KernelRidge(alpha=ridge, kernel="precomputed")
+    model = KernelRidge(alpha=penalty, kernel="precomputed")
     model.fit(centrer.transform(K[np.ix_(kept, kept)]), y[kept] - mean)
     return mean + model.predict(centrer.transform(K[row, kept][None]))[0]
 
 
 @pytest.mark.parametrize("kernel", ["linear", "rbf"])
 @pytest.mark.parametrize(("rows", "d"), [(15, 40), (15, 15), (16, 15), (17, 15), (40, 6)])
-@pytest.mark.parametrize("ridge", [1e-3, 3.0])
-def test_leave_one_out_errors_are_those_of_refits_that_estimate_the_mean_from_the_other_rows(kernel, rows, d, ridge):
+@pytest.mark.parametrize("penalty", [1e-3, 3.0])
+def test_leave_one_out_errors_are_those_of_refits_that_estimate_the_mean_from_the_other_rows(kernel, rows, d, penalty):
     rng = np.random.default_rng([rows, d])
     # pure noise, and columns that are centred on all rows: each is minus the sum of the others
     X, y = rng.standard_normal((rows, d)), 3 + rng.standard_normal((rows, 2))
     X -= X.mean(axis=0)
-    left_out = [np.sum((y[row] - predicted_without(kernel, X, y, row, ridge)) ** 2) for row in range(rows)]
-    curve = LearningCurve(kernel, gamma=0.05, ridge=ridge, method="pointwise").fit(X, y)
+    left_out = [np.sum((y[row] - predicted_without(kernel, X, y, row, penalty)) ** 2) for row in range(rows)]
+    curve = LearningCurve(kernel, gamma=0.05, penalty=penalty, method="pointwise").fit(X, y)
     found = curve.predict()
     np.testing.assert_allclose(found.point_errors, left_out, rtol=1e-7)
     hybrid = curve.set_params(method="hybrid").predict()
-    np.testing.assert_allclose([found.error, hybrid.error], np.mean(left_out), rtol=1e-8)
+    np.testing.assert_allclose([found.test_error, hybrid.test_error], np.mean(left_out), rtol=1e-8)
     # the sampling error of some dozens of squares, few of which carry the sum
-    assert found.r2 < 0.7
+    assert found.r_squared < 0.7
     if kernel == "linear":
-        fit = Ridge(alpha=ridge, solver="svd").fit(X, y).predict(X)
+        fit = Ridge(alpha=penalty, solver="svd").fit(X, y).predict(X)
         np.testing.assert_allclose(hybrid.training_error, np.mean(np.sum((y - fit) ** 2, axis=1)), rtol=1e-7)
 
 
@@ -185,7 +185,7 @@ def test_with_an_intercept_means_of_columns_and_target_do_not_matter(kernel, shi
     sizes = [15, 40, 90]
     plain = LearningCurve(kernel, gamma=0.05).fit(X, y).predict(sizes)
     moved = LearningCurve(kernel, gamma=0.05).fit(X + shift, y + 3 + shift).predict(sizes)
-    np.testing.assert_allclose(moved.error, plain.error, rtol=1e-6)
+    np.testing.assert_allclose(moved.test_error, plain.test_error, rtol=1e-6)
     np.testing.assert_allclose(moved.interval, plain.interval, rtol=1e-5)
 
 
@@ -198,9 +198,9 @@ def test_without_an_intercept_the_error_is_that_of_kernel_ridge_on_the_target_as
         model.fit(X, 3 + X @ weights + 0.2 * rng.standard_normal(400))
         trained = np.mean((3 + new @ weights + 0.2 * rng.standard_normal(4000) - model.predict(new)) ** 2)
         pool = X[:200], 3 + X[:200] @ weights + 0.2 * rng.standard_normal(200)
-        found = LearningCurve("linear", ridge=1.0, fit_intercept=intercept).fit(*pool).predict(400)
+        found = LearningCurve("linear", penalty=1.0, fit_intercept=intercept).fit(*pool).predict(400)
         # the deviation of a mean of 200 squares, four times, and the trained one's
-        assert found.error == pytest.approx(trained, rel=4 * np.sqrt(2 / 200) + 0.05)
+        assert found.test_error == pytest.approx(trained, rel=4 * np.sqrt(2 / 200) + 0.05)
 
 
 @pytest.mark.parametrize("kernel", ["linear", "rbf"])
@@ -209,7 +209,7 @@ def test_errors_with_an_intercept_agree_with_fits_to_random_rows_of_the_pool(ker
     X, y = friedman(160, 3)
     # a kernel with little along the constant vector: fits without an intercept would be far off
     X, y = X[:, :6], y + 3
-    curve = LearningCurve(kernel, ridge=0.5, gamma=0.3, method=method).fit(X, y)
+    curve = LearningCurve(kernel, penalty=0.5, gamma=0.3, method=method).fit(X, y)
     rng = np.random.default_rng(0)
     K = pairwise_kernels(X, metric=kernel, filter_params=True, gamma=0.3)
     for n in (30, 100):
@@ -222,26 +222,26 @@ def test_errors_with_an_intercept_agree_with_fits_to_random_rows_of_the_pool(ker
             test.append(np.mean((y[b] - K[np.ix_(b, a)] @ solution[:-1] - solution[-1]) ** 2))
             train.append(np.mean((0.5 * solution[:-1]) ** 2))
         found = curve.predict(n)
-        assert_mean(test, found.error, 0.04)
+        assert_mean(test, found.test_error, 0.04)
         assert_mean(train, found.training_error, 0.08)
 
 
 def test_features_with_an_intercept_solve_their_equations():
     """G is the limit of (s K + c 1 1^T + diag kappa)^-1 for a large c."""
-    K, Y, n, ridge, features = LINE, LINE_TARGET + 2, 6, 0.2, 5
-    found = pointwise_error(K, Y, n, ridge, features, (0.5, 0.5), intercept=True)
+    K, Y, n, penalty, width = LINE, LINE_TARGET + 2, 6, 0.2, 5
+    found = pointwise_error(K, Y, n, penalty, width, (0.5, 0.5), intercept=True)
     f, s = n / 8, found.scale
     G = np.linalg.inv(s * K + 1e7 + np.diag(found.kappa))
     g, b = np.diagonal(G), np.diagonal(G @ K @ G)
-    np.testing.assert_allclose(found.kappa, ridge + (1 - f) / g, rtol=1e-6)
+    np.testing.assert_allclose(found.kappa, penalty + (1 - f) / g, rtol=1e-6)
     # without the intercept's direction, of which there is 1
     kept = np.trace(G @ (s * K + np.diag(found.kappa)))
     assert kept == pytest.approx(7, abs=1e-5)
-    assert 1 / s == pytest.approx(1 + np.trace(K @ G) / features, rel=1e-6)
+    assert 1 / s == pytest.approx(1 + np.trace(K @ G) / width, rel=1e-6)
     system = np.block(
         [
-            [np.diag(g**2) - (1 - f) * G**2, -(s**2) / features * b[:, None]],
-            [-(1 - f) * b, np.array([1 - s**2 * np.trace(G @ K @ G @ K) / features])],
+            [np.diag(g**2) - (1 - f) * G**2, -(s**2) / width * b[:, None]],
+            [-(1 - f) * b, np.array([1 - s**2 * np.trace(G @ K @ G @ K) / width])],
         ]
     )
     centred = Y - Y.mean()
@@ -253,17 +253,17 @@ def test_few_rows_of_a_large_pool_are_rows_of_a_population():
     rng = np.random.default_rng(0)
     N = 4000
     eigenvalues, energies = N * np.arange(1, N + 1.0) ** -1.5, rng.random(N) * np.arange(1, N + 1.0) ** -1.2
-    n, ridge = np.array([4.0, 12, 40]), 0.3
+    n, penalty = np.array([4.0, 12, 40]), 0.3
     for features in (np.inf, 15):
-        found = spectral(n, np.full(3, ridge), np.full(3, features), eigenvalues, energies)
-        theory = kernel_regression_equivalent(eigenvalues / N, energies / N, n, ridge, 0, features=features)
+        found = spectral(n, np.full(3, penalty), np.full(3, features), eigenvalues, energies)
+        theory = kernel_regression_equivalent(eigenvalues / N, energies / N, n, penalty, 0, width=features)
         # rows that are drawn without replacement differ by the order of n/N
-        np.testing.assert_allclose(found.error / theory.risk, 1, atol=2 * 40 / N)
+        np.testing.assert_allclose(found.test_error / theory.risk, 1, atol=2 * 40 / N)
         np.testing.assert_allclose(found.kappa / (N * theory.effective_ridge), 1, atol=2 * 40 / N)
 
 
 @pytest.mark.parametrize(
-    ("kernel", "ridge", "method", "accuracy"),
+    ("kernel", "penalty", "method", "accuracy"),
     [
         ("rbf", 0.3, "auto", 0.03),
         ("laplacian", 0.05, "auto", 0.03),
@@ -271,51 +271,51 @@ def test_few_rows_of_a_large_pool_are_rows_of_a_population():
         ("rbf", 1.0, "fast", 0.04),
     ],
 )
-def test_errors_agree_with_fits_to_random_rows_of_the_pool(kernel, ridge, method, accuracy):
+def test_errors_agree_with_fits_to_random_rows_of_the_pool(kernel, penalty, method, accuracy):
     X, y = friedman(160, 3)
     Y = np.column_stack([y, np.sin(X[:, 0] + X[:, 1])])
     Y -= Y.mean(axis=0)
-    curve = LearningCurve(kernel, ridge=ridge, method=method, gamma=0.05, fit_intercept=False).fit(X, Y)
+    curve = LearningCurve(kernel, penalty=penalty, method=method, gamma=0.05, fit_intercept=False).fit(X, Y)
     for n in (30, 100):
         found = curve.predict(n)
-        test, train = errors_of_splits(curve.kernel_matrix_, Y, n, ridge, 400)
-        assert_mean(test, found.error, accuracy)
+        test, train = errors_of_splits(curve.kernel_matrix_, Y, n, penalty, 400)
+        assert_mean(test, found.test_error, accuracy)
         assert_mean(train, found.training_error, 2 * accuracy)
         assert found.in_range
 
 
-def test_unequal_leverages_need_an_effective_ridge_for_each_row():
+def test_unequal_leverages_need_an_effective_penalty_for_each_row():
     X, y = load_breast_cancer(return_X_y=True)
     rows = np.random.default_rng(0).permutation(len(X))[:300]
     X = ((X - X.mean(axis=0)) / X.std(axis=0))[rows]
     K = (X @ X.T / 30 + 1) ** 3 / 8
     Y = (y[rows] - y[rows].mean())[:, None]
-    curve = LearningCurve("precomputed", ridge=0.3, fit_intercept=False).fit(K, Y)
+    curve = LearningCurve("precomputed", penalty=0.3, fit_intercept=False).fit(K, Y)
     found = curve.predict(100)
     test, _ = errors_of_splits(K, Y, 100, 0.3, 600)
     assert found.method == "pointwise"
-    assert_mean(test, found.error, 0.05)
+    assert_mean(test, found.test_error, 0.05)
     fast = curve.set_params(method="fast").predict(100)
     assert not fast.reliable
-    assert fast.error < 0.85 * test.mean()
+    assert fast.test_error < 0.85 * test.mean()
 
 
-@pytest.mark.parametrize(("ridge", "factor"), [(3.0, 2), (1.0, 3)])
-def test_extrapolated_errors_agree_with_fits_to_more_rows(ridge, factor):
+@pytest.mark.parametrize(("penalty", "factor"), [(3.0, 2), (1.0, 3)])
+def test_extrapolated_errors_agree_with_fits_to_more_rows(penalty, factor):
     pool, pools = 120, 40
     found = []
     for seed in range(pools):
         found.append(
-            LearningCurve(ridge=ridge, gamma=0.05, fit_intercept=False)
+            LearningCurve(penalty=penalty, gamma=0.05, fit_intercept=False)
             .fit(*friedman(pool, 100 + seed))
             .predict(factor * pool)
-            .error
+            .test_error
         )
     truth = []
     for seed in range(30):
         X, y = friedman(factor * pool + 500, 500 + seed)
         train, test = slice(0, factor * pool), slice(factor * pool, None)
-        model = KernelRidge(alpha=ridge, kernel="rbf", gamma=0.05).fit(X[train], y[train])
+        model = KernelRidge(alpha=penalty, kernel="rbf", gamma=0.05).fit(X[train], y[train])
         truth.append(np.mean((model.predict(X[test]) - y[test]) ** 2))
     ratio = np.log(np.mean(found) / np.mean(truth))
     allowed = 0.03 + 4 * np.hypot(np.std(np.log(found)) / np.sqrt(pools), np.std(np.log(truth)) / np.sqrt(30))
@@ -326,49 +326,49 @@ def test_deviations_are_those_of_leaving_out_rows():
     X, y = friedman(70, 5)
     sizes = np.array([20, 60, 70])
     for method, tolerance in (("fast", 0.08), ("pointwise", 0.15)):
-        curve = LearningCurve(ridge=0.5, gamma=0.05, method=method)
+        curve = LearningCurve(penalty=0.5, gamma=0.05, method=method)
         found = curve.fit(X, y).predict(sizes)
-        reach = np.log(found.error / found.interval.low) / 1.959964
+        reach = np.log(found.test_error / found.interval.low) / 1.959964
         left_out = []
         for row in range(70):
             kept = np.arange(70) != row
-            left_out.append(np.log(clone(curve).fit(X[kept], y[kept]).predict(sizes).error))
+            left_out.append(np.log(clone(curve).fit(X[kept], y[kept]).predict(sizes).test_error))
         jackknife = np.sqrt(69 / 70 * np.sum((left_out - np.mean(left_out, axis=0)) ** 2, axis=0))
         np.testing.assert_allclose(reach, jackknife, rtol=tolerance)
 
 
 def test_intervals_for_more_rows_widen_with_the_freedom_of_the_fit_and_end_at_what_the_pool_has():
     X, y = friedman(70, 5)
-    curve = LearningCurve(ridge=0.5, gamma=0.05).fit(X, y)
+    curve = LearningCurve(penalty=0.5, gamma=0.05).fit(X, y)
     found = curve.predict([70, 100, 700])
     K = KernelCenterer().fit_transform(curve.kernel_matrix_)
     freedom = np.trace(K @ np.linalg.inv(K + 0.5 * np.eye(70)))
-    reach = np.log(found.error / found.interval.low) / 1.959964
+    reach = np.log(found.test_error / found.interval.low) / 1.959964
     np.testing.assert_allclose(reach[1:], np.hypot(reach[0], 0.5 * freedom / 70 * np.log([10 / 7, 10])), rtol=1e-5)
     assert (found.interval.high[1:] <= found.interval.high[0]).all()
     assert found.interval.high[2] == pytest.approx(found.interval.high[0])
     # above by half the tail of left-out errors, which a normal law would have at 3
     squares = np.array([(y[row] - predicted_without("rbf", X, y, row, 0.5)) ** 2 for row in range(70)])
     factor = np.clip(np.mean(squares**2) / np.mean(squares) ** 2 / 2, 1, 2.4)
-    assert np.log(found.interval.high[0] / found.error[0]) / 1.959964 == pytest.approx(factor * reach[0], rel=1e-6)
+    assert np.log(found.interval.high[0] / found.test_error[0]) / 1.959964 == pytest.approx(factor * reach[0], rel=1e-6)
     np.testing.assert_array_equal(found.reliable, 1.959964 * (1 + factor) * reach <= np.log(4))
     assert not found.reliable[2]
 
 
 def test_intervals_cover_the_error_of_fresh_data_nearly_as_often_as_they_say():
     pool, pools = 150, 60
-    sizes, ridge = np.array([50, 150, 300]), 2.0
+    sizes, penalty = np.array([50, 150, 300]), 2.0
     truth = []
     for n in sizes:
         errors = []
         for seed in range(40):
             X, y = friedman(n + 1000, 3000 + seed)
-            model = KernelRidge(alpha=ridge, kernel="rbf", gamma=0.05).fit(X[:n], y[:n])
+            model = KernelRidge(alpha=penalty, kernel="rbf", gamma=0.05).fit(X[:n], y[:n])
             errors.append(np.mean((model.predict(X[n:]) - y[n:]) ** 2))
         truth.append(np.mean(errors))
     covered, narrow = [], []
     for seed in range(pools):
-        curve = LearningCurve(ridge=ridge, gamma=0.05, fit_intercept=False).fit(*friedman(pool, 7000 + seed))
+        curve = LearningCurve(penalty=penalty, gamma=0.05, fit_intercept=False).fit(*friedman(pool, 7000 + seed))
         for confidence, found in ((0.95, covered), (0.5, narrow)):
             low, high = curve.set_params(confidence=confidence).predict(sizes).interval
             found.append((low < truth) & (truth < high))
@@ -381,14 +381,14 @@ def test_the_choice_of_the_method_loses_little():
     X, y = load_breast_cancer(return_X_y=True)
     rows = np.random.default_rng(1).permutation(len(X))[:150]
     X = ((X - X.mean(axis=0)) / X.std(axis=0))[rows]
-    n, ridges = np.array([8, 15, 30, 60, 120, 200])[:, None], [0.01, 0.3, 3.0]
+    n, penalties = np.array([8, 15, 30, 60, 120, 200])[:, None], [0.01, 0.3, 3.0]
     left = 0
     for kernel, gamma in (("poly", 1 / 30), ("rbf", 1 / 30), ("linear", None), ("laplacian", 1 / 60)):
         curve = LearningCurve(kernel, gamma=gamma).fit(X, y[rows])
-        chosen, exact = curve.predict(n, ridges), curve.set_params(method="pointwise").predict(n, ridges)
+        chosen, exact = curve.predict(n, penalties), curve.set_params(method="pointwise").predict(n, penalties)
         hybrid = (chosen.method == "hybrid") & exact.reliable
         left += np.count_nonzero(hybrid)
-        assert np.abs(np.log(chosen.error / exact.error))[hybrid].max(initial=0) < 0.06
+        assert np.abs(np.log(chosen.test_error / exact.test_error))[hybrid].max(initial=0) < 0.06
     assert left >= 10
 
 
@@ -397,31 +397,31 @@ def test_a_linear_kernel_gives_the_forecast_of_ridge_report():
     X = rng.standard_normal((50, 80)) * np.arange(1, 81) ** -0.5
     Y = X @ rng.standard_normal((80, 3)) + rng.standard_normal((50, 3))
     Y -= Y.mean(axis=0)
-    forecast = ridge_report(X, Y, centre=False, sizes=[15, 30, 50, 100]).forecast
+    forecast = ridge_report(X, Y, fit_intercept=False, n=[15, 30, 50, 100]).forecast
     curve = LearningCurve("linear", method="hybrid", fit_intercept=False).fit(X, Y)
-    # its ridge is divided by n and its errors are means over targets
-    found = curve.predict(forecast.sizes, forecast.sizes * forecast.ridge)
-    np.testing.assert_allclose(found.error / 3, forecast.error, rtol=1e-6)
-    forecast = ridge_report(X, Y + 3, sizes=[15, 30, 50]).forecast
-    found = LearningCurve("linear", method="hybrid").fit(X, Y).predict(forecast.sizes, forecast.sizes * forecast.ridge)
-    np.testing.assert_allclose(found.error / 3, forecast.error, rtol=1e-6)
+    # its ridge is the penalty over n and its errors are means over targets
+    found = curve.predict(forecast.n, forecast.n * forecast.ridge)
+    np.testing.assert_allclose(found.test_error / 3, forecast.test_error, rtol=1e-6)
+    forecast = ridge_report(X, Y + 3, n=[15, 30, 50]).forecast
+    found = LearningCurve("linear", method="hybrid").fit(X, Y).predict(forecast.n, forecast.n * forecast.ridge)
+    np.testing.assert_allclose(found.test_error / 3, forecast.test_error, rtol=1e-6)
 
 
-def test_spectral_extrapolation_ends_where_the_effective_ridge_is_zero():
-    ridge = 0.5
-    limit = 6 + ridge * np.sum(1 / EIGENVALUES)
-    found = spectral([limit - 1e-6, limit + 1e-6], [ridge, ridge])
+def test_spectral_extrapolation_ends_where_the_effective_penalty_is_zero():
+    penalty = 0.5
+    limit = 6 + penalty * np.sum(1 / EIGENVALUES)
+    found = spectral([limit - 1e-6, limit + 1e-6], [penalty, penalty])
     assert 0 < found.kappa[0] < 1e-5
     assert np.isnan(found.kappa[1])
-    assert np.isnan(found.error[1])
+    assert np.isnan(found.test_error[1])
     X, y = friedman(40, 1)
-    curve = LearningCurve(ridge=1e-3, gamma=0.05, method="fast").fit(X, y)
+    curve = LearningCurve(penalty=1e-3, gamma=0.05, method="fast").fit(X, y)
     far = curve.predict([20, 4000])
     np.testing.assert_array_equal(far.in_range, [True, False])
-    assert np.isnan([far.error[1], far.r2[1], far.interval.low[1], far.training_error[1]]).all()
+    assert np.isnan([far.test_error[1], far.r_squared[1], far.interval.low[1], far.training_error[1]]).all()
     assert not far.reliable[1]
     with pytest.raises(
-        InputError, match=r"n must be smaller or ridge larger: no prediction for n = 4000 at ridge = 0\.001"
+        InputError, match=r"n must be smaller or penalty larger: no prediction for n = 4000 at penalty = 0\.001"
     ):
         curve.alignment(4000)
 
@@ -429,44 +429,44 @@ def test_spectral_extrapolation_ends_where_the_effective_ridge_is_zero():
 def test_pointwise_extrapolation_solves_its_equations_however_far():
     X, y = friedman(60, 1)
     K = pairwise_kernels(X, metric="rbf", gamma=0.05)
-    for n, ridge in ((90, 1e-3), (600, 0.1), (61, 1.0)):
-        found = pointwise_error(K, y[:, None] - y.mean(), n, ridge)
+    for n, penalty in ((90, 1e-3), (600, 0.1), (61, 1.0)):
+        found = pointwise_error(K, y[:, None] - y.mean(), n, penalty)
         G = np.linalg.inv(K + np.diag(found.kappa))
-        np.testing.assert_allclose(found.kappa, ridge + (1 - n / 60) / np.diagonal(G), rtol=1e-6, atol=1e-12)
+        np.testing.assert_allclose(found.kappa, penalty + (1 - n / 60) / np.diagonal(G), rtol=1e-6, atol=1e-12)
         assert np.linalg.eigvalsh(K + np.diag(found.kappa))[0] > 0
-    curve = LearningCurve(ridge=1e-3, gamma=0.05, method="pointwise").fit(X, y)
+    curve = LearningCurve(penalty=1e-3, gamma=0.05, method="pointwise").fit(X, y)
     np.testing.assert_array_equal(curve.predict([30, 600]).reliable, [True, False])
 
 
 @pytest.mark.parametrize("intercept", [True, False])
-def test_least_squares_is_the_limit_without_a_ridge(intercept):
+def test_least_squares_is_the_limit_without_a_penalty(intercept):
     rng = np.random.default_rng(2)
     X = rng.standard_normal((60, 5))
     y = X @ np.arange(5) + rng.standard_normal(60)
     design = np.column_stack([X, np.ones(60)]) if intercept else X
     outside = np.sum((y - design @ np.linalg.lstsq(design, y, rcond=None)[0]) ** 2)
-    curve = LearningCurve("linear", ridge=0, method="fast", fit_intercept=intercept).fit(X, y)
+    curve = LearningCurve("linear", penalty=0, method="fast", fit_intercept=intercept).fit(X, y)
     n, columns = np.array([8, 30, 60]), 5 + intercept
     found = curve.predict(n)
-    np.testing.assert_allclose(found.error, n * outside / ((60 - columns) * (n - columns)), rtol=1e-10)
-    np.testing.assert_allclose(found.training_error, ((n - columns) / n) ** 2 * found.error, rtol=1e-10)
+    np.testing.assert_allclose(found.test_error, n * outside / ((60 - columns) * (n - columns)), rtol=1e-10)
+    np.testing.assert_allclose(found.training_error, ((n - columns) / n) ** 2 * found.test_error, rtol=1e-10)
     peak = curve.predict(columns)
-    assert peak.error == peak.interval.low == np.inf
+    assert peak.test_error == peak.interval.low == np.inf
     assert peak.training_error == 0
     assert peak.in_range
     assert not peak.reliable
     # with a term for each row, pointwise sees the leverages too
-    assert abs(curve.set_params(method="pointwise").predict(30).error / found.error[1] - 1) < 0.05
-    tiny = curve.predict(n, 1e-7).error
-    np.testing.assert_allclose(curve.predict(n).error, tiny, rtol=1e-4)
+    assert abs(curve.set_params(method="pointwise").predict(30).test_error / found.test_error[1] - 1) < 0.05
+    tiny = curve.predict(n, 1e-7).test_error
+    np.testing.assert_allclose(curve.predict(n).test_error, tiny, rtol=1e-4)
 
 
 @pytest.mark.parametrize("method", METHODS)
 def test_random_features_agree_with_fits(method):
     X, y = friedman(120, 8)
     Y = (y - y.mean())[:, None]
-    gamma, ridge, n = 0.05, 1.0, 50
-    curve = LearningCurve(ridge=ridge, gamma=gamma, method=method, fit_intercept=False).fit(X, Y)
+    gamma, penalty, n = 0.05, 1.0, 50
+    curve = LearningCurve(penalty=penalty, gamma=gamma, method=method, fit_intercept=False).fit(X, Y)
     for p in (12, 50, 200):
 
         def design(rng, p=p):
@@ -474,126 +474,128 @@ def test_random_features_agree_with_fits(method):
             features = np.sqrt(2 / p) * np.cos(X @ waves + phases)
             return features @ features.T
 
-        test, train = errors_of_splits(curve.kernel_matrix_, Y, n, ridge, 150, design=design)
-        found = curve.predict(n, features=p)
-        assert_mean(test, found.error, 0.06)
+        test, train = errors_of_splits(curve.kernel_matrix_, Y, n, penalty, 150, design=design)
+        found = curve.predict(n, width=p)
+        assert_mean(test, found.test_error, 0.06)
         assert_mean(train, found.training_error, 0.08)
-    many = curve.predict(n, features=[1e9, np.inf])
-    np.testing.assert_allclose(many.error[0], many.error[1], rtol=1e-6)
+    many = curve.predict(n, width=[1e9, np.inf])
+    np.testing.assert_allclose(many.test_error[0], many.test_error[1], rtol=1e-6)
 
 
-def test_features_without_a_ridge_are_the_limit_of_small_ones():
+def test_features_without_a_penalty_are_the_limit_of_small_ones():
     sizes, features = np.array([3.0, 4, 2, 4]), np.array([2.0, 2, 4, 7])
     found = spectral(sizes, np.zeros(4), features)
     small = spectral(sizes, np.full(4, 1e-9), features)
-    np.testing.assert_allclose(found.error, small.error, rtol=1e-6)
-    np.testing.assert_allclose(found.training_error, np.maximum(1 - features / sizes, 0) ** 2 * found.error, atol=1e-12)
-    assert spectral(3, 0, 3).error == np.inf
+    np.testing.assert_allclose(found.test_error, small.test_error, rtol=1e-6)
+    np.testing.assert_allclose(
+        found.training_error, np.maximum(1 - features / sizes, 0) ** 2 * found.test_error, atol=1e-12
+    )
+    assert spectral(3, 0, 3).test_error == np.inf
 
 
 @pytest.mark.parametrize("method", METHODS)
 def test_errors_of_several_outputs_add_up_and_units_of_the_kernel_cancel(method):
     X, y = friedman(50, 2)
     Y = np.column_stack([y, X[:, 3] ** 3, np.ones(50)])
-    n, ridge = [10, 50, 70], 0.7
+    n, penalty = [10, 50, 70], 0.7
     K = pairwise_kernels(X, metric="rbf", gamma=0.05)
     curve = LearningCurve("precomputed", method=method)
-    both = curve.fit(K, Y).predict(n, ridge)
-    single = [clone(curve).fit(K, Y[:, k]).predict(n, ridge).error for k in (0, 1)]
-    np.testing.assert_allclose(both.error, np.sum(single, axis=0), rtol=1e-9)
+    both = curve.fit(K, Y).predict(n, penalty)
+    single = [clone(curve).fit(K, Y[:, k]).predict(n, penalty).test_error for k in (0, 1)]
+    np.testing.assert_allclose(both.test_error, np.sum(single, axis=0), rtol=1e-9)
     for scale in (1e-80, 1e80):
-        scaled = clone(curve).fit(scale * K, 1e40 * Y).predict(n, scale * ridge)
-        np.testing.assert_allclose(scaled.error, 1e80 * both.error, rtol=1e-8)
+        scaled = clone(curve).fit(scale * K, 1e40 * Y).predict(n, scale * penalty)
+        np.testing.assert_allclose(scaled.test_error, 1e80 * both.test_error, rtol=1e-8)
         np.testing.assert_allclose(scaled.interval.high, 1e80 * both.interval.high, rtol=1e-5)
 
 
-def test_a_table_of_many_sizes_and_ridges_agrees_with_each_entry():
+def test_a_table_of_many_sizes_and_penalties_agrees_with_each_entry():
     X, y = friedman(80, 4)
     curve = LearningCurve(gamma=0.05, method="hybrid").fit(X, y)
-    n, ridges = np.geomspace(2, 80, 40)[:, None], np.geomspace(1e-4, 100, 30)
-    table = curve.predict(n, ridges)
-    assert table.error.shape == table.reliable.shape == table.interval.low.shape == (40, 30)
+    n, penalties = np.geomspace(2, 80, 40)[:, None], np.geomspace(1e-4, 100, 30)
+    table = curve.predict(n, penalties)
+    assert table.test_error.shape == table.reliable.shape == table.interval.low.shape == (40, 30)
     assert table.point_errors is None
     for row, column in ((0, 0), (17, 9), (39, 29), (39, 0)):
-        alone = clone(curve).fit(X, y).predict(n[row, 0], ridges[column])
-        for field in ("error", "training_error", "r2"):
+        alone = clone(curve).fit(X, y).predict(n[row, 0], penalties[column])
+        for field in ("test_error", "training_error", "r_squared"):
             np.testing.assert_allclose(getattr(table, field)[row, column], getattr(alone, field), rtol=1e-7)
         np.testing.assert_allclose(table.interval.high[row, column], alone.interval.high, rtol=1e-6)
 
 
 def test_samples_needed_inverts_the_curve():
     X, y = friedman(150, 6)
-    curve = LearningCurve(ridge=2.0, gamma=0.05).fit(X, y)
+    curve = LearningCurve(penalty=2.0, gamma=0.05).fit(X, y)
     for n in (40, 150, 400):
-        target = float(curve.predict(n).error)
+        target = float(curve.predict(n).test_error)
         found = curve.samples_needed(target * (1 + 1e-9))
         assert n <= found.n <= 1.01 * n + 1
-        assert curve.predict(found.n).error <= target * (1 + 1e-8)
+        assert curve.predict(found.n).test_error <= target * (1 + 1e-8)
         assert found.interval.low < n < found.interval.high
     never = curve.samples_needed(0.01)
     assert never.n == np.inf
     assert not never.reliable
-    assert 0.01 < never.least_error < curve.predict(150).error
+    assert 0.01 < never.least_error < curve.predict(150).test_error
     assert curve.samples_needed(100.0).n == 2
-    assert LearningCurve(ridge=2.0, gamma=0.05, fit_intercept=False).fit(X, y).samples_needed(100.0).n == 1
+    assert LearningCurve(penalty=2.0, gamma=0.05, fit_intercept=False).fit(X, y).samples_needed(100.0).n == 1
 
 
-def test_features_needed_reach_the_tolerance():
+def test_the_width_that_is_needed_reaches_the_tolerance():
     X, y = friedman(100, 6)
-    curve = LearningCurve(ridge=1.0, gamma=0.05).fit(X, y)
+    curve = LearningCurve(penalty=1.0, gamma=0.05).fit(X, y)
     for tol in (0.02, 0.2):
-        needed = curve.features_needed(tol)
-        assert needed.error <= (1 + tol) * needed.kernel_error
+        needed = curve.width_needed(tol)
+        assert needed.test_error <= (1 + tol) * needed.kernel_error
         assert (
-            curve.predict(features=min(0.98 * needed.features, needed.features - 1)).error
-            > (1 + tol) * needed.kernel_error
+            curve.predict(width=min(0.98 * needed.width, needed.width - 1)).test_error > (1 + tol) * needed.kernel_error
         )
-    assert curve.features_needed(0.02).features > needed.features
+    assert curve.width_needed(0.02).width > needed.width
 
 
-def test_best_ridge_has_the_least_leave_one_out_error():
+def test_best_penalty_has_the_least_leave_one_out_error():
     X, y = friedman(60, 7)
     curve = LearningCurve(gamma=0.05).fit(X, y)
-    best = curve.best_ridge()
+    best = curve.best_penalty()
     assert best.where == "inside"
-    ridges = best.ridge * np.array([0.3, 0.9, 1.0, 1.1, 3])
+    penalties = best.penalty * np.array([0.3, 0.9, 1.0, 1.1, 3])
     errors = [
-        np.mean([(y[row] - predicted_without("rbf", X, y, row, ridge)) ** 2 for row in range(60)]) for ridge in ridges
+        np.mean([(y[row] - predicted_without("rbf", X, y, row, penalty)) ** 2 for row in range(60)])
+        for penalty in penalties
     ]
     assert np.argmin(errors) == 2
-    np.testing.assert_allclose(errors[2], best.error, rtol=1e-8)
+    np.testing.assert_allclose(errors[2], best.test_error, rtol=1e-8)
     noise_only = LearningCurve(gamma=0.05).fit(X, np.random.default_rng(0).permutation(y))
-    assert noise_only.best_ridge().ridge > 10 * best.ridge
+    assert noise_only.best_penalty().penalty > 10 * best.penalty
 
 
 @pytest.mark.parametrize("variance", [0.05, 0.3, 1.0])
 def test_noise_is_found(variance):
-    found = [LearningCurve(gamma=0.02).fit(*friedman(300, seed, variance)).noise() for seed in range(6)]
-    estimates = [estimate.variance for estimate in found]
+    found = [LearningCurve(gamma=0.02).fit(*friedman(300, seed, variance)).noise_estimate() for seed in range(6)]
+    estimates = [estimate.noise_variance for estimate in found]
     # what 300 rows do not teach of the signal counts as noise
     allowed = 4 * np.std(estimates, ddof=1) / np.sqrt(6) + 0.015
     assert abs(np.mean(estimates) - variance) < allowed
-    assert found[0].share == found[0].variance / np.var(friedman(300, 0, variance)[1])
+    assert found[0].share == found[0].noise_variance / np.var(friedman(300, 0, variance)[1])
 
 
 def test_alignment_is_that_of_the_decomposition():
     X, y = friedman(50, 9)
-    curve = LearningCurve(ridge=0.5, gamma=0.05).fit(X, y)
+    curve = LearningCurve(penalty=0.5, gamma=0.05).fit(X, y)
     found = curve.alignment()
     K = KernelCenterer().fit_transform(curve.kernel_matrix_)
     hat = K @ np.linalg.inv(K + 0.5 * np.eye(50))
     centred = y - y.mean()
-    np.testing.assert_allclose(found.effective_dimension, np.trace(hat), rtol=1e-10)
+    np.testing.assert_allclose(found.degrees_of_freedom, np.trace(hat), rtol=1e-10)
     np.testing.assert_allclose(found.learnable_share, centred @ hat @ centred / (centred @ centred), rtol=1e-10)
-    np.testing.assert_allclose(found.eigenvalues, np.linalg.eigvalsh(K)[:0:-1], atol=1e-12)
+    np.testing.assert_allclose(found.spectrum, np.linalg.eigvalsh(K)[:0:-1], atol=1e-12)
     np.testing.assert_allclose([found.cumulative_target[-1], found.cumulative_spectrum[-1]], 1)
     few = curve.alignment(10)
-    assert few.effective_dimension < min(10, found.effective_dimension)
+    assert few.degrees_of_freedom < min(10, found.degrees_of_freedom)
 
 
 def test_large_pools_are_subsampled_and_say_so():
     X, y = friedman(90, 3)
-    curve = LearningCurve(gamma=0.05, max_pool=40, random_state=1).fit(X, y)
+    curve = LearningCurve(gamma=0.05, max_rows=40, random_state=1).fit(X, y)
     assert curve.rows_ == 90
     assert curve.pool_.size == 40
     assert "40 rows taken at random of 90" in str(curve)
@@ -601,8 +603,8 @@ def test_large_pools_are_subsampled_and_say_so():
     np.testing.assert_array_equal(curve.pool_, again.pool_)
     assert (curve.pool_ != other.pool_).any()
     K = pairwise_kernels(X, metric="rbf", gamma=0.05)
-    same = LearningCurve("precomputed", max_pool=40, random_state=1).fit(K, y)
-    np.testing.assert_allclose(same.predict(60).error, curve.predict(60).error, rtol=1e-9)
+    same = LearningCurve("precomputed", max_rows=40, random_state=1).fit(K, y)
+    np.testing.assert_allclose(same.predict(60).test_error, curve.predict(60).test_error, rtol=1e-9)
     assert curve.predict().n == 90
 
 
@@ -614,34 +616,34 @@ def test_it_is_a_scikit_learn_estimator():
     X, y = friedman(30, 3)
     own = LearningCurve(gaussian, kernel_params={"width": 20.0}).fit(X, y)
     named = LearningCurve("rbf", gamma=0.05).fit(X, y)
-    np.testing.assert_allclose(own.predict([10, 30]).error, named.predict([10, 30]).error, rtol=1e-10)
+    np.testing.assert_allclose(own.predict([10, 30]).test_error, named.predict([10, 30]).test_error, rtol=1e-10)
     copy = clone(own)
     assert copy.get_params() == own.get_params()
     assert not hasattr(copy, "pool_")
     assert "LearningCurve" in str(copy)
     back = pickle.loads(pickle.dumps(own))
-    np.testing.assert_array_equal(back.predict([10, 30]).error, own.predict([10, 30]).error)
+    np.testing.assert_array_equal(back.predict([10, 30]).test_error, own.predict([10, 30]).test_error)
     assert named.fit(X, y) is named
 
 
 def test_the_summary_says_what_twice_the_rows_bring():
     X, y = friedman(120, 3)
-    curve = LearningCurve(ridge=3.0, gamma=0.05).fit(X, y)
+    curve = LearningCurve(penalty=3.0, gamma=0.05).fit(X, y)
     found = curve.predict([120, 240])
     text = " ".join(curve.summary().split())
     low, high = found.interval.low[1], found.interval.high[1]
-    assert f"should fall from {found.error[0]:.3g} to {found.error[1]:.3g} ({low:.3g}-{high:.3g})" in text
-    assert f"best ridge {curve.best_ridge().ridge:.3g}" in text
+    assert f"should fall from {found.test_error[0]:.3g} to {found.test_error[1]:.3g} ({low:.3g}-{high:.3g})" in text
+    assert f"best penalty {curve.best_penalty().penalty:.3g}" in text
     assert all(len(line) <= 100 for line in str(curve).splitlines())
-    at_zero = LearningCurve(ridge=0, gamma=0.05, max_pool=60).fit(X, y)
-    assert "cannot be said at ridge 0" in str(at_zero)
+    at_zero = LearningCurve(penalty=0, gamma=0.05, max_rows=60).fit(X, y)
+    assert "cannot be said at penalty 0" in str(at_zero)
 
 
-@pytest.mark.parametrize("ridge", [0.0, 1e-4, 1.0])
-def test_the_figure_has_three_panels(ridge, tmp_path):
+@pytest.mark.parametrize("penalty", [0.0, 1e-4, 1.0])
+def test_the_figure_has_three_panels(penalty, tmp_path):
     X, y = friedman(40, 3)
-    figure = LearningCurve(ridge=ridge, gamma=0.05, method="hybrid").fit(X, y).plot()
-    assert [axes.get_xlabel().split()[0] for axes in figure.axes] == ["rows", "ridge", "direction"]
+    figure = LearningCurve(penalty=penalty, gamma=0.05, method="hybrid").fit(X, y).plot()
+    assert [axes.get_xlabel().split()[0] for axes in figure.axes] == ["rows", "penalty", "direction"]
     figure.savefig(tmp_path / "curve.png")
 
 
@@ -660,9 +662,9 @@ LOPSIDED = np.eye(6) + np.triu(np.full((6, 6), 0.1), 1)
     [
         ({"kernel": "rfb"}, X_GOOD, Y_GOOD, r"kernel must be one of .*; got 'rfb' \(did you mean rbf"),
         ({"method": "hybird"}, X_GOOD, Y_GOOD, r"method must be one of .* \(did you mean hybrid"),
-        ({"ridge": -1.0}, X_GOOD, Y_GOOD, "ridge must be >= 0 and <= 1e\\+100, got -1"),
+        ({"penalty": -1.0}, X_GOOD, Y_GOOD, "penalty must be >= 0 and <= 1e\\+100, got -1"),
         ({"confidence": 1.0}, X_GOOD, Y_GOOD, "confidence must be > 0 and < 1, got 1"),
-        ({"max_pool": 1}, X_GOOD, Y_GOOD, "max_pool must be >= 2"),
+        ({"max_rows": 1}, X_GOOD, Y_GOOD, "max_rows must be >= 2"),
         ({}, X_GOOD, np.full(6, 3.0), "y must vary, got the constant 3"),
         ({}, X_GOOD[:1], Y_GOOD[:1], r"X must have at least 2 rows, got shape \(1, 2\)"),
         ({}, np.where(X_GOOD > 3, np.nan, X_GOOD), Y_GOOD, "X must be finite .*got nan"),
@@ -693,11 +695,11 @@ def test_wrong_data_are_named(parameters, X, y, message):
     [
         ({"n": 1}, "n must be >= 2 .*got 1"),
         ({"n": np.nan}, "n must be finite"),
-        ({"n": 7, "ridge": 0}, "ridge must be > 0 for n > 6, the number of rows in the pool, got 0"),
-        ({"ridge": -0.1}, "ridge must be >= 0 .*got -0.1"),
-        ({"features": 0}, "features must be >= 1, got 0"),
-        ({"features": np.nan}, "features must be >= 1, got nan"),
-        ({"n": [2, 3], "ridge": [1, 2, 3]}, "n has 2 values and ridge 3"),
+        ({"n": 7, "penalty": 0}, "penalty must be > 0 for n > 6, the number of rows in the pool, got 0"),
+        ({"penalty": -0.1}, "penalty must be >= 0 .*got -0.1"),
+        ({"width": 0}, "width must be >= 1, got 0"),
+        ({"width": np.nan}, "width must be >= 1, got nan"),
+        ({"n": [2, 3], "penalty": [1, 2, 3]}, "n has 2 values and penalty 3"),
     ],
 )
 def test_wrong_questions_are_named(arguments, message):
@@ -706,14 +708,14 @@ def test_wrong_questions_are_named(arguments, message):
         curve.predict(**arguments)
     with pytest.raises(InputError, match="target_error must be > 0, got 0"):
         curve.samples_needed(0)
-    with pytest.raises(InputError, match="tol must be > 0, got 0"):
-        curve.features_needed(0)
+    with pytest.raises(InputError, match="tolerance must be > 0, got 0"):
+        curve.width_needed(0)
 
 
 def test_it_must_be_fitted_first():
     from sklearn.exceptions import NotFittedError
 
-    for question in ("predict", "best_ridge", "noise", "alignment", "summary", "plot"):
+    for question in ("predict", "best_penalty", "noise_estimate", "alignment", "summary", "plot"):
         with pytest.raises(NotFittedError):
             getattr(LearningCurve(), question)()
 
@@ -728,13 +730,13 @@ def test_extreme_input_gives_numbers_or_says_that_it_does_not(method):
         curve = LearningCurve(gamma=0.05, method=method, fit_intercept=intercept).fit(*data)
         n = np.array([1.0 + intercept, 2, len(data[1]), 1e3, 1e15])[:, None]
         found = curve.predict(n, [1e-100, 1e-3, 1.0, 1e100])
-        for field in (found.error, *found.interval, found.training_error, found.r2):
+        for field in (found.test_error, *found.interval, found.training_error, found.r_squared):
             np.testing.assert_array_equal(np.isnan(field), ~found.in_range)
         assert found.in_range[:3].all()
-        assert (found.error[found.in_range] >= 0).all()
+        assert (found.test_error[found.in_range] >= 0).all()
         assert not found.reliable[~found.in_range].any()
-        # an infinite ridge predicts the mean
+        # an infinite penalty predicts the mean
         known = found.in_range[:, 3]
         # from one row less than n, as at the pool itself
         variance, rows_ = np.var(data[1], ddof=intercept), n[known, 0]
-        np.testing.assert_allclose(found.error[known, 3], variance * rows_ / (rows_ - intercept), rtol=1e-6)
+        np.testing.assert_allclose(found.test_error[known, 3], variance * rows_ / (rows_ - intercept), rtol=1e-6)

@@ -17,7 +17,7 @@ def test_intervals_hold_the_error_of_least_squares_with_normal_and_with_heavy_no
         rng = np.random.default_rng(seed)
         noise = rng.standard_normal(pool) if np.isinf(tail) else rng.standard_t(tail, pool)
         X = rng.standard_normal((pool, d))
-        found = LearningCurve("linear", ridge=1e-6).fit(X, 2 + X @ np.ones(d) + noise).predict(sizes)
+        found = LearningCurve("linear", penalty=1e-6).fit(X, 2 + X @ np.ones(d) + noise).predict(sizes)
         variance = 1.0 if np.isinf(tail) else tail / (tail - 2)
         truth = variance * (1 + 1 / sizes) * (1 + d / (sizes - d - 2))
         covered.append((found.low < truth) & (truth < found.high))

@@ -68,7 +68,7 @@ def test_moments_are_means_over_distinct_rows():
             / 4
         )
     np.testing.assert_allclose(found.along, np.maximum(along, 0), rtol=1e-10)
-    np.testing.assert_allclose(found.noise_square, np.mean(squares), rtol=1e-11)
+    np.testing.assert_allclose(found.noise_square_trace, np.mean(squares), rtol=1e-11)
     cross = mean_over(first, second, lambda a, b, u, v: ((a - b) @ (u - v)) ** 2 / 4, 2, 2)
     expected = np.array([squares[0] / 5 + cross / 4, cross / 5 + squares[1] / 4]) / 4
     np.testing.assert_allclose(found.fluctuation, expected, rtol=1e-11)
@@ -138,9 +138,9 @@ def test_the_forecast_does_not_depend_on_origin_scale_rotation_order_or_names():
         (X, y > 0),
     ):
         other = forecast_overfit(rows, labels)
-        for name in ("error", "low", "high", "separation", "standard_error", "loo_error", "effective_rank"):
+        for name in ("test_error", "low", "high", "separation", "standard_error", "loo_error", "effective_rank"):
             np.testing.assert_allclose(getattr(other, name), getattr(base, name), rtol=1e-6, err_msg=name)
-    np.testing.assert_allclose(forecast_overfit(3 * X, y).signal, 9 * base.signal, rtol=1e-9)
+    np.testing.assert_allclose(forecast_overfit(3 * X, y).squared_signal_norm, 9 * base.squared_signal_norm, rtol=1e-9)
     np.testing.assert_allclose(forecast_overfit(3 * X, y).signal_level, base.signal_level, rtol=1e-9)
 
 
@@ -152,13 +152,13 @@ def test_the_forecast_is_right_on_average_and_its_interval_covers(n, d, level):
         found = forecast_overfit(X, y)
         weights = y @ (X - X.mean(axis=0))
         truth = ndtr(-weights @ mu / np.linalg.norm(weights))
-        errors.append(found.error)
+        errors.append(found.test_error)
         true.append(truth)
         covered.append(found.low <= truth <= found.high)
     # 90% asked for; 150 draws have a standard error of .025
     assert np.mean(covered) > 0.82
     deviation = np.std(errors) / np.sqrt(len(errors))
-    expected = averaging_classifier_error(n, mu, 1.0)
+    expected = averaging_classifier_error(mu, 1.0, n)
     np.testing.assert_allclose(np.mean(true), expected, rtol=0.04)
     # the normal tail of an uncertain number is larger than that of its mean
     assert -4 * deviation < np.mean(errors) - expected < 4 * deviation + 1.5 / n
@@ -166,8 +166,8 @@ def test_the_forecast_is_right_on_average_and_its_interval_covers(n, d, level):
 
 def test_the_interval_is_not_all_there_is():
     X, y, _ = mixture(200, 400, 3.0, 5)
-    found, wide = forecast_overfit(X, y), forecast_overfit(X, y, level=0.99)
-    assert 0 < wide.low < found.low < found.error < found.high < wide.high < 0.5
+    found, wide = forecast_overfit(X, y), forecast_overfit(X, y, confidence=0.99)
+    assert 0 < wide.low < found.low < found.test_error < found.high < wide.high < 0.5
     assert found.high - found.low < 0.15
 
 
@@ -182,7 +182,7 @@ def test_the_forecast_is_the_test_error_of_trained_networks(n, d, level):
         fresh = labels[:, None] * mu + rng.standard_normal((3000, d))
         error = np.mean(labels * trained_network(X, y, fresh, seed=seed) < 0)
         found = forecast_overfit(X, y)
-        rows.append((found.error, error, found.low <= error <= found.high))
+        rows.append((found.test_error, error, found.low <= error <= found.high))
     forecast, error, covered = np.mean(rows, axis=0)
     deviation = np.std([row[0] - row[1] for row in rows], ddof=1) / np.sqrt(len(rows))
     assert abs(forecast - error) < 4 * deviation + 0.005
@@ -191,11 +191,11 @@ def test_the_forecast_is_the_test_error_of_trained_networks(n, d, level):
 
 def test_the_forecast_for_more_rows_is_that_of_the_formula():
     X, y, mu = mixture(400, 200, 40.0, 6)
-    found = forecast_overfit(X, y, sizes=[50, 400, 800])
-    lines = np.array([found.curve.error, *found.curve.interval])
-    np.testing.assert_allclose(lines[:, 1], [found.error, found.low, found.high], rtol=1e-12)
+    found = forecast_overfit(X, y, n=[50, 400, 800])
+    lines = np.array([found.curve.test_error, *found.curve.interval])
+    np.testing.assert_allclose(lines[:, 1], [found.test_error, found.low, found.high], rtol=1e-12)
     for size, error, low, high in zip(found.curve.n, *lines, strict=True):
-        assert low < averaging_classifier_error(size, mu, 1.0) < high
+        assert low < averaging_classifier_error(mu, 1.0, size) < high
         assert low < error < high
     assert (np.diff(lines, axis=1) < 0).all()
 
@@ -204,7 +204,7 @@ def test_no_signal_gives_one_half_and_says_so():
     X, y, _ = mixture(60, 300, 0.0, 7)
     found = forecast_overfit(X, y)
     assert found.high == 0.5
-    assert found.error > 0.4
+    assert found.test_error > 0.4
     assert "cannot be told apart" in str(found)
 
 
@@ -232,7 +232,7 @@ def test_the_figure_shows_forecast_and_scores():
 @pytest.mark.parametrize("entry", [1e-40, 1e40])
 def test_extreme_scales_are_legal(entry):
     X, y, _ = mixture(30, 50, 2.0, 10)
-    assert 0 <= forecast_overfit(entry * X, y).error <= 0.5
+    assert 0 <= forecast_overfit(entry * X, y).test_error <= 0.5
 
 
 def good():
@@ -265,9 +265,9 @@ def test_what_cannot_be_forecast_is_refused_with_the_reason(change, message):
 @pytest.mark.parametrize(
     ("option", "message"),
     [
-        ({"level": 1.0}, "level must be"),
-        ({"sizes": [2.5]}, "sizes must be whole"),
-        ({"sizes": [10_000]}, "sizes must be at most"),
+        ({"confidence": 1.0}, "confidence must be"),
+        ({"n": [2.5]}, "n must be whole"),
+        ({"n": [10_000]}, "n must be at most"),
     ],
 )
 def test_wrong_options_are_refused(option, message):

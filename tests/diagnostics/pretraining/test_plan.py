@@ -18,7 +18,8 @@ def simulated(option, covariance, noise, seeds=8):
         rng = np.random.default_rng(1000 + seed)
         tasks = rng.standard_normal((option.tasks, len(root))) @ root.T
         prompts = draw_prompts(rng, tasks, option.prompts, option.context, noise)
-        errors.append(exact_error(pretrained_weights(prompts, np.array([option.ridge]))[0], test))
+        weights = pretrained_weights(prompts, option.ridge_times_dimension)
+        errors.append(exact_error(test, weights))
     return np.mean(errors), np.std(errors, ddof=1) / np.sqrt(seeds)
 
 
@@ -29,7 +30,7 @@ def power_law(d):
 
 @pytest.mark.parametrize(("covariance", "target"), [(np.eye(20), 0.6), (power_law(20), 0.45)])
 def test_planned_sizes_reach_the_target_and_half_the_prompts_do_not(covariance, target):
-    plan = plan_pretraining(20, 0.1, target, task_covariance=covariance, max_context=150)
+    plan = plan_pretraining(20, target, 0.1, task_covariance=covariance, max_context=150)
     assert plan.reachable
     for option in (plan.best, plan.fewer_tasks[0]):
         error, deviation = simulated(option, covariance, 0.1)
@@ -40,7 +41,7 @@ def test_planned_sizes_reach_the_target_and_half_the_prompts_do_not(covariance, 
 
 @pytest.mark.parametrize("covariance", [np.eye(14), power_law(14)])
 def test_errors_of_options_are_the_finite_size_ones_at_their_ridge(covariance):
-    plan = plan_pretraining(14, 0.2, 0.7, task_covariance=covariance)
+    plan = plan_pretraining(14, 0.7, 0.2, task_covariance=covariance)
     rng = np.random.default_rng(0)
     values, vectors = np.linalg.eigh(covariance)
     root = vectors * np.sqrt(values)
@@ -51,23 +52,27 @@ def test_errors_of_options_are_the_finite_size_ones_at_their_ridge(covariance):
         sets = [task_moments(tasks[: option.tasks], option.context, 0.2) for tasks in drawn]
 
         def error(n, ridge, sets=sets, test=test):
-            return np.mean([finite_size_errors(moments, n, ridge, test=test).error for moments in sets], axis=0)
+            return np.mean(
+                [finite_size_errors(moments, n, ridge, test_moments=test).test_error for moments in sets], axis=0
+            )
 
-        np.testing.assert_allclose(option.error, error(option.prompts, option.ridge), rtol=3e-3)
+        np.testing.assert_allclose(
+            option.new_task_error, error(option.prompts, option.ridge_times_dimension), rtol=3e-3
+        )
         # no ridge is much better, and with fewer prompts none suffices
-        assert error(option.prompts, ridges).min() > 0.995 * option.error
+        assert error(option.prompts, ridges).min() > 0.995 * option.new_task_error
         if option.prompts > option.tasks:
             assert error(0.98 * option.prompts, ridges).min() > plan.target_error
 
 
 def test_options_keep_the_limits_and_more_of_one_saves_another():
-    plan = plan_pretraining(12, 0.2, 0.7, max_tasks=40, max_context=80, max_prompts=5000)
+    plan = plan_pretraining(12, 0.7, 0.2, max_tasks=40, max_context=80, max_prompts=5000)
     assert plan.reachable
     for option in plan.options + plan.fewer_tasks:
         assert option.tasks <= 40
         assert option.context <= 80
         assert option.tasks <= option.prompts <= 5000
-        assert option.error <= 0.7
+        assert option.new_task_error <= 0.7
         assert option.rows == option.prompts * (option.context + 1)
     assert plan.best.rows == min(option.rows for option in plan.options)
     assert (np.diff([option.prompts for option in plan.fewer_tasks]) < 0).all()
@@ -80,16 +85,16 @@ def test_options_keep_the_limits_and_more_of_one_saves_another():
 def test_reasons_why_an_error_cannot_be_reached():
     assert plan_pretraining(20, 0.1, 0.1).verdict == "unreachable"
     bayes = bayes_error(1.0, 0.1)
-    below = plan_pretraining(20, 0.1, 0.99 * bayes, max_context=20)
+    below = plan_pretraining(20, 0.99 * bayes, 0.1, max_context=20)
     assert below.verdict == "unreachable"
     np.testing.assert_allclose(below.bayes_error, bayes, rtol=1e-9)
-    above = plan_pretraining(20, 0.1, 1.05 * bayes, max_context=20)
+    above = plan_pretraining(20, 1.05 * bayes, 0.1, max_context=20)
     assert above.verdict == "needs longer contexts"
-    few = plan_pretraining(40, 0.1, 0.5, max_tasks=20)
+    few = plan_pretraining(40, 0.5, 0.1, max_tasks=20)
     assert few.verdict == "needs more tasks"
     # the floor of the limit: noise + 1 - tasks / dimension
     assert few.floor > 0.1 + 1 - 20 / 40 - 0.05
-    short = plan_pretraining(20, 0.1, 0.6, max_prompts=50)
+    short = plan_pretraining(20, 0.6, 0.1, max_prompts=50)
     assert short.verdict == "needs more prompts"
     for plan in (below, above, few, short):
         assert not plan.reachable
@@ -114,8 +119,8 @@ def test_extreme_limits_and_noise_give_finite_plans(noise):
         for tasks in (1, 3, 10**12):
             plan = plan_pretraining(
                 10,
-                noise,
                 noise + 0.9,
+                noise,
                 max_tasks=tasks,
                 max_context=10**12,
                 max_prompts=10**12,
@@ -124,23 +129,23 @@ def test_extreme_limits_and_noise_give_finite_plans(noise):
             assert np.isfinite([plan.floor, plan.bayes_error]).all()
             assert plan.floor >= plan.bayes_error * (1 - 1e-9)
             for option in plan.options + plan.fewer_tasks:
-                assert option.error <= plan.target_error
-                assert 0 <= option.ridge < np.inf
+                assert option.new_task_error <= plan.target_error
+                assert 0 <= option.ridge_times_dimension < np.inf
                 assert option.tasks <= tasks
 
 
 def test_no_noise_is_planned_for():
-    plan = plan_pretraining(10, 0.0, 0.3, max_context=100)
+    plan = plan_pretraining(10, 0.3, 0.0, max_context=100)
     assert plan.reachable
-    assert plan.best.error <= 0.3
+    assert plan.best.new_task_error <= 0.3
 
 
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"dimension": 0}, "dimension must be an integer >= 8"),
-        ({"dimension": 10.5}, "dimension"),
-        ({"dimension": 10**6}, "dimension"),
+        ({"d": 0}, "d must be an integer >= 8"),
+        ({"d": 10.5}, "d must"),
+        ({"d": 10**6}, "d must"),
         ({"noise_variance": -1}, "noise_variance"),
         ({"noise_variance": np.nan}, "noise_variance"),
         ({"target_error": 0}, "target_error"),
@@ -156,4 +161,4 @@ def test_no_noise_is_planned_for():
 )
 def test_wrong_arguments_are_refused(change, message):
     with pytest.raises(InputError, match=message):
-        plan_pretraining(**({"dimension": 10, "noise_variance": 0.1, "target_error": 0.5} | change))
+        plan_pretraining(**({"d": 10, "target_error": 0.5, "noise_variance": 0.1} | change))

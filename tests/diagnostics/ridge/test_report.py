@@ -30,7 +30,7 @@ def explicit_fit(X, Y, penalty, centre):
 def test_the_path_agrees_with_explicit_fits_that_leave_rows_out(d, centre):
     X, Y, *_ = problem(15, d, 0.5, 0.5, targets=3)
     ridges = np.array([0.02, 0.7])
-    report = ridge_report(X, Y, ridges=ridges, centre=centre)
+    report = ridge_report(X, Y, ridge=ridges, fit_intercept=centre)
     for index, ridge in enumerate(ridges):
         hat = explicit_fit(X, Y, 15 * ridge, centre)
         residuals = Y - hat @ Y
@@ -52,7 +52,7 @@ def test_the_path_agrees_with_explicit_fits_that_leave_rows_out(d, centre):
 @pytest.mark.parametrize("d", [4, 40])
 def test_ridge_0_is_the_limit_of_small_ridges(d):
     X, Y, *_ = problem(15, d, 0.5, 0.5)
-    report = ridge_report(X, Y, ridges=[0.0, 1e-9])
+    report = ridge_report(X, Y, ridge=[0.0, 1e-9])
     for name in ("gcv", "loo_error", "degrees_of_freedom"):
         values = getattr(report, name)
         np.testing.assert_allclose(values[0], values[1], rtol=1e-5, err_msg=name)
@@ -96,14 +96,14 @@ def test_forecasts_agree_with_the_equivalent_of_the_known_covariance(a, b, d):
     at_best, at_zero, standard = [], [], []
     for seed in range(seeds):
         X, Y, spectrum, prior, _ = problem(n, d, a, b, seed=seed)
-        forecast = ridge_report(X, Y, sizes=sizes).forecast
+        forecast = ridge_report(X, Y, n=sizes).forecast
         # an intercept costs a row, and the mean is estimated from n of them
         factor = sizes / (sizes - 1)
         theory = ridge_equivalent(spectrum, prior, sizes - 1, forecast.ridge * factor, noise)
         ridgeless = ridge_equivalent(spectrum, prior, sizes - 1, 0.0, noise)
-        at_best.append(forecast.error / (theory.gcv * factor))
-        at_zero.append(forecast.ridgeless_error / (ridgeless.gcv * factor))
-        standard.append(forecast.standard_error / forecast.error)
+        at_best.append(forecast.test_error / (theory.gcv * factor))
+        at_zero.append(forecast.ridgeless_test_error / (ridgeless.gcv * factor))
+        standard.append(forecast.standard_error / forecast.test_error)
     # the equivalent is a limit, and the ridge was chosen on the same rows: a few per cent remain
     for ratios, remainder in ((at_best, 0.03), (np.array(at_zero)[:, :3], 0.05)):
         mean, deviation = np.mean(ratios, axis=0), np.std(ratios, axis=0, ddof=1) / np.sqrt(seeds)
@@ -119,7 +119,7 @@ def test_forecasts_agree_with_fits_to_fresh_rows():
     ratios = []
     for seed in range(seeds):
         X, Y, spectrum, _, _ = problem(100, d, a, b, seed=seed)
-        forecast = ridge_report(X, Y, sizes=[250]).forecast
+        forecast = ridge_report(X, Y, n=[250]).forecast
         # the same draw of coefficients with more rows: replay the generator
         rng = np.random.default_rng([100, d, seed])
         rng.standard_normal((100, d))
@@ -129,7 +129,7 @@ def test_forecasts_agree_with_fits_to_fresh_rows():
         rows, labels = rows - rows.mean(axis=0), labels - labels.mean(axis=0)
         fit = rows.T @ np.linalg.solve(rows @ rows.T + 250 * forecast.ridge[0] * np.eye(250), labels)
         truth = noise + np.mean(spectrum @ (fit - coefficients) ** 2)
-        ratios.append(forecast.error[0] / truth)
+        ratios.append(forecast.test_error[0] / truth)
     assert not forecast.is_bound[0]
     deviation = np.std(ratios, ddof=1) / np.sqrt(seeds)
     assert abs(np.mean(ratios) - 1) < 4 * deviation + 0.02
@@ -138,24 +138,24 @@ def test_forecasts_agree_with_fits_to_fresh_rows():
 
 def test_the_forecast_for_n_rows_is_the_leave_one_out_error():
     X, Y, *_ = problem(60, 200, 1.0, 1.0)
-    forecast = ridge_report(X, Y, sizes=[60]).forecast
-    at_it = ridge_report(X, Y, ridges=[0.0, forecast.ridge[0]])
-    np.testing.assert_allclose(forecast.error[0], at_it.loo_error[1], rtol=1e-9)
-    np.testing.assert_allclose(forecast.ridgeless_error[0], at_it.loo_error[0], rtol=1e-9)
+    forecast = ridge_report(X, Y, n=[60]).forecast
+    at_it = ridge_report(X, Y, ridge=[0.0, forecast.ridge[0]])
+    np.testing.assert_allclose(forecast.test_error[0], at_it.loo_error[1], rtol=1e-9)
+    np.testing.assert_allclose(forecast.ridgeless_test_error[0], at_it.loo_error[0], rtol=1e-9)
 
 
 def test_forecasts_beyond_what_the_rows_show_are_bounds_and_say_so():
     X, Y, spectrum, prior, _ = problem(100, 1000, 0.5, 2.0)
-    forecast = ridge_report(X, Y, sizes=[50, 100, 800]).forecast
+    forecast = ridge_report(X, Y, n=[50, 100, 800]).forecast
     assert forecast.is_bound.tolist() == [False, False, True]
-    assert np.isnan(forecast.ridgeless_error).tolist() == [False, False, True]
+    assert np.isnan(forecast.ridgeless_test_error).tolist() == [False, False, True]
     best = ridge_equivalent(spectrum, prior, 799, np.append(0, np.geomspace(1e-4, 10, 200)), 0.3).gcv.min()
-    assert best < forecast.error[2] + 4 * forecast.standard_error[2]
+    assert best < forecast.test_error[2] + 4 * forecast.standard_error[2]
     # columns that n rows determine leave nothing open
     X, Y, *_ = problem(100, 30, 0.5, 2.0)
-    forecast = ridge_report(X, Y, sizes=[50, 800]).forecast
+    forecast = ridge_report(X, Y, n=[50, 800]).forecast
     assert not forecast.is_bound.any()
-    assert np.isfinite(forecast.ridgeless_error).all()
+    assert np.isfinite(forecast.ridgeless_test_error).all()
 
 
 @pytest.mark.parametrize(
@@ -177,14 +177,14 @@ def test_clear_power_laws_are_put_into_their_regime(a, n, d, regime):
         assert report.regime == regime, report.reason
 
 
-def test_the_exponent_of_the_spectrum_is_found_and_unlabeled_rows_sharpen_it():
+def test_the_exponent_of_the_spectrum_is_found_and_unlabelled_rows_sharpen_it():
     errors = []
     for seed in range(6):
         X, Y, _, _, extra = problem(80, 600, 0.6, 1.0, targets=1, seed=seed, extra=1500)
-        few, many = ridge_report(X, Y), ridge_report(X, Y, unlabeled=extra)
+        few, many = ridge_report(X, Y), ridge_report(X, Y, unlabelled=extra)
         errors.append([few.spectrum_exponent - 0.6, many.spectrum_exponent - 0.6])
         np.testing.assert_array_equal(few.gcv, many.gcv)
-        np.testing.assert_array_equal(few.forecast.error, many.forecast.error)
+        np.testing.assert_array_equal(few.forecast.test_error, many.forecast.test_error)
     few_error, many_error = np.sqrt(np.mean(np.square(errors), axis=0))
     assert many_error < 0.05 < few_error
 
@@ -204,25 +204,25 @@ def test_units_shifts_and_constant_columns_do_not_matter():
     same, scaled = ridge_report(padded, Y - 30.0), ridge_report(1e30 * X, 1e20 * Y)
     for report, ridge_unit, error_unit in ((same, 1.0, 1.0), (scaled, 1e60, 1e40)):
         assert (report.n, report.d, report.chosen, report.regime) == (50, 120, base.chosen, base.regime)
-        np.testing.assert_allclose(report.ridges, ridge_unit * base.ridges, rtol=1e-9)
+        np.testing.assert_allclose(report.ridge, ridge_unit * base.ridge, rtol=1e-9)
         np.testing.assert_allclose(report.gcv, error_unit * base.gcv, rtol=1e-8)
         np.testing.assert_allclose(report.loo_error, error_unit * base.loo_error, rtol=1e-8)
         np.testing.assert_allclose(report.noise_variance, error_unit * base.noise_variance, rtol=1e-8)
-        np.testing.assert_allclose(report.forecast.error, error_unit * base.forecast.error, rtol=1e-8)
+        np.testing.assert_allclose(report.forecast.test_error, error_unit * base.forecast.test_error, rtol=1e-8)
 
 
 def test_several_targets_give_the_means_of_single_ones():
     X, Y, *_ = problem(40, 100, 1.0, 1.0, targets=3)
     ridges = [0.0, 0.01, 1.0]
-    together = ridge_report(X, Y, ridges=ridges)
-    alone = [ridge_report(X, Y[:, [target]], ridges=ridges) for target in range(3)]
-    flat = ridge_report(X, Y[:, 0], ridges=ridges)
+    together = ridge_report(X, Y, ridge=ridges)
+    alone = [ridge_report(X, Y[:, [target]], ridge=ridges) for target in range(3)]
+    flat = ridge_report(X, Y[:, 0], ridge=ridges)
     np.testing.assert_array_equal(flat.gcv, alone[0].gcv)
     for name in ("gcv", "loo_error", "training_error", "noise_variance", "target_variance"):
         mean = np.mean([getattr(report, name) for report in alone], axis=0)
         np.testing.assert_allclose(getattr(together, name), mean, rtol=1e-10, atol=1e-25, err_msg=name)
     # copies of one target are one target, not three independent ones
-    copies = ridge_report(X, np.repeat(Y[:, :1], 3, axis=1), ridges=ridges)
+    copies = ridge_report(X, np.repeat(Y[:, :1], 3, axis=1), ridge=ridges)
     np.testing.assert_allclose(copies.forecast.standard_error, alone[0].forecast.standard_error, rtol=1e-8)
     np.testing.assert_allclose(copies.noise_standard_error, alone[0].noise_standard_error, rtol=1e-8)
     assert together.noise_standard_error / together.noise_variance < copies.noise_standard_error / copies.noise_variance
@@ -235,13 +235,13 @@ def test_rows_of_unequal_leverage_are_forecast_by_leaving_out_and_named():
     coefficients = rng.standard_normal((d, 20)) / np.sqrt(d)
     X = rng.standard_normal((n + test, d)) * rng.choice([0.2, 2.0], (n + test, 1))
     Y = X @ coefficients + np.sqrt(noise) * rng.standard_normal((n + test, 20))
-    report = ridge_report(X[:n], Y[:n], sizes=[n])
+    report = ridge_report(X[:n], Y[:n], n=[n])
     assert "trust the latter" in str(report)
     centre = X[:n].mean(axis=0), Y[:n].mean(axis=0)
     inner, ridge = X[:n] - centre[0], report.forecast.ridge[0]
     fit = inner.T @ np.linalg.solve(inner @ inner.T + n * ridge * np.eye(n) + 1e-9 * np.eye(n), Y[:n] - centre[1])
     error = np.mean((Y[n:] - centre[1] - (X[n:] - centre[0]) @ fit) ** 2)
-    assert abs(report.forecast.error[0] - error) < 4 * report.forecast.standard_error[0]
+    assert abs(report.forecast.test_error[0] - error) < 4 * report.forecast.standard_error[0]
 
 
 def test_the_place_of_the_chosen_ridge_is_told():
@@ -250,8 +250,8 @@ def test_the_place_of_the_chosen_ridge_is_told():
     assert inside.chosen_where == "inside"
     assert inside.gcv[inside.chosen] == inside.gcv.min()
     low, high = inside.chosen_ridge / 10, inside.chosen_ridge * 10
-    assert ridge_report(X, Y, ridges=[high, 2 * high]).chosen_where == "smallest"
-    assert ridge_report(X, Y, ridges=[low / 2, low]).chosen_where == "largest"
+    assert ridge_report(X, Y, ridge=[high, 2 * high]).chosen_where == "smallest"
+    assert ridge_report(X, Y, ridge=[low / 2, low]).chosen_where == "largest"
     noise = np.random.default_rng(3).standard_normal((60, 200))
     assert ridge_report(X, noise).chosen_ridge > 10 * inside.chosen_ridge
 
@@ -260,15 +260,15 @@ def test_the_place_of_the_chosen_ridge_is_told():
 @pytest.mark.parametrize("centre", [True, False])
 def test_the_smallest_and_the_square_designs_have_a_report(n, d, centre):
     X, Y, *_ = problem(n, d, 0.0, 0.0, targets=2)
-    report = ridge_report(X, Y, centre=centre)
+    report = ridge_report(X, Y, fit_intercept=centre)
     assert np.isfinite(report.gcv[1:]).all()
-    assert np.isfinite(report.forecast.error).all()
+    assert np.isfinite(report.forecast.test_error).all()
     assert "nan" not in str(report)
 
 
 def test_text_and_figure_show_what_was_found():
     X, Y, *_ = problem(100, 600, 1.5, 1.0)
-    report = ridge_report(X, Y, sizes=[50, 100, 200])
+    report = ridge_report(X, Y, n=[50, 100, 200])
     lines = str(report).splitlines()
     assert 10 <= len(lines) <= 18
     assert max(map(len, lines)) <= 100
@@ -279,7 +279,7 @@ def test_text_and_figure_show_what_was_found():
     assert [line.get_label() for line in errors.get_lines()[:3]] == ["GCV", "leave-one-out", "training"]
     np.testing.assert_array_equal(errors.get_lines()[0].get_ydata(), report.gcv[1:])
     assert "kernel" in spectrum.get_title(loc="left")
-    np.testing.assert_array_equal(forecast.get_lines()[0].get_ydata(), report.forecast.error)
+    np.testing.assert_array_equal(forecast.get_lines()[0].get_ydata(), report.forecast.test_error)
     # nothing stands out of an isotropic spectrum: still a figure
     X, Y, *_ = problem(30, 3000, 0.0, 1.0)
     assert len(ridge_report(X, Y).figure().axes) == 3
@@ -303,15 +303,15 @@ def test_text_and_figure_show_what_was_found():
             "Y must vary in every column, got the constant column 1",
         ),
         ({"Y": [np.inf] * 6}, "Y must be finite"),
-        ({"Y": np.zeros(6), "centre": False}, "Y must vary in every column"),
-        ({"ridges": [0.1, -0.1]}, "ridges must be >= 0 and <= 1e\\+200, got -0.1"),
-        ({"ridges": []}, "ridges must not be empty"),
-        ({"ridges": [[1.0]]}, r"ridges must have at most 1 dimension, got shape \(1, 1\)"),
-        ({"sizes": [5]}, "sizes must be >= 10 and <= 1e\\+15, got 5"),
-        ({"sizes": [20.5]}, r"sizes must be whole and >= 10 and <= .*, got 20.5"),
-        ({"unlabeled": np.ones((4, 3))}, r"unlabeled must have 2 columns like X, got shape \(4, 3\)"),
-        ({"unlabeled": [[np.nan, 1.0]]}, "unlabeled must be finite"),
-        ({"centre": "no"}, "centre must be one of True, False; got 'no'"),
+        ({"Y": np.zeros(6), "fit_intercept": False}, "Y must vary in every column"),
+        ({"ridge": [0.1, -0.1]}, "ridge must be >= 0 and <= 1e\\+200, got -0.1"),
+        ({"ridge": []}, "ridge must not be empty"),
+        ({"ridge": [[1.0]]}, r"ridge must have at most 1 dimension, got shape \(1, 1\)"),
+        ({"n": [5]}, "n must be >= 10 and <= 1e\\+15, got 5"),
+        ({"n": [20.5]}, r"n must be whole and >= 10 and <= .*, got 20.5"),
+        ({"unlabelled": np.ones((4, 3))}, r"unlabelled must have 2 columns like X, got shape \(4, 3\)"),
+        ({"unlabelled": [[np.nan, 1.0]]}, "unlabelled must be finite"),
+        ({"fit_intercept": "no"}, "fit_intercept must be True or False, got 'no'"),
     ],
 )
 def test_wrong_input_is_named(change, message):

@@ -84,7 +84,7 @@ def test_gaps_in_new_rows_and_texts_in_labels_are_named():
     rows = frame[["size", "age"]]
     with pytest.raises(InputError, match=r"^y must be numeric, got the text 'high'"):
         estimators.OneStepRegressor().fit(rows, np.where(labels > 0, "high", "low"))
-    model = estimators.NoiseRegularizedRidge(n_features=20, random_state=0).fit(rows, labels)
+    model = estimators.NoiseRegularizedRidge(width=20, random_state=0).fit(rows, labels)
     new = rows.copy()
     new.loc[0, "size"] = np.nan
     with pytest.raises(InputError, match=r"^X must not have gaps, got NaN in column 'size'"):

@@ -247,7 +247,7 @@ def test_wrong_input_is_named(settings, rows, message):
 
 def test_wrong_calls_are_named():
     model = DiffusionDensity().fit([[0.0], [1.0], [0.5]])
-    with pytest.raises(InputError, match="t must be > 0, got 0"):
+    with pytest.raises(InputError, match="time must be > 0, got 0"):
         model.score_at([[0.5]], 0.0)
     with pytest.raises(InputError, match="n_samples must be an integer >= 1, got 0"):
         model.sample(0)

@@ -94,7 +94,7 @@ def test_low_rank_tasks_are_learned_nearly_as_well_as_with_their_true_prior(pret
     projector = model.subspace_ @ model.subspace_.T
     assert model.subspace_.shape == (D, 3)
     assert np.sum((projector @ np.linalg.qr(root)[0]) ** 2) > 0.97 * 3
-    np.testing.assert_allclose(model.noise_, NOISE, rtol=0.2)
+    np.testing.assert_allclose(model.noise_variance_, NOISE, rtol=0.2)
     np.testing.assert_allclose(np.trace(model.task_covariance_), 1.0, rtol=0.2)
     np.testing.assert_allclose(model.effective_rank_, 3.0, atol=0.6)
 
@@ -143,7 +143,7 @@ def test_nonlinear_tasks_are_learned_in_their_common_plane():
     assert np.sum(model.subspace_[:2] ** 2) > 0.97 * 2
     errors = [np.mean((model.fit(X[:40], y[:40]).predict(X[40:]) - y[40:]) ** 2) / np.var(y) for X, y in new]
     assert np.median(errors) < 0.1
-    assert model.cv_errors_["eb"] > 0.8 * np.mean([np.var(y) for _, y in tasks])
+    assert model.cv_errors_["empirical_bayes"] > 0.8 * np.mean([np.var(y) for _, y in tasks])
 
 
 def test_linear_attention_beats_ridge_on_the_context_but_not_empirical_bayes(pretrained):
@@ -153,7 +153,7 @@ def test_linear_attention_beats_ridge_on_the_context_but_not_empirical_bayes(pre
     found = excess(model, new)
     assert excess(eb, new) < found < excess(RidgeCV(np.logspace(-3, 3, 25)), new)
     assert model.task_covariance_ is None
-    assert model.noise_ is None
+    assert model.noise_variance_ is None
     with pytest.raises(InputError, match="return_std must be False"):
         model.predict(new[0][0], return_std=True)
 
@@ -225,7 +225,7 @@ def test_predictions_do_not_depend_on_units():
     scaled.fit(X * factors + 3 * factors, 1e30 * y - 1e30)
     expected = 1e30 * plain.predict(X) - 1e30
     np.testing.assert_allclose(scaled.predict(X * factors + 3 * factors), expected, rtol=1e-6, atol=1e24)
-    np.testing.assert_allclose(scaled.noise_, 1e60 * plain.noise_, rtol=1e-6)
+    np.testing.assert_allclose(scaled.noise_variance_, 1e60 * plain.noise_variance_, rtol=1e-6)
 
 
 @pytest.mark.filterwarnings("ignore:the rows of these")
@@ -254,7 +254,7 @@ def test_few_tasks_of_many_directions_are_warned_about():
         InContextRegressor().pretrain(pairs_of(draw(rng, np.eye(D), 4, 6)))
 
 
-@pytest.mark.parametrize("mode", ["eb", "linear_attention", "subspace_kernel"])
+@pytest.mark.parametrize("mode", ["empirical_bayes", "linear_attention", "subspace_kernel"])
 def test_pickled_and_cloned_models_predict_the_same(mode, pretrained):
     _, tasks, _ = pretrained
     model = InContextRegressor(mode, rank=2, max_steps=3).pretrain(tasks[:30])
@@ -351,7 +351,7 @@ def test_wrong_order_of_calls_and_wrong_contexts_are_refused(pretrained):
         fresh.predict(np.full((1, D), 1.7e308))
 
 
-@pytest.mark.parametrize("mode", ["eb", "linear_attention", "subspace_kernel"])
+@pytest.mark.parametrize("mode", ["empirical_bayes", "linear_attention", "subspace_kernel"])
 @pytest.mark.parametrize("case", ["two tasks", "single rows", "copies", "noiseless", "constant feature", "huge"])
 def test_odd_but_legal_tasks_give_finite_predictions(mode, case):
     rng = np.random.default_rng(11)
@@ -380,7 +380,7 @@ def test_odd_but_legal_tasks_give_finite_predictions(mode, case):
         assert np.isfinite(model.fit(X, labels).predict(X)).all()
     assert np.isfinite(model.fit(X[:1], y[:1]).predict(X)).all()
     assert np.isfinite([model.cv_mse_, model.effective_rank_, model.effective_tasks_]).all()
-    if case == "noiseless" and mode == "eb":
+    if case == "noiseless" and mode == "empirical_bayes":
         long = draw(rng, np.eye(3), 1, 9, noise=0.0)[0]
         np.testing.assert_allclose(model.fit(*long[:2]).coef_, long[2], atol=1e-3)
 

@@ -9,7 +9,7 @@ from unlazy.estimators import MeanFieldClassifier, MeanFieldRegressor, network_c
 from unlazy.estimators.mean_field.fit import NetworkSetting, padded, train_all, width_spread
 
 pytestmark = pytest.mark.usefixtures("optimised")
-FIXED = {"amplitude": 3.0, "prior_scale": 0.7, "temperature": 0.01, "n_particles": 32, "steps": 300}
+FIXED = {"amplitude": 3.0, "prior_scale": 0.7, "temperature": 0.01, "particles": 32, "steps": 300}
 
 
 # sklearn's checks meet two dozen shapes, each with its own compiled program
@@ -36,7 +36,7 @@ def test_classifier_learns_a_parity_better_than_the_best_kernel_machine():
 
     x, y, x_test, y_test = parity(200)
     settings = {"amplitude": 10.0, "prior_scale": 0.2, "temperature": 0.003}
-    model = MeanFieldClassifier(**settings, n_particles=128, steps=1500, certificate=False, random_state=0).fit(x, y)
+    model = MeanFieldClassifier(**settings, particles=128, steps=1500, certificate=False, random_state=0).fit(x, y)
     assert model.score(x_test, y_test) > 0.9
     kernels = (SVC(C=c, gamma=g / 20).fit(x, y) for c in (0.1, 1, 10, 100) for g in (0.1, 1, 10))
     assert model.score(x_test, y_test) > max(kernel.score(x_test, y_test) for kernel in kernels)
@@ -102,9 +102,10 @@ def test_gap_of_a_trained_regressor_is_certified_and_small(sine):
 
 def test_certificates_by_function_agree_with_that_of_the_fit(sine):
     model, x, y = sine
-    again = optimality_certificate(model, x[:64], y[:64], chains=4096, random_state=1)[0]
+    again = optimality_certificate(model, x[:64], y[:64], markov_chains=4096, random_state=1)[0]
     assert again.holds
-    assert abs(again.gap - model.optimality_gap_) < 4 * np.hypot(again.standard_error, model.optimality_gap_se_)
+    error = np.hypot(again.standard_error, model.optimality_gap_se_)
+    assert abs(again.optimality_gap - model.optimality_gap_) < 4 * error
     with pytest.raises(InputError, match="y must have one entry per row of X"):
         optimality_certificate(model, x[:64], y[:60])
 
@@ -131,7 +132,7 @@ def test_posterior_covers_networks_drawn_from_its_prior():
         model = MeanFieldRegressor(
             amplitude=amplitude / y[:n].std(),
             prior_scale=scale,
-            n_particles=count,
+            particles=count,
             steps=400,
             posterior=True,
             temperature=1.0,
@@ -150,7 +151,7 @@ def test_posterior_covers_networks_drawn_from_its_prior():
         ({"temperature": 0.0}, "temperature must be > 0, got 0"),
         ({"prior_scale": -1.0}, "prior_scale must be > 0, got -1"),
         ({"amplitude": "large"}, "amplitude must be 'auto', a number > 0 or a list of such, got 'large'"),
-        ({"n_particles": 1}, "n_particles must be an integer >= 2, got 1"),
+        ({"particles": 1}, "particles must be an integer >= 2, got 1"),
         ({"steps": 10}, "steps must be an integer >= 100, got 10"),
         ({"noise_variance": -1}, "noise_variance must be > 0, got -1"),
         ({"posterior": True}, "noise_variance must be a number where"),
@@ -166,14 +167,14 @@ def test_bad_settings_are_named(settings, message):
     ("changed", "message"),
     [
         ({"y": np.full(5, 0.5), "loss": "logistic"}, "y must be -1 or 1 for the logistic loss, got 0.5"),
-        ({"particles": np.ones((3, 2))}, "particles must have d \\+ 1 = 3 columns, got 2"),
+        ({"cloud": np.ones((3, 2))}, "cloud must have d \\+ 1 = 3 columns, got 2"),
         ({"temperature": -0.1}, "temperature must be > 0, got -0.1"),
         ({"loss": "hinge"}, "loss must be one of square, logistic"),
         ({"y": np.ones(4)}, "y must have one entry per row of X, got 4 for 5"),
     ],
 )
 def test_bad_input_of_a_certificate_is_named(changed, message):
-    arguments = {"particles": np.ones((3, 3)), "X": np.ones((5, 2)), "y": np.ones(5)} | changed
+    arguments = {"cloud": np.ones((3, 3)), "X": np.ones((5, 2)), "y": np.ones(5)} | changed
     settings = {"amplitude": 1.0, "temperature": 0.1, "confinement": 0.1} | arguments
     with pytest.raises(InputError, match=message):
         network_certificate(**settings)

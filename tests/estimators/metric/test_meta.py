@@ -151,7 +151,7 @@ def test_adapted_regressor_is_ridge_in_the_learned_metric():
     X, y = tasks[1]
     adapted = model.adapt(X, y)
     root = np.linalg.cholesky(model.metric_ + 1e-14 * np.eye(4))
-    ridge = Ridge(alpha=model.ridge_).fit(X @ root, y)
+    ridge = Ridge(alpha=model.alpha_).fit(X @ root, y)
     np.testing.assert_allclose(adapted.predict(X), ridge.predict(X @ root), rtol=1e-6)
     np.testing.assert_allclose(adapted.intercept_, ridge.intercept_, rtol=1e-6)
 
@@ -196,7 +196,7 @@ def test_intercepts_of_the_tasks_do_not_disturb_the_metric():
 
 def test_order_of_unequal_tasks_does_not_matter_within_the_folds():
     tasks = mixed_tasks()
-    options = {"noise_variance": NOISE, "n_steps": 7, "metric": "full"}
+    options = {"noise_variance": NOISE, "steps": 7, "metric": "full"}
     first = MetaMetricRegressor(**options).fit(tasks)
     second = MetaMetricRegressor(**options).fit(tasks[::-1])
     np.testing.assert_allclose(first.metric_, second.metric_, rtol=1e-9, atol=1e-12)
@@ -215,8 +215,8 @@ def test_units_only_change_units(x, y):
 
 def test_copies_adapt_alike_and_given_settings_are_kept():
     tasks = mixed_tasks()
-    model = MetaMetricRegressor(noise_variance=0.3, n_steps=4, metric="diagonal").fit(tasks)
-    assert (model.noise_variance_, model.ridge_, model.n_steps_) == (pytest.approx(0.3), pytest.approx(0.3), 4)
+    model = MetaMetricRegressor(noise_variance=0.3, steps=4, metric="diagonal").fit(tasks)
+    assert (model.noise_variance_, model.alpha_, model.steps_) == (pytest.approx(0.3), pytest.approx(0.3), 4)
     for copy in (pickle.loads(pickle.dumps(model)), clone(model).fit(tasks)):
         np.testing.assert_array_equal(copy.adapt(*tasks[0]).coef_, model.adapt(*tasks[0]).coef_)
     assert {len(column) for column in model.path_.values()} == {5}
@@ -230,7 +230,7 @@ def test_targets_known_to_be_free_of_noise_are_interpolated(metric, noise_varian
     tasks += [(np.vstack([X, X]), np.concatenate([y, y])) for X, y in tasks]
     model = MetaMetricRegressor(metric=metric, noise_variance=noise_variance).fit(tasks)
     assert model.noise_variance_ == noise_variance
-    assert 0 < model.ridge_ < 1e-7
+    assert 0 < model.alpha_ < 1e-7
     for X, y in tasks:
         np.testing.assert_allclose(model.adapt(X, y).predict(X), y, atol=1e-3)
 
@@ -241,7 +241,7 @@ def test_targets_known_to_be_free_of_noise_are_interpolated(metric, noise_varian
         ({"metric": "ful"}, "did you mean full"),
         ({"cv": 13}, "at most the number of tasks, 12"),
         ({"cv": 1}, "cv must be an integer >= 2"),
-        ({"n_steps": -1}, "n_steps must be an integer >= 0"),
+        ({"steps": -1}, "steps must be an integer >= 0"),
         ({"noise_variance": -0.1}, "noise_variance must be >= 0"),
         ({"fit_intercept": "no"}, "fit_intercept must be True or False, got 'no'"),
         ({"fit_intercept": None}, "fit_intercept must be True or False, got None"),

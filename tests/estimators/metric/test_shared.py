@@ -27,7 +27,7 @@ def fitted(data):
 
 
 def assert_same_fit(first, second, **tolerances):
-    assert (first.basis_, first.n_steps_) == (second.basis_, second.n_steps_)
+    assert (first.basis_, first.steps_) == (second.basis_, second.steps_)
     np.testing.assert_allclose(first.coef_, second.coef_, **tolerances)
 
 
@@ -40,27 +40,29 @@ def test_few_shared_features_are_found_and_ridge_is_far_behind(data, fitted):
     assert data.excess_risk(fitted.coef_.T) < 2 * data.bayes_risk()
 
 
-@pytest.mark.parametrize("options", [{}, {"basis": "pca"}, {"n_steps": (0,)}, {"criterion": "dof", "dtype": "float64"}])
+@pytest.mark.parametrize(
+    "options", [{}, {"basis": "pca"}, {"steps": (0,)}, {"criterion": "degrees_of_freedom", "dtype": "float64"}]
+)
 def test_fit_is_ridge_on_the_learned_features(data, options):
-    """scikit-learn's Ridge on `transform(X)` with the penalty `ridge_` gives the same predictions."""
+    """scikit-learn's Ridge on `transform(X)` with the penalty `alpha_` gives the same predictions."""
     model = SharedMetricRegressor(rank=None, **options).fit(data.design, data.targets)
     learned = model.transform(data.design)
     assert learned.shape[1] == np.count_nonzero(model.metric_)
-    ridge = Ridge(alpha=model.ridge_).fit(learned, data.targets)
+    ridge = Ridge(alpha=model.alpha_).fit(learned, data.targets)
     fresh = np.random.default_rng(0).standard_normal((20, 150))
     np.testing.assert_allclose(model.predict(fresh), ridge.predict(model.transform(fresh)), rtol=1e-5, atol=1e-6)
     spectrum = np.linalg.eigvalsh(learned @ learned.T / len(learned))[::-1]
     np.testing.assert_allclose(model.metric_spectrum_, spectrum, rtol=1e-5, atol=1e-7 * spectrum[0])
     eigenvalues = 60 * spectrum
-    np.testing.assert_allclose(model.dof_, np.sum(eigenvalues / (eigenvalues + model.ridge_)), rtol=1e-5)
+    np.testing.assert_allclose(model.degrees_of_freedom_, np.sum(eigenvalues / (eigenvalues + model.alpha_)), rtol=1e-5)
 
 
 def test_step_zero_is_ridge_of_the_features_as_they_are(data):
-    model = SharedMetricRegressor(n_steps=(0,), start_exponent=0, basis="features", rank=None)
+    model = SharedMetricRegressor(steps=(0,), start_exponent=0, basis="features", rank=None)
     model.fit(data.design, data.targets)
     assert model.criterion_ == "ridge"
     np.testing.assert_allclose(model.metric_, model.metric_[0], rtol=1e-9)
-    ridge = Ridge(alpha=model.ridge_ / model.metric_[0]).fit(data.design, data.targets)
+    ridge = Ridge(alpha=model.alpha_ / model.metric_[0]).fit(data.design, data.targets)
     np.testing.assert_allclose(model.coef_, ridge.coef_, rtol=1e-5, atol=1e-7)
     np.testing.assert_allclose(model.intercept_, ridge.intercept_, rtol=1e-4, atol=1e-7)
 
@@ -74,7 +76,7 @@ def test_rank_confines_predictions_to_combinations_of_targets(data):
 def test_cross_validation_does_not_see_held_out_labels_through_the_metric():
     """Targets are noise: a metric that had seen the held-out labels would predict them."""
     rng = np.random.default_rng(0)
-    for criterion in ("evidence", "dof"):
+    for criterion in ("evidence", "degrees_of_freedom"):
         targets = rng.standard_normal((60, 5))
         model = SharedMetricRegressor(criterion=criterion, random_state=1).fit(rng.standard_normal((60, 400)), targets)
         assert model.cv_mse_ > 0.93 * targets.var()
@@ -84,12 +86,12 @@ def test_cross_validation_does_not_see_held_out_labels_through_the_metric():
 def test_cv_errors_are_those_of_ridge_fits_without_the_fold(data):
     """Step 0 at every penalty, against scikit-learn's Ridge with the first metric of a fit to the training rows."""
     folds = list(KFold(3, shuffle=True, random_state=5).split(data.design))
-    options = {"n_steps": (0,), "start_exponent": 0, "basis": "features", "rank": None, "dtype": "float64"}
+    options = {"steps": (0,), "start_exponent": 0, "basis": "features", "rank": None, "dtype": "float64"}
     path = SharedMetricRegressor(cv=folds, **options).fit(data.design, data.targets).path_
-    errors = np.zeros(len(path["ridge"]))
+    errors = np.zeros(len(path["alpha"]))
     for train, held in folds:
         first = SharedMetricRegressor(cv=5, **options).fit(data.design[train], data.targets[train]).metric_[0]
-        for i, penalty in enumerate(path["ridge"]):
+        for i, penalty in enumerate(path["alpha"]):
             ridge = Ridge(alpha=penalty / first).fit(data.design[train], data.targets[train])
             errors[i] += np.sum((ridge.predict(data.design[held]) - data.targets[held]) ** 2)
     np.testing.assert_allclose(path["cv_mse"], errors / data.targets.size, rtol=1e-7)
@@ -108,7 +110,7 @@ def test_result_is_that_of_ridge_cv_where_another_start_earns_nothing():
         ridge = RidgeCV(scale * np.logspace(-8, 4, 49)).fit(data.design, data.targets)
         np.testing.assert_allclose(model.coef_, ridge.coef_, rtol=1e-6, atol=1e-9)
         np.testing.assert_allclose(model.intercept_, ridge.intercept_, rtol=1e-6, atol=1e-9)
-        forced = SharedMetricRegressor(n_steps=(1,)).fit(data.design, data.targets)
+        forced = SharedMetricRegressor(steps=(1,)).fit(data.design, data.targets)
         preferred.append(forced.start_exponent_)
     assert set(preferred) != {0.0}
 
@@ -164,9 +166,9 @@ def test_few_rows_are_held_out_more_than_once():
 
 def test_ridge_that_learned_nothing_has_the_penalty_of_leave_one_out():
     data = many_tasks("dense", np.random.default_rng(1), n=50, d=200, tasks=10)
-    model = SharedMetricRegressor(n_steps=(0,), start_exponent=0, basis="features", dtype="float64")
+    model = SharedMetricRegressor(steps=(0,), start_exponent=0, basis="features", dtype="float64")
     model.fit(data.design, data.targets)
-    penalties = model.ridge_ / model.metric_[0] * np.array([0.5, 0.75, 1.0, 1.33, 2.0])
+    penalties = model.alpha_ / model.metric_[0] * np.array([0.5, 0.75, 1.0, 1.33, 2.0])
     errors = np.zeros(5)
     for i in range(50):
         rest = np.arange(50) != i
@@ -261,8 +263,8 @@ def test_path_is_a_table_whose_least_error_is_the_one_reported(fitted):
     assert {len(column) for column in path.values()} == {len(path["cv_mse"])}
     np.testing.assert_allclose(path["cv_mse"].min(), fitted.cv_mse_)
     best = np.argmin(path["cv_mse"])
-    assert (path["basis"][best], path["step"][best]) == (fitted.basis_, fitted.n_steps_)
-    np.testing.assert_allclose(path["ridge"][best], fitted.ridge_)
+    assert (path["basis"][best], path["step"][best]) == (fitted.basis_, fitted.steps_)
+    np.testing.assert_allclose(path["alpha"][best], fitted.alpha_)
 
 
 def test_single_target_warns_and_predicts_in_the_shape_of_y(data):
@@ -315,7 +317,7 @@ def test_final_fit_is_in_double_precision():
     targets = design @ rng.standard_normal((8, 5))
     model = SharedMetricRegressor(noise_variance=0).fit(design, targets)
     learned = model.transform(design)
-    ridge = Ridge(alpha=model.ridge_, solver="svd").fit(learned, targets)
+    ridge = Ridge(alpha=model.alpha_, solver="svd").fit(learned, targets)
     np.testing.assert_allclose(model.predict(design), ridge.predict(learned), rtol=0, atol=1e-9)
 
 
@@ -371,9 +373,9 @@ def test_learned_features_have_the_names_of_the_input_and_components_that_of_the
         ({"groups": [0, 1]}, r"groups must have shape \(150,\)"),
         ({"groups": np.zeros(150), "basis": "pca"}, "groups must be None"),
         ({"rank": 0}, "rank must be"),
-        ({"n_steps": ()}, "n_steps must be"),
-        ({"n_steps": (0, -1)}, "n_steps must be"),
-        ({"n_steps": (0.5,)}, "n_steps must be"),
+        ({"steps": ()}, "steps must be"),
+        ({"steps": (0, -1)}, "steps must be"),
+        ({"steps": (0.5,)}, "steps must be"),
         ({"start_exponent": np.nan}, "start_exponent must be finite"),
         ({"start_exponent": 99}, "start_exponent must be >= -10"),
     ],

@@ -28,7 +28,7 @@ LINKS = {
     "square": lambda s: s**2 - 1,
     "noise": lambda s: 0 * s,
 }
-SMALL = {"n_features": 60, "random_state": 0}
+SMALL = {"width": 60, "random_state": 0}
 
 
 def draw(link, n, d, seed, noise=0.2):
@@ -45,7 +45,7 @@ def error(model, data):
 
 
 @pytest.mark.filterwarnings("ignore:signal_z_ is", "ignore:y must correlate")
-@parametrize_with_checks([OneStepRegressor(n_features=50), OneStepFeatures(n_features=50), OneStepFeatures(spike=0)])
+@parametrize_with_checks([OneStepRegressor(width=50), OneStepFeatures(width=50), OneStepFeatures(spike_deviation=0)])
 def test_estimator_keeps_the_rules_of_scikit_learn(estimator, check):
     check(estimator)
 
@@ -95,10 +95,10 @@ def test_extra_directions_see_even_functions_to_which_one_step_is_blind(link):
 @pytest.mark.parametrize("link", ["even", "square", "noise"])
 def test_features_of_one_step_refuse_what_they_cannot_see(link):
     x, y, *_ = draw(link, 600, 20, 922, noise=0.5)
-    with pytest.raises(InputError, match=r"information exponent >= 2.*OneStepRegressor.*spike=0"):
+    with pytest.raises(InputError, match=r"information exponent >= 2.*OneStepRegressor.*spike_deviation=0"):
         OneStepFeatures(**SMALL).fit(x, y)
-    assert OneStepFeatures(spike=0, **SMALL).fit(x, y).directions_.shape == (0, 20)
-    assert OneStepFeatures(min_signal=-np.inf, spike=1.0, **SMALL).fit(x, y).spike_ == 1.0
+    assert OneStepFeatures(spike_deviation=0, **SMALL).fit(x, y).directions_.shape == (0, 20)
+    assert OneStepFeatures(min_signal=-np.inf, spike_deviation=1.0, **SMALL).fit(x, y).spike_deviation_ == 1.0
 
 
 def test_with_few_rows_features_of_one_step_warn_instead():
@@ -164,13 +164,13 @@ def test_direction_and_its_estimated_alignment_are_those_of_the_theory(precondit
 
     def theory(ratio):
         if precondition:
-            return preconditioned_cosine(link, ratio, noise**2, best_direction_ridge(link, ratio, noise**2))
+            return preconditioned_cosine(link, ratio, best_direction_ridge(link, ratio, noise**2), noise**2)
         return gradient_cosine(link, ratio, noise**2)
 
     cosines, estimates = [], []
     for seed in range(12):
         x, y, *_ = draw("tanh", n, d, 940 + seed, noise)
-        model = OneStepFeatures(20, spike=1.0, precondition=precondition, random_state=0).fit(x, y)
+        model = OneStepFeatures(20, spike_deviation=1.0, precondition=precondition, random_state=0).fit(x, y)
         cosines.append(model.direction_.sum() / np.sqrt(d) / np.linalg.norm(model.direction_))
         estimates.append(model.alignment_)
     # the estimate is of directions that four fifths of the rows give
@@ -238,27 +238,27 @@ def test_predictions_follow_from_the_fitted_attributes(link):
     design = np.hstack(
         [design / np.sqrt(max(len(model.biases_), 1)), (3 * x + 7 - model.mean_) / model.scale_ / 5**0.5]
     )
-    ridge = Ridge(200 * model.alpha_, solver="svd").fit(design, 5 * y - 2)
+    ridge = Ridge(200 * model.ridge_, solver="svd").fit(design, 5 * y - 2)
     np.testing.assert_allclose(ridge.predict(design), model.predict(3 * x + 7), rtol=1e-4, atol=1e-4)
 
 
 def test_features_are_the_hidden_layer_and_the_standardised_inputs():
     x, y, new, _ = draw("tanh", 200, 5, 951)
-    model = OneStepFeatures(spike=2.0, **SMALL).fit(x, y)
+    model = OneStepFeatures(spike_deviation=2.0, **SMALL).fit(x, y)
     found = model.transform(new)
     z = (new - x.mean(axis=0)) / x.std(axis=0)
     np.testing.assert_allclose(found[:, :60], np.tanh(z @ model.weights_ + model.biases_) / np.sqrt(60), rtol=1e-9)
     np.testing.assert_allclose(found[:, 60:], z / np.sqrt(5), rtol=1e-9)
     names = model.get_feature_names_out()
     assert (len(names), names[0]) == (65, "onestepfeatures0")
-    plain = OneStepFeatures(spike=0, **SMALL).fit(x, y)
+    plain = OneStepFeatures(spike_deviation=0, **SMALL).fit(x, y)
     moved = model.weights_ - plain.weights_
     assert np.linalg.matrix_rank(moved, tol=1e-9) == 1
     left = np.linalg.svd(moved)[0][:, 0]
     assert abs(left @ (model.direction_ * model.scale_)) == pytest.approx(
         np.linalg.norm(model.direction_ * model.scale_)
     )
-    assert OneStepFeatures(**SMALL).fit(x, y).spike_ in (0.5, 1.0, 2.0, 4.0)
+    assert OneStepFeatures(**SMALL).fit(x, y).spike_deviation_ in (0.5, 1.0, 2.0, 4.0)
 
 
 def test_the_same_seed_gives_the_same_numbers_and_another_seed_others():
@@ -267,7 +267,7 @@ def test_the_same_seed_gives_the_same_numbers_and_another_seed_others():
     expected = first.predict(new)
     np.testing.assert_array_equal(OneStepRegressor(**SMALL).fit(x, y).predict(new), expected)
     np.testing.assert_array_equal(pickle.loads(pickle.dumps(first)).predict(new), expected)
-    other = OneStepRegressor(n_features=60, random_state=1).fit(x, y)
+    other = OneStepRegressor(width=60, random_state=1).fit(x, y)
     assert np.abs(other.predict(new) - expected).max() > 1e-6
 
 
@@ -297,7 +297,7 @@ def test_more_columns_than_rows_need_no_square_matrix_of_columns():
     x = rng.standard_normal((60, 30_000))
     y = 0.05 * x[:, :4000].sum(axis=1) + rng.standard_normal(60)
     with pytest.warns(UserWarning, match="signal_z_"):
-        predicted = OneStepRegressor(n_features=20, max_directions=1, random_state=0).fit(x, y).predict(x)
+        predicted = OneStepRegressor(width=20, max_directions=1, random_state=0).fit(x, y).predict(x)
     assert np.isfinite(predicted).all()
 
 
@@ -313,12 +313,12 @@ def test_columns_that_vary_in_few_rows_may_be_constant_in_a_fold():
 
 def test_record_holds_every_choice_and_its_error():
     x, y, *_ = draw("tanh", 150, 5, 955)
-    model = OneStepRegressor(spikes=(0, 2.0), alphas=[1e-3, 1e-1], max_directions=0, **SMALL).fit(x, y)
+    model = OneStepRegressor(spike_deviations=(0, 2.0), ridges=[1e-3, 1e-1], max_directions=0, **SMALL).fit(x, y)
     record = model.cv_results_
     assert {len(column) for column in record.values()} == {2 * 4}
     assert set(record["model"]) == {"linear", "random features", "one step"}
     chosen = (record["model"] == model.model_) & (record["background"] == model.background_)
-    chosen &= (record["spike"] == model.spike_) & (record["alpha"] == model.alpha_)
+    chosen &= (record["spike_deviation"] == model.spike_deviation_) & (record["ridge"] == model.ridge_)
     assert record["cv_mse"][chosen] == pytest.approx([model.cv_mse_])
     assert 0.03 < model.cv_mse_ < 0.2
 
@@ -332,8 +332,8 @@ def test_other_activations_learn_too(activation):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"n_features": 0}, "n_features must be an integer >= 1, got 0"),
-        ({"n_features": 2.5}, "n_features must be an integer >= 1, got 2.5"),
+        ({"width": 0}, "width must be an integer >= 1, got 0"),
+        ({"width": 2.5}, "width must be an integer >= 1, got 2.5"),
         ({"activation": "tan"}, "activation must be one of .*, tanh, .*did you mean tanh"),
         ({"activation": 3}, "activation must be one of .*, tanh, .* or a function of arrays, got 3"),
         ({"activation": np.cos}, r"linear coefficient mu1 = E\[z sigma\(z\)\] != 0"),
@@ -344,7 +344,7 @@ def test_other_activations_learn_too(activation):
             {"activation": lambda z: 1e200 * np.tanh(z)},
             r"activation must be square integrable, got values up to 1e\+200",
         ),
-        ({"n_features": 10**12}, r"n_features must fit into .* GiB of memory, got 1000000000000, which needs .* GiB"),
+        ({"width": 10**12}, r"width must fit into .* GiB of memory, got 1000000000000, which needs .* GiB"),
         ({"precondition": "yes"}, "precondition must be True or False, got 'yes'"),
     ],
 )
@@ -359,23 +359,23 @@ def test_wrong_settings_are_named(kind, options, message):
 @pytest.mark.parametrize(
     ("model", "message"),
     [
-        (OneStepRegressor(spikes=(-1.0,)), "spikes must be >= 0 .*got -1"),
-        (OneStepRegressor(spikes=()), "spikes must not be empty"),
-        (OneStepRegressor(alphas=(0.0,)), "alphas must be >= 1e-10 .*got 0"),
-        (OneStepRegressor(alphas=(-1.0,)), "alphas must be >= 1e-10 .*got -1"),
+        (OneStepRegressor(spike_deviations=(-1.0,)), "spike_deviations must be >= 0 .*got -1"),
+        (OneStepRegressor(spike_deviations=()), "spike_deviations must not be empty"),
+        (OneStepRegressor(ridges=(0.0,)), "ridges must be >= 1e-10 .*got 0"),
+        (OneStepRegressor(ridges=(-1.0,)), "ridges must be >= 1e-10 .*got -1"),
         (OneStepRegressor(background="maybe"), "background must be 'cv', True or False, got 'maybe'"),
         (OneStepRegressor(max_directions=-1), "max_directions must be an integer >= 0, got -1"),
         (OneStepRegressor(refinements=1.5), "refinements must be an integer >= 0, got 1.5"),
         (OneStepRegressor(background=np.array([True, False])), "background must be 'cv', True or False, got array"),
-        (OneStepRegressor(spikes=["1"]), r"spikes must be numeric, got \['1'\]"),
-        (OneStepRegressor(alphas=[True]), r"alphas must be numeric, got \[True\]"),
+        (OneStepRegressor(spike_deviations=["1"]), r"spike_deviations must be numeric, got \['1'\]"),
+        (OneStepRegressor(ridges=[True]), r"ridges must be numeric, got \[True\]"),
         (OneStepRegressor(cv=1), "cv must be >= 2"),
         (OneStepRegressor(cv=[[0]]), r"cv must be .* pairs of training and held-out rows, got \[\[0\]\]"),
         (OneStepRegressor(cv="5"), "cv must be a number of folds, a splitter or .*, got '5'"),
-        (OneStepFeatures(spike=True), "spike must be numeric, got True"),
+        (OneStepFeatures(spike_deviation=True), "spike_deviation must be numeric, got True"),
         (OneStepFeatures(min_signal="3"), "min_signal must be numeric, got '3'"),
-        (OneStepFeatures(spike=-1), "spike must be >= 0 .*got -1"),
-        (OneStepFeatures(spike="auto"), "spike must be 'cv' or a number >= 0, got 'auto'"),
+        (OneStepFeatures(spike_deviation=-1), "spike_deviation must be >= 0 .*got -1"),
+        (OneStepFeatures(spike_deviation="auto"), "spike_deviation must be 'cv' or a number >= 0, got 'auto'"),
         (OneStepFeatures(min_signal="low"), "min_signal must be numeric"),
     ],
 )

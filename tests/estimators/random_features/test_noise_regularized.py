@@ -14,7 +14,7 @@ from unlazy.theory.one_step.noise_injection import noise_injection_equivalent
 
 
 @pytest.mark.filterwarnings("ignore:y has one target")
-@parametrize_with_checks([NoiseRegularizedRidge(n_features=30), NoiseRegularizedRidge(0.0, n_features=30)])
+@parametrize_with_checks([NoiseRegularizedRidge(width=30), NoiseRegularizedRidge(0.0, width=30)])
 def test_estimator_keeps_the_rules_of_scikit_learn(estimator, check):
     check(estimator)
 
@@ -39,19 +39,19 @@ def augmented(model, X, y, delta, alpha, copies, rng):
 def test_closed_form_equals_explicit_augmentation_up_to_its_monte_carlo_error(load, delta):
     X, y = load(return_X_y=True)
     y = (y - y.mean()) / y.std()
-    model = NoiseRegularizedRidge(delta, alpha=0.01, n_features=100).fit(X, y)
+    model = NoiseRegularizedRidge(delta**2, alpha=0.01, width=100).fit(X, y)
     rng = np.random.default_rng(7)
     design = np.column_stack([features(model, X), np.ones(len(X))])
     one, other = (design @ augmented(model, X, y, delta, 0.01, 400, rng) for _ in range(2))
     allowed = 1.5 * np.std(one - other) / np.sqrt(2)
     assert np.std((one + other) / 2 - model.predict(X)) < allowed
-    wrong = clone(model).set_params(delta=0.8 * delta).fit(X, y)
+    wrong = clone(model).set_params(input_noise_variance=(0.8 * delta) ** 2).fit(X, y)
     assert np.std((one + other) / 2 - wrong.predict(X)) > allowed
 
 
 def test_without_noise_it_is_ridge_on_random_features():
     X, y = load_diabetes(return_X_y=True)
-    model = NoiseRegularizedRidge(0.0, alpha=0.3, n_features=150).fit(X, y)
+    model = NoiseRegularizedRidge(0.0, alpha=0.3, width=150).fit(X, y)
     plain = Ridge(alpha=0.3).fit(features(model, X), y)
     np.testing.assert_allclose(model.predict(X), plain.predict(features(model, X)), rtol=1e-7)
     np.testing.assert_allclose(model.coef_, plain.coef_, rtol=1e-5, atol=1e-6 * np.abs(plain.coef_).max())
@@ -63,7 +63,7 @@ def test_vanishing_noise_is_no_noise():
     X, y = load_diabetes(return_X_y=True)
     for activation in ("tanh", "relu"):
         plain, faint = (
-            NoiseRegularizedRidge(delta, alpha=1.0, n_features=80, activation=activation).fit(X, y).predict(X)
+            NoiseRegularizedRidge(delta**2, alpha=1.0, width=80, activation=activation).fit(X, y).predict(X)
             for delta in (0.0, 1e-6)
         )
         np.testing.assert_allclose(faint, plain, atol=1e-3 * y.std())
@@ -74,7 +74,7 @@ def test_left_out_error_is_that_of_fits_without_the_row(delta):
     rng = np.random.default_rng(0)
     X = rng.standard_normal((25, 3))
     y = np.tanh(X[:, 0]) + 0.3 * rng.standard_normal(25)
-    model = NoiseRegularizedRidge(delta, alpha=[0.05, 1.0], n_features=20).fit(X, y)
+    model = NoiseRegularizedRidge(delta**2, alpha=[0.05, 1.0], width=20).fit(X, y)
     hidden = (X - model.mean_) / model.deviation_ @ model.weights_ + model.biases_
     noisy = noisy_features(as_activation("tanh"), delta, hidden, model.weights_.T @ model.weights_)
     for alpha, found in zip(model.path_["alpha"], model.path_["loo_mse"], strict=True):
@@ -120,12 +120,14 @@ def test_covariance_in_one_dimension_is_that_of_a_fine_sum_over_the_noise(activa
 
 def test_risk_on_gaussian_rows_is_that_of_the_theory():
     d, n, count, seeds, delta = 150, 375, 225, 8, 0.5
-    expected = noise_injection_equivalent("tanh", np.sign, n / d, count / d, 1e-3, 0.04, input_noise=delta).test_error
+    expected = noise_injection_equivalent(
+        "tanh", np.sign, n / d, count / d, 1e-3, 0.04, input_noise_variance=delta**2
+    ).test_error
     errors = []
     for seed in range(seeds):
         rng = np.random.default_rng(seed)
         X, fresh = rng.standard_normal((n, d)), rng.standard_normal((4000, d))
-        model = NoiseRegularizedRidge(delta, alpha=1e-3 * n, n_features=count, bias=0.0, random_state=seed)
+        model = NoiseRegularizedRidge(delta**2, alpha=1e-3 * n, width=count, bias_deviation=0.0, random_state=seed)
         model.fit(X, np.sign(X[:, 0]) + 0.2 * rng.standard_normal(n))
         errors.append(np.mean((model.predict(fresh) - np.sign(fresh[:, 0])) ** 2) + 0.04)
     allowed = 4 * np.std(errors, ddof=1) / np.sqrt(seeds) + 0.02 * expected
@@ -138,8 +140,8 @@ def test_noise_removes_the_interpolation_peak():
     truth = np.tanh(2 * fresh[:, 0])
     y = np.tanh(2 * X[:, 0]) + 0.3 * rng.standard_normal(200)
     plain, noisy = (
-        np.mean((NoiseRegularizedRidge(delta, alpha=1e-3, n_features=200).fit(X, y).predict(fresh) - truth) ** 2)
-        for delta in (0.0, "cv")
+        np.mean((NoiseRegularizedRidge(noise, alpha=1e-3, width=200).fit(X, y).predict(fresh) - truth) ** 2)
+        for noise in (0.0, "cv")
     )
     assert noisy < 0.2 * plain
     assert noisy < 0.5 * np.var(truth)
@@ -147,21 +149,23 @@ def test_noise_removes_the_interpolation_peak():
 
 def test_choice_is_the_least_left_out_error_of_the_grid():
     X, y = load_diabetes(return_X_y=True)
-    model = NoiseRegularizedRidge([0.0, 0.3, 0.8], alpha=[0.1, 1.0, 10.0], n_features=60).fit(X, y)
+    model = NoiseRegularizedRidge([0.0, 0.09, 0.64], alpha=[0.1, 1.0, 10.0], width=60).fit(X, y)
     path = model.path_
     assert len(path["loo_mse"]) == 9
     best = np.argmin(path["loo_mse"])
-    assert (model.delta_, model.alpha_, model.loo_mse_) == tuple(path[k][best] for k in ("delta", "alpha", "loo_mse"))
-    again = clone(model).set_params(delta=model.delta_, alpha=model.alpha_).fit(X, y)
+    assert (model.input_noise_variance_, model.alpha_, model.loo_mse_) == tuple(
+        path[k][best] for k in ("input_noise_variance", "alpha", "loo_mse")
+    )
+    again = clone(model).set_params(input_noise_variance=model.input_noise_variance_, alpha=model.alpha_).fit(X, y)
     np.testing.assert_allclose(again.predict(X), model.predict(X), rtol=1e-12)
 
 
 def test_several_targets_are_fitted_side_by_side():
     X, y = load_diabetes(return_X_y=True)
     pair = np.column_stack([y, -3 * y**2])
-    both = NoiseRegularizedRidge(0.4, alpha=0.5, n_features=50).fit(X, pair).predict(X)
+    both = NoiseRegularizedRidge(0.16, alpha=0.5, width=50).fit(X, pair).predict(X)
     for column in range(2):
-        alone = NoiseRegularizedRidge(0.4, alpha=0.5, n_features=50).fit(X, pair[:, column]).predict(X)
+        alone = NoiseRegularizedRidge(0.16, alpha=0.5, width=50).fit(X, pair[:, column]).predict(X)
         np.testing.assert_allclose(both[:, column], alone, rtol=1e-8)
 
 
@@ -169,33 +173,33 @@ def test_units_constant_columns_and_few_rows_do_no_harm():
     rng = np.random.default_rng(4)
     X = rng.standard_normal((30, 100))
     y = X[:, 0]
-    plain = NoiseRegularizedRidge(n_features=40).fit(X, y).predict(X)
-    scaled = NoiseRegularizedRidge(n_features=40).fit(1e90 * X + 1e90, 1e-60 * y)
+    plain = NoiseRegularizedRidge(width=40).fit(X, y).predict(X)
+    scaled = NoiseRegularizedRidge(width=40).fit(1e90 * X + 1e90, 1e-60 * y)
     np.testing.assert_allclose(1e60 * scaled.predict(1e90 * X + 1e90), plain, atol=1e-6)
     X[:, 7] = 5.0
-    assert np.isfinite(NoiseRegularizedRidge(n_features=40).fit(X, y).predict(X)).all()
+    assert np.isfinite(NoiseRegularizedRidge(width=40).fit(X, y).predict(X)).all()
 
 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"delta": -0.1}, "delta must be >= 0"),
-        ({"delta": [0.1, np.nan]}, "delta must be finite"),
-        ({"delta": "best"}, "delta must be 'cv'"),
-        ({"delta": [[0.1]]}, "delta must be a number or a list"),
-        ({"delta": []}, "delta must not be empty"),
+        ({"input_noise_variance": -0.1}, "input_noise_variance must be >= 0"),
+        ({"input_noise_variance": [0.1, np.nan]}, "input_noise_variance must be finite"),
+        ({"input_noise_variance": "best"}, "input_noise_variance must be 'cv'"),
+        ({"input_noise_variance": [[0.1]]}, "input_noise_variance must be a number or a list"),
+        ({"input_noise_variance": []}, "input_noise_variance must not be empty"),
         ({"alpha": 0.0}, "alpha must be >= 1e-08"),
         ({"alpha": "auto"}, "alpha must be numeric"),
-        ({"n_features": 0}, "n_features must be an integer >= 1"),
-        ({"n_features": 2.5}, "n_features must be an integer >= 1 and <= .*, got 2.5"),
+        ({"width": 0}, "width must be an integer >= 1"),
+        ({"width": 2.5}, "width must be an integer >= 1 and <= .*, got 2.5"),
         ({"activation": "tanhh"}, r"activation must be one of .*did you mean tanh\?"),
         ({"activation": np.log}, "activation must be finite"),
         ({"activation": np.sum}, "activation must return one number per point"),
-        ({"bias": -1.0}, "bias must be >= 0"),
-        ({"bias": "1"}, "bias must be numeric, got '1'"),
+        ({"bias_deviation": -1.0}, "bias_deviation must be >= 0"),
+        ({"bias_deviation": "1"}, "bias_deviation must be numeric, got '1'"),
         ({"alpha": "0.1"}, "alpha must be numeric, got '0.1'"),
-        ({"delta": True}, "delta must be numeric, got True"),
-        ({"n_features": "5"}, "n_features must be an integer >= 1 and <= .*, got '5'"),
+        ({"input_noise_variance": True}, "input_noise_variance must be numeric, got True"),
+        ({"width": "5"}, "width must be an integer >= 1 and <= .*, got '5'"),
         ({"activation": lambda x: x + 1j}, "activation must be real, got complex numbers"),
         ({"activation": lambda x: 1e200 * np.tanh(x)}, r"activation must have values up to 1e\+100 .*got .*e\+"),
     ],
@@ -249,7 +253,7 @@ def test_activation_may_work_in_place():
     X = rng.standard_normal((60, 3))
     y = np.tanh(X[:, 0]) + 0.1 * rng.standard_normal(60)
     plain, in_place = (
-        NoiseRegularizedRidge(n_features=30, activation=activation).fit(X, y).predict(X)
+        NoiseRegularizedRidge(width=30, activation=activation).fit(X, y).predict(X)
         for activation in (np.tanh, lambda x: np.tanh(x, out=x))
     )
     np.testing.assert_array_equal(in_place, plain)
@@ -259,7 +263,7 @@ def test_activation_may_work_in_place():
 def test_rows_far_beyond_the_training_rows_are_refused_or_predicted_by_finite_numbers():
     rng = np.random.default_rng(15)
     X = rng.standard_normal((60, 3))
-    model = NoiseRegularizedRidge(n_features=30).fit(1e-100 * X, X[:, 0])
+    model = NoiseRegularizedRidge(width=30).fit(1e-100 * X, X[:, 0])
     assert np.isfinite(model.predict(1e100 * X)).all()
     with pytest.raises(InputError, match=r"X must be a finite number of training standard deviations .*e\+2"):
         model.predict(1e250 * X)
@@ -267,5 +271,5 @@ def test_rows_far_beyond_the_training_rows_are_refused_or_predicted_by_finite_nu
 
 def test_constant_inputs_without_biases_are_predicted_by_the_mean():
     y = np.arange(20.0)
-    model = NoiseRegularizedRidge(n_features=5, bias=0.0).fit(np.ones((20, 2)), y)
+    model = NoiseRegularizedRidge(width=5, bias_deviation=0.0).fit(np.ones((20, 2)), y)
     np.testing.assert_allclose(model.predict(np.ones((2, 2))), 9.5)

@@ -100,7 +100,8 @@ def test_training_from_constant_coefficients_does_not_diverge_at_once():
         patch = Patch(shared=0.2 * classes[:, None], own=jnp.full((n, 1), 0.97))
         design = PatchDesign((patch,), classes, classes, jnp.full(n, 1 / n))
         second = jnp.where(jnp.arange(width) % 2 == 0, 1.0, -1.0)
-        problem = draw(key, design, jnp.ones(1), second, dimension=d, scale=1 / (width * d**0.5), noise=d**-0.5)
+        laws = {"initial_deviation": 1 / (width * d**0.5), "noise_deviation": d**-0.5}
+        problem = draw(key, design, jnp.ones(1), second, d=d, **laws)
         return train(key, problem, network, gradient_descent(1 / width), 20, stop_loss=1e-6).state.diverged_at
 
     with jax.enable_x64(True):

@@ -288,8 +288,8 @@ def test_parameters_are_a_dict_or_a_list_of_texts(name, given):
 
 
 def test_parameters_may_be_given_as_on_the_command_line():
-    texts = unlazy.predict("spike", set=["d=64"], over=["samples_per_dimension=1,4"])
-    numbers = unlazy.predict("spike", set={"d": 64}, over={"samples_per_dimension": [1.0, 4.0]})
+    texts = unlazy.predict("spike", set=["d=64"], over=["step_samples_per_dimension=1,4"])
+    numbers = unlazy.predict("spike", set={"d": 64}, over={"step_samples_per_dimension": [1.0, 4.0]})
     assert texts.identical(numbers)
 
 

@@ -10,4 +10,4 @@ def test_the_outputs_have_one_shape_for_all_numbers_of_concepts():
     ]
     found = [{name: array.shape for name, array in one.items()} for one in shapes]
     assert found[0] == found[1]
-    assert found[0]["score"] == (8,)
+    assert found[0]["concept_score"] == (8,)

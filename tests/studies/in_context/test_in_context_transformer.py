@@ -27,8 +27,8 @@ class Mortal(Saved):
 
 @pytest.mark.parametrize(("tasks", "optimiser"), list(zip(LEARNERS, ("adam", "muon"), strict=True)))
 def test_a_killed_instance_gives_the_same_numbers_bit_by_bit(tmp_path, tasks, optimiser):
-    small = {"d": 2, "rank": 1, "pairs": 3, "width": 8, "layers": 1, "heads": 2, "batch": 4, "tests": 16}
-    study = InContextTransformer(tasks=tasks, optimiser=optimiser, segment=2, stage=(2, 6), **small)
+    small = {"d": 2, "rank": 1, "context": 3, "width": 8, "layers": 1, "heads": 2, "batch_size": 4, "tests": 16}
+    study = InContextTransformer(task_kind=tasks, optimiser=optimiser, segment=2, steps=(2, 6), **small)
     whole = study.simulate(np.random.default_rng(7), Saved())
     mortal = Mortal(tmp_path / "state.npz", 2)
     with pytest.raises(Killed):
@@ -38,4 +38,4 @@ def test_a_killed_instance_gives_the_same_numbers_bit_by_bit(tmp_path, tasks, op
     for name, array in whole.items():
         np.testing.assert_array_equal(again[name], array)
     other = study.simulate(np.random.default_rng(8), Saved())
-    assert not np.array_equal(other["error"], whole["error"])
+    assert not np.array_equal(other["relative_risk"], whole["relative_risk"])

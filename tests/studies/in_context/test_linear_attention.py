@@ -22,11 +22,11 @@ def part(simulated, predicted=None):
 
 
 def test_the_optimal_ridge_is_used_where_it_is_asked_for():
-    tuned, plain = (LinearAttention(d=10, tuned=tuned, ridge=1e-6) for tuned in (True, False))
-    assert tuned.predict()["used_ridge"] == pytest.approx(0.968, rel=4e-3)
-    assert plain.predict()["used_ridge"] == 1e-6
-    assert tuned.predict()["new_error"] < plain.predict()["new_error"]
-    found = [study.simulate(np.random.default_rng(3))["new_error"] for study in (tuned, plain)]
+    tuned, plain = (LinearAttention(d=10, tuned=tuned, ridge_times_dimension=1e-6) for tuned in (True, False))
+    assert tuned.predict()["used_ridge_times_dimension"] == pytest.approx(0.968, rel=4e-3)
+    assert plain.predict()["used_ridge_times_dimension"] == 1e-6
+    assert tuned.predict()["new_task_error"] < plain.predict()["new_task_error"]
+    found = [study.simulate(np.random.default_rng(3))["new_task_error"] for study in (tuned, plain)]
     assert found[0] != found[1]
 
 
@@ -35,8 +35,12 @@ def test_few_tasks_turn_only_where_long_contexts_hurt():
     rising, falling = ([1.0, 0.6, 2.0], [1.0, 0.6, 0.3])
     for means, turns in ((rising, True), (falling, False)):
         values = np.broadcast_to(np.array(means)[:, None, None], (3, 2, seeds))
-        coords = {"context_ratio": lengths, "task_ratio": [0.5, 2.0]}
-        data = xr.Dataset({"new_error": (("context_ratio", "task_ratio", "seed"), values)}, coords, {"ridge": 0.0})
+        coords = {"context_per_dimension": lengths, "tasks_per_dimension": [0.5, 2.0]}
+        data = xr.Dataset(
+            {"new_task_error": (("context_per_dimension", "tasks_per_dimension", "seed"), values)},
+            coords,
+            {"ridge_times_dimension": 0.0},
+        )
         found = claim(ContextLength, "few-tasks-turn").number(part(data))
         assert bool((found >= 1.2).all()) is turns
 
@@ -45,8 +49,10 @@ def test_a_peak_is_seen_only_where_there_is_one():
     ratios = [0.5, 1.0, 2.0]
     for means, peak in (([1.7, 200.0, 1.5], True), ([1.7, 1.6, 1.5], False)):
         values = np.broadcast_to(np.array(means)[:, None, None], (3, 2, 4))
-        coords = {"prompt_ratio": ratios, "tuned": [False, True]}
-        data = xr.Dataset({"new_error": (("prompt_ratio", "tuned", "seed"), values)}, coords=coords)
+        coords = {"prompts_per_squared_dimension": ratios, "tuned": [False, True]}
+        data = xr.Dataset(
+            {"new_task_error": (("prompts_per_squared_dimension", "tuned", "seed"), values)}, coords=coords
+        )
         assert bool((claim(LinearAttention, "double-descent").number(part(data)) >= 5).all()) is peak
         assert bool((claim(LinearAttention, "optimal-ridge").number(part(data)) <= 1).all()) is not peak
 
@@ -63,16 +69,16 @@ def test_the_corner_is_missed_with_short_contexts_or_few_prompts(noise):
 def test_the_least_error_inside_is_where_the_note_has_it():
     """min 0.62762 at alpha = 21.05 and 12.951 at 1e4 with d/2 tasks; min 0.097326 at 328.4 with d."""
     for ratio, least, place in ((0.5, 0.62762, 21.05), (1.0, 0.097326, 328.4)):
-        curve = context_length.in_theory("new", 5.0, ratio)
+        curve = context_length.in_theory("new_task", 5.0, ratio)
         assert curve.min() == pytest.approx(least, rel=2e-5)
         assert context_length.LENGTHS[np.argmin(curve)] == pytest.approx(place, rel=0.01)
-    assert context_length.in_theory("new", 5.0, 0.5)[-1] == pytest.approx(12.951, rel=1e-4)
+    assert context_length.in_theory("new_task", 5.0, 0.5)[-1] == pytest.approx(12.951, rel=1e-4)
 
 
 @pytest.mark.parametrize("study", [LinearAttention, TaskDiversity, ContextLength, Memorisation])
 def test_systems_that_do_not_fit_are_refused_and_noise_must_not_vanish_for_discrete_bayes(study):
     with pytest.raises(InputError, match="n d must be at most 5e"):
-        study(d=400, prompt_ratio=100.0).validate()
+        study(d=400, prompts_per_squared_dimension=100.0).validate()
     study(d=10).validate()
     assert study(d=64).memory() > 8 * 2 * 64**3
     with pytest.raises(InputError, match="noise_variance must be a number >= 1e-10"):

@@ -7,8 +7,8 @@ from unlazy.studies.in_context.saddle_escape import SaddleEscape
 
 @pytest.mark.parametrize(("features", "missing"), [(1, 1), (2, 1), (4, 3)])
 def test_differences_of_the_loss_confirm_the_closed_form_of_the_saddle(features, missing):
-    found = SaddleEscape(features=features, missing=missing).predict()
-    np.testing.assert_allclose(found["numerical_eigenvalue"], found["eigenvalue"], rtol=1e-5)
+    found = SaddleEscape(features=features, missing_features=missing).predict()
+    np.testing.assert_allclose(found["numerical_least_eigenvalue"], found["least_eigenvalue"], rtol=1e-5)
     np.testing.assert_allclose(found["numerical_curvature"], found["curvature"], rtol=1e-5)
     assert found["numerical_multiplicity"] == found["multiplicity"] == missing**2
 

@@ -25,13 +25,13 @@ def test_the_optimum_is_a_fixed_point_of_its_own_residuals():
 
 def test_the_cost_of_a_step_counts_the_rows_it_touches():
     """2B + n/m with variance reduction and m = n/B, where the anchor's gradient on n rows serves m steps."""
-    costs = {name: MeanFieldMinibatch(gradient=name)._cost() for name in METHODS}
+    costs = {name: MeanFieldMinibatch(gradient_estimate=name)._cost() for name in METHODS}
     assert costs == {"full": 256, "sgd-4": 4, "sgd-16": 16, "svrg-4": 2 * 4 + 256 / 64, "reshuffled-4": 4}
 
 
 def test_the_floors_of_one_seed_share_their_randomness():
     """Though their runs differ in length: else F fluctuates by more than the floors that are subtracted."""
-    points = [{"gradient": gradient, "evaluations": count, "near": 1.0} for gradient, count in FLOORS]
+    points = [{"gradient_estimate": gradient, "evaluations": count, "near": 1.0} for gradient, count in FLOORS]
     assert len({entropy(MeanFieldMinibatch, point, 3) for point in points}) == 1
     assert entropy(MeanFieldMinibatch, points[0], 4) != entropy(MeanFieldMinibatch, points[0], 3)
 

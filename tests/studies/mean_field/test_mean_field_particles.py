@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import xarray as xr
 
+from unlazy.numerics.monte_carlo import window_shares
 from unlazy.studies.mean_field.mean_field_particles import BETWEEN, EDGES, MeanFieldParticles, _width
-from unlazy.theory.mean_field.fluctuations import window_shares
 
 
 @pytest.mark.parametrize("step_size", [0.02, 0.005])

@@ -6,7 +6,7 @@ from unlazy.studies.message_passing.mixture_classification import MixtureClassif
 
 
 def test_clusters_of_one_draw_have_the_declared_moments():
-    study = MixtureClassification(d=50, spread=2.0, tilt=1.0, share=0.3, separation=1.5)
+    study = MixtureClassification(d=50, variance_ratio=2.0, tilt=1.0, first_probability=0.3, separation=1.5)
     means, variances, shares = study._clusters()
     np.testing.assert_allclose(np.linalg.norm(means, axis=1), 1.5 / np.sqrt(50))
     np.testing.assert_allclose(variances.sum(axis=1), [1.0, 2.0])
@@ -26,7 +26,7 @@ def test_the_closed_form_is_judged_only_where_the_clusters_differ(separation, tm
 
 def test_a_lasso_fit_satisfies_its_optimality_conditions():
     """What the fit minimises is |y - A s|^2 / 2 + penalty |s|_1: the correlations of its residual are the penalty."""
-    study = LassoError(p=60, noise=0.1, penalty=(0.3, 0.1))
+    study = LassoError(d=60, noise_variance=0.01, l1_penalty=(0.3, 0.1))
     found = study.simulate(np.random.default_rng(3))
     rng = np.random.default_rng(3)
     signal = np.zeros(60)
@@ -40,6 +40,6 @@ def test_a_lasso_fit_satisfies_its_optimality_conditions():
         for _ in range(20_000):
             moved = fit + length * design.T @ (y - design @ fit)
             fit = np.sign(moved) * np.maximum(np.abs(moved) - length * penalty, 0)
-        np.testing.assert_allclose(found["train_mse"][i], np.mean((y - design @ fit) ** 2), rtol=1e-4)
-        np.testing.assert_allclose(found["mse"][i], np.mean((fit - signal) ** 2), rtol=1e-3)
-        assert found["nonzeros"][i] == np.mean(fit != 0)
+        np.testing.assert_allclose(found["training_error"][i], np.mean((y - design @ fit) ** 2), rtol=1e-4)
+        np.testing.assert_allclose(found["coefficient_error"][i], np.mean((fit - signal) ** 2), rtol=1e-3)
+        assert found["selected_share"][i] == np.mean(fit != 0)

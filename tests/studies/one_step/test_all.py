@@ -24,9 +24,9 @@ from unlazy.studies.one_step.spiked_features import SpikedFeatures
     ],
 )
 def test_the_figure_of_the_talk_has_its_published_theory(ratio, risks):
-    found = OneStepRiskStudy(d=1024, features=2048, n=int(1024 * ratio)).predict()
+    found = OneStepRiskStudy(d=1024, width=2048, n=int(1024 * ratio)).predict()
     np.testing.assert_allclose(found["risk"], risks, rtol=1e-3)
-    assert found["bound"] == pytest.approx(0.040145872819, rel=1e-9)
+    assert found["kernel_bound"] == pytest.approx(0.040145872819, rel=1e-9)
 
 
 def test_the_best_step_size_has_its_published_theory():
@@ -62,8 +62,8 @@ def test_the_spike_has_its_published_theory():
 @pytest.mark.parametrize(
     ("instance", "name"),
     [
-        (OneStepRiskStudy(d=100, features=200, n=600, exponent=(-1.0, 0.5)), "risk"),
-        (OneStepSmall(d=100, features=200, n=400, step_size=(0.0, 2.0)), "risk"),
+        (OneStepRiskStudy(d=100, width=200, n=600, step_exponent=(-1.0, 0.5)), "risk"),
+        (OneStepSmall(d=100, width=200, n=400, step_size=(0.0, 2.0)), "risk"),
         (Spike(d=200, step_size=(4.0, 8.0)), "singular_value"),
     ],
 )
@@ -96,10 +96,10 @@ def test_noise_injection_has_its_published_theory():
 
 def test_the_feature_spectrum_has_its_published_outliers_and_edges():
     one, none = (FeatureSpectrumStudy(spikes=spikes).predict() for spikes in ("one group", "none"))
-    assert one["top"] == pytest.approx(226.7, rel=0.03)
+    assert one["largest_eigenvalue"] == pytest.approx(226.7, rel=0.03)
     assert one["bulk_edge"] == pytest.approx(1.52, rel=0.05)
     assert none["bulk_edge"] == pytest.approx(2.55, rel=0.05)
-    assert FeatureSpectrumStudy(spikes="two groups").predict()["top"] == pytest.approx(215.6, rel=0.01)
+    assert FeatureSpectrumStudy(spikes="two groups").predict()["largest_eigenvalue"] == pytest.approx(215.6, rel=0.01)
 
 
 def test_noisy_copies_and_the_penalty_agree_with_the_theory_on_small_instances():
@@ -115,18 +115,26 @@ def test_noisy_copies_and_the_penalty_agree_with_the_theory_on_small_instances()
 @pytest.mark.parametrize(
     ("link", "n", "risks"),
     [
-        ("erf", 2048, {"tangent kernel": 0.0489, "RBF, width 1": 0.0525, "RBF, width 4": 0.0493, "linear": 0.0487}),
-        ("tanh3", 2048, {"tangent kernel": 0.1846, "RBF, width 1": 0.1906, "RBF, width 4": 0.1855, "linear": 0.1847}),
+        (
+            "erf",
+            2048,
+            {"tangent kernel": 0.0489, "RBF, bandwidth 1": 0.0525, "RBF, bandwidth 2": 0.0493, "linear": 0.0487},
+        ),
+        (
+            "tanh3",
+            2048,
+            {"tangent kernel": 0.1846, "RBF, bandwidth 1": 0.1906, "RBF, bandwidth 2": 0.1855, "linear": 0.1847},
+        ),
     ],
 )
 def test_kernels_have_the_risk_of_linear_regression_with_their_ridge(link, n, risks):
     """Against simulations of three seeds that others ran at d = 256, whose standard errors are about 1%."""
-    found = dict(zip(LEARNERS, KernelLimit(d=256, features=512, n=n, link=link).predict()["risk"], strict=True))
+    found = dict(zip(LEARNERS, KernelLimit(d=256, width=512, n=n, link=link).predict()["risk"], strict=True))
     for name, risk in risks.items():
         assert found[name] == pytest.approx(risk, rel=0.06)
 
 
 def test_the_best_ridge_of_a_kernel_is_not_at_the_end_of_the_path():
-    found = KernelLimit(d=40, features=80, n=160).simulate(np.random.default_rng(0))
-    assert max(found["edge"]) < 0.01
+    found = KernelLimit(d=40, width=80, n=160).simulate(np.random.default_rng(0))
+    assert max(found["outermost_gain"]) < 0.01
     assert min(found["risk"]) > 0

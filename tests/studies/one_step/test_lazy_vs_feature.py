@@ -13,7 +13,7 @@ from unlazy.lab.running.laboratory import Laboratory
 def run(tmp_path_factory):
     """One run of the trained networks over three widths, shared by the tests."""
     study = registry.find("lazy-vs-feature")
-    grids = preset_grids(study, "quick", over={"width": [64, 128, 256]}, seeds=8)
+    grids = preset_grids(study, "quick", over={"width": [64, 128, 256]}, seeds=32)
     with Laboratory(tmp_path_factory.mktemp("store") / "results.sqlite") as laboratory:
         return laboratory.run(study, {"main": grids["main"]})
 
@@ -24,7 +24,7 @@ def simulated(run):
 
 
 def slope_of(simulated, name, exponent):
-    values = np.log(simulated[name].sel(exponent=exponent).transpose("seed", "width").values)
+    values = np.log(simulated[name].sel(output_exponent=exponent).transpose("seed", "width").values)
     x = np.log(simulated.width.values)
     return np.array([np.polyfit(x, row, 1)[0] for row in values])
 
@@ -48,14 +48,14 @@ def test_verdicts_tell_lazy_training_from_feature_learning(run):
 
 def test_all_arms_see_the_same_data(simulated):
     """The labels are shared, so that the linearised displacement of two widths is strongly correlated over seeds."""
-    linear = simulated.linearised_displacement.sel(exponent=0.5)
+    linear = simulated.linearised_displacement.sel(output_exponent=0.5)
     assert np.corrcoef(linear.isel(width=0), linear.isel(width=2))[0, 1] > 0.5
 
 
 def test_the_lazy_network_moves_as_its_linearisation_and_the_other_does_not(simulated):
     ratio = (simulated.displacement / simulated.linearised_displacement).mean("seed").isel(width=-1)
-    assert abs(ratio.sel(exponent=0.5) - 1) < 0.05
-    assert abs(ratio.sel(exponent=1.0) - 1) > 0.05
+    assert abs(ratio.sel(output_exponent=0.5) - 1) < 0.05
+    assert abs(ratio.sel(output_exponent=1.0) - 1) > 0.05
 
 
 def test_results_have_the_declared_precision_and_training_does_not_diverge(run, simulated):
@@ -68,13 +68,13 @@ def test_an_unstable_rate_says_at_which_step_it_diverged(tmp_path):
     """With a linear link and relu the loss grows without bound."""
     wild = {
         "width": 32,
-        "dimension": 10,
-        "samples": 60,
-        "learning_rate": 100.0,
+        "d": 10,
+        "n": 60,
+        "relative_step_size": 100.0,
         "activation": "relu",
         "link": "identity",
         "steps": 200,
-        "exponent": 0.5,
+        "output_exponent": 0.5,
     }
     study = registry.find("lazy-vs-feature")
     with Laboratory(tmp_path / "s.sqlite") as laboratory:
@@ -145,7 +145,7 @@ def test_the_alignment_has_its_closed_forms(name, spike):
 def test_theory_is_that_of_one_step():
     from unlazy.checks import InputError
 
-    found = unlazy.predict("lazy-vs-feature", set={"steps": 1, "exponent": 1.0})
-    assert float(found.alignment) > 2 * float(found.initial_alignment)
+    found = unlazy.predict("lazy-vs-feature", set={"steps": 1, "output_exponent": 1.0})
+    assert float(found.target_alignment) > 2 * float(found.initial_target_alignment)
     with pytest.raises(InputError, match="one step, steps = 1"):
         unlazy.predict("lazy-vs-feature")

@@ -7,7 +7,7 @@ from unlazy.lab import registry
 from unlazy.lab.grid import preset_grids
 from unlazy.lab.running.laboratory import Laboratory
 
-SMALL = {"n": 16, "width": 30, "tasks": 2, "dimension": 4, "activation": "tanh", "draws": 400, "steps": 40}
+SMALL = {"n": 16, "width": 30, "tasks": 2, "d": 4, "activation": "tanh", "draws": 400, "steps": 40}
 SEEDS = {"identity": 6, "training": 12}
 
 
@@ -23,14 +23,14 @@ def run(tmp_path_factory):
 
 def test_identities_hold_to_rounding_at_any_size(run):
     verdicts = {v.claim.id: v for v in run.verdicts}
-    for name in ("expectation", "gradient-through", "gradient-frozen", "frozen-is-not-dof"):
+    for name in ("expectation", "gradient-through", "gradient-frozen", "frozen-is-not-degrees-of-freedom"):
         assert verdicts[name].verdict == "holds"
 
 
 def test_the_slide_is_off_by_one_over_three_ridges(run):
     data = run.simulated["identity"]
-    ratio = (data.uniform_gap / data.slide_penalty).mean("seed")
-    error = (data.uniform_gap / data.slide_penalty).std("seed", ddof=1) / np.sqrt(data.sizes["seed"])
+    ratio = (data.uniform_noise_gap / data.slide_penalty).mean("seed")
+    error = (data.uniform_noise_gap / data.slide_penalty).std("seed", ddof=1) / np.sqrt(data.sizes["seed"])
     assert (abs(ratio - 1 / (3 * data.ridge)) <= 4.1 * error).all()
     assert (abs(ratio - 1.2 / (3 * data.ridge)) > 4.1 * error).all()
     slide = next(v for v in run.verdicts if v.claim.id == "slide-constant")
@@ -42,7 +42,7 @@ def test_gaps_grow_in_proportion_to_the_variance_of_the_noise(run):
     """The arms of a comparison are paired: at one ridge and without noise in training they share the network."""
     data = run.simulated["identity"]
     same = data.isel(ridge=np.flatnonzero(data.ridge.values == 0.05))
-    per_variance = same.gap / same.label_variance
+    per_variance = same.noise_gap / same.label_noise_variance
     np.testing.assert_allclose(per_variance, per_variance.isel(ridge=[0] * same.sizes["ridge"]), rtol=1e-10)
 
 
@@ -65,5 +65,5 @@ def test_label_noise_follows_its_own_penalty_and_not_the_other(run):
         assert (near < far).all()
 
 
-def test_the_figure_has_a_panel_for_the_gap_each_network_and_the_test_error(run):
+def test_the_figure_has_a_panel_for_the_gap_each_network_and_the_risk(run):
     assert [len(axes.containers) for axes in run.figure().axes] == [2, 2, 2, 2]

@@ -71,12 +71,12 @@ def test_the_three_regimes_have_the_published_bias_and_variance(a, c, n, bias, v
     found = RidgeRegimes(n=n, spectrum_exponent=a, dimension_exponent=c, ridge=(0.0,)).predict()
     assert found["bias"] == pytest.approx([bias], abs=1e-4)
     assert found["variance"] == pytest.approx([variance], abs=1e-4)
-    assert 0.25 < found["bound"][0] / found["risk"][0] < 4
+    assert 0.25 < found["risk_order"][0] / found["risk"][0] < 4
 
 
 def test_the_optimal_bound_has_the_published_values():
     for a, bound in ((1.0, 0.0978), (2.0, 0.0263), (3.0, 0.0136)):
-        assert OptimalBound(prior_exponent=a).predict()["bound"] == pytest.approx(bound, abs=6e-5)
+        assert OptimalBound(prior_exponent=a).predict()["optimal_risk_bound"] == pytest.approx(bound, abs=6e-5)
 
 
 def test_the_infimum_and_the_metric_of_the_tasks_are_those_of_drawn_tasks():

@@ -39,18 +39,18 @@ def test_the_denoiser_is_where_sampled_gradients_vanish():
 
 def test_the_ratio_does_not_depend_on_the_denoisers_width():
     one, many = (
-        DiffusionVsClassification(width=width, n=6, d=40, strength=(0.5, 4.0)).simulate(np.random.default_rng(1))
+        DiffusionVsClassification(width=width, n=6, d=40, signal_strength=(0.5, 4.0)).simulate(np.random.default_rng(1))
         for width in (1, 20)
     )
-    np.testing.assert_allclose(one["denoising_ratio"], many["denoising_ratio"], rtol=1e-6)
+    np.testing.assert_allclose(one["denoiser_balance"], many["denoiser_balance"], rtol=1e-6)
 
 
 @pytest.mark.parametrize("time", [0.2, 4.0])
 def test_the_ratio_follows_the_equations_for_orthogonal_patches(time):
-    study = DiffusionVsClassification(n=10, d=20_000, time=time, strength=(0.2, 1.0, 8.0))
-    found = [study.simulate(np.random.default_rng(seed))["denoising_ratio"] for seed in range(8)]
+    study = DiffusionVsClassification(n=10, d=20_000, time=time, signal_strength=(0.2, 1.0, 8.0))
+    found = [study.simulate(np.random.default_rng(seed))["denoiser_balance"] for seed in range(8)]
     mean, error = np.mean(found, axis=0), np.std(found, axis=0, ddof=1) / np.sqrt(8)
-    expected = study.predict()["denoising_ratio"]
+    expected = study.predict()["denoiser_balance"]
     # n/d is finite: 1%.
     slack = 4 * error + 0.01 * expected
     assert (abs(mean - expected) < slack).all()
@@ -69,7 +69,7 @@ def test_verdicts_are_as_documented(run):
 
 
 def test_the_classifier_does_not_see_the_diffusion_time(run):
-    ratio = run.simulated.classification_ratio
+    ratio = run.simulated.classifier_balance
     np.testing.assert_array_equal(ratio.isel(time=0), ratio.isel(time=1))
 
 

@@ -12,8 +12,8 @@ from unlazy.studies.signal_noise.label_noise_digits import LabelNoiseDigits
 @pytest.fixture(scope="module")
 def run(tmp_path_factory):
     store = tmp_path_factory.mktemp("store") / "results.sqlite"
-    small = {"width": 64, "samples": 100, "steps": 300}
-    return unlazy.run("label-noise-digits", set=small, over={"flipped": [0.1, 0.3]}, seeds=6, store=store)
+    small = {"width": 64, "n": 100, "steps": 300}
+    return unlazy.run("label-noise-digits", set=small, over={"flip_probability": [0.1, 0.3]}, seeds=6, store=store)
 
 
 def test_classes_are_learned_before_the_mistakes(run):
@@ -27,13 +27,13 @@ def test_classes_are_learned_before_the_mistakes(run):
 
 def test_more_wrong_labels_cost_more(run):
     end = run.simulated.held_out_accuracy.isel(step=-1).mean("seed").squeeze()
-    assert float(end.sel(flipped=0.3)) < float(end.sel(flipped=0.1)) - 0.05
+    assert float(end.sel(flip_probability=0.3)) < float(end.sel(flip_probability=0.1)) - 0.05
 
 
 def test_before_training_all_labels_are_guessed(run):
     start = run.simulated.isel(step=0)
     spread = np.sqrt(0.1 * 0.9 / (90 * 6))
-    assert abs(float(start.clean_fit.sel(flipped=0.1).mean()) - 0.1) < 5 * spread + 0.05
+    assert abs(float(start.clean_fit.sel(flip_probability=0.1).mean()) - 0.1) < 5 * spread + 0.05
 
 
 def test_the_figure_draws_every_measure(run):
@@ -42,5 +42,5 @@ def test_the_figure_draws_every_measure(run):
 
 
 def test_a_share_below_one_sample_is_refused():
-    with pytest.raises(InputError, match="flipped must be at least 1/samples"):
-        unlazy.run("label-noise-digits", set={"samples": 20, "flipped": 0.01}, seeds=1)
+    with pytest.raises(InputError, match="flip_probability must be at least 1/n"):
+        unlazy.run("label-noise-digits", set={"n": 20, "flip_probability": 0.01}, seeds=1)

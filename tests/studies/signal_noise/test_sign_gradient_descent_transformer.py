@@ -8,21 +8,20 @@ import unlazy
 from unlazy.studies.signal_noise.sign_gradient_descent_transformer import RULES, SIGN, SignGradientDescentTransformer
 
 
-@pytest.mark.parametrize("support", [1, 20, 60])
-def test_the_first_sign_step_has_the_predicted_balance(support):
+@pytest.mark.parametrize("signal_coordinates", [1, 20, 60])
+def test_the_first_sign_step_has_the_predicted_balance(signal_coordinates):
     """Drawn in NumPy without a network: signs of the sum of all tokens times their labels."""
-    n, d, length, strength = 20, 200, 3, 1.0
-    rng, y = np.random.default_rng(support), np.tile([1.0, -1.0], 10)
-    mu = np.where(np.arange(d) < support, np.sqrt(strength * d / n / support), 0.0)
+    n, d, tokens, signal_strength = 20, 200, 3, 1.0
+    rng, y = np.random.default_rng(signal_coordinates), np.tile([1.0, -1.0], 10)
+    mu = np.where(np.arange(d) < signal_coordinates, np.sqrt(signal_strength * d / n / signal_coordinates), 0.0)
     signal, noise = [], []
     for _ in range(400):
-        xi = rng.standard_normal((n, length - 1, d))
+        xi = rng.standard_normal((n, tokens - 1, d))
         step = np.sign(n * mu + np.einsum("i,ild->d", y, xi))
         signal.append(step @ mu)
         noise.append(np.mean(y[:, None] * (xi @ step)))
-    expected = SignGradientDescentTransformer(n=n, d=d, length=length, strength=strength, support=support).predict()[
-        "balance"
-    ][1]
+    signal_law = {"signal_strength": signal_strength, "signal_coordinates": signal_coordinates}
+    expected = SignGradientDescentTransformer(n=n, d=d, tokens=tokens, **signal_law).predict()["balance"][1]
     ratio = np.mean(signal) / np.mean(noise)
     error = ratio * np.hypot(np.std(signal) / np.mean(signal), np.std(noise) / np.mean(noise)) / np.sqrt(400)
     assert abs(ratio - expected) < 4 * error
@@ -34,8 +33,8 @@ def test_a_sign_step_moves_the_signal_by_the_rate():
 
     @jax.jit
     def signal(rate):
-        study = SignGradientDescentTransformer(n=8, d=50, width=4, steps=1, strength=4.0, sign_rate=rate)
-        return study.simulate(jax.random.key(0))["signal"][RULES.index(SIGN)]
+        study = SignGradientDescentTransformer(n=8, d=50, width=4, steps=1, signal_strength=4.0, sign_step_size=rate)
+        return study.simulate(jax.random.key(0))["value_signal"][RULES.index(SIGN)]
 
     norm, rate = np.sqrt(4.0 * 50 / 8), 0.08
     assert signal(rate) - signal(0.0) == pytest.approx(rate / 50 * 2 * norm, rel=1e-4)
@@ -45,7 +44,7 @@ def test_a_sign_step_moves_the_signal_by_the_rate():
 def run(tmp_path_factory):
     store = tmp_path_factory.mktemp("store") / "results.sqlite"
     return unlazy.run(
-        "sign-gradient-descent-transformer", over={"strength": [4.0, 16.0], "width": [8]}, seeds=8, store=store
+        "sign-gradient-descent-transformer", over={"signal_strength": [4.0, 16.0], "width": [8]}, seeds=8, store=store
     )
 
 

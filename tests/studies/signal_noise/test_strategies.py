@@ -32,15 +32,15 @@ def runs(study, seeds, **arms):
 
 def test_unit_of_the_sam_radius_is_the_length_of_the_first_step():
     rng = np.random.default_rng(0)
-    n, m, d, batch = 20, 10, 4000, 5
-    study = SharpnessAwareMinimisation(batch=batch, d=float(d))
-    rate = study.learning_rate * n * m / d
+    n, m, d, batch_size = 20, 10, 4000, 5
+    study = SharpnessAwareMinimisation(batch_size=batch_size, d=float(d))
+    rate = study.relative_step_size * n * m / d
     lengths = []
     for _ in range(50):
-        noise, weights = rng.standard_normal((batch, d)), rng.standard_normal((2 * m, d))
-        mu = np.eye(d)[0] * study.signal
-        labels, second = rng.choice([-1.0, 1.0], batch), np.repeat([1.0, -1.0], m) / m
-        push = labels[:, None] * second / (2 * batch)
+        noise, weights = rng.standard_normal((batch_size, d)), rng.standard_normal((2 * m, d))
+        mu = np.eye(d)[0] * study.signal_norm
+        labels, second = rng.choice([-1.0, 1.0], batch_size), np.repeat([1.0, -1.0], m) / m
+        push = labels[:, None] * second / (2 * batch_size)
         active_noise, active_signal = noise @ weights.T > 0, np.outer(labels, weights @ mu) > 0
         gradient = (push * active_noise).T @ noise + np.outer((push * active_signal).T @ labels, mu)
         lengths.append(rate * np.linalg.norm(gradient))
@@ -68,9 +68,11 @@ def test_edge_of_stability_is_that_of_the_hessian(strong_output):
     weights = spread[:, None] * jnp.sqrt(outputs) / lengths
     curvature = float(jnp.linalg.eigvalsh(jax.hessian(loss)(weights.ravel()))[-1])
     stable_rate = 2 / curvature * lengths[0] ** 2 / m
-    predicted = LargeLearningRate(learning_rate=float(stable_rate), n=n, weak=weak, ratio=ratio).predict()
+    predicted = LargeLearningRate(
+        relative_step_size=float(stable_rate), n=n, weak_samples=weak, feature_ratio=ratio
+    ).predict()
     if strong_output == 1:
-        assert float(stable_rate) == pytest.approx(predicted["edge"], rel=1e-6)
+        assert float(stable_rate) == pytest.approx(predicted["stable_step_size"], rel=1e-6)
     else:
         # The weak feature is in all samples, the formula takes it in as many as the strong one, and the fit of
         # samples without the strong feature is not neglected here.
@@ -79,9 +81,9 @@ def test_edge_of_stability_is_that_of_the_hessian(strong_output):
 
 @pytest.mark.slow
 def test_training_at_a_large_rate_ends_at_the_edge_of_stability_and_small_rates_do_not_move_it():
-    both = runs(LargeLearningRate(steps=600), 8, learning_rate=(1.4, 0.5))
+    both = runs(LargeLearningRate(steps=600), 8, relative_step_size=(1.4, 0.5))
     large, small = ({name: values[arm] for name, values in both.items()} for arm in (0, 1))
-    predicted = LargeLearningRate(learning_rate=1.4).predict()["strong_output"]
+    predicted = LargeLearningRate(relative_step_size=1.4).predict()["strong_output"]
     assert np.median(large["strong_output"]) == pytest.approx(predicted, rel=0.05)
     assert np.median(small["strong_output"]) > 0.97
     assert np.median(large["weak_error"]) < 0.02 < 0.2 < np.median(small["weak_error"])
@@ -98,20 +100,20 @@ def test_momentum_zero_is_gradient_descent_on_explicit_vectors():
     for _ in range(seeds):
         n, d, width = study.n, int(study.d), study.width
         labels = 1.0 - 2.0 * (np.arange(n) % 2)
-        amplitude = np.where(np.arange(n) < study.small, study.amplitude, 1.0)
+        amplitude = np.where(np.arange(n) < study.small_margin_samples, study.amplitude, 1.0)
 
         def noise(count, d=d):
-            draws = np.sqrt(study.noise_square / d) * rng.standard_normal((count, d))
+            draws = study.noise_norm / np.sqrt(d) * rng.standard_normal((count, d))
             draws[:, 0] = 0
             return draws
 
-        own, weights = noise(n), study.initial_scale * rng.standard_normal((width, d))
+        own, weights = noise(n), study.initial_deviation * rng.standard_normal((width, d))
         for _ in range(steps):
             signal = np.outer(labels * amplitude, weights[:, 0])
             images = own @ weights.T
             push = labels / (1 + np.exp(labels * (signal**3 + images**3).sum(1))) / n
-            weights[:, 0] += study.learning_rate * (3 * signal**2 * (push * labels * amplitude)[:, None]).sum(0)
-            weights += study.learning_rate * (3 * images**2 * push[:, None]).T @ own
+            weights[:, 0] += study.step_size * (3 * signal**2 * (push * labels * amplitude)[:, None]).sum(0)
+            weights += study.step_size * (3 * images**2 * push[:, None]).T @ own
         fresh = noise(4000) @ weights.T
         explicit.append(np.mean(((study.amplitude * weights[:, 0]) ** 3).sum() + (fresh**3).sum(1) < 0))
     error = np.hypot(measured.std(ddof=1), np.std(explicit, ddof=1)) / np.sqrt(seeds)
@@ -121,20 +123,20 @@ def test_momentum_zero_is_gradient_descent_on_explicit_vectors():
 
 @pytest.mark.slow
 def test_mixup_learns_what_plain_descent_does_not():
-    both = runs(Mixup(steps=800), 6, share=(1.0, 0.6))
-    assert np.all(both["rare_error"][0] > 0.4)
-    assert np.all(both["rare_error"][1] < 0.02)
+    both = runs(Mixup(steps=800), 6, mixing_weight=(1.0, 0.6))
+    assert np.all(both["rare_feature_error"][0] > 0.4)
+    assert np.all(both["rare_feature_error"][1] < 0.02)
     assert np.all(both["training_loss"][0] < 0.05)
 
 
 @pytest.mark.slow
 def test_sam_learns_less_noise_and_more_signal_at_the_training_loss_where_plain_descent_is_stopped():
-    both = runs(SharpnessAwareMinimisation(target=0.3), 4, relative_radius=(0.0, 10.0))
+    both = runs(SharpnessAwareMinimisation(stop_loss=0.3), 4, relative_radius=(0.0, 10.0))
     assert np.all(np.abs(both["training_loss"] - 0.3) < 0.05)
     plain, sharp = ({name: values[arm] for name, values in both.items()} for arm in (0, 1))
     assert np.all(sharp["noise_coefficient"] < plain["noise_coefficient"])
     assert np.all(sharp["signal_coefficient"] > plain["signal_coefficient"])
-    assert sharp["error"].mean() + 0.1 < plain["error"].mean()
+    assert sharp["test_error"].mean() + 0.1 < plain["test_error"].mean()
 
 
 def test_xor_signal_grows_along_each_feature_at_half_the_pace_of_a_single_one_and_only_on_one_side():
@@ -158,9 +160,9 @@ def test_xor_signal_grows_along_each_feature_at_half_the_pace_of_a_single_one_an
 @pytest.mark.slow
 def test_xor_error_follows_the_one_feature_theory_and_not_without_the_factor_sixteen():
     study = XorOverfitting()
-    error = runs(study, 16, level=(16.0,))["error"][0]
+    error = runs(study, 16, signal_level=(16.0,))["test_error"][0]
     standard_error = error.std(ddof=1) / 4
-    predicted = study.predict()["error"]
-    naive = dataclasses.replace(study, level=16.0 * 16).predict()["error"]
+    predicted = study.predict()["test_error"]
+    naive = dataclasses.replace(study, signal_level=16.0 * 16).predict()["test_error"]
     assert abs(error.mean() - predicted) < 4 * standard_error + 0.1 * predicted
     assert abs(error.mean() - naive) > 10 * standard_error

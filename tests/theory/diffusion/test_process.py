@@ -11,12 +11,12 @@ from scipy.stats import multivariate_normal, norm
 
 from unlazy.checks import InputError
 from unlazy.theory.diffusion.process import (
+    density_rates,
     diffused_variance,
     forward_process,
     gaussian_divergence,
     gaussian_score_error,
     mixture_score,
-    rates,
     scaled_score_error,
     wasserstein_bound,
 )
@@ -39,7 +39,7 @@ def test_the_forward_process_loses_no_digits_at_small_times():
 def test_gaussian_score_errors_cost_what_the_note_says(
     variance, model_mean, model_variance, time, divergence, integral
 ):
-    found = gaussian_score_error(variance, model_mean, model_variance, time)
+    found = gaussian_score_error(0.0, variance, model_mean, model_variance, time)
     np.testing.assert_allclose(found.divergence, divergence, rtol=2e-9)
     np.testing.assert_allclose(found.integral, integral, rtol=2e-9)
 
@@ -64,9 +64,9 @@ def reverse_moments(variance, mean, model_mean, model_variance, scale, time):
 def test_the_law_of_the_reverse_process_and_the_integral_agree_with_direct_integration(
     variance, mean, model_mean, model_variance, time
 ):
-    found = gaussian_score_error(variance, model_mean, model_variance, time, mean=mean)
+    found = gaussian_score_error(mean, variance, model_mean, model_variance, time)
     moments = reverse_moments(variance, mean, model_mean, model_variance, 1.0, time)
-    np.testing.assert_allclose([found.mean, found.variance], moments, rtol=1e-8)
+    np.testing.assert_allclose([found.final_mean, found.final_variance], moments, rtol=1e-8)
 
     def error(t):
         v, w, m = diffused_variance(variance, t), diffused_variance(model_variance, t), np.exp(-t)
@@ -83,7 +83,7 @@ def test_the_law_of_the_reverse_process_and_the_integral_agree_with_direct_integ
 def test_a_scaled_score_costs_what_direct_integration_gives(variance, scale, time):
     found = scaled_score_error(variance, scale, time)
     moments = reverse_moments(variance, 0.0, 0.0, variance, scale, time)
-    np.testing.assert_allclose(found.variance, moments[1], rtol=1e-7)
+    np.testing.assert_allclose(found.final_variance, moments[1], rtol=1e-7)
     integral = quad(lambda t: (scale - 1) ** 2 / diffused_variance(variance, t), 0, time, epsabs=1e-13)[0]
     np.testing.assert_allclose(found.integral, integral, rtol=1e-9)
     assert found.divergence <= found.integral
@@ -130,7 +130,7 @@ def precise_cost(variance, model_mean, model_variance, time, mean):
     ],
 )
 def test_score_errors_keep_their_digits_at_every_time(variance, model_mean, model_variance, mean, time):
-    found = gaussian_score_error(variance, model_mean, model_variance, time, mean=mean)
+    found = gaussian_score_error(mean, variance, model_mean, model_variance, time)
     expected = precise_cost(variance, model_mean, model_variance, time, mean)
     np.testing.assert_allclose(found, expected, rtol=1e-12, atol=0)
 
@@ -157,7 +157,7 @@ def test_a_scaled_score_keeps_its_digits_at_small_errors_and_times(variance, sca
     np.testing.assert_allclose(found.integral, integral, rtol=1e-12)
     # where the law narrows by orders of magnitude the difference above has fewer digits
     digits = 1e-9 * max(1.0, variance / float(end))
-    np.testing.assert_allclose((found.variance, found.divergence), (float(end), expected), rtol=digits)
+    np.testing.assert_allclose((found.final_variance, found.divergence), (float(end), expected), rtol=digits)
 
 
 @pytest.mark.parametrize(
@@ -174,7 +174,7 @@ def test_the_divergence_of_normals_keeps_its_digits(variance, other):
 
 def test_a_scaled_score_of_a_tiny_variance_costs_what_the_scaling_limit_gives():
     # v << 1 at T = 50: near t = 0, V_t = v + 2t and the kernel (v / V)^(2c) integrates to v / (2c - 1)
-    assert scaled_score_error(1e-12, 1.4, 50.0).variance == pytest.approx(1e-12 / 1.8, rel=1e-9)
+    assert scaled_score_error(1e-12, 1.4, 50.0).final_variance == pytest.approx(1e-12 / 1.8, rel=1e-9)
 
 
 def test_the_mixture_score_is_that_of_the_diffused_mixture():
@@ -186,23 +186,23 @@ def test_the_mixture_score_is_that_of_the_diffused_mixture():
         w * multivariate_normal(m * mu, np.diag(m**2 * v + s)).pdf(x)
         for w, mu, v in zip(weights, means, variances, strict=True)
     )
-    found = mixture_score(x, t, weights, means, variances)
+    found = mixture_score(weights, means, variances, x, t)
     np.testing.assert_allclose(found.log_density, np.log(density), rtol=1e-12)
     for axis, h in enumerate(1e-5 * np.eye(2)):
-        up, down = (mixture_score(x + sign * h, t, weights, means, variances).log_density for sign in (1, -1))
+        up, down = (mixture_score(weights, means, variances, x + sign * h, t).log_density for sign in (1, -1))
         np.testing.assert_allclose(found.score[:, axis], (up - down) / 2e-5, rtol=1e-6)
-    far = mixture_score([[1e6, 0.0]], t, [1.0], [[0.0, 0.0]], [0.0])
+    far = mixture_score([1.0], [[0.0, 0.0]], [0.0], [[1e6, 0.0]], t)
     np.testing.assert_allclose(far.score[0], [-1e6 / s, 0])
 
 
 def test_rates_are_corrected_where_the_theorem_beats_the_parametric_limit():
-    found = rates([1, 2, 3], 10, [1, 2, 3])
+    found = density_rates([1, 2, 3], 10, [1, 2, 3])
     np.testing.assert_allclose(found.total_variation, [1 / 3, 2 / 6, 3 / 9])
     np.testing.assert_allclose(found.wasserstein_as_stated, [2 / 3, 1 / 2, 4 / 9])
     np.testing.assert_allclose(found.wasserstein, [1 / 2, 1 / 2, 4 / 9])
     np.testing.assert_allclose(found.wasserstein_empirical, [1 / 2, 1 / 2, 1 / 3])
     assert found.wasserstein_logarithm.tolist() == [False, True, False]
-    np.testing.assert_allclose(rates(2, 4).total_variation, 2 / 8)
+    np.testing.assert_allclose(density_rates(2, 4).total_variation, 2 / 8)
 
 
 @pytest.mark.parametrize("d", [1, 2, 3])
@@ -231,18 +231,21 @@ def test_the_dyadic_bound_of_two_far_points_is_the_diameter():
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: forward_process(0.0), "t must be (> 0|>= 1e-100), got 0"),
-        (lambda: rates(0.0, 3), "smoothness must be > 0, got 0"),
-        (lambda: rates(1.0, 2, 3), "support must be at most dimension = 2, got 3"),
-        (lambda: rates(1.0, 2.5), "dimension must be whole"),
-        (lambda: gaussian_score_error(0.0, 0, 1, 1), "variance must be >= 1e-150 and <= 1e.150, got 0"),
-        (lambda: gaussian_score_error(1.0, 0, 1, -1), "time must be > 0, got -1"),
-        (lambda: scaled_score_error(1.0, 0.0, 1.0), "scale must be > 0 and <= 1e.06, got 0"),
-        (lambda: mixture_score([[0.0]], 0.0, [1.0], [[0.0]], [1.0]), "t must be (> 0|>= 1e-100), got 0"),
-        (lambda: mixture_score([[0.0]], 1.0, [0.7], [[0.0]], [1.0]), "weights must be 1 numbers that sum to 1.*0.7"),
-        (lambda: mixture_score([[0.0, 1.0]], 1.0, [1.0], [[0.0]], [1.0]), r"x must have 1 column\(s\)"),
+        (lambda: forward_process(0.0), "time must be (> 0|>= 1e-100), got 0"),
+        (lambda: density_rates(0.0, 3), "smoothness must be > 0, got 0"),
+        (lambda: density_rates(1.0, 2, 3), "support_dimension must be at most d = 2, got 3"),
+        (lambda: density_rates(1.0, 2.5), "d must be whole"),
+        (lambda: gaussian_score_error(0, 0.0, 0, 1, 1), "data_variance must be >= 1e-150 and <= 1e.150, got 0"),
+        (lambda: gaussian_score_error(0, 1.0, 0, 1, -1), "time must be > 0, got -1"),
+        (lambda: scaled_score_error(1.0, 0.0, 1.0), "score_scale must be > 0 and <= 1e.06, got 0"),
+        (lambda: mixture_score([1.0], [[0.0]], [1.0], [[0.0]], 0.0), "time must be (> 0|>= 1e-100), got 0"),
+        (
+            lambda: mixture_score([0.7], [[0.0]], [1.0], [[0.0]], 1.0),
+            "component_weights must be 1 numbers that sum to 1.*0.7",
+        ),
+        (lambda: mixture_score([1.0], [[0.0]], [1.0], [[0.0, 1.0]], 1.0), r"x must have 1 column\(s\)"),
         (lambda: wasserstein_bound(np.full(6, 1 / 6), np.full(6, 1 / 6)), "a power of 2"),
-        (lambda: wasserstein_bound(np.full(4, 0.3), np.full(4, 0.25)), "p must sum to 1, got 1.2"),
+        (lambda: wasserstein_bound(np.full(4, 0.3), np.full(4, 0.25)), "masses must sum to 1, got 1.2"),
     ],
 )
 def test_wrong_input_is_named(call, message):

@@ -13,7 +13,7 @@ def test_the_cost_of_a_mixture_agrees_with_direct_quadrature_and_with_the_closed
 
     def squared_error(t):
         score = [
-            mixture_score(x[:, None], t, law.weights, np.array(law.means)[:, None], law.variances)
+            mixture_score(law.component_weights, np.array(law.means)[:, None], law.variances, x[:, None], t)
             for law in (problem.truth, problem.model)
         ]
         density = np.exp(score[0].log_density)
@@ -24,6 +24,6 @@ def test_the_cost_of_a_mixture_agrees_with_direct_quadrature_and_with_the_closed
 
     # the same law written as a mixture of two equal halves takes the path of mixtures
     halves = [LineMixture((0.5, 0.5), (mean, mean), (v, v)) for mean, v in ((0.0, 0.5), (0.1, 0.8))]
-    found, expected = WrongScore(*halves).cost(time), gaussian_score_error(0.5, 0.1, 0.8, time)
-    for name in ("divergence", "integral", "final_divergence", "mean", "variance"):
+    found, expected = WrongScore(*halves).cost(time), gaussian_score_error(0.0, 0.5, 0.1, 0.8, time)
+    for name in ("divergence", "integral", "final_divergence", "final_mean", "final_variance"):
         np.testing.assert_allclose(getattr(found, name), getattr(expected, name), rtol=1e-6)

@@ -23,15 +23,17 @@ def test_relu_coefficients_are_the_integrals_they_stand_for(bias):
     for i in range(8):
         value = quad(lambda z: orthonormal_hermite(i, z) * (z + bias) * norm.pdf(z), -bias, 12)[0]  # noqa: B023
         change = quad(lambda z: orthonormal_hermite(i, z) * z * norm.pdf(z), -bias, 12)[0]  # noqa: B023
-        np.testing.assert_allclose((found.values[i], found.changes[i]), (value, change), atol=1e-10)
+        np.testing.assert_allclose(
+            (found.hermite_coefficients[i], found.scale_derivatives[i]), (value, change), atol=1e-10
+        )
 
 
 def test_relu_coefficients_stay_numbers_far_out():
-    found = relu_coefficients(np.array([-np.inf, -1e99, -50.0, 50.0, 1e99]), 5)
-    assert np.isfinite(found.values).all()
-    assert np.isfinite(found.changes).all()
-    np.testing.assert_allclose(found.values[1], [0, 0, 0, 1, 1], atol=1e-15)
-    np.testing.assert_allclose(found.values[0], [0, 0, 0, 50, 1e99], atol=1e-15)
+    found = relu_coefficients(np.array([-1e300, -1e99, -50.0, 50.0, 1e99]), 5)
+    assert np.isfinite(found.hermite_coefficients).all()
+    assert np.isfinite(found.scale_derivatives).all()
+    np.testing.assert_allclose(found.hermite_coefficients[1], [0, 0, 0, 1, 1], atol=1e-15)
+    np.testing.assert_allclose(found.hermite_coefficients[0], [0, 0, 0, 50, 1e99], atol=1e-15)
 
 
 @pytest.mark.parametrize("r", [1, 2, 3, 7])
@@ -78,7 +80,7 @@ def test_gradient_is_that_of_quadrature_and_finite_differences(lowest, highest, 
     found = prompt_gradient(weight[None], 0.4, basis, lowest, highest)
     gradient, square = brute_force(weight, 0.4, basis, lowest, highest)
     np.testing.assert_allclose(found.gradient[0], gradient, atol=1e-8 * max(1, abs(gradient).max()))
-    np.testing.assert_allclose(found.square[0], square, rtol=1e-9)
+    np.testing.assert_allclose(found.mean_square[0], square, rtol=1e-9)
 
 
 def test_gradient_inside_the_subspace_is_parallel_to_the_projected_weight(rng):
@@ -121,10 +123,10 @@ def test_extreme_weights_and_biases_give_numbers():
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"lowest": 0}, "1 <= lowest"),
-        ({"lowest": 4}, "1 <= lowest"),
-        ({"lowest": 1.5}, "integers"),
-        ({"highest": 101}, "highest <= 100"),
+        ({"lowest_degree": 0}, "lowest_degree must be an integer >= 1"),
+        ({"lowest_degree": 4}, "highest_degree must be an integer >= 4 and <= 100, got 3"),
+        ({"lowest_degree": 1.5}, "lowest_degree must be an integer"),
+        ({"highest_degree": 101}, "highest_degree must be an integer >= 1 and <= 100, got 101"),
         ({"subspace": np.ones((3, 2))}, "independent columns"),
         ({"subspace": np.ones((3, 4))}, "r <= 3"),
         ({"subspace": np.ones((2, 1))}, r"shape \(3, r\)"),
@@ -134,7 +136,13 @@ def test_extreme_weights_and_biases_give_numbers():
     ],
 )
 def test_wrong_input_is_refused_in_one_line(change, message):
-    arguments = {"weights": np.ones((2, 3)), "biases": 0.0, "subspace": np.eye(3)[:, :2], "lowest": 1, "highest": 3}
+    arguments = {
+        "weights": np.ones((2, 3)),
+        "biases": 0.0,
+        "subspace": np.eye(3)[:, :2],
+        "lowest_degree": 1,
+        "highest_degree": 3,
+    }
     with pytest.raises(InputError, match=message) as refusal:
         prompt_gradient(**{**arguments, **change})
     assert "\n" not in str(refusal.value)
@@ -143,11 +151,11 @@ def test_wrong_input_is_refused_in_one_line(change, message):
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: relu_coefficients(np.nan, 3), "bias must be a number, got nan"),
+        (lambda: relu_coefficients(np.nan, 3), "bias must be finite, got nan"),
         (lambda: relu_coefficients("x", 3), "bias must be numeric"),
-        (lambda: relu_coefficients(0.0, -1), "highest must be an integer >= 0, got -1"),
-        (lambda: sphere_moments(0, 3), "r must be an integer >= 1, got 0"),
-        (lambda: sphere_moments(None, 3), "r must be an integer"),
+        (lambda: relu_coefficients(0.0, -1), "highest_degree must be an integer >= 1 and <= 100, got -1"),
+        (lambda: sphere_moments(0, 3), "rank must be an integer >= 1, got 0"),
+        (lambda: sphere_moments(None, 3), "rank must be an integer"),
     ],
 )
 def test_wrong_moments_are_named(call, message):

@@ -41,8 +41,8 @@ def test_the_loss_is_that_of_least_squares_and_the_residual_its_covariance(teach
     features, teacher, strength = random_moments(np.random.default_rng(teachers), teachers)
     found = landscape_of(features, teacher, strength)
     np.testing.assert_allclose(found.loss, loss_of(features, teacher), rtol=1e-10)
-    missed = teacher - features @ found.fit.T
-    np.testing.assert_allclose(found.residual, missed.T @ missed / len(missed), atol=1e-12)
+    missed = teacher - features @ found.best_fit.T
+    np.testing.assert_allclose(found.missed_moment, missed.T @ missed / len(missed), atol=1e-12)
     assert found.loss >= max(teachers - 3, 0) * strength - 1e-12
 
 
@@ -57,12 +57,12 @@ def test_the_slope_is_the_derivative_towards_its_rotation_and_no_rotation_is_ste
         return (ends[0] - ends[1]) / (2 * step)
 
     assert np.linalg.norm(found.rotation, 2) <= 1 + 1e-12
-    np.testing.assert_allclose(derivative(found.rotation), found.slope, rtol=1e-6)
+    np.testing.assert_allclose(derivative(found.rotation), found.steepest_slope, rtol=1e-6)
     for _ in range(200):
         rotation = np.linalg.svd(rng.standard_normal((3, teachers)), full_matrices=False)
         rotation = rotation[0] @ rotation[2]
-        expected = -2 * np.trace(rotation @ found.residual @ found.fit)
-        assert expected >= found.slope - 1e-12
+        expected = -2 * np.trace(rotation @ found.missed_moment @ found.best_fit)
+        assert expected >= found.steepest_slope - 1e-12
     np.testing.assert_allclose(derivative(rotation), expected, rtol=1e-5)
 
 
@@ -72,7 +72,7 @@ def test_the_bound_has_no_violation_and_is_reached_up_to_a_factor():
         features, teacher, strength = random_moments(rng, mixing=mixing)
         largest = np.sqrt(np.linalg.norm(features, axis=1).max() * np.linalg.norm(teacher, axis=1).max())
         found = landscape_of(features, teacher, strength)
-        ratios.append(found.slope / slope_bound(found.loss, strength, largest))
+        ratios.append(found.steepest_slope / slope_bound(found.loss, strength, largest))
         losses.append(found.loss / strength)
     assert min(losses) < 0.1
     assert max(losses) > 1.2
@@ -106,25 +106,25 @@ def test_saddle_numbers_of_tanh_agree_with_adaptive_quadrature():
         ]
 
     found = attention_saddle("tanh", 2, 1)
-    np.testing.assert_allclose(found.strength, mean(lambda z: np.tanh(z) ** 2), rtol=1e-11)
-    np.testing.assert_allclose(found.overlap, mean(lambda z: z * np.tanh(z)), rtol=1e-11)
+    np.testing.assert_allclose(found.target_moment, mean(lambda z: np.tanh(z) ** 2), rtol=1e-11)
+    np.testing.assert_allclose(found.linear_coefficient, mean(lambda z: z * np.tanh(z)), rtol=1e-11)
     np.testing.assert_allclose(found.mean_slope, mean(lambda z: 1 - np.tanh(z) ** 2), rtol=1e-11)
     # by adaptive quadrature, and by a numerical Hessian on the 12-node grid as population
-    np.testing.assert_allclose(found.growth_rate, 1.365480112, rtol=1e-9)
+    np.testing.assert_allclose(found.escape_rate, 1.365480112, rtol=1e-9)
     on_grid = attention_saddle("tanh", 2, 1, nodes=12)
-    np.testing.assert_allclose(on_grid.strength, 0.3956276133, rtol=1e-9)
-    np.testing.assert_allclose(on_grid.growth_rate, 1.356546455, rtol=1e-9)
+    np.testing.assert_allclose(on_grid.target_moment, 0.3956276133, rtol=1e-9)
+    np.testing.assert_allclose(on_grid.escape_rate, 1.356546455, rtol=1e-9)
     np.testing.assert_allclose(on_grid.curvature, -3.165020907, rtol=1e-9)
     np.testing.assert_allclose(escape_slope(1.356546, 0.02), 2.6769, atol=5e-5)
 
 
 def test_closed_forms_of_erf_and_identity():
     erf = attention_saddle("erf", 3, 2)
-    np.testing.assert_allclose(erf.strength, 2 / np.pi * np.arcsin(2 / 3), rtol=1e-12)
-    np.testing.assert_allclose(erf.overlap, 2 / np.sqrt(3 * np.pi), rtol=1e-12)
+    np.testing.assert_allclose(erf.target_moment, 2 / np.pi * np.arcsin(2 / 3), rtol=1e-12)
+    np.testing.assert_allclose(erf.linear_coefficient, 2 / np.sqrt(3 * np.pi), rtol=1e-12)
     assert erf.multiplicity == 4
     identity = attention_saddle("identity", 4, 1)
-    np.testing.assert_allclose([identity.strength, identity.growth_rate], [1, 8], rtol=1e-10)
+    np.testing.assert_allclose([identity.target_moment, identity.escape_rate], [1, 8], rtol=1e-10)
 
 
 def test_the_flow_is_the_limit_of_small_steps():
@@ -148,9 +148,9 @@ def test_saddle_curvature_is_the_second_derivative_on_a_product_grid(features, m
 
     def loss(s):
         cross, covariance = moments((1 - s) * h + s * np.where(learned, 0.0, teacher))
-        return features * saddle.strength - np.trace(cross @ np.linalg.solve(covariance, cross.T))
+        return features * saddle.target_moment - np.trace(cross @ np.linalg.solve(covariance, cross.T))
 
-    found = saddle_curvature(*moments(h), saddle.strength)
+    found = saddle_curvature(*moments(h), saddle.target_moment)
     step = 1e-4
     np.testing.assert_allclose((loss(step) + loss(-step) - 2 * loss(0)) / step**2, found, rtol=1e-5)
     np.testing.assert_allclose(found, saddle.curvature, rtol=1e-10)
@@ -163,18 +163,18 @@ def test_saddle_curvature_is_the_second_derivative_on_a_product_grid(features, m
     ("call", "message"),
     [
         (lambda: attention_saddle("relu", 2, 1), "activation must be odd, got values of unequal size at 4.3 and -4.3"),
-        (lambda: attention_saddle("tanh", 2, 3), "missing must be at most features = 2, got 3"),
+        (lambda: attention_saddle("tanh", 2, 3), "missing_features must be at most features = 2, got 3"),
         (lambda: attention_saddle("tanh", 2.5, 1), "features must be an integer >= 1, got 2.5"),
         (lambda: attention_saddle("tanh", True, 1), "features must be an integer >= 1, got True"),
-        (lambda: attention_saddle("tanh", 3, "3"), "missing must be an integer >= 1, got '3'"),
+        (lambda: attention_saddle("tanh", 3, "3"), "missing_features must be an integer >= 1, got '3'"),
         (lambda: attention_saddle(lambda x: 0 * x, 2, 1), "activation must have a finite E sigma"),
         (lambda: attention_landscape(np.eye(2), np.ones((2, 2)), 1.0), "positive definite with a condition number"),
-        (lambda: attention_landscape(np.eye(2), np.eye(3), 1.0), r"covariance must have shape \(2, 2\)"),
+        (lambda: attention_landscape(np.eye(2), np.eye(3), 1.0), r"feature_moment must have shape \(2, 2\)"),
         (lambda: attention_landscape(2 * np.eye(2), np.eye(2), 1.0), "must be moments of one law"),
-        (lambda: attention_landscape(np.eye(2), np.eye(2), 0.0), "strength must be > 0, got 0"),
+        (lambda: attention_landscape(np.eye(2), np.eye(2), 0.0), "target_moment must be > 0, got 0"),
         (lambda: saddle_curvature(0.5 * np.eye(2), np.eye(2), 1.0), "must be those of a saddle"),
         (lambda: slope_bound(-1.0, 1.0, 1.0), "loss must be >= 0, got -1"),
-        (lambda: escape_slope(np.nan, 0.1), "growth_rate must be finite"),
+        (lambda: escape_slope(np.nan, 0.1), "escape_rate must be finite"),
     ],
 )
 def test_wrong_input_is_named(call, message):

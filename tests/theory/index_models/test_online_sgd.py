@@ -44,8 +44,8 @@ def test_the_drift_of_a_matched_polynomial_is_its_closed_form(k):
 def test_without_reuse_the_drift_is_the_hermite_series_of_link_and_student(link, bias):
     # S(m) = (1 - m^2) d/dm E[link(z) activation(u + b)] = (1 - m^2) sum_k k alpha_k beta_k m^(k-1)
     known = as_link(link)
-    alpha = coefficients(known.value, Hermite(), 60, known.breakpoints).values
-    beta = coefficients(lambda u: np.maximum(u + bias, 0), Hermite(), 60, (-bias,)).values
+    alpha = coefficients(known.value, Hermite(), 60, known.breakpoints).polynomial_coefficients
+    beta = coefficients(lambda u: np.maximum(u + bias, 0), Hermite(), 60, (-bias,)).polynomial_coefficients
     m, k = np.array([-0.4, 0.0, 0.3, 0.5])[:, None], np.arange(1, 61)
     expected = (1 - m**2) * m ** (k - 1) @ (k * alpha[1:] * beta[1:])[:, None]
     found = overlap_drift(link, m[:, 0], bias=bias, reuse=False)

@@ -68,7 +68,7 @@ def test_the_exact_series_is_superorthogonal_in_exact_arithmetic():
 )
 def test_moments_vanish_by_another_quadrature(largest_order, largest_power, parity, degree):
     found = superorthogonal(largest_order, largest_power, parity, degree=degree)
-    hermite = np.array(found.link.hermite)
+    hermite = np.array(found.link.hermite_coefficients)
     assert hermite.size == degree + 1
     assert hermite @ hermite == pytest.approx(1)
     assert found.moment_residual < 1e-10
@@ -94,13 +94,13 @@ def test_powers_keep_a_large_information_exponent():
 
 
 def test_one_power_needs_a_single_hermite_polynomial():
-    assert superorthogonal(3, 1, "even").link.hermite == (0, 0, 0, 0, 1)
-    assert superorthogonal(3, 1, "odd").link.hermite == (0, 0, 0, 0, 0, 1)
+    assert superorthogonal(3, 1, "even").link.hermite_coefficients == (0, 0, 0, 0, 1)
+    assert superorthogonal(3, 1, "odd").link.hermite_coefficients == (0, 0, 0, 0, 0, 1)
 
 
 def test_the_check_sees_a_wrong_coefficient():
     found = superorthogonal(2, 2)
-    wrong = np.array(found.link.hermite)
+    wrong = np.array(found.link.hermite_coefficients)
     # the truncated series of two point masses at zeros of h_2 is stationary in all but the last coefficient
     wrong[20] *= 1 + 1e-6
     assert moment_residual(found.link, 2, 2) < 1e-13

@@ -129,16 +129,16 @@ def test_points_next_to_the_real_line_converge_or_are_refused(monkeypatch):
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: Semicircle(0.0), "variance must be > 0, got 0"),
-        (lambda: MarchenkoPastur(0.0), "ratio must be > 0, got 0"),
+        (lambda: Semicircle(0.0), "second_moment must be > 0, got 0"),
+        (lambda: MarchenkoPastur(0.0), "aspect_ratio must be > 0, got 0"),
         (lambda: MarchenkoPastur(1.0, 0.0), "scale must not be 0"),
         (lambda: Discrete([1.0, np.nan]), "locations must be finite"),
-        (lambda: Discrete([1.0, 2.0], [0.5, 0.6]), "weights must add up to 1, got 1.1"),
-        (lambda: Discrete([1.0, 2.0], [1.0]), "weights must be 2 numbers like locations, got 1"),
+        (lambda: Discrete([1.0, 2.0], [0.5, 0.6]), "probabilities must add up to 1, got 1.1"),
+        (lambda: Discrete([1.0, 2.0], [1.0]), "probabilities must be 2 numbers like locations, got 1"),
         (lambda: FreeSum(SIGNS, SIGNS).stieltjes(0.5), "z must not be real, got 0.5"),
         (lambda: Semicircle().stieltjes("a"), "z must be numeric, got 'a'"),
         (lambda: Semicircle().stieltjes(np.nan), "z must be finite"),
-        (lambda: moments_from_free_cumulants([np.inf]), "cumulants must be finite"),
+        (lambda: moments_from_free_cumulants([np.inf]), "free_cumulants must be finite"),
     ],
 )
 def test_wrong_input_is_named(call, message):

@@ -23,7 +23,7 @@ def assert_same(first, second, **tolerances):
 
 def on_blocks(blocks, energies, *args, **options):
     return kernel_regression_equivalent(
-        blocks.eigenvalues, blocks.energies(energies), *args, multiplicities=blocks.multiplicities, **options
+        blocks.spectrum, blocks.energies(energies), *args, multiplicities=blocks.multiplicities, **options
     )
 
 
@@ -50,7 +50,7 @@ def written_out(values, energies, n, p, ridge, noise):
 @pytest.mark.parametrize(("n", "p"), [(50, 80), (80, 50), (60, 60), (3, 400), (1500, 900)])
 @pytest.mark.parametrize("ridge", [1e-4, 0.1, 30.0])
 def test_equivalent_is_the_formula_of_the_literature(n, p, ridge):
-    found = kernel_regression_equivalent(EIGENVALUES, ENERGIES, n, ridge, 0.05, features=p)
+    found = kernel_regression_equivalent(EIGENVALUES, ENERGIES, n, ridge, 0.05, width=p)
     assert_same(found, written_out(EIGENVALUES, ENERGIES, n, p, ridge, 0.05), rtol=1e-9)
 
 
@@ -59,7 +59,7 @@ def test_risks_have_their_independently_computed_values():
     np.testing.assert_allclose(isotropic.effective_ridge[0], 0.0922144385112, rtol=1e-12)
     np.testing.assert_allclose(isotropic.risk, [0.3730573288907, 0.5, 1.0], rtol=1e-12)
     found = kernel_regression_equivalent(
-        EIGENVALUES, ENERGIES, [50, 50, 50, 80], [1e-3, 1e-3, 0, 0], 0.05, features=[math.inf, 80, 80, 50]
+        EIGENVALUES, ENERGIES, [50, 50, 50, 80], [1e-3, 1e-3, 0, 0], 0.05, width=[math.inf, 80, 80, 50]
     )
     np.testing.assert_allclose(found.effective_ridge[0], 0.00856840048, rtol=1e-9)
     np.testing.assert_allclose(
@@ -67,14 +67,12 @@ def test_risks_have_their_independently_computed_values():
     )
     exponential = kernel_blocks(np.exp, Gegenbauer(30))
     np.testing.assert_allclose(
-        exponential.masses[:4], [1.0167975155, 1.0157404234, 0.4904907537, 0.1531533266], rtol=1e-9
+        exponential.degree_masses[:4], [1.0167975155, 1.0157404234, 0.4904907537, 0.1531533266], rtol=1e-9
     )
     found = on_blocks(exponential, [0, 1, 0.5, 0.2], [30, 465, 465, 2000], [0.1, 0.1, 0, 1e-3], 0.1)
     np.testing.assert_allclose(found.risk, [1.3184773800, 0.5072416238, 0.5144054462, 0.2370325280], rtol=1e-9)
-    relu = activation_blocks(RELU, Gegenbauer(30), breakpoints=(0,))
-    found = on_blocks(
-        relu, [0, 1, 0.5], [300, 300, 100, 300], [0.01, 0.01, 0.01, 0], 0.1, features=[300, 100, 300, 200]
-    )
+    relu = activation_blocks(RELU, Gegenbauer(30))
+    found = on_blocks(relu, [0, 1, 0.5], [300, 300, 100, 300], [0.01, 0.01, 0.01, 0], 0.1, width=[300, 100, 300, 200])
     np.testing.assert_allclose(found.effective_ridge[0], 3.534880131e-4, rtol=1e-9)
     np.testing.assert_allclose(found.risk, [0.7579286080, 0.8308124015, 0.8507831661, 1.3652156483], rtol=1e-9)
 
@@ -94,7 +92,7 @@ def test_infinitely_many_features_are_ridge_regression(ridge):
 
 def test_infinitely_many_samples_leave_the_approximation_error():
     for p in (1, 10, 300):
-        found = kernel_regression_equivalent(EIGENVALUES, ENERGIES, math.inf, [0, 0.1, 9.0], 0.3, features=p)
+        found = kernel_regression_equivalent(EIGENVALUES, ENERGIES, math.inf, [0, 0.1, 9.0], 0.3, width=p)
         nu = brentq(lambda nu, p=p: np.sum(EIGENVALUES / (EIGENVALUES + nu)) - p, 1e-12, 10, xtol=1e-16, rtol=1e-14)
         np.testing.assert_allclose(found.effective_ridge, nu, rtol=1e-11)
         np.testing.assert_allclose(found.risk, ENERGIES @ (nu / (EIGENVALUES + nu)), rtol=1e-11)
@@ -105,9 +103,9 @@ def test_infinitely_many_samples_leave_the_approximation_error():
 
 
 def test_infinity_is_the_limit_of_large_sizes():
-    options = {"features": [math.inf, 70.0, math.inf], "multiplicities": None}
+    options = {"width": [math.inf, 70.0, math.inf], "multiplicities": None}
     at_infinity = kernel_regression_equivalent(EIGENVALUES, ENERGIES, [70, math.inf, math.inf], 0.01, 0.1, **options)
-    options["features"] = [1e14, 70.0, 1e15]
+    options["width"] = [1e14, 70.0, 1e15]
     close = kernel_regression_equivalent(EIGENVALUES, ENERGIES, [70, 1e14, 1e15], 0.01, 0.1, **options)
     for name in ("risk", "training_error", "degrees_of_freedom"):
         np.testing.assert_allclose(
@@ -118,14 +116,14 @@ def test_infinity_is_the_limit_of_large_sizes():
 @pytest.mark.parametrize(("n", "p"), [(40, 60), (60, 40), (40, math.inf), (math.inf, 40), (2000, 1500), (1500, 2000)])
 def test_no_ridge_is_the_limit_of_a_small_one(n, p):
     none, small = (
-        kernel_regression_equivalent(EIGENVALUES, ENERGIES, n, ridge, 0.1, features=p) for ridge in (0.0, 1e-12)
+        kernel_regression_equivalent(EIGENVALUES, ENERGIES, n, ridge, 0.1, width=p) for ridge in (0.0, 1e-12)
     )
     assert_same(small, none, rtol=1e-6, atol=1e-9)
 
 
 def test_training_error_is_that_of_the_feature_ridge():
     ridge = np.geomspace(1e-6, 10, 8)
-    found = kernel_regression_equivalent(EIGENVALUES, ENERGIES, 90, ridge, 0.2, features=120)
+    found = kernel_regression_equivalent(EIGENVALUES, ENERGIES, 90, ridge, 0.2, width=120)
     np.testing.assert_allclose(
         found.training_error, (ridge / 90 / found.feature_ridge) ** 2 * (found.risk + 0.2), rtol=1e-11
     )
@@ -135,16 +133,16 @@ def test_training_error_is_that_of_the_feature_ridge():
 
 
 def test_least_squares_with_few_features_has_the_variance_of_least_squares():
-    found = kernel_regression_equivalent(EIGENVALUES, 0.0, 100, 0.0, 0.7, features=40)
+    found = kernel_regression_equivalent(EIGENVALUES, 0.0, 100, 0.0, 0.7, width=40)
     np.testing.assert_allclose(found.variance, 0.7 * 40 / 60, rtol=1e-11)
 
 
 def test_samples_equal_to_features_without_ridge_have_infinite_risk():
-    found = kernel_regression_equivalent(EIGENVALUES, ENERGIES, 50, 0.0, [0.0, 0.1], features=50)
+    found = kernel_regression_equivalent(EIGENVALUES, ENERGIES, 50, 0.0, [0.0, 0.1], width=50)
     assert np.isposinf(found.risk).all()
-    nothing = kernel_regression_equivalent(EIGENVALUES, 0.0, 50, 0.0, 0.0, features=50)
+    nothing = kernel_regression_equivalent(EIGENVALUES, 0.0, 50, 0.0, 0.0, width=50)
     assert (nothing.risk, nothing.training_error) == (0, 0)
-    near = kernel_regression_equivalent(EIGENVALUES, ENERGIES, 50, [1e-20, 1e-10, 1e-4], 0.1, features=50).risk
+    near = kernel_regression_equivalent(EIGENVALUES, ENERGIES, 50, [1e-20, 1e-10, 1e-4], 0.1, width=50).risk
     assert np.isfinite(near).all()
     assert (np.diff(near) < 0).all()
     assert near[0] > 1e5
@@ -152,7 +150,7 @@ def test_samples_equal_to_features_without_ridge_have_infinite_risk():
 
 @pytest.mark.parametrize(("n", "p"), [(5, 5), (5, 9), (9, 5), (7, 8), (5, math.inf), (9, math.inf)])
 def test_a_finite_rank_is_learned_by_least_squares(n, p):
-    found = kernel_regression_equivalent([2.0, 1.0], [1.0, 3.0], n, 0.0, [0.0, 0.1], features=p, multiplicities=[2, 3])
+    found = kernel_regression_equivalent([2.0, 1.0], [1.0, 3.0], n, 0.0, [0.0, 0.1], width=p, multiplicities=[2, 3])
     assert (found.effective_ridge == 0).all()
     np.testing.assert_array_equal(found.bias, 0)
     np.testing.assert_array_equal(found.degrees_of_freedom, 5)
@@ -161,11 +159,11 @@ def test_a_finite_rank_is_learned_by_least_squares(n, p):
 
 def test_energy_on_zero_eigenvalues_acts_as_noise():
     n, p, ridge = [20, 60, 60], [30, 45, math.inf], [0.1, 0.0, 1.0]
-    with_energy = kernel_regression_equivalent([*EIGENVALUES, 0.0], [*ENERGIES, 0.4], n, ridge, 0.1, features=p)
-    with_noise = kernel_regression_equivalent(EIGENVALUES, ENERGIES, n, ridge, 0.5, features=p)
+    with_energy = kernel_regression_equivalent([*EIGENVALUES, 0.0], [*ENERGIES, 0.4], n, ridge, 0.1, width=p)
+    with_noise = kernel_regression_equivalent(EIGENVALUES, ENERGIES, n, ridge, 0.5, width=p)
     np.testing.assert_allclose(with_energy.risk, with_noise.risk + 0.4, rtol=1e-12)
     np.testing.assert_allclose(with_energy.training_error, with_noise.training_error, rtol=1e-12)
-    nothing = kernel_regression_equivalent([0.0], [2.0], [1, math.inf], [1.0, 0.0], 0.3, features=[4, math.inf])
+    nothing = kernel_regression_equivalent([0.0], [2.0], [1, math.inf], [1.0, 0.0], 0.3, width=[4, math.inf])
     np.testing.assert_allclose(nothing.risk, 2)
     np.testing.assert_allclose(nothing.training_error, 2.3)
 
@@ -173,9 +171,9 @@ def test_energy_on_zero_eigenvalues_acts_as_noise():
 def test_multiplicities_are_repeated_entries():
     values, copies, energies = np.array([2.0, 0.5, 0.1]), np.array([3, 10, 40]), np.array([1.0, 0.5, 0.2])
     for p in (15, math.inf):
-        short = kernel_regression_equivalent(values, energies, 20, [0, 0.3], 0.1, features=p, multiplicities=copies)
+        short = kernel_regression_equivalent(values, energies, 20, [0, 0.3], 0.1, width=p, multiplicities=copies)
         long = kernel_regression_equivalent(
-            np.repeat(values, copies), np.repeat(energies / copies, copies), 20, [0, 0.3], 0.1, features=p
+            np.repeat(values, copies), np.repeat(energies / copies, copies), 20, [0, 0.3], 0.1, width=p
         )
         assert_same(short, long, rtol=1e-12)
 
@@ -189,16 +187,16 @@ def test_grids_of_sizes_agree_with_single_sizes():
         np.array([20.0, 300, math.inf])[:, None],
         np.geomspace(1e-8, 100, 25),
     )
-    grid = kernel_regression_equivalent(values, energies, n, ridge, 0.1, features=p)
+    grid = kernel_regression_equivalent(values, energies, n, ridge, 0.1, width=p)
     assert grid.risk.shape == (3, 3, 25)
     for i, j, k in ((0, 0, 0), (0, 2, 7), (1, 0, 12), (1, 1, 3), (2, 1, 20), (2, 2, 0), (1, 2, 24)):
-        alone = kernel_regression_equivalent(values, energies, n[i, 0, 0], ridge[k], 0.1, features=p[j, 0])
+        alone = kernel_regression_equivalent(values, energies, n[i, 0, 0], ridge[k], 0.1, width=p[j, 0])
         assert_same([field[i, j, k] for field in grid], alone, rtol=1e-9)
 
 
 def test_every_field_has_the_broadcast_shape_and_scalars_stay_scalars():
-    assert all(np.shape(f) == () for f in kernel_regression_equivalent([1.0], [1.0], 5, 0.1, 0.2, features=4))
-    found = kernel_regression_equivalent([1.0], 1.0, [[5], [6]], 0.1, [0.1, 0.2, 0.3], features=4)
+    assert all(np.shape(f) == () for f in kernel_regression_equivalent([1.0], [1.0], 5, 0.1, 0.2, width=4))
+    found = kernel_regression_equivalent([1.0], 1.0, [[5], [6]], 0.1, [0.1, 0.2, 0.3], width=4)
     assert all(f.shape == (2, 3) for f in found)
 
 
@@ -208,7 +206,7 @@ def test_extreme_sizes_stay_numbers():
         np.array([1, 30, 60, 1e6, 1e100, math.inf])[:, None, None],
         np.array([1, 30, 60, 1e6, 1e100, math.inf])[:, None],
     )
-    found = kernel_regression_equivalent(values, 1.0, n, [0, 1e-300, 1e-30, 1, 1e30, 1e300], 0.0, features=p)
+    found = kernel_regression_equivalent(values, 1.0, n, [0, 1e-300, 1e-30, 1, 1e30, 1e300], 0.0, width=p)
     for name, field in zip(KernelEquivalent._fields, found, strict=True):
         assert not np.isnan(field).any(), name
         assert (field >= 0).all(), name
@@ -236,7 +234,7 @@ def test_equivalent_agrees_with_simulated_random_features(n, p, ridge):
         target = np.sqrt(energies) * rng.choice([-1, 1], 200)
         draws.append(draw_gaussian_modes(rng, values, target, n, p, ridge, 0.2))
     mean, error = np.mean(draws, axis=0), np.std(draws, axis=0, ddof=1) / math.sqrt(len(draws))
-    found = kernel_regression_equivalent(values, energies, n, ridge, 0.2, features=p)
+    found = kernel_regression_equivalent(values, energies, n, ridge, 0.2, width=p)
     for simulated, deviation, predicted in zip(mean, error, (found.risk, found.training_error), strict=True):
         tolerance = 4 * deviation + 0.01 * predicted
         assert abs(simulated - predicted) < tolerance
@@ -280,7 +278,7 @@ def test_blocks_predict_regression_on_the_sphere(features, n, ridge):
             predicted = cross @ np.linalg.solve(design.T @ design + ridge * np.eye(features), design.T @ labels)
         errors.append(np.mean((predicted - target(new)) ** 2))
     blocks = kernel_blocks(np.exp, family) if features is None else activation_blocks(sigma, family)
-    expected = on_blocks(blocks, energies, n, ridge, noise, features=features or math.inf).risk
+    expected = on_blocks(blocks, energies, n, ridge, noise, width=features or math.inf).risk
     # 4% for the small dimension
     tolerance = 4 * np.std(errors, ddof=1) / math.sqrt(len(errors)) + 0.04 * expected
     assert abs(np.mean(errors) - expected) < tolerance
@@ -322,9 +320,9 @@ def test_polynomial_regimes_have_their_limits(theta, psi, energy, above, noise, 
     # p << n does not see the ridge; n << p is the kernel
     values, copies = polynomial_blocks(10**6, [1.0, 1.0, 1.0, psi])
     size = theta * copies[2]
-    few = kernel_regression_equivalent(values, energies, 1e5 * size, 1e-3, noise, features=size, multiplicities=copies)
+    few = kernel_regression_equivalent(values, energies, 1e5 * size, 1e-3, noise, width=size, multiplicities=copies)
     np.testing.assert_allclose(few.risk, approximation, rtol=2e-4)
-    many = kernel_regression_equivalent(values, energies, size, 0.0, noise, features=1e5 * size, multiplicities=copies)
+    many = kernel_regression_equivalent(values, energies, size, 0.0, noise, width=1e5 * size, multiplicities=copies)
     np.testing.assert_allclose(many.risk, limit, rtol=2e-4)
 
 
@@ -335,7 +333,7 @@ def test_between_integer_exponents_features_have_a_double_descent(ratio):
     n = 1e12
     for ridge in (0.0, 0.5):
         found = kernel_regression_equivalent(
-            values, [0.0, 1.0, above], n, ridge, noise, features=ratio * n, multiplicities=copies
+            values, [0.0, 1.0, above], n, ridge, noise, width=ratio * n, multiplicities=copies
         )
         p = ratio * n
         a, b, c = mass, -mass * (n + p) - ridge * p, mass * n * p
@@ -349,15 +347,15 @@ def test_masses_of_a_polynomial_kernel_are_exact():
     expected = [0.5 / d, 0.5 + 0.02 * 3 / (d + 2), 0.5 * (1 - 1 / d), 0.02 * (1 - 3 / (d + 2)), *[0.0] * 7]
     for kernel in (lambda u: 0.5 * u + 0.5 * u**2 + 0.02 * u**3, [0, 0.5, 0.5, 0.02]):
         found = kernel_blocks(kernel, Gegenbauer(d))
-        np.testing.assert_allclose(found.masses, expected, rtol=1e-10)
+        np.testing.assert_allclose(found.degree_masses, expected, rtol=1e-10)
         # what is 0 is exactly 0, so that the rank is that of polynomials of degree 3
-        assert found.multiplicities[found.eigenvalues > 0].sum() == 1 + 30 + 464 + 4930
+        assert found.multiplicities[found.spectrum > 0].sum() == 1 + 30 + 464 + 4930
     for family in (Gegenbauer(5), Gegenbauer(200), Gegenbauer(2000), Krawtchouk(30), Krawtchouk(2000)):
         for taylor in ([1.0], [0, 0, 1.0], [0, 0.5, 0.5, 0.02], [1.0, 1.0, 1.0]):
             found = kernel_blocks(np.polynomial.Polynomial(taylor), family)
-            assert (found.masses[len(taylor) :] == 0).all()
+            assert (found.degree_masses[len(taylor) :] == 0).all()
     cube = kernel_blocks([0, 0, 0, 1.0], Krawtchouk(5))
-    np.testing.assert_allclose(cube.masses, [0, (3 * 5 - 2) / 25, 0, 12 / 25, 0, 0], atol=1e-14)
+    np.testing.assert_allclose(cube.degree_masses, [0, (3 * 5 - 2) / 25, 0, 12 / 25, 0, 0], atol=1e-14)
     assert cube.multiplicities.tolist() == [1, 5, 10, 10, 5, 1]
 
 
@@ -365,19 +363,21 @@ def test_masses_of_a_polynomial_kernel_are_exact():
 def test_functions_and_taylor_series_have_the_same_masses(family):
     series = kernel_blocks([1 / math.factorial(j) for j in range(25)], family)
     found = kernel_blocks(np.exp, family)
-    np.testing.assert_allclose(found.masses, series.masses, atol=4e-15 * math.sqrt(family.multiplicity(9)) * math.e * 4)
-    np.testing.assert_allclose(series.masses.sum(), math.e, rtol=1e-14)
+    np.testing.assert_allclose(
+        found.degree_masses, series.degree_masses, atol=4e-15 * math.sqrt(family.multiplicity(9)) * math.e * 4
+    )
+    np.testing.assert_allclose(series.degree_masses.sum(), math.e, rtol=1e-14)
 
 
 def test_taylor_series_keep_their_digits_in_high_dimension():
     d = 10**8
     found = kernel_blocks([1 / math.factorial(j) for j in range(20)], Gegenbauer(d))
-    np.testing.assert_allclose(found.masses[:10], [1 / math.factorial(k) for k in range(10)], rtol=1e-6)
+    np.testing.assert_allclose(found.degree_masses[:10], [1 / math.factorial(k) for k in range(10)], rtol=1e-6)
     # from values of the function high degrees are hidden by rounding, but no mass is lost
     seen = kernel_blocks(np.exp, Gegenbauer(d))
-    np.testing.assert_allclose(seen.masses[:3], found.masses[:3], rtol=1e-6)
-    np.testing.assert_allclose(seen.masses.sum(), math.e, rtol=1e-12)
-    assert (seen.masses >= 0).all()
+    np.testing.assert_allclose(seen.degree_masses[:3], found.degree_masses[:3], rtol=1e-6)
+    np.testing.assert_allclose(seen.degree_masses.sum(), math.e, rtol=1e-12)
+    assert (seen.degree_masses >= 0).all()
 
 
 def test_kernels_with_kinks_need_their_breakpoints_only_inside():
@@ -388,9 +388,9 @@ def test_kernels_with_kinks_need_their_breakpoints_only_inside():
         return (np.sqrt(1 - u**2) + u * (np.pi - np.arccos(u))) / (2 * np.pi)
 
     kernel = kernel_blocks(arc_cosine, Gegenbauer(d))
-    features = activation_blocks(RELU, Gegenbauer(d), breakpoints=(0,))
-    np.testing.assert_allclose(kernel.masses, features.masses, atol=1e-11)
-    assert features.masses[3] == features.masses[5] == 0
+    features = activation_blocks(RELU, Gegenbauer(d))
+    np.testing.assert_allclose(kernel.degree_masses, features.degree_masses, atol=1e-11)
+    assert features.degree_masses[3] == features.degree_masses[5] == 0
     with pytest.raises(InputError, match="smooth between breakpoints"):
         kernel_blocks(lambda u: np.maximum(0, 1 - 3 * np.abs(u - 0.21)), Gegenbauer(d))
 
@@ -403,29 +403,29 @@ def test_functions_that_are_no_kernels_are_refused(kernel):
 
 def test_a_negative_mass_beyond_the_last_degree_is_refused():
     with pytest.raises(InputError, match=r"got the mass -0.0\d+ at all degrees from 3"):
-        kernel_blocks([0.01, 1.0, 0.1, 0.0, -0.1], Gegenbauer(30), degree=2)
+        kernel_blocks([0.01, 1.0, 0.1, 0.0, -0.1], Gegenbauer(30), last_degree=2)
 
 
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"eigenvalues": [1.0, -2.0]}, r"eigenvalues must be >= 0 and <= 1e\+300, got -2"),
-        ({"eigenvalues": [1.0, np.nan]}, "eigenvalues must be finite"),
-        ({"energies": [1.0]}, r"energies must be a number or have shape \(2,\) like eigenvalues, got \(1,\)"),
+        ({"spectrum": [1.0, -2.0]}, r"spectrum must be >= 0 and <= 1e\+300, got -2"),
+        ({"spectrum": [1.0, np.nan]}, "spectrum must be finite"),
+        ({"energies": [1.0]}, r"energies must be a number or have shape \(2,\) like spectrum, got \(1,\)"),
         ({"energies": [-1.0, 0.0]}, "energies must be >= 0, got -1"),
         ({"n": 0.5}, "n must be >= 1, got 0.5"),
         ({"n": np.nan}, "n must be >= 1, got nan"),
-        ({"features": 0}, "features must be >= 1, got 0"),
-        ({"ridge": -1e-9}, r"ridge must be >= 0 and <= 1e\+300, got -1e-09"),
-        ({"ridge": np.inf}, "ridge must be finite"),
+        ({"width": 0}, "width must be >= 1, got 0"),
+        ({"penalty": -1e-9}, r"penalty must be >= 0 and <= 1e\+300, got -1e-09"),
+        ({"penalty": np.inf}, "penalty must be finite"),
         ({"noise_variance": np.nan}, "noise_variance must be finite"),
         ({"multiplicities": [0.0, 1.0]}, "multiplicities must be > 0, got 0"),
-        ({"n": [1, 2], "features": [1, 2, 3]}, "n has 2 values and features 3: give arrays that broadcast"),
+        ({"n": [1, 2], "width": [1, 2, 3]}, "n has 2 values and width 3: give arrays that broadcast"),
         ({"energies": 1e306}, r"the sum of energies must be <= 1e\+306, got 2e\+306"),
     ],
 )
 def test_wrong_input_is_named(change, message):
-    legal = {"eigenvalues": [1.0, 2.0], "energies": 1.0, "n": 5, "ridge": 0.1, "noise_variance": 0.1}
+    legal = {"spectrum": [1.0, 2.0], "energies": 1.0, "n": 5, "penalty": 0.1, "noise_variance": 0.1}
     with pytest.raises(InputError, match=message):
         kernel_regression_equivalent(**legal | change)
 
@@ -436,12 +436,15 @@ def test_wrong_input_is_named(change, message):
         (lambda: kernel_blocks(np.exp, Hermite()), r"family must be Gegenbauer\(d\) or Krawtchouk\(d\), got Hermite"),
         (lambda: kernel_blocks(lambda u: u * 0.0, Gegenbauer(5)), r"kernel\(1\) must be > 0, got 0"),
         (lambda: kernel_blocks([1.0, np.nan], Gegenbauer(5)), "kernel must be finite, got nan"),
-        (lambda: kernel_blocks(np.exp, Gegenbauer(5), degree=-1), "degree must be an integer >= 0 and <= 1000, got -1"),
+        (
+            lambda: kernel_blocks(np.exp, Gegenbauer(5), last_degree=-1),
+            "last_degree must be an integer >= 0 and <= 1000, got -1",
+        ),
         (lambda: activation_blocks(lambda t: t * 0.0, Gegenbauer(5)), "activation must not be 0 everywhere"),
         (lambda: kernel_blocks(np.exp, Gegenbauer(10**40)), "degree must be lower for d = "),
         (
             lambda: kernel_blocks(np.exp, Krawtchouk(2)).energies([1.0] * 5),
-            "by_degree must be at most 3 numbers, got 5",
+            "energies must be at most 3 numbers, got 5",
         ),
     ],
 )

@@ -27,7 +27,7 @@ each_law = pytest.mark.parametrize("law", LAWS.values(), ids=LAWS.keys())
 def relu_spectrum(d, n):
     family = Gegenbauer(d)
     found = coefficients(as_activation("relu"), family, 8, (0,))
-    return kernel_spectrum(found.values, family.multiplicities(8), n, found.tail)
+    return kernel_spectrum(found.polynomial_coefficients, family.multiplicities(8), n, found.tail)
 
 
 def band_grid(law, nodes=300):
@@ -152,7 +152,7 @@ def test_quantiles_invert_the_cdf(law):
     at_atom = np.isin(x, law.atoms.locations)
     np.testing.assert_allclose(law.cdf(x)[~at_atom], q[~at_atom], atol=1e-12)
     assert (law.cdf(x)[at_atom] >= q[at_atom] - 1e-14).all()
-    assert at_atom.any() == (law.atoms.masses.size > 0)
+    assert at_atom.any() == (law.atoms.probabilities.size > 0)
     support = [*law.edges[0], *law.edges[-1], *law.atoms.locations]
     np.testing.assert_allclose([x[0], x[-1]], [min(support), max(support)], rtol=1e-12)
     assert isinstance(law.quantile(0.3), float)
@@ -171,7 +171,7 @@ def test_quantiles_of_extreme_laws_invert_the_cdf():
         tail = rng.choice([0.0, 10 ** rng.uniform(-14, 0)])
         laws.append(kernel_spectrum(a, 10 ** rng.uniform(0, 12, degrees), 10 ** rng.uniform(0, 7), tail))
     for law in laws:
-        np.testing.assert_allclose(law.band_masses.sum() + law.atoms.masses.sum(), 1, rtol=1e-12)
+        np.testing.assert_allclose(law.band_masses.sum() + law.atoms.probabilities.sum(), 1, rtol=1e-12)
         assert (np.diff(law.edges.ravel()) > 0).all()
         q = rng.uniform(0, 1, 5)
         x = law.quantile(q)
@@ -246,7 +246,7 @@ def test_finite_size_law_is_that_of_a_simulated_matrix():
     eigenvalues = kernel_eigenvalues(points, as_activation("relu"))
     law = relu_spectrum(d, n)
     assert distance(eigenvalues, law) < 0.01
-    wider = KernelSpectrum(1.44 * law.weights, 1.2 * law.poles)
+    wider = KernelSpectrum(1.44 * law.residues, 1.2 * law.poles)
     assert distance(eigenvalues, wider) > 0.02
     # as many eigenvalues as functions of degree 0 and 1 above the gap
     assert np.count_nonzero(eigenvalues > law.edges[0, 1] + 0.1) == 1 + d
@@ -263,31 +263,40 @@ def test_finite_size_law_holds_on_the_hypercube():
         return 0.8 * (t**2 - 1) / math.sqrt(2) + 0.6 * (t**3 - 3 * t) / math.sqrt(6)
 
     found = coefficients(function, family, 3)
-    law = kernel_spectrum(found.values[1:], family.multiplicities(3)[1:], n, found.tail)
+    law = kernel_spectrum(found.polynomial_coefficients[1:], family.multiplicities(3)[1:], n, found.tail)
     eigenvalues = kernel_eigenvalues(points, function)
     assert distance(eigenvalues, law) < 0.015
-    assert distance(eigenvalues, kernel_spectrum_limit(0.0, 1.0, float(np.sum(law.weights)))) > 0.06
+    assert distance(eigenvalues, kernel_spectrum_limit(0.0, 1.0, float(np.sum(law.residues)))) > 0.06
 
 
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: kernel_spectrum([1.0], [1.0, 2.0], 10), r"multiplicities must have shape \(1,\) like coefficients"),
+        (
+            lambda: kernel_spectrum([1.0], [1.0, 2.0], 10),
+            r"multiplicities must have shape \(1,\) like polynomial_coefficients",
+        ),
         (lambda: kernel_spectrum([1.0], [0], 10), "multiplicities must be > 0, got 0"),
         (lambda: kernel_spectrum([1.0], [1], 0), "n must be >= 1, got 0"),
-        (lambda: kernel_spectrum([np.nan], [1], 10), "coefficients must be finite"),
+        (lambda: kernel_spectrum([np.nan], [1], 10), "polynomial_coefficients must be finite"),
         (lambda: kernel_spectrum([1.0], [1], 10, -0.1), "tail must be >= 0, got -0.1"),
-        (lambda: kernel_spectrum([0.0], [1], 10), "coefficients and tail must not all be 0"),
-        (lambda: kernel_spectrum_limit(1.0, 0.0, 0.1), "ratio must be > 0, got 0"),
-        (lambda: KernelSpectrum([1.0, 0.0], [1.0, 2.0]), "weights must be > 0, got 0"),
-        (lambda: KernelSpectrum([1.0], [1.0, 2.0]), r"poles must have shape \(1,\) like weights"),
+        (lambda: kernel_spectrum([0.0], [1], 10), "polynomial_coefficients and tail must not all be 0"),
+        (lambda: kernel_spectrum_limit(1.0, 0.0, 0.1), "samples_per_multiplicity must be > 0, got 0"),
+        (lambda: KernelSpectrum([1.0, 0.0], [1.0, 2.0]), "residues must be > 0, got 0"),
+        (lambda: KernelSpectrum([1.0], [1.0, 2.0]), r"poles must have shape \(1,\) like residues"),
         (lambda: LAWS["atom"].stieltjes(1.0), "z must have a positive imaginary part"),
         (lambda: LAWS["atom"].quantile(1.1), "q must be >= 0 and <= 1, got 1.1"),
         (lambda: LAWS["atom"].density(np.nan), "x must be finite"),
         (lambda: function_spectrum(np.tanh, 2.5, 100), r"family must be Gegenbauer\(d\) or Krawtchouk\(d\), got 2.5"),
-        (lambda: function_spectrum("tan", Gegenbauer(20), 100), "function must be a function of arrays, got 'tan'"),
-        (lambda: function_spectrum(math.tanh, Gegenbauer(20), 100), "function of arrays, but it raised TypeError"),
-        (lambda: function_spectrum(np.tanh, Gegenbauer(20), 100, degree=10**6), "degree must be an integer .*<= 1000"),
+        (lambda: function_spectrum("tan", Gegenbauer(20), 100), "kernel_function must be one of .*did you mean tanh"),
+        (
+            lambda: function_spectrum(math.tanh, Gegenbauer(20), 100),
+            "kernel_function must be a function of NumPy arrays, but it raised TypeError",
+        ),
+        (
+            lambda: function_spectrum(np.tanh, Gegenbauer(20), 100, last_degree=10**6),
+            "last_degree must be an integer .*<= 1000",
+        ),
     ],
 )
 def test_wrong_input_is_named(call, message):

@@ -1,8 +1,7 @@
-import jax
 import numpy as np
 import pytest
 
-from unlazy.theory.mean_field.dual import particle_constants, place_samples, width_covariance
+from unlazy.theory.mean_field.dual import particle_constants, sample_optimum, width_covariance
 from unlazy.theory.mean_field.grid import square_loss
 from unlazy.theory.mean_field.tanh_network import tanh_optimum, tanh_step_bias
 
@@ -24,23 +23,18 @@ def test_the_step_size_explains_measured_biases():
     energy, trace = particle_constants(found).energy_excess, np.trace(width_covariance(found))
     measured = {0.02: (1.136, 1.037), 0.01: (1.077, 1.020), 0.005: (1.036, 1.016)}
     for step_size, (of_energy, of_width) in measured.items():
-        added = step_size * (8 * bias.energy_per_particle + bias.energy)
+        added = step_size * (8 * bias.energy_slope + bias.energy_excess_slope)
         assert 1 + added / energy == pytest.approx(of_energy, abs=0.04)
-        assert 1 + step_size * np.trace(bias.width) / trace == pytest.approx(of_width, abs=0.012)
+        assert 1 + step_size * np.trace(bias.covariance_slope) / trace == pytest.approx(of_width, abs=0.012)
 
 
-def test_traced_samples_are_those_of_numpy():
+def test_samples_of_the_optimum_have_its_predictions():
     found = sine_optimum()
-    rng = np.random.default_rng(0)
-    which, where = rng.random(4000), rng.random((4000, 2))
-    particles = place_samples(found, which, where)
-    traced = jax.jit(lambda a, b: place_samples(found, a, b, jax.numpy))(which.astype("f4"), where.astype("f4"))
-    # rounding moves a number to the next cell now and then
-    assert (np.abs(np.asarray(traced) - particles).max(axis=1) < 1e-5).mean() > 0.98
+    particles = sample_optimum(found, 4000, rng=np.random.default_rng(0))
     values = 4 * np.tanh(np.outer(particles[:, 0], INPUTS) + particles[:, 1:])
     error = values.std(axis=0) / np.sqrt(4000)
     assert (np.abs(values.mean(axis=0) - found.predictions) < 4 * error).all()
 
 
 def test_a_box_of_seven_deviations_is_large_enough():
-    assert sine_optimum(deviations=7.0).objective == pytest.approx(sine_optimum().objective, rel=1e-8)
+    assert sine_optimum(relative_half_width=7.0).free_energy == pytest.approx(sine_optimum().free_energy, rel=1e-8)

@@ -8,31 +8,31 @@ from unlazy.theory.message_passing.state_evolution.mixture import mixture_state_
 D = 100
 
 
-def two_clusters(share=0.6, n=300, ridge=0.1, separation=1.5, **options):
+def two_clusters(share=0.6, n=300, penalty=0.1, separation=1.5, **options):
     mean = np.zeros(D)
     mean[0] = separation / np.sqrt(D)
-    return mixture_state_evolution([mean, -mean], 1 / D, [share, 1 - share], [1, -1], n, ridge, **options)
+    return mixture_state_evolution([mean, -mean], 1 / D, [share, 1 - share], [1, -1], n, penalty, **options)
 
 
 def test_two_clusters_agree_with_an_independent_computation():
     found = two_clusters()
-    np.testing.assert_allclose(found.variance, 4.086021391, rtol=1e-9)
-    np.testing.assert_allclose(found.mean, [2.635780030, -2.635780030], rtol=1e-9)
+    np.testing.assert_allclose(found.response, 4.086021391, rtol=1e-9)
+    np.testing.assert_allclose(found.overlap, [2.635780030, -2.635780030], rtol=1e-9)
     np.testing.assert_allclose(found.norm, 4.202086702, rtol=1e-9)
-    values = found.bias, found.test_error, found.train_loss, found.train_error, found.test_loss
+    values = found.bias, found.test_error, found.training_loss, found.training_error, found.test_loss
     np.testing.assert_allclose(values, (0.401738865, 0.096676530, 0.110660555, 0.011346097, 0.237879217), atol=6e-10)
-    without = two_clusters(bias=False)
-    np.testing.assert_allclose(without.variance, 4.027274641, rtol=1e-9)
-    np.testing.assert_allclose(without.mean[0], 2.661894306, rtol=1e-9)
+    without = two_clusters(fit_intercept=False)
+    np.testing.assert_allclose(without.response, 4.027274641, rtol=1e-9)
+    np.testing.assert_allclose(without.overlap[0], 2.661894306, rtol=1e-9)
     np.testing.assert_allclose(without.norm, 4.266185703, rtol=1e-9)
-    np.testing.assert_allclose([without.test_error, without.train_loss], (0.098741345, 0.113512079), atol=6e-10)
+    np.testing.assert_allclose([without.test_error, without.training_loss], (0.098741345, 0.113512079), atol=6e-10)
     assert without.bias == 0
 
 
 @pytest.mark.parametrize("loss", ["square", "logistic", "hinge"])
 def test_a_large_ridge_averages_the_samples(loss):
     square, noise, n = 2.25 / D, 1 / D, np.array([50.0, 300.0])
-    found = two_clusters(0.5, n, 1e7, bias=False, loss=loss)
+    found = two_clusters(0.5, n, 1e7, fit_intercept=False, loss=loss)
     closed = special.ndtr(-square / np.sqrt(noise * (square + noise * D / n)))
     np.testing.assert_allclose(found.test_error, closed, rtol=1e-6)
 
@@ -68,8 +68,8 @@ def test_solutions_satisfy_the_equations_of_unequal_full_covariances(loss):
     weights = stats.norm.pdf(grid) * (grid[1] - grid[0])
     precision, noise, drive, squares, losses = (np.zeros(3) for _ in range(5))
     for c in range(3):
-        v, deviation = found.variance[c], np.sqrt(found.norm[c])
-        omega = labels[c] * (found.mean[c] + found.bias) + deviation * grid
+        v, deviation = found.response[c], np.sqrt(found.norm[c])
+        omega = labels[c] * (found.overlap[c] + found.bias) + deviation * grid
         g = force(omega, v)
         slope = -(force(omega + 1e-6, v) - force(omega - 1e-6, v)) / 2e-6
         margin = omega + v * g
@@ -84,11 +84,11 @@ def test_solutions_satisfy_the_equations_of_unequal_full_covariances(loss):
     spread = resolvent @ np.tensordot(noise, covariances, 1) @ resolvent
     tolerance = 1e-4 if loss == "hinge" else 1e-6
     assert abs(drive.sum()) < tolerance * np.abs(drive).max()
-    np.testing.assert_allclose(means @ w, found.mean, rtol=tolerance, atol=tolerance)
-    np.testing.assert_allclose(np.trace(covariances @ resolvent, axis1=1, axis2=2), found.variance, rtol=tolerance)
+    np.testing.assert_allclose(means @ w, found.overlap, rtol=tolerance, atol=tolerance)
+    np.testing.assert_allclose(np.trace(covariances @ resolvent, axis1=1, axis2=2), found.response, rtol=tolerance)
     norm = np.einsum("i,cij,j->c", w, covariances, w) + np.trace(covariances @ spread, axis1=1, axis2=2)
     np.testing.assert_allclose(norm, found.norm, rtol=tolerance)
-    np.testing.assert_allclose(losses @ shares, found.train_loss, rtol=tolerance)
+    np.testing.assert_allclose(losses @ shares, found.training_loss, rtol=tolerance)
     pairs = np.array([[np.trace(a @ resolvent @ b @ resolvent) for b in covariances] for a in covariances])
     radius = np.abs(np.linalg.eigvals(pairs * squares)).max()
     np.testing.assert_allclose(found.stability, radius, rtol=10 * tolerance)
@@ -103,11 +103,15 @@ def test_without_ridge_the_square_loss_is_least_squares(n):
     mean[0] = 0.0
     diagonals = np.stack([np.linspace(0.0, 2.0, d), np.full(d, 1.5)]) / d
     diagonals[:, 0] = 0.0
-    theory = mixture_state_evolution([mean, -mean], diagonals, [0.5, 0.5], [1, -1], n, 0.0, loss="square", bias=False)
-    near = mixture_state_evolution([mean, -mean], diagonals, [0.5, 0.5], [1, -1], n, 1e-9, loss="square", bias=False)
-    for name in ("mean", "norm", "test_error", "train_error", "test_loss", "train_loss", "stability"):
+    theory = mixture_state_evolution(
+        [mean, -mean], diagonals, [0.5, 0.5], [1, -1], n, 0.0, loss="square", fit_intercept=False
+    )
+    near = mixture_state_evolution(
+        [mean, -mean], diagonals, [0.5, 0.5], [1, -1], n, 1e-9, loss="square", fit_intercept=False
+    )
+    for name in ("overlap", "norm", "test_error", "training_error", "test_loss", "training_loss", "stability"):
         np.testing.assert_allclose(getattr(near, name), getattr(theory, name), rtol=2e-6, atol=1e-12, err_msg=name)
-    assert np.isinf(theory.variance).all() == (n < d)
+    assert np.isinf(theory.response).all() == (n < d)
     labels = np.where(np.arange(n) < n / 2, 1.0, -1.0)
     spread = np.sqrt(np.where(labels[:, None] > 0, *diagonals))
     found = []
@@ -116,7 +120,7 @@ def test_without_ridge_the_square_loss_is_least_squares(n):
         weights = np.linalg.lstsq(design, labels)[0]
         found.append([mean @ weights, *(diagonals @ weights**2), np.mean((labels - design @ weights) ** 2) / 2])
     # the theory's relative error is O(1/d)
-    expected = np.array([theory.mean[0], *theory.norm, theory.train_loss])
+    expected = np.array([theory.overlap[0], *theory.norm, theory.training_loss])
     average, error = np.mean(found, axis=0), np.std(found, axis=0) / np.sqrt(seeds)
     assert (np.abs(average - expected) < 4 * error + expected / d + 1e-12).all()
 
@@ -143,10 +147,10 @@ def test_a_hinge_fit_with_bias_ignores_the_smaller_class_where_a_linear_program_
     assert ignored.all() == ignored.any()
     if ignored.all():
         assert (found.norm == 0).all()
-        assert (found.mean == 0).all()
+        assert (found.overlap == 0).all()
         assert (found.bias == 1).all()
-        assert np.isnan(found.variance).all()
-        for error in (found.test_error, found.train_error, found.test_loss / 2, found.train_loss / 2):
+        assert np.isnan(found.response).all()
+        for error in (found.test_error, found.training_error, found.test_loss / 2, found.training_loss / 2):
             np.testing.assert_allclose(error, 1 - share)
 
 
@@ -182,22 +186,25 @@ def test_a_cluster_in_two_halves_is_one_cluster():
     whole = mixture_state_evolution(means, diagonals, [0.6, 0.4], [1, -1], 9, 0.2)
     halves = mixture_state_evolution(means[[0, 0, 1]], diagonals[[0, 0, 1]], [0.3, 0.3, 0.4], [1, 1, -1], 9, 0.2)
     np.testing.assert_allclose(halves.norm, whole.norm[[0, 0, 1]], rtol=1e-9)
-    for name in ("bias", "test_error", "test_loss", "train_error", "train_loss", "stability"):
+    for name in ("bias", "test_error", "test_loss", "training_error", "training_loss", "stability"):
         np.testing.assert_allclose(getattr(halves, name), getattr(whole, name), rtol=1e-8, err_msg=name)
 
 
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"ridge": 0.0}, r"ridge must be > 0 for the logistic loss \(separable data"),
-        ({"ridge": 0.0, "loss": "square", "n": 2}, r"ridge must be > 0 where n = rank = 2"),
-        ({"ridge": 0.0, "loss": "square", "covariances": [[1, 0], [1, 0]], "means": np.eye(2)}, "without any variance"),
-        ({"bias": "no"}, "bias must be True or False"),
+        ({"penalty": 0.0}, r"penalty must be > 0 for the logistic loss \(separable data"),
+        ({"penalty": 0.0, "loss": "square", "n": 2}, r"penalty must be > 0 where n = rank = 2"),
+        (
+            {"penalty": 0.0, "loss": "square", "covariances": [[1, 0], [1, 0]], "means": np.eye(2)},
+            "without any variance",
+        ),
+        ({"fit_intercept": "no"}, "fit_intercept must be True or False"),
         ({"n": 0}, "n must be >= 1"),
-        ({"probabilities": [0.5, 0.6]}, "probabilities must sum to 1"),
-        ({"probabilities": [1.0]}, "probabilities must have one entry per cluster"),
-        ({"labels": [1, 0]}, "labels must be 1 or -1, got 0"),
-        ({"labels": [1, 1]}, "labels must contain both -1 and 1"),
+        ({"cluster_probabilities": [0.5, 0.6]}, "cluster_probabilities must sum to 1"),
+        ({"cluster_probabilities": [1.0]}, "cluster_probabilities must have one entry per cluster"),
+        ({"cluster_labels": [1, 0]}, "cluster_labels must be 1 or -1, got 0"),
+        ({"cluster_labels": [1, 1]}, "cluster_labels must contain both -1 and 1"),
         ({"covariances": np.ones((2, 3))}, "covariances must be a number or have shape"),
         ({"covariances": [[1, 1], [1, -1]]}, r"covariances\[1\] must be positive semi-definite"),
         ({"covariances": [np.eye(2), [[1, 2], [2, 1]]]}, r"covariances\[1\] must be positive semi-definite"),
@@ -211,10 +218,10 @@ def test_wrong_input_is_refused_in_words(change, message):
     arguments = {
         "means": [[0.5, 0.0], [-0.5, 0.0]],
         "covariances": 0.1,
-        "probabilities": [0.5, 0.5],
-        "labels": [1, -1],
+        "cluster_probabilities": [0.5, 0.5],
+        "cluster_labels": [1, -1],
         "n": 10,
-        "ridge": 0.1,
+        "penalty": 0.1,
         **change,
     }
     with pytest.raises(InputError, match=message):
@@ -248,7 +255,7 @@ def widest_margin(strength, deviation, n, d):
 def test_hinge_fits_of_clusters_however_far_apart_have_the_widest_margin(strength, ridge, bias):
     n, d = 200, 100
     means = strength * np.eye(1, d) * np.array([[1.0], [-1.0]])
-    found = mixture_state_evolution(means, 1 / d, (0.5, 0.5), (1, -1), n, ridge, loss="hinge", bias=bias)
+    found = mixture_state_evolution(means, 1 / d, (0.5, 0.5), (1, -1), n, ridge, loss="hinge", fit_intercept=bias)
     mean, norm = widest_margin(strength, d**-0.5, n, d)
-    np.testing.assert_allclose(found.mean, [mean, -mean], rtol=1e-6)
+    np.testing.assert_allclose(found.overlap, [mean, -mean], rtol=1e-6)
     np.testing.assert_allclose(found.norm, norm, rtol=1e-6)

@@ -4,14 +4,11 @@ import numpy as np
 import pytest
 
 from unlazy.checks import InputError
+from unlazy.numerics.contrasts import helmert_contrasts
 from unlazy.numerics.roots import ConvergenceError
 from unlazy.theory.message_passing.multiclass.nodes import cone_chance
 from unlazy.theory.message_passing.multiclass.prox import softmax_prox
-from unlazy.theory.message_passing.multiclass.softmax import (
-    helmert_contrasts,
-    multiclass_clusters,
-    multiclass_teacher,
-)
+from unlazy.theory.message_passing.multiclass.softmax import multiclass_clusters, multiclass_teacher
 from unlazy.theory.message_passing.multiclass.training import right_chance
 
 D = 100
@@ -20,13 +17,6 @@ FLAT = np.full(D, 1 / D)
 
 def corners(classes, strength, d=D):
     return strength / d**0.5 * np.eye(classes, d)
-
-
-def test_contrasts_are_orthonormal_and_sum_to_zero():
-    for classes in (2, 3, 7):
-        basis = helmert_contrasts(classes)
-        np.testing.assert_allclose(basis.T @ basis, np.eye(classes - 1), atol=1e-15)
-        np.testing.assert_allclose(basis.sum(axis=0), 0, atol=1e-15)
 
 
 @pytest.mark.parametrize("size", [1e-3, 1.0, 17.0, 1e4])
@@ -67,26 +57,28 @@ def test_prox_is_stationary_and_its_slope_is_the_derivative_of_the_pull(classes,
     ],
 )
 def test_three_clusters_agree_with_an_independent_computation(probabilities, v, q, scalars):
-    found = multiclass_clusters(corners(3, 2.0), 2 * D, 0.1, variances=FLAT, probabilities=probabilities)
+    found = multiclass_clusters(corners(3, 2.0), 2 * D, 0.1, variances=FLAT, cluster_probabilities=probabilities)
     np.testing.assert_allclose(found.response[1], v, atol=1e-8)
-    np.testing.assert_allclose(found.covariance[2], q, atol=1e-8)
-    measured = (found.test_error, found.train_loss, found.test_loss, found.stability)
+    np.testing.assert_allclose(found.norm[2], q, atol=1e-8)
+    measured = (found.test_error, found.training_loss, found.test_loss, found.stability)
     np.testing.assert_allclose(measured, scalars, atol=2e-9)
     if probabilities is None:
-        np.testing.assert_allclose(found.overlaps[[0, 2]], [[1.728974261, 0.998223755], [0, -1.99644751]], atol=2e-9)
+        np.testing.assert_allclose(found.overlap[[0, 2]], [[1.728974261, 0.998223755], [0, -1.99644751]], atol=2e-9)
         np.testing.assert_allclose(found.class_errors, found.test_error, atol=1e-10)
 
 
 def test_two_classes_are_binary_logistic_regression_with_half_the_ridge():
     means = 0.15 * np.eye(1, D) * np.array([[1.0], [-1.0]])
-    for bias, test_error, train_loss in ((True, 0.096676530, 0.110660555), (False, 0.098741345, 0.113512079)):
-        found = multiclass_clusters(means, 300, 0.2, variances=FLAT, probabilities=(0.6, 0.4), bias=bias)
+    for bias, test_error, training_loss in ((True, 0.096676530, 0.110660555), (False, 0.098741345, 0.113512079)):
+        found = multiclass_clusters(
+            means, 300, 0.2, variances=FLAT, cluster_probabilities=(0.6, 0.4), fit_intercept=bias
+        )
         if bias:
-            np.testing.assert_allclose(found.train_error, 0.011346097, atol=1e-9)
-        np.testing.assert_allclose((found.test_error, found.train_loss), (test_error, train_loss), atol=2e-9)
+            np.testing.assert_allclose(found.training_error, 0.011346097, atol=1e-9)
+        np.testing.assert_allclose((found.test_error, found.training_loss), (test_error, training_loss), atol=2e-9)
     # binary scores are sqrt 2 times the contrast
-    np.testing.assert_allclose(found.overlaps[0] * 2**0.5, 2.661894306, atol=1e-8)
-    np.testing.assert_allclose(found.covariance[0] * 2, 4.266185703, atol=1e-8)
+    np.testing.assert_allclose(found.overlap[0] * 2**0.5, 2.661894306, atol=1e-8)
+    np.testing.assert_allclose(found.norm[0] * 2, 4.266185703, atol=1e-8)
     np.testing.assert_allclose(found.response[0] * 2, 4.027274641, atol=1e-8)
 
 
@@ -95,11 +87,13 @@ def test_two_classes_of_unequal_covariances_agree_with_the_scalar_mixture():
 
     variances = np.array([np.linspace(0.2, 2.0, D), np.linspace(1.5, 0.5, D)]) / D
     means = 0.15 * np.eye(1, D) * np.array([[1.0], [-1.0]])
-    found = multiclass_clusters(means, 150, 0.3, variances=variances, probabilities=(0.6, 0.4), bias=True)
-    scalar = mixture_state_evolution(means, variances, (0.6, 0.4), (1, -1), 150, 0.15, bias=True)
-    for name in ("test_error", "test_loss", "train_error", "train_loss", "stability"):
+    found = multiclass_clusters(
+        means, 150, 0.3, variances=variances, cluster_probabilities=(0.6, 0.4), fit_intercept=True
+    )
+    scalar = mixture_state_evolution(means, variances, (0.6, 0.4), (1, -1), 150, 0.15, fit_intercept=True)
+    for name in ("test_error", "test_loss", "training_error", "training_loss", "stability"):
         np.testing.assert_allclose(getattr(found, name), getattr(scalar, name), rtol=1e-7, err_msg=name)
-    np.testing.assert_allclose(2 * found.covariance[:, 0, 0], scalar.norm, rtol=1e-7)
+    np.testing.assert_allclose(2 * found.norm[:, 0, 0], scalar.norm, rtol=1e-7)
     np.testing.assert_allclose(2**0.5 * found.bias, scalar.bias, rtol=1e-7)
 
 
@@ -110,12 +104,12 @@ def test_two_classes_of_unequal_covariances_agree_with_the_scalar_mixture():
 )
 def test_equal_classes_have_no_bias_to_learn(classes, ratio, ridge):
     means = corners(classes, 2.0) - corners(classes, 2.0).mean(axis=0)
-    found = multiclass_clusters(means, ratio * D, ridge, variances=FLAT, bias=True)
+    found = multiclass_clusters(means, ratio * D, ridge, variances=FLAT, fit_intercept=True)
     without = multiclass_clusters(means, ratio * D, ridge, variances=FLAT)
     # the Sobol points of five classes are not symmetric
     tolerance = {2: 1e-9, 3: 1e-8, 4: 1e-6, 5: 5e-3}[classes]
-    np.testing.assert_allclose(found.bias / np.sqrt(np.trace(found.covariance[0])), 0, atol=tolerance)
-    for name in ("test_error", "train_loss", "test_loss"):
+    np.testing.assert_allclose(found.bias / np.sqrt(np.trace(found.norm[0])), 0, atol=tolerance)
+    for name in ("test_error", "training_loss", "test_loss"):
         np.testing.assert_allclose(getattr(found, name), getattr(without, name), rtol=tolerance, err_msg=name)
 
 
@@ -125,9 +119,11 @@ def test_two_classes_at_small_ridges_agree_with_the_scalar_mixture(ratio, ridge)
     from unlazy.theory.message_passing.state_evolution.mixture import mixture_state_evolution
 
     means = 0.15 * np.eye(1, D) * np.array([[1.0], [-1.0]])
-    found = multiclass_clusters(means, ratio * D, ridge, variances=FLAT, probabilities=(0.6, 0.4), bias=True)
-    scalar = mixture_state_evolution(means, 1 / D, (0.6, 0.4), (1, -1), ratio * D, ridge / 2, bias=True)
-    for name in ("test_error", "test_loss", "train_loss", "stability"):
+    found = multiclass_clusters(
+        means, ratio * D, ridge, variances=FLAT, cluster_probabilities=(0.6, 0.4), fit_intercept=True
+    )
+    scalar = mixture_state_evolution(means, 1 / D, (0.6, 0.4), (1, -1), ratio * D, ridge / 2, fit_intercept=True)
+    for name in ("test_error", "test_loss", "training_loss", "stability"):
         np.testing.assert_allclose(getattr(found, name), getattr(scalar, name), rtol=1e-6, err_msg=name)
 
 
@@ -146,7 +142,7 @@ def test_fits_of_separable_clusters_follow_the_prediction_that_few_steps_find(cl
         rows = means[labels] + rng.standard_normal((n, d)) / d**0.5
         weights = fit_softmax(rows, labels, classes, ridge, tolerance=1e-4 * ridge).weights @ helmert_contrasts(classes)
         found.append((np.sum(weights**2) / d, np.sum((means @ weights) ** 2)))
-    expected = np.array([np.trace(theory.covariance[0]), np.sum(theory.overlaps**2)])
+    expected = np.array([np.trace(theory.norm[0]), np.sum(theory.overlap**2)])
     error = np.std(found, axis=0, ddof=1) / seeds**0.5
     assert (error < 0.05 * expected).all()
     assert (np.abs(np.mean(found, axis=0) - expected) < 4 * error).all()
@@ -154,18 +150,18 @@ def test_fits_of_separable_clusters_follow_the_prediction_that_few_steps_find(cl
 
 def test_teacher_of_three_classes_agree_with_an_independent_computation():
     found = multiclass_teacher(FLAT, 4 * np.eye(2), 3 * D, 0.05)
-    for matrix, size in ((found.response, 3.807122), (found.overlap, 3.907018), (found.covariance, 6.661269)):
+    for matrix, size in ((found.response, 3.807122), (found.overlap, 3.907018), (found.norm, 6.661269)):
         np.testing.assert_allclose(matrix, size * np.eye(2), atol=2e-6)
-    measured = (found.train_loss, found.test_loss, found.stability)
+    measured = (found.training_loss, found.test_loss, found.stability)
     np.testing.assert_allclose(measured, (0.2669791, 1.0631569, 0.3676392), atol=2e-7)
 
 
 def test_teacher_of_two_classes_is_the_scalar_logit_teacher():
     # t = sqrt 2 of the scalar field and half the ridge; the values are those of `test_state_evolution` for expit(2t)
     found = multiclass_teacher(FLAT, [[2.0]], 3 * D, 0.2)
-    measured = [2 * found.response[0, 0], found.overlap[0, 0], 2 * found.covariance[0, 0]]
+    measured = [2 * found.response[0, 0], found.overlap[0, 0], 2 * found.norm[0, 0]]
     np.testing.assert_allclose(measured, (2.455459780, 1.520601472, 4.018459955), atol=1e-8)
-    measured = [found.train_error, found.train_loss, found.test_error, found.stability]
+    measured = [found.training_error, found.training_loss, found.test_error, found.stability]
     np.testing.assert_allclose(measured, (0.112313133, 0.320472616, 0.303906924, 0.226350027), atol=1e-8)
 
 
@@ -202,7 +198,7 @@ def test_a_cluster_without_variance_has_no_error_where_its_score_is_right():
     variances[0] = 0
     found = multiclass_clusters(corners(3, 2.0), D, 0.1, variances=variances)
     assert found.class_errors[0] == 0
-    assert np.isfinite([found.test_error, found.train_error]).all()
+    assert np.isfinite([found.test_error, found.training_error]).all()
 
 
 @pytest.mark.slow
@@ -223,7 +219,7 @@ def test_teacher_of_four_classes_predicts_fits_within_their_standard_error():
         wrong = np.mean((rows @ model.coef_.T).argmax(axis=1) != labels)
         found.append((wrong, np.sum(weights**2) / d / 3, np.sum(weights * teacher) / d / 3))
     error = np.std(found, axis=0, ddof=1) / 4
-    expected = np.array([theory.train_error, np.trace(theory.covariance) / 3, np.trace(theory.overlap) / 3])
+    expected = np.array([theory.training_error, np.trace(theory.norm) / 3, np.trace(theory.overlap) / 3])
     assert (error < 0.05 * expected).all()
     assert (np.abs(np.mean(found, axis=0) - expected) < 3 * error + 0.005 * expected).all()
 
@@ -234,7 +230,12 @@ def test_full_covariances_agree_with_diagonal_ones_in_a_rotated_basis():
     variances = rng.uniform(0.2, 2.0, (4, d)) / d
     means = 0.6 * rng.standard_normal((4, d)) / d**0.5
     turn = np.linalg.qr(rng.standard_normal((d, d)))[0]
-    options = {"classes": (0, 1, 2, 0), "probabilities": (0.3, 0.3, 0.2, 0.2), "bias": True, "modes": True}
+    options = {
+        "cluster_classes": (0, 1, 2, 0),
+        "cluster_probabilities": (0.3, 0.3, 0.2, 0.2),
+        "fit_intercept": True,
+        "with_overlap_stability": True,
+    }
     diagonal = multiclass_clusters(means, 30, 0.3, variances=variances, **options)
     covariances = np.einsum("ij,cj,kj->cik", turn, variances, turn)
     full = multiclass_clusters(means @ turn.T, 30, 0.3, covariances=covariances, **options)
@@ -249,15 +250,13 @@ def test_a_large_ridge_gives_the_hebbian_rule(classes):
     basis, variances = helmert_contrasts(classes), np.linspace(0.5, 1.5, d) / d
     p = np.arange(1.0, classes + 1) / np.arange(1.0, classes + 1).sum()
     means = corners(classes, 1.5, d)
-    found = multiclass_clusters(means, n, ridge, variances=variances, probabilities=p)
+    found = multiclass_clusters(means, n, ridge, variances=variances, cluster_probabilities=p)
     weights = n / ridge * means.T @ (p[:, None] * basis)
     # the classes of unequal shares pull with e_k - 1/K at scores 0
-    np.testing.assert_allclose(found.overlaps, means @ weights, rtol=1e-3, atol=1e-9)
+    np.testing.assert_allclose(found.overlap, means @ weights, rtol=1e-3, atol=1e-9)
     noise = n / ridge**2 * (variances @ variances) * (basis.T * p) @ basis
-    np.testing.assert_allclose(
-        found.covariance[0], weights.T @ (variances[:, None] * weights) + noise, rtol=1e-3, atol=1e-12
-    )
-    np.testing.assert_allclose(found.train_loss, np.log(classes), atol=1e-3)
+    np.testing.assert_allclose(found.norm[0], weights.T @ (variances[:, None] * weights) + noise, rtol=1e-3, atol=1e-12)
+    np.testing.assert_allclose(found.training_loss, np.log(classes), atol=1e-3)
 
 
 def test_cones_have_their_closed_chances():
@@ -287,15 +286,15 @@ def test_slowest_overlap_is_the_rate_at_which_the_iteration_itself_converges():
 
     harmonic = 1 / np.arange(1.0, D + 1)
     harmonic /= harmonic.sum()
-    found = multiclass_teacher(harmonic, 4 * np.eye(2), 3 * D, 0.05, modes=True)
+    found = multiclass_teacher(harmonic, 4 * np.eye(2), 3 * D, 0.05, with_overlap_stability=True)
     run = TeacherEquations(harmonic, 4 * np.eye(2), 3.0 * D, 0.05)
     point, distances = run.first(), []
     for _ in range(30):
         point = run.step(point)
-        distances.append(np.abs(point.covariance - found.covariance).max())
+        distances.append(np.abs(point.norm - found.norm).max())
     measured = (distances[25] / distances[15]) ** (2 / 10)
-    np.testing.assert_allclose(found.overlap_rate, measured, rtol=0.02)
-    assert found.overlap_rate > found.stability
+    np.testing.assert_allclose(found.overlap_stability, measured, rtol=0.02)
+    assert found.overlap_stability > found.stability
 
 
 def test_arrays_of_rows_and_ridges_broadcast():
@@ -317,16 +316,16 @@ BAD[0, 1] = 0.5
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"ridge": 0.0}, "ridge must be > 0"),
-        ({"ridge": 1e-12}, "ridge must be 1e-10 to 1e.10, .* got 1e-12"),
-        ({"bias": "yes"}, "bias must be True or False, got 'yes'"),
-        ({"modes": 2}, "modes must be True or False, got 2"),
-        ({"classes": [[0, 1], [2]]}, "classes must be numeric"),
+        ({"penalty": 0.0}, "penalty must be > 0"),
+        ({"penalty": 1e-12}, "penalty must be 1e-10 to 1e.10, .* got 1e-12"),
+        ({"fit_intercept": "yes"}, "fit_intercept must be True or False, got 'yes'"),
+        ({"with_overlap_stability": 2}, "with_overlap_stability must be True or False, got 2"),
+        ({"cluster_classes": [[0, 1], [2]]}, "cluster_classes must be numeric"),
         ({"n": 0.5}, "n must be >= 1"),
-        ({"probabilities": (0.5, 0.3, 0.3)}, "probabilities must sum to 1"),
-        ({"probabilities": (0.5, 0.5)}, "one entry per row of means"),
-        ({"classes": (0, 2, 2)}, "none of class 1"),
-        ({"classes": (0, 0, 0)}, "at least two classes"),
+        ({"cluster_probabilities": (0.5, 0.3, 0.3)}, "cluster_probabilities must sum to 1"),
+        ({"cluster_probabilities": (0.5, 0.5)}, "one entry per row of means"),
+        ({"cluster_classes": (0, 2, 2)}, "none of class 1"),
+        ({"cluster_classes": (0, 0, 0)}, "at least two classes"),
         ({"variances": None}, "exactly one of variances and covariances"),
         ({"variances": -FLAT}, "variances must be >= 0"),
         ({"variances": FLAT[:-1]}, "variances must have shape"),
@@ -335,7 +334,7 @@ BAD[0, 1] = 0.5
     ],
 )
 def test_wrong_clusters_are_refused_in_one_line(options, message):
-    arguments = {"n": 100, "ridge": 0.1, "variances": FLAT, **options}
+    arguments = {"n": 100, "penalty": 0.1, "variances": FLAT, **options}
     with pytest.raises(InputError, match=message):
         multiclass_clusters(corners(3, 2.0), **arguments)
 

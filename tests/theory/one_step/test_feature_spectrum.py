@@ -33,7 +33,7 @@ def test_features_without_linear_part_are_marchenko_pastur(n, features):
     atom = max(1 - n / features, 0)
     below, above = feature_spectrum(second_hermite, START, n, 200, features, [low / 2, 1.2 * high]).distribution
     np.testing.assert_allclose([below, above], [atom, 1], atol=1e-5)
-    np.testing.assert_allclose(feature_outliers(second_hermite, START, n, 200, features).edge, high, rtol=1e-5)
+    np.testing.assert_allclose(feature_outliers(second_hermite, START, n, 200, features).bulk_edge, high, rtol=1e-5)
 
 
 def test_linear_features_are_a_free_product():
@@ -53,7 +53,7 @@ def test_density_is_the_slope_of_the_distribution(spikes, n):
     """Two routes: the resolvent, and the potential of which it is the derivative."""
     groups = two_groups(*spikes)
     x = np.append(np.geomspace(1e-6, 0.1, 160), np.linspace(0.1, 4, 150)[1:])
-    found = feature_spectrum("tanh", groups, n, 400, 600, x, nodes=40)
+    found = feature_spectrum("tanh", groups, n, 400, 600, x, index_nodes=40)
     logarithm = np.log(x)
     mass = np.append(0, np.cumsum(np.diff(logarithm) * ((found.density * x)[1:] + (found.density * x)[:-1]) / 2))
     np.testing.assert_allclose(found.distribution[0] + mass, found.distribution, atol=2e-3)
@@ -64,20 +64,20 @@ def test_density_is_the_slope_of_the_distribution(spikes, n):
 
 def test_spectrum_has_its_independently_computed_values():
     first = feature_outliers("tanh", two_groups(1.5, 1.5), 1000, 400, 600)
-    np.testing.assert_allclose(first.values, [226.7], rtol=3e-3)
-    np.testing.assert_allclose(first.edge, 1.52, atol=0.01)
+    np.testing.assert_allclose(first.outliers, [226.7], rtol=3e-3)
+    np.testing.assert_allclose(first.bulk_edge, 1.52, atol=0.01)
     second = feature_outliers("tanh", two_groups(2.0, -1.0), 1000, 400, 600)
-    np.testing.assert_allclose(second.values, [215.6, 1.875], rtol=5e-4)
+    np.testing.assert_allclose(second.outliers, [215.6, 1.875], rtol=5e-4)
     start = feature_outliers("tanh", two_groups(0.0, 0.0), 1000, 400, 600)
-    assert start.values.size == 0
-    np.testing.assert_allclose(start.edge, 2.55, atol=0.02)
+    assert start.outliers.size == 0
+    np.testing.assert_allclose(start.bulk_edge, 2.55, atol=0.02)
 
 
 def test_edge_is_where_the_density_ends():
-    for groups in (two_groups(2.0, -1.0), gradient_step_groups("tanh", "tanh", 20.0, 800, 400, 600, 0.1).groups):
-        edge = feature_outliers("tanh", groups, 1000, 400, 600, nodes=40).edge
+    for groups in (two_groups(2.0, -1.0), gradient_step_groups("tanh", "tanh", 800, 400, 600, 20.0, 0.1).neuron_groups):
+        edge = feature_outliers("tanh", groups, 1000, 400, 600, index_nodes=40).bulk_edge
         inside, outside = feature_spectrum(
-            "tanh", groups, 1000, 400, 600, [edge * 0.999, edge * 1.001], resolution=1e-9, nodes=40
+            "tanh", groups, 1000, 400, 600, [edge * 0.999, edge * 1.001], resolution=1e-9, index_nodes=40
         ).density
         assert inside > 1e-3
         assert outside < 1e-6
@@ -93,7 +93,7 @@ def test_largest_outliers_are_those_of_the_conditional_means():
     means = normal_averages("activation", as_activation("relu"), points[:, None] * groups.spikes, 1.0).mean
     weights = weights / weights.sum()
     leading = neurons * np.linalg.eigvalsh(0.5 * (means.T * weights) @ means)[::-1]
-    np.testing.assert_allclose(found.values[:2], leading, rtol=1e-4)
+    np.testing.assert_allclose(found.outliers[:2], leading, rtol=1e-4)
 
 
 @pytest.mark.parametrize("spikes", [(0.0, 0.0), (4.0, 1.0)])
@@ -118,48 +118,55 @@ def test_spectrum_is_that_of_drawn_features(spikes):
     other = feature_spectrum("tanh", two_groups(1.0, 1.0), n, d, neurons, x)
     assert np.abs(drawn - other.distribution).max() > 0.02
     outliers = feature_outliers("tanh", groups, n, d, neurons)
-    count = outliers.values.size
+    count = outliers.outliers.size
     assert count == (2 if any(spikes) else 0)
     top = eigenvalues.mean(axis=0)[::-1]
-    np.testing.assert_allclose(top[:count], outliers.values, rtol=0.05)
+    np.testing.assert_allclose(top[:count], outliers.outliers, rtol=0.05)
     # the end of the bulk is reached like N^(-2/3)
-    np.testing.assert_allclose(top[count], outliers.edge, rtol=0.08)
-    assert not np.allclose(1.2 * top[: count + 1], [*outliers.values, outliers.edge], rtol=0.08)
+    np.testing.assert_allclose(top[count], outliers.bulk_edge, rtol=0.08)
+    assert not np.allclose(1.2 * top[: count + 1], [*outliers.outliers, outliers.bulk_edge], rtol=0.08)
 
 
 def test_saturated_features_count_in_the_outlier():
     """M(s) = erf(30 s / sqrt(3)) is almost a sign, whose slope vanishes at most points; E M^2 is an arc sine."""
     groups = NeuronGroups(np.ones(1), np.array([30.0]), np.ones(1))
-    found = feature_outliers("erf", groups, 1e5, 1e5, 1e5, nodes=400)
-    np.testing.assert_allclose(found.values, [1e5 * 2 / math.pi * math.asin(600 / 601)], rtol=2e-4)
+    found = feature_outliers("erf", groups, 1e5, 1e5, 1e5, index_nodes=400)
+    np.testing.assert_allclose(found.outliers, [1e5 * 2 / math.pi * math.asin(600 / 601)], rtol=2e-4)
 
 
 def test_linear_features_have_at_most_the_rank_of_the_inputs():
     """N - d eigenvalues of linear features are 0."""
     groups = NeuronGroups(np.array([0.3, 0.7]), np.array([0.5, -1.0]), np.array([1.0, 2.0]))
-    found = feature_spectrum("identity", groups, 9000, 50, 200, [1e-6, 1e-3, 100.0], nodes=60)
+    found = feature_spectrum("identity", groups, 9000, 50, 200, [1e-6, 1e-3, 100.0], index_nodes=60)
     np.testing.assert_allclose(found.distribution, [0.75, 0.75, 1], atol=1e-5)
 
 
 def test_many_tiny_groups_keep_the_distribution_exact():
-    groups = gradient_step_groups("erf", "erf", 30.0, 1000, 400, 600, 0.01).groups
+    groups = gradient_step_groups("erf", "erf", 1000, 400, 600, 30.0, 0.01).neuron_groups
     assert groups.fractions.min() < 1e-12
-    found = feature_spectrum("erf", groups, 500, 400, 600, [1e-5, 20.0], nodes=40)
+    found = feature_spectrum("erf", groups, 500, 400, 600, [1e-5, 20.0], index_nodes=40)
     np.testing.assert_allclose(found.distribution, [1 / 6, 1], atol=2e-3)
 
 
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"points": [0.0]}, "points must be > 0"),
+        ({"eigenvalue": [0.0]}, "eigenvalue must be > 0"),
         ({"n": 0}, "n must be >= 1"),
         ({"resolution": 0.5}, "resolution must be > 0 and <= 0.1"),
         ({"activation": "tan"}, "activation must be one of"),
         ({"activation": lambda x: 1.0}, "activation must not be constant"),
-        ({"groups": ([1.0], [0.0], [-1.0])}, "radii must be > 0"),
+        ({"neuron_groups": ([1.0], [0.0], [-1.0])}, "radii must be > 0"),
     ],
 )
 def test_wrong_input_is_named(changes, message):
-    arguments = {"activation": "tanh", "groups": START, "n": 10, "d": 10, "features": 10, "points": [1.0]} | changes
+    arguments = {
+        "activation": "tanh",
+        "neuron_groups": START,
+        "n": 10,
+        "d": 10,
+        "width": 10,
+        "eigenvalue": [1.0],
+    } | changes
     with pytest.raises(InputError, match=message):
         feature_spectrum(**arguments)

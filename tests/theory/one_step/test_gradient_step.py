@@ -74,9 +74,11 @@ def test_jumps_are_refused_where_a_gradient_is_needed_and_there_alone(sign):
 
 def test_the_step_moves_at_least_as_far_as_its_rank_one_part():
     for activation in ("erf", "relu", np.tanh, np.abs, lambda x: np.tanh(50 * x), lambda x: np.maximum(x, 0)):
-        found = rank_one_step(activation, "erf", 1.0, [0.1, 1.0, 10.0], 1.0, 0.1)
+        found = rank_one_step(activation, "erf", [0.1, 1.0, 10.0], 1.0, 1.0, 0.1)
         assert (found.displacement >= found.spike).all()
-    with pytest.raises(InputError, match=r"activation.slope = E sigma'\^2 must be at least the variance, got 0.5"):
+    with pytest.raises(
+        InputError, match=r"activation.squared_slope = E sigma'\^2 must be at least the variance, got 0.5"
+    ):
         rank_one_step(ActivationMoments(0, 1, 1, 0.5), "erf", 1, 1, 1, 0)
 
 
@@ -133,7 +135,7 @@ def test_outlier_is_that_of_a_drawn_matrix():
 
 def test_a_drawn_gradient_step_moves_as_predicted():
     d, neurons, samples, eta, noise = 200, 300, 500, 6.0, 0.1
-    predicted = rank_one_step("erf", "erf", eta, samples / d, neurons / d, noise**2)
+    predicted = rank_one_step("erf", "erf", samples / d, neurons / d, eta, noise**2)
     from scipy.special import erf
 
     displacements, spikes, cosines, values, alignments = [], [], [], [], []
@@ -160,7 +162,7 @@ def test_a_drawn_gradient_step_moves_as_predicted():
 
 
 def test_step_has_its_independently_computed_displacement():
-    found = rank_one_step("erf", "erf", 1.0, 2.0, 2.0, 0.01)
+    found = rank_one_step("erf", "erf", 2.0, 2.0, 1.0, 0.01)
     np.testing.assert_allclose(found.displacement, 0.56146, atol=5e-6)
     np.testing.assert_allclose(found.cosine, found.aligned_spike / found.spike, rtol=1e-12)
     np.testing.assert_allclose(gradient_cosine("erf", [4, 1], 0.01), [0.8840429096, 0.6871021261], atol=1e-10)
@@ -199,7 +201,7 @@ def test_without_a_step_it_is_the_equivalent_of_random_features(samples, feature
         samples * d,
         ridge * samples / features,
         0.05,
-        features=features * d,
+        width=features * d,
         multiplicities=[d, many],
     )
     found = one_step_risk(activation, link, samples, features, ridge, 0.05)
@@ -220,7 +222,7 @@ def test_risk_falls_with_the_step_but_never_below_the_nonlinear_part_of_the_targ
     steps = np.append(0, np.geomspace(0.01, 1e4, 30))
     for activation, link, (samples, features, step_samples), ridge, noise in random_problems(200):
         found = one_step_risk(
-            activation, link, samples, features, ridge, noise, step_size=steps, step_samples_ratio=step_samples
+            activation, link, samples, features, ridge, noise, step_size=steps, step_samples_per_dimension=step_samples
         )
         assert (np.diff(found.risk) <= 1e-10 * found.test_error[0]).all()
         assert (found.risk >= link.nonlinear * (1 - 1e-10)).all()
@@ -357,7 +359,7 @@ def test_outliers_do_not_overflow():
     # (theta1 / theta)^2 for a spike far above the bulk, 0 below
     np.testing.assert_allclose(found.alignment, [1, 0.25, 0, 0], rtol=1e-12)
     np.testing.assert_allclose(found.singular_value, [1e100, 1e100, 1 + 1e-20, np.inf], rtol=1e-12)
-    step = rank_one_step("erf", "erf", 1e100, 1e-40, np.inf, 1e100)
+    step = rank_one_step("erf", "erf", 1e-40, np.inf, 1e100, 1e100)
     assert np.isfinite(step.displacement)
     assert step.kernel_alignment_growth == 1
     # just above the transition the alignment is 4 (theta - 1) / 2 to leading order
@@ -374,21 +376,21 @@ def test_least_squares_directions_have_their_closed_form(samples):
     else:
         along = link.linear * samples
         norm = link.linear**2 * samples + unexplained * samples / (1 - samples)
-    found = preconditioned_cosine(link, samples, noise, 0.0)
+    found = preconditioned_cosine(link, samples, 0.0, noise)
     np.testing.assert_allclose(found, along / math.sqrt(norm), rtol=1e-7 if samples < 1.1 else 1e-12)
-    assert preconditioned_cosine(link, 1.0, noise, 0.0) == 0
-    assert preconditioned_cosine(link, np.inf, noise, 0.0) == 1
+    assert preconditioned_cosine(link, 1.0, 0.0, noise) == 0
+    assert preconditioned_cosine(link, np.inf, 0.0, noise) == 1
 
 
 def test_preconditioned_cosine_has_its_independently_computed_value():
-    np.testing.assert_allclose(preconditioned_cosine(LinkMoments(0.65, 0.05), 4, 0, 0.03), 0.981070951340, rtol=1e-11)
+    np.testing.assert_allclose(preconditioned_cosine(LinkMoments(0.65, 0.05), 4, 0.03, 0), 0.981070951340, rtol=1e-11)
 
 
 @pytest.mark.parametrize("samples", [0.5, 1.0, 4.0])
 def test_preconditioned_cosine_joins_the_gradient_and_is_highest_at_its_best_ridge(samples):
     best = best_direction_ridge("tanh", samples, 0.1)
     ridges = best * np.array([1e-6, 0.5, 0.99, 1.0, 1.01, 2.0, 1e12])
-    found = preconditioned_cosine("tanh", samples, 0.1, ridges)
+    found = preconditioned_cosine("tanh", samples, ridges, 0.1)
     assert np.argmax(found) == 3
     np.testing.assert_allclose(found[-1], gradient_cosine("tanh", samples, 0.1), rtol=1e-9)
 
@@ -403,13 +405,13 @@ def test_preconditioned_cosine_is_that_of_drawn_data(samples):
         y = np.tanh(3 * x[:, 0]) + noise * rng.normal(size=len(x))
         v = np.linalg.solve(x.T @ x / len(x) + ridge * np.eye(d), x.T @ y)
         sines.append(1 - (v[0] / np.linalg.norm(v)) ** 2)
-    predicted = preconditioned_cosine(lambda x: np.tanh(3 * x), samples, noise**2, ridge)
+    predicted = preconditioned_cosine(lambda x: np.tanh(3 * x), samples, ridge, noise**2)
     close_but_not_20_percent_off(sines, 1 - predicted**2, 0.05)
 
 
 def test_scalars_give_scalars_and_arrays_broadcast():
     assert np.shape(one_step_risk("erf", "erf", 3.0, 2.0, 0.1, 0.0).risk) == ()
-    assert rank_one_step("erf", "erf", np.ones((3, 1)), np.ones(2), 1.0, 0.1).spike.shape == (3, 2)
+    assert rank_one_step("erf", "erf", np.ones(2), 1.0, np.ones((3, 1)), 0.1).spike.shape == (3, 2)
     assert one_step_risk("erf", "erf", [[1.0], [2.0]], 2.0, [0.1, 0.2, 0.3], 0.0).risk.shape == (2, 3)
 
 
@@ -419,8 +421,11 @@ def test_scalars_give_scalars_and_arrays_broadcast():
         (lambda: one_step_risk(lambda x: x**2 - 1, "erf", 1, 1, 0.1, 0), r"linear coefficient mu1 = E\[z sigma"),
         (lambda: one_step_risk("erf", "erf", 1, 1, -1e-9, 0), "ridge must be .*>= 0 .*got -1e-09"),
         (lambda: one_step_risk("erf", "erf", np.inf, np.inf, 0.1, 0), "must not both be inf"),
-        (lambda: one_step_risk("erf", "erf", 1, 1e50, 0.1, 0), "features_ratio must be from 1e-40 to 1e.40 or inf"),
-        (lambda: one_step_risk("erf", "erf", 0, 1, 0.1, 0), "samples_ratio must be > 0"),
+        (
+            lambda: one_step_risk("erf", "erf", 1, 1e50, 0.1, 0),
+            "width_per_dimension must be from 1e-40 to 1e.40 or inf",
+        ),
+        (lambda: one_step_risk("erf", "erf", 0, 1, 0.1, 0), "samples_per_dimension must be > 0"),
         (lambda: one_step_risk("erf", "erf", [1, 2], 1, [0.1] * 3, 0), "values and .*: give arrays that broadcast"),
         (lambda: one_step_risk("erff", "erf", 1, 1, 0.1, 0), "activation must be one of .*did you mean erf"),
         (lambda: one_step_risk("erf", "erff", 1, 1, 0.1, 0), "link must be one of .*did you mean erf"),
@@ -430,7 +435,7 @@ def test_scalars_give_scalars_and_arrays_broadcast():
         (lambda: rank_one_step("erf", lambda x: 0 * x, 1, 1, 1, 0), "link must not be constant without noise"),
         (lambda: best_direction_ridge(lambda x: x**2, 1, 0), r"linear coefficient b1 = E\[z g"),
         (lambda: spiked_outlier(2, 1, 1), "aligned_spike must not exceed spike"),
-        (lambda: preconditioned_cosine("erf", 1, 0, -1), "direction_ridge must be >= 0"),
+        (lambda: preconditioned_cosine("erf", 1, -1, 0), "direction_ridge must be >= 0"),
     ],
 )
 def test_wrong_input_is_named(call, message):
@@ -456,8 +461,11 @@ def test_kernels_without_ridge_are_the_limit_of_small_ones():
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"kernel": 3}, r"kernel must be a LinearPart\(linear, diagonal\), got 3"),
-        ({"kernel": LinearPart(0.0, 1.0)}, "kernel.linear must be finite and > 0|kernel.linear must be > 0"),
+        ({"linear_part": 3}, r"linear_part must be a LinearPart\(linear, diagonal\), got 3"),
+        (
+            {"linear_part": LinearPart(0.0, 1.0)},
+            "linear_part.linear must be finite and > 0|linear_part.linear must be > 0",
+        ),
         ({"n": 0}, "n must be >= 1, got 0"),
         ({"n": "many"}, "n must be numeric, got 'many'"),
         ({"d": 2.5}, "d must be an integer >= 1, got 2.5"),
@@ -466,6 +474,13 @@ def test_kernels_without_ridge_are_the_limit_of_small_ones():
     ],
 )
 def test_wrong_kernels_are_named(changes, message):
-    arguments = {"kernel": LinearPart(1.0, 0.1), "link": "tanh", "n": 100, "d": 50, "ridge": 0.1, "noise_variance": 0.1}
+    arguments = {
+        "linear_part": LinearPart(1.0, 0.1),
+        "link": "tanh",
+        "n": 100,
+        "d": 50,
+        "ridge": 0.1,
+        "noise_variance": 0.1,
+    }
     with pytest.raises(InputError, match=message):
         linear_kernel_risk(**(arguments | changes))

@@ -18,8 +18,14 @@ SIGN = "sign"
 
 
 def equivalent(**changes):
-    arguments = {"activation": "tanh", "link": SIGN, "samples_ratio": 2.5, "features_ratio": 1.5, "ridge": 1e-3}
-    return noise_injection_equivalent(**(arguments | {"noise_variance": 0.04, "input_noise": 0.5} | changes))
+    arguments = {
+        "activation": "tanh",
+        "link": SIGN,
+        "samples_per_dimension": 2.5,
+        "width_per_dimension": 1.5,
+        "ridge": 1e-3,
+    }
+    return noise_injection_equivalent(**(arguments | {"noise_variance": 0.04, "input_noise_variance": 0.25} | changes))
 
 
 def test_equivalent_has_its_independently_computed_values():
@@ -28,13 +34,13 @@ def test_equivalent_has_its_independently_computed_values():
     np.testing.assert_allclose(found.test_error[:2], [0.759448134, 0.675776644], atol=1e-9)
     np.testing.assert_allclose(found.training_error[:2], [0.369047158, 0.423915429], atol=1e-9)
     np.testing.assert_allclose(found.objective[:2], [0.372826383, 0.426365333], atol=1e-9)
-    few = equivalent(samples_ratio=1.25, copies=[20, 1, math.inf])
+    few = equivalent(samples_per_dimension=1.25, copies=[20, 1, math.inf])
     np.testing.assert_allclose(few.test_error, [0.8582, 2.75, 0.8327], rtol=1e-3)
 
 
 @pytest.mark.parametrize("delta", [0.1, 0.5, 3.0])
 def test_moments_of_erf_have_their_closed_forms(delta):
-    found = noise_moments("erf", delta)
+    found = noise_moments("erf", delta**2)
     width = 1 + delta**2
     linear = 2 / math.sqrt(math.pi * (1 + 2 * width))
     second = 2 / math.pi * math.asin(2 * width / (1 + 2 * width))
@@ -46,7 +52,7 @@ def test_moments_of_erf_have_their_closed_forms(delta):
 @pytest.mark.parametrize("delta", [0.05, 1.0])
 def test_moments_of_relu_have_their_closed_forms(delta):
     """E relu(a) relu(b) of normal a, b with correlation cos(t) is the arc-cosine kernel of degree 1."""
-    found = noise_moments("relu", delta)
+    found = noise_moments("relu", delta**2)
     width = 1 + delta**2
     angle = math.acos(1 / width)
     correlation = width * (math.sin(angle) + (math.pi - angle) * math.cos(angle)) / (2 * math.pi)
@@ -61,9 +67,9 @@ def test_averaged_activations_have_their_closed_forms(delta):
 
     h = np.random.default_rng(0).normal(size=(150, 100)) * 2
     for places in (h, h[:2, :3]):
-        found = noise_averaged("erf", delta)(places)
+        found = noise_averaged("erf", delta**2)(places)
         np.testing.assert_allclose(found, erf(places / math.sqrt(1 + 2 * delta**2)), atol=1e-8)
-        by_rule = noise_averaged(lambda x: np.maximum(x, 0), delta)(places)
+        by_rule = noise_averaged(lambda x: np.maximum(x, 0), delta**2)(places)
         if delta:
             density = np.exp(-((places / delta) ** 2) / 2) / math.sqrt(2 * math.pi)
             np.testing.assert_allclose(
@@ -76,7 +82,7 @@ def test_averaged_activations_have_their_closed_forms(delta):
 @pytest.mark.parametrize("copies", [1, 3, math.inf])
 @pytest.mark.parametrize("delta", [0.0, 1e-9, 1e-5])
 def test_without_input_noise_it_is_ridge_on_random_features(delta, copies):
-    found = equivalent(input_noise=delta, copies=copies)
+    found = equivalent(input_noise_variance=delta**2, copies=copies)
     limit = one_step_risk("tanh", SIGN, 2.5, 1.5, 1e-3, 0.04)
     np.testing.assert_allclose(limit.test_error, 1.079733454, atol=1e-9)
     np.testing.assert_allclose(found.test_error, limit.test_error, rtol=1e-6)
@@ -88,12 +94,16 @@ def test_without_input_noise_it_is_ridge_on_random_features_at_extreme_sizes(cop
     samples = np.array([1, 1e-10, 1e-12, 1e15, 1e15, 1.0, 2.0, 1.0, np.inf])
     features = np.array([1e15, 1e10, 1e-12, 1e-12, 1e15, 3.0, 1.0, 1.0, 3.0])
     ridge = np.array([1e-3, 1e-3, 1e-15, 1e9, 1e-3, 0.0, 0.0, 0.0, 0.0])
-    found = noise_injection_equivalent("tanh", SIGN, samples, features, ridge, 0.04, input_noise=0.0, copies=copies)
+    found = noise_injection_equivalent(
+        "tanh", SIGN, samples, features, ridge, 0.04, input_noise_variance=0.0, copies=copies
+    )
     limit = one_step_risk("tanh", SIGN, samples, features, ridge, 0.04)
     np.testing.assert_allclose(found.risk, limit.risk, rtol=1e-11)
     np.testing.assert_allclose(found.training_error, limit.training_error, rtol=1e-11)
     if copies < math.inf:
-        wide = noise_injection_equivalent("tanh", SIGN, 2.0, math.inf, 0.1, 0.04, input_noise=0.0, copies=copies)
+        wide = noise_injection_equivalent(
+            "tanh", SIGN, 2.0, math.inf, 0.1, 0.04, input_noise_variance=0.0, copies=copies
+        )
         np.testing.assert_allclose(wide.risk, one_step_risk("tanh", SIGN, 2.0, math.inf, 0.1, 0.04).risk, rtol=1e-11)
 
 
@@ -101,7 +111,7 @@ def written(samples, features, ridge, noise, delta, copies):
     """Test error and objective from the equations as they are written, in 60 digits, by nested bisection."""
     with localcontext() as context:
         context.prec = 60
-        clean, noisy, target = activation_moments("tanh"), noise_moments("tanh", delta), link_moments(SIGN)
+        clean, noisy, target = activation_moments("tanh"), noise_moments("tanh", delta**2), link_moments(SIGN)
         psi1, psi2, ridge, noise, delta, copies = (Decimal(x) for x in (samples, features, ridge, noise, delta, copies))
         mu1, mu_rest, slope, smooth, rough, b1, b_rest = (
             Decimal(x) for x in (clean.linear, clean.nonlinear, noisy.linear, noisy.smooth, noisy.rough, *target)
@@ -146,17 +156,19 @@ def written(samples, features, ridge, noise, delta, copies):
 )
 def test_copies_keep_their_digits_at_extreme_sizes(samples, features, ridge, copies):
     test, objective = written(samples, features, ridge, 0.04, 0.5, copies)
-    found = noise_injection_equivalent("tanh", SIGN, samples, features, ridge, 0.04, input_noise=0.5, copies=copies)
+    found = noise_injection_equivalent(
+        "tanh", SIGN, samples, features, ridge, 0.04, input_noise_variance=0.25, copies=copies
+    )
     np.testing.assert_allclose([found.test_error, found.objective], [test, objective], rtol=1e-9)
 
 
 def test_no_ridge_is_the_limit_of_small_ones():
-    arguments = {"copies": [1, 2, 20, math.inf], "samples_ratio": 2.0, "features_ratio": 3.0}
+    arguments = {"copies": [1, 2, 20, math.inf], "samples_per_dimension": 2.0, "width_per_dimension": 3.0}
     found, small = equivalent(ridge=0.0, **arguments), equivalent(ridge=1e-11, **arguments)
     np.testing.assert_allclose(found.risk, small.risk, rtol=1e-6)
     np.testing.assert_allclose(found.training_error, small.training_error, rtol=1e-6, atol=1e-15)
     # two copies of one and a half times as many samples as features are exactly interpolated
-    assert equivalent(ridge=0.0, copies=2, samples_ratio=1.5, features_ratio=3.0).risk == math.inf
+    assert equivalent(ridge=0.0, copies=2, samples_per_dimension=1.5, width_per_dimension=3.0).risk == math.inf
 
 
 def test_many_copies_are_infinitely_many():
@@ -185,7 +197,7 @@ def test_extreme_parameters_give_possible_numbers():
             rng.choice([samples, features]),
             10 ** rng.uniform(-12, 3),
             rng.choice([0, 1.0]),
-            input_noise=10 ** rng.uniform(-3, 1),
+            input_noise_variance=100 ** rng.uniform(-3, 1),
             copies=[1, 2, 50, math.inf],
         )
         assert np.isfinite(found).all()
@@ -208,8 +220,8 @@ def drawn(seed, d, n, neurons, ridge, delta, copies, noise):
         moment += features.T @ y / (n * copies)
     b = np.linalg.solve(gram + ridge * np.eye(neurons), moment)
     training = y @ y / n - 2 * moment @ b + b @ gram @ b
-    averaged = noise_averaged("tanh", delta)(x @ weights)
-    penalty = ridge * np.eye(neurons) + noise_penalty("tanh", delta, weights)
+    averaged = noise_averaged("tanh", delta**2)(x @ weights)
+    penalty = ridge * np.eye(neurons) + noise_penalty("tanh", weights, delta**2)
     explicit = np.linalg.solve(averaged.T @ averaged / n + penalty, averaged.T @ y / n)
     clean = np.tanh(fresh @ weights)
     return [np.mean((clean @ v - target) ** 2) + noise**2 for v in (b, explicit)] + [training]
@@ -240,22 +252,22 @@ def test_numbers_broadcast_and_scalars_give_scalars():
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"input_noise": -1}, "input_noise must be >= 0"),
-        ({"input_noise": [0.1, 0.2]}, "input_noise must be one number"),
+        ({"input_noise_variance": -1}, "input_noise_variance must be >= 0"),
+        ({"input_noise_variance": [0.1, 0.2]}, "input_noise_variance must be one number"),
         ({"copies": 0}, "copies must be >= 1"),
         ({"ridge": -1}, "ridge must be >= 0"),
         (
-            {"features_ratio": math.inf, "samples_ratio": math.inf},
-            "samples_ratio and features_ratio must not both be inf",
+            {"width_per_dimension": math.inf, "samples_per_dimension": math.inf},
+            "samples_per_dimension and width_per_dimension must not both be inf",
         ),
-        ({"features_ratio": math.inf, "copies": math.inf}, "copies and features_ratio must not both be inf"),
+        ({"width_per_dimension": math.inf, "copies": math.inf}, "copies and width_per_dimension must not both be inf"),
         (
-            {"activation": lambda x: x**3 - 6 * x, "input_noise": 1.0},
-            "input_noise must leave the activation a linear part",
+            {"activation": lambda x: x**3 - 6 * x, "input_noise_variance": 1.0},
+            "input_noise_variance must leave the activation a linear part",
         ),
         ({"activation": "tan"}, "activation must be one of"),
         ({"activation": lambda x: x**2}, "linear coefficient mu1"),
-        ({"samples_ratio": 0}, "samples_ratio must be > 0"),
+        ({"samples_per_dimension": 0}, "samples_per_dimension must be > 0"),
     ],
 )
 def test_wrong_input_is_named(changes, message):

@@ -27,11 +27,11 @@ def steep(x):
 
 
 def test_equivalent_has_its_independently_computed_values():
-    found = spiked_features_equivalent("tanh", "tanh", ONE_GROUP, 0.9, 2000, 500, 1000, 0.01, 0.01, nodes=60)
+    found = spiked_features_equivalent("tanh", "tanh", ONE_GROUP, 0.9, 2000, 500, 1000, 0.01, 0.01, index_nodes=60)
     np.testing.assert_allclose(
         [found.risk, found.training_error, found.objective], [0.0287422256, 0.0133377432, 0.0165731746], atol=1e-10
     )
-    found = spiked_features_equivalent("tanh", steep, TWO_GROUPS, 0.9, 2000, 500, 1000, 0.01, 0.01, nodes=60)
+    found = spiked_features_equivalent("tanh", steep, TWO_GROUPS, 0.9, 2000, 500, 1000, 0.01, 0.01, index_nodes=60)
     np.testing.assert_allclose(
         [found.risk, found.training_error, found.objective], [0.1337789987, 0.0458798301, 0.0551230993], rtol=2e-6
     )
@@ -42,8 +42,8 @@ def test_equivalent_has_its_independently_computed_values():
     [(0.25, 20, 0.1074143417, 0.0307726892), (0.5, 20, 0.0647886996, 0.0194571), (0.5, 32, 0.0647885412, None)],
 )
 def test_gradient_step_has_its_independently_computed_values(exponent, count, risk, training):
-    groups, cosine = gradient_step_groups("erf", "erf", 2048**exponent, 4096, 1024, 2048, 0.01, count=count)
-    found = spiked_features_equivalent("erf", "erf", groups, cosine, 4096, 1024, 2048, 1e-3, 0.01, nodes=40)
+    groups, cosine = gradient_step_groups("erf", "erf", 4096, 1024, 2048, 2048**exponent, 0.01, group_count=count)
+    found = spiked_features_equivalent("erf", "erf", groups, cosine, 4096, 1024, 2048, 1e-3, 0.01, index_nodes=40)
     np.testing.assert_allclose(found.risk, risk, atol=1e-10)
     if training:
         np.testing.assert_allclose(found.training_error, training, atol=5e-8)
@@ -53,7 +53,7 @@ def test_gradient_step_has_its_independently_computed_values(exponent, count, ri
 def test_gradient_steps_have_the_table_of_the_seed_figure():
     sizes = 1024 * np.array([0.5, 1, 2, 4, 12])
     steps = np.array([0, 1, 2048**0.25, 2048**0.5])
-    found = gradient_step_equivalent("erf", "erf", steps, sizes[:, None], 1024, 2048, 1e-3, 0.01)
+    found = gradient_step_equivalent("erf", "erf", sizes[:, None], 1024, 2048, steps, 1e-3, 0.01)
     expected = [
         [0.38563, 0.36874, 0.29793, 0.28985],
         [0.32176, 0.30830, 0.24498, 0.21863],
@@ -71,14 +71,14 @@ def test_gradient_steps_have_the_table_of_the_seed_figure():
 def test_second_layers_have_their_independently_computed_risks(second_layer, moderate, large):
     """More values of the second layer help at moderate steps and harm at large ones."""
     steps = np.array([1, 4]) * math.sqrt(512)
-    found = gradient_step_equivalent("erf", steep, steps, 2048, 256, 512, 0.03, 0.01, second_layer=second_layer)
+    found = gradient_step_equivalent("erf", steep, 2048, 256, 512, steps, 0.03, 0.01, second_layer=second_layer)
     np.testing.assert_allclose(found.risk, [moderate, large], atol=5.1e-4)
 
 
 def test_best_learning_rate_is_that_of_the_recorded_simulation():
     simulated = np.array([0.174, 0.122, 0.0920, 0.0829, 0.0881, 0.103])
     steps = np.array([0.5, 1, 2, 4, 8, 16]) * math.sqrt(400)
-    found = gradient_step_equivalent("erf", steep, steps, 1600, 200, 400, 0.03, 0.01)
+    found = gradient_step_equivalent("erf", steep, 1600, 200, 400, steps, 0.03, 0.01)
     assert np.argmin(found.risk) == np.argmin(simulated)
     np.testing.assert_allclose(found.risk, simulated, rtol=0.06)
 
@@ -88,14 +88,14 @@ def test_published_test_errors_of_a_constant_second_layer_are_met():
     published = [0.2942, 0.3185, 0.277, 0.2055, 0.172, 0.1546, 0.1445]
     n = np.round(2000 * np.array([0.2, 0.667, 1.133, 1.6, 2.067, 2.533, 3]))
     found = gradient_step_equivalent(
-        "tanh", "tanh", math.sqrt(2000), n, 2000, 2000, 0.01 * 2000 / n, 0.0, n_step=1000, second_layer=[1.0]
+        "tanh", "tanh", n, 2000, 2000, math.sqrt(2000), 0.01 * 2000 / n, 0.0, step_samples=1000, second_layer=[1.0]
     )
     np.testing.assert_allclose(found.test_error, published, rtol=0.04)
 
 
 def test_preconditioned_directions_have_their_independently_computed_risks():
     ratios = np.array([4, 1])
-    cosines = preconditioned_cosine("erf", ratios, 0.01, best_direction_ridge("erf", ratios, 0.01))
+    cosines = preconditioned_cosine("erf", ratios, best_direction_ridge("erf", ratios, 0.01), 0.01)
     found = [
         spiked_features_equivalent("erf", "erf", normal_groups(1.5), cosine, ratio * 256, 256, 512, 0.1, 0.01).risk
         for ratio, cosine in zip(ratios, cosines, strict=True)
@@ -130,7 +130,7 @@ def by_complex_iteration(features, target, noise, sizes, ridge, step_in_j=0.0, s
 @pytest.mark.parametrize(("n", "d", "neurons"), [(400, 300, 200), (150, 200, 260), (3000, 100, 500)])
 def test_derivatives_are_those_of_a_complex_step_through_the_written_equations(n, d, neurons, ridge):
     groups = checked_groups(([0.2, 0.5, 0.3], [1.5, -0.4, 0.1], [1.0, 1.2, 0.7]))
-    found = spiked_features_equivalent("softplus", steep, groups, 0.7, n, d, neurons, ridge, 0.1, nodes=14)
+    found = spiked_features_equivalent("softplus", steep, groups, 0.7, n, d, neurons, ridge, 0.1, index_nodes=14)
     features, target = statistics("softplus", steep, 0.7, groups, 14)
     sizes = FeatureSizes(n, d, neurons * groups.fractions, groups.radii)
     h = 1e-30
@@ -145,7 +145,7 @@ def test_derivatives_are_those_of_a_complex_step_through_the_written_equations(n
 @pytest.mark.parametrize("ridge", [1e-12, 1e-4, 10.0])
 @pytest.mark.parametrize("name", ["tanh", "relu", "identity"])
 def test_fixed_point_and_jacobian_are_exact_to_rounding(name, ridge):
-    groups = gradient_step_groups(name, steep, 30.0, 300, 200, 300, 0.1).groups
+    groups = gradient_step_groups(name, steep, 300, 200, 300, 30.0, 0.1).neuron_groups
     system = _System(
         feature_statistics(name, groups, None), FeatureSizes(300, 200, 300 * groups.fractions, groups.radii), ridge
     )
@@ -161,19 +161,19 @@ def test_fixed_point_and_jacobian_are_exact_to_rounding(name, ridge):
 def test_without_a_step_it_is_the_risk_of_random_features_up_to_the_dimension():
     limit = one_step_risk("erf", "erf", 1.0, 2.0, 1e-3, 0.01)
     sizes = np.array([256, 512, 1024])
-    found = gradient_step_equivalent("erf", "erf", 0.0, sizes, sizes, 2 * sizes, 1e-3, 0.01)
+    found = gradient_step_equivalent("erf", "erf", sizes, sizes, 2 * sizes, 0.0, 1e-3, 0.01)
     distance = found.risk - limit.risk
     np.testing.assert_allclose(found.risk[0], 0.32198, atol=1e-5)
     assert abs(distance[0]) < 0.2 / 256
     np.testing.assert_allclose(distance[:-1] / distance[1:], 2, rtol=0.05)
-    far = gradient_step_equivalent("erf", "erf", 0.0, 1e6, 1e6, 2e6, 1e-3, 0.01)
+    far = gradient_step_equivalent("erf", "erf", 1e6, 1e6, 2e6, 0.0, 1e-3, 0.01)
     np.testing.assert_allclose([far.risk, far.training_error], [limit.risk, limit.training_error], rtol=1e-5)
 
 
 @pytest.mark.parametrize("step", [1.0, 4.0])
 def test_small_steps_are_those_of_the_closed_form(step):
     limit = one_step_risk("erf", "erf", 3.0, 2.0, 0.01, 0.01, step_size=step)
-    found = gradient_step_equivalent("erf", "erf", step, 3e6, 1e6, 2e6, 0.01, 0.01)
+    found = gradient_step_equivalent("erf", "erf", 3e6, 1e6, 2e6, step, 0.01, 0.01)
     np.testing.assert_allclose(found.risk, limit.risk, rtol=1e-4)
     np.testing.assert_allclose(found.training_error, limit.training_error, rtol=1e-4)
     # the step itself matters more than that
@@ -204,9 +204,9 @@ def test_signs_do_not_matter_for_odd_functions():
 
 def test_a_falling_link_is_learned_like_the_rising_one():
     """The gradient of -g points the other way; one that is not odd would notice a lost sign."""
-    rising = gradient_step_equivalent("relu", "relu", 15.0, 400, 200, 300, 0.02, 0.1, second_layer=[1.0])
+    rising = gradient_step_equivalent("relu", "relu", 400, 200, 300, 15.0, 0.02, 0.1, second_layer=[1.0])
     falling = gradient_step_equivalent(
-        "relu", lambda x: -np.maximum(x, 0), 15.0, 400, 200, 300, 0.02, 0.1, second_layer=[-1.0]
+        "relu", lambda x: -np.maximum(x, 0), 400, 200, 300, 15.0, 0.02, 0.1, second_layer=[-1.0]
     )
     np.testing.assert_allclose(rising, falling, rtol=1e-4)
 
@@ -221,7 +221,9 @@ def test_results_are_possible_for_random_problems():
         neurons = n if rng.random() < 0.3 else neurons
         ridge, noise = 10 ** rng.uniform(-12, 3), rng.choice([0, 0.01, 1])
         cosine = rng.choice([0.0, 1.0, -1.0, rng.uniform(-1, 1)])
-        found = spiked_features_equivalent(str(name), "tanh", groups, cosine, n, d, neurons, ridge, noise, nodes=60)
+        found = spiked_features_equivalent(
+            str(name), "tanh", groups, cosine, n, d, neurons, ridge, noise, index_nodes=60
+        )
         assert np.isfinite(found).all()
         assert found.risk >= -1e-9
         assert found.norm >= 0
@@ -243,7 +245,7 @@ def test_default_resolution_keeps_three_digits_for_large_spikes():
     for deviation in (0.4, 1.8, 5.0):
         default = spiked_features_equivalent("erf", steep, normal_groups(deviation), 0.93, 1600, 200, 400, 0.03, 0.01)
         finer = spiked_features_equivalent(
-            "erf", steep, normal_groups(deviation, count=130), 0.93, 1600, 200, 400, 0.03, 0.01, nodes=240
+            "erf", steep, normal_groups(deviation, group_count=130), 0.93, 1600, 200, 400, 0.03, 0.01, index_nodes=240
         )
         np.testing.assert_allclose(default.risk, finer.risk, rtol=1e-3)
 
@@ -253,7 +255,7 @@ def test_default_resolution_keeps_three_digits_for_large_spikes():
 def test_default_resolution_is_enough_for_steep_targets(link, tolerance, cosine):
     for groups in (normal_groups(0.2), TWO_GROUPS):
         default, finer = (
-            spiked_features_equivalent("erf", link, groups, cosine, 800, 200, 400, 0.03, 0.01, nodes=nodes).risk
+            spiked_features_equivalent("erf", link, groups, cosine, 800, 200, 400, 0.03, 0.01, index_nodes=nodes).risk
             for nodes in (None, 700)
         )
         np.testing.assert_allclose(default, finer, rtol=tolerance)
@@ -332,10 +334,10 @@ def test_gradient_steps_give_the_risk_of_drawn_problems(second_layer):
     predicted = gradient_step_equivalent(
         "erf",
         steep,
-        eta,
         n,
         d,
         neurons,
+        eta,
         ridge,
         noise**2,
         second_layer="normal" if second_layer == "normal" else [1.0],
@@ -350,17 +352,17 @@ def curved(x):
 
 def test_steps_whose_second_order_part_matters_are_refused():
     """Simulations of relu with these links are up to 16 % off at 4 to 10 sqrt(N); with odd activations they agree."""
-    sizes = (360, 100, 140, 0.05, 0.1)
+    sizes, rest = (360, 100, 140), (0.05, 0.1)
     step = math.sqrt(140)
     for link in (curved, lambda x: 0.3 * x + x**2 - 1, lambda x: x):
         with pytest.raises(InputError, match=r"step_size must be smaller .*second-order part of the gradient"):
-            gradient_step_equivalent("relu", link, 4 * step, *sizes, n_step=400)
-        assert gradient_step_equivalent("relu", link, 0.5 * step, *sizes, n_step=400).risk > 0
-        assert gradient_step_equivalent("tanh", link, 4 * step, *sizes, n_step=400).risk > 0
-    assert gradient_step_equivalent("relu", "tanh", 4 * step, *sizes, n_step=400).risk > 0
+            gradient_step_equivalent("relu", link, *sizes, 4 * step, *rest, step_samples=400)
+        assert gradient_step_equivalent("relu", link, *sizes, 0.5 * step, *rest, step_samples=400).risk > 0
+        assert gradient_step_equivalent("tanh", link, *sizes, 4 * step, *rest, step_samples=400).risk > 0
+    assert gradient_step_equivalent("relu", "tanh", *sizes, 4 * step, *rest, step_samples=400).risk > 0
     # the step of a neuron is proportional to its second layer
     with pytest.raises(InputError, match="second-order part"):
-        gradient_step_equivalent("relu", curved, step, *sizes, n_step=400, second_layer=[-4.0, 4.0])
+        gradient_step_equivalent("relu", curved, *sizes, step, *rest, step_samples=400, second_layer=[-4.0, 4.0])
 
 
 def test_steps_of_a_second_order_part_below_its_bound_give_the_risk_of_drawn_problems():
@@ -376,18 +378,18 @@ def test_steps_of_a_second_order_part_below_its_bound_give_the_risk_of_drawn_pro
         a = rng.normal(size=neurons) / math.sqrt(neurons)
         weights += eta * x.T @ (np.outer(y, a) * relu.derivative(x @ weights)) / steps
         runs.append(readout(rng, "relu", curved, weights, 1.0, n, ridge, noise)[0])
-    judge(runs, gradient_step_equivalent("relu", curved, eta, n, d, neurons, ridge, noise**2, n_step=steps).risk)
+    judge(runs, gradient_step_equivalent("relu", curved, n, d, neurons, eta, ridge, noise**2, step_samples=steps).risk)
 
 
 def test_groups_of_weights_are_the_neurons():
     rng = np.random.default_rng(0)
     v = np.array([3.0, 4.0, 0, 0]) / 5
     weights = rng.normal(size=(4, 50))
-    each = groups_of_weights(weights, 7 * v, count=50)
+    each = groups_of_weights(weights, 7 * v, group_count=50)
     order = np.argsort(v @ weights)
     np.testing.assert_allclose(each.spikes, (v @ weights)[order], rtol=1e-12)
     np.testing.assert_allclose(each.spikes**2 + each.radii**2, np.sum(weights**2, axis=0)[order], rtol=1e-12)
-    merged = groups_of_weights(weights, v, count=7)
+    merged = groups_of_weights(weights, v, group_count=7)
     np.testing.assert_allclose(merged.fractions.sum(), 1)
     np.testing.assert_allclose(merged.fractions @ merged.spikes, np.mean(v @ weights), rtol=1e-12)
     assert merged.spikes.size == 7
@@ -395,16 +397,18 @@ def test_groups_of_weights_are_the_neurons():
 
 def test_finite_second_layers_are_groups_of_their_values():
     step = gradient_step_groups(
-        "erf", "erf", 20.0, 500, 400, 600, 0.01, second_layer=[-1.0, 2.0], probabilities=[0.2, 0.8]
+        "erf", "erf", 500, 400, 600, 20.0, 0.01, second_layer=[-1.0, 2.0], probabilities=[0.2, 0.8]
     )
-    groups, negative = step.groups, step.groups.fractions.reshape(2, -1)[0].sum()
+    groups, negative = step.neuron_groups, step.neuron_groups.fractions.reshape(2, -1)[0].sum()
     np.testing.assert_allclose([groups.fractions.sum(), negative], [1, 0.2], rtol=1e-12)
     means = (groups.fractions * groups.spikes).reshape(2, -1).sum(axis=1) / [0.2, 0.8]
     np.testing.assert_allclose(means[1], -2 * means[0], rtol=1e-12)
     spread = (groups.fractions * (groups.spikes - np.repeat(means, 7)) ** 2).sum()
     np.testing.assert_allclose(spread, 1 / 400, rtol=1e-10)
-    normal = gradient_step_groups("erf", "erf", 20.0, 500, 400, 600, 0.01)
-    np.testing.assert_allclose(normal.groups.fractions @ normal.groups.spikes**2, means[0] ** 2 + 1 / 400, rtol=1e-10)
+    normal = gradient_step_groups("erf", "erf", 500, 400, 600, 20.0, 0.01)
+    np.testing.assert_allclose(
+        normal.neuron_groups.fractions @ normal.neuron_groups.spikes**2, means[0] ** 2 + 1 / 400, rtol=1e-10
+    )
 
 
 def test_target_alignment_is_that_of_drawn_weights():
@@ -417,15 +421,15 @@ def test_target_alignment_is_that_of_drawn_weights():
         overlap = cosine * weights[0] + math.sqrt(1 - cosine**2) * weights[1]
         total = (1 + 2 * np.sum(weights**2, axis=0)) * 3
         exact = np.mean((2 / math.pi * np.arcsin(2 * overlap / np.sqrt(total))) ** 2)
-        groups = groups_of_weights(weights, np.eye(d)[0], count=200)
-        found = target_alignment("erf", "erf", groups, cosine, d, nodes=80)
+        groups = groups_of_weights(weights, np.eye(d)[0], group_count=200)
+        found = target_alignment("erf", "erf", groups, cosine, d, index_nodes=80)
         np.testing.assert_allclose(found, exact, rtol=0.05)
 
 
 def test_numbers_broadcast_and_scalars_give_scalars():
-    found = gradient_step_equivalent("tanh", "tanh", [0.0, 5.0], [[100], [200], [300]], 50, 80, 0.1, 0.1)
+    found = gradient_step_equivalent("tanh", "tanh", [[100], [200], [300]], 50, 80, [0.0, 5.0], 0.1, 0.1)
     assert found.risk.shape == (3, 2)
-    one = gradient_step_equivalent("tanh", "tanh", 5.0, 200, 50, 80, 0.1, 0.1)
+    one = gradient_step_equivalent("tanh", "tanh", 200, 50, 80, 5.0, 0.1, 0.1)
     assert isinstance(one, SpikedEquivalent)
     assert np.shape(one.risk) == ()
     np.testing.assert_allclose(one.risk, found.risk[1, 1], rtol=1e-12)
@@ -433,14 +437,14 @@ def test_numbers_broadcast_and_scalars_give_scalars():
 
 def test_labels_are_centred_for_the_step_and_its_readout():
     shifted = Link("shifted", lambda x: np.tanh(x) + 5.0)
-    first = gradient_step_equivalent("tanh", shifted, 5.0, 200, 50, 80, 0.1, 0.1)
-    second = gradient_step_equivalent("tanh", "tanh", 5.0, 200, 50, 80, 0.1, 0.1)
+    first = gradient_step_equivalent("tanh", shifted, 200, 50, 80, 5.0, 0.1, 0.1)
+    second = gradient_step_equivalent("tanh", "tanh", 200, 50, 80, 5.0, 0.1, 0.1)
     np.testing.assert_allclose(first, second, rtol=1e-8)
 
 
 def called(**changes):
-    arguments = {"activation": "tanh", "link": "tanh", "groups": ONE_GROUP, "cosine": 0.5, "n": 10, "d": 10}
-    arguments |= {"features": 10, "ridge": 0.1, "noise_variance": 0.1} | changes
+    arguments = {"activation": "tanh", "link": "tanh", "neuron_groups": ONE_GROUP, "cosine": 0.5, "n": 10, "d": 10}
+    arguments |= {"width": 10, "ridge": 0.1, "noise_variance": 0.1} | changes
     return spiked_features_equivalent(**arguments)
 
 
@@ -451,17 +455,20 @@ def called(**changes):
         ({"cosine": 1.1}, "cosine must be >= -1 and <= 1, got 1.1"),
         ({"n": 0}, "n must be >= 1"),
         ({"d": 0.5}, "d must be >= 1"),
-        ({"features": 0}, "features must be >= 1"),
+        ({"width": 0}, "width must be >= 1"),
         ({"noise_variance": math.nan}, "noise_variance must be finite"),
         ({"activation": "relus"}, "activation must be one of .*did you mean relu"),
         ({"activation": lambda x: 1 / (x - x)}, "activation must be finite"),
         ({"link": "tan"}, "link must be one of .*did you mean tanh"),
-        ({"groups": 3}, "groups must be fractions, spikes and radii"),
-        ({"groups": ([0.5, 0.4], [0, 0], [1, 1])}, "fractions must add up to 1, got 0.9"),
-        ({"groups": ([0.5, 0.5], [0, 0, 0], [1, 1])}, "spikes must be 2 numbers like fractions"),
-        ({"groups": ([1.0], [1.0], [0.0])}, "radii must be > 0"),
-        ({"groups": ([1.0], [100.0], [1.0])}, "root mean square <= 25 radii unless nodes is given, got 100"),
-        ({"nodes": 0}, "nodes must be an integer >= 1 and <= 2000, got 0"),
+        ({"neuron_groups": 3}, "neuron_groups must be fractions, spikes and radii"),
+        ({"neuron_groups": ([0.5, 0.4], [0, 0], [1, 1])}, "fractions must add up to 1, got 0.9"),
+        ({"neuron_groups": ([0.5, 0.5], [0, 0, 0], [1, 1])}, "spikes must be 2 numbers like fractions"),
+        ({"neuron_groups": ([1.0], [1.0], [0.0])}, "radii must be > 0"),
+        (
+            {"neuron_groups": ([1.0], [100.0], [1.0])},
+            "root mean square <= 25 radii unless index_nodes is given, got 100",
+        ),
+        ({"index_nodes": 0}, "index_nodes must be an integer >= 1 and <= 2000, got 0"),
         ({"n": [1, 2], "ridge": [1, 2, 3]}, "values and .*: give arrays that broadcast"),
     ],
 )
@@ -476,14 +483,14 @@ def test_wrong_input_is_named(changes, message):
         (lambda: groups_of_weights(np.eye(3), [1, 0]), "direction must be 3 numbers"),
         (lambda: groups_of_weights(np.eye(3), [0, 0, 0]), "direction must not be 0"),
         (lambda: groups_of_weights(np.eye(3), [1, 0, 0]), "part orthogonal to direction"),
-        (lambda: groups_of_weights(np.eye(3), [1, 1, 0], count=0), "count must be an integer >= 1, got 0"),
-        (lambda: normal_groups(-1), "deviation must be >= 0"),
+        (lambda: groups_of_weights(np.eye(3), [1, 1, 0], group_count=0), "group_count must be an integer >= 1, got 0"),
+        (lambda: normal_groups(-1), "spike_deviation must be >= 0"),
         (lambda: gradient_step_groups("tanh", "tanh", 1, 1, 1, 1, 0, second_layer="signs"), "second_layer must be one"),
         (
             lambda: gradient_step_groups("tanh", "tanh", 1, 1, 1, 1, 0, second_layer=[1.0], probabilities=[0.5]),
             "add up",
         ),
-        (lambda: gradient_step_groups("tanh", "tanh", -1, 1, 1, 1, 0), "step_size must be >= 0"),
+        (lambda: gradient_step_groups("tanh", "tanh", 1, 1, 1, -1, 0), "step_size must be >= 0"),
     ],
 )
 def test_wrong_neurons_are_named(call, message):

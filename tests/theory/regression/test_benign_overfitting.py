@@ -50,7 +50,7 @@ def regime_risks(a, gamma):
 
 def test_orders_have_their_independently_computed_values():
     found = tsigler_bartlett(power_law(400, 1.0), power_law(400, 0.5), 100, 0.01, 0.3)
-    assert found.k == 26
+    assert found.learned_directions == 26
     np.testing.assert_allclose((found.bias, found.variance), (0.41381628386637, 0.15456890769740), rtol=1e-13)
     assert found.risk == found.bias + found.variance
 
@@ -80,17 +80,17 @@ def test_the_rule_the_best_and_a_given_k_agree_with_enumeration_of_the_expanded_
         allowed = admissible(long_spectrum, n, ridge)
         given = rng.integers(0, copies.sum() + 1)
         for k, expected in ((None, allowed[0]), (given, given)):
-            found = tsigler_bartlett(spectrum, prior, n, ridge, noise, k=k, multiplicities=copies)
-            assert found.k == expected
+            found = tsigler_bartlett(spectrum, prior, n, ridge, noise, learned_directions=k, multiplicities=copies)
+            assert found.learned_directions == expected
             orders = written_out(long_spectrum, long_prior, n, ridge, noise, expected)
             np.testing.assert_allclose(found[1:3], orders, rtol=1e-11, atol=1e-13)
         eligible = [k for k in allowed if k <= n] or allowed[:1]
         sums = [sum(written_out(long_spectrum, long_prior, n, ridge, noise, k)) for k in eligible]
         inside += eligible[np.argmin(sums)] not in np.append(0, np.cumsum(copies))
         for arrays, grouped in (((spectrum, prior), copies), ((long_spectrum, long_prior), None)):
-            best = tsigler_bartlett(*arrays, n, ridge, noise, k="best", multiplicities=grouped)
+            best = tsigler_bartlett(*arrays, n, ridge, noise, learned_directions="best", multiplicities=grouped)
             np.testing.assert_allclose(best.risk, min(sums), rtol=1e-10, atol=1e-14)
-            assert best.k in eligible
+            assert best.learned_directions in eligible
     assert inside >= 5  # the draws do reach optima between equal eigenvalues
 
 
@@ -105,8 +105,8 @@ def test_the_best_k_may_balance_bias_and_variance_between_equal_eigenvalues(n, w
     expected = 1 + np.argmin(sums)
     assert 1 < expected < n
     for arguments, grouped in (((spectrum, prior), None), (([strong, 1.0], prior[:2]), [1, copies])):
-        best = tsigler_bartlett(*arguments, n, 0.0, noise, k="best", multiplicities=grouped)
-        assert best.k == expected
+        best = tsigler_bartlett(*arguments, n, 0.0, noise, learned_directions="best", multiplicities=grouped)
+        assert best.learned_directions == expected
         np.testing.assert_allclose(best.risk, sums.min(), rtol=1e-12)
 
 
@@ -114,7 +114,7 @@ def test_best_k_is_never_above_the_rule_nor_far_below_it():
     spectrum, prior = power_law(2000, 0.8), power_law(2000, 1.0)
     n, ridge, noise = np.array([30, 100, 300])[:, None, None], np.array([[0.0], [1e-3]]), np.array([0.01, 1.0])
     rule = tsigler_bartlett(spectrum, prior, n, ridge, noise)
-    best = tsigler_bartlett(spectrum, prior, n, ridge, noise, k="best")
+    best = tsigler_bartlett(spectrum, prior, n, ridge, noise, learned_directions="best")
     assert (best.risk <= rule.risk).all()
     assert (best.risk < rule.risk).any()
     assert (best.risk >= rule.risk / 4).all()
@@ -125,25 +125,29 @@ def test_the_order_of_the_spectrum_does_not_matter():
     spectrum, prior, copies = power_law(60, 0.7), rng.uniform(0, 1, 60), rng.integers(1, 9, 60)
     shuffle = rng.permutation(60)
     for k in (None, 17, "best"):
-        first = tsigler_bartlett(spectrum, prior, 40, 0.01, 0.3, k=k, multiplicities=copies)
-        second = tsigler_bartlett(spectrum[shuffle], prior[shuffle], 40, 0.01, 0.3, k=k, multiplicities=copies[shuffle])
+        first = tsigler_bartlett(spectrum, prior, 40, 0.01, 0.3, learned_directions=k, multiplicities=copies)
+        second = tsigler_bartlett(
+            spectrum[shuffle], prior[shuffle], 40, 0.01, 0.3, learned_directions=k, multiplicities=copies[shuffle]
+        )
         np.testing.assert_allclose(second, first, rtol=1e-14)
 
 
 def test_all_directions_may_be_learned_and_then_nothing_is_left_to_divide_by():
-    found = tsigler_bartlett([2.0, 1.0], [3.0, 5.0], 100, [0.0, 0.1], 0.5, k=2)
+    found = tsigler_bartlett([2.0, 1.0], [3.0, 5.0], 100, [0.0, 0.1], 0.5, learned_directions=2)
     np.testing.assert_allclose(found.variance, 0.5 * 2 / 100)
     np.testing.assert_allclose(found.bias, [0, 0.01 * (3 / 2 + 5)])
     # least squares: the rule itself ends at d
-    assert tsigler_bartlett([2.0, 1.0], 1.0, 100, 0.0, 0.5).k == 2
+    assert tsigler_bartlett([2.0, 1.0], 1.0, 100, 0.0, 0.5).learned_directions == 2
 
 
 def test_directions_without_variance_are_not_learned():
     spectrum, prior = np.append(power_law(20, 1.0), np.zeros(10)), np.full(30, 0.5)
     for k in (None, "best", 7):
-        padded = tsigler_bartlett(spectrum, prior, [5, 50], 0.02, 0.3, k=k)
-        np.testing.assert_allclose(padded, tsigler_bartlett(spectrum[:20], 0.5, [5, 50], 0.02, 0.3, k=k), rtol=1e-14)
-    assert tsigler_bartlett(spectrum, prior, 5, 0.02, 0.3, k=21).bias == np.inf
+        padded = tsigler_bartlett(spectrum, prior, [5, 50], 0.02, 0.3, learned_directions=k)
+        np.testing.assert_allclose(
+            padded, tsigler_bartlett(spectrum[:20], 0.5, [5, 50], 0.02, 0.3, learned_directions=k), rtol=1e-14
+        )
+    assert tsigler_bartlett(spectrum, prior, 5, 0.02, 0.3, learned_directions=21).bias == np.inf
     nothing = tsigler_bartlett(np.zeros(3), 1.0, 5, [0.0, 1.0], 1.0)
     np.testing.assert_array_equal(nothing.risk, 0)
 
@@ -151,14 +155,16 @@ def test_directions_without_variance_are_not_learned():
 def test_units_of_covariance_and_prior_cancel_even_at_the_ends_of_floats():
     spectrum, prior = power_law(50, 1.0), power_law(50, 0.3)
     for k in (None, "best"):
-        base = tsigler_bartlett(spectrum, prior, 30, [0.0, 0.01], 0.1, k=k)
+        base = tsigler_bartlett(spectrum, prior, 30, [0.0, 0.01], 0.1, learned_directions=k)
         for scale in (1e-200, 1e200):
-            scaled = tsigler_bartlett(scale * spectrum, prior / scale, 30, np.multiply([0.0, 0.01], scale), 0.1, k=k)
+            scaled = tsigler_bartlett(
+                scale * spectrum, prior / scale, 30, np.multiply([0.0, 0.01], scale), 0.1, learned_directions=k
+            )
             np.testing.assert_allclose(scaled, base, rtol=1e-12)
     huge = tsigler_bartlett(spectrum * 1e-200, prior, 30, 1e300, 0.1)
-    np.testing.assert_allclose((huge.k, huge.risk), (0, 1e-200 * spectrum @ prior), rtol=1e-13)
+    np.testing.assert_allclose((huge.learned_directions, huge.risk), (0, 1e-200 * spectrum @ prior), rtol=1e-13)
     steep = tsigler_bartlett([1.0, 1e-100], [0.0, 1.0], 1, 0.0, 1.0)
-    np.testing.assert_allclose((steep.k, steep.bias, steep.variance), (0, 1e-100, 1.0), rtol=1e-13)
+    np.testing.assert_allclose((steep.learned_directions, steep.bias, steep.variance), (0, 1e-100, 1.0), rtol=1e-13)
 
 
 def test_billions_of_directions_are_read_from_multiplicities():
@@ -167,7 +173,7 @@ def test_billions_of_directions_are_read_from_multiplicities():
     found = tsigler_bartlett(example.spectrum, example.prior, n, 0.0, 1.0, multiplicities=example.multiplicities)
     # k = 0: all of the signal is bias; t1 = sum_{i<=n} 1/i + (n^3 - n)/n
     harmonic, squares = np.sum(1 / np.arange(1.0, n + 1)), np.sum(np.arange(1.0, n + 1) ** -2)
-    assert found.k == 0
+    assert found.learned_directions == 0
     np.testing.assert_allclose(found.variance, n * (squares + n - 1 / n) / (harmonic + n**2 - 1) ** 2, rtol=1e-12)
     np.testing.assert_allclose(found.bias, 1.2020569, atol=1e-6)
 
@@ -180,7 +186,7 @@ def test_orders_broadcast_and_scalars_stay_scalars():
         (5, 0.1, [0.2, 0.3], [[0], [4], [30]], (3, 2)),
         ([5, 6], 0.1, [[0.2]] * 4, "best", (4, 2)),
     ):
-        found = tsigler_bartlett(spectrum, 1.0, n, ridge, noise, k=k)
+        found = tsigler_bartlett(spectrum, 1.0, n, ridge, noise, learned_directions=k)
         assert [np.shape(field) for field in found] == [shape] * 4
 
 
@@ -196,11 +202,14 @@ def test_orders_broadcast_and_scalars_stay_scalars():
         ({"n": 0}, "n must be > 0, got 0"),
         ({"ridge": -1}, "ridge must be >= 0"),
         ({"noise_variance": np.nan}, "noise_variance must be finite"),
-        ({"k": 3}, "k must be <= d = 2, got 3"),
-        ({"k": -1}, "k must be >= 0, got -1"),
-        ({"k": 1.5}, "k must be whole and >= 0, got 1.5"),
-        ({"k": "worst"}, "k must be None, 'best' or whole numbers, got 'worst'"),
-        ({"n": [1, 2], "k": [0, 1, 2]}, r"n and ridge and noise_variance and k must broadcast .* k \(3,\)"),
+        ({"learned_directions": 3}, "learned_directions must be <= d = 2, got 3"),
+        ({"learned_directions": -1}, "learned_directions must be >= 0, got -1"),
+        ({"learned_directions": 1.5}, "learned_directions must be whole and >= 0, got 1.5"),
+        ({"learned_directions": "worst"}, "learned_directions must be None, 'best' or whole numbers, got 'worst'"),
+        (
+            {"n": [1, 2], "learned_directions": [0, 1, 2]},
+            "n has 2 values and learned_directions 3: give arrays that broadcast",
+        ),
     ],
 )
 def test_wrong_orders_are_named(change, message):
@@ -282,7 +291,7 @@ def test_slopes_that_fit_no_regime_are_undecided():
     [
         (lambda: overfitting_regime(0.5, 1.0), "dimension_exponent must be > 1, got 1"),
         (lambda: overfitting_regime(-0.5, 2.0), "spectrum_exponent must be >= 0, got -0.5"),
-        (lambda: overfitting_regime([1, 2], [2, 3, 4]), "spectrum_exponent and dimension_exponent must broadcast"),
+        (lambda: overfitting_regime([1, 2], [2, 3, 4]), "give arrays that broadcast"),
         (lambda: classify_regime([1, 2], [1, 1], [1, 1], 1), r"n must have at least 3 sizes, all different, got \[1"),
         (lambda: classify_regime([1, 2, 2], [1] * 3, [1] * 3, 1), "n must have at least 3 sizes, all different"),
         (lambda: classify_regime([1, 2, 3], [1] * 2, [1] * 3, 1), "ridgeless_risk must have 3 values"),

@@ -7,8 +7,8 @@ from unlazy.functions.spectra import harmful_example, misaligned_example, power_
 from unlazy.theory.regression.metric import (
     bayes_risk,
     best_kernel,
-    dof_criterion,
-    dof_criterion_infimum,
+    degrees_of_freedom_criterion,
+    degrees_of_freedom_criterion_infimum,
     frozen_label_noise_penalty,
     label_noise_penalty,
     mallows_cp,
@@ -207,10 +207,10 @@ def test_the_bound_is_the_plain_sum_of_minima():
 
 
 def test_criterion_has_its_independently_computed_values():
-    found = dof_criterion((DESIGN * METRIC) @ DESIGN.T, TARGETS, RIDGE, WEIGHT)
-    np.testing.assert_allclose(found.value, 0.41299847950246, rtol=1e-12)
+    found = degrees_of_freedom_criterion((DESIGN * METRIC) @ DESIGN.T, TARGETS, RIDGE, WEIGHT)
+    np.testing.assert_allclose(found.criterion, 0.41299847950246, rtol=1e-12)
     np.testing.assert_allclose(found.degrees_of_freedom, 3.8813021186310, rtol=1e-12)
-    np.testing.assert_allclose(dof_criterion_infimum(TARGETS, WEIGHT), 0.21363718997429, rtol=1e-12)
+    np.testing.assert_allclose(degrees_of_freedom_criterion_infimum(TARGETS, WEIGHT), 0.21363718997429, rtol=1e-12)
 
 
 def test_data_fit_is_the_minimum_of_the_ridge_objective():
@@ -218,26 +218,28 @@ def test_data_fit_is_the_minimum_of_the_ridge_objective():
     features = DESIGN * np.sqrt(METRIC)
     coefficients = np.linalg.solve(features.T @ features + n * RIDGE * np.eye(9), features.T @ TARGETS)
     objective = np.mean((TARGETS - features @ coefficients) ** 2) + RIDGE * np.mean(np.sum(coefficients**2, axis=0))
-    found = dof_criterion(features @ features.T, TARGETS, RIDGE, [[0.0], [WEIGHT]])
+    found = degrees_of_freedom_criterion(features @ features.T, TARGETS, RIDGE, [[0.0], [WEIGHT]])
     np.testing.assert_allclose(found.data_fit, [[objective]] * 2, rtol=1e-12)
-    np.testing.assert_allclose(found.value[0], objective, rtol=1e-12)
+    np.testing.assert_allclose(found.criterion[0], objective, rtol=1e-12)
     hat = hat_matrix(features @ features.T, RIDGE)
-    np.testing.assert_allclose(found.value[1], objective + WEIGHT / n * np.trace(hat), rtol=1e-12)
-    assert [np.shape(field) for field in dof_criterion(np.eye(6), TARGETS[:, 0], RIDGE, WEIGHT)] == [()] * 3
+    np.testing.assert_allclose(found.criterion[1], objective + WEIGHT / n * np.trace(hat), rtol=1e-12)
+    assert [np.shape(field) for field in degrees_of_freedom_criterion(np.eye(6), TARGETS[:, 0], RIDGE, WEIGHT)] == [
+        ()
+    ] * 3
 
 
 def test_criterion_depends_on_the_metric_over_the_ridge_only():
     kernel = (DESIGN * METRIC) @ DESIGN.T
     first, second = (
-        dof_criterion(kernel, TARGETS, RIDGE, WEIGHT),
-        dof_criterion(1e6 * kernel, TARGETS, 1e6 * RIDGE, WEIGHT),
+        degrees_of_freedom_criterion(kernel, TARGETS, RIDGE, WEIGHT),
+        degrees_of_freedom_criterion(1e6 * kernel, TARGETS, 1e6 * RIDGE, WEIGHT),
     )
     np.testing.assert_allclose(second, first, rtol=1e-12)
 
 
 def test_singular_kernels_keep_their_rank_under_tiny_ridges():
     direction = np.linspace(1, 2, 6)[:, None]
-    found = dof_criterion(direction @ direction.T, TARGETS, [1e-30, 1e-300], WEIGHT)
+    found = degrees_of_freedom_criterion(direction @ direction.T, TARGETS, [1e-30, 1e-300], WEIGHT)
     np.testing.assert_allclose(found.degrees_of_freedom, 1, rtol=1e-12)
     unit = direction / np.linalg.norm(direction)
     outside = TARGETS - unit @ (unit.T @ TARGETS)
@@ -249,14 +251,17 @@ def test_no_kernel_goes_below_the_infimum_and_bang_bang_kernels_reach_it(tasks):
     rng = np.random.default_rng(6)
     n = 8
     targets = rng.standard_normal((n, tasks)) * rng.uniform(0.2, 2, (n, 1))
-    infimum = dof_criterion_infimum(targets, WEIGHT)
+    infimum = degrees_of_freedom_criterion_infimum(targets, WEIGHT)
     variances, vectors = np.linalg.eigh(targets @ targets.T / tasks)
     for _ in range(200):
         shared = (vectors * rng.exponential(size=n) ** 8) @ vectors.T
         for kernel in (drawn_kernel(rng, n), shared):
-            assert dof_criterion(kernel, targets, RIDGE, WEIGHT).value >= infimum * (1 - 1e-12)
+            assert degrees_of_freedom_criterion(kernel, targets, RIDGE, WEIGHT).criterion >= infimum * (1 - 1e-12)
     kept = vectors * (variances > WEIGHT)
-    gaps = [dof_criterion(scale * kept @ kept.T, targets, RIDGE, WEIGHT).value - infimum for scale in (1e3, 1e6, 1e9)]
+    gaps = [
+        degrees_of_freedom_criterion(scale * kept @ kept.T, targets, RIDGE, WEIGHT).criterion - infimum
+        for scale in (1e3, 1e6, 1e9)
+    ]
     assert 0 < gaps[2] < gaps[1] < gaps[0]
     assert gaps[2] < 1e-7
 
@@ -268,7 +273,9 @@ def test_infimum_of_the_criterion_follows_the_optimal_risk_bound_for_many_tasks(
     X = rng.standard_normal((n, d)) * np.sqrt(spectrum)
     signal = X @ (np.sqrt(prior)[:, None] * rng.standard_normal((d, tasks)))
     targets = signal + np.sqrt(noise) * rng.standard_normal((n, tasks))
-    ratio = (dof_criterion_infimum(targets, 2 * noise) - noise) / optimal_risk_bound(spectrum * prior, n, noise)
+    ratio = (degrees_of_freedom_criterion_infimum(targets, 2 * noise) - noise) / optimal_risk_bound(
+        spectrum * prior, n, noise
+    )
     assert 0.7 <= ratio <= 1.05
 
 
@@ -288,7 +295,7 @@ def test_criterion_bounds_the_in_sample_risk_in_expectation():
         residual = np.eye(n) - hat
         risk = (signal @ residual @ residual @ signal + noise * np.trace(hat @ hat)) / n
         targets = balanced_targets(signal, noise)
-        bound = dof_criterion(kernel, targets, RIDGE, 2 * noise).value - noise
+        bound = degrees_of_freedom_criterion(kernel, targets, RIDGE, 2 * noise).criterion - noise
         stated = (signal @ residual @ signal + noise * np.trace(hat)) / n
         np.testing.assert_allclose(bound, stated, rtol=1e-8, atol=1e-12)
         assert bound >= risk - 1e-12
@@ -296,7 +303,7 @@ def test_criterion_bounds_the_in_sample_risk_in_expectation():
     projection = np.linalg.qr(rng.standard_normal((n, 3)))[0]
     risk = (np.sum((signal - projection @ (projection.T @ signal)) ** 2) + 3 * noise) / n
     kernel = 1e12 * projection @ projection.T
-    bound = dof_criterion(kernel, balanced_targets(signal, noise), RIDGE, 2 * noise).value - noise
+    bound = degrees_of_freedom_criterion(kernel, balanced_targets(signal, noise), RIDGE, 2 * noise).criterion - noise
     np.testing.assert_allclose(bound, risk, rtol=1e-10)
 
 
@@ -304,7 +311,7 @@ def test_mallows_cp_is_minimal_at_the_best_kernel():
     rng = np.random.default_rng(9)
     n, noise = 6, 0.5
     targets = rng.standard_normal((n, 20)) * np.linspace(0.3, 2, n)[:, None]
-    kernel = best_kernel(targets, noise, n * RIDGE)
+    kernel = best_kernel(targets, n * RIDGE, noise)
     covariance = targets @ targets.T / 20
     variances = np.linalg.eigvalsh(covariance)
     assert (variances < noise).any()
@@ -324,7 +331,7 @@ def test_best_kernel_tends_to_the_kernel_of_the_bayes_metric():
     signal = drawn_kernel(rng, n) + np.eye(n)
     # targets whose T is exactly signal + s2 I
     targets = np.linalg.cholesky(signal + noise * np.eye(n)) * np.sqrt(n)
-    np.testing.assert_allclose(best_kernel(targets, noise, 3.0), 3.0 / noise * signal, rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(best_kernel(targets, 3.0, noise), 3.0 / noise * signal, rtol=1e-9, atol=1e-9)
 
 
 def test_label_noise_adds_the_penalty_exactly():
@@ -381,14 +388,18 @@ def test_penalties_agree_with_determinant_and_trace_and_keep_digits_for_weak_ker
 
 
 KERNEL_CALLS = {
-    "dof_criterion": lambda **c: dof_criterion(
-        **{"kernel": np.eye(6), "targets": TARGETS, "ridge": 1, "dof_weight": 1} | c
+    "degrees_of_freedom_criterion": lambda **c: degrees_of_freedom_criterion(
+        **{"kernel_matrix": np.eye(6), "targets": TARGETS, "ridge": 1, "degrees_of_freedom_weight": 1} | c
     ),
     "mallows_cp": lambda **c: mallows_cp(
-        **{"kernel": np.eye(6), "targets": TARGETS, "ridge": 1, "noise_variance": 1} | c
+        **{"kernel_matrix": np.eye(6), "targets": TARGETS, "ridge": 1, "noise_variance": 1} | c
     ),
-    "penalty": lambda **c: label_noise_penalty(**{"kernel": np.eye(6), "ridge": 1, "noise_variance": 1} | c),
-    "frozen": lambda **c: frozen_label_noise_penalty(**{"kernel": np.eye(6), "ridge": 1, "noise_variance": 1} | c),
+    "penalty": lambda **c: label_noise_penalty(
+        **{"kernel_matrix": np.eye(6), "ridge": 1, "label_noise_variance": 1} | c
+    ),
+    "frozen": lambda **c: frozen_label_noise_penalty(
+        **{"kernel_matrix": np.eye(6), "ridge": 1, "label_noise_variance": 1} | c
+    ),
 }
 
 
@@ -398,11 +409,11 @@ KERNEL_CALLS = {
     [
         ({"ridge": 0}, "ridge must be > 0 and <= 1e\\+280, got 0"),
         ({"ridge": -1}, "ridge must be > 0 and <= 1e\\+280, got -1"),
-        ({"kernel": np.ones((6, 5))}, r"kernel must be a square matrix, got shape \(6, 5\)"),
-        ({"kernel": np.ones(6)}, r"kernel must have 2 dimension\(s\)"),
-        ({"kernel": np.triu(np.ones((6, 6)))}, "kernel must be symmetric, got differences up to 1"),
-        ({"kernel": -np.eye(6)}, "kernel must be positive semi-definite, got the eigenvalue -1"),
-        ({"kernel": np.full((6, 6), np.nan)}, "kernel must be finite"),
+        ({"kernel_matrix": np.ones((6, 5))}, r"kernel_matrix must be a square matrix, got shape \(6, 5\)"),
+        ({"kernel_matrix": np.ones(6)}, r"kernel_matrix must have 2 dimension\(s\)"),
+        ({"kernel_matrix": np.triu(np.ones((6, 6)))}, "kernel_matrix must be symmetric, got differences up to 1"),
+        ({"kernel_matrix": -np.eye(6)}, "kernel_matrix must be positive semi-definite, got the eigenvalue -1"),
+        ({"kernel_matrix": np.full((6, 6), np.nan)}, "kernel_matrix must be finite"),
     ],
 )
 def test_wrong_kernels_are_named(call, change, message):
@@ -421,17 +432,32 @@ def test_wrong_kernels_are_named(call, change, message):
         (lambda: bayes_risk([1.0], 5, 0.1, multiplicities=[1, 2]), "multiplicities must be a number or have shape"),
         (lambda: optimal_risk_bound([1.0, np.nan], 5, 0.1), "signal_spectrum must be finite"),
         (lambda: optimal_risk_bound([1.0], 5, 0.1, multiplicities=[1, 2]), "multiplicities must be a number or have"),
-        (lambda: dof_criterion(np.eye(6), TARGETS[:5], 1, 1), r"targets must have shape \(6,\) or \(6, tasks\), got"),
         (
-            lambda: dof_criterion(np.eye(6), 1.0, 1, 1),
+            lambda: degrees_of_freedom_criterion(np.eye(6), TARGETS[:5], 1, 1),
+            r"targets must have shape \(6,\) or \(6, tasks\), got",
+        ),
+        (
+            lambda: degrees_of_freedom_criterion(np.eye(6), 1.0, 1, 1),
             r"targets must have shape \(6,\) or \(6, tasks\), got shape \(\)",
         ),
-        (lambda: dof_criterion(np.eye(6), TARGETS, 1, -1), "dof_weight must be >= 0, got -1"),
-        (lambda: dof_criterion(np.eye(6), TARGETS, [1, 2], [1, 2, 3]), "ridge has 2 values and dof_weight 3"),
-        (lambda: dof_criterion_infimum(np.ones((2, 2, 2)), 1), r"targets must have shape \(2,\) or \(2, tasks\)"),
-        (lambda: dof_criterion_infimum(3.0, 1), r"targets must have shape \(n,\) or \(n, tasks\), got shape \(\)"),
-        (lambda: best_kernel(TARGETS, 0.0, 1.0), "noise_variance must be > 0, got 0"),
-        (lambda: best_kernel(TARGETS, 1.0, 0.0), "penalty must be > 0"),
+        (
+            lambda: degrees_of_freedom_criterion(np.eye(6), TARGETS, 1, -1),
+            "degrees_of_freedom_weight must be >= 0, got -1",
+        ),
+        (
+            lambda: degrees_of_freedom_criterion(np.eye(6), TARGETS, [1, 2], [1, 2, 3]),
+            "ridge has 2 values and degrees_of_freedom_weight 3",
+        ),
+        (
+            lambda: degrees_of_freedom_criterion_infimum(np.ones((2, 2, 2)), 1),
+            r"targets must have shape \(2,\) or \(2, tasks\)",
+        ),
+        (
+            lambda: degrees_of_freedom_criterion_infimum(3.0, 1),
+            r"targets must have shape \(n,\) or \(n, tasks\), got shape \(\)",
+        ),
+        (lambda: best_kernel(TARGETS, 1.0, 0.0), "noise_variance must be > 0, got 0"),
+        (lambda: best_kernel(TARGETS, 0.0, 1.0), "penalty must be > 0"),
         (lambda: mallows_cp(np.eye(6), TARGETS, 1.0, np.inf), "noise_variance must be finite"),
     ],
 )

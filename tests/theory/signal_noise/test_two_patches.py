@@ -39,14 +39,14 @@ def test_growth_rates_are_those_of_a_gradient_step_with_orthogonal_patches(power
     classes = np.repeat([1.0, -1.0], m)
     weights = 1e-5 * np.random.default_rng(0).uniform(0.5, 1.5, (2 * m, n + 1))
     moved = descend(weights, classes, patches, labels, power, 1e-3)
-    rates = growth_rates(n, m, power, 1.5**2, squares)
+    rates = growth_rates(signal_norm=1.5, noise_norm=np.sqrt(squares), power=power, n=n, width=m)
     signal, grown = 1.5 * weights[:m, 0], 1.5 * (moved - weights)[:m, 0] / 1e-3
-    np.testing.assert_allclose(grown, rates.signal * signal ** (power - 1), rtol=1e-3)
+    np.testing.assert_allclose(grown, rates.signal_growth_rate[0] * signal ** (power - 1), rtol=1e-3)
     for sample in range(n):
         own = classes == labels[sample]
         length = np.sqrt(squares[sample])
         noise, grown = length * weights[own, 1 + sample], length * (moved - weights)[own, 1 + sample] / 1e-3
-        np.testing.assert_allclose(grown, rates.noise[sample] * noise ** (power - 1), rtol=1e-3)
+        np.testing.assert_allclose(grown, rates.noise_growth_rate[sample] * noise ** (power - 1), rtol=1e-3)
 
 
 @pytest.mark.parametrize("power", [1.0, 1.5, 2.0, 2.0001, 3.0, 4.5])
@@ -83,7 +83,7 @@ def test_race_compares_the_signal_of_a_class_with_the_mean_of_its_samples():
     labels = np.array([1, -1, -1, 1, 1, -1])
     signal, noise = rng.standard_normal((seeds, 2, m)), rng.standard_normal((seeds, n, m))
     lengths = rng.uniform(3, 30, (seeds, n))
-    found = race(signal, noise, square, lengths, labels, q)
+    found = race(signal, noise, np.sqrt(square), np.sqrt(lengths), labels, q)
     assert found.benign.shape == (seeds,)
     for seed in range(seeds):
         ahead = []
@@ -114,13 +114,14 @@ def test_the_mean_of_the_noise_times_is_what_a_signal_has_whose_samples_drop_out
 
 def test_at_power_2_the_rates_decide_and_the_start_does_not():
     overlaps = np.random.default_rng(0).uniform(0.1, 1, (2, 5)), np.random.default_rng(1).uniform(0.1, 1, (4, 5))
-    lengths, labels = np.array([10.0, 12.0, 9.0, 11.0]), [1, -1, 1, -1]
+    lengths, labels = np.sqrt([10.0, 12.0, 9.0, 11.0]), [1, -1, 1, -1]
     # |mu|^2/2 against 9/4 in one class and 11/4 in the other
-    assert race(*overlaps, 5.51, lengths, labels, 2).benign
-    assert not race(*overlaps, 5.49, lengths, labels, 2).benign
-    assert not race(1e-9 * overlaps[0], overlaps[1], 5.49, lengths, labels, 2).benign
-    np.testing.assert_array_equal(race(*overlaps, [4.4, 4.6, 6.0], lengths, labels, 2).benign, [False, False, True])
-    assert race(np.ones((7, 2, 5)), overlaps[1], 6.0, lengths, labels, 2).benign.shape == (7,)
+    assert race(*overlaps, np.sqrt(5.51), lengths, labels, 2).benign
+    assert not race(*overlaps, np.sqrt(5.49), lengths, labels, 2).benign
+    assert not race(1e-9 * overlaps[0], overlaps[1], np.sqrt(5.49), lengths, labels, 2).benign
+    norms = np.sqrt([4.4, 4.6, 6.0])
+    np.testing.assert_array_equal(race(*overlaps, norms, lengths, labels, 2).benign, [False, False, True])
+    assert race(np.ones((7, 2, 5)), overlaps[1], np.sqrt(6.0), lengths, labels, 2).benign.shape == (7,)
 
 
 @pytest.mark.parametrize(("power", "ratio"), [(3.0, 2.0), (4.0, 2.0), (2.0, 1.6), (2.5, 1.5)])
@@ -128,18 +129,18 @@ def test_benign_probability_is_the_share_of_drawn_races(power, ratio):
     n, d, m, draws = 10, 60, 4, 40_000
     rng = np.random.default_rng(int(10 * power))
     snr = (ratio / n) ** (1 / power)
-    lengths = rng.chisquare(d, (draws, n))
-    noise = np.sqrt(lengths)[..., None] * rng.standard_normal((draws, n, m))
+    lengths = np.sqrt(rng.chisquare(d, (draws, n)))
+    noise = lengths[..., None] * rng.standard_normal((draws, n, m))
     signal = snr * np.sqrt(d) * rng.standard_normal((draws, 2, m))
-    share = race(signal, noise, snr**2 * d, lengths, np.tile([1, -1], n // 2), power).benign.mean()
+    share = race(signal, noise, snr * np.sqrt(d), lengths, np.tile([1, -1], n // 2), power).benign.mean()
     deviation = np.sqrt(share * (1 - share) / draws)
     assert 0.05 < share < 0.95
     assert 0.2 * share > 4 * deviation
-    np.testing.assert_allclose(benign_probability(n, d, snr, m, power), share, atol=4 * deviation + 0.01)
+    np.testing.assert_allclose(benign_probability(snr, power, n, d, m), share, atol=4 * deviation + 0.01)
 
 
 def test_benign_probability_runs_from_0_to_1_and_broadcasts():
-    grid = benign_probability([[10], [40]], 1e6, [0.0, 0.02, 0.5, 50.0], 10, 3.0)
+    grid = benign_probability([0.0, 0.02, 0.5, 50.0], 3.0, n=[[10], [40]], d=1e6, width=10)
     assert grid.shape == (2, 4)
     np.testing.assert_allclose(grid[:, 0], 0)
     np.testing.assert_allclose(grid[:, -1], 1, atol=3e-3)  # a class without active neuron: 2 / 2^10
@@ -212,23 +213,21 @@ def test_active_pairs_are_those_of_patches_that_push_each_other():
         fractions.append(active.mean())
     deviation = np.std(fractions, ddof=1) / np.sqrt(repeats)
     assert deviation < 0.01
-    np.testing.assert_allclose(active_pairs(end).fraction, np.mean(fractions), atol=4 * deviation + 0.003)
+    np.testing.assert_allclose(active_pairs(end).active_fraction, np.mean(fractions), atol=4 * deviation + 0.003)
 
 
 def test_active_pairs_start_at_one_half_and_only_grow():
     found = active_pairs(np.concatenate([[0.0], np.geomspace(1e-3, 1e4, 30)]))
-    np.testing.assert_allclose(
-        [found.fraction[0], found.overlap[0], found.mean[0], found.mean_square[0]], [0.5, 0.25, 0.5, 0.5]
-    )
+    np.testing.assert_allclose([field[0] for field in found], [0.5, 0.25, 0.5, 0.5])
     for field in found[:3]:
         assert (np.diff(field) >= 0).all()
-    assert (found.overlap >= found.fraction**2 - 1e-9).all()
-    assert (found.mean <= found.fraction + 1e-12).all()
-    assert (found.mean_square <= found.mean + 1e-12).all()
+    assert (found.both_active_fraction >= found.active_fraction**2 - 1e-9).all()
+    assert (found.active_time_share <= found.active_fraction + 1e-12).all()
+    assert (found.squared_active_time_share <= found.active_time_share + 1e-12).all()
     # early, E relu of N(0, t^2/2) times the normal density at 0
     small = 0.02
-    np.testing.assert_allclose(active_pairs(small).fraction - 0.5, small / (2 * np.pi * np.sqrt(2)), rtol=0.05)
-    assert active_pairs(1e4, 100.0).fraction > active_pairs(1e4).fraction + 0.03
+    np.testing.assert_allclose(active_pairs(small).active_fraction - 0.5, small / (2 * np.pi * np.sqrt(2)), rtol=0.05)
+    assert active_pairs(1e4, first_step_time=100.0).active_fraction > active_pairs(1e4).active_fraction + 0.03
 
 
 def trained_relu_network(n, d, m, start, level, step, loss, seed):
@@ -267,67 +266,69 @@ def test_small_start_error_is_that_of_trained_networks(n, d, start, level):
     runs = np.array([trained_relu_network(n, d, 40, start, level, 0.3, 0.02, [seed, n]) for seed in range(24)])
     errors, active = runs.mean(axis=0)
     deviations = runs.std(axis=0, ddof=1) / np.sqrt(len(runs))
-    found = small_start_error(level, n, d, start, loss=0.02, step=0.3)
+    found = small_start_error(level, n, d, start, stop_loss=0.02, relative_step_size=0.3)
     # a tenth for n, m and d/n that are finite
-    np.testing.assert_allclose(found.error, errors, atol=4 * deviations[0] + 0.1 * errors)
-    np.testing.assert_allclose(found.active, active, atol=4 * deviations[1] + 0.02)
+    np.testing.assert_allclose(found.test_error, errors, atol=4 * deviations[0] + 0.1 * errors)
+    np.testing.assert_allclose(found.active_fraction, active, atol=4 * deviations[1] + 0.02)
     assert 4 * deviations[0] < 0.1 * errors
 
 
 def test_small_start_error_ends_at_the_margin_that_the_loss_asks_for():
-    found = small_start_error([0.0, 1.0], 80, 1e6, 1e-4, loss=0.02)
+    found = small_start_error([0.0, 1.0], 80, 1e6, 1e-4, stop_loss=0.02)
     tau = found.memorised[1] * np.sqrt(80 / 2e6) / 1e-4
     pairs = active_pairs(tau)
-    np.testing.assert_allclose(np.logaddexp(0, -found.memorised[1] * pairs.mean), 0.02, rtol=1e-3)
-    np.testing.assert_allclose(found.active[1], pairs.fraction, rtol=1e-6)
-    assert found.error[0] == 0.5
+    np.testing.assert_allclose(np.logaddexp(0, -found.memorised[1] * pairs.active_time_share), 0.02, rtol=1e-3)
+    np.testing.assert_allclose(found.active_fraction[1], pairs.active_fraction, rtol=1e-6)
+    assert found.test_error[0] == 0.5
     # a tiny start: everything is active from the beginning of time
     late = small_start_error(1.0, 80, 1e6, 1e-9)
     pairs = active_pairs(1e4)
-    np.testing.assert_allclose(late.error, relu_error(1.0, pairs.fraction, pairs.overlap), rtol=0.02)
+    again = relu_error(1.0, pairs.active_fraction, pairs.both_active_fraction)
+    np.testing.assert_allclose(late.test_error, again, rtol=0.02)
 
 
 def test_label_noise_flow_agrees_with_an_independent_computation():
     # n = 60, d = 300, m = 10: eta = (.1 nm/d) / (6/4) is a step of .1/1.5
-    found = label_noise_flow(np.array([30, 500]) * 0.1 / 1.5, 6.0, 0.2, 0.7, step=0.1 / 1.5)
-    np.testing.assert_allclose(found.signal, [0.877, 2.005], atol=6e-4)
-    np.testing.assert_allclose(found.clean, [0.446, 1.741], atol=6e-4)
-    np.testing.assert_allclose(found.noisy, [0.760, 4.626], atol=6e-4)
+    found = label_noise_flow(6.0, 0.7, np.array([30, 500]) * 0.1 / 1.5, 0.2, relative_step_size=0.1 / 1.5)
+    np.testing.assert_allclose(found.mean_signal_coefficient, [0.877, 2.005], atol=6e-4)
+    np.testing.assert_allclose(found.clean_noise, [0.446, 1.741], atol=6e-4)
+    np.testing.assert_allclose(found.flipped_noise, [0.760, 4.626], atol=6e-4)
 
 
 def test_label_noise_flow_is_the_limit_of_small_steps_and_closed_without_flips():
     times = np.array([0.0, 2.0, 30.0])
-    flow = label_noise_flow(times, 6.0, 0.2, 0.7)
-    fine, coarse = (label_noise_flow(times, 6.0, 0.2, 0.7, step=step) for step in (5e-3, 1e-2))
+    flow = label_noise_flow(6.0, 0.7, times, 0.2)
+    fine, coarse = (label_noise_flow(6.0, 0.7, times, 0.2, relative_step_size=size) for size in (5e-3, 1e-2))
     for limit, half, whole in zip(flow, fine, coarse, strict=True):
         np.testing.assert_allclose(2 * half - whole, limit, atol=2e-5)
     # margin M + e^M = 1 + (x/2 + p) t, the signal being its share (x/2) / (x/2 + p)
-    clean = label_noise_flow(times, 3.0, 0.0, 0.7)
+    clean = label_noise_flow(3.0, 0.7, times, 0.0)
     np.testing.assert_allclose(clean.clean_margin + np.exp(clean.clean_margin), 1 + 2.2 * times, rtol=1e-6)
-    np.testing.assert_allclose(clean.signal, clean.clean_margin * 1.5 / 2.2, rtol=1e-6)
-    assert label_noise_flow([[1.0], [2.0]], [1.0, 2.0, 3.0], 0.1, 0.5).signal.shape == (2, 3)
+    np.testing.assert_allclose(clean.mean_signal_coefficient, clean.clean_margin * 1.5 / 2.2, rtol=1e-6)
+    assert label_noise_flow([1.0, 2.0, 3.0], 0.5, [[1.0], [2.0]], 0.1).clean_noise.shape == (2, 3)
 
 
 def test_label_noise_of_many_cases_is_that_of_each_alone():
     """Ratios up to 1e6 are stiff; the three numbers have an invariant, and without flips one closed form."""
     ratio, flipped, active = np.geomspace(0.1, 1e6, 2000), 0.2, 0.7
     start = process_time()
-    together = label_noise_flow(100.0, ratio, flipped, active)
+    together = label_noise_flow(ratio, active, 100.0, flipped)
     assert process_time() - start < 10
     for place in (0, 1000, 1999):
-        alone = label_noise_flow(100.0, ratio[place], flipped, active)
+        alone = label_noise_flow(ratio[place], active, 100.0, flipped)
         np.testing.assert_allclose([field[place] for field in together], alone, rtol=1e-7)
-    share = (1 - flipped) * together.clean - flipped * together.noisy
-    np.testing.assert_allclose(together.signal * 2 * active / ratio, share, rtol=1e-7, atol=1e-8)
-    clean = label_noise_flow(100.0, ratio, 0.0, active)
+    share = (1 - flipped) * together.clean_noise - flipped * together.flipped_noise
+    np.testing.assert_allclose(together.mean_signal_coefficient * 2 * active / ratio, share, rtol=1e-7, atol=1e-8)
+    clean = label_noise_flow(ratio, active, 100.0, 0.0)
     growth = ratio / 2 + active
     np.testing.assert_allclose(clean.clean_margin + np.exp(clean.clean_margin), 1 + growth * 100, rtol=1e-7)
 
 
 def test_clean_labels_are_fitted_first_iff_the_signal_leads_at_the_start():
     for ratio in (2.2, 2.4):
-        early = label_noise_flow(1e-4, ratio, 0.2, 0.7)
-        assert fits_clean_labels_first(ratio, 0.2, 0.7) == (early.signal > early.noisy) == (ratio > 1.4 / 0.6)
+        early = label_noise_flow(ratio, 0.7, 1e-4, 0.2)
+        leads = early.mean_signal_coefficient > early.flipped_noise
+        assert fits_clean_labels_first(ratio, 0.7, 0.2) == leads == (ratio > 1.4 / 0.6)
 
 
 def test_the_plateau_balances_flips():
@@ -342,9 +343,9 @@ def test_contrastive_rates_are_eigenvalues_of_the_two_encoders():
     # <w, mu>' = |mu|^2/2 <v, C mu>, <v, C mu>' = C^2 |mu|^2/2 <w, mu>; |mu|^2 = x sigma^2 d / n
     x, gain = 0.6, 3.0
     together = np.linalg.eigvals(np.array([[0, x / 2], [gain**2 * x / 2, 0]])).max()
-    np.testing.assert_allclose(contrastive_rates(x, gain).signal, together)
-    np.testing.assert_allclose(contrastive_rates([x, 2 * x]).signal, [x / 2, x])
-    assert (contrastive_rates([x, 2 * x]).noise == 1).all()
+    np.testing.assert_allclose(contrastive_rates(x, gain).signal_growth_rate, together)
+    np.testing.assert_allclose(contrastive_rates([x, 2 * x]).signal_growth_rate, [x / 2, x])
+    assert (contrastive_rates([x, 2 * x]).noise_growth_rate == 1).all()
 
 
 def test_averaging_errors_agree_and_are_those_of_a_simulation():
@@ -354,11 +355,11 @@ def test_averaging_errors_agree_and_are_those_of_a_simulation():
     mean = 0.08 * rng.standard_normal(d)
     level = n * (mean @ mean) ** 2 / d
     np.testing.assert_allclose(
-        averaging_classifier_error(n, mean, 1.0), averaging_error(level, mean @ mean), rtol=1e-12
+        averaging_classifier_error(mean, 1.0, n), averaging_error(level, np.linalg.norm(mean)), rtol=1e-12
     )
     np.testing.assert_allclose(averaging_error(level), ndtr(-np.sqrt(level)), rtol=1e-12)
-    expected = averaging_classifier_error(n, mean, variances)
-    np.testing.assert_allclose(averaging_classifier_error(n, mean, np.diag(variances)), expected, rtol=1e-12)
+    expected = averaging_classifier_error(mean, variances, n)
+    np.testing.assert_allclose(averaging_classifier_error(mean, np.diag(variances), n), expected, rtol=1e-12)
     errors = []
     for _ in range(400):
         weights = mean + np.sqrt(variances / n) * rng.standard_normal(d)
@@ -366,14 +367,14 @@ def test_averaging_errors_agree_and_are_those_of_a_simulation():
     deviation = np.std(errors) / np.sqrt(len(errors))
     np.testing.assert_allclose(expected, np.mean(errors), atol=4 * deviation)
     assert 4 * deviation < 0.2 * np.mean(errors)
-    assert averaging_error(0.0) == averaging_classifier_error(5, np.zeros(3), 1.0) == 0.5
-    assert averaging_classifier_error(5, np.ones(3), 0.0) == 0.0
+    assert averaging_error(0.0) == averaging_classifier_error(np.zeros(3), 1.0, 5) == 0.5
+    assert averaging_classifier_error(np.ones(3), 0.0, 5) == 0.0
 
 
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: growth_rates(10, 5, 0.5, 1, 1), "power must be >= 1"),
+        (lambda: growth_rates(1, 1, 0.5, 10, 5), "power must be >= 1"),
         (lambda: power_growth(1, 1, 3, -1), "time must be >= 0"),
         (
             lambda: race(np.ones((2, 3)), np.ones((4, 5)), 1, np.ones(4), [1, 1, -1, -1], 3),
@@ -381,28 +382,34 @@ def test_averaging_errors_agree_and_are_those_of_a_simulation():
         ),
         (
             lambda: race(np.ones((2, 5)), np.ones((4, 5)), 1, np.ones(3), [1, 1, -1, -1], 3),
-            "noise_squares must have shape",
+            "noise_norm must have shape",
         ),
         (lambda: race(np.ones((2, 5)), np.ones((4, 5)), 1, np.ones(4), [1, 1, -1, -1], 1), "power must be"),
         (lambda: race(np.ones((2, 5)), np.ones((4, 5)), 1, np.ones(4), [1, 1, 1, 1], 3), "labels must be 4 numbers"),
-        (lambda: benign_probability(11, 100, 0.1, 5, 3), "n must be even"),
-        (lambda: relu_error(1, 0), "active must be"),
+        (lambda: benign_probability(0.1, 3, 11, 100, 5), "n must be even"),
+        (lambda: relu_error(1, 0), "active_fraction must be"),
         (lambda: relu_error(-1, 0.5), "signal_level must be"),
-        (lambda: relu_error(1, 0.5, 0.2), "overlap must be >= active"),
-        (lambda: label_noise_flow(1, 1, 0.5, 0.5), "flipped must be >= 0 and < 0.5"),
-        (lambda: label_noise_flow(1, 1, 0.1, 1.5), "active must be"),
-        (lambda: label_noise_flow(1e9, 1, 0.1, 0.5, step=1e-3), "time / step"),
-        (lambda: label_noise_flow(1e12, 1, 0.1, 0.5, step=1e-300), "time / step must be at most 500000 steps"),
-        (lambda: label_noise_plateau(0.5), "flip_probability must be"),
-        (lambda: small_start_error(1, 80, 1e6, 0.0), "initial_overlap must be"),
-        (lambda: averaging_classifier_error(5, np.ones(3), np.ones(4)), "covariance must be"),
-        (lambda: small_start_error(1, 80, 1e6, 1e-3, step=1.0), "step must be >= 0 and <= 0.5, got 1"),
-        (lambda: averaging_classifier_error(5, np.ones(3), -1.0), "positive semi-definite"),
+        (lambda: relu_error(1, 0.5, 0.2), "both_active_fraction must be >= p"),
+        (lambda: label_noise_flow(1, 0.5, 1, 0.5), "flip_probability must be >= 0 and < 0.5"),
+        (lambda: label_noise_flow(1, 1.5, 1, 0.1), "active_fraction must be"),
+        (lambda: label_noise_flow(1, 0.5, 1e9, 0.1, relative_step_size=1e-3), "time / relative_step_size"),
         (
-            lambda: averaging_classifier_error(5, [1.0, 0.0], [[1.0, 5.0], [5.0, 1.0]]),
+            lambda: label_noise_flow(1, 0.5, 1e12, 0.1, relative_step_size=1e-300),
+            "time / relative_step_size must be at most 500000 steps",
+        ),
+        (lambda: label_noise_plateau(0.5), "flip_probability must be"),
+        (lambda: small_start_error(1, 80, 1e6, 0.0), "initial_scale must be"),
+        (lambda: averaging_classifier_error(np.ones(3), np.ones(4), 5), "covariance must be"),
+        (
+            lambda: small_start_error(1, 80, 1e6, 1e-3, relative_step_size=1.0),
+            "relative_step_size must be >= 0 and <= 0.5, got 1",
+        ),
+        (lambda: averaging_classifier_error(np.ones(3), -1.0, 5), "positive semi-definite"),
+        (
+            lambda: averaging_classifier_error([1.0, 0.0], [[1.0, 5.0], [5.0, 1.0]], 5),
             "positive semi-definite, got the variance -4",
         ),
-        (lambda: benign_probability(10, 100, np.nan, 5, 3), "signal_to_noise must be"),
+        (lambda: benign_probability(np.nan, 3, 10, 100, 5), "signal_to_noise must be"),
     ],
 )
 def test_wrong_input_is_refused(call, message):

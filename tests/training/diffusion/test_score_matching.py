@@ -43,7 +43,7 @@ def test_training_finds_the_score_of_a_mixture_and_samples_it():
         (ScoreSchedule(first_time=0.0), "first_time must be above 0 and below last_time = 4, got 0"),
         (ScoreSchedule(first_time=5.0), "first_time must be above 0 and below last_time = 4, got 5"),
         (ScoreSchedule(steps=0), "steps must be an integer >= 1, got 0"),
-        (ScoreSchedule(rate=-1.0), "rate must be > 0, got -1"),
+        (ScoreSchedule(step_size=-1.0), "step_size must be > 0, got -1"),
     ],
 )
 def test_wrong_schedules_are_named(schedule, message):
@@ -54,5 +54,5 @@ def test_wrong_schedules_are_named(schedule, message):
 @pytest.mark.slow
 def test_a_rate_that_is_too_large_is_an_error_and_not_a_density():
     rows = np.random.default_rng(0).standard_normal((40, 1))
-    with pytest.raises(ConvergenceError, match="rate must be smaller, got 1e"):
-        train_score(0, rows[:30], rows[30:], ScoreSchedule(steps=20, width=4, rate=1e30))
+    with pytest.raises(ConvergenceError, match="step_size must be smaller, got 1e"):
+        train_score(0, rows[:30], rows[30:], ScoreSchedule(steps=20, width=4, step_size=1e30))

@@ -6,7 +6,7 @@ from unlazy.data.concept_prompts import ConceptPrompts, PromptSizes, draw_prompt
 from unlazy.training.in_context.concept_attention import ConceptAttention, error, measure
 
 draw = jax.jit(draw_prompts, static_argnames=("n", "sizes", "mixed"))
-SIZES = PromptSizes(concepts=3, length=5, d=10)
+SIZES = PromptSizes(concepts=3, context=5, d=10)
 
 
 def random_model(d=10, width=6):
@@ -16,7 +16,7 @@ def random_model(d=10, width=6):
 
 
 def test_the_layer_is_its_formula():
-    model, prompts = random_model(), draw(jax.random.key(5), 4, SIZES, noise=1.0)
+    model, prompts = random_model(), draw(jax.random.key(5), 4, SIZES, noise_norm=1.0)
     answers = np.asarray(jax.jit(lambda layer, asked: layer(asked))(model, prompts))
     model, prompts = jax.tree.map(np.asarray, (model, prompts))
     for i, found in enumerate(answers):
@@ -27,7 +27,7 @@ def test_the_layer_is_its_formula():
 
 
 def test_without_noise_the_gradient_along_the_concept_vanishes_and_that_along_the_semantics_does_not():
-    prompts = draw(jax.random.key(5), 200, SIZES, noise=0.0)
+    prompts = draw(jax.random.key(5), 200, SIZES, noise_norm=0.0)
     model = ConceptAttention.start(jax.random.normal(jax.random.key(7), (6, 10)), 0.1, 0.5)
     gradient = jax.jit(jax.grad(lambda m: jax.nn.softplus(-prompts.meaning * m(prompts)).mean()))(model)
     for matrix in (gradient.query, gradient.key):
@@ -46,13 +46,13 @@ def hand_made(signs):
 
 def test_a_concept_with_both_signs_flipped_is_right_alone_and_wrong_in_mixtures():
     """With weights w a mixture is scored by sum_k s_k w_k^2 and read by sum_k s_k w_k, which may differ in sign."""
-    sizes = PromptSizes(concepts=3, length=8, d=6)
-    alone = draw(jax.random.key(1), 4000, sizes, noise=0.05)
-    mixed = draw(jax.random.key(2), 4000, sizes, noise=0.05, mixed=True)
+    sizes = PromptSizes(concepts=3, context=8, d=6)
+    alone = draw(jax.random.key(1), 4000, sizes, noise_norm=0.05)
+    mixed = draw(jax.random.key(2), 4000, sizes, noise_norm=0.05, mixed=True)
     meant, flipped = hand_made(np.ones(3)), hand_made(np.array([1.0, 1.0, -1.0]))
     found = jax.jit(lambda model: measure(model, 3))(flipped)
-    np.testing.assert_array_equal(np.sign(found["score"]), [1, 1, -1])
-    np.testing.assert_array_equal(np.sign(found["readout"]), [1, 1, -1])
+    np.testing.assert_array_equal(np.sign(found["concept_score"]), [1, 1, -1])
+    np.testing.assert_array_equal(np.sign(found["concept_readout"]), [1, 1, -1])
 
     wrong = jax.jit(error)
     shown = np.sign(alone.inputs[:, :, 3:].sum(axis=2))

@@ -105,7 +105,7 @@ def test_tasks_without_any_signal_have_the_features_of_noise():
 
 def test_a_stream_repeats_itself_and_gives_the_weights_of_its_prompts():
     tasks = np.random.default_rng(0).standard_normal((5, 6))
-    stream = PromptStream(3, tasks, 150, 9, 0.3, batch=64)
+    stream = PromptStream(3, tasks, 150, 9, 0.3, batch_size=64)
     once, again = list(stream), list(stream)
     assert [len(batch.labels) for batch in once] == [64, 64, 22]
     np.testing.assert_array_equal(once[1].features, again[1].features)
@@ -128,9 +128,9 @@ def test_pretrained_errors_are_those_of_the_finite_size_theory():
         tasks = rng.standard_normal((2 * d, d))
         own, new = task_moments(tasks, context, noise), gaussian_task_moments(np.eye(d), context, noise)
         weights = pretrained_weights(draw_prompts(rng, tasks, n, context, noise), ridge)
-        theory = finite_size_errors(own, n, ridge, test=new)
+        theory = finite_size_errors(own, n, ridge, test_moments=new)
         ratios.append(
-            [exact_error(weights, new) / theory.error, exact_error(weights, own) / theory.pretraining_task_error]
+            [exact_error(new, weights) / theory.test_error, exact_error(own, weights) / theory.pretraining_task_error]
         )
     mean, deviation = np.mean(ratios, axis=0), np.std(ratios, axis=0, ddof=1) / np.sqrt(seeds)
     # the equivalent misses terms of relative size 1/d
@@ -147,7 +147,7 @@ def test_features_of_a_context_are_its_moments():
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: pretrained_weights(problem(20), -1.0), "ridges must be >= 0"),
+        (lambda: pretrained_weights(problem(20), -1.0), "ridge_times_dimension must be >= 0"),
         (lambda: pretrained_weights(problem(20), 1.0, method="exact"), "method must be one of auto, dual, primal"),
         (lambda: pretrained_weights([problem(20)], 1.0, method="dual"), "method must be auto or iterative for batches"),
         (lambda: pretrained_weights([], 1.0), "prompts must have at least one batch, got none"),

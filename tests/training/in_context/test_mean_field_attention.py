@@ -124,7 +124,7 @@ def test_the_saddle_of_erf_has_the_predicted_loss_eigenvalue_and_multiplicity(fe
     np.testing.assert_allclose(loss(saddle), theory.loss, rtol=1e-12)
     assert all(np.abs(leaf).max() < 1e-14 for leaf in jax.jit(jax.grad(loss))(saddle))
     eigenvalues = hessian_eigenvalues(saddle, loss)
-    np.testing.assert_allclose(eigenvalues[: theory.multiplicity], -theory.growth_rate, rtol=1e-9)
+    np.testing.assert_allclose(eigenvalues[: theory.multiplicity], -theory.escape_rate, rtol=1e-9)
     assert eigenvalues[theory.multiplicity] > -1e-9
 
 
@@ -145,7 +145,7 @@ def test_the_saddle_of_tanh_on_a_grid_has_the_eigenvalue_of_the_grid():
     np.testing.assert_allclose(loss(saddle), 0.3956276133, rtol=1e-9)
     eigenvalues = hessian_eigenvalues(saddle, loss)
     np.testing.assert_allclose(eigenvalues[0], -1.35654645, rtol=1e-8)
-    np.testing.assert_allclose(eigenvalues[0], -attention_saddle("tanh", 2, 1, nodes=12).growth_rate, rtol=1e-9)
+    np.testing.assert_allclose(eigenvalues[0], -attention_saddle("tanh", 2, 1, nodes=12).escape_rate, rtol=1e-9)
 
 
 def test_perturbed_saddles_are_left_at_the_predicted_rate_and_the_exact_one_never():
@@ -167,8 +167,8 @@ def test_perturbed_saddles_are_left_at_the_predicted_rate_and_the_exact_one_neve
     gap = theory.loss - run(saddle._replace(weights=saddle.weights + noise))
     window = slice(np.argmax(gap > 1e-6), np.argmax(gap > 1e-3))
     slope = np.polyfit(step * np.arange(400)[window], np.log(gap[window]), 1)[0]
-    np.testing.assert_allclose(slope, escape_slope(theory.growth_rate, step), rtol=0.005)
-    assert abs(slope / (2 * theory.growth_rate) - 1) > 0.02
+    np.testing.assert_allclose(slope, escape_slope(theory.escape_rate, step), rtol=0.005)
+    assert abs(slope / (2 * theory.escape_rate) - 1) > 0.02
     assert abs(gap[-1] - theory.loss) < 1e-4
     kicked = mfa.kick(jax.random.normal(jax.random.key(0), (24,)), saddle, loss, 1e-3)
     assert abs(run(kicked)[-1]) < 1e-3
@@ -261,9 +261,9 @@ def test_wrong_sizes_are_named():
     tokens = jnp.zeros((3, 2))
     with pytest.raises(InputError, match=r"width must be at least features = 5, .* got 4"):
         mfa.init(jax.random.key(0), 2, 5, 4, tokens=tokens, activation=jnp.tanh)
-    with pytest.raises(InputError, match="dimension must be >= 1, got 0"):
+    with pytest.raises(InputError, match="d must be >= 1, got 0"):
         mfa.init(jax.random.key(0), 0, 1, 4, tokens=tokens, activation=jnp.tanh)
     with pytest.raises(InputError, match="width must be a positive multiple of features = 2, got 3"):
         mfa.saddle(2, 1, 3, 4)
-    with pytest.raises(InputError, match="dimension must be at least 2 features = 4, got 3"):
+    with pytest.raises(InputError, match="d must be at least 2 features = 4, got 3"):
         mfa.saddle(2, 1, 2, 3)

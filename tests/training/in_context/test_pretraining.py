@@ -9,14 +9,14 @@ def test_sizes_interpolate_at_ratio_one_in_every_dimension():
     assert sizes(3, 1e-9, 1e-9, 1e-9) == (3, 1, 1, 1)
 
 
-@pytest.mark.parametrize("kind", ["new", "old"])
+@pytest.mark.parametrize("kind", ["new_task", "pretraining_task"])
 def test_errors_of_a_run_are_those_of_drawn_contexts(kind):
     """The weights are tested on prompts with all their tokens."""
-    system = sizes(5, prompt_ratio=3.0, context_ratio=2.0, task_ratio=0.6)
+    system = sizes(5, prompts_per_squared_dimension=3.0, context_per_dimension=2.0, tasks_per_dimension=0.6)
     pretrained = pretrain(np.random.default_rng(4), system, 0.25, 0.05)
     exact = measured_errors(pretrained, system, 0.25, 0.05)[f"{kind}_error"]
     rng, count = np.random.default_rng(1), 150_000
-    tasks = rng.standard_normal((count, 5)) if kind == "new" else pretrained.tasks[rng.integers(3, size=count)]
+    tasks = rng.standard_normal((count, 5)) if kind == "new_task" else pretrained.tasks[rng.integers(3, size=count)]
     tokens = rng.standard_normal((count, system.context + 1, 5)) / np.sqrt(5)
     labels = np.einsum("nid,nd->ni", tokens, tasks) + 0.5 * rng.standard_normal((count, system.context + 1))
     y, x = labels[:, :-1], tokens[:, :-1]

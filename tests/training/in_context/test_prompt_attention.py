@@ -26,8 +26,8 @@ def unit_rows(rng, m, d):
     return rows / np.linalg.norm(rows, axis=1, keepdims=True)
 
 
-def family(d, r=2, lowest=1, highest=3, noise=0.1):
-    return TaskFamily(np.eye(d)[:, :r], lowest, highest, noise)
+def family(d, r=2, lowest=1, highest=3, noise_variance=0.01):
+    return TaskFamily(np.eye(d)[:, :r], lowest, highest, noise_variance)
 
 
 def test_tasks_have_variance_one_and_the_stated_degrees(rng):
@@ -110,7 +110,7 @@ def test_one_query_per_prompt_is_noisier_than_one_per_row(rng):
 
 
 def test_repeated_steps_find_a_subspace_that_one_does_not(rng):
-    found = pretrain_weights(rng, family(64, lowest=2), neurons=16, tasks=1000, length=512, steps=3)
+    found = pretrain_weights(rng, family(64, lowest=2), width=16, tasks=1000, context=512, steps=3)
     assert found.overlaps[0] < 0.9
     assert found.overlaps[-1] > 0.95
     np.testing.assert_allclose(np.linalg.norm(found.weights, axis=1).mean(), 1)
@@ -119,21 +119,21 @@ def test_repeated_steps_find_a_subspace_that_one_does_not(rng):
 
 def test_prompt_features_approach_the_closed_correlations(rng):
     """phi of a long prompt is E[f(x) relu(w.x + b)], of which `prompt_gradient` has the mean square over tasks."""
-    weights, biases, some = unit_rows(rng, 3, 8), np.array([-0.5, 0.0, 0.8]), family(8, noise=0.5)
+    weights, biases, some = unit_rows(rng, 3, 8), np.array([-0.5, 0.0, 0.8]), family(8, noise_variance=0.25)
     tasks = draw_tasks(rng, some, 2000)
     phi = prompt_features(rng, weights, biases, some, tasks, [500, 2000])
-    square = prompt_gradient(weights, biases, some.subspace, 1, 3).square
+    square = prompt_gradient(weights, biases, some.subspace, 1, 3).mean_square
     # E phi_n^2 = E phi^2 + c/n: extrapolated from two lengths
     long = (2000 * np.mean(phi[1] ** 2, axis=0) - 500 * np.mean(phi[0] ** 2, axis=0)) / 1500
     np.testing.assert_allclose(long, square, rtol=0.15)
 
 
-def test_lengths_may_come_in_any_order(rng):
+def test_contexts_may_come_in_any_order(rng):
     weights, biases, some = unit_rows(rng, 3, 8), np.zeros(3), family(8)
     tasks = draw_tasks(rng, some, 5)
     up, down = (
-        prompt_features(np.random.default_rng(3), weights, biases, some, tasks, lengths)
-        for lengths in ([4, 16, 64], [64, 4, 16])
+        prompt_features(np.random.default_rng(3), weights, biases, some, tasks, contexts)
+        for contexts in ([4, 16, 64], [64, 4, 16])
     )
     np.testing.assert_array_equal(up, down[[1, 2, 0]])
 
@@ -156,15 +156,15 @@ def test_queries_see_the_same_inputs_as_the_tasks(rng):
 
 
 def test_wrong_sizes_are_refused(rng):
-    with pytest.raises(InputError, match="neurons must be >= r = 2"):
-        pretrain_weights(rng, family(8), neurons=1, tasks=10, length=10)
+    with pytest.raises(InputError, match="width must be >= r = 2"):
+        pretrain_weights(rng, family(8), width=1, tasks=10, context=10)
     with pytest.raises(InputError, match="queries must be one of"):
         drawn_gradient(rng, np.eye(3), np.zeros(3), family(3), 2, 4, "none")
-    with pytest.raises(InputError, match="lowest <= highest"):
-        pretrain_weights(rng, family(8, lowest=4), neurons=4, tasks=10, length=10)
+    with pytest.raises(InputError, match="highest_degree must be an integer >= 4, got 3"):
+        pretrain_weights(rng, family(8, lowest=4), width=4, tasks=10, context=10)
     with pytest.raises(InputError, match="orthonormal"):
-        pretrain_weights(rng, TaskFamily(np.ones((8, 2)), 1, 3), neurons=4, tasks=10, length=10)
+        pretrain_weights(rng, TaskFamily(np.ones((8, 2)), 1, 3), width=4, tasks=10, context=10)
     with pytest.raises(InputError, match="labels must have shape"):
         attention_path(np.ones((3, 2)), np.ones((4, 2)), np.ones((3, 4)), 1.0)
-    with pytest.raises(InputError, match="ridges must be"):
+    with pytest.raises(InputError, match="relative_ridges must be"):
         attention_path(np.ones((3, 2)), np.ones((4, 2)), np.ones((4, 3)), 0.0)

@@ -80,7 +80,7 @@ def test_bayes_is_the_best_linear_learner_and_has_its_closed_error_after_one_pai
     inputs = rng.standard_normal((40_000, 6, 1))
     values = inputs[:, :, 0] * rng.standard_normal((40_000, 1))
     labels = values + 0.5 * rng.standard_normal(values.shape)
-    bayes, least_squares, averaging, _ = linear_references(FreshPrompts(inputs, values, labels), 0.5)
+    bayes, least_squares, averaging, _ = linear_references(FreshPrompts(inputs, values, labels), 0.25)
     # in one dimension the posterior variance of the slope after x_1, ..., x_i is rho/(rho + sum x^2)
     squares = np.cumsum(inputs[:, :, 0] ** 2, axis=1)[:, :-1]
     np.testing.assert_allclose(bayes[1:], np.mean(0.25 / (0.25 + squares), axis=0), rtol=0.06)
@@ -92,7 +92,7 @@ def test_bayes_is_the_best_linear_learner_and_has_its_closed_error_after_one_pai
 def test_the_subspace_helps_single_index_learners():
     rng = np.random.default_rng(2)
     basis = np.linalg.qr(rng.standard_normal((8, 1)))[0]
-    family = TaskFamily(basis, 1, 2, 0.1)
+    family = TaskFamily(basis, 1, 2, 0.01)
     inputs = rng.standard_normal((400, 9, 8))
     values = task_values(family, draw_tasks(rng, family, 400), inputs @ basis)
     labels = values + 0.1 * rng.standard_normal(values.shape)
@@ -105,7 +105,7 @@ def test_the_subspace_helps_single_index_learners():
 
 
 def test_attention_has_one_error_for_each_number_of_pairs():
-    assert attention_errors(np.random.default_rng(3), TaskFamily(np.eye(4)[:, :1], 1, 2, 0.1), 5).shape == (5,)
+    assert attention_errors(np.random.default_rng(3), TaskFamily(np.eye(4)[:, :1], 1, 2, 0.01), 5).shape == (5,)
 
 
 def test_relative_errors_are_1_for_predicting_0():

@@ -23,14 +23,14 @@ def test_cubic_ridge_is_kernel_ridge_whichever_matrix_is_smaller(n, size, rng):
 
 
 def test_prompt_alone_learns_in_the_subspace_and_not_in_all_dimensions(rng):
-    family = TaskFamily(np.eye(30)[:, :2], 2, 3, 0.1)
+    family = TaskFamily(np.eye(30)[:, :2], 2, 3, 0.01)
     inside, outside = (prompt_only_risks(rng, basis, family, [(100, 20)])[0] for basis in (family.subspace, np.eye(30)))
     assert inside < 0.1
     assert 0.8 < outside < 1.2
 
 
 def test_attention_learns_with_weights_in_the_subspace_and_not_with_weights_outside(rng):
-    family = TaskFamily(np.eye(20)[:, :2], 2, 3, 0.1)
+    family = TaskFamily(np.eye(20)[:, :2], 2, 3, 0.01)
     angles, biases = rng.uniform(0, 2 * np.pi, 40), rng.uniform(-3, 3, 40)
     inside, outside = np.zeros((40, 20)), np.zeros((40, 20))
     inside[:, :2] = outside[:, 2:4] = np.stack([np.cos(angles), np.sin(angles)], axis=1)

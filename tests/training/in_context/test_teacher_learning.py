@@ -18,7 +18,7 @@ def test_slopes_from_factored_moments_are_those_of_the_tokens():
         found = {name: np.asarray(a)[0] for name, a in factored_moments(jnp.asarray(h)[None], targets).items()}
     np.testing.assert_allclose(found["longest"], np.linalg.norm(h, axis=1).max())
     c_squared = np.linalg.norm(f, axis=1).max() * found["longest"]
-    result = measured_slopes(found["basis_cross"], found["basis_root"], np.sqrt(c_squared), true)
+    result = measured_slopes(found["basis_cross_moment"], found["basis_root"], np.sqrt(c_squared), true)
 
     def loss(features):
         return np.sum((f - features @ np.linalg.lstsq(features, f, rcond=None)[0]) ** 2) / n
@@ -28,7 +28,7 @@ def test_slopes_from_factored_moments_are_those_of_the_tokens():
     z = f.T @ (f - h @ g.T) / n
     left, singular, right = np.linalg.svd(z @ g, full_matrices=False)
     ends = [loss((1 - s) * h + s * f @ (left @ right)) for s in (1e-7, -1e-7)]
-    np.testing.assert_allclose(result.slope, (ends[0] - ends[1]) / 2e-7, rtol=2e-3)
-    np.testing.assert_allclose(result.formula, -2 * singular.sum(), rtol=2e-3)
+    np.testing.assert_allclose(result.steepest_slope, (ends[0] - ends[1]) / 2e-7, rtol=2e-3)
+    np.testing.assert_allclose(result.slope_formula, -2 * singular.sum(), rtol=2e-3)
     share = loss(h) - np.floor(loss(h))
-    np.testing.assert_allclose(result.bound, -2 / c_squared * share * (1 - share), rtol=1e-3)
+    np.testing.assert_allclose(result.slope_bound, -2 / c_squared * share * (1 - share), rtol=1e-3)

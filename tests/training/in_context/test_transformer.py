@@ -17,7 +17,7 @@ from unlazy.training.in_context.transformer import (
     transformer_answers,
 )
 
-LINE = PromptLaw(1, 4, 0.1)
+LINE = PromptLaw(1, 4, 0.01)
 TINY = TransformerSizes(16, 2, 2)
 SCHEDULE = Schedule(240, 80, 32, 0.02)
 
@@ -29,7 +29,7 @@ def residuals(features, values):
 
 
 def test_linear_tasks_are_linear_of_variance_one_and_noise_is_that_of_the_labels():
-    prompts = fresh_prompts(0, PromptLaw(3, 8, 0.5), np.eye(3), 20_000)
+    prompts = fresh_prompts(0, PromptLaw(3, 8, 0.25), np.eye(3), 20_000)
     assert residuals(prompts.inputs[:50].astype(float), prompts.values[:50]) < 1e-5
     weights = np.stack([np.linalg.lstsq(x, f, rcond=None)[0] for x, f in zip(*prompts[:2], strict=True)])
     # the entries of w are N(0, 1/3): 60 000 of them
@@ -41,7 +41,7 @@ def test_linear_tasks_are_linear_of_variance_one_and_noise_is_that_of_the_labels
 
 def test_single_index_tasks_are_polynomials_of_one_direction_in_the_subspace():
     basis = np.linalg.qr(np.random.default_rng(1).standard_normal((6, 2)))[0]
-    prompts = fresh_prompts(0, PromptLaw(6, 40, 0.0, rank=2, lowest=1, highest=3), basis, 4000)
+    prompts = fresh_prompts(0, PromptLaw(6, 40, 0.0, rank=2, lowest_degree=1, highest_degree=3), basis, 4000)
     np.testing.assert_array_equal(prompts.labels, prompts.values)
     a, b = np.moveaxis(prompts.inputs.astype(float) @ basis, 2, 0)
     monomials = np.stack([a**i * b**j for i in range(4) for j in range(4 - i)], axis=2)
@@ -54,7 +54,7 @@ def test_single_index_tasks_are_polynomials_of_one_direction_in_the_subspace():
 
 
 def test_the_degrees_of_a_task_are_those_asked_for():
-    prompts = fresh_prompts(3, PromptLaw(1, 20_000, 0.0, rank=1, lowest=2, highest=3), np.eye(1), 8)
+    prompts = fresh_prompts(3, PromptLaw(1, 20_000, 0.0, rank=1, lowest_degree=2, highest_degree=3), np.eye(1), 8)
     x, f = prompts.inputs[:, :, 0].astype(float), prompts.values.astype(float)
     hermite = np.stack([np.ones_like(x), x, (x**2 - 1) / np.sqrt(2), (x**3 - 3 * x) / np.sqrt(6)])
     coefficients = np.einsum("jnk,nk->nj", hermite, f) / x.shape[1]

@@ -61,5 +61,7 @@ def test_points_have_mean_square_one_and_uncorrelated_coordinates(law):
 
 
 def test_an_unknown_law_is_named():
-    with pytest.raises(InputError, match="law must be one of sphere, rademacher, uniform, gaussian; got 'cauchy'"):
+    with pytest.raises(
+        InputError, match="input_law must be one of sphere, rademacher, uniform, gaussian; got 'cauchy'"
+    ):
         unit_vectors(np.random.default_rng(0), 3, 3, "cauchy")

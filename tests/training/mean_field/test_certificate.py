@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from unlazy.models.mean_field import LOSSES, with_one
-from unlazy.theory.mean_field.dual import objective_on
+from unlazy.theory.mean_field.dual import free_energy_on
 from unlazy.theory.mean_field.grid import dual_value, gibbs, logistic_loss, square_loss
 from unlazy.theory.mean_field.optimum import mean_field_optimum
 from unlazy.training.mean_field.certificate import certify, divergence, newton_change
@@ -22,10 +22,10 @@ def optimum(name):
     return mean_field_optimum(
         lambda points: AMPLITUDE * np.tanh(points[:, :1] * Z + points[:, 1:]),
         loss,
-        dimension=2,
+        d=2,
         confinement=CONFINEMENT,
         temperature=TEMPERATURE,
-        points=121,
+        grid_points=121,
         half_width=7.0,
     )
 
@@ -43,7 +43,7 @@ def program(name):
             amplitude=AMPLITUDE,
             temperature=TEMPERATURE,
             confinement=CONFINEMENT,
-            chains=2048,
+            markov_chains=2048,
             annealing=100,
             polish=0,
         )
@@ -56,8 +56,8 @@ def test_certificate_is_the_duality_gap_of_the_frozen_law(name):
     found = optimum(name)
     anchor = found.predictions + 0.3 * np.random.default_rng(1).standard_normal(20)
     law = gibbs(found.grid, anchor)
-    exact = objective_on(found.grid, law) - dual_value(found.grid, anchor, law)
-    true = objective_on(found.grid, law) - found.objective
+    exact = free_energy_on(found.grid, law) - dual_value(found.grid, anchor, law)
+    true = free_energy_on(found.grid, law) - found.free_energy
     # entropy and partition function cancel: the formula of the certificate by quadrature
     loss = LOSSES[name]
     with jax.enable_x64(True):
@@ -87,10 +87,10 @@ def test_a_newton_step_with_the_exact_covariance_leaves_second_order():
     with jax.enable_x64(True):
         for _ in range(3):
             law = gibbs(found.grid, anchor)
-            gaps.append(objective_on(found.grid, law) - dual_value(found.grid, anchor, law))
+            gaps.append(free_energy_on(found.grid, law) - dual_value(found.grid, anchor, law))
             # as many draws as grid points, each repeated by its mass, is the law itself: a weighted covariance
-            root = np.sqrt(law.masses * len(law.masses))[:, None]
-            drawn = root * (found.grid.features - law.predictions)
+            root = np.sqrt(law.grid_masses * len(law.grid_masses))[:, None]
+            drawn = root * (found.grid.feature_values - law.predictions)
             drawn = np.concatenate([drawn, -drawn])
             arrays = (drawn, law.predictions, anchor, LABELS["logistic"], np.full(20, 0.05))
             change = newton_change(*map(jnp.asarray, arrays), jnp.asarray(TEMPERATURE), LOSSES["logistic"])

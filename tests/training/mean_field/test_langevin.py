@@ -107,7 +107,7 @@ def test_particles_have_the_moments_of_problem_q(kind):
             confinement=0.25,
             step_size=eta,
             data=jnp.asarray(ROWS, jnp.float32),
-            batch=batch,
+            batch_size=batch,
             batches="independent" if kind == "independent" else "reshuffled",
             variance_reduction=kind == "reduced",
             observables=moments_of_q,
@@ -115,12 +115,12 @@ def test_particles_have_the_moments_of_problem_q(kind):
         ).averages
 
     found = jax.jit(jax.vmap(cloud))(jax.random.split(jax.random.key(5), clouds))
-    noise = {"independent": batch_variance(ROWS.var(), 6, 2)}.get(kind, 0.0)
+    noise = {"independent": batch_variance(6, 2, ROWS.var())}.get(kind, 0.0)
     exact = gaussian_moments(MODE, HEAT, eta, np.inf, particles=number, gradient_variance=noise)
     wander = exact.mean_variance[0]
     if kind == "reshuffled":
-        wander = reshuffled_mean_variance(MODE, HEAT, eta, ROWS.var(), 6, 2, number)[0]
-    for values, value in ((found["spread"], exact.variance[0]), (found["wander"], wander)):
+        wander = reshuffled_mean_variance(MODE, 6, 2, HEAT, eta, ROWS.var(), particles=number)[0]
+    for values, value in ((found["spread"], exact.particle_variance[0]), (found["wander"], wander)):
         error = float(values.std()) / np.sqrt(clouds)
         assert abs(float(values.mean()) - value) < 4 * error
         assert error < 0.05 * value / 1.5  # so that a value wrong by 20% would be seen
@@ -144,7 +144,7 @@ def test_batches_of_an_epoch_are_disjoint_and_the_same_for_all_particles():
                     confinement=0.0,
                     step_size=1.0,
                     data=jnp.eye(6),
-                    batch=2,
+                    batch_size=2,
                     batches=batches,
                     observables=lambda x: x,
                     record_at=record_at,
@@ -199,7 +199,7 @@ def test_an_epoch_starts_for_all_instances_at_once():
     def instance(key, rate):
         options = {"steps": 9, "temperature": 0.1, "confinement": 0.1, "step_size": rate}
         start = jax.random.normal(key, (5, 2))
-        return run(key, start, network, data=data, batch=4, variance_reduction=True, **options).particles
+        return run(key, start, network, data=data, batch_size=4, variance_reduction=True, **options).particles
 
     keys = jax.random.split(jax.random.key(0), 3)
     program = str(jax.make_jaxpr(jax.vmap(instance))(keys, jnp.ones(3)))
@@ -222,7 +222,7 @@ def test_a_sample_has_the_moments_of_problem_q_with_the_bias_that_it_states():
     assert "0.25/curvature, 2 at the start" in sample.step_reason
     assert "14%" in sample.step_reason
     exact = gaussian_moments(MODE, HEAT, sample.step_size, np.inf, particles=20)
-    values = {"mean": 0.9, "spread": exact.variance[0], "wander": exact.mean_variance[0]}
+    values = {"mean": 0.9, "spread": exact.particle_variance[0], "wander": exact.mean_variance[0]}
     for name, value in values.items():
         error = float(sample.standard_errors[name])
         assert abs(sample.averages[name] - value) < 4 * error
@@ -273,26 +273,26 @@ def test_an_automatic_step_follows_the_curvature():
         ({"functional": lambda x: jnp.mean(jnp.sqrt(jnp.abs(x - x.mean()) * 0))}, "finite gradient"),
         ({"functional": lambda x: float(x.mean())}, "JAX function"),
         ({"functional": 3}, "function of the particles"),
-        ({"particles": START[:1]}, "N >= 2"),
-        ({"particles": START[:, 0]}, "shape"),
-        ({"particles": START * np.inf}, "finite"),
+        ({"start": START[:1]}, "N >= 2"),
+        ({"start": START[:, 0]}, "shape"),
+        ({"start": START * np.inf}, "finite"),
         ({"temperature": 0.0}, "temperature must be > 0"),
         ({"confinement": 0.0}, "self_confined"),
         ({"confinement": -1.0}, "confinement must be >= 0"),
         ({"steps": 0}, "steps must be an integer >= 1"),
         ({"step_size": 0.0}, "step_size must be > 0"),
         ({"step_size": "fast"}, "auto"),
-        ({"batch": 2}, "batch needs data"),
-        ({"variance_reduction": True}, "variance_reduction needs batch"),
-        ({"functional": problem_q, "data": ROWS, "batch": 7}, "batch must be an integer >= 1 and <= 6"),
-        ({"functional": lambda x, r: (r.mean() - x.mean()) ** 2, "data": ROWS, "batch": 2}, "mean over rows"),
+        ({"batch_size": 2}, "batch_size needs data"),
+        ({"variance_reduction": True}, "variance_reduction needs batch_size"),
+        ({"functional": problem_q, "data": ROWS, "batch_size": 7}, "batch_size must be an integer >= 1 and <= 6"),
+        ({"functional": lambda x, r: (r.mean() - x.mean()) ** 2, "data": ROWS, "batch_size": 2}, "mean over rows"),
         ({"functional": problem_q, "data": np.zeros((0, 2))}, "at least 1 row"),
         ({"discard": 1.0}, "discard"),
         ({"batches": "other"}, "batches must be one of"),
     ],
 )
 def test_wrong_input_is_named(changes, message):
-    arguments = {"functional": problem_q, "particles": START} | USUAL | changes
+    arguments = {"functional": problem_q, "start": START} | USUAL | changes
     with pytest.raises(InputError, match=message):
         sample_mean_field(**arguments)
 
@@ -300,7 +300,7 @@ def test_wrong_input_is_named(changes, message):
 def test_a_step_that_becomes_unstable_is_diagnosed():
     quartic = {
         "functional": lambda x: jnp.mean(jnp.sum(x**4, axis=1)),
-        "particles": 0.01 * START[:, :1],
+        "start": 0.01 * START[:, :1],
         "step_size": 1.0,
     }
     with pytest.raises(InputError, match=r"step_size=1 is unstable.*take at most"):

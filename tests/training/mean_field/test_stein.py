@@ -19,7 +19,9 @@ def test_discrepancy_of_the_target_is_that_of_many_samples():
 
 
 def test_few_particles_are_narrower_and_the_law_tends_to_the_target():
-    problem = SteinProblem(Normal(0.5), damping=10.0, bandwidth=1.0, prior_scale=3.0, centre=0.5, points=401)
+    problem = SteinProblem(
+        Normal(0.5), damping_length=10.0, bandwidth=1.0, prior_scale=3.0, centre=0.5, grid_points=401
+    )
     assert width_slope(problem, 0.3) < 0
     spreads = [exact_moments(problem, heat)[1] for heat in (0.1, 0.01, 0.001)]
     assert spreads[0] > spreads[1] > spreads[2] > 1

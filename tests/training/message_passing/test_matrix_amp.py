@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 from unlazy.checks import InputError
+from unlazy.numerics.contrasts import helmert_contrasts
 from unlazy.theory.message_passing.multiclass.prox import softmax_prox
-from unlazy.theory.message_passing.multiclass.softmax import helmert_contrasts, multiclass_clusters
+from unlazy.theory.message_passing.multiclass.softmax import multiclass_clusters
 from unlazy.training.message_passing import matrix_amp as amp
 
 N, D, RIDGE = 120, 40, 0.2
@@ -74,11 +75,11 @@ def test_proximal_operator_is_that_of_the_theory():
         np.testing.assert_allclose(slope[:, :, labels == label], expected.slope, atol=1e-8)
 
 
-def test_decay_rate_of_a_geometric_sequence_is_its_factor_and_of_an_explosion_nan():
+def test_decay_factor_of_a_geometric_sequence_is_its_factor_and_of_an_explosion_nan():
     steps = np.arange(40)
-    np.testing.assert_allclose(amp.decay_rate(3 * 0.4**steps), 0.4, rtol=1e-12)
-    np.testing.assert_allclose(amp.decay_rate(0.01**steps + 1e-30), 0.01, rtol=1e-9)
-    assert np.isnan(amp.decay_rate(np.where(steps > 20, np.nan, 1.0)))
+    np.testing.assert_allclose(amp.decay_factor(3 * 0.4**steps), 0.4, rtol=1e-12)
+    np.testing.assert_allclose(amp.decay_factor(0.01**steps + 1e-30), 0.01, rtol=1e-9)
+    assert np.isnan(amp.decay_factor(np.where(steps > 20, np.nan, 1.0)))
 
 
 @pytest.mark.slow
@@ -87,8 +88,8 @@ def test_clusters_of_different_covariances_converge_at_the_rate_of_the_block_ope
     variances = np.ones((3, d)) / d
     variances[0, :30] *= 30.0
     variances[1, 30:] *= 0.1
-    theory = multiclass_clusters(np.zeros((3, d)), n, ridge, variances=variances, modes=True)
-    assert theory.stability > theory.overlap_rate
+    theory = multiclass_clusters(np.zeros((3, d)), n, ridge, variances=variances, with_overlap_stability=True)
+    assert theory.stability > theory.overlap_stability
     pooled = multiclass_clusters(np.zeros((3, d)), n, ridge, variances=variances.mean(axis=0))
     assert abs(pooled.stability - theory.stability) > 0.04
     changes, rates = jax.jit(lambda given: amp.run(given, 26)[1].change), []
@@ -99,7 +100,7 @@ def test_clusters_of_different_covariances_converge_at_the_rate_of_the_block_ope
         given = amp.problem(
             *map(jnp.asarray, (rows, labels)), 3, ridge, second=jnp.asarray(variances), groups=jnp.asarray(labels)
         )
-        rates.append(amp.decay_rate(changes(given)))
+        rates.append(amp.decay_factor(changes(given)))
     assert abs(np.median(rates) - theory.stability) < 0.03
 
 
@@ -117,9 +118,9 @@ BROKEN[3, 2] = np.nan
         ({"rows": BROKEN}, "rows must be finite, got nan"),
         ({"rows": np.zeros(N)}, "rows must have 2 dimension"),
         ({"rows": [[1.0, 2.0], [3.0]]}, "rows must be numeric"),
-        ({"ridge": -1.0}, "ridge must be > 0, got -1"),
-        ({"ridge": 0.0}, "ridge must be > 0, got 0"),
-        ({"ridge": np.nan}, "ridge must be finite and > 0, got nan"),
+        ({"penalty": -1.0}, "penalty must be > 0, got -1"),
+        ({"penalty": 0.0}, "penalty must be > 0, got 0"),
+        ({"penalty": np.nan}, "penalty must be finite and > 0, got nan"),
         ({"classes": 1}, "classes must be an integer >= 2"),
         ({"second": np.ones(5)}, "second must have 40 columns"),
         ({"second": -np.ones(D)}, "second must be >= 0, got -1"),
@@ -130,7 +131,7 @@ BROKEN[3, 2] = np.nan
     ],
 )
 def test_wrong_problems_are_refused_in_one_line(wrong, message):
-    given = {"rows": np.zeros((N, D)), "labels": np.zeros(N, int), "classes": 3, "ridge": 1.0, "second": np.ones(D)}
+    given = {"rows": np.zeros((N, D)), "labels": np.zeros(N, int), "classes": 3, "penalty": 1.0, "second": np.ones(D)}
     amp.problem(**given)
     with pytest.raises(InputError, match=message) as caught:
         amp.problem(**given | wrong)

@@ -20,8 +20,8 @@ from unlazy.theory.message_passing.sequential.tilted_averages import tilt
 from unlazy.training.message_passing.sequential import (
     algorithm,
     draw_instance,
-    effective_factor,
     fast_rotation,
+    fitted_stability,
     init,
     quantiles,
     run,
@@ -72,7 +72,7 @@ def test_quantiles_have_the_moments_of_their_ensemble():
     spectra = wishart_ensemble(3.0)
     student, teacher = quantiles(spectra, 4096)
     for power in (1, 2, 3):
-        assert np.mean(student**power) == pytest.approx(spectra.weights @ spectra.student**power, rel=1e-3)
+        assert np.mean(student**power) == pytest.approx(spectra.multiplicities @ spectra.spectrum**power, rel=1e-3)
     assert np.array_equal(student, teacher)
 
 
@@ -86,14 +86,14 @@ def test_a_parallel_step_is_the_dense_formula_and_a_partial_one_moves_the_chosen
     after, residual = step(rng, instance, setting, before)
 
     matrix = instance.rotation.matrix
-    covariance = matrix @ np.diag(instance.eigenvalues) @ matrix.T
+    covariance = matrix @ np.diag(instance.spectrum) @ matrix.T
     posterior = np.linalg.inv(np.linalg.pinv(covariance) + student.precision * np.eye(60))
     # directions without prior variance have no posterior variance
-    null = instance.eigenvalues == 0
+    null = instance.spectrum == 0
     posterior -= matrix[:, null] @ matrix[:, null].T / student.precision
     operator = posterior / (np.trace(posterior) / 60) - np.eye(60)
     kappa = before.fields[0]
-    eta = tilt(kappa, instance.labels, student.cavity_variance, student.beta)[0]
+    eta = tilt(kappa, instance.labels, student.cavity_variance, student.inverse_temperature)[0]
     proposal = operator @ (student.cavity_variance / student.posterior_variance * eta - kappa)
     assert after.fields[0] == pytest.approx(proposal, abs=1e-10)
     assert residual == pytest.approx(np.full(2, np.mean((proposal - kappa) ** 2)), rel=1e-10)
@@ -115,11 +115,11 @@ def test_fixed_point_is_that_of_expectation_propagation():
     assert residual.max() < 1e-25
     assert state.fields[1] == pytest.approx(state.fields[0], abs=1e-10)
     kappa, v = state.fields[0], student.cavity_variance
-    eta = tilt(kappa, instance.labels, v, student.beta)[0]
+    eta = tilt(kappa, instance.labels, v, student.inverse_temperature)[0]
     # Gaussian posterior with precision K^-1 + Lambda and the linear term that the cavities imply
-    chi = np.mean(instance.eigenvalues / (1 + student.precision * instance.eigenvalues))
+    chi = np.mean(instance.spectrum / (1 + student.precision * instance.spectrum))
     sites = eta / chi - kappa / v
-    posterior = instance.eigenvalues / (1 + student.precision * instance.eigenvalues)
+    posterior = instance.spectrum / (1 + student.precision * instance.spectrum)
     mean = instance.rotation.forward(posterior * instance.rotation.backward(sites))
     assert mean == pytest.approx(eta, abs=1e-9)
 
@@ -166,23 +166,25 @@ def test_wrong_input_is_named():
     instance = _instance(rng, spectra, 16)
     student = static_solution(spectra, 1.0, 0.1)
     for rate in (0.0, 1.5):
-        with pytest.raises(InputError, match="rates must be"):
+        with pytest.raises(InputError, match="update_probability must be"):
             algorithm(instance, [student], rate)
     with pytest.raises(InputError, match="students must not be empty"):
         algorithm(instance, [], 1.0)
-    with pytest.raises(InputError, match=r"rates must be one number or one per student, 2, got shape \(3,\)"):
+    with pytest.raises(
+        InputError, match=r"update_probability must be one number or one per student, 2, got shape \(3,\)"
+    ):
         algorithm(instance, [student, student], [0.1, 0.2, 0.3])
     with pytest.raises(InputError, match="students must be a list of static solutions"):
         algorithm(instance, student, 0.5)
-    with pytest.raises(InputError, match="rotation must be of the size of student, 6"):
+    with pytest.raises(InputError, match="rotation must be of the size of spectrum, 6"):
         draw_instance(rng, instance.rotation, np.ones(6), np.ones(6), 0.1)
     with pytest.raises(InputError, match="start must be one of zero, stationary"):
         init(rng, instance, algorithm(instance, [student], 1.0), "warm")
-    with pytest.raises(InputError, match="student must have a positive trace"):
+    with pytest.raises(InputError, match="spectrum must have a positive trace"):
         draw_instance(rng, instance.rotation, np.zeros(16), np.ones(16), 0.1)
-    with pytest.raises(InputError, match=r"flip must be >= 0 and < 0.5"):
+    with pytest.raises(InputError, match=r"flip_probability must be >= 0 and < 0.5"):
         draw_instance(rng, instance.rotation, np.ones(16), np.ones(16), 0.5)
-    with pytest.raises(InputError, match="size must be an integer >= 2"):
+    with pytest.raises(InputError, match="n must be an integer >= 2"):
         fast_rotation(rng, 1)
 
 
@@ -190,4 +192,4 @@ def test_effective_factor_is_that_of_a_geometric_residual():
     decay = 1 - 0.5 * (1 - np.array([0.76, 0.94, 1.0]))
     residual = 0.3 * decay ** np.arange(240)[:, None]
     residual[:40] *= 5
-    assert effective_factor(residual, 0.5, 40, 240) == pytest.approx([0.76, 0.94, 1.0], abs=1e-12)
+    assert fitted_stability(residual, 0.5, 40, 240) == pytest.approx([0.76, 0.94, 1.0], abs=1e-12)

@@ -84,11 +84,16 @@ def balanced(n):
     "variant",
     [
         {},
-        {"noise_variance": VARIANCE},
-        {"noise_variance": VARIANCE, "gradient": "frozen"},
-        {"penalty": "dof", "penalty_variance": VARIANCE},
-        {"penalty": "frozen", "penalty_variance": VARIANCE},
-        {"noise_variance": VARIANCE, "gradient": "frozen", "penalty": "dof", "penalty_variance": 0.7},
+        {"label_noise_variance": VARIANCE},
+        {"label_noise_variance": VARIANCE, "gradient": "frozen"},
+        {"noise_penalty": "degrees_of_freedom", "noise_penalty_variance": VARIANCE},
+        {"noise_penalty": "frozen", "noise_penalty_variance": VARIANCE},
+        {
+            "label_noise_variance": VARIANCE,
+            "gradient": "frozen",
+            "noise_penalty": "degrees_of_freedom",
+            "noise_penalty_variance": 0.7,
+        },
     ],
 )
 def test_a_step_equals_one_written_by_hand(activation, variant):
@@ -98,18 +103,18 @@ def test_a_step_equals_one_written_by_hand(activation, variant):
         x,
         y,
         ridge=RIDGE,
-        learning_rate=rate,
+        step_size=rate,
         weight_decay=decay,
         temperature=temperature,
         activation=activation,
         **variant,
     )
     label_key, langevin_key = jax.random.split(key)
-    noise = np.asarray(dynamics.label_noise(label_key, y.shape, variant.get("noise_variance", 0.0)))
+    noise = np.asarray(dynamics.label_noise(label_key, y.shape, variant.get("label_noise_variance", 0.0)))
     drift = noisy_slope(sigma, x, y, w, noise, variant.get("gradient", "through"))
-    size = {"dof": freedom, "frozen": frozen_size}.get(variant.get("penalty"))
+    size = {"degrees_of_freedom": freedom, "frozen": frozen_size}.get(variant.get("noise_penalty"))
     if size:
-        drift += variant["penalty_variance"] / len(x) * slope(lambda weights: size(sigma(x @ weights)), w)
+        drift += variant["noise_penalty_variance"] / len(x) * slope(lambda weights: size(sigma(x @ weights)), w)
     kick = np.sqrt(2 * rate * temperature) * np.asarray(normal(langevin_key, w.shape))
     expected = w - rate * (w.shape[1] * drift + decay * w) + kick
     found = step(key, dynamics.State(jnp.asarray(w))).first_layer
@@ -125,8 +130,10 @@ def test_noise_on_the_labels_adds_the_degrees_of_freedom_to_the_expected_objecti
     gaps = [clean_error(hidden, y, primal_fit(hidden, y + noise)) - clean for noise in balanced(len(x))]
     expected = np.mean(gaps)
     effect = EFFECT(w, x, y, RIDGE, VARIANCE, activation)
-    np.testing.assert_allclose([effect.gap, effect.penalty], expected, rtol=1e-11)
-    np.testing.assert_allclose(dynamics.penalty_value(hidden, RIDGE, VARIANCE, "dof"), expected, rtol=1e-11)
+    np.testing.assert_allclose([effect.noise_gap, effect.noise_penalty], expected, rtol=1e-11)
+    np.testing.assert_allclose(
+        dynamics.noise_penalty_value(hidden, RIDGE, VARIANCE, "degrees_of_freedom"), expected, rtol=1e-11
+    )
     np.testing.assert_allclose(dynamics.objective(hidden, y, RIDGE), clean, rtol=1e-11)
     np.testing.assert_allclose(dynamics.second_layer(hidden, y, RIDGE), primal_fit(hidden, y), rtol=1e-9)
 
@@ -141,10 +148,10 @@ def test_uniform_noise_of_half_width_s_has_the_constant_s2_over_3_and_not_that_o
     errors = ((y - hidden @ fitted / 200) ** 2).mean(0) + RIDGE * (fitted**2).mean(0)
     gaps = errors - clean_error(hidden, y, primal_fit(hidden, y))
     slack = 4 * gaps.std(ddof=1) / np.sqrt(gaps.size)
-    formula = float(dynamics.penalty_value(hidden, RIDGE, half_width**2 / 3, "dof"))
+    formula = float(dynamics.noise_penalty_value(hidden, RIDGE, half_width**2 / 3, "degrees_of_freedom"))
     assert abs(gaps.mean() - formula) < slack < 0.05 * formula
     for wrong in (half_width**2, RIDGE * half_width**2):
-        assert abs(gaps.mean() - dynamics.penalty_value(hidden, RIDGE, wrong, "dof")) > 10 * slack
+        assert abs(gaps.mean() - dynamics.noise_penalty_value(hidden, RIDGE, wrong, "degrees_of_freedom")) > 10 * slack
 
 
 @pytest.mark.parametrize("activation", ["tanh", "identity"])
@@ -194,7 +201,7 @@ def test_without_signal_the_neurons_have_the_variance_of_their_linear_recursion(
     rate, decay, temperature = 0.5, 0.4, 0.03
     x = np.eye(2)
     step = dynamics.build_step(
-        x, np.zeros((2, 1)), ridge=1.0, learning_rate=rate, weight_decay=decay, temperature=temperature
+        x, np.zeros((2, 1)), ridge=1.0, step_size=rate, weight_decay=decay, temperature=temperature
     )
     state = dynamics.init(jax.random.key(1), 2, 20_000)
     end, variances = evolve(
@@ -215,34 +222,34 @@ def test_without_signal_the_neurons_have_the_variance_of_their_linear_recursion(
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"penalty": "DoF"}, "penalty must be one of none, dof, frozen; got 'DoF'"),
+        ({"noise_penalty": "DoF"}, "noise_penalty must be one of none, degrees_of_freedom, frozen; got 'DoF'"),
         ({"gradient": "stop"}, "gradient must be one of through, frozen; got 'stop'"),
         ({"activation": "tan"}, "activation must be one of .*did you mean tanh"),
         ({"ridge": 0.0}, "ridge must be >= .*got 0"),
         ({"ridge": 1e-30}, "ridge must be >= .*got 1e-30"),
-        ({"learning_rate": -1.0}, "learning_rate must be > 0, got -1"),
-        ({"noise_variance": -0.1}, "noise_variance must be >= 0, got -0.1"),
+        ({"step_size": -1.0}, "step_size must be > 0, got -1"),
+        ({"label_noise_variance": -0.1}, "label_noise_variance must be >= 0, got -0.1"),
         ({"temperature": np.nan}, "temperature must be finite"),
     ],
 )
 def test_wrong_settings_are_refused(change, message):
     x, y, _ = problem()
     with pytest.raises(InputError, match=message):
-        dynamics.build_step(x, y, **{"ridge": RIDGE, "learning_rate": 0.1, **change})
+        dynamics.build_step(x, y, **{"ridge": RIDGE, "step_size": 0.1, **change})
 
 
 def test_wrong_data_are_refused():
     x, y, _ = problem()
-    settings = {"ridge": RIDGE, "learning_rate": 0.1}
+    settings = {"ridge": RIDGE, "step_size": 0.1}
     with pytest.raises(InputError, match=r"labels must be a matrix with a row per sample, got shape \(6,\)"):
         dynamics.build_step(x, y[:, 0], **settings)
     with pytest.raises(InputError, match="inputs and labels must have as many rows, got 5 and 6"):
         dynamics.build_step(x[:5], y, **settings)
     with pytest.raises(InputError, match="inputs must be finite, got nan"):
         dynamics.build_step(np.where(x > 1, np.nan, x), y, **settings)
-    with pytest.raises(InputError, match="dimension and width must be >= 1"):
+    with pytest.raises(InputError, match="d and width must be >= 1"):
         dynamics.init(jax.random.key(0), 3, 0)
     with pytest.raises(InputError, match="gradient must be one of"):
         dynamics.objective(x, y, RIDGE, gradient="stopped")
-    with pytest.raises(InputError, match="penalty must be one of"):
-        dynamics.penalty_value(x, RIDGE, VARIANCE, "both")
+    with pytest.raises(InputError, match="noise_penalty must be one of"):
+        dynamics.noise_penalty_value(x, RIDGE, VARIANCE, "both")

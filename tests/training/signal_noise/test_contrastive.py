@@ -21,8 +21,9 @@ pytestmark = pytest.mark.usefixtures("optimised")
 Y = np.tile([1.0, -1.0], 4)
 
 
-def draw(seed, norm, *, neurons=6, d=30, start=0.05):
-    return draw_modality(jax.random.key(seed), len(Y), d, neurons, norm=norm, scale=start, capacity=neurons)
+def draw(seed, norm, *, width=6, d=30, start=0.05):
+    options = {"signal_norm": norm, "initial_deviation": start, "largest_width": width}
+    return draw_modality(jax.random.key(seed), len(Y), d, width, **options)
 
 
 def explicit_loss(weights, other_weights, tokens, other_tokens, augmentation):
@@ -48,7 +49,7 @@ slope = jax.jit(jax.grad(explicit_loss))
 def test_token_coordinates_are_gradient_descent_in_d_dimensions(two):
     with jax.enable_x64(True):
         first, second = draw(0, 2.0), draw(1, 4.0)
-        setting = {"augmentation": 0.5, "step_size": 0.02, "steps": 25, "target": 1e-9, "early": (5, 10)}
+        setting = {"augmentation_deviation": 0.5, "step_size": 0.02, "steps": 25, "stop_loss": 1e-9, "early": (5, 10)}
         learned = jax.jit(partial(learn, two=two, **setting))(first, second, jnp.asarray(Y))
         weights, others = first.weights, second.weights
         for _ in range(25):
@@ -82,7 +83,8 @@ def test_the_loss_by_hand_for_two_samples():
 
 def test_the_probe_reads_a_signal_and_nothing_else():
     n, d, neurons = 8, 200, 10
-    modality = draw_modality(jax.random.key(3), n, d, neurons, norm=10.0, scale=0.01, capacity=neurons)
+    options = {"signal_norm": 10.0, "initial_deviation": 0.01, "largest_width": neurons}
+    modality = draw_modality(jax.random.key(3), n, d, neurons, **options)
     blind = modality.weights.at[:, 0].set(0.0)
     seeing = blind.at[:, 0].set(jnp.where(jnp.arange(neurons) % 2 == 0, 1.0, -1.0))
     errors = []
@@ -95,8 +97,9 @@ def test_the_probe_reads_a_signal_and_nothing_else():
 
 
 def test_absent_neurons_stay_absent():
-    first, second = (draw_modality(jax.random.key(k), 8, 30, 4, norm=2.0, scale=0.05, capacity=6) for k in (5, 6))
-    setting = {"augmentation": 0.5, "step_size": 0.02, "steps": 25, "target": 0.01, "early": (5, 10)}
+    options = {"signal_norm": 2.0, "initial_deviation": 0.05, "largest_width": 6}
+    first, second = (draw_modality(jax.random.key(k), 8, 30, 4, **options) for k in (5, 6))
+    setting = {"augmentation_deviation": 0.5, "step_size": 0.02, "steps": 25, "stop_loss": 0.01, "early": (5, 10)}
     learned = learn(first, second, jnp.asarray(Y), two=True, **setting)
     assert (learned.encoder.preactivations[4:] == 0).all()
     assert (learned.encoder.coefficients[4:] == 0).all()

@@ -22,19 +22,17 @@ def text(probe: FeatureProbe) -> str:
     parts = [f"signal share {_share(probe.signal_share[-1])} ({probe.chance_share:.3f} by chance)"]
     if probe.response_gap is not None:
         parts.append(f"response gap {_share(probe.response_gap[-1])}")
-    if probe.margin_gap is not None and probe.train_fit is not None and probe.held_out_accuracy is not None:
+    if probe.margin_gap is not None and probe.training_fit is not None and probe.held_out_accuracy is not None:
         best = probe.best
         parts += [
             f"margin gap {_share(probe.margin_gap[-1])}",
-            f"training fit {probe.train_fit[-1]:.3f}",
+            f"training fit {probe.training_fit[-1]:.3f}",
             f"held-out accuracy {probe.held_out_accuracy[-1]:.3f} (best {probe.held_out_accuracy[best]:.3f} at step "
             f"{probe.steps[best]:g})",
         ]
     if probe.flipped_fit is not None:
-        parts.append(f"{probe.flipped_fit[-1]:.0%} of {probe.flipped} flipped labels memorised")
-    head = (
-        f"{probe.samples} samples of {probe.classes} classes, {probe.held_out} held out, at step {probe.steps[-1]:g}: "
-    )
+        parts.append(f"{probe.flipped_fit[-1]:.0%} of {probe.flipped_labels} flipped labels memorised")
+    head = f"{probe.n} samples of {probe.classes} classes, {probe.held_out} held out, at step {probe.steps[-1]:g}: "
     return head + ", ".join(parts)
 
 
@@ -44,7 +42,7 @@ def _share(value: float) -> str:
 
 def figure_of(probe: FeatureProbe) -> Figure:
     """One panel for plain weights, two for networks."""
-    draw = (_draw_shares,) if probe.train_fit is None else (_draw_shares, _draw_fits)
+    draw = (_draw_shares,) if probe.training_fit is None else (_draw_shares, _draw_fits)
     return figure(probe, *draw, width=3.6, height=3.2)
 
 
@@ -66,7 +64,7 @@ def _draw_shares(axes: Axes, probe: FeatureProbe) -> None:
 def _draw_fits(axes: Axes, probe: FeatureProbe) -> None:
     curves = [("held-out", probe.held_out_accuracy)]
     if probe.flipped_fit is None:
-        curves.append(("training", probe.train_fit))
+        curves.append(("training", probe.training_fit))
     else:
         curves += [
             ("clean training", probe.clean_fit),

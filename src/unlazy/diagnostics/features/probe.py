@@ -24,7 +24,7 @@ class FeatureProbe:
 
     steps: np.ndarray
     classes: int
-    samples: int
+    n: int
     held_out: int
     directions: int
     """Directions along which the held-out class means are known to differ, at most classes - 1."""
@@ -34,21 +34,21 @@ class FeatureProbe:
     """The energy of what was learned along the class-mean differences, from 0 to 1; NaN where nothing was learned."""
     response_gap: np.ndarray | None = None
     """For plain weights with d > n: 1 - mean square response to held-out deviations / to those of training samples."""
-    train_margin: np.ndarray | None = None
+    training_margin: np.ndarray | None = None
     """The mean margin of the training samples, of those with their true label if `true_labels` were given.
 
     This and what follows is None for plain weights.
     """
     held_out_margin: np.ndarray | None = None
-    train_fit: np.ndarray | None = None
+    training_fit: np.ndarray | None = None
     """The share of the training samples whose given label is predicted."""
     held_out_accuracy: np.ndarray | None = None
-    flipped: int = 0
+    flipped_labels: int = 0
     """Training samples whose given label is not the true one, if `true_labels` were given."""
     clean_fit: np.ndarray | None = None
-    """`train_fit` of the others."""
+    """`training_fit` of the others."""
     flipped_fit: np.ndarray | None = None
-    """`train_fit` of the flipped samples: memorised."""
+    """`training_fit` of the flipped samples: memorised."""
     flipped_recovered: np.ndarray | None = None
     """The share of the flipped samples whose true label is predicted: seen through."""
 
@@ -58,10 +58,12 @@ class FeatureProbe:
 
         NaN where the training margin is not positive, as before training.
         """
-        if self.train_margin is None or self.held_out_margin is None:
+        if self.training_margin is None or self.held_out_margin is None:
             return None
-        positive = self.train_margin > 0
-        ratio = np.divide(self.held_out_margin, self.train_margin, out=np.full(positive.shape, np.nan), where=positive)
+        positive = self.training_margin > 0
+        ratio = np.divide(
+            self.held_out_margin, self.training_margin, out=np.full(positive.shape, np.nan), where=positive
+        )
         return 1 - ratio
 
     @property
@@ -154,11 +156,11 @@ def feature_probe(
     common = {
         "steps": at,
         "classes": len(labels),
-        "samples": len(rows),
+        "n": len(rows),
         "held_out": len(held_out),
         "directions": means.directions,
         "chance_share": means.directions / rows[0].size,
-        "flipped": int(np.count_nonzero(codes != truth)),
+        "flipped_labels": int(np.count_nonzero(codes != truth)),
     }
     if network is None:
         _check_columns(start, rows)
@@ -183,9 +185,9 @@ def feature_probe(
     return FeatureProbe(
         **common,
         signal_share=np.array([means.share(probe.gradients(params, held_out)) for params in found]),
-        train_margin=given[:, ~flips].mean(axis=1),
+        training_margin=given[:, ~flips].mean(axis=1),
         held_out_margin=fresh.mean(axis=1),
-        train_fit=_hits(given),
+        training_fit=_hits(given),
         held_out_accuracy=_hits(fresh),
         clean_fit=None if true_labels is None else _hits(given[:, ~flips]),
         flipped_fit=_hits(given[:, flips]) if flips.any() else None,

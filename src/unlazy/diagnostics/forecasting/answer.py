@@ -7,16 +7,16 @@ What a forecast takes for granted, and where it ends:
 - New rows come from where these came from, at random. Rows of a later time, another place or other customers are not
   forecast; nor are groups (several rows of one patient), repeated rows, or a series in time. Repeated rows and rows
   whose neighbours in the file have alike residuals are told in a note; groups are not recognised.
-- Range. A kernel's eigenvalues below the ridge say what is still to be learned, and the rows at hand know only as many
-  eigenvalues as there are rows. So the forecast has an end: "out of range" beyond ten times the rows it is made from,
-  and "doubtful" where the ends of its interval differ by more than a factor of 4, leverages are uneven or there are
-  fewer than 20 rows. Forecasts of targets with little noise may be too high: for the digits from 143 rows by half at
-  2x and by a factor of 2.5 at 10x, because the theory falls too slowly there. A continuation by a power law with a
+- Range. A kernel's eigenvalues below the penalty say what is still to be learned, and the rows at hand know only as
+  many eigenvalues as there are rows. So the forecast has an end: "out of range" beyond ten times the rows it is made
+  from, and "doubtful" where the ends of its interval differ by more than a factor of 4, leverages are uneven or there
+  are fewer than 20 rows. Forecasts of targets with little noise may be too high: for the digits from 143 rows by half
+  at 2x and by a factor of 2.5 at 10x, because the theory falls too slowly there. A continuation by a power law with a
   floor was better on two sets of four, worse on two, and is not used.
 - Intervals are those of `LearningCurve`, which says how often they hold; choosing gamma and drawing features is not in
   them. A few rows with enormous errors that the table has not shown yet are in no interval.
-- Intercept. Every learner has one that no ridge shrinks; leave-one-out estimates it from the other rows.
-- Ridge. For kernels the largest one within 1% of the least leave-one-out error now, kept for all sizes. Choosing it
+- Intercept. Every learner has one that no penalty shrinks; leave-one-out estimates it from the other rows.
+- Penalty. For kernels the largest one within 1% of the least leave-one-out error now, kept for all sizes. Choosing it
   anew for each size from the forecast itself was no better on two data sets, and had no reliable answer on two others:
   the least forecast lies at the end of the range. Tuned again by leave-one-out with ten times the rows, errors were 0
   to 10% lower, more where it had been set from fewer than 20 rows.
@@ -26,8 +26,9 @@ What a forecast takes for granted, and where it ends:
   kernel's (at most 3200, and 1000 if there are more than 1200 rows), and the same ones at all sizes. Drawn, because the
   theory of undrawn ones promised too much in few dimensions. Another draw has another error: for the digits with 1000
   features three others were 9 to 15% better than the one that is taken.
-- The check keeps the learner: ridge, gamma and the drawn features are those that the table got, in forecasts from parts
-  and in training. They were set with the held-out rows among others, so that it does not show what setting them costs.
+- The check keeps the learner: penalty, gamma and the drawn features are those that the table got, in forecasts from
+  parts and in training. They were set with the held-out rows among others, so that it does not show what setting them
+  costs.
 - Columns are standardised with the whole table, a target with outliers by its variance: where few rows carry the error
   the forecast says so, and nothing is trimmed. A target of two values works as least squares; the error is not the
   share of wrong answers.
@@ -70,7 +71,7 @@ _LEAK = 1e-4
 
 @dataclass(frozen=True)
 class MethodForecast:
-    """Errors of one method at the sizes asked for."""
+    """Errors of one method with the numbers of rows asked for."""
 
     method: Method
     points: Curve
@@ -92,8 +93,8 @@ class Forecast:
     """Errors of several methods on a table, with the rows it has and with more."""
 
     table: PreparedTable
-    targets: tuple[str, ...]
-    sizes: np.ndarray
+    target_names: tuple[str, ...]
+    n: np.ndarray
     methods: tuple[MethodForecast, ...]
     checked: tuple[Checked, ...] = ()
 
@@ -104,7 +105,7 @@ class Forecast:
     @property
     def unit(self) -> float | None:
         """The standard deviation of the target, by which the root of an error becomes one in its own units."""
-        return float(self.table.targets.std()) if len(self.targets) == 1 else None
+        return float(self.table.targets.std()) if len(self.target_names) == 1 else None
 
     def __getitem__(self, name: str) -> MethodForecast:
         for method in self.methods:
@@ -113,9 +114,9 @@ class Forecast:
         raise InputError(f"there is no method {name!r}; there are {', '.join(m.name for m in self.methods)}")
 
     @cached_property
-    def noise(self) -> float:
+    def noise_variance(self) -> float:
         """The least, over methods, of what is noise or out of reach with the rows at hand, of the target's variance."""
-        return min(min(found.method.noise, 1.0) for found in self.methods)
+        return min(min(found.method.noise_variance, 1.0) for found in self.methods)
 
     def sentence(self) -> str:
         """Which method will do how well, whether rows or methods pay more, and how much is noise."""
@@ -139,65 +140,67 @@ class Forecast:
 
 
 def forecast(
-    data: str | os.PathLike | pd.DataFrame | tuple[Any, Any],
+    table: str | os.PathLike | pd.DataFrame | tuple[Any, Any],
     target: str | Sequence[str] | None = None,
     *,
     kernel: str | Sequence[str] | None = None,
-    ridge: float | None = None,
+    n: str | Sequence[float] = SIZES,
+    width: int | None = None,
+    penalty: float | None = None,
     gamma: float | None = None,
-    features: int | None = None,
-    sizes: str | Sequence[float] = SIZES,
     check: bool | int = False,
     progress: Callable[[str], None] | None = None,
 ) -> Forecast:
     """Forecast the errors of ridge, kernel ridge and random features with more rows of a table.
 
-    `data` is a CSV, TSV or Parquet file or a DataFrame, of which `target` names one or more columns; or a pair (X, y),
+    `table` is a CSV, TSV or Parquet file or a DataFrame, of which `target` names one or more columns; or a pair (X, y),
     without `target`. Targets are scaled to variance 1, so that an error of 0.3 is 30% of what the mean leaves
     unexplained. `kernel` chooses among ridge, kernel-ridge (rbf), random-features, one-step and scikit-learn's kernels.
-    `ridge` and `gamma` are chosen by leave-one-out and `features` to be within 5% of the kernel unless given. `sizes`
-    are numbers of rows, or multiples like "2x" of the table's. `check` forecasts from parts of the table and trains on
-    larger ones, as many times as it says (True: three). What to know before trusting it stands at the head of this
-    module.
+    `n` are numbers of rows, or multiples like "2x" of the table's. The `width`, the number of random features, is
+    chosen to be within 5% of the kernel, `penalty` (scikit-learn's alpha) and `gamma` by leave-one-out unless given.
+    `check` forecasts from parts of the table and trains on larger ones, as many times as it says (True: three). What to
+    know before trusting it stands at the head of this module.
     """
-    asked = check_request(data, target, ridge=ridge, gamma=gamma, features=features, sizes=sizes, check=check)
+    asked = check_request(table, target, penalty=penalty, gamma=gamma, width=width, n=n, check=check)
     # mistakes are told before the heavy imports
     from unlazy.diagnostics.forecasting.check import SPLITS, check_methods
     from unlazy.diagnostics.forecasting.methods import fit_methods, method_names
 
     chosen = method_names(kernel)
-    frame, names = _frame(data, target)
-    table = prepare(frame, names)
-    wanted = np.unique(np.maximum(np.round([size.rows(len(table.inputs)) for size in asked]), 2))
+    frame, names = _frame(table, target)
+    prepared = prepare(frame, names)
+    wanted = np.unique(np.maximum(np.round([size.rows(len(prepared.inputs)) for size in asked]), 2))
     with np.errstate(over="ignore"):
-        spread = table.targets.std(axis=0)
+        spread = prepared.targets.std(axis=0)
     if not (np.isfinite(spread).all() and (spread > 0).all()):
         raise InputError(f"target column {names[int(np.argmin(np.isfinite(spread)))]!r} has no finite variance")
-    scaled = (table.targets - table.targets.mean(axis=0)) / spread / np.sqrt(len(names))
-    options: dict[str, Any] = {"ridge": ridge, "gamma": gamma, "features": features, "progress": progress}
-    methods = [_answer(method, len(scaled), wanted) for method in fit_methods(chosen, table.inputs, scaled, **options)]
+    scaled = (prepared.targets - prepared.targets.mean(axis=0)) / spread / np.sqrt(len(names))
+    options: dict[str, Any] = {"penalty": penalty, "gamma": gamma, "width": width, "progress": progress}
+    methods = [
+        _answer(method, len(scaled), wanted) for method in fit_methods(chosen, prepared.inputs, scaled, **options)
+    ]
     checked: tuple[Checked, ...] = ()
     if check:
         splits = SPLITS if check is True else check
-        checked = check_methods([m.method for m in methods], table.inputs, scaled, splits=splits, progress=progress)
-    notes = (*table.notes, *_leaks(table, scaled, names, methods), *_cautions(table, scaled))
-    return Forecast(table._replace(notes=notes), names, wanted, tuple(methods), checked)
+        checked = check_methods([m.method for m in methods], prepared.inputs, scaled, splits=splits, progress=progress)
+    notes = (*prepared.notes, *_leaks(prepared, scaled, names, methods), *_cautions(prepared, scaled))
+    return Forecast(prepared._replace(notes=notes), names, wanted, tuple(methods), checked)
 
 
-def _frame(data: Any, target: str | Sequence[str] | None) -> tuple[pd.DataFrame, tuple[str, ...]]:
+def _frame(table: Any, target: str | Sequence[str] | None) -> tuple[pd.DataFrame, tuple[str, ...]]:
     import pandas as pd
 
-    if isinstance(data, tuple):
-        if len(data) != 2 or target is not None:
-            raise InputError("data must be a file, a DataFrame with `target`, or a pair (X, y) without `target`")
-        for name, part in zip(("X", "y"), data, strict=True):
+    if isinstance(table, tuple):
+        if len(table) != 2 or target is not None:
+            raise InputError("table must be a file, a DataFrame with `target`, or a pair (X, y) without `target`")
+        for name, part in zip(("X", "y"), table, strict=True):
             if np.ndim(part) not in (1, 2):
                 raise InputError(f"{name} must have 1 or 2 dimensions, got shape {np.shape(part)}")
-        inputs = data[0] if isinstance(data[0], pd.DataFrame) else pd.DataFrame(np.asarray(data[0]))
-        outputs = pd.DataFrame(np.asarray(data[1]))
+        inputs = table[0] if isinstance(table[0], pd.DataFrame) else pd.DataFrame(np.asarray(table[0]))
+        outputs = pd.DataFrame(np.asarray(table[1]))
         if len(inputs) != len(outputs):
             raise InputError(f"X and y must have as many rows as each other, got {len(inputs)} and {len(outputs)}")
-        if isinstance(data[0], pd.DataFrame):
+        if isinstance(table[0], pd.DataFrame):
             inputs = inputs.reset_index(drop=True)
         else:
             inputs.columns = [f"x{i}" for i in range(inputs.shape[1])]
@@ -206,17 +209,17 @@ def _frame(data: Any, target: str | Sequence[str] | None) -> tuple[pd.DataFrame,
         if clash:
             raise InputError(f"X must not have a column called {clash[0]!r}: pass one DataFrame and name the target")
         outputs.columns = list(names)
-        data, target = pd.concat([inputs, outputs], axis=1), names
+        table, target = pd.concat([inputs, outputs], axis=1), names
     if target is None:
         raise InputError("target must name at least one column")
     names = (target,) if isinstance(target, str) else tuple(target)
-    if isinstance(data, pd.DataFrame):
-        data = data.copy(deep=False)
-        data.columns = [str(name) for name in data.columns]
-        return data, names
-    if not isinstance(data, str | os.PathLike):
-        raise InputError(f"data must be a file, a DataFrame or a pair (X, y), got a {type(data).__name__}")
-    return read_table(data), names
+    if isinstance(table, pd.DataFrame):
+        table = table.copy(deep=False)
+        table.columns = [str(name) for name in table.columns]
+        return table, names
+    if not isinstance(table, str | os.PathLike):
+        raise InputError(f"table must be a file, a DataFrame or a pair (X, y), got a {type(table).__name__}")
+    return read_table(table), names
 
 
 def _answer(method: Method, rows: int, sizes: np.ndarray) -> MethodForecast:
@@ -264,7 +267,7 @@ def _leaks(
             "known beforehand?"
             for i in np.flatnonzero(shares > 1 - _LEAK)
         ]
-    exact = [found.name for found in methods if (found.points.error[found.points.in_range] < EXACT).any()]
+    exact = [found.name for found in methods if (found.points.test_error[found.points.in_range] < EXACT).any()]
     if exact and not notes:
         notes.append(
             f"{exact[0]} leaves an error below {EXACT:g}: the inputs determine the target; are they known beforehand?"

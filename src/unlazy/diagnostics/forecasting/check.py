@@ -62,7 +62,7 @@ def check_methods(
     """Forecast from 1/2, 1/5 and 1/10 of the rows to all but the held-out ones, with random splits of fixed seeds.
 
     A part has at least 10 rows; at most 1200 rows are trained on. Learners, settings and drawn features are those of
-    `methods`, in the forecasts from parts and in training: what is checked is the forecast that the table got. Ridge
+    `methods`, in the forecasts from parts and in training: what is checked is the forecast that the table got. Penalty
     and gamma were set with all rows, held-out ones too; what setting them from a part alone would cost is not seen.
     """
     chosen = [method for method in methods if method.name != ONE_STEP]
@@ -96,7 +96,7 @@ def check_methods(
                         split,
                         len(part),
                         trained,
-                        float(point.error[0]),
+                        float(point.test_error[0]),
                         float(point.low[0]),
                         float(point.high[0]),
                         bool(point.reliable[0]),

@@ -15,13 +15,13 @@ from unlazy.diagnostics.curves import Curve, forecast_deviation, forecast_interv
 from unlazy.diagnostics.learning_curve.spectral import PoolSpectrum, spectral_curve
 from unlazy.numerics.spectral_sums import Spectrum
 
-_RIDGES = 60
-# as in `learning_curve.kernel`: the coefficient of variation of leverages where one effective ridge is not enough
+_PENALTIES = 60
+# as in `learning_curve.kernel`: the coefficient of variation of leverages where one effective penalty is not enough
 _UNEVEN = 0.2
 
 
 class _LeftOut(NamedTuple):
-    """Of all rows at one effective ridge."""
+    """Of all rows at one effective penalty."""
 
     error: float
     ratio: float
@@ -53,33 +53,33 @@ class FactorCurve:
             max(float(np.sum(targets**2) - energies.sum()), 0.0),
         )
 
-    def predict(self, n: np.ndarray, ridge: float) -> Curve:
+    def predict(self, n: np.ndarray, penalty: float) -> Curve:
         """Errors with n rows: the spectral curve times leave-one-out error over generalised cross-validation.
 
         Their deviation is that of the mean of the squared leave-one-out errors, at the pool for more rows than it has.
         """
-        found = spectral_curve(self._spectrum, n, np.full(n.shape, ridge), np.full(n.shape, np.inf), intercept=True)
+        found = spectral_curve(self._spectrum, n, np.full(n.shape, penalty), np.full(n.shape, np.inf), intercept=True)
         rows = [self._left_out(kappa) for kappa in found.kappa]
         _, ratio, deviation, unevenness, tail = (np.array(column) for column in zip(*rows, strict=True))
-        error = found.error * ratio
+        error = found.test_error * ratio
         size, more = len(self._targets), n > len(self._targets)
-        at_pool, now = np.full((2, n.size), np.nan), self._left_out(ridge)
+        at_pool, now = np.full((2, n.size), np.nan), self._left_out(penalty)
         at_pool[:, more] = np.array([[now.error], [now.deviation]])
-        share = np.sum(self._values / (self._values + ridge)) / size
+        share = np.sum(self._values / (self._values + penalty)) / size
         deviation = np.where(more, forecast_deviation(now.deviation, share, np.maximum(n / size, 1)), deviation)
         above = upper_factor(np.where(more, now.tail, tail))
         reliable = ~(unevenness > _UNEVEN) & is_useful(deviation, above)
         interval = forecast_interval(error, deviation, above, at_pool[0], at_pool[1])
         return Curve(n, error, interval, np.isfinite(error), reliable)
 
-    def ridge_path(self) -> tuple[np.ndarray, np.ndarray]:
-        """Ridges and leave-one-out errors."""
-        ridges = np.geomspace(1e-9 * self._values[-1], 10 * self._values.sum(), _RIDGES)
-        return ridges, np.array([self._left_out(ridge).error for ridge in ridges])
+    def penalty_path(self) -> tuple[np.ndarray, np.ndarray]:
+        """Penalties and leave-one-out errors."""
+        penalties = np.geomspace(1e-9 * self._values[-1], 10 * self._values.sum(), _PENALTIES)
+        return penalties, np.array([self._left_out(penalty).error for penalty in penalties])
 
-    def noise(self, ridge: float) -> float:
+    def noise_variance(self, penalty: float) -> float:
         """SSE / (N - degrees of freedom)."""
-        learned = self._values / (self._values + ridge)
+        learned = self._values / (self._values + penalty)
         residuals = self._targets - self._rows @ (learned[:, None] * self._projections)
         return float(np.sum(residuals**2) / max(len(self._targets) - 1 - learned.sum(), 1.0))
 

@@ -20,7 +20,7 @@ RIDGE, KERNEL, FEATURES, ONE_STEP = "ridge", "kernel ridge", "random features", 
 ALIASES = {"ridge": "linear", "kernel-ridge": "rbf"}
 DEFAULT = ("linear", "rbf", "random-features")
 LARGEST_POOL = 1200
-# of ridges that leave-one-out cannot tell apart the largest is taken: forecasts from it reach farther
+# of penalties that leave-one-out cannot tell apart the largest is taken: forecasts from it reach farther
 TOLERANCE = 0.01
 # multiples of 1/columns; with few rows leave-one-out prefers interpolation by luck, and the first one is kept
 LENGTH_SCALES = (1.0, 0.25, 4.0, 0.0625, 16.0)
@@ -45,14 +45,14 @@ class Method:
 
     name: str
     kernel: str
-    ridge: float
+    penalty: float
     """`alpha` of `KernelRidge` and `Ridge`; NaN for one-step, which takes the best at each n."""
     gamma: float | None
-    features: float
+    width: float
     """Infinity for the kernel itself."""
     pool: int
     """How many rows the forecast is made from."""
-    noise: float
+    noise_variance: float
     """Noise, or what this method cannot learn from so many rows, of the target's variance."""
     curve: Any
     """`LearningCurve` or `FactorCurve`."""
@@ -62,54 +62,54 @@ class Method:
         words = [f"{self.kernel} kernel"] if self.name != ONE_STEP else []
         if self.gamma is not None:
             words.append(f"gamma {self.gamma:.3g}")
-        if np.isfinite(self.features):
-            words.append(f"one draw of {self.features:.0f} features")
-        words.append("ridge chosen at each size" if np.isnan(self.ridge) else f"ridge {self.ridge:.3g}")
+        if np.isfinite(self.width):
+            words.append(f"one draw of {self.width:.0f} features")
+        words.append("penalty chosen at each size" if np.isnan(self.penalty) else f"penalty {self.penalty:.3g}")
         return ", ".join(words)
 
     def at(self, n: np.ndarray) -> Curve:
         """Errors in units of the target's variance; NaN out of range, and why some are not to be trusted."""
         farthest = np.inf if self.name == ONE_STEP else FARTHEST * self.pool * (1 + 1e-9)
-        # without a ridge nothing is known beyond the pool
-        near = (n <= farthest) & ((n <= self.pool) | (self.ridge != 0))
+        # without a penalty nothing is known beyond the pool
+        near = (n <= farthest) & ((n <= self.pool) | (self.penalty != 0))
         error, low, high = np.full((3, n.size), np.nan)
         in_range, reliable = np.zeros((2, n.size), dtype=bool)
         if near.any():
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                found = self.curve.predict(n[near], None if np.isnan(self.ridge) else self.ridge)
-            for field, values in zip((error, low, high), (found.error, *found.interval), strict=True):
+                found = self.curve.predict(n[near], None if np.isnan(self.penalty) else self.penalty)
+            for field, values in zip((error, low, high), (found.test_error, *found.interval), strict=True):
                 field[near] = np.where(found.in_range, values, np.nan)
-            in_range[near], reliable[near] = found.in_range & np.isfinite(found.error), found.reliable
-        found = Curve(n, error, Interval(low, high), in_range, reliable, r2=1 - error)
+            in_range[near], reliable[near] = found.in_range & np.isfinite(found.test_error), found.reliable
+        found = Curve(n, error, Interval(low, high), in_range, reliable, r_squared=1 - error)
         return found._replace(reasons=tuple(self._reason(found, i, bool(near[i])) for i in range(n.size)))
 
     def _reason(self, found: Curve, i: int, near: bool) -> str:
         if found.in_range[i] and found.reliable[i]:
             return ""
         if not near:
-            if self.ridge == 0:
-                return "without a ridge nothing is known beyond the rows at hand"
+            if self.penalty == 0:
+                return "without a penalty nothing is known beyond the rows at hand"
             return f"more than {FARTHEST:g} times the {self.pool} rows that the forecast is made from"
         if not found.in_range[i]:
-            return "too far beyond these rows for this ridge"
+            return "too far beyond these rows for this penalty"
         if self.pool < FEWEST_ROWS:
             return "fewer than 20 rows"
         if found.n[i] > self.pool and self._is_sure_now:
-            return "far beyond these rows for this ridge"
+            return "far beyond these rows for this penalty"
         return "few rows carry the error, or uneven rows"
 
     @cached_property
     def _is_sure_now(self) -> bool:
         """Whether the error with the rows at hand is reliable."""
-        ridge = None if np.isnan(self.ridge) else self.ridge
-        return bool(self.curve.predict(np.array([float(self.pool)]), ridge).reliable[0])
+        penalty = None if np.isnan(self.penalty) else self.penalty
+        return bool(self.curve.predict(np.array([float(self.pool)]), penalty).reliable[0])
 
     def of_part(self, inputs: np.ndarray, targets: np.ndarray) -> Method:
         """The same learner, with the same settings and the same draw of features, forecast from other rows."""
         name = "random-features" if self.name == FEATURES else self.kernel
-        features = int(self.features) if np.isfinite(self.features) else None
-        (method,) = fit_methods([name], inputs, targets, ridge=self.ridge, gamma=self.gamma, features=features)
+        width = int(self.width) if np.isfinite(self.width) else None
+        (method,) = fit_methods([name], inputs, targets, penalty=self.penalty, gamma=self.gamma, width=width)
         return method
 
     def trained_error(
@@ -126,17 +126,17 @@ class Method:
         if self.name == ONE_STEP:
             raise InputError("one-step forecasts cannot be checked by training, choose other methods")
         if self.name == FEATURES:
-            sampler = RBFSampler(gamma=self.gamma, n_components=int(self.features), random_state=seed)
-            model = make_pipeline(sampler, Ridge(alpha=self.ridge))
+            sampler = RBFSampler(gamma=self.gamma, n_components=int(self.width), random_state=seed)
+            model = make_pipeline(sampler, Ridge(alpha=self.penalty))
         elif self.kernel == "linear":
-            model = Ridge(alpha=self.ridge)
+            model = Ridge(alpha=self.penalty)
         else:
-            model = make_pipeline(KernelCenterer(), KernelRidge(alpha=self.ridge, kernel="precomputed"))
+            model = make_pipeline(KernelCenterer(), KernelRidge(alpha=self.penalty, kernel="precomputed"))
             options: dict[str, Any] = {"metric": self.kernel, "filter_params": True, **KERNEL_OPTIONS}
             inputs, new = (pairwise_kernels(rows, inputs, gamma=self.gamma, **options) for rows in (inputs, new))
         mean = targets.mean(axis=0)
         with warnings.catch_warnings():
-            # a ridge near 0 is ill-conditioned by nature
+            # a penalty near 0 is ill-conditioned by nature
             warnings.simplefilter("ignore")
             predicted = model.fit(inputs, targets - mean).predict(new).reshape(truth.shape)
         return np.sum((truth - mean - predicted) ** 2, axis=1)
@@ -160,9 +160,9 @@ def fit_methods(
     inputs: np.ndarray,
     targets: np.ndarray,
     *,
-    ridge: float | None = None,
+    penalty: float | None = None,
     gamma: float | None = None,
-    features: int | None = None,
+    width: int | None = None,
     largest_pool: int = LARGEST_POOL,
     progress: Callable[[str], None] | None = None,
 ) -> list[Method]:
@@ -173,29 +173,29 @@ def fit_methods(
     if gamma is None and ("rbf" in names or "random-features" in names):
         gamma, curve = _length_scale(inputs, targets)
         if curve is not None and len(inputs) == curve.pool_.size <= largest_pool:
-            curves["rbf"] = curve.set_params(ridge=1.0 if ridge is None else ridge, max_pool=largest_pool)
+            curves["rbf"] = curve.set_params(penalty=1.0 if penalty is None else penalty, max_rows=largest_pool)
 
     def curve_of(kernel: str) -> LearningCurve:
         if kernel not in curves:
             scale = gamma if kernel == "rbf" else None
-            level = 1.0 if ridge is None else ridge
-            curves[kernel] = LearningCurve(kernel, gamma=scale, ridge=level, max_pool=largest_pool)
+            level = 1.0 if penalty is None else penalty
+            curves[kernel] = LearningCurve(kernel, gamma=scale, penalty=level, max_rows=largest_pool)
             curves[kernel].fit(inputs, targets)
         return curves[kernel]
 
     for name in names:
         say(f"forecasting {_title(name)}")
         if name == ONE_STEP:
-            methods.append(_one_step(inputs, targets, ridge))
+            methods.append(_one_step(inputs, targets, penalty))
         elif name == "linear" and len(inputs) > max(largest_pool, 4 * inputs.shape[1]):
-            methods.append(_factor(RIDGE, "linear", inputs, targets, ridge, None, np.inf))
+            methods.append(_factor(RIDGE, "linear", inputs, targets, penalty, None, np.inf))
         elif name == "random-features":
             scale = float(gamma or 1 / inputs.shape[1])
-            count = features or _feature_count(inputs, targets, curve_of("rbf"), scale)
-            methods.append(_features(inputs, targets, scale, count, ridge, largest_pool))
+            count = width or _feature_count(inputs, targets, curve_of("rbf"), scale)
+            methods.append(_features(inputs, targets, scale, count, penalty, largest_pool))
         else:
             title = {"linear": RIDGE, "rbf": KERNEL}.get(name, f"{KERNEL} ({name})")
-            methods.append(_kernel(title, name, curve_of(name), ridge))
+            methods.append(_kernel(title, name, curve_of(name), penalty))
     return methods
 
 
@@ -211,14 +211,22 @@ def _length_scale(inputs: np.ndarray, targets: np.ndarray) -> tuple[float, Learn
     rows = subsample(len(inputs), _ROWS_TO_CHOOSE, 0)
     scales = [multiple * usual for multiple in LENGTH_SCALES]
     curves = ((gamma, LearningCurve("rbf", gamma=gamma).fit(inputs[rows], targets[rows])) for gamma in scales)
-    return min(curves, key=lambda found: found[1].best_ridge().error)
+    return min(curves, key=lambda found: found[1].best_penalty().test_error)
 
 
-def _kernel(name: str, kernel: str, curve: LearningCurve, ridge: float | None, **settings: Any) -> Method:
-    path = curve.ridge_path()
-    chosen = largest_near_least(path.ridge, path.loo_error) if ridge is None else ridge
-    settings = {"gamma": curve.gamma, "features": np.inf, **settings}
-    return Method(name, kernel, chosen, pool=curve.pool_.size, noise=curve.noise().share, curve=curve, **settings)
+def _kernel(name: str, kernel: str, curve: LearningCurve, penalty: float | None, **settings: Any) -> Method:
+    path = curve.penalty_path()
+    chosen = largest_near_least(path.penalty, path.loo_error) if penalty is None else penalty
+    settings = {"gamma": curve.gamma, "width": np.inf, **settings}
+    return Method(
+        name,
+        kernel,
+        chosen,
+        pool=curve.pool_.size,
+        noise_variance=curve.noise_estimate().share,
+        curve=curve,
+        **settings,
+    )
 
 
 def _feature_count(inputs: np.ndarray, targets: np.ndarray, curve: LearningCurve, gamma: float) -> int:
@@ -227,22 +235,22 @@ def _feature_count(inputs: np.ndarray, targets: np.ndarray, curve: LearningCurve
     most = _MOST_FEATURES if len(inputs) <= pool.size else _MOST_DRAWN
     rows = pool[subsample(pool.size, _ROWS_TO_CHOOSE, 1)]
     small = curve if rows.size == pool.size else LearningCurve("rbf", gamma=gamma).fit(inputs[rows], targets[rows])
-    level = (1 + _FEATURE_LOSS) * small.best_ridge().error
+    level = (1 + _FEATURE_LOSS) * small.best_penalty().test_error
     count = _FEWEST_FEATURES
-    while count < most and _drawn(inputs[rows], targets[rows], gamma, count).best_ridge().error > level:
+    while count < most and _drawn(inputs[rows], targets[rows], gamma, count).best_penalty().test_error > level:
         count = min(2 * count, most)
     return count
 
 
 def _features(
-    inputs: np.ndarray, targets: np.ndarray, gamma: float, count: int, ridge: float | None, largest_pool: int
+    inputs: np.ndarray, targets: np.ndarray, gamma: float, count: int, penalty: float | None, largest_pool: int
 ) -> Method:
-    """Features are drawn: the theory of undrawn ones misses by a third in few dimensions with a small ridge."""
+    """Features are drawn: the theory of undrawn ones misses by a third in few dimensions with a small penalty."""
     if len(inputs) > max(largest_pool, _ROWS_PER_FEATURE * count):
-        return _factor(FEATURES, "rbf", inputs, targets, ridge, gamma, float(count))
+        return _factor(FEATURES, "rbf", inputs, targets, penalty, gamma, float(count))
     pool = subsample(len(inputs), largest_pool, 0)
     return _kernel(
-        FEATURES, "rbf", _drawn(inputs[pool], targets[pool], gamma, count), ridge, gamma=gamma, features=float(count)
+        FEATURES, "rbf", _drawn(inputs[pool], targets[pool], gamma, count), penalty, gamma=gamma, width=float(count)
     )
 
 
@@ -251,7 +259,7 @@ def _drawn(inputs: np.ndarray, targets: np.ndarray, gamma: float, count: int) ->
     from sklearn.kernel_approximation import RBFSampler
 
     factor = RBFSampler(gamma=gamma, n_components=count, random_state=0).fit_transform(inputs)
-    return LearningCurve("precomputed", max_pool=len(inputs)).fit(factor @ factor.T, targets)
+    return LearningCurve("precomputed", max_rows=len(inputs)).fit(factor @ factor.T, targets)
 
 
 def _factor(
@@ -259,37 +267,37 @@ def _factor(
     kernel: str,
     inputs: np.ndarray,
     targets: np.ndarray,
-    ridge: float | None,
+    penalty: float | None,
     gamma: float | None,
-    features: float,
+    width: float,
 ) -> Method:
     """For many rows and few columns: all rows, or as many as fit into memory."""
-    width = inputs.shape[1] if np.isinf(features) else int(features)
-    rows = subsample(len(inputs), max(_MOST_ENTRIES // width, 4 * width), 0)
+    columns = inputs.shape[1] if np.isinf(width) else int(width)
+    rows = subsample(len(inputs), max(_MOST_ENTRIES // columns, 4 * columns), 0)
     chosen_inputs, chosen_targets = inputs[rows], targets[rows]
-    if np.isfinite(features):
+    if np.isfinite(width):
         from sklearn.kernel_approximation import RBFSampler
 
-        sampler = RBFSampler(gamma=gamma, n_components=width, random_state=0)
+        sampler = RBFSampler(gamma=gamma, n_components=columns, random_state=0)
         chosen_inputs = sampler.fit_transform(chosen_inputs)
     curve = FactorCurve(chosen_inputs, chosen_targets)
-    # with fewer columns than rows the range has no end, and nothing is gained by a larger ridge
-    level = largest_near_least(*curve.ridge_path(), tolerance=0.0) if ridge is None else ridge
-    return Method(name, kernel, level, gamma, features, len(rows), curve.noise(level), curve)
+    # with fewer columns than rows the range has no end, and nothing is gained by a larger penalty
+    level = largest_near_least(*curve.penalty_path(), tolerance=0.0) if penalty is None else penalty
+    return Method(name, kernel, level, gamma, width, len(rows), curve.noise_variance(level), curve)
 
 
-def _one_step(inputs: np.ndarray, targets: np.ndarray, ridge: float | None) -> Method:
+def _one_step(inputs: np.ndarray, targets: np.ndarray, penalty: float | None) -> Method:
     if targets.shape[1] > 1:
         raise InputError(f"kernel 'one-step' takes one target, got {targets.shape[1]}")
-    curve = LearningCurve(ONE_STEP, ridge="opt" if ridge is None else ridge).fit(inputs, targets[:, 0])
-    level = np.nan if ridge is None else ridge
-    return Method(ONE_STEP, ONE_STEP, level, None, np.inf, len(inputs), curve.noise().share, curve)
+    curve = LearningCurve(ONE_STEP, penalty="opt" if penalty is None else penalty).fit(inputs, targets[:, 0])
+    level = np.nan if penalty is None else penalty
+    return Method(ONE_STEP, ONE_STEP, level, None, np.inf, len(inputs), curve.noise_estimate().share, curve)
 
 
-def largest_near_least(ridges: np.ndarray, errors: np.ndarray, tolerance: float = TOLERANCE) -> float:
-    """The largest ridge, going up from that of least error, whose error is within 1% of it."""
+def largest_near_least(penalties: np.ndarray, errors: np.ndarray, tolerance: float = TOLERANCE) -> float:
+    """The largest penalty, going up from that of least error, whose error is within 1% of it."""
     best = int(np.nanargmin(errors))
     level = (1 + tolerance) * errors[best]
-    while best + 1 < len(ridges) and errors[best + 1] <= level:
+    while best + 1 < len(penalties) and errors[best + 1] <= level:
         best += 1
-    return float(ridges[best])
+    return float(penalties[best])

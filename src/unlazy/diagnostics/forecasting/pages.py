@@ -26,7 +26,10 @@ def text(found: Forecast) -> str:
     """Notes, the paragraph, a table for each method, and the check."""
     unit = "" if found.unit is None else f" (standard deviation {found.unit:.4g})"
     lines = [paragraph(f"note: {note}", 6) for note in found.table.notes]
-    lines += [f"{found.rows} rows, {found.table.inputs.shape[1]} inputs, target {', '.join(found.targets)}{unit}", ""]
+    lines += [
+        f"{found.rows} rows, {found.table.inputs.shape[1]} inputs, target {', '.join(found.target_names)}{unit}",
+        "",
+    ]
     lines += [paragraph(found.sentence()), ""]
     rows: list[tuple[str, ...]] = [("rows", "", "error", "95% interval", "R2", "RMSE" if found.unit else "", "")]
     titles = {}
@@ -58,7 +61,7 @@ def _row(found: Forecast, points: Curve, i: int) -> tuple[str, ...]:
     size = (f"{points.n[i]:.0f}", f"{points.n[i] / found.rows:.3g}x")
     if not points.in_range[i]:
         return (*size, "-", "", "", "", f"out of range: {points.reasons[i]}")
-    error = points.error[i]
+    error = points.test_error[i]
     unit = "" if found.unit is None else f"{np.sqrt(error) * found.unit:.4g}"
     interval = f"{share(points.low[i])}-{share(points.high[i])}" if points.high[i] >= EXACT else ""
     doubt = "" if points.reliable[i] else f"doubtful: {points.reasons[i]}"
@@ -97,12 +100,12 @@ def as_json(found: Forecast) -> dict[str, Any]:
     return {
         "rows": found.rows,
         "columns": list(found.table.columns),
-        "targets": list(found.targets),
+        "target_names": list(found.target_names),
         "notes": list(found.table.notes),
         "standard_deviation": found.unit,
-        "noise": found.noise,
+        "noise_variance": found.noise_variance,
         "sentence": found.sentence(),
-        "sizes": found.sizes,
+        "n": found.n,
         "methods": [_method_json(found, method) for method in found.methods],
         "check": None
         if not found.checked
@@ -116,16 +119,16 @@ def _method_json(found: Forecast, method: MethodForecast) -> dict[str, Any]:
         "name": method.name,
         "kernel": settings.kernel,
         "gamma": settings.gamma,
-        "ridge": settings.ridge,
-        "features": settings.features if np.isfinite(settings.features) else None,
+        "penalty": settings.penalty,
+        "width": settings.width if np.isfinite(settings.width) else None,
         "rows_used": settings.pool,
         "reliable_up_to": method.reach,
-        "noise": settings.noise,
-        "error": points.error,
+        "noise_variance": settings.noise_variance,
+        "test_error": points.test_error,
         "low": points.low,
         "high": points.high,
-        "r2": points.r2,
-        "rmse": None if found.unit is None else np.sqrt(points.error) * found.unit,
+        "r_squared": points.r_squared,
+        "root_test_error": None if found.unit is None else np.sqrt(points.test_error) * found.unit,
         "in_range": points.in_range,
         "reliable": points.reliable,
         "reasons": list(points.reasons),
@@ -143,8 +146,8 @@ def figure_of(found: Forecast) -> Figure:
 
 def _draw(axes: Axes, found: Forecast) -> None:
     trained = found.checked[0].n_to if found.checked else found.rows
-    most = max(10.0 * found.rows, float(found.sizes.max()))
-    least = min(found.rows / 4, float(found.sizes.min()), trained / 2)
+    most = max(10.0 * found.rows, float(found.n.max()))
+    least = min(found.rows / 4, float(found.n.min()), trained / 2)
     sizes = np.unique(np.round(np.geomspace(max(least, 2), most, _CURVE_POINTS)))
     doubtful = False
     for i, method in enumerate(found.methods):
@@ -160,30 +163,30 @@ def _draw(axes: Axes, found: Forecast) -> None:
             )
     mark(axes, x=found.rows)
     style.log_scale(axes)
-    if found.noise > 0.1 * axes.get_ylim()[0]:
-        mark(axes, y=found.noise)
+    if found.noise_variance > 0.1 * axes.get_ylim()[0]:
+        mark(axes, y=found.noise_variance)
         axes.annotate(
-            "noise or not learned", (0.01, found.noise), xycoords=("axes fraction", "data"), fontsize=7,
+            "noise or not learned", (0.01, found.noise_variance), xycoords=("axes fraction", "data"), fontsize=7,
             color="#666666", va="bottom",
         )  # fmt: skip
     if found.checked:
         axes.plot([], [], "o", color="#444444", label=f"trained on {trained} rows, range over splits")
     if doubtful:
         axes.plot([], [], "--", color="#444444", label="doubtful")
-    title = f"{', '.join(found.targets)}; dotted: the {found.rows} rows at hand"
+    title = f"{', '.join(found.target_names)}; dotted: the {found.rows} rows at hand"
     finish(axes, style.label("rows", "n"), "error / variance of the target", title)
 
 
 def _draw_method(axes: Axes, method: MethodForecast, sizes: np.ndarray, index: int) -> bool:
     """Whether a part of the line is doubtful."""
     points, colour = method.method.at(sizes), style.colour(index)
-    shown = points.in_range & (points.error > 0)
+    shown = points.in_range & (points.test_error > 0)
     if not shown.any():
         axes.plot([], [], color=colour, label=f"{method.name}: out of range")
         return False
     n = points.n[shown]
     band(axes, points, shown, index, alpha=0.12)
-    axes.plot(n, points.error[shown], "--", color=colour, linewidth=1.0)
-    sure = np.where(points.reliable[shown], points.error[shown], np.nan)
+    axes.plot(n, points.test_error[shown], "--", color=colour, linewidth=1.0)
+    sure = np.where(points.reliable[shown], points.test_error[shown], np.nan)
     axes.plot(n, sure, color=colour, label=method.name)
     return bool(np.isnan(sure).any())

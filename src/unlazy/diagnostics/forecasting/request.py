@@ -21,10 +21,10 @@ class Size(NamedTuple):
         return self.number * rows if self.is_multiple else self.number
 
 
-def _parse_sizes(sizes: str | Sequence[float]) -> list[Size]:
-    words = sizes.split(",") if isinstance(sizes, str) else [str(size) for size in sizes]
+def _parse_sizes(n: str | Sequence[float]) -> list[Size]:
+    words = n.split(",") if isinstance(n, str) else [str(size) for size in n]
     if not words:
-        raise InputError("sizes must name at least one number of rows, got none")
+        raise InputError("n must name at least one number of rows, got none")
     return [_parse_size(word.strip()) for word in words]
 
 
@@ -32,32 +32,32 @@ def _parse_size(word: str) -> Size:
     try:
         number = float(word.removesuffix("x"))
     except ValueError:
-        raise InputError(f"sizes must be numbers of rows or multiples like 2x, got {word!r}") from None
-    return Size(float(check_array("sizes", number, above=0, high=1e15, ndim=0)), word.endswith("x"))
+        raise InputError(f"n must be numbers of rows or multiples like 2x, got {word!r}") from None
+    return Size(float(check_array("n", number, above=0, high=1e15, ndim=0)), word.endswith("x"))
 
 
 def check_request(
-    data: Any,
+    table: Any,
     target: str | Sequence[str] | None,
     *,
-    ridge: float | None = None,
+    n: str | Sequence[float] = SIZES,
+    width: int | None = None,
+    penalty: float | None = None,
     gamma: float | None = None,
-    features: int | None = None,
-    sizes: str | Sequence[float] = SIZES,
     check: bool | int = False,
 ) -> list[Size]:
     """The sizes; refuse what is wrong whatever the rows hold. Of a text file only the first lines are read."""
-    wanted = _parse_sizes(sizes)
-    if ridge is not None:
-        check_array("ridge", ridge, low=0, ndim=0)
+    wanted = _parse_sizes(n)
+    if penalty is not None:
+        check_array("penalty", penalty, low=0, ndim=0)
     if gamma is not None:
         check_array("gamma", gamma, above=0, ndim=0)
-    if features is not None:
-        check_whole("features", features, 1, 100_000)
+    if width is not None:
+        check_whole("width", width, 1, 100_000)
     if check is not True and check is not False:
         check_whole("check", check, 1, 1000)
-    if isinstance(data, str | os.PathLike) and target is not None:
-        names = read_names(*find_table(data))
+    if isinstance(table, str | os.PathLike) and target is not None:
+        names = read_names(*find_table(table))
         if names is not None:
             check_target_names([target] if isinstance(target, str) else list(target), names)
     return wanted

@@ -26,9 +26,11 @@ _NO_NOISE = 0.05
 def sentence(found: Forecast) -> str:
     """Which method does how well; what more rows bring; what pays more and what is noise: short sentences."""
     errors = {method.name: method.growth for method in found.methods}
-    now = {name: points.error[0] for name, points in errors.items() if points.in_range[0]}
+    now = {name: points.test_error[0] for name, points in errors.items() if points.in_range[0]}
     if not now:
-        return "No method has a forecast for as many rows as there are: too many rows for this ridge or these kernels."
+        return (
+            "No method has a forecast for as many rows as there are: too many rows for this penalty or these kernels."
+        )
     best = min(now, key=lambda name: now[name])
     if now[best] < EXACT:
         return (
@@ -43,8 +45,8 @@ def sentence(found: Forecast) -> str:
     missing = [name for name in errors if name not in now]
     if missing:
         parts.append(f"nothing can be said of {listed(missing)} with so many rows")
-    least = min(points.error[points.in_range].min() for points in errors.values() if points.in_range.any())
-    parts.append(_noise(found.noise, least))
+    least = min(points.test_error[points.in_range].min() for points in errors.values() if points.in_range.any())
+    parts.append(_noise(found.noise_variance, least))
     return " ".join(f"{part[0].upper()}{part[1:]}." for part in parts)
 
 
@@ -72,7 +74,7 @@ def growth(best: str, points: Curve) -> str:
     known = [i for i in range(1, len(MULTIPLES)) if points.in_range[i]]
     if not known:
         return f"more rows are out of range for {best}"
-    now, values = points.error[0], points.error[known]
+    now, values = points.test_error[0], points.test_error[known]
     farthest = f"{MULTIPLES[known[-1]]:g}x"
     remarks = [f"{share(points.low[known[-1]])}-{share(points.high[known[-1]])} at {farthest}"]
     if not points.reliable[known].all():
@@ -83,7 +85,7 @@ def growth(best: str, points: Curve) -> str:
     # where it is flat: from there on one number
     flat = next(j for j in range(len(known)) if values[j:].max() <= (1 + _FLAT) * values[j:].min())
     path = [now, *values[:flat], float(np.median(values[flat:]))]
-    told = [f"{share(points.error[i])} with {MULTIPLES[i]:g}x" for i in known[:flat]]
+    told = [f"{share(points.test_error[i])} with {MULTIPLES[i]:g}x" for i in known[:flat]]
     start = f"{MULTIPLES[known[flat]]:g}x"
     lasting = flat < len(known) - 1
     last = share(path[-1])
@@ -97,7 +99,7 @@ def growth(best: str, points: Curve) -> str:
 
 def _ranking(best: str, errors: dict[str, Curve]) -> str:
     for i, multiple in enumerate(MULTIPLES[1:], start=1):
-        known = {name: points.error[i] for name, points in errors.items() if points.in_range[i]}
+        known = {name: points.test_error[i] for name, points in errors.items() if points.in_range[i]}
         if len(known) < 2 or best not in known:
             return f"which is best cannot be said beyond {MULTIPLES[i - 1]:g}x"
         first = min(known, key=lambda name: known[name])
@@ -113,7 +115,7 @@ def _pays(best: str, now: dict[str, float], points: Curve) -> str:
     method = 1 - now[best] / now[worst]
     if not points.in_range[1]:
         return f"{best} in place of {worst} lowers the error by {method:.0%}"
-    rows = 1 - points.error[1] / now[best]
+    rows = 1 - points.test_error[1] / now[best]
     told = f"twice the rows lower it by {max(rows, 0.0):.0%}, {best} in place of {worst} by {method:.0%}"
     if max(rows, method) < _SAME:
         return f"{told}: neither pays much"

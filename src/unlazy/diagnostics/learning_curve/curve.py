@@ -1,4 +1,4 @@
-"""How the error of regression with kernels and learned features depends on the number of rows and on the ridge."""
+"""How the error of regression with kernels and learned features depends on the number of rows and on the penalty."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from unlazy.diagnostics.learning_curve.one_step import OneStepTheory, one_step_o
 from unlazy.diagnostics.learning_curve.pool import LARGEST, checked_rows, kernel_matrix, subsample
 from unlazy.diagnostics.learning_curve.results import (
     Alignment,
-    BestRidge,
-    FeaturesNeeded,
+    BestPenalty,
     NoiseEstimate,
-    RidgeErrors,
+    PenaltyErrors,
     SamplesNeeded,
+    WidthNeeded,
 )
 from unlazy.diagnostics.learning_curve.theory import Theory
 from unlazy.functions.elementwise import as_link
@@ -42,18 +42,18 @@ class LearningCurve(BaseEstimator):
     """Predict the error of kernel ridge regression with other numbers of rows, without training.
 
     The error is that of new rows after training on n random ones, label noise included; n may be larger than the
-    number of rows at hand. The fit minimises |y - f - b|^2 + ridge |f|_K^2 over functions f and an intercept b that no
-    ridge shrinks: for kernel="linear" it is `Ridge(alpha=ridge)`, for others `KernelRidge(alpha=ridge)` after
+    number of rows at hand. The fit minimises |y - f - b|^2 + penalty |f|_K^2 over functions f and an intercept b that
+    no penalty shrinks: for kernel="linear" it is `Ridge(alpha=penalty)`, for others `KernelRidge(alpha=penalty)` after
     `KernelCenterer` on centred y. With fit_intercept=False there is no b and nothing is centred: `KernelRidge` itself,
     and `Ridge(fit_intercept=False)`. Every error counts what estimating b from the n rows costs; leave-one-out errors
     are those of fits that estimate it from the other rows.
 
-    `fast` needs one eigendecomposition of the kernel matrix for all n, ridges and numbers of random features, and is
+    `fast` needs one eigendecomposition of the kernel matrix for all n, penalties and numbers of random features, and is
     generalised cross-validation at n = N rows. `hybrid` multiplies it by the ratio of leave-one-out error and
-    generalised cross-validation at the same effective ridge. `pointwise` finds an effective ridge for each row, is
-    exactly leave-one-out at n = N, and costs several inverses of the kernel matrix for each n and ridge. "auto" takes
+    generalised cross-validation at the same effective penalty. `pointwise` finds an effective penalty for each row, is
+    exactly leave-one-out at n = N, and costs several inverses of the kernel matrix for each n and penalty. "auto" takes
     `pointwise` where the leverages are unequal (a coefficient of variation of G_ii above 0.2 min(1, n/N)) or `hybrid`
-    has no answer, else `hybrid`. For `pointwise` a ridge below 1e-9 of the mean of K_ii counts as that.
+    has no answer, else `hybrid`. For `pointwise` a penalty below 1e-9 of the mean of K_ii counts as that.
 
     kernel="one-step" is the kernel F F^T / N of random features F = sigma(X W + c) after one large gradient step on the
     first layer: W = W0 + v a^T with W0_ij ~ N(0, 1/d), where v is the direction of a ridge regression of y on X. X and
@@ -61,11 +61,11 @@ class LearningCurve(BaseEstimator):
     `fit_link`, and the error from the theory of `theory.one_step.spiked`. Rows without linear correlation (even
     targets) are refused. The theory has other rows for v than for the readout; with the same rows, as usual,
     simulations with 5 rows per dimension had errors 5 to 18% higher, with 20 rows 0 to 4%. `OneStepRegressor` is this
-    with refinements=0; by refining v it may do much better. `method` and `max_pool` have no meaning here, and
-    ridge="opt" takes the ridge of least predicted error at each n. A prediction is `reliable` for n >= 20 rows, 20
-    features and 2 dimensions, with a ridge of at least .01, or a smaller one for n <= d^2 that does not raise the error
-    by more than half (the interpolation peak); from rows, also if there are 5 per dimension, uncorrelated enough, with
-    one direction along which they are not in two clusters, the variance of y is known to 20%, and log error to a
+    with refinements=0; by refining v it may do much better. `method` and `max_rows` have no meaning here, and
+    penalty="opt" takes the penalty of least predicted error at each n. A prediction is `reliable` for n >= 20 rows, 20
+    features and 2 dimensions, with a penalty of at least .01, or a smaller one for n <= d^2 that does not raise the
+    error by more than half (the interpolation peak); from rows, also if there are 5 per dimension, uncorrelated enough,
+    with one direction along which they are not in two clusters, the variance of y is known to 20%, and log error to a
     standard deviation of .3. Intervals are wider by the sampling error of var(y), for heavy tails, and by what
     residuals that are uneven along the index (jumps) leave open of the noise.
 
@@ -93,15 +93,15 @@ class LearningCurve(BaseEstimator):
     Parameters
     ----------
     kernel : name of a scikit-learn pairwise kernel, "precomputed", a callable of two rows or "one-step"
-    ridge : float, `alpha` of `KernelRidge`; or "opt" for kernel="one-step" and `fit_moments`
+    penalty : float, `alpha` of `KernelRidge`; or "opt" for kernel="one-step" and `fit_moments`
     fit_intercept : whether the fit has an intercept; without a meaning for kernel="one-step", which has one, and for
         `fit_moments`
     method : "auto", "fast", "hybrid" or "pointwise"
     gamma, degree, coef0, kernel_params : as in `KernelRidge`; for kernel="one-step" kernel_params may hold `activation`
-        ("tanh"), `spike` (the standard deviation of a, 1.5, or a list of which the best counts), `bias` (that of c, 1),
-        `precondition` (False: v is the gradient X^T y), `n_step` (rows for v, all if not given), or the `step_size` of
-        the plain gradient step of `unlazy.theory.one_step.gradient_step` instead of spike and bias
-    max_pool : larger pools are subsampled to so many rows
+        ("tanh"), `spike_deviation` (of a, 1.5, or a list of which the best counts), `bias_deviation` (of c, 1),
+        `precondition` (False: v is the gradient X^T y), `step_samples` (rows for v, all if not given), or the
+        `step_size` of the plain gradient step of `unlazy.theory.one_step.gradient_step` instead of these deviations
+    max_rows : larger pools are subsampled to so many rows
     confidence : probability of the intervals
     random_state : chooses the subsample
 
@@ -120,33 +120,33 @@ class LearningCurve(BaseEstimator):
         self,
         kernel: str | Callable[..., float] = "rbf",
         *,
-        ridge: float | str = 1.0,
+        penalty: float | str = 1.0,
         fit_intercept: bool = True,
         method: str = "auto",
         gamma: float | None = None,
         degree: float = 3,
         coef0: float = 1,
         kernel_params: dict[str, Any] | None = None,
-        max_pool: int = 2000,
+        max_rows: int = 2000,
         confidence: float = 0.95,
         random_state: Any = 0,
     ):
         self.kernel = kernel
-        self.ridge = ridge
+        self.penalty = penalty
         self.fit_intercept = fit_intercept
         self.method = method
         self.gamma = gamma
         self.degree = degree
         self.coef0 = coef0
         self.kernel_params = kernel_params
-        self.max_pool = max_pool
+        self.max_rows = max_rows
         self.confidence = confidence
         self.random_state = random_state
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> LearningCurve:
         """Decompose the kernel matrix of X (n, d), or X itself if precomputed, with targets y (n,) or (n, outputs)."""
         self._check_parameters(OneStepTheory if self._is_one_step() else KernelTheory)
-        most = int(check_array("max_pool", self.max_pool, low=2, high=1e9, ndim=0))
+        most = int(check_array("max_rows", self.max_rows, low=2, high=1e9, ndim=0))
         rows, targets = checked_rows(X, y)
         mean = targets.mean(axis=0)
         if self._is_one_step():
@@ -165,33 +165,33 @@ class LearningCurve(BaseEstimator):
         theory = KernelTheory(matrix, columns[pool], intercept=bool(self.fit_intercept))
         return self._fitted(theory, len(rows), pool, mean, variance)
 
-    def fit_link(self, link: Any, dimension: float, noise_variance: float = 0.0) -> LearningCurve:
+    def fit_link(self, link: Any, d: float, noise_variance: float = 0.0) -> LearningCurve:
         """Take labels link(x.beta) + noise of inputs x ~ N(0, I_d) in place of rows; for kernel="one-step"."""
         if not self._is_one_step():
             raise InputError(f"kernel must be 'one-step' for a link, got {self.kernel!r}")
         self._check_parameters(OneStepTheory)
-        d = float(check_array("dimension", dimension, low=1, high=1e9, ndim=0))
+        d = float(check_array("d", d, low=1, high=1e9, ndim=0))
         noise = float(check_array("noise_variance", noise_variance, low=0, high=LARGEST, ndim=0))
         model = centred_model(as_link(link), d, noise)
         theory = OneStepTheory(model, one_step_options(self.kernel_params))
         rows = int(_ROWS_PER_DIMENSION * d)
         return self._fitted(theory, rows, np.arange(0), np.zeros(()), model.moments.variance + noise)
 
-    def fit_moments(self, covariance: ArrayLike, cross_covariance: ArrayLike, target_variance: float) -> LearningCurve:
+    def fit_moments(self, covariance: ArrayLike, cross_moment: ArrayLike, target_variance: float) -> LearningCurve:
         """Take Omega = E x x^T, u = E x y (d,) or (d, outputs) and E y^2 of a population in place of rows.
 
         For kernel="linear". E y^2 is summed over outputs. For a model with intercept take moments of centred x and y;
-        what its estimation costs, about error/n, is not counted. The error is that of `theory.ridge_equivalent`
-        with the ridge divided by n and the part of y that is not linear in x, E y^2 - u.Omega^-1.u, as noise: exact for
-        Gaussian rows as n and d grow, an approximation for real ones (odd or even digits: within 3% for a ridge of 1 or
-        more). There are no intervals (NaN). Moments of a pool describe drawing rows of it with replacement; for new
+        what its estimation costs, about error/n, is not counted. The error is that of `theory.ridge_equivalent` with
+        the penalty divided by n and the part of y that is not linear in x, E y^2 - u.Omega^-1.u, as noise: exact for
+        Gaussian rows as n and d grow, an approximation for real ones (odd or even digits: within 3% for a penalty of 1
+        or more). There are no intervals (NaN). Moments of a pool describe drawing rows of it with replacement; for new
         rows they promise too much with fewer than 20 rows per column in the pool (up to 25% with 4.5): then use `fit`.
         """
         if not (isinstance(self.kernel, str) and self.kernel == "linear"):
             raise InputError(f"kernel must be 'linear' for moments, got {self.kernel!r}")
-        moments = population_moments(covariance, cross_covariance, target_variance)
+        moments = population_moments(covariance, cross_moment, target_variance)
         self._check_parameters(MomentsTheory)
-        rows = _ROWS_PER_DIMENSION * len(np.atleast_1d(cross_covariance))
+        rows = _ROWS_PER_DIMENSION * len(np.atleast_1d(cross_moment))
         mean = np.zeros(() if moments.outputs == 1 else moments.outputs)
         return self._fitted(MomentsTheory(moments), rows, np.arange(0), mean, moments.target_variance)
 
@@ -215,45 +215,47 @@ class LearningCurve(BaseEstimator):
         return self._fitted_theory().link(index, self.kernel)
 
     def predict(
-        self, n: ArrayLike | None = None, ridge: ArrayLike | None = None, features: ArrayLike | None = None
+        self, n: ArrayLike | None = None, penalty: ArrayLike | None = None, width: ArrayLike | None = None
     ) -> Curve:
-        """Errors after training on n rows (all rows at hand if not given) with so much ridge and so many features.
+        """Errors after training on n rows (all rows at hand if not given) with that penalty and width.
 
-        n is at least 1, with an intercept 2. The three broadcast: n[:, None] and a list of ridges give a table.
-        `features` counts random features phi_j(x) = sqrt(2/p) cos(w_j.x + b_j) or others whose mean of products is the
+        n is at least 1, with an intercept 2. The three broadcast: n[:, None] and a list of penalties give a table.
+        `width` counts random features phi_j(x) = sqrt(2/p) cos(w_j.x + b_j) or others whose mean of products is the
         kernel; None is the kernel itself.
         """
         theory = self._fitted_theory()
         self._check_parameters(type(theory))
         sizes = check_array("n", self.rows_ if n is None else n, low=theory.fewest, high=1e15)
-        ridges = theory.checked_ridge(self.ridge if ridge is None else ridge)
-        counts = check_array("features", np.inf if features is None else features, low=1, finite=False)
-        shape = common_shape(n=sizes, ridge=ridges, features=counts)
-        n_, ridge_, features_ = (a.ravel().astype(np.float64) for a in np.broadcast_arrays(sizes, ridges, counts))
-        found = theory.predict(n_, ridge_, features_, self.method)
+        penalties = theory.checked_penalty(self.penalty if penalty is None else penalty)
+        counts = check_array("width", np.inf if width is None else width, low=1, finite=False)
+        shape = common_shape(n=sizes, penalty=penalties, width=counts)
+        n_, penalty_, width_ = (a.ravel().astype(np.float64) for a in np.broadcast_arrays(sizes, penalties, counts))
+        found = theory.predict(n_, penalty_, width_, self.method)
         if found.at_pool is None or found.above is None:
-            interval = log_normal_interval(found.error, found.deviation, self.confidence)
+            interval = log_normal_interval(found.test_error, found.deviation, self.confidence)
         else:
-            interval = forecast_interval(found.error, found.deviation, found.above, *found.at_pool, self.confidence)
+            interval = forecast_interval(
+                found.test_error, found.deviation, found.above, *found.at_pool, self.confidence
+            )
 
         def shaped(values: np.ndarray) -> np.ndarray:
             return values.reshape(shape)[()]
 
         return Curve(
             n=shaped(n_),
-            error=shaped(found.error),
+            test_error=shaped(found.test_error),
             interval=Interval(*map(shaped, interval)),
             in_range=shaped(found.in_range),
             reliable=shaped(found.reliable),
-            ridge=shaped(found.ridge),
-            features=shaped(features_),
-            r2=shaped(1 - found.error / self.target_variance_),
+            penalty=shaped(found.penalty),
+            width=shaped(width_),
+            r_squared=shaped(1 - found.test_error / self.target_variance_),
             training_error=shaped(found.training_error),
             method=shaped(found.method),
             point_errors=None if found.point_errors is None else found.point_errors.reshape(*shape, self.pool_.size),
         )
 
-    def samples_needed(self, target_error: float, *, ridge: float | None = None) -> SamplesNeeded:
+    def samples_needed(self, target_error: float, *, penalty: float | None = None) -> SamplesNeeded:
         """The number of rows at which the error falls to `target_error`, the crossing nearest to the pool.
 
         The interval holds the numbers at which the ends of the error's interval fall to it.
@@ -264,58 +266,58 @@ class LearningCurve(BaseEstimator):
 
         def needed(field: Callable[[Curve], Any]) -> float:
             def value(n: float) -> float:
-                found = self.predict(n, ridge)
-                seen.append(float(found.error))
+                found = self.predict(n, penalty)
+                seen.append(float(found.test_error))
                 return float(field(found))
 
             return crossing(value, target, pool, _FARTHEST * pool, theory.fewest)
 
-        n = needed(lambda found: found.error)
+        n = needed(lambda found: found.test_error)
         interval = Interval(np.nan, np.nan)
         if theory.has_intervals:
             interval = Interval(needed(lambda found: found.interval.low), needed(lambda found: found.interval.high))
-        reliable = n < np.inf and bool(self.predict(n, ridge).reliable)
+        reliable = n < np.inf and bool(self.predict(n, penalty).reliable)
         return SamplesNeeded(n, interval, reliable, float(np.nanmin(seen)))
 
-    def features_needed(
-        self, tol: float = 0.05, *, n: float | None = None, ridge: float | None = None
-    ) -> FeaturesNeeded:
-        """The number of random features whose error is within a factor 1 + tol of that of the kernel."""
-        factor = 1 + float(check_array("tol", tol, above=0, ndim=0))
-        kernel_error = float(self.predict(n, ridge).error)
+    def width_needed(
+        self, tolerance: float = 0.05, *, n: float | None = None, penalty: float | None = None
+    ) -> WidthNeeded:
+        """The number of random features whose error is within a factor 1 + tolerance of that of the kernel."""
+        factor = 1 + float(check_array("tolerance", tolerance, above=0, ndim=0))
+        kernel_error = float(self.predict(n, penalty).test_error)
         size = int(self.rows_ if n is None else n)
 
-        def error(features: float) -> float:
-            return float(self.predict(n, ridge, features).error)
+        def error(width: float) -> float:
+            return float(self.predict(n, penalty, width).test_error)
 
         needed = crossing(error, factor * kernel_error, 8 * size, 2.0**20 * size)
-        return FeaturesNeeded(needed, error(needed) if needed < np.inf else np.nan, kernel_error)
+        return WidthNeeded(needed, error(needed) if needed < np.inf else np.nan, kernel_error)
 
-    def best_ridge(self) -> BestRidge:
-        """The ridge of least leave-one-out error on the pool, which is also the one to use with more rows.
+    def best_penalty(self) -> BestPenalty:
+        """The penalty of least leave-one-out error on the pool, which is also the one to use with more rows.
 
-        Minimising the extrapolated error instead leads to the end of its range. The ridge is not divided by n. For
-        kernel="one-step" and for moments it is the ridge of least predicted error with `rows_` rows.
+        Minimising the extrapolated error instead leads to the end of its range. The penalty is not divided by n. For
+        kernel="one-step" and for moments it is the penalty of least predicted error with `rows_` rows.
         """
-        return self._fitted_theory().best_ridge(self.rows_)
+        return self._fitted_theory().best_penalty(self.rows_)
 
-    def ridge_path(self) -> RidgeErrors:
+    def penalty_path(self) -> PenaltyErrors:
         """Leave-one-out error, generalised cross-validation and the noise estimate SSE / (N - df) of the pool."""
-        return self._fitted_theory().ridge_path()
+        return self._fitted_theory().penalty_path()
 
-    def noise(self) -> NoiseEstimate:
-        """Label noise and what the kernel cannot learn from so many rows: SSE / (N - df) at the ridge of least GCV.
+    def noise_estimate(self) -> NoiseEstimate:
+        """Label noise and what the kernel cannot learn from so many rows: SSE / (N - df) at the penalty of least GCV.
 
         For kernel="one-step" the part of y that no smooth function of one direction explains, which is too large where
-        y jumps: `evidence_.least_noise` is smaller then. Source: Wahba (1983).
+        y jumps: `evidence_.least_noise_variance` is smaller then. Source: Wahba (1983).
         """
-        variance, ridge = self._fitted_theory().noise()
-        return NoiseEstimate(variance, variance / self.target_variance_, ridge)
+        variance, penalty = self._fitted_theory().noise_estimate()
+        return NoiseEstimate(variance, variance / self.target_variance_, penalty)
 
-    def alignment(self, n: float | None = None, *, ridge: float | None = None) -> Alignment:
+    def alignment(self, n: float | None = None, *, penalty: float | None = None) -> Alignment:
         """How much of the target lies along the kernel's large eigenvalues, and what n rows learn of it."""
         theory = self._fitted_theory()
-        return theory.alignment(self.rows_ if n is None else n, self.ridge if ridge is None else ridge)
+        return theory.alignment(self.rows_ if n is None else n, self.penalty if penalty is None else penalty)
 
     def summary(self) -> str:
         """What the rows say, in about fifteen lines."""
@@ -325,17 +327,17 @@ class LearningCurve(BaseEstimator):
         return self.summary() if hasattr(self, "pool_") else repr(self)
 
     def plot(self) -> Figure:
-        """The curve with its intervals, errors against ridge, and how the target lies in the kernel's eigenbasis.
+        """The curve with its intervals, errors against penalty, and how the target lies in the kernel's eigenbasis.
 
-        For kernel="one-step" the curve and the link, for moments the curve and errors against ridge.
+        For kernel="one-step" the curve and the link, for moments the curve and errors against penalty.
         """
         return self._fitted_theory().page.figure(self)
 
     def _check_parameters(self, theory: type[Theory]) -> None:
         check_choice("method", self.method, _METHODS)
         check_choice("fit_intercept", self.fit_intercept, (True, False))
-        if theory.checked_ridge(self.ridge).ndim:
-            raise InputError(f"ridge must be one number here, got {self.ridge!r}")
+        if theory.checked_penalty(self.penalty).ndim:
+            raise InputError(f"penalty must be one number here, got {self.penalty!r}")
         check_array("confidence", self.confidence, ndim=0, above=0, below=1)
 
     def _is_one_step(self) -> bool:

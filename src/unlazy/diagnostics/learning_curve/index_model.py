@@ -62,7 +62,7 @@ class IndexEvidence(NamedTuple):
     """(tr S)^2 / (d tr S^2) of the correlation matrix S of the inputs: 1 if they are uncorrelated."""
     other_signal: float
     """What is quadratic in x in the residuals, in standard deviations of what chance gives."""
-    least_noise: float
+    least_noise_variance: float
     """The noise variance if the largest residuals along the index are misfit: with the median over ten parts of it in
     place of the mean, where chance does not explain the difference."""
     tails: float
@@ -114,7 +114,7 @@ def index_evidence(X: np.ndarray, y: np.ndarray, folds: np.ndarray, smoothing: f
     ridge = (
         _LEAST_PENALTY if whitened else max(float(best_direction_ridge(linear, kept / d, 1 - share)), _LEAST_PENALTY)
     )
-    cosine = float(preconditioned_cosine(linear, kept / d, 1 - share, ridge))
+    cosine = float(preconditioned_cosine(linear, kept / d, ridge, 1 - share))
     index = _out_of_fold_index(rows, targets, folds, ridge, 0, smoothing)
     plain = fitted_link(index, targets, cosine, smoothing)
     link, chosen = plain.link, plain.smoothing

@@ -12,20 +12,20 @@ from unlazy.checks import InputError
 from unlazy.diagnostics.curves import FEWEST_ROWS, forecast_deviation, is_useful, upper_factor
 from unlazy.diagnostics.learning_curve import pages
 from unlazy.diagnostics.learning_curve.pointwise import Anchor, PointwiseError, first_anchor, pointwise_error
-from unlazy.diagnostics.learning_curve.results import Alignment, BestRidge, RidgeErrors
+from unlazy.diagnostics.learning_curve.results import Alignment, BestPenalty, PenaltyErrors
 from unlazy.diagnostics.learning_curve.rows import RowTable, relative_deviation
 from unlazy.diagnostics.learning_curve.spectral import SpectralCurve, pool_spectrum, spectral_curve
 from unlazy.diagnostics.learning_curve.theory import CurveLists, Theory, one_size
 from unlazy.numerics.roots import ConvergenceError
 
-# times min(1, n/N): the coefficient of variation of G_ii beyond which one effective ridge for all rows is not enough,
+# times min(1, n/N): the coefficient of variation of G_ii beyond which one effective penalty for all rows is not enough,
 # because kappa_i amplifies differences of G_ii by about N/n
 _UNEVEN = 0.2
-# pointwise at ridge 0, in units of the mean of K_ii
-_LEAST_RIDGE = 1e-9
+# pointwise at penalty 0, in units of the mean of K_ii
+_LEAST_PENALTY = 1e-9
 _PATIENCE = 60.0
 _SECONDS_PER_CUBE = 3e-10
-_RIDGES = 1200
+_PENALTIES = 1200
 
 
 class KernelTheory(Theory):
@@ -52,33 +52,33 @@ class KernelTheory(Theory):
         self._table = RowTable(eigenvalues, vectors, projections)
         self._solved: dict[tuple[float, float, float], PointwiseError | None] = {}
         self._anchors: dict[float, list[Anchor]] = {}
-        self._path: RidgeErrors | None = None
+        self._path: PenaltyErrors | None = None
 
-    def predict(self, n: np.ndarray, ridge: np.ndarray, features: np.ndarray, method: str) -> CurveLists:
-        if ((n > len(self._targets)) & (ridge == 0)).any():
-            raise InputError(f"ridge must be > 0 for n > {len(self._targets)}, the number of rows in the pool, got 0")
-        curve = self._spectral(n, ridge, features)
+    def predict(self, n: np.ndarray, penalty: np.ndarray, width: np.ndarray, method: str) -> CurveLists:
+        if ((n > len(self._targets)) & (penalty == 0)).any():
+            raise InputError(f"penalty must be > 0 for n > {len(self._targets)}, the number of rows in the pool, got 0")
+        curve = self._spectral(n, penalty, width)
         rows = self._table.statistics(curve.kappa)
         in_range = np.isfinite(curve.kappa)
-        error = curve.error.copy() if method == "fast" else curve.error * rows.loo_to_gcv
+        error = curve.test_error.copy() if method == "fast" else curve.test_error * rows.loo_to_gcv
         training, deviation = curve.training_error.copy(), relative_deviation(curve.unused, rows.influences)
         uneven = ~(rows.unevenness <= _UNEVEN * np.minimum(n / len(self._targets), 1.0))
         reliable = in_range & ~uneven
         kinds = np.full(n.shape, "fast" if method == "fast" else "hybrid", dtype="<U9")
-        chosen = (np.full(n.shape, method == "pointwise") | ((method == "auto") & uneven)) & ~np.isinf(curve.error)
-        # with eigenvalues of that size the least ridge of `pointwise` is not the same as none
-        vague = ((self._eigenvalues > 0) & (self._eigenvalues < 1e3 * _LEAST_RIDGE)).any()
+        chosen = (np.full(n.shape, method == "pointwise") | ((method == "auto") & uneven)) & ~np.isinf(curve.test_error)
+        # with eigenvalues of that size the least penalty of `pointwise` is not the same as none
+        vague = ((self._eigenvalues > 0) & (self._eigenvalues < 1e3 * _LEAST_PENALTY)).any()
         points = np.full((n.size if chosen.any() else 0, len(self._targets)), np.nan)
-        self._warn_of_wait(list(zip(n[chosen], ridge[chosen], features[chosen], strict=True)))
+        self._warn_of_wait(list(zip(n[chosen], penalty[chosen], width[chosen], strict=True)))
         for i in sorted(np.flatnonzero(chosen), key=lambda i: abs(np.log(n[i] / len(self._targets)))):
             solved = self._pointwise(
-                (float(n[i]), float(ridge[i]), float(features[i])), curve.kappa[i], curve.freedom[i]
+                (float(n[i]), float(penalty[i]), float(width[i])), curve.kappa[i], curve.freedom[i]
             )
             if solved is not None:
                 error[i], training[i], points[i] = solved.errors.mean(), solved.training_error, solved.errors
                 deviation[i] = solved.deviation / error[i] if error[i] else 0.0
                 in_range[i], kinds[i] = True, "pointwise"
-                reliable[i] = not (vague and ridge[i] < _LEAST_RIDGE * self._unit)
+                reliable[i] = not (vague and penalty[i] < _LEAST_PENALTY * self._unit)
             elif method == "pointwise":
                 error[i], training[i], deviation[i] = np.nan, np.nan, np.nan
                 in_range[i], reliable[i], kinds[i] = False, False, "pointwise"
@@ -86,71 +86,73 @@ class KernelTheory(Theory):
         more = n > len(self._targets)
         if more.any():
             pool = np.full(np.count_nonzero(more), float(len(self._targets)))
-            now = self.predict(pool, ridge[more], features[more], method)
-            at_pool[:, more] = now.error, now.deviation
-            share = self._spectral(pool, ridge[more], features[more]).freedom / pool
+            now = self.predict(pool, penalty[more], width[more], method)
+            at_pool[:, more] = now.test_error, now.deviation
+            share = self._spectral(pool, penalty[more], width[more]).freedom / pool
             deviation[more], above[more] = forecast_deviation(now.deviation, share, n[more] / pool), now.above
             deviation[more & ~in_range] = np.nan
         reliable &= is_useful(deviation, above) & (len(self._targets) >= FEWEST_ROWS)
         deviation[in_range & ~np.isfinite(deviation)] = np.inf
         deviation[np.isinf(error)] = 0.0
         points_found = points if len(points) else None
-        found = ridge, error, deviation, training, in_range, reliable, kinds, points_found
+        found = penalty, error, deviation, training, in_range, reliable, kinds, points_found
         return CurveLists(*found, (at_pool[0], at_pool[1]), above)
 
-    def ridge_path(self) -> RidgeErrors:
+    def penalty_path(self) -> PenaltyErrors:
         if self._path is None:
-            ridges = np.geomspace(1e-9 * self._eigenvalues[-1], 10 * self._eigenvalues.sum(), _RIDGES)
+            penalties = np.geomspace(1e-9 * self._eigenvalues[-1], 10 * self._eigenvalues.sum(), _PENALTIES)
             pool = len(self._targets)
-            unused, squares = np.empty(_RIDGES), np.empty(_RIDGES)
-            for part in np.array_split(np.arange(_RIDGES), 12):
-                missed = ridges[part, None] / (self._eigenvalues + ridges[part, None])
+            unused, squares = np.empty(_PENALTIES), np.empty(_PENALTIES)
+            for part in np.array_split(np.arange(_PENALTIES), 12):
+                missed = penalties[part, None] / (self._eigenvalues + penalties[part, None])
                 unused[part], squares[part] = missed.sum(axis=1), np.square(missed) @ self._energies
-            self._path = RidgeErrors(
-                ridges * self._unit,
-                self._table.loo_errors(ridges),
+            self._path = PenaltyErrors(
+                penalties * self._unit,
+                self._table.loo_errors(penalties),
                 pool * squares / unused**2,
                 squares / unused,
             )
         return self._path
 
-    def best_ridge(self, n: float) -> BestRidge:
+    def best_penalty(self, n: float) -> BestPenalty:
         """Of least leave-one-out error on the pool, whatever n."""
-        path = self.ridge_path()
+        path = self.penalty_path()
         best = int(np.argmin(path.loo_error))
-        where = "smallest" if best == 0 else "largest" if best == path.ridge.size - 1 else "inside"
-        return BestRidge(float(path.ridge[best]), float(path.loo_error[best]), where)
+        where = "smallest" if best == 0 else "largest" if best == path.penalty.size - 1 else "inside"
+        return BestPenalty(float(path.penalty[best]), float(path.loo_error[best]), where)
 
-    def noise(self) -> tuple[float, float]:
-        path = self.ridge_path()
+    def noise_estimate(self) -> tuple[float, float]:
+        path = self.penalty_path()
         best = int(np.argmin(path.gcv))
-        return float(path.noise[best]), float(path.ridge[best])
+        return float(path.noise_variance[best]), float(path.penalty[best])
 
-    def alignment(self, n: ArrayLike, ridge: Any) -> Alignment:
-        size, level = one_size(n, ridge, self.fewest)
+    def alignment(self, n: ArrayLike, penalty: Any) -> Alignment:
+        size, level = one_size(n, penalty, self.fewest)
         kappa = float(self._spectral(np.array([size]), np.array([level]), np.array([np.inf])).kappa[0])
         if np.isnan(kappa):
-            raise InputError(f"n must be smaller or ridge larger: no prediction for n = {size:g} at ridge = {level:g}")
+            raise InputError(
+                f"n must be smaller or penalty larger: no prediction for n = {size:g} at penalty = {level:g}"
+            )
         return Alignment.at(self._eigenvalues, self._energies, kappa, self._unit)
 
-    def _spectral(self, n: np.ndarray, ridge: np.ndarray, features: np.ndarray) -> SpectralCurve:
-        return spectral_curve(self._spectrum, n, ridge / self._unit, features, intercept=self._intercept)
+    def _spectral(self, n: np.ndarray, penalty: np.ndarray, width: np.ndarray) -> SpectralCurve:
+        return spectral_curve(self._spectrum, n, penalty / self._unit, width, intercept=self._intercept)
 
     def _pointwise(self, key: tuple[float, float, float], kappa: float, freedom: float) -> PointwiseError | None:
         if key not in self._solved:
-            n, ridge, features = key
-            level = max(ridge / self._unit, _LEAST_RIDGE)
-            share = max(1 - freedom / features, 1e-6)
-            anchors = self._anchors.setdefault(level, []) if np.isinf(features) else []
+            n, penalty, width = key
+            level = max(penalty / self._unit, _LEAST_PENALTY)
+            share = max(1 - freedom / width, 1e-6)
+            anchors = self._anchors.setdefault(level, []) if np.isinf(width) else []
             try:
-                if np.isinf(features) and not anchors and n != len(self._targets):
+                if np.isinf(width) and not anchors and n != len(self._targets):
                     anchors.append(first_anchor(self._kernel, level, intercept=self._intercept))
                 solved = pointwise_error(
                     self._kernel,
                     self._targets,
                     n,
                     level,
-                    features,
+                    width,
                     (kappa * share, share),
                     anchors,
                     intercept=self._intercept,
@@ -168,7 +170,7 @@ class KernelTheory(Theory):
         if seconds > _PATIENCE:
             warnings.warn(
                 f"{new} predictions by `pointwise` from {rows} rows take some {seconds / 60:.0f} minutes; "
-                'method="hybrid" or a smaller max_pool are faster',
+                'method="hybrid" or a smaller max_rows are faster',
                 stacklevel=4,
             )
 
@@ -196,6 +198,6 @@ def decompose_kernel(matrix: np.ndarray, unit: float = 1.0) -> tuple[np.ndarray,
     eigenvalues, vectors = np.linalg.eigh(matrix)
     if eigenvalues[0] < -1e-8 * eigenvalues[-1]:
         raise InputError(f"the kernel must be positive semi-definite, got the eigenvalue {eigenvalues[0] * unit:.3g}")
-    # what is left below are rounding errors, by which ridge 0 would divide
+    # what is left below are rounding errors, by which penalty 0 would divide
     eigenvalues[eigenvalues <= len(eigenvalues) * np.finfo(np.float64).eps * eigenvalues[-1]] = 0.0
     return eigenvalues, vectors

@@ -1,6 +1,7 @@
 """Linear algebra of `pointwise`: inverses of K + diag(kappa), and systems with their entrywise squares.
 
-With an intercept that no ridge shrinks, K stands for K + c 1 1^T with c going to infinity, inverse and determinant for
+With an intercept that no penalty shrinks, K stands for K + c 1 1^T with c going to infinity, inverse and determinant
+for
 
     G = A - A 1 1^T A / 1^T A 1,   log det - log c -> log det(K + diag kappa) + log 1^T A 1,   A = (K + diag kappa)^-1,
 

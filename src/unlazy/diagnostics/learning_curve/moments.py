@@ -11,13 +11,13 @@ from numpy.typing import ArrayLike
 from unlazy.checks import InputError, check_array, check_symmetric
 from unlazy.diagnostics.curves import FEWEST_ROWS
 from unlazy.diagnostics.learning_curve import pages
-from unlazy.diagnostics.learning_curve.results import Alignment, BestRidge
+from unlazy.diagnostics.learning_curve.results import Alignment, BestPenalty
 from unlazy.diagnostics.learning_curve.theory import CurveLists, Theory, one_size
 from unlazy.numerics.roots import scalar_minimum
 from unlazy.theory.regression.ridge import RidgeEquivalent, ridge_curve_by_effective_ridge, ridge_equivalent
 
-_RIDGES = 400
-# kappa of the search for the best ridge, in units of the largest eigenvalue and of the trace
+_PENALTIES = 400
+# kappa of the search for the best penalty, in units of the largest eigenvalue and of the trace
 _SMALLEST, _LARGEST = 1e-9, 1e3
 _ROUNDING = 1e-9
 
@@ -35,15 +35,15 @@ class PopulationMoments(NamedTuple):
     outputs: int
 
 
-def population_moments(covariance: ArrayLike, cross_covariance: ArrayLike, target_variance: float) -> PopulationMoments:
+def population_moments(covariance: ArrayLike, cross_moment: ArrayLike, target_variance: float) -> PopulationMoments:
     """Omega = E x x^T, u = E x y and E y^2 in the eigenbasis of Omega, or a refusal where no population has them."""
     matrix = check_symmetric("covariance", covariance, largest=1e100)
     d = len(matrix)
     if not matrix.any():
         raise InputError("covariance must have an eigenvalue > 0, got only zeros")
-    cross = check_array("cross_covariance", cross_covariance, high=1e100, low=-1e100)
+    cross = check_array("cross_moment", cross_moment, high=1e100, low=-1e100)
     if cross.ndim > 2 or cross.ndim == 0 or len(cross) != d:
-        raise InputError(f"cross_covariance must have shape ({d},) or ({d}, outputs), got shape {cross.shape}")
+        raise InputError(f"cross_moment must have shape ({d},) or ({d}, outputs), got shape {cross.shape}")
     variance = float(check_array("target_variance", target_variance, above=0, high=1e100, ndim=0))
     eigenvalues, vectors = np.linalg.eigh((matrix + matrix.T) / 2)
     if eigenvalues[0] < -_ROUNDING * eigenvalues[-1]:
@@ -51,7 +51,7 @@ def population_moments(covariance: ArrayLike, cross_covariance: ArrayLike, targe
     reached = eigenvalues > d * np.finfo(np.float64).eps * eigenvalues[-1]
     products = np.sum((vectors.T @ cross.reshape(d, -1)) ** 2, axis=1)
     if products[~reached].sum() > _ROUNDING**2 * eigenvalues[-1] * variance:
-        raise InputError("cross_covariance must lie in the range of covariance, got a part along its null vectors")
+        raise InputError("cross_moment must lie in the range of covariance, got a part along its null vectors")
     spectrum = eigenvalues[reached]
     explained = float(np.sum(products[reached] / spectrum))
     if explained > variance * (1 + _ROUNDING):
@@ -77,12 +77,12 @@ class MomentsTheory(Theory):
     def __init__(self, moments: PopulationMoments):
         self.moments = moments
 
-    def predict(self, n: np.ndarray, ridge: np.ndarray, features: np.ndarray, method: str) -> CurveLists:
-        if np.isfinite(features).any():
-            raise InputError(f"features must be None for moments of a population, got {features[0]:g}")
-        used = ridge.copy()
-        for size in np.unique(n[np.isnan(ridge)]):
-            used[np.isnan(ridge) & (n == size)] = self.best_ridge(float(size)).ridge
+    def predict(self, n: np.ndarray, penalty: np.ndarray, width: np.ndarray, method: str) -> CurveLists:
+        if np.isfinite(width).any():
+            raise InputError(f"width must be None for moments of a population, got {width[0]:g}")
+        used = penalty.copy()
+        for size in np.unique(n[np.isnan(penalty)]):
+            used[np.isnan(penalty) & (n == size)] = self.best_penalty(float(size)).penalty
         found = self._equivalent(n, used)
         error = found.risk + self.moments.noise_variance
         training = np.asarray(found.training_error)
@@ -92,12 +92,12 @@ class MomentsTheory(Theory):
         kinds = np.full(n.shape, "moments", dtype="<U9")
         return CurveLists(used, error, deviation, training, in_range, reliable, kinds)
 
-    def best_ridge(self, n: float) -> BestRidge:
-        """Of least error, by effective ridge: on a grid, then between its neighbours."""
+    def best_penalty(self, n: float) -> BestPenalty:
+        """Of least error, by effective penalty: on a grid, then between its neighbours."""
         spectrum = self.moments.spectrum
         least = float(ridge_equivalent(spectrum, 0.0, n, 0.0, 0.0).effective_ridge)
         low = max(least * (1 + 1e-6), _SMALLEST * spectrum[-1])
-        grid = np.geomspace(low, max(_LARGEST * spectrum.sum(), 2 * low), _RIDGES)
+        grid = np.geomspace(low, max(_LARGEST * spectrum.sum(), 2 * low), _PENALTIES)
 
         def error(effective: float | np.ndarray) -> tuple[np.ndarray, np.ndarray]:
             curve = ridge_curve_by_effective_ridge(
@@ -105,23 +105,23 @@ class MomentsTheory(Theory):
             )
             return np.asarray(curve.ridge), np.asarray(curve.equivalent.risk + self.moments.noise_variance)
 
-        ridges, errors = error(grid)
+        penalties, errors = error(grid)
         best = int(np.argmin(errors))
-        if best in (0, _RIDGES - 1):
-            return BestRidge(float(n * ridges[best]), float(errors[best]), "largest" if best else "smallest")
+        if best in (0, _PENALTIES - 1):
+            return BestPenalty(float(n * penalties[best]), float(errors[best]), "largest" if best else "smallest")
         ends = math.log(grid[best - 1]), math.log(grid[best + 1])
         place, value = scalar_minimum(lambda log: float(error(math.exp(log))[1]), *ends, 1e-7)
-        return BestRidge(float(n * error(math.exp(place))[0]), value, "inside")
+        return BestPenalty(float(n * error(math.exp(place))[0]), value, "inside")
 
-    def noise(self) -> tuple[float, float]:
+    def noise_estimate(self) -> tuple[float, float]:
         return self.moments.noise_variance, math.nan
 
-    def alignment(self, n: ArrayLike, ridge: Any) -> Alignment:
-        size, level = one_size(n, ridge)
+    def alignment(self, n: ArrayLike, penalty: Any) -> Alignment:
+        size, level = one_size(n, penalty)
         kappa = float(self._equivalent(np.array([size]), np.array([level])).effective_ridge[0])
         spectrum = self.moments.spectrum
         return Alignment.at(spectrum, spectrum * self.moments.coefficients, kappa)
 
-    def _equivalent(self, n: np.ndarray, ridge: np.ndarray) -> RidgeEquivalent:
+    def _equivalent(self, n: np.ndarray, penalty: np.ndarray) -> RidgeEquivalent:
         moments = self.moments
-        return ridge_equivalent(moments.spectrum, moments.coefficients, n, ridge / n, moments.noise_variance)
+        return ridge_equivalent(moments.spectrum, moments.coefficients, n, penalty / n, moments.noise_variance)

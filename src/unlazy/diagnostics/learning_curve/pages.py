@@ -38,53 +38,59 @@ def _kernel_text(curve: LearningCurve) -> str:
     outputs = 1 if np.ndim(curve.target_mean_) == 0 else np.size(curve.target_mean_)
     counted = "1 output" if outputs == 1 else f"{outputs} outputs, errors summed over them"
     kernel = curve.kernel if isinstance(curve.kernel, str) else getattr(curve.kernel, "__name__", "own")
-    best, alignment, ridge = curve.best_ridge(), curve.alignment(pool), float(curve.ridge)
-    # without a ridge nothing is known beyond the pool
-    now = rows if ridge > 0 else pool
+    best, alignment, penalty = curve.best_penalty(), curve.alignment(pool), float(curve.penalty)
+    # without a penalty nothing is known beyond the pool
+    now = rows if penalty > 0 else pool
     sizes = _sizes(now)
-    found = curve.predict(sizes[(sizes <= pool) | (ridge > 0)])
+    found = curve.predict(sizes[(sizes <= pool) | (penalty > 0)])
     at = _place(found, now)
-    lines = [f"learning curve: {rows} rows, {counted}, {kernel} kernel, ridge {ridge:g}"]
+    lines = [f"learning curve: {rows} rows, {counted}, {kernel} kernel, penalty {penalty:g}"]
     if pool < rows:
         lines.append(item("pool", f"{pool} rows taken at random of {rows}; the rest of the curve is extrapolated"))
     lines += [
         item("in short", _twice(found, now)),
         item(
             "error",
-            f"{found.error[at]:.4g} ({ends(found, at)}), R2 {found.r2[at]:.3f}; on the training rows "
+            f"{found.test_error[at]:.4g} ({ends(found, at)}), R2 {found.r_squared[at]:.3f}; on the training rows "
             f"{found.training_error[at]:.3g}",
         ),
         _variance(curve, f"noise or not learnable from {pool} rows"),
-        item("best ridge", f"{best.ridge:.3g} with a leave-one-out error of {best.error:.4g}{_WHERE[best.where]}"),
+        item(
+            "best penalty",
+            f"{best.penalty:.3g} with a leave-one-out error of {best.test_error:.4g}{_WHERE[best.where]}",
+        ),
         item(
             "alignment",
-            f"{alignment.effective_dimension:.1f} effective directions hold {alignment.learnable_share:.0%} of "
+            f"{alignment.degrees_of_freedom:.1f} effective directions hold {alignment.learnable_share:.0%} of "
             "the target",
         ),
-        item("curve", "error with other numbers of rows at this ridge"),
+        item("curve", "error with other numbers of rows at this penalty"),
     ]
     return "\n".join(lines + _lines(found))
 
 
 def _one_step_text(curve: LearningCurve) -> str:
     """About a dozen lines."""
-    rows, noise, evidence = curve.rows_, curve.noise(), curve.evidence_
+    rows, noise, evidence = curve.rows_, curve.noise_estimate(), curve.evidence_
     found = curve.predict(_sizes(rows))
     at = _place(found, rows)
     source = f"{rows} rows" if evidence is not None else "a given link"
-    lines = [f"learning curve: {source}, features after one gradient step, {_ridge(curve)}"]
+    lines = [f"learning curve: {source}, features after one gradient step, {_penalty(curve)}"]
     if found.in_range.all():
         lines.append(item("in short", _twice(found, rows)))
     lines += [
-        item("error", f"{found.error[at]:.4g} ({ends(found, at)}), R2 {found.r2[at]:.3f} with {rows} rows"),
+        item("error", f"{found.test_error[at]:.4g} ({ends(found, at)}), R2 {found.r_squared[at]:.3f} with {rows} rows"),
         _variance(curve, "noise"),
     ]
     if evidence is not None:
         signal = f"linear correlation of {evidence.signal:.0f} standard deviations of chance"
         lines.append(item("signal", f"{signal}; index known to a cosine of {evidence.cosine:.3f}"))
-        if evidence.least_noise < noise.variance:
+        if evidence.least_noise_variance < noise.noise_variance:
             lines.append(
-                item("caution", f"y jumps or has heavy tails along the index: noise may be {evidence.least_noise:.3g}")
+                item(
+                    "caution",
+                    f"y jumps or has heavy tails along the index: noise may be {evidence.least_noise_variance:.3g}",
+                )
             )
         if not evidence.whitened:
             lines.append(item("caution", "fewer than two rows per column: correlations of the inputs were kept"))
@@ -94,19 +100,21 @@ def _one_step_text(curve: LearningCurve) -> str:
 
 def _moments_text(curve: LearningCurve) -> str:
     """About a dozen lines."""
-    rows, best = curve.rows_, curve.best_ridge()
+    rows, best = curve.rows_, curve.best_penalty()
     found = curve.predict(_sizes(rows))
     at = _place(found, rows)
     lines = [
-        f"learning curve: moments of a population, {_ridge(curve)}",
-        item("error", f"{found.error[at]:.4g}, R2 {found.r2[at]:.3f} with {rows} rows"),
+        f"learning curve: moments of a population, {_penalty(curve)}",
+        item("error", f"{found.test_error[at]:.4g}, R2 {found.r_squared[at]:.3f} with {rows} rows"),
         _variance(curve, "not linear in x"),
-        item("best ridge", f"{best.ridge:.3g} with {rows} rows, error {best.error:.4g}"),
+        item("best penalty", f"{best.penalty:.3g} with {rows} rows, error {best.test_error:.4g}"),
         item("intervals", "none: moments do not say how well they are known"),
     ]
-    columns = zip(found.n, found.error, found.training_error, found.ridge, strict=True)
-    cells = [(f"{n:.0f}", f"{error:.4g}", f"{training:.4g}", f"{ridge:.3g}") for n, error, training, ridge in columns]
-    return "\n".join(lines + table([("rows", "error", "training", "ridge"), *cells], (8, 9, 9, 9)))
+    columns = zip(found.n, found.test_error, found.training_error, found.penalty, strict=True)
+    cells = [
+        (f"{n:.0f}", f"{error:.4g}", f"{training:.4g}", f"{penalty:.3g}") for n, error, training, penalty in columns
+    ]
+    return "\n".join(lines + table([("rows", "error", "training", "penalty"), *cells], (8, 9, 9, 9)))
 
 
 def _sizes(rows: int) -> np.ndarray:
@@ -117,14 +125,14 @@ def _place(found: Curve, rows: int) -> int:
     return int(np.flatnonzero(found.n == rows)[0])
 
 
-def _ridge(curve: LearningCurve) -> str:
-    return "best ridge at each size" if isinstance(curve.ridge, str) else f"ridge {curve.ridge:g}"
+def _penalty(curve: LearningCurve) -> str:
+    return "best penalty at each size" if isinstance(curve.penalty, str) else f"penalty {curve.penalty:g}"
 
 
 def _variance(curve: LearningCurve, rest: str) -> str:
-    noise = curve.noise()
+    noise = curve.noise_estimate()
     return item(
-        "variance of y", f"{curve.target_variance_:.4g}, of which {noise.variance:.4g} ({noise.share:.0%}) {rest}"
+        "variance of y", f"{curve.target_variance_:.4g}, of which {noise.noise_variance:.4g} ({noise.share:.0%}) {rest}"
     )
 
 
@@ -132,9 +140,9 @@ def _twice(found: Curve, rows: int) -> str:
     """What twice the rows would bring."""
     at, doubled = _place(found, rows), np.flatnonzero(found.n == 2 * rows)
     if not found.in_range[doubled].any():
-        return f"what twice the rows would bring cannot be said at ridge {found.ridge[at]:g}; it takes a larger one"
+        return f"what twice the rows would bring cannot be said at penalty {found.penalty[at]:g}; it takes a larger one"
     twice = int(doubled[0])
-    before, after = found.error[at], found.error[twice]
+    before, after = found.test_error[at], found.test_error[twice]
     verb = "fall" if after < before else "rise"
     doubt = "" if found.reliable[twice] else ", a guess more than a forecast"
     return f"with twice the rows the error should {verb} from {before:.3g} to {after:.3g} ({ends(found, twice)}){doubt}"
@@ -143,17 +151,17 @@ def _twice(found: Curve, rows: int) -> str:
 def _lines(found: Curve) -> list[str]:
     rows = [("rows", "error", "interval", "method", "")]
     for i, size in enumerate(found.n):
-        cells = (f"{found.error[i]:.4g}", ends(found, i)) if found.in_range[i] else ("out of range", "")
+        cells = (f"{found.test_error[i]:.4g}", ends(found, i)) if found.in_range[i] else ("out of range", "")
         rows.append((f"{size:.0f}", *cells, str(found.method[i]), "" if found.reliable[i] else "not reliable"))
     return table(rows)
 
 
 def _draw_kernel(axes: Axes, curve: LearningCurve) -> None:
     pool = curve.pool_.size
-    most = 4 * pool if float(curve.ridge) > 0 else pool
+    most = 4 * pool if float(curve.penalty) > 0 else pool
     found = curve.predict(np.unique(np.append(np.rint(np.geomspace(max(2, pool / 16), most, 13)), pool)))
-    shown = found.in_range & (found.error > 0) & np.isfinite(found.error)
-    n, error = found.n[shown], found.error[shown]
+    shown = found.in_range & (found.test_error > 0) & np.isfinite(found.test_error)
+    n, error = found.n[shown], found.test_error[shown]
     band(axes, found, shown)
     style.theory(axes, n, error, color=style.colour(0), label="new rows")
     doubtful = ~found.reliable[shown]
@@ -162,21 +170,21 @@ def _draw_kernel(axes: Axes, curve: LearningCurve) -> None:
     axes.plot(n[doubtful], error[doubtful], "o", label=label, **hollow)
     _draw_training(axes, found, shown & (found.training_error > 1e-3 * error.min()))
     mark(axes, x=pool)
-    noise = curve.noise().variance
+    noise = curve.noise_estimate().noise_variance
     if noise > 0.1 * error.min():
         mark(axes, y=noise)
         axes.text(1.05 * n.min(), noise, "noise or not learnable", color="#666666", fontsize=7, va="bottom")
     axes.set_xlim(n.min(), n.max())
     style.log_scale(axes)
-    finish(axes, style.label("rows", "n"), "mean squared error", f"ridge {curve.ridge:.3g}; pool of {pool}")
+    finish(axes, style.label("rows", "n"), "mean squared error", f"penalty {curve.penalty:.3g}; pool of {pool}")
 
 
 def _draw_one_step(axes: Axes, curve: LearningCurve) -> None:
     found = curve.predict(np.unique(np.rint(np.geomspace(max(2, curve.rows_ / 8), 8 * curve.rows_, 7))))
-    shown, noise = found.in_range, curve.noise().variance
+    shown, noise = found.in_range, curve.noise_estimate().noise_variance
     n = found.n[shown]
     band(axes, found, shown)
-    style.theory(axes, n, found.error[shown], color=style.colour(0), label="new rows")
+    style.theory(axes, n, found.test_error[shown], color=style.colour(0), label="new rows")
     _draw_training(axes, found, shown)
     mark(axes, y=noise)
     axes.text(1.05 * n.min(), noise, "noise", color="#666666", fontsize=7, va="bottom")
@@ -189,10 +197,10 @@ def _draw_one_step(axes: Axes, curve: LearningCurve) -> None:
 
 def _draw_moments(axes: Axes, curve: LearningCurve) -> None:
     found = curve.predict(np.unique(np.rint(np.geomspace(max(2, curve.rows_ / 16), 8 * curve.rows_, 41))))
-    shown = np.isfinite(found.error) & (found.training_error > 0)
-    style.theory(axes, found.n[shown], found.error[shown], color=style.colour(0), label="new rows")
+    shown = np.isfinite(found.test_error) & (found.training_error > 0)
+    style.theory(axes, found.n[shown], found.test_error[shown], color=style.colour(0), label="new rows")
     _draw_training(axes, found, shown)
-    mark(axes, y=curve.noise().variance, label="not linear")
+    mark(axes, y=curve.noise_estimate().noise_variance, label="not linear")
     style.log_scale(axes)
     finish(axes, style.label("rows", "n"), "mean squared error", "from moments")
 
@@ -204,44 +212,44 @@ def _draw_training(axes: Axes, found: Curve, shown: np.ndarray) -> None:
 
 
 def _draw_path(axes: Axes, curve: LearningCurve) -> None:
-    left_out, best = curve.ridge_path(), curve.best_ridge()
-    style.theory(axes, left_out.ridge, left_out.loo_error, color=style.colour(0), label="leave-one-out")
-    style.theory(axes, left_out.ridge, left_out.gcv, color=style.colour(2), label="GCV", dashed=True)
-    mark(axes, x=best.ridge)
+    left_out, best = curve.penalty_path(), curve.best_penalty()
+    style.theory(axes, left_out.penalty, left_out.loo_error, color=style.colour(0), label="leave-one-out")
+    style.theory(axes, left_out.penalty, left_out.gcv, color=style.colour(2), label="GCV", dashed=True)
+    mark(axes, x=best.penalty)
     style.log_scale(axes)
-    axes.set_ylim(0.8 * best.error, min(1.3 * left_out.loo_error.max(), 20 * best.error))
-    ridge, error = style.label("ridge", r"\delta"), f"error with {curve.pool_.size} rows"
-    finish(axes, ridge, error, f"best ridge {best.ridge:.3g}")
+    axes.set_ylim(0.8 * best.test_error, min(1.3 * left_out.loo_error.max(), 20 * best.test_error))
+    penalty, error = style.label("penalty", r"n\lambda"), f"error with {curve.pool_.size} rows"
+    finish(axes, penalty, error, f"best penalty {best.penalty:.3g}")
 
 
-def _draw_ridges(axes: Axes, curve: LearningCurve) -> None:
-    levels = max(curve.best_ridge().ridge, 1e-12) * np.geomspace(1e-3, 1e3, 61)
+def _draw_penalties(axes: Axes, curve: LearningCurve) -> None:
+    levels = max(curve.best_penalty().penalty, 1e-12) * np.geomspace(1e-3, 1e3, 61)
     for index, share in enumerate((0.25, 1.0, 4.0)):
         size = max(2.0, np.rint(share * curve.rows_))
-        errors = curve.predict(size, levels).error
+        errors = curve.predict(size, levels).test_error
         style.theory(axes, levels, errors, color=style.colour(index), label=f"{size:.0f} rows")
     style.log_scale(axes)
-    finish(axes, "ridge", "mean squared error", "new rows")
+    finish(axes, "penalty", "mean squared error", "new rows")
 
 
 def _draw_alignment(axes: Axes, curve: LearningCurve) -> None:
     found = curve.alignment(curve.pool_.size)
-    index = np.arange(1, found.eigenvalues.size + 1)
+    index = np.arange(1, found.spectrum.size + 1)
     style.theory(axes, index, found.cumulative_target, color=style.colour(0), label="target")
     style.theory(axes, index, found.cumulative_spectrum, color=style.colour(1), label="kernel", dashed=True)
     style.theory(axes, index, found.learnability, color=style.colour(2), label="learned from the pool")
     style.log_scale(axes, "x")
     axes.set_ylim(0, 1.05)
-    title = f"{found.effective_dimension:.0f} directions, {found.learnable_share:.0%} of the target"
+    title = f"{found.degrees_of_freedom:.0f} directions, {found.learnable_share:.0%} of the target"
     finish(axes, style.label("direction", "j"), "share, cumulative", title)
 
 
 def _draw_link(axes: Axes, curve: LearningCurve) -> None:
     places = np.linspace(-3, 3, 301)
     style.theory(axes, places, curve.link(places), color=style.colour(0), label="link")
-    finish(axes, style.label("index", "s"), "target", f"noise {curve.noise().share:.0%} of the variance")
+    finish(axes, style.label("index", "s"), "target", f"noise {curve.noise_estimate().share:.0%} of the variance")
 
 
 KERNEL = Page(_kernel_text, lambda curve: figure(curve, _draw_kernel, _draw_path, _draw_alignment))
 ONE_STEP = Page(_one_step_text, lambda curve: figure(curve, _draw_one_step, _draw_link))
-MOMENTS = Page(_moments_text, lambda curve: figure(curve, _draw_moments, _draw_ridges))
+MOMENTS = Page(_moments_text, lambda curve: figure(curve, _draw_moments, _draw_penalties))

@@ -1,6 +1,6 @@
-"""What the single rows of a pool say at one effective ridge: leave-one-out errors, leverages and influences.
+"""What the single rows of a pool say at one effective penalty: leave-one-out errors, leverages and influences.
 
-Everything here depends on kappa alone, not on n or ridge, and is analytic in log kappa for |Im log kappa| < pi. So a
+Everything here depends on kappa alone, not on n or penalty, and is analytic in log kappa for |Im log kappa| < pi. So a
 grid of any size needs it at a few kappa only, and interpolates.
 """
 
@@ -133,7 +133,7 @@ def relative_deviation(part: np.ndarray, influences: np.ndarray) -> np.ndarray:
 
     With a = kappa tr G, b = kappa^2 tr G^2 and A = kappa^2 |G Y|^2 the curve is
 
-        E = n A / (a^2 - (N-n) b),            (1 - t) a = N - n,          t = ridge / kappa (`part`).
+        E = n A / (a^2 - (N-n) b),            (1 - t) a = N - n,          t = penalty / kappa (`part`).
 
     Leaving out row j changes a, b and A at fixed kappa by amounts that a rank-one update of G gives exactly; E and
     kappa follow to first order. d log E is then a combination of 1 and of these three changes whose coefficients

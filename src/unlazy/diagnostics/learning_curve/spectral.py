@@ -1,19 +1,19 @@
-"""Learning curves from the eigenvalues of a pool's kernel matrix: one effective ridge for all rows.
+"""Learning curves from the eigenvalues of a pool's kernel matrix: one effective penalty for all rows.
 
 K = sum_i l_i u_i u_i^T is the kernel matrix of N rows, c_i = |u_i^T Y|^2. Choosing n of the rows compresses K freely,
 and p random features compress it a second time. With z = sum l/(l+kappa), m = sum l kappa/(l+kappa)^2 (= z - q),
 g = sum 1/(l+kappa), share u = 1 - z/p, X = (m/p) / (u + m/p) and t = (n-z) / (N-z), kappa solves
 
-    (n - z) u = ridge g,                  z < min(n, p),
+    (n - z) u = penalty g,                  z < min(n, p),
 
 whose left side increases and whose right side decreases. The error on rows that were not chosen, noise included, is
 
     E = n [X sum c kappa/(l+kappa) + (1-X) sum c kappa^2/(l+kappa)^2] / ((N-z) [(1-X) (m + t (N-z-m)) + X (n-z)])
 
-and the training error (1 - z/n)^2 E. Without features u = 1 and X = 0. n = N gives kappa = ridge and GCV, n << N the
+and the training error (1 - z/n)^2 E. Without features u = 1 and X = 0. n = N gives kappa = penalty and GCV, n << N the
 population formula of `unlazy.theory.kernels.random_features`, and n > N is defined while kappa > 0.
 
-An intercept that no ridge shrinks is an infinite eigenvalue along the constant vector, which is no random feature: it
+An intercept that no penalty shrinks is an infinite eigenvalue along the constant vector, which is no random feature: it
 takes one of the n rows, one of the N and nothing else. So the formulas hold with n - 1, N - 1 and the eigenvalues of
 K orthogonal to the constant, E times n/(n-1) and the training error times (n-1)/n.
 """
@@ -27,8 +27,9 @@ import numpy as np
 from unlazy.numerics.roots import increasing_root
 from unlazy.numerics.spectral_sums import SOLVER_EVALUATIONS, SpectralNodes, Spectrum
 
-# stands for ridge 0 and all below it, in units of the largest eigenvalue: far below what rounding leaves of the others
-_NO_RIDGE = 1e-30
+# stands for penalty 0 and all below it, in units of the largest eigenvalue: far below what rounding leaves of the
+# others
+_NO_PENALTY = 1e-30
 _LEAST_KAPPA = 1e-40
 
 
@@ -50,11 +51,11 @@ class PoolSpectrum(NamedTuple):
 
 
 class SpectralCurve(NamedTuple):
-    """Fields of the broadcast shape of n, ridge and features; NaN out of range."""
+    """Fields of the broadcast shape of n, penalty and width; NaN out of range."""
 
     kappa: np.ndarray
-    """The effective ridge, in units of the kernel."""
-    error: np.ndarray
+    """The effective penalty, in units of the kernel."""
+    test_error: np.ndarray
     training_error: np.ndarray
     freedom: np.ndarray
     """z, the degrees of freedom."""
@@ -76,17 +77,17 @@ def pool_spectrum(eigenvalues: np.ndarray, energies: np.ndarray) -> PoolSpectrum
 
 
 def spectral_curve(
-    pool: PoolSpectrum, n: np.ndarray, ridge: np.ndarray, features: np.ndarray, *, intercept: bool = False
+    pool: PoolSpectrum, n: np.ndarray, penalty: np.ndarray, width: np.ndarray, *, intercept: bool = False
 ) -> SpectralCurve:
-    """The formulas above at equally long lists of n, ridge and features (infinity for the kernel itself).
+    """The formulas above at equally long lists of n, penalty and width (infinity for the kernel itself).
 
     With an intercept the pool is that of eigenvectors orthogonal to the constant one, n > 1 counts all rows, and
     `freedom` is without the intercept's.
     """
     if intercept:
-        found, cost = spectral_curve(pool, n - 1, ridge, features), n / (n - 1)
-        return found._replace(error=cost * found.error, training_error=found.training_error / cost)
-    delta = np.maximum(ridge / pool.scale, _NO_RIDGE)
+        found, cost = spectral_curve(pool, n - 1, penalty, width), n / (n - 1)
+        return found._replace(test_error=cost * found.test_error, training_error=found.training_error / cost)
+    delta = np.maximum(penalty / pool.scale, _NO_PENALTY)
     rank, null = pool.positive.rank, pool.null
     nodes = pool.positive.nodes((SOLVER_EVALUATIONS + 8) * n.size)
 
@@ -103,25 +104,25 @@ def spectral_curve(
     part = n / pool.rows
     least = pool.positive.eigenvalues.min() if not null else 0.0
     low[few] = ((delta + (1 - part) * least) / part)[few] * (1 - 1e-9)
-    fewer = np.minimum(n, features)
+    fewer = np.minimum(n, width)
     high = np.maximum(2 * pool.positive.eigenvalues.sum() / fewer, 4 * delta / part) * (1 + 1e-9)
-    inside = excess(low, n, delta, features) <= 0
+    inside = excess(low, n, delta, width) <= 0
     kappa = np.full(n.shape, np.nan)
     if inside.any():
-        kappa[inside] = increasing_root(excess, *(a[inside] for a in (low, high, n, delta, features)))
+        kappa[inside] = increasing_root(excess, *(a[inside] for a in (low, high, n, delta, width)))
 
     z, mixed, twice, missed_once, missed_twice = nodes.summed(_sums, kappa)
     missed_once, missed_twice = missed_once + pool.null_energy, missed_twice + pool.null_energy
     resolvent = nodes.summed(_resolvent, kappa)[0] * kappa + null
-    samples, share = _factors(n, features, delta * resolvent / kappa)
+    samples, share = _factors(n, width, delta * resolvent / kappa)
     with np.errstate(invalid="ignore", divide="ignore"):
-        approximation = (mixed / features) / (share + mixed / features)
+        approximation = (mixed / width) / (share + mixed / width)
         unused = samples / resolvent
         missed = approximation * missed_once + (1 - approximation) * missed_twice
         remaining = (1 - approximation) * (mixed + unused * (twice + null)) + approximation * samples
         error = n * missed / (resolvent * remaining)
-    # without a ridge, as many samples as features or as directions leave nothing to average over
-    peak = (ridge == 0) & (n == np.minimum(features, rank)) & ((n < pool.rows) | (features == n))
+    # without a penalty, as many samples as features or as directions leave nothing to average over
+    peak = (penalty == 0) & (n == np.minimum(width, rank)) & ((n < pool.rows) | (width == n))
     error = np.where(peak & inside, np.where(missed > 0, np.inf, 0.0), error)
     with np.errstate(invalid="ignore"):
         training = np.where(peak & inside, 0.0, (samples / n) ** 2 * error)

@@ -44,7 +44,7 @@ def final_step(model: Any, X: Any) -> tuple[Any, Any]:
     try:
         return last, model[:-1].transform(X) if len(model.steps) > 1 else X
     except NotFittedError:
-        raise InputError("model must be fitted, got a Pipeline that is not: call its fit(X, y) first") from None
+        raise InputError("fitted_model must be fitted, got a Pipeline that is not: call its fit(X, y) first") from None
 
 
 def linear_model(model: Any) -> LinearModel:
@@ -53,15 +53,17 @@ def linear_model(model: Any) -> LinearModel:
     kinds = {base.__name__ for base in type(model).__mro__ if base.__module__.startswith("sklearn.linear_model")}
     family = next((each for each in (_LOGISTIC, _RIDGE_CLASSIFIERS, _RIDGE) if kinds & set(each)), None)
     if family is None:
-        raise InputError(f"model must be a fitted {', '.join(SUPPORTED)} or a Pipeline that ends in one, got {name}")
+        raise InputError(
+            f"fitted_model must be a fitted {', '.join(SUPPORTED)} or a Pipeline that ends in one, got {name}"
+        )
     if not hasattr(model, "coef_"):
-        raise InputError(f"model must be fitted, got a {name} that is not: call its fit(X, y) first")
+        raise InputError(f"fitted_model must be fitted, got a {name} that is not: call its fit(X, y) first")
     coefficients = np.atleast_2d(np.asarray(model.coef_, dtype=np.float64))
     intercept = np.broadcast_to(np.asarray(model.intercept_, dtype=np.float64), len(coefficients)).copy()
     if family is _LOGISTIC:
         return _logistic(model, name, coefficients, intercept)
     if getattr(model, "positive", False):
-        raise InputError(f"model must have weights of any sign, got a {name} with positive=True")
+        raise InputError(f"fitted_model must have weights of any sign, got a {name} with positive=True")
     alphas = np.asarray(model.alpha_ if hasattr(model, "alpha_") else model.alpha, dtype=np.float64)
     return LinearModel(
         "ridge" if family is _RIDGE else "ridge classifier",
@@ -82,22 +84,24 @@ def _logistic(model: Any, name: str, coefficients: np.ndarray, intercept: np.nda
     mixing = 0.0 if mixing is None or penalty in ("l2", None) else float(np.max(np.asarray(mixing, dtype=np.float64)))
     if penalty in ("l1", "elasticnet") or mixing != 0:
         what = f"penalty={penalty!r}" if penalty in ("l1", "elasticnet") else f"l1_ratio={mixing:g}"
-        raise InputError(f"model must have the penalty l2 or none, got a {name} with {what}")
+        raise InputError(f"fitted_model must have the penalty l2 or none, got a {name} with {what}")
     if len(classes) > 2 and (model.solver == "liblinear" or getattr(model, "multi_class", None) == "ovr"):
-        raise InputError(f"model must be one softmax over all classes, got a {name} of {len(classes)} separate ones")
+        raise InputError(
+            f"fitted_model must be one softmax over all classes, got a {name} of {len(classes)} separate ones"
+        )
     if len(classes) == 2 and getattr(model, "multi_class", None) == "multinomial":
-        raise InputError("model must not have multi_class='multinomial' for two classes: leave it out")
+        raise InputError("fitted_model must not have multi_class='multinomial' for two classes: leave it out")
     # LogisticRegressionCV has its choice, one for each class in former versions
     strength = np.atleast_1d(np.asarray(model.C_ if hasattr(model, "C_") else model.C, dtype=np.float64))
     if (strength != strength[0]).any():
-        raise InputError(f"model must have one C for all classes, got C_ = {strength}")
-    ridge = 0.0 if penalty is None else 1 / float(strength[0])
+        raise InputError(f"fitted_model must have one C for all classes, got C_ = {strength}")
+    l2 = 0.0 if penalty is None else 1 / float(strength[0])
     scale = float(model.intercept_scaling) if model.solver == "liblinear" and model.fit_intercept else 0.0
     return LinearModel(
         "logistic",
         coefficients,
         intercept,
-        np.array([ridge]),
+        np.array([l2]),
         bool(model.fit_intercept),
         scale,
         classes,

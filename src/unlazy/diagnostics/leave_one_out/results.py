@@ -3,20 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 
-from unlazy.checks import InputError
-
 # a change of the score by leaving the row out above which one Newton step is a rough guess of the refit
 ROUGH = 2.0
-
-
-class MeanLoss(NamedTuple):
-    value: float
-    deviation: float
-    """Its standard error over rows, as if their losses were independent."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -31,43 +22,39 @@ class LooScores:
     """Of each row: minus the log probability of its label; 0 or 1; or the squared residual, summed over outputs."""
     leverage: np.ndarray
     """Between 0 and 1: how far each row holds its own score."""
-    rough: int
+    rough_rows: int
     """Rows whose log odds of two classes one Newton step moves by more than 2 and that were not refitted."""
-    shift: float
+    distance_from_optimum: float
     """The largest distance of a score of the fit from its optimum, to which it was moved first."""
-    error: MeanLoss
+    loo_error: float
     """Share of wrong labels, or mean squared error for regression."""
-    log_loss: MeanLoss | None
+    loo_error_deviation: float
+    """Its standard error over rows, as if their losses were independent."""
+    loo_log_loss: float | None
+    """None for a ridge, which has no probabilities; so are its standard error and the training log loss."""
+    loo_log_loss_deviation: float | None
     training_error: float
     training_log_loss: float | None
-    exact: bool
+    is_exact: bool
     """True for the square loss; one Newton step for the logistic one."""
-
-    @property
-    def loo_error(self) -> float:
-        return self.error.value
-
-    @property
-    def loo_log_loss(self) -> float:
-        if self.log_loss is None:
-            raise InputError("loo_log_loss needs probabilities, which a ridge has not: use loo_error")
-        return self.log_loss.value
 
     def __repr__(self) -> str:
         return str(self)
 
     def __str__(self) -> str:
         n = len(self.losses)
-        lines = [f"leave-one-out of {n} rows, {'exact' if self.exact else 'one Newton step from the fit'}"]
-        measures = [("error", self.error, self.training_error)]
-        if self.log_loss is not None and self.training_log_loss is not None:
-            measures.append(("log loss", self.log_loss, self.training_log_loss))
-        for name, found, training in measures:
-            lines.append(f"  {name:<10}{found.value:.4g} +- {found.deviation:.2g}  (training {training:.4g})")
+        lines = [f"leave-one-out of {n} rows, {'exact' if self.is_exact else 'one Newton step from the fit'}"]
+        measures: list[tuple[str, float, float | None, float | None]] = [
+            ("error", self.loo_error, self.loo_error_deviation, self.training_error)
+        ]
+        if self.loo_log_loss is not None:
+            measures.append(("log loss", self.loo_log_loss, self.loo_log_loss_deviation, self.training_log_loss))
+        for name, value, deviation, training in measures:
+            lines.append(f"  {name:<10}{value:.4g} +- {deviation:.2g}  (training {training:.4g})")
         lines.append(f"  {'leverage':<10}mean {self.leverage.mean():.3g}, largest {self.leverage.max():.3g}")
-        if self.rough:
-            caution = f"rough guesses of {self.rough} row(s); refits={self.rough} leaves the worst out by true refits"
-            lines.append(f"  {'caution':<10}{caution}")
+        if self.rough_rows:
+            refits = f"refits={self.rough_rows} leaves the worst out by true refits"
+            lines.append(f"  {'caution':<10}rough guesses of {self.rough_rows} row(s); {refits}")
         return "\n".join(lines)
 
 
@@ -77,10 +64,10 @@ class LooPath:
 
     Cs: np.ndarray
     loo_log_loss: np.ndarray
-    log_loss_deviation: np.ndarray
+    loo_log_loss_deviation: np.ndarray
     """Standard errors over rows."""
     loo_error: np.ndarray
-    error_deviation: np.ndarray
+    loo_error_deviation: np.ndarray
     leverage: np.ndarray
     """The largest of a row, for each C."""
     scores: np.ndarray
@@ -94,7 +81,13 @@ class LooPath:
     def __str__(self) -> str:
         lines = ["        C   log loss      +-      error      +-  leverage"]
         best = int(np.argmin(self.loo_log_loss))
-        columns = (self.loo_log_loss, self.log_loss_deviation, self.loo_error, self.error_deviation, self.leverage)
+        columns = (
+            self.loo_log_loss,
+            self.loo_log_loss_deviation,
+            self.loo_error,
+            self.loo_error_deviation,
+            self.leverage,
+        )
         for i, C in enumerate(self.Cs):
             a, b, c, d, e = (float(column[i]) for column in columns)
             lines.append(f"{C:9.3g}  {a:9.4g}  {b:6.2g}  {c:9.4g}  {d:6.2g}  {e:8.3f}{'  best' if i == best else ''}")

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from unlazy.checks import InputError, check_array, check_whole
 from unlazy.diagnostics.leave_one_out.models import LinearModel, final_step, linear_model
-from unlazy.diagnostics.leave_one_out.results import ROUGH, LooPath, LooScores, MeanLoss
+from unlazy.diagnostics.leave_one_out.results import ROUGH, LooPath, LooScores
 from unlazy.numerics.leave_one_out import SingularHessian, inverse_hessian, leave_one_out, newton_step, span
 from unlazy.numerics.roots import ConvergenceError
 from unlazy.numerics.softmax_regression import (
@@ -28,26 +28,26 @@ from unlazy.numerics.softmax_regression import (
 # a score that far from the optimum: not converged, or other rows
 _FAR = 0.5
 _UNPENALISED = (
-    "model must have a unique optimum, with each row left out too: without enough penalty, separable classes, "
+    "fitted_model must have a unique optimum, with each row left out too: without enough penalty, separable classes, "
     "dependent columns or more columns than rows leave none"
 )
 
 
 def loo_scores(
-    model: Any, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None, *, refits: int = 0
+    fitted_model: Any, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None, *, refits: int = 0
 ) -> LooScores:
     """Scores and losses of each row without that row, for a fitted linear model and the rows it was fitted on.
 
         z_i without i  =  z_i + (I - h_i L_i)^-1 h_i g_i,       h_i = x_i^T H^-1 x_i,
 
     with g, L the first two derivatives of the loss in the scores and H the Hessian of the objective, in contrasts of
-    the K classes. `model` is scikit-learn's Ridge, RidgeCV, RidgeClassifier (and CV): exact; or LogisticRegression (and
-    CV) with the penalty l2 or none, of two or more classes, any C: one Newton step from the fit, near to the refit
-    while `leverage` is small. A fit that has not converged is moved to its optimum first, by `shift`, with a warning if
-    that is much. The `refits` rows that move farthest are left out by a true refit instead: where C is large, one step
-    is rough for rows whose log odds move by more than about 2, which `rough` counts. Class weights are those of all
-    rows ("balanced" is not recomputed without the row). Give the sample_weight of the fit again: it weighs rows in the
-    fit and in the means.
+    the K classes. `fitted_model` is scikit-learn's Ridge, RidgeCV, RidgeClassifier (and CV): exact; or
+    LogisticRegression (and CV) with the penalty l2 or none, of two or more classes, any C: one Newton step from the
+    fit, near to the refit while `leverage` is small. A fit that has not converged is moved to its optimum first, by
+    `distance_from_optimum`, with a warning if that is much. The `refits` rows that move farthest are left out by a true
+    refit instead: where C is large, one step is rough for rows whose log odds move by more than about 2, which
+    `rough_rows` counts. Class weights are those of all rows ("balanced" is not recomputed without the row). Give the
+    sample_weight of the fit again: it weighs rows in the fit and in the means.
 
     A Pipeline may end in such a model. Its other steps are kept as fitted to all rows: a StandardScaler has seen the
     row left out, which changes scores by O(1/n) of what the row itself does; selection of columns by y would be a leak.
@@ -58,7 +58,7 @@ def loo_scores(
     Source: Rad & Maleki (2020), "A scalable estimate of the out-of-sample prediction error via approximate
     leave-one-out cross-validation"; for ridge Allen (1974).
     """
-    last, inputs = final_step(model, X)
+    last, inputs = final_step(fitted_model, X)
     found = linear_model(last)
     rows = _rows(inputs, found.coefficients.shape[1])
     weights = _sample_weight(sample_weight, len(rows))
@@ -112,9 +112,14 @@ def loo_path(
     )
 
 
+class _MeanLoss(NamedTuple):
+    value: float
+    deviation: float
+
+
 class _ClassLosses(NamedTuple):
-    log_loss: MeanLoss
-    error: MeanLoss
+    log_loss: _MeanLoss
+    error: _MeanLoss
     losses: np.ndarray
     probabilities: np.ndarray
 
@@ -123,8 +128,8 @@ def _logistic(model: LinearModel, rows: np.ndarray, y: ArrayLike, own: np.ndarra
     assert model.classes is not None
     labels = _labels(y, len(rows), model.classes)
     weights = own * _class_weights(model.class_weight, model.classes, labels)
-    ridge = float(model.penalties[0])
-    found = _design(rows, labels, model.classes, weights, ridge, model.has_intercept, model.intercept_scale)
+    penalty = float(model.penalties[0])
+    found = _design(rows, labels, model.classes, weights, penalty, model.has_intercept, model.intercept_scale)
     problem = found.problem
     start = found.weights(model.coefficients, model.intercept)
     best = optimum(problem, start)
@@ -140,8 +145,8 @@ def _logistic(model: LinearModel, rows: np.ndarray, y: ArrayLike, own: np.ndarra
         best.left_out.leverage,
         rough,
         best.distance,
-        means.error,
-        means.log_loss,
+        *means.error,
+        *means.log_loss,
         training.error.value,
         training.log_loss.value,
         False,
@@ -190,7 +195,18 @@ def _ridge(model: LinearModel, rows: np.ndarray, y: ArrayLike, own: np.ndarray) 
         losses, training = (_wrong(z, labels).astype(float) for z in (scores, fitted))
     flat_scores = scores[:, 0] if outputs == 1 and (model.classes is not None or np.ndim(y) == 1) else scores
     return LooScores(
-        flat_scores, None, losses, leverage, 0, shift, _mean(losses, own), None, _mean(training, own).value, None, True
+        flat_scores,
+        None,
+        losses,
+        leverage,
+        0,
+        shift,
+        *_mean(losses, own),
+        None,
+        None,
+        _mean(training, own).value,
+        None,
+        True,
     )
 
 
@@ -199,7 +215,7 @@ def _design(
     labels: np.ndarray,
     classes: np.ndarray,
     weights: np.ndarray,
-    ridge: float,
+    penalty: float,
     has_intercept: bool,
     penalised_constant: float = 0.0,
 ) -> SoftmaxDesign:
@@ -216,8 +232,8 @@ def _design(
         labels,
         len(classes),
         weights,
-        ridge,
-        intercept=has_intercept,
+        penalty,
+        fit_intercept=has_intercept,
         penalised_constant=penalised_constant,
     )
 
@@ -233,12 +249,12 @@ def _wrong(scores: np.ndarray, labels: np.ndarray) -> np.ndarray:
     return ((scores[:, 0] > 0).astype(int) if scores.shape[1] == 1 else scores.argmax(axis=1)) != labels
 
 
-def _mean(losses: np.ndarray, weights: np.ndarray) -> MeanLoss:
+def _mean(losses: np.ndarray, weights: np.ndarray) -> _MeanLoss:
     shares = weights / weights.sum()
     mean = float(shares @ losses)
     correction = 1 - float(np.sum(shares**2))
     variance = float(shares**2 @ (losses - mean) ** 2)
-    return MeanLoss(mean, float(np.sqrt(variance / correction)) if correction > 0 else np.nan)
+    return _MeanLoss(mean, float(np.sqrt(variance / correction)) if correction > 0 else np.nan)
 
 
 def _check_memory(columns: int) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from unlazy.checks import InputError, check_array
-from unlazy.diagnostics.curves import Curve, Interval, checked_sizes
+from unlazy.diagnostics.curves import Curve, Interval, checked_n
 from unlazy.diagnostics.overfitting.two_sample import (
     ClassMoments,
     inner_products,
@@ -41,19 +41,19 @@ _MOST_PER_DIMENSION = 5.0
 class OverfitForecast:
     """What `forecast_overfit` found; rows are written as x = +-mu + noise with covariance S of either class."""
 
-    error: float
-    """The forecast test error, at most 1/2."""
+    test_error: float
+    """The forecast, at most 1/2."""
     low: float
     high: float
-    """The interval of `error` that contains the test error with probability `level`."""
-    level: float
+    """The interval that contains the test error with probability `confidence`."""
+    confidence: float
     n: int
     d: int
-    signal: float
+    squared_signal_norm: float
     """|mu|^2, a quarter of the squared distance of the class means; its unbiased estimate may be negative."""
     noise_along: float
     """mu.S mu, the variance of the noise along the signal times |mu|^2, averaged over the classes."""
-    noise_square: float
+    noise_square_trace: float
     """tr S^2, averaged over the classes."""
     effective_rank: float
     """(tr S)^2 / tr S^2, the number of directions that the noise fills."""
@@ -73,7 +73,7 @@ class OverfitForecast:
     @property
     def signal_level(self) -> float:
         """Lambda = n |mu|^4 / tr S^2: overfitting is benign where this is large."""
-        return self.n * max(self.signal, 0.0) ** 2 / self.noise_square
+        return self.n * max(self.squared_signal_norm, 0.0) ** 2 / self.noise_square_trace
 
     @property
     def in_range(self) -> bool:
@@ -84,10 +84,10 @@ class OverfitForecast:
         seen = "" if self.separation > 2 * self.standard_error else "; the classes' means cannot be told apart yet"
         if not self.in_range:
             seen += f"; more rows than effective dimensions ({self.effective_rank:.0f}): up to a fifth too low"
+        interval = f"{self.confidence:.0%} interval {self.low:.3g} to {self.high:.3g}"
         return (
-            f"forecast test error {self.error:.3g} ({self.level:.0%} interval {self.low:.3g} to {self.high:.3g}) of a "
-            f"small-start two-layer ReLU network fitted to these {self.n} rows; signal level {self.signal_level:.3g}, "
-            f"leave-one-out check {self.loo_error:.3g}{seen}"
+            f"forecast test error {self.test_error:.3g} ({interval}) of a small-start two-layer ReLU network fitted to "
+            f"these {self.n} rows; signal level {self.signal_level:.3g}, leave-one-out check {self.loo_error:.3g}{seen}"
         )
 
     def figure(self) -> Figure:
@@ -96,19 +96,19 @@ class OverfitForecast:
 
 
 def forecast_overfit(
-    X: ArrayLike, y: ArrayLike, *, level: float = 0.9, sizes: ArrayLike | None = None
+    X: ArrayLike, y: ArrayLike, *, confidence: float = 0.9, n: ArrayLike | None = None
 ) -> OverfitForecast:
-    """Forecast the test error of a two-layer ReLU network trained to zero loss on rows X (n, d) with two labels y.
+    """Forecast the test error of a two-layer ReLU network trained to zero loss on N rows X (N, d) with two labels y.
 
     Started small, such a network classifies nearly like the difference of its class means, whose error for normal
     classes with means +-mu about their midpoint and covariances S_1, S_2 is, averaged over c,
 
-        Phi( -M / sqrt(V_c) ),    M = |mu|^2,    V_c = mu.S_c mu + tr(S_c S_1) / (4 n_1) + tr(S_c S_2) / (4 n_2).
+        Phi( -M / sqrt(V_c) ),    M = |mu|^2,    V_c = mu.S_c mu + tr(S_c S_1) / (4 N_1) + tr(S_c S_2) / (4 N_2).
 
     All moments are U-statistics over distinct rows of each class, so that neither the noise of a row nor the estimated
     centre enters its own product: they are unbiased for any distribution, and shifting X changes nothing. The interval
-    comes from the jackknife, whose known excess 2 tr S^2 / n^2 for the variance of M is removed. `sizes` are numbers of
-    rows to forecast for besides n (n/4, ..., 16n by default, as far as the forecast goes).
+    comes from the jackknife, whose known excess 2 tr S^2 / N^2 for the variance of M is removed. `n` are numbers of
+    rows to forecast for besides N (N/4, ..., 16N by default, as far as the forecast goes).
 
     For classes of equal weight in the test data and centred inputs; not for networks that start large, deep ones, or
     classes that differ in more than their means. Refused: fewer than 20 rows, 8 of a class or 30% of a class, more or
@@ -117,10 +117,10 @@ def forecast_overfit(
     effective dimensions (`in_range`) and increasingly optimistic beyond. Source: the regime of Frei, Chatterji &
     Bartlett (2022) and Kou et al. (2023); statistics after Chen & Qin (2010).
     """
-    level = float(check_array("level", level, above=0, below=1, ndim=0))
+    confidence = float(check_array("confidence", confidence, above=0, below=1, ndim=0))
     rows = check_array("X", X, low=-_LARGEST_ENTRY, high=_LARGEST_ENTRY, ndim=2)
     labels, first = _two_classes(y, len(rows))
-    n = len(rows)
+    count = len(rows)
     centred = rows - rows.mean(axis=0)
     scale = float(np.sqrt(np.mean(centred**2) * rows.shape[1]))
     if not scale > 0:
@@ -128,45 +128,45 @@ def forecast_overfit(
     products = inner_products(centred[first] / scale, centred[~first] / scale)
     sums = sums_of(products)
     moments = moments_of(sums)
-    if not moments.noise_square > 1e-12:
+    if not moments.noise_square_trace > 1e-12:
         raise InputError(
             "X must vary within the classes, by more than .001 of the distance of their means and in directions that "
-            f"rows share, got the mean squared overlap {max(float(moments.noise_square), 0.0):.1e} of the variance"
+            f"rows share, got the mean squared overlap {max(float(moments.noise_square_trace), 0):.1e} of the variance"
         )
     total = np.mean([np.var(centred[part] / scale, axis=0, ddof=1).sum() for part in (first, ~first)])
-    effective_rank = float(total**2 / moments.noise_square)
+    effective_rank = float(total**2 / moments.noise_square_trace)
     most = _MOST_PER_DIMENSION * effective_rank
-    if n > most:
+    if count > most:
         raise InputError(
             f"X must have at most {_MOST_PER_DIMENSION:g} rows for each of {effective_rank:.3g} effective dimensions"
-            f" (tr S)^2 / tr S^2 of its noise, got {n}: networks that fit them do not classify like class means"
+            f" (tr S)^2 / tr S^2 of its noise, got {count}: networks that fit them do not classify like class means"
         )
-    rows_at_hand = _sizes(sizes, n, most)
+    rows_at_hand = _sizes(n, count, most)
 
     separation, variance = float(separation_of(moments)), float(pooled_variance(moments))
     deviations = np.concatenate([separation_of(moments_of(part)) for part in without_one_row(products, sums)])
-    jackknife = (n - 1) * float(np.var(deviations))
-    excess = 2 * float(moments.noise_square) / n**2 / variance
+    jackknife = (count - 1) * float(np.var(deviations))
+    excess = 2 * float(moments.noise_square_trace) / count**2 / variance
     standard_error = float(np.sqrt(max(jackknife - excess, excess)))
     scores = margins(products) / np.sqrt(variance)
 
     from scipy.special import ndtri
 
-    reach = float(ndtri((1 + level) / 2)) * standard_error
-    errors, *ends = (_errors(moments, rows_at_hand / n, shift) for shift in (0.0, reach, -reach))
+    reach = float(ndtri((1 + confidence) / 2)) * standard_error
+    errors, *ends = (_errors(moments, rows_at_hand / count, shift) for shift in (0.0, reach, -reach))
     known = np.ones(rows_at_hand.shape, dtype=bool)
     curve = Curve(rows_at_hand, errors, Interval(*ends), known, rows_at_hand <= effective_rank)
     error, low, high = (float(_errors(moments, np.ones(1), shift)[0]) for shift in (0.0, reach, -reach))
     return OverfitForecast(
-        error=error,
+        test_error=error,
         low=low,
         high=high,
-        level=level,
-        n=n,
+        confidence=confidence,
+        n=count,
         d=rows.shape[1],
-        signal=float(moments.signal) * scale**2,
+        squared_signal_norm=float(moments.signal) * scale**2,
         noise_along=float(moments.along.mean()) * scale**4,
-        noise_square=float(moments.noise_square) * scale**4,
+        noise_square_trace=float(moments.noise_square_trace) * scale**4,
         effective_rank=effective_rank,
         separation=separation,
         standard_error=standard_error,
@@ -204,7 +204,7 @@ def _two_classes(y: ArrayLike, n: int) -> tuple[tuple[Any, Any], np.ndarray]:
     if n < _FEWEST_ROWS:
         raise InputError(f"X must have at least {_FEWEST_ROWS} rows: with fewer the forecast is off by .1, got {n}")
     if n > _MOST_ROWS:
-        raise InputError(f"X must have at most {_MOST_ROWS} rows, got {n}: take some and forecast for `sizes`=[{n}]")
+        raise InputError(f"X must have at most {_MOST_ROWS} rows, got {n}: take some and forecast for n=[{n}]")
     rare = int(np.argmin(counts))
     if counts[rare] < max(_FEWEST_OF_CLASS, _LEAST_SHARE * n):
         raise InputError(
@@ -214,30 +214,30 @@ def _two_classes(y: ArrayLike, n: int) -> tuple[tuple[Any, Any], np.ndarray]:
     return (values[0].item(), values[1].item()), labels == values[1]
 
 
-def _sizes(sizes: ArrayLike | None, n: int, most: float) -> np.ndarray:
-    if sizes is None:
-        growth = np.rint(n * 2.0 ** np.arange(-2, 5)).astype(np.int64)
-        return growth[(growth <= most) | (growth <= n)]
-    found = checked_sizes(sizes, 2)
+def _sizes(n: ArrayLike | None, count: int, most: float) -> np.ndarray:
+    if n is None:
+        growth = np.rint(count * 2.0 ** np.arange(-2, 5)).astype(np.int64)
+        return growth[(growth <= most) | (growth <= count)]
+    found = checked_n(n, 2)
     if found.max() > most:
         raise InputError(
-            f"sizes must be at most {most:.0f}, {_MOST_PER_DIMENSION:g} for each effective dimension of the noise, "
+            f"n must be at most {most:.0f}, {_MOST_PER_DIMENSION:g} for each effective dimension of the noise, "
             f"got {found.max():g}"
         )
     return found
 
 
 def _draw_curve(axes: Axes, forecast: OverfitForecast) -> None:
-    band(axes, forecast.curve, label=f"{forecast.level:.0%} interval")
-    style.theory(axes, forecast.curve.n, forecast.curve.error, color=style.colour(0), label="forecast")
-    spread = [[forecast.error - forecast.low], [forecast.high - forecast.error]]
-    axes.errorbar([forecast.n], [forecast.error], yerr=spread, color=style.colour(0), marker="o", linestyle="none")
+    band(axes, forecast.curve, label=f"{forecast.confidence:.0%} interval")
+    style.theory(axes, forecast.curve.n, forecast.curve.test_error, color=style.colour(0), label="forecast")
+    spread = [[forecast.test_error - forecast.low], [forecast.high - forecast.test_error]]
+    axes.errorbar([forecast.n], [forecast.test_error], yerr=spread, color=style.colour(0), marker="o", linestyle="none")
     axes.plot(
         [forecast.n], [forecast.loo_error], "s", color=style.colour(1), markerfacecolor="none", label="leave one out"
     )
     axes.set_ylim(0, 0.55)
     style.log_scale(axes, "x")
-    title = f"forecast {forecast.error:.3g}, {forecast.low:.3g} to {forecast.high:.3g}"
+    title = f"forecast {forecast.test_error:.3g}, {forecast.low:.3g} to {forecast.high:.3g}"
     finish(axes, style.label("rows", "n"), "test error", title)
 
 

@@ -53,7 +53,7 @@ class ClassMoments(NamedTuple):
     """mu.S_c mu for both classes c, (2, ...), at least 0."""
     fluctuation: np.ndarray
     """tr(S_c S_1) / (4 n_1) + tr(S_c S_2) / (4 n_2), (2, ...)."""
-    noise_square: np.ndarray
+    noise_square_trace: np.ndarray
 
 
 def inner_products(first: np.ndarray, second: np.ndarray) -> Grams:

@@ -56,7 +56,7 @@ class AttentionErrors:
         tasks = tasks if tasks <= MOST_TASKS * self.d else np.inf
         if (tasks, context) not in self._curves:
             test = gaussian_task_moments(self.covariance, context, self.noise)
-            xi = _EFFECTIVE_RIDGES * float(np.trace(test.feature)) / len(test.feature)
+            xi = _EFFECTIVE_RIDGES * float(np.trace(test.feature_moment)) / len(test.feature_moment)
             sets = [test] if np.isinf(tasks) else [_between(*ends, context) for ends in self._ends(tasks)]
             parts = np.mean([_curve(moments, test, xi) for moments in sets], axis=0)
             self._curves[tasks, context] = PromptCurve(xi, *parts)
@@ -74,25 +74,27 @@ class AttentionErrors:
 
 def _between(one: PromptMoments, infinite: PromptMoments, context: float) -> PromptMoments:
     """The moments of features are linear in 1/context, the others do not depend on it."""
-    return infinite._replace(feature=infinite.feature + (one.feature - infinite.feature) / context)
+    return infinite._replace(
+        feature_moment=infinite.feature_moment + (one.feature_moment - infinite.feature_moment) / context
+    )
 
 
 def _curve(moments: PromptMoments, test: PromptMoments, xi: np.ndarray) -> np.ndarray:
     """The parts of `PromptCurve`: `finite_size_errors` without solving for xi."""
-    d = len(moments.cross)
-    eigenvalues, vectors = np.linalg.eigh(moments.feature)
+    d = len(moments.cross_moment)
+    eigenvalues, vectors = np.linalg.eigh(moments.feature_moment)
     eigenvalues = np.maximum(eigenvalues, 0.0)
     inverse = 1 / (eigenvalues + xi[:, None])
-    cross = moments.cross @ vectors
-    gram, feature = cross.T @ cross, vectors.T @ test.feature @ vectors
+    cross = moments.cross_moment @ vectors
+    gram, feature = cross.T @ cross, vectors.T @ test.feature_moment @ vectors
     own = np.sum(inverse**2 * (np.diagonal(gram) * eigenvalues), axis=1) - 2 * inverse @ np.diagonal(gram)
     missed = np.sum(inverse @ (gram * feature) * inverse, axis=1)
-    missed -= 2 * inverse @ np.sum(cross * (test.cross @ vectors), axis=0)
+    missed -= 2 * inverse @ np.sum(cross * (test.cross_moment @ vectors), axis=0)
     spread = inverse**2 @ (eigenvalues * np.diagonal(feature))
     return np.array(
         [
-            test.label_variance + missed / d,
-            spread * (moments.label_variance + own / d),
+            test.label_moment + missed / d,
+            spread * (moments.label_moment + own / d),
             inverse @ eigenvalues,
             inverse**2 @ eigenvalues**2,
         ]

@@ -30,8 +30,8 @@ class PlanOption(NamedTuple):
     tasks: int
     context: int
     prompts: int
-    error: float
-    ridge: float
+    new_task_error: float
+    ridge_times_dimension: float
 
     @property
     def rows(self) -> int:
@@ -46,8 +46,8 @@ class PretrainingPlan:
     verdict: str
     """One of "reachable", "unreachable", "needs more tasks", "needs longer contexts" and "needs more prompts"."""
     reason: str
+    d: int
     target_error: float
-    dimension: int
     noise_variance: float
     limits: tuple[int, int, int]
     """The most tasks, context rows and prompts."""
@@ -70,12 +70,13 @@ class PretrainingPlan:
         return _fewest(self.options) if self.options else None
 
     def __str__(self) -> str:
-        head = f"error {self.target_error:.4g} in {self.dimension} dimensions, noise {self.noise_variance:.3g}: "
+        head = f"error {self.target_error:.4g} in {self.d} dimensions, noise {self.noise_variance:.3g}: "
         best = self.best
         if best is None:
             return f"{head}{self.verdict}; {self.reason}"
         lines = [
-            f"{head}{best.tasks} tasks, {best.context} context rows, {best.prompts} prompts (ridge {best.ridge:.2g}); "
+            f"{head}{best.tasks} tasks, {best.context} context rows, {best.prompts} prompts (ridge times d "
+            f"{best.ridge_times_dimension:.2g}); "
             f"{self.reason}",
             *_table("other contexts, each with its fewest rows:", self.options, best),
             *_table("fewer tasks at that context:", self.fewer_tasks, best),
@@ -84,9 +85,9 @@ class PretrainingPlan:
 
 
 def plan_pretraining(
-    dimension: int,
-    noise_variance: float,
+    d: int,
     target_error: float,
+    noise_variance: float,
     *,
     max_tasks: int | None = None,
     max_context: int | None = None,
@@ -106,7 +107,7 @@ def plan_pretraining(
     tasks than dimensions linear attention stays above noise + 1 - k/d. Corrections are of order 1/d: simulations
     reach the target within about 5% at d = 20. Source: Lu, Letey, Zavatone-Veth, Maiti & Pehlevan (2024).
     """
-    d = check_whole("dimension", dimension, _FEWEST_DIMENSIONS, _MOST_DIMENSIONS)
+    d = check_whole("d", d, _FEWEST_DIMENSIONS, _MOST_DIMENSIONS)
     noise = float(check_array("noise_variance", noise_variance, low=0, high=_LARGEST, ndim=0))
     target = float(check_array("target_error", target_error, above=0, high=_LARGEST, ndim=0))
     covariance = _covariance(task_covariance, d)
@@ -139,7 +140,7 @@ def plan_pretraining(
             fewer_tasks = _fewer_tasks(search, best, most_tasks)
             reason = f"Bayes at that context {_bayes_error(covariance, noise, best.context):.4g}"
     limits = (most_tasks, most_context, most_prompts)
-    return PretrainingPlan(verdict, reason, target, d, noise, limits, bayes, floor, tuple(options), tuple(fewer_tasks))
+    return PretrainingPlan(verdict, reason, d, target, noise, limits, bayes, floor, tuple(options), tuple(fewer_tasks))
 
 
 class _Search(NamedTuple):
@@ -227,11 +228,11 @@ def _verdict(
 
 
 def _table(title: str, options: tuple[PlanOption, ...], best: PlanOption) -> list[str]:
-    rows: list[tuple[str, ...]] = [("context", "tasks", "prompts", "rows", "error", "ridge", "")]
+    rows: list[tuple[str, ...]] = [("context", "tasks", "prompts", "rows", "error", "ridge times d", "")]
     for option in options:
         counts = (option.context, option.tasks, option.prompts, option.rows)
         remark = " <- fewest rows" if option == best else ""
-        rows.append((*map(str, counts), f"{option.error:.4f}", f"{option.ridge:.2g}", remark))
+        rows.append((*map(str, counts), f"{option.new_task_error:.4f}", f"{option.ridge_times_dimension:.2g}", remark))
     return [title, *table(rows, (8, 8, 9, 11, 8, 8), gap=" ", indent="")]
 
 

@@ -86,22 +86,22 @@ class Evidence(NamedTuple):
 
 
 class RidgeForecast(NamedTuple):
-    """Test errors to expect with other numbers of labelled rows; every field has one entry for each size.
+    """Test errors to expect with other numbers of labelled rows; every field has one entry for each n.
 
     No `Curve`, because an error here may be a bound, has a standard error, and stands beside that without a ridge.
     """
 
-    sizes: np.ndarray
+    n: np.ndarray
     ridge: np.ndarray
     """The best ridge."""
-    error: np.ndarray
-    """The test error there, label noise included."""
+    test_error: np.ndarray
+    """There, label noise included."""
     standard_error: np.ndarray
-    """Of `error`, from the scatter of the leave-one-out residuals over the rows."""
+    """Of `test_error`, from the scatter of the leave-one-out residuals over the rows."""
     is_bound: np.ndarray
-    """True where a smaller ridge than these rows can speak for may be better still: `error` is an upper bound."""
-    ridgeless_error: np.ndarray
-    """The test error at ridge 0; NaN where no n rows can tell, which is where sizes > n <= rank."""
+    """True where a smaller ridge than these rows can speak for may be better still: `test_error` is a bound."""
+    ridgeless_test_error: np.ndarray
+    """The test error at ridge 0; NaN where no n rows can tell, which is where n > rows <= rank."""
 
 
 def forecasts(

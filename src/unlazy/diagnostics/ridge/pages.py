@@ -37,7 +37,7 @@ def text(report: RidgeReport) -> str:
     if report.ridgeless_effective_ridge:
         effective += f"; {report.ridgeless_effective_ridge:.4g} at ridge 0, where the fit interpolates"
     training = report.training_error[at] if report.training_error[at] > 1e-20 * report.target_variance else 0.0
-    targets = "1 target" if report.targets == 1 else f"means over {report.targets} targets"
+    targets = "1 target" if report.tasks == 1 else f"means over {report.tasks} targets"
     lines = [
         f"ridge report: {report.n} rows, {report.d} columns that vary, {targets}",
         item("chosen ridge", f"{report.chosen_ridge:.4g} (least GCV, {where})"),
@@ -67,12 +67,10 @@ def figure_of(report: RidgeReport) -> Figure:
 
 
 def _draw_errors(axes: Axes, report: RidgeReport) -> None:
-    shown = report.ridges > 0
+    shown = report.ridge > 0
     curves = (("GCV", report.gcv), ("leave-one-out", report.loo_error), ("training", report.training_error))
     for index, (name, values) in enumerate(curves):
-        style.theory(
-            axes, report.ridges[shown], values[shown], color=style.colour(index), label=name, dashed=index == 1
-        )
+        style.theory(axes, report.ridge[shown], values[shown], color=style.colour(index), label=name, dashed=index == 1)
     if report.chosen_ridge > 0:
         mark(axes, x=report.chosen_ridge)
     style.log_scale(axes)

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from unlazy.checks import InputError, check_array, check_choice
-from unlazy.diagnostics.curves import checked_sizes
+from unlazy.checks import InputError, check_array, check_flag
+from unlazy.diagnostics.curves import checked_n
 from unlazy.diagnostics.ridge import pages
 from unlazy.diagnostics.ridge.evidence import (
     Evidence,
@@ -40,13 +40,15 @@ _MOST_SCATTER = 0.3
 
 @dataclass(frozen=True)
 class RidgeReport:
-    """What `ridge_report` found. Errors are mean squares, averaged over the targets; arrays run along `ridges`."""
+    """What `ridge_report` found. Errors are mean squares, averaged over the targets; arrays run along `ridge`."""
 
     n: int
     d: int
     """Columns of X that vary."""
-    targets: int
-    ridges: np.ndarray
+    tasks: int
+    """Columns of Y."""
+    ridge: np.ndarray
+    """The path, ascending."""
     gcv: np.ndarray
     loo_error: np.ndarray
     training_error: np.ndarray
@@ -79,7 +81,7 @@ class RidgeReport:
 
     @property
     def chosen_ridge(self) -> float:
-        return float(self.ridges[self.chosen])
+        return float(self.ridge[self.chosen])
 
     @property
     def disagreement(self) -> float:
@@ -103,59 +105,59 @@ def ridge_report(
     X: ArrayLike,
     Y: ArrayLike,
     *,
-    ridges: ArrayLike | None = None,
-    unlabeled: ArrayLike | None = None,
-    sizes: ArrayLike | None = None,
-    centre: bool = True,
+    ridge: ArrayLike | None = None,
+    unlabelled: ArrayLike | None = None,
+    n: ArrayLike | None = None,
+    fit_intercept: bool = True,
 ) -> RidgeReport:
-    """What n >= 3 rows X (n, d) and targets Y (n,) or (n, m) say about ridge regression, without a test set.
+    """What N >= 3 rows X (N, d) and targets Y (N,) or (N, m) say about ridge regression, without a test set.
 
-    The fit minimises (1/n)|y - X b - intercept|^2 + ridge |b|^2 (no intercept if not `centre`); GCV, leave-one-out
-    error and degrees of freedom come from one decomposition. `ridges` (sorted in the report) defaults to 0 and 60
-    values on a logarithmic scale around the spectrum.
+    The fit minimises (1/N)|y - X b - intercept|^2 + ridge |b|^2 (no intercept if not `fit_intercept`); GCV,
+    leave-one-out error and degrees of freedom come from one decomposition. `ridge` (sorted in the report) defaults to 0
+    and 60 values on a logarithmic scale around the spectrum.
 
-    The forecast for `sizes` (at least 10; by default n/4, ..., 4n) needs neither the covariance nor a model of the
-    target. With G = (X X^T + n ridge)^-1 the effective ridge kappa = 1 / tr G and df2 = n - (tr G)^2 / tr G^2 depend on
-    one another but not on n, and
+    The forecast for `n` rows (at least 10; by default N/4, ..., 4N) needs neither the covariance nor a model of the
+    target. With G = (X X^T + N ridge)^-1 the effective ridge kappa = 1 / tr G and df2 = N - (tr G)^2 / tr G^2 depend on
+    one another but not on N, and
 
-        test error(n', kappa) = leave-one-out error(n, kappa) (1 - df2/n) / (1 - df2/n').
+        test error(n, kappa) = leave-one-out error(N, kappa) (1 - df2/N) / (1 - df2/n).
 
-    n rows show kappa down to its value at ridge 0: of n' > n rows with a smaller best ridge they give an upper bound.
+    N rows show kappa down to its value at ridge 0: of n > N rows with a smaller best ridge they give an upper bound.
     The same limit is why the noise is identified only if the rows outnumber the rank; else its estimate
-    |G y|^2 / tr G^2 at ridge 0 is noise plus the signal that n rows cannot see.
+    |G y|^2 / tr G^2 at ridge 0 is noise plus the signal that N rows cannot see.
 
-    The regime compares the decay of the covariance's eigenvalues with d; `unlabeled` rows (k, d) sharpen that, and
+    The regime compares the decay of the covariance's eigenvalues with d; `unlabelled` rows (k, d) sharpen that, and
     nothing else. Exact in the limit of `theory.regression.ridge.ridge_equivalent`, for independent rows; relative error
-    O(1/n) besides the sampling error, about sqrt(2 / (n m)) for m independent targets. Sources: Golub, Heath & Wahba
+    O(1/N) besides the sampling error, about sqrt(2 / (N m)) for m independent targets. Sources: Golub, Heath & Wahba
     (1979); Patil, Wei, Rinaldo & Tibshirani (2021); Bartlett, Long, Lugosi & Tsigler (2020).
     """
-    check_choice("centre", centre, (True, False))
+    centre = check_flag("fit_intercept", fit_intercept)
     design, targets = _rows("X", X), check_array("Y", Y, low=-_LARGEST_ENTRY, high=_LARGEST_ENTRY)
-    n = len(design)
-    if n < _FEWEST_ROWS:
+    count = len(design)
+    if count < _FEWEST_ROWS:
         raise InputError(f"X must have at least {_FEWEST_ROWS} rows, got shape {design.shape}")
-    if targets.ndim not in (1, 2) or len(targets) != n:
+    if targets.ndim not in (1, 2) or len(targets) != count:
         raise InputError(
-            f"Y must have shape ({n},) or ({n}, targets) like the {n} rows of X, got shape {targets.shape}"
+            f"Y must have shape ({count},) or ({count}, targets) like the {count} rows of X, got shape {targets.shape}"
         )
-    columns = targets.reshape(n, -1)
+    columns = targets.reshape(count, -1)
     still = np.flatnonzero(np.ptp(columns, axis=0) == 0 if centre else ~columns.any(axis=0))
     if still.size:
         raise InputError(f"Y must vary in every column, got the constant column {still[0]}")
-    rows_at_hand = _sizes(sizes, n)
+    rows_at_hand = _sizes(n, count)
 
     design, columns = _centred("X", design, centre), _centred("Y", columns, centre)
-    rows = n - centre
+    rows = count - centre
     decomposition, left = decompose_rows(design, centre)
     squares = decomposition.squares
     energies = np.mean((left.T @ columns) ** 2, axis=1)
     outside = np.mean(np.sum((columns - left @ (left.T @ columns)) ** 2, axis=0)) if squares.size < rows else 0.0
     evidence = Evidence(rows, squares, energies, float(outside))
 
-    levels = _path_ridges(squares, n) if ridges is None else _ridges(ridges)
+    levels = _path_ridges(squares, count) if ridge is None else _ridges(ridge)
     reduced = RidgeDecomposition(left * np.sqrt(squares), squares, np.eye(squares.size), left)
     if centre:
-        reduced = with_intercept(squares, left, n * float(levels.max()))
+        reduced = with_intercept(squares, left, count * float(levels.max()))
     path = _path(reduced, columns, levels)
     gcv, loo_error = path.gcv, path.loo_error
     chosen = int(np.argmin(gcv))
@@ -164,8 +166,8 @@ def ridge_report(
     at_zero = evidence.levels(np.zeros(()))
     threshold = float(at_zero.effective_ridge)
     all_squares, all_rows = squares, rows
-    if unlabeled is not None:
-        both = np.vstack([np.asarray(X, dtype=np.float64), _rows("unlabeled", unlabeled, design.shape[1])])
+    if unlabelled is not None:
+        both = np.vstack([np.asarray(X, dtype=np.float64), _rows("unlabelled", unlabelled, design.shape[1])])
         all_squares = decompose_rows(_centred("X", both, centre), centre)[0].squares
         all_rows = len(both) - centre
     slope = spectrum_slope(all_squares, all_rows, threshold)
@@ -175,23 +177,23 @@ def ridge_report(
     plain = isotropic_squares(all_rows, varying)
     lift = 1 / np.sum(1 / plain) if plain.size == all_rows else 0.0
     spread = spectrum_slope(plain, all_rows, lift).exponent or 0.0
-    regime, reason = _regime(slope, spread, n, varying, evidence.interpolates, threshold, amplification)
+    regime, reason = _regime(slope, spread, count, varying, evidence.interpolates, threshold, amplification)
     independent = float(path.independent_targets[chosen])
 
     def left_out(penalties: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        found = _path(reduced, columns, penalties / n)
+        found = _path(reduced, columns, penalties / count)
         return found.loo_error, found.loo_standard_error
 
     return RidgeReport(
-        n=n,
+        n=count,
         d=varying,
-        targets=columns.shape[1],
-        ridges=levels,
+        tasks=columns.shape[1],
+        ridge=levels,
         gcv=gcv,
         loo_error=loo_error,
         training_error=path.training_error,
         degrees_of_freedom=path.degrees_of_freedom,
-        effective_ridge=evidence.levels(n * levels).effective_ridge,
+        effective_ridge=evidence.levels(count * levels).effective_ridge,
         chosen=chosen,
         chosen_where=where,
         ridgeless_effective_ridge=threshold,
@@ -280,17 +282,17 @@ def _path_ridges(squares: np.ndarray, n: int) -> np.ndarray:
     return np.append(0.0, np.geomspace(lowest, 10 * squares.sum() / n, 60))
 
 
-def _ridges(ridges: ArrayLike) -> np.ndarray:
-    levels = np.atleast_1d(check_array("ridges", ridges, low=0, high=_LARGEST_RIDGE))
+def _ridges(ridge: ArrayLike) -> np.ndarray:
+    levels = np.atleast_1d(check_array("ridge", ridge, low=0, high=_LARGEST_RIDGE))
     if levels.ndim != 1:
-        raise InputError(f"ridges must have at most 1 dimension, got shape {levels.shape}")
+        raise InputError(f"ridge must have at most 1 dimension, got shape {levels.shape}")
     return np.unique(levels)
 
 
-def _sizes(sizes: ArrayLike | None, n: int) -> np.ndarray:
-    if sizes is None:
-        return np.unique(np.maximum(n * np.array([1, 2, 4, 8, 16]) // 4, _SMALLEST_SIZE))
-    return checked_sizes(sizes, _SMALLEST_SIZE)
+def _sizes(n: ArrayLike | None, count: int) -> np.ndarray:
+    if n is None:
+        return np.unique(np.maximum(count * np.array([1, 2, 4, 8, 16]) // 4, _SMALLEST_SIZE))
+    return checked_n(n, _SMALLEST_SIZE)
 
 
 def _rows(name: str, value: ArrayLike, d: int | None = None) -> np.ndarray:

@@ -169,7 +169,7 @@ class DiffusionDensity(DensityMixin, BaseEstimator):
         z = self._law.sample(rng, count, method == "reverse", float(self.first_time), _SAMPLER_STEPS)
         return self._support.points(self._from_law(z))
 
-    def score_at(self, X: Any, t: float) -> np.ndarray:
+    def score_at(self, X: Any, time: float) -> np.ndarray:
         """The score grad log p_t (n, d) at noisy rows X, in the inverse units of X.
 
         The process dX = -X dt + sqrt(2) dB runs in the model's own coordinates (the box scaled to [-1, 1] for "spline",
@@ -178,7 +178,7 @@ class DiffusionDensity(DensityMixin, BaseEstimator):
         """
         check_is_fitted(self)
         X = check_table(self, X, reset=False)
-        t = float(check_array("t", t, above=0, ndim=0))
+        t = float(check_array("time", time, above=0, ndim=0))
         along, off = self._support.coordinates(X)
         z, _ = self._to_law(along)
         inner = self._law.score(z, t) @ self._law.whitening.T

@@ -20,7 +20,7 @@ from unlazy.estimators.in_context.process import LINEAR, Posterior, Process, con
 from unlazy.estimators.in_context.steps import covariance_root
 from unlazy.estimators.in_context.tasks import Folds, check_tasks, make_folds, pooled_mean, scales_of
 
-EMPIRICAL_BAYES, ATTENTION, SUBSPACE = "eb", "linear_attention", "subspace_kernel"
+EMPIRICAL_BAYES, ATTENTION, SUBSPACE = "empirical_bayes", "linear_attention", "subspace_kernel"
 _MODES = (EMPIRICAL_BAYES, ATTENTION, SUBSPACE)
 # with more tasks than this a mean that is not there costs less than one percent, and few folds decide
 _MANY_TASKS = 200
@@ -48,7 +48,7 @@ class InContextRegressor(RegressorMixin, BaseEstimator):
     `pretrain(tasks)` learns what the data sets have in common; `fit(X, y)` then only stores the rows of a new one, its
     context, and `predict` is a formula. Features and targets are standardised with the rows of all tasks. Modes:
 
-    - "eb", empirical Bayes: y = a + x.b + noise with (a, b) ~ N(m, C), that is ridge regression towards the mean of
+    - "empirical_bayes": y = a + x.b + noise with (a, b) ~ N(m, C), that is ridge regression towards the mean of
       the tasks with the penalty C^-1. Mean and covariance by expectation-maximisation, noise and the number of steps
       by held-out tasks. What pretrained linear attention tends to with infinitely long contexts; with short ones it
       is better, because it inverts the context's own covariance.
@@ -58,13 +58,13 @@ class InContextRegressor(RegressorMixin, BaseEstimator):
     - "auto": the one with the least held-out error.
 
     Assumes that new tasks come from where the pretraining tasks came from. Ridge regression on the context alone is one
-    of the candidates of "eb", with the penalty that the tasks prefer. A clone keeps what was pretrained. Sources: Laird
-    & Ware (1982) and Baxter (2000) for empirical Bayes; Lu, Letey, Zavatone-Veth, Maiti & Pehlevan (2024) for linear
-    attention; Oko, Song, Suzuki & Wu (2024) for the subspace.
+    of the candidates of "empirical_bayes", with the penalty that the tasks prefer. A clone keeps what was pretrained.
+    Sources: Laird & Ware (1982) and Baxter (2000) for empirical Bayes; Lu, Letey, Zavatone-Veth, Maiti & Pehlevan
+    (2024) for linear attention; Oko, Song, Suzuki & Wu (2024) for the subspace.
 
     Parameters
     ----------
-    mode : "eb", "linear_attention", "subspace_kernel" or "auto"
+    mode : "empirical_bayes", "linear_attention", "subspace_kernel" or "auto"
     context : int, optional
         About how many rows new tasks will have, if fewer than the pretraining tasks: everything that held-out tasks
         choose, and the weights of linear attention, are then for contexts of that length.
@@ -74,7 +74,7 @@ class InContextRegressor(RegressorMixin, BaseEstimator):
     task_mean : "auto", "learned" or "zero"
         Whether the tasks' coefficients have a mean; "auto" asks held-out tasks.
     max_steps : int
-        To the covariance of "eb": of expectation-maximisation, the later ones as long as many of them.
+        To the covariance of "empirical_bayes": of expectation-maximisation, the later ones as long as many of them.
     cv : int, optional
         Folds of tasks; by default 5, and 3 with more than 200 tasks, which decide as well.
     random_state : int, RandomState or None
@@ -85,12 +85,12 @@ class InContextRegressor(RegressorMixin, BaseEstimator):
     mode_ : the mode in use;  cv_mse_ : its mean squared error on held-out tasks, each row from the others of its task
     cv_errors_ : dict, the same for every mode that was tried
     task_mean_ : (d,), mean slope of the tasks;  task_intercept_ : mean of the intercepts, at x = 0
-    task_covariance_ : (d, d), covariance of the slopes of a new task ("eb"), or mean outer product of the gradients of
-        the tasks' functions ("subspace_kernel"); None for "linear_attention"
-    noise_ : noise variance, None for "linear_attention";  subspace_ : (d, rank), orthonormal basis of the directions
+    task_covariance_ : (d, d), covariance of the slopes of a new task ("empirical_bayes"), or mean outer product of the
+        gradients of the tasks' functions ("subspace_kernel"); None for "linear_attention"
+    noise_variance_ : None for "linear_attention";  subspace_ : (d, rank), orthonormal basis of the directions
     effective_rank_ : directions in which tasks differ, (tr S)^2 / tr S^2 of their predictions' covariance S
     effective_tasks_ : sum over tasks of the share of prior variance that their rows determine
-    n_tasks_ : int;  n_steps_ : int;  coef_, intercept_ : of the new task after `fit`, in the linear modes
+    n_tasks_ : int;  steps_ : int;  coef_, intercept_ : of the new task after `fit`, in the linear modes
     """
 
     def __init__(
@@ -199,7 +199,7 @@ class InContextRegressor(RegressorMixin, BaseEstimator):
 
     def _learn(self, mode: str, pairs: Pairs, folds: Folds) -> State:
         choice = self.task_mean
-        numbers: dict[str, float] = {"n_tasks": len(pairs), "n_steps": 0}
+        numbers: dict[str, float] = {"n_tasks": len(pairs), "steps": 0}
         learned: Process | LearnedAttention
         if mode == EMPIRICAL_BAYES:
             means = {"auto": (True, False), "learned": (True,), "zero": (False,)}[choice]
@@ -210,11 +210,11 @@ class InContextRegressor(RegressorMixin, BaseEstimator):
             learned = Process(LINEAR, found.prior.mean, root, 1.0, found.prior.noise_variance)
             metric = found.prior.covariance[1:, 1:]
             told, error = found.effective_tasks, found.error
-            numbers["n_steps"] = found.steps
+            numbers["steps"] = found.steps
         elif mode == SUBSPACE:
             kernel = learn_kernel(pairs, folds, pooled_mean(pairs, folds, choice), self.rank, self.context)
             learned, metric, told, error = kernel.process, kernel.metric, kernel.effective_tasks, kernel.error
-            numbers["n_steps"] = kernel.steps
+            numbers["steps"] = kernel.steps
         else:
             attention = learn_attention(pairs, folds, pooled_mean(pairs, folds, choice), self.context)
             learned, told, error = attention, float(len(pairs)), attention.error
@@ -231,14 +231,14 @@ class InContextRegressor(RegressorMixin, BaseEstimator):
         self._state = state
         self.mode_, self.cv_errors_ = state.mode, dict(errors)
         for name, value in state.numbers.items():
-            setattr(self, f"{name}_", int(value) if name.startswith("n_") else float(value))
+            setattr(self, f"{name}_", int(value) if name in ("n_tasks", "steps") else float(value))
         scales, learned = state.scales, state.learned
         self.n_features_in_ = len(scales.mean)
         self.task_mean_, self.task_intercept_ = self._original(learned.mean)
         ratios = scales.target_deviation / scales.deviation
         attention = isinstance(learned, LearnedAttention)
         self.task_covariance_ = None if attention else ratios[:, None] * state.metric * ratios
-        self.noise_ = None if attention else learned.noise_variance * scales.target_deviation**2
+        self.noise_variance_ = None if attention else learned.noise_variance * scales.target_deviation**2
         rank = self.rank or int(np.clip(round(self.effective_rank_), 1, self.n_features_in_))
         directions = np.linalg.eigh(state.metric)[1][:, ::-1][:, :rank] / scales.deviation[:, None]
         self.subspace_ = np.linalg.qr(directions / np.linalg.norm(directions, axis=0))[0]

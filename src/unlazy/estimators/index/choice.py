@@ -169,14 +169,14 @@ def certain_error(folds: Folds, random: np.random.RandomState) -> float | None:
     return float(np.mean(np.concatenate(losses))) if losses else None
 
 
-def beats_ridge(folds: Folds, fit: Callable[[np.ndarray, np.ndarray], Callable[[np.ndarray], np.ndarray]]) -> bool:
+def beats_ridge(folds: Folds, fit: Callable[[np.ndarray, np.ndarray], Any]) -> bool:
     """Whether `fit`, of rows and labels to a model, has less error than ridge regression on held-out rows.
 
     Asked of a certain fit, which is then fitted again from the directions that it found: few far rows, on which the
     squared error depends most, are not seen by what a fit leaves on its own rows.
     """
 
-    def both(x: np.ndarray, y: np.ndarray) -> dict[str, Callable[[np.ndarray], np.ndarray]]:
+    def both(x: np.ndarray, y: np.ndarray) -> dict[str, Any]:
         linear = ridge_fit(x, y)
         return {LINEAR: lambda z: linear.intercept + z @ linear.coefficients, FULL: fit(x, y)}
 

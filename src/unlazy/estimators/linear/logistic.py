@@ -82,7 +82,7 @@ class LogisticRegressionLOO(ClassifierMixin, BaseEstimator):
             weights = own * compute_class_weight(self.class_weight, classes=self.classes_, y=targets)[labels]
         columns = (min(rows.shape) + bool(self.fit_intercept)) * (count - 1)
         check_memory("X's columns times classes less one", columns, 3 * float(columns) ** 2)
-        made = design(rows, labels, count, weights, 1.0, intercept=bool(self.fit_intercept))
+        made = design(rows, labels, count, weights, 1.0, fit_intercept=bool(self.fit_intercept))
         basis, penalty = made.problem.basis, made.problem.penalty
         order = np.argsort(strengths)
         losses, wrong = np.empty((2, len(strengths), len(rows)))

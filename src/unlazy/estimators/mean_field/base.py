@@ -52,7 +52,7 @@ class MeanField(BaseEstimator):
         amplitude: Any = "auto",
         prior_scale: Any = "auto",
         temperature: Any = "auto",
-        n_particles: int = 256,
+        particles: int = 256,
         steps: int = 2000,
         posterior: bool = False,
         certificate: bool = True,
@@ -61,7 +61,7 @@ class MeanField(BaseEstimator):
         self.amplitude = amplitude
         self.prior_scale = prior_scale
         self.temperature = temperature
-        self.n_particles = n_particles
+        self.particles = particles
         self.steps = steps
         self.posterior = posterior
         self.certificate = certificate
@@ -69,13 +69,13 @@ class MeanField(BaseEstimator):
 
     def _fit(self, rows: np.ndarray, labels: np.ndarray, noise_variance: float | None) -> None:
         """Train on standardised rows (n, d) and labels (tasks, n)."""
-        count = check_whole("n_particles", self.n_particles, 2)
+        count = check_whole("particles", self.particles, 2)
         steps = check_whole("steps", self.steps, 100)
         for name in ("posterior", "certificate"):
             check_choice(name, getattr(self, name), (True, False))
         if self.posterior:
             steps *= _LONGER_FOR_POSTERIOR
-        check_memory("n_particles", count, 2.0 * count * len(rows) + 16.0 * count * (rows.shape[1] + 1))
+        check_memory("particles", count, 2.0 * count * len(rows) + 16.0 * count * (rows.shape[1] + 1))
         random = check_random_state(self.random_state)
         seeds = random.randint(2**31 - 1, size=3)
         setting, held_out = self._choose(rows, labels, random, int(seeds[0]))
@@ -104,7 +104,7 @@ class MeanField(BaseEstimator):
         width = everything.inputs.shape[1]
         self._clouds = trained.clouds.reshape(tasks, -1, width)
         self._gibbs: list[np.ndarray] = []
-        self.particles_ = trained.particles[..., : rows.shape[1] + 1]
+        self.cloud_ = trained.particles[..., : rows.shape[1] + 1]
         self.losses_ = trained.losses
         self._spreads = [self._spread(everything, task, trained.predictions[task]) for task in range(tasks)]
         if self.certificate:
@@ -136,7 +136,7 @@ class MeanField(BaseEstimator):
             folds[of_fold],
             NetworkSetting(*candidates[of_candidate].T),
             loss=self._loss,
-            count=min(_SEARCH_PARTICLES, int(self.n_particles)),
+            count=min(_SEARCH_PARTICLES, int(self.particles)),
             steps=_SEARCH_STEPS,
             whole=False,
         )
@@ -197,12 +197,12 @@ class MeanField(BaseEstimator):
             if not one.holds:
                 which = f" of class {task}" if len(found) > 1 else ""
                 warnings.warn(
-                    f"optimality_gap_{which} is nan, because the estimate {one.gap:.2g} is no certificate: "
+                    f"optimality_gap_{which} is nan, because the estimate {one.optimality_gap:.2g} is no certificate: "
                     + "; ".join(one.reasons),
                     UserWarning,
                     stacklevel=4,
                 )
-        gaps = np.array([one.gap if one.holds else np.nan for one in found])
+        gaps = np.array([one.optimality_gap if one.holds else np.nan for one in found])
         errors = np.array([one.standard_error if one.holds else np.nan for one in found])
         self.optimality_gap_ = float(gaps[0]) if len(gaps) == 1 else gaps
         self.optimality_gap_se_ = float(errors[0]) if len(errors) == 1 else errors
@@ -228,7 +228,7 @@ class MeanField(BaseEstimator):
 
     def _deviations(self, rows: np.ndarray) -> np.ndarray:
         inputs = extended(rows, self._clouds.shape[2])[: len(rows)].astype(np.float64)
-        return np.array([spread.deviation(inputs, int(self.n_particles)) for spread in self._spreads])
+        return np.array([spread.deviation(inputs, int(self.particles)) for spread in self._spreads])
 
     def _keep_scaling(self, mean: np.ndarray, log_deviation: np.ndarray) -> None:
         self.mean_ = mean

@@ -23,7 +23,7 @@ _WIDE = 50
 class CertificateEffort(NamedTuple):
     """How a certificate is computed."""
 
-    chains: int = 1024
+    markov_chains: int = 1024
     steps: int = 200
     annealing: int = 200
     polish: int = 2
@@ -34,17 +34,17 @@ class OptimalityCertificate(NamedTuple):
     """An upper bound of L(q_g) - min L, where q_g is the law that `draws` are from.
 
     The objective L = mean loss + confinement E|x|^2 + temperature E log mu is in units of the loss: half the squared
-    error over the variance of y, or nats. The bound is estimated without bias: `gap` +- `standard_error`, which can be
-    below 0 where it is as good as 0. If `reasons` is not empty the estimate is not trusted and must not be quoted as a
-    bound. N neurons drawn from q_g are worse than q_g by another term of order 1/N.
+    error over the variance of y, or nats. The bound is estimated without bias: `optimality_gap` +- `standard_error`,
+    which can be below 0 where it is as good as 0. If `reasons` is not empty the estimate is not trusted and must not be
+    quoted as a bound. N neurons drawn from q_g are worse than q_g by another term of order 1/N.
     """
 
-    gap: float
+    optimality_gap: float
     standard_error: float
     reasons: tuple[str, ...]
     acceptance: float
-    effective: float
-    """How many independent draws have the variance of the predictions behind `gap`."""
+    effective_draws: float
+    """How many independent draws have the variance of the predictions behind `optimality_gap`."""
     draws: np.ndarray
     """(draws, d + 1 or more) of q_g, in standardised inputs; weights of the columns of X, then the bias."""
 
@@ -55,7 +55,7 @@ class OptimalityCertificate(NamedTuple):
 
 
 def network_certificate(
-    particles: Any,
+    cloud: Any,
     X: Any,
     y: Any,
     *,
@@ -63,26 +63,27 @@ def network_certificate(
     amplitude: float,
     temperature: float,
     confinement: float,
-    chains: int = 1024,
+    markov_chains: int = 1024,
     steps: int = 200,
     annealing: int = 200,
     polish: int = 2,
     random_state: int = 0,
 ) -> OptimalityCertificate:
-    """Certify a network f(z) = amplitude mean tanh(w.z + b) with `particles` (w, b) (N, d + 1) on X (n, d) and y (n,).
+    """Certify a network f(z) = amplitude mean tanh(w.z + b) on X (n, d) and y (n,).
 
-    The loss is "square", (f - y)^2 / 2, or "logistic", log(1 + exp(-y f)) with y = -1 or 1; X and y are taken as they
-    are. Best give particles of several times of the training together: from few of them the gap is that of their noise.
-    See `training.mean_field.certificate` for the method; `polish` steps improve the law before it is judged.
+    Its `cloud` (N, d + 1) has a row (w, b) for each particle. The loss is "square", (f - y)^2 / 2, or "logistic", log(1
+    + exp(-y f)) with y = -1 or 1; X and y are taken as they are. Best give particles of several times of the training
+    together: from few of them the gap is that of their noise. See `training.mean_field.certificate` for the method;
+    `polish` steps improve the law before it is judged.
     """
     inputs = check_array("X", X, ndim=2)
     labels = check_array("y", y, ndim=1)
-    cloud = check_array("particles", particles, ndim=2)
+    cloud = check_array("cloud", cloud, ndim=2)
     check_choice("loss", loss, ("square", "logistic"))
     if len(labels) != len(inputs):
         raise InputError(f"y must have one entry per row of X, got {len(labels)} for {len(inputs)}")
     if cloud.shape[1] != inputs.shape[1] + 1:
-        raise InputError(f"particles must have d + 1 = {inputs.shape[1] + 1} columns, got {cloud.shape[1]}")
+        raise InputError(f"cloud must have d + 1 = {inputs.shape[1] + 1} columns, got {cloud.shape[1]}")
     if loss == "logistic" and not np.isin(labels, (-1.0, 1.0)).all():
         raise InputError(f"y must be -1 or 1 for the logistic loss, got {labels[~np.isin(labels, (-1.0, 1.0))][0]:g}")
     temperature, confinement, amplitude = (
@@ -100,7 +101,7 @@ def network_certificate(
         predictions,
         setting,
         CertificateEffort(
-            check_whole("chains", chains, 4),
+            check_whole("markov_chains", markov_chains, 4),
             check_whole("steps", steps, 8),
             check_whole("annealing", annealing, 10),
             check_whole("polish", polish, 0),
@@ -145,7 +146,9 @@ def certified(
     """The certificate of the slopes at `predictions` (at the padded rows), with its checks, in float32."""
     import jax
 
-    even = effort._replace(chains=effort.chains - effort.chains % 2, steps=effort.steps - effort.steps % 8)
+    even = effort._replace(
+        markov_chains=effort.markov_chains - effort.markov_chains % 2, steps=effort.steps - effort.steps % 8
+    )
     program = _compiled(loss, even)
     with jax.enable_x64(False):
         arrays = (rows.inputs, labels.astype(np.float32), rows.weights)
@@ -172,9 +175,9 @@ def _reasons(found: Any) -> tuple[str, ...]:
         f"two halves differ by {abs(found.disagreement):.1f} standard errors": abs(found.disagreement)
         > _MOST_STANDARD_ERRORS,
         f"the means moved during the run, by {found.drift:.1f} standard errors": found.drift > _MOST_DRIFT,
-        f"the chains descend from {found.ancestors} first draws only (raise chains)": found.ancestors
+        f"the chains descend from {found.ancestors} first draws only (raise markov_chains)": found.ancestors
         < _FEWEST_ANCESTORS,
-        f"the chains are worth {found.effective:.0f} draws only (raise chains or steps)": found.effective
+        f"the chains are worth {found.effective:.0f} draws only (raise markov_chains or steps)": found.effective
         < _FEWEST_EFFECTIVE,
         f"{found.acceptance:.2f} of the moves were accepted, not {low} to {high}": not low <= found.acceptance <= high,
     }

@@ -90,13 +90,13 @@ def _train(
     import jax
     import jax.numpy as jnp
 
-    from unlazy.models.mean_field import network_functional, predictions, safe_step
+    from unlazy.models.mean_field import network_functional, predictions, safe_step_size
     from unlazy.random import normals_at
     from unlazy.training.mean_field.langevin import noisy_step, variation_gradient
 
     inputs, labels, weights = rows
     functional = network_functional(loss, setting.amplitude)
-    safe = safe_step(rows, loss, setting.amplitude, setting.confinement)
+    safe = safe_step_size(rows, loss, setting.amplitude, setting.confinement)
     particles = setting.prior_scale * normals_at(key, steps, (count, inputs.shape[1]), inputs.dtype)
     limit = _RUN_AWAY * (weights @ loss.value(jnp.zeros_like(labels), labels))
     segments = steps // _OBSERVED_EVERY

@@ -24,7 +24,7 @@ _PARAMETERS = """
         times sqrt(20 / (d + 1)) if there are fewer than 19 columns.
     temperature : "auto", number > 0, or a list to choose from
         lambda_2, the weight of the entropy, for a loss that is a mean over rows. "auto": 0.001, 0.003, 0.01 and 0.1.
-    n_particles : int
+    particles : int
         N, neurons{per}.
     steps : int
         Langevin steps, at least 100; the first 60% up to four times as long as is safe, halved where the loss runs
@@ -42,7 +42,7 @@ _PARAMETERS = """
     certificates_ : list of `OptimalityCertificate`
     width_std_ : (n,){array}, standard deviation of the prediction at the training rows due to finite width
     amplitude_, prior_scale_, temperature_, confinement_ : what was used; confinement = temperature / (2 prior_scale^2)
-    particles_ : ({tasks}, N, d + 1), weights and bias of the last neurons, for standardised inputs
+    cloud_ : ({tasks}, N, d + 1), weights and bias of the last neurons, for standardised inputs
     validation_loss_ : held-out loss of the choice, nan if nothing was to be chosen
     candidates_ : list of (amplitude, prior_scale, temperature, held-out loss)
     mean_, scale_ : (d,), of the columns of X
@@ -91,7 +91,7 @@ class MeanFieldRegressor(RegressorMixin, MeanField):
         amplitude: Any = "auto",
         prior_scale: Any = "auto",
         temperature: Any = "auto",
-        n_particles: int = 256,
+        particles: int = 256,
         steps: int = 2000,
         posterior: bool = False,
         noise_variance: Any = "auto",
@@ -102,7 +102,7 @@ class MeanFieldRegressor(RegressorMixin, MeanField):
             amplitude=amplitude,
             prior_scale=prior_scale,
             temperature=temperature,
-            n_particles=n_particles,
+            particles=particles,
             steps=steps,
             posterior=posterior,
             certificate=certificate,
@@ -204,33 +204,37 @@ class MeanFieldClassifier(ClassifierMixin, MeanField):
 
 
 def optimality_certificate(
-    model: MeanFieldRegressor | MeanFieldClassifier,
+    fitted_network: MeanFieldRegressor | MeanFieldClassifier,
     X: Any,
     y: Any,
     *,
-    chains: int = 1024,
+    markov_chains: int = 1024,
     steps: int = 200,
     annealing: int = 200,
     polish: int = 2,
     random_state: int = 0,
 ) -> list[OptimalityCertificate]:
-    """Certify a fitted model on the rows it was trained on, say with more chains: one certificate per network.
+    """Certify a fitted network on the rows it was trained on, say with more chains: one certificate per network.
 
-    The objective is that of the given rows, standardised as the model does; on other rows than those of the training
+    The objective is that of the given rows, standardised as the network does; on other rows than those of the training
     the law is certified for the objective of these. For other networks see `network_certificate`.
     """
-    if not isinstance(model, MeanField):
-        raise InputError(f"model must be a MeanFieldRegressor or MeanFieldClassifier, got {type(model).__name__}")
-    rows = model._rows(X)
+    if not isinstance(fitted_network, MeanField):
+        raise InputError(
+            f"fitted_network must be a MeanFieldRegressor or MeanFieldClassifier, got {type(fitted_network).__name__}"
+        )
+    rows = fitted_network._rows(X)
     if len(rows) != len(y):
         raise InputError(f"y must have one entry per row of X, got {len(y)} for {len(rows)}")
-    if isinstance(model, MeanFieldRegressor):
-        targets = (check_array("y", y, ndim=1)[None] - model._target_mean) / model._target_scale
+    if isinstance(fitted_network, MeanFieldRegressor):
+        targets = (check_array("y", y, ndim=1)[None] - fitted_network._target_mean) / fitted_network._target_scale
     else:
-        unknown = sorted(set(np.asarray(y).tolist()) - set(model.classes_.tolist()))
+        unknown = sorted(set(np.asarray(y).tolist()) - set(fitted_network.classes_.tolist()))
         if unknown:
-            raise InputError(f"y must have classes of the training, {model.classes_.tolist()}, got {unknown[0]!r}")
-        targets = 2.0 * (np.asarray(y) == model.classes_[:, None]) - 1
+            raise InputError(
+                f"y must have classes of the training, {fitted_network.classes_.tolist()}, got {unknown[0]!r}"
+            )
+        targets = 2.0 * (np.asarray(y) == fitted_network.classes_[:, None]) - 1
         targets = targets[1:] if len(targets) == 2 else targets
     warn_of_width(rows.shape[1] + 1)
     width = rows.shape[1] + 1
@@ -239,15 +243,15 @@ def optimality_certificate(
             cloud[:, :width],
             rows,
             target,
-            loss=model._loss,
-            amplitude=model.amplitude_,
-            temperature=model.temperature_,
-            confinement=model.confinement_,
-            chains=chains,
+            loss=fitted_network._loss,
+            amplitude=fitted_network.amplitude_,
+            temperature=fitted_network.temperature_,
+            confinement=fitted_network.confinement_,
+            markov_chains=markov_chains,
             steps=steps,
             annealing=annealing,
             polish=polish,
             random_state=random_state + task,
         )
-        for task, (cloud, target) in enumerate(zip(model._clouds, targets, strict=True))
+        for task, (cloud, target) in enumerate(zip(fitted_network._clouds, targets, strict=True))
     ]

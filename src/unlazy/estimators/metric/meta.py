@@ -41,8 +41,8 @@ class _HeldOutPath(NamedTuple):
     noises: list[float]
     """The noise variance with which the next step was taken."""
 
-    def best(self, n_steps: int | None) -> int:
-        return int(np.argmin(self.errors)) if n_steps is None else n_steps
+    def best(self, steps: int | None) -> int:
+        return int(np.argmin(self.errors)) if steps is None else steps
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ class MetaMetricRegressor(BaseEstimator):
     ----------
     metric : "auto", "full" or "diagonal"
         "auto" takes the one with the smaller held-out error; above 500 features always "diagonal".
-    n_steps : int, optional
+    steps : int, optional
         Number of steps; chosen by held-out tasks if not given, up to `max_steps`.
     max_steps : int
     noise_variance : float, optional
@@ -90,11 +90,11 @@ class MetaMetricRegressor(BaseEstimator):
 
     Attributes
     ----------
-    metric_ : (d, d) or (d,);  metric_kind_ : "full" or "diagonal";  n_steps_ : int
+    metric_ : (d, d) or (d,);  metric_kind_ : "full" or "diagonal";  steps_ : int
     noise_variance_ : estimate from the leave-one-out errors of held-out tasks and what the metric expects of them
-    ridge_ : the penalty c on the diagonal of X M X^T + c I with the least such error; used by `adapt`
+    alpha_ : the penalty c on the diagonal of X M X^T + c I with the least such error; used by `adapt`
     cv_mse_ : mean squared leave-one-out error of held-out tasks, noise included
-    path_ : dict of arrays: `metric`, `step`, `cv_mse`, `ridge`, `noise_variance`
+    path_ : dict of arrays: `metric`, `step`, `cv_mse`, `alpha`, `noise_variance`
     evidence_ : minus twice the log-likelihood of the tasks at the learned state, up to a constant
     """
 
@@ -102,7 +102,7 @@ class MetaMetricRegressor(BaseEstimator):
         self,
         *,
         metric: str = "auto",
-        n_steps: int | None = None,
+        steps: int | None = None,
         max_steps: int = 100,
         noise_variance: float | None = None,
         fit_intercept: bool = True,
@@ -110,7 +110,7 @@ class MetaMetricRegressor(BaseEstimator):
         random_state: Any = 0,
     ):
         self.metric = metric
-        self.n_steps = n_steps
+        self.steps = steps
         self.max_steps = max_steps
         self.noise_variance = noise_variance
         self.fit_intercept = fit_intercept
@@ -134,27 +134,27 @@ class MetaMetricRegressor(BaseEstimator):
         if not 2 <= self.cv <= len(pairs):
             raise InputError(f"cv must be >= 2 and at most the number of tasks, {len(pairs)}, got {self.cv}")
         paths = [self._held_out_path(pairs, kind, noise) for kind in kinds]
-        path = min(paths, key=lambda path: path.errors[path.best(self.n_steps)])
-        self.metric_kind_, self.n_steps_ = path.kind, path.best(self.n_steps)
+        path = min(paths, key=lambda path: path.errors[path.best(self.steps)])
+        self.metric_kind_, self.steps_ = path.kind, path.best(self.steps)
 
         batches = make_batches(pairs, self.fit_intercept)
         state = _start(batches, path.kind)
-        for noise_variance in path.noises[: self.n_steps_]:
+        for noise_variance in path.noises[: self.steps_]:
             state = step(batches, state._replace(noise_variance=noise_variance))
-        state = state._replace(noise_variance=path.noises[self.n_steps_])
+        state = state._replace(noise_variance=path.noises[self.steps_])
         self.metric_ = _in_units(state.metric, unit / scale)
         self.noise_variance_ = (
             state.noise_variance * unit * unit if self.noise_variance is None else float(self.noise_variance)
         )
-        self.ridge_ = path.penalties[self.n_steps_] * unit * unit
-        self.cv_mse_ = path.errors[self.n_steps_] * unit * unit
+        self.alpha_ = path.penalties[self.steps_] * unit * unit
+        self.cv_mse_ = path.errors[self.steps_] * unit * unit
         rows = sum(float(batch.freedoms.sum()) for batch in batches)
         self.evidence_ = evidence(batches, state) + 2 * rows * float(np.log(unit))
         self.path_ = {
             "metric": np.concatenate([np.repeat(path.kind, len(path.errors)) for path in paths]),
             "step": np.concatenate([np.arange(len(path.errors)) for path in paths]),
             "cv_mse": np.concatenate([path.errors for path in paths]) * unit * unit,
-            "ridge": np.concatenate([path.penalties for path in paths]) * unit * unit,
+            "alpha": np.concatenate([path.penalties for path in paths]) * unit * unit,
             "noise_variance": np.concatenate([path.noises for path in paths]) * unit * unit,
         }
         self.n_features_in_ = len(self.metric_)
@@ -168,7 +168,7 @@ class MetaMetricRegressor(BaseEstimator):
             raise InputError(f"X must have {self.n_features_in_} features like the tasks, got {design.shape[1]}")
         mean, target_mean = (design.mean(axis=0), target.mean()) if self.fit_intercept else (0.0, 0.0)
         # in units of the penalty, so that numbers of any size are harmless
-        unit = float(np.sqrt(self.ridge_))
+        unit = float(np.sqrt(self.alpha_))
         scale = float(np.abs(design).max()) or 1.0
         state = MetaState(_in_units(self.metric_, scale / unit), 1.0)
         centred, residual = (design - mean) / scale, (target - target_mean) / unit
@@ -186,7 +186,7 @@ class MetaMetricRegressor(BaseEstimator):
         penalty = float(np.mean([state.noise_variance for state in states])) if noise is None else noise
         factors = _PENALTY_FACTORS if noise is None else np.ones(1)
         path = _HeldOutPath(kind, [], [], [])
-        for _ in range((self.max_steps if self.n_steps is None else self.n_steps) + 1):
+        for _ in range((self.max_steps if self.steps is None else self.steps) + 1):
             parts = [
                 left_out_errors(batches, state.metric, penalty * factors, self.fit_intercept)
                 for batches, state in zip(held, states, strict=True)
@@ -201,7 +201,7 @@ class MetaMetricRegressor(BaseEstimator):
                 # at the end of the grid the errors only say that the penalty is small
                 penalty = max(estimate if i else min(penalty, path.errors[-1]), LEAST_NOISE)
             path.noises.append(penalty)
-            if self.n_steps is None and len(path.errors) - int(np.argmin(path.errors)) > _PATIENCE:
+            if self.steps is None and len(path.errors) - int(np.argmin(path.errors)) > _PATIENCE:
                 break
             states = [
                 step(batches, state._replace(noise_variance=penalty))
@@ -216,8 +216,8 @@ class MetaMetricRegressor(BaseEstimator):
 
     def _check_parameters(self) -> None:
         check_choice("metric", self.metric, ("auto", "full", "diagonal"))
-        for name, value, low in (("n_steps", self.n_steps, 0), ("max_steps", self.max_steps, 0), ("cv", self.cv, 2)):
-            if name != "n_steps" or value is not None:
+        for name, value, low in (("steps", self.steps, 0), ("max_steps", self.max_steps, 0), ("cv", self.cv, 2)):
+            if name != "steps" or value is not None:
                 check_whole(name, value, low, floats=False)
         if self.noise_variance is not None:
             check_array("noise_variance", self.noise_variance, low=0, ndim=0)

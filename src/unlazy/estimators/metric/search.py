@@ -272,7 +272,7 @@ def record_table(records: Sequence[PathRecord], unit: float) -> dict[str, np.nda
             "criterion": record.criterion,
             "step": record.step,
             "is_ridge": record.is_ridge,
-            "ridge": unit * record.penalties[:, None],
+            "alpha": unit * record.penalties[:, None],
             "rank": record.ranks,
             "cv_mse": unit * record.errors,
             "noise_variance": unit * record.noise_variance,

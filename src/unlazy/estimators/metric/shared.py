@@ -58,7 +58,7 @@ class SharedMetricRegressor(
 
     Parameters
     ----------
-    criterion : "auto", "evidence" or "dof"
+    criterion : "auto", "evidence" or "degrees_of_freedom"
         What the path lowers: the evidence, or the ridge objective plus weighted degrees of freedom (Mallows' Cp for
         projections); "auto" takes the one with the smaller cross-validation error.
     basis : "auto", "features" or "pca"
@@ -69,7 +69,7 @@ class SharedMetricRegressor(
         The first metric is variance_j^start_exponent times a constant: 0 is ridge on the features as they are, -1 on
         standardised ones; between -10 and 10. "auto" tries the one of -1, 0, 1, 2 with the largest evidence, and is 0
         where ridge is kept.
-    n_steps : sequence of int
+    steps : sequence of int
         Steps of the path that are compared; without 0 ridge is no choice. A path ends early after two of them that
         gain less than 0.1%.
     noise_variance : float, optional
@@ -90,9 +90,9 @@ class SharedMetricRegressor(
     metric_ : m_j of the features, or of the components if `basis_` is "pca"; 0 where dropped
     components_ : principal directions as rows if `basis_` is "pca", else None
     metric_spectrum_ : eigenvalues of X M X^T / n, largest first
-    dof_ : trace of the hat matrix
-    ridge_ : the penalty c on the diagonal of X M X^T + c I
-    basis_, criterion_, n_steps_, rank_, start_exponent_ : what was chosen; the criterion of step 0 is "ridge"
+    degrees_of_freedom_ : trace of the hat matrix
+    alpha_ : the penalty c on the diagonal of X M X^T + c I
+    basis_, criterion_, steps_, rank_, start_exponent_ : what was chosen; the criterion of step 0 is "ridge"
     mean_ : means of the features
     cv_mse_ : cross-validated mean squared error of the choice; the least of many, so slightly optimistic
     noise_variance_ : estimate of the noise variance from held-out residuals and the variance that the metric expects
@@ -111,7 +111,7 @@ class SharedMetricRegressor(
         basis: str = "auto",
         groups: Any = None,
         start_exponent: Any = "auto",
-        n_steps: Sequence[int] = (0, 1, 2, 3, 4, 6, 10),
+        steps: Sequence[int] = (0, 1, 2, 3, 4, 6, 10),
         noise_variance: float | None = None,
         rank: Any = "auto",
         cv: Any = 5,
@@ -122,7 +122,7 @@ class SharedMetricRegressor(
         self.basis = basis
         self.groups = groups
         self.start_exponent = start_exponent
-        self.n_steps = n_steps
+        self.steps = steps
         self.noise_variance = noise_variance
         self.rank = rank
         self.cv = cv
@@ -151,7 +151,7 @@ class SharedMetricRegressor(
         basis = next(basis for basis in bases if basis.name == chosen.basis)
         self._refit(scaled, basis, chosen, choice, one_dimensional=y.ndim == 1)
 
-        self.basis_, self.criterion_, self.n_steps_ = chosen.basis, chosen.criterion, chosen.step
+        self.basis_, self.criterion_, self.steps_ = chosen.basis, chosen.criterion, chosen.step
         self.cv_mse_ = unit * choice.error
         self.noise_variance_ = (
             unit * chosen.noise_variance if self.noise_variance is None else float(self.noise_variance)
@@ -169,7 +169,7 @@ class SharedMetricRegressor(
     def transform(self, X: Any) -> np.ndarray:
         """The learned features: sqrt(m_j) x_j (centred) of the features or components that were not dropped.
 
-        Ridge with the penalty `ridge_` on these is the fitted regressor, up to `rank_`.
+        Ridge with the penalty `alpha_` on these is the fitted regressor, up to `rank_`.
         """
         check_is_fitted(self)
         X = check_table(self, X, reset=False)
@@ -210,7 +210,7 @@ class SharedMetricRegressor(
         if self.noise_variance is not None:
             penalty = max(float(self.noise_variance) / unit, LEAST_NOISE)
         starts_at_ridge = all(part.starts.best == part.starts.ridge for part in parts)
-        steps = sorted(int(step) for step in self.n_steps)
+        steps = sorted(int(step) for step in self.steps)
         ranks = int(self.rank) if isinstance(self.rank, Integral) else {"auto": _RANKS, None: ()}[self.rank]
         ridge: list[PathRecord] = []
         if with_ridge and not starts_at_ridge and 0 in steps:
@@ -223,13 +223,15 @@ class SharedMetricRegressor(
             "groups": self.groups if basis.name == "features" else None,
             "start_is_ridge": with_ridge and starts_at_ridge,
         }
-        if not (known and self.criterion == "dof"):
+        if not (known and self.criterion == "degrees_of_freedom"):
             records = search_path(folds, basis.name, "evidence", penalty, adapt=not known, **common)
             penalty = penalty if known else min(records, key=lambda record: record.best.error).noise_variance
         if self.criterion != "evidence":
             start_known = bool(records)
             penalty = max(penalty, LEAST_NOISE)
-            records += search_path(folds, basis.name, "dof", penalty, adapt=False, start_known=start_known, **common)
+            records += search_path(
+                folds, basis.name, "degrees_of_freedom", penalty, adapt=False, start_known=start_known, **common
+            )
         return ridge + records
 
     def _refit(
@@ -275,19 +277,19 @@ class SharedMetricRegressor(
         unit = float(np.exp(2 * scaled.log_target_deviation))
         self.metric_, self.components_ = basis.original_metric(metric)
         self.metric_spectrum_ = unit * eigenvalues[::-1] / len(design)
-        self.dof_ = float(np.sum(eigenvalues / (eigenvalues + penalty)))
-        self.ridge_ = unit * penalty
+        self.degrees_of_freedom_ = float(np.sum(eigenvalues / (eigenvalues + penalty)))
+        self.alpha_ = unit * penalty
         self.start_exponent_ = whole.exponent
 
     def _check_parameters(self, n: int, d: int) -> None:
-        check_choice("criterion", self.criterion, ("auto", "evidence", "dof"))
+        check_choice("criterion", self.criterion, ("auto", "evidence", "degrees_of_freedom"))
         check_choice("basis", self.basis, ("auto", "features", "pca"))
         check_choice("dtype", self.dtype, ("float32", "float64"))
         if self.start_exponent != "auto":
             check_array("start_exponent", self.start_exponent, low=-10, high=10, ndim=0)
-        steps = np.asarray(self.n_steps)
+        steps = np.asarray(self.steps)
         if steps.ndim != 1 or not steps.size or not np.issubdtype(steps.dtype, np.integer) or steps.min() < 0:
-            raise InputError(f"n_steps must be a sequence of integers >= 0, got {self.n_steps!r}")
+            raise InputError(f"steps must be a sequence of integers >= 0, got {self.steps!r}")
         if self.noise_variance is not None:
             check_array("noise_variance", self.noise_variance, low=0, ndim=0)
         if self.rank not in ("auto", None) and not (isinstance(self.rank, Integral) and int(self.rank) >= 1):

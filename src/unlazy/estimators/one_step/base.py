@@ -14,7 +14,7 @@ from unlazy.estimators.common.inputs import check_memory, check_table, finite_or
 from unlazy.estimators.common.scaling import Scaled, scale_data
 from unlazy.estimators.one_step.search import Candidate, Directions, Recipe, Search, features
 from unlazy.numerics.index_directions import Signal
-from unlazy.theory.one_step.moments import activation_moments, require_linear
+from unlazy.theory.one_step.moments import activation_moments
 
 _LEAST_SAMPLES = 10
 
@@ -30,7 +30,7 @@ class Prepared(NamedTuple):
 class OneStepEstimator(BaseEstimator):
     """Abstract: `fit` prepares, searches and keeps."""
 
-    n_features: int
+    width: int
     activation: Any
     precondition: bool
     random_state: Any
@@ -40,12 +40,12 @@ class OneStepEstimator(BaseEstimator):
         X, y = check_table(self, X, y, y_numeric=True, ensure_min_samples=2)
         if len(X) < _LEAST_SAMPLES:
             raise InputError(f"X must have at least {_LEAST_SAMPLES} rows, got n_samples = {len(X)}")
-        count = check_whole("n_features", self.n_features, 1, floats=False)
+        count = check_whole("width", self.width, 1, floats=False)
         check_flag("precondition", self.precondition)
         # W0, and of every row: what W0 gives, what a candidate adds, its features
-        check_memory("n_features", count, float(count) * (X.shape[1] + directions + 3 * len(X)))
+        check_memory("width", count, float(count) * (X.shape[1] + directions + 3 * len(X)))
         activation = guarded(self.activation)
-        require_linear(activation_moments(activation))
+        activation_moments(activation).linear_square()
         scaled = scale_data(X, y.astype(np.float64).reshape(-1, 1), "float64")
         random = check_random_state(self.random_state)
         d = X.shape[1]
@@ -65,7 +65,7 @@ class OneStepEstimator(BaseEstimator):
         self.direction_ = scaled.in_units(found.first[:, 0], -self._log_scale(scaled))
         self.directions_ = scaled.in_units(used.T, -self._log_scale(scaled))
         self.weights_, self.biases_ = recipe.weights(chosen, used)
-        self.spike_ = chosen.spike
+        self.spike_deviation_ = chosen.spike
         self.signal_z_ = signal.z
         self.alignment_ = 0.0
         if signal.square > 0:

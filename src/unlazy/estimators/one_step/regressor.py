@@ -32,10 +32,10 @@ from unlazy.estimators.one_step.search import (
 from unlazy.numerics.index_directions import Signal, linear_signal
 
 _LEAST_SIGNAL = 3.0
-_LEAST_ALPHA, _LARGEST_ALPHA = 1e-10, 1e100
+_LEAST_RIDGE, _LARGEST_RIDGE = 1e-10, 1e100
 _LARGEST = 1e6
 _SPIKES = (0.0, 0.5, 1.0, 2.0, 4.0)
-_ALPHAS = tuple(np.logspace(-6, 2, 25).tolist())
+_READOUT_RIDGES = tuple(np.logspace(-6, 2, 25).tolist())
 _PERMUTATIONS = 9
 _FEW_ROWS = 100
 
@@ -45,21 +45,22 @@ class OneStepFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OneStep
 
     X is standardised to z. The first step moves all neurons along one direction v, so the features are
 
-        [sigma(W1^T z + b) / sqrt(N), z / sqrt(d)],    W1 = W0 + spike v a^T,
+        [sigma(W1^T z + b) / sqrt(N), z / sqrt(d)],    W1 = W0 + s v a^T,
 
-    with W0 ~ N(0, 1/d), a, b ~ N(0, 1) and v.z of variance 1. With `precondition` v is the direction of ridge
-    regression, its ridge by generalised cross-validation, else the gradient Z^T y. Spike 0 gives random features.
-    A step sees only what correlates with a direction of x: where `signal_z_` is below `min_signal` (an even function
-    of x.v, or noise) `fit` refuses unless the spike is 0; up to 100 rows, where weak signals are missed too, it warns.
+    with s = `spike_deviation`, W0 ~ N(0, 1/d), a, b ~ N(0, 1) and v.z of variance 1. With `precondition` v is the
+    direction of ridge regression, its ridge by generalised cross-validation, else the gradient Z^T y. s = 0 gives
+    random features. A step sees only what correlates with a direction of x: where `signal_z_` is below `min_signal`
+    (an even function of x.v, or noise) `fit` refuses unless s = 0; up to 100 rows, where weak signals are missed too,
+    it warns.
     Sources: Ba et al. (2022), Dandi et al. (2024); the preconditioned step is this project's.
 
     Parameters
     ----------
-    n_features : int
+    width : int
         Number N of neurons; there are N + d columns.
     activation : str or callable of arrays
         sigma, whose linear coefficient E[g sigma(g)], g ~ N(0, 1), must not vanish.
-    spike : "cv" or float >= 0
+    spike_deviation : "cv" or float >= 0
         "cv" is the one of 0.5, 1, 2, 4 whose ridge regression has the least 5-fold error, the direction being found
         anew in each fold, or 0 if that is less by no more than a standard error.
     precondition : bool
@@ -72,8 +73,8 @@ class OneStepFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OneStep
     Attributes
     ----------
     direction_ : (d,), v in the units of X: (x - mean_).direction_ has variance 1
-    directions_ : (1, d), the same, or (0, d) if `spike_` is 0
-    spike_ : float
+    directions_ : (1, d), the same, or (0, d) if `spike_deviation_` is 0
+    spike_deviation_ : float
     signal_z_ : linear correlation of y with x in standard deviations of what noise would give
     alignment_ : estimated cosine between v and the best linear predictor, in the metric of the covariance of X, from
         held-out rows; 0 if no signal is seen
@@ -82,27 +83,29 @@ class OneStepFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OneStep
 
     def __init__(
         self,
-        n_features: int = 400,
+        width: int = 400,
         *,
         activation: Any = "tanh",
-        spike: Any = "cv",
+        spike_deviation: Any = "cv",
         precondition: bool = True,
         min_signal: float = 3.0,
         random_state: Any = None,
     ):
-        self.n_features = n_features
+        self.width = width
         self.activation = activation
-        self.spike = spike
+        self.spike_deviation = spike_deviation
         self.precondition = precondition
         self.min_signal = min_signal
         self.random_state = random_state
 
     def fit(self, X: Any, y: Any) -> OneStepFeatures:
         """Take the step on X (n, d) and y (n,)."""
-        chosen_by_cv = isinstance(self.spike, str) and self.spike == "cv"
-        if isinstance(self.spike, str) and not chosen_by_cv:
-            raise InputError(f"spike must be 'cv' or a number >= 0, got {self.spike!r}")
-        spikes = _SPIKES if chosen_by_cv else [float(check_numbers("spike", self.spike, low=0, high=_LARGEST, ndim=0))]
+        chosen_by_cv = isinstance(self.spike_deviation, str) and self.spike_deviation == "cv"
+        if isinstance(self.spike_deviation, str) and not chosen_by_cv:
+            raise InputError(f"spike_deviation must be 'cv' or a number >= 0, got {self.spike_deviation!r}")
+        spikes: Sequence[float] = _SPIKES
+        if not chosen_by_cv:
+            spikes = [float(check_numbers("spike_deviation", self.spike_deviation, low=0, high=_LARGEST, ndim=0))]
         least = float(check_numbers("min_signal", self.min_signal, finite=False, ndim=0))
         scaled, labels, recipe, random = self._prepare(X, y, directions=1, refinements=0)
         found = Directions(scaled.rows, labels, recipe)
@@ -111,16 +114,16 @@ class OneStepFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OneStep
             reason = (
                 f"y must correlate with a direction of X (signal_z_ >= min_signal = {least:g}), got {signal.z:.2g}: "
                 "one step is blind to even functions (information exponent >= 2) and to noise; use OneStepRegressor, "
-                "whose extra directions see even functions, or spike=0"
+                "whose extra directions see even functions, or spike_deviation=0"
             )
             if len(labels) > _FEW_ROWS:
                 raise InputError(reason)
             warnings.warn(f"{reason}; with {len(labels)} rows weak signals are missed too", UserWarning, stacklevel=2)
         splits = make_splits(5, random, scaled.rows, labels)
         candidates = [_with_spike(spike) for spike in spikes]
-        alphas = np.array(_ALPHAS)
-        searched = search(scaled.rows, labels, splits, recipe, candidates if chosen_by_cv else [], alphas)
-        chosen = choose(searched.errors, alphas).candidate if chosen_by_cv else candidates[0]
+        ridges = np.array(_READOUT_RIDGES)
+        searched = search(scaled.rows, labels, splits, recipe, candidates if chosen_by_cv else [], ridges)
+        chosen = choose(searched.errors, ridges).candidate if chosen_by_cv else candidates[0]
         self._keep(scaled, signal, found, searched, chosen, recipe)
         return self
 
@@ -143,15 +146,15 @@ class OneStepRegressor(RegressorMixin, OneStepEstimator):
 
     The model is a ridge regression on [sigma(W1^T z + b) / sqrt(N), z / sqrt(d)], z standardised x, with
 
-        W1 = W0 + spike V a    or without W0,    V = (v, extra directions).
+        W1 = W0 + s V a    or without W0,    V = (v, extra directions).
 
     v is the direction of ridge regression (one preconditioned step); extra directions are those of largest |eigenvalue|
     of sum_i e_i w_i w_i^T, e the residual of that regression and w whitened x, of which more than can be told from
-    permuted residuals are not tried. V is then refined by `refinements` Gauss-Newton steps. Cross-validation chooses
-    W0 or not, spike, number of extra directions and ridge; every fold finds its directions anew. Plain ridge
-    regression is a candidate too, left only for a gain in the paired held-out errors at the level 1% (Student's t,
-    about 2.4 standard errors); if kept, its ridge is that of leave-one-out unless `cv` is a splitter. So with few rows
-    or heavy tails it often stays where y is not linear. Random features (spike 0) are left for one standard error.
+    permuted residuals are not tried. V is then refined by `refinements` Gauss-Newton steps. Cross-validation chooses W0
+    or not, s (of `spike_deviations`), number of extra directions and ridge; every fold finds its directions anew. Plain
+    ridge regression is a candidate too, left only for a gain in the paired held-out errors at the level 1% (Student's
+    t, about 2.4 standard errors); if kept, its ridge is that of leave-one-out unless `cv` is a splitter. So with few
+    rows or heavy tails it often stays where y is not linear. Random features (s = 0) are left for one standard error.
     Which rows are held out together depends on their order, and so do choice and predictions.
 
     Wins where y depends on one to three directions of x; ties with ridge where y is linear, or where rows are so few or
@@ -161,13 +164,13 @@ class OneStepRegressor(RegressorMixin, OneStepEstimator):
 
     Parameters
     ----------
-    n_features : int
+    width : int
         Number N of neurons; without W0 at most 200 of them are used.
     activation : str or callable of arrays
         sigma, whose linear coefficient E[g sigma(g)], g ~ N(0, 1), must not vanish.
     precondition : bool
         False starts from the gradient Z^T y instead.
-    spikes : sequence of float >= 0
+    spike_deviations : sequence of float >= 0
         0 is random features.
     background : "cv", True or False
         Whether W0 is kept. With "cv" extra directions are tried without W0 only.
@@ -175,8 +178,8 @@ class OneStepRegressor(RegressorMixin, OneStepEstimator):
         The largest number of extra directions; 0 for none.
     refinements : int
         The largest number of further steps on the directions; 0 is the single step of the theory.
-    alphas : sequence of float from 1e-10 to 1e100
-        Ridges: (1/n) |y - F b|^2 + alpha |b|^2 for y of variance 1, so n alpha in scikit-learn's `Ridge`. Below the
+    ridges : sequence of float from 1e-10 to 1e100
+        Of (1/n) |y - F b|^2 + ridge |b|^2 for y of variance 1: `alpha` of scikit-learn's `Ridge` is n ridge. Below the
         1e-6 where the default begins predictions between the rows can be far larger than any y.
     cv : int or splitter
         Number of shuffled folds, repeated below 60 rows, or anything that scikit-learn's `check_cv` takes.
@@ -186,7 +189,7 @@ class OneStepRegressor(RegressorMixin, OneStepEstimator):
     Attributes
     ----------
     model_ : "linear" (plain ridge), "random features" or "one step"
-    spike_, alpha_, background_, extra_directions_ : what was chosen
+    spike_deviation_, ridge_, background_, extra_directions_ : what was chosen
     direction_ : (d,), v before refinement in the units of X: (x - mean_).direction_ has variance 1
     directions_ : (k, d), all that the features use, refined, scaled alike; (0, d) if `model_` is not "one step"
     signal_z_ : linear correlation of y with x in standard deviations of what noise would give; below 3 `fit` warns,
@@ -197,51 +200,51 @@ class OneStepRegressor(RegressorMixin, OneStepEstimator):
     coef_ : (N + d,), of the features;  intercept_ : float
     cv_mse_ : cross-validated mean squared error of the choice. It is the least of many, but of fits on fewer rows: over
         drawn data its median was 0.9 to 1.3 of the error on new rows, and down to 0.2 of it for heavy-tailed inputs
-    cv_results_ : dict of equally long arrays, one entry per candidate and alpha, with its `cv_mse`
+    cv_results_ : dict of equally long arrays, one entry per candidate and ridge, with its `cv_mse`
     """
 
     def __init__(
         self,
-        n_features: int = 400,
+        width: int = 400,
         *,
         activation: Any = "tanh",
         precondition: bool = True,
-        spikes: Sequence[float] = (0.0, 1.0, 3.0),
+        spike_deviations: Sequence[float] = (0.0, 1.0, 3.0),
         background: Any = "cv",
         max_directions: int = 3,
         refinements: int = 4,
-        alphas: Sequence[float] = _ALPHAS,
+        ridges: Sequence[float] = _READOUT_RIDGES,
         cv: Any = 5,
         random_state: Any = None,
     ):
-        self.n_features = n_features
+        self.width = width
         self.activation = activation
         self.precondition = precondition
-        self.spikes = spikes
+        self.spike_deviations = spike_deviations
         self.background = background
         self.max_directions = max_directions
         self.refinements = refinements
-        self.alphas = alphas
+        self.ridges = ridges
         self.cv = cv
         self.random_state = random_state
 
     def fit(self, X: Any, y: Any) -> OneStepRegressor:
         """Find directions, features and coefficients from X (n, d) and y (n,)."""
-        spikes, alphas = self._check_parameters()
+        spikes, ridges = self._check_parameters()
         scaled, labels, recipe, random = self._prepare(X, y, 1 + self.max_directions, self.refinements)
         rows = scaled.rows
         splits = self._splits(random, rows, labels)
         found = Directions(rows, labels, recipe)
         signal = linear_signal(rows, labels, found.fit.factors)
         extra = found.moment.visible(self.max_directions, _PERMUTATIONS, random)
-        searched = search(rows, labels, splits, recipe, self._candidates(spikes, extra), alphas)
-        choice = choose(searched.errors, alphas)
+        searched = search(rows, labels, splits, recipe, self._candidates(spikes, extra), ridges)
+        choice = choose(searched.errors, ridges)
         if choice.candidate.model == LINEAR and isinstance(self.cv, Integral):
             # no label has shaped these features, so every row may be left out in turn
-            column = int(np.argmin(left_out_errors(rows / np.sqrt(rows.shape[1]), labels, alphas)))
-            choice = choice._replace(column=column, alpha=float(alphas[column]))
+            column = int(np.argmin(left_out_errors(rows / np.sqrt(rows.shape[1]), labels, ridges)))
+            choice = choice._replace(column=column, ridge=float(ridges[column]))
         self._refit(scaled, labels, signal, found, searched, choice, recipe)
-        self.cv_results_ = table(searched.errors, alphas, float(np.exp(2 * scaled.log_target_deviation)))
+        self.cv_results_ = table(searched.errors, ridges, float(np.exp(2 * scaled.log_target_deviation)))
         errors = searched.errors[choice.candidate].mean(axis=0, dtype=np.float64)
         self.cv_mse_ = float(np.exp(2 * scaled.log_target_deviation) * errors[choice.column])
         if signal.z < _LEAST_SIGNAL:
@@ -292,22 +295,22 @@ class OneStepRegressor(RegressorMixin, OneStepEstimator):
         recipe: Recipe,
     ) -> None:
         design = self._keep(scaled, signal, found, searched, choice.candidate, recipe)
-        coefficients, intercept = read_out(design, labels, choice.alpha)
+        coefficients, intercept = read_out(design, labels, choice.ridge)
         unit = float(np.exp(scaled.log_target_deviation))
         self.coef_ = unit * coefficients
         self.intercept_ = float(unit * intercept + scaled.target_mean[0])
-        self.alpha_, self.model_ = choice.alpha, choice.candidate.model
+        self.ridge_, self.model_ = choice.ridge, choice.candidate.model
         self.background_, self.extra_directions_ = choice.candidate.background, choice.candidate.extra
 
     def _check_parameters(self) -> tuple[np.ndarray, np.ndarray]:
-        spikes = np.unique(check_numbers("spikes", self.spikes, low=0, high=_LARGEST, ndim=1))
-        alphas = np.unique(check_numbers("alphas", self.alphas, low=_LEAST_ALPHA, high=_LARGEST_ALPHA, ndim=1))
+        spikes = np.unique(check_numbers("spike_deviations", self.spike_deviations, low=0, high=_LARGEST, ndim=1))
+        ridges = np.unique(check_numbers("ridges", self.ridges, low=_LEAST_RIDGE, high=_LARGEST_RIDGE, ndim=1))
         by_cv = isinstance(self.background, str) and self.background == "cv"
         if not (by_cv or isinstance(self.background, (bool, np.bool_))):
             raise InputError(f"background must be 'cv', True or False, got {self.background!r}")
         for name in ("max_directions", "refinements"):
             check_whole(name, getattr(self, name), 0, floats=False)
-        return spikes, alphas
+        return spikes, ridges
 
 
 def _with_spike(spike: float) -> Candidate:

@@ -22,7 +22,7 @@ class LinearKernel:
 
 
 class RidgeFold:
-    """Ridge regression on the training rows of a fold with an intercept, (1/n) |y - F b|^2 + alpha |b|^2.
+    """Ridge regression on the training rows of a fold with an intercept, (1/n) |y - F b|^2 + ridge |b|^2.
 
     One decomposition of the smaller Gram matrix gives the predictions of all ridges. Its rounding errors are far below
     the least ridge that the estimators allow.
@@ -42,15 +42,15 @@ class RidgeFold:
     def _gram(self) -> np.ndarray:
         return self._rows.T @ self._rows
 
-    def predictions(self, features: np.ndarray, alphas: np.ndarray) -> np.ndarray:
-        """Of the held-out rows for every ridge, (rows, alphas); `features` are F of all rows."""
+    def predictions(self, features: np.ndarray, ridges: np.ndarray) -> np.ndarray:
+        """Of the held-out rows for every ridge, (rows, ridges); `features` are F of all rows."""
         n = len(self.train)
         wide = n < features.shape[1] + self.kernel.rows.shape[1]
         matrix, projected, held = self._dual(features) if wide else self._primal(features)
         if not np.isfinite(matrix).all():
-            return np.full((len(held), len(alphas)), np.inf)
+            return np.full((len(held), len(ridges)), np.inf)
         values, vectors = np.linalg.eigh(matrix / n)
-        shrunk = (vectors.T @ projected / n)[:, None] / (np.maximum(values, 0.0)[:, None] + alphas)
+        shrunk = (vectors.T @ projected / n)[:, None] / (np.maximum(values, 0.0)[:, None] + ridges)
         return self.mean + held @ (vectors @ shrunk)
 
     def _dual(self, features: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -75,14 +75,14 @@ class RidgeFold:
         return matrix, projected, held
 
 
-def left_out_errors(design: np.ndarray, labels: np.ndarray, alphas: np.ndarray) -> np.ndarray:
+def left_out_errors(design: np.ndarray, labels: np.ndarray, ridges: np.ndarray) -> np.ndarray:
     """Mean squared error of every row predicted from all others, for every ridge of `read_out`."""
-    path = ridge_path(decompose(design - design.mean(axis=0)), labels - labels.mean(), alphas, centred=True)
+    path = ridge_path(decompose(design - design.mean(axis=0)), labels - labels.mean(), ridges, centred=True)
     return np.mean(path.loo_residuals**2, axis=1)
 
 
-def read_out(design: np.ndarray, labels: np.ndarray, alpha: float) -> tuple[np.ndarray, float]:
-    """b and the intercept that minimise (1/n) |y - F b - intercept|^2 + alpha |b|^2."""
+def read_out(design: np.ndarray, labels: np.ndarray, ridge: float) -> tuple[np.ndarray, float]:
+    """b and the intercept that minimise (1/n) |y - F b - intercept|^2 + ridge |b|^2."""
     centre, mean = design.mean(axis=0), float(labels.mean())
-    coefficients = ridge_coefficients(design - centre, labels - mean, len(design) * alpha)
+    coefficients = ridge_coefficients(design - centre, labels - mean, len(design) * ridge)
     return coefficients, float(mean - centre @ coefficients)

@@ -107,7 +107,7 @@ class Search(NamedTuple):
     """What the held-out rows say."""
 
     errors: dict[Candidate, np.ndarray]
-    """Squared errors, (rows, alphas): one entry per row that was ever held out, inf where numbers overflowed."""
+    """Squared errors, (rows, ridges): one entry per row that was ever held out, inf where numbers overflowed."""
     covariance: float
     """Mean of y times the index of the first direction, scaled to variance 1 there: fitted rows spread more."""
 
@@ -116,7 +116,7 @@ class ChosenFeatures(NamedTuple):
     candidate: Candidate
     column: int
     """Of the ridge among all."""
-    alpha: float
+    ridge: float
 
 
 def hidden_features(hidden: np.ndarray, activation: Link) -> np.ndarray:
@@ -135,7 +135,7 @@ def search(
     splits: Sequence[tuple[np.ndarray, np.ndarray]],
     recipe: Recipe,
     candidates: Sequence[Candidate],
-    alphas: np.ndarray,
+    ridges: np.ndarray,
 ) -> Search:
     """Held-out errors of all candidates and ridges: one decomposition per fold and candidate."""
     background = rows @ recipe.initial + recipe.biases
@@ -153,7 +153,7 @@ def search(
             hidden = rows @ found.of(candidate) @ spiked + (background if candidate.background else biases)
             made = hidden_features(hidden, recipe.activation)
             with np.errstate(over="ignore", invalid="ignore"):
-                wrong = ((fold.predictions(made, alphas) - labels[held][:, None]) ** 2).astype(np.float32)
+                wrong = ((fold.predictions(made, ridges) - labels[held][:, None]) ** 2).astype(np.float32)
             errors[candidate].append(np.where(np.isfinite(wrong), wrong, np.float32(np.inf)))
     rows_held = np.concatenate([held for _, held in splits])
     index = np.concatenate(indices)
@@ -163,7 +163,7 @@ def search(
     return Search(means, float(covariance))
 
 
-def choose(errors: dict[Candidate, np.ndarray], alphas: np.ndarray) -> ChosenFeatures:
+def choose(errors: dict[Candidate, np.ndarray], ridges: np.ndarray) -> ChosenFeatures:
     """The least held-out error, but a simpler model unless the next is clearly better.
 
     Better is a matter of the differences paired by row, whose mean has to exceed q standard errors. To leave the linear
@@ -187,15 +187,15 @@ def choose(errors: dict[Candidate, np.ndarray], alphas: np.ndarray) -> ChosenFea
         chosen = best, column
     if chosen is None:
         raise InputError("activation must have features of moderate size, got some whose squares overflow in all folds")
-    return ChosenFeatures(*chosen, float(alphas[chosen[1]]))
+    return ChosenFeatures(*chosen, float(ridges[chosen[1]]))
 
 
-def table(errors: dict[Candidate, np.ndarray], alphas: np.ndarray, unit: float) -> dict[str, np.ndarray]:
+def table(errors: dict[Candidate, np.ndarray], ridges: np.ndarray, unit: float) -> dict[str, np.ndarray]:
     """One entry per candidate and ridge."""
-    columns: dict[str, Any] = {name: [] for name in ("model", "background", "spike", "extra_directions")}
+    columns: dict[str, Any] = {name: [] for name in ("model", "background", "spike_deviation", "extra_directions")}
     for candidate in errors:
         for name, value in zip(columns, candidate, strict=True):
-            columns[name] += [value] * len(alphas)
+            columns[name] += [value] * len(ridges)
     means = [unit * e.mean(axis=0, dtype=np.float64) for e in errors.values()]
     table = {name: np.array(values) for name, values in columns.items()}
-    return table | {"alpha": np.tile(alphas, len(errors)), "cv_mse": np.concatenate(means)}
+    return table | {"ridge": np.tile(ridges, len(errors)), "cv_mse": np.concatenate(means)}

@@ -22,9 +22,9 @@ from unlazy.estimators.common.inputs import (
 from unlazy.estimators.common.scaling import scale_data
 from unlazy.estimators.random_features.noisy_features import NoisyFeatures, noisy_features
 
-DELTAS = (0.0, 0.1, 0.2, 0.35, 0.5, 0.7, 1.0, 1.4)
+INPUT_NOISE_VARIANCES = (0.0, 0.01, 0.04, 0.1225, 0.25, 0.49, 1.0, 1.96)
 ALPHAS = tuple(np.logspace(-4, 3, 22).tolist())
-_LARGEST_DELTA = 10.0
+_LARGEST_VARIANCE = 100.0
 _LEAST_ALPHA, _LARGEST_ALPHA = 1e-8, 1e15
 _MOST_FEATURES = 20_000
 _LARGEST_FEATURE = 1e100
@@ -32,9 +32,8 @@ _ROWS_AT_ONCE = 2000
 
 
 class _Fit(NamedTuple):
-    """All alphas for one delta: coefficients (alphas, N, outputs) and left-out errors (alphas,)."""
+    """All alphas for one noise: coefficients (alphas, N, outputs) and left-out errors (alphas,)."""
 
-    delta: float
     centre: np.ndarray
     coefficients: np.ndarray
     left_out: np.ndarray
@@ -43,8 +42,9 @@ class _Fit(NamedTuple):
 class NoiseRegularizedRidge(MultiOutputMixin, RegressorMixin, BaseEstimator):
     """Ridge regression on random features, trained on infinitely many noisy copies of the rows in closed form.
 
-    With standardised rows x_i, features phi(x) = sigma(W^T x + c) and copies x_i + delta z, z ~ N(0, I), the sum of
-    squares over all copies is that of the noise-averaged features with a weighted ridge,
+    With standardised rows x_i, features phi(x) = sigma(W^T x + c) and copies x_i + delta z, z ~ N(0, I) and
+    delta^2 = `input_noise_variance`, the sum of squares over all copies is that of the noise-averaged features with a
+    weighted ridge,
 
         sum_i (y_i - b0 - b.E_z phi(x_i + delta z))^2 + b.(alpha + n Gamma) b,   Gamma = mean_i Cov_z phi(x_i + delta z)
 
@@ -62,55 +62,55 @@ class NoiseRegularizedRidge(MultiOutputMixin, RegressorMixin, BaseEstimator):
 
     Parameters
     ----------
-    delta : "cv", float or sequence of float
-        Noise in units of each input's standard deviation, between 0 and 10; several are compared, and "cv" is a grid
-        from 0 to 1.4. 0 is ridge regression on plain random features.
-    n_features : int
-        Number of random features.
+    input_noise_variance : "cv", float or sequence of float
+        delta^2, in units of each input's variance, between 0 and 100; several are compared, and "cv" is a grid from 0
+        to 1.96. 0 is ridge regression on plain random features.
+    width : int
+        Number N of random features.
     activation : name of `unlazy.functions.elementwise.ACTIVATIONS` or callable of arrays
     alpha : None, float or sequence of float
         `alpha` of scikit-learn's `Ridge` on phi; several are compared, and None is a grid from 1e-4 to 1e3.
-    bias : float
+    bias_deviation : float
         Standard deviation of the random biases c. 0 leaves an odd activation to fit odd functions only.
     random_state : int, RandomState or None
         Draws the weights.
 
     Attributes
     ----------
-    delta_, alpha_ : what was chosen
+    input_noise_variance_, alpha_ : what was chosen
     coef_ : (N,) or (n_targets, N), of the features;  intercept_ : float or (n_targets,)
     weights_ : (n_features_in_, N), for standardised inputs;  biases_ : (N,)
     mean_, deviation_ : of the inputs; the deviation of a constant one is 1
     loo_mse_ : leave-one-out error of the choice, mean over targets; the least of many, so slightly optimistic
-    path_ : dict of equally long arrays `delta`, `alpha` and `loo_mse`
+    path_ : dict of equally long arrays `input_noise_variance`, `alpha` and `loo_mse`
     """
 
     def __init__(
         self,
-        delta: Any = "cv",
+        input_noise_variance: Any = "cv",
         *,
-        n_features: int = 400,
+        width: int = 400,
         activation: Any = "tanh",
         alpha: Any = None,
-        bias: float = 1.0,
+        bias_deviation: float = 1.0,
         random_state: Any = 0,
     ):
-        self.delta = delta
-        self.n_features = n_features
+        self.input_noise_variance = input_noise_variance
+        self.width = width
         self.activation = activation
         self.alpha = alpha
-        self.bias = bias
+        self.bias_deviation = bias_deviation
         self.random_state = random_state
 
     def fit(self, X: Any, y: Any) -> NoiseRegularizedRidge:
-        """Compare all deltas and alphas on rows X (n, d) and y (n,) or (n, targets), and keep the best."""
+        """Compare all noises and alphas on rows X (n, d) and y (n,) or (n, targets), and keep the best."""
         X, y = check_table(self, X, y, multi_output=True, y_numeric=True, ensure_min_samples=3)
-        deltas, alphas = self._grids()
-        count = check_whole("n_features", self.n_features, 1, _MOST_FEATURES)
-        bias = float(check_numbers("bias", self.bias, low=0, high=1e3, ndim=0))
+        variances, alphas = self._grids()
+        count = check_whole("width", self.width, 1, _MOST_FEATURES)
+        bias = float(check_numbers("bias_deviation", self.bias_deviation, low=0, high=1e3, ndim=0))
         function = guarded(self.activation)
         # features of all rows, clean, averaged and rotated, and three square matrices
-        check_memory("n_features", count, float(count) * (X.shape[1] + 5 * len(X) + 3 * count))
+        check_memory("width", count, float(count) * (X.shape[1] + 5 * len(X) + 3 * count))
         targets = y.reshape(len(y), -1).astype(np.float64)
         data = scale_data(X, targets, "float64")
 
@@ -127,8 +127,8 @@ class NoiseRegularizedRidge(MultiOutputMixin, RegressorMixin, BaseEstimator):
             raise InputError(f"activation must have values up to {_LARGEST_FEATURE:g} on rows of X, got {largest:g}")
         cosines = self.weights_.T @ self.weights_
         fits = [
-            _fit(delta, noisy_features(function, delta, hidden, cosines), clean, data.targets, alphas)
-            for delta in deltas
+            _fit(noisy_features(function, delta, hidden, cosines), clean, data.targets, alphas)
+            for delta in np.sqrt(variances)
         ]
 
         errors = np.stack([fit.left_out for fit in fits])
@@ -141,11 +141,11 @@ class NoiseRegularizedRidge(MultiOutputMixin, RegressorMixin, BaseEstimator):
         one = y.ndim == 1
         self.coef_ = coefficients[0] if one else coefficients
         self.intercept_ = float(intercept[0]) if one else intercept
-        self.delta_, self.alpha_ = float(deltas[best]), float(alphas[at])
+        self.input_noise_variance_, self.alpha_ = float(variances[best]), float(alphas[at])
         self.loo_mse_ = float(unit**2 * errors[best, at])
         self.path_ = {
-            "delta": np.repeat(deltas, alphas.size),
-            "alpha": np.tile(alphas, deltas.size),
+            "input_noise_variance": np.repeat(variances, alphas.size),
+            "alpha": np.tile(alphas, variances.size),
             "loo_mse": unit**2 * errors.ravel(),
         }
         return self
@@ -160,21 +160,22 @@ class NoiseRegularizedRidge(MultiOutputMixin, RegressorMixin, BaseEstimator):
             return finite_or_refused(guarded(self.activation)(hidden) @ self.coef_.T + self.intercept_, X)
 
     def _grids(self) -> tuple[np.ndarray, np.ndarray]:
-        if isinstance(self.delta, str) and self.delta != "cv":
-            raise InputError(f"delta must be 'cv' or numbers >= 0 and <= {_LARGEST_DELTA:g}, got {self.delta!r}")
-        deltas = check_numbers(
-            "delta", DELTAS if isinstance(self.delta, str) else self.delta, low=0, high=_LARGEST_DELTA
-        )
+        given = self.input_noise_variance
+        if isinstance(given, str) and given != "cv":
+            allowed = f"'cv' or numbers >= 0 and <= {_LARGEST_VARIANCE:g}"
+            raise InputError(f"input_noise_variance must be {allowed}, got {given!r}")
+        given = INPUT_NOISE_VARIANCES if isinstance(given, str) else given
+        variances = check_numbers("input_noise_variance", given, low=0, high=_LARGEST_VARIANCE)
         alphas = check_numbers(
             "alpha", ALPHAS if self.alpha is None else self.alpha, low=_LEAST_ALPHA, high=_LARGEST_ALPHA
         )
-        for name, grid in (("delta", deltas), ("alpha", alphas)):
+        for name, grid in (("input_noise_variance", variances), ("alpha", alphas)):
             if grid.ndim > 1:
                 raise InputError(f"{name} must be a number or a list of numbers, got shape {grid.shape}")
-        return np.atleast_1d(deltas), np.atleast_1d(alphas)
+        return np.atleast_1d(variances), np.atleast_1d(alphas)
 
 
-def _fit(delta: float, noisy: NoisyFeatures, clean: np.ndarray, targets: np.ndarray, alphas: np.ndarray) -> _Fit:
+def _fit(noisy: NoisyFeatures, clean: np.ndarray, targets: np.ndarray, alphas: np.ndarray) -> _Fit:
     """Ridge for all alphas from one decomposition, and the errors of clean rows that were left out.
 
     With G = (Phi^T Phi + n Gamma + alpha)^-1 and centred Phi, the fit without row i misses it by
@@ -204,4 +205,4 @@ def _fit(delta: float, noisy: NoisyFeatures, clean: np.ndarray, targets: np.ndar
             labels, solution = targets[rows, target, None], rotated[:, :, target].T
             left_out = labels - plain @ solution + weight * (labels - averaged @ solution)
             errors += np.sum(left_out**2, axis=0) / targets.size
-    return _Fit(delta, centre, vectors @ rotated, np.where(np.isnan(errors), np.inf, errors))
+    return _Fit(centre, vectors @ rotated, np.where(np.isnan(errors), np.inf, errors))

@@ -67,7 +67,7 @@ def _by_logarithms(
     top = logs.max(axis=1, keepdims=True)
     shares = np.exp(logs - top)
     total = shares.sum(axis=1)
-    score = [(shares * axis.ratio[:, at[:, i]]).sum(axis=1) / total for i, axis in enumerate(axes)]
+    score = [(shares * axis.log_derivative[:, at[:, i]]).sum(axis=1) / total for i, axis in enumerate(axes)]
     return top[:, 0] + np.log(total) + sum(axis.log_scale for axis in axes), np.stack(score, axis=1)
 
 

@@ -44,11 +44,11 @@ class DiffusedBasis(NamedTuple):
 
 
 class LogDiffusedBasis(NamedTuple):
-    """log E_j = log_value + log_scale, d log E_j / dx = ratio."""
+    """log E_j = log_value + log_scale, with the derivative of log E_j in x."""
 
     log_value: np.ndarray
     """(n, n_basis)."""
-    ratio: np.ndarray
+    log_derivative: np.ndarray
     """(n, n_basis)."""
     log_scale: np.ndarray
     """(n,), -1/2 of the squared distance from the diffused support in units of sigma."""
@@ -135,7 +135,7 @@ class SplineBasis:
         if not near.all():
             logs = self.log_diffused(x[~near], t)
             log_scale[~near], value[~near] = logs.log_scale, np.exp(logs.log_value)
-            derivative[~near] = value[~near] * logs.ratio
+            derivative[~near] = value[~near] * logs.log_derivative
         return DiffusedBasis(value, derivative, log_scale)
 
     def _knots(self, degree: int) -> np.ndarray:

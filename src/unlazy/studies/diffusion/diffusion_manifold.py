@@ -24,7 +24,7 @@ def _growth(values: Any) -> Any:
 
 def _panel(other: str, part: str, title: str, *marks: Guide) -> Panel:
     words: dict[str, Any] = {"xlabel": "rows $n$", "ylabel": "distance $W_1$", "title": title}
-    return Panel(("spline", other), x="n", by="d", part=part, **words, beside=True, marks=marks)
+    return Panel(("spline_distance", other), x="n", by="d", part=part, **words, beside=True, marks=marks)
 
 
 @dataclass(frozen=True)
@@ -33,8 +33,8 @@ class DiffusionManifold(Study):
 
     The score splits into A grad log p_t(A.x) - (I - A A^T) x / sigma_t^2: the fit finds the line, and a spline on it,
     whose W1 is exact. The kernel density in R^d has a bandwidth that is optimal for densities and not tuned for W1:
-    with one that goes to 0 it becomes the empirical measure and escapes the dimension too. Its W1 is that of `points`
-    draws, stratified along the line, to as many points at the quantiles of u, by exact transport.
+    with one that goes to 0 it becomes the empirical measure and escapes the dimension too. Its W1 is that of
+    `drawn_points` draws, stratified along the line, to as many points at the quantiles of u, by exact transport.
     """
 
     question = "Does a diffusion model of data on a line in d dimensions learn as fast as on the line itself?"
@@ -46,38 +46,40 @@ class DiffusionManifold(Study):
 
     d: int = static(2, "dimension", symbol="d", low=2, high=1000, scale="log")
     n: tuple = path((50, 100, 200, 400, 800, 1600), "rows", symbol="n", low=10, high=100_000, scale="log")
-    points: int = static(0, "draws of the kernel density and the network, 0 for none", low=0, high=5000)
-    replicates: int = static(8, "data sets per seed, averaged", low=1, high=1000)
+    drawn_points: int = static(0, "draws of the kernel density and the network, 0 for none", low=0, high=5000)
+    data_sets: int = static(8, "data sets per seed, averaged", low=1, high=1000)
     steps: int = static(0, "training steps of the network, 0 for none", low=0, high=1_000_000)
 
     outputs = {
-        "spline": Output("line and spline", "W_1", DIMS, scale="log"),
-        "empirical": Output("empirical measure", "W_1", DIMS, scale="log"),
+        "spline_distance": Output("line and spline", "W_1", DIMS, scale="log"),
+        "empirical_distance": Output("empirical measure", "W_1", DIMS, scale="log"),
         "angle": Output("sine of the angle to the line", dims=DIMS),
-        "kernel": Output("kernel density", "W_1", DIMS, scale="log", undefined=np.nan),
-        "network": Output("network", "W_1", DIMS, scale="log", undefined=np.nan),
-        "network_noisy": Output("network without the last denoising step", "W_1", DIMS, scale="log", undefined=np.nan),
+        "kernel_distance": Output("kernel density", "W_1", DIMS, scale="log", undefined=np.nan),
+        "network_distance": Output("network", "W_1", DIMS, scale="log", undefined=np.nan),
+        "noisy_network_distance": Output(
+            "network without the last denoising step", "W_1", DIMS, scale="log", undefined=np.nan
+        ),
     }
     presets = {
         "quick": {
-            "main": {"d": [2, 10], "seeds": 32, "replicates": 16},
-            "kernel": {"d": [2, 10], "n": (100, 1600), "points": 300, "replicates": 1, "seeds": 12},
+            "main": {"d": [2, 10], "seeds": 32, "data_sets": 16},
+            "kernel": {"d": [2, 10], "n": (100, 1600), "drawn_points": 300, "data_sets": 1, "seeds": 12},
         },
         "full": {
             "main": {"d": [2, 5, 10, 30], "seeds": 160},
-            "kernel": {"d": [2, 5, 10], "n": (50, 200, 400, 1600), "points": 1500, "replicates": 1, "seeds": 16},
-            "network": NETWORK | {"d": [2, 10], "points": 1000, "replicates": 1, "seeds": 3},
+            "kernel": {"d": [2, 5, 10], "n": (50, 200, 400, 1600), "drawn_points": 1500, "data_sets": 1, "seeds": 16},
+            "network": NETWORK | {"d": [2, 10], "drawn_points": 1000, "data_sets": 1, "seeds": 3},
         },
     }
     history = changes(
         "",
-        "the replicates per seed, and draws of the kernel density that are stratified along the line",
+        "the data sets per seed, and draws of the kernel density that are stratified along the line",
         "against noise alone: with 100 and 10 plain seeds two claims were inconclusive",
     )
     figure = panels(
-        _panel("empirical", "main", "on the line", Guide(-0.5, "$n^{-1/2}$", 1.1)),
-        _panel("kernel", "kernel", "kernel density, bandwidth best for densities"),
-        _panel("network", "network", "network that is not told of the line"),
+        _panel("empirical_distance", "main", "on the line", Guide(-0.5, "$n^{-1/2}$", 1.1)),
+        _panel("kernel_distance", "kernel", "kernel density, bandwidth best for densities"),
+        _panel("network_distance", "network", "network that is not told of the line"),
         width=3.8,
         height=3.1,
     )
@@ -85,12 +87,12 @@ class DiffusionManifold(Study):
     @claim("oko2023", THEOREM, between(-0.6, -0.45), resampled=True)
     def slope(main):
         """In every dimension W1 of line and spline falls as n^(-1/2): the slope in n is {criterion}."""
-        return slope(main.simulated.spline.mean("seed"), "n", least=4)
+        return slope(main.simulated.spline_distance.mean("seed"), "n", least=4)
 
     @claim("oko2023", THEOREM, between(0.8, 1.25), resampled=True)
     def dimension(main):
         """With 1600 rows W1 in 10 dimensions is that in 2 dimensions, up to a factor {criterion}."""
-        return _growth(main.simulated.spline)
+        return _growth(main.simulated.spline_distance)
 
     @claim(OWN, "precondition of the claims above", at_most(1e-12))
     def line(main):
@@ -101,16 +103,16 @@ class DiffusionManifold(Study):
     def empirical(main):
         """On a line the empirical measure falls as n^(-1/2) too, with a slope {criterion}: the theorem's exponent
         (s+1)/(2s+1) > 1/2 is not reached."""
-        return slope(main.simulated.empirical.mean("seed"), "n", least=4)
+        return slope(main.simulated.empirical_distance.mean("seed"), "n", least=4)
 
     @claim(OWN, "the bandwidth n^(-1/(d+4)) blurs the line in all d dimensions", at_least(4.0), resampled=True)
     def kernel(kernel):
         """W1 of the kernel density in R^d, with the bandwidth that is best for densities, grows from 2 to 10 dimensions
         at 1600 rows by a factor of {criterion}."""
-        return _growth(kernel.simulated.kernel)
+        return _growth(kernel.simulated.kernel_distance)
 
     def simulate(self, rng: np.random.Generator) -> dict[str, Any]:
         from unlazy.training.diffusion.manifold_errors import manifold_errors
 
-        found = manifold_errors(rng, SMOOTHNESS, self.n, **self.as_dict("d", "replicates", "points", "steps"))
+        found = manifold_errors(rng, SMOOTHNESS, self.n, **self.as_dict("d", "data_sets", "drawn_points", "steps"))
         return dict(zip(self.outputs, found, strict=True))

@@ -12,7 +12,7 @@ from unlazy.lab import OWN, Change, Output, Study, cite, claim, path, static
 from unlazy.lab.claims import at_least, at_most, enough, parameter, slope, within
 from unlazy.plotting.panels import Panel, panels
 from unlazy.studies.diffusion.shared import power_law
-from unlazy.theory.diffusion.process import rates
+from unlazy.theory.diffusion.process import density_rates
 
 CELLS = (2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128)
 ASYMPTOTIC = [cells for cells in CELLS if cells >= 16]
@@ -27,7 +27,7 @@ PLANE_BINS, PLANE_FACTOR = 96, {1: 1.0, 2: 1.2, 3: 1.4}
 
 def _oracle(main) -> Any:
     """The error with the number of cells that is best on average for each n."""
-    return main.simulated.error.sel(rule=RULES[0]).mean("seed").min("cells")
+    return main.simulated.spline_error.sel(rule=RULES[0]).mean("seed").min("cells")
 
 
 def _rate(values: Any) -> Any:
@@ -47,14 +47,14 @@ def _exponent(name: str, shift: float, **at: str) -> Callable[[Any], Any]:
 EXPONENTS = (
     _exponent("aic_error", -0.12, rule=RULES[0]),
     _exponent("aic_error", -0.06, rule=RULES[1]),
-    _exponent("kernel_error", 0.06, ends="plain"),
-    _exponent("kernel_error", 0.12, ends="reflected"),
+    _exponent("kernel_density_error", 0.06, ends="plain"),
+    _exponent("kernel_density_error", 0.12, ends="reflected"),
     _exponent("plane_error", 0.0),
 )
 ESTIMATES = ("degree $s$, AIC", "degree 3, AIC", "kernel density", "kernel, reflected", "plane")
-THEORY = Panel(("exponent", "plane_exponent"), x="smoothness", labels=LAWS, colours=("black", "#777777"))
+THEORY = Panel(("rate_exponent", "plane_rate_exponent"), x="smoothness", labels=LAWS, colours=("black", "#777777"))
 KERNEL = Panel(
-    lambda data: data.kernel_error.sel(ends="plain", smoothness=3),
+    lambda data: data.kernel_density_error.sel(ends="plain", smoothness=3),
     x="n",
     line=True,
     labels=("kernel density, $s = 3$",),
@@ -76,17 +76,17 @@ class DiffusionRateTotalVariation(Study):
 
     smoothness: int = static(2, "smoothness of the density", symbol="s", low=1, high=3)
     n: tuple = path(tuple(4**k for k in range(5, 12)), "observations", symbol="n", low=16, high=1 << 24, scale="log")
-    draws: int = static(4, "densities per instance, each with its data", low=1, high=64)
+    densities: int = static(4, "densities per instance, each with its data", low=1, high=64)
 
     outputs = {
-        "error": Output("total variation", r"{\rm TV}", ("rule", "n", "cells"), scale="log"),
+        "spline_error": Output("total variation", r"{\rm TV}", ("rule", "n", "cells"), scale="log"),
         "aic_error": Output("total variation, cells by AIC", r"{\rm TV}", ("rule", "n"), scale="log"),
         "aic_basis": Output("basis functions by AIC", "N", ("rule", "n"), scale="log"),
-        "kernel_error": Output("total variation of a kernel density", r"{\rm TV}", ("ends", "n"), scale="log"),
-        "bias": Output("total variation without noise", r"{\rm TV}", ("cells",), scale="log"),
+        "kernel_density_error": Output("total variation of a kernel density", r"{\rm TV}", ("ends", "n"), scale="log"),
+        "bias_error": Output("total variation without noise", r"{\rm TV}", ("cells",), scale="log"),
         "plane_error": Output("total variation in the plane", r"{\rm TV}", ("n",), scale="log"),
-        "exponent": Output("exponent of the theory", theory_only=True),
-        "plane_exponent": Output("exponent of the theory in the plane", theory_only=True),
+        "rate_exponent": Output("exponent of the theory", theory_only=True),
+        "plane_rate_exponent": Output("exponent of the theory in the plane", theory_only=True),
     }
     inner = {"cells": CELLS, "rule": RULES, "ends": ENDS}
     presets = {"quick": {"smoothness": [1, 2, 3], "seeds": 12}, "full": {"smoothness": [1, 2, 3], "seeds": 48}}
@@ -108,7 +108,7 @@ class DiffusionRateTotalVariation(Study):
     )
     figure = panels(
         Panel("aic_error", x="n", by="smoothness", at={"rule": RULES[0]}, also=(KERNEL,)),
-        Panel("bias", x="cells", by="smoothness", xlabel="cells of the spline", log="xy", legend=False),
+        Panel("bias_error", x="cells", by="smoothness", xlabel="cells of the spline", log="xy", legend=False),
         Panel(
             EXPONENTS,
             x="smoothness",
@@ -126,17 +126,17 @@ class DiffusionRateTotalVariation(Study):
     @claim("oko2023", "", within(0.03, absolute=True), resampled=True)
     def oracle(main):
         """With the best number of cells for each n the error has the slope -s/(2s+1) in n, {criterion}."""
-        return _rate(_oracle(main)) + main.predicted.exponent
+        return _rate(_oracle(main)) + main.predicted.rate_exponent
 
     @claim("oko2023", "", within(0.03, absolute=True))
     def aic(main):
         """So it has with the number of cells chosen from the data by AIC, {criterion}."""
-        return _rate(main.simulated.aic_error.sel(rule=RULES[0])) + main.predicted.exponent
+        return _rate(main.simulated.aic_error.sel(rule=RULES[0])) + main.predicted.rate_exponent
 
     @claim("oko2023", "", within(0.03, absolute=True))
     def adaptation(main):
         """And also with cubic splines throughout, without knowing the smoothness, {criterion}."""
-        return _rate(main.simulated.aic_error.sel(rule=RULES[1])) + main.predicted.exponent
+        return _rate(main.simulated.aic_error.sel(rule=RULES[1])) + main.predicted.rate_exponent
 
     @claim("oko2023", "", at_least(0.0), resampled=True)
     def order(main):
@@ -148,12 +148,12 @@ class DiffusionRateTotalVariation(Study):
     @claim(OWN, "de Boor 1978, approximation by splines", within(0.2, absolute=True))
     def bias(main):
         """Without noise the error falls as cells^-s, the exponent {criterion}: the density is not smoother than s."""
-        return slope(main.simulated.bias.sel(cells=ASYMPTOTIC), "cells") + main.simulated.smoothness
+        return slope(main.simulated.bias_error.sel(cells=ASYMPTOTIC), "cells") + main.simulated.smoothness
 
     @claim("oko2023", "", within(0.05, absolute=True))
     def plane(main):
         """In the plane, with tensor products, the slope is -s/(2s+2), {criterion}."""
-        return _rate(main.simulated.plane_error) + main.predicted.plane_exponent
+        return _rate(main.simulated.plane_error) + main.predicted.plane_rate_exponent
 
     @claim("oko2023", "", within(0.05, absolute=True))
     def basis_exponent(main):
@@ -163,35 +163,35 @@ class DiffusionRateTotalVariation(Study):
     @claim(OWN, "boundary bias", at_most(0.03), resampled=True)
     def kernel(main):
         """The slope of a Gaussian kernel density hardly improves from s = 1 to s = 3: by {criterion}."""
-        slopes = _rate(main.simulated.kernel_error.sel(ends="plain").mean("seed"))
+        slopes = _rate(main.simulated.kernel_density_error.sel(ends="plain").mean("seed"))
         return slopes.sel(smoothness=[1, 3]).diff("smoothness") * -1
 
     @claim(OWN, "boundary bias", at_least(0.04), resampled=True)
     def ends(main):
         """It is the ends of the interval that hold the kernel density back: reflected there, its slope at s = 3 is
         steeper by {criterion}."""
-        slopes = _rate(main.simulated.kernel_error.mean("seed")).sel(smoothness=3, drop=True)
+        slopes = _rate(main.simulated.kernel_density_error.mean("seed")).sel(smoothness=3, drop=True)
         return slopes.sel(ends="plain", drop=True) - slopes.sel(ends="reflected", drop=True)
 
     @claim("oko2023", "", at_most(0.7), resampled=True)
     def spline_wins(main):
         """For s >= 2 and n = 2^18 the spline with AIC has {criterion} times the error of the kernel density."""
         means = main.simulated.sel(n=4**9, smoothness=[2, 3]).mean("seed")
-        return means.aic_error.sel(rule=RULES[0]) / means.kernel_error.sel(ends="plain")
+        return means.aic_error.sel(rule=RULES[0]) / means.kernel_density_error.sel(ends="plain")
 
     def simulate(self, rng: np.random.Generator) -> dict[str, Any]:
         from unlazy.training.diffusion.rate_errors import total_variations
 
         plane = {"plane_bins": PLANE_BINS, "plane_factor": PLANE_FACTOR[self.smoothness]}
         options: dict[str, Any] = {"cells": CELLS, "bandwidths": BANDWIDTHS, **plane}
-        return total_variations(rng, self.smoothness, self.n, self.draws, **options)
+        return total_variations(rng, self.smoothness, self.n, self.densities, **options)
 
     def predict(self) -> dict[str, Any]:
-        line, plane = (rates(self.smoothness, d).total_variation for d in (1, 2))
-        return {"exponent": line, "plane_exponent": plane}
+        line, plane = (density_rates(self.smoothness, d).total_variation for d in (1, 2))
+        return {"rate_exponent": line, "plane_rate_exponent": plane}
 
     def derive(self, simulated: Any) -> Any:
         """The rates of the theory, laid through the points."""
         s = parameter(simulated, "smoothness")
-        bias = power_law(simulated.bias.sel(cells=ASYMPTOTIC), "cells", s)
-        return power_law(simulated.aic_error, "n", s / (2 * s + 1)).to_dataset(name="aic_error").assign(bias=bias)
+        bias = power_law(simulated.bias_error.sel(cells=ASYMPTOTIC), "cells", s)
+        return power_law(simulated.aic_error, "n", s / (2 * s + 1)).to_dataset(name="aic_error").assign(bias_error=bias)

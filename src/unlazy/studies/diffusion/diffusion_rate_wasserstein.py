@@ -12,20 +12,25 @@ from unlazy.lab import Change, Output, Study, changes, cite, claim, path, static
 from unlazy.lab.claims import at_least, at_most, between, parameter, slope, within
 from unlazy.plotting.panels import Guide, Level, Panel, panels
 from unlazy.studies.diffusion.shared import power_law
-from unlazy.theory.diffusion.process import rates
+from unlazy.theory.diffusion.process import density_rates
 
 RESOLUTION = 64
 """Cells per axis of the histogram in the cube; half as many for the fits."""
 RESOLVED = [4**5, 4**6, 4**7, 4**8]
 """The n for which most of the cube's cells are empty: beyond, the grid hides the empirical measure's error."""
 CELLS_FACTOR = {1: 0.5, 2: 0.85}
-LINE: dict[str, Any] = {"support": 1, "n": tuple(4**k for k in range(5, 12)), "draws": 12, "smoothness": [1, 2, 3]}
-CUBE: dict[str, Any] = {"support": 3, "n": tuple(4**k for k in range(5, 11)), "draws": 1}
+LINE: dict[str, Any] = {
+    "support_dimension": 1,
+    "n": tuple(4**k for k in range(5, 12)),
+    "densities": 12,
+    "smoothness": [1, 2, 3],
+}
+CUBE: dict[str, Any] = {"support_dimension": 3, "n": tuple(4**k for k in range(5, 11)), "densities": 1}
 BOUND = "in place of W1 its dyadic bound on 64^3 cells, some three times as large"
 
 
 def _resolved(data: Any) -> Any:
-    return data.empirical.where(data.n <= RESOLVED[-1], drop=True)
+    return data.empirical_distance.where(data.n <= RESOLVED[-1], drop=True)
 
 
 @dataclass(frozen=True)
@@ -41,16 +46,16 @@ class DiffusionRateWasserstein(Study):
     departs = "Splines fitted to histograms by maximum likelihood stand for a diffusion model: none is trained or run."
 
     smoothness: int = static(2, "smoothness of the density", symbol="s", low=1, high=3)
-    support: int = static(1, "dimension of the support", symbol="d'", choices=(1, 3))
+    support_dimension: int = static(1, "dimension of the support", symbol="d'", choices=(1, 3))
     n: tuple = path(LINE["n"], "observations", symbol="n", low=16, high=1 << 24, scale="log")
-    draws: int = static(12, "densities per instance, each with its data", low=1, high=64)
+    densities: int = static(12, "densities per instance, each with its data", low=1, high=64)
 
     outputs = {
-        "spline": Output("distance of the spline", "W_1", ("n",), scale="log"),
-        "empirical": Output("distance of the empirical measure", "W_1", ("n",), scale="log"),
-        "exponent": Output("exponent", theory_only=True),
-        "stated_exponent": Output("exponent without the limit 1/2", theory_only=True),
-        "empirical_exponent": Output("exponent of the empirical measure", theory_only=True),
+        "spline_distance": Output("distance of the spline", "W_1", ("n",), scale="log"),
+        "empirical_distance": Output("distance of the empirical measure", "W_1", ("n",), scale="log"),
+        "rate_exponent": Output("exponent of the error in 1/n", theory_only=True),
+        "stated_rate_exponent": Output("exponent without the limit 1/2", theory_only=True),
+        "empirical_rate_exponent": Output("exponent of the empirical measure", theory_only=True),
     }
     presets = {
         "quick": {"line": LINE | {"seeds": 12}, "cube": CUBE | {"smoothness": [2], "seeds": 32}},
@@ -64,9 +69,9 @@ class DiffusionRateWasserstein(Study):
         *changes("cube-empirical cube-steeper", "n up to 4^8 only", "after a pilot: the histogram resolves no finer"),
     )
     figure = panels(
-        Panel("spline", x="n", by="smoothness", part="line", title="line", marks=(Guide(-0.5, "$n^{-1/2}$"),)),
+        Panel("spline_distance", x="n", by="smoothness", part="line", title="line", marks=(Guide(-0.5, "$n^{-1/2}$"),)),
         Panel(
-            lambda data: data.spline / data.empirical,
+            lambda data: data.spline_distance / data.empirical_distance,
             x="n",
             by="smoothness",
             part="line",
@@ -75,7 +80,7 @@ class DiffusionRateWasserstein(Study):
             legend=False,
         ),
         Panel(
-            (_resolved, "spline"),
+            (_resolved, "spline_distance"),
             x="n",
             part="cube",
             labels=("empirical measure, $n^{-1/3}$", "spline, $n^{-(s+1)/(2s+3)}$"),
@@ -91,12 +96,12 @@ class DiffusionRateWasserstein(Study):
     @claim("nilesweed2022", "", within(0.03, absolute=True))
     def line(line):
         """On a line the spline's W1 falls as n^(-1/2) for every smoothness, the exponent {criterion}."""
-        return slope(line.simulated.spline, "n", least=5) + line.predicted.exponent
+        return slope(line.simulated.spline_distance, "n", least=5) + line.predicted.rate_exponent
 
     @claim("nilesweed2022", "", within(0.03, absolute=True))
     def line_empirical(line):
         """So does that of the empirical measure, {criterion}."""
-        return slope(line.simulated.empirical, "n", least=5) + line.predicted.empirical_exponent
+        return slope(line.simulated.empirical_distance, "n", least=5) + line.predicted.empirical_rate_exponent
 
     @claim(
         "oko2023",
@@ -107,60 +112,61 @@ class DiffusionRateWasserstein(Study):
     )
     def line_stated(line):
         """On a line it falls as n^(-(s+1)/(2s+1)), the exponent {criterion}."""
-        return slope(line.simulated.spline, "n", least=5) + line.predicted.stated_exponent
+        return slope(line.simulated.spline_distance, "n", least=5) + line.predicted.stated_rate_exponent
 
     @claim("nilesweed2022", "", between(0.9, 1.0), resampled=True)
     def line_gain(line):
         """On a line smoothing gains little: the spline's W1 over that of the empirical measure is {criterion}."""
-        return (line.simulated.spline / line.simulated.empirical).mean(("seed", "n"))
+        return (line.simulated.spline_distance / line.simulated.empirical_distance).mean(("seed", "n"))
 
     @claim("nilesweed2022", "", within(0.05, absolute=True), departs=BOUND)
     def cube(cube):
         """In a cube the dyadic bound of the spline's W1 falls as n^(-(s+1)/(2s+3)), the exponent {criterion}."""
-        return slope(cube.simulated.spline, "n", least=5) + cube.predicted.exponent
+        return slope(cube.simulated.spline_distance, "n", least=5) + cube.predicted.rate_exponent
 
     @claim("nilesweed2022", "", within(0.05, absolute=True), departs=BOUND)
     def cube_empirical(cube):
         """The bound of the empirical measure falls as n^(-1/3), the exponent {criterion}."""
-        return slope(cube.simulated.empirical.sel(n=RESOLVED), "n") + cube.predicted.empirical_exponent
+        return slope(cube.simulated.empirical_distance.sel(n=RESOLVED), "n") + cube.predicted.empirical_rate_exponent
 
     @claim("nilesweed2022", "", at_most(0.5), resampled=True, departs=BOUND)
     def cube_gain(cube):
         """In a cube the spline is far closer: at n = 4^8 its bound is {criterion} times that of the empirical
         measure."""
         means = cube.simulated.sel(n=4**8).mean("seed")
-        return means.spline / means.empirical
+        return means.spline_distance / means.empirical_distance
 
     @claim("nilesweed2022", "", at_least(0.03), departs=BOUND)
     def cube_steeper(cube):
         """And the gap widens: up to n = 4^8 the spline's slope is steeper by {criterion}."""
         data = cube.simulated.sel(n=RESOLVED)
-        return slope(data.empirical, "n") - slope(data.spline, "n")
+        return slope(data.empirical_distance, "n") - slope(data.spline_distance, "n")
 
     def validate(self) -> None:
-        if self.support == 3 and self.smoothness == 3:
-            raise InputError("smoothness must be 1 or 2 for support 3, got 3")
+        if self.support_dimension == 3 and self.smoothness == 3:
+            raise InputError("smoothness must be 1 or 2 for support_dimension 3, got 3")
 
     def memory(self) -> int:
-        return 8 * 8 * RESOLUTION**3 if self.support == 3 else 0
+        return 8 * 8 * RESOLUTION**3 if self.support_dimension == 3 else 0
 
     def simulate(self, rng: np.random.Generator) -> dict[str, Any]:
         from unlazy.training.diffusion.rate_errors import cube_bounds, geometric_mean, line_distances
 
-        drawn = rng, self.smoothness, self.n, self.draws
-        in_cube = self.support == 3
+        drawn = rng, self.smoothness, self.n, self.densities
+        in_cube = self.support_dimension == 3
         found = cube_bounds(*drawn, RESOLUTION, CELLS_FACTOR[self.smoothness]) if in_cube else line_distances(*drawn)
-        return dict(zip(("spline", "empirical"), geometric_mean(found, axis=0), strict=True))
+        return dict(zip(("spline_distance", "empirical_distance"), geometric_mean(found, axis=0), strict=True))
 
     def predict(self) -> dict[str, Any]:
-        found = rates(self.smoothness, self.support)
+        found = density_rates(self.smoothness, self.support_dimension)
         stated, empirical = found.wasserstein_as_stated, found.wasserstein_empirical
-        return {"exponent": found.wasserstein, "stated_exponent": stated, "empirical_exponent": empirical}
+        others = {"stated_rate_exponent": stated, "empirical_rate_exponent": empirical}
+        return {"rate_exponent": found.wasserstein, **others}
 
     def derive(self, simulated: Any) -> Any:
         """In the cube the rates of the theory, laid through the points."""
-        if self.support == 1:
+        if self.support_dimension == 1:
             return None
         s = parameter(simulated, "smoothness")
-        spline = power_law(simulated.spline, "n", (s + 1) / (2 * s + 3)).to_dataset(name="spline")
-        return spline.assign(empirical=power_law(_resolved(simulated), "n", 1 / 3))
+        spline = power_law(simulated.spline_distance, "n", (s + 1) / (2 * s + 3)).to_dataset(name="spline_distance")
+        return spline.assign(empirical_distance=power_law(_resolved(simulated), "n", 1 / 3))

@@ -24,7 +24,7 @@ def _two_modes(share: float) -> LineMixture:
 PROBLEMS = {
     "variance": WrongScore(_normal(0.0, 0.5), _normal(0.0, 0.8)),
     "mean": WrongScore(_normal(0.0, 0.3), _normal(0.2, 0.3)),
-    "scaled": WrongScore(_normal(0.0, 0.5), _normal(0.0, 0.5), scale=1.4),
+    "scaled": WrongScore(_normal(0.0, 0.5), _normal(0.0, 0.5), score_scale=1.4),
     "mixture": WrongScore(_two_modes(0.75), _two_modes(0.5)),
 }
 DIFFUSED = ["variance", "mean", "mixture"]
@@ -38,10 +38,10 @@ class GirsanovBound(Study):
     question = "Is KL(data || samples) of a diffusion with a wrong score at most int E|s - s_hat|^2, or a quarter?"
     sources = cite("chen2023", "oko2023")
 
-    problem: str = static("variance", "what is wrong with the score", choices=tuple(PROBLEMS))
+    wrong_score: str = static("variance", "what is wrong with the score", choices=tuple(PROBLEMS))
     time: tuple = path((0.25, 1.0, 4.0), "time of the diffusion", symbol="T", above=0, high=20, scale="log")
     particles: int = static(16_000, "particles", low=100, high=10_000_000, scale="log")
-    steps: int = static(25, "steps of the reverse process", low=10, high=100_000, scale="log")
+    reverse_steps: int = static(25, "steps of the reverse process", low=10, high=100_000, scale="log")
 
     outputs = {
         "divergence": Output("KL(data || samples)", dims=("time",), scale="log"),
@@ -49,8 +49,8 @@ class GirsanovBound(Study):
         "final_divergence": Output("KL(p_T || q_T)", dims=("time",), theory_only=True),
     }
     presets = {
-        "quick": {"problem": list(PROBLEMS), "seeds": 14},
-        "full": {"problem": list(PROBLEMS), "particles": 200_000, "steps": 200, "seeds": 16},
+        "quick": {"wrong_score": list(PROBLEMS), "seeds": 14},
+        "full": {"wrong_score": list(PROBLEMS), "particles": 200_000, "reverse_steps": 200, "seeds": 16},
     }
     lines = {"main": "time"}
     history = changes(
@@ -62,15 +62,15 @@ class GirsanovBound(Study):
         Panel(
             lambda data: data.divergence / data.integral,
             x="time",
-            by="problem",
+            by="wrong_score",
             title="dashed: constant 1, dotted: 1/4",
             ylabel="KL / integral of the score error",
             ylim=(0, 1.2),
             marks=(Level(1, dashed=True), Level(0.25)),
             legend=False,
         ),
-        Panel("integral", x="time", by="problem"),
-        Panel("divergence", x="time", by="problem", legend=False),
+        Panel("integral", x="time", by="wrong_score"),
+        Panel("divergence", x="time", by="wrong_score", legend=False),
         caption="Scaled: 1.4 times the score; the others are the scores of laws with another variance, mean or weights "
         "of a mixture.",
     )
@@ -95,19 +95,19 @@ class GirsanovBound(Study):
     def sharp(main):
         """If the wrong score is that of another diffused law, the bound is an equality for long T: at T = 4 the ratio
         is {criterion}."""
-        return (main.predicted.divergence / main.predicted.integral).sel(time=4.0, problem=DIFFUSED)
+        return (main.predicted.divergence / main.predicted.integral).sel(time=4.0, wrong_score=DIFFUSED)
 
     @claim("chen2023", "", at_most(0.5))
     def not_always_sharp(main):
         """For a score that is nobody's, 1.4 times the true one, the bound is loose: at T = 4 KL is {criterion} times
         it."""
-        return (main.simulated.divergence / main.simulated.integral).sel(problem="scaled", time=4.0)
+        return (main.simulated.divergence / main.simulated.integral).sel(wrong_score="scaled", time=4.0)
 
     @claim(OWN, "de Bruijn's identity", within(0.03))
     def identity(main):
         """For the score of another diffused law, KL(p_0||q_0) is the integral plus KL(p_T||q_T), {criterion}."""
-        simulated, predicted = main.simulated.sel(problem=DIFFUSED), main.predicted.sel(problem=DIFFUSED)
-        start = tabulated(lambda name: PROBLEMS[name].divergence(), problem=DIFFUSED)
+        simulated, predicted = main.simulated.sel(wrong_score=DIFFUSED), main.predicted.sel(wrong_score=DIFFUSED)
+        start = tabulated(lambda name: PROBLEMS[name].divergence(), wrong_score=DIFFUSED)
         return (simulated.integral + predicted.final_divergence) / start - 1
 
     @claim(OWN, "exact law of the reverse diffusion", within(0.08))
@@ -121,12 +121,12 @@ class GirsanovBound(Study):
     def simulate(self, rng: np.random.Generator) -> dict[str, Any]:
         from unlazy.training.diffusion.particles import divergence_from, integral_from, reverse_particles
 
-        problem = PROBLEMS[self.problem]
-        ends = (reverse_particles(rng, problem, t, self.particles, self.steps) for t in self.time)
+        problem = PROBLEMS[self.wrong_score]
+        ends = (reverse_particles(rng, problem, t, self.particles, self.reverse_steps) for t in self.time)
         divergence = [divergence_from(problem.truth, y) for y in ends]
         integral = [integral_from(rng, problem, t, self.particles // 8) for t in self.time]
         return {"divergence": divergence, "integral": integral}
 
     def predict(self) -> dict[str, Any]:
-        cost = PROBLEMS[self.problem].cost(np.array(self.time))
+        cost = PROBLEMS[self.wrong_score].cost(np.array(self.time))
         return {name: getattr(cost, name) for name in self.outputs}

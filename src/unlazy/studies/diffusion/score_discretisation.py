@@ -21,9 +21,9 @@ ALL = [*TWO, *(scheme for scheme in SCHEMES if scheme not in TWO)]
 BALANCE = "the noise of the modes' shares was as large as the error of 80 steps"
 TOO_LONG = "the exponential scheme cannot take the first step of 2.6 there"
 STOPPED = "$W_2$ to a line in ten dimensions"
-CENTER = Level(lambda data: data.attrs["center"])
+DATA_MEAN = Level(lambda data: data.attrs["data_mean"])
 START = {"scheme": TWO, "d": 1}
-MODES = {"center": 0.0, "separation": 1.0, "variance": 0.09, "first_time": 1e-4, "d": 1}
+MODES = {"data_mean": 0.0, "mode_separation": 1.0, "mode_variance": 0.09, "first_time": 1e-4, "d": 1}
 
 
 def _step_error(scheme: str, steps: int) -> np.ndarray:
@@ -41,12 +41,12 @@ def _stopping_error(steps: int, stop: float) -> float:
 
 @cache
 def stopping_errors() -> Any:
-    return tabulated(_stopping_error, steps=BUDGETS, first_time=np.geomspace(1e-7, 0.1, 61).tolist())
+    return tabulated(_stopping_error, reverse_steps=BUDGETS, first_time=np.geomspace(1e-7, 0.1, 61).tolist())
 
 
 @dataclass(frozen=True)
 class ScoreDiscretisation(Study):
-    """Data (x, 0, ..., 0) in R^d, x of the law N(center - a, v)/2 + N(center + a, v)/2, with a = 0 for a Gaussian.
+    """Data (x, 0, ..., 0) in R^d, x of the law N(mu - a, v)/2 + N(mu + a, v)/2, with a = 0 for a Gaussian.
 
     Points start at N(0, I) at the last time, the start of x at equally spaced quantiles, and go to the first time on a
     geometric grid by the exact score; then Tweedie's formula. For a Gaussian every scheme maps moments to moments, and
@@ -57,12 +57,14 @@ class ScoreDiscretisation(Study):
     sources = cite("chen2023", "oko2023", "song2021")
 
     scheme: str = static("exponential", "scheme", choices=SCHEMES)
-    steps: int = static(100, "steps", symbol="K", low=1, high=100_000, scale="log")
+    reverse_steps: int = static(
+        100, "steps of the reverse process", short="steps", symbol="K", low=1, high=100_000, scale="log"
+    )
     first_time: float = static(FIRST_TIME, "time at which the run stops", symbol="T_0", above=0, high=1, scale="log")
     last_time: float = static(LAST_TIME, "time at which it starts", symbol="T_1", above=0, high=50)
-    center: float = static(0.5, "mean of the data", symbol=r"\mu", low=-100, high=100)
-    separation: float = static(0.0, "half the distance of the two modes, 0 for one", symbol="a", low=0, high=100)
-    variance: float = static(VARIANCE, "variance of a mode", symbol="v", above=0, high=100)
+    data_mean: float = static(0.5, "mean of the data", symbol=r"\mu", low=-100, high=100)
+    mode_separation: float = static(0.0, "half the distance of the two modes, 0 for one", symbol="a", low=0, high=100)
+    mode_variance: float = static(VARIANCE, "variance of a mode", symbol="v", above=0, high=100)
     d: int = static(3, "dimension", symbol="d", low=1, high=1000)
     particles: int = static(4000, "points", low=2, high=10_000_000, scale="log")
 
@@ -71,30 +73,36 @@ class ScoreDiscretisation(Study):
         "variance_reached": Output("variance reached along the line"),
         "off_plane": Output("distance off the line before denoising", scale="log"),
         "off_plane_denoised": Output("distance off the line after denoising"),
-        "distance": Output("distance along the line", "W_1", scale="log"),
+        "line_distance": Output("distance along the line", "W_1", scale="log"),
     }
     presets = {
         "quick": {
-            "main": {"scheme": [*TWO, "euler"], "steps": [25, 50, 100, 200], "particles": 2000, "seeds": 10},
+            "main": {"scheme": [*TWO, "euler"], "reverse_steps": [25, 50, 100, 200], "particles": 2000, "seeds": 10},
             "start": START | {"last_time": [0.5, 1.0], "seeds": 8},
-            "mixture": MODES | {"scheme": TWO, "steps": [20, 40, 80], "particles": 5000, "seeds": 8},
+            "mixture": MODES | {"scheme": TWO, "reverse_steps": [20, 40, 80], "particles": 5000, "seeds": 8},
         },
         "full": {
-            "main": {"scheme": ALL, "steps": [25, 50, 100, 200, 400], "particles": 10_000, "seeds": 24},
-            "start": START | {"last_time": [0.25, 0.5, 1.0, 2.0, 4.0], "steps": 400, "particles": 10_000, "seeds": 16},
-            "mixture": MODES | {"scheme": ALL, "steps": [20, 40, 80, 160, 320], "particles": 30_000, "seeds": 12},
+            "main": {"scheme": ALL, "reverse_steps": [25, 50, 100, 200, 400], "particles": 10_000, "seeds": 24},
+            "start": START
+            | {"last_time": [0.25, 0.5, 1.0, 2.0, 4.0], "reverse_steps": 400, "particles": 10_000, "seeds": 16},
+            "mixture": MODES
+            | {"scheme": ALL, "reverse_steps": [20, 40, 80, 160, 320], "particles": 30_000, "seeds": 12},
         },
     }
-    lines = {"main": "steps", "start": "last_time"}
+    lines = {"main": "reverse_steps", "start": "last_time"}
     history = (
         *changes("mixture-order flow", "centre at 0 and mirrored points", BALANCE),
         *changes("mixture-order flow", "from 20 steps on, not from 10", TOO_LONG),
     )
     figure = panels(
-        Panel("variance_reached", x="steps", by="scheme", title="one mode", marks=(Level(VARIANCE),)),
-        Panel("distance", x="steps", by="scheme", part="mixture", title="two modes", line=True, legend=False),
-        Panel("mean_reached", x="last_time", by="scheme", part="start", marks=(CENTER,), legend=False),
-        Panel(lambda data: stopping_errors(), x="first_time", by="steps", ylabel=STOPPED, log="xy", points=False),
+        Panel("variance_reached", x="reverse_steps", by="scheme", title="one mode", marks=(Level(VARIANCE),)),
+        Panel(
+            "line_distance", x="reverse_steps", by="scheme", part="mixture", title="two modes", line=True, legend=False
+        ),
+        Panel("mean_reached", x="last_time", by="scheme", part="start", marks=(DATA_MEAN,), legend=False),
+        Panel(
+            lambda data: stopping_errors(), x="first_time", by="reverse_steps", ylabel=STOPPED, log="xy", points=False
+        ),
         columns=4,
         width=2.9,
         caption="Dotted: the value of the data.",
@@ -112,12 +120,12 @@ class ScoreDiscretisation(Study):
     def order(main):
         """The error of the variance is of order one in the number of steps: its slope from 100 to 1600 steps is
         {criterion} for every scheme."""
-        return slope(tabulated(_step_error, scheme=SCHEMES, steps=FINE), "steps")
+        return slope(tabulated(_step_error, scheme=SCHEMES, reverse_steps=FINE), "reverse_steps")
 
     @claim("chen2023", "", between(-1.3, -0.7), resampled=True)
     def mixture_order(mixture):
         """With two modes W1 falls with the number of steps at a slope {criterion}."""
-        return slope(mixture.simulated.distance.sel(scheme=TWO).mean("seed"), "steps")
+        return slope(mixture.simulated.line_distance.sel(scheme=TWO).mean("seed"), "reverse_steps")
 
     @claim(
         OWN,
@@ -130,21 +138,21 @@ class ScoreDiscretisation(Study):
     def flow(mixture):
         """At the same number of steps the probability flow is nearer to two modes than the reverse equation, as it is
         to one: its W1 is {criterion} times that of the exponential scheme."""
-        means = mixture.simulated.distance.mean("seed")
+        means = mixture.simulated.line_distance.mean("seed")
         return means.sel(scheme="flow") / means.sel(scheme="exponential")
 
     @claim("chen2023", "error of the start", within(0.02, absolute=True))
     def start(start):
         """From N(0, 1) instead of p_T1 the mean is off by m^2 V_0/V_1 mu in the reverse equation and by the larger
         m sqrt(V_0/V_1) mu in the flow: simulations have that mean {criterion}."""
-        data = needs(start.simulated, variance=VARIANCE, separation=0.0)
+        data = needs(start.simulated, mode_variance=VARIANCE, mode_separation=0.0)
         enough(data, "last_time", 2)
         enough(data, "scheme", 2)
 
         def limit(scheme: str, last: float) -> np.ndarray:
             """The mean in the limit of short steps, which has the error of the start and nothing else."""
             return gaussian_limit(
-                scheme, last, data.attrs["first_time"], data.attrs["center"], data.attrs["variance"]
+                scheme, last, data.attrs["first_time"], data.attrs["data_mean"], data.attrs["mode_variance"]
             ).mean
 
         return data.mean_reached - tabulated(limit, scheme=data.scheme.values, last_time=data.last_time.values)
@@ -153,13 +161,13 @@ class ScoreDiscretisation(Study):
     def stop(main):
         """For data on a line in ten dimensions the best time to stop falls as the square of the number of steps,
         without a denoising step: the slope is {criterion}."""
-        return slope(stopping_errors().idxmin("first_time"), "steps")
+        return slope(stopping_errors().idxmin("first_time"), "reverse_steps")
 
     @claim(OWN, "variance of the noise at the time of the stop", between(0.95, 1.05))
     def noise(main):
         """Without a denoising step every point is off the line by sigma_T0 sqrt(d - 1): at 200 steps the ratio
         is {criterion}."""
-        off = main.simulated.off_plane.sel(scheme="exponential", steps=200)
+        off = main.simulated.off_plane.sel(scheme="exponential", reverse_steps=200)
         sigma = np.sqrt(-np.expm1(-2 * main.simulated.attrs["first_time"]))
         return off / (sigma * np.sqrt(main.simulated.attrs["d"] - 1))
 
@@ -171,16 +179,16 @@ class ScoreDiscretisation(Study):
     def simulate(self, rng: np.random.Generator) -> dict[str, Any]:
         from unlazy.training.diffusion.line_records import line_record
 
-        times = time_grid(self.last_time, self.first_time, self.steps)
-        options = self.as_dict("center", "separation", "variance", "particles", "d", "scheme")
+        times = time_grid(self.last_time, self.first_time, self.reverse_steps)
+        options = self.as_dict("data_mean", "mode_separation", "mode_variance", "particles", "d", "scheme")
         return line_record(rng, times, **options)
 
     def predict(self) -> dict[str, Any]:
-        times = time_grid(self.last_time, self.first_time, self.steps)
-        centers, variances = np.array([self.center, 0.0]), np.array([self.variance, 0.0])
+        times = time_grid(self.last_time, self.first_time, self.reverse_steps)
+        centers, variances = np.array([self.data_mean, 0.0]), np.array([self.mode_variance, 0.0])
         noisy = gaussian_reverse(self.scheme, times, centers, variances, denoise=False)
         found = {"off_plane": float(np.sqrt((self.d - 1) * noisy.variance[1])), "off_plane_denoised": 0.0}
-        if self.separation:
+        if self.mode_separation:
             return found
         final = gaussian_reverse(self.scheme, times, centers, variances)
         return {"mean_reached": float(final.mean[0]), "variance_reached": float(final.variance[0]), **found}

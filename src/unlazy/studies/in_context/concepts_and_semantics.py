@@ -12,23 +12,23 @@ from unlazy.lab import DIVERGED_AT, OWN, Change, Output, Study, at_least, at_mos
 from unlazy.plotting.panels import Level, Panel, panels
 
 THEOREM = "theorem, as on the slide of the tutorial"
-TRACE, CONCEPT = ("training_step",), ("concept",)
+TRACE, CONCEPT = ("step",), ("concept",)
 RECORDS = 16
 LEARNED = 1.0
 """A score beyond which a concept counts as learned."""
 MATRICES = ("query", "key")
-LEAST = Level(lambda data: 0.5 ** float(np.max(parameter(data, "length"))), "$2^{-L}$")
+LEAST = Level(lambda data: 0.5 ** float(np.max(parameter(data, "context"))), "$2^{-L}$")
 ZERO = (Level(0), Level(0, vertical=True))
 LARGE = {"d": 64, "steps": 1600, "seeds": 24}
 
 
 def _end(part, name):
-    return part.simulated[name].isel(training_step=-1, drop=True)
+    return part.simulated[name].isel(step=-1, drop=True)
 
 
 def _over_start(part, name):
     """The median at the end over the start of query and key, which is the same for both."""
-    return _end(part, name).median("seed") / parameter(part.simulated, "scale")
+    return _end(part, name).median("seed") / parameter(part.simulated, "initial_attention_scale")
 
 
 def _of_all(name):
@@ -37,7 +37,7 @@ def _of_all(name):
 
 
 def _traces(*names, **others):
-    return Panel(names, x="training_step", runs=True, xlabel="step", **others)
+    return Panel(names, x="step", runs=True, xlabel="step", **others)
 
 
 @dataclass(frozen=True)
@@ -58,15 +58,15 @@ class ConceptsAndSemantics(Study):
     chunk_width = 4
 
     concepts: int = static(3, "concepts", symbol="K", low=1, high=1000)
-    length: int = static(8, "demonstrations of a prompt", symbol="L", low=1, high=1000)
+    context: int = static(8, "demonstrations of a prompt", symbol="L", low=1, high=1000)
     d: int = static(16, "dimension of a word", symbol="d", low=2, high=10_000, scale="log")
     width: int = static(40, "neurons after the attention", symbol="m", low=2, high=10_000)
-    noise: float = value(0.3, "expected length of a noise vector", symbol=r"\sigma_\xi", low=0, high=100)
-    scale: float = value(0.1, "initial query and key matrix, times the identity", low=-10, high=10)
-    deviation: float = value(0.01, "standard deviation of the initial output matrix", above=0, high=10)
-    rate: float = value(10.0, "learning rate", symbol=r"\eta", above=0, high=1e4, scale="log")
+    noise_norm: float = value(0.3, "expected length of a noise vector", symbol=r"\sigma_\xi", low=0, high=100)
+    initial_attention_scale: float = value(0.1, "initial query and key matrix, over the identity", low=-10, high=10)
+    initial_deviation: float = value(0.01, "standard deviation of the initial output matrix", above=0, high=10)
+    step_size: float = value(10.0, "step size", symbol=r"\eta", above=0, high=1e4, scale="log")
     weight_decay: float = value(0.0, "weight decay of query and key", symbol=r"\lambda", low=0, high=1)
-    batch: int = static(64, "fresh prompts of a step", low=1, high=100_000, scale="log")
+    batch_size: int = static(64, "fresh prompts of a step", low=1, high=100_000, scale="log")
     steps: int = static(1200, "steps", low=RECORDS, high=1_000_000, scale="log")
 
     outputs = {
@@ -76,12 +76,12 @@ class ConceptsAndSemantics(Study):
         "key_semantics": Output("semantics in the key matrix", "b^T W_K b", TRACE),
         "output_concept": Output("concept in the output matrix", "|W_O c|", TRACE, scale="log"),
         "output_semantics": Output("semantics in the output matrix", "|W_O d|", TRACE, scale="log"),
-        "error": Output("error on fresh prompts", "", TRACE),
+        "test_error": Output("error on fresh prompts", "", TRACE),
         "mixture_error": Output("error on mixtures of concepts", "", TRACE),
-        "score": Output("score of the same meaning", "b_k^T W_K^T W_Q b_k", CONCEPT, undefined=np.nan),
-        "readout": Output("answer to the meaning +1", "r^T relu(W_O(c_k+d_k))", CONCEPT, undefined=np.nan),
-        "learned": Output("concepts with a score beyond +-1"),
-        "flipped": Output("learned concepts with both signs flipped"),
+        "concept_score": Output("score of the same meaning", "b_k^T W_K^T W_Q b_k", CONCEPT, undefined=np.nan),
+        "concept_readout": Output("answer to the meaning +1", "r^T relu(W_O(c_k+d_k))", CONCEPT, undefined=np.nan),
+        "learned_concepts": Output("concepts with a score beyond +-1"),
+        "flipped_concepts": Output("learned concepts with both signs flipped"),
         "diverged_at": DIVERGED_AT,
     }
     presets = {
@@ -107,9 +107,15 @@ class ConceptsAndSemantics(Study):
         ),
         _traces("output_concept", "output_semantics", ylabel="mean size of an entry"),
         _traces(
-            "error", "mixture_error", ylabel="error", log="y", ylim=(None, 9), legend="upper right", marks=(LEAST,)
+            "test_error", "mixture_error", ylabel="error", log="y", ylim=(None, 9), legend="upper right", marks=(LEAST,)
         ),
-        Panel(_of_all("readout"), x=_of_all("score"), xlabel="score of a concept", ylabel="its readout", marks=ZERO),
+        Panel(
+            _of_all("concept_readout"),
+            x=_of_all("concept_score"),
+            xlabel="score of a concept",
+            ylabel="its readout",
+            marks=ZERO,
+        ),
         columns=2,
     )
 
@@ -117,7 +123,7 @@ class ConceptsAndSemantics(Study):
     def concept_is_ignored(main):
         """Query and key do not learn the concept: without weight decay a^T W a differs from its start by {criterion},
         in the median over seeds."""
-        start = parameter(main.simulated, "scale")
+        start = parameter(main.simulated, "initial_attention_scale")
         return [abs(_end(main, f"{matrix}_concept") - start).median("seed") for matrix in MATRICES]
 
     @claim("bu2024", THEOREM, at_least(5.0), resampled=True)
@@ -129,13 +135,13 @@ class ConceptsAndSemantics(Study):
     def output_learns_both(main):
         """The output matrix learns both: the mean |W_O c| and |W_O d| grow by a factor of {criterion}."""
         traces = [main.simulated[f"output_{name}"] for name in ("concept", "semantics")]
-        return [(one.isel(training_step=-1) / one.isel(training_step=0)).median("seed") for one in traces]
+        return [(one.isel(step=-1) / one.isel(step=0)).median("seed") for one in traces]
 
     @claim("bu2024", THEOREM, at_most(0.005), resampled=True)
-    def error(main):
+    def test_error(main):
         """The median error on fresh prompts is above 2^-L, the chance that no demonstration has the query's meaning, by
         {criterion}."""
-        return _end(main, "error").median("seed") - 0.5 ** parameter(main.simulated, "length")
+        return _end(main, "test_error").median("seed") - 0.5 ** parameter(main.simulated, "context")
 
     @claim("bu2024", THEOREM, at_most(0.15), resampled=True)
     def mixtures(main):
@@ -145,7 +151,7 @@ class ConceptsAndSemantics(Study):
     @claim(OWN, "this project's observation", at_least(0.95))
     def signs_agree(main):
         """Score and readout of a concept have the same sign, flipped or not: in a share of concepts of {criterion}."""
-        score, readout = main.simulated.score, main.simulated.readout
+        score, readout = main.simulated.concept_score, main.simulated.concept_readout
         return (score * readout > 0).where(score.notnull()).mean("concept")
 
     @claim("bu2024", THEOREM, at_most(0.2), resampled=True)
@@ -168,7 +174,7 @@ class ConceptsAndSemantics(Study):
         return [round(self.steps * i / RECORDS) for i in range(RECORDS + 1)]
 
     def coordinates(self) -> dict[str, Any]:
-        return {"training_step": self._stops(), "concept": list(range(self.d // 2))}
+        return {"step": self._stops(), "concept": list(range(self.d // 2))}
 
     def simulate(self, key: Any) -> dict[str, Any]:
         import jax.numpy as jnp
@@ -176,18 +182,19 @@ class ConceptsAndSemantics(Study):
         from unlazy.data.concept_prompts import PromptSizes
         from unlazy.training.in_context.concept_attention import learn_concepts
 
-        sizes = PromptSizes(self.concepts, self.length, self.d)
-        options = self.as_dict("scale", "deviation", "weight_decay", "batch", "noise", step_size="rate")
+        sizes = PromptSizes(self.concepts, self.context, self.d)
+        initial = self.as_dict("initial_attention_scale", "initial_deviation")
+        options = initial | self.as_dict("noise_norm", "step_size", "weight_decay", "batch_size")
         result = learn_concepts(key, sizes, self.width, record_at=self._stops(), tests=2048, **options)
         records = result.records
-        score, readout = (records.pop(name)[-1] for name in ("score", "readout"))
+        score, readout = (records.pop(name)[-1] for name in ("concept_score", "concept_readout"))
         # as many as there is room for: the shape must not change with the number of concepts
         room: dict[str, Any] = {"pad_width": (0, self.d // 2 - self.concepts), "constant_values": jnp.nan}
         return {
             **records,
-            "score": jnp.pad(score, **room),
-            "readout": jnp.pad(readout, **room),
-            "learned": (abs(score) > LEARNED).sum() * 1.0,
-            "flipped": ((score < -LEARNED) & (readout < 0)).sum() * 1.0,
+            "concept_score": jnp.pad(score, **room),
+            "concept_readout": jnp.pad(readout, **room),
+            "learned_concepts": (abs(score) > LEARNED).sum() * 1.0,
+            "flipped_concepts": ((score < -LEARNED) & (readout < 0)).sum() * 1.0,
             "diverged_at": result.diverged_at,
         }

@@ -10,29 +10,44 @@ import numpy as np
 from unlazy.lab import Output, cite, path, static, value
 from unlazy.lab.claims import OWN, at_least, at_most, changes, claim, needs, parameter, within
 from unlazy.plotting.panels import Level, Panel, panels
-from unlazy.studies.in_context.shared import ERRORS, FINITE, KINDS, Pretraining, deviation, limits, steps
+from unlazy.studies.in_context.shared import ERRORS, FINITE, KINDS, RIDGE, Pretraining, deviation, limits, steps
 from unlazy.training.in_context.pretraining import measured_errors, pretrain
 
 NEAR_LEAST, SHORT, LONG = 20.0, 1.0, 1000.0
 FEW, MANY = 0.5, 2.0
-TEST = ("test_context_ratio",)
+TEST = ("test_context_per_dimension",)
 CONTEXTS = [1.0, 5.0, 20.0, 100.0, 1000.0]
-MORE = {"context_ratio": [1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 300.0, 1000.0], "task_ratio": [0.5, 1.0, 2.0]}
-SHIFT = {"task_ratio": 4.0, "prompt_ratio": 2.0, "noise_variance": 0.1, "ridge": 0.1}
-OWN_LENGTH = Level(lambda data: np.atleast_1d(parameter(data, "context_ratio"))[-1], "pretraining", vertical=True)
+MORE = {
+    "context_per_dimension": [1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 300.0, 1000.0],
+    "tasks_per_dimension": [0.5, 1.0, 2.0],
+}
+SHIFT = {
+    "tasks_per_dimension": 4.0,
+    "prompts_per_squared_dimension": 2.0,
+    "noise_variance": 0.1,
+    "ridge_times_dimension": 0.1,
+}
+OWN_LENGTH = Level(
+    lambda data: np.atleast_1d(parameter(data, "context_per_dimension"))[-1], "pretraining", vertical=True
+)
 THEORY_NOISE = 0.01
 LENGTHS = np.geomspace(0.1, 1e4, 2001)
 
 
-def in_theory(kind: str, prompt_ratio: float, task_ratio: float) -> np.ndarray:
-    """The error on "new" or "old" tasks without ridge in the limit of large d, at LENGTHS."""
-    return limits(prompt_ratio, LENGTHS, task_ratio, THEORY_NOISE)[f"{kind}_error"]
+def in_theory(kind: str, prompts_per_squared_dimension: float, tasks_per_dimension: float) -> np.ndarray:
+    """The error on a kind of tasks without ridge in the limit of large d, at LENGTHS."""
+    return limits(prompts_per_squared_dimension, LENGTHS, tasks_per_dimension, 0.0, THEORY_NOISE)[f"{kind}_error"]
 
 
 def _without_ridge(pretraining):
     """The simulation, if it has few and many tasks, short and long contexts, and no ridge."""
     lengths = (SHORT, NEAR_LEAST, LONG)
-    return needs(pretraining.simulated, context_ratio=lengths, task_ratio=(FEW, MANY), ridge=at_most(0.0))
+    return needs(
+        pretraining.simulated,
+        context_per_dimension=lengths,
+        tasks_per_dimension=(FEW, MANY),
+        ridge_times_dimension=at_most(0.0),
+    )
 
 
 @dataclass(frozen=True)
@@ -46,39 +61,53 @@ class ContextLength(Pretraining):
     question = "Do longer contexts always help linear attention, and can they be longer at test than in pretraining?"
     sources = cite("lu2024attention")
 
-    context_ratio: float = value(20.0, "context length over d", symbol=r"\alpha", above=0, high=1e6, scale="log")
-    task_ratio: float = value(0.5, "pretraining tasks over d", symbol=r"\kappa", above=0, high=1e4, scale="log")
-    prompt_ratio: float = value(5.0, "prompts per weight", symbol=r"\tau", above=0, high=1e4, scale="log")
+    context_per_dimension: float = value(
+        20.0, "context length over d", symbol=r"\alpha", above=0, high=1e6, scale="log"
+    )
+    tasks_per_dimension: float = value(
+        0.5, "pretraining tasks over d", symbol=r"\kappa", above=0, high=1e4, scale="log"
+    )
+    prompts_per_squared_dimension: float = value(
+        5.0, "prompts per weight", symbol=r"\tau", above=0, high=1e4, scale="log"
+    )
     noise_variance: float = value(0.01, "variance of the label noise", symbol=r"\rho", low=0, high=1e6)
-    ridge: float = value(0.0, "ridge", symbol=r"\lambda", low=0, high=1e6, scale="log")
-    test_context_ratio: tuple = path(
+    ridge_times_dimension: float = value(
+        0.0, RIDGE, symbol=r"\lambda", low=0, high=1e6, scale="log", short="ridge times d"
+    )
+    test_context_per_dimension: tuple = path(
         (0.5, 1.0, 2.0, 4.0, 8.0, 32.0), "context length over d at test", above=0, high=1e6, scale="log"
     )
     d: int = static(20, "dimension of a token", symbol="d", low=2, high=400, scale="log")
 
     outputs = {
         **ERRORS,
-        "shifted_new": Output("error on new tasks at another length", "", TEST, scale="log"),
-        "shifted_old": Output("error on the pretraining tasks at another length", "", TEST, scale="log"),
-        "shifted_new_equivalent": Output("finite-size theory", "", TEST, scale="log", predicts="shifted_new"),
-        "shifted_old_equivalent": Output("finite-size theory", "", TEST, scale="log", predicts="shifted_old"),
+        "shifted_new_task_error": Output("error on new tasks at another length", "", TEST, scale="log"),
+        "shifted_pretraining_task_error": Output(
+            "error on the pretraining tasks at another length", "", TEST, scale="log"
+        ),
+        "shifted_new_task_equivalent": Output(
+            "finite-size theory", "", TEST, scale="log", predicts="shifted_new_task_error"
+        ),
+        "shifted_pretraining_task_equivalent": Output(
+            "finite-size theory", "", TEST, scale="log", predicts="shifted_pretraining_task_error"
+        ),
     }
     presets = {
         "quick": {
             "pretraining": {
-                "context_ratio": CONTEXTS,
-                "task_ratio": [0.5, 2.0],
-                "test_context_ratio": [8.0],
+                "context_per_dimension": CONTEXTS,
+                "tasks_per_dimension": [0.5, 2.0],
+                "test_context_per_dimension": [8.0],
                 "seeds": 24,
             },
-            "shift": SHIFT | {"context_ratio": 2.0, "d": 40, "seeds": 16},
+            "shift": SHIFT | {"context_per_dimension": 2.0, "d": 40, "seeds": 16},
         },
         "full": {
-            "pretraining": MORE | {"test_context_ratio": [8.0], "d": 40, "seeds": 32},
-            "shift": SHIFT | {"context_ratio": [2.0, 8.0], "d": 64, "seeds": 24},
+            "pretraining": MORE | {"test_context_per_dimension": [8.0], "d": 40, "seeds": 32},
+            "shift": SHIFT | {"context_per_dimension": [2.0, 8.0], "d": 64, "seeds": 24},
         },
     }
-    lines = {"pretraining": "context_ratio"}
+    lines = {"pretraining": "context_per_dimension"}
     history = changes(
         "least-inside",
         "at least 1.2 times, the criterion of few-tasks-turn; first 2 times",
@@ -86,11 +115,22 @@ class ContextLength(Pretraining):
     )
     figure = panels(
         *(
-            Panel(f"{kind}_error", x="context_ratio", by="task_ratio", part="pretraining", legend=kind == "new")
-            for kind in ("new", "old")
+            Panel(
+                f"{kind}_error",
+                x="context_per_dimension",
+                by="tasks_per_dimension",
+                part="pretraining",
+                legend=kind == "new_task",
+            )
+            for kind in KINDS
         ),
         Panel(
-            ("shifted_new", "shifted_old"), x=TEST[0], part="shift", labels=KINDS, ylabel="error", marks=(OWN_LENGTH,)
+            ("shifted_new_task_error", "shifted_pretraining_task_error"),
+            x=TEST[0],
+            part="shift",
+            labels=tuple(KINDS.values()),
+            ylabel="error",
+            marks=(OWN_LENGTH,),
         ),
         width=3.1,
     )
@@ -101,9 +141,9 @@ class ContextLength(Pretraining):
         of 0.1 < alpha < 1e4 it is {criterion} times that."""
         import xarray as xr
 
-        curves = [in_theory("new", 5.0, ratio) for ratio in (0.5, 1.0)]
+        curves = [in_theory("new_task", 5.0, ratio) for ratio in (0.5, 1.0)]
         found = [[curve[0] / curve.min(), curve[-1] / curve.min()] for curve in curves]
-        return xr.DataArray(found, {"task_ratio": [0.5, 1.0], "end": ["short", "long"]})
+        return xr.DataArray(found, {"tasks_per_dimension": [0.5, 1.0], "end": ["short", "long"]})
 
     @claim("lu2024attention", "", at_most(0.0), theory=True)
     def monotone_otherwise(pretraining):
@@ -111,8 +151,11 @@ class ContextLength(Pretraining):
         and 50 prompts per weight: the largest exponent is {criterion}."""
         import xarray as xr
 
-        curves = {f"pretraining tasks, kappa = {ratio:g}": in_theory("old", 5.0, ratio) for ratio in (0.5, 1.0, 1.2)}
-        curves = {"new tasks, kappa = 1.2": in_theory("new", 50.0, 1.2)} | curves
+        curves = {
+            f"pretraining tasks, kappa = {ratio:g}": in_theory("pretraining_task", 5.0, ratio)
+            for ratio in (0.5, 1.0, 1.2)
+        }
+        curves = {"new tasks, kappa = 1.2": in_theory("new_task", 50.0, 1.2)} | curves
         found = [float((np.diff(np.log(curve)) / np.diff(np.log(LENGTHS))).max()) for curve in curves.values()]
         return xr.DataArray(found, {"case": list(curves)})
 
@@ -120,36 +163,39 @@ class ContextLength(Pretraining):
     def few_tasks_turn(pretraining):
         """Simulated with d/2 tasks, the mean error on new tasks at alpha = 1 and at alpha = 1000 is {criterion} times
         that at alpha = 20."""
-        means = _without_ridge(pretraining).new_error.sel(task_ratio=FEW, drop=True).mean("seed")
-        return means.sel(context_ratio=[SHORT, LONG]) / means.sel(context_ratio=NEAR_LEAST, drop=True)
+        means = _without_ridge(pretraining).new_task_error.sel(tasks_per_dimension=FEW, drop=True).mean("seed")
+        return means.sel(context_per_dimension=[SHORT, LONG]) / means.sel(context_per_dimension=NEAR_LEAST, drop=True)
 
     @claim("lu2024attention", "", at_most(1.0), resampled=True)
     def many_tasks_fall(pretraining):
         """With 2 d tasks it falls with every step to longer contexts: over that before it is {criterion}."""
-        return steps(_without_ridge(pretraining).new_error.sel(task_ratio=MANY, drop=True), "context_ratio")
+        return steps(
+            _without_ridge(pretraining).new_task_error.sel(tasks_per_dimension=MANY, drop=True), "context_per_dimension"
+        )
 
     @claim("lu2024attention", "", at_most(1.0), resampled=True)
-    def old_tasks_fall(pretraining):
+    def pretraining_tasks_fall(pretraining):
         """So does the error on the pretraining tasks, with few and with many: over that before it is {criterion}."""
-        return steps(_without_ridge(pretraining).old_error, "context_ratio")
+        return steps(_without_ridge(pretraining).pretraining_task_error, "context_per_dimension")
 
     @claim(OWN, FINITE, within(0.07))
     def other_length_at_test(shift):
         """A model tested at d/2 to 32 d after pretraining at another length has errors {criterion} of the finite-size
         theory for the drawn tasks, at d = 40 and more."""
-        return deviation(shift.simulated, 40, "shifted_{}", "shifted_{}_equivalent")
+        return deviation(shift.simulated, 40, "shifted_{}_error", "shifted_{}_equivalent")
 
     def simulate(self, rng: np.random.Generator) -> dict[str, Any]:
         system, noise = self.sizes, self.noise_variance
-        pretrained = pretrain(rng, system, noise, self.ridge)
-        lengths = [max(round(ratio * self.d), 1) for ratio in self.test_context_ratio]
-        shifted = [measured_errors(pretrained, system, noise, self.ridge, length) for length in lengths]
-        found: dict[str, Any] = {**measured_errors(pretrained, system, noise, self.ridge)}
-        for kind in ("new", "old"):
-            found[f"shifted_{kind}"] = [one[f"{kind}_error"] for one in shifted]
+        pretrained = pretrain(rng, system, noise, self.ridge_times_dimension)
+        lengths = [max(round(ratio * self.d), 1) for ratio in self.test_context_per_dimension]
+        shifted = [measured_errors(pretrained, system, noise, self.ridge_times_dimension, length) for length in lengths]
+        found: dict[str, Any] = {**measured_errors(pretrained, system, noise, self.ridge_times_dimension)}
+        for kind in KINDS:
+            found[f"shifted_{kind}_error"] = [one[f"{kind}_error"] for one in shifted]
             found[f"shifted_{kind}_equivalent"] = [one[f"{kind}_equivalent"] for one in shifted]
         return found
 
     def predict(self) -> dict[str, Any]:
-        shifted = limits(*self.ratios, self.ridge, test_context_ratio=self.test_context_ratio)
-        return super().predict() | {"shifted_new": shifted["new_error"], "shifted_old": shifted["old_error"]}
+        setting = *self.ratios, self.ridge_times_dimension, self.noise_variance
+        shifted = limits(*setting, test_context_per_dimension=self.test_context_per_dimension)
+        return super().predict() | {f"shifted_{name}": error for name, error in shifted.items()}

@@ -18,9 +18,9 @@ PRETRAINED, RANDOM = "pretrained attention", "random attention"
 SUBSPACE, ALL = "ridge in the subspace", "ridge in all dimensions"
 RISKS = (0.003, 2)
 """Those that the figure shows."""
-LARGE = {"prompts_per_dimension": 48, "neurons": 32, "fitted": 3000}
-LITERAL = {"lowest": 1, "queries": "one", "length": 256, "steps": 1, "context": (32,)}
-GRADIENT = {"prompts_per_dimension": 1024, "length": 64, "steps": 1, "context": (32,)}
+LARGE = {"prompts_per_dimension": 48, "width": 32, "fitted_prompts": 3000}
+LITERAL = {"lowest_degree": 1, "queries": "one", "context": 256, "steps": 1, "test_context": (32,)}
+GRADIENT = {"prompts_per_dimension": 1024, "context": 64, "steps": 1, "test_context": (32,)}
 
 
 def _over_square(part, name):
@@ -29,7 +29,7 @@ def _over_square(part, name):
 
 def _risk(data, learner):
     """The geometric mean over seeds."""
-    return np.exp(np.log(data.risk.sel(learner=learner)).mean("seed"))
+    return np.exp(np.log(data.relative_risk.sel(learner=learner)).mean("seed"))
 
 
 def _spread(main, learner):
@@ -59,22 +59,22 @@ class InContextSingleIndex(Study):
 
     d: int = static(32, "dimension", symbol="d", low=2, high=10_000, scale="log")
     rank: int = static(2, "dimension of the tasks' subspace", symbol="r", low=1, high=20)
-    lowest: int = static(2, "lowest degree of a task", symbol="k", low=1, high=10)
-    highest: int = static(3, "highest degree of a task", symbol="p", low=1, high=10)
-    noise: float = static(0.1, "deviation of the labels' noise", symbol=r"\sigma", low=0, high=100)
+    lowest_degree: int = static(2, "lowest degree of a task", symbol="k", low=1, high=10)
+    highest_degree: int = static(3, "highest degree of a task", symbol="p", low=1, high=10)
+    noise_variance: float = static(0.01, "variance of the label noise", symbol=r"\sigma^2", low=0, high=10_000)
     queries: str = static("each", "queries of a pretraining prompt: one, or each of its rows", choices=("each", "one"))
     prompts_per_dimension: int = static(8, "prompts of a gradient step, over d", low=1, high=100_000, scale="log")
-    length: int = static(512, "rows of a pretraining prompt", symbol="n_1", low=2, high=100_000, scale="log")
-    neurons: int = static(16, "neurons of the first layer", symbol="m", low=1, high=4096)
-    biases: int = static(2, "biases of each neuron in the attention layer", low=1, high=100)
+    context: int = static(512, "rows of a pretraining prompt", symbol="n_1", low=2, high=100_000, scale="log")
+    width: int = static(16, "neurons of the first layer", symbol="m", low=1, high=4096)
+    biases_per_neuron: int = static(2, "biases of each neuron in the attention layer", low=1, high=100)
     steps: int = static(3, "gradient steps on the first layer", low=1, high=100)
     project: bool = static(True, "whether the learned weights are projected on the found subspace")
-    fitted: int = static(300, "prompts on which the attention is fitted", low=10, high=1_000_000, scale="log")
-    context: tuple = path((32, 128, 512), "rows of the prompt", symbol="n^*", low=1, high=100_000)
+    fitted_prompts: int = static(300, "prompts on which the attention is fitted", low=10, high=1_000_000, scale="log")
+    test_context: tuple = path((32, 128, 512), "rows of the prompt", symbol="n^*", low=1, high=100_000)
 
     outputs = {
-        "risk": Output("risk of a new task over its variance", "R", ("learner", "context"), scale="log"),
-        "overlap": Output("overlap of the found subspace with that of the tasks", "", ("gradient_step",)),
+        "relative_risk": Output("risk of a new task over its variance", "R", ("learner", "test_context"), scale="log"),
+        "subspace_overlap": Output("overlap of the found subspace with that of the tasks", "", ("step",)),
         "gradient": Output("first gradient times its expectation, over all neurons", scale="log"),
         "gradient_beside": Output("product of two first gradients' differences from it, if one step", undefined=np.nan),
         "gradient_theory": Output("the square of its expectation", scale="log", predicts="gradient"),
@@ -86,7 +86,7 @@ class InContextSingleIndex(Study):
             "gradient": GRADIENT | {"d": 8, "seeds": 8},
         },
         "full": {
-            "main": LARGE | {"d": [16, 32, 64, 128], "context": (16, 32, 64, 128, 256, 512, 1024), "seeds": 16},
+            "main": LARGE | {"d": [16, 32, 64, 128], "test_context": (16, 32, 64, 128, 256, 512, 1024), "seeds": 16},
             "literal": LITERAL | {"d": [16, 32, 64], "prompts_per_dimension": 128, "seeds": 16},
             "gradient": GRADIENT | {"d": [8, 16], "seeds": 16},
         },
@@ -101,9 +101,9 @@ class InContextSingleIndex(Study):
         Change("", "8 d prompts of a gradient step, first 16 d", "for speed", after_look=False),
     )
     figure = panels(
-        Panel("risk", x="context", by="learner", log="xy", line=True, ylim=RISKS, legend="lower left"),
-        Panel("risk", x="d", by="learner", log="xy", line=True, ylim=RISKS, legend=False),
-        Panel("overlap", x="gradient_step", by="d", line=True, ylim=(0, 1.03), legend="lower right"),
+        Panel("relative_risk", x="test_context", by="learner", log="xy", line=True, ylim=RISKS, legend="lower left"),
+        Panel("relative_risk", x="d", by="learner", log="xy", line=True, ylim=RISKS, legend=False),
+        Panel("subspace_overlap", x="step", by="d", line=True, ylim=(0, 1.03), legend="lower right"),
     )
 
     @claim(OWN, CLOSED_FORM, within(0.1), resampled=True)
@@ -122,18 +122,18 @@ class InContextSingleIndex(Study):
     def literal_step(literal):
         """One step of the literal algorithm, one query per prompt and tasks with a linear part, finds the subspace: the
         overlap is {criterion}."""
-        return literal.simulated.overlap.isel(gradient_step=-1, drop=True)
+        return literal.simulated.subspace_overlap.isel(step=-1, drop=True)
 
     @claim("oko2024context", f"{THEOREM}, phase I", at_least(0.95))
     def subspace(main):
         """Without a linear part, repeated steps with many queries find it at every d: the overlap is {criterion}."""
-        return main.simulated.overlap.isel(gradient_step=-1, drop=True)
+        return main.simulated.subspace_overlap.isel(step=-1, drop=True)
 
     @claim(OWN, "this project's observation", at_least(0.2))
     def second_step(main):
         """At d = 64 one step is not enough: the second raises the overlap by {criterion}."""
-        enough(main.simulated, "gradient_step", 2)
-        return main.simulated.overlap.sel(d=64).diff("gradient_step").isel(gradient_step=0, drop=True)
+        enough(main.simulated, "step", 2)
+        return main.simulated.subspace_overlap.sel(d=64).diff("step").isel(step=0, drop=True)
 
     @claim("oko2024context", THEOREM, at_most(2.0), resampled=True)
     def attention_and_dimension(main):
@@ -149,35 +149,36 @@ class InContextSingleIndex(Study):
     def prompt_alone(main):
         """Without pretraining, cubic ridge regression on the prompt alone has {criterion} times the risk of that in the
         subspace at 128 rows."""
-        return _risk(main.simulated, ALL).sel(context=128) / _risk(main.simulated, SUBSPACE).sel(context=128)
+        return _risk(main.simulated, ALL).sel(test_context=128) / _risk(main.simulated, SUBSPACE).sel(test_context=128)
 
     @claim("oko2024context", THEOREM, at_least(0.9))
     def random_weights(main):
         """With random weights in the first layer attention does not learn: the risk is {criterion} at 512 rows."""
-        return main.simulated.risk.sel(learner=RANDOM, context=512)
+        return main.simulated.relative_risk.sel(learner=RANDOM, test_context=512)
 
     @claim("oko2024context", THEOREM, at_most(0.3))
     def pretrained_weights(main):
         """On the found subspace it does: the risk is {criterion} there."""
-        return main.simulated.risk.sel(learner=PRETRAINED, context=512)
+        return main.simulated.relative_risk.sel(learner=PRETRAINED, test_context=512)
 
     def validate(self) -> None:
-        self.check_at_most(("rank", "d"), ("lowest", "highest"), ("rank", "neurons"))
+        self.check_at_most(("rank", "d"), ("lowest_degree", "highest_degree"), ("rank", "width"))
 
     def memory(self) -> int:
-        width = self.neurons * self.biases
-        rows = max(prompt_attention.ROWS_TOGETHER, self.length, *self.context)
-        kernels = max(40 * (self.context[0] + 50) * self.d, 4 * (max(self.context) + 50) * (self.d + max(self.context)))
-        return 4 * rows * (6 * width + self.rank) + 8 * kernels + 8 * 20 * (self.fitted + 400) * 500
+        hidden, longest = self.width * self.biases_per_neuron, max(self.test_context)
+        rows = max(prompt_attention.ROWS_TOGETHER, self.context, longest)
+        kernels = max(40 * (self.test_context[0] + 50) * self.d, 4 * (longest + 50) * (self.d + longest))
+        return 4 * rows * (6 * hidden + self.rank) + 8 * kernels + 8 * 20 * (self.fitted_prompts + 400) * 500
 
     def coordinates(self) -> dict[str, Any]:
-        return {"learner": [PRETRAINED, RANDOM, SUBSPACE, ALL], "gradient_step": list(range(1, self.steps + 1))}
+        return {"learner": [PRETRAINED, RANDOM, SUBSPACE, ALL], "step": list(range(1, self.steps + 1))}
 
     def simulate(self, rng: np.random.Generator) -> dict[str, Any]:
         """The inputs are isotropic, so the subspace is that of the first coordinates."""
         from unlazy.training.in_context.subspace_learning import learn_subspace
 
-        family = prompt_attention.TaskFamily(np.eye(self.d)[:, : self.rank], self.lowest, self.highest, self.noise)
-        options = self.as_dict("length", "queries", "neurons", "steps", "fitted", "biases", "project")
-        options |= {"lengths": [int(n) for n in self.context]}
+        degrees = self.lowest_degree, self.highest_degree
+        family = prompt_attention.TaskFamily(np.eye(self.d)[:, : self.rank], *degrees, self.noise_variance)
+        options = self.as_dict("context", "queries", "width", "steps", "fitted_prompts", "biases_per_neuron", "project")
+        options |= {"test_contexts": [int(n) for n in self.test_context]}
         return learn_subspace(rng, family, tasks=self.prompts_per_dimension * self.d, **options)

@@ -18,29 +18,31 @@ SUBSPACE, ALL, ATTENTION = "ridge in the subspace", "ridge in all dimensions", "
 LEARNERS = {"linear": (BAYES, LEAST_SQUARES, AVERAGING, NEIGHBOURS), "single-index": (SUBSPACE, ALL, ATTENTION)}
 CONVERGED = 20_000
 """Steps of the preset `full`, before which nothing is said about how near the optimum training ends."""
-INDEX = {"tasks": "single-index", "d": 8, "noise": 0.1, "token_scale": 3.0}
-LARGE = {"width": 64, "layers": 4, "batch": 64, "stage": (400, 2000, 6000, CONVERGED), "tests": 4096, "seeds": 5}
+INDEX = {"task_kind": "single-index", "d": 8, "noise_variance": 0.01, "token_scale": 3.0}
+LARGE = {"width": 64, "layers": 4, "batch_size": 64, "steps": (400, 2000, 6000, CONVERGED), "tests": 4096, "seeds": 5}
 
 
 def _end(part):
-    return part.simulated.error.isel(stage=-1, drop=True)
+    return part.simulated.relative_risk.isel(steps=-1, drop=True)
 
 
-def _longest(part, error, learner):
-    """The transformer's error over that of other learners, at the longest prompt."""
-    return (error / part.simulated.reference.sel(learner=learner)).isel(seen=-1, drop=True)
+def _longest(part, risk, learner):
+    """The transformer's risk over that of other learners, at the longest prompt."""
+    return (risk / part.simulated.reference_relative_risk.sel(learner=learner)).isel(seen=-1, drop=True)
 
 
 def _converged(part):
-    return part.simulated.error.sel(stage=CONVERGED, drop=True)
+    return part.simulated.relative_risk.sel(steps=CONVERGED, drop=True)
 
 
 def _errors(part):
     """The transformer's errors at all stages, and medians of other learners on the same prompts, dashed."""
     shown: dict[str, Any] = {"x": "seen", "part": part, "line": True}
-    others = Panel(lambda data: data.reference.median("seed"), by="learner", points=False, dashed=True, **shown)
+    others = Panel(
+        lambda data: data.reference_relative_risk.median("seed"), by="learner", points=False, dashed=True, **shown
+    )
     names: dict[str, Any] = {"title": f"{part} tasks", "xlabel": "pairs in the prompt", "ylabel": "error over variance"}
-    return Panel("error", by="stage", ylim=(None, 3.0), marks=(Level(1.0),), also=(others,), **shown, **names)
+    return Panel("relative_risk", by="steps", ylim=(None, 3.0), marks=(Level(1.0),), also=(others,), **shown, **names)
 
 
 @dataclass(frozen=True)
@@ -63,37 +65,42 @@ class InContextTransformer(Study):
         "steps of 9.5 million weights."
     )
 
-    tasks: str = static("linear", "tasks", choices=tuple(LEARNERS))
+    task_kind: str = static("linear", "tasks", choices=tuple(LEARNERS))
     d: int = static(2, "dimension", symbol="d", low=1, high=1000, scale="log")
-    pairs: int = static(8, "pairs of a prompt", symbol="k", low=2, high=1000)
-    noise: float = static(0.3, "deviation of the labels' noise", symbol=r"\sigma", low=0, high=100)
+    context: int = static(8, "pairs of a prompt", symbol="k", low=2, high=1000)
+    noise_variance: float = static(0.09, "variance of the label noise", symbol=r"\sigma^2", low=0, high=10_000)
     rank: int = static(2, "dimension of the single-index tasks' subspace", symbol="r", low=1, high=20)
-    lowest: int = static(1, "lowest degree of a single-index task", low=1, high=10)
-    highest: int = static(2, "highest degree of a single-index task", low=1, high=10)
+    lowest_degree: int = static(1, "lowest degree of a single-index task", low=1, high=10)
+    highest_degree: int = static(2, "highest degree of a single-index task", low=1, high=10)
     width: int = static(32, "width of the transformer", low=2, high=4096, scale="log")
     layers: int = static(2, "layers", low=1, high=100)
     heads: int = static(4, "attention heads", low=1, high=64)
     token_scale: float = static(1.0, "size of a token in the stream at the start", above=0, high=100, scale="log")
     optimiser: str = static("muon", "optimiser", choices=("adam", "muon"))
-    rate: float = static(0.01, "largest learning rate", symbol=r"\eta", above=0, high=10, scale="log")
-    batch: int = static(32, "prompts per step", low=1, high=100_000, scale="log")
+    step_size: float = static(0.01, "largest step size", symbol=r"\eta", above=0, high=10, scale="log")
+    batch_size: int = static(32, "prompts per step", low=1, high=100_000, scale="log")
     segment: int = static(200, "steps after which the state is stored", low=1, high=1_000_000, scale="log")
-    stage: tuple = path((200, 400, 800), "training steps", symbol="t", low=1, high=100_000_000)
+    steps: tuple = path((200, 400, 800), "training steps", symbol="t", low=1, high=100_000_000)
     tests: int = static(1024, "test prompts", low=2, high=1_000_000, scale="log")
 
     outputs = {
-        "error": Output("error of the transformer over the variance", "", ("stage", "seen"), scale="log"),
-        "reference": Output("error of another learner over the variance", "", ("learner", "seen"), scale="log"),
+        "relative_risk": Output("error of the transformer over the variance", "", ("steps", "seen"), scale="log"),
+        "reference_relative_risk": Output(
+            "error of another learner over the variance", "", ("learner", "seen"), scale="log"
+        ),
     }
     presets = {
-        "quick": {"linear": {"tasks": "linear", "seeds": 5}, "index": INDEX | {"pairs": 9, "rank": 1, "seeds": 8}},
+        "quick": {
+            "linear": {"task_kind": "linear", "seeds": 5},
+            "index": INDEX | {"context": 9, "rank": 1, "seeds": 8},
+        },
         "full": {
-            "linear": LARGE | {"tasks": "linear", "d": 5, "pairs": 11, "noise": [0.0, 0.3]},
-            "index": LARGE | INDEX | {"pairs": 16},
+            "linear": LARGE | {"task_kind": "linear", "d": 5, "context": 11, "noise_variance": [0.0, 0.09]},
+            "index": LARGE | INDEX | {"context": 16},
         },
     }
     history = (
-        Change("", "sizes, rate and optimiser", "chosen on trial runs"),
+        Change("", "sizes, step size and optimiser", "chosen on trial runs"),
         Change(
             "",
             "single-index tasks of rank 1 and larger tokens at the start in `quick`, first rank 2",
@@ -113,7 +120,7 @@ class InContextTransformer(Study):
     def comparable_to_least_squares(linear):
         """After 20 000 steps the error is above that of Bayes, which is least squares without noise, by {criterion} of
         the variance, at any number of pairs."""
-        return _converged(linear) - linear.simulated.reference.sel(learner=BAYES, drop=True)
+        return _converged(linear) - linear.simulated.reference_relative_risk.sel(learner=BAYES, drop=True)
 
     @claim("garg2022", SIMPLE, at_most(0.5))
     def simple_learners_are_worse(linear):
@@ -129,14 +136,14 @@ class InContextTransformer(Study):
     @claim(OWN, "this project's check", at_least(0.97))
     def bayes_is_the_floor(linear):
         """At no number of pairs is the error below that of Bayes on the same prompts: it is {criterion} times that."""
-        return _end(linear) / linear.simulated.reference.sel(learner=BAYES, drop=True)
+        return _end(linear) / linear.simulated.reference_relative_risk.sel(learner=BAYES, drop=True)
 
     @claim(OWN, COMPARED, at_most(0.5))
     def regularises(linear):
         """With noisy labels and as many pairs as dimensions, where least squares is at its worst, the error is
         {criterion} times that of least squares."""
-        found = _end(linear) / linear.simulated.reference.sel(learner=LEAST_SQUARES, drop=True)
-        found = found.isel(noise=-1, drop=True) if "noise" in found.dims else found
+        found = _end(linear) / linear.simulated.reference_relative_risk.sel(learner=LEAST_SQUARES, drop=True)
+        found = found.isel(noise_variance=-1, drop=True) if "noise_variance" in found.dims else found
         return found.sel(seen=int(parameter(linear.simulated, "d")), drop=True)
 
     @claim(OWN, COMPARED, at_most(0.9))
@@ -144,9 +151,9 @@ class InContextTransformer(Study):
         """For both kinds of tasks the mean error over the prompt at the last stage is {criterion} times the first."""
         means = []
         for part in (linear, index):
-            enough(part.simulated, "stage", 2)
-            means.append(part.simulated.error.mean("seen"))
-        return [mean.isel(stage=-1, drop=True) / mean.isel(stage=0, drop=True) for mean in means]
+            enough(part.simulated, "steps", 2)
+            means.append(part.simulated.relative_risk.mean("seen"))
+        return [mean.isel(steps=-1, drop=True) / mean.isel(steps=0, drop=True) for mean in means]
 
     @claim("oko2024context", "figure on GPT-2", at_most(0.5))
     def uses_the_subspace(index):
@@ -167,27 +174,29 @@ class InContextTransformer(Study):
     def validate(self) -> None:
         if self.width % self.heads:
             raise InputError(f"width must be a multiple of heads = {self.heads}, got {self.width}")
-        if self.tasks == "single-index":
-            self.check_at_most(("rank", "d"), ("lowest", "highest"))
-        stages = [int(step) for step in self.stage]
+        if self.task_kind == "single-index":
+            self.check_at_most(("rank", "d"), ("lowest_degree", "highest_degree"))
+        stages = [int(step) for step in self.steps]
         if any(step % self.segment for step in stages) or any(np.diff(stages) <= 0):
-            raise InputError(f"stage must be increasing multiples of segment = {self.segment}, got {tuple(stages)}")
+            raise InputError(f"steps must be increasing multiples of segment = {self.segment}, got {tuple(stages)}")
 
     def memory(self) -> int:
-        tokens = 2 * self.pairs
+        tokens = 2 * self.context
         weights = 12 * self.layers * self.width**2
         per_token = 4 * (20 * self.width + 3 * self.heads * tokens)
-        trained = self.batch * tokens * self.layers * per_token
-        return 16 * weights + max(trained, 2 * self.tests * tokens * per_token) + 24 * self.tests * self.pairs**2
+        trained = self.batch_size * tokens * self.layers * per_token
+        return 16 * weights + max(trained, 2 * self.tests * tokens * per_token) + 24 * self.tests * self.context**2
 
     def coordinates(self) -> dict[str, Any]:
-        return {"seen": list(range(self.pairs)), "learner": list(LEARNERS[self.tasks])}
+        return {"seen": list(range(self.context)), "learner": list(LEARNERS[self.task_kind])}
 
     def simulate(self, rng: np.random.Generator, saved: Any) -> dict[str, Any]:  # type: ignore[override]
         from unlazy.training.in_context.transformer import TransformerSizes
         from unlazy.training.in_context.transformer_runs import train_and_compare
 
-        stages, sizes = [int(step) for step in self.stage], (self.width, self.layers, self.heads, self.token_scale)
-        law = self.as_dict("d", "pairs", "noise", "rank", "lowest", "highest")
-        options = law | self.as_dict("segment", "batch", "rate", "optimiser", "tests")
-        return train_and_compare(rng, saved, stages, TransformerSizes(*sizes), linear=self.tasks == "linear", **options)
+        stages, sizes = [int(step) for step in self.steps], (self.width, self.layers, self.heads, self.token_scale)
+        law = self.as_dict("d", "context", "noise_variance", "rank", "lowest_degree", "highest_degree")
+        options = law | self.as_dict("segment", "batch_size", "step_size", "optimiser", "tests")
+        return train_and_compare(
+            rng, saved, stages, TransformerSizes(*sizes), linear=self.task_kind == "linear", **options
+        )

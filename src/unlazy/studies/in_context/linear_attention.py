@@ -11,27 +11,35 @@ from unlazy.lab import Output, cite, static, value
 from unlazy.lab.claims import OWN, Change, at_least, at_most, between, claim, enough, needs, parameter, within
 from unlazy.plotting import style
 from unlazy.plotting.panels import Level, Panel, panels
-from unlazy.studies.in_context.shared import ERRORS, FINITE, KINDS, Pretraining, deviation, limits, steps
+from unlazy.studies.in_context.shared import ERRORS, FINITE, KINDS, RIDGE, Pretraining, deviation, limits, steps
 
-POINT = ("prompt_ratio", "context_ratio", "task_ratio", "noise_variance", "ridge")
+POINT = (
+    "prompts_per_squared_dimension",
+    "context_per_dimension",
+    "tasks_per_dimension",
+    "noise_variance",
+    "ridge_times_dimension",
+)
 POINTS = [(0.4, 2.0, 0.5, 0.25, 1e-6), (0.5, 5.0, 2.0, 0.01, 1e-3)]
-"""(tau, alpha, kappa, rho, ridge), none of them close to interpolation with a tiny ridge."""
+"""(tau, alpha, kappa, rho, ridge times d), none of them close to interpolation with a tiny ridge."""
 MORE_POINTS = [*POINTS, (2.0, 2.0, 0.5, 0.25, 1e-6), (1.0, 3.0, 1.0, 0.25, 0.2), (3.0, 1.0, 4.0, 0.1, 0.2)]
 MORE_PROMPTS = [0.1, 0.25, 0.5, 0.7, 0.85, 1.0, 1.15, 1.4, 2.0, 4.0, 10.0]
-SIDES = {"prompt_ratio": (0.5, 1.0, 2.0), "tuned": (False, True)}
+SIDES = {"prompts_per_squared_dimension": (0.5, 1.0, 2.0), "tuned": (False, True)}
 
 
 def _median(data):
-    return data.new_error.median("seed") if "seed" in data.dims else data.new_error
+    return data.new_task_error.median("seed") if "seed" in data.dims else data.new_task_error
 
 
 def _quartiles(axes, descent, **_):
     data = descent.simulated
     for index in range(data.sizes.get("tuned", 1)):
-        error = data.new_error.isel(tuned=index, missing_dims="ignore")
-        error = error.isel({dim: -1 for dim in error.dims if dim not in ("prompt_ratio", "seed")})
+        error = data.new_task_error.isel(tuned=index, missing_dims="ignore")
+        error = error.isel({dim: -1 for dim in error.dims if dim not in ("prompts_per_squared_dimension", "seed")})
         ends = error.quantile([0.25, 0.75], "seed").values
-        axes.vlines(parameter(data, "prompt_ratio"), *ends, color=style.colour(index), linewidth=5, alpha=0.4)
+        axes.vlines(
+            parameter(data, "prompts_per_squared_dimension"), *ends, color=style.colour(index), linewidth=5, alpha=0.4
+        )
 
 
 @dataclass(frozen=True)
@@ -48,23 +56,30 @@ class LinearAttention(Pretraining):
     sources = cite("lu2024attention")
     departs = "n = tau d (d + 1), tau times the number of weights, in place of tau d^2: both have the same limit."
 
-    ridge: float = value(1e-6, "ridge", symbol=r"\lambda", low=0, high=1e6, scale="log")
+    ridge_times_dimension: float = value(
+        1e-6, RIDGE, symbol=r"\lambda", low=0, high=1e6, scale="log", short="ridge times d"
+    )
     tuned: bool = static(False, "the ridge that is optimal in theory instead", paired=True)
 
-    outputs = {**ERRORS, "used_ridge": Output("ridge", r"\lambda", theory_only=True)}
+    outputs = {**ERRORS, "used_ridge_times_dimension": Output("ridge times d", r"\lambda", theory_only=True)}
     presets = {
         "quick": {
             "points": {POINT: POINTS, "seeds": 64},
-            "growth": {"d": [16, 32, 64], "task_ratio": 0.5, "seeds": 10},
-            "descent": {"prompt_ratio": [0.25, 0.5, 1.0, 2.0, 4.0], "tuned": [False, True], "d": 24, "seeds": 16},
+            "growth": {"d": [16, 32, 64], "tasks_per_dimension": 0.5, "seeds": 10},
+            "descent": {
+                "prompts_per_squared_dimension": [0.25, 0.5, 1.0, 2.0, 4.0],
+                "tuned": [False, True],
+                "d": 24,
+                "seeds": 16,
+            },
         },
         "full": {
             "points": {POINT: MORE_POINTS, "d": [40, 64], "seeds": 64},
-            "growth": {"d": [16, 24, 32, 48, 64, 100], "task_ratio": 0.5, "seeds": 24},
-            "descent": {"prompt_ratio": MORE_PROMPTS, "tuned": [False, True], "d": 32, "seeds": 48},
+            "growth": {"d": [16, 24, 32, 48, 64, 100], "tasks_per_dimension": 0.5, "seeds": 24},
+            "descent": {"prompts_per_squared_dimension": MORE_PROMPTS, "tuned": [False, True], "d": 32, "seeds": 48},
         },
     }
-    lines = {"descent": "prompt_ratio"}
+    lines = {"descent": "prompts_per_squared_dimension"}
     history = (
         Change("exact-curves", "64 seeds, first 16 and then 40", "the interval crossed the criterion"),
         Change(
@@ -77,7 +92,7 @@ class LinearAttention(Pretraining):
     figure = panels(
         Panel(
             _median,
-            x="prompt_ratio",
+            x="prompts_per_squared_dimension",
             by="tuned",
             part="descent",
             draw=_quartiles,
@@ -85,10 +100,17 @@ class LinearAttention(Pretraining):
             log="xy",
             marks=(Level(1.0, vertical=True),),
         ),
-        Panel(("new_error", "old_error"), x="d", part="growth", labels=KINDS, ylabel="error", log="x"),
+        Panel(
+            ("new_task_error", "pretraining_task_error"),
+            x="d",
+            part="growth",
+            labels=tuple(KINDS.values()),
+            ylabel="error",
+            log="x",
+        ),
         Panel(
             deviation,
-            x=lambda data: [str(1 + number) for number in range(data.new_error.isel(seed=0).size)],
+            x=lambda data: [str(1 + number) for number in range(data.new_task_error.isel(seed=0).size)],
             by="error",
             part="points",
             xlabel="setting",
@@ -115,21 +137,23 @@ class LinearAttention(Pretraining):
         """There the distance of the mean error on new tasks from the limit of large d shrinks with d: at the largest d
         it is {criterion} times that at the smallest."""
         enough(growth.simulated, "d", 3)
-        gap = abs(growth.simulated.new_error.mean("seed") / growth.predicted.new_error - 1)
+        gap = abs(growth.simulated.new_task_error.mean("seed") / growth.predicted.new_task_error - 1)
         return gap.isel(d=-1, drop=True) / gap.isel(d=0, drop=True)
 
     @claim("lu2024attention", "", at_least(5.0), resampled=True)
     def double_descent(descent):
         """Nearly without ridge the median error on new tasks with as many prompts as weights is {criterion} times that
         with half and with twice as many."""
-        medians = needs(descent.simulated, **SIDES).new_error.sel(tuned=False).median("seed")
-        return medians.sel(prompt_ratio=1.0, drop=True) / medians.sel(prompt_ratio=[0.5, 2.0])
+        medians = needs(descent.simulated, **SIDES).new_task_error.sel(tuned=False).median("seed")
+        return medians.sel(prompts_per_squared_dimension=1.0, drop=True) / medians.sel(
+            prompts_per_squared_dimension=[0.5, 2.0]
+        )
 
     @claim("lu2024attention", "", at_most(1.0), resampled=True)
     def optimal_ridge(descent):
         """At the optimal ridge there is no peak: the mean error on new tasks over that with the next fewer prompts is
         {criterion}."""
-        return steps(needs(descent.simulated, **SIDES).new_error.sel(tuned=True), "prompt_ratio")
+        return steps(needs(descent.simulated, **SIDES).new_task_error.sel(tuned=True), "prompts_per_squared_dimension")
 
     @claim("lu2024attention", "", between(-1.01, -0.99), theory=True)
     def divergence(descent):
@@ -138,14 +162,15 @@ class LinearAttention(Pretraining):
         import xarray as xr
 
         distance = np.geomspace(1e-9, 1e-4, 11)
-        fixed = [float(parameter(descent.predicted, n)) for n in ("context_ratio", "task_ratio", "noise_variance")]
-        curves = [limits(1 + side * distance, *fixed)["new_error"] for side in (-1, 1)]
+        names = "context_per_dimension", "tasks_per_dimension", "noise_variance"
+        context, tasks, noise = (float(parameter(descent.predicted, name)) for name in names)
+        curves = [limits(1 + side * distance, context, tasks, 0.0, noise)["new_task_error"] for side in (-1, 1)]
         found = [np.polyfit(np.log(distance), np.log(curve), 1)[0] for curve in curves]
         return xr.DataArray(found, dims="side", coords={"side": ["below", "above"]})
 
     @property
     def used_ridge(self) -> float:
-        return self.best_ridge if self.tuned else self.ridge
+        return self.best_ridge if self.tuned else self.ridge_times_dimension
 
     def predict(self) -> dict[str, Any]:
-        return super().predict() | {"used_ridge": self.used_ridge}
+        return super().predict() | {"used_ridge_times_dimension": self.used_ridge}

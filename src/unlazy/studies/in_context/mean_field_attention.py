@@ -14,12 +14,12 @@ from unlazy.theory.in_context.landscape import measured_slopes
 
 MODELS = ("static", "modified", "attention")
 NONLINEAR = ["maximum", "square"]
-MOST_TRUE, FOLDS, BLOCK = 8, 8, 50
+LARGEST_TRUE, FOLDS, BLOCK = 8, 8, 50
 """Features of a teacher at most, folds of a batch, steps between records and kicks."""
-FIXED = {"most": MOST_TRUE, "folds": FOLDS, "block": BLOCK, "draws": 48}
-ROWS = 1000
-"""Length of the prompts of the transfer tasks."""
-LARGE = {"width": 500, "batch": 1000, "steps": 1200}
+FIXED = {"largest_true_features": LARGEST_TRUE, "folds": FOLDS, "block": BLOCK, "draws": 48}
+CONTEXT = 1000
+"""Rows of the prompts of the transfer tasks."""
+LARGE = {"width": 500, "batch_size": 1000, "steps": 1200}
 AFFINE = Level(lambda data: data.linear_floor.mean(), "affine features")
 LEAST = Level(lambda data: data.floor, "least loss", theory=True)
 EXPERIMENT = "numerical experiments"
@@ -46,7 +46,7 @@ def _slopes(data):
     import xarray as xr
 
     longest = np.sqrt((data.longest * data.longest_target).astype(float))
-    inputs = data.basis_cross, data.basis_root, longest, parameter(data, "true_features")
+    inputs = data.basis_cross_moment, data.basis_root, longest, parameter(data, "true_features")
     dims = [["teacher_feature", "basis"], ["basis", "feature"], [], []]
     return xr.apply_ufunc(measured_slopes, *inputs, input_core_dims=dims, output_core_dims=[[]] * 4, vectorize=True)
 
@@ -74,24 +74,24 @@ class MeanFieldAttention(Study):
     precision = "float32"
     chunk_width = 1
 
-    true_features: int = value(5, "features of the teacher", symbol="k'", low=1, high=MOST_TRUE)
+    true_features: int = value(5, "features of the teacher", symbol="k'", low=1, high=LARGEST_TRUE)
     features: int = static(5, "features", symbol="k", low=1, high=16)
     d: int = static(20, "dimension", symbol="d", low=1, high=1000, scale="log")
     width: int = static(128, "neurons", symbol="N", low=1, high=100_000, scale="log")
-    batch: int = static(400, "tokens per step", symbol="n", low=40, high=100_000, scale="log")
+    batch_size: int = static(400, "tokens per step", symbol="n", low=40, high=100_000, scale="log")
     steps: int = static(600, "steps", low=BLOCK, high=1_000_000, scale="log")
-    rate: float = value(0.2, "learning rate of the static and the modified dynamics", above=0, scale="log")
-    joint_rate: float = value(0.05, "learning rate of the features below attention", above=0, scale="log")
-    attention_rate: float = value(0.02, "learning rate of the attention matrix", above=0, scale="log")
-    rebirth: float = value(1e-3, "probability per step that a neuron is redrawn", low=0, high=1)
-    kick: float = value(0.01, "size of a kick", low=0, high=10)
+    step_size: float = value(0.2, "step size of the static and the modified dynamics", above=0, scale="log")
+    joint_step_size: float = value(0.05, "step size of the features below attention", above=0, scale="log")
+    attention_step_size: float = value(0.02, "step size of the attention matrix", above=0, scale="log")
+    rebirth_probability: float = value(1e-3, "probability per step that a neuron is redrawn", low=0, high=1)
+    kick_size: float = value(0.01, "size of a kick", low=0, high=10)
 
     outputs = {
         "loss": Output("loss of the features", "L", ("model", "step"), scale="log"),
         "attention_risk": Output("risk of the attention model with its own matrix", r"L(\mu,A)", ("step",), "log"),
         "linear_floor": Output("loss of the best affine features"),
         "transfer": Output("error on a prompt over second moment", "", ("feature_map", "task")),
-        "basis_cross": Output("E[f q^T], q an orthonormal basis of h", "", ("draw", "teacher_feature", "basis")),
+        "basis_cross_moment": Output("E[f q^T], q an orthonormal basis of h", "", ("draw", "teacher_feature", "basis")),
         "basis_root": Output("T with h = T^T q", "", ("draw", "basis", "feature")),
         "longest": Output("max |h| over the tokens", "", ("draw",)),
         "longest_target": Output("max |f| over the tokens"),
@@ -106,7 +106,7 @@ class MeanFieldAttention(Study):
     }
     history = (
         Change("", "the law of the first weights, N(0, I/d), and the sizes", "chosen on results"),
-        Change("", "learning rates", "with rate 1 the static loss stays at 2% of k r for these sizes"),
+        Change("", "step sizes", "with step size 1 the static loss stays at 2% of k r for these sizes"),
         Change(
             "misaligned",
             "eight folds of a batch that are each other's context, first halves as context and queries",
@@ -131,7 +131,7 @@ class MeanFieldAttention(Study):
     figure = panels(
         Panel("loss", x="step", by="model", title="as many features as the teacher", line=True, marks=(AFFINE,)),
         Panel("loss", x="step", by="model", part="misaligned", title="fewer features", line=True, marks=(LEAST,)),
-        Panel("transfer", x="feature_map", by="task", title=f"prompts of {ROWS} rows", xlabel="features"),
+        Panel("transfer", x="feature_map", by="task", title=f"prompts of {CONTEXT} rows", xlabel="features"),
         Panel(
             (_of_one_run(1), _of_one_run(3)),
             x=_of_one_run(0),
@@ -157,7 +157,7 @@ class MeanFieldAttention(Study):
 
     @claim(OWN, "this project's comparison", at_least(1.0))
     def attention_is_slower(main):
-        """Features below attention, at the learning rate 0.05 and 0.02 for the matrix, learn more slowly than static
+        """Features below attention, at the step size 0.05 and 0.02 for the matrix, learn more slowly than static
         ones at 0.2 (if not set otherwise): after as many steps their loss is {criterion} times that of these."""
         return _over_static(main, "attention")
 
@@ -207,9 +207,10 @@ class MeanFieldAttention(Study):
             raise InputError(f"steps must be a multiple of {BLOCK}, got {self.steps}")
         if self.width < self.features:
             raise InputError(f"width must be at least features = {self.features}, got {self.width}")
-        if self.batch % FOLDS or self.batch < 4 * self.features:
+        if self.batch_size % FOLDS or self.batch_size < 4 * self.features:
             raise InputError(
-                f"batch must be a multiple of {FOLDS} and at least 4 features = {4 * self.features}, got {self.batch}"
+                f"batch_size must be a multiple of {FOLDS} and at least 4 features = {4 * self.features}, got "
+                f"{self.batch_size}"
             )
 
     def coordinates(self) -> dict[str, Any]:
@@ -219,15 +220,15 @@ class MeanFieldAttention(Study):
     def simulate(self, key: Any) -> dict[str, Any]:
         from unlazy.training.in_context import teacher_learning as learning
 
-        sizes = self.true_features, self.d, self.features, self.width, self.batch, self.steps
-        step_sizes = self.rate, self.joint_rate, self.attention_rate
-        learned = learning.learn_teacher(key, *sizes, step_sizes, self.rebirth, self.kick, **FIXED)
+        sizes = self.true_features, self.d, self.features, self.width, self.batch_size, self.steps
+        step_sizes = self.step_size, self.joint_step_size, self.attention_step_size
+        learned = learning.learn_teacher(key, *sizes, step_sizes, self.rebirth_probability, self.kick_size, **FIXED)
         targets = learned.held_out.targets
         return {
             "loss": learned.losses.T,
             "attention_risk": learned.risks,
             "linear_floor": learning.linear_floor(learned.held_out),
-            "transfer": learning.transfer_errors(learned, ROWS),
+            "transfer": learning.transfer_errors(learned, CONTEXT),
             "longest_target": learning.largest_length(targets),
             **learning.factored_moments(learned.features, targets),
         }

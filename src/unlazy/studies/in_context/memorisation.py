@@ -26,11 +26,11 @@ def _noise(data):
 def _errors(kind, part):
     """A panel of the three predictors' errors."""
     return Panel(
-        tuple(f"{key}_{kind}" for key in PREDICTORS),
-        x="task_ratio",
+        tuple(f"{key}_{kind}_error" for key in PREDICTORS),
+        x="tasks_per_dimension",
         part=part,
         labels=tuple(PREDICTORS.values()),
-        ylabel=f"error on {KINDS[kind == 'old']}",
+        ylabel=f"error on {KINDS[kind]}",
         marks=(Level(_noise, "noise"), Level(lambda data: 1 + _noise(data), "predicting 0", dashed=True)),
         legend=False,
     )
@@ -50,31 +50,33 @@ class Memorisation(Pretraining):
     )
     sources = cite("lu2024attention", "raventos2023")
 
-    task_ratio: float = value(2.0, "pretraining tasks over d", symbol=r"\kappa", above=0, high=1e5, scale="log")
-    context_ratio: float = value(2.0, "context length over d", symbol=r"\alpha", above=0, high=1e4, scale="log")
+    tasks_per_dimension: float = value(
+        2.0, "pretraining tasks over d", symbol=r"\kappa", above=0, high=1e5, scale="log"
+    )
+    context_per_dimension: float = value(2.0, "context length over d", symbol=r"\alpha", above=0, high=1e4, scale="log")
     noise_variance: float = value(0.25, "variance of the label noise", symbol=r"\rho", low=1e-10, high=1e6)
     d: int = static(32, "dimension of a token", symbol="d", low=2, high=400, scale="log")
 
     outputs = {
-        f"{key}_{kind}": Output(f"{name}, {text}", scale="log")
+        f"{key}_{kind}_error": Output(f"{name}, {text}", scale="log")
         for key, name in PREDICTORS.items()
-        for kind, text in zip(("new", "old"), KINDS, strict=True)
+        for kind, text in KINDS.items()
     }
     presets = {
         "quick": {
-            "diversity": {"task_ratio": [0.5, 2.0, 4.0, 10.0], "seeds": 16},
-            "covered": {"task_ratio": [4.0, 32.0, 1024.0], "d": 8, "seeds": 16},
+            "diversity": {"tasks_per_dimension": [0.5, 2.0, 4.0, 10.0], "seeds": 16},
+            "covered": {"tasks_per_dimension": [4.0, 32.0, 1024.0], "d": 8, "seeds": 16},
         },
         "full": {
-            "diversity": {"task_ratio": [0.25, 0.5, 1.0, 2.0, 4.0, 10.0], "d": [32, 48], "seeds": 32},
-            "covered": {"task_ratio": [1.0, 4.0, 32.0, 256.0, 1024.0, 4096.0], "d": 8, "seeds": 32},
+            "diversity": {"tasks_per_dimension": [0.25, 0.5, 1.0, 2.0, 4.0, 10.0], "d": [32, 48], "seeds": 32},
+            "covered": {"tasks_per_dimension": [1.0, 4.0, 32.0, 256.0, 1024.0, 4096.0], "d": 8, "seeds": 32},
         },
     }
-    lines = {"diversity": "task_ratio"}
+    lines = {"diversity": "tasks_per_dimension"}
     figure = panels(
-        _errors("new", "diversity"),
-        _errors("old", "diversity"),
-        replace(_errors("new", "covered"), title="few dimensions", theory=False, legend="beside"),
+        _errors("new_task", "diversity"),
+        _errors("pretraining_task", "diversity"),
+        replace(_errors("new_task", "covered"), title="few dimensions", theory=False, legend="beside"),
         width=3.1,
         height=3.0,
     )
@@ -82,41 +84,41 @@ class Memorisation(Pretraining):
     @claim("raventos2023", "", at_most(1.01))
     def discrete_recalls(diversity):
         """Discrete Bayes recognises a pretraining task from 2 d rows: its error over the label noise is {criterion}."""
-        return diversity.simulated.discrete_old / parameter(diversity.simulated, "noise_variance")
+        return diversity.simulated.discrete_pretraining_task_error / parameter(diversity.simulated, "noise_variance")
 
     @claim("raventos2023", "", at_least(1.0))
     def discrete_worse_than_nothing(diversity):
         """On new tasks it is worse than predicting 0, with up to 4 d tasks: its error over 1 + rho is {criterion}."""
-        ratio = diversity.simulated.discrete_new / (1 + parameter(diversity.simulated, "noise_variance"))
-        return ratio.sel(task_ratio=[0.5, 2.0, 4.0])
+        ratio = diversity.simulated.discrete_new_task_error / (1 + parameter(diversity.simulated, "noise_variance"))
+        return ratio.sel(tasks_per_dimension=[0.5, 2.0, 4.0])
 
     @claim(OWN, COMPARED, at_least(1.05))
     def attention_generalises(diversity):
         """On new tasks linear attention beats it, with up to 10 d tasks: the error of discrete Bayes is {criterion}
         times its own."""
-        return diversity.simulated.discrete_new / diversity.simulated.linear_new
+        return diversity.simulated.discrete_new_task_error / diversity.simulated.linear_new_task_error
 
     @claim(OWN, COMPARED, at_least(2.0))
     def attention_does_not_recall(diversity):
         """On the pretraining tasks linear attention stays far behind: its error over the noise is {criterion}."""
-        return diversity.simulated.linear_old / parameter(diversity.simulated, "noise_variance")
+        return diversity.simulated.linear_pretraining_task_error / parameter(diversity.simulated, "noise_variance")
 
     @claim(OWN, COMPARED, at_least(1.2))
     def attention_is_not_bayes(diversity):
         """On new tasks the error of linear attention is {criterion} times that of Bayes, with up to 10 d tasks."""
-        return diversity.simulated.linear_new / diversity.simulated.bayes_new
+        return diversity.simulated.linear_new_task_error / diversity.simulated.bayes_new_task_error
 
     @claim(OWN, "this project's equations, in the limit of large d", within(0.05))
     def bayes_limit(diversity):
         """The error of Bayes on new tasks is {criterion} of its limit."""
-        return over_theory(diversity, "bayes_new")
+        return over_theory(diversity, "bayes_new_task_error")
 
     @claim("raventos2023", "", at_most(0.9))
     def covered_space(covered):
         """In dimension 8 with 1024 d tasks discrete Bayes beats linear attention on new tasks: its error is {criterion}
         times the other."""
-        data = covered.simulated.sel(task_ratio=1024.0)
-        return data.discrete_new / data.linear_new
+        data = covered.simulated.sel(tasks_per_dimension=1024.0)
+        return data.discrete_new_task_error / data.linear_new_task_error
 
     def memory(self) -> int:
         return super().memory() + 8 * 2 * self.sizes.context * self.d
@@ -127,12 +129,12 @@ class Memorisation(Pretraining):
         known, errors = pretrained.tasks, measured_errors(pretrained, system, noise, self.used_ridge)
         new, old = rng.standard_normal((PROMPTS, self.d)), known[rng.integers(len(known), size=PROMPTS)]
         found: dict[str, Any] = {}
-        for kind, asked in (("new", new), ("old", old)):
+        for kind, asked in zip(KINDS, (new, old), strict=True):
             bayes = bayes_errors(rng, asked, known, system.context, noise)
-            found[f"linear_{kind}"] = errors[f"{kind}_error"]
-            found[f"discrete_{kind}"], found[f"bayes_{kind}"] = bayes.discrete, bayes.continuous
+            found[f"linear_{kind}_error"] = errors[f"{kind}_error"]
+            found[f"discrete_{kind}_error"], found[f"bayes_{kind}_error"] = bayes.discrete, bayes.continuous
         return found
 
     def predict(self) -> dict[str, Any]:
-        linear, bayes = super().predict(), bayes_error(self.context_ratio, self.noise_variance)
-        return {f"linear_{k}": linear[f"{k}_error"] for k in ("new", "old")} | {"bayes_new": bayes, "bayes_old": bayes}
+        linear, bayes = super().predict(), bayes_error(self.context_per_dimension, self.noise_variance)
+        return {f"linear_{name}": error for name, error in linear.items()} | {f"bayes_{name}": bayes for name in linear}

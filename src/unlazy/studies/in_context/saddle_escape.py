@@ -41,7 +41,7 @@ def _growth(data):
 
     if "loss" not in data:
         return np.exp(data.gap_slope * xr.DataArray(np.linspace(-2, 4, 13), coords={"time": np.linspace(0, 6, 13)}))
-    gap = parameter(data, "missing") - data.loss.sel(perturbation="noise")
+    gap = parameter(data, "missing_features") - data.loss.sel(perturbation="noise")
     return gap / gap.sel(time=2.0, method="nearest")
 
 
@@ -63,17 +63,19 @@ class SaddleEscape(Study):
     chunk_width = 32
 
     features: int = static(3, "features", symbol="k", low=1, high=32)
-    missing: int = value(2, "features that the saddle misses", symbol="m", low=1, high=32)
-    copies: int = static(4, "neurons of a slot", low=1, high=10_000, scale="log")
-    noise: float = value(1e-4, "deviation of the initial noise", symbol=r"\epsilon", low=1e-8, high=1e-3, scale="log")
-    kick: float = value(1e-3, "size of a kick", low=0, high=10)
-    rebirth: float = value(0.01, "probability per 10 steps that a neuron is redrawn", low=0, high=1)
+    missing_features: int = value(2, "features that the saddle misses", symbol="m", low=1, high=32)
+    neurons_per_slot: int = static(4, "neurons of a slot", low=1, high=10_000, scale="log")
+    perturbation_deviation: float = value(
+        1e-4, "deviation of the initial noise", symbol=r"\epsilon", low=1e-8, high=1e-3, scale="log"
+    )
+    kick_size: float = value(1e-3, "size of a kick", low=0, high=10)
+    rebirth_probability: float = value(0.01, "probability per 10 steps that a neuron is redrawn", low=0, high=1)
 
     outputs = {
         "loss": Output("loss over strength", "L/r", ("perturbation", "time")),
         "gap_slope": Output("slope of log(m r - L) in time", ""),
-        "eigenvalue": Output("most negative eigenvalue of N times the Hessian", r"-\nu", theory_only=True),
-        "numerical_eigenvalue": Output("the same by differences", theory_only=True),
+        "least_eigenvalue": Output("most negative eigenvalue of N times the Hessian", r"-\nu", theory_only=True),
+        "numerical_least_eigenvalue": Output("the same by differences", theory_only=True),
         "multiplicity": Output("its multiplicity", "m^2", theory_only=True),
         "numerical_multiplicity": Output("eigenvalues within 0.1% of it, by differences", theory_only=True),
         "curvature": Output("second derivative towards the missing features", r"L''(0)/r", theory_only=True),
@@ -83,8 +85,8 @@ class SaddleEscape(Study):
     }
     inner = {"perturbation": list(WAYS), "time": [RECORD * STEP * i for i in range(RECORDS + 1)]}
     presets = {
-        "quick": {"missing": [1, 2, 3], "seeds": 8},
-        "full": {("features", "missing"): SADDLES, "copies": 8, "seeds": 32},
+        "quick": {"missing_features": [1, 2, 3], "seeds": 8},
+        "full": {("features", "missing_features"): SADDLES, "neurons_per_slot": 8, "seeds": 32},
     }
     history = (
         Change(
@@ -105,7 +107,7 @@ class SaddleEscape(Study):
     )
     figure = panels(
         Panel("loss", x="time", by="perturbation", runs=True, xlim=(0, 24)),
-        Panel(_growth, x="time", by=("features", "missing"), runs=True, ylabel=GROWTH, xlim=(1, 6), log="y"),
+        Panel(_growth, x="time", by=("features", "missing_features"), runs=True, ylabel=GROWTH, xlim=(1, 6), log="y"),
         width=4.0,
     )
 
@@ -119,7 +121,7 @@ class SaddleEscape(Study):
     def eigenvalue(main):
         """The most negative eigenvalue of N times the Hessian, by differences, is -nu with a relative error of
         {criterion}."""
-        return abs(main.predicted.numerical_eigenvalue / main.predicted.eigenvalue - 1)
+        return abs(main.predicted.numerical_least_eigenvalue / main.predicted.least_eigenvalue - 1)
 
     @claim(OWN, CLOSED_FORM, between(0.0, 0.0), theory=True)
     def multiplicity(main):
@@ -136,7 +138,7 @@ class SaddleEscape(Study):
     def stays(main):
         """Without a perturbation the dynamics stays at the saddle: the loss changes by {criterion} times r."""
         loss = main.simulated.loss.sel(perturbation="no noise", drop=True)
-        return abs(loss - parameter(main.simulated, "missing")).max("time")
+        return abs(loss - parameter(main.simulated, "missing_features")).max("time")
 
     @claim("kim2024", ESCAPE, at_most(1e-3))
     def noise_escapes(main):
@@ -162,18 +164,18 @@ class SaddleEscape(Study):
         return (main.simulated.pauses - main.predicted.pauses).astype(float)
 
     def validate(self) -> None:
-        self.check_at_most(("missing", "features"))
+        self.check_at_most(("missing_features", "features"))
 
     def simulate(self, key: Any) -> dict[str, Any]:
         import jax.numpy as jnp
 
         from unlazy.training.in_context.saddle_escape import escape_losses, log_slope, pauses
 
-        sizes: dict[str, Any] = self.as_dict("noise", "kick", birth="rebirth") | PERTURBED
+        sizes: dict[str, Any] = self.as_dict("perturbation_deviation", "kick_size", "rebirth_probability") | PERTURBED
         steps: dict[str, Any] = {"step_size": STEP, "record_every": RECORD, "records": RECORDS}
-        losses = escape_losses(key, self.features, self.missing, self.copies, **sizes, **steps)
+        losses = escape_losses(key, self.features, self.missing_features, self.neurons_per_slot, **sizes, **steps)
         found = pauses(losses[1:3], RECORD * STEP, SLOW, self.features + 1)
-        gap = 2 / jnp.pi * jnp.arcsin(2 / 3) * (self.missing - losses[1])
+        gap = 2 / jnp.pi * jnp.arcsin(2 / 3) * (self.missing_features - losses[1])
         return {
             "loss": losses,
             "gap_slope": log_slope(gap, RECORD * STEP * jnp.arange(RECORDS + 1), 1e-6, 1e-3),
@@ -182,13 +184,13 @@ class SaddleEscape(Study):
         }
 
     def predict(self) -> dict[str, Any]:
-        saddle = attention_saddle("erf", self.features, self.missing)
-        numerical = saddle_by_differences(self.features, self.missing)
+        saddle = attention_saddle("erf", self.features, self.missing_features)
+        numerical = saddle_by_differences(self.features, self.missing_features)
         return {
-            "gap_slope": escape_slope(saddle.growth_rate, STEP),
-            "eigenvalue": -saddle.growth_rate,
+            "gap_slope": escape_slope(saddle.escape_rate, STEP),
+            "least_eigenvalue": -saddle.escape_rate,
             "multiplicity": float(saddle.multiplicity),
-            "curvature": saddle.curvature / saddle.strength,
-            "pauses": float(self.missing + 1),
+            "curvature": saddle.curvature / saddle.target_moment,
+            "pauses": float(self.missing_features + 1),
             **{f"numerical_{name}": number for name, number in numerical._asdict().items()},
         }

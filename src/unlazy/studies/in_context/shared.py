@@ -14,13 +14,16 @@ from unlazy.training.in_context import pretraining
 
 FINITE = "this project's finite-size equations, after Lu et al. 2024"
 """The place of claims about this project's extension of that theory."""
-KINDS = ("new tasks", "pretraining tasks")
+KINDS = {"new_task": "new tasks", "pretraining_task": "pretraining tasks"}
 ERRORS = {
-    "new_error": Output("error on new tasks", r"e_{\rm ICL}", scale="log"),
-    "old_error": Output("error on the pretraining tasks", r"e_{\rm IDG}", scale="log"),
-    "new_equivalent": Output("finite-size theory, new tasks", "", scale="log", predicts="new_error"),
-    "old_equivalent": Output("finite-size theory, pretraining tasks", "", scale="log", predicts="old_error"),
+    "new_task_error": Output("error on new tasks", r"e_{\rm ICL}", scale="log"),
+    "pretraining_task_error": Output("error on the pretraining tasks", r"e_{\rm IDG}", scale="log"),
+    "new_task_equivalent": Output("finite-size theory, new tasks", "", scale="log", predicts="new_task_error"),
+    "pretraining_task_equivalent": Output(
+        "finite-size theory, pretraining tasks", "", scale="log", predicts="pretraining_task_error"
+    ),
 }
+RIDGE = "ridge times d, in sum (y - x.Gamma h)^2 + (n/d) (ridge times d) |Gamma|^2"
 _best_ridge = cache(optimal_ridge)
 
 
@@ -28,29 +31,35 @@ _best_ridge = cache(optimal_ridge)
 class Pretraining(Study):
     """Linear attention that is fitted to n = tau d (d+1) prompts with contexts of length alpha d and kappa d tasks."""
 
-    prompt_ratio: float = value(2.0, "prompts per weight", symbol=r"\tau", above=0, high=1e4, scale="log")
-    context_ratio: float = value(2.0, "context length over d", symbol=r"\alpha", above=0, high=1e6, scale="log")
-    task_ratio: float = value(2.0, "pretraining tasks over d", symbol=r"\kappa", above=0, high=1e4, scale="log")
+    prompts_per_squared_dimension: float = value(
+        2.0, "prompts per weight", symbol=r"\tau", above=0, high=1e4, scale="log"
+    )
+    context_per_dimension: float = value(2.0, "context length over d", symbol=r"\alpha", above=0, high=1e6, scale="log")
+    tasks_per_dimension: float = value(
+        2.0, "pretraining tasks over d", symbol=r"\kappa", above=0, high=1e4, scale="log"
+    )
     noise_variance: float = value(0.25, "variance of the label noise", symbol=r"\rho", low=0, high=1e6)
     d: int = static(40, "dimension of a token", symbol="d", low=2, high=400, scale="log")
 
     @property
     def sizes(self) -> pretraining.PretrainingSizes:
-        return pretraining.sizes(self.d, self.prompt_ratio, self.context_ratio, self.task_ratio)
+        return pretraining.sizes(
+            self.d, self.prompts_per_squared_dimension, self.context_per_dimension, self.tasks_per_dimension
+        )
 
     @property
-    def ratios(self) -> tuple[float, float, float, float]:
-        return self.prompt_ratio, self.context_ratio, self.task_ratio, self.noise_variance
+    def ratios(self) -> tuple[float, float, float]:
+        return self.prompts_per_squared_dimension, self.context_per_dimension, self.tasks_per_dimension
 
     @property
     def best_ridge(self) -> float:
-        """The ridge at which the error on new tasks is least in the limit of large d."""
-        return float(_best_ridge(*self.ratios).ridge)
+        """The ridge times d at which the error on new tasks is least in the limit of large d."""
+        return float(_best_ridge(*self.ratios, self.noise_variance).ridge_times_dimension)
 
     @property
     def used_ridge(self) -> float:
         """That of the study, or the best if it has no such parameter."""
-        return self.ridge if hasattr(self, "ridge") else self.best_ridge
+        return self.ridge_times_dimension if hasattr(self, "ridge_times_dimension") else self.best_ridge
 
     def validate(self) -> None:
         pretraining.check_memory(self.sizes)
@@ -63,13 +72,13 @@ class Pretraining(Study):
         return pretraining.measured_errors(pretrained, self.sizes, self.noise_variance, self.used_ridge)
 
     def predict(self) -> dict[str, Any]:
-        return limits(*self.ratios, self.used_ridge)
+        return limits(*self.ratios, self.used_ridge, self.noise_variance)
 
 
 def limits(*setting: Any, **test: Any) -> dict[str, Any]:
     """The errors in the limit of large d."""
     found = linear_attention_errors(*setting, **test)
-    return {"new_error": found.new_task_error, "old_error": found.pretraining_task_error}
+    return {"new_task_error": found.new_task_error, "pretraining_task_error": found.pretraining_task_error}
 
 
 def deviation(data: Any, least: int = 1, error: str = "{}_error", theory: str = "{}_equivalent") -> Any:
@@ -81,8 +90,8 @@ def deviation(data: Any, least: int = 1, error: str = "{}_error", theory: str = 
 
     data = needs(data, d=at_least(least))
     data = data.sel(d=data.d >= least) if "d" in data.dims else data
-    found = [data[error.format(kind)] / data[theory.format(kind)] - 1 for kind in ("new", "old")]
-    return xr.concat(found, xr.DataArray(list(KINDS), dims="error", name="error"))
+    found = [data[error.format(kind)] / data[theory.format(kind)] - 1 for kind in KINDS]
+    return xr.concat(found, xr.DataArray(list(KINDS.values()), dims="error", name="error"))
 
 
 def steps(errors: Any, dim: str) -> Any:

@@ -9,7 +9,7 @@ import numpy as np
 
 from unlazy.lab import OWN, Output, at_least, at_most, between, cite, claim, enough, parameter, slope, value, within
 from unlazy.plotting.panels import Panel, panels
-from unlazy.studies.in_context.shared import ERRORS, FINITE, KINDS, Pretraining, deviation, steps
+from unlazy.studies.in_context.shared import ERRORS, FINITE, KINDS, RIDGE, Pretraining, deviation, steps
 from unlazy.theory.in_context.linear_attention import bayes_error, linear_attention_errors
 
 MANY_PROMPTS = 1e9
@@ -21,13 +21,13 @@ LONG = np.geomspace(1e3, 1e5, 9)
 TASKS = np.geomspace(0.1, 10, 241)
 
 
-def excess(tasks: Any, contexts: Any, noise_variance: float, prompt_ratio: float = MANY_PROMPTS) -> Any:
+def excess(tasks: Any, contexts: Any, noise_variance: float, prompts: float = MANY_PROMPTS) -> Any:
     """The ridgeless error on new tasks in the limit of large d, beyond that of Bayes on the same context."""
     import xarray as xr
 
-    coords = {"task_ratio": np.atleast_1d(tasks), "context_ratio": np.atleast_1d(contexts)}
+    coords = {"tasks_per_dimension": np.atleast_1d(tasks), "context_per_dimension": np.atleast_1d(contexts)}
     tasks, contexts = coords.values()
-    found = linear_attention_errors(prompt_ratio, contexts, tasks[:, None], noise_variance)
+    found = linear_attention_errors(prompts, contexts, tasks[:, None], 0.0, noise_variance)
     return xr.DataArray(found.new_task_error - bayes_error(contexts, noise_variance), coords)
 
 
@@ -38,7 +38,7 @@ def _noise(data):
 
 def _gap(data):
     """By how much the error on new tasks exceeds that on the pretraining tasks."""
-    return data.new_error - data.old_error
+    return data.new_task_error - data.pretraining_task_error
 
 
 @dataclass(frozen=True)
@@ -55,24 +55,31 @@ class TaskDiversity(Pretraining):
     )
     sources = cite("lu2024attention", "raventos2023")
 
-    ridge: float = value(0.1, "ridge", symbol=r"\lambda", low=0, high=1e6, scale="log")
+    ridge_times_dimension: float = value(
+        0.1, RIDGE, symbol=r"\lambda", low=0, high=1e6, scale="log", short="ridge times d"
+    )
 
-    outputs = {**ERRORS, "bayes": Output("Bayes error", r"e_{\rm ridge}", scale="log", theory_only=True)}
+    outputs = {**ERRORS, "bayes_error": Output("Bayes error", r"e_{\rm ridge}", scale="log", theory_only=True)}
     presets = {
-        "quick": {"task_ratio": [0.5, 1.0, 2.0, 4.0], "seeds": 16},
-        "full": {"task_ratio": [0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 4.0, 8.0], "d": [20, 40, 64], "seeds": 32},
+        "quick": {"tasks_per_dimension": [0.5, 1.0, 2.0, 4.0], "seeds": 16},
+        "full": {"tasks_per_dimension": [0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 4.0, 8.0], "d": [20, 40, 64], "seeds": 32},
     }
-    lines = {"main": "task_ratio"}
+    lines = {"main": "tasks_per_dimension"}
     figure = panels(
         Panel(
             lambda data: excess(TASKS, (10.0, 100.0, 1000.0, 1e9), _noise(data), np.inf),
-            x="task_ratio",
-            by="context_ratio",
+            x="tasks_per_dimension",
+            by="context_per_dimension",
             points=False,
             title="limit of many prompts, no ridge",
             ylabel=r"$e_{\rm ICL} - e_{\rm ridge}$",
         ),
-        Panel(("new_error", "old_error", "bayes"), x="task_ratio", labels=(*KINDS, "Bayes"), ylabel="error"),
+        Panel(
+            ("new_task_error", "pretraining_task_error", "bayes_error"),
+            x="tasks_per_dimension",
+            labels=(*KINDS.values(), "Bayes"),
+            ylabel="error",
+        ),
         width=3.7,
     )
 
@@ -81,33 +88,33 @@ class TaskDiversity(Pretraining):
         """With many prompts and long contexts (alpha = 1000) the error on new tasks exceeds that of Bayes by
         max(1 - kappa, 0) {criterion}, outside 0.95 < kappa < 1.05."""
         found = excess(AWAY, 1000.0, _noise(main.simulated))
-        return found - np.maximum(1 - found.task_ratio, 0)
+        return found - np.maximum(1 - found.tasks_per_dimension, 0)
 
     @claim(OWN, RATES, between(-1.05, -0.95), theory=True)
     def rate_above(main):
         """For kappa = 2 what is left falls like 1/alpha: the exponent is {criterion}."""
-        return slope(excess(2.0, LONG, _noise(main.simulated), np.inf), "context_ratio")
+        return slope(excess(2.0, LONG, _noise(main.simulated), np.inf), "context_per_dimension")
 
     @claim(OWN, RATES, between(-0.55, -0.45), theory=True)
     def rate_at_corner(main):
         """At kappa = 1 it falls like alpha^(-1/2): the exponent is {criterion}."""
-        return slope(excess(1.0, LONG, _noise(main.simulated), np.inf), "context_ratio")
+        return slope(excess(1.0, LONG, _noise(main.simulated), np.inf), "context_per_dimension")
 
     @claim("lu2024attention", "", at_least(0.5))
     def few_tasks(main):
         """With d/2 tasks the error on new tasks exceeds that on the pretraining tasks by {criterion}."""
-        return _gap(main.simulated).sel(task_ratio=0.5, drop=True)
+        return _gap(main.simulated).sel(tasks_per_dimension=0.5, drop=True)
 
     @claim("lu2024attention", "", at_most(0.15))
     def many_tasks(main):
         """With 4 d tasks by {criterion}."""
-        return _gap(main.simulated).sel(task_ratio=4.0, drop=True)
+        return _gap(main.simulated).sel(tasks_per_dimension=4.0, drop=True)
 
     @claim("lu2024attention", "", at_most(1.0), resampled=True)
     def decreasing(main):
         """The mean gap between the two falls with every step to more tasks: over that before it is {criterion}."""
-        enough(main.simulated, "task_ratio", 4)
-        return steps(_gap(main.simulated), "task_ratio")
+        enough(main.simulated, "tasks_per_dimension", 4)
+        return steps(_gap(main.simulated), "tasks_per_dimension")
 
     @claim(OWN, FINITE, within(0.07))
     def exact_curves(main):
@@ -115,4 +122,4 @@ class TaskDiversity(Pretraining):
         return deviation(main.simulated, 40)
 
     def predict(self) -> dict[str, Any]:
-        return super().predict() | {"bayes": bayes_error(self.context_ratio, self.noise_variance)}
+        return super().predict() | {"bayes_error": bayes_error(self.context_per_dimension, self.noise_variance)}

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from unlazy.functions.elementwise import as_link
 from unlazy.lab import Change, Output, Study, at_least, at_most, cite, claim, difference, static, within
 from unlazy.plotting.panels import Panel, panels
 from unlazy.theory.index_models.spectral.estimators import linear_overlap, spectral_overlap
@@ -150,8 +149,8 @@ class KernelVsIndex(Study):
     def predict(self) -> dict[str, Any]:
         """The refined index has no theory here; 1, its limit for n/d beyond a few, stands for it."""
         degree, half = self._degree, (self._n // 2) / self.d
-        options: dict[str, Any] = {"ridges": RIDGES, "jitter": JITTER}
-        *kernels, bound = index_kernel_scores(as_link(self.link).value, degree, self._n, self.d, **options)
+        options: dict[str, Any] = {"penalties": RIDGES, "matched_penalty": JITTER}
+        *kernels, bound = index_kernel_scores(self.link, degree, self._n, self.d, **options)
         one_shot = linear_overlap("He3", half) if degree == 3 else spectral_overlap("He2", half).squared_overlap
         square = float(one_shot)
         return {"r_squared": [*kernels, square**degree, 1.0], "squared_overlap": square, "kernel_bound": bound}

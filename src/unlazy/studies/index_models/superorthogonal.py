@@ -33,7 +33,7 @@ PROPOSITION = "proposition on superorthogonal polynomials"
 def _link(case: str, kind: str) -> Link:
     """The superorthogonal link of a case, or one with the same sizes of coefficients and random signs."""
     hidden_degree, hidden_power, parity, degree = CASES[case]
-    found = np.array(superorthogonal(hidden_degree, hidden_power, parity, degree=degree).link.hermite)
+    found = np.array(superorthogonal(hidden_degree, hidden_power, parity, degree=degree).link.hermite_coefficients)
     if kind == "generic":
         used = np.flatnonzero(found)
         found = found.copy()

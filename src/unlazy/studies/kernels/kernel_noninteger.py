@@ -15,7 +15,7 @@ EXPONENT = 1.5
 
 
 def _laws(data):
-    at = str(data.attrs["function"]), round(int(data.d) ** EXPONENT), int(data.d)
+    at = str(data.attrs["kernel_function"]), round(int(data.d) ** EXPONENT), int(data.d)
     return {"finite-size law": finite_law(*at), "semicircle": limit_law(*at, EXPONENT)}
 
 
@@ -28,17 +28,17 @@ class KernelNoninteger(Study):
     sources = cite("lu2022")
 
     d: int = static(81, "dimension, with n = d^1.5 points", symbol="d", low=3, high=700, scale="log")
-    function: str = static("0.6he2+0.8he3", "function f of the inner product", choices=tuple(FUNCTIONS))
+    kernel_function: str = static("0.6he2+0.8he3", "function f of the inner product", choices=tuple(FUNCTIONS))
 
     outputs = {
-        "eigenvalue": Output("eigenvalue by quantile", "", ("level",)),
+        "eigenvalue": Output("eigenvalue by quantile", "", ("quantile",)),
         "limit_distance": Output("Kolmogorov distance to the semicircle", scale="log", short="to the semicircle"),
         "finite_distance": Output(
             "Kolmogorov distance to the finite-size law", scale="log", short="to the finite-size law"
         ),
         "third_moment": Output("third moment", "m_3"),
     }
-    inner = {"level": LEVELS}
+    inner = {"quantile": LEVELS}
     presets = {"quick": {"d": [36, 64, 100, 144], "seeds": 6}, "full": {"d": [36, 64, 100, 144, 225], "seeds": 16}}
     figure = panels(
         spectrum_panel(lambda data: data.isel(d=0), _laws, title="smallest $d$"),
@@ -75,14 +75,14 @@ class KernelNoninteger(Study):
     def simulate(self, rng: np.random.Generator) -> dict[str, Any]:
         from unlazy.data.unit_vectors import kernel_eigenvalues
 
-        values = kernel_eigenvalues(rng, FUNCTIONS[self.function][0], self.n, self.d)
+        values = kernel_eigenvalues(rng, FUNCTIONS[self.kernel_function], self.n, self.d)
         return {
             "eigenvalue": np.quantile(values, LEVELS),
-            "limit_distance": limit_law(self.function, self.n, self.d, EXPONENT).distance(values),
-            "finite_distance": finite_law(self.function, self.n, self.d).distance(values),
+            "limit_distance": limit_law(self.kernel_function, self.n, self.d, EXPONENT).distance(values),
+            "finite_distance": finite_law(self.kernel_function, self.n, self.d).distance(values),
             "third_moment": np.mean(values**3),
         }
 
     def predict(self) -> dict[str, Any]:
-        law = finite_law(self.function, self.n, self.d)
+        law = finite_law(self.kernel_function, self.n, self.d)
         return {"eigenvalue": law.quantile(np.array(LEVELS)), "third_moment": law.moments(3)[2]}

@@ -19,7 +19,7 @@ FRESH = 500
 
 def _peak(main, at, before, after):
     """The mean risk at a size over the larger of the mean risks before and after it."""
-    risk = main.simulated.risk.sel(ridge=SMALLEST).mean("seed")
+    risk = main.simulated.risk.sel(penalty=SMALLEST).mean("seed")
     return risk.sel(n=at) / np.maximum(risk.sel(n=before), risk.sel(n=after))
 
 
@@ -33,15 +33,17 @@ class KernelRidgeMultipleDescent(Study):
 
     n: int = static(200, "samples", symbol="n", low=1, high=20_000, scale="log")
     d: int = static(30, "dimension", symbol="d", low=3, high=10_000)
-    mass_ratio: float = value(
-        0.02, "ratio of the kernel's masses of successive degrees 1, 2, 3", symbol="r", above=0, high=1
+    mass_decay: float = value(
+        0.02, "mass of the kernel at degree 2 over that at degree 1, and at 3 over 2", symbol="r", above=0, high=1
     )
     noise_variance: float = value(0.3, "variance of the label noise", symbol=r"\sigma^2", low=0, high=1e6)
-    ridge: tuple = path((1e-6, 1e-2, 1e-1), "ridge, next to the kernel matrix", symbol=r"\lambda", above=0, scale="log")
+    penalty: tuple = path(
+        (1e-6, 1e-2, 1e-1), "penalty, next to the kernel matrix", symbol=r"\lambda", above=0, scale="log"
+    )
 
     outputs = {
-        "risk": Output("excess risk", "", ("ridge",), scale="log"),
-        "training_error": Output("training error", "", ("ridge",), scale="log"),
+        "risk": Output("excess risk", "", ("penalty",), scale="log"),
+        "training_error": Output("training error", "", ("penalty",), scale="log"),
     }
     presets = {
         "quick": {"n": [10, 20, 30, 45, 60, 100, 200, 330, 464, 650, 1000], "seeds": 12},
@@ -55,7 +57,7 @@ class KernelRidgeMultipleDescent(Study):
         Panel(
             "risk",
             x="n",
-            by="ridge",
+            by="penalty",
             legend="upper center",
             marks=(
                 Level(lambda data: data.attrs["d"], "$N_1$", vertical=True),
@@ -72,7 +74,7 @@ class KernelRidgeMultipleDescent(Study):
 
     @claim("xiao2022", "", at_least(1.0), resampled=True)
     def first_peak(main):
-        """Without a ridge to speak of the error peaks at n = N_1 = d: over that at n = 10 and n = 100 it is
+        """Without a penalty to speak of the error peaks at n = N_1 = d: over that at n = 10 and n = 100 it is
         {criterion}."""
         return _peak(main, 30, 10, 100)
 
@@ -93,17 +95,17 @@ class KernelRidgeMultipleDescent(Study):
 
     @property
     def _masses(self) -> tuple[float, ...]:
-        return (0.0, 1.0, self.mass_ratio, self.mass_ratio**2)
+        return (0.0, 1.0, self.mass_decay, self.mass_decay**2)
 
     def simulate(self, rng: np.random.Generator) -> dict[str, Any]:
         """The exact expectation over target and noise, given training and test points."""
         from unlazy.training.kernels.sphere import kernel_risks
 
-        given = self._masses, ENERGIES, self.n, self.d, self.ridge, self.noise_variance
+        given = self._masses, ENERGIES, self.n, self.d, self.penalty, self.noise_variance
         return kernel_risks(rng, *given, fresh=FRESH)._asdict()
 
     def predict(self) -> dict[str, Any]:
         copies = np.array(Gegenbauer(self.d).multiplicities(3), dtype=float)
-        given = np.array(self._masses) / copies, ENERGIES, self.n, np.array(self.ridge), self.noise_variance
+        given = np.array(self._masses) / copies, ENERGIES, self.n, np.array(self.penalty), self.noise_variance
         theory = kernel_regression_equivalent(*given, multiplicities=copies)
         return {"risk": theory.risk, "training_error": theory.training_error}

@@ -15,12 +15,12 @@ SIZES = [(24, 288), (40, 800), (60, 1800)]
 
 
 def _laws(data):
-    at = tuple(np.asarray(parameter(data, name)).item() for name in ("function", "n", "d"))
+    at = tuple(np.asarray(parameter(data, name)).item() for name in ("kernel_function", "n", "d"))
     return {"finite-size law": finite_law(*at), "limit law": limit_law(*at)}
 
 
 def _relu(data):
-    return data.sel(function="relu") if "function" in data.dims else data
+    return data.sel(kernel_function="relu") if "kernel_function" in data.dims else data
 
 
 @dataclass(frozen=True)
@@ -33,10 +33,10 @@ class KernelSpectrumStudy(Study):
 
     n: int = static(1500, "points", symbol="n", low=10, high=20_000, scale="log")
     d: int = static(45, "dimension", symbol="d", low=3, high=10_000, scale="log")
-    function: str = static("he2+0.5he3", "function f of the inner product", choices=tuple(FUNCTIONS))
+    kernel_function: str = static("he2+0.5he3", "function f of the inner product", choices=tuple(FUNCTIONS))
 
     outputs = {
-        "eigenvalue": Output("eigenvalue by quantile", "", ("level",)),
+        "eigenvalue": Output("eigenvalue by quantile", "", ("quantile",)),
         "finite_distance": Output(
             "Kolmogorov distance to the finite-size law", scale="log", short="to the finite-size law"
         ),
@@ -45,17 +45,17 @@ class KernelSpectrumStudy(Study):
         "outliers": Output("eigenvalues above the first gap of the law"),
         "outside": Output("distance of the outliers from their bands, relative to their size"),
     }
-    inner = {"level": LEVELS}
+    inner = {"quantile": LEVELS}
     presets = {
         "quick": {
             "bulk": {"seeds": 4},
-            "sizes": {("d", "n"): SIZES, "function": "0.8he2+0.6he3", "seeds": 4},
-            "outliers": {"function": "relu", "seeds": 12},
+            "sizes": {("d", "n"): SIZES, "kernel_function": "0.8he2+0.6he3", "seeds": 4},
+            "outliers": {"kernel_function": "relu", "seeds": 12},
         },
         "full": {
             "bulk": {("d", "n"): [(45, 1500), (70, 4000)], "seeds": 8},
-            "sizes": {("d", "n"): [*SIZES, (90, 4050)], "function": "0.8he2+0.6he3", "seeds": 8},
-            "outliers": {"function": ["relu", "tanh", "sign"], "seeds": 8},
+            "sizes": {("d", "n"): [*SIZES, (90, 4050)], "kernel_function": "0.8he2+0.6he3", "seeds": 8},
+            "outliers": {"kernel_function": ["relu", "tanh", "sign"], "seeds": 8},
         },
     }
     history = (
@@ -101,7 +101,7 @@ class KernelSpectrumStudy(Study):
     def outliers(outliers):
         """Degrees below 2 give outliers: exactly N_0 + N_1 = 1 + d eigenvalues lie above the first gap for relu, and
         N_1 = d for tanh and sign, which are odd: their number less that is {criterion}."""
-        even = parameter(outliers.simulated, "function") == "relu"
+        even = parameter(outliers.simulated, "kernel_function") == "relu"
         return outliers.simulated.outliers - (outliers.simulated.attrs["d"] + even)
 
     @claim("lu2022", "", at_most(0.03))
@@ -117,10 +117,10 @@ class KernelSpectrumStudy(Study):
         from unlazy.data.unit_vectors import kernel_eigenvalues
         from unlazy.training.kernels.spectra import spectrum_record
 
-        at = self.function, self.n, self.d
-        values = kernel_eigenvalues(rng, FUNCTIONS[self.function][0], self.n, self.d)
+        at = self.kernel_function, self.n, self.d
+        values = kernel_eigenvalues(rng, FUNCTIONS[self.kernel_function], self.n, self.d)
         return {"eigenvalue": np.quantile(values, LEVELS), **spectrum_record(values, finite_law(*at), limit_law(*at))}
 
     def predict(self) -> dict[str, Any]:
-        law = finite_law(self.function, self.n, self.d)
+        law = finite_law(self.kernel_function, self.n, self.d)
         return {"eigenvalue": law.quantile(np.array(LEVELS)), "outliers": self.n * law.band_masses[1:].sum()}

@@ -20,7 +20,7 @@ def _largest(law, data):
 
 
 def _limit(data):
-    return {"limit law": limit_law(str(data.attrs["function"]), int(data.n), int(data.d))}
+    return {"limit law": limit_law(str(data.attrs["kernel_function"]), int(data.n), int(data.d))}
 
 
 @dataclass(frozen=True)
@@ -34,14 +34,14 @@ class KernelUniversality(Study):
     n: int = static(800, "points", symbol="n", low=10, high=20_000, scale="log")
     d: int = static(40, "dimension", symbol="d", low=3, high=10_000, scale="log")
     law: str = static("sphere", "law of the points", choices=LAWS)
-    function: str = static("0.8he2+0.6he3", "function f of the inner product", choices=tuple(FUNCTIONS))
+    kernel_function: str = static("0.8he2+0.6he3", "function f of the inner product", choices=tuple(FUNCTIONS))
 
     outputs = {
-        "eigenvalue": Output("eigenvalue by quantile", "", ("level",)),
+        "eigenvalue": Output("eigenvalue by quantile", "", ("quantile",)),
         "limit_distance": Output("Kolmogorov distance to the limit law", "", scale="log"),
         "finite_distance": Output("Kolmogorov distance to the finite-size law of the sphere or cube", "", scale="log"),
     }
-    inner = {"level": LEVELS}
+    inner = {"quantile": LEVELS}
     presets = {
         "quick": {"law": LAWS, ("d", "n"): [(20, 200), (32, 512), (50, 1250)], "seeds": 8},
         "full": {"law": LAWS, ("d", "n"): [(24, 288), (40, 800), (60, 1800), (90, 4050)], "seeds": 8},
@@ -81,12 +81,12 @@ class KernelUniversality(Study):
     def simulate(self, rng: np.random.Generator) -> dict[str, Any]:
         from unlazy.data.unit_vectors import kernel_eigenvalues
 
-        values = kernel_eigenvalues(rng, FUNCTIONS[self.function][0], self.n, self.d, self.law)
+        values = kernel_eigenvalues(rng, FUNCTIONS[self.kernel_function], self.n, self.d, self.law)
         return {
             "eigenvalue": np.quantile(values, LEVELS),
-            "limit_distance": limit_law(self.function, self.n, self.d).distance(values),
-            "finite_distance": finite_law(self.function, self.n, self.d, self.law).distance(values),
+            "limit_distance": limit_law(self.kernel_function, self.n, self.d).distance(values),
+            "finite_distance": finite_law(self.kernel_function, self.n, self.d, self.law).distance(values),
         }
 
     def predict(self) -> dict[str, Any]:
-        return {"eigenvalue": finite_law(self.function, self.n, self.d, self.law).quantile(np.array(LEVELS))}
+        return {"eigenvalue": finite_law(self.kernel_function, self.n, self.d, self.law).quantile(np.array(LEVELS))}

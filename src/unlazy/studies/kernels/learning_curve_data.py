@@ -16,8 +16,8 @@ HARD = ["diabetes", "breast_cancer", "digit_classes"]
 """Where plain eigenlearning is far off; on few-dimensional, smooth data there is little to gain."""
 KERNELS = ("rbf", "narrow rbf", "laplacian", "poly")
 POOLS = "formulas for finite pools"
-INSIDE = ("ridge", "share")
-BEYOND = ("large_ridge", "factor")
+INSIDE = ("penalty", "pool_share")
+BEYOND = ("large_penalty", "pool_multiple")
 
 
 def _errors(data, method, ending=""):
@@ -65,14 +65,18 @@ class LearningCurveData(Study):
 
     data: str = static("diabetes", "data set", choices=DATA)
     kernel: str = static("rbf", "kernel, of the width of the data", choices=KERNELS)
-    pool: int = static(160, "rows of the pool, at most", symbol="N", low=40, high=2000, scale="log")
+    pool_size: int = static(160, "rows of the pool, at most", symbol="N", low=40, high=2000, scale="log")
     splits: int = static(24, "random splits that are trained for every size", low=2, high=1000)
-    ridge: tuple = path((0.01, 0.3, 3.0), "ridge, next to the kernel matrix", symbol=r"\delta", above=0, scale="log")
-    large_ridge: tuple = path(
-        (0.5, 2.0), "ridge for more rows than the pool has", symbol=r"\delta", above=0, scale="log"
+    penalty: tuple = path(
+        (0.01, 0.3, 3.0), "penalty, next to the kernel matrix", symbol=r"\delta", above=0, scale="log"
     )
-    share: tuple = path((0.1, 0.35, 0.8), "rows trained on, as a share of the pool", symbol="n/N", above=0, high=0.95)
-    factor: tuple = path((2.0, 3.0), "rows trained on, in multiples of a small pool", above=1, high=3)
+    large_penalty: tuple = path(
+        (0.5, 2.0), "penalty for more rows than the pool has", symbol=r"\delta", above=0, scale="log"
+    )
+    pool_share: tuple = path(
+        (0.1, 0.35, 0.8), "rows trained on, as a share of the pool", symbol="n/N", above=0, high=0.95
+    )
+    pool_multiple: tuple = path((2.0, 3.0), "rows trained on, in multiples of a small pool", above=1, high=3)
 
     outputs = {
         "trained": Output("test error of trained regressors", "", INSIDE, "log"),
@@ -85,7 +89,7 @@ class LearningCurveData(Study):
     }
     presets = {
         "quick": {"data": DATA, "seeds": 10},
-        "full": {"data": DATA, "kernel": list(KERNELS), "pool": 700, "splits": 48, "seeds": 6},
+        "full": {"data": DATA, "kernel": list(KERNELS), "pool_size": 700, "splits": 48, "seeds": 6},
     }
     figure = panels(
         _panel("fewer rows than the pool", "", "eigenlearning", "fast", "hybrid", "pointwise"),
@@ -97,7 +101,7 @@ class LearningCurveData(Study):
     @claim(OWN, POOLS, at_most(0.03))
     def pointwise(main):
         """With an effective ridge for every row |log(predicted / trained)| is {criterion}, in the median of all data
-        sets, kernels, ridges and sizes."""
+        sets, kernels, penalties and sizes."""
         enough(main.simulated, "data", 3)
         errors = _errors(main.simulated, "pointwise")
         return errors.median(_cases(errors))
@@ -135,7 +139,7 @@ class LearningCurveData(Study):
         return _beyond_ratio(main, "eigenlearning")
 
     def memory(self) -> int:
-        return 8 * 12 * self.pool**2 + 8 * 3 * 2200**2
+        return 8 * 12 * self.pool_size**2 + 8 * 3 * 2200**2
 
     def simulate(self, rng: np.random.Generator) -> dict[str, Any]:
         """Predict from a random pool, then train on random parts of it; and the same beyond a smaller pool."""
@@ -143,13 +147,13 @@ class LearningCurveData(Study):
         from unlazy.training.kernels.pools import beyond_a_pool, inside_a_pool
 
         rows = rng, _predicted, *load(self.data).standardised()
-        options: dict[str, Any] = {"kernel": self.kernel, "pool": self.pool, "splits": self.splits}
-        inside = inside_a_pool(*rows, shares=self.share, ridges=self.ridge, **options)
-        return inside | beyond_a_pool(*rows, factors=self.factor, ridges=self.large_ridge, **options)
+        options: dict[str, Any] = {"kernel": self.kernel, "pool_size": self.pool_size, "splits": self.splits}
+        inside = inside_a_pool(*rows, pool_shares=self.pool_share, penalties=self.penalty, **options)
+        return inside | beyond_a_pool(*rows, pool_multiples=self.pool_multiple, penalties=self.large_penalty, **options)
 
 
-def _predicted(kernel: np.ndarray, labels: np.ndarray, sizes: list[int], ridges: tuple, method: str) -> np.ndarray:
+def _predicted(kernel: np.ndarray, labels: np.ndarray, sizes: list[int], penalties: tuple, method: str) -> np.ndarray:
     from unlazy.diagnostics.learning_curve.curve import LearningCurve
 
     curve = LearningCurve("precomputed", method=method, fit_intercept=False).fit(kernel, labels)
-    return curve.predict(n=np.array(sizes), ridge=np.array(ridges)[:, None]).error
+    return curve.predict(n=np.array(sizes), penalty=np.array(penalties)[:, None]).test_error

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from unlazy.functions.elementwise import as_link
 from unlazy.lab import Output, Study, cite, path, static, value
 from unlazy.lab.claims import at_most, claim, enough, over_theory, relative_deviation, within
 from unlazy.plotting.panels import Level, Panel, panels
@@ -20,16 +19,16 @@ SMALL_RIDGE = 1e-4
 
 def _away_from_peak(part):
     deviation = over_theory(part, "risk")
-    axis, other = ("features", "n") if "features" in part.simulated.dims else ("n", "features")
+    axis, other = ("width", "n") if "width" in part.simulated.dims else ("n", "width")
     ratio = part.simulated[axis] / part.simulated.attrs[other]
     return deviation.where((ratio > 1.4) | (ratio < 1 / 1.4), drop=True)
 
 
 def _panel(part, x, other, infinite, label):
     """The risk against one size, and what it is with infinitely many; a line across at the other size."""
-    also = Panel(infinite, x=x, by="ridge", part=part, labels=(label,), colours=("#aaaaaa", "#555555"))
+    also = Panel(infinite, x=x, by="penalty", part=part, labels=(label,), colours=("#aaaaaa", "#555555"))
     peak = Level(lambda data: data.attrs[other], "$p = n$", vertical=True)
-    return Panel("risk", x=x, by="ridge", part=part, marks=(peak,), also=(also,))
+    return Panel("risk", x=x, by="penalty", part=part, marks=(peak,), also=(also,))
 
 
 @dataclass(frozen=True)
@@ -41,82 +40,84 @@ class RandomFeaturesBottleneck(Study):
     sources = cite("hu2024", "defilippis2024")
 
     n: int = static(400, "samples", symbol="n", low=1, high=20_000, scale="log")
-    features: int = static(800, "random features", symbol="p", low=1, high=20_000, scale="log")
+    width: int = static(800, "random features", symbol="p", low=1, high=20_000, scale="log")
     d: int = static(30, "dimension", symbol="d", low=3, high=10_000)
     noise_variance: float = value(0.1, "variance of the label noise", symbol=r"\sigma^2", low=0, high=1e6)
-    ridge: tuple = path((1e-4, 1e-2), "ridge, in |y - Phi a|^2 + ridge |a|^2", symbol=r"\lambda", above=0, scale="log")
+    penalty: tuple = path(
+        (1e-4, 1e-2), "penalty, in |y - Phi a|^2 + penalty |a|^2", symbol=r"\lambda", above=0, scale="log"
+    )
 
     outputs = {
-        "risk": Output("excess risk", "", ("ridge",), scale="log"),
-        "training_error": Output("training error", "", ("ridge",), scale="log"),
-        "kernel_risk": Output("excess risk of the kernel, p infinite", "", ("ridge",), scale="log", theory_only=True),
+        "risk": Output("excess risk", "", ("penalty",), scale="log"),
+        "training_error": Output("training error", "", ("penalty",), scale="log"),
+        "kernel_risk": Output("excess risk of the kernel, p infinite", "", ("penalty",), scale="log", theory_only=True),
         "approximation_error": Output("approximation error, n infinite", scale="log", theory_only=True),
     }
     presets = {
         "quick": {
-            "features": {"n": 400, "features": [50, 100, 200, 400, 800, 1600, 3200], "seeds": 8},
-            "samples": {"features": 300, "n": [50, 100, 200, 300, 500, 1000, 2000], "seeds": 8},
+            "widths": {"n": 400, "width": [50, 100, 200, 400, 800, 1600, 3200], "seeds": 8},
+            "samples": {"width": 300, "n": [50, 100, 200, 300, 500, 1000, 2000], "seeds": 8},
         },
         "full": {
-            "features": {"n": 400, "features": [50, 100, 200, 300, 400, 600, 800, 1600, 3200, 6400], "seeds": 24},
-            "samples": {"features": 300, "n": [50, 100, 200, 250, 300, 400, 500, 1000, 2000, 4000], "seeds": 24},
+            "widths": {"n": 400, "width": [50, 100, 200, 300, 400, 600, 800, 1600, 3200, 6400], "seeds": 24},
+            "samples": {"width": 300, "n": [50, 100, 200, 250, 300, 400, 500, 1000, 2000, 4000], "seeds": 24},
         },
     }
-    lines = {"features": "features", "samples": "n"}
+    lines = {"widths": "width", "samples": "n"}
     figure = panels(
-        _panel("features", "features", "n", "kernel_risk", "$p$ infinite"),
-        _panel("samples", "n", "features", "approximation_error", "$n$ infinite"),
+        _panel("widths", "width", "n", "kernel_risk", "$p$ infinite"),
+        _panel("samples", "n", "width", "approximation_error", "$n$ infinite"),
         width=3.7,
         height=3.2,
     )
 
     @claim("hu2024", "", at_most(1.2))
-    def kernel_limit(features):
+    def kernel_limit(widths):
         """With 8 features per sample the error over the kernel's is {criterion}."""
-        features.simulated.sel(features=3200)  # untested without
-        simulated, predicted = (data.sel(ridge=RIDGE).isel(features=-1) for data in features)
+        widths.simulated.sel(width=3200)  # untested without
+        simulated, predicted = (data.sel(penalty=RIDGE).isel(width=-1) for data in widths)
         return simulated.risk / predicted.kernel_risk
 
     @claim("hu2024", "", at_most(0.0), resampled=True)
-    def more_features(features):
+    def more_features(widths):
         """Beyond p = 2n every doubling of the features lowers the error: its change, relative to the first, is
         {criterion}."""
-        enough(features.simulated, "features", 3)
-        above = features.simulated.risk.sel(ridge=RIDGE).mean("seed")
-        above = above.where(above.features >= 2 * features.simulated.attrs["n"], drop=True)
-        return above.diff("features") / above.isel(features=0)
+        enough(widths.simulated, "width", 3)
+        above = widths.simulated.risk.sel(penalty=RIDGE).mean("seed")
+        above = above.where(above.width >= 2 * widths.simulated.attrs["n"], drop=True)
+        return above.diff("width") / above.isel(width=0)
 
     @claim("hu2024", "", at_most(0.3))
     def approximation_limit(samples):
         """With 2000 samples for 300 features the share by which the error is above the approximation error is
         {criterion}."""
-        risk = samples.simulated.risk.sel(ridge=SMALL_RIDGE, n=2000)
+        risk = samples.simulated.risk.sel(penalty=SMALL_RIDGE, n=2000)
         return relative_deviation(risk, samples.predicted.approximation_error.sel(n=2000))
 
     @claim("defilippis2024", "", within(0.08))
-    def theory(features, samples):
+    def theory(widths, samples):
         """One deterministic equivalent gives the error away from n = p (beyond a factor of 1.4): {criterion}."""
-        return [_away_from_peak(part) for part in (features, samples)]
+        return [_away_from_peak(part) for part in (widths, samples)]
 
     def memory(self) -> int:
-        return 8 * (3 * self.n * self.features + 6 * self.n * self.n + 4 * 500 * (self.n + self.features))
+        return 8 * (3 * self.n * self.width + 6 * self.n * self.n + 4 * 500 * (self.n + self.width))
 
     def simulate(self, rng: np.random.Generator) -> dict[str, Any]:
         """The exact expectation over target and noise, given samples, features and test points."""
         from unlazy.training.kernels.sphere import feature_risks
 
-        sizes = self.n, self.features, self.d
-        return feature_risks(rng, as_link("relu").value, ENERGIES, *sizes, self.ridge, self.noise_variance)._asdict()
+        sizes = self.n, self.d, self.width
+        return feature_risks(rng, "relu", ENERGIES, *sizes, self.penalty, self.noise_variance)._asdict()
 
     def predict(self) -> dict[str, Any]:
-        def at(n: float, features: float) -> Any:
-            given = n, features, self.d, np.array(self.ridge), self.noise_variance
-            return feature_regression_equivalent(as_link("relu").value, ENERGIES, *given, breakpoints=(0.0,))
+        def at(n: float, width: float) -> Any:
+            given = n, self.d, width, np.array(self.penalty), self.noise_variance
+            return feature_regression_equivalent("relu", ENERGIES, *given)
 
-        finite = at(self.n, self.features)
+        finite = at(self.n, self.width)
         return {
             "risk": finite.risk,
             "training_error": finite.training_error,
             "kernel_risk": at(self.n, np.inf).risk,
-            "approximation_error": at(np.inf, self.features).risk[0],
+            "approximation_error": at(np.inf, self.width).risk[0],
         }

@@ -22,7 +22,7 @@ def activation(t: Any) -> Any:
 
 
 def _logarithm(data):
-    return np.log10(data.risk.isel(ridge=0))
+    return np.log10(data.risk.isel(penalty=0))
 
 
 @dataclass(frozen=True)
@@ -34,38 +34,37 @@ class RandomFeaturesDoubleDescent(Study):
     sources = cite("hu2024", "defilippis2024")
 
     n: int = static(350, "samples", symbol="n", low=1, high=20_000, scale="log")
-    features: int = static(500, "random features", symbol="p", low=1, high=20_000, scale="log")
+    width: int = static(500, "random features", symbol="p", low=1, high=20_000, scale="log")
     d: int = static(50, "dimension", symbol="d", low=3, high=10_000)
     noise_variance: float = value(0.1, "variance of the label noise", symbol=r"\sigma^2", low=0, high=1e6)
-    ridge: tuple = path((1e-4, 1e-1), "ridge, in |y - Phi a|^2 + ridge |a|^2", symbol=r"\lambda", above=0, scale="log")
+    penalty: tuple = path(
+        (1e-4, 1e-1), "penalty, in |y - Phi a|^2 + penalty |a|^2", symbol=r"\lambda", above=0, scale="log"
+    )
 
     outputs = {
-        "risk": Output("excess risk", "", ("ridge",), scale="log"),
-        "training_error": Output("training error", "", ("ridge",), scale="log"),
+        "risk": Output("excess risk", "", ("penalty",), scale="log"),
+        "training_error": Output("training error", "", ("penalty",), scale="log"),
     }
     presets = {
         "quick": {
-            "curve": {"n": 350, "features": [50, 100, 175, 250, 350, 500, 700, 1200], "seeds": 16},
-            "map": {"n": [50, 150, 450, 1000], "features": [50, 150, 450, 1000], "ridge": [1e-4], "seeds": 2},
+            "curve": {"n": 350, "width": [50, 100, 175, 250, 350, 500, 700, 1200], "seeds": 16},
+            "map": {"n": [50, 150, 450, 1000], "width": [50, 150, 450, 1000], "penalty": [1e-4], "seeds": 2},
         },
         "full": {
-            "curve": {"n": 350, "features": [50, 100, 175, 250, 300, 350, 420, 500, 700, 1200, 2500], "seeds": 48},
-            "map": {"n": DOUBLED, "features": DOUBLED, "ridge": [1e-4], "seeds": 8},
+            "curve": {"n": 350, "width": [50, 100, 175, 250, 300, 350, 420, 500, 700, 1200, 2500], "seeds": 48},
+            "map": {"n": DOUBLED, "width": DOUBLED, "penalty": [1e-4], "seeds": 8},
         },
     }
-    lines = {"curve": "features"}
+    lines = {"curve": "width"}
     figure = panels(
         Panel(
             "risk",
-            x="features",
-            by="ridge",
+            x="width",
+            by="penalty",
             part="curve",
             marks=(Level(lambda data: data.attrs["n"], "$p = n$", vertical=True),),
         ),
-        *(
-            Map(_logarithm, "features", "n", "map", title=shown, theory=shown == "theory", label=SCALE)
-            for shown in BOTH
-        ),
+        *(Map(_logarithm, "width", "n", "map", title=shown, theory=shown == "theory", label=SCALE) for shown in BOTH),
         height=3.2,
     )
 
@@ -73,34 +72,34 @@ class RandomFeaturesDoubleDescent(Study):
     def peak(curve):
         """With n = 350 samples in dimension 50, far above d and below d^2, the error has its maximum at p = n: over
         that at any other number of features it is {criterion}."""
-        risk = curve.simulated.risk.sel(ridge=SMALLEST).mean("seed")
+        risk = curve.simulated.risk.sel(penalty=SMALLEST).mean("seed")
         n = curve.simulated.attrs["n"]
-        return (risk.sel(features=n) / risk).where(risk.features != n, drop=True)
+        return (risk.sel(width=n) / risk).where(risk.width != n, drop=True)
 
     @claim("hu2024", "", at_least(5.0), resampled=True)
     def height(curve):
         """The peak over the error at the largest number of features is {criterion}."""
-        risk = curve.simulated.risk.sel(ridge=SMALLEST).mean("seed")
-        risk.sel(features=1200)  # untested without
-        return risk.sel(features=curve.simulated.attrs["n"]) / risk.isel(features=-1)
+        risk = curve.simulated.risk.sel(penalty=SMALLEST).mean("seed")
+        risk.sel(width=1200)  # untested without
+        return risk.sel(width=curve.simulated.attrs["n"]) / risk.isel(width=-1)
 
     @claim("defilippis2024", "", within(0.1))
     def theory(curve):
         """Off the peak the deterministic equivalent gives the error {criterion}."""
         deviation = over_theory(curve, "risk")
-        return deviation.where(curve.simulated.features != curve.simulated.attrs["n"], drop=True)
+        return deviation.where(curve.simulated.width != curve.simulated.attrs["n"], drop=True)
 
     def memory(self) -> int:
-        return 8 * (3 * self.n * self.features + 6 * self.n * self.n + 4 * 500 * (self.n + self.features))
+        return 8 * (3 * self.n * self.width + 6 * self.n * self.n + 4 * 500 * (self.n + self.width))
 
     def simulate(self, rng: np.random.Generator) -> dict[str, Any]:
         """The exact expectation over target and noise, given samples, features and test points."""
         from unlazy.training.kernels.sphere import feature_risks
 
-        sizes = self.n, self.features, self.d
-        return feature_risks(rng, activation, ENERGIES, *sizes, self.ridge, self.noise_variance)._asdict()
+        sizes = self.n, self.d, self.width
+        return feature_risks(rng, activation, ENERGIES, *sizes, self.penalty, self.noise_variance)._asdict()
 
     def predict(self) -> dict[str, Any]:
-        given = self.n, self.features, self.d, np.array(self.ridge), self.noise_variance
+        given = self.n, self.d, self.width, np.array(self.penalty), self.noise_variance
         theory = feature_regression_equivalent(activation, ENERGIES, *given)
         return {"risk": theory.risk, "training_error": theory.training_error}

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from unlazy.functions.elementwise import Link, as_link, polynomial
 from unlazy.functions.orthogonal import Gegenbauer, Krawtchouk
 from unlazy.lab import parameter
 from unlazy.plotting import style
@@ -16,35 +17,24 @@ from unlazy.theory.kernels.spectrum import KernelSpectrum, function_spectrum, fu
 LEVELS = tuple(((np.arange(400) + 0.5) / 400).tolist())
 
 
-def _he2(t: Any) -> Any:
-    return (t**2 - 1) / np.sqrt(2)
-
-
-def _he3(t: Any) -> Any:
-    return (t**3 - 3 * t) / np.sqrt(6)
-
-
-FUNCTIONS: dict[str, tuple[Callable[[Any], Any], tuple[float, ...]]] = {
-    "he2+0.5he3": (lambda t: _he2(t) + 0.5 * _he3(t), ()),
-    "0.8he2+0.6he3": (lambda t: 0.8 * _he2(t) + 0.6 * _he3(t), ()),
-    "0.6he2+0.8he3": (lambda t: 0.6 * _he2(t) + 0.8 * _he3(t), ()),
-    "relu": (lambda t: np.maximum(t, 0.0), (0.0,)),
-    "tanh": (np.tanh, ()),
-    "sign": (np.sign, (0.0,)),
+FUNCTIONS: dict[str, Link] = {
+    "he2+0.5he3": polynomial([0, 0, 1, 0.5]),
+    "0.8he2+0.6he3": polynomial([0, 0, 0.8, 0.6]),
+    "0.6he2+0.8he3": polynomial([0, 0, 0.6, 0.8]),
+    **{name: as_link(name) for name in ("relu", "tanh", "sign")},
 }
-"""Each with its breakpoints; he2, he3 are the normalised Hermite polynomials."""
+"""he2, he3 are the normalised Hermite polynomials."""
 
 
-def finite_law(function: str, n: int, d: int, law: str = "sphere") -> KernelSpectrum:
+def finite_law(kernel_function: str, n: int, d: int, law: str = "sphere") -> KernelSpectrum:
     """The law at this n and d, for points on the sphere or the hypercube."""
-    f, breakpoints = FUNCTIONS[function]
-    return function_spectrum(f, Krawtchouk(d) if law == "rademacher" else Gegenbauer(d), n, breakpoints=breakpoints)
+    family = Krawtchouk(d) if law == "rademacher" else Gegenbauer(d)
+    return function_spectrum(FUNCTIONS[kernel_function], family, n)
 
 
-def limit_law(function: str, n: int, d: int, exponent: float = 2) -> KernelSpectrum:
-    """The law of the theorem for n ~ d^exponent."""
-    f, breakpoints = FUNCTIONS[function]
-    return function_spectrum_limit(f, n, d, exponent, breakpoints=breakpoints)
+def limit_law(kernel_function: str, n: int, d: int, samples_exponent: float = 2) -> KernelSpectrum:
+    """The law of the theorem for n ~ d^samples_exponent."""
+    return function_spectrum_limit(FUNCTIONS[kernel_function], n, d, samples_exponent)
 
 
 def spectrum_panel(

@@ -18,9 +18,9 @@ LAW = Level(lambda data: data.snapshot_gap.values.flat[-1], "law for one snapsho
 GAPS: dict[str, Any] = {"x": "averaged", "log": "xy", "beside": True}
 
 
-def _z(data, against="exact_gap"):
+def _z(data, against="duality_gap"):
     """The estimate minus an exact number, in standard errors of the estimate."""
-    return (data.estimate - data[against]) / data.standard_error
+    return (data.estimated_gap - data[against]) / data.standard_error
 
 
 def _rms(data):
@@ -33,7 +33,7 @@ def _mean(main, name, stage=STAGES[0]):
 
 
 def _share_left(main, averaged):
-    exact = main.simulated.exact_gap.sel(stage=STAGES[0], averaged=[1, averaged], drop=True)
+    exact = main.simulated.duality_gap.sel(stage=STAGES[0], averaged=[1, averaged], drop=True)
     return exact.isel(averaged=-1, drop=True).mean("seed") / main.simulated.snapshot_gap.mean("seed")
 
 
@@ -55,7 +55,7 @@ class MeanFieldCertificate(Study):
 
     averaged: tuple = path((1, 100, 1500), "steps averaged over", symbol="T", low=1, high=1_000_000, scale="log")
     particles: int = static(1000, "particles", symbol="N", low=2, high=100_000, scale="log")
-    chains: int = static(256, "chains", low=64, high=1_000_000, scale="log")
+    markov_chains: int = static(256, "chains", low=64, high=1_000_000, scale="log")
     step_size: float = static(0.03, "step size", symbol=r"\eta", above=0, high=0.05, scale="log")
     longest: int = static(1500, "steps after the burn-in", low=25, high=1_000_000, scale="log")
     burn_in: int = static(500, "steps before the averages", low=1, high=1_000_000, scale="log")
@@ -63,11 +63,11 @@ class MeanFieldCertificate(Study):
     temperature: float = static(0.1, "temperature", symbol=r"\lambda_2", above=0, high=10, scale="log")
 
     outputs = {
-        "estimate": Output("estimated certificate", dims=("averaged", "stage")),
+        "estimated_gap": Output("estimated certificate", dims=("averaged", "stage")),
         "standard_error": Output("its standard error", dims=("averaged", "stage"), scale="log"),
         "disagreement": Output("halves apart, standard errors", dims=("averaged", "stage")),
-        "exact_gap": Output("L(q_g) - D(g) by quadrature", dims=("averaged", "stage"), scale="log"),
-        "true_gap": Output("L(q_g) - L* by quadrature", dims=("averaged", "stage"), scale="log"),
+        "duality_gap": Output("L(q_g) - D(g) by quadrature", dims=("averaged", "stage"), scale="log"),
+        "optimality_gap": Output("L(q_g) - L* by quadrature", dims=("averaged", "stage"), scale="log"),
         "snapshot_gap": Output("exact gap of one time", scale="log"),
     }
     inner = {"stage": list(STAGES)}
@@ -88,10 +88,18 @@ class MeanFieldCertificate(Study):
         ),
         Change("", "N from 2000 to 1000, chains from 1024 to 256, annealing from 200 to 100 steps", "time"),
     )
-    presets = {"quick": {"seeds": 112}, "full": {"particles": [500, 1000, 2000, 4000], "chains": 4096, "seeds": 32}}
+    presets = {
+        "quick": {"seeds": 112},
+        "full": {"particles": [500, 1000, 2000, 4000], "markov_chains": 4096, "seeds": 32},
+    }
     figure = panels(
-        Panel("exact_gap", by="stage", marks=(LAW,), **GAPS),
-        Panel(("estimate", "exact_gap", "true_gap"), at={"stage": STAGES[0]}, ylabel="certificate and gap", **GAPS),
+        Panel("duality_gap", by="stage", marks=(LAW,), **GAPS),
+        Panel(
+            ("estimated_gap", "duality_gap", "optimality_gap"),
+            at={"stage": STAGES[0]},
+            ylabel="certificate and gap",
+            **GAPS,
+        ),
         Panel(
             (_z, _rms),
             x="averaged",
@@ -109,18 +117,18 @@ class MeanFieldCertificate(Study):
     @claim("nitanda2021particle", FENCHEL, at_most(1.0))
     def bound(main):
         """The certificate bounds the true gap: by quadrature, that gap over it is {criterion} on average."""
-        return main.simulated.true_gap / main.simulated.exact_gap
+        return main.simulated.optimality_gap / main.simulated.duality_gap
 
     @claim("nitanda2021particle", FENCHEL, at_most(1.2), resampled=True)
     def tight(main):
         """It is not much larger than the true gap: {criterion} times it, on average over runs."""
-        return _mean(main, "exact_gap") / _mean(main, "true_gap")
+        return _mean(main, "duality_gap") / _mean(main, "optimality_gap")
 
     @claim("nitanda2021particle", FENCHEL, at_least(-0.5))
     def estimated_bound(main):
         """Estimated by chains it is hardly below the true gap: the difference in standard errors is {criterion} on
         average."""
-        return _z(main.simulated, "true_gap").mean(["averaged", "stage"])
+        return _z(main.simulated, "optimality_gap").mean(["averaged", "stage"])
 
     @claim(OWN, HALVES, within(0.5, absolute=True))
     def unbiased(main):
@@ -151,7 +159,7 @@ class MeanFieldCertificate(Study):
     @claim(OWN, "Newton step on the dual", at_most(0.2), resampled=True)
     def polish(main):
         """One Newton step leaves {criterion} of the gap of a snapshot."""
-        return _mean(main, "exact_gap", STAGES[1]) / _mean(main, "exact_gap")
+        return _mean(main, "duality_gap", STAGES[1]) / _mean(main, "duality_gap")
 
     @claim(OWN, "second-order expansion around mu*", within(0.2))
     def snapshot_law(main):
@@ -165,12 +173,12 @@ class MeanFieldCertificate(Study):
     def simulate(self, key: Any) -> dict[str, Any]:
         from unlazy.training.mean_field.certified_runs import certify_run
 
-        names = "particles", "step_size", "burn_in", "averaged", "chains", "temperature", "confinement"
+        names = "particles", "step_size", "burn_in", "averaged", "markov_chains", "temperature", "confinement"
         options = self.as_dict(*names) | {"amplitude": AMPLITUDE, "stages": len(STAGES), "steps": self.longest}
-        return certify_run(key, INPUTS, TARGETS, self._optimum().objective, **options)
+        return certify_run(key, INPUTS, TARGETS, self._optimum().free_energy, **options)
 
     def _optimum(self) -> Any:
-        return optimum(self.confinement, self.temperature, points=161, deviations=7.0)
+        return optimum(self.confinement, self.temperature, grid_points=161, relative_half_width=7.0)
 
     def predict(self) -> dict[str, Any]:
         covariance, n = self._optimum().covariance, len(INPUTS)

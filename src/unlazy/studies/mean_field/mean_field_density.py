@@ -27,13 +27,13 @@ PLACES, GRID = np.linspace(-2.4, 2.4, 13), np.linspace(-4.5, 4.5, 181)
 """Where the density of the fixed data and that of a sample are watched."""
 TOTAL = 32
 """Particles of one instance, in clouds of N each."""
-IN_FIXED, IN_SAMPLED = {"problem": ("fixed",)}, {"problem": ("sampled",)}
+IN_FIXED, IN_SAMPLED = {"kind": ("fixed",)}, {"kind": ("sampled",)}
 CENTRES = np.array([-3.0, -1.5, 0.0, 1.5, 3.0])
 """Of the test functions of the control variates."""
 BANDWIDTHS = np.linspace(0.08, 0.6, 27)
-TRUTH = TwoNormals(weight=0.5, mode=1.2, deviation=0.5)
-FIT = {"problem": "sampled", "step_size": 0.2, "confinement": 0.00125, "temperature": 0.01}
-FIXED = {"problem": "fixed", "confinement": 0.02, "temperature": 0.05}
+TRUTH = TwoNormals(left_weight=0.5, centre=1.2, deviation=0.5)
+FIT = {"kind": "sampled", "step_size": 0.2, "confinement": 0.00125, "temperature": 0.01}
+FIXED = {"kind": "fixed", "confinement": 0.02, "temperature": 0.05}
 
 
 @cache
@@ -47,7 +47,7 @@ def _corrected(data):
     import xarray as xr
 
     dims: dict[str, Any] = {"input_core_dims": [["seed"], ["seed", "test"]], "output_core_dims": [["seed"]]}
-    return xr.apply_ufunc(without_controls, data.energy_gap, data.drift, **dims)
+    return xr.apply_ufunc(without_controls, data.scaled_energy_gap, data.drift, **dims)
 
 
 def _down_to_0(data):
@@ -85,8 +85,8 @@ WIDE = OF_SMALL | {"part": "fixed", "log": "", "ylim": (0, None)}
 STEP_0 = Level(lambda data: data.energy_excess.values.flat[0], "$c_F$ (step 0)", theory=True)
 ONE_RUN = lambda data: data.average_density.isel(seed=0), lambda data: data.kernel_density.isel(seed=0)
 WIDTHS = (
-    Level(lambda data: data.width.values.flat[0], "theory", theory=True),
-    Level(lambda data: data.independent_width.values.flat[0], "independent", dashed=True, theory=True),
+    Level(lambda data: data.width_variance.values.flat[0], "theory", theory=True),
+    Level(lambda data: data.independent_variance.values.flat[0], "independent", dashed=True, theory=True),
 )
 
 
@@ -108,7 +108,7 @@ class MeanFieldDensity(Study):
     precision = "float32"
     chunk_width = 32
 
-    problem: str = static("fixed", "data: eight given numbers or a sample", choices=("fixed", "sampled"))
+    kind: str = static("fixed", "data: eight given numbers or a sample", choices=("fixed", "sampled"))
     particles: int = static(32, "particles", symbol="N", low=2, high=10_000, scale="log")
     n: int = static(200, "data", symbol="n", low=2, high=100_000, scale="log")
     step_size: float = value(0.1, "step size", symbol=r"\eta", above=0, high=0.5, scale="log")
@@ -116,19 +116,19 @@ class MeanFieldDensity(Study):
     temperature: float = static(0.05, "temperature", symbol=r"\lambda_2", low=1e-3, high=10, scale="log")
 
     outputs = {
-        "energy_gap": Output("N times the excess of F", r"N(F-F^*)", only=IN_FIXED),
+        "scaled_energy_gap": Output("N times the excess of F", r"N(F-F^*)", only=IN_FIXED),
         "drift": Output("N times the expected growth of the means of test functions", "", ("test",), only=IN_FIXED),
         "square": Output("N times the squared deviation of the density, summed", scale="log", only=IN_FIXED),
         "offset": Output("deviation of the density from the optimum's", "", ("place",), only=IN_FIXED),
         "snapshot_error": Output("squared error of the density at one time", scale="log", only=IN_SAMPLED),
         "average_error": Output("squared error of the density, averaged over time", scale="log", only=IN_SAMPLED),
-        "kernel_error": Output("squared error of KDE, best bandwidth", scale="log", only=IN_SAMPLED),
+        "best_bandwidth_error": Output("squared error of KDE, best bandwidth", scale="log", only=IN_SAMPLED),
         "silverman_error": Output("squared error of KDE, Silverman's bandwidth", scale="log", only=IN_SAMPLED),
         "average_density": Output("density, averaged over time", "", ("point",), only=IN_SAMPLED),
         "kernel_density": Output("density by KDE, best bandwidth", "", ("point",), only=IN_SAMPLED),
         "energy_excess": Output("constant of F", "c_F", theory_only=True),
-        "width": Output("predicted N var of the density, summed over places", theory_only=True),
-        "independent_width": Output("the same of independent particles", theory_only=True),
+        "width_variance": Output("predicted N var of the density, summed over places", theory_only=True),
+        "independent_variance": Output("the same of independent particles", theory_only=True),
     }
     inner = {"place": PLACES.tolist(), "point": GRID.tolist(), "test": [np.inf, *CENTRES.tolist()]}
     history = (
@@ -184,18 +184,18 @@ class MeanFieldDensity(Study):
     @claim(OWN, EXPANSION, between(0.9, 1.1), resampled=True)
     def width(fixed, small):
         """N times the variance of the estimated density is {criterion} times the predicted constant, N = 8 and 16."""
-        return [_over(part, "width") for part in (fixed, small)]
+        return [_over(part, "width_variance") for part in (fixed, small)]
 
     @claim(OWN, EXPANSION, at_most(2 / 3), resampled=True)
     def repulsion(fixed, small):
         """Interaction makes the density less noisy: its variance is at most 2/3 of that of independent particles."""
-        return [_over(part, "independent_width") for part in (fixed, small)]
+        return [_over(part, "independent_variance") for part in (fixed, small)]
 
     @claim("suzuki2023convergence", EXAMPLE, at_most(1.0), resampled=True)
     def kernel_density(sampled):
         """The squared error of the density, averaged over time, over that of a kernel density estimate with the best
         bandwidth for each sample is {criterion}."""
-        return sampled.simulated.average_error.mean("seed") / sampled.simulated.kernel_error.mean("seed")
+        return sampled.simulated.average_error.mean("seed") / sampled.simulated.best_bandwidth_error.mean("seed")
 
     @claim("suzuki2023convergence", EXAMPLE, at_most(1.0), resampled=True)
     def few_particles(sampled):
@@ -204,16 +204,16 @@ class MeanFieldDensity(Study):
         return sampled.simulated.snapshot_error.mean("seed") / sampled.simulated.silverman_error.mean("seed")
 
     def validate(self) -> None:
-        if self.problem == "fixed" and TOTAL % self.particles:
+        if self.kind == "fixed" and TOTAL % self.particles:
             raise InputError(f"particles must divide {TOTAL} for the fixed data, got {self.particles}")
-        if self.problem == "sampled" and self.particles > self.n:
+        if self.kind == "sampled" and self.particles > self.n:
             raise InputError(f"particles must be at most n = {self.n}, where they start, got {self.particles}")
 
     def simulate(self, key: Any) -> dict[str, Any]:
         from unlazy.training.mean_field import density
 
         options = LENGTHS | self.as_dict("particles", "temperature", "confinement", "step_size")
-        if self.problem == "sampled":
+        if self.kind == "sampled":
             options |= {"steps": 800, "average_from": 300, "observe_every": 25, "kernel_bandwidths": BANDWIDTHS}
             return of_one_problem(self, density.fit_and_rivals(key, TRUTH, self.n, GRID, **options))
         options |= {"steps": 3500, "average_from": 500, "every": 25, "total": TOTAL, "places": PLACES}
@@ -221,13 +221,13 @@ class MeanFieldDensity(Study):
         return of_one_problem(self, density.watch_clouds(key, found, DATA, tests=tests, **options))
 
     def predict(self) -> dict[str, Any]:
-        if self.problem != "fixed":
+        if self.kind != "fixed":
             return {}
         found = fixed_optimum(self.confinement, self.temperature)
         features = normal_densities(found.grid.points[:, 0], PLACES, LENGTHS["smoothing"])
-        centred = features - found.law.masses @ features
+        centred = features - found.law.grid_masses @ features
         return {
             "energy_excess": particle_constants(found).energy_excess,
-            "width": float(np.trace(width_covariance(found, features))),
-            "independent_width": float(found.law.masses @ (centred**2).sum(axis=1)),
+            "width_variance": float(np.trace(width_covariance(found, features))),
+            "independent_variance": float(found.law.grid_masses @ (centred**2).sum(axis=1)),
         }

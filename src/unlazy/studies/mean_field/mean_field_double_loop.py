@@ -17,7 +17,7 @@ STEPS = {
     "online": (10, 30, 50, 100, 200, 300, 500, 700, 1000),
     "ascent": (10, 30, 100, 200, 300, 600),
 }
-FINE, ONLINE, ASCENT = {"points": 121}, {"method": "online"}, {"method": "ascent", "loss": ["square", "logistic"]}
+FINE, ONLINE, ASCENT = {"grid_points": 121}, {"method": "online"}, {"method": "ascent", "loss": ["square", "logistic"]}
 SMOOTHNESS = {"square": 1.0, "logistic": 0.25}
 WARM = 0.1
 """The least temperature at which dual averaging is stable from t = 100 on, rho < 100."""
@@ -28,11 +28,11 @@ PAIRS = [(0.01, 0.05), (0.05, 0.1), (0.1, 0.2)]
 
 
 def _tail(part, low, high):
-    return part.simulated.gap.where((part.simulated.step >= low) & (part.simulated.step <= high), drop=True)
+    return part.simulated.optimality_gap.where((part.simulated.step >= low) & (part.simulated.step <= high), drop=True)
 
 
 STEP: dict[str, Any] = {"x": "step", "log": "xy"}
-LIMIT = Level(lambda data: data.constant, "theory", dashed=True, theory=True)
+LIMIT = Level(lambda data: data.online_averaging_constant, "theory", dashed=True, theory=True)
 
 
 @dataclass(frozen=True)
@@ -50,14 +50,14 @@ class MeanFieldDoubleLoop(Study):
     loss: str = static("square", "loss", choices=tuple(LOSSES))
     confinement: float = static(0.05, "confinement", symbol=r"\lambda_1", low=1e-4, high=10, scale="log")
     temperature: float = static(0.1, "temperature", symbol=r"\lambda_2", low=1e-3, high=10, scale="log")
-    points: int = static(61, "points along an axis of the grid", low=41, high=401)
+    grid_points: int = static(61, "points along an axis of the grid", low=41, high=401)
 
     outputs = {
-        "gap": Output("gap to the optimum", "", ("step",), scale="log"),
-        "bound": Output("guaranteed gap of the ascent", "", ("step",), scale="log", theory_only=True),
+        "optimality_gap": Output("gap to the optimum", "", ("step",), scale="log"),
+        "guaranteed_gap": Output("guaranteed gap of the ascent", "", ("step",), scale="log", theory_only=True),
         "fall": Output("step at which the gap is first below half its start", "t", undefined=np.nan),
-        "constant": Output("limit of t times the online gap", theory_only=True),
-        "radius": Output("spectral radius of the naive iteration", r"\rho", theory_only=True),
+        "online_averaging_constant": Output("limit of t times the online gap", theory_only=True),
+        "spectral_radius": Output("spectral radius of the naive iteration", r"\rho", theory_only=True),
     }
     history = (
         Change("online-constant", "this claim", UNSTABLE),
@@ -76,12 +76,27 @@ class MeanFieldDoubleLoop(Study):
         },
     }
     figure = panels(
-        Panel("gap", by="temperature", part="averaging", line=True, ylabel="$L(q_t)-L^*$", **STEP),
+        Panel("optimality_gap", by="temperature", part="averaging", line=True, ylabel="$L(q_t)-L^*$", **STEP),
         Panel(
-            lambda data: data.get("fall", data.get("radius")), x="temperature", part="averaging", ylabel=r"fall, $\rho$"
+            lambda data: data.get("fall", data.get("spectral_radius")),
+            x="temperature",
+            part="averaging",
+            ylabel=r"fall, $\rho$",
         ),
-        Panel(lambda data: data.step * data.gap, part="online", ylabel="$t\\,(L(q_t)-L^*)$", marks=(LIMIT,), **STEP),
-        Panel(lambda data: data.get("gap", data.get("bound")), by="loss", part="ascent", ylabel="$D^*-D$", **STEP),
+        Panel(
+            lambda data: data.step * data.optimality_gap,
+            part="online",
+            ylabel="$t\\,(L(q_t)-L^*)$",
+            marks=(LIMIT,),
+            **STEP,
+        ),
+        Panel(
+            lambda data: data.get("optimality_gap", data.get("guaranteed_gap")),
+            by="loss",
+            part="ascent",
+            ylabel="$D^*-D$",
+            **STEP,
+        ),
         columns=4,
         width=2.8,
         caption="Second panel: the step at which the gap is below half its start, and rho. Right: lines are bounds.",
@@ -107,19 +122,19 @@ class MeanFieldDoubleLoop(Study):
         """Once the unstable phase is over the gap is constant/t: t times the mean gap, averaged over t = 300, 500, 700,
         1000, is {criterion} times the constant of the linearisation."""
         late = _tail(online, 300, 1000) * online.simulated.step
-        return late.mean("step").mean("seed") / online.predicted.constant
+        return late.mean("step").mean("seed") / online.predicted.online_averaging_constant
 
     @claim(OWN, "linear stability", between(1 / 1.5, 1.5))
     def unstable_until(averaging):
         """Dual averaging first moves away: its gap is below half of its start only from t = rho, the spectral radius of
         the naive iteration mu <- p_mu, within a factor 1.5."""
-        return averaging.simulated.fall / averaging.predicted.radius
+        return averaging.simulated.fall / averaging.predicted.spectral_radius
 
     @claim("oko2022particle", "", at_most(1.0))
     def ascent(ascent):
         """The mean dual gap of coordinate ascent over (1 - 1/(n + R^2 s/lambda_2))^k of its start is {criterion} at
         every checkpoint k, l'' <= s."""
-        return ascent.simulated.gap / ascent.predicted.bound
+        return ascent.simulated.optimality_gap / ascent.predicted.guaranteed_gap
 
     def coordinates(self) -> dict[str, Any]:
         return {"step": list(STEPS[self.method])}
@@ -131,22 +146,22 @@ class MeanFieldDoubleLoop(Study):
         """
         from unlazy.training.mean_field.double_loop import exact_inner
 
-        found = optimum(self.confinement, self.temperature, self.loss, self.points)
+        found = optimum(self.confinement, self.temperature, self.loss, self.grid_points)
         return found, exact_inner(found.grid), TARGETS if self.loss == "square" else None
 
     def simulate(self, rng: np.random.Generator) -> dict[str, Any]:
-        from unlazy.training.mean_field.double_loop import ascent_duals, averaging_objectives
+        from unlazy.training.mean_field.double_loop import ascent_duals, averaging_free_energies
 
         found, loop, start = self._loop()
         steps = np.array(STEPS[self.method])
         rows, first = rng.integers(len(INPUTS), size=steps[-1]).tolist(), int(self.method != "ascent")
         if self.method == "ascent":
-            curve = found.objective - ascent_duals(loop, rows, AMPLITUDE, start)
+            curve = found.free_energy - ascent_duals(loop, rows, AMPLITUDE, start)
         else:
             seen = rows[1:] if self.method == "online" else [None] * (steps[-1] - 1)
-            curve = averaging_objectives(loop, seen) - found.objective
+            curve = averaging_free_energies(loop, seen) - found.free_energy
         below = np.flatnonzero(curve < curve[0] / 2)
-        return {"gap": curve[steps - first], "fall": first + below[0] if below.size else np.nan}
+        return {"optimality_gap": curve[steps - first], "fall": first + below[0] if below.size else np.nan}
 
     def predict(self) -> dict[str, Any]:
         from unlazy.training.mean_field.double_loop import ascent_contraction, coordinate_ascent_init
@@ -154,7 +169,7 @@ class MeanFieldDoubleLoop(Study):
         found, loop, start = self._loop()
         radius = naive_iteration_radius(found)
         if self.method != "ascent":
-            return {"radius": radius, "constant": online_averaging_constant(found)}
-        gap = found.objective - coordinate_ascent_init(loop, start).dual
+            return {"spectral_radius": radius, "online_averaging_constant": online_averaging_constant(found)}
+        gap = found.free_energy - coordinate_ascent_init(loop, start).dual
         factor = ascent_contraction(len(INPUTS), AMPLITUDE, self.temperature, SMOOTHNESS[self.loss])
-        return {"radius": radius, "bound": gap * factor ** np.array(STEPS["ascent"])}
+        return {"spectral_radius": radius, "guaranteed_gap": gap * factor ** np.array(STEPS["ascent"])}

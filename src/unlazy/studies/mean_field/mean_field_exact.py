@@ -22,19 +22,19 @@ ROOT = between(0.45, 0.65)
 LINEAR = "the bias of F is linear in the step, like that of batches: the knee stays where it is"
 NEAR = "at these errors the variance hardly has to move, and the fast mean sets the steps"
 CANCELS = "the noise of an epoch cancels where the mean does not relax meanwhile"
-PROBLEM = {"curvature": 0.5, "interaction": 1.5, "field": 0.3, "target": 1.0}
+PROBLEM = {"external_curvature": 0.5, "interaction": 1.5, "data_field": 0.3, "target_mean": 1.0}
 DEFAULTS = PROBLEM | {"temperature": 0.2, "start_mean": 2.0}
 """The problem of the claims that need no particles."""
-ERRORS = (1e-2, 1e-3, 1e-4, 1e-5)
+GAPS = (1e-2, 1e-3, 1e-4, 1e-5)
 KNEES = {("free energy", 1.0): "free energy", ("energy", 1.0): "energy", ("free energy", 0.5): "start near the end"}
-SEEN = ("mean_place", "spread", "mean_square", "mean_spread", "mean_wander", "mean_energy")
+SEEN = ("particle_mean", "particle_variance", "mean_variance", "late_variance", "late_wander", "late_energy")
 """The moments at the checkpoints, and time averages."""
 GRID = 20
 EARLY = 0, 1, 2, 3, 4, 6, 8, 10
 """Steps at which width costs most."""
-STEP = {"particles": 16, "interaction": 0.5, "start_mean": 0.8, "start_variance": 0.4, "replicates": 384}
-NARROW = {"temperature": 0.02, "start_mean": 0.9, "start_variance": 0.04, "replicates": 384}
-BATCH = NARROW | {"batches": ["independent", "reshuffled"], "batch": 4}
+STEP = {"particles": 16, "interaction": 0.5, "start_mean": 0.8, "start_variance": 0.4, "clouds": 384}
+NARROW = {"temperature": 0.02, "start_mean": 0.9, "start_variance": 0.04, "clouds": 384}
+BATCH = NARROW | {"batches": ["independent", "reshuffled"], "batch_size": 4}
 
 
 def _numbers(data, *names):
@@ -52,12 +52,12 @@ def _late(data):
 
 def _mean_gap(data):
     a, b, h, c = _numbers(data, *PROBLEM)
-    return abs(_late(data).mean_place - (h + b * c) / (a + b))
+    return abs(_late(data).particle_mean - (h + b * c) / (a + b))
 
 
 def _variance_gap(data):
-    a, heat, rate = _numbers(data, "curvature", "temperature", "step_size")
-    return abs(_late(data).spread - 2 * heat / (a * (2 - rate * a)))
+    a, heat, rate = _numbers(data, "external_curvature", "temperature", "step_size")
+    return abs(_late(data).particle_variance - 2 * heat / (a * (2 - rate * a)))
 
 
 def _rate(part, name, start, end):
@@ -73,19 +73,19 @@ def _rate(part, name, start, end):
 def _width(data):
     """N times what N particles add to L; theory has no seeds."""
     seen = data.mean("seed") if "seed" in data.dims else data
-    modes, numbers = Modes(*_numbers(data, *PROBLEM)), _numbers(data, "temperature", "particles")
-    return exact.added_by_width(modes, seen.spread, seen.mean_square, *numbers)
+    modes, numbers = Modes(*_numbers(data, *PROBLEM)), _numbers(data, "particles", "temperature")
+    return exact.added_by_width(modes, seen.particle_variance, seen.mean_variance, *numbers)
 
 
 def _energy_bias(data):
     modes = Modes(*_numbers(data, *PROBLEM))
-    return data.mean_energy - float(exact.gaussian_optimum(modes, parameter(data, "temperature")).energy)
+    return data.late_energy - float(exact.gaussian_optimum(modes, parameter(data, "temperature")).energy)
 
 
 def _free_energy_bias(data):
     """L - L* of infinitely many particles with the mean variance of all seeds, whose optimum is lambda_2/a."""
-    a, heat = _numbers(data, "curvature", "temperature")
-    ratio = (data.mean_spread.mean("seed") if "seed" in data.dims else data.mean_spread) * a / heat
+    a, heat = _numbers(data, "external_curvature", "temperature")
+    ratio = (data.late_variance.mean("seed") if "seed" in data.dims else data.late_variance) * a / heat
     return heat / 2 * (ratio - 1 - np.log(ratio))
 
 
@@ -97,10 +97,10 @@ def _interacting(data):
 
 
 def _batch_bias(part, name="simulated"):
-    """What batches add to F: (a+b)/2 times the mean's square distance from the optimum, above that of all rows."""
+    """What batches add to F: (a+b)/2 times the mean's square distance from the optimum, above that of all samples."""
     enough(part.simulated, "step_size", 1)
-    a, b = _numbers(part.simulated, "curvature", "interaction")
-    wander = part.simulated.mean_wander.mean("seed") if name == "simulated" else part.predicted.mean_wander
+    a, b = _numbers(part.simulated, "external_curvature", "interaction")
+    wander = part.simulated.late_wander.mean("seed") if name == "simulated" else part.predicted.late_wander
     return (a + b) / 2 * (wander - part.predicted.full_wander)
 
 
@@ -110,18 +110,18 @@ def _added_by_batches(data):
     rate, late = parameter(data, "step_size"), np.arange(steps // 4 + 1, steps + 1)
     start = {name: parameter(data, name) for name in ("particles", "start_mean", "start_variance")}
     full = exact.gaussian_wander(modes, exact.gaussian_moments(modes, heat, np.asarray(rate)[..., None], late, **start))
-    return (modes.curvature + modes.interaction) / 2 * (data.mean_wander - (0 * rate + full.mean(axis=-1)))
+    return (modes.external_curvature + modes.interaction) / 2 * (data.late_wander - (0 * rate + full.mean(axis=-1)))
 
 
 @cache
 def _knees(judged, start_variance):
-    """The largest batch that wastes little, for each error: 1e5 rows, V = 1, infinitely many particles."""
+    """The largest batch that wastes little, for each gap: 1e5 samples, V = 1, infinitely many particles."""
     import xarray as xr
 
     start = {"start_mean": DEFAULTS["start_mean"], "start_variance": start_variance}
-    problem = Modes(**PROBLEM), DEFAULTS["temperature"], 1.0, 100_000
-    found = [batch_knee(*problem, error, judged=judged, **start).knee for error in ERRORS]
-    return xr.DataArray(found, {"error": list(ERRORS)}, dims="error")
+    problem = Modes(**PROBLEM), 100_000, DEFAULTS["temperature"]
+    found = [batch_knee(*problem, gap, data_field_variance=1.0, judged=judged, **start).knee for gap in GAPS]
+    return xr.DataArray(found, {"target_gap": list(GAPS)}, dims="target_gap")
 
 
 def _shown_knees(case, data):
@@ -132,23 +132,23 @@ def _shown_knees(case, data):
 
 def _knee_exponent(decay, judged, start_variance):
     needs(decay.simulated, **DEFAULTS)
-    return -slope(_knees(judged, start_variance), "error")
+    return -slope(_knees(judged, start_variance), "target_gap")
 
 
 DECAY: dict[str, Any] = {"x": _time, "part": "decay", "xlabel": "time"}
 GAP: dict[str, Any] = DECAY | {"log": "y", "ylim": (1e-2, 3)}
 BIAS: dict[str, Any] = {"x": "step_size", "log": "xy"}
 RULES = tuple(partial(_shown_knees, case) for case in KNEES)
-KNEE: dict[str, Any] = {"x": "error", "part": "decay", "log": "xy", "points": False, "ylim": (4, 9000)}
+KNEE: dict[str, Any] = {"x": "target_gap", "part": "decay", "log": "xy", "points": False, "ylim": (4, 9000)}
 
 
 @dataclass(frozen=True)
 class MeanFieldExact(Study):
     """Problem Q: F = a/2 E x^2 - h E x + b/2 (E x - c)^2 in one dimension; all laws are Gaussian.
 
-    An instance is `replicates` independent clouds of N particles. Batches drawn anew at every step are what the bound
-    is about; cut from one permutation per epoch their noise largely cancels, which has a closed form of its own. The
-    knee of the batch rule is theory alone, for 1e5 rows, V = 1, infinitely many particles, a start from N(2, 1) (or as
+    An instance is `clouds` independent clouds of N particles. Batches drawn anew at every step are what the bound is
+    about; cut from one permutation per epoch their noise largely cancels, which has a closed form of its own. The knee
+    of the batch rule is theory alone, for 1e5 samples, V = 1, infinitely many particles, a start from N(2, 1) (or as
     its claim says) and the default parameters, without which it is untested.
     """
 
@@ -158,26 +158,26 @@ class MeanFieldExact(Study):
     interaction: float = value(1.5, "interaction of the particles", symbol="b", low=0, high=100)
     step_size: float = value(0.02, "step size", symbol=r"\eta", above=0, high=10, scale="log")
     temperature: float = value(0.2, "temperature", symbol=r"\lambda_2", above=0, high=100)
-    curvature: float = value(0.5, "curvature", symbol="a", above=0, high=100)
-    field: float = value(0.3, "field", symbol="h", low=-100, high=100)
-    target: float = value(1.0, "target", symbol="c", low=-100, high=100)
+    external_curvature: float = value(0.5, "curvature", symbol="a", above=0, high=100)
+    data_field: float = value(0.3, "field", symbol="h", low=-100, high=100)
+    target_mean: float = value(1.0, "target of the mean", symbol="c", low=-100, high=100)
     start_mean: float = value(2.0, "mean of the start", low=-100, high=100)
     start_variance: float = value(1.5, "variance of the start", above=0, high=100)
     particles: int = static(6, "particles", symbol="N", low=2, high=10_000, scale="log")
-    batch: int = static(0, "rows in a batch, 0 for all", symbol="B", low=0, high=1000)
+    batch_size: int = static(0, "samples in a batch, 0 for all", symbol="B", low=0, high=1000)
     batches: str = static("independent", "how batches are drawn", choices=("independent", "reshuffled"))
-    rows: int = static(32, "rows, of variance 1", symbol="n", low=2, high=1000)
-    replicates: int = static(768, "clouds per seed", low=2, high=100_000)
+    n: int = static(32, "samples, of variance 1", symbol="n", low=2, high=1000)
+    clouds: int = static(768, "clouds per seed", low=2, high=100_000)
     steps: int = static(250, "steps", symbol="k", low=GRID, high=10_000_000)
 
     outputs = {
-        "mean_place": Output("mean of the particles", "m", ("checkpoint",)),
-        "spread": Output("variance of deviations", "v", ("checkpoint",), scale="log"),
-        "mean_square": Output("variance of the particles' mean", "w", ("checkpoint",), scale="log"),
-        "mean_spread": Output("time average of the variance of deviations", scale="log"),
-        "mean_wander": Output("time average of the square of the mean's distance from the optimum", scale="log"),
-        "mean_energy": Output("time average of F", scale="log"),
-        "full_wander": Output("mean_wander with all rows at every step", scale="log", theory_only=True),
+        "particle_mean": Output("mean of the particles", "m", ("checkpoint",)),
+        "particle_variance": Output("variance of deviations", "v", ("checkpoint",), scale="log"),
+        "mean_variance": Output("variance of the particles' mean", "w", ("checkpoint",), scale="log"),
+        "late_variance": Output("time average of the variance of deviations", scale="log"),
+        "late_wander": Output("time average of the square of the mean's distance from the optimum", scale="log"),
+        "late_energy": Output("time average of F", scale="log"),
+        "full_wander": Output("the same with all samples at every step", scale="log", theory_only=True),
         "best_mean": Output("mean of the optimum", "m^*", theory_only=True),
         "best_energy": Output("F at the optimum", "F^*", theory_only=True),
         "last_variance": Output("variance of deviations in the end", theory_only=True),
@@ -225,24 +225,30 @@ class MeanFieldExact(Study):
         and so is the mean, relative to its distance from the optimum at the start, or to the optimal law's deviation if
         that is larger."""
         data, exact = decay
-        a, heat, start = _numbers(data, "curvature", "temperature", "start_mean")
+        a, heat, start = _numbers(data, "external_curvature", "temperature", "start_mean")
         # a mean may be 0 or cross it, and have no way to go
         scale = np.maximum(abs(start - exact.best_mean), np.sqrt(heat / a))
-        mean = (data.mean_place.mean("seed") - exact.mean_place) / scale
-        return [mean, *(relative_deviation(data[name].mean("seed"), exact[name]) for name in ("spread", "mean_square"))]
+        mean = (data.particle_mean.mean("seed") - exact.particle_mean) / scale
+        return [
+            mean,
+            *(
+                relative_deviation(data[name].mean("seed"), exact[name])
+                for name in ("particle_variance", "mean_variance")
+            ),
+        ]
 
     @claim("nitanda2022convex chizat2022mean", "", between(0.95, 1.05), resampled=True)
     def mean_rate(decay):
         """The mean's part of L - L* decays at {criterion} times the rate 2(a+b); at b = 0 that is the bound
         2 lambda_2/alpha, attained."""
-        a, b, start = _numbers(decay.simulated, "curvature", "interaction", "start_mean")
-        return _rate(decay, "mean_place", start, decay.predicted.best_mean) / (2 * (a + b))
+        a, b, start = _numbers(decay.simulated, "external_curvature", "interaction", "start_mean")
+        return _rate(decay, "particle_mean", start, decay.predicted.best_mean) / (2 * (a + b))
 
     @claim(OWN, CLOSED, between(0.95, 1.05), resampled=True)
     def variance_rate(decay):
         """The variance's part of L - L*, of second order in v - v*, decays at {criterion} times the rate 4a."""
-        a, start = _numbers(decay.simulated, "curvature", "start_variance")
-        return _rate(decay, "spread", start, decay.predicted.last_variance) / (4 * a)
+        a, start = _numbers(decay.simulated, "external_curvature", "start_variance")
+        return _rate(decay, "particle_variance", start, decay.predicted.last_variance) / (4 * a)
 
     @claim(OWN, CLOSED, within(0.1), resampled=True)
     def width(decay):
@@ -254,7 +260,7 @@ class MeanFieldExact(Study):
     def uniform(decay):
         """N times what N particles add to L, over the larger of its values at the start, b v0/2, and at the end,
         (lambda_2/2) log((a+b)/a), is {criterion} for every N, at every time from the start."""
-        a, b, v0, heat = _numbers(decay.simulated, "curvature", "interaction", "start_variance", "temperature")
+        a, b, v0, heat = _numbers(decay.simulated, "external_curvature", "interaction", "start_variance", "temperature")
         return _interacting(decay.simulated) / np.maximum(b * v0 / 2, heat / 2 * np.log1p(b / a))
 
     @claim(CHAOS, "", at_most(1.0001), theory=True)
@@ -272,7 +278,7 @@ class MeanFieldExact(Study):
     @claim(SUZUKI, BOUND, between(0.85, 1.25), resampled=True)
     def energy_step(step):
         """The bias of F is linear in the step: its exponent is {criterion}."""
-        return slope(step.simulated.mean_energy.mean("seed") - step.predicted.best_energy, "step_size")
+        return slope(step.simulated.late_energy.mean("seed") - step.predicted.best_energy, "step_size")
 
     @claim(SUZUKI, BOUND, between(1.8, 2.3), resampled=True)
     def free_energy_step(step):
@@ -297,7 +303,7 @@ class MeanFieldExact(Study):
     def reshuffling(batch):
         """Where an epoch is shorter than the relaxation time of the mean, eta(a+b) n/B < 1, one permutation per epoch
         leaves {criterion} of the bias of batches drawn anew."""
-        bias, numbers = _batch_bias(batch), ("curvature", "interaction", "rows", "batch")
+        bias, numbers = _batch_bias(batch), ("external_curvature", "interaction", "n", "batch_size")
         a, b, n, size = _numbers(batch.simulated, *numbers)
         bias = bias.sel(step_size=bias.step_size[bias.step_size * (a + b) * (n / size) < 1])
         enough(bias, "step_size", 1)
@@ -320,40 +326,39 @@ class MeanFieldExact(Study):
         return _knee_exponent(decay, "free energy", 0.5)
 
     def validate(self) -> None:
-        exact.check_stable(self.curvature + self.interaction, self.step_size)
-        if self.batch > self.rows:
-            raise InputError(f"batch must be <= rows = {self.rows}, got {self.batch}")
+        exact.check_stable(self.external_curvature + self.interaction, self.step_size)
+        if self.batch_size > self.n:
+            raise InputError(f"batch_size must be <= n = {self.n}, got {self.batch_size}")
 
     def coordinates(self) -> dict[str, Any]:
         return {"checkpoint": sorted({*EARLY, *(self.steps * k // GRID for k in range(1, GRID + 1))})}
 
-    def _run(self) -> tuple[tuple[Any, float, float], dict[str, Any]]:
+    def _run(self) -> dict[str, Any]:
         """What both the particles and the closed form depend on."""
-        modes = Modes(self.curvature, self.interaction, self.field, self.target)
-        options = self.as_dict("particles", "start_mean", "start_variance", n="rows")
-        options |= {"reshuffled": self.batches == "reshuffled"}
-        return (modes, self.temperature, self.step_size), options
+        names = "n", "temperature", "step_size", "particles", "start_mean", "start_variance"
+        modes = Modes(self.external_curvature, self.interaction, self.data_field, self.target_mean)
+        return {"modes": modes, "reshuffled": self.batches == "reshuffled"} | self.as_dict(*names)
 
     def simulate(self, rng: np.random.Generator) -> dict[str, Any]:
         from unlazy.training.mean_field.gaussian_clouds import run_clouds
 
-        problem, options = self._run()
-        options |= {"batch": self.batch, "replicates": self.replicates, "checkpoints": self.coordinates()["checkpoint"]}
-        found = run_clouds(rng, *problem, self.steps, **options)
-        return dict(zip(SEEN, (*found.moments, found.variance, found.wander, found.energy), strict=True))
+        options = self._run() | self.as_dict("steps", "batch_size", "clouds")
+        found = run_clouds(rng, checkpoints=self.coordinates()["checkpoint"], **options)
+        averages = found.particle_variance, found.wander, found.energy
+        return dict(zip(SEEN, (*found.moments, *averages), strict=True))
 
     def predict(self) -> dict[str, Any]:
-        (modes, heat, rate), options = self._run()
-        options, size, n = options | {"row_variance": 1.0}, self.batch or self.rows, self.rows
+        options = self._run() | {"data_field_variance": 1.0}
+        modes, size = options["modes"], self.batch_size or self.n
         at, late = self.coordinates()["checkpoint"], np.arange(self.steps // 4 + 1, self.steps + 1)
-        cases = (at, size), (late, size), (late, n), ([np.inf], n)
-        seen, last, full, end = (exact.batched_moments(modes, heat, rate, k, batch=b, **options) for k, b in cases)
-        energy = exact.gaussian_energy(modes, last, self.particles).mean()
-        averages = last.variance.mean(), exact.gaussian_wander(modes, last).mean(), energy
-        best = exact.gaussian_optimum(modes, heat)
+        cases = (at, size), (late, size), (late, self.n), ([np.inf], self.n)
+        seen, last, full, end = (exact.batched_moments(steps=k, batch_size=b, **options) for k, b in cases)
+        energy = exact.gaussian_energy(modes, last, particles=self.particles).mean()
+        averages = last.particle_variance.mean(), exact.gaussian_wander(modes, last).mean(), energy
+        best = exact.gaussian_optimum(modes, self.temperature)
         return dict(zip(SEEN, (*(moment[:, 0] for moment in seen), *averages), strict=True)) | {
             "full_wander": exact.gaussian_wander(modes, full).mean(),
-            "best_mean": best.mean[0],
+            "best_mean": best.particle_mean[0],
             "best_energy": float(best.energy),
-            "last_variance": end.variance[0, 0],
+            "last_variance": end.particle_variance[0, 0],
         }

@@ -22,10 +22,10 @@ AMPLITUDE = 4.0
 LATE_STEPS = 1000, 6000
 METHODS: dict[str, dict[str, Any]] = {
     "full": {},
-    "sgd-4": {"batch": 4},
-    "sgd-16": {"batch": 16},
-    "svrg-4": {"batch": 4, "variance_reduction": True},
-    "reshuffled-4": {"batch": 4, "batches": "reshuffled"},
+    "sgd-4": {"batch_size": 4},
+    "sgd-16": {"batch_size": 16},
+    "svrg-4": {"batch_size": 4, "variance_reduction": True},
+    "reshuffled-4": {"batch_size": 4, "batches": "reshuffled"},
 }
 FLOORS = [("sgd-4", 24_000), ("sgd-16", 100_000), ("svrg-4", 100_000), ("reshuffled-4", 24_000)]
 """Enough evaluations for the steps of the floor; where the race has a program, it serves here too."""
@@ -42,16 +42,16 @@ def optimum(n: int, confinement: float, temperature: float) -> Any:
     """The optimal law of the network on its data."""
     z, y = network_data(n)
     problem = {"amplitude": AMPLITUDE, "confinement": confinement, "temperature": temperature}
-    return tanh_optimum(z, square_loss(y), points=71, deviations=7, **problem)
+    return tanh_optimum(z, square_loss(y), grid_points=71, relative_half_width=7, **problem)
 
 
 def _of(data: Any, gradient: str) -> Any:
-    return data.sel(gradient=gradient, drop=True)
+    return data.sel(gradient_estimate=gradient, drop=True)
 
 
 def _floor(part, gradient):
     """The mean over late times and seeds of F - F*."""
-    return _of(part.simulated, gradient).late_energy.mean("seed") - _of(part.predicted, gradient).optimum
+    return _of(part.simulated, gradient).late_energy.mean("seed") - _of(part.predicted, gradient).least_energy
 
 
 def _batch_floor(part, gradient):
@@ -62,7 +62,7 @@ def _batch_floor(part, gradient):
 
 def _share_at_end(part, other):
     """F - F* with variance reduction over that of another estimate, at the last budget."""
-    excess = part.simulated.energy.isel(budget=-1).mean("seed") - part.predicted.optimum
+    excess = part.simulated.energy.isel(budget=-1).mean("seed") - part.predicted.least_energy
     return _of(excess, "svrg-4") / _of(excess, other)
 
 
@@ -100,9 +100,9 @@ class MeanFieldMinibatch(Study):
     precision = "float32"
     chunk_width = 8
 
-    gradient: str = static("svrg-4", "estimate of the gradient", choices=tuple(METHODS), paired=True)
+    gradient_estimate: str = static("svrg-4", "estimate of the gradient", choices=tuple(METHODS), paired=True)
     particles: int = static(100, "particles", symbol="N", low=2, high=100_000, scale="log")
-    n: int = static(256, "rows, at least two batches of 16", low=32, high=100_000, scale="log")
+    n: int = static(256, "samples, at least two batches of 16", low=32, high=100_000, scale="log")
     evaluations: int = static(
         100_000, "gradient evaluations per particle", low=10_000, high=10**8, scale="log", paired=True
     )
@@ -114,7 +114,7 @@ class MeanFieldMinibatch(Study):
     outputs = {
         "energy": Output("energy F", "F", ("budget",), scale="log"),
         "late_energy": Output("mean of F from step 1000 to 6000", scale="log"),
-        "optimum": Output("least energy F*", theory_only=True),
+        "least_energy": Output("least energy F*", theory_only=True),
     }
     inner = {"budget": np.geomspace(0.01, 1.0, 10).tolist()}
     history = (
@@ -123,18 +123,18 @@ class MeanFieldMinibatch(Study):
     )
     presets = {
         "quick": {
-            "race": {"gradient": ["full", "sgd-4", "svrg-4"], "seeds": 8},
-            "floor": {("gradient", "evaluations"): FLOORS[:3], "near": 1.0, "seeds": 16},
+            "race": {"gradient_estimate": ["full", "sgd-4", "svrg-4"], "seeds": 8},
+            "floor": {("gradient_estimate", "evaluations"): FLOORS[:3], "near": 1.0, "seeds": 16},
         },
         "full": {
-            "race": {"gradient": list(METHODS), "particles": 200, "seeds": 16},
-            "floor": {("gradient", "evaluations"): FLOORS, "near": 1.0, "particles": 200, "seeds": 48},
+            "race": {"gradient_estimate": list(METHODS), "particles": 200, "seeds": 16},
+            "floor": {("gradient_estimate", "evaluations"): FLOORS, "near": 1.0, "particles": 200, "seeds": 48},
         },
     }
     figure = panels(
         Panel(
             _excess("energy"),
-            by="gradient",
+            by="gradient_estimate",
             part="race",
             line=True,
             **EVALUATIONS,
@@ -142,7 +142,7 @@ class MeanFieldMinibatch(Study):
             ylabel="$F - F^*$",
             ylim=(2e-5, 0.3),
         ),
-        Panel(_excess("late_energy"), x="gradient", part="floor", log="y", ylabel="floor of $F - F^*$"),
+        Panel(_excess("late_energy"), x="gradient_estimate", part="floor", log="y", ylabel="floor of $F - F^*$"),
     )
 
     @claim(PAPER, PLACE, between(3.0, 5.5), resampled=True)
@@ -175,8 +175,8 @@ class MeanFieldMinibatch(Study):
 
     def _cost(self) -> float:
         """Gradient evaluations per particle and step."""
-        batch = float(METHODS[self.gradient].get("batch", self.n))
-        return 3 * batch if "variance_reduction" in METHODS[self.gradient] else batch
+        batch = float(METHODS[self.gradient_estimate].get("batch_size", self.n))
+        return 3 * batch if "variance_reduction" in METHODS[self.gradient_estimate] else batch
 
     def simulate(self, key: Any) -> dict[str, Any]:
         from unlazy.training.mean_field.batch_races import race_energies
@@ -184,9 +184,9 @@ class MeanFieldMinibatch(Study):
         at_budgets = [max(int(share * self.evaluations // self._cost()), 1) for share in self.coordinates()["budget"]]
         law = optimum(self.n, self.confinement, self.temperature)
         options = self.as_dict("temperature", "confinement", "step_size", "near", "particles")
-        options |= {"amplitude": AMPLITUDE, "batches": "independent"} | METHODS[self.gradient]
+        options |= {"amplitude": AMPLITUDE, "batches": "independent"} | METHODS[self.gradient_estimate]
         energy, late = race_energies(key, law, network_data(self.n), at_budgets, LATE_STEPS, **options)
         return {"energy": energy, "late_energy": late}
 
     def predict(self) -> dict[str, Any]:
-        return {"optimum": optimum(self.n, self.confinement, self.temperature).energy}
+        return {"least_energy": optimum(self.n, self.confinement, self.temperature).energy}

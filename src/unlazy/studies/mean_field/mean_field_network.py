@@ -13,7 +13,7 @@ from unlazy.studies.mean_field.shared import AMPLITUDE, INPUTS, TARGETS, of_one_
 from unlazy.theory.mean_field.dual import particle_constants
 
 PARITIES = "classification of parities"
-IN_PARITY = {"problem": ("parity",)}
+IN_PARITY = {"kind": ("parity",)}
 TIMES = 10
 """At which the energy is kept."""
 WIDE = {"prior_scale": [0.1, 0.2, 0.3, 0.5, 1.0], "temperature": [0.001, 0.003, 0.01, 0.03, 0.1]}
@@ -28,7 +28,7 @@ def _at(parity, name, prior_scale=0.2, temperature=0.003):
 
 def small_end(particles):
     """F* + c_F/N of the small problem."""
-    found = optimum(**SMALL, deviations=7.0)
+    found = optimum(**SMALL, relative_half_width=7.0)
     return found.energy + particle_constants(found).energy_excess / particles
 
 
@@ -45,9 +45,9 @@ class MeanFieldNetwork(Study):
     """Parity of two of d signs: f(x) = E 10 tanh(w.x + b) under squared loss, N particles, tested on 1000 fresh rows.
 
     The kernel is that of 512 neurons drawn from the prior N(0, tau^2) of the same weights, with the ridge that is best
-    on the test rows themselves, an advantage that the network does not get. `share` is the part of the weights' square
-    in the two relevant columns, 2/d before training. The part `small` has neurons with two parameters, for which F* is
-    known: y = sin(2z) at 20 points, R = 4, lambda_1 = 0.05, lambda_2 = 0.1, started from N(0, 4).
+    on the test rows themselves, an advantage that the network does not get. `relevant_share` is the part of the
+    weights' square in the two relevant columns, 2/d before training. The part `small` has neurons with two parameters,
+    for which F* is known: y = sin(2z) at 20 points, R = 4, lambda_1 = 0.05, lambda_2 = 0.1, started from N(0, 4).
 
     Not claimed: that it is better than a multilayer perceptron trained by Adam (it is not on rotated XOR), or the rate
     of the theorem: its guarantee at this problem (Holley-Stroock) is about 1e12 times below the measured rate.
@@ -58,7 +58,7 @@ class MeanFieldNetwork(Study):
     precision = "float32"
     chunk_width = 8
 
-    problem: str = static("parity", "problem", choices=("parity", "small"))
+    kind: str = static("parity", "problem", choices=("parity", "small"))
     n: int = static(200, "training rows", symbol="n", low=20, high=100_000, scale="log")
     d: int = static(20, "columns", symbol="d", low=3, high=1000, scale="log")
     particles: int = static(128, "particles", symbol="N", low=2, high=100_000, scale="log")
@@ -71,7 +71,7 @@ class MeanFieldNetwork(Study):
     outputs = {
         "accuracy": Output("test accuracy of the network", only=IN_PARITY),
         "kernel_accuracy": Output("test accuracy of its neurons as a kernel", only=IN_PARITY),
-        "share": Output("share of the relevant columns in the weights", only=IN_PARITY),
+        "relevant_share": Output("share of the relevant columns in the weights", only=IN_PARITY),
         "energy": Output("energy F", "F", dims=("time",)),
     }
     history = (
@@ -81,11 +81,11 @@ class MeanFieldNetwork(Study):
     presets = {
         "quick": {
             "parity": {"prior_scale": [0.2, 1.0], "temperature": [0.003, 0.1], "seeds": 8},
-            "small": {"problem": "small", "particles": 256, "steps": 2500, "seeds": 32},
+            "small": {"kind": "small", "particles": 256, "steps": 2500, "seeds": 32},
         },
         "full": {
             "parity": WIDE | {"n": [100, 200, 400], "steps": 4000, "seeds": 16},
-            "small": {"problem": "small", "particles": [64, 256, 1024], "steps": 5000, "seeds": 64},
+            "small": {"kind": "small", "particles": [64, 256, 1024], "steps": 5000, "seeds": 64},
         },
     }
     figure = panels(
@@ -107,7 +107,7 @@ class MeanFieldNetwork(Study):
     @claim("suzuki2023convergence", PARITIES, at_least(3.0))
     def features(parity):
         """Its weights have turned to the two relevant columns: their share is {criterion} times 2/d."""
-        return _at(parity, "share") * parameter(parity.simulated, "d") / 2
+        return _at(parity, "relevant_share") * parameter(parity.simulated, "d") / 2
 
     @claim(OWN, "role of the temperature", at_least(0.2))
     def entropy(parity):
@@ -136,11 +136,11 @@ class MeanFieldNetwork(Study):
             "steps": self.steps,
             "record_at": self.coordinates()["time"],
         }
-        if self.problem == "parity":
+        if self.kind == "parity":
             run |= {"prior_scale": self.prior_scale, "temperature": self.temperature}
             return learn_parity(key, self.n, self.d, amplitude=10.0, **run)
         run |= {"amplitude": AMPLITUDE, "start_deviation": 2.0, "step_size": SMALL_STEP, **SMALL}
         return of_one_problem(self, {"energy": network_energies(key, INPUTS, TARGETS, **run)})
 
     def predict(self) -> dict[str, Any]:
-        return {"energy": np.full(TIMES, small_end(self.particles))} if self.problem == "small" else {}
+        return {"energy": np.full(TIMES, small_end(self.particles))} if self.kind == "small" else {}

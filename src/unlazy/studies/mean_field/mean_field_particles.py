@@ -11,10 +11,11 @@ import numpy as np
 
 from unlazy.checks import InputError
 from unlazy.lab import OWN, Change, Output, Study, at_least, between, cite, claim, parameter, static, value
+from unlazy.numerics.monte_carlo import window_shares
 from unlazy.plotting.panels import Level, Panel, panels
 from unlazy.studies.mean_field.shared import AMPLITUDE, INPUTS, TARGETS, optimum
 from unlazy.theory.mean_field.dual import particle_constants, width_covariance
-from unlazy.theory.mean_field.fluctuations import width_fluctuations, window_shares
+from unlazy.theory.mean_field.fluctuations import width_fluctuations
 from unlazy.theory.mean_field.tanh_network import tanh_step_bias
 
 CHAOS = "chen2022uniform suzuki2023convergence"
@@ -62,7 +63,7 @@ def _shown_width(data):
 
 def _shown_energy(data):
     """Of the theory that of late times."""
-    return data.energy_gap if "energy_gap" in data else data.energy_excess.where(data.time > 2)
+    return data.scaled_energy_gap if "scaled_energy_gap" in data else data.energy_excess.where(data.time > 2)
 
 
 def _times(data):
@@ -105,12 +106,12 @@ class MeanFieldParticles(Study):
     outputs = {
         "square": Output("N times the squared deviation of the predictions", "", ("time",), scale="log"),
         "offset": Output("deviation of the predictions from those of mu*", "", ("time", "input")),
-        "energy_gap": Output("N times the excess of F", r"N(F-F^*)", ("time",)),
+        "scaled_energy_gap": Output("N times the excess of F", r"N(F-F^*)", ("time",)),
         "drift": Output("N times the growth of half the mean square of the particles", "", ("time",)),
         "width_trace": Output("predicted N tr Cov(f)", theory_only=True),
         "width_curve": Output("predicted N tr Cov(f) at each time", "", ("time",), scale="log", theory_only=True),
         "independent_trace": Output("N tr Cov(f) of independent particles", theory_only=True),
-        "excess": Output("constant of L", "c", theory_only=True),
+        "free_energy_excess": Output("constant of L", "c", theory_only=True),
         "energy_excess": Output("predicted N times the excess of F", theory_only=True),
     }
     history = (
@@ -163,7 +164,9 @@ class MeanFieldParticles(Study):
         # `drift`, the expected growth of E|x|^2/2 in a unit of time, is 0 in the mean at stationarity. As a control
         # variate it halves the noise, and takes off what has not relaxed yet.
         cell = main.simulated.sel(particles=8).isel(time=-1)
-        corrected = (cell.energy_gap - _coefficient(cell.drift, cell.energy_gap) * cell.drift).mean("seed")
+        corrected = (cell.scaled_energy_gap - _coefficient(cell.drift, cell.scaled_energy_gap) * cell.drift).mean(
+            "seed"
+        )
         return corrected / main.predicted.energy_excess.sel(particles=8)
 
     def validate(self) -> None:
@@ -189,11 +192,11 @@ class MeanFieldParticles(Study):
     def predict(self) -> dict[str, Any]:
         found, (bias, curve) = optimum(self.confinement, self.temperature), _theory(self.confinement, self.temperature)
         constants = particle_constants(found)
-        added = self.particles * bias.energy_per_particle + bias.energy
+        added = self.particles * bias.energy_slope + bias.energy_excess_slope
         return {
-            "width_trace": float(np.trace(width_covariance(found) + self.step_size * bias.width)),
+            "width_trace": float(np.trace(width_covariance(found) + self.step_size * bias.covariance_slope)),
             "width_curve": window_shares(EDGES) @ curve,
             "independent_trace": float(np.trace(found.covariance)),
-            "excess": constants.excess,
+            "free_energy_excess": constants.free_energy_excess,
             "energy_excess": constants.energy_excess + self.step_size * added,
         }

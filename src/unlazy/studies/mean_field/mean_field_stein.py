@@ -23,19 +23,19 @@ BLIND = (
 )
 AHEAD = "the rival is far ahead from this wide start; why was not isolated"
 CENTRE, WEIGHT = 0.5, 0.2
-LAWS = {"gaussian": Normal(CENTRE), "modes": TwoNormals(WEIGHT, mode=2.0, deviation=0.5)}
+LAWS = {"gaussian": Normal(CENTRE), "modes": TwoNormals(WEIGHT, centre=2.0, deviation=0.5)}
 KERNEL = {"bandwidth": 1.0, "prior_scale": 3.0}
 RACED = np.array([0.5, 0.0]), np.array([[1.5, -0.2], [-0.2, 0.8]])
 """Mean and precision of the target of the race."""
 BUDGETS = (100, 200, 400, 800)
-IN_MOMENTS = {"target": ("gaussian", "modes")}
+IN_MOMENTS = {"target_law": ("gaussian", "modes")}
 COLD, LATE = {"temperature": 1e-3}, {"temperature": [0.3, 1.0]}
 
 
 def _problem(target="gaussian", damping=10.0):
     from unlazy.training.mean_field.stein import SteinProblem
 
-    return SteinProblem(LAWS[target], damping, centre=CENTRE, points=801 if target == "modes" else 401, **KERNEL)
+    return SteinProblem(LAWS[target], damping, centre=CENTRE, grid_points=801 if target == "modes" else 401, **KERNEL)
 
 
 def _endless(damping):
@@ -66,7 +66,7 @@ ENDLESS = Panel(
     points=False,
     labels=(r"$N = \infty$, $s_1 = 10$", r"$N = \infty$, $s_1 = 3$"),
 )
-ERROR: dict[str, Any] = {"dims": ("budget",), "scale": "log", "only": {"target": ("race",)}}
+ERROR: dict[str, Any] = {"dims": ("budget",), "scale": "log", "only": {"target_law": ("race",)}}
 
 
 @dataclass(frozen=True)
@@ -86,15 +86,15 @@ class MeanFieldStein(Study):
     precision = "float32"
     chunk_width = 32
 
-    target: str = static("gaussian", "target", choices=("gaussian", "modes", "race"))
+    target_law: str = static("gaussian", "target", choices=("gaussian", "modes", "race"))
     particles: int = static(32, "particles", symbol="N", low=2, high=10_000, scale="log")
     temperature: float = value(0.1, "temperature", symbol=r"\lambda_2", low=1e-4, high=10, scale="log")
-    damping: float = static(10.0, "damping of the kernel", symbol="s_1", low=1, high=1000, scale="log")
+    damping_length: float = static(10.0, "damping of the kernel", symbol="s_1", low=1, high=1000, scale="log")
     step_size: float = value(0.05, "step size", symbol=r"\eta", above=0, high=0.5, scale="log")
     steps: int = static(2000, "steps", low=10, high=10_000_000, scale="log")
 
     outputs = {
-        "mean_place": Output("mean of the particles", only=IN_MOMENTS),
+        "particle_mean": Output("mean of the particles", only=IN_MOMENTS),
         "spread": Output("mean square of the particles about the target's mean", scale="log", only=IN_MOMENTS),
         "left_mass": Output("share of particles left of 0", only=IN_MOMENTS),
         "stein_error": Output("MMD^2 of the Stein particles", short="Stein, mean-field", **ERROR),
@@ -114,13 +114,13 @@ class MeanFieldStein(Study):
     presets = {
         "quick": {
             "gaussian": {"temperature": [0.3, 1.0], "particles": 64, "steps": 1500, "seeds": 48},
-            "modes": {"target": "modes", "temperature": 0.03, "steps": 1000, "seeds": 16},
-            "race": {"target": "race", "temperature": 1e-3, "step_size": 0.3, "seeds": 32},
+            "modes": {"target_law": "modes", "temperature": 0.03, "steps": 1000, "seeds": 16},
+            "race": {"target_law": "race", "temperature": 1e-3, "step_size": 0.3, "seeds": 32},
         },
         "full": {
             "gaussian": {"temperature": [0.03, 0.1, 0.3, 1.0], "steps": 8000, "particles": 128, "seeds": 96},
-            "modes": {"target": "modes", "temperature": [0.003, 0.03], "particles": 64, "steps": 8000, "seeds": 48},
-            "race": {"target": "race", "temperature": [1e-3, 1e-2], "step_size": 0.3, "particles": 64, "seeds": 96},
+            "modes": {"target_law": "modes", "temperature": [0.003, 0.03], "particles": 64, "steps": 8000, "seeds": 48},
+            "race": {"target_law": "race", "temperature": [1e-3, 1e-2], "step_size": 0.3, "particles": 64, "seeds": 96},
         },
     }
     figure = panels(
@@ -195,19 +195,19 @@ class MeanFieldStein(Study):
         from unlazy.training.mean_field.stein import race, sample_moments
 
         run = self.as_dict("particles", "temperature", "step_size")
-        if self.target == "race":
-            run |= {"damping": self.damping, "chain_step": 0.1, "svgd_step": 0.5, **KERNEL}
+        if self.target_law == "race":
+            run |= {"damping_length": self.damping_length, "chain_step_size": 0.1, "svgd_step_size": 0.5, **KERNEL}
             return of_one_problem(self, race(key, RACED, BUDGETS, **run))
-        run |= {"steps": self.steps, "start_deviation": 2.0 if self.target == "modes" else None}
-        return of_one_problem(self, sample_moments(key, _problem(self.target, self.damping), **run))
+        run |= {"steps": self.steps, "start_deviation": 2.0 if self.target_law == "modes" else None}
+        return of_one_problem(self, sample_moments(key, _problem(self.target_law, self.damping_length), **run))
 
     def predict(self) -> dict[str, Any]:
         from unlazy.training.mean_field.stein import exact_moments, width_slope
 
-        if self.target == "race":
+        if self.target_law == "race":
             return {}
-        problem = _problem(self.target, self.damping)
+        problem = _problem(self.target_law, self.damping_length)
         mean, spread, left = exact_moments(problem, self.temperature)
-        if self.target == "gaussian":
+        if self.target_law == "gaussian":
             spread += width_slope(problem, self.temperature) / self.particles
-        return {"mean_place": mean, "spread": spread, "left_mass": left}
+        return {"particle_mean": mean, "spread": spread, "left_mass": left}

@@ -22,11 +22,19 @@ LOSSES = {"square": square_loss(TARGETS), "logistic": logistic_loss(np.where(TAR
 
 @cache
 def optimum(
-    confinement: float, temperature: float, loss: str = "square", points: int = 121, deviations: float | None = None
+    confinement: float,
+    temperature: float,
+    loss: str = "square",
+    grid_points: int = 121,
+    relative_half_width: float | None = None,
 ) -> MeanFieldOptimum:
-    """The exact optimum, on a grid of points^2."""
-    options: dict[str, Any] = {"confinement": confinement, "temperature": temperature, "deviations": deviations}
-    return tanh_optimum(INPUTS, LOSSES[loss], amplitude=AMPLITUDE, points=points, **options)
+    """The exact optimum, on a grid of grid_points^2."""
+    options: dict[str, Any] = {
+        "confinement": confinement,
+        "temperature": temperature,
+        "relative_half_width": relative_half_width,
+    }
+    return tanh_optimum(INPUTS, LOSSES[loss], amplitude=AMPLITUDE, grid_points=grid_points, **options)
 
 
 def of_one_problem(study: Study, found: Mapping[str, Any]) -> dict[str, Any]:

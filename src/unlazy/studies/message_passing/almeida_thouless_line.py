@@ -1,4 +1,4 @@
-"""The AT line: message passing stops converging where the replica-symmetric solution loses its stability."""
+"""Message passing stops converging where the replica-symmetric solution loses its stability, at the AT line."""
 
 from __future__ import annotations
 
@@ -17,18 +17,22 @@ from unlazy.theory.message_passing.sequential.inference import ENSEMBLES, covari
 STABLE, NEAR, UNSTABLE = 0.7, 0.84, 1.26
 """Multiples of the inverse temperature of the line: judged as stable, as not yet unstable, as unstable."""
 START, END = 40, 240
-"""The steps between which the decay is fitted."""
+"""The iterations between which the decay is fitted."""
 BOTH = {"ensemble": list(ENSEMBLES)}
 
 
 def _side(values: Any, *, low: float = 0.0, high: float = np.inf) -> Any:
     """The values at these multiples of the inverse temperature of the line."""
-    return values.isel(cooling=np.flatnonzero((values.cooling >= low) & (values.cooling <= high)))
+    return values.isel(
+        relative_inverse_temperature=np.flatnonzero(
+            (values.relative_inverse_temperature >= low) & (values.relative_inverse_temperature <= high)
+        )
+    )
 
 
 def _judged(part: Part) -> None:
     """What all claims ask of a run: both ensembles, and runs as long as the fit of the decay."""
-    needs(part.simulated, ensemble=ENSEMBLES, steps=at_least(END))
+    needs(part.simulated, ensemble=ENSEMBLES, iterations=at_least(END))
 
 
 @cache
@@ -36,23 +40,33 @@ def _lines(flip: float) -> Any:
     """The inverse temperature of the line against the aspect ratio."""
     import xarray as xr
 
-    alphas = np.geomspace(1.2, 12.0, 16)
-    found = [[inference.at_line(covariance_ensemble(name, alpha), flip) for alpha in alphas] for name in ENSEMBLES]
-    return xr.DataArray(found, {"ensemble": list(ENSEMBLES), "alpha": alphas}, ("ensemble", "alpha"))
+    ratios = np.geomspace(1.2, 12.0, 16)
+    found = [
+        [inference.almeida_thouless_line(covariance_ensemble(name, ratio), flip) for ratio in ratios]
+        for name in ENSEMBLES
+    ]
+    return xr.DataArray(found, {"ensemble": list(ENSEMBLES), "aspect_ratio": ratios}, ("ensemble", "aspect_ratio"))
 
 
 def _runs(part: str, **options: Any) -> Panel:
-    return Panel("final_residual", x="cooling", by=("ensemble", "n", "rate"), part=part, runs=True, **options)
+    return Panel(
+        "final_residual",
+        x="relative_inverse_temperature",
+        by=("ensemble", "n", "update_probability"),
+        part=part,
+        runs=True,
+        **options,
+    )
 
 
 @dataclass(frozen=True)
 class AlmeidaThoulessLine(Study):
     """A student too sure of its labels (beta above the matched value) loses replica-symmetric stability at a = 1.
 
-    Runs start at zero fields. The verdict is on a sequential schedule; parallel runs (rate 1) are shown beside it and
-    are not judged: below the line some end in two-cycles, which are effects of finite size. Below the line residuals
-    decay by 1 - rate (1 - a) per step, above it they stay: the fitted factor is min(a, 1), at N = 4096 low by 0.01 to
-    0.03 on the average.
+    Runs start at zero fields. The verdict is on a sequential schedule; parallel runs (probability 1) are shown beside
+    it and are not judged: below the line some end in two-cycles, which are effects of finite size. Below the line
+    residuals decay by 1 - p (1 - a) per iteration, p the probability of an update, above it they stay: the fitted
+    factor is min(a, 1), at N = 4096 low by 0.01 to 0.03 on the average.
     """
 
     question = "Does message passing stop converging exactly where the replica-symmetric solution becomes unstable?"
@@ -63,35 +77,38 @@ class AlmeidaThoulessLine(Study):
     )
 
     ensemble: str = static("wishart", "ensemble of covariances", choices=ENSEMBLES)
-    cooling: tuple = path(
+    relative_inverse_temperature: tuple = path(
         (0.7, 0.84, 1.0, 1.26), "inverse temperature over that of the line", symbol=r"\beta/\beta_{\rm AT}", above=0
     )
-    rate: float = value(0.5, "probability of an update", symbol=r"\gamma", above=0, high=1, paired=True)
-    alpha: float = value(3.0, "aspect ratio", symbol=r"\alpha", above=0, high=1000, scale="log")
-    flip: float = value(0.1, "probability of a flipped label", symbol="e", above=0, high=0.499)
+    update_probability: float = value(0.5, "probability of an update", symbol=r"\gamma", above=0, high=1, paired=True)
+    aspect_ratio: float = value(3.0, "aspect ratio", symbol=r"\alpha", above=0, high=1000, scale="log")
+    flip_probability: float = value(0.1, "probability of a flipped label", symbol="e", above=0, high=0.499)
     n: int = static(4096, "latent variables", symbol="N", low=64, high=2**20, scale="log")
-    steps: int = static(END, "steps", low=4, high=100_000, scale="log")
+    iterations: int = static(END, "iterations", low=4, high=100_000, scale="log")
 
     outputs = {
-        "effective_factor": Output("fitted stability factor", "a", dims=("cooling",)),
-        "final_residual": Output("final residual", "r", dims=("cooling",), scale="log"),
-        "mean_square": Output("mean square of the posterior means", "q", dims=("cooling",)),
-        "mean_overlap": Output("overlap of posterior means and teacher", "m^*", dims=("cooling",)),
-        "at_factor": Output("stability factor", "a", dims=("cooling",), theory_only=True),
+        "fitted_stability": Output("fitted stability factor", "a", dims=("relative_inverse_temperature",)),
+        "final_residual": Output("final residual", "r", dims=("relative_inverse_temperature",), scale="log"),
+        "posterior_square": Output("mean square of the posterior means", "q", dims=("relative_inverse_temperature",)),
+        "posterior_overlap": Output(
+            "overlap of posterior means and teacher", "m^*", dims=("relative_inverse_temperature",)
+        ),
+        "stability": Output("stability factor", "a", dims=("relative_inverse_temperature",), theory_only=True),
     }
     presets = {
         "quick": {
-            "main": BOTH | {"cooling": (0.7, 1.26), "seeds": 48},
-            "around": BOTH | {"cooling": (0.84,), "n": 2048, "seeds": 8},
-            "parallel": BOTH | {"cooling": (0.7, 0.84, 1.26), "rate": 1.0, "n": 2048, "seeds": 2},
+            "main": BOTH | {"relative_inverse_temperature": (0.7, 1.26), "seeds": 48},
+            "around": BOTH | {"relative_inverse_temperature": (0.84,), "n": 2048, "seeds": 8},
+            "parallel": BOTH
+            | {"relative_inverse_temperature": (0.7, 0.84, 1.26), "update_probability": 1.0, "n": 2048, "seeds": 2},
         },
         "full": {
-            "main": BOTH | {"cooling": (0.7, 0.84, 0.92, 1.1, 1.26), "n": 8192, "seeds": 24},
-            "around": BOTH | {"cooling": (0.6, 0.84, 1.0, 1.5), "n": 16384, "seeds": 8},
-            "parallel": BOTH | {"rate": 1.0, "n": 16384, "seeds": 8},
+            "main": BOTH | {"relative_inverse_temperature": (0.7, 0.84, 0.92, 1.1, 1.26), "n": 8192, "seeds": 24},
+            "around": BOTH | {"relative_inverse_temperature": (0.6, 0.84, 1.0, 1.5), "n": 16384, "seeds": 8},
+            "parallel": BOTH | {"update_probability": 1.0, "n": 16384, "seeds": 8},
         },
     }
-    lines = {"main": "cooling"}
+    lines = {"main": "relative_inverse_temperature"}
     history = (
         Change(
             "decay",
@@ -106,18 +123,22 @@ class AlmeidaThoulessLine(Study):
     )
     figure = panels(
         Panel(
-            lambda data: _lines(data.attrs["flip"]),
-            x="alpha",
+            lambda data: _lines(data.attrs["flip_probability"]),
+            x="aspect_ratio",
             by="ensemble",
             points=False,
             ylabel=r"$\beta_{\rm AT}$",
-            marks=(Level(lambda data: inference.matched_beta(data.attrs["flip"]), "matched"),),
+            marks=(
+                Level(lambda data: inference.matched_inverse_temperature(data.attrs["flip_probability"]), "matched"),
+            ),
         ),
         Panel(
-            "effective_factor",
-            x="cooling",
+            "fitted_stability",
+            x="relative_inverse_temperature",
             by="ensemble",
-            also=(Panel("effective_factor", x="cooling", by="ensemble", part="around", theory=False),),
+            also=(
+                Panel("fitted_stability", x="relative_inverse_temperature", by="ensemble", part="around", theory=False),
+            ),
             marks=(Level(1, vertical=True),),
             legend=False,
         ),
@@ -127,18 +148,18 @@ class AlmeidaThoulessLine(Study):
 
     @claim("cakmak2022", "abstract", within(0.07, absolute=True))
     def decay(main):
-        """On both sides of the line the residual of sequential runs from zero decays from step 40 to step 240 by
-        1 - rate (1 - min(a, 1)) per step: the fitted factor is min(a, 1) {criterion}."""
+        """On both sides of the line the residual of sequential runs from zero decays from iteration 40 to 240 by 1 - p
+        (1 - min(a, 1)) per iteration, p the probability of an update: the fitted factor is min(a, 1) {criterion}."""
         _judged(main)
-        enough(main.simulated, "cooling", 2)
-        return difference(main, "effective_factor")
+        enough(main.simulated, "relative_inverse_temperature", 2)
+        return difference(main, "fitted_stability")
 
     @claim("cakmak2022", "abstract", at_least(0.5))
     def unstable(main):
         """At 1.26 times the inverse temperature of the line and above (a >= 1.16) runs do not converge: the share with
         a final residual above 1e-3 is {criterion}."""
         _judged(main)
-        needs(main.simulated, cooling=at_least(UNSTABLE))
+        needs(main.simulated, relative_inverse_temperature=at_least(UNSTABLE))
         return _side(main.simulated.final_residual, low=UNSTABLE) > 1e-3
 
     @claim("cakmak2022", "abstract", within(0.03))
@@ -147,42 +168,57 @@ class AlmeidaThoulessLine(Study):
         from zero have the mean square and the overlap with the teacher of the replica-symmetric solution,
         {criterion}."""
         _judged(main)
-        needs(main.simulated, cooling=at_most(STABLE))
-        return [_side(over_theory(main, name), high=STABLE) for name in ("mean_square", "mean_overlap")]
+        needs(main.simulated, relative_inverse_temperature=at_most(STABLE))
+        return [_side(over_theory(main, name), high=STABLE) for name in ("posterior_square", "posterior_overlap")]
 
     @claim(
         "cakmak2022",
         "derived from it",
         at_least(1.0),
         known_negative="finite instances have a few modes slower than a: with N from 2048 to 8192 a third to a half of "
-        "the runs at a = 0.88 are above 1e-8 after 120 sweeps; after 300 sweeps at rate 0.2 and N = 16384, where the "
-        "rule was found, none of 14 runs was",
+        "the runs at a = 0.88 are above 1e-8 after 120 sweeps; after 300 sweeps at an update probability of 0.2 and "
+        "N = 16384, where the rule was found, none of 14 runs was",
     )
     def every_run(around):
         """Up to 0.84 times the inverse temperature of the line (a <= 0.88) every run ends with a residual below 1e-8
         after 120 sweeps: the share of seeds with which it does so in both ensembles is {criterion}."""
-        needs(around.simulated, ensemble=ENSEMBLES, cooling=at_most(NEAR), steps=END, rate=0.5)
-        return (_side(around.simulated.final_residual, high=NEAR) < 1e-8).all(["ensemble", "cooling"])
+        needs(
+            around.simulated,
+            ensemble=ENSEMBLES,
+            relative_inverse_temperature=at_most(NEAR),
+            iterations=END,
+            update_probability=0.5,
+        )
+        return (_side(around.simulated.final_residual, high=NEAR) < 1e-8).all(
+            ["ensemble", "relative_inverse_temperature"]
+        )
 
     def validate(self) -> None:
-        covariance_ensemble(self.ensemble, self.alpha)
+        covariance_ensemble(self.ensemble, self.aspect_ratio)
 
     def _students(self) -> Any:
-        return inference.solutions_at_line(self.ensemble, float(self.alpha), float(self.flip), tuple(self.cooling))
+        return inference.almeida_thouless_solutions(
+            self.ensemble,
+            float(self.aspect_ratio),
+            tuple(self.relative_inverse_temperature),
+            float(self.flip_probability),
+        )
 
     def simulate(self, rng: np.random.Generator) -> dict[str, Any]:
-        from unlazy.training.message_passing.sequential import algorithm, draw_from, effective_factor, run
+        from unlazy.training.message_passing.sequential import algorithm, draw_from, fitted_stability, run
 
-        instance = draw_from(rng, covariance_ensemble(self.ensemble, self.alpha), self.n, self.flip)
-        found = run(rng, instance, algorithm(instance, self._students(), self.rate), self.steps, "zero")
+        instance = draw_from(rng, covariance_ensemble(self.ensemble, self.aspect_ratio), self.n, self.flip_probability)
+        found = run(
+            rng, instance, algorithm(instance, self._students(), self.update_probability), self.iterations, "zero"
+        )
         return {
-            "effective_factor": effective_factor(found.residual, self.rate, START, END),
+            "fitted_stability": fitted_stability(found.residual, self.update_probability, START, END),
             "final_residual": found.residual[-1],
-            "mean_square": found.mean_square,
-            "mean_overlap": found.mean_overlap,
+            "posterior_square": found.posterior_square,
+            "posterior_overlap": found.posterior_overlap,
         }
 
     def predict(self) -> dict[str, Any]:
-        names, students = ("mean_square", "mean_overlap", "at_factor"), self._students()
+        names, students = ("posterior_square", "posterior_overlap", "stability"), self._students()
         found = {name: [getattr(student, name) for student in students] for name in names}
-        return found | {"effective_factor": np.minimum(found["at_factor"], 1.0)}
+        return found | {"fitted_stability": np.minimum(found["stability"], 1.0)}

@@ -7,31 +7,43 @@ from typing import Any
 
 import numpy as np
 
-from unlazy.checks import InputError, check_array
+from unlazy.checks import InputError
 from unlazy.functions.spectra import power_law
 from unlazy.lab import Output, Study, changes, cite, claim, over_theory, path, static, value, within
 from unlazy.plotting.panels import Panel, panels
 from unlazy.theory.message_passing.state_evolution.glm import glm_state_evolution
-from unlazy.theory.message_passing.teachers import LinearTeacher, LogitTeacher, ProbitTeacher, SignTeacher, check_flip
+from unlazy.theory.message_passing.teachers import LinearTeacher, LogitTeacher, ProbitTeacher, SignTeacher
 
 PLACE = "learning curves of generic feature maps"
-BINARY = {"sign": SignTeacher, "probit": ProbitTeacher, "logit": LogitTeacher}
-TEACHERS: dict[str, Any] = {"linear": lambda noise: LinearTeacher(noise**2)} | BINARY
-SQUARE = {"loss": "square", "label": "linear", "label_noise": 0.3, "ridge": 0.1, "spectrum_exponent": [0.0, 1.0]}
+TEACHERS: dict[str, Any] = {
+    "linear": lambda study: LinearTeacher(float(study.noise_variance)),
+    "sign": lambda study: SignTeacher(float(study.flip_probability)),
+    "probit": lambda study: ProbitTeacher(float(study.noise_variance)),
+    "logit": lambda study: LogitTeacher(float(study.logit_slope)),
+}
+SQUARE = {
+    "loss": "square",
+    "label_law": "linear",
+    "noise_variance": 0.09,
+    "penalty": 0.1,
+    "spectrum_exponent": [0.0, 1.0],
+}
 LOGISTIC = {
     "loss": "logistic",
-    ("label", "label_noise", "ridge", "spectrum_exponent"): [
-        ("sign", 0.05, 0.02, 0.0),
-        ("sign", 0.05, 0.02, 1.0),
-        ("logit", 3.0, 0.1, 1.0),
-    ],
+    ("label_law", "penalty", "spectrum_exponent"): [("sign", 0.02, 0.0), ("sign", 0.02, 1.0), ("logit", 0.1, 1.0)],
 }
-HINGE = {"loss": "hinge", "label": "probit", "label_noise": 0.5, "ridge": 0.05, "spectrum_exponent": [0.0, 1.0]}
-FITS = ("test_error", "overlap", "squared_norm")
+HINGE = {
+    "loss": "hinge",
+    "label_law": "probit",
+    "noise_variance": 0.25,
+    "penalty": 0.05,
+    "spectrum_exponent": [0.0, 1.0],
+}
+FITS = ("test_error", "overlap", "norm")
 
 
 def _panel(output: str, legend: bool | str = False) -> Panel:
-    by = ("loss", "label", "spectrum_exponent")
+    by = ("loss", "label_law", "spectrum_exponent")
     logistic = Panel(output, x="n", by=by, part="logistic")
     return Panel(output, x="n", by=by, part="square", also=(logistic,), legend=legend)
 
@@ -52,11 +64,11 @@ class GeneralisedLinearStateEvolution(Study):
     )
 
     loss: str = static("logistic", "loss", choices=("square", "logistic", "hinge"))
-    label: str = static("sign", "law of the labels", choices=tuple(TEACHERS))
-    label_noise: float = value(
-        0.05, "noise deviation (linear, probit), flip probability (sign) or slope (logit)", low=0, high=100
-    )
-    ridge: float = value(0.02, "ridge, in sum of losses + (ridge/2)|w|^2", symbol=r"\lambda", above=0, high=1e6)
+    label_law: str = static("sign", "law of the labels", choices=tuple(TEACHERS))
+    noise_variance: float = value(0.25, "variance of the noise of linear and probit labels", low=0, high=1e4)
+    flip_probability: float = value(0.05, "probability of a flipped label, of sign labels", low=0, high=0.499)
+    logit_slope: float = value(3.0, "slope of logit labels", above=0, high=100)
+    penalty: float = value(0.02, "penalty, in sum of losses + (penalty/2)|w|^2", symbol=r"\lambda", above=0, high=1e6)
     spectrum_exponent: float = value(0.0, "decay a of the covariance eigenvalues j^-a", symbol="a", low=0, high=3)
     d: int = static(300, "dimension", symbol="d", low=2, high=5000)
     n: tuple = path((300, 600), "samples", symbol="n", low=1, high=50_000, scale="log")
@@ -64,8 +76,8 @@ class GeneralisedLinearStateEvolution(Study):
     outputs = {
         "test_error": Output("test error", r"\varepsilon", ("n",), scale="log"),
         "overlap": Output("overlap with the teacher", "m", ("n",)),
-        "squared_norm": Output("variance of the score", "q", ("n",), scale="log"),
-        "train_loss": Output("training loss", "", ("n",), scale="log"),
+        "norm": Output("variance of the score", "q", ("n",), scale="log"),
+        "training_loss": Output("training loss", "", ("n",), scale="log"),
     }
     presets = {
         "quick": {
@@ -90,8 +102,8 @@ class GeneralisedLinearStateEvolution(Study):
     figure = panels(
         _panel("test_error"),
         _panel("overlap"),
-        _panel("squared_norm", "beside"),
-        _panel("train_loss"),
+        _panel("norm", "beside"),
+        _panel("training_loss"),
         Panel(FITS, x="spectrum_exponent", part="hinge", title="hinge loss", ylabel="error, overlap, variance", log=""),
         height=3.1,
     )
@@ -108,24 +120,21 @@ class GeneralisedLinearStateEvolution(Study):
         return [over_theory(part, "overlap") for part in (square, logistic, hinge)]
 
     @claim("loureiro2021features", PLACE, within(0.08))
-    def squared_norm(square, logistic, hinge):
+    def norm(square, logistic, hinge):
         """The variance of the fit's score is that of state evolution {criterion}."""
-        return [over_theory(part, "squared_norm") for part in (square, logistic, hinge)]
+        return [over_theory(part, "norm") for part in (square, logistic, hinge)]
 
     @claim("loureiro2021features", PLACE, within(0.08))
-    def train_loss(square, logistic):
+    def training_loss(square, logistic):
         """The training loss of square and logistic fits is that of state evolution {criterion}."""
-        return [over_theory(part, "train_loss") for part in (square, logistic)]
+        return [over_theory(part, "training_loss") for part in (square, logistic)]
 
     def validate(self) -> None:
-        if (self.loss == "square") != (self.label == "linear"):
+        if (self.loss == "square") != (self.label_law == "linear"):
             raise InputError(
-                f"label must be linear with the square loss and only with it, got {self.label} with loss {self.loss}"
+                f"label_law must be linear with the square loss and only with it, got {self.label_law} with loss "
+                f"{self.loss}"
             )
-        if self.label == "sign":
-            check_flip("label_noise, a flip probability for sign labels,", self.label_noise)
-        if self.label == "logit":
-            check_array("label_noise", self.label_noise, above=0)
 
     def memory(self) -> int:
         return 8 * (4 * max(self.n) * self.d + 4 * self.d**2)
@@ -137,17 +146,17 @@ class GeneralisedLinearStateEvolution(Study):
     def simulate(self, rng: np.random.Generator) -> dict[str, Any]:
         from unlazy.training.message_passing.linear_fits import teacher_fits
 
-        teacher = TEACHERS[self.label](float(self.label_noise))
-        return teacher_fits(rng, teacher, self._spectrum(), self.n, self.ridge, loss=self.loss)
+        teacher = TEACHERS[self.label_law](self)
+        return teacher_fits(rng, teacher, self._spectrum(), self.n, self.penalty, loss=self.loss)
 
     def predict(self) -> dict[str, Any]:
-        spectrum, teacher = self._spectrum(), TEACHERS[self.label](float(self.label_noise))
+        spectrum, teacher = self._spectrum(), TEACHERS[self.label_law](self)
         theory = glm_state_evolution(
-            spectrum, spectrum**2, 1.0, np.array(self.n), float(self.ridge), loss=self.loss, teacher=teacher
+            spectrum, spectrum**2, 1.0, np.array(self.n), float(self.penalty), loss=self.loss, label_law=teacher
         )
         return {
-            "test_error": theory.test_mse if self.loss == "square" else theory.test_error,
+            "test_error": theory.test_square_error if self.loss == "square" else theory.test_error,
             "overlap": theory.overlap,
-            "squared_norm": theory.norm,
-            "train_loss": theory.train_loss,
+            "norm": theory.norm,
+            "training_loss": theory.training_loss,
         }

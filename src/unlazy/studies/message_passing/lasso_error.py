@@ -11,7 +11,7 @@ from unlazy.lab import Output, Study, changes, cite, claim, over_theory, path, s
 from unlazy.plotting.panels import Panel, panels
 from unlazy.theory.message_passing.lasso import lasso_state_evolution
 
-CASE = ("ratio", "density", "noise")
+CASE = ("nonzero_share", "samples_per_dimension", "noise_variance")
 PLACE = "Theorem 1.5 and Corollary 1.6"
 
 
@@ -23,34 +23,36 @@ class LassoError(Study):
     error scatters by 20%. The criteria are those of `generalised-linear-state-evolution`, written before the first run.
     """
 
-    question = "Do error and number of nonzeros of the LASSO follow from density, noise and penalty by state evolution?"
+    question = "Do error and number of nonzeros of the LASSO follow from true nonzeros, noise and penalty?"
     sources = cite("bayati2012")
     departs = "The coefficients are not drawn: those that are not 0 are quantiles, fixed in number and energy."
 
-    ratio: float = value(0.6, "samples per coefficient", symbol="n/p", low=0.05, high=20)
-    density: float = value(0.1, "share of coefficients that are not 0", above=0, high=1)
-    noise: float = value(0.2, "standard deviation of the noise", symbol=r"\sigma", low=0, high=10)
-    p: int = static(500, "coefficients", symbol="p", low=10, high=5000)
-    penalty: tuple = path(
+    nonzero_share: float = value(0.1, "share of coefficients that are not 0", above=0, high=1)
+    samples_per_dimension: float = value(0.6, "samples per coefficient", symbol="n/d", low=0.05, high=20)
+    noise_variance: float = value(0.04, "variance of the noise", symbol=r"\sigma^2", low=0, high=100)
+    d: int = static(500, "coefficients", symbol="d", low=10, high=5000)
+    l1_penalty: tuple = path(
         (0.2, 0.4, 0.8), "penalty of |s|_1", symbol=r"\lambda", low=1e-3, high=100, scale="log", short="penalty"
     )
 
     outputs = {
-        "test_error": Output("test error", r"\tau^2", ("penalty",), scale="log"),
-        "mse": Output("mean squared error per coefficient", "", ("penalty",), scale="log", short="mean squared error"),
-        "nonzeros": Output("share of nonzeros", "", ("penalty",)),
-        "train_mse": Output("mean squared residual", "", ("penalty",), scale="log"),
+        "test_error": Output("test error", r"\tau^2", ("l1_penalty",), scale="log"),
+        "coefficient_error": Output(
+            "mean squared error per coefficient", "", ("l1_penalty",), scale="log", short="mean squared error"
+        ),
+        "selected_share": Output("share of nonzeros", "", ("l1_penalty",)),
+        "training_error": Output("mean squared residual", "", ("l1_penalty",), scale="log"),
     }
     presets = {
-        "quick": {CASE: [(0.6, 0.1, 0.2), (1.0, 0.3, 0.0)], "seeds": 240},
+        "quick": {CASE: [(0.1, 0.6, 0.04), (0.3, 1.0, 0.0)], "seeds": 240},
         "full": {
-            CASE: [(0.6, 0.1, 0.2), (0.6, 0.1, 0.0), (1.0, 0.3, 0.0)],
-            "p": 1000,
-            "penalty": [0.05, 0.1, 0.2, 0.4, 0.8],
+            CASE: [(0.1, 0.6, 0.04), (0.1, 0.6, 0.0), (0.3, 1.0, 0.0)],
+            "d": 1000,
+            "l1_penalty": [0.05, 0.1, 0.2, 0.4, 0.8],
             "seeds": 200,
         },
     }
-    lines = {"main": "penalty"}
+    lines = {"main": "l1_penalty"}
     history = changes(
         "",
         "the nonzero values were fixed, the penalties (0.1, 0.2, 0.4) doubled, the case without noise given 150 "
@@ -59,9 +61,9 @@ class LassoError(Study):
         "criteria were not changed",
     )
     figure = panels(
-        Panel("mse", x="penalty", by=CASE, legend=False),
-        Panel("nonzeros", x="penalty", by=CASE, legend=False),
-        Panel("train_mse", x="penalty", by=CASE, legend="beside"),
+        Panel("coefficient_error", x="l1_penalty", by=CASE, legend=False),
+        Panel("selected_share", x="l1_penalty", by=CASE, legend=False),
+        Panel("training_error", x="l1_penalty", by=CASE, legend="beside"),
         width=3.1,
     )
 
@@ -72,41 +74,45 @@ class LassoError(Study):
         return over_theory(main, "test_error")
 
     @claim("bayati2012", PLACE, within(0.05))
-    def mse(main):
+    def coefficient_error(main):
         """The mean squared error of a coefficient is that of state evolution {criterion}."""
-        return over_theory(main, "mse")
+        return over_theory(main, "coefficient_error")
 
     @claim("bayati2012", PLACE, within(0.05))
-    def nonzeros(main):
+    def selected_share(main):
         """The share of nonzero coefficients is that of state evolution {criterion}."""
-        return over_theory(main, "nonzeros")
+        return over_theory(main, "selected_share")
 
     @claim("bayati2012", PLACE, within(0.08))
-    def train_error(main):
+    def training_error(main):
         """The mean squared residual is that of state evolution {criterion}."""
-        return over_theory(main, "train_mse")
+        return over_theory(main, "training_error")
 
     def memory(self) -> int:
-        return 16 * int(self.ratio * self.p + 1) * self.p
+        return 16 * int(self.samples_per_dimension * self.d + 1) * self.d
 
     def _values(self) -> np.ndarray:
-        """The nonzero coefficients: quantiles of the normal law, with the energy of `density`."""
+        """The nonzero coefficients: quantiles of the normal law, with the energy of `nonzero_share`."""
         from scipy.special import ndtri
 
-        count = max(round(self.density * self.p), 1)
+        count = max(round(self.nonzero_share * self.d), 1)
         values = ndtri((np.arange(count) + 0.5) / count)
         values = np.ones(1) if count == 1 else values
-        return values * np.sqrt(self.density * self.p / (values @ values))
+        return values * np.sqrt(self.nonzero_share * self.d / (values @ values))
 
     def simulate(self, rng: np.random.Generator) -> dict[str, Any]:
         from unlazy.training.message_passing.linear_fits import lasso_errors
 
         values = self._values()
-        signal = np.append(values, np.zeros(self.p - values.size))
-        return lasso_errors(rng, signal, max(round(self.ratio * self.p), 1), self.penalty, self.noise)
+        signal = np.append(values, np.zeros(self.d - values.size))
+        return lasso_errors(
+            rng, signal, max(round(self.samples_per_dimension * self.d), 1), self.l1_penalty, self.noise_variance
+        )
 
     def predict(self) -> dict[str, Any]:
-        ratio = max(round(self.ratio * self.p), 1) / self.p
-        theory = lasso_state_evolution(ratio, np.array(self.penalty), float(self.density), float(self.noise) ** 2)
-        found = {name: getattr(theory, name) for name in ("mse", "nonzeros", "train_mse")}
-        return found | {"test_error": theory.effective_noise**2}
+        ratio = max(round(self.samples_per_dimension * self.d), 1) / self.d
+        theory = lasso_state_evolution(
+            float(self.nonzero_share), ratio, np.array(self.l1_penalty), float(self.noise_variance)
+        )
+        found = {name: getattr(theory, name) for name in ("coefficient_error", "selected_share", "training_error")}
+        return found | {"test_error": theory.effective_noise_deviation**2}

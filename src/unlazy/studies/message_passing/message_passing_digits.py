@@ -12,18 +12,18 @@ from unlazy.plotting.panels import Level, Panel, panels
 
 DIGITS = 1797
 CHUNK = 30
-"""Steps of the undamped run; the damped one takes two such chunks."""
+"""Iterations of the undamped run; the damped one takes two such chunks."""
 NEAR = 1e-5
 DEPARTS = "The source has Gaussian rows; digits are not Gaussian, so that nothing promises convergence."
 
 
-def _descent_steps(data: Any) -> Any:
+def _descent_iterations(data: Any) -> Any:
     """The median over seeds, at the number of rows that the curves are at."""
-    return data.descent_steps.isel(n=-1, missing_dims="ignore").median()
+    return data.descent_iterations.isel(n=-1, missing_dims="ignore").median()
 
 
-UNDAMPED = Panel("free_distance", x="free_time", labels=("undamped",), runs=True)
-MARKS = (Level(_descent_steps, "iterations of L-BFGS", vertical=True), Level(NEAR, "solved", dashed=True))
+UNDAMPED = Panel("undamped_distance", x="undamped_iteration", labels=("undamped",), runs=True)
+MARKS = (Level(_descent_iterations, "iterations of L-BFGS", vertical=True), Level(NEAR, "solved", dashed=True))
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class MessagePassingDigits(Study):
     """Ten classes of 8 x 8 digits, pixels/16, centred; moments are those of the training rows; no bias.
 
     The Onsager term comes from the covariance within classes, the memory term from the second moment. The fixed point
-    is the optimum for any rows. It is no faster solver: at n = 300 sixty steps take about 20 times the CPU time of
+    is the optimum for any rows. It is no faster solver: at n = 300 sixty iterations take about 20 times the CPU time of
     scikit-learn's L-BFGS, at n = 1000 about 90 times. Damping 0.3 is faster than 0.5 at n = 300 and does not converge
     at n = 1000.
     """
@@ -40,16 +40,18 @@ class MessagePassingDigits(Study):
     sources = cite("cakmak2024")
 
     n: int = static(300, "training rows", symbol="n", low=100, high=DIGITS)
-    ridge: float = value(1.0, "ridge of the sum over rows", symbol=r"\lambda", above=0, high=1e4, scale="log")
+    penalty: float = value(1.0, "penalty of the sum over rows", symbol=r"\lambda", above=0, high=1e4, scale="log")
     damping: float = value(0.5, "share of the old weights that stays", low=0.05, high=0.95)
 
     outputs = {
-        "distance": Output("largest distance of a weight from the optimum, damped", dims=("time",), scale="log"),
-        "free_distance": Output("the same, undamped", dims=("free_time",), scale="log"),
-        "steps": Output("damped steps to a distance of 1e-5"),
-        "descent_steps": Output("iterations of L-BFGS to a gradient of 1e-10"),
+        "damped_distance": Output(
+            "largest distance of a weight from the optimum, damped", dims=("iteration",), scale="log"
+        ),
+        "undamped_distance": Output("the same, undamped", dims=("undamped_iteration",), scale="log"),
+        "iterations": Output("damped iterations to a distance of 1e-5"),
+        "descent_iterations": Output("iterations of L-BFGS to a gradient of 1e-10"),
     }
-    inner = {"time": np.arange(1, 2 * CHUNK + 1), "free_time": np.arange(1, CHUNK + 1)}
+    inner = {"iteration": np.arange(1, 2 * CHUNK + 1), "undamped_iteration": np.arange(1, CHUNK + 1)}
     presets = {"quick": {"seeds": 8}, "full": {"n": [150, 300], "seeds": 32}}
     history = (
         Change("undamped", "the claim", "written after runs with other seeds; `diverges` is what was expected before"),
@@ -57,13 +59,13 @@ class MessagePassingDigits(Study):
     )
     figure = panels(
         Panel(
-            "distance",
-            x="time",
+            "damped_distance",
+            x="iteration",
             runs=True,
             also=(UNDAMPED,),
             labels=("damped",),
             title="digits, 10 classes",
-            xlabel="step",
+            xlabel="iteration",
             ylabel="largest distance from the optimum",
             marks=MARKS,
         ),
@@ -74,14 +76,14 @@ class MessagePassingDigits(Study):
     @claim("cakmak2024", "on real data", at_most(NEAR), departs=DEPARTS)
     def damped(main):
         """With damping 0.5 the largest distance of a weight from scikit-learn's optimum is {criterion} after 60
-        steps."""
-        return main.simulated.distance.isel(time=-1)
+        iterations."""
+        return main.simulated.damped_distance.isel(iteration=-1)
 
     @claim("cakmak2024", "on real data", at_least(-2), departs=DEPARTS)
     def undamped(main):
         """Without damping it does not converge: after 30 steps the largest distance of a weight from the optimum has a
         mean log10 of {criterion}."""
-        return np.log10(main.simulated.free_distance.isel(free_time=-1))
+        return np.log10(main.simulated.undamped_distance.isel(undamped_iteration=-1))
 
     @claim(
         "cakmak2024",
@@ -93,19 +95,19 @@ class MessagePassingDigits(Study):
     def diverges(main):
         """Without damping it diverges: after 30 steps the largest distance of a weight from the optimum has a mean
         log10 of {criterion}."""
-        return np.log10(main.simulated.free_distance.isel(free_time=-1))
+        return np.log10(main.simulated.undamped_distance.isel(undamped_iteration=-1))
 
     @claim(OWN, "comparison with scikit-learn's solver", at_least(1))
     def no_shortcut(main):
         """L-BFGS, whose iterations are cheaper, needs fewer for a gradient of 1e-10 than message passing for a distance
         of 1e-5: the ratio of their numbers of steps is {criterion}."""
-        return main.simulated.steps / main.simulated.descent_steps
+        return main.simulated.iterations / main.simulated.descent_iterations
 
     def simulate(self, rng: np.random.Generator) -> dict[str, Any]:
         from unlazy.training.message_passing.cluster_scores import digit_messages
 
-        run = digit_messages(rng, self.n, self.ridge, self.damping, CHUNK)
-        # a run that is not near at the end counts as one step more
-        steps = 1.0 + np.append(run.damped <= NEAR, True).argmax()
-        distances = {"distance": run.damped, "free_distance": run.undamped}
-        return distances | {"steps": steps, "descent_steps": run.descent_steps}
+        run = digit_messages(rng, self.n, self.penalty, self.damping, CHUNK)
+        # a run that is not near at the end counts as one iteration more
+        iterations = 1.0 + np.append(run.damped <= NEAR, True).argmax()
+        distances = {"damped_distance": run.damped, "undamped_distance": run.undamped}
+        return distances | {"iterations": iterations, "descent_iterations": run.descent_iterations}

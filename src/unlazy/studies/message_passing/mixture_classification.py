@@ -14,17 +14,17 @@ from unlazy.plotting.panels import Panel, panels
 from unlazy.theory.message_passing.state_evolution.mixture import mixture_state_evolution
 
 SOURCE, PLACE = "loureiro2021mixtures", "Gaussian mixtures"
-LOGISTIC = (("bias", "bias"), ("covariances", ("spread", "tilt")))
+LOGISTIC = (("bias", "fit_intercept"), ("covariances", ("variance_ratio", "tilt")))
 """The parts with logistic fits, and what differs in them."""
-LOSSES = {"bias": False, "loss": ["square", "hinge"]}
-AVERAGING = {"bias": False, "share": 0.5, "ridge": 1e5}
+LOSSES = {"fit_intercept": False, "loss": ["square", "hinge"]}
+AVERAGING = {"fit_intercept": False, "first_probability": 0.5, "penalty": 1e5}
 FULL = {"d": 600, "n": [300, 600, 1200, 2400], "seeds": 200}
 
 
 def _averages(part: Part) -> None:
     """What the closed form needs; clusters that hardly differ have the test error 1/2 whatever the fit is."""
-    needs(part.simulated, separation=at_least(0.5), ridge=at_least(1e4))
-    needs(part.simulated, spread=1.0, tilt=0.0, share=0.5, bias=False)
+    needs(part.simulated, separation=at_least(0.5), penalty=at_least(1e4))
+    needs(part.simulated, variance_ratio=1.0, tilt=0.0, first_probability=0.5, fit_intercept=False)
 
 
 def _panel(output: str, *parts: tuple[str, Any], **options: Any) -> Panel:
@@ -34,7 +34,8 @@ def _panel(output: str, *parts: tuple[str, Any], **options: Any) -> Panel:
 
 @dataclass(frozen=True)
 class MixtureClassification(Study):
-    """Clusters +-mu with |mu| = separation/sqrt(d); Sigma_1 = I/d, Sigma_2 = spread/d times a profile with mean 1.
+    """Clusters +-mu with |mu| = separation/sqrt(d); Sigma_1 = I/d, Sigma_2 = variance_ratio/d times a profile with mean
+    1.
 
     The profile is linear in the coordinate, from 1 - tilt to 1 + tilt, and mu spreads evenly over the coordinates. The
     sizes of both classes are fixed. The criteria of test error and training loss are those of
@@ -45,30 +46,30 @@ class MixtureClassification(Study):
     sources = cite("loureiro2021mixtures")
 
     loss: str = static("logistic", "loss", choices=("square", "logistic", "hinge"))
-    bias: bool = static(True, "whether a bias is fitted", paired=True)
-    separation: float = value(1.5, "length of the mean in units of the noise of a coordinate", low=0, high=20)
-    share: float = value(0.6, "probability of the first cluster", symbol="p", above=0, high=0.999)
-    spread: float = value(1.0, "mean variance of the second cluster over that of the first", above=0, high=100)
+    fit_intercept: bool = static(True, "whether a bias is fitted", paired=True)
+    separation: float = value(1.5, "length of the means over the noise of a coordinate", low=0, high=20)
+    first_probability: float = value(0.6, "probability of the first cluster", symbol="p", above=0, high=0.999)
+    variance_ratio: float = value(1.0, "mean variance of the second cluster over that of the first", above=0, high=100)
     tilt: float = value(0.0, "unevenness of the second covariance", low=0, high=1)
-    ridge: float = value(0.1, "ridge, in sum of losses + (ridge/2)|w|^2", symbol=r"\lambda", above=0, high=1e9)
+    penalty: float = value(0.1, "penalty, in sum of losses + (penalty/2)|w|^2", symbol=r"\lambda", above=0, high=1e9)
     d: int = static(300, "dimension", symbol="d", low=2, high=5000)
     n: tuple = path((300, 600), "samples", symbol="n", low=4, high=50_000, scale="log")
 
     outputs = {
         "test_error": Output("test error", r"\varepsilon", ("n",)),
-        "train_loss": Output("training loss", "", ("n",), scale="log"),
-        "averaging_error": Output("closed form for a large ridge", "", ("n",), theory_only=True),
+        "training_loss": Output("training loss", "", ("n",), scale="log"),
+        "averaging_error": Output("closed form for a large penalty", "", ("n",), theory_only=True),
     }
     presets = {
         "quick": {
-            "bias": {"bias": [True, False], "n": [300, 600], "seeds": 48},
-            "covariances": {("spread", "tilt"): [(3.0, 0.0), (2.0, 1.0)], "n": [300, 600], "seeds": 48},
+            "bias": {"fit_intercept": [True, False], "n": [300, 600], "seeds": 48},
+            "covariances": {("variance_ratio", "tilt"): [(3.0, 0.0), (2.0, 1.0)], "n": [300, 600], "seeds": 48},
             "losses": LOSSES | {"n": [150, 225], "seeds": 96},
             "averaging": AVERAGING | {"n": [150, 600], "seeds": 48},
         },
         "full": {
-            "bias": FULL | {"bias": [True, False]},
-            "covariances": FULL | {("spread", "tilt"): [(3.0, 0.0), (2.0, 1.0), (5.0, 1.0)]},
+            "bias": FULL | {"fit_intercept": [True, False]},
+            "covariances": FULL | {("variance_ratio", "tilt"): [(3.0, 0.0), (2.0, 1.0), (5.0, 1.0)]},
             "losses": FULL | LOSSES | {"n": [300, 600, 1200]},
             "averaging": FULL | AVERAGING | {"n": [150, 600, 2400]},
         },
@@ -95,9 +96,9 @@ class MixtureClassification(Study):
             x="n",
             part="averaging",
             ylabel="test error",
-            title="large ridge; line: closed form",
+            title="large penalty; line: closed form",
         ),
-        _panel("train_loss", *LOGISTIC, log="x", legend=False),
+        _panel("training_loss", *LOGISTIC, log="x", legend=False),
         _panel("test_error", *LOGISTIC, ("losses", "loss"), legend="beside"),
         height=3.1,
     )
@@ -109,34 +110,36 @@ class MixtureClassification(Study):
         return [over_theory(part, "test_error") for part in (bias, covariances, losses)]
 
     @claim(SOURCE, PLACE, within(0.08))
-    def train_loss(bias, covariances):
+    def training_loss(bias, covariances):
         """The training loss of logistic fits is that of state evolution {criterion}."""
-        return [over_theory(part, "train_loss") for part in (bias, covariances)]
+        return [over_theory(part, "training_loss") for part in (bias, covariances)]
 
     @claim(SOURCE, PLACE, within(0.02, absolute=True))
     def gain_of_bias(bias):
         """The factor by which a bias changes the test error on clusters of unequal size is that of state evolution
         {criterion}."""
         simulated, predicted = bias.simulated.test_error, bias.predicted.test_error
-        ratio = simulated.sel(bias=True) / simulated.sel(bias=False)
-        return ratio - predicted.sel(bias=True) / predicted.sel(bias=False)
+        ratio = simulated.sel(fit_intercept=True) / simulated.sel(fit_intercept=False)
+        return ratio - predicted.sel(fit_intercept=True) / predicted.sel(fit_intercept=False)
 
     @claim(SOURCE, PLACE, within(0.04))
     def averaging(averaging):
-        """With a large ridge, balanced clusters and no bias the fit averages y x: its test error is
+        """With a large penalty, balanced clusters and no bias the fit averages y x: its test error is
         Phi(-|mu|^2 / sqrt(s2 (|mu|^2 + s2 d/n))) {criterion}."""
         _averages(averaging)
         return relative_deviation(averaging.simulated.test_error, averaging.predicted.averaging_error)
 
     @claim(SOURCE, PLACE, within(1e-5), theory=True)
     def averaging_theory(averaging):
-        """State evolution at ridge 1e5 gives this closed form {criterion}."""
+        """State evolution at penalty 1e5 gives this closed form {criterion}."""
         _averages(averaging)
         return averaging.predicted.test_error / averaging.predicted.averaging_error - 1
 
     def validate(self) -> None:
-        if self.bias and self.loss != "logistic":
-            raise InputError(f"bias must be false with the {self.loss} loss, which is fitted without one, got true")
+        if self.fit_intercept and self.loss != "logistic":
+            raise InputError(
+                f"fit_intercept must be false with the {self.loss} loss, which is fitted without one, got true"
+            )
 
     def memory(self) -> int:
         return 8 * (4 * max(self.n) * self.d + 4 * self.d**2)
@@ -145,14 +148,16 @@ class MixtureClassification(Study):
         """Means, diagonals of the covariances and probabilities."""
         mean = np.full(self.d, self.separation / self.d)
         profile = 1 + self.tilt * np.linspace(-1, 1, self.d)
-        variances = np.stack([np.ones(self.d), self.spread * profile]) / self.d
-        return np.stack([mean, -mean]), variances, np.array([self.share, 1 - self.share])
+        variances = np.stack([np.ones(self.d), self.variance_ratio * profile]) / self.d
+        return np.stack([mean, -mean]), variances, np.array([self.first_probability, 1 - self.first_probability])
 
     def simulate(self, rng: np.random.Generator) -> dict[str, Any]:
         """Nested training sets; the test error given the weights is exact."""
         from unlazy.training.message_passing.linear_fits import cluster_fits
 
-        return cluster_fits(rng, *self._clusters(), self.n, self.ridge, loss=self.loss, bias=self.bias)
+        return cluster_fits(
+            rng, *self._clusters(), self.n, self.penalty, loss=self.loss, fit_intercept=self.fit_intercept
+        )
 
     def predict(self) -> dict[str, Any]:
         from scipy.special import ndtr
@@ -160,8 +165,15 @@ class MixtureClassification(Study):
         means, variances, shares = self._clusters()
         samples = np.array(self.n)
         theory = mixture_state_evolution(
-            means, variances, shares, [1, -1], samples, float(self.ridge), loss=self.loss, bias=self.bias
+            means,
+            variances,
+            shares,
+            [1, -1],
+            samples,
+            float(self.penalty),
+            loss=self.loss,
+            fit_intercept=self.fit_intercept,
         )
         square, noise = self.separation**2 / self.d, 1 / self.d
         averaging = ndtr(-square / np.sqrt(noise * (square + noise * self.d / samples)))
-        return {"test_error": theory.test_error, "train_loss": theory.train_loss, "averaging_error": averaging}
+        return {"test_error": theory.test_error, "training_loss": theory.training_loss, "averaging_error": averaging}

@@ -15,49 +15,53 @@ SOURCES = "loureiro2021mixtures cakmak2024"
 PRIORS = {2: (0.6, 0.4), 3: (0.5, 0.3, 0.2), 4: (0.4, 0.3, 0.2, 0.1)}
 FRESH = 4000
 """Fresh points of each class."""
-ERRORS, LOSSES = ("test_error", "rare_error"), ("test_loss", "train_loss")
+ERRORS, LOSSES = ("test_error", "rare_error"), ("test_loss", "training_loss")
 BOTH = "error or loss"
-UNEQUAL = {"spread": 0.8, "intercept": True}
+UNEQUAL = {"variance_contrast": 0.8, "fit_intercept": True}
 
 
 @dataclass(frozen=True)
 class MulticlassLearningCurve(Study):
-    """K classes with means (strength / d^1/2) e_k and unequal frequencies; cluster k has variances s_kj of mean 1/d.
+    """K classes with means (separation / d^1/2) e_k and unequal frequencies; cluster k has variances s_kj of mean 1/d.
 
-    s_kj = (1 + spread sin(2 pi (j/d + k/K))) / d. The fits are scikit-learn's, to a tolerance of 1e-6, with
-    C = 1/ridge; for two classes C = 2/ridge, as its binary model has half the ridge. The training rows have the classes
-    in their exact shares. Scores of fresh points are normal given the fit, and drawn as such.
+    s_kj = (1 + variance_contrast sin(2 pi (j/d + k/K))) / d. The fits are scikit-learn's, to a tolerance of 1e-6, with
+    C = 1/penalty; for two classes C = 2/penalty, as its binary model has half the penalty. The training rows have the
+    classes in their exact shares. Scores of fresh points are normal given the fit, and drawn as such.
     """
 
     question = "Does state evolution with matrices predict the errors of softmax regression, class by class?"
     sources = cite("loureiro2021mixtures", "cakmak2024")
 
     classes: int = static(3, "classes", symbol="K", choices=tuple(PRIORS))
-    ratio: float = value(2.0, "training rows per dimension", symbol="n/d", low=0.1, high=100, scale="log")
-    ridge: float = value(0.1, "ridge of the sum over rows", symbol=r"\lambda", above=0, high=1e4, scale="log")
-    strength: float = value(2.0, "length of the means", symbol=r"\sqrt{d}|\mu|", low=0, high=20)
-    spread: float = value(0.0, "differences between the clusters' variances", low=0, high=0.99)
-    intercept: bool = static(False, "whether a bias is fitted")
+    samples_per_dimension: float = value(
+        2.0, "training rows per dimension", symbol="n/d", low=0.1, high=100, scale="log"
+    )
+    penalty: float = value(0.1, "penalty of the sum over rows", symbol=r"\lambda", above=0, high=1e4, scale="log")
+    separation: float = value(
+        2.0, "length of the means over the noise of a coordinate", symbol=r"\sqrt{d}|\mu|", low=0, high=20
+    )
+    variance_contrast: float = value(0.0, "differences between the clusters' variances", low=0, high=0.99)
+    fit_intercept: bool = static(False, "whether a bias is fitted")
     d: int = static(300, "dimension", symbol="d", low=20, high=5000, scale="log")
 
     outputs = {
         "test_error": Output("test error"),
         "rare_error": Output("error of the rarest class"),
-        "train_error": Output("training error"),
-        "train_loss": Output("training loss"),
+        "training_error": Output("training error"),
+        "training_loss": Output("training loss"),
         "test_loss": Output("test loss"),
-        "score_variance": Output("variance of a score within a cluster", "Q"),
+        "norm": Output("variance of a score within a cluster", "Q"),
     }
     presets = {
         "quick": {
-            "curve": {"classes": [2, 3], "ratio": [1.0, 4.0], "seeds": 40},
-            "few": {"classes": [2, 3], "ratio": 0.5, "seeds": 20},
-            "unequal": UNEQUAL | {"ratio": [2.0], "seeds": 40},
+            "curve": {"classes": [2, 3], "samples_per_dimension": [1.0, 4.0], "seeds": 40},
+            "few": {"classes": [2, 3], "samples_per_dimension": 0.5, "seeds": 20},
+            "unequal": UNEQUAL | {"samples_per_dimension": [2.0], "seeds": 40},
         },
         "full": {
-            "curve": {"classes": [2, 3, 4], "ratio": [1.0, 2.0, 4.0, 8.0], "d": 1000, "seeds": 32},
-            "few": {"classes": [2, 3, 4], "ratio": 0.5, "d": 1000, "seeds": 32},
-            "unequal": UNEQUAL | {"ratio": [1.0, 2.0, 4.0], "d": 1000, "seeds": 32},
+            "curve": {"classes": [2, 3, 4], "samples_per_dimension": [1.0, 2.0, 4.0, 8.0], "d": 1000, "seeds": 32},
+            "few": {"classes": [2, 3, 4], "samples_per_dimension": 0.5, "d": 1000, "seeds": 32},
+            "unequal": UNEQUAL | {"samples_per_dimension": [1.0, 2.0, 4.0], "d": 1000, "seeds": 32},
         },
     }
     history = changes(
@@ -66,8 +70,16 @@ class MulticlassLearningCurve(Study):
         "runs with 24 and 48 seeds left the rarest class undecided there, where it scatters by 10% from run to run",
     )
     figure = panels(
-        Panel(ERRORS, x="ratio", by="classes", part="curve", ylabel="error", log="x", legend="beside"),
-        Panel(LOSSES, x="ratio", by="classes", part="curve", ylabel="softmax loss", log="x", legend="beside"),
+        Panel(ERRORS, x="samples_per_dimension", by="classes", part="curve", ylabel="error", log="x", legend="beside"),
+        Panel(
+            LOSSES,
+            x="samples_per_dimension",
+            by="classes",
+            part="curve",
+            ylabel="softmax loss",
+            log="x",
+            legend="beside",
+        ),
         Panel(ERRORS + LOSSES, x="classes", part="few", title="$n/d = 0.5$, not judged", ylabel=BOTH, legend=False),
         Panel(ERRORS + LOSSES, part="unequal", title="unequal, bias", ylabel=BOTH, beside=True, legend="beside"),
         columns=2,
@@ -91,42 +103,47 @@ class MulticlassLearningCurve(Study):
         return [over_theory(part, "test_loss") for part in (curve, unequal)]
 
     @claim(SOURCES, "", within(0.005, absolute=True))
-    def train_error(curve, unequal):
+    def training_error(curve, unequal):
         """The mean training error is the predicted one {criterion} (absolute: at n = d nearly all rows are right)."""
-        return [difference(part, "train_error") for part in (curve, unequal)]
+        return [difference(part, "training_error") for part in (curve, unequal)]
 
     @claim(SOURCES, "", within(0.1))
-    def train_loss(curve, unequal):
+    def training_loss(curve, unequal):
         """The mean training loss is the predicted one {criterion}."""
-        return [over_theory(part, "train_loss") for part in (curve, unequal)]
+        return [over_theory(part, "training_loss") for part in (curve, unequal)]
 
     @claim(SOURCES, "", within(0.05))
     def scores(curve, unequal):
         """So is the variance of the scores within clusters, {criterion}."""
-        return [over_theory(part, "score_variance") for part in (curve, unequal)]
+        return [over_theory(part, "norm") for part in (curve, unequal)]
 
     @property
     def _rows(self) -> int:
-        return round(self.ratio * self.d)
+        return round(self.samples_per_dimension * self.d)
 
     def _means(self) -> np.ndarray:
-        return self.strength / self.d**0.5 * np.eye(self.classes, self.d)
+        return self.separation / self.d**0.5 * np.eye(self.classes, self.d)
 
     def _variances(self) -> np.ndarray:
         turn = np.arange(self.d) / self.d + np.arange(self.classes)[:, None] / self.classes
-        return (1 + self.spread * np.sin(2 * np.pi * turn)) / self.d
+        return (1 + self.variance_contrast * np.sin(2 * np.pi * turn)) / self.d
 
     def simulate(self, rng: np.random.Generator) -> dict[str, Any]:
         from unlazy.training.message_passing.cluster_scores import softmax_errors
 
         clusters = self._means(), self._variances(), np.array(PRIORS[self.classes])
-        return softmax_errors(rng, *clusters, self._rows, self.ridge, bias=self.intercept, fresh=FRESH)
+        return softmax_errors(rng, *clusters, self._rows, self.penalty, fit_intercept=self.fit_intercept, fresh=FRESH)
 
     def predict(self) -> dict[str, Any]:
         prior, variances = np.array(PRIORS[self.classes]), self._variances()
         found = multiclass_clusters(
-            self._means(), self._rows, self.ridge, variances=variances, probabilities=prior, bias=self.intercept
+            self._means(),
+            self._rows,
+            self.penalty,
+            variances=variances,
+            cluster_probabilities=prior,
+            fit_intercept=self.fit_intercept,
         )
-        spreads = np.trace(found.covariance, axis1=1, axis2=2) / (self.classes - 1)
-        shown = {name: getattr(found, name) for name in ("test_error", "train_error", "train_loss", "test_loss")}
-        return shown | {"rare_error": found.class_errors[-1], "score_variance": prior @ spreads}
+        spreads = np.trace(found.norm, axis1=1, axis2=2) / (self.classes - 1)
+        shown = {name: getattr(found, name) for name in ("test_error", "training_error", "training_loss", "test_loss")}
+        return shown | {"rare_error": found.class_errors[-1], "norm": prior @ spreads}

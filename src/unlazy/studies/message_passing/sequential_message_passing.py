@@ -17,46 +17,52 @@ SOURCE, PLACE = "cakmak2022", "abstract"
 JUDGED = 1e-3
 """Residuals below this are dominated by the few slow modes of a finite instance."""
 LATE = 12
-"""The last steps of a run, over which its asymptotic decay is fitted."""
+"""The last iterations of a run, over which its asymptotic decay is fitted."""
 FAST = (1.0, 0.5)
-"""Rates at which runs of 28 steps reach their asymptotic decay."""
+"""Update probabilities at which runs of 28 iterations reach their asymptotic decay."""
 STAYS = 0.96
 """What the mean-field equations give for steps 16 to 27 just above the line (a = 1.04); at a = 0.99 it is 0.945."""
-STABLE = {"ensemble": list(ENSEMBLES), "coldness": [2.0]}
-COLD = {"ensemble": list(ENSEMBLES), "coldness": [4.0, 6.0]}
-FULL = {"rate": (1.0, 0.5, 0.25, 0.1), "n": 32768, "steps": 60}
+STABLE = {"ensemble": list(ENSEMBLES), "relative_inverse_temperature": [2.0]}
+COLD = {"ensemble": list(ENSEMBLES), "relative_inverse_temperature": [4.0, 6.0]}
+FULL = {"update_probability": (1.0, 0.5, 0.25, 0.1), "n": 32768, "iterations": 60}
 
 
 def _stable(part: Part) -> None:
     """What claims on the stable phase ask of a run."""
-    needs(part.simulated, coldness=2.0, ensemble=ENSEMBLES)
+    needs(part.simulated, relative_inverse_temperature=2.0, ensemble=ENSEMBLES)
 
 
 def _average_step(part: Part) -> Any:
     """Relative deviation of the residual, averaged over the steps with a predicted residual above `JUDGED`."""
-    return over_theory(part, "residual").where(part.predicted.residual > JUDGED).mean("time")
+    return over_theory(part, "residual").where(part.predicted.residual > JUDGED).mean("iteration")
 
 
-def _decay(residual: Any, rates: tuple[float, ...] = FAST) -> Any:
+def _decay(residual: Any, chances: tuple[float, ...] = FAST) -> Any:
     """The factor per step over the last steps, from a log-linear fit."""
-    late: Any = np.log(residual.sel(rate=list(rates)).isel(time=slice(-LATE, None)))
-    time = late.time - late.time.mean()
-    return np.exp((late * time).sum("time") / (time**2).sum())
+    late: Any = np.log(residual.sel(update_probability=list(chances)).isel(iteration=slice(-LATE, None)))
+    time = late.iteration - late.iteration.mean()
+    return np.exp((late * time).sum("iteration") / (time**2).sum())
 
 
-def _panel(part: str, name: str, coldness: float) -> Panel:
-    options: dict[str, Any] = {"at": {"ensemble": name, "coldness": coldness}, "xlabel": "step", "ylim": (1e-5, 5)}
-    legend = "lower left" if (name, coldness) == ("wishart", 6.0) else False
+def _panel(part: str, name: str, relative_inverse_temperature: float) -> Panel:
+    options: dict[str, Any] = {
+        "at": {"ensemble": name, "relative_inverse_temperature": relative_inverse_temperature},
+        "xlabel": "iteration",
+        "ylim": (1e-5, 5),
+    }
+    legend = "lower left" if (name, relative_inverse_temperature) == ("wishart", 6.0) else False
     title = r"$\beta/\beta_m = 2$" if part == "stable" else ""
-    return Panel("residual", x="time", by="rate", part=part, log="y", title=title, legend=legend, **options)
+    return Panel(
+        "residual", x="iteration", by="update_probability", part=part, log="y", title=title, legend=legend, **options
+    )
 
 
 @dataclass(frozen=True)
 class SequentialMessagePassing(Study):
     """Posterior means of latent variables theta ~ N(0, K) from signs of theta*, flipped with probability e.
 
-    Every step proposes new fields for all sites, and each site takes its own with probability `rate`. Runs start where
-    the mean-field equations are exact for all times. All rates of an instance share its covariance, its teacher and the
+    Every iteration proposes new fields for all sites, and each site takes its own with probability p. Runs start where
+    the mean-field equations are exact for all times. All p of an instance share its covariance, its teacher and the
     numbers that choose the sites. Eigenvectors are products of signs, permutations and cosine transforms.
 
     The scatter between instances falls only slowly with N: late residuals are those of a few slow modes, and parallel
@@ -71,18 +77,20 @@ class SequentialMessagePassing(Study):
     )
 
     ensemble: str = static("wishart", "ensemble of covariances", choices=ENSEMBLES)
-    coldness: float = value(2.0, "inverse temperature over the matched one", symbol=r"\beta/\beta_m", above=0, high=100)
-    alpha: float = value(3.0, "aspect ratio", symbol=r"\alpha", above=0, high=1000, scale="log")
-    flip: float = value(0.1, "probability of a flipped label", symbol="e", above=0, high=0.499)
-    rate: tuple = path((1.0, 0.5, 0.25), "probability of an update", symbol=r"\gamma", above=0, high=1)
+    relative_inverse_temperature: float = value(
+        2.0, "inverse temperature over the matched one", symbol=r"\beta/\beta_m", above=0, high=100
+    )
+    aspect_ratio: float = value(3.0, "aspect ratio", symbol=r"\alpha", above=0, high=1000, scale="log")
+    flip_probability: float = value(0.1, "probability of a flipped label", symbol="e", above=0, high=0.499)
+    update_probability: tuple = path((1.0, 0.5, 0.25), "probability of an update", symbol=r"\gamma", above=0, high=1)
     n: int = static(16384, "latent variables", symbol="N", low=64, high=2**20, scale="log")
-    steps: int = static(28, "steps", low=LATE, high=2000, scale="log")
+    iterations: int = static(28, "iterations", low=LATE, high=2000, scale="log")
 
     outputs = {
-        "residual": Output("residual", "r", dims=("rate", "time"), scale="log"),
-        "mean_square": Output("mean square of the posterior means", "q", dims=("rate",)),
-        "mean_overlap": Output("overlap of posterior means and teacher", "m^*", dims=("rate",)),
-        "at_factor": Output("stability factor", "a", theory_only=True),
+        "residual": Output("residual", "r", dims=("update_probability", "iteration"), scale="log"),
+        "posterior_square": Output("mean square of the posterior means", "q", dims=("update_probability",)),
+        "posterior_overlap": Output("overlap of posterior means and teacher", "m^*", dims=("update_probability",)),
+        "stability": Output("stability factor", "a", theory_only=True),
     }
     presets = {
         "quick": {"stable": STABLE | {"seeds": 12}, "cold": COLD | {"n": 8192, "seeds": 12}},
@@ -95,7 +103,7 @@ class SequentialMessagePassing(Study):
         *changes("average-step decay", "an average over the ensembles", "after the same look"),
         Change(
             "cold",
-            "an average over the ensembles, of the median run, for rates below 1",
+            "an average over the ensembles, of the median run, for update probabilities below 1",
             "parallel runs near the line end in two-cycles of finite size",
         ),
         Change(
@@ -113,72 +121,90 @@ class SequentialMessagePassing(Study):
         columns=3,
         width=2.6,
         height=2.3,
-        caption="Colours are the rates of the legend in all panels.",
+        caption="Colours are the update probabilities of the legend in all panels.",
     )
 
     @claim(SOURCE, PLACE, within(0.2))
     def every_step(stable):
         """In the stable phase the mean residual is that of the mean-field equations {criterion} at every step with a
-        predicted residual above 0.001, for every rate and in both ensembles."""
+        predicted residual above 0.001, for every update probability and in both ensembles."""
         _stable(stable)
         return kept(over_theory(stable, "residual"), stable.predicted.residual > JUDGED)
 
     @claim(SOURCE, PLACE, within(0.05))
     def average_step(stable):
-        """Averaged over these steps, the rates and the ensembles it is so {criterion}."""
+        """Averaged over these steps, the update probabilities and the ensembles it is so {criterion}."""
         _stable(stable)
-        return _average_step(stable).mean(["rate", "ensemble"])
+        return _average_step(stable).mean(["update_probability", "ensemble"])
 
     @claim(SOURCE, PLACE, within(0.03, absolute=True))
     def decay(stable):
-        """The residual finally decays by 1 - rate (1 - a) per step {criterion}, for rates of 1 and 0.5 (mean over the
-        ensembles)."""
+        """The residual finally decays by 1 - p (1 - a) per iteration {criterion}, for update probabilities p of 1 and
+        0.5 (mean over the ensembles)."""
         _stable(stable)
-        predicted = 1 - stable.predicted.rate * (1 - stable.predicted.at_factor)
+        predicted = 1 - stable.predicted.update_probability * (1 - stable.predicted.stability)
         return (_decay(stable.simulated.residual) - predicted).mean("ensemble")
 
     @claim(SOURCE, PLACE, within(0.02))
     def stationary(stable):
-        """The posterior means keep the predicted mean square and overlap with the teacher for every rate,
+        """The posterior means keep the predicted mean square and overlap with the teacher for every update probability,
         {criterion}."""
         _stable(stable)
-        return [over_theory(stable, name) for name in ("mean_square", "mean_overlap")]
+        return [over_theory(stable, name) for name in ("posterior_square", "posterior_overlap")]
 
     @claim(SOURCE, PLACE, within(0.2), resampled=True)
     def cold(cold):
-        """Near the AT line (a = 0.9) and above it (a = 1.17) the residual is the predicted one {criterion}, averaged
-        over these steps, for rates below 1 (mean over the ensembles, median run)."""
-        needs(cold.simulated, coldness=(4.0, 6.0))
-        return _average_step(cold).sel(rate=cold.simulated.rate < 1).mean("ensemble").median("seed")
+        """Near the line of stability (a = 0.9) and above it (a = 1.17) the residual is the predicted one {criterion},
+        averaged over these steps, for update probabilities below 1 (mean over the ensembles, median run)."""
+        needs(cold.simulated, relative_inverse_temperature=(4.0, 6.0))
+        return (
+            _average_step(cold)
+            .sel(update_probability=cold.simulated.update_probability < 1)
+            .mean("ensemble")
+            .median("seed")
+        )
 
     @claim(SOURCE, PLACE, at_least(STAYS), resampled=True)
     def no_convergence(cold):
         """Above the line (a = 1.17) residuals stay: over the last 12 steps those of parallel updates fall by a factor
         of {criterion} per step (median run)."""
-        return _decay(cold.simulated.residual.sel(coldness=6.0), (1.0,)).median("seed")
+        return _decay(cold.simulated.residual.sel(relative_inverse_temperature=6.0), (1.0,)).median("seed")
 
     def validate(self) -> None:
-        covariance_ensemble(self.ensemble, self.alpha)
+        covariance_ensemble(self.ensemble, self.aspect_ratio)
 
     def coordinates(self) -> dict[str, Any]:
-        return {"time": np.arange(self.steps)}
+        return {"iteration": np.arange(self.iterations)}
 
     def _student(self) -> Any:
-        ensemble = covariance_ensemble(self.ensemble, self.alpha)
-        return inference.static_solution(ensemble, self.coldness * inference.matched_beta(self.flip), self.flip)
+        ensemble = covariance_ensemble(self.ensemble, self.aspect_ratio)
+        return inference.static_solution(
+            ensemble,
+            self.relative_inverse_temperature * inference.matched_inverse_temperature(self.flip_probability),
+            self.flip_probability,
+        )
 
     def simulate(self, rng: np.random.Generator) -> dict[str, Any]:
         from unlazy.training.message_passing.sequential import algorithm, draw_from, run
 
-        instance = draw_from(rng, covariance_ensemble(self.ensemble, self.alpha), self.n, self.flip)
-        found = run(rng, instance, algorithm(instance, [self._student()] * len(self.rate), self.rate), self.steps)
-        return {"residual": found.residual.T, "mean_square": found.mean_square, "mean_overlap": found.mean_overlap}
+        instance = draw_from(rng, covariance_ensemble(self.ensemble, self.aspect_ratio), self.n, self.flip_probability)
+        found = run(
+            rng,
+            instance,
+            algorithm(instance, [self._student()] * len(self.update_probability), self.update_probability),
+            self.iterations,
+        )
+        return {
+            "residual": found.residual.T,
+            "posterior_square": found.posterior_square,
+            "posterior_overlap": found.posterior_overlap,
+        }
 
     def predict(self) -> dict[str, Any]:
-        student, count = self._student(), len(self.rate)
+        student, count = self._student(), len(self.update_probability)
         return {
-            "residual": inference.mean_field_residual(student, self.rate, self.steps),
-            "mean_square": np.full(count, student.mean_square),
-            "mean_overlap": np.full(count, student.mean_overlap),
-            "at_factor": student.at_factor,
+            "residual": inference.mean_field_residual(student, self.update_probability, self.iterations),
+            "posterior_square": np.full(count, student.posterior_square),
+            "posterior_overlap": np.full(count, student.posterior_overlap),
+            "stability": student.stability,
         }

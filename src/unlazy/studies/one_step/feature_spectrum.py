@@ -27,16 +27,16 @@ def _spectra(axes: Any, main: Any) -> None:
         values = np.sort(chosen.eigenvalue.values.ravel())
         study = FeatureSpectrumStudy(**{**common, "spikes": name})
         outliers = study._outliers()
-        grid = np.geomspace(max(values[0], 1e-3), 1.05 * outliers.edge, 120)
-        density = feature_spectrum(**study._setting(), points=grid).density
-        edges = np.geomspace(max(values[0], 1e-3), outliers.edge * 1.1, 50)
+        grid = np.geomspace(max(values[0], 1e-3), 1.05 * outliers.bulk_edge, 120)
+        density = feature_spectrum(**study._setting(), eigenvalue=grid).density
+        edges = np.geomspace(max(values[0], 1e-3), outliers.bulk_edge * 1.1, 50)
         counts, _ = np.histogram(values, edges)
         heights = counts / values.size / np.diff(np.log(edges))
         color = style.colour(index)
         axes.stairs(heights, edges, color=color, fill=True, alpha=0.25)
         style.theory(axes, grid, density * grid, color=color, label=f"spikes: {name}")
-        largest = max(largest, *outliers.values, outliers.edge)
-        for place in outliers.values:
+        largest = max(largest, *outliers.outliers, outliers.bulk_edge)
+        for place in outliers.outliers:
             axes.annotate("", (place, 0), (place, 0.06), arrowprops={"arrowstyle": "->", "color": color})
     axes.set_xscale("log")
     axes.set_xlim(1e-3, 2 * largest)
@@ -49,25 +49,25 @@ class FeatureSpectrumStudy(Study):
 
     n: int = static(1000, "samples", symbol="n", low=2, scale="log")
     d: int = static(400, "dimension", symbol="d", low=2, high=10_000, scale="log")
-    features: int = static(600, "neurons", symbol="N", low=4, high=20_000, scale="log")
+    width: int = static(600, "neurons", symbol="N", low=4, high=20_000, scale="log")
     activation: str = static("tanh", "activation", choices=("tanh", "erf"))
     spikes: str = static("one group", "spikes of the neurons", choices=tuple(shared.PLANTED))
 
     outputs = {
-        "eigenvalue": Output("eigenvalue by quantile", "", ("level",), scale="log"),
-        "distance": Output("Kolmogorov distance to the law of the bulk", ""),
-        "top": Output("largest eigenvalue", "", scale="log"),
+        "eigenvalue": Output("eigenvalue by quantile", "", ("quantile",), scale="log"),
+        "bulk_distance": Output("Kolmogorov distance to the law of the bulk", ""),
+        "largest_eigenvalue": Output("largest eigenvalue", "", scale="log"),
         "bulk_edge": Output("largest eigenvalue of the bulk", ""),
     }
-    inner = {"level": LEVELS}
+    inner = {"quantile": LEVELS}
     presets = {
         "quick": {"spikes": ["none", "one group"], "seeds": 12},
-        "full": {"spikes": list(shared.PLANTED), "d": 800, "features": 1200, "n": 2000, "seeds": 24},
+        "full": {"spikes": list(shared.PLANTED), "d": 800, "width": 1200, "n": 2000, "seeds": 24},
     }
     figure = panels(
         Panel(
             "eigenvalue",
-            x="level",
+            x="quantile",
             points=False,
             theory=False,
             draw=_spectra,
@@ -84,12 +84,12 @@ class FeatureSpectrumStudy(Study):
     @claim("dandi2024spectrum", "", at_most(0.015))
     def bulk(main):
         """The eigenvalues follow the law of the bulk: the Kolmogorov distance is {criterion}."""
-        return main.simulated.distance
+        return main.simulated.bulk_distance
 
     @claim("dandi2024spectrum", "", within(0.05))
     def outlier(main):
         """With a spike the largest eigenvalue is of order N, and where the determinant says, {criterion}."""
-        return over_theory(main, "top").sel(spikes="one group")
+        return over_theory(main, "largest_eigenvalue").sel(spikes="one group")
 
     @claim("dandi2024spectrum", "", at_most(0.7), resampled=True)
     def bulk_shrinks(main):
@@ -103,11 +103,11 @@ class FeatureSpectrumStudy(Study):
         return over_theory(main, "bulk_edge")
 
     def memory(self) -> int:
-        return 8 * (self.n * (self.features + self.d) + 4 * self.features**2)
+        return 8 * (self.n * (self.width + self.d) + 4 * self.width**2)
 
     def _setting(self) -> dict[str, Any]:
         groups = shared.planted_groups(self.spikes)
-        return {"activation": self.activation, "groups": groups, "n": self.n, "d": self.d, "features": self.features}
+        return {"activation": self.activation, "neuron_groups": groups, "n": self.n, "d": self.d, "width": self.width}
 
     def _outliers(self) -> Any:
         return feature_outliers(**self._setting())
@@ -115,11 +115,11 @@ class FeatureSpectrumStudy(Study):
     def simulate(self, rng: np.random.Generator) -> dict[str, Any]:
         from unlazy.training.one_step.planted_spectrum import against_the_bulk, covariance_eigenvalues
 
-        sizes = self.as_dict("activation", "n", "d", "features")
+        sizes = self.as_dict("activation", "n", "d", "width")
         values = covariance_eigenvalues(rng, shared.PLANTED[self.spikes], **sizes)
         return {"eigenvalue": np.quantile(values, LEVELS), **against_the_bulk(values, **self._setting())}
 
     def predict(self) -> dict[str, Any]:
         outliers = self._outliers()
-        top = outliers.values[0] if outliers.values.size else outliers.edge
-        return {"top": top, "bulk_edge": outliers.edge}
+        top = outliers.outliers[0] if outliers.outliers.size else outliers.bulk_edge
+        return {"largest_eigenvalue": top, "bulk_edge": outliers.bulk_edge}

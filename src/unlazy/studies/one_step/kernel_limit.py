@@ -14,9 +14,9 @@ from unlazy.theory.one_step import linear_kernels as linear
 
 LARGE = "step N^1/2"
 NETWORKS = {"random features": None, "step 1": 0.0, LARGE: 0.5}
-"""Ridge regression on features, with the exponent of the step size N^alpha."""
-WIDTHS = {"RBF, width 1": 1.0, "RBF, width 4": 4.0}
-KERNELS = ("tangent kernel", *WIDTHS, "linear")
+"""Ridge regression on features, with the exponent of the step size N^s."""
+SQUARED_BANDWIDTHS = {"RBF, bandwidth 1": 1.0, "RBF, bandwidth 2": 4.0}
+KERNELS = ("tangent kernel", *SQUARED_BANDWIDTHS, "linear")
 LEARNERS = (*NETWORKS, *KERNELS)
 OTHERS = tuple(name for name in LEARNERS if name != LARGE)
 FEATURE_RIDGES = np.geomspace(1e-4, 10, 11).tolist()
@@ -31,7 +31,7 @@ def _with_many_samples(main):
 
 def _over_bound(main, learners):
     simulated, predicted = _with_many_samples(main)
-    return simulated.risk.sel(learner=list(learners)) / predicted.bound
+    return simulated.risk.sel(learner=list(learners)) / predicted.kernel_bound
 
 
 def _panel(learners, **options):
@@ -62,21 +62,21 @@ class KernelLimit(Study):
 
     n: int = static(1024, "samples of the step, and as many fresh ones of the readout", symbol="n", low=20, scale="log")
     d: int = static(128, "dimension", symbol="d", low=2, high=10_000, scale="log")
-    features: int = static(256, "neurons", symbol="N", low=1, high=20_000, scale="log")
+    width: int = static(256, "neurons", symbol="N", low=1, high=20_000, scale="log")
     activation: str = static("erf", "activation", choices=shared.ACTIVATIONS)
     link: str = static("erf", "link of the target", choices=tuple(shared.LINKS))
     noise_variance: float = value(0.01, "variance of the label noise", symbol=r"\sigma^2", low=0, high=100)
 
     outputs = {
         "risk": Output("excess risk at the best ridge", "R", ("learner",), scale="log"),
-        "edge": Output("gain of the outermost ridges over the others", "", ("learner",)),
+        "outermost_gain": Output("gain of the outermost ridges over the others", "", ("learner",)),
         "with_all_samples": Output("risk of the best kernel on 2n samples", "", theory_only=True),
-        "bound": Output("what no kernel goes below", r"\|P_{>1}f_*\|^2", theory_only=True),
+        "kernel_bound": Output("what no kernel goes below", r"\|P_{>1}f_*\|^2", theory_only=True),
     }
     inner = {"learner": list(LEARNERS)}
     presets = {
         "quick": {"n": [256, 1024], "seeds": 32},
-        "full": {"n": [512, 1024, 2048, 4096], "d": 256, "features": 512, "link": ["erf", "tanh3"], "seeds": 16},
+        "full": {"n": [512, 1024, 2048, 4096], "d": 256, "width": 512, "link": ["erf", "tanh3"], "seeds": 16},
     }
     lines = {"main": "n"}
     figure = panels(
@@ -122,18 +122,18 @@ class KernelLimit(Study):
     @claim(OWN, "precondition of the claims above", at_most(0.01))
     def ridges_wide_enough(main):
         """No best ridge is cut off: what the two outermost ridges at either end gain, relative, is {criterion}."""
-        return main.simulated.edge
+        return main.simulated.outermost_gain
 
     def memory(self) -> int:
-        return 8 * (6 * self.n**2 + 3 * shared.FRESH * self.n + (3 * self.n + 5000) * (self.features + self.d))
+        return 8 * (6 * self.n**2 + 3 * shared.FRESH * self.n + (3 * self.n + 5000) * (self.width + self.d))
 
     def _step_sizes(self) -> list[float]:
-        return [0.0 if alpha is None else float(self.features) ** alpha for alpha in NETWORKS.values()]
+        return [0.0 if exponent is None else float(self.width) ** exponent for exponent in NETWORKS.values()]
 
     def simulate(self, rng: np.random.Generator) -> dict[str, Any]:
         from unlazy.training.one_step.rivals import rival_risks
 
-        sizes = self.n, self.d, self.features, self.noise_variance, self._step_sizes(), tuple(WIDTHS.values())
+        sizes = self.n, self.d, self.width, self.noise_variance, self._step_sizes(), tuple(SQUARED_BANDWIDTHS.values())
         ridges: dict[str, Any] = {"feature_ridges": FEATURE_RIDGES, "kernel_ridges": KERNEL_RIDGES}
         link = shared.link_function(self.link)
         return rival_risks(rng, self.activation, link, *sizes, fresh=shared.FRESH, **ridges)._asdict()
@@ -142,8 +142,8 @@ class KernelLimit(Study):
         step_sizes = np.array(self._step_sizes())[:, None]
         networks = shared.predicted_risks(self, step_sizes, FEATURE_RIDGES[2:-2])["risk"].min(axis=1)
         link, rest = shared.LINKS[self.link], (self.d, KERNEL_RIDGES, self.noise_variance)
-        gaussian = map(linear.gaussian_kernel_part, WIDTHS.values())
+        gaussian = map(linear.gaussian_kernel_part, SQUARED_BANDWIDTHS.values())
         parts = [linear.tangent_kernel_part(self.activation), *gaussian, linear.LinearPart(1.0, 0.0)]
         risk = linear.linear_kernel_risk
         kernels, more = ([risk(p, link, n, *rest).min() for p in parts] for n in (self.n, 2 * self.n))
-        return {"risk": [*networks, *kernels], "with_all_samples": min(more), "bound": shared.bound(self.link)}
+        return {"risk": [*networks, *kernels], "with_all_samples": min(more), "kernel_bound": shared.bound(self.link)}

@@ -14,19 +14,19 @@ from unlazy.theory.one_step.spiked.features import gradient_step_groups, target_
 LAZY, FEATURE = 0.5, 1.0
 KERNEL, NEURON = "change of the conjugate kernel", "displacement of a neuron $|w-w_0|$"
 ONE_LARGE = r"one step, $\eta = N^{s-1/2}$, $n = N = 2d$"
-SIZES = ("width", "dimension", "samples")
+SIZES = ("width", "d", "n")
 SCALE, ENDS = "exponent s of the output scale N^-s", ": 1/2 is the neural-tangent, 1 the mean-field normalisation"
 EXPONENTS = [0.5, 0.625, 0.75, 0.875, 1.0]
 LARGER = [(2 * d, d, 2 * d) for d in (64, 128, 256, 512, 1024)]
 ONE_STEP: dict[Any, Any] = {"steps": 1, "activation": "erf", "link": "erf", "noise_variance": 0.01}
 
 
-def _slopes(part, exponent, *names):
-    return [slope(part.simulated[name].sel(exponent=exponent), "width") for name in names]
+def _slopes(part, output_exponent, *names):
+    return [slope(part.simulated[name].sel(output_exponent=output_exponent), "width") for name in names]
 
 
 def _panel(show, part="main", **options):
-    return Panel(show, x="width", by="exponent", part=part, **{"legend": False, **options})
+    return Panel(show, x="width", by="output_exponent", part=part, **{"legend": False, **options})
 
 
 @dataclass(frozen=True)
@@ -39,12 +39,12 @@ class LazyVsFeature(Study):
     precision = "float32"
 
     width: int = static(256, "width", symbol="N", low=2, high=65_536, scale="log", paired=True)
-    exponent: float = value(0.5, f"{SCALE}{ENDS}", symbol="s", low=0.5, high=1, paired=True, short=SCALE)
-    dimension: int = static(10, "input dimension", symbol="d", low=1, high=10_000)
-    samples: int = static(60, "training samples", symbol="n", low=1, high=10_000)
+    output_exponent: float = value(0.5, f"{SCALE}{ENDS}", symbol="s", low=0.5, high=1, paired=True, short=SCALE)
+    d: int = static(10, "input dimension", symbol="d", low=1, high=10_000)
+    n: int = static(60, "training samples", symbol="n", low=1, high=10_000)
     steps: int = static(500, "steps of full-batch gradient descent", low=1, high=1_000_000, scale="log", paired=True)
-    learning_rate: float = value(
-        1.0, "learning rate, times N^(2s-1)", symbol=r"\eta", above=0, high=100, scale="log", paired=True
+    relative_step_size: float = value(
+        1.0, "step size over N^(2s-1)", symbol=r"\eta/N^{2s-1}", above=0, high=100, scale="log", paired=True
     )
     noise_variance: float = value(0.0, "variance of the label noise", symbol=r"\sigma^2", low=0, high=100)
     activation: str = static("tanh", "activation of the network", choices=("tanh", "erf", "softplus", "relu"))
@@ -59,20 +59,20 @@ class LazyVsFeature(Study):
         ),
         "conjugate_kernel_change": Output("change of the conjugate kernel", r"\|K-K_0\|_F/\|K_0\|_F", scale="log"),
         "tangent_kernel_change": Output("change of the tangent kernel", r"\|K-K_0\|_F/\|K_0\|_F", scale="log"),
-        "alignment": Output("alignment of the kernel with the target", "T", scale="log"),
-        "initial_alignment": Output("the same before training", "T_0", scale="log"),
+        "target_alignment": Output("alignment of the kernel with the target", "T", scale="log"),
+        "initial_target_alignment": Output("the same before training", "T_0", scale="log"),
         "training_error": Output("training error, relative to that of 0", scale="log"),
         "test_error": Output("test error, relative to that of 0", scale="log"),
         "diverged_at": DIVERGED_AT,
     }
     presets = {
         "quick": {
-            "main": {"width": [64, 192, 512], "exponent": EXPONENTS[::2], "seeds": 16},
-            "one_step": {SIZES: LARGER[:3]} | ONE_STEP | {"exponent": EXPONENTS[::2], "seeds": 256},
+            "main": {"width": [64, 192, 512], "output_exponent": EXPONENTS[::2], "seeds": 16},
+            "one_step": {SIZES: LARGER[:3]} | ONE_STEP | {"output_exponent": EXPONENTS[::2], "seeds": 256},
         },
         "full": {
-            "main": {"width": [2**k for k in range(6, 13)], "exponent": EXPONENTS, "steps": 1500, "seeds": 32},
-            "one_step": {SIZES: LARGER} | ONE_STEP | {"exponent": EXPONENTS, "seeds": 32},
+            "main": {"width": [2**k for k in range(6, 13)], "output_exponent": EXPONENTS, "steps": 1500, "seeds": 32},
+            "one_step": {SIZES: LARGER} | ONE_STEP | {"output_exponent": EXPONENTS, "seeds": 32},
         },
     }
     figure = panels(
@@ -81,7 +81,7 @@ class LazyVsFeature(Study):
         _panel("conjugate_kernel_change", "one_step", ylabel=KERNEL, title=ONE_LARGE),
         _panel("conjugate_kernel_change", ylabel=KERNEL),
         _panel("test_error", ylabel="relative test error"),
-        _panel("alignment", "one_step", ylabel="alignment with the target $T$", title="one step; lines: theory"),
+        _panel("target_alignment", "one_step", ylabel="alignment with the target $T$", title="one step; lines: theory"),
         caption="s = 1/2 is the neural-tangent, s = 1 the mean-field normalisation. Dashes in the second panel: the "
         "simulated linearised network.",
     )
@@ -103,7 +103,7 @@ class LazyVsFeature(Study):
         """Between the two the displacement per neuron is of order N^(s-1): the measured slope is s - 1,
         {criterion}."""
         found = slope(main.simulated.neuron_displacement, "width")
-        return found - (found.exponent - 1)
+        return found - (found.output_exponent - 1)
 
     @claim("chizat2019", "", at_most(-0.4))
     def lazy_kernels(main):
@@ -119,7 +119,7 @@ class LazyVsFeature(Study):
     @claim("chizat2019", "", within(0.05))
     def lazy_linearisation(main):
         """At s = 1/2 and the largest width the linearised network predicts the displacement {criterion}."""
-        widest = main.simulated.sel(exponent=LAZY).isel(width=-1)
+        widest = main.simulated.sel(output_exponent=LAZY).isel(width=-1)
         return relative_deviation(widest.displacement, widest.linearised_displacement)
 
     @claim(OWN, "observation", at_least(1.0), resampled=True)
@@ -127,7 +127,7 @@ class LazyVsFeature(Study):
         """On a single-index target the network that learns features has the lower test error: the ratio of the mean
         test errors, s = 1/2 to s = 1, is {criterion} at every width."""
         error = main.simulated.test_error.mean("seed")
-        return error.sel(exponent=LAZY) / error.sel(exponent=FEATURE)
+        return error.sel(output_exponent=LAZY) / error.sel(output_exponent=FEATURE)
 
     @claim(OWN, "precondition of the claims above", at_most(0.01))
     def fit(main):
@@ -150,7 +150,7 @@ class LazyVsFeature(Study):
     def one_step_alignment(one_step):
         """The alignment of the kernel with the target grows in one step as the spiked features predict, {criterion}."""
         both = (one_step.simulated.mean("seed"), one_step.predicted)
-        growth, theory = (data.alignment / data.initial_alignment for data in both)
+        growth, theory = (data.target_alignment / data.initial_target_alignment for data in both)
         return growth / theory - 1
 
     @claim("han2025tutorial", "slide on lazy training", at_least(0.0))
@@ -180,23 +180,23 @@ class LazyVsFeature(Study):
         from unlazy.data.single_index import SingleIndex
         from unlazy.training.one_step.output_scale import train_first_layer
 
-        data = SingleIndex(self.dimension, self.link, self.noise_variance)
-        options = self.as_dict("exponent", "learning_rate", "steps", "activation")
-        return train_first_layer(key, data, self.samples, self.width, **options)._asdict()
+        data = SingleIndex(self.d, self.link, self.noise_variance)
+        options = self.as_dict("output_exponent", "relative_step_size", "steps", "activation")
+        return train_first_layer(key, data, self.n, self.width, **options)._asdict()
 
     def predict(self) -> dict[str, Any]:
         """The theory is that of one step, steps = 1."""
         if self.steps > 1:
             return {}
-        size = self.learning_rate * self.width ** (self.exponent - 0.5)
+        size = self.relative_step_size * self.width ** (self.output_exponent - 0.5)
         functions = (self.activation, self.link)
-        sizes = (self.samples, self.dimension, self.width, self.noise_variance)
-        steps = (gradient_step_groups(*functions, eta, *sizes, second_layer=[-1.0, 1.0]) for eta in (size, 0.0))
-        after, before = (target_alignment(*functions, *step, self.dimension) for step in steps)
-        return {"alignment": after, "initial_alignment": before}
+        sizes, noise = (self.n, self.d, self.width), self.noise_variance
+        steps = (gradient_step_groups(*functions, *sizes, eta, noise, second_layer=[-1.0, 1.0]) for eta in (size, 0.0))
+        after, before = (target_alignment(*functions, *step, self.d) for step in steps)
+        return {"target_alignment": after, "initial_target_alignment": before}
 
     def derive(self, simulated: Any) -> Any:
         """N^(s-1) through the measured displacement per neuron at the smallest width."""
         first = simulated.neuron_displacement.isel(width=0).mean("seed")
-        growth = (simulated.width / simulated.width[0]) ** (simulated.exponent - 1)
+        growth = (simulated.width / simulated.width[0]) ** (simulated.output_exponent - 1)
         return (first * growth).to_dataset(name="neuron_displacement")

@@ -34,8 +34,10 @@ class NoiseInjectionStudy(Study):
     copies: int = static(3, f"{COPIES} of infinitely many", symbol=r"\ell", low=0, high=1000, short=SHORT)
     d: int = static(300, "dimension", symbol="d", low=2, high=10_000, scale="log")
     samples_per_dimension: float = static(2.5, "samples per dimension", symbol=r"\psi_1", above=0, high=100)
-    features_per_dimension: float = static(1.5, "neurons per dimension", symbol=r"\psi_2", above=0, high=100)
-    input_noise: float = static(0.5, "noise on the inputs, standard deviation", symbol=r"\delta", low=0, high=10)
+    width_per_dimension: float = static(1.5, "neurons per dimension", symbol=r"\psi_2", above=0, high=100)
+    input_noise_variance: float = static(
+        0.25, "variance of the noise on the inputs", symbol=r"\delta^2", low=0, high=100
+    )
     ridge: float = value(1e-3, "ridge", symbol=r"\lambda", above=0, high=1e6, scale="log")
     noise_variance: float = value(0.04, "variance of the label noise", symbol=r"\sigma^2", low=0, high=100)
 
@@ -46,14 +48,19 @@ class NoiseInjectionStudy(Study):
     presets = {
         "quick": {
             "copies": {"copies": [1, 3, 30, 0], "d": 200, "seeds": 24},
-            "levels": {"input_noise": [0.0, 0.25, 0.5, 1.0], "copies": 0, "d": 200, "seeds": 12},
+            "levels": {"input_noise_variance": [0.0, 0.0625, 0.25, 1.0], "copies": 0, "d": 200, "seeds": 12},
         },
         "full": {
             "copies": {"copies": [1, 2, 3, 10, 30, 0], "d": 500, "seeds": 32},
-            "levels": {"input_noise": [0.0, 0.125, 0.25, 0.5, 1.0, 2.0], "copies": 0, "d": 500, "seeds": 32},
+            "levels": {
+                "input_noise_variance": [0.0, 0.015625, 0.0625, 0.25, 1.0, 4.0],
+                "copies": 0,
+                "d": 500,
+                "seeds": 32,
+            },
         },
     }
-    lines = {"levels": "input_noise"}
+    lines = {"levels": "input_noise_variance"}
     figure = panels(
         Panel(
             ERRORS,
@@ -64,7 +71,7 @@ class NoiseInjectionStudy(Study):
             ylabel="mean squared error",
             log="y",
         ),
-        Panel("test_error", x="input_noise", part="levels", ylabel="test error, explicit penalty"),
+        Panel("test_error", x="input_noise_variance", part="levels", ylabel="test error, explicit penalty"),
         width=3.5,
         height=3.0,
     )
@@ -83,28 +90,30 @@ class NoiseInjectionStudy(Study):
 
     @claim("dhifallah2021", "", at_most(0.8), resampled=True)
     def helps(levels):
-        """Near interpolation noise on the inputs lowers the test error: at delta = 0.5, over that without noise, it is
-        {criterion}."""
+        """Near interpolation noise on the inputs lowers the test error: at variance 0.25, over that without noise, it
+        is {criterion}."""
         error = levels.simulated.test_error.mean("seed")
-        return error.sel(input_noise=0.5) / error.sel(input_noise=0.0)
+        return error.sel(input_noise_variance=0.25) / error.sel(input_noise_variance=0.0)
 
     def memory(self) -> int:
         n, width = self._sizes()
         return int(8 * (max(self.copies, 1) * n + FRESH) * (width + self.d))
 
     def _sizes(self) -> tuple[int, int]:
-        return round(self.samples_per_dimension * self.d), round(self.features_per_dimension * self.d)
+        return round(self.samples_per_dimension * self.d), round(self.width_per_dimension * self.d)
 
     def simulate(self, rng: np.random.Generator) -> dict[str, Any]:
         from unlazy.training.one_step.noisy_copies import fit_noisy_copies
 
         n, width = self._sizes()
         problem = ("tanh", np.sign, n, self.d, width, self.ridge, self.noise_variance)
-        noise, copies = self.input_noise, self.copies
-        return fit_noisy_copies(rng, *problem, input_noise=noise, copies=copies, fresh=FRESH)._asdict()
+        noise, copies = self.input_noise_variance, self.copies
+        return fit_noisy_copies(rng, *problem, input_noise_variance=noise, copies=copies, fresh=FRESH)._asdict()
 
     def predict(self) -> dict[str, Any]:
-        ratios = (self.samples_per_dimension, self.features_per_dimension)
+        ratios = (self.samples_per_dimension, self.width_per_dimension)
         problem = ("tanh", "sign", *ratios, self.ridge, self.noise_variance)
-        found = noise_injection_equivalent(*problem, input_noise=self.input_noise, copies=self.copies or np.inf)
+        found = noise_injection_equivalent(
+            *problem, input_noise_variance=self.input_noise_variance, copies=self.copies or np.inf
+        )
         return {"test_error": found.test_error, "training_error": found.training_error}

@@ -1,4 +1,4 @@
-"""The risk after one gradient step of size N^alpha: only the largest step beats the bound of all kernels."""
+"""The risk after one gradient step of size N^s: only the largest step beats the bound of all kernels."""
 
 from __future__ import annotations
 
@@ -12,47 +12,47 @@ from unlazy.plotting.panels import Panel, panels
 from unlazy.studies.one_step import shared
 
 INITIAL = -1.0
-"""The value of alpha that stands for no step at all."""
+"""The value of s that stands for no step at all."""
 
 
 def _over_bound(main, exponent):
     """The risk at n = 8 d over |P_{>1} g|^2."""
     enough(main.simulated, "n", 3)
     d = parameter(main.simulated, "d")
-    return main.simulated.risk.sel(exponent=exponent, n=8 * d) / main.predicted.bound.sel(n=8 * d)
+    return main.simulated.risk.sel(step_exponent=exponent, n=8 * d) / main.predicted.kernel_bound.sel(n=8 * d)
 
 
 @dataclass(frozen=True)
 class OneStepRiskStudy(Study):
     question = (
-        "After one gradient step of size N^alpha on the first layer, what is the risk of ridge regression on the "
-        "features, and from which alpha on is it below what any kernel can reach?"
+        "After one gradient step of size N^s on the first layer, what is the risk of ridge regression on the "
+        "features, and from which s on is it below what any kernel can reach?"
     )
     sources = cite("ba2022", "cui2024", "dandi2024spectrum")
 
     n: int = static(1024, "samples of the step, and as many fresh ones of the readout", symbol="n", low=2, scale="log")
     d: int = static(256, "dimension", symbol="d", low=2, high=10_000, scale="log")
-    features: int = static(512, "neurons", symbol="N", low=1, high=20_000, scale="log")
+    width: int = static(512, "neurons", symbol="N", low=1, high=20_000, scale="log")
     activation: str = static("erf", "activation", choices=shared.ACTIVATIONS)
     link: str = static("erf", "link of the target", choices=tuple(shared.LINKS))
     ridge: float = value(1e-3, "ridge of the readout", symbol=r"\lambda", above=0, high=1e6, scale="log")
     noise_variance: float = value(0.01, "variance of the label noise", symbol=r"\sigma^2", low=0, high=100)
-    exponent: tuple = path(
-        (INITIAL, 0.0, 0.25, 0.5), "exponent of the step size N^alpha; -1: no step", symbol=r"\alpha", low=-1, high=1
+    step_exponent: tuple = path(
+        (INITIAL, 0.0, 0.25, 0.5), "exponent of the step size N^s; -1: no step", symbol="s", low=-1, high=1
     )
 
     outputs = {
-        "risk": Output("excess risk", "R", ("exponent",), scale="log"),
-        "training_error": Output("training error", "", ("exponent",), scale="log"),
-        "bound": Output("what no kernel goes below", r"\|P_{>1}f_*\|^2", theory_only=True),
+        "risk": Output("excess risk", "R", ("step_exponent",), scale="log"),
+        "training_error": Output("training error", "", ("step_exponent",), scale="log"),
+        "kernel_bound": Output("what no kernel goes below", r"\|P_{>1}f_*\|^2", theory_only=True),
     }
     presets = {
         "quick": {"n": [256, 1024, 2048], "seeds": 24},
         "full": {
             "n": [512, 1024, 2048, 4096, 6144, 8192],
             "d": 1024,
-            "features": 2048,
-            "exponent": [INITIAL, 0.0, 0.125, 0.25, 0.375, 0.5],
+            "width": 2048,
+            "step_exponent": [INITIAL, 0.0, 0.125, 0.25, 0.375, 0.5],
             "seeds": 8,
         },
     }
@@ -61,11 +61,11 @@ class OneStepRiskStudy(Study):
         Panel(
             "risk",
             x=lambda data: parameter(data, "n") / parameter(data, "d"),
-            by="exponent",
+            by="step_exponent",
             xlabel=r"samples per dimension $\psi_1 = n/d$",
             log="xy",
             legend="upper right",
-            title=r"steps of size $N^\alpha$ ($\alpha = -1$: none)",
+            title=r"steps of size $N^s$ ($s = -1$: none)",
             marks=(shared.KERNEL_BOUND,),
         ),
         width=5.2,
@@ -81,10 +81,10 @@ class OneStepRiskStudy(Study):
     def larger_steps(main):
         """For n >= d the larger step has the smaller risk: from each step size to the next its relative change, on the
         same data, is {criterion}."""
-        enough(main.simulated, "exponent", 3)
+        enough(main.simulated, "step_exponent", 3)
         enough(main.simulated, "n", 3)
         risk = main.simulated.risk.where(main.simulated.n >= parameter(main.simulated, "d"), drop=True)
-        return risk.diff("exponent") / risk.shift(exponent=1).isel(exponent=slice(1, None))
+        return risk.diff("step_exponent") / risk.shift(step_exponent=1).isel(step_exponent=slice(1, None))
 
     @claim("ba2022", "", at_most(1.0))
     def below_the_bound(main):
@@ -101,11 +101,11 @@ class OneStepRiskStudy(Study):
         return shared.memory(self)
 
     def _step_sizes(self) -> list[float]:
-        return [0.0 if alpha == INITIAL else float(self.features) ** alpha for alpha in self.exponent]
+        return [0.0 if exponent == INITIAL else float(self.width) ** exponent for exponent in self.step_exponent]
 
     def simulate(self, rng: np.random.Generator) -> dict[str, Any]:
         return shared.simulated_risks(rng, self, self._step_sizes())
 
     def predict(self) -> dict[str, Any]:
         risks = shared.predicted_risks(self, self._step_sizes(), self.ridge)
-        return {**risks, "bound": shared.bound(self.link)}
+        return {**risks, "kernel_bound": shared.bound(self.link)}

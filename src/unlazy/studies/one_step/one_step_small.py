@@ -28,7 +28,7 @@ class OneStepSmall(Study):
 
     n: int = static(1200, "samples of the step, and as many fresh ones of the readout", symbol="n", low=2, scale="log")
     d: int = static(400, "dimension", symbol="d", low=2, high=10_000, scale="log")
-    features: int = static(800, "neurons", symbol="N", low=1, high=20_000, scale="log")
+    width: int = static(800, "neurons", symbol="N", low=1, high=20_000, scale="log")
     activation: str = static("erf", "activation", choices=shared.ACTIVATIONS)
     link: str = static("erf", "link of the target", choices=tuple(shared.LINKS))
     ridge: float = value(1e-3, "ridge of the readout", symbol=r"\lambda", above=0, high=1e6, scale="log")
@@ -38,10 +38,10 @@ class OneStepSmall(Study):
     outputs = {
         "risk": Output("excess risk", "R", ("step_size",)),
         "training_error": Output("training error", "", ("step_size",)),
-        "bound": Output("what no kernel goes below", r"\|P_{>1}f_*\|^2", theory_only=True),
+        "kernel_bound": Output("what no kernel goes below", r"\|P_{>1}f_*\|^2", theory_only=True),
     }
     presets = {
-        "quick": {"d": 200, "features": 400, "n": 600, "seeds": 24},
+        "quick": {"d": 200, "width": 400, "n": 600, "seeds": 24},
         "full": {"n": [400, 800, 1200, 2400, 4800], "step_size": [0.0, 0.5, 1.0, 2.0, 3.0, 5.0], "seeds": 32},
     }
     lines = {"main": "step_size"}
@@ -64,16 +64,16 @@ class OneStepSmall(Study):
     @claim("ba2022", "", at_least(1.0))
     def bound(main):
         """It never goes below |P_{>1} f|^2: at every step size the risk over it is {criterion}."""
-        return main.simulated.risk / main.predicted.bound
+        return main.simulated.risk / main.predicted.kernel_bound
 
     @claim("ba2022", "", at_least(1.0), theory=True)
     def bound_in_theory(main):
         """Nor does the theory at any step size up to 10^6, any ridge from 10^-6 to 10 and any n from d/2 to 64 d: the
         ratio is {criterion}."""
-        names = "activation", "link", "features", "d", "noise_variance"
-        activation, link, features, d, noise_variance = (parameter(main.predicted, name) for name in names)
+        names = "activation", "link", "width", "d", "noise_variance"
+        activation, link, width, d, noise_variance = (parameter(main.predicted, name) for name in names)
         ridges, sizes = np.geomspace(1e-6, 10, 15)[:, None], np.geomspace(0.5, 64, 15)[:, None, None]
-        numbers = float(features) / float(d), ridges, float(noise_variance)
+        numbers = float(width) / float(d), ridges, float(noise_variance)
         steps = np.append(0.0, np.geomspace(0.1, 1e6, 15))
         risk = one_step_risk(str(activation), shared.LINKS[str(link)], sizes, *numbers, step_size=steps).risk
         return risk.min() / shared.bound(str(link))
@@ -86,6 +86,6 @@ class OneStepSmall(Study):
 
     def predict(self) -> dict[str, Any]:
         functions = (self.activation, shared.LINKS[self.link])
-        numbers = (self.n / self.d, self.features / self.d, self.ridge, self.noise_variance)
+        numbers = (self.n / self.d, self.width / self.d, self.ridge, self.noise_variance)
         theory = one_step_risk(*functions, *numbers, step_size=np.array(self.step_size))
-        return {"risk": theory.risk, "training_error": theory.training_error, "bound": shared.bound(self.link)}
+        return {"risk": theory.risk, "training_error": theory.training_error, "kernel_bound": shared.bound(self.link)}

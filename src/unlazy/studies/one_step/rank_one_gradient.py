@@ -23,8 +23,10 @@ class RankOneGradient(Study):
     sources = cite("ba2022")
 
     d: int = static(256, "dimension", symbol="d", low=2, high=10_000, scale="log")
-    samples_per_dimension: float = static(2.0, "samples per dimension", symbol=r"\psi_0", above=0, high=100)
-    features_per_dimension: float = static(2.0, "neurons per dimension", symbol=r"\psi_2", above=0, high=100)
+    step_samples_per_dimension: float = static(
+        2.0, "samples of the step per dimension", symbol=r"\psi_0", above=0, high=100
+    )
+    width_per_dimension: float = static(2.0, "neurons per dimension", symbol=r"\psi_2", above=0, high=100)
     activation: str = static("erf", "activation", choices=shared.ACTIVATIONS)
     link: str = static("erf", "link of the target", choices=tuple(shared.LINKS))
     noise_variance: float = value(0.01, "variance of the label noise", symbol=r"\sigma^2", low=0, high=100)
@@ -59,7 +61,7 @@ class RankOneGradient(Study):
     @claim("ba2022", "", at_most(3.0))
     def constant(main):
         """The ratio times n^1/2 is {criterion}."""
-        n = parameter(main.simulated, "samples_per_dimension") * main.simulated.d
+        n = parameter(main.simulated, "step_samples_per_dimension") * main.simulated.d
         return main.simulated.operator_ratio * n**0.5
 
     @claim(OWN, "observation", at_least(0.25))
@@ -78,14 +80,14 @@ class RankOneGradient(Study):
         """One network, one gradient; norms of it and of what the rank-one part leaves."""
         from unlazy.training.one_step.gradient_step import draw_samples, first_step
 
-        n, features = (round(r * self.d) for r in (self.samples_per_dimension, self.features_per_dimension))
+        n, width = (round(r * self.d) for r in (self.step_samples_per_dimension, self.width_per_dimension))
         samples = draw_samples(rng, n, self.d, shared.link_function(self.link), self.noise_variance)
-        step = first_step(rng, samples, features, self.activation)
+        step = first_step(rng, samples, width, self.activation)
         rest = step.direction - step.rank_one
         norms = [np.linalg.norm(matrix, order) for order in (2, "fro") for matrix in (rest, step.direction)]
         return {"operator_ratio": norms[0] / norms[1], "frobenius_ratio": norms[2] / norms[3], "displacement": norms[3]}
 
     def predict(self) -> dict[str, Any]:
-        ratios = (self.samples_per_dimension, self.features_per_dimension)
-        found = rank_one_step(self.activation, shared.LINKS[self.link], 1.0, *ratios, self.noise_variance)
+        numbers = (self.step_samples_per_dimension, self.width_per_dimension, 1.0, self.noise_variance)
+        found = rank_one_step(self.activation, shared.LINKS[self.link], *numbers)
         return {"displacement": found.displacement}

@@ -20,8 +20,8 @@ SUPPORTS: dict[str, tuple[float, ...] | None] = {
 """Values of sqrt(N) a_i, all with mean square 1."""
 
 
-def _ratio(main, better, worse, relative_step):
-    risk = main.simulated.risk.mean("seed").sel(support=list(SUPPORTS), relative_step=relative_step)
+def _ratio(main, better, worse, relative_step_size):
+    risk = main.simulated.risk.mean("seed").sel(support=list(SUPPORTS), relative_step_size=relative_step_size)
     return risk.sel(support=better) / risk.sel(support=worse)
 
 
@@ -36,24 +36,24 @@ class SecondLayerSupport(Study):
     support: str = static("normal", "values of the second layer", choices=tuple(SUPPORTS), paired=True)
     n: int = static(2048, "samples of the step, and as many fresh ones of the readout", symbol="n", low=2, scale="log")
     d: int = static(256, "dimension", symbol="d", low=2, high=10_000, scale="log")
-    features: int = static(512, "neurons", symbol="N", low=1, high=20_000, scale="log")
+    width: int = static(512, "neurons", symbol="N", low=1, high=20_000, scale="log")
     activation: str = static("erf", "activation", choices=shared.ACTIVATIONS)
     link: str = static("tanh3", "link of the target", choices=tuple(shared.LINKS))
     ridge: float = value(0.03, "ridge of the readout", symbol=r"\lambda", above=0, high=1e6, scale="log")
     noise_variance: float = value(0.01, "variance of the label noise", symbol=r"\sigma^2", low=0, high=100)
-    relative_step: tuple = path(
+    relative_step_size: tuple = path(
         (1.0, 4.0), "step size over sqrt(N)", symbol=r"\eta/\sqrt{N}", low=0, high=1e4, scale="log"
     )
 
     outputs = {
-        "risk": Output("excess risk", "R", ("relative_step",), scale="log"),
-        "training_error": Output("training error", "", ("relative_step",), scale="log"),
+        "risk": Output("excess risk", "R", ("relative_step_size",), scale="log"),
+        "training_error": Output("training error", "", ("relative_step_size",), scale="log"),
     }
     presets = {
         "quick": {"support": list(SUPPORTS), "seeds": 14},
-        "full": {"support": list(SUPPORTS), "relative_step": [0.5, 1.0, 2.0, 4.0, 8.0], "seeds": 24},
+        "full": {"support": list(SUPPORTS), "relative_step_size": [0.5, 1.0, 2.0, 4.0, 8.0], "seeds": 24},
     }
-    figure = panels(Panel("risk", x="support", by="relative_step", log="", ylim=(0, None)), width=4.8, height=3.2)
+    figure = panels(Panel("risk", x="support", by="relative_step_size", log="", ylim=(0, None)), width=4.8, height=3.2)
 
     @claim("dandi2024spectrum", "", at_most(1.0), resampled=True)
     def richer_is_better(main):
@@ -82,13 +82,13 @@ class SecondLayerSupport(Study):
     def theory(main):
         """The equivalent gives the risk, on average over sets and step sizes {criterion}."""
         enough(main.simulated, "support", 2)
-        return (main.simulated.risk / main.predicted.risk - 1).mean(["support", "relative_step"])
+        return (main.simulated.risk / main.predicted.risk - 1).mean(["support", "relative_step_size"])
 
     def memory(self) -> int:
         return shared.memory(self)
 
     def _step_sizes(self) -> list[float]:
-        return [relative * np.sqrt(self.features) for relative in self.relative_step]
+        return [relative * np.sqrt(self.width) for relative in self.relative_step_size]
 
     def simulate(self, rng: np.random.Generator) -> dict[str, Any]:
         return shared.simulated_risks(rng, self, self._step_sizes(), SUPPORTS[self.support])

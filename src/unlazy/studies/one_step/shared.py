@@ -46,8 +46,8 @@ def planted_groups(name: str) -> Any:
 
 
 def memory(study: Any) -> int:
-    """Bytes of a readout of `n` samples on `features` neurons."""
-    n, d, width = study.n, study.d, study.features
+    """Bytes of a readout of `n` samples on `width` neurons."""
+    n, d, width = study.n, study.d, study.width
     return 8 * (3 * n + 5000) * (width + d) + 8 * 4 * min(n, width) ** 2
 
 
@@ -57,14 +57,14 @@ def simulated_risks(
     """Risk and training error after steps of these sizes on one network, at the ridge of the study."""
     from unlazy.training.one_step.gradient_step import step_risks
 
-    sizes = (study.n, study.d, study.features, study.noise_variance, step_sizes, (study.ridge,))
+    sizes = (study.n, study.d, study.width, study.noise_variance, step_sizes, (study.ridge,))
     found = step_risks(rng, study.activation, link_function(study.link), *sizes, support=support, fresh=FRESH)
     return {name: errors[:, 0] for name, errors in found._asdict().items()}
 
 
 def predicted_risks(study: Any, step_sizes: Any, ridge: Any, support: Sequence[float] | None = None) -> dict[str, Any]:
     """The spiked-random-feature equivalent of `simulated_risks`; step sizes and ridge broadcast."""
-    sizes = (study.n, study.d, study.features, ridge, study.noise_variance)
+    sizes = (study.n, study.d, study.width, step_sizes, ridge, study.noise_variance)
     second = "normal" if support is None else support
-    theory = gradient_step_equivalent(study.activation, LINKS[study.link], step_sizes, *sizes, second_layer=second)
+    theory = gradient_step_equivalent(study.activation, LINKS[study.link], *sizes, second_layer=second)
     return {"risk": theory.risk, "training_error": theory.training_error}

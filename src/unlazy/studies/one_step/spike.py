@@ -15,7 +15,7 @@ from unlazy.theory.one_step.gradient_step import rank_one_step
 
 def _away(main):
     """The step sizes whose spike is not within 10% of the transition."""
-    return abs(main.predicted.spike / parameter(main.simulated, "features_per_dimension") ** 0.25 - 1) > 0.1
+    return abs(main.predicted.spike / parameter(main.simulated, "width_per_dimension") ** 0.25 - 1) > 0.1
 
 
 @dataclass(frozen=True)
@@ -30,8 +30,10 @@ class Spike(Study):
     )
 
     d: int = static(512, "dimension", symbol="d", low=2, high=10_000, scale="log")
-    samples_per_dimension: float = static(4.0, "samples per dimension", symbol=r"\psi_0", above=0, high=100)
-    features_per_dimension: float = static(2.0, "neurons per dimension", symbol=r"\psi_2", above=0, high=100)
+    step_samples_per_dimension: float = static(
+        4.0, "samples of the step per dimension", symbol=r"\psi_0", above=0, high=100
+    )
+    width_per_dimension: float = static(2.0, "neurons per dimension", symbol=r"\psi_2", above=0, high=100)
     activation: str = static("erf", "activation", choices=shared.ACTIVATIONS)
     link: str = static("erf", "link of the target", choices=tuple(shared.LINKS))
     noise_variance: float = value(0.01, "variance of the label noise", symbol=r"\sigma^2", low=0, high=100)
@@ -45,13 +47,13 @@ class Spike(Study):
         "spike": Output("spike", r"\theta", ("step_size",), theory_only=True),
     }
     presets = {
-        "quick": {"samples_per_dimension": [1.0, 4.0], "d": 400, "seeds": 56},
-        "full": {"samples_per_dimension": [1.0, 2.0, 4.0], "d": [512, 1024], "seeds": 24},
+        "quick": {"step_samples_per_dimension": [1.0, 4.0], "d": 400, "seeds": 56},
+        "full": {"step_samples_per_dimension": [1.0, 2.0, 4.0], "d": [512, 1024], "seeds": 24},
     }
     lines = {"main": "step_size"}
     figure = panels(
-        Panel("singular_value", x="step_size", by="samples_per_dimension"),
-        Panel("alignment", x="step_size", by="samples_per_dimension", legend=False),
+        Panel("singular_value", x="step_size", by="step_samples_per_dimension"),
+        Panel("alignment", x="step_size", by="step_samples_per_dimension", legend=False),
     )
 
     @claim("ba2022", "", within(0.03))
@@ -68,16 +70,16 @@ class Spike(Study):
     def transition(main):
         """Below the transition there is no outlier: the largest singular value over the edge 1 + sqrt(psi_2) is
         {criterion}."""
-        neurons = parameter(main.simulated, "features_per_dimension")
+        neurons = parameter(main.simulated, "width_per_dimension")
         return kept(main.simulated.singular_value / (1 + neurons**0.5), main.predicted.spike < 0.9 * neurons**0.25)
 
     def simulate(self, rng: np.random.Generator) -> dict[str, Any]:
         """All step sizes share the network and its gradient, of which the residual is y alone as in the theory."""
         from unlazy.training.one_step.gradient_step import draw_samples, first_step
 
-        n, features = (round(r * self.d) for r in (self.samples_per_dimension, self.features_per_dimension))
+        n, width = (round(r * self.d) for r in (self.step_samples_per_dimension, self.width_per_dimension))
         samples = draw_samples(rng, n, self.d, shared.link_function(self.link), self.noise_variance)
-        step = first_step(rng, samples, features, self.activation, with_output=False)
+        step = first_step(rng, samples, width, self.activation, with_output=False)
         found = []
         for size in self.step_size:
             weights = step.weights(size)
@@ -87,6 +89,6 @@ class Spike(Study):
 
     def predict(self) -> dict[str, Any]:
         functions = (self.activation, shared.LINKS[self.link])
-        ratios = (self.samples_per_dimension, self.features_per_dimension)
-        found = rank_one_step(*functions, np.array(self.step_size), *ratios, self.noise_variance)
+        ratios = (self.step_samples_per_dimension, self.width_per_dimension)
+        found = rank_one_step(*functions, *ratios, np.array(self.step_size), self.noise_variance)
         return {name: getattr(found, name) for name in self.outputs}

@@ -30,7 +30,7 @@ class SpikedFeatures(Study):
 
     n: int = static(1600, "samples", symbol="n", low=2, scale="log")
     d: int = static(400, "dimension", symbol="d", low=2, high=10_000, scale="log")
-    features: int = static(600, "neurons", symbol="N", low=4, high=20_000, scale="log")
+    width: int = static(600, "neurons", symbol="N", low=4, high=20_000, scale="log")
     activation: str = static("tanh", "activation", choices=("tanh", "erf", "relu", "softplus"))
     link: str = static("tanh3", "link of the target", choices=tuple(LINKS))
     spikes: str = static("four groups", "spikes of the neurons", choices=tuple(shared.PLANTED))
@@ -63,7 +63,7 @@ class SpikedFeatures(Study):
             x="n",
             by=("activation", "link"),
             title="four groups of neurons",
-            marks=(Level(lambda data: data.attrs["features"], "$n = N$", vertical=True),),
+            marks=(Level(lambda data: data.attrs["width"], "$n = N$", vertical=True),),
         ),
         width=4.8,
         height=3.3,
@@ -93,7 +93,7 @@ class SpikedFeatures(Study):
         from unlazy.training.one_step.gradient_step import draw_samples, features_readout
         from unlazy.training.one_step.planted import planted_weights
 
-        weights = planted_weights(rng, shared.PLANTED[self.spikes], self.d, self.features, self.cosine)
+        weights = planted_weights(rng, shared.PLANTED[self.spikes], self.d, self.width, self.cosine)
         data = draw_samples(rng, self.n, self.d, LINKS[self.link], self.noise_variance)
         test = draw_samples(rng, shared.FRESH, self.d, LINKS[self.link], 0.0)
         found = features_readout(self.activation, weights, data, test, (self.ridge,))
@@ -101,6 +101,6 @@ class SpikedFeatures(Study):
 
     def predict(self) -> dict[str, Any]:
         groups = shared.planted_groups(self.spikes)
-        sizes = (self.n, self.d, self.features, self.ridge, self.noise_variance)
+        sizes = (self.n, self.d, self.width, self.ridge, self.noise_variance)
         found = spiked_features_equivalent(self.activation, LINKS[self.link], groups, self.cosine, *sizes)
         return {"risk": found.risk, "training_error": found.training_error}

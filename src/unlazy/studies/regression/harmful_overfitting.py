@@ -54,10 +54,10 @@ class HarmfulOverfitting(shared.MetricExample):
         return slope(main.simulated.evidence_risk.sel(steps=STEPS), "n")
 
     @claim(PAPER, "example (1)", at_most(-0.5))
-    def dof_rate(main):
+    def degrees_of_freedom_rate(main):
         """In the metric learned with degrees-of-freedom regularisation (40 steps) it does so too: the slope is
         {criterion}."""
-        return slope(main.simulated.dof_risk.sel(steps=STEPS), "n")
+        return slope(main.simulated.degrees_of_freedom_risk.sel(steps=STEPS), "n")
 
     @claim(PAPER, "example (1)", between(-2 / 3 - 0.02, -2 / 3 + 0.02), theory=True)
     def bayes_rate(main):

@@ -16,25 +16,25 @@ from unlazy.plotting.panels import Level, Panel, panels
 DERIVED = "the project's own derivation"
 IMPROVES = ("suzuki2024talk", "suggested by the talk", at_most(-0.05))
 LINEAR = ("identity", 0.1, 0.75)
-"""Activation, ridge and learning rate. At the ridge 1e-3 of the other network all directions of a linear one are
+"""Activation, ridge and step size. At the ridge 1e-3 of the other network all directions of a linear one are
 saturated: its degrees of freedom are its dimension, with noise or without."""
 ARMS = {
     "none": {},
-    "DoF penalty": {"penalty": "dof"},
+    "DoF penalty": {"noise_penalty": "degrees_of_freedom"},
     "label noise": {"gradient": "through"},
-    "frozen penalty": {"penalty": "frozen"},
+    "frozen penalty": {"noise_penalty": "frozen"},
     "frozen label noise": {"gradient": "frozen"},
 }
 """What is added to the objective: nothing, an exact penalty, or noise with one of the two gradients."""
 IDENTITY: dict[Any, Any] = {"activation": ["tanh", "identity"], "tasks": 4, "steps": 0, "draws": 400}
-NOISE = ("ridge", "label_variance")
+NOISE = ("ridge", "label_noise_variance")
 NOISES = [(0.05, 0.02), (0.05, 0.1), (0.05, 0.5), (0.3, 0.1)]
 MORE_NOISES = [(0.05, v) for v in (0.02, 0.05, 0.1, 0.2, 0.5, 1.0)] + [(r, 0.1) for r in (0.001, 0.01, 0.3, 3.0)]
-RIDGE = "ridge of the second layer, in (1/n)|y - f|^2 + (ridge/M)|a|^2"
+RIDGE = "ridge of the second layer a/M^(1/2), in (1/n)|y - f|^2 + (ridge/M)|a|^2"
 ADDED = "variance of the noise added to the labels"
 ADDED_AS = "variance v of the noise that training adds to the labels, uniform of half-width (3v)^1/2"
 CHOSEN: dict[str, Any] = {"scale": "log", "paired": True}
-NETWORK = ("activation", "ridge", "learning_rate")
+NETWORK = ("activation", "ridge", "step_size")
 
 
 def _freedom(part, arm):
@@ -42,14 +42,14 @@ def _freedom(part, arm):
     return part.simulated.degrees_of_freedom.isel(step=-1).sel(arm=arm, drop=True)
 
 
-def _test_error_change(data):
-    noise, none = (data.test_error.isel(step=-1).sel(arm=arm, drop=True) for arm in ("label noise", "none"))
+def _risk_change(data):
+    noise, none = (data.risk.isel(step=-1).sel(arm=arm, drop=True) for arm in ("label noise", "none"))
     return relative_deviation(noise, none)
 
 
-def _relative_test_error(data):
-    noisy = data.test_error.sel(arm=["label noise", "frozen label noise"])
-    return noisy / data.test_error.sel(arm="none", drop=True)
+def _relative_risk(data):
+    noisy = data.risk.sel(arm=["label noise", "frozen label noise"])
+    return noisy / data.risk.sel(arm="none", drop=True)
 
 
 def _arms(*arms):
@@ -68,7 +68,9 @@ def _freedom_panel(activation, **options):
     return Panel(noisy, also=(lines,), ylabel="degrees of freedom", **_training(activation), **options)
 
 
-IN_PENALTIES = tuple(lambda data, name=name: data[name] / data.penalty for name in ("uniform_gap", "slide_penalty"))
+IN_PENALTIES = tuple(
+    lambda data, name=name: data[name] / data.noise_penalty for name in ("uniform_noise_gap", "slide_penalty")
+)
 SLIDE = ("uniform noise", r"the slide's $(\lambda s^2/n)\,\mathrm{DoF}$")
 
 
@@ -81,7 +83,7 @@ class LabelNoiseDegreesOfFreedom(Study):
     sources = cite("takakura2024", "suzuki2024", "suzuki2024talk")
 
     n: int = static(80, "training samples", symbol="n", low=2, high=5_000, scale="log")
-    dimension: int = static(10, "input dimension", symbol="p", low=2, high=10_000)
+    d: int = static(10, "input dimension", symbol="d", low=2, high=10_000)
     width: int = static(200, "neurons", symbol="M", low=1, high=100_000, scale="log")
     tasks: int = static(10, "tasks that share the first layer", symbol="m", low=1, high=1_000)
     steps: int = static(600, "steps of mean-field Langevin dynamics", low=0, high=1_000_000, scale="log")
@@ -90,16 +92,16 @@ class LabelNoiseDegreesOfFreedom(Study):
         "tanh", "activation: identity is the linear network", choices=("tanh", "identity", "erf", "relu"), paired=True
     )
     ridge: float = value(1e-3, RIDGE, symbol=r"\lambda", low=1e-5, high=100, short="ridge", **CHOSEN)
-    label_variance: float = value(0.25, ADDED_AS, symbol="v", low=1e-4, high=1e4, short=ADDED, **CHOSEN)
-    data_variance: float = value(0.25, "variance of the noise in the data", symbol=r"\sigma^2", low=0, high=100)
-    learning_rate: float = value(0.1, "learning rate", symbol=r"\eta", above=0, high=100, scale="log", paired=True)
+    label_noise_variance: float = value(0.25, ADDED_AS, symbol="v", low=1e-4, high=1e4, short=ADDED, **CHOSEN)
+    noise_variance: float = value(0.25, "variance of the noise in the data", symbol=r"\sigma^2", low=0, high=100)
+    step_size: float = value(0.1, "step size", symbol=r"\eta", above=0, high=100, scale="log", paired=True)
     weight_decay: float = value(2e-3, "weight decay of the first layer", low=0, high=100, paired=True)
     temperature: float = value(2e-4, "temperature of the Langevin noise", low=0, high=100, paired=True)
 
     outputs = {
-        "gap": Output("gap E G - F, noise averaged exactly", r"\mathbb{E}\,G-F", scale="log"),
-        "uniform_gap": Output("gap, mean over drawn uniform noise", r"\mathbb{E}\,G-F", scale="log"),
-        "penalty": Output("penalty (v/n) DoF", r"(v/n)\,\mathrm{DoF}", scale="log", predicts="gap"),
+        "noise_gap": Output("gap E G - F, noise averaged exactly", r"\mathbb{E}\,G-F", scale="log"),
+        "uniform_noise_gap": Output("gap, mean over drawn uniform noise", r"\mathbb{E}\,G-F", scale="log"),
+        "noise_penalty": Output("penalty (v/n) DoF", r"(v/n)\,\mathrm{DoF}", scale="log", predicts="noise_gap"),
         "slide_penalty": Output(
             "the slide's penalty, half-width s with s^2 = 3v", r"(\lambda s^2/n)\,\mathrm{DoF}", scale="log"
         ),
@@ -108,7 +110,7 @@ class LabelNoiseDegreesOfFreedom(Study):
         "frozen_distance": Output("gradient, second layer frozen: distance from that of (v/n) DoF", scale="log"),
         "degrees_of_freedom": Output("degrees of freedom", r"\mathrm{DoF}", ("arm", "step")),
         "clean_objective": Output("objective without noise", "F", ("arm", "step"), scale="log"),
-        "test_error": Output("excess test error", "", ("arm", "step"), scale="log"),
+        "risk": Output("risk", "", ("arm", "step"), scale="log"),
     }
     presets = {
         "quick": {
@@ -133,7 +135,7 @@ class LabelNoiseDegreesOfFreedom(Study):
         ),
         _freedom_panel("tanh", legend="lower left"),
         _freedom_panel("identity", legend=False),
-        Panel(_relative_test_error, ylabel="test error relative to no noise", legend=False, **_training("tanh")),
+        Panel(_relative_risk, ylabel="risk relative to no noise", legend=False, **_training("tanh")),
         columns=2,
         width=3.4,
         caption="Lines are means over seeds too, of training on an exact objective. Frozen: the "
@@ -145,12 +147,17 @@ class LabelNoiseDegreesOfFreedom(Study):
         """Noise of variance v on the labels of the second layer adds (v/n) DoF to the expected objective of the first,
         exactly: the average over the noise vectors +-(nv)^1/2 e_i has a relative deviation of 0 {criterion}, at the
         start and after training."""
-        return [relative_deviation(part.simulated.gap, part.simulated.penalty) for part in (identity, training)]
+        return [
+            relative_deviation(part.simulated.noise_gap, part.simulated.noise_penalty) for part in (identity, training)
+        ]
 
     @claim("takakura2024", "", within(0.03))
     def uniform_noise(identity, training):
         """Noise that is drawn uniformly on [-s, s] adds (v/n) DoF with v = s^2/3, {criterion}."""
-        return [relative_deviation(part.simulated.uniform_gap, part.simulated.penalty) for part in (identity, training)]
+        return [
+            relative_deviation(part.simulated.uniform_noise_gap, part.simulated.noise_penalty)
+            for part in (identity, training)
+        ]
 
     @claim(
         "suzuki2024talk",
@@ -162,7 +169,7 @@ class LabelNoiseDegreesOfFreedom(Study):
     )
     def slide_constant(identity):
         """Uniform noise on [-s, s] adds (ridge s^2/n) DoF: the ratio of the gap to this is {criterion}."""
-        return identity.simulated.uniform_gap / identity.simulated.slide_penalty
+        return identity.simulated.uniform_noise_gap / identity.simulated.slide_penalty
 
     @claim(OWN, DERIVED, at_most(1e-9))
     def gradient_through(identity, training):
@@ -177,7 +184,7 @@ class LabelNoiseDegreesOfFreedom(Study):
         return [part.simulated.frozen_error for part in (identity, training)]
 
     @claim(OWN, DERIVED, at_least(0.2))
-    def frozen_is_not_dof(identity, training):
+    def frozen_is_not_degrees_of_freedom(identity, training):
         """With the second layer held fixed it is not that of (v/n) DoF: the distance, relative to that gradient, is
         {criterion}."""
         return [part.simulated.frozen_distance for part in (identity, training)]
@@ -203,28 +210,28 @@ class LabelNoiseDegreesOfFreedom(Study):
 
     @claim(
         *IMPROVES,
-        known_negative="Not reproduced here. Fewer degrees of freedom are not yet a lower test error: at n = 80 the "
-        "noise takes 18% of them and changes the test error by -2.0%, 99% interval [-4.1%, 0.0%] over 24 seeds; at n "
+        known_negative="Not reproduced here. Fewer degrees of freedom are not yet a lower risk: at n = 80 the "
+        "noise takes 18% of them and changes the risk by -2.0%, 99% interval [-4.1%, 0.0%] over 24 seeds; at n "
         "= 40 by 1.4%, [-2.7%, 5.5%] over 8 seeds.",
     )
-    def test_error(training):
-        """Label noise improves the mean-field network: against training without noise its test error changes by a
+    def risk(training):
+        """Label noise improves the mean-field network: against training without noise its risk changes by a
         share of {criterion}."""
-        return _test_error_change(training.simulated.sel(activation="tanh"))
+        return _risk_change(training.simulated.sel(activation="tanh"))
 
     @claim(
         *IMPROVES,
-        known_negative="The effect is real but small: at n = 80 the noise changes the test error by -2.2%, 99% "
+        known_negative="The effect is real but small: at n = 80 the noise changes the risk by -2.2%, 99% "
         "interval [-2.5%, -1.8%] over 24 seeds.",
     )
-    def test_error_linear(training):
-        """Label noise improves the linear network: against training without noise its test error changes by a share
+    def risk_linear(training):
+        """Label noise improves the linear network: against training without noise its risk changes by a share
         of {criterion}."""
-        return _test_error_change(training.simulated.sel(activation="identity"))
+        return _risk_change(training.simulated.sel(activation="identity"))
 
     def validate(self) -> None:
-        if (product := self.learning_rate * self.weight_decay) > 1:
-            raise InputError(f"learning_rate * weight_decay must be <= 1, or the weights grow; got {product:g}")
+        if (product := self.step_size * self.weight_decay) > 1:
+            raise InputError(f"step_size * weight_decay must be <= 1, or the weights grow; got {product:g}")
 
     def coordinates(self) -> dict[str, Any]:
         return {"arm": list(ARMS), "step": np.unique(np.linspace(0, self.steps, 13).astype(int)).tolist()}

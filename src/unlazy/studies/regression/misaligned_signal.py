@@ -46,10 +46,10 @@ class MisalignedSignal(shared.MetricExample):
         return slope(main.simulated.evidence_risk.sel(steps=STEPS), "n")
 
     @claim(PAPER, "example (2)", at_most(-0.45))
-    def dof_rate(main):
+    def degrees_of_freedom_rate(main):
         """In the metric learned with degrees-of-freedom regularisation (12 steps) it does so too: the slope is
         {criterion}."""
-        return slope(main.simulated.dof_risk.sel(steps=STEPS), "n")
+        return slope(main.simulated.degrees_of_freedom_risk.sel(steps=STEPS), "n")
 
     @claim(PAPER, "example (2)", at_most(1.15), resampled=True)
     def near_bayes(main):

@@ -12,14 +12,19 @@ from unlazy.lab import OWN, Output, Study, at_least, at_most, between, cite, cla
 from unlazy.plotting import style
 from unlazy.plotting.panels import Level, Panel, panels
 from unlazy.studies.regression import shared
-from unlazy.theory.regression.metric import bayes_risk, dof_criterion, dof_criterion_infimum, optimal_risk_bound
+from unlazy.theory.regression.metric import (
+    bayes_risk,
+    degrees_of_freedom_criterion,
+    degrees_of_freedom_criterion_infimum,
+    optimal_risk_bound,
+)
 
 PAPER = "suzuki2024 suzuki2024talk"
 THEOREM = "'Main result 2'"
 DECAYS = {"prior_exponent": [1.0, 1.5, 2.0, 3.0]}
 FULL = {"prior_exponent": [1.0, 1.5, 2.0, 2.5, 3.0], "n": [50, 100, 200]}
 POINTS = {"infimum": "smallest criterion", "prior_metric": r"criterion at $W^\top W = \Sigma_\beta$"}
-WEAK = {**DECAYS, "tasks": 200, "weight_ratio": 1.2}
+WEAK = {**DECAYS, "tasks": 200, "relative_degrees_of_freedom_weight": 1.2}
 
 
 def _panel(part, title, *levels, legend=False):
@@ -28,13 +33,13 @@ def _panel(part, title, *levels, legend=False):
     def draw(axes, **parts):
         run = parts[part]
         for index, name in enumerate(("infimum", "prior_metric"), start=1):
-            ratio = run.simulated[name] / run.predicted.bound
+            ratio = run.simulated[name] / run.predicted.optimal_risk_bound
             ratio = ratio.isel({dim: -1 for dim in ratio.dims if dim not in ("prior_exponent", "seed")})
             given = {"color": style.colour(index), "marker": style.marker(index), "label": POINTS[name]}
             style.simulation(axes, parameter(run.simulated, "prior_exponent"), ratio, **given)
 
     return Panel(
-        lambda data: data.bayes_risk / data.bound,
+        lambda data: data.bayes_risk / data.optimal_risk_bound,
         x="prior_exponent",
         part=part,
         draw=draw,
@@ -48,7 +53,7 @@ def _panel(part, title, *levels, legend=False):
 
 
 def _infimum_over_bound(part):
-    return part.simulated.infimum / part.predicted.bound
+    return part.simulated.infimum / part.predicted.optimal_risk_bound
 
 
 @dataclass(frozen=True)
@@ -65,14 +70,16 @@ class OptimalBound(Study):
     spectrum_exponent: float = value(1.0, "decay of the covariance eigenvalues j^-b", symbol="b", low=0, high=10)
     prior_exponent: float = value(2.0, "decay a of the prior variances j^-a", symbol="a", low=0, high=20)
     noise_variance: float = value(0.25, "variance of the label noise", symbol=r"\sigma^2", above=0, high=1e6)
-    weight_ratio: float = value(
+    relative_degrees_of_freedom_weight: float = value(
         2.0, "weight s'^2 of the degrees of freedom over s^2", symbol=r"\sigma'^2/\sigma^2", above=1, high=100
     )
 
     outputs = {
         "infimum": Output("smallest criterion less the noise", r"\inf_W R(W) - \sigma^2", short="smallest criterion"),
         "prior_metric": Output("criterion at the tasks' metric less the noise", r"R(\Sigma_\beta) - \sigma^2"),
-        "bound": Output("optimal-risk bound", r"\sum_j \min\{(\sigma'^2-\sigma^2)/n, \mu_j\}", theory_only=True),
+        "optimal_risk_bound": Output(
+            "optimal-risk bound", r"\sum_j \min\{(\sigma'^2-\sigma^2)/n, \mu_j\}", theory_only=True
+        ),
         "bayes_risk": Output("Bayes risk", r"\bar R_*", theory_only=True),
         "kernel_bound": Output("bound at the effective ridge", r"\sum_j \min\{\kappa, \mu_j\}", theory_only=True),
     }
@@ -111,7 +118,7 @@ class OptimalBound(Study):
     @claim(PAPER, THEOREM, at_most(2.0))
     def attained(many):
         """The metric W^T W = Sigma_beta attains the bound up to a constant: its criterion is {criterion} times it."""
-        return many.simulated.prior_metric / many.predicted.bound
+        return many.simulated.prior_metric / many.predicted.optimal_risk_bound
 
     @claim(OWN, "two-line identity, Bayes risk = kappa sum_j mu_j/(mu_j + kappa)", between(0.5, 1.0), theory=True)
     def bayes(many, few, weak):
@@ -149,24 +156,24 @@ class OptimalBound(Study):
 
     def simulate(self, rng: np.random.Generator) -> dict[str, Any]:
         """Given the design the targets are Gaussian with covariance X Sigma_beta X^T + s^2 I, and are drawn as such."""
-        weight = self.weight_ratio * self.noise_variance
+        weight = self.relative_degrees_of_freedom_weight * self.noise_variance
         design = rng.standard_normal((self.n, self.d)) * power_law(self.d, self.spectrum_exponent / 2)
         weighted = design * power_law(self.d, self.prior_exponent / 2)
         kernel = weighted @ weighted.T
         root = np.linalg.cholesky(kernel + self.noise_variance * np.eye(self.n))
         targets = root @ rng.standard_normal((self.n, self.tasks))
-        at_prior = dof_criterion(kernel, targets, self.noise_variance / self.n, weight).value
+        at_prior = degrees_of_freedom_criterion(kernel, targets, self.noise_variance / self.n, weight).criterion
         return {
-            "infimum": dof_criterion_infimum(targets, weight) - self.noise_variance,
+            "infimum": degrees_of_freedom_criterion_infimum(targets, weight) - self.noise_variance,
             "prior_metric": at_prior - self.noise_variance,
         }
 
     def predict(self) -> dict[str, Any]:
         signal = power_law(self.d, self.spectrum_exponent + self.prior_exponent)
-        excess = (self.weight_ratio - 1) * self.noise_variance
+        excess = (self.relative_degrees_of_freedom_weight - 1) * self.noise_variance
         bayes = bayes_risk(signal, self.n, self.noise_variance)
         return {
-            "bound": optimal_risk_bound(signal, self.n, excess),
+            "optimal_risk_bound": optimal_risk_bound(signal, self.n, excess),
             "bayes_risk": bayes.risk,
             "kernel_bound": optimal_risk_bound(signal, self.n, self.n * bayes.effective_ridge),
         }

@@ -47,7 +47,7 @@ def _bound_panel(part):
     """Theory alone: the bound over the risk, in the colours of ridge 0."""
     axes: dict[str, Any] = {"x": "n", "ylabel": "$B + V$ over the risk, ridge 0", "log": "xy", "ylim": (0.2, 5)}
     return Panel(
-        lambda data: (data.bound / data.risk).sel(ridge=0), by=CASE, part=part, marks=FACTORS, legend=False, **axes
+        lambda data: (data.risk_order / data.risk).sel(ridge=0), by=CASE, part=part, marks=FACTORS, legend=False, **axes
     )
 
 
@@ -68,7 +68,7 @@ class RidgeRegimes(Study):
 
     outputs = {
         **shared.RIDGE_OUTPUTS,
-        "bound": Output("Tsigler and Bartlett's B + V", "", ("ridge",), scale="log", theory_only=True),
+        "risk_order": Output("Tsigler and Bartlett's B + V", "", ("ridge",), scale="log", theory_only=True),
         "zero_risk": Output("excess risk of the zero predictor", r"\bar R", theory_only=True),
     }
     presets = {
@@ -167,7 +167,7 @@ class RidgeRegimes(Study):
     def tsigler_bartlett(kernel, benign, harmful):
         """In all regimes and at every ridge, B + V is the risk up to a factor of 4: log2 of their ratio is
         {criterion}."""
-        return [np.log2(part.predicted.bound / part.simulated.risk) for part in (kernel, benign, harmful)]
+        return [np.log2(part.predicted.risk_order / part.simulated.risk) for part in (kernel, benign, harmful)]
 
     @claim(OWN, "deterministic equivalent, see ridge-equivalent", within(0.1))
     def equivalent(kernel, benign, harmful):
@@ -194,6 +194,6 @@ class RidgeRegimes(Study):
         spectrum, prior = index**-self.spectrum_exponent, index**-self.prior_exponent
         problem = (spectrum, prior, self.n, np.array(self.ridge), self.noise_variance)
         exact = ridge_equivalent(*problem, multiplicities=copies)
-        bound = tsigler_bartlett(*problem, multiplicities=copies)
+        order = tsigler_bartlett(*problem, multiplicities=copies)
         found = {name: getattr(exact, name) for name in ("risk", "bias", "variance")}
-        return {**found, "bound": bound.risk, "zero_risk": copies @ (spectrum * prior)}
+        return {**found, "risk_order": order.risk, "zero_risk": copies @ (spectrum * prior)}

@@ -18,9 +18,9 @@ OUTPUTS = {
     "bayes_risk": Output("excess risk of Bayes, which knows the prior", r"\bar R", scale="log", short="excess risk"),
     "zero_risk": Output("excess risk of the zero predictor", r"\bar R", theory_only=True),
     "evidence_risk": Output("excess risk in the metric learned by evidence", r"\bar R", ("steps",), scale="log"),
-    "dof_risk": Output("excess risk in the metric learned with DoF", r"\bar R", ("steps",), scale="log"),
+    "degrees_of_freedom_risk": Output("excess risk in the metric learned with DoF", r"\bar R", ("steps",), scale="log"),
 }
-RISKS = ("bayes_risk", "ridge_risk", "evidence_risk", "dof_risk")
+RISKS = ("bayes_risk", "ridge_risk", "evidence_risk", "degrees_of_freedom_risk")
 LABELS = ("Bayes, prior known", "best ridge", "metric by evidence", "metric with DoF")
 KNOWN = {"tasks": 1, "steps": [0]}
 """Ridge and Bayes are exact expectations over tasks: to compare them with theory one task is enough."""

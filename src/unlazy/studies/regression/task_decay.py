@@ -91,13 +91,13 @@ class TaskDecay(Study):
         """At a = 0 plain ridge is the Bayes estimator, and no learned metric beats it: the ratio of risks is
         {criterion}."""
         main.simulated.sel(prior_exponent=0.0)
-        return [_ratio(main, name, "ridge_risk", 0.0, 0.0) for name in ("evidence_risk", "dof_risk")]
+        return [_ratio(main, name, "ridge_risk", 0.0, 0.0) for name in ("evidence_risk", "degrees_of_freedom_risk")]
 
     @claim("suzuki2024talk", EXPERIMENT, at_most(1.0), resampled=True)
-    def dof_beats_ridge(main):
+    def degrees_of_freedom_beat_ridge(main):
         """With degrees-of-freedom regularisation at the end of its path the learned metric beats the best ridge for
         a >= 1.5: the ratio of risks is {criterion}."""
-        return _ratio(main, "dof_risk", "ridge_risk", 1.5, np.inf, last=True)
+        return _ratio(main, "degrees_of_freedom_risk", "ridge_risk", 1.5, np.inf, last=True)
 
     @claim(
         "suzuki2024talk",
@@ -108,9 +108,9 @@ class TaskDecay(Study):
         "entirely or drops it: with many weak directions the minimiser is nearly ridgeless in those it keeps. "
         "Stopping after a few steps, or the evidence criterion, does not have the problem (claim beats-ridge).",
     )
-    def dof_beats_ridge_slow_decay(main):
+    def degrees_of_freedom_beat_ridge_slow_decay(main):
         """It does so for 0.5 <= a <= 1 as well: the ratio is {criterion}."""
-        return _ratio(main, "dof_risk", "ridge_risk", 0.5, 1.0, last=True)
+        return _ratio(main, "degrees_of_freedom_risk", "ridge_risk", 0.5, 1.0, last=True)
 
     @claim(OWN, "deterministic equivalent, see ridge-equivalent", within(0.1), resampled=True)
     def theory(known):

@@ -12,14 +12,14 @@ from unlazy.lab import DIVERGED_AT, Output, Study, cite, static, value
 from unlazy.lab.claims import OWN, Change, at_least, at_most, changes, claim, parameter
 from unlazy.plotting.panels import Level, Panel, panels
 from unlazy.studies.signal_noise.shared import GUESSING, check_even, in_settings
-from unlazy.theory.signal_noise.strategies import balancing_penalty
+from unlazy.theory.signal_noise.strategies import balancing_ridge
 
-ARMS = {("optimiser", "learning_rate", "steps"): [("gd", 0.5, 1000), ("adam", 2e-3, 1000), ("sign", 2e-3, 600)]}
-DECAYS = ("adversary", "coupled", "decoupled")
+ARMS = {("optimiser", "step_size", "steps"): [("gd", 0.5, 1000), ("adam", 2e-3, 1000), ("sign", 2e-3, 600)]}
+DECAYS = ("adversary", "ridge", "decoupled_weight_decay")
 HARMLESS, DECOUPLED = (0.0, 0.0, 0.0), (0.4, 0.0, 1.0)
-COUPLED = tuple((0.4, penalty, 0.0) for penalty in (1e-6, 1e-5, 1e-4, 1e-3))
+COUPLED = tuple((0.4, ridge, 0.0) for ridge in (1e-6, 1e-5, 1e-4, 1e-3))
 THEOREM, SLIDE = ("zou2023adam", "Theorem 4.1"), ("han2025tutorial", "slide on sign-GD and Adam")
-FULL: dict[str, Any] = {"width": [20, 40, 80], "most_neurons": 80, "seeds": 24}
+FULL: dict[str, Any] = {"width": [20, 40, 80], "largest_width": 80, "seeds": 24}
 
 
 def _arm(decay, *chosen):
@@ -27,9 +27,11 @@ def _arm(decay, *chosen):
 
 
 def _penalised(data):
-    """The test error with the adversary and without decoupled decay, along the penalty."""
-    shown = np.broadcast_to((data.adversary > 0) & (parameter(data, "decoupled") == 0), data.adversary.shape)
-    return data.test_error.isel(adversary=shown).swap_dims(adversary="coupled")
+    """The test error with the adversary and without decoupled decay, along the ridge."""
+    shown = np.broadcast_to(
+        (data.adversary > 0) & (parameter(data, "decoupled_weight_decay") == 0), data.adversary.shape
+    )
+    return data.test_error.isel(adversary=shown).swap_dims(adversary="ridge")
 
 
 @dataclass(frozen=True)
@@ -45,25 +47,29 @@ class AdamVsGradientDescent(Study):
     precision = "float32"
 
     optimiser: str = static("adam", "optimiser", choices=("gd", "adam", "sign"), paired=True)
-    learning_rate: float = value(2e-3, "learning rate", symbol=r"\eta", above=0, high=100, scale="log", paired=True)
+    step_size: float = value(2e-3, "step size", symbol=r"\eta", above=0, high=100, scale="log", paired=True)
     steps: int = static(1000, "steps", low=1, high=1_000_000, scale="log", paired=True)
     adversary: float = value(0.4, "adversarial feature noise", symbol=r"\alpha", low=0, high=10, paired=True)
-    coupled: float = value(0.0, "coupled L2 penalty", symbol=r"\lambda", low=0, high=1, paired=True)
-    decoupled: float = value(0.0, "decoupled weight decay, times the learning rate", low=0, high=100, paired=True)
+    ridge: float = value(0.0, "ridge, coupled: in the objective", symbol=r"\lambda", low=0, high=1, paired=True)
+    decoupled_weight_decay: float = value(
+        0.0, "decoupled weight decay, times the step size", low=0, high=100, paired=True
+    )
     width: int = value(20, "neurons of each class", symbol="m", low=1, high=4096)
-    most_neurons: int = static(40, "neurons of each class that memory is kept for", low=1, high=4096, paired=True)
+    largest_width: int = static(40, "neurons of each class that memory is kept for", low=1, high=4096, paired=True)
     n: int = static(20, "training samples", symbol="n", low=2, high=10_000)
     d: int = static(400, "dimension of a patch", symbol="d", low=2, high=100_000, scale="log")
-    sparsity: int = static(16, "noisy coordinates of a sample", symbol="s", low=1, high=10_000)
-    deviation: float = value(0.2, "standard deviation of the noise", symbol=r"\sigma", low=0, high=100)
-    start: float = value(0.01, "standard deviation of the initial weights", symbol=r"\sigma_0", above=0, high=10)
+    noise_coordinates: int = static(16, "noisy coordinates of a sample", symbol="s", low=1, high=10_000)
+    noise_deviation: float = value(0.2, "standard deviation of the noise", symbol=r"\sigma", low=0, high=100)
+    initial_deviation: float = value(0.01, "initial deviation of a weight", symbol=r"\sigma_0", above=0, high=10)
 
     outputs = {
         "test_error": Output("test error"),
-        "training_loss": Output("training loss without penalty", scale="log"),
-        "signal": Output("largest signal", r"\max\langle w_{jr},j\mu\rangle", short="signal"),
-        "noise": Output("largest noise of the sample's class", r"\max\langle w_{y_ir},\xi_i\rangle", short="noise"),
-        "balancing_penalty": Output("penalty that balances the data", r"\lambda_*", scale="log", theory_only=True),
+        "training_loss": Output("training loss without ridge", scale="log"),
+        "signal_preactivation": Output("largest signal", r"\max\langle w_{jr},j\mu\rangle", short="signal"),
+        "noise_preactivation": Output(
+            "largest noise of the sample's class", r"\max\langle w_{y_ir},\xi_i\rangle", short="noise"
+        ),
+        "balancing_ridge": Output("ridge that balances the data", r"\lambda_*", scale="log", theory_only=True),
         "diverged_at": DIVERGED_AT,
     }
     history = (
@@ -78,18 +84,24 @@ class AdamVsGradientDescent(Study):
         "full": {"main": {**ARMS, **FULL}, "decay": {DECAYS: [HARMLESS, *COUPLED, (0.4, 0.0, 0.1), DECOUPLED], **FULL}},
     }
     figure = panels(
-        Panel("test_error", x="optimiser", by="width", title="no penalty", ylim=(-0.03, 1.03), marks=(GUESSING,)),
-        Panel(("signal", "noise"), x="optimiser", by="width", ylabel="largest pre-activation", legend="center left"),
+        Panel("test_error", x="optimiser", by="width", title="no ridge", ylim=(-0.03, 1.03), marks=(GUESSING,)),
+        Panel(
+            ("signal_preactivation", "noise_preactivation"),
+            x="optimiser",
+            by="width",
+            ylabel="largest pre-activation",
+            legend="center left",
+        ),
         Panel(
             _penalised,
-            x="coupled",
+            x="ridge",
             by="width",
             part="decay",
             title=r"dashed: $\lambda_*$, where the pulls are equal",
             ylabel="test error of Adam",
             log="x",
             ylim=(-0.03, 1.03),
-            marks=(Level(lambda data: np.ravel(data.balancing_penalty)[0], vertical=True, dashed=True, theory=True),),
+            marks=(Level(lambda data: np.ravel(data.balancing_ridge)[0], vertical=True, dashed=True, theory=True),),
         ),
     )
 
@@ -119,7 +131,10 @@ class AdamVsGradientDescent(Study):
         """Gradient descent learns the signal and Adam the noise: the logarithm of the largest <w, j mu> over the
         largest <w, xi_i> under the one, and of the inverse under the other, is {criterion}, a factor of 2."""
         descent, adam = (main.simulated.sel(optimiser=name) for name in ("gd", "adam"))
-        return [np.log(descent.signal / descent.noise), np.log(adam.noise / adam.signal)]
+        return [
+            np.log(descent.signal_preactivation / descent.noise_preactivation),
+            np.log(adam.noise_preactivation / adam.signal_preactivation),
+        ]
 
     @claim(OWN, "own observation", at_most(0.05))
     def adversary_needed(decay):
@@ -129,20 +144,20 @@ class AdamVsGradientDescent(Study):
     @claim(
         *THEOREM,
         at_least(0.4),
-        known_negative="A coupled penalty of 1e-4 or more repairs Adam at these sizes. At the start the data pull a "
-        "noisy coordinate by about 1.5 (s sigma^2 sigma_0^2) sigma/n and the penalty by lambda sigma_0: they are equal "
+        known_negative="A ridge of 1e-4 or more repairs Adam at these sizes. At the start the data pull a "
+        "noisy coordinate by about 1.5 (s sigma^2 sigma_0^2) sigma/n and the ridge by lambda sigma_0: they are equal "
         "at lambda_* = 1.5 s sigma^3 sigma_0/n, which is 1e-4 here, and Adam's normalised step follows the larger one. "
-        "The pull of the signal is larger, so the penalty removes the noise and leaves the signal. The theorem is "
+        "The pull of the signal is larger, so the ridge removes the noise and leaves the signal. The theorem is "
         "asymptotic in n and d.",
     )
     def weight_decay(decay):
-        """Adam fails with proper weight decay too: with the L2 penalty 1e-4 or 1e-3 in the objective its test error is
+        """Adam fails with proper weight decay too: with the ridge 1e-4 or 1e-3 in the objective its test error is
         {criterion}."""
         return _arm(decay, *COUPLED[2:])
 
     @claim(*THEOREM, at_least(0.4))
     def small_penalty(decay):
-        """Far below the penalty that balances the data at the start, lambda_* = 1e-4, Adam fails as without one: at
+        """Far below the ridge that balances the data at the start, lambda_* = 1e-4, Adam fails as without one: at
         lambda = 1e-6 its test error is {criterion}."""
         return _arm(decay, COUPLED[0])
 
@@ -153,9 +168,9 @@ class AdamVsGradientDescent(Study):
 
     def validate(self) -> None:
         check_even("n", self.n)
-        if self.sparsity >= self.d:
-            raise InputError(f"sparsity must be below d = {self.d}, got {self.sparsity}")
-        self.check_at_most(("width", "most_neurons"))
+        if self.noise_coordinates >= self.d:
+            raise InputError(f"noise_coordinates must be below d = {self.d}, got {self.noise_coordinates}")
+        self.check_at_most(("width", "largest_width"))
 
     def simulate(self, key: Any) -> dict[str, Any]:
         from unlazy.training.signal_noise.sparse_patches import sparse_patch_run
@@ -163,4 +178,8 @@ class AdamVsGradientDescent(Study):
         return sparse_patch_run(key, **self.as_dict())
 
     def predict(self) -> dict[str, Any]:
-        return {"balancing_penalty": balancing_penalty(self.n, self.sparsity, self.deviation, self.start)}
+        return {
+            "balancing_ridge": balancing_ridge(
+                self.n, self.noise_coordinates, self.noise_deviation, self.initial_deviation
+            )
+        }

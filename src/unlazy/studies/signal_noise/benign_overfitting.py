@@ -10,7 +10,7 @@ import numpy as np
 from unlazy.lab import DIVERGED_AT, Output, Study, cite, static, value
 from unlazy.lab.claims import OWN, Change, at_least, at_most, claim, enough, within
 from unlazy.plotting.panels import Panel, panels
-from unlazy.studies.signal_noise.shared import GUESSING, check_two_patches, strength
+from unlazy.studies.signal_noise.shared import GUESSING, check_two_patches, signal_strength
 from unlazy.theory.signal_noise.two_patches import benign_probability
 
 RACE = (OWN, "race of signal against noise, after Cao et al. 2022, Lemmas 5.3-5.7")
@@ -19,20 +19,20 @@ IDEA = ("cao2022 han2025tutorial", "slide on the key idea")
 BENIGN, HARMFUL = ("cao2022", "Theorem 4.3"), ("cao2022", "Theorem 4.4")
 LOW, HIGH = 0.3, 10.0
 STRENGTHS = [0.1, 0.3, 0.6, 1.0, 2.0, 4.0, 10.0, 30.0]
-LARGE: dict[str, Any] = {"power": [2, 3, 4], "strength": STRENGTHS, "most_samples": 80}
-OPEN: dict[str, Any] = {"n": [10, 20, 40], "strength": [1.8, 2.2, 2.6]}
+LARGE: dict[str, Any] = {"power": [2, 3, 4], "signal_strength": STRENGTHS, "largest_n": 80}
+OPEN: dict[str, Any] = {"n": [10, 20, 40], "signal_strength": [1.8, 2.2, 2.6]}
 SLOW_STEPS = (10, 20, 30, 40, 50)
 """Steps of the growth laws, of a hundredth of the time in which the faster of signal and noise blows up."""
 
 
 def _at(strength, *arrays):
     """Arrays for q = 2 and 3 at a signal strength."""
-    chosen = [array.sel(strength=strength) for array in arrays]
+    chosen = [array.sel(signal_strength=strength) for array in arrays]
     return [array.sel(power=array.power <= 3) if "power" in array.dims else array for array in chosen]
 
 
 def _balance_at_the_ends(data):
-    return (data.signal / data.noise).sel(strength=[LOW, HIGH])
+    return (data.signal_coefficient / data.noise_coefficient).sel(signal_strength=[LOW, HIGH])
 
 
 def _skill(part, power):
@@ -41,7 +41,7 @@ def _skill(part, power):
     Open is where the probability of benign overfitting, by the theory, is in [0.1, 0.9]. Zero for every rule that
     knows n and strength alone.
     """
-    enough(part.simulated, "strength", 2)
+    enough(part.simulated, "signal_strength", 2)
     runs, chance = part.simulated.sel(power=power), part.predicted.benign.sel(power=power)
     yes, no = (
         (runs.benign * said).mean("seed") / said.mean("seed") for said in (runs.race_benign, 1 - runs.race_benign)
@@ -52,9 +52,11 @@ def _skill(part, power):
 def _deviation(part, name):
     """Relative deviations from a growth law at strengths where all runs should grow by 10%."""
     law = part.simulated[f"{name}_law"]
-    grown = (law.isel(time=-1, drop=True) > 1.1).all([dim for dim in law.dims if dim not in ("strength", "time")])
+    grown = (law.isel(time=-1, drop=True) > 1.1).all(
+        [dim for dim in law.dims if dim not in ("signal_strength", "time")]
+    )
     deviation = part.simulated[name] / law - 1
-    return deviation.sel(strength=grown) if "strength" in grown.dims else deviation.where(grown)
+    return deviation.sel(signal_strength=grown) if "signal_strength" in grown.dims else deviation.where(grown)
 
 
 def _of_power(power):
@@ -62,11 +64,18 @@ def _of_power(power):
     at, unit = {"power": power, "n": 20}, "time (1: the faster one blows up)"
     grown = ("signal_growth", "noise_growth")
     return (
-        Panel("test_error", x="strength", by="n", at=at, line=True, marks=(GUESSING,)),
+        Panel("test_error", x="signal_strength", by="n", at=at, line=True, marks=(GUESSING,)),
         # A function, for without one the two kinds of race of single runs would be drawn too.
-        Panel(lambda data: data.benign, x="strength", by="n", at=at, ylabel="share of benign runs", log="x"),
-        Panel(("signal", "noise"), x="strength", at=at, ylabel="largest coefficient", runs=True, legend="lower center"),
-        Panel(grown, x="time", at={**at, "strength": 1.0}, xlabel=unit, ylabel="leader over its start"),
+        Panel(lambda data: data.benign, x="signal_strength", by="n", at=at, ylabel="share of benign runs", log="x"),
+        Panel(
+            ("signal_coefficient", "noise_coefficient"),
+            x="signal_strength",
+            at=at,
+            ylabel="largest coefficient",
+            runs=True,
+            legend="lower center",
+        ),
+        Panel(grown, x="time", at={**at, "signal_strength": 1.0}, xlabel=unit, ylabel="leader over its start"),
     )
 
 
@@ -85,21 +94,21 @@ class BenignOverfitting(Study):
 
     power: int = static(3, "power of the activation ReLU^q", symbol="q", low=2, high=8)
     n: int = value(20, "training samples", symbol="n", low=2, high=10_000, scale="log")
-    strength: float = strength(1.0, "signal strength n SNR^q", power="q", above=0, high=1e6)
+    signal_strength: float = signal_strength(1.0, "signal strength n SNR^q", power="q", above=0, high=1e6)
     width: int = value(10, "neurons of each class", symbol="m", low=1, high=4096)
     d: float = value(20_000.0, "dimension of a patch", symbol="d", low=2, high=1e9, scale="log")
-    start: float = value(0.01, "initial scale sigma_0 sqrt(d)", symbol=r"\sigma_0\sqrt{d}", above=0, high=1)
-    target: float = value(0.05, "training loss at which training stops", symbol=r"\epsilon", above=0, high=0.6)
-    most_samples: int = static(40, "samples that memory is kept for", low=2, high=10_000, paired=True)
-    most_neurons: int = static(20, "neurons of each class that memory is kept for", low=1, high=4096, paired=True)
+    initial_scale: float = value(0.01, "initial scale sigma_0 sqrt(d)", symbol=r"\sigma_0\sqrt{d}", above=0, high=1)
+    stop_loss: float = value(0.05, "training loss at which training stops", symbol=r"\epsilon", above=0, high=0.6)
+    largest_n: int = static(40, "samples that memory is kept for", low=2, high=10_000, paired=True)
+    largest_width: int = static(20, "neurons of each class that memory is kept for", low=1, high=4096, paired=True)
     steps: int = static(1000, "most steps", low=1, high=1_000_000, scale="log")
 
     outputs = {
         "test_error": Output("test error"),
         "test_loss": Output("test loss"),
         "training_loss": Output("training loss"),
-        "signal": Output("largest signal coefficient", r"\max\gamma", scale="log"),
-        "noise": Output("largest noise coefficient", r"\max\rho", scale="log"),
+        "signal_coefficient": Output("largest signal coefficient", r"\max\gamma", scale="log"),
+        "noise_coefficient": Output("largest noise coefficient", r"\max\rho", scale="log"),
         "benign": Output("test error below 0.1"),
         "race_benign": Output("test error below 0.1, by the race", predicts="benign"),
         "slowest_benign": Output("test error below 0.1, by the slowest sample", predicts="benign"),
@@ -131,28 +140,30 @@ class BenignOverfitting(Study):
     )
     presets = {
         "quick": {
-            "main": {"power": [2, 3], "n": [6, 20, 40], "strength": STRENGTHS, "seeds": 16},
-            "width": {"power": [2, 3], "width": [10, 20], "strength": [LOW, HIGH], "seeds": 16},
+            "main": {"power": [2, 3], "n": [6, 20, 40], "signal_strength": STRENGTHS, "seeds": 16},
+            "width": {"power": [2, 3], "width": [10, 20], "signal_strength": [LOW, HIGH], "seeds": 16},
             "open": {"power": [3], **OPEN, "seeds": 96},
         },
         "full": {
             "main": LARGE | {"n": [6, 10, 20, 40, 80], "seeds": 32},
-            "width": LARGE | {"width": [10, 20, 40], "most_neurons": 40, "seeds": 16},
+            "width": LARGE | {"width": [10, 20, 40], "largest_width": 40, "seeds": 16},
             "open": LARGE | OPEN | {"power": [3, 4], "seeds": 128},
         },
     }
-    lines = {"main": "strength"}
+    lines = {"main": "signal_strength"}
     figure = panels(
         *_of_power(2)[:3],
         *_of_power(3)[:3],
         *(_of_power(power)[3] for power in (2, 3)),
-        Panel(_balance_at_the_ends, "width", ("power", "strength"), "width", ylabel="signal over noise", log="y"),
+        Panel(
+            _balance_at_the_ends, "width", ("power", "signal_strength"), "width", ylabel="signal over noise", log="y"
+        ),
         columns=3,
     )
 
     @claim(OWN, "precondition of the claims below", at_most(0.06))
     def fit(main, width):
-        """Every network fits its training samples: the training loss, with the target 0.05, is {criterion}."""
+        """Every network fits its training samples: the training loss, which stops at 0.05, is {criterion}."""
         return [main.simulated.training_loss, width.simulated.training_loss]
 
     @claim(*BENIGN, at_most(0.05))
@@ -179,23 +190,29 @@ class BenignOverfitting(Study):
     def signal_dominates(main, width):
         """At n SNR^q = 10 the signal dominates: the logarithm of the largest signal coefficient over the largest noise
         coefficient is {criterion}, a factor of 10."""
-        return _at(HIGH, *(np.log(part.simulated.signal / part.simulated.noise) for part in (main, width)))
+        return _at(
+            HIGH,
+            *(np.log(part.simulated.signal_coefficient / part.simulated.noise_coefficient) for part in (main, width)),
+        )
 
     @claim(*IDEA, at_least(np.log(10)))
     def noise_dominates(main, width):
         """At n SNR^q = 0.3 the noise dominates: the logarithm of the largest noise coefficient over the largest signal
         coefficient is {criterion}, a factor of 10."""
-        return _at(LOW, *(np.log(part.simulated.noise / part.simulated.signal) for part in (main, width)))
+        return _at(
+            LOW,
+            *(np.log(part.simulated.noise_coefficient / part.simulated.signal_coefficient) for part in (main, width)),
+        )
 
     @claim(*BENIGN, at_most(0.05))
     def q4_benign(main):
         """For q = 4 the transition is wider: the test error is {criterion} at n SNR^q = 30."""
-        return main.simulated.test_error.sel(power=4, strength=STRENGTHS[-1])
+        return main.simulated.test_error.sel(power=4, signal_strength=STRENGTHS[-1])
 
     @claim(*HARMFUL, at_least(0.35))
     def q4_harmful(main):
         """For q = 4 the test error is {criterion} at n SNR^q = 0.1."""
-        return main.simulated.test_error.sel(power=4, strength=STRENGTHS[0])
+        return main.simulated.test_error.sel(power=4, signal_strength=STRENGTHS[0])
 
     @claim(*RACE, at_least(0.2), resampled=True)
     def race(open):
@@ -219,7 +236,7 @@ class BenignOverfitting(Study):
     def race_q2(main):
         """For q = 2 the race is the rule n SNR^2 > 2, whatever the start: at every n overfitting is harmful at n SNR^2
         = 1 and benign at 4 in a share of the runs of {criterion}."""
-        runs = main.simulated.sel(power=2, strength=[1.0, 4.0])
+        runs = main.simulated.sel(power=2, signal_strength=[1.0, 4.0])
         runs.sel(n=6)  # At the others it is right: without this n the claim is untested.
         return (runs.benign == runs.race_benign).astype(float)
 
@@ -234,8 +251,8 @@ class BenignOverfitting(Study):
         """For q = 4 it is enough to compare the slower class with the slowest sample: the share of runs for which that
         is right is {criterion}."""
         enough(main.simulated, "n", 3)
-        runs = main.simulated.sel(power=4, strength=STRENGTHS)
-        return (runs.benign == runs.slowest_benign).astype(float).mean(["n", "strength"])
+        runs = main.simulated.sel(power=4, signal_strength=STRENGTHS)
+        return (runs.benign == runs.slowest_benign).astype(float).mean(["n", "signal_strength"])
 
     @claim(*GROWTH, within(0.05))
     def signal_growth(main, width):
@@ -258,5 +275,5 @@ class BenignOverfitting(Study):
 
     def predict(self) -> dict[str, Any]:
         """The probability that the race, whose outcome depends on the draw, predicts benign overfitting."""
-        ratio = (self.strength / self.n) ** (1 / self.power)
-        return {"benign": benign_probability(self.n, self.d, ratio, self.width, self.power)}
+        ratio = (self.signal_strength / self.n) ** (1 / self.power)
+        return {"benign": benign_probability(ratio, self.power, self.n, self.d, self.width)}

@@ -20,18 +20,20 @@ LOW = LEVELS[:2]
 SIZES = [(40, 1e5), (80, 1e5), (80, 1e6)]
 STEPS = (1, 2, 4, 8, 16, 32, 64)
 """Steps after which signal and noise are recorded; the linear laws are judged by the first four, which are short."""
-SCAN: dict[str, Any] = {"x": "level", "by": ("n", "d")}
-SHORT: dict[str, Any] = {"learning_rate": 0.04, "target": 0.5, "n": [20, 80], "level": [1.0]}
+SCAN: dict[str, Any] = {"x": "signal_level", "by": ("n", "d")}
+SHORT: dict[str, Any] = {"relative_step_size": 0.04, "stop_loss": 0.5, "n": [20, 80], "signal_level": [1.0]}
 
 
 def _formula(data: Any, active: Any) -> Any:
     """The test error by the formula with this fraction of active pairs, a number or one of each run."""
     import xarray as xr
 
-    return xr.apply_ufunc(relu_error, data.level, active)
+    return xr.apply_ufunc(relu_error, data.signal_level, active)
 
 
-HALF = Panel(lambda data: _formula(data[["active"]], 0.5), x="level", points=False, labels=("$p = 1/2$",))
+HALF = Panel(
+    lambda data: _formula(data[["active_fraction"]], 0.5), x="signal_level", points=False, labels=("$p = 1/2$",)
+)
 
 
 @dataclass(frozen=True)
@@ -46,24 +48,34 @@ class BenignOverfittingRelu(Study):
     question = "What is the test error of a ReLU network that has memorised its training samples?"
     sources = cite("kou2023", "han2025tutorial")
 
-    level: float = value(1.0, "n |mu|^4 / (sigma^4 d)", symbol=r"\Lambda", above=0, high=1e6, scale="log")
+    signal_level: float = value(
+        1.0,
+        "signal level n |mu|^4/(sigma^4 d)",
+        short="signal level",
+        symbol=r"\Lambda",
+        above=0,
+        high=1e6,
+        scale="log",
+    )
     n: int = value(80, "training samples", symbol="n", low=2, high=10_000, scale="log")
     d: float = value(1e5, "dimension of a patch", symbol="d", low=2, high=1e12, scale="log")
     width: int = value(40, "neurons of each class", symbol="m", low=1, high=4096)
-    start: float = value(1e-3, "initial scale sigma_0 sqrt(d)", symbol=r"\sigma_0\sqrt{d}", above=0, high=1)
-    learning_rate: float = value(0.4, "learning rate times d/(nm)", symbol=r"\eta d/nm", above=0, high=0.5)
-    target: float = value(0.02, "training loss at which training stops", symbol=r"\epsilon", above=0, high=0.5)
-    most_samples: int = static(80, "samples that memory is kept for", low=2, high=10_000, paired=True)
-    most_neurons: int = static(40, "neurons of each class that memory is kept for", low=1, high=4096, paired=True)
+    initial_scale: float = value(1e-3, "initial scale sigma_0 sqrt(d)", symbol=r"\sigma_0\sqrt{d}", above=0, high=1)
+    relative_step_size: float = value(
+        0.4, "step size, times sigma^2 d/(nm)", short="step size", symbol=r"\eta d/nm", above=0, high=0.5
+    )
+    stop_loss: float = value(0.02, "training loss at which training stops", symbol=r"\epsilon", above=0, high=0.5)
+    largest_n: int = static(80, "samples that memory is kept for", low=2, high=10_000, paired=True)
+    largest_width: int = static(40, "neurons of each class that memory is kept for", low=1, high=4096, paired=True)
     steps: int = static(1000, "most steps", low=STEPS[-1], high=1_000_000, scale="log")
 
     outputs = {
         "test_error": Output("test error", scale="log"),
         "test_loss": Output("test loss"),
         "training_loss": Output("training loss"),
-        "active": Output("fraction of active pairs", "p"),
-        "signal": Output("mean signal coefficient", r"\gamma", ("step",), short="signal"),
-        "noise": Output("mean noise coefficient of active pairs", r"\rho", ("step",), short="noise"),
+        "active_fraction": Output("fraction of active pairs", "p"),
+        "mean_signal_coefficient": Output("mean signal coefficient", r"\gamma", ("step",), short="signal"),
+        "mean_noise_coefficient": Output("mean noise coefficient of active pairs", r"\rho", ("step",), short="noise"),
         "diverged_at": DIVERGED_AT,
     }
     inner = {"step": list(STEPS)}
@@ -76,21 +88,21 @@ class BenignOverfittingRelu(Study):
     )
     presets = {
         "quick": {
-            "main": {("n", "d"): SIZES, "level": LEVELS, "seeds": 24},
-            "width": {"width": [20, 40], "level": LEVELS[:3], "seeds": 24},
+            "main": {("n", "d"): SIZES, "signal_level": LEVELS, "seeds": 24},
+            "width": {"width": [20, 40], "signal_level": LEVELS[:3], "seeds": 24},
             "growth": {**SHORT, "seeds": 12},
         },
         "full": {
-            "main": {("n", "d"): [*SIZES, (160, 1e6)], "level": LEVELS, "most_samples": 160, "seeds": 48},
-            "width": {"width": [20, 40, 80], "level": LEVELS[:3], "most_neurons": 80, "seeds": 48},
+            "main": {("n", "d"): [*SIZES, (160, 1e6)], "signal_level": LEVELS, "largest_n": 160, "seeds": 48},
+            "width": {"width": [20, 40, 80], "signal_level": LEVELS[:3], "largest_width": 80, "seeds": 48},
             "growth": {**SHORT, "seeds": 24},
         },
     }
-    lines = {"main": "level"}
+    lines = {"main": "signal_level"}
     figure = panels(
         Panel("test_error", **SCAN, title="solid: nothing measured; dashed: $p$ is", ylim=(2e-4, 0.5), also=(HALF,)),
         Panel(
-            lambda data: data.test_error / _formula(data, data.active),
+            lambda data: data.test_error / _formula(data, data.active_fraction),
             **SCAN,
             theory=False,
             title="formula with measured $p$",
@@ -99,51 +111,58 @@ class BenignOverfittingRelu(Study):
             ylim=(0, 2),
             marks=(Level(0.85, r"$\pm 15\%$", dashed=True), Level(1.15, dashed=True)),
         ),
-        Panel(("signal", "noise"), x="step", part="growth", title="lines: linear laws", ylabel="coefficient", log="xy"),
+        Panel(
+            ("mean_signal_coefficient", "mean_noise_coefficient"),
+            x="step",
+            part="growth",
+            title="lines: linear laws",
+            ylabel="coefficient",
+            log="xy",
+        ),
         caption="The lowest line: the formula with p = 1/2, the fraction of active pairs at the start.",
     )
 
     @claim(OWN, "precondition of the claims below", at_most(0.021))
     def fit(main, width):
-        """Every network fits its training samples: the training loss, with the target 0.02, is {criterion}."""
+        """Every network fits its training samples: the training loss, which stops at 0.02, is {criterion}."""
         return [main.simulated.training_loss, width.simulated.training_loss]
 
     @claim("kou2023", "Theorem 4.2", at_least(0.1))
     def harmful(main, width):
         """At Lambda = n |mu|^4 / (sigma^4 d) = 0.3 overfitting is harmful: the test error is {criterion}."""
-        return [part.simulated.test_error.sel(level=0.3) for part in (main, width)]
+        return [part.simulated.test_error.sel(signal_level=0.3) for part in (main, width)]
 
     @claim("kou2023", "Theorem 4.2", at_most(0.0))
     def benign(main):
         """At Lambda = 3 and 10 it is benign: the test error is above exp(-Lambda/2) by {criterion} (the factor 1/2 is
         the project's choice; the theorem leaves it open)."""
-        error = main.simulated.test_error.sel(level=[3.0, 10.0])
-        return error - np.exp(-error.level / 2)
+        error = main.simulated.test_error.sel(signal_level=[3.0, 10.0])
+        return error - np.exp(-error.signal_level / 2)
 
     @claim("kou2023", "Theorem 4.2", at_most(0.15), resampled=True)
     def collapse(main):
         """The error depends on Lambda alone: from one pair of n and d (1e5 to 1e6) to another it differs by a share of
         {criterion} at Lambda = 0.3 and 1."""
         enough(main.simulated, "n", 2)
-        error = main.simulated.test_error.sel(level=LOW).mean("seed")
+        error = main.simulated.test_error.sel(signal_level=LOW).mean("seed")
         return abs(error / error.isel(n=0, drop=True) - 1).isel(n=slice(1, None))
 
     @claim(*FORMULA, within(0.15))
     def formula_measured(main, width):
         """With the fraction p of active pairs of the run, error = P(h(z) - h(z') < -sqrt(Lambda/2)) gives the error
         {criterion} at Lambda = 0.3 and 1."""
-        found = [part.simulated.sel(level=LOW) for part in (main, width)]
-        return [data.test_error / _formula(data, data.active) - 1 for data in found]
+        found = [part.simulated.sel(signal_level=LOW) for part in (main, width)]
+        return [data.test_error / _formula(data, data.active_fraction) - 1 for data in found]
 
     @claim(*FORMULA, within(0.15))
     def formula(main, width):
-        """So it does, {criterion}, with nothing measured: p is predicted from n, d, start, step and final loss."""
-        return [over_theory(part, "test_error").sel(level=LOW) for part in (main, width)]
+        """So it does, {criterion}, with nothing measured: p is predicted from n, d, start, step size and final loss."""
+        return [over_theory(part, "test_error").sel(signal_level=LOW) for part in (main, width)]
 
     @claim(*FORMULA, within(0.03, absolute=True))
     def active(main, width):
         """The fraction of active pairs, which does not depend on Lambda, is the predicted one {criterion}."""
-        return [difference(part, "active").mean("level") for part in (main, width)]
+        return [difference(part, "active_fraction").mean("signal_level") for part in (main, width)]
 
     @claim(
         *FORMULA,
@@ -153,17 +172,17 @@ class BenignOverfittingRelu(Study):
     )
     def half_active(main):
         """The formula with p = 1/2, its value at the start, is right {criterion} at Lambda = 0.3 and 1."""
-        return (main.simulated.test_error / _formula(main.simulated, 0.5) - 1).sel(level=LOW)
+        return (main.simulated.test_error / _formula(main.simulated, 0.5) - 1).sel(signal_level=LOW)
 
     @claim("han2025tutorial", "slide on linear growth", within(0.05))
     def linear_signal(growth):
         """While logistic factors are 1/2 the signal grows linearly at first: gamma = t |mu|^2 / (4m) {criterion}."""
-        return over_theory(growth, "signal").isel(step=slice(4))
+        return over_theory(growth, "mean_signal_coefficient").isel(step=slice(4))
 
     @claim("han2025tutorial", "slide on linear growth", within(0.05))
     def linear_noise(growth):
         """So does the noise of active pairs: rho = t sigma^2 d / (2nm) {criterion}."""
-        return over_theory(growth, "noise").isel(step=slice(4))
+        return over_theory(growth, "mean_noise_coefficient").isel(step=slice(4))
 
     def validate(self) -> None:
         check_two_patches(self)
@@ -175,14 +194,19 @@ class BenignOverfittingRelu(Study):
 
     def predict(self) -> dict[str, Any]:
         """Growth is linear: per unit of time gamma by n SNR^2/4 and rho by 1/2."""
-        end = {"loss": self.target, "step": float(self.learning_rate)}
-        found = small_start_error(self.level, self.n, self.d, self.start, **end)
-        time = self.learning_rate * np.array(STEPS)
-        ratio = np.sqrt(self.level * self.n / self.d)
-        return {"test_error": found.error, "active": found.active, "signal": ratio * time / 4, "noise": time / 2}
+        words = "signal_level", "n", "d", "initial_scale", "stop_loss", "relative_step_size"
+        found = small_start_error(**self.as_dict(*words))
+        time = self.relative_step_size * np.array(STEPS)
+        ratio = np.sqrt(self.signal_level * self.n / self.d)
+        return {
+            "test_error": found.test_error,
+            "active_fraction": found.active_fraction,
+            "mean_signal_coefficient": ratio * time / 4,
+            "mean_noise_coefficient": time / 2,
+        }
 
     def derive(self, simulated: Any) -> Any:
         """The formula with the mean measured fraction of active pairs."""
-        if "level" not in simulated.dims:
+        if "signal_level" not in simulated.dims:
             return None
-        return _formula(simulated, simulated.active).mean("seed").to_dataset(name="test_error")
+        return _formula(simulated, simulated.active_fraction).mean("seed").to_dataset(name="test_error")

@@ -11,47 +11,48 @@ from unlazy.checks import InputError
 from unlazy.lab import DIVERGED_AT, Output, Study, cite, static, value
 from unlazy.lab.claims import OWN, Change, at_least, at_most, claim, enough, kept, over_theory, parameter, within
 from unlazy.plotting.panels import Level, Panel, panels
-from unlazy.studies.signal_noise.shared import check_even, in_settings, strength
+from unlazy.studies.signal_noise.shared import check_even, in_settings, signal_strength
 from unlazy.theory.signal_noise.two_patches import contrastive_rates
 
-ARMS = ("modalities", "gain")
+ARMS = ("modalities", "signal_gain")
 SINGLE, TWO = (1, 1.0), [(2, 1.0), (2, 2.0), (2, 4.0), (2, 8.0)]
 THEOREMS = ("huang2024contrastive", "theorems on the tutorial's slide")
 RATES = (OWN, "linear growth rates at small weights")
 DECLARED = (OWN, f"{RATES[1]}, declared in advance")
-SHOWN = (("balance", "largest signal over largest noise", "xy"), ("probe", "test error of a linear probe", "x"))
+SHOWN = (("balance", "largest signal over largest noise", "xy"), ("probe_error", "test error of a linear probe", "x"))
 RATE = r"signal's rate over the noise's $C\,n\,\mathrm{SNR}^2/2$"
 EARLY = (20, 30)
 """The steps between which early growth is measured."""
 QUICK: dict[str, Any] = {"width": [24, 48], "steps": 400, "seeds": 8}
-FULL: dict[str, Any] = {"width": [24, 48, 96], "most_neurons": 96, "seeds": 12}
+FULL: dict[str, Any] = {"width": [24, 48, 96], "largest_width": 96, "seeds": 12}
 
 
 def _whole(part):
     """The data, if they have the preset's arms and its strength."""
     enough(part.simulated, "modalities", 4)
-    part.simulated.sel(strength=0.6)
+    part.simulated.sel(signal_strength=0.6)
     return part.simulated
 
 
 def _cell(part, name, arm, strength=0.6):
     """An output of one arm."""
-    return in_settings(_whole(part), ARMS, arm)[name].sel(strength=strength)
+    return in_settings(_whole(part), ARMS, arm)[name].sel(signal_strength=strength)
 
 
 def _cells(part, name, *, above):
     """An output in the cells whose signal rate is above that of the noise, or not."""
     data = _whole(part)
-    return kept(data[name], (data.gain * data.strength / 2 > 1) == above)
+    return kept(data[name], (data.signal_gain * data.signal_strength / 2 > 1) == above)
 
 
 def _along_rate(name, count):
     """What is shown of this many modalities, along the signal's rate over that of the noise."""
 
     def of(data):
-        cells = data[name].stack(cell=("modalities", "strength")).reset_index("cell")
+        cells = data[name].stack(cell=("modalities", "signal_strength")).reset_index("cell")
         cells = cells.isel(cell=(cells.modalities == count).values)
-        return cells.assign_coords(rate=cells.gain * cells.strength / 2).swap_dims(cell="rate")
+        rates = cells.signal_gain * cells.signal_strength / 2
+        return cells.assign_coords(relative_growth_rate=rates).swap_dims(cell="relative_growth_rate")
 
     return of
 
@@ -61,7 +62,8 @@ def _panel(name, ylabel, scales, part, power):
     shown, labels = tuple(_along_rate(name, count) for count in (1, 2)), ("one modality", "two")
     words = {"title": rf"$\sigma_0 = 10^{{{power}}}$", "xlabel": RATE, "ylabel": ylabel, "log": scales}
     even = (Level(1.0, "even", vertical=True, dashed=True),)
-    return Panel(shown, "rate", "", part, {"width": 24}, labels, beside=True, theory=False, marks=even, **words)
+    words |= {"beside": True, "theory": False, "marks": even}
+    return Panel(shown, "relative_growth_rate", "", part, {"width": 24}, labels, **words)
 
 
 @dataclass(frozen=True)
@@ -83,25 +85,31 @@ class ContrastiveModalities(Study):
     precision = "float32"
 
     modalities: int = value(2, "modalities: 1 (augmentation) or 2", low=1, high=2, paired=True)
-    gain: float = value(4.0, "signal of the second modality over that of the first", symbol="C", above=0, high=1e3)
-    strength: float = strength(0.6, "signal strength n SNR^2 of the first modality", above=0, high=1e3)
+    signal_gain: float = value(
+        4.0, "signal of the second modality over that of the first", symbol="C", above=0, high=1e3
+    )
+    signal_strength: float = signal_strength(0.6, "signal strength n SNR^2 of the first modality", above=0, high=1e3)
     width: int = value(24, "neurons of an encoder", symbol="m", low=1, high=1024)
-    start: float = value(1e-4, "deviation of the initial weights", symbol=r"\sigma_0", above=0, high=1, scale="log")
-    most_neurons: int = static(48, "neurons that memory is kept for", low=1, high=1024, paired=True)
+    initial_deviation: float = value(
+        1e-4, "initial deviation of a weight", symbol=r"\sigma_0", above=0, high=1, scale="log"
+    )
+    largest_width: int = static(48, "neurons that memory is kept for", low=1, high=1024, paired=True)
     n: int = static(40, "training samples", symbol="n", low=2, high=1000)
     d: int = static(1000, "dimension of a patch", symbol="d", low=3, high=100_000, scale="log")
-    augmentation: float = value(0.5, "standard deviation of the augmentation's noise", low=0, high=10)
-    learning_rate: float = value(0.5, "learning rate, times sigma^2 d/n", symbol=r"\eta", above=0, high=10)
+    augmentation_deviation: float = value(0.5, "standard deviation of the augmentation's noise", low=0, high=10)
+    relative_step_size: float = value(
+        0.5, "step size, times sigma^2 d/n", short="step size", symbol=r"\eta", above=0, high=10
+    )
     steps: int = static(600, "most steps of gradient descent", low=1, high=1_000_000, scale="log")
-    target: float = value(0.1, "contrastive loss at which training stops", above=0, high=10)
+    stop_loss: float = value(0.1, "contrastive loss at which training stops", above=0, high=10)
 
     outputs = {
         "balance": Output("largest signal over largest noise", r"\max|w\cdot\mu|/\max|w\cdot\xi_i|", scale="log"),
-        "probe": Output("test error of a linear probe"),
+        "probe_error": Output("test error of a linear probe"),
         "contrastive_loss": Output("contrastive loss", scale="log"),
-        "signal_growth": Output("growth of the signal per step, early", scale="log"),
-        "noise_growth": Output("growth of the noise per step, early", scale="log"),
-        "rate": Output("rate of the signal over that of the noise", r"r", theory_only=True),
+        "signal_growth_factor": Output("factor by which the signal grows per step, early", scale="log"),
+        "noise_growth_factor": Output("factor by which the noise grows per step, early", scale="log"),
+        "relative_growth_rate": Output("growth rate of the signal over that of the noise", r"r", theory_only=True),
         "diverged_at": DIVERGED_AT,
     }
     history = (
@@ -111,12 +119,16 @@ class ContrastiveModalities(Study):
     )
     presets = {
         "quick": {
-            "main": {ARMS: [SINGLE, *TWO], "strength": [0.3, 0.6], **QUICK},
-            "small": {ARMS: [SINGLE, *TWO[1:]], "strength": [0.6], "start": 1e-12, **QUICK},
+            "main": {ARMS: [SINGLE, *TWO], "signal_strength": [0.3, 0.6], **QUICK},
+            "small": {ARMS: [SINGLE, *TWO[1:]], "signal_strength": [0.6], "initial_deviation": 1e-12, **QUICK},
         },
         "full": {
-            "main": {ARMS: [SINGLE, *TWO[:3], (2, 6.0), TWO[3], (2, 16.0)], "strength": [0.1, 0.3, 0.6, 1.0], **FULL},
-            "small": {ARMS: [SINGLE, *TWO], "strength": [0.3, 0.6], "start": 1e-12, **FULL},
+            "main": {
+                ARMS: [SINGLE, *TWO[:3], (2, 6.0), TWO[3], (2, 16.0)],
+                "signal_strength": [0.1, 0.3, 0.6, 1.0],
+                **FULL,
+            },
+            "small": {ARMS: [SINGLE, *TWO], "signal_strength": [0.3, 0.6], "initial_deviation": 1e-12, **FULL},
         },
     }
     figure = panels(
@@ -137,7 +149,7 @@ class ContrastiveModalities(Study):
     @claim(*THEOREMS, at_least(0.15))
     def single_probe(main):
         """A linear probe of it fails: its test error is {criterion}."""
-        return _cell(main, "probe", SINGLE)
+        return _cell(main, "probe_error", SINGLE)
 
     @claim(*THEOREMS, at_least(1.0))
     def multi_learns(main):
@@ -147,7 +159,7 @@ class ContrastiveModalities(Study):
     @claim(*THEOREMS, at_most(0.02))
     def multi_probe(main):
         """The probe succeeds wherever the signal's rate is above that of the noise: its test error is {criterion}."""
-        return _cells(main, "probe", above=True)
+        return _cells(main, "probe_error", above=True)
 
     @claim(*DECLARED, at_most(1.0))
     def noise_rate(main):
@@ -172,11 +184,11 @@ class ContrastiveModalities(Study):
         larger where the signal's rate is above 1 and smaller where it is below, its logarithm by {criterion}, which is
         1%."""
         data = _whole(small)
-        arms = list(zip(data.modalities.values.tolist(), data.gain.values.tolist(), strict=True))
+        arms = list(zip(data.modalities.values.tolist(), data.signal_gain.values.tolist(), strict=True))
         return [
             (1 if arm[1] * strength / 2 > 1 else -1)
             * np.log(_cell(small, "balance", arm, strength) / _cell(main, "balance", arm, strength))
-            for strength in data.strength.values.tolist()
+            for strength in data.signal_strength.values.tolist()
             for arm in arms
         ]
 
@@ -184,11 +196,11 @@ class ContrastiveModalities(Study):
     def growth(small):
         """Early the signal of two modalities grows by the factor 1 + eta r n/(n + 2) per step, r = C n SNR^2/2 in units
         of sigma^2 d/n, {criterion}."""
-        return over_theory(small, "signal_growth")
+        return over_theory(small, "signal_growth_factor")
 
     def validate(self) -> None:
         check_even("n", self.n)
-        self.check_at_most(("width", "most_neurons"))
+        self.check_at_most(("width", "largest_width"))
         if self.steps <= EARLY[1]:
             raise InputError(f"steps must be more than {EARLY[1]}, got {self.steps}")
 
@@ -199,5 +211,7 @@ class ContrastiveModalities(Study):
 
     def predict(self) -> dict[str, Any]:
         """Linear growth at small weights; the positive's softmax weight 1/(n/2 + 1) is what 1 lacks to n/(n + 2)."""
-        rate = contrastive_rates(self.strength, self.gain if self.modalities == 2 else None).signal
-        return {"rate": rate, "signal_growth": 1 + self.learning_rate * rate * self.n / (self.n + 2)}
+        gain = self.signal_gain if self.modalities == 2 else None
+        rate = contrastive_rates(self.signal_strength, gain).signal_growth_rate
+        factor = 1 + self.relative_step_size * rate * self.n / (self.n + 2)
+        return {"relative_growth_rate": rate, "signal_growth_factor": factor}

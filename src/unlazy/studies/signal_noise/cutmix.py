@@ -9,7 +9,7 @@ import numpy as np
 
 from unlazy.lab import OWN, Output, Study, at_least, at_most, cite, claim, static, value
 from unlazy.plotting.panels import Panel, panels
-from unlazy.studies.signal_noise.shared import GUESSING, RUN_OUTPUTS, check_dimension, end_of_run, learning_rate
+from unlazy.studies.signal_noise.shared import GUESSING, RUN_OUTPUTS, check_dimension, end_of_run, relative_step_size
 
 COUNTS = (32, 6, 2)
 COMMON, RARE, RAREST = COUNTS
@@ -47,17 +47,19 @@ class Cutmix(Study):
     chunk_width = 32
 
     augmentation: int = value(CUTMIX, "0 for none, 1 for Cutout, 2 for CutMix", low=NONE, high=CUTMIX, paired=True)
-    feature_square: float = value(0.125, "feature over noise, squared", symbol=r"|v|^2/\sigma^2d", above=0, high=1e6)
+    signal_to_noise: float = value(
+        0.125**0.5, "length of a feature over that of the noise", symbol=r"|v|/\sigma\sqrt{d}", above=0, high=1e3
+    )
     weak_noise: float = value(0.46, "length of the weak noise over that of the strong", symbol="b", low=0, high=1)
     d: float = value(1000.0, "dimension", symbol="d", low=2, high=1e12, scale="log")
-    learning_rate: float = learning_rate(0.3)
-    initial_scale: float = value(0.01, "initial deviation of a weight, times sqrt(d)", above=0, high=100, scale="log")
+    relative_step_size: float = relative_step_size(0.3)
+    initial_scale: float = value(0.01, "initial scale sigma_0 sqrt(d)", above=0, high=100, scale="log")
     width: int = static(10, "neurons of each sign", symbol="m", low=1, high=4096, scale="log")
     steps: int = static(1000, "updates", low=1, high=10_000_000, scale="log", paired=True)
 
     outputs = {
-        "errors": Output("test error on samples with a feature", "", ("feature",), short="test error"),
-        "signals": Output("largest coefficient of a feature", r"\max\gamma", ("feature",), scale="log"),
+        "feature_error": Output("test error on samples with a feature", "", ("feature",), short="test error"),
+        "feature_coefficient": Output("largest coefficient of a feature", r"\max\gamma", ("feature",), scale="log"),
         **RUN_OUTPUTS,
     }
     inner = {"feature": list(COUNTS)}
@@ -66,8 +68,8 @@ class Cutmix(Study):
         "full": {"augmentation": [NONE, CUTOUT, CUTMIX], "width": [10, 20, 40], "steps": 4000, "seeds": 32},
     }
     figure = panels(
-        _panel("errors", ylabel="test error", log="x", marks=(GUESSING,), legend="center right"),
-        _panel("signals", ylabel=r"largest coefficient $\max\gamma$", log="xy", legend=False),
+        _panel("feature_error", ylabel="test error", log="x", marks=(GUESSING,), legend="center right"),
+        _panel("feature_coefficient", ylabel=r"largest coefficient $\max\gamma$", log="xy", legend=False),
     )
 
     @claim(OWN, "precondition of the claims below", at_most(0.05))
@@ -78,33 +80,33 @@ class Cutmix(Study):
     @claim("oh2024cutmix", "theorem on plain training", at_most(0.05))
     def common(main):
         """All three methods learn the common feature: the error is {criterion}."""
-        return _arms(main).errors.sel(feature=COMMON)
+        return _arms(main).feature_error.sel(feature=COMMON)
 
     @claim("oh2024cutmix", "theorem on plain training", at_least(0.4))
     def plain_rare(main):
         """Plain gradient descent learns neither of the rarer features: the errors are {criterion}."""
-        return _arms(main).errors.sel(augmentation=NONE, feature=[RARE, RAREST])
+        return _arms(main).feature_error.sel(augmentation=NONE, feature=[RARE, RAREST])
 
     @claim("oh2024cutmix", "theorem on Cutout training", at_most(0.05))
     def cutout_rare(main):
         """Cutout learns the rare feature: the error is {criterion}."""
-        return _arms(main).errors.sel(augmentation=CUTOUT, feature=[RARE])
+        return _arms(main).feature_error.sel(augmentation=CUTOUT, feature=[RARE])
 
     @claim("oh2024cutmix", "theorem on Cutout training", at_least(0.4))
     def cutout_rarest(main):
         """Cutout does not learn the rarest feature: the error is {criterion}."""
-        return _arms(main).errors.sel(augmentation=CUTOUT, feature=[RAREST])
+        return _arms(main).feature_error.sel(augmentation=CUTOUT, feature=[RAREST])
 
     @claim("oh2024cutmix", "theorem on CutMix training", at_most(0.05))
     def cutmix_rarest(main):
         """CutMix learns both: the errors are {criterion}."""
-        return _arms(main).errors.sel(augmentation=CUTMIX, feature=[RARE, RAREST])
+        return _arms(main).feature_error.sel(augmentation=CUTMIX, feature=[RARE, RAREST])
 
     @claim("oh2024cutmix", "theorem on CutMix training", at_least(0.5))
     def cutmix_even(main):
         """CutMix learns features evenly: the rarest one's coefficient over the common one's is {criterion}."""
-        signals = _arms(main).signals.sel(augmentation=CUTMIX)
-        return signals.sel(feature=RAREST) / signals.sel(feature=COMMON)
+        learned = _arms(main).feature_coefficient.sel(augmentation=CUTMIX)
+        return learned.sel(feature=RAREST) / learned.sel(feature=COMMON)
 
     def validate(self) -> None:
         check_dimension(self.d, samples=sum(COUNTS), width=self.width, shared=len(COUNTS), own=2)
@@ -119,10 +121,10 @@ class Cutmix(Study):
         noises = jnp.array([1.0, 0.0]), self.weak_noise * jnp.array([0.0, 1.0])
         patches = (engine.Patch(own=jnp.broadcast_to(noise, (samples, 2))) for noise in noises)
         design = simple._replace(patches=(simple.patches[0], *patches))
-        lengths = jnp.full(features, jnp.sqrt(self.feature_square * self.d))
-        step_size = self.learning_rate * samples * self.width / self.d
+        lengths = jnp.full(features, self.signal_to_noise * jnp.sqrt(self.d))
+        step_size = self.relative_step_size * samples * self.width / self.d
         rule = engine.gradient_descent(step_size, view=engine.cut(self.augmentation))
         network = engine.Network(engine.relu_power(2))
-        sizes = self.as_dict("d", "width", start="initial_scale")
+        sizes = self.as_dict("d", "width", "initial_scale")
         run = engine.patch_run(key, design, lengths, network, rule, self.steps, **sizes)
-        return {"errors": run.fresh.error, "signals": run.signals.max(0), **end_of_run(run)}
+        return {"feature_error": run.fresh.error, "feature_coefficient": run.signals.max(0), **end_of_run(run)}

@@ -40,9 +40,11 @@ class LabelNoiseDigits(Study):
     precision = "float32"
 
     width: int = static(128, "neurons", symbol="m", low=1, high=65_536, scale="log")
-    samples: int = static(200, "training samples", symbol="n", low=20, high=DIGITS - HELD_OUT)
-    flipped: float = value(0.3, "share of the training labels that are wrong", symbol=r"\tau", low=0.01, high=0.8)
-    learning_rate: float = value(5e-3, "learning rate of Adam", symbol=r"\eta", above=0, high=1, scale="log")
+    n: int = static(200, "training samples", symbol="n", low=20, high=DIGITS - HELD_OUT)
+    flip_probability: float = value(
+        0.3, "share of the training labels that are wrong", symbol=r"\tau", low=0.01, high=0.8
+    )
+    step_size: float = value(5e-3, "step size of Adam", symbol=r"\eta", above=0, high=1, scale="log")
     steps: int = static(600, "steps of full-batch training", low=10, high=1_000_000, scale="log")
 
     outputs = {
@@ -55,10 +57,17 @@ class LabelNoiseDigits(Study):
     }
     presets = {
         "quick": {"width": [64, 256], "seeds": 12},
-        "full": {"width": [64, 256, 1024], "samples": 700, "flipped": [0.1, 0.2, 0.3, 0.4], "steps": 3000, "seeds": 32},
+        "full": {
+            "width": [64, 256, 1024],
+            "n": 700,
+            "flip_probability": [0.1, 0.2, 0.3, 0.4],
+            "steps": 3000,
+            "seeds": 32,
+        },
     }
     figure = panels(
-        _panel(at={"width": 64, "flipped": 0.3}, legend=False), _panel(at={"flipped": 0.3}, legend="beside")
+        _panel(at={"width": 64, "flip_probability": 0.3}, legend=False),
+        _panel(at={"flip_probability": 0.3}, legend="beside"),
     )
 
     @claim(*REAL, at_most(0.25))
@@ -82,8 +91,8 @@ class LabelNoiseDigits(Study):
         return _best(main).held_out_accuracy - main.simulated.held_out_accuracy.isel(step=-1)
 
     def validate(self) -> None:
-        if round(self.flipped * self.samples) < 1:
-            raise InputError(f"flipped must be at least 1/samples = {1 / self.samples:g}, got {self.flipped}")
+        if round(self.flip_probability * self.n) < 1:
+            raise InputError(f"flip_probability must be at least 1/n = {1 / self.n:g}, got {self.flip_probability}")
 
     def coordinates(self) -> dict[str, Any]:
         return {"step": [0, *np.unique(np.geomspace(3, self.steps, 12).round().astype(int)).tolist()]}

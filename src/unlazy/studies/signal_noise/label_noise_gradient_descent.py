@@ -10,14 +10,14 @@ import numpy as np
 from unlazy.lab import DIVERGED_AT, OWN, Output, Study, at_least, at_most, changes, cite, claim, static, value, within
 from unlazy.plotting import style
 from unlazy.plotting.panels import Panel, panels
-from unlazy.studies.signal_noise.shared import GUESSING, check_two_patches, learning_rate, strength
+from unlazy.studies.signal_noise.shared import GUESSING, check_two_patches, relative_step_size, signal_strength
 from unlazy.theory.signal_noise.label_noise import label_noise_plateau
 
 RECORDS = 20
-RATES = [0.02, 0.1, 0.5, 1.0, 2.0]
+STEP_SIZES = [0.02, 0.1, 0.5, 1.0, 2.0]
 TABLE = ("huang2025labels han2025tutorial", "table on label-noise SGD")
-LEARNED = ("signal", "noise", "dead_noise")
-WEAK = {"strength": 0.2, "width": 10}
+LEARNED = ("signal_coefficient", "noise_coefficient", "dead_noise")
+WEAK = {"signal_strength": 0.2, "width": 10}
 PLATEAU = Panel("plateau", by="flip_probability", at=WEAK, colours=style.COLOURS)
 LARGE: dict[str, Any] = {"n": 100, "d": 2000.0, "steps": 2000, "seeds": 16}
 
@@ -47,20 +47,20 @@ class LabelNoiseGradientDescent(Study):
     sources = cite("huang2025labels", "han2025tutorial")
 
     flip_probability: float = value(0.2, "probability of a flip", symbol="p", low=0, high=0.49, paired=True)
-    strength: float = strength(0.5, above=0, high=1e4)
-    learning_rate: float = learning_rate(0.5, high=10)
+    signal_strength: float = signal_strength(0.5, above=0, high=1e4)
+    relative_step_size: float = relative_step_size(0.5, high=10)
     width: int = value(10, "neurons of each class", symbol="m", low=1, high=4096)
-    most_neurons: int = static(20, "neurons of each class that memory is kept for", low=1, high=4096, paired=True)
+    largest_width: int = static(20, "neurons of each class that memory is kept for", low=1, high=4096, paired=True)
     n: int = static(40, "training samples", symbol="n", low=2, high=10_000)
     d: float = value(1000.0, "dimension of a patch", symbol="d", low=2, high=1e9, scale="log")
-    start: float = value(0.05, "initial scale sigma_0 sqrt(d)", symbol=r"\sigma_0\sqrt{d}", above=0, high=1)
+    initial_scale: float = value(0.05, "initial scale sigma_0 sqrt(d)", symbol=r"\sigma_0\sqrt{d}", above=0, high=1)
     steps: int = static(1000, "steps", low=RECORDS, high=1_000_000, scale="log", paired=True)
 
     outputs = {
         "test_error": Output("test error", "", ("step",)),
         "training_loss": Output("training loss on the true labels", "", ("step",)),
-        "signal": Output("largest signal coefficient", r"\max\gamma", ("step",), scale="log"),
-        "noise": Output("largest noise coefficient", r"\max\rho", ("step",), scale="log"),
+        "signal_coefficient": Output("largest signal coefficient", r"\max\gamma", ("step",), scale="log"),
+        "noise_coefficient": Output("largest noise coefficient", r"\max\rho", ("step",), scale="log"),
         "dead_noise": Output("largest noise against the class", r"\max(-\rho)", ("step",), scale="log"),
         "diverged_at": DIVERGED_AT,
         "plateau": Output("training loss at rest", r"-\log(1-p)", theory_only=True),
@@ -73,21 +73,37 @@ class LabelNoiseGradientDescent(Study):
     )
     presets = {
         "quick": {
-            "main": {"flip_probability": [0.0, 0.2, 0.4], "strength": [0.2, 0.5], "width": [10, 20], "seeds": 12},
-            "rate": {"learning_rate": RATES, "flip_probability": [0.2], "seeds": 12},
+            "main": {
+                "flip_probability": [0.0, 0.2, 0.4],
+                "signal_strength": [0.2, 0.5],
+                "width": [10, 20],
+                "seeds": 12,
+            },
+            "step_size": {"relative_step_size": STEP_SIZES, "flip_probability": [0.2], "seeds": 12},
         },
         "full": {
-            "main": {"flip_probability": [0.0, 0.1, 0.2, 0.4], "strength": [0.2, 0.5], "width": [10, 20], **LARGE},
-            "rate": {"learning_rate": RATES, "flip_probability": [0.2, 0.4], **LARGE},
+            "main": {
+                "flip_probability": [0.0, 0.1, 0.2, 0.4],
+                "signal_strength": [0.2, 0.5],
+                "width": [10, 20],
+                **LARGE,
+            },
+            "step_size": {"relative_step_size": STEP_SIZES, "flip_probability": [0.2, 0.4], **LARGE},
         },
     }
     figure = panels(
         _over_steps("test_error", marks=(GUESSING,)),
         _over_steps("training_loss", title=r"lines: $-\log(1-p)$", also=(PLATEAU,), legend=False),
-        _over_steps("signal", runs=True, legend=False),
-        _over_steps("noise", runs=True, legend=False),
-        Panel("test_error", x="learning_rate", by="flip_probability", part="rate"),
-        Panel(LEARNED, x="learning_rate", part="rate", at={"flip_probability": 0.2}, ylabel="largest coefficient"),
+        _over_steps("signal_coefficient", runs=True, legend=False),
+        _over_steps("noise_coefficient", runs=True, legend=False),
+        Panel("test_error", x="relative_step_size", by="flip_probability", part="step_size"),
+        Panel(
+            LEARNED,
+            x="relative_step_size",
+            part="step_size",
+            at={"flip_probability": 0.2},
+            ylabel="largest coefficient",
+        ),
         columns=3,
     )
 
@@ -117,13 +133,13 @@ class LabelNoiseGradientDescent(Study):
         """Under label noise the signal is learned and the noise suppressed: the logarithm of max gamma over max rho is
         {criterion}, which is 1%."""
         _, noisy = _ends(main)
-        return np.log(noisy.signal / noisy.noise)
+        return np.log(noisy.signal_coefficient / noisy.noise_coefficient)
 
     @claim(*TABLE, at_least(np.log(10)))
     def noise_dominates(main):
         """Without it noise dominates: the logarithm of max rho over max gamma is {criterion}, a factor of 10."""
         plain, _ = _ends(main)
-        return np.log(plain.noise / plain.signal)
+        return np.log(plain.noise_coefficient / plain.signal_coefficient)
 
     @claim(
         OWN,
@@ -134,14 +150,14 @@ class LabelNoiseGradientDescent(Study):
         "dead on that sample and keeps a large negative noise coefficient (30, against a signal of 3), which fresh "
         "noise meets.",
     )
-    def large_step(rate):
+    def large_step(step_size):
         """It generalises at a large step size too: at eta = 2nm/d the test error is {criterion}."""
-        return rate.simulated.test_error.isel(step=-1).sel(learning_rate=2.0)
+        return step_size.simulated.test_error.isel(step=-1).sel(relative_step_size=2.0)
 
     @claim(OWN, "own observation", at_least(0.4))
-    def small_step(rate):
+    def small_step(step_size):
         """The step must be large: at eta = 0.02 nm/d the test error after as many steps is {criterion}."""
-        return rate.simulated.test_error.isel(step=-1).sel(learning_rate=0.02)
+        return step_size.simulated.test_error.isel(step=-1).sel(relative_step_size=0.02)
 
     def validate(self) -> None:
         check_two_patches(self)
@@ -152,8 +168,16 @@ class LabelNoiseGradientDescent(Study):
     def simulate(self, key: Any) -> dict[str, Any]:
         from unlazy.training.signal_noise.relu_runs import flipping_run
 
-        sizes = self.as_dict("strength", "flip_probability", "d", "width", "start", "most_neurons")
-        return flipping_run(key, self.n, self.coordinates()["step"], step_size=self.learning_rate, **sizes)
+        words = (
+            "signal_strength",
+            "flip_probability",
+            "d",
+            "width",
+            "initial_scale",
+            "largest_width",
+            "relative_step_size",
+        )
+        return flipping_run(key, self.n, self.coordinates()["step"], **self.as_dict(*words))
 
     def predict(self) -> dict[str, Any]:
         return {"plateau": label_noise_plateau(self.flip_probability).clean_loss}

@@ -10,10 +10,10 @@ import numpy as np
 from unlazy.checks import InputError
 from unlazy.lab import DIVERGED_AT, OWN, Change, Output, Study, at_least, at_most, cite, claim, static, value, within
 from unlazy.plotting.panels import Level, Panel, panels
-from unlazy.studies.signal_noise.shared import check_two_patches, in_settings, strength
+from unlazy.studies.signal_noise.shared import check_two_patches, in_settings, signal_strength
 from unlazy.theory.signal_noise.label_noise import label_noise_flow
 
-CELL = ("n", "d", "strength", "flipped")
+CELL = ("n", "d", "signal_strength", "flip_probability")
 STAGES, EQUATION, WEAK = (60, 200.0, 8.0, 0.3), (60, 300.0, 6.0, 0.2), (60, 200.0, 1.0, 0.3)
 WIDE, NARROW = (60, 800.0, 8.0, 0.3), (60, 105.0, 20.0, 0.4)
 CELLS = [STAGES, EQUATION, WEAK, WIDE, NARROW]
@@ -23,7 +23,7 @@ ACTIVE = 0.7
 """The fraction of active pairs in the equations, fitted to simulations; at the end of a run it is 0.77 on average."""
 EQUATIONS = "three equations for the means over neurons, after Han et al. 2025"
 FITS = ("clean_fit", "flipped_fit", "test_error")
-HALF = Level(lambda data: data.flipped[0] / 2, r"$\tau/2$", dashed=True)
+HALF = Level(lambda data: data.flip_probability[0] / 2, r"$\tau/2$", dashed=True)
 BOUND = Level(1.0, "lower bound of the theorem", dashed=True)
 FIRST, SECOND = ("han2025labels", "Theorem 4.2"), ("han2025labels", "Theorem 4.4")
 STEPS = (1, 2, 5, EARLY, 20, 30, 50, 100, 200, 500, LATE)
@@ -35,7 +35,7 @@ def _of(data, name, *cells):
 
 def _equation_deviation(part, *cells):
     """Relative deviations from the equations in each setting, averaged over the widths, which the equations lack."""
-    names = ("signal", "clean_noise", "flipped_noise")
+    names = ("mean_signal_coefficient", "clean_noise", "flipped_noise")
     pairs = [[_of(data, name, *cells) for data in (part.simulated, part.predicted)] for name in names]
     found = [(simulated / predicted - 1).sel(step=[30, 500]) for simulated, predicted in pairs]
     return [data.mean("width") if "width" in data.dims else data for data in found]
@@ -44,11 +44,11 @@ def _equation_deviation(part, *cells):
 def _excess(part, *cells):
     """The last test error over half of the flipped fraction."""
     error = _of(part.simulated, "test_error", *cells).sel(step=LATE)
-    return error / (error.flipped / 2)
+    return error / (error.flip_probability / 2)
 
 
 def _over_half(data):
-    return data.test_error / (data.flipped / 2)
+    return data.test_error / (data.flip_probability / 2)
 
 
 def _over_steps(shown, cell=None, **more):
@@ -89,13 +89,13 @@ class LabelNoiseStages(Study):
 
     n: int = static(60, "training samples", symbol="n", low=2, high=10_000)
     d: float = value(200.0, "dimension of a patch", symbol="d", low=2, high=1e9, scale="log")
-    strength: float = strength(8.0, above=0, high=1e4)
-    flipped: float = value(0.3, "fraction of flipped labels", symbol=r"\tau", above=0, high=0.49)
+    signal_strength: float = signal_strength(8.0, above=0, high=1e4)
+    flip_probability: float = value(0.3, "fraction of flipped labels", symbol=r"\tau", above=0, high=0.49)
     width: int = value(10, "neurons of each class", symbol="m", low=1, high=4096)
-    most_neurons: int = static(20, "neurons of each class that memory is kept for", low=1, high=4096, paired=True)
-    start: float = value(0.01, "initial scale sigma_0 sqrt(d)", symbol=r"\sigma_0\sqrt{d}", above=0, high=1)
-    learning_rate: float = value(
-        0.1, "learning rate times d/(nm), before it is divided by n SNR^2/4 if that is above 1", above=0, high=4
+    largest_width: int = static(20, "neurons of each class that memory is kept for", low=1, high=4096, paired=True)
+    initial_scale: float = value(0.01, "initial scale sigma_0 sqrt(d)", symbol=r"\sigma_0\sqrt{d}", above=0, high=1)
+    relative_step_size: float = value(
+        0.1, "step size, times d/(nm), before it is divided by n SNR^2/4 if that is above 1", above=0, high=4
     )
 
     outputs = {
@@ -104,7 +104,9 @@ class LabelNoiseStages(Study):
         "training_loss": Output("training loss", "", ("step",), scale="log"),
         "clean_fit": Output("clean samples fitted", "", ("step",), short="clean, fitted"),
         "flipped_fit": Output("flipped samples fitted", "", ("step",), short="flipped, fitted"),
-        "signal": Output("signal coefficient, mean over neurons", r"\gamma", ("step",), short="signal"),
+        "mean_signal_coefficient": Output(
+            "signal coefficient, mean over neurons", r"\gamma", ("step",), short="signal"
+        ),
         "clean_noise": Output(
             "noise coefficient of clean samples, mean over their label's neurons",
             r"\rho_c",
@@ -114,7 +116,7 @@ class LabelNoiseStages(Study):
         "flipped_noise": Output(
             "noise coefficient of flipped samples, the same", r"\rho_n", ("step",), short="flipped noise"
         ),
-        "active": Output("fraction of active pairs at the end", "p"),
+        "active_fraction": Output("fraction of active pairs at the end", "p"),
         "diverged_at": DIVERGED_AT,
     }
     inner = {"step": list(STEPS)}
@@ -124,7 +126,7 @@ class LabelNoiseStages(Study):
     }
     figure = panels(
         _over_steps(FITS, STAGES, ylabel="fraction", marks=(HALF,), legend="center right"),
-        _over_steps(("signal", "clean_noise", "flipped_noise"), EQUATION, ylabel="mean over neurons"),
+        _over_steps(("mean_signal_coefficient", "clean_noise", "flipped_noise"), EQUATION, ylabel="mean over neurons"),
         _over_steps(_over_half, by=CELL[1:], marks=(BOUND,), ylabel=r"test error over $\tau/2$", ylim=(-0.1, 3.6)),
     )
 
@@ -141,7 +143,9 @@ class LabelNoiseStages(Study):
     @claim(*FIRST, at_least(1.0))
     def more_signal(main):
         """More signal than noise was learned: gamma over the mean noise of a flipped sample is {criterion}."""
-        return (_of(main.simulated, "signal", STAGES) / _of(main.simulated, "flipped_noise", STAGES)).sel(step=EARLY)
+        return (
+            _of(main.simulated, "mean_signal_coefficient", STAGES) / _of(main.simulated, "flipped_noise", STAGES)
+        ).sel(step=EARLY)
 
     @claim(*FIRST, at_most(0.01))
     def early_stopping(main):
@@ -200,23 +204,24 @@ class LabelNoiseStages(Study):
 
     def validate(self) -> None:
         check_two_patches(self)
-        if round(self.flipped * self.n / 2) < 1:
-            raise InputError(f"flipped must be above 1/n = {1 / self.n:g}, for one of each class; got {self.flipped:g}")
+        if round((share := self.flip_probability) * self.n / 2) < 1:
+            raise InputError(f"flip_probability must be above 1/n = {1 / self.n:g}, one of each class; got {share:g}")
 
     def _step_size(self, maximum: Any) -> Any:
         """eta sigma^2 d / (nm)."""
-        return self.learning_rate / maximum(1.0, self.strength / 4)
+        return self.relative_step_size / maximum(1.0, self.signal_strength / 4)
 
     def simulate(self, key: Any) -> dict[str, Any]:
         import jax.numpy as jnp
 
         from unlazy.training.signal_noise.relu_runs import wrong_label_run
 
-        sizes = self.as_dict("strength", "flipped", "d", "width", "start", "most_neurons")
-        return wrong_label_run(key, self.n, STEPS, step_size=self._step_size(jnp.maximum), **sizes)
+        sizes = self.as_dict("signal_strength", "flip_probability", "d", "width", "initial_scale", "largest_width")
+        return wrong_label_run(key, self.n, STEPS, relative_step_size=self._step_size(jnp.maximum), **sizes)
 
     def predict(self) -> dict[str, Any]:
         """Euler's method for the three equations, with the step of the simulation."""
         size = float(self._step_size(max))
-        flow = label_noise_flow(size * np.array(STEPS), self.strength, self.flipped, ACTIVE, step=size)
-        return {"signal": flow.signal, "clean_noise": flow.clean, "flipped_noise": flow.noisy}
+        times, strength, flips = size * np.array(STEPS), self.signal_strength, self.flip_probability
+        flow = label_noise_flow(strength, ACTIVE, times, flips, relative_step_size=size)
+        return {name: getattr(flow, name) for name in ("mean_signal_coefficient", "clean_noise", "flipped_noise")}

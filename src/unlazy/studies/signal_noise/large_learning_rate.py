@@ -12,15 +12,15 @@ from unlazy.plotting.panels import Level, Panel, panels
 from unlazy.studies.signal_noise import shared
 from unlazy.theory.signal_noise.strategies import stable_output
 
-RATES = [0.05, 0.1, 0.2, 0.5, 0.8, 1.0, 1.2, 1.3, 1.4, 1.5, 1.6, 1.8, 2.0]
+STEP_SIZES = [0.05, 0.1, 0.2, 0.5, 0.8, 1.0, 1.2, 1.3, 1.4, 1.5, 1.6, 1.8, 2.0]
 LARGE = ("lu2024oscillation", "theorem on large learning rates")
 EDGE = "derivation of the edge of stability"
 
 
 def _panel(shown: Any, legend: str = "lower left", **more: Any) -> Panel:
-    """An output against the learning rate."""
-    edge = Level(lambda data: np.ravel(data.edge)[0], "edge of stability", vertical=True, theory=True)
-    return Panel(shown, x="learning_rate", marks=(edge,), legend=legend, **more)
+    """An output against the step size."""
+    edge = Level(lambda data: np.ravel(data.stable_step_size)[0], "edge of stability", vertical=True, theory=True)
+    return Panel(shown, x="relative_step_size", marks=(edge,), legend=legend, **more)
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class LargeLearningRate(Study):
 
     At a small rate f reaches the labels through u alone; what remains for samples without u is fitted by their noise.
     Above the edge of stability of that solution f oscillates about the labels and goes on moving along v, until the
-    solution is stable. The learning rate is in units of m/|u|^2.
+    solution is stable. The step size is in units of m/|u|^2.
     """
 
     question = "Does a learning rate so large that training oscillates learn a weak feature that a small one leaves?"
@@ -45,14 +45,23 @@ class LargeLearningRate(Study):
     )
     chunk_width = 32
 
-    learning_rate: float = value(
-        1.5, "learning rate, times |u|^2/m", symbol=r"\eta|u|^2/m", above=0, high=1e3, scale="log", paired=True
+    relative_step_size: float = value(
+        1.5,
+        "step size, times |u|^2/m",
+        short="step size",
+        symbol=r"\eta|u|^2/m",
+        above=0,
+        high=1e3,
+        scale="log",
+        paired=True,
     )
-    strength: float = shared.strength(3.0, "n SNR^2 of the weak feature", above=0, high=1e6)
-    ratio: float = value(2.0, "length of the strong feature over that of the weak", symbol="|u|/|v|", above=0, high=1e3)
-    weak: int = value(4, "samples without the strong feature", symbol="n'", low=0, high=5000)
+    signal_strength: float = shared.signal_strength(3.0, "n SNR^2 of the weak feature", above=0, high=1e6)
+    feature_ratio: float = value(
+        2.0, "length of the strong feature over that of the weak", symbol="|u|/|v|", above=0, high=1e3
+    )
+    weak_samples: int = value(4, "samples without the strong feature", symbol="n'", low=0, high=5000)
     d: float = value(1000.0, "dimension", symbol="d", low=2, high=1e12, scale="log")
-    initial_scale: float = value(0.01, "initial deviation of a weight, times sqrt(d)", above=0, high=100, scale="log")
+    initial_scale: float = value(0.01, "initial scale sigma_0 sqrt(d)", above=0, high=100, scale="log")
     width: int = static(10, "neurons of each sign", symbol="m", low=1, high=4096, scale="log")
     n: int = static(40, "training samples", symbol="n", low=2, high=10_000)
     steps: int = static(1200, "updates", low=1, high=10_000_000, scale="log")
@@ -65,14 +74,14 @@ class LargeLearningRate(Study):
         "strong_output": Output("output due to the strong feature", "f_u"),
         "rises": Output("share of the steps at which the training loss rises"),
         "late_rises": Output("the same in the last tenth of the steps"),
-        "edge": Output("largest stable learning rate", r"\eta_*|u|^2/m", theory_only=True),
+        "stable_step_size": Output("largest stable step size", r"\eta_*|u|^2/m", theory_only=True),
         **shared.RUN_OUTPUTS,
     }
     presets = {
-        "quick": {"learning_rate": [0.1, 0.5, 1.0, 1.3, 1.5], "width": [10, 20], "seeds": 24},
-        "full": {"learning_rate": RATES, "width": [10, 20, 40], "steps": 1500, "seeds": 32},
+        "quick": {"relative_step_size": [0.1, 0.5, 1.0, 1.3, 1.5], "width": [10, 20], "seeds": 24},
+        "full": {"relative_step_size": STEP_SIZES, "width": [10, 20, 40], "steps": 1500, "seeds": 32},
     }
-    lines = {"main": "learning_rate"}
+    lines = {"main": "relative_step_size"}
     figure = panels(
         _panel("weak_error", by="width", ylim=(-0.03, 0.5)),
         _panel("strong_output", by="width", title="line: the largest that is stable", ylim=(0, 1.1)),
@@ -87,35 +96,35 @@ class LargeLearningRate(Study):
     @claim("lu2024oscillation", "theorem on small learning rates", at_least(0.2))
     def small_rate(main):
         """Small rates (0.1, 0.5 m/|u|^2) leave the weak feature: the error without the strong one is {criterion}."""
-        return main.simulated.weak_error.sel(learning_rate=[0.1, 0.5])
+        return main.simulated.weak_error.sel(relative_step_size=[0.1, 0.5])
 
     @claim(OWN, "precondition of small-rate", at_most(0.05))
     def small_fit(main):
         """At the rate 0.5 m/|u|^2 the training samples are fitted: the training loss is {criterion}."""
-        return main.simulated.training_loss.sel(learning_rate=0.5)
+        return main.simulated.training_loss.sel(relative_step_size=0.5)
 
     @claim(*LARGE, at_most(0.05))
     def large_rate(main):
         """Above the edge of stability, at 1.5 m/|u|^2, the error is {criterion}, from the same samples and start."""
-        return main.simulated.weak_error.sel(learning_rate=1.5)
+        return main.simulated.weak_error.sel(relative_step_size=1.5)
 
     @claim(*LARGE, at_least(1.0))
     def weak_feature(main):
         """There the weak feature's largest coefficient is at least twice that at the rate 0.1: the mean logarithm to
         base 2 of their ratio is {criterion}."""
         signal = main.simulated.weak_signal
-        return np.log2(signal.sel(learning_rate=1.5) / signal.sel(learning_rate=0.1))
+        return np.log2(signal.sel(relative_step_size=1.5) / signal.sel(relative_step_size=0.1))
 
     @claim(OWN, EDGE, at_least(0.2))
     def below_edge(main):
         """Below the edge of stability, at m/|u|^2, the error is {criterion}."""
-        return main.simulated.weak_error.sel(learning_rate=1.0)
+        return main.simulated.weak_error.sel(relative_step_size=1.0)
 
     @claim(OWN, EDGE, at_least(0.75))
     def oscillation(main):
         """The loss rises now and then if and only if the rate is above the edge: in a share of {criterion} of runs."""
-        main.simulated.sel(learning_rate=[0.1, 1.5])  # On both sides of the edge.
-        return (main.simulated.rises > 0) == (main.predicted.edge < main.simulated.learning_rate)
+        main.simulated.sel(relative_step_size=[0.1, 1.5])  # On both sides of the edge.
+        return (main.simulated.rises > 0) == (main.predicted.stable_step_size < main.simulated.relative_step_size)
 
     @claim(
         "lu2024oscillation",
@@ -126,31 +135,31 @@ class LargeLearningRate(Study):
     )
     def oscillation_lasts(main):
         """Above it the loss still oscillates in the last tenth of training: in a share of {criterion} of the runs."""
-        return main.simulated.late_rises.sel(learning_rate=1.5) > 0
+        return main.simulated.late_rises.sel(relative_step_size=1.5) > 0
 
     @claim(OWN, EDGE, within(0.05), resampled=True)
     def flat(main):
         """Training above the edge ends at it: at 1.3 and 1.5 m/|u|^2 the strong feature's part of the output is the
         largest that is stable, {criterion} (median)."""
-        return over_theory(main, "strong_output").sel(learning_rate=[1.3, 1.5]).median("seed")
+        return over_theory(main, "strong_output").sel(relative_step_size=[1.3, 1.5]).median("seed")
 
     def validate(self) -> None:
         shared.check_even("n", self.n)
         shared.check_dimension(self.d, samples=self.n, width=self.width, shared=2)
-        self.check_at_most(("weak", "n"))
+        self.check_at_most(("weak_samples", "n"))
 
     def simulate(self, key: Any) -> dict[str, Any]:
         import jax.numpy as jnp
 
         from unlazy.training.signal_noise import token_gram as engine
 
-        weak = jnp.sqrt(self.strength * self.d / self.n)
-        strong, carries_strong = self.ratio * weak, (jnp.arange(self.n) >= self.weak).astype(float)
+        weak = jnp.sqrt(self.signal_strength * self.d / self.n)
+        strong, carries_strong = self.feature_ratio * weak, (jnp.arange(self.n) >= self.weak_samples).astype(float)
         carried = carries_strong[:, None] * jnp.array([1.0, 0.0]), jnp.tile(jnp.array([0.0, 1.0]), (self.n, 1))
         network = engine.Network(engine.relu_power(2), engine.SQUARED)
-        rule = engine.gradient_descent(self.learning_rate * self.width / strong**2)
+        rule = engine.gradient_descent(self.relative_step_size * self.width / strong**2)
         kinds = jnp.zeros((2, 3, 2)).at[:, 1, 1].set(1.0).at[1, 0, 0].set(1.0)
-        sizes = self.as_dict("d", "width", start="initial_scale") | engine.watch_loss(self.steps)
+        sizes = self.as_dict("d", "width", "initial_scale") | engine.watch_loss(self.steps)
         design, lengths = engine.feature_design(*carried), jnp.stack([strong, weak])
         run = engine.patch_run(key, design, lengths, network, rule, self.steps, kinds=kinds, **sizes)
         output = engine.feature_output(run.problem, network, run.state.weights)
@@ -159,4 +168,4 @@ class LargeLearningRate(Study):
         return dict(zip(names, found, strict=True)) | shared.end_of_run(run)
 
     def predict(self) -> dict[str, Any]:
-        return stable_output(self.learning_rate, self.n, self.weak, self.ratio)._asdict()
+        return stable_output(**self.as_dict("feature_ratio", "n", "weak_samples", "relative_step_size"))._asdict()

@@ -10,20 +10,21 @@ import numpy as np
 
 from unlazy.lab import OWN, Change, Output, Study, at_least, at_most, cite, claim, static, value
 from unlazy.plotting.panels import Panel, panels
-from unlazy.studies.signal_noise.shared import RUN_OUTPUTS, check_dimension, end_of_run, strength
+from unlazy.studies.signal_noise.shared import RUN_OUTPUTS, check_dimension, end_of_run, signal_strength
 
 COUNTS = (64, 16, 4)
 COMMON, RARE = COUNTS[0], COUNTS[-1]
-GRID: dict[str, Any] = {"normalised": [0, 1], "strength": [2000.0, 20.0], "power": [2, 1]}
-CLEAR, NOISY, RELU = ({"strength": s, "power": power} for s, power in ((2000.0, 2), (20.0, 2), (2000.0, 1)))
+GRID: dict[str, Any] = {"normalised": [0, 1], "signal_strength": [2000.0, 20.0], "power": [2, 1]}
+CLEAR, NOISY, RELU = ({"signal_strength": s, "power": power} for s, power in ((2000.0, 2), (20.0, 2), (2000.0, 1)))
 FEATURE = "samples with the feature"
+LEARNED: dict[str, Any] = {"ylabel": r"mean coefficient $\gamma$", "log": "xy"}
 QUESTION = (OWN, "this project's question, on the Muon of Jordan et al. 2024")
 
 
 def _balance(part: Any, normalised: int, where: dict[str, Any]) -> Any:
     """The rare feature's coefficient, averaged over neurons, over that of the common one."""
-    signals = part.simulated.signals.sel(normalised=normalised, **where)
-    return signals.sel(feature=RARE) / signals.sel(feature=COMMON)
+    learned = part.simulated.mean_feature_coefficient.sel(normalised=normalised, **where)
+    return learned.sel(feature=RARE) / learned.sel(feature=COMMON)
 
 
 def _panel(name: str, where: dict[str, Any], x: str = "feature", xlabel: str = FEATURE, **more: Any) -> Panel:
@@ -55,27 +56,38 @@ class MatrixNormalised(Study):
 
     normalised: int = value(1, "1 for Muon, 0 for gradient descent", low=0, high=1, paired=True)
     power: int = value(2, "activation ReLU^q, q = 1 or 2", symbol="q", low=1, high=2, paired=True)
-    strength: float = strength(2000.0, above=0, high=1e9, paired=True)
+    signal_strength: float = signal_strength(2000.0, above=0, high=1e9, paired=True)
     d: float = value(2000.0, "dimension", symbol="d", low=2, high=1e12, scale="log")
-    initial_scale: float = value(0.01, "initial deviation of a weight, times sqrt(d)", above=0, high=100, scale="log")
-    muon_rate: float = value(0.0125, "rate of Muon, times |mu|/sqrt(m)", above=0, high=100, scale="log", paired=True)
-    gradient_rate: float = value(0.4, "rate of descent, times |mu|^2/m", above=0, high=100, scale="log", paired=True)
-    target: float = value(0.05, "training loss at which training stops", above=0, high=1, paired=True)
+    initial_scale: float = value(0.01, "initial scale sigma_0 sqrt(d)", above=0, high=100, scale="log")
+    muon_step_size: float = value(
+        0.0125, "step size of Muon, times |mu|/sqrt(m)", above=0, high=100, scale="log", paired=True
+    )
+    gradient_step_size: float = value(
+        0.4, "step size of descent, times |mu|^2/m", above=0, high=100, scale="log", paired=True
+    )
+    stop_loss: float = value(0.05, "training loss at which training stops", above=0, high=1, paired=True)
     width: int = static(12, "neurons of each sign", symbol="m", low=1, high=4096, scale="log")
     steps: int = static(1000, "most updates", low=1, high=10_000_000, scale="log", paired=True)
 
     outputs = {
-        "signals": Output("mean coefficient of a feature", r"\gamma", ("feature",), scale="log"),
-        "errors": Output("test error on samples with a feature", "", ("feature",), short="test error"),
+        "mean_feature_coefficient": Output("mean coefficient of a feature", r"\gamma", ("feature",), scale="log"),
+        "feature_error": Output("test error on samples with a feature", "", ("feature",), short="test error"),
         "updates": Output("updates made", scale="log"),
         **RUN_OUTPUTS,
     }
     inner = {"feature": list(COUNTS)}
     presets = {"quick": {**GRID, "width": [12, 18], "seeds": 16}, "full": {**GRID, "width": [12, 24, 48], "seeds": 64}}
     figure = panels(
-        *(_panel("signals", where, ylabel=r"mean coefficient $\gamma$", log="xy") for where in (CLEAR, NOISY, RELU)),
-        _panel("errors", NOISY, ylabel="test error", log="x", ylim=(-0.03, 0.55)),
-        _panel("noise_coefficient", {"power": 2}, "strength", r"$n\,\mathrm{SNR}^2$", ylabel="largest noise", log="xy"),
+        *(_panel("mean_feature_coefficient", where, **LEARNED) for where in (CLEAR, NOISY, RELU)),
+        _panel("feature_error", NOISY, ylabel="test error", log="x", ylim=(-0.03, 0.55)),
+        _panel(
+            "noise_coefficient",
+            {"power": 2},
+            "signal_strength",
+            r"$n\,\mathrm{SNR}^2$",
+            ylabel="largest noise",
+            log="xy",
+        ),
         height=2.5,
     )
 
@@ -110,7 +122,7 @@ class MatrixNormalised(Study):
     )
     def noise_gain(main):
         """At n SNR^2 = 20 Muon has the lower error on the rare feature, by {criterion}."""
-        errors = main.simulated.errors.sel(feature=RARE, **NOISY)
+        errors = main.simulated.feature_error.sel(feature=RARE, **NOISY)
         return errors.sel(normalised=0) - errors.sel(normalised=1)
 
     @claim(
@@ -132,15 +144,16 @@ class MatrixNormalised(Study):
 
         from unlazy.training.signal_noise import token_gram as engine
 
-        features, length = len(COUNTS), jnp.sqrt(self.strength * self.d / sum(COUNTS))
+        features, length = len(COUNTS), jnp.sqrt(self.signal_strength * self.d / sum(COUNTS))
         design = engine.feature_design(np.repeat(np.eye(features), COUNTS, axis=0))
         rule = engine.either(
             self.normalised == 1,
-            engine.muon(self.muon_rate * self.width**0.5 / length),
-            engine.gradient_descent(self.gradient_rate * self.width / length**2),
+            engine.muon(self.muon_step_size * self.width**0.5 / length),
+            engine.gradient_descent(self.gradient_step_size * self.width / length**2),
         )
         network = engine.Network(engine.relu_or_square(self.power))
-        sizes = self.as_dict("d", "width", start="initial_scale", stop_loss="target")
+        sizes = self.as_dict("d", "width", "initial_scale", "stop_loss")
         run = engine.patch_run(key, design, jnp.full(features, length), network, rule, self.steps, **sizes)
-        found = {"signals": run.signals.mean(0), "errors": run.fresh.error, "updates": run.state.step}
+        learned, error = run.signals.mean(0), run.fresh.error
+        found = {"mean_feature_coefficient": learned, "feature_error": error, "updates": run.state.step}
         return found | end_of_run(run)

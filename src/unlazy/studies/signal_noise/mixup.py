@@ -11,8 +11,11 @@ from unlazy.plotting.panels import Panel, panels
 from unlazy.studies.signal_noise import shared
 
 PLAIN, MIXED = ("zou2023mixup", "theorem on standard training"), ("zou2023mixup", "theorem on mixup")
-SHARES = [0.5, 0.55, 0.6, 0.7, 0.8, 0.9, 0.95, 1.0]
-ERRORS, SIGNALS = ("common_error", "rare_error"), ("common_signal", "rare_signal", "noise_coefficient")
+WEIGHTS = [0.5, 0.55, 0.6, 0.7, 0.8, 0.9, 0.95, 1.0]
+ERRORS, SIGNALS = (
+    ("common_feature_error", "rare_feature_error"),
+    ("common_feature_coefficient", "rare_feature_coefficient", "noise_coefficient"),
+)
 LABELS = ("common feature", "rare feature", "noise")
 
 
@@ -33,78 +36,84 @@ class Mixup(Study):
     )
     chunk_width = 32
 
-    share: float = value(
-        0.6, "share of a sample in its mixture, 1 without mixup", symbol=r"\lambda", low=0.5, high=1, paired=True
+    mixing_weight: float = value(
+        0.6, "weight of a sample in its mixture, 1 without mixup", symbol=r"\lambda", low=0.5, high=1, paired=True
     )
-    strength: float = shared.strength(4.0, "n SNR^2 of either feature", above=0, high=1e6)
-    rare: int = value(2, "samples that carry the rare feature", symbol="n'", low=1, high=5000)
+    signal_strength: float = shared.signal_strength(4.0, "n SNR^2 of either feature", above=0, high=1e6)
+    rare_samples: int = value(2, "samples that carry the rare feature", symbol="n'", low=1, high=5000)
     d: float = value(1000.0, "dimension", symbol="d", low=2, high=1e12, scale="log")
-    learning_rate: float = shared.learning_rate(0.3)
-    initial_scale: float = value(0.01, "initial deviation of a weight, times sqrt(d)", above=0, high=100, scale="log")
+    relative_step_size: float = shared.relative_step_size(0.3)
+    initial_scale: float = value(0.01, "initial scale sigma_0 sqrt(d)", above=0, high=100, scale="log")
     width: int = static(10, "neurons of each sign", symbol="m", low=1, high=4096, scale="log")
     n: int = static(40, "training samples", symbol="n", low=2, high=10_000)
     steps: int = static(1500, "updates", low=1, high=10_000_000, scale="log")
 
     outputs = {
-        "common_error": Output("error on samples with the common feature"),
-        "rare_error": Output("error on samples with the rare feature"),
-        "common_signal": Output("coefficient of the common feature", r"\max\gamma", scale="log"),
-        "rare_signal": Output("coefficient of the rare feature", r"\max\gamma'", scale="log"),
+        "common_feature_error": Output("error on samples with the common feature"),
+        "rare_feature_error": Output("error on samples with the rare feature"),
+        "common_feature_coefficient": Output("coefficient of the common feature", r"\max\gamma", scale="log"),
+        "rare_feature_coefficient": Output("coefficient of the rare feature", r"\max\gamma'", scale="log"),
         **shared.RUN_OUTPUTS,
     }
     presets = {
-        "quick": {"share": [0.6, 0.8, 1.0], "width": [10, 20], "seeds": 10},
-        "full": {"share": SHARES, "width": [10, 20, 40], "steps": 4000, "seeds": 24},
+        "quick": {"mixing_weight": [0.6, 0.8, 1.0], "width": [10, 20], "seeds": 10},
+        "full": {"mixing_weight": WEIGHTS, "width": [10, 20, 40], "steps": 4000, "seeds": 24},
     }
     figure = panels(
-        Panel(ERRORS, x="share", labels=LABELS, ylabel="test error", ylim=(-0.03, 0.55), marks=(shared.GUESSING,)),
-        Panel(SIGNALS, x="share", labels=LABELS, ylabel="largest coefficient"),
-        Panel("training_loss", x="share", by="width", ylabel="training loss, unmixed"),
+        Panel(
+            ERRORS, x="mixing_weight", labels=LABELS, ylabel="test error", ylim=(-0.03, 0.55), marks=(shared.GUESSING,)
+        ),
+        Panel(SIGNALS, x="mixing_weight", labels=LABELS, ylabel="largest coefficient"),
+        Panel("training_loss", x="mixing_weight", by="width", ylabel="training loss, unmixed"),
     )
 
     @claim(*PLAIN, at_least(0.4))
     def plain_rare(main):
         """Plain gradient descent does not learn the rare feature: its error there is {criterion}."""
-        return main.simulated.rare_error.sel(share=1.0)
+        return main.simulated.rare_feature_error.sel(mixing_weight=1.0)
 
     @claim(OWN, "precondition of plain-rare", at_most(0.05))
     def plain_fit(main):
         """It fits its training samples: the training loss is {criterion}."""
-        return main.simulated.training_loss.sel(share=1.0)
+        return main.simulated.training_loss.sel(mixing_weight=1.0)
 
     @claim(*MIXED, at_most(0.02))
     def mixup_rare(main):
         """Mixup with lambda = 0.6 learns it from the same samples: its error is {criterion}."""
-        return main.simulated.rare_error.sel(share=0.6)
+        return main.simulated.rare_feature_error.sel(mixing_weight=0.6)
 
     @claim(*MIXED, at_most(0.01))
     def common(main):
         """Both learn the common feature: the error is {criterion}."""
-        return main.simulated.common_error.sel(share=[0.6, 1.0])
+        return main.simulated.common_feature_error.sel(mixing_weight=[0.6, 1.0])
 
     @claim("zou2023mixup", "mixing teaches the rare feature through the common one", at_least(1 / 3))
     def mixup_balance(main):
         """With mixup the rare feature's largest coefficient over the common one's is {criterion}."""
-        return main.simulated.rare_signal.sel(share=0.6) / main.simulated.common_signal.sel(share=0.6)
+        return main.simulated.rare_feature_coefficient.sel(
+            mixing_weight=0.6
+        ) / main.simulated.common_feature_coefficient.sel(mixing_weight=0.6)
 
     def validate(self) -> None:
         shared.check_even("n", self.n)
         shared.check_dimension(self.d, samples=self.n, width=self.width, shared=2)
-        if self.rare % 2 or self.rare > self.n:
-            raise InputError(f"rare must be even and at most n = {self.n}, half of it in each class; got {self.rare}")
+        if self.rare_samples % 2 or self.rare_samples > self.n:
+            raise InputError(
+                f"rare_samples must be even and at most n = {self.n}, half of it in each class; got {self.rare_samples}"
+            )
 
     def simulate(self, key: Any) -> dict[str, Any]:
         import jax.numpy as jnp
 
         from unlazy.training.signal_noise import token_gram as engine
 
-        rare = jnp.arange(self.n) < self.rare
+        rare = jnp.arange(self.n) < self.rare_samples
         design = engine.feature_design(jnp.stack([~rare, rare], axis=1).astype(float))
-        lengths = jnp.full(2, jnp.sqrt(self.strength * self.d / self.n))
-        step_size = self.learning_rate * self.n * self.width / self.d
-        rule = engine.gradient_descent(step_size, view=engine.mixup(self.share))
+        lengths = jnp.full(2, jnp.sqrt(self.signal_strength * self.d / self.n))
+        step_size = self.relative_step_size * self.n * self.width / self.d
+        rule = engine.gradient_descent(step_size, view=engine.mixup(self.mixing_weight))
         network = engine.Network(engine.relu_power(2))
-        sizes: dict[str, Any] = {"d": self.d, "width": self.width, "start": self.initial_scale}
+        sizes = self.as_dict("d", "width", "initial_scale")
         run = engine.patch_run(key, design, lengths, network, rule, self.steps, **sizes)
         found = dict(zip(ERRORS + SIGNALS[:2], (*run.fresh.error, *run.signals.max(0)), strict=True))
         return found | shared.end_of_run(run)

@@ -36,18 +36,18 @@ class Momentum(Study):
     sources = cite("jelassi2022", "han2025tutorial")
     history = changes(
         "",
-        "momentum, noise, width and learning rate",
+        "momentum, noise, width and step size",
         "of six settings that were tried the first four showed no or a weak effect",
     )
     chunk_width = 32
 
     momentum: float = value(0.99, "momentum, 0 for none", symbol=r"\beta", low=0, high=0.99999, paired=True)
     amplitude: float = value(0.1, "feature in the samples of small margin", symbol="c", low=0, high=1, scale="log")
-    small: int = value(4, "samples of small margin", symbol="n'", low=0, high=5000)
-    noise_square: float = value(4.0, "mean square length of the noise", symbol=r"\sigma^2d", above=0, high=1e6)
+    small_margin_samples: int = value(4, "samples of small margin", symbol="n'", low=0, high=5000)
+    noise_norm: float = value(2.0, "length of the noise", symbol=r"\sigma\sqrt{d}", above=0, high=1e3)
     d: float = value(200.0, "dimension", symbol="d", low=2, high=1e12, scale="log")
-    learning_rate: float = value(0.3, "learning rate", symbol=r"\eta", above=0, high=100, scale="log", paired=True)
-    initial_scale: float = value(0.03, "initial deviation of a weight", above=0, high=100, scale="log")
+    step_size: float = value(0.3, "step size", symbol=r"\eta", above=0, high=100, scale="log", paired=True)
+    initial_deviation: float = value(0.03, "initial deviation of a weight", above=0, high=100, scale="log")
     width: int = static(10, "neurons", symbol="R", low=1, high=4096, scale="log")
     n: int = static(40, "training samples", symbol="n", low=2, high=10_000)
     steps: int = static(2000, "updates", low=1, high=10_000_000, scale="log")
@@ -55,7 +55,7 @@ class Momentum(Study):
     outputs = {
         "small_error": Output("error on samples of small margin"),
         "large_error": Output("error on samples of large margin"),
-        "alignment": Output("largest weight of the feature", r"\max\langle w,w^*\rangle"),
+        "feature_weight": Output("largest weight of the feature", r"\max\langle w,w^*\rangle"),
         **RUN_OUTPUTS,
     }
     presets = {
@@ -64,7 +64,7 @@ class Momentum(Study):
     }
     figure = panels(
         _runs("small_error"),
-        _runs("alignment", ylabel=r"largest $\langle w,w^*\rangle$", legend=False),
+        _runs("feature_weight", ylabel=r"largest $\langle w,w^*\rangle$", legend=False),
         _runs("training_loss", legend=False),
     )
 
@@ -92,7 +92,7 @@ class Momentum(Study):
     def alignment(main):
         """Momentum goes on learning the feature where gradient descent stops: the largest <w, w*> is larger by
         {criterion} (median of the difference)."""
-        return _median_rise(main.simulated.alignment)
+        return _median_rise(main.simulated.feature_weight)
 
     @claim(*WITHOUT, at_most(0.01), resampled=True)
     def large(main):
@@ -101,7 +101,7 @@ class Momentum(Study):
 
     def validate(self) -> None:
         check_even("n", self.n)
-        self.check_at_most(("small", "n"))
+        self.check_at_most(("small_margin_samples", "n"))
         least = self.n + self.width + 1
         if self.d < least:
             raise InputError(f"d must be at least n + width + 1 = {least}, got {self.d:g}")
@@ -111,16 +111,21 @@ class Momentum(Study):
 
         from unlazy.training.signal_noise import token_gram as engine
 
-        design = engine.feature_design(jnp.where(jnp.arange(self.n) < self.small, self.amplitude, 1.0)[:, None])
+        small = jnp.arange(self.n) < self.small_margin_samples
+        design = engine.feature_design(jnp.where(small, self.amplitude, 1.0)[:, None])
         amplitudes = jnp.stack([jnp.asarray(self.amplitude, float), jnp.ones(())])
-        sizes: dict[str, Any] = {"d": self.d, "width": self.width, "start": self.initial_scale * jnp.sqrt(self.d)}
+        sizes: dict[str, Any] = {
+            "d": self.d,
+            "width": self.width,
+            "initial_scale": self.initial_deviation * jnp.sqrt(self.d),
+        }
         options: dict[str, Any] = {
             "second_layer": jnp.ones(self.width),
-            "noise": jnp.sqrt(self.noise_square / self.d),
+            "noise_deviation": self.noise_norm / jnp.sqrt(self.d),
             "kinds": jnp.zeros((2, 2, 1)).at[:, 0, 0].set(amplitudes),
         }
-        rule, network = engine.gradient_descent(self.learning_rate, average=self.momentum), engine.Network(engine.CUBE)
+        rule, network = engine.gradient_descent(self.step_size, average=self.momentum), engine.Network(engine.CUBE)
         run = engine.patch_run(key, design, jnp.ones(1), network, rule, self.steps, **sizes, **options)
-        alignment = run.state.weights.preactivations[:, 0].max()
         small_error, large_error = run.fresh.error
-        return {"small_error": small_error, "large_error": large_error, "alignment": alignment, **end_of_run(run)}
+        learned = {"feature_weight": run.state.weights.preactivations[:, 0].max()}
+        return {"small_error": small_error, "large_error": large_error, **learned, **end_of_run(run)}

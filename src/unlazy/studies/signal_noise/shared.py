@@ -23,33 +23,33 @@ ATTENTION_OUTPUTS = {
     "test_error": Output("test error"),
     "attention": Output("attention to the signal, training samples", short="attention to the signal"),
     "fresh_attention": Output("attention to the signal, fresh samples"),
-    "signal": Output("signal in the value direction", r"\langle v,\mu\rangle"),
-    "noise": Output("mean noise in the value direction", r"|\langle v,\xi\rangle|"),
+    "value_signal": Output("signal in the value direction", r"\langle v,\mu\rangle"),
+    "value_noise": Output("mean noise in the value direction", r"|\langle v,\xi\rangle|"),
     "balance": Output("signal over noise", r"\langle v,\mu\rangle/|\langle v,\xi\rangle|", scale="log"),
     "first_balance": Output("signal over noise in the first step of the value direction", scale="log"),
     "diverged_at": DIVERGED_AT,
 }
 """Of the studies of attention; `attention_run` has them."""
 ATTENTION_FULL: dict[str, Any] = {
-    "strength": [0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0],
+    "signal_strength": [0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0],
     "width": [8, 16, 32],
     "n": 40,
     "d": 1000,
     "seeds": 16,
 }
-UNIFORM = Level(lambda data: 1 / data.attrs["length"], "uniform", dashed=True)
+UNIFORM = Level(lambda data: 1 / data.attrs["tokens"], "uniform", dashed=True)
 """The weight of every token in uniform attention."""
 
 
-def strength(default: float, label: str = "signal strength n SNR^2", *, power: str = "2", **bounds: Any) -> Any:
+def signal_strength(default: float, label: str = "signal strength n SNR^2", *, power: str = "2", **bounds: Any) -> Any:
     """The field n SNR^q."""
     symbol = rf"n\,\mathrm{{SNR}}^{power}"
     return value(default, label, symbol=symbol, scale="log", short="signal strength", **bounds)
 
 
-def learning_rate(default: float, high: float = 100) -> Any:
+def relative_step_size(default: float, high: float = 100) -> Any:
     """The field of a step size in units in which a step of descent moves noise alike at all sizes."""
-    label, short = "learning rate, times sigma^2 d/(nm)", "learning rate"
+    label, short = "step size, times sigma^2 d/(nm)", "step size"
     return value(default, label, symbol=r"\eta", above=0, high=high, scale="log", paired=True, short=short)
 
 
@@ -82,10 +82,10 @@ def check_even(name: str, count: int) -> None:
 
 def check_two_patches(study: Any) -> None:
     """Raise unless the sizes of a study of [y mu, xi] fit together: n, d, width and what memory is kept for."""
-    most_samples = "most_samples" if hasattr(study, "most_samples") else "n"
+    largest_n = "largest_n" if hasattr(study, "largest_n") else "n"
     check_even("n", study.n)
-    study.check_at_most(("n", most_samples), ("width", "most_neurons"))
-    check_dimension(study.d, samples=getattr(study, most_samples), width=study.most_neurons)
+    study.check_at_most(("n", largest_n), ("width", "largest_width"))
+    check_dimension(study.d, samples=getattr(study, largest_n), width=study.largest_width)
 
 
 def check_dimension(d: float, *, samples: int, width: int, shared: int = 1, own: int = 1) -> None:

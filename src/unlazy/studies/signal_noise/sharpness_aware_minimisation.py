@@ -13,24 +13,29 @@ from unlazy.studies.signal_noise import shared
 
 RADIUS, HARMFUL = (OWN, "heuristic for the radius tau_*"), ("kou2023", "Theorem 4.2")
 SLIDE = ("chen2023sam han2025tutorial", "slide on SAM")
-SMALL: dict[str, Any] = {"batch": [20, 5], "learning_rate": [0.2, 0.5], "width": [10, 20]}
-LARGE = SMALL | {"learning_rate": [0.2, 0.5, 1.0], "width": [10, 20, 40], "steps": 3000, "seeds": 24}
+SMALL: dict[str, Any] = {"batch_size": [20, 5], "relative_step_size": [0.2, 0.5], "width": [10, 20]}
+LARGE = SMALL | {"relative_step_size": [0.2, 0.5, 1.0], "width": [10, 20, 40], "steps": 3000, "seeds": 24}
 RADII = [0.0, 0.05, 0.1, 0.25, 0.5, 0.7, 1.0, 1.4, 2.0, 5.0, 10.0]
 UNIT = Level(1.0, r"$\tau = \tau_*$", vertical=True)
 LONG, SHORT = 1.6, 0.5
-SWITCH: dict[str, Any] = {"relative_radius": [SHORT, LONG], "signal": 2.5, "batch": 10, "learning_rate": 0.4}
-EQUAL: dict[str, Any] = {"relative_radius": [0.0, 10.0], "target": 0.3}
+SWITCH: dict[str, Any] = {
+    "relative_radius": [SHORT, LONG],
+    "signal_norm": 2.5,
+    "batch_size": 10,
+    "relative_step_size": 0.4,
+}
+EQUAL: dict[str, Any] = {"relative_radius": [0.0, 10.0], "stop_loss": 0.3}
 
 
 def _gain(part: Any) -> Any:
     """How much lower the error is with the largest radius than without, for the same data and batches."""
-    error = part.simulated.error
+    error = part.simulated.test_error
     return error.sel(relative_radius=0.0) - error.sel(relative_radius=10.0)
 
 
 def _scan(name: str, by: str, **more: Any) -> Panel:
     """An output against the radius; a radius of 0 stands at the left end."""
-    at, label = {"learning_rate": 0.5, "batch": 20}, r"radius $\tau/\tau_*$ (left end: without SAM)"
+    at, label = {"relative_step_size": 0.5, "batch_size": 20}, r"radius $\tau/\tau_*$ (left end: without SAM)"
     axis: dict[str, Any] = {"x": lambda data: data.relative_radius.clip(min=0.02), "xlabel": label}
     return Panel(name, by=by, at=at, line=True, marks=(UNIT,), **axis, **more)
 
@@ -70,18 +75,18 @@ class SharpnessAwareMinimisation(Study):
         3.0, "radius over the length of a step", symbol=r"\tau/\tau_*", low=0, high=1e4, scale="log", paired=True
     )
     sam_share: float = value(1.0, "part of the steps that are SAM, the first ones", low=0, high=1, paired=True)
-    batch: int = value(20, "batch size", symbol="B", low=1, high=10_000, paired=True)
-    learning_rate: float = shared.learning_rate(0.5)
-    signal: float = value(2.0, "length of the signal", symbol=r"|\mu|", above=0, high=1e6, scale="log")
+    batch_size: int = value(20, "batch size", symbol="B", low=1, high=10_000, paired=True)
+    relative_step_size: float = shared.relative_step_size(0.5)
+    signal_norm: float = value(2.0, "length of the signal", symbol=r"|\mu|", above=0, high=1e6, scale="log")
     d: float = value(4e3, "dimension", symbol="d", low=2, high=1e12, scale="log")
-    initial_scale: float = value(0.01, "initial deviation of a weight, times sqrt(d)", above=0, high=100, scale="log")
-    target: float = value(0.0, "training loss at which training stops, 0 for never", low=0, high=0.6, paired=True)
+    initial_scale: float = value(0.01, "initial scale sigma_0 sqrt(d)", above=0, high=100, scale="log")
+    stop_loss: float = value(0.0, "training loss at which training stops, 0 for never", low=0, high=0.6, paired=True)
     width: int = static(10, "neurons of each sign", symbol="m", low=1, high=4096, scale="log")
     n: int = static(20, "training samples", symbol="n", low=2, high=10_000)
     steps: int = static(1500, "updates", low=1, high=10_000_000, scale="log")
 
     outputs = {
-        "error": Output("test error"),
+        "test_error": Output("test error"),
         "test_loss": Output("test loss", scale="log"),
         "radius": Output("radius", r"\tau", scale="log"),
         **shared.RUN_OUTPUTS,
@@ -99,10 +104,10 @@ class SharpnessAwareMinimisation(Study):
         },
     }
     figure = panels(
-        _scan("error", "batch", log="x", ylim=(-0.02, 0.5)),
-        _scan("error", "learning_rate", log="x", ylim=(-0.02, 0.5)),
-        _scan("noise_coefficient", "batch", log="xy"),
-        Panel("error", x="sam_share", by="relative_radius", part="switch", ylim=(-0.02, 0.5)),
+        _scan("test_error", "batch_size", log="x", ylim=(-0.02, 0.5)),
+        _scan("test_error", "relative_step_size", log="x", ylim=(-0.02, 0.5)),
+        _scan("noise_coefficient", "batch_size", log="xy"),
+        Panel("test_error", x="sam_share", by="relative_radius", part="switch", ylim=(-0.02, 0.5)),
         columns=4,
         caption="Against the radius: after as many steps, not at equal loss. The last panel: SAM, then SGD.",
     )
@@ -116,12 +121,12 @@ class SharpnessAwareMinimisation(Study):
     @claim(*HARMFUL, at_least(0.1))
     def harmful_sgd(main):
         """At n |mu|^4/(sigma^4 d) < 0.1 plain descent is harmful with either batch size: its error is {criterion}."""
-        return main.simulated.error.sel(relative_radius=0.0)
+        return main.simulated.test_error.sel(relative_radius=0.0)
 
     @claim(*SLIDE, at_most(0.01))
     def benign_sam(main):
         """With a radius of 10 steps SAM generalises there: its test error is {criterion}."""
-        return main.simulated.error.sel(relative_radius=10.0)
+        return main.simulated.test_error.sel(relative_radius=10.0)
 
     @claim(*SLIDE, at_least(0.1))
     def gain(main):
@@ -148,30 +153,30 @@ class SharpnessAwareMinimisation(Study):
     def no_memory(equal):
         """With all samples in the batch the largest noise coefficient of SAM is a tenth or less of that of plain
         descent at equal training loss: the mean logarithm to base 10 of their ratio is {criterion}."""
-        logarithm = np.log10(equal.simulated.noise_coefficient.sel(batch=20))
+        logarithm = np.log10(equal.simulated.noise_coefficient.sel(batch_size=20))
         return logarithm.sel(relative_radius=10.0) - logarithm.sel(relative_radius=0.0)
 
     @claim(OWN, "this project's observation", at_least(0.01))
     def small_batch(main):
         """Plain descent with batches of 5 alone is better than with all 20 samples, so that SAM must be compared at
         equal batch: the error is lower by {criterion}."""
-        error = main.simulated.error.sel(relative_radius=0.0, learning_rate=0.5)
-        return error.sel(batch=20) - error.sel(batch=5)
+        error = main.simulated.test_error.sel(relative_radius=0.0, relative_step_size=0.5)
+        return error.sel(batch_size=20) - error.sel(batch_size=5)
 
     @claim(*RADIUS, at_most(0.01))
     def radius_enough(main):
         """For either rate, batch size and width a radius of 2 tau_* suffices: the test error is {criterion}."""
-        return main.simulated.error.sel(relative_radius=2.0)
+        return main.simulated.test_error.sel(relative_radius=2.0)
 
     @claim(*RADIUS, at_least(0.05))
     def radius_short(main):
         """With all samples in the batch a radius of tau_*/4 does not: the test error is {criterion}."""
-        return main.simulated.error.sel(relative_radius=0.25, batch=20)
+        return main.simulated.test_error.sel(relative_radius=0.25, batch_size=20)
 
     @claim(OWN, "precondition of radius-short", at_most(0.05))
     def radius_short_fit(main):
         """That network fits its training samples: the training loss is {criterion}."""
-        return main.simulated.training_loss.sel(relative_radius=0.25, batch=20)
+        return main.simulated.training_loss.sel(relative_radius=0.25, batch_size=20)
 
     @claim(*SLIDE, at_most(0.01))
     def then_sgd_loss(switch):
@@ -181,28 +186,28 @@ class SharpnessAwareMinimisation(Study):
     @claim(*SLIDE, at_most(0.01))
     def then_sgd_error(switch):
         """That network generalises: its test error is {criterion}."""
-        return switch.simulated.error.sel(sam_share=0.5, relative_radius=LONG)
+        return switch.simulated.test_error.sel(sam_share=0.5, relative_radius=LONG)
 
     @claim(*HARMFUL, at_least(0.1))
     def sgd_alone(switch):
         """SGD alone for as many steps has a test error of {criterion}."""
-        return switch.simulated.error.sel(sam_share=0.0)
+        return switch.simulated.test_error.sel(sam_share=0.0)
 
     @claim(*SLIDE, at_least(0.1))
     def then_sgd_gain(switch):
         """Where both fit their samples, SAM for half of the steps lowers the test error by {criterion}."""
-        error = switch.simulated.error.sel(relative_radius=LONG)
+        error = switch.simulated.test_error.sel(relative_radius=LONG)
         return error.sel(sam_share=0.0) - error.sel(sam_share=0.5)
 
     @claim(OWN, "this project's observation", at_least(0.05))
     def switch_early(switch):
         """A tenth of the steps with a radius of tau_*/2 is too little SAM: after the switch the noise is memorised,
         and the test error is {criterion}."""
-        return switch.simulated.error.sel(sam_share=0.1, relative_radius=SHORT)
+        return switch.simulated.test_error.sel(sam_share=0.1, relative_radius=SHORT)
 
     def validate(self) -> None:
         shared.check_even("n", self.n)
-        self.check_at_most(("batch", "n"))
+        self.check_at_most(("batch_size", "n"))
         shared.check_dimension(self.d, samples=self.n, width=self.width)
 
     def simulate(self, key: Any) -> dict[str, Any]:
@@ -212,16 +217,17 @@ class SharpnessAwareMinimisation(Study):
 
         radius = self.relative_radius * self.step_length()
         rule = engine.gradient_descent(
-            self.learning_rate * self.n * self.width / self.d,
-            view=engine.mini_batch(self.batch),
+            self.relative_step_size * self.n * self.width / self.d,
+            view=engine.mini_batch(self.batch_size),
             radius=engine.switch(radius, jnp.round(self.sam_share * self.steps)),
         )
         network = engine.Network(engine.relu_power(1))
-        design, signal = engine.signal_noise_design(self.n), jnp.reshape(self.signal, (1,))
-        sizes = self.as_dict("d", "width", start="initial_scale", stop_loss="target")
-        run = engine.patch_run(key, design, signal, network, rule, self.steps, draws=1000, **sizes)
-        return {"error": run.fresh.error[0], "test_loss": run.fresh.loss[0], "radius": radius, **shared.end_of_run(run)}
+        design, length = engine.signal_noise_design(self.n), jnp.reshape(self.signal_norm, (1,))
+        sizes = self.as_dict("d", "width", "initial_scale", "stop_loss")
+        run = engine.patch_run(key, design, length, network, rule, self.steps, draws=1000, **sizes)
+        tested = {"test_error": run.fresh.error[0], "test_loss": run.fresh.loss[0]}
+        return {**tested, "radius": radius, **shared.end_of_run(run)}
 
     def step_length(self) -> Any:
-        """tau_* = eta sigma sqrt(d/(mB))/2 with eta = learning_rate n m/(sigma^2 d)."""
-        return self.learning_rate * self.n / 2 * (self.width / (self.d * self.batch)) ** 0.5
+        """tau_* = eta sigma sqrt(d/(mB))/2 with eta = relative_step_size n m/(sigma^2 d)."""
+        return self.relative_step_size * self.n / 2 * (self.width / (self.d * self.batch_size)) ** 0.5

@@ -20,8 +20,10 @@ SMALL: dict[str, Any] = {"width": [8, 16], "seeds": 12}
 
 def _panel(name: str, **more: Any) -> Panel:
     """Both rules in the part main, and sign descent in the part dense."""
-    dense = Panel(lambda data: data[name].sel(rule=SIGN), x="strength", part="dense", labels=SPREAD, theory=False)
-    return Panel(name, x="strength", by="rule", also=(dense,), **more)
+    dense = Panel(
+        lambda data: data[name].sel(rule=SIGN), x="signal_strength", part="dense", labels=SPREAD, theory=False
+    )
+    return Panel(name, x="signal_strength", by="rule", also=(dense,), **more)
 
 
 @dataclass(frozen=True)
@@ -41,32 +43,35 @@ class SignGradientDescentTransformer(Study):
     )
     precision = "float32"
 
-    strength: float = shared.strength(4.0, low=0, high=1e4)
-    support: int = value(1, "coordinates over which the signal is spread", symbol="k", low=1, high=100_000)
+    signal_strength: float = shared.signal_strength(4.0, low=0, high=1e4)
+    signal_coordinates: int = value(1, "coordinates over which the signal is spread", symbol="k", low=1, high=100_000)
     width: int = static(8, "columns of the query, key and value matrices", symbol="d_h", low=1, high=4096)
     n: int = static(20, "training samples", symbol="n", low=2, high=10_000)
     d: int = static(400, "dimension of a token", symbol="d", low=2, high=100_000, scale="log")
-    length: int = static(3, "tokens of a sample", symbol="L", low=2, high=100)
-    score_deviation: float = value(0.4, "standard deviation of W_Q and W_K, times sqrt(d)", low=0, high=100)
-    value_deviation: float = value(0.02, "standard deviation of W_V, times sqrt(d)", low=0, high=100)
-    learning_rate: float = value(0.4, "rate of gradient descent, times d/n", above=0, high=100, scale="log")
-    sign_rate: float = value(0.08, "rate of sign gradient descent, times d", above=0, high=100, scale="log")
+    tokens: int = static(3, "tokens of a sample", symbol="L", low=2, high=100)
+    initial_score_scale: float = value(0.4, "standard deviation of W_Q and W_K, times sqrt(d)", low=0, high=100)
+    initial_value_scale: float = value(0.02, "standard deviation of W_V, times sqrt(d)", low=0, high=100)
+    relative_step_size: float = value(
+        0.4, "step size of gradient descent, times d/n", short="step size", above=0, high=100, scale="log"
+    )
+    sign_step_size: float = value(0.08, "step size of sign gradient descent, times d", above=0, high=100, scale="log")
     steps: int = static(300, "most steps of both", low=1, high=1_000_000, scale="log")
-    target: float = value(0.02, "training loss at which training stops", above=0, high=1)
+    stop_loss: float = value(0.02, "training loss at which training stops", above=0, high=1)
 
     outputs = {name: replace(output, dims=("rule",)) for name, output in shared.ATTENTION_OUTPUTS.items()}
     inner = {"rule": RULES}
     presets = {
         "quick": {
-            "main": {"strength": [0.2, 1.0, 4.0, 16.0], **SMALL},
-            "dense": {"strength": [4.0, 16.0], "support": 400, **SMALL},
+            "main": {"signal_strength": [0.2, 1.0, 4.0, 16.0], **SMALL},
+            "dense": {"signal_strength": [4.0, 16.0], "signal_coordinates": 400, **SMALL},
         },
         "full": {
             "main": shared.ATTENTION_FULL,
-            "dense": shared.ATTENTION_FULL | {"strength": [1.0, 2.0, 4.0, 8.0, 16.0], "support": 1000},
+            "dense": shared.ATTENTION_FULL
+            | {"signal_strength": [1.0, 2.0, 4.0, 8.0, 16.0], "signal_coordinates": 1000},
         },
     }
-    lines = {"main": "strength"}
+    lines = {"main": "signal_strength"}
     figure = panels(
         _panel("test_loss", marks=(Level(math.log(2), "guessing", dashed=True),), legend="lower left"),
         _panel("attention", ylim=(-0.03, 1.03), marks=(shared.UNIFORM,), legend=False),
@@ -81,13 +86,13 @@ class SignGradientDescentTransformer(Study):
     @claim(*THEOREM, at_least(0.5))
     def memorises(main):
         """Its test loss stays of order 1 at all strengths up to n SNR^2 = 16: {criterion}, where guessing has log 2."""
-        main.simulated.sel(strength=16.0)  # Without the strongest signal this says little.
+        main.simulated.sel(signal_strength=16.0)  # Without the strongest signal this says little.
         return main.simulated.test_loss.sel(rule=SIGN)
 
     @claim("jiang2024", "Theorem 4.1 (benign)", at_most(0.15))
     def gradient_descent(main):
         """From the same start and samples gradient descent has a test loss of {criterion} from n SNR^2 = 4 on."""
-        return main.simulated.test_loss.sel(rule=DESCENT).sel(strength=[4.0, 16.0])
+        return main.simulated.test_loss.sel(rule=DESCENT).sel(signal_strength=[4.0, 16.0])
 
     @claim(*THEOREM, at_most(0.2))
     def attention(main):
@@ -109,11 +114,11 @@ class SignGradientDescentTransformer(Study):
     def basis(dense):
         """The failure belongs to the basis: with a signal of the same length that is spread over all coordinates, sign
         gradient descent has a test loss of {criterion} from n SNR^2 = 4 on."""
-        return dense.simulated.test_loss.sel(rule=SIGN).sel(strength=[4.0, 16.0])
+        return dense.simulated.test_loss.sel(rule=SIGN).sel(signal_strength=[4.0, 16.0])
 
     def validate(self) -> None:
         shared.check_even("n", self.n)
-        self.check_at_most(("support", "d"))
+        self.check_at_most(("signal_coordinates", "d"))
 
     def simulate(self, key: Any) -> dict[str, Any]:
         import jax
@@ -127,5 +132,6 @@ class SignGradientDescentTransformer(Study):
 
     def predict(self) -> dict[str, Any]:
         """The balance that the first step gives: n SNR^2 by the gradient, less by its sign."""
-        balance = [self.strength, sign_step_balance(self.strength, self.n, self.d, self.length, self.support)]
+        sizes = self.n, self.d, self.tokens, self.signal_coordinates
+        balance = [self.signal_strength, sign_step_balance(self.signal_strength, *sizes)]
         return {"balance": balance, "first_balance": balance}

@@ -8,10 +8,10 @@ from typing import Any
 
 from unlazy.lab import OWN, Change, Study, at_least, at_most, cite, claim, static, value
 from unlazy.plotting.panels import Level, Panel, panels
-from unlazy.studies.signal_noise.shared import ATTENTION_FULL, ATTENTION_OUTPUTS, UNIFORM, check_even, strength
+from unlazy.studies.signal_noise.shared import ATTENTION_FULL, ATTENTION_OUTPUTS, UNIFORM, check_even, signal_strength
 
 LOW, HIGH = 0.2, 4.0
-TARGET = Level(lambda data: data.attrs["target"], "training")
+STOP = Level(lambda data: data.attrs["stop_loss"], "training")
 BENIGN, HARMFUL = ("jiang2024", "Theorem 4.1 (benign)"), ("jiang2024", "Theorem 4.2 (harmful)")
 
 
@@ -26,28 +26,30 @@ class TransformerOverfitting(Study):
     sources = cite("jiang2024", "han2025tutorial")
     precision = "float32"
 
-    strength: float = strength(4.0, low=0, high=1e4)
+    signal_strength: float = signal_strength(4.0, low=0, high=1e4)
     width: int = static(8, "columns of the query, key and value matrices", symbol="d_h", low=1, high=4096)
     n: int = static(20, "training samples", symbol="n", low=2, high=10_000)
     d: int = static(400, "dimension of a token", symbol="d", low=2, high=100_000, scale="log")
-    length: int = static(3, "tokens of a sample", symbol="L", low=2, high=100)
-    score_deviation: float = value(0.4, "standard deviation of W_Q and W_K, times sqrt(d)", low=0, high=100)
-    value_deviation: float = value(0.02, "standard deviation of W_V, times sqrt(d)", low=0, high=100)
-    learning_rate: float = value(0.4, "learning rate, times d/n", symbol=r"\eta", above=0, high=100, scale="log")
+    tokens: int = static(3, "tokens of a sample", symbol="L", low=2, high=100)
+    initial_score_scale: float = value(0.4, "standard deviation of W_Q and W_K, times sqrt(d)", low=0, high=100)
+    initial_value_scale: float = value(0.02, "standard deviation of W_V, times sqrt(d)", low=0, high=100)
+    relative_step_size: float = value(
+        0.4, "step size, times d/n", short="step size", symbol=r"\eta", above=0, high=100, scale="log"
+    )
     steps: int = static(300, "most steps of gradient descent", low=1, high=1_000_000, scale="log")
-    target: float = value(0.02, "training loss at which training stops", above=0, high=1)
+    stop_loss: float = value(0.02, "training loss at which training stops", above=0, high=1)
 
     outputs = ATTENTION_OUTPUTS
     history = (Change("", "step size and initial scale", "changed once before they were fixed"),)
     presets = {
-        "quick": {"strength": [0.05, 0.2, 1.0, 4.0, 16.0], "width": [8, 16], "seeds": 12},
+        "quick": {"signal_strength": [0.05, 0.2, 1.0, 4.0, 16.0], "width": [8, 16], "seeds": 12},
         "full": ATTENTION_FULL,
     }
-    lines = {"main": "strength"}
+    lines = {"main": "signal_strength"}
     figure = panels(
-        Panel("test_loss", x="strength", by="width", marks=(Level(math.log(2), "guessing", dashed=True), TARGET)),
-        Panel("attention", x="strength", by="width", ylim=(0, 1), marks=(UNIFORM,)),
-        Panel("balance", x="strength", by="width", title=r"line: $n\,\mathrm{SNR}^2$"),
+        Panel("test_loss", x="signal_strength", by="width", marks=(Level(math.log(2), "guessing", dashed=True), STOP)),
+        Panel("attention", x="signal_strength", by="width", ylim=(0, 1), marks=(UNIFORM,)),
+        Panel("balance", x="signal_strength", by="width", title=r"line: $n\,\mathrm{SNR}^2$"),
     )
 
     @claim(OWN, "precondition of the claims below", at_most(0.021))
@@ -58,32 +60,32 @@ class TransformerOverfitting(Study):
     @claim(*BENIGN, at_most(0.15))
     def benign(main):
         """At n SNR^2 = 4 the test loss is small: {criterion}."""
-        return main.simulated.test_loss.sel(strength=HIGH)
+        return main.simulated.test_loss.sel(signal_strength=HIGH)
 
     @claim(*HARMFUL, at_least(0.6))
     def harmful(main):
         """At n SNR^2 = 0.2 the test loss stays of order 1: {criterion}, where guessing has log 2."""
-        return main.simulated.test_loss.sel(strength=LOW)
+        return main.simulated.test_loss.sel(signal_strength=LOW)
 
     @claim(*BENIGN, at_least(0.5))
     def attention_signal(main):
         """At n SNR^2 = 4 training tokens attend to the signal with a weight of {criterion}, where 1/3 is uniform."""
-        return main.simulated.attention.sel(strength=HIGH)
+        return main.simulated.attention.sel(signal_strength=HIGH)
 
     @claim(*HARMFUL, at_most(0.2))
     def attention_noise(main):
         """At n SNR^2 = 0.2 they attend to the noise: the weight of the signal is {criterion}."""
-        return main.simulated.attention.sel(strength=LOW)
+        return main.simulated.attention.sel(signal_strength=LOW)
 
     @claim(*BENIGN, at_least(1.0))
     def value_signal(main):
         """At n SNR^2 = 4 the values v = W_V w_o read the signal: <v, mu> over the mean |<v, xi>| is {criterion}."""
-        return main.simulated.balance.sel(strength=HIGH)
+        return main.simulated.balance.sel(signal_strength=HIGH)
 
     @claim(*HARMFUL, at_most(1.0))
     def value_noise(main):
         """At n SNR^2 = 0.2 it reads the noise: the ratio is {criterion}."""
-        return main.simulated.balance.sel(strength=LOW)
+        return main.simulated.balance.sel(signal_strength=LOW)
 
     def validate(self) -> None:
         check_even("n", self.n)
@@ -95,4 +97,4 @@ class TransformerOverfitting(Study):
 
     def predict(self) -> dict[str, Any]:
         """The balance of a step of gradient descent while attention is uniform and all margins are equal."""
-        return {"balance": self.strength, "first_balance": self.strength}
+        return {"balance": self.signal_strength, "first_balance": self.signal_strength}

@@ -8,7 +8,7 @@ from typing import Any
 from unlazy.checks import InputError
 from unlazy.lab import OWN, Output, Study, at_least, at_most, cite, claim, over_theory, static, value, within
 from unlazy.plotting.panels import Panel, panels
-from unlazy.studies.signal_noise.shared import RUN_OUTPUTS, check_dimension, end_of_run, learning_rate
+from unlazy.studies.signal_noise.shared import RUN_OUTPUTS, check_dimension, end_of_run, relative_step_size
 from unlazy.theory.signal_noise.relu_overfitting import small_start_error, xor_level
 
 LOW, HIGH = 1.6, 160.0
@@ -16,7 +16,7 @@ LEVELS = [0.5, LOW, 5.0, 16.0, 30.0, 48.0, 90.0, HIGH, 300.0]
 
 
 def _panel(**more: Any) -> Panel:
-    return Panel("error", by="cosine", log="xy", ylim=(1e-3, 0.7), legend="lower left", **more)
+    return Panel("test_error", by="feature_cosine", log="xy", ylim=(1e-3, 0.7), legend="lower left", **more)
 
 
 @dataclass(frozen=True)
@@ -32,30 +32,52 @@ class XorOverfitting(Study):
     departs = "The paper also flips labels; here none are flipped."
     chunk_width = 32
 
-    level: float = value(16.0, "n |mu|^4/(sigma^4 d)", symbol=r"\Lambda", low=0, high=1e9, scale="log", paired=True)
-    cosine: float = value(0.0, "cosine between the features", symbol=r"\cos\theta", low=0, high=0.999, paired=True)
+    signal_level: float = value(
+        16.0,
+        "signal level n |mu|^4/(sigma^4 d)",
+        short="signal level",
+        symbol=r"\Lambda",
+        low=0,
+        high=1e9,
+        scale="log",
+        paired=True,
+    )
+    feature_cosine: float = value(
+        0.0, "cosine between the features", symbol=r"\cos\theta", low=0, high=0.999, paired=True
+    )
     d: float = value(1e6, "dimension", symbol="d", low=2, high=1e12, scale="log")
-    learning_rate: float = learning_rate(0.4, high=0.5)
-    initial_scale: float = value(1e-3, "initial deviation of a weight, times sqrt(d)", above=0, high=100, scale="log")
-    target: float = value(0.02, "training loss at which training stops", above=0, high=0.5, paired=True)
+    relative_step_size: float = relative_step_size(0.4, high=0.5)
+    initial_scale: float = value(1e-3, "initial scale sigma_0 sqrt(d)", above=0, high=100, scale="log")
+    stop_loss: float = value(0.02, "training loss at which training stops", above=0, high=0.5, paired=True)
     width: int = static(20, "neurons of each sign", symbol="m", low=1, high=4096, scale="log")
     n: int = static(40, "training samples", symbol="n", low=4, high=10_000)
     steps: int = static(2000, "most updates", low=1, high=10_000_000, scale="log", paired=True)
 
     outputs = {
-        "error": Output("test error", scale="log"),
+        "test_error": Output("test error", scale="log"),
         "test_loss": Output("test loss", scale="log"),
         "updates": Output("updates made", scale="log"),
         **RUN_OUTPUTS,
     }
     presets = {
-        "quick": {"level": [LOW, 16.0, 48.0, HIGH], "cosine": [0.0, 0.5], "width": [20, 40], "seeds": 16},
-        "full": {"level": LEVELS, "cosine": [0.0, 0.3, 0.5, 0.7], "width": [20, 40, 80], "n": 80, "seeds": 32},
+        "quick": {
+            "signal_level": [LOW, 16.0, 48.0, HIGH],
+            "feature_cosine": [0.0, 0.5],
+            "width": [20, 40],
+            "seeds": 16,
+        },
+        "full": {
+            "signal_level": LEVELS,
+            "feature_cosine": [0.0, 0.3, 0.5, 0.7],
+            "width": [20, 40, 80],
+            "n": 80,
+            "seeds": 32,
+        },
     }
-    lines = {"main": "level"}
+    lines = {"main": "signal_level"}
     figure = panels(
-        _panel(x="level"),
-        _panel(x=lambda data: data.level * (1 - data.cosine**2) ** 2, xlabel=r"$\Lambda\sin^4\theta$"),
+        _panel(x="signal_level"),
+        _panel(x=lambda data: data.signal_level * (1 - data.feature_cosine**2) ** 2, xlabel=r"$\Lambda\sin^4\theta$"),
         caption="The theory is that of one feature at the signal level Lambda (1 - cos^2)^2/16.",
     )
 
@@ -67,24 +89,24 @@ class XorOverfitting(Study):
     @claim("meng2024xor", "main theorem (upper bound)", at_most(0.02))
     def benign(main):
         """Where Lambda is large (160, orthogonal features) the network generalises: the test error is {criterion}."""
-        return main.simulated.error.sel(level=HIGH, cosine=0.0)
+        return main.simulated.test_error.sel(signal_level=HIGH, feature_cosine=0.0)
 
     @claim("meng2024xor", "main theorem (lower bound)", at_least(0.1))
     def harmful(main):
         """Where it is small (1.6) the test error is {criterion}, for either angle between the features."""
-        return main.simulated.error.sel(level=LOW)
+        return main.simulated.test_error.sel(signal_level=LOW)
 
     @claim("meng2024xor", "main theorem (the condition has a factor (1 - cos)^2)", at_least(0.01))
     def angle(main):
         """Correlated features are harder: at Lambda = 16 the error is larger with cosine 1/2 than 0, by {criterion}."""
-        error = main.simulated.error.sel(level=16.0)
-        return error.sel(cosine=0.5) - error.sel(cosine=0.0)
+        error = main.simulated.test_error.sel(signal_level=16.0)
+        return error.sel(feature_cosine=0.5) - error.sel(feature_cosine=0.0)
 
     @claim(OWN, "heuristic that reduces XOR data to one feature", within(0.2))
     def theory(main):
         """The error is that of the one-feature problem at Lambda (1 - cos^2)^2/16, {criterion} at Lambda = 1.6 and 16,
         with nothing measured."""
-        return over_theory(main, "error").sel(level=[LOW, 16.0])
+        return over_theory(main, "test_error").sel(signal_level=[LOW, 16.0])
 
     def validate(self) -> None:
         check_dimension(self.d, samples=self.n, width=self.width, shared=2)
@@ -98,16 +120,16 @@ class XorOverfitting(Study):
 
         clusters = jnp.array([[1.0, 0.0], [0.0, 1.0], [-1.0, 0.0], [0.0, -1.0]])
         patches = (engine.Patch(shared=jnp.tile(clusters, (self.n // 4, 1))), engine.Patch(own=jnp.ones((self.n, 1))))
-        gram = jnp.sqrt(self.level * self.d / self.n) * (jnp.eye(2) + self.cosine * (1 - jnp.eye(2)))
+        gram = jnp.sqrt(self.signal_level * self.d / self.n) * (jnp.eye(2) + self.feature_cosine * (1 - jnp.eye(2)))
         design = engine.signal_noise_design(self.n)._replace(patches=patches)
         network = engine.Network(engine.relu_power(1))
-        rule = engine.gradient_descent(self.learning_rate * self.n * self.width / self.d)
-        sizes = self.as_dict("d", "width", start="initial_scale", stop_loss="target")
+        rule = engine.gradient_descent(self.relative_step_size * self.n * self.width / self.d)
+        sizes = self.as_dict("d", "width", "initial_scale", "stop_loss")
         run = engine.patch_run(key, design, gram, network, rule, self.steps, kinds=len(clusters), draws=1000, **sizes)
         error, loss = (values.mean() for values in run.fresh)
-        return {"error": error, "test_loss": loss, "updates": run.state.step, **end_of_run(run)}
+        return {"test_error": error, "test_loss": loss, "updates": run.state.step, **end_of_run(run)}
 
     def predict(self) -> dict[str, Any]:
-        level, step = xor_level(self.level, self.cosine), self.learning_rate
-        found = small_start_error(level, self.n, self.d, self.initial_scale, loss=self.target, step=step)
-        return {"error": found.error}
+        level = xor_level(self.signal_level, self.feature_cosine)
+        found = small_start_error(level, **self.as_dict("n", "d", "initial_scale", "stop_loss", "relative_step_size"))
+        return {"test_error": found.test_error}

@@ -6,16 +6,16 @@ from unlazy.doors import lazily
 
 if TYPE_CHECKING:
     from unlazy.theory.diffusion.process import (
+        DensityRates,
         ForwardProcess,
         MixtureScore,
-        Rates,
         ScoreErrorCost,
+        density_rates,
         diffused_variance,
         forward_process,
         gaussian_divergence,
         gaussian_score_error,
         mixture_score,
-        rates,
         scaled_score_error,
         wasserstein_bound,
     )

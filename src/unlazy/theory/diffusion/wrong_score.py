@@ -25,7 +25,7 @@ _HERMITE = 80
 class LineMixture(NamedTuple):
     """sum_k w_k N(mu_k, v_k) on the line."""
 
-    weights: tuple[float, ...]
+    component_weights: tuple[float, ...]
     means: tuple[float, ...]
     variances: tuple[float, ...]
 
@@ -35,15 +35,15 @@ class LineMixture(NamedTuple):
 
         return sum(w * ndtr((x - mean) / np.sqrt(v)) for w, mean, v in zip(*self, strict=True))
 
-    def diffused(self, x: np.ndarray, t: float) -> tuple[np.ndarray, np.ndarray]:
-        """log p_t and the score: `mixture_score`, also at t = 0, by a loop over few components: fast for many points.
+    def diffused(self, x: np.ndarray, time: float) -> tuple[np.ndarray, np.ndarray]:
+        """log p_t and the score: `mixture_score`, also at time 0, by a loop over few components: fast for many points.
 
         No component may be e^500 times as likely as the first one.
         """
-        signal = np.exp(-t)
+        signal = np.exp(-time)
         logs, pulls = [], []
         for weight, mean, variance in zip(*self, strict=True):
-            spread = diffused_variance(variance, t)
+            spread = diffused_variance(variance, time)
             pulls.append((signal * mean - x) / spread)
             logs.append(np.log(weight / np.sqrt(2 * np.pi * spread)) - 0.5 * spread * pulls[-1] ** 2)
         if len(logs) == 1:
@@ -57,41 +57,40 @@ class LineMixture(NamedTuple):
 
 @dataclass(frozen=True)
 class WrongScore:
-    """The diffused score of the law `model`, times `scale`, drives the reverse process of the law `truth`.
+    """The diffused score of the law `model`, times `score_scale`, drives the reverse process of the law `truth`.
 
     A scale other than 1 is for a truth of one component with mean 0 that is its own model.
     """
 
     truth: LineMixture
     model: LineMixture
-    scale: float = 1.0
+    score_scale: float = 1.0
 
     def __post_init__(self) -> None:
         for name, law in (("truth", self.truth), ("model", self.model)):
             parts = {part: check_array(f"{name}.{part}", getattr(law, part), ndim=1) for part in law._fields}
             common = {values.shape for values in parts.values()}
             if len(common) > 1:
-                raise InputError(f"{name} must have as many weights as means and variances, got {law}")
-            if (parts["weights"] < 0).any() or abs(parts["weights"].sum() - 1) > 1e-8:
-                raise InputError(f"{name}.weights must be >= 0 and sum to 1, got {law.weights}")
+                raise InputError(f"{name} must have as many component_weights as means and variances, got {law}")
+            if ((shares := parts["component_weights"]) < 0).any() or abs(shares.sum() - 1) > 1e-8:
+                raise InputError(f"{name}.component_weights must be >= 0 and sum to 1, got {law.component_weights}")
             check_array(f"{name}.variances", law.variances, low=1e-100, high=1e100)
-        check_array("scale", self.scale, above=0, ndim=0)
-        if self.scale != 1 and not (self.gaussian and self.truth == self.model and self.truth.means[0] == 0):
-            raise InputError(
-                f"scale must be 1 unless the truth is its own model, one normal of mean 0, got {self.scale:g}"
-            )
-        if len(self.truth.weights) != len(self.model.weights) and self.gaussian:
-            raise InputError(f"model must be one normal like the truth, got {len(self.model.weights)}")
+        check_array("score_scale", self.score_scale, above=0, ndim=0)
+        if self.score_scale != 1 and not (self.gaussian and self.truth == self.model and self.truth.means[0] == 0):
+            alone = "unless the truth is its own model, one normal of mean 0"
+            raise InputError(f"score_scale must be 1 {alone}, got {self.score_scale:g}")
+        if len(self.truth.means) != len(self.model.means) and self.gaussian:
+            raise InputError(f"model must be one normal like the truth, got {len(self.model.means)}")
 
     @property
     def gaussian(self) -> bool:
-        return len(self.truth.weights) == 1
+        return len(self.truth.means) == 1
 
-    def score(self, x: np.ndarray, t: float) -> np.ndarray:
-        return self.truth.diffused(x, t)[1]
+    def score(self, x: np.ndarray, time: float) -> np.ndarray:
+        return self.truth.diffused(x, time)[1]
 
-    def model_score(self, x: np.ndarray, t: float) -> np.ndarray:
-        return self.scale * self.model.diffused(x, t)[1]
+    def model_score(self, x: np.ndarray, time: float) -> np.ndarray:
+        return self.score_scale * self.model.diffused(x, time)[1]
 
     def cost(self, time: np.ndarray) -> ScoreErrorCost:
         """The exact divergence and integral for each T; those of mixtures by quadrature, to about 1e-6 (absolute)."""
@@ -101,16 +100,16 @@ class WrongScore:
         if not self.gaussian:
             return self._mixture_cost(time)
         (mean,), (variance,) = self.truth[1:]
-        if self.scale != 1:
-            return scaled_score_error(variance, self.scale, time)
-        return gaussian_score_error(variance, self.model.means[0], self.model.variances[0], time, mean=mean)
+        if self.score_scale != 1:
+            return scaled_score_error(variance, self.score_scale, time)
+        return gaussian_score_error(mean, variance, self.model.means[0], self.model.variances[0], time)
 
-    def divergence(self, t: float = 0.0) -> float:
+    def divergence(self, time: float = 0.0) -> float:
         """KL(p_t || q_t) of truth and model."""
-        if self.gaussian and t == 0:
+        if self.gaussian and time == 0:
             pair = (self.truth.means[0], self.truth.variances[0], self.model.means[0], self.model.variances[0])
             return float(gaussian_divergence(*pair))
-        return _divergence(_density(self.truth, t), _density(self.model, t))
+        return _divergence(_density(self.truth, time), _density(self.model, time))
 
     def _mixture_cost(self, time: np.ndarray) -> ScoreErrorCost:
         """On a grid: Y_T has the density q_0(x) int p_T(y) / q_T(y) N(y; m x, sigma^2) dy."""

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from unlazy.theory.in_context.first_step import (
         PromptGradient,
         ReluCoefficients,
-        check_degrees,
-        orthonormal_columns,
         prompt_gradient,
         relu_coefficients,
         sphere_moments,

@@ -20,20 +20,20 @@ _LARGEST = 1e100
 class PromptMoments(NamedTuple):
     """Second moments of prompts with random tokens and tasks of one law."""
 
-    feature: np.ndarray
+    feature_moment: np.ndarray
     """R = E h h^T, (d+1, d+1)."""
-    cross: np.ndarray
+    cross_moment: np.ndarray
     """B = E w h^T, (d, d+1)."""
-    label_variance: float
+    label_moment: float
     """E y^2 = mean of |w|^2/d + rho."""
 
 
 class FiniteSizeErrors(NamedTuple):
-    """Deterministic equivalents; every field has the broadcast shape of n and ridge."""
+    """Deterministic equivalents; every field has the broadcast shape of prompts and ridge_times_dimension."""
 
-    effective_ridge: np.ndarray
+    effective_ridge_times_dimension: np.ndarray
     """xi: the mean weights are B (R + xi)^-1."""
-    error: np.ndarray
+    test_error: np.ndarray
     """The error on prompts of the test moments."""
     pretraining_task_error: np.ndarray
     """The error on fresh prompts of the pretraining moments."""
@@ -41,8 +41,8 @@ class FiniteSizeErrors(NamedTuple):
     """The mean squared residual of the pretraining prompts."""
 
 
-def task_moments(tasks: ArrayLike, context: float, noise_variance: float) -> PromptMoments:
-    """The moments of prompts whose task is one of the rows w_j of `tasks` (k, d), each as likely.
+def task_moments(task_vectors: ArrayLike, context: float, noise_variance: float) -> PromptMoments:
+    """The moments of prompts whose task is one of the rows w_j of `task_vectors` (k, d), each as likely.
 
     With t_j = |w_j|^2/d + rho and means over j, l the context's length,
 
@@ -50,8 +50,13 @@ def task_moments(tasks: ArrayLike, context: float, noise_variance: float) -> Pro
         E w h^T = [mean(w w^T),  mean(t w)].
 
     Exact for tokens N(0, I/d).
+
+    >>> moments = task_moments(task_vectors=[[1, 0], [0, 2]], context=10, noise_variance=0.1)
+    >>> print(moments.cross_moment)
+    [[0.5 0.  0.3]
+     [0.  2.  2.1]]
     """
-    tasks = check_array("tasks", tasks, ndim=2, low=-_LARGEST, high=_LARGEST)
+    tasks = check_array("task_vectors", task_vectors, ndim=2, low=-_LARGEST, high=_LARGEST)
     context, noise_variance = _prompt(context, noise_variance)
     d = tasks.shape[1]
     variances = np.sum(tasks**2, axis=1) / d + noise_variance
@@ -61,76 +66,94 @@ def task_moments(tasks: ArrayLike, context: float, noise_variance: float) -> Pro
     )
 
 
-def gaussian_task_moments(covariance: ArrayLike, context: float, noise_variance: float) -> PromptMoments:
+def gaussian_task_moments(task_covariance: ArrayLike, context: float, noise_variance: float) -> PromptMoments:
     """The moments of prompts with tasks w ~ N(0, C), C (d, d); the identity gives the new tasks of `linear_attention`.
 
     As `task_moments` with mean(w w^T) = C, mean(t) = tr C/d + rho, mean(t w) = 0, mean(t^2) = mean(t)^2 + 2 tr C^2/d^2.
+
+    >>> moments = gaussian_task_moments(task_covariance=[[1, 0], [0, 1]], context=10, noise_variance=0.1)
+    >>> print(f"{moments.label_moment:.3f}", moments.feature_moment.diagonal())
+    1.100 [1.32  1.32  2.652]
     """
-    covariance = check_symmetric("covariance", covariance, largest=_LARGEST)
+    covariance = check_symmetric("task_covariance", task_covariance, largest=_LARGEST)
     d = len(covariance)
     least = float(np.linalg.eigvalsh(covariance)[0])
     if least < -1e-10 * np.abs(covariance).max():
-        raise InputError(f"covariance must not have negative eigenvalues, got one of {least:.3g}")
+        raise InputError(f"task_covariance must not have negative eigenvalues, got one of {least:.3g}")
     context, noise_variance = _prompt(context, noise_variance)
     variance = np.trace(covariance) / d + noise_variance
     return _moments(covariance, np.zeros(d), variance, variance**2 + 2 * np.sum(covariance**2) / d**2, context)
 
 
-def exact_error(weights: ArrayLike, moments: PromptMoments) -> np.ndarray:
+def exact_error(moments: PromptMoments, attention_weights: ArrayLike) -> np.ndarray:
     """The exact error E (y - x^T Gamma h)^2 of any weights Gamma (..., d, d+1), without test prompts.
 
     e = mean(t) - (2/d) <Gamma, B> + (1/d) <Gamma R, Gamma>
+
+    >>> moments = gaussian_task_moments(task_covariance=[[1, 0], [0, 1]], context=10, noise_variance=0.1)
+    >>> print(f"{exact_error(moments, attention_weights=[[0.5, 0, 0], [0, 0.5, 0]]):.3f}")
+    0.430
     """
-    d = len(moments.cross)
-    weights = check_array("weights", weights)
+    d = len(_moments_given("moments", moments).cross_moment)
+    weights = check_array("attention_weights", attention_weights, low=-_LARGEST, high=_LARGEST)
     if weights.shape[-2:] != (d, d + 1):
-        raise InputError(f"weights must have shape (..., {d}, {d + 1}) like the moments, got shape {weights.shape}")
-    products = np.sum(weights * (weights @ moments.feature - 2 * moments.cross), axis=(-2, -1))
-    return (moments.label_variance + products / d)[()]
+        raise InputError(
+            f"attention_weights must have shape (..., {d}, {d + 1}) like the moments, got shape {weights.shape}"
+        )
+    products = np.sum(weights * (weights @ moments.feature_moment - 2 * moments.cross_moment), axis=(-2, -1))
+    return (moments.label_moment + products / d)[()]
 
 
 def finite_size_errors(
-    moments: PromptMoments, n: ArrayLike, ridge: ArrayLike = 0.0, *, test: PromptMoments | None = None
+    moments: PromptMoments,
+    prompts: ArrayLike,
+    ridge_times_dimension: ArrayLike,
+    *,
+    test_moments: PromptMoments | None = None,
 ) -> FiniteSizeErrors:
     """The errors of linear attention pretrained on n prompts of given moments, tested on prompts of others.
 
-        ridge = xi (1 - (d/n) tr R (R+xi)^-1),    Gamma = B (R+xi)^-1,
+        lambda = xi (1 - (d/n) tr R (R+xi)^-1),    Gamma = B (R+xi)^-1,
         e_tr = e(Gamma) / (1 - (d/n) tr R^2 (R+xi)^-2),
         e_test = e_test(Gamma) + (d/n) tr[R_test (R+xi)^-1 R (R+xi)^-1] e_tr
 
-    with the exact error e(Gamma) of `exact_error`. `test` are the moments at test, those of pretraining if not given.
-    The model interpolates at n = d rank(R), where the errors without ridge are inf; the rank is d + 1 but for a single
-    task without noise, whose h lies in a plane of d dimensions. At ridge 0 the weights are those of least norm.
-    Corrections are O(1/d), except close to interpolation with a tiny ridge, where simulations lie up to 15% above it at
-    d = 32.
+    with n = `prompts`, lambda = `ridge_times_dimension` and the exact error e(Gamma) of `exact_error`. The moments at
+    test are those of pretraining if not given. The model interpolates at n = d rank(R), where the errors without ridge
+    are inf; the rank is d + 1 but for a single task without noise, whose h lies in a plane of d dimensions. At ridge 0
+    the weights are those of least norm. Corrections are O(1/d), except close to interpolation with a tiny ridge, where
+    simulations lie up to 15% above it at d = 32.
+
+    >>> moments = gaussian_task_moments(task_covariance=[[1, 0], [0, 1]], context=10, noise_variance=0.1)
+    >>> print(finite_size_errors(moments, prompts=[3, 6, 60], ridge_times_dimension=0.1).test_error)
+    [1.115 1.01  0.380]
     """
-    test = moments if test is None else test
-    d = len(moments.cross)
-    if test.cross.shape != moments.cross.shape:
-        raise InputError(f"test must have the dimension d = {d} of the pretraining moments, got {len(test.cross)}")
-    n = check_array("n", n, above=0, high=_LARGEST)
-    ridge = check_array("ridge", ridge, low=0, high=_LARGEST)
-    common_shape(n=n, ridge=ridge)
-    eigenvalues, vectors = np.linalg.eigh(moments.feature)
+    d = len(_moments_given("moments", moments).cross_moment)
+    test = moments if test_moments is None else _moments_given("test_moments", test_moments)
+    if test.cross_moment.shape != moments.cross_moment.shape:
+        raise InputError(f"test_moments must have the dimension d = {d} of moments, got {len(test.cross_moment)}")
+    n = check_array("prompts", prompts, above=0, high=_LARGEST)
+    ridge = check_array("ridge_times_dimension", ridge_times_dimension, low=0, high=_LARGEST)
+    common_shape(prompts=n, ridge_times_dimension=ridge)
+    eigenvalues, vectors = np.linalg.eigh(moments.feature_moment)
     # where h never points there is nothing to learn, and B is 0 too
     kept = eigenvalues > len(eigenvalues) * np.finfo(np.float64).eps * eigenvalues[-1]
     if not kept.any():
-        raise InputError("moments must have a feature matrix that is not 0: some task or the noise must not be 0")
+        raise InputError("moments must have a feature_moment that is not 0: some task or the noise must not be 0")
     eigenvalues, vectors = eigenvalues[kept], vectors[:, kept]
 
     # with no signal and unit noise the risk of ridge regression is what multiplies a residual: df2/(n' - df2)
     equivalent = ridge_equivalent(eigenvalues, 0.0, n / d, ridge, 1.0)
     xi = np.asarray(equivalent.effective_ridge)
     inverse = 1 / (eigenvalues + xi[..., None])
-    cross = moments.cross @ vectors
+    cross = moments.cross_moment @ vectors
     gram = cross.T @ cross
 
     def residual(at: PromptMoments) -> tuple[np.ndarray, np.ndarray]:
         """e(Gamma), and the diagonal of R_test among the eigenvectors of R."""
-        feature = vectors.T @ at.feature @ vectors
-        explained = np.sum(cross * (at.cross @ vectors), axis=0)
+        feature = vectors.T @ at.feature_moment @ vectors
+        explained = np.sum(cross * (at.cross_moment @ vectors), axis=0)
         square = np.sum(inverse @ (gram * feature) * inverse, axis=-1)
-        return at.label_variance + (square - 2 * inverse @ explained) / d, np.diagonal(feature)
+        return at.label_moment + (square - 2 * inverse @ explained) / d, np.diagonal(feature)
 
     own_residual, _ = residual(moments)
     own = own_residual * (1 + np.asarray(equivalent.variance))
@@ -159,3 +182,9 @@ def _moments(
 def _prompt(context: float, noise_variance: float) -> tuple[float, float]:
     length = float(check_array("context", context, low=1, high=_LARGEST, ndim=0))
     return length, float(check_array("noise_variance", noise_variance, low=0, high=_LARGEST, ndim=0))
+
+
+def _moments_given(name: str, moments: PromptMoments) -> PromptMoments:
+    if not isinstance(moments, PromptMoments):
+        raise InputError(f"{name} must be PromptMoments, as of `task_moments`, got {type(moments).__name__}")
+    return moments

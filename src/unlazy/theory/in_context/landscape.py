@@ -1,7 +1,7 @@
 """The landscape of a feature map below a linear attention layer: slopes, plateaus at integers, and an exact saddle.
 
 A feature map h (k features) is trained so that prompts of tasks v.f(x), v ~ N(0, I), are answered from their context.
-With the covariance S = E[h h^T], the cross moments C = E[f h^T] and E[f f^T] = r I ("strength" r) the loss with the
+With `feature_moment` S = E[h h^T], `cross_moment` C = E[f h^T] and E[f f^T] = r I (`target_moment` r) the loss with the
 best attention matrix S^-1 is
 
     L = E|f - G h|^2 = tr Z,      G = C S^-1,      Z = r I - C S^-1 C^T.
@@ -23,6 +23,7 @@ from unlazy.numerics.gaussian import normal_averages, normal_nodes
 
 _LARGEST_CONDITION = 1e10
 _ROUNDING = 1e-9
+_LARGEST = 1e100
 
 
 class Landscape(NamedTuple):
@@ -30,11 +31,11 @@ class Landscape(NamedTuple):
 
     loss: float
     """L = tr Z, the risk with the best attention matrix."""
-    residual: np.ndarray
+    missed_moment: np.ndarray
     """Z (k', k'), the second moment of what is missed of the k' teacher features; its eigenvalues are in [0, r]."""
-    fit: np.ndarray
+    best_fit: np.ndarray
     """G (k', k), the best linear map from the features to the teacher's."""
-    slope: float
+    steepest_slope: float
     """-2 |Z G|_*, the least dL/ds towards a rotated teacher, at (1 - s) h + s R f over R in the hull of rotations."""
     rotation: np.ndarray
     """The R (k, k') of that slope."""
@@ -43,15 +44,15 @@ class Landscape(NamedTuple):
 class Saddle(NamedTuple):
     """The exact saddle of `attention_saddle`."""
 
-    strength: float
+    target_moment: float
     """r = E sigma(z)^2."""
-    overlap: float
+    linear_coefficient: float
     """c = E[z sigma(z)]."""
     mean_slope: float
     """s = E sigma'(z), which is c for a Gaussian z."""
     loss: float
     """m r."""
-    growth_rate: float
+    escape_rate: float
     """nu = 2 k c^2 s^2 / r: the most negative eigenvalue of N times the Hessian is -nu."""
     multiplicity: int
     """m^2, of that eigenvalue."""
@@ -59,77 +60,100 @@ class Saddle(NamedTuple):
     """d^2 L / ds^2 = -2 m k^2 r towards the teacher whose missing features go to the idle slots."""
 
 
-def attention_landscape(cross: ArrayLike, covariance: ArrayLike, strength: float) -> Landscape:
+def attention_landscape(cross_moment: ArrayLike, feature_moment: ArrayLike, target_moment: float) -> Landscape:
     """Loss, missed part and steepest slope towards a rotated teacher, of features with the given moments.
 
-    `cross` is E[f h^T] of shape (k', k), `covariance` E[h h^T] and `strength` r with E[f f^T] = r I. Along
-    h_s = (1 - s) h + s R f
+    `cross_moment` is E[f h^T] of shape (k', k), `feature_moment` E[h h^T] and `target_moment` r with E[f f^T] = r I.
+    Along h_s = (1 - s) h + s R f
 
         dL/ds = -2 tr(R Z G)   at s = 0,
 
     the least of which over |R| <= 1 is -2 |Z G|_* (sum of singular values), at R = V U^T of Z G = U D V^T. With k' > k
     teacher features L >= (k' - k) r. Exact for every law of x. Source: Kim & Suzuki 2024, Theorem 1 and its proof.
+
+    >>> cross_moment, feature_moment = [[0.5, 0], [0, 0]], [[1, 0], [0, 1]]
+    >>> found = attention_landscape(cross_moment, feature_moment, target_moment=1)
+    >>> print(f"{found.loss:.3f} {found.steepest_slope:.3f}")
+    1.750 -0.750
     """
-    cross, covariance, strength = _checked(cross, covariance, strength)
+    cross, covariance, strength = _checked(cross_moment, feature_moment, target_moment)
     fit = np.linalg.solve(covariance, cross.T).T
     residual = strength * np.eye(len(cross)) - fit @ cross.T
     residual = (residual + residual.T) / 2
     least = np.linalg.eigvalsh(residual)[0]
     if least < -1e-6 * strength:
         raise InputError(
-            "cross, covariance and strength must be moments of one law, with strength >= every eigenvalue of "
-            f"cross covariance^-1 cross^T; got strength = {strength:g} and {strength - least:g}"
+            "cross_moment, feature_moment and target_moment must be moments of one law, with target_moment >= every "
+            f"eigenvalue of cross_moment feature_moment^-1 cross_moment^T; got target_moment = {strength:g} and "
+            f"{strength - least:g}"
         )
     left, singular, right = np.linalg.svd(residual @ fit, full_matrices=False)
     return Landscape(
         loss=max(float(np.trace(residual)), 0.0),
-        residual=residual,
-        fit=fit,
-        slope=float(-2 * singular.sum()),
+        missed_moment=residual,
+        best_fit=fit,
+        steepest_slope=float(-2 * singular.sum()),
         rotation=right.T @ left.T,
     )
 
 
-def slope_bound(loss: ArrayLike, strength: ArrayLike, largest: ArrayLike) -> Any:
-    """What the slope towards a rotated teacher is at most, if |f(x)| |h(x)| <= `largest`^2 for all x.
+def slope_bound(loss: ArrayLike, target_moment: ArrayLike, largest_length: ArrayLike) -> Any:
+    """What the slope towards a rotated teacher is at most, if |f(x)| |h(x)| <= c^2 for all x, c = `largest_length`.
 
-        slope <= -(2 / largest^2) (L - m r) ((m + 1) r - L),      m = floor(L / r)
+        slope <= -(2 / c^2) (L - m r) ((m + 1) r - L),      m = floor(L / r)
 
     It is 0 at multiples of r alone, so that descent of this kind can stop nowhere else. For L < r it is the bound of
-    Kim & Suzuki 2024, Theorem 1 (1-2), where `largest` is |sigma|_inf and second layers have length at most 1. The
-    bound for all L follows from their choice R = E[h f^T] / largest^2, with which the slope is -2 sum z (r - z) /
-    largest^2 over the eigenvalues z of Z: a concave function, least where all z but one are 0 or r. Broadcasts.
+    Kim & Suzuki 2024, Theorem 1 (1-2), where c is |sigma|_inf and second layers have length at most 1. The
+    bound for all L follows from their choice R = E[h f^T] / c^2, with which the slope is -2 sum z (r - z) / c^2
+    over the eigenvalues z of Z: a concave function, least where all z but one are 0 or r. Broadcasts.
+
+    >>> print(slope_bound(loss=[0.5, 1, 1.5], target_moment=1, largest_length=2))
+    [-0.125  0.    -0.125]
     """
-    loss, strength = check_array("loss", loss, low=0), check_array("strength", strength, above=0)
-    largest = check_array("largest", largest, above=0)
-    common_shape(loss=loss, strength=strength, largest=largest)
+    loss, strength = check_array("loss", loss, low=0), check_array("target_moment", target_moment, above=0)
+    largest = check_array("largest_length", largest_length, above=0)
+    common_shape(loss=loss, target_moment=strength, largest_length=largest)
     loss, strength, largest = np.broadcast_arrays(loss, strength, largest)
     above = np.fmod(loss, strength)
     with np.errstate(over="ignore"):
         # 0 at multiples, also where the other factor overflows
         below = np.where(above > 0, strength - above, 0.0)
-        return (-2 * (above / largest) * (below / largest))[()]
+        return (0.0 - 2 * (above / largest) * (below / largest))[()]
 
 
 class MeasuredSlopes(NamedTuple):
     """The loss at some features and its slope towards the best rotated teacher."""
 
     loss: float
-    slope: float
+    steepest_slope: float
     """dL/ds by a complex step, the imaginary part of L at a tiny imaginary s, without the formula."""
-    formula: float
-    bound: float
+    slope_formula: float
+    """That of `attention_landscape`."""
+    slope_bound: float
     """That of `slope_bound`."""
 
 
-def measured_slopes(basis_cross: ArrayLike, root: ArrayLike, largest: float, true_features: int) -> MeasuredSlopes:
+def measured_slopes(
+    basis_cross_moment: ArrayLike, basis_root: ArrayLike, largest_length: float, true_features: int
+) -> MeasuredSlopes:
     """The slope of `attention_landscape` and what its loss says itself, for features h = T^T q and E[f f^T] = I.
 
-    The first k' = `true_features` rows of `basis_cross` are E[f q^T] with E[q q^T] = I, `root` is T: the covariance
-    T^T T is then as good as the digits of T. `largest` is that of `slope_bound`.
+    The first k' = `true_features` rows of `basis_cross_moment` are E[f q^T] with E[q q^T] = I, `basis_root` is T: the
+    moment T^T T is then as good as the digits of T. `largest_length` is that of `slope_bound`.
+
+    >>> cross, root = [[0.5, 0], [0, 0.2]], [[1, 0], [0, 1]]
+    >>> found = measured_slopes(cross, basis_root=root, largest_length=2, true_features=2)
+    >>> print(f"{found.steepest_slope:.4f} {found.slope_formula:.4f} {found.slope_bound:.4f}")
+    -1.1340 -1.1340 -0.1030
     """
-    basis_cross, root = check_array("basis_cross", basis_cross, ndim=2), check_array("root", root, ndim=2)
+    basis_cross = check_array("basis_cross_moment", basis_cross_moment, ndim=2, low=-_LARGEST, high=_LARGEST)
+    root = check_array("basis_root", basis_root, ndim=2, low=-_LARGEST, high=_LARGEST)
+    if len(root) != basis_cross.shape[1]:
+        raise InputError(
+            f"basis_root must have {basis_cross.shape[1]} rows like basis_cross_moment columns, got {len(root)}"
+        )
     true_features = check_whole("true_features", true_features, 1, len(basis_cross))
+    largest = check_array("largest_length", largest_length, above=0, ndim=0)
     cross, covariance = basis_cross[:true_features] @ root, root.T @ root
     found = attention_landscape(cross, covariance, 1.0)
     s, rotation = 1e-30j, found.rotation
@@ -138,26 +162,30 @@ def measured_slopes(basis_cross: ArrayLike, root: ArrayLike, largest: float, tru
     moved = (1 - s) ** 2 * covariance + s * (1 - s) * (turned + turned.T) + s**2 * rotation @ rotation.T
     fitted = np.sum(moved_cross * np.linalg.solve(moved, moved_cross.T).T)
     slope = float(-fitted.imag / s.imag)
-    return MeasuredSlopes(found.loss, slope, found.slope, slope_bound(found.loss, 1.0, largest))
+    return MeasuredSlopes(found.loss, slope, found.steepest_slope, slope_bound(found.loss, 1.0, largest))
 
 
-def saddle_curvature(cross: ArrayLike, covariance: ArrayLike, strength: float) -> float:
+def saddle_curvature(cross_moment: ArrayLike, feature_moment: ArrayLike, target_moment: float) -> float:
     """d^2 L / ds^2 at a saddle, along (1 - s) h + s R f with R that maps missing teacher features onto ker G.
 
         d^2 L / ds^2 = -2 r^2 tr over ker G of S^-1  <=  -2 L^2 / c^2     (c = sup |h|, as many features as teachers)
 
     Only where Z G = 0, so that L is a multiple of r; other moments are refused. It is stronger than the bound
     -(2/k) L^2 / c^2 of Kim & Suzuki 2024, Theorem 1 (2). 0 if nothing is missing or no feature is idle.
+
+    >>> cross_moment, feature_moment = [[1, 0], [0, 0]], [[1, 0], [0, 1]]
+    >>> print(saddle_curvature(cross_moment, feature_moment, target_moment=1))
+    -2.0
     """
-    found = attention_landscape(cross, covariance, strength)
-    cross, covariance, strength = _checked(cross, covariance, strength)
-    _, singular, right = np.linalg.svd(found.fit)
+    found = attention_landscape(cross_moment, feature_moment, target_moment)
+    _, covariance, strength = _checked(cross_moment, feature_moment, target_moment)
+    _, singular, right = np.linalg.svd(found.best_fit)
     # of a fit that misses nothing: G itself may be 0 up to rounding
     scale = math.sqrt(strength / np.trace(covariance))
-    if -found.slope > 1e-6 * strength * max(scale, singular[0]):
+    if -found.steepest_slope > 1e-6 * strength * max(scale, singular[0]):
         raise InputError(
-            "cross, covariance and strength must be those of a saddle, where the slope towards the teacher is 0; got "
-            f"the slope {found.slope:g}"
+            "cross_moment, feature_moment and target_moment must be those of a saddle, where the slope towards the "
+            f"teacher is 0; got the slope {found.steepest_slope:g}"
         )
     missing = round(found.loss / strength)
     idle = right[np.count_nonzero(singular > 1e-6 * scale) :]
@@ -165,7 +193,7 @@ def saddle_curvature(cross: ArrayLike, covariance: ArrayLike, strength: float) -
     return float(-2 * strength**2 * inverse[:missing].sum()) + 0.0
 
 
-def attention_saddle(activation: Any, features: int, missing: int, *, nodes: int | None = None) -> Saddle:
+def attention_saddle(activation: Any, features: int, missing_features: int, *, nodes: int | None = None) -> Saddle:
     """The numbers of an exact saddle: k - m of k slots have learned their feature, m watch irrelevant coordinates.
 
     The teacher is f_j = sigma(x_j), j <= k, in k + m dimensions or more. A slot is 1/k of all neurons, with one second
@@ -178,10 +206,14 @@ def attention_saddle(activation: Any, features: int, missing: int, *, nodes: int
     m^2 of them. `activation` is an odd function: a name, a `Link` or a function. z is standard normal, or, if
     `nodes` is given, has the law of the Gauss-Hermite rule of that many points (`normal_nodes`), whose product is then
     the law of x. Exact. Source: the project's; strict saddles are Theorem 1 (2) of Kim & Suzuki 2024.
+
+    >>> found = attention_saddle("tanh", features=2, missing_features=1)
+    >>> print(f"{found.escape_rate:.4f} {found.curvature:.4f}")
+    1.3655 -3.1544
     """
-    k, m = check_whole("features", features, 1), check_whole("missing", missing, 1)
+    k, m = check_whole("features", features, 1), check_whole("missing_features", missing_features, 1)
     if m > k:
-        raise InputError(f"missing must be at most features = {k}, got {m}")
+        raise InputError(f"missing_features must be at most features = {k}, got {m}")
     sigma = as_activation(activation)
     _check_odd(sigma)
     if nodes is None:
@@ -196,23 +228,27 @@ def attention_saddle(activation: Any, features: int, missing: int, *, nodes: int
     if not strength > 0 or not math.isfinite(strength):
         raise InputError(f"activation must have a finite E sigma^2 > 0, got {strength:g}")
     return Saddle(
-        strength=strength,
-        overlap=overlap,
+        target_moment=strength,
+        linear_coefficient=overlap,
         mean_slope=slope,
         loss=m * strength,
-        growth_rate=2 * k * (overlap * slope) ** 2 / strength,
+        escape_rate=2 * k * (overlap * slope) ** 2 / strength,
         multiplicity=m * m,
         curvature=-2.0 * m * k**2 * strength,
     )
 
 
-def escape_slope(growth_rate: ArrayLike, step: ArrayLike) -> Any:
-    """The slope of log(m r - L) in time while a saddle is left by Euler steps: 2 log(1 + step nu) / step.
+def escape_slope(escape_rate: ArrayLike, step_size: ArrayLike) -> Any:
+    """The slope of log(m r - L) in time while a saddle is left by Euler steps: 2 log(1 + eta nu) / eta.
 
-    2 nu for step 0, the flow. Exact as long as the perturbation is small and its fastest part dominates. Broadcasts.
+    2 nu for step size eta = 0, the flow. Exact as long as the perturbation is small and its fastest part dominates.
+    Broadcasts.
+
+    >>> print(escape_slope(escape_rate=1.365, step_size=[0, 0.1, 1]))
+    [2.73  2.559 1.722]
     """
-    rate, step = check_array("growth_rate", growth_rate, low=0), check_array("step", step, low=0)
-    common_shape(growth_rate=rate, step=step)
+    rate, step = check_array("escape_rate", escape_rate, low=0), check_array("step_size", step_size, low=0)
+    common_shape(escape_rate=rate, step_size=step)
     rate, step = np.broadcast_arrays(rate, step)
     with np.errstate(over="ignore"):
         move = step * rate
@@ -226,14 +262,14 @@ def escape_slope(growth_rate: ArrayLike, step: ArrayLike) -> Any:
 
 
 def _checked(cross: Any, covariance: Any, strength: Any) -> tuple[np.ndarray, np.ndarray, float]:
-    cross = check_array("cross", cross, ndim=2)
-    covariance = check_symmetric("covariance", covariance, cross.shape[1])
-    strength = float(check_array("strength", strength, above=0, ndim=0))
+    cross = check_array("cross_moment", cross, ndim=2)
+    covariance = check_symmetric("feature_moment", covariance, cross.shape[1])
+    strength = float(check_array("target_moment", strength, above=0, ndim=0))
     eigenvalues = np.linalg.eigvalsh(covariance)
     if not eigenvalues[0] * _LARGEST_CONDITION >= eigenvalues[-1] or eigenvalues[-1] <= 0:
         raise InputError(
-            f"covariance must be positive definite with a condition number <= {_LARGEST_CONDITION:g}, got eigenvalues "
-            f"from {eigenvalues[0]:g} to {eigenvalues[-1]:g}"
+            f"feature_moment must be positive definite with a condition number <= {_LARGEST_CONDITION:g}, got "
+            f"eigenvalues from {eigenvalues[0]:g} to {eigenvalues[-1]:g}"
         )
     return cross, covariance, strength
 

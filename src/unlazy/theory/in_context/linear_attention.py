@@ -4,9 +4,10 @@ Tokens x ~ N(0, I/d), labels y = x.w + noise of variance rho (`noise_variance`).
 (x_i, y_i) and a query x has the feature h = [(d/l) sum_i y_i x_i, (1/l) sum_i y_i^2] and the prediction x^T Gamma h,
 Gamma d x (d+1). Pretraining on n prompts, each with one of k tasks w_j ~ N(0, I), minimises
 
-    sum_prompts (y - x^T Gamma h)^2 + (n/d) ridge |Gamma|_F^2.
+    sum_prompts (y - x^T Gamma h)^2 + (n/d) lambda |Gamma|_F^2,      lambda = `ridge_times_dimension`.
 
-`context_ratio` alpha = l/d, `task_ratio` kappa = k/d, `prompt_ratio` tau = n/d^2. All errors include rho.
+`context_per_dimension` alpha = l/d, `tasks_per_dimension` kappa = k/d, `prompts_per_squared_dimension` tau = n/d^2.
+All errors include rho.
 Source: Lu, Letey, Zavatone-Veth, Maiti & Pehlevan (2024); here as the deterministic equivalent of a ridge regression.
 """
 
@@ -22,7 +23,7 @@ from unlazy.numerics.roots import golden_minimum
 from unlazy.theory.in_context.large_dimension import PretrainingRatios, companion, effective_ridge, errors, ridge_share
 
 _LEAST, _LARGEST = 1e-100, 1e100
-TARGETS = ("new tasks", "pretraining tasks")
+KINDS = ("new tasks", "pretraining tasks")
 # the optimal effective ridge is searched on a grid of its distance from the ridgeless one, then between neighbours
 _GRID_DECADES = (-9.0, 5.0)
 _GRID_SIZE = 161
@@ -33,7 +34,7 @@ _ROUNDING = 1e-13
 class LinearAttentionErrors(NamedTuple):
     """Mean squared errors with label noise; every field has the broadcast shape of the arguments."""
 
-    effective_ridge: np.ndarray
+    effective_ridge_times_dimension: np.ndarray
     """xi: the mean weights are R_tr (R_tr + q + xi)^-1, R_tr the second moment of the tasks, q = (1 + rho)/alpha."""
     new_task_error: np.ndarray
     """e_ICL, on tasks w ~ N(0, I) that pretraining has not seen."""
@@ -46,59 +47,81 @@ class LinearAttentionErrors(NamedTuple):
 class OptimalRidge(NamedTuple):
     """The ridge with the least error, and the errors there."""
 
-    ridge: np.ndarray
+    ridge_times_dimension: np.ndarray
     errors: LinearAttentionErrors
 
 
 def linear_attention_errors(
-    prompt_ratio: ArrayLike,
-    context_ratio: ArrayLike,
-    task_ratio: ArrayLike,
+    prompts_per_squared_dimension: ArrayLike,
+    context_per_dimension: ArrayLike,
+    tasks_per_dimension: ArrayLike,
+    ridge_times_dimension: ArrayLike,
     noise_variance: ArrayLike,
-    ridge: ArrayLike = 0.0,
     *,
-    test_context_ratio: ArrayLike | None = None,
+    test_context_per_dimension: ArrayLike | None = None,
 ) -> LinearAttentionErrors:
     """The errors of pretrained linear attention as d, l, k and n grow, n = tau d^2, without drawing prompts.
 
     With R_tr Marchenko-Pastur of ratio 1/kappa, q = (1 + rho)/alpha, M(s) = (1/d) tr (R_tr + s)^-1 and s = q + xi,
 
-        ridge = xi (1 - (1 - xi M(s)) / tau),
+        lambda = xi (1 - (1 - xi M(s)) / tau),
         e_IDG = (rho + E[x s^2 + q x^2] / (x+s)^2) / (1 - df2/tau),          df2 = E ((x+q) / (x+s))^2,
         e_ICL = rho + E[s^2 + q x^2] / (x+s)^2 + ((1+q)/tau) E[(x+q) / (x+s)^2] e_IDG,
 
-    x an eigenvalue of R_tr. With `test_context_ratio` the contexts at test have another length than in pretraining:
-    q is then that of the test wherever it is not part of s, df2 or E[(x+q)/(x+s)^2].
+    x an eigenvalue of R_tr. With `test_context_per_dimension` the contexts at test have another length than in
+    pretraining: q is then that of the test wherever it is not part of s, df2 or E[(x+q)/(x+s)^2].
 
-    prompt_ratio, task_ratio and test_context_ratio may be infinite. At ridge 0 the values are limits from above; at
-    prompt_ratio 1, where the model interpolates, they are inf. Exact in the limit; corrections are O(1/d), with a large
-    constant for task_ratio < 1 (`finite_size_errors` has most of them). Source: Lu et al. (2024), results 1 to 3.
+    tau, kappa and `test_context_per_dimension` may be infinite. At ridge 0 the values are limits from above; at
+    tau = 1, where the model interpolates, they are inf. Exact in the limit; corrections are O(1/d), with a large
+    constant for kappa < 1 (`finite_size_errors` has most of them). Source: Lu et al. (2024), results 1 to 3.
+
+    >>> found = linear_attention_errors(
+    ...     [0.5, 0.95, 2], context_per_dimension=2, tasks_per_dimension=2, ridge_times_dimension=0, noise_variance=0.25
+    ... )
+    >>> print(found.new_task_error)
+    [ 1.614 13.981  1.406]
     """
-    setting, ridge_values = _setting(
-        prompt_ratio, context_ratio, task_ratio, noise_variance, test_context_ratio, ridge=ridge
+    setting, choices = _setting(
+        prompts_per_squared_dimension,
+        context_per_dimension,
+        tasks_per_dimension,
+        noise_variance,
+        test_context_per_dimension,
+        ridge_times_dimension=ridge_times_dimension,
     )
-    xi = effective_ridge(setting, ridge_values["ridge"])
+    ridge = choices["ridge_times_dimension"]
+    xi = effective_ridge(setting, ridge)
     with np.errstate(divide="ignore", invalid="ignore"):
-        share = np.where(xi > 0, ridge_values["ridge"] / xi, np.maximum(setting.spare_prompts, 0.0))
+        share = np.where(xi > 0, ridge / xi, np.maximum(setting.spare_prompts, 0.0))
     return _named(setting, xi, share)
 
 
 def optimal_ridge(
-    prompt_ratio: ArrayLike,
-    context_ratio: ArrayLike,
-    task_ratio: ArrayLike,
+    prompts_per_squared_dimension: ArrayLike,
+    context_per_dimension: ArrayLike,
+    tasks_per_dimension: ArrayLike,
     noise_variance: ArrayLike,
     *,
-    test_context_ratio: ArrayLike | None = None,
-    target: str = "new tasks",
+    test_context_per_dimension: ArrayLike | None = None,
+    test_tasks: str = "new tasks",
 ) -> OptimalRidge:
     """The ridge >= 0 at which the error on new tasks (or on the pretraining tasks) is least, and the errors there.
 
     The errors are explicit in the effective ridge xi, so xi is searched: on a logarithmic grid above the xi of ridge 0,
     then by golden sections around the best point. 0 is an answer, in particular for infinitely many prompts and tasks.
+
+    >>> found = optimal_ridge([0.5, 0.95, 2], context_per_dimension=2, tasks_per_dimension=2, noise_variance=0.25)
+    >>> print(found.ridge_times_dimension, found.errors.new_task_error)
+    [3.524 1.932 0.968] [1.126 1.052 0.949]
     """
-    check_choice("target", target, TARGETS)
-    setting, _ = _setting(prompt_ratio, context_ratio, task_ratio, noise_variance, test_context_ratio)
+    check_choice("test_tasks", test_tasks, KINDS)
+    setting, _ = _setting(
+        prompts_per_squared_dimension,
+        context_per_dimension,
+        tasks_per_dimension,
+        noise_variance,
+        test_context_per_dimension,
+    )
     shape = setting.noise.shape
     flat = PretrainingRatios(*(field.reshape(-1) for field in setting))
     least = effective_ridge(flat, np.zeros(flat.noise.shape))
@@ -107,7 +130,7 @@ def optimal_ridge(
         xi = least + _distance(flat, exponent)
         wide = PretrainingRatios(*(np.broadcast_to(field, xi.shape) for field in flat))
         found = errors(wide, xi, ridge_share(wide, xi))
-        return found.new_tasks if target == TARGETS[0] else found.pretraining_tasks
+        return found.new_tasks if test_tasks == KINDS[0] else found.pretraining_tasks
 
     grid = np.linspace(_GRID_DECADES[0], _GRID_DECADES[1] + _more_decades(flat), _GRID_SIZE)
     grid = np.concatenate([np.full((1, least.size), -np.inf), grid])
@@ -125,17 +148,20 @@ def optimal_ridge(
     return OptimalRidge(ridge.reshape(shape)[()], LinearAttentionErrors(*(np.reshape(f, shape)[()] for f in named)))
 
 
-def bayes_error(context_ratio: ArrayLike, noise_variance: ArrayLike) -> np.ndarray:
+def bayes_error(context_per_dimension: ArrayLike, noise_variance: ArrayLike) -> np.ndarray:
     """The least error of any in-context predictor of new tasks w ~ N(0, I): ridge regression on the context.
 
         e_ridge = rho + E s/(x+s),    s = rho/alpha,  x Marchenko-Pastur of ratio 1/alpha
 
     (w = (X^T X + rho I)^-1 X^T y). Without noise it is max(1 - alpha, 0). Exact as d grows; alpha may be infinite.
+
+    >>> print(bayes_error(context_per_dimension=[0.5, 2, 8], noise_variance=0.25))
+    [0.8904 0.4254 0.2843]
     """
-    context_ratio = _ratio("context_ratio", context_ratio)
+    context_per_dimension = _ratio("context_per_dimension", context_per_dimension)
     noise_variance = check_array("noise_variance", noise_variance, low=0, high=_LARGEST)
-    common_shape(context_ratio=context_ratio, noise_variance=noise_variance)
-    inverse, spare = _inverse(context_ratio)
+    common_shape(context_per_dimension=context_per_dimension, noise_variance=noise_variance)
+    inverse, spare = _inverse(context_per_dimension)
     s = noise_variance * inverse
     root = np.hypot(spare - s, 2 * np.sqrt(s)) - (spare - s)
     # s/(s+w) with w = 2s/root, which is also right where s and w vanish together
@@ -159,37 +185,39 @@ def _named(setting: PretrainingRatios, xi: np.ndarray, share: np.ndarray) -> Lin
 
 
 def _setting(
-    prompt_ratio: ArrayLike,
-    context_ratio: ArrayLike,
-    task_ratio: ArrayLike,
+    prompts_per_squared_dimension: ArrayLike,
+    context_per_dimension: ArrayLike,
+    tasks_per_dimension: ArrayLike,
     noise_variance: ArrayLike,
-    test_context_ratio: ArrayLike | None,
+    test_context_per_dimension: ArrayLike | None,
     **others: ArrayLike,
 ) -> tuple[PretrainingRatios, dict[str, np.ndarray]]:
     """The checked arguments in the form of the formulas, all of one shape."""
     given = {
-        "prompt_ratio": _ratio("prompt_ratio", prompt_ratio),
-        "context_ratio": check_array("context_ratio", context_ratio, low=_LEAST, high=_LARGEST),
-        "task_ratio": _ratio("task_ratio", task_ratio),
+        "prompts_per_squared_dimension": _ratio("prompts_per_squared_dimension", prompts_per_squared_dimension),
+        "context_per_dimension": check_array("context_per_dimension", context_per_dimension, low=_LEAST, high=_LARGEST),
+        "tasks_per_dimension": _ratio("tasks_per_dimension", tasks_per_dimension),
         "noise_variance": check_array("noise_variance", noise_variance, low=0, high=_LARGEST),
         **{name: check_array(name, value, low=0, high=_LARGEST) for name, value in others.items()},
     }
-    given["test_context_ratio"] = (
-        given["context_ratio"] if test_context_ratio is None else _ratio("test_context_ratio", test_context_ratio)
+    given["test_context_per_dimension"] = (
+        given["context_per_dimension"]
+        if test_context_per_dimension is None
+        else _ratio("test_context_per_dimension", test_context_per_dimension)
     )
     shape = common_shape(**given)
     given = {name: np.broadcast_to(value, shape) for name, value in given.items()}
     noise = given["noise_variance"]
-    inverse_prompts, spare_prompts = _inverse(given["prompt_ratio"])
-    inverse_tasks, spare_tasks = _inverse(given["task_ratio"])
+    inverse_prompts, spare_prompts = _inverse(given["prompts_per_squared_dimension"])
+    inverse_tasks, spare_tasks = _inverse(given["tasks_per_dimension"])
     setting = PretrainingRatios(
         inverse_prompts,
         spare_prompts,
-        (1 + noise) / given["context_ratio"],
+        (1 + noise) / given["context_per_dimension"],
         inverse_tasks,
         spare_tasks,
         noise,
-        (1 + noise) / given["test_context_ratio"],
+        (1 + noise) / given["test_context_per_dimension"],
     )
     return setting, {name: given[name] for name in others}
 

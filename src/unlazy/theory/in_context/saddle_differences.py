@@ -9,12 +9,13 @@ import numpy as np
 from unlazy.checks import check_whole
 
 _STENCIL = 1e-4
+_MOST_FEATURES = 10
 
 
 class SaddleDifferences(NamedTuple):
     """What differences of the loss say of the saddle."""
 
-    eigenvalue: float
+    least_eigenvalue: float
     """The most negative one of N times the Hessian."""
     multiplicity: float
     """How many eigenvalues are within 0.1% of it."""
@@ -22,13 +23,18 @@ class SaddleDifferences(NamedTuple):
     """d^2 (L/r) / ds^2 towards the teacher whose missing features go to the idle slots."""
 
 
-def saddle_by_differences(features: int, missing: int) -> SaddleDifferences:
+def saddle_by_differences(features: int, missing_features: int) -> SaddleDifferences:
     """Hessian and curvature at the saddle of erf neurons, one per slot, by central differences.
 
-    For tokens N(0, I), k = `features` of which m = `missing` are not learned, by the exact moments of erf neurons.
+    For tokens N(0, I), k = `features` of which m = `missing_features` are not learned, by the exact moments of erf
+    neurons.
+
+    >>> found = saddle_by_differences(features=2, missing_features=1)
+    >>> print(f"{found.least_eigenvalue:.4f} {found.multiplicity:.0f} {found.curvature:.4f}")
+    -1.5509 1 -8.0000
     """
-    k = check_whole("features", features, 1)
-    m, d = check_whole("missing", missing, 1, k), 2 * k
+    k = check_whole("features", features, 1, _MOST_FEATURES)
+    m, d = check_whole("missing_features", missing_features, 1, k), 2 * k
     slots = np.arange(k)
     watched = np.where(slots < k - m, slots, slots + k)
     saddle = np.concatenate([np.eye(d)[watched], np.eye(k)], axis=1)

@@ -329,9 +329,9 @@ def _overlaps(name: str, overlaps: ArrayLike) -> np.ndarray:
 def _polynomial(name: str, function: LinkLike) -> np.ndarray:
     """The Hermite coefficients of a polynomial."""
     found = as_link(function, name)
-    if found.hermite is None:
+    if found.hermite_coefficients is None:
         raise InputError(f"{name} must be a polynomial such as He3, got {found.name!r}")
-    return np.array(found.hermite)
+    return np.array(found.hermite_coefficients)
 
 
 def _moments(link: LinkLike, activation: LinkLike | None) -> _Moments:

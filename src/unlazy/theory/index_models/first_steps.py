@@ -60,7 +60,7 @@ def first_gradient(
     d = check_whole("d", d, 3)
     roots, m = np.sqrt(sizes.reshape(-1)), d**-0.5
     orders = np.arange(1, _DEGREE + 1)
-    own, its = (coefficients(f.value, Hermite(), _DEGREE, f.breakpoints).values for f in (target, neuron))
+    own, its = (coefficients(f, Hermite(), _DEGREE).polynomial_coefficients for f in (target, neuron))
     signal = float((orders * (own * its)[1:] * m ** (orders - 1)).sum()) * np.sqrt(1 - m**2)
     # an even number of points, so that none is on the jump of a link or a slope at 0
     points, weights = normal_nodes(_NODES)
@@ -113,11 +113,11 @@ def step_price(link: str | Link | Elementwise, label_powers: Sequence[int], over
 
 def _points(link: Link, power: int) -> tuple[np.ndarray, np.ndarray]:
     """A rule for averages of link^(2 power) z^2 over z."""
-    if link.hermite is None:
+    if link.hermite_coefficients is None:
         if power > _LARGEST_POWER_DEGREE:
             raise InputError(f"label_powers must be at most {_LARGEST_POWER_DEGREE}, got {power}")
         return Hermite().grid(_REFINEMENT, link.breakpoints)
-    degree = max((k for k, a in enumerate(link.hermite) if a != 0), default=0)
+    degree = max((k for k, a in enumerate(link.hermite_coefficients) if a != 0), default=0)
     if degree * power > _LARGEST_POWER_DEGREE:
         raise InputError(
             f"label_powers must keep degree * power <= {_LARGEST_POWER_DEGREE}, got {degree} * {power} = "

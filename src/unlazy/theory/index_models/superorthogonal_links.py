@@ -38,7 +38,7 @@ class ExactSeries(NamedTuple):
 
 
 class SuperOrthogonal(NamedTuple):
-    """g = sum_j link.hermite[j] h_j with E[g^i h_k] = 0 for 1 <= k <= K and 1 <= i <= I, and variance 1."""
+    """g = sum_j a_j h_j with E[g^i h_k] = 0 for 1 <= k <= K and 1 <= i <= I, and variance 1."""
 
     link: Link
     moment_residual: float
@@ -132,9 +132,9 @@ def moment_residual(link: str | Link, hidden_degree: int, hidden_power: int) -> 
     largest_k = check_whole("hidden_degree", hidden_degree, 1, _MOST)
     largest_i = check_whole("hidden_power", hidden_power, 1, _MOST)
     found = as_link(link)
-    if found.hermite is None:
+    if found.hermite_coefficients is None:
         raise InputError(f"link must be a polynomial such as He3, got {found.name!r}")
-    hermite = np.trim_zeros(np.array(found.hermite), "b")
+    hermite = np.trim_zeros(np.array(found.hermite_coefficients), "b")
     if not hermite.size:
         raise InputError("link must be a polynomial other than 0")
     return _residual(hermite / np.abs(hermite).max(), largest_k, largest_i)

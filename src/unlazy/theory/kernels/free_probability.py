@@ -36,67 +36,68 @@ class Law(ABC):
 class Semicircle(Law):
     """The law of a symmetric matrix with independent entries of variance v/n (Wigner), on [-2 sqrt(v), 2 sqrt(v)].
 
-    G = (z - sqrt(z - 2 sqrt(v)) sqrt(z + 2 sqrt(v))) / (2 v),      R = v g
+    G = (z - sqrt(z - 2 sqrt(v)) sqrt(z + 2 sqrt(v))) / (2 v),      R = v g,      v = `second_moment`
     """
 
-    variance: float = 1.0
+    second_moment: float = 1.0
 
     def __post_init__(self) -> None:
-        check_array("variance", self.variance, above=0, ndim=0)
+        check_array("second_moment", self.second_moment, above=0, ndim=0)
 
     def stieltjes(self, z: ArrayLike) -> Any:
         z = _points(z)
         # 2 / (z + root) instead of (z - root) / (2 v), which cancels for large z
-        return 2 / (z + _root(z, -2 * np.sqrt(self.variance), 2 * np.sqrt(self.variance)))
+        return 2 / (z + _root(z, -2 * np.sqrt(self.second_moment), 2 * np.sqrt(self.second_moment)))
 
 
 @dataclass(frozen=True)
 class MarchenkoPastur(Law):
-    """The law of scale (1/N) Y Y^T, Y n x N with independent standard entries, n/N = ratio (phi).
+    """The law of scale (1/N) Y Y^T, Y n x N with independent standard entries, n/N = phi (`aspect_ratio`).
 
         G = (z + phi - 1 - sqrt(z - e_-) sqrt(z - e_+)) / (2 phi z),     e = (1 +- sqrt(phi))^2,      for scale 1,
         R = 1 / (1 - phi g)
 
     with mean 1, variance phi, free cumulants phi^(s-1) and the atom 1 - 1/phi at 0 for phi > 1. A negative scale
-    mirrors it. The free Poisson law of rate r and jump j has ratio 1/r and scale r j.
+    mirrors it. The free Poisson law of rate r and jump j has aspect_ratio 1/r and scale r j.
     """
 
-    ratio: float
+    aspect_ratio: float
     scale: float = 1.0
 
     def __post_init__(self) -> None:
-        check_array("ratio", self.ratio, above=0, ndim=0)
+        check_array("aspect_ratio", self.aspect_ratio, above=0, ndim=0)
         if not float(check_array("scale", self.scale, ndim=0)):
             raise InputError("scale must not be 0")
 
     def stieltjes(self, z: ArrayLike) -> Any:
         z = _points(z) / self.scale
-        shifted = z + self.ratio - 1
-        root = _root(z, (1 - np.sqrt(self.ratio)) ** 2, (1 + np.sqrt(self.ratio)) ** 2)
+        shifted = z + self.aspect_ratio - 1
+        root = _root(z, (1 - np.sqrt(self.aspect_ratio)) ** 2, (1 + np.sqrt(self.aspect_ratio)) ** 2)
         with np.errstate(divide="ignore", invalid="ignore"):
             # (shifted + root) (shifted - root) = 4 phi z: the factor that does not cancel
             values = np.where(
                 np.abs(shifted + root) >= np.abs(shifted - root),
                 2 / (shifted + root),
-                (shifted - root) / (2 * self.ratio * z),
+                (shifted - root) / (2 * self.aspect_ratio * z),
             )
         return values[()] / self.scale
 
 
 class Discrete(Law):
-    """Atoms at `locations` with weights that add up to 1, equal ones unless given: G = sum_j w_j / (z - x_j)."""
+    """Atoms at `locations` with probabilities, equal ones unless given: G = sum_j p_j / (z - x_j)."""
 
-    def __init__(self, locations: ArrayLike, weights: ArrayLike | None = None) -> None:
+    def __init__(self, locations: ArrayLike, probabilities: ArrayLike | None = None) -> None:
         self.locations = check_array("locations", locations, ndim=1)
         size = self.locations.size
-        self.weights = np.full(size, 1 / size) if weights is None else check_array("weights", weights, low=0, ndim=1)
-        if self.weights.size != size:
-            raise InputError(f"weights must be {size} numbers like locations, got {self.weights.size}")
-        if abs(self.weights.sum() - 1) > 1e-9:
-            raise InputError(f"weights must add up to 1, got {self.weights.sum():g}")
+        given = np.full(size, 1 / size) if probabilities is None else probabilities
+        self.probabilities = check_array("probabilities", given, low=0, ndim=1)
+        if self.probabilities.size != size:
+            raise InputError(f"probabilities must be {size} numbers like locations, got {self.probabilities.size}")
+        if abs(self.probabilities.sum() - 1) > 1e-9:
+            raise InputError(f"probabilities must add up to 1, got {self.probabilities.sum():g}")
 
     def stieltjes(self, z: ArrayLike) -> Any:
-        return np.sum(self.weights / (_points(z)[..., None] - self.locations), axis=-1)
+        return np.sum(self.probabilities / (_points(z)[..., None] - self.locations), axis=-1)
 
 
 @dataclass(frozen=True)
@@ -109,8 +110,8 @@ class FreeSum(Law):
     not small. Source: Belinschi & Bercovici (2007).
     """
 
-    first: Law
-    second: Law
+    first_law: Law
+    second_law: Law
 
     def stieltjes(self, z: ArrayLike) -> Any:
         z = _points(z)
@@ -119,18 +120,21 @@ class FreeSum(Law):
         upper = np.where(z.imag > 0, z, z.conj())
 
         def step(w: np.ndarray, z: np.ndarray) -> np.ndarray:
-            return z + _shift(self.second, z + _shift(self.first, w))
+            return z + _shift(self.second_law, z + _shift(self.first_law, w))
 
-        found = self.first.stieltjes(_fixed_point(step, upper))
+        found = self.first_law.stieltjes(_fixed_point(step, upper))
         return np.where(z.imag > 0, found, np.conj(found))[()]
 
 
-def moments_from_free_cumulants(cumulants: ArrayLike) -> np.ndarray:
+def moments_from_free_cumulants(free_cumulants: ArrayLike) -> np.ndarray:
     """m_1, ..., m_n from the free cumulants kappa_1, ..., kappa_n, the coefficients of R(g) = sum_s kappa_s g^(s-1).
 
     m_n = sum_s kappa_s sum_{i_1 + ... + i_s = n - s} m_{i_1} ... m_{i_s},    m_0 = 1     (Speicher 1994)
+
+    >>> print(moments_from_free_cumulants(free_cumulants=[1, 1, 1, 1]))
+    [ 1. 2. 5. 14.]
     """
-    kappa = check_array("cumulants", cumulants, ndim=1)
+    kappa = check_array("free_cumulants", free_cumulants, ndim=1)
     moments = np.ones(1)
     for n in range(1, kappa.size + 1):
         moments = np.append(moments, _products(moments, n) @ kappa[:n])

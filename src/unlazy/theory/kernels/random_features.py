@@ -1,21 +1,22 @@
 """Ridge regression with a kernel or with random features: the deterministic equivalent of risk and training error.
 
-    kernel            f_hat(x) = k(x)^T (K + ridge I)^-1 y with the n x n matrix K as it is, not divided by n
-    random features   f_hat(x) = a.phi(x), phi_j(x) = sigma(<x, w_j>) / sqrt(p), a minimises |y - Phi a|^2 + ridge |a|^2
+    kernel            f_hat(x) = k(x)^T (K + penalty I)^-1 y with the n x n matrix K as it is, not divided by n
+    random features   f_hat(x) = a.phi(x), phi_j = sigma(<x, w_j>) / sqrt(p), a minimises |y - Phi a|^2 + penalty |a|^2
 
-So `ridge` is scikit-learn's `alpha` of `KernelRidge` and `Ridge`, and n times the ridge of `theory.regression.ridge`.
+So `penalty` is scikit-learn's `alpha` of `KernelRidge` and `Ridge`, and n times the ridge of `theory.regression.ridge`.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from unlazy.checks import InputError, check_array, check_like, common_shape
+from unlazy.functions.elementwise import Link
 from unlazy.functions.orthogonal import Gegenbauer
 from unlazy.numerics.roots import increasing_root
 from unlazy.numerics.spectral_sums import SOLVER_EVALUATIONS, SpectralNodes, Spectrum, effective_ridge, spectral_sums
@@ -28,7 +29,7 @@ _EVALUATIONS = SOLVER_EVALUATIONS + 8
 
 
 class KernelEquivalent(NamedTuple):
-    """Every field has the broadcast shape of n, ridge, noise_variance and features."""
+    """Every field has the broadcast shape of n, penalty, noise_variance and width."""
 
     effective_ridge: np.ndarray
     """nu (nu_2 of the literature): mode i is learned to the part l_i / (l_i + nu)."""
@@ -49,32 +50,32 @@ class KernelEquivalent(NamedTuple):
 
 
 def kernel_regression_equivalent(
-    eigenvalues: ArrayLike,
+    spectrum: ArrayLike,
     energies: ArrayLike,
     n: ArrayLike,
-    ridge: ArrayLike,
+    penalty: ArrayLike,
     noise_variance: ArrayLike,
     *,
-    features: ArrayLike = math.inf,
+    width: ArrayLike = math.inf,
     multiplicities: ArrayLike | None = None,
 ) -> KernelEquivalent:
     """Risk and training error of ridge regression with a kernel or with p random features, without drawing data.
 
-    Entry i of `eigenvalues` l_i of the kernel E_w sigma sigma (as operator on functions of x) stands for
+    Entry i of the `spectrum` l_i of the kernel E_w sigma sigma (as operator on functions of x) stands for
     `multiplicities[i]` orthonormal modes, on all of which together the target has the energy V_i (`energies`).
-    With p `features` (infinitely many for the kernel itself), r_i = l_i / (l_i + nu) and df_k = sum_i r_i^k,
+    With p = `width` features (infinitely many for the kernel itself), r_i = l_i / (l_i + nu) and df_k = sum_i r_i^k,
 
-        (n - df1) (1 - df1/p) nu = ridge,        df1 < min(n, p),
+        (n - df1) (1 - df1/p) nu = penalty,        df1 < min(n, p),
         X = (df1 - df2) / (p - df2),             1 - Y = 1 - df1/n + (1 - X) (df1 - df2)/n,
         bias = [sum_i V_i (1 - r_i)^2 + X sum_i V_i r_i (1 - r_i)] / (1 - Y),         variance = s2 Y / (1 - Y),
         training error = (1 - df1/n)^2 (bias + variance + s2).
 
-    For p = infinity X = 0, and this is `unlazy.theory.ridge_equivalent` at ridge/n. For n = infinity X = 1 and
-    the risk is the approximation error sum_i V_i nu / (l_i + nu) with df1 = p. All of n, ridge, noise_variance and
-    features broadcast; n and features are >= 1 and may be infinite. Modes with l_i = 0 are never learned and their
+    For p = infinity X = 0, and this is `unlazy.theory.ridge_equivalent` at ridge penalty/n. For n = infinity X = 1 and
+    the risk is the approximation error sum_i V_i nu / (l_i + nu) with df1 = p. All of n, penalty, noise_variance
+    and width broadcast; n and width are >= 1 and may be infinite. Modes with l_i = 0 are never learned and their
     energy acts as label noise.
 
-    Ridge 0 stands for the limit from above: the minimum-norm interpolator if n < min(p, rank), least squares if p or
+    Penalty 0 stands for the limit from above: the minimum-norm interpolator if n < min(p, rank), least squares if p or
     the rank is smaller; at n = p < rank the risk is infinite. One formula holds in all regimes: on the sphere
     degree l is learned around n = N_l ~ d^l / l!, degrees above act as noise and as ridge, and n = p is a peak for
     every exponent of d.
@@ -82,34 +83,47 @@ def kernel_regression_equivalent(
     Exact to leading order for modes that are like independent Gaussians (dot-product kernels on the sphere and the
     hypercube for generic targets). Sources: Simon et al. (2023), Canatar et al. (2021) for kernels; Defilippis,
     Loureiro & Misiakiewicz (2024) for features.
+
+    >>> found = kernel_regression_equivalent(
+    ...     [0.03, 1e-3], [1, 0.3], 100, penalty=0.1, noise_variance=0.1, width=[50, 100, 900], multiplicities=[30, 464]
+    ... )
+    >>> print(found.risk)
+    [1.089 0.914 0.4437]
     """
-    spectrum = _spectrum(eigenvalues, energies, multiplicities)
+    modes = _spectrum(spectrum, energies, multiplicities)
     n = check_array("n", n, low=1, finite=False)
-    ridge = check_array("ridge", ridge, low=0, high=_LARGEST)
+    ridge = check_array("penalty", penalty, low=0, high=_LARGEST)
     noise = check_array("noise_variance", noise_variance, low=0, high=_LARGEST_SUM)
-    features = check_array("features", features, low=1, finite=False)
-    shape = common_shape(n=n, ridge=ridge, noise_variance=noise, features=features)
+    features = check_array("width", width, low=1, finite=False)
+    shape = common_shape(n=n, penalty=ridge, noise_variance=noise, width=features)
     n, ridge, features = np.broadcast_arrays(n, ridge, features)
-    found = _at_sizes(spectrum, n, ridge, features, noise)
+    found = _at_sizes(modes, n, ridge, features, noise)
     return KernelEquivalent(*(np.broadcast_to(field, shape).copy()[()] for field in found))
 
 
 def feature_regression_equivalent(
-    activation: Callable[[Any], Any],
+    activation: str | Link | Callable[[Any], Any],
     energies: Sequence[float],
     n: ArrayLike,
-    features: ArrayLike,
     d: int,
-    ridge: ArrayLike,
+    width: ArrayLike,
+    penalty: ArrayLike,
     noise_variance: ArrayLike,
-    *,
-    breakpoints: Iterable[float] = (),
 ) -> KernelEquivalent:
-    """The same for features sigma(sqrt(d) <x, w>) / sqrt(p), x and w on the unit sphere, and energies by degree."""
-    blocks = activation_blocks(activation, Gegenbauer(d), breakpoints=breakpoints)
+    """The same for features sigma(sqrt(d) <x, w>) / sqrt(p), x and w on the unit sphere, and energies by degree.
+
+    At penalty 0 and n = width, where it is not the rank that is smaller, the risk is infinite.
+
+    >>> found = feature_regression_equivalent(
+    ...     "relu", energies=[0, 1, 0.5], n=400, d=30, width=[100, 400, 3200], penalty=0.01, noise_variance=0.1
+    ... )
+    >>> print(found.risk)
+    [0.7452 0.5886 0.283]
+    """
+    blocks = activation_blocks(activation, Gegenbauer(d))
     given, copies = blocks.energies(energies), blocks.multiplicities
     return kernel_regression_equivalent(
-        blocks.eigenvalues, given, n, ridge, noise_variance, features=features, multiplicities=copies
+        blocks.spectrum, given, n, penalty, noise_variance, width=width, multiplicities=copies
     )
 
 
@@ -195,13 +209,13 @@ def _sums(nodes: SpectralNodes, nu: np.ndarray) -> tuple[np.ndarray, ...]:
     return *spectral_sums(nodes, nu), (nodes.values / total * (nu / total)) @ nodes.signal
 
 
-def _spectrum(eigenvalues: ArrayLike, energies: ArrayLike, multiplicities: ArrayLike | None) -> Spectrum:
-    values = check_array("eigenvalues", eigenvalues, low=0, high=_LARGEST, ndim=1)
+def _spectrum(spectrum: ArrayLike, energies: ArrayLike, multiplicities: ArrayLike | None) -> Spectrum:
+    values = check_array("spectrum", spectrum, low=0, high=_LARGEST, ndim=1)
     copies = check_array("multiplicities", 1.0 if multiplicities is None else multiplicities, above=0)
     signal = check_array("energies", energies, low=0)
-    copies, signal = check_like("eigenvalues", values, multiplicities=copies, energies=signal)
+    copies, signal = check_like("spectrum", values, multiplicities=copies, energies=signal)
     with np.errstate(over="ignore"):
-        for total, formula in ((copies @ values, "multiplicities * eigenvalues"), (signal.sum(), "energies")):
+        for total, formula in ((copies @ values, "multiplicities * spectrum"), (signal.sum(), "energies")):
             if not total <= _LARGEST_SUM:
                 raise InputError(f"the sum of {formula} must be <= {_LARGEST_SUM:g}, got {total:g}")
     kept = values > 0

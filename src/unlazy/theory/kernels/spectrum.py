@@ -9,18 +9,21 @@ f(sqrt(d)) / sqrt(n).
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from unlazy.checks import InputError, check_array
-from unlazy.functions.orthogonal import Hermite, InnerProductFamily, coefficients
+from unlazy.checks import InputError, check_array, check_whole
+from unlazy.functions.elementwise import Link, as_link
+from unlazy.functions.orthogonal import Hermite, InnerProductFamily
 from unlazy.numerics.roots import increasing_root
+from unlazy.theory.kernels.blocks import check_family, expanded
 from unlazy.theory.kernels.free_probability import Law, moments_from_free_cumulants
 
+_MOST_DEGREES = 1000
 _LEAST_COEFFICIENT = 1e-9
 _LEAST_TAIL = 1e-14
 _SAME_POLE = 1e-13
@@ -32,7 +35,7 @@ class Atoms(NamedTuple):
     """Points of positive mass."""
 
     locations: np.ndarray
-    masses: np.ndarray
+    probabilities: np.ndarray
 
 
 class KernelSpectrum(Law):
@@ -41,20 +44,20 @@ class KernelSpectrum(Law):
         R(g) = v g + sum_k a_k^2 g / (1 - s_k g),     s_k = a_k sqrt(phi_k),
         z = w + v/w + sum_k a_k^2 / (w - s_k),        w = 1/G(z)
 
-    `weights` are the a_k^2 and v, `poles` the s_k and 0. At a real x, w is an eigenvalue of a small matrix, and the
+    `residues` are the a_k^2 and v, `poles` the s_k and 0. At a real x, w is an eigenvalue of a small matrix, and the
     law is absolutely continuous but for one possible atom. `kernel_spectrum` and `kernel_spectrum_limit` make it.
     """
 
-    def __init__(self, weights: ArrayLike, poles: ArrayLike) -> None:
-        given_weights = check_array("weights", weights, above=0, ndim=1)
+    def __init__(self, residues: ArrayLike, poles: ArrayLike) -> None:
+        given_residues = check_array("residues", residues, above=0, ndim=1)
         given_poles = check_array("poles", poles, ndim=1)
-        if given_weights.shape != given_poles.shape:
-            raise InputError(f"poles must have shape {given_weights.shape} like weights, got {given_poles.shape}")
+        if given_residues.shape != given_poles.shape:
+            raise InputError(f"poles must have shape {given_residues.shape} like residues, got {given_poles.shape}")
         order = np.argsort(given_poles)
         sorted_poles = given_poles[order]
-        apart = np.diff(sorted_poles, prepend=-np.inf) > _SAME_POLE * np.sqrt(given_weights.sum())
+        apart = np.diff(sorted_poles, prepend=-np.inf) > _SAME_POLE * np.sqrt(given_residues.sum())
         first = np.flatnonzero(apart)
-        self.weights = np.add.reduceat(given_weights[order], first)
+        self.residues = np.add.reduceat(given_residues[order], first)
         self.poles = sorted_poles[first]
 
     def stieltjes(self, z: ArrayLike) -> Any:
@@ -130,7 +133,7 @@ class KernelSpectrum(Law):
 
     def moments(self, order: int) -> np.ndarray:
         """m_1 = 0, m_2, ..., m_order, from the free cumulants kappa_j = sum_k a_k^2 s_k^(j-2) + v [j = 2]."""
-        cumulants = [0.0] + [float(self.weights @ self.poles ** (j - 2)) for j in range(2, order + 1)]
+        cumulants = [0.0] + [float(self.residues @ self.poles ** (j - 2)) for j in range(2, order + 1)]
         return moments_from_free_cumulants(cumulants[:order])
 
     @cached_property
@@ -147,10 +150,10 @@ class KernelSpectrum(Law):
     def atoms(self) -> Atoms:
         """The atom 1 - sum_k 1/phi_k at -sum_k a_k / sqrt(phi_k), if this is positive and there is no semicircle."""
         with np.errstate(divide="ignore"):
-            mass = 1 - np.sum(self.weights / self.poles**2)
+            mass = 1 - np.sum(self.residues / self.poles**2)
         if not mass > _ROUNDING_OF_CDF:
             return Atoms(np.zeros(0), np.zeros(0))
-        return Atoms(np.array([-np.sum(self.weights / self.poles)]), np.array([mass]))
+        return Atoms(np.array([-np.sum(self.residues / self.poles)]), np.array([mass]))
 
     @cached_property
     def _critical_points(self) -> tuple[np.ndarray, np.ndarray]:
@@ -159,7 +162,7 @@ class KernelSpectrum(Law):
         h(w) = sum_j weight_j / (w - pole_j)^2 is convex between neighbouring poles; h = 1 has a root on both outer
         sides and none or two between neighbours.
         """
-        weights, poles, total = self.weights, self.poles, self.weights.sum()
+        weights, poles, total = self.residues, self.poles, self.residues.sum()
         last = poles.size - 1
         gaps = np.arange(last)
         low, high = np.cbrt(weights[:-1] / total), np.cbrt(total / weights[1:])
@@ -197,7 +200,7 @@ class KernelSpectrum(Law):
     def _flat_edges(self) -> np.ndarray:
         pole, distance = self._critical_points
         from_pole = self.poles[pole][:, None] - self.poles + distance[:, None]
-        return self.poles[pole] + distance + np.sum(self.weights / from_pole, axis=1)
+        return self.poles[pole] + distance + np.sum(self.residues / from_pole, axis=1)
 
     @cached_property
     def _cdf_at_edges(self) -> np.ndarray:
@@ -205,7 +208,7 @@ class KernelSpectrum(Law):
         pole, distance = self._critical_points
         w = (self.poles[pole] + distance)[:, None]
         with np.errstate(divide="ignore"):
-            parts = self.weights / self.poles**2
+            parts = self.residues / self.poles**2
         positive = np.where((w > 0) & (w < self.poles), parts, 0.0).sum(axis=1)
         negative = np.where((w < 0) & (w > self.poles), parts, 0.0).sum(axis=1)
         return np.clip(1 - ((w[:, 0] <= 0) + positive - negative), 0.0, 1.0)
@@ -224,8 +227,8 @@ class KernelSpectrum(Law):
         matrices = np.zeros((*z.shape, size, size), dtype=z.dtype)
         diagonal = np.arange(1, size)
         matrices[..., 0, 0] = z
-        matrices[..., 0, 1:] = -np.sqrt(self.weights)
-        matrices[..., 1:, 0] = np.sqrt(self.weights)
+        matrices[..., 0, 1:] = -np.sqrt(self.residues)
+        matrices[..., 1:, 0] = np.sqrt(self.residues)
         matrices[..., diagonal, diagonal] = self.poles
         roots = np.linalg.eigvals(matrices)
         return np.take_along_axis(roots, np.argmax(roots.imag, axis=-1)[..., None], axis=-1)[..., 0]
@@ -240,10 +243,12 @@ class KernelSpectrum(Law):
             np.where(small, ratio, 0.0), (np.arange(18) + 1) / (np.arange(18) + 2)
         )
         parts = np.where(small, series, (np.log(1 - safe) + safe / (1 - safe)) / safe**2)
-        return np.log(w) + parts @ self.weights / w**2
+        return np.log(w) + parts @ self.residues / w**2
 
 
-def kernel_spectrum(coefficients: ArrayLike, multiplicities: ArrayLike, n: float, tail: float = 0.0) -> KernelSpectrum:
+def kernel_spectrum(
+    polynomial_coefficients: ArrayLike, multiplicities: ArrayLike, n: float, tail: float = 0.0
+) -> KernelSpectrum:
     """The law of the eigenvalues of a kernel matrix of n points at its finite size.
 
     With a_k the coefficients of f and N_k the multiplicities of the degrees k = 0, 1, ..., K of the law of the points
@@ -257,68 +262,89 @@ def kernel_spectrum(coefficients: ArrayLike, multiplicities: ArrayLike, n: float
 
     Exact as n and d grow, measured to a Kolmogorov distance of some 0.005 at d = 45 (sphere; Krawtchouk coefficients
     for the hypercube). Sources: Lu & Yau (2022), Dubova, Lu, McKenna & Yau (2023), here with all degrees kept.
+
+    >>> law = kernel_spectrum(polynomial_coefficients=[0.4, 0.5, 0.2], multiplicities=[1, 45, 1034], n=1500, tail=0.01)
+    >>> print(law.edges.round(3))
+    [[-0.408 0.55 ]
+     [ 1.897 3.889]
+     [14.72 16.31]]
     """
-    a = check_array("coefficients", coefficients, ndim=1)
+    a = check_array("polynomial_coefficients", polynomial_coefficients, ndim=1)
     copies = check_array("multiplicities", multiplicities, above=0, ndim=1)
     if copies.shape != a.shape:
-        raise InputError(f"multiplicities must have shape {a.shape} like coefficients, got {copies.shape}")
+        raise InputError(f"multiplicities must have shape {a.shape} like polynomial_coefficients, got {copies.shape}")
     n = float(check_array("n", n, low=1, ndim=0))
     return _free_sum(a, n / copies, tail)
 
 
-def kernel_spectrum_limit(coefficient: float, ratio: float, tail: float) -> KernelSpectrum:
+def kernel_spectrum_limit(
+    polynomial_coefficient: float, samples_per_multiplicity: float, tail: float
+) -> KernelSpectrum:
     """The limit of `kernel_spectrum` as d grows with n/d^l -> c: Marchenko-Pastur plus semicircle.
 
         v s G^3 - (v + a^2 + s z) G^2 + (z + s) G - 1 = 0,       s = a sqrt(phi)
 
-    for an integer l, with a (`coefficient`) that of degree l in Hermite polynomials, phi = l! c (`ratio`) and v
-    (`tail`) the sum of a_k^2 over the degrees above l. For an exponent that is no integer a = 0: a semicircle, v from
-    the degrees above it. Degrees below l are outliers without weight; the bulk shift -a_k sqrt(N_k/n) that they cause
-    vanishes slowly, like d^(-(l-k)/2). Source: Lu & Yau (2022).
+    for an integer l, with a (`polynomial_coefficient`) that of degree l in Hermite polynomials, phi = n / N_l = l! c
+    (`samples_per_multiplicity`) and v (`tail`) the sum of a_k^2 over the degrees above l. For an exponent that is no
+    integer a = 0: a semicircle, v from the degrees above it. Degrees below l are outliers without weight; the bulk
+    shift -a_k sqrt(N_k/n) that they cause vanishes slowly, like d^(-(l-k)/2). Source: Lu & Yau (2022).
+
+    >>> print(kernel_spectrum_limit(polynomial_coefficient=0.8, samples_per_multiplicity=1.0, tail=0.36).edges)
+    [[-1.641 2.621]]
     """
-    a = check_array("coefficient", coefficient, ndim=0)
-    phi = check_array("ratio", ratio, above=0, ndim=0)
+    a = check_array("polynomial_coefficient", polynomial_coefficient, ndim=0)
+    phi = check_array("samples_per_multiplicity", samples_per_multiplicity, above=0, ndim=0)
     return _free_sum(a.reshape(1), phi.reshape(1), tail)
 
 
 def function_spectrum(
-    function: Callable[[Any], Any],
-    family: InnerProductFamily,
-    n: float,
-    *,
-    degree: int = 8,
-    breakpoints: Iterable[float] = (),
+    kernel_function: str | Link | Callable[[Any], Any], family: InnerProductFamily, n: float, *, last_degree: int = 8
 ) -> KernelSpectrum:
-    """`kernel_spectrum` of f on the sphere or the hypercube, with degrees up to `degree` apart from each other."""
-    if not isinstance(family, InnerProductFamily):
-        raise InputError(f"family must be Gegenbauer(d) or Krawtchouk(d), got {family!r:.80}")
-    found = coefficients(function, family, degree, breakpoints)
-    return kernel_spectrum(found.values, family.multiplicities(degree), n, found.tail)
+    """`kernel_spectrum` of f on the sphere or the hypercube, with degrees up to `last_degree` apart from each other.
+
+    >>> from unlazy.functions.orthogonal import Gegenbauer
+    >>> law = function_spectrum(kernel_function="relu", family=Gegenbauer(45), n=1500)
+    >>> print(1500 * law.band_masses)
+    [1454. 45. 1.]
+    """
+    degree = min(_checked_degree(last_degree), check_family(family).largest_degree)
+    found = expanded("kernel_function", as_link(kernel_function, "kernel_function"), family, int(degree))
+    return kernel_spectrum(found.polynomial_coefficients, family.multiplicities(int(degree)), n, found.tail)
 
 
 def function_spectrum_limit(
-    function: Callable[[Any], Any],
+    kernel_function: str | Link | Callable[[Any], Any],
     n: float,
-    d: int,
-    exponent: float,
+    d: float,
+    samples_exponent: float,
     *,
-    degree: int = 8,
-    breakpoints: Iterable[float] = (),
+    last_degree: int = 8,
 ) -> KernelSpectrum:
-    """`kernel_spectrum_limit` of f for n ~ d^exponent; between two integers there is only the semicircle."""
-    found = coefficients(function, Hermite(), degree, breakpoints)
+    """`kernel_spectrum_limit` of f for n ~ d^samples_exponent; between two integers there is only the semicircle.
+
+    >>> print(function_spectrum_limit(kernel_function="relu", n=1000, d=45, samples_exponent=2).edges)
+    [[-0.4098 0.8645]]
+    """
+    degree = _checked_degree(last_degree)
+    n, d = (float(check_array(name, value, above=0, ndim=0)) for name, value in (("n", n), ("d", d)))
+    exponent = float(check_array("samples_exponent", samples_exponent, low=0, high=degree, ndim=0))
+    found = expanded("kernel_function", as_link(kernel_function, "kernel_function"), Hermite(), degree)
     own = int(exponent)
-    tail = float(np.sum(found.values[own + 1 :] ** 2) + found.tail)
+    tail = float(np.sum(found.polynomial_coefficients[own + 1 :] ** 2) + found.tail)
     if exponent != own:
-        return KernelSpectrum([tail], [0.0])
-    return kernel_spectrum_limit(found.values[own], math.factorial(own) * n / d**own, tail)
+        return _free_sum(np.zeros(1), np.ones(1), tail)
+    return kernel_spectrum_limit(found.polynomial_coefficients[own], math.factorial(own) * n / d**own, tail)
+
+
+def _checked_degree(last_degree: Any) -> int:
+    return check_whole("last_degree", last_degree, 0, _MOST_DEGREES)
 
 
 def _free_sum(a: np.ndarray, ratios: np.ndarray, tail: float) -> KernelSpectrum:
     variance = float(check_array("tail", tail, low=0, ndim=0))
     total = a @ a + variance
     if not total > 0:
-        raise InputError("coefficients and tail must not all be 0")
+        raise InputError("polynomial_coefficients and tail must not all be 0")
     kept = np.abs(a) >= _LEAST_COEFFICIENT * np.sqrt(total)
     weights, poles = a[kept] ** 2, a[kept] * np.sqrt(ratios[kept])
     if variance > _LEAST_TAIL * total:

@@ -9,30 +9,30 @@ if TYPE_CHECKING:
         EntropySandwich,
         ParticleConstants,
         entropy_sandwich,
+        free_energy_on,
         naive_iteration_radius,
-        objective_on,
         online_averaging_constant,
         particle_constants,
-        place_samples,
         sample_optimum,
         typical_cloud,
         width_covariance,
     )
     from unlazy.theory.mean_field.finite_step import StepBias, step_size_bias
     from unlazy.theory.mean_field.flow import Flow, mean_field_flow, normal_masses
-    from unlazy.theory.mean_field.fluctuations import width_fluctuations, window_shares
+    from unlazy.theory.mean_field.fluctuations import width_fluctuations
     from unlazy.theory.mean_field.gaussian_problem import (
+        GaussianDecayRates,
         GaussianMoments,
         GaussianOptimum,
         Modes,
         added_by_width,
         batch_variance,
         batched_moments,
+        gaussian_decay_rates,
         gaussian_energy,
         gaussian_free_energy,
         gaussian_moments,
         gaussian_optimum,
-        gaussian_rates,
         gaussian_wander,
         reshuffled_mean_variance,
         width_excess,
@@ -42,9 +42,9 @@ if TYPE_CHECKING:
         BatchCost,
         BoundTerms,
         batch_knee,
-        guaranteed_rate,
+        guaranteed_decay_rate,
         log_sobolev_bound,
-        optimal_batch,
+        optimal_batch_size,
         uniform_in_time_bound,
     )
     from unlazy.theory.mean_field.normal_mixture import Normal, TwoNormals, normal_densities
@@ -55,7 +55,7 @@ if TYPE_CHECKING:
         mean_field_optimum,
         quadratic_optimum,
     )
-    from unlazy.theory.mean_field.rate import DecayRates, barrier, decay_rates, grid_rates
+    from unlazy.theory.mean_field.rate import DecayRates, GridDecayRates, barrier, decay_rates, grid_decay_rates
     from unlazy.theory.mean_field.tanh_network import tanh_optimum, tanh_step_bias
 
 lazily(__name__)

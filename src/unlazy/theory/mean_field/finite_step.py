@@ -7,36 +7,36 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from unlazy.checks import InputError, check_array
+from unlazy.checks import InputError, check_array, check_kind
 from unlazy.theory.mean_field.dual import temperature_response
 from unlazy.theory.mean_field.optimum import MeanFieldOptimum
 
 
 class StepBias(NamedTuple):
-    """E[N F(mu_hat)] = N F* + c_F + step_size (N energy_per_particle + energy), N Cov(f_hat) grows by step_size width.
+    """What grows linearly with the step size: E F(mu_hat) = F* + c_F/N + step_size (A + B/N), and N Cov(f_hat)."""
 
-    c_F is that of `particle_constants`, and the width is added to `width_covariance`.
-    """
-
-    energy_per_particle: float
-    energy: float
-    width: np.ndarray
-    """(n, n)."""
+    energy_slope: float
+    """A."""
+    energy_excess_slope: float
+    """B; c_F is that of `particle_constants`."""
+    covariance_slope: np.ndarray
+    """(n, n), of `width_covariance`."""
 
 
 def step_size_bias(
     optimum: MeanFieldOptimum,
     *,
-    gradients: ArrayLike,
-    laplacians: ArrayLike,
+    feature_gradient: ArrayLike,
+    feature_laplacian: ArrayLike,
     potential_gradient: ArrayLike,
     potential_laplacian: ArrayLike,
 ) -> StepBias:
     """The bias of the steps x <- x - step_size grad + sqrt(2 temperature step_size) xi, to first order in step_size.
 
-    On `optimum.grid.points`, `gradients` (G, n, d) and `laplacians` (G, n) are those of the features h, the others (G,
-    d) and (G,) those of the whole potential, confinement included. The stationary law of the steps in a potential U is
-    exp(-(U + step_size U_1)/temperature) with U_1 = -|grad U|^2/4 + temperature Laplacian U/2, so that E U grows by
+    On `optimum.grid.points`, `feature_gradient` (G, n, d) and `feature_laplacian` (G, n) are those of the features h,
+    the others (G, d) and (G,) those of the whole potential, confinement included. The stationary law of the steps in a
+    potential U is exp(-(U + step_size U_1)/temperature) with U_1 = -|grad U|^2/4 + temperature Laplacian U/2, so that E
+    U grows by
 
         step_size (temperature/4)[E Laplacian U - temperature d/dtemperature E Laplacian U].
 
@@ -44,12 +44,21 @@ def step_size_bias(
     h_i|^2, the self-interaction; what correlations add to B is left out. N Cov(f_hat) is that of the functional F +
     step_size F_1, F_1 = E[-|grad F'|^2/4 + temperature Laplacian F'/2], whose second variation is exact; its slope in
     step_size is a central difference. Exact for a quadratic F of Gaussian particles. For l'' = const (squared loss).
+
+    >>> from unlazy.theory import mean_field_optimum, square_loss
+    >>> optimum = mean_field_optimum(lambda x: x, square_loss([1]), d=1, confinement=0.1, temperature=0.1)
+    >>> x, one = optimum.grid.points, np.ones((len(optimum.grid.points), 1))
+    >>> found = step_size_bias(optimum, feature_gradient=one[:, :, None], feature_laplacian=0 * one,
+    ...                        potential_gradient=0.2 * x, potential_laplacian=0.2 * one[:, 0])
+    >>> print(f"{found.energy_slope:.4f} {found.energy_excess_slope:.4f}")
+    0.0050 0.0250
     """
+    check_kind("optimum", optimum, MeanFieldOptimum, "as mean_field_optimum gives it")
     grid, law, lam = optimum.grid, optimum.law, optimum.grid.temperature
     count, n, d = len(grid.points), optimum.predictions.size, grid.points.shape[1]
     given = {
-        "gradients": (gradients, (count, n, d)),
-        "laplacians": (laplacians, (count, n)),
+        "feature_gradient": (feature_gradient, (count, n, d)),
+        "feature_laplacian": (feature_laplacian, (count, n)),
         "potential_gradient": (potential_gradient, (count, d)),
         "potential_laplacian": (potential_laplacian, (count,)),
     }
@@ -61,12 +70,14 @@ def step_size_bias(
         arrays.append(array)
     slopes, curved, outside, outside_curved = arrays
     probe = optimum.predictions + 1e-3 * (1 + np.abs(optimum.predictions))
-    if not np.allclose(grid.weights * grid.loss.curvature(probe), optimum.curvatures, rtol=1e-6, atol=1e-300):
+    if not np.allclose(
+        grid.loss_weights * grid.loss.second_derivative(probe), optimum.loss_curvature, rtol=1e-6, atol=1e-300
+    ):
         raise InputError("optimum must have a loss of constant curvature (squared or linear), got another")
 
-    weights, masses = optimum.curvatures, law.masses
-    forces = grid.weights * optimum.multipliers
-    centred = grid.features - law.predictions
+    weights, masses = optimum.loss_curvature, law.grid_masses
+    forces = grid.loss_weights * optimum.multipliers
+    centred = grid.feature_values - law.predictions
     mixed = lam * np.eye(n) + optimum.covariance * weights
 
     tilt, moved = temperature_response(optimum)
@@ -79,12 +90,12 @@ def step_size_bias(
     # F_1 depends on mu also through F', whose derivative by f_i is w_i l_i'' h_i
     pull = outside + np.einsum("gnd,n->gd", slopes, forces)
     changes = (lam * curved - np.einsum("gd,gnd->gn", pull, slopes)) / 2
-    first = lam * laplacian / 2 - (pull**2).sum(axis=1) / 4 + grid.features @ (weights * (masses @ changes))
+    first = lam * laplacian / 2 - (pull**2).sum(axis=1) / 4 + grid.feature_values @ (weights * (masses @ changes))
     first = first - masses @ first
     shift = -np.linalg.solve(mixed, centred.T @ (masses * first))
     response = -(first + centred @ (weights * shift)) / lam
     products = np.einsum("g,gnd,gmd->nm", masses, slopes, slopes, optimize=True)
-    both = np.concatenate([grid.features, changes], axis=1)
+    both = np.concatenate([grid.feature_values, changes], axis=1)
 
     def width(step: float) -> np.ndarray:
         tilted = masses * np.exp(step * response)

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from unlazy.checks import InputError, check_array, check_signs
+from unlazy.checks import InputError, check_array, check_kind, check_signs
 from unlazy.numerics.roots import ConvergenceError
 
 MOST_ENTRIES = 40_000_000
@@ -18,36 +18,44 @@ class Loss(NamedTuple):
 
     value: Callable[[np.ndarray], np.ndarray]
     """l_i(f_i)."""
-    slope: Callable[[np.ndarray], np.ndarray]
+    first_derivative: Callable[[np.ndarray], np.ndarray]
     """l_i'(f_i), increasing."""
-    curvature: Callable[[np.ndarray], np.ndarray]
+    second_derivative: Callable[[np.ndarray], np.ndarray]
     """l_i''(f_i) >= 0."""
 
 
 class GridProblem(NamedTuple):
-    """A functional sum_j w_j l_j(E h_j) + E V + constant, on points of a grid."""
+    """A functional sum_j w_j l_j(E h_j) + E V + added_constant, on points of a grid."""
 
     points: np.ndarray
-    features: np.ndarray
+    feature_values: np.ndarray
+    """h_i(x), a column for each prediction."""
     potential: np.ndarray
     volume: float
+    """Of a cell."""
     loss: Loss
-    weights: np.ndarray
+    loss_weights: np.ndarray
     temperature: float
-    constant: float
+    added_constant: float
 
 
 class Gibbs(NamedTuple):
     """The law q ~ exp(-(sum_j w_j g_j h_j + V) / temperature), g_j = l_j'(u_j), on a grid."""
 
     predictions: np.ndarray
-    masses: np.ndarray
-    log_masses: np.ndarray
+    grid_masses: np.ndarray
+    log_grid_masses: np.ndarray
     log_partition: float
 
 
 def square_loss(targets: Any) -> Loss:
-    """l_i(f) = (f - y_i)^2 / 2, whose conjugate is g^2/2 + g y_i."""
+    """l_i(f) = (f - y_i)^2 / 2, whose conjugate is g^2/2 + g y_i.
+
+    >>> loss = square_loss(targets=[1, -1])
+    >>> f = np.array([0.5, 0.5])
+    >>> print(loss.value(f), loss.first_derivative(f))
+    [0.125 1.125] [-0.5  1.5]
+    """
     y = check_array("targets", targets, ndim=1)
 
     def error(f: np.ndarray) -> np.ndarray:
@@ -61,6 +69,11 @@ def logistic_loss(labels: Any) -> Loss:
     """l_i(f) = log(1 + exp(-y_i f)), y_i in {-1, 1}.
 
     Its conjugate at g, with p = -y_i g in [0, 1], is p log p + (1 - p) log(1 - p).
+
+    >>> loss = logistic_loss(labels=[1, -1])
+    >>> f = np.array([0.5, 0.5])
+    >>> print(loss.value(f).round(4), loss.first_derivative(f).round(4))
+    [0.4741 0.9741] [-0.3775  0.6225]
     """
     y = check_signs("labels", labels, ndim=1)
 
@@ -95,12 +108,20 @@ def tensor_grid(half_widths: np.ndarray, points: int) -> tuple[np.ndarray, float
 
 def gibbs(grid: GridProblem, pseudo_predictions: np.ndarray) -> Gibbs:
     """The Gibbs law of the slopes of the loss at `pseudo_predictions` (u)."""
-    slopes = grid.weights * grid.loss.slope(pseudo_predictions)
-    return _law(grid, grid.features @ slopes + grid.potential)
+    slopes = grid.loss_weights * grid.loss.first_derivative(pseudo_predictions)
+    return _law(grid, grid.feature_values @ slopes + grid.potential)
 
 
 def gibbs_of_potential(grid: GridProblem, potential: np.ndarray) -> Gibbs:
-    """The law ~ exp(-potential / temperature)."""
+    """The law ~ exp(-potential / temperature).
+
+    >>> from unlazy.theory import mean_field_optimum
+    >>> grid = mean_field_optimum(np.tanh, square_loss([1]), d=1, confinement=0.1, temperature=0.1).grid
+    >>> law = gibbs_of_potential(grid=grid, potential=grid.points[:, 0] ** 2)
+    >>> print(f"{law.grid_masses @ grid.points[:, 0] ** 2:.4f}")
+    0.0500
+    """
+    check_kind("grid", grid, GridProblem, "as mean_field_optimum(...).grid")
     return _law(grid, on_grid("potential", potential, len(grid.points), 1))
 
 
@@ -114,19 +135,19 @@ def _law(grid: GridProblem, potential: np.ndarray) -> Gibbs:
     masses /= total
     log_total = top + float(np.log(total))
     log_partition = log_total + float(np.log(grid.volume))
-    return Gibbs(masses @ grid.features, masses, exponent - log_total, log_partition)
+    return Gibbs(masses @ grid.feature_values, masses, exponent - log_total, log_partition)
 
 
 def dual_value(grid: GridProblem, u: np.ndarray, law: Gibbs) -> float:
     """D(g) = -sum_j w_j l_j*(g_j) - temperature log Z + constant, with l*(g) = g u - l(u) at g = l'(u)."""
-    conjugates = grid.loss.slope(u) * u - grid.loss.value(u)
-    return float(-(grid.weights @ conjugates) - grid.temperature * law.log_partition + grid.constant)
+    conjugates = grid.loss.first_derivative(u) * u - grid.loss.value(u)
+    return float(-(grid.loss_weights @ conjugates) - grid.temperature * law.log_partition + grid.added_constant)
 
 
 def covariance(grid: GridProblem, law: Gibbs) -> np.ndarray:
     """Cov_q(h_i, h_j)."""
-    centred = grid.features - law.predictions
-    return centred.T @ (law.masses[:, None] * centred)
+    centred = grid.feature_values - law.predictions
+    return centred.T @ (law.grid_masses[:, None] * centred)
 
 
 def newton(grid: GridProblem, start: np.ndarray, max_iterations: int = 200) -> tuple[np.ndarray, Gibbs]:
@@ -140,10 +161,16 @@ def newton(grid: GridProblem, start: np.ndarray, max_iterations: int = 200) -> t
     value = dual_value(grid, u, law)
     for _ in range(max_iterations):
         residual = law.predictions - u
-        curved = grid.weights * grid.loss.curvature(u)
+        curved = grid.loss_weights * grid.loss.second_derivative(u)
         spread = covariance(grid, law)
         jacobian = np.eye(u.size) + spread * curved / grid.temperature
-        step = np.linalg.solve(jacobian, residual)
+        try:
+            step = np.linalg.solve(jacobian, residual)
+        except np.linalg.LinAlgError:
+            raise ConvergenceError(
+                f"Newton's step on the dual is lost in rounding: the features have variances up to "
+                f"{np.diag(spread).max():.2g}, the temperature is {grid.temperature:g}"
+            ) from None
         ascent = float((curved * residual) @ step)
         # rounding leaves this of the features' deviations even where their means are 0
         scale = np.abs(u).max(initial=0.0) + np.abs(law.predictions).max() + np.sqrt(np.diag(spread).max()) + 1e-300
@@ -177,12 +204,12 @@ def face_share(grid: GridProblem, law: Gibbs) -> float:
     """The largest density on the faces of the box over the largest of all."""
     ends = grid.points.min(axis=0), grid.points.max(axis=0)
     on_face = ((grid.points == ends[0]) | (grid.points == ends[1])).any(axis=1)
-    return float(law.masses[on_face].max() / law.masses.max())
+    return float(law.grid_masses[on_face].max() / law.grid_masses.max())
 
 
 def resolves(grid: GridProblem, law: Gibbs) -> bool:
     """Whether the law covers at least three cells along each axis, 1/sum of squared masses >= 3^d."""
-    return bool(1 / (law.masses @ law.masses) >= 3.0 ** grid.points.shape[1])
+    return bool(1 / (law.grid_masses @ law.grid_masses) >= 3.0 ** grid.points.shape[1])
 
 
 def energy_and_entropy(
@@ -192,8 +219,8 @@ def energy_and_entropy(
     if log_masses is None:
         log_masses = np.log(np.where(masses > 0, masses, 1.0))
     entropy = float(masses @ log_masses) - float(np.log(grid.volume))
-    fit = float(grid.weights @ grid.loss.value(masses @ grid.features))
-    energy = fit + float(masses @ grid.potential) + grid.constant
+    fit = float(grid.loss_weights @ grid.loss.value(masses @ grid.feature_values))
+    energy = fit + float(masses @ grid.potential) + grid.added_constant
     return energy + grid.temperature * entropy, energy, entropy
 
 

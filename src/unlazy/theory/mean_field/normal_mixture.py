@@ -9,36 +9,41 @@ import numpy as np
 from unlazy.checks import check_array
 
 
-def normal_densities(places: np.ndarray, centres: np.ndarray, deviation: float) -> np.ndarray:
-    """The density of N(centre, deviation^2) at each place, for each centre, (places, centres)."""
-    places, centres = check_array("places", places, ndim=1), check_array("centres", centres, ndim=1)
+def normal_densities(points: np.ndarray, centres: np.ndarray, deviation: float) -> np.ndarray:
+    """The density of N(centre, deviation^2) at each point, for each centre, (points, centres).
+
+    >>> print(normal_densities(points=[0, 1], centres=[0, 2], deviation=1).round(4))
+    [[0.3989 0.054 ]
+     [0.242  0.242 ]]
+    """
+    points, centres = check_array("points", points, ndim=1), check_array("centres", centres, ndim=1)
     deviation = float(check_array("deviation", deviation, low=1e-100, high=1e100, ndim=0))
-    ratio = (places[:, None] - centres) / deviation
+    ratio = (points[:, None] - centres) / deviation
     return np.exp(-(np.minimum(np.abs(ratio), 1e100) ** 2) / 2) / (np.sqrt(2 * np.pi) * deviation)
 
 
 class Normal(NamedTuple):
-    """The law N(mean, 1)."""
+    """The law N(centre, 1)."""
 
-    mean: float
+    centre: float
 
     def score(self, x: Any, numpy: Any = np) -> Any:
-        return self.mean - x
+        return self.centre - x
 
 
 class TwoNormals(NamedTuple):
-    """The law weight N(-mode, deviation^2) + (1 - weight) N(mode, deviation^2)."""
+    """The law left_weight N(-centre, deviation^2) + (1 - left_weight) N(centre, deviation^2)."""
 
-    weight: float
-    mode: float
+    left_weight: float
+    centre: float
     deviation: float
 
-    def density(self, places: np.ndarray) -> np.ndarray:
-        left, right = normal_densities(places, np.array([-self.mode, self.mode]), self.deviation).T
-        return self.weight * left + (1 - self.weight) * right
+    def density(self, points: np.ndarray) -> np.ndarray:
+        left, right = normal_densities(points, np.array([-self.centre, self.centre]), self.deviation).T
+        return self.left_weight * left + (1 - self.left_weight) * right
 
     def score(self, x: Any, numpy: Any = np) -> Any:
         """The derivative of the log density, elementwise; `numpy` is the module of arrays to compute with."""
-        log_odds = np.log(self.weight / (1 - self.weight)) - 2 * self.mode * x / self.deviation**2
+        log_odds = np.log(self.left_weight / (1 - self.left_weight)) - 2 * self.centre * x / self.deviation**2
         left = 0.5 * (1 + numpy.tanh(log_odds / 2))
-        return (self.mode * (1 - 2 * left) - x) / self.deviation**2
+        return (self.centre * (1 - 2 * left) - x) / self.deviation**2

@@ -27,31 +27,31 @@ class ScalarProblem(NamedTuple):
 
     points: np.ndarray
     """The grid, equally spaced."""
-    external: np.ndarray
+    external_potential: np.ndarray
     """confinement x^2 + V(x) on it."""
-    feature: np.ndarray
+    feature_values: np.ndarray
     """phi on it."""
     interaction: float
-    target: float
+    target_mean: float
     temperature: float
-    mean: float
+    feature_mean: float
     """m = int phi dmu*."""
-    masses: np.ndarray
-    """mu* on the grid; the density is masses / spacing."""
-    objective: float
-    """L*."""
+    grid_masses: np.ndarray
+    """mu* on the grid; the density is grid_masses / spacing."""
+    free_energy: float
+    """L*, the least free energy."""
     energy: float
     """F*."""
     confinement: float
     oscillation: float
-    """sup - inf of V + interaction (m - target) phi, what is not the confinement in the first variation."""
+    """sup - inf of V + interaction (m - target_mean) phi, what is not the confinement in the first variation."""
     oscillation_sum: float
     """The sum of the oscillations of its two parts, which is larger."""
-    resolution: float
+    interpolation_error: float
     """The largest error of linear interpolation of the first variation on the grid, over the temperature."""
-    potential_function: Function
+    potential: Function
     """V."""
-    feature_function: Function
+    feature: Function
     """phi."""
 
 
@@ -60,27 +60,33 @@ def scalar_problem(
     feature: Function,
     *,
     interaction: float,
-    target: float,
+    target_mean: float,
     confinement: float,
     temperature: float,
-    points: int | None = None,
+    grid_points: int | None = None,
     half_width: float | None = None,
 ) -> ScalarProblem:
-    """The optimum of F = int (confinement x^2 + V) dmu + (interaction/2)(int phi dmu - target)^2 plus entropy.
+    """The optimum of F = int (confinement x^2 + V) dmu + (interaction/2)(int phi dmu - target_mean)^2 plus entropy.
 
-    mu* ~ exp(-(confinement x^2 + V + interaction (m - target) phi)/temperature) with m = int phi dmu*, the root of a
-    decreasing function. `potential` is V, bounded; `feature` is phi. Without `half_width` the box starts at 8.5
+    mu* ~ exp(-(confinement x^2 + V + interaction (m - target_mean) phi)/temperature) with m = int phi dmu*, the root of
+    a decreasing function. `potential` is V, bounded; `feature` is phi. Without `half_width` the box starts at 8.5
     standard deviations of the confinement and grows until the density at its ends is below 1e-15 of its maximum; a
-    given one is refused above 1e-9. Without `points` the grid has 401 and more until it resolves the potential: linear
-    interpolation between its points is wrong by at most 0.02 temperatures, which leaves about 1.5% in the rates of the
-    grid. A given number that does not is refused. The oscillations are taken over a ten times wider box, on a grid
-    that is dense around 0, with a search around the extremes.
+    given one is refused above 1e-9. Without `grid_points` the grid has 401 and more until it resolves the potential:
+    linear interpolation between its points is wrong by at most 0.02 temperatures, which leaves about 1.5% in the rates
+    of the grid. A given number that does not is refused. The oscillations are taken over a ten times wider box, on a
+    grid that is dense around 0, with a search around the extremes.
+
+    >>> found = scalar_problem(
+    ...     lambda x: np.exp(-2 * x**2), np.tanh, interaction=2, target_mean=0.3, confinement=0.2, temperature=0.3
+    ... )
+    >>> print(f"{found.free_energy:.4f} {found.feature_mean:.4f}")
+    0.1004 0.2402
     """
     interaction = float(check_array("interaction", interaction, low=0, high=_LARGEST, ndim=0))
-    target = float(check_array("target", target, low=-_LARGEST, high=_LARGEST, ndim=0))
+    target_mean = float(check_array("target_mean", target_mean, low=-_LARGEST, high=_LARGEST, ndim=0))
     confinement = float(check_array("confinement", confinement, above=1 / _LARGEST, high=_LARGEST, ndim=0))
     temperature = float(check_array("temperature", temperature, above=1 / _LARGEST, high=_LARGEST, ndim=0))
-    count = _START if points is None else check_whole("points", points, 11, _MOST)
+    count = _START if grid_points is None else check_whole("grid_points", grid_points, 11, _MOST)
     fixed = (
         None
         if half_width is None
@@ -89,25 +95,25 @@ def scalar_problem(
     half = _DEVIATIONS * np.sqrt(temperature / (2 * confinement)) if fixed is None else fixed
     bare = ScalarProblem(
         points=np.zeros(0),
-        external=np.zeros(0),
-        feature=np.zeros(0),
+        external_potential=np.zeros(0),
+        feature_values=np.zeros(0),
         interaction=interaction,
-        target=target,
+        target_mean=target_mean,
         temperature=temperature,
-        mean=np.nan,
-        masses=np.zeros(0),
-        objective=np.nan,
+        feature_mean=np.nan,
+        grid_masses=np.zeros(0),
+        free_energy=np.nan,
         energy=np.nan,
         confinement=confinement,
         oscillation=np.nan,
         oscillation_sum=np.nan,
-        resolution=np.nan,
-        potential_function=potential,
-        feature_function=feature,
+        interpolation_error=np.nan,
+        potential=potential,
+        feature=feature,
     )
     for _ in range(20):
         problem = on_points(bare, np.linspace(-half, half, count))
-        share = max(problem.masses[0], problem.masses[-1]) / problem.masses.max()
+        share = max(problem.grid_masses[0], problem.grid_masses[-1]) / problem.grid_masses.max()
         if share < (1e-15 if fixed is None else 1e-9):
             break
         if fixed is not None:
@@ -117,19 +123,19 @@ def scalar_problem(
         half *= 1.3
     else:
         raise ConvergenceError(f"the box grew to half width {half:g} and still cuts the optimum off")
-    while problem.resolution > _COARSE or problem.masses @ problem.masses > 1 / 3:
-        if points is not None:
-            if problem.masses @ problem.masses > 1 / 3:
+    while problem.interpolation_error > _COARSE or problem.grid_masses @ problem.grid_masses > 1 / 3:
+        if grid_points is not None:
+            if problem.grid_masses @ problem.grid_masses > 1 / 3:
                 raise ConvergenceError(
-                    f"points = {points} do not resolve the optimum, which covers less than three cells"
+                    f"grid_points = {grid_points} do not resolve the optimum, which covers less than three cells"
                 )
             raise ConvergenceError(
-                f"points = {points} do not resolve the potential: between points {2 * half / (points - 1):.2g} apart "
-                f"it differs from a straight line by {problem.resolution:.2g} temperatures, at most {_COARSE:g} are "
-                f"allowed; take more points"
+                f"grid_points = {grid_points} do not resolve the potential: between points "
+                f"{2 * half / (grid_points - 1):.2g} apart it differs from a straight line by "
+                f"{problem.interpolation_error:.2g} temperatures, at most {_COARSE:g} are allowed; take more points"
             )
         problem = refined(problem)
-    pull = interaction * (problem.mean - target)
+    pull = interaction * (problem.feature_mean - target_mean)
     x = _probes(half, count, _WIDE)
 
     def swing(function: Function) -> float:
@@ -151,39 +157,39 @@ def refined(problem: ScalarProblem) -> ScalarProblem:
     count = 2 * problem.points.size - 1
     if count > _FINEST:
         raise ConvergenceError(
-            f"{problem.points.size} points leave an error of {problem.resolution:.2g} temperatures in the potential, "
-            f"and more than {_FINEST} are not tried"
+            f"{problem.points.size} points leave an error of {problem.interpolation_error:.2g} temperatures in the "
+            f"potential, and more than {_FINEST} are not tried"
         )
     return on_points(problem, np.linspace(problem.points[0], problem.points[-1], count))
 
 
 def on_points(problem: ScalarProblem, x: np.ndarray) -> ScalarProblem:
     """The problem with the optimum on other points."""
-    interaction, target, temperature = problem.interaction, problem.target, problem.temperature
+    interaction, target, temperature = problem.interaction, problem.target_mean, problem.temperature
 
     def outside(at: np.ndarray) -> np.ndarray:
-        return problem.confinement * at**2 + values_on("potential", problem.potential_function, at)
+        return problem.confinement * at**2 + values_on("potential", problem.potential, at)
 
-    external, phi = outside(x), values_on("feature", problem.feature_function, x)
+    external, phi = outside(x), values_on("feature", problem.feature, x)
     mean, masses, log_total = _optimal_mean(external, phi, interaction, target, temperature)
     pull = interaction * (mean - target)
     energy = float(masses @ external) + interaction / 2 * (mean - target) ** 2
     # Ent = -E[first variation]/temperature - log Z
     entropy = -(float(masses @ external) + pull * mean) / temperature - log_total - np.log(x[1] - x[0])
     probes = _probes(x[-1], x.size, 1)
-    variation = outside(probes) + pull * values_on("feature", problem.feature_function, probes)
+    variation = outside(probes) + pull * values_on("feature", problem.feature, probes)
     straight = np.interp(probes, x, external + pull * phi)
     # either may be the one that sees a bump
     matters = np.minimum(variation, straight) - min(variation.min(), straight.min()) < _HIGH * temperature
     return problem._replace(
         points=x,
-        external=external,
-        feature=phi,
-        mean=mean,
-        masses=masses,
-        objective=energy + temperature * entropy,
+        external_potential=external,
+        feature_values=phi,
+        feature_mean=mean,
+        grid_masses=masses,
+        free_energy=energy + temperature * entropy,
         energy=energy,
-        resolution=float(np.abs(variation - straight)[matters].max()) / temperature,
+        interpolation_error=float(np.abs(variation - straight)[matters].max()) / temperature,
     )
 
 
@@ -237,7 +243,10 @@ def _optimal_mean(
     low, high = float(phi.min()), float(phi.max())
     mean = low
     if high > low:
-        mean = scalar_root(lambda m: float(law(m)[0] @ phi) - m, low, high, 1e-15 * max(abs(low), abs(high), 1))
+        size = max(abs(low), abs(high), 1)
+        # a law at one end of phi has a mean beyond it by rounding
+        ends = low - 1e-12 * size, high + 1e-12 * size
+        mean = scalar_root(lambda m: float(law(m)[0] @ phi) - m, *ends, 1e-15 * size)
     masses, log_total = law(mean)
     # The mean of the law itself, so that what is orthogonal to constants is so to rounding.
     return float(masses @ phi), masses, log_total

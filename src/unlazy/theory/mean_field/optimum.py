@@ -40,13 +40,15 @@ _LEAST = 1e-60
 # Of the largest density, at the faces of a box.
 _NEGLIGIBLE = 1e-15
 _GROWTHS = 3
+# Products in a step of Newton's method on one of many grids, and on the only one.
+_WORK = 1e9, 1e10
 _DOUBLINGS = 60
 
 
 class MeanFieldOptimum(NamedTuple):
     """The minimiser mu* of L = F + temperature int mu log mu, on a grid of points with masses."""
 
-    objective: float
+    free_energy: float
     """L*, from the dual."""
     energy: float
     """F*."""
@@ -58,16 +60,16 @@ class MeanFieldOptimum(NamedTuple):
     """g_i = l_i'(f_i), the optimum of the dual."""
     covariance: np.ndarray
     """C_ij = Cov_mu*(h_i, h_j)."""
-    curvatures: np.ndarray
+    loss_curvature: np.ndarray
     """w_i l_i''(f_i); the second variation of F is sum_i of these times h_i(x) h_i(y)."""
     duality_gap: float
     """L(mu*) - D(g): what rounding and the last Newton step leave."""
-    refinement_change: float
-    """How much L* and F* changed with the last refinement of the grid (the larger of the two); NaN without any."""
+    refinement_change: float | None
+    """How much L* and F* changed with the last refinement of the grid (the larger of the two); None without any."""
     half_width: float
-    """The box is centre + [-half_width, half_width]^dimension."""
+    r"""The box is centre + [-half_width, half_width\]^d."""
     centre: np.ndarray
-    """(dimension,); 0 unless the optimum is far from there."""
+    """(d,); 0 unless the optimum is far from there."""
     grid: GridProblem
     """Points, features, potential and loss on the grid."""
     law: Gibbs
@@ -75,97 +77,117 @@ class MeanFieldOptimum(NamedTuple):
 
 
 def mean_field_optimum(
-    features: Features,
+    feature_map: Features,
     loss: Loss,
     *,
-    dimension: int,
+    d: int,
     confinement: float,
     temperature: float,
     potential: Callable[[np.ndarray], np.ndarray] | None = None,
-    weights: ArrayLike | None = None,
-    constant: float = 0.0,
-    points: int | None = None,
+    loss_weights: ArrayLike | None = None,
+    added_constant: float = 0.0,
+    grid_points: int | None = None,
     half_width: float | None = None,
     tolerance: float = 3e-11,
 ) -> MeanFieldOptimum:
-    """The exact minimiser of L(mu) = sum_i w_i l_i(E h_i) + E V + confinement E|x|^2 + constant + temperature Ent(mu).
+    """The exact minimiser of L(mu) = sum_i w_i l_i(E h_i) + E V + confinement E|x|^2 + c + temperature Ent(mu).
 
-    `features` maps points (G, dimension) to h (G, n); `potential` maps them to V (G,), 0 if not given; weights are 1/n
+    c is the `added_constant`.
+
+    `feature_map` maps points (G, d) to h (G, n); `potential` maps them to V (G,), 0 if not given; weights are 1/n
     unless given. The dual
 
-        D(g) = constant - sum_i w_i l_i*(g_i) - temperature log int exp(-(sum_i w_i g_i h_i + V + confinement |x|^2)
+        D(g) = c - sum_i w_i l_i*(g_i) - temperature log int exp(-(sum_i w_i g_i h_i + V + confinement |x|^2)
                / temperature) dx,     max D = L*,
 
     is maximised by Newton's method on a tensor grid with the trapezoid rule, whose error falls exponentially for smooth
     features. Without `half_width` the box starts at 8.5 standard deviations of the prior, sqrt(temperature / (2
     confinement)), around 0 and grows until the density at its faces is below 1e-15 of its maximum (a given one is
     refused above 1e-9); an optimum that a box 1.44 times as large does not hold is followed down from a temperature at
-    which one around 0 does. Without `points` the grid is refined until L* and F* change by less than `tolerance` times
-    1 + their size. What memory (4e7 entries of h) does not allow is refused with `ConvergenceError`. Far from 0
+    which one around 0 does. Without `grid_points` the grid is refined until L* and F* change by less than `tolerance`
+    times 1 + their size. What memory (4e7 entries of h) does not allow is refused with `ConvergenceError`. Far from 0
     rounding leaves about 1e-16 of the potential over the temperature in the logarithm of the density.
 
     Exact for any convex, twice differentiable loss. Source: the dual of Nitanda, Wu & Suzuki (2021) and Oko, Suzuki, Wu
     & Nitanda (2022).
+
+    >>> def feature_map(x):
+    ...     return np.tanh(x + np.array([0.5, -1]))
+    >>> found = mean_field_optimum(feature_map, square_loss([1, 0]), d=1, confinement=0.1, temperature=0.1)
+    >>> print(f"{found.free_energy:.4f} {found.energy:.4f}", found.predictions.round(4))
+    0.0223 0.1224 [ 0.7231 -0.2303]
     """
-    given = (dimension, confinement, temperature, tolerance, constant)
-    dimension, confinement, temperature, tolerance, constant = _checked(*given)
+    given = (d, confinement, temperature, tolerance, added_constant)
+    d, confinement, temperature, tolerance, added_constant = _checked(*given)
     if not isinstance(loss, Loss):
         raise InputError(f"loss must be a Loss, such as square_loss(targets), got {loss!r}")
 
     def build(mesh: np.ndarray, volume: float, temperature: float) -> GridProblem:
-        rows = on_grid("features", called("features", features, mesh), len(mesh), 2)
+        rows = on_grid("feature_map", called("feature_map", feature_map, mesh), len(mesh), 2)
         extra = 0.0 if potential is None else on_grid("potential", called("potential", potential, mesh), len(mesh), 1)
-        shares = np.full(rows.shape[1], 1 / rows.shape[1]) if weights is None else _weights(weights, rows.shape[1])
+        shares = (
+            np.full(rows.shape[1], 1 / rows.shape[1]) if loss_weights is None else _weights(loss_weights, rows.shape[1])
+        )
         _check_loss(loss, rows.shape[1])
         outside = confinement * (mesh**2).sum(axis=1) + extra
-        return GridProblem(mesh, rows, outside, volume, loss, shares, temperature, constant)
+        return GridProblem(mesh, rows, outside, volume, loss, shares, temperature, added_constant)
 
-    return _refined(build, dimension, confinement, temperature, points, half_width, tolerance)
+    return _refined(build, d, confinement, temperature, grid_points, half_width, tolerance)
 
 
 def quadratic_optimum(
-    kernel: Callable[[np.ndarray, np.ndarray], np.ndarray],
+    interaction_kernel: Callable[[np.ndarray, np.ndarray], np.ndarray],
     *,
-    dimension: int,
+    d: int,
     confinement: float,
     temperature: float,
-    linear: Callable[[np.ndarray], np.ndarray] | None = None,
-    constant: float = 0.0,
-    points: int | None = None,
+    potential: Callable[[np.ndarray], np.ndarray] | None = None,
+    added_constant: float = 0.0,
+    grid_points: int | None = None,
     half_width: float | None = None,
     tolerance: float = 3e-11,
 ) -> MeanFieldOptimum:
-    """The minimiser for F(mu) = int int k dmu dmu + int b dmu + confinement E|x|^2 + constant, k positive semidefinite.
+    """The minimiser for F(mu) = int int k dmu dmu + int V dmu + confinement E|x|^2 + c, k positive semidefinite.
 
-    `kernel(x, y)` maps points (G, d), (H, d) to the matrix (G, H); `linear` maps points to b (G,). The kernel is
-    factored on the grid, k = Phi Phi^T, by a pivoted Cholesky decomposition (to 1e-13 in F under mu*), and then F is a
-    sum of squares of E Phi_j: `predictions` are E Phi_j and `curvatures` are 2. The second variation of F is 2 k. Grid,
-    box and refusals are those of `mean_field_optimum`.
+    c is the `added_constant`.
+
+    `interaction_kernel(x, y)` maps points (G, d), (H, d) to the matrix (G, H); `potential` maps points to V (G,). The
+    kernel is factored on the grid, k = Phi Phi^T, by a pivoted Cholesky decomposition (to 1e-13 in F under mu*), and
+    then F is a sum of squares of E Phi_j: `predictions` are E Phi_j and `loss_curvature` is 2. The second variation of
+    F is 2 k. Grid, box and refusals are those of `mean_field_optimum`.
+
+    >>> def repulsion(x, y):
+    ...     return np.exp(-((x - y.T) ** 2))
+    >>> found = quadratic_optimum(interaction_kernel=repulsion, d=1, confinement=0.1, temperature=0.1)
+    >>> print(f"{found.free_energy:.4f} {found.energy:.4f}")
+    0.3463 0.5187
     """
-    given = (dimension, confinement, temperature, tolerance, constant)
-    dimension, confinement, temperature, tolerance, constant = _checked(*given)
+    given = (d, confinement, temperature, tolerance, added_constant)
+    d, confinement, temperature, tolerance, added_constant = _checked(*given)
+
+    most_work = _WORK[grid_points is not None]
 
     def build(mesh: np.ndarray, volume: float, temperature: float) -> GridProblem:
-        extra = 0.0 if linear is None else on_grid("linear", called("linear", linear, mesh), len(mesh), 1)
+        extra = 0.0 if potential is None else on_grid("potential", called("potential", potential, mesh), len(mesh), 1)
         outside = confinement * (mesh**2).sum(axis=1) + extra
-        diagonal = kernel_diagonal(kernel, mesh)
+        diagonal = kernel_diagonal(interaction_kernel, mesh)
 
         def factored(weights: np.ndarray, precision: float) -> tuple[Gibbs, GridProblem, float]:
-            rows, left = kernel_factors(kernel, mesh, diagonal, weights, precision)
+            rows, left = kernel_factors(interaction_kernel, mesh, diagonal, weights, precision, most_work)
             squares, rank = square_loss(np.zeros(rows.shape[1])), rows.shape[1]
-            grid = GridProblem(mesh, rows, outside, volume, squares, np.full(rank, 2.0), temperature, constant)
+            grid = GridProblem(mesh, rows, outside, volume, squares, np.full(rank, 2.0), temperature, added_constant)
             law = newton(grid, np.zeros(rank))[1]
-            return law, grid, float(law.masses @ np.sqrt(left)) ** 2
+            return law, grid, float(law.grid_masses @ np.sqrt(left)) ** 2
 
         # Where mu* has no mass the kernel need not be known: this keeps the rank small in more than one dimension.
         law, grid, missing = factored(np.ones(len(mesh)), 1e-5)
         for _ in range(6):
-            law, grid, missing = factored(law.masses / law.masses.max(), 1e-15)
+            law, grid, missing = factored(law.grid_masses / law.grid_masses.max(), 1e-15)
             if missing <= 1e-13 * diagonal.max():
                 return grid
         raise ConvergenceError(f"the factors of the kernel leave {missing:.2g} of F(mu*) out")
 
-    return _refined(build, dimension, confinement, temperature, points, half_width, tolerance)
+    return _refined(build, d, confinement, temperature, grid_points, half_width, tolerance)
 
 
 def density_optimum(
@@ -175,7 +197,7 @@ def density_optimum(
     smoothing: float,
     confinement: float,
     temperature: float,
-    points: int | None = None,
+    grid_points: int | None = None,
     half_width: float | None = None,
     tolerance: float = 3e-11,
 ) -> MeanFieldOptimum:
@@ -185,6 +207,11 @@ def density_optimum(
     data_j) + mean k(data, data), where k2 and k1 are k convolved with g twice and once: k_m = (l^2/(l^2 + m s^2))^(d/2)
     exp(-r^2 / (2 (l^2 + m s^2))). `data` has shape (n,) or (n, d), d <= 3. Source: Suzuki, Wu & Nitanda (2023),
     example of density estimation.
+
+    >>> points = [-1.5, -1.2, 0.8, 1.1]
+    >>> found = density_optimum(data=points, bandwidth=0.6, smoothing=0.3, confinement=0.02, temperature=0.05)
+    >>> print(f"{found.free_energy:.4f} {found.energy:.4f}")
+    0.0094 0.0583
     """
     rows = check_array("data", data)
     rows = rows[:, None] if rows.ndim == 1 else rows
@@ -200,12 +227,12 @@ def density_optimum(
 
     return quadratic_optimum(
         smoothed(2),
-        dimension=d,
+        d=d,
         confinement=confinement,
         temperature=temperature,
-        linear=lambda x: -2 * smoothed(1)(x, rows).mean(axis=1),
-        constant=float(smoothed(0)(rows, rows).mean()),
-        points=points,
+        potential=lambda x: -2 * smoothed(1)(x, rows).mean(axis=1),
+        added_constant=float(smoothed(0)(rows, rows).mean()),
+        grid_points=grid_points,
         half_width=half_width,
         tolerance=tolerance,
     )
@@ -213,16 +240,16 @@ def density_optimum(
 
 def _refined(
     build: Build,
-    dimension: int,
+    d: int,
     confinement: float,
     temperature: float,
-    points: int | None,
+    grid_points: int | None,
     half_width: float | None,
     tolerance: float,
 ) -> MeanFieldOptimum:
     """Find the box, then refine the grid, until neither matters."""
-    count = _START[dimension] if points is None else check_whole("points", points, 5, 100_000)
-    middle = np.zeros(dimension)
+    count = _START[d] if grid_points is None else check_whole("grid_points", grid_points, 5, 100_000)
+    middle = np.zeros(d)
     found: MeanFieldOptimum | None
     if half_width is not None:
         half = _positive("half_width", half_width)
@@ -235,23 +262,25 @@ def _refined(
     else:
         half = _DEVIATIONS * float(np.sqrt(temperature / (2 * confinement)))
         try:
-            found = _fitted(build, temperature, middle, half, count, points is None)
+            found = _fitted(build, temperature, middle, half, count, grid_points is None)
         except ConvergenceError:
             found = None
         if found is None:
             found = _followed(build, temperature, middle, half)
-            if points is not None:
+            if grid_points is not None:
                 found = _solve(build, temperature, found.centre, found.half_width, count)
-    if points is not None:
+    if grid_points is not None:
         if not resolves(found.grid, found.law):
-            raise ConvergenceError(f"points = {points} do not resolve the optimum, which covers less than three cells")
+            raise ConvergenceError(
+                f"grid_points = {grid_points} do not resolve the optimum, which covers less than three cells"
+            )
         return found
-    count = round(len(found.grid.points) ** (1 / dimension))
+    count = round(len(found.grid.points) ** (1 / d))
     while True:
         count = round(_REFINEMENT * count) | 1
         finer = _solve(build, temperature, found.centre, found.half_width, count, found.predictions)
         change = max(
-            abs(finer.objective - found.objective) / (1 + abs(finer.objective)),
+            abs(finer.free_energy - found.free_energy) / (1 + abs(finer.free_energy)),
             abs(finer.energy - found.energy) / (1 + abs(finer.energy)),
         )
         found = finer._replace(refinement_change=change)
@@ -289,7 +318,7 @@ def _followed(build: Build, temperature: float, centre: np.ndarray, half: float)
         found = _fitted(build, temperature * 4.0**warmer, centre, half * 2.0**warmer, count, True)
     # the last temperature twice: then in a box of its own law
     for heat in temperature * 4.0 ** np.append(np.arange(warmer)[::-1], 0):
-        held = found.grid.points[found.law.masses > _NEGLIGIBLE * found.law.masses.max()]
+        held = found.grid.points[found.law.grid_masses > _NEGLIGIBLE * found.law.grid_masses.max()]
         spacing = found.grid.volume ** (1 / centre.size)
         low, high = held.min(axis=0) - spacing, held.max(axis=0) + spacing
         found = _fitted(build, float(heat), (low + high) / 2, float((high - low).max()) / 2, count, True)
@@ -306,34 +335,34 @@ def _solve(
     count: int,
     start: np.ndarray | None = None,
 ) -> MeanFieldOptimum:
-    dimension = centre.size
-    if count**dimension > MOST_ENTRIES / 20:
+    d = centre.size
+    if count**d > MOST_ENTRIES / 20:
         raise ConvergenceError(
-            f"{count} points along each of {dimension} axes are more than memory allows; the optimum is too narrow for "
-            f"its box, or tolerance is too small (give points= for the grid of your choice)"
+            f"{count} points along each of {d} axes are more than memory allows; the optimum is too narrow for "
+            f"its box, or tolerance is too small (give grid_points= for the grid of your choice)"
         )
-    mesh, volume = tensor_grid(np.full(dimension, half), count)
+    mesh, volume = tensor_grid(np.full(d, half), count)
     grid = build(mesh + centre, volume, temperature)
-    if grid.features.size > MOST_ENTRIES:
+    if grid.feature_values.size > MOST_ENTRIES:
         raise ConvergenceError(
-            f"{count}^{dimension} points and {grid.features.shape[1]} features are more than {MOST_ENTRIES:g} entries; "
-            f"take fewer features, or points= below {count}"
+            f"{count}^{d} points and {grid.feature_values.shape[1]} features are more than {MOST_ENTRIES:g} entries; "
+            f"take fewer features, or grid_points= below {count}"
         )
-    if start is None or start.size != grid.features.shape[1]:
-        start = np.zeros(grid.features.shape[1])
+    if start is None or start.size != grid.feature_values.shape[1]:
+        start = np.zeros(grid.feature_values.shape[1])
     u, law = newton(grid, start)
     objective = dual_value(grid, u, law)
-    primal, energy, entropy = energy_and_entropy(grid, law.masses, law.log_masses)
+    primal, energy, entropy = energy_and_entropy(grid, law.grid_masses, law.log_grid_masses)
     return MeanFieldOptimum(
-        objective=objective,
+        free_energy=objective,
         energy=energy,
         entropy=entropy,
         predictions=law.predictions,
-        multipliers=grid.loss.slope(law.predictions),
+        multipliers=grid.loss.first_derivative(law.predictions),
         covariance=covariance(grid, law),
-        curvatures=grid.weights * grid.loss.curvature(law.predictions),
+        loss_curvature=grid.loss_weights * grid.loss.second_derivative(law.predictions),
         duality_gap=primal - objective,
-        refinement_change=np.nan,
+        refinement_change=None,
         half_width=half,
         centre=centre,
         grid=grid,
@@ -342,14 +371,14 @@ def _solve(
 
 
 def _checked(
-    dimension: int, confinement: float, temperature: float, tolerance: float, constant: float
+    d: int, confinement: float, temperature: float, tolerance: float, added_constant: float
 ) -> tuple[int, float, float, float, float]:
     return (
-        check_whole("dimension", dimension, 1, 3),
+        check_whole("d", d, 1, 3),
         _positive("confinement", confinement),
         _positive("temperature", temperature),
         _positive("tolerance", tolerance),
-        float(check_array("constant", constant, ndim=0)),
+        float(check_array("added_constant", added_constant, ndim=0)),
     )
 
 
@@ -357,10 +386,10 @@ def _positive(name: str, value: Any) -> float:
     return float(check_array(name, value, above=_LEAST, high=1 / _LEAST, ndim=0))
 
 
-def _weights(weights: ArrayLike, count: int) -> np.ndarray:
-    array = check_array("weights", weights, above=0, ndim=1)
+def _weights(loss_weights: ArrayLike, count: int) -> np.ndarray:
+    array = check_array("loss_weights", loss_weights, above=0, ndim=1)
     if array.size != count:
-        raise InputError(f"weights must have one entry per feature ({count}), got {array.size}")
+        raise InputError(f"loss_weights must have one entry per feature ({count}), got {array.size}")
     return array
 
 

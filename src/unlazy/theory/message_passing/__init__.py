@@ -6,24 +6,22 @@ from unlazy.doors import lazily
 
 if TYPE_CHECKING:
     from unlazy.theory.message_passing.lasso import LassoStateEvolution, lasso_state_evolution
-    from unlazy.theory.message_passing.losses import loss_of
     from unlazy.theory.message_passing.multiclass import (
         ClusterState,
         TeacherState,
-        helmert_contrasts,
         multiclass_clusters,
         multiclass_teacher,
     )
     from unlazy.theory.message_passing.sequential import (
         CovarianceEnsemble,
         StaticSolution,
-        at_line,
+        almeida_thouless_line,
+        almeida_thouless_solutions,
         covariance_ensemble,
         ensemble_of_spectra,
-        matched_beta,
+        matched_inverse_temperature,
         mean_field_residual,
         row_orthogonal_ensemble,
-        solutions_at_line,
         static_solution,
         wishart_ensemble,
     )
@@ -39,7 +37,6 @@ if TYPE_CHECKING:
         LogitTeacher,
         ProbitTeacher,
         SignTeacher,
-        check_flip,
         teacher_error,
     )
 

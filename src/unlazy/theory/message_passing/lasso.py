@@ -21,43 +21,47 @@ _QUADRATURE = 16
 class LassoStateEvolution(NamedTuple):
     """Limits of the fit; every field has the broadcast shape of the arguments."""
 
-    effective_noise: np.ndarray
+    effective_noise_deviation: np.ndarray
     """tau: the fit is that of each coefficient seen alone with normal noise of standard deviation tau."""
-    threshold: np.ndarray
+    relative_threshold: np.ndarray
     """theta: coefficients are soft-thresholded at theta tau; infinite where y = 0, so that tau = 0."""
-    mse: np.ndarray
-    """Mean squared error per coefficient."""
-    nonzeros: np.ndarray
-    """Share of coefficients that are not 0."""
-    train_mse: np.ndarray
+    coefficient_error: np.ndarray
+    """Mean squared error of a coefficient."""
+    selected_share: np.ndarray
+    """Share of coefficients that the fit does not set to 0."""
+    training_error: np.ndarray
     """|y - A s|^2 / n."""
-    prediction_error: np.ndarray
-    """Excess test error of a new row, tau^2 - noise_variance."""
+    risk: np.ndarray
+    """Squared error of a new row against its noiseless value, tau^2 - noise_variance."""
 
 
 def lasso_state_evolution(
-    ratio: ArrayLike, penalty: ArrayLike, density: ArrayLike, noise_variance: ArrayLike
+    nonzero_share: ArrayLike, samples_per_dimension: ArrayLike, l1_penalty: ArrayLike, noise_variance: ArrayLike
 ) -> LassoStateEvolution:
-    """Errors and support of argmin |y - A s|^2 / 2 + penalty |s|_1 for y = A s* + noise, A_ij ~ N(0, 1/n).
+    """Errors and support of argmin |y - A s|^2 / 2 + l1_penalty |s|_1 for y = A s* + noise, A_ij ~ N(0, 1/n).
 
-    With `ratio` n/p, coefficients s* that are N(0, 1) with probability `density` and else 0, eta the soft threshold at
-    theta tau and P = P(eta != 0),
+    With ratio = n/d, d coefficients s* that are N(0, 1) with probability `nonzero_share` and else 0, eta the soft
+    threshold at theta tau and P = P(eta != 0),
 
-        tau^2 = noise_variance + E (eta(s* + tau z) - s*)^2 / ratio,      penalty = theta tau (1 - P / ratio),
-        train mse = tau^2 (1 - P / ratio)^2.
+        tau^2 = noise_variance + E (eta(s* + tau z) - s*)^2 / ratio,      l1_penalty = theta tau (1 - P / ratio),
+        training error = tau^2 (1 - P / ratio)^2.
 
-    The penalty multiplies the sum, not the mean: scikit-learn's `Lasso(alpha=penalty / n)`. All arguments broadcast;
-    penalty must be at least 1e-100, noise may be 0. Exact as n and p grow at a fixed ratio. Source: Bayati & Montanari
-    (2012), "The LASSO risk for Gaussian matrices", Theorem 1.5 and Corollary 1.6.
+    The penalty multiplies the sum, not the mean: scikit-learn's `Lasso(alpha=l1_penalty / n)`. All arguments broadcast;
+    l1_penalty must be at least 1e-100, noise may be 0. Exact as n and d grow at a fixed ratio. Source: Bayati &
+    Montanari (2012), "The LASSO risk for Gaussian matrices", Theorem 1.5 and Corollary 1.6.
+
+    >>> found = lasso_state_evolution(0.1, samples_per_dimension=[0.6, 1], l1_penalty=0.2, noise_variance=0.04)
+    >>> print(found.risk.round(4), found.selected_share.round(4))
+    [0.0296 0.0145] [0.2493 0.2858]
     """
     arguments = {
-        "ratio": check_array("ratio", ratio, above=0, high=1e6),
-        "penalty": check_array("penalty", penalty, low=1e-100, high=1e6),
-        "density": check_array("density", density, low=0, high=1),
+        "nonzero_share": check_array("nonzero_share", nonzero_share, low=0, high=1),
+        "samples_per_dimension": check_array("samples_per_dimension", samples_per_dimension, above=0, high=1e6),
+        "l1_penalty": check_array("l1_penalty", l1_penalty, low=1e-100, high=1e6),
         "noise_variance": check_array("noise_variance", noise_variance, low=0, high=1e6),
     }
     shape = common_shape(**arguments)
-    ratio, penalty, density, noise = (np.broadcast_to(a, shape).ravel() for a in arguments.values())
+    density, ratio, penalty, noise = (np.broadcast_to(a, shape).ravel() for a in arguments.values())
     tau, theta, mse, share, unused = (np.zeros(ratio.size) for _ in range(5))
     theta[:] = np.inf
     noisy = (density > 0) | (noise > 0)

@@ -27,44 +27,42 @@ class LinearTeacher(NamedTuple):
 
 
 class SignTeacher(NamedTuple):
-    """y = sign(t), the other sign with probability `flip` in [0, 1/2)."""
+    """y = sign(t), the other sign with a probability in [0, 1/2)."""
 
-    flip: float = 0.0
+    flip_probability: float = 0.0
 
 
 class ProbitTeacher(NamedTuple):
-    """y = sign(t + `noise` z): P(1|t) = Phi(t / noise)."""
+    """y = sign(t + noise) with normal noise: P(1|t) = Phi(t / sqrt(noise_variance))."""
 
-    noise: float = 1.0
+    noise_variance: float = 1.0
 
 
 class LogitTeacher(NamedTuple):
-    """P(1|t) = 1 / (1 + exp(-`slope` t))."""
+    """P(1|t) = 1 / (1 + exp(-logit_slope t))."""
 
-    slope: float = 1.0
+    logit_slope: float = 1.0
 
 
 Teacher = LinearTeacher | SignTeacher | ProbitTeacher | LogitTeacher | Callable[[np.ndarray], np.ndarray]
 
 
-def check_flip(name: str, value: ArrayLike) -> float:
+def check_flip_probability(value: ArrayLike) -> float:
     """A probability of flipped labels in [0, 1/2), or what is wrong with it."""
-    return float(check_array(name, value, low=0, below=0.5, ndim=0))
+    return float(check_array("flip_probability", value, low=0, below=0.5, ndim=0))
 
 
 def check_teacher(teacher: Teacher) -> Teacher:
     """The teacher, or what is wrong with it."""
-    if isinstance(teacher, LinearTeacher):
+    if isinstance(teacher, LinearTeacher | ProbitTeacher):
         check_array("noise_variance", teacher.noise_variance, low=0, ndim=0)
     elif isinstance(teacher, SignTeacher):
-        check_flip("flip", teacher.flip)
-    elif isinstance(teacher, ProbitTeacher):
-        check_array("noise", teacher.noise, low=0, ndim=0)
+        check_flip_probability(teacher.flip_probability)
     elif isinstance(teacher, LogitTeacher):
-        check_array("slope", teacher.slope, above=0, ndim=0)
+        check_array("logit_slope", teacher.logit_slope, above=0, ndim=0)
     elif not callable(teacher) or isinstance(teacher, type):
         raise InputError(
-            "teacher must be a LinearTeacher, SignTeacher, ProbitTeacher or LogitTeacher, or a function that gives "
+            "label_law must be a LinearTeacher, SignTeacher, ProbitTeacher or LogitTeacher, or a function that gives "
             f"P(y = 1 | t), got {teacher!r}"
         )
     return teacher
@@ -78,9 +76,9 @@ def is_symmetric(teacher: Teacher) -> bool:
 def width(teacher: Teacher, variance: np.ndarray) -> np.ndarray:
     """The scale in the mean of t on which `label_average` rises."""
     if isinstance(teacher, ProbitTeacher):
-        return np.sqrt(variance + teacher.noise**2)
+        return np.sqrt(variance + teacher.noise_variance)
     if isinstance(teacher, LogitTeacher):
-        return np.sqrt(variance + (1.7 / teacher.slope) ** 2)
+        return np.sqrt(variance + (1.7 / teacher.logit_slope) ** 2)
     return np.sqrt(variance)
 
 
@@ -89,44 +87,47 @@ def label_average(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Z = E P(1|t) over t ~ N(mean, variance), and dZ/dmean."""
     if isinstance(teacher, SignTeacher | ProbitTeacher):
-        flip = teacher.flip if isinstance(teacher, SignTeacher) else 0.0
+        flip = teacher.flip_probability if isinstance(teacher, SignTeacher) else 0.0
         share, density = _normal(mean, width(teacher, variance))
         return flip + (1 - 2 * flip) * share, (1 - 2 * flip) * density
     if isinstance(teacher, LogitTeacher):
-        return _logit_average(teacher.slope, mean, np.broadcast_to(np.sqrt(variance), mean.shape))
+        return _logit_average(teacher.logit_slope, mean, np.broadcast_to(np.sqrt(variance), mean.shape))
     assert callable(teacher)
     return _callable_average(teacher, mean, np.broadcast_to(np.sqrt(variance), mean.shape), refinement)
 
 
 def teacher_error(
-    teacher: LinearTeacher | SignTeacher | ProbitTeacher | LogitTeacher, overlap: float, norm: float
+    label_law: LinearTeacher | SignTeacher | ProbitTeacher | LogitTeacher, overlap: float, norm: float
 ) -> float:
     """P(y z < 0), of real labels E (y - z)^2, for a score z of variance `norm` and a field t of variance 1.
 
     `overlap` is the covariance of z and t, which are normal. A score that is 0 is wrong half of the time.
+
+    >>> print(f"{teacher_error(SignTeacher(flip_probability=0.1), overlap=0.8, norm=1.0):.4f}")
+    0.2639
     """
     from scipy.special import expit, ndtr
 
-    check_teacher(teacher)
-    if not isinstance(teacher, LinearTeacher | SignTeacher | ProbitTeacher | LogitTeacher):
+    check_teacher(label_law)
+    if not isinstance(label_law, LinearTeacher | SignTeacher | ProbitTeacher | LogitTeacher):
         raise InputError(
-            f"teacher must be a LinearTeacher, SignTeacher, ProbitTeacher or LogitTeacher, got {teacher!r}"
+            f"label_law must be a LinearTeacher, SignTeacher, ProbitTeacher or LogitTeacher, got {label_law!r}"
         )
     norm = float(check_array("norm", norm, low=0, ndim=0))
     overlap = float(check_array("overlap", overlap, ndim=0))
     if abs(overlap) > np.sqrt(norm) * (1 + 1e-9):
         raise InputError(f"overlap must be at most sqrt(norm) = {np.sqrt(norm):g} in size, got {overlap:g}")
     cosine = float(np.clip(overlap / np.sqrt(norm), -1, 1)) if norm > 0 else 0.0
-    if isinstance(teacher, LinearTeacher):
-        return 1 + teacher.noise_variance - 2 * overlap + norm
-    if isinstance(teacher, SignTeacher):
-        return teacher.flip + (1 - 2 * teacher.flip) * np.arccos(cosine) / np.pi
-    if isinstance(teacher, ProbitTeacher):
-        return np.arccos(cosine / np.sqrt(1 + teacher.noise**2)) / np.pi
+    if isinstance(label_law, LinearTeacher):
+        return 1 + label_law.noise_variance - 2 * overlap + norm
+    if isinstance(label_law, SignTeacher):
+        return label_law.flip_probability + (1 - 2 * label_law.flip_probability) * np.arccos(cosine) / np.pi
+    if isinstance(label_law, ProbitTeacher):
+        return np.arccos(cosine / np.sqrt(1 + label_law.noise_variance)) / np.pi
     # the other half of the fields is a mirror image; panels of every scale, as both factors may be steep at 0
     fields, weights = panels(_SCALES, _PANEL_NODES)
     same = ndtr(cosine * fields / np.sqrt(max((1 - cosine) * (1 + cosine), 1e-300)))
-    positive = expit(teacher.slope * fields)
+    positive = expit(label_law.logit_slope * fields)
     density = np.exp(-(fields**2) / 2) * np.sqrt(2 / np.pi)
     return float((positive * (1 - same) + (1 - positive) * same) @ (weights * density))
 
@@ -169,15 +170,16 @@ def _callable_average(
         value = np.asarray(teacher(fields), dtype=float)
     except (TypeError, ValueError) as error:
         raise InputError(
-            f"teacher must be a function of an array of fields that returns one number for each, got the error: {error}"
+            "label_law must be a function of an array of fields that returns one number for each, got the error: "
+            f"{error}"
         ) from None
     if value.shape != (*mean.shape, points.size):
         raise InputError(
-            f"teacher must return one number per field, got shape {value.shape} for {(*mean.shape, points.size)}"
+            f"label_law must return one number per field, got shape {value.shape} for {(*mean.shape, points.size)}"
         )
     wrong = ~((value >= 0) & (value <= 1))
     if wrong.any():
-        raise InputError(f"teacher must return probabilities P(y = 1 | t) in [0, 1], got {value[wrong][0]:g}")
+        raise InputError(f"label_law must return probabilities P(y = 1 | t) in [0, 1], got {value[wrong][0]:g}")
     centred = value - value[..., points.size // 2, None]
     return value @ weights, (centred @ (points * weights)) / deviation
 

@@ -23,12 +23,10 @@ if TYPE_CHECKING:
         tangent_kernel_part,
     )
     from unlazy.theory.one_step.moments import (
-        SMALLEST_RIDGE,
         ActivationMoments,
         LinkMoments,
         activation_moments,
         link_moments,
-        require_linear,
     )
     from unlazy.theory.one_step.noise_injection import (
         NoiseInjection,

@@ -6,7 +6,8 @@
     readout   b minimises (1/n)|y - F b|^2 + ridge |b|^2 with F = sigma(X W1) on n FRESH samples
 
 So `ridge` is alpha / n in scikit-learn's `Ridge`, and the ridge of papers that write F/sqrt(N) and (ridge/N)|a|^2.
-Ratios: psi0 = n0/d (`step_samples_ratio`), psi1 = n/d (`samples_ratio`), psi2 = N/d (`features_ratio`).
+Ratios: psi0 = n0/d (`step_samples_per_dimension`), psi1 = n/d (`samples_per_dimension`) and psi2 = N/d
+(`width_per_dimension`).
 `activation` (sigma) and `link` (g) are names, `Link`s, functions, or their moments. Step sizes of order
 sqrt(N) are the subject of `unlazy.theory.one_step.spiked.features`.
 """
@@ -29,8 +30,6 @@ from unlazy.theory.one_step.moments import (
     at_limits,
     check_ratio,
     link_moments,
-    require_linear,
-    require_slope,
     wishart_resolvent,
 )
 
@@ -80,9 +79,9 @@ class OneStepRisk(NamedTuple):
 def rank_one_step(
     activation: Any,
     link: Any,
+    step_samples_per_dimension: ArrayLike,
+    width_per_dimension: ArrayLike,
     step_size: ArrayLike,
-    step_samples_ratio: ArrayLike,
-    features_ratio: ArrayLike,
     noise_variance: ArrayLike,
 ) -> RankOneStep:
     """How far one gradient step moves the first layer, and the outlier that it leaves in its singular values.
@@ -94,13 +93,22 @@ def rank_one_step(
     mu1 X^T y a^T / (n0 sqrt(N)) up to a part whose operator norm (not Frobenius norm) vanishes like n0^(-1/2). Ba,
     Erdogdu, Suzuki, Wang, Wu & Yang (2022), Proposition 2 and Theorem 3. At d = 200 the alignment of an actual step
     is about 0.03 higher, because the residual contains -f(x); a step on y itself has no such bias.
+
+    >>> found = rank_one_step(
+    ...     "erf", "erf", step_samples_per_dimension=4, width_per_dimension=2, step_size=[2, 4, 8], noise_variance=0.01
+    ... )
+    >>> print(found.alignment)
+    [0. 0.5244 0.7252]
     """
     moments, target = activation_moments(activation), link_moments(link)
-    slope = require_slope(moments)
+    slope = moments.slope_square()
     eta = check_array("step_size", step_size, low=0, high=LARGEST)
-    psi0, psi2 = check_ratio("step_samples_ratio", step_samples_ratio), check_ratio("features_ratio", features_ratio)
+    psi0, psi2 = (
+        check_ratio("step_samples_per_dimension", step_samples_per_dimension),
+        check_ratio("width_per_dimension", width_per_dimension),
+    )
     noise = check_array("noise_variance", noise_variance, low=0, high=LARGEST)
-    shape = common_shape(step_size=eta, step_samples_ratio=psi0, features_ratio=psi2, noise_variance=noise)
+    shape = common_shape(step_size=eta, step_samples_per_dimension=psi0, width_per_dimension=psi2, noise_variance=noise)
     spread = (target.variance + noise) / psi0
     theta1 = eta * moments.linear * target.linear
     theta = eta * abs(moments.linear) * np.sqrt(target.linear**2 + spread)
@@ -118,34 +126,39 @@ def rank_one_step(
     return RankOneStep(*(np.broadcast_to(field, shape).copy()[()] for field in fields))
 
 
-def gradient_cosine(link: Any, step_samples_ratio: ArrayLike, noise_variance: ArrayLike) -> Any:
+def gradient_cosine(link: Any, step_samples_per_dimension: ArrayLike, noise_variance: ArrayLike) -> Any:
     """zeta = b1 / sqrt(b1^2 + E y^2 / psi0), the cosine of X^T y with beta on n0 = psi0 d samples.
 
     Exact as n0 and d grow in proportion. Ba et al. (2022); Dandi et al. (2024).
+
+    >>> print(gradient_cosine("erf", step_samples_per_dimension=[1, 4, 16], noise_variance=0.01))
+    [0.6871 0.884 0.9668]
     """
     target = link_moments(link)
-    psi0 = check_ratio("step_samples_ratio", step_samples_ratio)
+    psi0 = check_ratio("step_samples_per_dimension", step_samples_per_dimension)
     noise = check_array("noise_variance", noise_variance, low=0, high=LARGEST)
-    common_shape(step_samples_ratio=psi0, noise_variance=noise)
+    common_shape(step_samples_per_dimension=psi0, noise_variance=noise)
     total = target.linear**2 + (target.variance + noise) / psi0
     if not (total > 0).all():
         raise InputError("link must not be constant without noise: the labels are 0 and there is no gradient")
     return (target.linear / np.sqrt(total))[()]
 
 
-def spiked_outlier(aligned_spike: ArrayLike, spike: ArrayLike, features_ratio: ArrayLike) -> Outlier:
+def spiked_outlier(aligned_spike: ArrayLike, spike: ArrayLike, width_per_dimension: ArrayLike) -> Outlier:
     """The largest singular value of W0 + theta u a^T and (u1.beta)^2 of its left vector, for u.beta = theta1/theta.
 
         s1^2 = (1 + theta^2) (psi2 + theta^2) / theta^2,
         (u1.beta)^2 = (theta1/theta)^2 [1 - (psi2 + theta^2) / (theta^2 (1 + theta^2))]       if theta^4 > psi2,
 
-    else s1 = 1 + sqrt(psi2) and 0; features_ratio may be inf. W0 is d x N with entries N(0, 1/d), u and a are unit
-    vectors independent of it.
-    Benaych-Georges & Nadakuditi (2012).
+    else s1 = 1 + sqrt(psi2) and 0; width_per_dimension may be inf. W0 is d x N with entries N(0, 1/d), u and a are unit
+    vectors independent of it. Benaych-Georges & Nadakuditi (2012).
+
+    >>> print(spiked_outlier(aligned_spike=[0.9, 1.8], spike=[1, 2], width_per_dimension=2).singular_value)
+    [2.414 2.739]
     """
     theta1, theta = check_array("aligned_spike", aligned_spike), check_array("spike", spike, low=0, high=LARGEST)
-    psi2 = check_ratio("features_ratio", features_ratio)
-    shape = common_shape(aligned_spike=theta1, spike=theta, features_ratio=psi2)
+    psi2 = check_ratio("width_per_dimension", width_per_dimension)
+    shape = common_shape(aligned_spike=theta1, spike=theta, width_per_dimension=psi2)
     if (np.abs(theta1) > theta * (1 + 1e-12)).any():
         raise InputError("aligned_spike must not exceed spike in absolute value")
     return Outlier(*(np.broadcast_to(field, shape).copy()[()] for field in _outlier(theta1, theta, psi2)))
@@ -154,13 +167,13 @@ def spiked_outlier(aligned_spike: ArrayLike, spike: ArrayLike, features_ratio: A
 def one_step_risk(
     activation: Any,
     link: Any,
-    samples_ratio: ArrayLike,
-    features_ratio: ArrayLike,
+    samples_per_dimension: ArrayLike,
+    width_per_dimension: ArrayLike,
     ridge: ArrayLike,
     noise_variance: ArrayLike,
     *,
     step_size: ArrayLike = 0.0,
-    step_samples_ratio: ArrayLike | None = None,
+    step_samples_per_dimension: ArrayLike | None = None,
 ) -> OneStepRisk:
     """Ridge regression on the features after one gradient step of size O(1), and random features at step size 0.
 
@@ -169,30 +182,40 @@ def one_step_risk(
         test error = [b1^2 (q - (kappa/mu1^2) q') + noise + |P_{>1} g|^2] / (1 - gamma)
 
     with m, u of `wishart_resolvent`, s2 = -ds/dkappa and the spike of `rank_one_step`. n0 = n unless
-    `step_samples_ratio` is given; the readout sees fresh samples. The risk falls with step_size and saturates, but
-    never below |P_{>1} g|^2. Activations with mu0 != 0 have a free intercept; centre the labels otherwise.
+    `step_samples_per_dimension` is given; the readout sees fresh samples. The risk falls with step_size and saturates,
+    but never below |P_{>1} g|^2. Activations with mu0 != 0 have a free intercept; centre the labels otherwise.
 
     Computed as sums of positive terms, to some 1e-13 for ratios from 1e-40 to 1e40. Ridge 0 is the limit from above:
     least squares, or the interpolator of least norm; where samples and features (for a linear activation: or
-    dimensions) are equally many, the risk is infinite unless nothing is missed. features_ratio = inf is the kernel, at
-    any ridge (a fixed ridge per feature is none for the kernel) with an infinite effective ridge unless the samples
-    determine the readout; samples_ratio = inf is the best readout. Not both.
+    dimensions) are equally many, the risk is infinite unless nothing is missed. width_per_dimension = inf is the
+    kernel, at any ridge (a fixed ridge per feature is none for the kernel) with an infinite effective ridge unless the
+    samples determine the readout; samples_per_dimension = inf is the best readout. Not both.
 
     Exact as n0, n, d and N grow in proportion at step_size = O(1). Ba et al. (2022), Theorem 5; Mei & Montanari
     (2022) at step_size 0, whose ridge is ridge / psi2.
+
+    >>> found = one_step_risk(
+    ...     "erf", "erf", 3, width_per_dimension=2, ridge=1e-3, noise_variance=0.01, step_size=[0, 1, 3]
+    ... )
+    >>> print(found.risk)
+    [0.2124 0.2057 0.1792]
     """
     moments, target = activation_moments(activation), link_moments(link)
-    slope = require_linear(moments)
+    slope = moments.linear_square()
     given_samples, given_features = (
-        check_ratio("samples_ratio", samples_ratio),
-        check_ratio("features_ratio", features_ratio),
+        check_ratio("samples_per_dimension", samples_per_dimension),
+        check_ratio("width_per_dimension", width_per_dimension),
     )
     given_ridge = check_array("ridge", ridge, low=0, high=LARGEST)
     noise = check_array("noise_variance", noise_variance, low=0, high=LARGEST)
     eta = check_array("step_size", step_size, low=0, high=LARGEST)
-    psi0 = given_samples if step_samples_ratio is None else check_ratio("step_samples_ratio", step_samples_ratio)
-    named = {"samples_ratio": given_samples, "features_ratio": given_features, "ridge": given_ridge}
-    shape = common_shape(**named, noise_variance=noise, step_size=eta, step_samples_ratio=psi0)
+    psi0 = (
+        given_samples
+        if step_samples_per_dimension is None
+        else check_ratio("step_samples_per_dimension", step_samples_per_dimension)
+    )
+    named = {"samples_per_dimension": given_samples, "width_per_dimension": given_features, "ridge": given_ridge}
+    shape = common_shape(**named, noise_variance=noise, step_size=eta, step_samples_per_dimension=psi0)
     scale = slope + moments.nonlinear
     rest = moments.nonlinear / slope if moments.nonlinear > ROUNDING * scale else 0.0
     psi1, psi2, ridge, inside, peak = at_limits(given_samples, given_features, given_ridge, rest, scale)
@@ -237,7 +260,7 @@ def one_step_risk(
 
 
 def preconditioned_cosine(
-    link: Any, step_samples_ratio: ArrayLike, noise_variance: ArrayLike, direction_ridge: ArrayLike
+    link: Any, step_samples_per_dimension: ArrayLike, direction_ridge: ArrayLike, noise_variance: ArrayLike
 ) -> Any:
     """The cosine with beta of the ridge direction (X^T X / n0 + rho)^-1 X^T y, in place of the gradient X^T y.
 
@@ -248,12 +271,15 @@ def preconditioned_cosine(
     rho = 0 is least squares (of least norm for psi0 < 1; cosine 0 at psi0 = 1 unless nothing is missed), rho ->
     infinity is the gradient, `gradient_cosine`; `best_direction_ridge` gives the highest cosine. Exact as n0
     and d grow in proportion, because x is Gaussian and so what is nonlinear in g acts on it as noise.
+
+    >>> print(preconditioned_cosine("erf", 4, direction_ridge=[0, 0.03, 1e6], noise_variance=0.01))
+    [0.9809 0.9811 0.884]
     """
     target = link_moments(link)
-    psi0 = check_ratio("step_samples_ratio", step_samples_ratio)
+    psi0 = check_ratio("step_samples_per_dimension", step_samples_per_dimension)
     noise = check_array("noise_variance", noise_variance, low=0, high=LARGEST)
     rho = check_array("direction_ridge", direction_ridge, low=0, high=LARGEST)
-    common_shape(step_samples_ratio=psi0, noise_variance=noise, direction_ridge=rho)
+    common_shape(step_samples_per_dimension=psi0, direction_ridge=rho, noise_variance=noise)
     unexplained = noise + target.nonlinear
     if not (target.linear**2 + unexplained > 0).all():
         raise InputError("link must not be constant without noise: the labels are 0 and there is no direction")
@@ -273,15 +299,18 @@ def preconditioned_cosine(
     return np.copysign(np.sqrt(square), target.linear)[()]
 
 
-def best_direction_ridge(link: Any, step_samples_ratio: ArrayLike, noise_variance: ArrayLike) -> Any:
+def best_direction_ridge(link: Any, step_samples_per_dimension: ArrayLike, noise_variance: ArrayLike) -> Any:
     """rho = (noise + |P_{>1} g|^2) / (psi0 b1^2), at which `preconditioned_cosine` is highest.
 
     Dobriban & Wager (2018).
+
+    >>> print(best_direction_ridge("erf", step_samples_per_dimension=[1, 4], noise_variance=0.01))
+    [0.1182 0.02954]
     """
     target = link_moments(link)
-    psi0 = check_ratio("step_samples_ratio", step_samples_ratio)
+    psi0 = check_ratio("step_samples_per_dimension", step_samples_per_dimension)
     noise = check_array("noise_variance", noise_variance, low=0, high=LARGEST)
-    common_shape(step_samples_ratio=psi0, noise_variance=noise)
+    common_shape(step_samples_per_dimension=psi0, noise_variance=noise)
     if abs(target.linear) <= VANISHING * math.sqrt(target.variance):
         raise InputError(f"link must have a linear coefficient b1 = E[z g(z)] != 0, got {target.linear:g}")
     return ((noise + target.nonlinear) / (psi0 * target.linear**2))[()]

@@ -2,7 +2,8 @@
 
     b minimises (1/(n l)) sum_i sum_{j <= l} (y_i - b.sigma(W^T (x_i + delta z_ij)))^2 + ridge |b|^2
 
-with z ~ N(0, I_d), labels y = g(x.beta) + noise (centred) and W_ij ~ N(0, 1/d), d x N, as in `gradient_step`.
+with delta^2 = `input_noise_variance`, z ~ N(0, I_d), labels y = g(x.beta) + noise (centred) and W_ij ~ N(0, 1/d),
+d x N, as in `gradient_step`.
 """
 
 from __future__ import annotations
@@ -26,12 +27,11 @@ from unlazy.theory.one_step.moments import (
     at_limits,
     check_ratio,
     link_moments,
-    require_linear,
     wishart_resolvent,
 )
 
 _TABLE_DENSITY = 50
-_LARGEST_NOISE = 1e6
+_LARGEST_NOISE = 1e12
 # of the second moment: rounding errors of quadrature
 _NOT_ROUGH = 1e-13
 # what is left of 0 at its limit
@@ -41,12 +41,12 @@ _NOTHING = 1e-40
 class NoiseMoments(NamedTuple):
     """Of sigma(u + delta z), u and z standard normal."""
 
-    mean: float
+    constant: float
     """E sigma."""
     linear: float
     """L = E[u sigma], the slope of the noise-averaged activation."""
     smooth: float
-    """v_b = E (E_z sigma)^2 - mean^2 - L^2: what is nonlinear in the noise-averaged activation."""
+    """v_b = E (E_z sigma)^2 - constant^2 - L^2: what is nonlinear in the noise-averaged activation."""
     rough: float
     """v_r = E Var_z sigma - L^2 delta^2: what is nonlinear in the noise."""
 
@@ -64,9 +64,14 @@ class NoiseInjection(NamedTuple):
     """training_error + ridge |b|^2."""
 
 
-def noise_moments(activation: Any, input_noise: float) -> NoiseMoments:
-    """The moments of an activation of noisy inputs, delta = `input_noise` >= 0."""
-    delta = _level(input_noise)
+def noise_moments(activation: Any, input_noise_variance: float) -> NoiseMoments:
+    """The moments of an activation of noisy inputs, delta^2 = `input_noise_variance` >= 0.
+
+    >>> found = noise_moments("tanh", input_noise_variance=0.25)
+    >>> print(f"{found.linear:.4f} {found.smooth:.4f} {found.rough:.4f}")
+    0.565 0.0165 0.0195
+    """
+    delta = _deviation(input_noise_variance)
     function = as_activation(activation)
     smooth = normal_averages("activation", _averaged(function, delta), 0.0, 1.0)
 
@@ -82,9 +87,13 @@ def noise_moments(activation: Any, input_noise: float) -> NoiseMoments:
     return NoiseMoments(mean, linear, rest, excess if excess > _NOT_ROUGH * offset else 0.0)
 
 
-def noise_averaged(activation: Any, input_noise: float) -> Callable[[ArrayLike], np.ndarray]:
-    """The noise-averaged activation h -> E_z sigma(h + delta z), by a table for many h."""
-    delta = _level(input_noise)
+def noise_averaged(activation: Any, input_noise_variance: float) -> Callable[[ArrayLike], np.ndarray]:
+    """The noise-averaged activation h -> E_z sigma(h + delta z), by a table for many h.
+
+    >>> print(noise_averaged("relu", input_noise_variance=1)([-1, 0, 1]))
+    [0.08332 0.3989 1.083]
+    """
+    delta = _deviation(input_noise_variance)
     value = _averaged(as_activation(activation), delta).value
 
     def tabulated(h: ArrayLike) -> np.ndarray:
@@ -102,28 +111,32 @@ def noise_averaged(activation: Any, input_noise: float) -> Callable[[ArrayLike],
     return tabulated
 
 
-def noise_penalty(activation: Any, input_noise: float, weights: ArrayLike) -> np.ndarray:
-    """The N x N matrix of which infinitely many noisy copies are the penalty, for weights W (d x N).
+def noise_penalty(activation: Any, first_layer: ArrayLike, input_noise_variance: float) -> np.ndarray:
+    """The N x N matrix of which infinitely many noisy copies are the penalty, for a first layer W (d x N).
 
         (1/n) sum_i (y_i - b.E_z sigma(W^T (x_i + delta z)))^2 + b.(ridge + L^2 delta^2 W^T W + v_r) b
 
     Leading order for W_ij ~ N(0, 1/d) and Gaussian inputs. Dhifallah & Lu (2021).
+
+    >>> print(noise_penalty("tanh", first_layer=[[1, 0.6], [0, 0.8]], input_noise_variance=0.25).round(4))
+    [[0.0993 0.0479]
+     [0.0479 0.0993]]
     """
-    delta = _level(input_noise)
-    w = check_array("weights", weights, ndim=2)
-    moments = noise_moments(activation, delta)
+    delta = _deviation(input_noise_variance)
+    w = check_array("first_layer", first_layer, ndim=2)
+    moments = noise_moments(activation, input_noise_variance)
     return (moments.linear * delta) ** 2 * w.T @ w + moments.rough * np.eye(w.shape[1])
 
 
 def noise_injection_equivalent(
     activation: Any,
     link: Any,
-    samples_ratio: ArrayLike,
-    features_ratio: ArrayLike,
+    samples_per_dimension: ArrayLike,
+    width_per_dimension: ArrayLike,
     ridge: ArrayLike,
     noise_variance: ArrayLike,
     *,
-    input_noise: float,
+    input_noise_variance: float,
     copies: ArrayLike = math.inf,
 ) -> NoiseInjection:
     """Test error on clean inputs and training error with `copies` (l) noisy copies of each input, without drawing data.
@@ -138,28 +151,34 @@ def noise_injection_equivalent(
 
     test error = dPhi/dJ, objective = Phi and training error = Phi - ridge dPhi/dridge at J = 0, all computed as sums of
     positive terms. copies = infinity is ridge regression on the noise-averaged features with `noise_penalty`;
-    input_noise 0 is `one_step_risk`. Ridge 0 and infinite ratios are limits as there; `copies` and `features_ratio`
-    must not both be infinite.
+    input_noise_variance 0 is `one_step_risk`. Ridge 0 and infinite ratios are limits as there; `copies` and
+    `width_per_dimension` must not both be infinite.
 
     Exact as n, d and N grow in proportion, for odd activations or centred features. Dhifallah & Lu (2021) for
     infinitely many copies; own derivation for finitely many.
+
+    >>> found = noise_injection_equivalent(
+    ...     "tanh", "sign", 2.5, 1.5, ridge=1e-3, noise_variance=0.04, input_noise_variance=0.25, copies=[1, 3, 100]
+    ... )
+    >>> print(found.test_error)
+    [1.162 0.7594 0.6778]
     """
     clean, target = activation_moments(activation), link_moments(link)
-    slope = require_linear(clean)
-    delta = _level(input_noise)
-    noisy = noise_moments(activation, delta)
+    slope = clean.linear_square()
+    delta = _deviation(input_noise_variance)
+    noisy = noise_moments(activation, input_noise_variance)
     scale = noisy.linear**2 + noisy.smooth + noisy.rough
-    if abs(noisy.linear) <= VANISHING * math.sqrt(noisy.mean**2 + scale):
+    if abs(noisy.linear) <= VANISHING * math.sqrt(noisy.constant**2 + scale):
         raise InputError(
-            f"input_noise must leave the activation a linear part L = E[u sigma(u + delta z)] != 0, got L = "
-            f"{noisy.linear:g} at {delta:g}"
+            "input_noise_variance must leave the activation a linear part L = E[u sigma(u + delta z)] != 0, got L = "
+            f"{noisy.linear:g} at {delta**2:g}"
         )
-    given_samples = check_ratio("samples_ratio", samples_ratio)
-    given_features = check_ratio("features_ratio", features_ratio)
+    given_samples = check_ratio("samples_per_dimension", samples_per_dimension)
+    given_features = check_ratio("width_per_dimension", width_per_dimension)
     given_ridge = check_array("ridge", ridge, low=0, high=LARGEST)
     noise = check_array("noise_variance", noise_variance, low=0, high=LARGEST)
     number = check_ratio("copies", check_array("copies", copies, low=1, finite=False))
-    named = {"samples_ratio": given_samples, "features_ratio": given_features, "ridge": given_ridge}
+    named = {"samples_per_dimension": given_samples, "width_per_dimension": given_features, "ridge": given_ridge}
     shape = common_shape(**named, noise_variance=noise, copies=number)
     numbers = np.broadcast_arrays(*named.values(), noise, number)
     given_samples, given_features, given_ridge, noise, number = (a.reshape(-1) for a in numbers)
@@ -313,8 +332,8 @@ def _averaged(function: Link, delta: float) -> Link:
     return Link("own", value, breakpoints=function.breakpoints)
 
 
-def _level(input_noise: Any) -> float:
-    level = check_array("input_noise", input_noise, low=0, high=_LARGEST_NOISE)
-    if level.ndim:
-        raise InputError(f"input_noise must be one number, got shape {level.shape}")
-    return float(level)
+def _deviation(input_noise_variance: Any) -> float:
+    variance = check_array("input_noise_variance", input_noise_variance, low=0, high=_LARGEST_NOISE)
+    if variance.ndim:
+        raise InputError(f"input_noise_variance must be one number, got shape {variance.shape}")
+    return math.sqrt(variance)

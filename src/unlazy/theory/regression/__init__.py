@@ -13,11 +13,11 @@ if TYPE_CHECKING:
     )
     from unlazy.theory.regression.metric import (
         BayesRisk,
-        DofCriterion,
+        MetricCriterion,
         bayes_risk,
         best_kernel,
-        dof_criterion,
-        dof_criterion_infimum,
+        degrees_of_freedom_criterion,
+        degrees_of_freedom_criterion_infimum,
         frozen_label_noise_penalty,
         label_noise_penalty,
         mallows_cp,

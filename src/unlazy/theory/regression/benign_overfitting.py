@@ -20,9 +20,9 @@ _MOST_NOISE = 1e100
 
 
 class TsiglerBartlett(NamedTuple):
-    """Orders of magnitude; every field has the broadcast shape of n, ridge, noise_variance and k."""
+    """Orders of magnitude; every field has the broadcast shape of n, ridge, noise_variance and learned_directions."""
 
-    k: np.ndarray
+    learned_directions: np.ndarray
     """The number of leading directions that are learned; the others act as a ridge."""
     bias: np.ndarray
     variance: np.ndarray
@@ -58,7 +58,7 @@ def tsigler_bartlett(
     ridge: ArrayLike,
     noise_variance: ArrayLike,
     *,
-    k: ArrayLike | str | None = None,
+    learned_directions: ArrayLike | str | None = None,
     multiplicities: ArrayLike | None = None,
 ) -> TsiglerBartlett:
     """The order of magnitude of bias and variance of ridge regression, from which one reads off rates.
@@ -69,26 +69,31 @@ def tsigler_bartlett(
         B(k) = sum_{j<=k} p_j t1^2 / (n^2 l_j) + sum_{j>k} p_j l_j,
         V(k) = s2 [k/n + n sum_{j>k} l_j^2 / t1^2].
 
-    k = None takes the smallest k with t1(k) >= n l_{k+1} (l_{d+1} = 0; ties hold up to rounding), which is optimal
-    up to a constant. The upper bound holds, up to constants, for every k <= n with that property; k = "best" takes
-    the one of them with the least B + V, and falls back to the rule where there is none. A given k, 0 <= k <= d,
-    broadcasts with n, ridge and noise_variance. 0/0 counts as 0 (k = d without ridge); B is infinite if k counts a
-    direction with l_j = 0, p_j > 0 under a ridge > 0.
+    learned_directions = None takes the smallest k with t1(k) >= n l_{k+1} (l_{d+1} = 0; ties hold up to rounding),
+    which is optimal up to a constant. The upper bound holds, up to constants, for every k <= n with that property;
+    "best" takes the one of them with the least B + V, and falls back to the rule where there is none. A given k, 0 <= k
+    <= d, broadcasts with n, ridge and noise_variance. 0/0 counts as 0 (k = d without ridge); B is infinite if k counts
+    a direction with l_j = 0, p_j > 0 under a ridge > 0.
 
     Entry i of `spectrum` stands for `multiplicities[i]` directions. Eigenvalues are 0 or >= 1e-150 of the largest.
 
     An order statement: for x = S^(1/2) z with independent sub-Gaussian entries of z and k below a fraction of n the
     risk lies between constant multiples of B + V. Not at ridge 0 with n near the rank, where the risk diverges and
     B + V does not. Sources: Tsigler & Bartlett (2023); for V at ridge 0 Bartlett, Long, Lugosi & Tsigler (2020).
+
+    >>> spectrum, multiplicities = [4, 1, 0.01], [1, 5, 500]
+    >>> found = tsigler_bartlett(spectrum, 0.1, n=50, ridge=0, noise_variance=0.2, multiplicities=multiplicities)
+    >>> print(found.learned_directions, f"{found.bias:.3f} {found.variance:.3f}")
+    6 0.505 0.044
     """
     eigenvalues, prior_values, copies = _entries(spectrum, prior, multiplicities)
     n, ridge = check_array("n", n, above=0), check_array("ridge", ridge, low=0, high=_LARGEST)
     arrays = {"n": n, "ridge": ridge, "noise_variance": check_array("noise_variance", noise_variance, low=0)}
-    best = isinstance(k, str)
-    if best and k != "best":
-        raise InputError(f"k must be None, 'best' or whole numbers, got {k!r}")
-    if not best and k is not None:
-        arrays["k"] = _given_k(k, copies.sum())
+    best = isinstance(learned_directions, str)
+    if best and learned_directions != "best":
+        raise InputError(f"learned_directions must be None, 'best' or whole numbers, got {learned_directions!r}")
+    if not best and learned_directions is not None:
+        arrays["learned_directions"] = _given_number(learned_directions, copies.sum())
     common_shape(**arrays)
     n, ridge, noise, *given = np.broadcast_arrays(*arrays.values())
 
@@ -129,6 +134,9 @@ def overfitting_regime(spectrum_exponent: ArrayLike, dimension_exponent: ArrayLi
     For gamma > 1 (else there is nothing to overfit with), a >= 0, and a signal p_j l_j with a finite sum that does not
     change with n. The arguments broadcast; scalars give a string. Sources: Bartlett, Long, Lugosi & Tsigler (2020),
     theorem 2; Mallinar et al. (2022) for a > 1.
+
+    >>> print(overfitting_regime(spectrum_exponent=[2, 0.5, 0.5], dimension_exponent=[2, 1.5, 3]))
+    ['kernel' 'benign' 'harmful']
     """
     a = check_array("spectrum_exponent", spectrum_exponent, low=0)
     gamma = check_array("dimension_exponent", dimension_exponent, above=1)
@@ -153,6 +161,10 @@ def classify_regime(
     in this order, with slopes by least squares. The sizes lie along the last axis (at least 3, all different); the
     risks broadcast with them, and zero_risk may be one number. The thresholds are conventions for n over a decade
     or more. Compare `overfitting_regime`, the limit.
+
+    >>> ridgeless, best = [0.3, 0.2, 0.13], [0.3, 0.19, 0.12]
+    >>> print(classify_regime(n=[50, 100, 200], ridgeless_risk=ridgeless, best_risk=best, zero_risk=1))
+    benign
     """
     sizes = check_array("n", n, above=0, ndim=1)
     if sizes.size < 3 or np.unique(sizes).size < sizes.size:
@@ -304,10 +316,10 @@ def _entries(
     return values[kept], variances[kept], copies[kept]
 
 
-def _given_k(k: ArrayLike, d: float) -> np.ndarray:
-    number = check_array("k", k, low=0, whole=True)
+def _given_number(learned_directions: ArrayLike, d: float) -> np.ndarray:
+    number = check_array("learned_directions", learned_directions, low=0, whole=True)
     if (number > d).any():
-        raise InputError(f"k must be <= d = {d:.0f}, got {number[number > d].flat[0]:g}")
+        raise InputError(f"learned_directions must be <= d = {d:.0f}, got {number[number > d].flat[0]:g}")
     return number
 
 

@@ -27,11 +27,11 @@ class BayesRisk(NamedTuple):
     risk: np.ndarray
 
 
-class DofCriterion(NamedTuple):
-    """Every field has the broadcast shape of ridge and dof_weight."""
+class MetricCriterion(NamedTuple):
+    """Every field has the broadcast shape of ridge and degrees_of_freedom_weight."""
 
-    value: np.ndarray
-    """data_fit + dof_weight degrees_of_freedom / n."""
+    criterion: np.ndarray
+    """data_fit + degrees_of_freedom_weight degrees_of_freedom / n."""
     degrees_of_freedom: np.ndarray
     data_fit: np.ndarray
     """ridge tr(G T), the least of (1/n)|y - X b|^2 + ridge b.M^-1.b on average over tasks."""
@@ -49,6 +49,9 @@ def bayes_risk(
     and sum_j min(kappa, t_j) / 2 <= risk <= sum_j min(kappa, t_j). n and noise_variance broadcast; noise_variance 0
     is the limit from above. The metric is optimal for Gaussian b and noise, and among linear estimators for all
     others; the formula is exact in the limit of `ridge_equivalent`. Source: Dobriban & Wager (2018).
+
+    >>> print(bayes_risk(signal_spectrum=[1, 0.25, 0.01], n=[20, 200], noise_variance=0.5).risk)
+    [0.0598 0.0071]
     """
     n, noise_variance = _sizes_and_noise(n, noise_variance)
     signal = check_array("signal_spectrum", signal_spectrum, low=0, high=_LARGEST, ndim=1)
@@ -62,8 +65,11 @@ def optimal_risk_bound(
     """The rate of the best metric, sum_j min(s2/n, t_j), with t_j as in `bayes_risk`.
 
     Each direction costs its own variance or the price s2/n of learning it. With s2 = sp2 - Var(noise) it bounds the
-    least of `dof_criterion` at weight sp2 minus Var(noise), up to constants and for many tasks. n and noise_variance
-    broadcast. Source: K. Suzuki & T. Suzuki (2024).
+    least of `degrees_of_freedom_criterion` at weight sp2 minus Var(noise), up to constants and for many tasks. n and
+    noise_variance broadcast. Source: K. Suzuki & T. Suzuki (2024).
+
+    >>> print(optimal_risk_bound(signal_spectrum=[1, 0.25, 0.01], n=[20, 200], noise_variance=0.5))
+    [0.06   0.0075]
     """
     signal = check_array("signal_spectrum", signal_spectrum, low=0, high=_LARGEST, ndim=1)
     copies = check_array("multiplicities", 1.0 if multiplicities is None else multiplicities, low=0)
@@ -78,8 +84,10 @@ def optimal_risk_bound(
     return (missed_signal[missed] + price * learned[missed])[()]
 
 
-def dof_criterion(kernel: ArrayLike, targets: ArrayLike, ridge: ArrayLike, dof_weight: ArrayLike) -> DofCriterion:
-    """The objective R by which a metric is learned: the ridge minimum plus sp2 (`dof_weight`) times the
+def degrees_of_freedom_criterion(
+    kernel_matrix: ArrayLike, targets: ArrayLike, ridge: ArrayLike, degrees_of_freedom_weight: ArrayLike
+) -> MetricCriterion:
+    """The objective R by which a metric is learned: the ridge minimum plus sp2 (`degrees_of_freedom_weight`) times the
     degrees of freedom per sample.
 
         R = ridge tr(G T) + (sp2/n) tr(K G) = sp2 + ridge tr[G (T - sp2 I)]
@@ -88,58 +96,78 @@ def dof_criterion(kernel: ArrayLike, targets: ArrayLike, ridge: ArrayLike, dof_w
     E R - s2 = (1/n) [f.(I - H) f + (sp2 - s2) tr H], which with sp2 = 2 s2 is at least the in-sample risk
     (1/n) [|(I - H) f|^2 + s2 tr H^2], and equal to it if H is a projection.
 
-    `targets` has shape (n,) or (n, tasks); ridge > 0 and dof_weight broadcast. Exact for every kernel. Source:
-    K. Suzuki & T. Suzuki (2024).
+    `targets` has shape (n,) or (n, tasks); ridge > 0 and degrees_of_freedom_weight broadcast. Exact for every kernel.
+    Source: K. Suzuki & T. Suzuki (2024).
+
+    >>> found = degrees_of_freedom_criterion(
+    ...     kernel_matrix=[[2, 1], [1, 2]], targets=[1, 0.5], ridge=[0.1, 1], degrees_of_freedom_weight=0.2
+    ... )
+    >>> print(found.criterion)
+    [0.2227 0.36  ]
     """
-    ridge, dof_weight = (
+    ridge, degrees_of_freedom_weight = (
         check_array("ridge", ridge, above=0, high=_LARGEST),
-        check_array("dof_weight", dof_weight, low=0),
+        check_array("degrees_of_freedom_weight", degrees_of_freedom_weight, low=0),
     )
-    common_shape(ridge=ridge, dof_weight=dof_weight)
-    eigenvalues, signal = _kernel_signal(kernel, targets)
+    common_shape(ridge=ridge, degrees_of_freedom_weight=degrees_of_freedom_weight)
+    eigenvalues, signal = _kernel_signal(kernel_matrix, targets)
     total = eigenvalues + (n := eigenvalues.size) * ridge[..., None]
     data_fit = np.sum(ridge[..., None] / total * signal, axis=-1)
     dof = np.sum(eigenvalues / total, axis=-1)
-    value = data_fit + dof_weight * dof / n
-    return DofCriterion(*(np.broadcast_to(field, value.shape).copy()[()] for field in (value, dof, data_fit)))
+    value = data_fit + degrees_of_freedom_weight * dof / n
+    return MetricCriterion(*(np.broadcast_to(field, value.shape).copy()[()] for field in (value, dof, data_fit)))
 
 
-def dof_criterion_infimum(targets: ArrayLike, dof_weight: ArrayLike) -> np.ndarray:
-    """The infimum of `dof_criterion` over all kernels, (1/n) sum_i min(s_i, sp2) with s_i the eigenvalues of T.
+def degrees_of_freedom_criterion_infimum(targets: ArrayLike, degrees_of_freedom_weight: ArrayLike) -> np.ndarray:
+    """The infimum of `degrees_of_freedom_criterion` over all kernels, (1/n) sum_i min(s_i, sp2), s_i eigenvalues of T.
 
     R is linear in G, so that the infimum lies at the ends 0 <= c G <= I: K infinite on eigenvectors of T with
     s_i > sp2 and 0 on the others. Metrics reach every kernel only if X has rank n (thus d >= n); otherwise it is
     a lower bound. No finite metric attains it, and with few tasks it is far below the risk.
+
+    >>> targets = [[1, 0.5], [0.2, -0.3]]
+    >>> print(degrees_of_freedom_criterion_infimum(targets, degrees_of_freedom_weight=[0.1, 1]))
+    [0.0819 0.345 ]
     """
-    targets, dof_weight = _columns(targets), check_array("dof_weight", dof_weight, low=0)
+    targets, degrees_of_freedom_weight = (
+        _columns(targets),
+        check_array("degrees_of_freedom_weight", degrees_of_freedom_weight, low=0),
+    )
     variances = np.linalg.svd(targets, compute_uv=False) ** 2 / targets.shape[1]
-    return np.sum(np.minimum(variances, dof_weight[..., None]), axis=-1)[()] / len(targets)
+    return np.sum(np.minimum(variances, degrees_of_freedom_weight[..., None]), axis=-1)[()] / len(targets)
 
 
-def mallows_cp(kernel: ArrayLike, targets: ArrayLike, ridge: ArrayLike, noise_variance: ArrayLike) -> np.ndarray:
+def mallows_cp(kernel_matrix: ArrayLike, targets: ArrayLike, ridge: ArrayLike, noise_variance: ArrayLike) -> np.ndarray:
     """Mallows' C_p, the unbiased estimate of the in-sample risk (1/n) E |f - H y|^2 at a fixed kernel.
 
         |Y - H Y|^2 / (n m) + 2 s2 tr(H) / n - s2
 
     s2 is the variance of the noise in `targets`; ridge > 0 and noise_variance broadcast. Source: Mallows (1973).
+
+    >>> print(mallows_cp(kernel_matrix=[[2, 1], [1, 2]], targets=[1, 0.5], ridge=[0.1, 1], noise_variance=0.1))
+    [0.081 0.111]
     """
     ridge, noise = (
         check_array("ridge", ridge, above=0, high=_LARGEST),
         check_array("noise_variance", noise_variance, low=0),
     )
     common_shape(ridge=ridge, noise_variance=noise)
-    eigenvalues, signal = _kernel_signal(kernel, targets)
+    eigenvalues, signal = _kernel_signal(kernel_matrix, targets)
     penalty = (n := eigenvalues.size) * ridge[..., None]
     total = eigenvalues + penalty
     residual = np.sum((penalty / total) ** 2 * signal, axis=-1) / n
     return (residual + noise * (2 * np.sum(eigenvalues / total, axis=-1) / n - 1))[()]
 
 
-def best_kernel(targets: ArrayLike, noise_variance: float, penalty: float) -> np.ndarray:
+def best_kernel(targets: ArrayLike, penalty: float, noise_variance: float) -> np.ndarray:
     """The kernel with the least `mallows_cp`, K = (c / s2) (T - s2 I)_+, the positive part; c = n ridge (`penalty`).
 
     Then H = (I - s2 T^-1)_+. With many tasks T - s2 I tends to X B X^T, B = E b b^T: the learned metric is
     proportional to B, that of `bayes_risk`.
+
+    >>> print(best_kernel(targets=[[1, 0.5], [0.2, -0.3]], penalty=1, noise_variance=0.1))
+    [[5.2507 0.2339]
+     [0.2339 0.0104]]
     """
     targets = _columns(targets)
     noise = float(check_array("noise_variance", noise_variance, above=0, ndim=0))
@@ -149,26 +177,34 @@ def best_kernel(targets: ArrayLike, noise_variance: float, penalty: float) -> np
     return (left * (penalty * (excess / noise))) @ left.T
 
 
-def label_noise_penalty(kernel: ArrayLike, ridge: ArrayLike, noise_variance: ArrayLike) -> np.ndarray:
+def label_noise_penalty(kernel_matrix: ArrayLike, ridge: ArrayLike, label_noise_variance: ArrayLike) -> np.ndarray:
     """What fresh label noise of variance v adds to the clean objective: (v/n) tr H, no factor ridge.
 
     The second layer is fitted in closed form to y + eps and judged on y, which costs eps.H eps / n. Its
-    gradient in K is v ridge G^2. ridge > 0 and noise_variance broadcast. Exact for every kernel and noise with
+    gradient in K is v ridge G^2. ridge > 0 and label_noise_variance broadcast. Exact for every kernel and noise with
     independent entries of mean 0. Source: Takakura & T. Suzuki (2024), with the constant for v = Var(eps).
+
+    >>> print(label_noise_penalty(kernel_matrix=[[2, 1], [1, 2]], ridge=[0.1, 1], label_noise_variance=0.5))
+    [0.4427 0.2333]
     """
-    eigenvalues, penalty, noise = _noise_arguments(kernel, ridge, noise_variance)
+    eigenvalues, penalty, noise = _noise_arguments(kernel_matrix, ridge, label_noise_variance)
     return (noise * np.mean(eigenvalues / (eigenvalues + penalty), axis=-1))[()]
 
 
-def frozen_label_noise_penalty(kernel: ArrayLike, ridge: ArrayLike, noise_variance: ArrayLike) -> np.ndarray:
+def frozen_label_noise_penalty(
+    kernel_matrix: ArrayLike, ridge: ArrayLike, label_noise_variance: ArrayLike
+) -> np.ndarray:
     """What label noise penalises if the fitted second layer counts as a constant in the gradient of the first.
 
         (v/n) [log det(I + K / (n ridge)) - tr H]
 
     Its gradient in K, (v/n) G K G, is the expectation of the noise part of that gradient. It is not that of
-    `label_noise_penalty`. ridge > 0 and noise_variance broadcast. Exact as `label_noise_penalty`.
+    `label_noise_penalty`. ridge > 0 and label_noise_variance broadcast. Exact as `label_noise_penalty`.
+
+    >>> print(frozen_label_noise_penalty(kernel_matrix=[[2, 1], [1, 2]], ridge=[0.1, 1], label_noise_variance=0.5))
+    [0.6984 0.0971]
     """
-    eigenvalues, penalty, noise = _noise_arguments(kernel, ridge, noise_variance)
+    eigenvalues, penalty, noise = _noise_arguments(kernel_matrix, ridge, label_noise_variance)
     share = eigenvalues / (eigenvalues + penalty)
     # -log(1 - h) - h for the eigenvalues h of H; by its series where the two terms cancel
     small = np.minimum(share, 0.05)
@@ -184,28 +220,28 @@ def _sizes_and_noise(n: ArrayLike, noise_variance: ArrayLike) -> tuple[np.ndarra
     return n, noise_variance
 
 
-def _kernel_signal(kernel: ArrayLike, targets: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
+def _kernel_signal(kernel_matrix: ArrayLike, targets: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
     """The eigenvalues of K, and u.T u for its eigenvectors u."""
-    eigenvalues, vectors = _kernel_eigh(kernel)
+    eigenvalues, vectors = _kernel_eigh(kernel_matrix)
     columns = _columns(targets, len(vectors))
     return eigenvalues, np.mean((vectors.T @ columns) ** 2, axis=1)
 
 
 def _noise_arguments(
-    kernel: ArrayLike, ridge: ArrayLike, noise_variance: ArrayLike
+    kernel_matrix: ArrayLike, ridge: ArrayLike, label_noise_variance: ArrayLike
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """The eigenvalues of K, and n ridge with an axis for them."""
     ridge = check_array("ridge", ridge, above=0, high=_LARGEST)
-    noise = check_array("noise_variance", noise_variance, low=0)
-    common_shape(ridge=ridge, noise_variance=noise)
-    eigenvalues, _ = _kernel_eigh(kernel)
+    noise = check_array("label_noise_variance", label_noise_variance, low=0, high=_LARGEST)
+    common_shape(ridge=ridge, label_noise_variance=noise)
+    eigenvalues, _ = _kernel_eigh(kernel_matrix)
     return eigenvalues, eigenvalues.size * ridge[..., None], noise
 
 
-def _kernel_eigh(kernel: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
+def _kernel_eigh(kernel_matrix: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
     """Of a singular kernel the eigenvalues are 0 exactly, so that it keeps its rank under the smallest ridge."""
-    matrix = check_symmetric("kernel", kernel)
-    return eigenpairs("kernel", (matrix + matrix.T) / 2)
+    matrix = check_symmetric("kernel_matrix", kernel_matrix)
+    return eigenpairs("kernel_matrix", (matrix + matrix.T) / 2)
 
 
 def _columns(targets: ArrayLike, n: int | None = None) -> np.ndarray:

@@ -110,6 +110,11 @@ def ridge_equivalent_matrices(
     Exact in the limit of `ridge_equivalent`; with a singular metric x must be Gaussian, so that what is out
     of reach is independent of what is not. Source: as `ridge_equivalent`, in the coordinates F^T x of the
     estimator.
+
+    >>> covariance, prior = [[2, 1], [1, 2]], [[0.5, 0], [0, 0.1]]
+    >>> found = ridge_equivalent_matrices(covariance, prior, n=[50, 200], ridge=0.1, noise_variance=0.2)
+    >>> print(found.risk)
+    [0.0111 0.0053]
     """
     covariance_root = _root("covariance", covariance)
     d = len(covariance_root)
@@ -141,7 +146,14 @@ def ridge_curve_by_effective_ridge(
         ridge(kappa) = kappa (1 - df1(kappa) / n)
 
     kappa must not be below its value at ridge 0, where df1 = n (0 if rank <= n). n, effective_ridge and
-    noise_variance broadcast. Exact in the same limit and from the same sources as `ridge_equivalent`.
+    noise_variance broadcast. At kappa = 0 and n = rank the variance is infinite unless noise_variance is 0. Exact in
+    the same limit and from the same sources as `ridge_equivalent`.
+
+    >>> curve = ridge_curve_by_effective_ridge(
+    ...     spectrum=[4, 1, 0.25], prior=0.01, n=100, effective_ridge=[0.1, 1], noise_variance=0.2
+    ... )
+    >>> print(curve.ridge, curve.equivalent.risk)
+    [0.0974 0.985 ] [0.005 0.00763]
     """
     diagonal = _diagonal(spectrum, prior, multiplicities)
     n = check_array("n", n, above=0)

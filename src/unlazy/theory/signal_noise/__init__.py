@@ -6,13 +6,13 @@ from unlazy.doors import lazily
 
 if TYPE_CHECKING:
     from unlazy.theory.signal_noise.denoising import (
+        DenoiserBalance,
         DenoisingLoss,
-        SignalRatio,
         StationaryPoint,
+        denoiser_balance,
         denoising_loss,
-        drawn_signal_ratio,
-        early_signal_ratio,
-        signal_ratio,
+        drawn_denoiser_balance,
+        early_denoiser_balance,
         symmetric_minimum,
         symmetric_stationary_point,
     )
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
         small_start_error,
         xor_level,
     )
-    from unlazy.theory.signal_noise.strategies import StableOutput, balancing_penalty, sign_step_balance, stable_output
+    from unlazy.theory.signal_noise.strategies import StableOutput, balancing_ridge, sign_step_balance, stable_output
     from unlazy.theory.signal_noise.two_patches import (
         ContrastiveRates,
         Race,

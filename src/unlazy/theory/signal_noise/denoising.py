@@ -19,7 +19,7 @@ _OVERLAP = (1 + np.sqrt(3)) ** (-1 / 3)
 """a beta^(-1/3) where the loss of one patch is least over a and |w|^2; there beta^2 |w|^2 = a^2/sqrt(3)."""
 _LARGEST_ENTRY = 1e30
 _LEAST_TIME, _LARGEST_TIME = 1e-60, 100.0
-_MOST_NEURONS = 4096
+_LARGEST_WIDTH = 4096
 """Their overlaps are a matrix."""
 _LEAST_PATCH = 1e-75
 """Times e^-t; below, powers of it underflow."""
@@ -52,18 +52,18 @@ class StationaryPoint(NamedTuple):
     """|w|^2 times the least eigenvalue of the Hessian for moves of all w alike in the span; if negative, a saddle."""
 
 
-class SignalRatio(NamedTuple):
-    """Every field has the broadcast shape of the arguments of `signal_ratio`."""
+class DenoiserBalance(NamedTuple):
+    """Every field has the broadcast shape of the arguments of `denoiser_balance`."""
 
-    ratio: np.ndarray
+    balance: np.ndarray
     """<w, mu> / <w, xi> at the stationary point in the span of the patches."""
-    signal: np.ndarray
+    signal_overlap: np.ndarray
     """<w, mu> for one neuron; multiply by m^(-1/6) for m."""
-    noise: np.ndarray
+    noise_overlap: np.ndarray
     """<w, xi> for one neuron."""
     outside_slope: np.ndarray
     """|w|^2 times the derivative of the loss by the square of a part of w outside the span; if negative, a saddle."""
-    minimum_ratio: np.ndarray
+    minimum_balance: np.ndarray
     """<w, mu> / <w, xi> at the minimum over all w: 1 where the other point is a saddle, else the same."""
 
 
@@ -76,6 +76,10 @@ def denoising_loss(weights: ArrayLike, patches: ArrayLike, time: float) -> Denoi
                             - (4 beta / sqrt(m)) sum_r a_r G_rr.
 
     Exact (Gaussian moments). Source: the model of Han et al. (2025); the closed form is this project's.
+
+    >>> found = denoising_loss(weights=[[1, 0.5]], patches=[[[2, 0], [0, 1]]], time=1)
+    >>> print(found.loss, found.gradient)
+    9.516 [[57.543 24.759]]
     """
     weights = check_array("weights", weights, low=-_LARGEST_ENTRY, high=_LARGEST_ENTRY, ndim=2)
     patches = _patches(patches)
@@ -104,7 +108,7 @@ def denoising_loss(weights: ArrayLike, patches: ArrayLike, time: float) -> Denoi
     return DenoisingLoss(float(loss / n), gradient / n)
 
 
-def symmetric_stationary_point(patches: ArrayLike, time: float, *, neurons: int = 1) -> StationaryPoint:
+def symmetric_stationary_point(patches: ArrayLike, time: float, *, width: int = 1) -> StationaryPoint:
     """The stationary point of `denoising_loss` on `patches` (n, P, d) at which all neurons are equal, in their span.
 
     By permutation symmetry a stationary point of the loss restricted to w_1 = ... = w_m = w is one of the whole loss.
@@ -123,12 +127,16 @@ def symmetric_stationary_point(patches: ArrayLike, time: float, *, neurons: int 
     for at a stationary point the sums of a^4 + 6 beta^2 a^2 g + 3 beta^4 g^2 and 2 beta a are equal. Found by L-BFGS
     from the best multiple of the mean patch, refined by Newton's method in the span. Raises `ConvergenceError` if it
     fails.
+
+    >>> found = symmetric_stationary_point(patches=[[[2, 0, 0], [0, 1, 0]]], time=1, width=4)
+    >>> print(found.overlaps, found.outside_slope)
+    [[0.7759 0.2884]] 0.2226
     """
-    problem = _restricted(patches, time, neurons)
+    problem = _restricted(patches, time, width)
     return problem.described(problem.inside_minimum(), 0.0)
 
 
-def symmetric_minimum(patches: ArrayLike, time: float, *, neurons: int = 1) -> StationaryPoint:
+def symmetric_minimum(patches: ArrayLike, time: float, *, width: int = 1) -> StationaryPoint:
     """The minimum of `denoising_loss` on `patches` (n, P, d) over weights w_1 = ... = w_m = w, any w in R^d.
 
     For one neuron the loss of a patch over its overlap a = e^-t <w, x> and g = |w|^2 is least at
@@ -140,50 +148,66 @@ def symmetric_minimum(patches: ArrayLike, time: float, *, neurons: int = 1) -> S
     d must exceed the patches' rank. Elsewhere it is `symmetric_stationary_point`, or where that is a saddle the end of
     a descent from outside the span: a local minimum, which no theorem says to be the lowest. Raises `ConvergenceError`
     if it fails.
+
+    >>> found = symmetric_minimum(patches=[[[2, 0, 0], [0, 1, 0]]], time=0.1)
+    >>> print(found.overlaps, found.outside_square)
+    [[0.5947 0.5947]] 0.4802
     """
-    problem = _restricted(patches, time, neurons)
+    problem = _restricted(patches, time, width)
     inside = problem.described(problem.inside_minimum(), 0.0)
     if not problem.has_outside or inside.outside_slope >= 0:
         return inside
     return problem.described(*problem.outside_minimum())
 
 
-def drawn_signal_ratio(noise: ArrayLike, signal_square: float, time: float, *, neurons: int = 1) -> tuple[float, float]:
+def drawn_denoiser_balance(
+    noise_patches: ArrayLike, signal_norm: float, time: float, *, width: int = 1
+) -> tuple[float, float]:
     """The mean |<w, mu>| over the mean |<w, xi>| at `symmetric_stationary_point`, and its relative gradient.
 
-    `noise` (n, k) are the second patches in a basis of their span, to which two orthogonal signals mu_1 and mu_-1 of
-    this square, which the samples have by turns, are orthogonal: only inner products matter.
+    `noise_patches` (n, k) are the second patches in a basis of their span, to which two orthogonal signals mu_1 and
+    mu_-1 of this length, which the samples have by turns, are orthogonal: only inner products matter.
+
+    >>> balance, _ = drawn_denoiser_balance(noise_patches=[[1, 0.1], [0, 2]], signal_norm=1, time=2)
+    >>> print(balance)
+    0.3785
     """
-    noise = check_array("noise", noise, ndim=2)
-    signal_square = float(check_array("signal_square", signal_square, above=0, high=_LARGEST_ENTRY**2, ndim=0))
+    noise = check_array("noise_patches", noise_patches, low=-_LARGEST_ENTRY, high=_LARGEST_ENTRY, ndim=2)
+    length = float(check_array("signal_norm", signal_norm, above=0, high=_LARGEST_ENTRY, ndim=0))
     n, span = noise.shape
     patches = np.zeros((n, 2, 2 + span))
-    patches[np.arange(n), 0, np.arange(n) % 2] = np.sqrt(signal_square)
+    patches[np.arange(n), 0, np.arange(n) % 2] = length
     patches[:, 1, 2:] = noise
-    point = symmetric_stationary_point(patches, time, neurons=neurons)
+    point = symmetric_stationary_point(patches, time, width=width)
     signal, own = np.abs(point.overlaps).mean(axis=0)
+    if not own > signal / _LARGEST_ENTRY:
+        raise InputError("noise_patches must not vanish against signal_norm, got overlaps of 0 with them")
     return signal / own, point.gradient_norm
 
 
-def signal_ratio(growth_ratio: ArrayLike, signal_square: ArrayLike, time: ArrayLike) -> SignalRatio:
+def denoiser_balance(signal_strength: ArrayLike, signal_norm: ArrayLike, time: ArrayLike) -> DenoiserBalance:
     """<w, mu> / <w, xi> at the symmetric stationary points, for patches that are orthogonal to one another.
 
-    With x = n SNR^2 (`growth_ratio`), |mu|^2 = `signal_square`, a = e^-t <w, mu>, b = e^-t <w, xi> and
+    With x = n SNR^2 the `signal_strength`, |mu| the `signal_norm`, a = e^-t <w, mu>, b = e^-t <w, xi> and
     g = |w|^2 = (2/|mu|^2) e^(2t) (a^2 + (x/2) b^2), the two numbers are stationary for
 
         L(a) + L(b),      L(a) = g (a^4 + 6 beta^2 a^2 g + 3 beta^4 g^2) - 4 beta a g.
 
     This is `symmetric_stationary_point`, and a saddle where e^(2t) - 1 < |mu|^2 / (sqrt(3) (2 + x)): there a part of w
-    outside the span lowers the loss, to `symmetric_minimum`, at which a = b. The ratio of the stationary point tends to
-    x/2 = n SNR^2 / 2 for large t and to `early_signal_ratio(x)`, between .72 and 1.40, for t -> 0. Exact as d/n grows,
-    for balanced labels and noise orthogonal to mu_1 and mu_-1. Source: Han et al. (2025) for the order at large t; the
-    equations are this project's.
+    outside the span lowers the loss, to `symmetric_minimum`, at which a = b. The balance a/b of the stationary
+    point tends to x/2 = n SNR^2 / 2 for large t and to `early_denoiser_balance(x)`, between .72 and 1.40, for t ->
+    0. Exact as d/n grows, for balanced labels and noise orthogonal to mu_1 and mu_-1. Source: Han et al. (2025) for
+    the order at large t; the equations are this project's.
+
+    >>> found = denoiser_balance(signal_strength=8, signal_norm=5, time=[0.1, 1, 4, 10])
+    >>> print(found.balance)
+    [0.8249 1.681 3.987 4.000]
     """
-    growth_ratio = check_array("growth_ratio", growth_ratio, low=1e-12, high=1e12)
-    signal_square = check_array("signal_square", signal_square, low=1e-12, high=1e12)
-    time = check_array("time", time, above=0, high=_LARGEST_TIME)
-    shape = common_shape(growth_ratio=growth_ratio, signal_square=signal_square, time=time)
-    half, square, t = (np.broadcast_to(a, shape) for a in (growth_ratio / 2, signal_square, time))
+    strength = check_array("signal_strength", signal_strength, low=1e-12, high=1e12)
+    norm = check_array("signal_norm", signal_norm, low=1e-6, high=1e6)
+    time = check_array("time", time, low=_LEAST_TIME, high=_LARGEST_TIME)
+    shape = common_shape(signal_strength=strength, signal_norm=norm, time=time)
+    half, square, t = (np.broadcast_to(a, shape) for a in (strength / 2, norm**2, time))
     spread = np.sinh(t) * np.exp(t) * 4 / square
     ratio, noise = _balanced(half, spread)
     # in units in which beta = 1 and e^-t = 1
@@ -191,21 +215,24 @@ def signal_ratio(growth_ratio: ArrayLike, signal_square: ArrayLike, time: ArrayL
     a, b, s = ratio * noise, noise, spread * (ratio**2 + half) * noise**2
     slope = s * (a**4 + b**4 + 12 * s * (a**2 + b**2) + 18 * s**2 - 4 * (a + b))
     lowest = np.where(np.sqrt(3) * spread * (1 + half) < 1, 1.0, ratio)
-    return SignalRatio(ratio[()], (a * unit)[()], (b * unit)[()], slope[()], lowest[()])
+    return DenoiserBalance(ratio[()], (a * unit)[()], (b * unit)[()], slope[()], lowest[()])
 
 
-def early_signal_ratio(growth_ratio: ArrayLike) -> np.ndarray:
-    """The limit of `signal_ratio` as the diffusion time vanishes: a number of order one.
+def early_denoiser_balance(signal_strength: ArrayLike) -> np.ndarray:
+    """The limit of `denoiser_balance` as the diffusion time vanishes: a number of order one.
 
-    With k = n SNR^2 / 2, ratio r and b = <w, xi> in units of beta^(1/3),
+    With k = n SNR^2 / 2, the balance r and b = <w, xi> in units of beta^(1/3),
 
         b^3 = (k - r) / (r (k r^2 - 1)),      2 (r^2 + k)(b^3 - 1) + k ((r^4 + 1) b^3 - 4 (r + 1)) = 0,
 
     so that r(1/k) = 1/r(k), r = 1 at n SNR^2 = 2, and r -> 1.395 (the root of s^4 = 2s + 1) as k -> 0. Exact for
     beta^2 (1 + k) << |mu|^2.
+
+    >>> print(early_denoiser_balance(signal_strength=[0.01, 2, 100]))
+    [1.392 1.         0.7235]
     """
-    growth_ratio = check_array("growth_ratio", growth_ratio, low=1e-12, high=1e12)
-    return _balanced(growth_ratio / 2, np.zeros(growth_ratio.shape))[0][()]
+    strength = check_array("signal_strength", signal_strength, low=1e-12, high=1e12)
+    return _balanced(strength / 2, np.zeros(strength.shape))[0][()]
 
 
 def _patches(value: ArrayLike) -> np.ndarray:
@@ -229,7 +256,7 @@ class _Restricted(NamedTuple):
 
     patches: np.ndarray
     time: float
-    neurons: int
+    width: int
     rows: np.ndarray
     """All patches in coordinates of the span, (n P, rank)."""
     basis: np.ndarray
@@ -244,9 +271,10 @@ class _Restricted(NamedTuple):
 
     def inside_minimum(self) -> np.ndarray:
         """u in the span, from the best multiple of the mean patch: A c^6 - B c^3, for both terms are homogeneous."""
-        mean, shrink = self.rows.mean(axis=0), self.shrink
-        towards, against = (_polynomial(self.rows, sign * shrink * mean, self.spread).value for sign in (1, -1))
-        return self._descended(self.rows, np.cbrt((against - towards) / (2 * (against + towards))) * shrink * mean)
+        mean = self.shrink * self.rows.mean(axis=0)
+        a, spread = self.rows @ mean, self.spread * (mean @ mean)
+        even = np.sum(a**4) + 6 * spread * np.sum(a**2) + 3 * spread**2 * a.size
+        return self._descended(self.rows, np.cbrt(2 * a.sum() / even) * mean)
 
     def outside_minimum(self) -> tuple[np.ndarray, float]:
         """u in the span and the part outside it, from where every patch has its least loss if that can be."""
@@ -258,13 +286,13 @@ class _Restricted(NamedTuple):
         return found[:-1], float(found[-1])
 
     def described(self, u: np.ndarray, outside: float) -> StationaryPoint:
-        n, neurons = len(self.patches), self.neurons
+        n, width = len(self.patches), self.width
         direction = _orthogonal(self.basis) if outside else 0.0
-        weights = self.unit * neurons ** (-1 / 6) * (u @ self.basis + outside * direction)
-        everything = denoising_loss(np.tile(weights, (neurons, 1)), self.patches, self.time)
+        weights = self.unit * width ** (-1 / 6) * (u @ self.basis + outside * direction)
+        everything = denoising_loss(np.tile(weights, (width, 1)), self.patches, self.time)
         mean_patch = np.linalg.norm(self.patches.sum(axis=(0, 1))) / n
         alpha, beta = _mixing(self.time)
-        pull = 4 * beta * alpha * (weights @ weights) * mean_patch / np.sqrt(neurons)
+        pull = 4 * beta * alpha * (weights @ weights) * mean_patch / np.sqrt(width)
         relative = float(np.linalg.norm(everything.gradient, axis=1).max() / pull)
         if not relative < 1e-6:
             raise ConvergenceError(f"no stationary point found: relative gradient {relative:.1e}")
@@ -276,7 +304,7 @@ class _Restricted(NamedTuple):
             overlaps=self.patches @ weights,
             loss=everything.loss,
             gradient_norm=relative,
-            outside_square=float(self.unit**2 * neurons ** (-1 / 3) * outside**2),
+            outside_square=float(self.unit**2 * width ** (-1 / 3) * outside**2),
             outside_slope=float(scale * found.by_square),
             least_curvature=float(scale * np.linalg.eigvalsh(found.hessian()[: u.size, : u.size])[0]),
         )
@@ -308,10 +336,10 @@ class _Restricted(NamedTuple):
         return u
 
 
-def _restricted(patches: ArrayLike, time: float, neurons: int) -> _Restricted:
+def _restricted(patches: ArrayLike, time: float, width: int) -> _Restricted:
     patches = _patches(patches)
     alpha, beta = _mixing(time)
-    neurons = check_whole("neurons", neurons, 1, _MOST_NEURONS)
+    width = check_whole("width", width, 1, _LARGEST_WIDTH)
     flat = patches.reshape(-1, patches.shape[2])
     left, values, basis = np.linalg.svd(flat, full_matrices=False)
     kept = values > max(flat.shape) * np.finfo(float).eps * values[0]
@@ -325,7 +353,7 @@ def _restricted(patches: ArrayLike, time: float, neurons: int) -> _Restricted:
         raise InputError(f"patches must be larger for this time: e^-time times their size is {alpha * length:.1e}")
     spread = (beta / (alpha * length)) ** 2
     return _Restricted(
-        patches, time, neurons, rows / length, basis[kept], spread, float(np.cbrt(beta) / (alpha * length))
+        patches, time, width, rows / length, basis[kept], spread, float(np.cbrt(beta) / (alpha * length))
     )
 
 

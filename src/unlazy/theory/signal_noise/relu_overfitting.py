@@ -17,36 +17,39 @@ _LARGEST_TIME = 1e4
 _LARGEST_STEP = 100.0
 _ACCURATE_STEP = 0.5
 _TOLERANCE = 1e-14
+_LEAST_FRACTION = 1e-100
 
 
 class ActivePairs(NamedTuple):
     """Pairs of a sample and a neuron of its class; see `active_pairs`."""
 
-    fraction: np.ndarray
+    active_fraction: np.ndarray
     """p, the fraction of pairs that are active."""
-    overlap: np.ndarray
+    both_active_fraction: np.ndarray
     """C, the fraction of samples on which two given neurons are both active; p^2 + the variance of p over samples."""
-    mean: np.ndarray
+    active_time_share: np.ndarray
     """p_1, the mean over pairs of the share of the time in which they were active: what they memorised."""
-    mean_square: np.ndarray
+    squared_active_time_share: np.ndarray
     """p_2, the mean of its square."""
 
 
 class SmallStart(NamedTuple):
     """What `small_start_error` predicts; every field has the broadcast shape of its arguments."""
 
-    error: np.ndarray
-    active: np.ndarray
+    test_error: np.ndarray
+    active_fraction: np.ndarray
     """p, the fraction of active pairs at the end."""
     memorised: np.ndarray
     """rho, the pre-activation of a pair that was active from the start, at the end."""
 
 
-def relu_error(signal_level: ArrayLike, active: ArrayLike, overlap: ArrayLike | None = None) -> np.ndarray:
+def relu_error(
+    signal_level: ArrayLike, active_fraction: ArrayLike, both_active_fraction: ArrayLike | None = None
+) -> np.ndarray:
     """Test error of a ReLU network trained to small loss from a small start, where noise outweighs signal.
 
-    With Lambda = n |mu|^4 / (sigma^4 d) (`signal_level`), p the fraction of `active` pairs of a neuron and a sample of
-    its class, and r = C / p^2 >= 1 from the `overlap` C of `active_pairs` (None: r = 1),
+    With Lambda = n |mu|^4 / (sigma^4 d) the `signal_level`, p the `active_fraction` of the pairs of a neuron and a
+    sample of its class, and r = C / p^2 >= 1 from the `both_active_fraction` C of `active_pairs` (None: r = 1),
 
         error = P( h(z1) - h(z2) < -r sqrt(Lambda / 2) ),      z1, z2 independent N(0, 1),
         h(z) = E relu(p z + s N),   s^2 = r p - p^2.
@@ -56,11 +59,16 @@ def relu_error(signal_level: ArrayLike, active: ArrayLike, overlap: ArrayLike | 
     and lifts the signal by r. An error that is exactly a tie (p = 1 and Lambda = 0) counts half. Exact as m and d/n
     grow, for n SNR^2 << 1 and noise orthogonal to mu; in simulations with measured p, r = 1 is high by up to 20%.
     Errors below 1e-30 are rough. Source: the regime of Kou, Chen, Chen & Gu (2023), the formula is this project's.
+
+    >>> print(relu_error(signal_level=[0.3, 1, 3], active_fraction=0.8))
+    [0.2177  0.1198 0.03670]
     """
     signal_level = check_array("signal_level", signal_level, low=0, high=1e100)
-    active = check_array("active", active, above=0, high=1)
-    boost = np.ones(()) if overlap is None else _boost(active, check_array("overlap", overlap, low=0, high=1))
-    shape = common_shape(signal_level=signal_level, active=active, overlap=boost)
+    active = check_array("active_fraction", active_fraction, low=_LEAST_FRACTION, high=1)
+    boost = np.ones(())
+    if both_active_fraction is not None:
+        boost = _boost(active, check_array("both_active_fraction", both_active_fraction, low=0, high=1))
+    shape = common_shape(signal_level=signal_level, active_fraction=active, both_active_fraction=boost)
     lift = np.broadcast_to(boost * np.sqrt(signal_level / 2), shape).ravel()
     shared = np.broadcast_to(active, shape).ravel()
     own = np.sqrt(np.maximum(np.broadcast_to(boost * active - active**2, shape).ravel(), 0.0))
@@ -72,36 +80,40 @@ def small_start_error(
     signal_level: ArrayLike,
     n: ArrayLike,
     d: ArrayLike,
-    initial_overlap: ArrayLike,
+    initial_scale: ArrayLike,
     *,
-    loss: ArrayLike = 0.02,
-    step: float = 0.0,
+    stop_loss: ArrayLike = 0.02,
+    relative_step_size: float = 0.0,
 ) -> SmallStart:
     """`relu_error` with nothing measured: the active pairs follow from the start, the final loss and the step size.
 
-    `initial_overlap` is s_0 = sigma_0 sigma sqrt(d), the standard deviation of <w0, xi>; `loss` the mean logistic loss
-    eps at which training stops, so that margins are M = -log(e^eps - 1); `step` is eta sigma^2 d / (nm), 0 for gradient
-    flow. With `active_pairs` p, p_1, p_2, C at tau = rho sqrt(n / (2d)) / s_0,
+    s_0 = sigma_0 sqrt(d) is the `initial_scale`, times sigma if that is not 1: the standard deviation of <w0, xi>; eps
+    is the `stop_loss`, so that margins are M = -log(e^eps - 1); `relative_step_size` is eta sigma^2 d / (nm), 0 for
+    gradient flow. With `active_pairs` p, p_1, p_2, C at tau = rho sqrt(n / (2d)) / s_0,
 
         rho = M / p_1,      r = C / p^2,      shared p_1 z,      own s^2 = r p_2 - p_1^2
 
-    in the formula of `relu_error`. Exact as m, n and d/n grow while n SNR^2 vanishes and the step is small. In
-    three settings with n = 40 to 80, m = 40 and d/n of thousands it was within 2% of simulations at step .1, 2-5% low
-    at .3, 5-9% low at .5, but 10-16% low at 1 and 30-40% low at 4, where the true error grows with the step: steps
-    above 0.5 are refused. Source: this project's.
+    in the formula of `relu_error`. Exact as m, n and d/n grow while n SNR^2 vanishes and the step is small. In three
+    settings with n = 40 to 80, m = 40 and d/n of thousands it was within 2% of simulations at step size .1, 2-5%
+    low at .3, 5-9% low at .5, but 10-16% low at 1 and 30-40% low at 4, where the true error grows with it: step
+    sizes above 0.5 are refused. Source: this project's.
+
+    >>> found = small_start_error(signal_level=[0.3, 1, 3], n=80, d=1e5, initial_scale=1e-3)
+    >>> print(found.test_error, found.active_fraction)
+    [0.2025 0.1007 0.02508] [0.7735 0.7735 0.7735]
     """
     signal_level = check_array("signal_level", signal_level, low=0, high=1e100)
     n, d = check_array("n", n, low=2), check_array("d", d, low=1)
-    start = check_array("initial_overlap", initial_overlap, low=1e-100, high=1e100)
-    loss = check_array("loss", loss, above=0, high=0.5)
-    step = float(check_array("step", step, low=0, high=_ACCURATE_STEP, ndim=0))
-    shape = common_shape(signal_level=signal_level, n=n, d=d, initial_overlap=start, loss=loss)
+    start = check_array("initial_scale", initial_scale, low=1e-100, high=1e100)
+    loss = check_array("stop_loss", stop_loss, above=0, high=0.5)
+    step = float(check_array("relative_step_size", relative_step_size, low=0, high=_ACCURATE_STEP, ndim=0))
+    shape = common_shape(signal_level=signal_level, n=n, d=d, initial_scale=start, stop_loss=loss)
     cases = (np.broadcast_to(a, shape).ravel() for a in (signal_level, n, d, start, -np.log(np.expm1(loss))))
     found = [_small_start(step, *map(float, case)) for case in zip(*cases, strict=True)]
     return SmallStart(*(np.array(field).reshape(shape)[()] for field in zip(*found, strict=True)))
 
 
-def xor_level(signal_level: ArrayLike, cosine: ArrayLike) -> np.ndarray:
+def xor_level(signal_level: ArrayLike, feature_cosine: ArrayLike) -> np.ndarray:
     """The signal level of [y mu, xi] whose error is that of XOR data, [+-u, xi] and [+-v, xi] with |u| = |v|.
 
         Lambda (1 - cos^2)^2 / 16
@@ -110,14 +122,17 @@ def xor_level(signal_level: ArrayLike, cosine: ArrayLike) -> np.ndarray:
     half of the neurons are on the side of a fresh sample: the signal's part of the output is a quarter of what it is
     for [y mu, xi], and Lambda enters by its root. The other class keeps <w, v> at 0, so that w grows along the part of
     u orthogonal to v. What noise does is the same. Source: this project's.
+
+    >>> print(xor_level(signal_level=160, feature_cosine=[0, 0.5]))
+    [10.     5.625]
     """
     signal_level = check_array("signal_level", signal_level, low=0, high=1e100)
-    cosine = check_array("cosine", cosine, low=-1, high=1)
-    common_shape(signal_level=signal_level, cosine=cosine)
+    cosine = check_array("feature_cosine", feature_cosine, low=-1, high=1)
+    common_shape(signal_level=signal_level, feature_cosine=cosine)
     return (signal_level * (1 - cosine**2) ** 2 / 16)[()]
 
 
-def active_pairs(time: ArrayLike, first_step: float = 0.0) -> ActivePairs:
+def active_pairs(time: ArrayLike, *, first_step_time: float = 0.0) -> ActivePairs:
     """The fraction of pairs (sample, neuron of its class) that are active after noise patches pushed each other.
 
     `time` is tau = rho sqrt(n / (2d)) / s_0: rho the pre-activation that a pair active from the start has gained,
@@ -129,50 +144,59 @@ def active_pairs(time: ArrayLike, first_step: float = 0.0) -> ActivePairs:
 
     B a Brownian motion: an inactive pair does not act back, so that the pushes it receives are independent of it. For
     two neurons, B and B' have the covariance C(tau) = E Phi(max X) Phi(max X'). p is 1/2 at tau = 0 and about .78 at
-    the end. Gradient descent whose step is not small (`first_step` is the tau of the first one) ends higher, at up to
-    .83, because in the first step the patches of the other class push as well.
+    the end. Gradient descent whose step is not small (`first_step_time` is the tau of the first one) ends higher, at
+    up to .83, because in the first step the patches of the other class push as well.
 
     Computed with 10,000 paths and a fixed seed, to about .003; times beyond 1e4 count as 1e4. Exact as n, m and d/n
     grow. Source: this project's.
+
+    >>> print(active_pairs(time=[0, 1, 100]).active_fraction)
+    [0.5        0.6015  0.7733]
     """
     time = check_array("time", time, low=0)
-    scale, (times, *fields) = _scaled_curve(float(check_array("first_step", first_step, low=0, ndim=0)))
+    scale, (times, *fields) = _scaled_curve(float(check_array("first_step_time", first_step_time, low=0, ndim=0)))
     return ActivePairs(*(np.interp(time * scale, times, field)[()] for field in fields))
 
 
-def averaging_error(signal_level: ArrayLike, signal_square: ArrayLike = np.inf) -> np.ndarray:
+def averaging_error(signal_level: ArrayLike, signal_norm: ArrayLike = np.inf) -> np.ndarray:
     """Test error of the classifier sign <w, x> with w the mean of y_i x_i, for isotropic Gaussian classes.
 
         Phi( -1 / sqrt(1/Lambda + sigma^2/|mu|^2) ),      Lambda = n |mu|^4 / (sigma^4 d)
 
-    `signal_square` is |mu|^2 / sigma^2, infinite (the default) if the noise is orthogonal to mu. Exact as d grows.
+    `signal_norm` is |mu| / sigma, infinite (the default) if the noise is orthogonal to mu. Exact as d grows.
+
+    >>> print(averaging_error(signal_level=[0.3, 1, 3], signal_norm=2))
+    [0.2987 0.1855 0.09522]
     """
     from scipy.special import ndtr
 
     signal_level = check_array("signal_level", signal_level, low=0, high=1e100)
-    signal_square = check_array("signal_square", signal_square, low=0, finite=False)
-    common_shape(signal_level=signal_level, signal_square=signal_square)
+    signal_norm = check_array("signal_norm", signal_norm, low=0, finite=False)
+    common_shape(signal_level=signal_level, signal_norm=signal_norm)
     with np.errstate(divide="ignore", over="ignore"):
-        return ndtr(-1 / np.sqrt(1 / signal_level + 1 / signal_square))[()]
+        return ndtr(-1 / np.hypot(1 / np.sqrt(signal_level), 1 / signal_norm))[()]
 
 
-def averaging_classifier_error(n: ArrayLike, mean: ArrayLike, covariance: ArrayLike) -> np.ndarray:
+def averaging_classifier_error(class_mean: ArrayLike, covariance: ArrayLike, n: ArrayLike) -> np.ndarray:
     """Test error of the averaging classifier for classes N(+-mu, S).
 
         Phi( -|mu|^2 / sqrt(mu.S mu + tr S^2 / n) )
 
-    `mean` is mu (d,); `covariance` is a number (isotropic), d variances, or a matrix (d, d), whose eigenvalues are
-    computed to check that none is negative. n broadcasts. Exact as tr S^2 / |S|^2 grows.
+    `class_mean` is mu (d,); `covariance` is a number (isotropic), d variances, or a matrix (d, d), whose eigenvalues
+    are computed to check that none is negative. n broadcasts. Exact as tr S^2 / |S|^2 grows.
+
+    >>> print(averaging_classifier_error(class_mean=[1, 0.5, 0], covariance=[1, 2, 3], n=[4, 40]))
+    [0.2881 0.1790]
     """
     from scipy.special import ndtr
 
     n = check_array("n", n, low=1)
-    mean = check_array("mean", mean, low=-1e50, high=1e50, ndim=1)
+    mean = check_array("class_mean", class_mean, low=-1e50, high=1e50, ndim=1)
     covariance = check_array("covariance", covariance, low=-1e100, high=1e100)
     d = mean.size
     if covariance.shape not in ((), (d,), (d, d)):
         raise InputError(
-            f"covariance must be a number or have shape ({d},) or ({d}, {d}) like mean, got {covariance.shape}"
+            f"covariance must be a number or have shape ({d},) or ({d}, {d}) like class_mean, got {covariance.shape}"
         )
     if covariance.ndim == 2:
         check_symmetric("covariance", covariance)
@@ -190,11 +214,11 @@ def averaging_classifier_error(n: ArrayLike, mean: ArrayLike, covariance: ArrayL
 
 
 def _boost(active: np.ndarray, overlap: np.ndarray) -> np.ndarray:
-    common_shape(active=active, overlap=overlap)
+    common_shape(active_fraction=active, both_active_fraction=overlap)
     wrong = (overlap < active**2 * (1 - 1e-9)) | (overlap > active)
     if wrong.any():
         p, c = (a[wrong].flat[0] for a in np.broadcast_arrays(active, overlap))
-        raise InputError(f"overlap must be >= active^2 and <= active, got {c:g} for active = {p:g}")
+        raise InputError(f"both_active_fraction must be >= p^2 and <= p for the active_fraction p = {p:g}, got {c:g}")
     return np.maximum(overlap / active**2, 1.0)
 
 

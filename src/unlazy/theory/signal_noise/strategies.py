@@ -16,53 +16,68 @@ _LARGEST = 1e60
 class StableOutput(NamedTuple):
     """What descent at a step size can keep; see `stable_output`."""
 
-    edge: np.ndarray
+    stable_step_size: np.ndarray
     """The largest stable step size of the solution that uses the strong feature alone, in units of m/|u|^2."""
     strong_output: np.ndarray
     """f_u, the largest stable part of the output that is due to the strong feature."""
 
 
-def stable_output(step_size: ArrayLike, n: ArrayLike, weak: ArrayLike, ratio: ArrayLike) -> StableOutput:
-    """The edge of stability of ReLU^2 networks on [y u or 0, y v, xi] with squared loss, u missing in `weak` samples.
+def stable_output(
+    feature_ratio: ArrayLike, n: ArrayLike, weak_samples: ArrayLike, relative_step_size: ArrayLike
+) -> StableOutput:
+    """The edge of stability of ReLU^2 networks on [y u or 0, y v, xi] with squared loss, u missing in n' samples.
 
     Where f uses u alone, f_u = (1/m) sum_r z_r^2 = 1 on the samples of a class that carry u, a part s = (n - n')/(2n)
     of all. The gradient of f has the square 4 sum_r z_r^2 |u|^2/m^2 = 4 f_u |u|^2/m, so that the loss has the curvature
     4 s f_u |u|^2/m, and descent is stable for eta < 2/(4s) m/|u|^2 = n/(n - n') m/|u|^2. Where the weak feature gives
     the rest of the output, f_v = 1 - f_u, the square is 4 (f_u |u|^2 + f_v |v|^2)/m, and the largest stable f_u
-    follows. `ratio` is |u|/|v|, `step_size` is in units of m/|u|^2. Noise is neglected. Source: this project's.
+    follows. `feature_ratio` is |u|/|v|, n' are the `weak_samples`, `relative_step_size` is in units of m/|u|^2; where
+    no sample carries u, the stable step size is inf. Noise is neglected. Source: this project's.
+
+    >>> found = stable_output(feature_ratio=2, n=40, weak_samples=4, relative_step_size=[1.0, 1.5])
+    >>> print(found.stable_step_size, found.strong_output)
+    [1.111 1.111] [1.         0.6543]
     """
-    step_size = check_array("step_size", step_size, above=0)
-    ratio = check_array("ratio", ratio, low=1 / _LARGEST, high=_LARGEST)
-    n, weak = check_array("n", n, low=1), check_array("weak", weak, low=0)
-    common_shape(step_size=step_size, n=n, weak=weak, ratio=ratio)
-    _check_at_most("weak", weak, "n", n)
-    edge, part = n / np.maximum(n - weak, 1e-300), 1 / ratio**2
+    ratio = check_array("feature_ratio", feature_ratio, low=1 / _LARGEST, high=_LARGEST)
+    n, weak = check_array("n", n, low=1), check_array("weak_samples", weak_samples, low=0)
+    step_size = check_array("relative_step_size", relative_step_size, above=0)
+    shape = common_shape(feature_ratio=ratio, n=n, weak_samples=weak, relative_step_size=step_size)
+    _check_at_most("weak_samples", weak, "n", n)
+    ratio, n, weak, step_size = (np.broadcast_to(a, shape) for a in (ratio, n, weak, step_size))
     with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
+        edge, part = n / (n - weak), 1 / ratio**2
         stable = np.where(ratio > 1, (edge / step_size - part) / (1 - part), 1.0)
-    return StableOutput(edge, np.clip(stable, 0.0, 1.0)[()])
+    return StableOutput(edge[()], np.clip(stable, 0.0, 1.0)[()])
 
 
 def sign_step_balance(
-    strength: ArrayLike, n: ArrayLike, d: ArrayLike, length: ArrayLike, support: ArrayLike = 1
+    signal_strength: ArrayLike, n: ArrayLike, d: ArrayLike, tokens: ArrayLike, signal_coordinates: ArrayLike = 1
 ) -> np.ndarray:
     """Signal over noise in an attention layer's value direction after a first step of sign gradient descent.
 
-    A step of gradient descent moves v by a multiple of S = sum_i y_i sum_l x_il, whose balance is n SNR^2 (`strength`);
-    a sign step moves it by a multiple of sign(S). With k the `support`, over which mu is spread evenly, each of the k
-    coordinates of S on it is normal with mean n |mu|/sqrt(k), the others have mean 0, and all have variance n(L-1). So
+    A step of gradient descent moves v by a multiple of S = sum_i y_i sum_l x_il, whose balance is the signal strength
+    n SNR^2; a sign step moves it by a multiple of sign(S). With k the `signal_coordinates`, over which mu is spread
+    evenly, each of the k coordinates of S on it is normal with mean n |mu|/sqrt(k), the others have mean 0, and all
+    have variance n(L-1). So
 
         sign(S).mu = |mu| sqrt(k) (2 Phi(a) - 1),      a = |mu| sqrt(n/(k(L-1)))
         y_i sign(S).xi_il = 2 [k phi(a) + (d-k) phi(0)]/sqrt(n(L-1)).
 
     Exact on average at uniform attention and equal margins. Where a spread signal decides nearly all signs (k near d,
-    a > 2), the noise that is left is below the errors of the two assumptions. Source: this project's.
+    a > 2), the noise that is left is below the errors of the two assumptions, and inf is the balance where none is.
+    Source: this project's.
+
+    >>> print(sign_step_balance(signal_strength=4, n=20, d=400, tokens=3, signal_coordinates=[1, 100, 400]))
+    [0.1777 2.338  8.120]
     """
     from scipy.special import ndtr
 
-    strength, support = check_array("strength", strength, low=0), check_array("support", support, low=1)
-    n, d, length = check_array("n", n, low=1), check_array("d", d, low=1), check_array("length", length, low=2)
-    common_shape(strength=strength, n=n, d=d, length=length, support=support)
-    _check_at_most("support", support, "d", d)
+    strength = check_array("signal_strength", signal_strength, low=0, high=_LARGEST)
+    n, d = check_array("n", n, low=1, high=_LARGEST), check_array("d", d, low=1, high=_LARGEST)
+    length = check_array("tokens", tokens, low=2, high=_LARGEST, whole=True)
+    support = check_array("signal_coordinates", signal_coordinates, low=1)
+    common_shape(signal_strength=strength, n=n, d=d, tokens=length, signal_coordinates=support)
+    _check_at_most("signal_coordinates", support, "d", d)
 
     def density(z: ArrayLike) -> np.ndarray:
         return np.exp(-(np.asarray(z) ** 2) / 2) / np.sqrt(2 * np.pi)
@@ -70,27 +85,35 @@ def sign_step_balance(
     noises, norm = n * (length - 1), np.sqrt(strength * d / n)
     mean = n * norm / np.sqrt(support * noises)
     signal = norm * np.sqrt(support) * (2 * ndtr(mean) - 1)
-    noise = 2 * (support * density(mean) + (d - support) * density(0.0)) / np.sqrt(noises)
-    return (signal / noise)[()]
+    with np.errstate(divide="ignore", over="ignore"):
+        noise = 2 * (support * density(mean) + (d - support) * density(0.0)) / np.sqrt(noises)
+        return (signal / noise)[()]
 
 
-def balancing_penalty(n: ArrayLike, sparsity: ArrayLike, deviation: ArrayLike, scale: ArrayLike) -> np.ndarray:
-    """The L2 penalty at which the start's pulls of data and penalty on a noisy coordinate are equal.
+def balancing_ridge(
+    n: ArrayLike, noise_coordinates: ArrayLike, noise_deviation: ArrayLike, initial_deviation: ArrayLike
+) -> np.ndarray:
+    """The ridge at which the start's pulls of data and ridge on a noisy coordinate are equal.
 
         lambda_* = 1.5 s sigma^3 sigma_0 / n
 
     With logistic factors 1/2 and activation ReLU^3, sample i pulls coordinate k of its support by
-    (1/2n) 3 <w, xi>^2 xi_ik, where <w, xi>^2 is s sigma^2 sigma_0^2 and |xi_ik| is sigma in size; the penalty pulls by
-    lambda sigma_0. s is the `sparsity`, sigma the noise's `deviation`, sigma_0 the `scale` of the start. An order of
-    magnitude. Source: this project's.
+    (1/2n) 3 <w, xi>^2 xi_ik, where <w, xi>^2 is s sigma^2 sigma_0^2 and |xi_ik| is sigma in size; the ridge pulls by
+    lambda sigma_0. s are the `noise_coordinates`. An order of magnitude. Source: this project's.
+
+    >>> print(balancing_ridge(n=20, noise_coordinates=16, noise_deviation=0.2, initial_deviation=[0.01, 0.1]))
+    [9.6e-05 9.6e-04]
     """
     n = check_array("n", n, low=1)
-    sparsity, deviation, scale = (
-        check_array(name, value, low=0, high=_LARGEST)
-        for name, value in (("sparsity", sparsity), ("deviation", deviation), ("scale", scale))
-    )
-    common_shape(n=n, sparsity=sparsity, deviation=deviation, scale=scale)
-    return (1.5 * sparsity * deviation**3 * scale / n)[()]
+    numbers = {
+        "noise_coordinates": noise_coordinates,
+        "noise_deviation": noise_deviation,
+        "initial_deviation": initial_deviation,
+    }
+    checked = {name: check_array(name, value, low=0, high=_LARGEST) for name, value in numbers.items()}
+    common_shape(n=n, **checked)
+    coordinates, deviation, start = checked.values()
+    return (1.5 * coordinates * deviation**3 * start / n)[()]
 
 
 def _check_at_most(name: str, value: np.ndarray, bound_name: str, bound: np.ndarray) -> None:

@@ -16,11 +16,11 @@ from numpy.typing import ArrayLike
 from unlazy.checks import InputError, check_array, common_shape
 from unlazy.theory.signal_noise.growth import blow_up_time, growth_rates
 
-_LARGEST = 1e100
+_LARGEST_NORM = 1e50
 
 
 class Race(NamedTuple):
-    """Times for the classes 1 and -1, (..., 2), and what follows from them, (...); see `race`."""
+    """Times for the classes 1 and -1, (..., 2), inf for never, and what follows from them, (...); see `race`."""
 
     signal_time: np.ndarray
     """When the signal of the class would be learned if no sample were memorised."""
@@ -31,25 +31,25 @@ class Race(NamedTuple):
 
 
 class ContrastiveRates(NamedTuple):
-    """Growth rates in units of sigma^2 d / n."""
+    """In units of sigma^2 d / n."""
 
-    signal: np.ndarray
-    noise: np.ndarray
+    signal_growth_rate: np.ndarray
+    noise_growth_rate: np.ndarray
 
 
 def race(
     signal_overlaps: ArrayLike,
     noise_overlaps: ArrayLike,
-    signal_square: ArrayLike,
-    noise_squares: ArrayLike,
+    signal_norm: ArrayLike,
+    noise_norm: ArrayLike,
     labels: ArrayLike,
     power: float,
 ) -> Race:
     """Does a ReLU^q network, q >= 2, learn the signal before it has memorised every sample's noise?
 
     `signal_overlaps` (..., 2, m) holds j <w0_jr, mu> for the classes j = 1, -1, `noise_overlaps` (..., n, m) holds
-    <w0_(y_i)r, xi_i>, `noise_squares` (..., n) holds |xi_i|^2, `signal_square` (...) is |mu|^2 and `labels` (n,) the
-    y_i; leading dimensions broadcast. The best neuron blows up at
+    <w0_(y_i)r, xi_i>, `noise_norm` (..., n) holds |xi_i|, `signal_norm` (...) is |mu| and `labels` (n,) the y_i;
+    leading dimensions broadcast. The best neuron blows up at
 
         T_j = 4m / (q (q-2) |mu|^2 A_j^(q-2)),        A_j = max_r j <w0_jr, mu>_+
         T_i = 2nm / (q (q-2) |xi_i|^2 B_i^(q-2)),     B_i = max_r <w0_(y_i)r, xi_i>_+
@@ -61,44 +61,50 @@ def race(
 
     A heuristic that neglects overlaps between samples and margins of order one. It told of 92-97% (q = 3), 91-95%
     (q = 4) and 81% (q = 5) of the networks trained in two rounds whether their test error is below .1. Most of these
-    had a strength n SNR^q at which all networks end alike, so that these numbers say little more than that the
+    had a signal strength n SNR^q at which all networks end alike, so that these numbers say little more than that the
     strength decides; what the start of a single network adds, where strength leaves it open, is measured by the study
     benign-overfitting. Source: growth after Cao et al. (2022), Lemmas 5.3-5.7; the comparison with the mean is this
     project's.
+
+    >>> signal_overlaps, noise_overlaps = [[0.2, 0.1], [0.1, 0.3]], [[0.4, 0.1], [0.2, 0.3]]
+    >>> found = race(signal_overlaps, noise_overlaps, signal_norm=3, noise_norm=[2, 2], labels=[1, -1], power=3)
+    >>> print(found.signal_time, found.noise_time, found.benign)
+    [1.481 0.9877] [1.667 2.222] True
     """
     signal_overlaps, noise_overlaps = check_array("signal_overlaps", signal_overlaps), _matrix(noise_overlaps)
-    signal_square = check_array("signal_square", signal_square, low=0, high=_LARGEST)
-    noise_squares = check_array("noise_squares", noise_squares, low=0, high=_LARGEST)
+    signal_norm = check_array("signal_norm", signal_norm, low=0, high=_LARGEST_NORM)
+    noise_norm = check_array("noise_norm", noise_norm, low=0, high=_LARGEST_NORM)
     power = float(check_array("power", power, low=2, high=100, ndim=0))
-    n, neurons = noise_overlaps.shape[-2:]
-    if signal_overlaps.ndim < 2 or signal_overlaps.shape[-2:] != (2, neurons):
+    n, width = noise_overlaps.shape[-2:]
+    if signal_overlaps.ndim < 2 or signal_overlaps.shape[-2:] != (2, width):
         raise InputError(
-            f"signal_overlaps must have shape (..., 2, {neurons}) like noise_overlaps' {neurons} neurons, "
+            f"signal_overlaps must have shape (..., 2, {width}) like noise_overlaps' {width} neurons, "
             f"got {signal_overlaps.shape}"
         )
-    if noise_squares.shape[-1:] != (n,):
-        raise InputError(f"noise_squares must have shape (..., {n}) like noise_overlaps, got {noise_squares.shape}")
+    if noise_norm.shape[-1:] != (n,):
+        raise InputError(f"noise_norm must have shape (..., {n}) like noise_overlaps, got {noise_norm.shape}")
     classes = [check_array("labels", labels, ndim=1) == label for label in (1.0, -1.0)]
     if classes[0].shape != (n,) or not (classes[0] ^ classes[1]).all() or not all(part.any() for part in classes):
         raise InputError(f"labels must be {n} numbers 1 or -1, some of either, got {np.asarray(labels).tolist()!s:.60}")
-    rates = growth_rates(n, neurons, power, signal_square[..., None], noise_squares)
+    signal_rate = growth_rates(signal_norm[..., None], 0.0, power, n, width).signal_growth_rate
+    noise_rate = growth_rates(0.0, noise_norm, power, n, width).noise_growth_rate
     if power == 2:
         with np.errstate(divide="ignore"):
-            signal_time, each = 1 / rates.signal, 1 / rates.noise
+            signal_time, each = 1 / signal_rate, 1 / noise_rate
         noise_time = np.stack([each[..., part].max(axis=-1) for part in classes], axis=-1)
     else:
-        signal_time = blow_up_time(signal_overlaps.max(axis=-1), rates.signal, power)
-        each = blow_up_time(noise_overlaps.max(axis=-1), rates.noise, power)
+        signal_time = blow_up_time(signal_overlaps.max(axis=-1), signal_rate, power)
+        each = blow_up_time(noise_overlaps.max(axis=-1), noise_rate, power)
         noise_time = np.stack([each[..., part].mean(axis=-1) for part in classes], axis=-1)
     # at q = 2 the overlaps do not matter, but their leading dimensions do
     starts = {"signal_overlaps": signal_overlaps[..., 0], "noise_overlaps": noise_overlaps[..., :2, 0]}
-    shape = common_shape(signal_square=signal_time, noise_squares=noise_time, **starts)
+    shape = common_shape(signal_norm=signal_time, noise_norm=noise_time, **starts)
     signal_time, noise_time = np.broadcast_to(signal_time, shape), np.broadcast_to(noise_time, shape)
     return Race(signal_time.copy(), noise_time.copy(), np.asarray((signal_time < noise_time).all(axis=-1))[()])
 
 
 def benign_probability(
-    n: ArrayLike, d: ArrayLike, signal_to_noise: ArrayLike, neurons: ArrayLike, power: ArrayLike
+    signal_to_noise: ArrayLike, power: ArrayLike, n: ArrayLike, d: ArrayLike, width: ArrayLike
 ) -> np.ndarray:
     """The probability, over data and initial weights, that `race` predicts benign overfitting.
 
@@ -110,42 +116,48 @@ def benign_probability(
     and both classes, n/2 samples each, are independent. The initial scale cancels. The probability over a is closed,
     the mean is drawn 4,000 times with a fixed seed (q > 2): accurate to about .005. Exact for `race` if noise is
     orthogonal to mu and the overlaps of a neuron with different samples are independent, which holds up to
-    O(1/sqrt(d)). All arguments broadcast.
+    O(1/sqrt(d)). All arguments broadcast; m is the `width`.
+
+    >>> print(benign_probability(signal_to_noise=[0.4, 0.46, 0.6], power=3, n=20, d=20_000, width=10))
+    [0.05340 0.3663 0.9121]
     """
     n, d = check_array("n", n, low=2, high=1e6), check_array("d", d, low=1, high=1e15)
     if (n % 2).any():
         raise InputError(f"n must be even for two classes of equal size, got {n[n % 2 != 0].flat[0]:g}")
     ratio = check_array("signal_to_noise", signal_to_noise, low=0, high=1e6)
-    neurons, power = check_array("neurons", neurons, low=1), check_array("power", power, low=2, high=100)
-    shape = common_shape(n=n, d=d, signal_to_noise=ratio, neurons=neurons, power=power)
-    cases = (np.broadcast_to(a, shape).ravel() for a in (n, d, ratio, neurons, power))
+    width, power = check_array("width", width, low=1), check_array("power", power, low=2, high=100)
+    shape = common_shape(signal_to_noise=ratio, power=power, n=n, d=d, width=width)
+    cases = (np.broadcast_to(a, shape).ravel() for a in (n, d, ratio, width, power))
     found = [_class_probability(*map(float, case)) ** 2 for case in zip(*cases, strict=True)]
     return np.array(found).reshape(shape)[()]
 
 
-def contrastive_rates(growth_ratio: ArrayLike, gain: ArrayLike | None = None) -> ContrastiveRates:
+def contrastive_rates(signal_strength: ArrayLike, signal_gain: ArrayLike | None = None) -> ContrastiveRates:
     """Exponential rates of signal and noise in contrastive learning, in units of sigma^2 d / n.
 
         signal x/2 with one modality, C x/2 with two whose second has the signal C mu;     noise 1,
 
-    x = n SNR^2 (`growth_ratio`), C = `gain` (None: one modality). Exact for the linearised ReLU dynamics at small
-    weights, where the two encoders grow together. Which is ahead at the end also depends on the start: the rates must
-    differ clearly. Source: Huang et al. (2024).
+    x = n SNR^2 the `signal_strength`, C the `signal_gain` (None: one modality). Exact for the linearised ReLU dynamics
+    at small weights, where the two encoders grow together. Which is ahead at the end also depends on the start: the
+    rates must differ clearly. Source: Huang et al. (2024).
+
+    >>> print(contrastive_rates(signal_strength=0.6, signal_gain=[1, 8]).signal_growth_rate)
+    [0.3 2.4]
     """
-    growth_ratio = check_array("growth_ratio", growth_ratio, low=0, high=1e12)
-    multiplier = check_array("gain", 1.0 if gain is None else gain, low=0, high=1e12)
-    shape = common_shape(growth_ratio=growth_ratio, gain=multiplier)
-    return ContrastiveRates(np.broadcast_to(multiplier * growth_ratio / 2, shape).copy()[()], np.ones(shape)[()])
+    signal_strength = check_array("signal_strength", signal_strength, low=0, high=1e12)
+    gain = check_array("signal_gain", 1.0 if signal_gain is None else signal_gain, low=0, high=1e12)
+    shape = common_shape(signal_strength=signal_strength, signal_gain=gain)
+    return ContrastiveRates(np.broadcast_to(gain * signal_strength / 2, shape).copy()[()], np.ones(shape)[()])
 
 
 def _matrix(overlaps: ArrayLike) -> np.ndarray:
     found = check_array("noise_overlaps", overlaps)
     if found.ndim < 2:
-        raise InputError(f"noise_overlaps must have shape (..., n, neurons), got {found.shape}")
+        raise InputError(f"noise_overlaps must have shape (..., n, width), got {found.shape}")
     return found
 
 
-def _class_probability(n: float, d: float, ratio: float, neurons: float, power: float) -> float:
+def _class_probability(n: float, d: float, ratio: float, width: float, power: float) -> float:
     """That a class of n/2 samples learns its signal, in the sense of `race`."""
     from scipy.special import chdtr, chdtrc, log_ndtr
 
@@ -158,19 +170,19 @@ def _class_probability(n: float, d: float, ratio: float, neurons: float, power: 
         return 0.0
     # at very many samples the mean hardly varies
     draws = int(np.clip(4e6 / n, 50, 4000))
-    logarithms = _log_mean_times(n, d, neurons, power, draws)
+    logarithms = _log_mean_times(n, d, width, power, draws)
     with np.errstate(over="ignore"):
         least = np.exp(-(np.log(n / 2) + power * np.log(ratio) + logarithms) / (power - 2))
-    return float(np.mean(-np.expm1(neurons * log_ndtr(least))))
+    return float(np.mean(-np.expm1(width * log_ndtr(least))))
 
 
 @lru_cache(maxsize=256)
-def _log_mean_times(n: float, d: float, neurons: float, power: float, draws: int) -> np.ndarray:
+def _log_mean_times(n: float, d: float, width: float, power: float, draws: int) -> np.ndarray:
     """log mean_i c_i^(-q/2) b_i^-(q-2) over n/2 samples, (draws,); infinite if no neuron is active on one of them."""
     from scipy.special import logsumexp, ndtri_exp
 
     rng = np.random.default_rng(0)
-    best = ndtri_exp(np.log(rng.random((draws, int(n) // 2))) / neurons)
+    best = ndtri_exp(np.log(rng.random((draws, int(n) // 2))) / width)
     squares = rng.chisquare(d, best.shape) / d
     with np.errstate(divide="ignore"):
         logarithms = -power / 2 * np.log(squares) - (power - 2) * np.log(np.maximum(best, 0.0))

@@ -22,7 +22,7 @@ _FEWEST_BINS = 128
 
 
 class Histograms(NamedTuple):
-    """Masses of the bins and densities at their middles, (draws, HISTOGRAM); counts (draws, n, HISTOGRAM)."""
+    """Masses of the bins and densities at their middles, (number, HISTOGRAM); counts (number, n, HISTOGRAM)."""
 
     masses: np.ndarray
     densities: np.ndarray
@@ -61,11 +61,11 @@ def _tables(cells: int, degree: int) -> tuple[SplineBasis, np.ndarray, np.ndarra
     return basis, basis.values(middles()), basis.masses(np.linspace(-1, 1, HISTOGRAM + 1))
 
 
-def draw_histograms(rng: np.random.Generator, smoothness: int, n: Sequence[int], draws: int) -> Histograms:
+def draw_histograms(rng: np.random.Generator, smoothness: int, n: Sequence[int], densities: int) -> Histograms:
     """Rough densities on the line, and for each of them a histogram of every n."""
-    densities = [rough_density(smoothness, rng) for _ in range(draws)]
-    masses = np.stack([density.masses(HISTOGRAM) for density in densities])
-    truth = np.stack([density.pdf(middles()[:, None]) for density in densities])
+    drawn = [rough_density(smoothness, rng) for _ in range(densities)]
+    masses = np.stack([density.masses(HISTOGRAM) for density in drawn])
+    truth = np.stack([density.pdf(middles()[:, None]) for density in drawn])
     return Histograms(masses, truth, np.stack([rng.multinomial(n, p) for p in masses]))
 
 

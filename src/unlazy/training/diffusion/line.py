@@ -20,11 +20,11 @@ def run_on_line(
 
     start = rng.standard_normal((particles, d))
     start[:, 0] = rng.permutation(ndtri((np.arange(particles) + 0.5) / particles))
-    means, variances = np.zeros((2, len(law.weights), d))
+    means, variances = np.zeros((2, len(law.means), d))
     means[:, 0], variances[:, 0] = law.means, law.variances
 
     def score(points: np.ndarray, time: float) -> np.ndarray:
-        return mixture_score(points, time, law.weights, means, variances).score
+        return mixture_score(law.component_weights, means, variances, points, time).score
 
     noisy = run_reverse(rng, score, start, times, scheme=scheme, denoise=False)
     last = float(times[-1])

@@ -20,25 +20,25 @@ _TERMS = 20
 def manifold_errors(
     rng: np.random.Generator,
     smoothness: float,
-    sizes: Sequence[int],
+    n: Sequence[int],
     d: int,
     *,
-    replicates: int,
-    points: int,
+    data_sets: int,
+    drawn_points: int,
     steps: int,
 ) -> np.ndarray:
-    """W1 of spline, empirical measure, the angle to the line, W1 of kernel density and of a network, (6, sizes).
+    """W1 of spline, empirical measure, the angle to the line, W1 of kernel density and of a network, (6, n).
 
-    The last three are of one replicate, against as many `points` at the quantiles of the law, and NaN where there are
-    no points, or no `steps` of training; the network comes with and without its last denoising step.
+    The last three are of one data set, against as many `drawn_points` at the quantiles of the law, and NaN where there
+    are none, or no `steps` of training; the network comes with and without its last denoising step.
     """
     table = rough_density(smoothness, rng, terms=_TERMS).cdf(_TABLE[:, None])
     truth = np.interp(_GRID, _TABLE, table)
-    quantiles = np.interp((np.arange(points) + 0.5) / max(points, 1), table, _TABLE)
-    directions = unit_vectors(rng, replicates, d)
+    quantiles = np.interp((np.arange(drawn_points) + 0.5) / max(drawn_points, 1), table, _TABLE)
+    directions = unit_vectors(rng, data_sets, d)
     found = []
-    for n in sizes:
-        along = np.interp(rng.random((replicates, n)), table, _TABLE)
+    for size in n:
+        along = np.interp(rng.random((data_sets, size)), table, _TABLE)
         on_line = line_errors(along, directions, _GRID, truth)
         found.append([*on_line, *_in_space(rng, along[0], directions[0], quantiles, steps)])
     return np.transpose(found)

@@ -13,21 +13,27 @@ from unlazy.theory.diffusion.wrong_score import LineMixture, WrongScore
 
 def draw_mixture(rng: np.random.Generator, law: LineMixture, n: int, t: float) -> np.ndarray:
     """n draws of X_t for a start of the given law."""
-    which = rng.choice(len(law.weights), n, p=law.weights)
+    which = rng.choice(len(law.means), n, p=law.component_weights)
     mean, variance = np.array(law.means)[which], np.array(law.variances)[which]
     deviation = np.sqrt(diffused_variance(variance, t))
     return np.exp(-t) * mean + deviation * rng.standard_normal(n)
 
 
 def reverse_particles(
-    rng: np.random.Generator, problem: WrongScore, time: float, particles: int, steps: int, *, crowding: float = 4.0
+    rng: np.random.Generator,
+    problem: WrongScore,
+    time: float,
+    particles: int,
+    reverse_steps: int,
+    *,
+    crowding: float = 4.0,
 ) -> np.ndarray:
     """Draws of Y_T from Y_0 ~ p_T by Heun's scheme, of weak order two.
 
     Steps shrink towards the data in proportion to t + 1/crowding, which should be about the smallest variance.
     """
     y = draw_mixture(rng, problem.truth, particles, time)
-    grid = np.expm1(np.linspace(np.log1p(crowding * time), 0.0, steps + 1)) / crowding
+    grid = np.expm1(np.linspace(np.log1p(crowding * time), 0.0, reverse_steps + 1)) / crowding
     drift = y + 2 * problem.model_score(y, time)
     for t, following in pairwise(grid):
         dt = t - following
@@ -43,7 +49,7 @@ def divergence_from(law: LineMixture, y: np.ndarray) -> float:
 
     The histogram has 40 bins on [-2.4, 2.4], and what is outside is counted in the last ones.
     """
-    if len(law.weights) == 1:
+    if len(law.means) == 1:
         return float(gaussian_divergence(law.means[0], law.variances[0], y.mean(), y.var()))
     edges = np.linspace(-2.4, 2.4, 41)
     truth = np.diff(np.r_[0.0, law.cdf(edges)[1:-1], 1.0])

@@ -21,8 +21,8 @@ from unlazy.training.diffusion.density_fits import (
 def total_variations(
     rng: np.random.Generator,
     smoothness: int,
-    sizes: Sequence[int],
-    draws: int,
+    n: Sequence[int],
+    densities: int,
     *,
     cells: tuple[int, ...],
     bandwidths: np.ndarray,
@@ -34,8 +34,8 @@ def total_variations(
     Where cells are chosen by AIC, and for kernels and the bias, the mean is geometric: its slope is the mean of the
     slopes.
     """
-    count = len(sizes)
-    masses, truth, counts = draw_histograms(rng, smoothness, sizes, draws)
+    count = len(n)
+    masses, truth, counts = draw_histograms(rng, smoothness, n, densities)
     # the exact masses are a histogram too: what is left then is the bias
     own = spline_errors(np.concatenate([counts, masses[:, None]], axis=1), truth, cells, smoothness)
     cubic = own if smoothness == 3 else spline_errors(counts, truth, cells, 3)
@@ -43,34 +43,34 @@ def total_variations(
     best = aic.argmin(axis=-1)
     chosen = np.take_along_axis(error, best[..., None], axis=-1)[..., 0]
     kernel = [kernel_errors(c, p, bandwidths) for c, p in zip(counts, truth, strict=True)]
-    plane = tensor_fits(rng, smoothness, sizes, 2, plane_bins, plane_factor)
+    plane = tensor_fits(rng, smoothness, n, 2, plane_bins, plane_factor)
     basis = np.array(cells)[best] + np.array([smoothness, 3])[:, None, None]
     return {
-        "error": error.mean(axis=1),
+        "spline_error": error.mean(axis=1),
         "aic_error": geometric_mean(chosen, axis=1),
         "aic_basis": geometric_mean(basis, axis=1),
-        "kernel_error": geometric_mean(kernel, axis=0),
-        "bias": geometric_mean(own.error[:, -1], axis=0),
+        "kernel_density_error": geometric_mean(kernel, axis=0),
+        "bias_error": geometric_mean(own.error[:, -1], axis=0),
         "plane_error": [np.abs(found - p).sum() / 2 for p, found, _ in plane],
     }
 
 
-def line_distances(rng: np.random.Generator, smoothness: int, sizes: Sequence[int], draws: int) -> np.ndarray:
-    """W1 = int |F - F_hat| of the spline with s n^(1/(2s+1)) cells and of the data, (draws, 2, n)."""
+def line_distances(rng: np.random.Generator, smoothness: int, n: Sequence[int], densities: int) -> np.ndarray:
+    """W1 = int |F - F_hat| of the spline with s n^(1/(2s+1)) cells and of the data, (densities, 2, n)."""
     s = smoothness
-    masses, _, counts = draw_histograms(rng, s, sizes, draws)
-    splines = [fit_cells(counts[:, i], rate_cells(n, s, 1, s), s).masses for i, n in enumerate(sizes)]
+    masses, _, counts = draw_histograms(rng, s, n, densities)
+    splines = [fit_cells(counts[:, i], rate_cells(size, s, 1, s), s).masses for i, size in enumerate(n)]
     found = np.stack([np.stack(splines, axis=1), counts / counts.sum(axis=2, keepdims=True)], axis=1)
     return 2 * np.abs(found.cumsum(axis=3) - masses.cumsum(axis=1)[:, None, None]).mean(axis=3)
 
 
 def cube_bounds(
-    rng: np.random.Generator, smoothness: int, sizes: Sequence[int], draws: int, resolution: int, factor: float
+    rng: np.random.Generator, smoothness: int, n: Sequence[int], densities: int, resolution: int, factor: float
 ) -> np.ndarray:
-    """The dyadic bounds of W1 of the spline and of the data in a cube, (draws, 2, n)."""
+    """The dyadic bounds of W1 of the spline and of the data in a cube, (densities, 2, n)."""
     bounds = []
-    for _ in range(draws):
-        fits = tensor_fits(rng, smoothness, sizes, 3, resolution, factor, merged=2)
+    for _ in range(densities):
+        fits = tensor_fits(rng, smoothness, n, 3, resolution, factor, merged=2)
         bounds.append([[wasserstein_bound(q / q.sum(), p) for q in found] for p, *found in fits])
     return np.array(bounds).transpose(0, 2, 1)
 

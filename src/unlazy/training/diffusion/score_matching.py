@@ -26,7 +26,7 @@ _VALIDATION_DRAWS = 16_384
 
 
 class ScoreSchedule(NamedTuple):
-    """`steps` steps of Adam on `batch` noisy rows each, the rate falling from `rate` to 0 along half a cosine.
+    """`steps` of Adam on `batch_size` noisy rows each, its size falling from `step_size` to 0 along half a cosine.
 
     Times are drawn log-uniformly from [first_time, last_time]: with the square loss of the noise this weighs the times
     near the data as the likelihood does, ||noise error||^2 dt/t = 2 ||score error||^2 dt up to O(t). `average` is the
@@ -34,8 +34,8 @@ class ScoreSchedule(NamedTuple):
     """
 
     steps: int = 4000
-    batch: int = 256
-    rate: float = 3e-3
+    batch_size: int = 256
+    step_size: float = 3e-3
     average: float = 0.998
     first_time: float = 1e-3
     last_time: float = 4.0
@@ -72,13 +72,13 @@ def train_score(seed: int, rows: Any, held_out: Any = None, schedule: ScoreSched
     """
     data = check_array("rows", rows, ndim=2)
     schedule = ScoreSchedule() if schedule is None else schedule
-    for name, least in (("steps", 1), ("batch", 1), ("width", 1)):
+    for name, least in (("steps", 1), ("batch_size", 1), ("width", 1)):
         check_whole(name, getattr(schedule, name), least)
     if not 0 < schedule.first_time < schedule.last_time:
         raise InputError(
             f"first_time must be above 0 and below last_time = {schedule.last_time:g}, got {schedule.first_time:g}"
         )
-    check_array("rate", schedule.rate, above=0, ndim=0)
+    check_array("step_size", schedule.step_size, above=0, ndim=0)
     check_array("average", schedule.average, low=0, high=1, ndim=0)
     stops = tuple(np.unique(np.geomspace(min(20, schedule.steps), schedule.steps, 23).astype(int)).tolist())
     with jax.enable_x64(False):
@@ -97,7 +97,7 @@ def train_score(seed: int, rows: Any, held_out: Any = None, schedule: ScoreSched
         finite = all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(network))
     if not finite or int(diverged) >= 0:
         raise ConvergenceError(
-            f"score matching diverged at step {int(diverged)}: rate must be smaller, got {schedule.rate:g}"
+            f"score matching diverged at step {int(diverged)}: step_size must be smaller, got {schedule.step_size:g}"
         )
     return TrainedScore(network, stops[best], stops, losses)
 
@@ -111,7 +111,7 @@ def start_score(seed: int, d: int, schedule: ScoreSchedule) -> TrainedScore:
 
 def _optimiser(schedule: ScoreSchedule) -> optax.GradientTransformation:
     """Adam on the weights; the average follows them with a decay that is small in the first steps."""
-    adam = optax.adam(optax.cosine_decay_schedule(schedule.rate, schedule.steps))
+    adam = optax.adam(optax.cosine_decay_schedule(schedule.step_size, schedule.steps))
 
     def start(weights: _Averaged) -> tuple[Any, Array]:
         return adam.init(weights.current), jnp.int32(0)
@@ -133,7 +133,7 @@ def _optimiser(schedule: ScoreSchedule) -> optax.GradientTransformation:
 
 def _loss(rows: Array, schedule: ScoreSchedule) -> Callable[[_Averaged, Array], Array]:
     """The loss of a fresh batch, all of one draw, since each draw takes long to compile."""
-    count, (n, d) = schedule.batch, rows.shape
+    count, (n, d) = schedule.batch_size, rows.shape
     span = np.log(schedule.last_time / schedule.first_time)
 
     def loss(weights: _Averaged, key: Array) -> Array:

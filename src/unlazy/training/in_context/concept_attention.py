@@ -35,11 +35,11 @@ class ConceptAttention(eqx.Module):
         return self.attended(jnp.einsum("nl,nld->nd", weights, prompts.labels))
 
     @classmethod
-    def start(cls, drawn: Array, scale: ArrayLike, deviation: ArrayLike) -> ConceptAttention:
-        """W_Q = W_K = scale I and W_O = `deviation` times the drawn standard normal numbers (m, d)."""
-        output = jnp.asarray(deviation) * drawn
+    def start(cls, drawn: Array, initial_attention_scale: ArrayLike, initial_deviation: ArrayLike) -> ConceptAttention:
+        """W_Q = W_K = scale I, and W_O = `initial_deviation` times the drawn standard normal numbers (m, d)."""
+        output = jnp.asarray(initial_deviation) * drawn
         width, d = drawn.shape
-        identity = jnp.asarray(scale) * jnp.eye(d, dtype=output.dtype)
+        identity = jnp.asarray(initial_attention_scale) * jnp.eye(d, dtype=output.dtype)
         signs = jnp.where(jnp.arange(width) % 2 == 0, 1.0, -1.0).astype(output.dtype)
         return cls(query=identity, key=identity, output=output, readout=signs / width)
 
@@ -49,16 +49,16 @@ def learn_concepts(
     sizes: PromptSizes,
     width: int,
     *,
-    noise: ArrayLike,
-    scale: ArrayLike,
-    deviation: ArrayLike,
+    noise_norm: ArrayLike,
+    initial_attention_scale: ArrayLike,
+    initial_deviation: ArrayLike,
     step_size: ArrayLike,
     weight_decay: ArrayLike,
-    batch: int,
+    batch_size: int,
     record_at: Sequence[int],
     tests: int,
 ) -> Training:
-    """Gradient descent of the logistic loss on `batch` fresh prompts a step, with weight decay of query and key.
+    """Gradient descent of the logistic loss on `batch_size` fresh prompts a step, with weight decay of query and key.
 
     `record_at` are steps, the last of them the end; records are those of `measure`, and the errors on `tests` fresh
     prompts and on as many mixtures of concepts.
@@ -67,12 +67,12 @@ def learn_concepts(
     size = sizes.numbers(tests)
     drawn = jnp.split(normal(start_key, (2 * size + width * sizes.d,)), [size, 2 * size])
     asked = {
-        "error": prompts_from(drawn[0], tests, sizes, noise),
-        "mixture_error": prompts_from(drawn[1], tests, sizes, noise, mixed=True),
+        "test_error": prompts_from(drawn[0], tests, sizes, noise_norm),
+        "mixture_error": prompts_from(drawn[1], tests, sizes, noise_norm, mixed=True),
     }
 
     def loss(model: ConceptAttention, step_key: Array) -> Array:
-        prompts = draw_prompts(step_key, batch, sizes, noise)
+        prompts = draw_prompts(step_key, batch_size, sizes, noise_norm)
         penalty = weight_decay / 2 * ((model.query**2).sum() + (model.key**2).sum())
         return jax.nn.softplus(-prompts.meaning * model(prompts)).mean() + penalty
 
@@ -80,7 +80,7 @@ def learn_concepts(
         return {name: error(model, prompts) for name, prompts in asked.items()} | measure(model, sizes.concepts)
 
     return train(
-        ConceptAttention.start(drawn[2].reshape(width, sizes.d), scale, deviation),
+        ConceptAttention.start(drawn[2].reshape(width, sizes.d), initial_attention_scale, initial_deviation),
         loss,
         optax.sgd(step_size),
         record_at[-1],
@@ -108,6 +108,6 @@ def measure(model: ConceptAttention, concepts: int) -> dict[str, Array]:
         "key_semantics": model.key[b, b].mean(),
         "output_concept": jnp.abs(model.output[:, a]).mean(),
         "output_semantics": jnp.abs(model.output[:, b]).mean(),
-        "score": jnp.sum(model.key[:, b] * model.query[:, b], axis=0),
-        "readout": model.attended(both[a] + both[b]),
+        "concept_score": jnp.sum(model.key[:, b] * model.query[:, b], axis=0),
+        "concept_readout": model.attended(both[a] + both[b]),
     }

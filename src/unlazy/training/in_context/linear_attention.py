@@ -1,7 +1,8 @@
 """Pretraining linear attention on prompts: drawing prompts by their exact law, and three ways to the same weights.
 
-The objective is that of `theory.linear_attention_errors`: sum (y - x^T Gamma h)^2 + (n/d) ridge |Gamma|_F^2, a ridge
-regression on the D = d (d+1) products of the query x with the feature h, which no solver but `primal_weights` forms.
+The objective is that of `theory.linear_attention_errors`: sum (y - x^T Gamma h)^2 + (n/d) c |Gamma|_F^2, with c the
+`ridge_times_dimension`: a ridge regression on the D = d (d+1) products of the query x with the feature h, which no
+solver but `primal_weights` forms.
 """
 
 from __future__ import annotations
@@ -42,15 +43,15 @@ class PromptStream:
         n: int,
         context: int,
         noise_variance: float,
-        batch: int = _BLOCK,
+        batch_size: int = _BLOCK,
     ) -> None:
         self.tasks, self.context, self.noise_variance = _checked_law(tasks, context, noise_variance)
-        self.seed, self.n, self.batch = seed, check_whole("n", n, 1), check_whole("batch", batch, 1)
+        self.seed, self.n, self.batch_size = seed, check_whole("n", n, 1), check_whole("batch_size", batch_size, 1)
 
     def __iter__(self) -> Iterator[Prompts]:
-        starts = range(0, self.n, self.batch)
+        starts = range(0, self.n, self.batch_size)
         for start, child in zip(starts, np.random.SeedSequence(self.seed).spawn(len(starts)), strict=True):
-            rows = min(self.batch, self.n - start)
+            rows = min(self.batch_size, self.n - start)
             yield _draw(np.random.default_rng(child), self.tasks, rows, self.context, self.noise_variance)
 
 
@@ -80,9 +81,13 @@ def draw_prompts(rng: np.random.Generator, tasks: ArrayLike, n: int, context: in
 
 
 def pretrained_weights(
-    prompts: Prompts | Iterable[Prompts], ridges: ArrayLike, *, method: str = "auto", tolerance: float = 1e-9
+    prompts: Prompts | Iterable[Prompts],
+    ridge_times_dimension: ArrayLike,
+    *,
+    method: str = "auto",
+    tolerance: float = 1e-9,
 ) -> np.ndarray:
-    """The weights Gamma that minimise the pretraining objective, of shape (d, d+1) after that of `ridges`.
+    """The weights Gamma that minimise the pretraining objective, of shape (d, d+1) after that of the ridges.
 
     `dual` solves in the n x n Gram matrix (X X^T) * (H H^T) of entrywise products, `primal` in the D x D normal matrix,
     each with one decomposition for all ridges; `iterative` runs preconditioned conjugate gradients and also takes
@@ -90,7 +95,7 @@ def pretrained_weights(
     limit from above, the interpolator of least norm if n < D. `tolerance` is that of `iterative_weights`.
     """
     check_choice("method", method, _METHODS)
-    ridges = check_array("ridges", ridges, low=0, high=_LARGEST)
+    ridges = check_array("ridge_times_dimension", ridge_times_dimension, low=0, high=_LARGEST)
     if not isinstance(prompts, Prompts):
         if method not in ("auto", "iterative"):
             raise InputError(f"method must be auto or iterative for batches of prompts, got {method!r}")
@@ -109,18 +114,18 @@ def pretrained_weights(
     return flat.reshape(*ridges.shape, *flat.shape[1:])
 
 
-def dual_weights(prompts: Prompts, ridges: np.ndarray) -> np.ndarray:
-    """Gamma = sum_m a_m x_m h_m^T with ((X X^T) * (H H^T) + (n/d) ridge) a = y: n^2 d + n^3 operations."""
+def dual_weights(prompts: Prompts, ridge_times_dimension: np.ndarray) -> np.ndarray:
+    """Gamma = sum_m a_m x_m h_m^T with ((X X^T) * (H H^T) + (n/d) c) a = y: n^2 d + n^3 operations."""
     queries, features, labels = prompts
     n, d = queries.shape
     gram = queries @ queries.T
     gram *= features @ features.T
-    penalties = n / d * ridges
+    penalties = n / d * ridge_times_dimension
     coefficients = _solutions(gram, labels, penalties)
     return np.stack([(queries * a[:, None]).T @ features for a in coefficients])
 
 
-def primal_weights(prompts: Prompts, ridges: np.ndarray) -> np.ndarray:
+def primal_weights(prompts: Prompts, ridge_times_dimension: np.ndarray) -> np.ndarray:
     """The normal equations of all D products: n D^2 + D^3 operations."""
     queries, features, labels = prompts
     (n, d), width = queries.shape, features.shape[1]
@@ -130,31 +135,32 @@ def primal_weights(prompts: Prompts, ridges: np.ndarray) -> np.ndarray:
         products = (queries[rows, :, None] * features[rows, None, :]).reshape(-1, d * width)
         normal += products.T @ products
         target += labels[rows] @ products
-    return _solutions(normal, target, n / d * ridges).reshape(len(ridges), d, width)
+    found = _solutions(normal, target, n / d * ridge_times_dimension)
+    return found.reshape(len(ridge_times_dimension), d, width)
 
 
 def iterative_weights(
     prompts: Prompts | Iterable[Prompts],
-    ridge: float,
+    ridge_times_dimension: float,
     *,
     tolerance: float = 1e-9,
     max_iterations: int = 20_000,
 ) -> np.ndarray:
     """Gamma by conjugate gradients on the normal equations, 4 n D operations per iteration and no D columns.
 
-    With P_x = (X^T X/n)^(-1/2) and P_h = (H^T H/n + ridge)^(-1/2) the weights are Gamma = P_x C P_h: for independent
+    With P_x = (X^T X/n)^(-1/2) and P_h = (H^T H/n + c)^(-1/2) the weights are Gamma = P_x C P_h: for independent
     queries and features the normal matrix of C is near the identity, and tau = n/D = 2 takes some 60 iterations at any
     d. With n <= D, where the interpolator of least norm is wanted, there is no preconditioner. The residual of the
     normal equations falls to `tolerance` of its start, or ConvergenceError is raised.
     """
     queries_gram, features_gram, target, n = _first_pass(prompts)
     d, width = target.shape
-    penalty = n / d * ridge
+    penalty = n / d * ridge_times_dimension
     if n <= d * width:
         left, right = np.eye(d), np.eye(width)
     else:
         left = _inverse_root(queries_gram / n, 0.0)
-        right = _inverse_root(features_gram / n, ridge)
+        right = _inverse_root(features_gram / n, ridge_times_dimension)
 
     def normal(c: np.ndarray) -> np.ndarray:
         weights = left @ c @ right

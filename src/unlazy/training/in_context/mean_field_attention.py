@@ -4,7 +4,7 @@ The features are h(x) = (1/N) sum_i a_i sigma(w_i . x) in R^k; a prompt (x_i, y_
 (1/n) sum_i y_i h(x_i)^T A h(x). Averaged over tasks v ~ N(0, I) and long prompts the risk is E|f - C A h|^2 with
 C = E[f h^T]. The dynamics are composed of pure functions of a `State`:
 
-    descend     theta_i <- theta_i - rate N dL/dtheta_i, and A <- A - attention rate dL/dA
+    descend     theta_i <- theta_i - step_size N dL/dtheta_i, and A <- A - attention_step_size dL/dA
     rebirth     each neuron is redrawn from its initial law with some probability (birth and death)
     kick        theta <- theta + size H v / rms(H v), H the Hessian and v Gaussian: a Gaussian process perturbation
 
@@ -82,7 +82,7 @@ def neurons(draws: Array, law: NeuronLaw) -> tuple[Array, Array]:
 
 def init(
     key: Array,
-    dimension: int,
+    d: int,
     features: int,
     width: int,
     *,
@@ -93,15 +93,13 @@ def init(
     attention: float = 0.3,
 ) -> tuple[State, NeuronLaw]:
     """A state of independent neurons and their law, scaled so that tr E[h h^T] = k on the tokens; A = attention I."""
-    for name, size in (("dimension", dimension), ("features", features)):
+    for name, size in (("d", d), ("features", features)):
         if size < 1:
             raise InputError(f"{name} must be >= 1, got {size}")
     if width < features:
         raise InputError(f"width must be at least features = {features}, or E[h h^T] is singular; got {width}")
-    readout, draws = jnp.split(
-        normal(key, (dimension * features + width * (dimension + features),), tokens.dtype), [dimension * features]
-    )
-    law = NeuronLaw(readout.reshape(dimension, features), deviation, noise, 1.0)
+    readout, draws = jnp.split(normal(key, (d * features + width * (d + features),), tokens.dtype), [d * features])
+    law = NeuronLaw(readout.reshape(d, features), deviation, noise, 1.0)
     weights, outputs = neurons(draws, law)
     state = State(weights, outputs, attention * jnp.eye(features, dtype=tokens.dtype))
     scale = (jnp.sum(feature_map(state, tokens, activation) ** 2) / (len(tokens) * features)) ** -0.5
@@ -178,7 +176,7 @@ def folded_attention_loss(state: State, batch: TokenBatch, folds: int, activatio
     return power - gain + jnp.sum((features @ fits.transpose(0, 2, 1)) ** 2) / n
 
 
-def prompt_errors(features: Array, labels: Array, attention: Array, rows: ArrayLike) -> Array:
+def prompt_errors(features: Array, labels: Array, attention: Array, context: ArrayLike) -> Array:
     """The mean squared error of attention with matrix A on prompts of n rows, for each task (column of the labels).
 
     The prediction is (1/n) sum_i g(x_i) h(x_i)^T A h(x). With b = E[g h], F = E[g^2 h h^T] and S = E[h h^T] over the
@@ -194,17 +192,17 @@ def prompt_errors(features: Array, labels: Array, attention: Array, rows: ArrayL
     fourth = labels.T**2 @ jnp.sum((features @ shape) * features, axis=1) / count
     long = jnp.sum(overlap * (shape @ overlap), axis=0)
     gain = 2 * jnp.sum(overlap * (attention @ overlap), axis=0)
-    return jnp.sum(labels**2, axis=0) / count - gain + (1 - 1 / rows) * long + fourth / rows
+    return jnp.sum(labels**2, axis=0) / count - gain + (1 - 1 / context) * long + fourth / context
 
 
-def descend(state: State, loss: Loss, rate: ArrayLike, attention_rate: ArrayLike = 0.0) -> State:
+def descend(state: State, loss: Loss, step_size: ArrayLike, attention_step_size: ArrayLike = 0.0) -> State:
     """One Euler step of the gradient flow theta_i' = -N dL/dtheta_i of the neurons, and of A' = -dL/dA."""
     gradient = jax.grad(loss)(state)
-    speed = rate * len(state.weights)
+    speed = step_size * len(state.weights)
     return State(
         state.weights - speed * gradient.weights,
         state.outputs - speed * gradient.outputs,
-        state.attention - attention_rate * gradient.attention,
+        state.attention - attention_step_size * gradient.attention,
     )
 
 
@@ -237,7 +235,7 @@ def kick(draws: Array, state: State, loss: Loss, size: ArrayLike) -> State:
     )
 
 
-def saddle(features: int, missing: ArrayLike, width: int, dimension: int) -> tuple[State, State]:
+def saddle(features: int, missing: ArrayLike, width: int, d: int) -> tuple[State, State]:
     """The exact saddle of `theory.attention_saddle` and its teacher f_j = sigma(x_j).
 
     Slot j < k - m has the weight e_j and is learned; slot j >= k - m watches the irrelevant coordinate k + j. Each slot
@@ -245,11 +243,11 @@ def saddle(features: int, missing: ArrayLike, width: int, dimension: int) -> tup
     """
     if features < 1 or width % features or width < features:
         raise InputError(f"width must be a positive multiple of features = {features}, got {width}")
-    if dimension < 2 * features:
-        raise InputError(f"dimension must be at least 2 features = {2 * features}, got {dimension}")
+    if d < 2 * features:
+        raise InputError(f"d must be at least 2 features = {2 * features}, got {d}")
     slots = jnp.arange(features)
     watched = jnp.where(slots < features - jnp.asarray(missing), slots, slots + features)
     copies = width // features
-    weights, outputs = jnp.eye(dimension)[watched], jnp.eye(features)
+    weights, outputs = jnp.eye(d)[watched], jnp.eye(features)
     start = State(jnp.repeat(weights, copies, axis=0), jnp.repeat(outputs, copies, axis=0), jnp.eye(features))
-    return start, State(jnp.eye(dimension)[:features], features * jnp.eye(features), jnp.eye(features))
+    return start, State(jnp.eye(d)[:features], features * jnp.eye(features), jnp.eye(features))

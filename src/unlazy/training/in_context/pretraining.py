@@ -27,17 +27,23 @@ class PretrainedAttention(NamedTuple):
     weights: np.ndarray
 
 
-def sizes(d: int, prompt_ratio: float, context_ratio: float, task_ratio: float) -> PretrainingSizes:
+def sizes(
+    d: int, prompts_per_squared_dimension: float, context_per_dimension: float, tasks_per_dimension: float
+) -> PretrainingSizes:
     """Whole numbers nearest to alpha d, kappa d and tau d (d+1), which is tau d^2 in the limit.
 
     d (d+1) is the number of weights, so that a system of any size interpolates at tau = 1.
     """
-    ratios = context_ratio * d, task_ratio * d, prompt_ratio * d * (d + 1)
+    ratios = context_per_dimension * d, tasks_per_dimension * d, prompts_per_squared_dimension * d * (d + 1)
     return PretrainingSizes(d, *(max(round(ratio), 1) for ratio in ratios))
 
 
 def pretrain(
-    rng: np.random.Generator, system: PretrainingSizes, noise_variance: float, ridge: float, tolerance: float = 1e-6
+    rng: np.random.Generator,
+    system: PretrainingSizes,
+    noise_variance: float,
+    ridge_times_dimension: float,
+    tolerance: float = 1e-6,
 ) -> PretrainedAttention:
     """Draw tasks and prompts and fit Gamma.
 
@@ -46,14 +52,14 @@ def pretrain(
     """
     tasks = rng.standard_normal((system.tasks, system.d))
     prompts = draw_prompts(rng, tasks, system.prompts, system.context, noise_variance)
-    return PretrainedAttention(tasks, pretrained_weights(prompts, ridge, tolerance=tolerance))
+    return PretrainedAttention(tasks, pretrained_weights(prompts, ridge_times_dimension, tolerance=tolerance))
 
 
 def measured_errors(
     pretrained: PretrainedAttention,
     system: PretrainingSizes,
     noise_variance: float,
-    ridge: float,
+    ridge_times_dimension: float,
     test_context: int | None = None,
 ) -> dict[str, np.ndarray]:
     """The exact errors of the weights on new and on the pretraining tasks, and their theory for the drawn tasks.
@@ -63,13 +69,15 @@ def measured_errors(
     own = task_moments(pretrained.tasks, system.context, noise_variance)
     length = system.context if test_context is None else test_context
     tests = {
-        "new": gaussian_task_moments(np.eye(system.d), length, noise_variance),
-        "old": own if test_context is None else task_moments(pretrained.tasks, length, noise_variance),
+        "new_task": gaussian_task_moments(np.eye(system.d), length, noise_variance),
+        "pretraining_task": own if test_context is None else task_moments(pretrained.tasks, length, noise_variance),
     }
     found = {}
     for kind, test in tests.items():
-        found[f"{kind}_error"] = exact_error(pretrained.weights, test)
-        found[f"{kind}_equivalent"] = finite_size_errors(own, system.prompts, ridge, test=test).error
+        found[f"{kind}_error"] = exact_error(test, pretrained.weights)
+        found[f"{kind}_equivalent"] = finite_size_errors(
+            own, system.prompts, ridge_times_dimension, test_moments=test
+        ).test_error
     return found
 
 
@@ -85,5 +93,5 @@ def check_memory(system: PretrainingSizes, most: float = 5e7) -> None:
     if system.prompts * system.d > most:
         raise InputError(
             f"n d must be at most {most:g}, got n = {system.prompts} prompts of dimension d = {system.d}: lower d or "
-            "prompt_ratio"
+            "prompts_per_squared_dimension"
         )

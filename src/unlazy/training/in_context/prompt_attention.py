@@ -18,9 +18,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from unlazy.checks import InputError, check_array, check_choice
+from unlazy.checks import InputError, check_array, check_choice, check_whole
 from unlazy.functions.orthogonal import Hermite
-from unlazy.theory.in_context.first_step import check_degrees
 
 QUERIES = ("each", "one")
 ROWS_TOGETHER = 2**14
@@ -33,12 +32,12 @@ class TaskFamily(NamedTuple):
 
     subspace: np.ndarray
     """Orthonormal columns, (d, r)."""
-    lowest: int
+    lowest_degree: int
     """k."""
-    highest: int
+    highest_degree: int
     """p."""
-    noise: float = 0.0
-    """Standard deviation of the labels in a prompt; the labels of test queries have none."""
+    noise_variance: float = 0.0
+    """Of the labels' noise in a prompt; the labels of test queries have none."""
 
 
 class Tasks(NamedTuple):
@@ -69,7 +68,7 @@ class PretrainedLayer(NamedTuple):
 
 def draw_tasks(rng: np.random.Generator, family: TaskFamily, count: int) -> Tasks:
     """`count` independent tasks."""
-    r, degrees = family.subspace.shape[1], family.highest - family.lowest + 1
+    r, degrees = family.subspace.shape[1], family.highest_degree - family.lowest_degree + 1
     drawn = rng.standard_normal((count, r)), rng.standard_normal((count, degrees))
     return Tasks(*(rows / np.linalg.norm(rows, axis=1, keepdims=True) for rows in drawn))
 
@@ -77,7 +76,7 @@ def draw_tasks(rng: np.random.Generator, family: TaskFamily, count: int) -> Task
 def task_values(family: TaskFamily, tasks: Tasks, inputs: np.ndarray) -> np.ndarray:
     """f_t at inputs given in the coordinates of the subspace: (T, n, r), or (n, r) for all tasks; result (T, n)."""
     along = np.matmul(inputs, tasks.directions[:, :, None].astype(inputs.dtype))[..., 0]
-    hermite = Hermite().values(along, family.highest)[family.lowest :]
+    hermite = Hermite().values(along, family.highest_degree)[family.lowest_degree :]
     return np.einsum("itn,ti->tn", hermite, tasks.coefficients.astype(inputs.dtype))
 
 
@@ -87,7 +86,7 @@ def drawn_gradient(
     biases: np.ndarray,
     family: TaskFamily,
     tasks: int,
-    length: int,
+    context: int,
     queries: str = "each",
 ) -> np.ndarray:
     """Half of y_q grad_w [psi(x_q) phi] on fresh prompts, one task each, (m, d): its mean is `prompt_gradient`.
@@ -104,15 +103,15 @@ def drawn_gradient(
     inner = (weights @ span).astype(np.float32)
     shift = np.asarray(biases, dtype=np.float32)
     inside, covariance = np.zeros((m, span.shape[1])), np.zeros((m, m))
-    rows = length + (queries == "one")
+    rows = context + (queries == "one")
     for count in _batches(tasks, rows):
         x = rng.standard_normal((count, rows, span.shape[1]), dtype=np.float32)
         some = draw_tasks(rng, family, count)
         y = task_values(family, some, x[:, :, :r])
-        noise = np.float32(family.noise) * rng.standard_normal((count, length), dtype=np.float32)
-        y[:, :length] += noise
+        noise = np.float32(family.noise_variance**0.5) * rng.standard_normal((count, context), dtype=np.float32)
+        y[:, :context] += noise
         hidden = x @ inner.T + shift
-        a = _row_coefficients(hidden, y, length, queries).reshape(-1, m)
+        a = _row_coefficients(hidden, y, context, queries).reshape(-1, m)
         inside += a.T @ x.reshape(len(a), -1)
         if span.shape[1] < d:
             covariance += a.T @ a
@@ -124,7 +123,7 @@ def drawn_gradient(
     return found / tasks
 
 
-def _row_coefficients(hidden: np.ndarray, y: np.ndarray, length: int, queries: str) -> np.ndarray:
+def _row_coefficients(hidden: np.ndarray, y: np.ndarray, context: int, queries: str) -> np.ndarray:
     """a_lj for every row of every prompt, (T, rows, m)."""
     active = hidden > 0
     values = np.maximum(hidden, 0)
@@ -132,11 +131,11 @@ def _row_coefficients(hidden: np.ndarray, y: np.ndarray, length: int, queries: s
     if queries == "each":
         # a_lj = y_l 1(h_lj > 0) sum_{l' != l} y_l' relu(h_l'j) / (n (n-1))
         a = values.sum(axis=1, keepdims=True) - values
-        a *= (y / np.float32(length * (length - 1)))[:, :, None]
+        a *= (y / np.float32(context * (context - 1)))[:, :, None]
         return a * active
     a = np.empty_like(values)
-    a[:, :length] = values[:, length:] * (y[:, :length, None] / (2 * length))
-    a[:, length:] = y[:, length:, None] * values[:, :length].mean(axis=1, keepdims=True) / 2
+    a[:, :context] = values[:, context:] * (y[:, :context, None] / (2 * context))
+    a[:, context:] = y[:, context:, None] * values[:, :context].mean(axis=1, keepdims=True) / 2
     return a * active
 
 
@@ -144,9 +143,9 @@ def pretrain_weights(
     rng: np.random.Generator,
     family: TaskFamily,
     *,
-    neurons: int,
+    width: int,
     tasks: int,
-    length: int,
+    context: int,
     steps: int = 1,
     queries: str = "each",
 ) -> PretrainedLayer:
@@ -157,23 +156,23 @@ def pretrain_weights(
     that already lean towards the subspace, which makes its signal larger by powers of d/r.
     """
     d, r = family.subspace.shape
-    check_degrees(family.lowest, family.highest)
+    check_whole("highest_degree", family.highest_degree, check_whole("lowest_degree", family.lowest_degree, 1))
     if r > d or not np.allclose(family.subspace.T @ family.subspace, np.eye(r)):
         raise InputError(f"the subspace must be orthonormal columns (d, r) with r <= d, got shape {(d, r)}")
-    if min(neurons, tasks, steps) < 1 or length < 2 or neurons < r:
+    if min(width, tasks, steps) < 1 or context < 2 or width < r:
         raise InputError(
-            f"neurons must be >= r = {r}, tasks and steps >= 1 and length >= 2; got neurons={neurons}, tasks={tasks}, "
-            f"steps={steps}, length={length}"
+            f"width must be >= r = {r}, tasks and steps >= 1 and context >= 2; got width={width}, tasks={tasks}, "
+            f"steps={steps}, context={context}"
         )
-    start = current = unit_rows(rng.standard_normal((neurons, d)))
-    biases = rng.uniform(-1, 1, neurons)
+    start = current = unit_rows(rng.standard_normal((width, d)))
+    biases = rng.uniform(-1, 1, width)
     gradients, overlaps = [], []
     for _ in range(steps):
-        gradients.append(drawn_gradient(rng, current, biases, family, tasks, length, queries))
+        gradients.append(drawn_gradient(rng, current, biases, family, tasks, context, queries))
         current = unit_rows(gradients[-1])
         basis = np.linalg.svd(gradients[-1], full_matrices=False)[2][:r].T
         overlaps.append(np.sum((family.subspace.T @ basis) ** 2) / r)
-    signs = rng.choice([-1.0, 1.0], neurons)
+    signs = rng.choice([-1.0, 1.0], width)
     last = gradients[-1] / np.linalg.norm(gradients[-1], axis=1).mean()
     return PretrainedLayer(signs[:, None] * last, basis, gradients[0], start, biases, np.array(overlaps))
 
@@ -184,20 +183,20 @@ def prompt_features(
     biases: np.ndarray,
     family: TaskFamily,
     tasks: Tasks,
-    lengths: Sequence[int],
+    contexts: Sequence[int],
 ) -> np.ndarray:
-    """phi of one fresh prompt per task, (lengths, T, m); a prompt of one length begins with the shorter ones."""
+    """phi of one fresh prompt per task, (contexts, T, m); a prompt of one length begins with the shorter ones."""
     span = _span(family.subspace, weights)
     inner, shift = (weights @ span).astype(np.float32), np.asarray(biases, dtype=np.float32)
-    if min(lengths) < 1:
-        raise InputError(f"lengths must be at least 1, got {min(lengths)}")
-    ends = np.sort(lengths)
+    if min(contexts) < 1:
+        raise InputError(f"contexts must be at least 1, got {min(contexts)}")
+    ends = np.sort(contexts)
     found, done = np.empty((len(ends), len(tasks.directions), len(weights))), 0
     for count in _batches(len(tasks.directions), int(ends[-1])):
         some = Tasks(*(rows[done : done + count] for rows in tasks))
         x = rng.standard_normal((count, ends[-1], span.shape[1]), dtype=np.float32)
         y = task_values(family, some, x[:, :, : family.subspace.shape[1]])
-        y += np.float32(family.noise) * rng.standard_normal(y.shape, dtype=np.float32)
+        y += np.float32(family.noise_variance**0.5) * rng.standard_normal(y.shape, dtype=np.float32)
         values = np.maximum(x @ inner.T + shift, 0)
         total, start = np.zeros((count, len(weights))), 0
         for i, end in enumerate(ends):
@@ -205,7 +204,7 @@ def prompt_features(
             found[i, done : done + count] = total / end
             start = end
         done += count
-    return found[np.searchsorted(ends, lengths)]
+    return found[np.searchsorted(ends, contexts)]
 
 
 class Queries(NamedTuple):
@@ -227,24 +226,24 @@ def draw_queries(
 
 
 def attention_path(
-    query_features: ArrayLike, prompt_features: ArrayLike, labels: ArrayLike, ridges: ArrayLike
+    query_features: ArrayLike, prompt_features: ArrayLike, labels: ArrayLike, relative_ridges: ArrayLike
 ) -> np.ndarray:
     """Phase II: Gamma for a path of ridges when every prompt is asked the same queries, (ridges, m, m).
 
     With psi_q (`query_features`, (Q, m)), phi_t (`prompt_features`, (T, m)) and `labels` (T, Q) it minimises
 
-        mean_{t,q} (y_tq - psi_q^T Gamma phi_t)^2 + ridge s |Gamma|^2,
+        mean_{t,q} (y_tq - psi_q^T Gamma phi_t)^2 + relative_ridge s |Gamma|^2,
 
     s the product of the largest eigenvalues of P = mean psi psi^T and F = mean phi phi^T. The normal equations
-    P Gamma F + ridge s Gamma = mean y psi phi^T are diagonal in the eigenvectors of P and F: one decomposition of each
-    serves all ridges, and m^4 never appears.
+    P Gamma F + relative_ridge s Gamma = mean y psi phi^T are diagonal in the eigenvectors of P and F: one decomposition
+    of each serves all ridges, and m^4 never appears.
     """
     psi, phi = (
         check_array("query_features", query_features, ndim=2),
         check_array("prompt_features", prompt_features, ndim=2),
     )
     labels = check_array("labels", labels, ndim=2)
-    ridges = np.atleast_1d(check_array("ridges", ridges, above=0))
+    ridges = np.atleast_1d(check_array("relative_ridges", relative_ridges, above=0))
     if labels.shape != (len(phi), len(psi)):
         raise InputError(f"labels must have shape (prompts, queries) = {(len(phi), len(psi))}, got {labels.shape}")
     sizes_psi, left = np.linalg.eigh(psi.T @ psi / len(psi))

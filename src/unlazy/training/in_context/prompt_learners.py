@@ -8,14 +8,14 @@ from unlazy.training.in_context.prompt_attention import TaskFamily, pretrain_wei
 from unlazy.training.in_context.prompt_risks import attention_layer, attention_risks
 from unlazy.training.in_context.transformer import FreshPrompts, relative_errors
 
-RIDGES = np.geomspace(1e-4, 10.0, 11)
+RELATIVE_PENALTIES = np.geomspace(1e-4, 10.0, 11)
 
 
-def linear_references(prompts: FreshPrompts, noise: float) -> np.ndarray:
+def linear_references(prompts: FreshPrompts, noise_variance: float) -> np.ndarray:
     """The errors of Bayes, least squares, averaging and three nearest neighbours on linear tasks, (4, k)."""
     inputs, labels = (a.astype(float) for a in (prompts.inputs, prompts.labels))
     answers = [
-        linear_answers(inputs, labels, inputs.shape[2] * noise**2),
+        linear_answers(inputs, labels, inputs.shape[2] * noise_variance),
         linear_answers(inputs, labels, 0.0),
         averaged_answers(inputs, labels),
         neighbour_answers(inputs, labels, 3),
@@ -26,11 +26,13 @@ def linear_references(prompts: FreshPrompts, noise: float) -> np.ndarray:
 def index_references(rng: np.random.Generator, prompts: FreshPrompts, family: TaskFamily) -> np.ndarray:
     """Those of kernel ridge in the tasks' subspace and in all dimensions and of pretrained attention, (3, k).
 
-    The ridge is the best on these prompts; attention gets other ones.
+    The penalty is the best on these prompts; attention gets other ones.
     """
     inputs, labels = (a.astype(float) for a in (prompts.inputs, prompts.labels))
     kernel = [
-        relative_errors(kernel_answers(seen, labels, family.highest, RIDGES), prompts.values).min(axis=0)
+        relative_errors(kernel_answers(seen, labels, family.highest_degree, RELATIVE_PENALTIES), prompts.values).min(
+            axis=0
+        )
         for seen in (inputs @ family.subspace, inputs)
     ]
     return np.stack([*kernel, attention_errors(rng, family, inputs.shape[1])])
@@ -39,39 +41,39 @@ def index_references(rng: np.random.Generator, prompts: FreshPrompts, family: Ta
 def attention_errors(
     rng: np.random.Generator,
     family: TaskFamily,
-    pairs: int,
+    test_context: int,
     *,
-    neurons: int = 16,
-    biases: int = 2,
+    width: int = 16,
+    biases_per_neuron: int = 2,
     prompts_per_dimension: int = 32,
-    length: int = 512,
+    context: int = 512,
     steps: int = 3,
-    fitted: int = 300,
+    fitted_prompts: int = 300,
 ) -> np.ndarray:
     """Attention over one layer of neurons, pretrained on single-index tasks, (k,); 1 with no pairs.
 
-    Each of the `steps` gradient steps has `prompts_per_dimension` d prompts of `length` rows.
+    Each of the `steps` gradient steps has `prompts_per_dimension` d prompts of `context` rows.
     """
     d, rank = family.subspace.shape
-    tasks, neurons = prompts_per_dimension * d, max(neurons, rank)
-    found = pretrain_weights(rng, family, neurons=neurons, tasks=tasks, length=length, steps=steps)
-    layer = attention_layer(rng, found.weights @ found.basis @ found.basis.T, biases)
-    return np.concatenate([[1.0], attention_risks(rng, *layer, family, fitted, range(1, pairs))])
+    tasks, width = prompts_per_dimension * d, max(width, rank)
+    found = pretrain_weights(rng, family, width=width, tasks=tasks, context=context, steps=steps)
+    layer = attention_layer(rng, found.weights @ found.basis @ found.basis.T, biases_per_neuron)
+    return np.concatenate([[1.0], attention_risks(rng, *layer, family, fitted_prompts, range(1, test_context))])
 
 
-def linear_answers(inputs: np.ndarray, labels: np.ndarray, ridge: float) -> np.ndarray:
-    """x_{i+1}.w with w = (X^T X + ridge I)^-1 X^T y on the first i pairs, i = 0, ..., k-1, (n, k).
+def linear_answers(inputs: np.ndarray, labels: np.ndarray, penalty: float) -> np.ndarray:
+    """x_{i+1}.w with w = (X^T X + penalty I)^-1 X^T y on the first i pairs, i = 0, ..., k-1, (n, k).
 
-    Inputs (n, k, d), labels (n, k). ridge = 0 is the least-squares solution of least norm. For w ~ N(0, I/d) and labels
-    with noise of variance rho, ridge = d rho is the posterior mean.
+    Inputs (n, k, d), labels (n, k). penalty = 0 is the least-squares solution of least norm. For w ~ N(0, I/d) and
+    labels with noise of variance rho, penalty = d rho is the posterior mean.
     """
     n, k, d = inputs.shape
     found = np.zeros((n, k))
     for i in range(1, k):
         known, target = inputs[:, :i], labels[:, :i, None]
-        if ridge > 0:
+        if penalty > 0:
             turned = known.transpose(0, 2, 1)
-            weights = np.linalg.solve(turned @ known + ridge * np.eye(d), turned @ target)
+            weights = np.linalg.solve(turned @ known + penalty * np.eye(d), turned @ target)
         else:
             weights = np.linalg.pinv(known) @ target
         found[:, i] = np.einsum("nd,nd->n", inputs[:, i], weights[:, :, 0])
@@ -96,19 +98,19 @@ def neighbour_answers(inputs: np.ndarray, labels: np.ndarray, neighbours: int) -
     return found
 
 
-def kernel_answers(inputs: np.ndarray, labels: np.ndarray, degree: int, ridges: np.ndarray) -> np.ndarray:
-    """Kernel ridge regression on the first i pairs with the kernel (1 + x.x'/d)^degree, (ridges, n, k).
+def kernel_answers(inputs: np.ndarray, labels: np.ndarray, degree: int, relative_penalties: np.ndarray) -> np.ndarray:
+    """Kernel ridge regression on the first i pairs with the kernel (1 + x.x'/d)^degree, (penalties, n, k).
 
-    A ridge is a fraction of the mean of the kernel matrix's diagonal, added to the diagonal.
+    A penalty is relative: a fraction of the mean of the kernel matrix's diagonal, added to the diagonal.
     """
     n, k, d = inputs.shape
     kernel = (1 + inputs @ inputs.transpose(0, 2, 1) / d) ** degree
-    found = np.zeros((len(ridges), n, k))
+    found = np.zeros((len(relative_penalties), n, k))
     for i in range(1, k):
         values, vectors = np.linalg.eigh(kernel[:, :i, :i])
         rotated = (vectors.transpose(0, 2, 1) @ labels[:, :i, None])[:, :, 0]
         asked = (kernel[:, i, None, :i] @ vectors)[:, 0]
         sizes = np.maximum(values, 0.0)
-        for row, ridge in enumerate(ridges):
-            found[row, :, i] = np.sum(asked * rotated / (sizes + ridge * sizes.mean(axis=1, keepdims=True)), axis=1)
+        for row, penalty in enumerate(relative_penalties):
+            found[row, :, i] = np.sum(asked * rotated / (sizes + penalty * sizes.mean(axis=1, keepdims=True)), axis=1)
     return found

@@ -27,9 +27,11 @@ ATTENTION_RIDGES = np.geomspace(1e-8, 1.0, 17)
 KERNEL_RIDGES = np.geomspace(1e-5, 10.0, 5)
 
 
-def attention_layer(rng: np.random.Generator, weights: np.ndarray, biases: int) -> tuple[np.ndarray, np.ndarray]:
+def attention_layer(
+    rng: np.random.Generator, weights: np.ndarray, biases_per_neuron: int
+) -> tuple[np.ndarray, np.ndarray]:
     """Weights and biases of a layer in which every direction has several biases, uniform on [-3, 3]."""
-    return np.repeat(weights, biases, axis=0), rng.uniform(-3, 3, len(weights) * biases)
+    return np.repeat(weights, biases_per_neuron, axis=0), rng.uniform(-3, 3, len(weights) * biases_per_neuron)
 
 
 def attention_risks(
@@ -38,13 +40,13 @@ def attention_risks(
     biases: np.ndarray,
     family: TaskFamily,
     prompts: int,
-    lengths: Sequence[int],
+    contexts: Sequence[int],
     *,
     checks: int = 60,
     tests: int = 400,
     queries: int = 400,
 ) -> np.ndarray:
-    """The risk of attention with fixed first layer, one entry per length.
+    """The risk of attention with fixed first layer, one entry per context.
 
     Gamma is fitted at each length on `prompts` prompts, all with the same queries; its ridge is the best on `checks`
     other prompts and other queries, on which it is then tested with `tests` prompts.
@@ -54,7 +56,7 @@ def attention_risks(
     train, check, test = np.split(np.arange(len(tasks.directions)), [prompts, prompts + checks])
     known, new = (task_values(family, tasks, some.inside) for some in (asked, fresh))
     found = []
-    for phi in prompt_features(rng, weights, biases, family, tasks, lengths):
+    for phi in prompt_features(rng, weights, biases, family, tasks, contexts):
         gammas = attention_path(asked.features, phi[train], known[train], ATTENTION_RIDGES)
         errors = [np.mean((new[check] - phi[check] @ gamma.T @ fresh.features.T) ** 2) for gamma in gammas]
         best = gammas[int(np.argmin(errors))]
@@ -110,21 +112,24 @@ def prompt_only_risks(
 ) -> np.ndarray:
     """The risk of cubic kernel ridge on the coordinates `basis`^T x of the prompt alone, at the best ridge.
 
-    `counts` holds a length and how many prompts of it are drawn, each with queries of its own. The ridge is the best of
-    few on the test queries, which favours these learners over attention, whose ridge is chosen on other prompts. Inputs
-    are drawn in the span of the basis and the tasks' subspace alone.
+    `counts` holds a number of rows and how many prompts of so many are drawn, each with its own queries. The ridge is
+    the best of few on the test queries, which favours these learners over attention, whose ridge is chosen on other
+    prompts. Inputs are drawn in the span of the basis and the tasks' subspace alone.
     """
     left, sizes, _ = np.linalg.svd(np.concatenate([family.subspace, basis], axis=1), full_matrices=False)
     kept = left[:, sizes > 1e-10]
     inside, basis = kept.T @ family.subspace, kept.T @ basis
     found = []
-    for length, prompts in counts:
+    for context, prompts in counts:
         tasks = draw_tasks(rng, family, prompts)
-        x = rng.standard_normal((prompts, length + queries, len(basis)))
+        x = rng.standard_normal((prompts, context + queries, len(basis)))
         y = task_values(family, tasks, x @ inside)
-        labels, truth = y[:, :length] + family.noise * rng.standard_normal((prompts, length)), y[:, length:]
+        labels, truth = (
+            y[:, :context] + family.noise_variance**0.5 * rng.standard_normal((prompts, context)),
+            y[:, context:],
+        )
         seen = x @ basis
-        errors = cubic_ridge_errors(seen[:, :length], labels, seen[:, length:], truth, KERNEL_RIDGES)
+        errors = cubic_ridge_errors(seen[:, :context], labels, seen[:, context:], truth, KERNEL_RIDGES)
         found.append(errors.mean(axis=0).min() / np.mean(truth**2))
     return np.array(found)
 
@@ -134,9 +139,9 @@ def learner_risks(
     found: PretrainedLayer,
     family: TaskFamily,
     prompts: int,
-    lengths: Sequence[int],
+    contexts: Sequence[int],
     *,
-    biases: int,
+    biases_per_neuron: int,
     project: bool,
     tests: int = 400,
     kernel_work: int = 2048,
@@ -147,13 +152,13 @@ def learner_risks(
     is slow: n rows are tested on `kernel_work`/n prompts, from 4 to 40.
     """
     learned = found.weights @ found.basis @ found.basis.T if project else found.weights
-    learned, shifts = attention_layer(rng, learned, biases)
-    random = np.repeat(unit_rows(rng.standard_normal(found.weights.shape)), biases, axis=0)
-    few = [(n, tests) for n in lengths]
-    fewer = [(n, min(max(kernel_work // n, 4), 40)) for n in lengths]
+    learned, shifts = attention_layer(rng, learned, biases_per_neuron)
+    random = np.repeat(unit_rows(rng.standard_normal(found.weights.shape)), biases_per_neuron, axis=0)
+    few = [(n, tests) for n in contexts]
+    fewer = [(n, min(max(kernel_work // n, 4), 40)) for n in contexts]
     return [
-        attention_risks(rng, learned, shifts, family, prompts, lengths, tests=tests),
-        attention_risks(rng, random, shifts, family, prompts, lengths, tests=tests),
+        attention_risks(rng, learned, shifts, family, prompts, contexts, tests=tests),
+        attention_risks(rng, random, shifts, family, prompts, contexts, tests=tests),
         prompt_only_risks(rng, found.basis, family, few),
         prompt_only_risks(rng, np.eye(len(family.subspace)), family, fewer),
     ]

@@ -32,12 +32,12 @@ def escape_losses(
     key: Array,
     features: int,
     missing: ArrayLike,
-    copies: int,
+    neurons_per_slot: int,
     *,
-    noise: ArrayLike,
+    perturbation_deviation: ArrayLike,
     stagger: float,
-    kick: ArrayLike,
-    birth: ArrayLike,
+    kick_size: ArrayLike,
+    rebirth_probability: ArrayLike,
     step_size: float,
     record_every: int,
     records: int,
@@ -47,13 +47,13 @@ def escape_losses(
 ) -> Array:
     """The losses over strength of all ways, (ways, records + 1), one every `record_every` steps.
 
-    The ways, in this order: "no noise"; "noise" adds N(0, noise^2) to all coordinates; "staggered noise" turns each
-    idle slot towards a missing feature of its own, every next one by `stagger` times as much; "kicks" move by `kick`
-    H v / rms(H v), H v by differences of gradients at distance `near`, after the first of every `kick_every` steps;
-    "birth-death" redraws each neuron with probability `birth` after each of the first `births_end` records; "modified"
-    has both.
+    The ways, in this order: "no noise"; "noise" adds noise of `perturbation_deviation` to all coordinates; "staggered
+    noise" turns each idle slot towards a missing feature of its own, every next one by `stagger` times as much; "kicks"
+    move by `kick_size` H v / rms(H v), H v by differences of gradients at distance `near`, after the first of every
+    `kick_every` steps; "birth-death" redraws each neuron with `rebirth_probability` after each of the first
+    `births_end` records; "modified" has both.
     """
-    k, width, d = features, copies * features, 2 * features
+    k, width, d = features, neurons_per_slot * features, 2 * features
     at_saddle, teacher = saddle(k, missing, width, d)
     strength = 2 / jnp.pi * jnp.arcsin(2 / 3)
 
@@ -67,11 +67,11 @@ def escape_losses(
     pushes, reborn = pushes.reshape(periods, width, d + k), reborn.reshape(births_end, -1)
     law = NeuronLaw(readout.reshape(d, k), d**0.5, 0.5, 1.0)
     behind = jnp.maximum(jnp.arange(k) - (k - jnp.asarray(missing)), 0)
-    own = jnp.eye(k, d + k) * (noise * stagger**behind * sizes)[:, None]
-    moves = jnp.asarray(noise) * rows.reshape(width, d + k), jnp.repeat(own, copies, axis=0)
+    own = jnp.eye(k, d + k) * (perturbation_deviation * stagger**behind * sizes)[:, None]
+    moves = jnp.asarray(perturbation_deviation) * rows.reshape(width, d + k), jnp.repeat(own, neurons_per_slot, axis=0)
     starts = [at_saddle, *(_moved(at_saddle, move) for move in moves), *[at_saddle] * 3]
     states = jax.tree.map(lambda *leaves: jnp.stack(leaves), *starts)
-    kicks, births = kick * jnp.asarray(_KICKED, float), birth * jnp.asarray(_REBORN, float)
+    kicks, births = kick_size * jnp.asarray(_KICKED, float), rebirth_probability * jnp.asarray(_REBORN, float)
 
     def tick(index: Array, carried: tuple[State, Array, Array]) -> tuple[State, Array, Array]:
         """A step, or one of the two gradients of a kick: one gradient in the program, which compiles slowly.

@@ -16,13 +16,13 @@ def learn_subspace(
     family: prompt_attention.TaskFamily,
     *,
     tasks: int,
-    length: int,
+    context: int,
     queries: str,
-    neurons: int,
+    width: int,
     steps: int,
-    fitted: int,
-    lengths: Sequence[int],
-    biases: int,
+    fitted_prompts: int,
+    test_contexts: Sequence[int],
+    biases_per_neuron: int,
     project: bool,
 ) -> dict[str, Any]:
     """Gradient steps on the first layer, then the risks of all learners on new tasks.
@@ -30,9 +30,9 @@ def learn_subspace(
     `gradient` is the product of the first gradient with its expectation, `gradient_theory` the square of that, and
     `gradient_beside`, after one step, the product of the differences of two independent gradients from it.
     """
-    degrees = family.lowest, family.highest
-    drawn: dict[str, Any] = {"tasks": tasks, "length": length, "queries": queries}
-    found = prompt_attention.pretrain_weights(rng, family, neurons=neurons, steps=steps, **drawn)
+    degrees = family.lowest_degree, family.highest_degree
+    drawn: dict[str, Any] = {"tasks": tasks, "context": context, "queries": queries}
+    found = prompt_attention.pretrain_weights(rng, family, width=width, steps=steps, **drawn)
     theory = prompt_gradient(found.start, found.biases, family.subspace, *degrees).gradient
     beside = np.nan
     if steps == 1:
@@ -40,8 +40,10 @@ def learn_subspace(
         again = prompt_attention.drawn_gradient(rng, found.start, found.biases, family, **drawn)
         beside = np.sum((found.first - theory) * (again - theory))
     return {
-        "risk": prompt_risks.learner_risks(rng, found, family, fitted, lengths, biases=biases, project=project),
-        "overlap": found.overlaps,
+        "relative_risk": prompt_risks.learner_risks(
+            rng, found, family, fitted_prompts, test_contexts, biases_per_neuron=biases_per_neuron, project=project
+        ),
+        "subspace_overlap": found.overlaps,
         "gradient": np.sum(found.first * theory),
         "gradient_beside": beside,
         "gradient_theory": np.sum(theory**2),

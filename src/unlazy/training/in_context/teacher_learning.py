@@ -40,17 +40,17 @@ sigma = jax.nn.sigmoid
 
 
 def draw_teacher(
-    key: Array, d: int, true_features: ArrayLike, *, most: int, tokens: int, width: int = 50
+    key: Array, d: int, true_features: ArrayLike, *, largest_true_features: int, tokens: int, width: int = 50
 ) -> tuple[TokenBatch, Teacher]:
     """Held-out tokens and the teacher: random sigmoid neurons, whitened so that E[f f^T] = I on these tokens.
 
-    It has `true_features` features, which may be traced, among `most` columns; the others are 0.
+    It has `true_features` features, which may be traced, among `largest_true_features` columns; the others are 0.
     """
     sizes = np.cumsum([tokens * d, width * d])
-    inputs, weights, outputs = jnp.split(normal(key, (sizes[-1] + width * most,)), sizes)
+    inputs, weights, outputs = jnp.split(normal(key, (sizes[-1] + width * largest_true_features,)), sizes)
     inputs, weights = inputs.reshape(tokens, d), 2 / d**0.5 * weights.reshape(width, d)
-    present = (jnp.arange(most) < true_features).astype(inputs.dtype)
-    outputs = outputs.reshape(width, most) * present
+    present = (jnp.arange(largest_true_features) < true_features).astype(inputs.dtype)
+    outputs = outputs.reshape(width, largest_true_features) * present
     hidden = sigma(inputs @ weights.T) @ outputs
     eigenvalues, vectors = jnp.linalg.eigh(hidden.T @ hidden / tokens + jnp.diag(1 - present))
     outputs = outputs @ (vectors / jnp.sqrt(eigenvalues)) @ vectors.T
@@ -83,13 +83,13 @@ def learn_teacher(
     d: int,
     features: int,
     width: int,
-    batch: int,
+    batch_size: int,
     steps: int,
     step_sizes: tuple[ArrayLike, ArrayLike, ArrayLike],
-    birth: ArrayLike,
+    rebirth_probability: ArrayLike,
     kick_size: ArrayLike,
     *,
-    most: int,
+    largest_true_features: int,
     block: int,
     folds: int,
     draws: int,
@@ -102,14 +102,16 @@ def learn_teacher(
     others as its context. `draws` random features are drawn beside.
     """
     teacher_key, start_key, key, draw_key = jax.random.split(key, 4)
-    held_out, teacher = draw_teacher(teacher_key, d, true_features, most=most, tokens=tokens)
+    held_out, teacher = draw_teacher(
+        teacher_key, d, true_features, largest_true_features=largest_true_features, tokens=tokens
+    )
     start, law = init(start_key, d, features, width, tokens=held_out.tokens, activation=sigma, deviation=1.0)
-    sizes = batch * d, width * (1 + d + features)
+    sizes = batch_size * d, width * (1 + d + features)
 
     def draw(key: Array) -> tuple[TokenBatch, Array]:
         """Tokens, and numbers for what is random in a step; one draw, as every separate one compiles slowly."""
         tokens, numbers = jnp.split(normal(key, (sum(sizes),)), [sizes[0]])
-        tokens = tokens.reshape(batch, d)
+        tokens = tokens.reshape(batch_size, d)
         return TokenBatch(tokens, teacher(tokens)), numbers
 
     def static_loss(batch: TokenBatch) -> Loss:
@@ -124,7 +126,7 @@ def learn_teacher(
         # a loop and not a vmap, whose products of matrices are slower
         both = jax.lax.map(lambda state: descend(state, static_loss(batch), step_sizes[0]), both)
         left = 1 - (index + 1) / steps
-        both = _with_second(both, rebirth(numbers, _at(both, 1), law, birth * left))
+        both = _with_second(both, rebirth(numbers, _at(both, 1), law, rebirth_probability * left))
         return both, descend(joint, joint_loss(batch), *step_sizes[1:])
 
     def record(states: tuple[State, State]) -> tuple[Array, Array, State]:
@@ -190,7 +192,7 @@ def factored_moments(features: Array, targets: Array) -> dict[str, Array]:
     def of_one(features: Array) -> dict[str, Array]:
         orthonormal, root = jnp.linalg.qr(features)
         return {
-            "basis_cross": targets.T @ orthonormal / len(targets) ** 0.5,
+            "basis_cross_moment": targets.T @ orthonormal / len(targets) ** 0.5,
             "basis_root": root / len(targets) ** 0.5,
             "longest": largest_length(features),
         }
@@ -203,8 +205,8 @@ def largest_length(rows: Array) -> Array:
     return jnp.sqrt(jnp.max(jnp.sum(rows**2, axis=1)))
 
 
-def transfer_errors(learned: LearnedTeacher, rows: int) -> Array:
-    """Errors over second moments on prompts of `rows` rows: of the start, all dynamics and the teacher's own features.
+def transfer_errors(learned: LearnedTeacher, context: int) -> Array:
+    """Errors over second moments on prompts of `context` rows: of the start, all dynamics and the teacher's features.
 
     The tasks are linear, v.f, max_j f_j and |f|^2. "attention" has its own matrix A, the others the best.
     """
@@ -215,7 +217,7 @@ def transfer_errors(learned: LearnedTeacher, rows: int) -> Array:
     power = jnp.mean(labels**2, axis=0)
 
     def errors(features: Array, matrix: Array) -> Array:
-        found = prompt_errors(features, labels, matrix, rows)
+        found = prompt_errors(features, labels, matrix, context)
         return jnp.stack([found[:-2].sum() / power[:-2].sum(), *(found[-2:] / power[-2:])])
 
     def best(features: Array) -> Array:

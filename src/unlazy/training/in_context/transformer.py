@@ -31,16 +31,17 @@ _KEPT = 16
 class PromptLaw(NamedTuple):
     """Tasks on x ~ N(0, I_d), of variance E f(x)^2 = 1, with labels y = f(x) + noise in the prompt.
 
-    highest = 0: f(x) = x.w, w ~ N(0, I_d/d). Otherwise f(x) = sum_{j=k}^p c_j h_j(x.beta) with c uniform on a sphere
-    and beta uniform on that of an r-dimensional subspace, k = `lowest`, p = `highest`, h_j = He_j/sqrt(j!).
+    highest_degree = 0: f(x) = x.w, w ~ N(0, I_d/d). Otherwise f(x) = sum_{j=k}^p c_j h_j(x.beta), h_j = He_j/sqrt(j!),
+    with c uniform on a sphere and beta uniform on that of an r-dimensional subspace, k = `lowest_degree` and
+    p = `highest_degree`.
     """
 
     d: int
-    pairs: int
-    noise: float
+    context: int
+    noise_variance: float
     rank: int = 1
-    lowest: int = 0
-    highest: int = 0
+    lowest_degree: int = 0
+    highest_degree: int = 0
 
 
 class PairPrompts(NamedTuple):
@@ -52,17 +53,17 @@ class PairPrompts(NamedTuple):
 
 
 class Schedule(NamedTuple):
-    """`steps` steps on `batch` fresh prompts each, in segments of `segment` steps.
+    """`steps` steps on `batch_size` fresh prompts each, in segments of `segment` steps.
 
-    The rate grows from 0 to `rate` over the first twentieth of the steps and then falls to 0 along half a cosine.
-    "muon" orthogonalises the updates of the matrices inside the layers and leaves the other weights to Adam; "adam" is
-    the source's, for all weights.
+    The step size grows from 0 to `step_size` over the first twentieth of the steps, then falls to 0 along half a
+    cosine. "muon" orthogonalises the updates of the matrices inside the layers and leaves the other weights to Adam;
+    "adam" is the source's, for all weights.
     """
 
     steps: int
     segment: int
-    batch: int
-    rate: float
+    batch_size: int
+    step_size: float
     optimiser: str = "muon"
 
 
@@ -77,10 +78,10 @@ class TransformerSizes(NamedTuple):
 
 def draw_prompts(key: Array, law: PromptLaw, basis: Array, count: int) -> PairPrompts:
     """`count` prompts, each with a task of its own; `basis` (d, r) spans the subspace of single-index tasks."""
-    d, k = law.d, law.pairs
-    linear = law.highest == 0
+    d, k = law.d, law.context
+    linear = law.highest_degree == 0
     task = d if linear else law.rank
-    degrees = 0 if linear else law.highest - law.lowest + 1
+    degrees = 0 if linear else law.highest_degree - law.lowest_degree + 1
     drawn = normal(key, (count, k * d + k + task + degrees), jnp.float32)
     inputs = drawn[:, : k * d].reshape(count, k, d)
     noise, direction, mixture = jnp.split(drawn[:, k * d :], [k, k + task], axis=1)
@@ -88,8 +89,8 @@ def draw_prompts(key: Array, law: PromptLaw, basis: Array, count: int) -> PairPr
         values = (inputs @ direction[:, :, None])[:, :, 0] / math.sqrt(d)
     else:
         along = (inputs @ (_unit(direction) @ basis.T)[:, :, None])[:, :, 0]
-        values = jnp.einsum("jnk,nj->nk", _hermite(along, law.highest)[law.lowest :], _unit(mixture))
-    return PairPrompts(inputs, values, values + jnp.float32(law.noise) * noise)
+        values = jnp.einsum("jnk,nj->nk", _hermite(along, law.highest_degree)[law.lowest_degree :], _unit(mixture))
+    return PairPrompts(inputs, values, values + jnp.float32(law.noise_variance**0.5) * noise)
 
 
 def _unit(rows: Array) -> Array:
@@ -183,11 +184,11 @@ def _compiled(law: PromptLaw, sizes: TransformerSizes, schedule: Schedule) -> _P
     optimiser = _optimiser(schedule)
 
     def start(key: Array) -> tuple[Transformer, Any]:
-        model = Transformer.random(key, law.d + 1, 2 * law.pairs - 1, **sizes._asdict())
+        model = Transformer.random(key, law.d + 1, 2 * law.context - 1, **sizes._asdict())
         return model, optimiser.init(model)
 
     def loss(model: Transformer, key: Array, basis: Array) -> Array:
-        prompts = draw_prompts(key, law, basis, schedule.batch)
+        prompts = draw_prompts(key, law, basis, schedule.batch_size)
         return jnp.mean((answers(model, prompts) - prompts.values) ** 2)
 
     def advance(state: tuple[Transformer, Any], key: Array, basis: Array, first: Array) -> tuple[Transformer, Any]:
@@ -199,7 +200,7 @@ def _compiled(law: PromptLaw, sizes: TransformerSizes, schedule: Schedule) -> _P
 
         return jax.lax.scan(step, state, first + jnp.arange(schedule.segment, dtype=jnp.int32))[0]
 
-    key, rank = jax.random.key(0), law.d if law.highest == 0 else law.rank
+    key, rank = jax.random.key(0), law.d if law.highest_degree == 0 else law.rank
     basis = jax.ShapeDtypeStruct((law.d, rank), jnp.float32)
     state = jax.eval_shape(start, key)
     return _Programs(
@@ -209,7 +210,7 @@ def _compiled(law: PromptLaw, sizes: TransformerSizes, schedule: Schedule) -> _P
 
 
 def _optimiser(schedule: Schedule) -> optax.GradientTransformation:
-    rate = optax.warmup_cosine_decay_schedule(0.0, schedule.rate, max(schedule.steps // 20, 1), schedule.steps)
+    rate = optax.warmup_cosine_decay_schedule(0.0, schedule.step_size, max(schedule.steps // 20, 1), schedule.steps)
     if schedule.optimiser == "adam":
         return optax.adam(rate, b2=0.98)
     from optax.contrib import MuonDimensionNumbers, muon
@@ -257,7 +258,7 @@ def errors_at(
     """
     prompts = fresh_prompts(seeds[0], law, basis, tests)
     resume = saved.load()
-    errors = np.zeros((len(stages), law.pairs)) if resume is None else resume["errors"]
+    errors = np.zeros((len(stages), law.context)) if resume is None else resume["errors"]
     for segment in train_in_segments(seeds[1], law, sizes, schedule, basis, resume=resume):
         step = segment.number * schedule.segment
         if step in stages:

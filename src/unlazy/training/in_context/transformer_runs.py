@@ -19,26 +19,29 @@ def train_and_compare(
     *,
     linear: bool,
     d: int,
-    pairs: int,
-    noise: float,
+    context: int,
+    noise_variance: float,
     rank: int,
-    lowest: int,
-    highest: int,
+    lowest_degree: int,
+    highest_degree: int,
     segment: int,
-    batch: int,
-    rate: float,
+    batch_size: int,
+    step_size: float,
     optimiser: str,
     tests: int,
 ) -> dict[str, Any]:
     """Errors of the transformer at the stages, and those of other learners, after every number of pairs."""
-    degrees = {} if linear else {"rank": rank, "lowest": lowest, "highest": highest}
-    law = transformer.PromptLaw(d, pairs, noise, **degrees)
+    degrees = {} if linear else {"rank": rank, "lowest_degree": lowest_degree, "highest_degree": highest_degree}
+    law = transformer.PromptLaw(d, context, noise_variance, **degrees)
     # Adam knows the coordinates, so the subspace must not be that of the first ones.
     basis = np.eye(d) if linear else np.linalg.qr(rng.standard_normal((d, rank)))[0]
     seeds = rng.integers(2**31, size=2).tolist()
-    schedule = transformer.Schedule(stages[-1], segment, batch, rate, optimiser)
+    schedule = transformer.Schedule(stages[-1], segment, batch_size, step_size, optimiser)
     errors, prompts = transformer.errors_at(stages, seeds, law, sizes, schedule, basis, tests, saved)
     if linear:
-        return {"error": errors, "reference": prompt_learners.linear_references(prompts, noise)}
-    family = TaskFamily(basis, lowest, highest, noise)
-    return {"error": errors, "reference": prompt_learners.index_references(rng, prompts, family)}
+        return {
+            "relative_risk": errors,
+            "reference_relative_risk": prompt_learners.linear_references(prompts, noise_variance),
+        }
+    family = TaskFamily(basis, lowest_degree, highest_degree, noise_variance)
+    return {"relative_risk": errors, "reference_relative_risk": prompt_learners.index_references(rng, prompts, family)}

@@ -23,14 +23,14 @@ def kernel_of(kernel: str, inputs: np.ndarray) -> np.ndarray:
 
 
 def trained(
-    rng: np.random.Generator, kernel: np.ndarray, targets: np.ndarray, n: int, ridges: Sequence[float], splits: int
+    rng: np.random.Generator, kernel: np.ndarray, targets: np.ndarray, n: int, penalties: Sequence[float], splits: int
 ) -> np.ndarray:
-    """The mean test error of training on n random rows and testing on the others, for all ridges of a split at once."""
-    errors = np.zeros(len(ridges))
+    """The mean test error of training on n random rows and testing on the others; a split serves all penalties."""
+    errors = np.zeros(len(penalties))
     for _ in range(splits):
         order = rng.permutation(len(kernel))
         train, test = order[:n], order[n:]
-        fits = kernel[np.ix_(test, train)] @ ridge_solutions(kernel[np.ix_(train, train)], targets[train], ridges)
+        fits = kernel[np.ix_(test, train)] @ ridge_solutions(kernel[np.ix_(train, train)], targets[train], penalties)
         errors += np.mean(np.sum((fits - targets[test]) ** 2, axis=2), axis=1)
     return errors / splits
 
@@ -40,15 +40,15 @@ def power_law_forecast(
     kernel: np.ndarray,
     targets: np.ndarray,
     sizes: Sequence[int],
-    ridges: Sequence[float],
+    penalties: Sequence[float],
     splits: int,
 ) -> np.ndarray:
-    """a + b n^-c fitted to the curve of subsampled training, shape (ridges, sizes): what one does without theory."""
+    """a + b n^-c fitted to the curve of subsampled training, shape (penalties, sizes): what one does without theory."""
     from scipy.optimize import least_squares
 
     shares = (0.2, 0.35, 0.5, 0.65, 0.8)
     seen = np.array([max(2, int(share * len(kernel))) for share in shares])
-    curve = np.array([trained(rng, kernel, targets, n, ridges, splits) for n in seen])
+    curve = np.array([trained(rng, kernel, targets, n, penalties, splits) for n in seen])
     found = []
     for errors in curve.T:
 
@@ -63,12 +63,12 @@ def power_law_forecast(
 
 
 def eigenlearning_forecast(
-    kernel: np.ndarray, targets: np.ndarray, sizes: Sequence[int], ridges: Sequence[float]
+    kernel: np.ndarray, targets: np.ndarray, sizes: Sequence[int], penalties: Sequence[float]
 ) -> np.ndarray:
-    """The population formula with the pool's eigenvalues in place of the population's, shape (ridges, sizes)."""
+    """The population formula with the pool's eigenvalues in place of the population's, shape (penalties, sizes)."""
     from unlazy.theory.kernels.random_features import kernel_regression_equivalent
 
     eigenvalues, vectors = np.linalg.eigh(kernel)
     energies = np.sum((vectors.T @ targets) ** 2, axis=1) / len(kernel)
     kept = np.maximum(eigenvalues, 0.0) / len(kernel)
-    return kernel_regression_equivalent(kept, energies, np.asarray(sizes), np.asarray(ridges)[:, None], 0.0).risk
+    return kernel_regression_equivalent(kept, energies, np.asarray(sizes), np.asarray(penalties)[:, None], 0.0).risk

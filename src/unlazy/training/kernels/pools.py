@@ -10,7 +10,7 @@ import numpy as np
 from unlazy.training.kernels.learning_curves import eigenlearning_forecast, kernel_of, power_law_forecast, trained
 
 Forecast = Callable[[np.ndarray, np.ndarray, list[int], tuple, str], np.ndarray]
-"""Kernel matrix and labels of a pool, sizes, ridges and a method -> errors (ridges, sizes)."""
+"""Kernel matrix and labels of a pool, sizes, penalties and a method -> errors (penalties, sizes)."""
 
 
 def inside_a_pool(
@@ -20,19 +20,19 @@ def inside_a_pool(
     targets: np.ndarray,
     *,
     kernel: str,
-    pool: int,
-    shares: Sequence[float],
-    ridges: tuple[float, ...],
+    pool_size: int,
+    pool_shares: Sequence[float],
+    penalties: tuple[float, ...],
     splits: int,
 ) -> dict[str, np.ndarray]:
     """Predict from a random pool, then train on random parts of it."""
-    rows = rng.permutation(len(inputs))[:pool]
+    rows = rng.permutation(len(inputs))[:pool_size]
     matrix = kernel_of(kernel, inputs[rows])
     labels = targets[rows] - targets[rows].mean(axis=0)
-    sizes = [max(2, round(share * len(rows))) for share in shares]
-    given = matrix, labels, sizes, ridges
+    sizes = [max(2, round(share * len(rows))) for share in pool_shares]
+    given = matrix, labels, sizes, penalties
     return {
-        "trained": np.array([trained(rng, matrix, labels, n, ridges, splits) for n in sizes]).T,
+        "trained": np.array([trained(rng, matrix, labels, n, penalties, splits) for n in sizes]).T,
         "eigenlearning": eigenlearning_forecast(*given),
         **{method: forecast(*given, method) for method in ("fast", "hybrid", "pointwise")},
     }
@@ -45,20 +45,20 @@ def beyond_a_pool(
     targets: np.ndarray,
     *,
     kernel: str,
-    pool: int,
-    factors: Sequence[float],
-    ridges: tuple[float, ...],
+    pool_size: int,
+    pool_multiples: Sequence[float],
+    penalties: tuple[float, ...],
     splits: int,
 ) -> dict[str, Any]:
     """Predict from a smaller pool, then train on multiples of its rows."""
-    few = min(len(inputs) // 4, pool // 2)
-    many = rng.permutation(len(inputs))[: 4 * few + pool]
+    few = min(len(inputs) // 4, pool_size // 2)
+    many = rng.permutation(len(inputs))[: 4 * few + pool_size]
     whole = kernel_of(kernel, inputs[many])
-    sizes = [round(factor * few) for factor in factors]
+    sizes = [round(multiple * few) for multiple in pool_multiples]
     part = rng.permutation(len(many))[:few]
     matrix, labels = whole[np.ix_(part, part)], targets[many][part]
-    given = matrix, labels - labels.mean(axis=0), sizes, ridges
-    truth = [trained(rng, whole, targets[many], n, ridges, splits) for n in sizes]
+    given = matrix, labels - labels.mean(axis=0), sizes, penalties
+    truth = [trained(rng, whole, targets[many], n, penalties, splits) for n in sizes]
     return {
         "trained_beyond": np.array(truth).T,
         "forecast_beyond": forecast(*given, "auto"),

@@ -23,7 +23,7 @@ class Covariances(NamedTuple):
 
 
 class SmootherErrors(NamedTuple):
-    """Expectations over target and noise given all points, one entry per ridge."""
+    """Expectations over target and noise given all points, one entry per penalty."""
 
     risk: np.ndarray
     """Mean squared error at the new points, without their noise."""
@@ -31,34 +31,38 @@ class SmootherErrors(NamedTuple):
 
 
 def ridge_predictions(
-    kernel: np.ndarray, crossed: np.ndarray, labels: np.ndarray, ridges: Sequence[float]
+    kernel: np.ndarray, crossed: np.ndarray, labels: np.ndarray, penalties: Sequence[float]
 ) -> list[np.ndarray]:
-    """k(x)^T (K + ridge I)^-1 y at the new points, for every ridge; `crossed` holds k(x), shape (new, n)."""
-    return [crossed @ dual for dual in ridge_solutions(kernel, labels, ridges)]
+    """k(x)^T (K + penalty I)^-1 y at the new points, for every penalty; `crossed` holds k(x), shape (new, n)."""
+    return [crossed @ dual for dual in ridge_solutions(kernel, labels, penalties)]
 
 
 def kernel_errors(
-    kernel: np.ndarray, crossed: np.ndarray, target: Covariances, noise_variance: float, ridges: Sequence[float]
+    kernel: np.ndarray, crossed: np.ndarray, target: Covariances, noise_variance: float, penalties: Sequence[float]
 ) -> SmootherErrors:
-    """Errors of f_hat(x) = k(x)^T (K + ridge I)^-1 y for all ridges, from one decomposition of K (n x n).
+    """Errors of f_hat(x) = k(x)^T (K + penalty I)^-1 y for all penalties, from one decomposition of K (n x n).
 
     `crossed` holds k(x) at the new points, shape (new, n).
     """
     squares, left = np.linalg.eigh(kernel)
-    return _errors(np.maximum(squares, 0.0), left, crossed @ left, target, noise_variance, ridges)
+    return _errors(np.maximum(squares, 0.0), left, crossed @ left, target, noise_variance, penalties)
 
 
 def feature_errors(
-    features: np.ndarray, new_features: np.ndarray, target: Covariances, noise_variance: float, ridges: Sequence[float]
+    features: np.ndarray,
+    new_features: np.ndarray,
+    target: Covariances,
+    noise_variance: float,
+    penalties: Sequence[float],
 ) -> SmootherErrors:
-    """Errors of ridge regression on features, min |y - Phi a|^2 + ridge |a|^2, from the smaller Gram matrix."""
+    """Errors of ridge regression on features, min |y - Phi a|^2 + penalty |a|^2, from the smaller Gram matrix."""
     n, p = features.shape
     if n <= p:
-        return kernel_errors(features @ features.T, new_features @ features.T, target, noise_variance, ridges)
+        return kernel_errors(features @ features.T, new_features @ features.T, target, noise_variance, penalties)
     squares, right = np.linalg.eigh(features.T @ features)
     squares = np.maximum(squares, np.finfo(np.float64).tiny)
     left = (features @ right) / np.sqrt(squares)
-    return _errors(squares, left, (new_features @ right) * np.sqrt(squares), target, noise_variance, ridges)
+    return _errors(squares, left, (new_features @ right) * np.sqrt(squares), target, noise_variance, penalties)
 
 
 def _errors(
@@ -67,9 +71,9 @@ def _errors(
     projected: np.ndarray,
     target: Covariances,
     noise_variance: float,
-    ridges: Sequence[float],
+    penalties: Sequence[float],
 ) -> SmootherErrors:
-    """With weights w = 1/(s^2 + ridge) the smoother is B diag(w) U^T: every error is a quadratic form in w."""
+    """With weights w = 1/(s^2 + penalty) the smoother is B diag(w) U^T: every error is a quadratic form in w."""
     new, n = len(projected), len(left)
     rotated = left.T @ target.training @ left
     gram = projected.T @ projected / new
@@ -78,9 +82,9 @@ def _errors(
     labels = np.diagonal(rotated) + noise_variance
     outside = np.trace(target.training) + n * noise_variance - labels.sum()
     risk, training = [], []
-    for ridge in ridges:
-        weights = 1 / (squares + ridge)
+    for penalty in penalties:
+        weights = 1 / (squares + penalty)
         noise = noise_variance * (weights**2 @ np.diagonal(gram))
         risk.append(target.variance - 2 * weights @ overlap + weights @ form @ weights + noise)
-        training.append(((ridge * weights) ** 2 @ labels + outside) / n)
+        training.append(((penalty * weights) ** 2 @ labels + outside) / n)
     return SmootherErrors(np.array(risk), np.array(training))

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from unlazy.data.unit_vectors import unit_vectors
+from unlazy.functions.elementwise import Link, as_activation
 from unlazy.functions.orthogonal import Gegenbauer
 from unlazy.training.kernels.ridge import Covariances, SmootherErrors, feature_errors, kernel_errors
 
@@ -39,28 +40,29 @@ def kernel_risks(
     energies: Sequence[float],
     n: int,
     d: int,
-    ridges: Sequence[float],
+    penalties: Sequence[float],
     noise_variance: float,
     fresh: int = 500,
 ) -> SmootherErrors:
     """Errors of kernel regression on n points, the kernel of these masses by degree, at `fresh` new points."""
     x, new = unit_vectors(rng, n, d), unit_vectors(rng, fresh, d)
     kernel, crossed = (by_degree(points @ x.T, d, masses) for points in (x, new))
-    return kernel_errors(kernel, crossed, _covariances(x, new, energies), noise_variance, ridges)
+    return kernel_errors(kernel, crossed, _covariances(x, new, energies), noise_variance, penalties)
 
 
 def feature_risks(
     rng: np.random.Generator,
-    activation: Callable[[Any], Any],
+    activation: str | Link | Callable[[Any], Any],
     energies: Sequence[float],
     n: int,
-    features: int,
     d: int,
-    ridges: Sequence[float],
+    width: int,
+    penalties: Sequence[float],
     noise_variance: float,
     fresh: int = 500,
 ) -> SmootherErrors:
-    """Errors of ridge regression on p features sigma(sqrt(d) <x, w>) / sqrt(p) of n points, w on the sphere too."""
-    x, new, weights = (unit_vectors(rng, size, d) for size in (n, fresh, features))
-    known, crossed = (activation(np.sqrt(d) * (points @ weights.T)) / np.sqrt(features) for points in (x, new))
-    return feature_errors(known, crossed, _covariances(x, new, energies), noise_variance, ridges)
+    """Errors of ridge regression on p = `width` features sigma(sqrt(d) <x, w>) / sqrt(p), x and w on the sphere."""
+    x, new, weights = (unit_vectors(rng, size, d) for size in (n, fresh, width))
+    sigma = as_activation(activation)
+    known, crossed = (sigma(np.sqrt(d) * (points @ weights.T)) / np.sqrt(width) for points in (x, new))
+    return feature_errors(known, crossed, _covariances(x, new, energies), noise_variance, penalties)

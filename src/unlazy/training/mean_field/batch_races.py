@@ -35,7 +35,7 @@ def race_energies(
     watched = np.minimum(np.linspace(*late, 500).astype(int), at[-1])
     stops = np.unique([*at, *watched])
     far = np.random.default_rng(1).standard_normal((particles, 2))
-    close = typical_cloud(law, particles, np.random.default_rng(1))
+    close = typical_cloud(law, particles, rng=np.random.default_rng(1))
     start = jnp.where(near > 0.5, jnp.asarray(close, jnp.float32), jnp.asarray(far, jnp.float32))
     data = tuple(jnp.asarray(column, jnp.float32) for column in rows)
     options: dict[str, Any] = {"data": data, "steps": at[-1], "record_at": stops.tolist(), **dynamics}

@@ -87,7 +87,7 @@ def certify(
     amplitude: ArrayLike,
     temperature: ArrayLike,
     confinement: ArrayLike,
-    chains: int = 1024,
+    markov_chains: int = 1024,
     steps: int = 200,
     annealing: int = 200,
     polish: int = 2,
@@ -104,7 +104,7 @@ def certify(
     inputs, labels, weights = rows
     dtype = inputs.dtype
     scale, heat, confining = (jnp.asarray(x, dtype) for x in (amplitude, temperature, confinement))
-    half, width = chains // 2, inputs.shape[1]
+    half, width = markov_chains // 2, inputs.shape[1]
     frozen = Frozen(inputs, heat / (2 * confining))
     total = annealing + steps
     # two arrays are drawn at each step

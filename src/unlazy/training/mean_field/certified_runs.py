@@ -20,17 +20,17 @@ def certify_run(
     key: Array,
     inputs: np.ndarray,
     targets: np.ndarray,
-    least: float,
+    least_free_energy: float,
     *,
     amplitude: float,
     temperature: float,
     confinement: float,
     averaged: Sequence[int],
     stages: int,
-    chains: int,
+    markov_chains: int,
     **run: Any,
 ) -> dict[str, Array]:
-    """The estimate with its error, L(q_g) - D(g) and L(q_g) - `least`, for residuals averaged over so many steps.
+    """The estimate with its error, L(q_g) - D(g) and L(q_g) - L* for residuals averaged over so many steps.
 
     All are (averaged, stages): as averaged, and after Newton steps. `snapshot_gap` is the mean exact gap of 25 single
     times. The neurons have two parameters, so that all but the estimate is by quadrature.
@@ -42,16 +42,16 @@ def certify_run(
     first, *later = jax.random.split(key, 1 + stages * len(averaged))
     anchors, snapshots = watch_predictions(first, rows, **problem, averaged=averaged, snapshots=25, every=5, **run)
     keys = jnp.stack(later).reshape(stages, len(anchors))
-    found = certify_stages(keys, rows, anchors, **problem, chains=chains, annealing=100)
+    found = certify_stages(keys, rows, anchors, **problem, markov_chains=markov_chains, annealing=100)
     exact = gap_quadrature(inputs, targets, amplitude=amplitude, **heats)
     gaps, duals = jax.lax.map(exact, jnp.concatenate([found.anchor.reshape(-1, n), snapshots]))
-    true = gaps + duals - least
+    true = gaps + duals - least_free_energy
     size, shape = keys.size, keys.shape
     return {
-        "estimate": found.gap.T,
+        "estimated_gap": found.gap.T,
         "standard_error": found.gap_se.T,
         "disagreement": found.disagreement.T,
-        "exact_gap": gaps[:size].reshape(shape).T,
-        "true_gap": true[:size].reshape(shape).T,
+        "duality_gap": gaps[:size].reshape(shape).T,
+        "optimality_gap": true[:size].reshape(shape).T,
         "snapshot_gap": gaps[size:].mean(),
     }

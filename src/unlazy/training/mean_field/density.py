@@ -19,10 +19,10 @@ from unlazy.training.mean_field.langevin import run, variation_gradient
 
 
 class TestFunctions(NamedTuple):
-    """exp(-(x - centre)^2/(2 width^2)), whose growth in a step is a control variate."""
+    """exp(-(x - centre)^2/(2 deviation^2)), whose growth in a step is a control variate."""
 
     centres: np.ndarray
-    width: float
+    deviation: float
 
 
 def watch_clouds(
@@ -45,12 +45,12 @@ def watch_clouds(
 ) -> dict[str, Array]:
     """Time averages of clouds of N particles in one dimension, `total` in all, started from samples of their optimum.
 
-    `energy_gap` is N (F - F*), `square` N times the squared deviation of the density from the optimum's, summed over
-    places, and `offset` that deviation. `drift` is N times the expected growth, in a unit of time, of the mean of x^2/2
-    and of the test functions: 0 in the mean at stationarity, exactly for every step size.
+    `scaled_energy_gap` is N (F - F*), `square` N times the squared deviation of the density from the optimum's, summed
+    over places, and `offset` that deviation. `drift` is N times the expected growth, in a unit of time, of the mean of
+    x^2/2 and of the test functions: 0 in the mean at stationarity, exactly for every step size.
     """
     single = mmd_functional(data, bandwidth, smoothing)
-    best = normal_densities(places, optimum.grid.points[:, 0], smoothing) @ optimum.law.masses
+    best = normal_densities(places, optimum.grid.points[:, 0], smoothing) @ optimum.law.grid_masses
     best, spots, centres = (jnp.asarray(array, jnp.float32) for array in (best, places, tests.centres))
 
     def clouds(cloud: Array) -> Array:
@@ -65,12 +65,12 @@ def watch_clouds(
         energy = functional(cloud) + confinement * jnp.mean(cloud**2)
         force = variation_gradient(functional, cloud) + 2 * confinement * cloud
         moved, heat = cloud - step_size * force, 2 * temperature * step_size
-        wide = tests.width**2 + heat
-        after = tests.width / jnp.sqrt(wide) * jnp.exp(-((moved - centres) ** 2) / (2 * wide))
-        bumped = after - jnp.exp(-((cloud - centres) ** 2) / (2 * tests.width**2))
+        wide = tests.deviation**2 + heat
+        after = tests.deviation / jnp.sqrt(wide) * jnp.exp(-((moved - centres) ** 2) / (2 * wide))
+        bumped = after - jnp.exp(-((cloud - centres) ** 2) / (2 * tests.deviation**2))
         grown = jnp.concatenate([(moved**2 + heat - cloud**2) / 2, bumped], axis=1).mean(axis=0)
         return {
-            "energy_gap": particles * (energy - optimum.energy),
+            "scaled_energy_gap": particles * (energy - optimum.energy),
             "drift": particles / step_size * grown,
             "square": particles * jnp.mean(jnp.sum((density - best) ** 2, axis=1)),
             "offset": jnp.mean(density - best, axis=0),
@@ -78,7 +78,7 @@ def watch_clouds(
 
     start_key, walk_key = jax.random.split(key)
     ranks = uniform(start_key, (total,), dtype=jnp.float32)
-    cumulative = jnp.asarray(np.cumsum(optimum.law.masses), jnp.float32)
+    cumulative = jnp.asarray(np.cumsum(optimum.law.grid_masses), jnp.float32)
     start = jnp.interp(ranks, cumulative, jnp.asarray(optimum.grid.points[:, 0], jnp.float32))[:, None]
     return run(
         walk_key,
@@ -112,11 +112,11 @@ def fit_and_rivals(
     the end and averaged over time, by `dynamics` of `langevin.run`. Of the rivals one has the bandwidth that is best
     for the sample, which needs the truth, and one Silverman's.
     """
-    if truth.weight != 0.5:
-        raise InputError(f"truth must have weight 0.5, got {truth.weight:g}")
+    if truth.left_weight != 0.5:
+        raise InputError(f"truth must have left_weight 0.5, got {truth.left_weight:g}")
     data_key, walk_key = jax.random.split(key)
     draws = normal(data_key, (2 * n,), jnp.float32)
-    data = truth.mode * jnp.sign(draws[:n]) + truth.deviation * draws[n:]
+    data = truth.centre * jnp.sign(draws[:n]) + truth.deviation * draws[n:]
     right = jnp.asarray(truth.density(points), jnp.float32)
 
     def density(centres: Array, deviation: ArrayLike) -> Array:
@@ -140,7 +140,7 @@ def fit_and_rivals(
     return {
         "snapshot_error": error(density(found.particles[:, 0], smoothing)),
         "average_error": error(found.averages),
-        "kernel_error": errors.min(),
+        "best_bandwidth_error": errors.min(),
         "silverman_error": error(density(data, 1.06 * data.std() * n**-0.2)),
         "average_density": found.averages,
         "kernel_density": kernels[errors.argmin()],

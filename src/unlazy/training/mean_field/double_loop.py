@@ -4,7 +4,7 @@
     state = dual_averaging_init(loop)
     for _ in range(400):
         state = dual_averaging_step(loop, state)
-    state.law.objective                       # L(q_t)
+    state.law.free_energy                       # L(q_t)
 
 Both keep a Gibbs law q ~ exp(-(sum_i w_i a_i h_i + share V) / temperature) through its n coefficients; the inner loop
 turns coefficients into expectations under q. Here it is exact, by quadrature (`exact_inner`, particle dimension up to
@@ -22,7 +22,7 @@ from numpy.typing import ArrayLike
 
 from unlazy.checks import InputError, check_array, check_whole
 from unlazy.numerics.roots import ConvergenceError
-from unlazy.theory.mean_field.dual import objective_on
+from unlazy.theory.mean_field.dual import free_energy_on
 from unlazy.theory.mean_field.grid import GridProblem, Loss, gibbs_of_potential
 
 
@@ -31,7 +31,7 @@ class InnerLaw(NamedTuple):
 
     predictions: np.ndarray
     """E_q h_i."""
-    objective: float
+    free_energy: float
     """L(q) = F(q) + temperature Ent(q)."""
     log_partition: float
     """log int exp(-potential / temperature)."""
@@ -42,9 +42,9 @@ class InnerLoop(NamedTuple):
 
     law: Callable[[np.ndarray, float], InnerLaw]
     loss: Loss
-    weights: np.ndarray
+    loss_weights: np.ndarray
     temperature: float
-    constant: float = 0.0
+    added_constant: float = 0.0
 
 
 class AveragingState(NamedTuple):
@@ -67,23 +67,23 @@ class AscentState(NamedTuple):
     """g."""
     law: InnerLaw
     dual: float
-    """D(g) <= L*; `law.objective - dual` bounds the optimality gap of q."""
+    """D(g) <= L*; `law.free_energy - dual` bounds the optimality gap of q."""
 
 
 def exact_inner(grid: GridProblem) -> InnerLoop:
     """The inner loop by quadrature on a grid, such as `mean_field_optimum(...).grid`."""
 
     def law(coefficients: np.ndarray, share: float) -> InnerLaw:
-        potential = grid.features @ (grid.weights * coefficients) + share * grid.potential
+        potential = grid.feature_values @ (grid.loss_weights * coefficients) + share * grid.potential
         found = gibbs_of_potential(grid, potential)
-        return InnerLaw(found.predictions, objective_on(grid, found), found.log_partition)
+        return InnerLaw(found.predictions, free_energy_on(grid, found), found.log_partition)
 
-    return InnerLoop(law, grid.loss, grid.weights, grid.temperature, grid.constant)
+    return InnerLoop(law, grid.loss, grid.loss_weights, grid.temperature, grid.added_constant)
 
 
 def dual_averaging_init(loop: InnerLoop) -> AveragingState:
     """q_1 ~ exp(-V/temperature)."""
-    start = np.zeros(loop.weights.size)
+    start = np.zeros(loop.loss_weights.size)
     return AveragingState(1, start, loop.law(start, 1.0))
 
 
@@ -96,7 +96,7 @@ def dual_averaging_step(loop: InnerLoop, state: AveragingState, row: int | None 
     uniformly). L(q_t) - L* = O(1/t) for bounded features. Source: Nitanda, Wu & Suzuki (2021).
     """
     t = state.iteration
-    slopes = loop.loss.slope(state.law.predictions)
+    slopes = loop.loss.first_derivative(state.law.predictions)
     if row is not None:
         row = check_whole("row", row, 0, slopes.size - 1)
         slopes = np.where(np.arange(slopes.size) == row, slopes.size * slopes, 0.0)
@@ -107,13 +107,13 @@ def dual_averaging_step(loop: InnerLoop, state: AveragingState, row: int | None 
 
 def coordinate_ascent_init(loop: InnerLoop, pseudo_predictions: ArrayLike | None = None) -> AscentState:
     """The dual point g = l'(u) of `pseudo_predictions` u, 0 if not given. For squared loss u = y is g = 0."""
-    count = loop.weights.size
-    if not np.allclose(loop.weights, 1 / count, rtol=1e-12):
-        raise InputError("weights must all be 1/n for dual coordinate ascent, got others")
+    count = loop.loss_weights.size
+    if not np.allclose(loop.loss_weights, 1 / count, rtol=1e-12):
+        raise InputError("loss_weights must all be 1/n for dual coordinate ascent, got others")
     u = np.zeros(count) if pseudo_predictions is None else check_array("pseudo_predictions", pseudo_predictions, ndim=1)
     if u.size != count:
         raise InputError(f"pseudo_predictions must have one entry per loss ({count}), got {u.size}")
-    return _ascent_state(loop, 0, u, loop.loss.slope(u))
+    return _ascent_state(loop, 0, u, loop.loss.first_derivative(u))
 
 
 def coordinate_ascent_step(loop: InnerLoop, state: AscentState, row: int, bound: float) -> AscentState:
@@ -124,7 +124,7 @@ def coordinate_ascent_step(loop: InnerLoop, state: AscentState, row: int, bound:
     for squared loss g_i += (E_q h_i - y_i - g_i)/(1 + R^2/(n temperature)). The dual never falls, and the expected gap
     contracts by `ascent_contraction` or faster. Source: Oko, Suzuki, Wu & Nitanda (2022).
     """
-    count = loop.weights.size
+    count = loop.loss_weights.size
     row = check_whole("row", row, 0, count - 1)
     stiffness = float(check_array("bound", bound, above=0, ndim=0)) ** 2 / (count * loop.temperature)
     u, g = state.pseudo_predictions.copy(), state.multipliers.copy()
@@ -132,13 +132,13 @@ def coordinate_ascent_step(loop: InnerLoop, state: AscentState, row: int, bound:
     return _ascent_state(loop, state.iteration + 1, u, g)
 
 
-def averaging_objectives(loop: InnerLoop, rows: Iterable[int | None]) -> np.ndarray:
+def averaging_free_energies(loop: InnerLoop, rows: Iterable[int | None]) -> np.ndarray:
     """L(q_1), L(q_2), ... of particle dual averaging, one step for each row; None sees all losses."""
     state = dual_averaging_init(loop)
-    found = [state.law.objective]
+    found = [state.law.free_energy]
     for row in rows:
         state = dual_averaging_step(loop, state, row)
-        found.append(state.law.objective)
+        found.append(state.law.free_energy)
     return np.array(found)
 
 
@@ -168,7 +168,7 @@ def ascent_contraction(n: int, bound: float, temperature: float, smoothness: flo
 def _ascent_state(loop: InnerLoop, iteration: int, u: np.ndarray, g: np.ndarray) -> AscentState:
     law = loop.law(g, 1.0)
     conjugates = g * u - loop.loss.value(u)
-    dual = float(-(loop.weights @ conjugates) - loop.temperature * law.log_partition + loop.constant)
+    dual = float(-(loop.loss_weights @ conjugates) - loop.temperature * law.log_partition + loop.added_constant)
     return AscentState(iteration, u, g, law, dual)
 
 
@@ -177,7 +177,7 @@ def _proximal(loss: Loss, count: int, row: int, mean: float, g: float, stiffness
 
     def at(u: float) -> tuple[float, float, float]:
         filled = np.full(count, u)
-        slope, curvature = float(loss.slope(filled)[row]), float(loss.curvature(filled)[row])
+        slope, curvature = float(loss.first_derivative(filled)[row]), float(loss.second_derivative(filled)[row])
         return u - mean + stiffness * (slope - g), 1 + stiffness * curvature, slope
 
     u = mean

@@ -17,16 +17,17 @@ def gap_quadrature(
     amplitude: float,
     temperature: float,
     confinement: float,
-    points: int = 81,
-    deviations: float = 7.0,
+    grid_points: int = 81,
+    relative_half_width: float = 7.0,
 ) -> Callable[[Array], tuple[Array, Array]]:
     """A function of u (n,) that gives L(q_g) - D(g) and D(g), g = u - y, at scalar inputs z (n,).
 
-    By the trapezoid rule on points^2 points, to `deviations` of the prior; see `certificate` for the symbols.
+    By the trapezoid rule on grid_points^2 points, to `relative_half_width` deviations of the prior; see `certificate`
+    for the symbols.
     """
     n = len(inputs)
-    side = deviations * np.sqrt(temperature / (2 * confinement))
-    axis = np.linspace(-side, side, points)
+    side = relative_half_width * np.sqrt(temperature / (2 * confinement))
+    axis = np.linspace(-side, side, grid_points)
     places = np.stack(np.meshgrid(axis, axis, indexing="ij"), axis=-1).reshape(-1, 2)
     features = jnp.asarray(amplitude * np.tanh(np.outer(places[:, 0], inputs) + places[:, 1:]), float)
     base = jnp.asarray(-confinement / temperature * np.sum(places**2, axis=1), float)

@@ -20,7 +20,7 @@ class CloudRun(NamedTuple):
     """What clouds leave behind: their moments at the checkpoints, and averages over the last three quarters."""
 
     moments: GaussianMoments
-    variance: float
+    particle_variance: float
     """Of deviations from the cloud's mean, unbiased."""
     wander: float
     """The squared distance of the cloud's mean from the optimum."""
@@ -36,31 +36,31 @@ def run_clouds(
     steps: int,
     *,
     particles: int,
-    replicates: int,
+    clouds: int,
     start_mean: float,
     start_variance: float,
     checkpoints: Sequence[int],
     n: int,
-    batch: int = 0,
+    batch_size: int = 0,
     reshuffled: bool = False,
 ) -> CloudRun:
-    """`replicates` clouds of N particles from N(start_mean, start_variance), in single precision.
+    """`clouds` clouds of N particles from N(start_mean, start_variance), in single precision.
 
-    Mini-batches of `batch` of `n` rows, 0 for all, estimate the field h, of which the rows have the variance 1.
+    Mini-batches of `batch_size` of `n` rows, 0 for all, estimate the field h, of which the rows have the variance 1.
     """
     a, b, field, target = (float(np.asarray(number)) for number in modes)
     best = (field + b * target) / (a + b)
     line = np.linspace(-1.0, 1.0, n)
     kick = np.sqrt(2 * temperature * step_size)
     # in units of the noise, and particles first, as sums over a short last axis are slow
-    x = np.sqrt(start_variance) / kick * rng.standard_normal((particles, replicates), np.float32)
+    x = np.sqrt(start_variance) / kick * rng.standard_normal((particles, clouds), np.float32)
     x = (start_mean / kick + x).astype(np.float32)
-    fields = batch_means(rng, field + line / line.std(), batch, replicates, reshuffled)
+    fields = batch_means(rng, field + line / line.std(), batch_size, clouds, reshuffled)
     noise, keep = np.empty_like(x), np.float32(1 - step_size * a)
     toward, push = np.float32(-step_size * b / particles), step_size * b * target / kick
     found, sums, total = {}, np.zeros(3), np.add.reduce(x)
-    for block in _blocks(steps, max(1, _AT_ONCE // replicates)):
-        centres, seconds = np.empty((2, len(block), replicates), np.float32)
+    for block in _blocks(steps, max(1, _AT_ONCE // clouds)):
+        centres, seconds = np.empty((2, len(block), clouds), np.float32)
         for place, step in enumerate(block):
             if step:
                 x *= keep
@@ -76,7 +76,7 @@ def run_clouds(
             found[step] = centre[place].mean(), spread[place].mean(), centre[place].var(ddof=1)
         late = np.array(block) > steps // 4
         energy = a / 2 * second - field * centre + b / 2 * (centre - target) ** 2
-        sums += [values[late].sum() / replicates for values in (spread, (centre - best) ** 2, energy)]
+        sums += [values[late].sum() / clouds for values in (spread, (centre - best) ** 2, energy)]
     moments = GaussianMoments(*np.transpose([found[step] for step in checkpoints]))
     return CloudRun(moments, *(sums / (steps - steps // 4)))
 
@@ -87,21 +87,23 @@ def _blocks(steps: int, length: int) -> Iterator[range]:
 
 
 def batch_means(
-    rng: np.random.Generator, rows: np.ndarray, batch: int, replicates: int, reshuffled: bool
+    rng: np.random.Generator, rows: np.ndarray, batch_size: int, clouds: int, reshuffled: bool
 ) -> Iterator[Any]:
-    """The mean of the rows that each of `replicates` clouds sees, step after step."""
+    """The mean of the rows that each of `clouds` clouds sees, step after step."""
     n = len(rows)
-    while not batch:
-        yield np.full(replicates, rows.mean())
-    ahead = max(1, _AT_ONCE // (replicates * n))
+    while not batch_size:
+        yield np.full(clouds, rows.mean())
+    ahead = max(1, _AT_ONCE // (clouds * n))
     while reshuffled:
-        order = rng.permuted(np.tile(rows, (ahead * replicates, 1)), axis=1)
-        means = order[:, : n // batch * batch].reshape(ahead, replicates, n // batch, batch).mean(axis=3)
-        yield from means.transpose(0, 2, 1).reshape(-1, replicates)
+        order = rng.permuted(np.tile(rows, (ahead * clouds, 1)), axis=1)
+        means = (
+            order[:, : n // batch_size * batch_size].reshape(ahead, clouds, n // batch_size, batch_size).mean(axis=3)
+        )
+        yield from means.transpose(0, 2, 1).reshape(-1, clouds)
     while True:
         # Floyd's algorithm: a number that is taken gives way to the largest one allowed
-        chosen = rng.integers(0, n - batch + 1 + np.arange(batch), (ahead * replicates, batch))
-        for place in range(1, batch):
+        chosen = rng.integers(0, n - batch_size + 1 + np.arange(batch_size), (ahead * clouds, batch_size))
+        for place in range(1, batch_size):
             taken = (chosen[:, :place] == chosen[:, place, None]).any(axis=1)
-            chosen[taken, place] = n - batch + place
-        yield from rows[chosen].mean(axis=1).reshape(ahead, replicates)
+            chosen[taken, place] = n - batch_size + place
+        yield from rows[chosen].mean(axis=1).reshape(ahead, clouds)

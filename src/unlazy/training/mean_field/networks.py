@@ -64,8 +64,8 @@ def learn_parity(
 ) -> dict[str, Array]:
     """Learn the product of the first two of d signs from n rows; accuracies on fresh rows, energies, and weights.
 
-    `share` is the part of the weights' square in the two relevant columns. `kernel_accuracy` is that of other neurons
-    from the prior N(0, prior_scale^2), not trained. Steps are four times as long as is safe for every network.
+    `relevant_share` is the part of the weights' square in the two relevant columns. `kernel_accuracy` is that of other
+    neurons from the prior N(0, prior_scale^2), not trained. Steps are four times as long as is safe for every network.
     """
     data_key, draw_key, walk_key = jax.random.split(key, 3)
     signs = jnp.sign(normal(data_key, (n + tested, d)))
@@ -81,7 +81,7 @@ def learn_parity(
         steps=steps,
         temperature=temperature,
         confinement=confinement,
-        step_size=4 * model.safe_step(rows, loss, amplitude, confinement),
+        step_size=4 * model.safe_step_size(rows, loss, amplitude, confinement),
         data=rows,
         observables=lambda cloud: model.predictions(cloud, inputs, amplitude),
         observe_every=10,
@@ -92,7 +92,7 @@ def learn_parity(
     return {
         "accuracy": jnp.mean(found.averages[n:] * labels[n:] > 0),
         "kernel_accuracy": best_kernel_accuracy(others, inputs, labels, n, jnp.logspace(-5, 1, 13) * n),
-        "share": squares[:2].sum() / squares.sum(),
+        "relevant_share": squares[:2].sum() / squares.sum(),
         "energy": found.energies,
     }
 

@@ -14,9 +14,8 @@ import numpy as np
 from jax import Array
 from jax.typing import ArrayLike
 
+from unlazy.numerics.monte_carlo import placed_in_cells, window_shares
 from unlazy.random import uniform
-from unlazy.theory.mean_field.dual import place_samples
-from unlazy.theory.mean_field.fluctuations import window_shares
 from unlazy.theory.mean_field.optimum import MeanFieldOptimum
 from unlazy.training.mean_field import langevin
 
@@ -58,7 +57,7 @@ def relax_networks(
     these are averaged. The first `segment` observations are made from several starts, the last of which goes on.
 
     `square` is N times the squared deviation of the predictions from those of mu*, `offset` the deviation, `drift` N
-    times the growth of E|x|^2/2 in a unit of time, 0 in the mean at stationarity, and `energy_gap` N (F - F*).
+    times the growth of E|x|^2/2 in a unit of time, 0 in the mean at stationarity, and `scaled_energy_gap` N (F - F*).
     """
     z, y, mean = (jnp.asarray(a, jnp.float32) for a in (inputs, targets, optimum.predictions))
     start_key, run_key = jax.random.split(key)
@@ -82,7 +81,9 @@ def relax_networks(
 
     count = starts * TOTAL
     ranks = uniform(start_key, (3 * count,), dtype=jnp.float32)
-    fresh = place_samples(optimum, ranks[:count], ranks[count:].reshape(count, 2), jnp).reshape(starts, TOTAL, 2)
+    law, side = (optimum.grid.points, optimum.law.grid_masses), float(np.sqrt(optimum.grid.volume))
+    fresh = placed_in_cells(*law, side, ranks[:count], ranks[count:].reshape(count, 2), jnp)
+    fresh = fresh.reshape(starts, TOTAL, 2)
 
     def piece(cloud: Array, number: Array) -> tuple[Array, dict[str, Array]]:
         done = langevin.run(
@@ -98,7 +99,7 @@ def relax_networks(
             record_at=[every * observation for observation in range(segment + 1)],
             record_observables=True,
         )
-        return done.particles, done.records | {"energy_gap": particles * (done.energies - optimum.energy)}
+        return done.particles, done.records | {"scaled_energy_gap": particles * (done.energies - optimum.energy)}
 
     _, records = jax.lax.scan(piece, fresh[0], jnp.arange(starts - 1 + edges[-1] // segment))
     average = jnp.asarray(window_shares(edges), jnp.float32)

@@ -25,13 +25,13 @@ class SteinProblem(NamedTuple):
 
     target: Any
     """Has the score, elementwise, as `score(x, numpy)`."""
-    damping: float
+    damping_length: float
     bandwidth: float
     prior_scale: float
     """Deviation of the law without data, at every temperature."""
     centre: float
     """About which squares are meant."""
-    points: int
+    grid_points: int
     """Of the grid of the exact optimum."""
 
     def confinement(self, temperature: Any) -> Any:
@@ -43,19 +43,19 @@ def stein_optimum(problem: SteinProblem, temperature: float, pull: float = 0.0) 
     """The exact law, by the dual on a grid; `pull` adds pull E(x - centre)^2 to F."""
     score = problem.target.score
     return quadratic_optimum(
-        lambda x, y: stein_gram(x, score(x), y, score(y), problem.damping, problem.bandwidth),
-        dimension=1,
+        lambda x, y: stein_gram(x, score(x), y, score(y), problem.damping_length, problem.bandwidth),
+        d=1,
         confinement=problem.confinement(temperature),
         temperature=temperature,
-        linear=lambda x: pull * (x[:, 0] - problem.centre) ** 2,
-        points=problem.points,
+        potential=lambda x: pull * (x[:, 0] - problem.centre) ** 2,
+        grid_points=problem.grid_points,
     )
 
 
 def exact_moments(problem: SteinProblem, temperature: float) -> tuple[float, float, float]:
     """Mean, mean square about the centre and mass left of 0 of the exact law."""
     found = stein_optimum(problem, temperature)
-    x, masses = found.grid.points[:, 0], found.law.masses
+    x, masses = found.grid.points[:, 0], found.law.grid_masses
     square = float(masses @ (x - problem.centre) ** 2)
     return float(masses @ x), square, float(masses[x < 0].sum() + masses[x == 0].sum() / 2)
 
@@ -66,7 +66,9 @@ def width_slope(problem: SteinProblem, temperature: float) -> float:
     F + pull E(x - centre)^2 has the least free energy L*(pull) + c(pull)/N, whose derivative is that mean square.
     """
     pull = 1e-3 * temperature
-    above, below = (particle_constants(stein_optimum(problem, temperature, sign * pull)).excess for sign in (1, -1))
+    above, below = (
+        particle_constants(stein_optimum(problem, temperature, sign * pull)).free_energy_excess for sign in (1, -1)
+    )
     return (above - below) / (2 * pull)
 
 
@@ -97,13 +99,13 @@ def sample_moments(
     return run(
         walk_key,
         start,
-        stein_functional(lambda x: problem.target.score(x, jnp), problem.damping, problem.bandwidth),
+        stein_functional(lambda x: problem.target.score(x, jnp), problem.damping_length, problem.bandwidth),
         steps=steps,
         temperature=temperature,
         confinement=problem.confinement(temperature),
         step_size=step_size,
         observables=lambda x: {
-            "mean_place": x.mean(),
+            "particle_mean": x.mean(),
             "spread": ((x - problem.centre) ** 2).mean(),
             "left_mass": (x < 0).mean(),
         },
@@ -144,11 +146,11 @@ def race(
     particles: int,
     prior_scale: float,
     temperature: ArrayLike,
-    damping: float,
+    damping_length: float,
     bandwidth: float,
     step_size: ArrayLike,
-    chain_step: float,
-    svgd_step: float,
+    chain_step_size: float,
+    svgd_step_size: float,
 ) -> dict[str, Array]:
     """The `gaussian_discrepancy` to the target, its mean and precision, after equal numbers of score evaluations.
 
@@ -180,14 +182,14 @@ def race(
         return jnp.mean(jnp.sum((centred @ precision) * centred, axis=1)) / 2
 
     def stein_step(_: Array, cloud: Array) -> Array:
-        return cloud + svgd_step * svgd_force(cloud, mean, precision)
+        return cloud + svgd_step_size * svgd_force(cloud, mean, precision)
 
     ends = np.array(budgets)
-    stein = stein_functional(lambda x: precision @ (mean - x), damping, bandwidth)
+    stein = stein_functional(lambda x: precision @ (mean - x), damping_length, bandwidth)
     heat = {"temperature": temperature, "confinement": temperature / (2 * prior_scale**2)}
     return {
         "stein_error": recorded(stein, ends // 2, step_size=step_size, **heat),
         # independent chains are the dynamics of a linear functional
-        "ula_error": recorded(potential, ends, temperature=1.0, confinement=0.0, step_size=chain_step),
+        "ula_error": recorded(potential, ends, temperature=1.0, confinement=0.0, step_size=chain_step_size),
         "svgd_error": evolve(stein_step, start, int(ends[-1]), record=error, record_at=budgets)[1],
     }

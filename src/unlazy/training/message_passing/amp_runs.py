@@ -25,18 +25,19 @@ class AmpFit(NamedTuple):
 
 
 class AmpDistances(NamedTuple):
-    """Largest distances of a weight from the optimum step by step, and the iterations that L-BFGS took to it."""
+    """Largest distances of a weight from the optimum, iteration by iteration, and the iterations that L-BFGS took to
+    it."""
 
     damped: np.ndarray
     undamped: np.ndarray
-    descent_steps: int
+    descent_iterations: int
 
 
 def pass_messages(
     rows: np.ndarray,
     labels: np.ndarray,
     classes: int,
-    ridge: float,
+    penalty: float,
     *,
     chunk: int,
     chunks: tuple[int, int],
@@ -53,7 +54,7 @@ def pass_messages(
 
     with jax.enable_x64(True):
         moments = {name: jnp.asarray(array) for name, array in known.items()}
-        given = matrix_amp.problem(jnp.asarray(rows), jnp.asarray(labels), classes, ridge, **moments)
+        given = matrix_amp.problem(jnp.asarray(rows), jnp.asarray(labels), classes, penalty, **moments)
         state, changes = jax.jit(matrix_amp.init)(given), []
         program = _compiled(advance, given, state, chunk)
         for _ in range(chunks[1]):
@@ -61,14 +62,14 @@ def pass_messages(
             changes.append(np.asarray(change))
             if len(changes) >= chunks[0] and not changes[-1][-1] > _DONE:
                 break
-        return AmpFit(np.concatenate(changes), float(gradient) / float(given.ridge))
+        return AmpFit(np.concatenate(changes), float(gradient) / float(given.penalty))
 
 
-def optimum_distances(rows: np.ndarray, labels: np.ndarray, ridge: float, damping: float, chunk: int) -> AmpDistances:
+def optimum_distances(rows: np.ndarray, labels: np.ndarray, penalty: float, damping: float, chunk: int) -> AmpDistances:
     """Two chunks of damped and one of undamped steps on centred rows (n, d), with the moments of these rows."""
     classes = int(labels.max()) + 1
     within = rows - np.array([rows[labels == k].mean(axis=0) for k in range(classes)])[labels]
-    best = fit_softmax(rows, labels, classes, ridge, tolerance=1e-10)
+    best = fit_softmax(rows, labels, classes, penalty, tolerance=1e-10)
 
     def path(given: Any, state: Any, share: Any) -> Any:
         def one(state: Any, _: Any) -> Any:
@@ -79,7 +80,7 @@ def optimum_distances(rows: np.ndarray, labels: np.ndarray, ridge: float, dampin
 
     with jax.enable_x64(True):
         given, basis = matrix_amp.rotated_problem(
-            rows, labels, classes, ridge, second=rows.T @ rows / len(rows), spread=within.T @ within / len(rows)
+            rows, labels, classes, penalty, second=rows.T @ rows / len(rows), spread=within.T @ within / len(rows)
         )
         start = jax.jit(matrix_amp.init)(given)
         program = _compiled(path, given, start, (chunk, "path"))
@@ -89,7 +90,7 @@ def optimum_distances(rows: np.ndarray, labels: np.ndarray, ridge: float, dampin
         contrasts = np.asarray(given.contrasts)
         runs = np.concatenate([early, late]), np.asarray(free)
     damped, undamped = (np.abs(basis @ run @ contrasts.T - best.weights).max(axis=(1, 2)) for run in runs)
-    return AmpDistances(damped, undamped, best.steps)
+    return AmpDistances(damped, undamped, best.iterations)
 
 
 def _compiled(function: Any, given: Any, state: Any, key: Any) -> Any:

@@ -4,10 +4,10 @@ In r = K - 1 contrasts (W = W_r B^T), for rows x_i of group c(i) with covariance
 
     omega_i = x_i W - V_c g_i,   (g_i, dg_i) of the proximal operator at (y_i, omega_i, V_c)
     Vh_c = -sum_{i in c} dg_i
-    A_j = (lam I + sum_c S_cj Vh_c)^-1,   W_j = A_j (X^T g + sum_c S_c W Vh_c)_j,   V_c = sum_j Omega_cj A_j
+    A_j = (penalty I + sum_c S_cj Vh_c)^-1,   W_j = A_j (X^T g + sum_c S_c W Vh_c)_j,   V_c = sum_j Omega_cj A_j
 
-A fixed point is the minimiser of sum_i loss + (lam/2)|W|^2 for any positive V and Vh: these only decide whether and how
-fast the iteration gets there. Everything happens in one basis in which the S_c are diagonal. Problems batch with
+A fixed point is the minimiser of sum_i loss + (penalty/2)|W|^2 for any positive V and Vh: these only decide whether and
+how fast the iteration gets there. Everything happens in one basis in which the S_c are diagonal. Problems batch with
 `jax.vmap`. Source: Cakmak, Lu & Opper 2024.
 """
 
@@ -22,7 +22,7 @@ from jax import Array
 from jax.typing import ArrayLike
 
 from unlazy.checks import InputError, check_known
-from unlazy.theory.message_passing.multiclass.softmax import helmert_contrasts
+from unlazy.numerics.contrasts import helmert_contrasts
 
 _PROX_STEPS = 100
 _LARGEST_RESPONSE = 100.0
@@ -46,8 +46,8 @@ class AmpProblem(NamedTuple):
     """S_c (G, d), diagonals in the basis of the rows."""
     spread: Array
     """Omega_c (G, d), diagonals in the basis of the rows."""
-    ridge: Array
-    """lam > 0, of the sum over rows."""
+    penalty: Array
+    """Of the sum over rows, > 0."""
 
 
 class State(NamedTuple):
@@ -76,7 +76,7 @@ def problem(
     rows: Array,
     labels: Array,
     classes: int,
-    ridge: ArrayLike,
+    penalty: ArrayLike,
     *,
     second: Array,
     spread: Array | None = None,
@@ -106,7 +106,7 @@ def problem(
     for name, array in (("groups", groups), ("used", used)):
         if array.shape != labels.shape:
             raise InputError(f"{name} must have one entry per row, {len(rows)}, got shape {array.shape}")
-    strength = jnp.asarray(check_known("ridge", ridge, above=0, ndim=0), rows.dtype)
+    strength = jnp.asarray(check_known("penalty", penalty, above=0, ndim=0), rows.dtype)
     dtype = rows.dtype
     return AmpProblem(rows, labels, groups, used.astype(dtype), jnp.asarray(basis, dtype), second, spread, strength)
 
@@ -118,7 +118,7 @@ def _numbered(values: ArrayLike, count: int, name: str = "labels") -> ArrayLike:
 
 
 def rotated_problem(
-    rows: np.ndarray, labels: np.ndarray, classes: int, ridge: float, *, second: np.ndarray, spread: np.ndarray
+    rows: np.ndarray, labels: np.ndarray, classes: int, penalty: float, *, second: np.ndarray, spread: np.ndarray
 ) -> tuple[AmpProblem, np.ndarray]:
     """The problem for full (d, d) moments, and the basis U: weights of the given coordinates are U W_r B^T."""
     values, basis = np.linalg.eigh(second)
@@ -128,7 +128,7 @@ def rotated_problem(
         jnp.asarray(rows @ basis),
         jnp.asarray(labels),
         classes,
-        ridge,
+        penalty,
         second=jnp.asarray(np.maximum(values, 0.0)),
         spread=jnp.asarray(np.maximum(inner, 0.0)),
     )
@@ -136,9 +136,9 @@ def rotated_problem(
 
 
 def init(given: AmpProblem) -> State:
-    """W = 0, g = 0, V_c = min(tr Omega_c / lam, 100) I."""
+    """W = 0, g = 0, V_c = min(tr Omega_c / penalty, 100) I."""
     n, r = len(given.rows), given.contrasts.shape[1]
-    size = jnp.minimum(given.spread.sum(axis=1) / given.ridge, _LARGEST_RESPONSE)
+    size = jnp.minimum(given.spread.sum(axis=1) / given.penalty, _LARGEST_RESPONSE)
     zero = jnp.zeros((n, r), given.rows.dtype)
     responses = size[:, None, None] * jnp.eye(r, dtype=zero.dtype)
     return State(jnp.zeros((given.rows.shape[1], r), zero.dtype), zero, responses, zero, zero.T)
@@ -154,7 +154,7 @@ def step(state: State, given: AmpProblem, damping: ArrayLike = 0.0) -> tuple[Sta
     member = jax.nn.one_hot(given.groups, len(given.second), dtype=pulls.dtype)
     curvature = -jnp.einsum("abn,ng->gab", slopes, member)
     r = given.contrasts.shape[1]
-    inner = jnp.einsum("gab,gj->abj", curvature, given.second) + given.ridge * jnp.eye(r)[:, :, None]
+    inner = jnp.einsum("gab,gj->abj", curvature, given.second) + given.penalty * jnp.eye(r)[:, :, None]
     inverse = solve_positive(inner, jnp.broadcast_to(jnp.eye(r)[:, :, None], inner.shape))
     memory = jnp.einsum("gj,jb,gba->ja", given.second, state.weights, curvature)
     weights = jnp.einsum("abj,jb->ja", inverse, _gathered(given.rows, pulls) + memory)
@@ -172,20 +172,20 @@ def step(state: State, given: AmpProblem, damping: ArrayLike = 0.0) -> tuple[Sta
     return mixed, Info(moved)
 
 
-def run(given: AmpProblem, steps: int, damping: ArrayLike = 0.0, start: State | None = None) -> tuple[State, Info]:
-    """`steps` steps from `init` or from `start`; the infos of all of them."""
+def run(given: AmpProblem, iterations: int, damping: ArrayLike = 0.0, start: State | None = None) -> tuple[State, Info]:
+    """So many iterations from `init` or from `start`; the infos of all of them."""
     begin = init(given) if start is None else start
-    return jax.lax.scan(lambda state, _: step(state, given, damping), begin, None, length=steps)
+    return jax.lax.scan(lambda state, _: step(state, given, damping), begin, None, length=iterations)
 
 
 def residual(given: AmpProblem, state: State) -> Array:
-    """The length of the gradient of sum_i loss + (lam/2)|W|^2; W is at most residual/lam from the minimum.
+    """The length of the gradient of sum_i loss + (penalty/2)|W|^2; W is at most residual/penalty from the minimum.
 
-    The second as the function is strongly convex with constant lam.
+    The second as the function is strongly convex with the constant `penalty`.
     """
     shares = jax.nn.softmax(given.rows @ state.weights @ given.contrasts.T, axis=1)
     pulls = (given.contrasts[given.labels] - shares @ given.contrasts) * given.used[:, None]
-    return jnp.linalg.norm(given.ridge * state.weights - given.rows.T @ pulls)
+    return jnp.linalg.norm(given.penalty * state.weights - given.rows.T @ pulls)
 
 
 def coefficients(given: AmpProblem, state: State) -> Array:
@@ -193,7 +193,7 @@ def coefficients(given: AmpProblem, state: State) -> Array:
     return state.weights @ given.contrasts.T
 
 
-def decay_rate(changes: ArrayLike, first: int = 5, last: int = 25, floor: float = 1e-18) -> np.ndarray:
+def decay_factor(changes: ArrayLike, first: int = 5, last: int = 25, floor: float = 1e-18) -> np.ndarray:
     """The factor per step of a sequence that decays geometrically: a log-linear fit over steps first to last.
 
     Entries below `floor`, where rounding ends the decay, do not count; it is NaN where fewer than three are left or one

@@ -8,31 +8,40 @@ import numpy as np
 
 
 class SoftmaxFit(NamedTuple):
-    """The minimiser of sum_i loss + (ridge/2)|W|^2; the columns of W and the bias sum to 0."""
+    """The minimiser of sum_i loss + (penalty/2)|W|^2; the columns of W and the bias sum to 0."""
 
     weights: np.ndarray
     """W (d, K)."""
     bias: np.ndarray
     """(K,), 0 without one."""
-    steps: int
+    iterations: int
     """Iterations of L-BFGS."""
 
 
 def fit_softmax(
-    rows: np.ndarray, labels: np.ndarray, classes: int, ridge: float, *, bias: bool = False, tolerance: float = 1e-6
+    rows: np.ndarray,
+    labels: np.ndarray,
+    classes: int,
+    penalty: float,
+    *,
+    fit_intercept: bool = False,
+    tolerance: float = 1e-6,
 ) -> SoftmaxFit:
-    """scikit-learn's fit with C = 1/ridge; for two classes C = 2/ridge, as its binary model has half the ridge."""
+    """scikit-learn's fit with C = 1/penalty; for two classes C = 2/penalty, as its binary model has half the
+    penalty."""
     from sklearn.linear_model import LogisticRegression
 
     binary = classes == 2
-    model = LogisticRegression(C=(2 if binary else 1) / ridge, fit_intercept=bias, tol=tolerance, max_iter=10_000)
+    model = LogisticRegression(
+        C=(2 if binary else 1) / penalty, fit_intercept=fit_intercept, tol=tolerance, max_iter=10_000
+    )
     model.fit(rows, labels)
-    steps = int(model.n_iter_[0])
+    iterations = int(model.n_iter_[0])
     if not binary:
-        return SoftmaxFit(model.coef_.T, model.intercept_, steps)
+        return SoftmaxFit(model.coef_.T, model.intercept_, iterations)
     # the binary model has the difference of the two columns
     weights = np.column_stack([-model.coef_[0], model.coef_[0]]) / 2
-    return SoftmaxFit(weights, np.r_[-model.intercept_, model.intercept_] / 2, steps)
+    return SoftmaxFit(weights, np.r_[-model.intercept_, model.intercept_] / 2, iterations)
 
 
 def softmax_loss(scores: np.ndarray, labels: np.ndarray) -> float:

@@ -27,23 +27,23 @@ def fit_noisy_copies(
     ridge: float,
     noise_variance: float,
     *,
-    input_noise: float,
+    input_noise_variance: float,
     copies: int,
     fresh: int = 3000,
 ) -> NoisyFit:
-    """Draw features, samples and noise of this standard deviation on `copies` of the inputs; 0 is the penalty."""
+    """Draw features, samples and noise of this variance on `copies` of the inputs; 0 is the penalty."""
     sigma = activation_of(activation)
     weights = rng.standard_normal((d, width)) / np.sqrt(d)
     x, new = rng.standard_normal((n, d)), rng.standard_normal((fresh, d))
     labels = link(x[:, 0]) + np.sqrt(noise_variance) * rng.standard_normal(n)
     penalty = ridge * np.eye(width)
     if copies:
-        noisy = [x + input_noise * rng.standard_normal(x.shape) for _ in range(copies)]
+        noisy = [x + np.sqrt(input_noise_variance) * rng.standard_normal(x.shape) for _ in range(copies)]
         hidden = np.concatenate([sigma(rows @ weights) for rows in noisy])
         repeated = np.tile(labels, copies)
     else:
-        hidden, repeated = noise_averaged(activation, input_noise)(x @ weights), labels
-        penalty = penalty + noise_penalty(activation, input_noise, weights)
+        hidden, repeated = noise_averaged(activation, input_noise_variance)(x @ weights), labels
+        penalty = penalty + noise_penalty(activation, weights, input_noise_variance)
     gram = hidden.T @ hidden / len(hidden)
     fit = np.linalg.solve(gram + penalty, hidden.T @ repeated / len(hidden))
     missed = sigma(new @ weights) @ fit - link(new[:, 0])

@@ -27,8 +27,8 @@ class Movement(NamedTuple):
     linearised_displacement: Array
     conjugate_kernel_change: Array
     tangent_kernel_change: Array
-    alignment: Array
-    initial_alignment: Array
+    target_alignment: Array
+    initial_target_alignment: Array
     training_error: Array
     test_error: Array
     diverged_at: Array
@@ -40,23 +40,23 @@ def train_first_layer(
     n: int,
     width: int,
     *,
-    exponent: float | Array,
-    learning_rate: float | Array,
+    output_exponent: float | Array,
+    relative_step_size: float | Array,
     steps: int,
     activation: str,
     fresh: int = 200,
 ) -> Movement:
-    """Gradient descent on |f - y|^2 / (2n) at the rate `learning_rate` N^(2s-1), from outputs that are 0."""
+    """Gradient descent on |f - y|^2 / (2n) with steps of `relative_step_size` N^(2s-1), from outputs that are 0."""
     data_key, network_key, test_key = jax.random.split(key, 3)
     x, y = data.sample(data_key, n)
     new = data.inputs(test_key, fresh)
-    rate = learning_rate * width ** (2 * exponent - 1)
-    initial = TwoLayer.antisymmetric(network_key, data.dimension, width, activation=activation, scale=width**-exponent)
+    step_size, scale = relative_step_size * width ** (2 * output_exponent - 1), width**-output_exponent
+    initial = TwoLayer.antisymmetric(network_key, data.d, width, activation=activation, scale=scale)
 
     def loss(network: TwoLayer) -> Array:
         return jnp.mean((network(x) - y) ** 2) / 2
 
-    trained = train(initial, loss, optax.sgd(rate), steps, trained=lambda network: network.first_layer)
+    trained = train(initial, loss, optax.sgd(step_size), steps, trained=lambda network: network.first_layer)
     final, target = trained.model, data.target(new)
     moved = displacement(initial.first_layer, final.first_layer)
     kernels = (conjugate_kernel, first_layer_tangent_kernel)
@@ -65,7 +65,7 @@ def train_first_layer(
         moved.frobenius,
         moved.relative,
         moved.mean,
-        linearised_displacement(first_layer_tangent_kernel(initial, x), y, rate, steps),
+        linearised_displacement(first_layer_tangent_kernel(initial, x), y, step_size, steps),
         conjugate,
         tangent,
         target_alignment(final, data.link, data.direction),

@@ -15,7 +15,7 @@ class Rivals(NamedTuple):
     """By learner, the networks first: the least risk of all ridges, and what the two outermost at either end gain."""
 
     risk: list[float]
-    edge: list[float]
+    outermost_gain: list[float]
 
 
 def rival_risks(
@@ -27,7 +27,7 @@ def rival_risks(
     width: int,
     noise_variance: float,
     step_sizes: Sequence[float],
-    bandwidths: Sequence[float],
+    squared_bandwidths: Sequence[float],
     *,
     feature_ridges: Sequence[float],
     kernel_ridges: Sequence[float],
@@ -39,5 +39,5 @@ def rival_risks(
     step = first_step(rng, step_data, width, activation)
     layers = [step.weights(size) for size in step_sizes]
     risks = [features_readout(activation, layer, data, test, feature_ridges).risk for layer in layers]
-    risks += kernel_risks(data, test, activation, tuple(bandwidths), kernel_ridges)
+    risks += kernel_risks(data, test, activation, tuple(squared_bandwidths), kernel_ridges)
     return Rivals([risk.min() for risk in risks], [1 - risk.min() / risk[2:-2].min() for risk in risks])

@@ -31,33 +31,33 @@ def train_variants(
     variants: Sequence[Mapping[str, str]],
     record_at: Sequence[int],
     *,
-    variance: ArrayLike,
+    label_noise_variance: ArrayLike,
     ridge: ArrayLike,
     activation: str,
     **options: Any,
 ) -> tuple[State, Mapping[str, Array]]:
     """Train every variant with noise or a penalty of this variance; the last states, and records (variant, record).
 
-    A variant has the `gradient` through which noise acts, an exact `penalty` in place of noise, or neither. The records
-    are degrees of freedom, objective without noise and excess test error of the second layer at its ridge optimum for
-    the labels. `options` are those of `build_step`.
+    A variant has the `gradient` through which noise acts, an exact `noise_penalty` in place of noise, or neither. The
+    records are degrees of freedom, objective without noise and risk of the second layer at its ridge
+    optimum for the labels. `options` are those of `build_step`.
     """
 
     @jax.jit
     def measure(state: State) -> dict[str, Array]:
         hidden = hidden_layer(state.first_layer, data.inputs, activation)
         fitted = second_layer(hidden, data.labels, ridge)
-        outputs = hidden_layer(state.first_layer, data.fresh, activation) @ fitted / len(fitted)
+        outputs = hidden_layer(state.first_layer, data.fresh_inputs, activation) @ fitted / len(fitted)
         return {
             "degrees_of_freedom": degrees_of_freedom(intrinsic_kernel(hidden), ridge),
             "clean_objective": objective(hidden, data.labels, ridge),
-            "test_error": jnp.mean((outputs - data.targets) ** 2),
+            "risk": jnp.mean((outputs - data.fresh_values) ** 2),
         }
 
     def branch(variant: Mapping[str, str]) -> Any:
         variances = {
-            "noise_variance": variance if "gradient" in variant else 0.0,
-            "penalty_variance": variance if "penalty" in variant else 0.0,
+            "label_noise_variance": label_noise_variance if "gradient" in variant else 0.0,
+            "noise_penalty_variance": label_noise_variance if "noise_penalty" in variant else 0.0,
         }
         given = {"ridge": ridge, "activation": activation, **options, **variances, **variant}
         step = build_step(data.inputs, data.labels, **given)
@@ -74,9 +74,9 @@ def train_variants(
 
 
 def uniform_noise_gap(
-    key: Array, hidden: Array, labels: Array, ridge: ArrayLike, variance: ArrayLike, draws: int
+    key: Array, hidden: Array, labels: Array, ridge: ArrayLike, label_noise_variance: ArrayLike, draws: int
 ) -> Array:
     """The mean of G - F of `objective` over so many draws of uniform label noise for every task."""
     repeated = jnp.tile(labels, draws)
-    noisy = repeated + label_noise(key, repeated.shape, variance)
+    noisy = repeated + label_noise(key, repeated.shape, label_noise_variance)
     return objective(hidden, repeated, ridge, fitted_labels=noisy) - objective(hidden, labels, ridge)

@@ -11,7 +11,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from unlazy.data.many_tasks import ManyTasks
-from unlazy.theory.regression.metric import dof_criterion, dof_criterion_infimum, mallows_cp
+from unlazy.theory.regression.metric import (
+    degrees_of_freedom_criterion,
+    degrees_of_freedom_criterion_infimum,
+    mallows_cp,
+)
 
 
 class RidgeCriteria(NamedTuple):
@@ -20,7 +24,7 @@ class RidgeCriteria(NamedTuple):
     risk: np.ndarray
     """Excess risk at new inputs."""
     criterion: np.ndarray
-    """R(W) - s2 of `dof_criterion`."""
+    """R(W) - s2 of `degrees_of_freedom_criterion`."""
     in_sample_risk: np.ndarray
     """Excess risk at the training inputs."""
     mallows_cp: np.ndarray
@@ -49,9 +53,9 @@ def ridge_criteria(data: ManyTasks, metric: np.ndarray, ridges: ArrayLike) -> Ri
         dual = rotated / (eigenvalues + n * ridge)[:, None]
         risk.append(zero + np.mean(np.sum(dual * (gram @ dual - 2 * overlap), axis=0)))
         in_sample.append(np.mean((truth - vectors @ (eigenvalues[:, None] * dual)) ** 2))
-    found = dof_criterion(kernel, data.targets, ridges, 2 * noise)
+    found = degrees_of_freedom_criterion(kernel, data.targets, ridges, 2 * noise)
     cp = mallows_cp(kernel, data.targets, ridges, noise)
-    return RidgeCriteria(np.array(risk), found.value - noise, np.array(in_sample), cp, found.degrees_of_freedom)
+    return RidgeCriteria(np.array(risk), found.criterion - noise, np.array(in_sample), cp, found.degrees_of_freedom)
 
 
 def free_criteria(data: ManyTasks) -> FreeCriteria:
@@ -64,5 +68,5 @@ def free_criteria(data: ManyTasks) -> FreeCriteria:
     kept = vectors[:, eigenvalues > weight]
     smoothed = kept @ (kept.T @ data.targets)
     fit = data.design.T @ np.linalg.solve(data.design @ data.design.T, smoothed)
-    criterion = float(dof_criterion_infimum(data.targets, weight)) - data.noise_variance
+    criterion = float(degrees_of_freedom_criterion_infimum(data.targets, weight)) - data.noise_variance
     return FreeCriteria(data.excess_risk(fit), criterion)

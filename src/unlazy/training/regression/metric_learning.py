@@ -26,7 +26,7 @@ class MetricRisks(NamedTuple):
     """The posterior mean, which knows the prior and the noise level."""
     evidence_risk: np.ndarray
     """The metric learned by evidence, after each of the numbers of steps."""
-    dof_risk: np.ndarray
+    degrees_of_freedom_risk: np.ndarray
     """The metric learned with degrees-of-freedom regularisation, likewise."""
 
 
@@ -72,7 +72,7 @@ def metric_risks(
     control = bayes + gain_on_zero(data, prior, noise_variance)
     learned = (
         np.array([control - gain_on_zero(data, metric, noise_variance) for metric in _metrics(data, criterion, steps)])
-        for criterion in ("evidence", "dof")
+        for criterion in ("evidence", "degrees_of_freedom")
     )
     return MetricRisks(ridge.min(), bayes, *learned)
 

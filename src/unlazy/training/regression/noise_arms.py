@@ -20,25 +20,26 @@ def train_arms(
     record_at: Sequence[int],
     *,
     n: int,
-    dimension: int,
+    d: int,
     width: int,
     tasks: int,
     draws: int,
     activation: str,
     ridge: ArrayLike,
-    label_variance: ArrayLike,
-    data_variance: ArrayLike,
+    noise_variance: ArrayLike,
+    label_noise_variance: ArrayLike,
     **dynamics: Any,
 ) -> dict[str, Any]:
     """Records of all arms; gap, penalties and gradients of the noise on the network that the arm `none` trained."""
     data_key, start_key, step_key, noise_key = jax.random.split(key, 4)
-    data = plane_tasks(data_key, n, dimension, tasks, data_variance)
-    options: dict[str, Any] = {"activation": activation, "ridge": ridge, "variance": label_variance, **dynamics}
-    start = init(start_key, dimension, width)
+    data = plane_tasks(data_key, n, d, tasks, noise_variance)
+    added = {"label_noise_variance": label_noise_variance}
+    options: dict[str, Any] = {"activation": activation, "ridge": ridge, **added, **dynamics}
+    start = init(start_key, d, width)
     ends, records = train_variants(step_key, start, data, list(arms.values()), record_at, **options)
     first_layer = ends.first_layer[list(arms).index("none")]
-    noise = (data.labels, ridge, label_variance)
+    noise = (data.labels, ridge, label_noise_variance)
     effect = noise_effect(first_layer, data.inputs, *noise, activation)
     hidden = hidden_layer(first_layer, data.inputs, activation)
     gap = uniform_noise_gap(noise_key, hidden, *noise, draws)
-    return {**effect._asdict(), "uniform_gap": gap, "slide_penalty": 3 * ridge * effect.penalty, **records}
+    return {**effect._asdict(), "uniform_noise_gap": gap, "slide_penalty": 3 * ridge * effect.noise_penalty, **records}

@@ -22,7 +22,7 @@ from unlazy.observables.degrees_of_freedom import degrees_of_freedom, log_volume
 from unlazy.random import normal, uniform
 from unlazy.training.mean_field.langevin import langevin_step
 
-PENALTIES = ("none", "dof", "frozen")
+PENALTIES = ("none", "degrees_of_freedom", "frozen")
 GRADIENTS = ("through", "frozen")
 
 
@@ -35,11 +35,11 @@ class State(NamedTuple):
 Step = Callable[[Array, State], State]
 
 
-def init(key: Array, dimension: int, width: int) -> State:
+def init(key: Array, d: int, width: int) -> State:
     """Independent neurons w_k ~ N(0, I)."""
-    if dimension < 1 or width < 1:
-        raise InputError(f"dimension and width must be >= 1, got dimension={dimension} and width={width}")
-    return State(normal(key, (dimension, width)))
+    if d < 1 or width < 1:
+        raise InputError(f"d and width must be >= 1, got d={d} and width={width}")
+    return State(normal(key, (d, width)))
 
 
 def hidden_layer(first_layer: Array, inputs: Array, activation: str = "tanh") -> Array:
@@ -83,19 +83,21 @@ def objective(
     return (jnp.sum(residuals**2) / n + jnp.asarray(ridge) * jnp.sum(fitted**2) / width) / labels.shape[1]
 
 
-def penalty_value(hidden: Array, ridge: ArrayLike, variance: ArrayLike, penalty: str = "dof") -> Array:
+def noise_penalty_value(
+    hidden: Array, ridge: ArrayLike, label_noise_variance: ArrayLike, noise_penalty: str = "degrees_of_freedom"
+) -> Array:
     """The penalty that label noise of a variance v amounts to in expectation.
 
-    `"dof"` is (v/n) DoF, of gradients through the second layer; `"frozen"` is (v/n)[log det(I + K/(n ridge)) - DoF],
-    of gradients with the second layer held fixed; `"none"` is 0.
+    `"degrees_of_freedom"` is (v/n) DoF, of gradients through the second layer; `"frozen"` is (v/n)[log det(I + K/(n
+    ridge)) - DoF], of gradients with the second layer held fixed; `"none"` is 0.
     """
-    check_choice("penalty", penalty, PENALTIES)
-    if penalty == "none":
+    check_choice("noise_penalty", noise_penalty, PENALTIES)
+    if noise_penalty == "none":
         return jnp.zeros((), hidden.dtype)
     kernel = intrinsic_kernel(hidden)
     freedom = degrees_of_freedom(kernel, ridge)
-    size = freedom if penalty == "dof" else log_volume(kernel, ridge) - freedom
-    return jnp.asarray(variance) * size / len(hidden)
+    size = freedom if noise_penalty == "degrees_of_freedom" else log_volume(kernel, ridge) - freedom
+    return jnp.asarray(label_noise_variance) * size / len(hidden)
 
 
 def label_noise(key: Array, shape: tuple[int, ...], variance: ArrayLike) -> Array:
@@ -126,39 +128,44 @@ def noise_gap(hidden: Array, labels: Array, noise: Array, ridge: ArrayLike, *, g
 class NoiseEffect(NamedTuple):
     """What label noise does to the objective at one first layer, averaged over the noise exactly.
 
-    `gap` is E G - F and `penalty` its formula (v/n) DoF. `through_error` is the distance of the noise part of the
-    expected gradient from that of `penalty`, relative to the latter; `frozen_error` is that of the frozen gradient from
-    its own penalty, and `frozen_distance` that of the frozen gradient from the gradient of (v/n) DoF.
+    `noise_gap` is E G - F and `noise_penalty` its formula (v/n) DoF. `through_error` is the distance of the noise part
+    of the expected gradient from that of `noise_penalty`, relative to the latter; `frozen_error` is that of the frozen
+    gradient from its own penalty, and `frozen_distance` that of the frozen gradient from the gradient of (v/n) DoF.
     """
 
-    gap: Array
-    penalty: Array
+    noise_gap: Array
+    noise_penalty: Array
     through_error: Array
     frozen_error: Array
     frozen_distance: Array
 
 
 def noise_effect(
-    first_layer: Array, inputs: Array, labels: Array, ridge: ArrayLike, variance: ArrayLike, activation: str = "tanh"
+    first_layer: Array,
+    inputs: Array,
+    labels: Array,
+    ridge: ArrayLike,
+    label_noise_variance: ArrayLike,
+    activation: str = "tanh",
 ) -> NoiseEffect:
     """Compare the expected objective and both expected gradients with the penalties that they should be."""
-    noise = balanced_noise(len(inputs), variance)
+    noise = balanced_noise(len(inputs), label_noise_variance)
 
     def gap(weights: Array, gradient: str) -> Array:
         return noise_gap(hidden_layer(weights, inputs, activation), labels, noise, ridge, gradient=gradient)
 
     def penalty(weights: Array, kind: str) -> Array:
-        return penalty_value(hidden_layer(weights, inputs, activation), ridge, variance, kind)
+        return noise_penalty_value(hidden_layer(weights, inputs, activation), ridge, label_noise_variance, kind)
 
     def distance(one: Array, other: Array) -> Array:
         return jnp.linalg.norm(one - other) / jnp.linalg.norm(other)
 
     found, through = jax.value_and_grad(gap)(first_layer, "through")
-    exact, freedom = jax.value_and_grad(penalty)(first_layer, "dof")
+    exact, freedom = jax.value_and_grad(penalty)(first_layer, "degrees_of_freedom")
     frozen, frozen_penalty = jax.grad(gap)(first_layer, "frozen"), jax.grad(penalty)(first_layer, "frozen")
     return NoiseEffect(
-        gap=found,
-        penalty=exact,
+        noise_gap=found,
+        noise_penalty=exact,
         through_error=distance(through, freedom),
         frozen_error=distance(frozen, frozen_penalty),
         frozen_distance=distance(frozen, freedom),
@@ -170,51 +177,51 @@ def build_step(
     labels: Array,
     *,
     ridge: ArrayLike,
-    learning_rate: ArrayLike,
+    step_size: ArrayLike,
     weight_decay: ArrayLike = 0.0,
     temperature: ArrayLike = 0.0,
-    noise_variance: ArrayLike = 0.0,
+    label_noise_variance: ArrayLike = 0.0,
     gradient: str = "through",
-    penalty: str = "none",
-    penalty_variance: ArrayLike = 0.0,
+    noise_penalty: str = "none",
+    noise_penalty_variance: ArrayLike = 0.0,
     activation: str = "tanh",
 ) -> Step:
     """One step of mean-field Langevin dynamics of the first layer on inputs (n, d) and labels (n, m).
 
-        w_k <- w_k - rate [M grad_{w_k} (objective + penalty) + decay w_k] + sqrt(2 rate temperature) xi_k
+        w_k <- w_k - step_size [M grad_{w_k} (objective + penalty) + decay w_k] + sqrt(2 step_size temperature) xi_k
 
     The factor M turns the gradient of the objective, a function of all neurons, into that of its first variation. At
-    every step the second layer is fitted to labels with fresh noise of `noise_variance`, none if it is 0, and
-    `gradient` says what is differentiated, as in `objective`; `penalty` adds the exact penalty of `penalty_value` with
-    `penalty_variance`. All numbers may be traced. The step is a pure function `step(key, state)`; steps with the same
-    key share the Langevin noise, whatever their variant.
+    every step the second layer is fitted to labels with fresh noise of `label_noise_variance`, none if it is 0, and
+    `gradient` says what is differentiated, as in `objective`; `noise_penalty` adds the exact penalty of
+    `noise_penalty_value` with `noise_penalty_variance`. All numbers may be traced. The step is a pure function
+    `step(key, state)`; steps with the same key share the Langevin noise, whatever their variant.
 
     Source: Takakura & Suzuki 2024. Their global convergence is for the objective without noise, which is convex in
     the law of the neurons; (v/n) DoF is concave in it.
     """
     inputs, labels = _checked_data(inputs, labels)
     check_choice("gradient", gradient, GRADIENTS)
-    check_choice("penalty", penalty, PENALTIES)
+    check_choice("noise_penalty", noise_penalty, PENALTIES)
     sigma = activation_of(activation)
     # A smaller ridge is lost in the rounding of K, whose largest eigenvalue is of order n.
     _check_number("ridge", ridge, low=len(inputs) * float(jnp.finfo(inputs.dtype).eps))
-    _check_number("learning_rate", learning_rate, above=0)
+    _check_number("step_size", step_size, above=0)
     for name, number in (
         ("weight_decay", weight_decay),
         ("temperature", temperature),
-        ("noise_variance", noise_variance),
-        ("penalty_variance", penalty_variance),
+        ("label_noise_variance", label_noise_variance),
+        ("noise_penalty_variance", noise_penalty_variance),
     ):
         _check_number(name, number, low=0)
 
     def step(key: Array, state: State) -> State:
         label_key, langevin_key = jax.random.split(key)
         weights = state.first_layer
-        noise = label_noise(label_key, labels.shape, noise_variance)
+        noise = label_noise(label_key, labels.shape, label_noise_variance)
         preactivation = inputs @ weights
         hidden = sigma(preactivation)
         by_hidden = 2 * _kernel_gradient_times_hidden(
-            hidden, labels, noise, ridge, gradient, penalty, jnp.asarray(penalty_variance)
+            hidden, labels, noise, ridge, gradient, noise_penalty, jnp.asarray(noise_penalty_variance)
         )
         moved = langevin_step(
             normal(langevin_key, weights.shape),
@@ -222,7 +229,7 @@ def build_step(
             inputs.T @ (sigma.slope(preactivation) * by_hidden),
             temperature=temperature,
             confinement=jnp.asarray(weight_decay) / 2,
-            step_size=learning_rate,
+            step_size=step_size,
         )
         return State(moved)
 
@@ -252,7 +259,7 @@ def _kernel_gradient_times_hidden(
         return result
     once = inverse @ hidden
     freedom = n * ridge * (inverse @ once)
-    return result + variance / n * (freedom if penalty == "dof" else once - freedom)
+    return result + variance / n * (freedom if penalty == "degrees_of_freedom" else once - freedom)
 
 
 def _checked_data(inputs: Array, labels: Array) -> tuple[Array, Array]:

@@ -40,22 +40,29 @@ class LearnedEncoder(NamedTuple):
 
 
 def draw_modality(
-    key: Array, n: int, d: int, width: ArrayLike, *, norm: ArrayLike, scale: ArrayLike, capacity: int
+    key: Array,
+    n: int,
+    d: int,
+    width: ArrayLike,
+    *,
+    signal_norm: ArrayLike,
+    initial_deviation: ArrayLike,
+    largest_width: int,
 ) -> Modality:
-    """mu = `norm` e_1, noise orthogonal to it, w ~ N(0, scale^2 I_d); of `capacity` neurons the first `width` exist."""
-    drawn = normal(key, (2 * n + capacity, d))
+    """mu = `signal_norm` e_1, noise orthogonal to it, normal w; of `largest_width` neurons the first `width` exist."""
+    drawn = normal(key, (2 * n + largest_width, d))
     noise, weights = drawn[: 2 * n].at[:, 0].set(0.0), drawn[2 * n :]
-    mu = jnp.zeros((1, d), drawn.dtype).at[0, 0].set(norm)
+    mu = jnp.zeros((1, d), drawn.dtype).at[0, 0].set(signal_norm)
     # A neuron that is 0 has embedding and gradient 0: it is not there.
-    present = jnp.where(jnp.arange(capacity) < width, scale, 0.0)[:, None]
+    present = jnp.where(jnp.arange(largest_width) < width, initial_deviation, 0.0)[:, None]
     return Modality(jnp.concatenate([mu, noise]), present * weights)
 
 
-def embed(preactivations: Array, y: Array, augmentation: ArrayLike = 0.0) -> tuple[Array, Array]:
+def embed(preactivations: Array, y: Array, augmentation_deviation: ArrayLike = 0.0) -> tuple[Array, Array]:
     """The embeddings (n, m) of the patches [y mu, xi + augmentation eps]."""
     relu, n = as_activation("relu"), len(y)
     signal = relu(y[:, None] * preactivations[:, 0])
-    return signal, relu(preactivations[:, 1 : n + 1] + augmentation * preactivations[:, n + 1 :]).T
+    return signal, relu(preactivations[:, 1 : n + 1] + augmentation_deviation * preactivations[:, n + 1 :]).T
 
 
 def contrast(first: tuple[Array, Array], second: tuple[Array, Array], y: Array) -> Array:
@@ -78,13 +85,13 @@ def learn(
     y: Array,
     *,
     two: ArrayLike,
-    augmentation: ArrayLike,
+    augmentation_deviation: ArrayLike,
     step_size: Any,
     steps: int,
-    target: ArrayLike,
+    stop_loss: ArrayLike,
     early: tuple[int, int],
 ) -> LearnedEncoder:
-    """Gradient descent on the contrastive loss until it is at most `target`, with the second argument held fixed.
+    """Gradient descent on the contrastive loss until it is at most `stop_loss`, with the second argument held fixed.
 
     If `two`, each modality's encoder is contrasted with the other's, and both are trained; else the first encoder with
     itself on augmented samples. W Z^T =: H moves by G times the derivative of the loss in H: dL/dW = (dL/dH) Z. Growth
@@ -102,14 +109,14 @@ def learn(
     def losses(encoders: tuple[Encoder, Encoder]) -> tuple[Array, Array]:
         """The loss of the first modality, and the other's."""
         one, other = (embed(encoder.preactivations, y) for encoder in encoders)
-        augmented = embed(encoders[0].preactivations, y, augmentation)
+        augmented = embed(encoders[0].preactivations, y, augmentation_deviation)
         partner = jax.tree.map(lambda a, b: jnp.where(two, a, b), other, augmented)
         return contrast(one, fixed(partner), y), contrast(other, fixed(one), y)
 
     def objective(encoders: tuple[Encoder, Encoder]) -> Array:
         mine, others = losses(encoders)
         total = mine + jnp.where(two, others, 0.0)
-        return jnp.where(mine > target, total, fixed(total))
+        return jnp.where(mine > stop_loss, total, fixed(total))
 
     def change(gradient: Any, _: Any) -> Any:
         slopes = [encoder.preactivations[:, :trained_tokens] for encoder in gradient]
@@ -157,39 +164,42 @@ def contrastive_run(
     key: Array,
     *,
     modalities: ArrayLike,
-    gain: ArrayLike,
-    strength: ArrayLike,
+    signal_gain: ArrayLike,
+    signal_strength: ArrayLike,
     width: ArrayLike,
-    start: ArrayLike,
-    most_neurons: int,
+    initial_deviation: ArrayLike,
+    largest_width: int,
     n: int,
     d: int,
-    augmentation: ArrayLike,
-    learning_rate: ArrayLike,
+    augmentation_deviation: ArrayLike,
+    relative_step_size: ArrayLike,
     steps: int,
-    target: ArrayLike,
+    stop_loss: ArrayLike,
     early: tuple[int, int],
 ) -> dict[str, Array]:
     """Draw two modalities, learn an encoder of the first with one or both, and measure what it learned.
 
-    `strength` is n SNR^2 of the first modality, the second has `gain` times its signal; the learning rate is times d/n.
+    `signal_strength` is n SNR^2 of the first modality, the second has `signal_gain` times its signal; the step size is
+    times d/n.
     """
     keys = jax.random.split(key, 3)
-    norm = jnp.sqrt(strength * d / n)
+    norm = jnp.sqrt(signal_strength * d / n)
+    sizes: dict[str, Any] = {"initial_deviation": initial_deviation, "largest_width": largest_width}
     first, second = (
-        draw_modality(k, n, d, width, norm=length, scale=start, capacity=most_neurons)
-        for k, length in zip(keys[:2], (norm, gain * norm), strict=True)
+        draw_modality(k, n, d, width, signal_norm=length, **sizes)
+        for k, length in zip(keys[:2], (norm, signal_gain * norm), strict=True)
     )
     y = jnp.where(jnp.arange(n) % 2 == 0, 1.0, -1.0).astype(first.tokens.dtype)
-    step_size, two = learning_rate * n / d, modalities == 2
-    options: dict[str, Any] = {"steps": steps, "target": target, "early": early}
-    learned = learn(first, second, y, two=two, augmentation=augmentation, step_size=step_size, **options)
+    step_size, two = relative_step_size * n / d, modalities == 2
+    options: dict[str, Any] = {"steps": steps, "stop_loss": stop_loss, "early": early}
+    options |= {"augmentation_deviation": augmentation_deviation, "step_size": step_size}
+    learned = learn(first, second, y, two=two, **options)
     signal, noise = largest(learned.encoder, n)
     return {
         "balance": signal / noise,
-        "probe": probe_error(keys[2], first, learned.encoder, n),
+        "probe_error": probe_error(keys[2], first, learned.encoder, n),
         "contrastive_loss": learned.loss,
-        "signal_growth": learned.growth[0],
-        "noise_growth": learned.growth[1],
+        "signal_growth_factor": learned.growth[0],
+        "noise_growth_factor": learned.growth[1],
         "diverged_at": learned.diverged_at,
     }

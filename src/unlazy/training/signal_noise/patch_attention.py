@@ -24,38 +24,42 @@ def attention_run(
     key: Array,
     *,
     n: int,
-    length: int,
+    tokens: int,
     d: int,
     width: int,
-    strength: ArrayLike,
-    support: ArrayLike = 1,
-    score_deviation: ArrayLike,
-    value_deviation: ArrayLike,
-    learning_rate: ArrayLike,
-    sign_rate: ArrayLike = 0.0,
+    signal_strength: ArrayLike,
+    signal_coordinates: ArrayLike = 1,
+    initial_score_scale: ArrayLike,
+    initial_value_scale: ArrayLike,
+    relative_step_size: ArrayLike,
+    sign_step_size: ArrayLike = 0.0,
     by_sign: ArrayLike = False,
     steps: int,
-    target: ArrayLike,
+    stop_loss: ArrayLike,
     fresh: int = 400,
 ) -> dict[str, Any]:
-    """Train all of W_Q, W_K, W_V until the training loss is at most `target`, and measure what was learned.
+    """Train all of W_Q, W_K, W_V until the training loss is at most `stop_loss`, and measure what was learned.
 
-    By gradient descent, or with `by_sign` (traced) by sign gradient descent. `strength` is n SNR^2 = n |mu|^2/d; the
-    deviations of the initial W_Q, W_K and of W_V are times sqrt(d), the learning rate times d/n and the sign's times d.
+    By gradient descent, or with `by_sign` (traced) by sign gradient descent. `signal_strength` is n SNR^2 = n |mu|^2/d;
+    the scales of W_Q, W_K and of W_V are deviations times sqrt(d), the step size times d/n and the sign's times d.
     """
     data_key, network_key = jax.random.split(key)
-    x, y = draw_tokens(data_key, n + fresh, length, d, norm=jnp.sqrt(strength * d / n), support=support)
-    deviations = {"score_deviation": score_deviation / d**0.5, "value_deviation": value_deviation / d**0.5}
+    signal: dict[str, Any] = {
+        "signal_norm": jnp.sqrt(signal_strength * d / n),
+        "signal_coordinates": signal_coordinates,
+    }
+    x, y = draw_tokens(data_key, n + fresh, d, tokens, **signal)
+    deviations = {"score_deviation": initial_score_scale / d**0.5, "value_deviation": initial_value_scale / d**0.5}
     initial = PatchAttention.random(network_key, d, width, **deviations)
-    rates = sign_rate / d, learning_rate * n / d
+    by_sign_size, size = sign_step_size / d, relative_step_size * n / d
 
     def change(gradient: Any, _: Any) -> Any:
-        return jax.tree.map(lambda g: -jnp.where(by_sign, rates[0] * jnp.sign(g), rates[1] * g), gradient)
+        return jax.tree.map(lambda g: -jnp.where(by_sign, by_sign_size * jnp.sign(g), size * g), gradient)
 
     def loss(model: PatchAttention) -> Array:
-        # Below the target the gradient is 0, and descent and its sign variant alike stay where they are.
+        # Below the stop loss the gradient is 0, and descent and its sign variant alike stay where they are.
         value = logistic_loss(model(x[:n]), y[:n])
-        return jnp.where(value > target, value, jax.lax.stop_gradient(value))
+        return jnp.where(value > stop_loss, value, jax.lax.stop_gradient(value))
 
     result = train(
         initial,
@@ -76,8 +80,8 @@ def attention_run(
         "test_error": wrong[n:].mean(),
         "attention": attention[:n].mean(),
         "fresh_attention": attention[n:].mean(),
-        "signal": y[0] * read[0, 0],
-        "noise": jnp.abs(read[:n, 1:]).mean(),
+        "value_signal": y[0] * read[0, 0],
+        "value_noise": jnp.abs(read[:n, 1:]).mean(),
         "balance": y[0] * read[0, 0] / jnp.abs(read[:n, 1:]).mean(),
         "first_balance": y[0] * first[0, 0] / (y[:n, None] * first[:, 1:]).mean(),
         "diverged_at": result.diverged_at,

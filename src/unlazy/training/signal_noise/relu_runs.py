@@ -17,35 +17,39 @@ def wrong_label_run(
     n: int,
     record_at: Sequence[int],
     *,
-    strength: ArrayLike,
-    flipped: ArrayLike,
-    step_size: ArrayLike,
+    signal_strength: ArrayLike,
+    flip_probability: ArrayLike,
+    relative_step_size: ArrayLike,
     d: ArrayLike,
     width: ArrayLike,
     **sizes: Any,
 ) -> dict[str, Array]:
     """Errors, fits and mean coefficients of clean and flipped samples at the recorded steps, the last of which ends.
 
-    `step_size` is eta sigma^2 d/(nm), `strength` n SNR^2. `active` is the fraction of active pairs at the end.
+    `relative_step_size` is eta sigma^2 d/(nm), `signal_strength` n SNR^2. `active_fraction` is that at the end.
     """
 
     def measure(problem: Any, state: Any, test: Any) -> dict[str, Any]:
         error = test(state).error[0]
         return {
             "test_error": error,
-            "flipped_test_error": flipped + (1 - 2 * flipped) * error,
+            "flipped_test_error": flip_probability + (1 - 2 * flip_probability) * error,
             "training_loss": state.loss,
-            "signal": engine.mean_signal(problem, state.weights),
+            "mean_signal_coefficient": engine.mean_signal(problem, state.weights),
             **engine.clean_and_flipped(problem, state),
         }
 
-    design = engine.signal_noise_design(n, flipped=flipped)
-    signal = jnp.reshape(jnp.sqrt(strength * d / n), (1,))
-    rule, network = engine.gradient_descent(step_size * n * width / d), engine.Network(engine.relu_power(1))
+    design = engine.signal_noise_design(n, flip_probability=flip_probability)
+    signal = jnp.reshape(jnp.sqrt(signal_strength * d / n), (1,))
+    rule, network = engine.gradient_descent(relative_step_size * n * width / d), engine.Network(engine.relu_power(1))
     measures: dict[str, Any] = {"record": measure, "record_at": record_at, "draws": 300, "d": d, "width": width}
     run = engine.patch_run(key, design, signal, network, rule, record_at[-1], **sizes, **measures)
     problem, state, records, _ = run
-    return {**records, "active": engine.active_fraction(problem, state.weights), "diverged_at": state.diverged_at}
+    return {
+        **records,
+        "active_fraction": engine.active_fraction(problem, state.weights),
+        "diverged_at": state.diverged_at,
+    }
 
 
 def memorising_run(
@@ -53,26 +57,30 @@ def memorising_run(
     n: ArrayLike,
     record_at: Sequence[int],
     *,
-    level: ArrayLike,
-    learning_rate: ArrayLike,
-    target: ArrayLike,
+    signal_level: ArrayLike,
+    relative_step_size: ArrayLike,
+    stop_loss: ArrayLike,
     steps: int,
-    most_samples: int,
+    largest_n: int,
     d: ArrayLike,
     width: ArrayLike,
     **sizes: Any,
 ) -> dict[str, Array]:
-    """Training to a loss, at `level` n |mu|^4/(sigma^4 d): errors at the end, mean signal and noise on the way."""
-    design = engine.signal_noise_design(most_samples, live=n)
-    length = jnp.reshape((level * d / n) ** 0.25, (1,))
-    rule, network = engine.gradient_descent(learning_rate * n * width / d), engine.Network(engine.relu_power(1))
+    """Training to a loss, at n |mu|^4/(sigma^4 d) = `signal_level`: errors at the end, mean coefficients on the way."""
+    design = engine.signal_noise_design(n, largest_n=largest_n)
+    length = jnp.reshape((signal_level * d / n) ** 0.25, (1,))
+    rule, network = engine.gradient_descent(relative_step_size * n * width / d), engine.Network(engine.relu_power(1))
     measures: dict[str, Any] = {"record": engine.mean_coefficients, "record_at": record_at, "draws": 1000}
-    measures |= {"stop_loss": target, "d": d, "width": width}
+    measures |= {"stop_loss": stop_loss, "d": d, "width": width}
     run = engine.patch_run(key, design, length, network, rule, steps, **sizes, **measures)
     problem, state, (signal, noise), fresh = run
     tested = {"test_error": fresh.error[0], "test_loss": fresh.loss[0], "training_loss": state.loss}
-    active = engine.active_fraction(problem, state.weights)
-    return tested | {"active": active, "signal": signal, "noise": noise, "diverged_at": state.diverged_at}
+    return tested | {
+        "active_fraction": engine.active_fraction(problem, state.weights),
+        "mean_signal_coefficient": signal,
+        "mean_noise_coefficient": noise,
+        "diverged_at": state.diverged_at,
+    }
 
 
 def flipping_run(
@@ -80,27 +88,27 @@ def flipping_run(
     n: int,
     record_at: Sequence[int],
     *,
-    strength: ArrayLike,
+    signal_strength: ArrayLike,
     flip_probability: ArrayLike,
-    step_size: ArrayLike,
+    relative_step_size: ArrayLike,
     d: ArrayLike,
     width: ArrayLike,
     **sizes: Any,
 ) -> dict[str, Array]:
     """ReLU^2 on labels that are flipped anew at every step: error, loss and largest coefficients at recorded steps.
 
-    `step_size` is eta sigma^2 d/(nm), `strength` n SNR^2; `dead_noise` is the largest noise against the class.
+    `relative_step_size` is eta sigma^2 d/(nm); `dead_noise` is the largest noise against the class.
     """
 
     def measure(problem: Any, state: Any, test: Any) -> dict[str, Any]:
         memorised = engine.noise_coefficients(problem, state.weights)[:, :, 0]
         noise = jnp.where(engine.own_pairs(problem), memorised, 0.0)
         signal = jnp.max(engine.signal_coefficients(problem, state.weights))
-        found = {"test_error": test(state).error[0], "training_loss": state.loss, "signal": signal}
-        return found | {"noise": jnp.max(noise), "dead_noise": jnp.max(-noise)}
+        found = {"test_error": test(state).error[0], "training_loss": state.loss, "signal_coefficient": signal}
+        return found | {"noise_coefficient": jnp.max(noise), "dead_noise": jnp.max(-noise)}
 
-    signal = jnp.reshape(jnp.sqrt(strength * d / n), (1,))
-    rule = engine.gradient_descent(step_size * n * width / d, view=engine.label_flips(flip_probability))
+    signal = jnp.reshape(jnp.sqrt(signal_strength * d / n), (1,))
+    rule = engine.gradient_descent(relative_step_size * n * width / d, view=engine.label_flips(flip_probability))
     network, design = engine.Network(engine.relu_power(2)), engine.signal_noise_design(n)
     measures: dict[str, Any] = {"record": measure, "record_at": record_at, "draws": 300, "d": d, "width": width}
     run = engine.patch_run(key, design, signal, network, rule, record_at[-1], **sizes, **measures)

@@ -30,31 +30,30 @@ def sparse_patch_run(
     n: int,
     d: int,
     width: ArrayLike,
-    most_neurons: int,
-    sparsity: int,
-    deviation: ArrayLike,
+    largest_width: int,
+    noise_coordinates: int,
+    noise_deviation: ArrayLike,
     adversary: Any,
-    start: ArrayLike,
-    learning_rate: ArrayLike,
+    initial_deviation: ArrayLike,
+    step_size: ArrayLike,
     steps: int,
-    coupled: ArrayLike = 0.0,
-    decoupled: ArrayLike = 0.0,
+    ridge: ArrayLike = 0.0,
+    decoupled_weight_decay: ArrayLike = 0.0,
     fresh: int = 500,
 ) -> dict[str, Array]:
     """Train f = sum_r j_r [relu(<w_r, y e_1>)^3 + relu(<w_r, xi>)^3] on the logistic loss and measure what it learned.
 
-    xi has `sparsity` random coordinates N(0, deviation^2), never the first, whose entry is -adversary y. Of as many
-    neurons of each class as memory is kept for `width` are there; w ~ N(0, start^2 I). `optimiser` is one of `RULES`,
-    `coupled` the L2 penalty of the objective, `decoupled` the weight decay, times the learning rate. Errors are those
-    on `fresh` samples.
+    xi has `noise_coordinates` random coordinates, never the first, whose entry is -adversary y. Of as many neurons of
+    each class as memory is kept for `width` are there. `optimiser` is one of `RULES`; the objective is the mean loss +
+    (ridge/2) |W|^2; `decoupled_weight_decay` is times the step size. Errors are those on `fresh` samples.
     """
     support_key, noise_key, weight_key = jax.random.split(key, 3)
     samples, cube = n + fresh, as_activation("relu3")
-    support = 1 + draw_supports(support_key, samples, sparsity, d - 1)
-    entries = deviation * normal(noise_key, (samples, sparsity))
+    support = 1 + draw_supports(support_key, samples, d - 1, noise_coordinates)
+    entries = noise_deviation * normal(noise_key, (samples, noise_coordinates))
     y = jnp.where(jnp.arange(samples) % 2 == 0, 1.0, -1.0).astype(entries.dtype)
-    readout = jnp.sign(paired_second_layer(width, most_neurons))
-    initial = start * normal(weight_key, (2 * most_neurons, d))
+    readout = jnp.sign(paired_second_layer(width, largest_width))
+    initial = initial_deviation * normal(weight_key, (2 * largest_width, d))
 
     x = jnp.zeros((n, d), entries.dtype).at[jnp.arange(n)[:, None], support[:n]].set(entries[:n])
     x = x.at[:, 0].set(-adversary * y[:n])
@@ -67,9 +66,9 @@ def sparse_patch_run(
         return jax.nn.softplus(-margins(weights, y[:n], x @ weights.T)).mean()
 
     def loss(weights: Array) -> Array:
-        return fit(weights) + coupled / 2 * jnp.sum(weights**2)
+        return fit(weights) + ridge / 2 * jnp.sum(weights**2)
 
-    decay, step = optax.add_decayed_weights(decoupled), optax.scale_by_learning_rate(learning_rate)
+    decay, step = optax.add_decayed_weights(decoupled_weight_decay), optax.scale_by_learning_rate(step_size)
     result = train(initial, loss, optax.chain(RULES[optimiser](), decay, step), steps, trained=lambda weights: weights)
     weights: Any = result.model
     noise = jnp.einsum("nsr,ns->nr", weights.T[support[n:]], entries[n:])
@@ -77,7 +76,7 @@ def sparse_patch_run(
     return {
         "test_error": jnp.where(tested == 0, 0.5, tested < 0).mean(),
         "training_loss": fit(weights),
-        "signal": jnp.max(readout * weights[:, 0]),
-        "noise": jnp.max(jnp.where(y[:n, None] * readout > 0, x @ weights.T, -jnp.inf)),
+        "signal_preactivation": jnp.max(readout * weights[:, 0]),
+        "noise_preactivation": jnp.max(jnp.where(y[:n, None] * readout > 0, x @ weights.T, -jnp.inf)),
         "diverged_at": result.diverged_at,
     }

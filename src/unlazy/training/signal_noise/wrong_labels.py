@@ -20,32 +20,32 @@ def wrong_label_run(
     inputs: Array,
     classes: Array,
     *,
-    samples: int,
+    n: int,
     width: int,
-    flipped: ArrayLike,
+    flip_probability: ArrayLike,
     held_out: int,
-    learning_rate: ArrayLike,
+    step_size: ArrayLike,
     steps: int,
     record_at: Sequence[int],
     class_count: int = 10,
-    scale: float = 0.05,
+    initial_deviation: float = 0.05,
 ) -> dict[str, Any]:
-    """Train both layers by Adam on random samples, a share `flipped` of them with a random wrong class.
+    """Train both layers by Adam on random samples, a share `flip_probability` of them with a random wrong class.
 
     Recorded are the shares of right and wrong labels that are fitted, that of the wrongly labelled samples which are
     given their true class, and the accuracy on `held_out` others.
     """
     order_key, flip_key, first_key, second_key = jax.random.split(key, 4)
     order = jax.random.permutation(order_key, len(inputs))
-    known, fresh = order[:samples], order[-held_out:]
+    known, fresh = order[:n], order[-held_out:]
     x, truth = inputs[known], classes[known]
     # The order is random, so that the first samples are a random part.
-    wrong = jnp.arange(samples) < jnp.round(flipped * samples)
+    wrong = jnp.arange(n) < jnp.round(flip_probability * n)
     moved = truth + jax.random.randint(flip_key, truth.shape, 1, class_count)
     labels = jnp.where(wrong, moved % class_count, truth)
     start = {
-        "first": scale * normal(first_key, (inputs.shape[1], width)),
-        "second": scale * normal(second_key, (width, class_count)),
+        "first": initial_deviation * normal(first_key, (inputs.shape[1], width)),
+        "second": initial_deviation * normal(second_key, (width, class_count)),
     }
 
     def network(weights: Any, inputs: Array) -> Array:
@@ -67,6 +67,6 @@ def wrong_label_run(
             "training_loss": loss(weights),
         }
 
-    optimiser = optax.adam(learning_rate)
+    optimiser = optax.adam(step_size)
     run = train(start, loss, optimiser, steps, trained=lambda weights: weights, record=record, record_at=record_at)
     return {**run.records, "diverged_at": run.diverged_at}

@@ -34,7 +34,7 @@ def first_step(power, normalised, scale):
 
     @jax.jit
     def made():
-        problem = draw(jax.random.key(2), design, jnp.ones(3), paired_second_layer(4), dimension=500.0, scale=scale)
+        problem = draw(jax.random.key(2), design, jnp.ones(3), paired_second_layer(4), d=500.0, initial_deviation=scale)
         network = Network(relu_or_square(power))
         rule = either(normalised == 1, muon(0.5), gradient_descent(1.0))
         state = step(jax.random.key(3), init(problem, network, rule), problem, network, rule)

@@ -39,19 +39,19 @@ def assert_mean(values, expected, seed_axis=0):
     assert np.all(5 * error < 0.2 * np.maximum(np.abs(expected), values.std(seed_axis)))
 
 
-def many(samples, width, dimension, **setting):
+def many(n, width, d, **setting):
     def one(key):
-        return draw_signal_noise(key, samples=samples, width=width, dimension=dimension, **setting)
+        return draw_signal_noise(key, n=n, width=width, d=d, **setting)
 
     return jax.jit(jax.vmap(one))(jax.random.split(KEY, SEEDS))
 
 
 # The smallest dimension that is possible (a chi variable with 1 degree of freedom), and a larger one.
-@pytest.mark.parametrize("dimension", [6, 40])
+@pytest.mark.parametrize("d", [6, 40])
 @pytest.mark.parametrize("orthogonal", [True, False])
-def test_inner_products_have_the_moments_of_gaussian_vectors(dimension, orthogonal):
-    d, sigma, scale, length = dimension, 0.5, 0.1, 2.0
-    problem = many(3, 1, d, signal=length, noise=sigma, scale=scale, orthogonal=orthogonal)
+def test_inner_products_have_the_moments_of_gaussian_vectors(d, orthogonal):
+    sigma, scale, length = 0.5, 0.1, 2.0
+    problem = many(3, 1, d, signal_norm=length, noise_deviation=sigma, initial_deviation=scale, orthogonal=orthogonal)
     gram, start, inner = (np.asarray(x) for x in (problem.gram, problem.preactivations, problem.initial_gram))
     free = d - orthogonal
     np.testing.assert_allclose(gram[:, 0, 0], length**2)
@@ -80,7 +80,7 @@ def test_training_a_drawn_problem_has_the_law_of_training_on_vectors():
     signal, scale = 1.5, 0.05
 
     def without_vectors(key):
-        return draw_signal_noise(key, samples=samples, width=width, dimension=d, signal=signal, scale=scale)
+        return draw_signal_noise(key, n=samples, width=width, d=d, signal_norm=signal, initial_deviation=scale)
 
     def with_vectors(key):
         noise_key, weight_key = jax.random.split(key)
@@ -111,7 +111,7 @@ def test_correlated_features_have_the_given_inner_products():
         weights=jnp.full(n, 0.25),
     )
     problems = jax.jit(
-        jax.vmap(lambda key: draw(key, design, features, paired_second_layer(1), dimension=20, scale=0.1))
+        jax.vmap(lambda key: draw(key, design, features, paired_second_layer(1), d=20, initial_deviation=0.1))
     )(jax.random.split(KEY, SEEDS))
     np.testing.assert_allclose(problems.gram[0, :2, :2], features, rtol=1e-12)
     np.testing.assert_allclose(problems.gram[:, 2:, :2], 0, atol=1e-12)
@@ -120,7 +120,7 @@ def test_correlated_features_have_the_given_inner_products():
 
 
 def test_flipped_labels_are_as_many_in_each_class():
-    design = signal_noise_design(30, live=20, flipped=0.3)
+    design = signal_noise_design(20, largest_n=30, flip_probability=0.3)
     wrong = np.asarray(design.labels != design.classes)
     assert wrong[:20].sum() == 6
     assert not wrong[20:].any()
@@ -130,19 +130,19 @@ def test_flipped_labels_are_as_many_in_each_class():
 
 
 def test_signal_of_length_zero_is_noise_alone():
-    problem = draw_signal_noise(KEY, samples=4, width=2, dimension=50, signal=0.0, scale=0.1)
+    problem = draw_signal_noise(KEY, n=4, width=2, d=50, signal_norm=0.0, initial_deviation=0.1)
     assert np.all(np.asarray(problem.gram)[0] == 0)
     assert np.all(np.asarray(problem.preactivations)[:, 0] == 0)
 
 
 def test_too_small_a_dimension_is_refused():
-    with pytest.raises(InputError, match=r"dimension must be .*>= 9"):
-        draw_signal_noise(KEY, samples=4, width=2, dimension=8, signal=1.0, scale=0.1)
+    with pytest.raises(InputError, match=r"d must be .*>= 9"):
+        draw_signal_noise(KEY, n=4, width=2, d=8, signal_norm=1.0, initial_deviation=0.1)
 
 
 def test_features_that_do_not_fit_the_design_are_refused():
     with pytest.raises(InputError, match="features must be the 1"):
-        draw(KEY, signal_noise_design(4), jnp.ones(2), paired_second_layer(2), dimension=50, scale=0.1)
+        draw(KEY, signal_noise_design(4), jnp.ones(2), paired_second_layer(2), d=50, initial_deviation=0.1)
 
 
 @pytest.mark.parametrize(
@@ -160,7 +160,7 @@ def test_features_that_do_not_fit_the_design_are_refused():
         ({"design": signal_noise_design(4)._replace(classes=np.full(4, 2))}, "classes must be 1 or -1, got 2"),
         ({"own_tokens": np.full((4, 1, 10), np.nan)}, "own_tokens must be finite, got nan"),
         ({"initial_weights": np.full((4, 10), np.inf)}, "initial_weights must be finite, got inf"),
-        ({"noise": -1.0}, "noise must be >= 0, got -1"),
+        ({"noise_deviation": -1.0}, "noise_deviation must be >= 0, got -1"),
     ],
 )
 def test_vectors_that_do_not_fit_are_refused(change, message):
@@ -178,24 +178,24 @@ def test_vectors_that_do_not_fit_are_refused(change, message):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"samples": 0}, "samples must be >= 1, got 0"),
-        ({"samples": 4.5}, "samples must be whole, got 4.5"),
+        ({"n": 0}, "n must be >= 1, got 0"),
+        ({"n": 4.5}, "n must be whole, got 4.5"),
         ({"width": 0}, "width must be >= 1, got 0"),
         ({"width": 1.5}, "width must be whole and >= 1, got 1.5"),
-        ({"live": 5}, "live must be >= 1 and <= 4, got 5"),
-        ({"live": 0}, "live must be >= 1 and <= 4, got 0"),
-        ({"live": 2.5}, "live must be whole and >= 1 and <= .*, got 2.5"),
-        ({"flipped": 0.5}, "flipped must be >= 0 and < 0.5, got 0.5"),
-        ({"flipped": -0.1}, "flipped must be >= 0 and < 0.5, got -0.1"),
-        ({"signal": -1.0}, "signal must be >= 0, got -1"),
-        ({"signal": np.nan}, "signal must be finite and >= 0, got nan"),
-        ({"scale": -1.0}, "scale must be >= 0, got -1"),
-        ({"noise": -1.0}, "noise must be >= 0, got -1"),
-        ({"dimension": np.nan}, "dimension must be finite"),
+        ({"n": 5, "largest_n": 4}, "n must be >= 1 and <= 4, got 5"),
+        ({"n": 0, "largest_n": 4}, "n must be >= 1 and <= 4, got 0"),
+        ({"n": 2.5, "largest_n": 4}, "n must be whole and >= 1 and <= .*, got 2.5"),
+        ({"flip_probability": 0.5}, "flip_probability must be >= 0 and < 0.5, got 0.5"),
+        ({"flip_probability": -0.1}, "flip_probability must be >= 0 and < 0.5, got -0.1"),
+        ({"signal_norm": -1.0}, "signal_norm must be >= 0, got -1"),
+        ({"signal_norm": np.nan}, "signal_norm must be finite and >= 0, got nan"),
+        ({"initial_deviation": -1.0}, "initial_deviation must be >= 0, got -1"),
+        ({"noise_deviation": -1.0}, "noise_deviation must be >= 0, got -1"),
+        ({"d": np.nan}, "d must be finite"),
     ],
 )
 def test_settings_that_cannot_be_drawn_are_refused(change, message):
-    setting = {"samples": 4, "width": 2, "dimension": 50, "signal": 1.0, "scale": 0.1}
+    setting = {"n": 4, "width": 2, "d": 50, "signal_norm": 1.0, "initial_deviation": 0.1}
     with pytest.raises(InputError, match=message):
         draw_signal_noise(KEY, **(setting | change))
 
@@ -214,4 +214,4 @@ def test_features_that_cannot_be_are_refused(features, message):
     signs = np.array([1.0, -1.0])
     design = PatchDesign((Patch(shared=np.eye(2)), Patch(own=np.ones((2, 1)))), signs, signs, np.full(2, 0.5))
     with pytest.raises(InputError, match=message):
-        draw(KEY, design, features, paired_second_layer(2), dimension=50, scale=0.1)
+        draw(KEY, design, features, paired_second_layer(2), d=50, initial_deviation=0.1)

@@ -181,7 +181,7 @@ def test_two_samples_and_two_neurons_give_values_computed_outside_of_the_package
         preactivations=jnp.array([[0.1, 0.2, -0.3], [-0.2, 0.1, 0.3]]),
         initial_gram=jnp.eye(2),
         second_layer=jnp.array([1.0, -1.0]),
-        noise=jnp.array(1.0),
+        noise_deviation=jnp.array(1.0),
         orthogonal=jnp.array(1.0),
     )
     state = trained(problem, Network(relu_power(power)), gradient_descent(0.1), steps).state
@@ -317,7 +317,7 @@ def test_sharpness_aware_steps_and_then_plain_ones_are_those_of_optim():
     ("view", "of_optim", "count"),
     [
         (label_flips(0.4), lambda loss: label_noise(loss, 0.4, (-1, 1)), 2**3),
-        (mixup(0.7), lambda loss: optim_mixup(loss, weight=0.7), 6),
+        (mixup(0.7), lambda loss: optim_mixup(loss, mixing_weight=0.7), 6),
     ],
     ids=["label noise", "mixup"],
 )
@@ -378,15 +378,15 @@ def test_several_features_and_own_tokens_equal_automatic_differentiation():
     assert_same(found, np.asarray(direct.model.first_layer), start)
 
 
-def drawn(samples=20, live=None, scale=1e-3):
-    return _drawn(samples, live, scale, jnp.result_type(float))
+def drawn(n=20, largest_n=None, scale=1e-3):
+    return _drawn(n, largest_n, scale, jnp.result_type(float))
 
 
 @cache
-def _drawn(samples, live, scale, precision):
+def _drawn(n, largest_n, scale, precision):
     """A problem for each of the precisions, drawn once for all tests."""
-    setting = {"width": 4, "dimension": 500.0, "signal": 3.0, "scale": scale}
-    return jax.jit(lambda key: draw_signal_noise(key, samples=samples, live=live, **setting))(KEY)
+    setting = {"width": 4, "d": 500.0, "signal_norm": 3.0, "initial_deviation": scale}
+    return jax.jit(lambda key: draw_signal_noise(key, n=n, largest_n=largest_n, **setting))(KEY)
 
 
 def trained(problem, network, rule, steps, **options):
@@ -408,7 +408,7 @@ DESCENT = gradient_descent(0.1)
 )
 def test_samples_that_do_not_count_change_nothing(rule):
     """The run on 8 of 20 samples is the one on a problem that has only those 8, draw by draw in distribution."""
-    whole = drawn(20, live=8)
+    whole = drawn(8, largest_n=20)
     kept = np.arange(9)
     part = whole._replace(
         design=signal_noise_design(8),
@@ -426,8 +426,9 @@ def test_samples_that_do_not_count_change_nothing(rule):
 
 
 def test_one_program_serves_many_sizes_dimensions_and_rates():
-    def run(live, dimension, rate):
-        problem = draw_signal_noise(KEY, samples=12, width=3, dimension=dimension, signal=2.0, scale=0.01, live=live)
+    def run(n, d, rate):
+        laws = {"signal_norm": 2.0, "initial_deviation": 0.01}
+        problem = draw_signal_noise(KEY, n=n, d=d, width=3, largest_n=12, **laws)
         return train(KEY, problem, QUADRATIC, gradient_descent(rate), 30).state.loss
 
     settings = [jnp.array(values) for values in ([4, 8, 12], [100.0, 1e3, 1e6], [0.1, 0.01, 1e-5])]
@@ -623,11 +624,11 @@ def test_polar_factor_is_the_one_of_the_vectors(double, values):
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: mini_batch(0), "size must be >= 1, got 0"),
-        (lambda: mini_batch(2.5), "size must be whole and >= 1, got 2.5"),
-        (lambda: label_flips(1.5), "probability must be >= 0 and <= 1, got 1.5"),
-        (lambda: mixup(-0.1), "share must be >= 0 and <= 1, got -0.1"),
-        (lambda: gradient_descent(float("nan")), "learning_rate must be finite"),
+        (lambda: mini_batch(0), "batch_size must be >= 1, got 0"),
+        (lambda: mini_batch(2.5), "batch_size must be whole and >= 1, got 2.5"),
+        (lambda: label_flips(1.5), "flip_probability must be >= 0 and <= 1, got 1.5"),
+        (lambda: mixup(-0.1), "mixing_weight must be >= 0 and <= 1, got -0.1"),
+        (lambda: gradient_descent(float("nan")), "step_size must be finite"),
         (lambda: gradient_descent(0.1, momentum=2.0), "momentum must be >= 0 and <= 1, got 2"),
         (lambda: muon(0.1, radius=-1.0), "radius must be >= 0, got -1"),
         (lambda: switch(-1.0, 5), "radius must be >= 0, got -1"),

@@ -40,7 +40,7 @@ def _float64():
 def trained(mu, xi, start, orthogonal, weight_decay):
     """One program for all: the problem of explicit vectors and the last state."""
     design, second = signal_noise_design(SAMPLES), paired_second_layer(WIDTH)
-    problem = from_vectors(design, mu, xi, start, second, noise=SIGMA, orthogonal=orthogonal)
+    problem = from_vectors(design, mu, xi, start, second, noise_deviation=SIGMA, orthogonal=orthogonal)
     return problem, train(KEY, problem, NETWORK, gradient_descent(0.1, weight_decay=weight_decay), 60).state
 
 

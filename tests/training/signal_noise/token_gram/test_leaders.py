@@ -21,7 +21,7 @@ def double_precision():
 def test_the_race_of_a_masked_draw_is_that_of_the_theory_on_what_is_there(power):
     n, width, capacity, d = 6, 4, 5, 50
     rng = np.random.default_rng(0)
-    design, second_layer = signal_noise_design(8, live=n), paired_second_layer(width, capacity)
+    design, second_layer = signal_noise_design(n, largest_n=8), paired_second_layer(width, capacity)
     labels = np.asarray(design.classes)[:n]
     signal = np.eye(d)[:1] * np.sqrt(d) * ((2.0 if power > 2 else 1.7) / n) ** (1 / power)
     here = np.r_[:width, capacity : capacity + width]
@@ -35,14 +35,13 @@ def test_the_race_of_a_masked_draw_is_that_of_the_theory_on_what_is_there(power)
         neurons = weights[here].reshape(2, width, d)
         signals = neurons @ signal[0] * np.array([[1.0], [-1.0]])
         noises = np.array([neurons[int(labels[i] < 0)] @ noise[i, 0] for i in range(n)])
-        squares = np.sum(noise[:n, 0] ** 2, axis=1)
-        square = np.sum(signal**2)
-        expected.append(bool(race(signals, noises, square, squares, labels, power).benign))
+        lengths, length = np.linalg.norm(noise[:n, 0], axis=1), np.linalg.norm(signal)
+        expected.append(bool(race(signals, noises, length, lengths, labels, power).benign))
         assert bool(outcome.by_class) == expected[-1]
         if power > 2:
-            rates = growth_rates(n, width, power, square, squares)
-            slowest_class = blow_up_time(signals.max(axis=1), rates.signal, power).max()
-            slowest_sample = blow_up_time(noises.max(axis=1), rates.noise, power).max()
+            rates = growth_rates(length, lengths, power, n, width)
+            slowest_class = blow_up_time(signals.max(axis=1), rates.signal_growth_rate[:1], power).max()
+            slowest_sample = blow_up_time(noises.max(axis=1), rates.noise_growth_rate, power).max()
             assert bool(outcome.by_slowest) == (slowest_class < slowest_sample)
     assert 3 < sum(expected) < 29
 

@@ -33,8 +33,8 @@ def expansion(function: Function, degree: int) -> tuple[np.ndarray, float, float
         if set(cuts) <= set(function.breakpoints):
             raise
         found = coefficients(scaled, Hermite(), degree, {*cuts, *function.breakpoints})
-    variance = found.second_moment - float(found.values[0]) ** 2
-    return found.values, size, variance if variance > 1e-14 * found.second_moment else 0.0
+    variance = found.second_moment - float(found.polynomial_coefficients[0]) ** 2
+    return found.polynomial_coefficients, size, variance if variance > 1e-14 * found.second_moment else 0.0
 
 
 def power_of_polynomial(function: Function, power: int, degree: int) -> tuple[np.ndarray, float, np.ndarray]:

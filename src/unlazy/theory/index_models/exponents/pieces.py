@@ -94,7 +94,7 @@ class Pieces(NamedTuple):
 def as_function(link: str | Link | Elementwise) -> Function:
     """A name of `LINKS`, a `Link`, or any callable of arrays, smooth between its breakpoints."""
     known = as_link(link)
-    return Function(known.value, known.derivative, tuple(sorted(set(known.breakpoints))), known.hermite)
+    return Function(known.value, known.derivative, tuple(sorted(set(known.breakpoints))), known.hermite_coefficients)
 
 
 def reach(degree: int) -> float:

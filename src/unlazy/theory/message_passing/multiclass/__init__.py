@@ -8,7 +8,6 @@ if TYPE_CHECKING:
     from unlazy.theory.message_passing.multiclass.softmax import (
         ClusterState,
         TeacherState,
-        helmert_contrasts,
         multiclass_clusters,
         multiclass_teacher,
     )

@@ -1,4 +1,4 @@
-"""State evolution of softmax regression on Gaussian clusters, at one number of rows and one ridge."""
+"""State evolution of softmax regression on Gaussian clusters, at one number of rows and one penalty."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from unlazy.theory.message_passing.multiclass.modes import MODES, overlap_rate, settle
+from unlazy.numerics.contrasts import helmert_contrasts
+from unlazy.theory.message_passing.multiclass.modes import MODES, overlap_stability, settle
 from unlazy.theory.message_passing.multiclass.nodes import cone_chance, nodes_for
-from unlazy.theory.message_passing.multiclass.prox import Prox, contrasts, loss, root, softmax_prox
+from unlazy.theory.message_passing.multiclass.prox import Prox, loss, root, softmax_prox
 from unlazy.theory.message_passing.multiclass.resolvent import Diagonal, Full
 from unlazy.theory.message_passing.multiclass.training import right_chance
 
@@ -17,13 +18,13 @@ _LARGEST_RESPONSE = 1e4
 
 class ClusterPoint(NamedTuple):
     response: np.ndarray
-    overlaps: np.ndarray
-    covariance: np.ndarray
+    overlap: np.ndarray
+    norm: np.ndarray
     bias: np.ndarray
 
 
 class ClusterEquations:
-    """One solution at one n and ridge; keeps the proximal points of the last step to start the next from."""
+    """One solution at one n and penalty; keeps the proximal points of the last step to start the next from."""
 
     def __init__(
         self,
@@ -31,11 +32,11 @@ class ClusterEquations:
         labels: np.ndarray,
         weights: np.ndarray,
         n: float,
-        ridge: float,
+        penalty: float,
         bias: bool,
     ) -> None:
-        self.geometry, self.labels, self.weights, self.n, self.ridge = geometry, labels, weights, n, ridge
-        self.bias, self.basis = bias, contrasts(int(labels.max()) + 1)
+        self.geometry, self.labels, self.weights, self.n, self.penalty = geometry, labels, weights, n, penalty
+        self.bias, self.basis = bias, helmert_contrasts(int(labels.max()) + 1)
         self.r = self.basis.shape[1]
         self.kept: dict[int, np.ndarray] = {}
         self.accuracy: float | None = None
@@ -43,7 +44,7 @@ class ClusterEquations:
     def first(self) -> ClusterPoint:
         eye = np.eye(self.r)
         count = len(self.labels)
-        response = np.minimum(self.geometry.traces() / self.ridge, _LARGEST_RESPONSE)
+        response = np.minimum(self.geometry.traces() / self.penalty, _LARGEST_RESPONSE)
         return ClusterPoint(
             response[:, None, None] * eye,
             np.zeros((count, self.r)),
@@ -51,7 +52,7 @@ class ClusterEquations:
             np.zeros(self.r),
         )
 
-    def largest_ridge(self) -> float:
+    def largest_penalty(self) -> float:
         """Where scores and responses are of order 1 or less."""
         return float(self.geometry.traces().max())
 
@@ -60,10 +61,10 @@ class ClusterEquations:
 
     def fields(self, point: ClusterPoint, c: int) -> tuple[np.ndarray, np.ndarray]:
         """Scores (r, N) of cluster c and their weights."""
-        values, vectors = np.linalg.eigh(point.covariance[c])
+        values, vectors = np.linalg.eigh(point.norm[c])
         deviations = np.sqrt(np.maximum(values, 0.0))
         nodes, weights = nodes_for(self.r, float(deviations[-1]), self.accuracy)
-        center = (point.overlaps[c] + point.bias)[:, None]
+        center = (point.overlap[c] + point.bias)[:, None]
         return center + ((vectors * deviations) @ vectors.T) @ nodes, weights
 
     def prox(self, point: ClusterPoint, c: int) -> tuple[Prox, np.ndarray]:
@@ -84,7 +85,7 @@ class ClusterEquations:
             curvature[c] = -rows * (slope + slope.T) / 2
             noise[c] = rows * (prox.pull * weights) @ prox.pull.T
             pull[c] = rows * (prox.pull @ weights)
-        a = self.geometry.resolvent(self.ridge, curvature)
+        a = self.geometry.resolvent(self.penalty, curvature)
         overlaps, bias, force = self.means(a, curvature, pull, point)
         response = self.geometry.response(a)
         covariance = self.geometry.spread(a, force, noise)
@@ -99,7 +100,7 @@ class ClusterEquations:
         blocks = np.zeros((count, r, count, r))
         blocks[np.arange(count), :, np.arange(count)] = curvature
         d = blocks.reshape(count * r, count * r)
-        before = old.overlaps + old.bias
+        before = old.overlap + old.bias
         drive = (pull + np.einsum("cab,cb->ca", curvature, before)).ravel()
         ones = np.tile(np.eye(r), (count, 1))
         system, right = np.eye(count * r) + gram @ d, gram @ drive
@@ -115,7 +116,7 @@ class ClusterEquations:
     def outputs(self, point: ClusterPoint, iterations: int, modes: bool) -> tuple[np.ndarray, ...]:
         r, count, classes = self.r, len(self.labels), self.r + 1
         curvature, squares = np.empty((count, r, r)), np.empty((count, r, r, r, r))
-        train, test, error, train_error = (np.empty(count) for _ in range(4))
+        train, test, error, training_error = (np.empty(count) for _ in range(4))
         for c, label in enumerate(self.labels):
             prox, weights = self.prox(point, c)
             rows = self.n * self.weights[c]
@@ -125,19 +126,19 @@ class ClusterEquations:
             omega, weights = self.fields(point, c)
             test[c] = weights @ loss(self.basis @ omega, label)
             sides = np.delete(self.basis[label] - self.basis, label, axis=0)
-            center = sides @ (point.overlaps[c] + point.bias)
-            error[c] = 1 - cone_chance(center, sides @ point.covariance[c] @ sides.T)
-            place = point.overlaps[c] + point.bias
-            train_error[c] = 1 - right_chance(self.basis, int(label), point.response[c], place, point.covariance[c])
-        a = self.geometry.resolvent(self.ridge, curvature)
+            center = sides @ (point.overlap[c] + point.bias)
+            error[c] = 1 - cone_chance(center, sides @ point.norm[c] @ sides.T)
+            place = point.overlap[c] + point.bias
+            training_error[c] = 1 - right_chance(self.basis, int(label), point.response[c], place, point.norm[c])
+        a = self.geometry.resolvent(self.penalty, curvature)
         # Y_e -> dg Y_e dg^T, then the trace over the coordinates
         operator = np.einsum("cabegh,egphq->cabepq", self.geometry.pairs(a), squares, optimize=True)
         operator = operator.reshape(count * r * r, count * r * r)
         stability = np.abs(np.linalg.eigvals(operator)).max()
         of_class = np.array([self.weights[self.labels == k].sum() for k in range(classes)])
         class_errors = np.array([(self.weights * error)[self.labels == k].sum() for k in range(classes)]) / of_class
-        errors = (self.weights @ error, class_errors, self.weights @ train_error)
+        errors = (self.weights @ error, class_errors, self.weights @ training_error)
         means = (*errors, self.weights @ train, self.weights @ test)
         self.accuracy = MODES
-        slowest = overlap_rate(self.step, point) if modes else np.nan
+        slowest = overlap_stability(self.step, point) if modes else np.nan
         return (*point, *(np.asarray(value) for value in (*means, stability, slowest, iterations)))

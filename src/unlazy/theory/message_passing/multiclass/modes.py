@@ -16,21 +16,22 @@ _COARSE_TOLERANCE = 1e-4
 _COARSE_STEPS = 40
 _DEPTH = 8
 _TINY = 1e-290
-_MATRICES = ("response", "covariance")
+_LARGEST_LOGARITHM = 690.0
+_MATRICES = ("response", "norm")
 COARSE = 8.0
 """Minus the logarithm of the error of the nodes with which an iteration begins."""
 MODES = 12.0
-"""The same for the nodes of `overlap_rate`."""
+"""The same for the nodes of `overlap_stability`."""
 
 
 def settle(system: Any, point: Any, max_iterations: int) -> tuple[Any, int]:
     """The fixed point of `system.step`, a named tuple of arrays, and the number of steps.
 
     Anderson's acceleration in the coordinates of `_free`, first with coarse nodes (`system.accuracy`), as only where
-    the iteration ends has to be exact. Where these do not arrive, they follow the solutions from a ridge as large as
+    the iteration ends has to be exact. Where these do not arrive, they follow the solutions from a penalty as large as
     the trace of the covariance. Raises `ConvergenceError` with the residual.
     """
-    ridge, total = system.ridge, 0
+    penalty, total = system.penalty, 0
 
     def solution(strength: float, start: np.ndarray, tolerance: float, most: int) -> np.ndarray:
         iterations, residual = 0, np.inf
@@ -40,18 +41,18 @@ def settle(system: Any, point: Any, max_iterations: int) -> tuple[Any, int]:
             if iterations == most:
                 raise ConvergenceError(
                     f"the state evolution of {system.r + 1} classes left a relative change of {residual:.2g} after "
-                    f"{iterations} iterations at n = {system.n:g}, ridge = {strength:g}"
+                    f"{iterations} iterations at n = {system.n:g}, penalty = {strength:g}"
                 )
             new = _free(system.step(_point(x[0], point)))
             iterations, total, residual = iterations + 1, total + 1, float(np.abs(new - x[0]).max())
             return new[None]
 
-        system.ridge = strength
+        system.penalty = strength
         return fixed_points(
             step,
             start[None],
-            lambda row: f"n = {system.n:g}, ridge = {strength:g}",
-            admissible=lambda x: np.array([_is_positive(_point(row, point)) for row in x]),
+            lambda row: f"n = {system.n:g}, penalty = {strength:g}",
+            admissible=lambda x: np.array([_is_admissible(row, point) for row in x]),
             depth=_DEPTH,
             tolerance=tolerance,
             max_iterations=most + 1,
@@ -63,14 +64,14 @@ def settle(system: Any, point: Any, max_iterations: int) -> tuple[Any, int]:
     x, system.accuracy = _free(point), COARSE
     try:
         try:
-            x = coarse(ridge, x)
+            x = coarse(penalty, x)
         except ConvergenceError:
-            first = max(system.largest_ridge(), ridge)
-            x = continued(coarse, first, coarse(first, _free(system.first())), ridge)
+            first = max(system.largest_penalty(), penalty)
+            x = continued(coarse, first, coarse(first, _free(system.first())), penalty)
     except ConvergenceError:
         pass
     system.accuracy = None
-    return _point(solution(ridge, x, _TOLERANCE, max_iterations), point), total
+    return _point(solution(penalty, x, _TOLERANCE, max_iterations), point), total
 
 
 def _free(point: Any) -> np.ndarray:
@@ -78,7 +79,7 @@ def _free(point: Any) -> np.ndarray:
 
     So the change of a vector that is 0 by symmetry is measured against something that is not.
     """
-    parts, unit = [], _score_size(point.covariance)
+    parts, unit = [], _score_size(point.norm)
     for name, field in zip(point._fields, point, strict=True):
         if name in _MATRICES:
             traces = np.maximum(np.trace(field, axis1=-2, axis2=-1), _TINY)
@@ -100,7 +101,7 @@ def _point(free: np.ndarray, like: Any) -> Any:
         first += field.size
         if name in _MATRICES:
             fields[name] = traces[..., None, None] * (fields[name] + fields[name].swapaxes(-1, -2)) / 2
-    unit = _score_size(fields["covariance"])
+    unit = _score_size(fields["norm"])
     return type(like)(**{name: field if name in _MATRICES else unit * field for name, field in fields.items()})
 
 
@@ -108,14 +109,18 @@ def _score_size(covariance: np.ndarray) -> float:
     return float(np.sqrt(max(np.trace(covariance, axis1=-2, axis2=-1).mean(), _TINY)))
 
 
-def _is_positive(point: Any) -> bool:
+def _is_admissible(free: np.ndarray, like: Any) -> bool:
+    """Whether the matrices of these coordinates are numbers and positive."""
+    if not np.abs(free).max() <= _LARGEST_LOGARITHM:
+        return False
+    point = _point(free, like)
     return all(np.linalg.eigvalsh(getattr(point, name)).min() >= 0 for name in _MATRICES)
 
 
-def overlap_rate(step: Callable[[Any], Any], point: Any) -> float:
+def overlap_stability(step: Callable[[Any], Any], point: Any) -> float:
     """The square of the spectral radius of the map `step` at its fixed point, by differences.
 
-    `point` is a named tuple of arrays; those called response and covariance hold symmetric matrices. The square, as
+    `point` is a named tuple of arrays; those called response and norm hold symmetric matrices. The square, as
     E|change of a score|^2 shrinks by it.
     """
     kind = type(point)

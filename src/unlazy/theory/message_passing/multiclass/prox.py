@@ -5,7 +5,6 @@ Points are columns: omega has shape (r, N), matrices per point (r, r, N), so tha
 
 from __future__ import annotations
 
-from functools import cache
 from typing import NamedTuple
 
 import numpy as np
@@ -22,16 +21,6 @@ class Prox(NamedTuple):
     pull: np.ndarray
     slope: np.ndarray
     start: np.ndarray
-
-
-@cache
-def contrasts(classes: int) -> np.ndarray:
-    """The Helmert matrix B (K, K - 1): orthonormal columns that sum to 0."""
-    from scipy.linalg import helmert
-
-    matrix = helmert(classes).T
-    matrix.flags.writeable = False
-    return matrix
 
 
 def softmax(scores: np.ndarray) -> np.ndarray:

@@ -1,6 +1,6 @@
 """What the state evolution of K classes needs of the clusters' means and covariances.
 
-With A = (lam I + sum_c Vh_c (x) Sigma_c)^-1 on r x d matrices: traces of A, its products with the means, and the
+With A = (penalty I + sum_c Vh_c (x) Sigma_c)^-1 on r x d matrices: traces of A, its products with the means, and the
 operator of the two-time covariance. Indices: c, e, f clusters; a, b, g, h contrasts; i, j coordinates.
 """
 
@@ -23,10 +23,10 @@ class Diagonal:
     def traces(self) -> np.ndarray:
         return self.variances.sum(axis=1)
 
-    def resolvent(self, ridge: float, curvature: np.ndarray) -> np.ndarray:
+    def resolvent(self, penalty: float, curvature: np.ndarray) -> np.ndarray:
         """A as (r, r, d)."""
         r = curvature.shape[1]
-        inner = np.einsum("cab,cj->abj", curvature, self.variances) + ridge * np.eye(r)[:, :, None]
+        inner = np.einsum("cab,cj->abj", curvature, self.variances) + penalty * np.eye(r)[:, :, None]
         eye = np.repeat(np.eye(r)[:, :, None], inner.shape[2], axis=2)
         return solve_positive((inner + inner.swapaxes(0, 1)) / 2, eye)
 
@@ -60,11 +60,11 @@ class Full:
     def traces(self) -> np.ndarray:
         return np.trace(self.covariances, axis1=1, axis2=2)
 
-    def resolvent(self, ridge: float, curvature: np.ndarray) -> np.ndarray:
+    def resolvent(self, penalty: float, curvature: np.ndarray) -> np.ndarray:
         """A as (r, r, d, d)."""
         r, d = curvature.shape[1], self.covariances.shape[1]
         inner = np.einsum("cab,cij->aibj", curvature, self.covariances).reshape(r * d, r * d)
-        inverse = np.linalg.inv((inner + inner.T) / 2 + ridge * np.eye(r * d))
+        inverse = np.linalg.inv((inner + inner.T) / 2 + penalty * np.eye(r * d))
         return inverse.reshape(r, d, r, d).transpose(0, 2, 1, 3)
 
     def response(self, a: np.ndarray) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""State evolution of softmax regression on labels of a softmax teacher, at one number of rows and one ridge."""
+"""State evolution of softmax regression on labels of a softmax teacher, at one number of rows and one penalty."""
 
 from __future__ import annotations
 
@@ -6,11 +6,12 @@ from typing import NamedTuple
 
 import numpy as np
 
+from unlazy.numerics.contrasts import helmert_contrasts
 from unlazy.numerics.quadrature import unit_rule
 from unlazy.numerics.roots import ConvergenceError
-from unlazy.theory.message_passing.multiclass.modes import MODES, overlap_rate, settle
+from unlazy.theory.message_passing.multiclass.modes import MODES, overlap_stability, settle
 from unlazy.theory.message_passing.multiclass.nodes import nodes_for, sobol
-from unlazy.theory.message_passing.multiclass.prox import contrasts, loss, root, softmax, softmax_prox, solve_positive
+from unlazy.theory.message_passing.multiclass.prox import loss, root, softmax, softmax_prox, solve_positive
 from unlazy.theory.message_passing.multiclass.training import flux_chance
 
 _LARGEST_RESPONSE = 1e4
@@ -24,7 +25,7 @@ _ERROR_ACCURACY = {1: 20.0, 2: 14.0}
 class TeacherPoint(NamedTuple):
     response: np.ndarray
     overlap: np.ndarray
-    covariance: np.ndarray
+    norm: np.ndarray
 
 
 class TeacherAverages(NamedTuple):
@@ -34,26 +35,26 @@ class TeacherAverages(NamedTuple):
     noise: np.ndarray
     signal: np.ndarray
     squares: np.ndarray
-    train_loss: float
+    training_loss: float
 
 
 class TeacherEquations:
     """One solution; keeps the proximal points of the last step to start the next from."""
 
-    def __init__(self, spectrum: np.ndarray, teacher: np.ndarray, n: float, ridge: float) -> None:
-        self.spectrum, self.teacher, self.n, self.ridge = spectrum, teacher, n, ridge
+    def __init__(self, spectrum: np.ndarray, teacher: np.ndarray, n: float, penalty: float) -> None:
+        self.spectrum, self.teacher, self.n, self.penalty = spectrum, teacher, n, penalty
         self.r = len(teacher)
-        self.basis = contrasts(self.r + 1)
+        self.basis = helmert_contrasts(self.r + 1)
         self.per_variance = teacher / spectrum.sum()
         self.kept: dict[int, np.ndarray] = {}
         self.accuracy: float | None = None
 
     def first(self) -> TeacherPoint:
         eye = np.eye(self.r)
-        start = min(self.spectrum.sum() / self.ridge, _LARGEST_RESPONSE)
+        start = min(self.spectrum.sum() / self.penalty, _LARGEST_RESPONSE)
         return TeacherPoint(start * eye, np.zeros_like(eye), 1e-12 * eye)
 
-    def largest_ridge(self) -> float:
+    def largest_penalty(self) -> float:
         """Where responses are of order 1 or less."""
         return float(self.spectrum.sum())
 
@@ -64,8 +65,8 @@ class TeacherEquations:
         return self.update(self.averages(point))
 
     def resolvent(self, curvature: np.ndarray) -> np.ndarray:
-        """A_j = (lam + s_j Vh)^-1 as (r, r, d)."""
-        inner = curvature[:, :, None] * self.spectrum + self.ridge * np.eye(self.r)[:, :, None]
+        """A_j = (penalty + s_j Vh)^-1 as (r, r, d)."""
+        inner = curvature[:, :, None] * self.spectrum + self.penalty * np.eye(self.r)[:, :, None]
         return solve_positive(inner, np.repeat(np.eye(self.r)[:, :, None], len(self.spectrum), axis=2))
 
     def update(self, means: TeacherAverages) -> TeacherPoint:
@@ -103,7 +104,7 @@ class TeacherEquations:
 
         With more than two contrasts the teacher's field has one Sobol draw per score instead of an average.
         """
-        half = root(point.covariance)
+        half = root(point.norm)
         if self.r <= 2:
             nodes, weights = nodes_for(self.r, float(np.linalg.norm(half, 2)), self.accuracy or _ACCURACY)
             omega = half @ nodes
@@ -116,7 +117,7 @@ class TeacherEquations:
 
     def conditional(self, point: TeacherPoint) -> tuple[np.ndarray, np.ndarray]:
         """The matrix G and the covariance of t given omega: t ~ N(G omega, R - G M)."""
-        mean = np.linalg.solve(point.covariance, point.overlap).T
+        mean = np.linalg.solve(point.norm, point.overlap).T
         left = self.teacher - mean @ point.overlap
         return mean, (left + left.T) / 2
 
@@ -183,7 +184,7 @@ class TeacherEquations:
         right = 0.0
         for label in range(self.r + 1):
             sides = np.delete(self.basis[label] - self.basis, label, axis=0)
-            margins = sides @ point.covariance @ sides.T
+            margins = sides @ point.norm @ sides.T
             ends = _REACH * np.sqrt(np.diag(margins))
             nodes = np.stack(np.meshgrid(*[x * end for end in ends], indexing="ij")).reshape(self.r, -1)
             weights = np.prod(np.meshgrid(*[w * end for end in ends], indexing="ij"), axis=0).ravel()
@@ -193,7 +194,7 @@ class TeacherEquations:
             right += float((weights * density) @ chances[label])
         return 1 - right
 
-    def train_error(self, point: TeacherPoint) -> float:
+    def training_error(self, point: TeacherPoint) -> float:
         """1 - sum_k E_t[softmax_k(B t) P(row of class k is right | t)], omega given t being normal; Sobol for r > 2."""
         if self.r > 2:
             omega, weights, chances, _ = self.fields(point)
@@ -205,7 +206,7 @@ class TeacherEquations:
         half = root(self.teacher)
         nodes, weights = nodes_for(self.r, float(np.linalg.norm(half, 2)), _ERROR_ACCURACY[self.r])
         slope = np.linalg.solve(self.teacher, point.overlap.T).T
-        left = point.covariance - slope @ point.overlap.T
+        left = point.norm - slope @ point.overlap.T
         centers, shares = (slope @ half @ nodes).T, softmax(self.basis @ half @ nodes)
         right = 0.0
         for label, share in enumerate(shares):
@@ -218,9 +219,9 @@ class TeacherEquations:
         omega, weights, chances, _ = self.fields(point)
         scores = self.basis @ omega
         test = sum(float((weights * chances[k]) @ loss(scores, k)) for k in range(self.r + 1))
-        errors = (self.test_error(point), self.train_error(point))
+        errors = (self.test_error(point), self.training_error(point))
         stability = self.stability(means)
         self.accuracy = MODES
-        slowest = overlap_rate(self.step, point) if modes else np.nan
-        scalars = (*errors, means.train_loss, test, stability, slowest, iterations)
+        slowest = overlap_stability(self.step, point) if modes else np.nan
+        scalars = (*errors, means.training_loss, test, stability, slowest, iterations)
         return (*point, *(np.asarray(value) for value in scalars))

@@ -8,13 +8,13 @@ if TYPE_CHECKING:
     from unlazy.theory.message_passing.sequential.inference import (
         CovarianceEnsemble,
         StaticSolution,
-        at_line,
+        almeida_thouless_line,
+        almeida_thouless_solutions,
         covariance_ensemble,
         ensemble_of_spectra,
-        matched_beta,
+        matched_inverse_temperature,
         mean_field_residual,
         row_orthogonal_ensemble,
-        solutions_at_line,
         static_solution,
         wishart_ensemble,
     )

@@ -40,14 +40,20 @@ def decorrelation_table(solution: StaticSolution, farthest: float) -> np.polynom
     """G(D)/D on [0, farthest] as a polynomial in sqrt(D), so that G keeps its relative accuracy as D -> 0."""
     if farthest < _LINEAR * solution.cavity_variance:
         spread = solution.spectral_variance
-        return np.polynomial.Chebyshev([solution.at_factor / spread if spread else 0.0])
-    gain = solution.cavity_variance / solution.posterior_variance
-    model = (solution.field_variance, solution.field_overlap, solution.teacher_power, solution.beta, solution.flip)
-    points = inner_count(farthest, solution.cavity_variance, solution.beta)
+        return np.polynomial.Chebyshev([solution.stability / spread if spread else 0.0])
+    beta, gain = solution.inverse_temperature, solution.cavity_variance / solution.posterior_variance
+    model = (
+        solution.cavity_field_variance,
+        solution.cavity_field_overlap,
+        solution.teacher_variance,
+        beta,
+        solution.flip_probability,
+    )
+    points = inner_count(farthest, solution.cavity_variance, beta)
     if points > _MOST_POINTS:
         raise InputError(
-            f"solution must be of a warmer student: beta = {solution.beta:g} makes messages jump, which takes {points} "
-            f"points per average; at most {_MOST_POINTS} are allowed"
+            f"solution must be of a warmer student: inverse_temperature = {beta:g} makes messages jump, which takes "
+            f"{points} points per average; at most {_MOST_POINTS} are allowed"
         )
 
     def exact(roots: np.ndarray) -> np.ndarray:
@@ -60,6 +66,6 @@ def decorrelation_table(solution: StaticSolution, farthest: float) -> np.polynom
         if tail <= _TABLE_ERROR:
             return table
     raise ConvergenceError(
-        f"the table of the messages' decorrelation at beta = {solution.beta:g} misses by {tail:.1e} with degree "
-        f"{degree}; tolerated is {_TABLE_ERROR:g}"
+        f"the table of the messages' decorrelation at the inverse temperature {beta:g} misses by {tail:.1e} with "
+        f"degree {degree}; tolerated is {_TABLE_ERROR:g}"
     )

@@ -26,8 +26,8 @@ class GaussianClusters(NamedTuple):
         """tr Sigma_c."""
         return (self.covariances if self.covariances.ndim == 2 else np.einsum("cjj->cj", self.covariances)).sum(axis=1)
 
-    def large_ridge(self, n: np.ndarray) -> np.ndarray:
-        """Ridges at which responses are of order one and the mean scores of the clusters not far beyond it."""
+    def large_penalty(self, n: np.ndarray) -> np.ndarray:
+        """Penalties at which responses are of order one and the mean scores of the clusters not far beyond it."""
         return self.traces.mean() + 0.1 * n * (self.probabilities @ (self.means**2).sum(axis=1))
 
 
@@ -37,15 +37,15 @@ def check_clusters(
     """The clusters, or what is wrong with them."""
     centres = check_array("means", means, ndim=2, low=-1e100, high=1e100)
     count, d = centres.shape
-    shares = check_array("probabilities", probabilities, ndim=1, above=0)
-    signs = check_signs("labels", labels, ndim=1)
-    for name, array in (("probabilities", shares), ("labels", signs)):
+    shares = check_array("cluster_probabilities", probabilities, ndim=1, above=0)
+    signs = check_signs("cluster_labels", labels, ndim=1)
+    for name, array in (("cluster_probabilities", shares), ("cluster_labels", signs)):
         if array.size != count:
             raise InputError(f"{name} must have one entry per cluster, {count}, got {array.size}")
     if abs(shares.sum() - 1) > 1e-9:
-        raise InputError(f"probabilities must sum to 1, got {shares.sum():g}")
+        raise InputError(f"cluster_probabilities must sum to 1, got {shares.sum():g}")
     if np.unique(signs).size < 2:
-        raise InputError(f"labels must contain both -1 and 1, got only {signs[0]:g}")
+        raise InputError(f"cluster_labels must contain both -1 and 1, got only {signs[0]:g}")
     spread = check_array("covariances", covariances, low=-1e100, high=1e100)
     if spread.ndim == 0:
         spread = np.broadcast_to(spread, (count, d))

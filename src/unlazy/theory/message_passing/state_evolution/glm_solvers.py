@@ -8,8 +8,8 @@ import numpy as np
 
 from unlazy.checks import InputError
 from unlazy.numerics.fixed_points import along_the_ridge, fixed_points
+from unlazy.numerics.margin_losses import loss_of
 from unlazy.numerics.spectral_sums import SOLVER_EVALUATIONS, SpectralNodes, Spectrum, effective_ridge, spectral_sums
-from unlazy.theory.message_passing.losses import loss_of
 from unlazy.theory.message_passing.state_evolution.nodes import FieldNodes, plain_nodes, training_nodes
 from unlazy.theory.message_passing.teachers import (
     LinearTeacher,
@@ -37,9 +37,9 @@ State = tuple[np.ndarray, np.ndarray, np.ndarray]
 
 
 class GLMStateEvolution(NamedTuple):
-    """Limits of the fit; every field has the broadcast shape of n and ridge, and every case has converged."""
+    """Limits of the fit; every field has the broadcast shape of n and penalty, and every case has converged."""
 
-    variance: np.ndarray
+    response: np.ndarray
     """V: the training field is prox_V of a test-like field omega."""
     overlap: np.ndarray
     """m = w.u, the covariance of the fit's field x.w with the teacher's field t."""
@@ -51,57 +51,57 @@ class GLMStateEvolution(NamedTuple):
     """P(y x.w < 0) of a new sample; None for real labels."""
     test_loss: np.ndarray
     """E loss(y, x.w) of a new sample; for the square loss half of the mean squared error."""
-    train_error: np.ndarray | None
+    training_error: np.ndarray | None
     """Share of wrong signs on the training samples; None for real labels."""
-    train_loss: np.ndarray
-    """Mean loss on the training samples, without the ridge term."""
-    test_mse: np.ndarray | None
+    training_loss: np.ndarray
+    """Mean loss on the training samples, without the penalty."""
+    test_square_error: np.ndarray | None
     """E (y - x.w)^2 of a new sample; None unless the loss is the square."""
-    train_mse: np.ndarray | None
+    training_square_error: np.ndarray | None
     """Mean squared residual on the training samples; None unless the loss is the square."""
     stability: np.ndarray
     """The factor by which message passing contracts (replicon); below 1 for convex losses."""
-    precision: np.ndarray
-    """V-hat: the estimator sees directions of variance s with weight s / (ridge + s V-hat)."""
-    noise_strength: np.ndarray
+    conjugate_response: np.ndarray
+    """V-hat: the estimator sees directions of variance s with weight s / (penalty + s V-hat)."""
+    conjugate_norm: np.ndarray
     """q-hat, the variance of the effective noise."""
-    signal_strength: np.ndarray
-    """m-hat, the strength of the effective signal."""
+    conjugate_overlap: np.ndarray
+    """m-hat, the size of the effective signal."""
 
 
 def convex_evolution(
-    spectrum: Spectrum, rho: float, n: np.ndarray, ridge: np.ndarray, loss: str, teacher: Teacher
+    spectrum: Spectrum, rho: float, n: np.ndarray, penalty: np.ndarray, loss: str, teacher: Teacher
 ) -> GLMStateEvolution:
     _check_function(teacher, rho)
     nodes = spectrum.nodes(_ITERATIONS * n.size)
 
-    def solve(n: np.ndarray, ridge: np.ndarray, start: np.ndarray) -> np.ndarray:
+    def solve(n: np.ndarray, penalty: np.ndarray, start: np.ndarray) -> np.ndarray:
         def step(x: np.ndarray, rows: np.ndarray) -> np.ndarray:
             state = _state(x)
             fields = _fields(loss, teacher, rho, *state)
             hats = _hats(fields, teacher, rho, state, n[rows])
-            variance, overlap, norm, _ = _weights(nodes, ridge[rows], *hats)
+            variance, overlap, norm, _ = _weights(nodes, penalty[rows], *hats)
             norm = np.maximum(norm, _TINY)
             return np.stack([np.log(variance), overlap / np.sqrt(norm), np.log(norm)], axis=1)
 
         return fixed_points(
             step,
             start,
-            lambda row: f"n = {n[row]:g}, ridge = {ridge[row]:g}",
+            lambda row: f"n = {n[row]:g}, penalty = {penalty[row]:g}",
             admissible=lambda x: np.abs(x[:, 1]) < np.sqrt(rho),
         )
 
     trace = spectrum.eigenvalues @ spectrum.multiplicities
     start = np.zeros((n.size, 3))
-    start[:, 0] = np.log(np.minimum(trace / ridge, _FIRST_VARIANCE))
+    start[:, 0] = np.log(np.minimum(trace / penalty, _FIRST_VARIANCE))
     start[:, 2] = np.log(_LEAST_NORM)
-    state = _state(along_the_ridge(solve, n, ridge, start, float(trace)))
+    state = _state(along_the_ridge(solve, n, penalty, start, float(trace)))
     _, overlap, norm = state
     fields = _fields(loss, teacher, rho, *state)
     precision, noise, drive = _hats(fields, teacher, rho, state, n)
-    square = _weights(nodes, ridge, precision, noise, drive)[3]
+    square = _weights(nodes, penalty, precision, noise, drive)[3]
     share, _ = _labels(fields, teacher, rho, *state)
-    stability, train_loss = _both_labels(
+    stability, training_loss = _both_labels(
         teacher, *fields.average(share * fields.decrease**2, share * loss_of(loss).value(fields.margin))
     )
     _check_resolution(fields, teacher, rho, state)
@@ -109,7 +109,7 @@ def convex_evolution(
         *state,
         overlap / np.sqrt(rho * norm),
         *_test(loss, teacher, rho, *state),
-        train_loss,
+        training_loss,
         None,
         None,
         n * stability * square,
@@ -190,7 +190,7 @@ def _check_resolution(fields: FieldNodes, teacher: Teacher, rho: float, state: S
     change = np.abs(once - twice).max() / np.abs(twice).max()
     if not change <= _SETTLED:
         raise InputError(
-            f"teacher must be a smooth function of t: with twice the quadrature nodes the averages change by "
+            f"label_law must be a smooth function of t: with twice the quadrature nodes the averages change by "
             f"{change:.2g}; SignTeacher is the one with a jump"
         )
 
@@ -211,10 +211,10 @@ def _resolved(fields: FieldNodes, teacher: Teacher, rho: float, state: State, re
 
 
 def _weights(
-    nodes: SpectralNodes, ridge: np.ndarray, precision: np.ndarray, noise: np.ndarray, drive: np.ndarray
+    nodes: SpectralNodes, penalty: np.ndarray, precision: np.ndarray, noise: np.ndarray, drive: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """V, m, q and sum_j s_j^2 A_j^2."""
-    learned = nodes.values / (ridge[:, None] + precision[:, None] * nodes.values)
+    learned = nodes.values / (penalty[:, None] + precision[:, None] * nodes.values)
     learned_twice = learned**2
     square = learned_twice @ nodes.multiplicities
     norm = noise * square + drive**2 * (learned_twice @ nodes.signal)
@@ -234,14 +234,15 @@ def _test(
     averages = fields.average(
         share * (fields.field < 0), share * loss_of(loss).value(fields.field), share * (fields.field < threshold)
     )
-    error, test_loss, train_error = _both_labels(teacher, *averages)
-    return error, test_loss, train_error
+    error, test_loss, training_error = _both_labels(teacher, *averages)
+    return error, test_loss, training_error
 
 
 def square_evolution(
-    spectrum: Spectrum, rho: float, n: np.ndarray, ridge: np.ndarray, teacher: Teacher
+    spectrum: Spectrum, rho: float, n: np.ndarray, penalty: np.ndarray, teacher: Teacher
 ) -> GLMStateEvolution:
-    """In closed form given the effective ridge kappa = ridge (1 + V) / n; no iteration, and ridge 0 is allowed."""
+    """In closed form given the effective ridge kappa = penalty (1 + V) / n; no iteration, and penalty 0 is
+    allowed."""
     real = isinstance(teacher, LinearTeacher)
     if not real:
         _check_function(teacher, rho)
@@ -252,10 +253,10 @@ def square_evolution(
     spectrum = spectrum._replace(signal=gain**2 * spectrum.signal)
     nodes = spectrum.nodes(SOLVER_EVALUATIONS * n.size)
     kappa = np.zeros(n.shape)
-    positive = (ridge > 0) | (n < spectrum.rank)
+    positive = (penalty > 0) | (n < spectrum.rank)
     if positive.any():
-        kappa[positive] = effective_ridge(spectrum, nodes, n[positive], ridge[positive] / n[positive])
-    unused = np.where(positive, ridge / np.where(positive, n * kappa, 1.0), (n - spectrum.rank) / n)
+        kappa[positive] = effective_ridge(spectrum, nodes, n[positive], penalty[positive] / n[positive])
+    unused = np.where(positive, penalty / np.where(positive, n * kappa, 1.0), (n - spectrum.rank) / n)
     df1, df2, mixed, missed = nodes.summed(spectral_sums, kappa)
     mse = (missed + max(second - explained, 0.0)) / (unused + mixed / n)
     learned = nodes.values / (nodes.values + kappa[:, None])
@@ -265,8 +266,8 @@ def square_evolution(
     overlap = overlap / gain if gain else 0 * overlap
     errors: tuple[np.ndarray | None, np.ndarray | None] = (None, None)
     if not real:
-        error, _, train_error = _test("square", teacher, rho, variance, overlap, norm)
-        errors = (error, train_error)
+        error, _, training_error = _test("square", teacher, rho, variance, overlap, norm)
+        errors = (error, training_error)
     return GLMStateEvolution(
         variance,
         overlap,

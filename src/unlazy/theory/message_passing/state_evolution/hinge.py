@@ -4,9 +4,9 @@ Near w = 0 and b = s, the sign of the larger class, the sum of the losses is its
 
     F(w, b - s) = sum over the larger class of max(0, -s (x.w + b - s)) + sum over the smaller of s (x.w + b - s),
 
-which is homogeneous. If F >= 0 everywhere, w = 0 is optimal at every ridge; if not, F + (ridge/2) |w|^2 has a minimum
-w != 0 of size 1/ridge. The state evolution of this problem at a given size of w has a ridge as its solution, and the
-sign of that ridge decides.
+which is homogeneous. If F >= 0 everywhere, w = 0 is optimal at every penalty; if not, F + (penalty/2) |w|^2 has a
+minimum w != 0 of size 1/penalty. The state evolution of this problem at a given size of w has a penalty as its
+solution, and the sign of that penalty decides.
 """
 
 from __future__ import annotations
@@ -36,21 +36,21 @@ Solve = Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndarray]
 
 
 def ignored_cases(
-    clusters: GaussianClusters, n: np.ndarray, ridge: np.ndarray, start: np.ndarray, solve: Solve
+    clusters: GaussianClusters, n: np.ndarray, penalty: np.ndarray, start: np.ndarray, solve: Solve
 ) -> tuple[np.ndarray, np.ndarray]:
     """Which cases have w = 0, and the solutions of the others."""
     balanced = clusters.labels @ clusters.probabilities == 0
     limits = _Limits(clusters)
     ignored, found = np.zeros(n.size, bool), start.copy()
     try:
-        found = solve(n, ridge, start)
+        found = solve(n, penalty, start)
     except ConvergenceError:
         for i in range(n.size):
-            ignored[i], found[i] = _one_case(limits, n[[i]], ridge[[i]], start[[i]], solve, balanced)
+            ignored[i], found[i] = _one_case(limits, n[[i]], penalty[[i]], start[[i]], solve, balanced)
     if balanced:
         return ignored, found
     # of fits that average all samples
-    usual = np.sqrt(n * (clusters.traces.max() ** 2 / clusters.means.shape[1])) / ridge
+    usual = np.sqrt(n * (clusters.traces.max() ** 2 / clusters.means.shape[1])) / penalty
     small = np.sqrt(state_of(found)[2].max(axis=1)) < _SUSPICIOUS * np.minimum(usual, 1.0)
     for row in np.flatnonzero(small & ~ignored):
         ignored[row] = limits.at(n[[row]])[0] <= 0
@@ -58,24 +58,24 @@ def ignored_cases(
 
 
 def _one_case(
-    limits: _Limits, n: np.ndarray, ridge: np.ndarray, start: np.ndarray, solve: Solve, balanced: bool
+    limits: _Limits, n: np.ndarray, penalty: np.ndarray, start: np.ndarray, solve: Solve, balanced: bool
 ) -> tuple[bool, np.ndarray]:
     if balanced:
-        return False, along_the_ridge(solve, n, ridge, start, limits.clusters.large_ridge(n))[0]
+        return False, along_the_ridge(solve, n, penalty, start, limits.clusters.large_penalty(n))[0]
     try:
-        return False, solve(n, ridge, start)[0]
+        return False, solve(n, penalty, start)[0]
     except ConvergenceError as error:
         limit, first = limits.at(n)
         if limit <= 0:
             return True, start[0]
-        # from a ridge at which the weights are small, where the limit is a solution
+        # from a penalty at which the weights are small, where the limit is a solution
         large = limit / _SMALL
         shrunk, count = first.copy(), len(limits.clusters.labels)
         shrunk[:, :count] += np.log(_SMALL)
         shrunk[:, 2 * count :] += 2 * np.log(_SMALL)
         try:
             begin = solve(n, np.array([large]), shrunk)
-            return False, continued(lambda r, x: solve(n, np.array([r]), x), large, begin, float(ridge[0]))[0]
+            return False, continued(lambda r, x: solve(n, np.array([r]), x), large, begin, float(penalty[0]))[0]
         except ConvergenceError:
             raise error from None
 
@@ -95,13 +95,14 @@ class _Limits:
 
 
 def _small_weights(clusters: GaussianClusters, n: np.ndarray) -> tuple[float, np.ndarray]:
-    """The ridge at which small weights have Q = 1 in the first cluster of the larger class, and the solution there."""
+    """The penalty at which small weights have Q = 1 in the first cluster of the larger class, and the solution
+    there."""
     count = len(clusters.labels)
     sign = np.sign(clusters.labels @ clusters.probabilities)
     larger = clusters.labels == sign
     reference = int(np.argmax(larger * clusters.probabilities))
     respond = response_of(clusters)
-    ridge, offset = np.zeros(1), np.full(1, sign)
+    penalty, offset = np.zeros(1), np.full(1, sign)
 
     def step(x: np.ndarray, rows: np.ndarray) -> np.ndarray:
         new = np.empty_like(x)
@@ -116,16 +117,16 @@ def _small_weights(clusters: GaussianClusters, n: np.ndarray) -> tuple[float, np
         offset[:] = bias_of("hinge", clusters, n, variance, seen, norm, offset)
         hats = hats_of(fields_of("hinge", clusters, variance, seen, norm, offset), clusters, n)
 
-        def response(ridge: np.ndarray) -> Response:
-            return respond(clusters, ridge, *hats, mean, True)
+        def response(penalty: np.ndarray) -> Response:
+            return respond(clusters, penalty, *hats, mean, True)
 
-        ridge[:] = _ridge_of_norm(response, _least_precision(clusters, hats[0][0]), reference)
-        found = response(ridge)
+        penalty[:] = _penalty_of_norm(response, _least_precision(clusters, hats[0][0]), reference)
+        found = response(penalty)
         return unknowns_of(found.variance, found.mean, found.norm)
 
     x = fixed_points(step, np.zeros((1, 3 * count)), lambda row: f"n = {n[0]:g} and small weights", depth=6)
     one_step(x)
-    return float(ridge[0]), x
+    return float(penalty[0]), x
 
 
 def _least_precision(clusters: GaussianClusters, precision: np.ndarray) -> float:
@@ -134,8 +135,8 @@ def _least_precision(clusters: GaussianClusters, precision: np.ndarray) -> float
     return float(max(np.linalg.eigvalsh(np.tensordot(precision, clusters.covariances, 1))[0], 0.0))
 
 
-def _ridge_of_norm(response: Callable[[np.ndarray], Response], least: float, reference: int) -> float:
-    """The ridge > -least at which Q = 1; Q falls as the ridge rises."""
+def _penalty_of_norm(response: Callable[[np.ndarray], Response], least: float, reference: int) -> float:
+    """The penalty > -least at which Q = 1; Q falls as the penalty rises."""
 
     def excess(shifted: np.ndarray) -> np.ndarray:
         return np.array([-np.log(response(np.array([value - least])).norm[0, reference]) for value in shifted])

@@ -87,7 +87,7 @@ def response_of(clusters: GaussianClusters) -> Callable[..., Response]:
 
 def _diagonal_response(
     clusters: GaussianClusters,
-    ridge: np.ndarray,
+    penalty: np.ndarray,
     precision: np.ndarray,
     noise: np.ndarray,
     drive: np.ndarray,
@@ -95,7 +95,7 @@ def _diagonal_response(
     bias: bool,
 ) -> Response:
     means, variances = clusters.means, clusters.covariances
-    resolvent = 1 / (ridge[:, None] + precision @ variances)
+    resolvent = 1 / (penalty[:, None] + precision @ variances)
     gram = np.einsum("cj,pj,ej->pce", means, resolvent, means, optimize=True)
     damping = _damping(precision, bias)
     new = _implicit_mean(gram, damping, drive, mean)
@@ -107,7 +107,7 @@ def _diagonal_response(
 
 def _full_response(
     clusters: GaussianClusters,
-    ridge: np.ndarray,
+    penalty: np.ndarray,
     precision: np.ndarray,
     noise: np.ndarray,
     drive: np.ndarray,
@@ -117,9 +117,9 @@ def _full_response(
     means, covariances = clusters.means, clusters.covariances
     damping = _damping(precision, bias)
     found = []
-    for case in range(len(ridge)):
+    for case in range(len(penalty)):
         hessian = np.tensordot(precision[case], covariances, 1)
-        hessian[np.diag_indices_from(hessian)] += ridge[case]
+        hessian[np.diag_indices_from(hessian)] += penalty[case]
         resolvent = np.linalg.inv(hessian)
         new = _implicit_mean((means @ resolvent @ means.T)[None], damping[[case]], drive[[case]], mean[[case]])[0]
         weights = resolvent @ (means.T @ (drive[case] + damping[case] @ (mean[case] - new)))

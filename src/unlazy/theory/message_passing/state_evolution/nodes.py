@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from unlazy.numerics.margin_losses import expit, logistic_prox
 from unlazy.numerics.quadrature import gauss_rule
-from unlazy.theory.message_passing.losses import expit, logistic_prox
 
 _NODES = 12
 _REACH = 9

@@ -26,7 +26,7 @@ _CONSTANT = 1e-25
 
 
 class FeatureSpectrum(NamedTuple):
-    """The bulk at the points x; both fields have their shape."""
+    """The bulk at given eigenvalues x; both fields have their shape."""
 
     density: np.ndarray
     """The density of the N eigenvalues without outliers and without the atom of n < N at 0."""
@@ -37,48 +37,52 @@ class FeatureSpectrum(NamedTuple):
 class FeatureOutliers(NamedTuple):
     """The end of the bulk, and the eigenvalues beyond it in descending order."""
 
-    edge: float
-    values: np.ndarray
+    bulk_edge: float
+    outliers: np.ndarray
 
 
 def feature_spectrum(
     activation: Any,
-    groups: NeuronGroups,
+    neuron_groups: NeuronGroups,
     n: float,
     d: float,
-    features: float,
-    points: ArrayLike,
+    width: float,
+    eigenvalue: ArrayLike,
     *,
     resolution: float = 1e-6,
-    nodes: int | None = None,
+    index_nodes: int | None = None,
 ) -> FeatureSpectrum:
-    """Density and distribution of the bulk of eigenvalues of F^T F / n at points x > 0.
+    """Density and distribution of the bulk of eigenvalues of F^T F / n at x = `eigenvalue` > 0.
 
         density = Im sum_a pi_a Q_a / pi,       distribution = -Im log det(F^T F / n - x) / (pi N)
 
     with the fixed point Q, chi of `spiked_features_equivalent` without the means M_a at ridge -x (1 + i resolution);
     log det is the potential whose stationary point that is, so that no grid of x is needed to integrate. Leading order
     as n, d and N grow in proportion; the few outliers (`feature_outliers`) have no weight in this limit.
+
+    >>> groups = NeuronGroups(fractions=[1.0], spikes=[1.5], radii=[1.0])
+    >>> print(feature_spectrum("tanh", groups, n=1000, d=400, width=600, eigenvalue=[0.05, 0.2, 1]).distribution)
+    [0.4245 0.6715 0.9571]
     """
-    system = _system(activation, groups, n, d, features, nodes)
-    x = check_array("points", points, above=0, high=_LARGEST)
-    width = float(check_array("resolution", resolution, above=0, high=0.1, ndim=0))
+    system = _system(activation, neuron_groups, n, d, width, index_nodes)
+    x = check_array("eigenvalue", eigenvalue, above=0, high=_LARGEST)
+    blur = float(check_array("resolution", resolution, above=0, high=0.1, ndim=0))
     fractions = system.sizes.neurons / system.neurons
     density, distribution = np.empty(x.size), np.empty(x.size)
     found: Resolvent | None = None
     for i in np.argsort(x, axis=None):
-        point = x.flat[i] * (1 + 1j * width)
+        point = x.flat[i] * (1 + 1j * blur)
         found = system.above(point, found)
         density[i] = (fractions @ found.groups).imag / np.pi
         distribution[i] = -system.log_determinant(point, found).imag / (np.pi * system.neurons)
     # the tail that `resolution` gives the atom
     atom = max(1 - system.sizes.samples / system.neurons, 0.0)
-    density = np.maximum(density - atom * width / (np.pi * x.ravel() * (1 + width**2)), 0.0)
+    density = np.maximum(density - atom * blur / (np.pi * x.ravel() * (1 + blur**2)), 0.0)
     return FeatureSpectrum(density.reshape(x.shape)[()], np.clip(distribution, 0, 1).reshape(x.shape)[()])
 
 
 def feature_outliers(
-    activation: Any, groups: NeuronGroups, n: float, d: float, features: float, *, nodes: int | None = None
+    activation: Any, neuron_groups: NeuronGroups, n: float, d: float, width: float, *, index_nodes: int | None = None
 ) -> FeatureOutliers:
     """The upper end of the bulk of F^T F / n and the eigenvalues x beyond it, which solve
 
@@ -87,8 +91,13 @@ def feature_outliers(
     with the fixed point of `feature_spectrum` at ridge -x. The largest are about N times the eigenvalues of
     sqrt(pi_a pi_b) E_s[M_a M_b]. Points s that only one in a hundred draws of n samples reaches are left out: each
     would end the bulk with less than one eigenvalue of its own. Leading order as `feature_spectrum`.
+
+    >>> groups = NeuronGroups(fractions=[0.5, 0.5], spikes=[2.0, -1.0], radii=[1.0, 1.0])
+    >>> found = feature_outliers("tanh", groups, n=1000, d=400, width=600)
+    >>> print(f"{found.bulk_edge:.3f}", found.outliers)
+    1.572 [215.6 1.875]
     """
-    system = _system(activation, groups, n, d, features, nodes, only_reached=True)
+    system = _system(activation, neuron_groups, n, d, width, index_nodes, only_reached=True)
     top = 10 * (system.scale + system.neurons * system.largest_mean)
     x, found = top, system.newton(top, system.far(top))
     values: list[float] = []
@@ -132,7 +141,7 @@ def _system(
     groups: NeuronGroups,
     n: float,
     d: float,
-    features: float,
+    width: float,
     nodes: int | None,
     *,
     only_reached: bool = False,
@@ -140,7 +149,7 @@ def _system(
     checked = checked_groups(groups)
     samples, dimension, count = (
         float(check_array(name, value, low=1, high=_LARGEST, ndim=0))
-        for name, value in (("n", n), ("d", d), ("features", features))
+        for name, value in (("n", n), ("d", d), ("width", width))
     )
     known = feature_statistics(activation, checked, nodes)
     if (known.rest + known.linear**2).max() <= _CONSTANT * (known.mean**2).max():

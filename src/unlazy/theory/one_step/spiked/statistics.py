@@ -56,15 +56,17 @@ def checked_groups(groups: Any) -> NeuronGroups:
     try:
         fractions, spikes, radii = groups
     except (TypeError, ValueError):
-        raise InputError(f"groups must be fractions, spikes and radii (NeuronGroups), got {groups!r}") from None
-    fractions = check_array("groups.fractions", fractions, above=0, ndim=1)
-    spikes = check_array("groups.spikes", spikes)
-    radii = check_array("groups.radii", radii, above=0)
+        raise InputError(f"neuron_groups must be fractions, spikes and radii (NeuronGroups), got {groups!r}") from None
+    fractions = check_array("neuron_groups.fractions", fractions, above=0, ndim=1)
+    spikes = check_array("neuron_groups.spikes", spikes)
+    radii = check_array("neuron_groups.radii", radii, above=0)
     for name, array in (("spikes", spikes), ("radii", radii)):
         if array.ndim and array.shape != fractions.shape:
-            raise InputError(f"groups.{name} must be {fractions.size} numbers like fractions, got shape {array.shape}")
+            raise InputError(
+                f"neuron_groups.{name} must be {fractions.size} numbers like fractions, got shape {array.shape}"
+            )
     if abs(fractions.sum() - 1) > 1e-9:
-        raise InputError(f"groups.fractions must add up to 1, got {fractions.sum():g}")
+        raise InputError(f"neuron_groups.fractions must add up to 1, got {fractions.sum():g}")
     return NeuronGroups(
         fractions / fractions.sum(),
         np.broadcast_to(spikes, fractions.shape),
@@ -83,7 +85,7 @@ def resolution(steepness: float) -> tuple[int, int]:
 
 def feature_statistics(activation: Any, groups: NeuronGroups, nodes: int | None) -> FeatureStatistics:
     """At `nodes` points s_j, by default as many as the spikes need."""
-    points, weights = normal_nodes(_nodes_for_spikes(groups) if nodes is None else nodes)
+    points, weights = normal_nodes(_nodes_for_spikes(groups) if nodes is None else nodes, "index_nodes")
     function = as_activation(activation)
     averages = normal_averages("activation", function, points[:, None] * groups.spikes, groups.radii)
     return FeatureStatistics(weights, averages.mean, averages.linear / groups.radii, averages.rest)
@@ -99,7 +101,8 @@ def statistics(
     """
     function = as_link(link)
     if nodes is not None:
-        return feature_statistics(activation, groups, nodes), _target(function, cosine, normal_nodes(nodes)[0])
+        features = feature_statistics(activation, groups, nodes)
+        return features, _target(function, cosine, normal_nodes(nodes)[0])
     whole = normal_averages("link", function, 0.0, 1.0)
     second = whole.mean**2 + whole.linear**2 + whole.rest
     fewest = _nodes_for_spikes(groups)
@@ -118,7 +121,8 @@ def _nodes_for_spikes(groups: NeuronGroups) -> int:
     steepness = math.sqrt(groups.fractions @ (groups.spikes / groups.radii) ** 2)
     if steepness > _STEEPEST:
         raise InputError(
-            f"groups must have spikes of root mean square <= {_STEEPEST} radii unless nodes is given, got {steepness:g}"
+            f"neuron_groups must have spikes of root mean square <= {_STEEPEST} radii unless index_nodes is given, got "
+            f"{steepness:g}"
         )
     return resolution(steepness)[1]
 

@@ -25,11 +25,11 @@ def checked_particles(particles: Any) -> Array:
         array = np.asarray(particles)
         array = array if array.dtype in (np.float32, np.float64) else array.astype(float)
     except (TypeError, ValueError):
-        raise InputError(f"particles must be an array (N, d) of numbers, got {type(particles).__name__}") from None
+        raise InputError(f"start must be an array (N, d) of numbers, got {type(particles).__name__}") from None
     if array.ndim != 2 or array.shape[0] < 2 or array.shape[1] < 1:
-        raise InputError(f"particles must have the shape (N, d) with N >= 2 and d >= 1, got {array.shape}")
+        raise InputError(f"start must have the shape (N, d) with N >= 2 and d >= 1, got {array.shape}")
     if not np.isfinite(array).all():
-        raise InputError(f"particles must be finite, got {array[~np.isfinite(array)].flat[0]} among them")
+        raise InputError(f"start must be finite, got {array[~np.isfinite(array)].flat[0]} among them")
     return jnp.asarray(array)
 
 

@@ -121,7 +121,7 @@ def run(
     confinement: ArrayLike,
     step_size: ArrayLike,
     data: Any = None,
-    batch: int | None = None,
+    batch_size: int | None = None,
     batches: str = "reshuffled",
     variance_reduction: bool = False,
     observables: Callable[[Array], Any] | None = None,
@@ -132,11 +132,11 @@ def run(
 ) -> LangevinRun:
     """Run the dynamics for a number of steps, averaging observables over time.
 
-    `data` is a tree of arrays with a common first axis of n rows, handed to F as `rows`. `batch` rows at a time are
-    used if it is given, one batch for all particles: `batches="reshuffled"` cuts them from one permutation per epoch of
-    n // batch steps, whose noise largely cancels, `"independent"` draws each one without replacement anew, as the
-    theory has it (batches of thousands are slow to draw, as their number squared).
-    `variance_reduction` sets the anchor at the start of every epoch.
+    `data` is a tree of arrays with a common first axis of n rows, handed to F as `rows`. `batch_size` rows at a time
+    are used if it is given, one batch for all particles: `batches="reshuffled"` cuts them from one permutation per
+    epoch of n // batch_size steps, whose noise largely cancels, `"independent"` draws each one without replacement
+    anew, as the theory has it (batches of thousands are slow to draw, as their number squared). `variance_reduction`
+    sets the anchor at the start of every epoch.
 
     `observables(particles)` is any tree of arrays; its mean over the states after every `observe_every`-th step later
     than `average_from` is accumulated on the way. `record_at` (increasing, from 0 to `steps`; the end alone by default)
@@ -145,7 +145,7 @@ def run(
     A pure function of its arrays, for jit and vmap over instances; the step is compiled once. The particles' dtype is
     that of all arithmetic.
     """
-    options = Options(batch, batches, variance_reduction, observables, observe_every)
+    options = Options(batch_size, batches, variance_reduction, observables, observe_every)
     start, step = build_numbered_step(functional, options, data)
     numbers = {"temperature": temperature, "confinement": confinement, "step_size": step_size}
 
@@ -171,7 +171,7 @@ class Carry(NamedTuple):
 class Options(NamedTuple):
     """What the compiled step depends on, besides the functional and the data; the words are those of `run`."""
 
-    batch: int | None
+    batch_size: int | None
     batches: str
     variance_reduction: bool
     observables: Callable[[Array], Any] | None
@@ -186,12 +186,12 @@ def build_numbered_step(
     The randomness of a step depends on the key and its number alone; the number may be traced, but not batched: else
     `cond` would do the work of an epoch's start at every step.
     """
-    batch, batches, variance_reduction, observables, observe_every = options
+    batch_size, batches, variance_reduction, observables, observe_every = options
     count = None if data is None else data_length(data)
     check_choice("batches", batches, BATCHES)
-    check_batch(batch, count, variance_reduction)
+    check_batch(batch_size, count, variance_reduction)
     check_whole("observe_every", observe_every, 1)
-    size = batch if batch is not None and batch != count else None
+    size = batch_size if batch_size is not None and batch_size != count else None
     epoch = 1 if size is None or count is None else count // size
     move = _build_move(functional, variance_reduction)
 
@@ -267,17 +267,17 @@ def data_length(data: Any) -> int:
     return lengths.pop()
 
 
-def check_batch(batch: int | None, count: int | None, variance_reduction: bool) -> None:
+def check_batch(batch_size: int | None, count: int | None, variance_reduction: bool) -> None:
     """Raise an `InputError` if there can be no such mini-batches."""
-    if batch is None:
+    if batch_size is None:
         if variance_reduction:
-            raise InputError("variance_reduction needs batch, an integer from 1 to the number of rows; got None")
+            raise InputError("variance_reduction needs batch_size, an integer from 1 to the number of rows; got None")
         return
     if count is None:
         raise InputError(
-            f"batch needs data, whose rows are drawn, and a functional F(particles, rows); got batch={batch}"
+            f"batch_size needs data, whose rows are drawn, and a functional F(particles, rows); got {batch_size}"
         )
-    check_whole("batch", batch, 1, count)
+    check_whole("batch_size", batch_size, 1, count)
 
 
 def _real(dtype: Any) -> Any:

@@ -50,7 +50,7 @@ class MeanFieldSample(NamedTuple):
     `step_reason` says where `step_size`, the last one used, comes from.
     """
 
-    particles: np.ndarray
+    cloud: np.ndarray
     energies: np.ndarray
     recorded_at: np.ndarray
     averages: Any
@@ -64,14 +64,14 @@ class MeanFieldSample(NamedTuple):
 
 def sample_mean_field(
     functional: Functional,
-    particles: Any,
+    start: Any,
     *,
     temperature: float,
     confinement: float,
     steps: int,
     step_size: float | str = "auto",
     data: Any = None,
-    batch: int | None = None,
+    batch_size: int | None = None,
     batches: str = "reshuffled",
     variance_reduction: bool = False,
     observables: Callable[[Array], Any] | None = None,
@@ -84,9 +84,9 @@ def sample_mean_field(
 
     `functional(particles)`, or `functional(particles, rows)` with `data`, is F of the empirical law of the particles
     (N, d), as a JAX function without the confinement; the library differentiates it, multiplies by N and adds the rest.
-    `particles` are where to start, `steps` how many steps to take, `batch` how many of the rows to use at each, all if
-    None; see `run` in the same folder for `batches` and `variance_reduction`. `observables(particles)` is any tree of
-    arrays whose time average is wanted, after the share `discard` of the steps.
+    `start` are their places at the start, `steps` how many steps to take, `batch_size` how many of the rows to use at
+    each, all if None; see `run` in the same folder for `batches` and `variance_reduction`. `observables(particles)` is
+    any tree of arrays whose time average is wanted, after the share `discard` of the steps.
 
     `step_size="auto"` is 1/(4 curvature), an eighth of what is stable. A step eta multiplies the stationary variance
     along a direction of curvature a by 1/(1 - eta a/2), exactly so if F is quadratic: here 8/7, 14% too much, along the
@@ -111,18 +111,18 @@ def sample_mean_field(
     >>> bool(abs(sample.averages["mean"] - 0.9) < 0.02)                     # (h + b c)/(a + b) of the closed form
     True
     """
-    start = checked_particles(particles)
+    start = checked_particles(start)
     heat = float(check_array("temperature", temperature, ndim=0, above=0))
     weight = _checked_confinement(confinement, self_confined)
     steps = check_whole("steps", steps, 1)
     share = float(check_array("discard", discard, ndim=0, low=0, below=1))
     data = None if data is None else jax.tree.map(jnp.asarray, data)
     count = None if data is None else data_length(data)
-    check_batch(batch, count, variance_reduction)
+    check_batch(batch_size, count, variance_reduction)
     check_choice("batches", batches, BATCHES)
     check_whole("observe_every", observe_every, 1)
     functional = functional if not callable(functional) or isinstance(functional, Hashable) else partial(functional)
-    check_functional(functional, start, data, mean_over_rows=batch is not None and batch != count)
+    check_functional(functional, start, data, mean_over_rows=batch_size is not None and batch_size != count)
     automatic = isinstance(step_size, str)
     if automatic:
         check_choice("step_size", step_size, ["auto"])
@@ -135,7 +135,7 @@ def sample_mean_field(
             "functional must have finite second derivatives at the starting particles, got a curvature NaN"
         )
     limit = largest_energy(functional, start, heat, weight, data)
-    options = Options(batch, batches, variance_reduction, observables, observe_every)
+    options = Options(batch_size, batches, variance_reduction, observables, observe_every)
     key, carry = jax.random.key(seed), build_numbered_step(functional, options, data)[0](start)
 
     def advance(carry: Carry, first: int, last: int, rate: float) -> tuple[Carry, float]:
@@ -175,7 +175,7 @@ def sample_mean_field(
     _warn_if_short(lasted, weight, rate)
     averages, errors = _time_average(means, ends, settled, observe_every)
     return MeanFieldSample(
-        particles=np.asarray(carry.state.particles),
+        cloud=np.asarray(carry.state.particles),
         energies=np.asarray(energies),
         recorded_at=ends,
         averages=averages,

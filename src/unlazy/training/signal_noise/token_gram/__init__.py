@@ -1,6 +1,6 @@
 """The token-Gram engine: exact gradient descent of patch networks at a cost that does not depend on the dimension.
 
-    problem = draw_signal_noise(key, samples=20, width=10, dimension=1e4, signal=10.0, scale=1e-4)
+    problem = draw_signal_noise(key, n=20, d=1e4, width=10, signal_norm=10.0, initial_deviation=1e-4)
     network = Network(relu_power(2))
     run = train(key, problem, network, gradient_descent(0.1), 500)
     error, loss = fresh_error(key, problem, run.state.weights, network)
@@ -65,3 +65,64 @@ from unlazy.training.signal_noise.token_gram.views import (
     mixup,
 )
 from unlazy.training.signal_noise.token_gram.weights import Weights, weight_gram
+
+__all__ = [
+    "CUBE",
+    "LOGISTIC",
+    "SQUARED",
+    "FreshError",
+    "Mixing",
+    "Network",
+    "Patch",
+    "PatchDesign",
+    "PatchLoss",
+    "PatchProblem",
+    "PatchRun",
+    "SeenBatch",
+    "State",
+    "TrainedPatches",
+    "UpdateRule",
+    "View",
+    "Weights",
+    "active_fraction",
+    "clean_and_flipped",
+    "cut",
+    "draw",
+    "draw_signal_noise",
+    "either",
+    "feature_design",
+    "feature_output",
+    "fitted",
+    "fresh_error",
+    "fresh_errors",
+    "fresh_kinds",
+    "from_vectors",
+    "full_batch",
+    "gradient_descent",
+    "gradient_flow",
+    "init",
+    "label_flips",
+    "loss_rises",
+    "margins",
+    "mean_coefficients",
+    "mean_signal",
+    "mini_batch",
+    "mixup",
+    "muon",
+    "noise_coefficients",
+    "normalised",
+    "own_pairs",
+    "paired_second_layer",
+    "patch_run",
+    "race_outcome",
+    "race_run",
+    "relu_or_square",
+    "relu_power",
+    "signal_coefficients",
+    "signal_noise_design",
+    "step",
+    "switch",
+    "train",
+    "watch_loss",
+    "weight_gram",
+]

@@ -27,17 +27,18 @@ def draw(
     features: ArrayLike,
     second_layer: ArrayLike,
     *,
-    dimension: ArrayLike,
-    scale: ArrayLike,
-    noise: ArrayLike = 1.0,
+    d: ArrayLike,
+    initial_deviation: ArrayLike,
+    noise_deviation: ArrayLike = 1.0,
     orthogonal: ArrayLike = True,
 ) -> PatchProblem:
-    """Fixed features, own tokens xi ~ N(0, noise^2 I_d) and initial neurons w ~ N(0, scale^2 I_d), exactly in law.
+    """Fixed features, own tokens xi ~ N(0, s^2 I_d) and initial neurons w ~ N(0, s0^2 I_d), exactly in law.
 
-    `features` are the lengths (S,) of orthogonal features, or their Gram matrix (S, S). With `orthogonal` the own
-    tokens are projected orthogonally to the features (of positive length). In a basis adapted to the features the other
-    d - S components of N = nQ + R Gaussian vectors are a Bartlett factor: strictly lower N(0, 1), diagonal
-    sqrt(chi2_{d-S-k}), k = 0..N-1. All numbers may be traced, the dimension too; it must be at least N + S.
+    s is the `noise_deviation` and s0 the `initial_deviation`. `features` are the lengths (S,) of orthogonal
+    features, or their Gram matrix (S, S). With `orthogonal` the own tokens are projected orthogonally to the
+    features (of positive length). In a basis adapted to the features the other d - S components of N = nQ + R
+    Gaussian vectors are a Bartlett factor: strictly lower N(0, 1), diagonal sqrt(chi2_{d-S-k}), k = 0..N-1. All
+    numbers may be traced, d too; it must be at least N + S.
     """
     check_known("second_layer", second_layer, ndim=1)
     second_layer = jnp.asarray(second_layer, float)
@@ -48,9 +49,9 @@ def draw(
     count = own + neurons
     if len(basis) != design.features:
         raise InputError(f"features must be the {design.features} of the design, got {len(basis)}")
-    check_known("dimension", dimension, ndim=0, low=count + len(basis))
-    check_known("scale", scale, ndim=0, low=0)
-    check_known("noise", noise, ndim=0, low=0)
+    check_known("d", d, ndim=0, low=count + len(basis))
+    check_known("initial_deviation", initial_deviation, ndim=0, low=0)
+    check_known("noise_deviation", noise_deviation, ndim=0, low=0)
     check_known("orthogonal", orthogonal, ndim=0, low=0, high=1)
 
     # One draw of each kind: every further one costs half a second of compilation.
@@ -59,56 +60,58 @@ def draw(
     normals = normal(normal_key, (count * (columns + CHI_ATTEMPTS),))
     uniforms = uniform(uniform_key, (count * (CHI_ATTEMPTS + 1),), float(jnp.finfo(float).tiny))
     standard = normals[: count * columns].reshape(count, columns)
-    freedom = jnp.asarray(dimension, float) - len(basis) - jnp.arange(count)
+    freedom = jnp.asarray(d, float) - len(basis) - jnp.arange(count)
     lengths = chi(normals[count * columns :].reshape(CHI_ATTEMPTS, count), uniforms.reshape(-1, count), freedom)
     along, across = standard[:, : len(basis)], jnp.tril(standard[:, len(basis) :], -1) + jnp.diag(lengths)
 
     removed = jnp.asarray(orthogonal, float) * spanned
-    noises = jnp.asarray(noise, float) * jnp.concatenate([along[:own] * (1 - removed), across[:own, :own]], axis=1)
+    noises = jnp.asarray(noise_deviation, float) * jnp.concatenate(
+        [along[:own] * (1 - removed), across[:own, :own]], axis=1
+    )
     tokens = jnp.concatenate([jnp.pad(basis, ((0, 0), (0, own))), noises])
-    weights = jnp.asarray(scale, float) * jnp.concatenate([along[own:], across[own:]], axis=1)
-    return in_products(design, tokens, weights, second_layer, noise, orthogonal)
+    weights = jnp.asarray(initial_deviation, float) * jnp.concatenate([along[own:], across[own:]], axis=1)
+    return in_products(design, tokens, weights, second_layer, noise_deviation, orthogonal)
 
 
 def draw_signal_noise(
     key: Array,
     *,
-    samples: int,
+    n: ArrayLike,
+    d: ArrayLike,
     width: ArrayLike,
-    dimension: ArrayLike,
-    signal: ArrayLike,
-    scale: ArrayLike,
-    noise: ArrayLike = 1.0,
+    signal_norm: ArrayLike,
+    initial_deviation: ArrayLike,
+    noise_deviation: ArrayLike = 1.0,
     orthogonal: ArrayLike = True,
-    flipped: ArrayLike = 0.0,
-    live: ArrayLike | None = None,
-    capacity: int | None = None,
+    flip_probability: ArrayLike = 0.0,
+    largest_n: int | None = None,
+    largest_width: int | None = None,
 ) -> PatchProblem:
-    """The two-patch problem [y mu, xi], |mu| = `signal`, with m = `width` neurons of output weight 1/m and m of -1/m.
+    """The two-patch problem [y mu, xi] with m = `width` neurons of output weight 1/m and m of -1/m.
 
-    `live` of the `samples` count (all by default), and a fraction `flipped` of their labels is wrong: see
-    `signal_noise_design`; for the `capacity` see `paired_second_layer`. Source: Cao et al. 2022.
+    A share `flip_probability` of the labels is wrong. For what memory is kept for see `signal_noise_design` and
+    `paired_second_layer`. Source: Cao et al. 2022.
     """
-    check_known("signal", signal, ndim=0, low=0)
+    check_known("signal_norm", signal_norm, ndim=0, low=0)
     return draw(
         key,
-        signal_noise_design(samples, live=live, flipped=flipped),
-        jnp.reshape(jnp.asarray(signal, float), (1,)),
-        paired_second_layer(width, capacity),
-        dimension=dimension,
-        scale=scale,
-        noise=noise,
+        signal_noise_design(n, largest_n=largest_n, flip_probability=flip_probability),
+        jnp.reshape(jnp.asarray(signal_norm, float), (1,)),
+        paired_second_layer(width, largest_width),
+        d=d,
+        initial_deviation=initial_deviation,
+        noise_deviation=noise_deviation,
         orthogonal=orthogonal,
     )
 
 
-def paired_second_layer(width: Any, capacity: int | None = None) -> Array:
+def paired_second_layer(width: Any, largest_width: int | None = None) -> Array:
     """Output weights 1/m of m = `width` neurons and -1/m of m others, (2m,).
 
-    With a `capacity` there are that many of each, those beyond m with weight 0: one program serves all widths.
+    With `largest_width` there are that many of each, those beyond m with weight 0: one program serves all widths.
     """
     check_known("width", width, whole=True, ndim=0, low=1)
-    each = int(width) if capacity is None else capacity
+    each = int(width) if largest_width is None else largest_width
     index = jnp.arange(2 * each)
     return jnp.where(index % each < width, jnp.where(index < each, 1.0, -1.0) / width, 0.0)
 

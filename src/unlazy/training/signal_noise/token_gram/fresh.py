@@ -43,7 +43,7 @@ def fresh_errors(
 ) -> FreshError:
     """Error and loss (T,) of T kinds of fresh samples: patches shared (T, P, S) z_s + own (T, P, Q) xi_q, labels (T,).
 
-    Given the weights, fresh noise has the pre-activations u = W xi ~ N(0, noise^2 W W^T), less the part along the
+    Given the weights, fresh noise has the pre-activations u = W xi ~ N(0, s^2 W W^T), less the part along the
     features if it is orthogonal to them. All kinds, and all calls with one key, see the same normal numbers.
     """
     check_known("draws", draws, whole=True, ndim=0, low=1)
@@ -103,12 +103,12 @@ def fresh_kinds(
 
 
 def _noise_covariance(problem: PatchProblem, weights: Weights) -> Array:
-    """The covariance of W xi: noise^2 W P W^T, P the projection orthogonal to the features or the identity."""
+    """The covariance of W xi: s^2 W P W^T, P the projection orthogonal to the features or the identity."""
     count = problem.design.features
     seen = weights.preactivations[:, :count]
     inverse = jnp.linalg.pinv(problem.gram[:count, :count], hermitian=True)
     along = problem.orthogonal * (seen @ inverse @ seen.T)
-    return problem.noise**2 * (weight_gram(problem, weights) - along)
+    return problem.noise_deviation**2 * (weight_gram(problem, weights) - along)
 
 
 def _root(covariance: Array) -> Array:

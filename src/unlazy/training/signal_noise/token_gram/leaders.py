@@ -20,10 +20,10 @@ from unlazy.training.signal_noise.token_gram.rules import gradient_descent, grad
 
 
 class Growth(NamedTuple):
-    """A leading pre-activation at the start, its rate c in x' = c x^(q-1), and where it is in W Z^T."""
+    """A leading pre-activation at the start, its growth rate c in x' = c x^(q-1), and where it is in W Z^T."""
 
     start: Array
-    rate: Array
+    growth_rate: Array
     place: tuple[Any, Any]
 
 
@@ -54,7 +54,7 @@ def early_growth(
     where growth never does, the unit is growth by e.
     """
     leaders = leading_growth(problem, power)
-    speeds = [leader.rate * max(power - 2, 1) * leader.start ** (power - 2) for leader in leaders]
+    speeds = [leader.growth_rate * max(power - 2, 1) * leader.start ** (power - 2) for leader in leaders]
     step_size = pace / jnp.maximum(*speeds)
 
     def lead(state: State) -> list[Array]:
@@ -72,17 +72,17 @@ def race_run(
     power: int,
     n: ArrayLike,
     d: ArrayLike,
-    strength: ArrayLike,
+    signal_strength: ArrayLike,
     width: ArrayLike,
-    start: ArrayLike,
-    target: ArrayLike,
-    most_samples: int,
-    most_neurons: int,
+    initial_scale: ArrayLike,
+    stop_loss: ArrayLike,
+    largest_n: int,
+    largest_width: int,
     steps: int,
     slow_steps: Sequence[int],
     draws: int = 500,
 ) -> dict[str, Array]:
-    """Train a ReLU^q network on [y mu, xi], n SNR^q = `strength`: short steps first, then gradient flow to the target.
+    """Train a ReLU^q network on [y mu, xi], n SNR^q = `signal_strength`: short steps first, then gradient flow.
 
     The short steps are a hundredth of the time of `early_growth`. Benign is a test error below 0.1.
     """
@@ -90,23 +90,23 @@ def race_run(
     network, root = Network(relu_power(power)), jnp.sqrt(jnp.asarray(d, float))
     problem = draw_signal_noise(
         draw_key,
-        samples=most_samples,
-        live=n,
+        n=n,
+        d=d,
         width=width,
-        capacity=most_neurons,
-        dimension=d,
-        signal=root * (strength / n) ** (1 / power),
-        scale=start / root,
+        signal_norm=root * (signal_strength / n) ** (1 / power),
+        initial_deviation=initial_scale / root,
+        largest_n=largest_n,
+        largest_width=largest_width,
     )
     early, state = early_growth(train_key, problem, power, slow_steps, pace=0.01)
-    state = train(train_key, problem, network, gradient_flow(), steps, stop_loss=target, state=state).state
+    state = train(train_key, problem, network, gradient_flow(), steps, stop_loss=stop_loss, state=state).state
     tested, outcome = fresh_error(test_key, problem, state.weights, network, draws=draws), race_outcome(problem, power)
     return {
         "test_error": tested.error,
         "test_loss": tested.loss,
         "training_loss": state.loss,
-        "signal": jnp.max(signal_coefficients(problem, state.weights)),
-        "noise": jnp.max(noise_coefficients(problem, state.weights)),
+        "signal_coefficient": jnp.max(signal_coefficients(problem, state.weights)),
+        "noise_coefficient": jnp.max(noise_coefficients(problem, state.weights)),
         "benign": (tested.error < 0.1).astype(float),
         "race_benign": outcome.by_class.astype(float),
         "slowest_benign": outcome.by_slowest.astype(float),
@@ -130,7 +130,7 @@ def leading_growth(problem: PatchProblem, power: int) -> tuple[Growth, Growth]:
 
 def growth_law(leader: Growth, power: int, step_size: Array, steps: Sequence[int]) -> Array:
     """x/x0 after these numbers of steps of x <- x + eta c x^(q-1)."""
-    speed = step_size * leader.rate * leader.start ** (power - 2)
+    speed = step_size * leader.growth_rate * leader.start ** (power - 2)
 
     def grow(x: Array, _: Any) -> tuple[Array, Array]:
         grown = x + speed * x ** (power - 1)

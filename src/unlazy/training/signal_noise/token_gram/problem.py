@@ -65,32 +65,34 @@ class PatchProblem(NamedTuple):
     """Inner products of the initial neurons, W0 W0^T, (R, R)."""
     second_layer: Array
     """Output weights a, (R,), which are not trained."""
-    noise: Array
+    noise_deviation: Array
     """Standard deviation of the own tokens' components, for the law of fresh samples."""
     orthogonal: Array
     """1 if own tokens are orthogonal to the shared ones, 0 if not."""
 
 
-def signal_noise_design(samples: int, *, live: ArrayLike | None = None, flipped: ArrayLike = 0.0) -> PatchDesign:
+def signal_noise_design(
+    n: ArrayLike, *, largest_n: int | None = None, flip_probability: ArrayLike = 0.0
+) -> PatchDesign:
     """Two patches [y mu, xi] per sample with alternating classes y = +1, -1, ...; mu is the one shared token.
 
-    Of the n `samples` the first `live` count, all by default. The observed labels of round(flipped live / 2) samples of
-    each class are wrong, for a fraction below .5.
+    With `largest_n` there are so many samples, of which the first n count: one program serves all n. The observed
+    labels of round(flip_probability n / 2) samples of each class are wrong, for a share below .5.
     """
-    check_array("samples", samples, ndim=0, low=1)
-    check_known("samples", samples, whole=True)
-    if live is not None:
-        check_known("live", live, whole=True, ndim=0, low=1, high=samples)
-    check_known("flipped", flipped, ndim=0, low=0, below=0.5)
+    size, name = (n, "n") if largest_n is None else (largest_n, "largest_n")
+    check_array(name, size, ndim=0, low=1)
+    check_known(name, size, whole=True)
+    samples = int(np.asarray(size))
+    check_known("n", n, whole=True, ndim=0, low=1, high=samples)
+    check_known("flip_probability", flip_probability, ndim=0, low=0, below=0.5)
     index = jnp.arange(samples)
     classes = 1.0 - 2.0 * (index % 2)
-    count = samples if live is None else live
-    wrong = (index // 2 < jnp.round(jnp.asarray(flipped) * count / 2)) & (index < count)
+    wrong = (index // 2 < jnp.round(jnp.asarray(flip_probability) * n / 2)) & (index < n)
     return PatchDesign(
         patches=(Patch(shared=classes[:, None]), Patch(own=jnp.ones((samples, 1)))),
         labels=jnp.where(wrong, -classes, classes),
         classes=classes,
-        weights=jnp.where(index < count, 1.0 / count, 0.0),
+        weights=jnp.where(index < n, 1.0 / n, 0.0),
     )
 
 
@@ -114,23 +116,28 @@ def from_vectors(
     initial_weights: ArrayLike,
     second_layer: ArrayLike,
     *,
-    noise: ArrayLike = 1.0,
+    noise_deviation: ArrayLike = 1.0,
     orthogonal: bool = True,
 ) -> PatchProblem:
     """The problem of explicit vectors: shared tokens (S, d), own tokens (n, Q, d), initial weights W0 (R, d).
 
-    `noise` and `orthogonal` describe the law of fresh samples and matter for test errors alone.
+    `noise_deviation` and `orthogonal` describe the law of fresh samples and matter for test errors alone.
     """
     features, own = jnp.asarray(shared_tokens, float), jnp.asarray(own_tokens, float)
     weights, second = jnp.asarray(initial_weights, float), jnp.asarray(second_layer, float)
     check_vectors(design, features, own, weights, second)
-    check_known("noise", noise, ndim=0, low=0)
+    check_known("noise_deviation", noise_deviation, ndim=0, low=0)
     tokens = jnp.concatenate([features, own.reshape(-1, own.shape[-1])])
-    return in_products(design, tokens, weights, second, noise, orthogonal)
+    return in_products(design, tokens, weights, second, noise_deviation, orthogonal)
 
 
 def in_products(
-    design: PatchDesign, tokens: Array, weights: Array, second_layer: Array, noise: ArrayLike, orthogonal: ArrayLike
+    design: PatchDesign,
+    tokens: Array,
+    weights: Array,
+    second_layer: Array,
+    noise_deviation: ArrayLike,
+    orthogonal: ArrayLike,
 ) -> PatchProblem:
     """The problem of tokens (K, c) and weights (R, d), d >= c; the tokens have no components beyond the first c."""
     return PatchProblem(
@@ -139,7 +146,7 @@ def in_products(
         preactivations=weights[:, : tokens.shape[1]] @ tokens.T,
         initial_gram=weights @ weights.T,
         second_layer=second_layer,
-        noise=jnp.asarray(noise, float),
+        noise_deviation=jnp.asarray(noise_deviation, float),
         orthogonal=jnp.asarray(orthogonal, float),
     )
 

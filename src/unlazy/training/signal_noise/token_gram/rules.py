@@ -38,7 +38,7 @@ class UpdateRule(NamedTuple):
 
 
 def gradient_descent(
-    learning_rate: ArrayLike,
+    step_size: ArrayLike,
     *,
     momentum: ArrayLike | None = None,
     average: ArrayLike | None = None,
@@ -46,12 +46,12 @@ def gradient_descent(
     view: View = full_batch,
     radius: Radius | None = None,
 ) -> UpdateRule:
-    """W <- W - learning_rate M, with M = g the gradient of the view.
+    """W <- W - step_size M, with M = g the gradient of the view.
 
     `momentum` b makes it M <- b M + g (heavy ball), `average` b M <- b M + (1 - b) g from M = 0; at most one of them.
     `weight_decay` adds weight_decay * W to g (coupled: before the momentum; W0 shrinks too).
     """
-    _check_numbers(learning_rate, radius)
+    _check_numbers(step_size, radius)
     for name, number in {"momentum": momentum, "average": average}.items():
         if number is not None:
             check_known(name, number, ndim=0, low=0, high=1)
@@ -64,37 +64,37 @@ def gradient_descent(
         parts.append(optax.trace(momentum))
     if average is not None:
         parts.append(optax.ema(average, debias=False))
-    return UpdateRule(optax.chain(*parts, optax.scale_by_learning_rate(learning_rate)), view, radius)
+    return UpdateRule(optax.chain(*parts, optax.scale_by_learning_rate(step_size)), view, radius)
 
 
-def normalised(learning_rate: ArrayLike, *, view: View = full_batch, radius: Radius | None = None) -> UpdateRule:
-    """W <- W - learning_rate g/|g|_F."""
-    _check_numbers(learning_rate, radius)
-    return UpdateRule(optax.chain(normalise(), optax.scale_by_learning_rate(learning_rate)), view, radius)
+def normalised(step_size: ArrayLike, *, view: View = full_batch, radius: Radius | None = None) -> UpdateRule:
+    """W <- W - step_size g/|g|_F."""
+    _check_numbers(step_size, radius)
+    return UpdateRule(optax.chain(normalise(), optax.scale_by_learning_rate(step_size)), view, radius)
 
 
 def muon(
-    learning_rate: ArrayLike,
+    step_size: ArrayLike,
     *,
     momentum: ArrayLike | None = None,
     view: View = full_batch,
     radius: Radius | None = None,
 ) -> UpdateRule:
-    """W <- W - learning_rate (M M^T)^(-1/2) M, the polar factor of the gradient or of its momentum M <- b M + g.
+    """W <- W - step_size (M M^T)^(-1/2) M, the polar factor of the gradient or of its momentum M <- b M + g.
 
     Small singular values of M are dropped: see `polar_factor`.
     """
-    _check_numbers(learning_rate, radius)
+    _check_numbers(step_size, radius)
     if momentum is not None:
         check_known("momentum", momentum, ndim=0, low=0, high=1)
     parts = [] if momentum is None else [optax.trace(momentum)]
-    return UpdateRule(optax.chain(*parts, polar_factor(), optax.scale_by_learning_rate(learning_rate)), view, radius)
+    return UpdateRule(optax.chain(*parts, polar_factor(), optax.scale_by_learning_rate(step_size)), view, radius)
 
 
 def gradient_flow(fraction: ArrayLike = 0.1, *, view: View = full_batch) -> UpdateRule:
     """Gradient descent whose step moves no token's pre-activation by more than `fraction` of the largest one.
 
-    The learning rate is fraction max|H| / max|D G|: gradient flow at its own pace, not descent at a constant rate. From
+    The step size is fraction max|H| / max|D G|: gradient flow at its own pace, not descent at a constant rate. From
     a small initialisation and with q >= 2 it takes hundreds of steps where the latter takes many thousands.
     """
     check_known("fraction", fraction, ndim=0, above=0)
@@ -168,9 +168,9 @@ def relative_step(fraction: ArrayLike) -> optax.GradientTransformationExtraArgs:
     return _stateless(apply)
 
 
-def _check_numbers(learning_rate: Any, radius: Radius | None) -> None:
-    if not callable(learning_rate):
-        check_known("learning_rate", learning_rate, ndim=0, low=0)
+def _check_numbers(step_size: Any, radius: Radius | None) -> None:
+    if not callable(step_size):
+        check_known("step_size", step_size, ndim=0, low=0)
     if radius is not None and not callable(radius):
         check_known("radius", radius, ndim=0, low=0)
 

@@ -48,25 +48,25 @@ def patch_run(
     *,
     d: ArrayLike,
     width: ArrayLike,
-    start: ArrayLike,
-    most_neurons: int | None = None,
+    initial_scale: ArrayLike,
+    largest_width: int | None = None,
     second_layer: ArrayLike | None = None,
-    noise: ArrayLike = 1.0,
+    noise_deviation: ArrayLike = 1.0,
     kinds: ArrayLike | int | None = None,
     record: Callable[[PatchProblem, State, Callable[[State], FreshError]], Any] | None = None,
     record_at: Sequence[int] | None = None,
     stop_loss: ArrayLike | None = None,
     draws: int = 2000,
 ) -> PatchRun:
-    """Train on features of these lengths in the patches of a design, w ~ N(0, (start^2/d) I), and test on `kinds`.
+    """Train on features of these lengths in the patches of a design, w ~ N(0, (s^2/d) I), and test on `kinds`.
 
-    The neurons are those of `paired_second_layer`, unless a second layer is given. `record(problem, state, test)` may
-    call `test(state)` for the errors on fresh samples.
+    s is the `initial_scale`. The neurons are those of `paired_second_layer`, unless a second layer is given.
+    `record(problem, state, test)` may call `test(state)` for the errors on fresh samples.
     """
     draw_key, train_key, test_key = jax.random.split(key, 3)
-    readout = paired_second_layer(width, most_neurons) if second_layer is None else second_layer
-    scale = start / jnp.sqrt(jnp.asarray(d, float))
-    problem = draw(draw_key, design, features, readout, dimension=d, scale=scale, noise=noise)
+    readout = paired_second_layer(width, largest_width) if second_layer is None else second_layer
+    laws = {"initial_deviation": initial_scale / jnp.sqrt(jnp.asarray(d, float)), "noise_deviation": noise_deviation}
+    problem = draw(draw_key, design, features, readout, d=d, **laws)
 
     def test(state: State) -> FreshError:
         return fresh_kinds(test_key, problem, state.weights, network, kinds, draws=draws)

@@ -44,14 +44,14 @@ def full_batch(key: Array, design: PatchDesign) -> SeenBatch:
     return SeenBatch(design.labels[None], design.weights[None])
 
 
-def mini_batch(size: ArrayLike, of: View = full_batch) -> View:
-    """A fresh random `size` of the samples at every step, without replacement (all of them if there are fewer).
+def mini_batch(batch_size: ArrayLike, of: View = full_batch) -> View:
+    """A fresh random `batch_size` of the samples at every step, without replacement (all of them if there are fewer).
 
     Every sample of positive weight is as likely as any other, and the weights of those chosen are scaled to the sum of
     all. The mean gradient is the full one if these weights are equal; if not, it is that of a ratio estimate, which
     favours light samples.
     """
-    check_known("size", size, whole=True, ndim=0, low=1)
+    check_known("batch_size", batch_size, whole=True, ndim=0, low=1)
 
     def view(key: Array, design: PatchDesign) -> SeenBatch:
         choice_key, key = jax.random.split(key)
@@ -59,38 +59,38 @@ def mini_batch(size: ArrayLike, of: View = full_batch) -> View:
         counting = batch.weights.sum(0) > 0
         scores = jnp.where(counting, jax.random.uniform(choice_key, counting.shape), 2.0)
         # Counting smaller scores ranks them; XLA's sort is slower at these sizes.
-        chosen = counting & (jnp.sum(scores[None, :] < scores[:, None], axis=1) < size)
+        chosen = counting & (jnp.sum(scores[None, :] < scores[:, None], axis=1) < batch_size)
         weights = jnp.where(chosen, batch.weights, 0.0)
         return batch._replace(weights=weights * (batch.weights.sum() / weights.sum()))
 
     return view
 
 
-def label_flips(probability: ArrayLike, of: View = full_batch) -> View:
+def label_flips(flip_probability: ArrayLike, of: View = full_batch) -> View:
     """Every label is flipped with this probability, afresh at every step (label-noise gradient descent)."""
-    check_known("probability", probability, ndim=0, low=0, high=1)
+    check_known("flip_probability", flip_probability, ndim=0, low=0, high=1)
 
     def view(key: Array, design: PatchDesign) -> SeenBatch:
         flip_key, key = jax.random.split(key)
         batch = of(key, design)
-        return batch._replace(labels=replaced(flip_key, batch.labels, -batch.labels, probability))
+        return batch._replace(labels=replaced(flip_key, batch.labels, -batch.labels, flip_probability))
 
     return view
 
 
-def mixup(share: ArrayLike, of: View = full_batch) -> View:
-    """Patches share x_i + (1 - share) x_j and the loss share l(y_i) + (1 - share) l(y_j), j a fresh random partner.
+def mixup(mixing_weight: ArrayLike, of: View = full_batch) -> View:
+    """Patches c x_i + (1 - c) x_j and the loss c l(y_i) + (1 - c) l(y_j), c the `mixing_weight`, j a random partner.
 
     Partners are a random permutation of the samples of positive weight; those of `unlazy.optim.mixup`, which has no
     weights, come from other draws. Source: Zhang et al. 2018.
     """
-    check_known("share", share, ndim=0, low=0, high=1)
+    check_known("mixing_weight", mixing_weight, ndim=0, low=0, high=1)
 
     def view(key: Array, design: PatchDesign) -> SeenBatch:
         partner_key, key = jax.random.split(key)
         batch = of(key, design)
         partner = random_partners(partner_key, batch.weights.sum(0) > 0)
-        stay = jnp.asarray(share, batch.weights.dtype)
+        stay = jnp.asarray(mixing_weight, batch.weights.dtype)
         mixing = Mixing(partner, jnp.reshape(stay, (1, 1)), jnp.reshape(1 - stay, (1, 1)))
         labels = jnp.concatenate([batch.labels, batch.labels[:, partner]])
         return SeenBatch(labels, jnp.concatenate([stay * batch.weights, (1 - stay) * batch.weights]), mixing)

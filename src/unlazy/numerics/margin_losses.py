@@ -1,4 +1,4 @@
-"""The convex losses of state evolution, in the margin s = y z: value, slope and proximal point.
+"""Convex losses of the margin s = y z: value, slope and proximal point.
 
 prox(omega) = argmin_s loss(s) + (s - omega)^2 / (2 V); g = (prox - omega)/V = -loss'(prox).
 """
