@@ -129,7 +129,7 @@ def test_sizes_that_do_not_fit_say_how_to_get_a_grid():
         lambda a, b: theory.uniform_in_time_bound(a, b, 0.1, 3),
         lambda a, b: theory.optimal_batch_size(a, b, 1.0, 0.1),
         lambda a, b: theory.batch_variance(a, b, 1.0),
-        lambda a, b: theory.additive_spread(a[:, None] / 5, "He3", b),
+        lambda a, b: theory.additive_spread("He3", a[:, None] / 5, b),
     ],
 )
 def test_theory_refuses_sizes_that_do_not_fit_in_the_same_line(call):

@@ -32,8 +32,8 @@ PROPOSITION = "proposition on superorthogonal polynomials"
 @cache
 def _link(case: str, kind: str) -> Link:
     """The superorthogonal link of a case, or one with the same sizes of coefficients and random signs."""
-    degrees, powers, parity, degree = CASES[case]
-    found = np.array(superorthogonal(degrees, powers, parity, degree=degree).link.hermite_coefficients)
+    hidden_degree, hidden_power, parity, degree = CASES[case]
+    found = np.array(superorthogonal(hidden_degree, hidden_power, parity, degree=degree).link.hermite_coefficients)
     if kind == "generic":
         used = np.flatnonzero(found)
         found = found.copy()
