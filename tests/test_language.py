@@ -85,3 +85,17 @@ def test_a_name_that_is_not_in_the_glossary_is_found():
         return n * learning_rate
 
     assert names_of(risk) == {"n", "learning_rate"}
+
+
+SIZES = {"n", "d", "width", "tasks", "context", "prompts", "samples_per_dimension", "width_per_dimension"}
+CHOICES = {"ridge", "penalty", "step_size", "relative_step_size", "temperature", "ridge_times_dimension", "l1_penalty"}
+NUISANCE = {"noise_variance", "label_noise_variance", "flip_probability"}
+
+
+@pytest.mark.parametrize("topic", topics())
+def test_sizes_come_before_choices_and_these_before_the_noise(topic):
+    for name, found in public(f"theory.{topic}").items():
+        if inspect.isfunction(found):
+            positional = [p.name for p in inspect.signature(found).parameters.values() if p.kind != p.KEYWORD_ONLY]
+            ranks = [rank for p in positional for rank, kind in enumerate((SIZES, CHOICES, NUISANCE)) if p in kind]
+            assert ranks == sorted(ranks), f"{name}({', '.join(positional)})"
