@@ -236,7 +236,7 @@ def contestants(seed: int) -> dict[str, Any]:
 def theory() -> Row:
     from unlazy.theory import decay_rates, scalar_problem
 
-    settings = {"interaction": 2, "target": 0.3, "confinement": 0.2, "temperature": 0.3, "points": 401}
+    settings = {"interaction": 2, "target_mean": 0.3, "confinement": 0.2, "temperature": 0.3, "grid_points": 401}
     problem = scalar_problem(lambda x: np.exp(-2 * x**2), np.tanh, **settings)
     seconds = interleaved({"rates": lambda: decay_rates(problem)}, rounds=9, clock=time.process_time)["rates"]
     return Row("theory, rates on 401 points", [1e3 * s for s in seconds], "CPU ms", at_most=50)

@@ -160,14 +160,14 @@ def certified(
         float(found.gap_se),
         _reasons(found),
         float(found.acceptance),
-        float(found.effective),
+        float(found.effective_draws),
         found.clouds.reshape(-1, found.clouds.shape[-1]),
     )
 
 
 def _reasons(found: Any) -> tuple[str, ...]:
-    low, high = _ACCEPTANCES
-    numbers = [found.gap, found.gap_se, found.disagreement, found.drift, found.effective]
+    (low, high), worth = _ACCEPTANCES, found.effective_draws
+    numbers = [found.gap, found.gap_se, found.disagreement, found.drift, worth]
     if not np.isfinite(numbers).all():
         return ("the chains did not stay finite",)
     checks = {
@@ -177,8 +177,7 @@ def _reasons(found: Any) -> tuple[str, ...]:
         f"the means moved during the run, by {found.drift:.1f} standard errors": found.drift > _MOST_DRIFT,
         f"the chains descend from {found.ancestors} first draws only (raise markov_chains)": found.ancestors
         < _FEWEST_ANCESTORS,
-        f"the chains are worth {found.effective:.0f} draws only (raise markov_chains or steps)": found.effective
-        < _FEWEST_EFFECTIVE,
+        f"the chains are worth {worth:.0f} draws only (raise markov_chains or steps)": worth < _FEWEST_EFFECTIVE,
         f"{found.acceptance:.2f} of the moves were accepted, not {low} to {high}": not low <= found.acceptance <= high,
     }
     return tuple(reason for reason, is_bad in checks.items() if is_bad)

@@ -63,7 +63,7 @@ class Certificate(NamedTuple):
     gap_se: Array
     disagreement: Array
     drift: Array
-    effective: Array
+    effective_draws: Array
     """How many independent draws from q_g have the variance of f_q."""
     acceptance: Array
     annealed: Array
@@ -255,7 +255,7 @@ def _judge(
         "gap_se": gap_se,
         "disagreement": apart_by / jnp.sqrt(own_variance),
         "drift": (jnp.sum(drift**2) - jnp.sum(drifted**2)) / jnp.sqrt(2 * moved),
-        "effective": variance / (weights @ jnp.sum(deviations**2, axis=(0, 1)) / 4),
+        "effective_draws": variance / (weights @ jnp.sum(deviations**2, axis=(0, 1)) / 4),
         "ancestors": (descendants > 0).sum(axis=1).min(),
     }
 
