@@ -14,12 +14,15 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from unlazy.checks import InputError, check_array, check_whole
 from unlazy.numerics.quadrature import Quadrature, panels
+
+if TYPE_CHECKING:
+    from unlazy.functions.elementwise import Link
 
 _NODES_PER_PANEL = 32
 _FIRST_PANELS = 16
@@ -171,7 +174,7 @@ class Krawtchouk(InnerProductFamily):
 
 
 def coefficients(
-    function: Callable[[np.ndarray], Any],
+    function: Link | Callable[[np.ndarray], Any],
     family: OrthonormalFamily,
     degree: int,
     breakpoints: Iterable[float] = (),
@@ -215,7 +218,7 @@ def check_breakpoints(breakpoints: Any) -> list[float]:
 
 
 def _coefficients_on(
-    grid: Quadrature, function: Callable[[np.ndarray], Any], family: OrthonormalFamily, degree: int, name: str
+    grid: Quadrature, function: Link | Callable[[np.ndarray], Any], family: OrthonormalFamily, degree: int, name: str
 ) -> Coefficients:
     points, weights = grid
     roots = np.sqrt(weights)
@@ -234,7 +237,7 @@ def _coefficients_on(
     return Coefficients(projections, second_moment, tail if tail > _ROUNDING_OF_TAIL * second_moment else 0.0)
 
 
-def _evaluated(function: Callable[[np.ndarray], Any], points: np.ndarray, name: str) -> Any:
+def _evaluated(function: Link | Callable[[np.ndarray], Any], points: np.ndarray, name: str) -> Any:
     if not callable(function):
         raise InputError(f"{name} must be a function of arrays, got {function!r:.80}")
     try:
