@@ -6,7 +6,7 @@ from unlazy.estimators import SharedMetricRegressor
 
 # MetaMetricRegressor is fitted on a list of tasks, not on one matrix, so these checks cannot call it.
 @pytest.mark.filterwarnings("ignore:y has one target")
-@parametrize_with_checks([SharedMetricRegressor(cv=2, n_steps=(0, 1, 3))])
+@parametrize_with_checks([SharedMetricRegressor(cv=2, steps=(0, 1, 3))])
 def test_estimator_keeps_the_rules_of_scikit_learn(estimator, check):
     check(estimator)
 
