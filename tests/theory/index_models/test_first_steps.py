@@ -31,6 +31,19 @@ def test_alignment_goes_from_chance_to_one(d):
     assert few < 5 / (d - 1)
 
 
+def test_the_price_of_a_step_is_its_ratio_of_gaussian_moments():
+    z = np.linspace(-24, 24, 20_001)
+    density = np.exp(-(z**2) / 2) / math.sqrt(2 * math.pi) * (z[1] - z[0])
+    y, m = (z**3 - 3 * z) / math.sqrt(6), 0.3
+    linear = density @ y**6 / (density @ (y**3 * z)) ** 2
+    signal = m * math.sqrt(1 - m**2) * density @ (y**2 * (z**2 - 1))
+    quadratic = density @ (y**4 * (1 + m**2 * (z**2 - 1))) / signal**2
+    found = step_price("He3", [1, 2, 3], m)
+    assert found[0, 2] == pytest.approx(linear, rel=1e-9)
+    assert found[1, 1] == pytest.approx(quadratic, rel=1e-9)
+    assert np.isinf(found).sum() == 4
+
+
 @pytest.mark.parametrize(
     ("call", "message"),
     [

@@ -91,6 +91,14 @@ class TestMonomialExponents:
         scale = math.sqrt(second - mean**2)
         assert found.relative_coefficients[0, order] * scale == pytest.approx(expected, rel=1e-7)
 
+    def test_high_powers_do_not_overflow(self):
+        # E[z^200 h_2] / sd(z^200) from double factorials: E[z^200 (z^2 - 1)] = 200 * 199!!, E z^400 = 399!!
+        found = monomial_exponents("He1", [199, 200])
+        assert found.exponents.tolist() == [1, 2]
+        logs = [sum(math.log(odd) for odd in range(1, last + 1, 2)) for last in (199, 399)]
+        expected = math.log(200 / math.sqrt(2)) + logs[0] - logs[1] / 2
+        assert math.log(found.relative_coefficients[1, 2]) == pytest.approx(expected, rel=1e-9)
+
     def test_links_that_are_no_polynomials(self):
         assert monomial_exponents("sin", [1, 2, 3]).exponents.tolist() == [1, 2, 1]
         assert monomial_exponents("z2exp", [1, 2]).exponents.tolist() == [4, 4]

@@ -180,6 +180,22 @@ class TestAgainstOtherMethods:
         assert found.squared_overlap == pytest.approx(rise / (rise + second / (s - 1) ** 2), abs=1e-9)
 
 
+class Unhashable:
+    """Equal to others like a list, so that nothing can be remembered by it."""
+
+    __hash__ = None
+
+    def __eq__(self, other):
+        return self is other
+
+    def __call__(self, z):
+        return np.abs(z)
+
+
+def test_a_link_need_not_be_hashable():
+    assert spectral_threshold(Unhashable()) == pytest.approx(0.5, abs=1e-6)
+
+
 class TestRefusals:
     @pytest.mark.parametrize("transform", [lambda y: y, lambda y: np.log1p(y**2), np.exp])
     def test_a_transform_that_grows_is_refused_for_labels_that_grow(self, transform):

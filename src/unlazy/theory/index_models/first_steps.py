@@ -60,7 +60,10 @@ def first_gradient(
     d = check_whole("d", d, 3)
     roots, m = np.sqrt(sizes.reshape(-1)), d**-0.5
     orders = np.arange(1, _DEGREE + 1)
-    own, its = (coefficients(f, Hermite(), _DEGREE).polynomial_coefficients for f in (target, neuron))
+    own, its = (
+        coefficients(f.value, Hermite(), _DEGREE, f.breakpoints, name=name).polynomial_coefficients
+        for name, f in (("link", target), ("activation", neuron))
+    )
     signal = float((orders * (own * its)[1:] * m ** (orders - 1)).sum()) * np.sqrt(1 - m**2)
     # an even number of points, so that none is on the jump of a link or a slope at 0
     points, weights = normal_nodes(_NODES)
