@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from unlazy.lab import OWN, Output, Study, changes, cite, claim, static
+from unlazy.lab import OWN, Change, Output, Study, changes, cite, claim, static
 from unlazy.lab.claims import at_most, between, enough, needs, over_theory, relative_deviation, slope, within
 from unlazy.numerics.reverse_diffusion import SCHEMES, gaussian_limit, gaussian_reverse, time_grid
 from unlazy.plotting.panels import Level, Panel, panels
@@ -79,7 +79,7 @@ class ScoreDiscretisation(Study):
         "quick": {
             "main": {"scheme": [*TWO, "euler"], "reverse_steps": [25, 50, 100, 200], "particles": 2000, "seeds": 10},
             "start": START | {"last_time": [0.5, 1.0], "seeds": 8},
-            "mixture": MODES | {"scheme": TWO, "reverse_steps": [20, 40, 80], "particles": 5000, "seeds": 8},
+            "mixture": MODES | {"scheme": TWO, "reverse_steps": [20, 40, 80], "particles": 5000, "seeds": 24},
         },
         "full": {
             "main": {"scheme": ALL, "reverse_steps": [25, 50, 100, 200, 400], "particles": 10_000, "seeds": 24},
@@ -93,6 +93,7 @@ class ScoreDiscretisation(Study):
     history = (
         *changes("mixture-order flow", "centre at 0 and mirrored points", BALANCE),
         *changes("mixture-order flow", "from 20 steps on, not from 10", TOO_LONG),
+        Change("mixture-order", "more seeds", "undecided on the draws that its new parameter names gave"),
     )
     figure = panels(
         Panel("variance_reached", x="reverse_steps", by="scheme", title="one mode", marks=(Level(VARIANCE),)),

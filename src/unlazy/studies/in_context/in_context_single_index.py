@@ -81,7 +81,7 @@ class InContextSingleIndex(Study):
     }
     presets = {
         "quick": {
-            "main": {"d": [16, 32, 64], "seeds": 8},
+            "main": {"d": [16, 32, 64], "seeds": 14},
             "literal": LITERAL | {"d": 32, "prompts_per_dimension": 64, "seeds": 8},
             "gradient": GRADIENT | {"d": 8, "seeds": 8},
         },
@@ -99,6 +99,7 @@ class InContextSingleIndex(Study):
         *changes("second-step pretrained-weights", "the claim", "written after runs of the parts"),
         Change("", "no claim that 512 rows halve the risk of 32", "it was at the limit, 0.44 +- 0.08, and was dropped"),
         Change("", "8 d prompts of a gradient step, first 16 d", "for speed", after_look=False),
+        Change("prompt-alone", "more seeds", "undecided on the draws that its new parameter names gave"),
     )
     figure = panels(
         Panel("relative_risk", x="test_context", by="learner", log="xy", line=True, ylim=RISKS, legend="lower left"),

@@ -64,8 +64,8 @@ class ReuseDynamics(Study):
     inner = {"samples_per_dimension": list(TIMES)}
     presets = {
         "quick": {
-            "limit": {"d": 400.0, "seeds": 64},
-            "arms": {ZIPPED: ARMS, "d": 200.0, "seeds": 32},
+            "limit": {"d": 400.0, "seeds": 160},
+            "arms": {ZIPPED: ARMS, "d": 200.0, "seeds": 128},
             "network": {"engine": ["chain", "network"], "network_d": 100, "d": 100.0, "seeds": 256},
         },
         "full": {
@@ -78,6 +78,7 @@ class ReuseDynamics(Study):
     history = (
         Change("equation", "criterion", "set after a prototype had been seen"),
         Change("", "more seeds", "intervals were too wide"),
+        Change("pull", "more seeds", "undecided on the draws that its new parameter names gave"),
     )
     figure = panels(
         Panel(

@@ -84,7 +84,7 @@ class SpectralThresholds(Study):
     inner = {"estimator": list(ESTIMATORS), "spectral": list(SPECTRAL)}
     presets = {
         "quick": {
-            "main": {"link": ["abs", "He2", "He3", "He4"], "d": 300, "seeds": 16},
+            "main": {"link": ["abs", "He2", "He3", "He4"], "d": 300, "seeds": 32},
             "sizes": {"link": EVEN, "d": [30, 60, 120, 240], "samples_per_dimension": (BELOW, ABOVE), "seeds": 96},
         },
         "full": {
@@ -106,6 +106,7 @@ class SpectralThresholds(Study):
         Change("nothing-below", "at most -0.3 in place of -0.7", "measured as -0.5 for d up to 480"),
         Change("something-above", "at n = 2 d in place of 1.5 d", "after a first run"),
         Change("best-transform", "compared at n = 5 d in place of 4 d", "after a first run"),
+        Change("no-linear-threshold", "more seeds", "undecided on the draws that its new parameter names gave"),
     )
     figure = panels(
         *(

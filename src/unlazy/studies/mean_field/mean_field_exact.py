@@ -195,11 +195,13 @@ class MeanFieldExact(Study):
             "none is true in continuous time, but a step adds 4e-5",
         ),
         Change("reshuffling", "at most 0.5 for short epochs in place of 0.7 at every step", CANCELS),
+        Change("variance-rate", "more seeds", "undecided on the draws that its new parameter names gave"),
+        Change("free-energy-step", "more seeds", "undecided on the draws that its new parameter names gave"),
     )
     presets = {
         "quick": {
-            "decay": {"particles": [4, 12], "interaction": [0.0, 1.5], "seeds": 16},
-            "step": STEP | {"step_size": [0.15, 0.3, 0.6], "seeds": 12},
+            "decay": {"particles": [4, 12], "interaction": [0.0, 1.5], "seeds": 40},
+            "step": STEP | {"step_size": [0.15, 0.3, 0.6], "seeds": 48},
             "batch": BATCH | {"step_size": [0.05, 0.1, 0.2], "seeds": 12},
         },
         "full": {

@@ -93,7 +93,7 @@ class SequentialMessagePassing(Study):
         "stability": Output("stability factor", "a", theory_only=True),
     }
     presets = {
-        "quick": {"stable": STABLE | {"seeds": 12}, "cold": COLD | {"n": 8192, "seeds": 12}},
+        "quick": {"stable": STABLE | {"seeds": 24}, "cold": COLD | {"n": 8192, "seeds": 12}},
         "full": {"stable": STABLE | FULL | {"seeds": 48}, "cold": COLD | FULL | {"seeds": 24}},
     }
     history = (
@@ -111,6 +111,7 @@ class SequentialMessagePassing(Study):
             "the decay, with a criterion from the mean-field equations on both sides of the line",
             "it was that residuals stay above 0.001, which they also do just below the line",
         ),
+        Change("every-step", "more seeds", "undecided on the draws that its new parameter names gave"),
     )
     figure = panels(
         *(

@@ -7,7 +7,21 @@ from typing import Any
 
 import numpy as np
 
-from unlazy.lab import Output, Study, at_least, at_most, cite, claim, enough, parameter, path, static, value, within
+from unlazy.lab import (
+    Change,
+    Output,
+    Study,
+    at_least,
+    at_most,
+    cite,
+    claim,
+    enough,
+    parameter,
+    path,
+    static,
+    value,
+    within,
+)
 from unlazy.plotting.panels import Panel, panels
 from unlazy.studies.one_step import shared
 
@@ -46,8 +60,9 @@ class OneStepRiskStudy(Study):
         "training_error": Output("training error", "", ("step_exponent",), scale="log"),
         "kernel_bound": Output("what no kernel goes below", r"\|P_{>1}f_*\|^2", theory_only=True),
     }
+    history = (Change("theory", "more seeds", "undecided on the draws that its new parameter names gave"),)
     presets = {
-        "quick": {"n": [256, 1024, 2048], "seeds": 24},
+        "quick": {"n": [256, 1024, 2048], "seeds": 48},
         "full": {
             "n": [512, 1024, 2048, 4096, 6144, 8192],
             "d": 1024,

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from unlazy.lab import Output, Study, cite, static, value
+from unlazy.lab import Change, Output, Study, cite, static, value
 from unlazy.lab.claims import OWN, at_least, at_most, between, claim, enough, over_theory, parameter, slope, within
 from unlazy.plotting.panels import Guide, Panel, panels
 from unlazy.studies.one_step import shared
@@ -36,8 +36,9 @@ class RankOneGradient(Study):
         "frobenius_ratio": Output("rest in Frobenius norm", r"\|G-A\|_F/\|G\|_F"),
         "displacement": Output("displacement by a step of size 1", r"\|W_1-W_0\|_F", short="displacement"),
     }
+    history = (Change("displacement", "more seeds", "undecided on the draws that its new parameter names gave"),)
     presets = {
-        "quick": {"d": [64, 128, 256, 512], "seeds": 8},
+        "quick": {"d": [64, 128, 256, 512], "seeds": 24},
         "full": {"d": [64, 128, 256, 512, 1024, 2048], "seeds": 16},
     }
     lines = {"main": "d"}

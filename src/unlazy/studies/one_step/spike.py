@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from unlazy.lab import Output, Study, at_most, cite, claim, kept, parameter, path, static, value, within
+from unlazy.lab import Change, Output, Study, at_most, cite, claim, kept, parameter, path, static, value, within
 from unlazy.plotting.panels import Panel, panels
 from unlazy.studies.one_step import shared
 from unlazy.theory.one_step.gradient_step import rank_one_step
@@ -46,8 +46,9 @@ class Spike(Study):
         ),
         "spike": Output("spike", r"\theta", ("step_size",), theory_only=True),
     }
+    history = (Change("alignment", "more seeds", "undecided on the draws that its new parameter names gave"),)
     presets = {
-        "quick": {"step_samples_per_dimension": [1.0, 4.0], "d": 400, "seeds": 56},
+        "quick": {"step_samples_per_dimension": [1.0, 4.0], "d": 400, "seeds": 112},
         "full": {"step_samples_per_dimension": [1.0, 2.0, 4.0], "d": [512, 1024], "seeds": 24},
     }
     lines = {"main": "step_size"}

@@ -137,11 +137,12 @@ class BenignOverfitting(Study):
             "SNR^q, was left undecided by 864 runs (4.5 +- 5.9%, q = 3)",
         ),
         Change("race-q4", "measure and criterion of the skill", "as for q = 3"),
+        Change("signal-dominates", "more seeds", "undecided on the draws that its new parameter names gave"),
     )
     presets = {
         "quick": {
-            "main": {"power": [2, 3], "n": [6, 20, 40], "signal_strength": STRENGTHS, "seeds": 16},
-            "width": {"power": [2, 3], "width": [10, 20], "signal_strength": [LOW, HIGH], "seeds": 16},
+            "main": {"power": [2, 3], "n": [6, 20, 40], "signal_strength": STRENGTHS, "seeds": 48},
+            "width": {"power": [2, 3], "width": [10, 20], "signal_strength": [LOW, HIGH], "seeds": 48},
             "open": {"power": [3], **OPEN, "seeds": 96},
         },
         "full": {

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from unlazy.lab import OWN, Output, Study, at_least, at_most, cite, claim, static, value
+from unlazy.lab import OWN, Change, Output, Study, at_least, at_most, cite, claim, static, value
 from unlazy.plotting.panels import Panel, panels
 from unlazy.studies.signal_noise.shared import GUESSING, RUN_OUTPUTS, check_dimension, end_of_run, relative_step_size
 
@@ -63,8 +63,9 @@ class Cutmix(Study):
         **RUN_OUTPUTS,
     }
     inner = {"feature": list(COUNTS)}
+    history = (Change("cutout-rarest", "more seeds", "undecided on the draws that its new parameter names gave"),)
     presets = {
-        "quick": {"augmentation": [NONE, CUTOUT, CUTMIX], "width": [10, 16], "seeds": 10},
+        "quick": {"augmentation": [NONE, CUTOUT, CUTMIX], "width": [10, 16], "seeds": 40},
         "full": {"augmentation": [NONE, CUTOUT, CUTMIX], "width": [10, 20, 40], "steps": 4000, "seeds": 32},
     }
     figure = panels(

@@ -85,6 +85,7 @@ class LabelNoiseStages(Study):
             "the 15%",
             "the signal deviates by up to 9%, at d = 200 and m = 20 after 500 steps, +- 5%",
         ),
+        Change("equations", "more seeds", "undecided on the draws that its new parameter names gave"),
     )
 
     n: int = static(60, "training samples", symbol="n", low=2, high=10_000)
@@ -121,7 +122,7 @@ class LabelNoiseStages(Study):
     }
     inner = {"step": list(STEPS)}
     presets = {
-        "quick": {CELL: CELLS, "width": [10, 20], "seeds": 24},
+        "quick": {CELL: CELLS, "width": [10, 20], "seeds": 48},
         "full": {CELL: CELLS + MORE, "width": [5, 10, 20], "seeds": 32},
     }
     figure = panels(

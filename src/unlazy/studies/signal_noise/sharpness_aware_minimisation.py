@@ -68,6 +68,7 @@ class SharpnessAwareMinimisation(Study):
             "it is judged with all samples in the batch",
             "with batches of 5 the ratio was near a tenth, after as many steps, and 16 runs did not decide it",
         ),
+        Change("radius-short-fit", "more seeds", "undecided on the draws that its new parameter names gave"),
     )
     chunk_width = 32
 
@@ -93,7 +94,7 @@ class SharpnessAwareMinimisation(Study):
     }
     presets = {
         "quick": {
-            "main": {"relative_radius": [0.0, 0.25, 2.0, 10.0], **SMALL, "seeds": 16},
+            "main": {"relative_radius": [0.0, 0.25, 2.0, 10.0], **SMALL, "seeds": 40},
             "equal": {**EQUAL, **SMALL, "seeds": 8},
             "switch": {**SWITCH, "sam_share": [0.0, 0.1, 0.5], "width": [10, 20], "seeds": 16},
         },
