@@ -27,7 +27,7 @@ class LassoError(Study):
     sources = cite("bayati2012")
     departs = "The coefficients are not drawn: those that are not 0 are quantiles, fixed in number and energy."
 
-    nonzero_share: float = value(0.1, "share of coefficients that are not 0", above=0, high=1)
+    nonzero_share: float = value(0.1, "share of coefficients that are not 0", symbol=r"\epsilon", above=0, high=1)
     samples_per_dimension: float = value(0.6, "samples per coefficient", symbol="n/d", low=0.05, high=20)
     noise_variance: float = value(0.04, "variance of the noise", symbol=r"\sigma^2", low=0, high=100)
     d: int = static(500, "coefficients", symbol="d", low=10, high=5000)
