@@ -165,29 +165,24 @@ def draw_and_check(data, name, words):
     check_result(getattr(theory, name), arguments)
 
 
-@pytest.mark.parametrize("name", FUNCTIONS)
-def test_legal_numbers_give_numbers_or_a_clear_refusal(name, glossary):
-    words, _ = glossary
-
-    @QUICK
+def draw_often(name, words, often):
+    @often
     @given(st.data())
     def attempt(data):
         draw_and_check(data, name, words)
 
     attempt()
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_legal_numbers_give_numbers_or_a_clear_refusal(name, glossary):
+    draw_often(name, glossary[0], QUICK)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_many_legal_numbers_give_numbers_or_a_clear_refusal(name, glossary):
-    words, _ = glossary
-
-    @LONG
-    @given(st.data())
-    def attempt(data):
-        draw_and_check(data, name, words)
-
-    attempt()
+    draw_often(name, glossary[0], LONG)
 
 
 def illegal(value, allowed):
