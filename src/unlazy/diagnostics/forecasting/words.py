@@ -38,6 +38,8 @@ def sentence(found: Forecast) -> str:
             "more rows bring nothing."
         )
     parts = [_best(best, now), growth(best, errors[best])]
+    if all(errors[name].high[0] >= 1 for name in now):
+        parts.insert(0, "these rows do not tell whether any method does better than the target's mean")
     if len(errors) > 1:
         parts.append(_ranking(best, errors))
     if len(now) > 1:
