@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from unlazy.functions.elementwise import as_activation as activation_of
+from unlazy.functions.elementwise import as_activation
 from unlazy.theory.one_step.moments import activation_moments
 
 
@@ -69,7 +69,7 @@ def first_step(
     `support` is the set from which sqrt(N) a_i is drawn, normal if None. Without `with_output` the residual is y alone.
     """
     n, d = samples.inputs.shape
-    sigma, linear = activation_of(activation), activation_moments(activation).linear
+    sigma, linear = as_activation(activation), activation_moments(activation).linear
     initial = rng.standard_normal((d, width)) / np.sqrt(d)
     raw = rng.standard_normal(width) if support is None else rng.choice(np.asarray(support, float), width)
     second_layer = raw / np.sqrt(width)
@@ -107,7 +107,7 @@ def features_readout(
     activation: str, weights: np.ndarray, data: Samples, test: Samples, ridges: Sequence[float]
 ) -> ReadoutErrors:
     """`readout` on the features sigma(W^T x) of a first layer (d, N)."""
-    known, new = (activation_of(activation)(points.inputs @ weights) for points in (data, test))
+    known, new = (as_activation(activation)(points.inputs @ weights) for points in (data, test))
     return readout(known, data.labels, new, test.truth, ridges)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from unlazy.functions.elementwise import as_activation as activation_of
+from unlazy.functions.elementwise import as_activation
 from unlazy.numerics.wide_kernel import wide_tangent_kernel
 from unlazy.training.one_step.gradient_step import Samples, kernel_readout, readout
 
@@ -18,7 +18,7 @@ def kernel_risks(
     exp(-|x - x'|^2 / (2 d w)), w of `squared_bandwidths`, and of linear regression, in this order."""
     n, d = data.inputs.shape
     scaled, fresh = data.inputs / np.sqrt(d), test.inputs / np.sqrt(d)
-    points, sigma = np.concatenate([scaled, fresh]), activation_of(activation)
+    points, sigma = np.concatenate([scaled, fresh]), as_activation(activation)
     squares = np.sum(points**2, axis=1)
     distances = squares[:, None] + squares[:n] - 2 * points @ scaled.T
     kernels = [wide_tangent_kernel(sigma, sigma.slope, points, scaled)]

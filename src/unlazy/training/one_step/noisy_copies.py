@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from unlazy.functions.elementwise import as_activation as activation_of
+from unlazy.functions.elementwise import as_activation
 from unlazy.theory.one_step.noise_injection import noise_averaged, noise_penalty
 
 
@@ -32,7 +32,7 @@ def fit_noisy_copies(
     fresh: int = 3000,
 ) -> NoisyFit:
     """Draw features, samples and noise of this variance on `copies` of the inputs; 0 is the penalty."""
-    sigma = activation_of(activation)
+    sigma = as_activation(activation)
     weights = rng.standard_normal((d, width)) / np.sqrt(d)
     x, new = rng.standard_normal((n, d)), rng.standard_normal((fresh, d))
     labels = link(x[:, 0]) + np.sqrt(noise_variance) * rng.standard_normal(n)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from unlazy.functions.elementwise import as_activation as activation_of
+from unlazy.functions.elementwise import as_activation
 from unlazy.theory.one_step.spiked.spectrum import feature_outliers, feature_spectrum
 from unlazy.training.one_step.planted import planted_weights
 
@@ -17,7 +17,7 @@ def covariance_eigenvalues(
 ) -> np.ndarray:
     """Those of F^T F / n in increasing order, F = sigma(X W) with the spikes planted in W along the target."""
     weights = planted_weights(rng, spikes, d, width, cosine=1.0)
-    hidden = activation_of(activation)(rng.standard_normal((n, d)) @ weights)
+    hidden = as_activation(activation)(rng.standard_normal((n, d)) @ weights)
     return np.sort(np.maximum(np.linalg.eigvalsh(hidden.T @ hidden / n), 0.0))
 
 

@@ -17,7 +17,7 @@ from jax import Array
 from jax.typing import ArrayLike
 
 from unlazy.checks import InputError, check_array, check_choice
-from unlazy.functions.elementwise import as_activation as activation_of
+from unlazy.functions.elementwise import as_activation
 from unlazy.observables.degrees_of_freedom import degrees_of_freedom, log_volume, ridge_inverse, solve_ridge
 from unlazy.random import normal, uniform
 from unlazy.training.mean_field.langevin import langevin_step
@@ -44,7 +44,7 @@ def init(key: Array, d: int, width: int) -> State:
 
 def hidden_layer(first_layer: Array, inputs: Array, activation: str = "tanh") -> Array:
     """The hidden layer H = sigma(X W), (n, M), on inputs X (n, d)."""
-    return activation_of(activation)(inputs @ first_layer)
+    return as_activation(activation)(inputs @ first_layer)
 
 
 def intrinsic_kernel(hidden: Array) -> Array:
@@ -202,7 +202,7 @@ def build_step(
     inputs, labels = _checked_data(inputs, labels)
     check_choice("gradient", gradient, GRADIENTS)
     check_choice("noise_penalty", noise_penalty, PENALTIES)
-    sigma = activation_of(activation)
+    sigma = as_activation(activation)
     # A smaller ridge is lost in the rounding of K, whose largest eigenvalue is of order n.
     _check_number("ridge", ridge, low=len(inputs) * float(jnp.finfo(inputs.dtype).eps))
     _check_number("step_size", step_size, above=0)
