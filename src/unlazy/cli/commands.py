@@ -12,6 +12,7 @@ import typer
 from unlazy.checks import InputError, check_choice, check_writable
 from unlazy.cli.output import check_figure, print_json, save_figure, say
 from unlazy.lab import registry
+from unlazy.lab.grid import MAIN
 from unlazy.lab.sources import named
 
 if TYPE_CHECKING:
@@ -42,6 +43,7 @@ Set = Annotated[list[str] | None, typer.Option("--set", metavar="k=v", help="fix
 Over = Annotated[list[str] | None, typer.Option("--over", metavar="k=a,b,c|a:b:steps", help="let a parameter vary")]
 Preset = Annotated[str, typer.Option(help="quick, or full for the papers' sizes")]
 Seeds = Annotated[int | None, typer.Option(help="instances per point, instead of the preset's number")]
+Stream = Annotated[str, typer.Option(metavar="NAME", help="which random numbers: another name draws others")]
 StoreFile = Annotated[Path | None, typer.Option("--store", metavar="FILE", help="where results are kept")]
 Cluster = Annotated[str | None, typer.Option(metavar="ADDRESS", help="tcp://HOST:PORT of a Dask scheduler, or local:N")]
 Memory = Annotated[float | None, typer.Option(metavar="GiB", help="memory budget; a quarter of what is free")]
@@ -126,6 +128,7 @@ def run_(
     set: Set = None,
     over: Over = None,
     seeds: Seeds = None,
+    stream: Stream = MAIN,
     store: StoreFile = None,
     cluster: Cluster = None,
     memory: Memory = None,
@@ -138,7 +141,7 @@ def run_(
     from unlazy.reporting.terminal import show
     from unlazy.reporting.terminal.bar import Bar
 
-    options: dict[str, Any] = {"preset": preset, "set": set, "over": over, "seeds": seeds}
+    options: dict[str, Any] = {"preset": preset, "set": set, "over": over, "seeds": seeds, "stream": stream}
     asked = ask(study, **options)
     check_figure(figure)
     if dry_run:
@@ -158,6 +161,7 @@ def run_(
 def reproduce(
     preset: Preset = "quick",
     topic: Topics = None,
+    stream: Stream = MAIN,
     out: Annotated[Path, typer.Option(metavar="DIR", help="where the report goes")] = Path("report"),
     store: StoreFile = None,
     jobs: Annotated[
@@ -212,6 +216,7 @@ def reproduce(
                 studies,
                 watch,
                 preset=preset,
+                stream=stream,
                 store=store,
                 cluster=cluster,
                 memory=memory,
@@ -299,12 +304,13 @@ def export_(
     set: Set = None,
     over: Over = None,
     seeds: Seeds = None,
+    stream: Stream = MAIN,
     store: StoreFile = None,
 ) -> None:
     """Write stored results as netCDF, one group per part."""
     from unlazy.reporting.export import export
 
-    export(study, file, preset=preset, set=set, over=over, seeds=seeds, store=store)
+    export(study, file, preset=preset, set=set, over=over, seeds=seeds, stream=stream, store=store)
     say(f"wrote {file}")
 
 

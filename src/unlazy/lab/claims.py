@@ -18,13 +18,18 @@ if TYPE_CHECKING:
     import xarray as xr
 
 
-KINDS = ("holds", "fails (known)", "untested", "inconclusive", "differs")
+KINDS = ("holds", "fails (known)", "fragile", "untested", "inconclusive", "differs")
 """What a verdict counts as, in the terminal, the JSON and the report; the last two are not what the study documents.
+
+A fragile one is, but fresh seeds would change it with a probability of more than 1 - SURE.
 
 A claim differs if it fails, if it holds though it is known not to, or if it raised an exception.
 """
 
-VERDICT_COLUMNS = ("claim", "verdict", "measured", "99% interval", "criterion", "worst case")
+SURE = 0.95
+"""The chance of a verdict below which it is fragile."""
+
+VERDICT_COLUMNS = ("claim", "verdict", "measured", "99% interval", "criterion", "chance", "worst case")
 """What a table of verdicts shows: the claim's id, `Verdict.cells` and `Verdict.where`."""
 
 
@@ -195,6 +200,8 @@ class Verdict:
     reason: str = ""
     broken: bool = False
     """Whether the claim itself raised an exception; the reason says which."""
+    chance: float = math.nan
+    """The probability that a run of as many fresh seeds comes to the same verdict."""
 
     def __repr__(self) -> str:
         interval = "" if math.isnan(self.low) else f" [{self.low:.4g}, {self.high:.4g}]"
@@ -209,12 +216,19 @@ class Verdict:
         )
 
     @property
+    def fragile(self) -> bool:
+        """Whether the verdict is the documented one, but fresh seeds might well give another."""
+        return self.as_documented and self.chance < SURE
+
+    @property
     def kind(self) -> str:
         """What the verdict counts as, one of KINDS."""
         if self.verdict == "inconclusive":
             return "inconclusive"
         if not self.as_documented:
             return "differs"
+        if self.fragile:
+            return "fragile"
         return "fails (known)" if self.verdict == "fails" else self.verdict
 
     @property
@@ -222,9 +236,9 @@ class Verdict:
         """The verdict, marked where the study documents that the claim does not hold."""
         if self.broken:
             return "raised"
-        if self.claim.known_negative is None or self.verdict not in ("holds", "fails"):
-            return self.verdict
-        return "fails (known)" if self.verdict == "fails" else "holds (should fail)"
+        notes = ["known" if self.verdict == "fails" else "should fail"] if self.claim.known_negative is not None else []
+        notes += ["fragile"] * self.fragile
+        return f"{self.verdict} ({', '.join(notes)})" if notes and self.verdict in ("holds", "fails") else self.verdict
 
     @property
     def interval(self) -> str:
@@ -234,9 +248,10 @@ class Verdict:
         return "" if math.isnan(self.low) else f"[{number(self.low)}, {number(self.high)}]"
 
     @property
-    def cells(self) -> tuple[str, str, str, str]:
-        """Its row of a table: the word, the measured number, its interval, the criterion."""
-        return self.word, number(self.measured), self.interval, str(self.claim.criterion)
+    def cells(self) -> tuple[str, str, str, str, str]:
+        """Its row of a table: the word, the measured number, its interval, the criterion, the chance."""
+        chance = "" if math.isnan(self.chance) else "> .999" if self.chance > 0.999 else f"{self.chance:.3f}".lstrip("0")
+        return self.word, number(self.measured), self.interval, str(self.claim.criterion), chance
 
     @property
     def where(self) -> str:
@@ -253,6 +268,7 @@ class Verdict:
             "high": self.high,
             "criterion": str(self.claim.criterion),
             "verdict": self.verdict,
+            "chance": self.chance,
             "known_negative": self.claim.known_negative,
             "theory_only": self.claim.kind == "theory",
             "departs": self.claim.departs or self.claim.study_departs,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from numbers import Real
@@ -17,6 +18,8 @@ from unlazy.lab.study import Study, preset_parts
 from unlazy.words import brief, shown
 
 DEFAULT_SEEDS = 8
+MAIN = "main"
+"""The stream of random numbers that documents quote."""
 MOST_SEEDS = 1_000_000
 MOST_INSTANCES = 10**8
 """All seeds of all points of a grid: a byte for each says whether it is there."""
@@ -47,6 +50,8 @@ class ParameterGrid:
     seeds: int
     added: tuple[str, ...] = ()
     """Dimensions that the preset does not have; the study's own figure does not expect them."""
+    stream: str = MAIN
+    """Runs in different streams draw different numbers."""
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -120,11 +125,22 @@ def preset_grids(
     set: Mapping[str, Any] | None = None,
     over: Mapping[str, Any] | None = None,
     seeds: int | None = None,
+    stream: str = MAIN,
 ) -> dict[str, ParameterGrid]:
     """The grids of a preset by part, with parameters fixed by `set` and axes given by `over`."""
     check_choice("preset", preset, study.presets)
+    check_stream(stream)
     parts = preset_parts(study.presets[preset])
-    return {part: _grid(study, part, grid, set or {}, over or {}, seeds) for part, grid in parts.items()}
+    return {
+        part: replace(_grid(study, part, grid, set or {}, over or {}, seeds), stream=stream)
+        for part, grid in parts.items()
+    }
+
+
+def check_stream(stream: str) -> None:
+    """Refuse a stream's name that a command line or a file of evidence could not repeat."""
+    if not (isinstance(stream, str) and re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}", stream)):
+        raise InputError(f"stream must be a name of letters, digits, '_', '.' and '-', got {brief(stream)}")
 
 
 def default_grid(

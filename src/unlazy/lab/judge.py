@@ -10,12 +10,16 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from unlazy.checks import InputError
-from unlazy.lab.claims import Claim, Missing, Verdict
+from unlazy.lab.claims import Claim, Criterion, Missing, Verdict
 from unlazy.lab.study import Part
 from unlazy.words import number
 
 CONFIDENCE = 0.99
 RESAMPLES = 400
+REPEATS = 2000
+"""How many fresh runs are imagined for the chance of a verdict; fewer where there are very many cases."""
+_REPEATED_NUMBERS = 10**7
+_VERDICTS = ("inconclusive", "holds", "fails")
 _RESAMPLE_BYTES = 64 * 2**20
 
 
@@ -26,6 +30,10 @@ def judge(claim: Claim, parts: Mapping[str, Part]) -> Verdict:
     level for the number of cases) lies outside, else `inconclusive`. The worst case is reported. A case to which an
     instance that diverged would contribute has no number. A claim that raises an exception is untested and broken, and
     the exception is the reason.
+
+    The chance is the probability that a run of as many fresh seeds comes to the same verdict. It differs from this run
+    by both runs' errors, so that a fresh mean is drawn around the measured one with twice its variance, for all cases
+    together as the seeds have them; Student's t and a chi-square account for variances known from few seeds only.
     """
     for name in claim.parts:
         if name not in parts:
@@ -47,28 +55,56 @@ def judge(claim: Claim, parts: Mapping[str, Part]) -> Verdict:
 class _Cases(NamedTuple):
     """Estimates with standard errors and the degrees of freedom of these; infinite for numbers without error.
 
-    `trials` is the number of seeds where the estimates are proportions of yes and no.
+    `trials` is the number of seeds where the estimates are proportions of yes and no; `errors` has draws of the errors
+    of all estimates, (draw, case).
     """
 
     estimate: Any
     error: Any
     freedom: float
     trials: int = 0
+    errors: np.ndarray | None = None
 
-    def interval(self, confidence: float) -> tuple[np.ndarray, np.ndarray]:
+    @property
+    def flat(self) -> tuple[np.ndarray, np.ndarray]:
+        """Estimates and standard errors, (case,)."""
+        error = self.error.transpose(*self.estimate.dims)
+        return self.estimate.values.astype(float).ravel(), error.values.astype(float).ravel()
+
+    def interval(self, center: np.ndarray, error: np.ndarray, confidence: float) -> tuple[np.ndarray, np.ndarray]:
         """Student's interval; for proportions that of Clopper and Pearson, which knows that 8 of 8 is not always."""
-        center = self.estimate.values.astype(float).ravel()
         if self.trials:
             from scipy.special import betaincinv
 
-            yes, tail = np.round(center * self.trials), (1 - confidence) / 2
+            yes, tail = np.arange(self.trials + 1), (1 - confidence) / 2
             no = self.trials - yes
             low = np.where(yes == 0, 0.0, betaincinv(np.maximum(yes, 1), no + 1, tail))
-            return low, np.where(no == 0, 1.0, betaincinv(yes + 1, np.maximum(no, 1), 1 - tail))
-        error = self.error.transpose(*self.estimate.dims).values.astype(float).ravel()
+            high = np.where(no == 0, 1.0, betaincinv(yes + 1, np.maximum(no, 1), 1 - tail))
+            found = np.isfinite(center)
+            at = np.round(np.where(found, center, 0.0) * self.trials).astype(int)
+            return np.where(found, low[at], np.nan), np.where(found, high[at], np.nan)
         # An infinite mean is a number to judge; the spread of infinities is not one.
         reach = np.where(np.isinf(center), 0.0, error * _quantile(confidence, self.freedom))
         return center - reach, center + reach
+
+    def again(self, rng: np.random.Generator, repeats: int) -> tuple[np.ndarray, np.ndarray]:
+        """Estimates and standard errors of fresh runs, (repeat, case)."""
+        center, error = self.flat
+        shape = repeats, center.size
+        if self.trials:
+            # Cases that all seeds agree on are taken to have one rate.
+            yes = np.where(np.isfinite(center), np.round(center * self.trials), 0.0)
+            same = [np.count_nonzero(yes == end) for end in (0, self.trials)]
+            many = np.where(yes == 0, same[0], np.where(yes == self.trials, same[1], 1))
+            rate = rng.beta(many * yes + 0.5, many * (self.trials - yes) + 0.5, shape)
+            return rng.binomial(self.trials, rate) / self.trials + 0 * center, np.broadcast_to(error, shape)
+        if self.errors is None or self.freedom < 1:
+            return np.broadcast_to(center, shape), np.broadcast_to(error, shape)
+        known, fresh = (np.sqrt(rng.chisquare(self.freedom, shape) / self.freedom) for _ in range(2))
+        first, second = (self.errors[rng.integers(len(self.errors), size=repeats)] for _ in range(2))
+        with np.errstate(invalid="ignore"):
+            moved = np.where(np.isinf(center), 0.0, (first + second) / known)
+        return center + moved, error * fresh / known
 
 
 def diverged_among(parts: Iterable[Part]) -> str:
@@ -115,7 +151,17 @@ def _over_seeds(values: Any) -> _Cases:
         return _Cases(estimate, _like(estimate, 0.0), count - 1, count)
     with np.errstate(invalid="ignore"):
         spread = values.std("seed", ddof=1, skipna=False) if count > 1 else _like(estimate, np.nan)
-    return _Cases(estimate, spread / math.sqrt(count), count - 1)
+        errors = _errors((values - estimate).transpose("seed", *estimate.dims).values.reshape(count, -1))
+    return _Cases(estimate, spread / math.sqrt(count), count - 1, errors=errors)
+
+
+def _errors(deviations: np.ndarray) -> np.ndarray | None:
+    """Draws of the error of the mean of all cases together: normal, with the covariance that the seeds show."""
+    count = len(deviations)
+    if count < 2:
+        return None
+    weights = np.random.default_rng(0).standard_normal((RESAMPLES, count))
+    return weights @ deviations / math.sqrt(count * (count - 1))
 
 
 def _seen(claim: Claim, parts: list[Part]) -> list[_Cases]:
@@ -162,40 +208,78 @@ def _resampled(claim: Claim, parts: list[Part]) -> list[_Cases]:
                 raise InputError("a resampled claim must be computed from the simulated data, over dimension seed")
             found.append(drawn)
     widen = math.sqrt(count / (count - 1))
-    spreads = [xr.concat(found, "resample").std("resample", ddof=1, skipna=False) * widen for found in draws]
-    return [_Cases(e, spread, count - 1) for e, spread in zip(estimates, spreads, strict=True)]
+    found = [(e, xr.concat(drawn, "resample")) for e, drawn in zip(estimates, draws, strict=True)]
+    cases = []
+    for estimate, drawn in found:
+        spread = drawn.std("resample", ddof=1, skipna=False) * widen
+        errors = widen * (drawn - drawn.mean("resample", skipna=False)).transpose("resample", *estimate.dims)
+        cases.append(_Cases(estimate, spread, count - 1, errors=errors.values.reshape(RESAMPLES, -1)))
+    return cases
 
 
 def _decide(claim: Claim, cases: list[_Cases], diverged: str) -> Verdict:
-    total = sum(c.estimate.size for c in cases)
-    if total == 0:
-        raise InputError("it returned no number")
     criterion = claim.criterion
-    center = np.concatenate([c.estimate.values.astype(float).ravel() for c in cases])
-    low, high = _joined(cases, CONFIDENCE)
-    low_all, high_all = _joined(cases, 1 - (1 - CONFIDENCE) / total)
-    inside = (low >= criterion.low) & (high <= criterion.high)
-    outside = (high_all < criterion.low) | (low_all > criterion.high)
+    ruling = _rule(criterion, [(c, *c.flat) for c in cases])
+    if not ruling.center.size:
+        raise InputError("it returned no number")
+    low, high = ruling.low, ruling.high
     with np.errstate(invalid="ignore"):
         margin = np.minimum(low - criterion.low, criterion.high - high)
-    margin = np.where(inside | outside, np.nan_to_num(margin, nan=np.inf), np.nan_to_num(margin, nan=-np.inf))
-    worst = int(np.argmin(np.where(outside, margin, np.inf) if outside.any() else margin))
-    verdict = "fails" if outside.any() else "holds" if inside.all() else "inconclusive"
+    decided = ruling.inside | ruling.outside
+    margin = np.where(decided, np.nan_to_num(margin, nan=np.inf), np.nan_to_num(margin, nan=-np.inf))
+    worst = int(np.argmin(np.where(ruling.outside, margin, np.inf) if ruling.outside.any() else margin))
+    verdict = _VERDICTS[int(ruling.verdict)]
     reason = ""
-    if np.isnan(center[worst]):
+    if np.isnan(ruling.center[worst]):
         reason = diverged or "a value is not a number"
     elif np.isnan(low[worst]):
         reason = "one seed gives no interval"
     places = [(c.estimate, index) for c in cases for index in range(c.estimate.size)]
     return Verdict(
-        claim, verdict, float(center[worst]), float(low[worst]), float(high[worst]), _case(*places[worst]), reason
+        claim,
+        verdict,
+        float(ruling.center[worst]),
+        float(low[worst]),
+        float(high[worst]),
+        _case(*places[worst]),
+        reason,
+        chance=_chance(criterion, cases, int(ruling.verdict)),
     )
 
 
-def _joined(cases: list[_Cases], confidence: float) -> tuple[np.ndarray, np.ndarray]:
-    """The ends of the intervals of all cases."""
-    lows, highs = zip(*(c.interval(confidence) for c in cases), strict=True)
-    return np.concatenate(lows), np.concatenate(highs)
+class _Ruling(NamedTuple):
+    """Estimates and the ends of their intervals, (..., case), which are inside and outside of the criterion, and the
+    verdict by its number in _VERDICTS, (...)."""
+
+    center: np.ndarray
+    low: np.ndarray
+    high: np.ndarray
+    inside: np.ndarray
+    outside: np.ndarray
+    verdict: np.ndarray
+
+
+def _rule(criterion: Criterion, found: list[tuple[_Cases, np.ndarray, np.ndarray]]) -> _Ruling:
+    """The rule for cases with their estimates and standard errors, (..., case), of one run or of many."""
+
+    def ends(confidence: float) -> list[np.ndarray]:
+        pairs = zip(*(cases.interval(center, error, confidence) for cases, center, error in found), strict=True)
+        return [np.concatenate(end, -1) for end in pairs]
+
+    center = np.concatenate([center for _, center, _ in found], -1)
+    low, high = ends(CONFIDENCE)
+    low_all, high_all = ends(1 - (1 - CONFIDENCE) / max(1, center.shape[-1]))
+    inside = (low >= criterion.low) & (high <= criterion.high)
+    outside = (high_all < criterion.low) | (low_all > criterion.high)
+    return _Ruling(center, low, high, inside, outside, np.where(outside.any(-1), 2, inside.all(-1)))
+
+
+def _chance(criterion: Criterion, cases: list[_Cases], verdict: int) -> float:
+    """The probability that a run of as many fresh seeds comes to the same verdict."""
+    total = sum(c.estimate.size for c in cases)
+    repeats = max(100, min(REPEATS, _REPEATED_NUMBERS // total))
+    rng = np.random.default_rng(1)
+    return float(np.mean(_rule(criterion, [(c, *c.again(rng, repeats)) for c in cases]).verdict == verdict))
 
 
 def _quantile(confidence: float, freedom: float) -> float:

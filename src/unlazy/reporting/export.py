@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from unlazy.checks import InputError, check_writable
+from unlazy.lab.grid import MAIN
 from unlazy.lab.running.dataset import without_diverged
 from unlazy.lab.running.laboratory import Laboratory
 from unlazy.lab.running.run import Given, ask
@@ -27,10 +28,11 @@ def export(
     set: Given = None,
     over: Given = None,
     seeds: int | None = None,
+    stream: str = MAIN,
     store: str | os.PathLike | None = None,
 ) -> None:
     """Write the stored results of a run, one group per part; nothing is computed."""
-    asked = ask(study, preset, set, over, seeds)
+    asked = ask(study, preset, set, over, seeds, stream)
     if not isinstance(file, str | os.PathLike):
         raise InputError(f"file must be the name of a file, got {brief(file)}")
     if Path(file).suffix != ".nc":

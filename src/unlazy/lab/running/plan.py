@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from unlazy.lab.grid import ParameterGrid
+from unlazy.lab.grid import MAIN, ParameterGrid
 from unlazy.lab.study import Study
 
 
@@ -62,11 +62,11 @@ class Group:
             yield batch, self.chunk(batch)
 
     def chunk(self, batch: list[PointSeed]) -> Chunk:
-        study = self.grid.study
+        study, stream = self.grid.study, self.grid.stream
         names = [n for n in study.parameters() if n not in self.shared]
         points = [self.grid.point(i.point) for i in batch]
         values = {n: tuple(point[n] for point in points) for n in names}
-        entropies = tuple(entropy(study, point, i.seed) for point, i in zip(points, batch, strict=True))
+        entropies = tuple(entropy(study, point, i.seed, stream) for point, i in zip(points, batch, strict=True))
         return Chunk(study, self.fingerprint, self.shared, values, entropies, self.width)
 
 
@@ -94,19 +94,24 @@ def canonical_points(grid: ParameterGrid, indices: np.ndarray | None = None) -> 
 
 def point_keys(grid: ParameterGrid, fingerprint: str, indices: np.ndarray | None = None) -> Iterator[bytes]:
     """The store's keys of points by their numbers, of all if None."""
-    head = canonical([grid.study.name, fingerprint])[:-1]
+    head = canonical([grid.study.name, fingerprint, *_streamed(grid.stream)])[:-1]
     for text in canonical_points(grid, indices):
         yield hashlib.sha256(f"{head},{text}]".encode()).digest()[:16]
 
 
-def entropy(study: type[Study], point: Mapping[str, Any], seed: int) -> bytes:
-    """The randomness of an instance: a hash of the study, the parameters neither paired nor paths, and the seed.
+def entropy(study: type[Study], point: Mapping[str, Any], seed: int, stream: str = MAIN) -> bytes:
+    """The randomness of an instance: a hash of the study, the parameters neither paired nor paths, seed and stream.
 
     It does not depend on the grid, the chunk or the executor.
     """
     parameters = study.parameters()
     drawn = {n: v for n, v in point.items() if not parameters[n].paired and parameters[n].kind != "path"}
-    return hashlib.sha256(canonical([study.name, drawn, seed]).encode()).digest()[:16]
+    return hashlib.sha256(canonical([study.name, drawn, seed, *_streamed(stream)]).encode()).digest()[:16]
+
+
+def _streamed(stream: str) -> list[str]:
+    """What a stream adds to a key: nothing if it is the main one."""
+    return [] if stream == MAIN else [stream]
 
 
 def group_points(grid: ParameterGrid, fingerprint: str) -> list[Group]:

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from unlazy.checks import InputError
 from unlazy.lab.claims import KINDS, count
-from unlazy.lab.grid import preset_grids
+from unlazy.lab.grid import MAIN, check_stream, preset_grids
 from unlazy.lab.running.arithmetic import WrongNumbers, cores
 from unlazy.lab.running.cost import expected_seconds, known_rates
 from unlazy.lab.running.events import Event, Listener, heeding_interrupts, only_warn
@@ -74,6 +74,7 @@ def reproduce(
     progress: Listener = only_warn,
     *,
     preset: str = "quick",
+    stream: str = MAIN,
     store: Any = None,
     cluster: str | None = None,
     memory: float | None = None,
@@ -94,6 +95,7 @@ def reproduce(
     if not isinstance(studies, list | tuple) or not all(isinstance(s, type) and issubclass(s, Study) for s in studies):
         raise InputError(f"studies must be a list of Study classes, got {brief(studies)}")
     check_jobs(jobs, cluster)
+    check_stream(stream)
     tell = _enduring(progress)
     # All fingerprints are taken now, while the code that is loaded is the code on disk.
     for cls in studies:
@@ -112,7 +114,9 @@ def reproduce(
             # One broken study must not take the others with it.
             try:
                 if not reason:
-                    run = laboratory.run(cls, preset_grids(cls, preset), command_line(cls, preset))
+                    run = laboratory.run(
+                        cls, preset_grids(cls, preset, stream=stream), command_line(cls, preset, stream=stream)
+                    )
                     if work is not None:
                         run = dataclasses.replace(run, computed=work.count, seconds=run.seconds + work.seconds)
                     if each is not None:
@@ -129,27 +133,31 @@ def reproduce(
                 runs[cls.name] = run
                 tell(Event("ended", cls.name, run.computed, run.seconds, run=run))
 
-        lacking = _lacking(laboratory, studies, preset, longest or {})
+        lacking = _lacking(laboratory, studies, preset, stream, longest or {})
         for event in lacking:
             tell(event)
         if jobs == 1:
             for cls in studies:
                 judge(cls)
         else:
-            _several(laboratory, studies, preset, lacking, jobs, budget, tell, judge)
+            _several(laboratory, studies, preset, stream, lacking, jobs, budget, tell, judge)
     ordered = [runs[cls.name] for cls in studies if cls.name in runs]
     return Outcome(studies, ordered, broken, time.perf_counter() - start)
 
 
 def _lacking(
-    laboratory: Laboratory, studies: Sequence[type[Study]], preset: str, longest: Mapping[str, float]
+    laboratory: Laboratory,
+    studies: Sequence[type[Study]],
+    preset: str,
+    stream: str,
+    longest: Mapping[str, float],
 ) -> list[Event]:
     """The studies of which the store lacks something, with how many instances and for how many seconds probably."""
     known = known_rates(laboratory.store)
     found = []
     for cls in studies:
         try:
-            grids = preset_grids(cls, preset)
+            grids = preset_grids(cls, preset, stream=stream)
             for grid in grids.values():
                 grid.validate()
             missing = sum(len(w.missing) for w in laboratory.load(cls, grids)[1])
@@ -166,6 +174,7 @@ def _several(
     laboratory: Laboratory,
     studies: Sequence[type[Study]],
     preset: str,
+    stream: str,
     lacking: Sequence[Event],
     jobs: int,
     budget: int,
@@ -175,7 +184,7 @@ def _several(
     """Have workers simulate what the store lacks, the longest studies first, and judge each as it is done."""
     by_name = {cls.name: cls for cls in studies}
     order = [event.study for event in sorted(lacking, key=lambda event: -event.seconds)]
-    requests = {name: request(by_name[name], preset) for name in order}
+    requests = {name: request(by_name[name], preset, stream=stream) for name in order}
     oversized = {}
     with (
         heeding_interrupts() as check_interrupts,

@@ -11,7 +11,7 @@ import numpy as np
 
 from unlazy.checks import InputError
 from unlazy.lab import registry
-from unlazy.lab.grid import ParameterGrid, default_grid, preset_grids
+from unlazy.lab.grid import MAIN, ParameterGrid, default_grid, preset_grids
 from unlazy.lab.parse import as_text, parse_over, parse_set
 from unlazy.lab.running import dataset
 from unlazy.lab.running.events import Listener, only_warn
@@ -39,13 +39,18 @@ class Asked(NamedTuple):
 
 
 def ask(
-    study: str | type[Study], preset: str = "quick", set: Given = None, over: Given = None, seeds: int | None = None
+    study: str | type[Study],
+    preset: str = "quick",
+    set: Given = None,
+    over: Given = None,
+    seeds: int | None = None,
+    stream: str = MAIN,
 ) -> Asked:
     """The grids of a preset of a study with changes; a mistake is told before anything is computed."""
     cls = registry.find(study)
     fixed, axes = _read(cls, set, over)
-    grids = preset_grids(cls, preset, set=fixed, over=axes, seeds=seeds)
-    return Asked(cls, grids, command_line(cls, preset, fixed, axes, seeds))
+    grids = preset_grids(cls, preset, set=fixed, over=axes, seeds=seeds, stream=stream)
+    return Asked(cls, grids, command_line(cls, preset, fixed, axes, seeds, stream))
 
 
 def run(
@@ -55,6 +60,7 @@ def run(
     set: Given = None,
     over: Given = None,
     seeds: int | None = None,
+    stream: str = MAIN,
     store: str | os.PathLike | Store | None = None,
     cluster: str | None = None,
     memory: float | None = None,
@@ -63,11 +69,11 @@ def run(
     """Simulate a study, predict it, and judge its claims.
 
     `study` is a name, 'file.py:Class' or a Study class. `set` fixes parameters and `over` gives axes, both on top of
-    the preset. Results are kept in `store` (a file; the user's default if None): the same call again computes only what
+    the preset; runs in different `stream`s draw different numbers. Results are kept in `store` (a file; the user's default if None): the same call again computes only what
     is missing. `cluster` is 'local:N' or a Dask scheduler's address; `memory` is the budget in GiB, a quarter of free
     memory if None. `progress` is called with every `Event`.
     """
-    asked = ask(study, preset, set, over, seeds)
+    asked = ask(study, preset, set, over, seeds, stream)
     with Laboratory(store, cluster, memory, progress) as laboratory:
         return laboratory.run(*asked)
 
@@ -131,6 +137,7 @@ def command_line(
     set: Mapping[str, Any] | None = None,
     over: Mapping[str, Any] | None = None,
     seeds: int | None = None,
+    stream: str = MAIN,
 ) -> str:
     """The shell command that repeats a run."""
     import shlex
@@ -142,4 +149,6 @@ def command_line(
         words += ["--over", f"{name}={as_text(values)}"]
     if seeds is not None:
         words += ["--seeds", str(seeds)]
+    if stream != MAIN:
+        words += ["--stream", stream]
     return shlex.join(words)

@@ -25,6 +25,7 @@ _TITLES = {"in_context": "in-context learning", "signal_noise": "signal and nois
 _WORDS = {
     "holds": "hold",
     "fails (known)": "fail, as documented",
+    "fragile": "as documented, but fragile",
     "untested": "untested",
     "inconclusive": "inconclusive",
     "differs": "differ from what is documented",

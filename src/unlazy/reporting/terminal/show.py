@@ -29,11 +29,12 @@ if TYPE_CHECKING:
     from unlazy.lab.running.store import Store
 
 _MOST_ROWS = 40
-SHORT_KINDS = ("holds", "known", "untest.", "inconc.", "differs")
+SHORT_KINDS = ("holds", "known", "fragile", "untest.", "inconc.", "differs")
 """KINDS as headings where there is little room."""
 KIND_STYLES = {
     "holds": "green",
     "fails (known)": "cyan",
+    "fragile": "magenta",
     "untested": "dim",
     "inconclusive": "yellow",
     "differs": "bold red",
@@ -183,7 +184,7 @@ def prediction_json(grid: ParameterGrid, columns: Mapping[str, list[np.ndarray]]
 
 
 def verdict_row(verdict: Verdict) -> list[Any]:
-    """The word, the measured number, its interval and the criterion."""
+    """The word, the measured number, its interval, the criterion and the chance."""
     word, *others = verdict.cells
     return [Text(word, KIND_STYLES[verdict.kind]), *others]
 
