@@ -125,6 +125,7 @@ def _claim(claim: Claim, stored: Mapping[str, Any] | None) -> str:
         facts.append("theory only, no simulation")
     lines.append(f'<p class="facts">{" · ".join(facts)}</p>')
     lines += [f'<p class="negative">{plain(note)}</p>' for note in claim.notes]
+    lines += [f'<p class="facts">{plain(line)}</p>' for line in judged["evidence"]] if judged else []
     return "\n\n".join(lines)
 
 
@@ -134,7 +135,8 @@ def measured(judged: Mapping[str, Any]) -> list[str]:
         return [plain(judged["reason"])] if judged["reason"] else []
     interval = f" {plain(judged['interval'])}" if judged["interval"] else ""
     case = f" (worst case: {plain(judged['case'])})" if judged["case"] else ""
-    return [f"Measured: {plain(judged['measured'])}{interval}{case}"]
+    chance = [f"Chance: {plain(judged['chance'])}"] if judged["chance"] and not judged["theory"] else []
+    return [f"Measured: {plain(judged['measured'])}{interval}{case}", *chance]
 
 
 def _parameters(study: type[Study]) -> str:

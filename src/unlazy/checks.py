@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import difflib
 import math
+import os
 import sys
 from collections.abc import Iterable
+from contextlib import suppress
 from itertools import combinations
 from operator import index
 from pathlib import Path
@@ -211,3 +213,18 @@ def check_writable(file: Path) -> None:
             file.unlink()
     except OSError as error:
         raise InputError(f"output {file} cannot be written: {error.strerror or error}") from None
+
+
+def write_at_once(text: str, file: Path) -> None:
+    """Write a file so that a reader finds the old one or the new one, whole."""
+    target = file.resolve()
+    fresh = target.with_name(f".{target.name}.{os.getpid()}")
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        fresh.write_text(text, encoding="utf-8")
+        fresh.replace(target)
+    except OSError as error:
+        raise InputError(f"output {file} cannot be written: {error.strerror or error}") from None
+    finally:
+        with suppress(OSError):
+            fresh.unlink(missing_ok=True)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from unlazy.lab import DIVERGED_AT, Output, Study, at_least, at_most, path, static, value
+from unlazy.lab import DIVERGED_AT, OWN, Output, Study, at_least, at_most, claim, path, static, value
 from unlazy.lab.claims import Claim
 
 QUICK = {"quick": {"scale": [0.5, 1.0, 2.0], "seeds": 3}}
@@ -87,6 +87,21 @@ class Hosted(Promises):
             "count": self.label * self.d,
             "bad": np.array([np.nan, np.inf, -0.0]),
         }
+
+
+@dataclass(frozen=True)
+class Claiming(Hosted):
+    name = "test-claiming"
+
+    @claim(OWN, "", at_most(10))
+    def risk(main):
+        """The risk is {criterion}."""
+        return main.simulated.risk
+
+    @claim(OWN, "", at_least(0.9), known_negative="a normal number is as often negative as positive")
+    def sign(main):
+        """Numbers are positive with probability {criterion}."""
+        return main.simulated.sign
 
 
 @dataclass(frozen=True)

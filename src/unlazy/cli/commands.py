@@ -13,6 +13,7 @@ from unlazy.checks import InputError, check_choice, check_writable
 from unlazy.cli.output import check_figure, print_json, save_figure, say
 from unlazy.lab import registry
 from unlazy.lab.grid import MAIN
+from unlazy.lab.parse import parse_duration
 from unlazy.lab.sources import named
 
 if TYPE_CHECKING:
@@ -47,6 +48,17 @@ Stream = Annotated[str, typer.Option(metavar="NAME", help="which random numbers:
 StoreFile = Annotated[Path | None, typer.Option("--store", metavar="FILE", help="where results are kept")]
 Cluster = Annotated[str | None, typer.Option(metavar="ADDRESS", help="tcp://HOST:PORT of a Dask scheduler, or local:N")]
 Memory = Annotated[float | None, typer.Option(metavar="GiB", help="memory budget; a quarter of what is free")]
+Jobs = Annotated[
+    int | None,
+    typer.Option(
+        metavar="N",
+        help="studies at the same time; one per core if each has 0.5 GiB of the memory budget; at most 4 per core",
+    ),
+]
+Budget = Annotated[
+    str | None, typer.Option(metavar="TIME", help="stop after 90s, 30m, 2h; the same command goes on from there")
+]
+Recorded = Annotated[Path | None, typer.Option("--record", metavar="FILE", help="put the verdicts into this evidence")]
 Topics = Annotated[list[str] | None, typer.Option("--topic", help="only this topic", autocompletion=_complete_topic)]
 AsJson = Annotated[bool, typer.Option("--json", help="print one JSON object and nothing else")]
 
@@ -164,15 +176,11 @@ def reproduce(
     stream: Stream = MAIN,
     out: Annotated[Path, typer.Option(metavar="DIR", help="where the report goes")] = Path("report"),
     store: StoreFile = None,
-    jobs: Annotated[
-        int | None,
-        typer.Option(
-            metavar="N",
-            help="studies at the same time; one per core if each has 0.5 GiB of the memory budget; at most 4 per core",
-        ),
-    ] = None,
+    jobs: Jobs = None,
     cluster: Cluster = None,
     memory: Memory = None,
+    budget: Budget = None,
+    record: Recorded = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="only show roughly what it would cost")] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -183,8 +191,9 @@ def reproduce(
     The full preset has the papers' sizes and is for a cluster. Start a Dask scheduler and workers that have the same
     unlazy ('dask scheduler', and on every machine 'dask worker tcp://HOST:8786 --nthreads 1 --nworkers CORES'), then
     run 'unlazy reproduce --preset full --cluster tcp://HOST:8786' where the store is. Workers may come and go. The
-    cost is shown beforehand by --dry-run, one topic at a time is run with --topic.
+    cost is shown beforehand by --dry-run, one topic at a time is run with --topic, two hours at a time with --budget.
     """
+    from unlazy.lab.running.evidence import FULL, recorder
     from unlazy.lab.running.reproduce import check_jobs
     from unlazy.lab.running.reproduce import reproduce as reproduce_all
     from unlazy.reporting.html.report import section, write_report
@@ -196,6 +205,10 @@ def reproduce(
     studies = registry.all_studies(topic)
     check_choice("preset", preset, dict.fromkeys(p for s in studies for p in s.presets))
     check_jobs(jobs, cluster)
+    seconds = None if budget is None else parse_duration(budget)
+    if record is not None and preset != FULL:
+        raise InputError(f"record is for the preset {FULL}, got {preset}; fresh seeds are recorded by 'unlazy confirm'")
+    keep = recorder(record, FULL, stream)
     if dry_run:
         from unlazy.lab.running.cost import outlook
 
@@ -209,6 +222,7 @@ def reproduce(
 
     def draw(run: Run) -> None:
         drawn[run.study.name] = section(run)
+        keep(run)
 
     try:
         with watching(studies, as_json) as watch:
@@ -222,6 +236,7 @@ def reproduce(
                 memory=memory,
                 jobs=jobs,
                 longest=LONGEST,
+                budget=seconds,
                 each=draw,
             )
     except InputError:
@@ -237,7 +252,63 @@ def reproduce(
         else:
             tables.verdicts(outcome)
             say(f"report: {page}")
-    raise typer.Exit(0 if outcome.as_documented else 1)
+    raise typer.Exit(3 if outcome.unfinished else 0 if outcome.as_documented else 1)
+
+
+@app.command()
+def confirm(
+    study: Annotated[
+        list[str] | None, typer.Argument(metavar="STUDY", help="names; all if none", autocompletion=_complete_study)
+    ] = None,
+    topic: Topics = None,
+    stream: Annotated[
+        str | None, typer.Option(metavar="NAME", help="go on with a stream that was interrupted; a new one is drawn")
+    ] = None,
+    store: StoreFile = None,
+    jobs: Jobs = None,
+    cluster: Cluster = None,
+    memory: Memory = None,
+    budget: Budget = None,
+    record: Recorded = None,
+    as_json: AsJson = False,
+) -> None:
+    """Run studies on seeds that nobody has looked at, and compare the verdicts with the documented ones.
+
+    The fresh seeds are those of a stream, which is drawn and named; what the store lacks of the main stream is computed
+    too. What is finished is kept: the same command with --stream NAME goes on from there.
+    """
+    from unlazy.lab.running.confirm import confirm as confirm_all
+    from unlazy.lab.running.confirm import fresh_stream
+    from unlazy.lab.running.evidence import FRESH, recorder
+    from unlazy.lab.running.reproduce import check_jobs
+    from unlazy.reporting.terminal import tables
+    from unlazy.reporting.terminal.board import watching
+    from unlazy.studies import LONGEST
+
+    if study and topic:
+        raise InputError("give either studies or topics, not both")
+    studies = [registry.find(name) for name in dict.fromkeys(study)] if study else registry.all_studies(topic)
+    check_jobs(jobs, cluster)
+    name = stream or fresh_stream()
+    if not as_json:
+        say(f"stream {name}")
+    found = confirm_all(
+        studies,
+        lambda one: watching(studies, as_json),
+        stream=name,
+        store=store,
+        cluster=cluster,
+        memory=memory,
+        jobs=jobs,
+        longest=LONGEST,
+        budget=None if budget is None else parse_duration(budget),
+    )
+    keep = recorder(record, FRESH, name)
+    for run in found.fresh.runs:
+        keep(run)
+    with contextlib.suppress(BrokenPipeError):
+        print_json(found.as_json()) if as_json else tables.confirmation(found)
+    raise typer.Exit(3 if found.unfinished else 0 if found.confirmed else 1)
 
 
 @app.command("forecast")

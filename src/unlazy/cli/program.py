@@ -89,7 +89,7 @@ def _interrupted() -> int:
     # So would Python itself, if the interrupt passed through its `exec`, as in the making of a dataclass: the next one
     # makes it forget that.
     exec("")
-    stored = {"run", "reproduce"} & set(sys.argv[1:2])
+    stored = {"run", "reproduce", "confirm"} & set(sys.argv[1:2])
     goes_on = ": what was finished is stored; the same command goes on from there" if stored else ""
     print(f"interrupted{goes_on}", file=sys.stderr)
     return 3

@@ -73,6 +73,9 @@ def within(share: float, *, absolute: bool = False) -> Criterion:
     return Criterion(-share, share, f"within {share:g}" if absolute else f"within {100 * share:g}%")
 
 
+STANDINGS = ("as stated", "departs", "own")
+"""What is simulated is what the source states; it differs, and `departs` says how; no source states it."""
+
 OWN = ""
 """The source of a claim that no paper makes: this project's own."""
 
@@ -88,7 +91,7 @@ class Change:
     after_look: bool = True
 
     def __str__(self) -> str:
-        return f"{'Chosen after a look' if self.after_look else 'Changed'}: {self.what}: {self.why}"
+        return f"{'Chosen after a look' if self.after_look else 'Changed'}: {self.what}: {self.why.rstrip('.')}."
 
 
 def changes(claims: str, what: str, why: str) -> tuple[Change, ...]:
@@ -117,6 +120,13 @@ class Claim:
     """Those changes of the study that are about this claim, or about all."""
     study_departs: str = ""
     """How the whole study departs, where the claim does not say it of itself."""
+
+    @property
+    def standing(self) -> str:
+        """Whether what is simulated is what the source states, one of STANDINGS."""
+        if not self.keys:
+            return "own"
+        return "departs" if self.departs or self.study_departs else "as stated"
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -250,7 +260,9 @@ class Verdict:
     @property
     def cells(self) -> tuple[str, str, str, str, str]:
         """Its row of a table: the word, the measured number, its interval, the criterion, the chance."""
-        chance = "" if math.isnan(self.chance) else "> .999" if self.chance > 0.999 else f"{self.chance:.3f}".lstrip("0")
+        chance = (
+            "" if math.isnan(self.chance) else "> .999" if self.chance > 0.999 else f"{self.chance:.3f}".lstrip("0")
+        )
         return self.word, number(self.measured), self.interval, str(self.claim.criterion), chance
 
     @property
@@ -271,6 +283,7 @@ class Verdict:
             "chance": self.chance,
             "known_negative": self.claim.known_negative,
             "theory_only": self.claim.kind == "theory",
+            "standing": self.claim.standing,
             "departs": self.claim.departs or self.claim.study_departs,
             "history": [asdict(change) for change in self.claim.history],
             "case": self.case,

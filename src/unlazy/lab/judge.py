@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,6 +19,7 @@ RESAMPLES = 400
 REPEATS = 2000
 """How many fresh runs are imagined for the chance of a verdict; fewer where there are very many cases."""
 _REPEATED_NUMBERS = 10**7
+_FEW_CASES, _FEW_SEEDS = 4, 64
 _VERDICTS = ("inconclusive", "holds", "fails")
 _RESAMPLE_BYTES = 64 * 2**20
 
@@ -32,8 +33,8 @@ def judge(claim: Claim, parts: Mapping[str, Part]) -> Verdict:
     the exception is the reason.
 
     The chance is the probability that a run of as many fresh seeds comes to the same verdict. It differs from this run
-    by both runs' errors, so that a fresh mean is drawn around the measured one with twice its variance, for all cases
-    together as the seeds have them; Student's t and a chi-square account for variances known from few seeds only.
+    by the errors of both, drawn for all cases together as the seeds have them; cases that differ by their errors only
+    are taken to have one truth. Variances that are known from few seeds are drawn too.
     """
     for name in claim.parts:
         if name not in parts:
@@ -55,15 +56,15 @@ def judge(claim: Claim, parts: Mapping[str, Part]) -> Verdict:
 class _Cases(NamedTuple):
     """Estimates with standard errors and the degrees of freedom of these; infinite for numbers without error.
 
-    `trials` is the number of seeds where the estimates are proportions of yes and no; `errors` has draws of the errors
-    of all estimates, (draw, case).
+    `trials` is the number of seeds where the estimates are proportions of yes and no; `fresh` has draws of the errors
+    of all estimates together, and of the ratios of a fresh standard error to the true one, (draw, case).
     """
 
     estimate: Any
     error: Any
     freedom: float
     trials: int = 0
-    errors: np.ndarray | None = None
+    fresh: tuple[np.ndarray, np.ndarray] | None = None
 
     @property
     def flat(self) -> tuple[np.ndarray, np.ndarray]:
@@ -98,13 +99,37 @@ class _Cases(NamedTuple):
             many = np.where(yes == 0, same[0], np.where(yes == self.trials, same[1], 1))
             rate = rng.beta(many * yes + 0.5, many * (self.trials - yes) + 0.5, shape)
             return rng.binomial(self.trials, rate) / self.trials + 0 * center, np.broadcast_to(error, shape)
-        if self.errors is None or self.freedom < 1:
+        if self.fresh is None:
             return np.broadcast_to(center, shape), np.broadcast_to(error, shape)
-        known, fresh = (np.sqrt(rng.chisquare(self.freedom, shape) / self.freedom) for _ in range(2))
-        first, second = (self.errors[rng.integers(len(self.errors), size=repeats)] for _ in range(2))
+        errors, ratios = self.fresh
+        first, second = rng.integers(len(errors), size=(2, repeats))
+        known = np.sqrt(rng.chisquare(self.freedom, (repeats, 1)) / self.freedom)
         with np.errstate(invalid="ignore"):
-            moved = np.where(np.isinf(center), 0.0, (first + second) / known)
-        return center + moved, error * fresh / known
+            truth = _shrunk(center, error, errors)(center + errors[first] / known)
+            return np.where(np.isinf(center), center, truth + errors[second] / known), error * ratios[second] / known
+
+
+def _shrunk(center: np.ndarray, error: np.ndarray, errors: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
+    """Estimates, (..., case), moved towards their mean, as far as the cases differ by their errors only.
+
+    The variance of the truth between cases is what the estimates vary more than `errors`, which are partly common to
+    them. A case that is far from the mean for its error stays where it is; so do few cases, of which little is known.
+    """
+    used = np.isfinite(center) & (error > 0)
+    if np.count_nonzero(used) < _FEW_CASES:
+        return lambda estimates: estimates
+
+    def mean(estimates: np.ndarray) -> np.ndarray:
+        return estimates[..., used].mean(-1, keepdims=True)
+
+    def variance(estimates: np.ndarray) -> float:
+        return float(((estimates - mean(estimates))[..., used] ** 2).mean())
+
+    between = max(0.0, variance(center) - variance(errors))
+    typical = np.hypot(error, mean(errors).std())
+    moves = used & (np.abs(center - mean(center)) < 3 * np.hypot(typical, np.sqrt(between)))
+    kept = np.where(moves, between / (between + np.where(used, error, 1.0) ** 2), 1.0)
+    return lambda estimates: mean(estimates) * (1 - kept) + kept * estimates
 
 
 def diverged_among(parts: Iterable[Part]) -> str:
@@ -151,17 +176,24 @@ def _over_seeds(values: Any) -> _Cases:
         return _Cases(estimate, _like(estimate, 0.0), count - 1, count)
     with np.errstate(invalid="ignore"):
         spread = values.std("seed", ddof=1, skipna=False) if count > 1 else _like(estimate, np.nan)
-        errors = _errors((values - estimate).transpose("seed", *estimate.dims).values.reshape(count, -1))
-    return _Cases(estimate, spread / math.sqrt(count), count - 1, errors=errors)
+        fresh = _fresh((values - estimate).transpose("seed", *estimate.dims).values.reshape(count, -1))
+    return _Cases(estimate, spread / math.sqrt(count), count - 1, fresh=fresh)
 
 
-def _errors(deviations: np.ndarray) -> np.ndarray | None:
-    """Draws of the error of the mean of all cases together: normal, with the covariance that the seeds show."""
-    count = len(deviations)
+def _fresh(deviations: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
+    """`_Cases.fresh` of means over seeds: of normal numbers with the covariance between cases that the seeds show."""
+    count, cases = deviations.shape
     if count < 2:
         return None
-    weights = np.random.default_rng(0).standard_normal((RESAMPLES, count))
-    return weights @ deviations / math.sqrt(count * (count - 1))
+    rng = np.random.default_rng(0)
+    errors = rng.standard_normal((RESAMPLES, count)) @ deviations / math.sqrt(count * (count - 1))
+    if count > _FEW_SEEDS:
+        return errors, np.sqrt(rng.chisquare(count - 1, (RESAMPLES, cases)) / (count - 1))
+    # As many weights as a sample's variance has degrees of freedom.
+    drawn = np.stack([rng.standard_normal((count - 1, count)) @ deviations for _ in range(RESAMPLES)])
+    true = (deviations**2).sum(0)
+    spread = (drawn**2).mean(1)
+    return errors, np.sqrt(np.divide(spread, true, out=np.ones_like(spread), where=true > 0))
 
 
 def _seen(claim: Claim, parts: list[Part]) -> list[_Cases]:
@@ -213,7 +245,9 @@ def _resampled(claim: Claim, parts: list[Part]) -> list[_Cases]:
     for estimate, drawn in found:
         spread = drawn.std("resample", ddof=1, skipna=False) * widen
         errors = widen * (drawn - drawn.mean("resample", skipna=False)).transpose("resample", *estimate.dims)
-        cases.append(_Cases(estimate, spread, count - 1, errors=errors.values.reshape(RESAMPLES, -1)))
+        flat = errors.values.reshape(RESAMPLES, -1)
+        ratio = np.sqrt(np.random.default_rng(0).chisquare(count - 1, (RESAMPLES, 1)) / (count - 1))
+        cases.append(_Cases(estimate, spread, count - 1, fresh=(flat, np.broadcast_to(ratio, flat.shape))))
     return cases
 
 

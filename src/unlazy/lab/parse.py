@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
@@ -41,6 +42,15 @@ def as_text(value: Any) -> str:
     if isinstance(value, str) or not hasattr(value, "__iter__"):
         return str(value).lower() if isinstance(value, bool) else str(value)
     return ",".join(as_text(v) for v in value)
+
+
+def parse_duration(text: str) -> float:
+    """Seconds of a text such as '90s', '30m', '2h' or '1h30m'."""
+    found = re.fullmatch(r"(?:(\d+(?:\.\d+)?)h)?(?:(\d+(?:\.\d+)?)m)?(?:(\d+(?:\.\d+)?)s)?", text.strip())
+    seconds = sum(float(n or 0) * unit for n, unit in zip(found.groups(), (3600, 60, 1), strict=True)) if found else 0
+    if not 0 < seconds < 1e9:
+        raise InputError(f"a time must be such as 90s, 30m, 2h or 1h30m, got {brief(text)}")
+    return seconds
 
 
 def _split(study: type[Study], entries: Iterable[str], option: str) -> list[tuple[Parameter, str]]:

@@ -35,6 +35,10 @@ class Event:
         return {name: value for name, value in named.items() if value}
 
 
+class OutOfTime(Exception):
+    """The time that a run may take is used up; what was finished is stored."""
+
+
 Listener = Callable[[Event], None]
 """Who is told; several threads may tell at once."""
 

@@ -16,7 +16,7 @@ from unlazy.lab.grid import Grids
 from unlazy.lab.judge import judge
 from unlazy.lab.running import dataset
 from unlazy.lab.running.arithmetic import made_wrong
-from unlazy.lab.running.events import Event, Listener, heeding_interrupts, only_warn
+from unlazy.lab.running.events import Event, Listener, OutOfTime, heeding_interrupts, only_warn
 from unlazy.lab.running.execute import Computed, InProcess, memory_budget
 from unlazy.lab.running.fingerprint import fingerprint
 from unlazy.lab.running.plan import Chunk, Group, PointSeed, canonical, group_points, point_keys
@@ -93,6 +93,8 @@ class Laboratory:
         if not callable(progress):
             raise InputError(f"progress must be a function of an event, got {brief(progress)}")
         self.tell = progress
+        self.deadline = math.inf
+        """When simulations stop between two chunks, as `time.monotonic` has it."""
         self._owns_store = not isinstance(store, Store)
         self.store = store if isinstance(store, Store) else Store(store)
         self.budget = None if memory is None else int(memory * 2**30)
@@ -181,6 +183,8 @@ class Laboratory:
                     done += len(batch)
                     self.tell(Event("advanced", study.name, len(batch)))
                     check_interrupts()
+                    if time.monotonic() > self.deadline and done < total:
+                        raise OutOfTime
         finally:
             self.tell(Event("simulated", study.name, done))
         for w in work:

@@ -5,19 +5,20 @@ One that dies takes one study with it.
 
 from __future__ import annotations
 
+import math
 import os
 import threading
 import time
 from collections import deque
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from queue import SimpleQueue
+from queue import Empty, SimpleQueue
 from typing import Any
 
 from unlazy.checks import InputError
 from unlazy.lab.running.arithmetic import WrongNumbers
 from unlazy.lab.running.child import END_SECONDS, Child
-from unlazy.lab.running.events import Event, Listener
+from unlazy.lab.running.events import Event, Listener, OutOfTime
 from unlazy.lab.running.worker import SERVE
 
 _LEAST_MEMORY = 2**29
@@ -58,8 +59,8 @@ class Workers:
         for thread in self._threads:
             thread.join(END_SECONDS)
 
-    def run(self, requests: Mapping[str, Mapping[str, Any]]) -> Iterator[Event]:
-        """Begin at once what is asked for by study, and yield how each ended as it does."""
+    def run(self, requests: Mapping[str, Mapping[str, Any]], deadline: float = math.inf) -> Iterator[Event]:
+        """Begin at once what is asked for by study, and yield how each ended as it does, until the deadline."""
         todo, ended = deque(requests.items()), SimpleQueue[Any]()
         # A thread for each: no worker waits for the next study while the caller judges the last one.
         self._threads = [
@@ -68,7 +69,7 @@ class Workers:
         ]
         for thread in self._threads:
             thread.start()
-        return _until_all(ended, len(self._threads))
+        return _until_all(ended, len(self._threads), deadline)
 
     def _work(self, cores: tuple[int, ...], todo: deque, ended: SimpleQueue) -> None:
         """The life of one worker after the other, as long as there is something to do."""
@@ -121,9 +122,12 @@ class Workers:
         return Event("failed", study, message=child.death)
 
 
-def _until_all(ended: SimpleQueue, threads: int) -> Iterator[Event]:
+def _until_all(ended: SimpleQueue, threads: int, deadline: float) -> Iterator[Event]:
     while threads:
-        one = ended.get()
+        try:
+            one = ended.get(timeout=None if math.isinf(deadline) else max(0.0, deadline - time.monotonic()))
+        except Empty:
+            raise OutOfTime from None
         if isinstance(one, BaseException):
             raise one
         if one is None:

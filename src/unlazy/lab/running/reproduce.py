@@ -13,7 +13,7 @@ from unlazy.lab.claims import KINDS, count
 from unlazy.lab.grid import MAIN, check_stream, preset_grids
 from unlazy.lab.running.arithmetic import WrongNumbers, cores
 from unlazy.lab.running.cost import expected_seconds, known_rates
-from unlazy.lab.running.events import Event, Listener, heeding_interrupts, only_warn
+from unlazy.lab.running.events import Event, Listener, OutOfTime, heeding_interrupts, only_warn
 from unlazy.lab.running.fingerprint import fingerprint
 from unlazy.lab.running.laboratory import Laboratory
 from unlazy.lab.running.processes import Workers, default_jobs
@@ -28,12 +28,13 @@ _JOBS_PER_CORE = 4
 
 
 class Outcome(NamedTuple):
-    """The runs in the order of the studies, why the others did not run, and how long all took."""
+    """The runs in the order of the studies, why others did not run, how long all took, and what is unfinished."""
 
     studies: Sequence[type[Study]]
     runs: list[Run]
     broken: dict[str, str]
     seconds: float
+    unfinished: Sequence[str] = ()
 
     @property
     def as_documented(self) -> bool:
@@ -47,13 +48,15 @@ class Outcome(NamedTuple):
             entry: dict[str, Any] = {"study": cls.name, "topic": cls.topic, "error": self.broken.get(cls.name)}
             if cls.name in ran:
                 run = ran[cls.name]
-                claims = [{**v.as_json(), "as_documented": v.as_documented, "kind": v.kind} for v in run.verdicts]
+                kinds = [{"as_documented": v.as_documented, "kind": v.kind} for v in run.verdicts]
+                claims = [claim | kind for claim, kind in zip(run.claims_json(), kinds, strict=True)]
                 entry.update(seconds=run.seconds, computed=run.computed, diverged=run.divergence, claims=claims)
             studies.append(entry)
         counts = count(v for run in self.runs for v in run.verdicts)
         return {
             "studies": studies,
             "counts": {**{name: counts[name] for name in KINDS}, "did not run": len(self.broken)},
+            "unfinished": list(self.unfinished),
             "seconds": self.seconds,
         }
 
@@ -80,6 +83,7 @@ def reproduce(
     memory: float | None = None,
     jobs: int | None = None,
     longest: Mapping[str, float] | None = None,
+    budget: float | None = None,
     each: Callable[[Run], None] | None = None,
 ) -> Outcome:
     """Run studies and judge their claims; what one of them raises ends that one only.
@@ -87,6 +91,9 @@ def reproduce(
     `longest` has the seconds of studies of which the store does not tell how long they take: the longest start first.
     `progress` is called with every `Event`, from several threads; one whose output fails, as a pipe does that is read
     no further, is not called again. `each` gets every run as soon as it is judged, while others are still simulated.
+
+    After `budget` seconds no further chunk of a simulation begins, and the studies that lack some are unfinished; the
+    same call goes on with them.
 
     `jobs` processes simulate at the same time, by default as many as there are cores and memory for; the numbers do not
     depend on it. With a cluster its workers compute, study after study.
@@ -96,6 +103,8 @@ def reproduce(
         raise InputError(f"studies must be a list of Study classes, got {brief(studies)}")
     check_jobs(jobs, cluster)
     check_stream(stream)
+    if budget is not None and not (isinstance(budget, int | float) and budget > 0):
+        raise InputError(f"budget must be a number of seconds > 0, got {brief(budget)}")
     tell = _enduring(progress)
     # All fingerprints are taken now, while the code that is loaded is the code on disk.
     for cls in studies:
@@ -105,9 +114,11 @@ def reproduce(
     broken: dict[str, str] = {}
 
     with Laboratory(store, cluster, memory, tell) as laboratory:
-        budget = laboratory.free()
+        memory_budget = laboratory.free()
         if jobs is None:
-            jobs = 1 if cluster is not None else default_jobs(cores(), budget)
+            jobs = 1 if cluster is not None else default_jobs(cores(), memory_budget)
+        if budget is not None:
+            laboratory.deadline = time.monotonic() + budget
 
         def judge(cls: type[Study], work: Event | None = None) -> None:
             reason = "" if work is None or work.kind == "ended" else work.message or work.kind
@@ -121,7 +132,7 @@ def reproduce(
                         run = dataclasses.replace(run, computed=work.count, seconds=run.seconds + work.seconds)
                     if each is not None:
                         each(run)
-            except WrongNumbers:
+            except (WrongNumbers, OutOfTime):
                 # What computes wrong numbers does so in all studies.
                 raise
             except Exception as error:
@@ -136,13 +147,17 @@ def reproduce(
         lacking = _lacking(laboratory, studies, preset, stream, longest or {})
         for event in lacking:
             tell(event)
-        if jobs == 1:
-            for cls in studies:
-                judge(cls)
-        else:
-            _several(laboratory, studies, preset, stream, lacking, jobs, budget, tell, judge)
+        missing = {event.study for event in lacking}
+        with contextlib.suppress(OutOfTime):
+            if jobs == 1:
+                # What needs no simulation comes first: there is time for it.
+                for cls in sorted(studies, key=lambda cls: cls.name in missing):
+                    judge(cls)
+            else:
+                _several(laboratory, studies, preset, stream, lacking, jobs, memory_budget, tell, judge)
     ordered = [runs[cls.name] for cls in studies if cls.name in runs]
-    return Outcome(studies, ordered, broken, time.perf_counter() - start)
+    unfinished = [cls.name for cls in studies if cls.name not in runs and cls.name not in broken]
+    return Outcome(studies, ordered, broken, time.perf_counter() - start, unfinished)
 
 
 def _lacking(
@@ -192,7 +207,7 @@ def _several(
         # What does not fit into a share of the memory may fit into all of it.
         Workers(1, laboratory.store.path, budget, tell) as alone,
     ):
-        working = workers.run(requests)
+        working = workers.run(requests, laboratory.deadline)
         for cls in studies:
             if cls.name not in requests:
                 judge(cls)
@@ -203,7 +218,7 @@ def _several(
             else:
                 judge(by_name[work.study], work)
             check_interrupts()
-        for work in alone.run(oversized):
+        for work in alone.run(oversized, laboratory.deadline):
             judge(by_name[work.study], work)
 
 

@@ -96,6 +96,12 @@ class Run:
         table = f"<thead>{head.replace('<td', '<th').replace('td>', 'th>')}</thead><tbody>{''.join(body)}</tbody>"
         return f"<p><b>{self.study.name}</b>: {escape(self.study.question)}</p><table>{table}</table>"
 
+    def claims_json(self) -> list[dict[str, Any]]:
+        """The claims with their verdicts and what is recorded of them."""
+        from unlazy.lab.running.evidence import evidence_json
+
+        return [{**verdict.as_json(), **evidence_json(self.study, verdict.claim)} for verdict in self.verdicts]
+
     def as_json(self) -> dict[str, Any]:
         """The run in the form of the command line's JSON.
 
@@ -115,7 +121,7 @@ class Run:
             {
                 "study": self.study.name,
                 "parameters": shared,
-                "claims": [verdict.as_json() for verdict in self.verdicts],
+                "claims": self.claims_json(),
                 "diverged": self.divergence,
                 "seconds": self.seconds,
                 "results": results,

@@ -69,9 +69,9 @@ def run(
     """Simulate a study, predict it, and judge its claims.
 
     `study` is a name, 'file.py:Class' or a Study class. `set` fixes parameters and `over` gives axes, both on top of
-    the preset; runs in different `stream`s draw different numbers. Results are kept in `store` (a file; the user's default if None): the same call again computes only what
-    is missing. `cluster` is 'local:N' or a Dask scheduler's address; `memory` is the budget in GiB, a quarter of free
-    memory if None. `progress` is called with every `Event`.
+    the preset; runs in different streams draw different numbers. Results are kept in `store` (a file; the user's
+    default if None): the same call again computes only what is missing. `cluster` is 'local:N' or a Dask scheduler's
+    address; `memory` is the budget in GiB, a quarter of free memory if None. `progress` is called with every `Event`.
     """
     asked = ask(study, preset, set, over, seeds, stream)
     with Laboratory(store, cluster, memory, progress) as laboratory:

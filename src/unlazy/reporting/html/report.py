@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import html
-import os
 import platform
 import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from unlazy.checks import InputError
+from unlazy.checks import write_at_once
 from unlazy.lab import registry
-from unlazy.lab.claims import KINDS
+from unlazy.lab.claims import KINDS, STANDINGS
+from unlazy.lab.running.evidence import told
 from unlazy.lab.running.result import Run
 from unlazy.plotting.style import svg
 from unlazy.words import number, plain
@@ -91,6 +90,7 @@ def write_report(
         kinds={_MARKS[kind]: _WORDS[kind] for kind in KINDS},
         short={_MARKS[kind]: kind for kind in KINDS},
         counts=counts,
+        standings={each: sum(c["standing"] == each for s in sections for c in s["claims"]) for each in STANDINGS},
         total=counts.total(),
         preset=preset,
         broken=broken,
@@ -100,22 +100,7 @@ def write_report(
         cost=sum(run.cost for run in runs),
         diverged={s["name"]: s["diverged"] for s in sections if s["diverged"]},
     )
-    _write(page, file)
-
-
-def _write(page: str, file: Path) -> None:
-    """Write the page at once, so that a reader finds the old one or the new one."""
-    target = file.resolve()
-    fresh = target.with_name(f".{target.name}.{os.getpid()}")
-    try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        fresh.write_text(page, encoding="utf-8")
-        fresh.replace(target)
-    except OSError as error:
-        raise InputError(f"output {file} cannot be written: {error.strerror or error}") from None
-    finally:
-        with suppress(OSError):
-            fresh.unlink(missing_ok=True)
+    write_at_once(page, file)
 
 
 def _sum(sections: Sequence[Mapping[str, Any]]) -> Counter[str]:
@@ -161,7 +146,10 @@ def section(run: Run) -> dict[str, Any]:
                 "word": v.word,
                 "case": v.case,
                 "reason": v.reason,
+                "chance": v.cells[-1],
+                "standing": v.claim.standing,
                 "notes": v.claim.notes,
+                "evidence": told(study, v.claim),
                 "theory": v.claim.kind == "theory",
             }
             for v in run.verdicts

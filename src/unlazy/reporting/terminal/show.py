@@ -19,6 +19,7 @@ from unlazy.lab.claims import KINDS, VERDICT_COLUMNS, Verdict, tally
 from unlazy.lab.grid import ParameterGrid, preset_grids
 from unlazy.lab.running.arithmetic import made_wrong
 from unlazy.lab.running.dataset import as_json, inner_coordinates
+from unlazy.lab.running.evidence import told
 from unlazy.lab.sources import named
 from unlazy.lab.study import Study
 from unlazy.words import number, plain, shown
@@ -96,7 +97,7 @@ def study(cls: type[Study]) -> None:
     if cls.claims:
         table = plain_table("claim", "criterion", "statement", "source")
         for c in cls.claims:
-            statement = " ".join([c.statement, *c.notes])
+            statement = " ".join([c.statement, *c.notes, *told(cls, c)])
             table.add_row(Text(c.id, "bold"), str(c.criterion), statement, c.source)
         console.print("\n", table, sep="")
         _print_notes(cls)
@@ -200,7 +201,10 @@ def run(result: Run) -> None:
     if result.verdicts:
         console.print("\n", table, "\n", sep="")
     for claim in result.study.claims:
-        console.print(Text(claim.id, "bold"), " ".join([f"({claim.source})", claim.statement, *claim.notes]))
+        console.print(
+            Text(claim.id, "bold"),
+            " ".join([f"({claim.source})", claim.statement, *claim.notes, *told(result.study, claim)]),
+        )
     _print_notes(result.study)
     console.print()
     console.print(

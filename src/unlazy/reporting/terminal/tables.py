@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from unlazy.lab.claims import KINDS, count
+from unlazy.lab.claims import KINDS, STANDINGS, count
 from unlazy.reporting.terminal.show import (
     SHORT_KINDS,
     clock,
@@ -23,16 +23,24 @@ from unlazy.reporting.terminal.show import (
 from unlazy.words import number
 
 if TYPE_CHECKING:
+    from unlazy.lab.running.confirm import Confirmation
     from unlazy.lab.running.cost import Outlook
     from unlazy.lab.running.reproduce import Outcome
     from unlazy.lab.running.result import Run
 
 _SLOW_SECONDS = 15
-_INTERVAL, _CRITERION, _MEASURED = 100, 76, 56
+_INTERVAL, _CHANCE, _CRITERION, _MEASURED = 108, 84, 76, 56
 """The widths from which the verdicts have these columns: folded into several lines they do not read; the report has
 them all."""
 _WORDS, _SHORT_WORDS = 80, 60
 """The widths from which the counts are a table with whole words, and with short ones."""
+
+
+_STANDING_WORDS = {
+    "as stated": "simulate what the source states",
+    "departs": "depart from it and say how",
+    "own": "are this project's own",
+}
 
 
 def verdicts(outcome: Outcome) -> None:
@@ -44,6 +52,11 @@ def verdicts(outcome: Outcome) -> None:
     console.print(_claims(by_topic, console.width))
     console.print()
     _print_counts(by_topic, console)
+    everything = [claim for cls in outcome.studies for claim in cls.claims]
+    standing = Counter(claim.standing for claim in everything)
+    console.print(
+        f"\n{len(everything)} claims: " + ", ".join(f"{standing[each]} {_STANDING_WORDS[each]}" for each in STANDINGS)
+    )
     surprises = [(r, v) for r in outcome.runs for v in r.verdicts if not v.as_documented]
     if surprises:
         console.print(Text("\nnot what the studies document:", "bold"))
@@ -54,6 +67,9 @@ def verdicts(outcome: Outcome) -> None:
         console.print(Text("\ndid not run:", "bold"))
     for name, reason in outcome.broken.items():
         console.print(f"  {name}: {reason}")
+    if outcome.unfinished:
+        console.print(Text("\nthe time was used up before these were finished; the same command goes on:", "bold"))
+        console.print("  " + ", ".join(outcome.unfinished))
     slow = sorted((r for r in outcome.runs if r.seconds > _SLOW_SECONDS), key=lambda r: -r.seconds)
     if slow:
         console.print("\nslowest: " + ", ".join(f"{r.study.name} {r.seconds:.0f} s" for r in slow[:8]))
@@ -61,7 +77,13 @@ def verdicts(outcome: Outcome) -> None:
 
 
 def _claims(by_topic: dict[str, list[Run]], width: int) -> Table:
-    columns = {"verdict": 0, "measured": _MEASURED, "99% interval": _INTERVAL, "criterion": _CRITERION}
+    columns = {
+        "verdict": 0,
+        "measured": _MEASURED,
+        "99% interval": _INTERVAL,
+        "criterion": _CRITERION,
+        "chance": _CHANCE,
+    }
     shown = [width >= least for least in columns.values()]
     table = plain_table("claim", *(name for name, least in columns.items() if width >= least))
     for column in table.columns[1:3]:
@@ -75,6 +97,40 @@ def _claims(by_topic: dict[str, list[Run]], width: int) -> Table:
                 cells = [cell for cell, there in zip(verdict_row(verdict), shown, strict=True) if there]
                 table.add_row(f"  {verdict.claim.id}", *cells)
     return table
+
+
+def confirmation(found: Confirmation) -> None:
+    """Every claim with its documented verdict and that on fresh seeds, and those that differ."""
+    console = open_console()
+    table = plain_table("claim", "documented", "fresh", "measured", "fresh", "criterion", "chance")
+    study, pairs = None, found.pairs
+    for pair in pairs:
+        if pair.study is not study:
+            table.add_row(Text(pair.study.name, "bold"))
+            study = pair.study
+        *_, criterion, chance = pair.main.cells
+        fresh = Text("raised" if pair.fresh.broken else pair.fresh.verdict, "bold red" if pair.differs else "green")
+        numbers = (number(pair.main.measured), number(pair.fresh.measured))
+        table.add_row(f"  {pair.fresh.claim.id}", pair.documented, fresh, *numbers, criterion, chance)
+    console.print(table)
+    differing = [pair for pair in pairs if pair.differs]
+    if differing:
+        console.print(Text("\nnot the documented verdict on fresh seeds:", "bold"))
+    for pair in differing:
+        reason = f" ({pair.fresh.reason})" if pair.fresh.reason else ""
+        console.print(
+            f"  {pair.study.name} {pair.fresh.claim.id}: {pair.fresh.verdict}{reason}, chance {pair.main.cells[-1]}"
+        )
+    for name, reason in found.broken.items():
+        console.print(f"{name} did not run: {reason}")
+    if found.unfinished:
+        console.print(f"unfinished: {', '.join(found.unfinished)}")
+    console.print(
+        f"\nstream {found.stream}: {len(differing)} of {len(pairs)} verdicts are not the documented ones; the measured "
+        f"spreads let expect {number(found.expected, 2)}"
+    )
+    if found.unfinished or differing:
+        console.print(f"'unlazy confirm --stream {found.stream}' goes on with this stream")
 
 
 def _print_counts(by_topic: dict[str, list[Run]], console: Console) -> None:
