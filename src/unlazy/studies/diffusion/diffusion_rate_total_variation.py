@@ -11,7 +11,7 @@ import numpy as np
 from unlazy.lab import OWN, Change, Output, Study, cite, claim, path, static
 from unlazy.lab.claims import at_least, at_most, enough, parameter, slope, within
 from unlazy.plotting.panels import Panel, panels
-from unlazy.studies.diffusion.shared import power_law
+from unlazy.studies.diffusion.shared import SPLINES, power_law
 from unlazy.theory.diffusion.process import density_rates
 
 CELLS = (2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128)
@@ -72,7 +72,7 @@ class DiffusionRateTotalVariation(Study):
 
     question = "Does score matching over spline scores attain the minimax rate n^(-s/(2s+1)) in total variation?"
     sources = cite("oko2023")
-    departs = "Splines fitted to histograms by maximum likelihood stand for a diffusion model: none is trained or run."
+    departs = f"{SPLINES}; the densities are not smoother at the edges, as the theorem's are."
 
     smoothness: int = static(2, "smoothness of the density", symbol="s", low=1, high=3)
     n: tuple = path(tuple(4**k for k in range(5, 12)), "observations", symbol="n", low=16, high=1 << 24, scale="log")
@@ -128,12 +128,12 @@ class DiffusionRateTotalVariation(Study):
         """With the best number of cells for each n the error has the slope -s/(2s+1) in n, {criterion}."""
         return _rate(_oracle(main)) + main.predicted.rate_exponent
 
-    @claim("oko2023", "", within(0.03, absolute=True))
+    @claim("oko2023", "", within(0.03, absolute=True), departs=f"{SPLINES}; AIC, and not s, decides their number.")
     def aic(main):
         """So it has with the number of cells chosen from the data by AIC, {criterion}."""
         return _rate(main.simulated.aic_error.sel(rule=RULES[0])) + main.predicted.rate_exponent
 
-    @claim("oko2023", "", within(0.03, absolute=True))
+    @claim(OWN, "AIC on cubic splines", within(0.03, absolute=True))
     def adaptation(main):
         """And also with cubic splines throughout, without knowing the smoothness, {criterion}."""
         return _rate(main.simulated.aic_error.sel(rule=RULES[1])) + main.predicted.rate_exponent
@@ -155,7 +155,7 @@ class DiffusionRateTotalVariation(Study):
         """In the plane, with tensor products, the slope is -s/(2s+2), {criterion}."""
         return _rate(main.simulated.plane_error) + main.predicted.plane_rate_exponent
 
-    @claim("oko2023", "", within(0.05, absolute=True))
+    @claim("oko2023", "", within(0.05, absolute=True), departs="AIC's number of splines stands for the network's size.")
     def basis_exponent(main):
         """The number of basis functions that AIC takes grows as n^(1/(2s+1)), the exponent {criterion}."""
         return _rate(main.simulated.aic_basis.sel(rule=RULES[0])) - 1 / (2 * main.simulated.smoothness + 1)
@@ -173,7 +173,7 @@ class DiffusionRateTotalVariation(Study):
         slopes = _rate(main.simulated.kernel_density_error.mean("seed")).sel(smoothness=3, drop=True)
         return slopes.sel(ends="plain", drop=True) - slopes.sel(ends="reflected", drop=True)
 
-    @claim("oko2023", "", at_most(0.7), resampled=True)
+    @claim(OWN, "comparison with kernel densities", at_most(0.7), resampled=True)
     def spline_wins(main):
         """For s >= 2 and n = 2^18 the spline with AIC has {criterion} times the error of the kernel density."""
         means = main.simulated.sel(n=4**9, smoothness=[2, 3]).mean("seed")

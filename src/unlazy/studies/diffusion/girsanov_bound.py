@@ -97,7 +97,7 @@ class GirsanovBound(Study):
         is {criterion}."""
         return (main.predicted.divergence / main.predicted.integral).sel(time=4.0, wrong_score=DIFFUSED)
 
-    @claim("chen2023", "", at_most(0.5))
+    @claim(OWN, "how loose the bound may be", at_most(0.5))
     def not_always_sharp(main):
         """For a score that is nobody's, 1.4 times the true one, the bound is loose: at T = 4 KL is {criterion} times
         it."""

@@ -11,6 +11,9 @@ import numpy as np
 if TYPE_CHECKING:
     import xarray as xr
 
+SPLINES = "Splines fitted to histograms by maximum likelihood stand for a diffusion model: none is trained or run"
+"""How the studies of rates depart from Oko et al. 2023."""
+
 
 def tabulated(function: Callable[..., Any], **axes: Sequence[Any]) -> xr.DataArray:
     """The numbers of a function at all combinations of its arguments."""

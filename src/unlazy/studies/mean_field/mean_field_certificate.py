@@ -114,17 +114,17 @@ class MeanFieldCertificate(Study):
         ),
     )
 
-    @claim("nitanda2021particle", FENCHEL, at_most(1.0))
+    @claim("oko2022particle", FENCHEL, at_most(1.0))
     def bound(main):
         """The certificate bounds the true gap: by quadrature, that gap over it is {criterion} on average."""
         return main.simulated.optimality_gap / main.simulated.duality_gap
 
-    @claim("nitanda2021particle", FENCHEL, at_most(1.2), resampled=True)
+    @claim(OWN, "how tight the certificate is", at_most(1.2), resampled=True)
     def tight(main):
         """It is not much larger than the true gap: {criterion} times it, on average over runs."""
         return _mean(main, "duality_gap") / _mean(main, "optimality_gap")
 
-    @claim("nitanda2021particle", FENCHEL, at_least(-0.5))
+    @claim(OWN, HALVES, at_least(-0.5))
     def estimated_bound(main):
         """Estimated by chains it is hardly below the true gap: the difference in standard errors is {criterion} on
         average."""

@@ -37,6 +37,7 @@ class LabelNoiseDigits(Study):
 
     question = "Do the two stages of learning with wrong labels, the classes, then the mistakes, show on real images?"
     sources = cite("han2025labels", "han2025tutorial")
+    departs = "Two layers, trained by Adam on digits of 8 x 8 pixels, where the source has a VGG on CIFAR-10."
     precision = "float32"
 
     width: int = static(128, "neurons", symbol="m", low=1, high=65_536, scale="log")

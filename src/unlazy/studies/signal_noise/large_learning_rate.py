@@ -34,6 +34,7 @@ class LargeLearningRate(Study):
 
     question = "Does a learning rate so large that training oscillates learn a weak feature that a small one leaves?"
     sources = cite("lu2024oscillation", "han2025tutorial")
+    departs = "All samples at every step, where the paper has stochastic gradient descent."
     history = (
         Change("", "n SNR_v^2", "three values were tried"),
         Change("flat", "the claim", "that training ends at the edge was seen at 1.5 m/|u|^2; the other rates test it"),

@@ -29,6 +29,10 @@ class Mixup(Study):
 
     question = "Does mixup learn a rare feature that plain gradient descent replaces by memorised noise?"
     sources = cite("zou2023mixup", "han2025tutorial")
+    departs = (
+        "A simpler model than the paper's: opposite features of the two classes, one patch of noise, and one random "
+        "partner of every sample at each step."
+    )
     history = changes(
         "",
         "the width, while all other sizes were the first tried",

@@ -34,6 +34,10 @@ class Momentum(Study):
 
     question = "Does momentum learn the feature of samples of small margin, where gradient descent memorises them?"
     sources = cite("jelassi2022", "han2025tutorial")
+    departs = (
+        "One patch of noise where the paper has many; medians over seeds, on samples of small margin, stand for the "
+        "theorems' bounds, which hold with high probability."
+    )
     history = changes(
         "",
         "momentum, noise, width and step size",

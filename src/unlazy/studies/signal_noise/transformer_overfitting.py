@@ -12,7 +12,12 @@ from unlazy.studies.signal_noise.shared import ATTENTION_FULL, ATTENTION_OUTPUTS
 
 LOW, HIGH = 0.2, 4.0
 STOP = Level(lambda data: data.attrs["stop_loss"], "training")
-BENIGN, HARMFUL = ("jiang2024", "Theorem 4.1 (benign)"), ("jiang2024", "Theorem 4.2 (harmful)")
+PAPER = "jiang2024 han2025tutorial"
+BENIGN = (PAPER, "Theorem 4.1 (benign), as on the slide")
+HARMFUL = (PAPER, "Theorem 4.2 (harmful), as on the slide")
+WEIGHTS = (
+    "The softmax weight, averaged over training tokens, is judged where the slide has the scores before the softmax."
+)
 
 
 @dataclass(frozen=True)
@@ -67,12 +72,12 @@ class TransformerOverfitting(Study):
         """At n SNR^2 = 0.2 the test loss stays of order 1: {criterion}, where guessing has log 2."""
         return main.simulated.test_loss.sel(signal_strength=LOW)
 
-    @claim(*BENIGN, at_least(0.5))
+    @claim(*BENIGN, at_least(0.5), departs=WEIGHTS)
     def attention_signal(main):
         """At n SNR^2 = 4 training tokens attend to the signal with a weight of {criterion}, where 1/3 is uniform."""
         return main.simulated.attention.sel(signal_strength=HIGH)
 
-    @claim(*HARMFUL, at_most(0.2))
+    @claim(*HARMFUL, at_most(0.2), departs=WEIGHTS)
     def attention_noise(main):
         """At n SNR^2 = 0.2 they attend to the noise: the weight of the signal is {criterion}."""
         return main.simulated.attention.sel(signal_strength=LOW)
