@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import xarray as xr
+from scipy.special import ndtri
 
 from unlazy.lab import at_least, claim, within
 from unlazy.lab.claims import SURE, Verdict, count
@@ -46,7 +47,8 @@ def test_fresh_runs_repeat_a_verdict_as_often_as_its_chance_says(judged, seeds, 
     chances, repeated = [], []
     while len(chances) < (20 if judged is resampled_mean else 40):
         truth = np.full(cases, rng.uniform(0, 0.9)) + rng.choice([0.0, 0.1]) * rng.standard_normal(cases)
-        system = (truth + 1, 1.0) if judged is share else (truth, 0.1 * np.sqrt(seeds))
+        likely = np.full(cases, ndtri(rng.uniform(0.8, 1)))
+        system = (likely, 1.0) if judged is share else (truth, 0.1 * np.sqrt(seeds))
         verdict = judge(judged, drawn(rng, *system, seeds, shared))
         if verdict.verdict == "holds":
             again = [judge(judged, drawn(rng, *system, seeds, shared)).verdict for _ in range(5)]
