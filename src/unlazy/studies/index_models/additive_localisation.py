@@ -55,9 +55,9 @@ class AdditiveLocalisation(Study):
     question = "Do the neurons of a network that learns a sum of tasks each find one task, and is every task found?"
     sources = cite("oko2024", "wu2024talk")
     departs = (
-        "Every task has the link h_3, orthogonal to the others' directions, and the neurons' activation is "
-        "that link too, where the source has different links, nearly orthogonal directions and an activation "
-        "that does not know them; an overlap of 0.8 stands for 1 - epsilon."
+        "All tasks have the link h_3 and orthogonal directions, and h_3 is also the neurons' activation, where "
+        "the source has different links, nearly orthogonal directions and an activation that does not know "
+        "them; an overlap of 0.8 stands for 1 - epsilon."
     )
     precision = "float32"
 

@@ -92,9 +92,9 @@ class FineTuning(Study):
         "oko2024",
         "fine-tuning",
         at_least(0.08),
-        departs="The source has samples of order M' epsilon^-2; here the error at two sample sizes is compared "
-        "with that of random directions in the subspace, and the neurons were trained with the tasks' own "
-        "link as activation.",
+        departs="The source states a number of samples of order M' epsilon^-2; here the error at two numbers is "
+        "compared with that of random directions in the subspace, and the neurons were trained with the "
+        "tasks' own link as activation.",
     )
     def localised_beats_subspace(main):
         """With 50 and with 100 samples the R^2 of localised neurons is higher than that of random directions in the

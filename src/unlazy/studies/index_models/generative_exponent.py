@@ -96,8 +96,7 @@ class GenerativeExponentStudy(Study):
         "damian2024",
         "generative exponents below the information exponent",
         at_least(0.3),
-        departs="The source has correlations that are not 0, without noise; the margin and the noise are this "
-        "project's.",
+        departs="The source states that they are not 0, without noise; the margin and the noise are this project's.",
     )
     def lower_than_information(main):
         """The label He3 is uncorrelated with z and h_2, yet lambda_1^2 and lambda_2^2, without noise and with noise
@@ -120,7 +119,7 @@ class GenerativeExponentStudy(Study):
         "damian2024",
         "a link of generative exponent 4",
         at_least(0.15),
-        departs="The source has a correlation that is not 0; the margin is this project's.",
+        departs="The source states that it is not 0; the margin is this project's.",
     )
     def hard_link_shows_fourth(main):
         """Without noise its lambda_4^2 is {criterion}."""

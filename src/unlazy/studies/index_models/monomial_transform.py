@@ -102,8 +102,8 @@ class MonomialTransform(Study):
         PROPOSITION,
         between(2, 2),
         theory=True,
-        departs="The proposition has some power of every polynomial; which one it is was computed here, for six of "
-        "them.",
+        departs="The proposition states that there is such a power for every polynomial; which one was computed "
+        "here, for six of them.",
     )
     def smallest_power():
         """The smallest power of He3, ..., He8 with information exponent at most 2 is 2 for each of them."""

@@ -142,8 +142,8 @@ class ReuseDynamics(Study):
         "wu2024talk",
         "gradient at initialisation (Stein's lemma)",
         within(0.02, absolute=True),
-        departs="The slide has no drift where link and activation share no Hermite degree; that the overlap of one "
-        "neuron, started at 0, stays there is concluded from it.",
+        departs="The slide has an expansion of the gradient, which is 0 where link and activation share no Hermite "
+        "degree; that the overlap of one neuron, started at 0, stays there is concluded from it.",
     )
     def no_reuse(arms):
         """Without reuse the mean overlap stays 0 {criterion}."""
