@@ -142,7 +142,14 @@ class LinearAttention(Pretraining):
         gap = abs(growth.simulated.new_task_error.mean("seed") / growth.predicted.new_task_error - 1)
         return gap.isel(d=-1, drop=True) / gap.isel(d=0, drop=True)
 
-    @claim("lu2024attention", "", at_least(5.0), resampled=True)
+    @claim(
+        "lu2024attention",
+        "",
+        at_least(5.0),
+        resampled=True,
+        departs="At one setting, contexts and tasks of twice the dimension; how high the peak must be is this "
+        "project's.",
+    )
     def double_descent(descent):
         """Nearly without ridge the median error on new tasks with as many prompts as weights is {criterion} times that
         with half and with twice as many."""
