@@ -12,6 +12,7 @@ from unlazy.lab import DIVERGED_AT, OWN, Change, Output, Study, at_least, at_mos
 from unlazy.plotting.panels import Level, Panel, panels
 
 THEOREM = "theorem, as on the slide of the tutorial"
+ABSTRACT = "abstract"
 TRACE, CONCEPT = ("step",), ("concept",)
 RECORDS = 16
 LEARNED = 1.0
@@ -54,6 +55,10 @@ class ConceptsAndSemantics(Study):
         "output matrix learns both?"
     )
     sources = cite("bu2024")
+    departs = (
+        "Three concepts in 16 dimensions (`full`: up to 8 in 64), with weight decay only where the claim names "
+        "it; factors of this project stand for 'about 0' and 'of order 1'."
+    )
     precision = "float32"
     chunk_width = 4
 
@@ -119,14 +124,28 @@ class ConceptsAndSemantics(Study):
         columns=2,
     )
 
-    @claim("bu2024", f"{THEOREM}; the invariance of the concept is this project's", at_most(0.05), resampled=True)
+    @claim(
+        "bu2024",
+        f"{THEOREM}; the invariance of the concept is this project's",
+        at_most(0.05),
+        resampled=True,
+        departs="The slide has a^T W a about 0 upon convergence; without weight decay it stays at its start, 0.1, "
+        "and that is judged.",
+    )
     def concept_is_ignored(main):
         """Query and key do not learn the concept: without weight decay a^T W a differs from its start by {criterion},
         in the median over seeds."""
         start = parameter(main.simulated, "initial_attention_scale")
         return [abs(_end(main, f"{matrix}_concept") - start).median("seed") for matrix in MATRICES]
 
-    @claim("bu2024", THEOREM, at_least(5.0), resampled=True)
+    @claim(
+        "bu2024",
+        THEOREM,
+        at_least(5.0),
+        resampled=True,
+        departs="The slide has b^T W b of order 1 and a^T W a about 0; without weight decay a^T W a stays at its "
+        "start, 0.1, and the ratio of the two is judged.",
+    )
     def semantics_is_learned(main):
         """They learn the semantics: b^T W b is {criterion} times a^T W a at the end, in the median over seeds."""
         return [(_end(main, f"{m}_semantics") / _end(main, f"{m}_concept")).median("seed") for m in MATRICES]
@@ -137,13 +156,27 @@ class ConceptsAndSemantics(Study):
         traces = [main.simulated[f"output_{name}"] for name in ("concept", "semantics")]
         return [(one.isel(step=-1) / one.isel(step=0)).median("seed") for one in traces]
 
-    @claim("bu2024", THEOREM, at_most(0.005), resampled=True)
+    @claim(
+        "bu2024",
+        ABSTRACT,
+        at_most(0.005),
+        resampled=True,
+        departs="The paper states that the error falls exponentially; here it is judged at the end, against a "
+        "floor for demonstrations of independent meanings that is this project's.",
+    )
     def test_error(main):
         """The median error on fresh prompts is above 2^-L, the chance that no demonstration has the query's meaning, by
         {criterion}."""
         return _end(main, "test_error").median("seed") - 0.5 ** parameter(main.simulated, "context")
 
-    @claim("bu2024", THEOREM, at_most(0.15), resampled=True)
+    @claim(
+        "bu2024",
+        ABSTRACT,
+        at_most(0.15),
+        resampled=True,
+        departs="The paper states that prompts of other distributions are answered too; these mixtures of concepts "
+        "and the bound are this project's.",
+    )
     def mixtures(main):
         """The median error on mixtures of concepts, which were not trained, is {criterion}."""
         return _end(main, "mixture_error").median("seed")

@@ -54,7 +54,6 @@ class LinearAttention(Pretraining):
         "it interpolates, and does theory give it exactly?"
     )
     sources = cite("lu2024attention")
-    departs = "n = tau d (d + 1), tau times the number of weights, in place of tau d^2: both have the same limit."
 
     ridge_times_dimension: float = value(
         1e-6, RIDGE, symbol=r"\lambda", low=0, high=1e6, scale="log", short="ridge times d"
@@ -143,7 +142,14 @@ class LinearAttention(Pretraining):
         gap = abs(growth.simulated.new_task_error.mean("seed") / growth.predicted.new_task_error - 1)
         return gap.isel(d=-1, drop=True) / gap.isel(d=0, drop=True)
 
-    @claim("lu2024attention", "", at_least(5.0), resampled=True)
+    @claim(
+        "lu2024attention",
+        "",
+        at_least(5.0),
+        resampled=True,
+        departs="At one setting, contexts and tasks of twice the dimension; how high the peak must be is this "
+        "project's.",
+    )
     def double_descent(descent):
         """Nearly without ridge the median error on new tasks with as many prompts as weights is {criterion} times that
         with half and with twice as many."""
@@ -152,7 +158,14 @@ class LinearAttention(Pretraining):
             prompts_per_squared_dimension=[0.5, 2.0]
         )
 
-    @claim("lu2024attention", "", at_most(1.0), resampled=True)
+    @claim(
+        "lu2024attention",
+        "",
+        at_most(1.0),
+        resampled=True,
+        departs="At one setting, contexts and tasks of twice the dimension; the source's abstract states the peak, "
+        "and not that the optimal ridge removes it.",
+    )
     def optimal_ridge(descent):
         """At the optimal ridge there is no peak: the mean error on new tasks over that with the next fewer prompts is
         {criterion}."""

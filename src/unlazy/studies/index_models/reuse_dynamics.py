@@ -125,16 +125,25 @@ class ReuseDynamics(Study):
         """The measured drift is S(m) {criterion} for both links, both signs, with and without reuse."""
         return [difference(part, "pull") for part in (limit, arms)]
 
-    @claim("lee2024", TRANSFORMATION, at_least(0.25))
+    @claim(
+        "lee2024",
+        TRANSFORMATION,
+        at_least(0.25),
+        departs="The exact chain of one ReLU neuron without bias, of the favourable sign and on the correlation "
+        "loss, stands for a network with random activations; the threshold at one size and time is this "
+        "project's.",
+    )
     def odd_link(limit):
         """With reuse h_3 is seen at the overlap 0 already (generative exponent 1): after 60 d examples the mean overlap
         is {criterion}."""
         return _limit(limit.simulated).sel(samples_per_dimension=60)
 
     @claim(
-        "benarous2021",
-        "no common degree of the Hermite coefficients of link and activation",
+        "wu2024talk",
+        "gradient at initialisation (Stein's lemma)",
         within(0.02, absolute=True),
+        departs="The slide has an expansion of the gradient, which is 0 where link and activation share no Hermite "
+        "degree; that the overlap of one neuron, started at 0, stays there is concluded from it.",
     )
     def no_reuse(arms):
         """Without reuse the mean overlap stays 0 {criterion}."""
@@ -144,7 +153,7 @@ class ReuseDynamics(Study):
             raise Missing("needs degree = 3 without reuse")
         return found.overlap.where(judged, drop=True)
 
-    @claim("lee2024", TRANSFORMATION, at_least(0.1))
+    @claim(OWN, "drift of both signs, after Lee et al. 2024", at_least(0.1))
     def even_link(arms):
         """For h_4 (generative exponent 2) from m = 0.1 the neuron with sign -1 gets ahead of the one with sign +1,
         which stalls: after 60 d examples by {criterion}."""

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from unlazy.checks import InputError
-from unlazy.lab import Change, Output, Part, Study, cite, claim, path, static, value
+from unlazy.lab import OWN, Change, Output, Part, Study, cite, claim, path, static, value
 from unlazy.lab.claims import at_least, needs, over_theory, relative_deviation, within
 from unlazy.plotting.panels import Panel, panels
 from unlazy.theory.message_passing.state_evolution.mixture import mixture_state_evolution
@@ -44,6 +44,7 @@ class MixtureClassification(Study):
 
     question = "Do the errors of linear classifiers on Gaussian clusters follow from means and covariances alone?"
     sources = cite("loureiro2021mixtures")
+    departs = "The sizes of both clusters are fixed in place of drawn."
 
     loss: str = static("logistic", "loss", choices=("square", "logistic", "hinge"))
     fit_intercept: bool = static(True, "whether a bias is fitted", paired=True)
@@ -122,14 +123,14 @@ class MixtureClassification(Study):
         ratio = simulated.sel(fit_intercept=True) / simulated.sel(fit_intercept=False)
         return ratio - predicted.sel(fit_intercept=True) / predicted.sel(fit_intercept=False)
 
-    @claim(SOURCE, PLACE, within(0.04))
+    @claim(OWN, "averaging in closed form", within(0.04))
     def averaging(averaging):
         """With a large penalty, balanced clusters and no bias the fit averages y x: its test error is
         Phi(-|mu|^2 / sqrt(s2 (|mu|^2 + s2 d/n))) {criterion}."""
         _averages(averaging)
         return relative_deviation(averaging.simulated.test_error, averaging.predicted.averaging_error)
 
-    @claim(SOURCE, PLACE, within(1e-5), theory=True)
+    @claim(OWN, "averaging in closed form", within(1e-5), theory=True)
     def averaging_theory(averaging):
         """State evolution at penalty 1e5 gives this closed form {criterion}."""
         _averages(averaging)

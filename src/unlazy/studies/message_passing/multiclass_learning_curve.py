@@ -31,6 +31,7 @@ class MulticlassLearningCurve(Study):
 
     question = "Does state evolution with matrices predict the errors of softmax regression, class by class?"
     sources = cite("loureiro2021mixtures", "cakmak2024")
+    departs = "The classes have exact shares of the training rows in place of drawn ones."
 
     classes: int = static(3, "classes", symbol="K", choices=tuple(PRIORS))
     samples_per_dimension: float = value(
