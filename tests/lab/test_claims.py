@@ -17,6 +17,7 @@ from unlazy.lab.claims import (
     at_least,
     at_most,
     between,
+    crossing,
     enough,
     kept,
     relative_deviation,
@@ -315,3 +316,26 @@ def test_criteria_read_as_inequalities():
 
 def test_a_verdict_shows_its_number_interval_and_criterion():
     assert repr(Verdict(claim(at_most(1.0)), "holds", 0.5, 0.4, 0.6)) == "<c holds: 0.5 [0.4, 0.6], criterion <= 1>"
+
+
+def test_a_slope_tells_how_it_bends_and_the_verdict_shows_it():
+    d = np.array([10.0, 20.0, 40.0, 80.0, 160.0])
+    values = xr.DataArray(np.where(d < 40, d, d**2 / 40)[None].repeat(4, 0), dims=("seed", "d"), coords={"d": d})
+    found = slope(values, "d")
+    assert found.lower_slope.item() == pytest.approx(1)
+    assert found.upper_slope.item() == pytest.approx(2)
+    assert 1.3 < found.values[0] < 1.7
+    values = part(values.values, ("seed", "d"), d=d)
+    verdict = judge(claim(between(1, 2), lambda main: slope(main.simulated.y, "d")), values)
+    assert verdict.where == "slope of the lower half 1, of the upper half 2"
+
+
+@pytest.mark.parametrize("level", [0.9, 0.5, 0.2])
+def test_a_crossing_is_where_a_curve_first_passes_a_level(level):
+    strength = np.geomspace(0.1, 10, 60)
+    curves = np.stack([1 / (1 + (strength / at) ** 2) for at in (0.5, 1.0, 3.0)])
+    values = xr.DataArray(curves, dims=("n", "strength"), coords={"strength": strength, "n": [1, 2, 3]})
+    wanted = np.array([0.5, 1.0, 3.0]) * np.sqrt(1 / level - 1)
+    np.testing.assert_allclose(crossing(values, "strength", level), wanted, rtol=1e-3)
+    np.testing.assert_allclose(crossing(values[:, ::-1], "strength", level), wanted, rtol=1e-3)
+    assert np.isnan(crossing(values, "strength", 1.5)).all()

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
         between,
         changes,
         claim,
+        crossing,
         difference,
         enough,
         kept,

@@ -302,11 +302,49 @@ def tally(words: Sequence[str]) -> str:
 
 
 def slope(values: xr.DataArray, dim: str, *, least: int = 3) -> xr.DataArray:
-    """The least-squares slope of log(values) against log(coordinate) along `dim`, from `least` values or more."""
+    """The least-squares slope of log(values) against log(coordinate) along `dim`, from `least` values or more.
+
+    Its coordinates `lower_slope` and `upper_slope` are those of the lower and the upper half of the coordinate, which
+    overlap in one value: they tell how far the exponent is from its limit, and stand beside the verdict.
+    """
     enough(values, dim, least)
-    x = np.log(values[dim].astype(float))
+    values = values.sortby(dim)
+    half = (values.sizes[dim] - 1) // 2
+    over = [dim for dim in ("seed", "resample") if dim in values.dims]
+    with np.errstate(invalid="ignore", divide="ignore"):
+        lower, upper = (
+            _slope(np.log(part.mean(over)) if over else np.log(part), dim)
+            for part in (values.isel({dim: slice(values.sizes[dim] - half)}), values.isel({dim: slice(half, None)}))
+        )
+        return _slope(np.log(values), dim).assign_coords(lower_slope=lower, upper_slope=upper)
+
+
+def _slope(logarithms: xr.DataArray, dim: str) -> xr.DataArray:
+    x = np.log(logarithms[dim].astype(float))
     x = x - x.mean()
-    return (np.log(values) * x).sum(dim, skipna=False) / (x * x).sum()
+    return (logarithms * x).sum(dim, skipna=False) / (x * x).sum()
+
+
+def crossing(values: xr.DataArray, dim: str, level: float) -> xr.DataArray:
+    """The coordinate along `dim` at which values first cross a level, by interpolation in its logarithm; NaN if never.
+
+    A threshold in `dim`; of a mean over seeds, so that a claim that is made of it is resampled.
+    """
+    import xarray as xr
+
+    values = values.sortby(dim)
+    enough(values, dim, 2)
+    at = np.log(values[dim].values.astype(float))
+
+    def cross(rows: np.ndarray) -> np.ndarray:
+        above = rows - level
+        passes = above[..., :-1] * above[..., 1:] <= 0
+        first = np.argmax(passes, -1)
+        left, right = (np.take_along_axis(above, (first + k)[..., None], -1)[..., 0] for k in (0, 1))
+        step = np.divide(left, left - right, out=np.zeros_like(left), where=left != right)
+        return np.where(passes.any(-1), np.exp(at[first] + step * (at[first + 1] - at[first])), np.nan)
+
+    return xr.apply_ufunc(cross, values.astype(float), input_core_dims=[[dim]])
 
 
 def enough(data: xr.Dataset | xr.DataArray, dim: str, least: int) -> None:

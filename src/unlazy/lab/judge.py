@@ -328,11 +328,16 @@ def _quantile(confidence: float, freedom: float) -> float:
 
 
 def _case(estimate: Any, index: int) -> str:
-    """The coordinates of the reported case, such as 'n = 50, ridge = 0.1'."""
-    position = np.unravel_index(index, estimate.shape) if estimate.shape else ()
-    words = []
-    for dim, i in zip(estimate.dims, position, strict=True):
-        for name, coordinate in estimate.coords.items():
-            if coordinate.dims == (dim,):
-                words.append(f"{name} = {number(coordinate.values[i], 6)}")
+    """The coordinates of the reported case, such as 'n = 50, ridge = 0.1', and how far a slope is from its limit."""
+    position = dict(zip(estimate.dims, np.unravel_index(index, estimate.shape) if estimate.shape else (), strict=True))
+    here = estimate.isel(position)
+    words = [
+        f"{name} = {number(here.coords[name].values[()], 6)}"
+        for dim in estimate.dims
+        for name, coordinate in estimate.coords.items()
+        if coordinate.dims == (dim,) and name not in ("lower_slope", "upper_slope")
+    ]
+    if "lower_slope" in here.coords and here.lower_slope.size == 1:
+        halves = (number(here.coords[f"{end}_slope"].item(), 3) for end in ("lower", "upper"))
+        words.append("slope of the lower half {}, of the upper half {}".format(*halves))
     return ", ".join(words)
