@@ -25,7 +25,7 @@ class KernelNoninteger(Study):
         "For n ~ d^1.5 points, between the scalings at which degrees 1 and 2 have their say, is the spectrum of a "
         "kernel matrix a plain semicircle?"
     )
-    sources = cite("lu2022")
+    sources = cite("dubova2023", "lu2022")
 
     d: int = static(81, "dimension, with n = d^1.5 points", symbol="d", low=3, high=700, scale="log")
     kernel_function: str = static("0.6he2+0.8he3", "function f of the inner product", choices=tuple(FUNCTIONS))
@@ -48,12 +48,24 @@ class KernelNoninteger(Study):
         caption="Histograms: simulated eigenvalues of all seeds, with laws of the theory as lines.",
     )
 
-    @claim("lu2022", "", at_most(-0.3), resampled=True)
+    @claim(
+        "dubova2023",
+        "",
+        at_most(-0.3),
+        resampled=True,
+        departs="Points are uniform on the sphere, where the theorem's have independent entries, and it states the "
+        "limit without a rate.",
+    )
     def semicircle(main):
         """The semicircle is approached as d grows: the slope of the log Kolmogorov distance in log d is {criterion}."""
         return slope(main.simulated.limit_distance.mean("seed"), "d")
 
-    @claim("lu2022", "", at_most(0.03))
+    @claim(
+        "dubova2023",
+        "",
+        at_most(0.03),
+        departs="Points are uniform on the sphere, where the theorem's have independent entries.",
+    )
     def distance(main):
         """At d = 144 its distance is {criterion}."""
         return main.simulated.limit_distance.sel(d=144)

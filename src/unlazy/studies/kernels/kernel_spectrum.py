@@ -7,10 +7,25 @@ from typing import Any
 
 import numpy as np
 
-from unlazy.lab import Change, Output, Study, at_least, at_most, between, cite, claim, enough, parameter, slope, static
+from unlazy.lab import (
+    OWN,
+    Change,
+    Output,
+    Study,
+    at_least,
+    at_most,
+    between,
+    cite,
+    claim,
+    enough,
+    parameter,
+    slope,
+    static,
+)
 from unlazy.plotting.panels import Panel, panels
 from unlazy.studies.kernels.shared import FUNCTIONS, LEVELS, finite_law, limit_law, spectrum_panel
 
+SQUARE = "Of the theorem's scalings n ~ d^l only l = 2 is drawn"
 SIZES = [(24, 288), (40, 800), (60, 1800)]
 
 
@@ -74,37 +89,43 @@ class KernelSpectrumStudy(Study):
         caption="Histograms: simulated eigenvalues of all seeds; lines and coloured bands: theory.",
     )
 
-    @claim("lu2022", "", at_most(0.012))
+    @claim(
+        "lu2022",
+        "",
+        at_most(0.012),
+        departs=f"{SQUARE}, and the law is one of finite size, with a Marchenko-Pastur part for every degree, not for "
+        "degree 2 alone.",
+    )
     def bulk(bulk):
         """At n ~ d^2 the spectrum is a free sum of Marchenko-Pastur laws and a semicircle: the Kolmogorov distance to
         the finite-size law is {criterion}."""
         return bulk.simulated.finite_distance
 
-    @claim("lu2022", "", at_least(0.06))
+    @claim("lu2022", "", at_least(0.06), departs=f"{SQUARE}.")
     def not_semicircle(bulk):
         """It is not the semicircle of the same variance: the distance to that one is {criterion}."""
         return bulk.simulated.semicircle_distance
 
-    @claim("lu2022", "", at_most(-0.3), resampled=True)
+    @claim("lu2022", "", at_most(-0.3), resampled=True, departs=f"{SQUARE}, and it states the limit without a rate.")
     def limit(sizes):
         """The limit law (one Marchenko-Pastur law of degree 2 and a semicircle) is approached as d grows: the slope of
         the log distance in log d is {criterion}."""
         return slope(sizes.simulated.limit_distance.mean("seed"), "d")
 
-    @claim("lu2022", "", at_most(0.05))
+    @claim("lu2022", "", at_most(0.05), departs=f"{SQUARE}.")
     def limit_distance(sizes):
         """At the largest size its distance is {criterion}."""
         enough(sizes.simulated, "d", 3)
         return sizes.simulated.limit_distance.isel(d=-1)
 
-    @claim("lu2022", "", between(0.0, 0.0))
+    @claim(OWN, "finite-size law", between(0.0, 0.0))
     def outliers(outliers):
         """Degrees below 2 give outliers: exactly N_0 + N_1 = 1 + d eigenvalues lie above the first gap for relu, and
         N_1 = d for tanh and sign, which are odd: their number less that is {criterion}."""
         even = parameter(outliers.simulated, "kernel_function") == "relu"
         return outliers.simulated.outliers - (outliers.simulated.attrs["d"] + even)
 
-    @claim("lu2022", "", at_most(0.03))
+    @claim(OWN, "finite-size law", at_most(0.03))
     def bands(outliers):
         """The outliers lie in the predicted bands: their distance from these, relative to their size, is
         {criterion}."""

@@ -55,14 +55,14 @@ class BestStepSize(Study):
         height=3.3,
     )
 
-    @claim("cui2024", "", at_least(1.1), resampled=True)
+    @claim(OWN, "observation", at_least(1.1), resampled=True)
     def u_shape(main):
         """The risk is U-shaped in the step size: at both ends of the grid it is {criterion} times its minimum."""
         enough(main.simulated, "relative_step_size", 5)
         risk = main.simulated.risk.mean("seed")
         return risk.isel(relative_step_size=[0, -1]) / risk.min("relative_step_size")
 
-    @claim("cui2024", "", between(1.0, 1.02), resampled=True)
+    @claim(OWN, "the equivalent of spiked random features as a guide", between(1.0, 1.02), resampled=True)
     def choice(main):
         """The step size that theory calls best is the best one on the grid, or nearly so: its risk is {criterion} times
         the smallest."""

@@ -12,6 +12,18 @@ from unlazy.plotting.panels import Panel, panels
 from unlazy.theory.one_step.spiked.features import gradient_step_groups, target_alignment
 
 LAZY, FEATURE = 0.5, 1.0
+ONE_LAYER = (
+    "The source bounds the movement from above for gradient flow on all layers; here gradient descent trains the first "
+    "layer alone, and an exponent is fitted."
+)
+FULL_BATCH = (
+    "The source states the limit of one-pass SGD, a PDE without the width; here full-batch gradient descent on few "
+    "samples trains the first layer alone."
+)
+KERNEL_MEASURE = (
+    "The source compares the displacement of the weights with their norm; the change of the kernel, and a second layer "
+    "of signs in opposite pairs, are this project's."
+)
 KERNEL, NEURON = "change of the conjugate kernel", "displacement of a neuron $|w-w_0|$"
 ONE_LARGE = r"one step, $\eta = N^{s-1/2}$, $n = N = 2d$"
 SIZES = ("width", "d", "n")
@@ -86,37 +98,43 @@ class LazyVsFeature(Study):
         "simulated linearised network.",
     )
 
-    @claim("chizat2019", "", between(-0.6, -0.4))
+    @claim("chizat2019", "", between(-0.6, -0.4), departs=ONE_LAYER)
     def lazy_displacement(main):
         """In the neural-tangent normalisation (s = 1/2) the weights move by N^-1/2: the slope of log displacement in
         log N, relative to the initial norm and per neuron, is {criterion}."""
         return _slopes(main, LAZY, "relative_displacement", "neuron_displacement")
 
-    @claim("mei2018", "", within(0.1, absolute=True))
+    @claim("mei2018", "", within(0.1, absolute=True), departs=FULL_BATCH)
     def feature_displacement(main):
         """In the mean-field normalisation (s = 1) the weights move by an amount that does not depend on the width: the
         slope, relative and per neuron, is 0, {criterion}."""
         return _slopes(main, FEATURE, "relative_displacement", "neuron_displacement")
 
-    @claim("chizat2019", "", within(0.1, absolute=True))
+    @claim("chizat2019", "", within(0.1, absolute=True), departs=ONE_LAYER)
     def interpolation(main):
         """Between the two the displacement per neuron is of order N^(s-1): the measured slope is s - 1,
         {criterion}."""
         found = slope(main.simulated.neuron_displacement, "width")
         return found - (found.output_exponent - 1)
 
-    @claim("chizat2019", "", at_most(-0.4))
+    @claim("chizat2019", "", at_most(-0.4), departs=ONE_LAYER)
     def lazy_kernels(main):
         """At s = 1/2 the conjugate and the tangent kernel stop changing as the width grows, about as fast as N^-1/2 or
         faster: the slopes are {criterion}."""
         return _slopes(main, LAZY, "conjugate_kernel_change", "tangent_kernel_change")
 
-    @claim("mei2018", "", within(0.1, absolute=True))
+    @claim("mei2018", "", within(0.1, absolute=True), departs=FULL_BATCH)
     def feature_kernels(main):
         """At s = 1 both kernels change by an amount that does not depend on the width: the slope is 0, {criterion}."""
         return _slopes(main, FEATURE, "conjugate_kernel_change", "tangent_kernel_change")
 
-    @claim("chizat2019", "", within(0.05))
+    @claim(
+        "chizat2019",
+        "",
+        within(0.05),
+        departs="The source bounds the distance to the linearised path for gradient flow on all layers; here gradient "
+        "descent trains the first layer alone, and displacements are compared.",
+    )
     def lazy_linearisation(main):
         """At s = 1/2 and the largest width the linearised network predicts the displacement {criterion}."""
         widest = main.simulated.sel(output_exponent=LAZY).isel(width=-1)
@@ -134,26 +152,31 @@ class LazyVsFeature(Study):
         """Every network is trained: its training error, relative to that of the zero function, is {criterion}."""
         return main.simulated.training_error
 
-    @claim("ba2022", "", at_most(-0.4))
+    @claim("ba2022", "", at_most(-0.4), departs=KERNEL_MEASURE)
     def one_small_step(one_step):
         """One gradient step at s = 1/2, of order 1 on n = N = 2d samples, leaves the conjugate kernel as it was: its
         change falls with the width, with a slope of {criterion}."""
         return _slopes(one_step, LAZY, "conjugate_kernel_change")
 
-    @claim("ba2022", "", at_least(0.0))
+    @claim("ba2022", "", at_least(0.0), departs=KERNEL_MEASURE)
     def one_large_step(one_step):
         """One step at s = 1, of order N^1/2, changes it by an amount that does not fall with the width: the slope is
         {criterion}."""
         return _slopes(one_step, FEATURE, "conjugate_kernel_change")
 
-    @claim("cui2024", "here by an equivalent of spiked random features", within(0.1), resampled=True)
+    @claim(OWN, "by an equivalent of spiked random features", within(0.1), resampled=True)
     def one_step_alignment(one_step):
         """The alignment of the kernel with the target grows in one step as the spiked features predict, {criterion}."""
         both = (one_step.simulated.mean("seed"), one_step.predicted)
         growth, theory = (data.target_alignment / data.initial_target_alignment for data in both)
         return growth / theory - 1
 
-    @claim("han2025tutorial", "slide on lazy training", at_least(0.0))
+    @claim(
+        "han2025tutorial",
+        "slide on lazy training",
+        at_least(0.0),
+        departs="The slide's network has the output scale N^-1/2; here feature learning is that of N^-1.",
+    )
     def slide_feature(main):
         """Feature learning means that the Frobenius norm of the displacement is of order 1 or more: its slope in N is
         {criterion}."""

@@ -76,7 +76,12 @@ class NoiseInjectionStudy(Study):
         height=3.0,
     )
 
-    @claim("dhifallah2021", "finitely many copies: this project's equations", within(0.08))
+    @claim(
+        "dhifallah2021",
+        "",
+        within(0.08),
+        departs="For finitely many copies the equations are this project's own, not the source's.",
+    )
     def theory(copies):
         """The test error on clean inputs is that of the theory for every number of copies, {criterion}."""
         return over_theory(copies, "test_error")
@@ -88,7 +93,13 @@ class NoiseInjectionStudy(Study):
         error = copies.simulated.test_error.mean("seed")
         return error.sel(copies=30) / error.sel(copies=0)
 
-    @claim("dhifallah2021", "", at_most(0.8), resampled=True)
+    @claim(
+        "dhifallah2021",
+        "",
+        at_most(0.8),
+        resampled=True,
+        departs="Judged on the explicit penalty at one noise level, not on noisy copies; the share is this project's.",
+    )
     def helps(levels):
         """Near interpolation noise on the inputs lowers the test error: at variance 0.25, over that without noise, it
         is {criterion}."""

@@ -87,12 +87,24 @@ class OneStepRiskStudy(Study):
         height=3.5,
     )
 
-    @claim("cui2024", "here by an equivalent of spiked random features", within(0.1), resampled=True)
+    @claim(
+        "cui2024",
+        "",
+        within(0.1),
+        resampled=True,
+        departs="The second layer is normal, where the source's has equal weights, and the equations, at finite size, "
+        "are this project's.",
+    )
     def theory(main):
         """The spiked-random-feature equivalent gives the risk at every n and step size, {criterion}."""
         return main.simulated.risk.mean("seed") / main.predicted.risk - 1
 
-    @claim("ba2022", "", at_most(0.0))
+    @claim(
+        "ba2022",
+        "",
+        at_most(0.0),
+        departs="The source proves it for steps of order one; for larger steps it has a figure, at d = 1024.",
+    )
     def larger_steps(main):
         """For n >= d the larger step has the smaller risk: from each step size to the next its relative change, on the
         same data, is {criterion}."""
@@ -101,13 +113,25 @@ class OneStepRiskStudy(Study):
         risk = main.simulated.risk.where(main.simulated.n >= parameter(main.simulated, "d"), drop=True)
         return risk.diff("step_exponent") / risk.shift(step_exponent=1).isel(step_exponent=slice(1, None))
 
-    @claim("ba2022", "", at_most(1.0))
+    @claim(
+        "ba2022",
+        "",
+        at_most(1.0),
+        departs="One cell, n = 8 d and N = 2 d, at one ridge; the theorem bounds the risk by 10 tau* and terms that "
+        "vanish as n/d grows.",
+    )
     def below_the_bound(main):
         """With n = 8 d samples the step of size N^(1/2) goes below |P_{>1} f|^2, the bound of all kernels: the risk
         over it is {criterion}."""
         return _over_bound(main, 0.5)
 
-    @claim("ba2022", "", at_least(1.0))
+    @claim(
+        "ba2022",
+        "",
+        at_least(1.0),
+        departs="One cell, n = 8 d, at one ridge and after one step; the theorem is for all ridges and any finite "
+        "number of steps.",
+    )
     def small_steps_stay_above(main):
         """With n = 8 d samples random features and a step of order one stay above it: the ratio is {criterion}."""
         return [_over_bound(main, exponent) for exponent in (INITIAL, 0.0)]

@@ -61,12 +61,24 @@ class OneStepSmall(Study):
         """The gain is that of the theory, {criterion}."""
         return _gain(main.simulated.risk) - _gain(main.predicted.risk)
 
-    @claim("ba2022", "", at_least(1.0))
+    @claim(
+        "ba2022",
+        "",
+        at_least(1.0),
+        departs="One step at one ridge; the theorem is for all ridges and any finite number of steps.",
+    )
     def bound(main):
         """It never goes below |P_{>1} f|^2: at every step size the risk over it is {criterion}."""
         return main.simulated.risk / main.predicted.kernel_bound
 
-    @claim("ba2022", "", at_least(1.0), theory=True)
+    @claim(
+        "ba2022",
+        "",
+        at_least(1.0),
+        theory=True,
+        departs="The formula of the limit after one step is evaluated on a grid, for one activation and link; the "
+        "theorem is for any finite number of steps.",
+    )
     def bound_in_theory(main):
         """Nor does the theory at any step size up to 10^6, any ridge from 10^-6 to 10 and any n from d/2 to 64 d: the
         ratio is {criterion}."""

@@ -48,18 +48,18 @@ class HarmfulOverfitting(shared.MetricExample):
         """More samples do not help ridge: the slope of its log risk in log n is {criterion}."""
         return slope(main.simulated.ridge_risk, "n")
 
-    @claim(PAPER, "example (1)", at_most(-0.5))
+    @claim(PAPER, "example (1)", at_most(-0.5), departs=f"{shared.EVIDENCE}, and its rate is n^-2/3.")
     def learned_rate(main):
         """In the metric learned by evidence (40 steps) the risk goes to zero: its slope is {criterion}."""
         return slope(main.simulated.evidence_risk.sel(steps=STEPS), "n")
 
-    @claim(PAPER, "example (1)", at_most(-0.5))
+    @claim(PAPER, "example (1)", at_most(-0.5), departs=f"{shared.DIAGONAL}, and its rate is n^-2/3.")
     def degrees_of_freedom_rate(main):
         """In the metric learned with degrees-of-freedom regularisation (40 steps) it does so too: the slope is
         {criterion}."""
         return slope(main.simulated.degrees_of_freedom_risk.sel(steps=STEPS), "n")
 
-    @claim(PAPER, "example (1)", between(-2 / 3 - 0.02, -2 / 3 + 0.02), theory=True)
+    @claim(PAPER, "example (1)", between(-2 / 3 - 0.02, -2 / 3 + 0.02), theory=True, departs=shared.BAYES_RATE)
     def bayes_rate(main):
         """The best possible risk goes to zero like n^-2/3: between n = 10^3 and 10^5 (d = n^3) the slope of the Bayes
         risk is within 0.02 of -2/3."""

@@ -40,23 +40,23 @@ class MisalignedSignal(shared.MetricExample):
         """The risk of the best ridge is Omega(1): {criterion} at every n."""
         return main.simulated.ridge_risk
 
-    @claim(PAPER, "example (2)", at_most(-0.45))
+    @claim(PAPER, "example (2)", at_most(-0.45), departs=f"{shared.EVIDENCE}, and its rate is n^-1/2.")
     def learned_rate(main):
         """In the metric learned by evidence (12 steps) the risk goes to zero: its slope in n is {criterion}."""
         return slope(main.simulated.evidence_risk.sel(steps=STEPS), "n")
 
-    @claim(PAPER, "example (2)", at_most(-0.45))
+    @claim(PAPER, "example (2)", at_most(-0.45), departs=f"{shared.DIAGONAL}, and its rate is n^-1/2.")
     def degrees_of_freedom_rate(main):
         """In the metric learned with degrees-of-freedom regularisation (12 steps) it does so too: the slope is
         {criterion}."""
         return slope(main.simulated.degrees_of_freedom_risk.sel(steps=STEPS), "n")
 
-    @claim(PAPER, "example (2)", at_most(1.15), resampled=True)
+    @claim(OWN, "the project's own observation", at_most(1.15), resampled=True)
     def near_bayes(main):
         """The metric learned by evidence (12 steps) comes near the Bayes risk at every n: {criterion} times it."""
         return shared.learned_ratio(main, STEPS)
 
-    @claim(PAPER, "example (2)", between(-0.52, -0.48), theory=True)
+    @claim(PAPER, "example (2)", between(-0.52, -0.48), theory=True, departs=shared.BAYES_RATE)
     def bayes_rate(main):
         """The best possible risk goes to zero like n^-1/2: between n = 10^3 and 10^5 (d = n^2) the slope of the Bayes
         risk is {criterion}."""

@@ -15,6 +15,10 @@ from unlazy.plotting.panels import Panel, panels
 from unlazy.studies.regression import shared
 from unlazy.theory.regression.ridge import ridge_equivalent
 
+AVERAGED = (
+    "GCV is averaged over target and noise given the design, where the source has that of the drawn labels, and "
+    "power-law spectra are outside its assumptions, which bound eigenvalues from below."
+)
 ISOTROPIC: dict[str, Any] = {"spectrum_exponent": 0.0, "prior_exponent": 0.0, "ridge": [0.0, 0.03, 0.3, 3.0]}
 MANY = [100, 200, 400, 600, 800, 1250, 1600, 3200, 6400]
 CASE = ("spectrum_exponent", "prior_exponent")
@@ -42,6 +46,10 @@ class RidgeEquivalentStudy(Study):
         "the prior and the sample size, without drawing data?"
     )
     sources = cite("hastie2022", "dobriban2018", "patil2021")
+    departs = (
+        "Power-law spectra, whose smallest eigenvalues go to 0, are outside the sources' assumptions, which bound them "
+        "from below."
+    )
 
     n: int = static(100, "samples", symbol="n", low=1, high=20_000, scale="log")
     d: int = static(400, "dimension", symbol="d", low=1, high=100_000, scale="log")
@@ -90,7 +98,13 @@ class RidgeEquivalentStudy(Study):
         case."""
         return [over_theory(part, "risk") for part in (sizes, ridges)]
 
-    @claim("patil2021", "", within(0.02))
+    @claim(
+        "patil2021",
+        "",
+        within(0.02),
+        departs="The source states that GCV is consistent, from which this follows with the limit of the degrees of "
+        "freedom; power-law spectra are outside its assumptions, which bound eigenvalues from below.",
+    )
     def training_error(sizes, ridges):
         """The training error is (ridge/effective ridge)^2 times the test error, {criterion} of the test error."""
         return [difference(part, "training_error") / _test_error(part) for part in (sizes, ridges)]
@@ -100,13 +114,13 @@ class RidgeEquivalentStudy(Study):
         """The degrees of freedom are n (1 - ridge/effective ridge), {criterion} of n."""
         return [difference(part, "degrees_of_freedom") / parameter(part.simulated, "n") for part in (sizes, ridges)]
 
-    @claim("patil2021", "", within(0.03))
+    @claim("patil2021", "", within(0.03), departs=AVERAGED)
     def gcv(sizes, ridges):
         """Generalised cross-validation, which needs only the data, estimates the test error at every ridge, 0 included,
         {criterion}."""
         return [relative_deviation(part.simulated.gcv, _test_error(part)) for part in (sizes, ridges)]
 
-    @claim("patil2021", "", at_most(0.01))
+    @claim("patil2021", "", at_most(0.01), departs=AVERAGED)
     def gcv_choice(ridges):
         """The ridge that minimises GCV costs little: its test error exceeds that of the best ridge of the path by a
         share of {criterion}."""

@@ -24,6 +24,16 @@ RISKS = ("bayes_risk", "ridge_risk", "evidence_risk", "degrees_of_freedom_risk")
 LABELS = ("Bayes, prior known", "best ridge", "metric by evidence", "metric with DoF")
 KNOWN = {"tasks": 1, "steps": [0]}
 """Ridge and Bayes are exact expectations over tasks: to compare them with theory one task is enough."""
+DIAGONAL = (
+    "The metric is diagonal in the true eigenbasis and takes closed-form steps, where the source minimises R(W) over "
+    "d x d matrices W by noisy gradient descent"
+)
+"""How learned metrics depart from the source, in common."""
+EVIDENCE = DIAGONAL.replace("The metric is", "The metric is learned by evidence, is")
+BAYES_RATE = (
+    "The source states this rate for the network that minimises R(W); here it is that of the Bayes estimator, which "
+    "knows the prior, by its deterministic equivalent."
+)
 RIDGES = np.logspace(-8, 3, 221)
 """The ridges among which an oracle takes the best for plain ridge regression."""
 RIDGE_OUTPUTS = {

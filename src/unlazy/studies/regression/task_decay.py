@@ -14,6 +14,7 @@ from unlazy.studies.regression import shared
 
 DECAY = "decay of the tasks' coefficients $a$"
 EXPERIMENT = "slide 'Experiment'"
+CHOSEN = "n, the number of tasks and the noise are this project's choice."
 EARLY = 20
 """Steps of power 1/2, which never raise the criterion; they go about as far as 10 steps of power 1."""
 
@@ -70,18 +71,18 @@ class TaskDecay(Study):
         caption="Learned metrics have no theory.",
     )
 
-    @claim("suzuki2024talk", EXPERIMENT, at_most(1.0), resampled=True)
+    @claim("suzuki2024talk", EXPERIMENT, at_most(1.0), resampled=True, departs=f"{shared.EVIDENCE}; {CHOSEN}")
     def beats_ridge(main):
         """For every decay a >= 0.5 the metric learned by evidence (20 steps) has a smaller risk than the best ridge:
         the ratio is {criterion}."""
         return _ratio(main, "evidence_risk", "ridge_risk", 0.5, np.inf)
 
-    @claim("suzuki2024talk", EXPERIMENT, at_most(1.1), resampled=True)
+    @claim(OWN, "the project's own observation", at_most(1.1), resampled=True)
     def near_bayes(main):
         """For 0.5 <= a <= 2 it is {criterion} times the Bayes risk, which needs the prior."""
         return _ratio(main, "evidence_risk", "bayes_risk", 0.5, 2.0)
 
-    @claim("suzuki2024talk", EXPERIMENT, at_most(1.6), resampled=True)
+    @claim(OWN, "the project's own observation", at_most(1.6), resampled=True)
     def near_bayes_fast_decay(main):
         """For 2 < a <= 10, where ridge is 2 to 11 times above the Bayes risk, it is {criterion} times it."""
         return _ratio(main, "evidence_risk", "bayes_risk", 2.001, 10.0)
@@ -93,7 +94,7 @@ class TaskDecay(Study):
         main.simulated.sel(prior_exponent=0.0)
         return [_ratio(main, name, "ridge_risk", 0.0, 0.0) for name in ("evidence_risk", "degrees_of_freedom_risk")]
 
-    @claim("suzuki2024talk", EXPERIMENT, at_most(1.0), resampled=True)
+    @claim("suzuki2024talk", EXPERIMENT, at_most(1.0), resampled=True, departs=f"{shared.DIAGONAL}; {CHOSEN}")
     def degrees_of_freedom_beat_ridge(main):
         """With degrees-of-freedom regularisation at the end of its path the learned metric beats the best ridge for
         a >= 1.5: the ratio of risks is {criterion}."""
@@ -107,6 +108,7 @@ class TaskDecay(Study):
         known_negative="The criterion R(W) is linear in the resolvent, so that its minimiser keeps a direction "
         "entirely or drops it: with many weak directions the minimiser is nearly ridgeless in those it keeps. "
         "Stopping after a few steps, or the evidence criterion, does not have the problem (claim beats-ridge).",
+        departs=f"{shared.DIAGONAL}; {CHOSEN}",
     )
     def degrees_of_freedom_beat_ridge_slow_decay(main):
         """It does so for 0.5 <= a <= 1 as well: the ratio is {criterion}."""
