@@ -195,9 +195,9 @@ def test_notes_of_all_claims_stand_with_the_study_and_those_of_one_with_the_clai
             return main.simulated.y
 
     large, small = Noted.claims
-    assert Noted.notes() == ("Departs from the source: Smaller.", "Chosen after a look: the sizes: too slow")
+    assert Noted.notes() == ("Departs from the source: Smaller.", "Chosen after a look: the sizes: too slow.")
     assert large.notes == ("Known negative: because", "Departs from the source: Planted.")
-    assert small.notes == ("Changed: the bound: a proof",)
+    assert small.notes == ("Changed: the bound: a proof.",)
     said = [judge(claim, part(normal(0.0))).as_json()["departs"] for claim in Noted.claims]
     assert said == ["Planted.", "Smaller."]
     assert [change.what for change in small.history] == ["the sizes", "the bound"]
@@ -209,8 +209,8 @@ def test_criteria_are_said_in_words():
 
 
 def test_changes_read_as_sentences():
-    assert str(Change("", "the size", "too few seeds")) == "Chosen after a look: the size: too few seeds"
-    assert str(Change("", "the size", "too few seeds", after_look=False)) == "Changed: the size: too few seeds"
+    assert str(Change("", "the size", "too few seeds")) == "Chosen after a look: the size: too few seeds."
+    assert str(Change("", "the size", "too few seeds", after_look=False)) == "Changed: the size: too few seeds."
 
 
 def test_a_claim_without_a_sentence_or_of_two_kinds_is_refused():
@@ -336,6 +336,6 @@ def test_a_crossing_is_where_a_curve_first_passes_a_level(level):
     curves = np.stack([1 / (1 + (strength / at) ** 2) for at in (0.5, 1.0, 3.0)])
     values = xr.DataArray(curves, dims=("n", "strength"), coords={"strength": strength, "n": [1, 2, 3]})
     wanted = np.array([0.5, 1.0, 3.0]) * np.sqrt(1 / level - 1)
-    np.testing.assert_allclose(crossing(values, "strength", level), wanted, rtol=1e-3)
-    np.testing.assert_allclose(crossing(values[:, ::-1], "strength", level), wanted, rtol=1e-3)
+    np.testing.assert_allclose(crossing(values, "strength", level), wanted, rtol=2e-3)
+    np.testing.assert_allclose(crossing(values[:, ::-1], "strength", level), wanted, rtol=2e-3)
     assert np.isnan(crossing(values, "strength", 1.5)).all()

@@ -60,7 +60,7 @@ class Own(Study):
     presets = {"quick": {"scale": [1.0, 2.0], "seeds": 2}}
 
     @claim(OWN, "nowhere", at_most(1000.0))
-    def small(main):
+    def sum(main):
         """It is small."""
         return check(main)
 

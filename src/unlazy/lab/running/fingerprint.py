@@ -200,7 +200,8 @@ def _defined(statement: ast.stmt) -> list[str]:
 def _simulated_class(study: ast.ClassDef) -> ast.ClassDef:
     """A study class as the simulation sees it: without claims, figure and the like, unless it refers to them itself."""
     kept = [_as_simulated(s) for s in study.body if not _beside_simulation(s)]
-    rest = [s for s in study.body if _beside_simulation(s)]
+    # An attribute of another object may have a claim's name, but a claim is nothing that a simulation can call.
+    rest = [s for s in study.body if _beside_simulation(s) and not _is_claim(s)]
     while True:
         used = {node.attr for s in kept for node in ast.walk(s) if isinstance(node, ast.Attribute)}
         reached = [s for s in rest if used & set(_defined(s))]
@@ -214,8 +215,12 @@ def _simulated_class(study: ast.ClassDef) -> ast.ClassDef:
 
 def _beside_simulation(statement: ast.stmt) -> bool:
     names = _defined(statement)
-    claims = [d for d in getattr(statement, "decorator_list", ()) if isinstance(d, ast.Call) and _called(d) == "claim"]
-    return bool(claims) or (bool(names) and set(names) <= _NOT_SIMULATION)
+    return _is_claim(statement) or (bool(names) and set(names) <= _NOT_SIMULATION)
+
+
+def _is_claim(statement: ast.stmt) -> bool:
+    calls = [d for d in getattr(statement, "decorator_list", ()) if isinstance(d, ast.Call)]
+    return any(_called(call) == "claim" for call in calls)
 
 
 def _called(call: ast.Call) -> str:
