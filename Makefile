@@ -1,14 +1,18 @@
-# make reproduce: every study, the table of verdicts, the report.   make test: all checks and tests.   make docs: the site.   make bench: speed.
+# make reproduce: every study, the table of verdicts, the report.   make confirm: the same on fresh seeds.   make test: all checks and tests.   make docs: the site.   make bench: speed.
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 SOURCES := src tests benchmarks notebooks docs/_hooks docs/_plots tools
 
-.PHONY: reproduce test tests test-slow test-browser lint docs bench clean
+.PHONY: reproduce confirm test tests test-slow test-browser lint docs bench clean
 
 reproduce: $(VENV)/.installed
 	@$(BIN)/unlazy reproduce $(ARGS)
+
+# The same on seeds that nobody has looked at, next to the documented verdicts.
+confirm: $(VENV)/.installed
+	@$(BIN)/unlazy confirm $(ARGS)
 
 # Two workers with two BLAS threads each get into each other's way: twice the time.
 ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1

@@ -510,3 +510,22 @@ def test_a_store_in_a_folder_that_cannot_be_written_is_read(python, study):
     count, refused = out.splitlines()
     assert int(count) == result.computed
     assert refused == f"store {file} cannot be written: attempt to write a readonly database"
+
+
+def test_confirm_names_its_stream_and_refuses_what_it_cannot_do(unlazy, store, reference_of):
+    code, out, _ = unlazy("confirm", reference_of("Claiming"), "--store", str(store), "--json")
+    found = json.loads(out)
+    assert code == (1 if found["differing"] else 0)
+    assert [claim["documented"] for claim in found["claims"]] == ["holds", "fails"]
+    code, out, _ = unlazy("confirm", reference_of("Claiming"), "--store", str(store), "--stream", found["stream"])
+    assert f"stream {found['stream']}" in out
+    for words, message in (
+        (["confirm", "spike", "--topic", "kernels"], "give either studies or topics"),
+        (["confirm", reference_of("Claiming"), "--stream", "main"], "another one than main"),
+        (["confirm", reference_of("Claiming"), "--budget", "soon"], "a time must be such as 90s"),
+        (["reproduce", "--topic", "kernels", "--record", "x/full.json"], "record is for the preset full"),
+        (["run", reference_of("Claiming"), "--stream", "a/b"], "stream must be a name"),
+    ):
+        code, _, err = unlazy(*words, "--store", str(store))
+        assert code == 2
+        assert message in err

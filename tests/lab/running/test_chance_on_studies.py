@@ -1,0 +1,47 @@
+"""The chance of verdicts against what fresh streams of real studies say."""
+
+import numpy as np
+import pytest
+
+from unlazy.lab import registry
+from unlazy.lab.grid import MAIN, preset_grids
+from unlazy.lab.running.laboratory import Laboratory
+
+STUDIES = (
+    "additive-localisation",
+    "additive-scaling",
+    "batch-reuse",
+    "girsanov-bound",
+    "information-exponent",
+    "label-noise-gradient-descent",
+    "large-learning-rate",
+    "monomial-transform",
+    "optimal-bound",
+    "xor-overfitting",
+)
+STREAMS = (MAIN, *(f"try-{number}" for number in range(10)))
+
+
+@pytest.fixture(scope="module")
+def chances(tmp_path_factory):
+    """The chance of each verdict of each stream, and the share of the other streams that have the same one."""
+    found = []
+    with Laboratory(tmp_path_factory.mktemp("chances") / "results.sqlite") as laboratory:
+        for name in STUDIES:
+            study = registry.find(name)
+            runs = [laboratory.run(study, preset_grids(study, "quick", stream=stream)) for stream in STREAMS]
+            for verdicts in zip(*(run.verdicts for run in runs), strict=True):
+                for verdict in verdicts:
+                    if verdict.claim.kind != "theory" and verdict.verdict in ("holds", "fails"):
+                        same = sum(other.verdict == verdict.verdict for other in verdicts) - 1
+                        found.append((verdict.chance, same / (len(verdicts) - 1)))
+    return np.array(found)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("low", "high"), [(0, 0.8), (0.8, 0.95), (0.95, 0.999), (0.999, 1.01)])
+def test_fresh_streams_repeat_verdicts_as_often_as_their_chances_say(chances, low, high):
+    """The streams of a claim are not independent of each other here: ten percent, and two where it is nearly sure."""
+    chance, repeated = chances[(chances[:, 0] >= low) & (chances[:, 0] < high)].T
+    if len(chance) >= 20:
+        assert repeated.mean() == pytest.approx(chance.mean(), abs=0.1 if high < 0.99 else 0.02)
