@@ -135,7 +135,7 @@ def measured(judged: Mapping[str, Any]) -> list[str]:
         return [plain(judged["reason"])] if judged["reason"] else []
     interval = f" {plain(judged['interval'])}" if judged["interval"] else ""
     case = f" (worst case: {plain(judged['case'])})" if judged["case"] else ""
-    chance = [f"Chance: {plain(judged['chance'])}"] if judged["chance"] and not judged["theory"] else []
+    chance = [f"Chance: {plain(judged['chance'])}"] if judged["chance"] else []
     return [f"Measured: {plain(judged['measured'])}{interval}{case}", *chance]
 
 

@@ -260,9 +260,8 @@ class Verdict:
     @property
     def cells(self) -> tuple[str, str, str, str, str]:
         """Its row of a table: the word, the measured number, its interval, the criterion, the chance."""
-        chance = (
-            "" if math.isnan(self.chance) else "> .999" if self.chance > 0.999 else f"{self.chance:.3f}".lstrip("0")
-        )
+        shown = "> .999" if self.chance > 0.999 else f"{self.chance:.3f}".lstrip("0")
+        chance = "" if math.isnan(self.chance) or self.claim.kind == "theory" else shown
         return self.word, number(self.measured), self.interval, str(self.claim.criterion), chance
 
     @property

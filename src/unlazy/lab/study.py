@@ -216,10 +216,10 @@ class Study:
 def _completed(claim: Claim, study: type[Study]) -> Claim:
     """The claim with what its study knows of it: its source in words, how the study departs, what was changed."""
     short = {source.key: source.short for source in getattr(study, "sources", ())}
-    names = "; ".join(short.get(key, key) for key in claim.keys)
+    names = "; ".join(short.get(key, key) for key in claim.keys) or "this project"
     return dataclasses.replace(
         claim,
-        source=", ".join(filter(None, (names, claim.place))) or "this project",
+        source=", ".join(filter(None, (names, claim.place))),
         study_departs=study.departs,
         history=tuple(change for change in study.history if change.claim in ("", claim.id)),
     )
