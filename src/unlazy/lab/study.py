@@ -97,6 +97,9 @@ class Study:
     """What `panels` made; without one the lab draws its own."""
     lines: ClassVar[Mapping[str, str]] = {}
     """Part -> the axis along which the theory is drawn on a denser grid."""
+    broadcasts: ClassVar[tuple[str, ...]] = ()
+    """Parameters of which `predict` also takes arrays, so that one call serves many points: floats with as many axes of
+    length 1 behind that of the points as outputs have dimensions. It returns arrays with the points first."""
     precision: ClassVar[str] = "float64"
     chunk_width: ClassVar[int] = 8
     """How many instances one compiled call of a traced study advances together, at most."""
