@@ -273,6 +273,11 @@ def check_definition(cls: type[Study]) -> type[Study]:
             raise wrong(f"parameter {name!r} has a name that the lab uses; choose another")
         if parameter.kind == "value" and parameter.type not in (int, float):
             raise wrong(f"value parameter {name!r} must be a number; use static() for {parameter.default!r}")
+    for name in cls.broadcasts:
+        if name not in parameters or parameters[name].kind == "path" or parameters[name].type not in (int, float):
+            raise wrong(
+                f"broadcasts names {name!r}, which is no parameter that is one number{suggest(name, parameters)}"
+            )
     if cls.agreement is not None and not cls.agreement > 0:
         raise wrong(f"agreement must be a number > 0, got {cls.agreement!r}")
     if "quick" not in cls.presets:

@@ -134,7 +134,7 @@ def _predicted_together(grid: ParameterGrid) -> dict[str, list[np.ndarray]] | No
             for start in range(0, count, _MOST_TOGETHER):
                 indices = group[start : start + _MOST_TOGETHER]
                 found = _predict_many(grid.study, [grid.point(int(i)) for i in indices], names)
-                if columns and columns.keys() != found.keys():
+                if not found or (columns or found).keys() != found.keys():
                     return None
                 for name, rows in found.items():
                     column = columns.setdefault(name, [None] * grid.size)
@@ -146,18 +146,18 @@ def _predicted_together(grid: ParameterGrid) -> dict[str, list[np.ndarray]] | No
 
 
 def _predict_many(study: type[Study], points: list[dict[str, Any]], names: list[str]) -> dict[str, np.ndarray]:
-    """One call for all points; ValueError unless the last of them, alone, gives the same."""
+    """One call for all points; ValueError unless the last of them gives the same alone."""
     last = _predict_one(study, points[-1])
     inner = max((result.ndim for result in last.values()), default=0)
     arrays = {n: np.array([point[n] for point in points], float).reshape(-1, *(1,) * inner) for n in names}
     many = _predict_one(study, {**points[-1], **arrays})
+    if many.keys() != last.keys():
+        raise ValueError("the outputs differ")
     for name, alone in last.items():
         shape = (len(points), *(1,) * (inner - alone.ndim), *alone.shape)
         many[name] = np.broadcast_to(many[name], shape).reshape(-1, *alone.shape)
         if not np.allclose(many[name][-1], alone, rtol=_AGREE, atol=0, equal_nan=True):
             raise ValueError(f"{name} differs")
-    if many.keys() != last.keys():
-        raise ValueError("other outputs")
     return many
 
 

@@ -90,7 +90,6 @@ class DiffusionRateTotalVariation(Study):
     }
     inner = {"cells": CELLS, "rule": RULES, "ends": ENDS}
     presets = {"quick": {"smoothness": [1, 2, 3], "seeds": 12}, "full": {"smoothness": [1, 2, 3], "seeds": 48}}
-    broadcasts = ("smoothness",)
     history = (
         Change(
             "",

@@ -61,7 +61,6 @@ class DiffusionRateWasserstein(Study):
         "quick": {"line": LINE | {"seeds": 12}, "cube": CUBE | {"smoothness": [2], "seeds": 32}},
         "full": {"line": LINE | {"seeds": 64}, "cube": CUBE | {"smoothness": [1, 2], "seeds": 32}},
     }
-    broadcasts = ("smoothness", "support_dimension")
     history = (
         Change("cube", "cells of the splines, 0.5 n^(1/5) and 0.85 n^(1/7) for s = 1, 2", "near the best of a pilot"),
         Change(
