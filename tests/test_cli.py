@@ -424,6 +424,7 @@ def test_the_columns_of_a_table_command_no_terminal(unlazy, tmp_path):
             assert not commands(err)
 
 
+DELAYS = ["0.0", "0.02", "0.05", "0.1", "0.2", "0.4", "0.8"]
 SELF_INTERRUPTED = """
 import os, signal, sys, threading
 
@@ -447,7 +448,7 @@ main()
 
 @pytest.mark.parametrize(
     "moment",
-    "unlazy.cli typer numpy unlazy.lab.grid rich.console jax jax._src.core 0.0 0.02 0.05 0.1 0.2 0.4 0.8".split(),
+    ["unlazy.cli", "typer", "numpy", "unlazy.lab.grid", "rich.console", "jax", "jax._src.core", *DELAYS],
 )
 def test_ctrl_c_while_modules_are_imported_is_one_line(python, reference_of, tmp_path, moment):
     store = tmp_path / "s.sqlite"

@@ -236,7 +236,14 @@ def costs(cls: type[Study], programs: Sequence[Cost]) -> None:
         sizes = ", ".join(f"{n} = {shown(v) if isinstance(v, tuple) else v}" for n, v in c.sizes.items())
         memory = f"{c.bytes / 2**20:.1f} MiB" if c.bytes else "–"
         table.add_row(
-            c.part, sizes, str(c.instances), str(c.missing), str(c.width), memory, _seconds(c.seconds), c.basis
+            c.part,
+            sizes,
+            str(c.instances),
+            str(c.missing),
+            str(c.instances_at_once),
+            memory,
+            _seconds(c.seconds),
+            c.known_from,
         )
     console = open_console()
     console.print(table)
