@@ -315,6 +315,10 @@ def check_definition(cls: type[Study]) -> type[Study]:
             if dim in parameters and parameters[dim].kind != "path":
                 raise wrong(f"dimension {dim!r} of output {name!r} is a parameter that is not declared with path()")
     parts = {part for preset in cls.presets.values() for part in preset_parts(preset)}
+    choices = [choice for parameter in parameters.values() for choice in parameter.choices or ()]
+    for name in (*cls.outputs, *inner, *parts, *choices):
+        if isinstance(name, str) and not name.isprintable():
+            raise wrong(f"outputs, dimensions, parts and choices must have names that can be printed, got {name!r}")
     if unknown_parts := sorted(set(cls.lines) - parts):
         raise wrong(f"lines names {unknown_parts[0]!r}, which is no part of a preset")
     known = {source.key for source in cls.sources}

@@ -133,6 +133,28 @@ def test_broadcasts_names_parameters_that_are_one_number():
             registry.find(type("Other", (ManyPoints,), {"name": "other", "broadcasts": (wrong,)}))
 
 
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"outputs": {"line\x1b": Output("line")}},
+        {"presets": {"quick": {"a\u202e": {}, "b": {}}}},
+        {"inner": {"\x9b": [1, 2]}},
+    ],
+)
+def test_names_that_cannot_be_printed_are_refused(changes):
+    with pytest.raises(InputError, match="names that can be printed, got '.*\\\\"):
+        registry.find(type("Other", (ManyPoints,), {"name": "other", **changes}))
+
+
+def test_a_text_that_cannot_be_printed_is_no_value():
+    @dataclass(frozen=True)
+    class Texts(ManyPoints):
+        text: str = static("a", "text")
+
+    with pytest.raises(InputError, match="text must be a name, got"):
+        default_grid(Texts, set={"text": "a\x1b"})
+
+
 @pytest.fixture
 def store(tmp_path):
     return tmp_path / "results.sqlite"
