@@ -142,7 +142,7 @@ def test_broadcasts_names_parameters_that_are_one_number():
     ],
 )
 def test_names_that_cannot_be_printed_are_refused(changes):
-    with pytest.raises(InputError, match="names that can be printed, got '.*\\\\"):
+    with pytest.raises(InputError, match=r"names that can be printed, got '.*\\"):
         registry.find(type("Other", (ManyPoints,), {"name": "other", **changes}))
 
 
