@@ -133,7 +133,7 @@ def test_dry_run_of_a_traced_study_knows_its_memory(unlazy, tmp_path):
     assert code == 0
     small, large = json.loads(out)["programs"]
     assert 0 < small["bytes"] < large["bytes"]
-    assert small["basis"] == "measured"
+    assert small["known_from"] == "measured"
 
 
 def test_export_writes_what_is_stored_as_netcdf(unlazy, store, tmp_path):
