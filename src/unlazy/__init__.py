@@ -5,7 +5,6 @@
 """
 
 import os
-from typing import TYPE_CHECKING
 
 from unlazy.doors import lazily
 
@@ -14,6 +13,8 @@ from unlazy.doors import lazily
 # really wrong is an exception.
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
+TYPE_CHECKING = False
+"""What `typing` calls so: to import that takes longer than all the rest of this file."""
 if TYPE_CHECKING:
     from unlazy import (
         data,

@@ -9,34 +9,36 @@ One list serves editors, type checkers, `dir` and the reader, and naming a modul
 not listed is the folder's own business: the contract `doors` of import-linter holds it.
 """
 
-from __future__ import annotations
-
-import ast
-import importlib
-import importlib.util
 import sys
-from pathlib import Path
-from typing import Any
 
 
 def lazily(package: str) -> None:
     """Give the package `__all__`, `__dir__`, and a `__getattr__` that loads what it imports for type checkers."""
     module = sys.modules[package]
-    table = contents(package)
+    table: dict[str, str] = {}
 
-    def load(name: str) -> Any:
-        if name not in table:
+    def listed() -> dict[str, str]:
+        # Not before anybody asks: until `unlazy.__main__` runs, Ctrl-C is a traceback.
+        if not table:
+            table.update(contents(package))
+        return table
+
+    def load(name: str) -> object:
+        import importlib
+
+        found: object
+        if name == "__all__":
+            found = sorted(listed())
+        elif (home := listed().get(name)) is None:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        home = table[name]
-        found = (
-            importlib.import_module(f"{package}.{name}")
-            if home == package
-            else getattr(importlib.import_module(home), name)
-        )
+        elif home == package:
+            found = importlib.import_module(f"{package}.{name}")
+        else:
+            found = getattr(importlib.import_module(home), name)
         setattr(module, name, found)
         return found
 
-    vars(module).update(__all__=sorted(table), __dir__=lambda: sorted({*vars(module), *table}), __getattr__=load)
+    vars(module).update(__dir__=lambda: sorted({*vars(module), *listed(), "__all__"}), __getattr__=load)
 
 
 def contents(package: str) -> dict[str, str]:
@@ -44,6 +46,10 @@ def contents(package: str) -> dict[str, str]:
 
     A module is no door: it has what it has.
     """
+    import ast
+    import importlib.util
+    from pathlib import Path
+
     spec = importlib.util.find_spec(package)
     if spec is None or spec.submodule_search_locations is None or spec.origin is None:
         return {}

@@ -9,7 +9,7 @@ import pytest
 
 from unlazy.lab import registry
 from unlazy.lab.grid import default_grid, preset_grids
-from unlazy.lab.running.dataset import inner_coordinates, predicted
+from unlazy.lab.running.dataset import _predicted_together, inner_coordinates, predict_points, predicted
 from unlazy.lab.running.fingerprint import fingerprint
 
 NAMES = list(registry.names())
@@ -45,6 +45,28 @@ def test_coordinates_are_the_same_within_a_part_of_a_preset(name):
     for preset in study.presets:
         for grid in preset_grids(study, preset).values():
             inner_coordinates(grid)
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if registry.find(name).broadcasts])
+def test_theory_that_takes_arrays_is_the_theory_of_each_point(name, monkeypatch):
+    study = registry.find(name)
+    base = default_grid(study).point(0)
+    each = 2 if len(study.broadcasts) > 2 else 5
+    over = {}
+    for field in study.broadcasts:
+        parameter = study.parameter(field)
+        near = [parameter.type(parameter.default * factor) for factor in (0.6, 1.1, 0.8, 1.3, 0.9)]
+        over[field] = list(dict.fromkeys(v for v in near if study.accepts({**base, field: v})))[:each]
+    grid = default_grid(study, over=over)
+    assert grid.size >= 4
+    together = _predicted_together(grid)
+    assert together is not None
+    monkeypatch.setattr(study, "broadcasts", ())
+    alone = predict_points(grid)
+    assert together.keys() == alone.keys()
+    assert alone
+    for output, rows in alone.items():
+        np.testing.assert_allclose(together[output], rows, rtol=1e-12, atol=0)
 
 
 @pytest.mark.parametrize("name", NAMES)

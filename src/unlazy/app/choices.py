@@ -12,6 +12,7 @@ from unlazy.lab.grid import ParameterGrid, preset_grids
 from unlazy.lab.parameters import Parameter
 from unlazy.lab.parse import as_text
 from unlazy.lab.study import Study, remembered
+from unlazy.words import plain
 
 PRESET = "quick"
 _MOST_PANELS = 2
@@ -32,7 +33,7 @@ def horizontals(study: type[Study], part: str) -> dict[str, str]:
                 continue
             if parameter.kind == "path" and not any(name in o.dims for o in study.outputs.values()):
                 continue
-            found[name] = parameter.label
+            found[name] = plain(parameter.label)
     for dim, values in _inner(study, part).items():
         if len(values) > 1:
             found[dim] = dim.replace("_", " ")
@@ -42,7 +43,7 @@ def horizontals(study: type[Study], part: str) -> dict[str, str]:
 def curve_choices(study: type[Study], x: str) -> dict[str, str]:
     """The parameters that may give several curves beside the horizontal one."""
     return {
-        name: p.label
+        name: plain(p.label)
         for name, p in study.parameters().items()
         if name != x and p.kind != "path" and (p.type is not str or (p.choices is not None and is_listable(p.choices)))
     }
@@ -54,14 +55,19 @@ def drawable(study: type[Study]) -> list[str]:
     return [n for n, o in study.outputs.items() if o.predicts is None and (predicts or not o.theory_only)]
 
 
+def output_words(study: type[Study]) -> dict[str, str]:
+    """These outputs with their words."""
+    return {name: f"{plain(study.outputs[name].label)} ({name})" for name in drawable(study)}
+
+
 def first_outputs(study: type[Study], x: str) -> tuple[str, ...]:
     """The outputs that are shown unless others are chosen: the first simulated ones that vary along x."""
     every = [name for name in drawable(study) if not study.outputs[name].theory_only]
     along = every if x in study.parameters() and study.parameter(x).kind != "path" else []
     along = along or [name for name in every if x in study.outputs[name].dims]
     # Outputs with few dimensions of their own make few curves.
-    plain = [name for name in along if len(set(study.outputs[name].dims) - {x}) <= 1]
-    return tuple((plain or along or every)[:_MOST_PANELS])
+    few = [name for name in along if len(set(study.outputs[name].dims) - {x}) <= 1]
+    return tuple((few or along or every)[:_MOST_PANELS])
 
 
 def default_axis(study: type[Study], part: str, name: str) -> str:

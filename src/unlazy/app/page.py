@@ -28,10 +28,11 @@ def imports():
     from unlazy.app.words import wrong as told
     from unlazy.checks import InputError
     from unlazy.lab import registry
+    from unlazy.words import plain
 
     return (
         EVALUATOR, InputError, Job, OWN_STORE, OWN_STUDY, PUBLIC, choices, control, failure, follow, html, mo, os,
-        picture, progress, registry, settings, sources, theory_note, told, urlencode, without_path,
+        picture, plain, progress, registry, settings, sources, theory_note, told, urlencode, without_path,
     )  # fmt: skip
 
 
@@ -183,9 +184,10 @@ def curves_values(choices, curves, mo, part, start, study):
 
 @app.cell
 def shown(choices, mo, start, study):
+    _words = choices.output_words(study)
     outputs = mo.ui.multiselect(
-        {f"{study.outputs[name].label} ({name})": name for name in choices.drawable(study)},
-        value=[f"{study.outputs[name].label} ({name})" for name in start.outputs],
+        {words: name for name, words in _words.items()},
+        value=[_words[name] for name in start.outputs],
         label="Show",
         full_width=True,
         max_selections=4,
@@ -320,16 +322,17 @@ def cancelling(cancel, jobs):
 
 
 @app.cell
-def share(address, choices, html, mo, now, public, store, urlencode):
+def share(address, choices, html, mo, now, plain, public, store, urlencode):
     _share = mo.Html("")
     if now is not None:
         _link = html.escape(f"{address}?{urlencode(now.query)}")
+        _command = html.escape(plain(now.command(None if public else store)))
         _several = len(choices.parts(now.study)) > 1
         _parts = f" It runs all parts of the preset, not {html.escape(now.part)} alone." if _several else ""
         _share = mo.Html(
             '<h2 class="unlazy-h2">This setting</h2><p class="unlazy-soft">As a command'
             f"{'' if public else ', which uses the same store'}; a click selects it.{_parts}</p>"
-            f'<pre class="unlazy-copy unlazy-command">{html.escape(now.command(None if public else store))}</pre>'
+            f'<pre class="unlazy-copy unlazy-command">{_command}</pre>'
             f'<p class="unlazy-soft">As a link: <a class="unlazy-link" href="{_link}">open it again</a></p>'
             f'<pre class="unlazy-copy">{_link}</pre>'
         )

@@ -13,6 +13,7 @@ from unlazy.app.theory import TheoryLines
 from unlazy.checks import InputError
 from unlazy.lab.running.events import Event
 from unlazy.lab.study import Study
+from unlazy.words import plain
 
 
 def sources(study: type[Study]) -> str:
@@ -20,7 +21,7 @@ def sources(study: type[Study]) -> str:
     listed = "".join(
         f"<li>{html.escape(s.short)}: {html.escape(s.title)}. <i>{html.escape(s.venue)}</i></li>" for s in study.sources
     )
-    return (
+    return plain(
         f'<p class="unlazy-question">{html.escape(study.question)}</p>'
         f'<ul class="unlazy-sources unlazy-soft">{listed}</ul>'
     )
@@ -84,20 +85,20 @@ def progress(event: Event | None, job: Job | None = None) -> str:
     if event.kind == "warned":
         return _bar(event.message, None)
     words = {"refused": "Not simulated: ", "failed": "The simulation failed: ", "cancelled": ""}[event.kind]
-    return f'<p class="unlazy-wrong" role="alert">{html.escape(words + event.message)}</p>'
+    return f'<p class="unlazy-wrong" role="alert">{html.escape(plain(words + event.message))}</p>'
 
 
 def _bar(text: str, share: float | None) -> str:
     value = "" if share is None else f' value="{share:.3f}"'
     return (
         f'<div class="unlazy-progress" role="status"><progress max="1"{value}></progress>'
-        f"<span>{html.escape(text)}</span></div>"
+        f"<span>{html.escape(plain(text))}</span></div>"
     )
 
 
 def wrong(message: str) -> str:
     """A message to a visitor, in which long values are cut."""
-    short = re.sub(r"'([^']{80})[^']+'", r"'\1...'", message)
+    short = re.sub(r"'([^']{80})[^']+'", r"'\1...'", plain(message))
     return f'<p class="unlazy-told">{html.escape(short if len(short) <= 800 else short[:800] + "...")}</p>'
 
 

@@ -1,13 +1,26 @@
-"""The program: runs a command, and turns whatever ends it into one line and an exit code.
-
-What takes long to import is imported inside: Ctrl-C meanwhile ends like Ctrl-C at any other time.
-"""
+"""The program: runs a command, and turns whatever ends it into one line and an exit code."""
 
 from __future__ import annotations
 
+import _thread
+import contextlib
+import io
 import os
+import signal
 import sys
+import threading
+import traceback
+import warnings
+from pathlib import Path
 from typing import Any
+
+import typer
+
+from unlazy.checks import InputError
+from unlazy.cli import commands
+from unlazy.lab import registry
+from unlazy.numerics.roots import ConvergenceError
+from unlazy.words import in_one_line
 
 _TYPER_INTERRUPTED = 130
 """What typer makes of Ctrl-C."""
@@ -35,15 +48,6 @@ def main() -> None:
 
 def _call() -> int | None:
     """Run the command and return the exit code; what is interrupted raises KeyboardInterrupt."""
-    import io
-    import warnings
-
-    import typer
-
-    from unlazy.checks import InputError
-    from unlazy.cli.commands import app
-    from unlazy.numerics.roots import ConvergenceError
-
     if sys.unraisablehook is sys.__unraisablehook__:
         sys.unraisablehook = _raise_again
     warnings.showwarning = lambda message, *_: _warn(message)
@@ -53,7 +57,7 @@ def _call() -> int | None:
             stream.reconfigure(errors="replace")
     usage_error: Any = typer.BadParameter.__mro__[1]
     try:
-        code = app(prog_name="unlazy", standalone_mode=False)
+        code = commands.app(prog_name="unlazy", standalone_mode=False)
         if code == _TYPER_INTERRUPTED:
             raise KeyboardInterrupt
         return code
@@ -82,8 +86,6 @@ def _call() -> int | None:
 
 
 def _interrupted() -> int:
-    import signal
-
     # A second Ctrl-C would end by the signal what is ending anyway.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     # So would Python itself, if the interrupt passed through its `exec`, as in the making of a dataclass: the next one
@@ -100,9 +102,6 @@ def _raise_again(ignored: Any) -> None:
     if not isinstance(ignored.exc_value, KeyboardInterrupt):
         sys.__unraisablehook__(ignored)
         return
-    import _thread
-    import threading
-
     threading.Timer(_AGAIN_SECONDS, _thread.interrupt_main).start()
 
 
@@ -115,10 +114,6 @@ def _raise_if_interrupted(error: BaseException | None) -> None:
 
 
 def _warn(message: Any) -> None:
-    import contextlib
-
-    from unlazy.words import in_one_line
-
     # That nobody reads a warning is no reason to stop.
     with contextlib.suppress(OSError):
         print(f"warning: {in_one_line(str(message))}", file=sys.stderr)
@@ -126,11 +121,6 @@ def _warn(message: Any) -> None:
 
 def _place_in_study(error: Exception) -> str | None:
     """Where in the code of a user's study an exception came from; None if it did not."""
-    import traceback
-    from pathlib import Path
-
-    from unlazy.lab import registry
-
     for frame in reversed(traceback.extract_tb(error.__traceback__)):
         if registry.is_users(Path(frame.filename)):
             return f"{frame.name} ({frame.filename}:{frame.lineno})"
@@ -138,8 +128,6 @@ def _place_in_study(error: Exception) -> str | None:
 
 
 def _refuse(message: str, error: BaseException) -> int:
-    from unlazy.words import in_one_line
-
     _raise_if_interrupted(error)
     print(f"error: {in_one_line(message)}", file=sys.stderr)
     return 2

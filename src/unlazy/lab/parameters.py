@@ -73,7 +73,7 @@ class Parameter:
             named = {str(choice): choice for choice in self.choices}
             return named[check_choice(self.name, value if isinstance(value, list | tuple) else str(value), named)]
         if self.type is str:
-            if not isinstance(value, str):
+            if not isinstance(value, str) or not value.isprintable():
                 raise self._wrong(value)
             return value
         if self.type is bool:

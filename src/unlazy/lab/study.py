@@ -97,6 +97,9 @@ class Study:
     """What `panels` made; without one the lab draws its own."""
     lines: ClassVar[Mapping[str, str]] = {}
     """Part -> the axis along which the theory is drawn on a denser grid."""
+    broadcasts: ClassVar[tuple[str, ...]] = ()
+    """Parameters of which `predict` also takes arrays, so that one call serves many points: floats with as many axes of
+    length 1 behind that of the points as outputs have dimensions. It returns arrays with the points first."""
     precision: ClassVar[str] = "float64"
     chunk_width: ClassVar[int] = 8
     """How many instances one compiled call of a traced study advances together, at most."""
@@ -270,6 +273,11 @@ def check_definition(cls: type[Study]) -> type[Study]:
             raise wrong(f"parameter {name!r} has a name that the lab uses; choose another")
         if parameter.kind == "value" and parameter.type not in (int, float):
             raise wrong(f"value parameter {name!r} must be a number; use static() for {parameter.default!r}")
+    for name in cls.broadcasts:
+        if name not in parameters or parameters[name].kind == "path" or parameters[name].type not in (int, float):
+            raise wrong(
+                f"broadcasts names {name!r}, which is no parameter that is one number{suggest(name, parameters)}"
+            )
     if cls.agreement is not None and not cls.agreement > 0:
         raise wrong(f"agreement must be a number > 0, got {cls.agreement!r}")
     if "quick" not in cls.presets:
@@ -307,6 +315,10 @@ def check_definition(cls: type[Study]) -> type[Study]:
             if dim in parameters and parameters[dim].kind != "path":
                 raise wrong(f"dimension {dim!r} of output {name!r} is a parameter that is not declared with path()")
     parts = {part for preset in cls.presets.values() for part in preset_parts(preset)}
+    choices = [choice for parameter in parameters.values() for choice in parameter.choices or ()]
+    for name in (*cls.outputs, *inner, *parts, *choices):
+        if isinstance(name, str) and not name.isprintable():
+            raise wrong(f"outputs, dimensions, parts and choices must have names that can be printed, got {name!r}")
     if unknown_parts := sorted(set(cls.lines) - parts):
         raise wrong(f"lines names {unknown_parts[0]!r}, which is no part of a preset")
     known = {source.key for source in cls.sources}

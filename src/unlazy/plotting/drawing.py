@@ -13,6 +13,7 @@ import numpy as np
 
 from unlazy.plotting import style
 from unlazy.plotting.panels import Guide, Level, Map, Panel, Panels, Shown, panels
+from unlazy.words import plain
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -223,7 +224,7 @@ class Drawing:
         if index < len(layer.labels):
             return layer.labels[index]
         output = self.study.outputs.get(shown) if isinstance(shown, str) else None
-        return (output.short or output.label) if output else shown if isinstance(shown, str) else ""
+        return plain(output.short or output.label) if output else shown if isinstance(shown, str) else ""
 
     def _cases(self, layer: Panel, shown: Shown) -> list[tuple[str, dict[str, tuple[int, int, Any]]]]:
         """The curves of one output: in words, and where they are along the dimensions of `by`."""

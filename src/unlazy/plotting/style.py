@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from unlazy.checks import InputError
+from unlazy.words import plain
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -72,7 +73,7 @@ def panels(columns: int = 1, rows: int = 1, *, width: float = 3.3, height: float
 
 def label(text: str, symbol: str = "") -> str:
     """An axis label: the name and its symbol."""
-    return f"{text} ${symbol}$" if symbol else text
+    return plain(f"{text} ${symbol}$" if symbol else text)
 
 
 def colour(index: int) -> str:

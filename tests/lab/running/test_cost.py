@@ -44,14 +44,14 @@ def test_memory_is_that_of_what_lives_at_the_same_time():
 def test_seconds_come_from_the_store_where_it_has_them(study, store):
     hosted, traced = study("Hosted"), study("Traced")
     before = outlook([hosted, traced], "quick", store)
-    assert before.studies[0].basis == "unknown: run quick first"
+    assert before.studies[0].known_from == "unknown: run quick first"
     assert np.isnan(before.studies[0].seconds)
     assert before.studies[1].seconds > 0
     assert before.studies[1].programs == 1
     assert [c.missing for c in before.studies] == [9, 9]
     unlazy.run(hosted, store=store, seeds=1)
     after = outlook([hosted], "quick", store).studies[0]
-    assert (after.basis, after.missing) == ("stored", 6)
+    assert (after.known_from, after.missing) == ("stored", 6)
     assert 0 < after.seconds < 10
 
 

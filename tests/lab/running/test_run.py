@@ -73,6 +73,88 @@ class Curves(Study):
         return {"curve": self.speed * np.arange(4.0), "bound": 10.0 * self.n}
 
 
+@dataclass(frozen=True)
+class ManyPoints(Study):
+    """Its theory counts its calls."""
+
+    name = "test-many-points"
+    question = "?"
+    sources = ()
+    n: int = static(2, "size")
+    slope: float = value(1.0, "slope")
+    kind: str = static("right", "kind of theory", choices=("right", "fine", "wrong", "flat"))
+    at: tuple = path((1.0, 2.0), "place")
+    outputs = {"line": Output("line", dims=("at",)), "square": Output("square"), "sort": Output("sort")}
+    presets = {"quick": {}}
+    broadcasts = ("n", "slope")
+    calls = []
+
+    def simulate(self, rng):
+        return {"line": np.ones(2), "square": 1.0, "sort": 0.0}
+
+    def predict(self):
+        self.calls.append(np.size(self.n))
+        if np.any(np.asarray(self.n) > 90):
+            raise InputError(f"n must be at most 90, got {self.n}")
+        slope = np.mean(self.slope) if self.kind == "wrong" else self.slope
+        square = np.squeeze(self.n) ** 2 if self.kind == "flat" else self.n**2
+        return {"line": slope * np.array(self.at) + self.n, "square": square, "sort": float(len(self.kind))}
+
+
+@pytest.mark.parametrize(("kind", "calls"), [("right", 1 + 1), ("wrong", 1 + 1 + 12), ("flat", 1 + 1 + 12)])
+def test_theory_that_takes_arrays_is_called_once_where_that_gives_the_same(kind, calls):
+    ManyPoints.calls.clear()
+    found = unlazy.predict(ManyPoints, set={"kind": kind}, over={"slope": [1.0, 2.0, 5.0], "n": [1, 2, 3, 7]})
+    np.testing.assert_array_equal(found.line, (found.slope + 0 * found.n) * found["at"] + found.n)
+    np.testing.assert_array_equal(found.square, np.tile([1, 4, 9, 49], (3, 1)))
+    np.testing.assert_array_equal(found["sort"], len(kind))
+    assert len(ManyPoints.calls) == calls
+
+
+def test_axes_that_theory_takes_no_arrays_of_stay_apart():
+    ManyPoints.calls.clear()
+    found = unlazy.predict(ManyPoints, over={"n": [1, 2, 3, 7], "kind": ["right", "fine"], "slope": [1.0, 2.0]})
+    assert found.line.dims == ("n", "kind", "slope", "at")
+    for kind in ("right", "fine"):
+        one = found.sel(kind=kind)
+        np.testing.assert_array_equal(one.line, found.n + found.slope * found["at"])
+        np.testing.assert_array_equal(one["sort"], len(kind))
+    assert len(ManyPoints.calls) == 2 * (1 + 1)
+
+
+def test_a_point_that_theory_refuses_is_named_among_many():
+    with pytest.raises(InputError, match=r"^n must be at most 90, got 95$"):
+        unlazy.predict(ManyPoints, over={"n": [1, 2, 95, 99], "slope": [1.0, 2.0]})
+
+
+def test_broadcasts_names_parameters_that_are_one_number():
+    for wrong in ("at", "kind", "speed"):
+        with pytest.raises(InputError, match=f"broadcasts names '{wrong}'"):
+            registry.find(type("Other", (ManyPoints,), {"name": "other", "broadcasts": (wrong,)}))
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"outputs": {"line\x1b": Output("line")}},
+        {"presets": {"quick": {"a\u202e": {}, "b": {}}}},
+        {"inner": {"\x9b": [1, 2]}},
+    ],
+)
+def test_names_that_cannot_be_printed_are_refused(changes):
+    with pytest.raises(InputError, match=r"names that can be printed, got '.*\\"):
+        registry.find(type("Other", (ManyPoints,), {"name": "other", **changes}))
+
+
+def test_a_text_that_cannot_be_printed_is_no_value():
+    @dataclass(frozen=True)
+    class Texts(ManyPoints):
+        text: str = static("a", "text")
+
+    with pytest.raises(InputError, match="text must be a name, got"):
+        default_grid(Texts, set={"text": "a\x1b"})
+
+
 @pytest.fixture
 def store(tmp_path):
     return tmp_path / "results.sqlite"

@@ -39,17 +39,17 @@ class Cost(NamedTuple):
     """The cost of one program; a hosted study has one for each of its sizes.
 
     Bytes are those of the instances that run at the same time; seconds are those of the missing instances on all cores
-    without compilation, NaN where nothing is known, and `basis` says what they come from.
+    without compilation, NaN where nothing is known, and `known_from` says what they come from.
     """
 
     part: str
     sizes: Mapping[str, Any]
     instances: int
     missing: int
-    width: int
+    instances_at_once: int
     bytes: int
     seconds: float
-    basis: str
+    known_from: str
     instance_bytes: int
     core_seconds: float
 
@@ -57,8 +57,8 @@ class Cost(NamedTuple):
 class StudyCost(NamedTuple):
     """The cost of one study: memory is that of the largest instance, seconds are core seconds of what is missing.
 
-    `basis` says what the seconds come from; they are NaN where nothing is known, and `error` says why a study cannot be
-    planned.
+    `known_from` says what the seconds come from; they are NaN where nothing is known, and `error` says why a study
+    cannot be planned.
     """
 
     study: str
@@ -68,7 +68,7 @@ class StudyCost(NamedTuple):
     programs: int = 0
     bytes: int = 0
     seconds: float = math.nan
-    basis: str = ""
+    known_from: str = ""
     error: str | None = None
 
 
@@ -127,7 +127,7 @@ def _whole(study: type[Study], programs: Sequence[Cost]) -> StudyCost:
         0 if study.is_hosted() else len(programs),
         max(c.instance_bytes for c in programs),
         sum(c.core_seconds for c in programs if c.missing),
-        ", ".join(dict.fromkeys(c.basis for c in programs if c.missing)) or "stored",
+        ", ".join(dict.fromkeys(c.known_from for c in programs if c.missing)) or "stored",
     )
 
 

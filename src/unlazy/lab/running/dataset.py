@@ -15,6 +15,12 @@ from unlazy.lab.study import Study
 if TYPE_CHECKING:
     import xarray as xr
 
+_LEAST_TOGETHER = 4
+_MOST_TOGETHER = 1000
+"""Points of one call of a theory that takes arrays: fewer gain nothing, more only need memory."""
+_AGREE = 1e-11
+"""How far such a call may be from a call for one point, relative to it."""
+
 
 class Collector:
     """Fills the arrays of one part as results arrive."""
@@ -83,10 +89,10 @@ def predict_points(grid: ParameterGrid) -> dict[str, list[np.ndarray]] | None:
     study = grid.study
     if not study.defines("predict"):
         return None
-    columns: dict[str, list[np.ndarray]] = {}
-    for point in grid.points():
-        for name, result in study(**point).predict().items():
-            columns.setdefault(name, []).append(_real(study, name, result))
+    columns: dict[str, list[np.ndarray]] = _predicted_together(grid) or {}
+    for point in () if columns else grid.points():
+        for name, result in _predict_one(study, point).items():
+            columns.setdefault(name, []).append(result)
     unknown = columns.keys() - study.outputs.keys()
     if unknown:
         raise InputError(f"{study.name} predicts {', '.join(sorted(unknown))}, which it does not declare in outputs")
@@ -103,6 +109,56 @@ def predict_points(grid: ParameterGrid) -> dict[str, list[np.ndarray]] | None:
                     f"{len(grid.fixed[dim])} values"
                 )
     return {name: columns[name] for name in study.outputs if name in columns} or None
+
+
+def _predict_one(study: type[Study], point: Mapping[str, Any]) -> dict[str, np.ndarray]:
+    return {name: _real(study, name, result) for name, result in study(**point).predict().items()}
+
+
+def _predicted_together(grid: ParameterGrid) -> dict[str, list[np.ndarray]] | None:
+    """The theory where `predict` takes arrays: one call for many points that differ in these parameters alone.
+
+    None where that saves nothing, or where anything goes wrong: point by point, the point that is wrong says so.
+    """
+    marked = set(grid.study.broadcasts)
+    together = [i for i, axis in enumerate(grid.axes) if marked.issuperset(axis.names)]
+    apart = [i for i in range(len(grid.axes)) if i not in together]
+    count = math.prod(grid.shape[i] for i in together)
+    if count < _LEAST_TOGETHER:
+        return None
+    names = [name for i in together for name in grid.axes[i].names]
+    groups = np.arange(grid.size).reshape(grid.shape).transpose(*apart, *together).reshape(-1, count)
+    columns: dict[str, list[Any]] = {}
+    try:
+        for group in groups:
+            for start in range(0, count, _MOST_TOGETHER):
+                indices = group[start : start + _MOST_TOGETHER]
+                found = _predict_many(grid.study, [grid.point(int(i)) for i in indices], names)
+                if not found or (columns or found).keys() != found.keys():
+                    return None
+                for name, rows in found.items():
+                    column = columns.setdefault(name, [None] * grid.size)
+                    for index, row in zip(indices, rows, strict=True):
+                        column[index] = row
+    except Exception:
+        return None
+    return columns
+
+
+def _predict_many(study: type[Study], points: list[dict[str, Any]], names: list[str]) -> dict[str, np.ndarray]:
+    """One call for all points; ValueError unless the last of them gives the same alone."""
+    last = _predict_one(study, points[-1])
+    inner = max((result.ndim for result in last.values()), default=0)
+    arrays = {n: np.array([point[n] for point in points], float).reshape(-1, *(1,) * inner) for n in names}
+    many = _predict_one(study, {**points[-1], **arrays})
+    if many.keys() != last.keys():
+        raise ValueError("the outputs differ")
+    for name, alone in last.items():
+        shape = (len(points), *(1,) * (inner - alone.ndim), *alone.shape)
+        many[name] = np.broadcast_to(many[name], shape).reshape(-1, *alone.shape)
+        if not np.allclose(many[name][-1], alone, rtol=_AGREE, atol=0, equal_nan=True):
+            raise ValueError(f"{name} differs")
+    return many
 
 
 def _real(study: type[Study], name: str, result: Any) -> np.ndarray:
@@ -166,7 +222,8 @@ def as_json(value: Any) -> Any:
     if isinstance(value, Mapping):
         return {str(k): as_json(v) for k, v in value.items()}
     if isinstance(value, np.ndarray | np.generic):
-        return as_json(value.tolist())
+        plain = value.tolist()
+        return plain if value.dtype.kind in "biuf" and np.isfinite(value).all() else as_json(plain)
     if isinstance(value, list | tuple):
         return [as_json(v) for v in value]
     if isinstance(value, float) and not math.isfinite(value):

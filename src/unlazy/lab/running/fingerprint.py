@@ -25,7 +25,7 @@ PACKAGE = "unlazy"
 _UNRELATED = {"lab", "plotting", "checks", "reporting"}
 _NOT_SIMULATION = {
     "name", "topic", "question", "sources", "outputs", "presets", "claims", "departs", "history", "lines", "caption",
-    "chunk_width", "agreement", "predict", "derive", "figure", "validate", "coordinates", "memory",
+    "chunk_width", "agreement", "predict", "broadcasts", "derive", "figure", "validate", "coordinates", "memory",
 }  # fmt: skip
 _FIELDS = {"static", "value", "path"}
 

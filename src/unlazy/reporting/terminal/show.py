@@ -18,7 +18,7 @@ from rich.text import Text
 from unlazy.lab.claims import KINDS, VERDICT_COLUMNS, Verdict, tally
 from unlazy.lab.grid import ParameterGrid, preset_grids
 from unlazy.lab.running.arithmetic import made_wrong
-from unlazy.lab.running.dataset import as_json, inner_coordinates
+from unlazy.lab.running.dataset import inner_coordinates
 from unlazy.lab.running.evidence import told
 from unlazy.lab.sources import named
 from unlazy.lab.study import Study
@@ -172,16 +172,14 @@ def prediction_json(grid: ParameterGrid, columns: Mapping[str, list[np.ndarray]]
     for name, column in columns.items():
         results[name] = np.stack(column).reshape((*grid.shape, *column[0].shape))
         named[name] = [*dims, *cls.outputs[name].dims]
-    return as_json(
-        {
-            "study": cls.name,
-            "parameters": grid.parameters(),
-            "claims": [],
-            "seconds": seconds,
-            "results": {grid.part: results},
-            "dims": {grid.part: named},
-        }
-    )
+    return {
+        "study": cls.name,
+        "parameters": grid.parameters(),
+        "claims": [],
+        "seconds": seconds,
+        "results": {grid.part: results},
+        "dims": {grid.part: named},
+    }
 
 
 def verdict_row(verdict: Verdict) -> list[Any]:
@@ -243,7 +241,14 @@ def costs(cls: type[Study], programs: Sequence[Cost]) -> None:
         sizes = ", ".join(f"{n} = {shown(v) if isinstance(v, tuple) else v}" for n, v in c.sizes.items())
         memory = f"{c.bytes / 2**20:.1f} MiB" if c.bytes else "–"
         table.add_row(
-            c.part, sizes, str(c.instances), str(c.missing), str(c.width), memory, _seconds(c.seconds), c.basis
+            c.part,
+            sizes,
+            str(c.instances),
+            str(c.missing),
+            str(c.instances_at_once),
+            memory,
+            _seconds(c.seconds),
+            c.known_from,
         )
     console = open_console()
     console.print(table)

@@ -165,7 +165,14 @@ def outlook(planned: Outlook) -> None:
             table.add_row(f"  {c.study}", "", "", "", "", "", Text(c.error, "red"))
             continue
         memory = Text(f"{c.bytes / 2**20:.3g} MiB" if c.bytes else "–", "red" if c.bytes > planned.budget else "")
-        row = (str(c.instances), str(c.missing), str(c.programs or ""), memory, number(c.seconds / 3600), c.basis)
+        row = (
+            str(c.instances),
+            str(c.missing),
+            str(c.programs or ""),
+            memory,
+            number(c.seconds / 3600),
+            c.known_from,
+        )
         table.add_row(f"  {c.study}", *row)
     console = open_console()
     console.print(table)

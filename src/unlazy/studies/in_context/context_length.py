@@ -10,7 +10,7 @@ import numpy as np
 from unlazy.lab import Output, cite, path, static, value
 from unlazy.lab.claims import OWN, at_least, at_most, changes, claim, needs, parameter, within
 from unlazy.plotting.panels import Level, Panel, panels
-from unlazy.studies.in_context.shared import ERRORS, FINITE, KINDS, RIDGE, Pretraining, deviation, limits, steps
+from unlazy.studies.in_context.shared import ARRAYS, ERRORS, FINITE, KINDS, RIDGE, Pretraining, deviation, limits, steps
 from unlazy.training.in_context.pretraining import measured_errors, pretrain
 
 NEAR_LEAST, SHORT, LONG = 20.0, 1.0, 1000.0
@@ -111,6 +111,7 @@ class ContextLength(Pretraining):
             "shift": SHIFT | {"context_per_dimension": [2.0, 8.0], "d": 64, "seeds": 24},
         },
     }
+    broadcasts = ARRAYS
     lines = {"pretraining": "context_per_dimension"}
     history = changes(
         "least-inside",

@@ -11,7 +11,7 @@ from unlazy.lab import Output, changes, cite, static, value
 from unlazy.lab.claims import OWN, Change, at_least, at_most, between, claim, enough, needs, parameter, within
 from unlazy.plotting import style
 from unlazy.plotting.panels import Level, Panel, panels
-from unlazy.studies.in_context.shared import ERRORS, FINITE, KINDS, RIDGE, Pretraining, deviation, limits, steps
+from unlazy.studies.in_context.shared import ARRAYS, ERRORS, FINITE, KINDS, RIDGE, Pretraining, deviation, limits, steps
 
 POINT = (
     "prompts_per_squared_dimension",
@@ -78,6 +78,7 @@ class LinearAttention(Pretraining):
             "descent": {"prompts_per_squared_dimension": MORE_PROMPTS, "tuned": [False, True], "d": 32, "seeds": 48},
         },
     }
+    broadcasts = ARRAYS
     lines = {"descent": "prompts_per_squared_dimension"}
     history = (
         Change("exact-curves", "64 seeds, first 16 and then 40", "the interval crossed the criterion"),

@@ -24,6 +24,14 @@ ERRORS = {
     ),
 }
 RIDGE = "ridge times d, in sum (y - x.Gamma h)^2 + (n/d) (ridge times d) |Gamma|^2"
+ARRAYS = (
+    "prompts_per_squared_dimension",
+    "context_per_dimension",
+    "tasks_per_dimension",
+    "ridge_times_dimension",
+    "noise_variance",
+)
+"""Parameters of which the theory takes arrays."""
 _best_ridge = cache(optimal_ridge)
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from unlazy.lab import OWN, Output, at_least, at_most, between, cite, claim, enough, parameter, slope, value, within
 from unlazy.plotting.panels import Panel, panels
-from unlazy.studies.in_context.shared import ERRORS, FINITE, KINDS, RIDGE, Pretraining, deviation, steps
+from unlazy.studies.in_context.shared import ARRAYS, ERRORS, FINITE, KINDS, RIDGE, Pretraining, deviation, steps
 from unlazy.theory.in_context.linear_attention import bayes_error, linear_attention_errors
 
 MANY_PROMPTS = 1e9
@@ -68,6 +68,7 @@ class TaskDiversity(Pretraining):
         "quick": {"tasks_per_dimension": [0.5, 1.0, 2.0, 4.0], "seeds": 16},
         "full": {"tasks_per_dimension": [0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 4.0, 8.0], "d": [20, 40, 64], "seeds": 32},
     }
+    broadcasts = ARRAYS
     lines = {"main": "tasks_per_dimension"}
     figure = panels(
         Panel(

@@ -82,6 +82,7 @@ class AdditiveLocalisation(Study):
         "stall_overlap": Output("overlap at which the flow stalls", theory_only=True),
     }
     presets = {"quick": {"seeds": 24}, "full": {"d": [64, 128], "seeds": 32}}
+    broadcasts = ("d", "tasks", "relative_step_size", "noise_variance")
     history = (
         *changes("every-task strong", "criterion", "set after three runs of a prototype"),
         Change(

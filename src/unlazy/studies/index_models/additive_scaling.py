@@ -77,6 +77,7 @@ class AdditiveScaling(Study):
             "random": {"tasks": ALL, "relative_start_overlap": 0.0, "width": 64, "seeds": 16},
         },
     }
+    broadcasts = ("tasks", "relative_step_size", "noise_variance", "target_overlap")
     lines = {"controlled": "tasks", "dimension": "d", "random": "tasks"}
     history = (
         *changes("linear-in-tasks power-of-dimension", "window of the slope", "set after a prototype was seen"),

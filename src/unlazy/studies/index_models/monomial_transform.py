@@ -62,6 +62,7 @@ class MonomialTransform(Study):
         "quick": {"link": list(NAMES), "seeds": 16},
         "full": {"link": list(NAMES), "samples_per_dimension": [64, 256, 1024, 4096], "seeds": 32},
     }
+    broadcasts = ("samples_per_dimension",)
     history = (
         Change("coefficients", "divided by E|y^i h_j| in place of E|y|^i", "they were as large as 23"),
         Change(

@@ -52,6 +52,7 @@ class KernelRidgeMultipleDescent(Study):
             "seeds": 24,
         },
     }
+    broadcasts = ("n", "noise_variance")
     lines = {"main": "n"}
     figure = panels(
         Panel(

@@ -63,6 +63,7 @@ class RandomFeaturesBottleneck(Study):
             "samples": {"width": 300, "n": [50, 100, 200, 250, 300, 400, 500, 1000, 2000, 4000], "seeds": 24},
         },
     }
+    broadcasts = ("n",)
     lines = {"widths": "width", "samples": "n"}
     figure = panels(
         _panel("widths", "width", "n", "kernel_risk", "$p$ infinite"),

@@ -55,6 +55,7 @@ class RandomFeaturesDoubleDescent(Study):
             "map": {"n": DOUBLED, "width": DOUBLED, "penalty": [1e-4], "seeds": 8},
         },
     }
+    broadcasts = ("n", "width", "noise_variance")
     lines = {"curve": "width"}
     figure = panels(
         Panel(

@@ -91,6 +91,7 @@ class GeneralisedLinearStateEvolution(Study):
             "hinge": HINGE | {"d": 600, "n": [600, 900, 1800], "seeds": 200},
         },
     }
+    broadcasts = ("penalty",)
     lines = {"square": "n", "logistic": "n"}
     history = changes(
         "",
@@ -152,7 +153,7 @@ class GeneralisedLinearStateEvolution(Study):
     def predict(self) -> dict[str, Any]:
         spectrum, teacher = self._spectrum(), TEACHERS[self.label_law](self)
         theory = glm_state_evolution(
-            spectrum, spectrum**2, 1.0, np.array(self.n), float(self.penalty), loss=self.loss, label_law=teacher
+            spectrum, spectrum**2, 1.0, np.array(self.n), self.penalty, loss=self.loss, label_law=teacher
         )
         return {
             "test_error": theory.test_square_error if self.loss == "square" else theory.test_error,

@@ -51,6 +51,7 @@ class LassoError(Study):
             "seeds": 200,
         },
     }
+    broadcasts = ("nonzero_share", "noise_variance")
     lines = {"main": "l1_penalty"}
     history = changes(
         "",
@@ -122,8 +123,6 @@ class LassoError(Study):
 
     def predict(self) -> dict[str, Any]:
         ratio = max(round(self.samples_per_dimension * self.d), 1) / self.d
-        theory = lasso_state_evolution(
-            float(self.nonzero_share), ratio, np.array(self.l1_penalty), float(self.noise_variance)
-        )
+        theory = lasso_state_evolution(self.nonzero_share, ratio, np.array(self.l1_penalty), self.noise_variance)
         found = {name: getattr(theory, name) for name in ("coefficient_error", "selected_share", "training_error")}
         return found | {"test_error": theory.effective_noise_deviation**2}

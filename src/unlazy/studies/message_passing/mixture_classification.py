@@ -75,6 +75,7 @@ class MixtureClassification(Study):
             "averaging": FULL | AVERAGING | {"n": [150, 600, 2400]},
         },
     }
+    broadcasts = ("penalty",)
     lines = dict.fromkeys(("bias", "covariances", "losses", "averaging"), "n")
     history = (
         Change(
@@ -171,7 +172,7 @@ class MixtureClassification(Study):
             shares,
             [1, -1],
             samples,
-            float(self.penalty),
+            self.penalty,
             loss=self.loss,
             fit_intercept=self.fit_intercept,
         )

@@ -60,6 +60,7 @@ class NoiseInjectionStudy(Study):
             },
         },
     }
+    broadcasts = ("samples_per_dimension", "width_per_dimension", "ridge", "noise_variance")
     lines = {"levels": "input_noise_variance"}
     figure = panels(
         Panel(

@@ -44,6 +44,7 @@ class OneStepSmall(Study):
         "quick": {"d": 200, "width": 400, "n": 600, "seeds": 24},
         "full": {"n": [400, 800, 1200, 2400, 4800], "step_size": [0.0, 0.5, 1.0, 2.0, 3.0, 5.0], "seeds": 32},
     }
+    broadcasts = ("n", "d", "width", "ridge", "noise_variance")
     lines = {"main": "step_size"}
     figure = panels(
         Panel("risk", x="step_size", by="n", ylim=(0, None), marks=(shared.KERNEL_BOUND,)), width=4.6, height=3.2

@@ -41,6 +41,7 @@ class RankOneGradient(Study):
         "quick": {"d": [64, 128, 256, 512], "seeds": 24},
         "full": {"d": [64, 128, 256, 512, 1024, 2048], "seeds": 16},
     }
+    broadcasts = ("step_samples_per_dimension", "width_per_dimension", "noise_variance")
     lines = {"main": "d"}
     figure = panels(
         Panel(

@@ -51,6 +51,7 @@ class Spike(Study):
         "quick": {"step_samples_per_dimension": [1.0, 4.0], "d": 400, "seeds": 112},
         "full": {"step_samples_per_dimension": [1.0, 2.0, 4.0], "d": [512, 1024], "seeds": 24},
     }
+    broadcasts = ("step_samples_per_dimension", "width_per_dimension", "noise_variance")
     lines = {"main": "step_size"}
     figure = panels(
         Panel("singular_value", x="step_size", by="step_samples_per_dimension"),

@@ -95,6 +95,7 @@ class OptimalBound(Study):
             "weak": {**WEAK, "seeds": 32},
         },
     }
+    broadcasts = ("n", "noise_variance", "relative_degrees_of_freedom_weight")
     lines = {"many": "prior_exponent", "few": "prior_exponent", "weak": "prior_exponent"}
     figure = panels(
         _panel("many", "20 tasks per sample", 0.7, 1.05, 2.0),

@@ -80,6 +80,7 @@ class RidgeEquivalentStudy(Study):
             "ridges": {CASE: MORE_CASES, "n": [100, 400], "d": 2000, "ridge": MORE_RIDGES, "seeds": 800},
         },
     }
+    broadcasts = ("n", "noise_variance")
     lines = {"sizes": "n", "ridges": "ridge"}
     figure = panels(
         Panel(

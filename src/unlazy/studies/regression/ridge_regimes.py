@@ -83,6 +83,7 @@ class RidgeRegimes(Study):
             "harmful": {CASE: [(0.3, 2.5), (0.5, 3.0)], "n": [30, 40, 50, 65, 80], "seeds": 8},
         },
     }
+    broadcasts = ("noise_variance",)
     lines = {"kernel": "n", "benign": "n", "harmful": "n"}
     figure = panels(
         _panel("kernel", "kernel: needs a ridge"),

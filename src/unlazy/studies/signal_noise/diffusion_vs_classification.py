@@ -85,6 +85,7 @@ class DiffusionVsClassification(Study):
             "seeds": 32,
         },
     }
+    broadcasts = ("time", "n", "d")
     lines = {"main": "signal_strength"}
     figure = panels(
         Panel(

@@ -131,6 +131,7 @@ class LabelNoiseStages(Study):
         "quick": {CELL: CELLS, "width": [10, 20], "seeds": 48},
         "full": {CELL: CELLS + MORE, "width": [5, 10, 20], "seeds": 32},
     }
+    broadcasts = ("flip_probability",)
     figure = panels(
         _over_steps(FITS, STAGES, ylabel="fraction", marks=(HALF,), legend="center right"),
         _over_steps(("mean_signal_coefficient", "clean_noise", "flipped_noise"), EQUATION, ylabel="mean over neurons"),

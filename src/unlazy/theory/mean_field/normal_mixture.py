@@ -27,7 +27,7 @@ class Normal(NamedTuple):
 
     centre: float
 
-    def score(self, x: Any, numpy: Any = np) -> Any:
+    def score(self, x: Any, xp: Any = np) -> Any:
         return self.centre - x
 
 
@@ -42,8 +42,8 @@ class TwoNormals(NamedTuple):
         left, right = normal_densities(points, np.array([-self.centre, self.centre]), self.deviation).T
         return self.left_weight * left + (1 - self.left_weight) * right
 
-    def score(self, x: Any, numpy: Any = np) -> Any:
-        """The derivative of the log density, elementwise; `numpy` is the module of arrays to compute with."""
+    def score(self, x: Any, xp: Any = np) -> Any:
+        """The derivative of the log density, elementwise; `xp` is the module of arrays to compute with."""
         log_odds = np.log(self.left_weight / (1 - self.left_weight)) - 2 * self.centre * x / self.deviation**2
-        left = 0.5 * (1 + numpy.tanh(log_odds / 2))
+        left = 0.5 * (1 + xp.tanh(log_odds / 2))
         return (self.centre * (1 - 2 * left) - x) / self.deviation**2
