@@ -89,7 +89,9 @@ def said_in_json(tmp_path_factory):
     """The keys of what the commands print with --json: {command: keys}."""
     import unlazy
     from unlazy.cli.commands import app
+    from unlazy.lab.running.confirm import Confirmation
     from unlazy.lab.running.cost import Outlook, StudyCost
+    from unlazy.lab.running.evidence import Record
     from unlazy.lab.running.reproduce import Outcome
 
     folder = tmp_path_factory.mktemp("json")
@@ -108,6 +110,8 @@ def said_in_json(tmp_path_factory):
         "run": printed("run", *small),
         "run --dry-run": printed("run", *small, "--dry-run"),
         "reproduce": {**Outcome([done.study], [done], {}, 1.0).as_json(), "report": "index.html"},
+        "confirm": Confirmation("fresh", *2 * [Outcome([done.study], [done], {}, 1.0)]).as_json(),
+        "evidence": dataclasses.asdict(Record("main", "today", 1.0, "holds", 0.0, 0.0, 0.0, False)),
         "reproduce --dry-run": Outlook("quick", [StudyCost("own", "own")], 1).as_json(),
         "forecast": printed("forecast", table, "--target", "y", "--kernel", "ridge", "--check"),
     }

@@ -312,16 +312,16 @@ def slope(values: xr.DataArray, dim: str, *, least: int = 3) -> xr.DataArray:
     over = [dim for dim in ("seed", "resample") if dim in values.dims]
     with np.errstate(invalid="ignore", divide="ignore"):
         lower, upper = (
-            _slope(np.log(part.mean(over)) if over else np.log(part), dim)
+            _slope(part.mean(over) if over else part, dim)
             for part in (values.isel({dim: slice(values.sizes[dim] - half)}), values.isel({dim: slice(half, None)}))
         )
-        return _slope(np.log(values), dim).assign_coords(lower_slope=lower, upper_slope=upper)
+        return _slope(values, dim).assign_coords(lower_slope=lower, upper_slope=upper)
 
 
-def _slope(logarithms: xr.DataArray, dim: str) -> xr.DataArray:
-    x = np.log(logarithms[dim].astype(float))
+def _slope(values: xr.DataArray, dim: str) -> xr.DataArray:
+    x = np.log(values[dim].astype(float))
     x = x - x.mean()
-    return (logarithms * x).sum(dim, skipna=False) / (x * x).sum()
+    return (np.log(values) * x).sum(dim, skipna=False) / (x * x).sum()
 
 
 def crossing(values: xr.DataArray, dim: str, level: float) -> xr.DataArray:
