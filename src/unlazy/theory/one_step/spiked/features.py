@@ -20,11 +20,10 @@ from unlazy.functions.elementwise import Link, as_activation, as_link
 from unlazy.numerics.gaussian import normal_averages, normal_nodes
 from unlazy.theory.one_step.gradient_step import gradient_cosine
 from unlazy.theory.one_step.moments import SMALLEST_RIDGE, activation_moments, link_moments
-from unlazy.theory.one_step.spiked.fixed_point import FeatureSizes, solve
+from unlazy.theory.one_step.spiked.curved_step import CurvedStep, Curvatures, Labels, normal_values, solve_curved
+from unlazy.theory.one_step.spiked.fixed_point import FeatureSizes, Solution, solve
 from unlazy.theory.one_step.spiked.statistics import (
-    FeatureStatistics,
     NeuronGroups,
-    TargetStatistics,
     checked_groups,
     resolution,
     statistics,
@@ -35,6 +34,7 @@ _LARGEST = 1e150
 _OVERLAP_NODES = 7
 _STEEPEST_GROUPS = 50
 _LARGEST_SECOND_ORDER = 0.5
+_NO_SECOND_ORDER = 1e-6
 
 
 class SpikedEquivalent(NamedTuple):
@@ -100,7 +100,10 @@ def spiked_features_equivalent(
     cosine = float(check_array("cosine", cosine, low=-1, high=1, ndim=0))
     arguments = _checked_sizes(n, d, width, ridge, noise_variance)
     known, target = statistics(activation, link, cosine, checked, index_nodes)
-    found = [_one(checked, known, target, *point) for point in np.broadcast(*arguments.values())]
+    found = []
+    for samples, dimension, neurons, penalty, noise in np.broadcast(*arguments.values()):
+        sizes = FeatureSizes(samples, dimension, neurons * checked.fractions, checked.radii)
+        found.append(_fields(solve(known, target, float(noise), sizes, float(penalty)), noise))
     shape = common_shape(**arguments)
     return SpikedEquivalent(*(np.array(field).reshape(shape)[()] for field in zip(*found, strict=True)))
 
@@ -141,73 +144,99 @@ def gradient_step_equivalent(
     function = as_link(link)
     mean = float(normal_averages("link", function, 0.0, 1.0).mean)
     centred = function._replace(value=lambda x: function.value(x) - mean) if mean else function
-    moments, target_moments = activation_moments(activation), link_moments(link)
     arguments = _checked_sizes(n, d, width, ridge, noise_variance)
     arguments["step_size"] = check_array("step_size", step_size, low=0, high=_LARGEST)
     given_samples = arguments["n"] if step_samples is None else step_samples
     arguments["step_samples"] = check_array("step_samples", given_samples, low=1, high=_LARGEST)
     shape = common_shape(**arguments)
-    size = 1.0
-    if not isinstance(second_layer, str):
-        values, shares = _support(second_layer, probabilities)
-        size = math.sqrt(shares @ values**2)
-    second_order = _SecondOrder.of(as_activation(activation), centred)
-    known: dict[tuple[float, ...], tuple[NeuronGroups, FeatureStatistics, TargetStatistics]] = {}
-    found = []
-    for *sizes, eta, n0 in np.broadcast(*arguments.values()):
-        _, dimension, count, _, noise = sizes
-        key = (eta, n0, dimension, count, noise)
-        if key not in known:
-            groups, cosine = gradient_step_groups(
-                moments,
-                target_moments,
-                n0,
-                dimension,
-                count,
-                eta,
-                noise,
-                second_layer=second_layer,
-                probabilities=probabilities,
-            )
-            second_order.check(eta / math.sqrt(count), dimension / n0, groups, size)
-            known[key] = (groups, *statistics(activation, centred, cosine, groups, index_nodes))
-        found.append(_one(*known[key], *sizes))
+    step = _Step(activation, link, centred, second_layer, probabilities, index_nodes)
+    found = [_fields(step.solved(*point), point[4]) for point in np.broadcast(*arguments.values())]
     return SpikedEquivalent(*(np.array(field).reshape(shape)[()] for field in zip(*found, strict=True)))
 
 
-class _SecondOrder(NamedTuple):
-    """What the second-order part of the gradient does along beta."""
+class _Step:
+    """A gradient step and the readout after it, at any sizes; what the readout's sizes do not change is kept."""
 
-    activation: float
-    """mu2 = E[(z^2 - 1) sigma]."""
-    link: float
-    """b2 = E[(z^2 - 1) g]."""
-    square: float
-    """E[(z^2 - 1) g^2]."""
+    def __init__(
+        self,
+        activation: Any,
+        link: Any,
+        centred: Link,
+        second_layer: Any,
+        probabilities: ArrayLike | None,
+        index_nodes: int | None,
+    ) -> None:
+        self.activation, self.centred, self.index_nodes = as_activation(activation), centred, index_nodes
+        self.moments, self.target = activation_moments(activation), link_moments(link)
+        self.second_layer, self.probabilities = second_layer, probabilities
+        self.second_order = _second_coefficient(self.activation)
+        self.known: dict[tuple[float, ...], tuple[Any, ...]] = {}
 
-    @classmethod
-    def of(cls, activation: Link, link: Link) -> _SecondOrder:
-        squared = link._replace(value=lambda x: np.square(link.value(x)))
-        sizes = (("activation", activation), ("link", link), ("link", squared))
-        return cls(*(_second_coefficient(name, function) for name, function in sizes))
+    def solved(
+        self, n: float, d: float, width: float, ridge: float, noise: float, step_size: float, step_samples: float
+    ) -> Solution:
+        curved = abs(self.second_order) * step_size / math.sqrt(width) > _NO_SECOND_ORDER
+        key = (step_size, step_samples, d, width, noise)
+        if key not in self.known:
+            self.known[key] = (self._curved if curved else self._generic)(*key)
+        if curved:
+            fractions, *parts = self.known[key]
+            return solve_curved(*parts, noise, n, d, width * fractions, ridge)
+        groups, *statistics = self.known[key]
+        sizes = FeatureSizes(n, d, width * groups.fractions, groups.radii)
+        return solve(*statistics, float(noise), sizes, float(ridge))
 
-    def check(self, step: float, inputs_per_sample: float, groups: NeuronGroups, second_layer: float) -> None:
-        """Refuse a step, given over sqrt(N), that turns weights along beta by more than half of what they are."""
-        change = abs(step * second_layer * self.activation)
-        radius = float(groups.fractions @ groups.radii**2)
-        effect = max(change * abs(self.link), change**2 * abs(self.square) * inputs_per_sample / radius)
+    def _generic(self, step_size: float, step_samples: float, d: float, width: float, noise: float) -> tuple[Any, ...]:
+        groups, cosine = gradient_step_groups(
+            self.moments,
+            self.target,
+            step_samples,
+            d,
+            width,
+            step_size,
+            noise,
+            second_layer=self.second_layer,
+            probabilities=self.probabilities,
+        )
+        return groups, *statistics(self.activation, self.centred, cosine, groups, self.index_nodes)
+
+    def _curved(self, step_size: float, step_samples: float, d: float, width: float, noise: float) -> tuple[Any, ...]:
+        change, ratio = step_size / math.sqrt(width), d / step_samples
+        square = self.target.variance + noise
+        spike = change * self.moments.linear * math.sqrt(self.target.linear**2 + ratio * square)
+        if isinstance(self.second_layer, str):
+            check_choice("second_layer", self.second_layer, ("normal",))
+            values, fractions = normal_values(abs(spike))
+        else:
+            values, fractions = _support(self.second_layer, self.probabilities)
+            self._check_few_values(change * math.sqrt(fractions @ values**2), square)
+        slope = max(self.moments.slope_square() - self.moments.linear**2, 0.0)
+        groups = NeuronGroups(fractions, spike * values, np.sqrt(1 + slope * ratio * square * (change * values) ** 2))
+        cosine = float(gradient_cosine(self.target, 1 / ratio, noise))
+        known, target = statistics(self.activation, self.centred, cosine, groups, self.index_nodes)
+        points = normal_nodes(known.weights.size)[0]
+        curvatures = Curvatures.of(self.activation, self.centred, cosine, groups, points)
+        rest = max(slope - self.second_order**2, 0.0)
+        labels = Labels.of(self.centred, noise)
+        step = CurvedStep(labels, change * values, ratio, self.second_order, rest)
+        return fractions, step, known, target, curvatures
+
+    def _check_few_values(self, change: float, square: float) -> None:
+        effect = change * abs(self.second_order) * math.sqrt(square)
         if effect > _LARGEST_SECOND_ORDER:
             raise InputError(
-                f"step_size must be smaller for an activation with mu2 = E sigma'' = {self.activation:.3g} and a link "
-                f"with E[(z^2 - 1) g] = {self.link:.3g}, E[(z^2 - 1) g^2] = {self.square:.3g}: the second-order part "
-                f"of the gradient changes the weights along the target by {effect:.2g} of what they are, more than 1/2"
+                f"step_size must be smaller for a second_layer of {np.size(self.second_layer)} values and an "
+                f"activation with mu2 = E sigma'' = {self.second_order:.3g}: there the weights' norms differ among "
+                f"neurons of one value, which is not in the formula; |mu2| step_size sqrt(E alpha^2 E y^2 / N) = "
+                f"{effect:.2g} is more than 1/2 (a normal second layer has no such bound)"
             )
 
 
-def _second_coefficient(name: str, function: Link) -> float:
+def _second_coefficient(function: Link) -> float:
     """E[(z^2 - 1) f(z)]."""
     times = function._replace(value=lambda x: x * function.value(x))
-    return float(normal_averages(name, times, 0.0, 1.0).linear - normal_averages(name, function, 0.0, 1.0).mean)
+    mean = normal_averages("activation", function, 0.0, 1.0).mean
+    return float(normal_averages("activation", times, 0.0, 1.0).linear - mean)
 
 
 def gradient_step_groups(
@@ -346,19 +375,7 @@ def _normal_points(steepness: float, count: int | None) -> tuple[np.ndarray, np.
     return normal_nodes(resolution(min(steepness, _STEEPEST_GROUPS))[0] if count is None else count, "group_count")
 
 
-def _one(
-    groups: NeuronGroups,
-    known: FeatureStatistics,
-    target: TargetStatistics,
-    n: float,
-    d: float,
-    features: float,
-    ridge: float,
-    noise: float,
-) -> tuple[float, ...]:
-    found = solve(
-        known, target, float(noise), FeatureSizes(n, d, features * groups.fractions, groups.radii), float(ridge)
-    )
+def _fields(found: Solution, noise: float) -> tuple[float, ...]:
     return found.test_error - noise, found.test_error, found.training_error, found.objective, found.norm
 
 
