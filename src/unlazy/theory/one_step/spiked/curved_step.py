@@ -30,6 +30,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from unlazy.checks import InputError
 from unlazy.functions.elementwise import Link
 from unlazy.numerics.fixed_points import fixed_points
 from unlazy.numerics.gaussian import normal_averages, normal_nodes
@@ -49,6 +50,9 @@ _TOLERANCE = 1e-11
 _SETTLED = 1e-13
 _MOST_SWEEPS = 500
 _NO_WIDTH = 1e-6
+_LARGEST_FINITE = 0.05
+_REACH = 9.0
+_SLOPE_POINTS = 4001
 _NO_VARIANCE = 1e-150
 
 
@@ -71,13 +75,45 @@ class Labels(NamedTuple):
 
 
 class CurvedStep(NamedTuple):
-    """The step: its labels, kappa_a of the groups, gamma, mu2 and rho."""
+    """The step: its labels, kappa_a of the groups, gamma, mu2, rho, and d Var |w|^2 of the groups."""
 
     labels: Labels
     changes: np.ndarray
     inputs_per_sample: float
     second_order: float
     rest: float
+    norm_spread: np.ndarray
+
+
+def norm_spread(activation: Link, labels: Labels, changes: np.ndarray, gamma: float) -> np.ndarray:
+    """d Var |w|^2 of the neurons of a group, from f = sigma' - mu1 of u = x.w0.
+
+    |w|^2 is w0.(1 + a D + b D^2 + c B) w0, D = X^T diag(y) X / n0, beside parts of higher order in w0.
+    """
+    u = np.linspace(-_REACH, _REACH, _SLOPE_POINTS)
+    weights = np.exp(-(u**2) / 2)
+    weights /= weights.sum()
+    f = np.asarray(activation.slope(u), np.float64)
+    f = f - weights @ f
+    curve = (u**2 - 1) / 2
+    mu2, of_first, of_square = (float(weights @ (g * f)) for g in (u, curve * u, curve * f))
+    rest = float(weights @ f**2) - mu2**2
+    first, square = (g - weights @ g - 2 * curve * by for g, by in ((u * f, of_first), (f**2, of_square)))
+    y2, y3, y4 = (float(labels.weights @ labels.label**power) for power in (2, 3, 4))
+    form = np.stack([2 * changes * of_first, changes**2 * mu2**2, changes**2 * gamma * (of_square - mu2**2)])
+    # traces of D, D^2, B and of their products, from free cumulants gamma^(k-1) E[y^i y^(2j)], i + j = k
+    single = np.array([0.0, gamma * y2, y2])
+    double = np.array(
+        [
+            [gamma * y2, gamma**2 * y3, gamma * y3],
+            [gamma**2 * y3, gamma**3 * y4 + 2 * gamma**2 * y2**2, gamma**2 * y4 + gamma * y2**2],
+            [gamma * y3, gamma**2 * y4 + gamma * y2**2, gamma * y4 + y2**2],
+        ]
+    )
+    diagonal = 4 * changes**2 * y2 * (weights @ first**2) + changes**4 * gamma**2 * y4 * (weights @ square**2)
+    diagonal += 4 * changes**3 * gamma * y3 * (weights @ (first * square))
+    spread = 2 * (1 + 2 * single @ form + np.sum(form * (double @ form), axis=0)) + gamma * diagonal
+    return spread + changes**4 * gamma**2 * y2**2 * (4 * mu2**2 * rest + 2 * rest**2)
 
 
 class Curvatures(NamedTuple):
@@ -123,11 +159,15 @@ def solve_curved(
     """Phi and its derivatives by differences through the fixed point, to about 1e-6 of their values."""
     system = _System(step, features, target, curvatures, noise, n, d, neurons)
     nodes = features.weights.size
-    start = np.concatenate(
-        [np.full(neurons.size, -math.log(ridge + 0.1)), np.full(nodes, math.log(neurons.sum() / n))]
-    )
+    start = np.concatenate([np.full(neurons.size, -math.log(ridge + 0.1)), np.full(nodes, math.log(neurons.sum() / n))])
     none = np.zeros(nodes)
     unknown, objective = system.solved(start, ridge, none)
+    finite = 1 - objective / system.objective(unknown, none, squares=False)
+    if finite > _LARGEST_FINITE:
+        raise InputError(
+            f"d must be larger or step_size smaller: at d = {d:g} squares of the weights' overlaps with the target, which "
+            f"vanish as d grows, lower the objective by {100 * finite:.2g} %, more than {100 * _LARGEST_FINITE:g} %"
+        )
     weights = 1 / (1 + np.exp(unknown[neurons.size :]))
 
     def derivative(more_ridge: float, more: np.ndarray) -> float:
@@ -197,10 +237,11 @@ class _System:
         variance = rest @ whole + self.d * np.sum((linear @ pi) * linear, axis=1) + np.sum(mean * outliers.T, axis=1)
         return np.concatenate([-np.log(inverse), np.log(np.maximum(variance / self.n, _NO_VARIANCE))])
 
-    def objective(self, unknown: np.ndarray, more: np.ndarray) -> float:
+    def objective(self, unknown: np.ndarray, more: np.ndarray, *, squares: bool = True) -> float:
         """Phi: what the labels are less what the readout predicts of them.
 
-        The readout's unknowns are sums over the neurons of a group: of b (w.v), b (w.h), b and b (w.h)^2.
+        The readout's unknowns are sums over the neurons of a group: of b times w.v, w.h, 1, |w|^2 and, with `squares`,
+        (w.h)^2, which is of order 1/d.
         """
         k, target, points = self.groups, self.target, self.points
         q, p = self._parts(unknown, more)
@@ -209,32 +250,34 @@ class _System:
         c = (linear.T * weights) @ linear
         whole = self.neurons * q
         vv, vh, hh = self.directions(c, whole / self.d)
-        overlap = self.overlap / self.d
+        overlap = self.overlap / self.d if squares else np.zeros(k)
         nothing, diagonal = np.zeros((k, k)), np.diag(whole)
         prior = np.block(
             [
-                [vv, vh, nothing, nothing],
-                [vh.T, hh, nothing, nothing],
-                [nothing, nothing, diagonal, diagonal * overlap],
-                [nothing, nothing, diagonal * overlap, 3 * diagonal * overlap**2],
+                [vv, vh, nothing, nothing, nothing],
+                [vh.T, hh, nothing, nothing, nothing],
+                [nothing, nothing, diagonal, nothing, diagonal * overlap],
+                [nothing, nothing, nothing, diagonal * (self.step.norm_spread / self.d), nothing],
+                [nothing, nothing, diagonal * overlap, nothing, 3 * diagonal * overlap**2],
             ]
         )
         added = np.zeros_like(prior)
         # given s the part of x along v is not random: s^2 where C has 1, and it adds to the mean
-        known = np.hstack([points[:, None] * linear, mean])
-        places = np.r_[0:k, 2 * k : 3 * k]
+        known = np.hstack([points[:, None] * linear, mean, curved / math.sqrt(2)])
+        places = np.r_[0:k, 2 * k : 4 * k]
         added[np.ix_(places, places)] = (known.T * weights) @ known
         added[:k, :k] -= c
-        added[3 * k :, 3 * k :] = (curved.T * weights) @ curved
+        added[4 * k :, 4 * k :] = (curved.T * weights) @ curved
         source = np.concatenate(
             [
                 linear.T @ (weights * points * target.mean),
                 linear.T @ (weights * target.linear),
                 mean.T @ (weights * target.mean),
+                curved.T @ (weights * target.mean) / math.sqrt(2),
                 curved.T @ (weights * self.curvatures.target),
             ]
         )
-        learned = source @ prior @ np.linalg.solve(np.eye(4 * k) + added @ prior, source)
+        learned = source @ prior @ np.linalg.solve(np.eye(5 * k) + added @ prior, source)
         return float(weights @ (target.mean**2 + target.linear**2 + target.rest + self.noise) - learned)
 
     def directions(self, c: np.ndarray, bulk: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -282,7 +325,7 @@ class _System:
 
     def _sums(self, inner: np.ndarray, bulk: np.ndarray, of: np.ndarray) -> np.ndarray:
         """T[f] for each row f of `of`."""
-        k, (labels, changes, gamma, second_order, rest) = self.groups, self.step
+        k, (labels, changes, gamma, second_order, rest, _) = self.groups, self.step
         y, each = labels.label[:, None], np.arange(self.groups)
         matrices = np.zeros((labels.label.size, 2 * k, 2 * k))
         matrices[:, each, each] = y**2 * (gamma * rest * changes**2 * bulk)
