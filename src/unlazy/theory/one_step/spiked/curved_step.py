@@ -1,7 +1,8 @@
 """Ridge regression after one gradient step whose second-order part knows the initial weights.
 
-With X (n0 x d) and y of the step, kappa_a = eta alpha_a / sqrt(N), gamma = d / n0, mu2 = E sigma'' and rho = E sigma'^2 -
-mu1^2 - mu2^2, a neuron's weights are kappa_a mu1 X^T y / n0 plus a Gaussian vector of covariance S_a / d given X and y,
+With X (n0 x d) and y of the step, kappa_a = eta alpha_a / sqrt(N), gamma = d / n0, mu2 = E sigma'' and
+rho = E sigma'^2 - mu1^2 - mu2^2, a neuron's weights are kappa_a mu1 X^T y / n0 plus a vector that given X and y is
+Gaussian to leading order, of covariance S_a / d,
 
     S_a = (I + kappa_a A)^2 + kappa_a^2 gamma rho B,     A = mu2 X^T diag(y) X / n0,     B = X^T diag(y^2) X / n0
 
@@ -59,8 +60,8 @@ _NO_VARIANCE = 1e-150
 class Labels(NamedTuple):
     """Points and weights of z = x.beta and y = g(z) + noise."""
 
-    index: np.ndarray
-    label: np.ndarray
+    indices: np.ndarray
+    labels: np.ndarray
     weights: np.ndarray
 
     @classmethod
@@ -99,7 +100,7 @@ def norm_spread(activation: Link, labels: Labels, changes: np.ndarray, gamma: fl
     mu2, of_first, of_square = (float(weights @ (g * f)) for g in (u, curve * u, curve * f))
     rest = float(weights @ f**2) - mu2**2
     first, square = (g - weights @ g - 2 * curve * by for g, by in ((u * f, of_first), (f**2, of_square)))
-    y2, y3, y4 = (float(labels.weights @ labels.label**power) for power in (2, 3, 4))
+    y2, y3, y4 = (float(labels.weights @ labels.labels**power) for power in (2, 3, 4))
     form = np.stack([2 * changes * of_first, changes**2 * mu2**2, changes**2 * gamma * (of_square - mu2**2)])
     # traces of D, D^2, B and of their products, from free cumulants gamma^(k-1) E[y^i y^(2j)], i + j = k
     single = np.array([0.0, gamma * y2, y2])
@@ -165,8 +166,9 @@ def solve_curved(
     finite = 1 - objective / system.objective(unknown, none, squares=False)
     if finite > _LARGEST_FINITE:
         raise InputError(
-            f"d must be larger or step_size smaller: at d = {d:g} squares of the weights' overlaps with the target, which "
-            f"vanish as d grows, lower the objective by {100 * finite:.2g} %, more than {100 * _LARGEST_FINITE:g} %"
+            f"d must be larger or step_size smaller: at d = {d:g} squares of the weights' overlaps with the target, "
+            f"which vanish as d grows, lower the objective by {100 * finite:.2g} %, more than "
+            f"{100 * _LARGEST_FINITE:g} %"
         )
     weights = 1 / (1 + np.exp(unknown[neurons.size :]))
 
@@ -202,8 +204,8 @@ class _System:
         self.points = normal_nodes(features.weights.size)[0]
         self.sum = np.zeros((2 * k, 2 * k))
         labels = step.labels
-        self.slope = float(labels.weights @ (labels.index * labels.label))
-        self.square = float(labels.weights @ labels.label**2)
+        self.slope = float(labels.weights @ (labels.indices * labels.labels))
+        self.square = float(labels.weights @ labels.labels**2)
         length = math.hypot(self.slope, math.sqrt(step.inputs_per_sample * self.square))
         self.length, self.cosine = length, self.slope / length
         # S_hh is what Pi_hh is at q = 1 without C
@@ -284,7 +286,7 @@ class _System:
         """Pi_vv, Pi_vh and Pi_hh."""
         k, labels, gamma = self.groups, self.step.labels, self.step.inputs_per_sample
         g = self._inverse(c, bulk, self.sum)
-        z, y = labels.index, labels.label
+        z, y = labels.indices, labels.labels
         by_index, crossed, by_label = self._sums(g[k:, k:], bulk, np.stack([z**2, y * z, y**2]))
         along = self._inverse(c, bulk, by_index)
         turned = gamma * g[:k, k:] @ crossed
@@ -308,7 +310,7 @@ class _System:
         k = self.groups
         for _ in range(_MOST_SWEEPS):
             inner = self._inverse(c, bulk, self.sum)[k:, k:]
-            found = self._sums(inner, bulk, np.ones((1, self.step.labels.label.size)))[0]
+            found = self._sums(inner, bulk, np.ones((1, self.step.labels.labels.size)))[0]
             change = np.abs(found - self.sum).max()
             self.sum = found
             if change <= _SETTLED * (1 + np.abs(found).max()):
@@ -326,8 +328,8 @@ class _System:
     def _sums(self, inner: np.ndarray, bulk: np.ndarray, of: np.ndarray) -> np.ndarray:
         """T[f] for each row f of `of`."""
         k, (labels, changes, gamma, second_order, rest, _) = self.groups, self.step
-        y, each = labels.label[:, None], np.arange(self.groups)
-        matrices = np.zeros((labels.label.size, 2 * k, 2 * k))
+        y, each = labels.labels[:, None], np.arange(self.groups)
+        matrices = np.zeros((labels.labels.size, 2 * k, 2 * k))
         matrices[:, each, each] = y**2 * (gamma * rest * changes**2 * bulk)
         matrices[:, each, k + each] = matrices[:, k + each, each] = y * (second_order * changes * np.sqrt(bulk))
         found = np.linalg.solve(np.eye(2 * k) + gamma * matrices @ inner, matrices)
