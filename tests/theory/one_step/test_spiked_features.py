@@ -7,8 +7,7 @@ from unlazy.checks import InputError
 from unlazy.functions.elementwise import Link, as_activation, as_link
 from unlazy.numerics.gaussian import normal_nodes
 from unlazy.theory.one_step.gradient_step import best_direction_ridge, one_step_risk, preconditioned_cosine
-from unlazy.theory.one_step.spiked.curved_step import Curvatures, CurvedStep, Labels, norm_spread
-from unlazy.theory.one_step.spiked.curved_step import _System as _CurvedSystem
+from unlazy.theory.one_step.spiked.curved_step import Curvatures, CurvedStep, StepLabels, _CurvedSystem, norm_spread
 from unlazy.theory.one_step.spiked.features import (
     SpikedEquivalent,
     gradient_step_equivalent,
@@ -393,7 +392,7 @@ def test_covariance_after_a_step_is_that_of_drawn_labels():
     d, n0, change, noise, c, bulk = 300, 900, 6.0, 0.3, 0.2, 1.7
     relu = as_activation("relu")
     mu2, rest = 1 / math.sqrt(2 * math.pi), 0.25 - 1 / (2 * math.pi)
-    step = CurvedStep(Labels.of(as_link(curved), noise**2), np.array([change]), d / n0, mu2, rest, np.ones(1))
+    step = CurvedStep(StepLabels.of(as_link(curved), noise**2), np.array([change]), d / n0, mu2, rest, np.ones(1))
     groups = checked_groups(([1.0], [1.0], [1.0]))
     features, target = statistics(relu, curved, 0.8, groups, 20)
     curvatures = Curvatures.of(relu, as_link(curved), 0.8, groups, normal_nodes(20)[0])
@@ -429,7 +428,7 @@ def test_norms_of_neurons_spread_as_those_of_drawn_weights(name, change):
         weights, gradient = stepped(np.random.default_rng(seed), name, curved, n0, d, np.ones(neurons), change, noise)
         v = gradient / np.linalg.norm(gradient)
         spreads.append(d * np.var(np.sum(weights**2, axis=0) - (v @ weights) ** 2))
-    labels = Labels.of(as_link(curved), noise**2)
+    labels = StepLabels.of(as_link(curved), noise**2)
     predicted = norm_spread(as_activation(name), labels, np.array([change]), d / n0)[0]
     np.testing.assert_allclose(np.mean(spreads), predicted, rtol=0.1)
 
@@ -446,6 +445,8 @@ def test_equivalents_of_a_vanishing_second_order_part_are_those_of_an_odd_activa
 def test_training_error_objective_and_norm_of_a_curved_step_agree():
     found = gradient_step_equivalent("relu", curved, 360, 100, 140, 4 * math.sqrt(140), 0.05, 0.1, step_samples=400)
     np.testing.assert_allclose(found.objective, found.training_error + 0.05 * found.norm, rtol=1e-5)
+    tiny = gradient_step_equivalent("relu", curved, 70, 100, 140, 4 * math.sqrt(140), [1e-9, 1e-5], 0.1)
+    np.testing.assert_allclose(tiny.norm[0], tiny.norm[1], rtol=1e-3)
 
 
 def test_squares_of_overlaps_that_matter_are_refused():

@@ -47,6 +47,7 @@ _VALUE_SPACING = 0.5
 _LEAST_SCALE = 0.3
 _SHIFT = 1e-3
 _DIFFERENCE = 1e-3
+_LEAST_DIFFERENCE = 1e-7
 _TOLERANCE = 1e-11
 _SETTLED = 1e-13
 _MOST_SWEEPS = 500
@@ -57,7 +58,7 @@ _SLOPE_POINTS = 4001
 _NO_VARIANCE = 1e-150
 
 
-class Labels(NamedTuple):
+class StepLabels(NamedTuple):
     """Points and weights of z = x.beta and y = g(z) + noise."""
 
     indices: np.ndarray
@@ -65,7 +66,7 @@ class Labels(NamedTuple):
     weights: np.ndarray
 
     @classmethod
-    def of(cls, link: Link, noise_variance: float) -> Labels:
+    def of(cls, link: Link, noise_variance: float) -> StepLabels:
         points, weights = normal_nodes(_INDEX_POINTS)
         noises, shares = normal_nodes(_NOISE_POINTS if noise_variance else 1)
         labels = link.value(points)[:, None] + math.sqrt(noise_variance) * noises
@@ -78,7 +79,7 @@ class Labels(NamedTuple):
 class CurvedStep(NamedTuple):
     """The step: its labels, kappa_a of the groups, gamma, mu2, rho, and d Var |w|^2 of the groups."""
 
-    labels: Labels
+    labels: StepLabels
     changes: np.ndarray
     inputs_per_sample: float
     second_order: float
@@ -86,7 +87,7 @@ class CurvedStep(NamedTuple):
     norm_spread: np.ndarray
 
 
-def norm_spread(activation: Link, labels: Labels, changes: np.ndarray, gamma: float) -> np.ndarray:
+def norm_spread(activation: Link, labels: StepLabels, changes: np.ndarray, gamma: float) -> np.ndarray:
     """d Var |w|^2 of the neurons of a group, from f = sigma' - mu1 of u = x.w0.
 
     |w|^2 is w0.(1 + a D + b D^2 + c B) w0, D = X^T diag(y) X / n0, beside parts of higher order in w0.
@@ -157,8 +158,8 @@ def solve_curved(
     neurons: np.ndarray,
     ridge: float,
 ) -> Solution:
-    """Phi and its derivatives by differences through the fixed point, to about 1e-6 of their values."""
-    system = _System(step, features, target, curvatures, noise, n, d, neurons)
+    """Phi and its derivatives by differences through the fixed point, to about 1e-5 of their values."""
+    system = _CurvedSystem(step, features, target, curvatures, noise, n, d, neurons)
     nodes = features.weights.size
     start = np.concatenate([np.full(neurons.size, -math.log(ridge + 0.1)), np.full(nodes, math.log(neurons.sum() / n))])
     none = np.zeros(nodes)
@@ -176,17 +177,25 @@ def solve_curved(
         ahead, upper = system.solved(unknown, ridge + more_ridge, more)
         return (upper - system.solved(2 * unknown - ahead, ridge - more_ridge, -more)[1]) / 2
 
+    def norm() -> float:
+        if _DIFFERENCE * ridge >= _LEAST_DIFFERENCE:
+            return derivative(_DIFFERENCE * ridge, none) / (_DIFFERENCE * ridge)
+        # a smaller difference is lost in rounding, and a larger one leaves the positive ridges: forwards
+        near, first = system.solved(unknown, ridge + _LEAST_DIFFERENCE, none)
+        second = system.solved(near, ridge + 2 * _LEAST_DIFFERENCE, none)[1]
+        return (4 * first - 3 * objective - second) / (2 * _LEAST_DIFFERENCE)
+
     size = _DIFFERENCE * weights.min()
     return Solution(
         objective,
         derivative(0.0, np.full(nodes, size)) / size,
         derivative(0.0, _DIFFERENCE * weights**2) / _DIFFERENCE,
-        derivative(_DIFFERENCE * ridge, none) / (_DIFFERENCE * ridge),
+        norm(),
         _TOLERANCE,
     )
 
 
-class _System:
+class _CurvedSystem:
     def __init__(
         self,
         step: CurvedStep,

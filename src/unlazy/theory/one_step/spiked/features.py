@@ -23,7 +23,7 @@ from unlazy.theory.one_step.moments import SMALLEST_RIDGE, activation_moments, l
 from unlazy.theory.one_step.spiked.curved_step import (
     Curvatures,
     CurvedStep,
-    Labels,
+    StepLabels,
     norm_spread,
     normal_values,
     solve_curved,
@@ -231,7 +231,7 @@ class _Step:
         points = normal_nodes(known.weights.size)[0]
         curvatures = Curvatures.of(self.activation, self.centred, cosine, groups, points)
         rest = max(slope - self.second_order**2, 0.0)
-        labels = Labels.of(self.centred, noise)
+        labels = StepLabels.of(self.centred, noise)
         spread = norm_spread(self.activation, labels, change * values, ratio)
         step = CurvedStep(labels, change * values, ratio, self.second_order, rest, spread)
         return fractions, step, known, target, curvatures
