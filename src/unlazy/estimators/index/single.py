@@ -19,6 +19,7 @@ from unlazy.estimators.index.certainty import has_few_values
 from unlazy.estimators.index.choice import (
     FULL,
     LINEAR,
+    STRAIGHT,
     Folds,
     Model,
     beats_ridge,
@@ -184,8 +185,11 @@ class SingleIndexRegressor(IndexRegressor):
                 stacklevel=3,
             )
         if choice.stage == MEAN:
-            return shrunk(linear_model(found), 0.0), choice
-        return shrunk(models(rows, labels, found, (choice.stage,))[choice.stage], choice.weight), choice
+            return shrunk(linear_model(found.linear), 0.0), choice
+        model = models(rows, labels, found, (choice.stage,))[choice.stage]
+        if model.kind == STRAIGHT:
+            model, choice = linear_model(found.linear), choice._replace(stage=LINEAR)
+        return shrunk(model, choice.weight), choice
 
     @staticmethod
     def _certain(
@@ -194,8 +198,8 @@ class SingleIndexRegressor(IndexRegressor):
         """The full fit, or ridge regression where that predicts as well."""
         model, error = full_model(rows, labels, found.full)
         stage = FULL
-        if found.linear.left_out_error <= error:
-            model, stage, error = linear_model(found), LINEAR, found.linear.left_out_error
+        if model.kind == STRAIGHT or found.linear.left_out_error <= error:
+            model, stage, error = linear_model(found.linear), LINEAR, found.linear.left_out_error
         else:
             held_out = certain_error(folds, random)
             error = error if held_out is None else held_out

@@ -10,7 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 from unlazy.estimators.common.gate import MEAN
 from unlazy.estimators.index.additive.links import SumOfLinks
 from unlazy.estimators.index.additive.search import QUICK, AdditiveModel, greedy, model_along, polish, search
-from unlazy.estimators.index.choice import Model
+from unlazy.estimators.index.choice import STRAIGHT, Model
 from unlazy.estimators.index.links import Affine
 from unlazy.estimators.index.several import Family, SeveralIndexRegressor, check_count
 from unlazy.estimators.index.single import InputLink
@@ -130,4 +130,8 @@ def _of_one(rows: np.ndarray, labels: np.ndarray, one: Model) -> AdditiveModel:
     return AdditiveModel(one.direction[:, None], function, float(labels.mean()), (one.kind,), (-np.inf, np.inf))
 
 
-_FAMILY = Family(_name, search, polish, _path, _of_one)
+def _is_straight(model: AdditiveModel) -> bool:
+    return set(model.kinds) == {STRAIGHT}
+
+
+_FAMILY = Family(_name, search, polish, _path, _of_one, _is_straight)

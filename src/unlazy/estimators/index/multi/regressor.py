@@ -9,7 +9,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from unlazy.checks import InputError
 from unlazy.estimators.common.gate import MEAN
-from unlazy.estimators.index.choice import Model
+from unlazy.estimators.index.choice import STRAIGHT, Model
 from unlazy.estimators.index.multi.links import AffineSurface, OneLink
 from unlazy.estimators.index.multi.search import QUICK, MultiModel, polish, search
 from unlazy.estimators.index.several import Family, SeveralIndexRegressor, check_count
@@ -110,4 +110,8 @@ def _of_one(rows: np.ndarray, labels: np.ndarray, one: Model) -> MultiModel:
     return MultiModel(one.direction[:, None], OneLink(one.link), one.kind)
 
 
-_FAMILY = Family(_name, search, polish, _path, _of_one)
+def _is_straight(model: MultiModel) -> bool:
+    return model.kind == STRAIGHT
+
+
+_FAMILY = Family(_name, search, polish, _path, _of_one, _is_straight)
