@@ -29,11 +29,11 @@ class AdditiveIndexRegressor(SeveralIndexRegressor):
     of `SingleIndexRegressor`; after each all directions are refined together by Gauss-Newton, the links (splines)
     following as penalised least squares for all at once. Until the fit leaves less than a quarter of what fits of noise
     leave ("certain"), every term in turn is taken out and searched anew, then the whole begins again with a wider
-    search. Polynomials and splines compete for each link by a BIC of left-out errors. If no fit is certain, or if
-    ridge regression is better than it on held-out rows, fits with 1, ..., `n_terms` terms and those of a single index
-    from ridge regression on are judged on held-out rows and shrunk to the mean by a weight that those rows choose;
-    ridge regression or the mean are left if none of them explains 2% of y. Links are constant beyond the training rows
-    like those of `SingleIndexRegressor`.
+    search. Polynomials and splines compete for each link by a BIC of left-out errors. If no fit is certain, or if it is
+    not better than ridge regression on held-out rows by a standard error, fits with 1, ..., `n_terms` terms and those
+    of a single index from ridge regression on are judged on held-out rows and shrunk to the mean by a weight that those
+    rows choose; ridge regression or the mean are left if none of them explains 2% of y. Links are constant beyond the
+    training rows like those of `SingleIndexRegressor`.
 
     For links that first and second moments given y show (generative exponent 1 or 2) and directions that are not
     nearly parallel; rule: n >= 10 `n_terms` d. Model: Friedman and Stuetzle's (1981) projection pursuit, Oko et al.
