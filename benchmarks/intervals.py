@@ -34,8 +34,10 @@ FRESH = (
     "breast_cancer:1", "breast_cancer:15", "breast_cancer:27", "breast_cancer:23", "iris:0", "mixed", "laplace",
     "counts", "step",
 )  # fmt: skip
-COLUMNS = tuple(f"breast_cancer:{j}" for j in (3, 5, 10, 12, 18, 20, 25, 28)) + (
-    "diabetes:0", "diabetes:3", "diabetes:6", "diabetes:8", "wine:1", "wine:6", "wine:9", "iris:1", "iris:2",
+COLUMNS = (
+    "breast_cancer:3", "breast_cancer:5", "breast_cancer:10", "breast_cancer:12", "breast_cancer:18",
+    "breast_cancer:20", "breast_cancer:25", "breast_cancer:28", "diabetes:0", "diabetes:3", "diabetes:6", "diabetes:8",
+    "wine:1", "wine:6", "wine:9", "iris:1", "iris:2",
 )  # fmt: skip
 _PENALTIES = np.geomspace(1e-3, 1e4, 22)
 _DRAWN_ROWS = 1500
