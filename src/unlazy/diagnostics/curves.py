@@ -19,6 +19,8 @@ FEWEST_ROWS = 20
 _MODEL_ERROR = 0.5
 _MOST_ABOVE = 2.4
 _MOST_RATIO = 4.0
+# over the number of rows: the frequency of what none of them shows, at most, with a probability of 95%
+_RULE_OF_THREE = 3.0
 
 
 class Interval(NamedTuple):
@@ -40,10 +42,11 @@ class Curve(NamedTuple):
     in_range: np.ndarray
     """False where so many rows are too far beyond those at hand, and there is no prediction."""
     reliable: np.ndarray
-    """False also where the interval is of little use (ends of a 95% one that differ by more than a factor of 4), for
-    unequal leverages (`fast`, `hybrid`), and for fewer than 20 rows; with kernel="one-step" fewer than 5 rows per
-    dimension, strongly correlated inputs, an index that is far from normal, or residuals that depend on other
-    directions; for networks more rows than effective dimensions."""
+    """False also where the interval is of little use (ends of a 95% one that differ by more than a factor of 4),
+    where N rows do not vouch for an error below max (y - mean)^2 / N, because rows of a kind that none of them
+    shows may carry most of it, for unequal leverages (`fast`, `hybrid`), and for fewer than 20 rows; with
+    kernel="one-step" fewer than 5 rows per dimension, strongly correlated inputs, an index that is far from normal,
+    or residuals that depend on other directions; for networks more rows than effective dimensions."""
     penalty: Any = None
     width: Any = None
     """Infinity for the kernel itself."""
@@ -122,6 +125,18 @@ def is_useful(deviation: np.ndarray, above: np.ndarray) -> np.ndarray:
     """Whether the ends of the 95% interval differ by a factor of at most 4."""
     with np.errstate(invalid="ignore"):
         return QUANTILE * (1 + above) * deviation <= np.log(_MOST_RATIO)
+
+
+def is_vouched_for(error: np.ndarray, targets: np.ndarray) -> np.ndarray:
+    """Whether rows of a kind that none at hand shows would raise the error by no more than a factor of 4.
+
+    N rows that show none leave room for a share 3/N of them (the rule of three, 95%). Missed altogether, and as far out
+    as the farthest of the centred targets (N, outputs), they add 3 max |y|^2 / N to the error: too much where the
+    inputs nearly determine the targets.
+    """
+    farthest = float(np.max(np.sum(targets**2, axis=1)))
+    with np.errstate(invalid="ignore"):
+        return _RULE_OF_THREE * farthest / len(targets) <= (_MOST_RATIO - 1) * error
 
 
 def checked_n(n: ArrayLike, low: int) -> np.ndarray:

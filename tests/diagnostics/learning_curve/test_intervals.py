@@ -45,3 +45,25 @@ def test_intervals_hold_on_tables_that_they_were_not_set_with():
         for factor in (1, 2, 5, 10):
             held = [case.covered for case in kept if case.factor == factor]
             assert np.mean(held) > 0.88, factor
+
+
+def test_rows_do_not_vouch_for_a_target_that_the_inputs_determine_but_for_rows_that_are_not_among_them():
+    """One row in 50 is off by 5, none of every third pool of 60: such pools see an error of 0.01 in place of 0.5."""
+    rng = np.random.default_rng(31)
+    seen = {0.1: [], 1.0: []}
+    for _ in range(40):
+        X, noise, odd = rng.standard_normal((60, 3)), rng.standard_normal(60), rng.random(60) < 0.02
+        for deviation, found in seen.items():
+            if not odd.any():
+                found.append(LearningCurve("linear").fit(X, X.sum(axis=1) + deviation * noise).predict(60))
+    assert len(seen[0.1]) >= 5
+    assert all(one.high < 0.02 * 5**2 for one in seen[0.1])
+    assert not any(one.reliable for one in seen[0.1])
+    # with noise of variance 1 such rows add half of it
+    assert np.mean([one.reliable for one in seen[1.0]]) > 0.8
+
+
+@pytest.mark.parametrize("column", [13, 23])
+def test_columns_that_the_others_determine_but_for_few_rows_are_not_called_reliable(column):
+    cases = cases_of(f"breast_cancer:{column}", 5, ("linear",))
+    assert not any(case.reliable for case in cases)

@@ -450,7 +450,7 @@ def test_searches_in_noise_leave_more_than_the_null_error(rows_per_column):
 
 
 def held(predictions, targets, copies=1.0):
-    return HeldOut(STAGES, predictions, targets, copies, 0 * predictions[:4], targets[:4])
+    return HeldOut(STAGES, predictions, targets, copies, np.ones((2, len(STAGES))))
 
 
 def test_choice_weighs_predictions_by_what_held_out_rows_say():
@@ -478,12 +478,11 @@ def test_choice_is_ridge_regression_where_that_alone_knows_the_far_rows():
     signal = rng.standard_normal(1000)
     predictions = np.tile(signal[:, None], len(STAGES))
     predictions[:, 0] += 0.5 * rng.standard_normal(1000)
-    far = np.linspace(5, 9, 20)
-    known = np.tile(far[:, None], len(STAGES))
-    fine = HeldOut(STAGES, predictions, signal, 1.0, known, far)
+    fine = held(predictions, signal)
     assert choose(fine).stage != LINEAR
-    bounded = np.where(np.arange(len(STAGES)) > 0, 3.0, known)
-    assert choose(fine._replace(far_predictions=bounded)).stage == LINEAR
+    for far in ([[1, 2], [1, 1]], [[1, 1], [1, 2]]):
+        errors = np.repeat(far, [1, len(STAGES) - 1], axis=1)
+        assert choose(fine._replace(far_errors=errors)).stage == LINEAR
 
 
 @pytest.mark.parametrize(("name", "exponent"), [("He2", 2), ("He3", 1), ("He4", 2), ("relu", 1), ("z2exp", 4)])

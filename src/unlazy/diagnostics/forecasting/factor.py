@@ -11,7 +11,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from unlazy.diagnostics.curves import Curve, forecast_deviation, forecast_interval, is_useful, upper_factor
+from unlazy.diagnostics.curves import (
+    Curve,
+    forecast_deviation,
+    forecast_interval,
+    is_useful,
+    is_vouched_for,
+    upper_factor,
+)
 from unlazy.diagnostics.learning_curve.spectral import PoolSpectrum, spectral_curve
 from unlazy.numerics.spectral_sums import Spectrum
 
@@ -68,7 +75,7 @@ class FactorCurve:
         share = np.sum(self._values / (self._values + penalty)) / size
         deviation = np.where(more, forecast_deviation(now.deviation, share, np.maximum(n / size, 1)), deviation)
         above = upper_factor(np.where(more, now.tail, tail))
-        reliable = ~(unevenness > _UNEVEN) & is_useful(deviation, above)
+        reliable = ~(unevenness > _UNEVEN) & is_useful(deviation, above) & is_vouched_for(error, self._targets)
         interval = forecast_interval(error, deviation, above, at_pool[0], at_pool[1])
         return Curve(n, error, interval, np.isfinite(error), reliable)
 

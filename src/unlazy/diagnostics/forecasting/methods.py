@@ -97,7 +97,7 @@ class Method:
             return "fewer than 20 rows"
         if found.n[i] > self.pool and self._is_sure_now:
             return "far beyond these rows for this penalty"
-        return "few rows carry the error, or uneven rows"
+        return "few rows carry the error, or could by all that these rows show, or uneven rows"
 
     @cached_property
     def _is_sure_now(self) -> bool:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from unlazy.checks import InputError
-from unlazy.diagnostics.curves import FEWEST_ROWS, forecast_deviation, is_useful, upper_factor
+from unlazy.diagnostics.curves import FEWEST_ROWS, forecast_deviation, is_useful, is_vouched_for, upper_factor
 from unlazy.diagnostics.learning_curve import pages
 from unlazy.diagnostics.learning_curve.pointwise import Anchor, PointwiseError, first_anchor, pointwise_error
 from unlazy.diagnostics.learning_curve.results import Alignment, BestPenalty, PenaltyErrors
@@ -91,7 +91,8 @@ class KernelTheory(Theory):
             share = self._spectral(pool, penalty[more], width[more]).freedom / pool
             deviation[more], above[more] = forecast_deviation(now.deviation, share, n[more] / pool), now.above
             deviation[more & ~in_range] = np.nan
-        reliable &= is_useful(deviation, above) & (len(self._targets) >= FEWEST_ROWS)
+        reliable &= is_useful(deviation, above) & is_vouched_for(error, self._targets)
+        reliable &= len(self._targets) >= FEWEST_ROWS
         deviation[in_range & ~np.isfinite(deviation)] = np.inf
         deviation[np.isinf(error)] = 0.0
         points_found = points if len(points) else None

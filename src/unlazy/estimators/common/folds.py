@@ -12,6 +12,8 @@ from sklearn.utils import check_random_state
 from unlazy.checks import InputError
 
 _HELD_OUT_ROWS = 60
+# share of the rows that are far
+_FAR, _FEWEST_FAR = 0.05, 4
 
 
 def make_splits(cv: Any, random_state: Any, X: np.ndarray, y: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
@@ -38,6 +40,17 @@ def make_splits(cv: Any, random_state: Any, X: np.ndarray, y: np.ndarray) -> lis
     if not splits or min(min(len(train) - 1, len(held)) for train, held in splits) < 1:
         raise InputError(f"cv must give folds with two training rows and a held-out one, got cv={cv!r}")
     return splits
+
+
+def far_splits(rows: np.ndarray, predictions: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
+    """All rows but 5%, and these: the longest, and those whose predictions by a simple model are the most unusual.
+
+    The second are the rows on which a bounded fit and a straight one differ most, whatever the other columns do.
+    """
+    far = max(int(_FAR * len(rows)), _FEWEST_FAR)
+    lengths = np.einsum("ij,ij->i", rows, rows), np.abs(predictions - np.median(predictions))
+    orders = [np.argsort(one, kind="stable") for one in lengths]
+    return [(order[:-far], order[-far:]) for order in orders]
 
 
 def some_rows(

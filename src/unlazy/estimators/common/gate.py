@@ -11,6 +11,8 @@ MEAN = "mean"
 # z^2 below which a prediction is taken for chance
 _GARROTE = 4.0
 _ROUNDING = 1e-12
+# the error on far rows, in units of the simpler model's there, beyond which a richer model is left
+_FAR_WORSE = 1.5
 
 
 class Choice(NamedTuple):
@@ -32,6 +34,14 @@ def is_gain(differences: np.ndarray, standard_errors: float, *, copies: float = 
         return False
     error = standard_errors * differences.std(ddof=ddof) / np.sqrt(len(differences) / copies)
     return bool(differences.mean() > error)
+
+
+def is_behind_far_out(errors: np.ndarray, simple_errors: np.ndarray) -> bool:
+    """Whether a simpler model predicts some set of far rows with less than two thirds of the mean squared error.
+
+    Folds by chance do not ask what a fit says beyond its rows, which costs most where columns have heavy tails.
+    """
+    return bool((np.asarray(errors) > _FAR_WORSE * np.asarray(simple_errors)).any())
 
 
 def student_quantile(level: float, rows: int) -> float:
@@ -65,8 +75,8 @@ def choose_stage(
     w = clip(<y, p> / <p, p>, 0, 1), so that noise that a stage has learned costs about 1/n of the variance of y. The
     stage of least error at these weights is taken, unless the best stage of an earlier rung of the `ladder` is as good,
     up to one standard error of the paired differences. The weight of the chosen one is then multiplied by 1 - 4/z^2 if
-    that is positive, else by 0, with z = <y, p> / (sd y |p| sqrt(copies)): Breiman's (1995) garrote, which sends what
-    is no larger than chance to the mean and leaves what is clear almost alone.
+    that is positive, else by 0, with z = <y, p> / (s |p| sqrt(copies)) and s^2 the stage's error: Breiman's (1995)
+    garrote, which sends what is no larger than chance to the mean and leaves what is clear alone.
     """
     squares = np.einsum("ij,ij->j", predictions, predictions)
     products = targets @ predictions
@@ -79,7 +89,7 @@ def choose_stage(
     as_good = (i for i in rungs if i == best or not is_gain(losses[:, i] - losses[:, best], 1.0, copies=copies, ddof=0))
     best = next(as_good, best)
     scores = {stage: 1 - float(error) / total for stage, error in zip(stages, errors, strict=True)}
-    evidence = products[best] / np.sqrt(max(copies * squares[best] * total, _ROUNDING))
+    evidence = products[best] / np.sqrt(max(copies * squares[best] * errors[best], _ROUNDING))
     kept = max(1 - _GARROTE / max(evidence, _ROUNDING) ** 2, 0.0) if evidence > 0 else 0.0
     weight = float(weights[best] * kept)
     if weight == 0:

@@ -7,9 +7,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from unlazy.estimators.common.gate import Choice, choose_stage
+from unlazy.estimators.common.folds import far_splits
+from unlazy.estimators.common.gate import Choice, choose_stage, is_behind_far_out, is_gain
 from unlazy.estimators.index.base import WEAK_SCORE
-from unlazy.estimators.index.candidates import compressed, ridge_fit
+from unlazy.estimators.index.candidates import RidgeFit, compressed, ridge_fit
 from unlazy.estimators.index.links import (
     Affine,
     IndexLink,
@@ -24,6 +25,8 @@ from unlazy.estimators.index.newton import Refined, left_out_error, refine, unit
 from unlazy.estimators.index.search import ROUNDS, FoundDirection, find, polish
 
 LINEAR = "ridge"
+STRAIGHT = "p1"
+"""A link that the rows do not bend: such a fit is linear, and ridge regression takes its place, which has no ends."""
 FULL = "full"
 # links of the stages before the full search, and their Gauss-Newton steps
 _SIMPLE_KINDS, _PENALISED_STEPS = ("p1", "p2", "p3", "s8"), 8
@@ -38,8 +41,6 @@ _HELD = {
 STAGES = (LINEAR, *_HELD, FULL)
 # of the error for compressed labels, before polishing against after
 _SPOILED = 0.5
-# share of the rows, the longest, that are predicted from the others, and the error in units of ridge regression's there
-_FAR, _FEWEST_FAR, _FAR_WORSE = 0.05, 4, 1.5
 # rows held out from certain fits that say enough of their error
 _ENOUGH_HELD_OUT = 200
 
@@ -70,13 +71,13 @@ class HeldOut(NamedTuple):
     targets: np.ndarray
     copies: float
     """How often every row has been held out."""
-    far_predictions: np.ndarray
-    far_targets: np.ndarray
+    far_errors: np.ndarray
+    """Mean squared errors (sets, stages) of sets of far rows, predicted from the others."""
 
     def is_worse_far_out(self, stage: str) -> bool:
-        """Whether ridge regression predicts the far rows from the others with two thirds of the error or less."""
-        errors = np.mean((self.far_targets[:, None] - self.far_predictions) ** 2, axis=0)
-        return bool(errors[self.stages.index(stage)] > _FAR_WORSE * errors[self.stages.index(LINEAR)])
+        """Whether ridge regression is clearly better on some far rows."""
+        found, ridge = (self.far_errors[:, self.stages.index(one)] for one in (stage, LINEAR))
+        return is_behind_far_out(found, ridge)
 
 
 def models(
@@ -88,7 +89,7 @@ def models(
     starts = {"ridge": ridge if ridge.any() else found.span, "span": found.span}
     for stage in wanted:
         if stage == LINEAR:
-            result[stage] = linear_model(found)
+            result[stage] = linear_model(found.linear)
         elif stage == FULL:
             result[stage] = full_model(rows, labels, found.full)[0]
         else:
@@ -97,8 +98,8 @@ def models(
     return result
 
 
-def linear_model(found: FoundDirection) -> Model:
-    coefficients, intercept, _ = found.linear
+def linear_model(ridge: RidgeFit) -> Model:
+    coefficients, intercept, _ = ridge
     size = float(np.linalg.norm(coefficients))
     return Model(unit(coefficients), PolynomialLink((intercept, size), 0.0, 1.0), "p1")
 
@@ -137,19 +138,15 @@ def held_out_predictions(folds: Folds, fit: Callable[[np.ndarray, np.ndarray], d
     """What `fit`, of rows and labels to models, predicts of the rows of each fold, and of far rows from the others."""
     rows, labels, splits = folds
     found = []
-    for train, held in (*splits, far_split(rows)):
+    linear = ridge_fit(rows, labels)
+    far = far_splits(rows, rows @ linear.coefficients)
+    for train, held in (*splits, *far):
         center = labels[train].mean()
         fitted = fit(rows[train], labels[train])
         found.append((np.column_stack([one(rows[held]) for one in fitted.values()]) - center, labels[held] - center))
-    predictions, targets = (np.concatenate(part) for part in zip(*found[:-1], strict=True))
-    return HeldOut(tuple(fitted), predictions, targets, max(targets.size / len(labels), 1.0), *found[-1])
-
-
-def far_split(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """All rows but the longest 5%, and these: folds by chance do not ask what a fit says beyond its rows."""
-    order = np.argsort(np.einsum("ij,ij->i", rows, rows), kind="stable")
-    far = max(int(_FAR * len(rows)), _FEWEST_FAR)
-    return order[:-far], order[-far:]
+    predictions, targets = (np.concatenate(part) for part in zip(*found[: len(splits)], strict=True))
+    far_errors = np.array([np.mean((y[:, None] - p) ** 2, axis=0) for p, y in found[len(splits) :]])
+    return HeldOut(tuple(fitted), predictions, targets, max(targets.size / len(labels), 1.0), far_errors)
 
 
 def certain_error(folds: Folds, random: np.random.RandomState) -> float | None:
@@ -170,7 +167,8 @@ def certain_error(folds: Folds, random: np.random.RandomState) -> float | None:
 
 
 def beats_ridge(folds: Folds, fit: Callable[[np.ndarray, np.ndarray], Any]) -> bool:
-    """Whether `fit`, of rows and labels to a model, has less error than ridge regression on held-out rows.
+    """Whether `fit`, of rows and labels to a model, predicts held-out rows better than ridge regression by more than
+    one standard error, and far rows not clearly worse.
 
     Asked of a certain fit, which is then fitted again from the directions that it found: few far rows, on which the
     squared error depends most, are not seen by what a fit leaves on its own rows.
@@ -181,8 +179,8 @@ def beats_ridge(folds: Folds, fit: Callable[[np.ndarray, np.ndarray], Any]) -> b
         return {LINEAR: lambda z: linear.intercept + z @ linear.coefficients, FULL: fit(x, y)}
 
     held = held_out_predictions(folds, both)
-    ridge, found = np.mean((held.targets[:, None] - held.predictions) ** 2, axis=0)
-    return bool(found < ridge) and not held.is_worse_far_out(FULL)
+    ridge, found = ((held.targets[:, None] - held.predictions) ** 2).T
+    return is_gain(ridge - found, 1.0, copies=held.copies) and not held.is_worse_far_out(FULL)
 
 
 def choose(held: HeldOut, ladder: Sequence[Sequence[str]] = ((LINEAR,),)) -> Choice:

@@ -13,6 +13,7 @@ from unlazy.checks import InputError
 from unlazy.estimators.common.folds import make_splits, some_rows
 from unlazy.estimators.common.gate import MEAN, Choice
 from unlazy.estimators.index.base import LEAST_SAMPLES, WEAK_SCORE, IndexData, IndexRegressor
+from unlazy.estimators.index.candidates import ridge_fit
 from unlazy.estimators.index.certainty import has_few_values
 from unlazy.estimators.index.choice import (
     LINEAR,
@@ -49,6 +50,8 @@ class Family(NamedTuple):
     """From rows, labels, sizes and random: quick fits of each size for the folds."""
     of_one: Callable[[np.ndarray, np.ndarray, Model], Any]
     """From rows, labels and a model of a single index: the same as one of this family."""
+    is_straight: Callable[[Any], bool]
+    """Whether a model is linear."""
 
 
 class Gated(NamedTuple):
@@ -88,7 +91,7 @@ def gated_fit(
     """The fit of `count` directions if it is certain and better than ridge regression on held-out rows, else what those
     choose; its weight is not applied yet.
 
-    Without `count` all sizes up to `most` compete.
+    Without `count` all sizes up to `most` compete. Ridge regression takes the place of a fit that is straight.
     """
     found: Any = None
     most_rows = max(_MOST_FOLD_ROWS, _MOST_FOLD_ROWS_PER_PARAMETER * rows.shape[1] * most)
@@ -98,12 +101,21 @@ def gated_fit(
     def refitted(x: np.ndarray, y: np.ndarray) -> Any:
         return family.polish(x, y, found.directions, random)
 
+    def gated(model: Any, choice: Choice, certain: bool) -> Gated:
+        if choice.stage not in (LINEAR, MEAN) and not family.is_straight(model):
+            return Gated(model, choice, certain)
+        one = linear_model(ridge_fit(rows, labels))
+        if not np.any(one.direction):
+            one = one._replace(direction=np.eye(rows.shape[1])[0])
+        stage = MEAN if choice.stage == MEAN else LINEAR
+        return Gated(family.of_one(rows, labels, one), choice._replace(stage=stage), certain)
+
     if count is not None:
         found, certain = family.search(rows, labels, count, random)
         if certain and not has_few_values(labels) and beats_ridge(folds, refitted):
             score = 1 - found.fit.gcv(found.directions.size)
             model = family.polish(rows, labels, found.directions, random)
-            return Gated(model, Choice(family.name(count), 1.0, score, {}), True)
+            return gated(model, Choice(family.name(count), 1.0, score, {}), True)
     sizes = range(1, most + 1)
 
     def fit(x: np.ndarray, y: np.ndarray) -> dict[str, Any]:
@@ -111,23 +123,19 @@ def gated_fit(
 
     choice = held_out_choice(folds, random, fit)
     warn_if_weak(choice)
-    if choice.stage in (*STAGES, MEAN):
+    if choice.stage in (LINEAR, MEAN):
+        return gated(None, choice, False)
+    if choice.stage in STAGES:
         single = find(rows, labels, random, ROUNDS[:1])
-        one = (
-            linear_model(single)
-            if choice.stage == MEAN
-            else models(rows, labels, single, (choice.stage,))[choice.stage]
-        )
-        if not np.any(one.direction):
-            one = one._replace(direction=np.eye(rows.shape[1])[0])
-        return Gated(family.of_one(rows, labels, one), choice, False)
+        one = models(rows, labels, single, (choice.stage,))[choice.stage]
+        return gated(family.of_one(rows, labels, one), choice, False)
     chosen = next(size for size in sizes if family.name(size) == choice.stage)
     certain = False
     if chosen != count:
         found, certain = family.search(rows, labels, chosen, random)
         certain = certain and not has_few_values(labels)
     model = family.polish(rows, labels, found.directions, random)
-    return Gated(model, choice._replace(weight=1.0) if certain else choice, certain)
+    return gated(model, choice._replace(weight=1.0) if certain else choice, certain)
 
 
 def held_out_choice(folds: Folds, random: np.random.RandomState, fit: Fitter) -> Choice:

@@ -19,6 +19,7 @@ from unlazy.estimators.index.certainty import has_few_values
 from unlazy.estimators.index.choice import (
     FULL,
     LINEAR,
+    STRAIGHT,
     Folds,
     Model,
     beats_ridge,
@@ -79,14 +80,16 @@ class SingleIndexRegressor(IndexRegressor):
     of y (SIR, spectral methods, ridge), the search goes through their span, then by Gauss-Newton through the whole
     space with a spline refitted at every trial, all for arcsinh-compressed labels; polynomials and splines compete by a
     BIC of left-out errors in a last refinement on y itself. Rounds of wider search follow until the fit leaves less
-    than a quarter of what fits of pure noise leave ("certain"). If none does, or if ridge regression is better than it
-    on held-out rows, stages from ridge regression to the full search are judged on held-out rows, each shrunk to the
-    mean by a weight that those rows choose; ridge regression or the mean are left if none of them explains 2% of y.
+    than a quarter of what fits of pure noise leave ("certain"). If none does, or if it is not better than ridge
+    regression on held-out rows by a standard error, stages from ridge regression to the full search are judged on
+    held-out rows, each shrunk to the mean by a weight that those rows choose; ridge regression or the mean are left if
+    none of them explains 2% of y.
 
     Links are constant beyond the training rows, after a quarter of their range where they predict the outer rows from
     the others, and have no values that the labels do not support; only ridge regression goes on straight. It is taken
-    where it predicts the longest 5% of the rows from the others with two thirds of the error. Where y goes on straight
-    far beyond all rows, of which none can tell, ridge regression is better.
+    in place of a straight link, and where it predicts from the other rows, with two thirds of the error, the longest 5%
+    or those 5% of which it predicts the most unusual labels. Where y goes on straight far beyond all rows, of which
+    none can tell, ridge regression is better.
 
     Finds every link that is not hidden from first and second moments given y (generative exponent 1 or 2) from n of
     order d: at n = 6 d and noise of a tenth of the deviation of y the cosine with theta is above 0.99. Links of
@@ -184,8 +187,11 @@ class SingleIndexRegressor(IndexRegressor):
                 stacklevel=3,
             )
         if choice.stage == MEAN:
-            return shrunk(linear_model(found), 0.0), choice
-        return shrunk(models(rows, labels, found, (choice.stage,))[choice.stage], choice.weight), choice
+            return shrunk(linear_model(found.linear), 0.0), choice
+        model = models(rows, labels, found, (choice.stage,))[choice.stage]
+        if model.kind == STRAIGHT:
+            model, choice = linear_model(found.linear), choice._replace(stage=LINEAR)
+        return shrunk(model, choice.weight), choice
 
     @staticmethod
     def _certain(
@@ -194,8 +200,8 @@ class SingleIndexRegressor(IndexRegressor):
         """The full fit, or ridge regression where that predicts as well."""
         model, error = full_model(rows, labels, found.full)
         stage = FULL
-        if found.linear.left_out_error <= error:
-            model, stage, error = linear_model(found), LINEAR, found.linear.left_out_error
+        if model.kind == STRAIGHT or found.linear.left_out_error <= error:
+            model, stage, error = linear_model(found.linear), LINEAR, found.linear.left_out_error
         else:
             held_out = certain_error(folds, random)
             error = error if held_out is None else held_out

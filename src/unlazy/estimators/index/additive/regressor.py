@@ -10,7 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 from unlazy.estimators.common.gate import MEAN
 from unlazy.estimators.index.additive.links import SumOfLinks
 from unlazy.estimators.index.additive.search import QUICK, AdditiveModel, greedy, model_along, polish, search
-from unlazy.estimators.index.choice import Model
+from unlazy.estimators.index.choice import STRAIGHT, Model
 from unlazy.estimators.index.links import Affine
 from unlazy.estimators.index.several import Family, SeveralIndexRegressor, check_count
 from unlazy.estimators.index.single import InputLink
@@ -29,11 +29,11 @@ class AdditiveIndexRegressor(SeveralIndexRegressor):
     of `SingleIndexRegressor`; after each all directions are refined together by Gauss-Newton, the links (splines)
     following as penalised least squares for all at once. Until the fit leaves less than a quarter of what fits of noise
     leave ("certain"), every term in turn is taken out and searched anew, then the whole begins again with a wider
-    search. Polynomials and splines compete for each link by a BIC of left-out errors. If no fit is certain, or if
-    ridge regression is better than it on held-out rows, fits with 1, ..., `n_terms` terms and those of a single index
-    from ridge regression on are judged on held-out rows and shrunk to the mean by a weight that those rows choose;
-    ridge regression or the mean are left if none of them explains 2% of y. Links are constant beyond the training rows
-    like those of `SingleIndexRegressor`.
+    search. Polynomials and splines compete for each link by a BIC of left-out errors. If no fit is certain, or if it is
+    not better than ridge regression on held-out rows by a standard error, fits with 1, ..., `n_terms` terms and those
+    of a single index from ridge regression on are judged on held-out rows and shrunk to the mean by a weight that those
+    rows choose; ridge regression or the mean are left if none of them explains 2% of y. Links are constant beyond the
+    training rows like those of `SingleIndexRegressor`.
 
     For links that first and second moments given y show (generative exponent 1 or 2) and directions that are not
     nearly parallel; rule: n >= 10 `n_terms` d. Model: Friedman and Stuetzle's (1981) projection pursuit, Oko et al.
@@ -130,4 +130,8 @@ def _of_one(rows: np.ndarray, labels: np.ndarray, one: Model) -> AdditiveModel:
     return AdditiveModel(one.direction[:, None], function, float(labels.mean()), (one.kind,), (-np.inf, np.inf))
 
 
-_FAMILY = Family(_name, search, polish, _path, _of_one)
+def _is_straight(model: AdditiveModel) -> bool:
+    return set(model.kinds) == {STRAIGHT}
+
+
+_FAMILY = Family(_name, search, polish, _path, _of_one, _is_straight)

@@ -9,7 +9,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from unlazy.checks import InputError
 from unlazy.estimators.common.gate import MEAN
-from unlazy.estimators.index.choice import Model
+from unlazy.estimators.index.choice import STRAIGHT, Model
 from unlazy.estimators.index.multi.links import AffineSurface, OneLink
 from unlazy.estimators.index.multi.search import QUICK, MultiModel, polish, search
 from unlazy.estimators.index.several import Family, SeveralIndexRegressor, check_count
@@ -28,10 +28,11 @@ class MultiIndexRegressor(SeveralIndexRegressor):
     of y, as for `SingleIndexRegressor`; the subspace is refined by Gauss-Newton, first in that span, then in the whole
     space, with a polyharmonic spline of r variables refitted at every trial, until the fit leaves less than a quarter
     of what fits of noise leave ("certain"). Polynomials of degree up to 4 and splines compete by a BIC of left-out
-    errors in a last refinement on y itself. If no fit is certain, or if ridge regression is better than it on held-out
-    rows, it is judged there next to the stages of a single index from ridge regression on, and shrunk to the mean by a
-    weight that those rows choose; ridge regression or the mean are left if none of them explains 2% of y. The function
-    is constant along the rays beyond the training rows, and has no values that the labels do not support.
+    errors in a last refinement on y itself. If no fit is certain, or if it is not better than ridge regression on
+    held-out rows by a standard error, it is judged there next to the stages of a single index from ridge regression on,
+    and shrunk to the mean by a weight that those rows choose; ridge regression or the mean are left if none of them
+    explains 2% of y. The function is constant along the rays beyond the training rows, and has no values that the
+    labels do not support.
 
     Rule: n >= 10 r d, and r at most 6; sums of links of one index each, above all steep ones, are better left to
     `AdditiveIndexRegressor`. Method and stages are this project's; parts: Li (1991), Mondelli and Montanari (2018),
@@ -110,4 +111,8 @@ def _of_one(rows: np.ndarray, labels: np.ndarray, one: Model) -> MultiModel:
     return MultiModel(one.direction[:, None], OneLink(one.link), one.kind)
 
 
-_FAMILY = Family(_name, search, polish, _path, _of_one)
+def _is_straight(model: MultiModel) -> bool:
+    return model.kind == STRAIGHT
+
+
+_FAMILY = Family(_name, search, polish, _path, _of_one, _is_straight)
