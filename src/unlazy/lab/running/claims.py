@@ -1,0 +1,133 @@
+"""Who computes what: processes that share a store claim instances before they compute them, and lose them if they die.
+
+An owner is one run. It renews its lease while it lives; the claims of one whose lease has run out, or whose process has
+ended, are anybody's. A claim saves work and nothing else: two owners of one instance store the same row.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import secrets
+import sqlite3
+import threading
+import time
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from enum import Enum
+from functools import cache
+from pathlib import Path
+
+from unlazy.checks import InputError
+from unlazy.lab.running.store import Store
+
+LEASE_SECONDS = 60.0
+_RENEWALS = 4
+"""How often a lease is renewed before it would run out: a process may be slow, or wait for the store."""
+
+_TABLES = (
+    "CREATE TABLE IF NOT EXISTS owners (owner INTEGER PRIMARY KEY, host TEXT NOT NULL, pid INTEGER NOT NULL, "
+    "expires REAL NOT NULL)",
+    "CREATE TABLE IF NOT EXISTS claims (point BLOB NOT NULL, seed INTEGER NOT NULL, owner INTEGER NOT NULL, "
+    "PRIMARY KEY (point, seed)) WITHOUT ROWID",
+)
+"""Made with the first claim: a store from before there were claims has none, and an older unlazy does not see them."""
+
+Instance = tuple[bytes, int]
+"""A point's key and a seed."""
+
+
+class Answer(Enum):
+    """What became of an instance that somebody wants to compute."""
+
+    OURS = "nobody else computes it"
+    BUSY = "another living owner computes it"
+    STORED = "its row is there"
+
+
+class Claims:
+    """The claims of one run on the instances of a store, from the first claim to the end of the `with` block."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._owner = secrets.randbits(63)
+        self._claimed = False
+        self._ended = threading.Event()
+        self._renewing = threading.Thread(target=self._renew, daemon=True)
+
+    def __enter__(self) -> Claims:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self._ended.set()
+        if not self._claimed:
+            return
+        self._renewing.join()
+        # A store that cannot be written any more keeps the claims until the lease has run out.
+        with suppress(InputError), self._store.changing() as db:
+            _forget(db, self._owner)
+
+    def claim(self, instances: Sequence[Instance]) -> list[Answer]:
+        """Claim what is neither stored nor claimed by another living owner; the answers are in the order asked."""
+        with self._store.changing() as db:
+            for statement in () if self._claimed else _TABLES:
+                db.execute(statement)
+            db.execute(
+                "INSERT INTO owners VALUES (?, ?, ?, ?) ON CONFLICT (owner) DO UPDATE SET expires = excluded.expires",
+                (self._owner, _host(), os.getpid(), time.time() + LEASE_SECONDS),
+            )
+            for owner, host, pid, expires in db.execute("SELECT * FROM owners").fetchall():
+                if expires < time.time() or (host == _host() and _has_ended(pid)):
+                    _forget(db, owner)
+            answers = [self._answer(db, instance) for instance in instances]
+            ours = [i for i, answer in zip(instances, answers, strict=True) if answer is Answer.OURS]
+            db.executemany("INSERT OR REPLACE INTO claims VALUES (?, ?, ?)", [(*i, self._owner) for i in ours])
+        if not self._claimed:
+            self._claimed = True
+            self._renewing.start()
+        return answers
+
+    def _answer(self, db: sqlite3.Connection, instance: Instance) -> Answer:
+        if db.execute("SELECT 1 FROM results WHERE point = ? AND seed = ?", instance).fetchone():
+            return Answer.STORED
+        found = db.execute("SELECT owner FROM claims WHERE point = ? AND seed = ?", instance).fetchone()
+        return Answer.OURS if found is None or found[0] == self._owner else Answer.BUSY
+
+    def release(self, instances: Iterable[Instance]) -> None:
+        """Give up claims on what is stored now."""
+        with self._store.changing() as db:
+            db.executemany(
+                "DELETE FROM claims WHERE point = ? AND seed = ? AND owner = ?", [(*i, self._owner) for i in instances]
+            )
+
+    def _renew(self) -> None:
+        """The life of a thread with a connection of its own: the run's may be in use."""
+        while not self._ended.wait(LEASE_SECONDS / _RENEWALS):
+            with suppress(InputError), Store(self._store.path, create=False) as store, store.changing() as db:
+                expires = time.time() + LEASE_SECONDS
+                db.execute("UPDATE owners SET expires = ? WHERE owner = ?", (expires, self._owner))
+
+
+def _forget(db: sqlite3.Connection, owner: int) -> None:
+    db.execute("DELETE FROM claims WHERE owner = ?", (owner,))
+    db.execute("DELETE FROM owners WHERE owner = ?", (owner,))
+
+
+@cache
+def _host() -> str:
+    """Where the number of a process means that process: one boot of a machine, or a container that counts anew."""
+    words = [platform.node()]
+    with suppress(OSError):
+        words += [Path("/proc/sys/kernel/random/boot_id").read_text().strip(), os.readlink("/proc/self/ns/pid")]
+    return " ".join(words)
+
+
+def _has_ended(pid: int) -> bool:
+    import psutil
+
+    try:
+        return psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return True
+    except psutil.Error:
+        return False
