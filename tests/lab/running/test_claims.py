@@ -193,7 +193,7 @@ def test_a_row_that_another_process_has_just_computed_again_is_kept(store, store
         assert len(stored(store)) == 0
 
 
-@pytest.mark.parametrize(("host", "answer"), [(claims._host(), OURS), ("another machine", BUSY)])
+@pytest.mark.parametrize(("host", "answer"), [(claims._host(), OURS), ("another", BUSY)], ids=["here", "there"])
 def test_a_process_is_known_to_have_ended_on_its_own_machine_only(two, store, python, host, answer):
     first, second = two
     ended = python("")

@@ -114,7 +114,7 @@ class Laboratory:
             from unlazy.lab.running.cluster import DaskExecutor
 
             try:
-                self._executor = DaskExecutor(cluster, self.budget)
+                self._executor = DaskExecutor(cluster, self.budget, self.tell)
             except InputError:
                 self.close()
                 raise
