@@ -17,10 +17,10 @@ from unlazy.lab.grid import Grids
 from unlazy.lab.judge import judge
 from unlazy.lab.running import dataset
 from unlazy.lab.running.arithmetic import made_wrong
-from unlazy.lab.running.claims import Answer, Claims, Instance
 from unlazy.lab.running.events import Event, Listener, heeding_interrupts, only_warn
 from unlazy.lab.running.execute import Computed, InProcess, memory_budget
 from unlazy.lab.running.fingerprint import fingerprint
+from unlazy.lab.running.leases import Answer, Instance, Leases
 from unlazy.lab.running.plan import Chunk, Group, PointSeed, canonical, group_points, point_keys
 from unlazy.lab.running.result import Run
 from unlazy.lab.running.store import Row, Store
@@ -194,11 +194,11 @@ class Laboratory:
         todo: list[Todo] = [(w, w.missing) for w in work]
         waiting = 0
         try:
-            with heeding_interrupts() as check_interrupts, Claims(self.store) as claims:
+            with heeding_interrupts() as check_interrupts, Leases(self.store) as leases:
                 while todo:
                     busy: list[Todo] = []
-                    for (here, batch), result in self.executor.map(self._chunks(todo, claims, busy)):
-                        self._commit(here, batch, result, claims)
+                    for (here, batch), result in self.executor.map(self._chunks(todo, leases, busy)):
+                        self._commit(here, batch, result, leases)
                         done += len(batch)
                         self.tell(Event("advanced", study.name, len(batch)))
                         check_interrupts()
@@ -225,13 +225,13 @@ class Laboratory:
             self.store.discard(row.key, [row.seed], before)
 
     def _chunks(
-        self, todo: list[Todo], claims: Claims, busy: list[Todo]
+        self, todo: list[Todo], leases: Leases, busy: list[Todo]
     ) -> Iterator[tuple[tuple[Work, list[PointSeed]], Chunk]]:
-        """Claim what is to do, a chunk at a time; `busy` gets what others are computing."""
+        """Take what is to do, a chunk at a time; `busy` gets what others are computing."""
         for w, instances in todo:
             rest, batch, others = iter(instances), list[PointSeed](), list[PointSeed]()
             while asked := list(itertools.islice(rest, w.group.width - len(batch))):
-                answers = list(zip(asked, claims.claim(w.instances(asked)), strict=True))
+                answers = list(zip(asked, leases.take(w.instances(asked)), strict=True))
                 batch += [instance for instance, answer in answers if answer is Answer.OURS]
                 others += [instance for instance, answer in answers if answer is Answer.BUSY]
                 if stored := sum(answer is Answer.STORED for _, answer in answers):
@@ -244,7 +244,7 @@ class Laboratory:
             if others:
                 busy.append((w, others))
 
-    def _commit(self, work: Work, batch: list[PointSeed], result: Computed, claims: Claims) -> None:
+    def _commit(self, work: Work, batch: list[PointSeed], result: Computed, leases: Leases) -> None:
         group, rows = work.group, []
         keys = work.keys(dict.fromkeys(instance.point for instance in batch))
         seconds = result.seconds / len(batch)
@@ -253,7 +253,7 @@ class Laboratory:
             rows.append(Row(keys[point], seed, seconds, arrays, result.versions))
         points = {key: canonical(group.grid.point(point)) for point, key in keys.items()}
         self.store.write(group.grid.study.name, group.fingerprint, points, rows)
-        claims.release([(row.point, row.seed) for row in rows])
+        leases.release([(row.point, row.seed) for row in rows])
         for instance, row in zip(batch, rows, strict=True):
             work.collector.put(instance.point, instance.seed, row.arrays)
         work.collector.seconds += result.seconds

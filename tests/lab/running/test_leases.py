@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import unlazy
-from unlazy.lab.running import claims
-from unlazy.lab.running.claims import Answer, Claims
+from unlazy.lab.running import leases
+from unlazy.lab.running.leases import Answer, Leases
 from unlazy.lab.running.store import Row, Store
 
 OURS, BUSY, STORED = Answer.OURS, Answer.BUSY, Answer.STORED
@@ -26,61 +26,61 @@ def change(file, sql, *arguments):
 
 @pytest.fixture
 def two(store):
-    """Two owners of claims on one store."""
-    with Store(store) as one, Store(store) as other, Claims(one) as first, Claims(other) as second:
+    """Two owners of leases on one store."""
+    with Store(store) as one, Store(store) as other, Leases(one) as first, Leases(other) as second:
         yield first, second
 
 
-def test_what_one_claims_another_leaves_to_it_and_finds_stored(two, store):
+def test_what_one_takes_another_leaves_to_it_and_finds_stored(two, store):
     first, second = two
-    assert first.claim(INSTANCES[:2]) == [OURS, OURS]
-    assert second.claim(INSTANCES[1:]) == [BUSY, OURS, OURS]
-    assert first.claim(INSTANCES) == [OURS, OURS, BUSY, BUSY]
+    assert first.take(INSTANCES[:2]) == [OURS, OURS]
+    assert second.take(INSTANCES[1:]) == [BUSY, OURS, OURS]
+    assert first.take(INSTANCES) == [OURS, OURS, BUSY, BUSY]
     with Store(store) as opened:
         opened.write("s", "f", {b"point": "{}"}, [Row(b"point", 0, 1.0, {"x": np.zeros(1)}, "{}")])
     first.release(INSTANCES[:1])
-    assert second.claim(INSTANCES) == [STORED, BUSY, OURS, OURS]
+    assert second.take(INSTANCES) == [STORED, BUSY, OURS, OURS]
 
 
-def test_claims_end_with_the_run(two, store):
+def test_leases_end_with_the_run(two, store):
     first, _ = two
-    with Store(store) as opened, Claims(opened) as third:
-        third.claim(INSTANCES)
-        assert first.claim(INSTANCES) == [BUSY] * 4
-    assert first.claim(INSTANCES) == [OURS] * 4
+    with Store(store) as opened, Leases(opened) as third:
+        third.take(INSTANCES)
+        assert first.take(INSTANCES) == [BUSY] * 4
+    assert first.take(INSTANCES) == [OURS] * 4
 
 
 def test_a_lease_that_has_run_out_is_taken_over_and_its_owner_does_not_get_it_back(two, store):
     first, second = two
-    first.claim(INSTANCES)
+    first.take(INSTANCES)
     change(store, "UPDATE owners SET expires = ?", time.time() - 1)
-    assert second.claim(INSTANCES) == [OURS] * 4
+    assert second.take(INSTANCES) == [OURS] * 4
     first.release(INSTANCES)
-    assert first.claim(INSTANCES) == [BUSY] * 4
+    assert first.take(INSTANCES) == [BUSY] * 4
 
 
 def test_a_lease_is_renewed_while_its_owner_lives(store, monkeypatch):
-    monkeypatch.setattr(claims, "LEASE_SECONDS", 1.0)
-    with Store(store) as one, Store(store) as other, Claims(one) as first, Claims(other) as second:
-        first.claim(INSTANCES)
+    monkeypatch.setattr(leases, "LEASE_SECONDS", 1.0)
+    with Store(store) as one, Store(store) as other, Leases(one) as first, Leases(other) as second:
+        first.take(INSTANCES)
         for _ in range(5):
             time.sleep(0.5)
-            assert second.claim(INSTANCES) == [BUSY] * 4
+            assert second.take(INSTANCES) == [BUSY] * 4
 
 
 HOLD = """
 import sys, time
 from unlazy.lab import registry
 from unlazy.lab.grid import preset_grids
-from unlazy.lab.running.claims import Claims
+from unlazy.lab.running.leases import Leases
 from unlazy.lab.running.laboratory import Laboratory
 
 with Laboratory(sys.argv[2]) as laboratory:
     study = registry.find(sys.argv[1])
     (work,) = laboratory.load(study, preset_grids(study, "quick"))[1]
-    with Claims(laboratory.store) as claims:
-        claims.claim(work.instances(list(work.missing)[10:15]))
-        print("claimed", flush=True)
+    with Leases(laboratory.store) as leases:
+        leases.take(work.instances(list(work.missing)[10:15]))
+        print("taken", flush=True)
         time.sleep(600)
 """
 # A shell that runs tests in the background has their children ignore Ctrl-C.
@@ -94,9 +94,9 @@ main()
 
 @pytest.fixture
 def held(python, reference_of, store, stored):
-    """A process that claims five instances and never computes them, and one that has computed all others."""
+    """A process that takes five instances and never computes them, and one that has computed all others."""
     holder = python(HOLD, reference_of("SlowHosted"), store)
-    assert holder.stdout.readline() == "claimed\n"
+    assert holder.stdout.readline() == "taken\n"
     runner = python(UNLAZY, "run", reference_of("SlowHosted"), "--store", store)
     while runner.poll() is None and len(stored(store)) < ROWS - 5:
         time.sleep(0.05)
@@ -109,11 +109,11 @@ def held(python, reference_of, store, stored):
         process.communicate()
 
 
-def test_what_a_killed_process_had_claimed_is_computed_by_the_one_that_waits(held, study, store, stored):
+def test_what_a_killed_process_had_taken_is_computed_by_the_one_that_waits(held, study, store, stored):
     holder, runner = held
     # Nobody has asked how it ended: to the system it is not quite gone.
     holder.kill()
-    _, error = runner.communicate(timeout=claims.LEASE_SECONDS / 2)
+    _, error = runner.communicate(timeout=leases.LEASE_SECONDS / 2)
     assert (runner.returncode, error) == (0, "")
     found = unlazy.run(study("SlowHosted"), store=store)
     whole = unlazy.run(study("SlowHosted"), store=store.with_name("alone.sqlite"))
@@ -161,15 +161,15 @@ def test_three_processes_on_one_store_compute_every_row_once(study, store, store
     assert len(stored(store)) == ROWS
 
 
-def test_a_store_from_before_there_were_claims_goes_on(study, store):
+def test_a_store_from_before_there_were_leases_goes_on(study, store):
     unlazy.run(study("Hosted"), seeds=2, store=store)
-    for table in ("claims", "owners"):
+    for table in ("leases", "owners"):
         change(store, f"DROP TABLE {table}")
     assert unlazy.run(study("Hosted"), seeds=2, store=store).computed == 0
     assert unlazy.run(study("Hosted"), seeds=3, store=store).computed == 3
 
 
-def test_nothing_stays_claimed_after_runs_that_end_or_fail(study, store):
+def test_nothing_stays_taken_after_runs_that_end_or_fail(study, store):
     def fails(event):
         if event.kind == "advanced":
             raise ZeroDivisionError
@@ -178,7 +178,7 @@ def test_nothing_stays_claimed_after_runs_that_end_or_fail(study, store):
         unlazy.run(study("Hosted"), store=store, progress=fails)
     unlazy.run(study("Hosted"), store=store)
     db = sqlite3.connect(store)
-    assert db.execute("SELECT (SELECT count(*) FROM owners), (SELECT count(*) FROM claims)").fetchone() == (0, 0)
+    assert db.execute("SELECT (SELECT count(*) FROM owners), (SELECT count(*) FROM leases)").fetchone() == (0, 0)
     db.close()
 
 
@@ -193,11 +193,11 @@ def test_a_row_that_another_process_has_just_computed_again_is_kept(store, store
         assert len(stored(store)) == 0
 
 
-@pytest.mark.parametrize(("host", "answer"), [(claims._host(), OURS), ("another", BUSY)], ids=["here", "there"])
+@pytest.mark.parametrize(("host", "answer"), [(leases._host(), OURS), ("another", BUSY)], ids=["here", "there"])
 def test_a_process_is_known_to_have_ended_on_its_own_machine_only(two, store, python, host, answer):
     first, second = two
     ended = python("")
     ended.communicate()
-    first.claim(INSTANCES[:1])
+    first.take(INSTANCES[:1])
     change(store, "UPDATE owners SET host = ?, pid = ?", host, ended.pid)
-    assert second.claim(INSTANCES[:1]) == [answer]
+    assert second.take(INSTANCES[:1]) == [answer]

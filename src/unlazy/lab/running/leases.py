@@ -1,7 +1,7 @@
-"""Who computes what: processes that share a store claim instances before they compute them, and lose them if they die.
+"""Who computes what: processes that share a store take a lease on instances before they compute them.
 
-An owner is one run. It renews its lease while it lives; the claims of one whose lease has run out, or whose process has
-ended, are anybody's. A claim saves work and nothing else: two owners of one instance store the same row.
+An owner is one run. It renews its leases while it lives; those that have run out, or whose owner's process has ended,
+are anybody's. A lease saves work and nothing else: two owners of one instance store the same row.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ _RENEWALS = 4
 _TABLES = (
     "CREATE TABLE IF NOT EXISTS owners (owner INTEGER PRIMARY KEY, host TEXT NOT NULL, pid INTEGER NOT NULL, "
     "expires REAL NOT NULL)",
-    "CREATE TABLE IF NOT EXISTS claims (point BLOB NOT NULL, seed INTEGER NOT NULL, owner INTEGER NOT NULL, "
+    "CREATE TABLE IF NOT EXISTS leases (point BLOB NOT NULL, seed INTEGER NOT NULL, owner INTEGER NOT NULL, "
     "PRIMARY KEY (point, seed)) WITHOUT ROWID",
 )
-"""Made with the first claim: a store from before there were claims has none, and an older unlazy does not see them."""
+"""Made with the first lease: a store from before there were any has none, and an older unlazy does not see them."""
 
 Instance = tuple[bytes, int]
 """A point's key and a seed."""
@@ -45,32 +45,30 @@ class Answer(Enum):
     STORED = "its row is there"
 
 
-class Claims:
-    """The claims of one run on the instances of a store, from the first claim to the end of the `with` block."""
+class Leases:
+    """The leases of one run on the instances of a store, from the first to the end of the `with` block."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
         self._owner = secrets.randbits(63)
-        self._claimed = False
         self._ended = threading.Event()
         self._renewing = threading.Thread(target=self._renew, daemon=True)
 
-    def __enter__(self) -> Claims:
+    def __enter__(self) -> Leases:
+        self._renewing.start()
         return self
 
     def __exit__(self, *exception: object) -> None:
         self._ended.set()
-        if not self._claimed:
-            return
         self._renewing.join()
-        # A store that cannot be written any more keeps the claims until the lease has run out.
+        # In a store that cannot be written any more they run out.
         with suppress(InputError), self._store.changing() as db:
             _forget(db, self._owner)
 
-    def claim(self, instances: Sequence[Instance]) -> list[Answer]:
-        """Claim what is neither stored nor claimed by another living owner; the answers are in the order asked."""
+    def take(self, instances: Sequence[Instance]) -> list[Answer]:
+        """Take what is neither stored nor another living owner's; the answers are in the order asked."""
         with self._store.changing() as db:
-            for statement in () if self._claimed else _TABLES:
+            for statement in _TABLES:
                 db.execute(statement)
             db.execute(
                 "INSERT INTO owners VALUES (?, ?, ?, ?) ON CONFLICT (owner) DO UPDATE SET expires = excluded.expires",
@@ -81,23 +79,20 @@ class Claims:
                     _forget(db, owner)
             answers = [self._answer(db, instance) for instance in instances]
             ours = [i for i, answer in zip(instances, answers, strict=True) if answer is Answer.OURS]
-            db.executemany("INSERT OR REPLACE INTO claims VALUES (?, ?, ?)", [(*i, self._owner) for i in ours])
-        if not self._claimed:
-            self._claimed = True
-            self._renewing.start()
+            db.executemany("INSERT OR REPLACE INTO leases VALUES (?, ?, ?)", [(*i, self._owner) for i in ours])
         return answers
 
     def _answer(self, db: sqlite3.Connection, instance: Instance) -> Answer:
         if db.execute("SELECT 1 FROM results WHERE point = ? AND seed = ?", instance).fetchone():
             return Answer.STORED
-        found = db.execute("SELECT owner FROM claims WHERE point = ? AND seed = ?", instance).fetchone()
+        found = db.execute("SELECT owner FROM leases WHERE point = ? AND seed = ?", instance).fetchone()
         return Answer.OURS if found is None or found[0] == self._owner else Answer.BUSY
 
     def release(self, instances: Iterable[Instance]) -> None:
-        """Give up claims on what is stored now."""
+        """Give up what is stored now."""
         with self._store.changing() as db:
             db.executemany(
-                "DELETE FROM claims WHERE point = ? AND seed = ? AND owner = ?", [(*i, self._owner) for i in instances]
+                "DELETE FROM leases WHERE point = ? AND seed = ? AND owner = ?", [(*i, self._owner) for i in instances]
             )
 
     def _renew(self) -> None:
@@ -109,7 +104,7 @@ class Claims:
 
 
 def _forget(db: sqlite3.Connection, owner: int) -> None:
-    db.execute("DELETE FROM claims WHERE owner = ?", (owner,))
+    db.execute("DELETE FROM leases WHERE owner = ?", (owner,))
     db.execute("DELETE FROM owners WHERE owner = ?", (owner,))
 
 
