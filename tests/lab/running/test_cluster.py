@@ -113,6 +113,24 @@ def test_an_exception_on_a_worker_comes_back_and_what_was_finished_stays(tmp_pat
         assert [c.instances for c in opened.contents()] == [3]
 
 
+def test_a_chunk_that_every_worker_dies_of_ends_the_run_in_one_line(tmp_path, monkeypatch):
+    monkeypatch.setattr(cluster, "_ALLOWED_FAILURES", 0)
+    (tmp_path / "deadly.py").write_text(
+        "import os\n"
+        "from dataclasses import dataclass\n"
+        "from unlazy.lab import Output, Study\n"
+        "@dataclass(frozen=True)\n"
+        "class Deadly(Study):\n"
+        "    name, topic, question, sources = 'deadly', 'tests', '?', ()\n"
+        "    outputs = {'result': Output('result')}\n"
+        "    presets = {'quick': {'seeds': 1}}\n"
+        "    def simulate(self, rng):\n"
+        "        os._exit(1)\n"
+    )
+    with pytest.raises(InputError, match=r"1 workers of cluster local:1 died of one chunk.*--memory"):
+        unlazy.run(str(tmp_path / "deadly.py"), store=tmp_path / "s.sqlite", cluster="local:1")
+
+
 def test_a_worker_with_other_code_is_refused(store, two_workers, monkeypatch):
     """The submitting process believes that the code differs, as it does after an update on one side only."""
     from unlazy.lab.running import laboratory

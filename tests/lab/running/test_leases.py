@@ -3,11 +3,13 @@
 import signal
 import sqlite3
 import time
+from dataclasses import dataclass
 
 import numpy as np
 import pytest
 
 import unlazy
+from unlazy.lab import Output, Study, value
 from unlazy.lab.running import leases
 from unlazy.lab.running.leases import Answer, Leases
 from unlazy.lab.running.store import Row, Store
@@ -35,11 +37,11 @@ def test_what_one_takes_another_leaves_to_it_and_finds_stored(two, store):
     first, second = two
     assert first.take(INSTANCES[:2]) == [OURS, OURS]
     assert second.take(INSTANCES[1:]) == [BUSY, OURS, OURS]
-    assert first.take(INSTANCES) == [OURS, OURS, BUSY, BUSY]
+    assert first.take(INSTANCES) == [BUSY] * 4
     with Store(store) as opened:
         opened.write("s", "f", {b"point": "{}"}, [Row(b"point", 0, 1.0, {"x": np.zeros(1)}, "{}")])
     first.release(INSTANCES[:1])
-    assert second.take(INSTANCES) == [STORED, BUSY, OURS, OURS]
+    assert second.take(INSTANCES) == [STORED, BUSY, BUSY, BUSY]
 
 
 def test_leases_end_with_the_run(two, store):
@@ -159,6 +161,31 @@ def test_three_processes_on_one_store_compute_every_row_once(study, store, store
     for file in files:
         np.testing.assert_array_equal(np.load(file), alone)
     assert len(stored(store)) == ROWS
+
+
+@dataclass(frozen=True)
+class Overlapping(Study):
+    name = "test-overlapping"
+    question = "Is an instance of two parts computed twice?"
+    topic = "tests"
+    sources = ()
+    outputs = {"x": Output("a number")}
+    presets = {"quick": {"one": {"scale": [1.0, 2.0], "seeds": 2}, "other": {"scale": [2.0, 3.0], "seeds": 2}}}
+
+    scale: float = value(1.0, "scale")
+
+    def simulate(self, rng):
+        time.sleep(0.05)
+        return {"x": self.scale * rng.standard_normal()}
+
+
+def test_instances_that_two_parts_share_are_computed_once(store):
+    waits = []
+    run = unlazy.run(Overlapping, store=store, progress=lambda event: waits.append(event.kind == "waiting"))
+    assert run.computed == 6
+    assert not any(waits)
+    one, other = run.parts["one"].simulated.x, run.parts["other"].simulated.x
+    np.testing.assert_array_equal(one.sel(scale=2.0), other.sel(scale=2.0))
 
 
 def test_a_store_from_before_there_were_leases_goes_on(study, store):

@@ -100,8 +100,13 @@ class DaskExecutor:
         try:
             yield from self._map(chunks)
         except Exception as error:
-            from distributed import CancelledError
+            from distributed import CancelledError, KilledWorker
 
+            if isinstance(error, KilledWorker):
+                lost = f"{_ALLOWED_FAILURES + 1} workers of cluster {self._address} died of one chunk"
+                raise InputError(
+                    f"{lost}, as they do where memory is short; choose smaller sizes or --memory"
+                ) from None
             if self._client.status == "running" and not isinstance(error, CancelledError):
                 raise
             raise InputError(f"cluster {self._address} is lost: its scheduler does not answer any more") from None

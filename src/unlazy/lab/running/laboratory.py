@@ -190,29 +190,34 @@ class Laboratory:
             return collectors, 0
         self._discard([row for w in work for row in w.stale], start)
         self.tell(Event("begun", study.name, total))
-        done = 0
+        done = waiting = 0
         todo: list[Todo] = [(w, w.missing) for w in work]
-        waiting = 0
         try:
             with heeding_interrupts() as check_interrupts, Leases(self.store) as leases:
                 while todo:
-                    busy: list[Todo] = []
+                    before, busy = done, list[Todo]()
                     for (here, batch), result in self.executor.map(self._chunks(todo, leases, busy)):
                         self._commit(here, batch, result, leases)
                         done += len(batch)
                         self.tell(Event("advanced", study.name, len(batch)))
                         check_interrupts()
-                    todo, before, waiting = busy, waiting, sum(len(instances) for _, instances in busy)
-                    if waiting not in (0, before):
-                        words = f"waits for {waiting} instances that another process computes"
-                        self.tell(Event("waiting", study.name, waiting, message=words))
-                    if waiting:
-                        time.sleep(_LOOK_SECONDS)
+                    todo = busy
+                    if todo and done == before:
+                        waiting = self._wait(study, todo, waiting)
         finally:
             self.tell(Event("simulated", study.name, done))
         for w in work:
             self._fetch(w)
         return collectors, done
+
+    def _wait(self, study: type[Study], busy: list[Todo], before: int) -> int:
+        """Give other processes time for what they compute; returns how much that is."""
+        count = sum(len(instances) for _, instances in busy)
+        if count != before:
+            words = f"waits for {count} instances that another process computes"
+            self.tell(Event("waiting", study.name, count, message=words))
+        time.sleep(_LOOK_SECONDS)
+        return count
 
     def _discard(self, stale: list[Stale], before: float) -> None:
         """Forget rows that cannot be used, so that they are computed again; another process may just have done so."""
@@ -227,7 +232,7 @@ class Laboratory:
     def _chunks(
         self, todo: list[Todo], leases: Leases, busy: list[Todo]
     ) -> Iterator[tuple[tuple[Work, list[PointSeed]], Chunk]]:
-        """Take what is to do, a chunk at a time; `busy` gets what others are computing."""
+        """Take what is to do, a chunk at a time; `busy` gets what is being computed already."""
         for w, instances in todo:
             rest, batch, others = iter(instances), list[PointSeed](), list[PointSeed]()
             while asked := list(itertools.islice(rest, w.group.width - len(batch))):

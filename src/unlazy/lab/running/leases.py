@@ -40,8 +40,8 @@ Instance = tuple[bytes, int]
 class Answer(Enum):
     """What became of an instance that somebody wants to compute."""
 
-    OURS = "nobody else computes it"
-    BUSY = "another living owner computes it"
+    OURS = "nobody computed it yet, it is now ours"
+    BUSY = "a living owner computes it, another or this one"
     STORED = "its row is there"
 
 
@@ -66,7 +66,7 @@ class Leases:
             _forget(db, self._owner)
 
     def take(self, instances: Sequence[Instance]) -> list[Answer]:
-        """Take what is neither stored nor another living owner's; the answers are in the order asked."""
+        """Take what is neither stored nor taken by a living owner; the answers are in the order asked."""
         with self._store.changing() as db:
             for statement in _TABLES:
                 db.execute(statement)
@@ -77,16 +77,13 @@ class Leases:
             for owner, host, pid, expires in db.execute("SELECT * FROM owners").fetchall():
                 if expires < time.time() or (host == _host() and _has_ended(pid)):
                     _forget(db, owner)
-            answers = [self._answer(db, instance) for instance in instances]
-            ours = [i for i, answer in zip(instances, answers, strict=True) if answer is Answer.OURS]
-            db.executemany("INSERT OR REPLACE INTO leases VALUES (?, ?, ?)", [(*i, self._owner) for i in ours])
-        return answers
+            return [self._take_one(db, instance) for instance in instances]
 
-    def _answer(self, db: sqlite3.Connection, instance: Instance) -> Answer:
+    def _take_one(self, db: sqlite3.Connection, instance: Instance) -> Answer:
         if db.execute("SELECT 1 FROM results WHERE point = ? AND seed = ?", instance).fetchone():
             return Answer.STORED
-        found = db.execute("SELECT owner FROM leases WHERE point = ? AND seed = ?", instance).fetchone()
-        return Answer.OURS if found is None or found[0] == self._owner else Answer.BUSY
+        taken = db.execute("INSERT OR IGNORE INTO leases VALUES (?, ?, ?)", (*instance, self._owner)).rowcount
+        return Answer.OURS if taken else Answer.BUSY
 
     def release(self, instances: Iterable[Instance]) -> None:
         """Give up what is stored now."""
