@@ -25,7 +25,7 @@ class Bar:
             speed = task.finished_speed or task.speed
             self._bar.update(task.id, rate=f"{speed:.3g} instances/s" if speed else "running")
         elif event.kind == "waiting" and self._bar is not None:
-            self._bar.update(self._bar.tasks[0].id, rate=event.message)
+            self._bar.update(self._bar.tasks[0].id, rate="waits for another process")
         elif event.kind == "simulated" and self._bar is not None:
             self._bar.stop()
             self._bar = None
