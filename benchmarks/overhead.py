@@ -65,12 +65,11 @@ def _chunks(study: Any, grids: Any) -> list[Any]:
     from unlazy.lab.running.plan import PointSeed, group_points
 
     code = fingerprint(study)
-    return [
-        chunk
-        for grid in grids.values()
-        for group in group_points(grid, code)
-        for _, chunk in group.chunks([PointSeed(p, s) for p in group.points for s in range(grid.seeds)])
-    ]
+    chunks = []
+    for group in (group for grid in grids.values() for group in group_points(grid, code)):
+        instances = [PointSeed(p, s) for p in group.points for s in range(group.grid.seeds)]
+        chunks += [group.chunk(instances[i : i + group.width]) for i in range(0, len(instances), group.width)]
+    return chunks
 
 
 def _bare_calls(study: Any, grids: Any) -> Callable[[], Any]:

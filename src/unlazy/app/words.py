@@ -82,7 +82,7 @@ def progress(event: Event | None, job: Job | None = None) -> str:
         return _bar(f"{job.done} of {job.total} instances", job.done / max(job.total, 1))
     if event.kind == "ended":
         return _bar("Done.", 1.0)
-    if event.kind == "warned":
+    if event.kind in ("waiting", "warned"):
         return _bar(event.message, None)
     words = {"refused": "Not simulated: ", "failed": "The simulation failed: ", "cancelled": ""}[event.kind]
     return f'<p class="unlazy-wrong" role="alert">{html.escape(plain(words + event.message))}</p>'

@@ -1,9 +1,13 @@
 """On a Dask cluster: the same numbers, also when workers die, and clear words when there is no cluster."""
 
 import os
+import re
 import signal
+import subprocess
+import sys
 import threading
 import time
+from pathlib import Path
 
 import numpy as np
 import psutil
@@ -109,6 +113,24 @@ def test_an_exception_on_a_worker_comes_back_and_what_was_finished_stays(tmp_pat
         assert [c.instances for c in opened.contents()] == [3]
 
 
+def test_a_chunk_that_every_worker_dies_of_ends_the_run_in_one_line(tmp_path, monkeypatch):
+    monkeypatch.setattr(cluster, "_ALLOWED_FAILURES", 0)
+    (tmp_path / "deadly.py").write_text(
+        "import os\n"
+        "from dataclasses import dataclass\n"
+        "from unlazy.lab import Output, Study\n"
+        "@dataclass(frozen=True)\n"
+        "class Deadly(Study):\n"
+        "    name, topic, question, sources = 'deadly', 'tests', '?', ()\n"
+        "    outputs = {'result': Output('result')}\n"
+        "    presets = {'quick': {'seeds': 1}}\n"
+        "    def simulate(self, rng):\n"
+        "        os._exit(1)\n"
+    )
+    with pytest.raises(InputError, match=r"1 workers of cluster local:1 died of one chunk.*--memory"):
+        unlazy.run(str(tmp_path / "deadly.py"), store=tmp_path / "s.sqlite", cluster="local:1")
+
+
 def test_a_worker_with_other_code_is_refused(store, two_workers, monkeypatch):
     """The submitting process believes that the code differs, as it does after an update on one side only."""
     from unlazy.lab.running import laboratory
@@ -124,6 +146,138 @@ def test_local_workers_are_started_and_ended(study, store):
         (started,) = laboratory.executor._client.run(os.getpid).values()
         assert laboratory.run(study("Hosted"), grids).computed == 6
     assert not psutil.pid_exists(started)
+
+
+def own_threads():
+    """The threads of XLA in this process, and what each BLAS may use."""
+    from threadpoolctl import threadpool_info
+
+    names = [file.read_text().strip() for file in Path("/proc/self/task").glob("*/comm")]
+    return names.count("tf_XLAEigen"), {pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"}
+
+
+linux = pytest.mark.skipif(not Path("/proc/self/task").is_dir(), reason="threads are counted where Linux lists them")
+
+
+@linux
+@pytest.mark.skipif((os.cpu_count() or 1) < 2, reason="one core has one thread anyway")
+def test_workers_have_as_many_threads_as_dask_gave_them(study, store, two_workers):
+    from distributed import Client
+
+    unlazy.run(study("Traced"), store=store, cluster=two_workers)
+    with Client(two_workers) as client:
+        assert set(client.run(lambda: own_threads()[0]).values()) <= {0, 1}
+        assert 1 in client.run(lambda: own_threads()[0]).values()
+
+
+UNLAZY = """
+import signal
+signal.signal(signal.SIGINT, signal.default_int_handler)
+from unlazy.cli import main
+main()
+"""
+
+
+@pytest.fixture
+def started():
+    """Start a program in a session of its own, as a terminal does; it ends with the test."""
+    processes = []
+
+    def start(*words, log=None):
+        out = subprocess.PIPE if log is None else log.open("w")
+        environment = {n: v for n, v in os.environ.items() if not n.endswith("_NUM_THREADS")}
+        process = subprocess.Popen(
+            [sys.executable, *map(str, words)],
+            stdout=out,
+            stderr=subprocess.STDOUT if log else subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+            env=environment,
+        )
+        processes.append(process)
+        return process
+
+    yield start
+    for process in processes:
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()
+
+
+def wait_for(pattern, log, seconds=60):
+    end = time.monotonic() + seconds
+    while not (found := re.search(pattern, log.read_text())):
+        assert time.monotonic() < end, log.read_text()
+        time.sleep(0.1)
+    return found
+
+
+@linux
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["SlowTraced", "SlowHosted"])
+def test_a_cluster_of_processes_that_loses_a_worker_gives_the_same_numbers_without_a_word(
+    study, store, stored, started, reference_of, tmp_path, kind
+):
+    from distributed import Client
+
+    quiet = ["--dashboard-address", "127.0.0.1:0"]
+    logs = [tmp_path / f"{name}.log" for name in ("scheduler", "one", "other")]
+    scheduler = started("-m", "dask", "scheduler", "--host", "127.0.0.1", "--port", "0", *quiet, log=logs[0])
+    address = wait_for(r"Scheduler at:\s+(tcp://\S+)", logs[0])[1]
+    options = ["--nthreads", "1", "--local-directory", tmp_path, *quiet]
+    one = started("-m", "dask", "worker", address, "--no-nanny", *options, log=logs[1])
+    started("-m", "dask", "worker", address, *options, log=logs[2])
+    for log in logs[1:]:
+        wait_for("Starting established connection", log)
+
+    command = ["run", reference_of(kind), "--seeds", "10", "--store", store, "--cluster", address]
+    run = started("-c", UNLAZY, *command)
+    while run.poll() is None and len(stored(store)) < 20:
+        time.sleep(0.02)
+    with Client(address) as client:
+        found = list(client.run(own_threads).values())
+    assert {count for count, _ in found} == {1 if kind == "SlowTraced" else 0}
+    assert all(blas == {1} for _, blas in found)
+    one.kill()
+    out, error = run.communicate(timeout=120)
+    assert (run.returncode, error) == (0, ""), out
+    there = unlazy.run(study(kind), seeds=10, store=store)
+    here = unlazy.run(study(kind), seeds=10, store=tmp_path / "here.sqlite")
+    assert (there.computed, here.computed) == (0, 90)
+    np.testing.assert_array_equal(there.simulated.result, here.simulated.result)
+
+    again = started("-c", UNLAZY, *command[:2], "--seeds", "40", *command[4:])
+    while again.poll() is None and len(stored(store)) < 120:
+        time.sleep(0.02)
+    scheduler.kill()
+    _, error = again.communicate(timeout=60)
+    assert (again.returncode, error) == (
+        2,
+        f"error: cluster {address} is lost: its scheduler does not answer any more\n",
+    )
+
+
+@pytest.mark.slow
+def test_ctrl_c_in_a_terminal_ends_local_workers_in_one_line(store, stored, started, reference_of):
+    command = ["run", reference_of("SlowHosted"), "--seeds", "100", "--store", store, "--cluster", "local:2"]
+    run = started("-c", UNLAZY, *command)
+    while run.poll() is None and len(stored(store)) < 20:
+        time.sleep(0.02)
+    children = psutil.Process(run.pid).children(recursive=True)
+    os.killpg(run.pid, signal.SIGINT)
+    _, error = run.communicate(timeout=60)
+    assert run.returncode == 3
+    assert error == "interrupted: what was finished is stored; the same command goes on from there\n"
+    assert psutil.wait_procs(children, timeout=10)[1] == []
+
+
+def test_a_cluster_without_workers_is_waited_for_and_said_so(study, store):
+    from distributed import LocalCluster
+
+    with LocalCluster(n_workers=0, processes=True, dashboard_address="127.0.0.1:0") as empty:
+        threading.Timer(1, empty.scale, [1]).start()
+        with pytest.warns(UserWarning, match="has no workers yet"):
+            assert unlazy.run(study("Hosted"), store=store, cluster=empty.scheduler_address).computed == 9
 
 
 @pytest.mark.parametrize("address", ["local:0", "local:", "local:-1", "local:two", "nonsense", ""])

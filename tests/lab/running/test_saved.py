@@ -1,5 +1,6 @@
 """Instances that take long keep their state between segments."""
 
+import threading
 from dataclasses import dataclass
 
 import numpy as np
@@ -78,6 +79,31 @@ def test_an_unreadable_state_counts_as_none(tmp_path):
     content = (tmp_path / "states" / "one.npz").read_bytes()
     (tmp_path / "states" / "one.npz").write_bytes(content[: len(content) // 2])
     assert saved.load() is None
+
+
+def test_two_owners_of_a_state_find_a_whole_one_or_none(tmp_path):
+    """A lease may run out while its owner is stopped: then two processes compute the same instance."""
+    found = []
+
+    def own(number):
+        saved = Saved(tmp_path / "states" / "one.npz")
+        for segment in range(200):
+            saved.save({"first": np.full(500, number), "second": np.full(500, number)})
+            found.append(saved.load())
+            if segment % 10 == 9:
+                saved.remove()
+
+    owners = [threading.Thread(target=own, args=[number]) for number in range(2)]
+    for owner in owners:
+        owner.start()
+    for owner in owners:
+        owner.join()
+    whole = [state for state in found if state is not None]
+    assert len(found) == 400
+    assert len(whole) > 200
+    for state in whole:
+        assert len({*state["first"], *state["second"]}) == 1
+    assert not list((tmp_path / "states").iterdir())
 
 
 def test_a_state_that_cannot_be_written_does_not_stop_the_run(tmp_path):

@@ -181,25 +181,6 @@ def test_a_file_that_cannot_be_written_is_named_and_can_be_read(study, unprivile
         unlazy.run(study("Hosted"), seeds=3, store=file)
 
 
-RUN = """
-import sys, numpy, unlazy
-numpy.save(sys.argv[3], unlazy.run(sys.argv[1], store=sys.argv[2]).simulated.result)
-"""
-
-
-@pytest.mark.parametrize("kind", ["SlowTraced", "SlowHosted"])
-def test_two_processes_on_one_store_finish_with_equal_results(study, store, stored, python, reference_of, kind):
-    files = [store.with_name(f"{i}.npy") for i in range(2)]
-    processes = [python(RUN, reference_of(kind), store, file) for file in files]
-    for process in processes:
-        _, error = process.communicate(timeout=120)
-        assert process.returncode == 0, error
-    alone = unlazy.run(study(kind), store=store.with_name("alone.sqlite")).simulated.result
-    for file in files:
-        np.testing.assert_array_equal(np.load(file), alone)
-    assert len(stored(store)) == alone.sizes["scale"] * alone.sizes["seed"]
-
-
 OPEN = """
 import sys
 from unlazy.lab.running.store import Store

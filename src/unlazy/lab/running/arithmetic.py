@@ -59,7 +59,8 @@ def device() -> Device:
 
     first = jax.devices()[0]
     optimised = not jax.config.read("jax_disable_most_optimizations")
-    return Device(version("jaxlib"), first.platform, first.device_kind, cores(), optimised)
+    threads = int(os.environ.get("NPROC") or cores())
+    return Device(version("jaxlib"), first.platform, first.device_kind, threads, optimised)
 
 
 def cores() -> int:

@@ -16,9 +16,10 @@ class Event:
     """What happened to a study.
 
     `kind` is estimated (`count` instances are missing and may take `seconds`), begun (`count` instances are missing),
-    advanced (by `count`), simulated (`count` in all, also where that was cut short), warned. Of `reproduce`, and of a
-    process that works for another, also ended (`count` were computed in `seconds`, `run` has the verdicts), oversized
-    (it does not fit into its share of the memory), refused, failed or cancelled, and `message` says why.
+    advanced (by `count`), waiting (for `count` that another process computes), simulated (`count` in all, also where
+    that was cut short), warned. Of `reproduce`, and of a process that works for another, also ended (`count` were
+    computed in `seconds`, `run` has the verdicts), oversized (it does not fit into its share of the memory), refused,
+    failed or cancelled, and `message` says why.
     """
 
     kind: str

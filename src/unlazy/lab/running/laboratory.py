@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import os
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -19,6 +20,7 @@ from unlazy.lab.running.arithmetic import made_wrong
 from unlazy.lab.running.events import Event, Listener, OutOfTime, heeding_interrupts, only_warn
 from unlazy.lab.running.execute import Computed, InProcess, memory_budget
 from unlazy.lab.running.fingerprint import fingerprint
+from unlazy.lab.running.leases import Answer, Instance, Leases
 from unlazy.lab.running.plan import Chunk, Group, PointSeed, canonical, group_points, point_keys
 from unlazy.lab.running.result import Run
 from unlazy.lab.running.store import Row, Store
@@ -77,6 +79,17 @@ class Work(NamedTuple):
         keys = point_keys(self.group.grid, self.group.fingerprint, np.asarray(numbers, np.intp))
         return dict(zip(numbers, keys, strict=True))
 
+    def instances(self, batch: Sequence[PointSeed]) -> list[Instance]:
+        """The store's keys of some instances, with their seeds."""
+        keys = self.keys(dict.fromkeys(instance.point for instance in batch))
+        return [(keys[point], seed) for point, seed in batch]
+
+
+Todo = tuple[Work, MissingInstances | list[PointSeed]]
+"""What is to compute of a group."""
+_LOOK_SECONDS = 0.5
+"""How often a process that has nothing left but what others compute looks whether it is there."""
+
 
 class Laboratory:
     """A store, an executor and a progress bar that several runs share."""
@@ -103,7 +116,7 @@ class Laboratory:
             from unlazy.lab.running.cluster import DaskExecutor
 
             try:
-                self._executor = DaskExecutor(cluster, self.budget)
+                self._executor = DaskExecutor(cluster, self.budget, self.tell)
             except InputError:
                 self.close()
                 raise
@@ -168,50 +181,81 @@ class Laboratory:
         return collectors, work
 
     def simulate(self, study: type[Study], grids: Grids) -> tuple[dict[str, dataset.Collector], int]:
-        """Compute and store what the store lacks; returns the collected results and the number of new instances."""
+        """Compute and store what the store lacks; returns the collected results and the number of new instances.
+
+        What another process is computing is left to it: this one waits for it, and takes it over if that one dies.
+        """
+        start = time.time()
         collectors, work = self.load(study, grids)
         total = sum(len(w.missing) for w in work)
         if total == 0:
             return collectors, 0
-        self._discard([row for w in work for row in w.stale])
+        self._discard([row for w in work for row in w.stale], start)
         self.tell(Event("begun", study.name, total))
-        done = 0
+        done = waiting = 0
+        todo: list[Todo] = [(w, w.missing) for w in work]
         try:
-            with heeding_interrupts() as check_interrupts:
-                for (here, batch), result in self.executor.map(self._chunks(work)):
-                    self._commit(here, batch, result)
-                    done += len(batch)
-                    self.tell(Event("advanced", study.name, len(batch)))
-                    check_interrupts()
-                    if time.monotonic() > self.deadline and done < total:
-                        raise OutOfTime
+            with heeding_interrupts() as check_interrupts, Leases(self.store) as leases:
+                while todo:
+                    before, busy = done, list[Todo]()
+                    for (here, batch), result in self.executor.map(self._chunks(todo, leases, busy)):
+                        self._commit(here, batch, result, leases)
+                        done += len(batch)
+                        self.tell(Event("advanced", study.name, len(batch)))
+                        check_interrupts()
+                        if time.monotonic() > self.deadline and done < total:
+                            raise OutOfTime
+                    todo = busy
+                    if todo and done == before:
+                        waiting = self._wait(study, todo, waiting)
         finally:
             self.tell(Event("simulated", study.name, done))
         for w in work:
             self._fetch(w)
         return collectors, done
 
-    def _discard(self, stale: list[Stale]) -> None:
-        """Forget rows that cannot be used, so that they are computed again."""
+    def _wait(self, study: type[Study], busy: list[Todo], before: int) -> int:
+        """Give other processes time for what they compute; returns how much that is."""
+        count = sum(len(instances) for _, instances in busy)
+        if count != before:
+            words = f"waits for {count} instances that another process computes"
+            self.tell(Event("waiting", study.name, count, message=words))
+        if time.monotonic() > self.deadline:
+            raise OutOfTime
+        time.sleep(_LOOK_SECONDS)
+        return count
+
+    def _discard(self, stale: list[Stale], before: float) -> None:
+        """Forget rows that cannot be used, so that they are computed again; another process may just have done so."""
         for reason, count in Counter(row.reason for row in stale).items():
             if reason != OLD:
                 self.tell(
                     Event("warned", message=f"{count} {reason} rows in store {self.store.path}: computing them again")
                 )
         for row in stale:
-            self.store.discard(row.key, [row.seed])
+            self.store.discard(row.key, [row.seed], before)
 
-    def _chunks(self, work: list[Work]) -> Iterator[tuple[tuple[Work, list[PointSeed]], Chunk]]:
-        for w in work:
-            for batch, chunk in w.group.chunks(w.missing):
-                # Another process on the same store may have finished these meanwhile.
-                keys = w.keys({instance.point for instance in batch})
-                if all(self.store.has(keys[instance.point], instance.seed) for instance in batch):
-                    self.tell(Event("advanced", w.group.grid.study.name, len(batch)))
-                    continue
-                yield (w, batch), chunk
+    def _chunks(
+        self, todo: list[Todo], leases: Leases, busy: list[Todo]
+    ) -> Iterator[tuple[tuple[Work, list[PointSeed]], Chunk]]:
+        """Take what is to do, a chunk at a time; `busy` gets what is being computed already."""
+        for w, instances in todo:
+            rest, batch, others = iter(instances), list[PointSeed](), list[PointSeed]()
+            while asked := list(itertools.islice(rest, w.group.width - len(batch))):
+                answers = list(zip(asked, leases.take(w.instances(asked)), strict=True))
+                batch += [instance for instance, answer in answers if answer is Answer.OURS]
+                others += [instance for instance, answer in answers if answer is Answer.BUSY]
+                if stored := sum(answer is Answer.STORED for _, answer in answers):
+                    self.tell(Event("advanced", w.group.grid.study.name, stored))
+                if len(batch) == w.group.width:
+                    yield (w, batch), w.group.chunk(batch)
+                    batch = []
+            if batch:
+                yield (w, batch), w.group.chunk(batch)
+            if others:
+                busy.append((w, others))
 
-    def _commit(self, work: Work, batch: list[PointSeed], result: Computed) -> None:
+    def _commit(self, work: Work, batch: list[PointSeed], result: Computed, leases: Leases) -> None:
         group, rows = work.group, []
         keys = work.keys(dict.fromkeys(instance.point for instance in batch))
         seconds = result.seconds / len(batch)
@@ -220,6 +264,7 @@ class Laboratory:
             rows.append(Row(keys[point], seed, seconds, arrays, result.versions))
         points = {key: canonical(group.grid.point(point)) for point, key in keys.items()}
         self.store.write(group.grid.study.name, group.fingerprint, points, rows)
+        leases.release([(row.point, row.seed) for row in rows])
         for instance, row in zip(batch, rows, strict=True):
             work.collector.put(instance.point, instance.seed, row.arrays)
         work.collector.seconds += result.seconds
@@ -230,8 +275,9 @@ class Laboratory:
         wanted = set(collector.grid.study.simulated_outputs())
         for point, key in work.keys(np.flatnonzero(collector.missing.any(1)).tolist()).items():
             for seed, row in self.store.read(key, collector.grid.seeds)[0].items():
-                if not _unusable(row, wanted):
+                if collector.missing[point, seed] and not _unusable(row, wanted):
                     collector.put(point, seed, row.arrays)
+                    collector.seconds += row.seconds
 
 
 def _unusable(row: Row, wanted: set[str]) -> str:

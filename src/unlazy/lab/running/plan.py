@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-import itertools
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -55,13 +54,8 @@ class Group:
     """The numbers of its points in the grid, in their order."""
     width: int
 
-    def chunks(self, missing: Iterable[PointSeed]) -> Iterator[tuple[list[PointSeed], Chunk]]:
-        """The missing instances, `width` at a time."""
-        rest = iter(missing)
-        while batch := list(itertools.islice(rest, self.width)):
-            yield batch, self.chunk(batch)
-
     def chunk(self, batch: list[PointSeed]) -> Chunk:
+        """What computes up to `width` instances."""
         study, stream = self.grid.study, self.grid.stream
         names = [n for n in study.parameters() if n not in self.shared]
         points = [self.grid.point(i.point) for i in batch]

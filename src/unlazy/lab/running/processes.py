@@ -23,7 +23,7 @@ from unlazy.lab.running.worker import SERVE
 
 _LEAST_MEMORY = 2**29
 """The least budget of a worker: of the quick presets most programs need a fifth of it, the largest 464 MiB."""
-_PASSED_ON = ("begun", "advanced", "simulated", "warned")
+_PASSED_ON = ("begun", "advanced", "waiting", "simulated", "warned")
 
 
 def default_jobs(cores: int, budget: int) -> int:

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import os
 import sqlite3
 import time
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
@@ -163,10 +165,6 @@ class Store:
     def close(self) -> None:
         self._db.close()
 
-    def has(self, point: bytes, seed: int) -> bool:
-        """Whether an instance is stored."""
-        return any(self._query("SELECT 1 FROM results WHERE point = ? AND seed = ?", (point, seed)))
-
     def points(self, study: str, fingerprint: str) -> set[bytes]:
         """The keys of all points of a study that were stored by this code."""
         found = self._query("SELECT point FROM points WHERE study = ? AND fingerprint = ?", (study, fingerprint))
@@ -188,23 +186,29 @@ class Store:
                 rows[seed] = Row(point, seed, seconds, arrays, versions)
         return rows, damaged
 
-    def discard(self, point: bytes, seeds: Iterable[int]) -> None:
-        """Forget rows, so that they count as missing."""
+    def discard(self, point: bytes, seeds: Iterable[int], before: float = math.inf) -> None:
+        """Forget rows, so that they count as missing; not those that were written since `before`."""
         for seed in seeds:
-            self._change("DELETE FROM results WHERE point = ? AND seed = ?", (point, seed))
+            self._change("DELETE FROM results WHERE point = ? AND seed = ? AND created < ?", (point, seed, before))
 
     def write(self, study: str, fingerprint: str, points: Mapping[bytes, str], rows: Iterable[Row]) -> None:
         """Commit rows in one transaction. `points` maps the points' keys to their parameters as JSON."""
         now = time.time()
         packed = [(r.point, r.seed, r.seconds, now, r.versions, *_pack(r)) for r in rows]
+        with self.changing() as db:
+            db.executemany(
+                "INSERT OR IGNORE INTO points VALUES (?, ?, ?, ?)",
+                [(key, study, fingerprint, text) for key, text in points.items()],
+            )
+            db.executemany("INSERT OR IGNORE INTO results VALUES (?, ?, ?, ?, ?, ?, ?, ?)", packed)
+
+    @contextmanager
+    def changing(self) -> Iterator[sqlite3.Connection]:
+        """One transaction, which waits for those of other processes: all of it happens or nothing."""
         try:
             self._db.execute("BEGIN IMMEDIATE")
             try:
-                self._db.executemany(
-                    "INSERT OR IGNORE INTO points VALUES (?, ?, ?, ?)",
-                    [(key, study, fingerprint, text) for key, text in points.items()],
-                )
-                self._db.executemany("INSERT OR IGNORE INTO results VALUES (?, ?, ?, ?, ?, ?, ?, ?)", packed)
+                yield self._db
             except BaseException:
                 self._db.execute("ROLLBACK")
                 raise

@@ -24,6 +24,8 @@ class Bar:
             self._bar.advance(task.id, event.count)
             speed = task.finished_speed or task.speed
             self._bar.update(task.id, rate=f"{speed:.3g} instances/s" if speed else "running")
+        elif event.kind == "waiting" and self._bar is not None:
+            self._bar.update(self._bar.tasks[0].id, rate="waits for another process")
         elif event.kind == "simulated" and self._bar is not None:
             self._bar.stop()
             self._bar = None
