@@ -16,7 +16,7 @@ RULES = (DESCENT, SIGN)
 SPREAD = ("sign, signal spread out",)
 THEOREM = ("li2025signgd", "theorem on the tutorial's slide")
 DENSE = "The noise is dense here and sparse in the paper, whose samples have two tokens where these have three."
-SMALL: dict[str, Any] = {"width": [8, 16], "seeds": 12}
+SMALL: dict[str, Any] = {"width": [8, 16], "seeds": 16}
 
 
 def _panel(name: str, **more: Any) -> Panel:
