@@ -124,7 +124,7 @@ class BenignOverfittingRelu(Study):
         "quick": {
             "main": {("n", "d"): SIZES, "signal_level": LEVELS, "seeds": 32},
             "width": {"width": [20, 40], "signal_level": LEVELS[:3], "seeds": 24},
-            "samples": {**SAMPLES, "seeds": 16},
+            "samples": {**SAMPLES, "seeds": 28},
             "dimension": {**DIMENSION, "seeds": 12},
             "growth": {**SHORT, "seeds": 12},
         },

@@ -91,7 +91,7 @@ class MatrixNormalised(Study):
     }
     figure = panels(
         *(_panel("mean_feature_coefficient", where, **LEARNED) for where in (CLEAR, NOISY)),
-        _panel("mean_feature_coefficient", RELU, part="relu", **LEARNED),
+        _panel("mean_feature_coefficient", RELU, part="relu", title="ReLU", **LEARNED),
         _panel("feature_error", NOISY, ylabel="test error", log="x", ylim=(-0.03, 0.55)),
         _panel(
             "noise_coefficient",
