@@ -21,9 +21,9 @@ ENDS = (
     "The table has a signal that grows exponentially and noise that stays bounded; their ratio at the end of the run "
     "is judged."
 )
-FINITE = (
-    "The power is a little below 1/2 at these sizes: of the memorised noise a fresh sample meets a part of about "
-    "1/sqrt(d), so that a signal which has lost may still be the larger one."
+NO_POWER = (
+    "The slide has no power of d: that of n SNR^2 = const is judged. At these sizes it is a little below 1/2, for a "
+    "fresh sample meets a part of about 1/sqrt(d) of the memorised noise, and a signal that has lost may be larger."
 )
 LEARNED = ("signal_coefficient", "noise_coefficient", "dead_noise")
 WEAK = {"signal_strength": 0.2, "width": 10}
@@ -148,7 +148,7 @@ class LabelNoiseGradientDescent(Study):
         over runs)."""
         return _ends(main)[0].test_error.median("seed")
 
-    @claim("huang2025labels", "", between(0.4, 0.55), resampled=True, departs=FINITE)
+    @claim("huang2025labels", "", between(0.4, 0.55), resampled=True, departs=NO_POWER)
     def threshold(plain):
         """It fails up to n SNR^2 = const: the signal with which its error is 1/4 grows as |mu| ~ d^(1/2), the fitted
         power of d is {criterion}."""
