@@ -33,7 +33,7 @@ PLAIN: dict[str, Any] = {
     "signal_norm": [2.0, 3.0, 4.5, 6.75, 10.0],
     "relative_radius": 0.0,
 }
-SAM: dict[str, Any] = {
+SAM: dict[Any, Any] = {
     ("d", "sam_share"): [(250.0, 0.1), (1e3, 0.2), (4e3, 0.4), (1.6e4, 0.8)],
     "signal_norm": [0.3, 0.45, 0.65, 1.0, 1.5],
     "relative_radius": LONG,
