@@ -72,9 +72,14 @@ class DiffusionVsClassification(Study):
         "classifier_loss": Output("training loss of the classifier", "", DIMS, scale="log"),
         "diverged_at": replace(DIVERGED_AT, dims=DIMS),
     }
-    history = (Change("", "formulation", "three others were tried before"),)
+    history = (
+        Change("", "formulation", "three others were tried before"),
+        Change(
+            "classifier-fit", "0.06, where first it was 0.0501", "runs stop below 0.05: it tells those that never do"
+        ),
+    )
     presets = {
-        "quick": {"time": [EARLY, LATE], "width": [10, 20], "seeds": 24},
+        "quick": {"time": [EARLY, LATE], "width": [10, 20], "seeds": 12},
         "full": {
             "time": [0.05, EARLY, 1.0, 2.0, LATE],
             "width": [10, 20, 40],
@@ -130,7 +135,7 @@ class DiffusionVsClassification(Study):
         """It is a stationary point of the whole loss, with all neurons: the relative gradient is {criterion}."""
         return main.simulated.gradient_norm
 
-    @claim(OWN, "precondition of the claims below", at_most(0.0501))
+    @claim(OWN, "precondition of the claims below", at_most(0.06))
     def classifier_fit(main):
         """The classifier fits its samples: the training loss is {criterion}."""
         return main.simulated.classifier_loss.isel(time=0, missing_dims="ignore")

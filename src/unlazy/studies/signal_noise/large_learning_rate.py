@@ -79,7 +79,7 @@ class LargeLearningRate(Study):
         **shared.RUN_OUTPUTS,
     }
     presets = {
-        "quick": {"relative_step_size": [0.1, 0.5, 1.0, 1.3, 1.5], "width": [10, 20], "seeds": 24},
+        "quick": {"relative_step_size": [0.1, 0.5, 1.0, 1.3, 1.5], "width": [10, 20], "seeds": 40},
         "full": {"relative_step_size": STEP_SIZES, "width": [10, 20, 40], "steps": 1500, "seeds": 32},
     }
     lines = {"main": "relative_step_size"}

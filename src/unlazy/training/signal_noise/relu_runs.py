@@ -70,7 +70,7 @@ def memorising_run(
     design = engine.signal_noise_design(n, largest_n=largest_n)
     length = jnp.reshape((signal_level * d / n) ** 0.25, (1,))
     rule, network = engine.gradient_descent(relative_step_size * n * width / d), engine.Network(engine.relu_power(1))
-    measures: dict[str, Any] = {"record": engine.mean_coefficients, "record_at": record_at, "draws": 1000}
+    measures: dict[str, Any] = {"record": engine.mean_coefficients, "record_at": record_at, "draws": 4000}
     measures |= {"stop_loss": stop_loss, "d": d, "width": width}
     run = engine.patch_run(key, design, length, network, rule, steps, **sizes, **measures)
     problem, state, (signal, noise), fresh = run
