@@ -72,8 +72,8 @@ class RidgeEquivalentStudy(Study):
     }
     presets = {
         "quick": {
-            "sizes": {"n": [50, 100, 200, 300, 600, 800, 1600]} | ISOTROPIC | {"seeds": 12},
-            "ridges": {CASE: CASES, "ridge": RIDGES, "seeds": 128},
+            "sizes": {"n": [50, 100, 200, 300, 600, 800, 1600]} | ISOTROPIC | {"seeds": 36},
+            "ridges": {CASE: CASES, "ridge": RIDGES, "seeds": 384},
         },
         "full": {
             "sizes": {"n": MANY, "d": 1000} | ISOTROPIC | {"spectrum_exponent": [0.0, 1.0], "seeds": 40},
