@@ -17,7 +17,7 @@ PLANTED = (
     "The spikes are planted along the target, where the source takes a gradient step on a large batch, and the "
     "equations are this project's."
 )
-SIZES = ("n", "d", "width")
+SIZES = ("width", "d", "n")
 LEVELS = tuple(((np.arange(200) + 0.5) / 200).tolist())
 
 
@@ -67,12 +67,12 @@ class FeatureSpectrumStudy(Study):
     inner = {"quantile": LEVELS}
     presets = {
         "quick": {
-            "main": {"spikes": ["none", "one group"], "seeds": 32},
-            "sizes": {SIZES: [(k * 125, k * 50, k * 75) for k in (1, 2, 4, 8)], "seeds": 16},
+            "main": {"spikes": ["none", "one group"], "seeds": 20},
+            "sizes": {SIZES: [(k * 75, k * 50, k * 125) for k in (1, 2, 4, 8)], "seeds": 16},
         },
         "full": {
             "main": {"spikes": list(shared.PLANTED), "d": 800, "width": 1200, "n": 2000, "seeds": 24},
-            "sizes": {SIZES: [(k * 125, k * 50, k * 75) for k in (1, 2, 4, 8, 16)], "seeds": 24},
+            "sizes": {SIZES: [(k * 75, k * 50, k * 125) for k in (1, 2, 4, 8, 16)], "seeds": 24},
         },
     }
     figure = panels(

@@ -80,7 +80,7 @@ class LazyVsFeature(Study):
     presets = {
         "quick": {
             "main": {"width": [64, 128, 256, 512], "output_exponent": EXPONENTS[::2], "seeds": 16},
-            "one_step": {SIZES: LARGER[:4]} | ONE_STEP | {"output_exponent": EXPONENTS[::2], "seeds": 192},
+            "one_step": {SIZES: LARGER[:4]} | ONE_STEP | {"output_exponent": EXPONENTS[::2], "seeds": 256},
         },
         "full": {
             "main": {"width": [2**k for k in range(6, 13)], "output_exponent": EXPONENTS, "steps": 1500, "seeds": 32},

@@ -15,9 +15,11 @@ from unlazy.lab import (
     at_most,
     cite,
     claim,
+    crossing,
     enough,
     parameter,
     path,
+    slope,
     static,
     value,
     within,
@@ -27,6 +29,9 @@ from unlazy.studies.one_step import shared
 
 INITIAL = -1.0
 """The value of s that stands for no step at all."""
+SIZES = ("width", "d", "n")
+LARGER = [(2 * d, d, 8 * d) for d in (32, 64, 128, 256, 512)]
+NEAR = [0.4, 0.45, 0.5, 0.55, 0.6]
 
 
 def _over_bound(main, exponent):
@@ -42,7 +47,7 @@ class OneStepRiskStudy(Study):
         "After one gradient step of size N^s on the first layer, what is the risk of ridge regression on the "
         "features, and from which s on is it below what any kernel can reach?"
     )
-    sources = cite("ba2022", "cui2024", "dandi2024spectrum")
+    sources = cite("ba2022", "moniri2024", "cui2024", "dandi2024spectrum")
 
     n: int = static(1024, "samples of the step, and as many fresh ones of the readout", symbol="n", low=2, scale="log")
     d: int = static(256, "dimension", symbol="d", low=2, high=10_000, scale="log")
@@ -62,13 +67,19 @@ class OneStepRiskStudy(Study):
     }
     history = (Change("theory", "more seeds", "undecided on the draws that its new parameter names gave"),)
     presets = {
-        "quick": {"n": [256, 1024, 2048], "seeds": 64},
+        "quick": {
+            "main": {"n": [256, 1024, 2048], "seeds": 76},
+            "threshold": {SIZES: LARGER[:4], "step_exponent": NEAR, "seeds": 16},
+        },
         "full": {
-            "n": [512, 1024, 2048, 4096, 6144, 8192],
-            "d": 1024,
-            "width": 2048,
-            "step_exponent": [INITIAL, 0.0, 0.125, 0.25, 0.375, 0.5],
-            "seeds": 8,
+            "main": {
+                "n": [512, 1024, 2048, 4096, 6144, 8192],
+                "d": 1024,
+                "width": 2048,
+                "step_exponent": [INITIAL, 0.0, 0.125, 0.25, 0.375, 0.5],
+                "seeds": 8,
+            },
+            "threshold": {SIZES: LARGER, "step_exponent": NEAR, "seeds": 16},
         },
     }
     lines = {"main": "n"}
@@ -135,6 +146,20 @@ class OneStepRiskStudy(Study):
     def small_steps_stay_above(main):
         """With n = 8 d samples random features and a step of order one stay above it: the ratio is {criterion}."""
         return [_over_bound(main, exponent) for exponent in (INITIAL, 0.0)]
+
+    @claim(
+        "moniri2024",
+        "",
+        within(0.1, absolute=True),
+        resampled=True,
+        departs="The source has a spike of degree 3 in the features from N^(1/3) on; that the risk passes the bound of "
+        "all kernels, at n = 8 d and one ridge, is this project's measure of it.",
+    )
+    def threshold(threshold):
+        """An odd target has no part of degree 2, and steps above N^(1/3) learn that of degree 3: the step size at which
+        the risk passes |P_{>1} f|^2 grows with N with the slope 1/3, {criterion}."""
+        ratio = threshold.simulated.risk.mean("seed") / threshold.predicted.kernel_bound
+        return slope(ratio.width ** crossing(ratio, "step_exponent", 1.0), "width", least=4) - 1 / 3
 
     def memory(self) -> int:
         return shared.memory(self)

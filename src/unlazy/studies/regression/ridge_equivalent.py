@@ -73,7 +73,7 @@ class RidgeEquivalentStudy(Study):
     presets = {
         "quick": {
             "sizes": {"n": [50, 100, 200, 300, 600, 800, 1600]} | ISOTROPIC | {"seeds": 36},
-            "ridges": {CASE: CASES, "ridge": RIDGES, "seeds": 384},
+            "ridges": {CASE: CASES, "ridge": RIDGES, "seeds": 512},
         },
         "full": {
             "sizes": {"n": MANY, "d": 1000} | ISOTROPIC | {"spectrum_exponent": [0.0, 1.0], "seeds": 40},

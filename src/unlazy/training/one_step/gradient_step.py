@@ -98,8 +98,9 @@ def step_risks(
     fresh: int = 2000,
 ) -> ReadoutErrors:
     """Draw everything; both errors by step size and ridge. All step sizes share network, gradient, readout and test."""
-    step = first_step(rng, draw_samples(rng, n, d, link, noise_variance), width, activation, support=support)
-    data, test = draw_samples(rng, n, d, link, noise_variance), draw_samples(rng, fresh, d, link, 0.0)
+    step_data, data = (draw_samples(rng, n, d, link, noise_variance) for _ in range(2))
+    test = draw_samples(rng, fresh, d, link, 0.0)
+    step = first_step(rng, step_data, width, activation, support=support)
     found = [features_readout(activation, step.weights(size), data, test, ridges) for size in step_sizes]
     return ReadoutErrors(*map(np.array, zip(*found, strict=True)))
 
