@@ -58,7 +58,7 @@ def test_quick_needs_few_programs(name):
         for grid in preset_grids(study, "quick").values()
     ]
     assert max(programs) <= 4
-    assert sum(programs) <= 6
+    assert sum(programs) <= 8
 
 
 @pytest.mark.parametrize("name", NAMES)

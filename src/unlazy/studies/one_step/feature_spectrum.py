@@ -21,7 +21,7 @@ SIZES = ("width", "d", "n")
 LEVELS = tuple(((np.arange(200) + 0.5) / 200).tolist())
 
 
-def _spectra(axes: Any, main: Any, **_: Any) -> None:
+def _spectra(axes: Any, main: Any, **parts: Any) -> None:
     """The eigenvalues of all seeds as histograms, the law of the bulk as lines and predicted outliers as arrows."""
     points, largest = main.simulated, 0.0
     common = {
