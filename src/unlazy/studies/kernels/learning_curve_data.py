@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from unlazy.lab import OWN, Output, Study, at_least, at_most, cite, claim, enough, path, static
+from unlazy.lab import OWN, Output, Study, at_least, at_most, changes, cite, claim, enough, path, static
 from unlazy.plotting.panels import Panel, panels
 
 DATA = ["diabetes", "breast_cancer", "wine", "iris", "digit_classes", "digits", "china", "jacksboro", "topobathy"]
@@ -92,6 +92,11 @@ class LearningCurveData(Study):
         "quick": {"data": DATA, "seeds": 18},
         "full": {"data": DATA, "kernel": list(KERNELS), "pool_size": 700, "splits": 48, "seeds": 6},
     }
+    history = changes(
+        "fast beyond-power-law beyond-eigenlearning",
+        "a ratio of means over pools, where it was the mean of their ratios",
+        "single pools with a small denominator made it noisy",
+    )
     figure = panels(
         _panel("fewer rows than the pool", "", "eigenlearning", "fast", "hybrid", "pointwise"),
         _panel("two and three times the rows of a pool", "_beyond", "eigenlearning", "power_law", "forecast"),
