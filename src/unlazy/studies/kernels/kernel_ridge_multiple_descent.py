@@ -72,8 +72,8 @@ class KernelRidgeMultipleDescent(Study):
     presets = {
         "quick": {
             "main": {"n": [10, 20, 30, 45, 60, 100, 200, 330, 464, 650, 1000], "seeds": 8},
-            "first": {"d": [8, 16, 32, 64], "n": FEW, **NOISELESS, "seeds": 64},
-            "second": {"d": [8, 12, 18, 27], "n": MANY[:5], **NOISELESS, "seeds": 8},
+            "first": {"d": [8, 16, 32, 64], "n": FEW, **NOISELESS, "seeds": 24},
+            "second": {"d": [8, 12, 18, 27], "n": MANY[:5], **NOISELESS, "seeds": 6},
         },
         "full": {
             "main": {

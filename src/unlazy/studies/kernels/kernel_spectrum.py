@@ -63,9 +63,9 @@ class KernelSpectrumStudy(Study):
     inner = {"quantile": LEVELS}
     presets = {
         "quick": {
-            "bulk": {"seeds": 8},
-            "sizes": {("d", "n"): SIZES, "kernel_function": "0.8he2+0.6he3", "seeds": 8},
-            "outliers": {"kernel_function": "relu", "seeds": 12},
+            "bulk": {"seeds": 6},
+            "sizes": {("d", "n"): SIZES, "kernel_function": "0.8he2+0.6he3", "seeds": 6},
+            "outliers": {"kernel_function": "relu", "seeds": 8},
         },
         "full": {
             "bulk": {("d", "n"): [(45, 1500), (70, 4000)], "seeds": 8},

@@ -68,7 +68,7 @@ class FeatureSpectrumStudy(Study):
     presets = {
         "quick": {
             "main": {"spikes": ["none", "one group"], "seeds": 20},
-            "sizes": {SIZES: [(k * 75, k * 50, k * 125) for k in (1, 2, 4, 8)], "seeds": 16},
+            "sizes": {SIZES: [(k * 75, k * 50, k * 125) for k in (1, 2, 4, 8)], "seeds": 12},
         },
         "full": {
             "main": {"spikes": list(shared.PLANTED), "d": 800, "width": 1200, "n": 2000, "seeds": 24},

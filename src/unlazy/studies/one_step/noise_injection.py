@@ -47,7 +47,7 @@ class NoiseInjectionStudy(Study):
     }
     presets = {
         "quick": {
-            "copies": {"copies": [1, 3, 30, 0], "d": 200, "seeds": 48},
+            "copies": {"copies": [1, 3, 30, 0], "d": 200, "seeds": 36},
             "levels": {"input_noise_variance": [0.0, 0.0625, 0.25, 1.0], "copies": 0, "d": 200, "seeds": 12},
         },
         "full": {

@@ -48,7 +48,7 @@ class Spike(Study):
     }
     history = (Change("alignment", "more seeds", "undecided on the draws that its new parameter names gave"),)
     presets = {
-        "quick": {"step_samples_per_dimension": [1.0, 4.0], "d": 400, "seeds": 144},
+        "quick": {"step_samples_per_dimension": [1.0, 4.0], "d": 400, "seeds": 128},
         "full": {"step_samples_per_dimension": [1.0, 2.0, 4.0], "d": [512, 1024], "seeds": 24},
     }
     lines = {"main": "step_size"}

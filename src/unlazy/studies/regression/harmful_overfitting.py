@@ -28,7 +28,7 @@ class HarmfulOverfitting(shared.MetricExample):
 
     presets = {
         "quick": {
-            "main": {"n": [10, 14, 20, 28], "steps": [STEPS], "seeds": 32},
+            "main": {"n": [10, 14, 20, 28], "steps": [STEPS], "seeds": 28},
             "known": {"n": [14, 20], **shared.KNOWN, "seeds": 128},
         },
         "full": {
