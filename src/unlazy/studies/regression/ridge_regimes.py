@@ -92,7 +92,7 @@ class RidgeRegimes(Study):
     }
     presets = {
         "quick": {
-            "kernel": {CASE: [(2.0, 2.0), (1.5, 2.0)], "n": [25, 40, 60, 90], "ridge": FINE, "seeds": 160},
+            "kernel": {CASE: [(2.0, 2.0), (1.5, 2.0)], "n": [25, 40, 60, 90], "ridge": FINE, "seeds": 192},
             "benign": {CASE: [(0.5, 1.3), (0.5, 1.5)], "n": [25, 50, 100, 200], "seeds": 112},
             "harmful": {CASE: [(0.3, 2.5), (0.5, 3.0)], "n": [20, 25, 32, 40], "seeds": 32},
             "boundary": {**BOUNDARY, "n": [8, 14, 26, 48], "seeds": 192},
