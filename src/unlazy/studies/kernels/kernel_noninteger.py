@@ -39,7 +39,7 @@ class KernelNoninteger(Study):
         "third_moment": Output("third moment", "m_3"),
     }
     inner = {"quantile": LEVELS}
-    presets = {"quick": {"d": [36, 64, 100, 144], "seeds": 6}, "full": {"d": [36, 64, 100, 144, 225], "seeds": 16}}
+    presets = {"quick": {"d": [36, 64, 100, 144], "seeds": 8}, "full": {"d": [36, 64, 100, 144, 225], "seeds": 16}}
     figure = panels(
         spectrum_panel(lambda data: data.isel(d=0), _laws, title="smallest $d$"),
         spectrum_panel(lambda data: data.isel(d=-1), _laws, title="largest $d$"),

@@ -8,19 +8,43 @@ from typing import Any
 import numpy as np
 
 from unlazy.functions.orthogonal import Gegenbauer
-from unlazy.lab import Output, Study, at_least, cite, claim, over_theory, path, static, value, within
+from unlazy.lab import (
+    Output,
+    Study,
+    at_least,
+    changes,
+    cite,
+    claim,
+    crossing,
+    over_theory,
+    path,
+    slope,
+    static,
+    value,
+    within,
+)
 from unlazy.plotting.panels import Level, Panel, panels
 from unlazy.theory.kernels.random_features import kernel_regression_equivalent
 
 ENERGIES = (0.0, 1.0, 0.3, 0.1)
 SMALLEST = 1e-6
 FRESH = 500
+HALF = "The source has limits for n of the order of powers of d; the half is this project's measure of a transition."
+FEW, MANY = [8, 11, 16, 22, 32, 45, 64, 90, 128], [48, 96, 192, 384, 768, 1536]
+NOISELESS = {"noise_variance": 0.0, "penalty": [SMALLEST]}
 
 
 def _peak(main, at, before, after):
     """The mean risk at a size over the larger of the mean risks before and after it."""
     risk = main.simulated.risk.sel(penalty=SMALLEST).mean("seed")
     return risk.sel(n=at) / np.maximum(risk.sel(n=before), risk.sel(n=after))
+
+
+def _threshold_slope(part, degree):
+    """The slope in log d of the log number of samples at which half the energy of a degree is learned."""
+    risk = part.simulated.risk.sel(penalty=SMALLEST).mean("seed")
+    half = sum(ENERGIES[degree + 1 :]) + ENERGIES[degree] / 2
+    return slope(crossing(risk, "n", half), "d", least=4)
 
 
 @dataclass(frozen=True)
@@ -46,13 +70,26 @@ class KernelRidgeMultipleDescent(Study):
         "training_error": Output("training error", "", ("penalty",), scale="log"),
     }
     presets = {
-        "quick": {"n": [10, 20, 30, 45, 60, 100, 200, 330, 464, 650, 1000], "seeds": 12},
+        "quick": {
+            "main": {"n": [10, 20, 30, 45, 60, 100, 200, 330, 464, 650, 1000], "seeds": 8},
+            "first": {"d": [8, 16, 32, 64], "n": FEW, **NOISELESS, "seeds": 24},
+            "second": {"d": [8, 12, 18, 27], "n": MANY[:5], **NOISELESS, "seeds": 6},
+        },
         "full": {
-            "n": [10, 15, 20, 30, 45, 60, 100, 150, 200, 280, 330, 400, 464, 540, 650, 1000, 1400, 2000, 3000],
-            "seeds": 24,
+            "main": {
+                "n": [10, 15, 20, 30, 45, 60, 100, 150, 200, 280, 330, 400, 464, 540, 650, 1000, 1400, 2000, 3000],
+                "seeds": 24,
+            },
+            "first": {"d": [8, 16, 32, 64], "n": FEW, **NOISELESS, "seeds": 128},
+            "second": {"d": [8, 12, 18, 27, 40], "n": MANY, **NOISELESS, "seeds": 12},
         },
     }
     broadcasts = ("n", "noise_variance")
+    history = changes(
+        "second-transition",
+        "0.3, where the first has 0.15",
+        "by the formula of finite size the slope is 1.83 at these d and 1.88 from d = 10 to 80",
+    )
     lines = {"main": "n"}
     figure = panels(
         Panel(
@@ -83,6 +120,18 @@ class KernelRidgeMultipleDescent(Study):
     def second_peak(main):
         """It peaks again at n = N_2 = 464, about d^2/2: over that at n = 200 and n = 1000 it is {criterion}."""
         return _peak(main, 464, 200, 1000)
+
+    @claim("xiao2022", "", within(0.15, absolute=True), resampled=True, departs=HALF)
+    def first_transition(first):
+        """Linear functions are learned at n ~ d: the slope in log d of the number of samples at which half of their
+        energy is learned, without noise, is 1, {criterion}."""
+        return _threshold_slope(first, 1) - 1
+
+    @claim("xiao2022", "", within(0.3, absolute=True), resampled=True, departs=HALF)
+    def second_transition(second):
+        """Quadratic functions are learned at n ~ d^2: the slope is 2, {criterion}, with a correction of order 1/d that
+        the formula of finite size has too."""
+        return _threshold_slope(second, 2) - 2
 
     @claim(
         "xiao2022",

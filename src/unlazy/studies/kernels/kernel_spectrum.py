@@ -26,7 +26,7 @@ from unlazy.plotting.panels import Panel, panels
 from unlazy.studies.kernels.shared import FUNCTIONS, LEVELS, finite_law, limit_law, spectrum_panel
 
 SQUARE = "Of the theorem's scalings n ~ d^l only l = 2 is drawn"
-SIZES = [(24, 288), (40, 800), (60, 1800)]
+SIZES = [(16, 128), (24, 288), (40, 800), (60, 1800)]
 
 
 def _laws(data):
@@ -63,9 +63,9 @@ class KernelSpectrumStudy(Study):
     inner = {"quantile": LEVELS}
     presets = {
         "quick": {
-            "bulk": {"seeds": 4},
-            "sizes": {("d", "n"): SIZES, "kernel_function": "0.8he2+0.6he3", "seeds": 4},
-            "outliers": {"kernel_function": "relu", "seeds": 12},
+            "bulk": {"seeds": 6},
+            "sizes": {("d", "n"): SIZES, "kernel_function": "0.8he2+0.6he3", "seeds": 6},
+            "outliers": {"kernel_function": "relu", "seeds": 8},
         },
         "full": {
             "bulk": {("d", "n"): [(45, 1500), (70, 4000)], "seeds": 8},

@@ -44,7 +44,7 @@ class KernelUniversality(Study):
     }
     inner = {"quantile": LEVELS}
     presets = {
-        "quick": {"law": LAWS, ("d", "n"): [(20, 200), (32, 512), (50, 1250)], "seeds": 8},
+        "quick": {"law": LAWS, ("d", "n"): [(12, 72), (20, 200), (32, 512), (50, 1250)], "seeds": 10},
         "full": {"law": LAWS, ("d", "n"): [(24, 288), (40, 800), (60, 1800), (90, 4050)], "seeds": 8},
     }
     figure = panels(

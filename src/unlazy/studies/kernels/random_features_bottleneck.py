@@ -55,8 +55,8 @@ class RandomFeaturesBottleneck(Study):
     }
     presets = {
         "quick": {
-            "widths": {"n": 400, "width": [50, 100, 200, 400, 800, 1600, 3200], "seeds": 8},
-            "samples": {"width": 300, "n": [50, 100, 200, 300, 500, 1000, 2000], "seeds": 8},
+            "widths": {"n": 400, "width": [50, 100, 200, 400, 800, 1600, 3200], "seeds": 10},
+            "samples": {"width": 300, "n": [50, 100, 200, 300, 500, 1000, 2000], "seeds": 10},
         },
         "full": {
             "widths": {"n": 400, "width": [50, 100, 200, 300, 400, 600, 800, 1600, 3200, 6400], "seeds": 24},

@@ -47,7 +47,7 @@ class RandomFeaturesDoubleDescent(Study):
     }
     presets = {
         "quick": {
-            "curve": {"n": 350, "width": [50, 100, 175, 250, 350, 500, 700, 1200], "seeds": 16},
+            "curve": {"n": 350, "width": [50, 100, 175, 250, 350, 500, 700, 1200], "seeds": 8},
             "map": {"n": [50, 150, 450, 1000], "width": [50, 150, 450, 1000], "penalty": [1e-4], "seeds": 2},
         },
         "full": {

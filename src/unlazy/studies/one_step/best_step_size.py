@@ -33,7 +33,7 @@ class BestStepSize(Study):
         "training_error": Output("training error", "", ("relative_step_size",), scale="log"),
     }
     presets = {
-        "quick": {"seeds": 36},
+        "quick": {"seeds": 72},
         "full": {
             "d": 500,
             "width": 1000,

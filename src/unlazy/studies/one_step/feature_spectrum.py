@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from unlazy.lab import OWN, Output, Study, at_most, cite, claim, over_theory, parameter, static, within
+from unlazy.lab import OWN, Output, Study, at_most, cite, claim, over_theory, parameter, slope, static, within
 from unlazy.plotting import style
 from unlazy.plotting.panels import Panel, panels
 from unlazy.studies.one_step import shared
@@ -17,10 +17,11 @@ PLANTED = (
     "The spikes are planted along the target, where the source takes a gradient step on a large batch, and the "
     "equations are this project's."
 )
+SIZES = ("width", "d", "n")
 LEVELS = tuple(((np.arange(200) + 0.5) / 200).tolist())
 
 
-def _spectra(axes: Any, main: Any) -> None:
+def _spectra(axes: Any, main: Any, **parts: Any) -> None:
     """The eigenvalues of all seeds as histograms, the law of the bulk as lines and predicted outliers as arrows."""
     points, largest = main.simulated, 0.0
     common = {
@@ -65,8 +66,14 @@ class FeatureSpectrumStudy(Study):
     }
     inner = {"quantile": LEVELS}
     presets = {
-        "quick": {"spikes": ["none", "one group"], "seeds": 12},
-        "full": {"spikes": list(shared.PLANTED), "d": 800, "width": 1200, "n": 2000, "seeds": 24},
+        "quick": {
+            "main": {"spikes": ["none", "one group"], "seeds": 20},
+            "sizes": {SIZES: [(k * 75, k * 50, k * 125) for k in (1, 2, 4, 8)], "seeds": 12},
+        },
+        "full": {
+            "main": {"spikes": list(shared.PLANTED), "d": 800, "width": 1200, "n": 2000, "seeds": 24},
+            "sizes": {SIZES: [(k * 75, k * 50, k * 125) for k in (1, 2, 4, 8, 16)], "seeds": 24},
+        },
     }
     figure = panels(
         Panel(
@@ -92,8 +99,13 @@ class FeatureSpectrumStudy(Study):
 
     @claim("dandi2024spectrum", "", within(0.05), departs=PLANTED)
     def outlier(main):
-        """With a spike the largest eigenvalue is of order N, and where the determinant says, {criterion}."""
+        """With a spike the largest eigenvalue is where the determinant says, {criterion}."""
         return over_theory(main, "largest_eigenvalue").sel(spikes="one group")
+
+    @claim("dandi2024spectrum", "", within(0.1, absolute=True), departs=PLANTED)
+    def outlier_order(sizes):
+        """It is of order N: at a fixed shape its slope in log N is 1, {criterion}."""
+        return slope(sizes.simulated.largest_eigenvalue, "width", least=4) - 1
 
     @claim(OWN, "observation", at_most(0.7), resampled=True)
     def bulk_shrinks(main):

@@ -75,7 +75,7 @@ class KernelLimit(Study):
     }
     inner = {"learner": list(LEARNERS)}
     presets = {
-        "quick": {"n": [256, 1024], "seeds": 32},
+        "quick": {"n": [256, 1024], "seeds": 44},
         "full": {"n": [512, 1024, 2048, 4096], "d": 256, "width": 512, "link": ["erf", "tanh3"], "seeds": 16},
     }
     lines = {"main": "n"}

@@ -31,7 +31,7 @@ class NoiseInjectionStudy(Study):
     )
     sources = cite("dhifallah2021")
 
-    copies: int = static(3, f"{COPIES} of infinitely many", symbol=r"\ell", low=0, high=1000, short=SHORT)
+    copies: int = static(3, f"{COPIES} of infinitely many", symbol=r"\ell", low=0, high=1000, short=SHORT, paired=True)
     d: int = static(300, "dimension", symbol="d", low=2, high=10_000, scale="log")
     samples_per_dimension: float = static(2.5, "samples per dimension", symbol=r"\psi_1", above=0, high=100)
     width_per_dimension: float = static(1.5, "neurons per dimension", symbol=r"\psi_2", above=0, high=100)
@@ -47,7 +47,7 @@ class NoiseInjectionStudy(Study):
     }
     presets = {
         "quick": {
-            "copies": {"copies": [1, 3, 30, 0], "d": 200, "seeds": 24},
+            "copies": {"copies": [1, 3, 30, 0], "d": 200, "seeds": 36},
             "levels": {"input_noise_variance": [0.0, 0.0625, 0.25, 1.0], "copies": 0, "d": 200, "seeds": 12},
         },
         "full": {

@@ -41,7 +41,7 @@ class OneStepSmall(Study):
         "kernel_bound": Output("what no kernel goes below", r"\|P_{>1}f_*\|^2", theory_only=True),
     }
     presets = {
-        "quick": {"d": 200, "width": 400, "n": 600, "seeds": 24},
+        "quick": {"d": 200, "width": 400, "n": 600, "seeds": 60},
         "full": {"n": [400, 800, 1200, 2400, 4800], "step_size": [0.0, 0.5, 1.0, 2.0, 3.0, 5.0], "seeds": 32},
     }
     broadcasts = ("n", "d", "width", "ridge", "noise_variance")

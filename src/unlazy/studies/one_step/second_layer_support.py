@@ -50,7 +50,7 @@ class SecondLayerSupport(Study):
         "training_error": Output("training error", "", ("relative_step_size",), scale="log"),
     }
     presets = {
-        "quick": {"support": list(SUPPORTS), "seeds": 14},
+        "quick": {"support": list(SUPPORTS), "seeds": 24},
         "full": {"support": list(SUPPORTS), "relative_step_size": [0.5, 1.0, 2.0, 4.0, 8.0], "seeds": 24},
     }
     figure = panels(Panel("risk", x="support", by="relative_step_size", log="", ylim=(0, None)), width=4.8, height=3.2)

@@ -88,7 +88,7 @@ class DegreesOfFreedomCriterion(Study):
         "free_criterion": Output("criterion there, less the noise", r"R(W_*) - \sigma^2"),
     }
     presets = {
-        "quick": {"aligned": {"prior_exponent": [1.0, 2.0, 3.0], "seeds": 24}, "isotropic": {**ISOTROPIC, "seeds": 24}},
+        "quick": {"aligned": {"prior_exponent": [1.0, 2.0, 3.0], "seeds": 40}, "isotropic": {**ISOTROPIC, "seeds": 24}},
         "full": {
             "aligned": {
                 "prior_exponent": [1.0, 1.5, 2.0, 3.0],

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from unlazy.functions.spectra import harmful_example
-from unlazy.lab import OWN, at_least, at_most, between, cite, claim, path, slope, static, within
+from unlazy.lab import OWN, at_least, at_most, between, changes, cite, claim, path, slope, static, within
 from unlazy.studies.regression import shared
 
 PAPER = "suzuki2024 suzuki2024talk"
@@ -28,14 +28,26 @@ class HarmfulOverfitting(shared.MetricExample):
 
     presets = {
         "quick": {
-            "main": {"n": [10, 14, 20, 28], "seeds": 16},
-            "known": {"n": [10, 14, 20], **shared.KNOWN, "seeds": 128},
+            "main": {"n": [10, 14, 20, 28], "steps": [STEPS], "seeds": 28},
+            "known": {"n": [14, 20], **shared.KNOWN, "seeds": 128},
         },
         "full": {
             "main": {"n": [10, 14, 20, 28, 40, 56], "steps": [6, 12, 40, 100], "seeds": 16},
-            "known": {"n": [10, 14, 20, 28, 40, 56], **shared.KNOWN, "seeds": 256},
+            "known": {"n": [14, 20, 28, 40, 56], **shared.KNOWN, "seeds": 256},
         },
     }
+    history = (
+        *changes(
+            "learned-rate degrees-of-freedom-rate",
+            "the slope is compared with that of Bayes on the same data, where it was to be at most -0.5",
+            "two-sided, and without the noise of the design that both share",
+        ),
+        *changes(
+            "theory",
+            "from n = 14 on, where it was from n = 10 on",
+            "the correction of order 1/n to the Bayes risk is about 8% at n = 10",
+        ),
+    )
     figure = shared.risks_against_size(STEPS, -2 / 3, "$n^{-2/3}$")
 
     @claim(PAPER, "example (1)", at_least(0.9))
@@ -48,16 +60,17 @@ class HarmfulOverfitting(shared.MetricExample):
         """More samples do not help ridge: the slope of its log risk in log n is {criterion}."""
         return slope(main.simulated.ridge_risk, "n")
 
-    @claim(PAPER, "example (1)", at_most(-0.5), departs=f"{shared.EVIDENCE}, and its rate is n^-2/3.")
+    @claim(PAPER, "example (1)", within(0.15, absolute=True), departs=f"{shared.EVIDENCE}.")
     def learned_rate(main):
-        """In the metric learned by evidence (40 steps) the risk goes to zero: its slope is {criterion}."""
-        return slope(main.simulated.evidence_risk.sel(steps=STEPS), "n")
+        """In the metric learned by evidence (40 steps) the risk goes to zero like that of Bayes (claim bayes-rate): its
+        slope less that of Bayes on the same data is 0, {criterion}."""
+        return shared.slope_over_bayes(main, "evidence_risk", STEPS)
 
-    @claim(PAPER, "example (1)", at_most(-0.5), departs=f"{shared.DIAGONAL}, and its rate is n^-2/3.")
+    @claim(PAPER, "example (1)", within(0.15, absolute=True), departs=f"{shared.DIAGONAL}.")
     def degrees_of_freedom_rate(main):
-        """In the metric learned with degrees-of-freedom regularisation (40 steps) it does so too: the slope is
+        """In the metric learned with degrees-of-freedom regularisation (40 steps) it does so too: the difference is 0,
         {criterion}."""
-        return slope(main.simulated.degrees_of_freedom_risk.sel(steps=STEPS), "n")
+        return shared.slope_over_bayes(main, "degrees_of_freedom_risk", STEPS)
 
     @claim(PAPER, "example (1)", between(-2 / 3 - 0.02, -2 / 3 + 0.02), theory=True, departs=shared.BAYES_RATE)
     def bayes_rate(main):
@@ -72,7 +85,7 @@ class HarmfulOverfitting(shared.MetricExample):
 
     @claim(OWN, "deterministic equivalent, see ridge-equivalent", within(0.15), resampled=True)
     def theory(known):
-        """Ridge and Bayes risks are those of their deterministic equivalents {criterion}, at n from 10 on."""
+        """Ridge and Bayes risks are those of their deterministic equivalents {criterion}, at n from 14 on."""
         return shared.theory_deviation(known)
 
     def population(self, **options: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

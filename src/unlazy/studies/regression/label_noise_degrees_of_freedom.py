@@ -126,8 +126,8 @@ class LabelNoiseDegreesOfFreedom(Study):
     }
     presets = {
         "quick": {
-            "identity": IDENTITY | {NOISE: NOISES, "n": 30, "width": 100, "seeds": 8},
-            "training": {NETWORK: [("tanh", 1e-3, 0.05), LINEAR], "n": 40, "width": 100, "steps": 250, "seeds": 8},
+            "identity": IDENTITY | {NOISE: NOISES, "n": 30, "width": 100, "seeds": 16},
+            "training": {NETWORK: [("tanh", 1e-3, 0.05), LINEAR], "n": 40, "width": 100, "steps": 250, "seeds": 24},
         },
         "full": {
             "identity": IDENTITY | {NOISE: MORE_NOISES, "seeds": 16},

@@ -85,7 +85,7 @@ class OptimalBound(Study):
     }
     presets = {
         "quick": {
-            "many": {**DECAYS, "tasks": 2000, "seeds": 16},
+            "many": {**DECAYS, "tasks": 2000, "seeds": 32},
             "few": {**DECAYS, "tasks": 200, "seeds": 16},
             "weak": {**WEAK, "seeds": 16},
         },

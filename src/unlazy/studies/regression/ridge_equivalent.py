@@ -9,7 +9,17 @@ import numpy as np
 
 from unlazy.functions.spectra import power_law
 from unlazy.lab import Output, Study, cite, static, value
-from unlazy.lab.claims import at_most, claim, difference, enough, over_theory, parameter, relative_deviation, within
+from unlazy.lab.claims import (
+    at_most,
+    changes,
+    claim,
+    difference,
+    enough,
+    over_theory,
+    parameter,
+    relative_deviation,
+    within,
+)
 from unlazy.numerics.ridge import conditional_risk, decompose, sample_effective_ridge
 from unlazy.plotting.panels import Panel, panels
 from unlazy.studies.regression import shared
@@ -72,8 +82,8 @@ class RidgeEquivalentStudy(Study):
     }
     presets = {
         "quick": {
-            "sizes": {"n": [50, 100, 200, 300, 600, 800, 1600]} | ISOTROPIC | {"seeds": 12},
-            "ridges": {CASE: CASES, "ridge": RIDGES, "seeds": 128},
+            "sizes": {"n": [50, 100, 200, 300, 600, 800, 1600]} | ISOTROPIC | {"seeds": 36},
+            "ridges": {CASE: CASES, "ridge": RIDGES, "seeds": 320},
         },
         "full": {
             "sizes": {"n": MANY, "d": 1000} | ISOTROPIC | {"spectrum_exponent": [0.0, 1.0], "seeds": 40},
@@ -81,6 +91,9 @@ class RidgeEquivalentStudy(Study):
         },
     }
     broadcasts = ("n", "noise_variance")
+    history = changes(
+        "risk", "5%, where it was 3%", "where few directions decide the correction of order 1/n is 1.5% at n = 100"
+    )
     lines = {"sizes": "n", "ridges": "ridge"}
     figure = panels(
         Panel(
@@ -93,7 +106,7 @@ class RidgeEquivalentStudy(Study):
         width=3.7,
     )
 
-    @claim("hastie2022 dobriban2018", "", within(0.03))
+    @claim("hastie2022 dobriban2018", "", within(0.05))
     def risk(sizes, ridges):
         """The risk of ridge regression, ridge 0 included, is that of its deterministic equivalent, {criterion} in every
         case."""

@@ -110,7 +110,13 @@ def learned_ratio(part, steps):
     return mean.evidence_risk / mean.bayes_risk
 
 
-def bayes_slope(study, sizes=(1_000, 10_000, 100_000)):
+def slope_over_bayes(part, name, steps):
+    """The slope of a log risk in log n less that of the Bayes risk on the same data."""
+    data = part.simulated.sel(steps=steps)
+    return slope(data[name], "n", least=4) - slope(data.bayes_risk, "n")
+
+
+def bayes_slope(study, sizes=(1_000, 4_000, 20_000, 100_000)):
     """The slope of the log Bayes risk in log n, at sizes that only theory reaches."""
     import xarray as xr
 

@@ -49,7 +49,7 @@ class TaskDecay(Study):
     presets = {
         "quick": {
             "main": {"prior_exponent": [0.0, 0.5, 1.0, 1.5, 2.0, 4.0, 10.0], "steps": [20, 40], "seeds": 8},
-            "known": {"prior_exponent": [0.0, 0.5, 1.0, 1.5, 2.0, 4.0, 10.0], **shared.KNOWN, "seeds": 24},
+            "known": {"prior_exponent": [0.0, 0.5, 1.0, 1.5, 2.0, 4.0, 10.0], **shared.KNOWN, "seeds": 64},
         },
         "full": {
             "main": {"prior_exponent": np.arange(0, 10.5, 0.5).tolist(), "steps": [10, 20, 100, 200], "seeds": 24},

@@ -93,8 +93,10 @@ def noise_averaged(activation: Any, input_noise_variance: float) -> Callable[[Ar
     >>> print(noise_averaged("relu", input_noise_variance=1)([-1, 0, 1]))
     [0.08332 0.3989 1.083]
     """
-    delta = _deviation(input_noise_variance)
-    value = _averaged(as_activation(activation), delta).value
+    delta, sigma = _deviation(input_noise_variance), as_activation(activation)
+    if not delta:
+        return lambda h: sigma(check_array("h", h))
+    value = _averaged(sigma, delta).value
 
     def tabulated(h: ArrayLike) -> np.ndarray:
         from scipy.interpolate import CubicSpline
@@ -102,7 +104,7 @@ def noise_averaged(activation: Any, input_noise_variance: float) -> Callable[[Ar
         places = check_array("h", h)
         low, high = places.min(), places.max()
         # it varies on the scale delta, so that cubic interpolation is good to about 1e-9
-        count = (high - low) / min(delta, 1.0) * _TABLE_DENSITY + 2 if delta > 0 else math.inf
+        count = (high - low) / min(delta, 1.0) * _TABLE_DENSITY + 2
         if high == low or places.size <= count:
             return value(places)
         table = np.linspace(low, high, math.ceil(count))

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from unlazy.functions.elementwise import as_activation
+from unlazy.numerics.ridge import ridge_coefficients, ridge_solutions
 from unlazy.theory.one_step.moments import activation_moments
 
 
@@ -97,8 +98,9 @@ def step_risks(
     fresh: int = 2000,
 ) -> ReadoutErrors:
     """Draw everything; both errors by step size and ridge. All step sizes share network, gradient, readout and test."""
-    step = first_step(rng, draw_samples(rng, n, d, link, noise_variance), width, activation, support=support)
-    data, test = draw_samples(rng, n, d, link, noise_variance), draw_samples(rng, fresh, d, link, 0.0)
+    step_data, data = (draw_samples(rng, n, d, link, noise_variance) for _ in range(2))
+    test = draw_samples(rng, fresh, d, link, 0.0)
+    step = first_step(rng, step_data, width, activation, support=support)
     found = [features_readout(activation, step.weights(size), data, test, ridges) for size in step_sizes]
     return ReadoutErrors(*map(np.array, zip(*found, strict=True)))
 
@@ -114,34 +116,21 @@ def features_readout(
 def readout(
     features: np.ndarray, labels: np.ndarray, test: np.ndarray, truth: np.ndarray, ridges: Sequence[float]
 ) -> ReadoutErrors:
-    """Ridge regression (1/n)|y - F b|^2 + ridge |b|^2 for all ridges, from the smaller Gram matrix."""
-    n, count = features.shape
-    if n < count:
-        return kernel_readout(features @ features.T, labels, test @ features.T, truth, ridges)
-    squares, right = np.linalg.eigh(features.T @ features / n)
-    rotated = right.T @ (features.T @ labels) / n
-    return _path(squares, rotated, test @ right, features @ right, labels, truth, ridges)
+    """Ridge regression (1/n)|y - F b|^2 + ridge |b|^2 for all ridges."""
+    fits = ridge_coefficients(features, labels, len(features) * np.asarray(ridges)).T
+    return _errors(features @ fits, labels, test @ fits, truth)
 
 
 def kernel_readout(
     kernel: np.ndarray, labels: np.ndarray, crossed: np.ndarray, truth: np.ndarray, ridges: Sequence[float]
 ) -> ReadoutErrors:
     """Kernel ridge regression k(x)^T (K + n ridge I)^-1 y for all ridges; `crossed` holds k(x) at the test points."""
-    n = len(kernel)
-    squares, left = np.linalg.eigh(kernel / n)
-    return _path(squares, left.T @ labels, (crossed / n) @ left, left * np.maximum(squares, 0.0), labels, truth, ridges)
+    dual = ridge_solutions(kernel, labels, len(kernel) * np.asarray(ridges)).T
+    return _errors(kernel @ dual, labels, crossed @ dual, truth)
 
 
-def _path(
-    squares: np.ndarray,
-    rotated: np.ndarray,
-    crossed: np.ndarray,
-    fitted: np.ndarray,
-    labels: np.ndarray,
-    truth: np.ndarray,
-    ridges: Sequence[float],
-) -> ReadoutErrors:
-    """Both errors with the coefficients rotated / (squares + ridge) in the eigenbasis."""
-    dual = rotated[:, None] / (np.maximum(squares, 0.0)[:, None] + np.asarray(ridges))
-    risk = np.mean((crossed @ dual - truth[:, None]) ** 2, axis=0)
-    return ReadoutErrors(risk, np.mean((fitted @ dual - labels[:, None]) ** 2, axis=0))
+def _errors(fitted: np.ndarray, labels: np.ndarray, predicted: np.ndarray, truth: np.ndarray) -> ReadoutErrors:
+    risk, training_error = (
+        np.mean((found - known[:, None]) ** 2, axis=0) for found, known in ((predicted, truth), (fitted, labels))
+    )
+    return ReadoutErrors(risk, training_error)
