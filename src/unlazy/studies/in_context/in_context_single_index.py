@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from unlazy.lab import OWN, Change, Output, Study, changes, cite, claim, path, static
-from unlazy.lab.claims import at_least, at_most, enough, needs, within
+from unlazy.lab.claims import at_least, at_most, enough, slope, within
 from unlazy.plotting.panels import Panel, panels
 from unlazy.training.in_context import prompt_attention
 
@@ -19,8 +19,15 @@ SUBSPACE, ALL = "ridge in the subspace", "ridge in all dimensions"
 RISKS = (0.003, 2)
 """Those that the figure shows."""
 LARGE = {"prompts_per_dimension": 48, "width": 32, "fitted_prompts": 3000}
-LITERAL = {"lowest_degree": 1, "queries": "one", "context": 256, "steps": 1, "test_context": (32,)}
-GRADIENT = {"prompts_per_dimension": 1024, "context": 64, "steps": 1, "test_context": (32,)}
+LITERAL = {
+    "lowest_degree": 1,
+    "queries": "one",
+    "context": 256,
+    "steps": 1,
+    "test_context": (32,),
+    "fitted_prompts": 20,
+}
+GRADIENT = {"prompts_per_dimension": 1024, "context": 64, "steps": 1, "test_context": (32,), "fitted_prompts": 20}
 
 
 def _over_square(part, name):
@@ -32,10 +39,9 @@ def _risk(data, learner):
     return np.exp(np.log(data.relative_risk.sel(learner=learner)).mean("seed"))
 
 
-def _spread(main, learner):
-    """The largest over the smallest of the dimensions' risks, for each prompt length."""
-    risk = _risk(needs(main.simulated, d=(16, 64)), learner)
-    return risk.max("d") / risk.min("d")
+def _power(main, learner):
+    """The power of d with which the risk changes, for each prompt length."""
+    return slope(_risk(main.simulated, learner), "d", least=4)
 
 
 @dataclass(frozen=True)
@@ -81,9 +87,9 @@ class InContextSingleIndex(Study):
     }
     presets = {
         "quick": {
-            "main": {"d": [16, 32, 64], "seeds": 14},
-            "literal": LITERAL | {"d": 32, "prompts_per_dimension": 64, "seeds": 8},
-            "gradient": GRADIENT | {"d": 8, "seeds": 8},
+            "main": {"d": [10, 22, 46, 100], "seeds": 14},
+            "literal": LITERAL | {"d": 32, "prompts_per_dimension": 64, "seeds": 10},
+            "gradient": GRADIENT | {"d": 8, "seeds": 24},
         },
         "full": {
             "main": LARGE | {"d": [16, 32, 64, 128], "test_context": (16, 32, 64, 128, 256, 512, 1024), "seeds": 16},
@@ -99,7 +105,17 @@ class InContextSingleIndex(Study):
         *changes("second-step pretrained-weights", "the claim", "written after runs of the parts"),
         Change("", "no claim that 512 rows halve the risk of 32", "it was at the limit, 0.44 +- 0.08, and was dropped"),
         Change("", "8 d prompts of a gradient step, first 16 d", "for speed", after_look=False),
-        Change("prompt-alone", "more seeds", "undecided on the draws that its new parameter names gave"),
+        *changes(
+            "attention-and-dimension ridge-and-dimension",
+            "a power of d, 10 to 100, first the largest over the smallest risk, at d = 16, 32 and 64, below 2 and 2.5",
+            "the source states that the prompt's length does not depend on d; 0.25 over a decade is a factor of 1.8",
+        ),
+        Change("prompt-alone", "from d = 20 on, with d up to 100", "came with the sizes of the power of d"),
+        *changes(
+            "gradient literal-step",
+            "24 and 10 seeds, first 8, and fewer prompts to fit the attention, which is not judged there",
+            "fresh seeds would have changed the verdict on the gradient in half of the runs",
+        ),
     )
     figure = panels(
         Panel("relative_risk", x="test_context", by="learner", log="xy", line=True, ylim=RISKS, legend="lower left"),
@@ -144,26 +160,28 @@ class InContextSingleIndex(Study):
 
     @claim(OWN, "this project's observation", at_least(0.2))
     def second_step(main):
-        """At d = 64 one step is not enough: the second raises the overlap by {criterion}."""
+        """At the largest d one step is not enough: the second raises the overlap by {criterion}."""
         enough(main.simulated, "step", 2)
-        return main.simulated.subspace_overlap.sel(d=64).diff("step").isel(step=0, drop=True)
+        return main.simulated.subspace_overlap.isel(d=-1).diff("step").isel(step=0, drop=True)
 
-    @claim("oko2024context", THEOREM, at_most(2.0), resampled=True)
+    @claim("oko2024context", THEOREM, within(0.25, absolute=True), resampled=True)
     def attention_and_dimension(main):
-        """At every length the risk of attention on the found subspace varies over d by a factor of {criterion}."""
-        return _spread(main, PRETRAINED)
+        """At every length the risk of attention on the found subspace does not depend on d: its power of d is 0
+        {criterion}."""
+        return _power(main, PRETRAINED)
 
     @claim(
         "oko2024context",
         THEOREM,
-        at_most(2.5),
+        within(0.25, absolute=True),
         resampled=True,
         departs="The source's learner is attention; cubic ridge regression on the prompt's coordinates in the "
         "found subspace stands for learners that know it.",
     )
     def ridge_and_dimension(main):
-        """That of cubic ridge regression on the prompt's coordinates in the found subspace varies by {criterion}."""
-        return _spread(main, SUBSPACE)
+        """Nor does that of cubic ridge regression on the prompt's coordinates in the found subspace: the power is 0
+        {criterion}."""
+        return _power(main, SUBSPACE)
 
     @claim(
         "oko2024context",
@@ -175,8 +193,9 @@ class InContextSingleIndex(Study):
     )
     def prompt_alone(main):
         """Without pretraining, cubic ridge regression on the prompt alone has {criterion} times the risk of that in the
-        subspace at 128 rows."""
-        return _risk(main.simulated, ALL).sel(test_context=128) / _risk(main.simulated, SUBSPACE).sel(test_context=128)
+        subspace at 128 rows, from d = 20 on."""
+        everywhere, inside = (_risk(main.simulated, learner).sel(test_context=128) for learner in (ALL, SUBSPACE))
+        return (everywhere / inside).sel(d=everywhere.d >= 20)
 
     @claim(OWN, "control", at_least(0.9))
     def random_weights(main):
