@@ -52,7 +52,8 @@ def _noise(data):
 
 def _beyond_bayes(data):
     """The error on new tasks beyond that of Bayes in the limit of large d."""
-    return data.new_task_error - bayes_error(data.context_per_dimension, _noise(data))
+    contexts = data.context_per_dimension
+    return data.new_task_error - contexts.copy(data=bayes_error(contexts.values, _noise(data)))
 
 
 def _gap(data):
@@ -115,7 +116,7 @@ class TaskDiversity(Pretraining):
             x="context_per_dimension",
             by="tasks_per_dimension",
             part="contexts",
-            title="few label noise, 20 prompts per weight",
+            title="little noise, 20 prompts per weight",
             ylabel=r"$e_{\rm ICL} - e_{\rm ridge}$",
             log="xy",
         ),
