@@ -95,7 +95,7 @@ class SequentialMessagePassing(Study):
         "stability": Output("stability factor", "a", theory_only=True),
     }
     presets = {
-        "quick": {"stable": STABLE | {"seeds": 28}, "cold": COLD | {"n": 8192, "seeds": 36}},
+        "quick": {"stable": STABLE | {"seeds": 28}, "cold": COLD | {"n": 8192, "seeds": 44}},
         "full": {"stable": STABLE | FULL | {"seeds": 48}, "cold": COLD | FULL | {"seeds": 24}},
     }
     history = (
@@ -114,7 +114,7 @@ class SequentialMessagePassing(Study):
             "it was that residuals stay above 0.001, which they also do just below the line",
         ),
         *changes(
-            "cold no-convergence", "36 seeds, first 12", "fresh ones would have changed the verdicts in a third of runs"
+            "cold no-convergence", "44 seeds, first 12", "fresh ones would have changed the verdicts in a third of runs"
         ),
         Change("every-step", "more seeds", "undecided on the draws that its new parameter names gave"),
     )
