@@ -9,7 +9,7 @@ import numpy as np
 
 from unlazy.checks import InputError
 from unlazy.lab import OWN, Change, Output, Study, changes, cite, claim, path, static
-from unlazy.lab.claims import at_least, at_most, enough, parameter
+from unlazy.lab.claims import at_most, enough, parameter
 from unlazy.plotting.panels import Level, Panel, panels
 
 SIMPLE = "section 3.1 and figure 2"
@@ -92,8 +92,8 @@ class InContextTransformer(Study):
     }
     presets = {
         "quick": {
-            "linear": {"task_kind": "linear", "tests": 4096, "seeds": 6},
-            "index": INDEX | {"context": 9, "rank": 1, "seeds": 6},
+            "linear": {"task_kind": "linear", "tests": 4096, "seeds": 8},
+            "index": INDEX | {"context": 9, "rank": 1, "seeds": 8},
         },
         "full": {
             "linear": LARGE | {"task_kind": "linear", "d": 5, "context": 11, "noise_variance": [0.0, 0.09]},
@@ -110,13 +110,18 @@ class InContextTransformer(Study):
         ),
         *changes(
             "simple-learners-are-worse bayes-is-the-floor",
-            "6 seeds and 4096 test prompts of linear tasks in `quick`, first 5 and 1024",
+            "8 seeds and 4096 test prompts of linear tasks in `quick`, first 5 and 1024",
             "fresh seeds would have changed the verdicts in 4 and 46% of runs",
+        ),
+        Change(
+            "bayes-is-the-floor",
+            "Bayes over the transformer at most 1.03, first the transformer over Bayes at least 0.97",
+            "the ratio is then known best where it is far from the criterion",
         ),
         Change("beats-linear-attention", "asked in `full` alone", "pretrained attention is ahead in `quick`"),
         Change(
             "uses-the-subspace",
-            "800 steps and 8 seeds in `quick`, now 6, first 600 and 5",
+            "800 steps and 8 seeds in `quick`, first 600 and 5",
             "it was inconclusive; the criterion is that of the first run",
         ),
     )
@@ -139,10 +144,10 @@ class InContextTransformer(Study):
         """At the longest prompt of linear tasks the share of the variance that is left is {criterion}."""
         return _end(linear).isel(seen=-1, drop=True)
 
-    @claim(OWN, "this project's check", at_least(0.97))
+    @claim(OWN, "this project's check", at_most(1.03))
     def bayes_is_the_floor(linear):
-        """At no number of pairs is the error below that of Bayes on the same prompts: it is {criterion} times that."""
-        return _end(linear) / linear.simulated.reference_relative_risk.sel(learner=BAYES, drop=True)
+        """At no number of pairs is the error below that of Bayes on the same prompts, which is {criterion} times it."""
+        return linear.simulated.reference_relative_risk.sel(learner=BAYES, drop=True) / _end(linear)
 
     @claim(OWN, COMPARED, at_most(0.5))
     def regularises(linear):
