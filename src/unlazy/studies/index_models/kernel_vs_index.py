@@ -74,7 +74,7 @@ class KernelVsIndex(Study):
     inner = {"learner": LEARNERS}
     presets = {
         "quick": {
-            "small": {"link": list(LINKS), "d": [15], "samples_per_dimension": RATIOS, "seeds": 88},
+            "small": {"link": list(LINKS), "d": [15], "samples_per_dimension": RATIOS, "seeds": 104},
             "middle": {"link": list(LINKS), "d": [30], "samples_per_dimension": RATIOS, "seeds": 48},
             "large": {"link": list(LINKS), "d": [50], "samples_per_dimension": RATIOS, "seeds": 32},
         },
