@@ -83,7 +83,7 @@ class TaskDiversity(Pretraining):
     presets = {
         "quick": {
             "main": {"tasks_per_dimension": [0.5, 1.0, 2.0, 4.0], "seeds": 16},
-            "contexts": CONTEXTS | {"d": 20, "seeds": 24},
+            "contexts": CONTEXTS | {"d": 20, "seeds": 16},
         },
         "full": {
             "main": {
