@@ -58,6 +58,7 @@ def _against_size(part: str, estimator: str, links: list[str]) -> Panel:
         part,
         theory=False,
         title="spectral, best (He3: linear, best)",
+        legend="beside",
         ylabel=r"squared overlap $\langle w,\theta\rangle^2$",
         log="xy",
     )
