@@ -94,9 +94,9 @@ class InContextSingleIndex(Study):
     }
     presets = {
         "quick": {
-            "main": {SIZES: [(10, 6), (22, 7), (46, 10), (100, 15)], "seeds": 18},
+            "main": {SIZES: [(10, 6), (22, 7), (46, 10), (100, 15)], "seeds": 22},
             "literal": LITERAL | {"d": 32, "prompts_per_dimension": 64, "seeds": 20},
-            "gradient": GRADIENT | {"d": 8, "seeds": 24},
+            "gradient": GRADIENT | {"d": 8, "seeds": 20},
         },
         "full": {
             "main": LARGE
@@ -131,13 +131,13 @@ class InContextSingleIndex(Study):
         ),
         *changes(
             "prompt-alone pretrained-weights",
-            "at least 6 and at most 0.4, first 10 and 0.3",
-            "at d = 100, which is new, 16 and 0.24 were measured, with intervals to 12 and 0.31",
+            "at most 0.15 and 0.4, first 0.1 (the other way round: at least 10) and 0.3",
+            "at d = 100, which is new, 0.065 and 0.24 were measured, with intervals to 0.083 and 0.31",
         ),
         *changes("prompt-alone random-weights", "from d = 20 on", "512 rows say much about 10 dimensions"),
         *changes(
             "gradient literal-step",
-            "24 and 20 seeds, first 8, and fewer prompts to fit the attention, which is not judged there",
+            "20 seeds, first 8, and fewer prompts to fit the attention, which is not judged there",
             "fresh seeds would have changed the verdict on the gradient in half of the runs",
         ),
     )
@@ -210,16 +210,16 @@ class InContextSingleIndex(Study):
     @claim(
         "oko2024context",
         THEOREM,
-        at_least(6.0),
+        at_most(0.15),
         resampled=True,
         departs="One kernel at one length of the prompt stands for the order d^p of rows that kernels need without "
         "pretraining.",
     )
     def prompt_alone(main):
-        """Without pretraining, cubic ridge regression on the prompt alone has {criterion} times the risk of that in the
-        subspace at 128 rows, from d = 20 on."""
+        """Without pretraining more rows are needed: from d = 20 on the risk of cubic ridge regression in the subspace is
+        {criterion} times that on the prompt alone, at 128 rows."""
         everywhere, inside = (_risk(main.simulated, learner).sel(test_context=128) for learner in (ALL, SUBSPACE))
-        ratio = _by_dimension(everywhere / inside)
+        ratio = _by_dimension(inside / everywhere)
         return ratio.sel(d=ratio.d >= 20)
 
     @claim(OWN, "control", at_least(0.9))
