@@ -216,8 +216,8 @@ class InContextSingleIndex(Study):
         "pretraining.",
     )
     def prompt_alone(main):
-        """Without pretraining more rows are needed: from d = 20 on the risk of cubic ridge regression in the subspace is
-        {criterion} times that on the prompt alone, at 128 rows."""
+        """Without pretraining more rows are needed: at 128 rows, from d = 20 on, the risk of cubic ridge regression in
+        the subspace is {criterion} times that on the prompt alone."""
         everywhere, inside = (_risk(main.simulated, learner).sel(test_context=128) for learner in (ALL, SUBSPACE))
         ratio = _by_dimension(inside / everywhere)
         return ratio.sel(d=ratio.d >= 20)
