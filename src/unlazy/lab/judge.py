@@ -238,7 +238,7 @@ def _resampled(claim: Claim, parts: list[Part]) -> list[_Cases]:
         for found, drawn in zip(draws, _arrays(claim.number(*again)), strict=True):
             if "resample" not in drawn.dims:
                 raise InputError("a resampled claim must be computed from the simulated data, over dimension seed")
-            found.append(drawn)
+            found.append(drawn.drop_vars(["lower_slope", "upper_slope"], errors="ignore"))
     widen = math.sqrt(count / (count - 1))
     found = [(e, xr.concat(drawn, "resample")) for e, drawn in zip(estimates, draws, strict=True)]
     cases = []

@@ -56,6 +56,16 @@ def test_the_predicted_signal_is_stein_s_integral():
         assert signal == pytest.approx(exact, abs=2e-4)
 
 
+def test_the_measured_signal_is_that_of_the_theory_with_little_noise():
+    study, rng, runs = InformationExponentStudy(d=64, n=(4000.0,)), np.random.default_rng(3), 60
+    mean, error = mean_and_error([study.simulate(rng)["gradient_signal"] for _ in range(runs)])
+    predicted = study.predict()
+    assert (np.abs(mean - predicted["gradient_signal"]) < 4 * error).all()
+    # of the plain mean of y activation'(u) v the error would be sqrt(V / samples) or more
+    plain = np.sqrt(np.array(predicted["update_square"]) / (4000 * runs))
+    assert (error < 0.6 * plain).all()
+
+
 def test_claims_on_many_samples_say_that_they_need_them():
     claims = {claim.id: claim for claim in InformationExponentStudy.claims}
     few = xr.DataArray(np.zeros((len(PAIRS), 1)), {"case": list(PAIRS), "n": [LEAST / 2]}).to_dataset(name="alignment")

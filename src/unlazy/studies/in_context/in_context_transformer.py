@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from unlazy.checks import InputError
-from unlazy.lab import OWN, Change, Output, Study, at_least, at_most, cite, claim, enough, parameter, path, static
+from unlazy.lab import OWN, Change, Output, Study, changes, cite, claim, path, static
+from unlazy.lab.claims import at_most, enough, parameter
 from unlazy.plotting.panels import Level, Panel, panels
 
 SIMPLE = "section 3.1 and figure 2"
@@ -91,7 +92,7 @@ class InContextTransformer(Study):
     }
     presets = {
         "quick": {
-            "linear": {"task_kind": "linear", "seeds": 5},
+            "linear": {"task_kind": "linear", "tests": 4096, "seeds": 11},
             "index": INDEX | {"context": 9, "rank": 1, "seeds": 8},
         },
         "full": {
@@ -106,6 +107,16 @@ class InContextTransformer(Study):
             "single-index tasks of rank 1 and larger tokens at the start in `quick`, first rank 2",
             "after 800 steps some seeds were still on the plateau at 1, so comparisons of single-index learners were "
             "inconclusive",
+        ),
+        *changes(
+            "simple-learners-are-worse bayes-is-the-floor",
+            "11 seeds and 4096 test prompts of linear tasks in `quick`, first 5 and 1024",
+            "fresh seeds would have changed the verdicts in 4 and 46% of runs",
+        ),
+        Change(
+            "bayes-is-the-floor",
+            "Bayes over the transformer at most 1.03, first the transformer over Bayes at least 0.97",
+            "the ratio is then known best where it is far from the criterion",
         ),
         Change("beats-linear-attention", "asked in `full` alone", "pretrained attention is ahead in `quick`"),
         Change(
@@ -133,10 +144,10 @@ class InContextTransformer(Study):
         """At the longest prompt of linear tasks the share of the variance that is left is {criterion}."""
         return _end(linear).isel(seen=-1, drop=True)
 
-    @claim(OWN, "this project's check", at_least(0.97))
+    @claim(OWN, "this project's check", at_most(1.03))
     def bayes_is_the_floor(linear):
-        """At no number of pairs is the error below that of Bayes on the same prompts: it is {criterion} times that."""
-        return _end(linear) / linear.simulated.reference_relative_risk.sel(learner=BAYES, drop=True)
+        """At no number of pairs is the error below that of Bayes on the same prompts, which is {criterion} times it."""
+        return linear.simulated.reference_relative_risk.sel(learner=BAYES, drop=True) / _end(linear)
 
     @claim(OWN, COMPARED, at_most(0.5))
     def regularises(linear):

@@ -64,7 +64,7 @@ class Memorisation(Pretraining):
     }
     presets = {
         "quick": {
-            "diversity": {"tasks_per_dimension": [0.5, 2.0, 4.0, 10.0], "seeds": 16},
+            "diversity": {"tasks_per_dimension": [0.5, 2.0, 4.0, 10.0], "seeds": 20},
             "covered": {"tasks_per_dimension": [4.0, 32.0, 1024.0], "d": 8, "seeds": 16},
         },
         "full": {

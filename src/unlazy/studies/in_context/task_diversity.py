@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from unlazy.lab import OWN, Output, at_least, at_most, between, cite, claim, enough, parameter, slope, value, within
+from unlazy.lab import OWN, Change, Output, cite, claim, value
+from unlazy.lab.claims import at_least, at_most, between, enough, parameter, slope, within
 from unlazy.plotting.panels import Panel, panels
 from unlazy.studies.in_context.shared import ARRAYS, ERRORS, FINITE, KINDS, RIDGE, Pretraining, deviation, steps
 from unlazy.theory.in_context.linear_attention import bayes_error, linear_attention_errors
@@ -20,6 +21,15 @@ CROSSOVER = (
     "The source has a sharp transition for many prompts and then long contexts; here contexts are 2 d long, "
     "where it is a crossover, and bounds are this project's."
 )
+POWERS = {0.5: 0.0, 1.0: -0.5, 2.0: -1.0}
+"""Of the context length, by tasks over d."""
+CONTEXTS = {
+    "tasks_per_dimension": list(POWERS),
+    "context_per_dimension": [4.0, 10.0, 25.0, 60.0],
+    "prompts_per_squared_dimension": 20.0,
+    "noise_variance": 0.01,
+    "ridge_times_dimension": 1e-6,
+}
 LONG = np.geomspace(1e3, 1e5, 9)
 """Context lengths over d, for rates."""
 TASKS = np.geomspace(0.1, 10, 241)
@@ -38,6 +48,12 @@ def excess(tasks: Any, contexts: Any, noise_variance: float, prompts: float = MA
 def _noise(data):
     """The label noise of the run; the smallest where it varies."""
     return float(np.min(parameter(data, "noise_variance")))
+
+
+def _beyond_bayes(data):
+    """The error on new tasks beyond that of Bayes in the limit of large d."""
+    contexts = data.context_per_dimension
+    return data.new_task_error - contexts.copy(data=bayes_error(contexts.values, _noise(data)))
 
 
 def _gap(data):
@@ -65,10 +81,21 @@ class TaskDiversity(Pretraining):
 
     outputs = {**ERRORS, "bayes_error": Output("Bayes error", r"e_{\rm ridge}", scale="log", theory_only=True)}
     presets = {
-        "quick": {"tasks_per_dimension": [0.5, 1.0, 2.0, 4.0], "seeds": 16},
-        "full": {"tasks_per_dimension": [0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 4.0, 8.0], "d": [20, 40, 64], "seeds": 32},
+        "quick": {
+            "main": {"tasks_per_dimension": [0.5, 1.0, 2.0, 4.0], "seeds": 16},
+            "contexts": CONTEXTS | {"d": 20, "seeds": 16},
+        },
+        "full": {
+            "main": {
+                "tasks_per_dimension": [0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 4.0, 8.0],
+                "d": [20, 40, 64],
+                "seeds": 32,
+            },
+            "contexts": CONTEXTS | {"d": 40, "seeds": 24},
+        },
     }
     broadcasts = ARRAYS
+    history = (Change("simulated-rates", "the noise, 0.01", "with 0.25 finitely many prompts hide the rates"),)
     lines = {"main": "tasks_per_dimension"}
     figure = panels(
         Panel(
@@ -85,7 +112,16 @@ class TaskDiversity(Pretraining):
             labels=(*KINDS.values(), "Bayes"),
             ylabel="error",
         ),
-        width=3.7,
+        Panel(
+            _beyond_bayes,
+            x="context_per_dimension",
+            by="tasks_per_dimension",
+            part="contexts",
+            title="little noise, 20 prompts per weight",
+            ylabel=r"$e_{\rm ICL} - e_{\rm ridge}$",
+            log="xy",
+        ),
+        width=3.5,
     )
 
     @claim("lu2024attention", "", within(0.01, absolute=True), theory=True)
@@ -104,6 +140,14 @@ class TaskDiversity(Pretraining):
     def rate_at_corner(main):
         """At kappa = 1 it falls like alpha^(-1/2): the exponent is {criterion}."""
         return slope(excess(1.0, LONG, _noise(main.simulated), np.inf), "context_per_dimension")
+
+    @claim(OWN, RATES, within(0.2, absolute=True), resampled=True)
+    def simulated_rates(contexts):
+        """With little noise, 20 prompts per weight and contexts of 4 d to 60 d the mean error does so too, and stays
+        for kappa = 1/2: the exponent of its excess is 0, -1/2 and -1 for kappa = 1/2, 1 and 2 {criterion}."""
+        data = contexts.simulated.sel(tasks_per_dimension=list(POWERS))
+        found = slope(_beyond_bayes(data).mean("seed"), "context_per_dimension", least=4)
+        return found - found.tasks_per_dimension.copy(data=list(POWERS.values()))
 
     @claim("lu2024attention", "", at_least(0.5), departs=CROSSOVER)
     def few_tasks(main):

@@ -9,7 +9,7 @@ import numpy as np
 
 from unlazy.checks import InputError
 from unlazy.functions.elementwise import LINKS, Link
-from unlazy.lab import OWN, Output, Study, changes, cite, claim, path, static
+from unlazy.lab import OWN, Change, Output, Study, changes, cite, claim, path, static
 from unlazy.lab.claims import difference, enough, parameter, slope, within
 from unlazy.plotting.panels import Panel, panels
 from unlazy.theory.index_models.exponents.exponents import information_exponent
@@ -76,14 +76,27 @@ class InformationExponentStudy(Study):
     }
     inner = {"case": list(PAIRS)}
     presets = {
-        "quick": {"d": [8, 16, 32], "seeds": 64},
-        "full": {"d": [8, 16, 32, 64], "n": np.geomspace(10, 2_000_000, 22).round().tolist(), "seeds": 48},
+        "quick": {"d": [8, 16, 32, 80], "seeds": 48},
+        "full": {"d": [8, 16, 32, 80], "n": np.geomspace(10, 2_000_000, 22).round().tolist(), "seeds": 48},
     }
     lines = {"main": "n"}
-    history = changes(
-        "alignment",
-        "the mean of the ratio for n >= 1000, where sums are normal, in place of a ratio of means for all n",
-        "(n S^2 + W) / (n S^2 + W + (d-2) V) was wrong by 0.24 at n = 16, d = 8",
+    history = (
+        Change(
+            "alignment",
+            "the mean of the ratio for n >= 1000, where sums are normal, in place of a ratio of means for all n",
+            "(n S^2 + W) / (n S^2 + W + (d-2) V) was wrong by 0.24 at n = 16, d = 8",
+        ),
+        Change(
+            "alignment",
+            "only n of which a run has at least four sets of samples",
+            "with one or two of them fresh seeds would have changed the verdict in 19% of runs",
+        ),
+        *changes(
+            "samples-of-one-step blind-activation",
+            "the signal less that of the same samples at the overlap 0, whose expectation is known; for "
+            "samples-of-one-step also d = 8, ..., 80 and within 0.2, first 8, ..., 32 and 0.35",
+            "fresh seeds would have changed the verdict in 29% of runs",
+        ),
     )
     figure = panels(
         *(_panel(case, exponent) for case, exponent in EXPONENTS.items()),
@@ -97,10 +110,10 @@ class InformationExponentStudy(Study):
     @claim(
         "wu2024talk",
         "gradient at initialisation (Stein's lemma)",
-        within(0.35, absolute=True),
+        within(0.2, absolute=True),
         resampled=True,
         departs="The overlap is set to d^(-1/2) in place of drawn, the samples are computed from signal and noise "
-        "of one gradient in place of counted, and d is small, at most 64, for an order in d.",
+        "of one gradient in place of counted, and d is small, at most 80, for an order in d.",
     )
     def samples_of_one_step(main):
         """The samples at which the noise of the gradient falls below its signal, (d-2) V/S^2 with S and V measured,
@@ -111,9 +124,11 @@ class InformationExponentStudy(Study):
 
     @claim(OWN, "normal sums and a chi-square rest", within(0.12, absolute=True))
     def alignment(main):
-        """For n >= 1000 the squared cosine between gradient and direction is on average E[A^2 / (A^2 + V X)], A normal
-        with mean n^(1/2) S and variance Var[y sigma' v], X chi-square with d-2 degrees of freedom, {criterion}."""
-        error = difference(main, "alignment").sel(case=SEEN, n=slice(LEAST, None))
+        """For n >= 1000, up to a quarter of all samples, the squared cosine of gradient and direction is on average
+        E[A^2 / (A^2 + V X)], A normal with mean n^(1/2) S and variance Var[y sigma' v], X chi-square with d-2 degrees
+        of freedom, {criterion}."""
+        error = difference(main, "alignment")
+        error = error.sel(case=SEEN, n=slice(LEAST, float(error.n.max()) / 4))
         enough(error, "n", 1)
         return error
 

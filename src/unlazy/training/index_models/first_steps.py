@@ -12,6 +12,10 @@ from typing import NamedTuple
 import numpy as np
 
 from unlazy.functions.elementwise import Link
+from unlazy.numerics.gaussian import normal_nodes
+
+_NODES = 400
+"""An even number, so that none is on the jump of a link or a slope at 0."""
 
 
 class Gradients(NamedTuple):
@@ -20,7 +24,10 @@ class Gradients(NamedTuple):
     alignment: list[list[float]]
     """The squared cosine with the direction, averaged over disjoint sets of n samples, for every n."""
     gradient_signal: list[float]
-    """The mean of y activation'(u) v over all samples."""
+    """The mean of y activation'(u) v over all samples, by how much it differs from that at the overlap 0.
+
+    There the expectation is known: E[link(v) v] E[activation'(u)], and the noise nearly the same.
+    """
     update_square: list[float]
     """The mean of y^2 activation'(u)^2."""
 
@@ -36,8 +43,11 @@ def first_gradients(
     m = d**-0.5
     z = m * u + np.sqrt(1 - m**2) * v
     found = Gradients([], [], [])
+    nodes, weights = normal_nodes(_NODES)
     for link, activation in pairs:
-        factors = link(z) * activation.slope(u)
+        slopes = activation.slope(u)
+        factors = link(z) * slopes
+        known = (weights @ (link(nodes) * nodes)) * (weights @ activation.slope(nodes))
         along, squares = (np.append(0.0, np.cumsum(terms)) for terms in (factors * v, factors**2))
         cosines = []
         for place, length in zip(places, rest, strict=True):
@@ -46,7 +56,7 @@ def first_gradients(
             # a relu that no sample activates has no gradient
             cosines.append(np.divide(signal, total, out=np.zeros_like(total), where=total > 0).mean())
         found.alignment.append(cosines)
-        found.gradient_signal.append(along[-1] / most)
+        found.gradient_signal.append(float(known + (factors - link(v) * slopes) @ v / most))
         found.update_square.append(squares[-1] / most)
     return found
 

@@ -15,11 +15,14 @@ from unlazy.training.kernels.sphere import harmonic_kernel
 
 
 class LearnerScores(NamedTuple):
-    """Test R^2 of the matched kernel, the exponential kernel, the one-shot and the refined index."""
+    """Test R^2 of the matched kernel, the exponential kernel, the one-shot and the refined index.
+
+    Those of the one-shot index are means over four sets of samples.
+    """
 
     r_squared: np.ndarray
     squared_overlap: float
-    """Squared overlap of the one-shot direction, mean over four sets of samples."""
+    """Squared overlap of the one-shot direction."""
 
 
 def learner_scores(
@@ -43,23 +46,22 @@ def learner_scores(
     x, new = unit_vectors(rng, n, d), unit_vectors(rng, fresh, d)
     rows, points = np.sqrt(d) * x, np.sqrt(d) * new
     y, truth = target(rows @ theta), target(points @ theta)
-    first = one_shot_direction(rows[:half], y[:half], link)
+
+    def along(direction: np.ndarray, rows: np.ndarray, y: np.ndarray) -> float:
+        fit = np.polynomial.Polynomial.fit(rows @ direction, y, degree)
+        return float(np.mean((fit(points @ direction) - truth) ** 2))
+
+    # further samples cost little next to a kernel
+    looks, among_looks = [], [rows, *(np.sqrt(d) * unit_vectors(rng, n, d) for _ in range(3))]
+    for seen in among_looks:
+        labels = target(seen @ theta)
+        first = one_shot_direction(seen[:half], labels[:half], link)
+        looks.append(((first @ theta) ** 2, along(first, seen[half:], labels[half:])))
+    overlap, one_shot = np.mean(looks, axis=0)
     refined = refined_direction(rows, y, one_shot_direction(rows, y, link), degree, steps=12)
-
-    def along(direction: np.ndarray, start: int) -> np.ndarray:
-        fit = np.polynomial.Polynomial.fit(rows[start:] @ direction, y[start:], degree)
-        return fit(points @ direction)
-
     among, across = x @ x.T, new @ x.T
     matched = ridge_predictions(harmonic_kernel(among, d, degree), harmonic_kernel(across, d, degree), y, (jitter,))
     exponential = ridge_predictions(np.exp(among), np.exp(across), y, penalties)
-    errors = [
-        min(np.mean((found - truth) ** 2) for found in predictions)
-        for predictions in (matched, exponential, [along(first, half)], [along(refined, 0)])
-    ]
-    overlaps = [(first @ theta) ** 2]
-    # further samples cost little next to a kernel
-    for _ in range(3):
-        rows = np.sqrt(d) * unit_vectors(rng, half, d)
-        overlaps.append((one_shot_direction(rows, target(rows @ theta), link) @ theta) ** 2)
-    return LearnerScores(1 - np.array(errors) / np.mean(truth**2), float(np.mean(overlaps)))
+    kernels = [min(np.mean((found - truth) ** 2) for found in each) for each in (matched, exponential)]
+    errors = np.array([*kernels, one_shot, along(refined, rows, y)])
+    return LearnerScores(1 - errors / np.mean(truth**2), float(overlap))
