@@ -32,14 +32,15 @@ def total_variations(
 ) -> dict[str, Any]:
     """Means over densities of the total variation, of splines of degree s and of degree 3, kernels, and in the plane.
 
-    Where cells are chosen by AIC, and for kernels and the bias, the mean is geometric: its slope is the mean of the
+    Splines have up to 2 n^(1/3) cells. Where these are chosen by AIC, and for kernels and the bias, the mean is geometric: its slope is the mean of the
     slopes.
     """
     count = len(n)
     masses, truth, counts = draw_histograms(rng, smoothness, n, densities)
     # the exact masses are a histogram too: what is left then is the bias
-    own = spline_errors(np.concatenate([counts, masses[:, None]], axis=1), truth, cells, smoothness)
-    cubic = own if smoothness == 3 else spline_errors(counts, truth, cells, 3)
+    most = [round(2 * size ** (1 / 3)) for size in n]
+    own = spline_errors(np.concatenate([counts, masses[:, None]], axis=1), truth, cells, smoothness, [*most, np.inf])
+    cubic = own if smoothness == 3 else spline_errors(counts, truth, cells, 3, most)
     error, aic = (np.stack([a[:, :count], b[:, :count]]) for a, b in zip(own, cubic, strict=True))
     best = aic.argmin(axis=-1)
     chosen = np.take_along_axis(error, best[..., None], axis=-1)[..., 0]
