@@ -23,7 +23,7 @@ def wide_draws(rng: np.random.Generator, n: int, spread: float) -> tuple[np.ndar
 
 
 def ranked_normals(rng: np.random.Generator, points: np.ndarray) -> np.ndarray:
-    """Noise N(0, 1) for a step of points (n, ...): even over its own quantiles and over the ranks of the points at once.
+    """Noise N(0, 1) for a step of points (n, ...), even over its own quantiles and the ranks of the points at once.
 
     Each column of the points has a step of its own. Averages over points that diffuse on a line have then errors of
     about 1/n, where independent noise leaves n^(-1/2); those of one step are without bias. Source: L'Ecuyer, Lecot &

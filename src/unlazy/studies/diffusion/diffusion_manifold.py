@@ -32,9 +32,10 @@ class DiffusionManifold(Study):
     """X = A u in R^d with A a random direction and u of smoothness 2 on [-1, 1], its phases drawn with every seed.
 
     The score splits into A grad log p_t(A.x) - (I - A A^T) x / sigma_t^2: the fit finds the line, and a spline on it,
-    whose W1 is exact. In all dimensions a seed has the same places on the line. The kernel density in R^d has a bandwidth that is optimal for densities and not tuned for W1:
-    with one that goes to 0 it becomes the empirical measure and escapes the dimension too. Its W1 is that of
-    `drawn_points` draws, stratified along the line, to as many points at the quantiles of u, by exact transport.
+    whose W1 is exact. In all dimensions a seed has the same places on the line. The kernel density in R^d has a
+    bandwidth that is optimal for densities and not tuned for W1: with one that goes to 0 it becomes the empirical
+    measure and escapes the dimension too. Its W1 is that of `drawn_points` draws, stratified along the line, to as many
+    points at the quantiles of u, by exact transport.
     """
 
     question = "Does a diffusion model of data on a line in d dimensions learn as fast as on the line itself?"
@@ -108,8 +109,8 @@ class DiffusionManifold(Study):
 
     @claim("nilesweed2022", "exponent min(1/2, (s+1)/(2s+d')) at d' = 1", between(-0.6, -0.45), resampled=True)
     def empirical(main):
-        """On a line the empirical measure's mean W1 falls as n^(-1/2) too, with a slope {criterion}: the theorem's exponent
-        (s+1)/(2s+1) > 1/2 is not reached."""
+        """On a line the empirical measure's mean W1 falls as n^(-1/2) too, with a slope {criterion}: the theorem's
+        exponent (s+1)/(2s+1) > 1/2 is not reached."""
         return slope(main.simulated.empirical_distance.mean("seed"), "n", least=4)
 
     @claim(OWN, "the bandwidth n^(-1/(d+4)) blurs the line in all d dimensions", at_least(4.0), resampled=True)

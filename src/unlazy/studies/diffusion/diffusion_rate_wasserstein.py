@@ -38,8 +38,9 @@ def _resolved(data: Any) -> Any:
 class DiffusionRateWasserstein(Study):
     """Each seed draws densities and their data as histogram counts.
 
-    On the line W1 is exact, int |F - F_hat|, and that of the empirical measure its mean over data. In the cube it is the dyadic bound on 64^3 cells, some three times W1 (2.6
-    to 3.8 in trials against exact transport): it shows rates, not W1 itself.
+    On the line W1 is exact, int |F - F_hat|, and that of the empirical measure its mean over data. In the cube it is
+    the dyadic bound on 64^3 cells, some three times W1 (2.6 to 3.8 in trials against exact transport): it shows rates,
+    not W1 itself.
     """
 
     question = "Does a smooth density estimate beat the empirical measure in W1, and at the rate n^(-(s+1)/(2s+d))?"

@@ -100,6 +100,7 @@ class MeanFieldStein(Study):
     outputs = {
         "particle_mean": Output("mean of the particles", only=IN_MOMENTS),
         "spread": Output("mean square of the particles about the target's mean", scale="log", only=IN_MOMENTS),
+        "drift": Output("expected growth of that mean square in a unit of time", only=IN_MOMENTS),
         "left_mass": Output("share of particles left of 0", only=IN_MOMENTS),
         "stein_error": Output("MMD^2 of the Stein particles", short="Stein, mean-field", **ERROR),
         "svgd_error": Output("MMD^2 of Stein variational gradient descent", short="SVGD", **ERROR),

@@ -32,8 +32,8 @@ def total_variations(
 ) -> dict[str, Any]:
     """Means over densities of the total variation, of splines of degree s and of degree 3, kernels, and in the plane.
 
-    Splines have up to 2 n^(1/3) cells. Where these are chosen by AIC, and for kernels and the bias, the mean is geometric: its slope is the mean of the
-    slopes.
+    Splines have up to 2 n^(1/3) cells. Where these are chosen by AIC, and for kernels and the bias, the mean is
+    geometric: its slope is the mean of the slopes.
     """
     count = len(n)
     masses, truth, counts = draw_histograms(rng, smoothness, n, densities)
