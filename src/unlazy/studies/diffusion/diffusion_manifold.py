@@ -22,9 +22,13 @@ SMOOTHNESS = 2.0
 NETWORK = {"n": (100, 400, 1600), "steps": 4000}
 
 
-def _panel(other: str, part: str, title: str, *marks: Guide) -> Panel:
-    words: dict[str, Any] = {"xlabel": "rows $n$", "ylabel": "distance $W_1$", "title": title}
-    return Panel(("spline_distance", other), x="n", by="d", part=part, **words, beside=True, marks=marks)
+ROWS: dict[str, Any] = {"x": "n", "xlabel": "rows $n$", "ylabel": "distance $W_1$", "beside": True}
+IN_PLANE = {"d": 2}
+ON_LINE = ("spline_distance", "empirical_distance")
+
+
+def _panel(other: str, part: str, title: str) -> Panel:
+    return Panel(("spline_distance", other), by="d", part=part, title=title, **ROWS)
 
 
 @dataclass(frozen=True)
@@ -78,7 +82,8 @@ class DiffusionManifold(Study):
         Change("dimension", "an exponent in d with the same places on the line, where it was a ratio", FRAGILE),
     )
     figure = panels(
-        _panel("empirical_distance", "main", "on the line", Guide(-0.5, "$n^{-1/2}$", 1.1)),
+        Panel(ON_LINE, at=IN_PLANE, title="$d = 2$", marks=(Guide(-0.5, "$n^{-1/2}$", 1.1),), **ROWS),
+        Panel("spline_distance", x="d", by="n", line=True, ylabel="line and spline, $W_1$", legend="beside"),
         _panel("kernel_distance", "kernel", "kernel density, bandwidth best for densities"),
         _panel("network_distance", "network", "network that is not told of the line"),
         width=3.8,

@@ -22,7 +22,7 @@ CHANGED = (
 )
 AMPLITUDE = 4.0
 LATE_STEPS = 1000, 6000
-SIZES = 2, 4, 8, 16, 32
+SIZES = 2, 4, 8, 16
 METHODS: dict[str, dict[str, Any]] = {
     "full": {},
     **{f"sgd-{size}": {"batch_size": size} for size in SIZES},
@@ -104,7 +104,7 @@ class MeanFieldMinibatch(Study):
 
     gradient_estimate: str = static("svrg-4", "estimate of the gradient", choices=tuple(METHODS), paired=True)
     particles: int = static(100, "particles", symbol="N", low=2, high=100_000, scale="log")
-    n: int = static(256, "samples, at least two batches of 32", low=64, high=100_000, scale="log")
+    n: int = static(256, "samples, at least two batches of 16", low=32, high=100_000, scale="log")
     evaluations: int = static(
         100_000, "gradient evaluations per particle", low=10_000, high=10**8, scale="log", paired=True
     )
@@ -123,8 +123,9 @@ class MeanFieldMinibatch(Study):
         Change("", CHANGED, "F fluctuates slowly by more than the floors are"),
         Change(
             "floor-exponent",
-            "five batch sizes in place of the ratio of the floors of 4 and 16, and 24 seeds in place of 16",
-            "a scaling is shown by an exponent; the ratio was too near to its criterion for fresh seeds",
+            "four batch sizes in place of the ratio of the floors of 4 and 16, and 24 seeds in place of 16",
+            "a scaling is shown by an exponent; the ratio was too near to its criterion for fresh seeds; with 32 rows, "
+            "whose floor is hardly above that of variance reduction, the exponent is -1.09",
         ),
         Change("reshuffling", "this claim", "one permutation per epoch leaves a lower floor"),
     )
@@ -152,11 +153,11 @@ class MeanFieldMinibatch(Study):
         Panel(_excess("late_energy"), x="gradient_estimate", part="floor", log="y", ylabel="floor of $F - F^*$"),
     )
 
-    @claim(PAPER, PLACE, between(-1.25, -0.85), resampled=True, departs=f"{FLOOR}.")
+    @claim(PAPER, PLACE, between(-1.15, -0.85), resampled=True, departs=f"{FLOOR}.")
     def floor_exponent(floor):
         """The floor of mini-batches falls like (n - B)/(n - 1)/B, the variance of a mean of B of n rows: above that of
         variance reduction with the same Langevin noise, which has none of the batches' noise, and without its first
-        factor, its exponent in B, from 2 to 32, is {criterion}."""
+        factor, its exponent in B, from 2 to 16, is {criterion}."""
         import xarray as xr
 
         floors = [_batch_floor(floor, f"sgd-{size}") for size in SIZES]

@@ -14,7 +14,7 @@ from unlazy.lab import OWN, Change, Output, Study, changes, cite, claim, paramet
 from unlazy.lab.claims import at_least, between, slope
 from unlazy.numerics.monte_carlo import window_shares
 from unlazy.plotting.panels import Level, Panel, panels
-from unlazy.studies.mean_field.shared import AMPLITUDE, INPUTS, TARGETS, optimum
+from unlazy.studies.mean_field.shared import AMPLITUDE, INPUTS, TARGETS, coefficient, optimum
 from unlazy.theory.mean_field.dual import particle_constants, width_covariance
 from unlazy.theory.mean_field.fluctuations import width_fluctuations
 from unlazy.theory.mean_field.tanh_network import tanh_step_bias
@@ -36,12 +36,6 @@ EDGES = (0, 1, 2, 4, 8, 16, 32, 64, 104)
 """Numbers of observations between which they are averaged."""
 
 
-def _coefficient(control, values):
-    """Of the regression over seeds on a control variate."""
-    centred = control - control.mean("seed")
-    return (centred * (values - values.mean("seed"))).mean("seed") / (centred**2).mean("seed")
-
-
 def _common(data):
     """N times the squared mean deviation of all networks, summed over inputs: what is no variance."""
     return parameter(data, "particles") * (data.offset.mean("seed") ** 2).sum("input")
@@ -52,8 +46,8 @@ def _width(main):
     square = main.simulated.square
     start = square.isel(time=0, drop=True) - main.predicted.independent_trace
     # not at the start itself, where nothing would be left
-    coefficient = _coefficient(start, square).where(square.time > 0, 0.0)
-    return square.mean("seed") - coefficient * start.mean("seed") - _common(main.simulated)
+    share = coefficient(start, square).where(square.time > 0, 0.0)
+    return square.mean("seed") - share * start.mean("seed") - _common(main.simulated)
 
 
 def _exponent(main):
@@ -179,9 +173,7 @@ class MeanFieldParticles(Study):
         # `drift`, the expected growth of E|x|^2/2 in a unit of time, is 0 in the mean at stationarity. As a control
         # variate it halves the noise, and takes off what has not relaxed yet.
         cell = small.simulated.isel(time=-1)
-        corrected = (cell.scaled_energy_gap - _coefficient(cell.drift, cell.scaled_energy_gap) * cell.drift).mean(
-            "seed"
-        )
+        corrected = (cell.scaled_energy_gap - coefficient(cell.drift, cell.scaled_energy_gap) * cell.drift).mean("seed")
         return corrected / small.predicted.energy_excess
 
     def validate(self) -> None:
