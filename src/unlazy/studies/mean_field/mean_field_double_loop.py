@@ -62,15 +62,15 @@ class MeanFieldDoubleLoop(Study):
     }
     history = (
         Change("online-constant", "this claim", UNSTABLE),
-        Change("online-constant", "24 seeds in place of 12", "fresh seeds might have left it undecided"),
-        Change("ascent", "24 seeds up to step 300 in place of 8 up to 600", "fresh seeds might have left it undecided"),
+        Change("online-constant", "20 seeds in place of 12", "fresh seeds might have left it undecided"),
+        Change("ascent", "16 seeds up to step 300 in place of 8 up to 600", "fresh seeds might have left it undecided"),
         Change("unstable-until", "the criterion, after four pairs of confinement and temperature", LINEAR),
     )
     presets = {
         "quick": {
             "averaging": {PAIR: PAIRS, "seeds": 2},
-            "online": ONLINE | {"seeds": 24},
-            "ascent": ASCENT | {"seeds": 24},
+            "online": ONLINE | {"seeds": 20},
+            "ascent": ASCENT | {"seeds": 16},
         },
         "full": {
             "averaging": FINE | {PAIR: [(0.025, 0.05), *PAIRS, (0.2, 0.4)], "seeds": 2},

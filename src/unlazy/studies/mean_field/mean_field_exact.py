@@ -206,7 +206,7 @@ class MeanFieldExact(Study):
     presets = {
         "quick": {
             "decay": {"particles": 4, "interaction": [0.0, 1.5], "seeds": 64},
-            "sizes": {("particles", "clouds"): SIZES, "seeds": 40},
+            "sizes": {("particles", "clouds"): SIZES, "steps": 125, "seeds": 40},
             "step": STEP | {"step_size": [0.15, 0.3, 0.6], "seeds": 48},
             "batch": BATCH | {"step_size": [0.05, 0.1, 0.2], "seeds": 12},
         },

@@ -80,11 +80,11 @@ class MeanFieldNetwork(Study):
     history = (
         Change("", "steps from 1200 to 900 and neurons of the kernel from 1024 to 512", "time"),
         Change("optimum", "a mean over late times, where it was the end", "fresh seeds might have left it undecided"),
-        Change("features", "12 seeds in place of 8", "fresh seeds might have left it undecided"),
+        Change("features", "10 seeds in place of 8", "fresh seeds might have left it undecided"),
     )
     presets = {
         "quick": {
-            "parity": {"prior_scale": [0.2, 1.0], "temperature": [0.003, 0.1], "seeds": 12},
+            "parity": {"prior_scale": [0.2, 1.0], "temperature": [0.003, 0.1], "seeds": 10},
             "small": {"kind": "small", "particles": 256, "steps": 2500, "seeds": 24},
         },
         "full": {
