@@ -82,7 +82,7 @@ class DiffusionManifold(Study):
         Change("dimension", "an exponent in d with the same places on the line, where it was a ratio", FRAGILE),
     )
     figure = panels(
-        Panel(ON_LINE, at=IN_PLANE, title="$d = 2$", marks=(Guide(-0.5, "$n^{-1/2}$", 1.1),), **ROWS),
+        Panel(ON_LINE, at=IN_PLANE, marks=(Guide(-0.5, "$n^{-1/2}$", 1.1),), **ROWS),
         Panel("spline_distance", x="d", by="n", line=True, ylabel="line and spline, $W_1$", legend="beside"),
         _panel("kernel_distance", "kernel", "kernel density, bandwidth best for densities"),
         _panel("network_distance", "network", "network that is not told of the line"),
