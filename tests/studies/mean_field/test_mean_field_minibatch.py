@@ -4,8 +4,9 @@ import pytest
 from unlazy.checks import InputError
 from unlazy.lab.running.plan import entropy
 from unlazy.studies.mean_field.mean_field_minibatch import (
-    FLOORS,
     METHODS,
+    PLAIN,
+    REDUCED,
     SIZES,
     MeanFieldMinibatch,
     network_data,
@@ -33,13 +34,12 @@ def test_the_optimum_is_a_fixed_point_of_its_own_residuals():
 def test_the_cost_of_a_step_counts_the_rows_it_touches():
     """2B + n/m with variance reduction and m = n/B, where the anchor's gradient on n rows serves m steps."""
     costs = {name: MeanFieldMinibatch(gradient_estimate=name)._cost() for name in METHODS}
-    plain = {f"sgd-{size}": size for size in SIZES}
-    assert costs == {"full": 256, **plain, "svrg-4": 2 * 4 + 256 / 64, "reshuffled-4": 4}
+    assert costs == {"full": 256, "sgd-4": 4, "sgd-16": 16, "svrg-4": 2 * 4 + 256 / 64, "reshuffled-4": 4}
 
 
 def test_the_floors_of_one_seed_share_their_randomness():
     """Though their runs differ in length: else F fluctuates by more than the floors that are subtracted."""
-    points = [{"gradient_estimate": gradient, "evaluations": count, "near": 1.0} for gradient, count in FLOORS]
+    points = [PLAIN | {"used": size} for size in SIZES] + [REDUCED | {"evaluations": 100_000, "used": 16}]
     assert len({entropy(MeanFieldMinibatch, point, 3) for point in points}) == 1
     assert entropy(MeanFieldMinibatch, points[0], 4) != entropy(MeanFieldMinibatch, points[0], 3)
 

@@ -16,13 +16,16 @@ from unlazy.random import normal
 from unlazy.training.mean_field.langevin import run
 
 
-def scalar_functional(amplitude: float) -> Callable[[Array, Any], Array]:
-    """F(particles, rows) of the network with scalar inputs z, rows = (z, y): half the mean squared error."""
+def scalar_functional(amplitude: float, counted: Array | None = None) -> Callable[[Array, Any], Array]:
+    """F(particles, rows) of the network with scalar inputs z, rows = (z, y): half the mean squared error.
+
+    Over the rows that are `counted`, booleans, if not over all.
+    """
 
     def functional(cloud: Array, rows: Any) -> Array:
         inputs, labels = rows
         hidden = jnp.tanh(cloud[:, :1] * inputs + cloud[:, 1:])
-        return 0.5 * jnp.mean((amplitude * hidden.mean(axis=0) - labels) ** 2)
+        return 0.5 * jnp.mean((amplitude * hidden.mean(axis=0) - labels) ** 2, where=counted)
 
     return functional
 
