@@ -82,7 +82,7 @@ class ScoreDiscretisation(Study):
         "quick": {
             "main": {"scheme": [*TWO, "euler"], "reverse_steps": [25, 50, 100, 200], "particles": 1024, "seeds": 10},
             "start": START | {"last_time": [0.5, 1.0], "seeds": 6},
-            "mixture": MODES | {"scheme": TWO, "reverse_steps": DECADE, "seeds": 8},
+            "mixture": MODES | {"scheme": TWO, "reverse_steps": DECADE, "seeds": 10},
         },
         "full": {
             "main": {"scheme": ALL, "reverse_steps": [25, 50, 100, 200, 400], "seeds": 24},
