@@ -5,8 +5,8 @@ from unlazy.checks import InputError
 from unlazy.lab.running.plan import entropy
 from unlazy.studies.mean_field.mean_field_minibatch import (
     METHODS,
+    OTHERS,
     PLAIN,
-    REDUCED,
     SIZES,
     MeanFieldMinibatch,
     network_data,
@@ -39,7 +39,8 @@ def test_the_cost_of_a_step_counts_the_rows_it_touches():
 
 def test_the_floors_of_one_seed_share_their_randomness():
     """Though their runs differ in length: else F fluctuates by more than the floors that are subtracted."""
-    points = [PLAIN | {"used": size} for size in SIZES] + [REDUCED | {"evaluations": 100_000, "used": 16}]
+    points = [PLAIN | {"used": size} for size in SIZES]
+    points += [{"gradient_estimate": name, "evaluations": count, "used": 16, "near": 1.0} for name, count in OTHERS]
     assert len({entropy(MeanFieldMinibatch, point, 3) for point in points}) == 1
     assert entropy(MeanFieldMinibatch, points[0], 4) != entropy(MeanFieldMinibatch, points[0], 3)
 
