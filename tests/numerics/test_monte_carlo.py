@@ -11,6 +11,7 @@ from unlazy.numerics.monte_carlo import (
     exact_moments,
     moments,
     placed_in_cells,
+    ranked_normals,
     wide_draws,
     window_shares,
     without_controls,
@@ -22,6 +23,29 @@ def test_weighted_draws_give_standard_normal_means():
     assert weights.sum() == pytest.approx(1, abs=1e-3)
     assert weights @ z**2 == pytest.approx(1, abs=1e-3)
     assert weights @ z**8 == pytest.approx(105, rel=2e-3)
+
+
+@pytest.mark.parametrize("n", [2, 1000, 1024])
+def test_ranked_noise_is_normal_and_independent_of_the_points(n):
+    rng = np.random.default_rng(0)
+    points = rng.standard_normal((n, 3))
+    noise = np.stack([ranked_normals(rng, points) for _ in range(400)])
+    assert abs(noise.mean()) < 4 / np.sqrt(noise.size)
+    assert noise.std() == pytest.approx(1, abs=4 / np.sqrt(2 * noise.size))
+    covariance = (noise * points).mean(axis=1)
+    assert (np.abs(covariance.mean(axis=0)) < 4 * covariance.std(axis=0) / np.sqrt(400) + 1e-9).all()
+
+
+def test_ranked_noise_makes_the_variance_of_a_diffusion_nearly_exact():
+    """Ten steps x <- 0.9 x + noise from 0; independent noise has a relative error of sqrt(2/n) = 0.044."""
+    rng, exact, found = np.random.default_rng(0), sum(0.81**k for k in range(10)), []
+    for _ in range(16):
+        points = np.zeros(1024)
+        for _ in range(10):
+            points = 0.9 * points + ranked_normals(rng, points)
+        found.append(np.mean(points**2) / exact - 1)
+    assert np.std(found) < 0.02
+    assert abs(np.mean(found)) < 4 * np.std(found) / 4
 
 
 def test_moments_of_a_square_are_known():

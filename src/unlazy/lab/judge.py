@@ -240,7 +240,11 @@ def _resampled(claim: Claim, parts: list[Part]) -> list[_Cases]:
                 raise InputError("a resampled claim must be computed from the simulated data, over dimension seed")
             found.append(drawn.drop_vars(["lower_slope", "upper_slope"], errors="ignore"))
     widen = math.sqrt(count / (count - 1))
-    found = [(e, xr.concat(drawn, "resample")) for e, drawn in zip(estimates, draws, strict=True)]
+    # of the draws only the numbers count, not coordinates that differ between them, like a slope's halves
+    found = [
+        (e, xr.concat(d, "resample", coords="minimal", compat="override"))
+        for e, d in zip(estimates, draws, strict=True)
+    ]
     cases = []
     for estimate, drawn in found:
         spread = drawn.std("resample", ddof=1, skipna=False) * widen

@@ -1,9 +1,10 @@
-"""Averages over draws: in strata that reach where steep functions live, with control variates, over windows of time."""
+"""Averages over draws: in strata, along sorted points, with control variates, over windows of time."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from itertools import pairwise
 from typing import Any
 
@@ -19,6 +20,30 @@ def wide_draws(rng: np.random.Generator, n: int, spread: float) -> tuple[np.ndar
 
     z = spread * ndtri((np.arange(n) + rng.uniform(1e-12, 1.0, n)) / n)
     return z, spread * np.exp(-(z**2) / 2 * (1 - spread**-2)) / n
+
+
+def ranked_normals(rng: np.random.Generator, points: np.ndarray) -> np.ndarray:
+    """Noise N(0, 1) for a step of points (n, ...), even over its own quantiles and the ranks of the points at once.
+
+    Each column of the points has a step of its own. Averages over points that diffuse on a line have then errors of
+    about 1/n, where independent noise leaves n^(-1/2); those of one step are without bias. Source: L'Ecuyer, Lecot &
+    Tuffin (2008), with the sequence of van der Corput and a random shift.
+    """
+    from scipy.special import ndtri
+
+    points = np.asarray(points)
+    shift = rng.random(points.shape[1:])
+    strata = (_mixed(len(points)).reshape(-1, *[1] * shift.ndim) + shift) % 1.0
+    noise = np.empty_like(points)
+    np.put_along_axis(noise, points.argsort(axis=0), ndtri(np.maximum(strata, 1e-12)), axis=0)
+    return noise
+
+
+@lru_cache(maxsize=8)
+def _mixed(n: int) -> np.ndarray:
+    """The multiples of 1/n below 1, in the order of their binary digits read backwards."""
+    digits = np.arange(n)[:, None] >> np.arange(max(n - 1, 1).bit_length()) & 1
+    return (digits @ 0.5 ** np.arange(1, digits.shape[1] + 1)).argsort().argsort() / n
 
 
 def moments(values: np.ndarray, z: np.ndarray, weights: np.ndarray, powers: Sequence[int], degree: int) -> np.ndarray:

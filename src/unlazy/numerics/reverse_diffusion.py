@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from unlazy.checks import InputError, check_array, check_choice, check_whole
+from unlazy.numerics.monte_carlo import ranked_normals
 
 SCHEMES = ("exponential", "euler", "stationary", "posterior", "flow", "flow-euler", "flow-noise")
 
@@ -90,11 +91,13 @@ def run_reverse(
     *,
     scheme: str = "exponential",
     denoise: bool = True,
+    ranked: bool = False,
 ) -> np.ndarray:
     """Take the points `start` of time `times[0]` to `times[-1]` by `score(points, time)`, a NumPy function.
 
     With `denoise` the last points are replaced by their denoised ones, which removes the noise of deviation sigma that
-    is left at the last time in directions in which the data have no spread.
+    is left at the last time in directions in which the data have no spread. `ranked` is for averages over points whose
+    coordinates move independently: the noise is `ranked_normals`.
     """
     points = np.array(check_array("start", start))
     steps = reverse_steps(scheme, times)
@@ -102,7 +105,7 @@ def run_reverse(
     for time, state, gain, noise in zip(*steps, strict=True):
         points = state * points + gain * score(points, float(time))
         if noisy:
-            points += noise * rng.standard_normal(points.shape)
+            points += noise * (ranked_normals(rng, points) if ranked else rng.standard_normal(points.shape))
     last = float(np.asarray(times)[-1])
     return denoised(points, score(points, last), last) if denoise else points
 

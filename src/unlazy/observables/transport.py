@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from unlazy.checks import InputError, check_array
 
@@ -31,3 +32,17 @@ def distance_to_law(sample: np.ndarray, cdf: Callable[[np.ndarray], np.ndarray],
     x = np.linspace(low, high, 20_001)
     ranks = (np.arange(sample.size) + 0.5) / sample.size
     return float(np.abs(np.sort(sample) - np.interp(ranks, cdf(x), x)).mean())
+
+
+def expected_deviation(n: ArrayLike, share: ArrayLike) -> np.ndarray:
+    """E|F_n - F| where n draws have the share F_n below a point and their law has F: exact, by De Moivre's formula.
+
+    With k the first whole number above n F, 2 (k/n) (1 - F) times the probability of k of n. The integral over the line
+    is E W1 of the empirical measure; for large n it is sqrt(2/(pi n)) int sqrt(F (1 - F)).
+    """
+    from scipy.special import gammaln, xlog1py, xlogy
+
+    n, share = np.broadcast_arrays(check_array("n", n, low=1), check_array("share", share, low=0, high=1))
+    k = np.minimum(np.floor(n * share) + 1, n)
+    chances = gammaln(n + 1) - gammaln(k + 1) - gammaln(n - k + 1) + xlogy(k, share) + xlog1py(n - k, -share)
+    return 2 * k / n * (1 - share) * np.exp(chances)

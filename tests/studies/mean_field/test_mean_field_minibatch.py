@@ -3,7 +3,15 @@ import pytest
 
 from unlazy.checks import InputError
 from unlazy.lab.running.plan import entropy
-from unlazy.studies.mean_field.mean_field_minibatch import FLOORS, METHODS, MeanFieldMinibatch, network_data, optimum
+from unlazy.studies.mean_field.mean_field_minibatch import (
+    METHODS,
+    OTHERS,
+    PLAIN,
+    SIZES,
+    MeanFieldMinibatch,
+    network_data,
+    optimum,
+)
 
 
 def test_the_optimum_is_a_fixed_point_of_its_own_residuals():
@@ -31,7 +39,8 @@ def test_the_cost_of_a_step_counts_the_rows_it_touches():
 
 def test_the_floors_of_one_seed_share_their_randomness():
     """Though their runs differ in length: else F fluctuates by more than the floors that are subtracted."""
-    points = [{"gradient_estimate": gradient, "evaluations": count, "near": 1.0} for gradient, count in FLOORS]
+    points = [PLAIN | {"used": size} for size in SIZES]
+    points += [{"gradient_estimate": name, "evaluations": count, "used": 16, "near": 1.0} for name, count in OTHERS]
     assert len({entropy(MeanFieldMinibatch, point, 3) for point in points}) == 1
     assert entropy(MeanFieldMinibatch, points[0], 4) != entropy(MeanFieldMinibatch, points[0], 3)
 

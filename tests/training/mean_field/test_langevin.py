@@ -318,3 +318,26 @@ def test_a_run_shorter_than_the_relaxation_of_the_confinement_is_warned_of():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         sample_mean_field(flat, start, steps=101, **numbers)
+
+
+@pytest.mark.parametrize("used", [2, 4, 6])
+def test_the_first_rows_of_an_independent_batch_are_a_batch_themselves(used):
+    """One step of a functional that is linear in the rows shows which it saw: each row, and each pair, as often."""
+    count, runs, rows = 8, 4000, jnp.eye(8)
+
+    def functional(cloud, seen):
+        weights = 1.0 if len(seen) == count else (jnp.arange(len(seen)) < used)[:, None]
+        return jnp.sum(weights * seen * cloud.mean(axis=0))
+
+    def one(key):
+        numbers = {"temperature": 0.0, "confinement": 0.0, "step_size": 1.0}
+        options = {"data": rows, "batch_size": 6, "used": used, "batches": "independent", "steps": 1}
+        return -run(key, jnp.zeros((2, count)), functional, **options, **numbers).particles[0]
+
+    seen = np.asarray(jax.jit(jax.vmap(one))(jax.random.split(jax.random.key(0), runs)))
+    assert set(np.unique(seen)) == {0.0, 1.0}
+    assert (seen.sum(axis=1) == used).all()
+    share, both = used / count, used * (used - 1) / (count * (count - 1))
+    off = ~np.eye(count, dtype=bool)
+    assert np.abs(seen.mean(axis=0) - share).max() < 4 * np.sqrt(share / runs)
+    assert np.abs((seen.T @ seen / runs)[off] - both).max() < 4 * np.sqrt(both / runs)

@@ -16,9 +16,11 @@ from unlazy.studies.diffusion.shared import tabulated
 
 VARIANCE, FIRST_TIME, LAST_TIME = 0.3, 1e-3, 4.0
 FINE, BUDGETS = (100, 200, 400, 800, 1600), (25, 50, 100, 200)
+DECADE = [20, 36, 63, 112, 200]
 TWO = ["exponential", "flow"]
 ALL = [*TWO, *(scheme for scheme in SCHEMES if scheme not in TWO)]
 BALANCE = "the noise of the modes' shares was as large as the error of 80 steps"
+EVEN = "with independent noise fresh seeds would have left `moments` and `start` undecided"
 TOO_LONG = "the exponential scheme cannot take the first step of 2.6 there"
 STOPPED = "$W_2$ to a line in ten dimensions"
 EXACT = "with the exact score, where the paper bounds the total variation with a learned one"
@@ -49,9 +51,9 @@ def stopping_errors() -> Any:
 class ScoreDiscretisation(Study):
     """Data (x, 0, ..., 0) in R^d, x of the law N(mu - a, v)/2 + N(mu + a, v)/2, with a = 0 for a Gaussian.
 
-    Points start at N(0, I) at the last time, the start of x at equally spaced quantiles, and go to the first time on a
-    geometric grid by the exact score; then Tweedie's formula. For a Gaussian every scheme maps moments to moments, and
-    the theory is exact for any number of steps.
+    Points start at N(0, I) at the last time, at equally spaced quantiles, and go to the first time on a geometric grid
+    by the exact score; then Tweedie's formula. Their noise is even over its quantiles and the ranks of the points. For
+    a Gaussian every scheme maps moments to moments, and the theory is exact for any number of steps.
     """
 
     question = "What do few steps, the wrong start and an early stop cost a diffusion that is run backwards?"
@@ -67,7 +69,7 @@ class ScoreDiscretisation(Study):
     mode_separation: float = static(0.0, "half the distance of the two modes, 0 for one", symbol="a", low=0, high=100)
     mode_variance: float = static(VARIANCE, "variance of a mode", symbol="v", above=0, high=100)
     d: int = static(3, "dimension", symbol="d", low=1, high=1000)
-    particles: int = static(4000, "points", low=2, high=10_000_000, scale="log")
+    particles: int = static(4096, "points", low=2, high=10_000_000, scale="log")
 
     outputs = {
         "mean_reached": Output("mean reached"),
@@ -78,23 +80,26 @@ class ScoreDiscretisation(Study):
     }
     presets = {
         "quick": {
-            "main": {"scheme": [*TWO, "euler"], "reverse_steps": [25, 50, 100, 200], "particles": 2000, "seeds": 10},
-            "start": START | {"last_time": [0.5, 1.0], "seeds": 8},
-            "mixture": MODES | {"scheme": TWO, "reverse_steps": [20, 40, 80], "particles": 5000, "seeds": 24},
+            "main": {"scheme": [*TWO, "euler"], "reverse_steps": [25, 50, 100, 200], "particles": 1024, "seeds": 10},
+            "start": START | {"last_time": [0.5, 1.0], "seeds": 6},
+            "mixture": MODES | {"scheme": TWO, "reverse_steps": DECADE, "seeds": 10},
         },
         "full": {
-            "main": {"scheme": ALL, "reverse_steps": [25, 50, 100, 200, 400], "particles": 10_000, "seeds": 24},
-            "start": START
-            | {"last_time": [0.25, 0.5, 1.0, 2.0, 4.0], "reverse_steps": 400, "particles": 10_000, "seeds": 16},
-            "mixture": MODES
-            | {"scheme": ALL, "reverse_steps": [20, 40, 80, 160, 320], "particles": 30_000, "seeds": 12},
+            "main": {"scheme": ALL, "reverse_steps": [25, 50, 100, 200, 400], "seeds": 24},
+            "start": START | {"last_time": [0.25, 0.5, 1.0, 2.0, 4.0], "reverse_steps": 400, "seeds": 16},
+            "mixture": MODES | {"scheme": ALL, "reverse_steps": DECADE, "particles": 16_384, "seeds": 12},
         },
     }
     lines = {"main": "reverse_steps", "start": "last_time"}
     history = (
         *changes("mixture-order flow", "centre at 0 and mirrored points", BALANCE),
         *changes("mixture-order flow", "from 20 steps on, not from 10", TOO_LONG),
-        Change("mixture-order", "more seeds", "undecided on the draws that its new parameter names gave"),
+        *changes("moments start mixture-order flow", "noise that is even over ranks and quantiles", EVEN),
+        Change(
+            "mixture-order",
+            "a decade of steps in place of 20, 40, 80, and 0.2 in place of 0.3 around -1",
+            "the even noise allows it",
+        ),
     )
     figure = panels(
         Panel("variance_reached", x="reverse_steps", by="scheme", title="one mode", marks=(Level(VARIANCE),)),
@@ -131,11 +136,11 @@ class ScoreDiscretisation(Study):
         return slope(tabulated(_step_error, scheme=SCHEMES, reverse_steps=FINE), "reverse_steps")
 
     @claim(
-        "chen2023", "", between(-1.3, -0.7), resampled=True, departs=f"W1 of two modes on a line is judged, {EXACT}."
+        "chen2023", "", between(-1.2, -0.8), resampled=True, departs=f"W1 of two modes on a line is judged, {EXACT}."
     )
     def mixture_order(mixture):
-        """With two modes W1 falls with the number of steps at a slope {criterion}."""
-        return slope(mixture.simulated.line_distance.sel(scheme=TWO).mean("seed"), "reverse_steps")
+        """With two modes W1 falls with the number of steps, from 20 to 200, at a slope {criterion}."""
+        return slope(mixture.simulated.line_distance.sel(scheme=TWO).mean("seed"), "reverse_steps", least=4)
 
     @claim(
         OWN,
@@ -143,7 +148,7 @@ class ScoreDiscretisation(Study):
         at_most(0.8),
         resampled=True,
         known_negative="Between two modes the flow has to split the mass by its drift alone, where noise corrects what "
-        "a long step did wrong: its W1 is about 1.2 times as large.",
+        "a long step did wrong: its W1 is 1.3 to 1.4 times as large.",
     )
     def flow(mixture):
         """At the same number of steps the probability flow is nearer to two modes than the reverse equation, as it is

@@ -1,4 +1,4 @@
-"""The network whose optimum is known to twelve digits, and outputs of a study that has several problems."""
+"""The network whose optimum is known to twelve digits, control variates, and outputs of several problems."""
 
 from __future__ import annotations
 
@@ -35,6 +35,12 @@ def optimum(
         "relative_half_width": relative_half_width,
     }
     return tanh_optimum(INPUTS, LOSSES[loss], amplitude=AMPLITUDE, grid_points=grid_points, **options)
+
+
+def coefficient(control: Any, values: Any) -> Any:
+    """Of the regression of values over seeds on a control variate."""
+    centred = control - control.mean("seed")
+    return (centred * (values - values.mean("seed"))).mean("seed") / (centred**2).mean("seed")
 
 
 def of_one_problem(study: Study, found: Mapping[str, Any]) -> dict[str, Any]:

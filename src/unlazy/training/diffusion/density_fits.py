@@ -84,17 +84,21 @@ def fit_cells(counts: np.ndarray, cells: int, degree: int) -> Fits:
     return Fits(fitted, coefficients @ values.T, 2 * (basis.n_basis - 1) - 2 * likelihood)
 
 
-def spline_errors(counts: np.ndarray, truth: np.ndarray, cells: tuple[int, ...], degree: int) -> DensityErrors:
+def spline_errors(
+    counts: np.ndarray, truth: np.ndarray, cells: tuple[int, ...], degree: int, most: Sequence[float]
+) -> DensityErrors:
     """The errors of splines with all numbers of cells, for histograms (densities, histograms, HISTOGRAM).
 
-    `truth` has the densities at the middles of the bins, (densities, HISTOGRAM).
+    `truth` has the densities at the middles of the bins, (densities, HISTOGRAM), and `most` the largest number of cells
+    for each of the histograms: what is above has infinite error and criterion.
     """
-    shape = counts.shape[:2]
-    error, aic = np.empty((2, *shape, len(cells)))
+    error, aic = np.full((2, *counts.shape[:2], len(cells)), np.inf)
     for index, number in enumerate(cells):
-        fits = fit_cells(counts.reshape(-1, HISTOGRAM), number, degree)
-        error[..., index] = np.abs(fits.densities.reshape(*shape, HISTOGRAM) - truth[:, None]).mean(axis=2)
-        aic[..., index] = fits.aic.reshape(shape)
+        tried = np.asarray(most) >= number
+        fits = fit_cells(counts[:, tried].reshape(-1, HISTOGRAM), number, degree)
+        densities = fits.densities.reshape(len(counts), -1, HISTOGRAM)
+        error[:, tried, index] = np.abs(densities - truth[:, None]).mean(axis=2)
+        aic[:, tried, index] = fits.aic.reshape(len(counts), -1)
     return DensityErrors(error, aic)
 
 

@@ -14,19 +14,19 @@ def run_on_line(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Points (particles, d) at the last of the times, before and after Tweedie's formula.
 
-    They start at N(0, I), along the line at equally spaced quantiles.
+    They start at N(0, I), every coordinate at equally spaced quantiles, and move by `ranked_normals`.
     """
     from scipy.special import ndtri
 
-    start = rng.standard_normal((particles, d))
-    start[:, 0] = rng.permutation(ndtri((np.arange(particles) + 0.5) / particles))
+    quantiles = ndtri((np.arange(particles) + 0.5) / particles)
+    start = rng.permuted(np.tile(quantiles[:, None], d), axis=0)
     means, variances = np.zeros((2, len(law.means), d))
     means[:, 0], variances[:, 0] = law.means, law.variances
 
     def score(points: np.ndarray, time: float) -> np.ndarray:
         return mixture_score(law.component_weights, means, variances, points, time).score
 
-    noisy = run_reverse(rng, score, start, times, scheme=scheme, denoise=False)
+    noisy = run_reverse(rng, score, start, times, scheme=scheme, denoise=False, ranked=True)
     last = float(times[-1])
     return noisy, denoised(noisy, score(noisy, last), last)
 

@@ -35,10 +35,11 @@ def manifold_errors(
     table = rough_density(smoothness, rng, terms=_TERMS).cdf(_TABLE[:, None])
     truth = np.interp(_GRID, _TABLE, table)
     quantiles = np.interp((np.arange(drawn_points) + 0.5) / max(drawn_points, 1), table, _TABLE)
+    # before anything that depends on d, so that one rng gives the same places on the line in every dimension
+    places = [np.interp(rng.random((data_sets, size)), table, _TABLE) for size in n]
     directions = unit_vectors(rng, data_sets, d)
     found = []
-    for size in n:
-        along = np.interp(rng.random((data_sets, size)), table, _TABLE)
+    for along in places:
         on_line = line_errors(along, directions, _GRID, truth)
         found.append([*on_line, *_in_space(rng, along[0], directions[0], quantiles, steps)])
     return np.transpose(found)

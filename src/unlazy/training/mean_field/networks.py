@@ -16,13 +16,16 @@ from unlazy.random import normal
 from unlazy.training.mean_field.langevin import run
 
 
-def scalar_functional(amplitude: float) -> Callable[[Array, Any], Array]:
-    """F(particles, rows) of the network with scalar inputs z, rows = (z, y): half the mean squared error."""
+def scalar_functional(amplitude: float, counted: Array | None = None) -> Callable[[Array, Any], Array]:
+    """F(particles, rows) of the network with scalar inputs z, rows = (z, y): half the mean squared error.
+
+    Over the rows that are `counted`, booleans, if not over all.
+    """
 
     def functional(cloud: Array, rows: Any) -> Array:
         inputs, labels = rows
         hidden = jnp.tanh(cloud[:, :1] * inputs + cloud[:, 1:])
-        return 0.5 * jnp.mean((amplitude * hidden.mean(axis=0) - labels) ** 2)
+        return 0.5 * jnp.mean((amplitude * hidden.mean(axis=0) - labels) ** 2, where=counted)
 
     return functional
 
@@ -35,17 +38,23 @@ def network_energies(
     amplitude: float,
     particles: int,
     start_deviation: float,
+    steps: int,
+    record_at: Sequence[int],
     **dynamics: Any,
-) -> Array:
-    """F + confinement E|x|^2 along a run of the network with scalar inputs, from normal particles.
+) -> tuple[Array, Array]:
+    """F + confinement E|x|^2 along a run of the network with scalar inputs, from normal particles, and its late mean.
 
-    `dynamics` are options of `langevin.run`.
+    That is over every 20th of the last 40% of the steps. `dynamics` are options of `langevin.run`.
     """
     start_key, walk_key = jax.random.split(key)
     start = start_deviation * normal(start_key, (particles, 2))
     rows = tuple(jnp.asarray(column, float) for column in (model.with_one(inputs[:, None]), targets))
     functional = model.network_functional(model.named_loss("square"), amplitude)
-    return run(walk_key, start, functional, data=rows, **dynamics).energies
+    late = np.arange(steps - 2 * steps // 5, steps + 1, 20)
+    stops = np.unique([*record_at, *late])
+    options: dict[str, Any] = {"data": rows, "steps": steps, "record_at": stops.tolist(), **dynamics}
+    found = run(walk_key, start, functional, **options).energies
+    return found[np.searchsorted(stops, record_at)], found[np.searchsorted(stops, late)].mean()
 
 
 def learn_parity(

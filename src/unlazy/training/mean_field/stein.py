@@ -17,7 +17,7 @@ from unlazy.random import normal
 from unlazy.theory.mean_field.dual import particle_constants
 from unlazy.theory.mean_field.optimum import MeanFieldOptimum, quadratic_optimum
 from unlazy.training.loop import evolve
-from unlazy.training.mean_field.langevin import run
+from unlazy.training.mean_field.langevin import run, variation_gradient
 
 
 class SteinProblem(NamedTuple):
@@ -82,7 +82,10 @@ def sample_moments(
     steps: int,
     start_deviation: float | None = None,
 ) -> dict[str, Array]:
-    """Time averages of the particles' mean, mean square about the centre and share left of 0.
+    """Time averages of the particles' mean, mean square about the centre and share left of 0, and `drift`.
+
+    `drift`, without a start deviation, is the expected growth of that mean square in a unit of time: 0 in the mean at
+    stationarity.
 
     They start from N(0, start_deviation^2), or around the centre with the spread of the exact law, which is known at
     five temperatures from 0.01 to 1.
@@ -96,19 +99,27 @@ def sample_moments(
         start = problem.centre + jnp.sqrt(spread).astype(jnp.float32) * draws
     else:
         start = start_deviation * draws
+    functional = stein_functional(lambda x: problem.target.score(x, jnp), problem.damping_length, problem.bandwidth)
+    confinement = problem.confinement(temperature)
+
+    def observables(x: Array) -> dict[str, Any]:
+        centred = x - problem.centre
+        seen = {"particle_mean": x.mean(), "spread": (centred**2).mean(), "left_mass": (x < 0).mean()}
+        if start_deviation is not None:
+            return seen
+        force = variation_gradient(functional, x) + 2 * confinement * x
+        moved = centred - step_size * force
+        return seen | {"drift": (moved**2 - centred**2).mean() / step_size + 2 * temperature}
+
     return run(
         walk_key,
         start,
-        stein_functional(lambda x: problem.target.score(x, jnp), problem.damping_length, problem.bandwidth),
+        functional,
         steps=steps,
         temperature=temperature,
-        confinement=problem.confinement(temperature),
+        confinement=confinement,
         step_size=step_size,
-        observables=lambda x: {
-            "particle_mean": x.mean(),
-            "spread": ((x - problem.centre) ** 2).mean(),
-            "left_mass": (x < 0).mean(),
-        },
+        observables=observables,
         observe_every=10,
         average_from=steps // 4,
     ).averages

@@ -122,6 +122,7 @@ def run(
     step_size: ArrayLike,
     data: Any = None,
     batch_size: int | None = None,
+    used: int | Array | None = None,
     batches: str = "reshuffled",
     variance_reduction: bool = False,
     observables: Callable[[Array], Any] | None = None,
@@ -136,7 +137,8 @@ def run(
     are used if it is given, one batch for all particles: `batches="reshuffled"` cuts them from one permutation per
     epoch of n // batch_size steps, whose noise largely cancels, `"independent"` draws each one without replacement
     anew, as the theory has it (batches of thousands are slow to draw, as their number squared). `variance_reduction`
-    sets the anchor at the start of every epoch.
+    sets the anchor at the start of every epoch. With `used`, which may be traced, the first so many rows of an
+    independent batch are themselves one, for a functional that looks at no others.
 
     `observables(particles)` is any tree of arrays; its mean over the states after every `observe_every`-th step later
     than `average_from` is accumulated on the way. `record_at` (increasing, from 0 to `steps`; the end alone by default)
@@ -150,7 +152,7 @@ def run(
     numbers = {"temperature": temperature, "confinement": confinement, "step_size": step_size}
 
     def one(number: Array, carry: Carry) -> Carry:
-        return step(key, number, carry, average_from=average_from, **numbers)
+        return step(key, number, carry, average_from=average_from, used=used, **numbers)
 
     def record(carry: Carry) -> tuple[Array, Any]:
         seen = observables(carry.state.particles) if record_observables and observables is not None else None
@@ -203,7 +205,15 @@ def build_numbered_step(
         shapes = None if observables is None else jax.eval_shape(observables, state.particles)
         return Carry(state, order, jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, _real(leaf.dtype)), shapes))
 
-    def step(key: Array, number: Array, carry: Carry, *, average_from: int | Array = 0, **numbers: Any) -> Carry:
+    def step(
+        key: Array,
+        number: Array,
+        carry: Carry,
+        *,
+        average_from: int | Array = 0,
+        used: int | Array | None = None,
+        **numbers: Any,
+    ) -> Carry:
         shape, real = carry.state.particles.shape, carry.state.particles.dtype
         normal, place = math.prod(shape), number % epoch
 
@@ -221,7 +231,7 @@ def build_numbered_step(
             if batches == "reshuffled":
                 chosen = jax.lax.dynamic_slice_in_dim(carry.order, place * size, size)
             else:
-                chosen = _subset(uniforms_at(key, number, (size,), real, first=normal), len(carry.order))
+                chosen = _subset(uniforms_at(key, number, (size,), real, first=normal), len(carry.order), used)
             rows = jax.tree.map(lambda leaf: leaf[chosen], data)
         kicks = normals_at(key, number, shape, real)
         carry = carry._replace(state=move(kicks, carry.state, rows, **numbers))
@@ -242,17 +252,20 @@ def build_numbered_step(
     return start, step
 
 
-def _subset(uniforms: Array, count: int) -> Array:
-    """As many of the numbers below `count` as there are uniforms on (-1, 1), none twice, by Floyd's algorithm."""
+def _subset(uniforms: Array, count: int, used: int | Array | None = None) -> Array:
+    """As many of the numbers below `count` as there are uniforms on (-1, 1), none twice, by Floyd's algorithm.
+
+    With `used` the first so many are such a subset, and the others any numbers.
+    """
     size = len(uniforms)
-    least = count - size
-    most = least + jnp.arange(size)
+    least = count - (size if used is None else used)
+    most = jnp.minimum(least + jnp.arange(size), count - 1)
     # (1 + u)/2 of the largest u rounds to 1
     drawn = jnp.minimum(jnp.floor((uniforms + 1) / 2 * (most + 1)).astype(jnp.int32), most)
 
     def one(place: Array, chosen: Array) -> Array:
         taken = (chosen == drawn[place]).any()
-        return chosen.at[place].set(jnp.where(taken, least + place, drawn[place]).astype(jnp.int32))
+        return chosen.at[place].set(jnp.where(taken, most[place], drawn[place]).astype(jnp.int32))
 
     return jax.lax.fori_loop(0, size, one, jnp.full((size,), -1, jnp.int32))
 
