@@ -238,7 +238,7 @@ def _resampled(claim: Claim, parts: list[Part]) -> list[_Cases]:
         for found, drawn in zip(draws, _arrays(claim.number(*again)), strict=True):
             if "resample" not in drawn.dims:
                 raise InputError("a resampled claim must be computed from the simulated data, over dimension seed")
-            found.append(drawn.drop_vars(["lower_slope", "upper_slope"], errors="ignore"))
+            found.append(drawn)
     widen = math.sqrt(count / (count - 1))
     # of the draws only the numbers count, not coordinates that differ between them, like a slope's halves
     found = [
