@@ -107,6 +107,13 @@ def test_a_budget_ends_the_work_and_the_same_call_goes_on(study, tmp_path, jobs)
         reproduce(studies, budget=0, **options)
 
 
+def test_a_budget_is_for_both_streams_together(study, tmp_path):
+    found = confirm([study("SlowHosted")], store=tmp_path / "results.sqlite", jobs=1, budget=0.05)
+    assert found.unfinished == [study("SlowHosted").name]
+    assert found.main.seconds + found.fresh.seconds < 2
+    assert not found.pairs
+
+
 def test_times_are_read_as_people_write_them():
     assert [parse_duration(text) for text in ("90s", "30m", "2h", "1h30m", "0.5h")] == [90, 1800, 7200, 5400, 1800]
     for text in ("", "2", "h", "-1h", "1d", "0s", "1h1h"):

@@ -16,6 +16,8 @@ from unlazy.lab.running.events import Listener, only_warn
 from unlazy.lab.running.reproduce import Outcome, reproduce
 from unlazy.lab.study import Study
 
+_NO_TIME = 1e-6
+
 
 class Pair(NamedTuple):
     """A claim's verdict in the main stream and in a fresh one."""
@@ -104,19 +106,21 @@ def confirm(
     watch: Callable[[str], AbstractContextManager[Listener]] = lambda stream: nullcontext(only_warn),
     *,
     stream: str | None = None,
+    budget: float | None = None,
     **options: Any,
 ) -> Confirmation:
     """Run studies in the main stream, as far as the store lacks it, and in a fresh one, and compare.
 
-    `stream` goes on with one that was interrupted; `watch` makes the listener for each of the two; all else is as in
-    `reproduce`.
+    `stream` goes on with one that was interrupted; `watch` makes the listener for each of the two; `budget` is in
+    seconds and for both together; all else is as in `reproduce`.
     """
     name = fresh_stream() if stream is None else stream
     check_stream(name)
     if name == MAIN:
         raise InputError(f"stream must be another one than {MAIN}, which everybody has looked at")
-    outcomes = []
+    outcomes: list[Outcome] = []
     for one in (MAIN, name):
+        left = budget if budget is None or not outcomes else max(budget - outcomes[0].seconds, _NO_TIME)
         with watch(one) as listener:
-            outcomes.append(reproduce(studies, listener, stream=one, **options))
+            outcomes.append(reproduce(studies, listener, stream=one, budget=left, **options))
     return Confirmation(name, *outcomes)
