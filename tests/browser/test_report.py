@@ -8,7 +8,8 @@ import pytest
 
 import unlazy
 from unlazy.lab import Output, Source, Study, at_least, at_most, between, static
-from unlazy.lab.claims import Claim, enough
+from unlazy.lab.claims import Claim
+from unlazy.lab.measures import enough
 from unlazy.plotting.panels import Panel, panels
 from unlazy.reporting.html.report import section, write_report
 

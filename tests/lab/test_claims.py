@@ -9,22 +9,9 @@ import xarray as xr
 
 from unlazy.checks import InputError
 from unlazy.lab import claims
-from unlazy.lab.claims import (
-    OWN,
-    Change,
-    Criterion,
-    Verdict,
-    at_least,
-    at_most,
-    between,
-    crossing,
-    enough,
-    kept,
-    relative_deviation,
-    slope,
-    within,
-)
+from unlazy.lab.claims import OWN, Change, Criterion, Verdict, at_least, at_most, between, within
 from unlazy.lab.judge import judge
+from unlazy.lab.measures import crossing, enough, kept, relative_deviation, slope
 from unlazy.lab.study import Part, Study
 
 

@@ -11,7 +11,8 @@ import pytest
 import unlazy
 from unlazy.checks import InputError
 from unlazy.lab import Output, Source, Study, path, static, value
-from unlazy.lab.claims import Claim, at_most, between, enough
+from unlazy.lab.claims import Claim, at_most, between
+from unlazy.lab.measures import enough
 from unlazy.lab.registry import find
 from unlazy.lab.running.fingerprint import fingerprint
 from unlazy.plotting import style

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import sys
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -10,6 +11,23 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from unlazy.checks import InputError, check_choice, check_writable
+from unlazy.cli.options import (
+    AsJson,
+    Budget,
+    Cluster,
+    Jobs,
+    Memory,
+    Over,
+    Preset,
+    Recorded,
+    Seeds,
+    Set,
+    StoreFile,
+    Stream,
+    StudyName,
+    Topics,
+    complete_study,
+)
 from unlazy.cli.output import check_figure, print_json, save_figure, say
 from unlazy.lab import registry
 from unlazy.lab.grid import MAIN
@@ -27,40 +45,6 @@ app = typer.Typer(
 )
 store_app = typer.Typer(rich_markup_mode=None)
 app.add_typer(store_app, name="store", help="Where the store of results is and what it holds; cleaning.")
-
-
-def _complete_study(incomplete: str) -> list[str]:
-    return [name for name in registry.names() if name.startswith(incomplete)]
-
-
-def _complete_topic(incomplete: str) -> list[str]:
-    return [topic for topic in registry.topics() if topic.startswith(incomplete)]
-
-
-StudyName = Annotated[
-    str, typer.Argument(metavar="STUDY", help="a name, or file.py:Class", autocompletion=_complete_study)
-]
-Set = Annotated[list[str] | None, typer.Option("--set", metavar="k=v", help="fix a parameter")]
-Over = Annotated[list[str] | None, typer.Option("--over", metavar="k=a,b,c|a:b:steps", help="let a parameter vary")]
-Preset = Annotated[str, typer.Option(help="quick, or full for the papers' sizes")]
-Seeds = Annotated[int | None, typer.Option(help="instances per point, instead of the preset's number")]
-Stream = Annotated[str, typer.Option(metavar="NAME", help="which random numbers: another name draws others")]
-StoreFile = Annotated[Path | None, typer.Option("--store", metavar="FILE", help="where results are kept")]
-Cluster = Annotated[str | None, typer.Option(metavar="ADDRESS", help="tcp://HOST:PORT of a Dask scheduler, or local:N")]
-Memory = Annotated[float | None, typer.Option(metavar="GiB", help="memory budget; a quarter of what is free")]
-Jobs = Annotated[
-    int | None,
-    typer.Option(
-        metavar="N",
-        help="studies at the same time; one per core if each has 0.5 GiB of the memory budget; at most 4 per core",
-    ),
-]
-Budget = Annotated[
-    str | None, typer.Option(metavar="TIME", help="stop after 90s, 30m, 2h; the same command goes on from there")
-]
-Recorded = Annotated[Path | None, typer.Option("--record", metavar="FILE", help="put the verdicts into this evidence")]
-Topics = Annotated[list[str] | None, typer.Option("--topic", help="only this topic", autocompletion=_complete_topic)]
-AsJson = Annotated[bool, typer.Option("--json", help="print one JSON object and nothing else")]
 
 
 def _version(wanted: bool) -> None:
@@ -245,7 +229,8 @@ def reproduce(
             with contextlib.suppress(OSError):
                 out.rmdir()
         raise
-    write_report(outcome.runs, page, preset, outcome.broken, drawn, outcome.seconds)
+    words = preset if stream == MAIN else f"{preset}, stream {stream}"
+    write_report(outcome.runs, page, words, outcome.broken, drawn, outcome.seconds)
     with contextlib.suppress(BrokenPipeError):
         if as_json:
             print_json({**outcome.as_json(), "report": str(page)})
@@ -258,7 +243,7 @@ def reproduce(
 @app.command()
 def confirm(
     study: Annotated[
-        list[str] | None, typer.Argument(metavar="STUDY", help="names; all if none", autocompletion=_complete_study)
+        list[str] | None, typer.Argument(metavar="STUDY", help="names; all if none", autocompletion=complete_study)
     ] = None,
     topic: Topics = None,
     stream: Annotated[
@@ -277,8 +262,8 @@ def confirm(
     The fresh seeds are those of a stream, which is drawn and named; what the store lacks of the main stream is computed
     too. What is finished is kept: the same command with --stream NAME goes on from there.
     """
+    from unlazy.lab.running.confirm import check_fresh, fresh_stream
     from unlazy.lab.running.confirm import confirm as confirm_all
-    from unlazy.lab.running.confirm import fresh_stream
     from unlazy.lab.running.evidence import FRESH, recorder
     from unlazy.lab.running.reproduce import check_jobs
     from unlazy.reporting.terminal import tables
@@ -289,9 +274,12 @@ def confirm(
         raise InputError("give either studies or topics, not both")
     studies = [registry.find(name) for name in dict.fromkeys(study)] if study else registry.all_studies(topic)
     check_jobs(jobs, cluster)
-    name = stream or fresh_stream()
-    if not as_json:
-        say(f"stream {name}")
+    seconds = None if budget is None else parse_duration(budget)
+    name = fresh_stream() if stream is None else stream
+    check_fresh(name)
+    keep = recorder(record, FRESH, name)
+    # What is interrupted goes on by this name.
+    print(f"stream {name}", file=sys.stderr if as_json else sys.stdout, flush=True)
     found = confirm_all(
         studies,
         lambda one: watching(studies, as_json),
@@ -301,9 +289,8 @@ def confirm(
         memory=memory,
         jobs=jobs,
         longest=LONGEST,
-        budget=None if budget is None else parse_duration(budget),
+        budget=seconds,
     )
-    keep = recorder(record, FRESH, name)
     for run in found.fresh.runs:
         keep(run)
     with contextlib.suppress(BrokenPipeError):
@@ -354,7 +341,7 @@ def forecast_(
 @app.command("explore")
 def explore_(
     study: Annotated[
-        str | None, typer.Argument(metavar="STUDY", help="what to show first", autocompletion=_complete_study)
+        str | None, typer.Argument(metavar="STUDY", help="what to show first", autocompletion=complete_study)
     ] = None,
     port: Annotated[int | None, typer.Option(metavar="N", help="a free one from 2718 on")] = None,
     host: Annotated[str, typer.Option(metavar="H", help="another address opens it to other machines")] = "127.0.0.1",

@@ -91,8 +91,9 @@ def _interrupted() -> int:
     # So would Python itself, if the interrupt passed through its `exec`, as in the making of a dataclass: the next one
     # makes it forget that.
     exec("")
-    stored = {"run", "reproduce", "confirm"} & set(sys.argv[1:2])
-    goes_on = ": what was finished is stored; the same command goes on from there" if stored else ""
+    # What a command stores, and what it needs besides the same words.
+    more = {"run": "", "reproduce": "", "confirm": ", with --stream and the name above,"}.get("".join(sys.argv[1:2]))
+    goes_on = "" if more is None else f": what was finished is stored; the same command{more} goes on from there"
     print(f"interrupted{goes_on}", file=sys.stderr)
     return 3
 

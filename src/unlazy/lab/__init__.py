@@ -8,17 +8,9 @@ from typing import TYPE_CHECKING
 from unlazy.doors import lazily
 
 if TYPE_CHECKING:
-    from unlazy.lab import claims, grid, judge, parameters, parse, registry, running, sources, study
-    from unlazy.lab.claims import (
-        OWN,
-        Change,
-        Missing,
-        Verdict,
-        at_least,
-        at_most,
-        between,
-        changes,
-        claim,
+    from unlazy.lab import claims, grid, judge, measures, parameters, parse, registry, running, sources, study
+    from unlazy.lab.claims import OWN, Change, Missing, Verdict, at_least, at_most, between, changes, claim, within
+    from unlazy.lab.measures import (
         crossing,
         difference,
         enough,
@@ -28,7 +20,6 @@ if TYPE_CHECKING:
         parameter,
         relative_deviation,
         slope,
-        within,
     )
     from unlazy.lab.parameters import path, static, value
     from unlazy.lab.sources import Source, cite

@@ -9,7 +9,6 @@ from unlazy.lab.running.laboratory import Laboratory
 
 STUDIES = (
     "additive-localisation",
-    "additive-scaling",
     "batch-reuse",
     "girsanov-bound",
     "information-exponent",
@@ -17,9 +16,12 @@ STUDIES = (
     "large-learning-rate",
     "monomial-transform",
     "optimal-bound",
+    "ridge-equivalent",
     "xor-overfitting",
 )
 STREAMS = (MAIN, *(f"try-{number}" for number in range(10)))
+SEEDS = 8
+"""Fewer than the presets have, whose verdicts are nearly sure."""
 
 
 @pytest.fixture(scope="module")
@@ -29,8 +31,8 @@ def chances(tmp_path_factory):
     with Laboratory(tmp_path_factory.mktemp("chances") / "results.sqlite") as laboratory:
         for name in STUDIES:
             study = registry.find(name)
-            runs = [laboratory.run(study, preset_grids(study, "quick", stream=stream)) for stream in STREAMS]
-            for verdicts in zip(*(run.verdicts for run in runs), strict=True):
+            grids = [preset_grids(study, "quick", seeds=SEEDS, stream=stream) for stream in STREAMS]
+            for verdicts in zip(*(laboratory.run(study, one).verdicts for one in grids), strict=True):
                 for verdict in verdicts:
                     if verdict.claim.kind != "theory" and verdict.verdict in ("holds", "fails"):
                         same = sum(other.verdict == verdict.verdict for other in verdicts) - 1
@@ -41,7 +43,7 @@ def chances(tmp_path_factory):
 @pytest.mark.slow
 @pytest.mark.parametrize(("low", "high"), [(0, 0.8), (0.8, 0.95), (0.95, 0.999), (0.999, 1.01)])
 def test_fresh_streams_repeat_verdicts_as_often_as_their_chances_say(chances, low, high):
-    """The streams of a claim are not independent of each other here: ten percent, and two where it is nearly sure."""
+    """To a tenth, as the streams of a claim are not independent of each other here: each is compared with all."""
     chance, repeated = chances[(chances[:, 0] >= low) & (chances[:, 0] < high)].T
-    if len(chance) >= 20:
-        assert repeated.mean() == pytest.approx(chance.mean(), abs=0.1 if high < 0.99 else 0.02)
+    assert len(chance) >= 15
+    assert repeated.mean() == pytest.approx(chance.mean(), abs=0.1)

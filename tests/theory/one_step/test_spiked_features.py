@@ -7,7 +7,7 @@ from unlazy.checks import InputError
 from unlazy.functions.elementwise import Link, as_activation, as_link
 from unlazy.numerics.gaussian import normal_nodes
 from unlazy.theory.one_step.gradient_step import best_direction_ridge, one_step_risk, preconditioned_cosine
-from unlazy.theory.one_step.spiked.curved_step import Curvatures, CurvedStep, StepLabels, _CurvedSystem, norm_spread
+from unlazy.theory.one_step.spiked.curved_step import Curvatures, CurvedStep, CurvedSystem, StepLabels, norm_spread
 from unlazy.theory.one_step.spiked.features import (
     SpikedEquivalent,
     gradient_step_equivalent,
@@ -396,7 +396,7 @@ def test_covariance_after_a_step_is_that_of_drawn_labels():
     groups = checked_groups(([1.0], [1.0], [1.0]))
     features, target = statistics(relu, curved, 0.8, groups, 20)
     curvatures = Curvatures.of(relu, as_link(curved), 0.8, groups, normal_nodes(20)[0])
-    system = _CurvedSystem(step, features, target, curvatures, noise**2, 1.0, d, np.ones(1))
+    system = CurvedSystem(step, features, target, curvatures, noise**2, 1.0, d, np.ones(1))
     system._settle(np.full((1, 1), c), np.full(1, bulk))
     whole = -system._inverse(np.full((1, 1), c), np.full(1, bulk), system.sum)[0, 0]
     predicted = [whole, *(element[0, 0] for element in system.directions(np.full((1, 1), c), np.full(1, bulk)))]

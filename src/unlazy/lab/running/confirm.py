@@ -101,6 +101,13 @@ def fresh_stream() -> str:
     return f"{datetime.now(UTC):%Y-%m-%d}-{secrets.token_hex(3)}"
 
 
+def check_fresh(stream: str) -> None:
+    """Refuse a name that is none, and the stream that everybody has looked at."""
+    check_stream(stream)
+    if stream == MAIN:
+        raise InputError(f"stream must be another one than {MAIN}, which everybody has looked at")
+
+
 def confirm(
     studies: Sequence[type[Study]],
     watch: Callable[[str], AbstractContextManager[Listener]] = lambda stream: nullcontext(only_warn),
@@ -115,9 +122,7 @@ def confirm(
     seconds and for both together; all else is as in `reproduce`.
     """
     name = fresh_stream() if stream is None else stream
-    check_stream(name)
-    if name == MAIN:
-        raise InputError(f"stream must be another one than {MAIN}, which everybody has looked at")
+    check_fresh(name)
     outcomes: list[Outcome] = []
     for one in (MAIN, name):
         left = budget if budget is None or not outcomes else max(budget - outcomes[0].seconds, _NO_TIME)

@@ -72,11 +72,14 @@ def folder() -> Path:
 @cache
 def _read(file: Path, _: tuple[int, int] | None) -> Mapping[str, Any]:
     try:
-        return json.loads(file.read_text(encoding="utf-8"))
+        found = json.loads(file.read_text(encoding="utf-8"))
     except OSError:
         return {}
     except ValueError as error:
         raise InputError(f"evidence {file} is no JSON: {error}") from None
+    if not (isinstance(found, dict) and all(isinstance(streams, dict) for streams in found.values())):
+        raise InputError(f"evidence {file} must have records by study and stream, as 'unlazy confirm' writes them")
+    return found
 
 
 def _stored(file: Path) -> Mapping[str, Any]:

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from unlazy.lab import OWN, Change, Output, Study, cite, claim, path, static
-from unlazy.lab.claims import at_least, at_most, enough, parameter, slope, within
+from unlazy.lab.claims import at_least, at_most, within
+from unlazy.lab.measures import enough, parameter, slope
 from unlazy.plotting.panels import Panel, panels
 from unlazy.studies.diffusion.shared import SPLINES, power_law
 from unlazy.theory.diffusion.process import density_rates

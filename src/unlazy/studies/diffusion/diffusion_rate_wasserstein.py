@@ -9,7 +9,8 @@ import numpy as np
 
 from unlazy.checks import InputError
 from unlazy.lab import OWN, Change, Output, Study, changes, cite, claim, path, static
-from unlazy.lab.claims import at_least, at_most, between, parameter, slope, within
+from unlazy.lab.claims import at_least, at_most, between, within
+from unlazy.lab.measures import parameter, slope
 from unlazy.plotting.panels import Guide, Level, Panel, panels
 from unlazy.studies.diffusion.shared import SPLINES, power_law
 from unlazy.theory.diffusion.process import density_rates

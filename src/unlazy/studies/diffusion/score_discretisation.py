@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from unlazy.lab import OWN, Change, Output, Study, changes, cite, claim, static
-from unlazy.lab.claims import at_most, between, enough, needs, over_theory, relative_deviation, slope, within
+from unlazy.lab.claims import at_most, between, within
+from unlazy.lab.measures import enough, needs, over_theory, relative_deviation, slope
 from unlazy.numerics.reverse_diffusion import SCHEMES, gaussian_limit, gaussian_reverse, time_grid
 from unlazy.plotting.panels import Level, Panel, panels
 from unlazy.studies.diffusion.shared import tabulated

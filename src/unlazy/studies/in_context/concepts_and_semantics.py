@@ -9,7 +9,8 @@ import numpy as np
 
 from unlazy.checks import InputError
 from unlazy.lab import DIVERGED_AT, OWN, Change, Output, Study, changes, cite, claim, static, value
-from unlazy.lab.claims import at_least, at_most, parameter
+from unlazy.lab.claims import at_least, at_most
+from unlazy.lab.measures import parameter
 from unlazy.plotting.panels import Level, Panel, panels
 
 THEOREM = "theorem, as on the slide of the tutorial"

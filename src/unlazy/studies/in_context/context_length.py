@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from unlazy.lab import Output, cite, path, static, value
-from unlazy.lab.claims import OWN, at_least, at_most, changes, claim, needs, parameter, within
+from unlazy.lab.claims import OWN, at_least, at_most, changes, claim, within
+from unlazy.lab.measures import needs, parameter
 from unlazy.plotting.panels import Level, Panel, panels
 from unlazy.studies.in_context.shared import ARRAYS, ERRORS, FINITE, KINDS, RIDGE, Pretraining, deviation, limits, steps
 from unlazy.training.in_context.pretraining import measured_errors, pretrain

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from unlazy.lab import OWN, Change, Output, Study, changes, cite, claim, path, static
-from unlazy.lab.claims import at_least, at_most, enough, kept, slope, within
+from unlazy.lab.claims import at_least, at_most, within
+from unlazy.lab.measures import enough, kept, slope
 from unlazy.plotting.panels import Panel, panels
 from unlazy.training.in_context import prompt_attention
 

@@ -9,7 +9,8 @@ import numpy as np
 
 from unlazy.checks import InputError
 from unlazy.lab import OWN, Change, Output, Study, changes, cite, claim, path, static
-from unlazy.lab.claims import at_most, enough, parameter
+from unlazy.lab.claims import at_most
+from unlazy.lab.measures import enough, parameter
 from unlazy.plotting.panels import Level, Panel, panels
 
 SIMPLE = "section 3.1 and figure 2"

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from unlazy.lab import Output, changes, cite, static, value
-from unlazy.lab.claims import OWN, Change, at_least, at_most, between, claim, enough, needs, parameter, within
+from unlazy.lab.claims import OWN, Change, at_least, at_most, between, claim, within
+from unlazy.lab.measures import enough, needs, parameter
 from unlazy.plotting import style
 from unlazy.plotting.panels import Level, Panel, panels
 from unlazy.studies.in_context.shared import ARRAYS, ERRORS, FINITE, KINDS, RIDGE, Pretraining, deviation, limits, steps

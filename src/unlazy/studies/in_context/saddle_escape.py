@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from unlazy.lab import Output, Study, cite, static, value
-from unlazy.lab.claims import OWN, Change, at_most, between, changes, claim, over_theory, parameter, within
+from unlazy.lab.claims import OWN, Change, at_most, between, changes, claim, within
+from unlazy.lab.measures import over_theory, parameter
 from unlazy.plotting.panels import Panel, panels
 from unlazy.theory.in_context.landscape import attention_saddle, escape_slope
 from unlazy.theory.in_context.saddle_differences import saddle_by_differences

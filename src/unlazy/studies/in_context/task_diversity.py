@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from unlazy.lab import OWN, Change, Output, cite, claim, value
-from unlazy.lab.claims import at_least, at_most, between, enough, parameter, slope, within
+from unlazy.lab.claims import at_least, at_most, between, within
+from unlazy.lab.measures import enough, parameter, slope
 from unlazy.plotting.panels import Panel, panels
 from unlazy.studies.in_context.shared import ARRAYS, ERRORS, FINITE, KINDS, RIDGE, Pretraining, deviation, steps
 from unlazy.theory.in_context.linear_attention import bayes_error, linear_attention_errors

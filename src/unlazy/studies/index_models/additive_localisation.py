@@ -10,7 +10,8 @@ import numpy as np
 from unlazy.checks import InputError
 from unlazy.functions.elementwise import as_link
 from unlazy.lab import OWN, Change, Output, Study, changes, cite, claim, path, static, value
-from unlazy.lab.claims import at_least, parameter, within
+from unlazy.lab.claims import at_least, within
+from unlazy.lab.measures import parameter
 from unlazy.plotting.panels import Level, Map, Panel, panels
 from unlazy.theory.index_models.additive import additive_stall_overlap, additive_step_size
 

@@ -10,7 +10,8 @@ import numpy as np
 from unlazy.checks import InputError
 from unlazy.functions.elementwise import as_link
 from unlazy.lab import Output, Study, cite, static, value
-from unlazy.lab.claims import OWN, Change, at_most, between, changes, claim, relative_deviation, slope, within
+from unlazy.lab.claims import OWN, Change, at_most, between, changes, claim, within
+from unlazy.lab.measures import relative_deviation, slope
 from unlazy.plotting.panels import Panel, panels
 from unlazy.theory.index_models.additive import additive_step_size, escape_samples
 

@@ -10,7 +10,8 @@ import numpy as np
 from unlazy.checks import InputError
 from unlazy.functions.elementwise import LINKS, Link
 from unlazy.lab import OWN, Change, Output, Study, changes, cite, claim, path, static
-from unlazy.lab.claims import difference, enough, parameter, slope, within
+from unlazy.lab.claims import within
+from unlazy.lab.measures import difference, enough, parameter, slope
 from unlazy.plotting.panels import Panel, panels
 from unlazy.theory.index_models.exponents.exponents import information_exponent
 from unlazy.theory.index_models.first_steps import FirstGradient, first_gradient

@@ -9,7 +9,8 @@ import numpy as np
 
 from unlazy.checks import InputError, check_choice
 from unlazy.lab import OWN, Change, Missing, Output, Study, cite, path, static, value
-from unlazy.lab.claims import at_least, claim, difference, kept, within
+from unlazy.lab.claims import at_least, claim, within
+from unlazy.lab.measures import difference, kept
 from unlazy.plotting.panels import Level, Panel, panels
 from unlazy.plotting.style import COLOURS
 from unlazy.theory.index_models.online_sgd import overlap_drift, overlap_path

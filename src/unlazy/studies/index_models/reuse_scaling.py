@@ -10,7 +10,8 @@ import numpy as np
 from unlazy.checks import check_choice
 from unlazy.functions.elementwise import LINKS
 from unlazy.lab import OWN, Change, Output, Study, changes, cite, claim, static, value
-from unlazy.lab.claims import at_least, between, needs, parameter, slope, within
+from unlazy.lab.claims import at_least, between, within
+from unlazy.lab.measures import needs, parameter, slope
 from unlazy.plotting.panels import Guide, Panel, panels
 from unlazy.theory.index_models.online_sgd import crossing_time
 

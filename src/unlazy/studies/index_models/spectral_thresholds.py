@@ -12,7 +12,8 @@ import numpy as np
 from unlazy.checks import InputError
 from unlazy.functions.elementwise import LINKS, as_link
 from unlazy.lab import Change, Output, Study, changes, cite, claim, path, static
-from unlazy.lab.claims import at_least, at_most, difference, slope, within
+from unlazy.lab.claims import at_least, at_most, within
+from unlazy.lab.measures import difference, slope
 from unlazy.plotting import style
 from unlazy.plotting.panels import Panel, panels
 from unlazy.theory.index_models.spectral import estimators as exact

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from unlazy.lab import Output, Study, cite, path, static, value
-from unlazy.lab.claims import at_most, claim, enough, over_theory, relative_deviation, within
+from unlazy.lab.claims import at_most, claim, within
+from unlazy.lab.measures import enough, over_theory, relative_deviation
 from unlazy.plotting.panels import Level, Panel, panels
 from unlazy.theory.kernels.random_features import feature_regression_equivalent
 

@@ -10,7 +10,8 @@ import numpy as np
 
 from unlazy.checks import InputError
 from unlazy.lab import OWN, Change, Output, Study, changes, cite, claim, static, value
-from unlazy.lab.claims import at_most, between, enough, parameter
+from unlazy.lab.claims import at_most, between
+from unlazy.lab.measures import enough, parameter
 from unlazy.numerics.monte_carlo import without_controls
 from unlazy.plotting.panels import Level, Panel, panels
 from unlazy.studies.mean_field.shared import of_one_problem

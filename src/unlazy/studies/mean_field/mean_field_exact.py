@@ -10,7 +10,8 @@ import numpy as np
 
 from unlazy.checks import InputError
 from unlazy.lab import OWN, Change, Output, Study, changes, cite, needs, static, value
-from unlazy.lab.claims import at_most, between, claim, enough, parameter, relative_deviation, slope, within
+from unlazy.lab.claims import at_most, between, claim, within
+from unlazy.lab.measures import enough, parameter, relative_deviation, slope
 from unlazy.plotting.panels import Guide, Panel, panels
 from unlazy.theory.mean_field import gaussian_problem as exact
 from unlazy.theory.mean_field.gaussian_problem import Modes

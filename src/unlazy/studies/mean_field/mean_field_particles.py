@@ -11,7 +11,8 @@ import numpy as np
 
 from unlazy.checks import InputError
 from unlazy.lab import OWN, Change, Output, Study, changes, cite, claim, parameter, static, value
-from unlazy.lab.claims import at_least, between, slope
+from unlazy.lab.claims import at_least, between
+from unlazy.lab.measures import slope
 from unlazy.numerics.monte_carlo import window_shares
 from unlazy.plotting.panels import Level, Panel, panels
 from unlazy.studies.mean_field.shared import AMPLITUDE, INPUTS, TARGETS, coefficient, optimum

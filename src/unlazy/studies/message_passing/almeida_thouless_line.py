@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from unlazy.lab import OWN, Change, Output, Part, Study, cite, claim, path, static, value
-from unlazy.lab.claims import at_least, at_most, difference, enough, needs, over_theory, within
+from unlazy.lab.claims import at_least, at_most, within
+from unlazy.lab.measures import difference, enough, needs, over_theory
 from unlazy.plotting.panels import Level, Panel, panels
 from unlazy.theory.message_passing.sequential import inference
 from unlazy.theory.message_passing.sequential.inference import ENSEMBLES, covariance_ensemble

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from unlazy.lab import Output, Study, cite, path, static
-from unlazy.lab.claims import OWN, Change, at_most, claim, enough, over_theory, relative_deviation, within
+from unlazy.lab.claims import OWN, Change, at_most, claim, within
+from unlazy.lab.measures import enough, over_theory, relative_deviation
 from unlazy.plotting.panels import Panel, panels
 from unlazy.theory.message_passing.state_evolution.mixture import mixture_state_evolution
 

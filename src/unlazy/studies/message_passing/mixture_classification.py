@@ -9,7 +9,8 @@ import numpy as np
 
 from unlazy.checks import InputError
 from unlazy.lab import OWN, Change, Output, Part, Study, changes, cite, claim, path, static, value
-from unlazy.lab.claims import at_least, needs, over_theory, relative_deviation, within
+from unlazy.lab.claims import at_least, within
+from unlazy.lab.measures import needs, over_theory, relative_deviation
 from unlazy.plotting.panels import Panel, panels
 from unlazy.theory.message_passing.state_evolution.mixture import mixture_state_evolution
 

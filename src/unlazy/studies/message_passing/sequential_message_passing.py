@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from unlazy.lab import Change, Output, Part, Study, changes, cite, claim, path, static, value
-from unlazy.lab.claims import at_least, kept, needs, over_theory, within
+from unlazy.lab.claims import at_least, within
+from unlazy.lab.measures import kept, needs, over_theory
 from unlazy.plotting.panels import Panel, panels
 from unlazy.theory.message_passing.sequential import inference
 from unlazy.theory.message_passing.sequential.inference import ENSEMBLES, covariance_ensemble

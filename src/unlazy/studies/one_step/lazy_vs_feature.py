@@ -7,7 +7,8 @@ from typing import Any
 
 from unlazy.checks import InputError
 from unlazy.lab import DIVERGED_AT, Output, Study, cite, static, value
-from unlazy.lab.claims import OWN, at_least, at_most, between, claim, relative_deviation, slope, within
+from unlazy.lab.claims import OWN, at_least, at_most, between, claim, within
+from unlazy.lab.measures import relative_deviation, slope
 from unlazy.plotting.panels import Panel, panels
 from unlazy.theory.one_step.spiked.features import gradient_step_groups, target_alignment
 

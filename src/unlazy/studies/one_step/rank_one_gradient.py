@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from unlazy.lab import Change, Output, Study, cite, static, value
-from unlazy.lab.claims import OWN, at_least, at_most, between, claim, enough, over_theory, parameter, slope, within
+from unlazy.lab.claims import OWN, at_least, at_most, between, claim, within
+from unlazy.lab.measures import enough, over_theory, parameter, slope
 from unlazy.plotting.panels import Guide, Panel, panels
 from unlazy.studies.one_step import shared
 from unlazy.theory.one_step.gradient_step import rank_one_step

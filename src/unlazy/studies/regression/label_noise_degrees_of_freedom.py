@@ -9,7 +9,8 @@ import numpy as np
 
 from unlazy.checks import InputError
 from unlazy.lab import Output, Study, cite, static, value
-from unlazy.lab.claims import OWN, at_least, at_most, between, claim, relative_deviation, within
+from unlazy.lab.claims import OWN, at_least, at_most, between, claim, within
+from unlazy.lab.measures import relative_deviation
 from unlazy.plotting import style
 from unlazy.plotting.panels import Level, Panel, panels
 

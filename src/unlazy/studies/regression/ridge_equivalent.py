@@ -9,17 +9,8 @@ import numpy as np
 
 from unlazy.functions.spectra import power_law
 from unlazy.lab import Output, Study, cite, static, value
-from unlazy.lab.claims import (
-    at_most,
-    changes,
-    claim,
-    difference,
-    enough,
-    over_theory,
-    parameter,
-    relative_deviation,
-    within,
-)
+from unlazy.lab.claims import at_most, changes, claim, within
+from unlazy.lab.measures import difference, enough, over_theory, parameter, relative_deviation
 from unlazy.numerics.ridge import conditional_risk, decompose, sample_effective_ridge
 from unlazy.plotting.panels import Panel, panels
 from unlazy.studies.regression import shared

@@ -9,20 +9,8 @@ import numpy as np
 
 from unlazy.functions.spectra import index_blocks, power_law
 from unlazy.lab import Output, Study, cite, static, value
-from unlazy.lab.claims import (
-    OWN,
-    at_least,
-    at_most,
-    between,
-    changes,
-    claim,
-    crossing,
-    enough,
-    over_theory,
-    parameter,
-    slope,
-    within,
-)
+from unlazy.lab.claims import OWN, at_least, at_most, between, changes, claim, within
+from unlazy.lab.measures import crossing, enough, over_theory, parameter, slope
 from unlazy.numerics.ridge import conditional_risk, decompose
 from unlazy.plotting.panels import Level, Panel, panels
 from unlazy.studies.regression import shared

@@ -9,7 +9,8 @@ import numpy as np
 
 from unlazy.checks import InputError
 from unlazy.lab import DIVERGED_AT, Output, Study, cite, static, value
-from unlazy.lab.claims import OWN, Change, at_least, at_most, changes, claim, parameter
+from unlazy.lab.claims import OWN, Change, at_least, at_most, changes, claim
+from unlazy.lab.measures import parameter
 from unlazy.plotting.panels import Level, Panel, panels
 from unlazy.studies.signal_noise.shared import GUESSING, check_even, in_settings
 from unlazy.theory.signal_noise.strategies import balancing_ridge

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from unlazy.lab import DIVERGED_AT, Output, Study, cite, static, value
-from unlazy.lab.claims import OWN, Change, at_least, at_most, between, changes, claim, enough, slope, within
+from unlazy.lab.claims import OWN, Change, at_least, at_most, between, changes, claim, within
+from unlazy.lab.measures import enough, slope
 from unlazy.plotting.panels import Panel, panels
 from unlazy.studies.signal_noise.shared import GUESSING, check_two_patches, signal_strength
 from unlazy.theory.signal_noise.two_patches import benign_probability

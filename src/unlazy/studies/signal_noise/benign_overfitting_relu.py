@@ -8,20 +8,8 @@ from typing import Any
 import numpy as np
 
 from unlazy.lab import DIVERGED_AT, Output, Study, changes, cite, static, value
-from unlazy.lab.claims import (
-    OWN,
-    Change,
-    at_least,
-    at_most,
-    between,
-    claim,
-    crossing,
-    difference,
-    over_theory,
-    parameter,
-    slope,
-    within,
-)
+from unlazy.lab.claims import OWN, Change, at_least, at_most, between, claim, within
+from unlazy.lab.measures import crossing, difference, over_theory, parameter, slope
 from unlazy.plotting.panels import Level, Panel, panels
 from unlazy.studies.signal_noise.shared import check_two_patches
 from unlazy.theory.signal_noise.relu_overfitting import relu_error, small_start_error

@@ -9,19 +9,8 @@ import numpy as np
 
 from unlazy.checks import InputError
 from unlazy.lab import DIVERGED_AT, Output, Study, cite, static, value
-from unlazy.lab.claims import (
-    OWN,
-    Change,
-    at_least,
-    at_most,
-    changes,
-    claim,
-    enough,
-    kept,
-    over_theory,
-    parameter,
-    within,
-)
+from unlazy.lab.claims import OWN, Change, at_least, at_most, changes, claim, within
+from unlazy.lab.measures import enough, kept, over_theory, parameter
 from unlazy.plotting.panels import Level, Panel, panels
 from unlazy.studies.signal_noise.shared import check_even, in_settings, signal_strength
 from unlazy.theory.signal_noise.two_patches import contrastive_rates

@@ -9,7 +9,8 @@ import numpy as np
 
 from unlazy.checks import InputError
 from unlazy.lab import DIVERGED_AT, Output, Study, cite, path, static, value
-from unlazy.lab.claims import OWN, Change, at_least, at_most, between, claim, over_theory, slope, within
+from unlazy.lab.claims import OWN, Change, at_least, at_most, between, claim, within
+from unlazy.lab.measures import over_theory, slope
 from unlazy.plotting.panels import Panel, panels
 from unlazy.studies.signal_noise.shared import check_even
 from unlazy.theory.signal_noise.denoising import denoiser_balance, drawn_denoiser_balance

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from unlazy.lab import DIVERGED_AT, Output, Study, cite, static, value
-from unlazy.lab.claims import OWN, Change, at_least, at_most, between, changes, claim, crossing, slope, within
+from unlazy.lab.claims import OWN, Change, at_least, at_most, between, changes, claim, within
+from unlazy.lab.measures import crossing, slope
 from unlazy.plotting import style
 from unlazy.plotting.panels import Panel, panels
 from unlazy.studies.signal_noise.shared import GUESSING, check_two_patches, relative_step_size, signal_strength

@@ -9,7 +9,8 @@ import numpy as np
 
 from unlazy.checks import InputError
 from unlazy.lab import DIVERGED_AT, Output, Study, cite, static, value
-from unlazy.lab.claims import OWN, Change, at_least, at_most, claim, slope, within
+from unlazy.lab.claims import OWN, Change, at_least, at_most, claim, within
+from unlazy.lab.measures import slope
 from unlazy.plotting.panels import Level, Panel, panels
 from unlazy.studies.signal_noise.shared import check_two_patches, in_settings, signal_strength
 from unlazy.theory.signal_noise.label_noise import label_noise_flow

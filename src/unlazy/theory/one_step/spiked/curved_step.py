@@ -147,20 +147,9 @@ def normal_values(spike: float) -> tuple[np.ndarray, np.ndarray]:
     return values / math.sqrt(fractions @ values**2), fractions
 
 
-def solve_curved(
-    step: CurvedStep,
-    features: FeatureStatistics,
-    target: TargetStatistics,
-    curvatures: Curvatures,
-    noise: float,
-    n: float,
-    d: float,
-    neurons: np.ndarray,
-    ridge: float,
-) -> Solution:
+def solve_curved(system: CurvedSystem, ridge: float) -> Solution:
     """Phi and its derivatives by differences through the fixed point, to about 1e-5 of their values."""
-    system = _CurvedSystem(step, features, target, curvatures, noise, n, d, neurons)
-    nodes = features.weights.size
+    n, d, neurons, nodes = system.n, system.d, system.neurons, system.features.weights.size
     start = np.concatenate([np.full(neurons.size, -math.log(ridge + 0.1)), np.full(nodes, math.log(neurons.sum() / n))])
     none = np.zeros(nodes)
     unknown, objective = system.solved(start, ridge, none)
@@ -195,7 +184,9 @@ def solve_curved(
     )
 
 
-class _CurvedSystem:
+class CurvedSystem:
+    """The fixed point of ridge regression on the features of a step, by the numbers of neurons of its groups."""
+
     def __init__(
         self,
         step: CurvedStep,

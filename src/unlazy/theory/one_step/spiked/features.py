@@ -23,6 +23,7 @@ from unlazy.theory.one_step.moments import SMALLEST_RIDGE, activation_moments, l
 from unlazy.theory.one_step.spiked.curved_step import (
     Curvatures,
     CurvedStep,
+    CurvedSystem,
     StepLabels,
     norm_spread,
     normal_values,
@@ -196,7 +197,8 @@ class _Step:
             self.known[key] = (self._curved if curved else self._generic)(*key)
         if curved:
             fractions, step, known, target, curvatures = self.known[key]
-            return solve_curved(step, known, target, curvatures, noise, n, d, width * fractions, ridge)
+            system = CurvedSystem(step, known, target, curvatures, noise, n, d, width * fractions)
+            return solve_curved(system, ridge)
         groups, known, target = self.known[key]
         sizes = FeatureSizes(n, d, width * groups.fractions, groups.radii)
         return solve(known, target, float(noise), sizes, float(ridge))
