@@ -246,3 +246,18 @@ def test_no_penalty_is_the_pseudo_inverse_also_of_a_singular_matrix():
         targets = rng.standard_normal(len(design))
         expected = np.linalg.pinv(design, rcond=1e-7) @ targets
         np.testing.assert_allclose(ridge_coefficients(design, targets, 0.0), expected, atol=1e-12)
+
+
+@pytest.mark.parametrize("columns", [(), (3,)])
+@pytest.mark.parametrize("n", [1, 2, 3, 40])
+def test_many_penalties_at_once_give_what_each_gives_alone(n, columns):
+    X = draw(n, 25, seed=n)[0]
+    right = np.random.default_rng(5).standard_normal((n, *columns))
+    penalties = np.geomspace(1e-2, 1e4, 12).reshape(3, 4)
+    kernel = X @ X.T + 1e-3 * np.eye(n)
+    kept = kernel.copy()
+    found = ridge_solutions(kernel, right, penalties)
+    assert found.shape == (3, 4, n, *columns)
+    alone = [[np.linalg.solve(kernel + c * np.eye(n), right) for c in row] for row in penalties]
+    np.testing.assert_allclose(found, alone, rtol=1e-10)
+    np.testing.assert_array_equal(kernel, kept)

@@ -17,8 +17,8 @@ from unlazy.checks import InputError, check_array
 
 _GRAM_CONDITION = 1e-8
 _LARGEST = 1e300
-# penalties from which on an eigendecomposition is faster than their Cholesky factors
-_MANY = 16
+# penalties from which on one tridiagonal form is faster than their Cholesky factors
+_MANY = 5
 
 
 class RidgeDecomposition(NamedTuple):
@@ -58,17 +58,20 @@ def ridge_solutions(matrix: np.ndarray, right: np.ndarray, penalties: ArrayLike)
     """(A + penalty I)^-1 right for A (n, n) >= 0 and right (n,) or (n, k); its shape follows that of the penalties.
 
     The dual of ridge regression (A = X X^T, right = y) or the primal (A = X^T X, right = X^T y). A Cholesky factor for
-    each penalty; if they are many, or not above the rounding errors of A, one eigendecomposition for all. Penalty 0 is
-    the pseudo-inverse, for which eigenvalues within these errors are 0.
+    each penalty, or one tridiagonal form for all if they are many; if they are not above the rounding errors of A, one
+    eigendecomposition. Penalty 0 is the pseudo-inverse, for which eigenvalues within these errors are 0.
     """
     from scipy.linalg import cho_factor, cho_solve
 
     levels = np.asarray(penalties, dtype=np.float64)
     n = len(matrix)
-    if levels.size < _MANY and levels.min() > n * np.finfo(np.float64).eps * np.trace(matrix):
+    large = levels.min() > n * np.finfo(np.float64).eps * np.trace(matrix)
+    if large and levels.size < _MANY:
         shifted = (matrix + level * np.eye(n) for level in levels.ravel())
         factors = (cho_factor(one, overwrite_a=True, check_finite=False) for one in shifted)
         found = [cho_solve(factor, right, check_finite=False) for factor in factors]
+    elif large and n > 2:
+        found = _tridiagonal_solutions(matrix, right.reshape(n, -1), levels.ravel())
     else:
         eigenvalues, vectors = np.linalg.eigh(matrix)
         projected = vectors.T @ right.reshape(n, -1)
@@ -77,6 +80,26 @@ def ridge_solutions(matrix: np.ndarray, right: np.ndarray, penalties: ArrayLike)
         known = np.where(eigenvalues > rounding, eigenvalues, np.inf)
         found = [vectors @ (projected / (eigenvalues + level if level else known)) for level in levels.ravel()]
     return np.reshape(found, levels.shape + right.shape)
+
+
+def _tridiagonal_solutions(matrix: np.ndarray, right: np.ndarray, penalties: np.ndarray) -> list[np.ndarray]:
+    """With A = Q T Q^T a penalty costs a product with Q: a third of an eigendecomposition for all.
+
+    Q leaves the first coordinate alone, and is stored as the reflections of a QR decomposition on the others.
+    """
+    from scipy.linalg import lapack
+
+    size = int(lapack.dsytrd_lwork(len(matrix), lower=1)[0])
+    reduced, diagonal, beside, scales, _ = lapack.dsytrd(matrix, lower=1, lwork=size)
+    reflections = np.asfortranarray(reduced[1:, :-1])
+
+    def rotated(columns: np.ndarray, way: str) -> np.ndarray:
+        rest, _, _ = lapack.dormqr("L", way, reflections, scales, columns[1:], 64 * columns.shape[1])
+        return np.concatenate([columns[:1], rest])
+
+    inside = rotated(right, "T")
+    found = [lapack.dptsv(diagonal + penalty, beside, inside)[2] for penalty in penalties]
+    return np.split(rotated(np.concatenate(found, axis=1), "N"), len(penalties), axis=1)
 
 
 def ridge_coefficients(design: np.ndarray, targets: np.ndarray, penalties: ArrayLike) -> np.ndarray:

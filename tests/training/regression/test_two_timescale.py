@@ -85,15 +85,10 @@ def balanced(n):
     [
         {},
         {"label_noise_variance": VARIANCE},
-        {"label_noise_variance": VARIANCE, "gradient": "frozen"},
-        {"noise_penalty": "degrees_of_freedom", "noise_penalty_variance": VARIANCE},
-        {"noise_penalty": "frozen", "noise_penalty_variance": VARIANCE},
-        {
-            "label_noise_variance": VARIANCE,
-            "gradient": "frozen",
-            "noise_penalty": "degrees_of_freedom",
-            "noise_penalty_variance": 0.7,
-        },
+        {"label_noise_variance": VARIANCE, "frozen": 1.0},
+        {"freedom_variance": VARIANCE},
+        {"frozen_variance": VARIANCE},
+        {"label_noise_variance": VARIANCE, "frozen": 1.0, "freedom_variance": 0.7},
     ],
 )
 def test_a_step_equals_one_written_by_hand(activation, variant):
@@ -111,10 +106,10 @@ def test_a_step_equals_one_written_by_hand(activation, variant):
     )
     label_key, langevin_key = jax.random.split(key)
     noise = np.asarray(dynamics.label_noise(label_key, y.shape, variant.get("label_noise_variance", 0.0)))
-    drift = noisy_slope(sigma, x, y, w, noise, variant.get("gradient", "through"))
-    size = {"degrees_of_freedom": freedom, "frozen": frozen_size}.get(variant.get("noise_penalty"))
-    if size:
-        drift += variant["noise_penalty_variance"] / len(x) * slope(lambda weights: size(sigma(x @ weights)), w)
+    drift = noisy_slope(sigma, x, y, w, noise, "frozen" if "frozen" in variant else "through")
+    for name, size in (("freedom_variance", freedom), ("frozen_variance", frozen_size)):
+        variance = variant.get(name, 0.0)
+        drift += variance / len(x) * slope(lambda weights, size=size: size(sigma(x @ weights)), w)
     kick = np.sqrt(2 * rate * temperature) * np.asarray(normal(langevin_key, w.shape))
     expected = w - rate * (w.shape[1] * drift + decay * w) + kick
     found = step(key, dynamics.State(jnp.asarray(w))).first_layer
@@ -222,8 +217,7 @@ def test_without_signal_the_neurons_have_the_variance_of_their_linear_recursion(
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"noise_penalty": "DoF"}, "noise_penalty must be one of none, degrees_of_freedom, frozen; got 'DoF'"),
-        ({"gradient": "stop"}, "gradient must be one of through, frozen; got 'stop'"),
+        ({"freedom_variance": -1.0}, "freedom_variance must be >= 0, got -1"),
         ({"activation": "tan"}, "activation must be one of .*did you mean tanh"),
         ({"ridge": 0.0}, "ridge must be >= .*got 0"),
         ({"ridge": 1e-30}, "ridge must be >= .*got 1e-30"),

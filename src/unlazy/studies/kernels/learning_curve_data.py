@@ -89,7 +89,7 @@ class LearningCurveData(Study):
         "eigenlearning_beyond": Output("plain eigenlearning", "", BEYOND, "log", predicts="trained_beyond"),
     }
     presets = {
-        "quick": {"data": DATA, "seeds": 24},
+        "quick": {"data": DATA, "seeds": 18},
         "full": {"data": DATA, "kernel": list(KERNELS), "pool_size": 700, "splits": 48, "seeds": 6},
     }
     history = (

@@ -43,7 +43,6 @@ def train_variants(
     optimum for the labels. `options` are those of `build_step`.
     """
 
-    @jax.jit
     def measure(state: State) -> dict[str, Array]:
         hidden = hidden_layer(state.first_layer, data.inputs, activation)
         fitted = second_layer(hidden, data.labels, ridge)
@@ -54,23 +53,25 @@ def train_variants(
             "risk": jnp.mean((outputs - data.fresh_values) ** 2),
         }
 
-    def branch(variant: Mapping[str, str]) -> Any:
-        variances = {
-            "label_noise_variance": label_noise_variance if "gradient" in variant else 0.0,
-            "noise_penalty_variance": label_noise_variance if "noise_penalty" in variant else 0.0,
+    def numbers(variant: Mapping[str, str]) -> dict[str, Array]:
+        gradient, penalty = variant.get("gradient"), variant.get("noise_penalty")
+        return {
+            "label_noise_variance": jnp.where(gradient is None, 0.0, label_noise_variance),
+            "frozen": jnp.asarray(gradient == "frozen", float),
+            "freedom_variance": jnp.where(penalty == "degrees_of_freedom", label_noise_variance, 0.0),
+            "frozen_variance": jnp.where(penalty == "frozen", label_noise_variance, 0.0),
         }
-        given = {"ridge": ridge, "activation": activation, **options, **variances, **variant}
-        step = build_step(data.inputs, data.labels, **given)
+
+    def evolved(variant: dict[str, Array]) -> tuple[State, Mapping[str, Array]]:
+        step = build_step(data.inputs, data.labels, ridge=ridge, activation=activation, **options, **variant)
 
         def one(number: Array, state: State) -> State:
             # variants that evolve with one key see the same randomness
             return step(jax.random.fold_in(key, number), state)
 
-        return lambda: evolve(one, start, record_at[-1], record=measure, record_at=record_at)
+        return evolve(one, start, record_at[-1], record=measure, record_at=record_at)
 
-    branches = [branch(variant) for variant in variants]
-    # A loop over the variants: XLA runs loops that do not wait for each other at once, and can deadlock.
-    return jax.lax.map(lambda index: jax.lax.switch(index, branches), jnp.arange(len(branches)))
+    return jax.lax.map(evolved, jax.tree.map(lambda *each: jnp.stack(each), *map(numbers, variants)))
 
 
 def uniform_noise_gap(

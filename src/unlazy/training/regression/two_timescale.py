@@ -181,9 +181,9 @@ def build_step(
     weight_decay: ArrayLike = 0.0,
     temperature: ArrayLike = 0.0,
     label_noise_variance: ArrayLike = 0.0,
-    gradient: str = "through",
-    noise_penalty: str = "none",
-    noise_penalty_variance: ArrayLike = 0.0,
+    frozen: ArrayLike = 0.0,
+    freedom_variance: ArrayLike = 0.0,
+    frozen_variance: ArrayLike = 0.0,
     activation: str = "tanh",
 ) -> Step:
     """One step of mean-field Langevin dynamics of the first layer on inputs (n, d) and labels (n, m).
@@ -191,17 +191,16 @@ def build_step(
         w_k <- w_k - step_size [M grad_{w_k} (objective + penalty) + decay w_k] + sqrt(2 step_size temperature) xi_k
 
     The factor M turns the gradient of the objective, a function of all neurons, into that of its first variation. At
-    every step the second layer is fitted to labels with fresh noise of `label_noise_variance`, none if it is 0, and
-    `gradient` says what is differentiated, as in `objective`; `noise_penalty` adds the exact penalty of
-    `noise_penalty_value` with `noise_penalty_variance`. All numbers may be traced. The step is a pure function
+    every step the second layer is fitted to labels with fresh noise of `label_noise_variance`, none if it is 0. The
+    gradient is `through` that of `objective` if `frozen` is 0 and `frozen` if it is 1. The exact penalties of
+    `noise_penalty_value` are added, `degrees_of_freedom` with `freedom_variance` and `frozen` with `frozen_variance`.
+    All numbers may be traced, so that one compiled step serves all variants. The step is a pure function
     `step(key, state)`; steps with the same key share the Langevin noise, whatever their variant.
 
     Source: Takakura & Suzuki 2024. Their global convergence is for the objective without noise, which is convex in
     the law of the neurons; (v/n) DoF is concave in it.
     """
     inputs, labels = _checked_data(inputs, labels)
-    check_choice("gradient", gradient, GRADIENTS)
-    check_choice("noise_penalty", noise_penalty, PENALTIES)
     sigma = as_activation(activation)
     # A smaller ridge is lost in the rounding of K, whose largest eigenvalue is of order n.
     _check_number("ridge", ridge, low=len(inputs) * float(jnp.finfo(inputs.dtype).eps))
@@ -210,7 +209,9 @@ def build_step(
         ("weight_decay", weight_decay),
         ("temperature", temperature),
         ("label_noise_variance", label_noise_variance),
-        ("noise_penalty_variance", noise_penalty_variance),
+        ("frozen", frozen),
+        ("freedom_variance", freedom_variance),
+        ("frozen_variance", frozen_variance),
     ):
         _check_number(name, number, low=0)
 
@@ -221,7 +222,7 @@ def build_step(
         preactivation = inputs @ weights
         hidden = sigma(preactivation)
         by_hidden = 2 * _kernel_gradient_times_hidden(
-            hidden, labels, noise, ridge, gradient, noise_penalty, jnp.asarray(noise_penalty_variance)
+            hidden, labels, noise, ridge, frozen, freedom_variance, frozen_variance
         )
         moved = langevin_step(
             normal(langevin_key, weights.shape),
@@ -237,7 +238,13 @@ def build_step(
 
 
 def _kernel_gradient_times_hidden(
-    hidden: Array, labels: Array, noise: Array, ridge: ArrayLike, gradient: str, penalty: str, variance: Array
+    hidden: Array,
+    labels: Array,
+    noise: Array,
+    ridge: ArrayLike,
+    frozen: ArrayLike,
+    freedom_variance: ArrayLike,
+    frozen_variance: ArrayLike,
 ) -> Array:
     """P H, where M/2 times the gradient of objective and penalty with respect to the hidden layer H is P H.
 
@@ -246,20 +253,18 @@ def _kernel_gradient_times_hidden(
     is two to four times as fast as automatic differentiation, with which the tests compare it.
     """
     n, tasks = labels.shape
-    ridge = jnp.asarray(ridge)
+    ridge, frozen = jnp.asarray(ridge), jnp.asarray(frozen)
+    freedom_variance, frozen_variance = jnp.asarray(freedom_variance), jnp.asarray(frozen_variance)
     inverse = ridge_inverse(intrinsic_kernel(hidden), ridge)
     fits = inverse @ jnp.concatenate([labels, noise], axis=1)
     signal, noisy = fits[:, :tasks], fits[:, tasks:]
-    if gradient == "through":
-        result = ridge / tasks * (noisy @ (noisy.T @ hidden) - signal @ (signal.T @ hidden))
-    else:
-        fitted = signal + noisy
-        result = (noise - n * ridge * fitted) @ (fitted.T @ hidden) / (n * tasks)
-    if penalty == "none":
-        return result
+    fitted = signal + noisy
+    through = ridge / tasks * (noisy @ (noisy.T @ hidden) - signal @ (signal.T @ hidden))
+    held = (noise - n * ridge * fitted) @ (fitted.T @ hidden) / (n * tasks)
     once = inverse @ hidden
     freedom = n * ridge * (inverse @ once)
-    return result + variance / n * (freedom if penalty == "degrees_of_freedom" else once - freedom)
+    penalty = freedom_variance * freedom + frozen_variance * (once - freedom)
+    return (1 - frozen) * through + frozen * held + penalty / n
 
 
 def _checked_data(inputs: Array, labels: Array) -> tuple[Array, Array]:
