@@ -25,7 +25,9 @@ from unlazy.cli.options import (
     StoreFile,
     Stream,
     StudyName,
+    StudyNames,
     Topics,
+    chosen_studies,
     complete_study,
 )
 from unlazy.cli.output import check_figure, print_json, save_figure, say
@@ -155,6 +157,7 @@ def run_(
 
 @app.command()
 def reproduce(
+    study: StudyNames = None,
     preset: Preset = "quick",
     topic: Topics = None,
     stream: Stream = MAIN,
@@ -168,7 +171,7 @@ def reproduce(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="only show roughly what it would cost")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Run every study: the table of verdicts and a self-contained HTML report.
+    """Run all studies, or some: the table of verdicts and a self-contained HTML report.
 
     What is finished is kept: the same command goes on from there.
 
@@ -186,7 +189,7 @@ def reproduce(
     from unlazy.reporting.terminal.show import open_console
     from unlazy.studies import LONGEST
 
-    studies = registry.all_studies(topic)
+    studies = chosen_studies(study, topic)
     check_choice("preset", preset, dict.fromkeys(p for s in studies for p in s.presets))
     check_jobs(jobs, cluster)
     seconds = None if budget is None else parse_duration(budget)
@@ -242,9 +245,7 @@ def reproduce(
 
 @app.command()
 def confirm(
-    study: Annotated[
-        list[str] | None, typer.Argument(metavar="STUDY", help="names; all if none", autocompletion=complete_study)
-    ] = None,
+    study: StudyNames = None,
     topic: Topics = None,
     stream: Annotated[
         str | None, typer.Option(metavar="NAME", help="go on with a stream that was interrupted; a new one is drawn")
@@ -270,9 +271,7 @@ def confirm(
     from unlazy.reporting.terminal.board import watching
     from unlazy.studies import LONGEST
 
-    if study and topic:
-        raise InputError("give either studies or topics, not both")
-    studies = [registry.find(name) for name in dict.fromkeys(study)] if study else registry.all_studies(topic)
+    studies = chosen_studies(study, topic)
     check_jobs(jobs, cluster)
     seconds = None if budget is None else parse_duration(budget)
     name = fresh_stream() if stream is None else stream

@@ -7,7 +7,8 @@ from typing import Annotated
 
 import typer
 
-from unlazy.lab import registry
+from unlazy.checks import InputError
+from unlazy.lab import Study, registry
 
 
 def complete_study(incomplete: str) -> list[str]:
@@ -20,6 +21,9 @@ def complete_topic(incomplete: str) -> list[str]:
 
 StudyName = Annotated[
     str, typer.Argument(metavar="STUDY", help="a name, or file.py:Class", autocompletion=complete_study)
+]
+StudyNames = Annotated[
+    list[str] | None, typer.Argument(metavar="STUDY", help="names; all if none", autocompletion=complete_study)
 ]
 Set = Annotated[list[str] | None, typer.Option("--set", metavar="k=v", help="fix a parameter")]
 Over = Annotated[list[str] | None, typer.Option("--over", metavar="k=a,b,c|a:b:steps", help="let a parameter vary")]
@@ -42,3 +46,10 @@ Budget = Annotated[
 Recorded = Annotated[Path | None, typer.Option("--record", metavar="FILE", help="put the verdicts into this evidence")]
 Topics = Annotated[list[str] | None, typer.Option("--topic", help="only this topic", autocompletion=complete_topic)]
 AsJson = Annotated[bool, typer.Option("--json", help="print one JSON object and nothing else")]
+
+
+def chosen_studies(names: list[str] | None, topics: list[str] | None) -> list[type[Study]]:
+    """The named studies, those of the topics, or all."""
+    if names and topics:
+        raise InputError("give either studies or topics, not both")
+    return [registry.find(name) for name in dict.fromkeys(names)] if names else registry.all_studies(topics)
