@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from unlazy.lab import OWN, Change, Output, Study, at_least, at_most, cite, claim, static, value
+from unlazy.lab import OWN, Change, Output, Study, at_least, at_most, changes, cite, claim, static, value
 from unlazy.plotting.panels import Level, Panel, panels
 
 DIGITS = 1797
@@ -52,9 +52,14 @@ class MessagePassingDigits(Study):
         "descent_iterations": Output("iterations of L-BFGS to a gradient of 1e-10"),
     }
     inner = {"iteration": np.arange(1, 2 * CHUNK + 1), "undamped_iteration": np.arange(1, CHUNK + 1)}
-    presets = {"quick": {"seeds": 8}, "full": {"n": [150, 300], "seeds": 32}}
+    presets = {"quick": {"n": [300], "seeds": 8}, "full": {"n": [150, 300], "seeds": 32}}
     history = (
         Change("undamped", "the claim", "written after runs with other seeds; `diverges` is what was expected before"),
+        *changes(
+            "undamped diverges",
+            "n = 300 only, where `full` had n = 150 too",
+            "at n = 150 it converges, slowly: the median distance after 30 steps is 0.004",
+        ),
         Change("no-shortcut", "the claim", "written after runs with other seeds"),
     )
     figure = panels(
@@ -81,9 +86,9 @@ class MessagePassingDigits(Study):
 
     @claim(OWN, REAL, at_least(-2))
     def undamped(main):
-        """Without damping it does not converge: after 30 steps the largest distance of a weight from the optimum has a
-        mean log10 of {criterion}."""
-        return np.log10(main.simulated.undamped_distance.isel(undamped_iteration=-1))
+        """Without damping it does not converge at n = 300: after 30 steps the largest distance of a weight from the
+        optimum has a mean log10 of {criterion}."""
+        return np.log10(main.simulated.undamped_distance.sel(n=300).isel(undamped_iteration=-1))
 
     @claim(
         OWN,
@@ -92,9 +97,9 @@ class MessagePassingDigits(Study):
         known_negative="it ends in a cycle at a distance of the order of the weights",
     )
     def diverges(main):
-        """Without damping it diverges: after 30 steps the largest distance of a weight from the optimum has a mean
-        log10 of {criterion}."""
-        return np.log10(main.simulated.undamped_distance.isel(undamped_iteration=-1))
+        """Without damping it diverges at n = 300: after 30 steps the largest distance of a weight from the optimum has
+        a mean log10 of {criterion}."""
+        return np.log10(main.simulated.undamped_distance.sel(n=300).isel(undamped_iteration=-1))
 
     @claim(OWN, "comparison with scikit-learn's solver", at_least(1))
     def no_shortcut(main):
