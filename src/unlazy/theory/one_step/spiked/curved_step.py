@@ -101,19 +101,24 @@ def norm_spread(activation: Link, labels: StepLabels, changes: np.ndarray, gamma
     mu2, of_first, of_square = (float(weights @ (g * f)) for g in (u, curve * u, curve * f))
     rest = float(weights @ f**2) - mu2**2
     first, square = (g - weights @ g - 2 * curve * by for g, by in ((u * f, of_first), (f**2, of_square)))
-    y2, y3, y4 = (float(labels.weights @ labels.labels**power) for power in (2, 3, 4))
-    form = np.stack([2 * changes * of_first, changes**2 * mu2**2, changes**2 * gamma * (of_square - mu2**2)])
+    y1, y2, y3, y4 = (float(labels.weights @ labels.labels**power) for power in (1, 2, 3, 4))
+    # of the squared length the part along w0 is the square of w0.w, where labels of mean y1 make w0 grow
+    growth = 1 + changes * mu2 * y1
+    linear = 2 * changes * (growth * of_first - changes * mu2**2 * y1)
+    form = np.stack([linear, changes**2 * mu2**2, changes**2 * gamma * (of_square - mu2**2)])
     # traces of D, D^2, B and of their products, from free cumulants gamma^(k-1) E[y^i y^(2j)], i + j = k
-    single = np.array([0.0, gamma * y2, y2])
+    square_trace = gamma * y2 + y1**2
+    cube_trace = gamma**2 * y3 + 3 * gamma * y2 * y1 + y1**3
+    fourth = gamma**3 * y4 + 4 * gamma**2 * y3 * y1 + 2 * gamma**2 * y2**2 + 6 * gamma * y2 * y1**2 + y1**4
+    mixed = gamma**2 * y4 + gamma * y2**2 + 2 * gamma * y3 * y1 + y2 * y1**2
+    crossed = gamma * y3 + y2 * y1
+    single = np.array([y1, square_trace, y2])
     double = np.array(
-        [
-            [gamma * y2, gamma**2 * y3, gamma * y3],
-            [gamma**2 * y3, gamma**3 * y4 + 2 * gamma**2 * y2**2, gamma**2 * y4 + gamma * y2**2],
-            [gamma * y3, gamma**2 * y4 + gamma * y2**2, gamma * y4 + y2**2],
-        ]
+        [[square_trace, cube_trace, crossed], [cube_trace, fourth, mixed], [crossed, mixed, gamma * y4 + y2**2]]
     )
-    diagonal = 4 * changes**2 * y2 * (weights @ first**2) + changes**4 * gamma**2 * y4 * (weights @ square**2)
-    diagonal += 4 * changes**3 * gamma * y3 * (weights @ (first * square))
+    diagonal = 4 * changes**2 * growth**2 * y2 * (weights @ first**2)
+    diagonal += changes**4 * gamma**2 * y4 * (weights @ square**2)
+    diagonal += 4 * changes**3 * growth * gamma * y3 * (weights @ (first * square))
     spread = 2 * (1 + 2 * single @ form + np.sum(form * (double @ form), axis=0)) + gamma * diagonal
     return spread + changes**4 * gamma**2 * y2**2 * (4 * mu2**2 * rest + 2 * rest**2)
 
