@@ -69,7 +69,7 @@ def spread_denoiser(
 
 
 class _Lengths(NamedTuple):
-    """At overlaps r and 1 with signal and noise, in units of 1 + |u|^2: p, m |u|^2, the sums of r^k + 1 and the rest."""
+    """At overlaps r and 1 with signal and noise, in units of 1 + |u|^2: p, m |u|^2, r^2 + 1, r^4 + 1, and the loss."""
 
     length: np.ndarray
     total: np.ndarray
@@ -81,7 +81,9 @@ class _Lengths(NamedTuple):
     """Minus the loss, at the best multiple of the weights."""
 
 
-def _lengths(r: np.ndarray, half: np.ndarray, spread: np.ndarray, m: np.ndarray, *, spread_out: bool = True) -> _Lengths:
+def _lengths(
+    r: np.ndarray, half: np.ndarray, spread: np.ndarray, m: np.ndarray, *, spread_out: bool = True
+) -> _Lengths:
     """The best p for the balance r, or with `spread_out` False that of neurons which are all alike, p = |u|^2.
 
     Where the loss is A y^2 - B y in y, the third power of the weights' size, its least value is -B^2/(4 A).

@@ -94,8 +94,8 @@ def denoise(
     """Train a denoiser on the samples of `draw_samples` from small random weights, and one whose neurons are all alike.
 
     The latter starts at a small multiple of the mean patch and stays in the patches' span: it ends at the symmetric
-    stationary point, and one neuron, of which the loss is the same, stands for all. `balance` is the mean of
-    |<w_r, mu>| over that of |<w_r, xi_i>|.
+    stationary point, and one neuron, of which the loss is the same, stands for all. A balance is the mean of
+    |<w_r, mu>| over that of |<w_r, xi_i>|; a turned neuron has a negative mean overlap with the signals or the noises.
     """
     n, tokens_there = len(problem.design.labels), len(problem.gram)
     largest_width = len(problem.second_layer) // 3
@@ -117,10 +117,13 @@ def denoise(
         sizes = jnp.abs(weights @ tokens.T).sum(0)
         return sizes[:2].mean() / sizes[2:].mean()
 
+    overlaps = trained.weights @ tokens.T
+    turned = (overlaps[:, :2].mean(1) < 0) | (overlaps[:, 2:].mean(1) < 0)
     return {
         "denoiser_balance": balance(trained.weights),
         "symmetric_balance": balance(alike.weights),
         "relative_depth": trained.loss / alike.loss,
+        "turned_share": jnp.sum(turned) / width,
         "gradient_norm": jnp.maximum(trained.gradient_norm, alike.gradient_norm),
     }
 
