@@ -35,7 +35,8 @@ def token_denoising_loss(weights: Array, tokens: Array, shares: Array, time: Arr
 
     Rows of zeros among the weights are neurons that are not there.
     """
-    alpha, variance = jnp.exp(-time), -jnp.expm1(-2 * jnp.asarray(time))
+    t = jnp.asarray(time)
+    alpha, variance = jnp.exp(-t), -jnp.expm1(-2 * t)
     a, gram = alpha * tokens @ weights.T, weights @ weights.T
     lengths = jnp.diagonal(gram)
     squares = a**2 + variance * lengths
