@@ -11,7 +11,6 @@ if TYPE_CHECKING:
         StationaryPoint,
         denoiser_balance,
         denoising_loss,
-        drawn_denoiser_balance,
         early_denoiser_balance,
         symmetric_minimum,
         symmetric_stationary_point,
@@ -35,6 +34,7 @@ if TYPE_CHECKING:
         xor_level,
     )
     from unlazy.theory.signal_noise.strategies import StableOutput, balancing_ridge, sign_step_balance, stable_output
+    from unlazy.theory.signal_noise.trained_denoiser import SpreadDenoiser, spread_denoiser
     from unlazy.theory.signal_noise.two_patches import (
         ContrastiveRates,
         Race,

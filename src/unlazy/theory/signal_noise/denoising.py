@@ -160,31 +160,6 @@ def symmetric_minimum(patches: ArrayLike, time: float, *, width: int = 1) -> Sta
     return problem.described(*problem.outside_minimum())
 
 
-def drawn_denoiser_balance(
-    noise_patches: ArrayLike, signal_norm: float, time: float, *, width: int = 1
-) -> tuple[float, float]:
-    """The mean |<w, mu>| over the mean |<w, xi>| at `symmetric_stationary_point`, and its relative gradient.
-
-    `noise_patches` (n, k) are the second patches in a basis of their span, to which two orthogonal signals mu_1 and
-    mu_-1 of this length, which the samples have by turns, are orthogonal: only inner products matter.
-
-    >>> balance, _ = drawn_denoiser_balance(noise_patches=[[1, 0.1], [0, 2]], signal_norm=1, time=2)
-    >>> print(balance)
-    0.3785
-    """
-    noise = check_array("noise_patches", noise_patches, low=-_LARGEST_ENTRY, high=_LARGEST_ENTRY, ndim=2)
-    length = float(check_array("signal_norm", signal_norm, above=0, high=_LARGEST_ENTRY, ndim=0))
-    n, span = noise.shape
-    patches = np.zeros((n, 2, 2 + span))
-    patches[np.arange(n), 0, np.arange(n) % 2] = length
-    patches[:, 1, 2:] = noise
-    point = symmetric_stationary_point(patches, time, width=width)
-    signal, own = np.abs(point.overlaps).mean(axis=0)
-    if not own > signal / _LARGEST_ENTRY:
-        raise InputError("noise_patches must not vanish against signal_norm, got overlaps of 0 with them")
-    return signal / own, point.gradient_norm
-
-
 def denoiser_balance(signal_strength: ArrayLike, signal_norm: ArrayLike, time: ArrayLike) -> DenoiserBalance:
     """<w, mu> / <w, xi> at the symmetric stationary points, for patches that are orthogonal to one another.
 

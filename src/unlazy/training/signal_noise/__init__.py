@@ -6,8 +6,8 @@ from unlazy.doors import lazily
 
 if TYPE_CHECKING:
     from unlazy.training.signal_noise import (
-        classifiers,
         contrastive,
+        denoisers,
         patch_attention,
         relu_runs,
         sparse_patches,
