@@ -229,10 +229,10 @@ class BenignOverfitting(Study):
             x="n",
             by="power",
             part="samples",
-            also=(Panel(_threshold, x="n", by="d", part="fourth", labels=("$q = 4$",)),),
+            also=(Panel(_threshold, x="n", part="fourth", labels=("$q = 4$",)),),
             log="xy",
             ylabel=r"boundary in $n\,\mathrm{SNR}^q$",
-            ylim=(0.5, 20),
+            ylim=(1, 6),
         ),
         columns=3,
     )

@@ -27,7 +27,7 @@ class SamOutcome(NamedTuple):
 
 
 def deactivating_radius(
-    step_size: ArrayLike, d: ArrayLike, width: ArrayLike, batch_size: ArrayLike, noise_deviation: ArrayLike = 1.0
+    d: ArrayLike, width: ArrayLike, batch_size: ArrayLike, step_size: ArrayLike, noise_deviation: ArrayLike = 1.0
 ) -> np.ndarray:
     """The radius from which on the gradient of SAM does not see the noise of the samples.
 
@@ -40,7 +40,7 @@ def deactivating_radius(
     on, for its patch has both signs: a neuron that is switched off on mu is switched on for -mu, and either pulls it
     along y mu. Exact in the first step where noise outweighs signal, B SNR^2 << 1. Source: this project's.
 
-    >>> print(deactivating_radius(step_size=0.01, d=[1e4, 1e6], width=10, batch_size=20))
+    >>> print(deactivating_radius(d=[1e4, 1e6], width=10, batch_size=20, step_size=0.01))
     [0.03536 0.3536]
     """
     numbers = {"step_size": step_size, "d": d, "noise_deviation": noise_deviation}
