@@ -110,8 +110,8 @@ def sam_threshold(
     number with Phi(-|mu|) = `test_error`, whatever n and d. Source: this project's.
 
     >>> print(sam_threshold(test_error=0.1, n=20, d=[1e4, 1e6], initial_scale=0.01, sam_time=[[0], [20]]))
-    [[ 4.616 12.86 ]
-     [ 1.313  1.318]]
+    [[ 4.616 12.86]
+     [ 1.313 1.318]]
     """
     error = check_array("test_error", test_error, low=1e-10, high=0.49)
     others = {"n": n, "d": d, "initial_scale": initial_scale, "sam_time": sam_time, "stop_loss": stop_loss}
