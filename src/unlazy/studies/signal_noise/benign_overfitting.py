@@ -206,8 +206,8 @@ class BenignOverfitting(Study):
     presets = {
         "quick": {
             "main": {**MAIN, "seeds": 28},
-            "samples": {**SAMPLES, "power": [2, 3], "signal_strength": STRENGTHS[2:9], "seeds": 32},
-            "fourth": {**SAMPLES, "power": 4, "signal_strength": STRENGTHS[1:9], "seeds": 56},
+            "samples": {**SAMPLES, "power": [2, 3], "signal_strength": STRENGTHS[2:9], "seeds": 40},
+            "fourth": {**SAMPLES, "power": 4, "signal_strength": STRENGTHS[1:9], "seeds": 64},
             "dimension": {**DIMENSION, "seeds": 12},
             "open": {"power": [3], **SMALL, **OPEN, "seeds": 64},
         },

@@ -115,7 +115,7 @@ class BenignOverfittingRelu(Study):
         "quick": {
             "main": {("n", "d"): SIZES, "signal_level": LEVELS, "seeds": 32},
             "width": {"width": [20, 40], "signal_level": LEVELS[:3], "seeds": 24},
-            "samples": {MEMORY: [*FEW, (160, 320, 20), (320, 320, 20)], **SAMPLES, "seeds": 12},
+            "samples": {MEMORY: [*FEW, (320, 320, 20)], **SAMPLES, "seeds": 12},
             "dimension": {**DIMENSION, "seeds": 12},
             "growth": {**SHORT, "seeds": 12},
         },
