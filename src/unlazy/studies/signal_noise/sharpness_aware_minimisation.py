@@ -180,7 +180,8 @@ class SharpnessAwareMinimisation(Study):
         "chen2023sam",
         "SAM prevents noise learning in the early stage",
         at_most(1.0),
-        departs="The paper has no number: a step's is this project's criterion.",
+        departs="The paper has no number: a step's is this project's criterion. At d = 10^5, |mu| = 2 six of 16 runs "
+        "memorised a sample whose noise has much of the signal's direction, which switches it on.",
     )
     def no_memory(sam):
         """Up to |mu| = 4 and at d = 10^6 SAM raises no noise twice: after it the largest noise coefficient, over what

@@ -129,7 +129,7 @@ def sam_threshold(
 def _in_cases(function: Callable[..., Any], relative_step_size: float, **given: Any) -> tuple[Any, list[Any]]:
     """The shape of the arguments, and the function in each case; of a loss it sees the margin."""
     step = float(check_array("relative_step_size", relative_step_size, low=0, high=_LARGEST_STEP, ndim=0))
-    limits: dict[str, dict[str, float]] = {
+    limits: dict[str, dict[str, Any]] = {
         "n": {"low": 2, "high": _LARGEST},
         "d": {"low": 1, "high": _LARGEST},
         "initial_scale": {"low": 1e-100, "high": 1e100},
