@@ -275,8 +275,8 @@ class BenignOverfitting(Study):
 
     @claim(OWN, "own observation, where Cao et al. 2022 have -1 for larger d", between(-0.95, -0.4), resampled=True)
     def q4_overlaps(fourth):
-        """At d = 20000 it is not: samples that are memorised speed up the others, with which they overlap by sqrt(n/d),
-        more than the scale of the start, 0.01. The fitted power of n is {criterion}, for q = 4."""
+        """At d = 20000 it is not: the fitted power of n is {criterion}, for q = 4. There samples overlap by sqrt(n/d),
+        more than the scale of the start, 0.01, so that those which are memorised may speed up the others."""
         return _power_of_n(fourth.simulated.sel(d=2e4))
 
     @claim(*RACE, within(0.2, absolute=True), resampled=True)
