@@ -115,6 +115,14 @@ def test_a_map_shows_means_over_two_axes(drawn):
     np.testing.assert_allclose(mesh.get_coordinates()[0, :, 0], 10 ** np.array([-0.5, 0.5, 1.5, 2.5]))
 
 
+def test_a_contour_of_a_map_is_where_the_theory_has_its_value(drawn):
+    _, contour = drawn(Map("law", x="n", y="power", contour=10.0))[0].collections
+    vertices = np.concatenate([path.vertices for path in contour.get_paths()])
+    ends = vertices[np.argsort(vertices[:, 1])][[0, -1]]
+    np.testing.assert_allclose(ends[:, 1], [0.5, 1.0])
+    np.testing.assert_allclose(ends[:, 0] ** ends[:, 1], 10.0, rtol=0.05)
+
+
 def test_the_caption_says_what_is_drawn_and_nothing_else(run):
     def caption(*shown, **options):
         pictures = {name: run._picture(name) for name in run.parts}
@@ -127,6 +135,7 @@ def test_the_caption_says_what_is_drawn_and_nothing_else(run):
     assert caption(Panel("floor", x="n", theory=False, line=True, points=False)) == ""
     assert caption(Panel("law", x="n", runs=True, theory=False)) == "Thin lines: runs, thick lines: their medians."
     assert caption(Map("floor", x="d", y="power")) == "Colours: means over seeds."
+    assert caption(Map("law", x="n", y="power", contour=10.0)) == "Colours: means over seeds; white lines: theory."
 
 
 def test_more_curves_stand_on_the_same_axes_in_other_colours(drawn):

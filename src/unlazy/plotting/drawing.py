@@ -44,6 +44,7 @@ _SAID = {
     "joined": "thin lines connect means",
     "map": "colours: means over seeds",
     "theory map": "colours: theory",
+    "contour": "white lines: theory",
 }
 
 
@@ -93,7 +94,7 @@ def draw_panels(study: type[Described], spec: Panels, parts: Mapping[str, Pictur
     left_out: dict[str, None] = {}
     for panel, place in zip(shown, places, strict=False):
         if isinstance(panel, Map):
-            seen.add(_draw_map(place, study, panel, parts[panel.part]))
+            seen |= _draw_map(place, study, panel, parts[panel.part])
         else:
             drawing = Drawing(place, study, panel, parts)
             drawing.draw()
@@ -442,11 +443,11 @@ class Drawing:
         draw(float(at), color=_GREY, linestyle=line, linewidth=0.9, label=mark.label or None, zorder=1)
 
 
-def _draw_map(axes: Any, study: type[Described], panel: Map, part: Picture) -> str:
-    """Draws an output over two axes; returns its word in the caption."""
+def _draw_map(axes: Any, study: type[Described], panel: Map, part: Picture) -> set[str]:
+    """Draws an output over two axes; returns its words in the caption."""
     values = _values(part.lines if panel.theory else part.simulated, panel.show)
     if values is None:
-        return ""
+        return set()
     values, taken = _chosen(values, (panel.x, panel.y), panel.at)
     if "seed" in values.dims:
         values = values.mean("seed")
@@ -459,13 +460,19 @@ def _draw_map(axes: Any, study: type[Described], panel: Map, part: Picture) -> s
     edges = [_edges(values[dim].values, letter in scales) for letter, dim in (("x", panel.x), ("y", panel.y))]
     low, high = panel.limits
     mesh = axes.pcolormesh(*edges, values.values, vmin=low, vmax=high)
+    seen = {"theory map" if panel.theory else "map"}
+    expected = None if panel.contour is None else _values(part.lines, panel.show)
+    if expected is not None:
+        line = _chosen(expected, (panel.x, panel.y), panel.at)[0].transpose(panel.y, panel.x)
+        axes.contour(line[panel.x], line[panel.y], line, [panel.contour], colors="white", linewidths=1.5)
+        seen.add("contour")
     name = panel.show if isinstance(panel.show, str) else ""
     axes.figure.colorbar(mesh, ax=axes, label=panel.label or (_name(study, name) if name else ""))
     if scales:
         style.log_scale(axes, scales)
     axes.set(xlabel=_name(study, panel.x), ylabel=_name(study, panel.y))
     _entitle(axes, panel.title, ", ".join(said(study, d, v) for d, v in taken.items()))
-    return "theory map" if panel.theory else "map"
+    return seen
 
 
 def _edges(values: np.ndarray, log: bool) -> np.ndarray:

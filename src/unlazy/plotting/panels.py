@@ -73,7 +73,7 @@ class Panel:
 
 @dataclass(frozen=True)
 class Map:
-    """An output over two axes, in colours; the simulation's mean, or the theory."""
+    """An output over two axes, in colours; the simulation's mean, or the theory. `contour`: a line at this theory."""
 
     show: Shown
     x: str
@@ -85,6 +85,7 @@ class Map:
     log: str | None = None
     limits: tuple[float | None, float | None] = (None, None)
     label: str = ""
+    contour: float | None = None
 
 
 @dataclass(frozen=True)

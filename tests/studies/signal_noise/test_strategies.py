@@ -10,6 +10,7 @@ from unlazy.studies.signal_noise.mixup import Mixup
 from unlazy.studies.signal_noise.momentum import Momentum
 from unlazy.studies.signal_noise.sharpness_aware_minimisation import SharpnessAwareMinimisation
 from unlazy.studies.signal_noise.xor_overfitting import XorOverfitting
+from unlazy.theory import deactivating_radius, sam_error
 
 
 @pytest.fixture(autouse=True)
@@ -33,18 +34,16 @@ def runs(study, seeds, **arms):
 def test_unit_of_the_sam_radius_is_the_length_of_the_first_step():
     rng = np.random.default_rng(0)
     n, m, d, batch_size = 20, 10, 4000, 5
-    study = SharpnessAwareMinimisation(batch_size=batch_size, d=float(d))
-    rate = study.relative_step_size * n * m / d
-    lengths = []
+    rate, lengths = 0.5 * n * m / d, []
     for _ in range(50):
         noise, weights = rng.standard_normal((batch_size, d)), rng.standard_normal((2 * m, d))
-        mu = np.eye(d)[0] * study.signal_norm
+        mu = np.eye(d)[0] * 2.0
         labels, second = rng.choice([-1.0, 1.0], batch_size), np.repeat([1.0, -1.0], m) / m
         push = labels[:, None] * second / (2 * batch_size)
         active_noise, active_signal = noise @ weights.T > 0, np.outer(labels, weights @ mu) > 0
         gradient = (push * active_noise).T @ noise + np.outer((push * active_signal).T @ labels, mu)
         lengths.append(rate * np.linalg.norm(gradient))
-    assert np.mean(lengths) == pytest.approx(study.step_length(), rel=0.02)
+    assert np.mean(lengths) == pytest.approx(deactivating_radius(d, m, batch_size, rate), rel=0.02)
 
 
 @pytest.mark.parametrize("strong_output", [1.0, 0.6])
@@ -130,13 +129,16 @@ def test_mixup_learns_what_plain_descent_does_not():
 
 
 @pytest.mark.slow
-def test_sam_learns_less_noise_and_more_signal_at_the_training_loss_where_plain_descent_is_stopped():
-    both = runs(SharpnessAwareMinimisation(stop_loss=0.3), 4, relative_radius=(0.0, 10.0))
-    assert np.all(np.abs(both["training_loss"] - 0.3) < 0.05)
-    plain, sharp = ({name: values[arm] for name, values in both.items()} for arm in (0, 1))
-    assert np.all(sharp["noise_coefficient"] < plain["noise_coefficient"])
-    assert np.all(sharp["signal_coefficient"] > plain["signal_coefficient"])
-    assert sharp["test_error"].mean() + 0.1 < plain["test_error"].mean()
+def test_sam_then_descent_has_the_predicted_error_where_plain_descent_memorises():
+    both = runs(SharpnessAwareMinimisation(d=1e6), 16, sam_time=(0.0, 20.0))
+    assert np.all(both["training_loss"] <= 0.1)
+    found = sam_error(2.0, 20, 1e6, 0.01, [0.0, 20.0], relative_step_size=0.5)
+    deviation = both["test_error"].std(axis=1, ddof=1) / 4
+    # The theory is for many neurons; at m = 10 its errors are up to a tenth off.
+    assert np.all(np.abs(both["test_error"].mean(1) - found.test_error) < 4 * deviation + 0.1 * found.test_error)
+    np.testing.assert_allclose(both["switch_signal"].mean(1), found.mean_signal_coefficient, rtol=0.1)
+    # Under SAM no noise is raised by more than a step of the logistic factor 1.
+    assert both["switch_noise"][1].max() < 0.5 < both["noise_coefficient"].min()
 
 
 def test_xor_signal_grows_along_each_feature_at_half_the_pace_of_a_single_one_and_only_on_one_side():

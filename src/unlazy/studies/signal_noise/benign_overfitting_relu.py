@@ -24,7 +24,9 @@ SIZES = [(40, 1e5), (80, 1e5), (80, 1e6)]
 STEPS = (1, 2, 4, 8, 16, 32, 64)
 """Steps after which signal and noise are recorded; the linear laws are judged by the first four, which are short."""
 SCAN: dict[str, Any] = {"x": "signal_level", "by": ("n", "d")}
-SAMPLES: dict[str, Any] = {"n": [10, 20, 40, 80], "d": 1e6, "signal_level": LEVELS[:3]}
+SAMPLES: dict[Any, Any] = {"d": 1e6, "width": 20, "signal_level": LEVELS[:3]}
+MEMORY = ("n", "largest_n", "largest_width")
+FEW = [(n, 80, 40) for n in (20, 40, 80)]
 DIMENSION: dict[str, Any] = {"d": [1e4, 1e5, 1e6, 1e7], "signal_level": LEVELS[:3]}
 SHORT: dict[str, Any] = {"relative_step_size": 0.04, "stop_loss": 0.5, "n": [20, 80], "signal_level": [1.0]}
 
@@ -97,6 +99,7 @@ class BenignOverfittingRelu(Study):
             "0.04, where first it was 0.03",
             "at n = 40 the fraction is lower than predicted by 0.014, and 0.03 left that to the draw",
         ),
+        Change("samples", "n = 20 to 320 at m = 20, where first it was 10 to 80 at m = 40", "for a wider range"),
         *changes(
             "samples dimension",
             "exponents, in place of errors at three pairs of n and d that differ by at most 15%",
@@ -112,14 +115,14 @@ class BenignOverfittingRelu(Study):
         "quick": {
             "main": {("n", "d"): SIZES, "signal_level": LEVELS, "seeds": 32},
             "width": {"width": [20, 40], "signal_level": LEVELS[:3], "seeds": 24},
-            "samples": {**SAMPLES, "seeds": 28},
+            "samples": {MEMORY: [*FEW, (320, 320, 20)], **SAMPLES, "seeds": 12},
             "dimension": {**DIMENSION, "seeds": 12},
             "growth": {**SHORT, "seeds": 12},
         },
         "full": {
             "main": {("n", "d"): [*SIZES, (160, 1e6)], "signal_level": LEVELS, "largest_n": 160, "seeds": 48},
             "width": {"width": [20, 40, 80], "signal_level": LEVELS[:3], "largest_width": 80, "seeds": 48},
-            "samples": {**SAMPLES, "n": [10, 20, 40, 80, 160], "largest_n": 160, "seeds": 48},
+            "samples": {MEMORY: [*FEW, *((n, n, 20) for n in (160, 320, 640))], **SAMPLES, "seeds": 24},
             "dimension": {**DIMENSION, "seeds": 48},
             "growth": {**SHORT, "seeds": 24},
         },

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
         small_start_error,
         xor_level,
     )
+    from unlazy.theory.signal_noise.sharpness import SamOutcome, deactivating_radius, sam_error, sam_threshold
     from unlazy.theory.signal_noise.strategies import StableOutput, balancing_ridge, sign_step_balance, stable_output
     from unlazy.theory.signal_noise.trained_denoiser import SpreadDenoiser, spread_denoiser
     from unlazy.theory.signal_noise.two_patches import (

@@ -18,6 +18,7 @@ _LARGEST_STEP = 100.0
 _ACCURATE_STEP = 0.5
 _TOLERANCE = 1e-14
 _LEAST_FRACTION = 1e-100
+_FAR = 30.0
 
 
 class ActivePairs(NamedTuple):
@@ -72,7 +73,7 @@ def relu_error(
     lift = np.broadcast_to(boost * np.sqrt(signal_level / 2), shape).ravel()
     shared = np.broadcast_to(active, shape).ravel()
     own = np.sqrt(np.maximum(np.broadcast_to(boost * active - active**2, shape).ravel(), 0.0))
-    error = np.array([_difference_probability(*case) for case in zip(lift, shared, own, strict=True)])
+    error = np.array([difference_probability(*case) for case in zip(lift, shared, own, strict=True)])
     return np.where(np.broadcast_to(signal_level, shape) == 0, 0.5, error.reshape(shape))[()]
 
 
@@ -222,22 +223,30 @@ def _boost(active: np.ndarray, overlap: np.ndarray) -> np.ndarray:
     return np.maximum(overlap / active**2, 1.0)
 
 
-def _difference_probability(lift: float, shared: float, own: float) -> float:
-    """P(h(z1) - h(z2) < -lift) for h(z) = E relu(shared z + own N) and independent normal z1, z2."""
+def difference_probability(lift: float, shared: float, own: float, along: float = 0.0) -> float:
+    """P(h(u1) - h(u2) < -lift) for h(u) = E relu(u + own N), u1 = shared z1 + along z, u2 = shared z2 - along z.
+
+    z1, z2 and z are independent and normal; along is what fresh noise has of the signal's direction.
+    """
     from scipy.special import ndtr
 
-    # h bends within own/shared of 0, the normal density on the scale 1
-    width = own / shared
-    near = width * np.array([0.5, 1.0, 2.0, 4.0, 8.0])
-    edges = np.unique(np.concatenate([[0.0], near[near < 13], np.linspace(0.5, 13, 26)]))
+    if along > _FAR * shared:
+        # either class is silent where the other is not
+        return float(ndtr(-lift / np.hypot(along, shared)))
+    scale = np.hypot(shared, along)
+    # given u1 = scale z, u2 is normal around -against scale z
+    against, left = (along / scale) ** 2, shared * np.sqrt(shared**2 + 2 * along**2) / scale**2
+    # h bends within own/scale of 0, the normal density on the scale 1, the distribution of u2 within left of its mean
+    near = own / scale * np.array([0.5, 1.0, 2.0, 4.0, 8.0])
+    edges = np.unique(np.concatenate([[0.0], near[near < 13], np.linspace(0.5, 13, 1 + 25 * int(np.ceil(1 / left)))]))
     edges = np.concatenate([-edges[:0:-1], edges])
     z, weights = panels(edges, 12)
     weight = weights * np.exp(-(z**2) / 2) / np.sqrt(2 * np.pi)
     if own == 0:
-        reached = np.maximum(z, 0.0) + lift / shared
+        reached = np.maximum(z, 0.0) + lift / scale
     else:
-        reached = _inverse(_mean_relu(z, shared, own) + lift, z, shared, own)
-    return float(weight @ ndtr(-reached))
+        reached = _inverse(_mean_relu(z, scale, own) + lift, z, scale, own)
+    return float(weight @ ndtr(-(reached + against * z) / left))
 
 
 def _mean_relu(z: np.ndarray, shared: float, own: float) -> np.ndarray:
@@ -264,6 +273,23 @@ def _small_start(
     step: float, signal_level: float, n: float, d: float, start: float, margin: float
 ) -> tuple[float, float, float]:
     """(error, p, rho)."""
+    found = memorise(step, n, d, start, margin)
+    lift = found.boost * np.sqrt(signal_level / 2)
+    error = difference_probability(lift, found.shared, found.own) if signal_level else 0.5
+    return error, found.active_fraction, margin / found.shared
+
+
+class Memorised(NamedTuple):
+    """What `difference_probability` needs of a network whose samples have a margin by their noise, and p."""
+
+    boost: float
+    shared: float
+    own: float
+    active_fraction: float
+
+
+def memorise(step: float, n: float, d: float, start: float, margin: float) -> Memorised:
+    """Noise that is memorised until it gives a margin; `step` and `start` are the relative step size and s_0."""
     unit = np.sqrt(n / (2 * d)) / start
     scale, (times, fraction, overlap, mean, square) = _scaled_curve(unit * step / 2)
     unit = unit * scale
@@ -271,9 +297,7 @@ def _small_start(
     end = float(np.interp(margin * unit, times * mean, times)) if margin * unit < (times * mean)[-1] else times[-1]
     p, c, p_1, p_2 = (float(np.interp(end, times, field)) for field in (fraction, overlap, mean, square))
     boost = max(c / p**2, 1.0)
-    own = np.sqrt(max(boost * p_2 - p_1**2, 0.0))
-    error = _difference_probability(boost * np.sqrt(signal_level / 2), p_1, own) if signal_level else 0.5
-    return error, p, margin / p_1
+    return Memorised(boost, p_1, np.sqrt(max(boost * p_2 - p_1**2, 0.0)), p)
 
 
 def _scaled_curve(first_step: float) -> tuple[float, tuple[np.ndarray, ...]]:

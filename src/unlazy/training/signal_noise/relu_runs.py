@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 from jax import Array
 from jax.typing import ArrayLike
@@ -80,6 +81,49 @@ def memorising_run(
         "mean_signal_coefficient": signal,
         "mean_noise_coefficient": noise,
         "diverged_at": state.diverged_at,
+    }
+
+
+def sharpness_aware_run(
+    key: Array,
+    n: int,
+    *,
+    signal_norm: ArrayLike,
+    sam_time: ArrayLike,
+    relative_radius: ArrayLike,
+    batch_size: ArrayLike,
+    relative_step_size: ArrayLike,
+    d: ArrayLike,
+    width: int,
+    initial_scale: ArrayLike,
+    stop_loss: ArrayLike,
+    steps: int,
+) -> dict[str, Array]:
+    """SAM for a time t eta sqrt(d/n)/m, then descent, to a training loss; noise that is not orthogonal to the signal.
+
+    The radius is in units of eta sqrt(d/(m B))/2, the `deactivating_radius` of the theory.
+    `switch_signal` is the mean signal coefficient after SAM, `switch_noise` the largest noise coefficient.
+    """
+    draw_key, sam_key, plain_key, test_key = jax.random.split(key, 4)
+    sizes: dict[str, Any] = {"n": n, "d": d, "width": width, "signal_norm": signal_norm}
+    start = initial_scale / jnp.sqrt(jnp.asarray(d, float))
+    problem = engine.draw_signal_noise(draw_key, **sizes, initial_deviation=start, orthogonal=False)
+    network, view = engine.Network(engine.relu_power(1)), engine.mini_batch(batch_size)
+    step_size = relative_step_size * n * width / d
+    radius = relative_radius * step_size * jnp.sqrt(d / (width * batch_size)) / 2
+    sam = engine.gradient_descent(step_size, view=view, radius=radius)
+    updates = jnp.round(sam_time * jnp.sqrt(d / n) / relative_step_size)
+    state = engine.train(sam_key, problem, network, sam, steps, stop_loss=stop_loss, updates=updates).state
+    plain = engine.gradient_descent(step_size, view=view)
+    last = engine.train(plain_key, problem, network, plain, steps, stop_loss=stop_loss, state=state).state
+    return {
+        "test_error": engine.fresh_error(test_key, problem, last.weights, network, draws=1000).error,
+        "training_loss": last.loss,
+        "switch_signal": engine.mean_signal(problem, state.weights),
+        "switch_noise": jnp.max(engine.noise_coefficients(problem, state.weights)),
+        "noise_coefficient": jnp.max(engine.noise_coefficients(problem, last.weights)),
+        "updates": last.step,
+        "diverged_at": last.diverged_at,
     }
 
 

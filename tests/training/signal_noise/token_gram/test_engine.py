@@ -466,6 +466,17 @@ def test_going_on_with_another_rule_is_the_switch_of_the_radius():
     assert second.step == 80
 
 
+def test_a_traced_number_of_updates_is_made():
+    options = {"record": lambda state: state.weights.coefficients, "record_at": (0, 7, 20)}
+    run = jax.jit(lambda updates: train(KEY, drawn(), QUADRATIC, gradient_descent(0.2), 20, updates=updates, **options))
+    exact = run(99)
+    assert exact.state.step == 20
+    for place, updates in enumerate((0, 7)):
+        found = run(updates).state
+        assert found.step == updates
+        np.testing.assert_allclose(found.weights.coefficients, exact.records[place], rtol=1e-12)
+
+
 def test_training_stops_where_the_loss_is_reached():
     options = {"record": lambda state: state.loss, "record_at": range(201)}
     rule = gradient_descent(0.2)

@@ -93,9 +93,12 @@ def train(
     record: Callable[[State], Any] | None = None,
     record_at: Sequence[int] | None = None,
     stop_loss: ArrayLike | None = None,
+    updates: ArrayLike | None = None,
     state: State | None = None,
 ) -> TrainedPatches:
     """Make `steps` updates, or fewer if the loss falls to `stop_loss` before or the run diverges.
+
+    `updates`, which may be traced, is a smaller number of them that are made.
 
     `record(state)` is any tree of arrays, evaluated after each number of updates in `record_at` (increasing, from 0 to
     `steps`; by default the end alone); of a run that stopped or diverged it sees the state where that was. Give the
@@ -122,7 +125,8 @@ def train(
         return step(jax.random.fold_in(key, state.step), state, problem, network, rule, stop_loss=stop_loss)
 
     def ended(state: State) -> Array:
-        return (state.diverged_at >= 0) | (state.stopped_at >= 0)
+        over = (state.diverged_at >= 0) | (state.stopped_at >= 0)
+        return over if updates is None else over | (state.step - start.step >= updates)
 
     last, records = evolve(update, start, int(steps), record=record, record_at=record_at, stop=ended)
     nonsense = (last.diverged_at < 0) & ~_consistent(problem, last)
