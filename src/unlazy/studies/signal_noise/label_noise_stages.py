@@ -139,7 +139,7 @@ class LabelNoiseStages(Study):
     presets = {
         "quick": {
             "main": {"signal_strength": STRENGTHS, "d": DIMENSIONS, "seeds": 16},
-            "bound": {"signal_strength": [0.2, 0.35, 0.6, 1.0], "d": [350.0, 800.0, 1800.0, 4e3, 9e3], "seeds": 40},
+            "bound": {"signal_strength": [0.2, 0.35, 0.6, 1.0], "d": [350.0, 800.0, 1800.0, 4e3, 9e3], "seeds": 48},
             "boundary": {
                 "signal_strength": [1.0, 1.5, 2.2, 3.3, 5.0, 7.5, 11.0],
                 "flip_probability": [0.1, 0.2, 0.3, 0.4],

@@ -96,7 +96,7 @@ def flipping_run(
 ) -> dict[str, Array]:
     """ReLU^2 on labels that are flipped anew at every step: error, loss and largest coefficients at recorded steps.
 
-    `relative_step_size` is eta sigma^2 d/(nm); `dead_noise` is the largest noise against the class.
+    `relative_step_size` is eta sigma^2 d/(nm).
     """
 
     def measure(problem: Any, state: Any, test: Any) -> dict[str, Any]:
@@ -104,7 +104,7 @@ def flipping_run(
         noise = jnp.where(engine.own_pairs(problem), memorised, 0.0)
         signal = jnp.max(engine.signal_coefficients(problem, state.weights))
         found = {"test_error": test(state).error[0], "training_loss": state.loss, "signal_coefficient": signal}
-        return found | {"noise_coefficient": jnp.max(noise), "dead_noise": jnp.max(-noise)}
+        return found | {"noise_coefficient": jnp.max(noise)}
 
     signal = jnp.reshape(jnp.sqrt(signal_strength * d / n), (1,))
     rule = engine.gradient_descent(relative_step_size * n * width / d, view=engine.label_flips(flip_probability))
