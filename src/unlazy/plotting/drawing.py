@@ -43,7 +43,7 @@ _SAID = {
     "trace": "thin lines: runs, thick lines: their medians",
     "joined": "thin lines connect means",
     "map": "colours: means over seeds",
-    "contoured map": "colours: means over seeds; lines across them: one height, solid of the theory, dashed of the means",
+    "contoured map": "colours: means over seeds; white lines: one height of the theory, dashed of the means",
     "theory map": "colours: theory",
 }
 

@@ -86,8 +86,8 @@ class LabelNoiseStages(Study):
         Change(
             "equations",
             "10% on average over d of 25 n or more, with a predicted p; first it was 7% at one d with p = 0.7, fitted",
-            "the whole grid was looked at: the equations are up to 5% high, and at n SNR^2 = 0.25 and 0.5, which are left "
-            "out, the signal of a run spreads by 10%",
+            "the whole grid was looked at: the equations are up to 5% high, and at n SNR^2 = 0.25 and 0.5, which are "
+            "left out, the signal of a run spreads by 10%",
         ),
         Change(
             "first-stage",
@@ -99,7 +99,7 @@ class LabelNoiseStages(Study):
             "n SNR^2 up to 1, where first it was up to 2",
             "at 2 the bound ends at 4 n, and the equations are for d far above n",
         ),
-        Change("end-of-bound-power", "15% of the power, where first it was 0.15", "it was 0.08 off, and left to the draw"),
+        Change("end-of-bound-power", "15% of the power, where first it was 0.15", "it was 0.08 off, left to the draw"),
     )
 
     n: int = static(60, "training samples", symbol="n", low=2, high=10_000)
