@@ -463,7 +463,8 @@ def _draw_map(axes: Any, study: type[Described], panel: Map, part: Picture) -> s
     theory = _values(part.lines, panel.show) if panel.contour is not None else None
     if theory is not None:
         for line, of in (("solid", _over(theory, panel)[0]), ("dashed", values)):
-            axes.contour(of[panel.x], of[panel.y], of, levels=[panel.contour], colors="white", linestyles=line)
+            if min(of.shape) > 1 and of.min() < panel.contour < of.max():
+                axes.contour(of[panel.x], of[panel.y], of, levels=[panel.contour], colors="white", linestyles=line)
         drawn = "contoured " + drawn
     if scales:
         style.log_scale(axes, scales)
