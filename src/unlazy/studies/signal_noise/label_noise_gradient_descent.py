@@ -178,7 +178,15 @@ class LabelNoiseGradientDescent(Study):
     figure = panels(
         _map(0.0, "gradient descent"),
         _map(NOISY, "with label noise"),
-        Panel("test_error", x="step", by="relative_step_size", part="step_size", log="x", marks=(GUESSING,)),
+        Panel(
+            "test_error",
+            x="step",
+            by="relative_step_size",
+            part="step_size",
+            log="x",
+            marks=(GUESSING,),
+            legend="beside",
+        ),
         _over_steps("training_loss", title=r"lines: $-\log(1-p)$", also=(PLATEAU,)),
         _over_steps("signal_coefficient", runs=True, legend=False, log="xy"),
         _over_steps("noise_coefficient", runs=True, legend=False, log="xy"),

@@ -163,7 +163,7 @@ class LabelNoiseStages(Study):
             },
             "boundary": {
                 "signal_strength": np.geomspace(0.8, 16, 14).round(2).tolist(),
-                "flip_probability": [0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4],
+                "flip_probability": [flipped / 30 for flipped in (3, 4, 6, 8, 9, 10, 12)],
                 "seeds": 40,
             },
         },
