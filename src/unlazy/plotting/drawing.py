@@ -460,11 +460,11 @@ def _draw_map(axes: Any, study: type[Described], panel: Map, part: Picture) -> s
     name = panel.show if isinstance(panel.show, str) else ""
     axes.figure.colorbar(mesh, ax=axes, label=panel.label or (_name(study, name) if name else ""))
     drawn = "theory map" if panel.theory else "map"
-    theory = _values(part.lines, panel.show) if panel.contour is not None else None
-    if theory is not None:
+    level, theory = panel.contour, _values(part.lines, panel.show)
+    if level is not None and theory is not None:
         for line, of in (("solid", _over(theory, panel)[0]), ("dashed", values)):
-            if min(of.shape) > 1 and of.min() < panel.contour < of.max():
-                axes.contour(of[panel.x], of[panel.y], of, levels=[panel.contour], colors="white", linestyles=line)
+            if min(of.shape) > 1 and of.min() < level < of.max():
+                axes.contour(of[panel.x], of[panel.y], of, levels=[level], colors="white", linestyles=line)
         drawn = "contoured " + drawn
     if scales:
         style.log_scale(axes, scales)
