@@ -461,11 +461,11 @@ def _draw_map(axes: Any, study: type[Described], panel: Map, part: Picture) -> s
     axes.figure.colorbar(mesh, ax=axes, label=panel.label or (_name(study, name) if name else ""))
     drawn = "theory map" if panel.theory else "map"
     level, theory = panel.contour, _values(part.lines, panel.show)
-    if level is not None and theory is not None:
+    if level is not None and theory is not None and not panel.theory:
         for line, of in (("solid", _over(theory, panel)[0]), ("dashed", values)):
             if min(of.shape) > 1 and of.min() < level < of.max():
                 axes.contour(of[panel.x], of[panel.y], of, levels=[level], colors="white", linestyles=line)
-        drawn = "contoured " + drawn
+        drawn = "contoured map"
     if scales:
         style.log_scale(axes, scales)
     axes.set(xlabel=_name(study, panel.x), ylabel=_name(study, panel.y))

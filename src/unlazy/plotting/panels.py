@@ -86,7 +86,7 @@ class Map:
     limits: tuple[float | None, float | None] = (None, None)
     label: str = ""
     contour: float | None = None
-    """Where the theory has this value there is a line, and a dashed one where the simulation's mean has it."""
+    """A line across the simulation's map where the theory has this value, and a dashed one where the means have it."""
 
 
 @dataclass(frozen=True)
