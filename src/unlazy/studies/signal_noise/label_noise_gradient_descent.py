@@ -111,7 +111,8 @@ class LabelNoiseGradientDescent(Study):
             "",
             "settings",
             "the effect appeared in the first that were tried, a scan of 18, except at the largest step size; n = 40 "
-            "is smaller than there; d = 100 n, the strengths and steps show the theory's boundary; 3000 steps and two other rows of step sizes were tried",
+            "is smaller than there; d = 100 n, the strengths and steps show the theory's boundary; 3000 "
+            "steps and two other rows of step sizes were tried",
         ),
         *changes(
             "gradient-descent noise-dominates label-noise plateau",
