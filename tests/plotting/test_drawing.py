@@ -115,12 +115,14 @@ def test_a_map_shows_means_over_two_axes(drawn):
     np.testing.assert_allclose(mesh.get_coordinates()[0, :, 0], 10 ** np.array([-0.5, 0.5, 1.5, 2.5]))
 
 
-def test_a_contour_of_a_map_is_where_the_theory_has_its_value(drawn):
-    _, contour = drawn(Map("law", x="n", y="power", contour=10.0))[0].collections
-    vertices = np.concatenate([path.vertices for path in contour.get_paths()])
-    ends = vertices[np.argsort(vertices[:, 1])][[0, -1]]
-    np.testing.assert_allclose(ends[:, 1], [0.5, 1.0])
-    np.testing.assert_allclose(ends[:, 0] ** ends[:, 1], 10.0, rtol=0.05)
+def test_a_contour_of_a_map_is_where_the_theory_has_the_height(drawn):
+    axes = drawn(Map("law", x="n", y="power", at={"d": 2}, contour=5.0))[0]
+    theory, means = axes.collections[1:]
+    assert theory.get_linestyle() != means.get_linestyle()
+    # between the values of n, and of power, a contour is straight
+    ends = theory.get_paths()[0].vertices
+    assert ends[ends[:, 1] == 1.0][0, 0] == pytest.approx(5.0)
+    assert len(drawn(Map("law", x="n", y="power", contour=1e9))[0].collections) == 1
 
 
 def test_the_caption_says_what_is_drawn_and_nothing_else(run):
@@ -135,7 +137,9 @@ def test_the_caption_says_what_is_drawn_and_nothing_else(run):
     assert caption(Panel("floor", x="n", theory=False, line=True, points=False)) == ""
     assert caption(Panel("law", x="n", runs=True, theory=False)) == "Thin lines: runs, thick lines: their medians."
     assert caption(Map("floor", x="d", y="power")) == "Colours: means over seeds."
-    assert caption(Map("law", x="n", y="power", contour=10.0)) == "Colours: means over seeds; white lines: theory."
+    assert caption(Map("law", x="n", y="power", contour=5.0)) == (
+        "Colours: means over seeds; white lines: one height of the theory, dashed of the means."
+    )
 
 
 def test_more_curves_stand_on_the_same_axes_in_other_colours(drawn):

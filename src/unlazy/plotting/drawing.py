@@ -43,8 +43,8 @@ _SAID = {
     "trace": "thin lines: runs, thick lines: their medians",
     "joined": "thin lines connect means",
     "map": "colours: means over seeds",
+    "contoured map": "colours: means over seeds; white lines: one height of the theory, dashed of the means",
     "theory map": "colours: theory",
-    "contour": "white lines: theory",
 }
 
 
@@ -94,7 +94,7 @@ def draw_panels(study: type[Described], spec: Panels, parts: Mapping[str, Pictur
     left_out: dict[str, None] = {}
     for panel, place in zip(shown, places, strict=False):
         if isinstance(panel, Map):
-            seen |= _draw_map(place, study, panel, parts[panel.part])
+            seen.add(_draw_map(place, study, panel, parts[panel.part]))
         else:
             drawing = Drawing(place, study, panel, parts)
             drawing.draw()
@@ -443,15 +443,12 @@ class Drawing:
         draw(float(at), color=_GREY, linestyle=line, linewidth=0.9, label=mark.label or None, zorder=1)
 
 
-def _draw_map(axes: Any, study: type[Described], panel: Map, part: Picture) -> set[str]:
-    """Draws an output over two axes; returns its words in the caption."""
+def _draw_map(axes: Any, study: type[Described], panel: Map, part: Picture) -> str:
+    """Draws an output over two axes; returns its word in the caption."""
     values = _values(part.lines if panel.theory else part.simulated, panel.show)
     if values is None:
-        return set()
-    values, taken = _chosen(values, (panel.x, panel.y), panel.at)
-    if "seed" in values.dims:
-        values = values.mean("seed")
-    values = values.transpose(panel.y, panel.x)
+        return ""
+    values, taken = _over(values, panel)
     known = study.parameters()
     scales = panel.log
     if scales is None:
@@ -460,19 +457,26 @@ def _draw_map(axes: Any, study: type[Described], panel: Map, part: Picture) -> s
     edges = [_edges(values[dim].values, letter in scales) for letter, dim in (("x", panel.x), ("y", panel.y))]
     low, high = panel.limits
     mesh = axes.pcolormesh(*edges, values.values, vmin=low, vmax=high)
-    seen = {"theory map" if panel.theory else "map"}
-    expected = None if panel.contour is None else _values(part.lines, panel.show)
-    if expected is not None:
-        line = _chosen(expected, (panel.x, panel.y), panel.at)[0].transpose(panel.y, panel.x)
-        axes.contour(line[panel.x], line[panel.y], line, [panel.contour], colors="white", linewidths=1.5)
-        seen.add("contour")
     name = panel.show if isinstance(panel.show, str) else ""
     axes.figure.colorbar(mesh, ax=axes, label=panel.label or (_name(study, name) if name else ""))
+    drawn = "theory map" if panel.theory else "map"
+    level, theory = panel.contour, _values(part.lines, panel.show)
+    if level is not None and theory is not None and not panel.theory:
+        for line, of in (("solid", _over(theory, panel)[0]), ("dashed", values)):
+            if min(of.shape) > 1 and of.min() < level < of.max():
+                axes.contour(of[panel.x], of[panel.y], of, levels=[level], colors="white", linestyles=line)
+        drawn = "contoured map"
     if scales:
         style.log_scale(axes, scales)
     axes.set(xlabel=_name(study, panel.x), ylabel=_name(study, panel.y))
     _entitle(axes, panel.title, ", ".join(said(study, d, v) for d, v in taken.items()))
-    return seen
+    return drawn
+
+
+def _over(values: xr.DataArray, panel: Map) -> tuple[xr.DataArray, dict[str, Any]]:
+    """The means that a map shows, and the values of the axes that it has not."""
+    values, taken = _chosen(values, (panel.x, panel.y), panel.at)
+    return (values.mean("seed") if "seed" in values.dims else values).transpose(panel.y, panel.x), taken
 
 
 def _edges(values: np.ndarray, log: bool) -> np.ndarray:

@@ -73,7 +73,7 @@ class Panel:
 
 @dataclass(frozen=True)
 class Map:
-    """An output over two axes, in colours; the simulation's mean, or the theory. `contour`: a line at this theory."""
+    """An output over two axes, in colours; the simulation's mean, or the theory."""
 
     show: Shown
     x: str
@@ -86,6 +86,7 @@ class Map:
     limits: tuple[float | None, float | None] = (None, None)
     label: str = ""
     contour: float | None = None
+    """A line across the simulation's map where the theory has this value, and a dashed one where the means have it."""
 
 
 @dataclass(frozen=True)

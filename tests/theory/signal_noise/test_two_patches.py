@@ -1,5 +1,3 @@
-from time import process_time
-
 import numpy as np
 import pytest
 from scipy.integrate import dblquad, solve_ivp
@@ -8,7 +6,8 @@ from scipy.stats import multivariate_normal
 
 from unlazy.checks import InputError
 from unlazy.theory.signal_noise.growth import blow_up_time, growth_rates, power_growth
-from unlazy.theory.signal_noise.label_noise import fits_clean_labels_first, label_noise_flow, label_noise_plateau
+from unlazy.theory.signal_noise.label_flips import label_flip_descent, label_noise_plateau
+from unlazy.theory.signal_noise.label_noise import fits_clean_labels_first, label_noise_descent
 from unlazy.theory.signal_noise.relu_overfitting import (
     active_pairs,
     averaging_classifier_error,
@@ -287,48 +286,117 @@ def test_small_start_error_ends_at_the_margin_that_the_loss_asks_for():
     np.testing.assert_allclose(late.test_error, again, rtol=0.02)
 
 
-def test_label_noise_flow_agrees_with_an_independent_computation():
-    # n = 60, d = 300, m = 10: eta = (.1 nm/d) / (6/4) is a step of .1/1.5
-    found = label_noise_flow(6.0, 0.7, np.array([30, 500]) * 0.1 / 1.5, 0.2, relative_step_size=0.1 / 1.5)
-    np.testing.assert_allclose(found.mean_signal_coefficient, [0.877, 2.005], atol=6e-4)
-    np.testing.assert_allclose(found.clean_noise, [0.446, 1.741], atol=6e-4)
-    np.testing.assert_allclose(found.flipped_noise, [0.760, 4.626], atol=6e-4)
+def test_label_noise_without_pushes_has_its_invariant_and_without_flips_a_closed_form():
+    # d so large that patches do not push each other: half of the pairs are active
+    steps, f, x = np.array([0, 40, 600]), 0.2, 6.0
+    found = label_noise_descent(x, 60, 1e40, 0.01, 0.05, steps, f)
+    np.testing.assert_allclose(found.active_fraction, 0.5, atol=1e-6)
+    share = (1 - f) * found.clean_noise - f * found.flipped_noise
+    np.testing.assert_allclose(found.mean_signal_coefficient / x, share, rtol=1e-6)
+    # margin M + e^M = 1 + (x/2 + p) t, the limit of small steps
+    time = np.array([2.0, 30.0])
+    whole, half = (label_noise_descent(3.0, 60, 1e40, 0.01, e, time / e, 0.0).clean_margin for e in (0.02, 0.01))
+    limit = 2 * half - whole
+    np.testing.assert_allclose(limit + np.exp(limit), 1 + 2.0 * time, rtol=2e-3)
 
 
-def test_label_noise_flow_is_the_limit_of_small_steps_and_closed_without_flips():
-    times = np.array([0.0, 2.0, 30.0])
-    flow = label_noise_flow(6.0, 0.7, times, 0.2)
-    fine, coarse = (label_noise_flow(6.0, 0.7, times, 0.2, relative_step_size=size) for size in (5e-3, 1e-2))
-    for limit, half, whole in zip(flow, fine, coarse, strict=True):
-        np.testing.assert_allclose(2 * half - whole, limit, atol=2e-5)
-    # margin M + e^M = 1 + (x/2 + p) t, the signal being its share (x/2) / (x/2 + p)
-    clean = label_noise_flow(3.0, 0.7, times, 0.0)
-    np.testing.assert_allclose(clean.clean_margin + np.exp(clean.clean_margin), 1 + 2.2 * times, rtol=1e-6)
-    np.testing.assert_allclose(clean.mean_signal_coefficient, clean.clean_margin * 1.5 / 2.2, rtol=1e-6)
-    assert label_noise_flow([1.0, 2.0, 3.0], 0.5, [[1.0], [2.0]], 0.1).clean_noise.shape == (2, 3)
+def wrong_label_network(n, d, m, start, x, step, f, steps, seed):
+    """Signal, clean noise, flipped noise, active fraction and test error of a trained network, in its own tokens."""
+    rng = np.random.default_rng(seed)
+    size = n + 2 * m
+    factor = np.tril(rng.standard_normal((size, size)), -1)
+    factor[np.diag_indices(size)] = np.sqrt(rng.chisquare(d - 1 - np.arange(size)))
+    noise, weights = factor[:n], factor[n:] * start / np.sqrt(d)
+    square = x * d / n
+    signal = start / np.sqrt(d) * np.sqrt(square) * rng.standard_normal(2 * m)
+    truth, classes = np.tile([1.0, -1.0], n // 2), np.repeat([1.0, -1.0], m)
+    wrong = np.arange(n) < round(f * n)
+    labels = np.where(wrong, -truth, truth)
+    gram, initial, coefficients = noise @ noise.T, weights @ noise.T, np.zeros((2 * m, n))
+    begin = signal
+    for _ in range(steps):
+        pre, both = initial + coefficients @ gram, signal[:, None] * truth
+        margins = labels * (classes @ (np.maximum(both, 0) + np.maximum(pre, 0))) / m
+        pull = step * n * m / d * labels * expit(-margins) / n * classes[:, None] / m
+        signal = signal + square * ((both > 0) * pull * truth).sum(axis=1)
+        coefficients = coefficients + (pre > 0) * pull
+    own = classes[:, None] == labels
+    memorised = np.where(own, coefficients * np.diagonal(gram), 0).sum(axis=0) / m
+    fresh = rng.standard_normal((4000, size)) @ factor.T
+    noise_part = np.maximum(fresh[:, :n] @ coefficients.T + start / np.sqrt(d) * fresh[:, n:], 0) @ classes
+    both = [np.maximum(y * signal, 0) @ classes for y in (1, -1)]
+    error = ((noise_part + both[0] < 0).mean() + (noise_part + both[1] > 0).mean()) / 2
+    active = (initial + coefficients @ gram > 0)[own].mean()
+    return (classes * (signal - begin)).mean(), memorised[~wrong].mean(), memorised[wrong].mean(), active, error
 
 
-def test_label_noise_of_many_cases_is_that_of_each_alone():
-    """Ratios up to 1e6 are stiff; the three numbers have an invariant, and without flips one closed form."""
-    ratio, flipped, active = np.geomspace(0.1, 1e6, 2000), 0.2, 0.7
-    start = process_time()
-    together = label_noise_flow(ratio, active, 100.0, flipped)
-    assert process_time() - start < 10
-    for place in (0, 1000, 1999):
-        alone = label_noise_flow(ratio[place], active, 100.0, flipped)
-        np.testing.assert_allclose([field[place] for field in together], alone, rtol=1e-7)
-    share = (1 - flipped) * together.clean_noise - flipped * together.flipped_noise
-    np.testing.assert_allclose(together.mean_signal_coefficient * 2 * active / ratio, share, rtol=1e-7, atol=1e-8)
-    clean = label_noise_flow(ratio, active, 100.0, 0.0)
-    growth = ratio / 2 + active
-    np.testing.assert_allclose(clean.clean_margin + np.exp(clean.clean_margin), 1 + growth * 100, rtol=1e-7)
+@pytest.mark.parametrize(("x", "d"), [(1.0, 600.0), (8.0, 6e4)])
+def test_label_noise_descent_is_that_of_trained_networks(x, d):
+    n, m, start, step, f, steps = 60, 20, 0.01, 0.05, 0.3, 200
+    runs = np.array([wrong_label_network(n, d, m, start, x, step, f, steps, [seed, n]) for seed in range(12)])
+    deviations = runs.std(axis=0, ddof=1) / np.sqrt(len(runs))
+    found = label_noise_descent(x, n, d, start, step, steps, f)
+    means = runs.mean(axis=0)
+    learned = (found.mean_signal_coefficient, found.clean_noise, found.flipped_noise)
+    theory = np.array([*learned, found.active_fraction, found.test_error])
+    # a tenth for n and m that are finite, and what 4000 draws do not see
+    assert (np.abs(theory - means) < 0.1 * means + 4 * deviations + 1e-4).all()
+    assert (4 * deviations < 0.2 * means + 1e-4).all()
 
 
 def test_clean_labels_are_fitted_first_iff_the_signal_leads_at_the_start():
-    for ratio in (2.2, 2.4):
-        early = label_noise_flow(ratio, 0.7, 1e-4, 0.2)
+    for ratio in (1.6, 1.7):
+        early = label_noise_descent(ratio, 60, 1e40, 0.01, 1e-3, 3, 0.2)
         leads = early.mean_signal_coefficient > early.flipped_noise
-        assert fits_clean_labels_first(ratio, 0.7, 0.2) == leads == (ratio > 1.4 / 0.6)
+        assert fits_clean_labels_first(ratio, 0.5, 0.2) == leads == (ratio > 1 / 0.6)
+
+
+def flipped_network(n, m, start, x, e, p, steps, seed):
+    """log of the growth of the signal, and the margins of samples by their own noise, for orthogonal patches."""
+    rng = np.random.default_rng(seed)
+    patches = np.zeros((n, 2, n + 1))
+    classes, truth = np.repeat([1.0, -1.0], m), np.tile([1.0, -1.0], n // 2)
+    # |xi|^2 = 1 and |mu|^2 = x/n, so that eta = e n m
+    patches[:, 0, 0] = truth * np.sqrt(x / n)
+    patches[np.arange(n), 1, np.arange(n) + 1] = 1.0
+    weights = begin = start * rng.standard_normal((2 * m, n + 1))
+    for _ in range(steps):
+        labels = np.where(rng.random(n) < p, -truth, truth)
+        weights = descend(weights, classes, patches, labels, 2, e * n * m)
+    alive = classes * begin[:, 0] > 0
+    margins = np.maximum(weights[:, 1:], 0) ** 2
+    return np.log(weights[alive, 0] / begin[alive, 0]).mean(), (margins * (classes[:, None] == truth)).sum(axis=0) / m
+
+
+@pytest.mark.parametrize("p", [0.0, 0.1, 0.2])
+def test_label_flip_descent_is_that_of_orthogonal_patches(p):
+    n, m, start, x, e, steps = 100, 10, 0.05, 0.1, 0.4, 60
+    runs = [flipped_network(n, m, start, x, e, p, steps, seed) for seed in range(8)]
+    found = label_flip_descent(x, n, 1e6, m, start, e, steps, p)
+    growth, margins = np.array([run[0] for run in runs]), np.array([run[1].mean() for run in runs])
+    for values, theory in ((growth, found.log_signal_growth), (margins, found.noise_margin)):
+        deviation = values.std(ddof=1) / np.sqrt(len(runs))
+        np.testing.assert_allclose(theory, values.mean(), atol=4 * deviation + 0.03 * values.mean())
+        assert 4 * deviation < 0.35 * values.mean()
+
+
+def test_label_flips_leave_a_pull_of_second_order_and_none_without_them():
+    x, e, p = 0.1, 0.05, 0.2
+    growth = label_flip_descent(x, 40, 1e4, 10, 0.05, e, [2000, 5000], p).log_signal_growth
+    pull = np.diff(growth)[0] / (3000 * e * x)
+    # the mean of s is half of that of 2 e s^2 where log F has no drift; s^2 is p (1 - p) at rest
+    np.testing.assert_allclose(pull, e * p * (1 - p), rtol=0.3)
+    plain = label_flip_descent(x, 40, 1e4, 10_000, 0.05, 0.01, [0, 2000], 0.0)
+    # all samples start alike: G = G_0 (F/F_0)^(x/2)
+    gained = np.log(plain.noise_margin[1] / plain.noise_margin[0])
+    np.testing.assert_allclose(plain.log_signal_growth[1], x / 4 * gained, rtol=0.02)
+
+
+def test_label_flip_descent_has_an_error_of_one_half_without_signal_and_of_zero_after_it_took_over():
+    found = label_flip_descent([0.0, 0.2], 40, 4000, 10, 0.05, 0.5, [[100], [2000]], 0.2)
+    np.testing.assert_allclose(found.test_error[:, 0], 0.5)
+    assert found.test_error[0, 1] > 0.4
+    assert found.test_error[1, 1] == 0
 
 
 def test_the_plateau_balances_flips():
@@ -390,13 +458,11 @@ def test_averaging_errors_agree_and_are_those_of_a_simulation():
         (lambda: relu_error(1, 0), "active_fraction must be"),
         (lambda: relu_error(-1, 0.5), "signal_level must be"),
         (lambda: relu_error(1, 0.5, 0.2), "both_active_fraction must be >= p"),
-        (lambda: label_noise_flow(1, 0.5, 1, 0.5), "flip_probability must be >= 0 and < 0.5"),
-        (lambda: label_noise_flow(1, 1.5, 1, 0.1), "active_fraction must be"),
-        (lambda: label_noise_flow(1, 0.5, 1e9, 0.1, relative_step_size=1e-3), "time / relative_step_size"),
-        (
-            lambda: label_noise_flow(1, 0.5, 1e12, 0.1, relative_step_size=1e-300),
-            "time / relative_step_size must be at most 500000 steps",
-        ),
+        (lambda: label_noise_descent(1, 60, 600, 0.01, 0.1, 10, 0.5), "flip_probability must be >= 0 and < 0.5"),
+        (lambda: label_noise_descent(1, 60, 600, 0.01, 1.0, 10, 0.1), "relative_step_size must be"),
+        (lambda: label_noise_descent(1, 60, 600, 0.01, 0.1, 1e9, 0.1), "steps must be"),
+        (lambda: label_flip_descent(1, 60, 600, 10, 0.01, 0.6, 10, 0.1), "relative_step_size must be"),
+        (lambda: label_flip_descent(1, 60, 600, 2.5, 0.01, 0.5, 10, 0.1), "width must be"),
         (lambda: label_noise_plateau(0.5), "flip_probability must be"),
         (lambda: small_start_error(1, 80, 1e6, 0.0), "initial_scale must be"),
         (lambda: averaging_classifier_error(np.ones(3), np.ones(4), 5), "covariance must be"),

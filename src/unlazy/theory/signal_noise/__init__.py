@@ -16,13 +16,13 @@ if TYPE_CHECKING:
         symmetric_stationary_point,
     )
     from unlazy.theory.signal_noise.growth import GrowthRates, blow_up_time, growth_rates, power_growth
-    from unlazy.theory.signal_noise.label_noise import (
-        LabelNoiseFlow,
+    from unlazy.theory.signal_noise.label_flips import (
+        LabelFlipDescent,
         Plateau,
-        fits_clean_labels_first,
-        label_noise_flow,
+        label_flip_descent,
         label_noise_plateau,
     )
+    from unlazy.theory.signal_noise.label_noise import LabelNoiseDescent, fits_clean_labels_first, label_noise_descent
     from unlazy.theory.signal_noise.relu_overfitting import (
         ActivePairs,
         SmallStart,

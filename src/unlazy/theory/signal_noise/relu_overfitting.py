@@ -15,7 +15,7 @@ from unlazy.numerics.roots import newton_root
 _PATHS = 5_000
 _LARGEST_TIME = 1e4
 _LARGEST_STEP = 100.0
-_ACCURATE_STEP = 0.5
+ACCURATE_STEP = 0.5
 _TOLERANCE = 1e-14
 _LEAST_FRACTION = 1e-100
 _FAR = 30.0
@@ -107,7 +107,7 @@ def small_start_error(
     n, d = check_array("n", n, low=2), check_array("d", d, low=1)
     start = check_array("initial_scale", initial_scale, low=1e-100, high=1e100)
     loss = check_array("stop_loss", stop_loss, above=0, high=0.5)
-    step = float(check_array("relative_step_size", relative_step_size, low=0, high=_ACCURATE_STEP, ndim=0))
+    step = float(check_array("relative_step_size", relative_step_size, low=0, high=ACCURATE_STEP, ndim=0))
     shape = common_shape(signal_level=signal_level, n=n, d=d, initial_scale=start, stop_loss=loss)
     cases = (np.broadcast_to(a, shape).ravel() for a in (signal_level, n, d, start, -np.log(np.expm1(loss))))
     found = [_small_start(step, *map(float, case)) for case in zip(*cases, strict=True)]
@@ -155,7 +155,7 @@ def active_pairs(time: ArrayLike, *, first_step_time: float = 0.0) -> ActivePair
     [0.5        0.6015  0.7733]
     """
     time = check_array("time", time, low=0)
-    scale, (times, *fields) = _scaled_curve(float(check_array("first_step_time", first_step_time, low=0, ndim=0)))
+    scale, (times, *fields) = scaled_curve(float(check_array("first_step_time", first_step_time, low=0, ndim=0)))
     return ActivePairs(*(np.interp(time * scale, times, field)[()] for field in fields))
 
 
@@ -291,7 +291,7 @@ class Memorised(NamedTuple):
 def memorise(step: float, n: float, d: float, start: float, margin: float) -> Memorised:
     """Noise that is memorised until it gives a margin; `step` and `start` are the relative step size and s_0."""
     unit = np.sqrt(n / (2 * d)) / start
-    scale, (times, fraction, overlap, mean, square) = _scaled_curve(unit * step / 2)
+    scale, (times, fraction, overlap, mean, square) = scaled_curve(unit * step / 2)
     unit = unit * scale
     # the time at which rho p_1, which grows with it, is the margin
     end = float(np.interp(margin * unit, times * mean, times)) if margin * unit < (times * mean)[-1] else times[-1]
@@ -300,7 +300,7 @@ def memorise(step: float, n: float, d: float, start: float, margin: float) -> Me
     return Memorised(boost, p_1, np.sqrt(max(boost * p_2 - p_1**2, 0.0)), p)
 
 
-def _scaled_curve(first_step: float) -> tuple[float, tuple[np.ndarray, ...]]:
+def scaled_curve(first_step: float) -> tuple[float, tuple[np.ndarray, ...]]:
     """A factor for times, and the curve: where the first step decides all, only the number of steps matters."""
     scale = min(1.0, _LARGEST_STEP / first_step) if first_step else 1.0
     return scale, _activation_curve(float(f"{scale * first_step:.6g}"))

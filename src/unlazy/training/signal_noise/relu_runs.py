@@ -27,16 +27,20 @@ def wrong_label_run(
 ) -> dict[str, Array]:
     """Errors, fits and mean coefficients of clean and flipped samples at the recorded steps, the last of which ends.
 
-    `relative_step_size` is eta sigma^2 d/(nm), `signal_strength` n SNR^2. `active_fraction` is that at the end.
+    `relative_step_size` is eta sigma^2 d/(nm), `signal_strength` n SNR^2. `leading_pairs` is the fraction of pairs of a
+    sample and a neuron of its label in which the neuron's signal coefficient is larger than the noise coefficient.
     """
 
     def measure(problem: Any, state: Any, test: Any) -> dict[str, Any]:
-        error = test(state).error[0]
+        own = engine.own_pairs(problem)
+        noise = engine.noise_coefficients(problem, state.weights)[:, :, 0]
+        leading = own & (engine.signal_coefficients(problem, state.weights) > noise)
         return {
-            "test_error": error,
-            "flipped_test_error": flip_probability + (1 - 2 * flip_probability) * error,
+            "test_error": test(state).error[0],
             "training_loss": state.loss,
             "mean_signal_coefficient": engine.mean_signal(problem, state.weights),
+            "leading_pairs": jnp.sum(leading) / jnp.sum(own),
+            "active_fraction": engine.active_fraction(problem, state.weights),
             **engine.clean_and_flipped(problem, state),
         }
 
@@ -45,12 +49,7 @@ def wrong_label_run(
     rule, network = engine.gradient_descent(relative_step_size * n * width / d), engine.Network(engine.relu_power(1))
     measures: dict[str, Any] = {"record": measure, "record_at": record_at, "draws": 300, "d": d, "width": width}
     run = engine.patch_run(key, design, signal, network, rule, record_at[-1], **sizes, **measures)
-    problem, state, records, _ = run
-    return {
-        **records,
-        "active_fraction": engine.active_fraction(problem, state.weights),
-        "diverged_at": state.diverged_at,
-    }
+    return {**run.records, "diverged_at": run.state.diverged_at}
 
 
 def memorising_run(
@@ -141,7 +140,7 @@ def flipping_run(
 ) -> dict[str, Array]:
     """ReLU^2 on labels that are flipped anew at every step: error, loss and largest coefficients at recorded steps.
 
-    `relative_step_size` is eta sigma^2 d/(nm); `dead_noise` is the largest noise against the class.
+    `relative_step_size` is eta sigma^2 d/(nm).
     """
 
     def measure(problem: Any, state: Any, test: Any) -> dict[str, Any]:
@@ -149,7 +148,7 @@ def flipping_run(
         noise = jnp.where(engine.own_pairs(problem), memorised, 0.0)
         signal = jnp.max(engine.signal_coefficients(problem, state.weights))
         found = {"test_error": test(state).error[0], "training_loss": state.loss, "signal_coefficient": signal}
-        return found | {"noise_coefficient": jnp.max(noise), "dead_noise": jnp.max(-noise)}
+        return found | {"noise_coefficient": jnp.max(noise)}
 
     signal = jnp.reshape(jnp.sqrt(signal_strength * d / n), (1,))
     rule = engine.gradient_descent(relative_step_size * n * width / d, view=engine.label_flips(flip_probability))
