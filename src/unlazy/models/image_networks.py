@@ -31,12 +31,15 @@ class ImageMLP(eqx.Module):
 
     @classmethod
     def random(cls, key: Array, shape: tuple[int, int, int], width: int, classes: int) -> ImageMLP:
-        """Normal weights of variance 2/(inputs), He's, for images of a shape (rows, columns, colours); biases 0."""
-        first, second = jax.random.split(key)
+        """Normal weights of variance 2/(inputs), He's, for images of a shape (rows, columns, colours).
+
+        Biases and readout are 0: with He's readout the loss starts far above log(classes), and the first steps of some
+        runs switch off neurons for good.
+        """
         return cls(
-            filters=_scaled(first, (*shape, width)),
+            filters=_scaled(key, (*shape, width)),
             first_bias=jnp.zeros(width, jnp.float32),
-            readout=_scaled(second, (width, classes)),
+            readout=jnp.zeros((width, classes), jnp.float32),
             readout_bias=jnp.zeros(classes, jnp.float32),
         )
 
@@ -67,19 +70,19 @@ class SmallVGG(eqx.Module):
     def random(
         cls, key: Array, shape: tuple[int, int, int], width: int, classes: int, *, filter_size: int = 3
     ) -> SmallVGG:
-        """Normal weights of variance 2/(inputs), He's, for images of a shape (rows, columns, colours); biases 0."""
+        """Normal weights of variance 2/(inputs), He's, as of `ImageMLP`, and biases and readout 0."""
         rows, columns, colours = shape
         if min(rows, columns) < 2**_BLOCKS:
             raise InputError(f"images must have at least {2**_BLOCKS} pixels a side, got {rows} x {columns}")
         channels = [width * 2**block for block in range(_BLOCKS)]
         inside = [(3, 3, channels[block], channels[block + 1]) for block in range(_BLOCKS - 1)]
         last = (rows // 2**_BLOCKS) * (columns // 2**_BLOCKS) * channels[-1]
-        first, *others, end = jax.random.split(key, _BLOCKS + 1)
+        first, *others = jax.random.split(key, _BLOCKS)
         return cls(
             filters=_scaled(first, (filter_size, filter_size, colours, width)),
             kernels=tuple(_scaled(key, shape) for key, shape in zip(others, inside, strict=True)),
             biases=tuple(jnp.zeros(count, jnp.float32) for count in channels),
-            readout=_scaled(end, (last, classes)),
+            readout=jnp.zeros((last, classes), jnp.float32),
             readout_bias=jnp.zeros(classes, jnp.float32),
         )
 

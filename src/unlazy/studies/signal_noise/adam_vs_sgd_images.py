@@ -1,4 +1,4 @@
-"""Adam and stochastic gradient descent on real images: test errors, and how fine the patterns of the first filters are."""
+"""Adam and stochastic gradient descent on real images: their test errors, and how noisy the first filters are."""
 
 from __future__ import annotations
 
@@ -63,8 +63,8 @@ class AdamVsSgdImages(Study):
     question = "On real images, does Adam generalise worse than SGD, and are the patterns of its first filters finer?"
     sources = cite("zou2023adam", "han2025tutorial")
     departs = (
-        "Networks of two and four layers on digits without weight decay, where the source has AlexNet on CIFAR-10 with it; "
-        "filters are judged without their random start, which weight decay removes there."
+        "Networks of two and four layers on digits, without weight decay, where the source has AlexNet on CIFAR-10 with "
+        "it; filters are judged without their random start, which weight decay removes there."
     )
     precision = "float32"
 
@@ -129,8 +129,8 @@ class AdamVsSgdImages(Study):
 
     @claim(*SOURCE, at_least(0.05))
     def adam_learns_finer_patterns(main, convolutions):
-        """Adam's first filters are noisier: the share of the power of what they learned in waves shorter than four pixels
-        exceeds that of SGD by {criterion}."""
+        """Adam's first filters are noisier: the share of the power of what they learned in waves shorter than four
+        pixels exceeds that of SGD by {criterion}."""
         return _both(lambda adam, sgd: adam.fine_share - sgd.fine_share, main, convolutions)
 
     @claim(*SOURCE, at_most(0.5))

@@ -77,7 +77,7 @@ class LabelNoiseImages(Study):
     radius: float = value(0.0, "radius of sharpness-aware steps", symbol=r"\rho", low=0, high=10, paired=True)
     batch_size: int = static(32, "images of a step", low=1, high=10_000, scale="log", paired=True)
     step_size: float = value(0.01, "step size", symbol=r"\eta", above=0, high=1, scale="log", paired=True)
-    steps: int = static(700, "steps", low=10, high=1_000_000, scale="log", paired=True)
+    steps: int = static(800, "steps", low=10, high=1_000_000, scale="log", paired=True)
 
     outputs = {
         "clean_fit": Output("right labels that are fitted", "", ("step",)),
@@ -159,7 +159,7 @@ class LabelNoiseImages(Study):
         return image_files(self.dataset, self.folder)
 
     def coordinates(self) -> dict[str, Any]:
-        return {"step": [0, *np.unique(np.geomspace(8, self.steps, 11).round().astype(int)).tolist()]}
+        return {"step": [0, *np.unique(np.geomspace(25, self.steps, 10).round().astype(int)).tolist()]}
 
     def simulate(self, rng: np.random.Generator) -> dict[str, Any]:
         from unlazy.data.images import draw_images, load_images
