@@ -42,7 +42,7 @@ def wrong_label_run(
 ) -> dict[str, np.ndarray]:
     """Train a `SmallVGG` on images of which the share `flip_probability` has a random wrong class, once and for all.
 
-    Steps are those of gradient descent with momentum on random batches, after a step uphill of length `radius` (Foret
+    Steps are those of Adam on random batches, after a step uphill of length `radius` (Foret
     et al. 2021), with labels that are wrong for this step only with the other probability (Huang et al. 2025). Recorded
     are the shares of right and wrong labels that are fitted, that of the wrongly labelled images which are given their
     true class, the accuracy on fresh images, and the training loss.
@@ -91,7 +91,7 @@ def _wrong_label_program(width: int, batch_size: int, steps: int, record_at: tup
             }
 
         done = train(
-            start, loss, optax.sgd(step_size, momentum=MOMENTUM), steps, trained=_whole, key=step_key, record=record,
+            start, loss, optax.adam(step_size), steps, trained=_whole, key=step_key, record=record,
             record_at=record_at,
         )  # fmt: skip
         return {**done.records, "diverged_at": done.diverged_at}
