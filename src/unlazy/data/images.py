@@ -130,7 +130,7 @@ def _loaded(dataset: str, files: tuple[Path, ...], stamps: tuple[tuple[int, ...]
     else:
         read = _cifar_binary if files[0].suffix else _cifar_python
         parts = [read(file) for file in files]
-        training = tuple(np.concatenate(arrays) for arrays in zip(*parts[:-1], strict=True))
+        training = np.concatenate([part[0] for part in parts[:-1]]), np.concatenate([part[1] for part in parts[:-1]])
         test = parts[-1]
     if training[0].shape[1:] != test[0].shape[1:]:
         sizes = " and ".join(" x ".join(map(str, part[0].shape[1:3])) for part in (training, test))

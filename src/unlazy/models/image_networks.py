@@ -30,7 +30,7 @@ class ImageMLP(eqx.Module):
         return jax.nn.relu(_flat(images) @ first + self.first_bias) @ self.readout + self.readout_bias
 
     @classmethod
-    def random(cls, key: Array, shape: tuple[int, int, int], width: int, classes: int) -> ImageMLP:
+    def random(cls, key: Array, shape: tuple[int, ...], width: int, classes: int) -> ImageMLP:
         """Normal weights of variance 2/(inputs), He's, for images of a shape (rows, columns, colours).
 
         Biases and readout are 0: with He's readout the loss starts far above log(classes), and the first steps of some
@@ -67,9 +67,7 @@ class SmallVGG(eqx.Module):
         return _flat(images) @ self.readout + self.readout_bias
 
     @classmethod
-    def random(
-        cls, key: Array, shape: tuple[int, int, int], width: int, classes: int, *, filter_size: int = 3
-    ) -> SmallVGG:
+    def random(cls, key: Array, shape: tuple[int, ...], width: int, classes: int, *, filter_size: int = 3) -> SmallVGG:
         """Normal weights of variance 2/(inputs), He's, as of `ImageMLP`, and biases and readout 0."""
         rows, columns, colours = shape
         if min(rows, columns) < 2**_BLOCKS:

@@ -144,7 +144,7 @@ class AdamVsSgdImages(Study):
         _filters("adam", "learned by Adam"),
         _filters("sgd", "convolutions, by SGD", "convolutions"),
         _filters("adam", "convolutions, by Adam", "convolutions"),
-        columns=3,
+        columns=2,
         caption="Filters are those that changed most, at the step size of the least error on held-out images.",
     )
 

@@ -145,7 +145,7 @@ class LabelNoiseImages(Study):
             labels=("plain",),
             title="accuracy on fresh images",
             at={"flip_probability": MANY},
-            also=(_along(show="held_out_accuracy", by=STRATEGIES[0], part="strategies"),),
+            also=(_along(show="held_out_accuracy", by=STRATEGIES, part="strategies"),),
             legend="beside",
         ),
         width=3.8,
