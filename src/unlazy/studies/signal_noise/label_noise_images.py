@@ -206,7 +206,9 @@ class LabelNoiseImages(Study):
         return image_files(self.dataset, self.folder)
 
     def coordinates(self) -> dict[str, Any]:
-        return {"step": [0, *np.unique(np.geomspace(25, self.steps, 10).round().astype(int)).tolist()]}
+        return {
+            "step": [0, *np.unique(np.geomspace(min(25, self.steps / 2), self.steps, 10).round().astype(int)).tolist()]
+        }
 
     def simulate(self, rng: np.random.Generator) -> dict[str, Any]:
         from unlazy.data.images import draw_images, load_images
