@@ -125,7 +125,7 @@ class AdamVsSgdImages(Study):
         ),
     )
     presets = {
-        "quick": {"main": {ARMS: GRID, "seeds": 10}, "convolutions": {ARMS: FEW, **CONVOLUTIONS, "seeds": 8}},
+        "quick": {"main": {ARMS: GRID, "seeds": 8}, "convolutions": {ARMS: FEW, **CONVOLUTIONS, "seeds": 8}},
         "full": {
             "main": {ARMS: GRID, "n": 2000, "width": 256, "steps": 4000, "seeds": 8},
             "convolutions": {ARMS: GRID, **CONVOLUTIONS, "n": 2000, "steps": 4000, "seeds": 8},
