@@ -97,7 +97,7 @@ class LabelNoiseImages(Study):
         Change(
             "",
             "optimiser, step size, n, steps and a readout that starts at 0",
-            "eleven settings were tried: SGD with momentum at 0.01, 0.03 and 0.1 was too noisy, or too slow to memorise "
+            "eleven settings were tried: SGD with momentum at 0.01, 0.03 and 0.1 was too noisy or slow to memorise "
             "in the time of the preset, as was Adam at 0.001 and 0.005; n = 500 and 400 left the end unfitted",
         ),
         *changes(
