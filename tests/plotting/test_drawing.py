@@ -8,7 +8,7 @@ import pytest
 import unlazy
 from unlazy.lab import Output, Study, path, static
 from unlazy.plotting.drawing import draw_panels
-from unlazy.plotting.panels import Guide, Level, Map, Panel, panels
+from unlazy.plotting.panels import Guide, Level, Map, Panel, Tiles, panels
 
 
 @dataclass(frozen=True)
@@ -155,3 +155,21 @@ def test_a_family_over_two_axes_has_a_curve_for_every_case(drawn):
 
 def test_panels_of_parts_that_a_run_lacks_are_left_out(drawn):
     assert len(drawn(Panel("law", x="n"), Panel("law", x="n", part="other"))) == 1
+
+
+def test_pictures_stand_side_by_side_each_in_greys_of_its_own(drawn):
+    import xarray as xr
+
+    def pictures(data):
+        values = np.arange(1.0, 4)[:, None, None] * np.array([[1.0, -2.0], [0.0, 1.0]])
+        return xr.DataArray(values[None], dims=("seed", "tile", "row", "column"))
+
+    (axes,) = drawn(Tiles(pictures, x="column", y="row", tile="tile", title="three"))
+    (image,) = axes.images
+    shown = np.ma.filled(image.get_array(), np.nan)
+    assert shown.shape == (6, 6)
+    for top, left in ((0, 0), (0, 3), (3, 0)):
+        np.testing.assert_allclose(shown[top : top + 2, left : left + 2], [[0.5, -1.0], [0.0, 0.5]])
+    assert np.isnan(shown[3:, 3:]).all()
+    assert np.isnan(shown[2]).all()
+    assert axes.get_title(loc="left") == "three"

@@ -147,6 +147,10 @@ class Study:
         """
         return 0
 
+    def files(self) -> tuple[Path, ...]:
+        """The files that `simulate` reads: a stored result is known by their content, as by the parameters."""
+        return ()
+
     def derive(self, simulated: xr.Dataset) -> xr.Dataset | None:
         """Semi-empirical curves: theory that needs a measured number."""
         return None

@@ -5,6 +5,14 @@ from typing import TYPE_CHECKING
 from unlazy.doors import lazily
 
 if TYPE_CHECKING:
-    from unlazy.models import functionals, mean_field, patch_attention, score_network, transformer, two_layer
+    from unlazy.models import (
+        functionals,
+        image_networks,
+        mean_field,
+        patch_attention,
+        score_network,
+        transformer,
+        two_layer,
+    )
 
 lazily(__name__)

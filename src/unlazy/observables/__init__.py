@@ -9,6 +9,7 @@ if TYPE_CHECKING:
         alignment,
         degrees_of_freedom,
         displacement,
+        filter_spectrum,
         kernels,
         label_slices,
         linearised,

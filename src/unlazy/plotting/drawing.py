@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
 import numpy as np
 
 from unlazy.plotting import style
-from unlazy.plotting.panels import Guide, Level, Map, Panel, Panels, Shown, panels
+from unlazy.plotting.panels import Guide, Level, Map, Panel, Panels, Shown, Tiles, panels
 from unlazy.words import plain
 
 if TYPE_CHECKING:
@@ -45,6 +45,7 @@ _SAID = {
     "map": "colours: means over seeds",
     "contoured map": "colours: means over seeds; white lines: one height of the theory, dashed of the means",
     "theory map": "colours: theory",
+    "tiles": "pictures: the first run, each in greys of its own",
 }
 
 
@@ -95,6 +96,8 @@ def draw_panels(study: type[Described], spec: Panels, parts: Mapping[str, Pictur
     for panel, place in zip(shown, places, strict=False):
         if isinstance(panel, Map):
             seen.add(_draw_map(place, study, panel, parts[panel.part]))
+        elif isinstance(panel, Tiles):
+            seen.add(_draw_tiles(place, study, panel, parts[panel.part]))
         else:
             drawing = Drawing(place, study, panel, parts)
             drawing.draw()
@@ -477,6 +480,24 @@ def _over(values: xr.DataArray, panel: Map) -> tuple[xr.DataArray, dict[str, Any
     """The means that a map shows, and the values of the axes that it has not."""
     values, taken = _chosen(values, (panel.x, panel.y), panel.at)
     return (values.mean("seed") if "seed" in values.dims else values).transpose(panel.y, panel.x), taken
+
+
+def _draw_tiles(axes: Any, study: type[Described], panel: Tiles, part: Picture) -> str:
+    """Draws pictures in rows of about as many as there are rows; returns their word in the caption."""
+    values = _values(part.simulated, panel.show)
+    if values is None:
+        return ""
+    values, taken = _chosen(values.isel(seed=0), (panel.tile, panel.y, panel.x), panel.at)
+    pictures = values.transpose(panel.tile, panel.y, panel.x).values
+    pictures = pictures / np.maximum(np.abs(pictures).max(axis=(1, 2), keepdims=True), np.finfo(float).tiny)
+    across = int(np.ceil(np.sqrt(len(pictures))))
+    framed = np.pad(pictures, ((0, -len(pictures) % across), (0, 1), (0, 1)), constant_values=np.nan)
+    down, height, width = len(framed) // across, *framed.shape[1:]
+    picture = framed.reshape(down, across, height, width).swapaxes(1, 2).reshape(down * height, across * width)
+    axes.imshow(picture, cmap="gray", vmin=-1, vmax=1)
+    axes.set_axis_off()
+    _entitle(axes, panel.title, ", ".join(said(study, d, v) for d, v in taken.items()))
+    return "tiles"
 
 
 def _edges(values: np.ndarray, log: bool) -> np.ndarray:

@@ -90,10 +90,23 @@ class Map:
 
 
 @dataclass(frozen=True)
+class Tiles:
+    """An output that is pictures, such as filters, side by side: those of the first run, each in greys of its own."""
+
+    show: Shown
+    x: str
+    y: str
+    tile: str
+    part: str = "main"
+    at: Mapping[str, Any] = field(default_factory=dict)
+    title: str = ""
+
+
+@dataclass(frozen=True)
 class Panels:
     """A figure: its panels, row by row."""
 
-    panels: tuple[Panel | Map, ...]
+    panels: tuple[Panel | Map | Tiles, ...]
     columns: int
     width: float
     height: float
@@ -102,7 +115,7 @@ class Panels:
 
 
 def panels(
-    *shown: Panel | Map, columns: int | None = None, width: float = 3.4, height: float = 2.9, caption: str = ""
+    *shown: Panel | Map | Tiles, columns: int | None = None, width: float = 3.4, height: float = 2.9, caption: str = ""
 ) -> Panels:
     """The figure of a study, `columns` panels in a row; sizes are inches per panel."""
     return Panels(shown, columns or min(len(shown), 3), width, height, caption)

@@ -52,6 +52,24 @@ def test_texts_and_keys_of_a_grid_are_those_of_its_points():
         assert list(canonical_points(grid, some)) == [text_of(points[index]) for index in some]
 
 
+def test_a_key_knows_the_content_of_the_files_that_are_read(tmp_path):
+    class Reads(Odd):
+        name = "reads"
+
+        def files(self):
+            return (tmp_path / "data",) if self.n == 2 else ()
+
+    grid = next(iter(preset_grids(Reads, "quick").values()))
+    keys = []
+    for content in (b"one", b"other", b"one"):
+        (tmp_path / "data").write_bytes(content)
+        keys.append(list(point_keys(grid, "code")))
+    reads = [point["n"] == 2 for point in grid.points()]
+    assert [a != b for a, b in zip(keys[0], keys[1], strict=True)] == reads
+    assert keys[0] == keys[2]
+    assert list(point_keys(grid, "code", np.arange(grid.size)[::-1])) == keys[2][::-1]
+
+
 def test_groups_are_the_points_that_agree_in_all_but_their_values_in_the_order_of_the_first():
     for grid in every_grid():
         kinds = grid.study.parameters()

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from unlazy.lab.grid import MAIN, ParameterGrid
-from unlazy.lab.study import Study
+from unlazy.lab.study import Study, stamp
 
 
 class PointSeed(NamedTuple):
@@ -89,8 +92,22 @@ def canonical_points(grid: ParameterGrid, indices: np.ndarray | None = None) -> 
 def point_keys(grid: ParameterGrid, fingerprint: str, indices: np.ndarray | None = None) -> Iterator[bytes]:
     """The store's keys of points by their numbers, of all if None."""
     head = canonical([grid.study.name, fingerprint, *_streamed(grid.stream)])[:-1]
-    for text in canonical_points(grid, indices):
-        yield hashlib.sha256(f"{head},{text}]".encode()).digest()[:16]
+    reads = grid.study.defines("files")
+    numbers = (np.arange(grid.size) if indices is None else indices).tolist() if reads else itertools.repeat(0)
+    for number, text in zip(numbers, canonical_points(grid, indices), strict=False):
+        content = _read_content(grid, number) if reads else ""
+        yield hashlib.sha256(f"{head}{content},{text}]".encode()).digest()[:16]
+
+
+def _read_content(grid: ParameterGrid, number: int) -> str:
+    """What the files that a point reads add to its key: nothing if there are none."""
+    files = grid.study(**grid.point(number)).files()
+    return f",{canonical([_checksum(file, stamp(file)) for file in files])}" if files else ""
+
+
+@cache
+def _checksum(file: Path, version: tuple[int, ...]) -> str:
+    return hashlib.sha256(file.read_bytes()).hexdigest()
 
 
 def entropy(study: type[Study], point: Mapping[str, Any], seed: int, stream: str = MAIN) -> bytes:

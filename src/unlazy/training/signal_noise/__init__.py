@@ -8,11 +8,11 @@ if TYPE_CHECKING:
     from unlazy.training.signal_noise import (
         contrastive,
         denoisers,
+        image_runs,
         patch_attention,
         relu_runs,
         sparse_patches,
         token_gram,
-        wrong_labels,
     )
 
 lazily(__name__)
