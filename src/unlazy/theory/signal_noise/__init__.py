@@ -40,6 +40,7 @@ if TYPE_CHECKING:
         Race,
         benign_probability,
         contrastive_rates,
+        contrastive_threshold,
         race,
     )
 
