@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from unlazy.checks import InputError
-from unlazy.theory.signal_noise.strategies import balancing_ridge, sign_step_balance, stable_output
+from unlazy.theory.signal_noise.strategies import balancing_ridge, feature_balance, sign_step_balance, stable_output
 
 
 @pytest.mark.parametrize(
@@ -32,3 +32,21 @@ def test_a_spread_signal_that_covers_all_coordinates_leaves_the_noise_of_theirs(
 
     expected = norm * np.sqrt(d) * (2 * normal.cdf(a) - 1) / (2 * d * normal.pdf(a) / np.sqrt(n * (tokens - 1)))
     np.testing.assert_allclose(sign_step_balance(strength, n, d, tokens, d), expected, rtol=1e-12)
+
+
+@pytest.mark.parametrize("power", [1, 2, 3])
+def test_a_first_step_moves_rare_features_as_predicted(power):
+    """The gradient of many neurons without noise, and its polar factor by singular values."""
+    rng, shares = np.random.default_rng(0), np.array([0.9, 0.1])
+    gradient = shares * np.abs(rng.standard_normal((400_000, 2))) ** (power - 1)
+    left, _, right = np.linalg.svd(gradient, full_matrices=False)
+    polar = left @ right if power > 1 else gradient
+    expected = feature_balance(shares[1] / shares[0], power)
+    assert gradient.mean(0)[1] / gradient.mean(0)[0] == pytest.approx(expected.descent, rel=0.01)
+    assert polar.mean(0)[1] / polar.mean(0)[0] == pytest.approx(expected.muon, rel=0.01)
+
+
+def test_muon_leaves_no_feature_behind_however_rare():
+    cosine = 2 / np.pi
+    assert feature_balance(0.0).muon == pytest.approx(np.sqrt((1 - cosine) / (1 + cosine)))
+    assert feature_balance(1.0, [1, 2, 5]).muon == pytest.approx(1.0)

@@ -91,8 +91,8 @@ class ContrastiveModalities(Study):
         Change(
             "threshold",
             "25%, and starts up to 1e-8",
-            "a pilot was 5 to 20% above the theory; from 1e-4 six seeds gave 29% at one strength: there the logarithm that "
-            "is large in the theory is 5",
+            "a pilot was 5 to 20% above the theory; from 1e-4 six seeds gave 29% at one strength: there the logarithm "
+            "that is large in the theory is 5",
         ),
         Change("single-memorises", "a mean logarithm", "one of six runs decided on the mean of the ratio"),
         Change("fit", "a tenth of the first loss in place of 0.1", "runs were inconclusive"),
@@ -154,8 +154,8 @@ class ContrastiveModalities(Study):
 
     @claim(*RATES, within(0.25), resampled=True)
     def threshold(main):
-        """At every strength and start up to 1e-8 it is (2/x) log(1/s)/log(1/r), at which signal and noise of first sizes s and r
-        come to order one together, {criterion}."""
+        """At every strength and start up to 1e-8 it is (2/x) log(1/s)/log(1/r), at which signal and noise of
+        first sizes s and r come to order one together, {criterion}."""
         data = main.simulated.sel(initial_deviation=[1e-8, 1e-24])
         return _threshold(data) / _threshold(main.predicted) - 1
 
@@ -181,7 +181,8 @@ class ContrastiveModalities(Study):
         departs="The same probe, and for C n SNR^2/2 > 1.25 log(1/s)/log(1/r) where the slide asks for C > 1.",
     )
     def multi_probe(main):
-        """The probe of two succeeds wherever C is 25% or more above the predicted gain: its test error is {criterion}."""
+        """The probe of two succeeds wherever C is 25% or more above the predicted gain: its test error is
+        {criterion}."""
         return kept(main.simulated.probe_error, main.predicted.threshold_gain * 1.25 <= main.predicted.signal_gain)
 
     @claim(*RATES, within(0.02))

@@ -158,10 +158,10 @@ def contrastive_threshold(
         C_* = (2/x) log(1/s) / log(1/r),      s = sigma_0 |mu| a_m,      r = sigma_0 sigma sqrt(d) b_nm
 
     Both grow at the rates of `contrastive_rates` to the size 1, from the largest of m neurons and of nm pairs: a_k and
-    b_k are the medians of the largest of k numbers |z| and z, z ~ N(0, 1/2) the mean of two encoders' starts; sigma = 1.
-    C_* tends to 2/x as the `initial_deviation` sigma_0 tends to 0, by logarithms only; it is 0 where s is above 1 and inf
-    where r is. Of logarithmic accuracy: overlaps of noises, which let them grow faster, and constants of order one in
-    the sizes at the end are neglected. Source: this project's.
+    b_k are the medians of the largest of k numbers |z| and z, z ~ N(0, 1/2) the mean of two encoders' starts; sigma is
+    1. C_* tends to 2/x as the `initial_deviation` sigma_0 tends to 0, by logarithms only; it is 0 where s is above 1,
+    inf where r is. Of logarithmic accuracy: overlaps of noises, which let them grow faster, and constants of order one
+    in the sizes at the end are neglected. Source: this project's.
 
     >>> print(contrastive_threshold(signal_strength=0.6, n=40, d=1000, width=24, initial_deviation=[1e-4, 1e-24]))
     [5.001 3.495]
