@@ -2,7 +2,13 @@ import numpy as np
 import pytest
 
 from unlazy.checks import InputError
-from unlazy.theory.signal_noise.strategies import balancing_ridge, feature_balance, sign_step_balance, stable_output
+from unlazy.theory.signal_noise.strategies import (
+    balancing_ridge,
+    feature_balance,
+    momentum_growth,
+    sign_step_balance,
+    stable_output,
+)
 
 
 @pytest.mark.parametrize(
@@ -50,3 +56,31 @@ def test_muon_leaves_no_feature_behind_however_rare():
     cosine = 2 / np.pi
     assert feature_balance(0.0).muon == pytest.approx(np.sqrt((1 - cosine) / (1 + cosine)))
     assert feature_balance(1.0, [1, 2, 5]).muon == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("memory_time", [0.01, 1.0, 10.0, 1000.0])
+def test_momentum_grows_and_coasts_as_the_flow_does(memory_time):
+    """T x'' + x' = 3 x^2 g(x^3), g(s) = 1/(1 + e^s): the logistic loss of the margin x^3, integrated."""
+    from scipy.integrate import solve_ivp
+    from scipy.special import expit
+
+    def flow(_, state):
+        x, speed = state
+        return speed, (3 * x**2 * expit(-(x**3)) - speed) / memory_time
+
+    def at_level(_, state):
+        return state[0] - 0.3
+
+    run = solve_ivp(flow, (0, 1e6), (1e-3, 0.0), "LSODA", rtol=1e-8, atol=1e-12, events=at_level)
+    speed = run.y_events[0][0, 1] / (1.5 * 0.3**2)
+    found = momentum_growth(memory_time, 1.5, 3, 0.3, np.log(2))
+    assert speed == pytest.approx(found.relative_speed, rel=0.08)
+    assert memory_time * run.y[1].max() <= found.coast
+    if memory_time == 1000:
+        assert memory_time * run.y[1].max() == pytest.approx(found.coast, rel=0.05)
+
+
+def test_momentum_grows_exactly_as_predicted_at_power_two():
+    """T r^2 + r = c for x = e^(rt)."""
+    found = momentum_growth(3.0, 0.7, 2, 1.0, 0.0)
+    assert 3 * (0.7 * found.relative_speed) ** 2 + 0.7 * found.relative_speed == pytest.approx(0.7)

@@ -36,9 +36,13 @@ if TYPE_CHECKING:
     )
     from unlazy.theory.signal_noise.strategies import (
         FeatureBalance,
+        MixupGrowth,
+        MomentumGrowth,
         StableOutput,
         balancing_ridge,
         feature_balance,
+        mixup_growth,
+        momentum_growth,
         sign_step_balance,
         stable_output,
     )
