@@ -5,6 +5,7 @@ from unlazy.checks import InputError
 from unlazy.theory.signal_noise.strategies import (
     balancing_ridge,
     feature_balance,
+    mixup_growth,
     momentum_growth,
     sign_step_balance,
     stable_output,
@@ -84,3 +85,32 @@ def test_momentum_grows_exactly_as_predicted_at_power_two():
     """T r^2 + r = c for x = e^(rt)."""
     found = momentum_growth(3.0, 0.7, 2, 1.0, 0.0)
     assert 3 * (0.7 * found.relative_speed) ** 2 + 0.7 * found.relative_speed == pytest.approx(0.7)
+
+
+@pytest.mark.parametrize("mixing_weight", [0.5, 0.6, 0.9])
+def test_mixup_growth_is_the_mean_gradient_over_all_pairs(mixing_weight):
+    """Of a neuron of the class 1 with a small part along the rare feature, all logistic factors 1/2, no noise."""
+    rare, n = 8, 40
+    labels = np.tile([1.0, -1.0], n // 2)
+    features = labels[:, None] * np.eye(2)[(np.arange(n) < rare).astype(int)]
+    stay, take = mixing_weight, 1 - mixing_weight
+    mixed = stay * features[:, None] + take * features[None]
+    effective = stay * labels[:, None] + take * labels[None]
+
+    def drift(z):
+        return np.einsum("ij,ij,ijk->k", effective, np.maximum(mixed @ z, 0.0), mixed) / n**2 * 2
+
+    found, small = mixup_growth(mixing_weight, rare / n), 0.01
+    alone, both = drift(np.array([1.0, 0.0])), drift(np.array([1.0, small]))
+    np.testing.assert_allclose(alone, [found.common_growth_rate, found.drive], rtol=1e-12)
+    np.testing.assert_allclose((both - alone) / small, [found.drive, found.rare_growth_rate], rtol=1e-9)
+    matrix = np.array([[found.common_growth_rate, found.drive], [found.drive, found.rare_growth_rate]])
+    leading = np.linalg.eigh(matrix)[1][:, -1]
+    assert found.balance == pytest.approx(leading[1] / leading[0])
+
+
+def test_without_mixup_the_common_feature_moves_no_rare_one():
+    found = mixup_growth(1.0, [0.0, 0.2, 0.5])
+    np.testing.assert_allclose(found.common_growth_rate, [1.0, 0.8, 0.5])
+    assert (found.drive == 0).all()
+    assert (found.balance == 0).all()

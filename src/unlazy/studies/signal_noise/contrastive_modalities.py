@@ -94,6 +94,7 @@ class ContrastiveModalities(Study):
             "a pilot was 5 to 20% above the theory; from 1e-4 six seeds gave 29% at one strength: there the logarithm "
             "that is large in the theory is 5",
         ),
+        Change("small-start", "an average over strengths", "twelve seeds of each left a fragile verdict"),
         Change("single-memorises", "a mean logarithm", "one of six runs decided on the mean of the ratio"),
         Change("fit", "a tenth of the first loss in place of 0.1", "runs were inconclusive"),
     )

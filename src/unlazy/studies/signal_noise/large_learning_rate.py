@@ -25,7 +25,7 @@ from unlazy.plotting.panels import Panel, panels
 from unlazy.studies.signal_noise import shared
 from unlazy.theory.signal_noise.strategies import stable_output
 
-RATES = [0.25, 0.5, 0.9, 1.0, 1.05, 1.1, 1.15, 1.2, 1.25, 1.3, 1.35, 1.4, 1.5, 1.6, 1.7]
+RATES = [0.5, 0.9, 1.0, 1.05, 1.1, 1.15, 1.2, 1.25, 1.3, 1.4, 1.5, 1.6, 1.7]
 MISSING = [2, 4, 6, 8]
 LARGE = ("lu2024oscillation", "theorem on large learning rates")
 EDGE = "derivation of the edge of stability"
@@ -62,7 +62,9 @@ class LargeLearningRate(Study):
             "small rate learns the weak feature too, nor at 1, where no rate does, and a small one at n' = 16",
         ),
         *changes("flat boundary oscillation", "the claim", "a pilot of six seeds was seen"),
-        *changes("flat oscillation", "rates near the edge are left out", "24 seeds left it open there"),
+        Change(
+            "oscillation", "a share of all runs, where first it was of each cell", "24 seeds left it open near the edge"
+        ),
     )
     chunk_width = 32
 
@@ -99,7 +101,7 @@ class LargeLearningRate(Study):
         **shared.RUN_OUTPUTS,
     }
     presets = {
-        "quick": {"relative_step_size": RATES, "weak_samples": MISSING, "seeds": 40},
+        "quick": {"relative_step_size": RATES, "weak_samples": MISSING, "seeds": 56},
         "full": {
             "relative_step_size": RATES,
             "weak_samples": MISSING,
@@ -118,7 +120,7 @@ class LargeLearningRate(Study):
     @claim("lu2024oscillation", "theorem on small learning rates", at_least(0.2))
     def small_rate(main):
         """Rates up to 0.9 m/|u|^2 leave the weak feature: the error without the strong one is {criterion}."""
-        return main.simulated.weak_error.sel(relative_step_size=[0.25, 0.5, 0.9])
+        return main.simulated.weak_error.sel(relative_step_size=[0.5, 0.9])
 
     @claim(OWN, "precondition of the claims below", at_most(0.05))
     def fit(main):
@@ -146,9 +148,9 @@ class LargeLearningRate(Study):
 
     @claim(OWN, EDGE, within(0.05), resampled=True)
     def flat(main):
-        """Training above the edge ends at it: at every rate that is 5% or more off it the strong feature's part of
-        the output is the largest that is stable, {criterion} (median)."""
-        return kept(over_theory(main, "strong_output").median("seed"), abs(_relative_rate(main) - 1) >= 0.05)
+        """Training above the edge ends at it: at every rate the strong feature's part of the output is the largest
+        that is stable, {criterion} (median)."""
+        return over_theory(main, "strong_output").median("seed")
 
     @claim(
         "lu2024oscillation",

@@ -96,7 +96,7 @@ class MomentumGrowth(NamedTuple):
 
 
 def momentum_growth(
-    memory_time: ArrayLike, growth_rate: ArrayLike, power: ArrayLike, level: ArrayLike, loss: ArrayLike
+    memory_time: ArrayLike, growth_rate: ArrayLike, power: ArrayLike, preactivation: ArrayLike, loss: ArrayLike
 ) -> MomentumGrowth:
     """Growth x' = c x^(q-1) of a pre-activation under momentum that remembers gradients for a time T, and its coasting.
 
@@ -108,14 +108,14 @@ def momentum_growth(
     a kinetic energy, and goes on by T |w'| <= sqrt(2 T L) where the gradient is gone; nearly that if k is large. With
     W <- W - eta M, M <- b M + (1-b) g the `memory_time` T is eta b/(1-b); for unit features. Source: this project's.
 
-    >>> found = momentum_growth(memory_time=[0, 3, 300], growth_rate=1.5, power=3, level=1, loss=0.69)
+    >>> found = momentum_growth(memory_time=[0, 3, 300], growth_rate=1.5, power=3, preactivation=1, loss=0.69)
     >>> print(found.relative_speed, found.coast)
     [1.      0.3179  0.03776] [ 0.     2.035 20.35 ]
     """
-    numbers = {"memory_time": memory_time, "growth_rate": growth_rate, "level": level, "loss": loss}
+    numbers = {"memory_time": memory_time, "growth_rate": growth_rate, "preactivation": preactivation, "loss": loss}
     time, rate, x, lost = (check_array(name, value, low=0, high=1e30) for name, value in numbers.items())
     power = check_array("power", power, low=2, high=10)
-    shape = common_shape(memory_time=time, growth_rate=rate, power=power, level=x, loss=lost)
+    shape = common_shape(memory_time=time, growth_rate=rate, power=power, preactivation=x, loss=lost)
     with np.errstate(over="ignore"):
         speed = 2 / (1 + np.sqrt(1 + 2 * power * time * rate * x ** (power - 2)))
     return MomentumGrowth(*(np.broadcast_to(a, shape).copy()[()] for a in (speed, np.sqrt(2 * time * lost))))
@@ -148,7 +148,7 @@ def mixup_growth(mixing_weight: ArrayLike, rare_share: ArrayLike) -> MixupGrowth
 
     >>> found = mixup_growth(mixing_weight=[0.5, 0.9], rare_share=0.05)
     >>> print(found.drive, found.balance)
-    [0.01188 0.004275] [0.02635 0.005966]
+    [0.01187 0.004275] [0.02637 0.006014]
     """
     weight = check_array("mixing_weight", mixing_weight, low=0, high=1)
     rare = check_array("rare_share", rare_share, low=0, high=1)
