@@ -90,7 +90,7 @@ class MatrixNormalised(Study):
         **RUN_OUTPUTS,
     }
     presets = {
-        "quick": {"main": GRID | {"seeds": 24}, "relu": LINEAR | {"seeds": 24}},
+        "quick": {"main": GRID | {"seeds": 36}, "relu": LINEAR | {"seeds": 36}},
         "full": {
             "main": GRID | {"width": [12, 24, 48], "seeds": 64},
             "relu": LINEAR | {"width": [12, 24], "seeds": 64},
