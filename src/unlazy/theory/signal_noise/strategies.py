@@ -110,7 +110,7 @@ def momentum_growth(
 
     >>> found = momentum_growth(memory_time=[0, 3, 300], growth_rate=1.5, power=3, preactivation=1, loss=0.69)
     >>> print(found.relative_speed, found.coast)
-    [1.      0.3179  0.03776] [ 0.     2.035 20.35 ]
+    [1.     0.3179 0.03776 ] [ 0.     2.035 20.35]
     """
     numbers = {"memory_time": memory_time, "growth_rate": growth_rate, "preactivation": preactivation, "loss": loss}
     time, rate, x, lost = (check_array(name, value, low=0, high=1e30) for name, value in numbers.items())
