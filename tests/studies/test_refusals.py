@@ -59,7 +59,7 @@ REFUSED = [
     ("label-noise-stages", {"flip_probability": 0.01}, "flip_probability"),
     ("large-learning-rate", {"d": 50.0}, "d must be at least 62"),
     ("large-learning-rate", {"weak_samples": 41}, "weak_samples"),
-    ("matrix-normalised", {"d": 50.0}, "d must be at least 111"),
+    ("matrix-normalised", {"d": 50.0}, "d must be at least 90"),
     (
         "mean-field-attention",
         {"batch_size": 41},

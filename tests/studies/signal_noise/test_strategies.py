@@ -90,6 +90,13 @@ def test_training_at_a_large_rate_ends_at_the_edge_of_stability_and_small_rates_
     assert np.all(small["rises"] == 0)
 
 
+@pytest.mark.slow
+def test_momentum_coasts_along_the_feature_as_far_as_the_loss_lets_it():
+    found = runs(Momentum(), 8, momentum=(0.99, 0.999))["feature_weight"]
+    for values, momentum in zip(found, (0.99, 0.999), strict=True):
+        assert np.median(values) == pytest.approx(Momentum(momentum=momentum).predict()["feature_weight"], rel=0.1)
+
+
 def test_momentum_zero_is_gradient_descent_on_explicit_vectors():
     steps, seeds = 400, 12
     study = Momentum(steps=steps)
@@ -118,6 +125,15 @@ def test_momentum_zero_is_gradient_descent_on_explicit_vectors():
     error = np.hypot(measured.std(ddof=1), np.std(explicit, ddof=1)) / np.sqrt(seeds)
     assert error < 0.04
     assert abs(measured.mean() - np.mean(explicit)) < 4 * error + 0.005
+
+
+def test_mixup_moves_the_rare_feature_with_the_common_one_as_predicted():
+    """Not without mixup, nor with a drive that is twice as strong."""
+    found = runs(Mixup(stop_loss=0.62, steps=100), 24, mixing_weight=(0.6, 1.0))["learned_ratio"]
+    early = np.exp(np.log(found[0]).mean())
+    expected = Mixup(mixing_weight=0.6).predict()["learned_ratio"]
+    assert early == pytest.approx(expected, rel=0.25)
+    assert found[1].mean() < 0.1 * expected
 
 
 @pytest.mark.slow

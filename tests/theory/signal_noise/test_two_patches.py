@@ -15,7 +15,7 @@ from unlazy.theory.signal_noise.relu_overfitting import (
     relu_error,
     small_start_error,
 )
-from unlazy.theory.signal_noise.two_patches import benign_probability, contrastive_rates, race
+from unlazy.theory.signal_noise.two_patches import benign_probability, contrastive_rates, contrastive_threshold, race
 
 
 def descend(weights, classes, patches, labels, power, step):
@@ -414,6 +414,19 @@ def test_contrastive_rates_are_eigenvalues_of_the_two_encoders():
     np.testing.assert_allclose(contrastive_rates(x, gain).signal_growth_rate, together)
     np.testing.assert_allclose(contrastive_rates([x, 2 * x]).signal_growth_rate, [x / 2, x])
     assert (contrastive_rates([x, 2 * x]).noise_growth_rate == 1).all()
+
+
+def test_at_the_contrastive_threshold_signal_and_noise_come_to_one_together():
+    x, n, d, width, start = 0.6, 40, 1000, 24, 1e-6
+    rng = np.random.default_rng(0)
+    encoders = rng.standard_normal((2, 400, width, 1 + n)).mean(0)
+    signal = np.median(np.abs(encoders[..., 0]).max(-1)) * start * np.sqrt(x * d / n)
+    noise = np.median(encoders[..., 1:].max((-2, -1))) * start * np.sqrt(d)
+    gain = contrastive_threshold(x, n, d, width, start)
+    rates = contrastive_rates(x, gain)
+    assert np.log(1 / signal) / rates.signal_growth_rate == pytest.approx(np.log(1 / noise), rel=0.01)
+    assert contrastive_threshold(x, n, d, width, 1e-200) == pytest.approx(2 / x, rel=0.01)
+    assert contrastive_threshold(x, n, d, width, 0.1) == np.inf
 
 
 def test_averaging_errors_agree_and_are_those_of_a_simulation():

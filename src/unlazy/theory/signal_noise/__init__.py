@@ -34,13 +34,25 @@ if TYPE_CHECKING:
         xor_level,
     )
     from unlazy.theory.signal_noise.sharpness import SamOutcome, deactivating_radius, sam_error, sam_threshold
-    from unlazy.theory.signal_noise.strategies import StableOutput, balancing_ridge, sign_step_balance, stable_output
+    from unlazy.theory.signal_noise.strategies import (
+        FeatureBalance,
+        MixupGrowth,
+        MomentumGrowth,
+        StableOutput,
+        balancing_ridge,
+        feature_balance,
+        mixup_growth,
+        momentum_growth,
+        sign_step_balance,
+        stable_output,
+    )
     from unlazy.theory.signal_noise.trained_denoiser import SpreadDenoiser, spread_denoiser
     from unlazy.theory.signal_noise.two_patches import (
         ContrastiveRates,
         Race,
         benign_probability,
         contrastive_rates,
+        contrastive_threshold,
         race,
     )
 

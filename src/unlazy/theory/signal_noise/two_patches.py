@@ -150,6 +150,37 @@ def contrastive_rates(signal_strength: ArrayLike, signal_gain: ArrayLike | None 
     return ContrastiveRates(np.broadcast_to(gain * signal_strength / 2, shape).copy()[()], np.ones(shape)[()])
 
 
+def contrastive_threshold(
+    signal_strength: ArrayLike, n: ArrayLike, d: ArrayLike, width: ArrayLike, initial_deviation: ArrayLike
+) -> np.ndarray:
+    """The gain C of the second modality at which contrastive learning has learned signal and noise at the same time.
+
+        C_* = (2/x) log(1/s) / log(1/r),      s = sigma_0 |mu| a_m,      r = sigma_0 sigma sqrt(d) b_nm
+
+    Both grow at the rates of `contrastive_rates` to the size 1, from the largest of m neurons and of nm pairs: a_k and
+    b_k are the medians of the largest of k numbers |z| and z, z ~ N(0, 1/2) the mean of two encoders' starts; sigma is
+    1. C_* tends to 2/x as the `initial_deviation` sigma_0 tends to 0, by logarithms only; it is 0 where s is above 1,
+    inf where r is. Of logarithmic accuracy: overlaps of noises, which let them grow faster, and constants of order one
+    in the sizes at the end are neglected. Source: this project's.
+
+    >>> print(contrastive_threshold(signal_strength=0.6, n=40, d=1000, width=24, initial_deviation=[1e-4, 1e-24]))
+    [5.001 3.495]
+    """
+    from scipy.special import ndtri
+
+    strength = check_array("signal_strength", signal_strength, above=0, high=1e12)
+    n, d = check_array("n", n, low=1, high=1e12), check_array("d", d, low=1, high=1e15)
+    width, start = check_array("width", width, low=1, high=1e12), check_array("initial_deviation", initial_deviation)
+    check_array("initial_deviation", initial_deviation, low=1e-200, high=1)
+    shape = common_shape(signal_strength=strength, n=n, d=d, width=width, initial_deviation=start)
+    # The largest of k is below its median with probability 1/2 = p^k.
+    signal = np.log(start * np.sqrt(strength * d / (2 * n)) * -ndtri(-np.expm1(-np.log(2) / width) / 2))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        noise = np.log(start * np.sqrt(d / 2) * np.maximum(-ndtri(-np.expm1(-np.log(2) / (n * width))), 0.0))
+        found = 2 / strength * np.minimum(signal, 0.0) / noise
+    return np.broadcast_to(np.where(noise < 0, found, np.inf), shape).copy()[()]
+
+
 def _matrix(overlaps: ArrayLike) -> np.ndarray:
     found = check_array("noise_overlaps", overlaps)
     if found.ndim < 2:
