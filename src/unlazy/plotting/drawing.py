@@ -43,6 +43,7 @@ _SAID = {
     "trace": "thin lines: runs, thick lines: their medians",
     "joined": "thin lines connect means",
     "map": "colours: means over seeds",
+    "contoured map": "colours: means over seeds; white lines: one height of the theory, dashed of the means",
     "theory map": "colours: theory",
 }
 
@@ -447,10 +448,7 @@ def _draw_map(axes: Any, study: type[Described], panel: Map, part: Picture) -> s
     values = _values(part.lines if panel.theory else part.simulated, panel.show)
     if values is None:
         return ""
-    values, taken = _chosen(values, (panel.x, panel.y), panel.at)
-    if "seed" in values.dims:
-        values = values.mean("seed")
-    values = values.transpose(panel.y, panel.x)
+    values, taken = _over(values, panel)
     known = study.parameters()
     scales = panel.log
     if scales is None:
@@ -461,11 +459,23 @@ def _draw_map(axes: Any, study: type[Described], panel: Map, part: Picture) -> s
     mesh = axes.pcolormesh(*edges, values.values, vmin=low, vmax=high)
     name = panel.show if isinstance(panel.show, str) else ""
     axes.figure.colorbar(mesh, ax=axes, label=panel.label or (_name(study, name) if name else ""))
+    drawn = "theory map" if panel.theory else "map"
+    theory = _values(part.lines, panel.show) if panel.contour is not None else None
+    if theory is not None:
+        for line, of in (("solid", _over(theory, panel)[0]), ("dashed", values)):
+            axes.contour(of[panel.x], of[panel.y], of, levels=[panel.contour], colors="white", linestyles=line)
+        drawn = "contoured " + drawn
     if scales:
         style.log_scale(axes, scales)
     axes.set(xlabel=_name(study, panel.x), ylabel=_name(study, panel.y))
     _entitle(axes, panel.title, ", ".join(said(study, d, v) for d, v in taken.items()))
-    return "theory map" if panel.theory else "map"
+    return drawn
+
+
+def _over(values: xr.DataArray, panel: Map) -> tuple[xr.DataArray, dict[str, Any]]:
+    """The means that a map shows, and the values of the axes that it has not."""
+    values, taken = _chosen(values, (panel.x, panel.y), panel.at)
+    return (values.mean("seed") if "seed" in values.dims else values).transpose(panel.y, panel.x), taken
 
 
 def _edges(values: np.ndarray, log: bool) -> np.ndarray:

@@ -85,6 +85,8 @@ class Map:
     log: str | None = None
     limits: tuple[float | None, float | None] = (None, None)
     label: str = ""
+    contour: float | None = None
+    """Where the theory has this value there is a line, and a dashed one where the simulation's mean has it."""
 
 
 @dataclass(frozen=True)

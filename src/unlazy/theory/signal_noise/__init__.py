@@ -34,7 +34,14 @@ if TYPE_CHECKING:
         small_start_error,
         xor_level,
     )
-    from unlazy.theory.signal_noise.strategies import StableOutput, balancing_ridge, sign_step_balance, stable_output
+    from unlazy.theory.signal_noise.sign_descent import (
+        memorised_test_loss,
+        memorising_ridge,
+        noise_token_attention,
+        reversing_adversary,
+        sign_descent_balance,
+    )
+    from unlazy.theory.signal_noise.strategies import StableOutput, stable_output
     from unlazy.theory.signal_noise.two_patches import (
         ContrastiveRates,
         Race,

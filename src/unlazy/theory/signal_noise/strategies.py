@@ -1,4 +1,4 @@
-"""Where a training strategy decides between signal and noise: first steps, weight decay, large step sizes."""
+"""Where large step sizes decide between a strong and a weak feature."""
 
 from __future__ import annotations
 
@@ -48,72 +48,6 @@ def stable_output(
         edge, part = n / (n - weak), 1 / ratio**2
         stable = np.where(ratio > 1, (edge / step_size - part) / (1 - part), 1.0)
     return StableOutput(edge[()], np.clip(stable, 0.0, 1.0)[()])
-
-
-def sign_step_balance(
-    signal_strength: ArrayLike, n: ArrayLike, d: ArrayLike, tokens: ArrayLike, signal_coordinates: ArrayLike = 1
-) -> np.ndarray:
-    """Signal over noise in an attention layer's value direction after a first step of sign gradient descent.
-
-    A step of gradient descent moves v by a multiple of S = sum_i y_i sum_l x_il, whose balance is the signal strength
-    n SNR^2; a sign step moves it by a multiple of sign(S). With k the `signal_coordinates`, over which mu is spread
-    evenly, each of the k coordinates of S on it is normal with mean n |mu|/sqrt(k), the others have mean 0, and all
-    have variance n(L-1). So
-
-        sign(S).mu = |mu| sqrt(k) (2 Phi(a) - 1),      a = |mu| sqrt(n/(k(L-1)))
-        y_i sign(S).xi_il = 2 [k phi(a) + (d-k) phi(0)]/sqrt(n(L-1)).
-
-    Exact on average at uniform attention and equal margins. Where a spread signal decides nearly all signs (k near d,
-    a > 2), the noise that is left is below the errors of the two assumptions, and inf is the balance where none is.
-    Source: this project's.
-
-    >>> print(sign_step_balance(signal_strength=4, n=20, d=400, tokens=3, signal_coordinates=[1, 100, 400]))
-    [0.1777 2.338  8.120]
-    """
-    from scipy.special import ndtr
-
-    strength = check_array("signal_strength", signal_strength, low=0, high=_LARGEST)
-    n, d = check_array("n", n, low=1, high=_LARGEST), check_array("d", d, low=1, high=_LARGEST)
-    length = check_array("tokens", tokens, low=2, high=_LARGEST, whole=True)
-    support = check_array("signal_coordinates", signal_coordinates, low=1)
-    common_shape(signal_strength=strength, n=n, d=d, tokens=length, signal_coordinates=support)
-    _check_at_most("signal_coordinates", support, "d", d)
-
-    def density(z: ArrayLike) -> np.ndarray:
-        return np.exp(-(np.asarray(z) ** 2) / 2) / np.sqrt(2 * np.pi)
-
-    noises, norm = n * (length - 1), np.sqrt(strength * d / n)
-    mean = n * norm / np.sqrt(support * noises)
-    signal = norm * np.sqrt(support) * (2 * ndtr(mean) - 1)
-    with np.errstate(divide="ignore", over="ignore"):
-        noise = 2 * (support * density(mean) + (d - support) * density(0.0)) / np.sqrt(noises)
-        return (signal / noise)[()]
-
-
-def balancing_ridge(
-    n: ArrayLike, noise_coordinates: ArrayLike, noise_deviation: ArrayLike, initial_deviation: ArrayLike
-) -> np.ndarray:
-    """The ridge at which the start's pulls of data and ridge on a noisy coordinate are equal.
-
-        lambda_* = 1.5 s sigma^3 sigma_0 / n
-
-    With logistic factors 1/2 and activation ReLU^3, sample i pulls coordinate k of its support by
-    (1/2n) 3 <w, xi>^2 xi_ik, where <w, xi>^2 is s sigma^2 sigma_0^2 and |xi_ik| is sigma in size; the ridge pulls by
-    lambda sigma_0. s are the `noise_coordinates`. An order of magnitude. Source: this project's.
-
-    >>> print(balancing_ridge(n=20, noise_coordinates=16, noise_deviation=0.2, initial_deviation=[0.01, 0.1]))
-    [9.6e-05 9.6e-04]
-    """
-    n = check_array("n", n, low=1)
-    numbers = {
-        "noise_coordinates": noise_coordinates,
-        "noise_deviation": noise_deviation,
-        "initial_deviation": initial_deviation,
-    }
-    checked = {name: check_array(name, value, low=0, high=_LARGEST) for name, value in numbers.items()}
-    common_shape(n=n, **checked)
-    coordinates, deviation, start = checked.values()
-    return (1.5 * coordinates * deviation**3 * start / n)[()]
 
 
 def _check_at_most(name: str, value: np.ndarray, bound_name: str, bound: np.ndarray) -> None:
