@@ -5,6 +5,7 @@ import pytest
 
 from unlazy.checks import InputError
 from unlazy.theory.signal_noise.sign_descent import (
+    kept_signal,
     memorised_test_loss,
     memorising_ridge,
     noise_token_attention,
@@ -72,6 +73,18 @@ def test_signs_reverse_the_signal_beyond_that_adversary_and_not_below():
     boundary = reversing_adversary(s)
     assert signal(0.9 * boundary) > 0
     assert signal(1.1 * boundary) < 0
+
+
+def test_half_of_half_keep_the_signal_at_the_boundary_and_the_share_is_that_of_binomial_actives():
+    s, n = 64, 200
+    boundary = reversing_adversary(s)
+    assert kept_signal(boundary, s, n) == pytest.approx(0.25)
+    assert kept_signal(0.0, s, n) == 0.5
+    rng = np.random.default_rng(1)
+    active = rng.binomial(n // 2, 0.5, 100_000) / (n // 2)
+    for alpha in (0.9 * boundary, 1.15 * boundary):
+        expected = np.mean(alpha * active * (np.sqrt(2 * s / np.pi) - alpha) ** 2 < 1) / 2
+        assert kept_signal(alpha, s, n) == pytest.approx(expected, abs=0.03)
 
 
 def test_noise_below_the_ridge_s_fixed_point_is_forgotten_and_above_it_grows():

@@ -78,13 +78,13 @@ class SignGradientDescentTransformer(Study):
     )
     width: int = static(8, "columns of the query, key and value matrices", symbol="d_h", low=1, high=4096)
     n: int = static(20, "training samples", symbol="n", low=2, high=10_000)
-    initial_deviation: float = value(0.005, "initial deviation of a weight", symbol=r"\sigma_0", above=0, high=10)
+    initial_deviation: float = value(0.02, "initial deviation of a weight", symbol=r"\sigma_0", above=0, high=10)
     relative_step_size: float = value(0.4, "step size of gradient descent, over n", above=0, high=100, scale="log")
     value_growth: float = value(
-        0.025, "growth of the noise in the values in a step of its signs", above=0, high=10, scale="log"
+        0.0125, "growth of the noise in the values in a step of its signs", above=0, high=10, scale="log"
     )
-    early_steps: int = static(40, "steps after which attention is measured early", low=1, high=1_000_000)
-    steps: int = static(300, "most steps of both", low=1, high=1_000_000, scale="log")
+    early_steps: int = static(80, "steps after which attention is measured early", low=1, high=1_000_000)
+    steps: int = static(450, "most steps of both", low=1, high=1_000_000, scale="log")
     stop_loss: float = value(0.02, "training loss at which training stops", above=0, high=0.5)
 
     inner = {"rule": RULES}
@@ -99,14 +99,14 @@ class SignGradientDescentTransformer(Study):
     }
     presets = {
         "quick": {
-            "main": {"signal_to_noise": RATIOS, "noise_coordinates": [16, 64], "seeds": 20},
-            "sparsity": {"noise_coordinates": SPARSITIES, "seeds": 20},
-            "basis": {"signal_coordinates": [1, 4, 16, 64], "signal_to_noise": 2.0, "seeds": 20},
+            "main": {"signal_to_noise": RATIOS, "noise_coordinates": [32, 64], "seeds": 20},
+            "sparsity": {"noise_coordinates": SPARSITIES, "seeds": 16},
+            "basis": {"signal_coordinates": [1, 4, 16, 64], "signal_to_noise": 2.0, "seeds": 8},
         },
         "full": {
             "main": {
                 "signal_to_noise": [0.05, *RATIOS],
-                "noise_coordinates": [16, 64, 256],
+                "noise_coordinates": [32, 64, 256],
                 "largest_noise_coordinates": 256,
                 "n": 40,
                 "seeds": 16,

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
         xor_level,
     )
     from unlazy.theory.signal_noise.sign_descent import (
+        kept_signal,
         memorised_test_loss,
         memorising_ridge,
         noise_token_attention,

@@ -25,7 +25,7 @@ def sign_descent_balance(
     rates are those of Zou et al. (2023) and Li et al. (2025), the constant is this project's.
 
     >>> print(sign_descent_balance(signal_to_noise=1, noise_coordinates=[16, 64, 64], signal_coordinates=[1, 1, 64]))
-    [0.3133 0.1567 1.253 ]
+    [0.3133 0.1567 1.2533]
     """
     ratio = check_array("signal_to_noise", signal_to_noise, low=0, high=_LARGEST)
     coordinates = check_array("noise_coordinates", noise_coordinates, low=1, high=_LARGEST)
@@ -40,8 +40,9 @@ def noise_token_attention(value_noise: ArrayLike) -> np.ndarray:
         1/(1 + exp(u^2)),        u = <v, xi>, v = W_V w_o the value direction
 
     In t steps of size eta from a small start every column of W_Q and of W_K reads xi as +-eta t |xi|_1, both with the
-    same sign once they are larger than at the start, so that the score of xi with itself is h (eta t |xi|_1)^2 with h
-    columns. The values gain u = sqrt(h) eta t |xi|_1 meanwhile, as |w_o|_1 = sqrt(h): the score is u^2, whatever the
+    same sign: each moves as the sign of the other tells. Steps must be small against the start, eta |xi|_1 << sigma_0,
+    else columns of opposite signs change them at once for ever. So the score of xi with itself is
+    h (eta t |xi|_1)^2 with h columns. The values gain u = sqrt(h) eta t |xi|_1 meanwhile, as |w_o|_1 = sqrt(h): the score is u^2, whatever the
     sizes. The signal's own score is left out, of order u^2 times the balance. Source: this project's, for the stages of
     Li et al. (2025).
 
@@ -64,7 +65,7 @@ def memorised_test_loss(balance: ArrayLike, stop_loss: ArrayLike) -> np.ndarray:
     not read, and at most half of a is. Source: this project's.
 
     >>> print(memorised_test_loss(balance=[0, 0.1, 0.5], stop_loss=0.02))
-    [0.6931 0.5752 0.2839]
+    [0.6931 0.5752 0.2836]
     """
     share = check_array("balance", balance, low=0, high=1)
     loss = check_array("stop_loss", stop_loss, above=0, high=np.log(2))
@@ -85,7 +86,7 @@ def reversing_adversary(noise_coordinates: ArrayLike, noise_norm: ArrayLike = 1.
     samples, while margins are small. Source: the mechanism is that of Zou et al. (2023), the constant this project's.
 
     >>> print(reversing_adversary(noise_coordinates=[4, 16, 64, 256]))
-    [   inf 0.2288 0.0511 0.0124]
+    [   inf 0.2277 0.0499 0.0123]
     """
     coordinates = check_array("noise_coordinates", noise_coordinates, low=1, high=_LARGEST)
     norm = check_array("noise_norm", noise_norm, low=0, high=_LARGEST)
@@ -95,6 +96,32 @@ def reversing_adversary(noise_coordinates: ArrayLike, noise_norm: ArrayLike = 1.
     length = np.where(reached, length, 3.0)
     found = root_between(lambda share, size: share / 2 * size**3 * (1 - share) ** 2 - 1, 0.0, 1 / 3, length)
     return np.where(reached, found * length, np.inf)[()]
+
+
+def kept_signal(
+    adversary: ArrayLike, noise_coordinates: ArrayLike, n: ArrayLike, noise_norm: ArrayLike = 1.0
+) -> np.ndarray:
+    """The share of Adam's neurons whose signal has the right sign in the end, half of them at the start, for ReLU^3.
+
+        Phi(sqrt(n/2) (1/r - 1))/2,        r = (alpha/2) (L - alpha)^2, L = noise_norm sqrt(2 s/pi)
+
+    A neuron of the right sign keeps it if the pull of `reversing_adversary`, alpha p (L - alpha)^2 with p the share of
+    the n/2 samples of its class on which it is active, is below 1; p is about N(1/2, 1/(2n)). Neurons of the wrong sign
+    keep theirs. Source: this project's.
+
+    >>> print(kept_signal(adversary=[0.01, 0.05, 0.1], noise_coordinates=64, n=20))
+    [0.5    0.2483 0.0297]
+    """
+    from scipy.special import ndtr
+
+    alpha = check_array("adversary", adversary, low=0, high=_LARGEST)
+    n = check_array("n", n, low=1)
+    coordinates = check_array("noise_coordinates", noise_coordinates, low=1, high=_LARGEST)
+    norm = check_array("noise_norm", noise_norm, low=0, high=_LARGEST)
+    common_shape(adversary=alpha, noise_coordinates=coordinates, n=n, noise_norm=norm)
+    with np.errstate(divide="ignore"):
+        pull = alpha / 2 * (norm * np.sqrt(2 * coordinates / np.pi) - alpha) ** 2
+        return (ndtr(np.sqrt(n / 2) * (1 / pull - 1)) / 2)[()]
 
 
 def memorising_ridge(
