@@ -61,7 +61,10 @@ class SignGradientDescentTransformer(Study):
             "", "sparse noise and two tokens, as in the paper", "noise was dense before, and there were three tokens"
         ),
         Change(
-            "", "a start and steps that are four and two times smaller", "the law of attention is that of small ones"
+            "",
+            "a start sigma_0 = 0.02 and steps eta |xi|_1 of a fifth of it",
+            "the third of three pairs: with steps as large as the start or larger some columns change sign for ever, and "
+            "the law of attention needs eta |xi|_1 << sigma_0 << 1",
         ),
         Change("memorises", "0.01 below is allowed", "without a signal both are log 2, but for the fresh noise"),
         *changes("attention memorises order-one", "the threshold", "eight other seeds had been seen"),
@@ -99,9 +102,9 @@ class SignGradientDescentTransformer(Study):
     }
     presets = {
         "quick": {
-            "main": {"signal_to_noise": RATIOS, "noise_coordinates": [32, 64], "seeds": 20},
+            "main": {"signal_to_noise": RATIOS, "noise_coordinates": [32, 64], "seeds": 24},
             "sparsity": {"noise_coordinates": SPARSITIES, "seeds": 16},
-            "basis": {"signal_coordinates": [1, 4, 16, 64], "signal_to_noise": 2.0, "seeds": 8},
+            "basis": {"signal_coordinates": [1, 4, 16, 64], "signal_to_noise": 2.0, "seeds": 24},
         },
         "full": {
             "main": {

@@ -41,10 +41,10 @@ def noise_token_attention(value_noise: ArrayLike) -> np.ndarray:
 
     In t steps of size eta from a small start every column of W_Q and of W_K reads xi as +-eta t |xi|_1, both with the
     same sign: each moves as the sign of the other tells. Steps must be small against the start, eta |xi|_1 << sigma_0,
-    else columns of opposite signs change them at once for ever. So the score of xi with itself is
-    h (eta t |xi|_1)^2 with h columns. The values gain u = sqrt(h) eta t |xi|_1 meanwhile, as |w_o|_1 = sqrt(h): the score is u^2, whatever the
-    sizes. The signal's own score is left out, of order u^2 times the balance. Source: this project's, for the stages of
-    Li et al. (2025).
+    else columns of opposite signs change them at once for ever. So the score of xi with itself is h (eta t |xi|_1)^2
+    with h columns. The values gain u = sqrt(h) eta t |xi|_1 meanwhile, as |w_o|_1 = sqrt(h): the score is u^2, whatever
+    the sizes. The signal's own score is left out, of order u^2 times the balance. Source: this project's, for the
+    stages of Li et al. (2025).
 
     >>> print(noise_token_attention(value_noise=[0, 1, 2]))
     [0.5    0.2689 0.018 ]
