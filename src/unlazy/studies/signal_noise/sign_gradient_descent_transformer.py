@@ -63,7 +63,7 @@ class SignGradientDescentTransformer(Study):
         Change(
             "",
             "a start sigma_0 = 0.02 and steps eta |xi|_1 of a fifth of it",
-            "the third of three pairs: with steps as large as the start or larger some columns change sign for ever, and "
+            "the third of three pairs: at steps as large as the start or larger columns change sign for ever, and "
             "the law of attention needs eta |xi|_1 << sigma_0 << 1",
         ),
         Change("memorises", "0.01 below is allowed", "without a signal both are log 2, but for the fresh noise"),

@@ -107,7 +107,7 @@ def kept_signal(
 
     A neuron of the right sign keeps it if the pull of `reversing_adversary`, alpha p (L - alpha)^2 with p the share of
     the n/2 samples of its class on which it is active, is below 1; p is about N(1/2, 1/(2n)). Neurons of the wrong sign
-    keep theirs. Source: this project's.
+    keep theirs, but far below that adversary, where they hover about 0 and end with either. Source: this project's.
 
     >>> print(kept_signal(adversary=[0.01, 0.05, 0.1], noise_coordinates=64, n=20))
     [0.5    0.2483 0.0297]

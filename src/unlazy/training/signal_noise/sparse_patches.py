@@ -111,6 +111,6 @@ def sparse_patch_run(
         "kept_signal": (along[-1] > 0).mean(),
         "signal_preactivation": jnp.max(along[-1]),
         "noise_preactivation": jnp.max(jnp.where(own, noise[-1], -jnp.inf)),
-        "noise_growth": jnp.mean(noise[1] - noise[0], where=grows) / (taken * step_size),
+        "noise_step": jnp.mean(noise[1] - noise[0], where=grows) / (taken * step_size),
         "diverged_at": result.diverged_at,
     }
