@@ -143,9 +143,9 @@ class SignGradientDescentTransformer(Study):
         return over_theory(main, "early_value_noise").sel(rule=SIGN)
 
     @claim(*THEOREM, within(0.05))
-    def balance(main, basis):
+    def balance(main):
         """In the end <v, mu> over |<v, xi>| is |mu|_1/|xi|_1 = SNR sqrt(pi k/2s), {criterion} of it."""
-        return [over_theory(part, "balance").sel(rule=SIGN) for part in (main, basis)]
+        return over_theory(main, "balance").sel(rule=SIGN)
 
     @claim(OWN, "steps of equal size", between(-0.55, -0.45))
     def sparsity(sparsity):
@@ -205,7 +205,10 @@ class SignGradientDescentTransformer(Study):
     def predict(self) -> dict[str, Any]:
         """Of gradient descent the balance alone, that of a step while attention is uniform and margins are equal."""
         balance = sign_descent_balance(self.signal_to_noise, self.noise_coordinates, self.signal_coordinates)
-        early, least = self.value_growth * self.early_steps, memorised_test_loss(min(balance, 1.0), self.stop_loss)
+        early, least = (
+            self.value_growth * self.early_steps,
+            memorised_test_loss(min(float(balance), 1.0), self.stop_loss),
+        )
         return {
             "balance": [self.n * self.signal_to_noise**2, balance],
             "early_value_noise": [math.nan, early],

@@ -73,7 +73,7 @@ def sparse_patch_run(
         """<w_r, xi_i> without the first coordinate, (n, 2m)."""
         return jnp.einsum("rns,ns->nr", weights["noise"], entries)
 
-    def margins(signal: Array, labels: Array, noise: Array) -> Array:
+    def margins(signal: Array, labels: Array, noise: Any) -> Array:
         """y f from the labels and the neurons' noise inputs (samples, 2m)."""
         along = labels[:, None] * signal
         return labels * ((cube(along) + cube(noise - adversary * along)) @ readout)
