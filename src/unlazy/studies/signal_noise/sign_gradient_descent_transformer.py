@@ -66,6 +66,7 @@ class SignGradientDescentTransformer(Study):
             "the third of three pairs: at steps as large as the start or larger columns change sign for ever, and "
             "the law of attention needs eta |xi|_1 << sigma_0 << 1",
         ),
+        Change("balance", "without the part basis", "its 16 runs leave it undecided, and the exponent judges them"),
         Change("memorises", "0.01 below is allowed", "without a signal both are log 2, but for the fresh noise"),
         *changes("attention memorises order-one", "the threshold", "eight other seeds had been seen"),
     )
