@@ -47,7 +47,7 @@ def noise_token_attention(value_noise: ArrayLike) -> np.ndarray:
     stages of Li et al. (2025).
 
     >>> print(noise_token_attention(value_noise=[0, 1, 2]))
-    [0.5    0.2689 0.018 ]
+    [0.5    0.2689 0.018]
     """
     from scipy.special import expit
 
@@ -137,7 +137,7 @@ def memorising_ridge(
     of its class at the start. Source: this project's.
 
     >>> print(memorising_ridge(n=20, width=20, initial_deviation=[0.01, 0.001]))
-    [1.366e-03 1.366e-04]
+    [0.001368 0.0001368]
     """
     from scipy.special import ndtri
 
