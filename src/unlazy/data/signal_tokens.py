@@ -10,42 +10,56 @@ if TYPE_CHECKING:
 
 
 class Tokens(NamedTuple):
-    """Samples of L tokens, of which the first is y mu and the others are N(0, I_d): `x` (n, L, d), `y` (n,)."""
+    """Samples of L tokens, of which the first is y mu and the others are noise: `x` (n, L, d), `y` (n,)."""
 
     x: Array
     y: Array
 
 
-def draw_tokens(
-    key: Array, n: int, d: int, tokens: int, *, signal_norm: ArrayLike, signal_coordinates: ArrayLike = 1
-) -> Tokens:
-    """Samples with alternating labels; the first `signal_coordinates` entries of mu are equal, the others 0."""
+def draw_tokens(key: Array, n: int, d: int, tokens: int, *, signal_norm: ArrayLike) -> Tokens:
+    """Samples with alternating labels and dense noise; mu is along the first coordinate."""
     import jax.numpy as jnp
 
     from unlazy.random import normal
 
     noise = normal(key, (n, tokens - 1, d))
-    y = jnp.where(jnp.arange(n) % 2 == 0, 1.0, -1.0).astype(noise.dtype)
-    entry = signal_norm / jnp.sqrt(jnp.asarray(signal_coordinates, noise.dtype))
-    mu = jnp.where(jnp.arange(d) < signal_coordinates, entry, 0.0)
-    signal = y[:, None, None] * mu
+    y = _alternating(n, noise.dtype)
+    signal = y[:, None, None] * jnp.where(jnp.arange(d) < 1, signal_norm, 0.0)
     return Tokens(jnp.concatenate([signal.astype(noise.dtype), noise], axis=1), y)
 
 
-def draw_supports(key: Array, n: int, d: int, noise_coordinates: int) -> Array:
-    """Uniform subsets of k = `noise_coordinates` of the numbers 0..d-1, the rows of an (n, k) array; Floyd's way."""
-    import jax
+def draw_sparse_tokens(
+    key: Array,
+    n: int,
+    fresh: int,
+    *,
+    signal_norm: ArrayLike,
+    signal_coordinates: ArrayLike,
+    noise_coordinates: ArrayLike,
+    largest_noise_coordinates: int,
+) -> Tokens:
+    """n + fresh samples (y mu, xi), xi with s = `noise_coordinates` entries N(0, 1/s) where no other sample has any.
+
+    The coordinates are in blocks of the size `largest_noise_coordinates`: mu is spread evenly over the first
+    `signal_coordinates` of block 0, blocks 1 to n have the noise of one sample each, and block n + 1 that of all fresh
+    ones, which no weight has seen.
+    """
     import jax.numpy as jnp
 
-    from unlazy.random import uniform
+    from unlazy.random import normal
 
-    last = jnp.arange(d - noise_coordinates, d)
-    proposed = jnp.floor(uniform(key, (n, noise_coordinates)) * (last + 1)).astype(int)
-    # In float32 a uniform number just below 1 times last + 1 may round up.
-    proposed = jnp.minimum(proposed, last)
+    size, samples = largest_noise_coordinates, jnp.arange(n + fresh)
+    within = jnp.arange(size)
+    scale = jnp.where(within < noise_coordinates, 1 / jnp.sqrt(noise_coordinates), 0.0)
+    entries = scale * normal(key, (n + fresh, size))
+    y = _alternating(n + fresh, entries.dtype)
+    mu = jnp.where(within < signal_coordinates, signal_norm / jnp.sqrt(signal_coordinates), 0.0)
+    x = jnp.zeros((n + fresh, 2, n + 2, size), entries.dtype)
+    x = x.at[samples, 0, 0].set(y[:, None] * mu).at[samples, 1, 1 + jnp.minimum(samples, n)].set(entries)
+    return Tokens(x.reshape(n + fresh, 2, -1), y)
 
-    def choose(k: Any, chosen: Array) -> Array:
-        taken = (chosen == proposed[:, k, None]).any(axis=1)
-        return chosen.at[:, k].set(jnp.where(taken, last[k], proposed[:, k]))
 
-    return jax.lax.fori_loop(0, noise_coordinates, choose, jnp.full((n, noise_coordinates), -1))
+def _alternating(n: int, dtype: Any) -> Array:
+    import jax.numpy as jnp
+
+    return jnp.where(jnp.arange(n) % 2 == 0, 1.0, -1.0).astype(dtype)

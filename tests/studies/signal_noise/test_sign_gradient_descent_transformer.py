@@ -1,4 +1,4 @@
-"""sign-gradient-descent-transformer: the first step by brute force, the role of the basis, both rules on one sample."""
+"""sign-gradient-descent-transformer: its laws on a small network, the role of the basis, both rules on one sample."""
 
 import jax
 import numpy as np
@@ -6,46 +6,61 @@ import pytest
 
 import unlazy
 from unlazy.studies.signal_noise.sign_gradient_descent_transformer import RULES, SIGN, SignGradientDescentTransformer
+from unlazy.theory.signal_noise import noise_token_attention
+
+BY_SIGN = RULES.index(SIGN)
 
 
-@pytest.mark.parametrize("signal_coordinates", [1, 20, 60])
-def test_the_first_sign_step_has_the_predicted_balance(signal_coordinates):
-    """Drawn in NumPy without a network: signs of the sum of all tokens times their labels."""
-    n, d, tokens, signal_strength = 20, 200, 3, 1.0
-    rng, y = np.random.default_rng(signal_coordinates), np.tile([1.0, -1.0], 10)
-    mu = np.where(np.arange(d) < signal_coordinates, np.sqrt(signal_strength * d / n / signal_coordinates), 0.0)
-    signal, noise = [], []
-    for _ in range(400):
-        xi = rng.standard_normal((n, tokens - 1, d))
-        step = np.sign(n * mu + np.einsum("i,ild->d", y, xi))
-        signal.append(step @ mu)
-        noise.append(np.mean(y[:, None] * (xi @ step)))
-    signal_law = {"signal_strength": signal_strength, "signal_coordinates": signal_coordinates}
-    expected = SignGradientDescentTransformer(n=n, d=d, tokens=tokens, **signal_law).predict()["balance"][1]
-    ratio = np.mean(signal) / np.mean(noise)
-    error = ratio * np.hypot(np.std(signal) / np.mean(signal), np.std(noise) / np.mean(noise)) / np.sqrt(400)
-    assert abs(ratio - expected) < 4 * error
-    assert abs(ratio - 1.2 * expected) > 4 * error
-
-
-def test_a_sign_step_moves_the_signal_by_the_rate():
-    """Each coordinate of v moves by the rate times sum |w_o| = sqrt(width): <v, mu> by that times |mu|."""
+def test_a_sign_step_moves_the_signal_by_the_step_size():
+    """Each coordinate of v moves by the step size times sum |w_o| = sqrt(width): <v, mu> by that times |mu|_1."""
 
     @jax.jit
-    def signal(rate):
-        study = SignGradientDescentTransformer(n=8, d=50, width=4, steps=1, signal_strength=4.0, sign_step_size=rate)
-        return study.simulate(jax.random.key(0))["value_signal"][RULES.index(SIGN)]
+    def signal(growth):
+        study = SignGradientDescentTransformer(
+            n=8,
+            width=4,
+            steps=1,
+            early_steps=1,
+            signal_to_noise=2.0,
+            signal_coordinates=9,
+            noise_coordinates=16,
+            largest_noise_coordinates=16,
+            value_growth=growth,
+        )
+        return study.simulate(jax.random.key(0))["value_signal"][BY_SIGN]
 
-    norm, rate = np.sqrt(4.0 * 50 / 8), 0.08
-    assert signal(rate) - signal(0.0) == pytest.approx(rate / 50 * 2 * norm, rel=1e-4)
+    growth = 0.05
+    assert signal(growth) - signal(0.0) == pytest.approx(growth / np.sqrt(2 * 16 / np.pi) * 2.0 * 3, rel=1e-3)
+
+
+def test_scores_follow_the_square_of_the_values():
+    """With steps small against the start, in eight runs: the noise token's attention at <v, xi> = 0.7 and 1.4."""
+
+    @jax.jit
+    @jax.vmap
+    def early(key, growth):
+        study = SignGradientDescentTransformer(
+            n=8,
+            width=16,
+            steps=80,
+            early_steps=70,
+            signal_to_noise=0.1,
+            noise_coordinates=32,
+            largest_noise_coordinates=32,
+            initial_deviation=0.01,
+            value_growth=growth,
+        )
+        return study.simulate(key)["noise_attention"][BY_SIGN]
+
+    for growth in (0.01, 0.02):
+        found = np.asarray(early(jax.random.split(jax.random.key(0), 8), np.full(8, growth)))
+        assert np.mean(found) == pytest.approx(noise_token_attention(70 * growth), abs=0.05)
 
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory):
     store = tmp_path_factory.mktemp("store") / "results.sqlite"
-    return unlazy.run(
-        "sign-gradient-descent-transformer", over={"signal_strength": [4.0, 16.0], "width": [8]}, seeds=8, store=store
-    )
+    return unlazy.run("sign-gradient-descent-transformer", over={"signal_to_noise": [0.5, 2.0]}, seeds=4, store=store)
 
 
 @pytest.mark.slow
@@ -53,18 +68,14 @@ def test_sign_descent_memorises_where_gradient_descent_learns(run):
     main = run.parts["main"].simulated
     gradient, sign = (main.sel(rule=rule) for rule in RULES)
     assert (gradient.test_error < 0.05).all()
-    assert (sign.test_error > 0.1).all()
     assert (sign.training_loss < 0.021).all()
     assert (sign.balance < 1).all()
     assert (gradient.balance > 1).all()
+    assert (sign.test_loss > 5 * gradient.test_loss).all()
 
 
-def test_a_dense_signal_is_learned_by_signs_too(run):
-    dense = run.parts["dense"].simulated.sel(rule=SIGN)
-    assert (dense.test_error < 0.05).all()
-    assert (dense.balance > 1).all()
-
-
-def test_verdicts_are_as_documented(run):
-    assert all(verdict.as_documented for verdict in run.verdicts)
-    assert len(run.figure().axes) == 3
+@pytest.mark.slow
+def test_a_spread_signal_is_read_by_signs_too(run):
+    basis = run.parts["basis"].simulated.sel(rule=SIGN, signal_to_noise=2.0)
+    assert (basis.balance.sel(signal_coordinates=64) > 1).all()
+    assert (basis.balance.sel(signal_coordinates=1) < 1).all()

@@ -34,16 +34,22 @@ if TYPE_CHECKING:
         xor_level,
     )
     from unlazy.theory.signal_noise.sharpness import SamOutcome, deactivating_radius, sam_error, sam_threshold
+    from unlazy.theory.signal_noise.sign_descent import (
+        kept_signal,
+        memorised_test_loss,
+        memorising_ridge,
+        noise_token_attention,
+        reversing_adversary,
+        sign_descent_balance,
+    )
     from unlazy.theory.signal_noise.strategies import (
         FeatureBalance,
         MixupGrowth,
         MomentumGrowth,
         StableOutput,
-        balancing_ridge,
         feature_balance,
         mixup_growth,
         momentum_growth,
-        sign_step_balance,
         stable_output,
     )
     from unlazy.theory.signal_noise.trained_denoiser import SpreadDenoiser, spread_denoiser

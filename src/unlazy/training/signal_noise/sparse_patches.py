@@ -10,17 +10,17 @@ import optax
 from jax import Array
 from jax.typing import ArrayLike
 
-from unlazy.data.signal_tokens import draw_supports
 from unlazy.functions.elementwise import as_activation
 from unlazy.random import normal
 from unlazy.training.loop import train
-from unlazy.training.signal_noise.token_gram import paired_second_layer
 
 RULES = {
     "gd": optax.identity,
-    "adam": lambda: optax.scale_by_adam(b1=0.9, b2=0.99),
+    "adam": lambda: optax.scale_by_adam(b1=0.9, b2=0.99, eps=1e-12),
     "sign": optax.scale_by_sign,
 }
+EARLY = 10
+"""The steps after which growth is measured: margins are still small."""
 
 
 def sparse_patch_run(
@@ -28,55 +28,89 @@ def sparse_patch_run(
     *,
     optimiser: str,
     n: int,
-    d: int,
-    width: ArrayLike,
-    largest_width: int,
-    noise_coordinates: int,
-    noise_deviation: ArrayLike,
+    width: int,
+    noise_coordinates: ArrayLike,
+    largest_noise_coordinates: int,
+    noise_norm: ArrayLike,
     adversary: Any,
-    initial_deviation: ArrayLike,
-    step_size: ArrayLike,
+    initial_reach: ArrayLike,
+    relative_step_size: ArrayLike,
     steps: int,
-    ridge: ArrayLike = 0.0,
-    decoupled_weight_decay: ArrayLike = 0.0,
+    decay: str = "decoupled",
+    weight_decay: ArrayLike = 0.0,
     fresh: int = 500,
 ) -> dict[str, Array]:
     """Train f = sum_r j_r [relu(<w_r, y e_1>)^3 + relu(<w_r, xi>)^3] on the logistic loss and measure what it learned.
 
-    xi has `noise_coordinates` random coordinates, never the first, whose entry is -adversary y. Of as many neurons of
-    each class as memory is kept for `width` are there. `optimiser` is one of `RULES`; the objective is the mean loss +
-    (ridge/2) |W|^2; `decoupled_weight_decay` is times the step size. Errors are those on `fresh` samples.
+    xi has -adversary y in the first coordinate, and N(0, noise_norm^2/s) in s = `noise_coordinates` others that no
+    other sample has, nor a fresh one: random ones do not meet where d is large against s^2 n^2. A weight starts with
+    the deviation sigma_0 = initial_reach/sqrt(s). The step size is `relative_step_size` times sigma_0, but for
+    gradient descent. `decay` is "coupled", with (weight_decay/2) |W|^2 in the objective, or "decoupled". Without the
+    former the coordinates of a sample move together, and one stands for all: Adam (but for its epsilon) and the sign
+    rule move <w, xi> as they would one coordinate with the entry |xi|_1, gradient descent as one with |xi|_2. Errors
+    are those on `fresh` samples.
     """
-    support_key, noise_key, weight_key = jax.random.split(key, 3)
-    samples, cube = n + fresh, as_activation("relu3")
-    support = 1 + draw_supports(support_key, samples, d - 1, noise_coordinates)
-    entries = noise_deviation * normal(noise_key, (samples, noise_coordinates))
-    y = jnp.where(jnp.arange(samples) % 2 == 0, 1.0, -1.0).astype(entries.dtype)
-    readout = jnp.sign(paired_second_layer(width, largest_width))
-    initial = initial_deviation * normal(weight_key, (2 * largest_width, d))
+    entry_key, weight_key, noise_key = jax.random.split(key, 3)
+    cube, size = as_activation("relu3"), largest_noise_coordinates
+    initial_deviation = initial_reach / jnp.sqrt(noise_coordinates)
+    present = jnp.arange(size) < noise_coordinates
+    entries = noise_norm / jnp.sqrt(noise_coordinates) * present * normal(entry_key, (n, size))
+    y = jnp.where(jnp.arange(n + fresh) % 2 == 0, 1.0, -1.0).astype(entries.dtype)
+    readout = jnp.repeat(jnp.array([1.0, -1.0], entries.dtype), width)
+    # What no sample of training has is read by the fresh ones alone.
+    signal_key, block_key, unseen_key = jax.random.split(weight_key, 3)
+    start = {
+        "signal": initial_deviation * normal(signal_key, (2 * width,)),
+        "noise": initial_deviation * normal(block_key, (2 * width, n, size if decay == "coupled" else 1)),
+        "unseen": initial_deviation * normal(unseen_key, (2 * width,)),
+    }
+    if decay != "coupled":
+        length = jnp.linalg.norm(entries, ord=2 if optimiser == "gd" else 1, axis=1)[:, None]
+        start["noise"] *= jnp.linalg.norm(entries, axis=1)[:, None] / length
+        entries = length
 
-    x = jnp.zeros((n, d), entries.dtype).at[jnp.arange(n)[:, None], support[:n]].set(entries[:n])
-    x = x.at[:, 0].set(-adversary * y[:n])
+    def reads(weights: Any) -> Array:
+        """<w_r, xi_i> without the first coordinate, (n, 2m)."""
+        return jnp.einsum("rns,ns->nr", weights["noise"], entries)
 
-    def margins(weights: Array, labels: Array, noise: Array) -> Array:
+    def margins(signal: Array, labels: Array, noise: Any) -> Array:
         """y f from the labels and the neurons' noise inputs (samples, 2m)."""
-        return labels * ((cube(labels[:, None] * weights[:, 0]) + cube(noise)) @ readout)
+        along = labels[:, None] * signal
+        return labels * ((cube(along) + cube(noise - adversary * along)) @ readout)
 
-    def fit(weights: Array) -> Array:
-        return jax.nn.softplus(-margins(weights, y[:n], x @ weights.T)).mean()
+    def fit(weights: Any) -> Array:
+        return jax.nn.softplus(-margins(weights["signal"], y[:n], reads(weights))).mean()
 
-    def loss(weights: Array) -> Array:
-        return fit(weights) + ridge / 2 * jnp.sum(weights**2)
+    def loss(weights: Any) -> Array:
+        if decay != "coupled":
+            return fit(weights)
+        return fit(weights) + weight_decay / 2 * sum(jnp.sum(leaf**2) for leaf in jax.tree.leaves(weights))
 
-    decay, step = optax.add_decayed_weights(decoupled_weight_decay), optax.scale_by_learning_rate(step_size)
-    result = train(initial, loss, optax.chain(RULES[optimiser](), decay, step), steps, trained=lambda weights: weights)
+    step_size = relative_step_size * (1.0 if optimiser == "gd" else initial_deviation)
+    shrink = optax.identity() if decay == "coupled" else optax.add_decayed_weights(weight_decay)
+    result = train(
+        start,
+        loss,
+        optax.chain(RULES[optimiser](), shrink, optax.scale_by_learning_rate(step_size)),
+        steps,
+        trained=lambda weights: weights,
+        record=lambda weights: (weights["signal"], reads(weights)),
+        record_at=(0, EARLY, steps) if steps > EARLY else (0, steps),
+    )
     weights: Any = result.model
-    noise = jnp.einsum("nsr,ns->nr", weights.T[support[n:]], entries[n:])
-    tested = margins(weights, y[n:], noise - adversary * y[n:, None] * weights[:, 0])
+    signal, noise = (jnp.asarray(record) for record in result.records)
+    along, own = readout * signal, y[:n, None] * readout > 0
+    grows = own & (noise[0] > adversary * y[:n, None] * signal[0])
+    # Every fresh sample has coordinates of its own: its noise is independent of that of the others.
+    deviation = noise_norm * jnp.sqrt(jnp.mean(weights["unseen"] ** 2))
+    tested = margins(weights["signal"], y[n:], deviation * normal(noise_key, (fresh, 2 * width)))
+    taken = EARLY if steps > EARLY else steps
     return {
         "test_error": jnp.where(tested == 0, 0.5, tested < 0).mean(),
         "training_loss": fit(weights),
-        "signal_preactivation": jnp.max(readout * weights[:, 0]),
-        "noise_preactivation": jnp.max(jnp.where(y[:n, None] * readout > 0, x @ weights.T, -jnp.inf)),
+        "kept_signal": (along[-1] > 0).mean(),
+        "signal_preactivation": jnp.max(along[-1]),
+        "noise_preactivation": jnp.max(jnp.where(own, noise[-1], -jnp.inf)),
+        "noise_step": jnp.mean(noise[1] - noise[0], where=grows) / (taken * step_size),
         "diverged_at": result.diverged_at,
     }
