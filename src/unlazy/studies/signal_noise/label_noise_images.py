@@ -112,7 +112,8 @@ class LabelNoiseImages(Study):
         ),
         *changes(
             "early-stopping",
-            "the sign of the gain of a rule, where first it was 0.1 of the highest accuracy and then 0.05 of the rule",
+            "the sign of the gain of a rule, where first it was 0.1 of the highest accuracy, then a quarter of the "
+            "share of wrong labels and 0.05 of the rule",
             "the highest accuracy is never below that of the end, and seven runs do not tell a gain of 0.11 from 0.05",
         ),
         *changes(
@@ -192,7 +193,7 @@ class LabelNoiseImages(Study):
         share of the wrong labels that is fitted is {criterion}."""
         return in_settings(strategies.simulated, STRATEGIES, FRESH_FLIPS).flipped_fit.isel(step=-1)
 
-    @claim("foret2021", "Section 3.3, wrong labels", at_most(0.5), resampled=True, known_negative=LATER)
+    @claim("foret2021", "wrong labels", at_most(0.5), resampled=True, known_negative=LATER)
     def sharpness_aware(strategies):
         """So do sharpness-aware steps of radius 0.05: that share is {criterion} (median over runs)."""
         return in_settings(strategies.simulated, STRATEGIES, UPHILL).flipped_fit.isel(step=-1).median("seed")
