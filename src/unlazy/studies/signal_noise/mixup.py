@@ -87,7 +87,6 @@ class Mixup(Study):
             by="rare_samples",
             theory=False,
             line=True,
-            legend=False,
             ylabel="rare over common, late",
         ),
         Panel(
@@ -169,4 +168,6 @@ class Mixup(Study):
         return found | {"common_feature_error": common, "rare_feature_error": rarely} | shared.end_of_run(run)
 
     def predict(self) -> dict[str, Any]:
-        return {"learned_ratio": mixup_growth(self.mixing_weight, self.rare_samples / self.n).balance}
+        balance = mixup_growth(self.mixing_weight, self.rare_samples / self.n).balance
+        # without mixup there is none: the ratio falls as long as both grow
+        return {"learned_ratio": np.where(balance > 0, balance, np.nan)}
