@@ -136,7 +136,7 @@ class AdamVsGradientDescent(Study):
     presets = {
         "quick": {
             "main": {"adversary": ALPHAS, "noise_coordinates": SPARSITIES, "seeds": 40},
-            "descent": {**DESCENT, "noise_coordinates": SPARSITIES, "seeds": 16},
+            "descent": {**DESCENT, "noise_coordinates": SPARSITIES, "seeds": 40},
             "growth": {"optimiser": "sign", "steps": 10, "noise_coordinates": SPARSITIES, "seeds": 100},
             "coupled": {**DEEP, "decay": "coupled", "weight_decay": RIDGES, "seeds": 6},
             "decoupled": {**DEEP, "weight_decay": 1.0, "seeds": 16},

@@ -130,7 +130,7 @@ class LabelNoiseImages(Study):
     )
     presets = {
         "quick": {
-            "main": {"flip_probability": [0.2, MANY], "seeds": 7},
+            "main": {"flip_probability": [0.2, MANY], "seeds": 9},
             "strategies": {STRATEGIES: [FRESH_FLIPS, UPHILL], "seeds": 7},
         },
         "full": {
