@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from unlazy.training.signal_noise import (
         contrastive,
         denoisers,
+        graphs,
         patch_attention,
         relu_runs,
         sparse_patches,
