@@ -27,18 +27,21 @@ def groups(n: int, neighbours: ArrayLike) -> Array:
     return _averages(group[:, None] == group)
 
 
-def random_edges(key: Array, n: int, neighbours: ArrayLike, homophily: ArrayLike) -> Array:
-    """The averages of a stochastic block model, (n, n): nodes of either class alternate, edges are independent.
+def random_neighbours(key: Array, n: int, neighbours: ArrayLike, homophily: ArrayLike) -> Array:
+    """The averages over D = `neighbours` nodes at random, each node itself among its own, (n, n).
 
-    A node has D - 1 others on average beside itself, D = `neighbours`; with h the `homophily`, (1 + h)/2 of them of its
-    own class.
+    Classes alternate along the nodes. Of the D nodes (1 + h)/2 are of the node's own class, h the `homophily`, rounded
+    to whole numbers: the same for all nodes, for those of a class are on a circle, and neighbours are at distances that
+    are drawn once for all. A node is as often a neighbour as it has neighbours; edges have a direction.
     """
-    index = jnp.arange(n)
-    same = (index[:, None] - index) % 2 == 0
-    others = (jnp.asarray(neighbours, float) - 1) / 2
-    probability = jnp.where(same, others * (1 + homophily) / (n / 2 - 1), others * (1 - homophily) / (n / 2))
-    below = jnp.tril(uniform(key, (n, n)) < probability, -1)
-    return _averages(below | below.T | jnp.eye(n, dtype=bool))
+    index, half = jnp.arange(n), n // 2
+    others = jnp.round(neighbours * (1 - jnp.asarray(homophily, float)) / 2)
+    scores = uniform(key, (2, half))
+    # The smallest score is the node itself in its own class.
+    scores = scores.at[0, 0].set(-1.0)
+    order = jnp.sum(scores[:, :, None] > scores[:, None, :], axis=-1)
+    chosen = order < jnp.stack([neighbours - others, others])[:, None]
+    return _averages(chosen[(index[:, None] + index) % 2, (index[:, None] // 2 - index // 2) % half])
 
 
 def averaged(problem: PatchProblem, averages: Array) -> PatchProblem:
@@ -67,27 +70,28 @@ def graph_run(
     initial_scale: ArrayLike,
     stop_loss: ArrayLike,
     steps: int,
-    draws: int = 50,
+    draws: int = 500,
 ) -> dict[str, Array]:
     """Train a ReLU^q network with one graph convolution by gradient flow; n SNR^q = `signal_strength` before it.
 
-    The graph is one of `groups` (0) or has `random_edges` (1). Tested on fresh patches at the nodes of the same graph.
+    The graph has `groups` (0) or `random_neighbours` (1). Tested on means over as many fresh nodes.
     """
     draw_key, graph_key, train_key, test_key = jax.random.split(key, 4)
     network, root = Network(relu_power(power)), jnp.sqrt(jnp.asarray(d, float))
     norms = {"signal_norm": root * (signal_strength / n) ** (1 / power), "initial_deviation": initial_scale / root}
-    averages = jnp.where(graph == 1, random_edges(graph_key, n, neighbours, homophily), groups(n, neighbours))
+    averages = jnp.where(graph == 1, random_neighbours(graph_key, n, neighbours, homophily), groups(n, neighbours))
     problem = averaged(draw_signal_noise(draw_key, n=n, d=d, width=width, **norms), averages)
     state = train(train_key, problem, network, gradient_flow(), steps, stop_loss=stop_loss).state
-    signal, noise = problem.design.patches[0].shared, jnp.sqrt(jnp.sum(averages**2, axis=1))
+    # All nodes of a class have patches of the same law: the first of either stand for them.
+    signal, noise = problem.design.patches[0].shared[:2], jnp.sqrt(jnp.sum(averages[:2] ** 2, axis=1))
     tested = fresh_errors(
         test_key,
         problem,
         state.weights,
         network,
         shared=jnp.stack([signal, jnp.zeros_like(signal)], axis=1),
-        own=jnp.stack([jnp.zeros(n), noise], axis=1)[..., None],
-        labels=problem.design.classes,
+        own=jnp.stack([jnp.zeros(2), noise], axis=1)[..., None],
+        labels=problem.design.classes[:2],
         draws=draws,
     )
     return {
