@@ -25,8 +25,8 @@ def graph_gain(power: ArrayLike, neighbours: ArrayLike, homophily: ArrayLike = 1
         (n/D) (sqrt(D) SNR)^q = n SNR^q D^((q-2)/2).
 
     For other graphs it is a heuristic, for h sqrt(D) > 1, which leaves out what a node memorises alone: that would give
-    h^q in place of h^(q-2), and the study graph-convolution finds a power between the two. Source: the power of D is that of Huang et al. (2023), for q > 2; the power of h is this
-    project's.
+    h^q in place of h^(q-2), and the study graph-convolution finds a power between the two. Source: the power of D is
+    that of Huang et al. (2023), for q > 2; the power of h is this project's.
 
     >>> print(graph_gain(power=[2, 3, 4], neighbours=16), graph_gain(power=3, neighbours=16, homophily=0.5))
     [ 1.  4. 16.] 2.0

@@ -78,12 +78,16 @@ def graph_run(
     """
     draw_key, graph_key, train_key, test_key = jax.random.split(key, 4)
     network, root = Network(relu_power(power)), jnp.sqrt(jnp.asarray(d, float))
-    norms = {"signal_norm": root * (signal_strength / n) ** (1 / power), "initial_deviation": initial_scale / root}
+    norms: dict[str, Array] = {
+        "signal_norm": root * (signal_strength / n) ** (1 / power),
+        "initial_deviation": initial_scale / root,
+    }
     averages = jnp.where(graph == 1, random_neighbours(graph_key, n, neighbours, homophily), groups(n, neighbours))
     problem = averaged(draw_signal_noise(draw_key, n=n, d=d, width=width, **norms), averages)
     state = train(train_key, problem, network, gradient_flow(), steps, stop_loss=stop_loss).state
     # All nodes of a class have patches of the same law: the first of either stand for them.
-    signal, noise = problem.design.patches[0].shared[:2], jnp.sqrt(jnp.sum(averages[:2] ** 2, axis=1))
+    signal = (averages[:2] @ problem.design.classes)[:, None]
+    noise = jnp.sqrt(jnp.sum(averages[:2] ** 2, axis=1))
     tested = fresh_errors(
         test_key,
         problem,
