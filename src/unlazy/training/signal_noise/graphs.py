@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 from jax import Array
@@ -78,7 +80,7 @@ def graph_run(
     """
     draw_key, graph_key, train_key, test_key = jax.random.split(key, 4)
     network, root = Network(relu_power(power)), jnp.sqrt(jnp.asarray(d, float))
-    norms: dict[str, Array] = {
+    norms: dict[str, Any] = {
         "signal_norm": root * (signal_strength / n) ** (1 / power),
         "initial_deviation": initial_scale / root,
     }
