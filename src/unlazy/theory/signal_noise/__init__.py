@@ -15,6 +15,7 @@ if TYPE_CHECKING:
         symmetric_minimum,
         symmetric_stationary_point,
     )
+    from unlazy.theory.signal_noise.graphs import graph_gain
     from unlazy.theory.signal_noise.growth import GrowthRates, blow_up_time, growth_rates, power_growth
     from unlazy.theory.signal_noise.label_flips import (
         LabelFlipDescent,

@@ -9,6 +9,7 @@ if TYPE_CHECKING:
         contrastive,
         denoisers,
         image_runs,
+        graphs,
         patch_attention,
         relu_runs,
         sparse_patches,
