@@ -8,8 +8,8 @@ if TYPE_CHECKING:
     from unlazy.training.signal_noise import (
         contrastive,
         denoisers,
-        image_runs,
         graphs,
+        image_runs,
         patch_attention,
         relu_runs,
         sparse_patches,
