@@ -91,6 +91,10 @@ def test_every_panel_shows_a_part_of_some_preset(name):
     }
 
 
+SIGN_RULE = "sign-gradient-descent-transformer"
+"""It predicts the sign rule alone, beside gradient descent along the same axis."""
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_predictions_are_numbers_with_the_declared_dimensions(name):
     study = registry.find(name)
@@ -104,7 +108,8 @@ def test_predictions_are_numbers_with_the_declared_dimensions(name):
             data[output].dims[-len(study.outputs[output].dims) or len(data[output].dims) :]
             == study.outputs[output].dims
         )
-        assert not np.isnan(data[output]).any()
+        unknown = np.isnan(data[output])
+        assert not (unknown.all("rule").any() if name == SIGN_RULE else unknown.any())
 
 
 def test_every_study_has_its_own_fingerprint():

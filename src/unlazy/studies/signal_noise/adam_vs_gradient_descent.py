@@ -269,9 +269,9 @@ class AdamVsGradientDescent(Study):
 
     def predict(self) -> dict[str, Any]:
         s, start = self.noise_coordinates, self.initial_reach / self.noise_coordinates**0.5
-        plain = self.optimiser == "adam" and self.weight_decay == 0
-        return {
-            "memorising_ridge": memorising_ridge(self.n, self.width, start, self.noise_norm),
-            "kept_signal": kept_signal(self.adversary, s, self.n, self.noise_norm) if plain else np.nan,
-            "noise_step": self.noise_norm * (2 * s / np.pi) ** 0.5 if self.optimiser == "sign" else np.nan,
-        }
+        found = {"memorising_ridge": memorising_ridge(self.n, self.width, start, self.noise_norm)}
+        if self.optimiser == "adam" and self.weight_decay == 0:
+            found["kept_signal"] = kept_signal(self.adversary, s, self.n, self.noise_norm)
+        if self.optimiser == "sign":
+            found["noise_step"] = self.noise_norm * (2 * s / np.pi) ** 0.5
+        return found
