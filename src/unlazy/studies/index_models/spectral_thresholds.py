@@ -13,7 +13,7 @@ from unlazy.checks import InputError
 from unlazy.functions.elementwise import LINKS, as_link
 from unlazy.lab import Change, Output, Study, changes, cite, claim, path, static
 from unlazy.lab.claims import at_least, at_most, within
-from unlazy.lab.measures import difference, slope
+from unlazy.lab.measures import difference, kept, slope
 from unlazy.plotting import style
 from unlazy.plotting.panels import Panel, panels
 from unlazy.theory.index_models.spectral import estimators as exact
@@ -171,8 +171,8 @@ class SpectralThresholds(Study):
         an estimator's threshold or more."""
         error = difference(main, "squared_overlap").sel(samples_per_dimension=list(JUDGED))
         # from there on a few hundred dimensions are many
-        error = error.where(error.samples_per_dimension >= 2 * main.predicted.samples_threshold)
-        return error.mean("samples_per_dimension")
+        far = error.samples_per_dimension >= 2 * main.predicted.samples_threshold
+        return kept(error.where(far).mean("samples_per_dimension"), far.any("samples_per_dimension"))
 
     @claim(
         "lu2020",
