@@ -49,5 +49,5 @@ def test_what_takes_too_long_is_stopped_and_the_next_is_not(evaluator, setting):
 
 def test_a_study_without_theory_needs_no_process():
     alone = Evaluator()
-    assert alone.lines(default_setting(registry.find("mixup"))).dataset is None
+    assert alone.lines(default_setting(registry.find("cutmix"))).dataset is None
     assert not alone._running

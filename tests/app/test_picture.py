@@ -118,6 +118,6 @@ def test_the_note_tells_where_lines_and_points_come_from(explored):
     assert "9 instances" in theory_note(setting, theory, None)
     assert "99% intervals" in theory_note(setting, theory, points)
     assert "would take about" in theory_note(setting, TheoryLines(None, 200.0, False, True), None)
-    mixup = registry.find("mixup")
-    other = make_setting(mixup, "main", "mixing_weight", [], ["mixing_weight=0.6,0.8"], 1)
+    cutmix = registry.find("cutmix")
+    other = make_setting(cutmix, "main", "weak_noise", [], ["weak_noise=0.4,0.5"], 1)
     assert "no theory without simulation" in theory_note(other, TheoryLines(None, 0.0, True), None)

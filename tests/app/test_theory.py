@@ -80,7 +80,7 @@ def test_very_slow_theory_waits_until_it_is_asked_for(setting, monkeypatch):
 
 
 def test_a_study_without_theory_has_no_lines():
-    assert lines(default_setting(registry.find("mixup"), "main")).dataset is None
+    assert lines(default_setting(registry.find("cutmix"), "main")).dataset is None
 
 
 def test_a_path_is_evaluated_at_more_values_than_are_simulated():

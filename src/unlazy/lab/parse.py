@@ -58,7 +58,8 @@ def _split(study: type[Study], entries: Iterable[str], option: str) -> list[tupl
     for entry in entries:
         name, equals, text = entry.partition("=")
         name = name.strip().replace("-", "_")
-        if not equals or not text.strip():
+        # of a text such as a folder nothing is a value
+        if not equals or not (text.strip() or (name in study.parameters() and study.parameter(name).default == "")):
             raise InputError(f"{option} must be name=value, got {brief(entry)}")
         if name in seen:
             raise InputError(f"{option} names the parameter {brief(name)} twice")
