@@ -205,7 +205,7 @@ class BenignOverfitting(Study):
     )
     presets = {
         "quick": {
-            "main": {**MAIN, "seeds": 28},
+            "main": {**MAIN, "seeds": 48},
             "samples": {**SAMPLES, "power": [2, 3], "signal_strength": STRENGTHS[2:9], "seeds": 40},
             "fourth": {**SAMPLES, "power": 4, "signal_strength": STRENGTHS[1:9], "seeds": 64},
             "dimension": {**DIMENSION, "seeds": 12},
